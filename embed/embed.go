@@ -1,0 +1,68 @@
+// Package embed turns texts into tokens, tokens into embeddings and class scores: ONNX Runtime runs
+// an encoder graph that is written in Go over the model's own model.safetensors.
+//
+// The real implementation needs the native libraries (build tag "native"); without the tag Open
+// returns ErrUnavailable.
+package embed
+
+import (
+	"context"
+	"errors"
+)
+
+// Role says what a text is, because some encoders want a prefix per role (model.yaml).
+type Role uint8
+
+const (
+	// Document is a context of the knowledge base.
+	Document Role = iota
+	// Query is a question or pseudo-query.
+	Query
+)
+
+// Embeddings are the vectors of a batch of texts, in input order.
+type Embeddings struct {
+	Data      []float32 // row-major, len(texts) × Dim, L2-normalised when the model says so
+	Dim       int
+	Tokens    []int // per text, special tokens included, after truncation
+	Truncated int   // texts that were cut at MaxTokens
+	Repaired  int   // texts with NUL bytes or invalid UTF-8 that were replaced by U+FFFD
+}
+
+// Row returns vector i (shares memory with Data).
+func (e *Embeddings) Row(i int) []float32 { return e.Data[i*e.Dim : (i+1)*e.Dim] }
+
+// Info identifies an encoder. Digest covers the weights, the tokenizer, and model.yaml's settings
+// that change a vector (pooling, normalisation, maximum length, prefixes): equal digests give equal vectors.
+type Info struct {
+	Name, Dir       string
+	Digest          string // "sha256:…"
+	TokenizerDigest string // "sha256:…"
+	Dim, MaxTokens  int
+	Architecture    string // bert, distilbert, …
+}
+
+// Embedder is what the rest of Sluice needs of an encoder; *Encoder implements it.
+type Embedder interface {
+	// Embed returns one vector per text. Progress of long inputs is reported through the context-free
+	// callback given at Open. An empty text is legal and embeds as the special tokens alone.
+	Embed(ctx context.Context, texts []string, role Role) (*Embeddings, error)
+	// CountTokens counts a document's tokens, prefix and special tokens included, without truncation.
+	CountTokens(text string) (int, error)
+	Info() Info
+}
+
+// Options of Open. The zero value is a sensible default.
+type Options struct {
+	Library        string                // path of libonnxruntime.so; "" = searched (SLUICE_ONNXRUNTIME, beside the binary, the build tree, the cache)
+	Workers        int                   // concurrent ONNX runs; 0 = what internal/cores grants
+	MaxBatchTokens int                   // padded tokens per batch; 0 = 4096
+	Progress       func(done, total int) // texts; called from one goroutine at a time; may be nil
+}
+
+// The errors of this package, wrapped with the file and the values given.
+var (
+	ErrUnavailable = errors.New("embed: built without the native libraries (build tag \"native\"; run make build)")
+	ErrModel       = errors.New("embed: not a usable model")
+	ErrClosed      = errors.New("embed: encoder is closed")
+)

@@ -1,0 +1,113 @@
+// Package engine computes over sets of vectors: matrices, top-k, the calibration distributions and
+// the gate's threshold decision. It cuts the work into tiles, runs them on goroutines within the
+// process's CPU budget (internal/cores) and returns results that are exact: bit-equal to the naive
+// algorithm on canonical scores (docs/adr: exactness), whatever the tiling, threads or instruction set.
+package engine
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Vectors is a view of Rows vectors of Dim float32 each; row i is Data[i*Stride : i*Stride+Dim].
+// A Stride of 0 means Dim. The engine never writes to Data.
+type Vectors struct {
+	Data              []float32
+	Rows, Dim, Stride int
+}
+
+// Bias adds Value ≥ 0 to the closeness of context Row (kernels.Metric.Biased). A list of them is
+// sorted by Row, each row at most once; rows not listed have bias 0.
+type Bias struct {
+	Row   int
+	Value float64
+}
+
+// Hit is a row of the searched set and its canonical (biased) score.
+type Hit struct {
+	Row   int
+	Score float64
+}
+
+// Options of an Engine. The zero value is a sensible default.
+type Options struct {
+	Threads  int                     // goroutines at most; 0 = what internal/cores grants
+	MemLimit int64                   // bytes of scratch memory; 0 = 1 GiB. Less than one tile is kernels.ErrMemoryLimit
+	ISA      string                  // "", "scalar", "avx2", "avx512"; "" = $SLUICE_ISA, else the best of the machine
+	TileRows int                     // rows per tile, 0 = chosen
+	Progress func(done, total int64) // called from one goroutine at a time, in pairs; may be nil
+}
+
+// DistributionInput is what calibration compares: contexts C, pseudo-queries Q, for each
+// pseudo-query the row of its own context, and for each context a group (topic, document).
+type DistributionInput struct {
+	Contexts, Queries Vectors
+	Owner             []int32 // len Queries.Rows; row of Contexts
+	Group             []int32 // len Contexts.Rows, or nil when all are in one group
+	Metric            kernels.Metric
+	Negatives         Negatives
+	Quantiles         []float64 // in [0,1]; type 7 (Hyndman & Fan 1996), computed for each distribution
+	// Bins > 0 asks for a histogram of D− with that many equal bins between its exact minimum and
+	// maximum (for plots).
+	Bins int
+}
+
+// NegativeKind chooses which pairs (pseudo-query, foreign context) make up D−.
+type NegativeKind uint8
+
+const (
+	// NegativesAll takes every context but the pseudo-query's own.
+	NegativesAll NegativeKind = iota
+	// NegativesCrossGroup takes contexts of other groups only.
+	NegativesCrossGroup
+	// NegativesSample draws PerQuery foreign contexts for each pseudo-query, without replacement, seeded.
+	NegativesSample
+)
+
+// Negatives is the choice of D−; PerQuery and Seed belong to NegativesSample.
+type Negatives struct {
+	Kind     NegativeKind
+	PerQuery int
+	Seed     uint64
+}
+
+// Summary describes one distribution of scores. Quantiles are exact, Mean and Std are float64 sums
+// in a fixed order. Extremes carry their pair (query row, context row).
+type Summary struct {
+	N                    int64
+	Min, Max, Mean, Std  float64
+	Quantiles            []float64 // parallel to DistributionInput.Quantiles
+	MinQuery, MinContext int32
+	MaxQuery, MaxContext int32
+}
+
+// Distribution is the result of Engine.Distribution.
+type Distribution struct {
+	Positive []float64 // D+: score of each pseudo-query with its own context, in query order
+	// Best and BestOther are the maximum distribution: each pseudo-query's best score over all
+	// contexts, and over the contexts of other groups than its own context's (over other contexts
+	// when Group is nil). BestRow and BestOtherRow name the context; −1 where there is none.
+	Best, BestOther                       []float64
+	BestRow, BestOtherRow                 []int32
+	PositiveSummary, NegativeSummary, Max Summary
+	// NegativeHistogram counts D− in Bins equal bins from NegativeSummary.Min to Max; nil if Bins is 0.
+	NegativeHistogram []int64
+	// Separation is P(D+ > D−) over all pairs, ties counted half (the Mann–Whitney statistic).
+	Separation float64
+}
+
+// Interface is what the rest of Sluice uses of an engine; *Engine implements it.
+type Interface interface {
+	// Matrix writes S[i*B.Rows+j] = score(A_i, B_j), rounded to float32, to out (len A.Rows*B.Rows).
+	Matrix(ctx context.Context, out []float32, a, b Vectors, metric kernels.Metric) error
+	// TopK returns for each row of q the k best rows of c, better first, then lower row. bias is nil
+	// or has one sorted list per query. Fewer than k rows give fewer hits.
+	TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias [][]Bias) ([][]Hit, error)
+	// Distribution computes D+, D− and the maximum distribution; it never holds all pairs.
+	Distribution(ctx context.Context, in DistributionInput) (*Distribution, error)
+	// Max returns the best row of c for one query; ok is false when c is empty.
+	Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias) (best Hit, ok bool, err error)
+	// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness.
+	AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias, tau float64) (witness Hit, above bool, err error)
+}

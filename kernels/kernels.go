@@ -1,0 +1,85 @@
+// Package kernels names what every compute layer of Sluice shares: the metrics, the data types and
+// the errors. It holds no arithmetic; kernels/ref is the judge, kernels/cpu the C implementation.
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Metric is how two vectors are compared.
+type Metric uint8
+
+const (
+	// Cosine is a·b/(‖a‖‖b‖), clamped to [−1, 1]; a zero vector has cosine 0 with everything.
+	Cosine Metric = iota
+	// IP is the inner product a·b.
+	IP
+	// L2 is the Euclidean distance ‖a − b‖: smaller is closer.
+	L2
+)
+
+var metricNames = [...]string{Cosine: "cosine", IP: "ip", L2: "l2"}
+
+// String returns the metric's name as flags, files and kernels spell it.
+func (m Metric) String() string {
+	if int(m) < len(metricNames) {
+		return metricNames[m]
+	}
+	return fmt.Sprintf("metric(%d)", uint8(m))
+}
+
+// ParseMetric is the inverse of String; an unknown name is ErrMetric.
+func ParseMetric(name string) (Metric, error) {
+	for m, n := range metricNames {
+		if n == name {
+			return Metric(m), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %q (known: cosine, ip, l2)", ErrMetric, name)
+}
+
+// MarshalText makes the metric readable in JSON and YAML.
+func (m Metric) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (m *Metric) UnmarshalText(b []byte) (err error) { *m, err = ParseMetric(string(b)); return err }
+
+// Ascending tells whether a smaller score is the closer one (true for L2 only).
+func (m Metric) Ascending() bool { return m == L2 }
+
+// Better tells whether score a is strictly closer than score b.
+func (m Metric) Better(a, b float64) bool {
+	if m == L2 {
+		return a < b
+	}
+	return a > b
+}
+
+// Worst is the score that every real score is better than.
+func (m Metric) Worst() float64 {
+	if m == L2 {
+		return math.Inf(1)
+	}
+	return math.Inf(-1)
+}
+
+// Biased adds a bias b ≥ 0 in the direction of closeness: score + b, for L2 distance − b.
+func (m Metric) Biased(score, b float64) float64 {
+	if m == L2 {
+		return score - b
+	}
+	return score + b
+}
+
+// The errors of the compute layers. They are wrapped with the place and the values that were given.
+var (
+	ErrMetric      = errors.New("unknown metric")
+	ErrShape       = errors.New("shapes do not fit")
+	ErrEmpty       = errors.New("empty input")
+	ErrNonFinite   = errors.New("non-finite value")
+	ErrMemoryLimit = errors.New("memory limit too small")
+	ErrISA         = errors.New("instruction set not available")
+	ErrUnavailable = errors.New("not available in this build or on this machine")
+)

@@ -1,0 +1,46 @@
+// Package prompt builds what the language model reads: context prompts with numbered citations,
+// few-shot and chain-of-thought prompts for the model's own knowledge, and query transformations.
+// Templates are files; the token budget is kept, and what had to be cut is said.
+package prompt
+
+import (
+	"errors"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// Citation is a context that was shown to the model under Number.
+type Citation struct {
+	Number  int     `json:"number"`
+	ID      string  `json:"id"`
+	Source  string  `json:"source"`
+	Heading string  `json:"heading,omitempty"`
+	Anchor  string  `json:"anchor,omitempty"`
+	Start   int     `json:"start"` // bytes of the source
+	End     int     `json:"end"`
+	Score   float64 `json:"score"`
+	Cited   bool    `json:"cited"` // the answer mentions [Number]
+}
+
+// Passage is a retrieved chunk with its score.
+type Passage struct {
+	Chunk corpus.Chunk
+	Score float64
+}
+
+// Prompt is ready for the generator.
+type Prompt struct {
+	Messages  []llm.Message
+	Citations []Citation
+	Tokens    int // of the whole formatted prompt, as far as the counter can tell
+	Dropped   int // passages that did not fit the budget
+	Truncated int // passages that were shortened to fit
+	Template  string
+}
+
+// The errors of this package.
+var (
+	ErrBudget   = errors.New("prompt: the question does not fit the model's context")
+	ErrTemplate = errors.New("prompt: bad template")
+)
