@@ -31,7 +31,7 @@ type Options struct {
 // A chunk id that exists with the same text is left as it is; with another text it is replaced;
 // a document's chunks that are no longer listed are deleted when Replace is set.
 type Batch struct {
-	Documents []corpus.Document
+	Documents []*corpus.Document
 	Chunks    []corpus.Chunk
 	Vectors   []float32 // len(Chunks) × Dim
 	Replace   bool
