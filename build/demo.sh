@@ -1,0 +1,35 @@
+#!/bin/sh
+# The main job on real documents: the Go language specification and memory model of the local Go
+# installation go in, the gate is calibrated on questions that the local language model writes, and
+# two questions are asked: one that the documents answer, one that they do not.
+# Called by `make demo` after set-up and build. The store stays, so a second run only answers.
+set -eu
+cd "$(dirname "$0")/.."
+store=${SLUICE_DEMO_STORE:-build/out/demo}
+sample=${SLUICE_DEMO_SAMPLE:-48}
+docs=$(GOTOOLCHAIN=local go env GOROOT)/doc
+started=$(date +%s)
+
+if [ ! -f "$docs/go_spec.html" ]; then
+	echo "demo: $docs/go_spec.html is missing: this Go installation comes without its documentation." >&2
+	echo "demo: install Go from its own archive (not a toolchain fetched on demand), or set SLUICE_DEMO_DOCS." >&2
+	[ -n "${SLUICE_DEMO_DOCS:-}" ] || exit 1
+fi
+docs=${SLUICE_DEMO_DOCS:-$docs}
+
+step() { printf '\n\033[1m%s\033[0m\n$ %s\n' "$1" "$2"; sh -c "$2"; }
+
+mkdir -p "$(dirname "$store")"
+step "1. Documents in (chunks that are stored already are not embedded again)" \
+	"bin/sluice ingest --store $store $docs/go_spec.html $docs/go_mem.html"
+if bin/sluice calibrate --store "$store" --show >/dev/null 2>&1; then
+	printf '\n2. Calibrated before; remove %s to do it again\n' "$store"
+else
+	step "2. The gate is calibrated on questions that the local model writes about $sample chunks" \
+		"bin/sluice calibrate --store $store --sample $sample --plot $store/calibration.svg"
+fi
+step "3. A question in scope: the gate opens, the answer cites its sections" \
+	"bin/sluice ask --store $store --trace 'In what order are deferred functions executed when a function returns?'"
+step "4. A question out of scope: the gate stays closed, nothing is retrieved" \
+	"bin/sluice ask --store $store --trace 'How long should I boil an egg?'"
+printf '\ndemo: done in %s s\n' "$(($(date +%s) - started))"
