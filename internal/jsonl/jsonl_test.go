@@ -1,0 +1,133 @@
+package jsonl
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func read(t *testing.T, text string, emptyText bool) (items []Item, bad map[int]string) {
+	t.Helper()
+	bad = map[int]string{}
+	for it, err := range Items(strings.NewReader(text), "f.jsonl", emptyText) {
+		var line *LineError
+		switch {
+		case errors.As(err, &line):
+			if !errors.Is(err, ErrLine) || line.Source != "f.jsonl" || line.Line != it.Line {
+				t.Errorf("line error %#v for item %#v", line, it)
+			}
+			bad[line.Line] = line.Err.Error()
+		case err != nil:
+			t.Fatal(err)
+		default:
+			items = append(items, it)
+		}
+	}
+	return items, bad
+}
+
+func TestItemsGoOnAfterBadLines(t *testing.T) {
+	text := "\xef\xbb\xbf" + `{"id":"a","text":"one","more":[1,2]}` + "\r\n" +
+		"\n   \n" +
+		`{"id":"b"}` + "\n" +
+		`{"text":"no id"}` + "\n" +
+		`{"id":7,"text":"number"}` + "\n" +
+		`not json` + "\n" +
+		`[1]` + "\n" +
+		`{"id":"c","text":"  "}` + "\n" +
+		"{\"id\":\"d\",\"text\":\"\xff\"}\n" +
+		`{"id":"e","text":"nul \u0000 inside"}`
+	items, bad := read(t, text, false)
+	want := []Item{{ID: "a", Text: "one", Line: 1}, {ID: "e", Text: "nul \x00 inside", Line: 11}}
+	if diff := cmp.Diff(want, items); diff != "" {
+		t.Error(diff)
+	}
+	for line, fragment := range map[int]string{4: `"text" is missing (id "b")`, 5: `"id" is missing`, 6: `"id" is a JSON number`,
+		7: "invalid character", 8: "JSON array where an object", 9: `"text" is empty (id "c")`, 10: "not valid UTF-8"} {
+		if !strings.Contains(bad[line], fragment) {
+			t.Errorf("line %d: %q does not say %q", line, bad[line], fragment)
+		}
+	}
+}
+
+func TestLineNumbersCountBlankLines(t *testing.T) {
+	items, bad := read(t, "\n\n"+`{"id":"x","text":""}`+"\n", true)
+	if len(bad) != 0 || len(items) != 1 || items[0].Line != 3 {
+		t.Fatalf("items %v, bad %v", items, bad)
+	}
+	if _, bad = read(t, "\xff\n{}", false); bad[1] != "not valid UTF-8" || bad[2] != `"id" is missing` {
+		t.Fatal(bad)
+	}
+}
+
+func TestLongLineIsSkippedAndSaid(t *testing.T) {
+	text := strings.Repeat("x", 200_000) + "\nshort\n" + strings.Repeat("y", 100) + "\n"
+	var got []string
+	for l, err := range lines(strings.NewReader(text), 100) {
+		if err != nil {
+			got = append(got, err.Error())
+			continue
+		}
+		got = append(got, string(l.text))
+	}
+	want := []string{"line too long: more than 100 bytes", "short", strings.Repeat("y", 100)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReadErrorEndsTheSequence(t *testing.T) {
+	boom := errors.New("disk on fire")
+	r := io.MultiReader(strings.NewReader(`{"id":"a","text":"t"}`+"\n"), iotest.ErrReader(boom))
+	var n int
+	var last error
+	for _, err := range Items(r, "-", false) {
+		n++
+		last = err
+	}
+	if n != 2 || !errors.Is(last, boom) || errors.Is(last, ErrLine) {
+		t.Fatalf("%d steps, last error %v", n, last)
+	}
+}
+
+func TestStopsWhenTheCallerDoes(t *testing.T) {
+	for range Items(strings.NewReader("bad\nbad\n"), "f", false) {
+		break
+	}
+}
+
+func FuzzItems(f *testing.F) {
+	f.Add("{\"id\":\"a\",\"text\":\"b\"}\n{}\n\n[]")
+	f.Add("\xef\xbb\xbf{\"id\":\"\\u0000\",\"text\":\"\xff\"}\r\n")
+	f.Add("{\"id\":1}")
+	f.Fuzz(func(t *testing.T, text string) {
+		last := 0
+		for it, err := range Items(strings.NewReader(text), "fuzz", false) {
+			if it.Line <= last {
+				t.Fatalf("line %d after line %d", it.Line, last)
+			}
+			last = it.Line
+			if err != nil {
+				if !errors.Is(err, ErrLine) {
+					t.Fatalf("not a line error: %v", err)
+				}
+				continue
+			}
+			if it.ID == "" || strings.TrimSpace(it.Text) == "" || !utf8.ValidString(it.Text) {
+				t.Fatalf("accepted %#v", it)
+			}
+			if _, err := json.Marshal(it); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := strings.Count(text, "\n") + 1; last > n {
+			t.Fatalf("line %d of %d", last, n)
+		}
+	})
+}
