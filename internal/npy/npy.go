@@ -1,0 +1,128 @@
+// Package npy reads and writes the two kinds of NumPy .npy files that Sluice exchanges with other
+// tools: one-dimensional float64 (score distributions) and two-dimensional float32 (vectors), both
+// little-endian and in C order. Everything else is refused by name rather than guessed at.
+//
+// The format is NumPy's, versions 1.0 to 3.0: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+package npy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// The errors of this package; what was found is wrapped into them.
+var (
+	// ErrFormat is a file that is not .npy, is damaged, or ends early.
+	ErrFormat = errors.New("npy: not a readable .npy file")
+	// ErrKind is a valid .npy file of another type, order or number of dimensions than asked for.
+	ErrKind = errors.New("npy: another kind of array")
+)
+
+const (
+	magic     = "\x93NUMPY"
+	maxHeader = 64 << 10 // a real header is 118 bytes; a longer one is hostile
+	block     = 64 << 10 // bytes converted at a time; a header's claim never allocates more than what arrives
+)
+
+// WriteFloat64 writes v as a one-dimensional float64 array.
+func WriteFloat64(w io.Writer, v []float64) error {
+	if err := writeHeader(w, "<f8", fmt.Sprintf("(%d,)", len(v))); err != nil {
+		return err
+	}
+	return writeBlocks(w, v, 8, func(b []byte, x float64) { binary.LittleEndian.PutUint64(b, math.Float64bits(x)) })
+}
+
+// ReadFloat64 reads a one-dimensional float64 array and expects the input to end after it.
+func ReadFloat64(r io.Reader) ([]float64, error) {
+	h, err := readHeader(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.want("<f8", 1); err != nil {
+		return nil, err
+	}
+	return readBlocks(r, h.shape[0], 8, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
+}
+
+// WriteFloat32 writes rows × cols values, row-major, as a two-dimensional float32 array.
+func WriteFloat32(w io.Writer, data []float32, rows, cols int) error {
+	if rows < 0 || cols < 0 || (cols > 0 && rows > math.MaxInt/cols) || rows*cols != len(data) {
+		return fmt.Errorf("npy: %d values do not make %d × %d", len(data), rows, cols)
+	}
+	if err := writeHeader(w, "<f4", fmt.Sprintf("(%d, %d)", rows, cols)); err != nil {
+		return err
+	}
+	return writeBlocks(w, data, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
+}
+
+// ReadFloat32 reads a two-dimensional float32 array and expects the input to end after it.
+func ReadFloat32(r io.Reader) (data []float32, rows, cols int, err error) {
+	h, err := readHeader(r)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if err := h.want("<f4", 2); err != nil {
+		return nil, 0, 0, err
+	}
+	rows, cols = h.shape[0], h.shape[1]
+	if cols > 0 && rows > math.MaxInt/4/cols {
+		return nil, 0, 0, fmt.Errorf("%w: a shape of %d × %d overflows", ErrFormat, rows, cols)
+	}
+	data, err = readBlocks(r, rows*cols, 4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	return data, rows, cols, nil
+}
+
+// writeHeader writes a version 1.0 header, padded so that the data begin at a multiple of 64 bytes.
+func writeHeader(w io.Writer, descr, shape string) error {
+	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape)
+	const fixed = len(magic) + 4 // magic, version, length
+	pad := 63 - (fixed+len(dict))%64
+	dict += strings.Repeat(" ", pad) + "\n"
+	head := append([]byte(magic), 1, 0)
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(dict)))
+	_, err := w.Write(append(head, dict...))
+	return err
+}
+
+func writeBlocks[T any](w io.Writer, v []T, size int, put func([]byte, T)) error {
+	buf := make([]byte, min(block, len(v)*size))
+	for len(v) > 0 {
+		n := min(len(v), block/size)
+		for i, x := range v[:n] {
+			put(buf[i*size:], x)
+		}
+		if _, err := w.Write(buf[:n*size]); err != nil {
+			return err
+		}
+		v = v[n:]
+	}
+	return nil
+}
+
+func readBlocks[T any](r io.Reader, n, size int, get func([]byte) T) ([]T, error) {
+	buf := make([]byte, block)
+	out := make([]T, 0, min(n, block/size))
+	for len(out) < n {
+		want := min(n-len(out), block/size) * size
+		if got, err := io.ReadFull(r, buf[:want]); err != nil {
+			return nil, fmt.Errorf("%w: the header promises %d values, the data end in value %d (%w)", ErrFormat, n, len(out)+got/size, err)
+		}
+		for i := 0; i < want; i += size {
+			out = append(out, get(buf[i:]))
+		}
+	}
+	if _, err := io.ReadFull(r, buf[:1]); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: there are bytes after the %d values that the header promises", ErrFormat, n)
+	}
+	return out, nil
+}
