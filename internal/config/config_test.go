@@ -1,0 +1,198 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), FileName)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t *testing.T, s Source) *Loaded {
+	t.Helper()
+	if s.Path == "" {
+		s.Path = write(t, "")
+	}
+	l, err := Load(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestLaterSourcesWin(t *testing.T) {
+	path := write(t, "store: from-file\nmodel: from-file\nthreads: 3\nask:\n  max_tokens: 11\n  top_p: .5\nretrieve:\n")
+	l := load(t, Source{
+		Path:  path,
+		Env:   []string{"SLUICE_MODEL=from-env", "SLUICE_THREADS=5", "SLUICE_ASK_MAX_TOKENS=12", "PATH=x", "SLUICE_ENCODER="},
+		Flags: []Flag{{Key: "ask.max_tokens", Name: "max-tokens", Value: "13"}},
+	})
+	c := l.Config
+	got := []any{c.Store, c.Model, c.Threads, c.Ask.MaxTokens, c.Ask.TopP, c.Retrieve.K, c.Encoder, c.Calibrate.Policy}
+	want := []any{"from-file", "from-env", 5, 13, .5, 4, "", "p5"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	origins := map[string]Origin{}
+	for _, v := range l.Values() {
+		origins[v.Key] = v.Origin
+	}
+	for key, origin := range map[string]Origin{"store": Origin(path + ":1"), "model": "SLUICE_MODEL", "ask.max_tokens": "--max-tokens", "retrieve.k": "default", "ask.top_p": Origin(path + ":6")} {
+		if origins[key] != origin {
+			t.Errorf("%s comes from %q, want %q", key, origins[key], origin)
+		}
+	}
+	if !l.Given("store") || l.Given("retrieve.k") {
+		t.Error("Given is wrong")
+	}
+}
+
+func TestBadFilesNameThePlaceAndTheRemedy(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown key":     {"store: a\nmodle: b\n", `sluice.yaml:2: unknown key "modle"; did you mean "model"?`},
+		"unknown nested":  {"ask:\n  max_token: 3\n", `:2: unknown key "ask.max_token"; did you mean "ask.max_tokens"?`},
+		"unknown section": {"retreive:\n  k: 3\n", `did you mean "retrieve"?`},
+		"not a number":    {"threads: many\n", `threads must be a whole number, given "many"`},
+		"too large":       {"ask:\n  temperature: 3\n", `:2: ask.temperature must be at most 2, given 3`},
+		"too small":       {"retrieve: {k: 0}\n", "retrieve.k must be at least 1, given 0"},
+		"not a word":      {"retrieve: {mode: best}\n", `must be one of auto, dense, bm25, hybrid, given "best"`},
+		"nan":             {"gate: {stale_tolerance: nan}\n", "must be a finite number, given nan"},
+		"list":            {"store: [a, b]\n", `"store" wants one value`},
+		"scalar section":  {"ask: 3\n", `keys with values are wanted below "ask"`},
+		"twice":           {"store: a\nstore: b\n", "store"},
+		"two documents":   {"store: a\n---\nstore: b\n", "more than one YAML document"},
+		"not YAML":        {"store: [\n", "sluice.yaml"},
+		"top level list":  {"- a\n", "keys with values are wanted"},
+		"alias":           {"store: &a x\nmodel: *a\n", `"model" wants one value`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(Source{Path: write(t, c.text)})
+			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v does not say %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	_, err := Load(Source{Path: write(t, ""), Env: []string{"SLUICE_STOER=x"}})
+	if err == nil || !strings.Contains(err.Error(), "did you mean SLUICE_STORE?") {
+		t.Errorf("a typing error passed: %v", err)
+	}
+	_, err = Load(Source{Path: write(t, ""), Env: []string{"SLUICE_THREADS=-1"}})
+	if err == nil || !strings.Contains(err.Error(), "SLUICE_THREADS: threads must be at least 0, given -1") {
+		t.Errorf("%v", err)
+	}
+	l := load(t, Source{Env: []string{"SLUICE_CACHE=/c", "SLUICE_DEMO_SAMPLE=3"}})
+	if diff := cmp.Diff([]string{"SLUICE_CACHE", "SLUICE_DEMO_SAMPLE"}, l.Unused); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestExplicitFileMustExist(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone.yaml")
+	for _, s := range []Source{{Path: gone}, {Env: []string{"SLUICE_CONFIG=" + gone}}} {
+		if _, err := Load(s); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "does not exist") {
+			t.Errorf("%v", err)
+		}
+	}
+	path := write(t, "model: chosen\n")
+	l, err := Load(Source{Env: []string{"SLUICE_CONFIG=" + path}})
+	if err != nil || l.Config.Model != "chosen" || l.Path != path {
+		t.Errorf("%v %+v", err, l)
+	}
+}
+
+// TestWrittenFileIsTheDefaults takes the comment signs away from the annotated file and loads it.
+func TestWrittenFileIsTheDefaults(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.yaml")
+	if err := Init(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Init(path); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("replaced a file: %v", err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := load(t, Source{})
+	asWritten := load(t, Source{Path: path})
+	uncommented := load(t, Source{Path: write(t, regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`).ReplaceAllString(string(text), "$1$2"))})
+	for _, got := range []*Loaded{asWritten, uncommented} {
+		if diff := cmp.Diff(want.Config, got.Config); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for _, f := range Fields() {
+		if !uncommented.Given(f.Key) {
+			t.Errorf("%s is not in the written file", f.Key)
+		}
+	}
+}
+
+func TestEveryFieldIsDocumentedAndItsDefaultLegal(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range Fields() {
+		if f.Doc == "" || seen[f.Env] {
+			t.Errorf("%s: no doc, or %s twice", f.Key, f.Env)
+		}
+		seen[f.Env] = true
+	}
+	if v := redact("hunter2"); v != "(set)" {
+		t.Errorf("a secret shows as %q", v)
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"store", "stoer", 2}} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("%q %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// FuzzFile feeds any text as a file: it loads into legal values or fails with ErrConfig.
+func FuzzFile(f *testing.F) {
+	f.Add("store: a\nask:\n  max_tokens: 3\n")
+	f.Add("ask: &x {top_k: 1}\nretrieve: *x\n")
+	f.Add("? [a]\n: b\n")
+	f.Add("threads: 0x10\n---\n")
+	f.Add("a: &a [*a]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		values := map[string]string{}
+		err := mergeFile("fuzz.yaml", []byte(text), Fields(), func(f Field, text string, _ Origin) error {
+			if _, err := f.parse(text); err != nil {
+				return errors.Join(ErrConfig, err)
+			}
+			values[f.Key] = text
+			return nil
+		})
+		if err != nil {
+			if !errors.Is(err, ErrConfig) {
+				t.Fatalf("not a config error: %v", err)
+			}
+			return
+		}
+		for key := range values {
+			if _, ok := Lookup(key); !ok {
+				t.Fatalf("accepted unknown key %q", key)
+			}
+		}
+	})
+}

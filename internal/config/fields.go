@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Field is one setting as the table has it.
+type Field struct {
+	Key     string // "ask.max_tokens"
+	Env     string // "SLUICE_ASK_MAX_TOKENS"
+	Default string
+	Doc     string
+	OneOf   []string // the words that are allowed; nil allows any
+	Kind    reflect.Kind
+	Secret  bool // shown as "(set)" or "(not set)" only
+
+	min, max string
+}
+
+// Fields returns the table in its order.
+func Fields() []Field { return walk(reflect.TypeFor[Config](), "") }
+
+func walk(t reflect.Type, prefix string) (fields []Field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := prefix + f.Tag.Get("koanf")
+		if f.Type.Kind() == reflect.Struct {
+			fields = append(fields, walk(f.Type, key+".")...)
+			continue
+		}
+		fields = append(fields, Field{
+			Key: key, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")), Default: f.Tag.Get("default"), Doc: f.Tag.Get("doc"),
+			OneOf: strings.Fields(f.Tag.Get("oneof")), Kind: f.Type.Kind(), Secret: f.Tag.Get("secret") == "true", min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+		})
+	}
+	return fields
+}
+
+// Lookup returns the field of a key.
+func Lookup(key string) (Field, bool) {
+	fields := Fields()
+	if i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key }); i >= 0 {
+		return fields[i], true
+	}
+	return Field{}, false
+}
+
+// parse turns a value's text into the field's type and checks its limits. The error says the limit and the value.
+func (f Field) parse(text string) (v any, err error) {
+	switch f.Kind {
+	case reflect.String:
+		if strings.ContainsRune(text, 0) {
+			return nil, fmt.Errorf("%q holds a NUL byte", text)
+		}
+		if len(f.OneOf) > 0 && !slices.Contains(f.OneOf, text) {
+			return nil, fmt.Errorf("must be one of %s, given %q", strings.Join(f.OneOf, ", "), text)
+		}
+		return text, nil
+	case reflect.Int:
+		v, err = strconv.Atoi(strings.TrimSpace(text))
+	case reflect.Uint64:
+		v, err = strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	case reflect.Float64:
+		v, err = strconv.ParseFloat(strings.TrimSpace(text), 64)
+	case reflect.Bool:
+		v, err = strconv.ParseBool(strings.TrimSpace(text))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("must be %s, given %q", article(f.Kind), text)
+	}
+	return v, f.limits(v, text)
+}
+
+func (f Field) limits(v any, text string) error {
+	x := reflect.ValueOf(v)
+	var n float64
+	switch {
+	case x.CanInt():
+		n = float64(x.Int())
+	case x.CanUint():
+		n = float64(x.Uint())
+	case x.CanFloat():
+		n = x.Float()
+	default:
+		return nil
+	}
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return fmt.Errorf("must be a finite number, given %s", text)
+	}
+	low, errLow := strconv.ParseFloat(f.min, 64)
+	high, errHigh := strconv.ParseFloat(f.max, 64)
+	if errLow == nil && n < low {
+		return fmt.Errorf("must be at least %s, given %s", f.min, text)
+	}
+	if errHigh == nil && n > high {
+		return fmt.Errorf("must be at most %s, given %s", f.max, text)
+	}
+	return nil
+}
+
+func article(k reflect.Kind) string {
+	switch k {
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Uint64:
+		return "a whole number from 0"
+	case reflect.Float64:
+		return "a number"
+	}
+	return "true or false"
+}
+
+// nearest returns the candidate with the smallest edit distance, and that distance.
+func nearest(word string, candidates []string) (best string, distance int) {
+	distance = len(word) + 1
+	for _, c := range candidates {
+		if d := editDistance(word, c); d < distance {
+			best, distance = c, d
+		}
+	}
+	return best, distance
+}
+
+// editDistance is Levenshtein's, over bytes: the names are ASCII.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,250 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+	"go.yaml.in/yaml/v3"
+)
+
+// FileName is looked for in the working folder, then in the user's configuration folder.
+const FileName = "sluice.yaml"
+
+const envPrefix = "SLUICE_"
+
+// Flag is a value given on the command line.
+type Flag struct{ Key, Name, Value string }
+
+// Source is what Load reads.
+type Source struct {
+	Path  string   // explicit file, which must exist; "" takes $SLUICE_CONFIG, then Find()
+	Env   []string // as os.Environ
+	Flags []Flag
+}
+
+// Origin says where a value comes from: "default", "sluice.yaml:12", "SLUICE_MODEL", "--model".
+type Origin string
+
+// Value is a setting in force.
+type Value struct {
+	Key    string `json:"key"`
+	Value  any    `json:"value"`
+	Origin Origin `json:"origin"`
+}
+
+// Loaded is the configuration in force and its history.
+type Loaded struct {
+	Config Config
+	Path   string   // the file that was read, "" if none
+	Unused []string // SLUICE_* variables that are no settings, sorted
+	values []Value
+}
+
+// Values lists every setting in the order of the table, secrets redacted.
+func (l *Loaded) Values() []Value { return slices.Clone(l.values) }
+
+// Given tells whether a key was set anywhere (its value is not the default's).
+func (l *Loaded) Given(key string) bool {
+	return slices.ContainsFunc(l.values, func(v Value) bool { return v.Key == key && v.Origin != "default" })
+}
+
+// Load merges defaults, file, environment and flags, in that order.
+func Load(s Source) (*Loaded, error) {
+	path, err := choose(s)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loaded{Path: path}
+	fields := Fields()
+	k := koanf.New(".")
+	origins := map[string]Origin{}
+	merge := func(f Field, text string, o Origin) error {
+		v, err := f.parse(text)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %s %w", ErrConfig, o, f.Key, err)
+		}
+		origins[f.Key] = o
+		return k.Load(confmap.Provider(map[string]any{f.Key: v}, "."), nil)
+	}
+	for _, f := range fields {
+		text := f.Default
+		if text == "" && f.Kind != reflect.String {
+			text = "0"
+		}
+		if err := merge(f, text, "default"); err != nil {
+			return nil, err
+		}
+	}
+	if path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		if err := mergeFile(path, text, fields, merge); err != nil {
+			return nil, err
+		}
+	}
+	if l.Unused, err = mergeEnv(s.Env, fields, merge); err != nil {
+		return nil, err
+	}
+	for _, flag := range s.Flags {
+		f, ok := Lookup(flag.Key)
+		if !ok {
+			return nil, fmt.Errorf("%w: --%s sets %q, which does not exist", ErrConfig, flag.Name, flag.Key)
+		}
+		if err := merge(f, flag.Value, Origin("--"+flag.Name)); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.Unmarshal("", &l.Config); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	for _, f := range fields {
+		v := k.Get(f.Key)
+		if f.Secret {
+			v = redact(v)
+		}
+		l.values = append(l.values, Value{Key: f.Key, Value: v, Origin: origins[f.Key]})
+	}
+	return l, nil
+}
+
+func redact(v any) string {
+	if v == "" {
+		return "(not set)"
+	}
+	return "(set)"
+}
+
+// Find returns the file that is read when none is named: ./sluice.yaml, else sluice/sluice.yaml in the
+// user's configuration folder, else "".
+func Find() string {
+	candidates := []string{FileName}
+	if dir, err := os.UserConfigDir(); err == nil {
+		candidates = append(candidates, filepath.Join(dir, "sluice", FileName))
+	}
+	for _, c := range candidates {
+		if info, err := os.Stat(c); err == nil && info.Mode().IsRegular() {
+			return c
+		}
+	}
+	return ""
+}
+
+func choose(s Source) (string, error) {
+	path, by := s.Path, "--config"
+	if path == "" {
+		for _, e := range s.Env {
+			if v, ok := strings.CutPrefix(e, envPrefix+"CONFIG="); ok {
+				path, by = v, envPrefix+"CONFIG"
+			}
+		}
+	}
+	if path == "" {
+		return Find(), nil
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %s names %s, which does not exist; 'sluice config init %s' writes one", ErrConfig, by, path, path)
+	}
+	return path, nil
+}
+
+type merger func(f Field, text string, o Origin) error
+
+// mergeFile reads YAML. Values are scalars; anchors, lists and a second document are refused.
+func mergeFile(path string, text []byte, fields []Field, merge merger) error {
+	dec := yaml.NewDecoder(strings.NewReader(string(text)))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil // empty, or comments only
+	} else if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrConfig, path, err)
+	}
+	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %s: more than one YAML document", ErrConfig, path)
+	}
+	if len(doc.Content) == 0 || doc.Content[0].Tag == "!!null" {
+		return nil
+	}
+	return mergeMapping(path, doc.Content[0], "", fields, map[string]int{}, merge)
+}
+
+func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen map[string]int, merge merger) error {
+	at := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path, n.Line) }
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("%w: %s: keys with values are wanted below %q", ErrConfig, at(n), strings.TrimSuffix(prefix, "."))
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		key := prefix + name.Value
+		if first, twice := seen[key]; twice {
+			return fmt.Errorf("%w: %s: %q is set a second time (first in line %d)", ErrConfig, at(name), key, first)
+		}
+		seen[key] = name.Line
+		field := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
+		section := slices.ContainsFunc(fields, func(f Field) bool { return strings.HasPrefix(f.Key, key+".") })
+		switch {
+		case field < 0 && !section:
+			near, _ := nearest(key, keysAndSections(fields))
+			return fmt.Errorf("%w: %s: unknown key %q; did you mean %q? ('sluice config show' lists all)", ErrConfig, at(name), key, near)
+		case value.Tag == "!!null": // "key:" with nothing after it leaves the default
+		case section:
+			if err := mergeMapping(path, value, key+".", fields, seen, merge); err != nil {
+				return err
+			}
+		case value.Kind != yaml.ScalarNode:
+			return fmt.Errorf("%w: %s: %q wants one value", ErrConfig, at(value), key)
+		default:
+			if err := merge(fields[field], value.Value, Origin(at(name))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func keysAndSections(fields []Field) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.Key)
+		if section, _, ok := strings.Cut(f.Key, "."); ok {
+			names = append(names, section)
+		}
+	}
+	return names
+}
+
+// mergeEnv reads SLUICE_* variables. One that is almost a setting is a typing error and refused; others
+// (SLUICE_CACHE, those of scripts) are only listed. An empty variable counts as not set.
+func mergeEnv(env []string, fields []Field, merge merger) (unused []string, err error) {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Env
+	}
+	for _, e := range env {
+		name, text, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, envPrefix) || name == envPrefix+"CONFIG" || text == "" {
+			continue
+		}
+		if i := slices.Index(names, name); i >= 0 {
+			if err := merge(fields[i], text, Origin(name)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if near, distance := nearest(name, names); distance <= 2 {
+			return nil, fmt.Errorf("%w: unknown variable %s; did you mean %s?", ErrConfig, name, near)
+		}
+		unused = append(unused, name)
+	}
+	slices.Sort(unused)
+	return unused, nil
+}

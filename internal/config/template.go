@@ -1,0 +1,69 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+)
+
+// Write writes an annotated file in which every setting stands as a comment with its default.
+func Write(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Settings of sluice. Take away the '#' before a key to set it. The order is: defaults, this file,\n" +
+		"# SLUICE_* environment variables (SLUICE_ASK_MAX_TOKENS for ask.max_tokens), flags.\n")
+	section := ""
+	for _, f := range Fields() {
+		head, key, nested := strings.Cut(f.Key, ".")
+		indent := ""
+		switch {
+		case !nested:
+			key = head
+		case head != section:
+			section = head
+			fmt.Fprintf(&b, "\n%s:\n", head)
+			fallthrough
+		default:
+			indent = "  "
+		}
+		fmt.Fprintf(&b, "\n%s# %s\n", indent, f.Doc)
+		if limits := f.Limits(); limits != "" {
+			fmt.Fprintf(&b, "%s# (%s)\n", indent, limits)
+		}
+		value := f.Default
+		if f.Kind == reflect.String {
+			value = fmt.Sprintf("%q", value)
+		}
+		fmt.Fprintf(&b, "%s#%s: %s\n", indent, key, value)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Limits says what is allowed, as "one of a, b" or "0 to 2"; "" when anything is.
+func (f Field) Limits() string {
+	switch {
+	case len(f.OneOf) > 0:
+		return "one of " + strings.Join(f.OneOf, ", ")
+	case f.min != "" && f.max != "":
+		return f.min + " to " + f.max
+	case f.max != "":
+		return "at most " + f.max
+	}
+	return ""
+}
+
+// Init writes an annotated file to path and refuses to replace one.
+func Init(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %s exists already; remove it or name another file", ErrConfig, path)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return errors.Join(Write(f), f.Close())
+}
