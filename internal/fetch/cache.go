@@ -1,0 +1,211 @@
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// EnvCache names the environment variable that moves the cache.
+const EnvCache = "SLUICE_CACHE"
+
+// Progress is called with the bytes that are there and the total (0: unknown), at most a few times a second.
+type Progress func(name string, done, total int64)
+
+// Want is a file to bring. With an empty SHA256 nothing can be verified but Size, and the caller records what came.
+type Want struct {
+	Name   string // for messages
+	URL    string // for HTTP
+	SHA256 string
+	Size   int64 // 0: unknown
+}
+
+// Cache is a content-addressed folder of files. Its methods may be called from several goroutines and processes.
+type Cache struct {
+	root     string
+	client   *http.Client
+	log      func(format string, args ...any)
+	retries  int
+	backoff  time.Duration
+	create   func(name string, flag int) (io.WriteCloser, error)
+	download atomic.Int64
+}
+
+// Option changes how a Cache works.
+type Option func(*Cache)
+
+// WithLog sends remarks (retries, deleted files) to log. Without it they are dropped.
+func WithLog(log func(format string, args ...any)) Option { return func(c *Cache) { c.log = log } }
+
+// WithClient replaces the HTTP client.
+func WithClient(h *http.Client) Option { return func(c *Cache) { c.client = h } }
+
+// WithRetries sets how often a broken download is tried again and the first pause between tries, which then doubles.
+func WithRetries(n int, first time.Duration) Option {
+	return func(c *Cache) { c.retries, c.backoff = n, first }
+}
+
+// Root returns the cache folder of this user: $SLUICE_CACHE, else sluice in the user's cache folder.
+func Root() (string, error) {
+	if dir := os.Getenv(EnvCache); dir != "" {
+		return filepath.Abs(dir)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("fetch: no cache folder: set %s: %w", EnvCache, err)
+	}
+	return filepath.Join(home, ".cache", "sluice"), nil
+}
+
+// Open returns the cache at root, or at Root() when root is empty. Nothing is created before it is needed.
+func Open(root string, opts ...Option) (*Cache, error) {
+	if root == "" {
+		var err error
+		if root, err = Root(); err != nil {
+			return nil, err
+		}
+	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{root: root, client: http.DefaultClient, log: func(string, ...any) {}, retries: 5, backoff: time.Second}
+	c.create = func(name string, flag int) (io.WriteCloser, error) { return os.OpenFile(name, flag, 0o644) }
+	for _, o := range opts {
+		o(c)
+	}
+	return c, nil
+}
+
+// Root returns the folder of the cache.
+func (c *Cache) Root() string { return c.root }
+
+// Path joins elements below the root.
+func (c *Cache) Path(elem ...string) string {
+	return filepath.Join(append([]string{c.root}, elem...)...)
+}
+
+// Downloaded returns the bytes that came over the network since Open.
+func (c *Cache) Downloaded() int64 { return c.download.Load() }
+
+// AddDownloaded counts bytes that another tool brought (cargo, go).
+func (c *Cache) AddDownloaded(n int64) { c.download.Add(n) }
+
+// Dir creates a folder below the root.
+func (c *Cache) Dir(elem ...string) (string, error) {
+	dir := c.Path(elem...)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrWrite, err)
+	}
+	return dir, nil
+}
+
+// Blob returns the path of a verified file. A blob that no longer matches is deleted, and said, and counts as absent.
+func (c *Cache) Blob(w Want) (string, bool) {
+	if w.SHA256 == "" {
+		return "", false
+	}
+	path := c.Path("blobs", w.SHA256)
+	err := Verify(path, w)
+	if errors.Is(err, ErrMismatch) {
+		c.log("%s: the copy in the cache was damaged and has been deleted (%v)", w.Name, err)
+		_ = os.Remove(path)
+	}
+	return path, err == nil
+}
+
+// Verify reads the file and compares it with its pin.
+func Verify(path string, w Want) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if w.Size > 0 && st.Size() != w.Size {
+		return &MismatchError{w.Name, "size", strconv.FormatInt(w.Size, 10), strconv.FormatInt(st.Size(), 10)}
+	}
+	got, err := HashFile(path)
+	if err != nil {
+		return err
+	}
+	if w.SHA256 != "" && got != w.SHA256 {
+		return &MismatchError{w.Name, "sha256", w.SHA256, got}
+	}
+	return nil
+}
+
+// HashFile returns the SHA-256 of a file in hexadecimal digits.
+func HashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// adopt verifies the file at path and gives it its name in the cache. A file that does not match is deleted.
+func (c *Cache) adopt(path string, w Want) (string, error) {
+	if err := Verify(path, w); err != nil {
+		_ = os.Remove(path)
+		return "", err
+	}
+	if w.SHA256 == "" {
+		var err error
+		if w.SHA256, err = HashFile(path); err != nil {
+			return "", err
+		}
+	}
+	dir, err := c.Dir("blobs")
+	if err != nil {
+		return "", err
+	}
+	blob := filepath.Join(dir, w.SHA256)
+	if err := os.Rename(path, blob); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrWrite, err)
+	}
+	return blob, nil
+}
+
+// Lock waits until no other process holds the named lock, and returns what releases it.
+func (c *Cache) Lock(ctx context.Context, name string) (unlock func(), err error) {
+	dir, err := c.Dir("locks")
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrWrite, err)
+	}
+	for said := false; ; said = true {
+		ok, err := tryLock(f)
+		if ok {
+			return func() { _ = f.Close() }, nil // closing releases it
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("fetch: locking %s: %w", f.Name(), err)
+		}
+		if !said {
+			c.log("waiting for another process that holds %s", f.Name())
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

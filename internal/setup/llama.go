@@ -1,0 +1,207 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/fetch"
+)
+
+// cmakeFlags are those of every llama.cpp build. Not GGML_NATIVE: that would tie the library to this machine, and the AMX code
+// it chooses on some of them crashes when gcc 12 compiles it. Not OpenMP: its barriers collapse beside other work.
+var cmakeFlags = []string{
+	"-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
+	"-DGGML_NATIVE=OFF", "-DGGML_OPENMP=OFF", "-DGGML_CCACHE=OFF", "-DGGML_CUDA=OFF",
+	"-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_APP=OFF",
+	"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_CURL=OFF",
+}
+
+// llamaTree is what the library needs of the source tree: 36 of 217 MB.
+var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src/", "ggml/", "vendor/", "licenses/", "scripts/"}
+
+// libllama builds llama.cpp and ggml as static libraries.
+func libllama() recipe {
+	return recipe{name: "libllama", version: 1, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+		e.console.printf("llama: building llama.cpp and ggml (about 75 compiler runs)")
+		flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
+		if err := e.cmake(ctx, j, llamaTree, flags, "llama", "ggml", "ggml-base", "ggml-cpu"); err != nil {
+			return err
+		}
+		libs, err := glob(filepath.Join(j.work, "build"), "src/libllama.a", "ggml/src/libggml*.a")
+		if err != nil {
+			return err
+		}
+		headers, err := glob(filepath.Join(j.work, "src"), "include/*.h", "ggml/include/*.h")
+		if err != nil {
+			return err
+		}
+		if err := copyInto(filepath.Join(j.out, "include"), headers...); err != nil {
+			return err
+		}
+		if err := copyInto(j.out, filepath.Join(j.work, "src", "LICENSE")); err != nil {
+			return err
+		}
+		return copyInto(filepath.Join(j.out, "lib"), libs...)
+	}}
+}
+
+// llamaBench builds upstream's own benchmark with the flags of the library, for a fair comparison.
+func llamaBench() recipe {
+	return recipe{name: "llama-bench", version: 1, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+		e.console.printf("llama-bench: building llama.cpp's benchmark (about 140 compiler runs)")
+		tree := append([]string{"common/", "tools/"}, llamaTree...)
+		flags := append([]string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON"}, cmakeFlags...)
+		if err := e.cmake(ctx, j, tree, flags, "llama-bench"); err != nil {
+			return err
+		}
+		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-bench"))
+	}}
+}
+
+func llamaInputs(ctx context.Context, e *Env) ([]string, error) {
+	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
+	_, _, id, err := e.compilers(ctx)
+	return append([]string{pkg.Sdist.SHA256, e.Manifest.Native.Llama.Tree, id}, cmakeFlags...), err
+}
+
+// cmake extracts the tree, once, and builds the targets in j.work/build, where an interrupted build goes on.
+func (e *Env) cmake(ctx context.Context, j job, tree, flags []string, targets ...string) error {
+	src, build := filepath.Join(j.work, "src"), filepath.Join(j.work, "build")
+	if !exists(src) {
+		archive, err := e.llamaSource(ctx)
+		if err != nil {
+			return err
+		}
+		tmp := src + ".tmp"
+		if err := os.RemoveAll(tmp); err != nil {
+			return err
+		}
+		n, err := untar(archive, e.Manifest.Native.Llama.Tree, tmp, func(name string) bool {
+			for _, t := range tree {
+				if name == t || strings.HasSuffix(t, "/") && strings.HasPrefix(name, t) {
+					return true
+				}
+			}
+			return false
+		})
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("%s has nothing below %s", archive, e.Manifest.Native.Llama.Tree)
+		}
+		if err := os.Rename(tmp, src); err != nil {
+			return err
+		}
+	}
+	cc, cxx, _, err := e.compilers(ctx)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"-S", src, "-B", build, "-DCMAKE_C_COMPILER=" + cc, "-DCMAKE_CXX_COMPILER=" + cxx}, flags...)
+	if err := e.run(ctx, j, j.work, nil, "cmake", args...); err != nil {
+		return err
+	}
+	args = append([]string{"-C", build, "-j", strconv.Itoa(runtime.NumCPU())}, targets...)
+	return e.run(ctx, j, j.work, nil, "ninja", args...)
+}
+
+// llamaSource returns the source archive. When it is not in the cache, pip brings it from within an environment that holds
+// nothing but the pinned build back-end.
+func (e *Env) llamaSource(ctx context.Context) (string, error) {
+	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
+	want := fetch.Want{Name: pkg.Sdist.File, SHA256: pkg.Sdist.SHA256, Size: pkg.Sdist.Size}
+	if path, ok := e.Cache.Blob(want); ok {
+		return path, nil
+	}
+	env, err := e.output(ctx, venv("backend", pkg.Backend))
+	if err != nil {
+		return "", err
+	}
+	e.console.printf("llama: downloading %s (%s)", pkg.Sdist.File, size(pkg.Sdist.Size))
+	return fetch.Pip{Python: filepath.Join(env, "bin", "python3"), Cache: e.Cache}.Sdist(ctx, pkg, e.console.bytes)
+}
+
+// binding compiles third_party/llama/binding over libllama and merges everything into the one archive that upstream's Go
+// package asks for. Apart from libllama, so that an edit takes seconds.
+func binding(libs string) recipe {
+	return recipe{
+		name: "libbinding", version: 1,
+		inputs: func(ctx context.Context, e *Env) ([]string, error) {
+			_, _, id, err := e.compilers(ctx)
+			if err != nil {
+				return nil, err
+			}
+			_, digests, err := sourceDigests(e.bindingDir(), ".cpp", ".h", ".hpp", ".inc")
+			return append([]string{filepath.Base(libs), id, e.Manifest.Native.Llama.Version}, digests...), err
+		},
+		build: func(ctx context.Context, e *Env, j job) error {
+			objects, err := e.compileBinding(ctx, j, libs)
+			if err != nil {
+				return err
+			}
+			return e.merge(ctx, j, libs, objects)
+		},
+	}
+}
+
+func (e *Env) bindingDir() string { return filepath.Join(e.Repo, "third_party", "llama", "binding") }
+
+func (e *Env) compileBinding(ctx context.Context, j job, libs string) (objects []string, err error) {
+	sources, _, err := sourceDigests(e.bindingDir(), ".cpp")
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := e.module(ctx, e.Manifest.Native.Llama.Module)
+	if err != nil {
+		return nil, err
+	}
+	_, cxx, _, err := e.compilers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.console.printf("llama: compiling %d files of third_party/llama/binding and merging the archives", len(sources))
+	for _, src := range sources {
+		obj := strings.TrimSuffix(src, ".cpp") + ".o"
+		if err := e.run(ctx, j, j.work, nil, cxx, "-O2", "-std=c++17", "-fPIC", "-Wall", "-Wextra",
+			"-I", e.bindingDir(), "-I", filepath.Join(libs, "include"), "-I", upstream,
+			"-c", filepath.Join(e.bindingDir(), src), "-o", obj); err != nil {
+			return nil, err
+		}
+		objects = append(objects, obj)
+	}
+	return objects, nil
+}
+
+// merge writes lib/libbinding.a. Archives are copied beside the objects first: ar's script language knows no quoting.
+func (e *Env) merge(ctx context.Context, j job, libs string, objects []string) error {
+	archives, err := glob(libs, "lib/*.a")
+	if err != nil {
+		return err
+	}
+	if err := copyInto(j.work, archives...); err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString("create libbinding.a\n")
+	for _, a := range archives {
+		fmt.Fprintf(&b, "addlib %s\n", filepath.Base(a))
+	}
+	for _, o := range objects {
+		fmt.Fprintf(&b, "addmod %s\n", o)
+	}
+	b.WriteString("save\nend\n")
+	script := filepath.Join(j.work, "merge.mri")
+	if err := os.WriteFile(script, []byte(b.String()), 0o644); err != nil {
+		return err
+	}
+	if err := e.run(ctx, j, j.work, nil, "sh", "-c", "ar -M < merge.mri"); err != nil {
+		return err
+	}
+	return copyInto(filepath.Join(j.out, "lib"), filepath.Join(j.work, "libbinding.a"))
+}

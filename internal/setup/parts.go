@@ -1,0 +1,256 @@
+package setup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/fetch"
+)
+
+// part is something that `setup` puts in place in the repository.
+type part struct {
+	name string
+	doc  string
+	// recipes returns the output folders to install from, building what is missing.
+	recipes func(context.Context, *Env) ([]string, error)
+	// files maps patterns inside the outputs to names or folders (ending in /) in the repository.
+	files []install
+	// after runs when the files are in place; what it writes belongs to others' folders (stamps).
+	after func(context.Context, *Env) error
+	// key says, without building, what should be in place.
+	key func(context.Context, *Env) (string, error)
+	// assemble replaces recipes and files for what does not live in the repository (models, modules).
+	assemble func(context.Context, *Env) error
+}
+
+type install struct{ from, to string }
+
+// state is the note that a part leaves in build/out: if it still holds, there is nothing to do.
+type state struct {
+	Key   string      `json:"key"`
+	Files []fileState `json:"files"`
+}
+
+type fileState struct {
+	Path  string    `json:"path"`
+	Size  int64     `json:"size"`
+	MTime time.Time `json:"mtime"`
+}
+
+// ensure puts one part in place and reports whether there was anything to do.
+func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
+	key, err := p.key(ctx, e)
+	if err != nil {
+		return false, fmt.Errorf("%w: %s: %w", ErrPart, p.name, err)
+	}
+	if e.inPlace(p, key) {
+		return false, nil
+	}
+	start, before := time.Now(), e.Cache.Downloaded()
+	var files []string
+	if p.assemble != nil {
+		err = p.assemble(ctx, e)
+	} else {
+		files, err = e.install(ctx, p)
+	}
+	if err != nil {
+		return true, err
+	}
+	if p.after != nil {
+		if err := p.after(ctx, e); err != nil {
+			return true, fmt.Errorf("%w: %s: %w", ErrPart, p.name, err)
+		}
+	}
+	if err := e.note(p, key, files); err != nil {
+		return true, err
+	}
+	e.console.printf("%-12s done in %s, %s downloaded", p.name, took(time.Since(start)), size(e.Cache.Downloaded()-before))
+	return true, nil
+}
+
+// install builds the outputs and copies their files into the repository.
+func (e *Env) install(ctx context.Context, p part) (files []string, err error) {
+	outputs, err := p.recipes(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range p.files {
+		var found []string
+		for _, dir := range outputs {
+			m, err := filepath.Glob(filepath.Join(dir, in.from))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, m...)
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%w: %s: no output matches %s", ErrPart, p.name, in.from)
+		}
+		for _, f := range found {
+			to := in.to
+			if strings.HasSuffix(to, "/") {
+				to += filepath.Base(f)
+			}
+			if err := copyFile(f, filepath.Join(e.Repo, to)); err != nil {
+				return nil, fmt.Errorf("%w: %s: %w", ErrPart, p.name, err)
+			}
+			files = append(files, to)
+		}
+	}
+	return files, nil
+}
+
+func (e *Env) statePath(p part) string {
+	return filepath.Join(e.Repo, "build", "out", "setup", p.name+".json")
+}
+
+func (e *Env) inPlace(p part, key string) bool {
+	text, err := os.ReadFile(e.statePath(p))
+	var s state
+	if err != nil || json.Unmarshal(text, &s) != nil || s.Key != key {
+		return false
+	}
+	for _, f := range s.Files {
+		st, err := os.Stat(filepath.Join(e.Repo, f.Path))
+		if err != nil || st.Size() != f.Size || !st.ModTime().Equal(f.MTime) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Env) note(p part, key string, files []string) error {
+	s := state{Key: key}
+	for _, f := range files {
+		st, err := os.Stat(filepath.Join(e.Repo, f))
+		if err != nil {
+			return err
+		}
+		s.Files = append(s.Files, fileState{f, st.Size(), st.ModTime()})
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(e.statePath(p), strings.NewReader(string(text)+"\n"), 0o644)
+}
+
+// stamp writes the digests of linked files to <pkg>/stamp/native.digest. Go embeds that file in the package that links them,
+// because its build cache does not look into archives: so a changed archive is a changed package. An unchanged stamp keeps its
+// modification time.
+func (e *Env) stamp(pkg string, about string, files ...string) error {
+	var b strings.Builder
+	for _, f := range files {
+		sum, err := fetch.HashFile(filepath.Join(e.Repo, "third_party", f))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s sha256:%s %s\n", filepath.Base(f), sum, about)
+	}
+	path := filepath.Join(e.Repo, pkg, "stamp", "native.digest")
+	old, err := os.ReadFile(path)
+	if err == nil && string(old) == b.String() {
+		return nil
+	}
+	return writeFile(path, strings.NewReader(b.String()), 0o644)
+}
+
+// Parts lists what Run knows, with a line of explanation each.
+func Parts() []string {
+	var lines []string
+	for _, p := range parts() {
+		lines = append(lines, fmt.Sprintf("%-12s %s", p.name, p.doc))
+	}
+	return lines
+}
+
+// Run puts the named parts in place (none: everything the product needs) and says what it did.
+func (e *Env) Run(ctx context.Context, names ...string) error {
+	all := parts()
+	var chosen []part
+	for _, n := range names {
+		i := slices.IndexFunc(all, func(p part) bool { return p.name == n })
+		if i < 0 {
+			return fmt.Errorf("set-up: no part %q; there are:\n  %s", n, strings.Join(Parts(), "\n  "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	if len(names) == 0 {
+		chosen = all[:productParts]
+	}
+	start, did := time.Now(), 0
+	unlock, err := e.lockRepo(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var errs []error
+	for _, p := range chosen {
+		worked, err := e.ensure(ctx, p)
+		if ctx.Err() != nil {
+			return fmt.Errorf("set-up was interrupted; the next run goes on from here: %w", ctx.Err())
+		}
+		if err != nil {
+			e.console.printf("%-12s FAILED", p.name)
+			errs = append(errs, err)
+		}
+		if worked {
+			did++
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if did == 0 {
+		e.console.printf("set-up: everything is in place (%s)", took(time.Since(start)))
+		return nil
+	}
+	e.console.printf("set-up: %d of %d parts assembled in %s, %s downloaded; cache: %s",
+		did, len(chosen), took(time.Since(start)), size(e.Cache.Downloaded()), e.Cache.Root())
+	return nil
+}
+
+// lockRepo keeps two set-ups of one clone apart.
+func (e *Env) lockRepo(ctx context.Context) (func(), error) {
+	local, err := fetch.Open(filepath.Join(e.Repo, "build", "out"), fetch.WithLog(e.console.printf))
+	if err != nil {
+		return nil, err
+	}
+	return local.Lock(ctx, "setup")
+}
+
+// keyOf joins the keys of recipes without building them.
+func keyOf(rs ...recipe) func(context.Context, *Env) (string, error) {
+	return func(ctx context.Context, e *Env) (string, error) {
+		var keys []string
+		for _, r := range rs {
+			k, err := r.key(ctx, e)
+			if err != nil {
+				return "", err
+			}
+			keys = append(keys, k)
+		}
+		return strings.Join(keys, " "), nil
+	}
+}
+
+// outputsOf builds recipes that do not depend on each other.
+func outputsOf(rs ...recipe) func(context.Context, *Env) ([]string, error) {
+	return func(ctx context.Context, e *Env) (dirs []string, err error) {
+		for _, r := range rs {
+			dir, err := e.output(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			dirs = append(dirs, dir)
+		}
+		return dirs, nil
+	}
+}
