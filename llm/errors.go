@@ -1,0 +1,36 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrUnavailable: this program was built without the tag "native", hence without llama.cpp.
+	ErrUnavailable = errors.New("built without llama.cpp: run `make build`, which does the set-up and sets the build tag native")
+	// ErrModel: the file is missing, not a GGUF, damaged, or not a model that generates text.
+	ErrModel = errors.New("not a usable language model")
+	// ErrOptions: an option or a request's setting is out of range.
+	ErrOptions = errors.New("invalid option")
+	// ErrPromptTooLong: the prompt leaves no room in the context; see PromptTooLongError.
+	ErrPromptTooLong = errors.New("prompt too long")
+	// ErrTemplate: the messages cannot be formatted with the model's chat template.
+	ErrTemplate = errors.New("no usable chat template")
+	// ErrGenerate: llama.cpp failed while it generated.
+	ErrGenerate = errors.New("generation failed")
+	// ErrClosed: the model was closed.
+	ErrClosed = errors.New("the model is closed")
+)
+
+// PromptTooLongError says by how much a prompt is too long. It unwraps to ErrPromptTooLong.
+type PromptTooLongError struct {
+	Tokens int // of the prompt
+	Limit  int // most tokens of a prompt: one less than the context
+}
+
+func (e *PromptTooLongError) Error() string {
+	return fmt.Sprintf("llm: %v: it has %d tokens, at most %d fit; shorten it or open the model with a larger context",
+		ErrPromptTooLong, e.Tokens, e.Limit)
+}
+
+func (e *PromptTooLongError) Unwrap() error { return ErrPromptTooLong }

@@ -1,0 +1,157 @@
+//go:build native
+
+package llm
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	llama "github.com/go-skynet/go-llama.cpp"
+)
+
+// repeatLast is how many tokens Request.RepeatPenalty looks back.
+const repeatLast = 64
+
+// Generate answers a request; see Generator.
+func (m *Model) Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error) {
+	if err := req.check(); err != nil {
+		return Result{}, err
+	}
+	if !m.enter() {
+		return Result{}, ErrClosed
+	}
+	defer m.users.Done()
+	prompt := req.Prompt
+	if len(req.Messages) > 0 {
+		var err error
+		if prompt, err = m.ApplyTemplate(req.Messages); err != nil {
+			return Result{}, err
+		}
+	}
+	prompt = m.valid(prompt)
+	select {
+	case h := <-m.free:
+		return m.start(h, prompt, req).follow(ctx, m.closing, stream)
+	case <-ctx.Done():
+		return Result{Finish: FinishCancelled}, ctx.Err()
+	case <-m.closing:
+		return Result{Finish: FinishCancelled}, ErrClosed
+	}
+}
+
+// run is a prediction under way. Two goroutines share it: one sits in C, where upstream calls back with text while it
+// holds a lock of all predictions, so the callback only appends; the caller's takes the text to the stream function.
+type run struct {
+	h    *handle
+	seed int64
+	more chan struct{} // holds a token when there is new text
+	done chan struct{} // closed when result and err are final
+
+	mu       sync.Mutex
+	pieces   strings.Builder
+	finished bool // the handle belongs to somebody else
+	result   Result
+	err      error
+}
+
+func (m *Model) start(h *handle, prompt string, req Request) *run {
+	r := &run{h: h, seed: req.Seed, more: make(chan struct{}, 1), done: make(chan struct{})}
+	if r.seed < 0 {
+		r.seed = rand.Int64N(maxSeed + 1)
+	}
+	h.prepare(len(prompt), req.MaxTokens, uint32(r.seed), req.MinP)
+	m.users.Add(1) // while the caller's own registration holds
+	go r.predict(m, prompt, req)
+	return r
+}
+
+func (r *run) predict(m *Model, prompt string, req Request) {
+	defer m.users.Done()
+	_, failed := r.h.llama.Predict(prompt,
+		llama.SetTokenCallback(r.push),
+		llama.SetTokens(1), // the size of a result buffer that nobody reads; prepare set the limit
+		llama.SetTemperature(float32(req.Temperature)),
+		llama.SetTopK(req.TopK),
+		llama.SetTopP(orOff(req.TopP)),
+		llama.SetPenalty(orOff(req.RepeatPenalty)),
+		llama.SetRepeat(repeatLast),
+		llama.SetStopWords(req.Stop...),
+	)
+	if failed != nil {
+		r.h.llama.SetTokenCallback(nil) // upstream leaves it registered then
+	}
+	result, err := r.h.last()
+	r.h.drainLog(m.opts.Logger)
+	r.mu.Lock()
+	r.result, r.err, r.finished = result, err, true
+	r.mu.Unlock()
+	m.free <- r.h
+	close(r.done)
+}
+
+// push is upstream's token callback.
+func (r *run) push(piece string) bool {
+	r.mu.Lock()
+	r.pieces.WriteString(unescapeNUL(piece))
+	r.mu.Unlock()
+	select {
+	case r.more <- struct{}{}:
+	default: // the consumer has not yet taken the text before this
+	}
+	return true
+}
+
+func (r *run) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := r.pieces.String()
+	r.pieces.Reset()
+	return text
+}
+
+// cancel ends the prediction without waiting for it.
+func (r *run) cancel() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.finished {
+		r.h.cancel()
+	}
+}
+
+// follow hands text to stream until the prediction ends or is to end.
+func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(string) error) (Result, error) {
+	defer r.cancel() // whatever makes us leave, a panic of stream included
+	var text strings.Builder
+	deliver := func() error {
+		piece := r.take()
+		text.WriteString(piece)
+		if piece == "" || stream == nil {
+			return nil
+		}
+		return stream(piece)
+	}
+	partial := func(err error) (Result, error) {
+		return Result{Text: text.String(), Finish: FinishCancelled, Seed: r.seed}, err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return partial(ctx.Err())
+		case <-closing:
+			return partial(ErrClosed)
+		case <-r.more:
+			if err := deliver(); err != nil {
+				return partial(err)
+			}
+		case <-r.done:
+			if err := deliver(); err != nil {
+				return partial(err)
+			}
+			res := r.result
+			res.Text, res.Seed = text.String(), r.seed
+			return res, r.err
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"runtime"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Generator is what the rest of Sluice needs of a language model. All methods may be called concurrently.
+type Generator interface {
+	// Generate answers a request. stream, when not nil, is called on the caller's goroutine with each piece of text as it
+	// is made; pieces are whole UTF-8 runes and add up to Result.Text. An error of stream ends the request and is
+	// returned as it is. When ctx ends, Generate returns ctx.Err() at once, with the text so far.
+	Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error)
+	// CountTokens returns how many tokens a text is as a prompt, with those the model puts at its beginning.
+	CountTokens(text string) (int, error)
+	// ContextSize returns the most tokens of one request, prompt and completion together.
+	ContextSize() int
+	Info() Info
+}
+
+// Role says whose turn a message is.
+type Role string
+
+const (
+	System    Role = "system"
+	User      Role = "user"
+	Assistant Role = "assistant"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role    Role
+	Content string
+}
+
+// Request is a prompt and how to continue it. The zero value of every setting is its plainest meaning: greedy, no
+// truncation, no penalty, as long as the context allows.
+type Request struct {
+	// Messages are formatted with the model's chat template, which opens the assistant's turn; or Prompt is taken as it
+	// is. One of the two, not both. Special tokens written out in a text count as special tokens. Invalid UTF-8 is read
+	// as U+FFFD.
+	Messages []Message
+	Prompt   string
+
+	MaxTokens     int     // of the completion; 0: until the context is full
+	Temperature   float64 // 0: greedy, always the most probable token; the settings up to MinP are then without effect
+	TopK          int     // sample from the k most probable tokens; 0: off
+	TopP          float64 // in (0, 1]; sample from the smallest set with at least this probability; 0: off
+	MinP          float64 // in [0, 1]; drop tokens below this share of the best one's probability; 0: off
+	RepeatPenalty float64 // > 0; logits of the last 64 tokens are divided by it; 0 and 1: off
+	// Seed of the sampling, at most 4294967294. The same seed gives the same text for the same request on the same
+	// machine while nothing else is decoded beside it. Negative: a random seed; Result.Seed has it.
+	Seed int64
+	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
+}
+
+// FinishReason says why a completion ended.
+type FinishReason string
+
+const (
+	FinishStop      FinishReason = "stop"      // the model ended its turn, or a stop string came up
+	FinishLength    FinishReason = "length"    // MaxTokens
+	FinishContext   FinishReason = "context"   // the context is full
+	FinishCancelled FinishReason = "cancelled" // ctx, the stream function or Close
+)
+
+// Result is a completion. When Generate fails it holds what there was by then.
+type Result struct {
+	Text             string
+	PromptTokens     int
+	CachedTokens     int // of the prompt, taken from the KV cache of an earlier request
+	CompletionTokens int // the end-of-turn token not counted
+	Finish           FinishReason
+	Seed             int64
+	QueueTime        time.Duration // waiting for a slot
+	PromptTime       time.Duration // from slot to first token
+	DecodeTime       time.Duration // from first token to end: CompletionTokens-1 decodes, one more when the model ended it
+}
+
+// Info describes a model file.
+type Info struct {
+	Name, Path     string
+	SHA256         string // of the file; of the first one when the model is split
+	Architecture   string
+	Description    string // architecture, parameters, quantisation
+	Parameters     int64
+	ContextTrained int    // tokens the model was trained to read
+	Embedding      int    // width of its hidden state
+	ChatTemplate   string // Jinja source; empty when the file has none
+	Bytes          int64  // size on disk
+}
+
+// Options say how to run a model. Zero values are defaults.
+type Options struct {
+	ContextSize int // most tokens of one request; 0: what the model was trained for, at most 4096
+	Slots       int // requests decoded together, at most 64; 0: 4
+	// CacheTokens is the size of the KV cache, which all slots share. A request waits until prompt and MaxTokens fit
+	// beside the running ones, so it never runs out later. 0: ContextSize.
+	CacheTokens int
+	BatchSize   int // tokens of one decode, hence of the pieces a prompt is read in; Slots to 2048; 0: 64
+	Threads     int // of one decode; 0: GOMAXPROCS, which respects a container's limit. See the package comment
+	GPULayers   int // layers to offload; refused when this build cannot
+	// Acquire, when set, is called before each decode on the scheduler's thread and returns how many threads it may use
+	// (at least 1, at most Threads count) and a function that gives them back. It may block.
+	Acquire func() (threads int, release func())
+	// ChatTemplate replaces the one in the file: Jinja source or the name of one that llama.cpp has built in ("chatml").
+	ChatTemplate string
+	Logger       *slog.Logger // llama.cpp's log and ours; nil: slog.Default()
+}
+
+const (
+	defaultContext = 4096
+	defaultSlots   = 4
+	defaultBatch   = 64
+	maxSlots       = 64
+	maxBatch       = 2048
+	maxThreads     = 512 // ggml's limit; beyond it asserts
+	maxCells       = math.MaxInt32 / 2
+	maxSeed        = math.MaxUint32 - 1 // MaxUint32 means "random" to llama.cpp
+	minContext     = 16
+)
+
+func optionError(format string, args ...any) error {
+	return fmt.Errorf("llm: %w: %s", ErrOptions, fmt.Sprintf(format, args...))
+}
+
+// withDefaults checks the options against the model, before llama.cpp can assert on them, and fills in defaults.
+func (o Options) withDefaults(info Info) (Options, error) {
+	if o.ContextSize == 0 {
+		o.ContextSize = min(info.ContextTrained, defaultContext)
+	}
+	if o.Slots == 0 {
+		o.Slots = defaultSlots
+	}
+	if o.CacheTokens == 0 {
+		o.CacheTokens = o.ContextSize
+	}
+	if o.Threads == 0 {
+		o.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
+	}
+	switch {
+	case o.ContextSize < minContext || o.ContextSize > info.ContextTrained:
+		return o, optionError("context size %d is not between %d and the %d tokens that %s was trained for",
+			o.ContextSize, minContext, info.ContextTrained, info.Name)
+	case o.Slots < 1 || o.Slots > maxSlots:
+		return o, optionError("%d slots are not between 1 and %d", o.Slots, maxSlots)
+	case o.CacheTokens < o.ContextSize || o.CacheTokens > maxCells:
+		return o, optionError("a cache of %d tokens is not between the context size %d and %d",
+			o.CacheTokens, o.ContextSize, maxCells)
+	case o.Threads < 1 || o.Threads > maxThreads:
+		return o, optionError("%d threads are not between 1 and %d", o.Threads, maxThreads)
+	case o.GPULayers < 0:
+		return o, optionError("%d GPU layers are less than 0", o.GPULayers)
+	}
+	if o.BatchSize == 0 {
+		o.BatchSize = min(max(defaultBatch, o.Slots), o.CacheTokens)
+	}
+	if most := min(maxBatch, o.CacheTokens); o.BatchSize < o.Slots || o.BatchSize > most {
+		return o, optionError("batch size %d is not between the %d slots and %d", o.BatchSize, o.Slots, most)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, nil
+}
+
+// check refuses settings that mean nothing or that llama.cpp would assert on.
+func (r Request) check() error {
+	inUnit := func(v float64) bool { return v >= 0 && v <= 1 } // false for NaN
+	switch {
+	case len(r.Messages) > 0 && r.Prompt != "":
+		return optionError("a request has either messages or a prompt, not both")
+	case r.MaxTokens < 0 || r.MaxTokens > math.MaxInt32:
+		return optionError("max tokens %d is not between 0 and %d", r.MaxTokens, math.MaxInt32)
+	case !(r.Temperature >= 0 && r.Temperature <= 100):
+		return optionError("temperature %v is not between 0 and 100", r.Temperature)
+	case r.TopK < 0 || r.TopK > math.MaxInt32:
+		return optionError("top-k %d is less than 0 or too large", r.TopK)
+	case !inUnit(r.TopP):
+		return optionError("top-p %v is not between 0 and 1", r.TopP)
+	case !inUnit(r.MinP):
+		return optionError("min-p %v is not between 0 and 1", r.MinP)
+	case !(r.RepeatPenalty >= 0 && r.RepeatPenalty <= 100):
+		return optionError("repeat penalty %v is not between 0 and 100", r.RepeatPenalty)
+	case r.Seed > maxSeed:
+		return optionError("seed %d is above %d", r.Seed, int64(maxSeed))
+	}
+	for _, s := range r.Stop {
+		if s == "" || !utf8.ValidString(s) || strings.Contains(s, "\x00") {
+			return optionError("stop string %q is empty, not UTF-8, or has a NUL", s)
+		}
+	}
+	for i, msg := range r.Messages {
+		if msg.Role != System && msg.Role != User && msg.Role != Assistant {
+			return optionError("message %d has role %q; roles are %q, %q and %q", i, msg.Role, System, User, Assistant)
+		}
+	}
+	return nil
+}
+
+// orOff maps the zero value of a setting to the value that llama.cpp takes for "off".
+func orOff(v float64) float32 {
+	if v == 0 {
+		return 1
+	}
+	return float32(v)
+}

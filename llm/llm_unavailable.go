@@ -1,0 +1,42 @@
+//go:build !native
+
+package llm
+
+import "context"
+
+// Available reports whether this program can run models.
+const Available = false
+
+// Model is a loaded model; a program built without the tag native never has one.
+type Model struct{}
+
+var _ Generator = (*Model)(nil)
+
+// Open returns ErrUnavailable.
+func Open(context.Context, string, Options) (*Model, error) { return nil, ErrUnavailable }
+
+// Generate returns ErrUnavailable.
+func (*Model) Generate(context.Context, Request, func(string) error) (Result, error) {
+	return Result{}, ErrUnavailable
+}
+
+// CountTokens returns ErrUnavailable.
+func (*Model) CountTokens(string) (int, error) { return 0, ErrUnavailable }
+
+// Tokenize returns ErrUnavailable.
+func (*Model) Tokenize(string) ([]int32, error) { return nil, ErrUnavailable }
+
+// ApplyTemplate returns ErrUnavailable.
+func (*Model) ApplyTemplate([]Message) (string, error) { return "", ErrUnavailable }
+
+// ContextSize returns 0.
+func (*Model) ContextSize() int { return 0 }
+
+// Info returns nothing.
+func (*Model) Info() Info { return Info{} }
+
+// Stats returns nothing.
+func (*Model) Stats() Stats { return Stats{} }
+
+// Close does nothing.
+func (*Model) Close() error { return nil }

@@ -1,0 +1,231 @@
+//go:build native
+
+package llm
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/cgo"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	llama "github.com/go-skynet/go-llama.cpp"
+)
+
+// groups numbers models, so that each has its own scheduler in the library; it carries nothing else.
+var groups atomic.Uint64
+
+// Model is a loaded model. It owns C memory and a thread: Close it.
+type Model struct {
+	info Info
+	opts Options
+	user cgo.Handle
+
+	free chan *handle // one per slot
+	tok  *handle      // for tokenising, under tokMu
+	all  []*handle
+
+	tokMu   sync.Mutex
+	digest  sync.Once
+	mu      sync.Mutex
+	closed  bool
+	closing chan struct{}
+	users   sync.WaitGroup // calls, and predictions that outlive their cancelled call
+	done    chan struct{}  // closed when everything is freed
+}
+
+var _ Generator = (*Model)(nil)
+
+// Open checks and loads a GGUF model. Cancelling ctx stops the load. Errors are ErrModel for the file, ErrOptions for the
+// options, ErrTemplate when Options.ChatTemplate is not known. Weights are shared with other open models of the same file.
+func Open(ctx context.Context, path string, o Options) (*Model, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkLibrary(); err != nil {
+		return nil, err
+	}
+	info, err := Inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	if o, err = o.withDefaults(info); err != nil {
+		return nil, err
+	}
+	if o.GPULayers > 0 && !canOffload() {
+		return nil, optionError("%d GPU layers asked for, but this build of llama.cpp has no GPU support", o.GPULayers)
+	}
+	if o.ChatTemplate != "" {
+		if _, ok, err := renderChat(o.ChatTemplate, []Message{{User, "?"}}); err != nil || !ok {
+			return nil, fmt.Errorf("llm: %w: llama.cpp does not know the one given in Options.ChatTemplate", ErrTemplate)
+		}
+		info.ChatTemplate = o.ChatTemplate
+	}
+	m := &Model{
+		info: info, opts: o,
+		free:    make(chan *handle, o.Slots),
+		closing: make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	if o.Acquire != nil {
+		m.user = cgo.NewHandle(&budget{acquire: o.Acquire})
+	}
+	if err := m.load(ctx); err != nil {
+		m.release()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, modelError(path, err)
+	}
+	return m, nil
+}
+
+func (m *Model) load(ctx context.Context) error {
+	flag := newCancelFlag()
+	defer flag.free()
+	loaded := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-ctx.Done():
+			flag.set()
+		case <-loaded:
+		}
+	}()
+	defer func() { close(loaded); <-watched }()
+
+	r := loadRequest{path: m.info.Path, options: m.opts, group: groups.Add(1), user: m.user, cancel: flag.p}
+	for range m.opts.Slots + 1 {
+		h, err := openHandle(r)
+		if err != nil {
+			return err
+		}
+		m.all = append(m.all, h)
+	}
+	m.tok = m.all[0]
+	for _, h := range m.all[1:] {
+		m.free <- h
+	}
+	m.tok.drainLog(m.opts.Logger)
+	return nil
+}
+
+func (m *Model) release() {
+	for _, h := range m.all {
+		h.free()
+	}
+	if m.user != 0 {
+		m.user.Delete()
+	}
+}
+
+// enter registers a call, so that Close waits for it. It returns false when the model is closed.
+func (m *Model) enter() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.users.Add(1)
+	return true
+}
+
+// Close ends running requests, which return ErrClosed, waits for them and frees the model. Further calls return nil.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	first := !m.closed
+	m.closed = true
+	m.mu.Unlock()
+	if first {
+		close(m.closing)
+		m.users.Wait()
+		m.tok.drainLog(m.opts.Logger)
+		m.release()
+		close(m.done)
+	}
+	<-m.done
+	return nil
+}
+
+// ContextSize returns the most tokens of one request, prompt and completion together.
+func (m *Model) ContextSize() int { return m.opts.ContextSize }
+
+// Info describes the model. The first call reads the whole file for its digest.
+func (m *Model) Info() Info {
+	m.digest.Do(func() {
+		sum, err := fileSHA256(m.info.Path)
+		if err != nil {
+			m.opts.Logger.Warn("the model file can no longer be read for its digest", "path", m.info.Path, "error", err)
+		}
+		m.info.SHA256 = sum
+	})
+	return m.info
+}
+
+// Stats counts the model's work so far.
+func (m *Model) Stats() Stats {
+	if !m.enter() {
+		return Stats{}
+	}
+	defer m.users.Done()
+	return m.tok.stats()
+}
+
+// Tokenize returns a text's tokens as a prompt: special tokens written out count as such, and those that the model puts
+// at the beginning are there.
+func (m *Model) Tokenize(text string) ([]int32, error) {
+	if !m.enter() {
+		return nil, ErrClosed
+	}
+	defer m.users.Done()
+	text = m.valid(text)
+	m.tokMu.Lock()
+	defer m.tokMu.Unlock()
+	room := len(text)/2 + 16
+	for {
+		m.tok.prepare(len(text), 0, 0, 0)
+		n, ids, err := m.tok.llama.TokenizeString(text, llama.SetTokens(room))
+		if err == nil {
+			return ids[:n:n], nil
+		}
+		if need := -int64(n); need <= int64(room) || need >= 1<<31 { // not a larger buffer that it asks for
+			return nil, fmt.Errorf("llm: %w: a text of %d bytes cannot be tokenised", ErrGenerate, len(text))
+		}
+		room = int(-n)
+	}
+}
+
+// CountTokens returns how many tokens a text is as a prompt.
+func (m *Model) CountTokens(text string) (int, error) {
+	ids, err := m.Tokenize(text)
+	return len(ids), err
+}
+
+// ApplyTemplate formats messages with the model's chat template and opens the assistant's turn. It fails with ErrTemplate
+// when the model has none or llama.cpp does not know it: give Options.ChatTemplate, or a raw prompt.
+func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
+	if err := (Request{Messages: msgs}).check(); err != nil {
+		return "", err
+	}
+	if m.info.ChatTemplate == "" {
+		return "", fmt.Errorf("llm: %w: %s has none; set a chat template or give a raw prompt", ErrTemplate, m.info.Path)
+	}
+	text, ok, err := renderChat(m.info.ChatTemplate, msgs)
+	if err == nil && !ok {
+		err = fmt.Errorf("llm: %w: llama.cpp does not know that of %s; set a chat template or give a raw prompt",
+			ErrTemplate, m.info.Path)
+	}
+	return text, err
+}
+
+// valid replaces what is not UTF-8, and says so.
+func (m *Model) valid(text string) string {
+	clean := strings.ToValidUTF8(text, "\uFFFD")
+	if len(clean) != len(text) || clean != text {
+		m.opts.Logger.Warn("a text for the language model is not UTF-8; invalid bytes became U+FFFD", slog.Int("bytes", len(text)))
+	}
+	return clean
+}

@@ -1,0 +1,255 @@
+//go:build native
+
+package llm
+
+// #cgo LDFLAGS: -L${SRCDIR}/../third_party/llama/lib
+// #include <stdlib.h>
+// #include "slc_llm.h"
+// static uint32_t slc_llm_header_abi(void) { return SLC_LLM_ABI; }
+// int32_t slcLLMAcquire(uintptr_t user);
+// void slcLLMRelease(uintptr_t user);
+import "C"
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/cgo"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	llama "github.com/go-skynet/go-llama.cpp"
+)
+
+// Available reports whether this program can run models.
+const Available = true
+
+// The digest of the linked libbinding.a lies here. Go does not hash static archives, so this file is what makes it link
+// (and test) anew when the archive changes.
+//
+//go:embed all:stamp
+var stamp embed.FS
+
+// NativeDigest returns the digest of the libbinding.a that set-up assembled last before this build; empty when unknown.
+func NativeDigest() string {
+	b, _ := stamp.ReadFile("stamp/native.digest")
+	return strings.TrimSpace(string(b))
+}
+
+// handle is one share of a model: upstream's object, and the state behind it for the slc_llm_* functions. It serves one
+// request at a time.
+type handle struct {
+	llama *llama.LLama
+	state unsafe.Pointer
+}
+
+// budget is what the scheduler's thread reaches through a cgo.Handle.
+type budget struct {
+	acquire func() (int, func())
+	release func() // set between acquire and release; only the scheduler's thread touches it
+}
+
+//export slcLLMAcquire
+func slcLLMAcquire(user C.uintptr_t) C.int32_t {
+	b := cgo.Handle(user).Value().(*budget)
+	threads, release := b.acquire()
+	b.release = release
+	return C.int32_t(max(1, min(threads, maxThreads)))
+}
+
+//export slcLLMRelease
+func slcLLMRelease(user C.uintptr_t) {
+	b := cgo.Handle(user).Value().(*budget)
+	if b.release != nil {
+		b.release()
+		b.release = nil
+	}
+}
+
+// loadRequest is what openHandle passes around upstream's New.
+type loadRequest struct {
+	path    string
+	options Options
+	group   uint64
+	user    cgo.Handle // 0: no budget
+	cancel  *C.int32_t // C memory; non-zero stops the load
+}
+
+// openHandle makes a handle, loading the weights unless a handle of the same group or file holds them. The goroutine must
+// stay on one OS thread from the options to the handle: they travel in thread-local variables.
+func openHandle(r loadRequest) (*handle, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	o := r.options
+	opts := C.slc_llm_load_options{
+		group:   C.uint64_t(r.group),
+		context: C.int32_t(o.ContextSize),
+		cells:   C.int32_t(o.CacheTokens),
+		slots:   C.int32_t(o.Slots),
+		batch:   C.int32_t(o.BatchSize),
+		threads: C.int32_t(o.Threads),
+		cancel:  r.cancel,
+	}
+	if r.user != 0 {
+		opts.user = C.uintptr_t(r.user)
+		opts.acquire = C.slc_llm_acquire_fn(C.slcLLMAcquire)
+		opts.release = C.slc_llm_release_fn(C.slcLLMRelease)
+	}
+	C.slc_llm_next_load(&opts)
+	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize), llama.SetGPULayers(o.GPULayers))
+	var reason [1024]C.char
+	state := C.slc_llm_loaded(&reason[0], C.size_t(len(reason)))
+	if err != nil || state == nil {
+		return nil, errors.New(C.GoString(&reason[0]))
+	}
+	return &handle{llama: l, state: state}, nil
+}
+
+func (h *handle) free() { h.llama.Free() }
+
+// prepare tells the next predict or tokenise what upstream's options cannot.
+func (h *handle) prepare(textLen int, maxTokens int, seed uint32, minP float64) {
+	r := C.slc_llm_request{
+		text_len:   C.int64_t(textLen),
+		max_tokens: C.int32_t(maxTokens),
+		seed:       C.uint32_t(seed),
+		min_p:      C.float(minP),
+	}
+	C.slc_llm_prepare(h.state, &r)
+}
+
+func (h *handle) cancel() { C.slc_llm_cancel(h.state) }
+
+// last returns the outcome of the handle's last predict.
+func (h *handle) last() (Result, error) {
+	var r C.slc_llm_result
+	C.slc_llm_last(h.state, &r)
+	micros := func(us C.int64_t) time.Duration { return time.Duration(us) * time.Microsecond }
+	res := Result{
+		PromptTokens:     int(r.prompt_tokens),
+		CachedTokens:     int(r.cached_tokens),
+		CompletionTokens: int(r.completion_tokens),
+		QueueTime:        micros(r.queue_us),
+		PromptTime:       micros(r.prompt_us),
+		DecodeTime:       micros(r.decode_us),
+	}
+	switch r.finish {
+	case C.SLC_LLM_FINISH_STOP:
+		res.Finish = FinishStop
+	case C.SLC_LLM_FINISH_LENGTH:
+		res.Finish = FinishLength
+	case C.SLC_LLM_FINISH_CONTEXT:
+		res.Finish = FinishContext
+	case C.SLC_LLM_FINISH_CANCELLED:
+		res.Finish = FinishCancelled
+	}
+	reason := C.GoString(&r.error[0])
+	switch r.code {
+	case C.SLC_LLM_OK:
+		return res, nil
+	case C.SLC_LLM_PROMPT_TOO_LONG:
+		return res, &PromptTooLongError{Tokens: res.PromptTokens, Limit: int(r.context) - 1}
+	case C.SLC_LLM_BAD_OPTION, C.SLC_LLM_UNSUPPORTED:
+		return res, optionError("%s", reason)
+	case C.SLC_LLM_CLOSED:
+		return res, ErrClosed
+	}
+	return res, fmt.Errorf("llm: %w: %s", ErrGenerate, reason)
+}
+
+func (h *handle) stats() Stats {
+	var s C.slc_llm_stats
+	C.slc_llm_model_stats(h.state, &s)
+	return Stats{
+		Decodes: int64(s.decodes), Tokens: int64(s.tokens), ReusedTokens: int64(s.reused),
+		Active: int(s.active), Queued: int(s.queued),
+	}
+}
+
+// drainLog passes llama.cpp's lines on. Its "info" is a page per load: debug to us.
+func (h *handle) drainLog(log *slog.Logger) {
+	var line [1024]C.char
+	for {
+		level := C.slc_llm_log(h.state, &line[0], C.size_t(len(line)))
+		if level == 0 {
+			return
+		}
+		text := C.GoString(&line[0])
+		to := slog.LevelDebug
+		switch {
+		case strings.Contains(text, "removing memory module entries"):
+			// said whenever a decode is aborted: that is a cancellation, nothing to warn of
+		case level == 3:
+			to = slog.LevelWarn
+		case level == 4:
+			to = slog.LevelError
+		}
+		log.Log(nil, to, text, "source", "llama.cpp") //nolint:staticcheck // slog takes a nil context
+	}
+}
+
+// renderChat formats messages; ok is false when llama.cpp does not know the template. A NUL would end a C string, so it
+// travels as the overlong pair that our library uses as well.
+func renderChat(template string, msgs []Message) (text string, ok bool, err error) {
+	size := C.size_t(len(msgs)) * C.size_t(unsafe.Sizeof((*C.char)(nil)))
+	table := func(field func(Message) string) (**C.char, func()) {
+		p := C.malloc(size)
+		cells := unsafe.Slice((**C.char)(p), len(msgs))
+		for i, m := range msgs {
+			cells[i] = C.CString(escapeNUL(field(m)))
+		}
+		return (**C.char)(p), func() {
+			for _, c := range cells {
+				C.free(unsafe.Pointer(c))
+			}
+			C.free(p)
+		}
+	}
+	roles, freeRoles := table(func(m Message) string { return string(m.Role) })
+	defer freeRoles()
+	contents, freeContents := table(func(m Message) string { return strings.ToValidUTF8(m.Content, "\uFFFD") })
+	defer freeContents()
+	tmpl := C.CString(template)
+	defer C.free(unsafe.Pointer(tmpl))
+
+	var out *C.char
+	n := C.slc_llm_chat(tmpl, roles, contents, C.size_t(len(msgs)), &out)
+	switch {
+	case n == -1:
+		return "", false, nil
+	case n < 0:
+		return "", false, fmt.Errorf("llm: %w: llama.cpp failed to format %d messages", ErrTemplate, len(msgs))
+	}
+	defer C.free(unsafe.Pointer(out))
+	return unescapeNUL(C.GoStringN(out, C.int(n))), true, nil
+}
+
+func escapeNUL(s string) string   { return strings.ReplaceAll(s, "\x00", "\xC0\x80") }
+func unescapeNUL(s string) string { return strings.ReplaceAll(s, "\xC0\x80", "\x00") }
+
+// checkLibrary refuses a libbinding.a that was built from another slc_llm.h than this package.
+func checkLibrary() error {
+	if linked, want := C.slc_llm_abi(), C.slc_llm_header_abi(); linked != want {
+		return fmt.Errorf("llm: %w: libbinding.a has interface %#x, this program %#x; run the llama set-up again",
+			ErrUnavailable, uint32(linked), uint32(want))
+	}
+	return nil
+}
+
+func canOffload() bool { return bool(C.slc_llm_gpu()) }
+
+// cancelFlag is an int32 that C reads while Go may set it.
+type cancelFlag struct{ p *C.int32_t }
+
+func newCancelFlag() cancelFlag {
+	p := (*C.int32_t)(C.malloc(C.size_t(unsafe.Sizeof(C.int32_t(0)))))
+	*p = 0
+	return cancelFlag{p}
+}
+
+func (c cancelFlag) set()  { atomic.StoreInt32((*int32)(c.p), 1) }
+func (c cancelFlag) free() { C.free(unsafe.Pointer(c.p)) }

@@ -1,0 +1,120 @@
+// slc_llm.h: what Sluice's libbinding offers beyond upstream's binding.h.
+//
+// Upstream's Go API (github.com/go-skynet/go-llama.cpp) loads, predicts, streams and tokenises. It has no way to say how
+// many requests share the weights, to cancel during the prompt, to pass a prompt that contains NUL, or to learn how many
+// tokens were used and why generation ended. These functions carry that, keyed by upstream's own state pointer (the
+// "handle": one per *LLama, one request at a time).
+//
+// The header lives beside the Go files because Go's build cache only sees edits of headers in the package's own folder.
+#ifndef SLC_LLM_H
+#define SLC_LLM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum slc_llm_code {
+    SLC_LLM_OK = 0,
+    SLC_LLM_PROMPT_TOO_LONG, // prompt_tokens and context say by how much
+    SLC_LLM_BAD_OPTION,
+    SLC_LLM_DECODE,          // llama.cpp failed, or produced no usable logits
+    SLC_LLM_BUSY,            // the handle already serves a request
+    SLC_LLM_UNSUPPORTED,
+    SLC_LLM_CLOSED,
+};
+
+enum slc_llm_finish {
+    SLC_LLM_FINISH_NONE = 0,
+    SLC_LLM_FINISH_STOP,      // end-of-generation token, or a stop string
+    SLC_LLM_FINISH_LENGTH,    // max_tokens
+    SLC_LLM_FINISH_CONTEXT,   // the context is full
+    SLC_LLM_FINISH_CANCELLED, // slc_llm_cancel, or the token callback refused
+};
+
+// Asked before each decode on the scheduler's thread; returns the number of threads granted (at least 1). What it granted
+// is given back with the release function right after the decode.
+typedef int32_t (*slc_llm_acquire_fn)(uintptr_t user);
+typedef void (*slc_llm_release_fn)(uintptr_t user);
+
+typedef struct slc_llm_load_options {
+    uint64_t group;           // handles share a scheduler within one group only (and weights across groups)
+    int32_t context;          // most tokens of one request, prompt and completion together
+    int32_t cells;            // tokens of KV cache that all slots share; at least context
+    int32_t slots;            // requests decoded together
+    int32_t batch;            // most tokens of one decode: the prefill chunk, hence the delay of a cancellation
+    int32_t threads;          // most threads of one decode
+    const int32_t * cancel;   // loading stops once it is non-zero (read atomically); may be NULL
+    slc_llm_acquire_fn acquire; // may be NULL: every decode uses `threads`
+    slc_llm_release_fn release;
+    uintptr_t user;
+} slc_llm_load_options;
+
+// slc_llm_next_load applies to the next load_model of the calling OS thread (lock the goroutine to it).
+void slc_llm_next_load(const slc_llm_load_options * options);
+// slc_llm_loaded returns the handle that the calling thread's last load_model made, or NULL with the reason in error.
+void * slc_llm_loaded(char * error, size_t error_size);
+
+typedef struct slc_llm_request {
+    int64_t text_len;   // bytes of the text, so that NULs count as text
+    int32_t max_tokens; // 0: as many as the context holds
+    uint32_t seed;
+    float min_p;        // 0: off
+} slc_llm_request;
+
+typedef struct slc_llm_result {
+    int32_t code;   // enum slc_llm_code
+    int32_t finish; // enum slc_llm_finish
+    int32_t prompt_tokens;
+    int32_t cached_tokens;
+    int32_t completion_tokens;
+    int32_t context;
+    int64_t queue_us;  // waiting for a slot
+    int64_t prompt_us; // slot to first token
+    int64_t decode_us; // first token to end
+    char error[512];
+} slc_llm_result;
+
+// slc_llm_prepare sets what the next predict or tokenise of the handle takes beyond upstream's parameters, and clears an
+// earlier cancellation. With it, predict leaves upstream's result buffer empty: the callback has the text.
+void slc_llm_prepare(void * handle, const slc_llm_request * request);
+// slc_llm_cancel ends the handle's request at the next batch boundary, or within the batch when nobody else shares it.
+// Any thread may call it while the handle lives.
+void slc_llm_cancel(void * handle);
+// slc_llm_last copies the outcome of the handle's last predict.
+void slc_llm_last(void * handle, slc_llm_result * result);
+
+// slc_llm_chat renders messages with a chat template (Jinja source or the name of a built-in one) and opens the
+// assistant's turn. Returns the length and a malloc'ed, NUL-terminated *out, or -1 when llama.cpp does not know the
+// template and -2 on any other failure.
+int64_t slc_llm_chat(const char * tmpl, const char ** roles, const char ** contents, size_t n, char ** out);
+
+// slc_llm_log takes the oldest line that llama.cpp logged for the handle's model. Returns its level (1 debug, 2 info,
+// 3 warning, 4 error), or 0 when there is none.
+int32_t slc_llm_log(void * handle, char * line, size_t line_size);
+
+typedef struct slc_llm_stats {
+    int64_t decodes;       // calls of llama_decode
+    int64_t tokens;        // tokens decoded
+    int64_t reused;        // prompt tokens taken from the KV cache
+    int32_t active;        // slots in use
+    int32_t queued;        // requests waiting
+} slc_llm_stats;
+void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
+
+// slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
+// instead of read wrongly.
+#define SLC_LLM_ABI \
+    ((uint32_t) (1 << 24 | sizeof(slc_llm_load_options) << 16 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+uint32_t slc_llm_abi(void);
+
+// slc_llm_gpu reports whether this build of llama.cpp can offload layers.
+bool slc_llm_gpu(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

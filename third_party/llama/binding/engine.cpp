@@ -1,0 +1,256 @@
+// Loading: weights, context, threads; what is shared and what is refused.
+#include "engine.h"
+
+#include "ggml-cpu.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+namespace slc {
+namespace {
+
+// Upstream's API has one entry, load_model, and promises nothing about sharing: the ref-counts can only live here.
+struct Registry {
+    std::mutex mutex; // held while loading, so that the same file is never loaded twice
+    std::map<std::string, std::weak_ptr<Weights>> weights;
+    std::map<std::string, std::weak_ptr<Engine>> engines;
+};
+
+Registry & registry() {
+    static Registry * r = new Registry; // never destroyed: scheduler threads may outlive static destructors
+    return *r;
+}
+
+std::runtime_error failure(const std::string & what, LogSink & log) {
+    const std::string reasons = log.errors();
+    return std::runtime_error(reasons.empty() ? what : what + ": " + reasons);
+}
+
+// The file itself, not its name: a file replaced under the same name is another model.
+std::string identity(const std::string & path) {
+    struct stat st;
+    if (stat(path.c_str(), &st) != 0) {
+        throw std::runtime_error("no such file: " + path);
+    }
+    std::string id = path;
+    for (long long part : {(long long) st.st_dev, (long long) st.st_ino, (long long) st.st_size,
+                           (long long) st.st_mtim.tv_sec, (long long) st.st_mtim.tv_nsec}) {
+        id += '\0' + std::to_string(part);
+    }
+    return id;
+}
+
+std::string weights_key(const EngineOptions & o) {
+    std::string key = identity(o.path);
+    for (int part : {o.gpu_layers, o.main_gpu, (int) o.mmap, (int) o.mlock}) {
+        key += '\0' + std::to_string(part);
+    }
+    for (float part : o.tensor_split) {
+        key += '\0' + std::to_string(part);
+    }
+    return key;
+}
+
+std::string engine_key(const EngineOptions & o) {
+    const auto & l = o.load;
+    std::string key = weights_key(o) + '\0' + o.lora + '\0' + std::to_string(l.group);
+    for (int part : {l.context, l.cells, l.slots, l.batch, l.threads}) {
+        key += '\0' + std::to_string(part);
+    }
+    return key + '\0' + std::to_string(o.rope_base) + '\0' + std::to_string(o.rope_scale);
+}
+
+bool keep_loading(float, void * cancel) {
+    return !cancel || __atomic_load_n(static_cast<const int32_t *>(cancel), __ATOMIC_RELAXED) == 0;
+}
+
+void require_generator(const llama_model * model) {
+    const char * reason = nullptr;
+    if (llama_vocab_type(llama_model_get_vocab(model)) == LLAMA_VOCAB_TYPE_NONE) {
+        reason = "the model has no vocabulary";
+    } else if (llama_model_has_encoder(model) || !llama_model_has_decoder(model)) {
+        reason = "encoder models are not supported: a decoder-only language model is needed";
+    } else if (llama_model_is_diffusion(model)) {
+        reason = "diffusion models are not supported: a decoder-only language model is needed";
+    }
+    if (reason) {
+        throw std::runtime_error(reason);
+    }
+}
+
+std::shared_ptr<Weights> load_weights(const EngineOptions & o, LogSink & log) {
+    auto mp = llama_model_default_params();
+    mp.n_gpu_layers = o.gpu_layers;
+    mp.main_gpu = o.main_gpu;
+    std::vector<float> split(std::max(llama_max_devices(), o.tensor_split.size()), 0.f);
+    std::copy(o.tensor_split.begin(), o.tensor_split.end(), split.begin());
+    mp.tensor_split = o.tensor_split.empty() ? nullptr : split.data();
+    mp.load_mode = o.mmap ? (o.mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
+                          : (o.mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);
+    mp.progress_callback = keep_loading;
+    mp.progress_callback_user_data = const_cast<int32_t *>(o.load.cancel);
+    auto w = std::make_shared<Weights>();
+    w->model = llama_model_load_from_file(o.path.c_str(), mp);
+    if (!w->model) {
+        throw keep_loading(0, mp.progress_callback_user_data) ? failure("llama.cpp cannot load it", log)
+                                                              : std::runtime_error("loading was cancelled");
+    }
+    require_generator(w->model);
+    w->vocab = llama_model_get_vocab(w->model);
+    return w;
+}
+
+} // namespace
+
+Engine::Engine(std::shared_ptr<Weights> weights, const EngineOptions & options)
+    : options_(options), weights_(std::move(weights)) {
+    try {
+        create_context();
+        attach_lora();
+    } catch (...) {
+        destroy();
+        throw;
+    }
+    whole_only_ = llama_model_is_recurrent(weights_->model) || llama_model_is_hybrid(weights_->model);
+    slots_.resize((size_t) options_.load.slots);
+    for (size_t i = 0; i < slots_.size(); i++) {
+        slots_[i].id = (llama_seq_id) i;
+    }
+    thread_ = std::thread([this] { run(); });
+}
+
+void Engine::create_context() {
+    const auto & load = options_.load;
+    auto cp = llama_context_default_params();
+    cp.n_ctx = (uint32_t) load.cells;
+    cp.n_batch = cp.n_ubatch = (uint32_t) load.batch;
+    cp.n_seq_max = cp.n_outputs_max = (uint32_t) load.slots;
+    cp.n_threads = cp.n_threads_batch = threads_ = load.threads;
+    cp.rope_freq_base = options_.rope_base;
+    cp.rope_freq_scale = options_.rope_scale;
+    cp.kv_unified = true; // a prefix can be shared only within one buffer; llama.cpp asserts otherwise
+    cp.swa_full = true;   // and taken up again only if a sliding window has not dropped it
+    cp.no_perf = true;
+    cp.abort_callback = abort_decode;
+    cp.abort_callback_data = this;
+    ctx_ = llama_init_from_model(weights_->model, cp);
+    if (!ctx_) {
+        throw std::runtime_error("llama.cpp cannot make a context of " + std::to_string(load.cells) + " tokens");
+    }
+    if (!llama_get_memory(ctx_)) {
+        throw std::runtime_error("the model keeps no state between tokens: it is not a text generator");
+    }
+    auto tp = ggml_threadpool_params_default(load.threads);
+    tp.paused = true;
+    pool_ = ggml_threadpool_new(&tp);
+    if (!pool_) {
+        throw std::runtime_error("cannot start " + std::to_string(load.threads) + " threads");
+    }
+    llama_attach_threadpool(ctx_, pool_, nullptr);
+    batch_ = llama_batch_init(load.batch, 0, 1);
+}
+
+void Engine::attach_lora() {
+    if (options_.lora.empty()) {
+        return;
+    }
+    lora_ = llama_adapter_lora_init(weights_->model, options_.lora.c_str());
+    float scale = 1;
+    if (!lora_ || llama_set_adapters_lora(ctx_, &lora_, 1, &scale) != 0) {
+        throw std::runtime_error("cannot use the LoRA adapter " + options_.lora);
+    }
+}
+
+Engine::~Engine() {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        quit_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+    destroy();
+}
+
+void Engine::destroy() {
+    if (batch_.token) {
+        llama_batch_free(batch_);
+    }
+    if (ctx_) {
+        llama_detach_threadpool(ctx_);
+        llama_free(ctx_);
+    }
+    if (lora_) {
+        llama_adapter_lora_free(lora_);
+    }
+    if (pool_) {
+        ggml_threadpool_free(pool_);
+    }
+}
+
+void Engine::submit(Request * request) {
+    request->submitted = llama_time_us();
+    std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(request);
+    stats_.queued = (int32_t) queue_.size();
+    wake_.notify_one();
+}
+
+slc_llm_stats Engine::stats() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return stats_;
+}
+
+std::vector<llama_token> Engine::tokenize(const char * text, size_t n) const {
+    if (n > INT32_MAX / 2) {
+        throw std::runtime_error("a text of " + std::to_string(n) + " bytes is too long to tokenise");
+    }
+    std::vector<llama_token> tokens(n / 2 + 16);
+    int32_t k = llama_tokenize(vocab(), text, (int32_t) n, tokens.data(), (int32_t) tokens.size(), true, true);
+    if (k < 0 && k != INT32_MIN) {
+        tokens.resize((size_t) -k);
+        k = llama_tokenize(vocab(), text, (int32_t) n, tokens.data(), (int32_t) tokens.size(), true, true);
+    }
+    if (k < 0) {
+        throw std::runtime_error("llama.cpp cannot tokenise the text");
+    }
+    tokens.resize((size_t) k);
+    return tokens;
+}
+
+std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log) {
+    install_log();
+    LogScope scope(&log);
+    Registry & r = registry();
+    std::lock_guard<std::mutex> lock(r.mutex);
+    static const bool started = (llama_backend_init(), true);
+    (void) started;
+    const std::string key = engine_key(options);
+    if (auto engine = r.engines[key].lock()) {
+        return engine;
+    }
+    auto weights = r.weights[weights_key(options)].lock();
+    if (!weights) {
+        weights = load_weights(options, log);
+        r.weights[weights_key(options)] = weights;
+    }
+    std::shared_ptr<Engine> engine;
+    try {
+        engine = std::make_shared<Engine>(weights, options);
+    } catch (const std::exception & e) {
+        throw failure(e.what(), log);
+    }
+    r.engines[key] = engine;
+    const auto gone = [](auto & map) {
+        for (auto it = map.begin(); it != map.end();) {
+            it = it->second.expired() ? map.erase(it) : std::next(it);
+        }
+    };
+    gone(r.weights);
+    gone(r.engines);
+    return engine;
+}
+
+} // namespace slc

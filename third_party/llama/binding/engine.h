@@ -1,0 +1,123 @@
+// One Engine per loaded model and group of handles: weights, one llama_context with a sequence per slot, and one thread
+// that owns the context. Requests queue; each decode carries a token of every generating slot and chunks of the prompts
+// that are still being read (continuous batching). A slot keeps its KV cache after a request, and a new request starts
+// from the longest prefix that any slot already has.
+#pragma once
+
+#include "log.h"
+#include "request.h"
+
+#include "llama.h"
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../../llm/slc_llm.h"
+
+namespace slc {
+
+// Weights are shared by every engine of the same file.
+struct Weights {
+    llama_model * model = nullptr;
+    const llama_vocab * vocab = nullptr;
+    ~Weights() { llama_model_free(model); }
+};
+
+struct EngineOptions {
+    std::string path, lora;
+    int gpu_layers = 0, main_gpu = 0;
+    std::vector<float> tensor_split;
+    bool mmap = true, mlock = false;
+    float rope_base = 0, rope_scale = 0; // 0: from the model
+    slc_llm_load_options load{};
+};
+
+class Engine {
+public:
+    // Throws std::runtime_error with llama.cpp's reason.
+    Engine(std::shared_ptr<Weights> weights, const EngineOptions & options);
+    ~Engine(); // ends what still runs as "closed"
+    Engine(const Engine &) = delete;
+    Engine & operator=(const Engine &) = delete;
+
+    void submit(Request * request); // the request must live until it is done
+    slc_llm_stats stats();
+    const llama_vocab * vocab() const { return weights_->vocab; }
+    int context() const { return options_.load.context; } // most tokens of one request
+    LogSink & log() { return log_; }
+
+    // Special tokens in the text count as such, and those the model wants at the beginning are added. Throws.
+    std::vector<llama_token> tokenize(const char * text, size_t n) const;
+
+private:
+    struct Slot {
+        llama_seq_id id = 0;
+        std::vector<llama_token> kv; // tokens whose KV this sequence holds, or will hold after the decode under way
+        Request * request = nullptr;
+        size_t read = 0;                   // prompt tokens in kv
+        size_t kv_before = 0;              // kv.size() before the decode under way
+        llama_token next = LLAMA_TOKEN_NULL; // sampled, not decoded yet
+        int output = -1;                   // index in the batch whose logits are this slot's
+        int64_t last_use = 0;
+    };
+
+    void create_context();
+    void attach_lora();
+    void destroy();
+
+    void run();
+    bool wait_for_work();
+    void admit();
+    void drop_cancelled();
+    bool fill_batch();
+    void add(Slot & slot, llama_token token, bool output);
+    void decode();
+    void sample_all();
+    void emit(Slot & slot, llama_token token);
+
+    void assign(Request * request);
+    size_t adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt);
+    size_t reusable(const Slot & from, const std::vector<llama_token> & prompt) const;
+    Slot & choose(const Slot * source, size_t prefix);
+    void make_room();
+    void release(Slot & slot, slc_llm_finish finish, slc_llm_code code = SLC_LLM_OK, const std::string & error = "");
+    void roll_back(Slot & slot, size_t length);
+    void fail_batch(slc_llm_code code, const std::string & error);
+    Slot * free_slot();
+    bool busy() const;
+    int32_t need(const Request & request) const;
+    static bool abort_decode(void * self);
+
+    EngineOptions options_;
+    std::shared_ptr<Weights> weights_;
+    llama_context * ctx_ = nullptr;
+    llama_adapter_lora * lora_ = nullptr;
+    ggml_threadpool * pool_ = nullptr;
+    llama_batch batch_{};
+    bool whole_only_ = false; // recurrent state: a sequence cannot be cut, only extended
+    int threads_ = 0;
+    LogSink log_;
+
+    // The scheduler thread's own.
+    std::vector<Slot> slots_;
+    int64_t reserved_ = 0; // KV cells that the running requests may come to need
+    size_t first_ = 0;     // the slot whose prompt is read first; rotates
+
+    std::mutex mutex_; // guards what follows
+    std::condition_variable wake_;
+    std::deque<Request *> queue_;
+    slc_llm_stats stats_{};
+    bool quit_ = false;
+
+    std::thread thread_; // last: it starts when everything else exists
+};
+
+// The engine for these options, made or shared. Throws std::runtime_error; lines logged meanwhile go to log.
+std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log);
+
+} // namespace slc

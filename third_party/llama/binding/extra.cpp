@@ -1,0 +1,132 @@
+// The slc_llm_* functions: see llm/slc_llm.h.
+#include "handle.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+namespace {
+
+// Between Go's two calls of a load (options, load_model) and after it (handle, error) the goroutine keeps its OS thread.
+thread_local slc_llm_load_options next_load;
+thread_local bool has_next_load = false;
+thread_local void * loaded = nullptr;
+thread_local std::string load_error;
+
+slc::Handle & of(void * handle) {
+    return *static_cast<slc::Handle *>(handle);
+}
+
+void copy_text(const std::string & text, char * out, size_t size) {
+    if (size > 0) {
+        out[text.copy(out, size - 1)] = '\0';
+    }
+}
+
+} // namespace
+
+namespace slc {
+
+slc_llm_load_options take_load_options(int n_ctx, int n_batch) {
+    slc_llm_load_options o{};
+    if (has_next_load) {
+        o = next_load;
+        has_next_load = false;
+        return o;
+    }
+    o.context = o.cells = std::max(n_ctx, 8);
+    o.batch = std::max(1, std::min(n_batch > 0 ? n_batch : 512, o.cells));
+    o.slots = std::min(4, o.batch);
+    o.threads = (int) std::max(1u, std::thread::hardware_concurrency());
+    return o;
+}
+
+void set_loaded(void * handle, const std::string & error) {
+    loaded = handle;
+    load_error = error;
+}
+
+} // namespace slc
+
+extern "C" {
+
+void slc_llm_next_load(const slc_llm_load_options * options) {
+    next_load = *options;
+    has_next_load = true;
+    loaded = nullptr;
+    load_error = "load_model was not called";
+}
+
+void * slc_llm_loaded(char * error, size_t error_size) {
+    copy_text(load_error, error, error_size);
+    return loaded;
+}
+
+void slc_llm_prepare(void * handle, const slc_llm_request * request) {
+    slc::Handle & h = of(handle);
+    h.extras = *request;
+    h.prepared = true;
+    h.cancelled = false;
+}
+
+void slc_llm_cancel(void * handle) {
+    of(handle).cancelled = true;
+}
+
+void slc_llm_last(void * handle, slc_llm_result * result) {
+    *result = of(handle).last;
+}
+
+int64_t slc_llm_chat(const char * tmpl, const char ** roles, const char ** contents, size_t n, char ** out) {
+    *out = nullptr;
+    try {
+        std::vector<llama_chat_message> messages(n);
+        size_t guess = 1024;
+        for (size_t i = 0; i < n; i++) {
+            messages[i] = {roles[i], contents[i]};
+            guess += 2 * strlen(contents[i]) + 64;
+        }
+        for (;;) {
+            char * text = static_cast<char *>(malloc(guess + 1));
+            if (!text) {
+                return -2;
+            }
+            const int32_t len = llama_chat_apply_template(tmpl, messages.data(), n, true, text, (int32_t) guess);
+            if (len >= 0 && (size_t) len <= guess) {
+                text[len] = '\0';
+                *out = text;
+                return len;
+            }
+            free(text);
+            if (len < 0) {
+                return -1;
+            }
+            guess = (size_t) len;
+        }
+    } catch (const std::exception &) {
+        return -2;
+    }
+}
+
+int32_t slc_llm_log(void * handle, char * line, size_t line_size) {
+    std::string text;
+    const int level = of(handle).engine->log().take(text);
+    copy_text(text, line, line_size);
+    return level;
+}
+
+void slc_llm_model_stats(void * handle, slc_llm_stats * stats) {
+    *stats = of(handle).engine->stats();
+}
+
+uint32_t slc_llm_abi(void) {
+    return SLC_LLM_ABI;
+}
+
+bool slc_llm_gpu(void) {
+    return llama_supports_gpu_offload();
+}
+
+} // extern "C"

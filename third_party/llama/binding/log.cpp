@@ -1,0 +1,80 @@
+#include "log.h"
+
+#include "llama.h"
+
+#include <cstdio>
+
+namespace slc {
+namespace {
+
+constexpr size_t kMaxLines = 512; // a sink nobody reads must not grow; the oldest lines go first
+constexpr int kContinuation = GGML_LOG_LEVEL_CONT;
+
+thread_local LogSink * current = nullptr;
+
+void route(ggml_log_level level, const char * text, void *) {
+    if (current) {
+        current->add(level, text);
+    } else if (level == GGML_LOG_LEVEL_ERROR) {
+        fputs(text, stderr); // a thread of llama.cpp's own: nobody to ask, too grave to drop
+    }
+}
+
+} // namespace
+
+void LogSink::add(int level, const char * text) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (level != kContinuation) {
+        partial_level_ = level;
+    }
+    for (const char * c = text; *c; c++) {
+        if (*c != '\n') {
+            partial_ += *c;
+            continue;
+        }
+        if (!partial_.empty()) {
+            lines_.push_back({partial_level_, partial_});
+            partial_.clear();
+        }
+        if (lines_.size() > kMaxLines) {
+            lines_.pop_front();
+        }
+    }
+}
+
+int LogSink::take(std::string & line) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (lines_.empty()) {
+        return 0;
+    }
+    line = std::move(lines_.front().text);
+    const int level = lines_.front().level;
+    lines_.pop_front();
+    return level > 0 ? level : GGML_LOG_LEVEL_DEBUG;
+}
+
+std::string LogSink::errors() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::string all;
+    for (const Line & line : lines_) {
+        if (line.level == GGML_LOG_LEVEL_ERROR) {
+            all += (all.empty() ? "" : "; ") + line.text;
+        }
+    }
+    return all;
+}
+
+LogScope::LogScope(LogSink * sink) : before_(current) {
+    current = sink;
+}
+
+LogScope::~LogScope() {
+    current = before_;
+}
+
+void install_log() {
+    static std::once_flag once;
+    std::call_once(once, [] { llama_log_set(route, nullptr); });
+}
+
+} // namespace slc

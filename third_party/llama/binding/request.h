@@ -1,0 +1,65 @@
+// A request, shared by the thread that waits for its text and the scheduler that makes it.
+#pragma once
+
+#include "sampling.h"
+#include "text.h"
+
+#include "llama.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "../../../llm/slc_llm.h"
+
+namespace slc {
+
+class Request {
+public:
+    // Set by the submitter before submit, the scheduler's afterwards.
+    std::vector<llama_token> prompt; // not empty
+    int max_tokens = 0;              // tokens to generate; 0 only reads the prompt
+    bool ignore_eos = false;
+    std::unique_ptr<Sampler> sampler;
+    TextGate text{{}};
+    std::atomic<bool> * cancelled = nullptr;
+    int64_t submitted = 0, started = 0, first = 0; // llama_time_us
+    slc_llm_result result{};
+
+    bool is_cancelled() const { return cancelled->load(std::memory_order_relaxed); }
+
+    // Scheduler: hands over text, or ends the request.
+    void push(const std::string & piece) {
+        if (piece.empty()) {
+            return;
+        }
+        std::lock_guard<std::mutex> lock(mutex_);
+        ready_ += piece;
+        changed_.notify_one();
+    }
+    void finish() {
+        // Notified under the lock: the waiter may destroy the request as soon as it can see done_.
+        std::lock_guard<std::mutex> lock(mutex_);
+        done_ = true;
+        changed_.notify_one();
+    }
+    // Submitter: waits for text. False when the request is done and all text has been taken.
+    bool wait(std::string & piece) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [&] { return done_ || !ready_.empty(); });
+        piece.swap(ready_);
+        ready_.clear();
+        return !piece.empty();
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::string ready_;
+    bool done_ = false;
+};
+
+} // namespace slc

@@ -1,0 +1,213 @@
+#include "sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <stdexcept>
+
+namespace slc {
+namespace {
+
+constexpr int kMirostatM = 100;     // candidates that estimate Mirostat 1's s_hat, the paper's value
+constexpr size_t kMostSelected = 1024; // beyond it, selecting costs as much as taking all
+
+void require(bool ok, const char * what) {
+    if (!ok) {
+        throw std::invalid_argument(what);
+    }
+}
+
+bool before(const llama_token_data & a, const llama_token_data & b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+} // namespace
+
+int argmax(const float * values, int n) {
+    // Eight running maxima, so that the compiler may use vector registers without reordering one float chain.
+    constexpr int kLanes = 8;
+    float best[kLanes];
+    std::fill(best, best + kLanes, -std::numeric_limits<float>::infinity());
+    int i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        for (int lane = 0; lane < kLanes; lane++) {
+            best[lane] = values[i + lane] > best[lane] ? values[i + lane] : best[lane];
+        }
+    }
+    float top = *std::max_element(best, best + kLanes);
+    for (; i < n; i++) {
+        top = values[i] > top ? values[i] : top;
+    }
+    const float * at = std::find(values, values + n, top);
+    return at == values + n ? 0 : (int) (at - values);
+}
+
+void largest(const float * logits, int n, size_t k, std::vector<llama_token_data> & out) {
+    const size_t room = 2 * k + 64;
+    out.clear();
+    float floor = -std::numeric_limits<float>::infinity();
+    for (int i = 0; i < n; i++) {
+        if (!(logits[i] > floor)) {
+            continue; // ids rise, so an equal logit loses its tie
+        }
+        out.push_back({i, logits[i], 0.f});
+        if (out.size() == room) {
+            std::nth_element(out.begin(), out.begin() + (k - 1), out.end(), before);
+            out.resize(k);
+            floor = out[k - 1].logit;
+        }
+    }
+    if (out.size() > k) {
+        std::nth_element(out.begin(), out.begin() + (k - 1), out.end(), before);
+        out.resize(k);
+    }
+}
+
+Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std::vector<llama_token> & prompt, int n_ctx)
+    : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)) {
+    check(p);
+    auto cp = llama_sampler_chain_default_params();
+    cp.no_perf = true;
+    chain_.reset(llama_sampler_chain_init(cp));
+    if (!p.grammar.empty()) {
+        grammar_.reset(llama_sampler_init_grammar(vocab, p.grammar.c_str(), "root"));
+        require(grammar_ != nullptr, "the grammar does not parse, or has no rule \"root\"");
+    }
+    const int last_n = p.penalty_last_n < 0 ? n_ctx : std::min(p.penalty_last_n, n_ctx);
+    const bool penalised =
+        last_n > 0 && (p.repeat_penalty != 1 || p.frequency_penalty != 0 || p.presence_penalty != 0);
+    const bool only_lowered = p.repeat_penalty >= 1 && p.frequency_penalty >= 0 && p.presence_penalty >= 0;
+    const bool greedy = p.temperature <= 0;
+    if (!p.logit_bias.empty()) {
+        add_bias(p.logit_bias);
+    }
+    if (penalised) {
+        add_penalties(p, prompt, last_n);
+    }
+    add_selection(p);
+
+    plain_greedy_ = greedy && !penalised && p.logit_bias.empty();
+    const int k = greedy ? 1 : p.mirostat ? 0 : p.top_k;
+    if (k > 0 && p.logit_bias.empty() && (!penalised || only_lowered)) {
+        // Penalties lower at most last_n tokens, so the k best afterwards are among the k + last_n best before.
+        const size_t enough = (size_t) k + (penalised ? (size_t) last_n : 0);
+        enough_ = enough <= kMostSelected && enough < (size_t) n_vocab_ ? enough : 0;
+    }
+}
+
+void Sampler::check(const SamplingParams & p) const {
+    require(n_vocab_ > 0, "the model has no vocabulary");
+    require(std::isfinite(p.temperature), "temperature is not a number");
+    require(p.top_p > 0 && p.top_p <= 1, "top_p is not in (0, 1]");
+    require(p.min_p >= 0 && p.min_p <= 1, "min_p is not in [0, 1]");
+    require(p.typical_p > 0 && p.typical_p <= 1, "typical_p is not in (0, 1]");
+    require(std::isfinite(p.repeat_penalty) && p.repeat_penalty > 0, "the repeat penalty is not above 0");
+    require(std::isfinite(p.frequency_penalty) && std::isfinite(p.presence_penalty), "a penalty is not a number");
+    require(p.mirostat >= 0 && p.mirostat <= 2, "mirostat is not 0, 1 or 2");
+    require(std::isfinite(p.mirostat_tau) && std::isfinite(p.mirostat_eta), "a mirostat setting is not a number");
+}
+
+void Sampler::add_bias(const std::string & bias) {
+    int token, end = 0;
+    float value;
+    const bool ok = sscanf(bias.c_str(), "%d%f%n", &token, &value, &end) == 2 && (size_t) end == bias.size();
+    require(ok && std::isfinite(value), "the logit bias is not of the form TOKEN+BIAS or TOKEN-BIAS");
+    require(token >= 0 && token < n_vocab_, "the logit bias names a token beyond the vocabulary");
+    const llama_logit_bias entry{token, value};
+    add(llama_sampler_init_logit_bias(n_vocab_, 1, &entry));
+}
+
+void Sampler::add_penalties(const SamplingParams & p, const std::vector<llama_token> & prompt, int last_n) {
+    auto * s = llama_sampler_init_penalties(n_vocab_, last_n, p.repeat_penalty, p.frequency_penalty, p.presence_penalty);
+    for (size_t i = prompt.size() - std::min(prompt.size(), (size_t) last_n); i < prompt.size(); i++) {
+        llama_sampler_accept(s, prompt[i]);
+    }
+    add(s);
+}
+
+void Sampler::add_selection(const SamplingParams & p) {
+    if (p.temperature <= 0) {
+        add(llama_sampler_init_greedy());
+        return;
+    }
+    if (p.mirostat) {
+        add(llama_sampler_init_temp(p.temperature));
+        add(p.mirostat == 1
+                ? llama_sampler_init_mirostat(n_vocab_, p.seed, p.mirostat_tau, p.mirostat_eta, kMirostatM)
+                : llama_sampler_init_mirostat_v2(p.seed, p.mirostat_tau, p.mirostat_eta));
+        return;
+    }
+    add(llama_sampler_init_top_k(p.top_k)); // llama.cpp's own default order from here
+    if (p.typical_p < 1) {
+        add(llama_sampler_init_typical(p.typical_p, 1));
+    }
+    if (p.top_p < 1) {
+        add(llama_sampler_init_top_p(p.top_p, 1));
+    }
+    if (p.min_p > 0) {
+        add(llama_sampler_init_min_p(p.min_p, 1));
+    }
+    add(llama_sampler_init_temp(p.temperature));
+    add(llama_sampler_init_dist(p.seed));
+}
+
+void Sampler::all(const float * logits) {
+    candidates_.resize((size_t) n_vocab_);
+    for (int i = 0; i < n_vocab_; i++) {
+        candidates_[(size_t) i] = {i, logits[i], 0.f};
+    }
+}
+
+llama_token Sampler::pick(llama_token_data_array & a) {
+    llama_sampler_apply(chain_.get(), &a);
+    const bool ok = a.selected >= 0 && (size_t) a.selected < a.size && std::isfinite(a.data[a.selected].logit);
+    return ok ? a.data[a.selected].id : LLAMA_TOKEN_NULL;
+}
+
+llama_token Sampler::sample(const float * logits) {
+    llama_token id;
+    const int top = argmax(logits, n_vocab_);
+    if (!std::isfinite(logits[top])) {
+        return LLAMA_TOKEN_NULL; // the samplers would assert
+    }
+    if (plain_greedy_) {
+        id = top;
+    } else {
+        if (enough_) {
+            largest(logits, n_vocab_, enough_, candidates_);
+        } else {
+            all(logits);
+        }
+        llama_token_data_array a{candidates_.data(), candidates_.size(), -1, false};
+        id = pick(a);
+    }
+    if (grammar_ && id != LLAMA_TOKEN_NULL) {
+        // Checking one token is cheap, checking the vocabulary is not: only a refused token pays for it.
+        llama_token_data one{id, 1.f, 0.f};
+        llama_token_data_array a{&one, 1, -1, false};
+        llama_sampler_apply(grammar_.get(), &a);
+        if (std::isinf(one.logit)) {
+            id = resample(logits);
+        }
+        if (id != LLAMA_TOKEN_NULL) {
+            llama_sampler_accept(grammar_.get(), id);
+        }
+    }
+    if (id != LLAMA_TOKEN_NULL && !plain_greedy_) {
+        llama_sampler_accept(chain_.get(), id);
+    }
+    return id;
+}
+
+llama_token Sampler::resample(const float * logits) {
+    all(logits);
+    llama_token_data_array a{candidates_.data(), candidates_.size(), -1, false};
+    llama_sampler_apply(grammar_.get(), &a);
+    // Only what the grammar allows goes on: a softmax over nothing but -inf would assert.
+    auto * end = std::remove_if(a.data, a.data + a.size, [](const llama_token_data & t) { return std::isinf(t.logit); });
+    a.size = (size_t) (end - a.data);
+    return a.size ? pick(a) : LLAMA_TOKEN_NULL;
+}
+
+} // namespace slc

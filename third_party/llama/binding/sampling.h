@@ -1,0 +1,68 @@
+// From logits to a token: llama.cpp's samplers, fed with as few candidates as the settings allow.
+#pragma once
+
+#include "llama.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace slc {
+
+struct SamplingParams {
+    uint32_t seed = 0;
+    float temperature = 0; // <= 0: greedy
+    int top_k = 0;         // <= 0: off
+    float top_p = 1;
+    float min_p = 0;
+    float typical_p = 1;
+    float repeat_penalty = 1;
+    float frequency_penalty = 0;
+    float presence_penalty = 0;
+    int penalty_last_n = 64; // < 0: the whole context
+    int mirostat = 0;        // 0, 1 or 2
+    float mirostat_tau = 5;
+    float mirostat_eta = .1f;
+    std::string logit_bias; // "TOKEN+BIAS" or "TOKEN-BIAS"
+    std::string grammar;    // GBNF, root rule "root"
+};
+
+class Sampler {
+public:
+    // Throws std::invalid_argument that says which setting is wrong. The penalties see the prompt's last tokens, as in
+    // llama-server.
+    Sampler(const llama_vocab * vocab, const SamplingParams & params, const std::vector<llama_token> & prompt, int n_ctx);
+
+    // Picks a token and remembers it. Returns LLAMA_TOKEN_NULL when no token has a finite logit (broken weights) or the
+    // grammar allows none.
+    llama_token sample(const float * logits);
+
+private:
+    struct Free {
+        void operator()(llama_sampler * s) const { llama_sampler_free(s); }
+    };
+    using Owned = std::unique_ptr<llama_sampler, Free>;
+
+    void check(const SamplingParams & p) const;
+    void add(llama_sampler * s) { llama_sampler_chain_add(chain_.get(), s); }
+    void add_bias(const std::string & bias);
+    void add_penalties(const SamplingParams & p, const std::vector<llama_token> & prompt, int n_ctx);
+    void add_selection(const SamplingParams & p);
+    llama_token pick(llama_token_data_array & candidates);
+    llama_token resample(const float * logits);
+    void all(const float * logits);
+
+    const llama_vocab * vocab_;
+    int n_vocab_;
+    Owned chain_, grammar_;
+    bool plain_greedy_ = false; // the largest logit wins: no candidates needed
+    size_t enough_ = 0;         // so many largest logits decide; 0: all do
+    std::vector<llama_token_data> candidates_;
+};
+
+// Index of the largest of n > 0 values; the first among equals. NaN never wins against a number.
+int argmax(const float * values, int n);
+// The k largest logits (k < n), in no order, ties to the lower id.
+void largest(const float * logits, int n, size_t k, std::vector<llama_token_data> & out);
+
+} // namespace slc

@@ -1,0 +1,380 @@
+// The scheduler thread of an Engine: admission, slots and prefixes, batches, sampling.
+#include "engine.h"
+
+#include "ggml-cpu.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace slc {
+
+void Engine::run() {
+    LogScope scope(&log_);
+    while (wait_for_work()) {
+        admit();
+        drop_cancelled();
+        if (fill_batch()) {
+            decode();
+        }
+    }
+}
+
+bool Engine::busy() const {
+    return std::any_of(slots_.begin(), slots_.end(), [](const Slot & s) { return s.request; });
+}
+
+// Returns false when the engine is to end; everything that ran or waited has then been finished.
+bool Engine::wait_for_work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!busy() && queue_.empty() && !quit_) {
+        ggml_threadpool_pause(pool_); // its threads would spin for a while; the next decode resumes them
+        wake_.wait(lock, [&] { return quit_ || !queue_.empty(); });
+    }
+    if (!quit_) {
+        return true;
+    }
+    for (Request * r : queue_) {
+        r->result.code = SLC_LLM_CLOSED;
+        r->finish();
+    }
+    queue_.clear();
+    lock.unlock();
+    for (Slot & s : slots_) {
+        if (s.request) {
+            release(s, SLC_LLM_FINISH_CANCELLED, SLC_LLM_CLOSED);
+        }
+    }
+    return false;
+}
+
+// KV cells a request may come to need.
+int32_t Engine::need(const Request & r) const {
+    return (int32_t) std::min<int64_t>(options_.load.context, (int64_t) r.prompt.size() + r.max_tokens);
+}
+
+// First come, first served: a request starts when a slot is free and its cells fit beside those of the running ones, so
+// that a request once started never runs out of cache.
+void Engine::admit() {
+    for (;;) {
+        Request * r;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            while (!queue_.empty() && queue_.front()->is_cancelled()) {
+                queue_.front()->result.finish = SLC_LLM_FINISH_CANCELLED;
+                queue_.front()->finish();
+                queue_.pop_front();
+            }
+            if (queue_.empty() || !free_slot() || reserved_ + need(*queue_.front()) > options_.load.cells) {
+                stats_.queued = (int32_t) queue_.size();
+                return;
+            }
+            r = queue_.front();
+            queue_.pop_front();
+        }
+        assign(r);
+    }
+}
+
+Engine::Slot * Engine::free_slot() {
+    for (Slot & s : slots_) {
+        if (!s.request) {
+            return &s;
+        }
+    }
+    return nullptr;
+}
+
+// Tokens at the beginning of prompt whose KV could be taken from a slot.
+size_t Engine::reusable(const Slot & from, const std::vector<llama_token> & prompt) const {
+    const size_t n = std::min(from.kv.size(), prompt.size());
+    const auto end = std::mismatch(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) n, prompt.begin()).first;
+    const size_t same = (size_t) (end - from.kv.begin());
+    if (whole_only_) {
+        return !from.request && same == from.kv.size() && same < prompt.size() ? same : 0;
+    }
+    return same;
+}
+
+// A free slot for a request whose best prefix lies in source. The source itself, when little of its own would be lost;
+// otherwise the one with the least to lose, so that long histories survive short questions.
+Engine::Slot & Engine::choose(const Slot * source, size_t prefix) {
+    Slot * best = nullptr;
+    for (Slot & s : slots_) {
+        if (s.request) {
+            continue;
+        }
+        if (&s == source && (whole_only_ || 2 * prefix >= s.kv.size())) {
+            return s;
+        }
+        const auto loss = [](const Slot & t) { return std::make_pair(!t.kv.empty(), t.last_use); };
+        if (!best || loss(s) < loss(*best)) {
+            best = &s;
+        }
+    }
+    return *best;
+}
+
+void Engine::assign(Request * r) {
+    Slot * source = nullptr;
+    size_t prefix = 0;
+    for (Slot & s : slots_) {
+        const size_t n = reusable(s, r->prompt);
+        if (n > prefix) {
+            source = &s;
+            prefix = n;
+        }
+    }
+    Slot & slot = choose(source, prefix);
+    if (source && source != &slot && !whole_only_) {
+        auto * memory = llama_get_memory(ctx_);
+        llama_memory_seq_rm(memory, slot.id, -1, -1);
+        llama_memory_seq_cp(memory, source->id, slot.id, 0, (llama_pos) prefix);
+        slot.kv.assign(source->kv.begin(), source->kv.begin() + (std::ptrdiff_t) prefix);
+    }
+    slot.read = adopt_prefix(slot, r->prompt);
+    slot.request = r;
+    slot.next = LLAMA_TOKEN_NULL;
+    reserved_ += need(*r);
+    r->started = llama_time_us();
+    r->result.queue_us = r->started - r->submitted;
+    r->result.cached_tokens = (int32_t) slot.read;
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.reused += (int64_t) slot.read;
+    stats_.active++;
+}
+
+// Cuts the slot's KV to what it has in common with the prompt and returns the length. At least one token of the prompt
+// stays to be decoded: its logits are needed.
+size_t Engine::adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt) {
+    roll_back(slot, std::min(reusable(slot, prompt), prompt.size() - 1));
+    if (!slot.kv.empty() && llama_memory_seq_pos_min(llama_get_memory(ctx_), slot.id) > 0) {
+        roll_back(slot, 0); // a sliding window has dropped the beginning
+    }
+    return slot.kv.size();
+}
+
+void Engine::roll_back(Slot & slot, size_t length) {
+    if (length == slot.kv.size()) {
+        return;
+    }
+    auto * memory = llama_get_memory(ctx_);
+    if (length == 0 || !llama_memory_seq_rm(memory, slot.id, (llama_pos) length, -1)) {
+        llama_memory_seq_rm(memory, slot.id, -1, -1);
+        length = 0;
+    }
+    slot.kv.resize(length);
+}
+
+void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, const std::string & error) {
+    Request * r = slot.request;
+    slot.request = nullptr;
+    slot.last_use = llama_time_us();
+    reserved_ -= need(*r);
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        stats_.active--;
+    }
+    r->result.code = code;
+    r->result.finish = finish;
+    if (r->first) {
+        r->result.decode_us = slot.last_use - r->first;
+    }
+    error.copy(r->result.error, sizeof r->result.error - 1);
+    std::string rest;
+    r->text.finish(rest);
+    r->push(rest);
+    r->finish(); // r may be gone from here
+}
+
+void Engine::drop_cancelled() {
+    for (Slot & s : slots_) {
+        if (s.request && s.request->is_cancelled()) {
+            release(s, SLC_LLM_FINISH_CANCELLED);
+        }
+    }
+}
+
+void Engine::add(Slot & slot, llama_token token, bool output) {
+    const int i = batch_.n_tokens++;
+    batch_.token[i] = token;
+    batch_.pos[i] = (llama_pos) slot.kv.size();
+    batch_.n_seq_id[i] = 1;
+    batch_.seq_id[i][0] = slot.id;
+    batch_.logits[i] = output;
+    if (output) {
+        slot.output = i;
+    }
+    slot.kv.push_back(token);
+}
+
+// First a token of every generating slot, then prompts: what room is left is shared evenly among those still being read,
+// beginning with another slot each time. Returns false when there is nothing to decode.
+bool Engine::fill_batch() {
+    batch_.n_tokens = 0;
+    size_t reading = 0;
+    for (Slot & s : slots_) {
+        s.output = -1;
+        s.kv_before = s.kv.size();
+        if (!s.request) {
+            continue;
+        }
+        if (s.next != LLAMA_TOKEN_NULL) {
+            add(s, s.next, true);
+        } else {
+            reading++;
+        }
+    }
+    for (size_t i = 0; i < slots_.size() && reading > 0; i++) {
+        Slot & s = slots_[(first_ + i) % slots_.size()];
+        if (!s.request || s.next != LLAMA_TOKEN_NULL) {
+            continue;
+        }
+        const auto & prompt = s.request->prompt;
+        const size_t room = (size_t) (options_.load.batch - batch_.n_tokens);
+        size_t share = std::min((room + reading - 1) / reading, prompt.size() - s.read);
+        reading--;
+        for (; share > 0; share--) {
+            s.read++;
+            const bool last = s.read == prompt.size();
+            add(s, prompt[s.read - 1], last && s.request->max_tokens > 0);
+        }
+    }
+    first_ = (first_ + 1) % slots_.size();
+    if (batch_.n_tokens > 0) {
+        make_room();
+    }
+    return batch_.n_tokens > 0;
+}
+
+// Forgets idle slots' histories, the oldest first, until the cells suffice. Shared prefixes are counted once per slot:
+// too much, never too little.
+void Engine::make_room() {
+    for (;;) {
+        size_t used = 0;
+        Slot * oldest = nullptr;
+        for (Slot & s : slots_) {
+            used += s.kv.size();
+            if (!s.request && !s.kv.empty() && (!oldest || s.last_use < oldest->last_use)) {
+                oldest = &s;
+            }
+        }
+        if (used <= (size_t) options_.load.cells || !oldest) {
+            return;
+        }
+        roll_back(*oldest, 0);
+    }
+}
+
+// Stops a decode whose every request has been cancelled.
+bool Engine::abort_decode(void * self) {
+    for (const Slot & s : static_cast<Engine *>(self)->slots_) {
+        if (s.request && !s.request->is_cancelled()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void Engine::decode() {
+    const auto & load = options_.load;
+    const int threads = load.acquire ? std::max(1, std::min(load.acquire(load.user), load.threads)) : load.threads;
+    if (threads != threads_) {
+        llama_set_n_threads(ctx_, threads, threads);
+        threads_ = threads;
+    }
+    int status;
+    std::string error;
+    try {
+        status = llama_decode(ctx_, batch_);
+        error = "llama_decode returned " + std::to_string(status);
+    } catch (const std::exception & e) {
+        status = -1;
+        error = e.what();
+    }
+    if (load.release) {
+        load.release(load.user);
+    }
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        stats_.decodes++;
+        stats_.tokens += batch_.n_tokens;
+    }
+    if (status == 0) {
+        sample_all();
+    } else if (status == 2) { // aborted: drop_cancelled ends the requests
+        for (Slot & s : slots_) {
+            roll_back(s, s.kv_before);
+        }
+    } else {
+        fail_batch(SLC_LLM_DECODE, error + (status == 1 ? ": no room in the KV cache" : ""));
+    }
+}
+
+void Engine::fail_batch(slc_llm_code code, const std::string & error) {
+    for (Slot & s : slots_) {
+        if (s.request) {
+            roll_back(s, 0);
+            release(s, SLC_LLM_FINISH_NONE, code, error);
+        }
+    }
+}
+
+void Engine::sample_all() {
+    for (Slot & s : slots_) {
+        if (!s.request) {
+            continue;
+        }
+        Request & r = *s.request;
+        if (s.output < 0) {
+            if (s.read == r.prompt.size() && r.max_tokens == 0) {
+                r.result.prompt_us = llama_time_us() - r.started;
+                release(s, SLC_LLM_FINISH_LENGTH);
+            }
+            continue;
+        }
+        const float * logits = llama_get_logits_ith(ctx_, s.output);
+        const llama_token token = logits ? r.sampler->sample(logits) : LLAMA_TOKEN_NULL;
+        if (!r.first) {
+            r.first = llama_time_us();
+            r.result.prompt_us = r.first - r.started;
+        }
+        if (token == LLAMA_TOKEN_NULL) {
+            roll_back(s, 0);
+            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE,
+                    "no token can be chosen: the logits are not finite, or the grammar allows nothing");
+        } else {
+            emit(s, token);
+        }
+    }
+}
+
+void Engine::emit(Slot & s, llama_token token) {
+    Request & r = *s.request;
+    s.next = token;
+    if (llama_vocab_is_eog(vocab(), token) && !r.ignore_eos) {
+        release(s, SLC_LLM_FINISH_STOP);
+        return;
+    }
+    r.result.completion_tokens++;
+    char buffer[256];
+    std::string piece, ready;
+    const int n = llama_token_to_piece(vocab(), token, buffer, sizeof buffer, 0, false);
+    if (n >= 0) {
+        piece.assign(buffer, (size_t) n);
+    } else {
+        piece.resize((size_t) -n);
+        llama_token_to_piece(vocab(), token, &piece[0], -n, 0, false);
+    }
+    const bool stopped = r.text.push(piece, ready);
+    r.push(ready);
+    if (stopped) {
+        release(s, SLC_LLM_FINISH_STOP);
+    } else if (r.result.completion_tokens >= r.max_tokens) {
+        release(s, SLC_LLM_FINISH_LENGTH);
+    } else if ((int) s.kv.size() + 1 >= options_.load.context) { // + 1: the token just made
+        release(s, SLC_LLM_FINISH_CONTEXT);
+    }
+}
+
+} // namespace slc
