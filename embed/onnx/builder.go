@@ -1,0 +1,135 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// builder collects nodes and initialisers. Its first error stays, so that the code which lays out a
+// graph reads like the formula; values are named by the strings that the methods return.
+type builder struct {
+	weights  *Weights
+	location string // the weights' file name inside the graph
+	prefix   string
+	nodes    [][]byte
+	inits    [][]byte
+	known    map[string]bool // initialisers already written
+	err      error
+}
+
+func (b *builder) fail(format string, a ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf("%s: %w: %s", b.weights.Path, ErrModel, fmt.Sprintf(format, a...))
+	}
+}
+
+// node appends an operator with one output and returns the output's name.
+func (b *builder) node(op string, in []string, attrs ...attr) string {
+	name := op + "_" + strconv.Itoa(len(b.nodes))
+	b.nodes = append(b.nodes, nodeProto(op, name, in, []string{name}, attrs))
+	return name
+}
+
+// op is node without attributes.
+func (b *builder) op(op string, in ...string) string { return b.node(op, in) }
+
+// output gives the value from the name of a graph output.
+func (b *builder) output(from, name string) {
+	b.nodes = append(b.nodes, nodeProto("Identity", "output", []string{from}, []string{name}, nil))
+}
+
+func (b *builder) init(name string, write func() []byte) string {
+	if !b.known[name] {
+		b.known[name] = true
+		b.inits = append(b.inits, write())
+	}
+	return name
+}
+
+// ints is a constant vector of int64.
+func (b *builder) ints(v ...int64) string {
+	return b.init(fmt.Sprint("ints", v), func() []byte { return int64Tensor(fmt.Sprint("ints", v), []int64{int64(len(v))}, v) })
+}
+
+// scalarInt is a constant of rank 0, as Gather wants to drop an axis.
+func (b *builder) scalarInt(v int64) string {
+	name := fmt.Sprint("int_", v)
+	return b.init(name, func() []byte { return int64Tensor(name, nil, []int64{v}) })
+}
+
+func (b *builder) scalar(v float32) string {
+	name := fmt.Sprint("float_", v)
+	return b.init(name, func() []byte { return floatTensor(name, v) })
+}
+
+// find returns the first of the keys that the checkpoint has; the first one's name is what an error shows.
+func (b *builder) find(keys ...string) (string, Tensor) {
+	for _, k := range keys {
+		if t, ok := b.weights.Tensors[k]; ok {
+			return k, t
+		}
+	}
+	b.fail("tensor %q is missing", keys[0])
+	return keys[0], Tensor{}
+}
+
+// tensor is a float32 value of the wanted shape out of the checkpoint; half precision is cast up.
+func (b *builder) tensor(shape []int64, keys ...string) string {
+	key, t := b.find(keys...)
+	if b.err == nil && !slices.Equal(t.Shape, shape) {
+		b.fail("tensor %q has shape %v, config.json wants %v", key, t.Shape, shape)
+	}
+	return b.external(key, key, t.DType, shape, t.Offset, t.Length)
+}
+
+// firstRow is row 0 of a matrix of the wanted shape.
+func (b *builder) firstRow(rows, cols int64, keys ...string) string {
+	key, t := b.find(keys...)
+	if b.err == nil && !slices.Equal(t.Shape, []int64{rows, cols}) {
+		b.fail("tensor %q has shape %v, config.json wants %v", key, t.Shape, []int64{rows, cols})
+	}
+	return b.external(key+"/0", key, t.DType, []int64{cols}, t.Offset, t.Length/max(rows, 1))
+}
+
+func (b *builder) external(name, key, dtype string, shape []int64, offset, length int64) string {
+	if b.err != nil {
+		return name
+	}
+	elem, ok := map[string]int64{"F32": elemFloat, "F16": elemFloat16, "BF16": elemBFloat16}[dtype]
+	if !ok {
+		b.fail("tensor %q is %s; F32, F16 or BF16 expected", key, dtype)
+		return name
+	}
+	b.init(name, func() []byte { return externalTensor(name, elem, shape, b.location, offset, length) })
+	if elem != elemFloat {
+		return b.node("Cast", []string{name}, attrInt("to", elemFloat))
+	}
+	return name
+}
+
+// linear is x·Wᵀ + bias with W stored [out, in], as PyTorch does.
+func (b *builder) linear(x, key string, in, out int64) string {
+	w := b.node("Transpose", []string{b.tensor([]int64{out, in}, key+".weight")}, attrInts("perm", 1, 0))
+	return b.op("Add", b.op("MatMul", x, w), b.tensor([]int64{out}, key+".bias"))
+}
+
+// norm is the layer normalisation over the last axis. Old checkpoints call its tensors gamma and beta.
+func (b *builder) norm(x, key string, size int64, epsilon float64) string {
+	shape := []int64{size}
+	in := []string{x, b.tensor(shape, key+".weight", key+".gamma"), b.tensor(shape, key+".bias", key+".beta")}
+	return b.node("LayerNormalization", in, attrInt("axis", -1), attrFloat("epsilon", float32(epsilon)))
+}
+
+// findPrefix tells whether the encoder's tensors carry the family's prefix.
+func (b *builder) findPrefix(family string) {
+	const probe = "embeddings.word_embeddings.weight"
+	for _, p := range []string{"", family} {
+		if _, ok := b.weights.Tensors[p+probe]; ok {
+			b.prefix = p
+			return
+		}
+	}
+	b.fail("neither %q nor %q is there: not a %s checkpoint", probe, family+probe, strings.TrimSuffix(family, "."))
+}
