@@ -76,6 +76,7 @@ func (m Metric) Biased(score, b float64) float64 {
 // The errors of the compute layers. They are wrapped with the place and the values that were given.
 var (
 	ErrMetric      = errors.New("unknown metric")
+	ErrArgument    = errors.New("argument out of range")
 	ErrShape       = errors.New("shapes do not fit")
 	ErrEmpty       = errors.New("empty input")
 	ErrNonFinite   = errors.New("non-finite value")

@@ -1,3 +1,123 @@
 // Package cores is the one CPU budget of the process: an ONNX run takes one token, a kernel
 // operation what is free (at least one), the language model asks before it decodes.
 package cores
+
+import (
+	"context"
+	"runtime"
+	"sync"
+)
+
+// Budget is a number of CPU tokens. Whoever computes holds as many as it keeps threads busy.
+// Waiters are served in order of arrival.
+type Budget struct {
+	size int
+
+	mu      sync.Mutex
+	free    int
+	waiting []*waiter // each wants at least one token
+}
+
+type waiter struct {
+	want  int
+	ready chan int // receives the number granted; buffered, so that granting never blocks
+}
+
+// New returns a budget of n tokens; n < 1 means Available().
+func New(n int) *Budget {
+	if n < 1 {
+		n = Available()
+	}
+	return &Budget{size: n, free: n}
+}
+
+// Size is the number of tokens in all.
+func (b *Budget) Size() int { return b.size }
+
+// Acquire takes what is free, at least one token and at most want (less than 1 counts as 1), and
+// waits while nothing is. The error is ctx's; without one, release must be called, once or more often.
+func (b *Budget) Acquire(ctx context.Context, want int) (granted int, release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, err
+	}
+	want = max(want, 1)
+	b.mu.Lock()
+	if b.free > 0 && len(b.waiting) == 0 {
+		granted = min(want, b.free)
+		b.free -= granted
+		b.mu.Unlock()
+		return granted, b.releaser(granted), nil
+	}
+	w := &waiter{want: want, ready: make(chan int, 1)}
+	b.waiting = append(b.waiting, w)
+	b.mu.Unlock()
+
+	select {
+	case granted = <-w.ready:
+		return granted, b.releaser(granted), nil
+	case <-ctx.Done():
+		b.abandon(w)
+		return 0, nil, ctx.Err()
+	}
+}
+
+// Contended tells whether somebody waits. A long operation that sees it between two pieces of work
+// releases its tokens and acquires anew, behind those who wait.
+func (b *Budget) Contended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting) > 0
+}
+
+// Free is the number of tokens that nobody holds.
+func (b *Budget) Free() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.free
+}
+
+func (b *Budget) releaser(granted int) func() {
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.give(granted)
+		})
+	}
+}
+
+// give returns n tokens and serves waiters; b.mu is held.
+func (b *Budget) give(n int) {
+	b.free += n
+	for b.free > 0 && len(b.waiting) > 0 {
+		w := b.waiting[0]
+		b.waiting = b.waiting[1:]
+		granted := min(w.want, b.free)
+		b.free -= granted
+		w.ready <- granted
+	}
+}
+
+// abandon takes a waiter out of the queue, or gives back what it was granted meanwhile.
+func (b *Budget) abandon(w *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, other := range b.waiting {
+		if other == w {
+			b.waiting = append(b.waiting[:i:i], b.waiting[i+1:]...)
+			return
+		}
+	}
+	b.give(<-w.ready)
+}
+
+// Available is the number of CPUs that this process may keep busy: the least of GOMAXPROCS, the CPU
+// affinity and the cgroup's CPU quota, rounded up; at least 1.
+func Available() int {
+	n := min(runtime.GOMAXPROCS(0), runtime.NumCPU()) // NumCPU is the affinity at the process's start
+	if quota, ok := systemQuota(); ok {
+		n = min(n, quota)
+	}
+	return max(n, 1)
+}

@@ -1,0 +1,105 @@
+package cores
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+func systemQuota() (cpus int, ok bool) { return quota(os.DirFS("/")) }
+
+// quota reads the CPU quota of the process's cgroup below root, rounded up to whole CPUs: the least
+// cpu.max (v2), or cpu.cfs_quota_us over cpu.cfs_period_us (v1), of the group and its ancestors. Inside
+// a container the path in /proc/self/cgroup may be the host's; then only the mount's own root exists.
+func quota(root fs.FS) (cpus int, ok bool) {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0, false
+	}
+	least := math.Inf(1)
+	for line := range strings.Lines(string(groups)) {
+		// hierarchy-ID:controller-list:path
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		switch controllers := fields[1]; {
+		case fields[0] == "0" && controllers == "":
+			least = min(least, leastOf(root, "sys/fs/cgroup", fields[2], limitV2))
+			least = min(least, leastOf(root, "sys/fs/cgroup/unified", fields[2], limitV2))
+		case hasController(controllers, "cpu"):
+			least = min(least, leastOf(root, "sys/fs/cgroup/"+controllers, fields[2], limitV1))
+			least = min(least, leastOf(root, "sys/fs/cgroup/cpu", fields[2], limitV1))
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0, false
+	}
+	return max(1, int(math.Ceil(least))), true
+}
+
+func hasController(list, name string) bool {
+	for c := range strings.SplitSeq(list, ",") {
+		if c == name {
+			return true
+		}
+	}
+	return false
+}
+
+// leastOf walks from the group up to the mount point.
+func leastOf(root fs.FS, mount, group string, limit func(fs.FS, string) (float64, error)) float64 {
+	least := math.Inf(1)
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		if l, err := limit(root, path.Join(mount, group)); err == nil {
+			least = min(least, l)
+		}
+		if group == "/" {
+			return least
+		}
+	}
+}
+
+var errNoLimit = errors.New("no limit")
+
+// limitV2 reads "max 100000" or "150000 100000".
+func limitV2(root fs.FS, dir string) (float64, error) {
+	text, err := fs.ReadFile(root, path.Join(dir, "cpu.max"))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) != 2 {
+		return 0, errNoLimit
+	}
+	return ratio(fields[0], fields[1])
+}
+
+// limitV1 reads a quota of microseconds (−1: none) and its period.
+func limitV1(root fs.FS, dir string) (float64, error) {
+	quota, err := fs.ReadFile(root, path.Join(dir, "cpu.cfs_quota_us"))
+	if err != nil {
+		return 0, err
+	}
+	period, err := fs.ReadFile(root, path.Join(dir, "cpu.cfs_period_us"))
+	if err != nil {
+		return 0, err
+	}
+	return ratio(strings.TrimSpace(string(quota)), strings.TrimSpace(string(period)))
+}
+
+func ratio(quota, period string) (float64, error) {
+	q, err := strconv.ParseInt(quota, 10, 64)
+	if err != nil || q <= 0 { // "max", "-1"
+		return 0, errNoLimit
+	}
+	p, err := strconv.ParseInt(period, 10, 64)
+	if err != nil || p <= 0 {
+		return 0, errNoLimit
+	}
+	return float64(q) / float64(p), nil
+}

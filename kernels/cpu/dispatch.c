@@ -1,0 +1,82 @@
+//go:build amd64 || arm64
+
+// Checks the arguments that would make a kernel read or write astray, then calls it by ISA and metric.
+#include <stdio.h>
+#include "slc.h"
+
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
+#error "canonical scores need float64 arithmetic without excess precision"
+#endif
+#if defined(__FAST_MATH__)
+#error "canonical scores cannot be compiled with -ffast-math"
+#endif
+
+typedef struct {
+	slc_scores_fn *scores[SLC_METRICS];
+	slc_norms_fn *norms;
+	slc_finite_fn *finite;
+} kernels;
+
+static const kernels table[SLC_ISAS] = {
+	[SLC_SCALAR] = {{slc_scores_cosine_f32_scalar, slc_scores_ip_f32_scalar, slc_scores_l2_f32_scalar},
+	                slc_norms_f32_scalar, slc_finite_f32_scalar},
+#if defined(__x86_64__)
+	[SLC_AVX2] = {{slc_scores_cosine_f32_avx2, slc_scores_ip_f32_avx2, slc_scores_l2_f32_avx2},
+	              slc_norms_f32_avx2, slc_finite_f32_avx2},
+	[SLC_AVX512] = {{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512},
+	                slc_norms_f32_avx512, slc_finite_f32_avx512},
+#endif
+};
+
+#define FAIL(code, ...) \
+	do { \
+		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \
+		return code; \
+	} while (0)
+
+static int32_t check_isa(int32_t isa, slc_error *error) {
+	if (isa < 0 || isa >= SLC_ISAS || !table[isa].norms)
+		FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+	return SLC_OK;
+}
+
+static int32_t check_rows(const char *name, const float *p, int64_t rows, int64_t stride, int64_t dim, slc_error *error) {
+	if (rows < 0 || dim < 0 || stride < dim)
+		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows,
+		     (long long)dim, (long long)stride);
+	if (!p && rows > 0 && dim > 0) FAIL(SLC_ERROR_SHAPE, "%s: null pointer for %lld rows", name, (long long)rows);
+	return SLC_OK;
+}
+
+int32_t slc_scores(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
+                   const double *norm_a, const float *b, int64_t rows_b, int64_t stride_b,
+                   const double *norm_b, int64_t dim, double *out, int64_t out_stride, slc_error *error) {
+	int32_t code;
+	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, rows_a, stride_a, dim, error)) ||
+	    (code = check_rows("b", b, rows_b, stride_b, dim, error)))
+		return code;
+	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
+	if (rows_a == 0 || rows_b == 0) return SLC_OK;
+	if (!out || out_stride < rows_b)
+		FAIL(SLC_ERROR_SHAPE, "out: stride %lld for %lld columns", (long long)out_stride, (long long)rows_b);
+	if (metric == SLC_COSINE && (!norm_a || !norm_b)) FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
+	table[isa].scores[metric](a, rows_a, stride_a, norm_a, b, rows_b, stride_b, norm_b, dim, out, out_stride);
+	return SLC_OK;
+}
+
+int32_t slc_norms(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, double *out,
+                  slc_error *error) {
+	int32_t code;
+	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, rows, stride, dim, error))) return code;
+	if (!out && rows > 0) FAIL(SLC_ERROR_SHAPE, "out: null pointer for %lld norms", (long long)rows);
+	table[isa].norms(a, rows, stride, dim, out);
+	return SLC_OK;
+}
+
+int32_t slc_finite(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, int64_t *row,
+                   slc_error *error) {
+	int32_t code;
+	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, rows, stride, dim, error))) return code;
+	*row = table[isa].finite(a, rows, stride, dim);
+	return SLC_OK;
+}

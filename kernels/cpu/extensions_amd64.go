@@ -1,0 +1,18 @@
+//go:build cgo
+
+package cpu
+
+import cpuid "golang.org/x/sys/cpu"
+
+// extensions lists what the CPU has (CPUID) and the operating system saves (XCR0; x/sys/cpu asks both).
+func extensions() []ISA {
+	var found []ISA
+	x := cpuid.X86
+	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA {
+		found = append(found, AVX512)
+	}
+	if x.HasAVX2 && x.HasFMA {
+		found = append(found, AVX2)
+	}
+	return found
+}
