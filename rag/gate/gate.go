@@ -5,108 +5,15 @@
 package gate
 
 import (
+	"context"
 	"errors"
-	"time"
+	"fmt"
+	"sort"
 
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
-
-// Stats is the table of one distribution; quantiles are type 7 (Hyndman & Fan 1996; NumPy's default).
-type Stats struct {
-	N      int64   `json:"n"`
-	Min    float64 `json:"min"`
-	P5     float64 `json:"p5"`
-	Q1     float64 `json:"q1"`
-	Mean   float64 `json:"mean"`
-	Median float64 `json:"median"`
-	Q3     float64 `json:"q3"`
-	P95    float64 `json:"p95"`
-	Max    float64 `json:"max"`
-}
-
-// Encoder is the identity that a calibration belongs to.
-type Encoder struct {
-	Name            string `json:"name"`
-	Digest          string `json:"digest"`
-	TokenizerDigest string `json:"tokenizer_digest"`
-	Dim             int    `json:"dim"`
-}
-
-// Corpus is the set of contexts that was calibrated. Digests holds the calibrated contexts' text
-// digests (hex, 8 bytes each, sorted) so that staleness is the share of live contexts not in it.
-type Corpus struct {
-	Digest   string `json:"digest"`
-	Contexts int    `json:"contexts"`
-	Groups   int    `json:"groups"`
-}
-
-// Provenance says where the pseudo-queries came from.
-type Provenance struct {
-	Kind        string         `json:"kind"` // "generated" or "file"
-	Source      string         `json:"source,omitempty"`
-	SHA256      string         `json:"sha256,omitempty"`
-	Model       string         `json:"model,omitempty"`
-	ModelSHA256 string         `json:"model_sha256,omitempty"`
-	PerContext  int            `json:"per_context"`
-	Sampled     int            `json:"sampled_contexts"`
-	Queries     int            `json:"queries"`
-	Rejected    map[string]int `json:"rejected,omitempty"` // reason → count
-	Seed        uint64         `json:"seed"`
-}
-
-// Interval is a bootstrap confidence interval of the policy value P (percentile method, resampled by
-// context because the queries of one context are not independent).
-type Interval struct {
-	Level     float64 `json:"level"`
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-	Resamples int     `json:"resamples"`
-	Seed      uint64  `json:"seed"`
-}
-
-// Holdout reports the gate on pseudo-queries whose contexts were left out when P was computed.
-// In scope: the query against all contexts. Out of scope (estimate): against contexts of other
-// groups only, as if its own topic were not in the base; absent with a single group.
-type Holdout struct {
-	Share         float64  `json:"share"`
-	Cutoff        float64  `json:"cutoff"` // computed without the held-out part
-	InScope       int      `json:"in_scope"`
-	Retrieved     int      `json:"retrieved"`   // of InScope: gate open (right)
-	FalseSkips    int      `json:"false_skips"` // of InScope: gate closed (wrong)
-	OutOfScope    int      `json:"out_of_scope"`
-	FalseRetrieve int      `json:"false_retrieve"` // of OutOfScope: gate open (wrong)
-	AUROC         *float64 `json:"auroc,omitempty"`
-}
-
-// Calibration is the artifact (*.cal.json); D+ lies beside it as .npy.
-type Calibration struct {
-	Schema       int            `json:"schema"`
-	Created      time.Time      `json:"created"`
-	Tool         string         `json:"tool"`
-	Encoder      Encoder        `json:"encoder"`
-	Corpus       Corpus         `json:"corpus"`
-	Queries      Provenance     `json:"queries"`
-	Metric       kernels.Metric `json:"metric"`
-	Negatives    string         `json:"negatives"`
-	Positive     Stats          `json:"positive"`
-	Negative     Stats          `json:"negative"`
-	Maximum      Stats          `json:"maximum"`
-	MaximumOther *Stats         `json:"maximum_other,omitempty"`
-	Separation   float64        `json:"separation"` // P(D+ > D−)
-	Policy       string         `json:"policy"`
-	PolicyValue  float64        `json:"policy_value"` // P
-	Threshold    float64        `json:"threshold"`    // T
-	Cutoff       float64        `json:"cutoff"`       // P − T (l2: P + T)
-	Bootstrap    Interval       `json:"bootstrap"`
-	Holdout      *Holdout       `json:"holdout,omitempty"`
-	Device       string         `json:"device"`
-	Kernel       string         `json:"kernel"`
-	PositiveFile string         `json:"positive_file"`
-	// NegativeHistogram counts D− in equal bins between Negative.Min and Negative.Max, for plots.
-	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
-	// ContextDigests: see Corpus; base64 of the sorted 8-byte digests.
-	ContextDigests []byte `json:"context_digests"`
-}
 
 // Decision is the gate's answer for one query, with its trace.
 type Decision struct {
@@ -130,3 +37,158 @@ var (
 	ErrArtifact = errors.New("gate: unreadable calibration")
 	ErrQueries  = errors.New("gate: no usable pseudo-queries")
 )
+
+// DefaultStaleTolerance is the share of unseen contexts above which New refuses.
+const DefaultStaleTolerance = .2
+
+// Use says what a gate is going to be used on.
+type Use struct {
+	Encoder Encoder
+	Metric  kernels.Metric
+	// TextDigests are those of the live contexts (corpus.TextDigest: hex sha256); they are compared with
+	// the calibrated ones. nil leaves the staleness unknown, reported as 0.
+	TextDigests []string
+	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. 0 means
+	// DefaultStaleTolerance, a negative value tolerates none, 1 never refuses.
+	StaleTolerance float64
+}
+
+// Gate decides. It is immutable and safe for concurrent use.
+type Gate struct {
+	c             *Calibration
+	positive      []float64 // sorted
+	stale, shrunk float64
+}
+
+// New checks that the calibration belongs to the encoder, metric and contexts that the gate is used on:
+// ErrMismatch names what differs, ErrStale how many contexts the calibration has not seen.
+func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
+	if int64(len(positive)) != c.Positive.N || len(positive) == 0 {
+		return nil, fmt.Errorf("%w: %d scores of D+ were given, the calibration counts %d", ErrArtifact, len(positive), c.Positive.N)
+	}
+	for _, x := range []struct{ what, calibrated, used string }{
+		{"encoder", c.Encoder.Name + " " + c.Encoder.Digest, use.Encoder.Name + " " + use.Encoder.Digest},
+		{"tokenizer", c.Encoder.TokenizerDigest, use.Encoder.TokenizerDigest},
+		{"dimension", fmt.Sprint(c.Encoder.Dim), fmt.Sprint(use.Encoder.Dim)},
+		{"metric", c.Metric.String(), use.Metric.String()},
+	} {
+		if x.what == "encoder" && c.Encoder.Digest == use.Encoder.Digest {
+			continue // a model that was only renamed gives the same vectors
+		}
+		if x.calibrated != x.used {
+			return nil, fmt.Errorf("%w: %s %s, in use is %s; calibrate again", ErrMismatch, x.what, x.calibrated, x.used)
+		}
+	}
+	g := &Gate{c: c, positive: sorted(positive)}
+	if use.TextDigests == nil {
+		return g, nil
+	}
+	unseen, gone, err := compareDigests(c.ContextDigests, use.TextDigests)
+	if err != nil {
+		return nil, err
+	}
+	live, calibrated := len(use.TextDigests), len(c.ContextDigests)/digestBytes
+	g.stale, g.shrunk = share(unseen, live), share(gone, calibrated)
+	tolerance := use.StaleTolerance
+	switch {
+	case tolerance == 0:
+		tolerance = DefaultStaleTolerance
+	case tolerance < 0:
+		tolerance = 0
+	}
+	if g.stale > tolerance {
+		return nil, fmt.Errorf("%w: it has not seen %d of %d contexts (%.1f %%, tolerated are %.1f %%); calibrate again, or raise the tolerance",
+			ErrStale, unseen, live, 100*g.stale, 100*tolerance)
+	}
+	return g, nil
+}
+
+func share(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// Calibration is what the gate decides by; it must not be changed.
+func (g *Gate) Calibration() *Calibration { return g.c }
+
+// Stale is the share of the live contexts whose text the calibration has not seen, in [0, 1].
+func (g *Gate) Stale() float64 { return g.stale }
+
+// Shrunk is the share of the calibrated texts that no live context has any more, in [0, 1]. It does not
+// make a gate stale: the cut-off still comes from real pairs, but the base has become smaller.
+func (g *Gate) Shrunk() float64 { return g.shrunk }
+
+// Decide tells whether retrieval can help with the query vector q: whether the best canonical score over
+// the contexts is strictly closer than the cut-off. An empty base is kernels.ErrEmpty.
+func (g *Gate) Decide(ctx context.Context, e engine.Interface, c retrieve.Contexts, q []float32) (Decision, error) {
+	if err := g.fits(c.Vectors, c.IDs); err != nil {
+		return Decision{}, err
+	}
+	best, ok, err := e.Max(ctx, q, c.Vectors, g.c.Metric, nil)
+	if err != nil {
+		return Decision{}, fmt.Errorf("gate: %w", err)
+	}
+	if !ok {
+		return Decision{}, fmt.Errorf("gate: %w: the base holds no contexts", kernels.ErrEmpty)
+	}
+	return g.decide(best, c.IDs)
+}
+
+// DecideAll decides for each row of queries, in their order, as Decide does for one.
+func (g *Gate) DecideAll(ctx context.Context, e engine.Interface, vectors engine.Vectors, ids []string, queries engine.Vectors) ([]Decision, error) {
+	if err := g.fits(vectors, ids); err != nil {
+		return nil, err
+	}
+	if queries.Rows == 0 {
+		return nil, nil
+	}
+	hits, err := e.TopK(ctx, queries, vectors, g.c.Metric, 1, nil)
+	if err != nil {
+		return nil, fmt.Errorf("gate: %w", err)
+	}
+	decisions := make([]Decision, len(hits))
+	for i, h := range hits {
+		if decisions[i], err = g.decide(h[0], ids); err != nil {
+			return nil, err
+		}
+	}
+	return decisions, nil
+}
+
+// fits checks the contexts before any work is done on them.
+func (g *Gate) fits(v engine.Vectors, ids []string) error {
+	switch {
+	case v.Rows == 0:
+		return fmt.Errorf("gate: %w: the base holds no contexts", kernels.ErrEmpty)
+	case len(ids) != v.Rows:
+		return fmt.Errorf("gate: %w: %d ids for %d contexts", kernels.ErrShape, len(ids), v.Rows)
+	case v.Dim != g.c.Encoder.Dim:
+		return fmt.Errorf("%w: dimension %d, in use is %d; calibrate again", ErrMismatch, g.c.Encoder.Dim, v.Dim)
+	}
+	return nil
+}
+
+func (g *Gate) decide(best engine.Hit, ids []string) (Decision, error) {
+	if !finite(best.Score) { // NaN is neither above nor below: it must not pass for a decision
+		return Decision{}, fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, ids[best.Row])
+	}
+	c := g.c
+	return Decision{
+		Retrieve: c.Metric.Better(best.Score, c.Cutoff),
+		Score:    best.Score, Cutoff: c.Cutoff, ContextID: ids[best.Row],
+		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
+		Percentile: g.percentile(best.Score), Stale: g.stale,
+	}, nil
+}
+
+// percentile is the share of D+ that is not closer than score, in [0, 100].
+func (g *Gate) percentile(score float64) float64 {
+	n := len(g.positive)
+	notCloser := sort.Search(n, func(i int) bool { return g.positive[i] > score })
+	if g.c.Metric.Ascending() {
+		notCloser = n - sort.SearchFloat64s(g.positive, score)
+	}
+	return 100 * share(notCloser, n)
+}

@@ -1,0 +1,327 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Schema is the version of the artifact that this package writes and reads.
+const Schema = 1
+
+// maxArtifact bounds what Load reads of the JSON file; eight bytes per context fill most of it.
+const maxArtifact = 256 << 20
+
+// Stats is the table of one distribution; quantiles are type 7 (Hyndman & Fan 1996; NumPy's default).
+type Stats struct {
+	N      int64   `json:"n"`
+	Min    float64 `json:"min"`
+	P5     float64 `json:"p5"`
+	Q1     float64 `json:"q1"`
+	Mean   float64 `json:"mean"`
+	Median float64 `json:"median"`
+	Q3     float64 `json:"q3"`
+	P95    float64 `json:"p95"`
+	Max    float64 `json:"max"`
+}
+
+// Encoder is the identity that a calibration belongs to.
+type Encoder struct {
+	Name            string `json:"name"`
+	Digest          string `json:"digest"`
+	TokenizerDigest string `json:"tokenizer_digest"`
+	Dim             int    `json:"dim"`
+}
+
+// Corpus is the set of contexts that was calibrated.
+type Corpus struct {
+	Digest   string `json:"digest"`
+	Contexts int    `json:"contexts"`
+	Groups   int    `json:"groups"`
+}
+
+// Provenance says where the pseudo-queries came from.
+type Provenance struct {
+	Kind        string         `json:"kind"` // "generated" or "file"
+	Source      string         `json:"source,omitempty"`
+	SHA256      string         `json:"sha256,omitempty"`
+	Model       string         `json:"model,omitempty"`
+	ModelSHA256 string         `json:"model_sha256,omitempty"`
+	PerContext  int            `json:"per_context"`
+	Sampled     int            `json:"sampled_contexts"`
+	Queries     int            `json:"queries"`
+	Rejected    map[string]int `json:"rejected,omitempty"` // reason → count
+	Seed        uint64         `json:"seed"`
+}
+
+// Interval is a bootstrap confidence interval of the policy value P (percentile method, resampled by
+// context because the queries of one context are not independent). Resamples 0 means that none was
+// computed; Seed is also the hold-out split's.
+type Interval struct {
+	Level     float64 `json:"level"`
+	Low       float64 `json:"low"`
+	High      float64 `json:"high"`
+	Resamples int     `json:"resamples"`
+	Seed      uint64  `json:"seed"`
+}
+
+// Holdout reports the gate on pseudo-queries whose contexts were left out when P was computed.
+// In scope: the query against all contexts. Out of scope (estimate): against contexts of other
+// groups only, as if its own topic were not in the base; absent with a single group.
+type Holdout struct {
+	Share         float64  `json:"share"`
+	Cutoff        float64  `json:"cutoff"` // computed without the held-out part
+	InScope       int      `json:"in_scope"`
+	Retrieved     int      `json:"retrieved"`   // of InScope: gate open (right)
+	FalseSkips    int      `json:"false_skips"` // of InScope: gate closed (wrong)
+	OutOfScope    int      `json:"out_of_scope"`
+	FalseRetrieve int      `json:"false_retrieve"` // of OutOfScope: gate open (wrong)
+	AUROC         *float64 `json:"auroc,omitempty"`
+	// Alternatives say what other policies with the same T would have done on the same split.
+	Alternatives []Alternative `json:"alternatives,omitempty"`
+}
+
+// Alternative is a line of the hold-out report's comparison of policies.
+type Alternative struct {
+	Policy        string  `json:"policy"`
+	Cutoff        float64 `json:"cutoff"`
+	Retrieved     int     `json:"retrieved"`
+	FalseRetrieve int     `json:"false_retrieve"`
+}
+
+// Calibration is the artifact (*.cal.json); the distributions that are kept whole lie beside it as .npy.
+type Calibration struct {
+	Schema       int            `json:"schema"`
+	Created      time.Time      `json:"created"`
+	Tool         string         `json:"tool"`
+	Encoder      Encoder        `json:"encoder"`
+	Corpus       Corpus         `json:"corpus"`
+	Queries      Provenance     `json:"queries"`
+	Metric       kernels.Metric `json:"metric"`
+	Negatives    string         `json:"negatives"`
+	Positive     Stats          `json:"positive"`
+	Negative     Stats          `json:"negative"` // n 0 when there is no foreign context
+	Maximum      Stats          `json:"maximum"`
+	MaximumOther *Stats         `json:"maximum_other,omitempty"` // over the contexts of other groups; absent with a single group
+	Separation   float64        `json:"separation"`              // P(D+ > D−), for l2 P(D+ < D−); 0 when D− is empty
+	Policy       string         `json:"policy"`
+	PolicyValue  float64        `json:"policy_value"` // P
+	Threshold    float64        `json:"threshold"`    // T
+	Cutoff       float64        `json:"cutoff"`       // P − T (l2: P + T)
+	Bootstrap    Interval       `json:"bootstrap"`
+	Holdout      *Holdout       `json:"holdout,omitempty"`
+	Device       string         `json:"device"`
+	Kernel       string         `json:"kernel"`
+	// The names of the score files carry the first 16 hex digits of their sha256.
+	PositiveFile string `json:"positive_file"`
+	MaximumFile  string `json:"maximum_file,omitempty"`
+	OtherFile    string `json:"maximum_other_file,omitempty"`
+	OwnerFile    string `json:"owner_file,omitempty"`
+	// NegativeHistogram counts D− in equal bins between Negative.Min and Negative.Max, for plots.
+	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
+	// ContextDigests are the first 8 bytes of each calibrated context's text digest, sorted, each once
+	// (base64 in the file): staleness is the share of live contexts that are not among them.
+	ContextDigests []byte `json:"context_digests"`
+
+	scores scores
+}
+
+// MaximumScores is the maximum distribution, one score per pseudo-query; nil when it was not kept. It
+// must not be changed.
+func (c *Calibration) MaximumScores() []float64 { return c.scores.maximum }
+
+// WithPolicy is the calibration under another policy and threshold: P, the cut-off, the bootstrap interval
+// and the hold-out report are derived anew from the kept distributions; c is not changed. An unknown
+// policy, or one of the maximum distribution where that was not kept, is ErrPolicy.
+func (c *Calibration) WithPolicy(policy string, threshold float64) (*Calibration, error) {
+	return c.withPolicy(noDeadline(), policy, threshold)
+}
+
+// Save writes the artifact to path (by convention *.cal.json) and the distributions beside it. positive
+// is D+ as Calibrate returned it. The score files are new ones, named after their content, and the JSON
+// file replaces the old one at last and at once: whenever the process dies, path is the whole old or the
+// whole new calibration.
+func (c *Calibration) Save(path string, positive []float64) error {
+	if int64(len(positive)) != c.Positive.N || len(positive) == 0 {
+		return fmt.Errorf("gate: saving %s: %d scores of D+, the calibration counts %d", path, len(positive), c.Positive.N)
+	}
+	owner := make([]float64, len(c.scores.owner))
+	for i, o := range c.scores.owner {
+		owner[i] = float64(o)
+	}
+	saved := *c
+	for _, f := range []struct {
+		kind   string
+		scores []float64
+		name   *string
+	}{
+		{"positive", positive, &saved.PositiveFile},
+		{"maximum", c.scores.maximum, &saved.MaximumFile},
+		{"other", c.scores.other, &saved.OtherFile},
+		{"owner", owner, &saved.OwnerFile},
+	} {
+		*f.name = ""
+		if len(f.scores) == 0 {
+			continue
+		}
+		name, err := writeScores(path, f.kind, f.scores)
+		if err != nil {
+			return fmt.Errorf("gate: saving %s: %w", path, err)
+		}
+		*f.name = name
+	}
+	if err := saved.check(); err != nil {
+		return fmt.Errorf("gate: saving %s: %w", path, err)
+	}
+	text, err := json.MarshalIndent(&saved, "", "  ")
+	if err != nil {
+		return fmt.Errorf("gate: saving %s: %w", path, err)
+	}
+	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
+		return fmt.Errorf("gate: saving %s: %w", path, err)
+	}
+	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile = saved.PositiveFile, saved.MaximumFile, saved.OtherFile, saved.OwnerFile
+	removeOldScores(path, saved.PositiveFile, saved.MaximumFile, saved.OtherFile, saved.OwnerFile)
+	return nil
+}
+
+// Load reads an artifact and D+. Unknown keys, values that are not finite or do not follow from each
+// other, and score files that were changed are ErrArtifact, a newer schema too; a missing file also
+// satisfies errors.Is(err, fs.ErrNotExist).
+func Load(path string) (*Calibration, []float64, error) {
+	c, err := load(path)
+	if errors.Is(err, os.ErrNotExist) { // a Save may have come between the JSON and its score files
+		c, err = load(path)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %s: %w", ErrArtifact, path, err)
+	}
+	return c, c.scores.positive, nil
+}
+
+func load(path string) (*Calibration, error) {
+	text, err := readLimited(path, maxArtifact)
+	if err != nil {
+		return nil, err
+	}
+	c, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(path)
+	var owner []float64
+	for _, f := range []struct {
+		name string
+		to   *[]float64
+	}{{c.PositiveFile, &c.scores.positive}, {c.MaximumFile, &c.scores.maximum}, {c.OtherFile, &c.scores.other}, {c.OwnerFile, &owner}} {
+		if f.name == "" {
+			continue
+		}
+		if *f.to, err = readScores(dir, f.name); err != nil {
+			return nil, err
+		}
+		if int64(len(*f.to)) != c.Positive.N {
+			return nil, fmt.Errorf("%s holds %d scores, the calibration counts %d", f.name, len(*f.to), c.Positive.N)
+		}
+	}
+	for _, x := range owner {
+		if x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
+			return nil, fmt.Errorf("%s: %v is not a row number", c.OwnerFile, x)
+		}
+		c.scores.owner = append(c.scores.owner, int32(x))
+	}
+	return c, c.follows()
+}
+
+// decode reads the JSON strictly, but looks for a newer schema first, because its new keys are unknown.
+func decode(text []byte) (*Calibration, error) {
+	var version struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(text, &version); err != nil {
+		return nil, err
+	}
+	if version.Schema != Schema {
+		return nil, fmt.Errorf("schema version %d, this version of sluice reads %d; use the newer sluice, or calibrate again", version.Schema, Schema)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	c := &Calibration{}
+	if err := d.Decode(c); err != nil {
+		return nil, err
+	}
+	return c, c.check()
+}
+
+// check looks at what can be wrong in the JSON file alone.
+func (c *Calibration) check() error {
+	for name, s := range map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum, "maximum_other": c.MaximumOther} {
+		if s == nil {
+			continue
+		}
+		order := []float64{s.Min, s.P5, s.Q1, s.Median, s.Q3, s.P95, s.Max}
+		if s.N < 0 || !slices.IsSorted(order) || slices.ContainsFunc(append(order, s.Mean), func(x float64) bool { return !finite(x) }) {
+			return fmt.Errorf("%s: not a table of statistics", name)
+		}
+	}
+	for name, x := range map[string]float64{"separation": c.Separation, "policy_value": c.PolicyValue, "threshold": c.Threshold, "cutoff": c.Cutoff, "bootstrap": c.Bootstrap.Low + c.Bootstrap.High} {
+		if !finite(x) {
+			return fmt.Errorf("%s is %v", name, x)
+		}
+	}
+	if _, err := ParsePolicy(c.Policy); err != nil {
+		return err
+	}
+	if _, err := ParseNegatives(c.Negatives, 0); err != nil {
+		return err
+	}
+	switch {
+	case c.Positive.N < 1:
+		return errors.New("D+ is empty")
+	case c.Encoder.Dim < 1:
+		return fmt.Errorf("encoder dimension %d", c.Encoder.Dim)
+	case c.Cutoff != cutoff(c.Metric, c.PolicyValue, c.Threshold):
+		return fmt.Errorf("the cut-off %v does not follow from policy value %v and threshold %v", c.Cutoff, c.PolicyValue, c.Threshold)
+	case c.Bootstrap.Level < 0 || c.Bootstrap.Level >= 1 || c.Bootstrap.Resamples < 0 || c.Bootstrap.Resamples > maxResamples:
+		return fmt.Errorf("bootstrap of level %v with %d resamples", c.Bootstrap.Level, c.Bootstrap.Resamples)
+	case len(c.ContextDigests)%digestBytes != 0:
+		return fmt.Errorf("context_digests of %d bytes are not of %d each", len(c.ContextDigests), digestBytes)
+	case slices.ContainsFunc(c.NegativeHistogram, func(n int64) bool { return n < 0 }):
+		return errors.New("negative_histogram counts below zero")
+	}
+	for _, name := range []string{c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile} {
+		if name != "" && (name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || scoreDigest(name) == "") {
+			return fmt.Errorf("%q is not the name of a score file beside the artifact", name)
+		}
+	}
+	if c.PositiveFile == "" {
+		return errors.New("positive_file is missing")
+	}
+	return nil
+}
+
+// follows checks that what the gate decides by is what the distributions say.
+func (c *Calibration) follows() error {
+	p, err := ParsePolicy(c.Policy)
+	if err != nil {
+		return err
+	}
+	values := sorted(c.scores.of(p))
+	if len(values) == 0 {
+		return fmt.Errorf("policy %s without its distribution", c.Policy)
+	}
+	if v := p.value(c.Metric, values); v != c.PolicyValue {
+		return fmt.Errorf("policy %s is %v of the distribution, policy_value says %v", c.Policy, v, c.PolicyValue)
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// Defaults of Input.
+const (
+	DefaultResamples = 1000
+	maxResamples     = 1_000_000
+	bootstrapLevel   = .95
+	histogramBins    = 200
+)
+
+// DefaultPolicy is what Calibrate takes when none is named: the 5 % quantile of the maximum distribution,
+// which on held-out questions stays within a point of the best possible cut-off whatever the size of the
+// base (docs/adr/0004-default-policy.md); for distances the 95 % quantile.
+func DefaultPolicy(m kernels.Metric) string {
+	if m.Ascending() {
+		return "maximum:p95"
+	}
+	return "maximum:p5"
+}
+
+// Input is what a calibration is made of. Row i of Contexts belongs to ContextIDs[i], TextDigests[i] and
+// Groups[i]; row j of Queries is a pseudo-query of context Owner[j].
+type Input struct {
+	Contexts    engine.Vectors
+	ContextIDs  []string
+	TextDigests []string // corpus.TextDigest: hex sha256
+	Groups      []int32  // nil when all contexts are in one group
+	Queries     engine.Vectors
+	Owner       []int32
+
+	Encoder      Encoder
+	CorpusDigest string
+	Metric       kernels.Metric
+	Negatives    string  // all, cross-topic, sample:N; "" is all
+	Policy       string  // "" is DefaultPolicy
+	Threshold    float64 // T
+	Holdout      float64 // share of the contexts with pseudo-queries that the report holds out; 0 = no report
+	Resamples    int     // of the bootstrap; 0 = DefaultResamples, negative = none
+	Seed         uint64  // of sampled negatives, bootstrap and hold-out split
+	Provenance   Provenance
+	Tool         string // name and version of the program
+}
+
+// Calibrate computes the distributions and derives P, the cut-off, its bootstrap interval and the hold-out
+// report. It returns D+ as well, in the order of the queries. No pseudo-query is ErrQueries, an unknown
+// policy or choice of negatives ErrPolicy, input that does not fit together kernels.ErrShape.
+func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibration, positive []float64, err error) {
+	if in.Policy == "" {
+		in.Policy = DefaultPolicy(in.Metric)
+	}
+	if in.Negatives == "" {
+		in.Negatives = "all"
+	}
+	groups, err := in.check()
+	if err != nil {
+		return nil, nil, err
+	}
+	negatives, err := ParseNegatives(in.Negatives, in.Seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := e.Distribution(ctx, engine.DistributionInput{
+		Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups, Metric: in.Metric,
+		Negatives: negatives, Quantiles: tableQuantiles, Bins: histogramBins,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
+	}
+	if err := allFinite(d); err != nil {
+		return nil, nil, err
+	}
+	in.Provenance.Queries = in.Queries.Rows
+	c = &Calibration{
+		Schema: Schema, Created: time.Now().UTC().Truncate(time.Second), Tool: in.Tool,
+		Encoder: in.Encoder, Corpus: Corpus{Digest: in.CorpusDigest, Contexts: in.Contexts.Rows, Groups: groups},
+		Queries: in.Provenance, Metric: in.Metric, Negatives: in.Negatives,
+		Positive: table(d.PositiveSummary), Negative: table(d.NegativeSummary), Maximum: table(d.Max),
+		NegativeHistogram: d.NegativeHistogram,
+		scores:            scores{positive: d.Positive, maximum: d.Best, owner: in.Owner},
+	}
+	if c.Negative.N > 0 {
+		c.Separation = d.Separation
+	}
+	if groups > 1 {
+		c.scores.other = d.BestOther
+		other := tableOf(d.BestOther)
+		c.MaximumOther = &other
+	}
+	if c.ContextDigests, err = shortDigests(in.TextDigests); err != nil {
+		return nil, nil, err
+	}
+	c.Device, c.Kernel = describe(e)
+	c.Bootstrap = Interval{Level: bootstrapLevel, Resamples: max(in.Resamples, 0), Seed: in.Seed}
+	if in.Resamples == 0 {
+		c.Bootstrap.Resamples = DefaultResamples
+	}
+	if in.Holdout > 0 {
+		c.Holdout = &Holdout{Share: in.Holdout}
+	}
+	if c, err = c.withPolicy(ctx, in.Policy, in.Threshold); err != nil {
+		return nil, nil, err
+	}
+	return c, c.scores.positive, nil
+}
+
+// check finds what does not fit together before anything is computed, and counts the groups.
+func (in *Input) check() (groups int, err error) {
+	n := in.Contexts.Rows
+	shape := func(format string, args ...any) (int, error) {
+		return 0, fmt.Errorf("gate: calibrating: %w: "+format, append([]any{kernels.ErrShape}, args...)...)
+	}
+	switch {
+	case n == 0:
+		return 0, fmt.Errorf("gate: calibrating: %w: the base holds no contexts", kernels.ErrEmpty)
+	case in.Queries.Rows == 0:
+		return 0, fmt.Errorf("%w: none for %d contexts", ErrQueries, n)
+	case len(in.ContextIDs) != n || len(in.TextDigests) != n:
+		return shape("%d ids and %d text digests for %d contexts", len(in.ContextIDs), len(in.TextDigests), n)
+	case in.Groups != nil && len(in.Groups) != n:
+		return shape("%d groups for %d contexts", len(in.Groups), n)
+	case len(in.Owner) != in.Queries.Rows:
+		return shape("%d owners for %d pseudo-queries", len(in.Owner), in.Queries.Rows)
+	case in.Contexts.Dim != in.Encoder.Dim || in.Queries.Dim != in.Encoder.Dim:
+		return shape("contexts of dimension %d, pseudo-queries of %d, encoder of %d", in.Contexts.Dim, in.Queries.Dim, in.Encoder.Dim)
+	case !(in.Holdout >= 0 && in.Holdout < 1):
+		return shape("a hold-out share of %v, want 0 to below 1", in.Holdout)
+	case in.Resamples > maxResamples:
+		return shape("%d bootstrap resamples, at most %d", in.Resamples, maxResamples)
+	case !finite(in.Threshold):
+		return 0, fmt.Errorf("%w: threshold %v", ErrPolicy, in.Threshold)
+	}
+	for j, o := range in.Owner {
+		if o < 0 || int(o) >= n {
+			return shape("pseudo-query %d belongs to context %d of %d", j, o, n)
+		}
+	}
+	seen := map[int32]bool{}
+	for _, g := range in.Groups {
+		seen[g] = true
+	}
+	groups = max(len(seen), 1)
+	if in.Negatives == "cross-topic" && groups < 2 {
+		return 0, fmt.Errorf("%w: negatives cross-topic need contexts of at least two topics; use all or sample:N", ErrPolicy)
+	}
+	_, err = ParsePolicy(in.Policy)
+	return groups, err
+}
+
+// withPolicy derives everything that depends on the policy and the threshold.
+func (c *Calibration) withPolicy(ctx context.Context, policy string, threshold float64) (*Calibration, error) {
+	p, err := ParsePolicy(policy)
+	if err != nil {
+		return nil, err
+	}
+	if !finite(threshold) {
+		return nil, fmt.Errorf("%w: threshold %v", ErrPolicy, threshold)
+	}
+	values := c.scores.of(p)
+	if len(values) == 0 {
+		return nil, fmt.Errorf("%w: %s needs a distribution that this calibration does not hold; calibrate again", ErrPolicy, policy)
+	}
+	n := *c
+	n.Policy, n.Threshold = p.Name, threshold
+	n.PolicyValue = p.value(c.Metric, sorted(values))
+	n.Cutoff = cutoff(c.Metric, n.PolicyValue, threshold)
+	if c.scores.owner == nil { // the clusters are unknown: no interval and no split rather than wrong ones
+		n.Bootstrap, n.Holdout = Interval{Level: c.Bootstrap.Level, Seed: c.Bootstrap.Seed}, nil
+		return &n, nil
+	}
+	if c.Bootstrap.Resamples > 0 {
+		if n.Bootstrap, err = bootstrap(ctx, p, c.Metric, values, c.scores.owner, c.Bootstrap); err != nil {
+			return nil, fmt.Errorf("gate: bootstrap: %w", err)
+		}
+	}
+	if c.Holdout != nil {
+		n.Holdout = c.scores.holdout(p, c.Metric, threshold, c.Holdout.Share, c.Bootstrap.Seed)
+	}
+	return &n, nil
+}
+
+var tableQuantiles = []float64{.05, .25, .5, .75, .95}
+
+// table reads the engine's summary over tableQuantiles.
+func table(s engine.Summary) Stats {
+	if s.N == 0 {
+		return Stats{}
+	}
+	q := s.Quantiles
+	return Stats{N: s.N, Min: s.Min, P5: q[0], Q1: q[1], Mean: s.Mean, Median: q[2], Q3: q[3], P95: q[4], Max: s.Max}
+}
+
+// tableOf is the table of scores that are held in memory.
+func tableOf(v []float64) Stats {
+	s := sorted(v)
+	q := func(p float64) float64 { return ref.Quantile7(s, p) }
+	return Stats{N: int64(len(s)), Min: s[0], P5: q(.05), Q1: q(.25), Mean: mean(v), Median: q(.5), Q3: q(.75), P95: q(.95), Max: s[len(s)-1]}
+}
+
+// allFinite refuses scores that no decision can be derived from; an engine refuses such vectors already.
+func allFinite(d *engine.Distribution) error {
+	for _, v := range [][]float64{d.Positive, d.Best} {
+		if i := slices.IndexFunc(v, func(x float64) bool { return !finite(x) }); i >= 0 {
+			return fmt.Errorf("gate: calibrating: %w: pseudo-query %d scores %v", kernels.ErrNonFinite, i, v[i])
+		}
+	}
+	return nil
+}
+
+// describe asks the engine what it ran on.
+func describe(e engine.Interface) (device, kernel string) { return "", "" }
+
+func noDeadline() context.Context { return context.Background() }

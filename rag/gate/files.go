@@ -1,0 +1,125 @@
+package gate
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/npy"
+)
+
+// writeFile replaces path by what write writes, or leaves it as it is: a temporary file in the same
+// folder, fsync, rename, fsync of the folder.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	buffered := bufio.NewWriterSize(f, 64<<10)
+	for _, step := range []func() error{
+		func() error { return write(buffered) },
+		buffered.Flush,
+		func() error { return f.Chmod(0o644) },
+		f.Sync,
+		f.Close,
+		func() error { return os.Rename(f.Name(), path) },
+	} {
+		if err = step(); err != nil {
+			return err
+		}
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+var scoreName = regexp.MustCompile(`\.(positive|maximum|other|owner)\.([0-9a-f]{16})\.npy$`)
+
+// scoreDigest is the part of a score file's name that its content must have; "" for another name.
+func scoreDigest(name string) string {
+	if m := scoreName.FindStringSubmatch(name); m != nil {
+		return m[2]
+	}
+	return ""
+}
+
+func scorePrefix(artifact string) string {
+	return strings.TrimSuffix(filepath.Base(artifact), ".json")
+}
+
+// writeScores writes scores beside the artifact under a name that carries their digest.
+func writeScores(artifact, kind string, scores []float64) (name string, err error) {
+	h := sha256.New()
+	if err := npy.WriteFloat64(h, scores); err != nil {
+		return "", err
+	}
+	name = fmt.Sprintf("%s.%s.%s.npy", scorePrefix(artifact), kind, hex.EncodeToString(h.Sum(nil)[:8]))
+	path := filepath.Join(filepath.Dir(artifact), name)
+	return name, writeFile(path, func(w io.Writer) error { return npy.WriteFloat64(w, scores) })
+}
+
+// readScores reads a score file and checks it against its name.
+func readScores(dir, name string) ([]float64, error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("%w (an artifact is moved together with its .npy files)", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	v, err := npy.ReadFloat64(io.TeeReader(bufio.NewReaderSize(f, 64<<10), h))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if got := hex.EncodeToString(h.Sum(nil)[:8]); got != scoreDigest(name) {
+		return nil, fmt.Errorf("%s was changed: its sha256 begins with %s", name, got)
+	}
+	if i := slices.IndexFunc(v, func(x float64) bool { return !finite(x) }); i >= 0 {
+		return nil, fmt.Errorf("%s: value %d is %v", name, i, v[i])
+	}
+	return v, nil
+}
+
+// removeOldScores deletes the score files of earlier calibrations at the same path. What cannot be
+// deleted stays: it costs space and harms nobody.
+func removeOldScores(artifact string, keep ...string) {
+	entries, err := os.ReadDir(filepath.Dir(artifact))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name := e.Name()
+		loc := scoreName.FindStringIndex(name)
+		if loc != nil && name[:loc[0]] == scorePrefix(artifact) && !slices.Contains(keep, name) {
+			_ = os.Remove(filepath.Join(filepath.Dir(artifact), name))
+		}
+	}
+}
+
+func readLimited(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("more than %d bytes", limit)
+	}
+	return text, err
+}

@@ -1,0 +1,198 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+var encoder = Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: 1}
+
+// withCutoff is a calibration of one-dimensional vectors with a given cut-off.
+func withCutoff(m kernels.Metric, cut float64, positive []float64) *Calibration {
+	s := tableOf(positive)
+	return &Calibration{Schema: Schema, Encoder: encoder, Metric: m, Negatives: "all", Positive: s, Maximum: s,
+		Policy: "p5", PolicyValue: cut, Cutoff: cut, scores: scores{positive: positive}}
+}
+
+func digest(i int) string { return fmt.Sprintf("%x", sha256.Sum256([]byte{byte(i), byte(i >> 8)})) }
+
+func one(rows ...float32) engine.Vectors { return engine.Vectors{Data: rows, Rows: len(rows), Dim: 1} }
+
+// TestDecideBothBranches: the authors' code answers a pass with a falsy and a refusal with a truthy value,
+// and compares with ≥. Here closer is open, farther is closed, and equal is closed, for every metric.
+func TestDecideBothBranches(t *testing.T) {
+	contexts := retrieve.Contexts{Vectors: one(.5, .25, -1), IDs: []string{"a", "b", "c"}}
+	for _, c := range []struct {
+		name     string
+		metric   kernels.Metric
+		query    float32
+		cut      float64
+		open     bool
+		id       string
+		score    float64
+		why      string
+		position float64
+	}{
+		{"ip above", kernels.IP, 1, .4, true, "a", .5, "closer than the cut-off", 50},
+		{"ip below", kernels.IP, 1, .6, false, "a", .5, "farther than the cut-off", 50},
+		{"ip equal", kernels.IP, 1, .5, false, "a", .5, "strictly", 50},
+		{"ip next below", kernels.IP, 1, math.Nextafter(.5, 0), true, "a", .5, "one float64 above the cut-off", 50},
+		{"ip next above", kernels.IP, 1, math.Nextafter(.5, 1), false, "a", .5, "one float64 below the cut-off", 50},
+		{"ip negative", kernels.IP, -1, -2, true, "c", 1, "best of negative query", 100},
+		{"cosine equal", kernels.Cosine, 3, 1, false, "a", 1, "strictly; ties go to the lower row", 100},
+		{"cosine next below", kernels.Cosine, 3, math.Nextafter(1, 0), true, "a", 1, "", 100},
+		{"cosine zero query", kernels.Cosine, 0, -.5, true, "a", 0, "a zero vector has cosine 0", 0},
+		{"l2 closer", kernels.L2, .75, .3, true, "a", .25, "smaller is closer", 75},
+		{"l2 farther", kernels.L2, .75, .2, false, "a", .25, "", 75},
+		{"l2 equal", kernels.L2, .75, .25, false, "a", .25, "strictly", 75},
+		{"l2 next above", kernels.L2, .75, math.Nextafter(.25, 1), true, "a", .25, "one float64 inside the cut-off", 75},
+		{"l2 next below", kernels.L2, .75, math.Nextafter(.25, 0), false, "a", .25, "", 75},
+	} {
+		positive := []float64{.125, .5, .75, 1}
+		g, err := New(withCutoff(c.metric, c.cut, positive), positive, Use{Encoder: encoder, Metric: c.metric})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := g.Decide(t.Context(), naive{}, contexts, []float32{c.query})
+		if err != nil || d.Retrieve != c.open || d.ContextID != c.id || d.Score != c.score || d.Cutoff != c.cut || d.Percentile != c.position {
+			t.Errorf("%s (%s): %+v, %v; want open %v by %s at %v, percentile %v", c.name, c.why, d, err, c.open, c.id, c.score, c.position)
+		}
+		all, err := g.DecideAll(t.Context(), naive{}, contexts.Vectors, contexts.IDs, one(c.query, c.query))
+		if err != nil || len(all) != 2 || all[0] != d || all[1] != d {
+			t.Errorf("%s: all %+v, %v; one by one %+v", c.name, all, err, d)
+		}
+	}
+}
+
+func TestDecideRefuses(t *testing.T) {
+	positive := []float64{.5}
+	g, err := New(withCutoff(kernels.IP, .4, positive), positive, Use{Encoder: encoder, Metric: kernels.IP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan := float32(math.NaN())
+	for name, c := range map[string]struct {
+		vectors engine.Vectors
+		ids     []string
+		query   float32
+		want    error
+	}{
+		"empty base":      {one(), nil, 1, kernels.ErrEmpty},
+		"ids":             {one(1, 2), []string{"a"}, 1, kernels.ErrShape},
+		"dimension":       {engine.Vectors{Data: []float32{1, 2}, Rows: 1, Dim: 2}, []string{"a"}, 1, ErrMismatch},
+		"not a number":    {one(1), []string{"a"}, nan, kernels.ErrNonFinite},
+		"infinite scores": {one(float32(math.Inf(1))), []string{"a"}, 1, kernels.ErrNonFinite},
+	} {
+		if d, err := g.Decide(t.Context(), naive{}, retrieve.Contexts{Vectors: c.vectors, IDs: c.ids}, []float32{c.query}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+		if d, err := g.DecideAll(t.Context(), naive{}, c.vectors, c.ids, one(c.query)); !errors.Is(err, c.want) {
+			t.Errorf("%s, all: %+v, %v", name, d, err)
+		}
+	}
+	if d, err := g.DecideAll(t.Context(), naive{}, one(1), []string{"a"}, one()); err != nil || len(d) != 0 {
+		t.Errorf("no queries: %v, %v", d, err)
+	}
+	failing := errors.New("device lost")
+	if _, err := g.Decide(t.Context(), broken{err: failing}, retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, []float32{1}); !errors.Is(err, failing) {
+		t.Errorf("an engine's error became %v", err)
+	}
+}
+
+type broken struct {
+	naive
+	err error
+}
+
+func (b broken) Max(context.Context, []float32, engine.Vectors, kernels.Metric, []engine.Bias) (engine.Hit, bool, error) {
+	return engine.Hit{}, false, b.err
+}
+
+func TestNewRefusesAnotherEncoder(t *testing.T) {
+	positive := []float64{.5}
+	c := withCutoff(kernels.Cosine, .4, positive)
+	ok := Use{Encoder: encoder}
+	for name, change := range map[string]func(*Use){
+		"sha256:e2": func(u *Use) { u.Encoder.Digest = "sha256:e2" },
+		"sha256:t2": func(u *Use) { u.Encoder.TokenizerDigest = "sha256:t2" },
+		"dimension": func(u *Use) { u.Encoder.Dim = 384 },
+		"l2":        func(u *Use) { u.Metric = kernels.L2 },
+	} {
+		use := ok
+		change(&use)
+		if _, err := New(c, positive, use); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ok.Encoder.Name = "the same weights in another folder"
+	if _, err := New(c, positive, ok); err != nil {
+		t.Errorf("another name alone: %v", err)
+	}
+	for _, p := range [][]float64{nil, {.5, .6}} {
+		if _, err := New(c, p, ok); !errors.Is(err, ErrArtifact) {
+			t.Errorf("D+ of %d scores: %v", len(p), err)
+		}
+	}
+}
+
+func TestStaleness(t *testing.T) {
+	positive := []float64{.5}
+	c := withCutoff(kernels.Cosine, .4, positive)
+	var err error
+	if c.ContextDigests, err = shortDigests([]string{digest(0), digest(1), digest(2), digest(3), digest(3)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []struct {
+		name          string
+		live          []int
+		tolerance     float64
+		stale, shrunk float64
+		err           error
+	}{
+		{"as calibrated", []int{0, 1, 2, 3}, -1, 0, 0, nil},
+		{"order and copies do not matter", []int{3, 1, 1, 0, 2}, -1, 0, 0, nil},
+		{"grown within tolerance", []int{0, 1, 2, 3, 9}, .2, .2, 0, nil},
+		{"grown above the default", []int{0, 1, 2, 9}, 0, .25, .25, ErrStale},
+		{"zero tolerance", []int{0, 1, 2, 3, 9}, -1, .2, 0, ErrStale},
+		{"changed texts, tolerated", []int{8, 9}, 1, 1, 1, nil},
+		{"shrunk only", []int{2}, -1, 0, .75, nil},
+		{"emptied", []int{}, -1, 0, 1, nil},
+	} {
+		live := make([]string, len(s.live))
+		for i, n := range s.live {
+			live[i] = digest(n)
+		}
+		g, err := New(c, positive, Use{Encoder: encoder, TextDigests: live, StaleTolerance: s.tolerance})
+		if !errors.Is(err, s.err) {
+			t.Errorf("%s: %v", s.name, err)
+			continue
+		}
+		if s.err != nil {
+			if !strings.Contains(err.Error(), fmt.Sprintf("%.1f %%", 100*s.stale)) {
+				t.Errorf("%s: the error does not say how stale: %v", s.name, err)
+			}
+			continue
+		}
+		if g.Stale() != s.stale || g.Shrunk() != s.shrunk {
+			t.Errorf("%s: stale %v, shrunk %v; want %v, %v", s.name, g.Stale(), g.Shrunk(), s.stale, s.shrunk)
+		}
+		d, err := g.Decide(t.Context(), naive{}, retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, []float32{1})
+		if err != nil || d.Stale != s.stale {
+			t.Errorf("%s: the decision says %v, %v", s.name, d.Stale, err)
+		}
+	}
+	for _, bad := range []string{"", "abc", "zz34567890123456"} {
+		if _, err := New(c, positive, Use{Encoder: encoder, TextDigests: []string{bad}}); err == nil {
+			t.Errorf("text digest %q was taken", bad)
+		}
+	}
+}
