@@ -1,0 +1,390 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"syscall"
+	"time"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// maxRows keeps row numbers within the int32 that the engine uses for them.
+const maxRows = math.MaxInt32
+
+// Commit makes a batch durable, all of it or nothing, and returns the ids of its chunks (Chunks, then
+// Known; each once): they survive whatever happens from now on. After an error the store is as it was
+// before, and the next Commit works. Errors: ErrInput, ErrDimension, kernels.ErrNonFinite, ErrNotFound
+// (Known), ErrReadOnly, syscall.ENOSPC, the context's.
+//
+// Rows are written behind the last committed one and counted by the SQLite transaction. If that
+// transaction fails in COMMIT itself (its fsync, say), the log may yet hold it and a power cut may
+// bring it to life: its rows are therefore never used again, and stay as deleted ones. A failure
+// before that leaves the rows to the next Commit.
+func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
+	if s.write == nil {
+		return nil, fmt.Errorf("%w: %s: open it without ReadOnly to commit", ErrReadOnly, s.dir)
+	}
+	if err := checkBatch(b, s.settings.encoder.Dim); err != nil {
+		return nil, fmt.Errorf("store %s: %w", s.dir, err)
+	}
+	c := commit{store: s, batch: b, digests: make([][sha256.Size]byte, len(b.Chunks)),
+		documents: map[string]int64{}, topics: map[string]any{"": nil}}
+	for i := range b.Chunks {
+		c.digests[i] = sha256.Sum256([]byte(b.Chunks[i].Text))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.transact(ctx, "commit", c.run); err != nil {
+		return nil, err
+	}
+	return c.ids, nil
+}
+
+// transact runs fn in a transaction. fn returns the row after the last one that it wrote; s.mu is held.
+func (s *Store) transact(ctx context.Context, doing string, fn func(context.Context, *sql.Tx) (end int64, err error)) error {
+	if err := errors.Join(ctx.Err(), s.step("begin")); err != nil {
+		return fmt.Errorf("store %s: %s: %w", s.dir, doing, err)
+	}
+	// Without the context's cancellation: fn and its loops ask it, and no statement is long.
+	tx, err := s.write.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return wrap(s.dir, doing, err)
+	}
+	end, err := fn(ctx, tx)
+	if err == nil {
+		err = errors.Join(ctx.Err(), s.step("commit"))
+	}
+	if err != nil {
+		_ = tx.Rollback()
+		s.segments.trim(s.next, end)
+		if errors.Is(err, syscall.ENOSPC) {
+			err = fmt.Errorf("%w: %s", err, adviceFull)
+		}
+		return wrap(s.dir, doing, err)
+	}
+	s.next = max(s.next, end) // before COMMIT: see Commit
+	if err := tx.Commit(); err != nil {
+		return wrap(s.dir, doing, err)
+	}
+	return nil
+}
+
+// commit is one Commit under way.
+type commit struct {
+	store     *Store
+	batch     Batch
+	digests   [][sha256.Size]byte // of the chunks' texts
+	ids       []string            // distinct, in order
+	held      map[string]held     // what the store has of ids
+	fresh     []int               // chunks that get a row and whose vector is written
+	documents map[string]int64    // id → number
+	topics    map[string]any      // name → number; "" → NULL
+}
+
+func (c *commit) run(ctx context.Context, tx *sql.Tx) (end int64, err error) {
+	s := c.store
+	if err := c.plan(tx); err != nil {
+		return s.next, err
+	}
+	end = s.next + int64(len(c.fresh))
+	if end > maxRows {
+		return s.next, fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: ingest into another folder", ErrInput, maxRows, end)
+	}
+	vectors := c.vectors()
+	if err := s.segments.write(ctx, s.next, vectors); err != nil {
+		return end, err
+	}
+	if err := s.step("rows"); err != nil {
+		return end, err
+	}
+	if err := c.putDocuments(ctx, tx); err != nil {
+		return end, err
+	}
+	if err := c.deleteStale(ctx, tx); err != nil {
+		return end, err
+	}
+	if err := c.putChunks(ctx, tx, vectors); err != nil {
+		return end, err
+	}
+	if err := c.updatePlaces(ctx, tx); err != nil {
+		return end, err
+	}
+	_, err = tx.Exec(`UPDATE store SET end_row = ? WHERE end_row < ?`, end, end)
+	return end, err
+}
+
+// plan finds out which chunks are new or changed. Of duplicates the first one counts (checkBatch has
+// seen that their texts are equal).
+func (c *commit) plan(tx *sql.Tx) (err error) {
+	seen := make(map[string]bool, len(c.batch.Chunks)+len(c.batch.Known))
+	distinct := func(id string) bool {
+		if seen[id] {
+			return false
+		}
+		seen[id] = true
+		c.ids = append(c.ids, id)
+		return true
+	}
+	first := make([]int, 0, len(c.batch.Chunks))
+	for i := range c.batch.Chunks {
+		if distinct(c.batch.Chunks[i].ID) {
+			first = append(first, i)
+		}
+	}
+	for i := range c.batch.Known {
+		distinct(c.batch.Known[i].ID)
+	}
+	if c.held, err = lookup(context.Background(), tx, c.ids); err != nil {
+		return err
+	}
+	for _, i := range first {
+		if h, ok := c.held[c.batch.Chunks[i].ID]; !ok || h.digest != c.digests[i] {
+			c.fresh = append(c.fresh, i)
+		}
+	}
+	for i := range c.batch.Known {
+		k := &c.batch.Known[i]
+		if h, ok := c.held[k.ID]; !ok || h.digest != sha256.Sum256([]byte(k.Text)) {
+			return fmt.Errorf("%w: chunk %q is given as known, but the store does not hold it with this text: commit it with its vector", ErrNotFound, k.ID)
+		}
+	}
+	return nil
+}
+
+// vectors are those of the fresh chunks, in order: the batch's own slice when all are.
+func (c *commit) vectors() []float32 {
+	if len(c.fresh) == len(c.batch.Chunks) {
+		return c.batch.Vectors
+	}
+	dim := c.store.settings.encoder.Dim
+	v := make([]float32, 0, len(c.fresh)*dim)
+	for _, i := range c.fresh {
+		v = append(v, c.batch.Vectors[i*dim:(i+1)*dim]...)
+	}
+	return v
+}
+
+func (c *commit) putDocuments(ctx context.Context, tx *sql.Tx) error {
+	put, err := tx.Prepare(`INSERT INTO documents (id, source, title, topic, digest, meta, added) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET source = excluded.source, title = excluded.title, topic = excluded.topic, meta = excluded.meta,
+			added = iif(digest = excluded.digest, added, excluded.added), digest = excluded.digest
+		RETURNING no`)
+	if err != nil {
+		return err
+	}
+	defer put.Close()
+	now := time.Now().UTC().Format(time.RFC3339)
+	for _, d := range c.batch.Documents {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		meta, err := json.Marshal(d.Meta)
+		if err != nil {
+			return err
+		}
+		var no int64
+		if err := put.QueryRow(d.ID, d.Source, d.Title, d.Topic, d.Digest, string(meta), now).Scan(&no); err != nil {
+			return err
+		}
+		c.documents[d.ID] = no
+	}
+	return nil
+}
+
+// deleteStale deletes the rows that the fresh chunks replace, and with Replace what the documents no
+// longer list.
+func (c *commit) deleteStale(ctx context.Context, tx *sql.Tx) error {
+	var rows []int64
+	for _, i := range c.fresh {
+		if h, ok := c.held[c.batch.Chunks[i].ID]; ok {
+			rows = append(rows, h.row)
+		}
+	}
+	if c.batch.Replace {
+		listed := make(map[string]bool, len(c.ids))
+		for _, id := range c.ids {
+			listed[id] = true
+		}
+		for _, d := range c.batch.Documents {
+			err := each(tx, func(scan func(...any) error) error {
+				var row int64
+				var id string
+				if err := scan(&row, &id); err != nil || listed[id] {
+					return err
+				}
+				rows = append(rows, row)
+				return ctx.Err()
+			}, `SELECT row, id FROM chunks WHERE document = ?`, c.documents[d.ID])
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return deleteRows(ctx, tx, rows)
+}
+
+// deleteRows deletes chunks; their texts go with them. A row may be named twice.
+func deleteRows(ctx context.Context, tx *sql.Tx, rows []int64) error {
+	if len(rows) == 0 {
+		return ctx.Err()
+	}
+	list, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`DELETE FROM chunks WHERE row IN (SELECT value FROM json_each(?))`, string(list))
+	return err
+}
+
+func (c *commit) putChunks(ctx context.Context, tx *sql.Tx, vectors []float32) error {
+	chunk, err := tx.Prepare(`INSERT INTO chunks (row, id, digest, crc, document, topic, tokens) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return err
+	}
+	defer chunk.Close()
+	text, err := tx.Prepare(`INSERT INTO texts (row, source, heading, anchor, start_byte, end_byte, text) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	bytes, size := asBytes(vectors), c.store.settings.encoder.Dim*4
+	for n, i := range c.fresh {
+		k := &c.batch.Chunks[i]
+		document, topic, err := c.numbers(ctx, tx, k)
+		if err != nil {
+			return err
+		}
+		row := c.store.next + int64(n)
+		crc := crc32.Checksum(bytes[n*size:(n+1)*size], castagnoli)
+		if _, err := chunk.Exec(row, k.ID, c.digests[i][:], crc, document, topic, k.Tokens); err != nil {
+			return err
+		}
+		if _, err := text.Exec(row, k.Source, k.Heading, k.Anchor, k.Start, k.End, k.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updatePlaces brings the places of unchanged chunks up to date: an edit further up in a file moves
+// the byte range of every chunk below it. Lines that are right already are not written.
+func (c *commit) updatePlaces(ctx context.Context, tx *sql.Tx) error {
+	fresh := make(map[string]bool, len(c.fresh))
+	for _, i := range c.fresh {
+		fresh[c.batch.Chunks[i].ID] = true
+	}
+	for _, list := range [][]corpus.Chunk{c.batch.Chunks, c.batch.Known} {
+		for i := range list {
+			k := &list[i]
+			if fresh[k.ID] {
+				continue
+			}
+			document, topic, err := c.numbers(ctx, tx, k)
+			if err != nil {
+				return err
+			}
+			row := c.held[k.ID].row
+			_, err = tx.Exec(`UPDATE chunks SET (document, topic, tokens) = (?1, ?2, ?3)
+				WHERE row = ?4 AND (document, topic, tokens) IS NOT (?1, ?2, ?3)`, document, topic, k.Tokens, row)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(`UPDATE texts SET (source, heading, anchor, start_byte, end_byte) = (?1, ?2, ?3, ?4, ?5)
+				WHERE row = ?6 AND (source, heading, anchor, start_byte, end_byte) IS NOT (?1, ?2, ?3, ?4, ?5)`,
+				k.Source, k.Heading, k.Anchor, k.Start, k.End, row)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// numbers gives the numbers of a chunk's document and topic (nil without one); a topic's first chunk
+// makes it.
+func (c *commit) numbers(ctx context.Context, tx *sql.Tx, k *corpus.Chunk) (document int64, topic any, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, err
+	}
+	document, ok := c.documents[k.Document]
+	if !ok {
+		err := tx.QueryRow(`SELECT no FROM documents WHERE id = ?`, k.Document).Scan(&document)
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, nil, fmt.Errorf("%w: chunk %q belongs to document %q, which is neither in the batch nor in the store", ErrInput, k.ID, k.Document)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		c.documents[k.Document] = document
+	}
+	topic, ok = c.topics[k.Topic]
+	if ok {
+		return document, topic, nil
+	}
+	var no int64
+	err = tx.QueryRow(`INSERT INTO topics (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = name RETURNING no`, k.Topic).Scan(&no)
+	c.topics[k.Topic] = no
+	return document, no, err
+}
+
+// DeleteDocuments deletes documents with their chunks and returns how many chunks that were. An id
+// that is not there is ErrNotFound, and nothing is deleted.
+func (s *Store) DeleteDocuments(ctx context.Context, ids []string) (chunks int, err error) {
+	if s.write == nil {
+		return 0, fmt.Errorf("%w: %s: open it without ReadOnly to delete", ErrReadOnly, s.dir)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.transact(ctx, "delete documents", func(ctx context.Context, tx *sql.Tx) (int64, error) {
+		gone := make(map[string]bool, len(ids))
+		for _, id := range ids {
+			if err := ctx.Err(); err != nil {
+				return s.next, err
+			}
+			if gone[id] {
+				continue
+			}
+			gone[id] = true
+			r, err := tx.Exec(`DELETE FROM chunks WHERE document = (SELECT no FROM documents WHERE id = ?)`, id)
+			if err != nil {
+				return s.next, err
+			}
+			n, _ := r.RowsAffected()
+			chunks += int(n)
+			if r, err = tx.Exec(`DELETE FROM documents WHERE id = ?`, id); err != nil {
+				return s.next, err
+			}
+			if n, _ := r.RowsAffected(); n == 0 {
+				return s.next, fmt.Errorf("%w: document %q", ErrNotFound, id)
+			}
+		}
+		return s.next, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return chunks, nil
+}
+
+// SetMeta stores value under key, durably.
+func (s *Store) SetMeta(ctx context.Context, key string, value []byte) error {
+	if s.write == nil {
+		return fmt.Errorf("%w: %s: open it without ReadOnly to set %q", ErrReadOnly, s.dir, key)
+	}
+	if err := checkText("key", key, false); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.transact(ctx, "set "+key, func(_ context.Context, tx *sql.Tx) (int64, error) {
+		_, err := tx.Exec(`INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, key, append([]byte{}, value...))
+		return s.next, err
+	})
+}

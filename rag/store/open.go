@@ -1,0 +1,280 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Store is an open store folder. Its methods may be called from any number of goroutines.
+type Store struct {
+	dir      string
+	settings settings // as of Open; endRow is not kept up to date
+	segments segments
+	read     *sql.DB
+	write    *sql.DB  // nil when read-only
+	lock     *os.File // nil when read-only
+
+	mu   sync.Mutex // one Commit, delete or SetMeta at a time
+	next int64      // row of the next vector, ≥ end_row (see Commit)
+	step func(string) error
+}
+
+var _ Interface = (*Store)(nil)
+
+// seams are where tests reach in: the file system, a smaller segment size, and a call before each
+// step on the database that may fail it.
+type seams struct {
+	fs           fsys
+	segmentBytes int64
+	step         func(string) error
+}
+
+// Open opens the store in folder dir. Writing (the default) takes the writer's lock and is refused
+// with ErrLocked while another process or Store has it; ReadOnly works beside a writer, and on a
+// read-only file system if the last writer closed the store. Errors: ErrNotFound, ErrLocked,
+// ErrEncoder, ErrCorrupt, ErrVersion, ErrInput, ErrDimension.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
+	return open(ctx, dir, o, seams{fs: osFS{}, segmentBytes: segmentBytes, step: func(string) error { return nil }})
+}
+
+func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err error) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil, fmt.Errorf("%w: the store needs a little-endian machine", kernels.ErrUnavailable)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	o.Create = o.Create && !o.ReadOnly
+	if err := checkFolder(dir, o); err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, step: x.step}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+		}
+	}()
+	if !o.ReadOnly {
+		if err := s.openForWriting(o, x); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.openForReading(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkEncoder(dir, s.settings.encoder, o.Encoder); err != nil {
+		return nil, err
+	}
+	s.next = s.settings.endRow
+	s.segments = segments{fs: x.fs, dir: filepath.Join(dir, segmentFolder), rows: s.settings.segmentRows,
+		head: header{Dim: uint32(s.settings.encoder.Dim), Store: s.settings.id, EncoderDigest: s.settings.encoder.Digest}}
+	return s, s.checkSegments(s.settings.endRow)
+}
+
+// checkFolder sees to it that the folder and its database are there, or may be made.
+func checkFolder(dir string, o Options) error {
+	absent := fmt.Errorf("%w: there is no store in %s: make one with `sluice ingest --store %s PATH…`", ErrNotFound, dir, dir)
+	switch i, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist) && !o.Create:
+		return absent
+	case err == nil && !i.IsDir():
+		return fmt.Errorf("%w: %s is a file, a store is a folder", ErrNotFound, dir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("store: %w", err)
+	}
+	switch _, err := os.Stat(filepath.Join(dir, databaseName)); {
+	case errors.Is(err, fs.ErrNotExist) && hasSegments(dir):
+		return fmt.Errorf("%w: %s is missing, but there are segments: restore it from a backup, or choose another folder",
+			ErrCorrupt, filepath.Join(dir, databaseName))
+	case errors.Is(err, fs.ErrNotExist) && !o.Create:
+		return absent
+	case errors.Is(err, fs.ErrNotExist):
+		return checkNewEncoder(o.Encoder)
+	case err != nil:
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+func hasSegments(dir string) bool {
+	found, _ := filepath.Glob(filepath.Join(dir, segmentFolder, "*.vec"))
+	return len(found) > 0
+}
+
+func checkNewEncoder(e *Encoder) error {
+	switch {
+	case e == nil:
+		return fmt.Errorf("%w: a store cannot be made without its encoder (Options.Encoder)", ErrInput)
+	case e.Dim < 1 || e.Dim > maxDim:
+		return fmt.Errorf("%w: encoder %s has %d dimensions, a store takes 1 to %d", ErrDimension, e.Name, e.Dim, maxDim)
+	case e.Digest == "" || len(e.Digest) > maxDigest || !utf8.ValidString(e.Digest+e.TokenizerDigest+e.Name):
+		return fmt.Errorf("%w: encoder %q has digest %.80q: 1 to %d bytes of UTF-8 are needed", ErrInput, e.Name, e.Digest, maxDigest)
+	}
+	return nil
+}
+
+// checkEncoder refuses vectors of another encoder; its name does not matter.
+func checkEncoder(dir string, has Encoder, want *Encoder) error {
+	if want == nil || (has.Digest == want.Digest && has.TokenizerDigest == want.TokenizerDigest && has.Dim == want.Dim) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s holds vectors of %s, not of %s: use that encoder, or ingest into another folder", ErrEncoder, dir, has, *want)
+}
+
+// String names an encoder in messages.
+func (e Encoder) String() string {
+	return fmt.Sprintf("%s (%d dimensions, %s, tokenizer %s)", e.Name, e.Dim, e.Digest, e.TokenizerDigest)
+}
+
+// openForWriting locks the folder and makes what is missing. A creation that was cut short is resumed.
+func (s *Store) openForWriting(o Options, x seams) (err error) {
+	if o.Create {
+		if err := os.MkdirAll(filepath.Join(s.dir, segmentFolder), 0o755); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
+	if s.lock, err = lockWriter(s.dir); err != nil {
+		return err
+	}
+	if s.write, err = openWriter(s.dir); err != nil {
+		return wrap(s.dir, "open", err)
+	}
+	var mode string
+	if err := s.write.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil {
+		return wrap(s.dir, "open", err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%w: %s: journal mode is %q, the file system does not do SQLite's WAL (a network share?): use a local folder",
+			ErrInput, s.dir, mode)
+	}
+	_, empty, err := readSettings(context.Background(), s.write)
+	switch {
+	case err != nil:
+		return wrap(s.dir, "read settings", err)
+	case empty && hasSegments(s.dir):
+		return errEmpty(s.dir)
+	case empty && o.Create:
+		if err := checkNewEncoder(o.Encoder); err != nil {
+			return err
+		}
+		if err := createSchema(s.write, o, x.segmentBytes); err != nil {
+			return wrap(s.dir, "create", err)
+		}
+		return errors.Join(x.fs.SyncDir(s.dir), x.fs.SyncDir(filepath.Dir(s.dir)))
+	}
+	return nil // empty without Create: openForReading says so
+}
+
+func errEmpty(dir string) error {
+	return fmt.Errorf("%w: %s is empty: restore it from a backup, or choose another folder", ErrCorrupt, filepath.Join(dir, databaseName))
+}
+
+// openForReading opens the reading connections and reads the settings.
+func (s *Store) openForReading(ctx context.Context) (err error) {
+	if s.read, err = openReader(s.dir, false); err != nil {
+		return wrap(s.dir, "open", err)
+	}
+	var empty bool
+	s.settings, empty, err = readSettings(ctx, s.read)
+	if err != nil && s.write == nil && cannotShare(err) && unix.Access(s.dir, unix.W_OK) != nil {
+		if err := s.reopenImmutable(); err != nil {
+			return err
+		}
+		s.settings, empty, err = readSettings(ctx, s.read)
+	}
+	switch {
+	case err != nil:
+		return wrap(s.dir, "read settings", err)
+	case empty && hasSegments(s.dir):
+		return errEmpty(s.dir)
+	case empty:
+		return fmt.Errorf("%w: %s was begun but never made: repeat `sluice ingest --store %s PATH…`", ErrNotFound, s.dir, s.dir)
+	}
+	return nil
+}
+
+// cannotShare tells whether SQLite failed for want of its -shm file.
+func cannotShare(err error) bool {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return false
+	}
+	switch se.Code() & 0xff {
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR:
+		return true
+	}
+	return false
+}
+
+// reopenImmutable serves folders that cannot be written to. Without a write-ahead log the database
+// file alone is complete; with one it would be an older state, which is refused.
+func (s *Store) reopenImmutable() (err error) {
+	wal := filepath.Join(s.dir, databaseName+"-wal")
+	if i, err := os.Stat(wal); err == nil && i.Size() > 0 {
+		return fmt.Errorf("%w: %s was not closed by its last writer and this place cannot be written to: open it once where it can (%s is merged then)",
+			ErrReadOnly, s.dir, wal)
+	}
+	_ = s.read.Close()
+	if s.read, err = openReader(s.dir, true); err != nil {
+		return wrap(s.dir, "open", err)
+	}
+	return nil
+}
+
+// checkSegments compares header and size of every segment that holds rows below end.
+func (s *Store) checkSegments(end int64) error {
+	for no := range s.segments.count(end) {
+		f, err := s.segments.check(no, end)
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Encoder tells whose vectors these are.
+func (s *Store) Encoder() Encoder { return s.settings.encoder }
+
+// Metric is the one recorded at creation.
+func (s *Store) Metric() kernels.Metric { return s.settings.metric }
+
+// Dir is the absolute path of the folder.
+func (s *Store) Dir() string { return s.dir }
+
+// Close ends reading and writing and gives the writer's lock back. Views stay valid.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.read != nil {
+		errs = append(errs, s.read.Close())
+	}
+	if s.write != nil { // last, so that it merges the write-ahead log
+		errs = append(errs, s.write.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+		s.lock = nil
+	}
+	return errors.Join(errs...)
+}

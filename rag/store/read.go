@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// queryer is a transaction or a set of connections.
+type queryer interface {
+	Query(query string, args ...any) (*sql.Rows, error)
+}
+
+// each runs a query and calls fn for each line until it fails.
+func each(q queryer, fn func(scan func(...any) error) error, query string, args ...any) error {
+	rows, err := q.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := fn(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// held is what the store has under a chunk id.
+type held struct {
+	row    int64
+	digest [sha256.Size]byte
+}
+
+// lookup finds chunks by id in one query; what does not exist is left out.
+func lookup(ctx context.Context, q queryer, ids []string) (map[string]held, error) {
+	found := make(map[string]held, len(ids))
+	err := each(q, func(scan func(...any) error) error {
+		var id string
+		var h held
+		var digest sql.RawBytes
+		if err := scan(&id, &h.row, &digest); err != nil {
+			return err
+		}
+		copy(h.digest[:], digest)
+		found[id] = h
+		return ctx.Err()
+	}, `SELECT c.id, c.row, c.digest FROM json_each(?) AS j CROSS JOIN chunks AS c ON c.id = j.value`, jsonList(ids))
+	return found, err
+}
+
+// jsonList is ids as json_each reads them. Ids that are not UTF-8 exist in no store; they become
+// empty strings, because JSON would turn them into ids that might.
+func jsonList(ids []string) string {
+	valid := make([]string, len(ids))
+	for i, id := range ids {
+		if utf8.ValidString(id) {
+			valid[i] = id
+		}
+	}
+	b, _ := json.Marshal(valid) // strings always marshal
+	return string(b)
+}
+
+// Has returns the text digests (corpus.TextDigest) of those chunks that exist.
+func (s *Store) Has(ctx context.Context, ids []string) (map[string]string, error) {
+	found, err := lookup(ctx, s.read, ids)
+	if err != nil {
+		return nil, wrap(s.dir, "look up chunks", err)
+	}
+	has := make(map[string]string, len(found))
+	for id, h := range found {
+		has[id] = hex.EncodeToString(h.digest[:])
+	}
+	return has, nil
+}
+
+const chunkColumns = `c.id, d.id, t.source, t.heading, t.anchor, coalesce(p.name, ''), t.start_byte, t.end_byte, t.text, c.tokens`
+
+const chunkTables = `chunks AS c JOIN texts AS t USING (row) JOIN documents AS d ON d.no = c.document LEFT JOIN topics AS p ON p.no = c.topic`
+
+func scanChunk(scan func(...any) error, more ...any) (k corpus.Chunk, err error) {
+	err = scan(append([]any{&k.ID, &k.Document, &k.Source, &k.Heading, &k.Anchor, &k.Topic, &k.Start, &k.End, &k.Text, &k.Tokens}, more...)...)
+	return k, err
+}
+
+// Chunks returns the chunks of ids in that order; ErrNotFound names the first that is missing.
+func (s *Store) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	chunks := make([]corpus.Chunk, 0, len(ids))
+	missing := func() error { return fmt.Errorf("%w: chunk %q", ErrNotFound, ids[len(chunks)]) }
+	err := each(s.read, func(scan func(...any) error) error {
+		var at int
+		k, err := scanChunk(scan, &at)
+		if err == nil && at != len(chunks) {
+			err = missing()
+		}
+		chunks = append(chunks, k)
+		return errors.Join(err, ctx.Err())
+	}, `SELECT `+chunkColumns+`, j.key FROM json_each(?) AS j CROSS JOIN `+chunkTables+` WHERE c.id = j.value ORDER BY j.key`, jsonList(ids))
+	if err == nil && len(chunks) < len(ids) {
+		err = missing()
+	}
+	if err != nil {
+		return nil, wrap(s.dir, "read chunks", err)
+	}
+	return chunks, nil
+}
+
+// AllChunks yields the live chunks in row order, which is a View's: one consistent state, however long
+// the loop takes. An error ends the sequence.
+func (s *Store) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error] {
+	return s.chunksWhere(ctx, `true`)
+}
+
+// DocumentChunks yields a document's live chunks in row order; none if there is no such document.
+func (s *Store) DocumentChunks(ctx context.Context, id string) iter.Seq2[corpus.Chunk, error] {
+	return s.chunksWhere(ctx, `d.id = ?`, id)
+}
+
+func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter.Seq2[corpus.Chunk, error] {
+	errStop := errors.New("stop")
+	return func(yield func(corpus.Chunk, error) bool) {
+		err := each(s.read, func(scan func(...any) error) error {
+			k, err := scanChunk(scan)
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return err
+			}
+			if !yield(k, nil) {
+				return errStop
+			}
+			return nil
+		}, `SELECT `+chunkColumns+` FROM `+chunkTables+` WHERE `+where+` ORDER BY c.row`, args...)
+		if err != nil && err != errStop {
+			yield(corpus.Chunk{}, wrap(s.dir, "read chunks", err))
+		}
+	}
+}
+
+// Documents lists the documents in the order of their first commit.
+func (s *Store) Documents(ctx context.Context) ([]DocumentInfo, error) {
+	var list []DocumentInfo
+	err := each(s.read, func(scan func(...any) error) error {
+		var d DocumentInfo
+		var meta string
+		if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &d.Chunks, &d.Tokens); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
+			return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
+		}
+		list = append(list, d)
+		return ctx.Err()
+	}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, count(c.row), coalesce(sum(c.tokens), 0)
+		FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no GROUP BY d.no ORDER BY d.no`)
+	if err != nil {
+		return nil, wrap(s.dir, "list documents", err)
+	}
+	return list, nil
+}
+
+// Meta returns the value under key, or ErrNotFound.
+func (s *Store) Meta(ctx context.Context, key string) (value []byte, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = ?`, key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: key %q", ErrNotFound, key)
+	}
+	if err != nil {
+		return nil, wrap(s.dir, "read", err)
+	}
+	return value, nil
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+const (
+	databaseName  = "sluice.db"
+	applicationID = 0x736c6365 // "slce", in the database's own header
+	schemaVersion = 1          // user_version
+)
+
+// schema of version 1. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
+// all texts. Chunks name their document and topic by number for the same reason.
+const schema = `
+CREATE TABLE store (
+	one              INTEGER PRIMARY KEY CHECK (one = 1),
+	id               BLOB NOT NULL,     -- also in every segment header
+	created          TEXT NOT NULL,
+	encoder          TEXT NOT NULL,
+	encoder_digest   TEXT NOT NULL,
+	tokenizer_digest TEXT NOT NULL,
+	dim              INTEGER NOT NULL,
+	metric           TEXT NOT NULL,
+	segment_rows     INTEGER NOT NULL,  -- row r is row r % segment_rows of segment r / segment_rows
+	end_row          INTEGER NOT NULL   -- rows below are committed, live or deleted; the next Commit starts here
+) STRICT;
+CREATE TABLE topics (
+	no   INTEGER PRIMARY KEY,
+	name TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE documents (
+	no     INTEGER PRIMARY KEY,
+	id     TEXT NOT NULL UNIQUE,
+	source TEXT NOT NULL,
+	title  TEXT NOT NULL,
+	topic  TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	meta   TEXT NOT NULL,               -- JSON object
+	added  TEXT NOT NULL
+) STRICT;
+CREATE TABLE chunks (
+	row      INTEGER PRIMARY KEY,       -- of the vector; a row that is not here is deleted
+	id       TEXT NOT NULL UNIQUE,
+	digest   BLOB NOT NULL,             -- SHA-256 of the text
+	crc      INTEGER NOT NULL,          -- CRC-32C of the vector's bytes
+	document INTEGER NOT NULL REFERENCES documents (no),
+	topic    INTEGER REFERENCES topics (no),
+	tokens   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX chunks_document ON chunks (document);
+CREATE TABLE texts (
+	row        INTEGER PRIMARY KEY REFERENCES chunks (row) ON DELETE CASCADE,
+	source     TEXT NOT NULL,
+	heading    TEXT NOT NULL,
+	anchor     TEXT NOT NULL,
+	start_byte INTEGER NOT NULL,
+	end_byte   INTEGER NOT NULL,
+	text       TEXT NOT NULL
+) STRICT;
+CREATE TABLE meta (
+	key   TEXT PRIMARY KEY,
+	value BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+`
+
+// settings is the one line of table store.
+type settings struct {
+	id          [16]byte
+	created     string
+	encoder     Encoder
+	metric      kernels.Metric
+	segmentRows int64
+	endRow      int64
+}
+
+// dsn builds the connection string; path is absolute, so that its characters need escaping only.
+func dsn(path string, q url.Values) string {
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+}
+
+// openWriter opens the one connection that writes.
+func openWriter(dir string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseName), url.Values{
+		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"10000"},
+		"_foreign_keys": {"1"}, "_error_rc": {"1"}, "_dqs": {"0"}, "_pragma": {"cache_size(-32768)"},
+	}))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+// openReader opens connections that only read. immutable is for folders where SQLite could not make
+// its shared-memory file: it takes no locks and sees the database file alone.
+func openReader(dir string, immutable bool) (*sql.DB, error) {
+	q := url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_busy_timeout": {"10000"}, "_error_rc": {"1"}, "_dqs": {"0"}}
+	if immutable {
+		q.Set("immutable", "1")
+	}
+	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseName), q))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxIdleConns(4)
+	return db, nil
+}
+
+// createSchema makes the tables and the settings line in one transaction.
+func createSchema(db *sql.DB, o Options, limit int64) error {
+	e := *o.Encoder
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for _, q := range []string{
+		schema,
+		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
+		fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
+	} {
+		if _, err := tx.Exec(q); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(`INSERT INTO store VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, 0)`, id[:],
+		time.Now().UTC().Format(time.RFC3339), e.Name, e.Digest, e.TokenizerDigest, e.Dim, o.Metric.String(),
+		segmentRows(e.Dim, limit)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// readSettings checks that the database is one of ours, of a version we read, and returns its settings.
+// empty tells that it has no table at all: a creation that was cut short, or a file cut to nothing.
+func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err error) {
+	var app, version, tables int64
+	if err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id),
+		(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)`).Scan(&app, &version, &tables); err != nil {
+		return s, false, err
+	}
+	switch {
+	case tables == 0 && version == 0:
+		return s, true, nil
+	case app != applicationID:
+		return s, false, fmt.Errorf("%w: it is not a database of Sluice (application id %#x, expected %#x)", ErrCorrupt, app, applicationID)
+	case version > schemaVersion:
+		return s, false, fmt.Errorf("%w: schema %d, this one reads up to %d: update sluice", ErrVersion, version, schemaVersion)
+	case version < 1:
+		return s, false, fmt.Errorf("%w: schema version %d", ErrCorrupt, version)
+	}
+	var id []byte
+	var metric string
+	var lastRow int64
+	err = db.QueryRowContext(ctx, `SELECT id, created, encoder, encoder_digest, tokenizer_digest, dim, metric, segment_rows,
+		end_row, coalesce((SELECT max(row) FROM chunks), -1) FROM store`).Scan(&id, &s.created, &s.encoder.Name, &s.encoder.Digest,
+		&s.encoder.TokenizerDigest, &s.encoder.Dim, &metric, &s.segmentRows, &s.endRow, &lastRow)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: its settings are gone", ErrCorrupt)
+	}
+	if err != nil {
+		return s, false, err
+	}
+	copy(s.id[:], id)
+	if s.metric, err = kernels.ParseMetric(metric); err != nil {
+		return s, false, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if s.encoder.Dim < 1 || s.encoder.Dim > maxDim || s.segmentRows < 1 || s.segmentRows%1024 != 0 || lastRow >= s.endRow {
+		return s, false, fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, rows end at %d, last chunk in row %d)",
+			ErrCorrupt, s.encoder.Dim, s.segmentRows, s.endRow, lastRow)
+	}
+	return s, false, nil
+}
+
+// wrap gives an error of SQLite the database's name and the sentinel that belongs to it.
+func wrap(dir, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return fmt.Errorf("store %s: %s: %w", dir, doing, err)
+	}
+	path := filepath.Join(dir, databaseName)
+	switch se.Code() & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
+		return fmt.Errorf("%w: %s: %s: %w: restore the file from a backup, or ingest anew into another folder", ErrCorrupt, path, doing, err)
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%s: %s: %w: %w: %s", path, doing, syscall.ENOSPC, err, adviceFull)
+	case sqlite3.SQLITE_READONLY:
+		return fmt.Errorf("%w: %s: %s: %w", ErrReadOnly, path, doing, err)
+	}
+	return fmt.Errorf("%s: %s: %w", path, doing, err)
+}
+
+const adviceFull = "free some space and repeat; nothing that was committed is lost"

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/engine"
+)
+
+// View maps the live chunks. If their rows are without gaps (nothing deleted but at the ends), the
+// vectors are the segments themselves, mapped end to end without a copy, however many there are;
+// otherwise the live rows are read into memory of their own. Segments are compared with the database
+// first: a missing, short or foreign one is ErrCorrupt.
+func (s *Store) View(ctx context.Context) (*View, error) {
+	l, err := s.readLive(ctx)
+	if err != nil {
+		return nil, wrap(s.dir, "view", err)
+	}
+	dim := int64(s.settings.encoder.Dim)
+	v := &View{IDs: l.ids, TextDigests: l.hexDigests(), Groups: l.groups, Digest: l.digest()}
+	v.Vectors = engine.Vectors{Rows: len(l.ids), Dim: int(dim), Stride: int(dim)}
+	n := int64(len(l.rows))
+	switch {
+	case n == 0:
+	case l.rows[n-1]-l.rows[0] == n-1 && s.segments.mappable():
+		var all []float32
+		if all, v.release, err = s.segments.mapAll(l.rows[n-1] + 1); err == nil {
+			v.Vectors.Data = all[l.rows[0]*dim:]
+		}
+	default:
+		v.Vectors.Data, err = s.segments.gather(ctx, l.rows, l.rows[n-1]+1)
+	}
+	if err != nil {
+		return nil, wrap(s.dir, "view", err)
+	}
+	return v, nil
+}
+
+// live is the list of live rows, read in one snapshot of the database.
+type live struct {
+	rows    []int64
+	ids     []string
+	digests []byte // 32 each
+	groups  []int32
+}
+
+func (s *Store) readLive(ctx context.Context) (l live, err error) {
+	numbers := map[int64]int32{} // topic → group; a document without one is −its number
+	err = each(s.read, func(scan func(...any) error) error {
+		var row, group int64
+		var id string
+		var digest sql.RawBytes
+		if err := scan(&row, &id, &digest, &group); err != nil {
+			return err
+		}
+		if len(digest) != sha256.Size {
+			return fmt.Errorf("%w: chunk %q has a text digest of %d bytes", ErrCorrupt, id, len(digest))
+		}
+		g, ok := numbers[group]
+		if !ok {
+			g = int32(len(numbers))
+			numbers[group] = g
+		}
+		l.rows, l.ids, l.groups = append(l.rows, row), append(l.ids, id), append(l.groups, g)
+		l.digests = append(l.digests, digest...)
+		return ctx.Err()
+	}, `SELECT row, id, digest, coalesce(topic, -document) FROM chunks ORDER BY row`)
+	return l, err
+}
+
+// hexDigests are the digests as text, all in one allocation.
+func (l live) hexDigests() []string {
+	all := hex.EncodeToString(l.digests)
+	list := make([]string, len(l.ids))
+	for i := range list {
+		list[i] = all[i*2*sha256.Size : (i+1)*2*sha256.Size]
+	}
+	return list
+}
+
+// digest identifies the corpus: SHA-256 over, for each live chunk in row order, the length of its id
+// as a varint, the id, and the 32 bytes of its text's SHA-256.
+func (l live) digest() string {
+	var h hash.Hash = sha256.New()
+	b := make([]byte, 0, 256)
+	for i, id := range l.ids {
+		b = binary.AppendUvarint(b[:0], uint64(len(id)))
+		b = append(b, id...)
+		b = append(b, l.digests[i*sha256.Size:(i+1)*sha256.Size]...)
+		h.Write(b)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// Stats are the sizes of a store.
+type Stats struct {
+	Documents, Chunks int
+	Rows              int64 // written, live or deleted
+	Segments          int
+	VectorBytes       int64   // of all rows
+	DatabaseBytes     int64   // sluice.db, without its log
+	Deleted           float64 // share of the rows that is deleted, 0 … 1; their space is not reused
+	Created           string  // RFC 3339
+}
+
+// Stats counts.
+func (s *Store) Stats(ctx context.Context) (Stats, error) {
+	st := Stats{Created: s.settings.created}
+	err := s.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), end_row FROM store`).
+		Scan(&st.Documents, &st.Chunks, &st.Rows)
+	if err != nil {
+		return st, wrap(s.dir, "count", err)
+	}
+	i, err := os.Stat(filepath.Join(s.dir, databaseName))
+	if err != nil {
+		return st, fmt.Errorf("store: %w", err)
+	}
+	st.DatabaseBytes = i.Size()
+	st.Segments = int(s.segments.count(st.Rows))
+	st.VectorBytes = st.Rows * s.segments.rowBytes()
+	if st.Rows > 0 {
+		st.Deleted = float64(st.Rows-int64(st.Chunks)) / float64(st.Rows)
+	}
+	return st, nil
+}
+
+// Check reads everything and compares: SQLite's integrity and foreign keys, every segment's header and
+// size, every live vector's checksum, every text's digest. The first fault is returned as ErrCorrupt.
+func (s *Store) Check(ctx context.Context) error {
+	for _, q := range []string{`SELECT * FROM pragma_integrity_check(1) WHERE integrity_check <> 'ok'`,
+		`SELECT format('%s row %s refers to a missing %s', "table", rowid, parent) FROM pragma_foreign_key_check`} {
+		err := each(s.read, func(scan func(...any) error) error {
+			var fault string
+			if err := scan(&fault); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: %s: %s", ErrCorrupt, filepath.Join(s.dir, databaseName), fault)
+		}, q)
+		if err != nil {
+			return wrap(s.dir, "check", err)
+		}
+	}
+	return wrap(s.dir, "check", s.checkRows(ctx))
+}
+
+func (s *Store) checkRows(ctx context.Context) error {
+	var end int64
+	if err := s.read.QueryRowContext(ctx, `SELECT end_row FROM store`).Scan(&end); err != nil {
+		return err
+	}
+	if err := s.checkSegments(end); err != nil {
+		return err
+	}
+	return each(s.read, func(scan func(...any) error) error {
+		var row int64
+		var crc uint32
+		var id, text string
+		var digest sql.RawBytes
+		if err := scan(&row, &id, &crc, &digest, &text); err != nil {
+			return err
+		}
+		if sum := sha256.Sum256([]byte(text)); string(sum[:]) != string(digest) {
+			return fmt.Errorf("%w: %s: the text of chunk %q is not the one committed", ErrCorrupt, filepath.Join(s.dir, databaseName), id)
+		}
+		v, err := s.segments.gather(ctx, []int64{row}, row+1)
+		if err != nil {
+			return err
+		}
+		if crc32.Checksum(asBytes(v), castagnoli) != crc {
+			return fmt.Errorf("%w: %s: the vector of chunk %q (row %d) is not the one committed", ErrCorrupt, s.segments.path(row/s.segments.rows), id, row)
+		}
+		return nil
+	}, `SELECT row, id, crc, digest, coalesce(text, '') FROM chunks LEFT JOIN texts USING (row) ORDER BY row`)
+}
