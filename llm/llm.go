@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"runtime"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/cores"
 )
 
 // Generator is what the rest of Sluice needs of a language model. All methods may be called concurrently.
@@ -104,7 +105,7 @@ type Options struct {
 	// beside the running ones, so it never runs out later. 0: ContextSize.
 	CacheTokens int
 	BatchSize   int // tokens of one decode, hence of the pieces a prompt is read in; Slots to 2048; 0: 64
-	Threads     int // of one decode; 0: GOMAXPROCS, which respects a container's limit. See the package comment
+	Threads     int // of one decode; 0: every core this process may use. See the package comment
 	GPULayers   int // layers to offload; refused when this build cannot
 	// Acquire, when set, is called before each decode on the scheduler's thread and returns how many threads it may use
 	// (at least 1, at most Threads count) and a function that gives them back. It may block.
@@ -142,7 +143,7 @@ func (o Options) withDefaults(info Info) (Options, error) {
 		o.CacheTokens = o.ContextSize
 	}
 	if o.Threads == 0 {
-		o.Threads = min(runtime.GOMAXPROCS(0), maxThreads)
+		o.Threads = min(cores.Available(), maxThreads)
 	}
 	switch {
 	case o.ContextSize < minContext || o.ContextSize > info.ContextTrained:

@@ -1,0 +1,83 @@
+package llm
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+func TestRequestCheck(t *testing.T) {
+	for name, r := range map[string]Request{
+		"both":                 {Prompt: "x", Messages: []Message{{User, "x"}}},
+		"max tokens":           {MaxTokens: -1},
+		"temperature":          {Temperature: -1},
+		"temperature NaN":      {Temperature: math.NaN()},
+		"top-k":                {TopK: -1},
+		"top-p":                {TopP: 1.5},
+		"top-p NaN":            {TopP: math.NaN()},
+		"min-p":                {MinP: -.1},
+		"repeat penalty":       {RepeatPenalty: -1},
+		"repeat penalty inf":   {RepeatPenalty: math.Inf(1)},
+		"seed":                 {Seed: math.MaxUint32},
+		"empty stop":           {Stop: []string{""}},
+		"stop with NUL":        {Stop: []string{"a\x00"}},
+		"stop that is no text": {Stop: []string{"\xff"}},
+		"role":                 {Messages: []Message{{"tool", "x"}}},
+	} {
+		if err := r.check(); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, r := range map[string]Request{
+		"zero":        {},
+		"edges":       {Prompt: "x", MaxTokens: math.MaxInt32, Temperature: 100, TopK: 1, TopP: 1, MinP: 1, RepeatPenalty: 100, Seed: maxSeed, Stop: []string{"é"}},
+		"random seed": {Seed: -1},
+	} {
+		if err := r.check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	info := Info{Name: "m", ContextTrained: 8192}
+	o, err := Options{}.withDefaults(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.ContextSize != 4096 || o.CacheTokens != 4096 || o.Slots != 4 || o.BatchSize != 64 || o.Threads < 1 || o.Logger == nil {
+		t.Errorf("defaults: %+v", o)
+	}
+	if o, err := (Options{}).withDefaults(Info{ContextTrained: 40}); err != nil || o.ContextSize != 40 || o.BatchSize != 40 {
+		t.Errorf("small model: %+v, %v", o, err)
+	}
+	for name, o := range map[string]Options{
+		"context":          {ContextSize: 8193},
+		"negative context": {ContextSize: -1},
+		"tiny context":     {ContextSize: 1},
+		"slots":            {Slots: 65},
+		"negative slots":   {Slots: -1},
+		"cache":            {ContextSize: 1024, CacheTokens: 1000},
+		"huge cache":       {CacheTokens: math.MaxInt32},
+		"batch":            {BatchSize: 4096},
+		"batch < slots":    {BatchSize: 2, Slots: 4},
+		"negative batch":   {BatchSize: -1},
+		"threads":          {Threads: 513},
+		"negative threads": {Threads: -2},
+		"gpu layers":       {GPULayers: -1},
+	} {
+		if _, err := o.withDefaults(info); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPromptTooLongError(t *testing.T) {
+	err := error(&PromptTooLongError{Tokens: 5000, Limit: 4095})
+	if !errors.Is(err, ErrPromptTooLong) {
+		t.Error("does not unwrap")
+	}
+	if want := "llm: prompt too long: it has 5000 tokens, at most 4095 fit; shorten it or open the model with a larger context"; err.Error() != want {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,34 @@
+//go:build !native
+
+package llm
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// Without llama.cpp everything fails closed.
+func TestUnavailable(t *testing.T) {
+	path := writeModel(t, "m.gguf", tinyModel().build())
+	m, err := Open(context.Background(), path, Options{})
+	if m != nil || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Open: %v, %v", m, err)
+	}
+	m = &Model{}
+	if _, err := m.Generate(context.Background(), Request{Prompt: "x"}, nil); !errors.Is(err, ErrUnavailable) {
+		t.Error("Generate:", err)
+	}
+	if _, err := m.CountTokens("x"); !errors.Is(err, ErrUnavailable) {
+		t.Error("CountTokens:", err)
+	}
+	if _, err := m.Tokenize("x"); !errors.Is(err, ErrUnavailable) {
+		t.Error("Tokenize:", err)
+	}
+	if _, err := m.ApplyTemplate(nil); !errors.Is(err, ErrUnavailable) {
+		t.Error("ApplyTemplate:", err)
+	}
+	if Available || m.ContextSize() != 0 || m.Info() != (Info{}) || m.Stats() != (Stats{}) || m.Close() != nil {
+		t.Error("an unavailable model pretends")
+	}
+}
