@@ -32,6 +32,7 @@ type Env struct {
 	Manifest *manifest.Manifest
 	console  *console
 	versions map[string]string // of tools, by command
+	ready    bool              // the preflight has passed
 }
 
 // New returns the environment of the repository at repo that tells what it does on out.

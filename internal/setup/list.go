@@ -6,10 +6,38 @@ import (
 )
 
 // productParts is how many of parts() the product needs; the rest is for tests and benches.
-const productParts = 1
+const productParts = 5
 
 func parts() []part {
-	return []part{llamaPart(), llamaBenchPart()}
+	return []part{
+		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), modelsPart(),
+		pythonPart(), llamaBenchPart(),
+	}
+}
+
+func modulesPart() part {
+	return part{
+		name: "modules", doc: "Go modules: the module cache",
+		key: modulesKey, assemble: modules,
+	}
+}
+
+func onnxruntimePart() part {
+	return part{
+		name: "onnxruntime", doc: "ONNX Runtime: third_party/onnxruntime/lib",
+		key: keyOf(onnxruntime()), recipes: outputsOf(onnxruntime()),
+		files: []install{{"lib/*", "third_party/onnxruntime/lib/"}},
+		after: stampEmbed,
+	}
+}
+
+func tokenizersPart() part {
+	return part{
+		name: "tokenizers", doc: "Hugging Face tokenizers: third_party/tokenizers/lib",
+		key: keyOf(tokenizers()), recipes: outputsOf(tokenizers()),
+		files: []install{{"lib/libtokenizers.a", "third_party/tokenizers/lib/"}},
+		after: stampEmbed,
+	}
 }
 
 func llamaPart() part {
@@ -30,10 +58,28 @@ func llamaPart() part {
 			merged, err := e.output(ctx, binding(libs))
 			return []string{merged, libs}, err
 		},
-		files: []install{{"lib/libbinding.a", "third_party/llama/lib/"}, {"include/*.h", "third_party/llama/include/"}, {"LICENSE", "third_party/llama/lib/LICENSE.llama.cpp"}},
-		after: func(_ context.Context, e *Env) error {
-			return e.stamp("llm", "llama.cpp "+e.Manifest.Native.Llama.Commit, filepath.Join("llama", "lib", "libbinding.a"))
+		files: []install{
+			{"lib/libbinding.a", "third_party/llama/lib/"},
+			{"include/*.h", "third_party/llama/include/"},
+			{"LICENSE", "third_party/llama/lib/LICENSE.llama.cpp"},
 		},
+		after: func(_ context.Context, e *Env) error {
+			return e.stamp("llm", linked{filepath.Join("llama", "lib", "libbinding.a"), "llama.cpp " + e.Manifest.Native.Llama.Commit})
+		},
+	}
+}
+
+func modelsPart() part {
+	return part{
+		name: "models", doc: "the default encoder and generator: $SLUICE_CACHE/models",
+		key: modelsKey, assemble: pullDefaults,
+	}
+}
+
+func pythonPart() part {
+	return part{
+		name: "python", doc: "reference environment of tests and benches: third_party/python/bin/python3",
+		key: pythonKey, assemble: assemblePython,
 	}
 }
 

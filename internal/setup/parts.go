@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,16 +48,24 @@ type fileState struct {
 // ensure puts one part in place and reports whether there was anything to do.
 func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
 	key, err := p.key(ctx, e)
-	if err != nil {
-		return false, fmt.Errorf("%w: %s: %w", ErrPart, p.name, err)
-	}
-	if e.inPlace(p, key) {
+	if err == nil && e.inPlace(p, key) {
 		return false, nil
+	}
+	if !e.ready { // only now, so that a set-up with nothing to do is quick
+		if err := e.Preflight(ctx, false); err != nil {
+			return true, err
+		}
+		e.ready = true
+	}
+	if err != nil {
+		return true, fmt.Errorf("%w: %s: %w", ErrPart, p.name, err)
 	}
 	start, before := time.Now(), e.Cache.Downloaded()
 	var files []string
 	if p.assemble != nil {
-		err = p.assemble(ctx, e)
+		if err = p.assemble(ctx, e); err == nil {
+			key, err = p.key(ctx, e) // it says what is there, and that has changed
+		}
 	} else {
 		files, err = e.install(ctx, p)
 	}
@@ -142,17 +151,23 @@ func (e *Env) note(p part, key string, files []string) error {
 	return writeFile(e.statePath(p), strings.NewReader(string(text)+"\n"), 0o644)
 }
 
+// linked is a file that a Go package links or opens, below third_party.
+type linked struct{ path, about string }
+
 // stamp writes the digests of linked files to <pkg>/stamp/native.digest. Go embeds that file in the package that links them,
 // because its build cache does not look into archives: so a changed archive is a changed package. An unchanged stamp keeps its
-// modification time.
-func (e *Env) stamp(pkg string, about string, files ...string) error {
+// modification time; a file that is not there yet is left out.
+func (e *Env) stamp(pkg string, files ...linked) error {
 	var b strings.Builder
 	for _, f := range files {
-		sum, err := fetch.HashFile(filepath.Join(e.Repo, "third_party", f))
+		sum, err := fetch.HashFile(filepath.Join(e.Repo, "third_party", f.path))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "%s sha256:%s %s\n", filepath.Base(f), sum, about)
+		fmt.Fprintf(&b, "%s sha256:%s %s\n", filepath.Base(f.path), sum, f.about)
 	}
 	path := filepath.Join(e.Repo, pkg, "stamp", "native.digest")
 	old, err := os.ReadFile(path)
@@ -196,6 +211,9 @@ func (e *Env) Run(ctx context.Context, names ...string) error {
 		worked, err := e.ensure(ctx, p)
 		if ctx.Err() != nil {
 			return fmt.Errorf("set-up was interrupted; the next run goes on from here: %w", ctx.Err())
+		}
+		if errors.Is(err, ErrPrerequisite) {
+			return err
 		}
 		if err != nil {
 			e.console.printf("%-12s FAILED", p.name)

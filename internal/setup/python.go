@@ -83,3 +83,36 @@ func venv(name string, packages []string) recipe {
 		},
 	}
 }
+
+// testPython is the reference environment of tests and benches.
+func testPython(e *Env) recipe { return venv("tests", e.Manifest.Python.Packages) }
+
+// launcher is what tests call; it runs the environment in the cache.
+func (e *Env) launcher() string {
+	return filepath.Join(e.Repo, "third_party", "python", "bin", "python3")
+}
+
+// pythonKey covers where the environment is, because the launcher holds its path.
+func pythonKey(ctx context.Context, e *Env) (string, error) {
+	key, err := testPython(e).key(ctx, e)
+	if err != nil {
+		return "", err
+	}
+	dir := e.Cache.Path("out", key)
+	return fmt.Sprintf("%s, there: %t, launcher: %t", dir, exists(dir), exists(e.launcher())), nil
+}
+
+// assemblePython writes third_party/python/bin/python3, a launcher of the environment in the cache.
+func assemblePython(ctx context.Context, e *Env) error {
+	env, err := e.output(ctx, testPython(e))
+	if err != nil {
+		return err
+	}
+	real := filepath.Join(env, "bin", "python3")
+	j := job{name: "python-tests"}
+	if err := e.run(ctx, j, e.Repo, nil, real, "-c", "import numpy, onnxruntime, tokenizers, safetensors, gguf"); err != nil {
+		return fmt.Errorf("%w: python: %w", ErrPart, err)
+	}
+	text := "#!/bin/sh\nexec '" + strings.ReplaceAll(real, "'", `'\''`) + "' \"$@\"\n"
+	return writeFile(e.launcher(), strings.NewReader(text), 0o755)
+}

@@ -1,0 +1,247 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/manifest"
+	thirdparty "github.com/sluice-rag/sluice/third_party"
+)
+
+var (
+	// ErrUnknownModel is wrapped when a name is neither in the manifest nor a path that exists.
+	ErrUnknownModel = errors.New("models: unknown model")
+	// ErrNotPulled is wrapped when a model of the manifest is not on this machine.
+	ErrNotPulled = errors.New("models: not pulled")
+	// ErrCorrupt is wrapped when a file differs from its pin or record.
+	ErrCorrupt = errors.New("models: corrupt")
+)
+
+// CorruptError names the file that is wrong.
+type CorruptError struct {
+	Model, Path    string
+	Expected, Have string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("models: corrupt: %s: expected %s, has %s; repair it with: sluice models pull %s", e.Path, e.Expected, e.Have, e.Model)
+}
+
+func (e *CorruptError) Unwrap() error { return ErrCorrupt }
+
+// Info is one line of List.
+type Info struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Default bool   `json:"default"`
+	Licence string `json:"licence"`
+	Source  string `json:"source"`
+	Pinned  bool   `json:"pinned"`          // every file has a sha256 in the manifest
+	Bytes   int64  `json:"bytes,omitempty"` // on disk, or what the manifest says; 0: unknown
+	Dir     string `json:"dir,omitempty"`   // empty: not pulled
+}
+
+// Registry knows the models of a manifest and those in a cache.
+type Registry struct {
+	cache    *fetch.Cache
+	manifest *manifest.Manifest
+	python   string
+}
+
+// Open returns the registry over a cache. python is the interpreter whose pip brings wheels, "" is python3 in the path.
+func Open(cache *fetch.Cache, m *manifest.Manifest, python string) *Registry {
+	if python == "" {
+		python = "python3"
+	}
+	return &Registry{cache: cache, manifest: m, python: python}
+}
+
+// Default returns the registry of the built-in manifest over the user's cache.
+func Default(opts ...fetch.Option) (*Registry, error) {
+	m, err := manifest.Parse(thirdparty.Manifest())
+	if err != nil {
+		return nil, err
+	}
+	cache, err := fetch.Open("", opts...)
+	if err != nil {
+		return nil, err
+	}
+	return Open(cache, m, os.Getenv("SLUICE_PYTHON")), nil
+}
+
+// Locate is Registry.Locate of the default registry.
+func Locate(name string) (string, error) {
+	r, err := Default()
+	if err != nil {
+		return "", err
+	}
+	return r.Locate(name)
+}
+
+// LocateGGUF is Registry.LocateGGUF of the default registry.
+func LocateGGUF(name string) (string, error) {
+	r, err := Default()
+	if err != nil {
+		return "", err
+	}
+	return r.LocateGGUF(name)
+}
+
+// Pull is Registry.Pull of the default registry.
+func Pull(ctx context.Context, name string, progress fetch.Progress) (string, error) {
+	r, err := Default()
+	if err != nil {
+		return "", err
+	}
+	return r.Pull(ctx, name, progress)
+}
+
+// Verify is Registry.Verify of the default registry.
+func Verify(ctx context.Context, name string) error {
+	r, err := Default()
+	if err != nil {
+		return err
+	}
+	return r.Verify(ctx, name)
+}
+
+// List is Registry.List of the default registry.
+func List() ([]Info, error) {
+	r, err := Default()
+	if err != nil {
+		return nil, err
+	}
+	return r.List()
+}
+
+// Downloaded returns the bytes that Pull brought over the network.
+func (r *Registry) Downloaded() int64 { return r.cache.Downloaded() }
+
+// Dir returns where a model of the manifest lives once it is pulled.
+func (r *Registry) dir(name string) string { return r.cache.Path("models", name) }
+
+// Locate returns the folder of a model of the manifest, after a quick check of its files (size and modification time; a file
+// that was touched is read). A path of an existing file or folder is returned as it is, made absolute.
+func (r *Registry) Locate(name string) (string, error) {
+	m, ok := r.manifest.Model(name)
+	if !ok {
+		if _, err := os.Stat(name); name != "" && err == nil {
+			return filepath.Abs(name)
+		}
+		return "", fmt.Errorf("%w: %q is neither a path that exists nor one of: %s", ErrUnknownModel, name, strings.Join(r.names(), ", "))
+	}
+	dir := r.dir(m.Name)
+	rec, err := readRecord(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %s; get it with: sluice models pull %s", ErrNotPulled, m.Name, m.Name)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := r.check(m, dir, rec, false); err != nil {
+		return "", err
+	}
+	return dir, nil
+}
+
+// LocateGGUF returns the .gguf file of a generator, which may also be given as a path of the file or its folder.
+func (r *Registry) LocateGGUF(name string) (string, error) {
+	dir, err := r.Locate(name)
+	if err != nil {
+		return "", err
+	}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return dir, err
+	}
+	found, err := filepath.Glob(filepath.Join(escape(dir), "*.gguf"))
+	if err != nil {
+		return "", err
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%w: %s holds %d .gguf files; give the path of one", ErrUnknownModel, dir, len(found))
+	}
+	return found[0], nil
+}
+
+// escape makes a path literal for filepath.Glob.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// DefaultName returns the model that is used when none of the kind is named.
+func (r *Registry) DefaultName(kind manifest.Kind) (string, error) {
+	m, ok := r.manifest.DefaultModel(kind)
+	if !ok {
+		return "", fmt.Errorf("%w: no default %s", ErrUnknownModel, kind)
+	}
+	return m.Name, nil
+}
+
+// List returns the models of the manifest, defaults first, then by kind and name.
+func (r *Registry) List() ([]Info, error) {
+	var list []Info
+	for _, m := range r.manifest.Models {
+		i := Info{Name: m.Name, Kind: string(m.Kind), Default: m.Default, Licence: m.Licence, Source: m.Source, Pinned: true}
+		for _, f := range m.Files {
+			i.Bytes += f.Size
+			i.Pinned = i.Pinned && f.SHA256 != ""
+		}
+		if rec, err := readRecord(r.dir(m.Name)); err == nil {
+			i.Dir, i.Bytes = r.dir(m.Name), 0
+			for _, f := range rec.Files {
+				i.Bytes += f.Size
+			}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		list = append(list, i)
+	}
+	slices.SortStableFunc(list, func(a, b Info) int {
+		if a.Default != b.Default {
+			if a.Default {
+				return -1
+			}
+			return 1
+		}
+		if c := strings.Compare(a.Kind, b.Kind); c != 0 {
+			return c
+		}
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return list, nil
+}
+
+func (r *Registry) names() []string {
+	var names []string
+	for _, m := range r.manifest.Models {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Verify reads every file of a pulled model and compares it with its pin, or with what was recorded when it was first pulled.
+func (r *Registry) Verify(ctx context.Context, name string) error {
+	m, ok := r.manifest.Model(name)
+	if !ok {
+		return fmt.Errorf("%w: %q has no pins to verify; there are: %s", ErrUnknownModel, name, strings.Join(r.names(), ", "))
+	}
+	dir := r.dir(m.Name)
+	rec, err := readRecord(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s; get it with: sluice models pull %s", ErrNotPulled, m.Name, m.Name)
+	}
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.check(m, dir, rec, true)
+}

@@ -1,0 +1,156 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/manifest"
+)
+
+// recordName is the file in a model's folder that remembers what was verified, and in which state of the file.
+const recordName = ".files.json"
+
+type record struct {
+	Files []fileRecord `json:"files"`
+}
+
+type fileRecord struct {
+	Path   string    `json:"path"`
+	SHA256 string    `json:"sha256"`
+	Size   int64     `json:"size"`
+	MTime  time.Time `json:"mtime"`
+	Inode  uint64    `json:"inode,omitempty"`
+}
+
+func readRecord(dir string) (*record, error) {
+	text, err := os.ReadFile(filepath.Join(dir, recordName))
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	rec := &record{}
+	if err := dec.Decode(rec); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w; delete the folder and pull again", ErrCorrupt, filepath.Join(dir, recordName), err)
+	}
+	return rec, nil
+}
+
+func (rec *record) write(dir string) error {
+	text, err := json.MarshalIndent(rec, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeAtomic(filepath.Join(dir, recordName), append(text, '\n'))
+}
+
+// add records a verified file.
+func (rec *record) add(dir, path, sha256 string) error {
+	st, err := os.Stat(filepath.Join(dir, path))
+	if err != nil {
+		return err
+	}
+	rec.Files = append(rec.Files, fileRecord{path, sha256, st.Size(), st.ModTime(), inode(st)})
+	return nil
+}
+
+// check compares a model's files with the manifest's pins, else with the record. In a quick check a file whose size, time and
+// inode are those of the record is taken as unchanged.
+func (r *Registry) check(m manifest.Model, dir string, rec *record, full bool) error {
+	byPath := map[string]*fileRecord{}
+	for i := range rec.Files {
+		byPath[rec.Files[i].Path] = &rec.Files[i]
+	}
+	_, sum, err := settings(m)
+	if err != nil {
+		return err
+	}
+	touched := false
+	for _, f := range append([]manifest.File{{Path: settingsName, SHA256: sum}}, m.Files...) {
+		known, path := byPath[f.Path], filepath.Join(dir, f.Path)
+		if known == nil || f.SHA256 != "" && known.SHA256 != f.SHA256 { // pulled by another version of the manifest
+			return &CorruptError{m.Name, path, "the file of this version's manifest", "another one"}
+		}
+		st, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &CorruptError{m.Name, path, "a file", "none"}
+		}
+		if err != nil {
+			return err
+		}
+		if st.Size() != known.Size {
+			return &CorruptError{m.Name, path, strconv.FormatInt(known.Size, 10) + " bytes", strconv.FormatInt(st.Size(), 10)}
+		}
+		if !full && st.ModTime().Equal(known.MTime) && inode(st) == known.Inode {
+			continue
+		}
+		sum, err := fetch.HashFile(path)
+		if err != nil {
+			return err
+		}
+		if sum != known.SHA256 {
+			return &CorruptError{m.Name, path, "sha256 " + known.SHA256, sum}
+		}
+		if !st.ModTime().Equal(known.MTime) || inode(st) != known.Inode {
+			known.MTime, known.Inode, touched = st.ModTime(), inode(st), true
+		}
+	}
+	if touched {
+		_ = rec.write(dir) // only saves the next check some reading; the folder may be read-only
+	}
+	return nil
+}
+
+// lockFile remembers what files without a pin were when they first came.
+type lockFile struct {
+	Files map[string]lockEntry `json:"files"` // by URL
+}
+
+type lockEntry struct {
+	SHA256   string    `json:"sha256"`
+	Size     int64     `json:"size"`
+	Recorded time.Time `json:"recorded"`
+}
+
+func (r *Registry) lockPath() string { return r.cache.Path("models.lock.json") }
+
+func (r *Registry) readLock() (*lockFile, error) {
+	l := &lockFile{Files: map[string]lockEntry{}}
+	text, err := os.ReadFile(r.lockPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(l); err != nil || l.Files == nil {
+		return nil, fmt.Errorf("%w: %s is not readable (%v); it holds the recorded digests of models: restore it or delete it", ErrCorrupt, r.lockPath(), err)
+	}
+	return l, nil
+}
+
+func (l *lockFile) write(path string) error {
+	text, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeAtomic(path, append(text, '\n'))
+}
+
+func writeAtomic(path string, text []byte) error {
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, text, 0o644); err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", fetch.ErrWrite, err), os.Remove(tmp))
+	}
+	return os.Rename(tmp, path)
+}

@@ -1,0 +1,243 @@
+package setup
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/manifest"
+	"github.com/sluice-rag/sluice/internal/models"
+)
+
+// onnxruntime takes the shared library and its notices out of a wheel. All wheels of a version hold the same library, so the
+// one for the Python at hand is taken, which the test environment needs anyway.
+func onnxruntime() recipe {
+	return recipe{
+		name: "onnxruntime", version: 1,
+		inputs: func(_ context.Context, e *Env) ([]string, error) {
+			lib := e.Manifest.Native.ONNXRuntime.Library
+			return []string{lib.Path, lib.Member, lib.SHA256}, nil
+		},
+		build: func(ctx context.Context, e *Env, j job) error {
+			spec := e.Manifest.Native.ONNXRuntime
+			pkg, _ := e.Manifest.Package(spec.Package)
+			python, minor, err := e.python(ctx)
+			if err != nil {
+				return err
+			}
+			blob, ok := pkg.WheelFor(minor)
+			if !ok {
+				blob = pkg.Wheels[0]
+			}
+			e.console.printf("onnxruntime: version %s from %s (%s)", pkg.Version, blob.File, size(blob.Size))
+			wheel, err := fetch.Pip{Python: python, Cache: e.Cache}.Wheel(ctx, pkg, blob, e.console.bytes)
+			if err != nil {
+				return err
+			}
+			z, err := zip.OpenReader(wheel)
+			if err != nil {
+				return err
+			}
+			defer z.Close()
+			lib := filepath.Join(j.out, "lib")
+			if err := models.Extract(&z.Reader, spec.Library, lib); err != nil {
+				return err
+			}
+			return notices(&z.Reader, lib)
+		},
+	}
+}
+
+// notices copies the licence texts that have to go wherever the library goes.
+func notices(z *zip.Reader, dir string) error {
+	for _, name := range []string{"LICENSE", "ThirdPartyNotices.txt"} {
+		f, err := z.Open("onnxruntime/" + name)
+		if err != nil {
+			return err
+		}
+		err = writeFile(filepath.Join(dir, name), f, 0o644)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tokenizers builds the C library from the Go module's own Rust sources, with our Cargo.toml and Cargo.lock.
+func tokenizers() recipe {
+	return recipe{
+		name: "tokenizers", version: 1,
+		inputs: func(ctx context.Context, e *Env) ([]string, error) {
+			rustc, err := e.query(ctx, "cargo", "--version")
+			if err != nil {
+				return nil, err
+			}
+			_, _, id, err := e.compilers(ctx) // two crates hold C and C++
+			if err != nil {
+				return nil, err
+			}
+			_, sums, err := sourceDigests(e.crateDir(), ".toml", ".lock")
+			return append([]string{e.Manifest.Native.Tokenizers.Version, rustc, id}, sums...), err
+		},
+		build: buildTokenizers,
+	}
+}
+
+func (e *Env) crateDir() string { return filepath.Join(e.Repo, "third_party", "tokenizers") }
+
+func buildTokenizers(ctx context.Context, e *Env, j job) error {
+	mod, err := e.module(ctx, e.Manifest.Native.Tokenizers.Module)
+	if err != nil {
+		return err
+	}
+	crate := filepath.Join(j.work, "crate")
+	sources, err := glob(mod, "src/*.rs")
+	if err != nil {
+		return err
+	}
+	if err := copyInto(filepath.Join(crate, "src"), sources...); err != nil {
+		return err
+	}
+	if err := copyInto(crate, filepath.Join(e.crateDir(), "Cargo.toml"), filepath.Join(e.crateDir(), "Cargo.lock")); err != nil {
+		return err
+	}
+	host, err := e.query(ctx, "rustc", "--print", "host-tuple")
+	if err != nil { // rustc before 1.84
+		host = hostTriple()
+	}
+	e.console.printf("tokenizers: downloading the crates of third_party/tokenizers/Cargo.lock")
+	start := time.Now()
+	if err := e.run(ctx, j, crate, nil, "cargo", "fetch", "--locked", "--target", host); err != nil {
+		return err
+	}
+	e.Cache.AddDownloaded(newCrates(start))
+	e.console.printf("tokenizers: building %s", e.Manifest.Native.Tokenizers.Version)
+	target := filepath.Join(j.work, "target")
+	if err := e.run(ctx, j, crate, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--lib", "--locked", "--offline"); err != nil {
+		return err
+	}
+	lib := filepath.Join(target, "release", "libtokenizers.a")
+	if err := e.run(ctx, j, crate, nil, "strip", "--strip-debug", lib); err != nil {
+		return err
+	}
+	return copyInto(filepath.Join(j.out, "lib"), lib)
+}
+
+func hostTriple() string {
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	return arch + "-unknown-linux-gnu"
+}
+
+// newCrates returns the size of the crates that cargo stored since start.
+func newCrates(start time.Time) (n int64) {
+	home := os.Getenv("CARGO_HOME")
+	if home == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return 0
+		}
+		home = filepath.Join(user, ".cargo")
+	}
+	found, err := filepath.Glob(filepath.Join(home, "registry", "cache", "*", "*.crate"))
+	if err != nil {
+		return 0
+	}
+	for _, f := range found {
+		if st, err := os.Stat(f); err == nil && st.ModTime().After(start) {
+			n += st.Size()
+		}
+	}
+	return n
+}
+
+// stampEmbed writes what package embed links and opens.
+func stampEmbed(_ context.Context, e *Env) error {
+	return e.stamp("embed",
+		linked{filepath.Join("tokenizers", "lib", "libtokenizers.a"), "tokenizers " + e.Manifest.Native.Tokenizers.Version},
+		linked{filepath.Join("onnxruntime", "lib", e.Manifest.Native.ONNXRuntime.Library.Path), "onnxruntime " + e.onnxVersion()})
+}
+
+func (e *Env) onnxVersion() string {
+	p, _ := e.Manifest.Package(e.Manifest.Native.ONNXRuntime.Package)
+	return p.Version
+}
+
+// modulesKey changes with go.sum, which pins every module.
+func modulesKey(_ context.Context, e *Env) (string, error) {
+	return fetch.HashFile(filepath.Join(e.Repo, "go.sum"))
+}
+
+// modules downloads the Go modules beforehand, so that the build needs no network and the bytes are counted.
+func modules(ctx context.Context, e *Env) error {
+	start := time.Now()
+	e.console.printf("modules: downloading Go modules")
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json")
+	cmd.Dir = e.Repo
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%w: go mod download: %w\n%s", ErrPart, err, stderr.String())
+	}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var m struct{ Zip string }
+		if err := dec.Decode(&m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%w: go mod download: %w", ErrPart, err)
+		}
+		if st, err := os.Stat(m.Zip); err == nil && st.ModTime().After(start) {
+			e.Cache.AddDownloaded(st.Size())
+		}
+	}
+}
+
+// defaults are the models that the demo and the tests use.
+func (e *Env) defaults() (names []string) {
+	for _, kind := range []manifest.Kind{manifest.Encoder, manifest.Generator} {
+		if m, ok := e.Manifest.DefaultModel(kind); ok {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// modelsKey says whether the default models are there; a model that is not has a key of its own, so that it is pulled.
+func modelsKey(_ context.Context, e *Env) (string, error) {
+	h := sha256.New()
+	reg := models.Open(e.Cache, e.Manifest, "")
+	for _, n := range e.defaults() {
+		dir, err := reg.Locate(n)
+		if err != nil {
+			return "missing: " + time.Now().String(), nil
+		}
+		fmt.Fprintf(h, "%s\x00", dir)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
+
+func pullDefaults(ctx context.Context, e *Env) error {
+	python, _, err := e.python(ctx)
+	if err != nil {
+		return err
+	}
+	reg := models.Open(e.Cache, e.Manifest, python)
+	for _, n := range e.defaults() {
+		e.console.printf("models: %s", n)
+		if _, err := reg.Pull(ctx, n, e.console.bytes); err != nil {
+			return fmt.Errorf("%w: models: %w", ErrPart, err)
+		}
+	}
+	return nil
+}
