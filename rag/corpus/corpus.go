@@ -4,13 +4,17 @@
 package corpus
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
-	"iter"
+	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Document is one source with its plain text. Section offsets are bytes of Text; Chunk positions are
-// bytes of the source file, so that a citation can be opened in an editor.
+// bytes of the source file, so that a citation can be opened in an editor. Headings are in Sections,
+// not in Text (a heading that has nothing below it is text as well, so that it is not lost).
 type Document struct {
 	ID       string // stable: from the source's path relative to its root, or the JSON line's id
 	Source   string // path as the user gave it, "path:line" for JSON lines
@@ -19,8 +23,10 @@ type Document struct {
 	Text     string // plain text, valid UTF-8, NFC, no NUL
 	Sections []Section
 	Digest   string            // "sha256:…" of the source bytes
-	Meta     map[string]string // further string fields of a JSON line
-	offsets  offsetMap         // Text → source bytes
+	Meta     map[string]string // further string fields of a JSON line or of Markdown front matter
+	Repaired int               // invalid byte sequences that became U+FFFD, and NULs that were removed
+	offsets  offsetMap         // Text → source bytes; empty: Text is the source
+	blocks   []block           // paragraphs, list items, table rows, code; nil: found by blank lines
 }
 
 // Section is a heading and the byte range of Text that belongs to it (its own text, not its children's).
@@ -28,19 +34,30 @@ type Section struct {
 	Heading    []string // path of headings, outermost first
 	Anchor     string   // id attribute or slug, for links; may be ""
 	Start, End int
+	source     int // first source byte of the heading
 }
 
 // Chunk is a context: what is embedded, gated, retrieved and cited.
 type Chunk struct {
-	ID         string `json:"id"` // stable: same document id, text and position in it give the same id; with NoChunk the JSON line's id
-	Document   string `json:"document"`
-	Source     string `json:"source"`
-	Heading    string `json:"heading,omitempty"` // path joined by " › "
-	Anchor     string `json:"anchor,omitempty"`
-	Topic      string `json:"topic,omitempty"`
-	Start, End int    // byte range in the source file
-	Text       string `json:"text"`
-	Tokens     int    `json:"tokens"` // as the encoder counts, special tokens included
+	ID       string `json:"id"` // stable: same document id, text and occurrence give the same id; with NoChunk the document's id
+	Document string `json:"document"`
+	Source   string `json:"source"`
+	Heading  string `json:"heading,omitempty"` // path joined by " › ", "…" where it had to be shortened
+	Anchor   string `json:"anchor,omitempty"`
+	Topic    string `json:"topic,omitempty"`
+	Start    int    `json:"start"` // byte range in the source file
+	End      int    `json:"end"`
+	Text     string `json:"text"`
+	Tokens   int    `json:"tokens"` // of EmbedText, as the encoder counts, special tokens included
+}
+
+// EmbedText is what the encoder reads: the heading path on a line of its own, then the text.
+// Split keeps its size limit for this string.
+func (c Chunk) EmbedText() string {
+	if c.Heading == "" {
+		return c.Text
+	}
+	return c.Heading + "\n" + c.Text
 }
 
 // Skipped is a file or line that was not read, and why.
@@ -56,21 +73,16 @@ type LoadOptions struct {
 	OnSkip       func(Skipped) // called for each; may be nil
 }
 
-// Loader yields the documents below paths (files or folders, walked in name order; hidden files and
-// unknown kinds are skipped and reported). The sequence stops at the first error when Strict.
-type Loader interface {
-	Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Document, error]
-}
-
 // TokenCounter counts tokens as the encoder does, special tokens included (embed.Encoder.CountTokens).
 type TokenCounter func(text string) (int, error)
 
 // ChunkOptions: Size and Overlap are tokens of the encoder. Size counts special tokens.
 type ChunkOptions struct {
 	Size, Overlap int
-	MaxTokens     int  // what the encoder reads; a Size above it is ErrChunkSize
-	NoChunk       bool // one chunk per document, whatever its length
-	Count         TokenCounter
+	MaxTokens     int           // what the encoder reads, 0 = not known; a Size above it is ErrChunkSize
+	NoChunk       bool          // one chunk per document, whatever its length
+	Count         TokenCounter  // may be nil with NoChunk only
+	OnSkip        func(Skipped) // called for each chunk that was dropped (ErrNoWords); may be nil
 }
 
 // The errors of this package.
@@ -79,9 +91,25 @@ var (
 	ErrFormat     = errors.New("corpus: unreadable source")
 	ErrNoDocument = errors.New("corpus: nothing to read")
 	ErrUnknown    = errors.New("corpus: unknown file kind")
+	ErrHidden     = errors.New("corpus: hidden file or folder")
+	ErrTooLarge   = errors.New("corpus: larger than the limit")
+	ErrNoWords    = errors.New("corpus: no words in it")
+	ErrDuplicate  = errors.New("corpus: document id seen before")
 )
 
-// offsetMap maps byte offsets of Document.Text to byte offsets of the source, as sorted segments.
-type offsetMap []offsetSegment
+// TextDigest is the SHA-256 of text in hex.
+func TextDigest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
 
-type offsetSegment struct{ text, source int }
+// Preset parses a chunking of the form "size/overlap" in tokens, such as "256/2" and "512/10".
+func Preset(name string) (size, overlap int, err error) {
+	a, b, ok := strings.Cut(name, "/")
+	size, err1 := strconv.Atoi(a)
+	overlap, err2 := strconv.Atoi(b)
+	if !ok || err1 != nil || err2 != nil || size < 1 || overlap < 0 || overlap > size/2 {
+		return 0, 0, fmt.Errorf("%w: chunking %q is not SIZE/OVERLAP with an overlap of at most half the size, such as 256/2 or 512/10", ErrChunkSize, name)
+	}
+	return size, overlap, nil
+}

@@ -1,0 +1,226 @@
+package corpus
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxHeading is the length in runes up to which a heading is a heading. A longer one is kept whole
+// as a paragraph below its own shortened form.
+const maxHeading = 200
+
+// block is a byte range of a text that no sentence crosses.
+type block struct {
+	start, end int
+	code       bool // lines, not sentences
+}
+
+// openHeading is a heading whose section has not been closed by one of its level or above.
+type openHeading struct {
+	level int
+	text  string
+}
+
+// builder collects a document's text, blocks and sections from the events of a format's reader.
+// Separators and markers are held back until text follows, so that empty elements leave no trace.
+type builder struct {
+	w        textWriter
+	blocks   []block
+	sections []Section
+	path     []openHeading
+	from, to int    // source range of the last heading
+	open     bool   // a block is open
+	sep      string // to be inserted before the next block
+	marker   string // to be inserted before the next text: list bullets, cell borders
+	space    string // white space inside a block: held back, because it may turn out to trail
+	spaceAt  int    // where space began in the source
+}
+
+// endBlock closes the block, if one is open. sep is the least that parts it from the next one.
+func (b *builder) endBlock(sep string) {
+	if b.open {
+		last := &b.blocks[len(b.blocks)-1]
+		if last.end = len(b.w.text); last.end == last.start {
+			b.blocks = b.blocks[:len(b.blocks)-1]
+		}
+		b.open = false
+	}
+	b.space = ""
+	if len(sep) > len(b.sep) {
+		b.sep = sep
+	}
+}
+
+// begin opens a block unless one is open, and writes what was held back for text at source.
+func (b *builder) begin(source int, code bool) {
+	if !b.open {
+		if len(b.w.text) > 0 {
+			b.w.atom(b.sep, source, 0)
+		}
+		b.open, b.sep, b.space = true, "", ""
+		b.blocks = append(b.blocks, block{start: len(b.w.text), code: code})
+	}
+	if b.space != "" && b.marker == "" {
+		b.w.atom(b.space, b.spaceAt, source-b.spaceAt)
+	}
+	b.space = ""
+	b.w.atom(b.marker, source, 0)
+	b.marker = ""
+}
+
+// copy adds a text without white space that is the source from source on.
+func (b *builder) copy(s string, source int) {
+	if s != "" {
+		b.begin(source, false)
+		b.w.copy(s, source)
+	}
+}
+
+// atom adds a text that stands for n bytes of the source.
+func (b *builder) atom(s string, source, n int) {
+	if s != "" {
+		b.begin(source, false)
+		b.w.atom(s, source, n)
+	}
+}
+
+// gap adds white space: s, " " or "\n", unless the block begins or ends with it.
+func (b *builder) gap(s string, source int) {
+	if b.open && b.space != "\n" {
+		if b.space == "" {
+			b.spaceAt = source
+		}
+		b.space = s
+	}
+}
+
+// verbatim adds a text whose white space counts.
+func (b *builder) verbatim(s string, source int) {
+	if s != "" {
+		b.begin(source, true)
+		b.w.copy(s, source)
+	}
+}
+
+// collapsed adds a text that is the source from source on, its runs of white space as one.
+func (b *builder) collapsed(s string, source int) {
+	for s != "" {
+		n := 0
+		for n < len(s) && isSpace(s[n]) {
+			n++
+		}
+		if n > 0 {
+			b.gap(" ", source)
+			s, source = s[n:], source+n
+		}
+		n = 0
+		for n < len(s) && !isSpace(s[n]) {
+			n++
+		}
+		b.copy(s[:n], source)
+		s, source = s[n:], source+n
+	}
+}
+
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+// heading closes the section and opens the one of a heading whose text stands at source [from, to).
+func (b *builder) heading(level int, text, anchor string, from, to int) {
+	b.endBlock("\n\n")
+	b.marker = ""
+	text = strings.Join(strings.Fields(text), " ")
+	if text == "" {
+		return
+	}
+	b.endSection(level)
+	for len(b.path) > 0 && b.path[len(b.path)-1].level >= level {
+		b.path = b.path[:len(b.path)-1]
+	}
+	b.from, b.to = from, to
+	whole := text
+	if utf8.RuneCountInString(text) > maxHeading {
+		text = cutRunes(text, maxHeading/2) + "…"
+	}
+	b.path = append(b.path, openHeading{level, text})
+	b.beginSection(anchor, from)
+	if text != whole {
+		b.atom(whole, from, to-from)
+		b.endBlock("\n\n")
+	}
+}
+
+// cutRunes returns the first n runes of s.
+func cutRunes(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+func (b *builder) beginSection(anchor string, source int) {
+	headings := make([]string, len(b.path))
+	for i, h := range b.path {
+		headings[i] = h.text
+	}
+	n := len(b.w.text)
+	b.sections = append(b.sections, Section{Heading: headings, Anchor: anchor, Start: n, End: n, source: source})
+}
+
+// endSection ends the current section before a heading of the given level. A heading without text
+// below it, neither its own nor a deeper heading's, becomes the section's text.
+func (b *builder) endSection(next int) {
+	b.endBlock("\n\n")
+	if len(b.sections) == 0 {
+		if len(b.w.text) > 0 {
+			b.sections = append(b.sections, Section{End: len(b.w.text)})
+		}
+		return
+	}
+	s := &b.sections[len(b.sections)-1]
+	if len(b.w.text) == s.Start && next <= b.path[len(b.path)-1].level {
+		b.atom(b.path[len(b.path)-1].text, b.from, b.to-b.from)
+		b.endBlock("\n\n")
+	}
+	s.End = len(b.w.text)
+	for s.Start < s.End && isSpace(b.w.text[s.Start]) { // the separator in front
+		s.Start++
+	}
+}
+
+// finish fills the text fields of d. in maps the reader's text to the source bytes.
+func (b *builder) finish(d *Document, in offsetMap) {
+	if len(b.path) > 0 {
+		b.endSection(0)
+	}
+	b.endBlock("")
+	text, m := b.w.done()
+	if len(text) > 0 && m == nil {
+		m = offsetMap{{0, 0, 1, 1}}
+	}
+	d.Text, d.Sections, d.blocks = text, b.sections, b.blocks
+	d.offsets = compose(m, in, len(text))
+	for i := range d.Sections {
+		d.Sections[i].source = in.start(d.Sections[i].source)
+	}
+	d.normalise()
+}
+
+// normalise brings the text to NFC and moves every offset along.
+func (d *Document) normalise() {
+	text, m := nfc(d.Text)
+	if m == nil {
+		return
+	}
+	for i := range d.Sections {
+		d.Sections[i].Start = m.forward(d.Sections[i].Start, len(text))
+		d.Sections[i].End = m.forward(d.Sections[i].End, len(text))
+	}
+	for i := range d.blocks {
+		d.blocks[i].start = m.forward(d.blocks[i].start, len(text))
+		d.blocks[i].end = m.forward(d.blocks[i].end, len(text))
+	}
+	d.offsets = compose(m, d.offsets, len(text))
+	d.Text = text
+}

@@ -1,0 +1,205 @@
+package corpus
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// jsonLine is one line of a file: its number from 1, the offset of its first byte, and its bytes
+// without the line break; err is set when it is longer than the limit.
+type jsonLine struct {
+	number, at int
+	raw        []byte
+	err        error
+}
+
+// readLines calls f for every line of r until f is false. It holds one line in memory.
+func readLines(r *bufio.Reader, limit int64, f func(jsonLine) bool) error {
+	var buf []byte
+	line, length := jsonLine{number: 1}, 0
+	for {
+		part, err := r.ReadSlice('\n')
+		length += len(part)
+		if int64(length) <= limit {
+			buf = append(buf, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if line.raw, line.err = bytes.TrimRight(buf, "\r\n"), nil; int64(length) > limit {
+			line.raw, line.err = nil, fmt.Errorf("%w of %d bytes: a line of %d bytes", ErrTooLarge, limit, length)
+		}
+		if length > 0 && !f(line) || err == io.EOF {
+			return nil
+		}
+		line.number, line.at = line.number+1, line.at+length
+		buf, length = buf[:0], 0
+	}
+}
+
+// parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further string fields go to Meta. A title is
+// the heading of the text. Without an id the document gets one from the digest of its text.
+func parseJSONLine(raw []byte, at int) (*Document, error) {
+	skip := 0
+	if at == 0 && bytes.HasPrefix(raw, []byte("\ufeff")) {
+		skip = 3
+	}
+	at += skip
+	raw = raw[skip:]
+	d := &Document{}
+	hasText := false
+	err := jsonFields(raw, func(key string, value []byte, offset int) error {
+		if value[0] != '"' {
+			if key == "id" && (value[0] == '-' || value[0] >= '0' && value[0] <= '9') {
+				d.ID = string(value)
+				return nil
+			}
+			if isField(key) && string(value) != "null" {
+				return fmt.Errorf("%w: %q is not a string", ErrFormat, key)
+			}
+			return nil
+		}
+		text, m, repaired := unquote(value, at+offset)
+		d.Repaired += repaired
+		switch key {
+		case "text":
+			d.Text, d.offsets, hasText = text, m, true
+		case "id":
+			d.ID = text
+		case "topic":
+			d.Topic = text
+		case "title":
+			d.Title = text
+		default:
+			if d.Meta == nil {
+				d.Meta = make(map[string]string)
+			}
+			d.Meta[key] = text
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !hasText:
+		return nil, fmt.Errorf("%w: no \"text\" field", ErrFormat)
+	}
+	d.normalise()
+	if strings.TrimSpace(d.ID) == "" {
+		d.ID = "text-" + TextDigest(d.Text)[:16]
+	}
+	if strings.TrimSpace(d.Title) != "" {
+		d.Sections = []Section{{Heading: []string{strings.Join(strings.Fields(d.Title), " ")}, End: len(d.Text), source: d.offsets.start(0)}}
+	}
+	return d, nil
+}
+
+func isField(key string) bool {
+	return key == "id" || key == "text" || key == "topic" || key == "title"
+}
+
+// jsonFields calls f with the keys and raw values of the object that raw is; a value is not empty.
+func jsonFields(raw []byte, f func(key string, value []byte, offset int) error) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	bad := func(err error) error { return fmt.Errorf("%w: not a JSON object: %v", ErrFormat, err) }
+	if t, err := dec.Token(); err != nil {
+		return bad(err)
+	} else if t != json.Delim('{') {
+		return fmt.Errorf("%w: not a JSON object", ErrFormat)
+	}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return bad(err)
+		}
+		key, ok := t.(string)
+		if !ok {
+			return bad(fmt.Errorf("a key is %v", t))
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return bad(err)
+		}
+		if err := f(key, value, int(dec.InputOffset())-len(value)); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return bad(err)
+	}
+	if rest := bytes.TrimSpace(raw[dec.InputOffset():]); len(rest) > 0 {
+		return fmt.Errorf("%w: text behind the JSON object: %.20q", ErrFormat, rest)
+	}
+	return nil
+}
+
+// unquote decodes a valid JSON string literal that stands at source offset at, with its map. Lone
+// surrogates and invalid UTF-8 become U+FFFD, NUL is removed; both are counted.
+func unquote(lit []byte, at int) (text string, m offsetMap, repaired int) {
+	w := textWriter{text: make([]byte, 0, len(lit))}
+	for i := 1; i < len(lit)-1; {
+		r, n := utf8.DecodeRune(lit[i:])
+		if r == '\\' {
+			r, n = unescape(lit[i:])
+		}
+		switch {
+		case r == 0:
+			repaired++
+		case r == utf8.RuneError && (n == 1 || lit[i] == '\\' && !bytes.EqualFold(lit[i:i+n], []byte(`\ufffd`))):
+			w.atom("\ufffd", at+i, n)
+			repaired++
+		case lit[i] == '\\':
+			w.atom(string(r), at+i, n)
+		default:
+			w.segment(at+i, 1, 1)
+			w.text = append(w.text, lit[i:i+n]...)
+		}
+		i += n
+	}
+	text = string(w.text)
+	return text, w.m, repaired
+}
+
+// unescape decodes the escape sequence that s begins with and returns its length.
+func unescape(s []byte) (rune, int) {
+	switch s[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r := hex4(s[2:])
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if len(s) >= 12 && s[6] == '\\' && s[7] == 'u' {
+			if pair := utf16.DecodeRune(r, hex4(s[8:])); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+		return utf8.RuneError, 6
+	}
+	return rune(s[1]), 2 // quote, backslash, slash
+}
+
+func hex4(s []byte) rune {
+	v, _ := strconv.ParseUint(string(s[:4]), 16, 32) // the literal is valid
+	return rune(v)
+}

@@ -1,0 +1,308 @@
+package corpus
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// DefaultMaxFileBytes is the limit for one file, and for one line of a JSON lines file.
+const DefaultMaxFileBytes = 256 << 20
+
+// errStop ends the walk: the consumer wants no more, or the error has been yielded.
+var errStop = errors.New("stop")
+
+// Load yields the documents below paths: text (.txt), Markdown (.md), HTML (.html, .htm), JSON lines
+// (.jsonl, .ndjson, a document a line), and folders of them, walked in name order. A document's id is
+// its path relative to the folder given (the base name, for a file given), with slashes, whatever
+// the working directory; or the JSON line's id. What cannot be read is reported to OnSkip with the
+// reason and the walk goes on; with Strict a file or line that is not readable ends it with its
+// error (hidden files and unknown kinds inside a folder never do). When there was no document at
+// all, ErrNoDocument is the last thing yielded.
+func Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Document, error] {
+	return func(yield func(*Document, error) bool) {
+		if o.MaxFileBytes <= 0 {
+			o.MaxFileBytes = DefaultMaxFileBytes
+		}
+		l := loader{ctx: ctx, o: o, yield: yield, seen: make(map[string]place)}
+		for _, p := range paths {
+			if l.path(p) != nil {
+				return
+			}
+		}
+		if l.documents > 0 {
+			return
+		}
+		err := fmt.Errorf("%w in %s", ErrNoDocument, strings.Join(paths, ", "))
+		if l.skipped > 0 {
+			err = fmt.Errorf("%w: %d skipped, the first: %s: %w", err, l.skipped, l.first.Source, l.first.Err)
+		}
+		yield(nil, err)
+	}
+}
+
+// loader is the state of one Load.
+type loader struct {
+	ctx       context.Context
+	o         LoadOptions
+	yield     func(*Document, error) bool
+	seen      map[string]place // by document id
+	documents int
+	skipped   int
+	first     Skipped
+}
+
+// place is where a document came from; line is 0 for a file.
+type place struct {
+	path string
+	line int
+}
+
+func (p place) String() string {
+	if p.line == 0 {
+		return p.path
+	}
+	return fmt.Sprintf("%s:%d", p.path, p.line)
+}
+
+// skip reports; a fault ends a strict walk, what is merely not ours to read does not.
+func (l *loader) skip(source string, err error, fault bool) error {
+	if fault && l.o.Strict {
+		l.yield(nil, fmt.Errorf("%s: %w", source, err))
+		return errStop
+	}
+	s := Skipped{source, err}
+	if l.skipped++; l.skipped == 1 {
+		l.first = s
+	}
+	if l.o.OnSkip != nil {
+		l.o.OnSkip(s)
+	}
+	return nil
+}
+
+func (l *loader) cancelled() error {
+	if err := l.ctx.Err(); err != nil {
+		l.yield(nil, err)
+		return errStop
+	}
+	return nil
+}
+
+// emit yields d unless it has no words or its id was seen before.
+func (l *loader) emit(d *Document, from place) error {
+	d.Source = from.String()
+	if !hasWord(d.Text) {
+		return l.skip(d.Source, ErrNoWords, true)
+	}
+	if first, ok := l.seen[d.ID]; ok {
+		return l.skip(d.Source, fmt.Errorf("%w: %q is that of %s; rename one, or give the folder above both", ErrDuplicate, d.ID, first), true)
+	}
+	l.seen[d.ID] = from
+	l.documents++
+	if !l.yield(d, nil) {
+		return errStop
+	}
+	return nil
+}
+
+// path loads one argument of Load.
+func (l *loader) path(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return l.skip(path, reason(err), true)
+	}
+	if !info.IsDir() {
+		return l.file(path, filepath.Base(path), info, true)
+	}
+	root := path
+	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		root += string(filepath.Separator) // a link that is named is followed
+	}
+	return filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
+		if stop := l.cancelled(); stop != nil {
+			return stop
+		}
+		if err != nil {
+			return l.skip(p, reason(err), true)
+		}
+		if p == root {
+			return nil
+		}
+		if strings.HasPrefix(e.Name(), ".") {
+			if err := l.skip(p, ErrHidden, false); err != nil || !e.IsDir() {
+				return err
+			}
+			return fs.SkipDir
+		}
+		if e.IsDir() {
+			return nil
+		}
+		info, err := os.Stat(p) // follows links, to files only: a linked folder could be a loop
+		if err != nil {
+			return l.skip(p, reason(err), true)
+		}
+		rel, err := filepath.Rel(path, p)
+		if err != nil {
+			return l.skip(p, reason(err), true)
+		}
+		return l.file(p, filepath.ToSlash(rel), info, false)
+	})
+}
+
+// reason shortens an error of the operating system: the path is in Skipped.Source already.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("%w: %w", ErrFormat, err)
+}
+
+func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
+	if err := l.cancelled(); err != nil {
+		return err
+	}
+	switch {
+	case info.IsDir():
+		return l.skip(path, fmt.Errorf("%w: a link to a folder; give the folder itself", ErrUnknown), false)
+	case !info.Mode().IsRegular():
+		return l.skip(path, fmt.Errorf("%w: %v is not a regular file", ErrUnknown, info.Mode().Type()), named)
+	}
+	var parse func(*Document, []byte) error
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".jsonl", ".ndjson":
+		return l.jsonLines(path)
+	case ".txt", ".text":
+		parse = parseText
+	case ".md", ".markdown":
+		parse = func(d *Document, raw []byte) error {
+			if parseMarkdown(d, decode(raw)) {
+				return nil
+			}
+			return parseText(d, raw)
+		}
+	case ".html", ".htm", ".xhtml":
+		parse = func(d *Document, raw []byte) error {
+			in, err := decodeHTML(raw)
+			if err == nil {
+				d.Repaired = in.repaired
+				parseHTML(d, in)
+			}
+			return err
+		}
+	default:
+		return l.skip(path, fmt.Errorf("%w %q: txt, md, html and jsonl are read", ErrUnknown, ext), named)
+	}
+	raw, err := l.read(path, info.Size())
+	if err != nil {
+		return l.skip(path, err, true)
+	}
+	sum := sha256.Sum256(raw)
+	d := &Document{ID: id, Digest: "sha256:" + hex.EncodeToString(sum[:])}
+	if err := parse(d, raw); err != nil {
+		return l.skip(path, err, true)
+	}
+	if d.Title == "" {
+		d.Title = title(d, path)
+	}
+	return l.emit(d, place{path: path})
+}
+
+func (l *loader) read(path string, size int64) ([]byte, error) {
+	if size > l.o.MaxFileBytes {
+		return nil, fmt.Errorf("%w of %d bytes: %d", ErrTooLarge, l.o.MaxFileBytes, size)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, l.o.MaxFileBytes+1))
+	if err != nil {
+		return nil, reason(err)
+	}
+	if int64(len(raw)) > l.o.MaxFileBytes { // it has grown
+		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, l.o.MaxFileBytes)
+	}
+	return raw, checkText(raw)
+}
+
+func parseText(d *Document, raw []byte) error {
+	in := decode(raw)
+	d.Text, d.offsets, d.Repaired = in.text, in.m, in.repaired
+	d.normalise()
+	return nil
+}
+
+// title is the first heading, or the file's name without its extension.
+func title(d *Document, path string) string {
+	for _, s := range d.Sections {
+		if len(s.Heading) > 0 {
+			return s.Heading[0]
+		}
+	}
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+func (l *loader) jsonLines(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return l.skip(path, reason(err), true)
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 64<<10)
+	head, _ := r.Peek(probeBytes) // a short file is no error here
+	if err := checkText(head); err != nil {
+		return l.skip(path, err, true)
+	}
+	if utf16Order(head) != nil {
+		return l.skip(path, fmt.Errorf("%w: JSON lines in UTF-16; convert them to UTF-8", ErrFormat), true)
+	}
+	var stop error
+	lines := 0
+	err = readLines(r, l.o.MaxFileBytes, func(line jsonLine) bool {
+		lines++
+		if stop = l.cancelled(); stop == nil {
+			stop = l.jsonLine(path, line)
+		}
+		return stop == nil
+	})
+	switch {
+	case stop != nil:
+		return stop
+	case err != nil:
+		return l.skip(path, reason(err), true)
+	case lines == 0:
+		return l.skip(path, ErrNoWords, true)
+	}
+	return nil
+}
+
+func (l *loader) jsonLine(path string, line jsonLine) error {
+	from := place{path, line.number}
+	if line.err != nil {
+		return l.skip(from.String(), line.err, true)
+	}
+	if len(bytes.TrimSpace(line.raw)) == 0 {
+		return nil
+	}
+	d, err := parseJSONLine(line.raw, line.at)
+	if err != nil {
+		return l.skip(from.String(), err, true)
+	}
+	sum := sha256.Sum256(line.raw)
+	d.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	return l.emit(d, from)
+}

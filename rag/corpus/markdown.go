@@ -1,0 +1,284 @@
+package corpus
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	east "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"gopkg.in/yaml.v3"
+)
+
+// maxMarkers is how many bytes of container markers ("> > - - 1. ") a line of Markdown may begin with.
+// The parser recurses once per container, so that a hostile line could exhaust its stack.
+const maxMarkers = 1000
+
+// markdownReader turns a goldmark tree into builder events.
+type markdownReader struct {
+	b    *builder
+	src  []byte
+	base int               // bytes of front matter in front of src
+	at   int               // offset in src up to which the text has been read, for nodes without a position
+	item map[*ast.List]int // number of the next item of an ordered list
+}
+
+// parseMarkdown reads a whole Markdown text into d. It reports false, with d untouched, when the
+// nesting is too deep to parse.
+func parseMarkdown(d *Document, in decoded) bool {
+	meta, base := frontMatter(in.text)
+	if tooDeep(in.text[base:]) {
+		return false
+	}
+	r := markdownReader{b: new(builder), src: []byte(in.text[base:]), base: base, item: map[*ast.List]int{}}
+	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.TaskList, extension.Strikethrough),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))
+	walk(md.Parser().Parse(text.NewReader(r.src)), r.visit)
+	d.Title = meta["title"]
+	delete(meta, "title")
+	if len(meta) > 0 {
+		d.Meta = meta
+	}
+	r.b.finish(d, in.m)
+	return true
+}
+
+func tooDeep(src string) bool {
+	for line := range strings.Lines(src) {
+		if len(line)-len(strings.TrimLeft(line, "> \t-+*0123456789.)")) > maxMarkers {
+			return true
+		}
+	}
+	return false
+}
+
+// frontMatter reads the YAML between lines of "---" at the head of a file: its string values, and its
+// length, 0 if there is none.
+func frontMatter(src string) (map[string]string, int) {
+	body, ok := strings.CutPrefix(src, "---\n")
+	if !ok {
+		if body, ok = strings.CutPrefix(src, "---\r\n"); !ok {
+			return nil, 0
+		}
+	}
+	at := len(src) - len(body)
+	for line := range strings.Lines(body) {
+		end := at
+		at += len(line)
+		if trimmed := strings.TrimRight(line, "\r\n"); trimmed != "---" && trimmed != "..." {
+			continue
+		}
+		values := map[string]any{}
+		if yaml.Unmarshal([]byte(src[len(src)-len(body):end]), &values) != nil {
+			return nil, 0
+		}
+		meta := map[string]string{}
+		for k, v := range values {
+			if s, ok := v.(string); ok {
+				meta[k] = s
+			}
+		}
+		return meta, at
+	}
+	return nil, 0
+}
+
+// walk visits a tree in document order without recursion; a true result on entering skips the children.
+func walk(root ast.Node, visit func(n ast.Node, entering bool) (skip bool)) {
+	for n, entering := root, true; n != nil; {
+		if entering && !visit(n, true) && n.FirstChild() != nil {
+			n = n.FirstChild()
+			continue
+		}
+		visit(n, false)
+		switch {
+		case n == root:
+			return
+		case n.NextSibling() != nil:
+			n, entering = n.NextSibling(), true
+		default:
+			n, entering = n.Parent(), false
+		}
+	}
+}
+
+func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
+	if n.Type() == ast.TypeInline {
+		return entering && r.inline(n)
+	}
+	switch n := n.(type) {
+	case *ast.Heading:
+		if entering {
+			r.heading(n)
+		}
+		return true
+	case *ast.TextBlock, *east.TableRow, *east.TableHeader:
+		r.b.endBlock("\n")
+		r.b.marker = keepBullet(r.b.marker)
+	case *ast.ListItem:
+		r.b.endBlock("\n")
+		if r.b.marker = ""; entering {
+			r.b.marker = r.bullet(n)
+		}
+	case *east.TableCell:
+		if entering && n.PreviousSibling() != nil {
+			r.b.marker += " | "
+		}
+	case *ast.CodeBlock, *ast.FencedCodeBlock:
+		r.b.endBlock("\n\n")
+		if entering {
+			r.code(n.Lines())
+			r.b.endBlock("\n\n")
+		}
+		return true
+	case *ast.HTMLBlock:
+		if entering {
+			r.html(n)
+		}
+	default:
+		r.b.endBlock("\n\n")
+	}
+	return false
+}
+
+// keepBullet drops cell borders that no text followed.
+func keepBullet(marker string) string {
+	if strings.HasPrefix(marker, " | ") {
+		return ""
+	}
+	return marker
+}
+
+func (r *markdownReader) bullet(n *ast.ListItem) string {
+	list, ok := n.Parent().(*ast.List)
+	if !ok || !list.IsOrdered() {
+		return "- "
+	}
+	if _, begun := r.item[list]; !begun {
+		r.item[list] = list.Start
+	}
+	number := r.item[list]
+	r.item[list]++
+	return strconv.Itoa(number) + ". "
+}
+
+// inline handles an inline node; a true result skips its children.
+func (r *markdownReader) inline(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.Text:
+		s := n.Segment
+		_, raw := n.Parent().(*ast.CodeSpan)
+		r.text(string(r.src[s.Start:s.Stop]), s.Start+r.base, raw || n.IsRaw())
+		r.at = s.Stop
+		if n.HardLineBreak() || n.SoftLineBreak() {
+			r.b.gap("\n", s.Stop+r.base)
+		}
+	case *ast.AutoLink:
+		label := n.Label(r.src)
+		if i := bytes.Index(r.src[r.at:], label); i >= 0 {
+			r.b.copy(string(label), r.at+i+r.base)
+			r.at += i + len(label)
+		}
+	case *ast.RawHTML:
+		for i := range n.Segments.Len() {
+			s := n.Segments.At(i)
+			if tag := strings.ToLower(string(r.src[s.Start:s.Stop])); strings.HasPrefix(tag, "<br") {
+				r.b.gap("\n", s.Start+r.base)
+			}
+			r.at = s.Stop
+		}
+	case *east.TaskCheckBox:
+		if n.IsChecked {
+			r.b.atom("[x] ", r.at+r.base, 0)
+		} else {
+			r.b.atom("[ ] ", r.at+r.base, 0)
+		}
+	case *ast.String:
+		r.b.atom(string(n.Value), r.at+r.base, 0)
+	}
+	return false
+}
+
+// text adds inline text: backslash escapes and character references are resolved unless it is raw.
+func (r *markdownReader) text(s string, at int, raw bool) {
+	for s != "" {
+		i := len(s)
+		if !raw {
+			if j := strings.IndexAny(s, `\&`); j >= 0 {
+				i = j
+			}
+		}
+		r.b.collapsed(s[:i], at)
+		if s, at = s[i:], at+i; s == "" {
+			return
+		}
+		n := 1
+		switch decoded, length := entity(s); {
+		case s[0] == '\\' && len(s) > 1 && isPunct(s[1]):
+			n = 2
+			r.b.atom(s[1:2], at, 2)
+		case s[0] == '&' && length > 0 && s[length-1] == ';': // unlike in HTML, the semicolon is a must
+			n = length
+			r.b.atom(decoded, at, n)
+		default:
+			r.b.copy(s[:1], at)
+		}
+		s, at = s[n:], at+n
+	}
+}
+
+func isPunct(c byte) bool { return c > ' ' && c < 0x7f && !isAlnum(c) }
+
+func (r *markdownReader) heading(n *ast.Heading) {
+	var plain builder
+	sub := markdownReader{b: &plain, src: r.src, base: r.base, at: r.at}
+	walk(n, func(c ast.Node, entering bool) bool { return entering && c.Type() == ast.TypeInline && sub.inline(c) })
+	anchor := ""
+	if id, ok := n.AttributeString("id"); ok {
+		if b, ok := id.([]byte); ok {
+			anchor = string(b)
+		}
+	}
+	from, to := r.at+r.base, r.at+r.base
+	if l := n.Lines(); l.Len() > 0 {
+		from, to = l.At(0).Start+r.base, l.At(l.Len()-1).Stop+r.base
+	}
+	r.b.heading(n.Level, string(plain.w.text), anchor, from, to)
+}
+
+func (r *markdownReader) code(lines *text.Segments) {
+	for i := range lines.Len() {
+		s := lines.At(i)
+		if s.Padding > 0 { // a tab of which the container took a part
+			r.b.begin(s.Start+r.base, true)
+			r.b.w.atom(strings.Repeat(" ", s.Padding), s.Start+r.base, 0)
+		}
+		r.b.verbatim(string(r.src[s.Start:s.Stop]), s.Start+r.base)
+		r.at = s.Stop
+	}
+}
+
+// html reads a block of HTML, line by line where a container's markers stand between its lines.
+func (r *markdownReader) html(n *ast.HTMLBlock) {
+	r.b.endBlock("\n\n")
+	segments := append([]text.Segment(nil), n.Lines().Sliced(0, n.Lines().Len())...)
+	if n.HasClosure() {
+		segments = append(segments, n.ClosureLine)
+	}
+	for i := 0; i < len(segments); {
+		from, to := segments[i].Start, segments[i].Stop
+		for i++; i < len(segments) && segments[i].Start == to; i++ {
+			to = segments[i].Stop
+		}
+		if title, _ := readHTML(r.b, string(r.src[from:to]), from+r.base, "nav", "template", "svg"); title != "" {
+			r.b.endBlock("\n\n")
+			r.b.atom(title, from+r.base, to-from)
+		}
+		r.at = to
+	}
+	r.b.endBlock("\n\n")
+}

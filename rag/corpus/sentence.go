@@ -1,0 +1,191 @@
+package corpus
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// sentenceWindow bounds what the sentence breaker sees at once: its look-ahead is quadratic in the
+// worst case, and no sentence of that length fits a chunk.
+const sentenceWindow = 16 << 10
+
+// span is a byte range of a text.
+type span struct{ start, end int }
+
+// trim takes white space off both ends.
+func (s span) trim(text string) span {
+	t := strings.TrimRightFunc(text[s.start:s.end], unicode.IsSpace)
+	s.end = s.start + len(t)
+	s.start = s.end - len(strings.TrimLeftFunc(t, unicode.IsSpace))
+	return s
+}
+
+// hasWord tells whether s has a letter, a digit, or a symbol outside ASCII.
+func hasWord(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsNumber(r) || r > unicode.MaxASCII && r != utf8.RuneError && unicode.IsSymbol(r)
+	}) >= 0
+}
+
+// plainBlocks finds the blocks of unmarked text: paragraphs end at blank lines and before lines that
+// begin with a list marker.
+func plainBlocks(text string, s span) []block {
+	var out []block
+	start, at := s.start, s.start
+	flush := func(end int) {
+		if end > start {
+			out = append(out, block{start: start, end: end})
+		}
+		start = end
+	}
+	for line := range strings.Lines(text[s.start:s.end]) {
+		if t := strings.TrimSpace(line); t == "" || isListItem(t) {
+			flush(at)
+		}
+		at += len(line)
+	}
+	flush(at)
+	return out
+}
+
+// isListItem: a bullet or a number of up to three digits with a dot or parenthesis, then a space.
+func isListItem(line string) bool {
+	marker, rest, ok := strings.Cut(line, " ")
+	if !ok || rest == "" {
+		return false
+	}
+	switch marker {
+	case "-", "*", "•", "–", "+", "·":
+		return true
+	}
+	number := strings.TrimRight(marker, ".)")
+	return len(number) == len(marker)-1 && len(number) <= 3 && number != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// sentences splits s into sentences, code into lines. They cover all of s but white space.
+func sentences(text string, s span, code bool) []span {
+	var out []span
+	add := func(start, end int) {
+		if t := (span{start, end}).trim(text); t.end > t.start {
+			out = append(out, t)
+		}
+	}
+	if code {
+		for line := range strings.Lines(text[s.start:s.end]) {
+			add(s.start, s.start+len(line))
+			s.start += len(line)
+		}
+		return out
+	}
+	for s.start < s.end {
+		end := s.end
+		if end-s.start > sentenceWindow {
+			end = cutPoint(text, span{s.start, s.start + sentenceWindow}, s.start+sentenceWindow-1)
+		}
+		// A line break inside a block is no sentence break, which the algorithm takes it for.
+		flat := strings.NewReplacer("\n", " ", "\r", " ").Replace(text[s.start:end])
+		for start, at, state := s.start, s.start, -1; flat != ""; {
+			var one string
+			one, flat, state = uniseg.FirstSentenceInString(flat, state)
+			at += len(one)
+			if flat == "" || !abbreviated(text[start:at], flat) {
+				add(start, at)
+				start = at
+			}
+		}
+		s.start = end
+	}
+	return out
+}
+
+// cutPoint returns the boundary in s nearest to at: behind a run of white space, else of a rune.
+// It is never an end of s unless s is a single rune.
+func cutPoint(text string, s span, at int) int {
+	before := strings.LastIndexFunc(text[s.start:at], unicode.IsSpace)
+	after := strings.IndexFunc(text[at:s.end], unicode.IsSpace)
+	if before >= 0 {
+		_, n := utf8.DecodeRuneInString(text[s.start+before:])
+		before += s.start + n
+	}
+	if after >= 0 {
+		_, n := utf8.DecodeRuneInString(text[at+after:])
+		after += at + n
+	}
+	switch {
+	case before > s.start && (after < 0 || after >= s.end || at-before <= after-at):
+		return before
+	case after >= 0 && after < s.end:
+		return after
+	}
+	for at > s.start && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	if at == s.start {
+		_, n := utf8.DecodeRuneInString(text[at:])
+		at += n
+	}
+	return at
+}
+
+// abbreviated tells whether sentence, which the Unicode rules end before next, goes on: its dot
+// belongs to an abbreviation, an initial, a number of a list, or a German date.
+func abbreviated(sentence, next string) bool {
+	s, ok := strings.CutSuffix(strings.TrimRightFunc(sentence, unicode.IsSpace), ".")
+	if !ok {
+		return false
+	}
+	word := s[strings.LastIndexFunc(s, unicode.IsSpace)+1:]
+	whole := word == strings.TrimSpace(s)
+	word = strings.TrimLeft(word, "([{\"'„“‚‘«»")
+	lower := strings.ToLower(word)
+	following, _, _ := strings.Cut(strings.TrimLeftFunc(next, unicode.IsSpace), " ")
+	if isAbbreviation(lower) || isNumbered(lower) && following != "" && following[0] >= '0' && following[0] <= '9' {
+		return true
+	}
+	if r, n := utf8.DecodeRuneInString(word); n == len(word) && unicode.IsLetter(r) {
+		return word != "I" // an initial, or the first half of "z. B."
+	}
+	if strings.Trim(word, "0123456789") != "" || word == "" || len(word) > 2 {
+		return false
+	}
+	return whole || isGermanOrdinal(strings.TrimRight(following, ".,;:!?)"))
+}
+
+// isAbbreviation knows common English and German abbreviations that a capital may follow, in lower
+// case and without the last dot.
+func isAbbreviation(word string) bool {
+	switch word {
+	case "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "rev", "gen", "col", "capt", "lt", "sgt", "gov", "sen", "rep",
+		"hon", "vs", "cf", "e.g", "i.e", "eg", "ie", "approx", "dept", "univ", "bros", "resp", "viz", "mt", "ft":
+		return true
+	case "bzw", "ca", "d.h", "z.b", "u.a", "u.ä", "o.ä", "vgl", "evtl", "ggf", "inkl", "exkl", "hrsg", "hr", "fr", "frl",
+		"str", "dipl", "ing", "habil", "geb", "gest", "mio", "mrd", "mind", "sog", "s.o", "s.u", "u.u", "v.a", "v.chr",
+		"n.chr", "zzgl", "zit", "i.d.r", "i.a", "z.t", "m.e", "o.g", "einschl", "jan", "feb", "aug", "sept", "okt", "nov", "dez":
+		return true
+	}
+	return false
+}
+
+// isNumbered knows the abbreviations that only a number follows: without one they are words.
+func isNumbered(word string) bool {
+	switch word {
+	case "no", "nos", "nr", "fig", "figs", "eq", "eqs", "sec", "ch", "vol", "p", "pp", "ed", "ref", "refs", "abb", "abs", "art",
+		"aufl", "bd", "bde", "tel", "tab", "kap", "anm", "max", "min", "mar", "apr", "jun", "jul", "sep", "oct", "dec", "s":
+		return true
+	}
+	return false
+}
+
+// isGermanOrdinal tells whether word may follow an ordinal ("am 3. Oktober", "das 19. Jahrhundert").
+func isGermanOrdinal(word string) bool {
+	switch word {
+	case "Januar", "Jänner", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober",
+		"November", "Dezember", "Jahrhundert", "Jahrhunderts", "Jh", "Jahrtausend", "Platz", "Auflage", "Kapitel",
+		"Klasse", "Lebensjahr", "Mal", "Band", "Teil", "Stock", "Weltkrieg", "Weltkriegs", "Geburtstag", "Bundestag", "Armee":
+		return true
+	}
+	return false
+}
