@@ -7,11 +7,14 @@ package engine
 import (
 	"context"
 
+	"github.com/sluice-rag/sluice/internal/cores"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
 // Vectors is a view of Rows vectors of Dim float32 each; row i is Data[i*Stride : i*Stride+Dim].
-// A Stride of 0 means Dim. The engine never writes to Data.
+// A Stride of 0 means Dim. The engine never writes to Data. No rows are an empty set, whose other
+// fields are not looked at; every operation has a natural result for it. Values that are NaN or
+// infinite are refused (kernels.ErrNonFinite, naming row and column).
 type Vectors struct {
 	Data              []float32
 	Rows, Dim, Stride int
@@ -37,6 +40,7 @@ type Options struct {
 	ISA      string                  // "", "scalar", "avx2", "avx512"; "" = $SLUICE_ISA, else the best of the machine
 	TileRows int                     // rows per tile, 0 = chosen
 	Progress func(done, total int64) // called from one goroutine at a time, in pairs; may be nil
+	Cores    *cores.Budget           // the process's CPU budget; nil = one of its own, of cores.Available()
 }
 
 // DistributionInput is what calibration compares: contexts C, pseudo-queries Q, for each
@@ -61,7 +65,8 @@ const (
 	NegativesAll NegativeKind = iota
 	// NegativesCrossGroup takes contexts of other groups only.
 	NegativesCrossGroup
-	// NegativesSample draws PerQuery foreign contexts for each pseudo-query, without replacement, seeded.
+	// NegativesSample draws PerQuery foreign contexts for each pseudo-query, without replacement, seeded
+	// (ref.Foreign: the draw does not depend on tiling or threads); all of them if there are no more.
 	NegativesSample
 )
 
@@ -73,7 +78,9 @@ type Negatives struct {
 }
 
 // Summary describes one distribution of scores. Quantiles are exact, Mean and Std are float64 sums
-// in a fixed order. Extremes carry their pair (query row, context row).
+// in a fixed order, Std is the population standard deviation (ref.Summarise). Extremes are numerical,
+// whatever the metric, and carry their pair (query row, context row), the lowest on ties. Of an empty
+// distribution N and all numbers are 0 and the rows −1.
 type Summary struct {
 	N                    int64
 	Min, Max, Mean, Std  float64
@@ -87,27 +94,32 @@ type Distribution struct {
 	Positive []float64 // D+: score of each pseudo-query with its own context, in query order
 	// Best and BestOther are the maximum distribution: each pseudo-query's best score over all
 	// contexts, and over the contexts of other groups than its own context's (over other contexts
-	// when Group is nil). BestRow and BestOtherRow name the context; −1 where there is none.
+	// when Group is nil). BestRow and BestOtherRow name the context, the lowest on ties; −1 where
+	// there is none, with the metric's Worst() as score.
 	Best, BestOther                       []float64
 	BestRow, BestOtherRow                 []int32
 	PositiveSummary, NegativeSummary, Max Summary
 	// NegativeHistogram counts D− in Bins equal bins from NegativeSummary.Min to Max; nil if Bins is 0.
 	NegativeHistogram []int64
-	// Separation is P(D+ > D−) over all pairs, ties counted half (the Mann–Whitney statistic).
+	// Separation is the probability that a positive is closer than a negative (P(D+ > D−); for L2,
+	// P(D+ < D−)) over all pairs, ties counted half: the Mann–Whitney statistic. 0 if either is empty.
 	Separation float64
 }
 
 // Interface is what the rest of Sluice uses of an engine; *Engine implements it.
 type Interface interface {
 	// Matrix writes S[i*B.Rows+j] = score(A_i, B_j), rounded to float32, to out (len A.Rows*B.Rows).
+	// A product beyond float32 becomes ±Inf. After an error, out holds nothing of use.
 	Matrix(ctx context.Context, out []float32, a, b Vectors, metric kernels.Metric) error
-	// TopK returns for each row of q the k best rows of c, better first, then lower row. bias is nil
-	// or has one sorted list per query. Fewer than k rows give fewer hits.
+	// TopK returns for each row of q the k ≥ 1 best rows of c, better first, then lower row. bias is
+	// nil or has one sorted list per query. Fewer than k rows give fewer hits.
 	TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias [][]Bias) ([][]Hit, error)
 	// Distribution computes D+, D− and the maximum distribution; it never holds all pairs.
 	Distribution(ctx context.Context, in DistributionInput) (*Distribution, error)
 	// Max returns the best row of c for one query; ok is false when c is empty.
 	Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias) (best Hit, ok bool, err error)
-	// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness.
+	// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any
+	// such row (this version takes the lowest). It stops at the witness, so what lies behind it is
+	// neither read nor checked. Without one the witness is {−1, Worst()}.
 	AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias, tau float64) (witness Hit, above bool, err error)
 }

@@ -61,8 +61,43 @@ func (b *Budget) Acquire(ctx context.Context, want int) (granted int, release fu
 	}
 }
 
-// Contended tells whether somebody waits. A long operation that sees it between two pieces of work
-// releases its tokens and acquires anew, behind those who wait.
+// TryAcquire takes one token if one is free and nobody waits for it.
+func (b *Budget) TryAcquire() (release func(), ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.free < 1 || len(b.waiting) > 0 {
+		return nil, false
+	}
+	b.free--
+	return b.releaser(1), true
+}
+
+// Yield is for a long operation between two pieces of work: while somebody waits, it hands over one
+// of the caller's tokens and queues behind those who wait for another. After an error, which is ctx's,
+// the caller has one token less in use, and still calls release.
+func (b *Budget) Yield(ctx context.Context) error {
+	b.mu.Lock()
+	if len(b.waiting) == 0 {
+		b.mu.Unlock()
+		return ctx.Err()
+	}
+	w := &waiter{want: 1, ready: make(chan int, 1)}
+	b.waiting = append(b.waiting, w)
+	b.give(1)
+	b.mu.Unlock()
+	select {
+	case <-w.ready:
+		return ctx.Err()
+	case <-ctx.Done():
+		b.abandon(w)
+		b.mu.Lock()
+		b.free-- // below 0 at times: release will return the token that was handed over
+		b.mu.Unlock()
+		return ctx.Err()
+	}
+}
+
+// Contended tells whether somebody waits.
 func (b *Budget) Contended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -94,6 +94,9 @@ func TestBudgetNeverOverdrawn(t *testing.T) {
 					}
 					runtime.Gosched()
 					held.Add(-int64(g))
+					if g == 1 {
+						_ = b.Yield(ctx) // after an error, release still balances
+					}
 					release()
 				}
 				cancel()
@@ -104,6 +107,57 @@ func TestBudgetNeverOverdrawn(t *testing.T) {
 	if b.Free() != 3 || b.Contended() {
 		t.Fatalf("free = %d, contended = %v at the end", b.Free(), b.Contended())
 	}
+}
+
+func TestYieldLetsTheWaiterRun(t *testing.T) {
+	b := New(1)
+	_, release, _ := b.Acquire(context.Background(), 1)
+	if err := b.Yield(context.Background()); err != nil || b.Free() != 0 {
+		t.Fatalf("yield without a waiter: %v, free %d", err, b.Free())
+	}
+	ran := make(chan struct{})
+	go func() {
+		_, r, _ := b.Acquire(context.Background(), 1)
+		close(ran)
+		r()
+	}()
+	waitFor(t, b.Contended)
+	if _, ok := b.TryAcquire(); ok {
+		t.Fatal("TryAcquire overtook a waiter")
+	}
+	if err := b.Yield(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ran:
+	default:
+		t.Fatal("yield came back before the waiter ran")
+	}
+	release()
+	if b.Free() != 1 {
+		t.Fatalf("free = %d", b.Free())
+	}
+}
+
+func TestYieldCancelled(t *testing.T) {
+	b := New(1)
+	_, release, _ := b.Acquire(context.Background(), 1)
+	hold, held := make(chan struct{}), make(chan struct{})
+	go func() {
+		_, r, _ := b.Acquire(context.Background(), 1)
+		close(held)
+		<-hold
+		r()
+	}()
+	waitFor(t, b.Contended)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-held; cancel() }()
+	if err := b.Yield(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("yield: %v", err)
+	}
+	release()
+	close(hold)
+	waitFor(t, func() bool { return b.Free() == 1 })
 }
 
 func waitFor(t *testing.T, ok func() bool) {

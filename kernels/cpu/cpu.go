@@ -77,12 +77,12 @@ func Open(name string) (Kernels, error) {
 // ISA is the instruction set in use.
 func (k Kernels) ISA() ISA { return k.isa }
 
-// Name is the name of the score kernels for a metric, as in slc.h.
-func (k Kernels) Name(m kernels.Metric) string {
+// Name is the family of the score kernels in slc.h, without the metric.
+func (k Kernels) Name() string {
 	if k.isa == Go {
-		return "ref_scores_" + m.String() + "_f32"
+		return "ref_scores_f32"
 	}
-	return "slc_scores_" + m.String() + "_f32_" + k.isa.String()
+	return "slc_scores_f32_" + k.isa.String()
 }
 
 // Scores writes out[i*stride+j] = canonical score of a's row i and b's row j.
