@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
-	"syscall"
 	"time"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -50,7 +49,7 @@ func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
 // transact runs fn in a transaction. fn returns the row after the last one that it wrote; s.mu is held.
 func (s *Store) transact(ctx context.Context, doing string, fn func(context.Context, *sql.Tx) (end int64, err error)) error {
 	if err := errors.Join(ctx.Err(), s.step("begin")); err != nil {
-		return fmt.Errorf("store %s: %s: %w", s.dir, doing, err)
+		return wrap(s.dir, doing, err)
 	}
 	// Without the context's cancellation: fn and its loops ask it, and no statement is long.
 	tx, err := s.write.BeginTx(context.WithoutCancel(ctx), nil)
@@ -64,9 +63,6 @@ func (s *Store) transact(ctx context.Context, doing string, fn func(context.Cont
 	if err != nil {
 		_ = tx.Rollback()
 		s.segments.trim(s.next, end)
-		if errors.Is(err, syscall.ENOSPC) {
-			err = fmt.Errorf("%w: %s", err, adviceFull)
-		}
 		return wrap(s.dir, doing, err)
 	}
 	s.next = max(s.next, end) // before COMMIT: see Commit

@@ -167,7 +167,7 @@ func (s *Store) openForWriting(o Options, x seams) (err error) {
 	_, empty, err := readSettings(context.Background(), s.write)
 	switch {
 	case err != nil:
-		return wrap(s.dir, "read settings", err)
+		return wrapSettings(s.dir, err)
 	case empty && hasSegments(s.dir):
 		return errEmpty(s.dir)
 	case empty && o.Create:
@@ -201,7 +201,7 @@ func (s *Store) openForReading(ctx context.Context) (err error) {
 	}
 	switch {
 	case err != nil:
-		return wrap(s.dir, "read settings", err)
+		return wrapSettings(s.dir, err)
 	case empty && hasSegments(s.dir):
 		return errEmpty(s.dir)
 	case empty:

@@ -188,13 +188,17 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 	return s, false, nil
 }
 
-// wrap gives an error of SQLite the database's name and the sentinel that belongs to it.
+// wrap gives an error the folder, and one of SQLite the database's name and the sentinel that belongs to it.
 func wrap(dir, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var se *sqlite.Error
-	if !errors.As(err, &se) {
+	switch {
+	case errors.As(err, &se):
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("store %s: %s: %w: %s", dir, doing, err, adviceFull)
+	default:
 		return fmt.Errorf("store %s: %s: %w", dir, doing, err)
 	}
 	path := filepath.Join(dir, databaseName)
@@ -207,6 +211,14 @@ func wrap(dir, doing string, err error) error {
 		return fmt.Errorf("%w: %s: %s: %w", ErrReadOnly, path, doing, err)
 	}
 	return fmt.Errorf("%s: %s: %w", path, doing, err)
+}
+
+// wrapSettings is wrap for readSettings, whose own findings are about the database as well.
+func wrapSettings(dir string, err error) error {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, databaseName), err)
+	}
+	return wrap(dir, "read settings", err)
 }
 
 const adviceFull = "free some space and repeat; nothing that was committed is lost"

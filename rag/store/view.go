@@ -7,8 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 
@@ -89,7 +87,7 @@ func (l live) hexDigests() []string {
 // digest identifies the corpus: SHA-256 over, for each live chunk in row order, the length of its id
 // as a varint, the id, and the 32 bytes of its text's SHA-256.
 func (l live) digest() string {
-	var h hash.Hash = sha256.New()
+	h := sha256.New()
 	b := make([]byte, 0, 256)
 	for i, id := range l.ids {
 		b = binary.AppendUvarint(b[:0], uint64(len(id)))
@@ -130,53 +128,4 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		st.Deleted = float64(st.Rows-int64(st.Chunks)) / float64(st.Rows)
 	}
 	return st, nil
-}
-
-// Check reads everything and compares: SQLite's integrity and foreign keys, every segment's header and
-// size, every live vector's checksum, every text's digest. The first fault is returned as ErrCorrupt.
-func (s *Store) Check(ctx context.Context) error {
-	for _, q := range []string{`SELECT * FROM pragma_integrity_check(1) WHERE integrity_check <> 'ok'`,
-		`SELECT format('%s row %s refers to a missing %s', "table", rowid, parent) FROM pragma_foreign_key_check`} {
-		err := each(s.read, func(scan func(...any) error) error {
-			var fault string
-			if err := scan(&fault); err != nil {
-				return err
-			}
-			return fmt.Errorf("%w: %s: %s", ErrCorrupt, filepath.Join(s.dir, databaseName), fault)
-		}, q)
-		if err != nil {
-			return wrap(s.dir, "check", err)
-		}
-	}
-	return wrap(s.dir, "check", s.checkRows(ctx))
-}
-
-func (s *Store) checkRows(ctx context.Context) error {
-	var end int64
-	if err := s.read.QueryRowContext(ctx, `SELECT end_row FROM store`).Scan(&end); err != nil {
-		return err
-	}
-	if err := s.checkSegments(end); err != nil {
-		return err
-	}
-	return each(s.read, func(scan func(...any) error) error {
-		var row int64
-		var crc uint32
-		var id, text string
-		var digest sql.RawBytes
-		if err := scan(&row, &id, &crc, &digest, &text); err != nil {
-			return err
-		}
-		if sum := sha256.Sum256([]byte(text)); string(sum[:]) != string(digest) {
-			return fmt.Errorf("%w: %s: the text of chunk %q is not the one committed", ErrCorrupt, filepath.Join(s.dir, databaseName), id)
-		}
-		v, err := s.segments.gather(ctx, []int64{row}, row+1)
-		if err != nil {
-			return err
-		}
-		if crc32.Checksum(asBytes(v), castagnoli) != crc {
-			return fmt.Errorf("%w: %s: the vector of chunk %q (row %d) is not the one committed", ErrCorrupt, s.segments.path(row/s.segments.rows), id, row)
-		}
-		return nil
-	}, `SELECT row, id, crc, digest, coalesce(text, '') FROM chunks LEFT JOIN texts USING (row) ORDER BY row`)
 }

@@ -1,0 +1,271 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+)
+
+// faults is a file system on which the n-th step does something else, and which remembers what a power
+// cut would leave: the content of each file at its last Sync, under the names at the last SyncDir.
+type faults struct {
+	osFS
+	n, at   int
+	do      func() error
+	steps   []string
+	content map[string][]byte
+	names   map[string]bool
+}
+
+func (f *faults) seams() seams {
+	f.content, f.names = map[string][]byte{}, map[string]bool{}
+	return seams{fs: f, segmentBytes: 1, step: f.step}
+}
+
+// arm lets the n-th step from now on (from 1) call do and return its error.
+func (f *faults) arm(n int, do func() error) { f.n, f.at, f.do, f.steps = 0, n, do, nil }
+
+func (f *faults) step(name string) error {
+	f.n++
+	f.steps = append(f.steps, name)
+	if f.n == f.at {
+		return f.do()
+	}
+	return nil
+}
+
+func (f *faults) OpenFile(name string, flag int) (file, error) {
+	if err := f.step("open"); err != nil {
+		return nil, err
+	}
+	o, err := f.osFS.OpenFile(name, flag)
+	return &faultyFile{file: o, f: f, name: name}, err
+}
+
+func (f *faults) SyncDir(name string) error {
+	if err := f.step("syncdir"); err != nil {
+		return err
+	}
+	for _, path := range segmentFiles(name) {
+		f.names[path] = true
+	}
+	return f.osFS.SyncDir(name)
+}
+
+// powerCut leaves on disk what was synced and nothing else.
+func (f *faults) powerCut(dir string) error {
+	for _, path := range segmentFiles(filepath.Join(dir, segmentFolder)) {
+		if !f.names[path] {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		} else if err := os.WriteFile(path, f.content[path], 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func segmentFiles(dir string) []string {
+	list, _ := filepath.Glob(filepath.Join(dir, "*.vec"))
+	return list
+}
+
+type faultyFile struct {
+	file
+	f    *faults
+	name string
+}
+
+// WriteAt that fails has written half of it, as a full disk does.
+func (w *faultyFile) WriteAt(b []byte, off int64) (int, error) {
+	if err := w.f.step("write"); err != nil {
+		n, _ := w.file.WriteAt(b[:len(b)/2], off)
+		return n, err
+	}
+	return w.file.WriteAt(b, off)
+}
+
+func (w *faultyFile) Sync() error {
+	if err := w.f.step("sync"); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(w.name)
+	w.f.content[w.name] = b
+	return errors.Join(err, w.file.Sync())
+}
+
+// At each step of a Commit, a full disk, a failing disk or a cancelled context leaves the store as it
+// was, also after a power cut; the next Commit works and survives one.
+func TestCommitFailsAtEachStep(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	for name, fail := range map[string]struct {
+		do   func() error
+		want error
+	}{
+		"full disk": {func() error { return &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC} }, syscall.ENOSPC},
+		"bad disk":  {func() error { return syscall.EIO }, syscall.EIO},
+		"cancelled": {func() error { stop(); return nil }, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; ; n++ {
+				f := &faults{}
+				dir := fastDir(t)
+				s := mustOpen(t, dir, f.seams())
+				mustCommit(t, s, batchOf(1, testDim, ids("a", 700)...))
+				before := versions(1, ids("a", 700)...)
+				f.arm(n, fail.do)
+				ctx, stop = context.WithCancel(context.Background())
+				_, err := s.Commit(ctx, crashBatch(n))
+				if f.n < n { // nothing was left to fail
+					if err != nil || n < 9 {
+						t.Fatalf("step %d of %v: %v", n, f.steps, err)
+					}
+					return
+				}
+				// A cancellation behind the last look at the context comes too late.
+				after := before
+				if err == nil && name == "cancelled" && n >= len(f.steps) {
+					after = crashed(n)
+				} else if !errors.Is(err, fail.want) || !strings.Contains(err.Error(), dir) {
+					t.Fatalf("step %d (%s): %v, want %v", n, f.steps[n-1], err, fail.want)
+				} else if fail.want == syscall.ENOSPC && !strings.Contains(err.Error(), "free some space") {
+					t.Fatal(err)
+				}
+				verify(t, s, after)
+				s.Close()
+				if err := f.powerCut(dir); err != nil {
+					t.Fatal(err)
+				}
+				f.arm(0, nil)
+				s = mustOpen(t, dir, seams{fs: f, segmentBytes: 1, step: f.step})
+				verify(t, s, after)
+				mustCommit(t, s, crashBatch(n))
+				after = crashed(n)
+				s.Close()
+				if err := f.powerCut(dir); err != nil {
+					t.Fatal(err)
+				}
+				s = mustOpen(t, dir, testSeams())
+				verify(t, s, after)
+				s.Close()
+			}
+		})
+	}
+}
+
+// crashed is what crashBatch(n) leaves: its Replace drops the chunks of document a that it does not list.
+func crashed(n int) map[string]int {
+	return versions(n+1, append(ids(fmt.Sprint("c", n), 400), "a/0", "a/1")...)
+}
+
+// A COMMIT that fails may still be in the log: its rows are not used again.
+func TestFailedCommitBurnsItsRows(t *testing.T) {
+	ctx := context.Background()
+	s := mustOpen(t, t.TempDir(), testSeams())
+	mustCommit(t, s, batchOf(1, testDim, ids("a", 10)...))
+	refuse := int32(1)
+	c, err := s.write.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Raw(func(dc any) error {
+		dc.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { return refuse })
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if _, err := s.Commit(ctx, batchOf(1, testDim, ids("b", 1500)...)); err == nil {
+		t.Fatal("COMMIT was refused, Commit was not")
+	}
+	verify(t, s, versions(1, ids("a", 10)...))
+	refuse = 0
+	mustCommit(t, s, batchOf(1, testDim, ids("c", 10)...))
+	want := versions(1, append(ids("a", 10), ids("c", 10)...)...)
+	verify(t, s, want)
+	if st, err := s.Stats(ctx); err != nil || st.Rows != 10+1500+10 {
+		t.Fatal(st, err)
+	}
+	s.Close()
+	verify(t, mustOpen(t, s.Dir(), testSeams()), want)
+}
+
+// SQLite's own "database is full".
+func TestDatabaseFull(t *testing.T) {
+	ctx := context.Background()
+	s := mustOpen(t, t.TempDir(), testSeams())
+	mustCommit(t, s, batchOf(1, testDim, ids("a", 10)...))
+	if _, err := s.write.Exec(`PRAGMA max_page_count = 40`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(ctx, batchOf(1, testDim, ids("b", 2000)...)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") {
+		t.Fatal(err)
+	}
+	verify(t, s, versions(1, ids("a", 10)...))
+	if _, err := s.write.Exec(`PRAGMA max_page_count = 100000`); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, batchOf(1, testDim, ids("b", 2000)...))
+	verify(t, s, versions(1, append(ids("a", 10), ids("b", 2000)...)...))
+}
+
+// A real file system with less and less space left.
+func TestFullDisk(t *testing.T) {
+	mount := t.TempDir()
+	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=6m"); err != nil {
+		t.Skipf("mounting a tmpfs needs root: %v", err)
+	}
+	defer unix.Unmount(mount, unix.MNT_DETACH)
+	dir, filler := filepath.Join(mount, "store"), filepath.Join(mount, "filler")
+	s := mustOpen(t, dir, testSeams())
+	mustCommit(t, s, batchOf(1, testDim, ids("a", 100)...))
+	want := versions(1, ids("a", 100)...)
+	var failed, done int
+	for kib := 0; done < 2; kib += 40 { // kib left free
+		var st unix.Statfs_t
+		if err := unix.Statfs(mount, &st); err != nil {
+			t.Fatal(err)
+		}
+		if free := int(st.Bavail)*int(st.Bsize) - kib<<10; free > 0 {
+			if err := os.WriteFile(filler, bytes.Repeat([]byte{1}, free), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := batchOf(1, testDim, ids(fmt.Sprint("b", kib), 600)...)
+		_, err := s.Commit(context.Background(), b)
+		switch {
+		case err == nil:
+			done++
+			maps.Copy(want, versions(1, ids(fmt.Sprint("b", kib), 600)...))
+		case errors.Is(err, syscall.ENOSPC):
+			failed++
+		default:
+			t.Fatalf("%d KiB free: %v", kib, err)
+		}
+		verify(t, s, want)
+		if failed%4 == 1 || done == 1 {
+			s.Close()
+			s = mustOpen(t, dir, testSeams()) // still full
+			verify(t, s, want)
+		}
+		if err := os.Remove(filler); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if failed < 3 {
+		t.Fatalf("the disk was full %d times only", failed)
+	}
+	s.Close()
+}

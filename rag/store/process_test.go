@@ -1,0 +1,200 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// state reads the live chunks with their versions, told from their text digests.
+func state(t *testing.T, s *Store) map[string]int {
+	t.Helper()
+	v, err := s.View(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	got := map[string]int{}
+	for k, err := range s.AllChunks(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for version := 1; version < 60; version++ {
+			if k.Text == textOf(k.ID, version) {
+				got[k.ID] = version
+			}
+		}
+	}
+	if len(got) != len(v.IDs) {
+		t.Fatalf("%d chunks of known text, %d in the view", len(got), len(v.IDs))
+	}
+	return got
+}
+
+// kill -9 at random moments, from the creation on: what was confirmed is there, what was announced is
+// there whole or not at all. SLUICE_KILL_ROUNDS sets the number (20).
+func TestKill(t *testing.T) {
+	rounds := 20
+	if v := os.Getenv("SLUICE_KILL_ROUNDS"); v != "" {
+		var err error
+		if rounds, err = strconv.Atoi(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "s")
+	known := map[string]int{}
+	var confirmed, lost, kept int
+	for round := range rounds {
+		c, _, out := start(t, "churn", dir, fmt.Sprint(round))
+		if round%3 > 0 { // else: also while it opens
+			if line, err := out.Peek(1); err != nil {
+				t.Fatal(line, err)
+			}
+		}
+		time.Sleep(time.Duration(rand.IntN(50_000)) * time.Microsecond)
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		pending, n := replay(t, out, &known)
+		confirmed += n
+		if err := c.Wait(); c.ProcessState.Exited() {
+			t.Fatalf("the helper ended by itself: %v", err)
+		}
+		if r, err := open(context.Background(), dir, Options{ReadOnly: true}, testSeams()); err == nil {
+			state(t, r) // recovers the log without writing
+			r.Close()
+		} else if !errors.Is(err, ErrNotFound) || confirmed > 0 {
+			t.Fatal(err)
+		}
+		s := mustOpen(t, dir, testSeams())
+		got := state(t, s)
+		switch {
+		case maps.Equal(got, known):
+			lost++
+		case pending != nil && maps.Equal(got, pending.apply(known)):
+			known = got
+			kept++
+		default:
+			t.Fatalf("round %d: %d chunks, want %d, or those after %+v", round, len(got), len(known), pending)
+		}
+		verify(t, s, known)
+		s.Close()
+	}
+	if confirmed == 0 && rounds > 0 {
+		t.Fatal("nothing was ever confirmed")
+	}
+	t.Logf("%d rounds, %d operations confirmed; the one under way was applied %d times", rounds, confirmed, kept)
+}
+
+// replay applies what the killed process confirmed and returns what it had announced last.
+func replay(t *testing.T, out *bufio.Reader, known *map[string]int) (pending *op, confirmed int) {
+	t.Helper()
+	for {
+		line, err := out.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return pending, confirmed // a cut line announces nothing that had begun
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line == "ok\n" {
+			*known, pending = pending.apply(*known), nil
+			confirmed++
+			continue
+		}
+		pending = &op{}
+		if err := json.Unmarshal([]byte(line), pending); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// kill -9 at each step of one Commit.
+func TestCrashAtEachStep(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, testSeams())
+	mustCommit(t, s, batchOf(1, testDim, ids("a", 700)...))
+	want := versions(1, ids("a", 700)...)
+	s.Close()
+	for n := 1; ; n++ {
+		c, _, out := start(t, "crash", dir, fmt.Sprint(n))
+		said, _ := io.ReadAll(out)
+		err := c.Wait()
+		s := mustOpen(t, dir, testSeams())
+		if len(said) > 0 {
+			want = crashed(n)
+			verify(t, s, want)
+			if err != nil || n < 9 {
+				t.Fatalf("survived with %d steps: %v", n-1, err)
+			}
+			return
+		}
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.Exited() {
+			t.Fatalf("step %d: %v", n, err)
+		}
+		verify(t, s, want)
+		s.Close()
+	}
+}
+
+// Two processes: one writer, any number of readers, which see what is committed meanwhile.
+func TestTwoProcesses(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	c, in, out := start(t, "hold", dir)
+	expect := func(want string) {
+		t.Helper()
+		if line, err := out.ReadString('\n'); err != nil || line != want+"\n" {
+			t.Fatalf("%q %v, want %q", line, err, want)
+		}
+	}
+	expect("ready")
+	_, err := Open(ctx, dir, Options{Create: true, Encoder: &testEncoder})
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", c.Process.Pid)) || !strings.Contains(err.Error(), dir) {
+		t.Fatal(err)
+	}
+	r, err := Open(ctx, dir, Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	want := map[string]int{}
+	for i := range 3 {
+		id := fmt.Sprintf("a/%d", i)
+		fmt.Fprintln(in, id)
+		expect("ok")
+		want[id] = 1
+		verify(t, r, want)
+	}
+	if _, err := r.Commit(ctx, batchOf(1, testDim, "x/0")); !errors.Is(err, ErrReadOnly) {
+		t.Fatal(err)
+	}
+	if _, err := r.DeleteDocuments(ctx, []string{"a"}); !errors.Is(err, ErrReadOnly) {
+		t.Fatal(err)
+	}
+	if err := r.SetMeta(ctx, "k", nil); !errors.Is(err, ErrReadOnly) {
+		t.Fatal(err)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	w := mustOpen(t, dir, testSeams()) // the lock died with its holder
+	verify(t, w, want)
+	if _, err := Open(ctx, dir, Options{}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("this process (%d)", os.Getpid())) {
+		t.Fatal(err)
+	}
+}

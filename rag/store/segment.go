@@ -1,0 +1,241 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	segmentFolder = "segments"
+	segmentBytes  = 256 << 20 // size at which a new segment begins
+	writeBytes    = 4 << 20   // a cancelled Commit notices after so many
+)
+
+// segments is the folder of vector files: row r is row r mod rows of segment r / rows.
+// It holds no state about what is committed: callers say which rows exist.
+type segments struct {
+	fs   fsys
+	dir  string // …/segments
+	rows int64  // per segment; a multiple of 1024, so that a full segment ends on a page boundary
+	head header // with Number 0
+}
+
+// segmentRows is how many rows of dim float32 a segment of about limit bytes takes. With a multiple
+// of 1024 rows any dimension fills whole 4 KiB pages, which lets mapAll lay segments end to end.
+func segmentRows(dim int, limit int64) int64 {
+	return max(limit/(int64(dim)*4*1024), 1) * 1024
+}
+
+func (g *segments) path(no int64) string { return filepath.Join(g.dir, fmt.Sprintf("%06d.vec", no)) }
+func (g *segments) rowBytes() int64      { return int64(g.head.Dim) * 4 }
+func (g *segments) offset(at int64) int64 {
+	return headerSize + at*g.rowBytes()
+}
+
+// count is the number of segments that rows 0 … end−1 take.
+func (g *segments) count(end int64) int64 { return (end + g.rows - 1) / g.rows }
+
+// used is how many of rows 0 … end−1 lie in segment no.
+func (g *segments) used(no, end int64) int64 { return min(end-no*g.rows, g.rows) }
+
+// write stores vectors from row first on and returns when they are on stable storage. Whatever lies
+// at or after row first is overwritten: it was never acknowledged.
+func (g *segments) write(ctx context.Context, first int64, data []float32) error {
+	dim := int64(g.head.Dim)
+	for len(data) > 0 {
+		no, at := first/g.rows, first%g.rows
+		n := min(int64(len(data))/dim, g.rows-at)
+		if err := g.writeOne(ctx, no, at, data[:n*dim]); err != nil {
+			return fmt.Errorf("write %s: %w", g.path(no), err)
+		}
+		first, data = first+n, data[n*dim:]
+	}
+	return nil
+}
+
+func (g *segments) writeOne(ctx context.Context, no, at int64, data []float32) (err error) {
+	flag := os.O_RDWR
+	if at == 0 { // nothing committed in it: new, or what a killed writer left
+		flag |= os.O_CREATE | os.O_TRUNC
+	}
+	f, err := g.fs.OpenFile(g.path(no), flag)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: the file is missing although %d of its rows are committed", ErrCorrupt, at)
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if at == 0 {
+		h := g.head
+		h.Number = uint32(no)
+		if _, err := f.WriteAt(h.encode(), 0); err != nil {
+			return err
+		}
+	} else if size, err := f.Size(); err != nil || size < g.offset(at) {
+		return errors.Join(err, fmt.Errorf("%w: %d bytes expected, %d found", ErrCorrupt, g.offset(at), size))
+	}
+	for off, b := g.offset(at), asBytes(data); len(b) > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(b), writeBytes)
+		if _, err := f.WriteAt(b[:n], off); err != nil {
+			return err
+		}
+		off, b = off+int64(n), b[n:]
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if at == 0 {
+		return g.fs.SyncDir(g.dir)
+	}
+	return nil
+}
+
+// trim gives back the space of rows first … end−1 after a failed write. It is a courtesy: what stays
+// is ignored and overwritten, so its own errors do not matter.
+func (g *segments) trim(first, end int64) {
+	for no := first / g.rows; no < g.count(end); no++ {
+		if no*g.rows >= first {
+			_ = g.fs.Remove(g.path(no))
+			continue
+		}
+		if f, err := g.fs.OpenFile(g.path(no), os.O_RDWR); err == nil {
+			_ = f.Truncate(g.offset(first % g.rows))
+			_ = f.Close()
+		}
+	}
+}
+
+// check opens segment no and compares its header and size with what the database says; rows 0 … end−1
+// are committed. Mapping is safe afterwards: no page of the rows lies behind the end of the file.
+func (g *segments) check(no, end int64) (file, error) {
+	path := g.path(no)
+	f, err := g.fs.OpenFile(path, os.O_RDONLY)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: %s is missing: restore it from a backup, or ingest anew into another folder", ErrCorrupt, path)
+		}
+		return nil, err
+	}
+	if err := g.checkOpen(f, no, end); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w: restore the file from a backup, or ingest anew into another folder", path, err)
+	}
+	return f, nil
+}
+
+func (g *segments) checkOpen(f file, no, end int64) error {
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if want := g.offset(g.used(no, end)); size < want {
+		return fmt.Errorf("%w: expected at least %d bytes, found %d", ErrCorrupt, want, size)
+	}
+	b := make([]byte, headerSize)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return err
+	}
+	got, err := parseHeader(b)
+	if err != nil {
+		return err
+	}
+	want := g.head
+	want.Number = uint32(no)
+	if got != want {
+		return fmt.Errorf("%w: the header belongs to segment %d of store %x (%d dimensions, encoder %s), expected segment %d of store %x (%d dimensions, encoder %s)",
+			ErrCorrupt, got.Number, got.Store, got.Dim, got.EncoderDigest, want.Number, want.Store, want.Dim, want.EncoderDigest)
+	}
+	return nil
+}
+
+// mappable tells whether mapAll works: segments can only be laid end to end if the header and a full
+// segment are whole pages (not so on machines with pages above 4 KiB; those read instead).
+func (g *segments) mappable() bool { return os.Getpagesize() == headerSize }
+
+// mapAll maps rows 0 … end−1 as one slice without copying: one address range is reserved and every
+// segment's rows are mapped into it, each after the one before.
+func (g *segments) mapAll(end int64) (data []float32, release func() error, err error) {
+	size := uintptr(end * g.rowBytes())
+	base, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reserve %d bytes of address space: %w", size, err)
+	}
+	release = func() error { return unix.MunmapPtr(base, size) }
+	for no := int64(0); no < g.count(end); no++ {
+		if err := g.mapOne(base, no, end); err != nil {
+			return nil, nil, errors.Join(err, release())
+		}
+	}
+	return unsafe.Slice((*float32)(base), size/4), release, nil
+}
+
+func (g *segments) mapOne(base unsafe.Pointer, no, end int64) error {
+	f, err := g.check(no, end)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // the mapping outlives the descriptor
+	at := unsafe.Add(base, no*g.rows*g.rowBytes())
+	n := uintptr(g.used(no, end) * g.rowBytes())
+	if _, err := unix.MmapPtr(int(f.Fd()), headerSize, at, n, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		return fmt.Errorf("map %s: %w", g.path(no), err)
+	}
+	return nil
+}
+
+// gather reads the given ascending rows into one new slice, a read per run of neighbours.
+func (g *segments) gather(ctx context.Context, rows []int64, end int64) ([]float32, error) {
+	dim := int64(g.head.Dim)
+	out := make([]float32, int64(len(rows))*dim)
+	var f file
+	defer func() {
+		if f != nil {
+			_ = f.Close()
+		}
+	}()
+	open := int64(-1)
+	for i := 0; i < len(rows); {
+		no, at, n := rows[i]/g.rows, rows[i]%g.rows, 1
+		for i+n < len(rows) && rows[i+n] == rows[i]+int64(n) && rows[i+n]/g.rows == no && int64(n)*g.rowBytes() < writeBytes {
+			n++
+		}
+		if no != open {
+			if f != nil {
+				_ = f.Close()
+			}
+			var err error
+			if f, err = g.check(no, end); err != nil {
+				f = nil
+				return nil, err
+			}
+			open = no
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if _, err := f.ReadAt(asBytes(out[int64(i)*dim:int64(i+n)*dim]), g.offset(at)); err != nil {
+			return nil, fmt.Errorf("read %s: %w", g.path(no), err)
+		}
+		i += n
+	}
+	return out, nil
+}
+
+// asBytes is the memory of v; the machine is little-endian (Open checks).
+func asBytes(v []float32) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4)
+}
