@@ -1,0 +1,90 @@
+# Sluice. `make` alone prints the targets. Nothing here is needed to import engine or kernels: those build with go and gcc.
+
+# One build tag for everything that needs the set-up, added to the flags and tags that the user has (also by go env -w).
+comma := ,
+GOFLAGS := $(shell go env GOFLAGS 2>/dev/null)
+tags := $(filter -tags=%,$(GOFLAGS))
+ifeq (,$(tags))
+  GOFLAGS := $(strip $(GOFLAGS) -tags=native)
+else ifeq (,$(filter native,$(subst $(comma), ,$(patsubst -tags=%,%,$(tags)))))
+  GOFLAGS := $(patsubst -tags=%,-tags=%$(comma)native,$(GOFLAGS))
+endif
+# go-llama.cpp's own binding.cpp, which go build always compiles, becomes inert with the headers of our shim.
+CGO_CFLAGS := $(shell go env CGO_CFLAGS 2>/dev/null)
+CGO_CXXFLAGS := $(filter-out -O2 -g -O1 -w -I$(CURDIR)/third_party/llama/shim,$(shell go env CGO_CXXFLAGS 2>/dev/null)) \
+	-O1 -w -I$(CURDIR)/third_party/llama/shim
+CGO_CXXFLAGS := $(strip $(CGO_CXXFLAGS))
+export GOFLAGS CGO_CFLAGS CGO_CXXFLAGS
+
+# The set-up and the checks are plain Go: they compile in seconds, without a C compiler.
+setup := CGO_ENABLED=0 go run ./internal/setup/cmd
+FUZZTIME ?= 20s
+BENCH ?= .
+KILLS ?= 50
+
+.PHONY: help
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  The first set-up downloads about 200 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
+
+.PHONY: go
+go:
+	@command -v go >/dev/null || { echo "make: go is not installed; see go.dev/doc/install" >&2; exit 1; }
+
+.PHONY: preflight
+preflight: go ## check that the machine has the tools, and say how to install what is missing
+	@$(setup) preflight
+
+.PHONY: setup
+setup: go ## assemble native parts and default models (nothing to do the second time)
+	@$(setup)
+
+.PHONY: build
+build: setup ## set up if needed, then bin/sluice
+	go build -o bin/sluice ./cmd/sluice
+
+.PHONY: test
+test: preflight setup ## everything CI runs; prints how many tests passed, failed and were skipped
+	@$(setup) python
+	go build -o bin/sluice ./cmd/sluice
+	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@build/out/check test
+
+.PHONY: race
+race: setup ## the concurrent packages under the race detector
+	@$(setup) python
+	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@build/out/check race
+
+.PHONY: fuzz
+fuzz: setup ## every fuzz target for FUZZTIME (20s)
+	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@build/out/check fuzz $(FUZZTIME)
+
+.PHONY: kill
+kill: build ## kill -9 in ingest at KILLS (50) random moments; nothing committed may be lost
+	SLUICE_KILL_ROUNDS=$(KILLS) go test -count=1 -v -timeout 60m -run Kill ./internal/e2e ./rag/store
+
+.PHONY: bench
+bench: build ## Go benchmarks matching BENCH (.); what needs Python or llama-bench finds them
+	@$(setup) python llama-bench
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...
+
+.PHONY: demo
+demo: build ## the main job on real documents, from nothing to two answers with their traces
+	@sh build/demo.sh
+
+.PHONY: demo-check
+demo-check: build ## 20 questions in scope and 20 out of scope: gate and recall
+	@sh build/demo-check.sh
+
+.PHONY: env
+env: ## print the environment for a shell (see build/env.sh)
+	@echo "export GOFLAGS='$(GOFLAGS)'"
+	@echo "export CGO_CFLAGS='$(CGO_CFLAGS)'"
+	@echo "export CGO_CXXFLAGS='$(CGO_CXXFLAGS)'"
+
+.PHONY: clean
+clean: ## remove what was built in this folder (the cache stays)
+	rm -rf bin build/out third_party/*/lib third_party/*/include third_party/python embed/stamp/native.digest llm/stamp/native.digest

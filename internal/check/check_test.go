@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestTags(t *testing.T) {
+	for _, c := range []struct{ flags, with, without string }{
+		{"", "-tags=native", ""},
+		{"-buildvcs=false", "-buildvcs=false -tags=native", "-buildvcs=false"},
+		{"-tags=a,b -v", "-tags=a,b,native -v", "-tags=a,b -v"},
+		{"-v -tags=native", "-v -tags=native", "-v"},
+		{"-tags=a,native", "-tags=a,native", "-tags=a"},
+	} {
+		if got := withTag(c.flags, "native"); got != c.with {
+			t.Errorf("withTag(%q) = %q, want %q", c.flags, got, c.with)
+		}
+		if got := withoutTag(c.flags, "native"); got != c.without {
+			t.Errorf("withoutTag(%q) = %q, want %q", c.flags, got, c.without)
+		}
+	}
+}
+
+// The events are what go 1.26 printed for small packages: a pass, a skip, a failure, a package that does not compile, a test
+// that calls os.Exit, and a package without tests.
+const events = `{"Action":"run","Package":"m/a","Test":"TestGood"}
+{"Action":"output","Package":"m/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"pass","Package":"m/a","Test":"TestGood","Elapsed":0.01}
+{"Action":"output","Package":"m/a","Test":"TestSkip","Output":"=== RUN   TestSkip\n"}
+{"Action":"output","Package":"m/a","Test":"TestSkip","Output":"    a_test.go:9: no ../shared/data here\n"}
+{"Action":"output","Package":"m/a","Test":"TestSkip","Output":"--- SKIP: TestSkip (0.00s)\n"}
+{"Action":"skip","Package":"m/a","Test":"TestSkip","Elapsed":0}
+{"Action":"output","Package":"m/a","Test":"TestBad","Output":"    a_test.go:12: got 1, want 2\n"}
+{"Action":"fail","Package":"m/a","Test":"TestBad","Elapsed":0}
+{"Action":"fail","Package":"m/a","Elapsed":0.2}
+{"ImportPath":"m/b [m/b.test]","Action":"build-output","Output":"b/b.go:3:1: syntax error\n"}
+{"ImportPath":"m/b [m/b.test]","Action":"build-fail"}
+{"Action":"output","Package":"m/b","Output":"FAIL\tm/b [build failed]\n"}
+{"Action":"fail","Package":"m/b","Elapsed":0,"FailedBuild":"m/b [m/b.test]"}
+{"Action":"output","Package":"m/c","Test":"TestExit","Output":"about to die\n"}
+{"Action":"output","Package":"m/c","Output":"FAIL\tm/c\t0.1s\n"}
+{"Action":"fail","Package":"m/c","Elapsed":0.1}
+{"Action":"skip","Package":"m/d","Elapsed":0}
+not JSON
+`
+
+func TestParser(t *testing.T) {
+	var out bytes.Buffer
+	p := &parser{label: "native", out: &out}
+	for line := range strings.Lines(events) {
+		p.line([]byte(strings.TrimSpace(line)))
+	}
+	if p.total.Passed != 1 || p.total.Failed != 3 || p.total.Skipped != 1 {
+		t.Errorf("counts: %+v", p.total)
+	}
+	if p.total.Reasons["no ../shared/data here"] != 1 {
+		t.Errorf("reasons: %v", p.total.Reasons)
+	}
+	for _, want := range []string{"got 1, want 2", "syntax error", "about to die", "not JSON", "FAIL  m/a"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, &out)
+		}
+	}
+	if want := "native: m/a TestBad|native: m/b|native: m/c"; strings.Join(p.failed, "|") != want {
+		t.Errorf("failed: %q", p.failed)
+	}
+	if strings.Contains(out.String(), "m/d") {
+		t.Error("a package without tests is not worth a line")
+	}
+}
+
+func TestSummaryFailsOnFailures(t *testing.T) {
+	var out bytes.Buffer
+	r := &runner{out: &out}
+	if r.summary() != 0 {
+		t.Error("no failures: exit code 0")
+	}
+	r.silent(t.Context(), "prints", "", "echo", "something")
+	r.silent(t.Context(), "fails", "", "false")
+	r.silent(t.Context(), "is missing", "", "no-such-command-at-all")
+	r.silent(t.Context(), "works", "", "true")
+	if code := r.summary(); code != 1 || !strings.Contains(out.String(), "1 passed, 3 failed, 0 skipped") {
+		t.Errorf("exit code %d:\n%s", code, &out)
+	}
+}

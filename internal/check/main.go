@@ -1,0 +1,114 @@
+// Command check runs what `make test` and `make fuzz` promise and counts it: formatting, module files, the build without
+// set-up, the native build, the race detector. It prints every failure in full, a line per package, and at the end
+//
+//	N passed, N failed, N skipped
+//
+// with the reasons of the skips. It exits with 1 when anything failed.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const usage = `usage: go run ./internal/check [test | race | fuzz [DURATION]]
+
+  test    everything (the default)
+  race    only the tests under the race detector
+  fuzz    every fuzz target, for DURATION each (default 20s)
+`
+
+// racy are the packages with goroutines or C threads of their own.
+var racy = []string{"./engine/...", "./embed/...", "./rag/store/...", "./llm/..."}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string) int {
+	verb := "test"
+	if len(args) > 0 {
+		verb = args[0]
+	}
+	r := &runner{out: os.Stdout, started: time.Now()}
+	switch {
+	case verb == "test" && len(args) <= 1:
+		r.checks(ctx)
+	case verb == "race" && len(args) == 1:
+		r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, racy...)...)
+	case verb == "fuzz" && len(args) <= 2:
+		each := 20 * time.Second
+		if len(args) == 2 {
+			var err error
+			if each, err = time.ParseDuration(args[1]); err != nil || each <= 0 {
+				fmt.Fprintf(os.Stderr, "check: %q is not a positive duration like 20s\n", args[1])
+				return 2
+			}
+		}
+		r.fuzz(ctx, each)
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "check: interrupted")
+		return 1
+	}
+	return r.summary()
+}
+
+// checks is `make test`. The untagged half must pass in a clone without set-up.
+func (r *runner) checks(ctx context.Context) {
+	flags := os.Getenv("GOFLAGS")
+	plain, native := withoutTag(flags, "native"), withTag(flags, "native")
+	r.silent(ctx, "gofmt", native, "gofmt", "-l", ".")
+	r.silent(ctx, "go mod tidy", native, "go", "mod", "tidy", "-diff")
+	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
+	r.silent(ctx, "go vet, no set-up", plain, "go", "vet", "./...")
+	r.test(ctx, "no set-up", plain, "./...")
+	r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
+	r.test(ctx, "native", native, "./...")
+	r.test(ctx, "race", native, append([]string{"-race"}, racy...)...)
+}
+
+// withTag returns GOFLAGS with a build tag added to those that it has.
+func withTag(flags, tag string) string {
+	fields := strings.Fields(withoutTag(flags, tag))
+	for i, f := range fields {
+		if name, list, ok := strings.Cut(f, "="); ok && (name == "-tags" || name == "--tags") {
+			fields[i] = name + "=" + strings.Trim(list+","+tag, ",")
+			return strings.Join(fields, " ")
+		}
+	}
+	return strings.Join(append(fields, "-tags="+tag), " ")
+}
+
+// withoutTag returns GOFLAGS without a build tag.
+func withoutTag(flags, tag string) string {
+	var keep []string
+	for _, f := range strings.Fields(flags) {
+		name, list, ok := strings.Cut(f, "=")
+		if !ok || name != "-tags" && name != "--tags" {
+			keep = append(keep, f)
+			continue
+		}
+		var tags []string
+		for _, t := range strings.Split(list, ",") {
+			if t != tag && t != "" {
+				tags = append(tags, t)
+			}
+		}
+		if len(tags) > 0 {
+			keep = append(keep, name+"="+strings.Join(tags, ","))
+		}
+	}
+	return strings.Join(keep, " ")
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// tally counts tests. A test with subtests counts as one more than its subtests; a package that does not build counts as one
+// failure.
+type tally struct {
+	Passed, Failed, Skipped int
+	Reasons                 map[string]int // of skips
+}
+
+func (t *tally) add(o tally) {
+	t.Passed, t.Failed, t.Skipped = t.Passed+o.Passed, t.Failed+o.Failed, t.Skipped+o.Skipped
+	for k, n := range o.Reasons {
+		t.skip(k, n)
+	}
+}
+
+func (t *tally) skip(reason string, n int) {
+	if t.Reasons == nil {
+		t.Reasons = map[string]int{}
+	}
+	t.Reasons[reason] += n
+}
+
+// event is a line of `go test -json` (cmd/test2json, and `go help buildjson` for the build's own).
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Output      string
+	Elapsed     float64
+	ImportPath  string
+	FailedBuild string
+}
+
+// parser reads the events of one `go test`.
+type parser struct {
+	label  string // of the step, for names of failures
+	out    io.Writer
+	total  tally
+	failed []string
+
+	output   map[string][]string // of tests and packages that have not ended
+	packages map[string]*tally
+}
+
+// maxOutput bounds what is kept of one test's output.
+const maxOutput = 400
+
+func (p *parser) line(text []byte) {
+	var e event
+	if err := json.Unmarshal(text, &e); err != nil {
+		fmt.Fprintf(p.out, "%s\n", text) // go prints some errors as plain text
+		return
+	}
+	if p.output == nil {
+		p.output, p.packages = map[string][]string{}, map[string]*tally{}
+	}
+	key := e.Package + "\x00" + e.Test
+	switch e.Action {
+	case "build-output":
+		p.output["build "+e.ImportPath] = append(p.output["build "+e.ImportPath], e.Output)
+	case "output":
+		if list := p.output[key]; len(list) < maxOutput {
+			p.output[key] = append(list, e.Output)
+		}
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			p.ended(e, key)
+		} else {
+			p.result(e, key)
+		}
+		delete(p.output, key)
+	}
+}
+
+func (p *parser) of(pkg string) *tally {
+	if p.packages[pkg] == nil {
+		p.packages[pkg] = &tally{}
+	}
+	return p.packages[pkg]
+}
+
+// result counts one test.
+func (p *parser) result(e event, key string) {
+	t := p.of(e.Package)
+	switch e.Action {
+	case "pass":
+		t.Passed++
+	case "skip":
+		t.Skipped++
+		t.skip(reason(p.output[key]), 1)
+	case "fail":
+		t.Failed++
+		p.failed = append(p.failed, fmt.Sprintf("%s: %s %s", p.label, short(e.Package), e.Test))
+		fmt.Fprint(p.out, strings.Join(p.output[key], ""))
+	}
+}
+
+// ended counts and prints a package.
+func (p *parser) ended(e event, key string) {
+	t := p.of(e.Package)
+	if e.Action == "fail" && t.Failed == 0 { // it did not build, or died outside a test
+		t.Failed++
+		p.failed = append(p.failed, fmt.Sprintf("%s: %s", p.label, short(e.Package)))
+		fmt.Fprint(p.out, strings.Join(p.output["build "+e.FailedBuild], ""), strings.Join(p.output[key], ""))
+		p.unfinished(e.Package)
+	}
+	p.total.add(*t)
+	if t.Passed+t.Failed+t.Skipped == 0 {
+		return // no tests
+	}
+	word := "ok  "
+	if t.Failed > 0 {
+		word = "FAIL"
+	}
+	text := fmt.Sprintf("%d passed", t.Passed)
+	if t.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", t.Failed)
+	}
+	if t.Skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", t.Skipped)
+	}
+	for _, l := range p.output[key] {
+		if strings.Contains(l, "\t(cached)") {
+			text += " (cached)"
+		}
+	}
+	took := seconds(time.Duration(e.Elapsed * float64(time.Second)))
+	fmt.Fprintf(p.out, "%s  %-36s %s, %s\n", word, short(e.Package), took, text)
+}
+
+// unfinished prints what tests had said that were running when their package died.
+func (p *parser) unfinished(pkg string) {
+	for key, lines := range p.output {
+		if test, ok := strings.CutPrefix(key, pkg+"\x00"); ok && test != "" {
+			fmt.Fprint(p.out, strings.Join(lines, ""))
+			delete(p.output, key)
+		}
+	}
+}
+
+var (
+	rePlace = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
+	reFrame = regexp.MustCompile(`^\s*(===|---) `)
+)
+
+// reason returns what a skipped test said.
+func reason(output []string) string {
+	var words []string
+	for _, l := range output {
+		if reFrame.MatchString(l) {
+			continue
+		}
+		if l = strings.TrimSpace(rePlace.ReplaceAllString(l, "")); l != "" {
+			words = append(words, l)
+		}
+	}
+	if len(words) == 0 {
+		return "no reason given"
+	}
+	return strings.Join(words, " ")
+}
+
+// short drops the module's path.
+func short(pkg string) string {
+	const module = "github.com/sluice-rag/sluice"
+	if pkg == module {
+		return "."
+	}
+	return path.Clean(strings.TrimPrefix(pkg, module+"/"))
+}

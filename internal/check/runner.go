@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// runner runs steps one after the other and adds up what they say. A failed step does not stop the rest.
+type runner struct {
+	out     io.Writer
+	started time.Time
+	total   tally
+	failed  []string // names, for the summary
+}
+
+func (r *runner) command(ctx context.Context, goflags, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "GOFLAGS="+goflags)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// silent runs a command that must succeed and print nothing. It counts as one test.
+func (r *runner) silent(ctx context.Context, what, goflags, name string, args ...string) {
+	if ctx.Err() != nil {
+		return
+	}
+	start := time.Now()
+	var stdout, stderr bytes.Buffer
+	cmd := r.command(ctx, goflags, name, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err == nil && stdout.Len() == 0 {
+		r.total.Passed++
+		fmt.Fprintf(r.out, "ok    %-36s %s\n", what, seconds(time.Since(start)))
+		return
+	}
+	r.total.Failed++
+	r.failed = append(r.failed, what)
+	fmt.Fprintf(r.out, "FAIL  %-36s %s\n$ %s %s\n%s%s\n", what, seconds(time.Since(start)),
+		name, strings.Join(args, " "), &stdout, &stderr)
+}
+
+// test runs `go test -json` and prints a line per package that has tests.
+func (r *runner) test(ctx context.Context, what, goflags string, args ...string) {
+	if ctx.Err() != nil {
+		return
+	}
+	fmt.Fprintf(r.out, "----  go test %s (%s)\n", strings.Join(args, " "), what)
+	cmd := r.command(ctx, goflags, "go", append([]string{"test", "-json", "-timeout", "20m"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.fail(what, err.Error())
+		return
+	}
+	p := &parser{label: what, out: r.out}
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		p.line(lines.Bytes())
+	}
+	if lines.Err() != nil {
+		_, _ = io.Copy(io.Discard, stdout)
+	}
+	err = cmd.Wait()
+	r.total.add(p.total)
+	r.failed = append(r.failed, p.failed...)
+	if err != nil && p.total.Failed == 0 { // a failure that no event told of
+		r.fail(what, fmt.Sprintf("%v\n%s", err, &stderr))
+	}
+}
+
+func (r *runner) fail(what, text string) {
+	r.total.Failed++
+	r.failed = append(r.failed, what)
+	fmt.Fprintf(r.out, "FAIL  %s\n%s\n", what, text)
+}
+
+// fuzz runs every fuzz target of every package.
+func (r *runner) fuzz(ctx context.Context, each time.Duration) {
+	flags := withTag(os.Getenv("GOFLAGS"), "native")
+	list, err := r.command(ctx, flags, "go", "list", "./...").Output()
+	if err != nil {
+		r.fail("go list", err.Error())
+		return
+	}
+	for _, pkg := range strings.Fields(string(list)) {
+		out, err := r.command(ctx, flags, "go", "test", "-list", "^Fuzz", pkg).CombinedOutput()
+		if err != nil {
+			r.fail(pkg, string(out))
+			continue
+		}
+		for _, name := range strings.Fields(string(out)) {
+			if ctx.Err() != nil || !strings.HasPrefix(name, "Fuzz") {
+				continue
+			}
+			start := time.Now()
+			out, err := r.command(ctx, flags, "go", "test", "-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each.String(), pkg).CombinedOutput()
+			if err != nil {
+				r.fail(pkg+" "+name, string(out))
+				continue
+			}
+			r.total.Passed++
+			fmt.Fprintf(r.out, "ok    %s %s %s\n", short(pkg), name, seconds(time.Since(start)))
+		}
+	}
+}
+
+// summary prints the counts and returns the exit code.
+func (r *runner) summary() int {
+	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped in %s\n", r.total.Passed, r.total.Failed, r.total.Skipped, seconds(time.Since(r.started)))
+	reasons := make([]string, 0, len(r.total.Reasons))
+	for reason := range r.total.Reasons {
+		reasons = append(reasons, reason)
+	}
+	slices.Sort(reasons)
+	for _, reason := range reasons {
+		fmt.Fprintf(r.out, "  skipped %d × %s\n", r.total.Reasons[reason], reason)
+	}
+	for _, name := range r.failed {
+		fmt.Fprintf(r.out, "  FAILED  %s\n", name)
+	}
+	if r.total.Failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+func seconds(d time.Duration) string {
+	if d >= time.Minute {
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
+}
