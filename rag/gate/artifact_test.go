@@ -19,7 +19,7 @@ import (
 
 func saved(t testing.TB) (path string, c *Calibration, positive []float64) {
 	t.Helper()
-	c, positive, err := Calibrate(t.Context(), naive{}, input(20, 3, 4, 8))
+	c, positive, err := Calibrate(t.Context(), newEngine(t), input(20, 3, 4, 8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestSaveReplaces(t *testing.T) {
 	path, c, positive := saved(t)
 	in := input(20, 3, 4, 8)
 	in.Metric = kernels.L2
-	second, d, err := Calibrate(t.Context(), naive{}, in)
+	second, d, err := Calibrate(t.Context(), newEngine(t), in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -217,7 +217,13 @@ func allFinite(d *engine.Distribution) error {
 	return nil
 }
 
-// describe asks the engine what it ran on.
-func describe(e engine.Interface) (device, kernel string) { return "", "" }
+// describe asks the engine what it ran on, as far as it can tell.
+func describe(e engine.Interface) (device, kernel string) {
+	if d, ok := e.(interface{ Describe() engine.Choice }); ok {
+		c := d.Describe()
+		return c.Device, c.Kernel
+	}
+	return "", ""
+}
 
 func noDeadline() context.Context { return context.Background() }

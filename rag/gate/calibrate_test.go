@@ -44,7 +44,7 @@ func input(contexts, perContext, groups, dim int) Input {
 
 func TestCalibrate(t *testing.T) {
 	in := input(40, 3, 4, 8)
-	c, positive, err := Calibrate(t.Context(), naive{}, in)
+	c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,15 @@ func TestCalibrate(t *testing.T) {
 	if len(positive) != 120 || c.Positive.N != 120 || c.Negative.N != 120*39 || c.Maximum.N != 120 || c.MaximumOther == nil || c.MaximumOther.N != 120 {
 		t.Errorf("counts: D+ %d, %+v, %+v, %+v", len(positive), c.Positive, c.Negative, c.Maximum)
 	}
-	if got := tableOf(positive); got != c.Positive {
+	got := tableOf(positive)
+	if math.Abs(got.Mean-c.Positive.Mean) > 1e-14 { // a sum in another order; everything else is exact
+		t.Errorf("mean of D+ %v, table %v", got.Mean, c.Positive.Mean)
+	}
+	if got.Mean = c.Positive.Mean; got != c.Positive {
 		t.Errorf("D+ %+v, table %+v", got, c.Positive)
+	}
+	if choice := newEngine(t).Describe(); c.Device != choice.Device || c.Kernel != choice.Kernel || c.Kernel == "" {
+		t.Errorf("made on %s with %s, the engine says %+v", c.Device, c.Kernel, choice)
 	}
 	if c.PolicyValue != c.Maximum.P5 || c.Cutoff != c.PolicyValue {
 		t.Errorf("P %v, cut-off %v, 5 %% quantile of the maximum distribution %v", c.PolicyValue, c.Cutoff, c.Maximum.P5)
@@ -82,7 +89,7 @@ func TestCalibrate(t *testing.T) {
 func TestCalibrateMirrored(t *testing.T) {
 	in := input(30, 2, 3, 8)
 	in.Metric, in.Policy, in.Threshold = kernels.L2, "density:95", .125
-	c, positive, err := Calibrate(t.Context(), naive{}, in)
+	c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,18 +124,18 @@ func TestCalibrateMirrored(t *testing.T) {
 
 func TestCalibrateSmallBases(t *testing.T) {
 	in := input(1, 2, 1, 4)
-	c, _, err := Calibrate(t.Context(), naive{}, in)
+	c, _, err := Calibrate(t.Context(), newEngine(t), in)
 	if err != nil || c.Negative != (Stats{}) || c.Separation != 0 || c.Holdout != nil || c.MaximumOther != nil {
 		t.Errorf("one context: %+v, %v", c, err)
 	}
 	in = input(6, 2, 1, 4)
 	in.Groups = nil
-	c, _, err = Calibrate(t.Context(), naive{}, in)
+	c, _, err = Calibrate(t.Context(), newEngine(t), in)
 	if err != nil || c.Corpus.Groups != 1 || c.Holdout == nil || c.Holdout.OutOfScope != 0 || c.Holdout.AUROC != nil || c.MaximumOther != nil {
 		t.Errorf("one group: %+v, %+v, %v", c, c.Holdout, err)
 	}
 	in.Holdout, in.Resamples = 0, -1
-	c, _, err = Calibrate(t.Context(), naive{}, in)
+	c, _, err = Calibrate(t.Context(), newEngine(t), in)
 	if err != nil || c.Holdout != nil || c.Bootstrap.Resamples != 0 || c.Bootstrap.Low != 0 {
 		t.Errorf("without reports: %+v, %+v, %v", c.Bootstrap, c.Holdout, err)
 	}
@@ -160,27 +167,27 @@ func TestCalibrateRefuses(t *testing.T) {
 	} {
 		in := input(6, 2, 2, 4)
 		c.change(&in)
-		if got, _, err := Calibrate(t.Context(), naive{}, in); err == nil || c.want != nil && !errors.Is(err, c.want) {
+		if got, _, err := Calibrate(t.Context(), newEngine(t), in); err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := Calibrate(ctx, naive{}, input(6, 2, 2, 4)); !errors.Is(err, context.Canceled) {
+	if _, _, err := Calibrate(ctx, newEngine(t), input(6, 2, 2, 4)); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
 func TestWithPolicy(t *testing.T) {
 	in := input(40, 3, 4, 8)
-	c, positive, err := Calibrate(t.Context(), naive{}, in)
+	c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := *c
 	for _, policy := range []string{"min", "p5", "q1", "mean", "median", "maximum:min", "maximum:q3", "density:90"} {
 		in.Policy, in.Threshold = policy, .0625
-		want, _, err := Calibrate(t.Context(), naive{}, in)
+		want, _, err := Calibrate(t.Context(), newEngine(t), in)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,11 +62,11 @@ func TestDecideBothBranches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := g.Decide(t.Context(), naive{}, contexts, []float32{c.query})
+		d, err := g.Decide(t.Context(), newEngine(t), contexts, []float32{c.query})
 		if err != nil || d.Retrieve != c.open || d.ContextID != c.id || d.Score != c.score || d.Cutoff != c.cut || d.Percentile != c.position {
 			t.Errorf("%s (%s): %+v, %v; want open %v by %s at %v, percentile %v", c.name, c.why, d, err, c.open, c.id, c.score, c.position)
 		}
-		all, err := g.DecideAll(t.Context(), naive{}, contexts.Vectors, contexts.IDs, one(c.query, c.query))
+		all, err := g.DecideAll(t.Context(), newEngine(t), contexts.Vectors, contexts.IDs, one(c.query, c.query))
 		if err != nil || len(all) != 2 || all[0] != d || all[1] != d {
 			t.Errorf("%s: all %+v, %v; one by one %+v", c.name, all, err, d)
 		}
@@ -92,14 +92,14 @@ func TestDecideRefuses(t *testing.T) {
 		"not a number":    {one(1), []string{"a"}, nan, kernels.ErrNonFinite},
 		"infinite scores": {one(float32(math.Inf(1))), []string{"a"}, 1, kernels.ErrNonFinite},
 	} {
-		if d, err := g.Decide(t.Context(), naive{}, retrieve.Contexts{Vectors: c.vectors, IDs: c.ids}, []float32{c.query}); !errors.Is(err, c.want) {
+		if d, err := g.Decide(t.Context(), newEngine(t), retrieve.Contexts{Vectors: c.vectors, IDs: c.ids}, []float32{c.query}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
-		if d, err := g.DecideAll(t.Context(), naive{}, c.vectors, c.ids, one(c.query)); !errors.Is(err, c.want) {
+		if d, err := g.DecideAll(t.Context(), newEngine(t), c.vectors, c.ids, one(c.query)); !errors.Is(err, c.want) {
 			t.Errorf("%s, all: %+v, %v", name, d, err)
 		}
 	}
-	if d, err := g.DecideAll(t.Context(), naive{}, one(1), []string{"a"}, one()); err != nil || len(d) != 0 {
+	if d, err := g.DecideAll(t.Context(), newEngine(t), one(1), []string{"a"}, one()); err != nil || len(d) != 0 {
 		t.Errorf("no queries: %v, %v", d, err)
 	}
 	failing := errors.New("device lost")
@@ -109,7 +109,7 @@ func TestDecideRefuses(t *testing.T) {
 }
 
 type broken struct {
-	naive
+	engine.Interface
 	err error
 }
 
@@ -185,7 +185,7 @@ func TestStaleness(t *testing.T) {
 		if g.Stale() != s.stale || g.Shrunk() != s.shrunk {
 			t.Errorf("%s: stale %v, shrunk %v; want %v, %v", s.name, g.Stale(), g.Shrunk(), s.stale, s.shrunk)
 		}
-		d, err := g.Decide(t.Context(), naive{}, retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, []float32{1})
+		d, err := g.Decide(t.Context(), newEngine(t), retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, []float32{1})
 		if err != nil || d.Stale != s.stale {
 			t.Errorf("%s: the decision says %v, %v", s.name, d.Stale, err)
 		}

@@ -19,7 +19,7 @@ func TestPlot(t *testing.T) {
 	for _, m := range []kernels.Metric{kernels.Cosine, kernels.L2} {
 		in := input(40, 3, 4, 8)
 		in.Metric = m
-		c, positive, err := Calibrate(t.Context(), naive{}, in)
+		c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 		if err != nil {
 			t.Fatal(err)
 		}
