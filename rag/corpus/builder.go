@@ -31,7 +31,8 @@ type builder struct {
 	from, to int    // source range of the last heading
 	open     bool   // a block is open
 	sep      string // to be inserted before the next block
-	marker   string // to be inserted before the next text: list bullets, cell borders
+	marker   string // to be inserted before the next text: a list bullet
+	borders  int    // of table cells, to be inserted before the next text
 	space    string // white space inside a block: held back, because it may turn out to trail
 	spaceAt  int    // where space began in the source
 }
@@ -60,12 +61,11 @@ func (b *builder) begin(source int, code bool) {
 		b.open, b.sep, b.space = true, "", ""
 		b.blocks = append(b.blocks, block{start: len(b.w.text), code: code})
 	}
-	if b.space != "" && b.marker == "" {
+	if b.space != "" && b.marker == "" && b.borders == 0 {
 		b.w.atom(b.space, b.spaceAt, source-b.spaceAt)
 	}
-	b.space = ""
-	b.w.atom(b.marker, source, 0)
-	b.marker = ""
+	b.w.atom(b.marker+strings.Repeat(" | ", b.borders), source, 0)
+	b.space, b.marker, b.borders = "", "", 0
 }
 
 // copy adds a text without white space that is the source from source on.
@@ -127,7 +127,7 @@ func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 // heading closes the section and opens the one of a heading whose text stands at source [from, to).
 func (b *builder) heading(level int, text, anchor string, from, to int) {
 	b.endBlock("\n\n")
-	b.marker = ""
+	b.marker, b.borders = "", 0
 	text = strings.Join(strings.Fields(text), " ")
 	if text == "" {
 		return

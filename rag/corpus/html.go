@@ -141,7 +141,7 @@ func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
 		r.head.Reset()
 	case kind == cell:
 		if r.cells++; r.cells > 1 {
-			r.b.marker += " | "
+			r.b.borders++
 		}
 		r.cellText, r.cellBreak = false, false
 	case name == "a" && r.level > 0 && r.anchor == "":
@@ -194,7 +194,7 @@ func (r *htmlReader) boundary(kind element, at int) {
 		r.head.WriteByte(' ')
 	case kind == line:
 		r.b.endBlock("\n")
-		r.b.marker = ""
+		r.b.marker, r.b.borders = "", 0
 		r.cells = 0
 	case r.cells > 0: // a paragraph in a cell
 		r.cellBreak = r.cellText

@@ -14,10 +14,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxMarkers is how many bytes of container markers ("> > - - 1. ") a line of Markdown may begin with.
-// The parser recurses once per container, so that a hostile line could exhaust its stack.
-const maxMarkers = 1000
-
 // markdownReader turns a goldmark tree into builder events.
 type markdownReader struct {
 	b    *builder
@@ -27,17 +23,15 @@ type markdownReader struct {
 	item map[*ast.List]int // number of the next item of an ordered list
 }
 
-// parseMarkdown reads a whole Markdown text into d. It reports false, with d untouched, when the
-// nesting is too deep to parse.
+// parseMarkdown reads a whole Markdown text into d. It reports false, with d untouched, when it is too
+// hostile to parse.
 func parseMarkdown(d *Document, in decoded) bool {
 	meta, base := frontMatter(in.text)
-	if tooDeep(in.text[base:]) {
+	if isHostile(in.text[base:]) {
 		return false
 	}
 	r := markdownReader{b: new(builder), src: []byte(in.text[base:]), base: base, item: map[*ast.List]int{}}
-	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.TaskList, extension.Strikethrough),
-		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))
-	walk(md.Parser().Parse(text.NewReader(r.src)), r.visit)
+	walk(newMarkdown().Parser().Parse(text.NewReader(r.src)), r.visit)
 	d.Title = meta["title"]
 	delete(meta, "title")
 	if len(meta) > 0 {
@@ -47,13 +41,21 @@ func parseMarkdown(d *Document, in decoded) bool {
 	return true
 }
 
-func tooDeep(src string) bool {
-	for line := range strings.Lines(src) {
-		if len(line)-len(strings.TrimLeft(line, "> \t-+*0123456789.)")) > maxMarkers {
-			return true
+// newMarkdown is goldmark's default with tables, task lists, strike-through and heading ids.
+func newMarkdown() goldmark.Markdown {
+	inlines := parser.DefaultInlineParsers()
+	for i, p := range inlines {
+		if links, ok := p.Value.(parser.InlineParser); ok && links == parser.NewLinkParser() {
+			inlines[i].Value = &boundedLinks{InlineParser: links}
 		}
 	}
-	return false
+	return goldmark.New(
+		goldmark.WithParser(parser.NewParser(
+			parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+			parser.WithInlineParsers(inlines...),
+			parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...))),
+		goldmark.WithExtensions(extension.Table, extension.TaskList, extension.Strikethrough),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))
 }
 
 // frontMatter reads the YAML between lines of "---" at the head of a file: its string values, and its
@@ -118,7 +120,7 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 		return true
 	case *ast.TextBlock, *east.TableRow, *east.TableHeader:
 		r.b.endBlock("\n")
-		r.b.marker = keepBullet(r.b.marker)
+		r.b.borders = 0
 	case *ast.ListItem:
 		r.b.endBlock("\n")
 		if r.b.marker = ""; entering {
@@ -126,7 +128,7 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 		}
 	case *east.TableCell:
 		if entering && n.PreviousSibling() != nil {
-			r.b.marker += " | "
+			r.b.borders++
 		}
 	case *ast.CodeBlock, *ast.FencedCodeBlock:
 		r.b.endBlock("\n\n")
@@ -143,14 +145,6 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 		r.b.endBlock("\n\n")
 	}
 	return false
-}
-
-// keepBullet drops cell borders that no text followed.
-func keepBullet(marker string) string {
-	if strings.HasPrefix(marker, " | ") {
-		return ""
-	}
-	return marker
 }
 
 func (r *markdownReader) bullet(n *ast.ListItem) string {

@@ -1,0 +1,190 @@
+package corpus
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// fuzzKind loads content as a file of the given extension and checks what documents promise, then
+// splits it and checks the chunks.
+func fuzzKind(f *testing.F, ext string, seeds ...string) {
+	f.Helper()
+	if golden, err := filepath.Glob("testdata/*" + ext); err == nil {
+		for _, p := range golden {
+			seeds = append(seeds, string(must(os.ReadFile(p))))
+		}
+	}
+	for _, s := range append(seeds, "", "\ufeff", "\xff\xfea\x00", "a\x00b", "\xff", "e\u0301") {
+		f.Add([]byte(s))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content []byte) {
+		path := write(t, dir, "x"+ext, string(content))
+		for d, err := range Load(context.Background(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20}) {
+			if err != nil {
+				return // nothing to read
+			}
+			checkDocument(t, d, len(content))
+			o := ChunkOptions{Size: 24, Overlap: 3, Count: countTokens}
+			var dropped []Skipped
+			o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
+			chunks, err := Split(d, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRanges(t, chunks, len(content))
+			checkChunks(t, d, o, chunks, dropped)
+			if chunks, err = Split(d, ChunkOptions{NoChunk: true}); err != nil || len(chunks) != 1 || chunks[0].ID != d.ID {
+				t.Fatalf("NoChunk: %v, %v", chunks, err)
+			}
+		}
+	})
+}
+
+func checkRanges(t *testing.T, chunks []Chunk, size int) {
+	for _, c := range chunks {
+		if c.Start < 0 || c.End > size || c.Start >= c.End {
+			t.Fatalf("chunk %s has bytes %d to %d of %d", c.ID, c.Start, c.End, size)
+		}
+	}
+}
+
+func checkDocument(t *testing.T, d *Document, size int) {
+	if !utf8.ValidString(d.Text) || !norm.NFC.IsNormalString(d.Text) || strings.ContainsRune(d.Text, 0) {
+		t.Fatalf("text %q", d.Text)
+	}
+	at := 0
+	for _, s := range d.Sections {
+		if s.Start < at || s.End < s.Start || s.End > len(d.Text) || s.source < 0 || s.source > size {
+			t.Fatalf("section %+v behind %d of %d", s, at, len(d.Text))
+		}
+		at = s.End
+	}
+	at = 0
+	for _, b := range d.blocks {
+		if b.start < at || b.end < b.start || b.end > len(d.Text) {
+			t.Fatalf("block %+v behind %d of %d", b, at, len(d.Text))
+		}
+		if strings.TrimSpace(d.Text[at:b.start]) != "" {
+			t.Fatalf("text outside of blocks: %q", d.Text[at:b.start])
+		}
+		at = b.end
+	}
+	last := 0
+	for i := range len(d.Text) {
+		if from, to := d.offsets.start(i), d.offsets.end(i+1); from < last || to < from || to > size {
+			t.Fatalf("text byte %d is source %d to %d, behind %d", i, from, to, last)
+		} else {
+			last = from
+		}
+	}
+}
+
+func FuzzText(f *testing.F) { fuzzKind(f, ".txt", "One. Two.\n\n* item\n1. x") }
+
+func FuzzMarkdown(f *testing.F) {
+	fuzzKind(f, ".md", "# a\n\nb\n\n> - x\n>   y\n\n\tcode\n\n|a|b|\n|-|-|\n|c|", "---\na: b\n---\n# x\ny", "a\n===\n[x]: y\n*a **b***  \n![i](j)", "# \n## b\n<nav>x", "- [ ] a\n<b>x</b>&amp;&#0;\\*")
+}
+
+func FuzzHTML(f *testing.F) {
+	fuzzKind(f, ".html", "<h1>a<h2 id=b>c<p>d<table><tr><td>e<p>f<p>g<td>h", "<nav>never closed <b>x", "<pre>\n a\n<b> b</b></pre>&amp &#0; &bogus;", "<title>t</title><svg/><script>x</script>y<br>z", "<meta charset=latin1>\xe4 and more text here")
+}
+
+func FuzzJSONL(f *testing.F) {
+	fuzzKind(f, ".jsonl", `{"id":"a","text":"b\u00e9\ud83d\ude00\u0000"}`+"\n"+`{"text":"x","title":"t"}`, "\ufeff{\"text\":\"a\"}\r\n{}\n[1]\n")
+}
+
+// FuzzSplit splits texts with arbitrary sections, sizes and a counter whose counts do not add up.
+func FuzzSplit(f *testing.F) {
+	f.Add("One. Two three. Four five six seven.", uint8(20), uint8(3), uint8(5), false)
+	f.Add(strings.Repeat("word ", 50)+strings.Repeat("x", 300), uint8(16), uint8(8), uint8(100), true)
+	f.Fuzz(func(t *testing.T, text string, size, overlap, section uint8, greedy bool) {
+		in := decode([]byte(text))
+		d := &Document{ID: "d", Text: in.text}
+		d.normalise()
+		d.offsets = nil
+		cut := min(int(section), len(d.Text))
+		for cut > 0 && cut < len(d.Text) && !utf8.RuneStart(d.Text[cut]) {
+			cut--
+		}
+		d.Sections = []Section{{Heading: []string{"A"}, End: cut}, {Heading: []string{"A", "B"}, Start: cut, End: len(d.Text)}}
+		o := ChunkOptions{Size: 16 + int(size), Count: countTokens}
+		o.Overlap = min(int(overlap), o.Size/2)
+		if greedy {
+			o.Count = greedyCount
+		}
+		var dropped []Skipped
+		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
+		chunks, err := Split(d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRanges(t, chunks, len(d.Text))
+		checkChunks(t, d, o, chunks, dropped)
+	})
+}
+
+// TestHostile: large and deeply nested inputs are read whole, with little stack and in linear time.
+// There is no timed assertion: what is quadratic here would not end.
+func TestHostile(t *testing.T) {
+	const n = 1 << 18
+	for name, content := range map[string]string{
+		"line.txt":      strings.Repeat("word and more ", 40*n/14),
+		"solid.txt":     strings.Repeat("x", 40*n),
+		"terms.txt":     strings.Repeat(". ", n) + "a",
+		"dots.txt":      "a." + strings.Repeat(" 1,", n) + "end",
+		"deep.html":     strings.Repeat("<div>", n) + "text" + strings.Repeat("</div>", n),
+		"lists.html":    strings.Repeat("<ul><li>", n) + "text",
+		"tags.html":     strings.Repeat("<", n) + " text",
+		"comments.html": strings.Repeat("<!--", n) + "-->text",
+		"amp.html":      "text" + strings.Repeat("&amp", n),
+		"cells.html":    "<table><tr>" + strings.Repeat("<td>", n) + "text",
+		"headings.html": strings.Repeat("<h1>a<h2>b", n/20),
+		"quotes.md":     strings.Repeat(">", n) + "text",
+		"lists.md":      strings.Repeat("- ", n) + "text",
+		"brackets.md":   strings.Repeat("[", n/4) + "text",
+		"links.md":      strings.Repeat("[a](", n/16) + "text",
+		"stars.md":      strings.Repeat("*a _b ", n/16) + "text",
+		"ticks.md":      strings.Repeat("`a``b```", n/16) + "text",
+		"angles.md":     strings.Repeat("<a ", n/16) + "text",
+		"entities.md":   strings.Repeat("&a", n/4) + "text",
+		"padded.md":     "|a" + strings.Repeat("|a", n/8) + "\n|-" + strings.Repeat("|-", n/8) + "\n" + strings.Repeat("|text\n", n/8),
+		"table.md":      strings.Repeat("|a", n/64) + "\n" + strings.Repeat("|-", n/64) + "\n" + strings.Repeat("|text\n", 100),
+		"ladder.md":     ladder(600),
+		"array.jsonl":   `{"x":` + strings.Repeat("[", n) + "}\n" + `{"text":"text"}`,
+		"marks.txt":     "text e" + strings.Repeat("\u0301", n),
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), name, content))
+			if len(docs) != 1 {
+				t.Fatalf("%d documents", len(docs))
+			}
+			if !strings.Contains(content, "text") || strings.Contains(docs[0].Text, "text") {
+				chunks, err := Split(docs[0], ChunkOptions{Size: 256, Overlap: 2, Count: countTokens})
+				if err != nil || len(chunks) == 0 {
+					t.Fatalf("%d chunks, %v", len(chunks), err)
+				}
+				t.Logf("%d bytes, %d chunks, %v", len(content), len(chunks), time.Since(began).Round(time.Millisecond))
+				return
+			}
+			t.Error("the text is lost")
+		})
+	}
+}
+
+// ladder nests a list one level deeper per line.
+func ladder(depth int) string {
+	var b strings.Builder
+	for i := range depth {
+		b.WriteString(strings.Repeat("  ", i) + "- text\n")
+	}
+	return b.String()
+}
