@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"sort"
 	"strings"
 	"testing"
 	"unicode"
@@ -113,42 +114,48 @@ func checkChunks(t interface{ Fatalf(string, ...any) }, d *Document, o ChunkOpti
 			t.Fatalf("chunk without words: %q", c.Text)
 		}
 	}
-	// Coverage: walk the text and let each chunk take the longest run it holds.
-	if len(skips) > 0 {
-		return
-	}
-	rest := squeeze(d.Text)
+	checkCoverage(t, d, chunks, len(skips) > 0)
+}
+
+// checkCoverage asserts that every character of the text is in a chunk, and that each chunk has, in
+// order, all characters that come from its source range. (Its text may hold headings besides.)
+func checkCoverage(t interface{ Fatalf(string, ...any) }, d *Document, chunks []Chunk, dropped bool) {
+	covered := 0 // all of d.Text before this
 	for _, c := range chunks {
-		text := squeeze(c.Text)
-		if i := overlapLength(text, rest); i > 0 {
-			rest = rest[i:]
-		} else if merged := takeMerged(c.Text, rest); merged > 0 {
-			rest = rest[merged:]
+		first := sort.Search(len(d.Text), func(i int) bool { return d.offsets.start(i) >= c.Start })
+		if gap := squeeze(d.Text[min(covered, first):first]); gap != "" && !dropped && !sharedAtom(d, first-1) {
+			t.Fatalf("before %s, in no chunk: %.80q", c.ID, gap)
+		}
+		rest := c.Text
+		for i, r := range d.Text[first:] {
+			i += first
+			if d.offsets.start(i) >= c.End {
+				break
+			}
+			covered = max(covered, i+utf8.RuneLen(r))
+			if unicode.IsSpace(r) || sharedAtom(d, i) {
+				continue
+			}
+			at := strings.IndexRune(rest, r)
+			if at < 0 {
+				t.Fatalf("%s has no %q of byte %d in its place: %q", c.ID, r, i, c.Text)
+			}
+			rest = rest[at+utf8.RuneLen(r):]
 		}
 	}
-	if rest != "" {
-		t.Fatalf("not covered by any chunk, in order: %.80q", rest)
+	if rest := squeeze(d.Text[covered:]); rest != "" && !dropped {
+		t.Fatalf("behind the last chunk: %.80q", rest)
 	}
 }
 
-// overlapLength returns the length of the longest suffix of text that rest begins with.
-func overlapLength(text, rest string) int {
-	for i := 0; i < len(text); i++ {
-		if utf8.RuneStart(text[i]) && strings.HasPrefix(rest, text[i:]) {
-			return len(text) - i
-		}
+// sharedAtom tells whether byte i of the text is in a unit of several characters: when chunks share
+// one, each has all of its source.
+func sharedAtom(d *Document, i int) bool {
+	k := d.offsets.at(i)
+	if i < 0 || k < 0 || d.offsets[k].tu == 1 {
+		return false
 	}
-	return 0
-}
-
-// takeMerged is overlapLength for a chunk of merged sections: lines that rest does not go on with
-// are headings.
-func takeMerged(text, rest string) int {
-	taken := 0
-	for line := range strings.Lines(text) {
-		if l := squeeze(line); strings.HasPrefix(rest[taken:], l) {
-			taken += len(l)
-		}
-	}
-	return taken
+	s := d.offsets[k]
+	from := s.text + (i-s.text)/s.tu*s.tu
+	return utf8.RuneCountInString(d.Text[from:from+s.tu]) > 1
 }
