@@ -60,12 +60,13 @@ func (p Pip) get(ctx context.Context, pkg manifest.Package, b manifest.Blob, arg
 	if path, ok := p.Cache.Blob(want); ok {
 		return path, nil
 	}
-	if _, err := p.Cache.Dir("partial"); err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp(p.Cache.Path("partial"), "pip-")
-	if err != nil {
+	// pip cannot resume: what an interrupted run left is dropped.
+	if err := os.RemoveAll(p.Cache.Path("partial", "pip-"+b.SHA256)); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrWrite, err)
+	}
+	dir, err := p.Cache.Dir("partial", "pip-"+b.SHA256)
+	if err != nil {
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	req := filepath.Join(dir, "requirements.txt")

@@ -52,18 +52,14 @@ func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progres
 	if dir, err := r.Locate(m.Name); err == nil {
 		return dir, nil
 	}
-	parent, err := r.cache.Dir("models")
-	if err != nil {
-		return "", err
-	}
-	tmp, err := os.MkdirTemp(parent, ".pull-")
-	if err != nil {
+	if err := os.RemoveAll(r.dir(".pull-" + m.Name)); err != nil { // of an interrupted pull
 		return "", fmt.Errorf("%w: %w", fetch.ErrWrite, err)
 	}
-	defer os.RemoveAll(tmp)
-	if err := os.Chmod(tmp, 0o755); err != nil {
+	tmp, err := r.cache.Dir("models", ".pull-"+m.Name)
+	if err != nil {
 		return "", err
 	}
+	defer os.RemoveAll(tmp)
 	rec := &record{}
 	if err := writeSettings(tmp, m, rec); err != nil {
 		return "", err

@@ -1,0 +1,163 @@
+package manifest
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	thirdparty "github.com/sluice-rag/sluice/third_party"
+)
+
+func parsed(t *testing.T) *Manifest {
+	t.Helper()
+	m, err := Parse(thirdparty.Manifest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestOurManifest(t *testing.T) {
+	m := parsed(t)
+	enc, ok := m.DefaultModel(Encoder)
+	if !ok || enc.Name != "all-MiniLM-L6-v2" || enc.Encoder.MaxTokens != 256 || enc.Encoder.Pooling != "mean" || !enc.Encoder.Normalise {
+		t.Errorf("default encoder: %+v", enc)
+	}
+	gen, ok := m.DefaultModel(Generator)
+	if !ok || gen.Name != "SmolLM2-135M-Instruct" {
+		t.Errorf("default generator: %+v", gen)
+	}
+	for _, name := range []string{"BGE-base-en-v1.5", "uae-large-v1", "bge-m3", "all-mpnet-base-v2"} {
+		x, ok := m.Model(name)
+		if !ok || x.Kind != Encoder || x.Package != "" {
+			t.Errorf("%s: %v %+v", name, ok, x)
+		}
+	}
+	if _, ok := m.Model("no-such-model"); ok {
+		t.Error("found a model that is not there")
+	}
+}
+
+// The modules that recipes build are those that the binary is compiled against.
+func TestModulesAgreeWithGoMod(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := parsed(t)
+	for module, version := range map[string]string{m.Native.Tokenizers.Module: m.Native.Tokenizers.Version, m.Native.Llama.Module: m.Native.Llama.Version} {
+		line := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(module) + " " + regexp.QuoteMeta(version) + `(\s|$)`)
+		if !line.Match(mod) {
+			t.Errorf("go.mod does not require %s %s", module, version)
+		}
+	}
+}
+
+// Every Python from 3.11 on that the manifest knows gets one wheel of each package of the test environment.
+func TestWheelsCoverPythons(t *testing.T) {
+	m := parsed(t)
+	for minor := 11; minor <= 14; minor++ {
+		for _, name := range m.Python.Packages {
+			p, _ := m.Package(name)
+			if b, ok := p.WheelFor(minor); !ok {
+				t.Errorf("no wheel of %s for Python 3.%d", name, minor)
+			} else if w, _ := ParseWheel(b.File); !w.Pure() && w.ABI != "abi3" && w.Minor() != minor {
+				t.Errorf("%s for Python 3.%d is %s", name, minor, b.File)
+			}
+		}
+	}
+	tomli, _ := m.Package("tomli")
+	if !tomli.NeededBy(10) || tomli.NeededBy(11) {
+		t.Error("tomli is needed below 3.11 only")
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	text := thirdparty.Manifest()
+	for name, edit := range map[string][2]string{
+		"unknown key":         {"schema: 1", "schema: 1\nsurprise: 2"},
+		"unknown nested key":  {"kind: encoder\n", "kind: encoder\n    colour: red\n"},
+		"another schema":      {"schema: 1", "schema: 2"},
+		"duplicate key":       {"schema: 1", "schema: 1\nschema: 1"},
+		"short digest":        {"5752bd508126ae7c", "5752bd50"},
+		"no digest":           {"sha256: 7f4f959a467692db50bdd1ea7ce1507f2c7972e6023b753ee302d169bc4cec85, ", ""},
+		"size of zero":        {"size: 295520", "size: 0"},
+		"duplicate package":   {"name: pathspec", "name: packaging"},
+		"unknown back-end":    {"backend: [scikit-build-core,", "backend: [no-such-thing,"},
+		"unknown wheel":       {"packages: [numpy,", "packages: [nonumpy,"},
+		"not a wheel":         {"packaging-26.3-py3-none-any.whl", "packaging-26.3.zip"},
+		"path leaves":         {"{path: vocab.txt", "{path: ../vocab.txt"},
+		"absolute path":       {"{path: vocab.txt", "{path: /vocab.txt"},
+		"reserved path":       {"{path: vocab.txt", "{path: model.yaml"},
+		"file twice":          {"{path: vocab.txt", "{path: config.json"},
+		"pooling":             {"pooling: cls", "pooling: max"},
+		"max tokens":          {"max_tokens: 256", "max_tokens: 1"},
+		"kind":                {"kind: generator", "kind: oracle"},
+		"encoder settings":    {"kind: generator", "kind: generator\n    encoder: {pooling: cls, normalise: true, max_tokens: 9}"},
+		"two defaults":        {"name: bge-m3\n    kind: encoder", "name: bge-m3\n    kind: encoder\n    default: true"},
+		"model twice":         {"name: bge-m3", "name: BGE-base-en-v1.5"},
+		"url":                 {"url: https://huggingface.co/BAAI/bge-m3/resolve/main/config.json", "url: file:///etc/passwd"},
+		"source":              {"source: https://huggingface.co/BAAI/bge-m3", "source: bge-m3"},
+		"no licence":          {"licence: PSF-2.0", "licence: \"\""},
+		"commit":              {"commit: 0c1e5709", "commit: main0c1e"},
+		"second document":     {"schema: 1", "---\nschema: 1\n---\nschema: 1"},
+		"wrong type":          {"schema: 1", "schema: [1]"},
+		"tree leaves":         {"tree: llama_cpp", "tree: ../llama_cpp"},
+		"library without pin": {", sha256: fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3, size: 29352200", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := strings.Replace(text, edit[0], edit[1], 1)
+			if bad == text {
+				t.Fatalf("%q is not in the manifest", edit[0])
+			}
+			if m, err := Parse(bad); !errors.Is(err, ErrInvalid) {
+				t.Errorf("accepted: %v %v", m != nil, err)
+			}
+		})
+	}
+	for _, text := range []string{"", "[]", "\x00", "schema: 1"} {
+		if _, err := Parse(text); !errors.Is(err, ErrInvalid) {
+			t.Errorf("Parse(%q) = %v", text, err)
+		}
+	}
+}
+
+func TestParseWheel(t *testing.T) {
+	w, err := ParseWheel("numpy-2.3.5-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl")
+	if err != nil || w.Minor() != 11 || len(w.Platforms) != 2 || w.Pure() || !w.Fits(11) || w.Fits(12) {
+		t.Errorf("%+v %v", w, err)
+	}
+	w, err = ParseWheel("safetensors-0.8.0-cp310-abi3-manylinux_2_17_x86_64.whl")
+	if err != nil || !w.Fits(10) || !w.Fits(14) || w.Fits(9) {
+		t.Errorf("%+v %v", w, err)
+	}
+	for _, bad := range []string{"", "a.whl", "a-1-py3-none-any", "a-1-2-py3-none-any.whl", "a-1---.whl"} {
+		if w, err := ParseWheel(bad); err == nil {
+			t.Errorf("ParseWheel(%q) = %+v", bad, w)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(thirdparty.Manifest())
+	f.Add("schema: 1\npackages: [{name: a, version: '1', licence: MIT, wheels: [{file: a-1-py3-none-any.whl}]}]")
+	f.Add("schema: 1\nmodels:\n  - &a {name: x}\n  - *a")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := Parse(text)
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("error without ErrInvalid: %v", err)
+			}
+			return
+		}
+		for _, x := range m.Models {
+			for _, file := range x.Files {
+				if strings.HasPrefix(file.Path, "/") || strings.Contains("/"+file.Path+"/", "/../") {
+					t.Errorf("path %q leaves its folder", file.Path)
+				}
+			}
+		}
+	})
+}
