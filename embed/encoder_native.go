@@ -1,0 +1,55 @@
+//go:build native
+
+package embed
+
+import "context"
+
+// Encoder embeds texts. It is safe for concurrent use.
+type Encoder struct{ m *model }
+
+var _ Embedder = (*Encoder)(nil)
+
+// Open loads the encoder in the folder dir. The errors wrap ErrModel (naming the file, what is expected
+// and what was found) or ErrLibrary. Close frees it.
+func Open(ctx context.Context, dir string, o Options) (*Encoder, error) {
+	m, err := openModel(ctx, dir, kindEncoder, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Encoder{m}, nil
+}
+
+// Embed implements Embedder. A cancelled ctx ends it after the batches that are running.
+func (e *Encoder) Embed(ctx context.Context, texts []string, role Role) (*Embeddings, error) {
+	r, err := e.m.infer(ctx, texts, e.m.set.prefix(role))
+	if err != nil {
+		return nil, err
+	}
+	return &Embeddings{Data: r.data, Dim: e.m.session.dim, Tokens: r.tokens, Truncated: r.truncated, Repaired: r.repaired}, nil
+}
+
+// CountTokens implements Embedder.
+func (e *Encoder) CountTokens(text string) (int, error) {
+	text, _ = repair(text)
+	n := 0
+	err := e.m.use(func() error {
+		ids, err := e.m.tok.encode(e.m.set.DocumentPrefix + text)
+		n = len(ids)
+		return err
+	})
+	return n, err
+}
+
+// TokenOffsets returns the byte range [start, end) in text of each of its tokens, without prefix,
+// special tokens and truncation. The ranges are in order; characters that the tokenizer drops (white
+// space, mostly) lie in none.
+func (e *Encoder) TokenOffsets(text string) (offsets [][2]int, err error) {
+	err = e.m.use(func() error { offsets = e.m.tok.offsets(text); return nil })
+	return offsets, err
+}
+
+// Info implements Embedder.
+func (e *Encoder) Info() Info { return e.m.info }
+
+// Close waits for the calls under way and frees the model; later calls return ErrClosed.
+func (e *Encoder) Close() error { return e.m.close() }

@@ -1,0 +1,189 @@
+//go:build native
+
+package embed
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// minilm is the folder of the default encoder.
+func minilm(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("SLUICE_TEST_ENCODER")
+	if dir == "" {
+		root := os.Getenv("SLUICE_CACHE")
+		if home, err := os.UserHomeDir(); root == "" && err == nil {
+			root = filepath.Join(home, ".cache", "sluice")
+		}
+		dir = filepath.Join(root, "models", "all-MiniLM-L6-v2")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "model.safetensors")); err != nil {
+		t.Skipf("SKIP: the default encoder is not there (run make build): %v", err)
+	}
+	return dir
+}
+
+func needLibrary(t testing.TB) {
+	t.Helper()
+	if _, err := findLibrary(""); err != nil {
+		t.Skipf("SKIP: %v", err)
+	}
+}
+
+func openEncoder(t testing.TB, dir string, o Options) *Encoder {
+	t.Helper()
+	needLibrary(t)
+	e, err := Open(context.Background(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+func embedAll(t testing.TB, e *Encoder, texts []string, r Role) *Embeddings {
+	t.Helper()
+	v, err := e.Embed(context.Background(), texts, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// python is the interpreter with NumPy and tokenizers that the reference runs in.
+func python(t testing.TB) string {
+	t.Helper()
+	p := os.Getenv("SLUICE_TEST_PYTHON")
+	if p == "" {
+		p = filepath.Join("..", "third_party", "python", "bin", "python3")
+	}
+	if _, err := os.Stat(p); err != nil {
+		t.Skipf("SKIP: no Python with NumPy and tokenizers (SLUICE_TEST_PYTHON, or make python): %v", err)
+	}
+	return p
+}
+
+// task is the input of testdata/reference.py.
+type task struct {
+	Model     string   `json:"model"`
+	Task      string   `json:"task"` // embed, classify or tokens
+	Pooling   string   `json:"pooling,omitempty"`
+	Normalise bool     `json:"normalise"`
+	MaxTokens int      `json:"max_tokens"`
+	Texts     []string `json:"texts"`
+}
+
+// reference computes float64 rows and token ids with the independent implementation.
+func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
+	t.Helper()
+	dir := t.TempDir()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, output := filepath.Join(dir, "in.json"), filepath.Join(dir, "out")
+	if err := os.WriteFile(input, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(python(t), filepath.Join("testdata", "reference.py"), input, output)
+	c.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1") // its threads spin against the other tests
+	if msg, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("reference.py: %v\n%s", err, msg)
+	}
+	if raw, err = os.ReadFile(output + ".json"); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &ids); err != nil {
+		t.Fatal(err)
+	}
+	if in.Task == "tokens" {
+		return nil, ids
+	}
+	if raw, err = os.ReadFile(output + ".f64"); err != nil {
+		t.Fatal(err)
+	}
+	flat := make([]float64, len(raw)/8)
+	if err := binary.Read(bytes.NewReader(raw), binary.LittleEndian, flat); err != nil {
+		t.Fatal(err)
+	}
+	dim := len(flat) / max(len(in.Texts), 1)
+	for i := range in.Texts {
+		rows = append(rows, flat[i*dim:(i+1)*dim])
+	}
+	return rows, ids
+}
+
+// worst is the largest |a − b|; NaN is infinitely bad.
+func worst(a []float32, b []float64) float64 {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	var w float64
+	for i := range a {
+		d := math.Abs(float64(a[i]) - b[i])
+		if math.IsNaN(d) {
+			return math.Inf(1)
+		}
+		w = max(w, d)
+	}
+	return w
+}
+
+func worst32(a, b []float32) float64 {
+	wide := make([]float64, len(b))
+	for i, v := range b {
+		wide[i] = float64(v)
+	}
+	return worst(a, wide)
+}
+
+// squad returns the texts of the squad16 file (contexts or queries), or skips.
+func squad(t testing.TB, file string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "shared", "data", "squad16", file+".jsonl"))
+	if err != nil {
+		t.Skipf("SKIP: %v", err)
+	}
+	var out []string
+	for line := range bytes.Lines(raw) {
+		var v struct {
+			Text string `json:"text"`
+		}
+		if err := json.Unmarshal(line, &v); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v.Text)
+	}
+	return out
+}
+
+// mixed are n texts of very different lengths: questions, paragraphs, and beginnings of paragraphs.
+func mixed(t testing.TB, n int) []string {
+	t.Helper()
+	questions, contexts := squad(t, "queries"), squad(t, "contexts")
+	out := make([]string, n)
+	for i := range out {
+		c := contexts[(i*7)%len(contexts)]
+		switch {
+		case i%16 == 0:
+			out[i] = c
+		case i%16 < 4:
+			out[i] = c[:len(c)/(2+i%4)]
+		default:
+			out[i] = questions[(i*13)%len(questions)]
+		}
+	}
+	return out
+}

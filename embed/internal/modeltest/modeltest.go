@@ -1,0 +1,318 @@
+// Package modeltest writes small random checkpoints of every supported family for tests: config.json,
+// model.safetensors, tokenizer.json and model.yaml. Its tensor names are written down here once more,
+// independent of package onnx.
+package modeltest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Spec describes a checkpoint. The zero value of a field takes the default in brackets.
+type Spec struct {
+	Family    string // model_type
+	Prefixed  bool   // tensors carry the family's prefix
+	DType     string // F32 (F32), F16, BF16
+	Hidden    int    // (32)
+	Heads     int    // (4)
+	Layers    int    // (2)
+	Positions int    // (80)
+	Act       string // (gelu)
+	Old       bool   // LayerNorm.gamma and .beta
+	Labels    []string
+	Pooling   string // (mean)
+	Normalise bool
+	MaxTokens int // model.yaml's; 0 = not given
+}
+
+func (s *Spec) defaults() {
+	set := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	set(&s.Hidden, 32)
+	set(&s.Heads, 4)
+	set(&s.Layers, 2)
+	set(&s.Positions, 80)
+	text := func(p *string, v string) {
+		if *p == "" {
+			*p = v
+		}
+	}
+	text(&s.DType, "F32")
+	text(&s.Act, "gelu")
+	text(&s.Pooling, "mean")
+}
+
+// Shifted says whether the family's positions start behind pad_token_id.
+func (s Spec) Shifted() bool {
+	return slices.Contains([]string{"roberta", "xlm-roberta", "camembert", "mpnet"}, s.Family)
+}
+
+// Write puts the checkpoint into dir.
+func Write(dir string, s Spec) error {
+	s.defaults()
+	vocabulary := s.vocabulary()
+	files := map[string]any{"config.json": s.config(len(vocabulary)), "tokenizer.json": s.tokenizer(vocabulary)}
+	for name, v := range files {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o644); err != nil {
+			return err
+		}
+	}
+	kind := "encoder"
+	if len(s.Labels) > 0 {
+		kind = "classifier"
+	}
+	settings := fmt.Sprintf("name: random-%s\nkind: %s\npooling: %s\nnormalise: %t\nmax_tokens: %d\nquery_prefix: \"ask: \"\n",
+		s.Family, kind, s.Pooling, s.Normalise, s.MaxTokens)
+	if err := os.WriteFile(filepath.Join(dir, "model.yaml"), []byte(settings), 0o644); err != nil {
+		return err
+	}
+	raw, err := Safetensors(s.tensors(len(vocabulary)), s.DType)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "model.safetensors"), raw, 0o644)
+}
+
+func (s Spec) config(vocab int) map[string]any {
+	c := map[string]any{"model_type": s.Family, "vocab_size": vocab, "max_position_embeddings": s.Positions, "pad_token_id": 0}
+	if s.Family == "distilbert" {
+		maps.Copy(c, map[string]any{"dim": s.Hidden, "n_layers": s.Layers, "n_heads": s.Heads, "hidden_dim": 2 * s.Hidden, "activation": s.Act})
+	} else {
+		maps.Copy(c, map[string]any{"hidden_size": s.Hidden, "num_hidden_layers": s.Layers, "num_attention_heads": s.Heads,
+			"intermediate_size": 2 * s.Hidden, "hidden_act": s.Act, "layer_norm_eps": 1e-5, "type_vocab_size": 2})
+	}
+	if s.Shifted() {
+		c["pad_token_id"] = 1
+	}
+	if s.Family == "mpnet" {
+		c["relative_attention_num_buckets"] = 32
+		delete(c, "type_vocab_size")
+	}
+	if len(s.Labels) > 0 {
+		labels := map[string]string{}
+		for i, l := range s.Labels {
+			labels[fmt.Sprint(i)] = l
+		}
+		c["id2label"] = labels
+	}
+	return c
+}
+
+// vocabulary starts with the family's special tokens.
+func (s Spec) vocabulary() []string {
+	v := []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]"}
+	if s.Shifted() {
+		v = []string{"<s>", "<pad>", "</s>", "<unk>"}
+	}
+	words := strings.Fields("the gate opens when a context of knowledge base is near enough to query 1 2 3 . , ?")
+	letters := strings.Split("abcdefghijklmnopqrstuvwxyz", "")
+	next := "##"
+	if s.unigram() {
+		v, next = append(v, "▁"), ""
+		for i, w := range words {
+			words[i] = "▁" + w
+		}
+	} else {
+		v = append(v, letters...)
+	}
+	for _, l := range letters {
+		v = append(v, next+l)
+	}
+	for _, w := range words {
+		if !slices.Contains(v, w) {
+			v = append(v, w)
+		}
+	}
+	return v
+}
+
+func (s Spec) unigram() bool { return s.Shifted() && s.Family != "mpnet" }
+
+func (s Spec) tokenizer(vocabulary []string) map[string]any {
+	ids := map[string]int{}
+	for i, w := range vocabulary {
+		ids[w] = i
+	}
+	first, last, pad, unknown := "[CLS]", "[SEP]", "[PAD]", "[UNK]"
+	if s.Shifted() {
+		first, last, pad, unknown = "<s>", "</s>", "<pad>", "<unk>"
+	}
+	special := func(t string) map[string]any {
+		return map[string]any{"SpecialToken": map[string]any{"id": t, "type_id": 0}}
+	}
+	about := func(t string) map[string]any {
+		return map[string]any{"id": t, "ids": []int{ids[t]}, "tokens": []string{t}}
+	}
+	var added []any
+	for _, t := range []string{first, last, pad, unknown} {
+		added = append(added, map[string]any{"id": ids[t], "content": t, "special": true, "single_word": false,
+			"lstrip": false, "rstrip": false, "normalized": false})
+	}
+	out := map[string]any{
+		"version": "1.0", "added_tokens": added, "decoder": nil,
+		"truncation": map[string]any{"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
+		"padding": map[string]any{"strategy": map[string]int{"Fixed": 40}, "direction": "Right", "pad_to_multiple_of": nil,
+			"pad_id": ids[pad], "pad_type_id": 0, "pad_token": pad},
+		"post_processor": map[string]any{"type": "TemplateProcessing", "pair": []any{},
+			"single":         []any{special(first), map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}, special(last)},
+			"special_tokens": map[string]any{first: about(first), last: about(last)}},
+	}
+	if s.unigram() {
+		pieces := make([][]any, len(vocabulary))
+		for i, w := range vocabulary {
+			pieces[i] = []any{w, -float64(20-len([]rune(w))) / 2}
+		}
+		out["normalizer"] = nil
+		out["pre_tokenizer"] = map[string]any{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}
+		out["model"] = map[string]any{"type": "Unigram", "unk_id": ids[unknown], "vocab": pieces, "byte_fallback": false}
+		return out
+	}
+	out["normalizer"] = map[string]any{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": nil, "lowercase": true}
+	out["pre_tokenizer"] = map[string]any{"type": "BertPreTokenizer"}
+	out["model"] = map[string]any{"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
+		"max_input_chars_per_word": 100, "vocab": ids}
+	return out
+}
+
+// Tensor is one tensor of a checkpoint.
+type Tensor struct {
+	Name  string
+	Shape []int
+	Data  []float32
+}
+
+// tensors are random but well-behaved: unit embeddings, products that keep the scale, norms near one.
+func (s Spec) tensors(vocab int) []Tensor {
+	r := rand.New(rand.NewPCG(7, uint64(len(s.Family))))
+	var out []Tensor
+	add := func(name string, mean, spread float64, shape ...int) {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		data := make([]float32, n)
+		for i := range data {
+			data[i] = float32(mean + spread*r.NormFloat64())
+		}
+		out = append(out, Tensor{name, shape, data})
+	}
+	prefix := map[string]string{"bert": "bert.", "distilbert": "distilbert.", "mpnet": "mpnet."}[s.Family]
+	if prefix == "" {
+		prefix = "roberta."
+	}
+	if !s.Prefixed {
+		prefix = ""
+	}
+	linear := func(name string, in, to int) {
+		add(name+".weight", 0, 1/math.Sqrt(float64(in)), to, in)
+		add(name+".bias", 0, .1, to)
+	}
+	norm := func(name string) {
+		weight, bias := ".weight", ".bias"
+		if s.Old {
+			weight, bias = ".gamma", ".beta"
+		}
+		add(name+weight, 1, .1, s.Hidden)
+		add(name+bias, 0, .1, s.Hidden)
+	}
+	h := s.Hidden
+	add(prefix+"embeddings.word_embeddings.weight", 0, 1, vocab, h)
+	add(prefix+"embeddings.position_embeddings.weight", 0, .3, s.Positions, h)
+	norm(prefix + "embeddings.LayerNorm")
+	names := []string{"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+		"attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}
+	layer := prefix + "encoder.layer."
+	switch s.Family {
+	case "distilbert":
+		layer = prefix + "transformer.layer."
+		names = []string{"attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin", "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm"}
+	case "mpnet":
+		copy(names, []string{"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o", "attention.LayerNorm"})
+		add(prefix+"encoder.relative_attention_bias.weight", 0, 1, 32, s.Heads)
+	default:
+		add(prefix+"embeddings.token_type_embeddings.weight", 0, .5, 2, h)
+	}
+	for i := range s.Layers {
+		p := fmt.Sprint(layer, i, ".")
+		for _, n := range names[:4] {
+			linear(p+n, h, h)
+		}
+		norm(p + names[4])
+		linear(p+names[5], h, 2*h)
+		linear(p+names[6], 2*h, h)
+		norm(p + names[7])
+	}
+	if n := len(s.Labels); n > 0 {
+		switch s.Family {
+		case "bert":
+			linear(prefix+"pooler.dense", h, h)
+			linear("classifier", h, n)
+		case "distilbert":
+			linear("pre_classifier", h, h)
+			linear("classifier", h, n)
+		default:
+			linear("classifier.dense", h, h)
+			linear("classifier.out_proj", h, n)
+		}
+	}
+	return out
+}
+
+// Safetensors encodes tensors in one dtype (F32, F16 or BF16; halves by truncation of the mantissa).
+func Safetensors(tensors []Tensor, dtype string) ([]byte, error) {
+	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
+	var data bytes.Buffer
+	for _, t := range tensors {
+		start := data.Len()
+		for _, v := range t.Data {
+			switch dtype {
+			case "F32":
+				_ = binary.Write(&data, binary.LittleEndian, v)
+			case "BF16":
+				_ = binary.Write(&data, binary.LittleEndian, uint16(math.Float32bits(v)>>16))
+			case "F16":
+				_ = binary.Write(&data, binary.LittleEndian, half(v))
+			default:
+				return nil, fmt.Errorf("modeltest: dtype %q", dtype)
+			}
+		}
+		header[t.Name] = map[string]any{"dtype": dtype, "shape": t.Shape, "data_offsets": []int{start, data.Len()}}
+	}
+	raw, err := json.Marshal(header)
+	if err != nil {
+		return nil, err
+	}
+	return Frame(raw, data.Bytes()), nil
+}
+
+// Frame puts a safetensors header's length before it and the data behind.
+func Frame(header, data []byte) []byte {
+	out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(out, header...), data...)
+}
+
+// half is the float16 of a normal value by truncation; what is too small becomes zero.
+func half(v float32) uint16 {
+	b := math.Float32bits(v)
+	exponent := int(b>>23&255) - 127 + 15
+	if exponent <= 0 {
+		return uint16(b >> 16 & 0x8000)
+	}
+	return uint16(b>>16&0x8000) | uint16(min(exponent, 30))<<10 | uint16(b>>13&0x3ff)
+}

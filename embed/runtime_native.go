@@ -1,0 +1,63 @@
+//go:build native
+
+package embed
+
+import (
+	"fmt"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// ortOwner owns the process's ONNX Runtime. The binding keeps one environment in package variables of
+// its own, so its owner can only be one per process as well: the first Open loads the library, the last
+// Close frees it. Nothing happens before the first Open.
+type ortOwner struct {
+	mu    sync.Mutex
+	users int
+	path  string
+	ours  bool // false: another user of the binding had loaded it before us, and frees it
+}
+
+var ortRuntime ortOwner
+
+// acquire loads the library, or shares the loaded one; release must be called once.
+func (r *ortOwner) acquire(path string) (release func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.users > 0 && r.ours && r.path != path {
+		return nil, fmt.Errorf("%w: %s is asked for while %s is in use; a process can hold one", ErrLibrary, path, r.path)
+	}
+	if r.users == 0 {
+		r.ours, r.path = !ort.IsInitialized(), path
+		if r.ours {
+			ort.SetSharedLibraryPath(path)
+			if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil { // errors are returned, not logged
+				return nil, fmt.Errorf("%w: %s: %w", ErrLibrary, path, err)
+			}
+		}
+	}
+	r.users++
+	return r.release, nil
+}
+
+func (r *ortOwner) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.users--; r.users == 0 && r.ours {
+		_ = ort.DestroyEnvironment() // fails only when there is none
+	}
+}
+
+// LibraryVersion loads ONNX Runtime and returns its version and path.
+func LibraryVersion(o Options) (version, path string, err error) {
+	if path, err = findLibrary(o.Library); err != nil {
+		return "", "", err
+	}
+	release, err := ortRuntime.acquire(path)
+	if err != nil {
+		return "", path, err
+	}
+	defer release()
+	return ort.GetVersion(), path, nil
+}

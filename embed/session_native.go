@@ -1,0 +1,252 @@
+//go:build native
+
+package embed
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/sluice-rag/sluice/embed/onnx"
+)
+
+// session is one ONNX Runtime session. Run is safe for concurrent use: each call computes on its own thread.
+type session struct {
+	s      *ort.DynamicAdvancedSession
+	path   string // for errors
+	inputs []string
+	dim    int
+	padID  int64
+	vocab  int // ids at or above are refused; 0 = unknown
+	// finish turns what an export returns into rows; nil when the graph ends in rows itself.
+	finish func(raw []float32, tokens [][]uint32, columns int, out []float32)
+}
+
+// openSession loads a written graph, or a ready export whose output is one of outputs.
+func openSession(src *source, set *settings, outputs []string) (*session, error) {
+	o, err := sessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	defer o.Destroy()
+	s := &session{path: src.weights(), padID: src.padID, vocab: src.vocab}
+	if g := src.graph; g != nil {
+		s.inputs, s.dim = []string{onnx.InputIDs, onnx.AttentionMask}, g.Dim
+		err = o.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", g.Folder)
+		if err == nil {
+			s.s, err = ort.NewDynamicAdvancedSessionWithONNXData(g.ONNX, s.inputs, []string{g.Output}, o)
+		}
+	} else {
+		var output string
+		if output, err = s.inspect(src.export, set, outputs); err == nil {
+			s.s, err = ort.NewDynamicAdvancedSession(src.export, s.inputs, []string{output}, o)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", s.path, ErrModel, err)
+	}
+	return s, nil
+}
+
+func sessionOptions() (o *ort.SessionOptions, err error) {
+	if o, err = ort.NewSessionOptions(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLibrary, err)
+	}
+	// One thread per Run: the workers are goroutines, and a thread pool of the library would spin beside them.
+	// Memory patterns are kept per input shape, and ours never repeat for long.
+	for _, set := range []func() error{
+		func() error { return o.SetIntraOpNumThreads(1) },
+		func() error { return o.SetInterOpNumThreads(1) },
+		func() error { return o.SetMemPattern(false) },
+		func() error { return o.SetLogSeverityLevel(ort.LoggingLevelFatal) },
+	} {
+		if err := set(); err != nil {
+			_ = o.Destroy()
+			return nil, fmt.Errorf("%w: %w", ErrLibrary, err)
+		}
+	}
+	return o, nil
+}
+
+// inspect reads an export's inputs and outputs, and chooses how its output becomes rows.
+func (s *session) inspect(path string, set *settings, outputs []string) (output string, err error) {
+	o, err := sessionOptions()
+	if err != nil {
+		return "", err
+	}
+	defer o.Destroy()
+	if err := o.SetGraphOptimizationLevel(ort.GraphOptimizationLevelDisableAll); err != nil {
+		return "", err
+	}
+	in, out, err := ort.GetInputOutputInfoWithOptions(path, o)
+	if err != nil {
+		return "", err
+	}
+	for _, i := range in {
+		if !slices.Contains([]string{onnx.InputIDs, onnx.AttentionMask, "token_type_ids"}, i.Name) || i.DataType != ort.TensorElementDataTypeInt64 {
+			return "", fmt.Errorf("input %s of type %v is not known; int64 input_ids, attention_mask and token_type_ids are", i.Name, i.DataType)
+		}
+		s.inputs = append(s.inputs, i.Name)
+	}
+	for _, want := range outputs {
+		for _, i := range out {
+			if i.Name != want {
+				continue
+			}
+			rank := len(i.Dimensions)
+			if i.DataType != ort.TensorElementDataTypeFloat || rank < 2 || rank > 3 || i.Dimensions[rank-1] < 1 {
+				return "", fmt.Errorf("output %s is %v %v; float32 [batch, dim] or [batch, sequence, dim] expected", i.Name, i.DataType, i.Dimensions)
+			}
+			s.dim = int(i.Dimensions[rank-1])
+			s.finish = rows(set, rank, s.dim, want == onnx.Logits)
+			return want, nil
+		}
+	}
+	return "", fmt.Errorf("it has none of the outputs %v", outputs)
+}
+
+// rows returns how an export's output becomes rows: pooled here when it is per token, normalised when the settings say so.
+func rows(set *settings, rank, dim int, logits bool) func([]float32, [][]uint32, int, []float32) {
+	return func(raw []float32, tokens [][]uint32, columns int, out []float32) {
+		if rank == 2 {
+			copy(out, raw)
+		} else {
+			for i, ids := range tokens {
+				poolRow(raw[i*columns*dim:], len(ids), set.Pooling, out[i*dim:(i+1)*dim])
+			}
+		}
+		if logits || !set.Normalise {
+			return
+		}
+		for i := range tokens {
+			normalise(out[i*dim : (i+1)*dim])
+		}
+	}
+}
+
+// poolRow writes the mean of the first tokens rows of hidden (or the first row) to out, summed in float64.
+func poolRow(hidden []float32, tokens int, p onnx.Pooling, out []float32) {
+	if p == onnx.CLS {
+		tokens = 1
+	}
+	for j := range out {
+		var sum float64
+		for t := range tokens {
+			sum += float64(hidden[t*len(out)+j])
+		}
+		out[j] = float32(sum / float64(tokens))
+	}
+}
+
+func normalise(v []float32) {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	norm := max(math.Sqrt(sum), 1e-12)
+	for j, x := range v {
+		v[j] = float32(float64(x) / norm)
+	}
+}
+
+// run computes one row of dim values per text into out. Every text has at least one token.
+func (s *session) run(tokens [][]uint32, out []float32, stop *ort.RunOptions) error {
+	columns := 0
+	for _, ids := range tokens {
+		columns = max(columns, len(ids))
+	}
+	ids, mask, err := s.pad(tokens, columns)
+	if err != nil {
+		return err
+	}
+	shape := ort.NewShape(int64(len(tokens)), int64(columns))
+	in := make([]ort.Value, 0, 3)
+	defer func() {
+		for _, v := range in {
+			_ = v.Destroy()
+		}
+	}()
+	for _, name := range s.inputs {
+		data := ids
+		switch name {
+		case onnx.AttentionMask:
+			data = mask
+		case "token_type_ids":
+			data = make([]int64, len(ids))
+		}
+		t, err := ort.NewTensor(shape, data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.path, err)
+		}
+		in = append(in, t)
+	}
+	if s.finish != nil {
+		return s.runExport(in, tokens, columns, out, stop)
+	}
+	t, err := ort.NewTensor(ort.NewShape(int64(len(tokens)), int64(s.dim)), out)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	defer t.Destroy()
+	if err := s.s.RunWithOptions(in, []ort.Value{t}, stop); err != nil {
+		return fmt.Errorf("%s: %d texts of up to %d tokens: %w", s.path, len(tokens), columns, err)
+	}
+	return nil
+}
+
+func (s *session) runExport(in []ort.Value, tokens [][]uint32, columns int, out []float32, stop *ort.RunOptions) error {
+	got := []ort.Value{nil}
+	if err := s.s.RunWithOptions(in, got, stop); err != nil {
+		return fmt.Errorf("%s: %d texts of up to %d tokens: %w", s.path, len(tokens), columns, err)
+	}
+	defer got[0].Destroy()
+	t, ok := got[0].(*ort.Tensor[float32])
+	size := int64(len(tokens) * s.dim)
+	if !ok || t.GetShape().FlattenedSize() != size && t.GetShape().FlattenedSize() != size*int64(columns) {
+		return fmt.Errorf("%s: %w: output of shape %v for %d texts of %d tokens", s.path, ErrModel, got[0].GetShape(), len(tokens), columns)
+	}
+	s.finish(t.GetData(), tokens, columns, out)
+	return nil
+}
+
+// pad lays the tokens out in rows of equal length.
+func (s *session) pad(tokens [][]uint32, columns int) (ids, mask []int64, err error) {
+	ids, mask = make([]int64, len(tokens)*columns), make([]int64, len(tokens)*columns)
+	for r, row := range tokens {
+		for c := range columns {
+			at := r*columns + c
+			if c >= len(row) {
+				ids[at] = s.padID
+				continue
+			}
+			if s.vocab > 0 && int(row[c]) >= s.vocab {
+				return nil, nil, fmt.Errorf("%s: %w: tokenizer.json gives the token %d, config.json's vocab_size is %d", s.path, ErrModel, row[c], s.vocab)
+			}
+			ids[at], mask[at] = int64(row[c]), 1
+		}
+	}
+	return ids, mask, nil
+}
+
+// terminator returns run options that end every run made with them soon after ctx does. free must be called once the runs are over.
+func terminator(ctx context.Context) (o *ort.RunOptions, free func(), err error) {
+	if o, err = ort.NewRunOptions(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrLibrary, err)
+	}
+	called := make(chan struct{})
+	detach := context.AfterFunc(ctx, func() {
+		_ = o.Terminate() // setting a flag does not fail
+		close(called)
+	})
+	return o, func() {
+		if !detach() {
+			<-called
+		}
+		_ = o.Destroy()
+	}, nil
+}
+
+func (s *session) close() { _ = s.s.Destroy() }

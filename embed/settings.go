@@ -1,0 +1,236 @@
+package embed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/sluice-rag/sluice/embed/onnx"
+)
+
+// settings is model.yaml: how the tokens of a text become one vector.
+type settings struct {
+	Name           string       `yaml:"name"`
+	Kind           string       `yaml:"kind"`
+	Pooling        onnx.Pooling `yaml:"pooling"`
+	Normalise      bool         `yaml:"normalise"`
+	MaxTokens      int          `yaml:"max_tokens"`
+	QueryPrefix    string       `yaml:"query_prefix"`
+	DocumentPrefix string       `yaml:"document_prefix"`
+	Source         string       `yaml:"source"`
+	Licence        string       `yaml:"licence"`
+
+	strict bool // from model.yaml: a max_tokens above the model's own limit is an error; else it is lowered
+}
+
+const (
+	kindEncoder    = "encoder"
+	kindClassifier = "classifier"
+)
+
+// prefix is what goes before a text of the role.
+func (s *settings) prefix(r Role) string {
+	if r == Query {
+		return s.QueryPrefix
+	}
+	return s.DocumentPrefix
+}
+
+// vectorSettings is the part of the settings that changes a vector, in a fixed form for the digest.
+func (s *settings) vectorSettings() string {
+	return fmt.Sprintf("pooling=%s normalise=%t max_tokens=%d query_prefix=%q document_prefix=%q",
+		s.Pooling, s.Normalise, s.MaxTokens, s.QueryPrefix, s.DocumentPrefix)
+}
+
+// limit settles MaxTokens against the model's own limit (0 = unknown) and the special tokens of every text.
+func (s *settings) limit(dir string, own, special int) error {
+	switch {
+	case s.MaxTokens == 0 && own == 0:
+		return fmt.Errorf("%s: %w: max_tokens is unknown: give it in model.yaml", dir, ErrModel)
+	case s.MaxTokens == 0 || own > 0 && s.MaxTokens > own && !s.strict:
+		s.MaxTokens = own
+	case own > 0 && s.MaxTokens > own:
+		return fmt.Errorf("%s: %w: max_tokens is %d in model.yaml, the model's positions end at %d", dir, ErrModel, s.MaxTokens, own)
+	}
+	if s.MaxTokens <= special {
+		return fmt.Errorf("%s: %w: max_tokens is %d, the special tokens alone are %d", dir, ErrModel, s.MaxTokens, special)
+	}
+	return nil
+}
+
+// readSettings reads dir/model.yaml, or what sentence-transformers left there. A classifier needs neither.
+func readSettings(dir, kind string) (*settings, error) {
+	path := filepath.Join(dir, "model.yaml")
+	raw, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		s, err := parseSettings(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if s.Kind != "" && s.Kind != kind {
+			return nil, fmt.Errorf("%s: %w: kind is %q, %q expected", path, ErrModel, s.Kind, kind)
+		}
+		if kind == kindEncoder && s.Pooling == "" {
+			return nil, fmt.Errorf("%s: %w: pooling is missing, mean or cls expected", path, ErrModel)
+		}
+		return s.named(dir), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+	case kind == kindClassifier:
+		return (&settings{Kind: kind}).named(dir), nil
+	}
+	s, err := sentenceTransformers(dir)
+	if err != nil {
+		return nil, err
+	}
+	return s.named(dir), nil
+}
+
+func (s *settings) named(dir string) *settings {
+	if s.Name == "" {
+		s.Name = filepath.Base(filepath.Clean(dir))
+	}
+	return s
+}
+
+// parseSettings is strict: unknown keys, a second document and values out of range are errors.
+func parseSettings(raw []byte) (*settings, error) {
+	var s settings
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	d.KnownFields(true)
+	if err := d.Decode(&s); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	if err := d.Decode(new(settings)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: more than one YAML document", ErrModel)
+	}
+	switch {
+	case s.Kind != "" && s.Kind != kindEncoder && s.Kind != kindClassifier:
+		return nil, fmt.Errorf("%w: kind %q; encoder or classifier expected", ErrModel, s.Kind)
+	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS:
+		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected", ErrModel, s.Pooling)
+	case s.MaxTokens < 0 || s.MaxTokens > 1<<20:
+		return nil, fmt.Errorf("%w: max_tokens %d; expected up to %d, or 0 for the model's own limit", ErrModel, s.MaxTokens, 1<<20)
+	}
+	for _, p := range []string{s.QueryPrefix, s.DocumentPrefix} {
+		if fixed, changed := repair(p); changed {
+			return nil, fmt.Errorf("%w: prefix %q has NUL bytes or invalid UTF-8", ErrModel, fixed)
+		}
+	}
+	s.strict = true
+	return &s, nil
+}
+
+// sentenceTransformers reads the settings that a sentence-transformers folder spreads over
+// modules.json, <pooling>/config.json, sentence_bert_config.json and config_sentence_transformers.json.
+func sentenceTransformers(dir string) (*settings, error) {
+	s := &settings{Kind: kindEncoder}
+	path := filepath.Join(dir, "modules.json")
+	var modules []struct {
+		Path string `json:"path"`
+		Type string `json:"type"`
+	}
+	if found, err := readJSON(path, &modules); err != nil {
+		return nil, err
+	} else if !found {
+		return nil, fmt.Errorf("%s: %w: there is neither model.yaml nor modules.json to say how to pool; write a model.yaml", dir, ErrModel)
+	}
+	for _, m := range modules {
+		switch kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]; kind {
+		case "Transformer":
+		case "Normalize":
+			s.Normalise = true
+		case "Pooling":
+			if !filepath.IsLocal(m.Path) {
+				return nil, fmt.Errorf("%s: %w: path %q leads out of the folder", path, ErrModel, m.Path)
+			}
+			var err error
+			if s.Pooling, err = readPooling(filepath.Join(dir, m.Path, "config.json")); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("%s: %w: module %q is not known; Transformer, Pooling and Normalize are", path, ErrModel, m.Type)
+		}
+	}
+	if s.Pooling == "" {
+		return nil, fmt.Errorf("%s: %w: no Pooling module", path, ErrModel)
+	}
+	return s, s.readLimits(dir)
+}
+
+func readPooling(path string) (onnx.Pooling, error) {
+	var raw map[string]any
+	if found, err := readJSON(path, &raw); err != nil {
+		return "", err
+	} else if !found {
+		return "", fmt.Errorf("%s: %w: file is missing", path, ErrModel)
+	}
+	known := map[string]onnx.Pooling{"pooling_mode_mean_tokens": onnx.Mean, "pooling_mode_cls_token": onnx.CLS}
+	var p onnx.Pooling
+	for key, v := range raw {
+		if on, _ := v.(bool); !on || !strings.HasPrefix(key, "pooling_mode_") {
+			continue
+		}
+		if known[key] == "" || p != "" {
+			return "", fmt.Errorf("%s: %w: %s is on; exactly one of mean and cls is supported", path, ErrModel, key)
+		}
+		p = known[key]
+	}
+	if p == "" {
+		return "", fmt.Errorf("%s: %w: no pooling mode is on", path, ErrModel)
+	}
+	return p, nil
+}
+
+func (s *settings) readLimits(dir string) error {
+	var limits struct {
+		Max *int `json:"max_seq_length"`
+	}
+	path := filepath.Join(dir, "sentence_bert_config.json")
+	if _, err := readJSON(path, &limits); err != nil {
+		return err
+	}
+	if limits.Max != nil {
+		if *limits.Max < 1 || *limits.Max > 1<<20 {
+			return fmt.Errorf("%s: %w: max_seq_length %d, expected 1 to %d", path, ErrModel, *limits.Max, 1<<20)
+		}
+		s.MaxTokens = *limits.Max
+	}
+	var prompts struct {
+		Prompts map[string]string `json:"prompts"`
+	}
+	if _, err := readJSON(filepath.Join(dir, "config_sentence_transformers.json"), &prompts); err != nil {
+		return err
+	}
+	s.QueryPrefix = prompts.Prompts["query"]
+	for _, key := range []string{"document", "passage"} {
+		if s.DocumentPrefix == "" {
+			s.DocumentPrefix = prompts.Prompts[key]
+		}
+	}
+	return nil
+}
+
+// readJSON reports whether the file is there.
+func readJSON(path string, to any) (bool, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, to)
+	}
+	if err != nil {
+		return true, fmt.Errorf("%s: %w: %w", path, ErrModel, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,115 @@
+//go:build native
+
+package embed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+
+	"github.com/daulet/tokenizers"
+)
+
+// tokenizer wraps the tokenizers library. It is safe for concurrent use until close.
+type tokenizer struct {
+	t       *tokenizers.Tokenizer
+	path    string
+	special int // special tokens that every text gets
+	closing int // how many of them come after the text
+}
+
+// openTokenizer loads dir/tokenizer.json without the padding and truncation it may carry: all-MiniLM's
+// pads every text to 128 tokens, and truncation is ours, so that it can be counted.
+func openTokenizer(path string) (*tokenizer, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	bad := func(err error) (*tokenizer, error) { return nil, fmt.Errorf("%s: %w: %w", path, ErrModel, err) }
+	if raw, err = withoutPadding(raw); err != nil {
+		return bad(err)
+	}
+	t, err := tokenizers.FromBytes(raw)
+	if err != nil {
+		return bad(err)
+	}
+	tok := &tokenizer{t: t, path: path}
+	probe := t.EncodeWithOptions("a", true, tokenizers.WithReturnSpecialTokensMask())
+	for i, m := range probe.SpecialTokensMask {
+		if m == 0 {
+			continue
+		}
+		tok.special++
+		if len(probe.SpecialTokensMask)-i <= trailing(probe.SpecialTokensMask) {
+			tok.closing++
+		}
+	}
+	if tok.special == len(probe.IDs) {
+		tok.close()
+		return bad(errors.New(`"a" has no token: the vocabulary is empty or lacks its unknown token`))
+	}
+	return tok, nil
+}
+
+func trailing(mask []uint32) int {
+	n := 0
+	for n < len(mask) && mask[len(mask)-1-n] == 1 {
+		n++
+	}
+	return n
+}
+
+// withoutPadding nulls padding and truncation of a tokenizer.json. The library aborts the process on an
+// error text with a NUL, so a file with one is refused here.
+func withoutPadding(raw []byte) ([]byte, error) {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, err
+	}
+	if model := m["model"]; len(model) == 0 || model[0] != '{' {
+		return nil, errors.New("no model in it: not a tokenizer.json")
+	}
+	if bytes.Contains(raw, []byte(`\u0000`)) {
+		return nil, errors.New("it holds a NUL character")
+	}
+	m["padding"], m["truncation"] = json.RawMessage("null"), json.RawMessage("null")
+	out, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) > math.MaxUint32 {
+		return nil, fmt.Errorf("%d bytes, at most %d", len(out), math.MaxUint32)
+	}
+	return out, nil
+}
+
+// encode returns the ids of a repaired text with special tokens, uncut.
+func (t *tokenizer) encode(text string) ([]uint32, error) {
+	ids := t.t.EncodeWithOptions(text, true).IDs
+	if len(ids) < t.special { // the library reports an error as no tokens at all
+		return nil, fmt.Errorf("%s: %w: the tokenizer fails on a text of %d bytes", t.path, ErrModel, len(text))
+	}
+	return ids, nil
+}
+
+// offsets returns the byte range of each token of any text, without special tokens.
+func (t *tokenizer) offsets(text string) [][2]int {
+	fixed, changed := repair(text)
+	enc := t.t.EncodeWithOptions(fixed, false, tokenizers.WithReturnOffsets())
+	out := make([][2]int, len(enc.Offsets))
+	for i, o := range enc.Offsets {
+		out[i] = [2]int{int(o[0]), int(o[1])}
+	}
+	if changed {
+		at := repairMap(text)
+		for i, o := range out {
+			out[i] = [2]int{at[o[0]], at[o[1]]}
+		}
+	}
+	return out
+}
+
+func (t *tokenizer) close() { _ = t.t.Close() } // its error is always nil

@@ -1,0 +1,54 @@
+//go:build !native
+
+package embed
+
+import "context"
+
+// Available reports whether this program can run models.
+const Available = false
+
+// NativeDigest is the digest of the linked native library; there is none.
+func NativeDigest() string { return "" }
+
+// Encoder needs the build tag "native"; without it none can be opened.
+type Encoder struct{}
+
+// Open returns ErrUnavailable.
+func Open(context.Context, string, Options) (*Encoder, error) { return nil, ErrUnavailable }
+
+// Embed returns ErrUnavailable.
+func (*Encoder) Embed(context.Context, []string, Role) (*Embeddings, error) {
+	return nil, ErrUnavailable
+}
+
+// CountTokens returns ErrUnavailable.
+func (*Encoder) CountTokens(string) (int, error) { return 0, ErrUnavailable }
+
+// TokenOffsets returns ErrUnavailable.
+func (*Encoder) TokenOffsets(string) ([][2]int, error) { return nil, ErrUnavailable }
+
+// Info is empty.
+func (*Encoder) Info() Info { return Info{} }
+
+// Close does nothing.
+func (*Encoder) Close() error { return nil }
+
+// Classifier needs the build tag "native"; without it none can be opened.
+type Classifier struct{}
+
+// OpenClassifier returns ErrUnavailable.
+func OpenClassifier(context.Context, string, Options) (*Classifier, error) {
+	return nil, ErrUnavailable
+}
+
+// Classify returns ErrUnavailable.
+func (*Classifier) Classify(context.Context, []string) (*Classes, error) { return nil, ErrUnavailable }
+
+// Info is empty.
+func (*Classifier) Info() Info { return Info{} }
+
+// Close does nothing.
+func (*Classifier) Close() error { return nil }
+
+// LibraryVersion returns ErrUnavailable.
+func LibraryVersion(Options) (version, path string, err error) { return "", "", ErrUnavailable }
