@@ -100,8 +100,9 @@ func TestRoot(t *testing.T) {
 		t.Errorf("%q %v", got, err)
 	}
 	t.Setenv(EnvCache, "")
-	t.Setenv("HOME", "/home/user")
-	if got, err := Root(); err != nil || got != "/home/user/.cache/sluice" {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if got, err := Root(); err != nil || got != filepath.Join(home, ".cache", "sluice") {
 		t.Errorf("%q %v", got, err)
 	}
 }

@@ -3,7 +3,7 @@
 //
 // A recipe turns inputs (pins, sources, compiler versions, its own version) into an output folder
 // $SLUICE_CACHE/out/<name>-<digest of the inputs>. The folder appears by one rename when it is complete. A build that was
-// interrupted goes on in $SLUICE_CACHE/work/<name>-<digest>. So a recipe is idempotent, resumable and shared by all clones; it
+// interrupted goes on in $SLUICE_CACHE/build/<name>-<digest>. So a recipe is idempotent, resumable and shared by all clones; it
 // runs again exactly when an input changes.
 //
 // Input: Env (repository, cache, manifest). Output: files in the repository, a line of text per step, and an error that names

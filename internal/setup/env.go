@@ -96,7 +96,7 @@ func (e *Env) output(ctx context.Context, r recipe) (string, error) {
 	if exists(dir) { // another process made it meanwhile
 		return dir, nil
 	}
-	work, err := e.Cache.Dir("work", key)
+	work, err := e.Cache.Dir("build", key)
 	if err != nil {
 		return "", err
 	}

@@ -69,7 +69,7 @@ func TestRecipeRunsWhenAnInputChanges(t *testing.T) {
 	if _, err := e.output(t.Context(), r); err != nil || builds.Load() != 3 {
 		t.Errorf("another version of the recipe: %v, %d builds", err, builds.Load())
 	}
-	if left, _ := os.ReadDir(e.Cache.Path("work")); len(left) > 0 {
+	if left, _ := os.ReadDir(e.Cache.Path("build")); len(left) > 0 {
 		t.Errorf("work left behind: %v", left)
 	}
 }
