@@ -1,0 +1,181 @@
+//go:build native
+
+package gate
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+type line struct {
+	ID         string `json:"id"`
+	ContextID  string `json:"context_id"`
+	Topic      string `json:"topic"`
+	Text       string `json:"text"`
+	Answerable bool   `json:"answerable"`
+	Intent     string `json:"intent"`
+}
+
+func readData(t *testing.T, name string) (lines []line) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("SKIP: the data set is not there: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var l line
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func openMiniLM(t *testing.T) *embed.Encoder {
+	t.Helper()
+	dir, err := models.Locate("all-MiniLM-L6-v2")
+	if err != nil {
+		t.Skipf("SKIP: the default encoder is not there: %v", err)
+	}
+	enc, err := embed.Open(t.Context(), dir, embed.Options{})
+	if errors.Is(err, embed.ErrUnavailable) {
+		t.Skipf("SKIP: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = enc.Close() })
+	return enc
+}
+
+func vectors(t *testing.T, enc *embed.Encoder, lines []line, role embed.Role) engine.Vectors {
+	t.Helper()
+	texts := make([]string, len(lines))
+	for i, l := range lines {
+		texts[i] = l.Text
+	}
+	v, err := enc.Embed(t.Context(), texts, role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine.Vectors{Data: v.Data, Rows: len(lines), Dim: v.Dim}
+}
+
+// TestSquad16 calibrates on 646 Wikipedia contexts with their first three answerable questions and compares
+// with an independent computation (fp32 encoder, texts cut at 256 tokens, type-7 quantiles); then it lets
+// the default policy decide every third of the other 1,004 answerable questions and of the 1,200 utterances of
+// CLINC150 that are out of scope; docs/adr/0004-default-policy.md has them all.
+func TestSquad16(t *testing.T) {
+	contexts, all, utterances := readData(t, "squad16/contexts.jsonl"), readData(t, "squad16/queries.jsonl"), []line(nil)
+	for _, part := range []string{"test", "validation", "train"} {
+		for _, l := range readData(t, "clinc150/"+part+".jsonl") {
+			if l.Intent == "oos" {
+				utterances = append(utterances, l)
+			}
+		}
+	}
+	enc := openMiniLM(t)
+	info := enc.Info()
+	in := Input{Holdout: .2, Seed: 1, CorpusDigest: "squad16", Tool: "test", Provenance: Provenance{Kind: "file", PerContext: 3},
+		Encoder: Encoder{Name: info.Name, Digest: info.Digest, TokenizerDigest: info.TokenizerDigest, Dim: info.Dim}}
+	row, group := map[string]int32{}, map[string]int32{}
+	for i, c := range contexts {
+		if _, ok := group[c.Topic]; !ok {
+			group[c.Topic] = int32(len(group))
+		}
+		row[c.ID] = int32(i)
+		in.ContextIDs, in.TextDigests, in.Groups = append(in.ContextIDs, c.ID), append(in.TextDigests, corpus.TextDigest(c.Text)), append(in.Groups, group[c.Topic])
+	}
+	var pseudo, heldOut []line
+	count := map[string]int{}
+	for _, q := range all {
+		if !q.Answerable {
+			continue
+		}
+		if count[q.ContextID]++; count[q.ContextID] > 3 {
+			heldOut = append(heldOut, q)
+			continue
+		}
+		pseudo, in.Owner = append(pseudo, q), append(in.Owner, row[q.ContextID])
+	}
+	in.Contexts, in.Queries = vectors(t, enc, contexts, embed.Document), vectors(t, enc, pseudo, embed.Query)
+	c, positive, err := Calibrate(t.Context(), newEngine(t), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []struct {
+		name      string
+		got, want Stats
+	}{
+		{"D+", c.Positive, Stats{1906, .060936, .313637, .476912, .555911, .574659, .652230, .743110, .857181}},
+		{"D−", c.Negative, Stats{1229370, -.312169, -.088364, -.023218, .046792, .028095, .092446, .252203, .879625}},
+	} {
+		if d.got.N != d.want.N {
+			t.Errorf("%s: n = %d, want %d", d.name, d.got.N, d.want.N)
+		}
+		got, want := values(d.got), values(d.want)
+		for i := range got {
+			if math.Abs(got[i]-want[i]) > 2e-5 {
+				t.Errorf("%s: statistic %d is %.6f, want %.6f within 2e-5", d.name, i, got[i], want[i])
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "squad16.cal.json")
+	if err := c.Save(path, positive); err != nil {
+		t.Fatal(err)
+	}
+	if c, positive, err = Load(path); err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(c, positive, Use{Encoder: in.Encoder, Metric: kernels.Cosine, TextDigests: in.TextDigests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(lines []line) (share float64) {
+		decisions, err := g.DecideAll(t.Context(), newEngine(t), in.Contexts, in.ContextIDs, vectors(t, enc, lines, embed.Query))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range decisions {
+			if d.Retrieve {
+				share += 1 / float64(len(lines))
+			}
+		}
+		return share
+	}
+	heldOut, utterances = third(heldOut), third(utterances)
+	inScope, outOfScope := open(heldOut), open(utterances)
+	t.Logf("%s = %.4f in [%.4f, %.4f]: open for %.1f %% of %d held-out questions, closed for %.1f %% of %d out-of-scope utterances; AUROC %.4f, P(D+ > D−) %.4f",
+		c.Policy, c.Cutoff, c.Bootstrap.Low, c.Bootstrap.High, 100*inScope, len(heldOut), 100*(1-outOfScope), len(utterances), *c.Holdout.AUROC, c.Separation)
+	if inScope < .92 || outOfScope > .09 {
+		t.Errorf("open for %.3f of the questions in scope and %.3f of those out of scope", inScope, outOfScope)
+	}
+}
+
+func third(lines []line) (some []line) {
+	for i := 0; i < len(lines); i += 3 {
+		some = append(some, lines[i])
+	}
+	return some
+}
+
+func values(s Stats) []float64 {
+	return []float64{s.Min, s.P5, s.Q1, s.Mean, s.Median, s.Q3, s.P95, s.Max}
+}
