@@ -37,21 +37,22 @@ type Embed struct {
 
 // Ingest is how documents become chunks.
 type Ingest struct {
-	Chunk       string `koanf:"chunk" default:"256/2" doc:"tokens of a chunk / sentences that neighbours share: a preset (256/2, 512/10) or SIZE/OVERLAP in tokens"`
+	Chunk       string `koanf:"chunk" default:"256/2" doc:"SIZE/OVERLAP of chunks in tokens of the encoder, special ones counted"`
 	CommitEvery int    `koanf:"commit_every" default:"256" min:"1" max:"65536" doc:"chunks per commit: what a kill can cost, and the unit of 'committed' lines"`
+	Metric      string `koanf:"metric" default:"cosine" oneof:"cosine ip l2" doc:"how vectors of a new store are compared; an existing store keeps its own"`
 	MaxFileMiB  int    `koanf:"max_file_mib" default:"256" min:"1" max:"65536" doc:"larger files are skipped and reported, MiB"`
 }
 
 // Calibrate is how the gate's cut-off is found.
 type Calibrate struct {
-	Policy     string  `koanf:"policy" default:"p5" doc:"statistic of the positive distribution that becomes P: min p5 q1 mean median q3 p95 max pNN density:NN; 'maximum:' before it takes the maximum distribution"`
+	Policy     string  `koanf:"policy" doc:"statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, density:NN; with 'maximum:' before it, of the maximum distribution; empty is maximum:p5"`
 	Threshold  float64 `koanf:"threshold" default:"0" doc:"T: the gate opens above P - T, so more is looser"`
 	Negatives  string  `koanf:"negatives" default:"all" doc:"pairs of the negative distribution: all, cross-topic, sample:N per question"`
 	PerContext int     `koanf:"per_context" default:"3" min:"1" max:"1000" doc:"pseudo-queries per context"`
 	Sample     int     `koanf:"sample" default:"0" min:"0" max:"2147483647" doc:"contexts that get pseudo-queries, drawn at random; 0 takes all"`
 	Seed       uint64  `koanf:"seed" default:"1" doc:"seed of everything random"`
 	Holdout    float64 `koanf:"holdout" default:"0.2" min:"0" max:"0.9" doc:"share of the contexts that is kept apart to test the gate; 0 tests nothing"`
-	Resamples  int     `koanf:"resamples" default:"1000" min:"0" max:"1000000" doc:"bootstrap resamples of the interval of P"`
+	Resamples  int     `koanf:"resamples" default:"1000" min:"-1" max:"1000000" doc:"bootstrap resamples of the interval of P; -1 makes none"`
 	RankLimit  int     `koanf:"rank_limit" default:"10" min:"1" max:"1000000" doc:"a generated question is kept when its own context is among so many best"`
 }
 
@@ -76,7 +77,7 @@ type Ask struct {
 	Temperature   float64 `koanf:"temperature" default:"0" min:"0" max:"2" doc:"0 always takes the likeliest token"`
 	TopK          int     `koanf:"top_k" default:"40" min:"0" max:"1000000" doc:"likeliest tokens to draw from; 0 takes all"`
 	TopP          float64 `koanf:"top_p" default:"0.95" min:"0" max:"1" doc:"probability mass to draw from"`
-	Seed          uint64  `koanf:"seed" default:"1" max:"4294967295" doc:"seed of the draws"`
+	Seed          uint64  `koanf:"seed" default:"1" max:"4294967294" doc:"seed of the draws"`
 	Templates     string  `koanf:"templates" doc:"folder whose files replace the built-in prompt templates of the same name"`
 	Language      string  `koanf:"language" doc:"language of the answer, as English names it; empty takes the question's"`
 }

@@ -40,8 +40,8 @@ func TestLaterSourcesWin(t *testing.T) {
 		Flags: []Flag{{Key: "ask.max_tokens", Name: "max-tokens", Value: "13"}},
 	})
 	c := l.Config
-	got := []any{c.Store, c.Model, c.Threads, c.Ask.MaxTokens, c.Ask.TopP, c.Retrieve.K, c.Encoder, c.Calibrate.Policy}
-	want := []any{"from-file", "from-env", 5, 13, .5, 4, "", "p5"}
+	got := []any{c.Store, c.Model, c.Threads, c.Ask.MaxTokens, c.Ask.TopP, c.Retrieve.K, c.Encoder, c.Calibrate.Negatives}
+	want := []any{"from-file", "from-env", 5, 13, .5, 4, "", "all"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -1,0 +1,214 @@
+// Package doctor checks on this machine what the tests check on others: what is linked and chosen, the
+// kernels against the reference, the encoder against golden vectors, a generated token, the store.
+// Input: Options. Output: one Check after the other. A check fails when something that should work does
+// not; what was never set up is missing, which is no failure.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/buildinfo"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Status of a check.
+type Status string
+
+// The states.
+const (
+	OK      Status = "ok"
+	Missing Status = "missing" // not set up: Hint says how
+	Failed  Status = "failed"
+)
+
+// Check is one finding.
+type Check struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Options say what to look at.
+type Options struct {
+	Store          string
+	Encoder, Model string // names or paths
+	Library        string // libonnxruntime.so, "" is searched
+	ISA            string
+	Threads        int
+	Logger         *slog.Logger
+
+	// Calibration returns the store's calibration in force and how stale it is; nil if there is none.
+	Calibration func(context.Context) (*gate.Calibration, float64, error)
+}
+
+// Run makes every check, in order, and gives each to report. It ends early only when ctx does.
+func Run(ctx context.Context, o Options, report func(Check)) error {
+	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, runtimes, encoder, generator, knowledge} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, c := range check(ctx, o) {
+			report(c)
+		}
+	}
+	return ctx.Err()
+}
+
+func one(c Check) []Check { return []Check{c} }
+
+func failed(name string, err error, hint string) []Check {
+	return one(Check{Name: name, Status: Failed, Detail: err.Error(), Hint: hint})
+}
+
+func build(context.Context, Options) []Check {
+	c := Check{Name: "build", Status: OK, Detail: fmt.Sprintf("%s, %s, %s/%s", buildinfo.Tool(), runtime.Version(), runtime.GOOS, runtime.GOARCH)}
+	if !llm.Available || !embed.Available {
+		c.Status, c.Hint = Missing, "encoder and language model need the native parts: make build"
+		c.Detail += ", without native parts"
+	}
+	return one(c)
+}
+
+func compute(_ context.Context, o Options) []Check {
+	e, err := engine.New(engine.Options{ISA: o.ISA, Threads: o.Threads})
+	if err != nil {
+		return failed("engine", err, "leave isa (SLUICE_ISA) empty to take the best one")
+	}
+	c := e.Describe()
+	return one(Check{Name: "engine", Status: OK, Detail: fmt.Sprintf("%s on %s, %d threads: %s", c.Kernel, c.Device, c.Threads, c.Reason)})
+}
+
+func runtimes(_ context.Context, o Options) []Check {
+	checks := []Check{linked("tokenizers", embed.Available, embed.NativeDigest()), linked("llama.cpp", llm.Available, nativeLLM())}
+	assembled := stamped(embed.NativeDigest(), "libonnxruntime")
+	version, path, err := embed.LibraryVersion(embed.Options{Library: o.Library})
+	switch {
+	case errors.Is(err, embed.ErrUnavailable):
+		checks = append(checks, Check{Name: "onnxruntime", Status: Missing, Detail: "this build does not load it", Hint: "make build"})
+	case err != nil:
+		checks = append(checks, failed("onnxruntime", err, "make build")...)
+	default:
+		c := Check{Name: "onnxruntime", Status: OK, Detail: version + ", " + path}
+		if assembled != "" {
+			c.Detail += "; the set-up assembled " + assembled
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// stamped is the line of a set-up's stamp that is about a library.
+func stamped(stamp, library string) string {
+	for line := range strings.Lines(stamp) {
+		if strings.HasPrefix(line, library) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
+// linked tells which static library is in this binary: the first line of its stamp.
+func linked(name string, available bool, stamp string) Check {
+	digest, _, _ := strings.Cut(stamp, "\n")
+	switch {
+	case !available:
+		return Check{Name: name, Status: Missing, Detail: "not linked", Hint: "make build"}
+	case digest == "":
+		return Check{Name: name, Status: OK, Detail: "linked; the set-up left no digest"}
+	}
+	return Check{Name: name, Status: OK, Detail: "linked, " + digest}
+}
+
+// absent tells whether a model was simply never brought here.
+func absent(err error) bool {
+	return errors.Is(err, models.ErrNotPulled) || errors.Is(err, embed.ErrUnavailable) || errors.Is(err, llm.ErrUnavailable)
+}
+
+func notThere(name string, err error) []Check {
+	hint := "sluice models pull"
+	if !errors.Is(err, models.ErrNotPulled) {
+		hint = "make build"
+	}
+	return one(Check{Name: name, Status: Missing, Detail: err.Error(), Hint: hint})
+}
+
+func generator(ctx context.Context, o Options) []Check {
+	const name = "language model"
+	path, err := models.LocateGGUF(o.Model)
+	if err == nil && !llm.Available {
+		err = llm.ErrUnavailable
+	}
+	if err != nil && absent(err) {
+		return notThere(name, err)
+	}
+	if err != nil {
+		return failed(name, err, "sluice models list; --model takes a name or a GGUF file")
+	}
+	m, err := llm.Open(ctx, path, llm.Options{ContextSize: 256, Slots: 1, Logger: o.Logger})
+	if err != nil {
+		return failed(name, err, "sluice models verify")
+	}
+	defer m.Close()
+	r, err := m.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "What is the capital of France?"}}, MaxTokens: 8}, nil)
+	if err != nil {
+		return failed(name, err, "sluice models verify")
+	}
+	if r.CompletionTokens == 0 || r.Text == "" {
+		return failed(name, fmt.Errorf("%s generated nothing (finish: %s)", m.Info().Name, r.Finish), "sluice models verify")
+	}
+	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens", m.Info().Name, m.Info().Description, r.Text, r.CompletionTokens)})
+}
+
+// knowledge reads the whole store, and has its calibration checked.
+func knowledge(ctx context.Context, o Options) []Check {
+	const name = "store"
+	st, err := store.Open(ctx, o.Store, store.Options{ReadOnly: true})
+	if errors.Is(err, store.ErrNotFound) {
+		return one(Check{Name: name, Status: Missing, Detail: "none in " + o.Store, Hint: "sluice ingest PATH"})
+	}
+	if err != nil {
+		return failed(name, err, "")
+	}
+	defer st.Close()
+	if err := st.Check(ctx); err != nil {
+		return failed(name, err, "ingest the documents into a new --store")
+	}
+	n, err := st.Stats(ctx)
+	if err != nil {
+		return failed(name, err, "")
+	}
+	e := st.Encoder()
+	return append(one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s: %d documents, %d chunks, %d dimensions of %s; every vector and text is as committed", st.Dir(), n.Documents, n.Chunks, e.Dim, e.Name)}),
+		calibrated(ctx, o)...)
+}
+
+// calibrated reports on the calibration in force, as the caller reads it.
+func calibrated(ctx context.Context, o Options) []Check {
+	const name = "calibration"
+	if o.Calibration == nil {
+		return nil
+	}
+	c, stale, err := o.Calibration(ctx)
+	switch {
+	case err != nil:
+		return failed(name, err, "sluice calibrate")
+	case c == nil:
+		return one(Check{Name: name, Status: Missing, Detail: "the store is not calibrated", Hint: "sluice calibrate"})
+	}
+	detail := fmt.Sprintf("cut-off %.4f (%s, T = %g) from %d questions", c.Cutoff, c.Policy, c.Threshold, c.Positive.N)
+	if stale > 0 {
+		detail += fmt.Sprintf("; stale by %.3g %%", 100*stale)
+	}
+	return one(Check{Name: name, Status: OK, Detail: detail})
+}

@@ -1,0 +1,102 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/embed"
+)
+
+func collect(t *testing.T, ctx context.Context, o Options) (checks []Check, err error) {
+	t.Helper()
+	err = Run(ctx, o, func(c Check) { checks = append(checks, c) })
+	return checks, err
+}
+
+func find(t *testing.T, checks []Check, name string) Check {
+	t.Helper()
+	i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == name })
+	if i < 0 {
+		t.Fatalf("no check %q in %v", name, checks)
+	}
+	return checks[i]
+}
+
+func TestNothingSetUpIsMissingNotFailed(t *testing.T) {
+	t.Setenv("SLUICE_CACHE", t.TempDir())
+	checks, err := collect(t, t.Context(), Options{Store: t.TempDir() + "/none", Encoder: goldenModel, Model: "SmolLM2-135M-Instruct"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]Status{"engine": OK, "kernels go": OK, "encoder": Missing, "language model": Missing, "store": Missing} {
+		if c := find(t, checks, name); c.Status != want || want == Missing && c.Hint == "" {
+			t.Errorf("%s: %+v, want %s with a hint", name, c, want)
+		}
+	}
+}
+
+func TestWhatShouldWorkFails(t *testing.T) {
+	dir := t.TempDir()
+	checks, err := collect(t, t.Context(), Options{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"engine", "encoder", "language model"} {
+		if c := find(t, checks, name); c.Status != Failed {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
+func TestEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if checks, err := collect(t, ctx, Options{}); !errors.Is(err, context.Canceled) || len(checks) > 0 {
+		t.Errorf("%v %v", checks, err)
+	}
+}
+
+// wrong is an encoder whose vectors depend on the batch, or are not those of the model that it claims to be.
+type wrong struct{ batchDependent bool }
+
+func (w wrong) Embed(_ context.Context, texts []string, _ embed.Role) (*embed.Embeddings, error) {
+	e := &embed.Embeddings{Dim: 8, Data: make([]float32, 8*len(texts))}
+	for i := range e.Data {
+		e.Data[i] = .1
+		if w.batchDependent {
+			e.Data[i] /= float32(len(texts))
+		}
+	}
+	return e, nil
+}
+func (wrong) CountTokens(string) (int, error) { return 0, nil }
+func (wrong) Info() embed.Info                { return embed.Info{Name: goldenModel} }
+
+func TestWrongVectorsAreFound(t *testing.T) {
+	if _, err := compareVectors(t.Context(), wrong{batchDependent: true}); err == nil || !strings.Contains(err.Error(), "batch") {
+		t.Errorf("%v", err)
+	}
+	if _, err := compareVectors(t.Context(), wrong{}); err == nil || !strings.Contains(err.Error(), "golden") {
+		t.Errorf("%v", err)
+	}
+	if d := worse(math.NaN(), 1); !math.IsNaN(d) {
+		t.Error("a NaN was forgotten")
+	}
+	if d := worse(1, math.NaN()); !math.IsNaN(d) {
+		t.Error("a NaN passed")
+	}
+}
+
+func TestStamped(t *testing.T) {
+	stamp := "liba.a sha256:1\nlibb.so sha256:2 b 1.0"
+	if got := stamped(stamp, "libb"); got != "libb.so sha256:2 b 1.0" {
+		t.Error(got)
+	}
+	if c := linked("a", true, stamp); c.Detail != "linked, liba.a sha256:1" {
+		t.Error(c)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !native
+
+package doctor
+
+func nativeLLM() string { return "" }

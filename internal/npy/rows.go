@@ -1,0 +1,83 @@
+package npy
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Rows writes a two-dimensional float32 array row by row, in flat memory: the number of rows is put into the
+// header at the end.
+type Rows struct {
+	f    io.WriteSeeker
+	w    *bufio.Writer
+	cols int
+	n    int
+	head int // bytes of the header
+}
+
+// NewRows begins a file of cols columns at the writer's start.
+func NewRows(f io.WriteSeeker, cols int) (*Rows, error) {
+	if cols < 1 {
+		return nil, fmt.Errorf("npy: %d columns", cols)
+	}
+	r := &Rows{f: f, w: bufio.NewWriterSize(f, block), cols: cols}
+	head, err := r.header()
+	if err != nil {
+		return nil, err
+	}
+	r.head = len(head)
+	_, err = r.w.Write(head)
+	return r, err
+}
+
+func (r *Rows) header() ([]byte, error) {
+	var b bytes.Buffer
+	err := writeHeader(&b, "<f4", fmt.Sprintf("(%d, %d)", r.n, r.cols))
+	return b.Bytes(), err
+}
+
+// N is the number of rows so far.
+func (r *Rows) N() int { return r.n }
+
+// Append writes one row.
+func (r *Rows) Append(row []float32) error {
+	if len(row) != r.cols {
+		return fmt.Errorf("npy: a row of %d values in an array of %d columns", len(row), r.cols)
+	}
+	var b [4]byte
+	for _, x := range row {
+		binary.LittleEndian.PutUint32(b[:], math.Float32bits(x))
+		if _, err := r.w.Write(b[:]); err != nil {
+			return err
+		}
+	}
+	r.n++
+	return nil
+}
+
+// Close writes the number of rows; it does not close the writer.
+func (r *Rows) Close() error {
+	if err := r.w.Flush(); err != nil {
+		return err
+	}
+	head, err := r.header()
+	if err != nil {
+		return err
+	}
+	if len(head) != r.head { // the padding takes up 20 digits
+		return errors.New("npy: the number of rows does not fit the header")
+	}
+	if _, err := r.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := r.f.Write(head); err != nil {
+		return err
+	}
+	_, err = r.f.Seek(0, io.SeekEnd)
+	return err
+}
