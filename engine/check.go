@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -31,8 +30,7 @@ func view(name string, v Vectors) (operand, error) {
 	if v.Rows < 0 || v.Dim < 1 || stride < v.Dim {
 		return o, fmt.Errorf("engine: %s: %w: %d rows, dimension %d, stride %d", name, kernels.ErrShape, v.Rows, v.Dim, v.Stride)
 	}
-	high, need := bits.Mul64(uint64(v.Rows-1), uint64(stride))
-	if need += uint64(v.Dim); high != 0 || need > uint64(len(v.Data)) {
+	if len(v.Data) < v.Dim || v.Rows-1 > (len(v.Data)-v.Dim)/stride {
 		return o, fmt.Errorf("engine: %s: %w: %d rows of dimension %d with stride %d in %d values",
 			name, kernels.ErrShape, v.Rows, v.Dim, stride, len(v.Data))
 	}

@@ -20,6 +20,7 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -76,5 +77,12 @@ func failure(code C.int32_t, e *C.slc_error) error {
 	case C.SLC_ERROR_ISA:
 		sentinel = kernels.ErrISA
 	}
-	return fmt.Errorf("%w: %s", sentinel, C.GoString(&e.text[0]))
+	var text strings.Builder // not C.GoString, which would move every call's slc_error to the heap
+	for _, c := range e.text {
+		if c == 0 {
+			break
+		}
+		text.WriteByte(byte(c))
+	}
+	return fmt.Errorf("%w: %s", sentinel, text.String())
 }

@@ -125,7 +125,8 @@ func (k Kernels) NonFinite(a Rows) (int, error) {
 }
 
 func (r Rows) check(norms bool) error {
-	if r.N < 0 || r.Dim < 0 || r.Stride < r.Dim || (r.N > 0 && len(r.Data) < (r.N-1)*r.Stride+r.Dim) {
+	short := r.N > 0 && (len(r.Data) < r.Dim || r.N-1 > (len(r.Data)-r.Dim)/max(r.Stride, 1))
+	if r.N < 0 || r.Dim < 0 || r.Stride < r.Dim || short {
 		return fmt.Errorf("%w: %d rows of %d elements with stride %d in %d values", kernels.ErrShape, r.N, r.Dim, r.Stride, len(r.Data))
 	}
 	if norms && len(r.Norms) < r.N {

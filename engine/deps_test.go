@@ -1,0 +1,110 @@
+package engine_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDependencies: whoever imports engine gets the standard library, golang.org/x and this
+// project's compute core, and nothing else.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	const module = "github.com/sluice-rag/sluice/"
+	allowed := []string{module + "engine", module + "kernels", module + "internal/cores", "golang.org/x/sync", "golang.org/x/sys"}
+	count := 0
+	for path := range strings.FieldsSeq(string(out)) {
+		ok := false
+		for _, a := range allowed {
+			ok = ok || path == a || strings.HasPrefix(path, a+"/")
+		}
+		if !ok {
+			t.Errorf("engine depends on %s", path)
+		}
+		count++
+	}
+	if count < 5 {
+		t.Errorf("only %d packages listed", count)
+	}
+}
+
+// TestVendoring: a throw-away module that imports engine vendors and builds, without the network.
+func TestVendoring(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIP: builds a module of its own; not under -short")
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("main.go", `package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+func main() {
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		panic(err)
+	}
+	c := engine.Vectors{Data: []float32{1, 0, 0, 1, 1, 1}, Rows: 3, Dim: 2}
+	best, _, err := e.Max(context.Background(), []float32{0, 2}, c, kernels.Cosine, nil)
+	fmt.Println(best.Row, best.Score, err)
+}
+`)
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	write("go.mod", "module throwaway\n\ngo 1.26.0\n")
+	write("go.sum", string(sums))
+	run("go", "mod", "edit", "-require=github.com/sluice-rag/sluice@v0.0.0", "-replace=github.com/sluice-rag/sluice="+root,
+		"-require=golang.org/x/sys@"+version(t, root, "golang.org/x/sys"))
+	run("go", "mod", "vendor")
+	if got := run("go", "run", "-mod=vendor", "."); got != "1 1 <nil>\n" {
+		t.Errorf("the program printed %q", got)
+	}
+}
+
+// version is the version of a module in the project's go.mod.
+func version(t *testing.T, root, module string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == module {
+			return f[1]
+		}
+	}
+	t.Fatalf("%s is not in go.mod", module)
+	return ""
+}
