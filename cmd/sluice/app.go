@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitGateClosed  = 3
+	exitInterrupted = 130
+)
+
+const exitCodes = `Exit codes:
+  0    done
+  1    failure, or a batch with bad lines
+  2    usage: an unknown verb or flag, a bad argument or setting
+  3    'gate' with one query: the gate is closed
+  130  interrupted (Ctrl-C, SIGTERM); what was kept is said`
+
+// errGateClosed and errReported end a command without a message of their own.
+var (
+	errGateClosed = errors.New("gate closed")
+	errReported   = errors.New("reported")
+)
+
+// usageError is a mistake in how the command was called.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// app is one run of the command with its streams.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            []string
+
+	configPath  string
+	json, quiet bool
+	running     bool // a verb has begun: its errors are failures, no longer usage
+
+	// Tests put doubles here.
+	embedder  embed.Embedder
+	generator llm.Generator
+}
+
+// run executes a command line and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errGateClosed):
+		return exitGateClosed
+	case errors.Is(err, errReported):
+		return exitFailure
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		a.say("interrupted")
+		return exitInterrupted
+	case !a.running || errors.As(err, &usage) || errors.Is(err, config.ErrConfig):
+		a.say("%v\nsee '%s --help'", err, cmd.CommandPath())
+		return exitUsage
+	}
+	a.say("%v", err)
+	return exitFailure
+}
+
+// say writes a message for a person.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "sluice: "+format+"\n", args...)
+}
+
+// note is say for what --quiet silences.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		a.say(format, args...)
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sluice",
+		Short: "a local retrieval system with a calibrated gate before it",
+		Long: "Sluice puts documents into a store, calibrates a gate on them, and answers questions: from the documents when\n" +
+			"the gate finds that they can help, else from the language model's own knowledge, and it says which.\n\n" +
+			"Results go to standard output, progress and warnings to standard error.\n\n" + exitCodes,
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.running = true },
+	}
+	a.persistent(cmd, "store", "store")
+	a.persistent(cmd, "encoder", "encoder")
+	a.persistent(cmd, "model", "model")
+	a.persistent(cmd, "threads", "threads")
+	a.persistent(cmd, "log_level", "log-level")
+	f := cmd.PersistentFlags()
+	f.StringVar(&a.configPath, "config", "", "settings file (default ./sluice.yaml, else sluice/sluice.yaml in the user's configuration folder)")
+	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and notes on standard error, only warnings and errors")
+	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(), a.gateCommand(),
+		a.retrieveCommand(), a.askCommand(), a.doctorCommand(), a.configCommand(), a.versionCommand())
+	return cmd
+}
+
+// setting is a flag that overrides a setting of the table; its text is checked when the settings are loaded.
+type setting struct {
+	field config.Field
+	text  string
+}
+
+func (s *setting) String() string { return s.text }
+func (s *setting) Set(text string) error {
+	s.text = text
+	return nil
+}
+func (s *setting) Type() string { return s.field.Kind.String() }
+
+// flag adds the flag of a setting; its help is the table's.
+func (a *app) flag(cmd *cobra.Command, key, name string) { addSetting(cmd.Flags(), key, name) }
+
+func (a *app) persistent(cmd *cobra.Command, key, name string) {
+	addSetting(cmd.PersistentFlags(), key, name)
+}
+
+func addSetting(f *pflag.FlagSet, key, name string) {
+	field, ok := config.Lookup(key)
+	if !ok { // a test adds every command, so this cannot ship
+		panic("no setting " + key)
+	}
+	usage := field.Doc
+	if limits := field.Limits(); len(field.OneOf) > 0 {
+		usage += " (" + limits + ")"
+	}
+	f.AddFlag(&pflag.Flag{Name: name, Usage: usage, Value: &setting{field: field, text: field.Default}, DefValue: field.Default})
+}
+
+// settings loads the configuration with the flags that were given.
+func (a *app) settings(cmd *cobra.Command) (*config.Loaded, error) {
+	var flags []config.Flag
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if s, ok := f.Value.(*setting); ok {
+			flags = append(flags, config.Flag{Key: s.field.Key, Name: f.Name, Value: s.text})
+		}
+	})
+	return config.Load(config.Source{Path: a.configPath, Env: a.env, Flags: flags})
+}
+
+// open loads the configuration and opens Sluice with it. Models and store are opened when they are needed.
+func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
+	l, err := a.settings(cmd)
+	if err != nil {
+		return nil, config.Config{}, err
+	}
+	c := l.Config
+	metric, err := kernels.ParseMetric(c.Ingest.Metric)
+	if err != nil {
+		return nil, c, err
+	}
+	tolerance := c.Gate.StaleTolerance
+	if tolerance == 0 {
+		tolerance = -1 // to the library, 0 is the default and less is none
+	}
+	s, err := sluice.Open(cmd.Context(), sluice.Config{
+		Store: c.Store, Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: int64(c.MemLimitMiB) << 20,
+		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens, ContextTokens: c.Ask.ContextTokens,
+		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
+		Embedder: a.embedder, Generator: a.generator,
+	})
+	return s, c, err
+}
+
+// task shows progress on standard error unless that is not wanted.
+func (a *app) task(name, unit string) *progress.Task {
+	style := progress.Auto
+	if a.quiet {
+		style = progress.Quiet
+	}
+	return progress.Start(a.stderr, style, name, unit)
+}
+
+func (a *app) logger(level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelWarn
+	}
+	return slog.New(&logHandler{w: a.stderr, level: l})
+}
+
+// logHandler writes a record as "sluice: warning: message key=value".
+type logHandler struct {
+	w      io.Writer
+	level  slog.Level
+	suffix string
+}
+
+func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString("sluice: ")
+	switch {
+	case r.Level >= slog.LevelError:
+		b.WriteString("error: ")
+	case r.Level >= slog.LevelWarn:
+		b.WriteString("warning: ")
+	}
+	b.WriteString(r.Message)
+	r.Attrs(func(at slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", at.Key, at.Value); return true })
+	_, err := fmt.Fprintln(h.w, b.String()+h.suffix)
+	return err
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c := *h
+	for _, at := range attrs {
+		c.suffix += fmt.Sprintf(" %s=%v", at.Key, at.Value)
+	}
+	return &c
+}
+
+func (h *logHandler) WithGroup(string) slog.Handler { return h }

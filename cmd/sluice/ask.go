@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// askLine is what `ask --json` prints.
+type askLine struct {
+	ID string `json:"id,omitempty"`
+	*sluice.Answer
+}
+
+func (a *app) askCommand() *cobra.Command {
+	var q query
+	var trace bool
+	cmd := &cobra.Command{
+		Use:   "ask QUESTION",
+		Short: "answer a question, from the store when the gate is open",
+		Long: `The gate decides whether the store can help. Open: the best contexts go into the prompt, and the answer comes with
+their sources. Closed: the model answers from its own knowledge, and that is said. Without a calibration, --gate open
+always uses the store and --gate closed never does.
+` + batchHelp,
+		Example: "  sluice ask --trace \"In what order are deferred functions executed?\"\n  sluice ask --batch questions.jsonl --json > answers.jsonl",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := q.single(args)
+			if err != nil {
+				return err
+			}
+			s, c, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
+			o := askOptions(c)
+			if q.batch != "" {
+				return closing(s, a.askBatch(cmd, s, q, o))
+			}
+			return closing(s, a.askOne(cmd, s, text, o, trace))
+		},
+	}
+	q.flags(cmd)
+	cmd.Flags().Lookup("group").Hidden = true // answers come one by one
+	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
+	for _, x := range [][2]string{{"ask.gate", "gate"}, {"retrieve.k", "k"}, {"retrieve.mode", "mode"}, {"ask.transform", "transform"}, {"ask.style", "style"},
+		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"}, {"ask.temperature", "temperature"},
+		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.seed", "seed"}, {"ask.templates", "templates"}, {"gate.stale_tolerance", "stale-tolerance"}} {
+		a.flag(cmd, x[0], x[1])
+	}
+	return cmd
+}
+
+func askOptions(c config.Config) sluice.AskOptions {
+	return sluice.AskOptions{
+		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform), Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
+		RetrieveOptions: sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode)},
+		MaxTokens:       c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP, Seed: int64(c.Ask.Seed),
+	}
+}
+
+// askOne streams the answer, or prints it as one object.
+func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice.AskOptions, trace bool) error {
+	if a.json {
+		answer, err := s.Ask(cmd.Context(), text, o)
+		if err != nil {
+			return err
+		}
+		return a.printJSON(askLine{Answer: answer})
+	}
+	started := false
+	o.Start = func(m sluice.Mode) {
+		started = true
+		if n := m.Notice(); n != "" {
+			fmt.Fprintf(a.stdout, "[%s]\n", n)
+		}
+	}
+	o.Stream = func(piece string) error {
+		_, err := io.WriteString(a.stdout, piece)
+		return err
+	}
+	answer, err := s.Ask(cmd.Context(), text, o)
+	if started {
+		fmt.Fprintln(a.stdout)
+	}
+	if err != nil {
+		return err
+	}
+	if len(answer.Citations) > 0 {
+		fmt.Fprintln(a.stdout, "\nSources:")
+		for _, c := range answer.Citations {
+			fmt.Fprintf(a.stdout, "  [%d] %s (%s:%d-%d)%s\n", c.Number, place(c.Source, c.Heading), c.ID, c.Start, c.End, map[bool]string{true: "  cited"}[c.Cited])
+		}
+	}
+	if trace {
+		return printTrace(a.stdout, answer.Trace)
+	}
+	return nil
+}
+
+func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.AskOptions) error {
+	q.group = 1
+	task := a.task("ask", "answers")
+	defer task.Finish()
+	out := newPrinter(a.stdout)
+	done := int64(0)
+	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
+		answer, err := s.Ask(cmd.Context(), items[0].Text, o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", items[0].ID, err)
+		}
+		if err := out.print(askLine{items[0].ID, answer}); err != nil {
+			return err
+		}
+		done++
+		task.Set(done, 0)
+		return out.flush()
+	})
+}
+
+func printTrace(w io.Writer, t sluice.Trace) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nTrace:\n  mode        %s\n  gate        %s\n", t.Mode, gateText(t.GateMode, t.Gate))
+	fmt.Fprintf(&b, "  transform   %s\n", t.Transform)
+	for _, q := range t.Queries {
+		fmt.Fprintf(&b, "  query       %s\n", short(q, 100))
+	}
+	for _, r := range t.Retrieved {
+		fmt.Fprintf(&b, "  retrieved   %.4f  %s\n", r.Score, r.ID)
+	}
+	fmt.Fprintf(&b, "  prompt      template %s, %d tokens, %d passages dropped, %d shortened\n", t.Template, t.PromptTokens, t.DroppedPassages, t.TruncatedPassages)
+	fmt.Fprintf(&b, "  answer      %d tokens, %d calls of %s, finish: %s\n", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
+	m := t.Milliseconds
+	fmt.Fprintf(&b, "  ms          load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, total %.1f\n",
+		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Total)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func gateText(mode sluice.GateMode, d *gate.Decision) string {
+	if d == nil {
+		return "not asked (--gate " + string(mode) + ")"
+	}
+	word := "closed"
+	if d.Retrieve {
+		word = "open"
+	}
+	s := fmt.Sprintf("%s: score %.4f, cut-off %.4f (%s = %.4f, T = %g), best context %s", word, d.Score, d.Cutoff, d.Policy, d.PolicyValue, d.Threshold, d.ContextID)
+	if d.Stale > 0 {
+		s += fmt.Sprintf("; calibration is stale by %.3g %%", 100*d.Stale)
+	}
+	return s
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice/internal/jsonl"
+)
+
+// query is where the texts of a verb come from: one argument, or a batch file.
+type query struct {
+	batch  string
+	strict bool
+	group  int
+}
+
+const batchHelp = `
+With --batch, each line of FILE.jsonl is {"id","text"} and gives one JSON line, in input order. A bad line is
+reported with its number, gives no output line and does not stop the batch (--strict does); bad lines are
+counted at the end, and the exit code is then 1.`
+
+func (q *query) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&q.batch, "batch", "", `texts to take from FILE.jsonl, "-" for standard input`)
+	f.BoolVar(&q.strict, "strict", false, "the first bad line ends the batch")
+	f.IntVar(&q.group, "group", 256, "lines of a batch that are worked on together; their results come together, too")
+}
+
+// single returns the text of the argument, or "" for a batch; anything else is a usage error.
+func (q *query) single(args []string) (string, error) {
+	switch {
+	case q.group < 1:
+		return "", usagef("--group must be at least 1, given %d", q.group)
+	case q.batch != "" && len(args) > 0:
+		return "", usagef("either a text or --batch, not both")
+	case q.batch != "":
+		return "", nil
+	case len(args) != 1:
+		return "", usagef("one text in quotes, or --batch FILE.jsonl, is wanted; given %d arguments", len(args))
+	case strings.TrimSpace(args[0]) == "":
+		return "", usagef("the text is empty")
+	}
+	return args[0], nil
+}
+
+// run reads the batch in groups and gives each to do, in flat memory.
+func (q *query) run(ctx context.Context, a *app, emptyText bool, do func([]jsonl.Item) error) error {
+	r, source := a.stdin, "-"
+	if q.batch != "-" {
+		f, err := os.Open(q.batch)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		r, source = f, q.batch
+	}
+	var group []jsonl.Item
+	flush := func() error {
+		if len(group) == 0 {
+			return nil
+		}
+		defer func() { group = group[:0] }()
+		return do(group)
+	}
+	bad := 0
+	for item, err := range jsonl.Items(r, source, emptyText) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch {
+		case err != nil && (q.strict || !errors.Is(err, jsonl.ErrLine)):
+			if flushed := flush(); flushed != nil {
+				return flushed
+			}
+			return err
+		case err != nil:
+			bad++
+			a.say("%v", err)
+			continue
+		}
+		if group = append(group, item); len(group) >= q.group {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		a.say("%s: %d bad lines", source, bad)
+		return errReported
+	}
+	return nil
+}
+
+func texts(items []jsonl.Item) []string {
+	t := make([]string, len(items))
+	for i, it := range items {
+		t[i] = it.Text
+	}
+	return t
+}
+
+// printer writes JSON lines; what was printed is with the reader after flush.
+type printer struct {
+	w *bufio.Writer
+	e *json.Encoder
+}
+
+func newPrinter(w io.Writer) *printer {
+	b := bufio.NewWriterSize(w, 64<<10)
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	return &printer{b, e}
+}
+
+func (p *printer) print(v any) error { return p.e.Encode(v) }
+func (p *printer) flush() error      { return p.w.Flush() }
+
+// printJSON prints one object.
+func (a *app) printJSON(v any) error {
+	p := newPrinter(a.stdout)
+	return errors.Join(p.print(v), p.flush())
+}

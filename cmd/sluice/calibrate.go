@@ -1,0 +1,180 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+func (a *app) calibrateCommand() *cobra.Command {
+	var o sluice.CalibrateOptions
+	var queries string
+	var show, reuse bool
+	cmd := &cobra.Command{
+		Use:   "calibrate",
+		Short: "find the gate's cut-off from contexts and pseudo-queries",
+		Long: `Compares every context with questions that the contexts answer (pseudo-queries), and puts the resulting cut-off in
+force: the artifact <store>/calibration/NAME.cal.json with all figures and their provenance. The questions are
+written by the language model, or read with --queries from {"context_id","text",...} lines. Written questions
+are kept as they come: an interrupted run goes on where it stopped.
+
+--reuse takes the distributions of the calibration in force and only derives another policy and threshold.
+--show prints the calibration in force.`,
+		Example: "  sluice calibrate --sample 200 --plot calibration.svg\n  sluice calibrate --queries questions.jsonl --json\n  sluice calibrate --reuse --policy maximum:p10",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if show && reuse || (show || reuse) && queries != "" {
+				return usagef("--show, --reuse and --queries exclude each other")
+			}
+			s, c, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
+			fill(&o, c.Calibrate)
+			var r *sluice.CalibrateResult
+			switch {
+			case show:
+				r, err = s.Calibration(cmd.Context())
+			case reuse:
+				r, err = s.Repolicy(cmd.Context(), o.Policy, o.Threshold, o.Plot)
+			default:
+				r, err = a.calibrate(cmd, s, o, queries)
+			}
+			if err == nil {
+				err = a.printCalibration(r)
+			}
+			return closing(s, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&queries, "queries", "", `pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
+	f.StringVar(&o.Name, "name", "default", "name of the calibration")
+	f.StringVar(&o.Plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
+	f.BoolVar(&o.Strict, "strict", false, "a bad line of --queries, or one of an unknown context, is an error instead of being counted")
+	f.BoolVar(&show, "show", false, "print the calibration in force and do nothing")
+	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from the distributions in force")
+	for _, x := range [][2]string{{"policy", "policy"}, {"threshold", "threshold"}, {"negatives", "negatives"}, {"per_context", "per-context"},
+		{"sample", "sample"}, {"seed", "seed"}, {"holdout", "holdout"}, {"resamples", "resamples"}, {"rank_limit", "rank-limit"}} {
+		a.flag(cmd, "calibrate."+x[0], x[1])
+	}
+	return cmd
+}
+
+func fill(o *sluice.CalibrateOptions, c config.Calibrate) {
+	o.Policy, o.Threshold, o.Negatives, o.PerContext, o.Sample = c.Policy, c.Threshold, c.Negatives, c.PerContext, c.Sample
+	o.Seed, o.Holdout, o.Resamples, o.RankLimit = c.Seed, c.Holdout, c.Resamples, c.RankLimit
+	if o.Resamples == 0 {
+		o.Resamples = -1 // to the library, 0 is the default
+	}
+}
+
+func (a *app) calibrate(cmd *cobra.Command, s *sluice.Sluice, o sluice.CalibrateOptions, queries string) (*sluice.CalibrateResult, error) {
+	bad := 0
+	o.OnBad = func(line int, err error) {
+		bad++
+		a.say("%s:%d: bad line: %v", queries, line, err)
+	}
+	switch queries {
+	case "":
+	case "-":
+		o.Queries, o.Source = a.stdin, "-"
+	default:
+		f, err := os.Open(queries)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		o.Queries, o.Source = f, queries
+	}
+	stages := map[string]*progress.Task{}
+	defer func() {
+		for _, t := range stages {
+			t.Finish()
+		}
+	}()
+	o.Progress = func(stage string, done, total int64) {
+		if _, ok := stages[stage]; !ok {
+			stages[stage] = a.task(stage, map[string]string{"pseudo-queries": "contexts", "embedding": "questions"}[stage])
+		}
+		stages[stage].Set(done, total)
+	}
+	r, err := s.Calibrate(cmd.Context(), o)
+	if bad > 0 {
+		a.say("%s: %d bad lines", queries, bad)
+	}
+	if err != nil && cmd.Context().Err() != nil && queries == "" {
+		a.say("the questions written so far are kept; the same command goes on from there")
+	}
+	return r, err
+}
+
+func (a *app) printCalibration(r *sluice.CalibrateResult) error {
+	if r.Stale > 0 {
+		a.say("warning: calibration is stale by %.3g %%: so many chunks came after it", 100*r.Stale)
+	}
+	if a.json {
+		return a.printJSON(r)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tn\tmin\tp5\tQ1\tmean\tmedian\tQ3\tp95\tmax\t")
+	table := []struct {
+		name string
+		s    *gate.Stats
+	}{{"D+ (own context)", &r.Positive}, {"D- (" + r.Negatives + ")", &r.Negative}, {"maximum", &r.Maximum}, {"maximum, other topics", r.MaximumOther}}
+	for _, row := range table {
+		if s := row.s; s != nil && s.N > 0 {
+			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t\n", row.name, s.N, s.Min, s.P5, s.Q1, s.Mean, s.Median, s.Q3, s.P95, s.Max)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return errors.Join(printVerdict(a.stdout, r), a.printQuestions(r))
+}
+
+func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nP(D+ better than D-)  %.4f\n", r.Separation)
+	fmt.Fprintf(&b, "policy     %s = %.4f", r.Policy, r.PolicyValue)
+	if r.Bootstrap.Resamples > 0 {
+		fmt.Fprintf(&b, "  (%.0f %% interval %.4f to %.4f)", 100*r.Bootstrap.Level, r.Bootstrap.Low, r.Bootstrap.High)
+	}
+	fmt.Fprintf(&b, "\nthreshold  %g\ncut-off    %.4f\n", r.Threshold, r.Cutoff)
+	if h := r.Holdout; h != nil {
+		fmt.Fprintf(&b, "hold-out   %d of %d questions in scope open the gate", h.Retrieved, h.InScope)
+		if h.OutOfScope > 0 {
+			fmt.Fprintf(&b, "; with their own topic away, %d of %d still do", h.FalseRetrieve, h.OutOfScope)
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "in force   %s\n", r.File)
+	if r.Plot != "" {
+		fmt.Fprintf(&b, "plot       %s\n", r.Plot)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (a *app) printQuestions(r *sluice.CalibrateResult) error {
+	q := r.Queries
+	_, err := fmt.Fprintf(a.stdout, "questions  %d about %d contexts, %s", q.Queries, q.Sampled, map[bool]string{true: "written by " + q.Model, false: "from " + q.Source}[q.Kind == "generated"])
+	for _, reason := range sortedKeys(q.Rejected) {
+		if err == nil {
+			_, err = fmt.Fprintf(a.stdout, "; rejected %d %s", q.Rejected[reason], strings.ReplaceAll(reason, "_", " "))
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(a.stdout)
+	}
+	return err
+}

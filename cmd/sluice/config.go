@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice/internal/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "show, find and write settings", Args: cobra.NoArgs,
+		Long: "Settings come from, in this order: defaults, sluice.yaml, SLUICE_* environment variables, flags."}
+	show := &cobra.Command{Use: "show", Short: "print the settings in force and where each comes from", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.showConfig(cmd) }}
+	path := &cobra.Command{Use: "path", Short: "print the settings file that is read", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		l, err := a.settings(cmd)
+		if err != nil {
+			return err
+		}
+		if l.Path == "" {
+			a.note("no settings file; 'sluice config init' writes one")
+			return nil
+		}
+		return a.status(map[string]string{"path": l.Path}, "%s\n", l.Path)
+	}}
+	init := &cobra.Command{Use: "init [FILE]", Short: "write a file with every setting explained (default ./sluice.yaml)", Args: cobra.MaximumNArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+		file := config.FileName
+		if len(args) > 0 {
+			file = args[0]
+		}
+		if err := config.Init(file); err != nil {
+			return err
+		}
+		return a.status(map[string]string{"path": file}, "wrote %s\n", file)
+	}}
+	cmd.AddCommand(show, path, init)
+	return cmd
+}
+
+func (a *app) showConfig(cmd *cobra.Command) error {
+	l, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	if len(l.Unused) > 0 {
+		a.note("variables that are no settings: %v", l.Unused)
+	}
+	if a.json {
+		p := newPrinter(a.stdout)
+		for _, v := range l.Values() {
+			err = errors.Join(err, p.print(v))
+		}
+		return errors.Join(err, p.flush())
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, v := range l.Values() {
+		fmt.Fprintf(w, "%s\t%v\t%s\n", v.Key, v.Value, v.Origin)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/doctor"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{Use: "doctor", Short: "check this installation, the models and the store", Args: cobra.NoArgs,
+		Long: "Checks what is linked and chosen on this machine, the kernels against the reference, the encoder against golden\n" +
+			"vectors, a generated answer, and the store. The exit code is 1 when something that should work does not; what was\n" +
+			"never set up is only said.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			c := l.Config
+			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA, Threads: c.Threads,
+				Logger: a.logger(c.LogLevel), Calibration: func(ctx context.Context) (*gate.Calibration, float64, error) { return calibration(ctx, c.Store) }}
+			if o.Encoder == "" {
+				o.Encoder = sluice.DefaultEncoder
+			}
+			if o.Model == "" {
+				o.Model = sluice.DefaultModel
+			}
+			return a.examine(cmd.Context(), o)
+		}}
+}
+
+// calibration reads a store's calibration in force; nil is none.
+func calibration(ctx context.Context, dir string) (*gate.Calibration, float64, error) {
+	s, err := sluice.Open(ctx, sluice.Config{Store: dir})
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := s.Calibration(ctx)
+	if err = closing(s, err); errors.Is(err, sluice.ErrNotCalibrated) {
+		return nil, 0, nil
+	} else if err != nil {
+		return nil, 0, err
+	}
+	return r.Calibration, r.Stale, nil
+}
+
+func (a *app) examine(ctx context.Context, o doctor.Options) error {
+	bad := false
+	var printing error
+	err := doctor.Run(ctx, o, func(c doctor.Check) {
+		bad = bad || c.Status == doctor.Failed
+		printing = errors.Join(printing, a.printCheck(c))
+	})
+	if err = errors.Join(err, printing); err == nil && bad {
+		err = errReported
+	}
+	return err
+}
+
+func (a *app) printCheck(c doctor.Check) error {
+	if a.json {
+		return a.printJSON(c)
+	}
+	sign := map[doctor.Status]string{doctor.OK: "✓", doctor.Missing: "–", doctor.Failed: "✗"}[c.Status]
+	_, err := fmt.Fprintf(a.stdout, "%s %-16s %s\n", sign, c.Name, c.Detail)
+	if err == nil && c.Hint != "" {
+		_, err = fmt.Fprintf(a.stdout, "  %-16s → %s\n", "", c.Hint)
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/npy"
+)
+
+// embedLine is what `embed --json` prints.
+type embedLine struct {
+	ID     string    `json:"id,omitempty"`
+	Vector []float32 `json:"vector"`
+}
+
+func (a *app) embedCommand() *cobra.Command {
+	var q query
+	var role, npyPath string
+	cmd := &cobra.Command{
+		Use:   "embed TEXT",
+		Short: "turn texts into vectors",
+		Long: `Prints the vectors of texts, or writes them to a NumPy file: row i belongs to the i-th good line. It needs no store.
+` + batchHelp,
+		Example: "  sluice embed \"one text\" --json\n  sluice embed --batch texts.jsonl --npy vectors.npy",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := q.single(args)
+			if err != nil {
+				return err
+			}
+			roles := map[string]embed.Role{"document": embed.Document, "query": embed.Query}
+			as, ok := roles[role]
+			if !ok {
+				return usagef("--role must be document or query, given %q", role)
+			}
+			s, _, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
+			switch {
+			case npyPath != "":
+				err = a.embedNPY(cmd, s, q, text, as, npyPath)
+			case q.batch != "":
+				out := newPrinter(a.stdout)
+				err = a.eachVector(cmd, s, q, as, func(id string, v []float32) error { return out.print(embedLine{id, v}) }, out.flush)
+			default:
+				err = a.embedOne(cmd, s, text, as)
+			}
+			return closing(s, err)
+		},
+	}
+	q.flags(cmd)
+	cmd.Flags().StringVar(&role, "role", "document", "what the texts are, for encoders that tell them apart: document or query")
+	cmd.Flags().StringVar(&npyPath, "npy", "", "write the vectors to this file (float32, one row a text) instead of printing them")
+	return cmd
+}
+
+func (a *app) embedOne(cmd *cobra.Command, s *sluice.Sluice, text string, role embed.Role) error {
+	e, err := s.Embed(cmd.Context(), []string{text}, role)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(embedLine{Vector: e.Row(0)})
+	}
+	out := newPrinter(a.stdout)
+	for i, x := range e.Row(0) {
+		separator := " "
+		if i == 0 {
+			separator = ""
+		}
+		fmt.Fprintf(out.w, "%s%g", separator, x)
+	}
+	fmt.Fprintln(out.w)
+	return out.flush()
+}
+
+// eachVector embeds the batch group by group.
+func (a *app) eachVector(cmd *cobra.Command, s *sluice.Sluice, q query, role embed.Role, each func(id string, v []float32) error, flush func() error) error {
+	return q.run(cmd.Context(), a, true, func(items []jsonl.Item) error {
+		e, err := s.Embed(cmd.Context(), texts(items), role)
+		if err != nil {
+			return err
+		}
+		for i, it := range items {
+			if err := each(it.ID, e.Row(i)); err != nil {
+				return err
+			}
+		}
+		return flush()
+	})
+}
+
+// embedNPY writes the vectors beside the file and gives it its name when it is complete.
+func (a *app) embedNPY(cmd *cobra.Command, s *sluice.Sluice, q query, text string, role embed.Role, path string) error {
+	info, err := s.EncoderInfo(cmd.Context())
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	rows, err := npy.NewRows(f, info.Dim)
+	if err != nil {
+		return err
+	}
+	add := func(_ string, v []float32) error { return rows.Append(v) }
+	if q.batch != "" {
+		err = a.eachVector(cmd, s, q, role, add, func() error { return nil })
+	} else {
+		var e *embed.Embeddings
+		if e, err = s.Embed(cmd.Context(), []string{text}, role); err == nil {
+			err = add("", e.Row(0))
+		}
+	}
+	if err != nil && !errors.Is(err, errReported) { // bad lines were reported; the good ones make a file
+		return err
+	}
+	if closed := errors.Join(rows.Close(), f.Chmod(0o644), f.Close(), os.Rename(f.Name(), path)); closed != nil {
+		return closed
+	}
+	a.note("wrote %d × %d to %s", rows.N(), info.Dim, path)
+	return err
+}

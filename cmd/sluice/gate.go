@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+// gateLine is what `gate --json` prints.
+type gateLine struct {
+	ID        string         `json:"id,omitempty"`
+	Retrieve  bool           `json:"retrieve"`
+	Score     float64        `json:"score"`
+	Cutoff    float64        `json:"cutoff"`
+	ContextID string         `json:"context_id"`
+	Explain   *gate.Decision `json:"explain,omitempty"`
+}
+
+func (a *app) gateCommand() *cobra.Command {
+	var q query
+	var explain bool
+	cmd := &cobra.Command{
+		Use:   "gate QUERY",
+		Short: "decide whether the store can help with a query",
+		Long: `Prints whether the gate is open for a query: whether its best score over all contexts is strictly better than the
+calibrated cut-off. With one query the exit code is 0 for open and 3 for closed, so that scripts can branch on it.
+It needs a calibration ('sluice calibrate') but no language model.
+` + batchHelp,
+		Example: "  sluice gate \"How are slices grown?\" --explain\n  sluice gate --batch questions.jsonl --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := q.single(args)
+			if err != nil {
+				return err
+			}
+			s, _, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
+			if q.batch != "" {
+				return closing(s, a.gateBatch(cmd, s, q, explain))
+			}
+			return closing(s, a.gateOne(cmd, s, text, explain))
+		},
+	}
+	q.flags(cmd)
+	cmd.Flags().BoolVar(&explain, "explain", false, "say how the decision came about")
+	a.flag(cmd, "gate.stale_tolerance", "stale-tolerance")
+	return cmd
+}
+
+func lineOf(id string, d gate.Decision, explain bool) gateLine {
+	l := gateLine{ID: id, Retrieve: d.Retrieve, Score: d.Score, Cutoff: d.Cutoff, ContextID: d.ContextID}
+	if explain {
+		l.Explain = &d
+	}
+	return l
+}
+
+func (a *app) gateOne(cmd *cobra.Command, s *sluice.Sluice, text string, explain bool) error {
+	ds, err := s.Gate(cmd.Context(), []string{text})
+	if err != nil {
+		return err
+	}
+	d := ds[0]
+	if a.json {
+		err = a.printJSON(lineOf("", d, explain))
+	} else {
+		err = printDecision(a.stdout, d, explain)
+	}
+	if err != nil {
+		return err
+	}
+	if explain && !a.json {
+		if err := a.printContext(cmd, s, d.ContextID); err != nil {
+			return err
+		}
+	}
+	if !d.Retrieve {
+		return errGateClosed
+	}
+	return nil
+}
+
+func (a *app) gateBatch(cmd *cobra.Command, s *sluice.Sluice, q query, explain bool) error {
+	out := newPrinter(a.stdout)
+	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
+		ds, err := s.Gate(cmd.Context(), texts(items))
+		if err != nil {
+			return err
+		}
+		for i, d := range ds {
+			if err := out.print(lineOf(items[i].ID, d, explain)); err != nil {
+				return err
+			}
+		}
+		return out.flush()
+	})
+}
+
+func printDecision(w io.Writer, d gate.Decision, explain bool) error {
+	word, relation := "closed", "not better than"
+	if d.Retrieve {
+		word, relation = "open", "better than"
+	}
+	if _, err := fmt.Fprintf(w, "%s  score %.4f is %s the cut-off %.4f (best context %s)\n", word, d.Score, relation, d.Cutoff, d.ContextID); err != nil || !explain {
+		return err
+	}
+	direction, sign := "above", "-"
+	if d.Metric == kernels.L2 {
+		direction, sign = "below", "+"
+	}
+	_, err := fmt.Fprintf(w, "  rule        retrieve if the best %s is strictly %s P %s T\n"+
+		"  P           %.4f (policy %s)\n  T           %.4f\n  cut-off     %.4f\n  score       %.4f, as good as or better than %.1f %% of the questions that belong to a context\n  stale       %.3g %% of the contexts came after the calibration\n",
+		d.Metric, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, 100*d.Stale)
+	return err
+}
+
+func (a *app) printContext(cmd *cobra.Command, s *sluice.Sluice, id string) error {
+	chunks, err := s.Chunks(cmd.Context(), []string{id})
+	if err != nil {
+		return err
+	}
+	c := chunks[0]
+	_, err = fmt.Fprintf(a.stdout, "  context     %s, %s\n%s\n", c.ID, place(c.Source, c.Heading), indent(short(c.Text, 300)))
+	return err
+}
+
+func place(source, heading string) string {
+	if heading == "" {
+		return source
+	}
+	return source + " › " + heading
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+func (a *app) ingestCommand() *cobra.Command {
+	var noChunk, strict bool
+	cmd := &cobra.Command{
+		Use:   "ingest PATH...",
+		Short: "put files, folders and JSON lines into the store",
+		Long: `Reads text, Markdown, HTML and JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and
+commits them. What is committed survives a kill; the same command again goes on where it stopped, because chunks
+that are stored with the same text are not embedded again.
+
+With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error.`,
+		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, c, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
+			return closing(s, a.ingest(cmd, s, args, sluice.IngestOptions{
+				Chunk: c.Ingest.Chunk, NoChunk: noChunk, CommitEvery: c.Ingest.CommitEvery, MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20, Strict: strict,
+			}))
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&noChunk, "no-chunk", false, "one chunk for each JSON line or file; what the encoder does not read of it is cut and counted")
+	f.BoolVar(&strict, "strict", false, "a file or line that cannot be read is an error instead of being skipped and reported")
+	a.flag(cmd, "ingest.chunk", "chunk")
+	a.flag(cmd, "ingest.commit_every", "commit-every")
+	a.flag(cmd, "ingest.max_file_mib", "max-file-mib")
+	a.flag(cmd, "ingest.metric", "metric")
+	return cmd
+}
+
+func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions) error {
+	task := a.task("ingest", "chunks")
+	out := newPrinter(a.stdout)
+	var printing error
+	o.OnSkip = func(k corpus.Skipped) { a.say("skipped %s: %v", k.Source, k.Err) }
+	o.OnCommit = func(ids []string) {
+		if a.json && printing == nil {
+			printing = errors.Join(out.print(map[string][]string{"committed": ids}), out.flush())
+		}
+	}
+	o.Progress = func(r sluice.IngestResult) { task.Set(int64(r.Chunks), 0) }
+	r, err := s.Ingest(cmd.Context(), paths, o)
+	task.Finish()
+	summary := a.note
+	if err != nil && r.Commits > 0 {
+		summary = a.say // what is kept is said even to those who want it quiet
+	}
+	summary("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known, r.Seconds)
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{r.Skipped, "files or lines were skipped"}, {r.Empty, "documents had no words"}, {r.Truncated, "chunks were cut at what the encoder reads"}, {r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
+		if x.n > 0 {
+			a.say("warning: %d %s", x.n, x.what)
+		}
+	}
+	if err != nil && r.Commits > 0 {
+		a.say("the %d chunks committed so far are kept; the same command goes on from there", r.Chunks)
+	}
+	return errors.Join(err, printing)
+}
+
+// closing closes s and returns the first error.
+func closing(s *sluice.Sluice, err error) error {
+	if closed := s.Close(); err == nil {
+		return closed
+	}
+	return err
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/progress"
+)
+
+func (a *app) modelsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "models", Short: "bring, verify and list models", Args: cobra.NoArgs,
+		Long: "The list of models is built in; any other encoder folder or GGUF file works by its path. Only 'pull' uses the network."}
+	pull := &cobra.Command{Use: "pull [NAME...]", Short: "bring models to this machine (without names the default ones)", RunE: a.pull}
+	verify := &cobra.Command{Use: "verify [NAME...]", Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
+	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
+	cmd.AddCommand(pull, verify, list)
+	return cmd
+}
+
+// chosen are the named models, or those of the list that wanted picks.
+func chosen(names []string, wanted func(models.Info) bool) ([]string, error) {
+	if len(names) > 0 {
+		return names, nil
+	}
+	list, err := models.List()
+	for _, m := range list {
+		if wanted(m) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, err
+}
+
+func (a *app) pull(cmd *cobra.Command, args []string) error {
+	names, err := chosen(args, func(m models.Info) bool { return m.Default })
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		tasks := map[string]*progress.Task{}
+		dir, err := models.Pull(cmd.Context(), name, func(file string, done, total int64) {
+			if tasks[file] == nil {
+				tasks[file] = a.task(file, "bytes")
+			}
+			tasks[file].Set(done, total)
+		})
+		for _, t := range tasks {
+			t.Finish()
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.status(map[string]any{"name": name, "dir": dir}, "%s is in %s\n", name, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) verify(cmd *cobra.Command, args []string) error {
+	names, err := chosen(args, func(m models.Info) bool { return m.Dir != "" })
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		a.note("no model of the list is here; 'sluice models pull' brings the default ones")
+	}
+	failed := false
+	for _, name := range names {
+		err := models.Verify(cmd.Context(), name)
+		if cmd.Context().Err() != nil {
+			return cmd.Context().Err()
+		}
+		status, word := map[string]any{"name": name, "ok": err == nil}, "✓"
+		if err != nil {
+			failed, word = true, "✗"
+			status["error"] = err.Error()
+			a.say("%v", err)
+		}
+		if err := a.status(status, "%s %s\n", word, name); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return errReported
+	}
+	return nil
+}
+
+// status prints one line, as an object with --json.
+func (a *app) status(object any, format string, args ...any) error {
+	if a.json {
+		return a.printJSON(object)
+	}
+	_, err := fmt.Fprintf(a.stdout, format, args...)
+	return err
+}
+
+func (a *app) listModels() error {
+	list, err := models.List()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		p := newPrinter(a.stdout)
+		for _, m := range list {
+			err = errors.Join(err, p.print(m))
+		}
+		return errors.Join(err, p.flush())
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tKIND\tDEFAULT\tHERE\tMB\tLICENCE\tSOURCE")
+	for _, m := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""), megabytes(m.Bytes), m.Licence, m.Source)
+	}
+	return w.Flush()
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "-"
+}
+
+func megabytes(n int64) string {
+	if n == 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.1f", float64(n)/1e6)
+}

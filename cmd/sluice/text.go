@@ -1,0 +1,22 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// short is the text on one line, cut after n runes.
+func short(text string, n int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
+}
+
+// indent puts spaces before every line.
+func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
+
+// sortedKeys are a map's keys in order, so that output does not change from run to run.
+func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

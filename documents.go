@@ -1,0 +1,49 @@
+package sluice
+
+import (
+	"context"
+	"iter"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Documents lists what the store holds.
+func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {
+	st, err := s.readStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.Documents(ctx)
+}
+
+// AllChunks yields every chunk in the store's order.
+func (s *Sluice) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error] {
+	return func(yield func(corpus.Chunk, error) bool) {
+		st, err := s.readStore(ctx)
+		if err != nil {
+			yield(corpus.Chunk{}, err)
+			return
+		}
+		st.AllChunks(ctx)(yield)
+	}
+}
+
+// DeleteDocuments removes documents with their chunks and returns how many chunks went. An id that the
+// store does not hold is store.ErrNotFound, and then nothing is removed.
+func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int, err error) {
+	st, err := s.writeStore(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = s.changed(err) }()
+	return st.DeleteDocuments(ctx, ids)
+}
+
+// changed makes later calls see what this one wrote.
+func (s *Sluice) changed(err error) error {
+	if dropped := s.Refresh(); err == nil {
+		return dropped
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// snapshot is one consistent picture of the store: its view, and the gate over it once that is asked for.
+// It lives until it is replaced and its last user has gone.
+type snapshot struct {
+	store   *store.Store
+	view    *store.View
+	gate    *gate.Gate
+	users   int
+	retired bool
+}
+
+// readStore opens the store for reading, whoever made it; a store that is open for writing serves as well.
+func (s *Sluice) readStore(ctx context.Context) (*store.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.readStoreLocked(ctx)
+}
+
+func (s *Sluice) readStoreLocked(ctx context.Context) (*store.Store, error) {
+	switch {
+	case s.closed:
+		return nil, ErrClosed
+	case s.writer != nil:
+		return s.writer, nil
+	case s.reader != nil:
+		return s.reader, nil
+	}
+	st, err := store.Open(ctx, s.cfg.Store, store.Options{ReadOnly: true})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("%w; 'sluice ingest PATH' makes a store, --store names another folder", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.reader = st
+	return st, nil
+}
+
+// writeStore opens the store for writing; with an encoder it is made when absent. One process writes at a
+// time, another one gets store.ErrLocked.
+func (s *Sluice) writeStore(ctx context.Context, enc *store.Encoder) (*store.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	if s.writer == nil {
+		st, err := store.Open(ctx, s.cfg.Store, store.Options{Create: enc != nil, Encoder: enc, Metric: s.cfg.Metric})
+		if err != nil {
+			return nil, err
+		}
+		s.writer = st
+	}
+	return s.writer, nil
+}
+
+// acquire returns the picture in use, or takes one. Every acquire needs its release.
+func (s *Sluice) acquire(ctx context.Context) (*snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snap == nil {
+		st, err := s.readStoreLocked(ctx)
+		if err != nil {
+			return nil, err
+		}
+		view, err := st.View(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.snap = &snapshot{store: st, view: view}
+	}
+	s.snap.users++
+	return s.snap, nil
+}
+
+func (s *Sluice) release(p *snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.users--
+	if p.retired && p.users == 0 {
+		if err := p.view.Close(); err != nil {
+			s.log.Warn("closing a view of the store failed", "error", err)
+		}
+	}
+}
+
+// Refresh makes the next call see what other processes have written since the store was first read.
+// What this Sluice writes is seen without it.
+func (s *Sluice) Refresh() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropSnapshot()
+}
+
+func (s *Sluice) dropSnapshot() error {
+	p := s.snap
+	s.snap = nil
+	if p == nil {
+		return nil
+	}
+	p.retired = true
+	if p.users > 0 {
+		return nil // release closes it
+	}
+	return p.view.Close()
+}
+
+// searchable returns the picture and the encoder of its vectors, or says why nothing can be searched.
+func (s *Sluice) searchable(ctx context.Context) (*snapshot, embed.Embedder, error) {
+	p, err := s.acquire(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.view.Vectors.Rows == 0 {
+		s.release(p)
+		return nil, nil, fmt.Errorf("%w: %s; 'sluice ingest PATH' puts documents in", ErrEmptyStore, s.cfg.Store)
+	}
+	enc, err := s.encoder.get(ctx)
+	if err == nil {
+		err = sameEncoder(p.store, enc.Info())
+	}
+	if err != nil {
+		s.release(p)
+		return nil, nil, err
+	}
+	return p, enc, nil
+}
+
+// sameEncoder refuses to compare vectors of two encoders.
+func sameEncoder(st *store.Store, info embed.Info) error {
+	if made := st.Encoder(); made != storeEncoder(info) {
+		return fmt.Errorf("%w: %s was made with %s (%d dimensions, %.19s), the encoder in use is %s (%d dimensions, %.19s); name the first with --encoder, or ingest into another --store",
+			store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, info.Name, info.Dim, info.Digest)
+	}
+	return nil
+}
+
+func storeEncoder(i embed.Info) store.Encoder {
+	return store.Encoder{Name: i.Name, Digest: i.Digest, TokenizerDigest: i.TokenizerDigest, Dim: i.Dim}
+}
+
+func gateEncoder(i embed.Info) gate.Encoder {
+	return gate.Encoder{Name: i.Name, Digest: i.Digest, TokenizerDigest: i.TokenizerDigest, Dim: i.Dim}
+}

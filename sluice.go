@@ -1,0 +1,208 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// The default models: those that the set-up brings.
+const (
+	DefaultEncoder = "all-MiniLM-L6-v2"
+	DefaultModel   = "SmolLM2-135M-Instruct"
+)
+
+// The errors of this package. Those of the stages (store.ErrNotFound, gate.ErrStale, …) pass through wrapped.
+var (
+	ErrNotCalibrated = errors.New("sluice: the store is not calibrated")
+	ErrEmptyStore    = errors.New("sluice: the store holds no chunks")
+	ErrClosed        = errors.New("sluice: closed")
+	ErrOption        = errors.New("sluice: bad option")
+)
+
+// Config of Open. The zero value is a store in ./.sluice with the default models and all cores.
+type Config struct {
+	Store   string // folder; "" is ".sluice"
+	Encoder string // name or folder; "" takes the encoder whose name the store records, for a new store DefaultEncoder
+	Model   string // name or GGUF file; "" is DefaultModel
+
+	Threads        int            // CPU threads at most; 0 takes what the machine or container grants
+	ISA            string         // instruction set of the kernels; "" takes the best
+	MemLimit       int64          // scratch bytes of the engine; 0 is 1 GiB
+	ONNXRuntime    string         // path of the library; "" is searched
+	Workers        int            // concurrent encoder runs; 0 takes one per thread
+	MaxBatchTokens int            // padded tokens of an encoder batch; 0 is 4096
+	Metric         kernels.Metric // of a new store; an existing one keeps its own
+	ContextTokens  int            // window of the language model; 0 takes its own, at most 4096
+	Templates      string         // folder of prompt templates that replace the built-in ones of the same name
+
+	// StaleTolerance is the share of live chunks that the calibration may not have seen; above it the gate
+	// refuses with gate.ErrStale. 0 is 0.2, 1 never refuses, a negative value tolerates none.
+	StaleTolerance float64
+
+	Logger *slog.Logger // warnings, what was cut, what is stale; nil is slog.Default()
+
+	// Embedder and Generator are used instead of Encoder and Model when set. The caller closes them.
+	Embedder  embed.Embedder
+	Generator llm.Generator
+}
+
+// Sluice is an open system. Its methods may be called from any goroutine.
+type Sluice struct {
+	cfg     Config
+	log     *slog.Logger
+	budget  *cores.Budget
+	engine  *engine.Engine
+	encoder lazy[embed.Embedder]
+	model   lazy[llm.Generator]
+
+	mu     sync.Mutex
+	reader *store.Store
+	writer *store.Store
+	snap   *snapshot
+	closed bool
+}
+
+// Open checks the options. Store and models are opened when a method first needs them.
+func Open(_ context.Context, cfg Config) (*Sluice, error) {
+	if cfg.Store == "" {
+		cfg.Store = ".sluice"
+	}
+	if cfg.Model == "" {
+		cfg.Model = DefaultModel
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.StaleTolerance > 1 {
+		return nil, fmt.Errorf("%w: the stale tolerance is a share of at most 1, given %g", ErrOption, cfg.StaleTolerance)
+	}
+	if cfg.Threads < 0 || cfg.Workers < 0 || cfg.MaxBatchTokens < 0 || cfg.ContextTokens < 0 {
+		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, context tokens %d: none may be negative",
+			ErrOption, cfg.Threads, cfg.Workers, cfg.MaxBatchTokens, cfg.ContextTokens)
+	}
+	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads)}
+	var err error
+	s.engine, err = engine.New(engine.Options{Threads: cfg.Threads, MemLimit: cfg.MemLimit, ISA: cfg.ISA, Cores: s.budget})
+	if err != nil {
+		return nil, err
+	}
+	s.encoder.open = s.openEncoder
+	s.model.open = s.openModel
+	return s, nil
+}
+
+// Close frees models and store. Calls that are running must have returned.
+func (s *Sluice) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	errs := []error{s.dropSnapshot(), s.encoder.close(), s.model.close()}
+	for _, st := range []*store.Store{s.reader, s.writer} {
+		if st != nil {
+			errs = append(errs, st.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Choice says which device, instruction set and threads the engine uses, and why.
+func (s *Sluice) Choice() engine.Choice { return s.engine.Describe() }
+
+func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error, error) {
+	if s.cfg.Embedder != nil {
+		return s.cfg.Embedder, nil, nil
+	}
+	name := s.cfg.Encoder
+	if name == "" {
+		name = DefaultEncoder
+		if st, err := s.readStore(ctx); err == nil && st.Encoder().Name != "" {
+			name = st.Encoder().Name
+		}
+	}
+	dir, err := models.Locate(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Info("loading encoder", "dir", dir)
+	e, err := embed.Open(ctx, dir, embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget})
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, e.Close, nil
+}
+
+func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, error) {
+	if s.cfg.Generator != nil {
+		return s.cfg.Generator, nil, nil
+	}
+	path, err := models.LocateGGUF(s.cfg.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Info("loading language model", "file", path)
+	m, err := llm.Open(ctx, path, llm.Options{ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, Acquire: s.acquireThreads, Logger: s.log})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, m.Close, nil
+}
+
+// acquireThreads lets the language model share the process's CPU budget with encoder and kernels.
+func (s *Sluice) acquireThreads() (threads int, release func()) {
+	n, release, err := s.budget.Acquire(context.Background(), s.budget.Size())
+	if err != nil { // cannot happen: the context does not end
+		return 1, func() {}
+	}
+	return n, release
+}
+
+// lazy opens a value when it is first needed. A failure is not remembered: the next call tries again.
+type lazy[T any] struct {
+	open func(context.Context) (T, func() error, error)
+
+	mu      sync.Mutex
+	value   T
+	closer  func() error
+	is      bool
+	retired bool
+}
+
+func (l *lazy[T]) get(ctx context.Context) (v T, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired {
+		return v, ErrClosed
+	}
+	if !l.is {
+		if l.value, l.closer, err = l.open(ctx); err != nil {
+			return v, err
+		}
+		l.is = true
+	}
+	return l.value, nil
+}
+
+func (l *lazy[T]) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = true
+	if !l.is || l.closer == nil {
+		return nil
+	}
+	l.is = false
+	return l.closer()
+}
