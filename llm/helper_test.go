@@ -18,6 +18,9 @@ import (
 
 const (
 	defaultGGUF = "SmolLM2-135M-Instruct" // of third_party/manifest.yaml
+	// Other packages are tested at the same time, and two threads that wait for each other at every operation would then be
+	// slower than one, by far.
+	testThreads = 1
 	smolSHA256  = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 )
 
@@ -53,7 +56,7 @@ func sharedModel(t testing.TB) *Model {
 	path := testModel(t)
 	shared.once.Do(func() {
 		shared.model, shared.err = Open(context.Background(), path, Options{
-			ContextSize: 2048, CacheTokens: 8192, Slots: 8, Logger: slog.New(slog.DiscardHandler),
+			ContextSize: 2048, CacheTokens: 8192, Slots: 8, Threads: testThreads, Logger: slog.New(slog.DiscardHandler),
 		})
 	})
 	if shared.err != nil {
@@ -64,6 +67,9 @@ func sharedModel(t testing.TB) *Model {
 
 func openModel(t testing.TB, o Options) *Model {
 	t.Helper()
+	if o.Threads == 0 {
+		o.Threads = testThreads
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

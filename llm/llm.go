@@ -56,7 +56,8 @@ type Request struct {
 	MinP          float64 // in [0, 1]; drop tokens below this share of the best one's probability; 0: off
 	RepeatPenalty float64 // > 0; logits of the last 64 tokens are divided by it; 0 and 1: off
 	// Seed of the sampling, at most 4294967294. The same seed gives the same text for the same request on the same
-	// machine while nothing else is decoded beside it. Negative: a random seed; Result.Seed has it.
+	// machine with the same number of threads while nothing else is decoded beside it (llama.cpp's attention sums in an
+	// order that depends on the threads, its matrix products on the batch). Negative: a random seed; Result.Seed has it.
 	Seed int64
 	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
 }

@@ -8,11 +8,15 @@ namespace slc {
 namespace {
 
 constexpr size_t kMaxLines = 512; // a sink nobody reads must not grow; the oldest lines go first
-constexpr int kContinuation = GGML_LOG_LEVEL_CONT;
 
 thread_local LogSink * current = nullptr;
 
 void route(ggml_log_level level, const char * text, void *) {
+    thread_local bool debugging = false; // continuations go the way of the line they continue
+    debugging = level == GGML_LOG_LEVEL_CONT ? debugging : level == GGML_LOG_LEVEL_DEBUG;
+    if (debugging) {
+        return; // hundreds of lines for every graph
+    }
     if (current) {
         current->add(level, text);
     } else if (level == GGML_LOG_LEVEL_ERROR) {
@@ -24,7 +28,7 @@ void route(ggml_log_level level, const char * text, void *) {
 
 void LogSink::add(int level, const char * text) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (level != kContinuation) {
+    if (level != GGML_LOG_LEVEL_CONT) {
         partial_level_ = level;
     }
     for (const char * c = text; *c; c++) {

@@ -1,0 +1,221 @@
+//go:build native
+
+package llm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestOpenBadFiles(t *testing.T) {
+	real, err := os.ReadFile(testModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	garbage := bytes.Clone(real[:1<<20])
+	for i := 24; i < len(garbage); i++ {
+		garbage[i] = byte(i * 2654435761 >> 7)
+	}
+	for name, c := range map[string]struct {
+		data   []byte
+		reason string
+	}{
+		"truncated in the tensors": {real[:len(real)/2], "truncated"},
+		"truncated in the header":  {real[:200_000], "beyond"},
+		"one byte short":           {real[:len(real)-1], "truncated"},
+		"empty":                    {nil, "truncated"},
+		"text":                     {[]byte("<html>404 not found</html>"), "not a GGUF file"},
+		"garbage behind the magic": {garbage, ""},
+		// Passes the header check, so that llama.cpp has to say no, and why.
+		"tensors missing": {tinyModel().build(), "llama.cpp cannot load it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := writeModel(t, "bad.gguf", c.data)
+			m, err := Open(context.Background(), path, Options{ContextSize: 64})
+			if m != nil || !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("%v, %v", m, err)
+			}
+		})
+	}
+	if _, err := Open(context.Background(), "/nowhere/m.gguf", Options{}); !errors.Is(err, ErrModel) || !errors.Is(err, fs.ErrNotExist) {
+		t.Error("missing:", err)
+	}
+}
+
+func TestOpenOptions(t *testing.T) {
+	path := testModel(t)
+	for name, o := range map[string]Options{
+		"context": {ContextSize: 1 << 20},
+		"slots":   {Slots: 100},
+		"batch":   {BatchSize: 1, Slots: 2},
+		"gpu":     {GPULayers: 10},
+	} {
+		if m, err := Open(context.Background(), path, o); m != nil || !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+	if _, err := Open(context.Background(), path, Options{ChatTemplate: "no such template"}); !errors.Is(err, ErrTemplate) {
+		t.Error("template:", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Open(ctx, path, Options{}); !errors.Is(err, context.Canceled) {
+		t.Error("cancelled:", err)
+	}
+}
+
+func TestModelInfo(t *testing.T) {
+	info := sharedModel(t).Info()
+	if info.SHA256 != smolSHA256 {
+		t.Skipf("SKIP: %s is not the default model", info.Path)
+	}
+	// 134.52 M parameters is what llama-bench prints for the file.
+	if info.Parameters != 134515008 || info.Bytes != 98362432 || info.ContextTrained != 8192 || info.Embedding != 576 ||
+		info.Architecture != "llama" || info.Description != "llama, 134.5 M parameters, Q4_1" {
+		t.Errorf("%+v", info)
+	}
+}
+
+func TestApplyTemplate(t *testing.T) {
+	m := sharedModel(t)
+	got, err := m.ApplyTemplate([]Message{{System, "Be brief."}, {User, "Hi\x00 ü"}, {Assistant, "Hello."}, {User, "Bye"}})
+	want := "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi\x00 ü<|im_end|>\n" +
+		"<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
+	if err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	long := strings.Repeat("x", 100_000)
+	if got, err := m.ApplyTemplate(ask(long)); err != nil || !strings.Contains(got, long) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if _, err := m.ApplyTemplate([]Message{{"tool", "x"}}); !errors.Is(err, ErrOptions) {
+		t.Error(err)
+	}
+	gemma := openModel(t, Options{ContextSize: 64, Slots: 1, ChatTemplate: "gemma"})
+	if got, err := gemma.ApplyTemplate(ask("Hi")); err != nil || got != "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestTokenize(t *testing.T) {
+	m := sharedModel(t)
+	// Ids of SmolLM2's published vocabulary (49,152 tokens, byte-level BPE).
+	for text, want := range map[string][]int32{
+		"":                     {},
+		"hello world":          {28120, 905},
+		"<|im_start|>user\nHi": {1, 4093, 198, 26843},
+		"<|im_end|>":           {2},
+	} {
+		got, err := m.Tokenize(text)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+		if n, err := m.CountTokens(text); err != nil || n != len(want) {
+			t.Errorf("%q: counted %d, %v", text, n, err)
+		}
+	}
+	// More tokens than the first guess at the buffer.
+	dense := strings.Repeat("\x01\x02", 4000)
+	if n, err := m.CountTokens(dense); err != nil || n < 4100 {
+		t.Errorf("%d tokens of %d bytes, %v", n, len(dense), err)
+	}
+	a, _ := m.Tokenize("a\xffb")
+	b, _ := m.Tokenize("a\uFFFDb")
+	if !slices.Equal(a, b) {
+		t.Errorf("invalid UTF-8: %v, replaced %v", a, b)
+	}
+}
+
+// Upstream's Go code never frees the C strings it makes; the library does.
+func TestTokenizeLeaksNothing(t *testing.T) {
+	m := sharedModel(t)
+	text := strings.Repeat("the quick brown fox ", 2000) // 40 kB: 400 leaked ones would be 16 MB
+	rounds := func(n int) {
+		for range n {
+			if _, err := m.Tokenize(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rounds(20)
+	before := residentKB(t)
+	rounds(400)
+	if grown := residentKB(t) - before; grown > 6<<10 {
+		t.Errorf("400 calls left %d kB", grown)
+	}
+}
+
+func residentKB(t *testing.T) (kb int) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip("SKIP: no /proc to read the memory in use from")
+	}
+	for _, line := range strings.Split(string(status), "\n") {
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kb); err == nil {
+			return kb
+		}
+	}
+	t.Skip("SKIP: /proc does not tell the memory in use")
+	return 0
+}
+
+// Two models of one file share its weights, and closing one leaves the other alone.
+func TestModelsShareWeights(t *testing.T) {
+	a := openModel(t, Options{ContextSize: 64, Slots: 1})
+	req := Request{Prompt: "Once upon a time", MaxTokens: 4}
+	want := generate(t, a, req).Text
+	before := residentKB(t)
+	b := openModel(t, Options{ContextSize: 64, Slots: 1})
+	if got := generate(t, b, req); got.Text != want || got.CachedTokens != 0 {
+		t.Errorf("%+v, want %q and a cache of its own", got, want)
+	}
+	if grown := residentKB(t) - before; grown > 60<<10 {
+		t.Errorf("a second model took %d kB; the weights alone are 94,000", grown)
+	}
+	a.Close()
+	if got := generate(t, b, req); got.Text != want {
+		t.Errorf("%q after the other was closed, want %q", got.Text, want)
+	}
+}
+
+func TestAcquire(t *testing.T) {
+	var taken, given atomic.Int64
+	m := openModel(t, Options{ContextSize: 64, Slots: 1, Threads: 2, Acquire: func() (int, func()) {
+		taken.Add(1)
+		return 1 + int(taken.Load()%3), func() { given.Add(1) } // 3 is more than the model may use
+	}})
+	generate(t, m, Request{Prompt: "Once upon a time", MaxTokens: 4})
+	if n := m.Stats().Decodes; n < 4 || taken.Load() != n || given.Load() != n {
+		t.Errorf("%d decodes, %d acquired, %d released", n, taken.Load(), given.Load())
+	}
+}
+
+func TestLogRouted(t *testing.T) {
+	var out bytes.Buffer
+	m := openModel(t, Options{ContextSize: 64, Slots: 1, Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if !strings.Contains(out.String(), "source=llama.cpp") || !strings.Contains(out.String(), "n_ctx ") {
+		t.Errorf("llama.cpp's log did not arrive: %.300s", out.String())
+	}
+	m.Close()
+}
+
+func TestNativeDigest(t *testing.T) {
+	lib := filepath.Join("..", "third_party", "llama", "lib", "libbinding.a")
+	if _, err := os.Stat(lib); err != nil {
+		t.Skip("SKIP: no libbinding.a from the set-up")
+	}
+	sum, err := fileSHA256(lib)
+	if err != nil || !strings.Contains(NativeDigest(), sum) {
+		t.Errorf("the stamp %q is not of %s (%s), %v", NativeDigest(), lib, sum, err)
+	}
+}
