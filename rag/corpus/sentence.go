@@ -189,3 +189,15 @@ func isGermanOrdinal(word string) bool {
 	}
 	return false
 }
+
+// SentenceEnds returns the offsets behind each sentence of unmarked text, in order: where it can be
+// cut without breaking one. Line breaks are ends only between paragraphs and before list items.
+func SentenceEnds(text string) []int {
+	var ends []int
+	for _, b := range plainBlocks(text, span{0, len(text)}) {
+		for _, s := range sentences(text, span{b.start, b.end}, false) {
+			ends = append(ends, s.end)
+		}
+	}
+	return ends
+}

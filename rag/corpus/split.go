@@ -332,8 +332,8 @@ func (d *Document) joined(sections []Section, heading string, depth int) Chunk {
 // pack cuts a section into chunks.
 func (s *splitter) pack(p part) error {
 	u := p.units
-	for i, prev := 0, 0; i < len(u); {
-		start, carried, err := s.overlap(u[prev:i], min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
+	for i, prev, prevStart := 0, 0, 0; i < len(u); {
+		start, carried, err := s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
 		if err != nil {
 			return err
 		}
@@ -365,7 +365,7 @@ func (s *splitter) pack(p part) error {
 		}
 		c.Start, c.End = s.d.offsets.start(start), s.d.offsets.end(u[j-1].end)
 		s.emit(c)
-		prev, i = i, j
+		prev, prevStart, i = i, start, j
 	}
 	return nil
 }
@@ -393,11 +393,12 @@ func (s *splitter) fill(u []unit, i, start, room int) int {
 	return j
 }
 
-// overlap returns where the repetition of the end of u begins, and its tokens: the last whole units
-// that fit into limit, else the last words; never all of u. There is none when start is negative.
-func (s *splitter) overlap(u []unit, limit int) (start, tokens int, err error) {
+// overlap returns where the repetition of a chunk begins that started at from and ended with the units
+// u, and its tokens: the last whole units that fit into limit, else the last words; never the whole
+// chunk. There is none when start is negative.
+func (s *splitter) overlap(u []unit, from, limit int) (start, tokens int, err error) {
 	start = -1
-	for k := len(u) - 1; k > 0 && tokens+u[k].tokens <= limit; k-- {
+	for k := len(u) - 1; k >= 0 && u[k].start > from && tokens+u[k].tokens <= limit; k-- {
 		start, tokens = u[k].start, tokens+u[k].tokens
 	}
 	if start >= 0 || len(u) == 0 || limit <= 0 {
@@ -406,13 +407,12 @@ func (s *splitter) overlap(u []unit, limit int) (start, tokens int, err error) {
 	last := s.d.Text[u[len(u)-1].start:u[len(u)-1].end]
 	words := wordStarts(last, limit)
 	for len(words) > 0 {
-		from := words[0]
-		n, err := s.count(last[from:])
+		n, err := s.count(last[words[0]:])
 		if err != nil {
 			return 0, 0, err
 		}
 		if n -= s.special; n <= limit {
-			return u[len(u)-1].start + from, n, nil
+			return u[len(u)-1].start + words[0], n, nil
 		}
 		words = words[min(max((n-limit)/2, 1), len(words)):]
 	}

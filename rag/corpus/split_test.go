@@ -239,3 +239,15 @@ func TestProperties(t *testing.T) {
 		}
 	})
 }
+
+func TestSentenceEnds(t *testing.T) {
+	text := "One. Dr. Two!\n\nThree\n- four. Five"
+	var got []string
+	for _, end := range SentenceEnds(text) {
+		got = append(got, text[:end])
+	}
+	want := []string{"One.", "One. Dr. Two!", "One. Dr. Two!\n\nThree", "One. Dr. Two!\n\nThree\n- four.", text}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

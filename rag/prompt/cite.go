@@ -1,0 +1,40 @@
+package prompt
+
+import (
+	"regexp"
+	"strconv"
+)
+
+var (
+	// A citation: numbers and ranges in brackets, after "passage" or "source" if the model likes.
+	brackets = regexp.MustCompile(`[\[【]\s*(?i:(?:passages?|sources?|quellen?|texte?)\s*)?(\d{1,4}(?:\s*(?:[,;&–-]|and|und)\s*\d{1,4})*)\s*[\]】]`)
+	citedOne = regexp.MustCompile(`(\d+)(?:\s*[–-]\s*(\d+))?`)
+	code     = regexp.MustCompile("(?s)```.*?(?:```|$)|`[^`\n]*`")
+)
+
+// Cite returns a copy of c in which Cited says whether the answer mentions the number: [1], [1, 2],
+// [1][3], [1-3], [passage 2]. Brackets in code are no citations, and numbers that were not shown are ignored.
+func Cite(answer string, c []Citation) []Citation {
+	if c == nil {
+		return nil
+	}
+	cited := make(map[int]bool)
+	for _, m := range brackets.FindAllStringSubmatch(code.ReplaceAllString(answer, " "), -1) {
+		for _, r := range citedOne.FindAllStringSubmatch(m[1], -1) {
+			from, _ := strconv.Atoi(r[1]) // at most four digits
+			to := from
+			if r[2] != "" {
+				to, _ = strconv.Atoi(r[2])
+			}
+			for n := from; n <= to; n++ {
+				cited[n] = true
+			}
+		}
+	}
+	out := make([]Citation, len(c))
+	for i, x := range c {
+		x.Cited = cited[x.Number]
+		out[i] = x
+	}
+	return out
+}

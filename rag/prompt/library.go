@@ -1,0 +1,166 @@
+package prompt
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/sluice-rag/sluice/llm"
+)
+
+//go:embed templates
+var builtin embed.FS
+
+// roleMark begins the line that opens a message in a template file: "=== user".
+const roleMark = "=== "
+
+// Library holds the templates: those that come with Sluice, overlaid by the user's.
+//
+// A template file is a list of messages. A line "=== system", "=== user" or "=== assistant" opens one; what
+// stands above the first is a comment. Each message is a text/template of its own, run with the values
+// that the comment names, and is trimmed. Because the file is cut into messages before any value is
+// filled in, no value can open a message or be run as a template.
+type Library struct{ templates map[string][]message }
+
+type message struct {
+	role llm.Role
+	text *template.Template
+}
+
+// values is what templates see. User text in it has been neutralised.
+type values struct {
+	Question, Language string
+	Passages           []shown
+	Text, Heading      string
+	N                  int
+}
+
+type shown struct {
+	Number        int
+	Heading, Text string
+}
+
+// Open reads the templates, those below dir instead of the built-in ones of the same name ("" = none).
+// Every template is run once: ErrTemplate names the file and line of a mistake.
+func Open(dir string) (*Library, error) {
+	l := &Library{templates: make(map[string][]message)}
+	root, err := fs.Sub(builtin, "templates")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTemplate, err)
+	}
+	if err := l.read(root, ""); err != nil || dir == "" {
+		return l, err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%w: the template folder %s is not a folder: %v", ErrTemplate, dir, err)
+	}
+	if err := l.read(os.DirFS(dir), dir); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Names returns the names of the templates in order.
+func (l *Library) Names() []string {
+	names := make([]string, 0, len(l.templates))
+	for n := range l.templates {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// read adds the templates of root; dir is its name in errors, and "" for the built-in ones.
+func (l *Library) read(root fs.FS, dir string) error {
+	return fs.WalkDir(root, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrTemplate, filepath.Join(dir, p), err)
+		}
+		if e.IsDir() || path.Ext(p) != ".tmpl" {
+			return nil
+		}
+		name, file := strings.TrimSuffix(p, ".tmpl"), filepath.Join(dir, filepath.FromSlash(p))
+		if _, known := l.templates[name]; dir != "" && !known {
+			return fmt.Errorf("%w: %s replaces no template; the names are %s", ErrTemplate, file, strings.Join(l.Names(), ", "))
+		}
+		source, err := fs.ReadFile(root, p)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrTemplate, file, err)
+		}
+		messages, err := parse(file, string(source))
+		if err != nil {
+			return err
+		}
+		l.templates[name] = messages
+		sample := values{Question: "q", Language: "l", Passages: []shown{{1, "h", "t"}}, Text: "t", Heading: "h", N: 1}
+		_, err = l.run(name, sample)
+		return err
+	})
+}
+
+// parse cuts a template file into its messages.
+func parse(file, source string) ([]message, error) {
+	var out []message
+	var body strings.Builder // of the open message, behind as many empty lines as stand above it in the file
+	flush := func() error {
+		if len(out) == 0 {
+			return nil
+		}
+		t, err := template.New(file).Option("missingkey=error").Parse(body.String())
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrTemplate, err)
+		}
+		out[len(out)-1].text = t
+		return nil
+	}
+	number := 0
+	for line := range strings.Lines(source) {
+		number++
+		role, opens := strings.CutPrefix(strings.TrimSpace(line), roleMark)
+		if !opens {
+			body.WriteString(line)
+			continue
+		}
+		if err := flush(); err != nil {
+			return nil, err
+		}
+		switch r := llm.Role(strings.TrimSpace(role)); r {
+		case llm.System, llm.User, llm.Assistant:
+			out = append(out, message{role: r})
+		default:
+			return nil, fmt.Errorf("%w: %s:%d: role %q is not system, user or assistant", ErrTemplate, file, number, role)
+		}
+		body.Reset()
+		body.WriteString(strings.Repeat("\n", number))
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: %s:%d: no message; a line \"%suser\" opens one", ErrTemplate, file, max(number, 1), roleMark)
+	}
+	return out, flush()
+}
+
+// run fills a template in.
+func (l *Library) run(name string, v values) ([]llm.Message, error) {
+	t, ok := l.templates[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: there is none named %q; the names are %s", ErrTemplate, name, strings.Join(l.Names(), ", "))
+	}
+	var out []llm.Message
+	for _, m := range t {
+		var b strings.Builder
+		if err := m.text.Execute(&b, v); err != nil {
+			return nil, errors.Join(ErrTemplate, err)
+		}
+		if s := strings.TrimSpace(b.String()); s != "" {
+			out = append(out, llm.Message{Role: m.role, Content: s})
+		}
+	}
+	return out, nil
+}
