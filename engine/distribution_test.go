@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -108,4 +110,65 @@ func TestDistributionEqualsReference(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDistributionBrackets has more pairs than are kept whole, with the sizes that users get, and
+// heavy ties: two thirds of the contexts are one vector.
+func TestDistributionBrackets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 1))
+	in := DistributionInput{Contexts: plain(rng, 450, 8), Queries: plain(rng, 300, 8), Quantiles: table, Bins: 7}
+	for q := range in.Queries.Rows {
+		in.Owner = append(in.Owner, int32(q%450))
+	}
+	for _, ties := range []bool{false, true} {
+		for c := 0; ties && c < 300; c++ {
+			copy(in.Contexts.Data[c*8:(c+1)*8], in.Contexts.Data[:8])
+		}
+		for _, metric := range []kernels.Metric{kernels.Cosine, kernels.L2} {
+			in.Metric = metric
+			e := newEngine(t, Options{})
+			got, err := e.Distribution(context.Background(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(refDistribution(in), got); diff != "" {
+				t.Fatalf("%v ties %v (-ref +got):\n%s", metric, ties, diff)
+			}
+		}
+	}
+}
+
+// TestKeyOrder: integer keys order like the float64 they stand for.
+func TestKeyOrder(t *testing.T) {
+	values := []float64{math.Inf(-1), -math.MaxFloat64, -1, -math.SmallestNonzeroFloat64, 0,
+		math.SmallestNonzeroFloat64, .5, 1, math.MaxFloat64, math.Inf(1)}
+	for i, x := range values {
+		if unkey(key(x)) != x {
+			t.Errorf("unkey(key(%v)) = %v", x, unkey(key(x)))
+		}
+		if i > 0 && key(values[i-1]) >= key(x) {
+			t.Errorf("key(%v) ≥ key(%v)", values[i-1], x)
+		}
+	}
+}
+
+// TestRanker compares with counting, on duplicates, huge ranges and ranges of a single value.
+func TestRanker(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.OneOf(rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, .5, -.5, 5e-324, 1e70, -1e70}))
+		values := rapid.SliceOfN(value, 0, 60).Draw(t, "values")
+		x := rapid.OneOf(value, rapid.SampledFrom(append(values, 2))).Draw(t, "x")
+		var less, lessEq int64
+		for _, v := range values {
+			if v < x {
+				less++
+			}
+			if v <= x {
+				lessEq++
+			}
+		}
+		if a, b := newRanker(values).find(x); a != less || b != lessEq {
+			t.Fatalf("find(%v) = %d, %d; want %d, %d", x, a, b, less, lessEq)
+		}
+	})
 }
