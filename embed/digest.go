@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
+
+	"github.com/sluice-rag/sluice/embed/onnx"
 )
 
 // arithmetic is raised when a change of the graph writer or of the text handling changes vectors.
@@ -27,34 +27,16 @@ func hashFile(path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// weightFiles are the files whose bytes are the model's weights: the given one and, of an ONNX export,
-// the external data that exporters put beside it.
-func weightFiles(path string) ([]string, error) {
-	files := []string{path}
-	for _, pattern := range []string{"*.onnx_data*", "*.onnx.data*", "*.weight*", "*.bin"} {
-		if filepath.Ext(path) != ".onnx" {
-			break
-		}
-		more, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(path)), pattern))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w: %w", path, ErrModel, err)
-		}
-		files = append(files, more...)
+// files are the files whose bytes are the model's weights.
+func (s *source) files() ([]string, error) {
+	if s.graph != nil {
+		return []string{s.graph.Weights}, nil
 	}
-	slices.Sort(files[1:])
-	return files, nil
-}
-
-func escapeGlob(dir string) string {
-	var b []rune
-	for _, r := range dir {
-		switch r {
-		case '*', '?', '[', '\\':
-			b = append(b, '\\')
-		}
-		b = append(b, r)
+	more, err := onnx.ExternalFiles(s.export)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	return string(b)
+	return append([]string{s.export}, more...), nil
 }
 
 // identity is Info.Digest: the weights, the tokenizer, and every setting that changes a vector.

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice/internal/models"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,16 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // minilm is the folder of the default encoder.
 func minilm(t testing.TB) string {
 	t.Helper()
-	dir := os.Getenv("SLUICE_TEST_ENCODER")
-	if dir == "" {
-		root := os.Getenv("SLUICE_CACHE")
-		if home, err := os.UserHomeDir(); root == "" && err == nil {
-			root = filepath.Join(home, ".cache", "sluice")
-		}
-		dir = filepath.Join(root, "models", "all-MiniLM-L6-v2")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "model.safetensors")); err != nil {
-		t.Skipf("SKIP: the default encoder is not there (run make build): %v", err)
+	dir, err := models.Locate("all-MiniLM-L6-v2")
+	if err != nil {
+		t.Skipf("SKIP: the default encoder is not there: %v", err)
 	}
 	return dir
 }

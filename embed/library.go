@@ -67,6 +67,7 @@ func buildTree(dir string) []string {
 	}
 }
 
+// cacheFolders are the set-up's outputs in the cache, for a program that was moved away from its build tree.
 func cacheFolders() []string {
 	root := os.Getenv("SLUICE_CACHE")
 	if root == "" {
@@ -76,5 +77,11 @@ func cacheFolders() []string {
 		}
 		root = filepath.Join(home, ".cache", "sluice")
 	}
-	return []string{filepath.Join(root, "lib")}
+	found, _ := filepath.Glob(filepath.Join(escapeGlob(root), "out", "onnxruntime-*", "lib")) // only a bad pattern fails
+	return found
+}
+
+// escapeGlob makes filepath.Match take a folder's name literally.
+func escapeGlob(dir string) string {
+	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(dir)
 }

@@ -47,7 +47,7 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	task, outputs := onnx.Embed, []string{onnx.Embedding, "last_hidden_state", "token_embeddings"}
+	task, outputs := onnx.Embed, []string{onnx.Embedding, onnx.HiddenState, "token_embeddings"}
 	if kind == kindClassifier {
 		task, outputs = onnx.Classify, []string{onnx.Logits}
 	}
@@ -96,7 +96,7 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 		if m.info.TokenizerDigest, err = hashFile(tokenizer); err != nil {
 			return err
 		}
-		files, err := weightFiles(m.src.weights())
+		files, err := m.src.files()
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (s *source) take(c *onnx.Config) {
 	s.independent = len(c.Labels) == 1 || c.Problem == "multi_label_classification"
 }
 
-// weights is the file whose digest stands for the weights.
+// weights is the file that errors name.
 func (s *source) weights() string {
 	if s.graph != nil {
 		return s.graph.Weights

@@ -21,6 +21,7 @@ type Task uint8
 const (
 	Embed    Task = iota // sentence_embedding, [batch, hidden]
 	Classify             // logits, [batch, labels]
+	Hidden               // last_hidden_state, [batch, sequence, hidden], as common exports end
 )
 
 // Options of Write.
@@ -36,6 +37,7 @@ const (
 	AttentionMask = "attention_mask"
 	Embedding     = "sentence_embedding"
 	Logits        = "logits"
+	HiddenState   = "last_hidden_state"
 )
 
 // Graph is a written graph and what a caller must know to run it.
@@ -43,7 +45,7 @@ type Graph struct {
 	ONNX    []byte  // serialised onnx.ModelProto
 	Folder  string  // where its external initialisers lie
 	Weights string  // the safetensors file
-	Output  string  // Embedding or Logits
+	Output  string  // Embedding, Logits or HiddenState
 	Dim     int     // columns of the output
 	Config  *Config // what the graph was written from
 }
@@ -74,6 +76,8 @@ func Write(dir string, o Options) (*Graph, error) {
 			return nil, fmt.Errorf("%s: %w: id2label is missing: not a classifier", filepath.Join(dir, "config.json"), ErrModel)
 		}
 		x = e.classify(x)
+	case o.Task == Hidden:
+		g.Output = HiddenState
 	case o.Pooling == Mean || o.Pooling == CLS:
 		x = e.pool(x, o)
 	default:
@@ -84,9 +88,13 @@ func Write(dir string, o Options) (*Graph, error) {
 		return nil, e.err
 	}
 	batch, seq := dim{name: "batch"}, dim{name: "sequence"}
+	shape := []dim{batch, {size: int64(g.Dim)}}
+	if o.Task == Hidden {
+		shape = []dim{batch, seq, {size: int64(g.Dim)}}
+	}
 	g.ONNX = modelProto(c.ModelType, e.nodes, e.inits,
 		[][]byte{valueInfo(InputIDs, elemInt64, batch, seq), valueInfo(AttentionMask, elemInt64, batch, seq)},
-		[][]byte{valueInfo(g.Output, elemFloat, batch, dim{size: int64(g.Dim)})})
+		[][]byte{valueInfo(g.Output, elemFloat, shape...)})
 	return g, nil
 }
 
@@ -120,8 +128,8 @@ func (e *encoder) embeddings() string {
 	var position string
 	if e.family.offsetPositions {
 		// 1 for tokens, 0 for pads; running count, zeroed at pads, shifted behind the pad's own position.
-		real := e.node("Cast", []string{e.op("Not", e.op("Equal", InputIDs, e.scalarInt(e.PadID)))}, attrInt("to", elemInt64))
-		count := e.op("Mul", e.op("CumSum", real, e.scalarInt(1)), real)
+		token := e.node("Cast", []string{e.op("Not", e.op("Equal", InputIDs, e.scalarInt(e.PadID)))}, attrInt("to", elemInt64))
+		count := e.op("Mul", e.op("CumSum", token, e.scalarInt(1)), token)
 		position = e.op("Gather", table, e.op("Add", count, e.scalarInt(e.PadID)))
 	} else {
 		position = e.op("Slice", table, e.ints(0), e.op("Unsqueeze", e.length(), e.ints(0)), e.ints(0))

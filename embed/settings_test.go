@@ -1,0 +1,142 @@
+package embed
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/embed/onnx"
+)
+
+// folder writes files into a new folder.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestParseSettings(t *testing.T) {
+	s, err := parseSettings([]byte("name: x\npooling: cls\nnormalise: true\nmax_tokens: 12\nquery_prefix: 'q: '\n"))
+	if err != nil || s.Pooling != onnx.CLS || !s.Normalise || s.MaxTokens != 12 || s.prefix(Query) != "q: " || s.prefix(Document) != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for text, want := range map[string]string{
+		"":                                 "EOF",
+		"normalize: true":                  "normalize",
+		"pooling: max":                     `"max"`,
+		"max_tokens: -1":                   "-1",
+		"max_tokens: many":                 "many",
+		"kind: generator":                  `"generator"`,
+		"pooling: mean\n---\npooling: cls": "more than one",
+		"query_prefix: \"a\\0\"":           "NUL",
+		"[":                                "yaml",
+	} {
+		if _, err := parseSettings([]byte(text)); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, ErrModel with %s expected", text, err, want)
+		}
+	}
+}
+
+func TestSentenceTransformersFolder(t *testing.T) {
+	good := map[string]string{
+		"modules.json": `[{"type":"sentence_transformers.models.Transformer","path":""},
+			{"type":"sentence_transformers.models.Pooling","path":"1_Pooling"},{"type":"sentence_transformers.models.Normalize","path":"2_Normalize"}]`,
+		"1_Pooling/config.json":             `{"word_embedding_dimension":384,"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":true}`,
+		"sentence_bert_config.json":         `{"max_seq_length":256}`,
+		"config_sentence_transformers.json": `{"prompts":{"query":"ask: ","passage":"say: "}}`,
+	}
+	s, err := readSettings(folder(t, good), kindEncoder)
+	if err != nil || s.Pooling != onnx.Mean || !s.Normalise || s.MaxTokens != 256 || s.QueryPrefix != "ask: " || s.DocumentPrefix != "say: " {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for name, bad := range map[string]string{
+		"modules.json":              `[{"type":"sentence_transformers.models.Dense","path":"2"}]`,
+		"1_Pooling/config.json":     `{"pooling_mode_max_tokens":true}`,
+		"sentence_bert_config.json": `{"max_seq_length":0}`,
+	} {
+		files := maps.Clone(good)
+		files[name] = bad
+		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), filepath.Base(name)) {
+			t.Errorf("%s = %s: %v", name, bad, err)
+		}
+		files[name] = "{"
+		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), filepath.Base(name)) {
+			t.Errorf("broken %s: %v", name, err)
+		}
+	}
+	out := maps.Clone(good)
+	out["modules.json"] = strings.Replace(good["modules.json"], "1_Pooling", "../elsewhere", 1)
+	if _, err := readSettings(folder(t, out), kindEncoder); !errors.Is(err, ErrModel) {
+		t.Errorf("a path out of the folder: %v", err)
+	}
+	if _, err := readSettings(t.TempDir(), kindEncoder); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "model.yaml") {
+		t.Errorf("no settings: %v", err)
+	}
+	if s, err := readSettings(t.TempDir(), kindClassifier); err != nil || s.Name == "" {
+		t.Errorf("a classifier needs no settings: %+v, %v", s, err)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	for _, c := range []struct {
+		given, own, want int
+		strict, ok       bool
+	}{
+		{256, 512, 256, true, true}, {0, 512, 512, true, true}, {514, 512, 512, false, true}, {514, 512, 0, true, false},
+		{0, 0, 0, true, false}, {128, 0, 128, true, true}, {2, 512, 0, true, false}, {3, 512, 3, true, true},
+	} {
+		s := &settings{MaxTokens: c.given, strict: c.strict}
+		err := s.limit("dir", c.own, 2)
+		if (err == nil) != c.ok || c.ok && s.MaxTokens != c.want || err != nil && !errors.Is(err, ErrModel) {
+			t.Errorf("%+v: %d, %v", c, s.MaxTokens, err)
+		}
+	}
+}
+
+func TestFindLibrary(t *testing.T) {
+	dir := folder(t, map[string]string{"lib.so": "", "other/go.mod": "module example.com/other\n"})
+	t.Setenv("SLUICE_ONNXRUNTIME", filepath.Join(dir, "lib.so"))
+	if p, err := findLibrary(""); err != nil || p != filepath.Join(dir, "lib.so") {
+		t.Errorf("%s, %v", p, err)
+	}
+	if _, err := findLibrary(filepath.Join(dir, "none.so")); !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "none.so") {
+		t.Errorf("%v", err)
+	}
+	if got := buildTree(filepath.Join(dir, "other")); got != nil {
+		t.Errorf("a stranger's module is a build tree: %v", got)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := buildTree(here); len(got) != 1 || !strings.HasSuffix(got[0], filepath.Join("onnxruntime", "lib")) {
+		t.Errorf("build tree %v", got)
+	}
+}
+
+func FuzzSettings(f *testing.F) {
+	f.Add([]byte("name: x\npooling: mean\nmax_tokens: 3\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("max_tokens: 99999999999999999999"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s, err := parseSettings(raw)
+		if (s == nil) == (err == nil) || err != nil && !errors.Is(err, ErrModel) {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if err == nil && s.MaxTokens < 0 {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
