@@ -3,7 +3,17 @@
 // and questions whose own context does not rank near the top for them are rejected and counted.
 package pseudo
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
 
 // Query is one pseudo-query; the JSON names are those of `calibrate --queries FILE.jsonl`.
 type Query struct {
@@ -15,14 +25,16 @@ type Query struct {
 // Reason says why a generated question was dropped.
 type Reason string
 
-// The reasons, as they appear in reports and in the calibration artifact.
+// The reasons, as they appear in reports and in the calibration artifact, in the order in which they are
+// looked for.
 const (
+	TooShort     Reason = "too_short"
+	TooLong      Reason = "too_long" // or cut off by MaxTokens
 	NotAQuestion Reason = "not_a_question"
 	Echo         Reason = "echo"      // repeats the context, the prompt or an example
 	Duplicate    Reason = "duplicate" // the same question, normalised, was kept before
 	LowRank      Reason = "low_rank"  // its own context is not in the top RankLimit for it
-	TooShort     Reason = "too_short"
-	TooLong      Reason = "too_long"
+	Surplus      Reason = "surplus"   // its context has PerContext questions already
 )
 
 // Report counts what happened; every generated question is either kept or in Rejected.
@@ -31,9 +43,92 @@ type Report struct {
 	Generated int            `json:"generated"`
 	Kept      int            `json:"kept"`
 	Rejected  map[Reason]int `json:"rejected"`
-	Calls     int            `json:"llm_calls"`
-	Resumed   int            `json:"resumed_contexts"` // taken from an earlier, interrupted run
+	Calls     int            `json:"llm_calls"`          // of this run
+	Resumed   int            `json:"resumed_contexts"`   // taken from an earlier, interrupted run
+	Barren    int            `json:"barren_contexts"`    // contexts without a single kept question
+	Truncated int            `json:"truncated_contexts"` // contexts of which the model could not read the whole
 }
 
-// ErrQueries is a malformed or unusable pseudo-query file.
-var ErrQueries = errors.New("pseudo: unusable pseudo-queries")
+// The errors of this package.
+var (
+	ErrQueries = errors.New("pseudo: unusable pseudo-queries")           // a malformed file, or no question left
+	ErrJournal = errors.New("pseudo: the journal belongs to other work") // other settings, or damaged
+)
+
+// Defaults of Options.
+const (
+	DefaultPerContext = 3
+	DefaultRankLimit  = 10
+	DefaultMaxTokens  = 48 // of one question
+)
+
+// Options of Generate. Zero values are defaults.
+type Options struct {
+	PerContext int    // questions asked for, and kept at most, per context
+	Sample     int    // contexts to ask about, spread over topics; 0 = all
+	Seed       uint64 // of the sample and of the model's sampling
+	RankLimit  int    // a question is kept if its own context is among the best RankLimit for it
+	Metric     kernels.Metric
+	MaxTokens  int // of a question; a longer one is cut off and rejected
+	// Journal is a JSONL file to which every finished context is written and synced, so that an
+	// interrupted run goes on where it was; "" keeps nothing.
+	Journal  string
+	Parallel int // requests to the model at a time; more than 1 may change its answers (llm.Request.Seed)
+	Progress func(done, total int)
+	// Prompter makes the prompts; nil is OneShot.
+	Prompter Prompter
+}
+
+// Contexts are the contexts of the whole base: row i of Vectors is the embedding of Chunks[i].
+type Contexts struct {
+	Vectors engine.Vectors
+	Chunks  []corpus.Chunk
+}
+
+// Generate asks the model for questions about the contexts (or a sample of them), filters them and returns
+// those that are kept, in the order of the contexts. The order of work and the answers do not depend on
+// interruptions: each context has a seed of its own. When ctx ends, the error is ctx's and what was
+// finished is in the journal. No question left is ErrQueries.
+func Generate(ctx context.Context, gen llm.Generator, emb embed.Embedder, e engine.Interface, c Contexts, o Options) ([]Query, Report, error) {
+	report := Report{Rejected: map[Reason]int{}}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, report, err
+	}
+	if len(c.Chunks) == 0 || c.Vectors.Rows != len(c.Chunks) {
+		return nil, report, fmt.Errorf("pseudo: %w: %d vectors for %d contexts", kernels.ErrShape, c.Vectors.Rows, len(c.Chunks))
+	}
+	rows := sample(c.Chunks, o.Sample, o.Seed)
+	report.Contexts = len(rows)
+	answers, err := ask(ctx, gen, c.Chunks, rows, o, &report)
+	if err != nil {
+		return nil, report, err
+	}
+	kept, err := filter(ctx, emb, e, c, rows, answers, o, &report)
+	if err != nil {
+		return nil, report, err
+	}
+	if report.Kept = len(kept); report.Kept == 0 {
+		return nil, report, fmt.Errorf("%w: none of %d generated questions about %d contexts can be used (rejected: %v); a larger model or --queries FILE may help", ErrQueries, report.Generated, report.Contexts, report.Rejected)
+	}
+	return kept, report, nil
+}
+
+func (o Options) withDefaults() (Options, error) {
+	for _, x := range []struct {
+		name      string
+		value     *int
+		otherwise int
+	}{{"questions per context", &o.PerContext, DefaultPerContext}, {"rank limit", &o.RankLimit, DefaultRankLimit}, {"maximum of tokens", &o.MaxTokens, DefaultMaxTokens}, {"parallel requests", &o.Parallel, 1}, {"sample", &o.Sample, 0}} {
+		if *x.value < 0 {
+			return o, fmt.Errorf("pseudo: %s: %d is negative", x.name, *x.value)
+		}
+		if *x.value == 0 {
+			*x.value = x.otherwise
+		}
+	}
+	if o.Prompter == nil {
+		o.Prompter = OneShot{}
+	}
+	return o, nil
+}

@@ -1,0 +1,110 @@
+package pseudo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// rankBatch questions are embedded and ranked at a time: enough to fill the encoder's batches, in flat memory.
+const rankBatch = 1024
+
+// candidate is a question that only its rank decides about.
+type candidate struct {
+	row  int // of its context
+	text string
+	near bool // its context is among the best RankLimit
+}
+
+// filter applies the filters to the model's answers about the contexts in rows, in that order.
+func filter(ctx context.Context, emb embed.Embedder, e engine.Interface, c Contexts, rows []int, answers [][]answer, o Options, report *Report) ([]Query, error) {
+	var list []candidate
+	for i, row := range rows {
+		passage, template, err := spoken(c.Chunks[row].Text, o)
+		if err != nil {
+			return nil, err
+		}
+		report.Generated += len(answers[i])
+		for _, a := range answers[i] {
+			reason := judge(a.Text, passage, template)
+			if a.Cut {
+				reason = TooLong
+			}
+			if reason != "" {
+				report.Rejected[reason]++
+				continue
+			}
+			list = append(list, candidate{row: row, text: a.Text})
+		}
+	}
+	for start := 0; start < len(list); start += rankBatch {
+		if err := rank(ctx, emb, e, c.Vectors, list[start:min(start+rankBatch, len(list))], o); err != nil {
+			return nil, err
+		}
+	}
+	var kept []Query
+	seen, count := map[string]bool{}, map[int]int{}
+	for _, q := range list {
+		var reason Reason
+		switch {
+		case seen[normal(q.text)]:
+			reason = Duplicate
+		case !q.near:
+			reason = LowRank
+		case count[q.row] == o.PerContext:
+			reason = Surplus
+		}
+		if reason != "" {
+			report.Rejected[reason]++
+			continue
+		}
+		seen[normal(q.text)] = true
+		count[q.row]++
+		id := c.Chunks[q.row].ID
+		kept = append(kept, Query{ID: fmt.Sprintf("%s-q%d", id, count[q.row]), ContextID: id, Text: q.text})
+	}
+	report.Barren = len(rows) - len(count)
+	return kept, nil
+}
+
+// spoken are the trigrams of the passage, and those of the prompts about it that are not the passage's.
+func spoken(text string, o Options) (passage, template wordSet, err error) {
+	requests, err := o.Prompter.Requests(text, o.PerContext)
+	passage, template = trigrams(text), wordSet{}
+	for _, r := range requests {
+		for t := range trigrams(r.text()) {
+			if !passage[t] {
+				template[t] = true
+			}
+		}
+	}
+	return passage, template, err
+}
+
+// rank finds out which questions have their own context among the best RankLimit of the whole base.
+func rank(ctx context.Context, emb embed.Embedder, e engine.Interface, contexts engine.Vectors, list []candidate, o Options) error {
+	texts := make([]string, len(list))
+	for i, q := range list {
+		texts[i] = q.text
+	}
+	v, err := emb.Embed(ctx, texts, embed.Query)
+	if err != nil {
+		return fmt.Errorf("pseudo: embedding questions: %w", err)
+	}
+	if v.Dim != contexts.Dim || len(v.Data) != len(list)*v.Dim {
+		return fmt.Errorf("pseudo: %w: questions of dimension %d, contexts of %d", kernels.ErrShape, v.Dim, contexts.Dim)
+	}
+	hits, err := e.TopK(ctx, engine.Vectors{Data: v.Data, Rows: len(list), Dim: v.Dim}, contexts, o.Metric, o.RankLimit, nil)
+	if err != nil {
+		return fmt.Errorf("pseudo: ranking questions: %w", err)
+	}
+	for i, best := range hits {
+		for _, h := range best {
+			list[i].near = list[i].near || h.Row == list[i].row
+		}
+	}
+	return nil
+}

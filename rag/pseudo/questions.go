@@ -1,0 +1,92 @@
+package pseudo
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	minWords = 3
+	maxWords = 40
+	// maxEcho is the share of a question's word trigrams that may come from the context or the prompt:
+	// names and terms must, whole sentences must not.
+	maxEcho = .9
+)
+
+// decoration is what models put before a question: numbers, bullets, labels.
+var decoration = regexp.MustCompile(`^(?:[\s>*•–—#_-]+|\(?\d{1,2}[.):]\s*|(?i:q|question|frage)\s*\d*\s*[.:)]\s*)+`)
+
+// parse cuts a completion into its questions: one a line, or one after the other, without numbering,
+// bullets, labels, quotes and emphasis. What follows a question mark on its line is an entry of its own.
+func parse(completion string) (questions []string) {
+	for line := range strings.Lines(completion) {
+		for _, part := range strings.SplitAfter(line, "?") {
+			part = decoration.ReplaceAllString(strings.TrimSpace(part), "")
+			part = strings.Trim(part, " \t\r\n\"'`*_“”„«»‘’")
+			if strings.ContainsFunc(part, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+				questions = append(questions, part)
+			}
+		}
+	}
+	return questions
+}
+
+// interrogatives begin a question in English or German; auxiliary verbs do as well, but only a question
+// mark tells those from orders and statements.
+var interrogatives = strings.Fields("what who whom whose which when where why how" +
+	" was wer wen wem wessen welche welcher welches welchen welchem wann wo wohin woher warum weshalb wieso wie" +
+	" wodurch womit wofür wovon worin worauf worum wozu wieviel wieviele")
+
+// statement finds the end of a sentence that is no question.
+var statement = regexp.MustCompile(`[.!:;](\s|$)`)
+
+// judge applies the filters that need nothing but the texts; "" passes.
+func judge(question string, passage, template wordSet) Reason {
+	w := words(question)
+	switch {
+	case len(w) < minWords:
+		return TooShort
+	case len(w) > maxWords:
+		return TooLong
+	case !strings.HasSuffix(question, "?") && (!slices.Contains(interrogatives, w[0]) || statement.MatchString(question)):
+		return NotAQuestion
+	case passage.overlap(w) > maxEcho || template.overlap(w) > maxEcho:
+		return Echo
+	}
+	return ""
+}
+
+// words are a text's words in lower case, without punctuation.
+func words(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+}
+
+// normal is a question's identity: two questions with the same words are duplicates.
+func normal(question string) string { return strings.Join(words(question), " ") }
+
+// wordSet holds the word trigrams of a text.
+type wordSet map[[3]string]bool
+
+func trigrams(text string) wordSet {
+	set := wordSet{}
+	for w := words(text); len(w) >= 3; w = w[1:] {
+		set[[3]string(w)] = true
+	}
+	return set
+}
+
+// overlap is the share of w's trigrams that are in the set.
+func (s wordSet) overlap(w []string) float64 {
+	if len(w) < 3 {
+		return 0
+	}
+	n, all := 0, len(w)-2
+	for ; len(w) >= 3; w = w[1:] {
+		if s[[3]string(w)] {
+			n++
+		}
+	}
+	return float64(n) / float64(all)
+}
