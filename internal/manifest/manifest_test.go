@@ -140,8 +140,28 @@ func TestParseWheel(t *testing.T) {
 	}
 }
 
+// small is as little as a valid manifest needs, so that the fuzzer makes many tries a second.
+const small = `schema: 1
+packages:
+  - {name: w, version: "1", licence: MIT, wheels: [{file: w-1-py3-none-any.whl, sha256: &d 0000000000000000000000000000000000000000000000000000000000000000, size: 1}]}
+  - {name: s, version: "1", licence: MIT, sdist: {file: s.tar.gz, sha256: *d, size: 1}, backend: [w]}
+native:
+  onnxruntime: {package: w, library: {path: l.so, member: m/l.so, sha256: *d, size: 1}}
+  tokenizers: {module: m/t, version: v1, licence: MIT}
+  llama: {package: s, tree: s/t, commit: 0000000000000000000000000000000000000000, licence: MIT, module: m/l, version: v0}
+python: {packages: [w]}
+models:
+  - {name: e, kind: encoder, licence: MIT, source: https://h/e, encoder: {pooling: cls, normalise: true, max_tokens: 9}, files: [{path: a/b, url: https://h/e/b}]}
+`
+
+func TestSmallManifest(t *testing.T) {
+	if _, err := Parse(small); err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
-	f.Add(thirdparty.Manifest())
+	f.Add(small)
 	f.Add("schema: 1\npackages: [{name: a, version: '1', licence: MIT, wheels: [{file: a-1-py3-none-any.whl}]}]")
 	f.Add("schema: 1\nmodels:\n  - &a {name: x}\n  - *a")
 	f.Fuzz(func(t *testing.T, text string) {
