@@ -22,8 +22,11 @@ const (
 	Hybrid Mode = "hybrid"
 )
 
-// ErrMode is a mode that is unknown or that this build does not have.
-var ErrMode = errors.New("retrieve: mode not available")
+// The errors of this package.
+var (
+	ErrMode = errors.New("retrieve: mode not available") // unknown, or not in this build
+	ErrK    = errors.New("retrieve: k must be at least 1")
+)
 
 // ParseMode checks a mode's name.
 func ParseMode(s string) (Mode, error) {
@@ -49,13 +52,17 @@ type Contexts struct {
 }
 
 // Search ranks the contexts for each query vector and returns the k best of each, in order of the
-// queries. It fails with ErrMode for a mode that ParseMode refuses.
+// queries: fewer where there are fewer contexts. It fails with ErrMode for a mode that ParseMode refuses
+// and with ErrK for k < 1.
 func Search(ctx context.Context, e engine.Interface, c Contexts, queries engine.Vectors, metric kernels.Metric, mode Mode, k int) ([][]Result, error) {
 	if _, err := ParseMode(string(mode)); err != nil {
 		return nil, err
 	}
 	if k < 1 {
-		return nil, fmt.Errorf("retrieve: k must be at least 1, given %d", k)
+		return nil, fmt.Errorf("%w, given %d", ErrK, k)
+	}
+	if len(c.IDs) != c.Vectors.Rows {
+		return nil, fmt.Errorf("retrieve: %w: %d ids for %d contexts", kernels.ErrShape, len(c.IDs), c.Vectors.Rows)
 	}
 	hits, err := e.TopK(ctx, queries, c.Vectors, metric, k, nil)
 	if err != nil {
