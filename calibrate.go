@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -78,6 +79,9 @@ func (o CalibrateOptions) withDefaults() (CalibrateOptions, error) {
 	}
 	if o.PerContext < 0 || o.Sample < 0 || o.Holdout < 0 || o.Holdout >= 1 {
 		return o, fmt.Errorf("%w: per context %d, sample %d and hold-out %g must not be negative, the hold-out below 1", ErrOption, o.PerContext, o.Sample, o.Holdout)
+	}
+	if ext := strings.ToLower(filepath.Ext(o.Plot)); o.Plot != "" && ext != ".png" && ext != ".svg" {
+		return o, fmt.Errorf("%w: plot %q: the name must end in .png or .svg", ErrOption, o.Plot)
 	}
 	if o.Policy != "" {
 		if _, err := gate.ParsePolicy(o.Policy); err != nil {

@@ -161,15 +161,6 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	return m, m.Close, nil
 }
 
-// acquireThreads lets the language model share the process's CPU budget with encoder and kernels.
-func (s *Sluice) acquireThreads() (threads int, release func()) {
-	n, release, err := s.budget.Acquire(context.Background(), s.budget.Size())
-	if err != nil { // cannot happen: the context does not end
-		return 1, func() {}
-	}
-	return n, release
-}
-
 // lazy opens a value when it is first needed. A failure is not remembered: the next call tries again.
 type lazy[T any] struct {
 	open func(context.Context) (T, func() error, error)

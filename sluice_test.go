@@ -1,0 +1,289 @@
+package sluice_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a Sluice over the small library, with what it logged.
+type world struct {
+	*sluice.Sluice
+	dir string
+	gen *script
+	log *strings.Builder
+}
+
+func newWorld(t *testing.T, change func(*sluice.Config)) *world {
+	t.Helper()
+	w := &world{dir: t.TempDir(), gen: &script{answers: []string{"An answer [2]."}, window: 2048}, log: &strings.Builder{}}
+	cfg := sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: bag{256, 64}, Generator: w.gen, Logger: slog.New(slog.NewTextHandler(w.log, nil))}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := sluice.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.Sluice = s
+	return w
+}
+
+func (w *world) ingest(t *testing.T, name, text string) sluice.IngestResult {
+	t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) calibrate(t *testing.T) *sluice.CalibrateResult {
+	t.Helper()
+	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{Queries: strings.NewReader(asked), Source: "asked"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestLaterCallsSeeEarlierWrites(t *testing.T) {
+	w := newWorld(t, nil)
+	if _, err := w.Retrieve(t.Context(), []string{"x"}, sluice.RetrieveOptions{}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("without a store: %v", err)
+	}
+	w.ingest(t, "a.jsonl", library)
+	w.calibrate(t)
+	question := []string{"Which volcano erupts on the island?"}
+	before, err := w.Gate(t.Context(), question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ingest(t, "b.jsonl", `{"id":"fire","text":"The volcano on the island erupts every year."}`)
+	after, err := w.Gate(t.Context(), question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before[0].Retrieve || !after[0].Retrieve || after[0].ContextID != "fire" || after[0].Stale != .2 {
+		t.Errorf("before %+v, after %+v", before[0], after[0])
+	}
+	if !strings.Contains(w.log.String(), "stale by 20 %") {
+		t.Errorf("staleness was not said: %s", w.log)
+	}
+	if n, err := w.DeleteDocuments(t.Context(), []string{"fire"}); n != 1 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	if again, err := w.Gate(t.Context(), question); err != nil || again[0].Retrieve {
+		t.Errorf("%+v %v", again, err)
+	}
+}
+
+func TestAnotherProcessIsSeenAfterRefresh(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	reader := newWorld(t, func(c *sluice.Config) { c.Store = filepath.Join(w.dir, "store") })
+	count := func() int {
+		r, err := reader.Retrieve(t.Context(), []string{"x"}, sluice.RetrieveOptions{K: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(r[0])
+	}
+	first := count()
+	w.ingest(t, "b.jsonl", `{"id":"fire","text":"The volcano on the island erupts every year."}`)
+	if n := count(); n != first {
+		t.Errorf("the picture changed by itself: %d, %d", first, n)
+	}
+	if err := reader.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != first+1 {
+		t.Errorf("%d contexts after Refresh, want %d", n, first+1)
+	}
+}
+
+func TestCallsMayRunTogetherWithIngest(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	w.calibrate(t)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 20 {
+				if _, err := w.Retrieve(context.WithoutCancel(t.Context()), []string{"lighthouses", "herring"}, sluice.RetrieveOptions{K: i + 1}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 5 {
+		w.ingest(t, "more.jsonl", fmt.Sprintf(`{"id":"n%d","text":"Number %d of the later contexts."}`, i, i))
+	}
+	wg.Wait()
+}
+
+func TestCalibrateHasTheModelWriteQuestions(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	w.gen.answers = []string{" does a deferred function run when the surrounding function returns?"}
+	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Queries.Kind != "generated" || r.Queries.Model != "script" || r.Report == nil || r.Report.Generated != 4 || int64(r.Report.Kept) != r.Positive.N {
+		t.Errorf("%+v %+v", r.Queries, r.Report)
+	}
+	var sum int
+	for _, n := range r.Queries.Rejected {
+		sum += n
+	}
+	if sum+r.Report.Kept != r.Report.Generated {
+		t.Errorf("%d rejected and %d kept of %d", sum, r.Report.Kept, r.Report.Generated)
+	}
+	asked := len(w.gen.requests)
+	if _, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 1, Policy: "min"}); err != nil || len(w.gen.requests) != asked {
+		t.Errorf("%v: %d questions were written again", err, len(w.gen.requests)-asked)
+	}
+}
+
+func TestCalibrationJSONHasNoBulk(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	text, err := json.Marshal(w.calibrate(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "context_digests") || strings.Contains(string(text), "negative_histogram") || !strings.Contains(string(text), `"positive":{"n":4,`) {
+		t.Errorf("%s", text)
+	}
+	var kept gate.Calibration
+	file, err := os.ReadFile(filepath.Join(w.dir, "store", "calibration", "default.cal.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(file, &kept); err != nil || len(kept.ContextDigests) != 4*8 {
+		t.Errorf("the artifact lacks them: %v, %d bytes", err, len(kept.ContextDigests))
+	}
+}
+
+func TestTransformationsSearchWithTheirQueries(t *testing.T) {
+	for transform, c := range map[prompt.Transform]struct {
+		answer string
+		first  string // best context
+		calls  int
+	}{
+		prompt.None:       {"", "lights", 1},
+		prompt.Rewrite:    {"What does the herring feed on?", "herring", 2},
+		prompt.HyDE:       {"The herring feeds on plankton of the northern sea.", "herring", 2},
+		prompt.MultiQuery: {"1. What does sending on a closed channel cause?\n2. Does a deferred function run last in first out?", "defer", 2},
+	} {
+		t.Run(string(transform), func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.ingest(t, "a.jsonl", library)
+			w.gen.answers = []string{c.answer, "Done [1]."}
+			a, err := w.Ask(t.Context(), "What do lighthouses warn of?", sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Trace.Transform != transform || a.Trace.LLMCalls != c.calls || len(w.gen.requests) != c.calls {
+				t.Errorf("transform %q with %d calls, %d requests", a.Trace.Transform, a.Trace.LLMCalls, len(w.gen.requests))
+			}
+			if got := a.Trace.Retrieved; len(got) != 4 || got[0].ID != c.first {
+				t.Errorf("retrieved %v with %v, want %s", got, a.Trace.Queries, c.first)
+			}
+		})
+	}
+}
+
+func TestAskCutsToTheWindowAndSaysSo(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	w.gen.window = 110
+	a, err := w.Ask(t.Context(), "What do lighthouses warn of?", sluice.AskOptions{Gate: sluice.GateOpen, MaxTokens: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Trace.DroppedPassages+a.Trace.TruncatedPassages == 0 || !strings.Contains(w.log.String(), "short of tokens") || len(a.Citations) >= 4 {
+		t.Errorf("%+v\n%s", a.Trace, w.log)
+	}
+	w.gen.window = 30
+	if _, err := w.Ask(t.Context(), "What do lighthouses warn of?", sluice.AskOptions{Gate: sluice.GateOpen, MaxTokens: 20}); !errors.Is(err, prompt.ErrBudget) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAskStopsWithItsStream(t *testing.T) {
+	w := newWorld(t, nil)
+	gone := errors.New("the reader has gone")
+	_, err := w.Ask(t.Context(), "x", sluice.AskOptions{Gate: sluice.GateClosed, Stream: func(string) error { return gone }})
+	if !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, cfg := range []sluice.Config{{StaleTolerance: 2}, {Threads: -1}, {ContextTokens: -1}} {
+		if _, err := sluice.Open(t.Context(), cfg); !errors.Is(err, sluice.ErrOption) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	for name, err := range map[string]error{
+		"gate mode":    second(w.Ask(t.Context(), "x", sluice.AskOptions{Gate: "ajar"})),
+		"answer":       second(w.Ask(t.Context(), "x", sluice.AskOptions{MaxTokens: -1})),
+		"commit every": second(w.Ingest(t.Context(), []string{w.dir}, sluice.IngestOptions{CommitEvery: -1})),
+		"chunk":        second(w.Ingest(t.Context(), []string{w.dir}, sluice.IngestOptions{Chunk: "10"})),
+		"name":         second(w.Calibrate(t.Context(), sluice.CalibrateOptions{Name: "a/b"})),
+		"sample":       second(w.Calibrate(t.Context(), sluice.CalibrateOptions{Sample: -1})),
+		"plot":         second(w.Calibrate(t.Context(), sluice.CalibrateOptions{Plot: "x.pdf"})),
+	} {
+		if !errors.Is(err, sluice.ErrOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestClosedIsClosed(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"embed":    second(w.Embed(t.Context(), []string{"x"}, 0)),
+		"retrieve": second(w.Retrieve(t.Context(), []string{"x"}, sluice.RetrieveOptions{})),
+		"ask":      second(w.Ask(t.Context(), "x", sluice.AskOptions{Gate: sluice.GateClosed})),
+	} {
+		if !errors.Is(err, sluice.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
