@@ -84,7 +84,7 @@ func Quantile7(sorted []float64, p float64) float64 {
 
 // Rank7 splits the position (n−1)·p into the lower rank and the fraction; f > 0 implies rank+1 < n.
 func Rank7(n int64, p float64) (rank int64, f float64) {
-	h := float64(n-1) * p
+	h := float64(float64(n-1) * p) // not fused with the subtraction below
 	low := math.Floor(h)
 	if rank = int64(low); rank >= n-1 {
 		return n - 1, 0
