@@ -202,6 +202,9 @@ func TestQuota(t *testing.T) {
 			"proc/self/cgroup":                    file("4:cpu:/\n"),
 			"sys/fs/cgroup/cpu/cpu.cfs_quota_us":  file("-1\n"),
 			"sys/fs/cgroup/cpu/cpu.cfs_period_us": file("100000\n")}, 0, false},
+		"beyond int": {fstest.MapFS{
+			"proc/self/cgroup":      file("0::/\n"),
+			"sys/fs/cgroup/cpu.max": file("9223372036854775807 1\n")}, 1 << 20, true},
 		"nonsense": {fstest.MapFS{
 			"proc/self/cgroup":      file("0::/\ngarbage\n"),
 			"sys/fs/cgroup/cpu.max": file("12 0\n")}, 0, false},
@@ -212,6 +215,23 @@ func TestQuota(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzQuota: whatever the files hold, the answer is no limit or at least one CPU.
+func FuzzQuota(f *testing.F) {
+	f.Add("0::/a\n", "150000 100000\n")
+	f.Add("4:cpu,cpuacct:/../..\n0::\n", "max 1\n")
+	f.Add("0::/\x00/", "9223372036854775807 1")
+	f.Fuzz(func(t *testing.T, groups, limit string) {
+		cpus, ok := quota(fstest.MapFS{
+			"proc/self/cgroup":        &fstest.MapFile{Data: []byte(groups)},
+			"sys/fs/cgroup/cpu.max":   &fstest.MapFile{Data: []byte(limit)},
+			"sys/fs/cgroup/a/cpu.max": &fstest.MapFile{Data: []byte(limit)},
+		})
+		if ok != (cpus >= 1) {
+			t.Errorf("quota = %d, %v", cpus, ok)
+		}
+	})
 }
 
 func TestAvailable(t *testing.T) {

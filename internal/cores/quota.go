@@ -39,7 +39,7 @@ func quota(root fs.FS) (cpus int, ok bool) {
 	if math.IsInf(least, 1) {
 		return 0, false
 	}
-	return max(1, int(math.Ceil(least))), true
+	return max(1, int(math.Ceil(min(least, 1<<20)))), true // an int, whatever the file says
 }
 
 func hasController(list, name string) bool {
