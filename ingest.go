@@ -20,9 +20,9 @@ type IngestOptions struct {
 	MaxFileBytes int64  // larger files are skipped; 0 is 256 MiB
 	Strict       bool   // a bad line or file is an error instead of a skip
 
-	OnCommit func(ids []string)   // after each commit, with the ids that are durable now
-	OnSkip   func(corpus.Skipped) // for each file or line that was not read
-	Progress func(IngestResult)   // after each commit
+	OnCommit func(ids []string)      // after each commit, with the ids that are durable now
+	OnSkip   func(corpus.Skipped)    // for each file or line that was not read
+	Progress func(done, total int64) // bytes of the sources, now and then
 }
 
 // IngestResult counts what Ingest did. It is right also when Ingest failed: what it counts as committed stays.
@@ -106,9 +106,13 @@ type ingestion struct {
 	chunk   corpus.ChunkOptions
 	result  *IngestResult
 	pending store.Batch
+	meter   *meter
+	at      int64 // bytes that are committed
 }
 
 func (in *ingestion) run(ctx context.Context, paths []string) error {
+	in.meter = newMeter(paths)
+	defer in.s.watchEmbedding(nil)
 	load := corpus.LoadOptions{MaxFileBytes: in.o.MaxFileBytes, Strict: in.o.Strict, OnSkip: in.skip}
 	for doc, err := range corpus.Load(ctx, paths, load) {
 		if err == nil {
@@ -179,8 +183,10 @@ func (in *ingestion) flush(ctx context.Context) error {
 // commit embeds those chunks of b that the store does not hold with the same text, and makes all durable.
 func (in *ingestion) commit(ctx context.Context, b store.Batch) error {
 	ids := make([]string, len(b.Chunks))
+	to := in.at
 	for i, c := range b.Chunks {
 		ids[i] = c.ID
+		to = in.meter.position(c.Source, c.End)
 	}
 	held, err := in.store.Has(ctx, ids)
 	if err != nil {
@@ -199,6 +205,8 @@ func (in *ingestion) commit(ctx context.Context, b store.Batch) error {
 	}
 	b.Chunks = fresh
 	if len(texts) > 0 {
+		from := in.at
+		in.s.watchEmbedding(func(done, total int) { in.progress(from + (to-from)*int64(done)/int64(total)) })
 		e, err := in.enc.Embed(ctx, texts, embed.Document)
 		if err != nil {
 			return err
@@ -217,8 +225,13 @@ func (in *ingestion) commit(ctx context.Context, b store.Batch) error {
 	if in.o.OnCommit != nil {
 		in.o.OnCommit(ids)
 	}
-	if in.o.Progress != nil {
-		in.o.Progress(*in.result)
-	}
+	in.at = to
+	in.progress(to)
 	return nil
+}
+
+func (in *ingestion) progress(done int64) {
+	if in.o.Progress != nil {
+		in.o.Progress(done, in.meter.total)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
@@ -65,6 +66,8 @@ type Sluice struct {
 	engine  *engine.Engine
 	encoder lazy[embed.Embedder]
 	model   lazy[llm.Generator]
+
+	watcher atomic.Pointer[func(done, total int)] // of the encoder's progress
 
 	mu     sync.Mutex
 	reader *store.Store
@@ -138,11 +141,26 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 		return nil, nil, err
 	}
 	s.log.Info("loading encoder", "dir", dir)
-	e, err := embed.Open(ctx, dir, embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget})
+	e, err := embed.Open(ctx, dir, embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget, Progress: s.embedded})
 	if err != nil {
 		return nil, nil, err
 	}
 	return e, e.Close, nil
+}
+
+// embedded passes the encoder's progress to who watches. Calls beside an ingest show in its progress, too.
+func (s *Sluice) embedded(done, total int) {
+	if f := s.watcher.Load(); f != nil {
+		(*f)(done, total)
+	}
+}
+
+func (s *Sluice) watchEmbedding(f func(done, total int)) {
+	if f == nil {
+		s.watcher.Store(nil)
+		return
+	}
+	s.watcher.Store(&f)
 }
 
 func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, error) {

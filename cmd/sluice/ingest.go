@@ -42,7 +42,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 }
 
 func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions) error {
-	task := a.task("ingest", "chunks")
+	task := a.task("ingest", "kB")
 	out := newPrinter(a.stdout)
 	var printing error
 	o.OnSkip = func(k corpus.Skipped) { a.say("skipped %s: %v", k.Source, k.Err) }
@@ -51,7 +51,7 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 			printing = errors.Join(out.print(map[string][]string{"committed": ids}), out.flush())
 		}
 	}
-	o.Progress = func(r sluice.IngestResult) { task.Set(int64(r.Chunks), 0) }
+	o.Progress = func(done, total int64) { task.Set(done/1000, total/1000) }
 	r, err := s.Ingest(cmd.Context(), paths, o)
 	task.Finish()
 	summary := a.note

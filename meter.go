@@ -1,0 +1,49 @@
+package sluice
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// meter measures an ingest in bytes of its sources, the only measure whose total is known beforehand.
+type meter struct {
+	sizes   map[string]int64 // of the files, by path
+	total   int64
+	current string // file being read
+	before  int64  // bytes of the files before it
+}
+
+// newMeter sums up what lies below paths. Files that will be skipped make the estimate too cautious, no more.
+func newMeter(paths []string) *meter {
+	m := &meter{sizes: map[string]int64{}}
+	for _, root := range paths {
+		_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error { // errors are the loader's to report
+			if err != nil {
+				return nil
+			}
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				m.sizes[path] = info.Size()
+				m.total += info.Size()
+			}
+			return nil
+		})
+	}
+	return m
+}
+
+// position is how many bytes are done when a chunk of source that ends at byte end is. Sources come one after the other.
+func (m *meter) position(source string, end int) int64 {
+	file := source
+	if _, ok := m.sizes[file]; !ok { // a JSON line: "file:7"
+		if i := strings.LastIndexByte(source, ':'); i > 0 {
+			file = source[:i]
+		}
+	}
+	if file != m.current {
+		m.before += m.sizes[m.current]
+		m.current = file
+	}
+	return min(m.before+int64(end), m.total)
+}
