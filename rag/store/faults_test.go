@@ -108,6 +108,7 @@ func (w *faultyFile) Sync() error {
 // At each step of a Commit, a full disk, a failing disk or a cancelled context leaves the store as it
 // was, also after a power cut; the next Commit works and survives one.
 func TestCommitFailsAtEachStep(t *testing.T) {
+	skipRace(t)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	for name, fail := range map[string]struct {
@@ -204,6 +205,7 @@ func TestFailedCommitBurnsItsRows(t *testing.T) {
 
 // SQLite's own "database is full".
 func TestDatabaseFull(t *testing.T) {
+	skipRace(t)
 	ctx := context.Background()
 	s := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 10)...))
@@ -223,6 +225,7 @@ func TestDatabaseFull(t *testing.T) {
 
 // A real file system with less and less space left.
 func TestFullDisk(t *testing.T) {
+	skipRace(t)
 	mount := t.TempDir()
 	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=6m"); err != nil {
 		t.Skipf("mounting a tmpfs needs root: %v", err)

@@ -123,6 +123,7 @@ func replay(t *testing.T, out *bufio.Reader, known *map[string]int) (pending *op
 
 // kill -9 at each step of one Commit.
 func TestCrashAtEachStep(t *testing.T) {
+	skipRace(t)
 	dir := t.TempDir()
 	s := mustOpen(t, dir, testSeams())
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 700)...))

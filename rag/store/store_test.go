@@ -327,6 +327,7 @@ func TestViewIsASnapshot(t *testing.T) {
 
 // Any sequence of operations leaves what a map would hold, also over a reopen.
 func TestLikeAMap(t *testing.T) {
+	skipRace(t)
 	ctx := context.Background()
 	root := fastDir(t)
 	rapid.Check(t, func(r *rapid.T) {
