@@ -112,21 +112,22 @@ func TestDistributionEqualsReference(t *testing.T) {
 	}
 }
 
-// TestDistributionBrackets has more pairs than are kept whole, with the sizes that users get, and
-// heavy ties: two thirds of the contexts are one vector.
+// TestDistributionBrackets has more pairs than are kept whole, the sample size that users get, and heavy
+// ties: two thirds of the contexts are one vector.
 func TestDistributionBrackets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
-	in := DistributionInput{Contexts: plain(rng, 450, 8), Queries: plain(rng, 300, 8), Quantiles: table, Bins: 7}
+	in := DistributionInput{Contexts: plain(rng, 225, 8), Queries: plain(rng, 150, 8), Quantiles: table, Bins: 7}
 	for q := range in.Queries.Rows {
-		in.Owner = append(in.Owner, int32(q%450))
+		in.Owner = append(in.Owner, int32(q%225))
 	}
 	for _, ties := range []bool{false, true} {
-		for c := 0; ties && c < 300; c++ {
+		for c := 0; ties && c < 150; c++ {
 			copy(in.Contexts.Data[c*8:(c+1)*8], in.Contexts.Data[:8])
 		}
 		for _, metric := range []kernels.Metric{kernels.Cosine, kernels.L2} {
 			in.Metric = metric
 			e := newEngine(t, Options{})
+			e.tune.keepAll = 1 << 13
 			got, err := e.Distribution(context.Background(), in)
 			if err != nil {
 				t.Fatal(err)
