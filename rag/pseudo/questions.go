@@ -42,6 +42,10 @@ var interrogatives = strings.Fields("what who whom whose which when where why ho
 // statement finds the end of a sentence that is no question.
 var statement = regexp.MustCompile(`[.!:;](\s|$)`)
 
+// aboutItself finds exam questions about the text as such ("Which of the following sentences is true?"): they
+// fit every context, and small bases have too few contexts for the rank to tell.
+var aboutItself = regexp.MustCompile(`(?i)\b(of the following|(this|the) (passage|sentence|paragraph)s?|de[rmn] folgenden|(diese[mnrs]?|de[mnrs]) (satz|text|abschnitt)(es|s)?)\b`)
+
 // judge applies the filters that need nothing but the texts; "" passes.
 func judge(question string, passage, template wordSet) Reason {
 	w := words(question)
@@ -52,7 +56,7 @@ func judge(question string, passage, template wordSet) Reason {
 		return TooLong
 	case !strings.HasSuffix(question, "?") && (!slices.Contains(interrogatives, w[0]) || statement.MatchString(question)):
 		return NotAQuestion
-	case passage.overlap(w) > maxEcho || template.overlap(w) > maxEcho:
+	case aboutItself.MatchString(question), passage.overlap(w) > maxEcho || template.overlap(w) > maxEcho:
 		return Echo
 	}
 	return ""

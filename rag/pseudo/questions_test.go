@@ -51,6 +51,9 @@ func TestJudge(t *testing.T) {
 		{"How to close a channel:", NotAQuestion},
 		{"Is a channel always buffered", NotAQuestion}, // cut off, or a statement
 		{"A send on a nil channel blocks forever?", Echo},
+		{"Which of the following sentences is nonsensical?", Echo},
+		{"What does the sentence describe?", Echo},
+		{"Worum geht es in diesem Text?", Echo},
 		{"who watches the watchmen?", Echo},
 		{"The capacity, in number of elements, sets the size?", Echo},
 		{"Where does the Danube rise?", Echo},

@@ -1,0 +1,109 @@
+//go:build native
+
+package pseudo
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// readContexts reads the first n contexts of each topic of squad16.
+func readContexts(t *testing.T, n int) (chunks []corpus.Chunk) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "squad16", "contexts.jsonl"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("SKIP: the data set is not there: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	count := map[string]int{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var c struct{ ID, Topic, Text string }
+		if err := json.Unmarshal(s.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		if count[c.Topic]++; count[c.Topic] <= n {
+			chunks = append(chunks, corpus.Chunk{ID: c.ID, Topic: c.Topic, Text: c.Text})
+		}
+	}
+	return chunks
+}
+
+// open returns the default encoder and language model.
+func open(t *testing.T) (*embed.Encoder, *llm.Model) {
+	t.Helper()
+	dir, err := models.Locate("all-MiniLM-L6-v2")
+	if err != nil {
+		t.Skipf("SKIP: the default encoder is not there: %v", err)
+	}
+	gguf, err := models.LocateGGUF("SmolLM2-135M-Instruct")
+	if err != nil {
+		t.Skipf("SKIP: the default language model is not there: %v", err)
+	}
+	enc, err := embed.Open(t.Context(), dir, embed.Options{})
+	if errors.Is(err, embed.ErrUnavailable) {
+		t.Skipf("SKIP: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = enc.Close() })
+	model, err := llm.Open(t.Context(), gguf, llm.Options{ContextSize: 2048, Threads: 1})
+	if errors.Is(err, llm.ErrUnavailable) {
+		t.Skipf("SKIP: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = model.Close() })
+	return enc, model
+}
+
+// TestGenerateNative: the default model writes questions about real contexts that the encoder finds their
+// contexts by.
+func TestGenerateNative(t *testing.T) {
+	chunks := readContexts(t, 2)
+	enc, model := open(t)
+	texts := make([]string, len(chunks))
+	for i, c := range chunks {
+		texts[i] = c.Text
+	}
+	v, err := enc.Embed(t.Context(), texts, embed.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Contexts{Vectors: engine.Vectors{Data: v.Data, Rows: len(chunks), Dim: v.Dim}, Chunks: chunks}
+	got, report, err := Generate(t.Context(), model, enc, newEngine(t), c, Options{Sample: 3, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range got {
+		t.Logf("%s: %s", q.ContextID, q.Text)
+	}
+	t.Logf("%+v", report)
+	if report.Contexts != 3 || report.Calls != 9 || report.Kept < 4 || report.Barren > 1 {
+		t.Errorf("%+v: too few questions of 9 can be used", report)
+	}
+	if total(report) != report.Generated {
+		t.Errorf("%+v: not everything is counted", report)
+	}
+	for _, q := range got {
+		if !strings.HasSuffix(q.Text, "?") {
+			t.Errorf("%q is kept and does not end like a question", q.Text)
+		}
+	}
+}
