@@ -27,7 +27,7 @@ type IngestOptions struct {
 
 // IngestResult counts what Ingest did. It is right also when Ingest failed: what it counts as committed stays.
 type IngestResult struct {
-	Documents int     `json:"documents"`
+	Documents int     `json:"documents"` // committed to their end
 	Chunks    int     `json:"chunks"`    // committed
 	Embedded  int     `json:"embedded"`  // of Chunks: new or changed
 	Known     int     `json:"known"`     // of Chunks: stored before with the same text
@@ -161,7 +161,6 @@ func (in *ingestion) add(ctx context.Context, doc *corpus.Document) error {
 		}
 		before, chunks = append(before, part...), chunks[in.o.CommitEvery:]
 	}
-	in.result.Documents++
 	if before != nil {
 		return in.commit(ctx, store.Batch{Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true})
 	}
@@ -222,6 +221,9 @@ func (in *ingestion) commit(ctx context.Context, b store.Batch) error {
 	in.result.Embedded += len(fresh)
 	in.result.Known += known
 	in.result.Commits++
+	if b.Replace { // not a part of a document that goes on in the next commit
+		in.result.Documents += len(b.Documents)
+	}
 	if in.o.OnCommit != nil {
 		in.o.OnCommit(ids)
 	}

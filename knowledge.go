@@ -2,7 +2,6 @@ package sluice
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -37,9 +36,6 @@ func (s *Sluice) readStoreLocked(ctx context.Context) (*store.Store, error) {
 		return s.reader, nil
 	}
 	st, err := store.Open(ctx, s.cfg.Store, store.Options{ReadOnly: true})
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("%w; 'sluice ingest PATH' makes a store, --store names another folder", err)
-	}
 	if err != nil {
 		return nil, err
 	}

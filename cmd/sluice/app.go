@@ -90,7 +90,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // say writes a message for a person.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "sluice: "+format+"\n", args...)
+	fmt.Fprintf(a.stderr, "sluice: %s\n", strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: "))
 }
 
 // note is say for what --quiet silences.
@@ -138,13 +138,13 @@ func (s *setting) Set(text string) error {
 func (s *setting) Type() string { return s.field.Kind.String() }
 
 // flag adds the flag of a setting; its help is the table's.
-func (a *app) flag(cmd *cobra.Command, key, name string) { addSetting(cmd.Flags(), key, name) }
+func (a *app) flag(cmd *cobra.Command, key, name string) { addSetting(cmd, cmd.Flags(), key, name) }
 
 func (a *app) persistent(cmd *cobra.Command, key, name string) {
-	addSetting(cmd.PersistentFlags(), key, name)
+	addSetting(cmd, cmd.PersistentFlags(), key, name)
 }
 
-func addSetting(f *pflag.FlagSet, key, name string) {
+func addSetting(cmd *cobra.Command, f *pflag.FlagSet, key, name string) {
 	field, ok := config.Lookup(key)
 	if !ok { // a test adds every command, so this cannot ship
 		panic("no setting " + key)
@@ -154,6 +154,9 @@ func addSetting(f *pflag.FlagSet, key, name string) {
 		usage += " (" + limits + ")"
 	}
 	f.AddFlag(&pflag.Flag{Name: name, Usage: usage, Value: &setting{field: field, text: field.Default}, DefValue: field.Default})
+	if len(field.OneOf) > 0 {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(field.OneOf, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
+	}
 }
 
 // settings loads the configuration with the flags that were given.

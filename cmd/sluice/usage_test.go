@@ -99,7 +99,7 @@ func TestBadInput(t *testing.T) {
 		"only bad lines":        {"nothing to read", []string{"ingest", b.file("bad.jsonl", "nope\n")}},
 		"chunk too large":       {"chunk size does not fit", []string{"ingest", "--chunk", "512/10", contexts}},
 		"chunk nonsense":        {"neither a preset", []string{"ingest", "--chunk", "10/20", contexts}},
-		"missing store":         {"'sluice ingest PATH' makes a store", []string{"retrieve", "x", "--store", filepath.Join(b.dir, "nowhere")}},
+		"missing store":         {"make one with `sluice ingest", []string{"retrieve", "x", "--store", filepath.Join(b.dir, "nowhere")}},
 		"missing batch":         {"no such file", []string{"retrieve", "--batch", filepath.Join(b.dir, "gone.jsonl")}},
 		"lexical mode":          {"lexical index", []string{"retrieve", "x", "--mode", "bm25"}},
 		"missing questions":     {"no such file", []string{"calibrate", "--queries", filepath.Join(b.dir, "gone.jsonl")}},
@@ -184,6 +184,9 @@ func TestVersionAndCompletion(t *testing.T) {
 	}
 	if text := b.ok("completion", "bash"); !strings.Contains(text, "__start_sluice") {
 		t.Error("no completion")
+	}
+	if text := b.ok("__complete", "ask", "--gate", ""); !strings.Contains(text, "auto\nopen\nclosed\n") {
+		t.Errorf("values are not completed: %q", text)
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -98,6 +99,44 @@ func TestEnvironment(t *testing.T) {
 	l := load(t, Source{Env: []string{"SLUICE_CACHE=/c", "SLUICE_DEMO_SAMPLE=3"}})
 	if diff := cmp.Diff([]string{"SLUICE_CACHE", "SLUICE_DEMO_SAMPLE"}, l.Unused); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestOtherVariablesAreNotTakenForTypingErrors looks for every SLUICE_ variable that the repository speaks of.
+func TestOtherVariablesAreNotTakenForTypingErrors(t *testing.T) {
+	names := map[string]bool{}
+	pattern := regexp.MustCompile(`SLUICE_[A-Z]+(?:_[A-Z]+)*`)
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && (e.Name() == ".git" || e.Name() == "third_party" || e.Name() == "out" || path == filepath.Join(root, "internal", "config")) {
+			return filepath.SkipDir
+		}
+		if ext := filepath.Ext(path); ext != ".go" && ext != ".sh" && e.Name() != "Makefile" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range pattern.FindAllString(string(text), -1) {
+			names[name] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !names["SLUICE_CACHE"] || len(names) < 5 {
+		t.Fatalf("the search found only %v", names)
+	}
+	for _, f := range Fields() {
+		delete(names, f.Env)
+	}
+	delete(names, "SLUICE_CONFIG")
+	for name := range names {
+		if _, err := Load(Source{Path: write(t, ""), Env: []string{name + "=x"}}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
