@@ -70,12 +70,12 @@ func filter(ctx context.Context, emb embed.Embedder, e engine.Interface, c Conte
 	return kept, nil
 }
 
-// spoken are the trigrams of the passage, and those of the prompts about it that are not the passage's.
+// spoken are the words of the passage, and those of the prompts about it that are not the passage's.
 func spoken(text string, o Options) (passage, template wordSet, err error) {
 	requests, err := o.Prompter.Requests(text, o.PerContext)
-	passage, template = trigrams(text), wordSet{}
+	passage, template = wordsOf(text), wordSet{}
 	for _, r := range requests {
-		for t := range trigrams(r.text()) {
+		for t := range wordsOf(r.text()) {
 			if !passage[t] {
 				template[t] = true
 			}

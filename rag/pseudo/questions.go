@@ -56,7 +56,7 @@ func judge(question string, passage, template wordSet) Reason {
 		return TooLong
 	case !strings.HasSuffix(question, "?") && (!slices.Contains(interrogatives, w[0]) || statement.MatchString(question)):
 		return NotAQuestion
-	case aboutItself.MatchString(question), passage.overlap(w) > maxEcho || template.overlap(w) > maxEcho:
+	case aboutItself.MatchString(question), passage.overlap(w) > maxEcho, template.overlap(w) > maxEcho, template.borrowed(w) > .5:
 		return Echo
 	}
 	return ""
@@ -70,15 +70,33 @@ func words(text string) []string {
 // normal is a question's identity: two questions with the same words are duplicates.
 func normal(question string) string { return strings.Join(words(question), " ") }
 
-// wordSet holds the word trigrams of a text.
+// wordSet holds the word trigrams of a text, and its words as {word, "", ""}.
 type wordSet map[[3]string]bool
 
-func trigrams(text string) wordSet {
+func wordsOf(text string) wordSet {
 	set := wordSet{}
-	for w := words(text); len(w) >= 3; w = w[1:] {
-		set[[3]string(w)] = true
+	for w := words(text); len(w) > 0; w = w[1:] {
+		set[[3]string{w[0]}] = true
+		if len(w) >= 3 {
+			set[[3]string(w)] = true
+		}
 	}
 	return set
+}
+
+// borrowed is the share of w's longer words that are in the set: of the template's, it tells questions about
+// the example.
+func (s wordSet) borrowed(w []string) float64 {
+	n, all := 0, 0
+	for _, x := range w {
+		if len(x) >= 5 {
+			all++
+			if s[[3]string{x}] {
+				n++
+			}
+		}
+	}
+	return float64(n) / float64(max(all, 1))
 }
 
 // overlap is the share of w's trigrams that are in the set.

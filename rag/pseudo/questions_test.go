@@ -32,8 +32,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	passage := trigrams("A send on a nil channel blocks forever. The capacity, in number of elements, sets the size of the buffer in the channel. Who watches the watchmen?")
-	template := trigrams("Where does the Danube rise? How long is the Danube?")
+	passage := wordsOf("A send on a nil channel blocks forever. The capacity, in number of elements, sets the size of the buffer in the channel. Who watches the watchmen?")
+	template := wordsOf("The Danube is Europe's second-longest river. Where does the Danube rise? How long is the Danube?")
 	for _, c := range []struct {
 		question string
 		want     Reason
@@ -58,7 +58,9 @@ func TestJudge(t *testing.T) {
 		{"The capacity, in number of elements, sets the size?", Echo},
 		{"Where does the Danube rise?", Echo},
 		{"where does the DANUBE rise", Echo},
+		{"Why is the Danube so important to Europe?", Echo}, // about the example
 		{"Where does the Rhine rise?", ""},
+		{"What rivers of Europe carry channel boats?", ""},
 	} {
 		if got := judge(c.question, passage, template); got != c.want {
 			t.Errorf("%q: %q, want %q", c.question, got, c.want)
@@ -103,7 +105,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{"1. **\"What is it?\"**\n- How? So.", "Q: \xff?", "((1))?\n\n''?", "Frage 1) Was?\r\n"} {
 		f.Add(s)
 	}
-	passage := trigrams("what is it that the passage says")
+	passage := wordsOf("what is it that the passage says")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, q := range parse(s) {
 			if q != strings.TrimSpace(q) || strings.ContainsAny(q, "\n") || len(q) > len(s) {
