@@ -58,7 +58,7 @@ func TestBarDrawsTheCount(t *testing.T) {
 	time.Sleep(150 * time.Millisecond) // the bar draws at most every 100 ms
 	task.Set(2, 4)
 	task.Finish()
-	if !strings.Contains(out.String(), "embedding") || !strings.Contains(out.String(), "1/4") {
+	if !strings.Contains(out.String(), "embedding") || !strings.Contains(out.String(), "(2/4)") {
 		t.Errorf("bar drew %q", out.String())
 	}
 }
