@@ -1,18 +1,15 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 )
 
@@ -221,54 +218,4 @@ func TestDatabaseFull(t *testing.T) {
 	}
 	mustCommit(t, s, batchOf(1, testDim, ids("b", 2000)...))
 	verify(t, s, versions(1, append(ids("a", 10), ids("b", 2000)...)...))
-}
-
-// A real file system with less and less space left.
-func TestFullDisk(t *testing.T) {
-	skipRace(t)
-	mount := t.TempDir()
-	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=6m"); err != nil {
-		t.Skipf("mounting a tmpfs needs root: %v", err)
-	}
-	defer unix.Unmount(mount, unix.MNT_DETACH)
-	dir, filler := filepath.Join(mount, "store"), filepath.Join(mount, "filler")
-	s := mustOpen(t, dir, testSeams())
-	mustCommit(t, s, batchOf(1, testDim, ids("a", 100)...))
-	want := versions(1, ids("a", 100)...)
-	var failed, done int
-	for kib := 0; done < 2; kib += 40 { // kib left free
-		var st unix.Statfs_t
-		if err := unix.Statfs(mount, &st); err != nil {
-			t.Fatal(err)
-		}
-		if free := int(st.Bavail)*int(st.Bsize) - kib<<10; free > 0 {
-			if err := os.WriteFile(filler, bytes.Repeat([]byte{1}, free), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		b := batchOf(1, testDim, ids(fmt.Sprint("b", kib), 600)...)
-		_, err := s.Commit(context.Background(), b)
-		switch {
-		case err == nil:
-			done++
-			maps.Copy(want, versions(1, ids(fmt.Sprint("b", kib), 600)...))
-		case errors.Is(err, syscall.ENOSPC):
-			failed++
-		default:
-			t.Fatalf("%d KiB free: %v", kib, err)
-		}
-		verify(t, s, want)
-		if failed%4 == 1 || done == 1 {
-			s.Close()
-			s = mustOpen(t, dir, testSeams()) // still full
-			verify(t, s, want)
-		}
-		if err := os.Remove(filler); err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-	}
-	if failed < 3 {
-		t.Fatalf("the disk was full %d times only", failed)
-	}
-	s.Close()
 }

@@ -16,8 +16,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -245,52 +243,6 @@ func TestCreationResumes(t *testing.T) {
 	}
 	mustCommit(t, s, batchOf(1, testDim, "a/0"))
 	verify(t, s, versions(1, "a/0"))
-}
-
-func TestReadOnlyFileSystem(t *testing.T) {
-	mount := t.TempDir()
-	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=6m"); err != nil {
-		t.Skipf("mounting a tmpfs needs root: %v", err)
-	}
-	defer unix.Unmount(mount, unix.MNT_DETACH)
-	s := mustOpen(t, mount, testSeams())
-	mustCommit(t, s, batchOf(1, testDim, ids("a", 50)...))
-	s.Close()
-	if err := unix.Mount("", mount, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(context.Background(), mount, Options{ReadOnly: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	verify(t, r, versions(1, ids("a", 50)...))
-	r.Close()
-	if _, err := Open(context.Background(), mount, Options{}); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), mount) {
-		t.Fatal(err)
-	}
-
-	// Not closed by its writer: the log cannot be merged here, an old state is not passed off as the store.
-	if err := unix.Mount("", mount, "", unix.MS_REMOUNT, ""); err != nil {
-		t.Fatal(err)
-	}
-	c, in, out := start(t, "hold", mount)
-	_, _ = out.ReadString('\n')
-	fmt.Fprintln(in, "b/0")
-	if line, err := out.ReadString('\n'); err != nil || line != "ok\n" {
-		t.Fatal(line, err)
-	}
-	_ = c.Process.Kill()
-	_ = c.Wait()
-	os.Remove(filepath.Join(mount, databaseName+"-shm"))
-	if err := unix.Mount("", mount, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := Open(context.Background(), mount, Options{ReadOnly: true}); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "was not closed") {
-		if err == nil {
-			r.Close()
-		}
-		t.Fatal(err)
-	}
 }
 
 // Readers see whole commits while a writer adds, replaces and deletes; run with -race.
