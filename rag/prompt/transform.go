@@ -58,7 +58,7 @@ func (l *Library) Apply(ctx context.Context, gen llm.Generator, t Transform, que
 	}
 	limit := 64 // tokens of one question, roughly twice
 	if t == HyDE || t == Decompose || t == MultiQuery {
-		limit = 192
+		limit = 128
 	}
 	o := Options{ContextTokens: gen.ContextSize(), AnswerTokens: limit, Count: gen.CountTokens}
 	f := fitter{l: l, name: string(t), o: o, v: values{Question: neutralise(question), N: maxQueries}}
@@ -66,31 +66,69 @@ func (l *Library) Apply(ctx context.Context, gen llm.Generator, t Transform, que
 	if err != nil {
 		return r, err
 	}
-	answer, err := gen.Generate(ctx, llm.Request{Messages: p.Messages, MaxTokens: limit}, nil)
+	request := llm.Request{Messages: p.Messages, MaxTokens: limit}
+	if t == HyDE {
+		request.RepeatPenalty = 1.1 // small models go round in circles; in a question, repeating words is the point
+	}
+	answer, err := gen.Generate(ctx, request, nil)
 	r.Calls, r.Answer = 1, answer.Text
 	if err != nil {
 		return r, fmt.Errorf("prompt: %s: %w", t, err)
 	}
-	switch t {
-	case HyDE:
-		if passage := oneLine(answer.Text); hasWord(passage) {
-			r.Queries = []string{passage}
-			return r, nil
-		}
-		r.Fallback = true
-		return r, nil
-	case Rewrite, StepBack:
-		if items := list(answer.Text, 1); len(items) > 0 {
-			if r.Queries = items; t == StepBack {
-				r.Queries = distinct(append([]string{question}, items...))
-			}
-			return r, nil
-		}
-	default:
-		r.Queries = distinct(append(r.Queries, list(answer.Text, maxQueries)...))
+	if found := t.queries(question, answer.Text, p.Messages); len(found) > 0 {
+		r.Queries = found
 	}
 	r.Fallback = len(r.Queries) == 1 && r.Queries[0] == question
 	return r, nil
+}
+
+// queries reads what to search for out of the model's answer, nothing if it is not what was asked for.
+func (t Transform) queries(question, answer string, asked []llm.Message) []string {
+	if t == HyDE {
+		if passage := oneLine(answer); hasWord(passage) {
+			return []string{passage}
+		}
+		return nil
+	}
+	items := slices.DeleteFunc(list(answer), func(s string) bool {
+		switch {
+		case isEcho(s, asked):
+			return true
+		case t == Rewrite && !shareWord(s, question):
+			return true
+		}
+		must := t == Decompose || t == StepBack || strings.HasSuffix(strings.TrimSpace(question), "?")
+		return must && !strings.HasSuffix(s, "?")
+	})
+	switch t {
+	case Rewrite:
+		return items[:min(1, len(items))]
+	case StepBack:
+		items = items[:min(1, len(items))]
+	}
+	items = distinct(append([]string{question}, items...))
+	return items[:min(1+maxQueries, len(items))]
+}
+
+// isEcho tells whether s stands in an example of the prompt.
+func isEcho(s string, asked []llm.Message) bool {
+	for _, m := range asked {
+		if m.Role == llm.Assistant && slices.ContainsFunc(list(m.Content), func(e string) bool { return words(e) == words(s) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// shareWord tells whether two texts have a word of three letters or more in common.
+func shareWord(a, b string) bool {
+	other := " " + words(b) + " "
+	for _, w := range strings.Fields(words(a)) {
+		if len(w) >= 3 && strings.Contains(other, " "+w+" ") {
+			return true
+		}
+	}
+	return false
 }
 
 var (
@@ -100,9 +138,9 @@ var (
 	inlineItem = regexp.MustCompile(`\s(?:\(?\d{1,2}[.)]\s)`)
 )
 
-// list returns at most n items of an answer that is a list, numbered or bulleted or by lines, each once.
+// list returns the items of an answer that is a list, numbered or bulleted or by lines, each once.
 // Lines that announce one ("Here are three questions:") are no items.
-func list(answer string, n int) []string {
+func list(answer string) []string {
 	var items []string
 	for line := range strings.Lines(answer) {
 		line = strings.TrimSpace(line)
@@ -117,8 +155,7 @@ func list(answer string, n int) []string {
 			}
 		}
 	}
-	items = distinct(items)
-	return items[:min(n, len(items))]
+	return distinct(items)
 }
 
 // distinct drops items with the same words as one before, whatever case and punctuation.
@@ -126,15 +163,20 @@ func distinct(items []string) []string {
 	seen := make(map[string]bool)
 	var out []string
 	for _, s := range items {
-		key := strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
-			return !unicode.IsLetter(r) && !unicode.IsNumber(r)
-		}), " ")
+		key := words(s)
 		if !seen[key] {
 			seen[key] = true
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// words is a text in lower case without punctuation.
+func words(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r)
+	}), " ")
 }
 
 func hasWord(s string) bool {
