@@ -81,7 +81,7 @@ type Embedder interface {
 type Options struct {
 	Library        string                // path of libonnxruntime.so; "" = searched (SLUICE_ONNXRUNTIME, beside the binary, the build tree, the cache)
 	Workers        int                   // concurrent ONNX runs; 0 = what internal/cores grants
-	MaxBatchTokens int                   // padded tokens per batch; 0 = 4096
+	MaxBatchTokens int                   // padded tokens per batch; 0 = 512
 	Progress       func(done, total int) // texts; called from one goroutine at a time; may be nil
 	Cores          *cores.Budget         // the process's CPU budget, one token per ONNX run; nil = one of its own
 }
