@@ -172,6 +172,8 @@ func mixed(t testing.TB, n int) []string {
 	for i := range out {
 		c := contexts[(i*7)%len(contexts)]
 		switch {
+		case i%48 == 0: // longer than the encoder reads
+			out[i] = c + "\n\n" + contexts[(i*7+1)%len(contexts)] + contexts[(i*7+2)%len(contexts)]
 		case i%16 == 0:
 			out[i] = c
 		case i%16 < 4:
