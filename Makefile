@@ -26,7 +26,7 @@ KILLS ?= 50
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  The first set-up downloads about 200 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
+	@echo "  The first set-up downloads about 410 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
 
 .PHONY: go
 go:
@@ -77,7 +77,7 @@ demo: build ## the main job on real documents, from nothing to two answers with 
 
 .PHONY: demo-check
 demo-check: build ## 20 questions in scope and 20 out of scope: gate and recall
-	@sh build/demo-check.sh
+	@sh build/demo.sh check
 
 .PHONY: env
 env: ## print the environment for a shell (see build/env.sh)

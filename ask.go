@@ -35,9 +35,11 @@ type AskOptions struct {
 
 	MaxTokens   int // of the answer; 0 is 256
 	Temperature float64
-	TopK        int
-	TopP        float64
-	Seed        int64
+	// RepeatPenalty divides the scores of recent tokens; 0 and 1 are off. Small models repeat themselves without.
+	RepeatPenalty float64
+	TopK          int
+	TopP          float64
+	Seed          int64
 
 	// Start is told how the answer is going to be made before its first piece comes; Stream gets the
 	// pieces, which add up to Answer.Answer. An error of Stream ends the answer.
@@ -322,7 +324,8 @@ func (a *asking) generate(ctx context.Context, p prompt.Prompt) error {
 		a.o.Start(a.trace.Mode)
 	}
 	r, err := a.model.Generate(ctx, llm.Request{
-		Messages: p.Messages, MaxTokens: a.o.MaxTokens, Temperature: a.o.Temperature, TopK: a.o.TopK, TopP: a.o.TopP, Seed: a.o.Seed,
+		Messages: p.Messages, MaxTokens: a.o.MaxTokens, Temperature: a.o.Temperature, TopK: a.o.TopK, TopP: a.o.TopP,
+		RepeatPenalty: a.o.RepeatPenalty, Seed: a.o.Seed,
 	}, a.o.Stream)
 	a.trace.LLMCalls++
 	a.answer.Answer = r.Text

@@ -42,7 +42,7 @@ type Config struct {
 	MemLimit       int64          // scratch bytes of the engine; 0 is 1 GiB
 	ONNXRuntime    string         // path of the library; "" is searched
 	Workers        int            // concurrent encoder runs; 0 takes one per thread
-	MaxBatchTokens int            // padded tokens of an encoder batch; 0 is 4096
+	MaxBatchTokens int            // padded tokens of an encoder batch; 0 is 512
 	Metric         kernels.Metric // of a new store; an existing one keeps its own
 	ContextTokens  int            // window of the language model; 0 takes its own, at most 4096
 	Templates      string         // folder of prompt templates that replace the built-in ones of the same name
@@ -140,7 +140,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	if err != nil {
 		return nil, nil, err
 	}
-	s.log.Info("loading encoder", "dir", dir)
+	s.log.Debug("loading encoder", "dir", dir)
 	e, err := embed.Open(ctx, dir, embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget, Progress: s.embedded})
 	if err != nil {
 		return nil, nil, err

@@ -3,6 +3,7 @@
 # installation go in, the gate is calibrated on questions that the local language model writes, and
 # two questions are asked: one that the documents answer, one that they do not.
 # Called by `make demo` after set-up and build. The store stays, so a second run only answers.
+# With the argument "check" (`make demo-check`) it asks examples/gospec's forty questions instead.
 set -eu
 cd "$(dirname "$0")/.."
 store=${SLUICE_DEMO_STORE:-build/out/demo}
@@ -28,8 +29,13 @@ else
 	step "2. The gate is calibrated on questions that the local model writes about $sample chunks" \
 		"bin/sluice calibrate --store $store --sample $sample --plot $store/calibration.svg"
 fi
-step "3. A question in scope: the gate opens, the answer cites its sections" \
-	"bin/sluice ask --store $store --trace 'In what order are deferred functions executed when a function returns?'"
-step "4. A question out of scope: the gate stays closed, nothing is retrieved" \
-	"bin/sluice ask --store $store --trace 'How long should I boil an egg?'"
+if [ "${1:-}" = check ]; then
+	step "3. Twenty questions in scope, twenty out of scope" \
+		"go run ./examples/gospec -store $store -spec $docs/go_spec.html"
+else
+	step "3. A question in scope: the gate opens, the answer comes with its sources" \
+		"bin/sluice ask --store $store --trace 'In what order are deferred functions executed when a function returns?'"
+	step "4. A question out of scope: the gate stays closed, nothing is retrieved" \
+		"bin/sluice ask --store $store --trace 'What is the capital of France?'"
+fi
 printf '\ndemo: done in %s s\n' "$(($(date +%s) - started))"

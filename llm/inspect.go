@@ -97,15 +97,12 @@ func (h *ggufHeader) number(key string) int {
 func (h *ggufHeader) info(path string) (Info, error) {
 	arch := h.text("general.architecture")
 	info := Info{
-		Name:           h.text("general.name"),
+		Name:           strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), // general.name is free text, often odd
 		Path:           path,
 		Architecture:   arch,
 		ContextTrained: h.number(arch + ".context_length"),
 		Embedding:      h.number(arch + ".embedding_length"),
 		ChatTemplate:   h.text("tokenizer.chat_template"),
-	}
-	if info.Name == "" {
-		info.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	}
 	kind := h.text("general.type")
 	vocab := h.arrays["tokenizer.ggml.tokens"]

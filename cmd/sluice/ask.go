@@ -53,7 +53,7 @@ always uses the store and --gate closed never does.
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
 	for _, x := range [][2]string{{"ask.gate", "gate"}, {"retrieve.k", "k"}, {"retrieve.mode", "mode"}, {"ask.transform", "transform"}, {"ask.style", "style"},
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"}, {"ask.temperature", "temperature"},
-		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.seed", "seed"}, {"ask.templates", "templates"}, {"gate.stale_tolerance", "stale-tolerance"}} {
+		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"}, {"ask.templates", "templates"}, {"gate.stale_tolerance", "stale-tolerance"}} {
 		a.flag(cmd, x[0], x[1])
 	}
 	return cmd
@@ -63,7 +63,7 @@ func askOptions(c config.Config) sluice.AskOptions {
 	return sluice.AskOptions{
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform), Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
 		RetrieveOptions: sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode)},
-		MaxTokens:       c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP, Seed: int64(c.Ask.Seed),
+		MaxTokens:       c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP, RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
 	}
 }
 

@@ -138,19 +138,22 @@ func readQuestions(data []byte) (questions []question, err error) {
 // span is a byte range of the specification.
 type span struct{ start, end int }
 
-var heading = regexp.MustCompile(`<h([1-6])[^>]*?(?:id="([^"]*)")?[^>]*>`)
+var (
+	heading   = regexp.MustCompile(`<h[1-6][^>]*>`)
+	sectionID = regexp.MustCompile(`id="([^"]*)"`)
+)
 
 // sectionRanges maps each heading's id to the bytes up to the next heading of any level.
 func sectionRanges(source []byte) map[string]span {
 	ranges := map[string]span{}
-	marks := heading.FindAllSubmatchIndex(source, -1)
+	marks := heading.FindAllIndex(source, -1)
 	for i, m := range marks {
 		end := len(source)
 		if i+1 < len(marks) {
 			end = marks[i+1][0]
 		}
-		if m[4] >= 0 {
-			ranges[string(source[m[4]:m[5]])] = span{m[0], end}
+		if id := sectionID.FindSubmatch(source[m[0]:m[1]]); id != nil {
+			ranges[string(id[1])] = span{m[0], end}
 		}
 	}
 	return ranges

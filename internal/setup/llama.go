@@ -138,7 +138,11 @@ func binding(libs string) recipe {
 				return nil, err
 			}
 			_, digests, err := sourceDigests(e.bindingDir(), ".cpp", ".h", ".hpp", ".inc")
-			return append([]string{filepath.Base(libs), id, e.Manifest.Native.Llama.Version}, digests...), err
+			if err != nil {
+				return nil, err
+			}
+			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h") // the extra functions' contract with Go
+			return append([]string{filepath.Base(libs), id, e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			objects, err := e.compileBinding(ctx, j, libs)

@@ -179,7 +179,7 @@ func ticks(low, high float64) (t []plot.Tick) {
 		}
 	}
 	for i := math.Ceil(low / step); i*step <= high; i++ {
-		t = append(t, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step, 'g', 4, 64)})
+		t = append(t, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step+0, 'g', 4, 64)})
 	}
 	return t
 }
