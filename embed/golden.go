@@ -70,8 +70,8 @@ func Golden(ctx context.Context, e Embedder) (*GoldenReport, error) {
 		for j, want := range g.First {
 			d = max(d, math.Abs(float64(row[j])-want)) // max keeps a NaN
 		}
-		if !(d <= r.Worst) {
-			r.Worst, r.AtText = d, g.Text
+		if worst := max(r.Worst, d); worst != r.Worst {
+			r.Worst, r.AtText = worst, g.Text
 		}
 	}
 	if !(r.Worst <= GoldenTolerance) {
