@@ -139,7 +139,7 @@ func TestInspect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Info{Name: "tiny", Path: path, Architecture: "llama", Description: "llama, 0.0 M parameters, Q4_1", Parameters: 96,
+	want := Info{Name: "x", Path: path, Architecture: "llama", Description: "llama, 0.0 M parameters, Q4_1", Parameters: 96,
 		ContextTrained: 64, Embedding: 32, ChatTemplate: "{{ messages }}", Bytes: int64(len(data))}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
