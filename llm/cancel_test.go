@@ -5,7 +5,9 @@ package llm
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,11 +47,29 @@ func TestCancelWhileDecoding(t *testing.T) {
 	}
 }
 
-// The third piece of the prompt cancels: the rest is not read.
+// errorLog keeps what is logged as an error.
+type errorLog struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *errorLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.Level >= slog.LevelError {
+		l.lines = append(l.lines, r.Message)
+	}
+	return nil
+}
+
+// The third piece of the prompt cancels: the rest is not read, and nobody calls that an error.
 func TestCancelWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var decodes atomic.Int64
-	m := openModel(t, Options{Slots: 1, ContextSize: 4096, BatchSize: 32, Acquire: func() (int, func()) {
+	logged := &errorLog{Handler: slog.DiscardHandler}
+	m := openModel(t, Options{Slots: 1, ContextSize: 4096, BatchSize: 32, Logger: slog.New(logged), Acquire: func() (int, func()) {
 		if decodes.Add(1) == 3 {
 			cancel()
 		}
@@ -70,6 +90,12 @@ func TestCancelWhileReading(t *testing.T) {
 	}
 	if res := generate(t, m, Request{Prompt: "What is new?", MaxTokens: 2}); res.CompletionTokens != 2 {
 		t.Errorf("afterwards: %+v", res)
+	}
+	m.Close()
+	logged.mu.Lock()
+	defer logged.mu.Unlock()
+	if len(logged.lines) > 0 {
+		t.Errorf("logged as errors: %q", logged.lines)
 	}
 }
 

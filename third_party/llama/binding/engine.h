@@ -102,6 +102,7 @@ private:
     bool whole_only_ = false; // recurrent state: a sequence cannot be cut, only extended
     int threads_ = 0;
     LogSink log_;
+    LogSink decode_log_; // lines of the decode in progress
 
     // The scheduler thread's own.
     std::vector<Slot> slots_;

@@ -68,6 +68,19 @@ std::string LogSink::errors() {
     return all;
 }
 
+void LogSink::move_to(LogSink & other) {
+    std::string line;
+    for (int level; (level = take(line)) != 0;) {
+        other.add(level, (line + '\n').c_str());
+    }
+}
+
+void LogSink::clear() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lines_.clear();
+    partial_.clear();
+}
+
 LogScope::LogScope(LogSink * sink) : before_(current) {
     current = sink;
 }

@@ -286,6 +286,7 @@ void Engine::decode() {
     int status;
     std::string error;
     try {
+        LogScope scope(&decode_log_);
         status = llama_decode(ctx_, batch_);
         error = "llama_decode returned " + std::to_string(status);
     } catch (const std::exception & e) {
@@ -294,6 +295,11 @@ void Engine::decode() {
     }
     if (load.release) {
         load.release(load.user);
+    }
+    if (status == 2) {
+        decode_log_.clear(); // llama.cpp logs an abort, which a cancelled request asked for, as three errors
+    } else {
+        decode_log_.move_to(log_);
     }
     {
         std::lock_guard<std::mutex> lock(mutex_);
