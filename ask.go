@@ -28,7 +28,7 @@ const (
 // AskOptions of Ask. The zero value asks the gate, takes four contexts and answers greedily.
 type AskOptions struct {
 	Gate      GateMode
-	Transform prompt.Transform // of the query before retrieval; the gate always decides on the question as it is
+	Transform prompt.Transform // of the question, before the gate and the search, as in the paper; None costs no call of the model
 	Style     prompt.Style     // of answers from the model's own knowledge
 	Language  string           // of the answer; "" is the question's
 	RetrieveOptions
@@ -211,17 +211,13 @@ func (a *asking) contexts(ctx context.Context) ([]prompt.Passage, error) {
 			return nil, err
 		}
 	}
-	var q *embed.Embeddings
-	err = timed(&t.Embed, func() (err error) { q, err = a.s.embed(ctx, enc, []string{a.question}, embed.Query); return err })
+	queries, err := a.queries(ctx, enc)
 	if err != nil {
 		return nil, err
 	}
 	if g != nil {
 		var d gate.Decision
-		err := timed(&t.Gate, func() (err error) {
-			d, err = g.Decide(ctx, a.s.engine, retrieve.Contexts{Vectors: p.view.Vectors, IDs: p.view.IDs}, q.Row(0))
-			return err
-		})
+		err := timed(&t.Gate, func() (err error) { d, err = a.decide(ctx, g, p, queries); return err })
 		if err != nil {
 			return nil, err
 		}
@@ -230,49 +226,69 @@ func (a *asking) contexts(ctx context.Context) ([]prompt.Passage, error) {
 			return nil, nil
 		}
 	}
-	queries, err := a.transform(ctx, enc, vectors(q))
-	if err != nil {
-		return nil, err
-	}
 	var passages []prompt.Passage
 	return passages, timed(&t.Retrieve, func() (err error) { passages, err = a.retrieve(ctx, p, queries); return err })
 }
 
-// transform turns the question into the vectors to search with; without a transformation that is its own.
-func (a *asking) transform(ctx context.Context, enc embed.Embedder, own engine.Vectors) (engine.Vectors, error) {
-	t := &a.trace.Milliseconds
-	a.trace.Queries = []string{a.question}
-	if a.o.Transform == prompt.None {
-		return own, nil
+// decide asks the gate about every query and takes the one that comes closest to a context: it is open when
+// any of them opens it.
+func (a *asking) decide(ctx context.Context, g *gate.Gate, p *snapshot, queries engine.Vectors) (gate.Decision, error) {
+	all, err := g.DecideAll(ctx, a.s.engine, p.view.Vectors, p.view.IDs, queries)
+	if err != nil {
+		return gate.Decision{}, err
 	}
+	closest := all[0]
+	for _, d := range all[1:] {
+		if p.store.Metric().Better(d.Score, closest.Score) {
+			closest = d
+		}
+	}
+	return closest, nil
+}
+
+// queries embeds what is searched for: the question, or what a transformation makes of it.
+func (a *asking) queries(ctx context.Context, enc embed.Embedder) (engine.Vectors, error) {
+	a.trace.Queries = []string{a.question}
+	role := embed.Query
+	if a.o.Transform != prompt.None {
+		changed, err := a.transform(ctx)
+		if err != nil {
+			return engine.Vectors{}, err
+		}
+		if !changed.Fallback && a.o.Transform == prompt.HyDE { // an invented passage is compared as a passage
+			role = embed.Document
+		}
+	}
+	var e *embed.Embeddings
+	err := timed(&a.trace.Milliseconds.Embed, func() (err error) { e, err = a.s.embed(ctx, enc, a.trace.Queries, role); return err })
+	if err != nil {
+		return engine.Vectors{}, err
+	}
+	return vectors(e), nil
+}
+
+// transform has the model rewrite the question; when nothing comes of it, the question stays and that is said.
+func (a *asking) transform(ctx context.Context) (changed prompt.Transformed, err error) {
+	t := &a.trace.Milliseconds
 	var model llm.Generator
 	if err := timed(&t.Load, func() (err error) { model, err = a.s.model.get(ctx); return err }); err != nil {
-		return own, err
+		return changed, err
 	}
-	var changed prompt.Transformed
-	err := timed(&t.Transform, func() (err error) {
+	err = timed(&t.Transform, func() (err error) {
 		changed, err = a.library.Apply(ctx, model, a.o.Transform, a.question)
 		a.trace.LLMCalls += changed.Calls
 		return err
 	})
 	if err != nil {
-		return own, err
+		return changed, err
 	}
-	a.trace.Transform, a.trace.Queries = a.o.Transform, changed.Queries
-	if changed.Fallback {
-		a.trace.TransformFailed = true
+	a.trace.Transform = a.o.Transform
+	if a.trace.TransformFailed = changed.Fallback; changed.Fallback {
 		a.s.log.Warn(fmt.Sprintf("%s gave nothing to search for; the question is searched for as it is", a.o.Transform))
-		return own, nil
+		return changed, nil
 	}
-	role := embed.Query
-	if a.o.Transform == prompt.HyDE { // an invented passage is compared as a passage
-		role = embed.Document
-	}
-	var e *embed.Embeddings
-	if err := timed(&t.Embed, func() (err error) { e, err = a.s.embed(ctx, enc, changed.Queries, role); return err }); err != nil {
-		return own, err
-	}
-	return vectors(e), nil
+	a.trace.Queries = changed.Queries
+	return changed, nil
 }
 
 // retrieve searches with each query and keeps the best score of each context.

@@ -220,6 +220,29 @@ func TestTransformationsSearchWithTheirQueries(t *testing.T) {
 	}
 }
 
+// The gate decides on what is searched for: a question that is out of scope as it stands opens it when its
+// rewritten form is in scope, and stays out when the transformation is off.
+func TestGateDecidesOnTheTransformedQuestion(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", library)
+	w.calibrate(t)
+	const question = "How long should I boil an egg?"
+	w.gen.answers = []string{"Three minutes."}
+	plain, err := w.Ask(t.Context(), question, sluice.AskOptions{})
+	if err != nil || plain.Retrieved || plain.Trace.LLMCalls != 1 {
+		t.Fatalf("retrieved %v, %v", plain, err)
+	}
+	w.gen.requests = nil
+	w.gen.answers = []string{"1. What do lighthouses warn of?\n2. What does sending on a closed channel cause?", "Rocks [1]."}
+	a, err := w.Ask(t.Context(), question, sluice.AskOptions{Transform: prompt.MultiQuery})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.Retrieved || a.Trace.LLMCalls != 2 || a.Trace.Gate == nil || a.Trace.Gate.Score <= plain.Trace.Gate.Score {
+		t.Errorf("queries %v, gate %+v, %d calls", a.Trace.Queries, a.Trace.Gate, a.Trace.LLMCalls)
+	}
+}
+
 func TestAskCutsToTheWindowAndSaysSo(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", library)
