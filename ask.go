@@ -132,8 +132,8 @@ func (o AskOptions) withDefaults() (AskOptions, error) {
 	return o, err
 }
 
-// Ask answers a question. The gate decides on the question as it is, with one embedding and no call of the
-// language model. Open: the contexts that are found go into the prompt, numbered for citations. Closed: the
+// Ask answers a question. The gate decides on the question with one embedding and no call of the language
+// model; with a Transform, on what that makes of it (open when any of the queries opens it). Open: the contexts that are found go into the prompt, numbered for citations. Closed: the
 // model answers from its own knowledge, and the answer says so. What could be finished before an error or
 // the end of ctx is in the answer that comes with it.
 func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (*Answer, error) {

@@ -233,7 +233,7 @@ func TestGateDecidesOnTheTransformedQuestion(t *testing.T) {
 		t.Fatalf("retrieved %v, %v", plain, err)
 	}
 	w.gen.requests = nil
-	w.gen.answers = []string{"1. What do lighthouses warn of?\n2. What does sending on a closed channel cause?", "Rocks [1]."}
+	w.gen.answers = []string{"1. Why do lighthouses warn ships of rocks?\n2. When does a deferred function run, in which order?", "Rocks [1]."}
 	a, err := w.Ask(t.Context(), question, sluice.AskOptions{Transform: prompt.MultiQuery})
 	if err != nil {
 		t.Fatal(err)
