@@ -1,9 +1,11 @@
 package sluice
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,21 +16,40 @@ import (
 	thirdparty "github.com/sluice-rag/sluice/third_party"
 )
 
-func TestIdle(t *testing.T) {
+func TestIdleThreads(t *testing.T) {
 	for _, c := range []struct {
-		loadavg     string
 		cpus, limit int
+		others      float64
 		want        int
 	}{
-		{"0.10 0.20 0.30 1/250 4242", 2, 2, 2},  // nobody else
-		{"21.7 17.8 11.7 19/249 813", 2, 2, 1},  // crowded
-		{"0.10 0.20 0.30 2/250 4242", 8, 8, 7},  // one other
-		{"0.10 0.20 0.30 5/250 4242", 64, 4, 4}, // a busy host, but room for this container
-		{"0.10 0.20 0.30 0/250 4242", 2, 2, 2},  // a kernel that does not count
-		{"nonsense", 2, 2, 2}, {"a b c d", 2, 2, 2}, {"", 1, 1, 1},
+		{2, 2, 0, 2}, {2, 2, .4, 2}, {2, 2, .6, 1}, {2, 2, 20, 1}, {16, 2, 8, 2}, {16, 16, 8, 8}, {1, 1, 1, 1}, {64, 4, 0, 4},
 	} {
-		if got := idle(c.loadavg, c.cpus, c.limit); got != c.want {
-			t.Errorf("%q on %d CPUs, at most %d: %d, want %d", c.loadavg, c.cpus, c.limit, got, c.want)
+		if got := idleThreads(c.cpus, c.limit, c.others); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+func TestOthersBusyLeavesOutOurOwnWork(t *testing.T) {
+	start := time.Now()
+	a := cpuSample{at: start, all: 100 * time.Second, self: 7 * time.Second}
+	b := cpuSample{at: start.Add(time.Second), all: 102 * time.Second, self: 8500 * time.Millisecond}
+	if got := othersBusy(a, b); math.Abs(got-.5) > 1e-9 {
+		t.Errorf("%v CPUs, want .5: two were busy, one and a half with this process", got)
+	}
+	b.self = 20 * time.Second // the two clocks differ in grain
+	if got := othersBusy(a, b); got != 0 {
+		t.Errorf("%v, want 0", got)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	if busy, ok := parseStat("cpu  100 1 50 9999 777 3 4 888 0 0\ncpu0 1 2 3\n"); !ok || busy != 1580*time.Millisecond {
+		t.Errorf("%v, %v: idle, waiting and stolen time is not busy", busy, ok)
+	}
+	for _, bad := range []string{"", "cpu", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8"} {
+		if _, ok := parseStat(bad); ok {
+			t.Errorf("%q was taken", bad)
 		}
 	}
 }

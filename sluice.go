@@ -66,6 +66,7 @@ type Sluice struct {
 	engine  *engine.Engine
 	encoder lazy[embed.Embedder]
 	model   lazy[llm.Generator]
+	load    loadMeter
 
 	watcher atomic.Pointer[func(done, total int)] // of the encoder's progress
 
