@@ -18,7 +18,9 @@ if [ ! -f "$docs/go_spec.html" ]; then
 fi
 docs=${SLUICE_DEMO_DOCS:-$docs}
 
-step() { printf '\n\033[1m%s\033[0m\n$ %s\n' "$1" "$2"; sh -c "$2"; }
+bold='' plain=''
+if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
+step() { printf '\n%s%s%s\n$ %s\n' "$bold" "$1" "$plain" "$2"; sh -c "$2"; }
 
 mkdir -p "$(dirname "$store")"
 step "1. Documents in (chunks that are stored already are not embedded again)" \
