@@ -195,12 +195,12 @@ func (in *ingestion) commit(ctx context.Context, b store.Batch) error {
 	var texts []string
 	known := 0
 	for _, c := range b.Chunks {
-		if digest, ok := held[c.ID]; ok && digest == corpus.TextDigest(c.Text) {
+		if digest, ok := held[c.ID]; ok && digest == c.Digest() {
 			b.Known = append(b.Known, c)
 			known++
 			continue
 		}
-		fresh, texts = append(fresh, c), append(texts, c.Text)
+		fresh, texts = append(fresh, c), append(texts, c.EmbedText())
 	}
 	b.Chunks = fresh
 	if len(texts) > 0 {

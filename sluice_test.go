@@ -52,11 +52,16 @@ func newWorld(t *testing.T, change func(*sluice.Config)) *world {
 
 func (w *world) ingest(t *testing.T, name, text string) sluice.IngestResult {
 	t.Helper()
+	return w.ingestWith(t, name, text, sluice.IngestOptions{NoChunk: true})
+}
+
+func (w *world) ingestWith(t *testing.T, name, text string, o sluice.IngestOptions) sluice.IngestResult {
+	t.Helper()
 	path := filepath.Join(w.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true})
+	r, err := w.Ingest(t.Context(), []string{path}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,5 +313,36 @@ func TestClosedIsClosed(t *testing.T) {
 		if !errors.Is(err, sluice.ErrClosed) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What is embedded is the heading with the text: a chunk is found by words of its heading alone, and a
+// changed heading makes it another vector.
+func TestHeadingsAreEmbedded(t *testing.T) {
+	w := newWorld(t, nil)
+	o := sluice.IngestOptions{Chunk: "60/0"}
+	danube := "# Danube\n\n" + strings.Repeat("It rises in the hills and feeds two mills before the sea. ", 4)
+	cargo := "\n\n" + strings.Repeat("Cargo ships carry grain and ore on it all the year round. ", 4) + "\n"
+	w.ingestWith(t, "a.md", danube+"\n\n# Elbe"+cargo, o)
+	best := func(query string) (string, float64) {
+		r, err := w.Retrieve(t.Context(), []string{query}, sluice.RetrieveOptions{K: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := w.Chunks(t.Context(), []string{r[0][0].ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c[0].Heading, r[0][0].Score
+	}
+	if heading, score := best("elbe"); heading != "Elbe" || score <= 0 {
+		t.Errorf("%q with %v", heading, score)
+	}
+	r := w.ingestWith(t, "a.md", danube+"\n\n# Rhine"+cargo, o)
+	if r.Embedded != 1 || r.Known != 1 {
+		t.Errorf("a changed heading: %+v", r)
+	}
+	if heading, score := best("rhine"); heading != "Rhine" || score <= 0 {
+		t.Errorf("%q with %v", heading, score)
 	}
 }

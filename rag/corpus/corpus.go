@@ -60,6 +60,9 @@ func (c Chunk) EmbedText() string {
 	return c.Heading + "\n" + c.Text
 }
 
+// Digest is the SHA-256 in hex of what the encoder reads: chunks of the same digest have the same vector.
+func (c Chunk) Digest() string { return TextDigest(c.EmbedText()) }
+
 // Skipped is a file or line that was not read, and why.
 type Skipped struct {
 	Source string

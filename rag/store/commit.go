@@ -36,7 +36,7 @@ func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
 	c := commit{store: s, batch: b, digests: make([][sha256.Size]byte, len(b.Chunks)),
 		documents: map[string]int64{}, topics: map[string]any{"": nil}}
 	for i := range b.Chunks {
-		c.digests[i] = sha256.Sum256([]byte(b.Chunks[i].Text))
+		c.digests[i] = sha256.Sum256([]byte(b.Chunks[i].EmbedText()))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *Store) transact(ctx context.Context, doing string, fn func(context.Cont
 type commit struct {
 	store     *Store
 	batch     Batch
-	digests   [][sha256.Size]byte // of the chunks' texts
+	digests   [][sha256.Size]byte // of the chunks' EmbedText
 	ids       []string            // distinct, in order
 	held      map[string]held     // what the store has of ids
 	fresh     []int               // chunks that get a row and whose vector is written
@@ -147,7 +147,7 @@ func (c *commit) plan(tx *sql.Tx) (err error) {
 	}
 	for i := range c.batch.Known {
 		k := &c.batch.Known[i]
-		if h, ok := c.held[k.ID]; !ok || h.digest != sha256.Sum256([]byte(k.Text)) {
+		if h, ok := c.held[k.ID]; !ok || h.digest != sha256.Sum256([]byte(k.EmbedText())) {
 			return fmt.Errorf("%w: chunk %q is given as known, but the store does not hold it with this text: commit it with its vector", ErrNotFound, k.ID)
 		}
 	}

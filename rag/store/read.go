@@ -70,7 +70,7 @@ func jsonList(ids []string) string {
 	return string(b)
 }
 
-// Has returns the text digests (corpus.TextDigest) of those chunks that exist.
+// Has returns the digests (corpus.Chunk.Digest) of those chunks that exist.
 func (s *Store) Has(ctx context.Context, ids []string) (map[string]string, error) {
 	found, err := lookup(ctx, s.read, ids)
 	if err != nil {

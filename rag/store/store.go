@@ -44,7 +44,7 @@ type Options struct {
 }
 
 // Batch is what one Commit makes durable: documents with their chunks and one vector per chunk.
-// A chunk id that exists with the same text keeps its vector (the given one is not used; only its
+// A chunk id that exists with the same text and heading keeps its vector (the given one is not used; only its
 // place in the source is brought up to date); with another text it is replaced; a document's chunks
 // that are no longer listed are deleted when Replace is set. Every chunk's document is in the batch
 // or in the store already.
@@ -75,7 +75,7 @@ type View struct {
 	IDs         []string
 	TextDigests []string // corpus.TextDigest of each chunk's text
 	Groups      []int32  // one number per topic; documents without a topic are a group of their own
-	Digest      string   // "sha256:…" over (id, text digest) in order: identifies the corpus
+	Digest      string   // "sha256:…" over (id, chunk digest) in order: identifies the corpus
 	release     func() error
 }
 
@@ -96,7 +96,7 @@ type Interface interface {
 	View(ctx context.Context) (*View, error)
 	Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) // in the order of ids; ErrNotFound names the missing one
 	AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error]     // in row order
-	Has(ctx context.Context, ids []string) (map[string]string, error) // chunk id → text digest, for those that exist
+	Has(ctx context.Context, ids []string) (map[string]string, error) // chunk id → corpus.Chunk.Digest, for those that exist
 	Documents(ctx context.Context) ([]DocumentInfo, error)
 	DeleteDocuments(ctx context.Context, ids []string) (chunks int, err error)
 	// SetMeta and Meta keep small values (calibration in force, settings) under a key.

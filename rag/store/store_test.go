@@ -45,7 +45,7 @@ func TestCommitAndReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]string{"a/1": corpus.TextDigest(textOf("a/1", 1))}, has); d != "" {
+	if d := cmp.Diff(map[string]string{"a/1": chunkOf("a/1", "a", 1, 1).Digest()}, has); d != "" {
 		t.Fatal(d)
 	}
 	docs, err := s.Documents(ctx)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 // Check reads everything and compares: SQLite's integrity and foreign keys, every segment's header and
@@ -41,12 +43,13 @@ func (s *Store) checkRows(ctx context.Context) error {
 	err := each(s.read, func(scan func(...any) error) error {
 		var row int64
 		var crc uint32
-		var id, text string
+		var id string
+		var chunk corpus.Chunk
 		var digest sql.RawBytes
-		if err := scan(&row, &id, &crc, &digest, &text); err != nil {
+		if err := scan(&row, &id, &crc, &digest, &chunk.Heading, &chunk.Text); err != nil {
 			return err
 		}
-		if sum := sha256.Sum256([]byte(text)); string(sum[:]) != string(digest) {
+		if sum := sha256.Sum256([]byte(chunk.EmbedText())); string(sum[:]) != string(digest) {
 			return fmt.Errorf("%w: %s: the text of chunk %q is not the one committed", ErrCorrupt, filepath.Join(s.dir, databaseName), id)
 		}
 		v.rows, v.ids, v.sums = append(v.rows, row), append(v.ids, id), append(v.sums, crc)
@@ -54,7 +57,7 @@ func (s *Store) checkRows(ctx context.Context) error {
 			return nil
 		}
 		return v.check(ctx, &s.segments)
-	}, `SELECT row, id, crc, digest, coalesce(text, '') FROM chunks LEFT JOIN texts USING (row) ORDER BY row`)
+	}, `SELECT row, id, crc, digest, coalesce(heading, ''), coalesce(text, '') FROM chunks LEFT JOIN texts USING (row) ORDER BY row`)
 	if err != nil {
 		return err
 	}
