@@ -26,7 +26,7 @@ KILLS ?= 50
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  The first set-up downloads about 410 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
+	@echo "  The first set-up downloads about 400 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
 
 .PHONY: go
 go:
@@ -72,8 +72,8 @@ bench: build ## Go benchmarks matching BENCH (.); what needs Python or llama-ben
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...
 
 .PHONY: demo
-demo: build ## the main job on real documents, from nothing to two answers with their traces
-	@sh build/demo.sh
+demo: ## the main job on real documents, from nothing to two answers with their traces
+	@started=$$(date +%s); $(MAKE) --no-print-directory build && SLUICE_DEMO_STARTED=$$started sh build/demo.sh
 
 .PHONY: demo-check
 demo-check: build ## 20 questions in scope and 20 out of scope: gate and recall

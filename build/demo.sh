@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 store=${SLUICE_DEMO_STORE:-build/out/demo}
 sample=${SLUICE_DEMO_SAMPLE:-48}
 docs=$(GOTOOLCHAIN=local go env GOROOT)/doc
-started=$(date +%s)
+started=${SLUICE_DEMO_STARTED:-$(date +%s)} # make passes the moment before set-up and build
 
 if [ ! -f "$docs/go_spec.html" ]; then
 	echo "demo: $docs/go_spec.html is missing: this Go installation comes without its documentation." >&2
@@ -40,4 +40,4 @@ else
 	step "4. A question out of scope: the gate stays closed, nothing is retrieved" \
 		"bin/sluice ask --store $store --trace 'What is the capital of France?'"
 fi
-printf '\ndemo: done in %s s\n' "$(($(date +%s) - started))"
+printf '\ndemo: done in %s s, set-up and build included\n' "$(($(date +%s) - started))"
