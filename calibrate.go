@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -244,6 +245,19 @@ func (c *calibrating) read() (err error) {
 	return nil
 }
 
+// prompter is how questions are asked for: by the user's template "questions" where there is one, else in
+// the way that small models do best.
+func (s *Sluice) prompter() (pseudo.Prompter, error) {
+	library, err := prompt.Open(s.cfg.Templates)
+	if err != nil {
+		return nil, err
+	}
+	if library.Replaced("questions") {
+		return pseudo.Chat{Library: library}, nil
+	}
+	return pseudo.OneShot{}, nil
+}
+
 // write has the language model make them.
 func (c *calibrating) write(ctx context.Context) error {
 	gen, err := c.s.model.get(ctx)
@@ -254,8 +268,12 @@ func (c *calibrating) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	prompter, err := c.s.prompter()
+	if err != nil {
+		return err
+	}
 	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.s.engine, pseudo.Contexts{Vectors: c.p.view.Vectors, Chunks: chunks}, pseudo.Options{
-		PerContext: c.o.PerContext, Sample: c.o.Sample, Seed: c.o.Seed, RankLimit: c.o.RankLimit, Metric: c.p.store.Metric(), Journal: c.journal(gen.Info()),
+		PerContext: c.o.PerContext, Sample: c.o.Sample, Seed: c.o.Seed, RankLimit: c.o.RankLimit, Metric: c.p.store.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
 		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
 	})
 	if err != nil {

@@ -176,6 +176,28 @@ func TestCalibrateHasTheModelWriteQuestions(t *testing.T) {
 	}
 }
 
+// The user's template for pseudo-queries is used, not only read.
+func TestCalibrateAsksWithTheUsersTemplate(t *testing.T) {
+	templates := t.TempDir()
+	if err := os.WriteFile(filepath.Join(templates, "questions.tmpl"), []byte("=== user\nAsk {{.N}} times about: {{.Text}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *sluice.Config) { c.Templates = templates })
+	w.ingest(t, "a.jsonl", library)
+	w.gen.answers = []string{"When does a deferred function run, in which order?\nWhy do lighthouses warn ships of rocks?"}
+	if _, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.gen.requests) != 4 {
+		t.Fatalf("%d requests for 4 contexts", len(w.gen.requests))
+	}
+	for _, r := range w.gen.requests {
+		if len(r.Messages) != 1 || !strings.HasPrefix(r.Messages[0].Content, "Ask 2 times about: ") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 func TestCalibrationJSONHasNoBulk(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", library)

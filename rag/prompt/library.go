@@ -27,7 +27,10 @@ const roleMark = "=== "
 // stands above the first is a comment. Each message is a text/template of its own, run with the values
 // that the comment names, and is trimmed. Because the file is cut into messages before any value is
 // filled in, no value can open a message or be run as a template.
-type Library struct{ templates map[string][]message }
+type Library struct {
+	templates map[string][]message
+	replaced  map[string]bool // by the user's
+}
 
 type message struct {
 	role llm.Role
@@ -50,7 +53,7 @@ type shown struct {
 // Open reads the templates, those below dir instead of the built-in ones of the same name ("" = none).
 // Every template is run once: ErrTemplate names the file and line of a mistake.
 func Open(dir string) (*Library, error) {
-	l := &Library{templates: make(map[string][]message)}
+	l := &Library{templates: make(map[string][]message), replaced: make(map[string]bool)}
 	root, err := fs.Sub(builtin, "templates")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTemplate, err)
@@ -77,6 +80,9 @@ func (l *Library) Names() []string {
 	return names
 }
 
+// Replaced tells whether the user's folder has a template of this name.
+func (l *Library) Replaced(name string) bool { return l.replaced[name] }
+
 // read adds the templates of root; dir is its name in errors, and "" for the built-in ones.
 func (l *Library) read(root fs.FS, dir string) error {
 	return fs.WalkDir(root, ".", func(p string, e fs.DirEntry, err error) error {
@@ -98,7 +104,7 @@ func (l *Library) read(root fs.FS, dir string) error {
 		if err != nil {
 			return err
 		}
-		l.templates[name] = messages
+		l.templates[name], l.replaced[name] = messages, dir != ""
 		sample := values{Question: "q", Language: "l", Passages: []shown{{1, "h", "t"}}, Text: "t", Heading: "h", N: 1}
 		_, err = l.run(name, sample)
 		return err
