@@ -30,7 +30,7 @@ type IngestResult struct {
 	Documents int     `json:"documents"` // committed to their end
 	Chunks    int     `json:"chunks"`    // committed
 	Embedded  int     `json:"embedded"`  // of Chunks: new or changed
-	Known     int     `json:"known"`     // of Chunks: stored before with the same text
+	Known     int     `json:"known"`     // of Chunks: stored before with the same text and heading
 	Skipped   int     `json:"skipped"`   // files and lines that were not read
 	Empty     int     `json:"empty"`     // documents without a word
 	Truncated int     `json:"truncated"` // chunks that the encoder did not read to their end
@@ -45,7 +45,7 @@ const (
 )
 
 // Ingest puts files, folders and JSON lines into the store: documents → chunks → vectors → commits. Chunks
-// that are stored with the same text are not embedded again, so an interrupted ingest goes on where it was.
+// that are stored with the same text and heading are not embedded again, so an interrupted ingest goes on where it was.
 // No document at all is corpus.ErrNoDocument; a store of another encoder store.ErrEncoder; another process
 // that writes store.ErrLocked.
 func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (result IngestResult, err error) {

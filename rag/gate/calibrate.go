@@ -34,7 +34,7 @@ func DefaultPolicy(m kernels.Metric) string {
 type Input struct {
 	Contexts    engine.Vectors
 	ContextIDs  []string
-	TextDigests []string // corpus.TextDigest: hex sha256
+	TextDigests []string // corpus.Chunk.Digest: hex sha256
 	Groups      []int32  // nil when all contexts are in one group
 	Queries     engine.Vectors
 	Owner       []int32
@@ -225,5 +225,3 @@ func describe(e engine.Interface) (device, kernel string) {
 	}
 	return "", ""
 }
-
-func noDeadline() context.Context { return context.Background() }

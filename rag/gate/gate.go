@@ -45,7 +45,7 @@ const DefaultStaleTolerance = .2
 type Use struct {
 	Encoder Encoder
 	Metric  kernels.Metric
-	// TextDigests are those of the live contexts (corpus.TextDigest: hex sha256); they are compared with
+	// TextDigests are those of the live contexts (corpus.Chunk.Digest: hex sha256); they are compared with
 	// the calibrated ones. nil leaves the staleness unknown, reported as 0.
 	TextDigests []string
 	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. 0 means

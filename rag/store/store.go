@@ -73,7 +73,7 @@ type DocumentInfo struct {
 type View struct {
 	Vectors     engine.Vectors
 	IDs         []string
-	TextDigests []string // corpus.TextDigest of each chunk's text
+	TextDigests []string // corpus.Chunk.Digest of each chunk
 	Groups      []int32  // one number per topic; documents without a topic are a group of their own
 	Digest      string   // "sha256:…" over (id, chunk digest) in order: identifies the corpus
 	release     func() error
