@@ -84,3 +84,38 @@ var (
 	ErrISA         = errors.New("instruction set not available")
 	ErrUnavailable = errors.New("not available in this build or on this machine")
 )
+
+// DType is the number format in which a bounded kernel multiplies. Sums are float32 (int32 for I8).
+type DType uint8
+
+const (
+	// F32 multiplies as stored.
+	F32 DType = iota
+	// BF16x3 splits each value into two bfloat16 and drops the product of the low halves: about as
+	// accurate as F32 (Henry, Tang, Heinecke, "Leveraging the bfloat16 AI datatype", 2019).
+	BF16x3
+	// BF16 rounds each value to bfloat16.
+	BF16
+	// I8 rounds each vector to 8-bit integers with a scale of its own.
+	I8
+)
+
+var dtypeNames = [...]string{F32: "f32", BF16x3: "bf16x3", BF16: "bf16", I8: "i8"}
+
+// String returns the type's name as flags and kernels spell it.
+func (t DType) String() string {
+	if int(t) < len(dtypeNames) {
+		return dtypeNames[t]
+	}
+	return fmt.Sprintf("dtype(%d)", uint8(t))
+}
+
+// ParseDType is the inverse of String; an unknown name is ErrArgument.
+func ParseDType(name string) (DType, error) {
+	for t, n := range dtypeNames {
+		if n == name {
+			return DType(t), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: data type %q (known: f32, bf16x3, bf16, i8)", ErrArgument, name)
+}

@@ -1,0 +1,218 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// The plain Go twins of the tile kernels, for F32. A panel is [dim][Panel] float32 on both sides:
+// element k of its vectors together.
+
+// block is how many terms of a dot product are summed in one chain; the chains' sums are added in order.
+const block = 128
+
+// tile is the values of Panel × Panel pairs, [row][lane].
+type tile [Panel][Panel]float32
+
+// float32s is panel i of p.
+func (p *Panels) float32s(i int) [][Panel]float32 {
+	if p.Dim == 0 {
+		return nil
+	}
+	first := &p.data[i*p.Dim*Panel*4]
+	return unsafe.Slice((*[Panel]float32)(unsafe.Pointer(first)), p.Dim)
+}
+
+func goPack(p *Panels, rows Rows, order []int32, from, to int) (s Stats) {
+	for panel := from; panel < to; panel++ {
+		out := p.float32s(panel)
+		clear(out)
+		for lane := range min(Panel, p.N-panel*Panel) {
+			v := panel*Panel + lane
+			row := v
+			if order != nil {
+				row = int(order[v])
+			}
+			scale := p.Scale
+			if p.Metric == kernels.Cosine {
+				scale = 0
+				if norm := rows.Norms[row]; norm > 0 {
+					scale = 1 / norm
+				}
+			}
+			var norm, residual, exact float64
+			for k, x := range rows.Row(row) {
+				y := float64(x) * scale
+				out[k][lane] = float32(y)
+				z := float64(out[k][lane])
+				norm, residual, exact = norm+z*z, residual+(z-y)*(z-y), exact+y*y
+			}
+			if p.Metric == kernels.L2 {
+				p.terms[v] = float32(-exact / 2)
+			}
+			s.Norm, s.Residual = max(s.Norm, norm), max(s.Residual, residual)
+		}
+	}
+	const up = 1 + 1e-9 // more than the sums above can be off
+	s.Norm, s.Residual = up*math.Sqrt(s.Norm), up*math.Sqrt(s.Residual)
+	return s
+}
+
+// fill computes the values of a tile.
+func (t *tile) fill(rows *Panels, row int, lanes *Panels, lane int) {
+	x, y := rows.float32s(row), lanes.float32s(lane)
+	for i := range Panel {
+		var sum [Panel]float32
+		for k0 := 0; k0 < len(x); k0 += block {
+			var chain [Panel]float32
+			for k := k0; k < min(k0+block, len(x)); k++ {
+				xk, yk := x[k][i], &y[k]
+				for l := range chain {
+					chain[l] += float32(xk * yk[l])
+				}
+			}
+			for l := range sum {
+				sum[l] += chain[l]
+			}
+		}
+		if rows.Metric == kernels.L2 {
+			for l := range sum {
+				sum[l] = sum[l] + rows.terms[row*Panel+i] + lanes.terms[lane*Panel+l]
+			}
+		}
+		t[i] = sum
+	}
+}
+
+func goCount(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) {
+	var t tile
+	for lane := lane0; lane < lane1; lane++ {
+		for row := row0; row < row1; row++ {
+			t.fill(rows, row, lanes, lane)
+			var sum, sum2 [Panel / 2]float32
+			for i := range min(Panel, rows.N-row*Panel) {
+				for l := range min(Panel, lanes.N-lane*Panel) {
+					v := t[i][l]
+					if c.pair(v, row*Panel+i, lane*Panel+l, row0*Panel, lane0*Panel) {
+						sum[l%len(sum)] += v
+						sum2[l%len(sum)] += float32(v * v)
+					}
+				}
+			}
+			c.Sum += units(&sum)
+			c.Sum2 += units(&sum2)
+		}
+	}
+}
+
+// units is a tile's sum in units of 2⁻³⁰.
+func units(lanes *[Panel / 2]float32) int64 {
+	var s float64
+	for _, x := range lanes {
+		s += float64(x)
+	}
+	return int64(math.RoundToEven(s * (1 << 30)))
+}
+
+// pair enters one value and tells whether it is counted. row0 and lane0 are the call's first.
+func (c *Count) pair(v float32, row, lane, row0, lane0 int) (counted bool) {
+	own := int(c.Own[lane]) == row
+	near := own || c.RowGroup != nil && c.RowGroup[row] == c.LaneGroup[lane]
+	e := Entry{v, uint32(row-row0)<<16 | uint32(lane-lane0)}
+	if counted = !own && !(near && c.CrossGroup); counted {
+		c.Counted++
+		keep := v <= c.Min || v >= c.Max
+		for b, low := range c.Low {
+			if v < low {
+				c.Below[b]++
+			}
+			keep = keep || v >= low && v <= c.High[b]
+		}
+		if keep {
+			c.KeptFull = !add(&c.Kept, e) || c.KeptFull
+		}
+		if n := len(c.Bins); n > 0 {
+			bin := float64((v - c.BinLow) * c.BinScale)
+			c.Bins[int(min(max(bin, 0), float64(n-1)))]++
+		}
+	}
+	if c.NoBest {
+		return counted
+	}
+	if near {
+		if best := &c.BestAll[lane-lane0]; v >= *best-c.Margin {
+			c.AllFull = !add(&c.All, e) || c.AllFull
+			*best = max(*best, v)
+		}
+	} else if best := &c.BestOther[lane-lane0]; v >= *best-c.Margin {
+		c.OtherFull = !add(&c.Other, e) || c.OtherFull
+		*best = max(*best, v)
+	}
+	return counted
+}
+
+// add appends e if there is room.
+func add(list *[]Entry, e Entry) bool {
+	if len(*list) == cap(*list) {
+		return false
+	}
+	*list = append(*list, e)
+	return true
+}
+
+func goMatrix(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) {
+	var t tile
+	for row := row0; row < row1; row++ {
+		for lane := lane0; lane < lane1; lane++ {
+			t.fill(rows, row, lanes, lane)
+			for i := range min(Panel, rows.N-row*Panel) {
+				to := out[((row-row0)*Panel+i)*stride+(lane-lane0)*Panel:]
+				for l := range min(Panel, lanes.N-lane*Panel) {
+					to[l] = unscale(t[i][l], rows.Metric, rows.Scale, lanes.Scale)
+				}
+			}
+		}
+	}
+}
+
+// unscale turns a tile's value into the metric's own unit.
+func unscale(v float32, metric kernels.Metric, scaleX, scaleY float64) float32 {
+	switch metric {
+	case kernels.IP:
+		return float32(float64(v) / scaleX / scaleY)
+	case kernels.L2:
+		return float32(math.Sqrt(max(0, -2*float64(v))) / scaleX)
+	}
+	return min(max(v, -1), 1)
+}
+
+// bound adds up, for exact vectors x, y and packed ones x̂, ŷ (Higham, Accuracy and Stability of
+// Numerical Algorithms, 2002, section 3.1, for the sums):
+//
+//	|x̂·ŷ − x·y| ≤ ‖x̂−x‖‖ŷ‖ + ‖x‖‖ŷ−y‖, a chain of n roundings n·2⁻²⁴ of Σ|x̂ᵢŷᵢ| ≤ ‖x̂‖‖ŷ‖,
+//
+// what the type drops, the terms of l2, flushed denormals, and the canonical score's own rounding.
+func bound(left, right *Panels) float64 {
+	const u = 0x1p-24
+	d := float64(left.Dim)
+	nx, ny := left.norm+left.residual, right.norm+right.residual // of x and y; of x̂ and ŷ as well
+	e := left.residual*ny + nx*right.residual
+	switch left.DType {
+	case kernels.F32:
+		e += (min(block, d) + math.Ceil(d/block) + 2) * u * nx * ny
+	case kernels.BF16x3:
+		hx, hy := nx+left.low, ny+right.low
+		e += left.low*right.low + (16+2+3*math.Ceil(d/32)+2)*u*(hx*hy+hx*right.low+left.low*hy)
+	case kernels.BF16:
+		e += (16 + 2 + math.Ceil(d/32) + 2) * u * nx * ny
+	case kernels.I8:
+		e += 3 * u * nx * ny // integers are summed exactly
+	}
+	if left.Metric == kernels.L2 {
+		e += u * ((nx*nx+ny*ny)/2 + 2*nx*ny + nx*nx + ny*ny)
+	}
+	e += d*0x1p-120 + 1e-15*(d+16)*(nx+ny)*(nx+ny)
+	return 1.01 * e
+}

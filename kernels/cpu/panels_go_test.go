@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// TestGoTilesWithinBound: the plain Go tiles stay within the bound of canonical scores on nasty rows.
+func TestGoTilesWithinBound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 2))
+	worst := 0.
+	for _, dim := range []int{1, 7, 8, 9, 33, 130, 384} {
+		for _, m := range metrics {
+			a, b := withNorms(guarded(rng, 37, dim, dim+1)), withNorms(guarded(rng, 34, dim, dim))
+			left, right := packed(t, Kernels{Go}, Left, m, a), packed(t, Kernels{Go}, Right, m, b)
+			if m == kernels.L2 { // one scale for both
+				s := min(left.Scale, right.Scale)
+				left, right = packedWith(t, Kernels{Go}, Left, m, a, s), packedWith(t, Kernels{Go}, Right, m, b, s)
+			}
+			epsilon := Bound(left, right)
+			values := values(left, right)
+			for i := range a.N {
+				for j := range b.N {
+					v := &values[i/Panel][j/Panel]
+					got := float64(v[i%Panel][j%Panel])
+					want := ref.Score(m, a.Row(i), b.Row(j))
+					switch m {
+					case kernels.IP:
+						want *= left.Scale * right.Scale
+					case kernels.L2:
+						want *= left.Scale
+						want *= -want / 2
+					}
+					worst = max(worst, math.Abs(got-want)/epsilon)
+					if !(math.Abs(got-want) <= epsilon) {
+						t.Fatalf("%s dim %d (%d, %d): %v, canonical %v, bound %v", m, dim, i, j, got, want, epsilon)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("max |err|/bound %.3f", worst)
+}
+
+func values(rows, lanes *Panels) [][]tile {
+	all := make([][]tile, rows.Count())
+	for i := range all {
+		all[i] = make([]tile, lanes.Count())
+		for j := range all[i] {
+			all[i][j].fill(rows, i, lanes, j)
+		}
+	}
+	return all
+}
+
+func packed(t *testing.T, k Kernels, side Side, m kernels.Metric, r Rows) *Panels {
+	scale, largest := 1., 0.
+	for _, n := range r.Norms {
+		largest = max(largest, n)
+	}
+	if m != kernels.Cosine && largest > 0 {
+		_, e := math.Frexp(largest)
+		scale = math.Ldexp(1, -e)
+	}
+	return packedWith(t, k, side, m, r, scale)
+}
+
+func packedWith(t *testing.T, k Kernels, side Side, m kernels.Metric, r Rows, scale float64) *Panels {
+	t.Helper()
+	p, err := k.NewPanels(side, kernels.F32, m, r.N, r.Dim, scale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Count() {
+		p.Merge(goPack(p, r, nil, i, i+1))
+	}
+	return p
+}
+
+// TestGoCount counts the same tiles by hand.
+func TestGoCount(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 2))
+	a, b := withNorms(guarded(rng, 70, 20, 20)), withNorms(guarded(rng, 45, 20, 20))
+	rows, lanes := packed(t, Kernels{Go}, Left, kernels.Cosine, a), packed(t, Kernels{Go}, Right, kernels.Cosine, b)
+	c := Count{Low: []float32{-.1, .2}, High: []float32{0, .25}, Below: make([]int64, 2), Min: -.6, Max: .7, Margin: .01,
+		Own: make([]int32, b.N), RowGroup: make([]int32, a.N), LaneGroup: make([]int32, b.N), CrossGroup: true,
+		BinLow: -1, BinScale: 5, Bins: make([]int64, 10), Kept: make([]Entry, 0, 3150), Other: make([]Entry, 0, 3150), All: make([]Entry, 0, 3150),
+		BestOther: make([]float32, 64), BestAll: make([]float32, 64)}
+	for i := range c.RowGroup {
+		c.RowGroup[i] = rng.Int32N(5)
+	}
+	for l := range b.N {
+		c.Own[l], c.LaneGroup[l] = rng.Int32N(70), rng.Int32N(5)
+	}
+	for l := range c.BestOther {
+		c.BestOther[l], c.BestAll[l] = float32(math.Inf(-1)), float32(math.Inf(-1))
+	}
+	goCount(&c, rows, 0, 3, lanes, 0, 2)
+	var counted, below, kept, bins int64
+	var sum float64
+	values := values(rows, lanes)
+	for l := range b.N {
+		best := [2]float32{float32(math.Inf(-1)), float32(math.Inf(-1))}
+		for i := range a.N {
+			x := values[i/Panel][l/Panel][i%Panel][l%Panel]
+			if c.RowGroup[i] == c.LaneGroup[l] || int(c.Own[l]) == i {
+				best[1] = max(best[1], x)
+				continue
+			}
+			best[0] = max(best[0], x)
+			counted, sum = counted+1, sum+float64(x)
+			if x < .2 {
+				below++
+			}
+			if x <= -.6 || x >= .7 || x >= -.1 && x <= 0 || x >= .2 && x <= .25 {
+				kept++
+			}
+		}
+		if c.BestOther[l] != best[0] || c.BestAll[l] != best[1] {
+			t.Errorf("lane %d: best %v and %v, want %v", l, c.BestOther[l], c.BestAll[l], best)
+		}
+	}
+	for _, n := range c.Bins {
+		bins += n
+	}
+	if c.Counted != counted || c.Below[1] != below || int64(len(c.Kept)) != kept || bins != counted {
+		t.Errorf("%d counted, %d below, %d kept, %d in bins; want %d, %d, %d", c.Counted, c.Below[1], len(c.Kept), bins, counted, below, kept)
+	}
+	if math.Abs(float64(c.Sum)/(1<<30)-sum) > 1e-4 {
+		t.Errorf("sum %v, want %v", float64(c.Sum)/(1<<30), sum)
+	}
+	c.Kept = make([]Entry, 0, 5)
+	if goCount(&c, rows, 0, 3, lanes, 0, 2); !c.KeptFull || c.Counted != 2*counted {
+		t.Errorf("no room: full %v, %d counted", c.KeptFull, c.Counted)
+	}
+}
