@@ -1,11 +1,13 @@
-// Package npy reads and writes the two kinds of NumPy .npy files that Sluice exchanges with other
-// tools: one-dimensional float64 (score distributions) and two-dimensional float32 (vectors), both
-// little-endian and in C order. Everything else is refused by name rather than guessed at.
+// Package npy reads and writes the kinds of NumPy .npy files that Sluice exchanges with other tools:
+// one-dimensional float64 (score distributions) and two-dimensional float32 (vectors) as streams, both
+// little-endian and in C order; and any little-endian matrix that lies in memory, a mapped file above all
+// (ParseMatrix). Everything else is refused by name rather than guessed at.
 //
 // The format is NumPy's, versions 1.0 to 3.0: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 package npy
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -77,6 +79,14 @@ func ReadFloat32(r io.Reader) (data []float32, rows, cols int, err error) {
 		return nil, 0, 0, err
 	}
 	return data, rows, cols, nil
+}
+
+// MatrixHeader is the start of a file that holds a two-dimensional array of a type such as "<f4" in C order. The
+// data follow it at once, at a multiple of 64 bytes.
+func MatrixHeader(descr string, rows, cols int) []byte {
+	var b bytes.Buffer
+	_ = writeHeader(&b, descr, fmt.Sprintf("(%d, %d)", rows, cols)) // a buffer takes everything
+	return b.Bytes()
 }
 
 // writeHeader writes a version 1.0 header, padded so that the data begin at a multiple of 64 bytes.

@@ -2,7 +2,6 @@ package npy
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,19 +25,10 @@ func NewRows(f io.WriteSeeker, cols int) (*Rows, error) {
 		return nil, fmt.Errorf("npy: %d columns", cols)
 	}
 	r := &Rows{f: f, w: bufio.NewWriterSize(f, block), cols: cols}
-	head, err := r.header()
-	if err != nil {
-		return nil, err
-	}
+	head := MatrixHeader("<f4", 0, cols)
 	r.head = len(head)
-	_, err = r.w.Write(head)
+	_, err := r.w.Write(head)
 	return r, err
-}
-
-func (r *Rows) header() ([]byte, error) {
-	var b bytes.Buffer
-	err := writeHeader(&b, "<f4", fmt.Sprintf("(%d, %d)", r.n, r.cols))
-	return b.Bytes(), err
 }
 
 // N is the number of rows so far.
@@ -65,10 +55,7 @@ func (r *Rows) Close() error {
 	if err := r.w.Flush(); err != nil {
 		return err
 	}
-	head, err := r.header()
-	if err != nil {
-		return err
-	}
+	head := MatrixHeader("<f4", r.n, r.cols)
 	if len(head) != r.head { // the padding takes up 20 digits
 		return errors.New("npy: the number of rows does not fit the header")
 	}
@@ -78,6 +65,6 @@ func (r *Rows) Close() error {
 	if _, err := r.f.Write(head); err != nil {
 		return err
 	}
-	_, err = r.f.Seek(0, io.SeekEnd)
+	_, err := r.f.Seek(0, io.SeekEnd)
 	return err
 }

@@ -1,4 +1,8 @@
-package onnx
+// Package safetensors reads and writes the headers of .safetensors files: named arrays behind a JSON table
+// of type, shape and place. The data are the caller's to read and write.
+//
+// The format: https://github.com/huggingface/safetensors#format
+package safetensors
 
 import (
 	"bytes"
@@ -8,14 +12,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// ErrModel is wrapped by every error of this package that is the fault of a model's files.
-var ErrModel = errors.New("onnx: model files cannot be used")
+// ErrFormat is a file that is not .safetensors, is damaged, or ends early; what was found is wrapped into it.
+var ErrFormat = errors.New("safetensors: not a readable .safetensors file")
 
 // maxHeader is the format's own limit of the JSON header.
 const maxHeader = 100_000_000
@@ -28,38 +30,11 @@ type Tensor struct {
 	Length int64 // bytes
 }
 
-// Weights is the header of a safetensors file.
-type Weights struct {
-	Path    string
-	Tensors map[string]Tensor
-}
-
-// OpenWeights reads and checks the header of the safetensors file at path; the data are not read.
-func OpenWeights(path string) (*Weights, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a regular file", ErrModel, path)
-	}
-	t, err := ReadHeader(f, st.Size())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &Weights{Path: path, Tensors: t}, nil
-}
-
 // ReadHeader parses the header of a safetensors file of size bytes: eight bytes of little-endian
 // length, that many bytes of JSON, then the data, which the tensors must tile without gap or overlap.
 func ReadHeader(r io.ReaderAt, size int64) (map[string]Tensor, error) {
 	bad := func(format string, a ...any) (map[string]Tensor, error) {
-		return nil, fmt.Errorf("%w: not a safetensors file: %s", ErrModel, fmt.Sprintf(format, a...))
+		return nil, fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, a...))
 	}
 	var head [8]byte
 	if size < 8 {
@@ -135,7 +110,7 @@ func place(entries map[string]entry, start, size int64) (map[string]Tensor, erro
 	names := make([]string, 0, len(entries))
 	for name, e := range entries {
 		bad := func(format string, a ...any) (map[string]Tensor, error) {
-			return nil, fmt.Errorf("%w: not a safetensors file: tensor %q: %s", ErrModel, name, fmt.Sprintf(format, a...))
+			return nil, fmt.Errorf("%w: tensor %q: %s", ErrFormat, name, fmt.Sprintf(format, a...))
 		}
 		width, ok := dtypeBytes(e.DType)
 		if !ok {
@@ -171,13 +146,13 @@ func place(entries map[string]entry, start, size int64) (map[string]Tensor, erro
 	next := start
 	for _, name := range names {
 		if t := out[name]; t.Offset != next {
-			return nil, fmt.Errorf("%w: not a safetensors file: tensor %q starts at byte %d, %d expected (gap or overlap)",
-				ErrModel, name, t.Offset, next)
+			return nil, fmt.Errorf("%w: tensor %q starts at byte %d, %d expected (gap or overlap)",
+				ErrFormat, name, t.Offset, next)
 		}
 		next += out[name].Length
 	}
 	if next != size {
-		return nil, fmt.Errorf("%w: not a safetensors file: the tensors end at byte %d, the file at %d", ErrModel, next, size)
+		return nil, fmt.Errorf("%w: the tensors end at byte %d, the file at %d", ErrFormat, next, size)
 	}
 	return out, nil
 }
@@ -206,17 +181,4 @@ func product(shape []int64, width int64) (int64, bool) {
 		n *= s
 	}
 	return n, true
-}
-
-// realFile is the folder and name of the file that path leads to. ONNX Runtime (since 1.31) refuses
-// external data reached through a link that leaves the folder, and model folders often are links into a cache.
-func realFile(path string) (folder, name string, err error) {
-	p, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		p, err = filepath.Abs(p)
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	return filepath.Dir(p), filepath.Base(p), nil
 }
