@@ -24,8 +24,8 @@ func TestABIErrors(t *testing.T) {
 		"out stride": {k.scores(kernels.IP, out, 1, v, v), kernels.ErrShape, "out: stride 1 for 2 columns"},
 		"norms":      {k.scores(kernels.Cosine, out, 2, v, v), kernels.ErrShape, "needs the norms"},
 		"metric":     {k.scores(3, out, 2, v, v), kernels.ErrMetric, "metric 3"},
-		"ISA":        {Kernels{Go + 1}.scores(kernels.IP, out, 2, v, v), kernels.ErrISA, "instruction set 4"},
-		"norms ISA":  {Kernels{Go + 1}.norms(out, v), kernels.ErrISA, "instruction set 4"},
+		"ISA":        {Kernels{Go + 1}.scores(kernels.IP, out, 2, v, v), kernels.ErrISA, "instruction set 6"},
+		"norms ISA":  {Kernels{Go + 1}.norms(out, v), kernels.ErrISA, "instruction set 6"},
 		"norms out":  {k.norms(nil, v), kernels.ErrShape, "out: null pointer for 2 norms"},
 		"finite":     {finite, kernels.ErrShape, "-1 rows"},
 	} {

@@ -15,7 +15,7 @@ import (
 var metrics = []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}
 
 func forEachISA(t *testing.T, test func(t *testing.T, k Kernels)) {
-	for _, isa := range []ISA{Scalar, AVX2, AVX512, Go} {
+	for _, isa := range []ISA{Scalar, AVX2, AVX512, AVX512VNNI, AMX, Go} {
 		t.Run(isa.String(), func(t *testing.T) {
 			k, err := Open(isa.String())
 			if errors.Is(err, kernels.ErrISA) {
@@ -217,7 +217,7 @@ func TestOpen(t *testing.T) {
 	if _, err := Open("sse9"); !errors.Is(err, kernels.ErrISA) || !strings.Contains(err.Error(), Available()[0].String()) {
 		t.Errorf("an unknown instruction set: %v", err)
 	}
-	for _, isa := range []ISA{Scalar, AVX2, AVX512, Go} {
+	for _, isa := range []ISA{Scalar, AVX2, AVX512, AVX512VNNI, AMX, Go} {
 		k, err := Open(isa.String())
 		if has := fmt.Sprint(Available()); (err == nil) != strings.Contains(has, isa.String()) {
 			t.Errorf("%s of %s: %v", isa, has, err)

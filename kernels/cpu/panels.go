@@ -10,6 +10,8 @@ import (
 // Panel is the number of vectors in a panel: tiles are Panel × Panel pairs.
 const Panel = 32
 
+const maxDimI8 = 1 << 16 // 255·127 times that still fits an int32
+
 // Side says which operand of a tile a set of vectors is; its layout follows from that.
 type Side uint8
 
@@ -37,7 +39,9 @@ type Panels struct {
 	Scale  float64 // power of two; 1 for cosine
 
 	data  []byte    // 64-byte aligned; layouts in slc.h
-	terms []float32 // l2: −½‖x̂‖² per vector; I8: the vector's step; else nil
+	terms []float32 // l2: −½‖x̂‖² per vector
+	steps []float32 // I8: each vector's step
+	sums  []int32   // I8, right: 128 × sum of the vector's codes
 
 	// Largest over the vectors packed so far, rounded up: ‖x̂‖, ‖x̂ − exact‖, and for BF16x3 the norm
 	// of the low halves.
@@ -56,6 +60,15 @@ func (k Kernels) NewPanels(side Side, dtype kernels.DType, metric kernels.Metric
 	p.data = aligned(p.Count() * k.panelBytes(dtype, dim))
 	if metric == kernels.L2 {
 		p.terms = make([]float32, p.Count()*Panel)
+	}
+	if dtype == kernels.I8 {
+		if dim > maxDimI8 {
+			return nil, fmt.Errorf("%w: i8 tiles of dimension %d, at most %d", kernels.ErrShape, dim, maxDimI8)
+		}
+		p.steps = make([]float32, p.Count()*Panel)
+		if side == Right {
+			p.sums = make([]int32, p.Count()*Panel)
+		}
 	}
 	return p, nil
 }

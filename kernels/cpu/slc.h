@@ -21,7 +21,7 @@ enum { SLC_COSINE = 0, SLC_IP = 1, SLC_L2 = 2, SLC_METRICS = 3 };
 
 // The instruction sets. Scalar is the baseline of the compiler's target (SSE2, NEON). Whether the
 // machine has the others is for the caller to know (CPUID and XCR0) before it asks for them.
-enum { SLC_SCALAR = 0, SLC_AVX2 = 1, SLC_AVX512 = 2, SLC_ISAS = 3 };
+enum { SLC_SCALAR = 0, SLC_AVX2 = 1, SLC_AVX512 = 2, SLC_AVX512VNNI = 3, SLC_AMX = 4, SLC_ISAS = 5 };
 
 typedef struct {
 	char text[192];

@@ -2,23 +2,141 @@
 
 package cpu
 
-import "github.com/sluice-rag/sluice/kernels"
+/*
+#cgo noescape slc_pack
+#cgo nocallback slc_pack
+#cgo noescape slc_count
+#cgo nocallback slc_count
+#cgo noescape slc_matrix
+#cgo nocallback slc_matrix
+#include "tiles.h"
+*/
+import "C"
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// permitAMX asks the operating system for the tile registers.
+func permitAMX() bool { return C.slc_amx_permit() == 0 }
+
+// Has tells whether this instruction set has tile kernels of the type; all have F32.
+func (k Kernels) Has(t kernels.DType) bool {
+	return k.isa == Go && t == kernels.F32 || k.isa != Go && C.slc_panel_bytes(C.int32_t(k.isa), C.int32_t(t), 1) > 0
+}
+
+func (k Kernels) panelBytes(t kernels.DType, dim int) int {
+	if k.isa == Go {
+		return 4 * Panel * dim
+	}
+	return int(C.slc_panel_bytes(C.int32_t(k.isa), C.int32_t(t), C.int64_t(dim)))
+}
 
 func (k Kernels) pack(p *Panels, rows Rows, order []int32, from, to int) (Stats, error) {
-	return goPack(p, rows, order, from, to), nil
+	if k.isa == Go {
+		return goPack(p, rows, order, from, to), nil
+	}
+	var e C.slc_error
+	var found [3]C.double
+	norms := rows.Norms
+	if p.Metric != kernels.Cosine {
+		norms = nil
+	}
+	code := C.slc_pack(C.int32_t(k.isa), C.int32_t(p.DType), floats(rows.Data), doubles(norms), int32s(order),
+		C.int64_t(rows.Stride), C.int64_t(p.N), C.int64_t(p.Dim), C.int64_t(from), C.int64_t(to), C.double(p.Scale),
+		unsafe.Pointer(unsafe.SliceData(p.data)), floats(p.terms), floats(p.steps), int32s(p.sums),
+		C.int32_t(p.Side), &found[0], &e)
+	return Stats{Norm: float64(found[0]), Residual: float64(found[1]), Low: float64(found[2])}, failure(code, &e)
 }
 
 func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	goCount(c, rows, row0, row1, lanes, lane0, lane1)
+	if k.isa == Go {
+		goCount(c, rows, row0, row1, lanes, lane0, lane1)
+		return nil
+	}
+	var e C.slc_error
+	var found C.slc_found
+	code := C.slc_count(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
+		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
+		unsafe.Pointer(unsafe.SliceData(lanes.data)), floats(lanes.terms), floats(lanes.steps), int32s(lanes.sums), C.int64_t(lanes.N), C.int64_t(lane0), C.int64_t(lane1),
+		floats(c.Low), floats(c.High), C.int32_t(len(c.Low)), C.float(c.Min), C.float(c.Max), C.float(c.Margin),
+		int32s(c.Own), int32s(c.RowGroup), int32s(c.LaneGroup), flag(c.CrossGroup), flag(!c.NoBest),
+		C.float(c.BinLow), C.float(c.BinScale), int64s(c.Bins), C.int64_t(len(c.Bins)),
+		entries(c.Kept), C.int64_t(cap(c.Kept)), entries(c.Other), C.int64_t(cap(c.Other)), entries(c.All), C.int64_t(cap(c.All)),
+		floats(c.BestOther), floats(c.BestAll), &found, &e)
+	if err := failure(code, &e); err != nil {
+		return err
+	}
+	c.Counted += int64(found.counted)
+	c.Sum, c.Sum2 = c.Sum+int64(found.sum), c.Sum2+int64(found.sum2)
+	for b := range c.Below { // a counted pair is below what it is not above
+		c.Below[b] += int64(found.counted - found.above[b])
+	}
+	c.Kept, c.Other, c.All = c.Kept[:found.kept], c.Other[:found.other], c.All[:found.all]
+	c.KeptFull = c.KeptFull || found.full&1 != 0
+	c.OtherFull, c.AllFull = c.OtherFull || found.full&2 != 0, c.AllFull || found.full&4 != 0
 	return nil
 }
 
 func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	goMatrix(out, stride, rows, row0, row1, lanes, lane0, lane1)
-	return nil
+	if k.isa == Go {
+		goMatrix(out, stride, rows, row0, row1, lanes, lane0, lane1)
+		return nil
+	}
+	var e C.slc_error
+	factor := 1 / (rows.Scale * lanes.Scale)
+	if rows.Metric == kernels.L2 {
+		factor = 1 / rows.Scale
+	}
+	exact := math.Abs(math.Log2(factor)) <= 120 // the factor is a float32
+	if !exact {
+		factor = 1
+	}
+	// Results that leave the caches anyway are written around them.
+	stream := (row1-row0)*Panel*stride*4 > 16<<20
+	code := C.slc_matrix(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
+		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
+		unsafe.Pointer(unsafe.SliceData(lanes.data)), floats(lanes.terms), floats(lanes.steps), int32s(lanes.sums), C.int64_t(lanes.N), C.int64_t(lane0), C.int64_t(lane1),
+		floats(out), C.int64_t(stride), C.float(factor), flag(rows.Metric == kernels.L2), flag(stream), &e)
+	if !exact && code == C.SLC_OK {
+		unscaleAll(out, stride, rows, row0, row1, lanes, lane0, lane1)
+	}
+	return failure(code, &e)
 }
 
-// Has tells whether there are tile kernels for the type: plain Go has float32 only.
-func (k Kernels) Has(t kernels.DType) bool { return t == kernels.F32 }
+// unscaleAll multiplies a matrix by a power of two that float32 does not hold.
+func unscaleAll(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) {
+	factor := 1 / rows.Scale
+	if rows.Metric == kernels.IP {
+		factor /= lanes.Scale
+	}
+	for i := range min(row1*Panel, rows.N) - row0*Panel {
+		row := out[i*stride:][:min(lane1*Panel, lanes.N)-lane0*Panel]
+		for j, v := range row {
+			row[j] = float32(float64(v) * factor)
+		}
+	}
+}
 
-func (k Kernels) panelBytes(_ kernels.DType, dim int) int { return 4 * Panel * dim }
+// block is how many panels of rows fill half of the second-level cache.
+func (k Kernels) block(rows *Panels) int {
+	return max(1, secondLevel/2/max(1, k.panelBytes(rows.DType, rows.Dim)))
+}
+
+// secondLevel is the least that a core of the machines we know has (Zen 2 and older: 512 KiB); a larger
+// one gains nothing measurable (docs/adr/0006-tiles.md).
+const secondLevel = 1 << 20
+
+func flag(b bool) C.int32_t {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func int32s(s []int32) *C.int32_t    { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
+func int64s(s []int64) *C.int64_t    { return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(s))) }
+func entries(s []Entry) *C.slc_entry { return (*C.slc_entry)(unsafe.Pointer(unsafe.SliceData(s))) }

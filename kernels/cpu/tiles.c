@@ -1,0 +1,124 @@
+//go:build amd64 || arm64
+
+// Checks what would make a tile kernel read or write astray, then calls it by instruction set and format.
+#define _DEFAULT_SOURCE // syscall
+#include <stdio.h>
+#include <string.h>
+#include "tiles.h"
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#define FAIL(code, ...) \
+	do { \
+		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \
+		return code; \
+	} while (0)
+
+static const struct {
+	slc_tiles_fn *tiles[SLC_DTYPES];
+	slc_pack_fn *pack[SLC_DTYPES];
+} table[SLC_ISAS] = {
+	[SLC_SCALAR] = {{slc_tiles_f32_scalar}, {slc_pack_f32_scalar}},
+#if defined(__x86_64__)
+	[SLC_AVX2] = {{slc_tiles_f32_avx2}, {slc_pack_f32_avx2}},
+	[SLC_AVX512] = {{slc_tiles_f32_avx512}, {slc_pack_f32_avx512}},
+	[SLC_AVX512VNNI] = {{slc_tiles_f32_avx512, 0, 0, slc_tiles_i8_avx512vnni}, {slc_pack_f32_avx512, 0, 0, slc_pack_i8_avx512}},
+	[SLC_AMX] = {{slc_tiles_f32_avx512, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
+	             {slc_pack_f32_avx512, slc_pack_bf16x3_avx512, slc_pack_bf16_avx512, slc_pack_i8_avx512}},
+#endif
+};
+
+int32_t slc_amx_permit(void) {
+#if defined(__linux__) && defined(__x86_64__)
+	return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tile data */) == 0 ? 0 : -1;
+#else
+	return -1;
+#endif
+}
+
+int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim) {
+	if (isa < 0 || isa >= SLC_ISAS || dtype < 0 || dtype >= SLC_DTYPES || !table[isa].tiles[dtype]) return -1;
+	switch (dtype) {
+	case SLC_F32: return dim * SLC_PANEL * 4;
+	case SLC_BF16X3: return (dim + 31) / 32 * 4096;
+	case SLC_BF16: return (dim + 31) / 32 * 2048;
+	default: return (dim + 63) / 64 * 2048;
+	}
+}
+
+int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *norms, const int32_t *order, int64_t stride,
+                 int64_t n, int64_t dim, int64_t from, int64_t to, double scale, void *data, float *terms, float *steps,
+                 int32_t *sums, int32_t right, double *found, slc_error *error) {
+	if (slc_panel_bytes(isa, dtype, dim) < 0) FAIL(SLC_ERROR_ISA, "no tiles of format %d for instruction set %d", (int)dtype, (int)isa);
+	if (dim < 1 || stride < dim || from < 0 || to < from || (to - 1) * SLC_PANEL >= n || !rows || !data)
+		FAIL(SLC_ERROR_SHAPE, "panels %lld to %lld of %lld vectors of %lld elements with stride %lld", (long long)from,
+		     (long long)to, (long long)n, (long long)dim, (long long)stride);
+	if (dtype == SLC_I8 && (!steps || (right && !sums) || dim > 65536)) FAIL(SLC_ERROR_SHAPE, "i8 of dimension %lld", (long long)dim);
+	slc_packing p = {rows, norms, order, stride, n, dim, from, to, scale, data, terms, steps, sums, right, 0, 0, 0};
+	table[isa].pack[dtype](&p);
+	found[0] = p.norm, found[1] = p.residual, found[2] = p.low;
+	return SLC_OK;
+}
+
+static int32_t check(int32_t isa, int32_t dtype, const slc_tiles *t, slc_error *error) {
+	if (slc_panel_bytes(isa, dtype, t->dim) < 0)
+		FAIL(SLC_ERROR_ISA, "no tiles of format %d for instruction set %d", (int)dtype, (int)isa);
+	const slc_side *sides[] = {&t->rows, &t->lanes};
+	for (int i = 0; i < 2; i++) {
+		const slc_side *s = sides[i];
+		if (!s->data || s->from < 0 || s->to < s->from || (s->to > s->from && (s->to - 1) * SLC_PANEL >= s->n))
+			FAIL(SLC_ERROR_SHAPE, "panels %lld to %lld of %lld vectors", (long long)s->from, (long long)s->to, (long long)s->n);
+		if (dtype == SLC_I8 && (!s->steps || (i == 1 && !s->sums))) FAIL(SLC_ERROR_SHAPE, "i8 without steps or sums");
+	}
+	if (t->dim < 1 || t->block < 1 || !t->rows.terms != !t->lanes.terms)
+		FAIL(SLC_ERROR_SHAPE, "dimension %lld, block %lld", (long long)t->dim, (long long)t->block);
+	return SLC_OK;
+}
+
+int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
+                  const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *lanes,
+                  const float *lane_terms, const float *lane_steps, const int32_t *lane_sums, int64_t n_lanes,
+                  int64_t lane0, int64_t lane1, const float *low, const float *high, int32_t brackets, float min, float max,
+                  float margin, const int32_t *own, const int32_t *row_group, const int32_t *lane_group, int32_t cross_group,
+                  int32_t best, float bin_low, float bin_scale, int64_t *bins, int64_t n_bins, slc_entry *kept,
+                  int64_t kept_room, slc_entry *other, int64_t other_room, slc_entry *all, int64_t all_room, float *best_other,
+                  float *best_all, slc_found *found, slc_error *error) {
+	slc_counter c = {.min = min, .max = max, .margin = margin, .brackets = brackets, .cross_group = cross_group, .best = best,
+	                 .own = own, .row_group = row_group, .lane_group = lane_group, .bin_low = bin_low, .bin_scale = bin_scale,
+	                 .bins = bins, .n_bins = n_bins, .kept = {kept, 0, kept_room, 0}, .other = {other, 0, other_room, 0},
+	                 .all = {all, 0, all_room, 0}, .best_other = best_other, .best_all = best_all};
+	slc_tiles t = {{rows, row_terms, row_steps, 0, n_rows, row0, row1},
+	               {lanes, lane_terms, lane_steps, lane_sums, n_lanes, lane0, lane1}, dim, block, &c, 0};
+	int32_t code = check(isa, dtype, &t, error);
+	if (code) return code;
+	if (brackets < 0 || brackets > SLC_BRACKETS) FAIL(SLC_ERROR_SHAPE, "%d brackets, at most %d", (int)brackets, SLC_BRACKETS);
+	if (row1 - row0 > 2048 || lane1 - lane0 > 2048) FAIL(SLC_ERROR_SHAPE, "more than 2048 panels a side");
+	for (int b = 0; b < SLC_BRACKETS; b++) {
+		c.low[b] = b < brackets ? low[b] : __builtin_inff();
+		c.high[b] = b < brackets ? high[b] : -__builtin_inff();
+	}
+	table[isa].tiles[dtype](&t);
+	found->counted = c.counted, found->sum = c.sum, found->sum2 = c.sum2;
+	found->kept = c.kept.used, found->other = c.other.used, found->all = c.all.used;
+	found->full = c.kept.full | c.other.full << 1 | c.all.full << 2;
+	memcpy(found->above, c.above, sizeof c.above);
+	return SLC_OK;
+}
+
+int32_t slc_matrix(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
+                   const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *lanes,
+                   const float *lane_terms, const float *lane_steps, const int32_t *lane_sums, int64_t n_lanes,
+                   int64_t lane0, int64_t lane1, float *out, int64_t stride, float factor, int32_t l2, int32_t stream,
+                   slc_error *error) {
+	slc_writer w = {out, stride, factor, l2, stream};
+	slc_tiles t = {{rows, row_terms, row_steps, 0, n_rows, row0, row1},
+	               {lanes, lane_terms, lane_steps, lane_sums, n_lanes, lane0, lane1}, dim, block, 0, &w};
+	int32_t code = check(isa, dtype, &t, error);
+	if (code) return code;
+	w.stream = stream && (uintptr_t)out % 64 == 0 && stride % 16 == 0;
+	table[isa].tiles[dtype](&t);
+	return SLC_OK;
+}

@@ -1,0 +1,124 @@
+// The bounded tile kernels: panels of 32 vectors on each side, tiles of 32 x 32 pairs that are consumed
+// (counted, or written out) while they lie in the first-level cache. kernels/cpu/panels.go says what
+// the values mean.
+//
+// Layouts, each panel 32 vectors, elements behind the dimension and vectors behind the last are 0:
+//   f32      both sides       [k][32] float
+//   bf16     left             [k/32][2 halves][16 vectors][32 k]          bfloat16, an AMX A tile each
+//            right            [k/32][2 halves][16 pairs of k][16 vectors][2] bfloat16, an AMX B tile each
+//   bf16x3   as bf16, each step of 32 k followed by the same of the low halves
+//   i8       left             [k/64][2 halves][16 vectors][64 k]          uint8, code + 128
+//            right            [k/64][2 halves][16 fours of k][16 vectors][4] int8
+#ifndef SLC_TILES_H
+#define SLC_TILES_H
+
+#include <stdint.h>
+#include "slc.h"
+
+enum { SLC_PANEL = 32, SLC_BRACKETS = 12, SLC_TILE = SLC_PANEL * SLC_PANEL };
+
+// The number formats, numbered like kernels.DType.
+enum { SLC_F32 = 0, SLC_BF16X3 = 1, SLC_BF16 = 2, SLC_I8 = 3, SLC_DTYPES = 4 };
+
+typedef struct {
+	float value;
+	uint32_t at; // (row - first row) << 16 | (lane - first lane)
+} slc_entry;
+
+// A side of a call. terms (l2) are added to every value, steps and sums belong to i8.
+typedef struct {
+	const void *data;
+	const float *terms, *steps;
+	const int32_t *sums; // right: 128 * sum of the vector's codes
+	int64_t n, from, to; // vectors; panels of the call
+} slc_side;
+
+typedef struct {
+	slc_entry *at;
+	int64_t used, room;
+	int32_t full;
+} slc_list;
+
+// What a count looks for and finds; cpu.Count describes the fields.
+typedef struct {
+	float low[SLC_BRACKETS], high[SLC_BRACKETS], min, max, margin;
+	int32_t brackets, cross_group, best;
+	const int32_t *own, *row_group, *lane_group;
+	float bin_low, bin_scale;
+	int64_t *bins, n_bins;
+	slc_list kept, other, all;
+	float *best_other, *best_all; // per lane of the call
+	int64_t counted, sum, sum2, above[SLC_BRACKETS]; // above: values >= low
+} slc_counter;
+
+typedef struct {
+	float *out;
+	int64_t stride;
+	float factor;    // of a value to a score
+	int32_t l2;      // score = factor * sqrt(-2 value)
+	int32_t stream;  // write around the caches
+} slc_writer;
+
+typedef struct {
+	slc_side rows, lanes;
+	int64_t dim, block; // block: row panels that stay in the second-level cache
+	slc_counter *count; // one of the two
+	slc_writer *write;
+} slc_tiles;
+
+typedef void slc_tiles_fn(const slc_tiles *t);
+typedef struct {
+	const float *rows;
+	const double *norms; // cosine: of the rows, else NULL
+	const int32_t *order;
+	int64_t stride, n, dim, from, to;
+	double scale;
+	void *data;
+	float *terms, *steps;
+	int32_t *sums;
+	int32_t right;
+	double norm, residual, low; // found
+} slc_packing;
+typedef void slc_pack_fn(slc_packing *p);
+
+slc_tiles_fn slc_tiles_f32_scalar;
+slc_pack_fn slc_pack_f32_scalar;
+#if defined(__x86_64__)
+slc_tiles_fn slc_tiles_f32_avx2, slc_tiles_f32_avx512, slc_tiles_i8_avx512vnni;
+slc_tiles_fn slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx;
+slc_pack_fn slc_pack_f32_avx2, slc_pack_f32_avx512, slc_pack_bf16x3_avx512, slc_pack_bf16_avx512, slc_pack_i8_avx512;
+#endif
+
+// slc_amx_permit asks the kernel for the tile registers (once per process is enough); 0 on success.
+int32_t slc_amx_permit(void);
+
+// slc_panel_bytes is the size of a panel of the format, or -1 if the instruction set has no such tiles.
+int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim);
+
+// slc_pack fills the panels [from, to). found: largest norm, residual and norm of low halves.
+int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *norms, const int32_t *order, int64_t stride,
+                 int64_t n, int64_t dim, int64_t from, int64_t to, double scale, void *data, float *terms, float *steps,
+                 int32_t *sums, int32_t right, double *found, slc_error *error);
+
+typedef struct {
+	int64_t counted, sum, sum2, kept, other, all, full, above[SLC_BRACKETS]; // full: bits 0 kept, 1 other, 2 all
+} slc_found;
+
+// slc_count and slc_matrix take the fields of slc_tiles, slc_counter and slc_writer one by one, so that
+// Go can pass its memory.
+int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
+                  const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *lanes,
+                  const float *lane_terms, const float *lane_steps, const int32_t *lane_sums, int64_t n_lanes,
+                  int64_t lane0, int64_t lane1, const float *low, const float *high, int32_t brackets, float min, float max,
+                  float margin, const int32_t *own, const int32_t *row_group, const int32_t *lane_group, int32_t cross_group,
+                  int32_t best, float bin_low, float bin_scale, int64_t *bins, int64_t n_bins, slc_entry *kept,
+                  int64_t kept_room, slc_entry *other, int64_t other_room, slc_entry *all, int64_t all_room, float *best_other,
+                  float *best_all, slc_found *found, slc_error *error);
+
+int32_t slc_matrix(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
+                   const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *lanes,
+                   const float *lane_terms, const float *lane_steps, const int32_t *lane_sums, int64_t n_lanes,
+                   int64_t lane0, int64_t lane1, float *out, int64_t stride, float factor, int32_t l2, int32_t stream,
+                   slc_error *error);
+
+#endif

@@ -1,0 +1,136 @@
+//go:build amd64
+
+// AMX: four tile registers hold 32 x 32 sums, four the operands. While they multiply, the vector units
+// consume the tile before. gcc 12 has the instructions in its assembler only.
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma,bmi,popcnt")
+#include "tiles_avx512.h"
+#include "tiles_body.h"
+#include "tiles_i8.h"
+
+// configure makes all eight tile registers 16 rows of 64 bytes.
+INLINE void configure(void) {
+	struct {
+		uint8_t palette, start, zero[14];
+		uint16_t columns[16];
+		uint8_t rows[16];
+	} c __attribute__((aligned(64))) = {.palette = 1};
+	for (int i = 0; i < 8; i++) c.columns[i] = 64, c.rows[i] = 16;
+	__asm__ volatile("ldtilecfg %0" ::"m"(c));
+}
+
+#define TILE_LOAD(reg, p) __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #reg ::"r"(p), "r"((int64_t)64))
+#define TILE_STORE(reg, p) __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" ::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")
+#define MULTIPLY(op) \
+	__asm__ volatile(op " %%tmm6, %%tmm4, %%tmm0\n" op " %%tmm7, %%tmm4, %%tmm1\n" op " %%tmm6, %%tmm5, %%tmm2\n" op " %%tmm7, %%tmm5, %%tmm3" ::)
+
+INLINE int64_t step_bytes(const int dtype) { return dtype == SLC_BF16X3 ? 4096 : 2048; }
+INLINE int64_t step_count(const int dtype, int64_t dim) { return dtype == SLC_I8 ? (dim + 63) / 64 : (dim + 31) / 32; }
+
+// step multiplies 32 (i8: 64) elements of 32 x 32 pairs.
+INLINE void step(const uint8_t *a, const uint8_t *b, const int dtype) {
+	if (dtype == SLC_BF16X3) { // high·low, high·high, low·high: each operand is loaded once
+		TILE_LOAD(4, a);
+		TILE_LOAD(6, b + 2048);
+		TILE_LOAD(7, b + 3072);
+		TILE_LOAD(5, a + 1024);
+		MULTIPLY("tdpbf16ps");
+		TILE_LOAD(6, b);
+		TILE_LOAD(7, b + 1024);
+		MULTIPLY("tdpbf16ps");
+		TILE_LOAD(4, a + 2048);
+		TILE_LOAD(5, a + 3072);
+		MULTIPLY("tdpbf16ps");
+		return;
+	}
+	TILE_LOAD(4, a);
+	TILE_LOAD(6, b);
+	TILE_LOAD(7, b + 1024);
+	TILE_LOAD(5, a + 1024);
+	if (dtype == SLC_BF16) MULTIPLY("tdpbf16ps");
+	else MULTIPLY("tdpbusd");
+}
+
+INLINE void store(float *tile) {
+	TILE_STORE(0, tile);
+	TILE_STORE(1, tile + 16);
+	TILE_STORE(2, tile + 16 * SLC_PANEL);
+	TILE_STORE(3, tile + 16 * SLC_PANEL + 16);
+}
+
+// tiles goes over all tiles; the one before is consumed while the next is multiplied.
+INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const int dtype, const int write) {
+	float buffer[2][SLC_TILE] __attribute__((aligned(64)));
+	const int64_t steps = step_count(dtype, t->dim), panel = steps * step_bytes(dtype);
+	const int per_step = (int)((SLC_PANEL + steps - 1) / steps);
+	slc_counter *c = t->count;
+	configure();
+	for (int64_t r0 = t->rows.from; r0 < t->rows.to; r0 += t->block) {
+		int64_t r1 = r0 + t->block < t->rows.to ? r0 + t->block : t->rows.to;
+		for (int64_t lane = t->lanes.from; lane < t->lanes.to; lane++) {
+			const uint8_t *b = (const uint8_t *)t->lanes.data + lane * panel;
+			lane_facts f;
+			sweep s;
+			if (!write) {
+				f = facts_of(t, lane);
+				begin_sweep(t, &s, lane);
+			}
+			const float *pending = NULL; // the tile before, of row `row - 1`
+			int current = 0;
+			for (int64_t row = r0; row <= r1; row++) {
+				int done = 0; // rows of the pending tile
+				if (row < r1) {
+					const uint8_t *a = (const uint8_t *)t->rows.data + row * panel;
+					__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);
+					for (int64_t k = 0; k < steps; k++) {
+						step(a + k * step_bytes(dtype), b + k * step_bytes(dtype), dtype);
+						for (int n = 0; n < per_step && pending && done < SLC_PANEL; n++, done++) {
+							if (write) put_row(t, pending, done, row - 1, lane);
+							else consume_row(t, &s, pending, done, brackets, best, 0);
+						}
+					}
+				}
+				if (pending) {
+					for (; done < SLC_PANEL; done++) {
+						if (write) put_row(t, pending, done, row - 1, lane);
+						else consume_row(t, &s, pending, done, brackets, best, 0);
+					}
+					if (!write) end_tile(t, &s);
+					pending = NULL;
+				}
+				if (row == r1) break;
+				float *tile = buffer[current];
+				store(tile);
+				if (dtype == SLC_I8) to_floats(t, tile, row, lane);
+				with_terms(t, tile, row, lane);
+				if (write && !whole(t, row, lane)) {
+					put_some(t, tile, row, lane);
+					continue;
+				}
+				if (!write) {
+					begin_tile(t, &s, row);
+					if (is_special(t, &f, row)) {
+						special(t, &s, tile, row, lane, brackets);
+						end_tile(t, &s);
+						continue;
+					}
+					c->counted += SLC_TILE;
+					binned(c, tile);
+				}
+				pending = tile;
+				current ^= 1;
+			}
+			if (!write) end_sweep(t, &s);
+		}
+	}
+	__asm__ volatile("tilerelease" ::);
+}
+
+#define TILES_AMX(name, dtype) \
+	void slc_tiles_##name##_amx(const slc_tiles *t) { \
+		if (t->write) tiles(t, 0, 0, dtype, 1); \
+		else VARIANTS(tiles, t, dtype, 0); \
+	}
+
+TILES_AMX(bf16x3, SLC_BF16X3)
+TILES_AMX(bf16, SLC_BF16)
+TILES_AMX(i8, SLC_I8)

@@ -1,0 +1,35 @@
+// The vector operations of tiles_body.h for AVX-512.
+#include <immintrin.h>
+#define W 16
+#define MICRO_V 2
+#define MICRO_R 8
+typedef __m512 vec;
+typedef __m512i ivec;
+typedef __mmask16 mask;
+#define LOAD(p) _mm512_loadu_ps(p)
+#define STORE(p, v) _mm512_storeu_ps(p, v)
+#define STREAM(p, v) _mm512_stream_ps(p, v)
+#define SET1(x) _mm512_set1_ps(x)
+#define MADD(s, x, y) _mm512_fmadd_ps(x, y, s)
+#define MAX(a, b) _mm512_max_ps(a, b)
+#define SQRT(a) _mm512_sqrt_ps(a)
+#define GE(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
+#define LE_AND(m, a, b) _mm512_mask_cmp_ps_mask(m, a, b, _CMP_LE_OQ)
+#define OR(m, n) ((mask)((m) | (n)))
+#define BITS(m) ((uint32_t)(m))
+#define COUNT(n, m) ((n) = _mm512_mask_sub_epi32(n, m, n, _mm512_set1_epi32(-1)))
+#define WHERE(m, a) _mm512_maskz_mov_ps(m, a)
+#define PUSH(l, p, m, at) push_compressed(l, p, m, at)
+
+#include "tiles.h"
+
+// push_compressed appends up to 16 pairs of (value, place) without a branch per pair.
+static inline __attribute__((always_inline)) void push_compressed(slc_list *l, const float *p, __mmask16 m, uint32_t at) {
+	const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+	const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+	__m512i v = _mm512_maskz_compress_epi32(m, _mm512_loadu_si512(p));
+	__m512i a = _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32((int)at), count));
+	_mm512_storeu_si512(l->at + l->used, _mm512_permutex2var_epi32(v, low, a));
+	_mm512_storeu_si512(l->at + l->used + 8, _mm512_permutex2var_epi32(v, _mm512_add_epi32(low, _mm512_set1_epi32(8)), a));
+	l->used += __builtin_popcount(m);
+}

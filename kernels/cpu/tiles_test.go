@@ -1,0 +1,362 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+var dtypes = []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8}
+
+// packAs packs r on one side, with one power of two for everything but cosine.
+func packAs(t testing.TB, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows, order []int32, scale float64) *Panels {
+	t.Helper()
+	n := r.N
+	if order != nil {
+		n = len(order)
+	}
+	p, err := k.NewPanels(side, dtype, m, n, r.Dim, scale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := p.Count() / 2
+	for _, part := range [][2]int{{half, p.Count()}, {0, half}} {
+		s, err := k.Pack(p, r, order, part[0], part[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Merge(s)
+	}
+	return p
+}
+
+func scaleOf(m kernels.Metric, sets ...Rows) float64 {
+	largest := 0.
+	for _, r := range sets {
+		for _, n := range r.Norms {
+			largest = max(largest, n)
+		}
+	}
+	if m == kernels.Cosine || largest == 0 {
+		return 1
+	}
+	_, e := math.Frexp(largest)
+	return math.Ldexp(1, -e)
+}
+
+// forEachTile runs a test for every instruction set and type that has tiles here.
+func forEachTile(t *testing.T, test func(t *testing.T, k Kernels, dtype kernels.DType)) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		for _, dtype := range dtypes {
+			if k.Has(dtype) {
+				t.Run(dtype.String(), func(t *testing.T) { test(t, k, dtype) })
+			}
+		}
+	})
+}
+
+// TestTilesWithinBound: every tile kernel stays within its bound of the canonical score, on rows that
+// cancel, range widely, repeat and vanish, and writes nothing beside its output.
+func TestTilesWithinBound(t *testing.T) {
+	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
+		rng := rand.New(rand.NewPCG(21, 4))
+		worst := 0.
+		for _, shape := range [][3]int{{1, 1, 1}, {31, 33, 7}, {32, 32, 8}, {33, 31, 9}, {65, 70, 33}, {40, 97, 130}, {64, 64, 384}, {5, 200, 63}} {
+			for _, m := range metrics {
+				a := withNorms(guarded(rng, shape[0], shape[2], shape[2]+1))
+				b := withNorms(guarded(rng, shape[1], shape[2], shape[2]))
+				copy(b.Row(0), a.Row(0)) // a distance of 0, a cosine of 1
+				b.Norms = nil
+				b = withNorms(b)
+				worst = max(worst, checkTiles(t, k, dtype, m, a, b))
+			}
+		}
+		t.Logf("max |err|/bound %.3f", worst)
+	})
+}
+
+func checkTiles(t *testing.T, k Kernels, dtype kernels.DType, m kernels.Metric, a, b Rows) float64 {
+	t.Helper()
+	sa, sb := scaleOf(m, a), scaleOf(m, b)
+	if m == kernels.L2 {
+		sa, sb = scaleOf(m, a, b), scaleOf(m, a, b)
+	}
+	left, right := packAs(t, k, Left, dtype, m, a, nil, sa), packAs(t, k, Right, dtype, m, b, nil, sb)
+	const guard = 77
+	stride := b.N + 3
+	out := make([]float32, a.N*stride+5)
+	for i := range out {
+		out[i] = guard
+	}
+	if err := k.Matrix(out[:(a.N-1)*stride+b.N], stride, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+		t.Fatal(err)
+	}
+	epsilon, worst := Bound(left, right), 0.
+	for i, v := range out {
+		if i >= a.N*stride || i%stride >= b.N {
+			if v != guard {
+				t.Fatalf("%s %s %d×%d×%d: wrote %v behind row %d", dtype, m, a.N, b.N, a.Dim, v, i/stride)
+			}
+			continue
+		}
+		got, want := float64(v), ref.Score(m, a.Row(i/stride), b.Row(i%stride))
+		switch m {
+		case kernels.IP:
+			if math.IsInf(got, 0) && math.Abs(want)+epsilon/sa/sb > math.MaxFloat32 {
+				continue
+			}
+			got, want = got*sa*sb, want*sa*sb
+		case kernels.L2:
+			if math.IsInf(got, 0) && want > math.MaxFloat32 {
+				continue
+			}
+			got, want = -got*got/2*sa*sa, -want*want/2*sa*sa
+		}
+		err := math.Abs(got-want) - math.Abs(got)*0x1p-22 // the root and the square of the test itself
+		worst = max(worst, err/epsilon)
+		if !(err <= epsilon) {
+			t.Fatalf("%s %s %d×%d×%d (%d, %d): %v, canonical %v, bound %v", dtype, m, a.N, b.N, a.Dim, i/stride, i%stride, got, want, epsilon)
+		}
+	}
+	return worst
+}
+
+// TestCountEqualsGo: what a count finds equals what plain Go finds in the values that Matrix writes,
+// whatever the range of panels.
+func TestCountEqualsGo(t *testing.T) {
+	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
+		rng := rand.New(rand.NewPCG(22, 4))
+		for round, shape := range [][3]int{{1, 1, 3}, {33, 31, 9}, {64, 64, 40}, {200, 130, 65}, {70, 300, 384}} {
+			for _, groups := range []int32{0, 3, 40} {
+				a, b := unitRows(rng, shape[0], shape[2]), unitRows(rng, shape[1], shape[2])
+				left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1), packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
+				values := make([]float32, a.N*b.N)
+				if err := k.Matrix(values, b.N, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+					t.Fatal(err)
+				}
+				brackets := []int{0, 1, 5, 9}[(round+int(groups))%4]
+				got, want := newCount(rng, a.N, b.N, groups, brackets), Count{}
+				want = clone(got)
+				r0, r1, l0, l1 := rng.IntN(left.Count()), left.Count(), rng.IntN(right.Count()), right.Count()
+				if err := k.Count(&got, left, r0, r1, right, l0, l1); err != nil {
+					t.Fatal(err)
+				}
+				sum, sum2 := 0., 0.
+				for l := l0 * Panel; l < b.N; l++ {
+					for r := r0 * Panel; r < a.N; r++ {
+						if v := values[r*b.N+l]; want.pair(v, r, l, r0*Panel, l0*Panel) {
+							sum, sum2 = sum+float64(v), sum2+float64(v)*float64(v)
+						}
+					}
+				}
+				name := fmt.Sprintf("%v groups %d brackets %d", shape, groups, brackets)
+				sameCount(t, name, got, want)
+				for _, s := range [][2]float64{{float64(got.Sum) / (1 << 30), sum}, {float64(got.Sum2) / (1 << 30), sum2}} {
+					if math.Abs(s[0]-s[1]) > 1e-6*float64(want.Counted)+1e-6 {
+						t.Errorf("%s: sum %v, want %v", name, s[0], s[1])
+					}
+				}
+			}
+		}
+	})
+}
+
+func unitRows(rng *rand.Rand, n, dim int) Rows {
+	r := Rows{Data: make([]float32, n*dim), N: n, Dim: dim, Stride: dim}
+	for i := range r.Data {
+		r.Data[i] = float32(rng.NormFloat64())
+	}
+	return withNorms(r)
+}
+
+func newCount(rng *rand.Rand, rows, lanes int, groups int32, brackets int) Count {
+	inf := float32(math.Inf(1))
+	c := Count{Min: -.3, Max: .4, Margin: .02, Own: make([]int32, lanes), CrossGroup: rng.IntN(2) == 0,
+		BinLow: -1, BinScale: 50, Bins: make([]int64, 100), Below: make([]int64, brackets)}
+	for l := range c.Own {
+		c.Own[l] = rng.Int32N(int32(rows))
+		if rng.IntN(5) == 0 {
+			c.Own[l] = -1
+		}
+	}
+	if groups > 0 {
+		c.RowGroup, c.LaneGroup = make([]int32, rows), make([]int32, lanes)
+		for i := range c.RowGroup {
+			c.RowGroup[i] = rng.Int32N(groups)
+		}
+		slices.Sort(c.RowGroup) // as the engine orders them
+		for i := range c.LaneGroup {
+			c.LaneGroup[i] = rng.Int32N(groups)
+		}
+	}
+	for b := range brackets {
+		low := -.2 + .4*float32(b)/float32(brackets)
+		c.Low, c.High = append(c.Low, low), append(c.High, low+.02)
+	}
+	room := rows*lanes + 2*Panel*Panel
+	c.Kept, c.Other, c.All = make([]Entry, 0, room), make([]Entry, 0, room), make([]Entry, 0, room)
+	for range ceilPanel(lanes) {
+		c.BestOther, c.BestAll = append(c.BestOther, -inf), append(c.BestAll, -inf)
+	}
+	return c
+}
+
+func ceilPanel(n int) int { return (n + Panel - 1) / Panel * Panel }
+
+func clone(c Count) Count {
+	for _, s := range []*[]Entry{&c.Kept, &c.Other, &c.All} {
+		*s = make([]Entry, 0, cap(*s))
+	}
+	c.Bins, c.Below = slices.Clone(c.Bins), slices.Clone(c.Below)
+	c.BestOther, c.BestAll = slices.Clone(c.BestOther), slices.Clone(c.BestAll)
+	return c
+}
+
+// sameCount compares what does not depend on the order in which pairs are seen: candidates are
+// compared after the last filter.
+func sameCount(t *testing.T, name string, got, want Count) {
+	t.Helper()
+	if got.Counted != want.Counted || !slices.Equal(got.Below, want.Below) || !slices.Equal(got.Bins, want.Bins) {
+		t.Fatalf("%s: counted %d below %v, want %d %v; bins %v, want %v", name, got.Counted, got.Below, want.Counted, want.Below, got.Bins, want.Bins)
+	}
+	if got.KeptFull || got.OtherFull || got.AllFull {
+		t.Fatalf("%s: no room", name)
+	}
+	byPlace := func(a, b Entry) int { return int(int64(a.At) - int64(b.At)) }
+	slices.SortFunc(got.Kept, byPlace)
+	slices.SortFunc(want.Kept, byPlace)
+	if !slices.Equal(got.Kept, want.Kept) {
+		t.Fatalf("%s: kept %d, want %d", name, len(got.Kept), len(want.Kept))
+	}
+	if !slices.Equal(got.BestOther, want.BestOther) {
+		t.Fatalf("%s: best other %v, want %v", name, got.BestOther, want.BestOther)
+	}
+	final := func(list []Entry, best []float32) (kept []Entry) {
+		for _, e := range list {
+			if e.Value >= best[e.At&0xffff]-got.Margin {
+				kept = append(kept, e)
+			}
+		}
+		slices.SortFunc(kept, byPlace)
+		return kept
+	}
+	if !slices.Equal(final(got.Other, got.BestOther), final(want.Other, want.BestOther)) {
+		t.Fatalf("%s: candidates of other groups differ", name)
+	}
+	for l, best := range want.BestAll { // C also looks at pairs that are not near
+		if got.BestAll[l] < best {
+			t.Fatalf("%s: best near of lane %d is %v, want at least %v", name, l, got.BestAll[l], best)
+		}
+		both := max(best, want.BestOther[l])
+		if max(got.BestAll[l], got.BestOther[l]) != both {
+			t.Fatalf("%s: best of lane %d: %v and %v, want %v", name, l, got.BestAll[l], got.BestOther[l], both)
+		}
+	}
+}
+
+// TestCountWithoutRoom: a full list is said to be full, and the counts stay right.
+func TestCountWithoutRoom(t *testing.T) {
+	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
+		rng := rand.New(rand.NewPCG(23, 4))
+		a, b := unitRows(rng, 100, 64), unitRows(rng, 100, 64)
+		left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1), packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
+		roomy := newCount(rng, a.N, b.N, 0, 3)
+		tight := clone(roomy)
+		tight.Kept, tight.Other, tight.All = make([]Entry, 0, 40), make([]Entry, 0, 40), make([]Entry, 0, 1)
+		for _, c := range []*Count{&roomy, &tight} {
+			if err := k.Count(c, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !tight.KeptFull || !tight.OtherFull || !tight.AllFull {
+			t.Errorf("full: %v %v %v", tight.KeptFull, tight.OtherFull, tight.AllFull)
+		}
+		if tight.Counted != roomy.Counted || !slices.Equal(tight.Below, roomy.Below) || tight.Sum != roomy.Sum || tight.Sum2 != roomy.Sum2 {
+			t.Errorf("counts differ: %d %v, with room %d %v", tight.Counted, tight.Below, roomy.Counted, roomy.Below)
+		}
+	})
+}
+
+// TestCountsAdd: sums and counts of parts cut at panels add up to the whole's, to the last unit.
+func TestCountsAdd(t *testing.T) {
+	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
+		rng := rand.New(rand.NewPCG(24, 4))
+		a, b := unitRows(rng, 150, 48), unitRows(rng, 120, 48)
+		left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1), packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
+		whole := newCount(rng, a.N, b.N, 4, 5)
+		parts := clone(whole)
+		if err := k.Count(&whole, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+			t.Fatal(err)
+		}
+		kept := 0
+		for r := range left.Count() {
+			for l := range right.Count() {
+				best := parts
+				best.BestOther, best.BestAll = parts.BestOther[l*Panel:], parts.BestAll[l*Panel:]
+				if err := k.Count(&best, left, r, r+1, right, l, l+1); err != nil {
+					t.Fatal(err)
+				}
+				kept += len(best.Kept)
+				parts.Counted, parts.Sum, parts.Sum2 = best.Counted, best.Sum, best.Sum2
+			}
+		}
+		if parts.Counted != whole.Counted || parts.Sum != whole.Sum || parts.Sum2 != whole.Sum2 || kept != len(whole.Kept) ||
+			!slices.Equal(parts.Below, whole.Below) || !slices.Equal(parts.Bins, whole.Bins) || !slices.Equal(parts.BestOther, whole.BestOther) {
+			t.Errorf("parts: %d, %d, %d; whole %d, %d, %d", parts.Counted, parts.Sum, parts.Sum2, whole.Counted, whole.Sum, whole.Sum2)
+		}
+	})
+}
+
+func BenchmarkTiles(b *testing.B) {
+	rng := rand.New(rand.NewPCG(25, 4))
+	x, y := unitRows(rng, 1024, 384), unitRows(rng, 2048, 384)
+	for _, isa := range Available() {
+		for _, dtype := range dtypes {
+			k := Kernels{isa}
+			if isa == Go || !k.Has(dtype) {
+				continue
+			}
+			left, right := packAs(b, k, Left, dtype, kernels.Cosine, x, nil, 1), packAs(b, k, Right, dtype, kernels.Cosine, y, nil, 1)
+			pairs := float64(x.N * y.N)
+			for _, brackets := range []int{0, 5} {
+				c := newCount(rng, x.N, y.N, 0, brackets)
+				c.Bins, c.Min, c.Max = nil, -.25, .25
+				for i := range c.Low { // two per mille of the pairs in brackets
+					c.High[i] = c.Low[i] + .0001
+				}
+				b.Run(fmt.Sprintf("count%d/%s/%s", brackets, isa, dtype), func(b *testing.B) {
+					for b.Loop() {
+						c.Kept, c.Other, c.All = c.Kept[:0], c.Other[:0], c.All[:0]
+						if err := k.Count(&c, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.ReportMetric(pairs*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpairs/s")
+					b.ReportMetric(2*384*pairs*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				})
+			}
+			out := make([]float32, x.N*y.N)
+			b.Run(fmt.Sprintf("matrix/%s/%s", isa, dtype), func(b *testing.B) {
+				for b.Loop() {
+					if err := k.Matrix(out, y.N, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(2*384*pairs*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+			b.Run(fmt.Sprintf("pack/%s/%s", isa, dtype), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := k.Pack(right, y, nil, 0, right.Count()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(len(y.Data)*b.N)/b.Elapsed().Seconds()/1e9, "Gelements/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,43 @@
+//go:build amd64
+
+// AVX-512 VNNI: i8 tiles in register blocks of 2 x 16 lanes x 8 rows, four products a lane and step.
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,bmi,popcnt")
+#include "tiles_avx512.h"
+#include "tiles_body.h"
+#include "tiles_i8.h"
+
+INLINE void micro(const uint8_t *a, const uint8_t *b, int64_t steps, int32_t *tile) {
+	ivec s[8][2];
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++) s[i][0] = s[i][1] = _mm512_setzero_si512();
+	for (int64_t k = 0; k < steps; k++, a += 2048, b += 2048)
+		for (int g = 0; g < 16; g++) {
+			ivec y0 = _mm512_load_si512(b + 64 * g), y1 = _mm512_load_si512(b + 1024 + 64 * g);
+#pragma GCC unroll 8
+			for (int i = 0; i < 8; i++) {
+				int32_t four;
+				memcpy(&four, a + 64 * i + 4 * g, sizeof four);
+				ivec x = _mm512_set1_epi32(four);
+				s[i][0] = _mm512_dpbusd_epi32(s[i][0], x, y0);
+				s[i][1] = _mm512_dpbusd_epi32(s[i][1], x, y1);
+			}
+		}
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++) {
+		_mm512_store_si512(tile + i * SLC_PANEL, s[i][0]);
+		_mm512_store_si512(tile + i * SLC_PANEL + 16, s[i][1]);
+	}
+}
+
+static void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane) {
+	const int64_t steps = (t->dim + 63) / 64;
+	const uint8_t *a = (const uint8_t *)t->rows.data + row * steps * 2048;
+	const uint8_t *b = (const uint8_t *)t->lanes.data + lane * steps * 2048;
+	for (int i = 0; i < SLC_PANEL; i += 8)
+		micro(a + i / 16 * 1024 + i % 16 * 64, b, steps, (int32_t *)tile + i * SLC_PANEL);
+	to_floats(t, tile, row, lane);
+	with_terms(t, tile, row, lane);
+}
+
+#define NAME slc_tiles_i8_avx512vnni
+#include "tiles_sweep.h"
