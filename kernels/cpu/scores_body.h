@@ -7,38 +7,7 @@
 //   WIDEN(p)     WIDTH floats at p, which need no alignment, as doubles
 //   MADD(s,x,y)  s + x*y on vectors. Fused or not is the same: a product of two float32 is exact in
 //                float64. For differences it is not, so squares of differences never use MADD.
-//
-// A pair has eight float64 lanes: lane l adds the terms i = l (mod 8) in order, starting from +0.
-// A tail of fewer than eight elements is read into a zeroed buffer; adding its +0 terms changes no
-// lane, because a sum that starts from +0 is never -0.
-#include <string.h>
-#include "slc.h"
-
-#define PASTE2(a, b) a##b
-#define PASTE(a, b) PASTE2(a, b)
-#define PARTS (8 / WIDTH)
-#define INLINE static inline __attribute__((always_inline))
-
-typedef double vec __attribute__((vector_size(8 * WIDTH)));
-
-// fold is the fixed tree of a pair's eight lanes: ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
-INLINE double fold(const vec *lane) {
-#if WIDTH == 8
-	typedef double vec4 __attribute__((vector_size(32)));
-	vec4 low = __builtin_shufflevector(lane[0], lane[0], 0, 1, 2, 3);
-	vec4 high = __builtin_shufflevector(lane[0], lane[0], 4, 5, 6, 7);
-	vec4 four = low + high;
-#elif WIDTH == 4
-	vec four = lane[0] + lane[1];
-#endif
-#if WIDTH == 2
-	vec two = (lane[0] + lane[2]) + (lane[1] + lane[3]);
-#else
-	typedef double vec2 __attribute__((vector_size(16)));
-	vec2 two = __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
-#endif
-	return two[0] + two[1];
-}
+#include "canonical.h"
 
 // step adds eight elements of each of the block's pairs to their lanes.
 INLINE void step(vec *sum, const float *const *a, const float *const *b, int na, int nb, int squares) {

@@ -1,0 +1,61 @@
+//go:build amd64 || arm64
+
+// Checks the arguments that would make a kernel read astray, then calls it by instruction set.
+#include <stdio.h>
+#include "pairs.h"
+
+static const struct {
+	slc_pairs_fn *pairs;
+	slc_sum_fn *sum;
+} table[] = {
+	[SLC_SCALAR] = {slc_pairs_f32_scalar, slc_sum_f32_scalar},
+#if defined(__x86_64__)
+	[SLC_AVX2] = {slc_pairs_f32_avx2, slc_sum_f32_avx2},
+	[SLC_AVX512] = {slc_pairs_f32_avx512, slc_sum_f32_avx512},
+#endif
+};
+
+#define FAIL(code, ...) \
+	do { \
+		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \
+		return code; \
+	} while (0)
+
+// best is the table's last entry for the sets that add nothing to these kernels.
+static int32_t best(int32_t isa) {
+	const int32_t last = (int32_t)(sizeof table / sizeof table[0]) - 1;
+	return isa < last ? isa : last;
+}
+
+static int32_t check(int32_t isa, const char *name, int64_t rows, int64_t stride, int64_t dim, const int32_t *list, int64_t n,
+                     slc_error *error) {
+	if (isa < 0 || isa >= SLC_ISAS) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+	if (rows < 0 || dim < 0 || stride < dim || n < 0)
+		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows, (long long)dim, (long long)stride);
+	for (int64_t i = 0; i < n; i++)
+		if (list[i] < 0 || list[i] >= rows)
+			FAIL(SLC_ERROR_SHAPE, "%s: entry %lld names row %d of %lld", name, (long long)i, (int)list[i], (long long)rows);
+	return SLC_OK;
+}
+
+int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
+                  const int32_t *row_a, const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
+                  const int32_t *row_b, int64_t dim, int64_t n, double *out, slc_error *error) {
+	int32_t code;
+	if ((code = check(isa, "a", rows_a, stride_a, dim, row_a, n, error)) ||
+	    (code = check(isa, "b", rows_b, stride_b, dim, row_b, n, error)))
+		return code;
+	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
+	if (metric == SLC_COSINE && n > 0 && (!norm_a || !norm_b)) FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
+	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, norm_a, norm_b, row_a, row_b, out};
+	table[best(isa)].pairs(&list, metric);
+	return SLC_OK;
+}
+
+int32_t slc_sum(int32_t isa, const float *a, int64_t rows_a, int64_t stride_a, int64_t dim, const double *factor,
+                const int32_t *rows, int64_t n, double *out, slc_error *error) {
+	int32_t code = check(isa, "a", rows_a, stride_a, dim, rows, n, error);
+	if (code) return code;
+	table[best(isa)].sum(a, stride_a, dim, factor, rows, n, out);
+	return SLC_OK;
+}

@@ -1,0 +1,35 @@
+// Canonical scores of single pairs, and sums of vectors. See slc.h for the rules and types.
+#ifndef SLC_PAIRS_H
+#define SLC_PAIRS_H
+
+#include "slc.h"
+
+// slc_pairs writes out[i] = canonical score of a's row row_a[i] and b's row row_b[i], for n pairs:
+// the same bits as slc_scores.
+int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
+                  const int32_t *row_a, const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
+                  const int32_t *row_b, int64_t dim, int64_t n, double *out, slc_error *error);
+
+// slc_sum adds factor[r] * (a's row r) to out, dim float64, for the n rows r of the list, in order.
+int32_t slc_sum(int32_t isa, const float *a, int64_t rows_a, int64_t stride_a, int64_t dim, const double *factor,
+                const int32_t *rows, int64_t n, double *out, slc_error *error);
+
+typedef struct {
+	const float *a, *b;
+	int64_t stride_a, stride_b, dim, n;
+	const double *norm_a, *norm_b;
+	const int32_t *row_a, *row_b;
+	double *out;
+} slc_pair_list;
+
+typedef void slc_pairs_fn(const slc_pair_list *list, int32_t metric);
+typedef void slc_sum_fn(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out);
+
+slc_pairs_fn slc_pairs_f32_scalar;
+slc_sum_fn slc_sum_f32_scalar;
+#if defined(__x86_64__)
+slc_pairs_fn slc_pairs_f32_avx2, slc_pairs_f32_avx512;
+slc_sum_fn slc_sum_f32_avx2, slc_sum_f32_avx512;
+#endif
+
+#endif

@@ -1,0 +1,11 @@
+//go:build amd64
+
+// AVX-512F/DQ/VL: eight doubles at a time.
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma")
+#include <immintrin.h>
+#define ISA avx512
+#define WIDTH 8
+#define PAIRS 4
+#define WIDEN(p) ((vec)_mm512_cvtps_pd(_mm256_loadu_ps(p)))
+#define MADD(s, x, y) ((vec)_mm512_fmadd_pd(x, y, s))
+#include "pairs_body.h"

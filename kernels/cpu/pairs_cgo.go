@@ -1,0 +1,42 @@
+//go:build cgo && (amd64 || arm64)
+
+package cpu
+
+/*
+#cgo noescape slc_pairs
+#cgo nocallback slc_pairs
+#cgo noescape slc_sum
+#cgo nocallback slc_sum
+#include "pairs.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+func (k Kernels) pairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
+	if k.isa == Go {
+		return refPairs(m, out, a, rowsA, b, rowsB)
+	}
+	var e C.slc_error
+	code := C.slc_pairs(C.int32_t(k.isa), C.int32_t(m),
+		floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), doubles(a.Norms), ints(rowsA),
+		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), doubles(b.Norms), ints(rowsB),
+		C.int64_t(a.Dim), C.int64_t(len(rowsA)), doubles(out), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) sum(out []float64, a Rows, factor []float64, rows []int32) error {
+	if k.isa == Go {
+		return refSum(out, a, factor, rows)
+	}
+	var e C.slc_error
+	code := C.slc_sum(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim), doubles(factor),
+		ints(rows), C.int64_t(len(rows)), doubles(out), &e)
+	return failure(code, &e)
+}
+
+func ints(s []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }

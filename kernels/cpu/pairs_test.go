@@ -1,0 +1,113 @@
+package cpu
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// TestPairsEqualReference: every bit, for lists of any length, and nothing behind the list's end.
+func TestPairsEqualReference(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(21, 2))
+		for _, dim := range []int{1, 7, 8, 9, 15, 16, 17, 33, 384} {
+			a, b := withNorms(guarded(rng, 11, dim, dim+rng.IntN(3))), withNorms(guarded(rng, 6, dim, dim+rng.IntN(3)))
+			for _, m := range metrics {
+				for n := range 11 {
+					rowsA, rowsB, out := make([]int32, n), make([]int32, n), make([]float64, n+1)
+					for i := range n {
+						rowsA[i], rowsB[i] = rng.Int32N(11), rng.Int32N(6)
+					}
+					out[n] = -7
+					if err := k.Pairs(m, out, a, rowsA, b, rowsB); err != nil {
+						t.Fatal(err)
+					}
+					for i := range n {
+						if want := ref.Score(m, a.Row(int(rowsA[i])), b.Row(int(rowsB[i]))); math.Float64bits(out[i]) != math.Float64bits(want) {
+							t.Fatalf("%s dim %d, pair %d of %d: %v, want %v", m, dim, i, n, out[i], want)
+						}
+					}
+					if out[n] != -7 {
+						t.Fatalf("%s dim %d: wrote behind the scores of %d pairs", m, dim, n)
+					}
+				}
+			}
+			factor, sum, want := make([]float64, 11), make([]float64, dim), make([]float64, dim)
+			list := []int32{3, 0, 3, 10}
+			for i := range factor {
+				factor[i] = rng.NormFloat64()
+			}
+			if err := k.Sum(sum, a, factor, list); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range list {
+				for i, x := range a.Row(int(r)) {
+					want[i] += float64(factor[r] * float64(x))
+				}
+			}
+			for i := range sum {
+				if sum[i] != want[i] {
+					t.Fatalf("dim %d: sum[%d] = %v, want %v", dim, i, sum[i], want[i])
+				}
+			}
+		}
+	})
+}
+
+func TestPairsRefuse(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(22, 2))
+		a, b := withNorms(guarded(rng, 3, 4, 4)), withNorms(guarded(rng, 2, 4, 4))
+		bare, other, out := b, withNorms(guarded(rng, 2, 5, 5)), make([]float64, 2)
+		bare.Norms = nil
+		for name, c := range map[string]struct{ err, want error }{
+			"row of a":     {k.Pairs(kernels.IP, out, a, []int32{0, 3}, b, []int32{0, 1}), kernels.ErrShape},
+			"row of b":     {k.Pairs(kernels.IP, out, a, []int32{0, 1}, b, []int32{0, -1}), kernels.ErrShape},
+			"lists":        {k.Pairs(kernels.IP, out, a, []int32{0, 1}, b, []int32{0}), kernels.ErrShape},
+			"dimensions":   {k.Pairs(kernels.IP, out, a, []int32{0}, other, []int32{0}), kernels.ErrShape},
+			"room":         {k.Pairs(kernels.IP, out[:1], a, []int32{0, 1}, b, []int32{0, 1}), kernels.ErrShape},
+			"norms":        {k.Pairs(kernels.Cosine, out, a, []int32{0}, bare, []int32{0}), kernels.ErrShape},
+			"metric":       {k.Pairs(7, out, a, nil, b, nil), kernels.ErrMetric},
+			"sum's row":    {k.Sum(make([]float64, 4), a, make([]float64, 3), []int32{3}), kernels.ErrShape},
+			"sum's room":   {k.Sum(make([]float64, 3), a, make([]float64, 3), nil), kernels.ErrShape},
+			"sum's factor": {k.Sum(make([]float64, 4), a, make([]float64, 2), nil), kernels.ErrShape},
+		} {
+			if !errors.Is(c.err, c.want) {
+				t.Errorf("%s: %v, want %v", name, c.err, c.want)
+			}
+		}
+	})
+}
+
+func BenchmarkPairs(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	a, c := Rows{N: 1700, Dim: 384, Stride: 384}, Rows{N: 5100, Dim: 384, Stride: 384}
+	for _, r := range []*Rows{&a, &c} {
+		for range r.N * r.Dim {
+			r.Data = append(r.Data, float32(rng.NormFloat64()))
+		}
+		*r = withNorms(*r)
+	}
+	const n = 1 << 14
+	rowsA, rowsB, out := make([]int32, n), make([]int32, n), make([]float64, n)
+	for i := range n {
+		rowsA[i], rowsB[i] = rng.Int32N(1700), rng.Int32N(5100)
+	}
+	for _, isa := range Available() {
+		if isa == Go {
+			continue
+		}
+		b.Run(isa.String(), func(b *testing.B) {
+			for b.Loop() {
+				if err := (Kernels{isa}).Pairs(kernels.Cosine, out, a, rowsA, c, rowsB); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/n, "ns/pair")
+		})
+	}
+}
