@@ -139,6 +139,9 @@ const MaxBrackets = 12
 //   - Counted, Below, Sum, Sum2, Kept, Bins: pairs that are not own; with CrossGroup, not near.
 //   - Other, BestOther: pairs that are not near.
 //   - All, BestAll: at least all near pairs (and perhaps others).
+//
+// Brackets, Min, Max and the candidates are about tile values; Sum, Sum2 and Bins too, but for l2 they
+// are about √(−2·value), the scaled distance.
 type Count struct {
 	// What to look for.
 	Low, High           []float32 // disjoint brackets, ascending, at most MaxBrackets: values in [Low, High] are kept

@@ -95,9 +95,13 @@ func goCount(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1
 			for i := range min(Panel, rows.N-row*Panel) {
 				for l := range min(Panel, lanes.N-lane*Panel) {
 					v := t[i][l]
-					if c.pair(v, row*Panel+i, lane*Panel+l, row0*Panel, lane0*Panel) {
-						sum[l%len(sum)] += v
-						sum2[l%len(sum)] += float32(v * v)
+					x := v
+					if rows.Metric == kernels.L2 {
+						x = float32(math.Sqrt(max(0, -2*float64(v))))
+					}
+					if c.pair(v, x, row*Panel+i, lane*Panel+l, row0*Panel, lane0*Panel) {
+						sum[l%len(sum)] += x
+						sum2[l%len(sum)] += float32(x * x)
 					}
 				}
 			}
@@ -116,8 +120,9 @@ func units(lanes *[Panel / 2]float32) int64 {
 	return int64(math.RoundToEven(s * (1 << 30)))
 }
 
-// pair enters one value and tells whether it is counted. row0 and lane0 are the call's first.
-func (c *Count) pair(v float32, row, lane, row0, lane0 int) (counted bool) {
+// pair enters a value v, x in sums and bins, and tells whether it is counted. row0 and lane0 are the
+// call's first.
+func (c *Count) pair(v, x float32, row, lane, row0, lane0 int) (counted bool) {
 	own := int(c.Own[lane]) == row
 	near := own || c.RowGroup != nil && c.RowGroup[row] == c.LaneGroup[lane]
 	e := Entry{v, uint32(row-row0)<<16 | uint32(lane-lane0)}
@@ -134,7 +139,7 @@ func (c *Count) pair(v float32, row, lane, row0, lane0 int) (counted bool) {
 			c.KeptFull = !add(&c.Kept, e) || c.KeptFull
 		}
 		if n := len(c.Bins); n > 0 {
-			bin := float64((v - c.BinLow) * c.BinScale)
+			bin := float64((x - c.BinLow) * c.BinScale)
 			c.Bins[int(min(max(bin, 0), float64(n-1)))]++
 		}
 	}

@@ -76,7 +76,11 @@ func packedWith(t *testing.T, k Kernels, side Side, m kernels.Metric, r Rows, sc
 		t.Fatal(err)
 	}
 	for i := range p.Count() {
-		p.Merge(goPack(p, r, nil, i, i+1))
+		s, err := k.Pack(p, r, nil, i, i+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Merge(s)
 	}
 	return p
 }
@@ -137,4 +141,40 @@ func TestGoCount(t *testing.T) {
 	if goCount(&c, rows, 0, 3, lanes, 0, 2); !c.KeptFull || c.Counted != 2*counted {
 		t.Errorf("no room: full %v, %d counted", c.KeptFull, c.Counted)
 	}
+}
+
+// TestSumsOfDistances: for l2, sums and bins are of the scaled distance, on every instruction set.
+func TestSumsOfDistances(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(13, 2))
+		a, b := unitRows(rng, 70, 20), unitRows(rng, 45, 20)
+		copy(b.Data[:20], a.Data[:20]) // a distance of 0
+		s := packed(t, k, Left, kernels.L2, a).Scale / 4
+		rows, lanes := packedWith(t, k, Left, kernels.L2, a, s), packedWith(t, k, Right, kernels.L2, b, s)
+		c := Count{Own: make([]int32, b.N), NoBest: true, BinScale: 8, Bins: make([]int64, 8)}
+		var sum, sum2 float64
+		for l := range c.Own {
+			c.Own[l] = -1
+		}
+		if err := k.Count(&c, rows, 0, rows.Count(), lanes, 0, lanes.Count()); err != nil {
+			t.Fatal(err)
+		}
+		bins := make([]int64, 8)
+		for i := range a.N {
+			for j := range b.N {
+				d := s * ref.Distance(a.Row(i), b.Row(j))
+				sum, sum2 = sum+d, sum2+d*d
+				bins[min(int(8*d), 7)]++
+			}
+		}
+		const units = 1 << 30
+		if got, got2 := float64(c.Sum)/units, float64(c.Sum2)/units; math.Abs(got-sum) > 2e-3 || math.Abs(got2-sum2) > 2e-3 {
+			t.Errorf("sums %v and %v, want %v and %v", got, got2, sum, sum2)
+		}
+		for i, n := range bins {
+			if math.Abs(float64(c.Bins[i]-n)) > 2 {
+				t.Errorf("bin %d holds %d, want %d", i, c.Bins[i], n)
+			}
+		}
+	})
 }

@@ -86,7 +86,7 @@ int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const 
                   int32_t best, float bin_low, float bin_scale, int64_t *bins, int64_t n_bins, slc_entry *kept,
                   int64_t kept_room, slc_entry *other, int64_t other_room, slc_entry *all, int64_t all_room, float *best_other,
                   float *best_all, slc_found *found, slc_error *error) {
-	slc_counter c = {.min = min, .max = max, .margin = margin, .brackets = brackets, .cross_group = cross_group, .best = best,
+	slc_counter c = {.min = min, .max = max, .margin = margin, .brackets = brackets, .cross_group = cross_group, .best = best, .l2 = row_terms != 0,
 	                 .own = own, .row_group = row_group, .lane_group = lane_group, .bin_low = bin_low, .bin_scale = bin_scale,
 	                 .bins = bins, .n_bins = n_bins, .kept = {kept, 0, kept_room, 0}, .other = {other, 0, other_room, 0},
 	                 .all = {all, 0, all_room, 0}, .best_other = best_other, .best_all = best_all};

@@ -42,7 +42,7 @@ typedef struct {
 // What a count looks for and finds; cpu.Count describes the fields.
 typedef struct {
 	float low[SLC_BRACKETS], high[SLC_BRACKETS], min, max, margin;
-	int32_t brackets, cross_group, best;
+	int32_t brackets, cross_group, best, l2;
 	const int32_t *own, *row_group, *lane_group;
 	float bin_low, bin_scale;
 	int64_t *bins, n_bins;

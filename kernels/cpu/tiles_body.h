@@ -29,6 +29,7 @@ typedef struct {
 	vec best[PER_ROW], reach[PER_ROW]; // reach = best - margin
 	uint32_t row, lane;                // of the tile, relative to the call
 	int keep;                          // there is room
+	int l2;                            // sums and bins are of distances
 } sweep;
 
 #ifndef PUSH
@@ -60,6 +61,7 @@ INLINE void consume(const slc_tiles *t, sweep *s, const float *tile, int i, cons
 	}
 	if (brackets >= 0) {
 		vec x = masked ? WHERE(GE(v, v), v) : v;
+		if (s->l2) x = SQRT(MAX(x * SET1(-2), SET1(0)));
 		s->sum[h % (16 / W)] = s->sum[h % (16 / W)] + x;
 		s->sum2[h % (16 / W)] = MADD(s->sum2[h % (16 / W)], x, x);
 	}
@@ -85,6 +87,7 @@ INLINE void binned(slc_counter *c, const float *tile) {
 	for (int i = 0; i < SLC_TILE; i++) {
 		float v = tile[i];
 		if (v != v) continue;
+		if (c->l2) v = v < 0 ? __builtin_sqrtf(-2 * v) : 0;
 		float x = (v - c->bin_low) * c->bin_scale;
 		int64_t b = x > 0 ? x < (float)c->n_bins ? (int64_t)x : c->n_bins - 1 : 0;
 		c->bins[b < c->n_bins ? b : c->n_bins - 1]++;
@@ -208,6 +211,7 @@ INLINE int is_special(const slc_tiles *t, const lane_facts *f, int64_t row) {
 INLINE void begin_sweep(const slc_tiles *t, sweep *s, int64_t lane) {
 	slc_counter *c = t->count;
 	s->lane = (uint32_t)((lane - t->lanes.from) * SLC_PANEL);
+	s->l2 = c->l2;
 	for (int b = 0; b < SLC_BRACKETS; b++) s->above[b] = (ivec){0};
 	for (int h = 0; h < PER_ROW && c->best; h++) {
 		s->best[h] = LOAD(c->best_other + s->lane + h * W);
