@@ -20,35 +20,50 @@ INLINE void configure(void) {
 
 #define TILE_LOAD(reg, p) __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #reg ::"r"(p), "r"((int64_t)64))
 #define TILE_STORE(reg, p) __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" ::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")
-#define MULTIPLY(op) \
-	__asm__ volatile(op " %%tmm6, %%tmm4, %%tmm0\n" op " %%tmm7, %%tmm4, %%tmm1\n" op " %%tmm6, %%tmm5, %%tmm2\n" op " %%tmm7, %%tmm5, %%tmm3" ::)
+#define MULTIPLY(op, to, a, b) __asm__ volatile(op " %%tmm" #b ", %%tmm" #a ", %%tmm" #to ::)
 
 INLINE int64_t step_bytes(const int dtype) { return dtype == SLC_BF16X3 ? 4096 : 2048; }
 INLINE int64_t step_count(const int dtype, int64_t dim) { return dtype == SLC_I8 ? (dim + 63) / 64 : (dim + 31) / 32; }
 
-// step multiplies 32 (i8: 64) elements of 32 x 32 pairs.
-INLINE void step(const uint8_t *a, const uint8_t *b, const int dtype) {
-	if (dtype == SLC_BF16X3) { // high·low, high·high, low·high: each operand is loaded once
-		TILE_LOAD(4, a);
-		TILE_LOAD(6, b + 2048);
-		TILE_LOAD(7, b + 3072);
-		TILE_LOAD(5, a + 1024);
-		MULTIPLY("tdpbf16ps");
-		TILE_LOAD(6, b);
-		TILE_LOAD(7, b + 1024);
-		MULTIPLY("tdpbf16ps");
-		TILE_LOAD(4, a + 2048);
-		TILE_LOAD(5, a + 3072);
-		MULTIPLY("tdpbf16ps");
-		return;
-	}
-	TILE_LOAD(4, a);
-	TILE_LOAD(6, b);
-	TILE_LOAD(7, b + 1024);
-	TILE_LOAD(5, a + 1024);
-	if (dtype == SLC_BF16) MULTIPLY("tdpbf16ps");
-	else MULTIPLY("tdpbusd");
-}
+// STEP multiplies 32 (i8: 64) elements of 32 x 32 pairs. Loads stand between multiplications that do
+// not wait for them, and FILL, the vector units' work, between those.
+#define STEP_X3(FILL) \
+	TILE_LOAD(4, a); \
+	TILE_LOAD(6, b + 2048); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	TILE_LOAD(7, b + 3072); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	TILE_LOAD(5, a + 1024); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	TILE_LOAD(6, b); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	FILL; \
+	TILE_LOAD(7, b + 1024); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	TILE_LOAD(4, a + 2048); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	FILL; \
+	TILE_LOAD(5, a + 3072); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	FILL;
+
+#define STEP(op, FILL) \
+	TILE_LOAD(4, a); \
+	TILE_LOAD(6, b); \
+	MULTIPLY(op, 0, 4, 6); \
+	TILE_LOAD(7, b + 1024); \
+	MULTIPLY(op, 1, 4, 7); \
+	FILL; \
+	TILE_LOAD(5, a + 1024); \
+	MULTIPLY(op, 2, 5, 6); \
+	FILL; \
+	MULTIPLY(op, 3, 5, 7); \
+	FILL;
 
 INLINE void store(float *tile) {
 	TILE_STORE(0, tile);
@@ -61,14 +76,12 @@ INLINE void store(float *tile) {
 INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const int dtype, const int write) {
 	float buffer[2][SLC_TILE] __attribute__((aligned(64)));
 	const int64_t steps = step_count(dtype, t->dim), panel = steps * step_bytes(dtype);
-	const int per_step = (int)((SLC_PANEL + steps - 1) / steps);
 	slc_counter *c = t->count;
 	configure();
 	for (int64_t r0 = t->rows.from; r0 < t->rows.to; r0 += t->block) {
 		int64_t r1 = r0 + t->block < t->rows.to ? r0 + t->block : t->rows.to;
 		for (int64_t lane = t->lanes.from; lane < t->lanes.to; lane++) {
-			const uint8_t *b = (const uint8_t *)t->lanes.data + lane * panel;
-			lane_facts f;
+						lane_facts f;
 			sweep s;
 			if (!write) {
 				f = facts_of(t, lane);
@@ -80,13 +93,23 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 				int done = 0; // rows of the pending tile
 				if (row < r1) {
 					const uint8_t *a = (const uint8_t *)t->rows.data + row * panel;
+					const uint8_t *b = (const uint8_t *)t->lanes.data + lane * panel;
 					__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);
 					for (int64_t k = 0; k < steps; k++) {
-						step(a + k * step_bytes(dtype), b + k * step_bytes(dtype), dtype);
-						for (int n = 0; n < per_step && pending && done < SLC_PANEL; n++, done++) {
-							if (write) put_row(t, pending, done, row - 1, lane);
-							else consume_row(t, &s, pending, done, brackets, best, 0);
+#define FILL \
+	if (pending && done < SLC_PANEL) { \
+		if (write) put_row(t, pending, done, row - 1, lane); \
+		else consume_row(t, &s, pending, done, brackets, best, 0); \
+		done++; \
+	}
+						if (dtype == SLC_BF16X3) {
+							STEP_X3(FILL)
+						} else if (dtype == SLC_BF16) {
+							STEP("tdpbf16ps", FILL)
+						} else {
+							STEP("tdpbusd", FILL)
 						}
+						a += step_bytes(dtype), b += step_bytes(dtype);
 					}
 				}
 				if (pending) {

@@ -8,6 +8,7 @@ INLINE void micro(const float *a, const float *b, int64_t steps, float *tile, co
 	for (int i = 0; i < MICRO_R; i++)
 #pragma GCC unroll 4
 		for (int j = 0; j < MICRO_V; j++) s[i][j] = SET1(0);
+#pragma GCC unroll 4
 	for (int64_t k = 0; k < steps; k++) {
 		vec y[MICRO_V];
 #pragma GCC unroll 4
