@@ -1,0 +1,32 @@
+// Package matrixfile reads matrices from .npy and .safetensors files and writes them there, both possibly larger
+// than memory: sources are mapped, results are written block by block beside their name and get it when complete.
+package matrixfile
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"unsafe"
+)
+
+// ErrName is a file whose name does not say which of the two formats it has.
+var ErrName = errors.New("matrixfile: neither .npy nor .safetensors")
+
+const (
+	numpyExt       = ".npy"
+	safetensorsExt = ".safetensors"
+)
+
+// CheckName refuses a name that ends in neither .npy nor .safetensors.
+func CheckName(path string) error {
+	if ext := filepath.Ext(path); ext != numpyExt && ext != safetensorsExt {
+		return fmt.Errorf("%w: %s", ErrName, path)
+	}
+	return nil
+}
+
+// littleEndian tells whether memory has the byte order of the files.
+var littleEndian = func() bool {
+	x := uint16(1)
+	return *(*byte)(unsafe.Pointer(&x)) == 1
+}()
