@@ -96,7 +96,7 @@ func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int,
 		factor = 1
 	}
 	// Results that leave the caches anyway are written around them.
-	stream := (row1-row0)*Panel*stride*4 > 16<<20
+	stream := (row1-row0)*Panel*stride*4 > 1<<20
 	code := C.slc_matrix(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
 		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
 		unsafe.Pointer(unsafe.SliceData(lanes.data)), floats(lanes.terms), floats(lanes.steps), int32s(lanes.sums), C.int64_t(lanes.N), C.int64_t(lane0), C.int64_t(lane1),

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// matrixWork is the multiply-adds of a task: 1 ms with AMX, 4 ms with AVX-512.
+const matrixWork = 400 << 20
+
+// BoundedMatrix writes out[i*stride+j] = score(A_i, B_j) for A.Rows × B.Rows pairs as fast as the
+// machine multiplies numbers of the type. No value is further than bound from the canonical score
+// (l2: the bound is that of distances near 0, √(2ε); larger ones are closer). Products beyond float32
+// become ±Inf. A type that the instruction set has no tiles for is kernels.ErrISA (DTypes). After
+// an error, out holds nothing of use. Besides out it takes room for both operands as panels, or for
+// parts of them where the memory limit is less.
+func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric, dtype kernels.DType) (bound float64, err error) {
+	left, right, err := views("a", a, "b", b, metric)
+	if err != nil {
+		return 0, err
+	}
+	if !e.kernels.Has(dtype) {
+		return 0, fmt.Errorf("engine: %w: %s has no %s tiles", kernels.ErrISA, e.kernels.ISA(), dtype)
+	}
+	if left.N == 0 || right.N == 0 {
+		return 0, e.prepareBoth(ctx, &left, &right, kernels.Cosine)
+	}
+	if stride < right.N || left.N-1 > (len(out)-right.N)/stride || len(out) < right.N {
+		return 0, fmt.Errorf("engine: matrix: %w: %d×%d scores into %d values with stride %d", kernels.ErrShape, left.N, right.N, len(out), stride)
+	}
+	if err := e.prepareBoth(ctx, &left, &right, kernels.Cosine); err != nil { // the norms scale every metric
+		return 0, err
+	}
+	m := product{e: e, out: out, stride: stride, a: &left, b: &right, metric: metric, dtype: dtype, scaleA: 1, scaleB: 1}
+	if err := m.plan(); err != nil {
+		return 0, err
+	}
+	return m.run(ctx)
+}
+
+// DTypes lists what BoundedMatrix can multiply in with this engine's instruction set.
+func (e *Engine) DTypes() []kernels.DType {
+	var has []kernels.DType
+	for t := kernels.F32; t <= kernels.I8; t++ {
+		if e.kernels.Has(t) {
+			has = append(has, t)
+		}
+	}
+	return has
+}
+
+// product is one call of BoundedMatrix.
+type product struct {
+	e              *Engine
+	out            []float32
+	stride         int
+	a, b           *operand
+	metric         kernels.Metric
+	dtype          kernels.DType
+	scaleA, scaleB float64
+	rowsA, rowsB   int // of a part of the operands that is packed at a time
+	progress       *meter
+}
+
+// plan chooses the parts and the scales.
+func (m *product) plan() error {
+	bytes := func(n int) int64 { return m.e.kernels.Bytes(m.dtype, n, m.a.Dim) + 8*int64(n) }
+	m.rowsA, m.rowsB = m.a.N, m.b.N
+	for bytes(m.rowsA)+bytes(m.rowsB) > m.e.memLimit {
+		switch {
+		case m.rowsA >= m.rowsB && m.rowsA > cpu.Panel:
+			m.rowsA = halfPanels(m.rowsA)
+		case m.rowsB > cpu.Panel:
+			m.rowsB = halfPanels(m.rowsB)
+		default:
+			return fmt.Errorf("engine: matrix: %w: %d bytes; panels of dimension %d need at least %d",
+				kernels.ErrMemoryLimit, m.e.memLimit, m.a.Dim, bytes(m.rowsA)+bytes(m.rowsB))
+		}
+	}
+	if m.metric != kernels.Cosine {
+		m.scaleA, m.scaleB = powerOfTwo(m.a.Norms), powerOfTwo(m.b.Norms)
+	}
+	if m.metric == kernels.L2 {
+		m.scaleA = min(m.scaleA, m.scaleB)
+		m.scaleB = m.scaleA
+	}
+	m.progress = m.e.meter(int64(m.a.N) * int64(m.b.N))
+	return nil
+}
+
+func halfPanels(n int) int { return ceil(ceil(n, 2), cpu.Panel) * cpu.Panel }
+
+// powerOfTwo brings the largest norm to at most 1.
+func powerOfTwo(norms []float64) float64 {
+	largest := slices.Max(norms)
+	if largest == 0 {
+		return 1
+	}
+	_, exponent := math.Frexp(largest)
+	return math.Ldexp(1, -exponent)
+}
+
+func (m *product) run(ctx context.Context) (bound float64, err error) {
+	for j := 0; j < m.b.N; j += m.rowsB {
+		lanes, err := m.pack(ctx, cpu.Right, m.b, j, min(m.b.N, j+m.rowsB), m.scaleB)
+		if err != nil {
+			return 0, err
+		}
+		for i := 0; i < m.a.N; i += m.rowsA {
+			rows, err := m.pack(ctx, cpu.Left, m.a, i, min(m.a.N, i+m.rowsA), m.scaleA)
+			if err != nil {
+				return 0, err
+			}
+			bound = max(bound, cpu.Bound(rows, lanes))
+			if err := m.part(ctx, rows, i, lanes, j); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return m.inUnit(bound), nil
+}
+
+// inUnit turns a bound of tile values into one of scores, with the rounding of the score itself.
+func (m *product) inUnit(bound float64) float64 {
+	largest := slices.Max(m.a.Norms) * slices.Max(m.b.Norms)
+	switch m.metric {
+	case kernels.IP:
+		return bound/m.scaleA/m.scaleB + 0x1p-23*largest
+	case kernels.L2:
+		return math.Sqrt(2*bound)/m.scaleA + 0x1p-22*(slices.Max(m.a.Norms)+slices.Max(m.b.Norms))
+	}
+	return bound + 0x1p-23
+}
+
+// pack makes panels of the rows [from, to) of o.
+func (m *product) pack(ctx context.Context, side cpu.Side, o *operand, from, to int, scale float64) (*cpu.Panels, error) {
+	p, err := m.e.kernels.NewPanels(side, m.dtype, m.metric, to-from, o.Dim, scale)
+	if err != nil {
+		return nil, err
+	}
+	rows := o.Slice(from, to)
+	step := max(1, tileWork/8/(cpu.Panel*o.Dim))
+	var mu sync.Mutex
+	err = m.e.each(ctx, ceil(p.Count(), step), m.e.threads, func(_, task int) error {
+		stats, err := m.e.kernels.Pack(p, rows, nil, task*step, min(p.Count(), (task+1)*step))
+		mu.Lock()
+		defer mu.Unlock()
+		p.Merge(stats)
+		return err
+	})
+	return p, err
+}
+
+// part multiplies the packed rows, which begin at row i, with the packed lanes from j on.
+func (m *product) part(ctx context.Context, rows *cpu.Panels, i int, lanes *cpu.Panels, j int) error {
+	work := matrixWork
+	if m.e.kernels.ISA() == cpu.Go {
+		work /= 128
+	}
+	tiles := bound(rows.Count()*lanes.Count()/(8*m.e.threads), 1, max(1, work/(cpu.Panel*cpu.Panel*rows.Dim)))
+	rowStep := min(rows.Count(), max(1, int(math.Sqrt(float64(tiles)))))
+	laneStep := min(lanes.Count(), max(1, tiles/rowStep))
+	columns := ceil(lanes.Count(), laneStep)
+	return m.e.each(ctx, ceil(rows.Count(), rowStep)*columns, m.e.threads, func(_, task int) error {
+		r0, l0 := task/columns*rowStep, task%columns*laneStep
+		r1, l1 := min(rows.Count(), r0+rowStep), min(lanes.Count(), l0+laneStep)
+		out := m.out[(i+r0*cpu.Panel)*m.stride+j+l0*cpu.Panel:]
+		if err := m.e.kernels.Matrix(out, m.stride, rows, r0, r1, lanes, l0, l1); err != nil {
+			return err
+		}
+		m.progress.add((min(rows.N, r1*cpu.Panel) - r0*cpu.Panel) * (min(lanes.N, l1*cpu.Panel) - l0*cpu.Panel))
+		return nil
+	})
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// TestBoundedMatrix: every instruction set × type × metric × shape stays within the bound that it
+// returns, whole or in parts, and writes nothing between the rows.
+func TestBoundedMatrix(t *testing.T) {
+	rng := rand.New(rand.NewPCG(61, 1))
+	for _, isa := range cpu.Available() {
+		for _, limit := range []int64{0, 300 << 10} {
+			e := newEngine(t, Options{ISA: isa.String(), MemLimit: limit})
+			for _, dtype := range e.DTypes() {
+				worst := 0.
+				for _, shape := range [][3]int{{1, 1, 1}, {33, 31, 7}, {200, 70, 33}, {100, 260, 130}} {
+					for _, metric := range metrics {
+						a, b := plain(rng, shape[0], shape[2]), plain(rng, shape[1], shape[2])
+						worst = max(worst, checkBounded(t, e, a, b, metric, dtype))
+					}
+				}
+				t.Logf("%s %s: max |err|/bound %.3f", isa, dtype, worst)
+			}
+		}
+	}
+}
+
+func checkBounded(t *testing.T, e *Engine, a, b Vectors, metric kernels.Metric, dtype kernels.DType) (worst float64) {
+	t.Helper()
+	const guard = 55
+	stride := b.Rows + 3
+	out := make([]float32, a.Rows*stride)
+	for i := range out {
+		out[i] = guard
+	}
+	bound, err := e.BoundedMatrix(context.Background(), out, stride, a, b, metric, dtype)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, right := rows(a), rows(b)
+	for i, got := range out {
+		row, col := i/stride, i%stride
+		if col >= b.Rows {
+			if got != guard {
+				t.Fatalf("wrote behind row %d", row)
+			}
+			continue
+		}
+		want := ref.Score(metric, left[row], right[col])
+		diff := math.Abs(float64(got) - want)
+		if worst = max(worst, diff/bound); !(diff <= bound) {
+			t.Fatalf("%s %s %d×%d×%d (%d, %d): %v, canonical %v, bound %v", dtype, metric, a.Rows, b.Rows, a.Dim, row, col, got, want, bound)
+		}
+	}
+	return worst
+}
+
+func TestBoundedMatrixErrors(t *testing.T) {
+	rng, ctx := rand.New(rand.NewPCG(62, 1)), context.Background()
+	a, b := plain(rng, 5, 9), plain(rng, 7, 9)
+	e, out := newEngine(t, Options{}), make([]float32, 35)
+	bad := plain(rng, 5, 9)
+	bad.Data[4*9+3] = float32(math.Inf(-1))
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	call := func(ctx context.Context, e *Engine, out []float32, stride int, a, b Vectors, m kernels.Metric, d kernels.DType) error {
+		_, err := e.BoundedMatrix(ctx, out, stride, a, b, m, d)
+		return err
+	}
+	for name, c := range map[string]struct{ err, want error }{
+		"stride":     {call(ctx, e, out, 6, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
+		"short":      {call(ctx, e, out[:34], 7, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
+		"dimension":  {call(ctx, e, out, 7, a, plain(rng, 7, 8), kernels.IP, kernels.F32), kernels.ErrShape},
+		"metric":     {call(ctx, e, out, 7, a, b, 9, kernels.F32), kernels.ErrMetric},
+		"type":       {call(ctx, e, out, 7, a, b, kernels.IP, 9), kernels.ErrISA},
+		"no tiles":   {call(ctx, newEngine(t, Options{ISA: "scalar"}), out, 7, a, b, kernels.IP, kernels.BF16), kernels.ErrISA},
+		"non-finite": {call(ctx, e, out, 7, bad, b, kernels.IP, kernels.F32), kernels.ErrNonFinite},
+		"memory":     {call(ctx, newEngine(t, Options{MemLimit: 1000}), out, 7, a, b, kernels.IP, kernels.F32), kernels.ErrMemoryLimit},
+		"cancelled":  {call(cancelled, e, out, 7, a, b, kernels.IP, kernels.F32), context.Canceled},
+		"empty":      {call(ctx, e, nil, 0, Vectors{}, b, kernels.IP, kernels.F32), nil},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.err, c.want)
+		}
+	}
+}
+
+// BenchmarkMatrix is the stored matrix of docs/benchmarks.
+func BenchmarkMatrix(b *testing.B) {
+	rng := rand.New(rand.NewPCG(63, 1))
+	x, y := plain(rng, 4096, 384), plain(rng, 12288, 384)
+	out := make([]float32, x.Rows*y.Rows)
+	e, err := New(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, dtype := range e.DTypes() {
+		b.Run(fmt.Sprint(dtype), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := e.BoundedMatrix(context.Background(), out, y.Rows, x, y, kernels.IP, dtype); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(2*384*float64(len(out))*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}
