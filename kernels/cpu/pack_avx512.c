@@ -1,6 +1,6 @@
 //go:build amd64
 
-// Packing for the AMX and VNNI tiles.
+// Packing for the AVX-512, VNNI and AMX tiles.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")
 #include <immintrin.h>
 #include <string.h>
@@ -51,16 +51,29 @@ INLINE __m512i halves(__m512 low, __m512 high) {
 	return _mm512_inserti64x4(l, _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(high), 16)), 1);
 }
 
-// place puts 16 vectors' lines of 64 bytes into a tile: as they are (left), or in columns of 4 bytes (right).
-INLINE void place(uint8_t *tile, const __m512i *lines, int right) {
-	if (!right) {
-		for (int i = 0; i < 16; i++) _mm512_storeu_si512(tile + 64 * i, lines[i]);
-		return;
+// transpose turns 16 lines of 16 words of 4 bytes around.
+INLINE void transpose(__m512 r[16]) {
+	__m512 t[16];
+	for (int i = 0; i < 16; i += 4) { // words between pairs of lines, then pairs of words
+		__m512 a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
+		__m512 c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+		t[i] = _mm512_shuffle_ps(a, c, 0x44), t[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+		t[i + 2] = _mm512_shuffle_ps(b, d, 0x44), t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
 	}
-	const uint32_t *from = (const uint32_t *)lines;
-	uint32_t *to = (uint32_t *)tile;
-	for (int j = 0; j < 16; j++)
-		for (int i = 0; i < 16; i++) to[16 * j + i] = from[16 * i + j];
+	for (int i = 0; i < 4; i++) { // blocks of four words between fours of lines
+		__m512 a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+		__m512 c = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88), d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+		r[i] = _mm512_shuffle_f32x4(a, c, 0x88), r[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
+		r[i + 4] = _mm512_shuffle_f32x4(b, d, 0x88), r[i + 12] = _mm512_shuffle_f32x4(b, d, 0xdd);
+	}
+}
+
+// place puts 16 vectors' lines of 64 bytes into a tile: as they are (left), or in columns of 4 bytes (right).
+INLINE void place(uint8_t *tile, __m512i *lines, int right) {
+	__m512 words[16];
+	for (int i = 0; i < 16; i++) words[i] = _mm512_castsi512_ps(lines[i]);
+	if (right) transpose(words);
+	for (int i = 0; i < 16; i++) _mm512_store_ps(tile + 64 * i, words[i]);
 }
 
 INLINE void widen(double *max, double square, double slack) {
@@ -92,6 +105,31 @@ static void exact_terms(slc_packing *p, const sources *s, int64_t panel) {
 		}
 		p->terms[panel * SLC_PANEL + i] = (float)(-0.5 * _mm512_reduce_add_pd(sum));
 	}
+}
+
+void slc_pack_f32_avx512(slc_packing *p) {
+	for (int64_t panel = p->from; panel < p->to; panel++) {
+		sources s = sources_of(p, panel);
+		__m512 squares[SLC_PANEL], none[SLC_PANEL];
+		for (int i = 0; i < SLC_PANEL; i++) squares[i] = none[i] = _mm512_setzero_ps();
+		float *to = (float *)p->data + panel * SLC_PANEL * p->dim;
+		for (int64_t k = 0; k < p->dim; k += 16) {
+			const int steps = p->dim - k < 16 ? (int)(p->dim - k) : 16;
+			for (int half = 0; half < SLC_PANEL; half += 16) {
+				__m512 words[16];
+				for (int i = 0; i < 16; i++) {
+					words[i] = sixteen(&s, half + i, k, p->dim);
+					squares[half + i] = _mm512_fmadd_ps(words[i], words[i], squares[half + i]);
+				}
+				transpose(words);
+				for (int j = 0; j < steps; j++) _mm512_store_ps(to + (k + j) * SLC_PANEL + half, words[j]);
+			}
+		}
+		finish(p, &s, panel, squares, none, none);
+		exact_terms(p, &s, panel);
+	}
+	// A cosine's elements are rounded once; powers of two lose nothing but what falls below the smallest float.
+	p->residual = (p->norms ? 0x1p-24 * p->norm * (1 + 0x1p-20) : 0) + 0x1p-149 * (double)p->dim;
 }
 
 INLINE void pack_bf16(slc_packing *p, const int split) {

@@ -24,3 +24,4 @@ typedef ivec mask;
 #define COUNT(n, m) ((n) -= (m))
 #define WHERE(m, a) ((vec)((m) & (ivec)(a)))
 #include "tiles_f32.h"
+#include "pack_f32.h"

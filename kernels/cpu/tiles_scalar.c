@@ -32,3 +32,4 @@ typedef float unaligned __attribute__((vector_size(16), aligned(4)));
 #define BITS(m) ((uint32_t)(((m)[0] & 1) | ((m)[1] & 2) | ((m)[2] & 4) | ((m)[3] & 8)))
 #endif
 #include "tiles_f32.h"
+#include "pack_f32.h"
