@@ -35,6 +35,20 @@ func TestLicencesAreComplete(t *testing.T) {
 			t.Errorf("crate %s %s is not in LICENSES.md", m[1], m[2])
 		}
 	}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`).FindAllStringSubmatch(read("../../bench/peers/go/go.mod"), -1) {
+		if !strings.Contains(list, m[1]+" "+m[2]) {
+			t.Errorf("Go module %s %s of the peers is not in LICENSES.md", m[1], m[2])
+		}
+	}
+	pins := regexp.MustCompile(`(?m)^([a-z_-]+)==(\S+)`).FindAllStringSubmatch(read("../../bench/peers/requirements.txt"), -1)
+	if len(pins) < 10 {
+		t.Fatalf("%d pinned peers", len(pins))
+	}
+	for _, p := range pins {
+		if !regexp.MustCompile(`\| ` + regexp.QuoteMeta(p[1]) + ` \| ` + regexp.QuoteMeta(p[2]) + ` \|`).MatchString(list) {
+			t.Errorf("peer %s %s is not in LICENSES.md", p[1], p[2])
+		}
+	}
 	m, err := manifest.Parse(thirdparty.Manifest())
 	if err != nil {
 		t.Fatal(err)

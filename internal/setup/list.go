@@ -11,7 +11,7 @@ const productParts = 5
 func parts() []part {
 	return []part{
 		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), modelsPart(),
-		pythonPart(), llamaBenchPart(),
+		pythonPart(), llamaBenchPart(), peersPart(),
 	}
 }
 

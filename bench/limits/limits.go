@@ -1,0 +1,68 @@
+// Package limits measures what the machine can do at most: how fast it reads memory and how many
+// multiply-adds its units finish, with nothing else in the way. A bench divides its times by these.
+//
+// It needs cgo on amd64 or arm64; elsewhere Measure is ErrUnavailable.
+package limits
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Limits of the machine with a number of threads, each the best of several tries. Operations count a
+// multiply-add as two. A unit that the machine lacks is 0.
+type Limits struct {
+	Threads   int     `json:"threads"`
+	Read      float64 `json:"read_bytes_per_s"` // from memory, larger than any cache
+	FMABase   float64 `json:"fma_base_per_s"`   // fp32 without extensions: SSE2 (multiply and add) or NEON
+	FMAAVX2   float64 `json:"fma_avx2_per_s"`
+	FMAAVX512 float64 `json:"fma_avx512_per_s"`
+	VNNI      float64 `json:"vnni_i8_per_s"`
+	AMXBF16   float64 `json:"amx_bf16_per_s"`
+	AMXI8     float64 `json:"amx_i8_per_s"`
+}
+
+// FMA is the fp32 peak of the best unit.
+func (l Limits) FMA() float64 { return max(l.FMABase, l.FMAAVX2, l.FMAAVX512) }
+
+// Peak is the operations a second at most in a data type, with no instructions beyond those of isa
+// ("" or a name that is not known: all that the machine has). Three bfloat16 products make one of
+// bf16x3; without a unit for a type, the fp32 one computes it.
+func (l Limits) Peak(dtype kernels.DType, isa string) float64 {
+	switch isa {
+	case "scalar", "go":
+		return l.FMABase
+	case "avx2":
+		return max(l.FMABase, l.FMAAVX2)
+	case "avx512":
+		return l.FMA()
+	case "avx512vnni":
+		l.AMXBF16, l.AMXI8 = 0, 0
+	}
+	switch dtype {
+	case kernels.BF16x3:
+		return max(l.AMXBF16/3, l.FMA())
+	case kernels.BF16:
+		return max(l.AMXBF16, l.FMA())
+	case kernels.I8:
+		return max(l.AMXI8, l.VNNI, l.FMA())
+	}
+	return l.FMA()
+}
+
+// Time is the shortest time for a number of operations and of bytes read, which overlap.
+func (l Limits) Time(operations, bytes float64, dtype kernels.DType, isa string) time.Duration {
+	return time.Duration(max(operations/l.Peak(dtype, isa), bytes/l.Read) * float64(time.Second))
+}
+
+// Measure takes about two seconds. memory is the number of bytes to read, which must be well above
+// the last cache; it is given back at once.
+func Measure(ctx context.Context, threads int, memory int64) (Limits, error) {
+	if threads < 1 || memory < 1<<20 {
+		return Limits{}, fmt.Errorf("limits: %w: %d threads, %d bytes", kernels.ErrArgument, threads, memory)
+	}
+	return measure(ctx, threads, memory)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+
+	"github.com/philippgille/chromem-go"
+	"github.com/viterin/vek/vek32"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// search is the entrant of one query after the other; find returns what is kept of one.
+func search[T any](impl string, queries vectors, find func(q []float32) (T, error)) *entrant {
+	answers := map[int]T{}
+	var last T
+	return &entrant{
+		Name: impl + " 1", Impl: impl, DType: "f32", Mode: "exact", Batch: 1,
+		work:   func(batch []int) (err error) { last, err = find(queries.row(batch[0])); return err },
+		keep:   func(batch []int) { answers[batch[0]] = last },
+		result: func() any { return answers },
+	}
+}
+
+func scanned(p params) (base, queries vectors, err error) {
+	if base, err = load(p.Base); err == nil {
+		queries, err = load(p.Queries)
+	}
+	return base, queries, err
+}
+
+func gonumScan(p params) ([]*entrant, error) {
+	x, queries, err := scanned(p)
+	if err != nil {
+		return nil, err
+	}
+	y := blas32.Vector{N: x.rows, Inc: 1, Data: make([]float32, x.rows)}
+	return []*entrant{search("gonum blas32.Gemv, max", queries, func(q []float32) (float32, error) {
+		blas32.Gemv(blas.NoTrans, 1, general(x), blas32.Vector{N: len(q), Inc: 1, Data: q}, 0, y)
+		return vek32.Max(y.Data), nil
+	})}, nil
+}
+
+func vekScan(p params) ([]*entrant, error) {
+	x, queries, err := scanned(p)
+	if err != nil {
+		return nil, err
+	}
+	return []*entrant{search("vek32.Dot loop, max", queries, func(q []float32) (float32, error) {
+		best := make([]float32, runtime.GOMAXPROCS(0))
+		share(x.rows, func(part, from, to int) {
+			most := float32(-2)
+			for i := from; i < to; i++ {
+				most = max(most, vek32.Dot(x.row(i), q))
+			}
+			best[part] = most
+		})
+		return vek32.Max(best), nil
+	})}, nil
+}
+
+func collection(p params) (c *chromem.Collection, queries vectors, err error) {
+	x, queries, err := scanned(p)
+	if err != nil {
+		return nil, queries, err
+	}
+	if c, err = chromem.NewDB().CreateCollection("base", nil, nil); err != nil {
+		return nil, queries, err
+	}
+	docs := make([]chromem.Document, x.rows)
+	for i := range docs {
+		docs[i] = chromem.Document{ID: strconv.Itoa(i), Embedding: x.row(i), Content: "-"}
+	}
+	return c, queries, c.AddDocuments(context.Background(), docs, runtime.GOMAXPROCS(0))
+}
+
+func chromemScan(p params) ([]*entrant, error) {
+	c, queries, err := collection(p)
+	if err != nil {
+		return nil, err
+	}
+	return []*entrant{search("chromem-go k=1", queries, func(q []float32) (float32, error) {
+		found, err := c.QueryEmbedding(context.Background(), q, 1, nil, nil)
+		if err != nil {
+			return 0, err
+		}
+		return found[0].Similarity, nil
+	})}, nil
+}
+
+func chromemTop(p params) ([]*entrant, error) {
+	c, queries, err := collection(p)
+	if err != nil {
+		return nil, err
+	}
+	return []*entrant{search("chromem-go k="+strconv.Itoa(p.K), queries, func(q []float32) ([]int, error) {
+		found, err := c.QueryEmbedding(context.Background(), q, p.K, nil, nil)
+		ids := make([]int, 0, len(found))
+		for _, f := range found {
+			id, err := strconv.Atoi(f.ID)
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, id)
+		}
+		return ids, err
+	})}, nil
+}
