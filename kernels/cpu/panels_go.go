@@ -11,7 +11,7 @@ import (
 // element k of its vectors together.
 
 // block is how many terms of a dot product are summed in one chain; the chains' sums are added in order.
-const block = 128
+const block = 64
 
 // tile is the values of Panel × Panel pairs, [row][lane].
 type tile [Panel][Panel]float32

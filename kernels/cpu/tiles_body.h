@@ -20,7 +20,7 @@
 #define PASTE(a, b) PASTE2(a, b)
 #define INLINE static inline __attribute__((always_inline))
 #define PER_ROW (SLC_PANEL / W)         // vectors in a row of a tile
-#define KBLOCK 128                      // products in one float32 chain; cpu.Bound counts on it
+#define KBLOCK 64                      // products in one float32 chain; cpu.Bound counts on it
 
 // What a sweep keeps in registers while it goes down the rows of one panel of lanes.
 typedef struct {
