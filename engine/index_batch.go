@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// TopK returns for each query the k ≥ 1 best rows, better first, then lower row. See Interface.TopK.
+func (x *Index) TopK(ctx context.Context, queries Vectors, k int, bias [][]Bias) ([][]Hit, error) {
+	if k < 1 {
+		return nil, fmt.Errorf("engine: k: %w: %d, at least 1", kernels.ErrArgument, k)
+	}
+	out := make([][]Hit, queries.Rows)
+	err := x.many(ctx, queries, bias, k, 0, func(i int, found *seeker) {
+		out[i] = slices.Clone(found.best())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// MaxAll returns each query's best row; {−1, Worst()} where there is none.
+func (x *Index) MaxAll(ctx context.Context, queries Vectors, bias [][]Bias) ([]Hit, error) {
+	out := make([]Hit, queries.Rows)
+	err := x.many(ctx, queries, bias, 1, 0, func(i int, found *seeker) {
+		out[i] = Hit{Row: -1, Score: x.metric.Worst()}
+		if len(found.hits) > 0 {
+			out[i] = found.hits[0]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// AnyAboveAll decides for each query whether any row's biased score is strictly better than tau.
+// The queries share the reads.
+func (x *Index) AnyAboveAll(ctx context.Context, queries Vectors, bias [][]Bias, tau float64) ([]Decision, error) {
+	if math.IsNaN(tau) {
+		return nil, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
+	}
+	out := make([]Decision, queries.Rows)
+	err := x.many(ctx, queries, bias, 0, tau, func(i int, found *seeker) {
+		out[i] = Decision{Hit: Hit{Row: -1, Score: x.metric.Worst()}, Survivors: found.survivors.Load()}
+		if len(found.hits) > 0 {
+			out[i].Hit, out[i].Above = found.hits[0], true
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// many searches for several queries and hands each one's result to report.
+func (x *Index) many(ctx context.Context, queries Vectors, bias [][]Bias, k int, tau float64, report func(int, *seeker)) error {
+	o, err := view("queries", queries)
+	if err != nil {
+		return err
+	}
+	s := x.now.Load()
+	if bias == nil {
+		bias = make([][]Bias, o.N)
+	}
+	if len(bias) != o.N {
+		return fmt.Errorf("engine: %w: %d bias lists for %d queries", kernels.ErrShape, len(bias), o.N)
+	}
+	for i, list := range bias {
+		if err := checkBias(i, list, s.rows); err != nil {
+			return err
+		}
+	}
+	if o.N == 0 {
+		return nil
+	}
+	if err := x.checkQuery(s, "queries", o.Rows); err != nil {
+		return err
+	}
+	if o.N == 1 {
+		w, err := x.search(ctx, s, o.Row(0), bias[0], k, tau)
+		if err != nil {
+			return err
+		}
+		report(0, &w.seeker)
+		x.free.put(w)
+		return nil
+	}
+	b := &batch{x: x, s: s, lanes: make([]*lane, x.e.threads), all: make([]*seeker, o.N)}
+	for i := range b.all {
+		b.all[i] = &seeker{query: newQuery(s.model, x.metric, o.Dim)}
+		b.all[i].begin(s, bias[i], k, tau)
+	}
+	if err := b.run(ctx, o.Rows); err != nil {
+		return err
+	}
+	for i, found := range b.all {
+		report(i, found)
+	}
+	return nil
+}
+
+// batch is the search of several queries.
+type batch struct {
+	x     *Index
+	s     *snapshot
+	lanes []*lane // of the workers
+	all   []*seeker
+	packs []*packed
+}
+
+func (b *batch) lane(worker int) *lane {
+	if b.lanes[worker] == nil {
+		b.lanes[worker] = b.x.e.newLane(cpu.ScanQueries)
+	}
+	return b.lanes[worker]
+}
+
+// run lets each query visit the chunks nearest to it, which decides many and gives the others a bar;
+// those left then go over all units together.
+func (b *batch) run(ctx context.Context, queries cpu.Rows) error {
+	e := b.x.e
+	err := e.each(ctx, queries.N, e.threads, func(worker, i int) error {
+		return b.prime(b.lane(worker), b.all[i], queries.Row(i))
+	})
+	if err != nil {
+		return err
+	}
+	b.group()
+	visited := make([]bool, len(b.s.units))
+	reads := slices.Clone(b.packs) // all rows
+	if b.s.model != nil && b.s.model.reason == "" {
+		if reads, err = b.sample(ctx, visited); err != nil {
+			return err
+		}
+	}
+	err = e.each(ctx, ceil(len(b.s.units), runUnits), e.threads, func(worker, task int) error {
+		for at := task * runUnits; at < min(len(b.s.units), (task+1)*runUnits); at++ {
+			u := b.s.units[at]
+			for _, p := range b.packs {
+				if visited[at] || slices.Contains(reads, p) {
+					continue
+				}
+				if err := b.visit(b.lane(worker), p, u, at); err != nil {
+					return err
+				}
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil || len(reads) == 0 {
+		return err
+	}
+	return b.readAll(ctx, reads)
+}
+
+func (b *batch) visit(l *lane, p *packed, u unit, at int) error {
+	if u.chunk < 0 {
+		return l.plain(p, u.g, u.from, u.to)
+	}
+	return l.visit(p, u, at)
+}
+
+// prime prepares a query and visits the chunks nearest to it.
+func (b *batch) prime(l *lane, k *seeker, vector []float32) error {
+	if err := k.query.set(b.x.e, vector); err != nil {
+		return err
+	}
+	if err := l.biasedRows(k); err != nil || k.query.z == nil {
+		return err
+	}
+	p := newPacked(b.s.model, 1)
+	p.seekers = append(p.seekers, k)
+	p.pack(b.s.model)
+	var top nearest
+	if err := top.find(b.x.e, b.s, k.query, &l.near); err != nil {
+		return err
+	}
+	for _, t := range top.list()[:min(primed, top.count)] {
+		if err := l.visit(p, b.s.units[t.unit], int(t.unit)); err != nil {
+			return err
+		}
+		k.been = append(k.been, t.unit)
+	}
+	return nil
+}
+
+// group packs the queries that are not decided.
+func (b *batch) group() {
+	var p *packed
+	for _, k := range b.all {
+		if k.done.Load() {
+			continue
+		}
+		if p == nil || len(p.seekers) == cpu.ScanQueries {
+			p = newPacked(b.s.model, cpu.ScanQueries)
+			b.packs = append(b.packs, p)
+		}
+		p.seekers = append(p.seekers, k)
+		p.rows.N, p.rows.Dim, p.rows.Stride = len(p.seekers), k.query.Dim, k.query.Dim
+		p.rows.Data = append(p.rows.Data, k.query.Data...)
+		p.rows.Norms = append(p.rows.Norms, k.query.norm[0])
+	}
+}
+
+// sample chooses for each pack how many planes to read at once, and returns those that had better
+// read all rows.
+func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, err error) {
+	for _, p := range b.packs {
+		p.pack(b.s.model)
+	}
+	n := len(b.s.units)
+	if n < 8*sampled {
+		return nil, nil
+	}
+	for i := range sampled {
+		visited[(2*i+1)*n/(2*sampled)] = true
+	}
+	useful := make([]bool, len(b.packs))
+	err = b.x.e.each(ctx, len(b.packs), b.x.e.threads, func(worker, task int) error {
+		l, p, panels, before := b.lane(worker), b.packs[task], 0, int64(0)
+		for _, k := range p.seekers {
+			before -= k.survivors.Load()
+		}
+		clear(l.scan.Alive[:])
+		p.first = 1
+		for at, yes := range visited {
+			if u := b.s.units[at]; yes {
+				if err := b.visit(l, p, u, at); err != nil {
+					return err
+				}
+				if u.chunk >= 0 {
+					panels += u.g.chunks[u.chunk].Panels * len(p.seekers)
+				}
+			}
+		}
+		for _, k := range p.seekers {
+			before += k.survivors.Load()
+		}
+		useful[task] = !useless(before, panels)
+		p.first = depth(l.scan.Alive[:len(p.steps)], int64(panels))
+		return nil
+	})
+	for i, p := range b.packs {
+		if !useful[i] {
+			reads = append(reads, p)
+		}
+	}
+	return reads, err
+}
+
+// readAll begins again for some packs, with the rows instead of their codes.
+func (b *batch) readAll(ctx context.Context, packs []*packed) error {
+	e := b.x.e
+	var units []unit
+	for _, g := range b.s.groups {
+		units = appendPlain(units, g)
+	}
+	for _, p := range packs {
+		for _, k := range p.seekers {
+			if k.begin(b.s, k.bias, k.k, k.tau); len(k.bias) > 0 {
+				if err := b.lane(0).biasedRows(k); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return e.each(ctx, len(units), e.threads, func(worker, task int) error {
+		for _, p := range packs {
+			if err := b.lane(worker).plain(p, units[task].g, units[task].from, units[task].to); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+}

@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// model is what an index learns from its first rows: c~ = scale·(c − origin), or c/‖c‖ for cosine, is
+// what is coded; in the coordinates of the rotation, sections of 64 have the largest variance first.
+type model struct {
+	reason   string // why nothing was learned and nothing is coded, or ""
+	sections int
+	scale    float64   // ip, l2: a power of two that brings the sample's longest row near 1
+	origin   []float32 // l2: about the mean; else zero
+	rotation cpu.Rows  // d × d
+	skew     float64   // ≥ ‖RᵀR − I‖
+	turned   []float64 // rotation·origin
+	clusters int
+	centres  cpu.Rows // of the clusters, in the first `Dim` coordinates of the rotation, of c~
+
+	profile []cpu.SectionProfile // means over the panels of the first rows
+}
+
+func (m *model) bytes() int64 {
+	return int64(4*(len(m.rotation.Data)+len(m.centres.Data)+len(m.origin)) + 8*len(m.turned))
+}
+
+const (
+	sampleRows   = 16384 // for mean and axes
+	perCluster   = 32    // sample rows per cluster
+	maxClusters  = 1024
+	clusterDims  = 64 // the leading coordinates are enough to tell clusters
+	clusterTurns = 5
+)
+
+// learn finds the rotation and the clusters of the group's rows. No result depends on how good they are.
+func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
+	m := &model{sections: ceil(g.Dim, cpu.ScanSection), scale: 1}
+	switch {
+	case !x.e.kernels.CanScan():
+		m.reason = fmt.Sprintf("instruction set %s has no scan: all rows are read in full", x.e.kernels.ISA())
+	case m.sections > cpu.ScanSections:
+		m.reason = fmt.Sprintf("dimension %d is above %d: all rows are read in full", g.Dim, cpu.ScanSections*cpu.ScanSection)
+	}
+	if m.reason != "" {
+		return m, nil
+	}
+	rng := rand.New(rand.NewPCG(x.options.Seed, 0x1d))
+	m.clusters = x.options.Clusters
+	if m.clusters == 0 {
+		m.clusters = min(int(math.Sqrt(float64(g.N))), maxClusters)
+	}
+	m.clusters = bound(m.clusters, 1, g.N)
+	picked := pick(rng, g.N, min(g.N, max(sampleRows, perCluster*m.clusters)))
+	m.normalise(g, picked, x.metric)
+	sample := make([]float32, len(picked)*g.Dim)
+	for i, row := range picked {
+		m.tilde(sample[i*g.Dim:(i+1)*g.Dim], g, row, x.metric)
+	}
+	all := cpu.Rows{Data: sample, N: len(picked), Dim: g.Dim, Stride: g.Dim}
+	if err := x.e.rotate(ctx, m, all.Slice(0, min(all.N, sampleRows)), rng); err != nil {
+		return nil, err
+	}
+	return m, x.e.cluster(ctx, m, all, rng)
+}
+
+// pick draws k of n rows, in ascending order (selection sampling, Knuth 3.4.2 S).
+func pick(rng *rand.Rand, n, k int) []int {
+	rows := make([]int, 0, k)
+	for i := 0; i < n && len(rows) < k; i++ {
+		if rng.IntN(n-i) < k-len(rows) {
+			rows = append(rows, i)
+		}
+	}
+	return rows
+}
+
+// normalise sets origin and scale from some rows.
+func (m *model) normalise(g *group, picked []int, metric kernels.Metric) {
+	m.origin = make([]float32, g.Dim)
+	if metric == kernels.Cosine {
+		return
+	}
+	if metric == kernels.L2 {
+		mean := make([]float64, g.Dim)
+		for _, row := range picked {
+			for k, v := range g.Row(row) {
+				mean[k] += float64(v) / float64(len(picked))
+			}
+		}
+		for k, v := range mean {
+			m.origin[k] = float32(v)
+		}
+	}
+	longest := 0.0
+	for _, row := range picked {
+		square := 0.0
+		for k, v := range g.Row(row) {
+			d := float64(v) - float64(m.origin[k])
+			square += d * d
+		}
+		longest = max(longest, math.Sqrt(square))
+	}
+	if longest > 0 {
+		_, exp := math.Frexp(longest)
+		m.scale = math.Ldexp(1, -exp)
+	}
+}
+
+// factor is what the row of g is multiplied with.
+func (m *model) factor(g *group, row int, metric kernels.Metric) float64 {
+	if metric != kernels.Cosine {
+		return m.scale
+	}
+	if g.Norms[row] == 0 {
+		return 0
+	}
+	return 1 / g.Norms[row]
+}
+
+// tilde writes c~ of the row, rounded to float32: for learning only.
+func (m *model) tilde(out []float32, g *group, row int, metric kernels.Metric) {
+	f := m.factor(g, row, metric)
+	for k, v := range g.Row(row) {
+		out[k] = float32(f * (float64(v) - float64(m.origin[k])))
+	}
+}
+
+// cluster runs Lloyd's algorithm (k-means) on the leading coordinates of the sample.
+func (e *Engine) cluster(ctx context.Context, m *model, sample cpu.Rows, rng *rand.Rand) error {
+	dims := min(sample.Dim, clusterDims)
+	points := cpu.Rows{Data: make([]float32, sample.N*dims), N: sample.N, Dim: dims, Stride: dims}
+	if err := e.leading(ctx, m, sample, points); err != nil {
+		return err
+	}
+	centres := cpu.Rows{Data: make([]float32, m.clusters*dims), N: m.clusters, Dim: dims, Stride: dims}
+	for i, row := range pick(rng, points.N, m.clusters) {
+		copy(centres.Row(i), points.Row(row))
+	}
+	nearest := make([]int32, points.N)
+	for range clusterTurns {
+		if err := e.assign(ctx, centres, points, nearest); err != nil {
+			return err
+		}
+		sums, counts := make([]float64, len(centres.Data)), make([]int, m.clusters)
+		for i, c := range nearest {
+			counts[c]++
+			for k, v := range points.Row(i) {
+				sums[int(c)*dims+k] += float64(v)
+			}
+		}
+		for c, n := range counts {
+			if n == 0 { // begins anew somewhere else
+				copy(centres.Row(c), points.Row(rng.IntN(points.N)))
+				continue
+			}
+			for k := range centres.Row(c) {
+				centres.Data[c*dims+k] = float32(sums[c*dims+k] / float64(n))
+			}
+		}
+	}
+	m.centres = centres
+	return nil
+}
+
+// leading writes the first points.Dim coordinates of rotation·row of all rows.
+func (e *Engine) leading(ctx context.Context, m *model, rows, points cpu.Rows) error {
+	axes := m.rotation.Slice(0, points.Dim)
+	const block = 256
+	return e.each(ctx, ceil(rows.N, block), e.threads, func(_, task int) error {
+		from, to := task*block, min(rows.N, (task+1)*block)
+		out := make([]float64, (to-from)*points.Dim)
+		if err := e.kernels.Scores(kernels.IP, out, points.Dim, rows.Slice(from, to), axes); err != nil {
+			return err
+		}
+		for i, v := range out {
+			points.Data[from*points.Dim+i] = float32(v)
+		}
+		return nil
+	})
+}
+
+// assign writes the nearest centre of each point.
+func (e *Engine) assign(ctx context.Context, centres, points cpu.Rows, nearest []int32) error {
+	const block = 256
+	return e.each(ctx, ceil(points.N, block), e.threads, func(_, task int) error {
+		from, to := task*block, min(points.N, (task+1)*block)
+		return e.nearest(centres, points.Slice(from, to), nearest[from:to])
+	})
+}
+
+// nearest is assign for one goroutine: the largest p·c − ½‖c‖².
+func (e *Engine) nearest(centres, points cpu.Rows, nearest []int32) error {
+	half := make([]float64, centres.N)
+	for c := range half {
+		for _, v := range centres.Row(c) {
+			half[c] += float64(v) * float64(v) / 2
+		}
+	}
+	out := make([]float64, points.N*centres.N)
+	if err := e.kernels.Scores(kernels.IP, out, centres.N, points, centres); err != nil {
+		return err
+	}
+	for i := range nearest {
+		best := math.Inf(-1)
+		for c, v := range out[i*centres.N : (i+1)*centres.N] {
+			if v -= half[c]; v > best {
+				best, nearest[i] = v, int32(c)
+			}
+		}
+	}
+	return nil
+}

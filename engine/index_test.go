@@ -1,0 +1,347 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// judge is what an index must agree with: rows by number, deleted ones nil.
+type judge struct {
+	metric kernels.Metric
+	rows   [][]float32
+}
+
+func (j *judge) topK(q []float32, bias []Bias, k int) []Hit {
+	var live [][]float32
+	var number []int
+	shifted := map[int]float64{}
+	for i, row := range j.rows {
+		if row != nil {
+			for _, b := range bias {
+				if b.Row == i {
+					shifted[len(live)] = b.Value
+				}
+			}
+			live, number = append(live, row), append(number, i)
+		}
+	}
+	hits := refHits(ref.TopK(j.metric, q, live, shifted, k))
+	for i := range hits {
+		hits[i].Row = number[hits[i].Row]
+	}
+	return hits
+}
+
+// check compares all operations for the queries, and the decisions at the boundary.
+func (j *judge) check(t testing.TB, x *Index, queries Vectors, bias [][]Bias, k int) {
+	t.Helper()
+	ctx := context.Background()
+	all, err := x.TopK(ctx, queries, k, bias)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err := x.MaxAll(ctx, queries, bias)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range rows(queries) {
+		var list []Bias
+		if bias != nil {
+			list = bias[i]
+		}
+		want := j.topK(q, list, k)
+		if diff := cmp.Diff(want, append([]Hit(nil), all[i]...)); diff != "" {
+			t.Fatalf("%s query %d of %d, TopK (-ref +got):\n%s", j.metric, i, queries.Rows, diff)
+		}
+		one, ok, err := x.Max(ctx, q, list)
+		if len(want) == 0 {
+			want = []Hit{{-1, j.metric.Worst()}}
+		}
+		if err != nil || ok != (want[0].Row >= 0) || one != want[0] || best[i] != want[0] {
+			t.Fatalf("%s query %d: Max %v %v %v, MaxAll %v, want %v", j.metric, i, one, ok, err, best[i], want[0])
+		}
+		j.boundary(t, x, queries, bias, i, want)
+	}
+}
+
+// boundary: at the canonical maximum closed, at the next float64 open, with a right witness.
+func (j *judge) boundary(t testing.TB, x *Index, queries Vectors, bias [][]Bias, i int, want []Hit) {
+	t.Helper()
+	ctx, q := context.Background(), rows(queries)[i]
+	var list []Bias
+	if bias != nil {
+		list = bias[i]
+	}
+	if want[0].Row < 0 {
+		if h, above, err := x.AnyAbove(ctx, q, list, 0); above || err != nil || h.Row != -1 {
+			t.Fatalf("AnyAbove of nothing: %v %v %v", h, above, err)
+		}
+		return
+	}
+	last := want[len(want)-1].Score
+	for _, tau := range []float64{want[0].Score, math.Nextafter(want[0].Score, j.metric.Worst()), last, math.Nextafter(last, j.metric.Worst()), j.metric.Worst()} {
+		open := j.metric.Better(want[0].Score, tau)
+		h, above, err := x.AnyAbove(ctx, q, list, tau)
+		if err != nil || above != open || !j.witness(q, list, h, above, tau) {
+			t.Fatalf("%s query %d, tau %v, maximum %v: %v %v %v", j.metric, i, tau, want[0], h, above, err)
+		}
+	}
+	tau := want[0].Score // of this query; the others are anywhere
+	if i%2 == 0 {
+		tau = math.Nextafter(tau, j.metric.Worst())
+	}
+	decisions, err := x.AnyAboveAll(ctx, queries, bias, tau)
+	if err != nil || len(decisions) != queries.Rows {
+		t.Fatal(err)
+	}
+	for n, d := range decisions {
+		var list []Bias
+		if bias != nil {
+			list = bias[n]
+		}
+		other := rows(queries)[n]
+		if top := j.topK(other, list, 1); d.Above != j.metric.Better(top[0].Score, tau) || !j.witness(other, list, d.Hit, d.Above, tau) {
+			t.Fatalf("%s query %d of %d, tau %v: %+v, maximum %v", j.metric, n, queries.Rows, tau, d, top)
+		}
+	}
+}
+
+// witness tells whether h is right for that decision.
+func (j *judge) witness(q []float32, bias []Bias, h Hit, above bool, tau float64) bool {
+	if !above {
+		return h == Hit{-1, j.metric.Worst()}
+	}
+	if h.Row < 0 || h.Row >= len(j.rows) || j.rows[h.Row] == nil {
+		return false
+	}
+	score := j.metric.Biased(ref.Score(j.metric, q, j.rows[h.Row]), biasMap(bias)[h.Row])
+	return score == h.Score && j.metric.Better(score, tau)
+}
+
+func newIndex(t testing.TB, e *Engine, v Vectors, metric kernels.Metric, o IndexOptions) *Index {
+	t.Helper()
+	x, err := e.Index(context.Background(), v, metric, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestIndexEqualsReference: metric × instruction set × shape, with nasty and with likely vectors.
+func TestIndexEqualsReference(t *testing.T) {
+	for _, isa := range cpu.Available() {
+		t.Run(isa.String(), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(71, uint64(isa)))
+			e := newEngine(t, Options{ISA: isa.String(), Threads: 3})
+			for _, dim := range []int{1, 7, 31, 64, 65, 130} {
+				for _, n := range []int{0, 1, 15, 17, 140} {
+					for _, metric := range metrics {
+						c, q := vectors(rng, n, dim, dim+rng.IntN(3)), vectors(rng, 5, dim, dim)
+						if n%2 == 1 {
+							c, q = plain(rng, n, dim), plain(rng, 19, dim)
+						}
+						if n > 0 {
+							copy(q.Data[2*q.Dim:3*q.Dim], rows(c)[n/2]) // a query that is a row
+						}
+						j := &judge{metric, rows(c)}
+						x := newIndex(t, e, c, metric, IndexOptions{Clusters: rng.IntN(5)})
+						t.Logf("%d×%d %s", n, dim, metric)
+						j.check(t, x, q, nil, 1+rng.IntN(20))
+						bias := make([][]Bias, q.Rows)
+						for i := range bias {
+							bias[i] = randomBias(rng, n)
+						}
+						j.check(t, x, q, bias, 3)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestIndexBoundaries: 10⁴ queries on each side of the boundary, duplicates among rows and queries
+// equal to rows included, over enough chunks for sampling and helpers.
+func TestIndexBoundaries(t *testing.T) {
+	rng := rand.New(rand.NewPCG(73, 1))
+	e, ctx := newEngine(t, Options{}), context.Background()
+	for n, metric := range metrics {
+		c := plain(rng, 8000, 70)
+		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 200})
+		if s := x.Describe(); s.Chunks < 8*sampled+primed && s.Plain == 0 {
+			t.Fatalf("%d chunks are too few", s.Chunks)
+		}
+		const block = 500
+		for from := 0; from < 3500-500*(n%2); from += block {
+			q := plain(rng, block, 70)
+			for i := 0; i < block; i += 3 {
+				copy(q.Data[i*70:(i+1)*70], rows(c)[rng.IntN(c.Rows)])
+			}
+			want, err := e.TopK(ctx, q, c, metric, 1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := x.MaxAll(ctx, q, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := &judge{metric, rows(c)}
+			for i, h := range want {
+				if got[i] != h[0] {
+					t.Fatalf("%s query %d: MaxAll %v, want %v", metric, from+i, got[i], h[0])
+				}
+				if _, above, err := x.AnyAbove(ctx, rows(q)[i], nil, h[0].Score); above || err != nil {
+					t.Fatalf("%s query %d: open at the maximum %v, %v", metric, from+i, h[0], err)
+				}
+				below := math.Nextafter(h[0].Score, metric.Worst())
+				if w, above, err := x.AnyAbove(ctx, rows(q)[i], nil, below); err != nil || !above || !j.witness(rows(q)[i], nil, w, above, below) {
+					t.Fatalf("%s query %d: %v %v below the maximum %v, %v", metric, from+i, w, above, h[0], err)
+				}
+			}
+		}
+	}
+}
+
+// TestIndexMachine appends, deletes and asks in any order (a state machine).
+func TestIndexMachine(t *testing.T) {
+	budget := newEngine(t, Options{}).cores
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		dim := rapid.SampledFrom([]int{3, 20, 70}).Draw(t, "dim")
+		e, err := New(Options{Cores: budget, Threads: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &judge{metric: rapid.SampledFrom(metrics).Draw(t, "metric")}
+		first := vectors(rng, rapid.IntRange(0, 60).Draw(t, "first"), dim, dim)
+		x, err := e.Index(context.Background(), first, j.metric, IndexOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.rows = rows(first)
+		t.Repeat(map[string]func(*rapid.T){
+			"append": func(t *rapid.T) {
+				n := rapid.SampledFrom([]int{0, 1, 3, 3, 40, 40, 1030}).Draw(t, "rows")
+				v := vectors(rng, n, dim, dim+1)
+				if err := x.Append(context.Background(), v); err != nil {
+					t.Fatal(err)
+				}
+				j.rows = append(j.rows, rows(v)...)
+			},
+			"delete": func(t *rapid.T) {
+				if len(j.rows) == 0 {
+					return
+				}
+				for range 3 {
+					row := rng.IntN(len(j.rows))
+					if err := x.Delete(row); err != nil {
+						t.Fatal(err)
+					}
+					j.rows[row] = nil
+				}
+			},
+			"ask": func(t *rapid.T) {
+				q, bias := vectors(rng, 2, dim, dim), [][]Bias(nil)
+				if rng.IntN(2) == 0 {
+					bias = [][]Bias{randomBias(rng, len(j.rows)), nil}
+				}
+				j.checkMachine(t, x, q, bias)
+			},
+			"": func(t *rapid.T) {
+				if s := x.Describe(); s.Rows != len(j.rows) || x.Rows() != len(j.rows) || s.Rows > 0 && s.Dim != dim {
+					t.Fatalf("%+v after %d rows", s, len(j.rows))
+				}
+			},
+		})
+	})
+}
+
+func (j *judge) checkMachine(t *rapid.T, x *Index, q Vectors, bias [][]Bias) {
+	got, err := x.TopK(context.Background(), q, 4, bias)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, vector := range rows(q) {
+		var list []Bias
+		if bias != nil {
+			list = bias[i]
+		}
+		want := j.topK(vector, list, 4)
+		if diff := cmp.Diff(want, append([]Hit(nil), got[i]...)); diff != "" {
+			t.Fatalf("query %d (-ref +got):\n%s", i, diff)
+		}
+		if len(want) == 0 {
+			continue
+		}
+		below := math.Nextafter(want[0].Score, j.metric.Worst())
+		w, above, err := x.AnyAbove(context.Background(), vector, list, below)
+		if err != nil || !above || !j.witness(vector, list, w, above, below) {
+			t.Fatalf("query %d: %v %v %v, maximum %v", i, w, above, err, want[0])
+		}
+		if w, above, err := x.AnyAbove(context.Background(), vector, list, want[0].Score); above || err != nil {
+			t.Fatalf("query %d: %v %v at the maximum %v", i, w, err, want[0])
+		}
+	}
+}
+
+// TestIndexErrors: bad input is refused with its place and leaves the index as it was.
+func TestIndexErrors(t *testing.T) {
+	rng := rand.New(rand.NewPCG(79, 1))
+	e, ctx := newEngine(t, Options{}), context.Background()
+	c, q := plain(rng, 50, 9), plain(rng, 1, 9)
+	x := newIndex(t, e, c, kernels.Cosine, IndexOptions{})
+	bad := plain(rng, 5, 9)
+	bad.Data[3*9+7] = float32(math.Inf(1))
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	index := func(v Vectors, m kernels.Metric, o IndexOptions) error { _, err := e.Index(ctx, v, m, o); return err }
+	above := func(v []float32, b []Bias, tau float64) error { _, _, err := x.AnyAbove(ctx, v, b, tau); return err }
+	topK := func(v Vectors, k int, b [][]Bias) error { _, err := x.TopK(ctx, v, k, b); return err }
+	all := func(tau float64) error { _, err := x.AnyAboveAll(ctx, plain(rng, 3, 9), nil, tau); return err }
+	_, _, cancelOne := x.Max(canceled, q.Data, nil)
+	_, cancelMany := x.MaxAll(canceled, plain(rng, 3, 9), nil)
+	_, cancelBuild := e.Index(canceled, c, kernels.IP, IndexOptions{})
+	for name, tt := range map[string]struct{ err, want error }{
+		"metric":          {index(c, 9, IndexOptions{}), kernels.ErrMetric},
+		"clusters":        {index(c, kernels.IP, IndexOptions{Clusters: -1}), kernels.ErrArgument},
+		"shape":           {index(Vectors{Data: c.Data[:8], Rows: 1, Dim: 9}, kernels.IP, IndexOptions{}), kernels.ErrShape},
+		"build infinite":  {index(bad, kernels.L2, IndexOptions{}), kernels.ErrNonFinite},
+		"append infinite": {x.Append(ctx, bad), kernels.ErrNonFinite},
+		"append shape":    {x.Append(ctx, plain(rng, 3, 8)), kernels.ErrShape},
+		"delete":          {x.Delete(50), kernels.ErrArgument},
+		"delete below":    {x.Delete(-1), kernels.ErrArgument},
+		"query dim":       {above(q.Data[:8], nil, 0), kernels.ErrShape},
+		"query infinite":  {above(bad.Data[27:36], nil, 0), kernels.ErrNonFinite},
+		"queries":         {topK(bad, 2, nil), kernels.ErrNonFinite},
+		"tau":             {above(q.Data, nil, math.NaN()), kernels.ErrNonFinite},
+		"tau of all":      {all(math.NaN()), kernels.ErrNonFinite},
+		"bias":            {above(q.Data, []Bias{{50, 1}}, 0), kernels.ErrArgument},
+		"bias of many":    {topK(plain(rng, 2, 9), 1, [][]Bias{nil, {{1, -1}}}), kernels.ErrArgument},
+		"bias lists":      {topK(plain(rng, 2, 9), 1, make([][]Bias, 1)), kernels.ErrShape},
+		"k":               {topK(q, 0, nil), kernels.ErrArgument},
+		"cancelled one":   {cancelOne, context.Canceled},
+		"cancelled many":  {cancelMany, context.Canceled},
+		"cancelled build": {cancelBuild, context.Canceled},
+	} {
+		if !errors.Is(tt.err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, tt.err, tt.want)
+		}
+	}
+	if text := fmt.Sprint(x.Append(ctx, bad)); text != "engine: vectors: non-finite value: row 3, column 7 is +Inf" {
+		t.Error(text)
+	}
+	if x.Rows() != 50 {
+		t.Errorf("%d rows after refused ones", x.Rows())
+	}
+	(&judge{kernels.Cosine, rows(c)}).check(t, x, plain(rng, 3, 9), nil, 2)
+}

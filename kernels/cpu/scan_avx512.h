@@ -1,0 +1,28 @@
+// What the VNNI and the AMX variant of the index scan share.
+#include <immintrin.h>
+#include <string.h>
+#include "scan.h"
+#define INLINE static inline __attribute__((always_inline))
+
+typedef int32_t ints __attribute__((vector_size(64)));
+
+INLINE __m512i four(const int8_t *q) {
+	int32_t x;
+	memcpy(&x, q, sizeof x);
+	return _mm512_set1_epi32(x);
+}
+
+INLINE void section_dot(const uint8_t *b, const int8_t *q, ints *out) {
+	const __m512i nibble = _mm512_set1_epi8(15);
+	__m512i low[2], high[2];
+	low[0] = low[1] = high[0] = high[1] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+	for (int g = 0; g < 8; g++) { // two chains each, because a product takes longer than a line
+		__m512i x = _mm512_loadu_si512(b + 64 * g);
+		low[g & 1] = _mm512_dpbusd_epi32(low[g & 1], _mm512_and_si512(x, nibble), four(q + 4 * g));
+		high[g & 1] = _mm512_dpbusd_epi32(high[g & 1], _mm512_and_si512(_mm512_srli_epi16(x, 4), nibble), four(q + 32 + 4 * g));
+	}
+	*out = (ints)_mm512_add_epi32(_mm512_add_epi32(low[0], low[1]), _mm512_add_epi32(high[0], high[1]));
+}
+
+INLINE uint32_t lanes_of(const ints *keep) { return _mm512_movepi32_mask((__m512i)*keep); }

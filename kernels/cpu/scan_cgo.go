@@ -1,0 +1,44 @@
+//go:build cgo && (amd64 || arm64)
+
+package cpu
+
+/*
+#cgo noescape slc_scan
+#cgo nocallback slc_scan
+#cgo noescape slc_score_rows
+#cgo nocallback slc_score_rows
+#include "scan.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, w *ScanScratch) (int, error) {
+	if k.isa == Go {
+		return 0, fmt.Errorf("%w: %s has no scan", kernels.ErrISA, k.isa)
+	}
+	var e C.slc_error
+	var found C.int64_t
+	code := C.slc_scan(C.int32_t(k.isa), (*C.uint8_t)(unsafe.SliceData(c.codes)), floats(c.meta), floats(c.terms),
+		C.int64_t(c.Panels), C.int64_t(c.Sections), (*C.int8_t)(unsafe.Pointer(unsafe.SliceData(q.q8))),
+		(*C.int32_t)(unsafe.Pointer(unsafe.SliceData(q.sums))), floats(q.weights), C.int64_t(q.N),
+		(*C.uint8_t)(unsafe.SliceData(steps)), C.int64_t(len(steps)), C.int64_t(first), floats(need), floats(w.acc),
+		(*C.uint32_t)(unsafe.Pointer(unsafe.SliceData(w.found))), &found, (*C.int64_t)(unsafe.Pointer(&w.Alive[0])), &e)
+	return int(found), failure(code, &e)
+}
+
+func (k Kernels) scoreRows(m kernels.Metric, out []float64, q, c Rows, rows []int32) error {
+	if k.isa == Go {
+		return refScoreRows(m, out, q, c, rows)
+	}
+	var e C.slc_error
+	code := C.slc_score_rows(C.int32_t(k.isa), C.int32_t(m), floats(q.Data), doubles(q.Norms), floats(c.Data), C.int64_t(c.N),
+		C.int64_t(c.Stride), doubles(c.Norms), C.int64_t(c.Dim), (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(rows))),
+		C.int64_t(len(rows)), doubles(out), &e)
+	return failure(code, &e)
+}
