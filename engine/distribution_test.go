@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,13 +12,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
 var table = []float64{0, .05, .25, .5, .75, .95, 1}
 
 // refDistribution is the naive algorithm, from the definitions in the documentation.
-func refDistribution(in DistributionInput) *Distribution {
+func refDistribution(in DistributionInput) (*Distribution, []ref.Pair) {
 	c, q := rows(in.Contexts), rows(in.Queries)
 	group := func(row int) int32 {
 		if in.Group == nil {
@@ -53,12 +55,13 @@ func refDistribution(in DistributionInput) *Distribution {
 		d.Best[i], d.BestRow[i] = best[i].Score, best[i].Context
 		d.BestOther[i], d.BestOtherRow[i] = bestOther[i].Score, bestOther[i].Context
 	}
-	d.PositiveSummary, d.NegativeSummary, d.Max = summary(pos, in.Quantiles), summary(neg, in.Quantiles), summary(best, in.Quantiles)
+	j := &job{in: in}
+	d.PositiveSummary, d.NegativeSummary, d.Max = j.summary(pos), j.summary(neg), j.summary(best)
 	if in.Bins > 0 {
 		d.NegativeHistogram = ref.Histogram(neg, in.Bins)
 	}
-	d.Separation = ref.Separation(in.Metric, pos, neg)
-	return d
+	d.Separation, d.DType = ref.Separation(in.Metric, pos, neg), "f64"
+	return d, neg
 }
 
 func randomInput(rng *rand.Rand, n, m, dim int, groups int32, kind NegativeKind, metric kernels.Metric) DistributionInput {
@@ -78,25 +81,19 @@ func randomInput(rng *rand.Rand, n, m, dim int, groups int32, kind NegativeKind,
 	return in
 }
 
-func TestDistributionEqualsReference(t *testing.T) {
+// TestCanonicalDistribution: what is small is scored canonically, and equal in every bit.
+func TestCanonicalDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	all := engines(t)
-	// Tiny samples and little room force brackets, misses, overflows and refinement.
-	for name, tune := range map[string]tuning{
-		"brackets": {keepAll: 0, minSamples: 4096, maxSamples: 4096},
-		"misses":   {keepAll: 0, minSamples: 1, maxSamples: 1},
-		"no room":  {keepAll: 0, minSamples: 4096, maxSamples: 4096, kept: 1},
-	} {
-		e := newEngine(t, Options{TileRows: 5})
-		e.tune = tune
-		all[name] = e
-	}
+	e := newEngine(t, Options{TileRows: 5})
+	e.tune.kept = 1 // nothing fits: ranks by counting
+	all["no room"] = e
 	for _, metric := range metrics {
 		for kind := NegativesAll; kind <= NegativesSample; kind++ {
 			for _, groups := range []int32{0, 1, 4} {
 				for _, shape := range [][3]int{{1, 1, 1}, {1, 5, 9}, {2, 3, 8}, {9, 0, 4}, {23, 31, 33}} {
 					in := randomInput(rng, shape[0], shape[1], shape[2], groups, kind, metric)
-					want := refDistribution(in)
+					want, _ := refDistribution(in)
 					for name, e := range all {
 						got, err := e.Distribution(context.Background(), in)
 						if err != nil {
@@ -112,31 +109,166 @@ func TestDistributionEqualsReference(t *testing.T) {
 	}
 }
 
-// TestDistributionBrackets has more pairs than are kept whole, the sample size that users get, and heavy
-// ties: two thirds of the contexts are one vector.
-func TestDistributionBrackets(t *testing.T) {
-	rng := rand.New(rand.NewPCG(41, 1))
-	in := DistributionInput{Contexts: plain(rng, 225, 8), Queries: plain(rng, 150, 8), Quantiles: table, Bins: 7}
-	for q := range in.Queries.Rows {
-		in.Owner = append(in.Owner, int32(q%225))
+// bounds collects the largest |error|/bound of what is bounded.
+type bounds map[string]float64
+
+func (b bounds) check(t *testing.T, name, what string, err, bound float64) {
+	t.Helper()
+	if !(err <= bound) {
+		t.Errorf("%s: %s is off by %v, bound %v", name, what, err, bound)
 	}
+	if bound > 0 {
+		b[what] = max(b[what], err/bound)
+	}
+}
+
+// agree compares a bounded distribution with the reference: what is exact with ==.
+func (b bounds) agree(t *testing.T, name string, in DistributionInput, want, got *Distribution, neg []ref.Pair) {
+	t.Helper()
+	g, w := got.NegativeSummary, want.NegativeSummary
+	const tiny = 1e-13 // of the reference's own sums, relative
+	largest := max(math.Abs(w.Min), math.Abs(w.Max))
+	b.check(t, name, "mean", math.Abs(g.Mean-w.Mean), g.MeanError+tiny*largest)
+	b.check(t, name, "standard deviation", math.Abs(g.Std-w.Std), g.StdError+tiny*largest)
+	b.check(t, name, "separation", math.Abs(got.Separation-want.Separation), got.SeparationError+1e-15)
+	if in.Bins > 0 {
+		b.histogram(t, name, in, got, neg)
+	}
+	if in.Interval {
+		for i, q := range w.Quantiles {
+			if !(g.Low[i] <= q && q <= g.High[i] && g.Low[i] <= g.Quantiles[i] && g.Quantiles[i] <= g.High[i]) {
+				t.Errorf("%s: quantile %v in [%v, %v], middle %v, is %v", name, in.Quantiles[i], g.Low[i], g.High[i], g.Quantiles[i], q)
+			}
+		}
+		w.Low, w.High, w.Quantiles = g.Low, g.High, g.Quantiles
+	}
+	w.Mean, w.Std, w.MeanError, w.StdError = g.Mean, g.Std, g.MeanError, g.StdError
+	exact := *want
+	exact.NegativeSummary, exact.NegativeHistogram = w, got.NegativeHistogram
+	exact.Separation, exact.SeparationError = got.Separation, got.SeparationError
+	exact.DType, exact.Kept, exact.Rechecked = got.DType, got.Kept, got.Rechecked
+	if diff := cmp.Diff(&exact, got); diff != "" {
+		t.Fatalf("%s (-ref +got):\n%s", name, diff)
+	}
+}
+
+// histogram allows values on the wrong side of an edge that are closer to it than half a bin.
+func (b bounds) histogram(t *testing.T, name string, in DistributionInput, got *Distribution, neg []ref.Pair) {
+	t.Helper()
+	low, high := got.NegativeSummary.Min, got.NegativeSummary.Max
+	slack := (high - low) / float64(2*in.Bins)
+	if in.Interval {
+		slack = high - low // any
+	}
+	var sum int64
+	for i, n := range got.NegativeHistogram {
+		sum += n
+		edge, least, most := low+(high-low)*float64(i+1)/float64(in.Bins), int64(0), int64(0)
+		for _, p := range neg {
+			if p.Score < edge-slack {
+				least++
+			}
+			if p.Score < edge+slack || low == high {
+				most++
+			}
+		}
+		if i < in.Bins-1 && (sum < least || sum > most) {
+			t.Errorf("%s: %d in the first %d bins, want %d to %d", name, sum, i+1, least, most)
+		}
+	}
+	if sum != int64(len(neg)) {
+		t.Errorf("%s: %d in all bins, want %d", name, sum, len(neg))
+	}
+}
+
+// boundedEngines are engines of every instruction set with every data type it has, and such as have
+// to redo brackets or rechecks.
+func boundedEngines(t *testing.T) map[string]boundedEngine {
+	all := make(map[string]boundedEngine)
+	for _, isa := range cpu.Available() {
+		for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8} {
+			if e := newEngine(t, Options{ISA: isa.String(), TileRows: 32}); e.kernels.Has(dtype) {
+				all[isa.String()+" "+dtype.String()] = boundedEngine{e, dtype}
+			}
+		}
+	}
+	for name, tune := range map[string]tuning{
+		"brackets":    {minSamples: 4096, maxSamples: 4096, reach: 4, recheck: 1 << 16},
+		"misses":      {minSamples: 64, maxSamples: 64, reach: -1, recheck: 1 << 16},
+		"no room":     {minSamples: 4096, maxSamples: 4096, reach: 4, recheck: 1 << 16, kept: 1},
+		"little room": {minSamples: 4096, maxSamples: 4096, reach: 4, recheck: 1 << 16, kept: 3000},
+		"no rechecks": {minSamples: 4096, maxSamples: 4096, reach: 4},
+	} {
+		e := newEngine(t, Options{TileRows: 40})
+		e.tune = tune
+		all[name] = boundedEngine{e, kernels.F32}
+	}
+	return all
+}
+
+type boundedEngine struct {
+	*Engine
+	dtype kernels.DType
+}
+
+// TestBoundedDistribution: every metric × negatives × groups × instruction set × data type on nasty vectors.
+func TestBoundedDistribution(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 1))
+	all, seen := boundedEngines(t), bounds{}
+	for _, metric := range metrics {
+		for kind := NegativesAll; kind <= NegativesSample; kind++ {
+			for _, groups := range []int32{0, 1, 4} {
+				for i, shape := range [][3]int{{1, 1, 1}, {1, 5, 9}, {2, 3, 8}, {9, 0, 4}, {33, 31, 7}, {64, 65, 33}, {70, 90, 40}} {
+					in := randomInput(rng, shape[0], shape[1], shape[2], groups, kind, metric)
+					in.Interval = i%3 == 2
+					if i >= 4 {
+						in.Contexts, in.Queries = plain(rng, shape[0], shape[2]), plain(rng, shape[1], shape[2])
+					}
+					want, neg := refDistribution(in)
+					for name, e := range all {
+						in.DType = &e.dtype
+						got, err := e.Distribution(context.Background(), in)
+						if err != nil {
+							t.Fatalf("%s %v %v: %v", name, metric, shape, err)
+						}
+						seen.agree(t, fmt.Sprintf("%s %v kind %d groups %d %v", name, metric, kind, groups, shape), in, want, got, neg)
+					}
+				}
+			}
+		}
+	}
+	for what, x := range seen {
+		t.Logf("%s: max |error|/bound %.3g", what, x)
+	}
+}
+
+// TestBrackets has more pairs than are kept whole, the sample size that users get, and heavy ties: two
+// thirds of the contexts are one vector.
+func TestBrackets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 1))
+	in := DistributionInput{Contexts: plain(rng, 1200, 8), Queries: plain(rng, 400, 8), Quantiles: table, Bins: 7}
+	for q := range in.Queries.Rows {
+		in.Owner = append(in.Owner, int32(q%1200))
+	}
+	seen := bounds{}
 	for _, ties := range []bool{false, true} {
-		for c := 0; ties && c < 150; c++ {
+		for c := 0; ties && c < 800; c++ {
 			copy(in.Contexts.Data[c*8:(c+1)*8], in.Contexts.Data[:8])
 		}
-		for _, metric := range []kernels.Metric{kernels.Cosine, kernels.L2} {
-			in.Metric = metric
+		for _, in.Metric = range metrics {
+			want, neg := refDistribution(in)
 			e := newEngine(t, Options{})
-			e.tune.keepAll = 1 << 13
 			got, err := e.Distribution(context.Background(), in)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(refDistribution(in), got); diff != "" {
-				t.Fatalf("%v ties %v (-ref +got):\n%s", metric, ties, diff)
+			seen.agree(t, fmt.Sprintf("%v ties %v", in.Metric, ties), in, want, got, neg)
+			if !ties && (got.Kept == 0 || got.Kept > got.NegativeSummary.N/2 || got.Rechecked > got.NegativeSummary.N/20) {
+				t.Errorf("%v: %d kept and %d rechecked of %d", in.Metric, got.Kept, got.Rechecked, got.NegativeSummary.N)
 			}
 		}
 	}
+	t.Log(seen)
 }
 
 // TestKeyOrder: integer keys order like the float64 they stand for.
@@ -153,23 +285,18 @@ func TestKeyOrder(t *testing.T) {
 	}
 }
 
-// TestRanker compares with counting, on duplicates, huge ranges and ranges of a single value.
-func TestRanker(t *testing.T) {
+// TestArrange compares with sorting.
+func TestArrange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		value := rapid.OneOf(rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, .5, -.5, 5e-324, 1e70, -1e70}))
-		values := rapid.SliceOfN(value, 0, 60).Draw(t, "values")
-		x := rapid.OneOf(value, rapid.SampledFrom(append(values, 2))).Draw(t, "x")
-		var less, lessEq int64
-		for _, v := range values {
-			if v < x {
-				less++
+		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, .5, -.5})), 1, 300).Draw(t, "values")
+		ranks := rapid.SliceOfNDistinct(rapid.IntRange(0, len(values)-1), 1, 5, rapid.ID).Draw(t, "ranks")
+		slices.Sort(ranks)
+		sorted := slices.Sorted(slices.Values(values))
+		arrange(values, ranks)
+		for _, r := range ranks {
+			if values[r] != sorted[r] {
+				t.Fatalf("rank %d is %v, want %v", r, values[r], sorted[r])
 			}
-			if v <= x {
-				lessEq++
-			}
-		}
-		if a, b := newRanker(values).find(x); a != less || b != lessEq {
-			t.Fatalf("find(%v) = %d, %d; want %d, %d", x, a, b, less, lessEq)
 		}
 	})
 }

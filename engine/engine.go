@@ -53,8 +53,20 @@ type DistributionInput struct {
 	Negatives         Negatives
 	Quantiles         []float64 // in [0,1]; type 7 (Hyndman & Fan 1996), computed for each distribution
 	// Bins > 0 asks for a histogram of D− with that many equal bins between its exact minimum and
-	// maximum (for plots).
+	// maximum (for plots), and for a Separation as narrow as its cells.
 	Bins int
+
+	// DType is the number format of the bounded pass; nil = chosen by the engine: bf16x3 where the
+	// instruction set has it, else f32. One that it lacks is kernels.ErrISA. It changes the speed and
+	// the bounds, never an exact result.
+	DType *kernels.DType
+	// Interval takes the quantiles of D− as [Low, High] straight from the bounded pass, without canonical
+	// scores: narrower than 1/4096 of the range of scores with f32 and bf16x3.
+	Interval bool
+	// Checkpoint, if not empty, is a file that finished tasks are appended to. Called again with the
+	// same input, Distribution goes on where it was stopped, with the same result; after success the
+	// file is removed. A file of another input is ErrCheckpoint and left alone.
+	Checkpoint string
 }
 
 // NegativeKind chooses which pairs (pseudo-query, foreign context) make up D−.
@@ -77,14 +89,16 @@ type Negatives struct {
 	Seed     uint64
 }
 
-// Summary describes one distribution of scores. Quantiles are exact, Mean and Std are float64 sums
-// in a fixed order, Std is the population standard deviation (ref.Summarise). Extremes are numerical,
-// whatever the metric, and carry their pair (query row, context row), the lowest on ties. Of an empty
-// distribution N and all numbers are 0 and the rows −1.
+// Summary describes one distribution of scores. Quantiles and extremes are exact; extremes are numerical,
+// whatever the metric, and carry their pair (query row, context row), the lowest on ties. Mean and Std
+// (of the population) are within MeanError and StdError of the true ones; errors of 0 mean float64 sums
+// in ref.Summarise's order. Of an empty distribution N and all numbers are 0 and the rows −1.
 type Summary struct {
 	N                    int64
 	Min, Max, Mean, Std  float64
+	MeanError, StdError  float64
 	Quantiles            []float64 // parallel to DistributionInput.Quantiles
+	Low, High            []float64 // with Interval: bounds of each quantile, which is then their middle; else nil
 	MinQuery, MinContext int32
 	MaxQuery, MaxContext int32
 }
@@ -100,10 +114,17 @@ type Distribution struct {
 	BestRow, BestOtherRow                 []int32
 	PositiveSummary, NegativeSummary, Max Summary
 	// NegativeHistogram counts D− in Bins equal bins from NegativeSummary.Min to Max; nil if Bins is 0.
+	// A score closer to an edge than the pass's bound may be counted on the other side of it.
 	NegativeHistogram []int64
 	// Separation is the probability that a positive is closer than a negative (P(D+ > D−); for L2,
-	// P(D+ < D−)) over all pairs, ties counted half: the Mann–Whitney statistic. 0 if either is empty.
-	Separation float64
+	// P(D+ < D−)) over all pairs, ties counted half: the Mann–Whitney statistic, within SeparationError.
+	// 0 if either is empty. Without Bins it comes from the counts between quantiles, and is coarse.
+	Separation, SeparationError float64
+	// DType is what D− was counted in: a kernels.DType, or "f64" where every score was canonical.
+	DType string
+	// Kept pairs lay in a bracket around a quantile or an extreme; Rechecked ones got canonical scores.
+	// They tell of the work done, and unlike the rest vary with the memory limit.
+	Kept, Rechecked int64
 }
 
 // Interface is what the rest of Sluice uses of an engine; *Engine implements it.

@@ -26,12 +26,15 @@ type Engine struct {
 	tune     tuning
 }
 
-// tuning are the sizes that change the speed of Distribution and none of its results; tests vary them.
+// tuning are the sizes that change the speed of Distribution and none of its exact results; tests vary them.
 type tuning struct {
+	canonical  int64 // inputs of so many pairs are scored canonically throughout
 	keepAll    int64 // so many negatives are kept whole
-	minSamples int64 // scored to place the brackets
-	maxSamples int64
-	kept       int64 // values inside brackets; 0 = what the memory limit allows
+	minSamples int   // scored to place the brackets
+	maxSamples int
+	reach      float64 // of a bracket, in standard deviations of the sample's rank
+	kept       int64   // entries that may be kept; 0 = what the memory limit allows
+	recheck    int64   // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
 }
 
 var _ Interface = (*Engine)(nil)
@@ -69,7 +72,7 @@ func New(o Options) (*Engine, error) {
 		memLimit: o.MemLimit,
 		tileRows: o.TileRows,
 		progress: o.Progress,
-		tune:     tuning{keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20},
+		tune:     tuning{canonical: 1 << 16, keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20, reach: 4, recheck: 1 << 16},
 	}
 	if e.cores == nil {
 		e.cores = cores.New(cores.Available())
@@ -126,4 +129,11 @@ func (m *meter) add(pairs int) {
 	defer m.mu.Unlock()
 	m.done = min(m.done+int64(pairs), m.total) // a redone rank counts once
 	m.report(m.done, m.total)
+}
+
+// end says that all is done, whatever was left out.
+func (m *meter) end() {
+	if m != nil && m.done < m.total {
+		m.add(int(m.total - m.done))
+	}
 }

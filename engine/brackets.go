@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// look is what a sweep looks for besides the counts.
+type look struct {
+	brackets  []bracket // ascending, disjoint; at most cpu.MaxBrackets
+	low, high float32   // values ≤ low or ≥ high are kept as well
+	best      bool      // candidates for the maxima
+	bins      int       // cells of a histogram between binLow and binLow + bins/binScale
+	binLow    float32
+	binScale  float32
+	expected  float64 // pairs that will be kept
+}
+
+// bracket is a closed range of values that are kept.
+type bracket struct{ low, high float32 }
+
+var (
+	minusInf = float32(math.Inf(-1))
+	plusInf  = float32(math.Inf(1))
+)
+
+// statistic is an order statistic of D− that a quantile needs.
+type statistic struct {
+	rank      int64   // ascending by value
+	low, high float64 // its canonical score's value lies between them
+	score     float64
+	known     bool
+}
+
+// order lists the ranks that the quantiles need: ascending by score, distinct.
+func (j *job) order() []int64 {
+	var ranks []int64
+	for _, p := range j.in.Quantiles {
+		r, f := ref.Rank7(j.negatives.total, p)
+		ranks = append(ranks, r)
+		if f > 0 {
+			ranks = append(ranks, r+1)
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
+}
+
+// lookFor sets what the first sweep looks for: brackets that hold the wanted order statistics, but for
+// rare bad luck, from a sample of pairs; and the ends, which the sample's own ends bound.
+func (j *job) lookFor(ctx context.Context, b *bounded) error {
+	b.look = look{low: minusInf, high: plusInf, best: true}
+	total := j.negatives.total
+	if !b.counting {
+		return nil
+	}
+	for _, r := range j.order() {
+		if r = b.rank(r, total); r > 0 && r < total-1 { // the others are the extremes
+			b.statistics = append(b.statistics, statistic{rank: r, low: math.Inf(-1), high: math.Inf(1)})
+		}
+	}
+	slices.SortFunc(b.statistics, func(x, y statistic) int { return cmp.Compare(x.rank, y.rank) })
+	sample, err := j.sample(ctx, b)
+	if err != nil {
+		return err
+	}
+	if len(sample) < 64 || total <= j.e.tune.keepAll {
+		b.look.low, b.look.expected = plusInf, float64(total)
+		return nil
+	}
+	b.look.choose(sample, b.statistics, total, b.epsilon, j.e.tune.reach)
+	if b.look.expected > float64(j.keepRoom())/2 { // histograms will place the brackets
+		b.look = look{best: true}
+		b.look.choose(sample, nil, total, b.epsilon, 0)
+	}
+	return nil
+}
+
+// choose places the brackets: reach standard deviations of a sample quantile's rank to each side, and
+// what rounding may add. It reorders the sample.
+func (l *look) choose(sample []float32, statistics []statistic, total int64, epsilon, reach float64) {
+	size := float64(len(sample))
+	var places []int
+	type place struct{ low, high int }
+	var around []place
+	for _, s := range statistics {
+		p := (float64(s.rank) + .5) / float64(total)
+		r := reach*math.Sqrt(size*p*(1-p)) + 2
+		a := place{int(math.Floor(p*size - r)), int(math.Ceil(p*size + r))}
+		around, places = append(around, a), append(places, bound(a.low, 0, len(sample)-1), bound(a.high, 0, len(sample)-1))
+	}
+	places = append(places, 0, len(sample)-1)
+	slices.Sort(places)
+	arrange(sample, slices.Compact(places))
+	lowest, highest := float64(sample[0]), float64(sample[len(sample)-1])
+	margin := 4*epsilon + 4*(highest-lowest)/maxCells
+	l.low, l.high = up(lowest+margin), down(highest-margin)
+	covered := 0
+	for _, a := range around {
+		l.expected += float64(max(0, a.high-max(a.low, covered))) / size * float64(total)
+		covered = a.high
+		switch {
+		case a.low < 0:
+			l.low = max(l.low, up(float64(sample[min(a.high, len(sample)-1)])+margin))
+		case a.high >= len(sample):
+			l.high = min(l.high, down(float64(sample[a.low])-margin))
+		default:
+			l.add(bracket{down(float64(sample[a.low]) - margin), up(float64(sample[a.high]) + margin)}, float32(margin))
+		}
+	}
+	l.settle(float32(margin))
+	l.expected += 4 * float64(total) / size
+}
+
+// add appends a bracket that does not begin before the last one, joined to it where the gap is small.
+func (l *look) add(b bracket, gap float32) {
+	if n := len(l.brackets); n > 0 && b.low <= l.brackets[n-1].high+gap {
+		l.brackets[n-1].high = max(l.brackets[n-1].high, b.high)
+		return
+	}
+	l.brackets = append(l.brackets, b)
+}
+
+// settle joins brackets to the ends that they touch, and drops those beyond the kernels' number.
+func (l *look) settle(gap float32) {
+	for len(l.brackets) > 0 && l.brackets[0].low <= l.low+gap {
+		l.low = max(l.low, l.brackets[0].high)
+		l.brackets = l.brackets[1:]
+	}
+	for n := len(l.brackets); n > 0 && l.brackets[n-1].high >= l.high-gap; n-- {
+		l.high = min(l.high, l.brackets[n-1].low)
+		l.brackets = l.brackets[:n-1]
+	}
+	if l.low >= l.high-gap { // everything
+		*l = look{low: plusInf, high: plusInf, best: l.best}
+	}
+	l.brackets = l.brackets[:min(len(l.brackets), cpu.MaxBrackets)]
+}
+
+// sample returns the values of random negatives. It decides on the work only, never on the result, so
+// that its seed is no argument. Queries come in turn, which spares reading them again.
+func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
+	m, n := j.q.N, j.c.N
+	size := int(24 * math.Sqrt(float64(m)*float64(n)))
+	size = max(min(size, j.e.tune.maxSamples), j.e.tune.minSamples)
+	per, queries := ceil(size, m), min(m, size)
+	const chunk = 1 << 10
+	step := max(1, chunk/per)
+	found := make([][]float32, ceil(queries, step))
+	err := j.e.each(ctx, len(found), j.blocks.workers, func(_, task int) error {
+		rng := rand.New(rand.NewPCG(0x51ce, uint64(task)))
+		var qs, cs []int32
+		for i := task * step; i < min(queries, (task+1)*step); i++ {
+			q := int(int64(i) * int64(m) / int64(queries))
+			for range per {
+				if c := rng.IntN(n); j.negatives.has(q, c) {
+					qs, cs = append(qs, int32(q)), append(cs, int32(c))
+				}
+			}
+		}
+		scores := make([]float64, len(qs))
+		if err := j.pairs(scores, qs, cs); err != nil {
+			return err
+		}
+		values := make([]float32, len(scores))
+		for i, s := range scores {
+			values[i] = float32(b.value(s))
+		}
+		found[task] = values
+		return nil
+	})
+	return slices.Concat(found...), err
+}
+
+// keepRoom is how many entries of pairs may be kept.
+func (j *job) keepRoom() int64 {
+	if j.e.tune.kept > 0 {
+		return j.e.tune.kept
+	}
+	return j.room / 2 / 8
+}
+
+// arrange reorders v so that v[r] is what sorting would put there, for every rank of the sorted list
+// (Hoare's selection, for several ranks at once).
+func arrange[T cmp.Ordered](v []T, ranks []int) {
+	arrangeFrom(v, ranks, 0, 64)
+}
+
+func arrangeFrom[T cmp.Ordered](v []T, ranks []int, base, depth int) {
+	for len(ranks) > 0 {
+		if len(v) <= 24 || depth == 0 {
+			slices.Sort(v)
+			return
+		}
+		depth--
+		less, equal := partition(v)
+		first, _ := slices.BinarySearch(ranks, base+less)
+		last, _ := slices.BinarySearch(ranks, base+less+equal)
+		arrangeFrom(v[:less], ranks[:first], base, depth)
+		v, ranks, base = v[less+equal:], ranks[last:], base+less+equal
+	}
+}
+
+// partition puts what is less than a middle element before what equals it, and the rest behind.
+func partition[T cmp.Ordered](v []T) (less, equal int) {
+	n := len(v)
+	a, b, c := v[n/4], v[n/2], v[n-1-n/4]
+	pivot := max(min(a, b), min(max(a, b), c))
+	i, k := 0, n
+	for j := 0; j < k; {
+		switch x := v[j]; {
+		case x < pivot:
+			v[i], v[j] = x, v[i]
+			i, j = i+1, j+1
+		case x > pivot:
+			k--
+			v[j], v[k] = v[k], x
+		default:
+			j++
+		}
+	}
+	return i, k - i
+}
