@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -34,13 +35,20 @@ func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a
 	if stride < right.N || left.N-1 > (len(out)-right.N)/stride || len(out) < right.N {
 		return 0, fmt.Errorf("engine: matrix: %w: %d×%d scores into %d values with stride %d", kernels.ErrShape, left.N, right.N, len(out), stride)
 	}
-	if err := e.prepareBoth(ctx, &left, &right, kernels.Cosine); err != nil { // the norms scale every metric
-		return 0, err
-	}
 	m := product{e: e, out: out, stride: stride, a: &left, b: &right, metric: metric, dtype: dtype, scaleA: 1, scaleB: 1}
 	if err := m.plan(); err != nil {
 		return 0, err
 	}
+	if metric != kernels.Cosine { // most vectors need no scale, and packing finds those that do
+		bound, err = m.run(ctx)
+		if !errors.Is(err, errScale) {
+			return bound, err
+		}
+	}
+	if err := e.prepareBoth(ctx, &left, &right, kernels.Cosine); err != nil { // the norms scale every metric
+		return 0, err
+	}
+	m.scale()
 	return m.run(ctx)
 }
 
@@ -64,6 +72,8 @@ type product struct {
 	metric         kernels.Metric
 	dtype          kernels.DType
 	scaleA, scaleB float64
+	normA, normB   float64 // largest, of what was packed
+	scaled         bool
 	rowsA, rowsB   int // of a part of the operands that is packed at a time
 	progress       *meter
 }
@@ -83,13 +93,6 @@ func (m *product) plan() error {
 				kernels.ErrMemoryLimit, m.e.memLimit, m.a.Dim, bytes(m.rowsA)+bytes(m.rowsB))
 		}
 	}
-	if m.metric != kernels.Cosine {
-		m.scaleA, m.scaleB = powerOfTwo(m.a.Norms), powerOfTwo(m.b.Norms)
-	}
-	if m.metric == kernels.L2 {
-		m.scaleA = min(m.scaleA, m.scaleB)
-		m.scaleB = m.scaleA
-	}
 	m.progress = m.e.meter(int64(m.a.N) * int64(m.b.N))
 	return nil
 }
@@ -104,6 +107,21 @@ func powerOfTwo(norms []float64) float64 {
 	}
 	_, exponent := math.Frexp(largest)
 	return math.Ldexp(1, -exponent)
+}
+
+// errScale is a norm, or a product of norms, that float32 does not hold well, or a value that is no number.
+var errScale = errors.New("engine: needs scales")
+
+// scale chooses the scales from the norms.
+func (m *product) scale() {
+	m.scaled = true
+	if m.metric != kernels.Cosine {
+		m.scaleA, m.scaleB = powerOfTwo(m.a.Norms), powerOfTwo(m.b.Norms)
+	}
+	if m.metric == kernels.L2 {
+		m.scaleA = min(m.scaleA, m.scaleB)
+		m.scaleB = m.scaleA
+	}
 }
 
 func (m *product) run(ctx context.Context) (bound float64, err error) {
@@ -128,12 +146,12 @@ func (m *product) run(ctx context.Context) (bound float64, err error) {
 
 // inUnit turns a bound of tile values into one of scores, with the rounding of the score itself.
 func (m *product) inUnit(bound float64) float64 {
-	largest := slices.Max(m.a.Norms) * slices.Max(m.b.Norms)
+	a, b := m.normA/m.scaleA, m.normB/m.scaleB
 	switch m.metric {
 	case kernels.IP:
-		return bound/m.scaleA/m.scaleB + 0x1p-23*largest
+		return bound/m.scaleA/m.scaleB + 0x1p-23*a*b
 	case kernels.L2:
-		return math.Sqrt(2*bound)/m.scaleA + 0x1p-22*(slices.Max(m.a.Norms)+slices.Max(m.b.Norms))
+		return math.Sqrt(2*bound)/m.scaleA + 0x1p-22*(a+b)
 	}
 	return bound + 0x1p-23
 }
@@ -154,6 +172,14 @@ func (m *product) pack(ctx context.Context, side cpu.Side, o *operand, from, to 
 		p.Merge(stats)
 		return err
 	})
+	if err == nil && !m.scaled && m.metric != kernels.Cosine && !(p.Norm() < 0x1p40 && (p.Norm() > 0x1p-40 || p.Norm() == 0)) {
+		err = errScale
+	}
+	if side == cpu.Left {
+		m.normA = max(m.normA, p.Norm())
+	} else {
+		m.normB = max(m.normB, p.Norm())
+	}
 	return p, err
 }
 

@@ -76,9 +76,10 @@ INLINE void place(uint8_t *tile, __m512i *lines, int right) {
 	for (int i = 0; i < 16; i++) _mm512_store_ps(tile + 64 * i, words[i]);
 }
 
+// widen takes a norm into the largest so far; NaN stays.
 INLINE void widen(double *max, double square, double slack) {
 	double norm = __builtin_sqrt(square) * slack;
-	if (norm > *max) *max = norm;
+	if (!(norm <= *max) && *max == *max) *max = norm;
 }
 
 // finish accounts for a panel: sums of squares are of float32 lanes (hence the slack of 1e-5).

@@ -96,6 +96,10 @@ func (p *Panels) Merge(s Stats) {
 	p.norm, p.residual, p.low = max(p.norm, s.Norm), max(p.residual, s.Residual), max(p.low, s.Low)
 }
 
+// Norm is the largest ‖x̂‖ packed so far, rounded up; not finite if a value was not (Pack does not
+// look for that; for cosine, the norms that it is given must not be).
+func (p *Panels) Norm() float64 { return p.norm }
+
 // Pack fills the panels [from, to) of p from rows: vector i of p is row order[i], or row i if order
 // is nil. A cosine needs rows.Norms. Different ranges may be packed at the same time.
 func (k Kernels) Pack(p *Panels, rows Rows, order []int32, from, to int) (Stats, error) {

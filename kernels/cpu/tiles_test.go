@@ -326,7 +326,7 @@ func BenchmarkTiles(b *testing.B) {
 			for _, brackets := range []int{0, 5} {
 				c := newCount(rng, x.N, y.N, 0, brackets)
 				c.Bins, c.Min, c.Max = nil, -.25, .25
-				slices.Sort(c.Own) // as the engine orders them: few tiles hold own pairs
+				slices.Sort(c.Own)     // as the engine orders them: few tiles hold own pairs
 				for i := range c.Low { // two per mille of the pairs in brackets
 					c.High[i] = c.Low[i] + .0001
 				}
