@@ -149,9 +149,9 @@ func (m *product) inUnit(bound float64) float64 {
 	a, b := m.normA/m.scaleA, m.normB/m.scaleB
 	switch m.metric {
 	case kernels.IP:
-		return bound/m.scaleA/m.scaleB + 0x1p-23*a*b
+		return bound/m.scaleA/m.scaleB + 0x1p-23*a*b + 0x1p-148
 	case kernels.L2:
-		return math.Sqrt(2*bound)/m.scaleA + 0x1p-22*(a+b)
+		return math.Sqrt(2*bound)/m.scaleA + 0x1p-22*(a+b) + 0x1p-148
 	}
 	return bound + 0x1p-23
 }
