@@ -57,6 +57,11 @@ race: setup ## the concurrent packages under the race detector
 	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
 	@build/out/check race
 
+.PHONY: asan
+asan: go ## the C kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@build/out/check asan
+
 .PHONY: fuzz
 fuzz: setup ## every fuzz target for FUZZTIME (20s)
 	@CGO_ENABLED=0 go build -o build/out/check ./internal/check

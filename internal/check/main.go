@@ -1,5 +1,6 @@
 // Command check runs what `make test` and `make fuzz` promise and counts it: formatting, module files, the build without
-// set-up, the native build, the race detector. It prints every failure in full, a line per package, and at the end
+// set-up, the native build, the race detector, the C kernels under sanitizers. It prints every failure in full, a line per
+// package, and at the end
 //
 //	N passed, N failed, N skipped
 //
@@ -16,10 +17,11 @@ import (
 	"time"
 )
 
-const usage = `usage: go run ./internal/check [test | race | fuzz [DURATION]]
+const usage = `usage: go run ./internal/check [test | race | asan | fuzz [DURATION]]
 
   test    everything (the default)
   race    only the tests under the race detector
+  asan    only the tests of the C kernels under AddressSanitizer and UndefinedBehaviorSanitizer
   fuzz    every fuzz target, for DURATION each (default 20s)
 `
 
@@ -44,6 +46,8 @@ func run(ctx context.Context, args []string) int {
 		r.checks(ctx)
 	case verb == "race" && len(args) == 1:
 		r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, racy...)...)
+	case verb == "asan" && len(args) == 1:
+		r.sanitize(ctx)
 	case verb == "fuzz" && len(args) <= 2:
 		each := 20 * time.Second
 		if len(args) == 2 {
@@ -77,6 +81,7 @@ func (r *runner) checks(ctx context.Context) {
 	r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
 	r.test(ctx, "native", native, "./...")
 	r.test(ctx, "race", native, append([]string{"-race"}, racy...)...)
+	r.sanitize(ctx)
 }
 
 // withTag returns GOFLAGS with a build tag added to those that it has.

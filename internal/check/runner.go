@@ -19,11 +19,12 @@ type runner struct {
 	started time.Time
 	total   tally
 	failed  []string // names, for the summary
+	env     []string // for the commands, beside the process's own
 }
 
 func (r *runner) command(ctx context.Context, goflags, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), "GOFLAGS="+goflags)
+	cmd.Env = slices.Concat(os.Environ(), []string{"GOFLAGS=" + goflags}, r.env)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
