@@ -1,0 +1,255 @@
+// Package gorgonia is a tensor.Engine for gorgonia.org/tensor whose products of float32 tensors run on Sluice's
+// kernels:
+//
+//	eng, err := engine.New(engine.Options{})
+//	e, err := gorgonia.New(eng)
+//	a := tensor.New(tensor.WithShape(m, k), tensor.WithBacking(data), tensor.WithEngine(e))
+//	c, err := tensor.MatMul(a, b) // also MatVecMul, Inner, Dot, Contract; WithReuse, WithIncr
+//
+// Everything else, and every other type, is tensor.StdEng, which is embedded.
+//
+// What is the same as with the default engine: results up to float32 rounding, options, shapes, errors for shapes that
+// do not fit. What is better: views with any strides (slices with steps, columns, transposes of slices) give the
+// product of what the view shows, where the default engine takes their memory as it lies; an operand may be the
+// reuse tensor.
+//
+// Rounding: a product's error is at most that of a float32 sum in any order. Products with a vector, and small ones,
+// are canonical scores (float64 sums), rounded once. Matrices whose magnitudes spread over more than about 2⁹⁶ take
+// that slower way, too, because the tile kernels scale a whole matrix by one factor. Operands with NaN or infinity
+// are given to the default engine as contiguous copies, so that they propagate as they do there.
+package gorgonia
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+
+	"gorgonia.org/tensor"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Engine implements tensor.Engine and the interfaces of its products. It may be used by many goroutines at once, on
+// tensors that nobody writes meanwhile.
+type Engine struct {
+	tensor.StdEng
+	// DType is how matrices are multiplied: kernels.F32, or kernels.BF16x3, which is nearly as accurate and on
+	// machines with AMX several times faster. Set it before the first use.
+	DType kernels.DType
+
+	engine  *engine.Engine
+	kernels cpu.Kernels
+	scratch sync.Pool // of *[]float32: copies of operands that do not lie in rows
+}
+
+// New returns an engine that computes with e: its threads, instruction set and memory limit.
+func New(e *engine.Engine) (*Engine, error) {
+	k, err := cpu.Open(e.Describe().ISA)
+	if err != nil {
+		return nil, fmt.Errorf("gorgonia: %w", err)
+	}
+	return &Engine{engine: e, kernels: k}, nil
+}
+
+// MatMul writes a·b to prealloc; tensor.MatMul calls it.
+func (e *Engine) MatMul(a, b, prealloc tensor.Tensor) error {
+	left, right, out := matrixOf(a), matrixOf(b), matrixOf(prealloc)
+	if left.cols != right.rows || out.rows != left.rows || out.cols != right.cols {
+		return shapeError("MatMul", a, b, prealloc)
+	}
+	if !ours(a, b, prealloc) {
+		return e.StdEng.MatMul(a, b, prealloc)
+	}
+	return e.multiply(left, right.transposed(), out)
+}
+
+// MatVecMul writes the product of the matrix a and the vector b to prealloc; tensor.MatVecMul calls it.
+func (e *Engine) MatVecMul(a, b, prealloc tensor.Tensor) error {
+	left, right, out := matrixOf(a), vectorOf(b), vectorOf(prealloc)
+	if left.cols != right.rows || out.rows != left.rows {
+		return shapeError("MatVecMul", a, b, prealloc)
+	}
+	if !ours(a, b, prealloc) {
+		return e.StdEng.MatVecMul(a, b, prealloc)
+	}
+	return e.multiply(left, right.transposed(), out)
+}
+
+// Inner returns the inner product of two vectors, a float32 for such; tensor.Inner calls it.
+func (e *Engine) Inner(a, b tensor.Tensor) (any, error) {
+	left, right := vectorOf(a), vectorOf(b)
+	if left.rows != right.rows {
+		return nil, shapeError("Inner", a, b)
+	}
+	if !ours(a, b) {
+		return e.StdEng.Inner(a, b)
+	}
+	var out [1]float32
+	err := e.multiply(left.transposed(), right.transposed(), view{data: out[:], rows: 1, cols: 1, down: 1, right: 1})
+	return out[0], err
+}
+
+// Dot is tensor.Dot: the product that fits the two shapes. Like the default engine's, that of two vectors is a new
+// scalar whatever the options.
+func (e *Engine) Dot(x, y tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	if !x.Shape().IsVector() || !y.Shape().IsVector() || !ours(x, y) {
+		return e.StdEng.Dot(x, y, opts...) // which comes back to the methods above
+	}
+	v, err := e.Inner(x, y)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.New(tensor.FromScalar(v), tensor.WithEngine(e)), nil
+}
+
+func shapeError(op string, tensors ...tensor.Tensor) error {
+	var shapes []tensor.Shape
+	for _, t := range tensors {
+		shapes = append(shapes, t.Shape())
+	}
+	return fmt.Errorf("gorgonia: %s: %w: %v", op, kernels.ErrShape, shapes)
+}
+
+// direct are the multiply-adds up to which a product is one call of the exact kernel: there tiles cost more in
+// preparation than they save.
+const direct = 1 << 17
+
+// multiply writes the inner products of the rows of a and the rows of b to out.
+func (e *Engine) multiply(a, b, out view) error {
+	if out.rows == 0 || out.cols == 0 {
+		return nil
+	}
+	if a.cols == 0 {
+		out.fill(func(int, int) float32 { return 0 })
+		return nil
+	}
+	for _, v := range []view{a, b, out} {
+		if !v.inside() {
+			return fmt.Errorf("gorgonia: %w: %d×%d with strides %d, %d in %d values", kernels.ErrShape, v.rows, v.cols, v.down, v.right, len(v.data))
+		}
+	}
+	if out.right != 1 && out.down == 1 { // columns lie together: the transposed product has them as rows
+		a, b, out = b, a, out.transposed()
+	}
+	if !out.inRows() || out.overlaps(a) || out.overlaps(b) {
+		whole := e.room(out.rows, out.cols)
+		defer e.free(whole)
+		if err := e.multiply(a, b, whole); err != nil {
+			return err
+		}
+		out.fill(whole.at)
+		return nil
+	}
+	err := e.rows(a, b, out)
+	if errors.Is(err, kernels.ErrNonFinite) {
+		return e.standard(a, b, out)
+	}
+	return err
+}
+
+// rows multiplies into out, whose rows lie together.
+func (e *Engine) rows(a, b, out view) error {
+	if a.rows == 1 { // rows of the left operand are what is shared out
+		a, b, out = b, a, out.transposed()
+	}
+	ctx := context.Background()
+	exact := b.rows == 1 || a.rows*b.rows*a.cols <= direct
+	left, spreadA, freeA, err := e.prepare(ctx, a, !exact)
+	if err != nil {
+		return err
+	}
+	defer freeA()
+	right, spreadB, freeB, err := e.prepare(ctx, b, !exact)
+	if err != nil {
+		return err
+	}
+	defer freeB()
+	if exact || spreadA+spreadB+math.Ilogb(float64(a.cols)) > widest {
+		return e.exact(ctx, left, right, out)
+	}
+	_, err = e.engine.BoundedMatrix(ctx, out.data, out.down, left, right, kernels.IP, e.DType)
+	return err
+}
+
+// exact multiplies by canonical scores.
+func (e *Engine) exact(ctx context.Context, a, b engine.Vectors, out view) error {
+	const work = 4 << 20 // multiply-adds per task
+	step := max(1, work/(a.Dim*b.Rows))
+	if step >= a.Rows {
+		return e.exactRows(a, b, out, 0, a.Rows)
+	}
+	return e.engine.Parallel(ctx, (a.Rows+step-1)/step, func(task int) error {
+		return e.exactRows(a, b, out, task*step, min(a.Rows, (task+1)*step))
+	})
+}
+
+// exactRows does the rows [i0, i1) of a in blocks of scores on the stack.
+func (e *Engine) exactRows(a, b engine.Vectors, out view, i0, i1 int) error {
+	var scores [256]float64
+	columns := min(b.Rows, len(scores))
+	rows := len(scores) / columns
+	for ; i0 < i1; i0 += rows {
+		left := rowsOf(a).Slice(i0, min(i1, i0+rows))
+		for j0 := 0; j0 < b.Rows; j0 += columns {
+			right := rowsOf(b).Slice(j0, min(b.Rows, j0+columns))
+			if err := e.kernels.Scores(kernels.IP, scores[:], right.N, left, right); err != nil {
+				return err
+			}
+			for i := range left.N {
+				row := out.data[(i0+i)*out.down+j0:][:right.N]
+				for j, s := range scores[i*right.N:][:right.N] {
+					if s-s != 0 { // finite operands have finite scores
+						return fmt.Errorf("gorgonia: %w", kernels.ErrNonFinite)
+					}
+					row[j] = float32(s)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func rowsOf(v engine.Vectors) cpu.Rows {
+	return cpu.Rows{Data: v.Data, N: v.Rows, Dim: v.Dim, Stride: v.Stride}
+}
+
+// standard multiplies contiguous copies with the default engine.
+func (e *Engine) standard(a, b, out view) error {
+	whole := func(v view) *tensor.Dense {
+		data := make([]float32, v.rows*v.cols)
+		copied := view{data: data, rows: v.rows, cols: v.cols, down: v.cols, right: 1}
+		copied.fill(v.at)
+		return tensor.New(tensor.WithShape(v.rows, v.cols), tensor.WithBacking(data))
+	}
+	c := tensor.New(tensor.WithShape(out.rows, out.cols), tensor.Of(tensor.Float32))
+	if err := e.StdEng.MatMul(whole(a), whole(b.transposed()), c); err != nil {
+		return err
+	}
+	out.fill(matrixOf(c).at)
+	return nil
+}
+
+// ours tells whether the kernels can take the tensors: dense float32 in the process's memory, not scalars, not masked.
+func ours(tensors ...tensor.Tensor) bool {
+	for _, t := range tensors {
+		d, ok := t.(*tensor.Dense)
+		if !ok || d.Dtype() != tensor.Float32 || !d.IsNativelyAccessible() || d.IsScalar() || len(d.Mask()) > 0 && d.IsMasked() {
+			return false
+		}
+	}
+	return true
+}
+
+// overlaps tells whether two views share memory.
+func (v view) overlaps(o view) bool {
+	if len(v.data) == 0 || len(o.data) == 0 {
+		return false
+	}
+	start := func(s []float32) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
+	return start(v.data) < start(o.data)+uintptr(4*len(o.data)) && start(o.data) < start(v.data)+uintptr(4*len(v.data))
+}
