@@ -41,7 +41,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelp(t *testing.T) {
 	b := newBench(t)
-	for _, verb := range []string{"", "models", "ingest", "docs", "embed", "calibrate", "gate", "retrieve", "ask", "doctor", "config"} {
+	for _, verb := range []string{"", "models", "ingest", "docs", "embed", "calibrate", "gate", "retrieve", "ask", "matrix", "doctor", "config"} {
 		args, name := []string{verb, "--help"}, "help_"+verb
 		if verb == "" {
 			args, name = []string{"--help"}, "help"
