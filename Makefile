@@ -21,10 +21,11 @@ setup := CGO_ENABLED=0 go run ./internal/setup/cmd
 FUZZTIME ?= 20s
 BENCH ?= .
 KILLS ?= 50
+COMPUTE ?= --out build/out/bench
 
 .PHONY: help
 help: ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  The first set-up downloads about 400 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
 
@@ -75,6 +76,11 @@ kill: build ## kill -9 in ingest at KILLS (50) random moments; nothing committed
 bench: build ## Go benchmarks matching BENCH (.); what needs Python or llama-bench finds them
 	@$(setup) python llama-bench
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...
+
+.PHONY: bench-compute
+bench-compute: build ## the compute core against its peers (docs/benchmarks); COMPUTE holds flags
+	@$(setup) peers
+	bin/sluice bench compute $(COMPUTE)
 
 .PHONY: demo
 demo: ## the main job on real documents, from nothing to two answers with their traces

@@ -43,6 +43,13 @@ func TestMeasureRefuses(t *testing.T) {
 	}
 }
 
+func TestBest(t *testing.T) {
+	a, b := Limits{Threads: 2, Read: 5, FMABase: 1, AMXI8: 9}, Limits{Threads: 2, Read: 4, FMABase: 2, VNNI: 3}
+	if got, want := a.Best(b), (Limits{Threads: 2, Read: 5, FMABase: 2, VNNI: 3, AMXI8: 9}); got != want {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestPeakAndTime(t *testing.T) {
 	l := Limits{Read: 10, FMABase: 1, FMAAVX2: 2, FMAAVX512: 4, VNNI: 16, AMXBF16: 60, AMXI8: 120}
 	for _, c := range []struct {

@@ -120,7 +120,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and notes on standard error, only warnings and errors")
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(), a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.doctorCommand(), a.configCommand(), a.versionCommand())
+		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(), a.versionCommand())
 	return cmd
 }
 

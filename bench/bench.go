@@ -1,0 +1,247 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/bench/limits"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// The errors of Options.
+var (
+	ErrWorkload = errors.New("bench: unknown workload")
+	ErrOption   = errors.New("bench: bad option")
+)
+
+// Workloads are what Options.Workload may be, besides "all" of them.
+func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "matrix"} }
+
+// Options of Compute.
+type Options struct {
+	Workload string   // one of Workloads, or "all"
+	Threads  int      // of every entrant; 0 = all cores
+	ISA      string   // instruction set of Sluice's entrants; "" = all that are worth a row
+	Rounds   int      // turns of every entrant; 0 = each race's own number
+	Short    bool     // tiny shapes: to see that it works, not to measure
+	Peers    []string // of Peers(); nil = none
+	Data     string   // folder with squad16 and clinc150, for real vectors
+
+	Cache   string // where data sets and what is known about them are kept; "" = bench below fetch.Root()
+	Python  string // interpreter of the peers' environment; "" = what the set-up made
+	GoPeers string // program of the Go peers; "" = what the set-up made
+
+	// Embed makes the real vectors; nil leaves their races out.
+	Embed func(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error)
+
+	// What is called as there is news; each may be nil.
+	Row   func(Row)
+	Ratio func(Ratio)
+	Log   func(text string) // progress
+	Note  func(text string) // what belongs into the report: who was left out and why, shares, counts
+}
+
+// session is one run of Compute.
+type session struct {
+	o       Options
+	cache   string
+	judge   judge
+	limits  limits.Limits
+	report  *Report
+	scripts string // folder of the unpacked Python files, once there is one
+}
+
+// Compute runs the chosen workloads. The report holds what was measured until an error ended it.
+func Compute(ctx context.Context, o Options) (*Report, error) {
+	s, err := newSession(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if s.scripts != "" {
+			_ = os.RemoveAll(s.scripts) // a temporary folder
+		}
+	}()
+	return s.report, s.compute(ctx)
+}
+
+func newSession(o Options) (*session, error) {
+	if o.Workload != "all" && !slices.Contains(Workloads(), o.Workload) {
+		return nil, fmt.Errorf("%w: %q (there are %s, all)", ErrWorkload, o.Workload, strings.Join(Workloads(), ", "))
+	}
+	if o.Threads < 0 || o.Rounds < 0 {
+		return nil, fmt.Errorf("%w: threads %d, rounds %d: none may be negative", ErrOption, o.Threads, o.Rounds)
+	}
+	for _, p := range o.Peers {
+		if !slices.Contains(Peers(), p) {
+			return nil, fmt.Errorf("%w: peer %q (there are %s)", ErrOption, p, strings.Join(Peers(), ", "))
+		}
+	}
+	if o.ISA != "" {
+		if _, err := cpu.Open(o.ISA); err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+	}
+	available := cores.Available()
+	if o.Threads == 0 {
+		o.Threads = available
+	}
+	if o.Threads > available {
+		return nil, fmt.Errorf("%w: %d threads on %d cores would measure the scheduler", ErrOption, o.Threads, available)
+	}
+	root, err := fetch.Root()
+	if err != nil {
+		return nil, err
+	}
+	for value, fallback := range map[*string]string{&o.Cache: "bench", &o.Python: pythonProgram, &o.GoPeers: goProgram} {
+		if *value == "" {
+			*value = filepath.Join(root, filepath.FromSlash(fallback))
+		}
+	}
+	s := &session{o: o, cache: o.Cache}
+	if s.judge, err = newJudge(o.Threads); err != nil {
+		return nil, err
+	}
+	s.report = newReport(o)
+	return s, nil
+}
+
+func (s *session) compute(ctx context.Context) error {
+	steps := map[string]func(context.Context) error{"w1": s.w1, "w2": s.w2, "w3": s.w3, "w4": s.w4, "matrix": s.matrix}
+	for _, w := range Workloads() {
+		if s.o.Workload != "all" && s.o.Workload != w {
+			continue
+		}
+		if err := s.measure(ctx); err != nil {
+			return err
+		}
+		if err := steps[w](ctx); err != nil {
+			return fmt.Errorf("%s: %w", w, err)
+		}
+	}
+	return nil
+}
+
+// measure takes the limits again before each workload and keeps the best: what disturbs a measurement
+// only makes it smaller.
+func (s *session) measure(ctx context.Context) error {
+	memory := int64(1536 << 20)
+	if s.o.Short {
+		memory = 64 << 20
+	}
+	s.log("measuring the limits of this machine with %d threads", s.o.Threads)
+	now, err := limits.Measure(ctx, s.o.Threads, memory)
+	if errors.Is(err, kernels.ErrUnavailable) {
+		if len(s.report.Rows) == 0 {
+			s.note("limit_pct is 0: %v", err)
+		}
+		return nil
+	}
+	s.limits = s.limits.Best(now)
+	s.report.Limits = s.limits
+	return err
+}
+
+// rounds is how many turns a race has.
+func (s *session) rounds(usual int) int {
+	switch {
+	case s.o.Rounds > 0:
+		return s.o.Rounds
+	case s.o.Short:
+		return 2
+	}
+	return usual
+}
+
+// variant is an engine to measure: an instruction set and the type its tiles multiply in.
+type variant struct {
+	engine *engine.Engine
+	isa    string
+	dtype  kernels.DType
+}
+
+// variants are the instruction sets worth a row: for each type the best set that has it, and beside it
+// what machines without AMX run: AVX2 for float32, VNNI for 8 bits. Options.ISA is the only one if set.
+func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
+	for _, t := range types {
+		n := 0
+		for _, name := range s.isas() {
+			k, err := cpu.Open(name)
+			if err != nil {
+				return nil, err
+			}
+			plain := t == kernels.F32 && k.ISA() == cpu.AVX2 || t == kernels.I8 && k.ISA() == cpu.AVX512VNNI
+			if !k.Has(t) || n > 0 && !plain {
+				continue
+			}
+			n++
+			e, err := engine.New(engine.Options{Threads: s.o.Threads, ISA: name})
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, variant{e, name, t})
+		}
+	}
+	return out, nil
+}
+
+// isas are the instruction sets of this machine, best first.
+func (s *session) isas() (names []string) {
+	if s.o.ISA != "" {
+		return []string{s.o.ISA}
+	}
+	for _, isa := range cpu.Available() {
+		names = append(names, isa.String())
+	}
+	return names
+}
+
+// own is the row of one of Sluice's entrants.
+func (v variant) own(mode string) Row {
+	return Row{Impl: Own, ISA: v.isa, DType: v.dtype.String(), Mode: mode}
+}
+
+func (s *session) log(format string, args ...any) {
+	if s.o.Log != nil {
+		s.o.Log(fmt.Sprintf(format, args...))
+	}
+}
+
+// note keeps a line for the report.
+func (s *session) note(format string, args ...any) {
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "bench: ")
+	s.report.Notes = append(s.report.Notes, text)
+	if s.o.Note != nil {
+		s.o.Note(text)
+	}
+}
+
+func (s *session) row(r Row) {
+	s.report.Rows = append(s.report.Rows, r)
+	if s.o.Row != nil {
+		s.o.Row(r)
+	}
+}
+
+func (s *session) ratio(r Ratio) {
+	s.report.Ratios = append(s.report.Ratios, r)
+	if s.o.Ratio != nil {
+		s.o.Ratio(r)
+	}
+}
+
+func (s *session) progress(r *race, turn int) {
+	if turn == r.rounds || turn&(turn-1) == 0 { // 1, 2, 4, …
+		s.log("%s %s: round %d of %d", r.workload, r.shape, turn, r.rounds)
+	}
+}

@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// sameScores is the error of inner products in float32, whatever the order of its sums.
+const sameScores = 2e-6
+
+// matrix stores all inner products of 4,096 contexts and 12,288 queries of length 1.
+func (s *session) matrix(ctx context.Context) (err error) {
+	m, n, dim := 4096, 12288, 384
+	if s.o.Short {
+		m, n = 96, 288
+	}
+	p, err := s.mixturePairs(ctx, seedW2, m, n/m, dim)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	r := &race{
+		workload: "matrix", shape: shape(m, n, dim), pairs: float64(m) * float64(n), rounds: s.rounds(9), tolerance: sameScores,
+		operations: cosineWork * float64(m) * float64(n) * float64(dim),
+		bytes:      floatBytes * (float64(m+n)*float64(dim) + float64(m)*float64(n)), // what is written counts like what is read
+	}
+	sample := s.sampled(p)
+	variants, err := s.variants(kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8)
+	if err != nil {
+		return err
+	}
+	out := make([]float32, m*n)
+	for _, v := range variants {
+		r.entrants = append(r.entrants, v.bounded(p, out, sample))
+	}
+	peers, err := s.matrixPeers(ctx, r, p, sample)
+	defer func() { err = errors.Join(err, peers.close()) }()
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, r)
+}
+
+// bounded is Sluice's entrant. Its fault is taken after every run, because the entrants share the
+// output; an error beyond the bound that came with the result fails it.
+func (v variant) bounded(p *pairs, out []float32, sample sample) *entrant {
+	var worst float64
+	a, b := p.contexts.Vectors, p.queries.Vectors
+	return &entrant{
+		Row: v.own("bounded"), kind: v.dtype,
+		run: func(ctx context.Context, _ int) ([]time.Duration, error) {
+			var bound float64
+			t, err := timeIt(func() (err error) {
+				bound, err = v.engine.BoundedMatrix(ctx, out, b.Rows, a, b, kernels.IP, v.dtype)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			for i := range sample.scores {
+				d := math.Abs(float64(out[sample.Rows[i]*b.Rows+sample.Columns[i]]) - sample.scores[i])
+				if worst = farther(worst, d); worst > bound {
+					return nil, errors.New("a score is off by more than its bound")
+				}
+			}
+			return t, nil
+		},
+		fault: func(context.Context) (float64, error) { return worst, nil },
+	}
+}
+
+// sample are seeded pairs and their canonical scores.
+type sample struct {
+	Rows, Columns []int
+	scores        []float64
+}
+
+func (s *session) sampled(p *pairs) sample {
+	const size = 4096
+	rng := stream(seedW2, "sample", 0)
+	out := sample{make([]int, size), make([]int, size), make([]float64, size)}
+	for i := range size {
+		out.Rows[i], out.Columns[i] = rng.IntN(p.contexts.Rows), rng.IntN(p.queries.Rows)
+		out.scores[i] = ref.Score(kernels.IP, p.contexts.row(out.Rows[i]), p.queries.row(out.Columns[i]))
+	}
+	return out
+}
+
+func (s *session) matrixPeers(ctx context.Context, r *race, p *pairs, sample sample) (crew, error) {
+	params := p.params()
+	params["rows"], params["columns"] = sample.Rows, sample.Columns
+	return s.enlist(ctx, r, params, func(ctx context.Context, o recruit) (fault float64, err error) {
+		var got []float64
+		if err := o.result(ctx, &got); err != nil {
+			return 0, err
+		}
+		if len(got) != len(sample.scores) {
+			return 0, errNoNumber
+		}
+		for i, x := range got {
+			fault = farther(fault, x-sample.scores[i])
+		}
+		return fault, nil
+	})
+}

@@ -1,0 +1,169 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/bench/limits"
+	"github.com/sluice-rag/sluice/internal/buildinfo"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Report is everything that one run of Compute measured, and on what.
+type Report struct {
+	Time     time.Time         `json:"time"`
+	CPU      string            `json:"cpu"`
+	System   string            `json:"system"`
+	ISAs     []string          `json:"isas"` // best first
+	Threads  int               `json:"threads"`
+	Short    bool              `json:"short,omitempty"`
+	Versions map[string]string `json:"versions"`
+	Limits   limits.Limits     `json:"limits"`
+	Rows     []Row             `json:"rows"`
+	Ratios   []Ratio           `json:"ratios"`
+	Notes    []string          `json:"notes"`
+}
+
+func newReport(o Options) *Report {
+	r := &Report{
+		Time: time.Now().UTC().Truncate(time.Second), CPU: processor(), System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
+		Versions: map[string]string{"sluice": buildinfo.Version + " " + buildinfo.Commit(), "go": runtime.Version()},
+	}
+	for _, isa := range cpu.Available() {
+		r.ISAs = append(r.ISAs, isa.String())
+	}
+	return r
+}
+
+// processor is what the system calls its CPU.
+func processor() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, text, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(text)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// Markdown writes the report as tables, one for each race.
+func (r *Report) Markdown(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "# Compute bench, %s\n\n", r.Time.Format("2 January 2006"))
+	if r.Short {
+		fmt.Fprint(b, "**Short: tiny shapes, which show that it works and nothing else.**\n\n")
+	}
+	fmt.Fprintf(b, "%s, %s, %d threads; instruction sets: %s.\n\n", r.CPU, r.System, r.Threads, strings.Join(r.ISAs, ", "))
+	r.limitsTable(b)
+	for _, group := range grouped(r.Rows, func(x Row) string { return x.Workload }) {
+		fmt.Fprintf(b, "## %s\n\n| shape | impl | isa | dtype | mode | median ms | min ms | Mpairs/s | %% of limit | max error |\n|---|---|---|---|---|---|---|---|---|---|\n", group[0].Workload)
+		for _, x := range group {
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.4g | %.4g | %.4g | %.3g | %.2g |\n",
+				x.Shape, bold(x.Impl), x.ISA, x.DType, x.Mode, x.MedianMS, x.MinMS, x.PairsPerS/1e6, x.LimitPct, x.MaxError)
+		}
+		fmt.Fprintln(b)
+		r.ratioTable(b, group[0].Workload)
+	}
+	if len(r.Notes) > 0 {
+		fmt.Fprint(b, "## Notes\n\n")
+		for _, n := range r.Notes {
+			fmt.Fprintf(b, "- %s\n", strings.ReplaceAll(n, "\n", " "))
+		}
+		fmt.Fprintln(b)
+	}
+	fmt.Fprint(b, "## Versions\n\n")
+	for _, name := range sortedKeys(r.Versions) {
+		fmt.Fprintf(b, "- %s %s\n", name, r.Versions[name])
+	}
+	return b.Flush()
+}
+
+func bold(impl string) string {
+	if impl == Own {
+		return "**" + impl + "**"
+	}
+	return impl
+}
+
+func (r *Report) limitsTable(w io.Writer) {
+	fmt.Fprintf(w, "Limits measured in this run (%d threads):\n\n| limit | |\n|---|---|\n", r.Limits.Threads)
+	for _, l := range []struct {
+		name  string
+		value float64
+		unit  string
+	}{
+		{"reading memory", r.Limits.Read, "GB/s"}, {"fp32 without extensions", r.Limits.FMABase, "GFLOP/s"}, {"fp32 FMA, AVX2", r.Limits.FMAAVX2, "GFLOP/s"},
+		{"fp32 FMA, AVX-512", r.Limits.FMAAVX512, "GFLOP/s"}, {"int8, VNNI", r.Limits.VNNI, "Gop/s"}, {"bfloat16, AMX", r.Limits.AMXBF16, "GFLOP/s"},
+		{"int8, AMX", r.Limits.AMXI8, "Gop/s"},
+	} {
+		if l.value > 0 {
+			fmt.Fprintf(w, "| %s | %.4g %s |\n", l.name, l.value/1e9, l.unit)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+func (r *Report) ratioTable(w io.Writer, workload string) {
+	var rows []Ratio
+	for _, x := range r.Ratios {
+		if x.Workload == workload {
+			rows = append(rows, x)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprint(w, "| shape | isa | dtype | mode | best peer of equal accuracy | its median ms | ratio | of best times |\n|---|---|---|---|---|---|---|---|\n")
+	for _, x := range rows {
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g × |\n", x.Shape, x.ISA, x.DType, x.Mode, x.Peer, x.PeerMedianMS, x.Ratio, x.RatioOfMin)
+	}
+	fmt.Fprintln(w)
+}
+
+// grouped splits rows into runs of one key.
+func grouped[T any](rows []T, key func(T) string) (out [][]T) {
+	for i, x := range rows {
+		if i == 0 || key(rows[i-1]) != key(x) {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], x)
+	}
+	return out
+}
+
+func sortedKeys(m map[string]string) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Write puts report.md, report.json and a plot of each race into a folder.
+func (r *Report) Write(dir string) error {
+	err := atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
+	if err != nil {
+		return err
+	}
+	err = atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
+		e := json.NewEncoder(f)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	})
+	if err != nil {
+		return err
+	}
+	return r.plots(dir)
+}

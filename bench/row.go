@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Row is one entrant of a race. Mode says what kind of result it is: exact (the statistic or decision
+// itself; for Sluice bit-equal to the naive algorithm on canonical scores, for peers of the library's own
+// arithmetic), interval (a quantile within [low, high]) or bounded (a score within a rounding error).
+type Row struct {
+	Workload  string  `json:"workload"`
+	Shape     string  `json:"shape"`
+	Impl      string  `json:"impl"`
+	ISA       string  `json:"isa"` // "" for peers: they choose themselves
+	DType     string  `json:"dtype"`
+	Mode      string  `json:"mode"`
+	Threads   int     `json:"threads"`
+	MedianMS  float64 `json:"median_ms"`
+	MinMS     float64 `json:"min_ms"`
+	PairsPerS float64 `json:"pairs_per_s"` // by the median
+	LimitPct  float64 `json:"limit_pct"`   // what the machine needs at least, in percent of the median
+	MaxError  float64 `json:"max_error"`   // against canonical scores; its meaning is the workload's (docs/benchmarks)
+}
+
+// Ratio compares one of Sluice's rows with the fastest peer of the same race whose results are as good.
+type Ratio struct {
+	Workload     string  `json:"workload"`
+	Shape        string  `json:"shape"`
+	Impl         string  `json:"impl"`
+	ISA          string  `json:"isa"`
+	DType        string  `json:"dtype"`
+	Mode         string  `json:"mode"`
+	MedianMS     float64 `json:"median_ms"`
+	Peer         string  `json:"peer"`
+	PeerMedianMS float64 `json:"peer_median_ms"`
+	Ratio        float64 `json:"ratio"`        // of the medians: above 1, Sluice is faster
+	RatioOfMin   float64 `json:"ratio_of_min"` // of the best times, which a busy machine disturbs less
+}
+
+// label tells rows of one implementation apart.
+func (r Row) label() string {
+	return strings.Join(strings.Fields(strings.Join([]string{r.Impl, r.ISA, r.DType, r.Mode}, " ")), " ")
+}
+
+// Own is the name of Sluice's entrants.
+const Own = "sluice"
+
+// asGood is by how much a peer's error may exceed ours and count as equal: two roundings of one kind
+// differ by a small factor, a coarser type by far more.
+const asGood = 4
+
+// ratios compares every row of Sluice's with the peers of its race. A peer is as good if its error
+// is within tolerance (what the workload asks of anybody) or not much above that of the row.
+func ratios(rows []Row, tolerance float64) (out []Ratio) {
+	for _, r := range rows {
+		if r.Impl != Own {
+			continue
+		}
+		var peers []Row
+		for _, p := range rows {
+			if p.Impl != Own && p.MaxError <= max(tolerance, asGood*r.MaxError) {
+				peers = append(peers, p)
+			}
+		}
+		if len(peers) == 0 {
+			continue
+		}
+		p := slices.MinFunc(peers, func(a, b Row) int { return cmp.Compare(a.MedianMS, b.MedianMS) })
+		out = append(out, Ratio{
+			Workload: r.Workload, Shape: r.Shape, Impl: r.Impl, ISA: r.ISA, DType: r.DType, Mode: r.Mode, MedianMS: r.MedianMS,
+			Peer: p.Impl, PeerMedianMS: p.MedianMS, Ratio: digits(p.MedianMS / r.MedianMS), RatioOfMin: digits(p.MinMS / r.MinMS),
+		})
+	}
+	return out
+}
+
+// digits rounds to four significant decimal digits, which is more than a measurement has.
+func digits(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	if err != nil {
+		return x
+	}
+	return y
+}
+
+// timed fills in what the times of an entrant say; pairs and limit belong to one run.
+func (r *Row) timed(times []time.Duration, pairs float64, limit time.Duration) {
+	sorted := slices.Sorted(slices.Values(times))
+	median := (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+	median = max(median, 1)
+	r.MedianMS, r.MinMS = ms(median), ms(sorted[0])
+	r.PairsPerS = math.Round(digits(pairs / median.Seconds()))
+	r.LimitPct = digits(100 * limit.Seconds() / median.Seconds())
+}
+
+func ms(d time.Duration) float64 { return digits(float64(d) / float64(time.Millisecond)) }

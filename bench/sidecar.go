@@ -1,0 +1,204 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrPeer is a peer that is not there or does not answer; the text says which and why.
+var ErrPeer = errors.New("bench: peer not available")
+
+// sidecar is one process with one peer library. Requests and replies are lines of JSON, one reply to
+// each request, {"error": …} if it failed; peers/sidecar.py lists them. It does nothing between a reply
+// and the next request, and its thread pools are told to sleep.
+type sidecar struct {
+	library string
+	threads int
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	errors  *tail
+	stop    context.CancelFunc
+}
+
+// request is what a side-car is asked. Batches are the questions of one turn, each timed on its own;
+// a workload without questions has one empty batch.
+type request struct {
+	Op       string         `json:"op"` // hello, prepare, run, result, end
+	Workload string         `json:"workload,omitempty"`
+	Params   map[string]any `json:"params,omitempty"`
+	Entrant  string         `json:"entrant,omitempty"`
+	Batches  [][]int        `json:"batches,omitempty"`
+}
+
+type reply struct {
+	Error    string            `json:"error"`
+	Versions map[string]string `json:"versions"`
+	Entrants []offer           `json:"entrants"`
+	Seconds  []float64         `json:"seconds"`
+	Result   json.RawMessage   `json:"result"`
+}
+
+// offer is an entrant that a side-car has for a workload.
+type offer struct {
+	Name  string `json:"name"` // what it is called in requests
+	Impl  string `json:"impl"`
+	DType string `json:"dtype"`
+	Mode  string `json:"mode"`
+	Batch int    `json:"batch"` // questions that it takes at a time; 0 without questions
+}
+
+// startSidecar runs a command and says hello. The process ends with the context or with close.
+func startSidecar(ctx context.Context, library string, threads int, command ...string) (*sidecar, map[string]string, error) {
+	ctx, stop := context.WithCancel(ctx)
+	s := &sidecar{library: library, threads: threads, errors: &tail{}, stop: stop}
+	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
+	s.cmd.Env = append(os.Environ(), quietThreads(threads)...)
+	s.cmd.Stderr = s.errors
+	s.cmd.WaitDelay = 5 * time.Second
+	in, err := s.cmd.StdinPipe()
+	if err == nil {
+		var out io.ReadCloser
+		if out, err = s.cmd.StdoutPipe(); err == nil {
+			s.in, s.out = in, bufio.NewReaderSize(out, 1<<16)
+			err = s.cmd.Start()
+		}
+	}
+	if err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("%w: %s: %w", ErrPeer, library, err)
+	}
+	r, err := s.call(ctx, request{Op: "hello"})
+	if err != nil {
+		return nil, nil, errors.Join(err, s.close())
+	}
+	return s, r.Versions, nil
+}
+
+// quietThreads is the environment that sets thread counts before a library is loaded, and lets idle
+// threads sleep instead of spinning while others are timed.
+func quietThreads(n int) []string {
+	t := fmt.Sprint(n)
+	eigen := "true"
+	if n == 1 {
+		eigen = "false"
+	}
+	return []string{
+		"SLUICE_BENCH_THREADS=" + t, "GOMAXPROCS=" + t, "OMP_NUM_THREADS=" + t, "OPENBLAS_NUM_THREADS=" + t, "MKL_NUM_THREADS=" + t,
+		"KMP_BLOCKTIME=0", "OMP_WAIT_POLICY=passive", "OPENBLAS_THREAD_TIMEOUT=16", "JAX_PLATFORMS=cpu",
+		"XLA_FLAGS=--xla_cpu_multi_thread_eigen=" + eigen + " intra_op_parallelism_threads=" + t,
+		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
+	}
+}
+
+// call sends a request and waits for its reply.
+func (s *sidecar) call(ctx context.Context, q request) (reply, error) {
+	var r reply
+	line, err := json.Marshal(q)
+	if err != nil {
+		return r, err
+	}
+	if _, err := s.in.Write(append(line, '\n')); err != nil {
+		return r, s.gone(ctx, err)
+	}
+	text, err := s.out.ReadBytes('\n')
+	if err != nil {
+		return r, s.gone(ctx, err)
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("%w: %s: it replied %.100q: %w", ErrPeer, s.library, text, err)
+	}
+	if r.Error != "" {
+		return r, fmt.Errorf("%w: %s: %s", ErrPeer, s.library, r.Error)
+	}
+	return r, nil
+}
+
+// gone explains a broken pipe with the last words of the process.
+func (s *sidecar) gone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %s: it ended: %w%s", ErrPeer, s.library, err, s.errors.last())
+}
+
+// close lets the process end, by force if it does not within two seconds.
+func (s *sidecar) close() error {
+	defer s.stop()
+	line, _ := json.Marshal(request{Op: "end"})
+	_, _ = s.in.Write(append(line, '\n')) // it may be gone already
+	_ = s.in.Close()
+	kill := time.AfterFunc(2*time.Second, s.stop)
+	defer kill.Stop()
+	err := s.cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) || errors.Is(err, context.Canceled) {
+		return nil // how it ended was said when it mattered
+	}
+	return err
+}
+
+// run asks for one turn.
+func (s *sidecar) run(ctx context.Context, name string, questions [][]int) ([]time.Duration, error) {
+	r, err := s.call(ctx, request{Op: "run", Entrant: name, Batches: questions})
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Seconds) != len(questions) {
+		return nil, fmt.Errorf("%w: %s: %d times for %d runs", ErrPeer, s.library, len(r.Seconds), len(questions))
+	}
+	times := make([]time.Duration, len(r.Seconds))
+	for i, t := range r.Seconds {
+		times[i] = time.Duration(t * float64(time.Second))
+	}
+	return times, nil
+}
+
+// result fetches what an entrant found, of the last run or of all questions so far.
+func (s *sidecar) result(ctx context.Context, name string, into any) error {
+	r, err := s.call(ctx, request{Op: "result", Entrant: name})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(r.Result, into); err != nil {
+		return fmt.Errorf("%w: %s: its result: %w", ErrPeer, s.library, err)
+	}
+	return nil
+}
+
+// tail keeps the end of what a process writes to its standard error.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - 4096; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+// last is the last line that says something.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := bytes.Split(bytes.TrimSpace(t.text), []byte("\n"))
+	if text := strings.TrimSpace(string(lines[len(lines)-1])); text != "" {
+		return ": " + text
+	}
+	return ""
+}

@@ -1,0 +1,247 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// Tolerances: errors up to which a result counts as good as any, when looking for the best peer.
+const (
+	sameTable   = 1e-5       // quantiles of float32 products: a few roundings
+	sameBins    = 2. / 4096  // W2's peers count in bins of this width
+	histogramTo = 4096       // bins of [-1, 1]
+	cosineWork  = 2          // operations per pair and dimension
+	floatBytes  = 4          // per value read
+	seedW1      = uint64(7)  // + dimension
+	seedW2      = uint64(11) // also of the stored matrix
+)
+
+// w1: 1,700 contexts and three pseudo-queries each, vectors to the full table.
+func (s *session) w1(ctx context.Context) error {
+	n, dims := 1700, []int{384, 768}
+	if s.o.Short {
+		n, dims = 90, []int{384}
+	}
+	for _, d := range dims {
+		if err := s.tables(ctx, "w1", seedW1+uint64(d), n, d, s.rounds(7), sameTable, s.w1Peers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// w2: 20,000 contexts and three pseudo-queries each.
+func (s *session) w2(ctx context.Context) error {
+	n := 20_000
+	if s.o.Short {
+		n = 120
+	}
+	return s.tables(ctx, "w2", seedW2, n, 384, s.rounds(3), sameBins, s.w2Peers)
+}
+
+// addPeers puts the peers of a workload into its race.
+type addPeers func(ctx context.Context, r *race, p *pairs, want table) (crew, error)
+
+// tables races over distributions.
+func (s *session) tables(ctx context.Context, workload string, seed uint64, n, dim, rounds int, tolerance float64, add addPeers) (err error) {
+	p, err := s.mixturePairs(ctx, seed, n, 3, dim)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	want, err := s.tableOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	m := p.queries.Rows
+	r := &race{
+		workload: workload, shape: shape(n, m, dim), pairs: float64(m) * float64(n-1), rounds: rounds, tolerance: tolerance,
+		operations: cosineWork * float64(m) * float64(n) * float64(dim), bytes: floatBytes * float64(m+n) * float64(dim),
+	}
+	variants, err := s.variants(kernels.F32, kernels.BF16x3)
+	if err != nil {
+		return err
+	}
+	for _, v := range variants {
+		r.entrants = append(r.entrants, v.distribution(p, want, false), v.distribution(p, want, true))
+	}
+	peers, err := add(ctx, r, p, want)
+	defer func() { err = errors.Join(err, peers.close()) }()
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, r)
+}
+
+// distribution is Sluice's entrant: the whole result with D+, both maximum distributions and moments.
+func (v variant) distribution(p *pairs, want table, interval bool) *entrant {
+	mode := "exact"
+	if interval {
+		mode = "interval"
+	}
+	var last *engine.Distribution
+	in := engine.DistributionInput{
+		Contexts: p.contexts.Vectors, Queries: p.queries.Vectors, Owner: p.owner(), Metric: kernels.Cosine, Quantiles: probabilities(),
+		DType: &v.dtype, Interval: interval,
+	}
+	return &entrant{
+		Row: v.own(mode), kind: v.dtype,
+		run: func(ctx context.Context, _ int) ([]time.Duration, error) {
+			return timeIt(func() (err error) { last, err = v.engine.Distribution(ctx, in); return err })
+		},
+		fault: func(context.Context) (float64, error) {
+			if !interval {
+				return want.distance(table{last.PositiveSummary.Quantiles, last.NegativeSummary.Quantiles}, false), nil
+			}
+			return intervalFault(want, last), nil
+		},
+	}
+}
+
+// intervalFault is how far an end of an interval lies from the exact quantile; an interval that does
+// not hold it is infinitely wrong.
+func intervalFault(want table, d *engine.Distribution) (fault float64) {
+	low, high := d.NegativeSummary.Low, d.NegativeSummary.High
+	if len(low) != len(want.Negative) || len(high) != len(want.Negative) {
+		return math.Inf(1)
+	}
+	for i, x := range want.Negative {
+		if !(low[i] <= x && x <= high[i]) {
+			return math.Inf(1)
+		}
+		fault = max(fault, x-low[i], high[i]-x)
+	}
+	return fault
+}
+
+// w1Peers return tables of their own.
+func (s *session) w1Peers(ctx context.Context, r *race, p *pairs, want table) (crew, error) {
+	return s.enlist(ctx, r, p.params(), func(ctx context.Context, o recruit) (float64, error) {
+		var got table
+		if err := o.result(ctx, &got); err != nil {
+			return 0, err
+		}
+		return want.distance(got, false), nil
+	})
+}
+
+func (p *pairs) params() map[string]any {
+	return map[string]any{"contexts": p.contexts.path, "queries": p.queries.path, "per": p.k, "quantiles": probabilities(), "part": 0, "of": 1}
+}
+
+func noQuestions(int) [][]int { return [][]int{{}} }
+
+// counts are the histogram that W2's peers return: the negatives in equal bins of [-1, 1], and the
+// positives' quantiles.
+type counts struct {
+	Positive  []float64 `json:"positive"`
+	Histogram []int64   `json:"histogram"`
+}
+
+// w2Peers count in bins. The strongest form is one process of one thread for each core, with the contexts
+// shared out: numpy and mkl enter in it, too.
+func (s *session) w2Peers(ctx context.Context, r *race, p *pairs, want table) (crew, error) {
+	out, err := s.enlist(ctx, r, p.params(), func(ctx context.Context, o recruit) (float64, error) {
+		var got counts
+		if err := o.result(ctx, &got); err != nil {
+			return 0, err
+		}
+		return want.distance(got.table(), true), nil
+	})
+	if err != nil || s.o.Threads < 2 {
+		return out, err
+	}
+	for _, l := range s.chosen(r.workload) {
+		if l.name != "numpy" && l.name != "mkl" {
+			continue
+		}
+		team, e, err := s.team(ctx, l, r.workload, p, want)
+		if ctx.Err() != nil {
+			return out, errors.Join(ctx.Err(), team.close())
+		}
+		if err != nil {
+			s.note("%s: %v", r.workload, errors.Join(err, team.close()))
+			continue
+		}
+		out, r.entrants = append(out, team...), append(r.entrants, e)
+	}
+	return out, nil
+}
+
+// team is one entrant of several single-threaded processes that share the contexts.
+func (s *session) team(ctx context.Context, l library, workload string, p *pairs, want table) (team crew, e *entrant, err error) {
+	var first offer
+	for part := range s.o.Threads {
+		params := p.params()
+		params["part"], params["of"] = part, s.o.Threads
+		c, offers, err := s.start(ctx, l, 1, workload, params)
+		if err != nil {
+			return team, nil, err
+		}
+		team = append(team, c)
+		first = offers[0]
+	}
+	e = &entrant{Row: Row{Impl: first.Impl + ", a process per core", DType: first.DType, Mode: first.Mode}}
+	e.run = func(ctx context.Context, _ int) ([]time.Duration, error) {
+		return timeIt(func() error {
+			errs := make([]error, len(team))
+			var wg sync.WaitGroup
+			for i, c := range team {
+				wg.Go(func() { _, errs[i] = c.run(ctx, first.Name, noQuestions(0)) })
+			}
+			wg.Wait()
+			return errors.Join(errs...)
+		})
+	}
+	e.fault = func(ctx context.Context) (float64, error) {
+		var sum counts
+		for _, c := range team {
+			var part counts
+			if err := c.result(ctx, first.Name, &part); err != nil {
+				return 0, err
+			}
+			sum.add(part)
+		}
+		return want.distance(sum.table(), true), nil
+	}
+	return team, e, nil
+}
+
+func (c *counts) add(o counts) {
+	c.Positive = o.Positive // small: every part computes all of them
+	if c.Histogram == nil {
+		c.Histogram = make([]int64, len(o.Histogram))
+	}
+	for i := range min(len(c.Histogram), len(o.Histogram)) {
+		c.Histogram[i] += o.Histogram[i]
+	}
+}
+
+// table interpolates within the bins; it knows no extremes.
+func (c counts) table() table {
+	var total int64
+	for _, n := range c.Histogram {
+		total += n
+	}
+	t := table{Positive: c.Positive, Negative: make([]float64, len(probabilities()))}
+	for i, p := range probabilities() {
+		rank, f := ref.Rank7(total, p)
+		at, below := float64(rank)+f, 0.0
+		t.Negative[i] = math.Inf(1)
+		for b, n := range c.Histogram {
+			if n > 0 && below+float64(n) > at {
+				t.Negative[i] = -1 + (float64(b)+(at-below)/float64(n))*2/histogramTo
+				break
+			}
+			below += float64(n)
+		}
+	}
+	return t
+}

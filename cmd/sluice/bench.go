@@ -1,0 +1,116 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	benches "github.com/sluice-rag/sluice/bench" // "bench" is a type of the tests
+)
+
+func (a *app) benchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "measure Sluice against its peers and the machine's limits",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.benchComputeCommand())
+	return cmd
+}
+
+func (a *app) benchComputeCommand() *cobra.Command {
+	var o benches.Options
+	var peers, out string
+	cmd := &cobra.Command{
+		Use:   "compute",
+		Short: "the compute core: distributions, threshold decisions, top-k, matrices",
+		Long: `Runs Sluice's variants and the peers in turns on the same seeded data, in one session, and prints a row for each:
+median and best time, the share of what the machine could do at most, and the error against canonical scores. The
+last rows are ratios to the best peer of equal accuracy. Run it on a quiet machine: what else runs is measured, too.
+
+  w1      table of 1,700 contexts and 5,100 pseudo-queries, 384 and 768 dimensions
+  w2      the same of 20,000 and 60,000
+  w3      is anything above the cut-off? a million vectors, one query and 32
+  w4      the ten nearest of a million vectors, one query and 64
+  matrix  4,096 × 12,288 inner products, stored
+
+The peers need a Python environment and a Go program, which 'make bench-compute' sets up (about 600 MB). One that is
+missing is said and left out. Data sets take about 4 GB in the cache.`,
+		Example: "  sluice bench compute --workload w1 --json\n  sluice bench compute --short --peers none\n" +
+			"  sluice bench compute --out docs/benchmarks/results",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Rounds < 0 {
+				return usagef("--rounds must not be negative, given %d", o.Rounds)
+			}
+			if o.Workload != "all" && !slices.Contains(benches.Workloads(), o.Workload) {
+				return usagef("--workload must be one of %s, all, given %q", strings.Join(benches.Workloads(), ", "), o.Workload)
+			}
+			var err error
+			if o.Peers, err = chosenPeers(peers); err != nil {
+				return err
+			}
+			return a.benchCompute(cmd, o, out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Workload, "workload", "all", "what to run: "+strings.Join(benches.Workloads(), ", ")+" or all")
+	f.IntVar(&o.Rounds, "rounds", 0, "turns of every competitor (0: each workload's own number)")
+	f.BoolVar(&o.Short, "short", false, "tiny shapes, to see that it works")
+	f.StringVar(&peers, "peers", "all", "competitors: all, none, or some of "+strings.Join(benches.Peers(), ","))
+	f.StringVar(&o.Data, "data", "../shared/data", "folder with squad16 and clinc150, for real vectors")
+	f.StringVar(&out, "out", "", "also write report.md, report.json and plots to this folder")
+	return cmd
+}
+
+func chosenPeers(list string) ([]string, error) {
+	switch list {
+	case "all":
+		return benches.Peers(), nil
+	case "none":
+		return nil, nil
+	}
+	names := strings.Split(list, ",")
+	for _, n := range names {
+		if !slices.Contains(benches.Peers(), n) {
+			return nil, usagef("--peers must be all, none, or some of %s, given %q", strings.Join(benches.Peers(), ","), list)
+		}
+	}
+	return names, nil
+}
+
+func (a *app) benchCompute(cmd *cobra.Command, o benches.Options, out string) error {
+	s, c, err := a.open(cmd)
+	if err != nil {
+		return err
+	}
+	o.Threads, o.ISA, o.Embed = c.Threads, c.ISA, s.Embed
+	o.Log = func(text string) { a.note("%s", text) }
+	o.Note = o.Log
+	var failed error // to print: the bench goes on, because its report may be written
+	if a.json {
+		keep := func(err error) {
+			if failed == nil {
+				failed = err
+			}
+		}
+		o.Row = func(r benches.Row) { keep(a.printJSON(r)) }
+		o.Ratio = func(r benches.Ratio) { keep(a.printJSON(r)) }
+	}
+	report, err := benches.Compute(cmd.Context(), o)
+	if err = closing(s, err); err != nil {
+		return err
+	}
+	if !a.json {
+		failed = report.Markdown(a.stdout)
+	}
+	if out != "" {
+		if err := report.Write(out); err != nil {
+			return err
+		}
+		a.note("wrote %s", out)
+	}
+	return failed
+}

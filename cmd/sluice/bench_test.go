@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBenchHelp(t *testing.T) {
+	b := newBench(t)
+	golden(t, "help_bench", b.ok("bench", "--help"))
+	golden(t, "help_bench_compute", b.ok("bench", "compute", "--help"))
+}
+
+func TestBenchUsage(t *testing.T) {
+	b := newBench(t)
+	for name, c := range map[string]struct {
+		says string
+		args []string
+	}{
+		"unknown workload": {"--workload must be one of w1, w2, w3, w4, matrix, all", []string{"--workload", "w5"}},
+		"unknown peer":     {"--peers must be all, none, or some of numpy,", []string{"--peers", "numpy,torch"}},
+		"negative rounds":  {"--rounds must not be negative", []string{"--rounds", "-1"}},
+		"an argument":      {"unknown command", []string{"w1"}},
+		"threads":          {"threads", []string{"--threads", "-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.t = t
+			if o := b.fails(exitUsage, c.says, append([]string{"bench", "compute"}, c.args...)...); o.stdout != "" {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// TestBenchCompute runs a tiny race without its peers, which are missing here.
+func TestBenchCompute(t *testing.T) {
+	b := newBench(t)
+	t.Setenv("SLUICE_CACHE", t.TempDir())
+	out := filepath.Join(t.TempDir(), "results")
+	o := b.run("bench", "compute", "--workload", "matrix", "--short", "--rounds", "1", "--peers", "numpy", "--json", "--out", out)
+	if o.code != exitOK {
+		t.Fatalf("%+v", o)
+	}
+	rows := objects(t, o.stdout)
+	if len(rows) == 0 || rows[0]["impl"] != "sluice" || rows[0]["workload"] != "matrix" || rows[0]["shape"] != "96x288x384" {
+		t.Errorf("%v", rows)
+	}
+	if !strings.Contains(o.stderr, "numpy") || !strings.Contains(o.stderr, "make bench-compute") {
+		t.Errorf("the missing peer is not said: %s", o.stderr)
+	}
+	if _, err := os.Stat(filepath.Join(out, "report.md")); err != nil {
+		t.Error(err)
+	}
+	text := b.ok("bench", "compute", "--workload", "w3", "--short", "--rounds", "1", "--peers", "none", "--data", t.TempDir())
+	if !strings.Contains(text, "| 3000x384 mixture q=1 tau=0.55 in scope | **sluice** |") || !strings.Contains(text, "only the seeded mixture") {
+		t.Error(text)
+	}
+}
