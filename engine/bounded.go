@@ -165,18 +165,19 @@ func power(norms []float64) float64 {
 	return math.Ldexp(1, -exponent)
 }
 
-// cut chooses the tasks: about 64 at least, and no longer than sweepWork.
+// cut chooses the tasks: about 64 at least, and no longer than sweepWork; asked-for ones, four times that.
 func (b *bounded) cut(e *Engine) {
 	rows, lanes := b.rows.Count(), b.lanes.Count()
+	work := sweepWork
+	if e.kernels.ISA() == cpu.Go {
+		work /= 128
+	}
+	tiles := max(1, work/(cpu.Panel*cpu.Panel*b.rows.Dim))
 	if e.tileRows > 0 {
-		b.rowStep = min(ceil(e.tileRows, cpu.Panel), rows, maxStep)
-		b.laneStep = min(ceil(e.tileRows, cpu.Panel), lanes, maxStep)
+		step := min(ceil(e.tileRows, cpu.Panel), max(1, int(2*math.Sqrt(float64(tiles)))))
+		b.rowStep, b.laneStep = min(step, rows, maxStep), min(step, lanes, maxStep)
 	} else {
-		work := sweepWork
-		if e.kernels.ISA() == cpu.Go {
-			work /= 128
-		}
-		tiles := bound(rows*lanes/64, 1, max(1, work/(cpu.Panel*cpu.Panel*b.rows.Dim)))
+		tiles = bound(rows*lanes/64, 1, tiles)
 		b.rowStep = min(rows, max(1, int(math.Sqrt(float64(tiles)))))
 		b.laneStep = min(lanes, max(1, tiles/b.rowStep), maxStep)
 	}

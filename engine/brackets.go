@@ -147,7 +147,8 @@ func (l *look) settle(gap float32) {
 // that its seed is no argument. Queries come in turn, which spares reading them again.
 func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 	m, n := j.q.N, j.c.N
-	size := int(24 * math.Sqrt(float64(m)*float64(n)))
+	// A scattered pair costs about ten times as much as a kept one, and brackets narrow with the root.
+	size := int(.85 * math.Cbrt(float64(m)*float64(n)*float64(m)*float64(n)))
 	size = max(min(size, j.e.tune.maxSamples), j.e.tune.minSamples)
 	per, queries := ceil(size, m), min(m, size)
 	const chunk = 1 << 10

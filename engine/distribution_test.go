@@ -246,18 +246,19 @@ func TestBoundedDistribution(t *testing.T) {
 // thirds of the contexts are one vector.
 func TestBrackets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
-	in := DistributionInput{Contexts: plain(rng, 1200, 8), Queries: plain(rng, 400, 8), Quantiles: table, Bins: 7}
+	in := DistributionInput{Contexts: plain(rng, 450, 8), Queries: plain(rng, 200, 8), Quantiles: table, Bins: 7}
 	for q := range in.Queries.Rows {
-		in.Owner = append(in.Owner, int32(q%1200))
+		in.Owner = append(in.Owner, int32(q%450))
 	}
 	seen := bounds{}
 	for _, ties := range []bool{false, true} {
-		for c := 0; ties && c < 800; c++ {
+		for c := 0; ties && c < 300; c++ {
 			copy(in.Contexts.Data[c*8:(c+1)*8], in.Contexts.Data[:8])
 		}
 		for _, in.Metric = range metrics {
 			want, neg := refDistribution(in)
 			e := newEngine(t, Options{})
+			e.tune.keepAll = 1 << 13
 			got, err := e.Distribution(context.Background(), in)
 			if err != nil {
 				t.Fatal(err)

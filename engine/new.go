@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-rag/sluice/internal/cores"
 	"github.com/sluice-rag/sluice/kernels"
@@ -32,9 +33,10 @@ type tuning struct {
 	keepAll    int64 // so many negatives are kept whole
 	minSamples int   // scored to place the brackets
 	maxSamples int
-	reach      float64 // of a bracket, in standard deviations of the sample's rank
-	kept       int64   // entries that may be kept; 0 = what the memory limit allows
-	recheck    int64   // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
+	reach      float64       // of a bracket, in standard deviations of the sample's rank
+	kept       int64         // entries that may be kept; 0 = what the memory limit allows
+	recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
+	record     time.Duration // between a worker's records in a checkpoint
 }
 
 var _ Interface = (*Engine)(nil)
@@ -72,7 +74,7 @@ func New(o Options) (*Engine, error) {
 		memLimit: o.MemLimit,
 		tileRows: o.TileRows,
 		progress: o.Progress,
-		tune:     tuning{canonical: 1 << 16, keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20, reach: 4, recheck: 1 << 16},
+		tune:     tuning{canonical: 1 << 16, keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20, reach: 4, recheck: 1 << 16, record: time.Second},
 	}
 	if e.cores == nil {
 		e.cores = cores.New(cores.Available())

@@ -26,10 +26,27 @@ func newCells(low, high float64) cells {
 
 func (c cells) of(v float64) int {
 	x := (v - c.low) * c.scale
-	if !(x > 0) {
-		return 0
+	switch {
+	case x >= maxCells-1:
+		return maxCells - 1
+	case x > 0:
+		return int(x)
 	}
-	return int(min(x, maxCells-1))
+	return 0
+}
+
+// count adds entries to their cells, and carries on the extremes.
+func (c cells) count(counts *[maxCells]int32, entries []cpu.Entry, least, most float32) (float32, float32) {
+	for _, e := range entries {
+		if e.Value < least {
+			least = e.Value
+		}
+		if e.Value > most {
+			most = e.Value
+		}
+		counts[c.of(float64(e.Value))&(maxCells-1)]++
+	}
+	return least, most
 }
 
 // edge is where cell i begins.
@@ -60,7 +77,7 @@ type resolver struct {
 	b           *bounded
 	t           *tally
 	cells       cells
-	counts      []int64
+	counts      *[maxCells]int32
 	least, most float64 // of the kept values
 	intervals   []interval
 	windows     []*window
@@ -120,21 +137,18 @@ func (r *resolver) count(ctx context.Context, l *look) error {
 	}
 	r.cells = newCells(low, high)
 	type found struct {
-		counts      []int64
+		counts      *[maxCells]int32
 		least, most float32
 	}
 	workers := make([]*found, r.j.blocks.workers)
 	parts := r.parts()
 	err := r.j.e.each(ctx, len(parts), len(workers), func(worker, i int) error {
 		if workers[worker] == nil {
-			workers[worker] = &found{make([]int64, maxCells), plusInf, minusInf}
+			workers[worker] = &found{new([maxCells]int32), plusInf, minusInf}
 		}
 		f := workers[worker]
 		for _, k := range parts[i] {
-			for _, e := range k.entries {
-				f.least, f.most = min(f.least, e.Value), max(f.most, e.Value)
-				f.counts[r.cells.of(float64(e.Value))]++
-			}
+			f.least, f.most = r.cells.count(f.counts, k.entries, f.least, f.most)
 		}
 		return nil
 	})
@@ -186,7 +200,7 @@ func (r *resolver) setIntervals(l *look) {
 // sum counts the values in the cells [from, to).
 func (r *resolver) sum(from, to int) (n int64) {
 	for _, c := range r.counts[from:max(from, to)] {
-		n += c
+		n += int64(c)
 	}
 	return n
 }
@@ -195,6 +209,7 @@ func (r *resolver) sum(from, to int) (n int64) {
 func (r *resolver) locate(e *ends) {
 	epsilon := r.b.epsilon
 	limit := max(r.j.negatives.total/10, r.j.e.tune.recheck)
+	limit = min(limit, r.j.room/int64(32*(len(r.b.statistics)+1))) // 8 bytes each, some twice
 	for i := range r.b.statistics {
 		s := &r.b.statistics[i]
 		k := slices.IndexFunc(r.intervals, func(iv interval) bool { return s.rank >= iv.below && s.rank < iv.below+iv.count })
@@ -203,8 +218,8 @@ func (r *resolver) locate(e *ends) {
 		}
 		iv := &r.intervals[k]
 		below, cell := iv.below, iv.first
-		for ; below+r.counts[cell] <= s.rank; cell++ {
-			below += r.counts[cell]
+		for ; below+int64(r.counts[cell]) <= s.rank; cell++ {
+			below += int64(r.counts[cell])
 		}
 		low, high := r.least, r.most
 		if cell > 0 {

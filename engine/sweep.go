@@ -112,14 +112,17 @@ func (j *job) sweep(ctx context.Context, l *look, pass int, tasks []int32, done 
 		s.begin()
 	}
 	s.full.Store(done.full)
+	s.reserved.Store(done.keptPairs())
 	skip := make(map[int32]bool, len(done.tasks))
+	before := 0
 	for _, task := range done.tasks {
 		skip[task] = true
+		before += b.pairs(int(task))
+	}
+	if before > 0 {
+		j.progress.add(before)
 	}
 	todo := slices.DeleteFunc(slices.Clone(tasks), func(task int32) bool { return skip[task] })
-	for _, task := range done.tasks {
-		j.progress.add(b.pairs(int(task)))
-	}
 	err := j.e.each(ctx, len(todo), j.blocks.workers, func(worker, i int) error {
 		if s.workers[worker] == nil {
 			s.workers[worker] = s.newSweeper()
@@ -345,7 +348,7 @@ func (s *sweep) leaderRoom() int {
 
 // record merges what w has found into the total; with a checkpoint about every second, after writing it there.
 func (s *sweep) record(w *sweeper, last bool) error {
-	if s.j.log == nil && !last || s.j.log != nil && !last && time.Since(w.recorded) < recordEvery {
+	if s.j.log == nil && !last || s.j.log != nil && !last && time.Since(w.recorded) < s.j.e.tune.record {
 		return nil
 	}
 	s.mu.Lock()
@@ -359,8 +362,6 @@ func (s *sweep) record(w *sweeper, last bool) error {
 	w.mine, w.recorded = newTally(s.look), time.Now()
 	return nil
 }
-
-const recordEvery = time.Second
 
 // allTasks lists a bounded job's tasks.
 func (b *bounded) allTasks() []int32 { return ascending(b.tasks) }

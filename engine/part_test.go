@@ -1,0 +1,457 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// partInput is large enough for a sweep, and small enough to be quick on every instruction set.
+func partInput(metric kernels.Metric, groups int32, bins int) DistributionInput {
+	rng := rand.New(rand.NewPCG(51, uint64(groups)))
+	in := DistributionInput{Contexts: plain(rng, 500, 24), Queries: plain(rng, 700, 24), Metric: metric, Quantiles: table, Bins: bins}
+	for range in.Queries.Rows {
+		in.Owner = append(in.Owner, rng.Int32N(500))
+	}
+	for range in.Contexts.Rows * int(min(groups, 1)) {
+		in.Group = append(in.Group, rng.Int32N(groups))
+	}
+	return in
+}
+
+// TestOneTileEqualsManyEqualsParts: one task, 64 tasks and more, one and more threads, and parts that
+// travelled as bytes give the same bits in every field, moments included.
+func TestOneTileEqualsManyEqualsParts(t *testing.T) {
+	ctx := context.Background()
+	for _, metric := range metrics {
+		for _, groups := range []int32{0, 5} {
+			in := partInput(metric, groups, 20)
+			if groups > 0 {
+				in.Negatives.Kind = NegativesCrossGroup
+			}
+			var want *Distribution
+			for name, o := range map[string]Options{"one tile": {TileRows: 1000}, "64 tiles": {TileRows: 64}, "threads": {TileRows: 32, Threads: 4}, "chosen": {}} {
+				got, err := newEngine(t, o).Distribution(ctx, in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want == nil {
+					want = got
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%v groups %d: %s (-first +got):\n%s", metric, groups, name, diff)
+				}
+			}
+			for _, of := range []int{1, 2, 5} {
+				e := newEngine(t, Options{TileRows: 96})
+				var parts []*Part
+				for i := range of {
+					p, err := e.DistributionPart(ctx, in, of-1-i, of)
+					if err != nil {
+						t.Fatal(err)
+					}
+					parts = append(parts, travelled(t, p))
+				}
+				got, err := e.MergeDistribution(ctx, in, parts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%v groups %d: %d parts (-one +merged):\n%s", metric, groups, of, diff)
+				}
+			}
+		}
+	}
+}
+
+func travelled(t *testing.T, p *Part) *Part {
+	t.Helper()
+	data, err := p.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := new(Part)
+	if err := q.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	again, err := q.MarshalBinary()
+	if err != nil || !bytes.Equal(data, again) {
+		t.Fatalf("a part changed on its way: %v", err)
+	}
+	return q
+}
+
+// TestPartsOfSmallInputs: what is scored canonically has parts too, which hold nothing.
+func TestPartsOfSmallInputs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(52, 1))
+	e, ctx := newEngine(t, Options{}), context.Background()
+	for _, m := range []int{0, 9} {
+		in := randomInput(rng, 7, m, 5, 0, NegativesAll, kernels.IP)
+		want, err := e.Distribution(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.DistributionPart(ctx, in, 1, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.MergeDistribution(ctx, in, travelled(t, p))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%v (-whole +parts):\n%s", err, diff)
+		}
+	}
+}
+
+func TestPartsRefused(t *testing.T) {
+	e, ctx := newEngine(t, Options{TileRows: 128}), context.Background()
+	in := partInput(kernels.Cosine, 0, 0)
+	part := func(in DistributionInput, i, of int) *Part {
+		p, err := e.DistributionPart(ctx, in, i, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	merge := func(parts ...*Part) error {
+		d, err := e.MergeDistribution(ctx, in, parts...)
+		if err != nil && d != nil {
+			t.Error("an error and a result")
+		}
+		return err
+	}
+	other := in
+	other.Owner = append([]int32{in.Owner[0] ^ 1}, in.Owner[1:]...)
+	half, rest := part(in, 0, 2), part(in, 1, 2)
+	strange := travelled(t, half)
+	strange.tally.kept[0].entries[0].At = 0xffff_ffff
+	wrong := travelled(t, half)
+	wrong.tally.counted--
+	lead := travelled(t, half)
+	lead.tally.other[0].row = 500
+	task := travelled(t, half)
+	task.tally.tasks[0] = 1 << 20
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"nothing":         {merge(), "hold 0 tasks"},
+		"a gap":           {merge(half), "tasks of"},
+		"twice":           {merge(half, rest, half), "in two parts"},
+		"other input":     {merge(half, part(other, 1, 2)), "digest"},
+		"no part":         {merge(half, nil), "of no part"},
+		"empty part":      {merge(half, &Part{}), "digest"},
+		"a strange pair":  {merge(strange, rest), "pair"},
+		"a wrong count":   {merge(wrong, rest), "counted"},
+		"a strange row":   {merge(lead, rest), "candidate"},
+		"a strange task":  {merge(task, rest), "task"},
+		"an empty binary": {new(Part).UnmarshalBinary(nil), "no part"},
+	} {
+		if !errors.Is(c.err, ErrPart) || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%s: %v", name, c.err)
+		}
+	}
+	if err := merge(half, rest); err != nil {
+		t.Errorf("what fits: %v", err)
+	}
+	for _, bad := range [][2]int{{-1, 2}, {2, 2}, {0, 0}} {
+		if _, err := e.DistributionPart(ctx, in, bad[0], bad[1]); !errors.Is(err, kernels.ErrArgument) {
+			t.Errorf("part %d of %d: %v", bad[0], bad[1], err)
+		}
+	}
+	if _, err := new(Part).MarshalBinary(); !errors.Is(err, ErrPart) {
+		t.Errorf("an empty part as bytes: %v", err)
+	}
+}
+
+// FuzzPart: bytes are refused with a typed error or are a part; a part that a CRC lets through is checked
+// against the input before anything is computed with it.
+func FuzzPart(f *testing.F) {
+	e := newEngine(f, Options{TileRows: 128, Cores: cores.New(1)})
+	in := partInput(kernels.Cosine, 0, 0)
+	for i := range 2 {
+		p, err := e.DistributionPart(context.Background(), in, i, 2)
+		if err != nil {
+			f.Fatal(err)
+		}
+		p.tally.kept = []run{{p.tally.kept[0].task, p.tally.kept[0].entries[:8]}} // short inputs mutate quickly
+		p.tally.other = p.tally.other[:3]
+		data, err := p.MarshalBinary()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data[partHeader:len(data)-4], data)
+	}
+	j, err := e.newJob(context.Background(), in)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body, whole []byte) {
+		if err := new(Part).UnmarshalBinary(whole); err != nil && !errors.Is(err, ErrPart) {
+			t.Fatalf("untyped error %v", err)
+		}
+		tally, err := decodeTally(body) // as behind a good checksum
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(tally.encode(nil), body) {
+			t.Fatal("decoded and encoded, the bytes differ")
+		}
+		if j.bounded.accept(tally, &j.bounded.look) == nil {
+			e := noEnds
+			if err := j.resolve(context.Background(), &j.bounded.look, tally, &e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// resumed runs what a checkpoint holds a part of, and tells how many pairs were done at the start.
+func resumed(t *testing.T, in DistributionInput) (d *Distribution, before int64, err error) {
+	t.Helper()
+	before = -1
+	e := newEngine(t, Options{TileRows: 32, Progress: func(done, _ int64) {
+		if before < 0 {
+			before = done
+		}
+	}})
+	d, err = e.Distribution(context.Background(), in)
+	return d, before, err
+}
+
+// TestResume: cancelled at 60 %, the second call does only the rest, with the same result. That records
+// are believed, not counted again, shows when one lies.
+func TestResume(t *testing.T) {
+	for _, in := range []DistributionInput{partInput(kernels.Cosine, 0, 0), partInput(kernels.L2, 4, 30)} {
+		want, err := newEngine(t, Options{TileRows: 32}).Distribution(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Checkpoint = filepath.Join(t.TempDir(), "run.ckpt")
+		ctx, cancel := context.WithCancel(context.Background())
+		var reached int64
+		e := newEngine(t, Options{TileRows: 32, Threads: 2, Progress: func(done, total int64) {
+			if reached = done; done > total*6/10 {
+				cancel()
+			}
+		}})
+		if d, err := e.Distribution(ctx, in); d != nil || !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v, %v", d != nil, err)
+		}
+		file, err := os.ReadFile(in.Checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, before, err := resumed(t, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("resumed (-whole +resumed):\n%s", diff)
+		}
+		first := min(reached, 500*700) // of the first sweep
+		if before < first {
+			t.Errorf("%d pairs were done, %d taken as done", first, before)
+		}
+		if _, err := os.Stat(in.Checkpoint); !os.IsNotExist(err) {
+			t.Errorf("the file is still there: %v", err)
+		}
+		body := file[checkpointHeader+8:][:binary.LittleEndian.Uint32(file[checkpointHeader:])]
+		body[4]-- // the low byte of the count
+		binary.LittleEndian.PutUint32(file[checkpointHeader+4:], crc32.Checksum(body, castagnoli))
+		if err := os.WriteFile(in.Checkpoint, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := resumed(t, in); !errors.Is(err, ErrPart) {
+			t.Errorf("a record that lies: %v", err)
+		}
+	}
+}
+
+// TestCancelledAnywhere: whatever phase a cancellation falls into, there is an error and no result, soon.
+func TestCancelledAnywhere(t *testing.T) {
+	in := mixture(1200, 96)
+	in.Bins = 50
+	budget := cores.New(2)
+	e := newEngine(t, Options{Cores: budget})
+	start := time.Now()
+	if _, err := e.Distribution(context.Background(), in); err != nil {
+		t.Fatal(err)
+	}
+	whole, slowest, stopped := time.Since(start), time.Duration(0), 0
+	for i := range 24 {
+		ctx, cancel := context.WithCancel(context.Background())
+		var at atomic.Pointer[time.Time]
+		timer := time.AfterFunc(whole*time.Duration(i)/24, func() {
+			now := time.Now()
+			at.Store(&now)
+			cancel()
+		})
+		d, err := e.Distribution(ctx, in)
+		timer.Stop()
+		switch {
+		case err == nil && d != nil: // over before
+		case !errors.Is(err, context.Canceled) || d != nil:
+			t.Fatalf("cancelled after %d/24: %v, %v", i, d != nil, err)
+		default:
+			stopped++
+			slowest = max(slowest, time.Since(*at.Load()))
+		}
+		if budget.Free() != 2 {
+			t.Fatalf("cancelled after %d/24: %d of 2 tokens came back", i, budget.Free())
+		}
+		cancel()
+	}
+	t.Logf("%d of 24 stopped within %v of a run of %v", stopped, slowest, whole)
+	if stopped == 0 {
+		t.Error("none was stopped")
+	}
+}
+
+// TestMemoryLimits: with little memory brackets are placed by histograms, with less all scores are
+// canonical; what is exact stays the same.
+func TestMemoryLimits(t *testing.T) {
+	in := mixture(400, 64)
+	want, neg := refDistribution(in)
+	dtypes := make(map[string]bool)
+	for _, limit := range []int64{1 << 20, 5 << 20, 6 << 20, 8 << 20, 1 << 30} {
+		got, err := newEngine(t, Options{MemLimit: limit, Cores: cores.New(1)}).Distribution(context.Background(), in)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", limit, err)
+		}
+		bounds{}.agree(t, fmt.Sprintf("%d bytes", limit), in, want, got, neg)
+		dtypes[got.DType] = true
+	}
+	if len(dtypes) < 2 {
+		t.Errorf("no limit was too small for panels: %v", dtypes)
+	}
+}
+
+// TestCheckpointFiles: torn and damaged records never happened; other files are refused and left alone.
+func TestCheckpointFiles(t *testing.T) {
+	in := partInput(kernels.Cosine, 0, 0)
+	e := newEngine(t, Options{TileRows: 64})
+	want, err := e.Distribution(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Checkpoint = filepath.Join(t.TempDir(), "run.ckpt")
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := newEngine(t, Options{TileRows: 64, Threads: 1, Progress: func(done, total int64) {
+		if done > total/2 {
+			cancel()
+		}
+	}})
+	if _, err := stop.Distribution(ctx, in); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	half, err := os.ReadFile(in.Checkpoint)
+	if err != nil || len(half) <= checkpointHeader {
+		t.Fatalf("%d bytes, %v", len(half), err)
+	}
+	flipped := bytes.Clone(half)
+	flipped[len(half)-9] ^= 4
+	for name, data := range map[string][]byte{"whole": half, "torn": half[:len(half)-5], "header": half[:checkpointHeader],
+		"torn header": half[:20], "empty": {}, "damaged": flipped, "trailing": append(bytes.Clone(half), 1, 2, 3)} {
+		if err := os.WriteFile(in.Checkpoint, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.Distribution(context.Background(), in)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	other := in
+	other.Quantiles = []float64{.5}
+	for name, c := range map[string]struct {
+		data []byte
+		in   DistributionInput
+		want string
+	}{
+		"other input": {half, other, hex.EncodeToString(half[8:16])},
+		"other file":  {[]byte("dear diary, today I counted all pairs twice over"), in, "no checkpoint"},
+	} {
+		if err := os.WriteFile(in.Checkpoint, c.data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := e.Distribution(context.Background(), c.in)
+		if !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, err := os.ReadFile(in.Checkpoint); err != nil || !bytes.Equal(left, c.data) {
+			t.Errorf("%s: the file was changed: %v", name, err)
+		}
+	}
+	in.Checkpoint = filepath.Join(t.TempDir(), "no", "such", "folder")
+	if _, err := e.Distribution(context.Background(), in); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+// TestKilled runs this test in a process of its own, kills it at 60 % and goes on from its file.
+func TestKilled(t *testing.T) {
+	in := partInput(kernels.Cosine, 0, 30)
+	if path := os.Getenv("SLUICE_TEST_CHECKPOINT"); path != "" { // the process to be killed: slow enough to be caught
+		in.Checkpoint = path
+		e := newEngine(t, Options{TileRows: 32, Progress: func(done, total int64) {
+			time.Sleep(time.Millisecond)
+			fmt.Println("done", 100*done/total)
+		}})
+		e.tune.record = 10 * time.Millisecond
+		if _, err := e.Distribution(context.Background(), in); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := newEngine(t, Options{TileRows: 32}).Distribution(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Checkpoint = filepath.Join(t.TempDir(), "run.ckpt")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+	cmd.Env = append(os.Environ(), "SLUICE_TEST_CHECKPOINT="+in.Checkpoint)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for percent := 0; percent < 60; {
+		if _, err := fmt.Fscanf(out, "done %d\n", &percent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("it was not killed")
+	}
+	if info, err := os.Stat(in.Checkpoint); err != nil || info.Size() <= int64(checkpointHeader) {
+		t.Fatalf("no records at the kill: %v", err)
+	}
+	got, before, err := resumed(t, in)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-whole +resumed):\n%s", err, diff)
+	}
+	if before < 500*700 { // the first of the two sweeps was over at the kill
+		t.Errorf("%d pairs taken as done", before)
+	}
+}
