@@ -14,17 +14,16 @@
 // reuse tensor.
 //
 // Rounding: a product's error is at most that of a float32 sum in any order. Products with a vector, and small ones,
-// are canonical scores (float64 sums), rounded once. Matrices whose magnitudes spread over more than about 2⁹⁶ take
-// that slower way, too, because the tile kernels scale a whole matrix by one factor. Operands with NaN or infinity
-// are given to the default engine as contiguous copies, so that they propagate as they do there.
+// are canonical scores (float64 sums), rounded once. Matrices with a row longer than 2³⁸ take that slower way, too:
+// the engine would scale them as a whole, and what is small in them could vanish. Operands with NaN or infinity are
+// given to the default engine as contiguous copies, so that they propagate as they do there.
 package gorgonia
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"gorgonia.org/tensor"
@@ -44,7 +43,7 @@ type Engine struct {
 
 	engine  *engine.Engine
 	kernels cpu.Kernels
-	scratch sync.Pool // of *[]float32: copies of operands that do not lie in rows
+	scratch atomic.Pointer[[]float32] // for copies of operands that do not lie in rows, up to 64 MiB; nil while in use
 }
 
 // New returns an engine that computes with e: its threads, instruction set and memory limit.
@@ -159,17 +158,17 @@ func (e *Engine) rows(a, b, out view) error {
 	}
 	ctx := context.Background()
 	exact := b.rows == 1 || a.rows*b.rows*a.cols <= direct
-	left, spreadA, freeA, err := e.prepare(ctx, a, !exact)
+	left, longA, freeA, err := e.prepare(ctx, a, !exact)
 	if err != nil {
 		return err
 	}
 	defer freeA()
-	right, spreadB, freeB, err := e.prepare(ctx, b, !exact)
+	right, longB, freeB, err := e.prepare(ctx, b, !exact)
 	if err != nil {
 		return err
 	}
 	defer freeB()
-	if exact || spreadA+spreadB+math.Ilogb(float64(a.cols)) > widest {
+	if exact || longA || longB {
 		return e.exact(ctx, left, right, out)
 	}
 	_, err = e.engine.BoundedMatrix(ctx, out.data, out.down, left, right, kernels.IP, e.DType)

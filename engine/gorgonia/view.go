@@ -2,13 +2,12 @@ package gorgonia
 
 import (
 	"context"
-	"math"
-	"math/bits"
-	"sync"
+	"sync/atomic"
 
 	"gorgonia.org/tensor"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // view is a matrix in memory: element (i, j) is data[i*down + j*right].
@@ -80,31 +79,47 @@ func values(t tensor.Tensor) []float32 {
 	return d.Float32s()
 }
 
-// widest is the spread of two operands' exponents and of the length of their rows, as powers of two, up to which no
-// product falls below the normal float32 when each matrix is scaled to rows of length 1; bfloat16 halves included.
-const widest = 96
+// longest is the length of a row up to which the engine multiplies elements as they are (it scales from 2⁴⁰ on).
+const longest = 0x1p38
 
-// prepare returns the rows of v, copied unless they lie together already, and, if asked to measure, the spread of its
-// elements. free gives the copy back.
-func (e *Engine) prepare(ctx context.Context, v view, measure bool) (rows engine.Vectors, spread int, free func(), err error) {
+// prepare returns the rows of v, copied unless they lie together already. If asked to measure, long tells that some
+// row is longer than longest, or no number. free gives the copy back.
+func (e *Engine) prepare(ctx context.Context, v view, measure bool) (rows engine.Vectors, long bool, free func(), err error) {
 	rows = engine.Vectors{Data: v.data, Rows: v.rows, Dim: v.cols, Stride: max(v.down, v.cols)}
-	if v.inRows() && !measure {
-		return rows, 0, func() {}, nil
+	free = func() {}
+	copied := !v.inRows()
+	if !copied && !measure {
+		return rows, false, free, nil
 	}
-	to, free := v, func() {}
-	if !v.inRows() {
-		to = e.room(v.rows, v.cols)
+	if copied {
+		to := e.room(v.rows, v.cols)
 		free = func() { e.free(to) }
 		rows.Data, rows.Stride = to.data, v.cols
 	}
-	var mu sync.Mutex
-	var all extent
-	step := max(1, 1<<18/v.cols/edge) * edge // rows per task
+	var found atomic.Bool
+	step := max(1, 1<<17/v.cols/edge) * edge // rows per task
 	run := func(task int) error {
-		x := move(to, v, task*step, min(v.rows, (task+1)*step))
-		mu.Lock()
-		defer mu.Unlock()
-		all.join(x)
+		from, to := task*step, min(v.rows, (task+1)*step)
+		for i := from; i < to; i += edge {
+			end := min(to, i+edge)
+			if copied {
+				if err := e.copyRows(rows.Data, v, i, end); err != nil {
+					return err
+				}
+			}
+			if !measure {
+				continue
+			}
+			var norms [edge]float64
+			if err := e.kernels.Norms(norms[:end-i], rowsOf(rows).Slice(i, end)); err != nil {
+				return err
+			}
+			for _, n := range norms[:end-i] {
+				if !(n <= longest) {
+					found.Store(true)
+				}
+			}
+		}
 		return nil
 	}
 	if tasks := (v.rows + step - 1) / step; tasks == 1 {
@@ -112,85 +127,30 @@ func (e *Engine) prepare(ctx context.Context, v view, measure bool) (rows engine
 	} else {
 		err = e.engine.Parallel(ctx, tasks, run)
 	}
-	return rows, all.spread(), free, err
+	return rows, found.Load(), free, err
 }
 
-// move copies the rows [i0, end), unless both views are the same, and measures them.
-func move(to, from view, i0, end int) (x extent) {
-	copied := &to.data[0] != &from.data[0]
-	for ; i0 < end; i0 += edge {
-		i1 := min(end, i0+edge)
-		for j0 := 0; copied && j0 < from.cols; j0 += edge {
-			copyTile(to, from, i0, i1, j0, min(from.cols, j0+edge))
-		}
-		for i := i0; i < i1; i++ {
-			x.add(to.data[i*to.down:][:to.cols])
-		}
-	}
-	return x
-}
+// edge is how many rows are copied and measured at a time: with them in the nearest caches.
+const edge = 32
 
-// edge is the edge of the squares in which views are copied: a cache line.
-const edge = 16
-
-// copyTile copies a square by way of the stack, so that lines which are a power of two apart do not drive each other
-// out of the cache.
-func copyTile(to, from view, i0, i1, j0, j1 int) {
-	var t [edge * edge]float32
-	for j := j0; j < j1; j++ {
-		column := from.data[i0*from.down+j*from.right:]
-		if from.down == 1 {
-			for i, x := range column[:i1-i0] {
-				t[(i*edge+j-j0)&(edge*edge-1)] = x
-			}
-			continue
-		}
-		for i := range i1 - i0 {
-			t[(i*edge+j-j0)&(edge*edge-1)] = column[i*from.down]
-		}
+// copyRows copies the rows [i0, i1) of v to a matrix whose rows lie together.
+func (e *Engine) copyRows(to []float32, v view, i0, i1 int) error {
+	if v.down == 1 && v.right >= v.rows { // the columns lie together
+		columns := cpu.Rows{Data: v.data[i0:], N: v.cols, Dim: i1 - i0, Stride: v.right}
+		return e.kernels.Transpose(to[i0*v.cols:], v.cols, columns)
 	}
 	for i := i0; i < i1; i++ {
-		copy(to.data[i*to.down+j0:i*to.down+j1], t[(i-i0)*edge:])
+		for j := range v.cols {
+			to[i*v.cols+j] = v.at(i, j)
+		}
 	}
-}
-
-// extent is the largest magnitude and the smallest that is not 0, as the bits of a float32 without its sign. smallest
-// is kept negated, so that 0 changes neither, and both only grow.
-type extent struct{ largest, minusSmallest uint32 }
-
-func (x *extent) add(row []float32) {
-	largest, minusSmallest := x.largest, x.minusSmallest
-	for _, v := range row {
-		magnitude := math.Float32bits(v) &^ (1 << 31)
-		largest, minusSmallest = max(largest, magnitude), max(minusSmallest, -magnitude)
-	}
-	x.largest, x.minusSmallest = largest, minusSmallest
-}
-
-func (x *extent) join(o extent) {
-	x.largest, x.minusSmallest = max(x.largest, o.largest), max(x.minusSmallest, o.minusSmallest)
-}
-
-// spread is the difference of the two magnitudes' exponents, rounded up.
-func (x extent) spread() int {
-	if x.largest == 0 {
-		return 0
-	}
-	return exponent(x.largest) - exponent(-x.minusSmallest) + 1
-}
-
-// exponent continues the biased exponent below 1 for subnormal numbers.
-func exponent(magnitude uint32) int {
-	if e := int(magnitude >> 23); e > 0 {
-		return e
-	}
-	return bits.Len32(magnitude) - 23
+	return nil
 }
 
 // room is scratch for a matrix; what is in it is left from before.
 func (e *Engine) room(rows, cols int) view {
 	n := rows * cols
-	p, _ := e.scratch.Get().(*[]float32)
+	p := e.scratch.Swap(nil)
 	if p == nil || cap(*p) < n {
 		s := make([]float32, n)
 		p = &s
@@ -198,5 +158,12 @@ func (e *Engine) room(rows, cols int) view {
 	return view{data: (*p)[:n], rows: rows, cols: cols, down: cols, right: 1}
 }
 
+// kept is the largest scratch, in values, that an engine keeps for the next product: 64 MiB.
+const kept = 16 << 20
+
 // free takes scratch back.
-func (e *Engine) free(v view) { e.scratch.Put(&v.data) }
+func (e *Engine) free(v view) {
+	if cap(v.data) <= kept {
+		e.scratch.Store(&v.data)
+	}
+}

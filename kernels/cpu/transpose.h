@@ -1,0 +1,10 @@
+#ifndef SLC_TRANSPOSE_H
+#define SLC_TRANSPOSE_H
+
+#include "slc.h"
+
+// slc_transpose writes to[j*to_stride + i] = from[i*from_stride + j] for rows x cols floats. The two do not overlap.
+int32_t slc_transpose(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows, int64_t cols,
+                      slc_error *error);
+
+#endif
