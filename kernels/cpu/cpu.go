@@ -79,12 +79,13 @@ func Open(name string) (Kernels, error) {
 // ISA is the instruction set in use.
 func (k Kernels) ISA() ISA { return k.isa }
 
-// Name is the family of the score kernels in slc.h, without the metric.
+// Name is the family of the canonical score kernels in slc.h, without the metric: they settle what is
+// exact. VNNI and AMX add tile kernels only.
 func (k Kernels) Name() string {
 	if k.isa == Go {
 		return "ref_scores_f32"
 	}
-	return "slc_scores_f32_" + k.isa.String()
+	return "slc_scores_f32_" + min(k.isa, AVX512).String()
 }
 
 // Scores writes out[i*stride+j] = canonical score of a's row i and b's row j.
