@@ -50,24 +50,27 @@ func (r Row) label() string {
 // Own is the name of Sluice's entrants.
 const Own = "sluice"
 
-// asGood is by how much a peer's error may exceed ours and count as equal: two roundings of one kind
+// asGood is by how much an error may exceed another and count as equal: two roundings of one kind
 // differ by a small factor, a coarser type by far more.
 const asGood = 4
 
-// ratios compares every row of Sluice's with the peers of its race. A peer is as good if its error
-// is within tolerance (what the workload asks of anybody) or not much above that of the row.
+// ratios compares every row of Sluice's with the fastest peer of its race that is at least as good: its
+// error is within tolerance (what the workload asks of anybody) or not much above the row's. A row that
+// is worse than all of them is not compared.
 func ratios(rows []Row, tolerance float64) (out []Ratio) {
+	within := func(fault, other float64) bool { return fault <= max(tolerance, asGood*other) }
 	for _, r := range rows {
 		if r.Impl != Own {
 			continue
 		}
 		var peers []Row
+		equal := false
 		for _, p := range rows {
-			if p.Impl != Own && p.MaxError <= max(tolerance, asGood*r.MaxError) {
-				peers = append(peers, p)
+			if p.Impl != Own && within(p.MaxError, r.MaxError) {
+				peers, equal = append(peers, p), equal || within(r.MaxError, p.MaxError)
 			}
 		}
-		if len(peers) == 0 {
+		if !equal {
 			continue
 		}
 		p := slices.MinFunc(peers, func(a, b Row) int { return cmp.Compare(a.MedianMS, b.MedianMS) })

@@ -29,8 +29,9 @@ func TestRatios(t *testing.T) {
 		return Row{Workload: "matrix", Shape: "s", Impl: impl, DType: dtype, MedianMS: median, MinMS: least, MaxError: fault}
 	}
 	rows := []Row{
-		row(Own, "f32", 80, 75, 1e-7), row(Own, "bf16", 20, 20, 1e-3), row(Own, "i8", 8, 8, 2e-2),
+		row(Own, "f32", 80, 75, 1e-7), row(Own, "bf16", 20, 20, 1e-3), row(Own, "i8", 8, 8, 1e-2),
 		row("precise", "f32", 100, 90, 2e-6), row("slow", "f32", 300, 300, 1e-7), row("coarse", "bf16", 40, 30, 3e-3), row("coarser", "i8", 4, 4, 0.5),
+		row(Own, "awful", 1, 1, 0.013), // worse than "coarse", and "coarser" is no match
 	}
 	type line struct {
 		DType, Peer   string
@@ -41,9 +42,9 @@ func TestRatios(t *testing.T) {
 		got = append(got, line{r.DType, r.Peer, r.Ratio, r.RatioOfMin})
 	}
 	want := []line{
-		{"f32", "precise", 1.25, 1.2},  // within the tolerance, though 20 times less exact; "coarse" is not
-		{"bf16", "coarse", 2, 1.5},     // 3 times our error is as good
-		{"i8", "coarse", 5, 30. / 8.0}, // 25 times our error is not
+		{"f32", "precise", 1.25, 1.2}, // within the tolerance, though 20 times less exact; "coarse" is not
+		{"bf16", "coarse", 2, 1.5},    // 3 times our error is as good
+		{"i8", "coarse", 5, 3.75},     // 50 times our error is not
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
