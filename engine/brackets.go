@@ -20,6 +20,7 @@ type look struct {
 	binLow    float32
 	binScale  float32
 	expected  float64 // pairs that will be kept
+	from, to  float64 // where the cells of what is kept lie
 }
 
 // bracket is a closed range of values that are kept.
@@ -56,6 +57,7 @@ func (j *job) order() []int64 {
 // rare bad luck, from a sample of pairs; and the ends, which the sample's own ends bound.
 func (j *job) lookFor(ctx context.Context, b *bounded) error {
 	b.look = look{low: minusInf, high: plusInf, best: true}
+	b.look.from, b.look.to = b.span()
 	total := j.negatives.total
 	if !b.counting {
 		return nil
@@ -74,18 +76,18 @@ func (j *job) lookFor(ctx context.Context, b *bounded) error {
 		b.look.low, b.look.expected = plusInf, float64(total)
 		return nil
 	}
-	b.look.choose(sample, b.statistics, total, b.epsilon, j.e.tune.reach)
+	b.look.choose(j, b, sample, b.statistics)
 	if b.look.expected > float64(j.keepRoom())/2 { // histograms will place the brackets
 		b.look = look{best: true}
-		b.look.choose(sample, nil, total, b.epsilon, 0)
+		b.look.choose(j, b, sample, nil)
 	}
 	return nil
 }
 
-// choose places the brackets: reach standard deviations of a sample quantile's rank to each side, and
+// choose places the brackets: some standard deviations of a sample quantile's rank to each side, and
 // what rounding may add. It reorders the sample.
-func (l *look) choose(sample []float32, statistics []statistic, total int64, epsilon, reach float64) {
-	size := float64(len(sample))
+func (l *look) choose(j *job, b *bounded, sample []float32, statistics []statistic) {
+	size, total, reach := float64(len(sample)), j.negatives.total, j.e.tune.reach
 	var places []int
 	type place struct{ low, high int }
 	var around []place
@@ -99,8 +101,13 @@ func (l *look) choose(sample []float32, statistics []statistic, total int64, eps
 	slices.Sort(places)
 	arrange(sample, slices.Compact(places))
 	lowest, highest := float64(sample[0]), float64(sample[len(sample)-1])
-	margin := 4*epsilon + 4*(highest-lowest)/maxCells
+	l.from, l.to = lowest, highest
+	gap := 4 * (highest - lowest) / maxCells
+	margin := 4*b.epsilon + gap
 	l.low, l.high = up(lowest+margin), down(highest-margin)
+	if j.in.Interval {
+		margin = gap // no canonical score is looked for around a statistic
+	}
 	covered := 0
 	for _, a := range around {
 		l.expected += float64(max(0, a.high-max(a.low, covered))) / size * float64(total)
@@ -111,10 +118,10 @@ func (l *look) choose(sample []float32, statistics []statistic, total int64, eps
 		case a.high >= len(sample):
 			l.high = min(l.high, down(float64(sample[a.low])-margin))
 		default:
-			l.add(bracket{down(float64(sample[a.low]) - margin), up(float64(sample[a.high]) + margin)}, float32(margin))
+			l.add(bracket{down(float64(sample[a.low]) - margin), up(float64(sample[a.high]) + margin)}, float32(gap))
 		}
 	}
-	l.settle(float32(margin))
+	l.settle(float32(gap))
 	l.expected += 4 * float64(total) / size
 }
 
@@ -127,7 +134,8 @@ func (l *look) add(b bracket, gap float32) {
 	l.brackets = append(l.brackets, b)
 }
 
-// settle joins brackets to the ends that they touch, and drops those beyond the kernels' number.
+// settle joins brackets to the ends that they touch, and drops those beyond the kernels' number. Nothing
+// that is kept apart then shares a cell.
 func (l *look) settle(gap float32) {
 	for len(l.brackets) > 0 && l.brackets[0].low <= l.low+gap {
 		l.low = max(l.low, l.brackets[0].high)
@@ -138,7 +146,7 @@ func (l *look) settle(gap float32) {
 		l.brackets = l.brackets[:n-1]
 	}
 	if l.low >= l.high-gap { // everything
-		*l = look{low: plusInf, high: plusInf, best: l.best}
+		l.low, l.high, l.brackets = plusInf, plusInf, nil
 	}
 	l.brackets = l.brackets[:min(len(l.brackets), cpu.MaxBrackets)]
 }

@@ -272,6 +272,38 @@ func TestBrackets(t *testing.T) {
 	t.Log(seen)
 }
 
+// TestManyQuantiles: more brackets than the kernels take at once, whether all values fit the memory or not,
+// and every context in a group of its own.
+func TestManyQuantiles(t *testing.T) {
+	rng := rand.New(rand.NewPCG(42, 1))
+	in := DistributionInput{Contexts: plain(rng, 300, 16), Queries: plain(rng, 200, 16)}
+	for q := range in.Queries.Rows {
+		in.Owner = append(in.Owner, int32(q*7%300))
+	}
+	for c := range in.Contexts.Rows {
+		in.Group = append(in.Group, int32(c*11%300))
+	}
+	for i := range 101 {
+		in.Quantiles = append(in.Quantiles, float64(i)/100)
+	}
+	dtype := kernels.F32
+	in.DType = &dtype
+	for _, in.Metric = range metrics {
+		for _, in.Interval = range []bool{false, true} {
+			want, neg := refDistribution(in)
+			for _, room := range []int64{0, 8000, 20000} {
+				e := newEngine(t, Options{})
+				e.tune.keepAll, e.tune.kept = 0, room
+				got, err := e.Distribution(context.Background(), in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bounds{}.agree(t, fmt.Sprintf("%v room %d", in.Metric, room), in, want, got, neg)
+			}
+		}
+	}
+}
+
 // TestKeyOrder: integer keys order like the float64 they stand for.
 func TestKeyOrder(t *testing.T) {
 	values := []float64{math.Inf(-1), -math.MaxFloat64, -1, -math.SmallestNonzeroFloat64, 0,

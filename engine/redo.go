@@ -75,7 +75,8 @@ func (h axis) bracket(b *bounded, first, last int, margin float64) bracket {
 func (h axis) looks(j *job, t *tally, e *ends) []look {
 	b, total := j.bounded, j.negatives.total
 	low, high := b.span()
-	margin := 4*b.epsilon + 4*(high-low)/maxCells
+	gap := float32(4 * (high - low) / maxCells)
+	margin := 4*b.epsilon + float64(gap)
 	sums := make([]int64, len(t.bins)+1)
 	for i, n := range t.bins {
 		sums[i+1] = sums[i] + n
@@ -91,7 +92,7 @@ func (h axis) looks(j *job, t *tally, e *ends) []look {
 	var all look
 	for _, s := range b.statistics {
 		if !s.known && (!j.in.Interval || math.IsInf(s.low, 0) || math.IsInf(s.high, 0)) {
-			all.add(find(s.rank), float32(margin))
+			all.add(find(s.rank), gap)
 		}
 	}
 	ends := look{low: minusInf, high: plusInf}
@@ -103,10 +104,10 @@ func (h axis) looks(j *job, t *tally, e *ends) []look {
 	}
 	var looks []look
 	for from := 0; from < len(all.brackets) || from == 0; from += cpu.MaxBrackets {
-		l := look{brackets: all.brackets[from:min(len(all.brackets), from+cpu.MaxBrackets)], low: minusInf, high: plusInf}
+		l := look{brackets: all.brackets[from:min(len(all.brackets), from+cpu.MaxBrackets)], low: minusInf, high: plusInf, from: low, to: high}
 		if from == 0 {
 			l.low, l.high = ends.low, ends.high
-			l.settle(float32(margin))
+			l.settle(gap)
 		}
 		for _, r := range append(l.brackets, bracket{low: minusInf, high: l.low}, bracket{low: l.high, high: plusInf}) {
 			l.expected += float64(h.between(b, sums, r))

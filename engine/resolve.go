@@ -128,14 +128,7 @@ func (r *resolver) parts() (parts [][]run) {
 
 // count fills the cells and the intervals.
 func (r *resolver) count(ctx context.Context, l *look) error {
-	low, high := r.b.span()
-	if l.low > minusInf && l.low < plusInf {
-		low = float64(l.low)
-	}
-	if l.high < plusInf {
-		high = float64(l.high)
-	}
-	r.cells = newCells(low, high)
+	r.cells = newCells(l.from, l.to)
 	type found struct {
 		counts      *[maxCells]int32
 		least, most float32
@@ -152,6 +145,9 @@ func (r *resolver) count(ctx context.Context, l *look) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	r.least, r.most = math.Inf(1), math.Inf(-1)
 	for _, f := range workers {
 		if f == nil {
@@ -167,7 +163,7 @@ func (r *resolver) count(ctx context.Context, l *look) error {
 		}
 	}
 	r.setIntervals(l)
-	return err
+	return nil
 }
 
 // span is the range of values that vectors of norm 1 can have, and a little more.
