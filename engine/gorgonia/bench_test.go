@@ -2,6 +2,7 @@ package gorgonia
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"gorgonia.org/tensor"
@@ -63,7 +64,7 @@ func BenchmarkSmall(b *testing.B) {
 		})
 		for _, n := range []int{4, 32, 64, 128} {
 			x, y, out := plain(eng, numbers(1, n*n), n, n), plain(eng, numbers(2, n*n), n, n), plain(eng, numbers(2, n*n), n, n)
-			b.Run("matmul"+string(rune('0'+n/32))+"/"+name, func(b *testing.B) {
+			b.Run(fmt.Sprintf("matmul%d/%s", n, name), func(b *testing.B) {
 				for b.Loop() {
 					if _, err := tensor.MatMul(x, y, tensor.WithReuse(out)); err != nil {
 						b.Fatal(err)
