@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
@@ -85,44 +86,57 @@ func (j *job) lookFor(ctx context.Context, b *bounded) error {
 }
 
 // choose places the brackets: some standard deviations of a sample quantile's rank to each side, and
-// what rounding may add. It reorders the sample.
+// what rounding may add.
 func (l *look) choose(j *job, b *bounded, sample []float32, statistics []statistic) {
-	size, total, reach := float64(len(sample)), j.negatives.total, j.e.tune.reach
-	var places []int
-	type place struct{ low, high int }
-	var around []place
-	for _, s := range statistics {
-		p := (float64(s.rank) + .5) / float64(total)
-		r := reach*math.Sqrt(size*p*(1-p)) + 2
-		a := place{int(math.Floor(p*size - r)), int(math.Ceil(p*size + r))}
-		around, places = append(around, a), append(places, bound(a.low, 0, len(sample)-1), bound(a.high, 0, len(sample)-1))
+	size, total := float64(len(sample)), float64(j.negatives.total)
+	l.from, l.to = math.Inf(1), math.Inf(-1)
+	for _, x := range sample {
+		l.from, l.to = min(l.from, float64(x)), max(l.to, float64(x))
 	}
-	places = append(places, 0, len(sample)-1)
-	slices.Sort(places)
-	arrange(sample, slices.Compact(places))
-	lowest, highest := float64(sample[0]), float64(sample[len(sample)-1])
-	l.from, l.to = lowest, highest
-	gap := 4 * (highest - lowest) / maxCells
+	const n = 1 << 14
+	c := newCells(l.from, l.to, n)
+	if c.scale == 0 { // all are one
+		l.low, l.high, l.expected = plusInf, plusInf, total
+		return
+	}
+	sums := make([]int32, n+1) // sums[i]: sampled values in the cells below i
+	for _, x := range sample {
+		sums[c.of(float64(x))+1]++
+	}
+	for i := range n {
+		sums[i+1] += sums[i]
+	}
+	cell := func(rank float64) int {
+		next, _ := slices.BinarySearch(sums, int32(rank)+1)
+		return next - 1
+	}
+	gap := 4 * (l.to - l.from) / maxCells
 	margin := 4*b.epsilon + gap
-	l.low, l.high = up(lowest+margin), down(highest-margin)
+	l.low, l.high = up(l.from+margin), down(l.to-margin)
 	if j.in.Interval {
 		margin = gap // no canonical score is looked for around a statistic
 	}
-	covered := 0
-	for _, a := range around {
-		l.expected += float64(max(0, a.high-max(a.low, covered))) / size * float64(total)
-		covered = a.high
+	for _, s := range statistics {
+		p := (float64(s.rank) + .5) / total
+		reach := j.e.tune.reach*math.Sqrt(size*p*(1-p)) + 2
+		first, last := p*size-reach, p*size+reach
 		switch {
-		case a.low < 0:
-			l.low = max(l.low, up(float64(sample[min(a.high, len(sample)-1)])+margin))
-		case a.high >= len(sample):
-			l.high = min(l.high, down(float64(sample[a.low])-margin))
+		case first < 0:
+			l.low = max(l.low, up(c.edge(cell(min(last, size-1))+1)+margin))
+		case last > size-1:
+			l.high = min(l.high, down(c.edge(cell(first))-margin))
 		default:
-			l.add(bracket{down(float64(sample[a.low]) - margin), up(float64(sample[a.high]) + margin)}, float32(gap))
+			l.add(bracket{down(c.edge(cell(first)) - margin), up(c.edge(cell(last)+1) + margin)}, float32(gap))
 		}
 	}
 	l.settle(float32(gap))
-	l.expected += 4 * float64(total) / size
+	share := func(r bracket) float64 {
+		return float64(1+sums[c.of(float64(r.high))+1]-sums[c.of(float64(r.low))]) / size
+	}
+	l.expected = total * (share(bracket{minusInf, l.low}) + share(bracket{l.high, plusInf}))
+	for _, r := range l.brackets {
+		l.expected += total * share(r)
+	}
 }
 
 // add appends a bracket that does not begin before the last one, joined to it where the gap is small.
@@ -159,32 +173,53 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 	size := int(.85 * math.Cbrt(float64(m)*float64(n)*float64(m)*float64(n)))
 	size = max(min(size, j.e.tune.maxSamples), j.e.tune.minSamples)
 	per, queries := ceil(size, m), min(m, size)
-	const chunk = 1 << 10
+	// A task's contexts come from a pool that fits the second-level cache.
+	const chunk, pool = 1 << 11, 1 << 9
 	step := max(1, chunk/per)
 	found := make([][]float32, ceil(queries, step))
 	err := j.e.each(ctx, len(found), j.blocks.workers, func(_, task int) error {
 		rng := rand.New(rand.NewPCG(0x51ce, uint64(task)))
-		var qs, cs []int32
+		qs, cs := make([]int32, 0, step*per), make([]int32, 0, step*per)
+		contexts := make([]int32, pool)
+		for i := range contexts {
+			contexts[i] = rng.Int32N(int32(n))
+		}
 		for i := task * step; i < min(queries, (task+1)*step); i++ {
 			q := int(int64(i) * int64(m) / int64(queries))
 			for range per {
-				if c := rng.IntN(n); j.negatives.has(q, c) {
-					qs, cs = append(qs, int32(q)), append(cs, int32(c))
+				if c := contexts[rng.Uint64()%pool]; j.negatives.has(q, int(c)) {
+					qs, cs = append(qs, int32(q)), append(cs, c)
 				}
 			}
 		}
-		scores := make([]float64, len(qs))
-		if err := j.pairs(scores, qs, cs); err != nil {
+		values := make([]float32, len(qs))
+		if err := j.e.kernels.Estimate(b.metric, values, j.q.Rows, qs, j.c.Rows, cs); err != nil {
 			return err
 		}
-		values := make([]float32, len(scores))
-		for i, s := range scores {
-			values[i] = float32(b.value(s))
+		kept := values[:0]
+		for i, x := range values {
+			if v := b.estimated(x, j.q.Norms[qs[i]], j.c.Norms[cs[i]]); math.Abs(v) < 4 {
+				kept = append(kept, float32(v)) // and not what overflowed
+			}
 		}
-		found[task] = values
+		found[task] = kept
 		return nil
 	})
 	return slices.Concat(found...), err
+}
+
+// estimated is the value of a pair whose dot product, or squared distance, is about x.
+func (b *bounded) estimated(x float32, normQ, normC float64) float64 {
+	switch norms := normQ * normC; {
+	case b.metric == kernels.IP:
+		return float64(x) * b.unit
+	case b.metric == kernels.L2:
+		return -float64(x) * b.unit * b.unit / 2
+	case norms == 0:
+		return 0
+	default:
+		return float64(x) / norms
+	}
 }
 
 // keepRoom is how many entries of pairs may be kept.

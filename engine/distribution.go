@@ -130,8 +130,17 @@ func (j *job) finishBounded(ctx context.Context, first *tally) error {
 // finish computes the summaries, D+ and the maxima being known. first is nil when all is canonical.
 func (j *job) finish(ctx context.Context, first *tally) error {
 	d := j.out
-	d.PositiveSummary = j.summary(pairsOf(d.Positive, j.in.Owner))
-	d.Max = j.summary(pairsOf(d.Best, d.BestRow))
+	err := j.e.each(ctx, 2, j.blocks.workers, func(_, task int) error {
+		if task == 0 {
+			d.PositiveSummary = j.summary(pairsOf(d.Positive, j.in.Owner))
+		} else {
+			d.Max = j.summary(pairsOf(d.Best, d.BestRow))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	d.NegativeSummary = j.summary(nil)
 	switch {
 	case j.negatives.total == 0:

@@ -2,6 +2,7 @@
 // the gate's threshold decision. It cuts the work into tiles, runs them on goroutines within the
 // process's CPU budget (internal/cores) and returns results that are exact: bit-equal to the naive
 // algorithm on canonical scores (docs/adr: exactness), whatever the tiling, threads or instruction set.
+// What is bounded instead says so, and carries its bound.
 package engine
 
 import (

@@ -15,20 +15,21 @@ import (
 // down are known to be below. Kept values are sorted no further than into cells.
 
 // cells cut the values into equal parts; the first and the last are open.
-type cells struct{ low, scale float64 }
+type cells struct{ low, scale, last float64 }
 
-func newCells(low, high float64) cells {
-	if !(high > low) {
-		return cells{low: low}
+func newCells(low, high float64, n int) cells {
+	c := cells{low: low, last: float64(n - 1)}
+	if high > low {
+		c.scale = c.last / (high - low)
 	}
-	return cells{low, (maxCells - 1) / (high - low)}
+	return c
 }
 
 func (c cells) of(v float64) int {
 	x := (v - c.low) * c.scale
 	switch {
-	case x >= maxCells-1:
-		return maxCells - 1
+	case x >= c.last:
+		return int(c.last)
 	case x > 0:
 		return int(x)
 	}
@@ -128,7 +129,7 @@ func (r *resolver) parts() (parts [][]run) {
 
 // count fills the cells and the intervals.
 func (r *resolver) count(ctx context.Context, l *look) error {
-	r.cells = newCells(l.from, l.to)
+	r.cells = newCells(l.from, l.to, maxCells)
 	type found struct {
 		counts      *[maxCells]int32
 		least, most float32

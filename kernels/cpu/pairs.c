@@ -5,13 +5,13 @@
 #include "pairs.h"
 
 static const struct {
-	slc_pairs_fn *pairs;
+	slc_pairs_fn *pairs, *estimate;
 	slc_sum_fn *sum;
 } table[] = {
-	[SLC_SCALAR] = {slc_pairs_f32_scalar, slc_sum_f32_scalar},
+	[SLC_SCALAR] = {slc_pairs_f32_scalar, slc_estimate_f32_scalar, slc_sum_f32_scalar},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_pairs_f32_avx2, slc_sum_f32_avx2},
-	[SLC_AVX512] = {slc_pairs_f32_avx512, slc_sum_f32_avx512},
+	[SLC_AVX2] = {slc_pairs_f32_avx2, slc_estimate_f32_avx2, slc_sum_f32_avx2},
+	[SLC_AVX512] = {slc_pairs_f32_avx512, slc_estimate_f32_avx512, slc_sum_f32_avx512},
 #endif
 };
 
@@ -47,8 +47,20 @@ int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, i
 		return code;
 	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
 	if (metric == SLC_COSINE && n > 0 && (!norm_a || !norm_b)) FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
-	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, norm_a, norm_b, row_a, row_b, out};
+	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, norm_a, norm_b, row_a, row_b, out, 0};
 	table[best(isa)].pairs(&list, metric);
+	return SLC_OK;
+}
+
+int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const int32_t *row_a,
+                     const float *b, int64_t rows_b, int64_t stride_b, const int32_t *row_b, int64_t dim, int64_t n,
+                     float *out, slc_error *error) {
+	int32_t code;
+	if ((code = check(isa, "a", rows_a, stride_a, dim, row_a, n, error)) ||
+	    (code = check(isa, "b", rows_b, stride_b, dim, row_b, n, error)))
+		return code;
+	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, 0, 0, row_a, row_b, 0, out};
+	table[best(isa)].estimate(&list, metric);
 	return SLC_OK;
 }
 

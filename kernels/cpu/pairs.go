@@ -28,6 +28,24 @@ func (k Kernels) Pairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b
 	return k.pairs(m, out, a, rowsA, b, rowsB)
 }
 
+// Estimate writes out[i] = dot product (l2: squared distance) of a's row rowsA[i] and b's row rowsB[i] in
+// float32, in no certain order and without a bound; it may be infinite or NaN. For samples.
+func (k Kernels) Estimate(m kernels.Metric, out []float32, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
+	if a.Dim != b.Dim || len(rowsA) != len(rowsB) || len(out) < len(rowsA) {
+		return fmt.Errorf("%w: %d and %d rows of dimensions %d and %d in pairs, room for %d estimates",
+			kernels.ErrShape, len(rowsA), len(rowsB), a.Dim, b.Dim, len(out))
+	}
+	for _, r := range []Rows{a, b} {
+		if err := r.check(false); err != nil {
+			return err
+		}
+	}
+	if len(rowsA) == 0 {
+		return nil
+	}
+	return k.estimate(m, out, a, rowsA, b, rowsB)
+}
+
 // Sum adds factor[r]·row r of a to out, for the rows r of the list in order: a weighted sum of vectors in
 // float64. factor has an entry per row of a.
 func (k Kernels) Sum(out []float64, a Rows, factor []float64, rows []int32) error {
@@ -68,6 +86,28 @@ func refPairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b Rows, ro
 		default:
 			out[i] = ref.Cosine(ref.Dot(x, y), a.Norms[r], b.Norms[s])
 		}
+	}
+	return nil
+}
+
+func refEstimate(m kernels.Metric, out []float32, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
+	if err := a.inRange(rowsA); err != nil {
+		return err
+	}
+	if err := b.inRange(rowsB); err != nil {
+		return err
+	}
+	for i := range rowsA {
+		var sum float32
+		y := b.Row(int(rowsB[i]))
+		for k, x := range a.Row(int(rowsA[i])) {
+			if m == kernels.L2 {
+				sum += (x - y[k]) * (x - y[k])
+			} else {
+				sum += x * y[k]
+			}
+		}
+		out[i] = sum
 	}
 	return nil
 }

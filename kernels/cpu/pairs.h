@@ -1,4 +1,4 @@
-// Canonical scores of single pairs, and sums of vectors. See slc.h for the rules and types.
+// Canonical scores and quick estimates of single pairs, and sums of vectors. See slc.h for the rules and types.
 #ifndef SLC_PAIRS_H
 #define SLC_PAIRS_H
 
@@ -10,6 +10,12 @@ int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, i
                   const int32_t *row_a, const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
                   const int32_t *row_b, int64_t dim, int64_t n, double *out, slc_error *error);
 
+// slc_estimate writes out[i] = dot product (SLC_L2: squared distance) of the pairs in float32, summed in any
+// order: a quarter of the time, for samples; it may be infinite or NaN where float32 overflows.
+int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const int32_t *row_a,
+                     const float *b, int64_t rows_b, int64_t stride_b, const int32_t *row_b, int64_t dim, int64_t n,
+                     float *out, slc_error *error);
+
 // slc_sum adds factor[r] * (a's row r) to out, dim float64, for the n rows r of the list, in order.
 int32_t slc_sum(int32_t isa, const float *a, int64_t rows_a, int64_t stride_a, int64_t dim, const double *factor,
                 const int32_t *rows, int64_t n, double *out, slc_error *error);
@@ -20,15 +26,16 @@ typedef struct {
 	const double *norm_a, *norm_b;
 	const int32_t *row_a, *row_b;
 	double *out;
+	float *estimate;
 } slc_pair_list;
 
 typedef void slc_pairs_fn(const slc_pair_list *list, int32_t metric);
 typedef void slc_sum_fn(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out);
 
-slc_pairs_fn slc_pairs_f32_scalar;
+slc_pairs_fn slc_pairs_f32_scalar, slc_estimate_f32_scalar;
 slc_sum_fn slc_sum_f32_scalar;
 #if defined(__x86_64__)
-slc_pairs_fn slc_pairs_f32_avx2, slc_pairs_f32_avx512;
+slc_pairs_fn slc_pairs_f32_avx2, slc_pairs_f32_avx512, slc_estimate_f32_avx2, slc_estimate_f32_avx512;
 slc_sum_fn slc_sum_f32_avx2, slc_sum_f32_avx512;
 #endif
 

@@ -71,6 +71,39 @@ void PASTE(slc_pairs_f32_, ISA)(const slc_pair_list *l, int32_t metric) {
 	}
 }
 
+// Floats, twice as many as doubles.
+typedef float floats __attribute__((vector_size(8 * WIDTH)));
+
+INLINE float estimate(const float *a, const float *b, int64_t dim, const int squares) {
+	floats sum[2] = {{0}, {0}};
+	int64_t k = 0;
+	for (; k + 4 * WIDTH <= dim; k += 4 * WIDTH)
+#pragma GCC unroll 2
+		for (int i = 0; i < 2; i++) {
+			floats x, y;
+			memcpy(&x, a + k + i * 2 * WIDTH, sizeof x);
+			memcpy(&y, b + k + i * 2 * WIDTH, sizeof y);
+			if (squares) x = y = x - y;
+			sum[i] += x * y;
+		}
+	float f[2 * WIDTH], all = 0;
+	sum[0] += sum[1];
+	memcpy(f, sum, sizeof f);
+	for (int i = 0; i < 2 * WIDTH; i++) all += f[i];
+	for (; k < dim; k++) all += squares ? (a[k] - b[k]) * (a[k] - b[k]) : a[k] * b[k];
+	return all;
+}
+
+void PASTE(slc_estimate_f32_, ISA)(const slc_pair_list *l, int32_t metric) {
+	for (int64_t i = 0; i < l->n; i++) {
+		const float *a = l->a + l->row_a[i] * l->stride_a, *b = l->b + l->row_b[i] * l->stride_b;
+		const int64_t next = i + 2 < l->n ? i + 2 : i;
+		const float *later = l->b + l->row_b[next] * l->stride_b;
+		for (int64_t k = 0; k < l->dim; k += 16) __builtin_prefetch(later + k);
+		l->estimate[i] = metric == SLC_L2 ? estimate(a, b, l->dim, 1) : estimate(a, b, l->dim, 0);
+	}
+}
+
 void PASTE(slc_sum_f32_, ISA)(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out) {
 	for (int64_t i = 0; i < n; i++) {
 		const float *row = a + rows[i] * stride;

@@ -5,6 +5,8 @@ package cpu
 /*
 #cgo noescape slc_pairs
 #cgo nocallback slc_pairs
+#cgo noescape slc_estimate
+#cgo nocallback slc_estimate
 #cgo noescape slc_sum
 #cgo nocallback slc_sum
 #include "pairs.h"
@@ -26,6 +28,16 @@ func (k Kernels) pairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b
 		floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), doubles(a.Norms), ints(rowsA),
 		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), doubles(b.Norms), ints(rowsB),
 		C.int64_t(a.Dim), C.int64_t(len(rowsA)), doubles(out), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) estimate(m kernels.Metric, out []float32, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
+	if k.isa == Go {
+		return refEstimate(m, out, a, rowsA, b, rowsB)
+	}
+	var e C.slc_error
+	code := C.slc_estimate(C.int32_t(k.isa), C.int32_t(m), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), ints(rowsA),
+		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), ints(rowsB), C.int64_t(a.Dim), C.int64_t(len(rowsA)), floats(out), &e)
 	return failure(code, &e)
 }
 

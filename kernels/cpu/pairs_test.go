@@ -58,6 +58,42 @@ func TestPairsEqualReference(t *testing.T) {
 	})
 }
 
+// TestEstimates: as close as float32 is, and nothing behind the list's end.
+func TestEstimates(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(23, 2))
+		for _, dim := range []int{1, 7, 8, 31, 32, 33, 384} {
+			a, b := unitRows(rng, 7, dim), unitRows(rng, 5, dim)
+			rowsA, rowsB, out := []int32{6, 0, 3, 3, 1}, []int32{0, 4, 2, 1, 4}, make([]float32, 6)
+			for _, m := range metrics {
+				out[5] = -7
+				if err := k.Estimate(m, out, a, rowsA, b, rowsB); err != nil {
+					t.Fatal(err)
+				}
+				for i := range rowsA {
+					x, y := a.Row(int(rowsA[i])), b.Row(int(rowsB[i]))
+					want := ref.Dot(x, y)
+					if m == kernels.L2 {
+						want = ref.Distance(x, y) * ref.Distance(x, y)
+					}
+					if bound := 1e-6 * float64(dim) * (1 + math.Abs(want)); math.Abs(float64(out[i])-want) > bound {
+						t.Errorf("%s dim %d, pair %d: %v, want %v within %v", m, dim, i, out[i], want, bound)
+					}
+				}
+				if out[5] != -7 {
+					t.Errorf("%s dim %d: wrote behind the end", m, dim)
+				}
+			}
+		}
+		r := unitRows(rng, 2, 4)
+		for _, rows := range []int32{-1, 2} {
+			if err := k.Estimate(kernels.IP, make([]float32, 1), r, []int32{rows}, r, []int32{0}); !errors.Is(err, kernels.ErrShape) {
+				t.Errorf("row %d of 2: %v", rows, err)
+			}
+		}
+	})
+}
+
 func TestPairsRefuse(t *testing.T) {
 	forEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(22, 2))
