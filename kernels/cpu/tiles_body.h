@@ -262,8 +262,7 @@ INLINE int whole(const slc_tiles *t, int64_t row, int64_t lane) {
 #define VARIANTS(f, t, ...) \
 	do { \
 		const int n_ = (t)->count->brackets, best_ = (t)->count->best; \
-		if (n_ == 0 && best_) f(t, 0, 1, ##__VA_ARGS__); \
-		else if (n_ == 0) f(t, 0, 0, ##__VA_ARGS__); \
+		if (n_ == 0 && !best_) f(t, 0, 0, ##__VA_ARGS__); \
 		else if (n_ <= 5 && best_) f(t, 5, 1, ##__VA_ARGS__); \
 		else if (best_) f(t, SLC_BRACKETS, 1, ##__VA_ARGS__); \
 		else f(t, SLC_BRACKETS, 0, ##__VA_ARGS__); \
