@@ -45,11 +45,13 @@ const (
 func (j *job) newBounded(ctx context.Context, dtype kernels.DType) (*bounded, error) {
 	k, g := j.e.kernels, &j.negatives
 	panels := k.Bytes(dtype, j.c.N, j.c.Dim) + k.Bytes(dtype, j.q.N, j.c.Dim) + 24*int64(j.q.N+2*cpu.Panel)
-	room := j.room - panels - int64(j.blocks.workers)*sweepBytes
-	if room < 1<<20 {
+	room := j.room - panels
+	if room < 1<<22 {
 		return nil, nil
 	}
-	j.room = room
+	// A quarter is for workers, so that the plan knows nothing of their number.
+	j.room = room / 4 * 3
+	j.blocks.workers = int(min(int64(j.blocks.workers), max(1, room/4/(sweepBytes+j.perWorker))))
 	b := &bounded{dtype: dtype, metric: j.in.Metric, counting: g.total > 0 && !g.sampled(), others: j.in.Group == nil || g.groups()}
 	b.arrange(j)
 	if err := b.pack(ctx, j); err != nil {

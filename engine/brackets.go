@@ -78,9 +78,10 @@ func (j *job) lookFor(ctx context.Context, b *bounded) error {
 		return nil
 	}
 	b.look.choose(j, b, sample, b.statistics)
-	if b.look.expected > float64(j.keepRoom())/2 { // histograms will place the brackets
+	if b.look.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
 		b.look = look{best: true}
 		b.look.choose(j, b, sample, nil)
+		b.look.bin(b)
 	}
 	return nil
 }
@@ -227,7 +228,7 @@ func (j *job) keepRoom() int64 {
 	if j.e.tune.kept > 0 {
 		return j.e.tune.kept
 	}
-	return j.room / 2 / 8
+	return j.room / 3 * 2 / 8
 }
 
 // arrange reorders v so that v[r] is what sorting would put there, for every rank of the sorted list

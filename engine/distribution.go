@@ -30,8 +30,9 @@ type job struct {
 	q, c      *operand
 	out       *Distribution
 	negatives negatives
-	blocks    plan // of canonical passes
-	room      int64
+	blocks    plan     // of canonical passes
+	room      int64    // memory for what a job keeps, in bytes
+	perWorker int64    // memory of a canonical pass
 	bounded   *bounded // nil when all scores are canonical
 	progress  *meter
 	log       *checkpoint // nil without Checkpoint
@@ -77,7 +78,8 @@ func (e *Engine) newJob(ctx context.Context, in DistributionInput) (*job, error)
 		return nil, err
 	}
 	j.blocks.span = ceil(n, j.blocks.contexts) // a query's sums run over all contexts in order: one task
-	j.room = e.memLimit - fixed - int64(j.blocks.workers)*(perWorker+j.blocks.need())
+	j.perWorker = perWorker + j.blocks.need()
+	j.room = e.memLimit - fixed
 	passes := int64(1)
 	if in.Bins > 0 && j.negatives.total > 0 {
 		passes = 2
@@ -88,6 +90,9 @@ func (e *Engine) newJob(ctx context.Context, in DistributionInput) (*job, error)
 	}
 	if int64(m)*int64(n) > e.tune.canonical || in.DType != nil {
 		j.bounded, err = j.newBounded(ctx, dtype)
+	}
+	if j.bounded == nil {
+		j.room -= int64(j.blocks.workers) * j.perWorker
 	}
 	return j, err
 }

@@ -22,7 +22,7 @@ func (j *job) boundedNegatives(ctx context.Context, first *tally) error {
 		return err
 	}
 	first.kept = nil
-	if err := j.redo(ctx, &e); err != nil {
+	if err := j.redo(ctx, first, &e); err != nil {
 		return err
 	}
 	if err := j.canonicalRest(ctx, &e); err != nil {

@@ -60,10 +60,10 @@ func TestOneTileEqualsManyEqualsParts(t *testing.T) {
 				}
 			}
 			for _, of := range []int{1, 2, 5} {
-				e := newEngine(t, Options{TileRows: 96})
+				e := newEngine(t, Options{TileRows: 96, MemLimit: 1 << 25})
 				var parts []*Part
-				for i := range of {
-					p, err := e.DistributionPart(ctx, in, of-1-i, of)
+				for i := range of { // each in a process of its own, as it were, with other threads
+					p, err := newEngine(t, Options{TileRows: 96, Threads: 1 + i%3, MemLimit: 1 << 25}).DistributionPart(ctx, in, of-1-i, of)
 					if err != nil {
 						t.Fatal(err)
 					}

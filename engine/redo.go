@@ -12,16 +12,20 @@ const redoBins = 1 << 16
 // redo settles what the first sweep left open (a bracket that missed its rank, or had no memory): a
 // histogram of all values says for certain where the ranks are, and further sweeps keep just that. Where
 // even one cell holds too much, the statistic stays unknown.
-func (j *job) redo(ctx context.Context, e *ends) error {
+func (j *job) redo(ctx context.Context, first *tally, e *ends) error {
 	b := j.bounded
 	if j.missing(e) == 0 {
 		return nil
 	}
-	hist, h, err := j.histogram(ctx)
-	if err != nil {
-		return err
+	if len(first.bins) == 0 {
+		l := look{low: minusInf, high: plusInf}
+		l.bin(b)
+		first = newTally(&l)
+		if err := j.sweep(ctx, &l, placingPass, b.allTasks(), first); err != nil {
+			return err
+		}
 	}
-	looks := h.looks(j, hist, e)
+	looks := newAxis(b).looks(j, first, e)
 	for i := range looks {
 		t := newTally(&looks[i])
 		if err := j.sweep(ctx, &looks[i], redoPass+i, b.allTasks(), t); err != nil {
@@ -51,15 +55,17 @@ func (j *job) missing(e *ends) (n int) {
 // axis is the range of a histogram by score: of values, for l2 of scaled distances.
 type axis struct{ low, width float64 }
 
-// histogram counts all values in redoBins cells.
-func (j *job) histogram(ctx context.Context) (*tally, axis, error) {
-	h := axis{low: -1.1, width: 2.2 / redoBins}
-	if j.in.Metric.Ascending() {
-		h = axis{width: 2.1 / redoBins}
+func newAxis(b *bounded) axis {
+	if b.metric.Ascending() {
+		return axis{width: 2.1 / redoBins}
 	}
-	l := look{low: minusInf, high: plusInf, bins: redoBins, binLow: float32(h.low), binScale: float32(1 / h.width)}
-	t := newTally(&l)
-	return t, h, j.sweep(ctx, &l, placingPass, j.bounded.allTasks(), t)
+	return axis{low: -1.1, width: 2.2 / redoBins}
+}
+
+// bin asks for a histogram of all values in redoBins cells.
+func (l *look) bin(b *bounded) {
+	h := newAxis(b)
+	l.bins, l.binLow, l.binScale = redoBins, float32(h.low), float32(1/h.width)
 }
 
 // bracket is where the values of the cells [first, last] are for certain.

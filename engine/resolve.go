@@ -206,7 +206,7 @@ func (r *resolver) sum(from, to int) (n int64) {
 func (r *resolver) locate(e *ends) {
 	epsilon := r.b.epsilon
 	limit := max(r.j.negatives.total/10, r.j.e.tune.recheck)
-	limit = min(limit, r.j.room/int64(32*(len(r.b.statistics)+1))) // 8 bytes each, some twice
+	limit = min(limit, r.j.room/int64(128*(len(r.b.statistics)+1))) // 8 bytes each, some twice
 	for i := range r.b.statistics {
 		s := &r.b.statistics[i]
 		k := slices.IndexFunc(r.intervals, func(iv interval) bool { return s.rank >= iv.below && s.rank < iv.below+iv.count })
