@@ -67,6 +67,7 @@ type snapshot struct {
 	groups      []*group
 	units       []unit // all chunks and plain groups
 	rows, dim   int
+	length      float64 // largest |c~| of coded rows
 	unclustered int
 	dead        deadRows
 }
@@ -84,7 +85,6 @@ type group struct {
 type chunk struct {
 	*cpu.Chunk
 	rows   []int32 // of the group, by place in the chunk; the last panel is filled up with the last one
-	live   int     // places that are not filling
 	shift  float64 // l2: product of origin and centre
 	radius float64 // largest |y|, rounded up
 	term   float64 // l2: largest −½|c~|², rounded up; else 0
@@ -108,7 +108,9 @@ func (e *Engine) Index(ctx context.Context, c Vectors, metric kernels.Metric, o 
 	if o.Clusters < 0 {
 		return nil, fmt.Errorf("engine: clusters: %w: %d", kernels.ErrArgument, o.Clusters)
 	}
-	x := &Index{e: e, metric: metric, options: o, kernel: e.kernels.ScanName()}
+	quiet := *e // progress counts the pairs that the caller asks for
+	quiet.progress = nil
+	x := &Index{e: &quiet, metric: metric, options: o, kernel: e.kernels.ScanName()}
 	x.now.Store(&snapshot{})
 	if err := x.add(ctx, c, 1); err != nil {
 		return nil, err
@@ -230,9 +232,10 @@ func merge(a, b *group) *group {
 
 // list lists the units. Groups without codes are cut into pieces.
 func (s *snapshot) list() {
-	s.units = nil
+	s.units, s.length = nil, 0
 	for _, g := range s.groups {
 		for c := range g.chunks {
+			s.length = max(s.length, g.chunks[c].length)
 			s.units = append(s.units, unit{g: g, chunk: c})
 		}
 	}

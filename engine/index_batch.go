@@ -147,7 +147,7 @@ func (b *batch) run(ctx context.Context, queries cpu.Rows) error {
 				if visited[at] || slices.Contains(reads, p) {
 					continue
 				}
-				if err := b.visit(b.lane(worker), p, u, at); err != nil {
+				if err := b.visit(b.lane(worker), p, u, at, at%probing == 0); err != nil {
 					return err
 				}
 			}
@@ -160,11 +160,24 @@ func (b *batch) run(ctx context.Context, queries cpu.Rows) error {
 	return b.readAll(ctx, reads)
 }
 
-func (b *batch) visit(l *lane, p *packed, u unit, at int) error {
+func (b *batch) visit(l *lane, p *packed, u unit, at int, probe bool) error {
 	if u.chunk < 0 {
 		return l.plain(p, u.g, u.from, u.to)
 	}
-	return l.visit(p, u, at)
+	for n, k := range p.seekers {
+		l.base[n] = float64(p.bases[n*len(b.s.units)+at])
+		if k.query.far() {
+			base, err := k.query.base(b.x.e, u.g, u.chunk, l.scores[:1])
+			if err != nil {
+				return err
+			}
+			l.base[n] = base
+		}
+	}
+	if probe {
+		return l.probe(p, u, at)
+	}
+	return l.visit(p, u, at, int(p.first.Load()))
 }
 
 // prime prepares a query and visits the chunks nearest to it.
@@ -183,7 +196,13 @@ func (b *batch) prime(l *lane, k *seeker, vector []float32) error {
 		return err
 	}
 	for _, t := range top.list()[:min(primed, top.count)] {
-		if err := l.visit(p, b.s.units[t.unit], int(t.unit)); err != nil {
+		u := b.s.units[t.unit]
+		base, err := k.query.base(b.x.e, u.g, u.chunk, l.scores[:1])
+		if err != nil {
+			return err
+		}
+		l.base[0] = base
+		if err := l.visit(p, u, int(t.unit), int(p.first.Load())); err != nil {
 			return err
 		}
 		k.been = append(k.been, t.unit)
@@ -209,11 +228,43 @@ func (b *batch) group() {
 	}
 }
 
+// products computes the bases of all chunks for all queries of p. They are bounded, which costs less than
+// canonical ones and does not show in the limits.
+func (b *batch) products(ctx context.Context, p *packed) error {
+	n, column := len(b.s.units), 0
+	p.bases = make([]float32, len(p.seekers)*n)
+	tilde := newRows(len(p.seekers), p.rows.Dim)
+	longest := 0.0
+	for i, k := range p.seekers {
+		if !k.query.far() {
+			k.query.tilde(tilde.Row(i))
+			longest = max(longest, k.query.length)
+		}
+	}
+	for _, g := range b.s.groups {
+		if len(g.chunks) == 0 {
+			continue
+		}
+		off, err := b.x.e.BoundedMatrix(ctx, p.bases[column:], n, vectorsOf(tilde), vectorsOf(g.centres), kernels.IP, b.x.e.fine())
+		if err != nil {
+			return err
+		}
+		p.off = max(p.off, off)
+		column += len(g.chunks)
+	}
+	p.off += 0x1p-23 * longest * b.s.length // the rounding of q~
+	return nil
+}
+
 // sample chooses for each pack how many planes to read at once, and returns those that had better
 // read all rows.
 func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, err error) {
 	for _, p := range b.packs {
+		p.tiles = b.x.e.kernels.ISA() == cpu.AMX && len(p.seekers) >= 4
 		p.pack(b.s.model)
+		if err := b.products(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	n := len(b.s.units)
 	if n < 8*sampled {
@@ -228,11 +279,9 @@ func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, er
 		for _, k := range p.seekers {
 			before -= k.survivors.Load()
 		}
-		clear(l.scan.Alive[:])
-		p.first = 1
 		for at, yes := range visited {
 			if u := b.s.units[at]; yes {
-				if err := b.visit(l, p, u, at); err != nil {
+				if err := b.visit(l, p, u, at, true); err != nil {
 					return err
 				}
 				if u.chunk >= 0 {
@@ -244,7 +293,6 @@ func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, er
 			before += k.survivors.Load()
 		}
 		useful[task] = !useless(before, panels)
-		p.first = depth(l.scan.Alive[:len(p.steps)], int64(panels))
 		return nil
 	})
 	for i, p := range b.packs {

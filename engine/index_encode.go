@@ -13,45 +13,60 @@ import (
 
 const chunkRows = cpu.ScanPanels * cpu.ScanLanes
 
+// blockRows is how many rows are rotated at a time: 48 MiB of scratch at dimension 384.
+const blockRows = 16384
+
 // encode orders the group's rows by cluster, cuts them into chunks and codes them.
 func (x *Index) encode(ctx context.Context, m *model, g *group) (*group, error) {
-	coded := &group{operand: g.operand, first: g.first}
 	order, cuts, err := x.order(ctx, m, g)
 	if err != nil {
 		return nil, err
 	}
+	coded := &group{operand: g.operand, first: g.first, chunks: make([]chunk, len(cuts)-1)}
+	coded.centres = newRows(len(coded.chunks), g.Dim)
+	coded.leads = newRows(len(coded.chunks), m.centres.Dim)
 	panels := 0
-	coded.chunks = make([]chunk, len(cuts)-1)
-	starts := make([]int, len(cuts))
 	for i := range coded.chunks {
-		starts[i] = panels
-		panels += ceil(cuts[i+1]-cuts[i], cpu.ScanLanes)
-	}
-	codes := hugePages(cpu.ScanBytes(1, m.sections) * panels)
-	coded.centres = cpu.Rows{Data: make([]float32, len(coded.chunks)*g.Dim), N: len(coded.chunks), Dim: g.Dim, Stride: g.Dim}
-	coded.leads = cpu.Rows{Data: make([]float32, len(coded.chunks)*m.centres.Dim), N: len(coded.chunks), Dim: m.centres.Dim, Stride: m.centres.Dim}
-	work := make([]*encoder, x.e.threads)
-	err = x.e.each(ctx, len(coded.chunks), x.e.threads, func(worker, i int) error {
-		if work[worker] == nil {
-			work[worker] = newEncoder(x, m)
-		}
 		rows := order[cuts[i]:cuts[i+1]]
-		count := ceil(len(rows), cpu.ScanLanes)
-		from := cpu.ScanBytes(1, m.sections) * starts[i]
-		c, err := cpu.NewChunk(codes[from:from+cpu.ScanBytes(count, m.sections)], count, m.sections, x.metric == kernels.L2)
-		if err != nil {
-			return err
+		coded.chunks[i].rows = rows
+		panels += ceil(len(rows), cpu.ScanLanes)
+	}
+	codes, size := hugePages(cpu.ScanBytes(1, m.sections)*panels), cpu.ScanBytes(1, m.sections)
+	for i := range coded.chunks {
+		c := &coded.chunks[i]
+		n := ceil(len(c.rows), cpu.ScanLanes)
+		if c.Chunk, err = cpu.NewChunk(codes[:size*n:size*n], n, m.sections, x.metric == kernels.L2); err != nil {
+			return nil, err
 		}
-		coded.chunks[i] = chunk{Chunk: c, rows: rows, live: len(rows)}
-		return work[worker].chunk(coded, i)
-	})
-	if err == nil && m.profile == nil {
+		codes = codes[size*n:]
+	}
+	w := &encoder{x: x, m: m, g: coded, residuals: newRows(min(g.N, blockRows+chunkRows), g.Dim)}
+	w.turned = newRows(w.residuals.N, g.Dim)
+	for from := 0; from < len(coded.chunks); {
+		to := from + 1
+		for to < len(coded.chunks) && cuts[to+1]-cuts[from] <= w.residuals.N {
+			to++
+		}
+		if err := w.block(ctx, from, to, cuts); err != nil {
+			return nil, err
+		}
+		from = to
+	}
+	if m.profile == nil {
 		m.profile = make([]cpu.SectionProfile, m.sections)
 		for i := range coded.chunks {
 			coded.chunks[i].Mean(m.profile)
 		}
 	}
-	return coded, err
+	return coded, nil
+}
+
+func newRows(n, dim int) cpu.Rows {
+	return cpu.Rows{Data: make([]float32, n*dim), N: n, Dim: dim, Stride: dim}
+}
+
+func vectorsOf(r cpu.Rows) Vectors {
+	return Vectors{Data: r.Data, Rows: r.N, Dim: r.Dim, Stride: r.Stride}
 }
 
 // place is where a row belongs: its cluster, and how much of it the leading coordinates leave out.
@@ -64,39 +79,26 @@ type place struct {
 // rows have like bounds, and says where the chunks begin: at clusters, unless those are small.
 func (x *Index) order(ctx context.Context, m *model, g *group) (rows []int32, cuts []int, err error) {
 	places := make([]place, g.N)
-	const block = 512
-	dims := m.centres.Dim
-	err = x.e.each(ctx, ceil(g.N, block), x.e.threads, func(_, task int) error {
-		from, to := task*block, min(g.N, (task+1)*block)
-		tilde := cpu.Rows{Data: make([]float32, (to-from)*g.Dim), N: to - from, Dim: g.Dim, Stride: g.Dim}
-		points := cpu.Rows{Data: make([]float32, (to-from)*dims), N: to - from, Dim: dims, Stride: dims}
-		out, nearest := make([]float64, (to-from)*dims), make([]int32, to-from)
-		for i := range to - from {
-			m.tilde(tilde.Row(i), g, from+i, x.metric)
+	block := min(g.N, blockRows)
+	tilde, points, cells := newRows(block, g.Dim), newRows(block, m.centres.Dim), make([]int32, block)
+	for from := 0; from < g.N; from += block {
+		n := min(block, g.N-from)
+		err := x.e.ranges(ctx, n, func(i int) { m.tilde(tilde.Row(i), g, from+i, x.metric) })
+		if err != nil {
+			return nil, nil, err
 		}
-		if err := x.e.kernels.Scores(kernels.IP, out, dims, tilde, m.rotation.Slice(0, dims)); err != nil {
-			return err
+		if err := x.e.leading(ctx, m, tilde.Slice(0, n), points.Slice(0, n)); err != nil {
+			return nil, nil, err
 		}
-		for i, v := range out {
-			points.Data[i] = float32(v)
+		if err := x.e.assign(ctx, m.centres, points.Slice(0, n), cells[:n]); err != nil {
+			return nil, nil, err
 		}
-		if err := x.e.nearest(m.centres, points, nearest); err != nil {
-			return err
+		err = x.e.ranges(ctx, n, func(i int) {
+			places[from+i] = place{cells[i], int32(from + i), squared(tilde.Row(i)) - squared(points.Row(i))}
+		})
+		if err != nil {
+			return nil, nil, err
 		}
-		for i := range to - from {
-			rest := float32(0)
-			for _, v := range tilde.Row(i) {
-				rest += v * v
-			}
-			for _, v := range points.Row(i) {
-				rest -= v * v
-			}
-			places[from+i] = place{nearest[i], int32(from + i), rest}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
 	}
 	slices.SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.rest, b.rest), cmp.Compare(a.row, b.row))
@@ -106,6 +108,24 @@ func (x *Index) order(ctx context.Context, m *model, g *group) (rows []int32, cu
 		rows[i] = p.row
 	}
 	return rows, cut(places), nil
+}
+
+// ranges calls fn for each of n rows, on as many goroutines as there are tokens.
+func (e *Engine) ranges(ctx context.Context, n int, fn func(i int)) error {
+	const block = 256
+	return e.each(ctx, ceil(n, block), e.threads, func(_, task int) error {
+		for i := task * block; i < min(n, (task+1)*block); i++ {
+			fn(i)
+		}
+		return nil
+	})
+}
+
+func squared(x []float32) (sum float32) {
+	for _, v := range x {
+		sum += v * v
+	}
+	return sum
 }
 
 // cut says where chunks begin and, last, where the rows end. A cluster is cut into equal chunks; small
@@ -128,95 +148,103 @@ func cut(places []place) []int {
 	return cuts
 }
 
-// encoder is the scratch memory of one goroutine that codes chunks.
+// encoder codes the chunks of a group, a block of them at a time.
 type encoder struct {
-	x       *Index
-	m       *model
-	rows    []float32 // of a panel
-	turned  []float64
-	y       []float64
-	centre  []float64
-	product []float64
+	x                 *Index
+	m                 *model
+	g                 *group
+	residuals, turned cpu.Rows // c~ − centre, and rotated
 }
 
-func newEncoder(x *Index, m *model) *encoder {
-	d, width := m.rotation.Dim, m.sections*cpu.ScanSection
-	return &encoder{x, m, make([]float32, cpu.ScanLanes*d), make([]float64, cpu.ScanLanes*d),
-		make([]float64, cpu.ScanLanes*width), make([]float64, d), make([]float64, d)}
-}
-
-// chunk sets the codes of chunk i of g, and its centre, the mean of its rows' c~.
-func (w *encoder) chunk(g *group, i int) error {
-	c, centre, m, d := &g.chunks[i], g.centres.Row(i), w.m, g.Dim
-	clear(w.centre)
-	for _, row := range c.rows {
-		f := m.factor(g, int(row), w.x.metric) / float64(len(c.rows))
-		for k, v := range g.Row(int(row)) {
-			w.centre[k] += f * (float64(v) - float64(m.origin[k]))
-		}
-	}
-	length := 0.0
-	for k, v := range w.centre {
-		centre[k] = float32(v)
-		c.shift += float64(m.origin[k]) * float64(centre[k])
-		length += float64(centre[k]) * float64(centre[k])
-	}
-	one := cpu.Rows{Data: centre, N: 1, Dim: d, Stride: d}
-	if err := w.x.e.kernels.Scores(kernels.IP, w.product, d, one, m.rotation); err != nil {
+// block codes the chunks [from, to); cuts say where their rows begin.
+func (w *encoder) block(ctx context.Context, from, to int, cuts []int) error {
+	e, d, n := w.x.e, w.g.Dim, cuts[to]-cuts[from]
+	slops := make([]float64, to-from)
+	err := e.each(ctx, to-from, e.threads, func(_, i int) error {
+		slops[i] = w.centre(from+i, w.residuals.Slice(cuts[from+i]-cuts[from], cuts[from+i+1]-cuts[from]))
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	for k := range g.leads.Row(i) {
-		g.leads.Row(i)[k] = float32(w.product[k])
+	off, err := e.BoundedMatrix(ctx, w.turned.Data, d, vectorsOf(w.residuals.Slice(0, n)), vectorsOf(w.m.rotation), kernels.IP, e.fine())
+	if err != nil {
+		return err
 	}
-	if w.x.metric == kernels.L2 {
-		c.half, c.term = length/2, math.Inf(-1)
+	return e.each(ctx, to-from, e.threads, func(_, i int) error {
+		slop := slops[i] + off*math.Sqrt(float64(d))
+		return w.pack(&w.g.chunks[from+i], w.turned.Slice(cuts[from+i]-cuts[from], cuts[from+i+1]-cuts[from]), slop)
+	})
+}
+
+// farthest is a coordinate of c~ beyond which rows are not coded well: those that the scale was learned
+// from are near 1.
+const farthest = 1e15
+
+// centre sets the centre of chunk i, the mean of its rows' c~, writes the residuals, rounded to float32,
+// and returns a limit for the norm of what they are off.
+func (w *encoder) centre(i int, residuals cpu.Rows) (slop float64) {
+	c, centre, m, metric := &w.g.chunks[i], w.g.centres.Row(i), w.m, w.x.metric
+	mean := make([]float64, w.g.Dim)
+	for _, row := range c.rows {
+		f := m.factor(w.g, int(row), metric) / float64(len(c.rows))
+		for k, v := range w.g.Row(int(row)) {
+			mean[k] += f * (float64(v) - float64(m.origin[k]))
+		}
 	}
+	c.shift, c.length, c.half = 0, 0, 0
+	for k, v := range mean {
+		centre[k] = float32(min(max(v, -farthest), farthest)) // every centre is valid
+		c.shift += float64(m.origin[k]) * float64(centre[k])
+		c.half += float64(centre[k]) * float64(centre[k]) / 2
+	}
+	for place, row := range c.rows {
+		f, out := m.factor(w.g, int(row), metric), residuals.Row(place)
+		var size, square, rest float64 // Σ|x_k| ≥ ‖x‖
+		for k, v := range w.g.Row(int(row)) {
+			tilde := f * (float64(v) - float64(m.origin[k]))
+			r := tilde - float64(centre[k])
+			out[k] = float32(r)
+			if math.Abs(r) > farthest {
+				out[k] = float32(math.Copysign(farthest, r))
+				slop = max(slop, math.Abs(r)*math.Sqrt(float64(w.g.Dim)))
+			}
+			size += f*(math.Abs(float64(v))+math.Abs(float64(m.origin[k]))) + math.Abs(float64(centre[k]))
+			square += tilde * tilde
+			rest += r * r
+		}
+		slop = max(slop, math.Sqrt(rest)*0x1p-23+m.tiny()*size+0x1p-140)
+		c.length = max(c.length, math.Sqrt(square)*(1+1e-9))
+		if metric == kernels.L2 {
+			c.setTerm(place, -square/2*(1-m.tiny()))
+		}
+	}
+	return slop
+}
+
+// setTerm sets the l2 term of the row at a place; the last one's holds for the filling, too.
+func (c *chunk) setTerm(place int, term float64) {
+	set := c.SetTerm(place, term)
+	if place == 0 || set > c.term {
+		c.term = set
+	}
+	for ; place == len(c.rows)-1 && place < c.Panels*cpu.ScanLanes; place++ {
+		c.SetTerm(place, term)
+	}
+}
+
+// pack codes the chunk's rotated residuals.
+func (w *encoder) pack(c *chunk, turned cpu.Rows, slop float64) error {
+	c.SetShape(turned)
 	for panel := range c.Panels {
-		if err := w.panel(c, g, panel); err != nil {
+		from := panel * cpu.ScanLanes
+		norm, err := c.Pack(panel, turned.Slice(from, min(turned.N, from+cpu.ScanLanes)), slop)
+		if err != nil {
 			return err
 		}
+		c.radius = max(c.radius, norm)
 	}
-	// |c~| ≤ |centre| + |c~ − centre|, and the rotation keeps lengths up to the skew
-	c.length = (math.Sqrt(length) + c.radius) * (1 + m.skew + 1e-9)
 	return nil
-}
-
-// panel codes y = R·c~ − R·centre of 16 rows.
-func (w *encoder) panel(c *chunk, g *group, panel int) error {
-	m, d, width := w.m, g.Dim, w.m.sections*cpu.ScanSection
-	for lane := range cpu.ScanLanes {
-		copy(w.rows[lane*d:], g.Row(c.row(panel, lane)))
-	}
-	from := cpu.Rows{Data: w.rows, N: cpu.ScanLanes, Dim: d, Stride: d}
-	if err := w.x.e.kernels.Scores(kernels.IP, w.turned, d, from, m.rotation); err != nil {
-		return err
-	}
-	slop := 0.0
-	for lane := range cpu.ScanLanes {
-		row := c.row(panel, lane)
-		f, size, square := m.factor(g, row, w.x.metric), 0.0, 0.0
-		y := w.y[lane*width:]
-		for k, v := range w.turned[lane*d : (lane+1)*d] {
-			a, b := f*v, m.scale*m.turned[k]
-			y[k] = a - b - w.product[k]
-			size += math.Abs(a) + math.Abs(b) + math.Abs(w.product[k]) // Σ|x_k| ≥ ‖x‖
-		}
-		slop = max(slop, m.tiny()*math.Sqrt(float64(d))*size)
-		if w.x.metric == kernels.L2 {
-			for k, v := range g.Row(row) {
-				t := f * (float64(v) - float64(m.origin[k]))
-				square += t * t
-			}
-			c.term = max(c.term, c.SetTerm(panel*cpu.ScanLanes+lane, -square/2*(1-m.tiny())))
-		}
-	}
-	c.radius = max(c.radius, c.Pack(panel, w.y, slop))
-	return nil
-}
-
-// row is the group's row at a place.
-func (c *chunk) row(panel, lane int) int {
-	return int(c.rows[min(panel*cpu.ScanLanes+lane, len(c.rows)-1)])
 }
 
 // tiny is more than the relative error of a sum of d products in float64, several times over.

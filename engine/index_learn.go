@@ -123,11 +123,11 @@ func (m *model) factor(g *group, row int, metric kernels.Metric) float64 {
 	return 1 / g.Norms[row]
 }
 
-// tilde writes c~ of the row, rounded to float32: for learning only.
+// tilde writes c~ of the row, rounded to float32 and cut: for learning only.
 func (m *model) tilde(out []float32, g *group, row int, metric kernels.Metric) {
 	f := m.factor(g, row, metric)
 	for k, v := range g.Row(row) {
-		out[k] = float32(f * (float64(v) - float64(m.origin[k])))
+		out[k] = float32(min(max(f*(float64(v)-float64(m.origin[k])), -farthest), farthest))
 	}
 }
 
@@ -170,49 +170,39 @@ func (e *Engine) cluster(ctx context.Context, m *model, sample cpu.Rows, rng *ra
 
 // leading writes the first points.Dim coordinates of rotation·row of all rows.
 func (e *Engine) leading(ctx context.Context, m *model, rows, points cpu.Rows) error {
-	axes := m.rotation.Slice(0, points.Dim)
-	const block = 256
-	return e.each(ctx, ceil(rows.N, block), e.threads, func(_, task int) error {
-		from, to := task*block, min(rows.N, (task+1)*block)
-		out := make([]float64, (to-from)*points.Dim)
-		if err := e.kernels.Scores(kernels.IP, out, points.Dim, rows.Slice(from, to), axes); err != nil {
-			return err
-		}
-		for i, v := range out {
-			points.Data[from*points.Dim+i] = float32(v)
-		}
-		return nil
-	})
+	axes := vectorsOf(m.rotation.Slice(0, points.Dim))
+	_, err := e.BoundedMatrix(ctx, points.Data, points.Dim, vectorsOf(rows), axes, kernels.IP, e.coarse())
+	return err
 }
 
 // assign writes the nearest centre of each point.
 func (e *Engine) assign(ctx context.Context, centres, points cpu.Rows, nearest []int32) error {
-	const block = 256
-	return e.each(ctx, ceil(points.N, block), e.threads, func(_, task int) error {
-		from, to := task*block, min(points.N, (task+1)*block)
-		return e.nearest(centres, points.Slice(from, to), nearest[from:to])
-	})
-}
-
-// nearest is assign for one goroutine: the largest p·c − ½‖c‖².
-func (e *Engine) nearest(centres, points cpu.Rows, nearest []int32) error {
-	half := make([]float64, centres.N)
-	for c := range half {
-		for _, v := range centres.Row(c) {
-			half[c] += float64(v) * float64(v) / 2
-		}
-	}
-	out := make([]float64, points.N*centres.N)
-	if err := e.kernels.Scores(kernels.IP, out, centres.N, points, centres); err != nil {
+	distances := make([]float32, points.N*centres.N)
+	_, err := e.BoundedMatrix(ctx, distances, centres.N, vectorsOf(points), vectorsOf(centres), kernels.L2, e.coarse())
+	if err != nil {
 		return err
 	}
-	for i := range nearest {
-		best := math.Inf(-1)
-		for c, v := range out[i*centres.N : (i+1)*centres.N] {
-			if v -= half[c]; v > best {
+	return e.ranges(ctx, points.N, func(i int) {
+		best := float32(math.Inf(1))
+		for c, v := range distances[i*centres.N : (i+1)*centres.N] {
+			if v < best {
 				best, nearest[i] = v, int32(c)
 			}
 		}
+	})
+}
+
+// fine is the fastest type that is about as accurate as float32; coarse need not be accurate.
+func (e *Engine) fine() kernels.DType {
+	if e.kernels.Has(kernels.BF16x3) {
+		return kernels.BF16x3
 	}
-	return nil
+	return kernels.F32
+}
+
+func (e *Engine) coarse() kernels.DType {
+	if e.kernels.Has(kernels.BF16) {
+		return kernels.BF16
+	}
+	return kernels.F32
 }

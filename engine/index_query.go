@@ -72,6 +72,17 @@ func (q *query) set(e *Engine, vector []float32) error {
 	return nil
 }
 
+// far tells whether q~ is so long (l2, a query far from all rows) that it would spoil the bound of a
+// product with others.
+func (q *query) far() bool { return q.length > 1e3 }
+
+// tilde writes q~, rounded to float32.
+func (q *query) tilde(out []float32) {
+	for k, v := range q.Data {
+		out[k] = float32(q.factor * (float64(v) - float64(q.model.origin[k])))
+	}
+}
+
 // limit turns a score into the least q~·c~ (l2: q~·c~ − ½‖c~‖²) that is at least as good, and says
 // what it is off by at most.
 func (q *query) limit(score float64) (limit, off float64) {
@@ -97,20 +108,20 @@ func (q *query) limit(score float64) (limit, off float64) {
 	return limit, tiny * (1 + math.Abs(limit))
 }
 
-// need is the limit on the sums of a scan of chunk i of g: what misses it has a worse score. A product
-// with the chunk's centre is put into product.
-func (q *query) need(e *Engine, g *group, i int, limit, off float64, product []float64) (float32, error) {
+// base is q~·centre of chunk i of g. It uses a place for the product.
+func (q *query) base(e *Engine, g *group, i int, product []float64) (float64, error) {
+	err := e.kernels.Scores(kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))
+	return q.factor * (product[0] - g.chunks[i].shift), err
+}
+
+// need is the limit on the sums of a scan of c, whose base is off by less than `off` more than float64
+// products are: what misses it has a worse score.
+func (q *query) need(c *chunk, base, limit, off float64) float32 {
 	if math.IsInf(limit, 0) {
-		return float32(limit), nil
+		return float32(max(limit, -math.MaxFloat32))
 	}
-	c := &g.chunks[i]
-	if err := e.kernels.Scores(kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1)); err != nil {
-		return 0, err
-	}
-	base := q.factor * (product[0] - c.shift)
-	tiny := q.model.tiny()
-	off += 1.1*q.model.skew*q.length*c.radius + tiny*(2*q.size+q.length+c.length)*(1+c.length)
-	return cpu.Down(limit - base - off), nil
+	off += 1.1*q.model.skew*q.length*c.radius + q.model.tiny()*(2*q.size+q.length+c.length)*(1+c.length)
+	return cpu.Down(limit - base - off)
 }
 
 // plan chooses the order of planes: next comes the one that tightens the mean bound most.
@@ -140,21 +151,4 @@ func (m *model) plan(own, behind []float64, steps []uint8) []uint8 {
 		steps = append(steps, uint8(plane))
 	}
 	return steps
-}
-
-// depth chooses how many planes to read of every panel before the first look at the bounds, from what
-// share of panels a sample had left after each: a panel's block out of order costs more than in stream.
-func depth(alive []int64, panels int64) int {
-	const jump = 2
-	best, first := math.Inf(1), 1
-	for d := 1; d <= len(alive); d++ {
-		cost := float64(d)
-		for _, left := range alive[d-1 : len(alive)-1] {
-			cost += jump * float64(left) / float64(panels)
-		}
-		if cost < best {
-			best, first = cost, d
-		}
-	}
-	return first
 }

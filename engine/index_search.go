@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	nearFirst = 16 // chunks that are visited in order of nearness; the others follow in order of memory
-	primed    = 4  // of them before others help
+	nearFirst = 64 // chunks that are visited in order of nearness; the others follow in order of memory
+	primed    = 8  // of them before others help
 	sampled   = 8  // chunks, spread evenly, that tell how deep to read
+	probing   = 32 // of so many chunks, one is visited to learn how deep to read at once
 	runUnits  = 8  // units that a goroutine takes at a time: 50 µs or so
 )
 
@@ -173,7 +174,7 @@ func (w *search) walk(l *lane, end int) {
 			if w.done.Load() {
 				return
 			}
-			if err := w.unit(l, w.units[w.order[i]]); err != nil {
+			if err := w.unit(l, w.units[w.order[i]], i%probing == probing-1); err != nil {
 				w.fail(err)
 				return
 			}
@@ -193,11 +194,19 @@ func (w *search) fail(err error) {
 	w.done.Store(true)
 }
 
-func (w *search) unit(l *lane, u unit) error {
+func (w *search) unit(l *lane, u unit, probe bool) error {
 	if u.chunk < 0 {
 		return l.plain(w.pack, u.g, u.from, u.to)
 	}
-	return l.visit(w.pack, u, -1)
+	base, err := w.query.base(w.x.e, u.g, u.chunk, l.scores[:1])
+	if err != nil {
+		return err
+	}
+	l.base[0] = base
+	if probe {
+		return l.probe(w.pack, u, -1)
+	}
+	return l.visit(w.pack, u, -1, int(w.pack.first.Load()))
 }
 
 // sort puts the units whose centres are nearest first.
@@ -232,13 +241,11 @@ func (w *search) sample() error {
 		return nil
 	}
 	l, before, panels := w.lanes[0], w.survivors.Load(), 0
-	clear(l.scan.Alive[:])
-	w.pack.first = 1
 	for i := range sampled {
 		j := at + (2*i+1)*left/(2*sampled)
 		w.order[at+i], w.order[j] = w.order[j], w.order[at+i]
 		u := w.units[w.order[at+i]]
-		if err := w.unit(l, u); err != nil {
+		if err := w.unit(l, u, true); err != nil {
 			return err
 		}
 		if u.chunk >= 0 {
@@ -249,7 +256,6 @@ func (w *search) sample() error {
 	if useless(w.survivors.Load()-before, panels) && !w.done.Load() {
 		return w.readAll()
 	}
-	w.pack.first = depth(l.scan.Alive[:len(w.pack.steps)], int64(panels))
 	return nil
 }
 

@@ -102,11 +102,14 @@ type lane struct {
 	scores []float64
 	near   []float64
 	need   []float32
+	base   []float64 // of the chunk to be visited, per query
+	bounds []float32
 }
 
 func (e *Engine) newLane(queries int) *lane {
 	return &lane{e: e, scan: cpu.NewScanScratch(queries), rows: make([]int32, 0, chunkRows),
-		scores: make([]float64, queries*chunkRows), need: make([]float32, queries)}
+		scores: make([]float64, queries*chunkRows), need: make([]float32, max(queries, cpu.ScanLanes)),
+		base: make([]float64, queries), bounds: make([]float32, 0, chunkRows)}
 }
 
 // score gives the collected rows of g their canonical score.
@@ -155,10 +158,17 @@ type packed struct {
 	seekers []*seeker
 	rows    cpu.Rows // the queries as given
 	queries *cpu.Queries
+	tiles   bool // whether tiles serve many queries at once
 	steps   []uint8
-	first   int // planes read of every panel
+	first   atomic.Int32 // planes read of every panel
+	bases   []float32    // of a batch: query × unit
+	off     float64      // what they are off
 
 	own, behind [cpu.ScanSections]float64
+
+	mu     sync.Mutex // of what probes found
+	alive  [2 * cpu.ScanSections]float64
+	panels float64
 }
 
 func newPacked(m *model, capacity int) *packed {
@@ -183,11 +193,13 @@ func (p *packed) pack(m *model) {
 		}
 	}
 	p.steps = m.plan(p.own[:], p.behind[:], p.steps)
-	p.first = min(4, len(p.steps))
+	p.first.Store(int32(min(4, len(p.steps))))
+	clear(p.alive[:])
+	p.panels = 0
 }
 
-// visit searches the chunk of unit number at for all of p that have not been there.
-func (l *lane) visit(p *packed, u unit, at int) error {
+// visit searches the chunk of unit number at, whose bases l.base has, for all of p that have not been there.
+func (l *lane) visit(p *packed, u unit, at, first int) error {
 	g, c, wanted := u.g, &u.g.chunks[u.chunk], false
 	for n, k := range p.seekers {
 		l.need[n] = float32(math.Inf(1))
@@ -195,20 +207,7 @@ func (l *lane) visit(p *packed, u unit, at int) error {
 			continue
 		}
 		limit, off := k.query.limit(k.bar())
-		if math.IsInf(limit, -1) { // all rows can matter
-			l.rows = l.rows[:0]
-			for _, row := range c.rows {
-				l.collect(k, g, row)
-			}
-			if err := l.score(k, g); err != nil {
-				return err
-			}
-			continue
-		}
-		need, err := k.query.need(l.e, g, u.chunk, limit, off, l.scores[:1])
-		if err != nil {
-			return err
-		}
+		need := k.query.need(c, l.base[n], limit, off+p.off)
 		if float64(need) > k.query.length*c.radius*1.001+c.term {
 			continue // even a row in the query's direction is too far
 		}
@@ -217,27 +216,119 @@ func (l *lane) visit(p *packed, u unit, at int) error {
 	if !wanted {
 		return nil
 	}
-	found, err := l.e.kernels.Scan(c.Chunk, p.queries, p.steps, p.first, l.need, l.scan)
-	if err != nil {
+	found, bounds, err := l.e.kernels.Scan(c.Chunk, p.queries, p.steps, first, l.need, l.scan)
+	for err == nil && len(found) > 0 {
+		n, count := int(found[0]>>16), 1
+		for count < len(found) && int(found[count]>>16) == n {
+			count++
+		}
+		if !math.IsInf(float64(l.need[n]), 1) { // infinite bounds are not ruled out even where nothing is wanted
+			err = l.settle(p.seekers[n], g, c, found[:count], bounds[:count], l.base[n], p.off)
+		}
+		found, bounds = found[count:], bounds[count:]
+	}
+	return err
+}
+
+// probe is visit with a look at the bounds after every plane, as far as that can be. It decides from what was
+// left, here and at earlier probes, how many planes to read at once from now on.
+func (l *lane) probe(p *packed, u unit, at int) error {
+	least := 1
+	if p.tiles {
+		least = min(3, len(p.steps))
+	}
+	clear(l.scan.Alive[:])
+	if err := l.visit(p, u, at, least); err != nil {
 		return err
 	}
-	for len(found) > 0 {
-		n := found[0] >> 16
-		l.rows = l.rows[:0]
-		for len(found) > 0 && found[0]>>16 == n {
-			if place := int(found[0] & 0xffff); place < len(c.rows) {
-				l.collect(p.seekers[n], g, c.rows[place])
-			}
-			found = found[1:]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.panels = p.panels/2 + float64(u.g.chunks[u.chunk].Panels*len(p.seekers))
+	for k := range p.steps {
+		p.alive[k] = p.alive[k]/2 + float64(l.scan.Alive[k]) // what is long past counts less
+	}
+	p.first.Store(int32(p.depth(least)))
+	return nil
+}
+
+// depth chooses how many planes to read of every panel before the first look at the bounds, from what
+// share of panels was left after each. In units of a plane that is read in stream, one out of order costs 2.
+// Tiles read in stream for all queries at once; what they leave is read again for one query.
+func (p *packed) depth(least int) int {
+	again, jump := 0.0, 2.0
+	if n := float64(len(p.seekers)); p.tiles {
+		again, jump = 1.5*n, .3*n
+	}
+	best, first := math.Inf(1), least
+	for d := least; d <= len(p.steps); d++ {
+		cost := float64(d)*p.panels + again*p.alive[d-1]
+		for _, left := range p.alive[d-1 : len(p.steps)-1] {
+			cost += jump * left
 		}
-		if math.IsInf(float64(l.need[n]), 1) {
-			continue // infinite sums are not ruled out; this one has been here
-		}
-		if err := l.score(p.seekers[n], g); err != nil {
-			return err
+		if cost < best {
+			best, first = cost, d
 		}
 	}
-	return nil
+	return first
+}
+
+// likely rows are scored first: they may spare the others.
+const likely = 32
+
+// settle scores the rows of a chunk that a scan left. Of many, those with the highest bounds come first.
+func (l *lane) settle(k *seeker, g *group, c *chunk, found []uint32, bounds []float32, base, off float64) error {
+	least := float32(math.Inf(-1))
+	if first := likely + k.k; len(found) > 2*first {
+		l.bounds = append(l.bounds[:0], bounds...)
+		least = largest(l.bounds, first)
+	}
+	l.rows = l.rows[:0]
+	for i, b := range bounds {
+		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < least) {
+			l.collect(k, g, c.rows[place])
+		}
+	}
+	if err := l.score(k, g); err != nil || math.IsInf(float64(least), -1) || k.done.Load() {
+		return err
+	}
+	limit, more := k.query.limit(k.bar())
+	need := k.query.need(c, base, limit, more+off)
+	l.rows = l.rows[:0]
+	for i, b := range bounds {
+		if place := int(found[i] & 0xffff); place < len(c.rows) && b < least && b >= need {
+			l.collect(k, g, c.rows[place])
+		}
+	}
+	return l.score(k, g)
+}
+
+// largest is the n-th largest of x, which it reorders (Hoare's selection).
+func largest(x []float32, n int) float32 {
+	from, to := 0, len(x)-1
+	for from < to {
+		pivot, i, j := x[(from+to)/2], from, to
+		for i <= j {
+			for x[i] > pivot {
+				i++
+			}
+			for x[j] < pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case n-1 <= j:
+			to = j
+		case n-1 >= i:
+			from = i
+		default:
+			return x[n-1]
+		}
+	}
+	return x[from]
 }
 
 // plain gives all rows [from, to) of g, at most pending, their canonical score for all of p.

@@ -13,7 +13,7 @@ const (
 	ScanPanels   = 64 // panels of a chunk at most
 	ScanSection  = 64 // dimensions of a section
 	ScanSections = 64 // sections at most
-	ScanQueries  = 16 // queries of a scan at most
+	ScanQueries  = 64 // queries of a scan at most
 	scanBlock    = 512
 	scanMeta     = 5
 	scanWeights  = 4
@@ -23,7 +23,7 @@ const (
 type Chunk struct {
 	Panels, Sections int
 	codes            []byte
-	meta             []float32 // sections × scanMeta × panels
+	meta             []float32 // sections × scanMeta × panels, spread of the panels, shape of the sections
 	terms            []float32 // per row, added to its bounds; nil = 0
 }
 
@@ -44,7 +44,7 @@ func NewChunk(codes []byte, panels, sections int, terms bool) (*Chunk, error) {
 	if panels < 1 || panels > ScanPanels || sections < 1 || sections > ScanSections || len(codes) != ScanBytes(panels, sections) {
 		return nil, fmt.Errorf("%w: chunk of %d panels and %d sections in %d bytes", kernels.ErrShape, panels, sections, len(codes))
 	}
-	c := &Chunk{Panels: panels, Sections: sections, codes: codes, meta: make([]float32, sections*scanMeta*panels)}
+	c := &Chunk{Panels: panels, Sections: sections, codes: codes, meta: make([]float32, sections*scanMeta*panels+panels+sections)}
 	if terms {
 		c.terms = make([]float32, panels*ScanLanes)
 	}
@@ -73,8 +73,10 @@ func (c *Chunk) Mean(into []SectionProfile) {
 type SectionProfile struct{ High, Both, Behind float64 }
 
 // Rounding limits, relative to the lengths of the vectors, what the float32 sums of a scan over that
-// many sections are off: three times the values go into a sum of eight roundings per section.
-func Rounding(sections int) float64 { return 3 * float64(8*sections+16) / (1 << 24) }
+// many sections are off. A term is off by 4 roundings, each of 4 sums per section adds one, and no
+// partial sum is above 33 times the lengths: 15 nibbles of 16 units of the largest element times at
+// most 8 times the query's length, twice for what is subtracted again, and some.
+func Rounding(sections int) float64 { return 33 * float64(4*sections+12) / (1 << 24) }
 
 // up is x as a float32 that is not smaller.
 func up(x float64) float32 {
@@ -95,22 +97,55 @@ func (c *Chunk) SetTerm(row int, term float64) float64 {
 	return float64(c.terms[row])
 }
 
-// Pack sets a panel to the 16 rows of y, of 64·Sections elements each; slop ≥ the norm of what y itself
-// is off. It returns the largest norm of a row, rounded up.
-func (c *Chunk) Pack(panel int, y []float64, slop float64) (norm float64) {
-	width := c.Sections * ScanSection
-	var behind [ScanLanes]float64
-	for s := c.Sections - 1; s >= 0; s-- {
-		m := c.meta[s*scanMeta*c.Panels+panel:]
-		largest := 0.0
-		for lane := range ScanLanes {
-			for _, x := range y[lane*width+s*ScanSection:][:ScanSection] {
-				largest = max(largest, math.Abs(x))
+// SetShape says how large the sections are relative to each other, from the rows that the chunk will
+// hold; Pack needs it.
+func (c *Chunk) SetShape(y Rows) {
+	for s := range c.Sections {
+		sum := 0.0
+		for i := range y.N {
+			for _, x := range y.Row(i)[s*ScanSection : min(y.Dim, (s+1)*ScanSection)] {
+				sum += float64(x) * float64(x)
 			}
 		}
-		scale := up(largest / 127.5)
-		if !(scale > 1e-30 && scale < math.MaxFloat32) { // too small or too large to divide by: all is rest
-			scale = 0
+		c.shape()[s] = float32(math.Sqrt(sum / float64(max(y.N, 1))))
+	}
+}
+
+func (c *Chunk) shape() []float32 { return c.meta[c.Sections*scanMeta*c.Panels+c.Panels:] }
+
+// spread is the panel's scale relative to the shape: such that its largest element has the largest code.
+func (c *Chunk) spread(y Rows) float32 {
+	spread := 0.0
+	for s, shape := range c.shape() {
+		largest := float32(0)
+		for i := range y.N {
+			for _, x := range y.Row(i)[s*ScanSection : min(y.Dim, (s+1)*ScanSection)] {
+				largest = max(largest, x, -x)
+			}
+		}
+		if shape > 0 {
+			spread = max(spread, float64(largest)/127.5/float64(shape))
+		}
+	}
+	return up(spread)
+}
+
+// Pack sets a panel to y, 1 to 16 rows of at most 64·Sections elements; the last row fills the panel up, 0
+// the sections. slop ≥ the norm of what each row itself is off. It returns the largest norm of a row, rounded up.
+func (c *Chunk) Pack(panel int, y Rows, slop float64) (norm float64, err error) {
+	if panel < 0 || panel >= c.Panels || y.N < 1 || y.N > ScanLanes || ceilDiv(y.Dim, ScanSection) != c.Sections {
+		return 0, fmt.Errorf("%w: panel %d of %d from %d rows of %d elements", kernels.ErrShape, panel, c.Panels, y.N, y.Dim)
+	}
+	if err := y.check(false); err != nil {
+		return 0, err
+	}
+	spread := c.spread(y)
+	c.meta[c.Sections*scanMeta*c.Panels+panel] = spread
+	var behind [ScanLanes]float64
+	for s := c.Sections - 1; s >= 0; s-- {
+		scale := spread * c.shape()[s]
+		if scale != 0 && !(scale > 1e-30 && scale < math.MaxFloat32) { // too small or too large to divide by: all is rest
+			scale, c.meta[c.Sections*scanMeta*c.Panels+panel] = 0, float32(math.NaN())
 		}
 		high := c.codes[(2*s*c.Panels+panel)*scanBlock:][:scanBlock]
 		low := c.codes[((2*s+1)*c.Panels+panel)*scanBlock:][:scanBlock]
@@ -118,11 +153,12 @@ func (c *Chunk) Pack(panel int, y []float64, slop float64) (norm float64) {
 		clear(low)
 		var restHigh, restBoth, length, all float64
 		for lane := range ScanLanes {
-			e := packSection(y[lane*width+s*ScanSection:][:ScanSection], float64(scale), lane, high, low)
+			e := packSection(y.Row(min(lane, y.N-1))[s*ScanSection:min(y.Dim, (s+1)*ScanSection)], scale, lane, high, low)
 			restHigh, restBoth, length = max(restHigh, e.high), max(restBoth, e.both), max(length, e.length)
 			behind[lane] += e.square
 			all = max(all, behind[lane])
 		}
+		m := c.meta[s*scanMeta*c.Panels+panel:]
 		m[metaScale*c.Panels] = scale
 		m[metaRestHigh*c.Panels] = widen(restHigh, slop)
 		m[metaRestBoth*c.Panels] = widen(restBoth, slop)
@@ -130,8 +166,10 @@ func (c *Chunk) Pack(panel int, y []float64, slop float64) (norm float64) {
 		m[metaBehind*c.Panels] = widen(all, slop)
 		norm = float64(m[metaBehind*c.Panels])
 	}
-	return norm
+	return norm, nil
 }
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // widen is √square + slop, rounded up past the roundings of the square's sum in float64.
 func widen(square, slop float64) float32 { return up(math.Sqrt(square)*(1+1e-12) + slop) }
@@ -139,9 +177,10 @@ func widen(square, slop float64) float32 { return up(math.Sqrt(square)*(1+1e-12)
 type squares struct{ high, both, length, square float64 }
 
 // packSection writes the codes of one row's section and returns the squared norms of what they leave,
-// of the longer approximation, and of x.
-func packSection(x []float64, scale float64, lane int, high, low []byte) (e squares) {
-	inverse := 0.0
+// of the longer approximation, and of x. The dimensions that a short section lacks get the codes of 0;
+// their approximations are not 0, but queries are.
+func packSection(x []float32, scale float32, lane int, high, low []byte) (e squares) {
+	inverse, unit := float32(0), float64(scale)
 	if scale > 0 {
 		inverse = 1 / scale
 	}
@@ -151,7 +190,7 @@ func packSection(x []float64, scale float64, lane int, high, low []byte) (e squa
 		at, shift := k%32/4*64+4*lane+k%4, uint(k/32*4)
 		high[at] |= byte(code>>4) << shift
 		low[at] |= byte(code&15) << shift
-		h, b := scale*(float64(code>>4)*16-120), scale*(float64(code)-127.5)
+		v, h, b := float64(v), unit*(float64(code>>4)*16-120), unit*(float64(code)-127.5)
 		e.high += (v - h) * (v - h)
 		e.both += (v - b) * (v - b)
 		lengthHigh += h * h
@@ -165,19 +204,27 @@ func packSection(x []float64, scale float64, lane int, high, low []byte) (e squa
 // Queries are up to ScanQueries queries in the form that a scan takes.
 type Queries struct {
 	N, Sections int
+	room        int // places: 1, or a multiple of 16, the queries of a tile
 	q8          []int8
 	sums        []int32
 	weights     []float32
 }
 
+func roomFor(queries int) int {
+	if queries == 1 {
+		return 1
+	}
+	return ceilDiv(queries, ScanLanes) * ScanLanes
+}
+
 // NewQueries makes room for up to ScanQueries queries at a time; Reset says how many.
 func NewQueries(capacity, sections int) *Queries {
-	return &Queries{Sections: sections, q8: make([]int8, capacity*sections*ScanSection),
-		sums: make([]int32, capacity*sections), weights: make([]float32, capacity*sections*scanWeights)}
+	n := roomFor(capacity) * sections
+	return &Queries{Sections: sections, q8: make([]int8, n*ScanSection), sums: make([]int32, n), weights: make([]float32, n*scanWeights)}
 }
 
 // Reset makes room for n queries, which have to be set again.
-func (q *Queries) Reset(n int) { q.N = n }
+func (q *Queries) Reset(n int) { q.N, q.room = n, roomFor(n) }
 
 // Set makes z, of 64·Sections elements, query i; slop ≥ the norm of what z itself is off.
 func (q *Queries) Set(i int, z []float64, slop float64) {
@@ -194,7 +241,7 @@ func (q *Queries) Set(i int, z []float64, slop float64) {
 		} else {
 			step = 0
 		}
-		q8, sum := q.q8[(s*q.N+i)*ScanSection:][:ScanSection], int32(0)
+		q8, sum := q.q8[(s*q.room+i)*ScanSection:][:ScanSection], int32(0)
 		var off, length, square float64
 		for k, v := range x {
 			code := int32(min(max(math.RoundToEven(v*inverse), -127), 127))
@@ -206,33 +253,34 @@ func (q *Queries) Set(i int, z []float64, slop float64) {
 			square += v * v
 		}
 		behind += square
-		w := q.weights[s*scanWeights*q.N+i:]
+		w := q.weights[s*scanWeights*q.room+i:]
 		grow := (1 + round) * (1 + 1e-12)
 		w[0] = step
-		w[q.N] = up((math.Sqrt(square) + slop) * grow)
-		w[2*q.N] = up((math.Sqrt(off) + slop + round*math.Sqrt(length)) * grow)
-		w[3*q.N] = up((math.Sqrt(behind) + slop) * grow)
-		q.sums[s*q.N+i] = 15 * sum
+		w[q.room] = up((math.Sqrt(square) + slop) * grow)
+		w[2*q.room] = up((math.Sqrt(off) + slop + round*math.Sqrt(length)) * grow)
+		w[3*q.room] = up((math.Sqrt(behind) + slop) * grow)
+		q.sums[s*q.room+i] = 15 * sum
 	}
 }
 
 // Norms returns |z| of a section, and of the section and all behind it.
 func (q *Queries) Norms(i, section int) (own, behind float64) {
-	w := q.weights[section*scanWeights*q.N+i:]
-	return float64(w[q.N]), float64(w[3*q.N])
+	w := q.weights[section*scanWeights*q.room+i:]
+	return float64(w[q.room]), float64(w[3*q.room])
 }
 
 // ScanScratch is the memory that scans of one goroutine work in.
 type ScanScratch struct {
 	acc   []float32
 	found []uint32
+	lines []float32               // bounds, parallel to found
 	Alive [2 * ScanSections]int64 // summed up over scans: (query, panel) left after each step
 }
 
 // NewScanScratch makes room for scans with up to that many queries.
 func NewScanScratch(queries int) *ScanScratch {
 	n := queries * ScanPanels * ScanLanes
-	return &ScanScratch{acc: make([]float32, n), found: make([]uint32, n)}
+	return &ScanScratch{acc: make([]float32, n), found: make([]uint32, n), lines: make([]float32, n)}
 }
 
 // CanScan tells whether there are scan kernels: plain Go has none.
@@ -249,20 +297,21 @@ func (k Kernels) ScanName() string {
 	return "slc_scan_i8_" + k.isa.String()
 }
 
-// Scan returns the rows of c that the bounds leave, as query<<16 | row, in scratch: those that may
-// reach need[query] after the planes in steps (2·section for the high one, +1 for the low one), the
-// first of which are read in any case.
-func (k Kernels) Scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, w *ScanScratch) ([]uint32, error) {
-	room := q.N * c.Panels * ScanLanes
-	if q.Sections != c.Sections || q.N < 1 || len(q.sums) < q.N*q.Sections || len(need) < q.N || len(w.acc) < room || len(steps) > len(w.Alive) {
-		return nil, fmt.Errorf("%w: scan of %d queries with %d sections in %d sections; %d limits, room for %d of %d sums",
-			kernels.ErrShape, q.N, q.Sections, c.Sections, len(need), len(w.acc), room)
+// Scan returns the rows of c that the bounds leave, as query<<16 | row, in ascending order, and their
+// bounds, both in scratch: those that may reach need[query] after the planes in steps (2·section for the
+// high one, +1 for the low one), the first of which are read in any case. need has q's room: the
+// number of queries rounded up to 16 unless it is 1.
+func (k Kernels) Scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, w *ScanScratch) (found []uint32, bounds []float32, err error) {
+	size := q.N * c.Panels * ScanLanes
+	if q.Sections != c.Sections || q.N < 1 || len(q.sums) < q.room*q.Sections || len(need) < q.room || len(w.acc) < size || len(steps) > len(w.Alive) {
+		return nil, nil, fmt.Errorf("%w: scan of %d queries with %d sections in %d sections; %d limits, room for %d of %d sums",
+			kernels.ErrShape, q.N, q.Sections, c.Sections, len(need), len(w.acc), size)
 	}
 	n, err := k.scan(c, q, steps, first, need, w)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return w.found[:n], nil
+	return w.found[:n], w.lines[:n], nil
 }
 
 // ScoreRows writes out[i] = canonical score of q's only row and row rows[i] of c.

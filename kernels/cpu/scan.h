@@ -12,6 +12,8 @@
 // meta is float[sections][5][panels]; each value holds for all rows of the panel and is rounded up:
 //   0 scale   1 |y − y^| with the high plane only   2 the same with both   3 |y^| (larger of both)
 //   all of this section; 4 |y| of this section and all behind it.
+// Behind that are float[panels], the panels' spread, and float[sections], the chunk's shape: scale is
+// spread·shape rounded to float32; where that is not so, the spread is no number.
 #ifndef SLC_SCAN_H
 #define SLC_SCAN_H
 
@@ -23,14 +25,14 @@ enum {
 	SLC_SCAN_SECTION = 64,  // dimensions of a section
 	SLC_SCAN_SECTIONS = 64, // sections at most
 	SLC_SCAN_BLOCK = 512,   // bytes of a plane's block
-	SLC_SCAN_QUERIES = 16,  // queries of a call at most
+	SLC_SCAN_QUERIES = 64,  // queries of a call at most
 	SLC_SCAN_META = 5
 };
 
 // A query z is given by z^ = step·q8 per section:
-//   q8       int8[sections][queries][64]
-//   sums     int32[sections][queries]: 15 · the sum of q8
-//   weights  float[sections][4][queries]: step, |z| and |z − z^| of the section, |z| from the section
+//   q8       int8[sections][room][64], room ≥ queries; what lies behind the queries does not matter
+//   sums     int32[sections][room]: 15 · the sum of q8
+//   weights  float[sections][4][room]: step, |z| and |z − z^| of the section, |z| from the section
 //            on; all but the step rounded up and with room for this scan's own float32 roundings
 // For each query and row the scan begins with terms[row] (terms may be NULL: 0) and reads the planes
 // in steps[0 … step_count): a section's high plane before its low one, the high planes in order. What it has, plus
@@ -38,13 +40,13 @@ enum {
 // is at least z·y + terms[row]. The first `first` planes are read of all panels, the others only of panels in which a row of the
 // query may still reach need[query]: a row is ruled out where its bound is below.
 //
-// The rows left after the last step are written to found as query << 16 | row (room for queries·panels·16),
-// found_count of them. alive[k] is increased by the number of (query, panel) left after step k,
-// k ≥ first − 1. sums of the scan itself live in acc (room for queries·panels·16 floats).
+// The rows left after the last step are written to found as query << 16 | row, in ascending order, and
+// their bounds to bounds (room for queries·panels·16 each), found_count of them. alive[k] is increased by the number of (query, panel) left after step k,
+// k ≥ first − 1. acc is memory to work in, queries·panels·16 floats.
 int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const float *terms, int64_t panels,
                  int64_t sections, const int8_t *q8, const int32_t *sums, const float *weights, int64_t queries,
-                 const uint8_t *steps, int64_t step_count, int64_t first, const float *need, float *acc,
-                 uint32_t *found, int64_t *found_count, int64_t *alive, slc_error *error);
+                 int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need, float *acc,
+                 uint32_t *found, float *bounds, int64_t *found_count, int64_t *alive, slc_error *error);
 
 // slc_score_rows writes out[i] = canonical score of the query and row rows[i] of c; norm_q and the norms of c as in slc_scores.
 int32_t slc_score_rows(int32_t isa, int32_t metric, const float *q, const double *norm_q, const float *c,
@@ -58,12 +60,13 @@ typedef struct {
 	const int8_t *q8;
 	const int32_t *sums;
 	const float *weights;
-	int64_t queries;
+	int64_t queries, room;
 	const uint8_t *steps;
 	int64_t step_count, first;
 	const float *need;
 	float *acc;
 	uint32_t *found;
+	float *bounds;
 	int64_t *alive;
 } slc_scan_call;
 

@@ -13,16 +13,16 @@ INLINE __m512i four(const int8_t *q) {
 }
 
 INLINE void section_dot(const uint8_t *b, const int8_t *q, ints *out) {
-	const __m512i nibble = _mm512_set1_epi8(15);
-	__m512i low[2], high[2];
+	const __m512i lower = _mm512_set1_epi8(15), upper = _mm512_set1_epi8((char)0xf0);
+	__m512i low[2], high[2]; // two chains each, because a product takes longer than a line; high ones are 16 times too large
 	low[0] = low[1] = high[0] = high[1] = _mm512_setzero_si512();
 #pragma GCC unroll 8
-	for (int g = 0; g < 8; g++) { // two chains each, because a product takes longer than a line
+	for (int g = 0; g < 8; g++) {
 		__m512i x = _mm512_loadu_si512(b + 64 * g);
-		low[g & 1] = _mm512_dpbusd_epi32(low[g & 1], _mm512_and_si512(x, nibble), four(q + 4 * g));
-		high[g & 1] = _mm512_dpbusd_epi32(high[g & 1], _mm512_and_si512(_mm512_srli_epi16(x, 4), nibble), four(q + 32 + 4 * g));
+		low[g & 1] = _mm512_dpbusd_epi32(low[g & 1], _mm512_and_si512(x, lower), four(q + 4 * g));
+		high[g & 1] = _mm512_dpbusd_epi32(high[g & 1], _mm512_and_si512(x, upper), four(q + 32 + 4 * g));
 	}
-	*out = (ints)_mm512_add_epi32(_mm512_add_epi32(low[0], low[1]), _mm512_add_epi32(high[0], high[1]));
+	*out = (ints)_mm512_add_epi32(_mm512_add_epi32(low[0], low[1]), _mm512_srai_epi32(_mm512_add_epi32(high[0], high[1]), 4));
 }
 
 INLINE uint32_t lanes_of(const ints *keep) { return _mm512_movepi32_mask((__m512i)*keep); }

@@ -2,13 +2,13 @@
 //   NAME                    the function's name
 //   section_dot(b, q, out)  the 16 lanes' sums of nibble·q over a block b of 64 dimensions
 //   lanes_of(out)           a bit per lane whose element of *out (ints) is −1, not 0
-// and may define accumulate(call), which else is the one below.
+// and may define OWN_FILTER and, behind this file, filter.
 #include <string.h>
 
 typedef float floats __attribute__((vector_size(64)));
 
-enum { STEP, NORM, ERROR, TAIL, WEIGHTS };                 // of weights
-enum { SCALE, REST_HIGH, REST_BOTH, LENGTH, BEHIND };      // of meta
+enum { STEP, NORM, ERROR, TAIL, WEIGHTS };            // of weights
+enum { SCALE, REST_HIGH, REST_BOTH, LENGTH, BEHIND }; // of meta
 
 INLINE floats load(const float *p) {
 	floats v;
@@ -26,37 +26,34 @@ INLINE const float *meta_of(const slc_scan_call *c, int64_t section, int kind) {
 	return c->meta + (section * SLC_SCAN_META + kind) * c->panels;
 }
 
-INLINE float weight_of(const slc_scan_call *c, int64_t section, int kind, int64_t query) {
-	return c->weights[(section * WEIGHTS + kind) * c->queries + query];
+INLINE const float *spread_of(const slc_scan_call *c) { return meta_of(c, c->sections, 0); }
+
+INLINE const float *shape_of(const slc_scan_call *c) { return spread_of(c) + c->panels; }
+
+INLINE const float *weights_of(const slc_scan_call *c, int64_t section, int kind) {
+	return c->weights + (section * WEIGHTS + kind) * c->room;
+}
+
+INLINE float *acc_of(const slc_scan_call *c, int64_t query, int64_t panel) {
+	return c->acc + (query * c->panels + panel) * SLC_SCAN_LANES;
 }
 
 // A plane adds step·scale·(16h − 120) if high, step·scale·(l − 7.5) if low: factor·(2·nibble − 15).
 INLINE float factor_of(int plane) { return plane & 1 ? 0.5f : 8.0f; }
 
-INLINE void add_plane(const slc_scan_call *c, int plane, int64_t panel, int64_t query) {
-	const int64_t section = plane >> 1;
+INLINE void add_plane(const slc_scan_call *c, int plane, int64_t panel, int64_t query, floats *acc) {
+	const int64_t section = plane >> 1, at = section * c->room + query;
 	ints sum;
-	section_dot(block_of(c, plane, panel), c->q8 + (section * c->queries + query) * SLC_SCAN_SECTION, &sum);
-	sum = sum + sum - c->sums[section * c->queries + query];
-	const float unit = factor_of(plane) * meta_of(c, section, SCALE)[panel] * weight_of(c, section, STEP, query);
-	float *acc = c->acc + (query * c->panels + panel) * SLC_SCAN_LANES;
-	floats more = load(acc) + __builtin_convertvector(sum, floats) * unit;
-	store(acc, &more);
+	section_dot(block_of(c, plane, panel), c->q8 + at * SLC_SCAN_SECTION, &sum);
+	sum = sum + sum - c->sums[at];
+	*acc += __builtin_convertvector(sum, floats) *
+	        (factor_of(plane) * meta_of(c, section, SCALE)[panel] * weights_of(c, section, STEP)[query]);
 }
-
-#ifndef OWN_ACCUMULATE
-// accumulate reads the first planes of all panels. Plane by plane, so that memory is read in one stream.
-static void accumulate(const slc_scan_call *c) {
-	for (int64_t k = 0; k < c->first; k++)
-		for (int64_t panel = 0; panel < c->panels; panel++)
-			for (int64_t query = 0; query < c->queries; query++) add_plane(c, c->steps[k], panel, query);
-}
-#endif
 
 // How much of each section has been read.
 typedef struct {
-	int64_t high;                      // sections with a high plane
-	uint8_t both[SLC_SCAN_SECTIONS];   // and a low one
+	int64_t high;                    // sections with a high plane
+	uint8_t both[SLC_SCAN_SECTIONS]; // and a low one
 } progress;
 
 INLINE void advance(progress *s, int plane) {
@@ -69,37 +66,56 @@ INLINE void slack(const slc_scan_call *c, const progress *s, int64_t query, int6
 	for (int64_t p = from; p < to; p++) out[p] = 0;
 	for (int64_t section = 0; section < s->high; section++) {
 		const float *rest = meta_of(c, section, s->both[section] ? REST_BOTH : REST_HIGH), *length = meta_of(c, section, LENGTH);
-		const float norm = weight_of(c, section, NORM, query), error = weight_of(c, section, ERROR, query);
+		const float norm = weights_of(c, section, NORM)[query], error = weights_of(c, section, ERROR)[query];
 		for (int64_t p = from; p < to; p++) out[p] += norm * rest[p] + error * length[p];
 	}
 	if (s->high < c->sections) {
-		const float *behind = meta_of(c, s->high, BEHIND), tail = weight_of(c, s->high, TAIL, query);
+		const float *behind = meta_of(c, s->high, BEHIND), tail = weights_of(c, s->high, TAIL)[query];
 		for (int64_t p = from; p < to; p++) out[p] += tail * behind[p];
 	}
 }
 
-// left is a bit per row of the panel that is not ruled out; a bound that is no number rules nothing out.
-INLINE uint32_t left(const slc_scan_call *c, int64_t query, int64_t panel, float slack) {
-	floats bound = load(c->acc + (query * c->panels + panel) * SLC_SCAN_LANES) + slack;
-	ints out = bound < c->need[query];
+// left is a bit per row that is not ruled out; a bound that is no number rules nothing out.
+INLINE uint32_t left(const floats *acc, float slack, float need) {
+	ints out = *acc + slack < need;
 	return ~lanes_of(&out) & 0xffff;
 }
 
-// refine reads the planes behind the first ones for the panels in list and returns how many are left.
-INLINE int64_t refine(const slc_scan_call *c, progress s, int64_t query, uint8_t *list, int64_t count, float *lack) {
+// first_pass reads the first planes of the panels in list for one query and returns how many are left.
+INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t query, uint8_t *list, int64_t count, float *lack) {
+	int64_t kept = 0;
+	slack(c, s, query, 0, c->panels, lack);
+	for (int64_t i = 0; i < count; i++) {
+		const int64_t panel = list[i];
+		floats acc = {0};
+		if (c->terms) acc = load(c->terms + panel * SLC_SCAN_LANES);
+		for (int64_t k = 0; k < c->first; k++) add_plane(c, c->steps[k], panel, query, &acc);
+		if (!left(&acc, lack[panel], c->need[query])) continue;
+		list[kept++] = (uint8_t)panel;
+		store(acc_of(c, query, panel), &acc);
+	}
+	c->alive[c->first - 1] += kept;
+	return kept;
+}
+
+// refine reads the planes behind the first ones for the panels in list, and returns how many are left.
+INLINE int64_t refine(const slc_scan_call *c, progress *s, int64_t query, uint8_t *list, int64_t count, float *lack) {
 	enum { AHEAD = 3 };
 	for (int64_t k = c->first; k < c->step_count && count > 0; k++) {
 		const int plane = c->steps[k];
 		int64_t kept = 0;
-		advance(&s, plane);
+		advance(s, plane);
 		for (int64_t i = 0; i < count; i++) {
 			const int64_t panel = list[i];
+			float *acc = acc_of(c, query, panel);
 			if (i + AHEAD < count)
 				for (int at = 0; at < SLC_SCAN_BLOCK; at += 64)
 					__builtin_prefetch(block_of(c, plane, list[i + AHEAD]) + at);
-			add_plane(c, plane, panel, query);
-			slack(c, &s, query, panel, panel + 1, lack);
-			if (left(c, query, panel, lack[panel])) list[kept++] = (uint8_t)panel;
+			floats sum = load(acc);
+			add_plane(c, plane, panel, query, &sum);
+			store(acc, &sum);
+			slack(c, s, query, panel, panel + 1, lack);
+			if (left(&sum, lack[panel], c->need[query])) list[kept++] = (uint8_t)panel;
 		}
 		count = kept;
 		c->alive[k] += count;
@@ -107,28 +123,39 @@ INLINE int64_t refine(const slc_scan_call *c, progress s, int64_t query, uint8_t
 	return count;
 }
 
+// filter sets a bit in alive[query] for every panel that it does not rule out for all queries at once,
+// reading no more than the first planes; it returns 0 if it has no way that is faster than without.
+static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive);
+#ifndef OWN_FILTER
+static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) { return (void)c, (void)s, (void)alive, 0; }
+#endif
+
 int64_t NAME(const slc_scan_call *c) {
 	int64_t found = 0;
-	progress s = {0};
-	for (int64_t i = 0; i < c->queries * c->panels; i++) {
-		floats begin = {0};
-		if (c->terms) begin = load(c->terms + i % c->panels * SLC_SCAN_LANES);
-		store(c->acc + i * SLC_SCAN_LANES, &begin);
-	}
-	accumulate(c);
-	for (int64_t k = 0; k < c->first; k++) advance(&s, c->steps[k]);
+	progress after_first = {0};
+	uint64_t alive[SLC_SCAN_QUERIES];
+	for (int64_t k = 0; k < c->first; k++) advance(&after_first, c->steps[k]);
+	const int filtered = filter(c, &after_first, alive);
 	for (int64_t query = 0; query < c->queries; query++) {
 		uint8_t list[SLC_SCAN_PANELS];
 		float lack[SLC_SCAN_PANELS];
 		int64_t count = 0;
-		slack(c, &s, query, 0, c->panels, lack);
-		for (int64_t panel = 0; panel < c->panels; panel++)
-			if (left(c, query, panel, lack[panel])) list[count++] = (uint8_t)panel;
-		c->alive[c->first - 1] += count;
-		count = refine(c, s, query, list, count, lack);
-		for (int64_t i = 0; i < count; i++)
-			for (uint32_t rows = left(c, query, list[i], lack[list[i]]); rows; rows &= rows - 1)
-				c->found[found++] = (uint32_t)query << 16 | (uint32_t)(list[i] * SLC_SCAN_LANES + __builtin_ctz(rows));
+		progress s = after_first;
+		if (filtered)
+			for (uint64_t bits = alive[query]; bits; bits &= bits - 1) list[count++] = (uint8_t)__builtin_ctzll(bits);
+		else
+			for (; count < c->panels; count++) list[count] = (uint8_t)count;
+		if (count > 0) count = first_pass(c, &s, query, list, count, lack);
+		if (count > 0) count = refine(c, &s, query, list, count, lack);
+		for (int64_t i = 0; i < count; i++) {
+			const int64_t panel = list[i];
+			const floats acc = load(acc_of(c, query, panel));
+			for (uint32_t rows = left(&acc, lack[panel], c->need[query]); rows; rows &= rows - 1) {
+				const int64_t lane = __builtin_ctz(rows);
+				c->bounds[found] = acc[lane] + lack[panel];
+				c->found[found++] = (uint32_t)query << 16 | (uint32_t)(panel * SLC_SCAN_LANES + lane);
+			}
+		}
 	}
 	return found;
 }
