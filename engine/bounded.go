@@ -133,10 +133,10 @@ func (b *bounded) pack(ctx context.Context, j *job) (err error) {
 		scaleLanes, b.unit = scaleRows, scaleRows
 	}
 	k := j.e.kernels
-	if b.rows, err = k.NewPanels(cpu.Left, b.dtype, b.metric, j.c.N, j.c.Dim, scaleRows); err != nil {
+	if b.rows, err = j.e.newPanels(cpu.Left, b.dtype, b.metric, j.c.N, j.c.Dim, scaleRows); err != nil {
 		return err
 	}
-	if b.lanes, err = k.NewPanels(cpu.Right, b.dtype, b.metric, j.q.N, j.q.Dim, scaleLanes); err != nil {
+	if b.lanes, err = j.e.newPanels(cpu.Right, b.dtype, b.metric, j.q.N, j.q.Dim, scaleLanes); err != nil {
 		return err
 	}
 	var mu sync.Mutex

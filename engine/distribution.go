@@ -16,7 +16,12 @@ func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distr
 	if err != nil {
 		return nil, err
 	}
-	if err := j.run(ctx); err != nil {
+	err = j.run(ctx)
+	if b := j.bounded; b != nil {
+		e.panels.Put(b.rows)
+		e.panels.Put(b.lanes)
+	}
+	if err != nil {
 		return nil, err
 	}
 	j.progress.end()

@@ -25,6 +25,7 @@ type Engine struct {
 	progress func(done, total int64)
 	choice   Choice
 	tune     tuning
+	panels   *sync.Pool // of *cpu.Panels that are no longer used: fresh memory costs as much as packing
 }
 
 // tuning are the sizes that change the speed of Distribution and none of its exact results; tests vary them.
@@ -73,6 +74,7 @@ func New(o Options) (*Engine, error) {
 		cores:    o.Cores,
 		memLimit: o.MemLimit,
 		tileRows: o.TileRows,
+		panels:   new(sync.Pool),
 		progress: o.Progress,
 		tune:     tuning{canonical: 1 << 16, keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20, reach: 4, recheck: 1 << 16, record: time.Second},
 	}

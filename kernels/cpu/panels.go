@@ -50,6 +50,11 @@ type Panels struct {
 
 // NewPanels makes room for n vectors of dimension dim.
 func (k Kernels) NewPanels(side Side, dtype kernels.DType, metric kernels.Metric, n, dim int, scale float64) (*Panels, error) {
+	return k.Renew(new(Panels), side, dtype, metric, n, dim, scale)
+}
+
+// Renew is NewPanels in the memory of old panels, which must not be used any more; old may be nil.
+func (k Kernels) Renew(old *Panels, side Side, dtype kernels.DType, metric kernels.Metric, n, dim int, scale float64) (*Panels, error) {
 	if !k.Has(dtype) {
 		return nil, fmt.Errorf("%w: %s has no %s tiles", kernels.ErrISA, k.isa, dtype)
 	}
@@ -57,7 +62,11 @@ func (k Kernels) NewPanels(side Side, dtype kernels.DType, metric kernels.Metric
 		return nil, fmt.Errorf("%w: panels of %d×%d, metric %s, scale %v", kernels.ErrShape, n, dim, metric, scale)
 	}
 	p := &Panels{Side: side, DType: dtype, Metric: metric, N: n, Dim: dim, Scale: scale}
-	p.data = aligned(p.Count() * k.panelBytes(dtype, dim))
+	if size := p.Count() * k.panelBytes(dtype, dim); old != nil && cap(old.data) >= size {
+		p.data = old.data[:size] // packing writes all of a panel
+	} else {
+		p.data = aligned(size)
+	}
 	if metric == kernels.L2 {
 		p.terms = make([]float32, p.Count()*Panel)
 	}
