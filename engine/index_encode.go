@@ -52,6 +52,9 @@ func (x *Index) encode(ctx context.Context, m *model, g *group) (*group, error) 
 		}
 		from = to
 	}
+	if err := x.e.leading(ctx, m, coded.centres, coded.leads); err != nil {
+		return nil, err
+	}
 	if m.profile == nil {
 		m.profile = make([]cpu.SectionProfile, m.sections)
 		for i := range coded.chunks {

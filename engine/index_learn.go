@@ -171,14 +171,14 @@ func (e *Engine) cluster(ctx context.Context, m *model, sample cpu.Rows, rng *ra
 // leading writes the first points.Dim coordinates of rotation·row of all rows.
 func (e *Engine) leading(ctx context.Context, m *model, rows, points cpu.Rows) error {
 	axes := vectorsOf(m.rotation.Slice(0, points.Dim))
-	_, err := e.BoundedMatrix(ctx, points.Data, points.Dim, vectorsOf(rows), axes, kernels.IP, e.coarse())
+	_, err := e.BoundedMatrix(ctx, points.Data, points.Dim, vectorsOf(rows), axes, kernels.IP, e.fine())
 	return err
 }
 
 // assign writes the nearest centre of each point.
 func (e *Engine) assign(ctx context.Context, centres, points cpu.Rows, nearest []int32) error {
 	distances := make([]float32, points.N*centres.N)
-	_, err := e.BoundedMatrix(ctx, distances, centres.N, vectorsOf(points), vectorsOf(centres), kernels.L2, e.coarse())
+	_, err := e.BoundedMatrix(ctx, distances, centres.N, vectorsOf(points), vectorsOf(centres), kernels.L2, e.fine())
 	if err != nil {
 		return err
 	}
@@ -192,17 +192,11 @@ func (e *Engine) assign(ctx context.Context, centres, points cpu.Rows, nearest [
 	})
 }
 
-// fine is the fastest type that is about as accurate as float32; coarse need not be accurate.
+// fine is the fastest type that is about as accurate as float32. (With bfloat16, clusters are so much
+// worse that witnesses are found three times as late.)
 func (e *Engine) fine() kernels.DType {
 	if e.kernels.Has(kernels.BF16x3) {
 		return kernels.BF16x3
-	}
-	return kernels.F32
-}
-
-func (e *Engine) coarse() kernels.DType {
-	if e.kernels.Has(kernels.BF16) {
-		return kernels.BF16
 	}
 	return kernels.F32
 }

@@ -97,6 +97,9 @@ func (j *judge) boundary(t testing.TB, x *Index, queries Vectors, bias [][]Bias,
 			t.Fatalf("%s query %d, tau %v, maximum %v: %v %v %v", j.metric, i, tau, want[0], h, above, err)
 		}
 	}
+	if i >= 2 {
+		return // the other queries of the batch are compared each time
+	}
 	tau := want[0].Score // of this query; the others are anywhere
 	if i%2 == 0 {
 		tau = math.Nextafter(tau, j.metric.Worst())
@@ -144,12 +147,12 @@ func TestIndexEqualsReference(t *testing.T) {
 		t.Run(isa.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(71, uint64(isa)))
 			e := newEngine(t, Options{ISA: isa.String(), Threads: 3})
-			for _, dim := range []int{1, 7, 31, 64, 65, 130} {
-				for _, n := range []int{0, 1, 15, 17, 140} {
+			for _, dim := range []int{1, 64, 130} {
+				for _, n := range []int{0, 17, 140} {
 					for _, metric := range metrics {
 						c, q := vectors(rng, n, dim, dim+rng.IntN(3)), vectors(rng, 5, dim, dim)
 						if n%2 == 1 {
-							c, q = plain(rng, n, dim), plain(rng, 19, dim)
+							c, q = plain(rng, n, dim), plain(rng, 9, dim)
 						}
 						if n > 0 {
 							copy(q.Data[2*q.Dim:3*q.Dim], rows(c)[n/2]) // a query that is a row
@@ -176,7 +179,11 @@ func TestIndexBoundaries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(73, 1))
 	e, ctx := newEngine(t, Options{}), context.Background()
 	for n, metric := range metrics {
-		c := plain(rng, 8000, 70)
+		size := 8000
+		if !e.kernels.CanScan() {
+			size = 500 // without C kernels, a row costs fifty times as much
+		}
+		c := plain(rng, size, 70)
 		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 200})
 		if s := x.Describe(); s.Chunks < 8*sampled+primed && s.Plain == 0 {
 			t.Fatalf("%d chunks are too few", s.Chunks)
@@ -231,7 +238,10 @@ func TestIndexMachine(t *testing.T) {
 		j.rows = rows(first)
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
-				n := rapid.SampledFrom([]int{0, 1, 3, 3, 40, 40, 1030}).Draw(t, "rows")
+				n := rapid.SampledFrom([]int{0, 1, 3, 40, 1030}).Draw(t, "rows")
+				if len(j.rows) > 2000 {
+					n = min(n, 3)
+				}
 				v := vectors(rng, n, dim, dim+1)
 				if err := x.Append(context.Background(), v); err != nil {
 					t.Fatal(err)

@@ -161,24 +161,26 @@ INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r,
 	}
 }
 
+// filter works on three panels at a time: it unpacks one, multiplies the one before and consumes the one
+// before that, so that none waits for the other's results.
 static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {
 	rounded r __attribute__((aligned(64)));
-	uint8_t codes[2][DEPTH][1024] __attribute__((aligned(64))); // of this panel and the next: stores must not be waited for
-	int32_t sums[SLC_SCAN_QUERIES][SLC_SCAN_LANES] __attribute__((aligned(64)));
+	uint8_t codes[2][DEPTH][1024] __attribute__((aligned(64)));
+	int32_t sums[2][SLC_SCAN_QUERIES][SLC_SCAN_LANES] __attribute__((aligned(64)));
 	const int64_t depth = s->high < DEPTH ? s->high : DEPTH;
 	if (c->queries < FEW || c->room % GROUP != 0) return 0;
 	memset(alive, 0, (size_t)c->room * sizeof *alive);
 	round_queries(c, s, &r, depth);
 	configure();
-	for (int64_t panel = -1; panel < c->panels; panel++) {
-		if (panel + 1 < c->panels)
-			for (int64_t k = 0; k < depth; k++) unpack(c, s, k, panel + 1, codes[(panel + 1) & 1][k]);
+	for (int64_t panel = 0; panel < c->panels + 2; panel++) {
 		if (panel + AHEAD < c->panels)
 			for (int64_t k = 0; k < c->first; k++)
 				for (int at = 0; at < SLC_SCAN_BLOCK; at += 64) __builtin_prefetch(block_of(c, c->steps[k], panel + AHEAD) + at, 0, 2);
-		if (panel < 0) continue;
-		multiply(&r, codes[panel & 1], depth, c->queries, sums);
-		for (int64_t group = 0; group < c->queries; group += GROUP) consume(c, s, &r, depth, panel, group, sums, alive);
+		if (panel < c->panels)
+			for (int64_t k = 0; k < depth; k++) unpack(c, s, k, panel, codes[panel & 1][k]);
+		if (panel >= 1 && panel <= c->panels) multiply(&r, codes[(panel - 1) & 1], depth, c->queries, sums[(panel - 1) & 1]);
+		if (panel >= 2)
+			for (int64_t group = 0; group < c->queries; group += GROUP) consume(c, s, &r, depth, panel - 2, group, sums[panel & 1], alive);
 	}
 	__asm__ volatile("tilerelease");
 	return 1;
