@@ -31,7 +31,8 @@ func (x *Index) encode(ctx context.Context, m *model, g *group) (*group, error) 
 		coded.chunks[i].rows = rows
 		panels += ceil(len(rows), cpu.ScanLanes)
 	}
-	codes, size := hugePages(cpu.ScanBytes(1, m.sections)*panels), cpu.ScanBytes(1, m.sections)
+	size := cpu.ScanBytes(1, m.sections)
+	codes := alignedBytes(size*panels, 64)
 	for i := range coded.chunks {
 		c := &coded.chunks[i]
 		n := ceil(len(c.rows), cpu.ScanLanes)

@@ -117,14 +117,14 @@ func (c *Chunk) shape() []float32 { return c.meta[c.Sections*scanMeta*c.Panels+c
 func (c *Chunk) spread(y Rows) float32 {
 	spread := 0.0
 	for s, shape := range c.shape() {
-		largest := float32(0)
+		largest := uint32(0) // without the sign, floats are ordered like their bits
 		for i := range y.N {
 			for _, x := range y.Row(i)[s*ScanSection : min(y.Dim, (s+1)*ScanSection)] {
-				largest = max(largest, x, -x)
+				largest = max(largest, math.Float32bits(x)&^(1<<31))
 			}
 		}
 		if shape > 0 {
-			spread = max(spread, float64(largest)/127.5/float64(shape))
+			spread = max(spread, float64(math.Float32frombits(largest))/127.5/float64(shape))
 		}
 	}
 	return up(spread)

@@ -7,9 +7,6 @@
 #include "scan.h"
 #define INLINE static inline __attribute__((always_inline))
 #define NAME slc_scan_i8_avx2
-#pragma GCC diagnostic ignored "-Wpsabi"
-
-typedef int32_t ints __attribute__((vector_size(64)));
 
 INLINE __m256i four(const int8_t *q) {
 	int32_t x;
@@ -17,7 +14,7 @@ INLINE __m256i four(const int8_t *q) {
 	return _mm256_set1_epi32(x);
 }
 
-INLINE void section_dot(const uint8_t *b, const int8_t *q, ints *out) {
+INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 	const __m256i nibble = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1), zero = _mm256_setzero_si256();
 	__m256i low[2] = {zero, zero}, high[2] = {zero, zero}, sum[2];
 #pragma GCC unroll 8
@@ -35,9 +32,9 @@ INLINE void section_dot(const uint8_t *b, const int8_t *q, ints *out) {
 	memcpy(out, sum, sizeof sum);
 }
 
-INLINE uint32_t lanes_of(const ints *keep) {
+INLINE uint32_t lanes_of(const int32_t *out) {
 	__m256i half[2];
-	memcpy(half, keep, sizeof half);
+	memcpy(half, out, sizeof half);
 	return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(half[0])) |
 	       (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(half[1])) << 8;
 }

@@ -1,22 +1,12 @@
 // The index scan, written once and included by a thin file per instruction set, which defines
 //   NAME                    the function's name
 //   section_dot(b, q, out)  the 16 lanes' sums of nibble·q over a block b of 64 dimensions
-//   lanes_of(out)           a bit per lane whose element of *out (ints) is −1, not 0
-// and may define OWN_FILTER and, behind this file, filter.
+//   lanes_of(out)           a bit per lane whose element of out (int32_t[16]) is −1, not 0
+// Loops over lanes are left to the compiler, which knows the set's vectors. It may also define OWN_FILTER and, behind this file, filter.
 #include <string.h>
-
-typedef float floats __attribute__((vector_size(64)));
 
 enum { STEP, NORM, ERROR, TAIL, WEIGHTS };            // of weights
 enum { SCALE, REST_HIGH, REST_BOTH, LENGTH, BEHIND }; // of meta
-
-INLINE floats load(const float *p) {
-	floats v;
-	memcpy(&v, p, sizeof v);
-	return v;
-}
-
-INLINE void store(float *p, const floats *v) { memcpy(p, v, sizeof *v); }
 
 INLINE const uint8_t *block_of(const slc_scan_call *c, int plane, int64_t panel) {
 	return c->codes + (plane * c->panels + panel) * SLC_SCAN_BLOCK;
@@ -41,13 +31,13 @@ INLINE float *acc_of(const slc_scan_call *c, int64_t query, int64_t panel) {
 // A plane adds step·scale·(16h − 120) if high, step·scale·(l − 7.5) if low: factor·(2·nibble − 15).
 INLINE float factor_of(int plane) { return plane & 1 ? 0.5f : 8.0f; }
 
-INLINE void add_plane(const slc_scan_call *c, int plane, int64_t panel, int64_t query, floats *acc) {
+INLINE void add_plane(const slc_scan_call *c, int plane, int64_t panel, int64_t query, float *acc) {
 	const int64_t section = plane >> 1, at = section * c->room + query;
-	ints sum;
-	section_dot(block_of(c, plane, panel), c->q8 + at * SLC_SCAN_SECTION, &sum);
-	sum = sum + sum - c->sums[at];
-	*acc += __builtin_convertvector(sum, floats) *
-	        (factor_of(plane) * meta_of(c, section, SCALE)[panel] * weights_of(c, section, STEP)[query]);
+	const int32_t offset = c->sums[at];
+	const float unit = factor_of(plane) * meta_of(c, section, SCALE)[panel] * weights_of(c, section, STEP)[query];
+	int32_t sum[SLC_SCAN_LANES] __attribute__((aligned(64)));
+	section_dot(block_of(c, plane, panel), c->q8 + at * SLC_SCAN_SECTION, sum);
+	for (int lane = 0; lane < SLC_SCAN_LANES; lane++) acc[lane] += (float)(2 * sum[lane] - offset) * unit;
 }
 
 // How much of each section has been read.
@@ -76,9 +66,10 @@ INLINE void slack(const slc_scan_call *c, const progress *s, int64_t query, int6
 }
 
 // left is a bit per row that is not ruled out; a bound that is no number rules nothing out.
-INLINE uint32_t left(const floats *acc, float slack, float need) {
-	ints out = *acc + slack < need;
-	return ~lanes_of(&out) & 0xffff;
+INLINE uint32_t left(const float *acc, float slack, float need) {
+	int32_t out[SLC_SCAN_LANES] __attribute__((aligned(64)));
+	for (int lane = 0; lane < SLC_SCAN_LANES; lane++) out[lane] = -(acc[lane] + slack < need);
+	return ~lanes_of(out) & 0xffff;
 }
 
 // first_pass reads the first planes of the panels in list for one query and returns how many are left.
@@ -87,12 +78,12 @@ INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t que
 	slack(c, s, query, 0, c->panels, lack);
 	for (int64_t i = 0; i < count; i++) {
 		const int64_t panel = list[i];
-		floats acc = {0};
-		if (c->terms) acc = load(c->terms + panel * SLC_SCAN_LANES);
-		for (int64_t k = 0; k < c->first; k++) add_plane(c, c->steps[k], panel, query, &acc);
-		if (!left(&acc, lack[panel], c->need[query])) continue;
+		float acc[SLC_SCAN_LANES] __attribute__((aligned(64))) = {0};
+		if (c->terms) memcpy(acc, c->terms + panel * SLC_SCAN_LANES, sizeof acc);
+		for (int64_t k = 0; k < c->first; k++) add_plane(c, c->steps[k], panel, query, acc);
+		if (!left(acc, lack[panel], c->need[query])) continue;
 		list[kept++] = (uint8_t)panel;
-		store(acc_of(c, query, panel), &acc);
+		memcpy(acc_of(c, query, panel), acc, sizeof acc);
 	}
 	c->alive[c->first - 1] += kept;
 	return kept;
@@ -107,15 +98,13 @@ INLINE int64_t refine(const slc_scan_call *c, progress *s, int64_t query, uint8_
 		advance(s, plane);
 		for (int64_t i = 0; i < count; i++) {
 			const int64_t panel = list[i];
-			float *acc = acc_of(c, query, panel);
 			if (i + AHEAD < count)
 				for (int at = 0; at < SLC_SCAN_BLOCK; at += 64)
 					__builtin_prefetch(block_of(c, plane, list[i + AHEAD]) + at);
-			floats sum = load(acc);
-			add_plane(c, plane, panel, query, &sum);
-			store(acc, &sum);
+			float *acc = acc_of(c, query, panel);
+			add_plane(c, plane, panel, query, acc);
 			slack(c, s, query, panel, panel + 1, lack);
-			if (left(&sum, lack[panel], c->need[query])) list[kept++] = (uint8_t)panel;
+			if (left(acc, lack[panel], c->need[query])) list[kept++] = (uint8_t)panel;
 		}
 		count = kept;
 		c->alive[k] += count;
@@ -149,8 +138,8 @@ int64_t NAME(const slc_scan_call *c) {
 		if (count > 0) count = refine(c, &s, query, list, count, lack);
 		for (int64_t i = 0; i < count; i++) {
 			const int64_t panel = list[i];
-			const floats acc = load(acc_of(c, query, panel));
-			for (uint32_t rows = left(&acc, lack[panel], c->need[query]); rows; rows &= rows - 1) {
+			const float *acc = acc_of(c, query, panel);
+			for (uint32_t rows = left(acc, lack[panel], c->need[query]); rows; rows &= rows - 1) {
 				const int64_t lane = __builtin_ctz(rows);
 				c->bounds[found] = acc[lane] + lack[panel];
 				c->found[found++] = (uint32_t)query << 16 | (uint32_t)(panel * SLC_SCAN_LANES + lane);

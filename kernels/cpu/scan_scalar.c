@@ -4,11 +4,8 @@
 #include "scan.h"
 #define INLINE static inline __attribute__((always_inline))
 #define NAME slc_scan_i8_scalar
-#pragma GCC diagnostic ignored "-Wpsabi" // vectors wider than the registers stay inside this file
 
-typedef int32_t ints __attribute__((vector_size(64)));
-
-INLINE void section_dot(const uint8_t *b, const int8_t *q, ints *out) {
+INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 	int16_t sum[64] = {0};
 	for (int g = 0; g < 8; g++) {
 		int16_t low[8], high[8];
@@ -18,12 +15,12 @@ INLINE void section_dot(const uint8_t *b, const int8_t *q, ints *out) {
 				sum[j + i] += (int16_t)((b[64 * g + j + i] & 15) * low[i] + (b[64 * g + j + i] >> 4) * high[i]);
 	}
 	for (int lane = 0; lane < 16; lane++)
-		(*out)[lane] = sum[4 * lane] + sum[4 * lane + 1] + sum[4 * lane + 2] + sum[4 * lane + 3];
+		out[lane] = sum[4 * lane] + sum[4 * lane + 1] + sum[4 * lane + 2] + sum[4 * lane + 3];
 }
 
-INLINE uint32_t lanes_of(const ints *keep) {
+INLINE uint32_t lanes_of(const int32_t *out) {
 	uint32_t bits = 0;
-	for (int lane = 0; lane < 16; lane++) bits |= (uint32_t)((*keep)[lane] & 1) << lane;
+	for (int lane = 0; lane < 16; lane++) bits |= (uint32_t)(out[lane] & 1) << lane;
 	return bits;
 }
 
