@@ -98,9 +98,6 @@ func (q *query) limit(score float64) (limit, off float64) {
 		limit = q.factor * q.model.scale * score
 	default:
 		limit = score
-		if q.norm[0] == 0 { // q~ = 0, and so are all scores
-			limit = score
-		}
 	}
 	if math.IsInf(limit, 0) {
 		return limit, 0
