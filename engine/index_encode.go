@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -32,7 +31,7 @@ func (x *Index) encode(ctx context.Context, m *model, g *group) (*group, error) 
 		panels += ceil(len(rows), cpu.ScanLanes)
 	}
 	size := cpu.ScanBytes(1, m.sections)
-	codes := alignedBytes(size*panels, 64)
+	codes := cpu.Aligned(size * panels)
 	for i := range coded.chunks {
 		c := &coded.chunks[i]
 		n := ceil(len(c.rows), cpu.ScanLanes)
@@ -253,10 +252,3 @@ func (w *encoder) pack(c *chunk, turned cpu.Rows, slop float64) error {
 
 // tiny is more than the relative error of a sum of d products in float64, several times over.
 func (m *model) tiny() float64 { return float64(m.rotation.Dim+64) * 0x1p-50 }
-
-// alignedBytes is n zeroed bytes whose address is a multiple of align.
-func alignedBytes(n, align int) []byte {
-	b := make([]byte, n+align-1)
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (align - 1)
-	return b[skip : skip+n : skip+n]
-}

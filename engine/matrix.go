@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -99,16 +98,6 @@ func (m *product) plan() error {
 
 func halfPanels(n int) int { return ceil(ceil(n, 2), cpu.Panel) * cpu.Panel }
 
-// powerOfTwo brings the largest norm to at most 1.
-func powerOfTwo(norms []float64) float64 {
-	largest := slices.Max(norms)
-	if largest == 0 {
-		return 1
-	}
-	_, exponent := math.Frexp(largest)
-	return math.Ldexp(1, -exponent)
-}
-
 // errScale is a norm, or a product of norms, that float32 does not hold well, or a value that is no number.
 var errScale = errors.New("engine: needs scales")
 
@@ -116,7 +105,7 @@ var errScale = errors.New("engine: needs scales")
 func (m *product) scale() {
 	m.scaled = true
 	if m.metric != kernels.Cosine {
-		m.scaleA, m.scaleB = powerOfTwo(m.a.Norms), powerOfTwo(m.b.Norms)
+		m.scaleA, m.scaleB = power(m.a.Norms), power(m.b.Norms)
 	}
 	if m.metric == kernels.L2 {
 		m.scaleA = min(m.scaleA, m.scaleB)

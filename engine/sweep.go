@@ -201,9 +201,6 @@ func (s *sweep) newSweeper() *sweeper {
 	for _, r := range l.brackets {
 		w.count.Low, w.count.High = append(w.count.Low, r.low), append(w.count.High, r.high)
 	}
-	if len(l.brackets) == 0 && (l.low > minusInf || l.high < plusInf) { // the kernels look at the ends beside a bracket only
-		w.count.Low, w.count.High = []float32{plusInf}, []float32{plusInf}
-	}
 	w.count.Below = make([]int64, len(w.count.Low))
 	if l.bins > 0 {
 		w.count.Bins = make([]int64, l.bins)

@@ -12,7 +12,7 @@ import (
 func TestMeasure(t *testing.T) {
 	l, err := Measure(t.Context(), 1, 8<<20)
 	if errors.Is(err, kernels.ErrUnavailable) {
-		t.Skip(err)
+		t.Skipf("SKIP: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func (k Kernels) Renew(old *Panels, side Side, dtype kernels.DType, metric kerne
 	if size := p.Count() * k.panelBytes(dtype, dim); old != nil && cap(old.data) >= size {
 		p.data = old.data[:size] // packing writes all of a panel
 	} else {
-		p.data = aligned(size)
+		p.data = Aligned(size)
 	}
 	if metric == kernels.L2 {
 		p.terms = make([]float32, p.Count()*Panel)
@@ -90,8 +90,8 @@ func (k Kernels) Bytes(dtype kernels.DType, n, dim int) int64 {
 	return int64((n+Panel-1)/Panel) * int64(k.panelBytes(dtype, dim)+4*Panel)
 }
 
-// aligned is n bytes that start at a cache line.
-func aligned(n int) []byte {
+// Aligned is n zeroed bytes that start at a cache line.
+func Aligned(n int) []byte {
 	b := make([]byte, n+63)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63
 	return b[skip : skip+uintptr(n) : skip+uintptr(n)]

@@ -7,6 +7,7 @@
 // for each chunk, in proportion to the chunk's shape. What the filter leaves is read as ever.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma")
 #include <math.h>
+#include "amx.h"
 #include "scan_avx512.h"
 #define NAME slc_scan_i8_amx
 #define OWN_FILTER
@@ -57,17 +58,6 @@ INLINE void round_queries(const slc_scan_call *c, const progress *s, rounded *r,
 		}
 		for (int64_t k = 0; k < depth; k++) round_section(c, s, r, k, query);
 	}
-}
-
-// configure makes all tiles 16 rows of 64 bytes.
-INLINE void configure(void) {
-	struct {
-		uint8_t palette, start, zero[14];
-		uint16_t columns[16];
-		uint8_t rows[16];
-	} t __attribute__((aligned(64))) = {.palette = 1};
-	for (int i = 0; i < 8; i++) t.columns[i] = 64, t.rows[i] = 16;
-	__asm__ volatile("ldtilecfg %0" ::"m"(t));
 }
 
 // unpack writes a section's codes as bytes, dimension by dimension as the tile wants them.
@@ -171,7 +161,7 @@ static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {
 	if (c->queries < FEW || c->room % GROUP != 0) return 0;
 	memset(alive, 0, (size_t)c->room * sizeof *alive);
 	round_queries(c, s, &r, depth);
-	configure();
+	amx_configure();
 	for (int64_t panel = 0; panel < c->panels + 2; panel++) {
 		if (panel + AHEAD < c->panels)
 			for (int64_t k = 0; k < c->first; k++)

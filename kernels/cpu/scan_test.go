@@ -24,7 +24,7 @@ type scanCase struct {
 func newScanCase(t testing.TB, rng *rand.Rand, n, dim, queries, kind int, terms bool) *scanCase {
 	t.Helper()
 	panels, sections := ceilDiv(n, ScanLanes), ceilDiv(dim, ScanSection)
-	c, err := NewChunk(aligned(ScanBytes(panels, sections)), panels, sections, terms)
+	c, err := NewChunk(Aligned(ScanBytes(panels, sections)), panels, sections, terms)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,20 +3,10 @@
 // AMX: four tile registers hold 32 x 32 sums, four the operands. While they multiply, the vector units
 // consume the tile before. gcc 12 has the instructions in its assembler only.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma,bmi,popcnt")
+#include "amx.h"
 #include "tiles_avx512.h"
 #include "tiles_body.h"
 #include "tiles_i8.h"
-
-// configure makes all eight tile registers 16 rows of 64 bytes.
-INLINE void configure(void) {
-	struct {
-		uint8_t palette, start, zero[14];
-		uint16_t columns[16];
-		uint8_t rows[16];
-	} c __attribute__((aligned(64))) = {.palette = 1};
-	for (int i = 0; i < 8; i++) c.columns[i] = 64, c.rows[i] = 16;
-	__asm__ volatile("ldtilecfg %0" ::"m"(c));
-}
 
 #define TILE_LOAD(reg, p) __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #reg ::"r"(p), "r"((int64_t)64))
 #define TILE_STORE(reg, p) __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" ::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")
@@ -77,7 +67,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 	float buffer[2][SLC_TILE] __attribute__((aligned(64)));
 	const int64_t steps = step_count(dtype, t->dim), panel = steps * step_bytes(dtype);
 	slc_counter *c = t->count;
-	configure();
+	amx_configure();
 	for (int64_t r0 = t->rows.from; r0 < t->rows.to; r0 += t->block) {
 		int64_t r1 = r0 + t->block < t->rows.to ? r0 + t->block : t->rows.to;
 		for (int64_t lane = t->lanes.from; lane < t->lanes.to; lane++) {

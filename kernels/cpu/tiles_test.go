@@ -176,7 +176,7 @@ func unitRows(rng *rand.Rand, n, dim int) Rows {
 
 func newCount(rng *rand.Rand, rows, lanes int, groups int32, brackets int) Count {
 	inf := float32(math.Inf(1))
-	c := Count{Min: -.3, Max: .4, Margin: .02, Own: make([]int32, lanes), CrossGroup: rng.IntN(2) == 0,
+	c := Count{Min: -.3, Max: .4, Margin: .02, Own: make([]int32, lanes), CrossGroup: rng.IntN(2) == 0, NoBest: rng.IntN(3) == 0,
 		BinLow: -1, BinScale: 50, Bins: make([]int64, 100), Below: make([]int64, brackets)}
 	for l := range c.Own {
 		c.Own[l] = rng.Int32N(int32(rows))
