@@ -118,7 +118,7 @@ func (l *lane) score(k *seeker, g *group) error {
 		return nil
 	}
 	scores := l.scores[:len(l.rows)]
-	if err := l.e.kernels.ScoreRows(k.query.metric, scores, k.query.Rows, g.Rows, l.rows); err != nil {
+	if err := l.e.kernels.Pairs(k.query.metric, scores, k.query.Rows, nil, g.Rows, l.rows); err != nil {
 		return err
 	}
 	k.survivors.Add(int64(len(l.rows)))
@@ -144,7 +144,7 @@ func (l *lane) biasedRows(k *seeker) error {
 		}
 		g := k.s.groups[sort.Search(len(k.s.groups), func(i int) bool { return k.s.groups[i].first > b.Row })-1]
 		row, score := [1]int32{int32(b.Row - g.first)}, l.scores[:1]
-		if err := l.e.kernels.ScoreRows(k.query.metric, score, k.query.Rows, g.Rows, row[:]); err != nil {
+		if err := l.e.kernels.Pairs(k.query.metric, score, k.query.Rows, nil, g.Rows, row[:]); err != nil {
 			return err
 		}
 		k.survivors.Add(1)

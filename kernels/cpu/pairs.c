@@ -32,7 +32,7 @@ static int32_t check(int32_t isa, const char *name, int64_t rows, int64_t stride
 	if (isa < 0 || isa >= SLC_ISAS) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
 	if (rows < 0 || dim < 0 || stride < dim || n < 0)
 		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows, (long long)dim, (long long)stride);
-	for (int64_t i = 0; i < n; i++)
+	for (int64_t i = 0; list && i < n; i++)
 		if (list[i] < 0 || list[i] >= rows)
 			FAIL(SLC_ERROR_SHAPE, "%s: entry %lld names row %d of %lld", name, (long long)i, (int)list[i], (long long)rows);
 	return SLC_OK;
@@ -45,6 +45,7 @@ int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, i
 	if ((code = check(isa, "a", rows_a, stride_a, dim, row_a, n, error)) ||
 	    (code = check(isa, "b", rows_b, stride_b, dim, row_b, n, error)))
 		return code;
+	if (n > 0 && (!row_b || (!row_a && rows_a < 1))) FAIL(SLC_ERROR_SHAPE, "pairs without rows");
 	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
 	if (metric == SLC_COSINE && n > 0 && (!norm_a || !norm_b)) FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
 	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, norm_a, norm_b, row_a, row_b, out, 0};
@@ -59,6 +60,7 @@ int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a
 	if ((code = check(isa, "a", rows_a, stride_a, dim, row_a, n, error)) ||
 	    (code = check(isa, "b", rows_b, stride_b, dim, row_b, n, error)))
 		return code;
+	if (n > 0 && (!row_a || !row_b)) FAIL(SLC_ERROR_SHAPE, "pairs without rows");
 	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, 0, 0, row_a, row_b, 0, out};
 	table[best(isa)].estimate(&list, metric);
 	return SLC_OK;
@@ -68,6 +70,7 @@ int32_t slc_sum(int32_t isa, const float *a, int64_t rows_a, int64_t stride_a, i
                 const int32_t *rows, int64_t n, double *out, slc_error *error) {
 	int32_t code = check(isa, "a", rows_a, stride_a, dim, rows, n, error);
 	if (code) return code;
+	if (n > 0 && !rows) FAIL(SLC_ERROR_SHAPE, "sum without rows");
 	table[best(isa)].sum(a, stride_a, dim, factor, rows, n, out);
 	return SLC_OK;
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// Pairs writes out[i] = canonical score of a's row rowsA[i] and b's row rowsB[i]. For scattered pairs
-// it takes about three times as long per pair as Scores does for blocks.
+// Pairs writes out[i] = canonical score of a's row rowsA[i] and b's row rowsB[i]; without rowsA, of a's
+// only row. For scattered pairs it takes about three times as long per pair as Scores does for blocks.
 func (k Kernels) Pairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
 	if m > kernels.L2 {
 		return fmt.Errorf("%w: %s", kernels.ErrMetric, m)
 	}
-	if a.Dim != b.Dim || len(rowsA) != len(rowsB) || len(out) < len(rowsA) {
+	single := rowsA == nil && a.N == 1
+	if a.Dim != b.Dim || !single && len(rowsA) != len(rowsB) || len(out) < len(rowsB) {
 		return fmt.Errorf("%w: %d and %d rows of dimensions %d and %d in pairs, room for %d scores",
 			kernels.ErrShape, len(rowsA), len(rowsB), a.Dim, b.Dim, len(out))
 	}
@@ -22,7 +23,7 @@ func (k Kernels) Pairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b
 			return err
 		}
 	}
-	if len(rowsA) == 0 {
+	if len(rowsB) == 0 {
 		return nil
 	}
 	return k.pairs(m, out, a, rowsA, b, rowsB)
@@ -75,8 +76,11 @@ func refPairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b Rows, ro
 	if err := b.inRange(rowsB); err != nil {
 		return err
 	}
-	for i := range rowsA {
-		r, s := int(rowsA[i]), int(rowsB[i])
+	for i := range rowsB {
+		r, s := 0, int(rowsB[i])
+		if rowsA != nil {
+			r = int(rowsA[i])
+		}
 		x, y := a.Row(r), b.Row(s)
 		switch m {
 		case kernels.L2:

@@ -4,7 +4,7 @@
 
 #include "slc.h"
 
-// slc_pairs writes out[i] = canonical score of a's row row_a[i] and b's row row_b[i], for n pairs:
+// slc_pairs writes out[i] = canonical score of a's row row_a[i] (row 0 without row_a) and b's row row_b[i], n pairs:
 // the same bits as slc_scores.
 int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
                   const int32_t *row_a, const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,

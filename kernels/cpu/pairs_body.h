@@ -40,13 +40,15 @@ INLINE void group(const float *const *a, const float *const *b, const float *con
 	for (int i = 0; i < n; i++) out[i] = fold(&sum[i * PARTS]);
 }
 
+INLINE int64_t row_of(const int32_t *list, int64_t i) { return list ? list[i] : 0; }
+
 INLINE void list_sums(const slc_pair_list *l, const int squares) {
 	for (int64_t i = 0; i < l->n; i += PAIRS) {
 		const float *a[PAIRS], *b[PAIRS], *next[2 * PAIRS];
 		const int n = l->n - i < PAIRS ? (int)(l->n - i) : PAIRS;
 		for (int j = 0; j < PAIRS; j++) {
 			int64_t now = i + (j < n ? j : 0), later = now + PAIRS < l->n ? now + PAIRS : now;
-			a[j] = l->a + l->row_a[now] * l->stride_a, next[j] = l->a + l->row_a[later] * l->stride_a;
+			a[j] = l->a + row_of(l->row_a, now) * l->stride_a, next[j] = l->a + row_of(l->row_a, later) * l->stride_a;
 			b[j] = l->b + l->row_b[now] * l->stride_b, next[PAIRS + j] = l->b + l->row_b[later] * l->stride_b;
 		}
 		double out[PAIRS];
@@ -64,7 +66,7 @@ void PASTE(slc_pairs_f32_, ISA)(const slc_pair_list *l, int32_t metric) {
 	list_sums(l, 0);
 	if (metric == SLC_IP) return;
 	for (int64_t i = 0; i < l->n; i++) { // as in scores_body.h
-		double norms = l->norm_a[l->row_a[i]] * l->norm_b[l->row_b[i]], s = l->out[i] / norms;
+		double norms = l->norm_a[row_of(l->row_a, i)] * l->norm_b[l->row_b[i]], s = l->out[i] / norms;
 		s = s > 1 ? 1 : s;
 		s = s < -1 ? -1 : s;
 		l->out[i] = norms == 0 ? 0 : s;

@@ -13,11 +13,7 @@ package cpu
 */
 import "C"
 
-import (
-	"unsafe"
-
-	"github.com/sluice-rag/sluice/kernels"
-)
+import "github.com/sluice-rag/sluice/kernels"
 
 func (k Kernels) pairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
 	if k.isa == Go {
@@ -25,9 +21,9 @@ func (k Kernels) pairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b
 	}
 	var e C.slc_error
 	code := C.slc_pairs(C.int32_t(k.isa), C.int32_t(m),
-		floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), doubles(a.Norms), ints(rowsA),
-		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), doubles(b.Norms), ints(rowsB),
-		C.int64_t(a.Dim), C.int64_t(len(rowsA)), doubles(out), &e)
+		floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), doubles(a.Norms), int32s(rowsA),
+		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), doubles(b.Norms), int32s(rowsB),
+		C.int64_t(a.Dim), C.int64_t(len(rowsB)), doubles(out), &e)
 	return failure(code, &e)
 }
 
@@ -36,8 +32,8 @@ func (k Kernels) estimate(m kernels.Metric, out []float32, a Rows, rowsA []int32
 		return refEstimate(m, out, a, rowsA, b, rowsB)
 	}
 	var e C.slc_error
-	code := C.slc_estimate(C.int32_t(k.isa), C.int32_t(m), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), ints(rowsA),
-		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), ints(rowsB), C.int64_t(a.Dim), C.int64_t(len(rowsA)), floats(out), &e)
+	code := C.slc_estimate(C.int32_t(k.isa), C.int32_t(m), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), int32s(rowsA),
+		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), int32s(rowsB), C.int64_t(a.Dim), C.int64_t(len(rowsA)), floats(out), &e)
 	return failure(code, &e)
 }
 
@@ -47,8 +43,6 @@ func (k Kernels) sum(out []float64, a Rows, factor []float64, rows []int32) erro
 	}
 	var e C.slc_error
 	code := C.slc_sum(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim), doubles(factor),
-		ints(rows), C.int64_t(len(rows)), doubles(out), &e)
+		int32s(rows), C.int64_t(len(rows)), doubles(out), &e)
 	return failure(code, &e)
 }
-
-func ints(s []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }

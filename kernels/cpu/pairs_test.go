@@ -147,3 +147,36 @@ func BenchmarkPairs(b *testing.B) {
 		})
 	}
 }
+
+// TestPairsOfOneRow: without a list, all pairs are of a's only row.
+func TestPairsOfOneRow(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(43, 1))
+		for _, dim := range []int{1, 8, 9, 100} {
+			q, c := withNorms(guarded(rng, 1, dim, dim)), withNorms(guarded(rng, 20, dim, dim+3))
+			rows, out := []int32{19, 3, 3, 0}, []float64{0, 0, 0, 0, -7}
+			for _, m := range metrics {
+				if err := k.Pairs(m, out, q, nil, c, rows); err != nil {
+					t.Fatal(err)
+				}
+				for i, row := range rows {
+					want := make([]float64, 1)
+					if err := k.Scores(m, want, 1, q, c.Slice(int(row), int(row)+1)); err != nil || out[i] != want[0] {
+						t.Errorf("%s row %d: %v, want %v, %v", m, row, out[i], want[0], err)
+					}
+				}
+			}
+			if out[4] != -7 {
+				t.Error("wrote behind the scores")
+			}
+			if err := k.Pairs(kernels.IP, out, c, nil, c, rows); !errors.Is(err, kernels.ErrShape) {
+				t.Errorf("no list for many rows: %v", err)
+			}
+			for _, bad := range []int32{-1, 20} {
+				if err := k.Pairs(kernels.IP, out, q, nil, c, []int32{bad}); !errors.Is(err, kernels.ErrShape) {
+					t.Errorf("row %d: %v", bad, err)
+				}
+			}
+		}
+	})
+}

@@ -56,23 +56,3 @@ int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const flo
 	*found_count = table[isa](&call);
 	return SLC_OK;
 }
-
-int32_t slc_score_rows(int32_t isa, int32_t metric, const float *q, const double *norm_q, const float *c,
-                       int64_t rows_c, int64_t stride_c, const double *norm_c, int64_t dim, const int32_t *rows,
-                       int64_t count, double *out, slc_error *error) {
-	enum { AHEAD = 4, LINE = 16 }; // rows and floats: the rows lie anywhere, so the hardware cannot foresee them
-	for (int64_t i = 0; i < count; i++)
-		if (rows[i] < 0 || rows[i] >= rows_c)
-			FAIL(SLC_ERROR_SHAPE, "row %lld of %lld", (long long)rows[i], (long long)rows_c);
-	for (int64_t i = 0; i < count; i++) {
-		if (i + AHEAD < count) {
-			const float *next = c + rows[i + AHEAD] * stride_c;
-			for (int64_t k = 0; k < dim; k += LINE) __builtin_prefetch(next + k);
-		}
-		int64_t row = rows[i];
-		int32_t code = slc_scores(isa, metric, q, 1, dim, norm_q, c + row * stride_c, 1, stride_c,
-		                          norm_c ? norm_c + row : norm_c, dim, out + i, 1, error);
-		if (code) return code;
-	}
-	return SLC_OK;
-}

@@ -313,29 +313,3 @@ func (k Kernels) Scan(c *Chunk, q *Queries, steps []uint8, first int, need []flo
 	}
 	return w.found[:n], w.lines[:n], nil
 }
-
-// ScoreRows writes out[i] = canonical score of q's only row and row rows[i] of c.
-func (k Kernels) ScoreRows(m kernels.Metric, out []float64, q, c Rows, rows []int32) error {
-	if m > kernels.L2 {
-		return fmt.Errorf("%w: %s", kernels.ErrMetric, m)
-	}
-	if q.N != 1 || q.Dim != c.Dim || len(out) < len(rows) {
-		return fmt.Errorf("%w: %d×%d query and %d rows of dimension %d into %d values", kernels.ErrShape, q.N, q.Dim, len(rows), c.Dim, len(out))
-	}
-	for _, r := range [...]*Rows{&q, &c} {
-		if err := r.check(m == kernels.Cosine); err != nil {
-			return err
-		}
-	}
-	return k.scoreRows(m, out, q, c, rows)
-}
-
-func refScoreRows(m kernels.Metric, out []float64, q, c Rows, rows []int32) error {
-	for i, row := range rows {
-		if row < 0 || int(row) >= c.N {
-			return fmt.Errorf("%w: row %d of %d", kernels.ErrShape, row, c.N)
-		}
-		refScores(m, out[i:], 1, q, c.Slice(int(row), int(row)+1))
-	}
-	return nil
-}

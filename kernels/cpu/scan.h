@@ -48,11 +48,6 @@ int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const flo
                  int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need, float *acc,
                  uint32_t *found, float *bounds, int64_t *found_count, int64_t *alive, slc_error *error);
 
-// slc_score_rows writes out[i] = canonical score of the query and row rows[i] of c; norm_q and the norms of c as in slc_scores.
-int32_t slc_score_rows(int32_t isa, int32_t metric, const float *q, const double *norm_q, const float *c,
-                       int64_t rows_c, int64_t stride_c, const double *norm_c, int64_t dim, const int32_t *rows,
-                       int64_t count, double *out, slc_error *error);
-
 typedef struct {
 	const uint8_t *codes;
 	const float *meta, *terms;

@@ -5,8 +5,6 @@ package cpu
 /*
 #cgo noescape slc_scan
 #cgo nocallback slc_scan
-#cgo noescape slc_score_rows
-#cgo nocallback slc_score_rows
 #include "scan.h"
 */
 import "C"
@@ -30,15 +28,4 @@ func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []flo
 		(*C.uint8_t)(unsafe.SliceData(steps)), C.int64_t(len(steps)), C.int64_t(first), floats(need), floats(w.acc),
 		(*C.uint32_t)(unsafe.Pointer(unsafe.SliceData(w.found))), floats(w.lines), &found, (*C.int64_t)(unsafe.Pointer(&w.Alive[0])), &e)
 	return int(found), failure(code, &e)
-}
-
-func (k Kernels) scoreRows(m kernels.Metric, out []float64, q, c Rows, rows []int32) error {
-	if k.isa == Go {
-		return refScoreRows(m, out, q, c, rows)
-	}
-	var e C.slc_error
-	code := C.slc_score_rows(C.int32_t(k.isa), C.int32_t(m), floats(q.Data), doubles(q.Norms), floats(c.Data), C.int64_t(c.N),
-		C.int64_t(c.Stride), doubles(c.Norms), C.int64_t(c.Dim), (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(rows))),
-		C.int64_t(len(rows)), doubles(out), &e)
-	return failure(code, &e)
 }

@@ -223,35 +223,6 @@ func TestScanErrors(t *testing.T) {
 	})
 }
 
-func TestScoreRowsEqualReference(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
-		rng := rand.New(rand.NewPCG(43, 1))
-		for _, dim := range []int{1, 8, 9, 100} {
-			q, c := withNorms(guarded(rng, 1, dim, dim)), withNorms(guarded(rng, 20, dim, dim+3))
-			rows, out := []int32{19, 3, 3, 0}, []float64{0, 0, 0, 0, -7}
-			for _, m := range metrics {
-				if err := k.ScoreRows(m, out, q, c, rows); err != nil {
-					t.Fatal(err)
-				}
-				for i, row := range rows {
-					want := make([]float64, 1)
-					if err := k.Scores(m, want, 1, q, c.Slice(int(row), int(row)+1)); err != nil || out[i] != want[0] {
-						t.Errorf("%s row %d: %v, want %v, %v", m, row, out[i], want[0], err)
-					}
-				}
-			}
-			if out[4] != -7 {
-				t.Error("wrote behind the scores")
-			}
-			for _, bad := range []int32{-1, 20} {
-				if err := k.ScoreRows(kernels.IP, out, q, c, []int32{bad}); !errors.Is(err, kernels.ErrShape) {
-					t.Errorf("row %d: %v", bad, err)
-				}
-			}
-		}
-	})
-}
-
 // BenchmarkScan rules all rows of a chunk in cache out after the first planes; the figure is per panel and query.
 func BenchmarkScan(b *testing.B) {
 	rng := rand.New(rand.NewPCG(47, 1))
