@@ -78,6 +78,9 @@ func (r *runner) checks(ctx context.Context) {
 	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
 	r.silent(ctx, "go vet, no set-up", plain, "go", "vet", "./...")
 	r.test(ctx, "no set-up", plain, "./...")
+	r.env = []string{"CGO_ENABLED=0"}
+	r.test(ctx, "no C compiler", plain, "./kernels/...", "./engine/...")
+	r.env = nil
 	r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
 	r.test(ctx, "native", native, "./...")
 	r.test(ctx, "race", native, append([]string{"-race"}, racy...)...)

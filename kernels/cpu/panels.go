@@ -173,7 +173,7 @@ type Count struct {
 	Sum, Sum2          int64   // of v and v², in units of 2⁻³⁰, rounded once per tile: the same for any cutting at panels
 	Bins               []int64 // nil = no histogram
 	Kept, Other, All   []Entry
-	KeptFull           bool // there was no room for all: Kept is of no use, the counts are good
+	KeptFull           bool // there was too little room: Kept is of no use, the counts are good; without any room nothing is wanted
 	OtherFull, AllFull bool
 	BestOther, BestAll []float32
 }

@@ -136,7 +136,7 @@ func (c *Count) pair(v, x float32, row, lane, row0, lane0 int) (counted bool) {
 			keep = keep || v >= low && v <= c.High[b]
 		}
 		if keep {
-			c.KeptFull = !add(&c.Kept, e) || c.KeptFull
+			c.KeptFull = !add(&c.Kept, e) && cap(c.Kept) > 0 || c.KeptFull
 		}
 		if n := len(c.Bins); n > 0 {
 			bin := float64((x - c.BinLow) * c.BinScale)

@@ -268,10 +268,15 @@ func TestCountWithoutRoom(t *testing.T) {
 		roomy := newCount(rng, a.N, b.N, 0, 3)
 		tight := clone(roomy)
 		tight.Kept, tight.Other, tight.All = make([]Entry, 0, 40), make([]Entry, 0, 40), make([]Entry, 0, 1)
-		for _, c := range []*Count{&roomy, &tight} {
+		unwanted := clone(roomy)
+		unwanted.Kept = nil
+		for _, c := range []*Count{&roomy, &tight, &unwanted} {
 			if err := k.Count(c, left, 0, left.Count(), right, 0, right.Count()); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if unwanted.KeptFull || len(unwanted.Kept) > 0 {
+			t.Error("entries are kept where none are wanted")
 		}
 		if !tight.KeptFull || !tight.OtherFull || !tight.AllFull {
 			t.Errorf("full: %v %v %v", tight.KeptFull, tight.OtherFull, tight.AllFull)
