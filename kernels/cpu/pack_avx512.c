@@ -12,11 +12,12 @@
 typedef struct {
 	const float *row[SLC_PANEL];
 	double scale[SLC_PANEL];
+	int64_t next; // from a row to the one that the next panel has in its place
 	int n;
 } sources;
 
 static sources sources_of(const slc_packing *p, int64_t panel) {
-	sources s = {.n = SLC_PANEL};
+	sources s = {.next = p->order ? 0 : SLC_PANEL * p->stride, .n = SLC_PANEL};
 	if (p->n - panel * SLC_PANEL < SLC_PANEL) s.n = (int)(p->n - panel * SLC_PANEL);
 	for (int i = 0; i < s.n; i++) {
 		int64_t v = panel * SLC_PANEL + i, row = p->order ? p->order[v] : v;
@@ -31,6 +32,7 @@ INLINE __m512 sixteen(const sources *s, int i, int64_t k, int64_t dim) {
 	if (i >= s->n || k >= dim) return _mm512_setzero_ps();
 	__mmask16 m = dim - k >= 16 ? 0xffff : (__mmask16)((1u << (dim - k)) - 1);
 	__m512 x = _mm512_maskz_loadu_ps(m, s->row[i] + k);
+	__builtin_prefetch(s->row[i] + s->next + k, 0, 2);
 	__m512d scale = _mm512_set1_pd(s->scale[i]);
 	__m256 low = _mm512_cvtpd_ps(_mm512_mul_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x)), scale));
 	__m256 high = _mm512_cvtpd_ps(_mm512_mul_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)), scale));

@@ -229,10 +229,15 @@ INLINE void end_sweep(const slc_tiles *t, sweep *s) {
 	for (int h = 0; h < PER_ROW && c->best; h++) STORE(c->best_other + s->lane + h * W, s->best[h]);
 }
 
+// place is where the matrix holds a tile's first value.
+INLINE float *place(const slc_tiles *t, int64_t row, int64_t lane) {
+	return t->write->out + (row - t->rows.from) * SLC_PANEL * t->write->stride + (lane - t->lanes.from) * SLC_PANEL;
+}
+
 // put_row writes row i of a tile as scores; all rows and lanes of the tile exist.
 INLINE void put_row(const slc_tiles *t, const float *tile, int i, int64_t row, int64_t lane) {
 	const slc_writer *w = t->write;
-	float *to = w->out + ((row - t->rows.from) * SLC_PANEL + i) * w->stride + (lane - t->lanes.from) * SLC_PANEL;
+	float *to = place(t, row, lane) + i * w->stride;
 #pragma GCC unroll 8
 	for (int h = 0; h < PER_ROW; h++) {
 		vec v = LOAD(tile + i * SLC_PANEL + h * W);
@@ -243,14 +248,26 @@ INLINE void put_row(const slc_tiles *t, const float *tile, int i, int64_t row, i
 	}
 }
 
+// unwritten is a tile that is on its way to the matrix from row `at` on.
+typedef struct {
+	const float *tile;
+	int64_t row, lane;
+	int at;
+} unwritten;
+
+INLINE void write_rows(const slc_tiles *t, unwritten *u, int n) {
+	for (; n > 0 && u->at < SLC_PANEL; n--) put_row(t, u->tile, u->at++, u->row, u->lane);
+}
+
 // put_some writes what exists of a tile at the edge.
 static void put_some(const slc_tiles *t, const float *tile, int64_t row, int64_t lane) {
 	const slc_writer *w = t->write;
+	float *to = place(t, row, lane);
 	for (int i = 0; i < SLC_PANEL && row * SLC_PANEL + i < t->rows.n; i++)
 		for (int j = 0; j < SLC_PANEL && lane * SLC_PANEL + j < t->lanes.n; j++) {
 			float v = tile[i * SLC_PANEL + j];
 			if (w->l2) v = v < 0 ? __builtin_sqrtf(-2 * v) : 0;
-			w->out[((row - t->rows.from) * SLC_PANEL + i) * w->stride + (lane - t->lanes.from) * SLC_PANEL + j] = v * w->factor;
+			to[i * w->stride + j] = v * w->factor;
 		}
 }
 
