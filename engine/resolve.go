@@ -206,7 +206,6 @@ func (r *resolver) sum(from, to int) (n int64) {
 func (r *resolver) locate(e *ends) {
 	epsilon := r.b.epsilon
 	limit := max(r.j.negatives.total/10, r.j.e.tune.recheck)
-	limit = min(limit, r.j.room/int64(128*(len(r.b.statistics)+1))) // 8 bytes each, some twice
 	for i := range r.b.statistics {
 		s := &r.b.statistics[i]
 		k := slices.IndexFunc(r.intervals, func(iv interval) bool { return s.rank >= iv.below && s.rank < iv.below+iv.count })
@@ -231,7 +230,7 @@ func (r *resolver) locate(e *ends) {
 			r.add(s, iv, low, high)
 		}
 	}
-	r.windows = slices.DeleteFunc(r.windows, func(w *window) bool { return w.size > limit })
+	r.windows = affordable(r.windows, limit, r.j.scoreRoom())
 	r.mark = make([]uint16, maxCells)
 	for i, w := range r.windows {
 		for c := w.first; c <= w.last; c++ {
@@ -250,6 +249,32 @@ func (r *resolver) locate(e *ends) {
 		}
 	}
 }
+
+// affordable drops the windows above the limit, and the largest ones until all together have room.
+func affordable(windows []*window, limit, room int64) []*window {
+	var size int64
+	for _, w := range windows {
+		size += w.size
+	}
+	for len(windows) > 0 {
+		largest := 0
+		for i, w := range windows {
+			if w.size > windows[largest].size {
+				largest = i
+			}
+		}
+		if w := windows[largest]; w.size <= limit && size <= room {
+			break
+		}
+		size -= windows[largest].size
+		windows = slices.Delete(windows, largest, largest+1)
+	}
+	return windows
+}
+
+// scoreRoom is how many canonical scores the windows may hold: 8 bytes, twice when the workers' are put together, and a
+// quarter for growing. Kept pairs have the rest of the room.
+func (j *job) scoreRoom() int64 { return (j.room - 8*j.keepRoom()) / 20 }
 
 // add opens a window for a statistic, or widens the last one.
 func (r *resolver) add(s *statistic, iv *interval, low, high float64) {
