@@ -71,7 +71,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 	for (int64_t r0 = t->rows.from; r0 < t->rows.to; r0 += t->block) {
 		int64_t r1 = r0 + t->block < t->rows.to ? r0 + t->block : t->rows.to;
 		for (int64_t lane = t->lanes.from; lane < t->lanes.to; lane++) {
-						lane_facts f;
+			lane_facts f;
 			sweep s;
 			if (!write) {
 				f = facts_of(t, lane);
@@ -82,8 +82,10 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 			for (int64_t row = r0; row <= r1; row++) {
 				int done = 0; // rows of the pending tile
 				if (row < r1) {
-					const uint8_t *a = (const uint8_t *)t->rows.data + row * panel;
-					const uint8_t *b = (const uint8_t *)t->lanes.data + lane * panel;
+					// Every other tile goes backwards: what was read last of the lanes is still in the first-level cache.
+					const int64_t start = row % 2 ? panel - step_bytes(dtype) : 0, step = row % 2 ? -step_bytes(dtype) : step_bytes(dtype);
+					const uint8_t *a = (const uint8_t *)t->rows.data + row * panel + start;
+					const uint8_t *b = (const uint8_t *)t->lanes.data + lane * panel + start;
 					__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);
 					for (int64_t k = 0; k < steps; k++) {
 #define FILL \
@@ -99,7 +101,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 						} else {
 							STEP("tdpbusd", FILL)
 						}
-						a += step_bytes(dtype), b += step_bytes(dtype);
+						a += step, b += step;
 					}
 				}
 				if (pending) {
@@ -107,7 +109,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 						if (write) put_row(t, pending, done, row - 1, lane);
 						else consume_row(t, &s, pending, done, brackets, best, 0);
 					}
-					if (!write) end_tile(t, &s);
+					if (!write) end_tile(t, &s, pending);
 					pending = NULL;
 				}
 				if (row == r1) break;
@@ -123,7 +125,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 					begin_tile(t, &s, row);
 					if (is_special(t, &f, row)) {
 						special(t, &s, tile, row, lane, brackets);
-						end_tile(t, &s);
+						end_tile(t, &s, tile);
 						continue;
 					}
 					c->counted += SLC_TILE;

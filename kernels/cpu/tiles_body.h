@@ -9,7 +9,7 @@
 //   COUNT(n,m)         n += 1 where m
 //   WHERE(m,a)         a where m, else 0
 // and, where it has something better, PUSH(list, p, m, at): append the values of p where m; it may
-// write up to 16 entries behind the last.
+// write up to 16 entries behind the last; or NOTES, with note and take_noted.
 //
 // A tile is finished in two steps: its products go to a buffer of 32 x 32 floats, tile[row][lane], and
 // consume_row or put_row takes a row at a time: the AMX loop calls them between its instructions.
@@ -30,6 +30,9 @@ typedef struct {
 	uint32_t row, lane;                // of the tile, relative to the call
 	int keep;                          // there is room
 	int l2;                            // sums and bins are of distances
+#ifdef NOTES
+	noted kept; // of this tile
+#endif
 } sweep;
 
 #ifndef PUSH
@@ -57,6 +60,10 @@ INLINE void consume(const slc_tiles *t, sweep *s, const float *tile, int i, cons
 			COUNT(s->above[b], m);
 			in = OR(in, LE_AND(m, v, SET1(c->high[b])));
 		}
+#ifdef NOTES
+		if (brackets > 0) note(&s->kept, in, i * SLC_PANEL + h * W);
+		else // few
+#endif
 		if (__builtin_expect(BITS(in) != 0, 0) && s->keep) PUSH(&c->kept, p, in, at);
 	}
 	if (brackets >= 0) {
@@ -111,7 +118,12 @@ INLINE void begin_tile(const slc_tiles *t, sweep *s, int64_t row) {
 	c->kept.full |= !s->keep && c->kept.room > 0;
 }
 
-INLINE void end_tile(const slc_tiles *t, sweep *s) {
+INLINE void end_tile(const slc_tiles *t, sweep *s, const float *tile) {
+#ifdef NOTES
+	if (s->keep) take_noted(&t->count->kept, &s->kept, tile, s->row, s->lane);
+	s->kept.n = 0;
+#endif
+	(void)tile;
 	t->count->sum += fixed(s->sum);
 	t->count->sum2 += fixed(s->sum2);
 }
@@ -212,6 +224,9 @@ INLINE void begin_sweep(const slc_tiles *t, sweep *s, int64_t lane) {
 	slc_counter *c = t->count;
 	s->lane = (uint32_t)((lane - t->lanes.from) * SLC_PANEL);
 	s->l2 = c->l2;
+#ifdef NOTES
+	s->kept.n = 0;
+#endif
 	for (int b = 0; b < SLC_BRACKETS; b++) s->above[b] = (ivec){0};
 	for (int h = 0; h < PER_ROW && c->best; h++) {
 		s->best[h] = LOAD(c->best_other + s->lane + h * W);

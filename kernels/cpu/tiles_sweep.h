@@ -20,7 +20,7 @@ INLINE void count_tiles(const slc_tiles *t, const int brackets, const int best) 
 					c->counted += SLC_TILE;
 					binned(c, tile);
 				}
-				end_tile(t, &s);
+				end_tile(t, &s, tile);
 			}
 			end_sweep(t, &s);
 		}
