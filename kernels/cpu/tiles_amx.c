@@ -17,30 +17,33 @@ INLINE int64_t step_count(const int dtype, int64_t dim) { return dtype == SLC_I8
 
 // STEP multiplies 32 (i8: 64) elements of 32 x 32 pairs. Loads stand between multiplications that do
 // not wait for them, and FILL, the vector units' work, between those.
-#define STEP_X3(FILL) \
+#define STEP_X3(F0, F1) \
 	TILE_LOAD(4, a); \
 	TILE_LOAD(6, b + 2048); \
 	MULTIPLY("tdpbf16ps", 0, 4, 6); \
 	TILE_LOAD(7, b + 3072); \
 	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	F0; \
 	TILE_LOAD(5, a + 1024); \
 	MULTIPLY("tdpbf16ps", 2, 5, 6); \
 	TILE_LOAD(6, b); \
 	MULTIPLY("tdpbf16ps", 3, 5, 7); \
-	FILL; \
+	F1; \
 	TILE_LOAD(7, b + 1024); \
 	MULTIPLY("tdpbf16ps", 0, 4, 6); \
 	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	F0; \
 	MULTIPLY("tdpbf16ps", 1, 4, 7); \
 	TILE_LOAD(4, a + 2048); \
 	MULTIPLY("tdpbf16ps", 3, 5, 7); \
-	FILL; \
+	F1; \
 	TILE_LOAD(5, a + 3072); \
 	MULTIPLY("tdpbf16ps", 0, 4, 6); \
 	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	F0; \
 	MULTIPLY("tdpbf16ps", 2, 5, 6); \
 	MULTIPLY("tdpbf16ps", 3, 5, 7); \
-	FILL;
+	F1;
 
 #define STEP(op, FILL) \
 	TILE_LOAD(4, a); \
@@ -77,6 +80,9 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 				f = facts_of(t, lane);
 				begin_sweep(t, &s, lane);
 			}
+			// The lanes' next panel comes to the second-level cache meanwhile, some cache lines a step.
+			const int64_t lines = (panel / 64 + (r1 - r0) * steps - 1) / ((r1 - r0) * steps);
+			const uint8_t *ahead = (const uint8_t *)t->lanes.data + (lane + 1) * panel;
 			const float *pending = NULL; // the tile before, of row `row - 1`
 			int current = 0;
 			for (int64_t row = r0; row <= r1; row++) {
@@ -88,6 +94,14 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 					const uint8_t *b = (const uint8_t *)t->lanes.data + lane * panel + start;
 					__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);
 					for (int64_t k = 0; k < steps; k++) {
+#define HALF \
+	if (pending && done < SLC_PANEL && !write) consume(t, &s, pending, done, 0, brackets, best, 0);
+#define REST \
+	if (pending && done < SLC_PANEL) { \
+		if (write) put_row(t, pending, done, row - 1, lane); \
+		else consume(t, &s, pending, done, 1, brackets, best, 0); \
+		done++; \
+	}
 #define FILL \
 	if (pending && done < SLC_PANEL) { \
 		if (write) put_row(t, pending, done, row - 1, lane); \
@@ -95,12 +109,13 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 		done++; \
 	}
 						if (dtype == SLC_BF16X3) {
-							STEP_X3(FILL)
+							STEP_X3(HALF, REST)
 						} else if (dtype == SLC_BF16) {
 							STEP("tdpbf16ps", FILL)
 						} else {
 							STEP("tdpbusd", FILL)
 						}
+						for (int64_t i = 0; i < lines; i++, ahead += 64) __builtin_prefetch(ahead, 0, 2);
 						a += step, b += step;
 					}
 				}
