@@ -233,7 +233,7 @@ func (a *asking) contexts(ctx context.Context) ([]prompt.Passage, error) {
 // decide asks the gate about every query and takes the one that comes closest to a context: it is open when
 // any of them opens it.
 func (a *asking) decide(ctx context.Context, g *gate.Gate, p *snapshot, queries engine.Vectors) (gate.Decision, error) {
-	all, err := g.DecideAll(ctx, a.s.engine, p.view.Vectors, p.view.IDs, queries)
+	all, err := g.DecideAll(ctx, a.s.searcher(p), p.view.Vectors, p.view.IDs, queries)
 	if err != nil {
 		return gate.Decision{}, err
 	}

@@ -3,20 +3,71 @@ package sluice
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// snapshot is one consistent picture of the store: its view, and the gate over it once that is asked for.
-// It lives until it is replaced and its last user has gone.
+// snapshot is one consistent picture of the store: its view, the gate over it once that is asked for, and
+// an index once it has been searched often. It lives until it is replaced and its last user has gone.
 type snapshot struct {
-	store   *store.Store
-	view    *store.View
-	gate    *gate.Gate
-	users   int
-	retired bool
+	store    *store.Store
+	view     *store.View
+	gate     *gate.Gate
+	searches int
+	indexed  engine.Interface   // the engine with an index of the view, once there is one
+	stop     context.CancelFunc // ends the building of an index; nil before
+	users    int
+	retired  bool
+}
+
+// When a picture gets an index (docs/adr, index): below so many vectors a scan takes less than a
+// millisecond, and before so many searches a command that asks once would pay for what it does not use.
+const (
+	indexRows     = 20_000
+	indexSearches = 16
+)
+
+// searcher is the engine for the picture's vectors. A picture that is searched often gets an index, built
+// in the background; until then, and if that fails, all vectors are read. Answers are the same.
+func (s *Sluice) searcher(p *snapshot) engine.Interface {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.indexed != nil {
+		return p.indexed
+	}
+	p.searches++
+	if p.searches < s.indexSearches || p.view.Vectors.Rows < s.indexRows || p.stop != nil || p.retired || s.closed {
+		return s.engine
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.users++ // the vectors stay mapped
+	s.builders.Go(func() {
+		defer s.release(p)
+		defer stop()
+		s.buildIndex(ctx, p)
+	})
+	return s.engine
+}
+
+func (s *Sluice) buildIndex(ctx context.Context, p *snapshot) {
+	start := time.Now()
+	x, err := s.engine.Index(ctx, p.view.Vectors, p.store.Metric(), engine.IndexOptions{})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.Warn("no index: every search reads all vectors", "error", err)
+		}
+		return
+	}
+	d := x.Describe()
+	s.log.Info("index built", "vectors", d.Rows, "bytes", d.Bytes, "seconds", time.Since(start).Seconds())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.indexed = s.engine.Indexed(x)
 }
 
 // readStore opens the store for reading, whoever made it; a store that is open for writing serves as well.
@@ -106,6 +157,9 @@ func (s *Sluice) dropSnapshot() error {
 		return nil
 	}
 	p.retired = true
+	if p.stop != nil {
+		p.stop()
+	}
 	if p.users > 0 {
 		return nil // release closes it
 	}

@@ -73,7 +73,7 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 	if err != nil {
 		return nil, err
 	}
-	return g.DecideAll(ctx, s.engine, p.view.Vectors, p.view.IDs, vectors(e))
+	return g.DecideAll(ctx, s.searcher(p), p.view.Vectors, p.view.IDs, vectors(e))
 }
 
 // gateOf returns the picture's gate and makes it on first use. A stale calibration is said once.
@@ -159,7 +159,7 @@ func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptio
 }
 
 func (s *Sluice) search(ctx context.Context, p *snapshot, q engine.Vectors, o RetrieveOptions) ([][]retrieve.Result, error) {
-	return retrieve.Search(ctx, s.engine, retrieve.Contexts{Vectors: p.view.Vectors, IDs: p.view.IDs}, q, p.store.Metric(), o.Mode, o.K)
+	return retrieve.Search(ctx, s.searcher(p), retrieve.Contexts{Vectors: p.view.Vectors, IDs: p.view.IDs}, q, p.store.Metric(), o.Mode, o.K)
 }
 
 // Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.

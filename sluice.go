@@ -70,6 +70,9 @@ type Sluice struct {
 
 	watcher atomic.Pointer[func(done, total int)] // of the encoder's progress
 
+	indexRows, indexSearches int
+	builders                 sync.WaitGroup // of indexes
+
 	mu     sync.Mutex
 	reader *store.Store
 	writer *store.Store
@@ -95,7 +98,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, context tokens %d: none may be negative",
 			ErrOption, cfg.Threads, cfg.Workers, cfg.MaxBatchTokens, cfg.ContextTokens)
 	}
-	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads)}
+	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads), indexRows: indexRows, indexSearches: indexSearches}
 	var err error
 	s.engine, err = engine.New(engine.Options{Threads: cfg.Threads, MemLimit: cfg.MemLimit, ISA: cfg.ISA, Cores: s.budget})
 	if err != nil {
@@ -109,12 +112,17 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 // Close frees models and store. Calls that are running must have returned.
 func (s *Sluice) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closed {
+		s.mu.Unlock()
 		return nil
 	}
 	s.closed = true
-	errs := []error{s.dropSnapshot(), s.encoder.close(), s.model.close()}
+	errs := []error{s.dropSnapshot()}
+	s.mu.Unlock()
+	s.builders.Wait() // they read the store's vectors
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs = append(errs, s.encoder.close(), s.model.close())
 	for _, st := range []*store.Store{s.reader, s.writer} {
 		if st != nil {
 			errs = append(errs, st.Close())
