@@ -76,7 +76,7 @@ func New(o Options) (*Engine, error) {
 		tileRows: o.TileRows,
 		panels:   new(sync.Pool),
 		progress: o.Progress,
-		tune:     tuning{canonical: 1 << 16, keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20, reach: 4, recheck: 1 << 16, record: time.Second},
+		tune:     tuning{canonical: 1 << 16, keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20, reach: 3.5, recheck: 1 << 16, record: time.Second},
 	}
 	if e.cores == nil {
 		e.cores = cores.New(cores.Available())

@@ -123,7 +123,11 @@ func unscaleAll(out []float32, stride int, rows *Panels, row0, row1 int, lanes *
 
 // block is how many panels of rows fill half of the second-level cache.
 func (k Kernels) block(rows *Panels) int {
-	return max(1, secondLevel/2/max(1, k.panelBytes(rows.DType, rows.Dim)))
+	half := secondLevel / 2
+	if k.isa == AMX { // every core that has it has 2 MiB
+		half = 1 << 20
+	}
+	return max(1, half/max(1, k.panelBytes(rows.DType, rows.Dim)))
 }
 
 // secondLevel is the least that a core of the machines we know has (Zen 2 and older: 512 KiB); a larger
