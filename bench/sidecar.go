@@ -29,6 +29,7 @@ type sidecar struct {
 	out     *bufio.Reader
 	errors  *tail
 	stop    context.CancelFunc
+	wait    func() error // cmd.Wait, once
 }
 
 // request is what a side-car is asked. Batches are the questions of one turn, each timed on its own;
@@ -66,6 +67,7 @@ func startSidecar(ctx context.Context, library string, threads int, command ...s
 	s.cmd.Env = append(os.Environ(), quietThreads(threads)...)
 	s.cmd.Stderr = s.errors
 	s.cmd.WaitDelay = 5 * time.Second
+	s.wait = sync.OnceValue(s.cmd.Wait)
 	in, err := s.cmd.StdinPipe()
 	if err == nil {
 		var out io.ReadCloser
@@ -129,18 +131,24 @@ func (s *sidecar) gone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	_ = s.end() // its last words may still be on their way
 	return fmt.Errorf("%w: %s: it ended: %w%s", ErrPeer, s.library, err, s.errors.last())
 }
 
-// close lets the process end, by force if it does not within two seconds.
+// end waits for the process to end, and makes it end after two seconds.
+func (s *sidecar) end() error {
+	kill := time.AfterFunc(2*time.Second, s.stop)
+	defer kill.Stop()
+	return s.wait()
+}
+
+// close lets the process end, by force if it does not.
 func (s *sidecar) close() error {
 	defer s.stop()
 	line, _ := json.Marshal(request{Op: "end"})
 	_, _ = s.in.Write(append(line, '\n')) // it may be gone already
 	_ = s.in.Close()
-	kill := time.AfterFunc(2*time.Second, s.stop)
-	defer kill.Stop()
-	err := s.cmd.Wait()
+	err := s.end()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, context.Canceled) {
 		return nil // how it ended was said when it mattered
