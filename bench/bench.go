@@ -171,7 +171,7 @@ type variant struct {
 }
 
 // variants are the instruction sets worth a row: for each type the best set that has it, and beside it
-// what machines without AMX run: AVX2 for float32, VNNI for 8 bits. Options.ISA is the only one if set.
+// what machines without AMX run: AVX-512 and AVX2 for float32, VNNI for 8 bits. Options.ISA is the only one if set.
 func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 	for _, t := range types {
 		n := 0
@@ -180,7 +180,7 @@ func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 			if err != nil {
 				return nil, err
 			}
-			plain := t == kernels.F32 && k.ISA() == cpu.AVX2 || t == kernels.I8 && k.ISA() == cpu.AVX512VNNI
+			plain := t == kernels.F32 && (k.ISA() == cpu.AVX2 || k.ISA() == cpu.AVX512) || t == kernels.I8 && k.ISA() == cpu.AVX512VNNI
 			if !k.Has(t) || n > 0 && !plain {
 				continue
 			}

@@ -11,8 +11,10 @@ import (
 )
 
 // From kept values to exact order statistics: the r-th canonical value lies within epsilon of the r-th
-// tile value, so that all pairs within 2 epsilon of the latter get canonical scores, and those further
-// down are known to be below. Kept values are sorted no further than into cells.
+// tile value, so that if all pairs within 2 epsilon of the latter get canonical scores, those further
+// down are known to be below. In fact errors cancel out, and the two are far closer: if they are within
+// slack, which the canonical scores themselves show, pairs within slack + epsilon are enough. Kept values
+// are sorted no further than into cells.
 
 // cells cut the values into equal parts; the first and the last are open.
 type cells struct{ low, scale, last float64 }
@@ -100,18 +102,27 @@ func (j *job) resolve(ctx context.Context, l *look, t *tally, e *ends) error {
 	if t.full || len(t.kept) == 0 || l.low == minusInf && len(l.brackets) == 0 && l.high == plusInf {
 		return nil
 	}
-	r := &resolver{j: j, b: j.bounded, t: t, lowEnd: math.Inf(-1), highEnd: math.Inf(1)}
+	r := &resolver{j: j, b: j.bounded, t: t}
 	if err := r.count(ctx, l); err != nil {
 		return err
 	}
-	r.locate(e)
-	if err := r.recheck(ctx, e); err != nil {
-		return err
+	for _, slack := range []float64{r.b.epsilon / 8, r.b.epsilon} {
+		r.locate(e, slack)
+		if len(r.windows) == 0 && math.IsInf(r.lowEnd, 0) && math.IsInf(r.highEnd, 0) {
+			continue
+		}
+		if err := r.recheck(ctx, e); err != nil {
+			return err
+		}
+		err := j.e.each(ctx, len(r.windows), j.blocks.workers, func(_, i int) error {
+			r.windows[i].settle(r.b)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return j.e.each(ctx, len(r.windows), j.blocks.workers, func(_, i int) error {
-		r.windows[i].settle(j)
-		return nil
-	})
+	return nil
 }
 
 // parts cuts the kept runs into pieces of work.
@@ -203,8 +214,9 @@ func (r *resolver) sum(from, to int) (n int64) {
 }
 
 // locate bounds the statistics and chooses the windows and the candidates for the ends.
-func (r *resolver) locate(e *ends) {
+func (r *resolver) locate(e *ends, slack float64) {
 	epsilon := r.b.epsilon
+	r.windows, r.lowEnd, r.highEnd = nil, math.Inf(-1), math.Inf(1)
 	limit := max(r.j.negatives.total/10, r.j.e.tune.recheck)
 	for i := range r.b.statistics {
 		s := &r.b.statistics[i]
@@ -225,7 +237,7 @@ func (r *resolver) locate(e *ends) {
 			high = min(high, r.cells.edge(cell+1)+1e-12)
 		}
 		s.low, s.high = max(s.low, low-epsilon), min(s.high, high+epsilon)
-		low, high = low-2*epsilon, high+2*epsilon
+		low, high = low-epsilon-slack, high+epsilon+slack
 		if !r.j.in.Interval && low >= float64(iv.low) && high <= float64(iv.high) {
 			r.add(s, iv, low, high)
 		}
@@ -412,8 +424,9 @@ func (r *resolver) flush(p *picker, list int) error {
 	return nil
 }
 
-// settle reads the statistics off the canonical scores.
-func (w *window) settle(j *job) {
+// settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon, it
+// is known how many pairs are below.
+func (w *window) settle(b *bounded) {
 	ranks := make([]int, len(w.statistics))
 	for i, s := range w.statistics {
 		ranks[i] = int(s.rank - w.below)
@@ -423,9 +436,12 @@ func (w *window) settle(j *job) {
 	}
 	arrange(w.scores, ranks)
 	for i, s := range w.statistics {
-		s.score, s.known = w.scores[ranks[i]], true
-		if j.in.Metric.Ascending() {
-			s.score = -s.score
+		score := w.scores[ranks[i]]
+		if b.metric.Ascending() {
+			score = -score
+		}
+		if v := b.value(score); v >= w.low+b.epsilon && v <= w.high-b.epsilon {
+			s.score, s.known = score, true
 		}
 	}
 	w.scores = nil

@@ -89,7 +89,8 @@ var (
 type DType uint8
 
 const (
-	// F32 multiplies as stored.
+	// F32 multiplies float32; with AMX as three bfloat16 parts each, which hold all its bits, in the six products
+	// that a float32 sum would notice.
 	F32 DType = iota
 	// BF16x3 splits each value into two bfloat16 and drops the product of the low halves: about as
 	// accurate as F32 (Henry, Tang, Heinecke, "Leveraging the bfloat16 AI datatype", 2019).

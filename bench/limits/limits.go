@@ -38,7 +38,7 @@ func (l Limits) FMA() float64 { return max(l.FMABase, l.FMAAVX2, l.FMAAVX512) }
 
 // Peak is the operations a second at most in a data type, with no instructions beyond those of isa
 // ("" or a name that is not known: all that the machine has). Three bfloat16 products make one of
-// bf16x3; without a unit for a type, the fp32 one computes it.
+// bf16x3, six one of f32; without a unit for a type, the fp32 one computes it.
 func (l Limits) Peak(dtype kernels.DType, isa string) float64 {
 	switch isa {
 	case "scalar", "go":
@@ -51,6 +51,10 @@ func (l Limits) Peak(dtype kernels.DType, isa string) float64 {
 		l.AMXBF16, l.AMXI8 = 0, 0
 	}
 	switch dtype {
+	case kernels.F32:
+		if isa == "amx" { // libraries multiply float32 as it is
+			return max(l.AMXBF16/6, l.FMA())
+		}
 	case kernels.BF16x3:
 		return max(l.AMXBF16/3, l.FMA())
 	case kernels.BF16:

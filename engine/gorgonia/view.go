@@ -82,9 +82,13 @@ func values(t tensor.Tensor) []float32 {
 // longest is the length of a row up to which the engine multiplies elements as they are (it scales from 2⁴⁰ on).
 const longest = 0x1p38
 
-// prepare returns the rows of v, copied unless they lie together already. If asked to measure, long tells that some
-// row is longer than longest, or no number. free gives the copy back.
-func (e *Engine) prepare(ctx context.Context, v view, measure bool) (rows engine.Vectors, long bool, free func(), err error) {
+// shortest is the length from which on AMX multiplies rows with float32's accuracy: it takes results below 2⁻¹²⁶, and
+// the parts that it splits elements into, for 0.
+const shortest = 0x1p-45
+
+// prepare returns the rows of v, copied unless they lie together already. If asked to measure, extreme tells that some
+// row is longer than longest, shorter than shortest with AMX, or no number. free gives the copy back.
+func (e *Engine) prepare(ctx context.Context, v view, measure bool) (rows engine.Vectors, extreme bool, free func(), err error) {
 	rows = engine.Vectors{Data: v.data, Rows: v.rows, Dim: v.cols, Stride: max(v.down, v.cols)}
 	free = func() {}
 	copied := !v.inRows()
@@ -115,7 +119,7 @@ func (e *Engine) prepare(ctx context.Context, v view, measure bool) (rows engine
 				return err
 			}
 			for _, n := range norms[:end-i] {
-				if !(n <= longest) {
+				if !(n <= longest) || n > 0 && n < e.shortest {
 					found.Store(true)
 				}
 			}

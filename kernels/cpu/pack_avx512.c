@@ -135,9 +135,9 @@ void slc_pack_f32_avx512(slc_packing *p) {
 	p->residual = (p->norms ? 0x1p-24 * p->norm * (1 + 0x1p-20) : 0) + 0x1p-149 * (double)p->dim;
 }
 
-INLINE void pack_bf16(slc_packing *p, const int split) {
-	const int64_t steps = (p->dim + 31) / 32, bytes = split ? 4096 : 2048;
-	const int right = p->right;
+// pack_bf16 splits x into `parts` bfloat16, each the rounded rest of those before; three hold all of a float.
+INLINE void pack_bf16(slc_packing *p, const int parts) {
+	const int64_t steps = (p->dim + 31) / 32, bytes = 2048 * parts;
 	for (int64_t panel = p->from; panel < p->to; panel++) {
 		sources s = sources_of(p, panel);
 		__m512 squares[SLC_PANEL], rest[SLC_PANEL], low[SLC_PANEL];
@@ -145,23 +145,21 @@ INLINE void pack_bf16(slc_packing *p, const int split) {
 		for (int64_t k = 0; k < steps; k++) {
 			uint8_t *to = (uint8_t *)p->data + (panel * steps + k) * bytes;
 			for (int half = 0; half < 2; half++) {
-				__m512i hi[16], lo[16];
+				__m512i lines[3][16];
 				for (int j = 0; j < 16; j++) {
 					const int i = half * 16 + j;
 					__m512 x = sixteen(&s, i, k * 32, p->dim), y = sixteen(&s, i, k * 32 + 16, p->dim);
-					__m512 hx = bf16(x), hy = bf16(y), dx = x - hx, dy = y - hy;
 					squares[i] = _mm512_fmadd_ps(x, x, _mm512_fmadd_ps(y, y, squares[i]));
-					hi[j] = halves(hx, hy);
-					if (split) {
-						__m512 lx = bf16(dx), ly = bf16(dy);
-						low[i] = _mm512_fmadd_ps(lx, lx, _mm512_fmadd_ps(ly, ly, low[i]));
-						lo[j] = halves(lx, ly);
-						dx = dx - lx, dy = dy - ly;
+#pragma GCC unroll 3
+					for (int part = 0; part < parts; part++) {
+						__m512 px = bf16(x), py = bf16(y);
+						lines[part][j] = halves(px, py);
+						x = x - px, y = y - py;
+						if (part == 1) low[i] = _mm512_fmadd_ps(px, px, _mm512_fmadd_ps(py, py, low[i]));
 					}
-					rest[i] = _mm512_fmadd_ps(dx, dx, _mm512_fmadd_ps(dy, dy, rest[i]));
+					rest[i] = _mm512_fmadd_ps(x, x, _mm512_fmadd_ps(y, y, rest[i]));
 				}
-				place(to + half * 1024, hi, right);
-				if (split) place(to + 2048 + half * 1024, lo, right);
+				for (int part = 0; part < parts; part++) place(to + part * 2048 + half * 1024, lines[part], p->right);
 			}
 		}
 		finish(p, &s, panel, squares, rest, low);
@@ -172,8 +170,9 @@ INLINE void pack_bf16(slc_packing *p, const int split) {
 	p->low += 0x1p-74 * (double)p->dim;
 }
 
-void slc_pack_bf16x3_avx512(slc_packing *p) { pack_bf16(p, 1); }
-void slc_pack_bf16_avx512(slc_packing *p) { pack_bf16(p, 0); }
+void slc_pack_f32_amx(slc_packing *p) { pack_bf16(p, 3); }
+void slc_pack_bf16x3_avx512(slc_packing *p) { pack_bf16(p, 2); }
+void slc_pack_bf16_avx512(slc_packing *p) { pack_bf16(p, 1); }
 
 // i8: codes round(x / step), step = max |x| / 127 of the vector.
 void slc_pack_i8_avx512(slc_packing *p) {

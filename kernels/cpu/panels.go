@@ -38,13 +38,14 @@ type Panels struct {
 	N, Dim int
 	Scale  float64 // power of two; 1 for cosine
 
+	isa   ISA       // whose layout it is
 	data  []byte    // 64-byte aligned; layouts in slc.h
 	terms []float32 // l2: −½‖x̂‖² per vector
 	steps []float32 // I8: each vector's step
 	sums  []int32   // I8, right: 128 × sum of the vector's codes
 
-	// Largest over the vectors packed so far, rounded up: ‖x̂‖, ‖x̂ − exact‖, and for BF16x3 the norm
-	// of the low halves.
+	// Largest over the vectors packed so far, rounded up: ‖x̂‖, ‖x̂ − exact‖, and of what is split into bfloat16
+	// the norm of the second parts.
 	norm, residual, low float64
 }
 
@@ -61,7 +62,7 @@ func (k Kernels) Renew(old *Panels, side Side, dtype kernels.DType, metric kerne
 	if n < 0 || dim < 1 || metric > kernels.L2 || !(scale > 0) {
 		return nil, fmt.Errorf("%w: panels of %d×%d, metric %s, scale %v", kernels.ErrShape, n, dim, metric, scale)
 	}
-	p := &Panels{Side: side, DType: dtype, Metric: metric, N: n, Dim: dim, Scale: scale}
+	p := &Panels{Side: side, DType: dtype, Metric: metric, N: n, Dim: dim, Scale: scale, isa: k.isa}
 	if size := p.Count() * k.panelBytes(dtype, dim); old != nil && cap(old.data) >= size {
 		p.data = old.data[:size] // packing writes all of a panel
 	} else {
@@ -112,6 +113,9 @@ func (p *Panels) Norm() float64 { return p.norm }
 // Pack fills the panels [from, to) of p from rows: vector i of p is row order[i], or row i if order
 // is nil. A cosine needs rows.Norms. Different ranges may be packed at the same time.
 func (k Kernels) Pack(p *Panels, rows Rows, order []int32, from, to int) (Stats, error) {
+	if p.isa != k.isa {
+		return Stats{}, fmt.Errorf("%w: panels for %s, packed with %s", kernels.ErrISA, p.isa, k.isa)
+	}
 	if rows.Dim != p.Dim || order == nil && rows.N < p.N || order != nil && len(order) < p.N || from < 0 || to > p.Count() || from > to {
 		return Stats{}, fmt.Errorf("%w: panels %d to %d of %d×%d from %d×%d rows, %d in order",
 			kernels.ErrShape, from, to, p.N, p.Dim, rows.N, rows.Dim, len(order))
@@ -223,6 +227,9 @@ func (k Kernels) checkTiles(rows *Panels, row0, row1 int, lanes *Panels, lane0, 
 	if rows.Side != Left || lanes.Side != Right || rows.DType != lanes.DType || rows.Metric != lanes.Metric || rows.Dim != lanes.Dim {
 		return fmt.Errorf("%w: tiles of %s %s×%d and %s %s×%d", kernels.ErrShape,
 			rows.DType, rows.Metric, rows.Dim, lanes.DType, lanes.Metric, lanes.Dim)
+	}
+	if rows.isa != k.isa || lanes.isa != k.isa {
+		return fmt.Errorf("%w: panels packed for %s and %s, used with %s", kernels.ErrISA, rows.isa, lanes.isa, k.isa)
 	}
 	if row0 < 0 || row1 < row0 || row1 > rows.Count() || lane0 < 0 || lane1 < lane0 || lane1 > lanes.Count() {
 		return fmt.Errorf("%w: panels [%d, %d) of %d × [%d, %d) of %d", kernels.ErrShape, row0, row1, rows.Count(), lane0, lane1, lanes.Count())

@@ -204,11 +204,15 @@ func bound(left, right *Panels) float64 {
 	d := float64(left.Dim)
 	nx, ny := left.norm+left.residual, right.norm+right.residual // of x and y; of x̂ and ŷ as well
 	e := left.residual*ny + nx*right.residual
+	hx, hy := nx+left.low, ny+right.low // of the first parts of what is split
 	switch left.DType {
 	case kernels.F32:
+		if left.isa == AMX { // third parts are at most 2⁻⁸ of the second, element by element
+			e += 0x1p-7*left.low*right.low + (16+2+6*math.Ceil(d/32)+2)*u*(hx+1.01*left.low)*(hy+1.01*right.low)
+			break
+		}
 		e += (min(block, d) + math.Ceil(d/block) + 2) * u * nx * ny
 	case kernels.BF16x3:
-		hx, hy := nx+left.low, ny+right.low
 		e += left.low*right.low + (16+2+3*math.Ceil(d/32)+2)*u*(hx*hy+hx*right.low+left.low*hy)
 	case kernels.BF16:
 		e += (16 + 2 + math.Ceil(d/32) + 2) * u * nx * ny

@@ -26,8 +26,8 @@ static const struct {
 	[SLC_AVX2] = {{slc_tiles_f32_avx2}, {slc_pack_f32_avx2}},
 	[SLC_AVX512] = {{slc_tiles_f32_avx512}, {slc_pack_f32_avx512}},
 	[SLC_AVX512VNNI] = {{slc_tiles_f32_avx512, 0, 0, slc_tiles_i8_avx512vnni}, {slc_pack_f32_avx512, 0, 0, slc_pack_i8_avx512}},
-	[SLC_AMX] = {{slc_tiles_f32_avx512, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
-	             {slc_pack_f32_avx512, slc_pack_bf16x3_avx512, slc_pack_bf16_avx512, slc_pack_i8_avx512}},
+	[SLC_AMX] = {{slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
+	             {slc_pack_f32_amx, slc_pack_bf16x3_avx512, slc_pack_bf16_avx512, slc_pack_i8_avx512}},
 #endif
 };
 
@@ -42,7 +42,7 @@ int32_t slc_amx_permit(void) {
 int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim) {
 	if (isa < 0 || isa >= SLC_ISAS || dtype < 0 || dtype >= SLC_DTYPES || !table[isa].tiles[dtype]) return -1;
 	switch (dtype) {
-	case SLC_F32: return dim * SLC_PANEL * 4;
+	case SLC_F32: return isa == SLC_AMX ? (dim + 31) / 32 * 6144 : dim * SLC_PANEL * 4;
 	case SLC_BF16X3: return (dim + 31) / 32 * 4096;
 	case SLC_BF16: return (dim + 31) / 32 * 2048;
 	default: return (dim + 63) / 64 * 2048;

@@ -3,7 +3,7 @@
 // the values mean.
 //
 // Layouts, each panel 32 vectors, elements behind the dimension and vectors behind the last are 0:
-//   f32      both sides       [k][32] float
+//   f32      both sides       [k][32] float; AMX: as bf16x3, three parts a step, which hold all of a float's bits
 //   bf16     left             [k/32][2 halves][16 vectors][32 k]          bfloat16, an AMX A tile each
 //            right            [k/32][2 halves][16 pairs of k][16 vectors][2] bfloat16, an AMX B tile each
 //   bf16x3   as bf16, each step of 32 k followed by the same of the low halves
@@ -85,8 +85,8 @@ slc_tiles_fn slc_tiles_f32_scalar;
 slc_pack_fn slc_pack_f32_scalar;
 #if defined(__x86_64__)
 slc_tiles_fn slc_tiles_f32_avx2, slc_tiles_f32_avx512, slc_tiles_i8_avx512vnni;
-slc_tiles_fn slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx;
-slc_pack_fn slc_pack_f32_avx2, slc_pack_f32_avx512, slc_pack_bf16x3_avx512, slc_pack_bf16_avx512, slc_pack_i8_avx512;
+slc_tiles_fn slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx;
+slc_pack_fn slc_pack_f32_avx2, slc_pack_f32_avx512, slc_pack_f32_amx, slc_pack_bf16x3_avx512, slc_pack_bf16_avx512, slc_pack_i8_avx512;
 #endif
 
 // slc_amx_permit asks the kernel for the tile registers (once per process is enough); 0 on success.

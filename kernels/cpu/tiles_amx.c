@@ -12,7 +12,7 @@
 #define TILE_STORE(reg, p) __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" ::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")
 #define MULTIPLY(op, to, a, b) __asm__ volatile(op " %%tmm" #b ", %%tmm" #a ", %%tmm" #to ::)
 
-INLINE int64_t step_bytes(const int dtype) { return dtype == SLC_BF16X3 ? 4096 : 2048; }
+INLINE int64_t step_bytes(const int dtype) { return dtype == SLC_F32 ? 6144 : dtype == SLC_BF16X3 ? 4096 : 2048; }
 INLINE int64_t step_count(const int dtype, int64_t dim) { return dtype == SLC_I8 ? (dim + 63) / 64 : (dim + 31) / 32; }
 
 // STEP multiplies 32 (i8: 64) elements of 32 x 32 pairs. Loads stand between multiplications that do
@@ -41,6 +41,53 @@ INLINE int64_t step_count(const int dtype, int64_t dim) { return dtype == SLC_I8
 	MULTIPLY("tdpbf16ps", 0, 4, 6); \
 	MULTIPLY("tdpbf16ps", 1, 4, 7); \
 	F0; \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	F1;
+
+// Six of nine products of three parts each: high·low, high·high, low·high, middle·high, middle·middle, high·middle.
+#define STEP_X6(F0, F1) \
+	TILE_LOAD(4, a); \
+	TILE_LOAD(6, b + 4096); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	TILE_LOAD(7, b + 5120); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	TILE_LOAD(5, a + 1024); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	TILE_LOAD(6, b); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	F0; \
+	TILE_LOAD(7, b + 1024); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	TILE_LOAD(4, a + 4096); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	F1; \
+	TILE_LOAD(5, a + 5120); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	TILE_LOAD(4, a + 2048); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	F0; \
+	TILE_LOAD(5, a + 3072); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	TILE_LOAD(6, b + 2048); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	F1; \
+	TILE_LOAD(7, b + 3072); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	MULTIPLY("tdpbf16ps", 2, 5, 6); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
+	TILE_LOAD(4, a); \
+	MULTIPLY("tdpbf16ps", 3, 5, 7); \
+	F0; \
+	TILE_LOAD(5, a + 1024); \
+	MULTIPLY("tdpbf16ps", 0, 4, 6); \
+	MULTIPLY("tdpbf16ps", 1, 4, 7); \
 	MULTIPLY("tdpbf16ps", 2, 5, 6); \
 	MULTIPLY("tdpbf16ps", 3, 5, 7); \
 	F1;
@@ -108,7 +155,9 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 		else consume_row(t, &s, pending, done, brackets, best, 0); \
 		done++; \
 	}
-						if (dtype == SLC_BF16X3) {
+						if (dtype == SLC_F32) {
+							STEP_X6(HALF, REST)
+						} else if (dtype == SLC_BF16X3) {
 							STEP_X3(HALF, REST)
 						} else if (dtype == SLC_BF16) {
 							STEP("tdpbf16ps", FILL)
@@ -161,6 +210,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 		else VARIANTS(tiles, t, dtype, 0); \
 	}
 
+TILES_AMX(f32, SLC_F32)
 TILES_AMX(bf16x3, SLC_BF16X3)
 TILES_AMX(bf16, SLC_BF16)
 TILES_AMX(i8, SLC_I8)
