@@ -21,6 +21,18 @@ const matrixWork = 200 << 20
 // an error, out holds nothing of use. Besides out it takes room for both operands as panels, or for
 // parts of them where the memory limit is less.
 func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric, dtype kernels.DType) (bound float64, err error) {
+	return e.boundedMatrix(ctx, out, stride, a, b, metric, dtype, false)
+}
+
+// Product is BoundedMatrix of inner products whose bound is relative to each pair's own vectors: their lengths are
+// as they are, not taken together with the longest of all. Where the format would lose digits of short ones (a row longer
+// than 2⁴⁰, or with AMX shorter than 2⁻⁴⁵ and not 0), or with a value that is not finite, it is kernels.ErrRange.
+func (e *Engine) Product(ctx context.Context, out []float32, stride int, a, b Vectors, dtype kernels.DType) error {
+	_, err := e.boundedMatrix(ctx, out, stride, a, b, kernels.IP, dtype, true)
+	return err
+}
+
+func (e *Engine) boundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric, dtype kernels.DType, asIs bool) (bound float64, err error) {
 	left, right, err := views("a", a, "b", b, metric)
 	if err != nil {
 		return 0, err
@@ -34,7 +46,7 @@ func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a
 	if stride < right.N || left.N-1 > (len(out)-right.N)/stride || len(out) < right.N {
 		return 0, fmt.Errorf("engine: matrix: %w: %d×%d scores into %d values with stride %d", kernels.ErrShape, left.N, right.N, len(out), stride)
 	}
-	m := product{e: e, out: out, stride: stride, a: &left, b: &right, metric: metric, dtype: dtype, scaleA: 1, scaleB: 1}
+	m := product{e: e, out: out, stride: stride, a: &left, b: &right, metric: metric, dtype: dtype, asIs: asIs, scaleA: 1, scaleB: 1}
 	if err := m.plan(); err != nil {
 		return 0, err
 	}
@@ -42,6 +54,9 @@ func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a
 		bound, err = m.run(ctx)
 		if !errors.Is(err, errScale) {
 			return bound, err
+		}
+		if asIs {
+			return 0, fmt.Errorf("engine: product: %w", kernels.ErrRange)
 		}
 	}
 	if err := e.prepareBoth(ctx, &left, &right, kernels.Cosine); err != nil { // the norms scale every metric
@@ -72,7 +87,7 @@ type product struct {
 	dtype          kernels.DType
 	scaleA, scaleB float64
 	normA, normB   float64 // largest, of what was packed
-	scaled         bool
+	asIs, scaled   bool
 	rowsA, rowsB   int // of a part of the operands that is packed at a time
 	progress       *meter
 }
@@ -164,7 +179,12 @@ func (m *product) pack(ctx context.Context, side cpu.Side, o *operand, from, to 
 		p.Merge(stats)
 		return err
 	})
-	if err == nil && !m.scaled && m.metric != kernels.Cosine && !(p.Norm() < 0x1p40 && (p.Norm() > 0x1p-40 || p.Norm() == 0)) {
+	long := !(p.Norm() < 0x1p40)
+	short := p.Norm() != 0 && !(p.Norm() > 0x1p-40)
+	if m.asIs {
+		short = p.Short()
+	}
+	if err == nil && !m.scaled && m.metric != kernels.Cosine && (long || short) {
 		err = errScale
 	}
 	if side == cpu.Left {

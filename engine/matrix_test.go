@@ -120,3 +120,42 @@ func BenchmarkMatrix(b *testing.B) {
 		})
 	}
 }
+
+// TestProduct: the digits of short rows are all there, or the range is refused.
+func TestProduct(t *testing.T) {
+	for name, e := range engines(t) {
+		for _, c := range []struct {
+			size float64
+			fits bool
+		}{{0x1p-20, true}, {0x1p36, true}, {0x1p41, false}, {math.Inf(1), false}, {0x1p-50, e.kernels.ISA() != cpu.AMX}} {
+			rng := rand.New(rand.NewPCG(44, 1))
+			a, b := plain(rng, 33, 40), plain(rng, 70, 40)
+			for k := range 40 {
+				a.Data[5*a.Stride+k] *= float32(c.size)
+			}
+			out := make([]float32, 33*70)
+			err := e.Product(context.Background(), out, 70, a, b, kernels.F32)
+			if !c.fits {
+				if !errors.Is(err, kernels.ErrRange) {
+					t.Errorf("%s %v: %v", name, c.size, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s %v: %v", name, c.size, err)
+			}
+			for i, x := range rows(a) {
+				for j, y := range rows(b) {
+					var want, size float64
+					for k := range x {
+						want += float64(x[k]) * float64(y[k])
+						size += math.Abs(float64(x[k]) * float64(y[k]))
+					}
+					if got := float64(out[i*70+j]); math.Abs(got-want) > 0x1p-20*size {
+						t.Fatalf("%s %v: [%d][%d] = %v, want %v", name, c.size, i, j, got, want)
+					}
+				}
+			}
+		}
+	}
+}

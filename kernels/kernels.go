@@ -80,6 +80,7 @@ var (
 	ErrShape       = errors.New("shapes do not fit")
 	ErrEmpty       = errors.New("empty input")
 	ErrNonFinite   = errors.New("non-finite value")
+	ErrRange       = errors.New("vectors too long or too short for the format")
 	ErrMemoryLimit = errors.New("memory limit too small")
 	ErrISA         = errors.New("instruction set not available")
 	ErrUnavailable = errors.New("not available in this build or on this machine")

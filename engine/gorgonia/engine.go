@@ -15,8 +15,8 @@
 //
 // Rounding: a product's error is at most that of a float32 sum in any order; with AMX, which multiplies in six products
 // of bfloat16 parts, that of one in 18 and 6 ⌈k/32⌉ steps. Products with a vector, and small ones, are canonical scores
-// (float64 sums), rounded once. Matrices with a row longer than 2³⁸ (AMX: or shorter than 2⁻⁴⁵) take that slower way,
-// too: the engine would scale them as a whole, and what is small in them could vanish. Operands with NaN or infinity are
+// (float64 sums), rounded once. Matrices with a row longer than 2⁴⁰ (AMX: or shorter than 2⁻⁴⁵) take that slower way,
+// too, so that what is small in them does not vanish. Operands with NaN or infinity are
 // given to the default engine as contiguous copies, so that they propagate as they do there.
 package gorgonia
 
@@ -42,10 +42,9 @@ type Engine struct {
 	// machines with AMX several times faster. Set it before the first use.
 	DType kernels.DType
 
-	engine   *engine.Engine
-	kernels  cpu.Kernels
-	shortest float64                   // row that tiles multiply accurately; 0 = any
-	scratch  atomic.Pointer[[]float32] // for copies of operands that do not lie in rows, up to 64 MiB; nil while in use
+	engine  *engine.Engine
+	kernels cpu.Kernels
+	scratch atomic.Pointer[[]float32] // for copies of operands that do not lie in rows, up to 64 MiB; nil while in use
 }
 
 // New returns an engine that computes with e: its threads, instruction set and memory limit.
@@ -54,11 +53,7 @@ func New(e *engine.Engine) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gorgonia: %w", err)
 	}
-	g := &Engine{engine: e, kernels: k}
-	if k.ISA() == cpu.AMX {
-		g.shortest = shortest
-	}
-	return g, nil
+	return &Engine{engine: e, kernels: k}, nil
 }
 
 // MatMul writes a·b to prealloc; tensor.MatMul calls it.
@@ -164,21 +159,23 @@ func (e *Engine) rows(a, b, out view) error {
 	}
 	ctx := context.Background()
 	exact := b.rows == 1 || a.rows*b.rows*a.cols <= direct
-	left, extremeA, freeA, err := e.prepare(ctx, a, !exact)
+	left, freeA, err := e.prepare(ctx, a)
 	if err != nil {
 		return err
 	}
 	defer freeA()
-	right, extremeB, freeB, err := e.prepare(ctx, b, !exact)
+	right, freeB, err := e.prepare(ctx, b)
 	if err != nil {
 		return err
 	}
 	defer freeB()
-	if exact || extremeA || extremeB {
-		return e.exact(ctx, left, right, out)
+	if !exact {
+		err = e.engine.Product(ctx, out.data, out.down, left, right, e.DType)
+		if !errors.Is(err, kernels.ErrRange) {
+			return err
+		}
 	}
-	_, err = e.engine.BoundedMatrix(ctx, out.data, out.down, left, right, kernels.IP, e.DType)
-	return err
+	return e.exact(ctx, left, right, out)
 }
 
 // exact multiplies by canonical scores.

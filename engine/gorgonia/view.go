@@ -2,7 +2,6 @@ package gorgonia
 
 import (
 	"context"
-	"sync/atomic"
 
 	"gorgonia.org/tensor"
 
@@ -79,63 +78,25 @@ func values(t tensor.Tensor) []float32 {
 	return d.Float32s()
 }
 
-// longest is the length of a row up to which the engine multiplies elements as they are (it scales from 2⁴⁰ on).
-const longest = 0x1p38
-
-// shortest is the length from which on AMX multiplies rows with float32's accuracy: it takes results below 2⁻¹²⁶, and
-// the parts that it splits elements into, for 0.
-const shortest = 0x1p-45
-
-// prepare returns the rows of v, copied unless they lie together already. If asked to measure, extreme tells that some
-// row is longer than longest, shorter than shortest with AMX, or no number. free gives the copy back.
-func (e *Engine) prepare(ctx context.Context, v view, measure bool) (rows engine.Vectors, extreme bool, free func(), err error) {
+// prepare returns the rows of v, copied unless they lie together already; free gives the copy back.
+func (e *Engine) prepare(ctx context.Context, v view) (rows engine.Vectors, free func(), err error) {
 	rows = engine.Vectors{Data: v.data, Rows: v.rows, Dim: v.cols, Stride: max(v.down, v.cols)}
-	free = func() {}
-	copied := !v.inRows()
-	if !copied && !measure {
-		return rows, false, free, nil
+	if v.inRows() {
+		return rows, func() {}, nil
 	}
-	if copied {
-		to := e.room(v.rows, v.cols)
-		free = func() { e.free(to) }
-		rows.Data, rows.Stride = to.data, v.cols
-	}
-	var found atomic.Bool
-	step := max(1, 1<<17/v.cols/edge) * edge // rows per task
+	to := e.room(v.rows, v.cols)
+	rows.Data, rows.Stride = to.data, v.cols
+	step := max(1, 1<<17/v.cols/32) * 32 // rows per task: squares of the transposition
 	run := func(task int) error {
-		from, to := task*step, min(v.rows, (task+1)*step)
-		for i := from; i < to; i += edge {
-			end := min(to, i+edge)
-			if copied {
-				if err := e.copyRows(rows.Data, v, i, end); err != nil {
-					return err
-				}
-			}
-			if !measure {
-				continue
-			}
-			var norms [edge]float64
-			if err := e.kernels.Norms(norms[:end-i], rowsOf(rows).Slice(i, end)); err != nil {
-				return err
-			}
-			for _, n := range norms[:end-i] {
-				if !(n <= longest) || n > 0 && n < e.shortest {
-					found.Store(true)
-				}
-			}
-		}
-		return nil
+		return e.copyRows(rows.Data, v, task*step, min(v.rows, (task+1)*step))
 	}
 	if tasks := (v.rows + step - 1) / step; tasks == 1 {
 		err = run(0)
 	} else {
 		err = e.engine.Parallel(ctx, tasks, run)
 	}
-	return rows, found.Load(), free, err
+	return rows, func() { e.free(to) }, err
 }
-
-// edge is how many rows are copied and measured at a time: with them in the nearest caches.
-const edge = 32
 
 // copyRows copies the rows [i0, i1) of v to a matrix whose rows lie together.
 func (e *Engine) copyRows(to []float32, v view, i0, i1 int) error {

@@ -140,8 +140,8 @@ INLINE void pack_bf16(slc_packing *p, const int parts) {
 	const int64_t steps = (p->dim + 31) / 32, bytes = 2048 * parts;
 	for (int64_t panel = p->from; panel < p->to; panel++) {
 		sources s = sources_of(p, panel);
-		__m512 squares[SLC_PANEL], rest[SLC_PANEL], low[SLC_PANEL];
-		for (int i = 0; i < SLC_PANEL; i++) squares[i] = rest[i] = low[i] = _mm512_setzero_ps();
+		__m512 squares[SLC_PANEL], rest[SLC_PANEL], low[SLC_PANEL], any[SLC_PANEL];
+		for (int i = 0; i < SLC_PANEL; i++) squares[i] = rest[i] = low[i] = any[i] = _mm512_setzero_ps();
 		for (int64_t k = 0; k < steps; k++) {
 			uint8_t *to = (uint8_t *)p->data + (panel * steps + k) * bytes;
 			for (int half = 0; half < 2; half++) {
@@ -150,6 +150,7 @@ INLINE void pack_bf16(slc_packing *p, const int parts) {
 					const int i = half * 16 + j;
 					__m512 x = sixteen(&s, i, k * 32, p->dim), y = sixteen(&s, i, k * 32 + 16, p->dim);
 					squares[i] = _mm512_fmadd_ps(x, x, _mm512_fmadd_ps(y, y, squares[i]));
+					any[i] = _mm512_or_ps(any[i], _mm512_or_ps(x, y));
 #pragma GCC unroll 3
 					for (int part = 0; part < parts; part++) {
 						__m512 px = bf16(x), py = bf16(y);
@@ -162,6 +163,9 @@ INLINE void pack_bf16(slc_packing *p, const int parts) {
 				for (int part = 0; part < parts; part++) place(to + part * 2048 + half * 1024, lines[part], p->right);
 			}
 		}
+		for (int i = 0; i < s.n; i++)
+			if (_mm512_reduce_add_ps(squares[i]) < 0x1p-90f && _mm512_test_epi32_mask(_mm512_castps_si512(any[i]), _mm512_set1_epi32(0x7fffffff)))
+				p->is_short = 1;
 		finish(p, &s, panel, squares, rest, low);
 		exact_terms(p, &s, panel);
 	}

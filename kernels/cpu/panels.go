@@ -47,6 +47,7 @@ type Panels struct {
 	// Largest over the vectors packed so far, rounded up: ‖x̂‖, ‖x̂ − exact‖, and of what is split into bfloat16
 	// the norm of the second parts.
 	norm, residual, low float64
+	short               bool
 }
 
 // NewPanels makes room for n vectors of dimension dim.
@@ -99,12 +100,20 @@ func Aligned(n int) []byte {
 }
 
 // Stats are what packing a range of panels found; Merge takes them into the Panels.
-type Stats struct{ Norm, Residual, Low float64 }
+type Stats struct {
+	Norm, Residual, Low float64
+	Short               bool
+}
 
 // Merge widens p's maxima; it is for one goroutine at a time.
 func (p *Panels) Merge(s Stats) {
 	p.norm, p.residual, p.low = max(p.norm, s.Norm), max(p.residual, s.Residual), max(p.low, s.Low)
+	p.short = p.short || s.Short
 }
+
+// Short tells that some vector packed so far has 0 < ‖x̂‖ < 2⁻⁴⁵ in a layout of bfloat16 parts: AMX takes parts and
+// products below 2⁻¹²⁶ for 0, so that such a vector's scores have fewer good digits than float32 could hold.
+func (p *Panels) Short() bool { return p.short }
 
 // Norm is the largest ‖x̂‖ packed so far, rounded up; not finite if a value was not (Pack does not
 // look for that; for cosine, the norms that it is given must not be).

@@ -57,9 +57,9 @@ int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *no
 		FAIL(SLC_ERROR_SHAPE, "panels %lld to %lld of %lld vectors of %lld elements with stride %lld", (long long)from,
 		     (long long)to, (long long)n, (long long)dim, (long long)stride);
 	if (dtype == SLC_I8 && (!steps || (right && !sums) || dim > 65536)) FAIL(SLC_ERROR_SHAPE, "i8 of dimension %lld", (long long)dim);
-	slc_packing p = {rows, norms, order, stride, n, dim, from, to, scale, data, terms, steps, sums, right, 0, 0, 0};
+	slc_packing p = {rows, norms, order, stride, n, dim, from, to, scale, data, terms, steps, sums, right, 0, 0, 0, 0};
 	table[isa].pack[dtype](&p);
-	found[0] = p.norm, found[1] = p.residual, found[2] = p.low;
+	found[0] = p.norm, found[1] = p.residual, found[2] = p.low, found[3] = p.is_short;
 	return SLC_OK;
 }
 

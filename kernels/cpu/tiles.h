@@ -78,6 +78,7 @@ typedef struct {
 	int32_t *sums;
 	int32_t right;
 	double norm, residual, low; // found
+	int32_t is_short;           // bfloat16: a vector of a norm above 0 and below 2^-45 was among them
 } slc_packing;
 typedef void slc_pack_fn(slc_packing *p);
 
@@ -95,7 +96,7 @@ int32_t slc_amx_permit(void);
 // slc_panel_bytes is the size of a panel of the format, or -1 if the instruction set has no such tiles.
 int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim);
 
-// slc_pack fills the panels [from, to). found: largest norm, residual and norm of low halves.
+// slc_pack fills the panels [from, to). found: largest norm, residual and norm of low halves, is_short.
 int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *norms, const int32_t *order, int64_t stride,
                  int64_t n, int64_t dim, int64_t from, int64_t to, double scale, void *data, float *terms, float *steps,
                  int32_t *sums, int32_t right, double *found, slc_error *error);

@@ -40,7 +40,7 @@ func (k Kernels) pack(p *Panels, rows Rows, order []int32, from, to int) (Stats,
 		return goPack(p, rows, order, from, to), nil
 	}
 	var e C.slc_error
-	var found [3]C.double
+	var found [4]C.double
 	norms := rows.Norms
 	if p.Metric != kernels.Cosine {
 		norms = nil
@@ -49,7 +49,7 @@ func (k Kernels) pack(p *Panels, rows Rows, order []int32, from, to int) (Stats,
 		C.int64_t(rows.Stride), C.int64_t(p.N), C.int64_t(p.Dim), C.int64_t(from), C.int64_t(to), C.double(p.Scale),
 		unsafe.Pointer(unsafe.SliceData(p.data)), floats(p.terms), floats(p.steps), int32s(p.sums),
 		C.int32_t(p.Side), &found[0], &e)
-	return Stats{Norm: float64(found[0]), Residual: float64(found[1]), Low: float64(found[2])}, failure(code, &e)
+	return Stats{Norm: float64(found[0]), Residual: float64(found[1]), Low: float64(found[2]), Short: found[3] != 0}, failure(code, &e)
 }
 
 func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {

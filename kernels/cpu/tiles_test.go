@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -364,5 +365,49 @@ func BenchmarkTiles(b *testing.B) {
 				b.ReportMetric(float64(len(y.Data)*b.N)/b.Elapsed().Seconds()/1e9, "Gelements/s")
 			})
 		}
+	}
+}
+
+// TestShort: layouts of bfloat16 parts tell of vectors that are short, but not 0.
+func TestShort(t *testing.T) {
+	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
+		for _, x := range []float64{0, 0x1p-44, 0x1p-46, 0x1p-80, 0x1p-140} {
+			r := withNorms(Rows{Data: make([]float32, 40*33), N: 40, Dim: 33, Stride: 33})
+			r.Data[0], r.Data[37*33+32] = 1, float32(-x)
+			p := packAs(t, k, Left, dtype, kernels.IP, r, nil, 1)
+			parts := k.ISA() == AMX && dtype != kernels.I8
+			if want := parts && x > 0 && x < 0x1p-45; p.Short() != want {
+				t.Errorf("%v: short %v", x, p.Short())
+			}
+		}
+	})
+}
+
+// TestPanelsOfAnotherISA: layouts differ between instruction sets, so that none takes the panels of another.
+func TestPanelsOfAnotherISA(t *testing.T) {
+	if len(Available()) < 2 {
+		t.Skip("one instruction set")
+	}
+	var sides []*Panels
+	var all []Kernels
+	for _, isa := range Available()[:2] {
+		k, err := Open(isa.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, k)
+		for _, side := range []Side{Left, Right} {
+			sides = append(sides, packAs(t, k, side, kernels.F32, kernels.IP, Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4}, nil, 1))
+		}
+	}
+	var out [4]float32
+	if err := all[0].Matrix(out[:], 2, sides[0], 0, 1, sides[3], 0, 1); !errors.Is(err, kernels.ErrISA) {
+		t.Error(err)
+	}
+	if err := all[1].Matrix(out[:], 2, sides[0], 0, 1, sides[1], 0, 1); !errors.Is(err, kernels.ErrISA) {
+		t.Error(err)
+	}
+	if _, err := all[1].Pack(sides[0], Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4}, nil, 0, 1); !errors.Is(err, kernels.ErrISA) {
+		t.Error(err)
 	}
 }
