@@ -1,0 +1,172 @@
+// Package ggufgen writes small language models of random weights as GGUF files, so that tests can run every tokenizer,
+// chat template and kind of cache that llama.cpp has without a download.
+//
+// A model has the tensors, header and vocabulary that llama.cpp asks of its architecture (src/models/*.cpp there says
+// which), about a million parameters, and between 500 and 900 tokens that can spell any text. Its output is nonsense that
+// depends on the whole prompt: weights are scaled so that logits have a spread of about 3, attention looks at few tokens,
+// and control tokens, or tokens that are not whole runes, are never the most probable ones. The same Model gives the same
+// bytes.
+package ggufgen
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// ErrModel: a Model that cannot be written.
+var ErrModel = errors.New("ggufgen: not a model")
+
+// Model says what to write.
+type Model struct {
+	Name     string
+	Arch     string // llama, qwen2, gemma2, gemma3, phi3, mamba or lfm2
+	Vocab    Vocab
+	Template string // Jinja source of the chat template; empty: none
+
+	Layers, Embedding int
+	Heads, HeadsKV    int // of attention
+	HeadDim           int // even; 0: Embedding / Heads
+	FF                int // width of the feed-forward layers, of each expert where there are some
+	Context           int // tokens
+	Window            int // tokens that a layer with sliding-window attention sees
+	Experts, Used     int // of each layer, llama only; Used of them per token
+	AttentionEvery    int // lfm2: every so many layers one has attention, the others a short convolution
+
+	Half bool // matrices as F16 instead of F32
+	Seed uint64
+}
+
+// layerOf returns what adds a layer of an architecture; ok is false for one that cannot be written.
+func layerOf(arch string) (add func(*plan, int), ok bool) {
+	add, ok = map[string]func(*plan, int){
+		"llama": (*plan).transformer, "qwen2": (*plan).transformer, "phi3": (*plan).phi3,
+		"gemma2": (*plan).transformer, "gemma3": (*plan).transformer, "mamba": (*plan).mamba, "lfm2": (*plan).lfm2,
+	}[arch]
+	return add, ok
+}
+
+func (m Model) headDim() int {
+	if m.HeadDim > 0 || m.Heads == 0 {
+		return m.HeadDim
+	}
+	return m.Embedding / m.Heads
+}
+
+// Write writes a model file, replacing what is there. Errors are ErrModel, or the file's.
+func Write(path string, m Model) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	f := newFile()
+	m.header(f)
+	m.Vocab.header(f)
+	if m.Template != "" {
+		f.text("tokenizer.chat_template", m.Template)
+	}
+	f.tensors = m.plan()
+	return create(path, f)
+}
+
+func create(path string, f *file) (err error) {
+	out, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("ggufgen: %w", err)
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if err := f.writeTo(out); err != nil {
+		return fmt.Errorf("ggufgen: %s: %w", path, err)
+	}
+	return nil
+}
+
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrModel, fmt.Sprintf(format, args...))
+}
+
+// check refuses what llama.cpp would refuse, or assert on.
+func (m Model) check() error {
+	attention := m.Arch != "mamba"
+	_, known := layerOf(m.Arch)
+	switch {
+	case !known:
+		return refuse("architecture %q is none of llama, qwen2, gemma2, gemma3, phi3, mamba, lfm2", m.Arch)
+	case m.Layers < 1 || m.Layers > 512:
+		return refuse("%d layers are not between 1 and 512", m.Layers)
+	case m.Embedding < 32 || m.Embedding%32 != 0:
+		return refuse("an embedding of %d is not a multiple of 32", m.Embedding)
+	case m.Context < 1:
+		return refuse("a context of %d tokens is less than 1", m.Context)
+	case attention && (m.Heads < 1 || m.HeadsKV < 1 || m.Heads%m.HeadsKV != 0):
+		return refuse("%d attention heads cannot share %d key-value heads", m.Heads, m.HeadsKV)
+	case attention && (m.headDim() < 2 || m.headDim()%2 != 0):
+		return refuse("a head of %d is not even", m.headDim())
+	case attention && m.HeadDim > 0 && m.HeadDim*m.Heads != m.Embedding && m.Arch != "gemma2" && m.Arch != "gemma3":
+		return refuse("%s has heads of embedding / heads, not %d", m.Arch, m.HeadDim)
+	case attention && m.FF < 1:
+		return refuse("a feed-forward width of %d is less than 1", m.FF)
+	case m.Experts > 0 && (m.Arch != "llama" || m.Used < 1 || m.Used > m.Experts):
+		return refuse("%d of %d experts in a %s model", m.Used, m.Experts, m.Arch)
+	case m.Arch == "lfm2" && (m.AttentionEvery < 2 || m.AttentionEvery > m.Layers):
+		return refuse("attention in one of %d layers is not between 2 and the %d layers", m.AttentionEvery, m.Layers)
+	case (m.Arch == "gemma2" || m.Arch == "gemma3") && m.Window < 1:
+		return refuse("a sliding window of %d tokens is less than 1", m.Window)
+	}
+	return m.Vocab.check()
+}
+
+// header writes the hyperparameters under the names of llama.cpp's src/llama-arch.cpp.
+func (m Model) header(f *file) {
+	f.text("general.architecture", m.Arch)
+	f.text("general.type", "model")
+	f.text("general.name", m.Name)
+	key := func(name string) string { return m.Arch + "." + name }
+	f.u32(key("context_length"), m.Context)
+	f.u32(key("embedding_length"), m.Embedding)
+	f.u32(key("block_count"), m.Layers)
+	f.u32(key("feed_forward_length"), m.FF)
+	f.u32(key("vocab_size"), len(m.Vocab.Tokens))
+	f.f32(key("attention.layer_norm_rms_epsilon"), 1e-6)
+	if m.Arch == "mamba" {
+		f.u32(key("attention.head_count"), 0)
+		f.u32(key("ssm.conv_kernel"), mambaConv)
+		f.u32(key("ssm.inner_size"), 2*m.Embedding)
+		f.u32(key("ssm.state_size"), mambaState)
+		f.u32(key("ssm.time_step_rank"), m.Embedding/16)
+		return
+	}
+	f.u32(key("attention.head_count"), m.Heads)
+	f.u32(key("rope.dimension_count"), m.headDim())
+	f.f32(key("rope.freq_base"), 10000)
+	if m.Arch == "lfm2" {
+		f.u32(key("shortconv.l_cache"), lfm2Conv)
+		heads := make([]int32, m.Layers)
+		for i := range heads {
+			if m.hasAttention(i) {
+				heads[i] = int32(m.HeadsKV)
+			}
+		}
+		f.i32s(key("attention.head_count_kv"), heads)
+		return
+	}
+	f.u32(key("attention.head_count_kv"), m.HeadsKV)
+	if m.Experts > 0 {
+		f.u32(key("expert_count"), m.Experts)
+		f.u32(key("expert_used_count"), m.Used)
+	}
+	switch m.Arch {
+	case "gemma2":
+		f.f32(key("attn_logit_softcapping"), 50)
+		f.f32(key("final_logit_softcapping"), 30)
+		fallthrough
+	case "gemma3":
+		f.u32(key("attention.key_length"), m.headDim())
+		f.u32(key("attention.value_length"), m.headDim())
+		f.u32(key("attention.sliding_window"), m.Window)
+	}
+}
+
+// hasAttention tells the layers of a hybrid model apart.
+func (m Model) hasAttention(layer int) bool {
+	return m.Arch != "mamba" && (m.Arch != "lfm2" || (layer+1)%m.AttentionEvery == 0)
+}
