@@ -1,0 +1,189 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-rag/sluice/llm"
+)
+
+const (
+	maxWait       = 20 * time.Second // before a retry, when the server does not say
+	maxRetryAfter = time.Minute      // a server that wants longer gets no retry
+	maxRedirects  = 3
+)
+
+// watch ends an exchange with a server when nothing was heard for a time.
+type watch struct {
+	g      *Generator
+	parent context.Context // the caller's
+	ctx    context.Context // of the exchange; its cause says why it ended
+	cancel context.CancelCauseFunc
+	stop   func() bool
+	dog    *time.Timer
+	limit  time.Duration
+}
+
+// watch begins an exchange, which ends with ctx, with Close, after a silence, and with watch.end.
+func (g *Generator) watch(ctx context.Context) *watch {
+	w := &watch{g: g, parent: ctx, limit: g.o.Timeout}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	w.stop = context.AfterFunc(g.life, func() { w.cancel(llm.ErrClosed) })
+	w.dog = time.AfterFunc(w.limit, func() { w.cancel(ErrTimeout) })
+	return w
+}
+
+func (w *watch) heard() { w.dog.Reset(w.limit) }
+func (w *watch) pause() { w.dog.Stop() }
+
+func (w *watch) end() {
+	w.dog.Stop()
+	w.stop()
+	w.cancel(nil)
+}
+
+// why returns the reason behind an error of the exchange: the caller's context, as it is, then Close and silence.
+func (w *watch) why(err error) error {
+	if w.parent.Err() != nil {
+		return w.parent.Err()
+	}
+	switch cause := context.Cause(w.ctx); {
+	case errors.Is(cause, llm.ErrClosed):
+		return cause
+	case errors.Is(cause, ErrTimeout):
+		return fmt.Errorf("remote: %w: nothing came for %v", ErrTimeout, w.limit)
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) { // its URL may be one that the server chose
+		err = fmt.Errorf("remote: %s: %w", w.g.Endpoint(), wrapped.Err)
+	}
+	if w.g.key != "" && strings.Contains(err.Error(), w.g.key) { // a server may send it back, in a header say
+		return errors.New(w.g.clean(err.Error()))
+	}
+	return err
+}
+
+// sameServer lets the client follow a redirect that changes neither the server nor the method.
+func sameServer(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
+		return fmt.Errorf("%w: %s://%s; if that is right, make it the base URL", ErrRedirect, req.URL.Scheme, req.URL.Host)
+	case req.Method != first.Method:
+		return fmt.Errorf("%w: to %s as %s, which would lose the request", ErrRedirect, req.URL.Path, req.Method)
+	case len(via) > maxRedirects:
+		return fmt.Errorf("%w: more than %d times", ErrRedirect, maxRedirects)
+	}
+	return nil
+}
+
+// send makes a request, again when the server is not there, busy or failing, and returns the answer once it begins, with
+// status 200. The caller closes its body before it ends the watch.
+func (g *Generator) send(w *watch, method, url string, body []byte) (*http.Response, error) {
+	for attempt := 0; ; attempt++ {
+		w.heard()
+		resp, err := g.once(w.ctx, method, url, body)
+		if err == nil {
+			return resp, nil
+		}
+		wait, again := g.retry(err, attempt)
+		if !again || w.ctx.Err() != nil {
+			return nil, w.why(err)
+		}
+		g.o.Logger.Warn(fmt.Sprintf("%s; trying again in %v", g.clean(w.why(err).Error()), wait.Round(time.Millisecond)))
+		w.pause()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-w.ctx.Done():
+			timer.Stop()
+			return nil, w.why(err)
+		}
+	}
+}
+
+// once makes a request. Its error is an *APIError when the server answers with another status than 200.
+func (g *Generator) once(ctx context.Context, method, url string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("remote: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if g.key != "" {
+		req.Header.Set("Authorization", "Bearer "+g.key)
+	}
+	resp, err := g.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return nil, g.readError(resp.StatusCode, resp.Header, text) // as far as it came
+}
+
+// retry tells whether a failure may pass, and how long to wait for that.
+func (g *Generator) retry(err error, attempt int) (wait time.Duration, again bool) {
+	if attempt >= g.o.Retries {
+		return 0, false
+	}
+	wait = min(g.o.backoff<<min(attempt, 16), maxWait)
+	wait -= time.Duration(rand.Int64N(int64(wait)/2 + 1)) // so that many clients do not come back at once
+	var e *APIError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return wait, true
+	case !errors.As(err, &e), e.Code == "insufficient_quota", e.RetryAfter > maxRetryAfter:
+		return 0, false
+	case e.Status == http.StatusTooManyRequests, e.Status >= 500 && e.Status != http.StatusNotImplemented && e.Status != http.StatusHTTPVersionNotSupported:
+		return max(wait, e.RetryAfter), true
+	}
+	return 0, false
+}
+
+// exchange sends a question that has one JSON answer; in is nil for a GET.
+func (g *Generator) exchange(ctx context.Context, url string, in, out any) error {
+	w := g.watch(ctx)
+	defer w.end()
+	method, body := http.MethodGet, []byte(nil)
+	if in != nil {
+		var err error
+		method = http.MethodPost
+		if body, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("remote: %w", err)
+		}
+	}
+	resp, err := g.send(w, method, url, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, g.o.MaxResponse+1))
+	switch {
+	case err != nil:
+		return w.why(fmt.Errorf("remote: %w: %w", ErrIncomplete, err))
+	case int64(len(text)) > g.o.MaxResponse:
+		return fmt.Errorf("remote: %w: it has more than %d bytes", ErrTooLarge, g.o.MaxResponse)
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("remote: %w: %s: %w", ErrResponse, url, err)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package remote
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// logProbs are those of one event: as in chat completions (Content), or as in OpenAI's raw ones, which vLLM has, too;
+// llama-server sends Content for both.
+type logProbs struct {
+	Content []tokenInfo `json:"content"`
+
+	Tokens        []string             `json:"tokens"`
+	TokenLogProbs []*float64           `json:"token_logprobs"` // null for a first token
+	TopLogProbs   []map[string]float64 `json:"top_logprobs"`
+}
+
+type tokenInfo struct {
+	ID      *int32      `json:"id"` // llama-server's
+	Token   string      `json:"token"`
+	LogProb float64     `json:"logprob"`
+	Bytes   []int       `json:"bytes"` // of a token that may be part of a rune
+	Top     []tokenInfo `json:"top_logprobs"`
+}
+
+func (t tokenInfo) read() llm.TokenLogProb {
+	p := llm.TokenLogProb{Token: -1, Text: t.Token, LogProb: t.LogProb}
+	if t.ID != nil {
+		p.Token = *t.ID
+	}
+	if len(t.Bytes) > 0 {
+		text := make([]byte, len(t.Bytes))
+		for i, b := range t.Bytes {
+			text[i] = byte(b)
+		}
+		p.Text = string(text)
+	}
+	return p
+}
+
+// appendTo adds the tokens to list, each with at most so many alternatives, best first.
+func (l *logProbs) appendTo(list []llm.TokenLogProb, alternatives int) []llm.TokenLogProb {
+	for _, t := range l.Content {
+		p := t.read()
+		for _, other := range t.Top {
+			p.Top = append(p.Top, other.read())
+		}
+		list = append(list, best(p, alternatives))
+	}
+	for i, token := range l.Tokens {
+		p := llm.TokenLogProb{Token: -1, Text: token, LogProb: math.NaN()}
+		if i < len(l.TokenLogProbs) && l.TokenLogProbs[i] != nil {
+			p.LogProb = *l.TokenLogProbs[i]
+		}
+		if i < len(l.TopLogProbs) {
+			for text, v := range l.TopLogProbs[i] {
+				p.Top = append(p.Top, llm.TokenLogProb{Token: -1, Text: text, LogProb: v})
+			}
+		}
+		list = append(list, best(p, alternatives))
+	}
+	return list
+}
+
+// best sorts and cuts the alternatives of a token.
+func best(p llm.TokenLogProb, n int) llm.TokenLogProb {
+	slices.SortStableFunc(p.Top, func(a, b llm.TokenLogProb) int {
+		return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.Text, b.Text))
+	})
+	if p.Top = p.Top[:min(n, len(p.Top))]; len(p.Top) == 0 {
+		p.Top = nil
+	}
+	return p
+}

@@ -1,0 +1,176 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// Secret is text that shows as "(set)" or "(not set)" wherever it is printed, logged or marshalled.
+type Secret string
+
+func (s Secret) String() string {
+	if s == "" {
+		return "(not set)"
+	}
+	return "(set)"
+}
+
+// Format implements fmt.Formatter for every verb, so that %x and %#v do not tell either.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Extensions names a server whose settings go beyond OpenAI's.
+type Extensions string
+
+// The servers. LlamaServer knows top_k, min_p, repeat_penalty, grammar and counts tokens; VLLM knows top_k, min_p,
+// repetition_penalty (over the whole prompt and completion, not the last 64 tokens), grammars and counts tokens.
+const (
+	NoExtensions Extensions = ""
+	LlamaServer  Extensions = "llama-server"
+	VLLM         Extensions = "vllm"
+)
+
+// Options say which server and model to ask. Zero values are defaults.
+type Options struct {
+	// BaseURL, "https://api.openai.com/v1" or "http://localhost:8080": http or https, without query and user. Without a
+	// path it gets "/v1".
+	BaseURL string
+	Model   string // ""; the first that GET {base}/models lists
+	// APIKey is sent as a bearer token, to this server only; or APIKeyEnv names the environment variable that holds it. No
+	// variable is read unless it is named here.
+	APIKey    Secret
+	APIKeyEnv string
+	// ContextSize is the most tokens of one request, at least 16. 0: what GET {base}/models says of the model, or
+	// llama-server's GET /props; where they do not say it, 8192.
+	ContextSize int
+	Extensions  Extensions
+	// TokenEstimate lets CountTokens estimate, as this many bytes of text per token, when the server cannot be asked: 4 is
+	// about the mean of English prose, 3 rarely too high for European languages, 2 for others and for code. 0: no estimate,
+	// CountTokens fails with ErrNoTokenizer. It is at least .5 and at most 16.
+	TokenEstimate float64
+	// Timeout is how long the server may be silent: until the header of its answer and between any two lines of it.
+	// 0: 5 minutes, since a long prompt takes a small machine as much.
+	Timeout time.Duration
+	// Retries of a request when the server is not there yet, busy (429) or fails (5xx), before the first byte of an answer,
+	// after .5 s, 1 s, 2 s, … of which a random part is taken off, or after what Retry-After asks for, at most a minute.
+	// 0: 3; negative: none.
+	Retries     int
+	MaxResponse int64        // bytes of one answer; 0: 64 MiB
+	Logger      *slog.Logger // retries and what is assumed; never text or key. nil: slog.Default()
+
+	backoff time.Duration // before the first retry; tests shorten it
+}
+
+const (
+	defaultTimeout  = 5 * time.Minute
+	defaultRetries  = 3
+	defaultResponse = 64 << 20
+	defaultBackoff  = 500 * time.Millisecond
+	defaultContext  = 8192
+	minContext      = 16
+	maxContext      = 1 << 30
+)
+
+func optionError(format string, args ...any) error {
+	return fmt.Errorf("remote: %w: %s", llm.ErrOptions, fmt.Sprintf(format, args...))
+}
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.ContextSize != 0 && (o.ContextSize < minContext || o.ContextSize > maxContext):
+		return o, optionError("context size %d is not between %d and %d", o.ContextSize, minContext, maxContext)
+	case o.Extensions != NoExtensions && o.Extensions != LlamaServer && o.Extensions != VLLM:
+		return o, optionError("extensions %q are not %q, %q or empty", o.Extensions, LlamaServer, VLLM)
+	case o.TokenEstimate != 0 && !(o.TokenEstimate >= .5 && o.TokenEstimate <= 16):
+		return o, optionError("a token estimate of %v bytes is not between 0.5 and 16", o.TokenEstimate)
+	case o.Timeout < 0:
+		return o, optionError("timeout %v is negative", o.Timeout)
+	case o.MaxResponse < 0:
+		return o, optionError("an answer of at most %d bytes is negative", o.MaxResponse)
+	case o.APIKey != "" && o.APIKeyEnv != "":
+		return o, optionError("either the key or the variable that holds it (%s), not both", o.APIKeyEnv)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Retries == 0 {
+		o.Retries = defaultRetries
+	}
+	if o.MaxResponse == 0 {
+		o.MaxResponse = defaultResponse
+	}
+	if o.backoff == 0 {
+		o.backoff = defaultBackoff
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, nil
+}
+
+// readKey returns the key in a form that a header can hold. Errors do not show it.
+func (o Options) readKey() (string, error) {
+	key := string(o.APIKey)
+	if o.APIKeyEnv != "" {
+		if key = os.Getenv(o.APIKeyEnv); strings.TrimSpace(key) == "" {
+			return "", optionError("the environment variable %s, which is to hold the key, is not set", o.APIKeyEnv)
+		}
+	}
+	key = strings.TrimSpace(key)
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", optionError("the key has a space or another character that no key has")
+	}
+	return key, nil
+}
+
+// parseBase checks a base URL and returns it without a slash at its end.
+func parseBase(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil { // its text would show a password
+		return nil, optionError("the base URL is not a URL")
+	}
+	switch {
+	case u.User != nil:
+		return nil, optionError("the base URL holds a user or password; give the key as a key")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
+		return nil, optionError("the base URL %q does not begin with http:// or https:// and a host", u.Redacted())
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, optionError("the base URL of %s has a query or fragment", u.Host)
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	u.RawPath = ""
+	if u.Path == "" {
+		u.Path = "/v1"
+	}
+	return u, nil
+}
+
+// SplitName takes a model's name as users write it, "https://host/v1#model", apart. ok is false when it is not a URL, hence
+// names no remote model. Without "#model" the model is "".
+func SplitName(name string) (base, model string, ok bool) {
+	low := strings.ToLower(name)
+	if !strings.HasPrefix(low, "http://") && !strings.HasPrefix(low, "https://") {
+		return "", "", false
+	}
+	base, model, _ = strings.Cut(name, "#")
+	return base, model, true
+}
+
+// isLocal tells whether a host is this machine.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}
