@@ -13,14 +13,31 @@ import (
 func systemQuota() (cpus int, ok bool) { return quota(os.DirFS("/")) }
 
 // quota reads the CPU quota of the process's cgroup below root, rounded up to whole CPUs: the least
-// cpu.max (v2), or cpu.cfs_quota_us over cpu.cfs_period_us (v1), of the group and its ancestors. Inside
-// a container the path in /proc/self/cgroup may be the host's; then only the mount's own root exists.
+// cpu.max (v2), or cpu.cfs_quota_us over cpu.cfs_period_us (v1), of the group and its ancestors.
 func quota(root fs.FS) (cpus int, ok bool) {
-	groups, err := fs.ReadFile(root, "proc/self/cgroup")
-	if err != nil {
+	least := math.Inf(1)
+	eachGroup(root, "cpu", func(dir string, v2 bool) {
+		limit := limitV1
+		if v2 {
+			limit = limitV2
+		}
+		if l, err := limit(root, dir); err == nil {
+			least = min(least, l)
+		}
+	})
+	if math.IsInf(least, 1) {
 		return 0, false
 	}
-	least := math.Inf(1)
+	return max(1, int(math.Ceil(min(least, 1<<20)))), true // an int, whatever the file says
+}
+
+// eachGroup visits the folders that may describe the process's cgroup of a controller, and those of its ancestors. Inside a
+// container the path in /proc/self/cgroup may be the host's; then only the mount's own root exists.
+func eachGroup(root fs.FS, controller string, visit func(dir string, v2 bool)) {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return
+	}
 	for line := range strings.Lines(string(groups)) {
 		// hierarchy-ID:controller-list:path
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -29,17 +46,13 @@ func quota(root fs.FS) (cpus int, ok bool) {
 		}
 		switch controllers := fields[1]; {
 		case fields[0] == "0" && controllers == "":
-			least = min(least, leastOf(root, "sys/fs/cgroup", fields[2], limitV2))
-			least = min(least, leastOf(root, "sys/fs/cgroup/unified", fields[2], limitV2))
-		case hasController(controllers, "cpu"):
-			least = min(least, leastOf(root, "sys/fs/cgroup/"+controllers, fields[2], limitV1))
-			least = min(least, leastOf(root, "sys/fs/cgroup/cpu", fields[2], limitV1))
+			upwards("sys/fs/cgroup", fields[2], func(dir string) { visit(dir, true) })
+			upwards("sys/fs/cgroup/unified", fields[2], func(dir string) { visit(dir, true) })
+		case hasController(controllers, controller):
+			upwards("sys/fs/cgroup/"+controllers, fields[2], func(dir string) { visit(dir, false) })
+			upwards("sys/fs/cgroup/"+controller, fields[2], func(dir string) { visit(dir, false) })
 		}
 	}
-	if math.IsInf(least, 1) {
-		return 0, false
-	}
-	return max(1, int(math.Ceil(min(least, 1<<20)))), true // an int, whatever the file says
 }
 
 func hasController(list, name string) bool {
@@ -51,15 +64,12 @@ func hasController(list, name string) bool {
 	return false
 }
 
-// leastOf walks from the group up to the mount point.
-func leastOf(root fs.FS, mount, group string, limit func(fs.FS, string) (float64, error)) float64 {
-	least := math.Inf(1)
+// upwards walks from the group up to the mount point.
+func upwards(mount, group string, visit func(dir string)) {
 	for group = path.Clean("/" + group); ; group = path.Dir(group) {
-		if l, err := limit(root, path.Join(mount, group)); err == nil {
-			least = min(least, l)
-		}
+		visit(path.Join(mount, group))
 		if group == "/" {
-			return least
+			return
 		}
 	}
 }

@@ -10,14 +10,24 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 )
 
-// reportEvery spaces the calls of a Progress.
-const reportEvery = 200 * time.Millisecond
+const (
+	// reportEvery spaces the calls of a Progress.
+	reportEvery = 200 * time.Millisecond
+	// worthwhile is how many bytes a broken attempt must have brought for the retries to be counted from the start again: a
+	// file of many gigabytes may break more often than a small one.
+	worthwhile = 1 << 20
+)
+
+var errStalled = errors.New("the server sends nothing")
 
 // HTTP returns the path of the wanted file, downloading it if it is not in the cache. A download that breaks is resumed where
-// it stopped, also by a later process; one that ends with other content is deleted and fails with ErrMismatch.
+// it stopped, also by a later process, if the server still has the same version of the file; one that ends with other content
+// than its pin's, or than the digest that the hub itself states, is deleted and fails with ErrMismatch.
 func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, error) {
 	if path, ok := c.Blob(w); ok {
 		return path, nil
@@ -39,14 +49,24 @@ func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, er
 	if err != nil {
 		return "", err
 	}
-	part := filepath.Join(dir, key)
+	part := partial{filepath.Join(dir, key)}
 	pause := c.backoff
-	for try := 0; ; try++ {
-		err = c.attempt(ctx, w, part, progress)
+	for fruitless := 0; ; {
+		before := part.size()
+		stated, err := c.attempt(ctx, w, part, progress)
 		if err == nil {
-			return c.adopt(part, w)
+			if w.SHA256 == "" {
+				w.SHA256 = stated
+			}
+			defer part.forget()
+			return c.adopt(part.path, w)
 		}
-		if !errors.Is(err, ErrIncomplete) || ctx.Err() != nil || try == c.retries {
+		if part.size()-before >= worthwhile {
+			fruitless, pause = 0, c.backoff
+		} else {
+			fruitless++
+		}
+		if !errors.Is(err, ErrIncomplete) || ctx.Err() != nil || c.retries == 0 || fruitless > c.retries {
 			return "", fmt.Errorf("%s: %w", w.Name, err)
 		}
 		c.log("%s: %v; trying again in %v", w.Name, err, pause)
@@ -59,46 +79,86 @@ func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, er
 	}
 }
 
-// attempt makes one request for what is missing of part and appends the answer.
-func (c *Cache) attempt(ctx context.Context, w Want, part string, progress Progress) error {
-	have := int64(0)
-	if st, err := os.Stat(part); err == nil {
-		have = st.Size()
+// attempt makes one request for what is missing of part and appends the answer. It returns the digest that the hub states.
+func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Progress) (stated string, err error) {
+	have, version := part.size(), part.version()
+	if have > 0 && version == "" && w.SHA256 == "" { // nothing would tell two versions of the file put together
+		part.drop()
+		have = 0
 	}
 	if w.Size > 0 && have >= w.Size { // complete or damaged: adopt finds out which
-		return nil
+		return "", nil
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("%w: %w for %v", ErrIncomplete, errStalled, c.stall)) })
+	defer watch.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
+	req.Header.Set("Accept-Encoding", "identity") // ranges and lengths are those of the file
 	if have > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+		if version != "" {
+			req.Header.Set("If-Range", version)
+		}
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+		return "", broken(ctx, err)
 	}
 	defer resp.Body.Close()
-	flag := os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	switch {
-	case resp.StatusCode == http.StatusOK: // the server ignores ranges, or everything was asked for
-		flag, have = os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0
-	case resp.StatusCode == http.StatusPartialContent && rangeStart(resp) == have:
-	case resp.StatusCode == http.StatusPartialContent, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		// What lies here is not a beginning of what lies there: start afresh.
-		_ = os.Remove(part)
-		return fmt.Errorf("%w: %s for %s", ErrIncomplete, resp.Status, req.Header.Get("Range"))
-	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
-		return fmt.Errorf("%w: %s", ErrIncomplete, resp.Status)
-	default:
-		return fmt.Errorf("%w: %s answers %s", ErrHTTP, w.URL, resp.Status)
+	from, done, err := part.answer(resp, w.URL, have, version)
+	if err != nil || done {
+		return statedDigest(resp), err
 	}
 	total := w.Size
 	if total == 0 && resp.ContentLength > 0 {
-		total = have + resp.ContentLength
+		total = from + resp.ContentLength
 	}
-	return c.receive(resp.Body, part, flag, meter{w.Name, have, total, time.Time{}, progress}, w.Size)
+	if free, ok := c.free(filepath.Dir(part.path)); ok && total-have > free { // what is here makes room if it is dropped
+		return "", fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, total-have, w.Name, c.root, free)
+	}
+	flag := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if from == 0 {
+		flag = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+		if err := part.begin(versionOf(resp)); err != nil {
+			return "", err
+		}
+	}
+	body := &watched{resp.Body, watch, c.stall}
+	err = c.receive(body, part.path, flag, meter{w.Name, from, total, time.Time{}, progress}, w.Size)
+	if errors.Is(err, ErrIncomplete) {
+		err = broken(ctx, err)
+	}
+	return statedDigest(resp), err
+}
+
+// broken is the error of a request that ended too early: worth another try, and the reason is said when it was ours.
+func broken(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
+		return cause
+	}
+	if errors.Is(err, ErrIncomplete) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrIncomplete, err)
+}
+
+// watched puts the alarm off with every read.
+type watched struct {
+	io.Reader
+	watch *time.Timer
+	stall time.Duration
+}
+
+func (r *watched) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if n > 0 {
+		r.watch.Reset(r.stall)
+	}
+	return n, err
 }
 
 // receive copies a response body to the file. A read that fails is worth another try, a write that fails is not.
@@ -136,13 +196,20 @@ func (c *Cache) receive(body io.Reader, part string, flag int, m meter, limit in
 	}
 }
 
-// rangeStart returns the first byte of a partial answer, or -1.
-func rangeStart(resp *http.Response) int64 {
-	var from int64
-	if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &from); err != nil {
-		return -1
+var reSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// statedDigest returns the SHA-256 that Hugging Face's hub states of a large file, on the answer that redirects to its storage
+// (X-Linked-Etag; of small files it is a git digest), or "".
+func statedDigest(resp *http.Response) string {
+	for r := resp; r != nil; r = r.Request.Response {
+		if sum := strings.Trim(r.Header.Get("X-Linked-Etag"), `"`); reSHA256.MatchString(sum) {
+			return sum
+		}
+		if r.Request == nil {
+			break
+		}
 	}
-	return from
+	return ""
 }
 
 // meter calls a Progress now and then.

@@ -1,0 +1,83 @@
+package cores
+
+import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Where AvailableMemory has its number from.
+const (
+	FromMachine = "free memory of the machine"
+	FromGroup   = "memory limit of the control group"
+)
+
+// AvailableMemory is how many bytes this process may still take before the system swaps or kills, and which limit says so: the
+// kernel's MemAvailable, or what the memory limit of a control group leaves, whichever is less. Page cache counts as
+// available in both, since the kernel gives it up first. ok is false where neither can be read (not Linux).
+func AvailableMemory() (bytes int64, source string, ok bool) { return availableMemory(os.DirFS("/")) }
+
+func availableMemory(root fs.FS) (int64, string, bool) {
+	least, source := int64(math.MaxInt64), ""
+	if n, ok := field(root, "proc/meminfo", "MemAvailable:"); ok && n <= math.MaxInt64>>10 {
+		least, source = n<<10, FromMachine
+	}
+	eachGroup(root, "memory", func(dir string, v2 bool) {
+		if n, ok := groupLeaves(root, dir, v2); ok && n < least {
+			least, source = n, FromGroup
+		}
+	})
+	return least, source, source != ""
+}
+
+// groupLeaves is a group's limit minus its use. What its page cache takes is not use: see memory.stat in the kernel's
+// admin-guide/cgroup-v2 and cgroup-v1/memory.
+func groupLeaves(root fs.FS, dir string, v2 bool) (int64, bool) {
+	limitFile, useFile, prefix := "memory.max", "memory.current", ""
+	if !v2 {
+		limitFile, useFile, prefix = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
+	}
+	limit, ok := number(root, path.Join(dir, limitFile)) // "max" is no number
+	if !ok {
+		return 0, false
+	}
+	used, ok := number(root, path.Join(dir, useFile))
+	if !ok {
+		return 0, false
+	}
+	for _, name := range []string{"inactive_file", "active_file"} {
+		if n, ok := field(root, path.Join(dir, "memory.stat"), prefix+name); ok {
+			used -= min(used, n)
+		}
+	}
+	return limit - min(limit, used), true
+}
+
+// number reads a file that holds one number that is not negative.
+func number(root fs.FS, name string) (int64, bool) {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+	return n, err == nil && n >= 0
+}
+
+// field reads the number behind a name in a file of lines like "MemAvailable:   19289052 kB".
+func field(root fs.FS, file, name string) (int64, bool) {
+	text, err := fs.ReadFile(root, file)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == name {
+			n, err := strconv.ParseInt(f[1], 10, 64)
+			return n, err == nil && n >= 0
+		}
+	}
+	return 0, false
+}

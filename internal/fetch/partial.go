@@ -1,0 +1,95 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// partial is a download under way: the bytes that came, and in a file beside them which version of the file the server said
+// they are of. Only with the same version are further bytes appended.
+type partial struct{ path string }
+
+func (p partial) size() int64 {
+	st, err := os.Stat(p.path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// version returns what If-Range takes: an entity tag or a date. "" when the server gave neither, or nothing is here.
+func (p partial) version() string {
+	text, err := os.ReadFile(p.path + ".version")
+	if err != nil || strings.ContainsAny(string(text), "\r\n") {
+		return ""
+	}
+	return string(text)
+}
+
+// begin forgets what was there and notes the version that is to come. The bytes go first: those of one version must not
+// meet the note of another, whenever the process dies.
+func (p partial) begin(version string) error {
+	p.drop()
+	if version == "" {
+		return nil
+	}
+	if err := os.WriteFile(p.path+".version", []byte(version), 0o644); err != nil {
+		return fmt.Errorf("%w: %w", ErrWrite, err)
+	}
+	return nil
+}
+
+func (p partial) drop() {
+	if err := os.Remove(p.path); err == nil || errors.Is(err, fs.ErrNotExist) {
+		p.forget()
+	}
+}
+
+// forget removes the note of the version.
+func (p partial) forget() { _ = os.Remove(p.path + ".version") }
+
+// answer decides what a response means for the bytes that are here: from where its body goes on, or that nothing is missing.
+func (p partial) answer(resp *http.Response, url string, have int64, version string) (from int64, done bool, err error) {
+	asked := resp.Request.Header.Get("Range")
+	same := func() bool { v := versionOf(resp); return v == "" || version == "" || v == version }
+	switch {
+	case resp.StatusCode == http.StatusOK: // the server ignores ranges, has another version, or everything was asked for
+		return 0, false, nil
+	case resp.StatusCode == http.StatusPartialContent && have > 0 && rangeNumber(resp, "bytes %d-") == have && same():
+		return have, false, nil
+	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && version != "" && rangeNumber(resp, "bytes */%d") == have && same():
+		return have, true, nil // it was complete, only not given its name yet
+	case resp.StatusCode == http.StatusPartialContent, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		// What lies here is not a beginning of what lies there: start afresh.
+		p.drop()
+		return 0, false, fmt.Errorf("%w: %s for %q", ErrIncomplete, resp.Status, asked)
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
+		return 0, false, fmt.Errorf("%w: %s", ErrIncomplete, resp.Status)
+	}
+	hint := ""
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		hint = " (it asks for an account: download the file yourself and give its path)"
+	}
+	return 0, false, fmt.Errorf("%w: %s answers %s%s", ErrHTTP, url, resp.Status, hint)
+}
+
+// versionOf returns a strong entity tag, else the date of the last change.
+func versionOf(resp *http.Response) string {
+	if tag := resp.Header.Get("ETag"); len(tag) > 2 && tag[0] == '"' {
+		return tag
+	}
+	return resp.Header.Get("Last-Modified")
+}
+
+// rangeNumber returns the number in a Content-Range, or -1.
+func rangeNumber(resp *http.Response, format string) int64 {
+	var n int64
+	if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), format, &n); err != nil {
+		return -1
+	}
+	return n
+}
