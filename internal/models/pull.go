@@ -33,6 +33,9 @@ type Settings struct {
 	QueryPrefix    string `yaml:"query_prefix,omitempty"`
 	DocumentPrefix string `yaml:"document_prefix,omitempty"`
 
+	// For generators only: the template that llama.cpp has built in under this name
+	ChatTemplate string `yaml:"chat_template,omitempty"`
+
 	Source  string `yaml:"source"`
 	Licence string `yaml:"licence"`
 }
@@ -84,7 +87,7 @@ func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progres
 
 // settings returns the text of model.yaml and its digest.
 func settings(m manifest.Model) (text []byte, sum string, err error) {
-	s := Settings{Name: m.Name, Kind: m.Kind, Source: m.Source, Licence: m.Licence}
+	s := Settings{Name: m.Name, Kind: m.Kind, ChatTemplate: m.ChatTemplate, Source: m.Source, Licence: m.Licence}
 	if e := m.Encoder; e != nil {
 		s.Pooling, s.Normalise, s.MaxTokens = e.Pooling, &e.Normalise, e.MaxTokens
 		s.QueryPrefix, s.DocumentPrefix = e.QueryPrefix, e.DocumentPrefix

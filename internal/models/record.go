@@ -2,6 +2,7 @@ package models
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (rec *record) add(dir, path, sha256 string) error {
 
 // check compares a model's files with the manifest's pins, else with the record. In a quick check a file whose size, time and
 // inode are those of the record is taken as unchanged.
-func (r *Registry) check(m manifest.Model, dir string, rec *record, full bool) error {
+func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec *record, full bool) error {
 	byPath := map[string]*fileRecord{}
 	for i := range rec.Files {
 		byPath[rec.Files[i].Path] = &rec.Files[i]
@@ -92,7 +93,7 @@ func (r *Registry) check(m manifest.Model, dir string, rec *record, full bool) e
 		if !full && st.ModTime().Equal(known.MTime) && inode(st) == known.Inode {
 			continue
 		}
-		sum, err := fetch.HashFile(path)
+		sum, err := fetch.HashFileContext(ctx, path)
 		if err != nil {
 			return err
 		}
