@@ -123,9 +123,9 @@ func Presets() []Model {
 		with("llama-spm", llama2, templateLlama2, arch("llama")),
 		with("llama-bpe", llama3, templateLlama3, func(m *Model) { m.Half = true }),
 		with("qwen2", qwen, templateQwen2, arch("qwen2")),
-		with("mistral", llama2, templateMistral, arch("llama")),
+		with("mistral", llama2, templateMistral, func(m *Model) { m.Seed = 1 }),
 		with("mixtral", llama2, templateMistral, func(m *Model) { m.Experts, m.Used, m.FF = 4, 2, 96 }),
-		with("zephyr", llama2, templateZephyr, arch("llama")),
+		with("zephyr", llama2, templateZephyr, func(m *Model) { m.Seed = 2 }),
 		with("gemma2", gemma, templateGemma, func(m *Model) { m.Arch, m.HeadDim, m.Window = "gemma2", 64, 32 }),
 		with("gemma3", gemma, templateGemma3, func(m *Model) {
 			m.Arch, m.HeadDim, m.Window = "gemma3", 64, 32

@@ -109,9 +109,9 @@ func (p *plan) transformer(i int) {
 		p.constant(block(i, "attn_q_norm.weight"), gain, p.headDim())
 		p.constant(block(i, "attn_k_norm.weight"), gain, p.headDim())
 	}
-	if gemma {
-		p.constant(block(i, "post_attention_norm.weight"), gain, p.Embedding)
-		p.constant(block(i, "post_ffw_norm.weight"), gain, p.Embedding)
+	if gemma { // wide, as a token's embedding is its row of the output too, and would ask for itself again
+		p.constant(block(i, "post_attention_norm.weight"), 2*gain, p.Embedding)
+		p.constant(block(i, "post_ffw_norm.weight"), 2*gain, p.Embedding)
 	}
 	p.feedForward(i)
 }
