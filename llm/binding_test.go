@@ -3,9 +3,12 @@
 package llm
 
 import (
+	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +20,11 @@ import (
 
 func upstream(t *testing.T) *handle {
 	m := openModel(t, Options{ContextSize: 256, Slots: 1})
-	h := <-m.free
-	t.Cleanup(func() { m.free <- h })
+	h, err := m.slots.take(t.Context(), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.slots.give(h) })
 	return h
 }
 
@@ -118,7 +124,6 @@ func TestUpstreamSampling(t *testing.T) {
 		"mirostat":          llama.SetMirostat(9),
 		"tail-free":         llama.SetTailFreeSamplingZ(.5),
 		"negative prompt":   llama.SetNegativePromptScale(2),
-		"prompt cache":      llama.SetPathPromptCache("cache.bin"),
 	} {
 		_, err := h.llama.Predict("x", opt)
 		refused(t, h, err, reason)
@@ -135,30 +140,172 @@ func tokenID(t *testing.T, h *handle, text string) string {
 	return strconv.Itoa(int(ids[0]))
 }
 
-// What binding.h declares and the library does not do yet fails, and says so.
-func TestUpstreamUnsupported(t *testing.T) {
-	l, err := llama.New(testModel(t), llama.EnableEmbeddings, llama.SetContext(64))
+// embedder is a model of upstream's API that embeds.
+func embedder(t *testing.T) *llama.LLama {
+	t.Helper()
+	l, err := llama.New(testModel(t), llama.EnableEmbeddings, llama.SetContext(128), llama.SetNBatch(16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Free)
+	return l
+}
+
+func cosine(a, b []float32) float64 {
+	var ab, aa, bb float64
+	for i := range a {
+		ab, aa, bb = ab+float64(a[i])*float64(b[i]), aa+float64(a[i])*float64(a[i]), bb+float64(b[i])*float64(b[i])
+	}
+	return ab / math.Sqrt(aa*bb)
+}
+
+func TestUpstreamEmbeddings(t *testing.T) {
+	l := embedder(t)
+	const width = 576 // SmolLM2-135M's
+	embed := func(text string) []float32 {
+		e, err := l.Embeddings(text, llama.SetTokens(width))
+		if err != nil || len(e) != width {
+			t.Fatal(len(e), err)
+		}
+		return e
+	}
+	a, b, c := embed("The cat sat on the mat."), embed("The cat lay on the mat."), embed("Interest rates rose again.")
+	if again := embed("The cat sat on the mat."); !slices.Equal(a, again) {
+		t.Error("the same text has two embeddings")
+	}
+	if near, far := cosine(a, b), cosine(a, c); near <= far {
+		t.Errorf("cosine %.3f between similar sentences, %.3f between others", near, far)
+	}
+	long := strings.Repeat("word ", 40) // more than a batch
+	_, ids, err := l.TokenizeString(long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := make([]int, len(ids))
+	for i, id := range ids {
+		tokens[i] = int(id)
+	}
+	byToken, err := l.TokenEmbeddings(tokens, llama.SetTokens(width))
+	if err != nil || !slices.Equal(byToken, embed(long)) {
+		t.Errorf("a text and its tokens have different embeddings, %v", err)
+	}
+	for name, call := range map[string]func() error{
+		"too little room":       func() error { _, err := l.Embeddings("x", llama.SetTokens(width-1)); return err },
+		"too long":              func() error { _, err := l.Embeddings(strings.Repeat("word ", 200), llama.SetTokens(width)); return err },
+		"empty":                 func() error { _, err := l.TokenEmbeddings([]int{}, llama.SetTokens(width)); return err },
+		"beyond the vocabulary": func() error { _, err := l.TokenEmbeddings([]int{1 << 30}, llama.SetTokens(width)); return err },
+		"negative":              func() error { _, err := l.TokenEmbeddings([]int{-1}, llama.SetTokens(width)); return err },
+	} {
+		if err := call(); err == nil {
+			t.Error(name, "is not refused")
+		}
+	}
+}
+
+const story = "Once upon a time there was a little dog who lived in a house by the sea with an old fisherman and"
+
+// TestUpstreamState: a state goes to a file and comes back to another model of the same weights.
+func TestUpstreamState(t *testing.T) {
+	h := upstream(t)
+	path := filepath.Join(t.TempDir(), "state")
+	if err := h.llama.SaveState(path); err == nil {
+		t.Error("there was nothing to save")
+	}
+	want := predict(t, h, story)
+	if err := h.llama.SaveState(path); err != nil {
+		_, why := h.last()
+		t.Fatal(err, why)
+	}
+	other := upstream(t)
+	if err := other.llama.LoadState(path); err != nil {
+		_, why := other.last()
+		t.Fatal(err, why)
+	}
+	got := predict(t, other, story)
+	if res, _ := other.last(); res.CachedTokens < res.PromptTokens-1 || got != want {
+		t.Errorf("%q after a loaded state, %q without; %d of %d prompt tokens cached", got, want, res.CachedTokens, res.PromptTokens)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := func(at int) []byte {
+		b := bytes.Clone(whole)
+		b[at] ^= 1
+		return b
+	}
+	for name, content := range map[string][]byte{
+		"empty": nil, "cut": whole[:len(whole)/2], "short": whole[:20], "longer": append(bytes.Clone(whole), 0),
+		"of another model": damage(8), "of more tokens": damage(16), "of other bytes": damage(24), "with another token": damage(40),
+		"damaged": damage(len(whole) - 100), "of another format": damage(0),
+	} {
+		bad := filepath.Join(t.TempDir(), "bad")
+		if err := os.WriteFile(bad, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, other, other.llama.LoadState(bad), "state")
+		if name == "" {
+			t.Fatal()
+		}
+	}
+	refused(t, other, other.llama.LoadState(filepath.Join(t.TempDir(), "none")), "No such file")
+	if err := h.llama.SaveState(filepath.Join(t.TempDir(), "no", "folder")); err == nil {
+		t.Error("a state was saved to a folder that is not there")
+	}
+}
+
+// TestUpstreamPromptCache: the file spares the next process the prompt.
+func TestUpstreamPromptCache(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache")
+	h := upstream(t)
+	want := predict(t, h, story, llama.SetPathPromptCache(path))
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := upstream(t)
+	got := predict(t, other, story, llama.SetPathPromptCache(path), llama.EnablePromptCacheRO)
+	if res, _ := other.last(); res.CachedTokens < res.PromptTokens-1 || got != want {
+		t.Errorf("%q from the file, %q without; %d of %d prompt tokens cached", got, want, res.CachedTokens, res.PromptTokens)
+	}
+	predict(t, other, story+" his cat", llama.SetPathPromptCache(path), llama.EnablePromptCacheRO)
+	if again, err := os.Stat(path); err != nil || !again.ModTime().Equal(st.ModTime()) || again.Size() != st.Size() {
+		t.Errorf("a cache for reading only was written: %v", err)
+	}
+	predict(t, other, story, llama.SetPathPromptCache(path), llama.EnablePromptCacheAll)
+	if all, err := os.Stat(path); err != nil || all.Size() <= st.Size() {
+		t.Errorf("with the completion the cache is no larger: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = other.llama.Predict(story, llama.SetPathPromptCache(path))
+	refused(t, other, err, "not a saved state")
+}
+
+func TestUpstreamLoadOptions(t *testing.T) {
+	l, err := llama.New(testModel(t), llama.SetContext(64), llama.SetNBatch(32), llama.SetMMap(false), llama.EnableF16Memory,
+		llama.SetModelSeed(7), llama.SetMulMatQ(false), llama.WithRopeFreqBase(10000), llama.WithRopeFreqScale(.5), llama.SetMainGPU("0"),
+		llama.SetTensorSplit("1"), llama.EnableNUMA, llama.EnabelLowVRAM, llama.SetPerplexity(true))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Free()
-	if _, err := l.Embeddings("x", llama.SetTokens(1024)); err == nil {
-		t.Error("Embeddings did nothing and said nothing")
+	if text, err := l.Predict("Once upon a time", llama.SetTokens(8)); err != nil || text == "" {
+		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := l.TokenEmbeddings([]int{1, 2}, llama.SetTokens(1024)); err == nil {
-		t.Error("TokenEmbeddings did nothing and said nothing")
+	for name, opt := range map[string]llama.ModelOption{
+		"LoRA": llama.SetLoraAdapter("none.gguf"), "main GPU": llama.SetMainGPU("first"), "tensor split": llama.SetTensorSplit("a,b"),
+	} {
+		if l, err := llama.New(testModel(t), llama.SetContext(64), opt); err == nil {
+			l.Free()
+			t.Error(name, "is not refused")
+		}
 	}
-	if _, err := l.SpeculativeSampling(l, "x", llama.SetTokens(8)); err == nil {
-		t.Error("SpeculativeSampling did nothing and said nothing")
-	}
-	state := filepath.Join(t.TempDir(), "state")
-	if err := l.SaveState(state); err == nil {
-		t.Error("SaveState did nothing and said nothing")
-	}
-	if err := os.WriteFile(state, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.LoadState(state); err == nil {
-		t.Error("LoadState did nothing and said nothing")
-	}
+}
+
+func TestUpstreamSpeculative(t *testing.T) {
+	h := upstream(t)
+	_, err := h.llama.SpeculativeSampling(h.llama, "x", llama.SetTokens(8))
+	refused(t, h, err, "SpeculativeSampling is not supported")
 }

@@ -16,6 +16,8 @@ var (
 	ErrPromptTooLong = errors.New("prompt too long")
 	// ErrTemplate: the messages cannot be formatted with the model's chat template.
 	ErrTemplate = errors.New("no usable chat template")
+	// ErrBusy: as many requests wait for a slot as may (Options.Queue).
+	ErrBusy = errors.New("too many requests are waiting")
 	// ErrGenerate: llama.cpp failed while it generated.
 	ErrGenerate = errors.New("generation failed")
 	// ErrClosed: the model was closed.

@@ -7,11 +7,12 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"time"
 
 	llama "github.com/go-skynet/go-llama.cpp"
 )
 
-// repeatLast is how many tokens Request.RepeatPenalty looks back.
+// repeatLast is how many tokens the penalties look back.
 const repeatLast = 64
 
 // Generate answers a request; see Generator.
@@ -30,15 +31,19 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 			return Result{}, err
 		}
 	}
-	prompt = m.valid(prompt)
-	select {
-	case h := <-m.free:
-		return m.start(h, prompt, req).follow(ctx, m.closing, stream)
-	case <-ctx.Done():
-		return Result{Finish: FinishCancelled}, ctx.Err()
-	case <-m.closing:
-		return Result{Finish: FinishCancelled}, ErrClosed
+	grammar, err := req.gbnf()
+	if err != nil {
+		return Result{}, err
 	}
+	begun := time.Now()
+	h, err := m.slots.take(ctx, m.closing, req.Priority)
+	if err != nil {
+		return Result{Finish: FinishCancelled}, err
+	}
+	waited := time.Since(begun)
+	res, err := m.start(h, m.valid(prompt), grammar, req).follow(ctx, m.closing, stream)
+	res.QueueTime += waited
+	return res, err
 }
 
 // run is a prediction under way. Two goroutines share it: one sits in C, where upstream calls back with text while it
@@ -56,18 +61,18 @@ type run struct {
 	err      error
 }
 
-func (m *Model) start(h *handle, prompt string, req Request) *run {
+func (m *Model) start(h *handle, prompt, grammar string, req Request) *run {
 	r := &run{h: h, seed: req.Seed, more: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.seed < 0 {
 		r.seed = rand.Int64N(maxSeed + 1)
 	}
-	h.prepare(len(prompt), req.MaxTokens, uint32(r.seed), req.MinP)
+	h.prepare(len(prompt), uint32(r.seed), req)
 	m.users.Add(1) // while the caller's own registration holds
-	go r.predict(m, prompt, req)
+	go r.predict(m, prompt, grammar, req)
 	return r
 }
 
-func (r *run) predict(m *Model, prompt string, req Request) {
+func (r *run) predict(m *Model, prompt, grammar string, req Request) {
 	defer m.users.Done()
 	_, failed := r.h.llama.Predict(prompt,
 		llama.SetTokenCallback(r.push),
@@ -76,18 +81,24 @@ func (r *run) predict(m *Model, prompt string, req Request) {
 		llama.SetTopK(req.TopK),
 		llama.SetTopP(orOff(req.TopP)),
 		llama.SetPenalty(orOff(req.RepeatPenalty)),
+		llama.SetFrequencyPenalty(float32(req.FrequencyPenalty)),
+		llama.SetPresencePenalty(float32(req.PresencePenalty)),
 		llama.SetRepeat(repeatLast),
+		llama.WithGrammar(grammar),
 		llama.SetStopWords(req.Stop...),
 	)
 	if failed != nil {
 		r.h.llama.SetTokenCallback(nil) // upstream leaves it registered then
 	}
 	result, err := r.h.last()
+	if req.LogProbs {
+		result.LogProbs = r.h.logProbs(req.Alternatives)
+	}
 	r.h.drainLog(m.opts.Logger)
 	r.mu.Lock()
 	r.result, r.err, r.finished = result, err, true
 	r.mu.Unlock()
-	m.free <- r.h
+	m.slots.give(r.h)
 	close(r.done)
 }
 

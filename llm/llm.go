@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
@@ -55,12 +56,35 @@ type Request struct {
 	TopP          float64 // in (0, 1]; sample from the smallest set with at least this probability; 0: off
 	MinP          float64 // in [0, 1]; drop tokens below this share of the best one's probability; 0: off
 	RepeatPenalty float64 // > 0; logits of the last 64 tokens are divided by it; 0 and 1: off
+	// FrequencyPenalty times how often a token is among the last 64 is taken from its logit, PresencePenalty if it is there at
+	// all; both in [-2, 2] as in OpenAI's API, 0: off.
+	FrequencyPenalty, PresencePenalty float64
+	NoRepeatNGram                     int // no sequence of so many tokens comes twice in a completion; 0: off
 	// Seed of the sampling, at most 4294967294. The same seed gives the same text for the same request on the same
 	// machine with the same number of threads while nothing else is decoded beside it (llama.cpp's attention sums in an
 	// order that depends on the threads, its matrix products on the batch). Negative: a random seed; Result.Seed has it.
 	Seed int64
 	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
+
+	// Grammar, in GBNF with a rule "root", or Schema, a JSON Schema, is what the completion must follow; at most one of them.
+	// A completion that ends with FinishStop follows it whole, one that a limit cut short may be its beginning only. What
+	// Schema may say, and how it is written, is in package grammar.
+	Grammar string
+	Schema  json.RawMessage
+
+	LogProbs     bool // fill Result.LogProbs
+	Alternatives int  // of each token there, the most probable ones; at most 20
+
+	// Priority decides which of the waiting requests starts first: the higher one, among equals that whose ctx ends first,
+	// then the older one. Running requests are not interrupted.
+	Priority int
 }
+
+// Usual values of Request.Priority.
+const (
+	Batch       = -1
+	Interactive = 1
+)
 
 // FinishReason says why a completion ended.
 type FinishReason string
@@ -80,9 +104,19 @@ type Result struct {
 	CompletionTokens int // the end-of-turn token not counted
 	Finish           FinishReason
 	Seed             int64
-	QueueTime        time.Duration // waiting for a slot
-	PromptTime       time.Duration // from slot to first token
-	DecodeTime       time.Duration // from first token to end: CompletionTokens-1 decodes, one more when the model ended it
+	LogProbs         []TokenLogProb // one per token of the completion, if asked for
+	QueueTime        time.Duration  // waiting for a slot
+	PromptTime       time.Duration  // from slot to first token
+	DecodeTime       time.Duration  // from first token to end: CompletionTokens-1 decodes, one more when the model ended it
+}
+
+// TokenLogProb is a token and the natural logarithm of its probability after what came before it, at temperature 1 and
+// before penalties, grammar and truncation. Text is what it adds, which may be a part of a rune.
+type TokenLogProb struct {
+	Token   int32
+	Text    string
+	LogProb float64
+	Top     []TokenLogProb // the most probable tokens, best first, without alternatives of their own
 }
 
 // Info describes a model file.
@@ -92,16 +126,18 @@ type Info struct {
 	Architecture   string
 	Description    string // architecture, parameters, quantisation
 	Parameters     int64
-	ContextTrained int    // tokens the model was trained to read
-	Embedding      int    // width of its hidden state
-	ChatTemplate   string // Jinja source; empty when the file has none
-	Bytes          int64  // size on disk
+	ContextTrained int       // tokens the model was trained to read
+	Embedding      int       // width of its hidden state
+	ChatTemplate   string    // Jinja source; empty when the file has none
+	Bytes          int64     // size on disk
+	Footprint      Footprint // what Memory follows from
 }
 
 // Options say how to run a model. Zero values are defaults.
 type Options struct {
 	ContextSize int // most tokens of one request; 0: what the model was trained for, at most 4096
 	Slots       int // requests decoded together, at most 64; 0: 4
+	Queue       int // requests that may wait for a slot; one more fails with ErrBusy. 0: 1024, negative: none may
 	// CacheTokens is the size of the KV cache, which all slots share. A request waits until prompt and MaxTokens fit
 	// beside the running ones, so it never runs out later. 0: ContextSize.
 	CacheTokens int
@@ -120,6 +156,8 @@ const (
 	defaultContext = 4096
 	defaultSlots   = 4
 	defaultBatch   = 64
+	defaultQueue   = 1024
+	mostTop        = 20 // as in OpenAI's API
 	maxSlots       = 64
 	maxBatch       = 2048
 	maxThreads     = 512 // ggml's limit; beyond it asserts
@@ -139,6 +177,9 @@ func (o Options) withDefaults(info Info) (Options, error) {
 	}
 	if o.Slots == 0 {
 		o.Slots = defaultSlots
+	}
+	if o.Queue == 0 {
+		o.Queue = defaultQueue
 	}
 	if o.CacheTokens == 0 {
 		o.CacheTokens = o.ContextSize
@@ -190,6 +231,18 @@ func (r Request) check() error {
 		return optionError("min-p %v is not between 0 and 1", r.MinP)
 	case !(r.RepeatPenalty >= 0 && r.RepeatPenalty <= 100):
 		return optionError("repeat penalty %v is not between 0 and 100", r.RepeatPenalty)
+	case !(math.Abs(r.FrequencyPenalty) <= 2) || !(math.Abs(r.PresencePenalty) <= 2):
+		return optionError("frequency penalty %v and presence penalty %v are not between -2 and 2", r.FrequencyPenalty, r.PresencePenalty)
+	case r.NoRepeatNGram < 0 || r.NoRepeatNGram > math.MaxInt32:
+		return optionError("no-repeat n-grams of %d tokens are less than 0 or too long", r.NoRepeatNGram)
+	case r.Alternatives < 0 || r.Alternatives > mostTop:
+		return optionError("%d alternatives are not between 0 and %d", r.Alternatives, mostTop)
+	case r.Alternatives > 0 && !r.LogProbs:
+		return optionError("%d alternatives need LogProbs", r.Alternatives)
+	case r.Grammar != "" && len(r.Schema) > 0:
+		return optionError("a request has either a grammar or a schema, not both")
+	case r.Priority < math.MinInt32 || r.Priority > math.MaxInt32:
+		return optionError("priority %d does not fit 32 bits", r.Priority)
 	case r.Seed > maxSeed:
 		return optionError("seed %d is above %d", r.Seed, int64(maxSeed))
 	}

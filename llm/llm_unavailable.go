@@ -29,6 +29,20 @@ func (*Model) Tokenize(string) ([]int32, error) { return nil, ErrUnavailable }
 // ApplyTemplate returns ErrUnavailable.
 func (*Model) ApplyTemplate([]Message) (string, error) { return "", ErrUnavailable }
 
+// Pin returns ErrUnavailable.
+func (*Model) Pin([]Message) (*Pin, error) { return nil, ErrUnavailable }
+
+// PinPrompt returns ErrUnavailable.
+func (*Model) PinPrompt(string) (*Pin, error) { return nil, ErrUnavailable }
+
+// Pin is a prompt's beginning that stays in the KV cache; a program built without the tag native never has one.
+type Pin struct {
+	Tokens int
+}
+
+// Release does nothing.
+func (*Pin) Release() {}
+
 // ContextSize returns 0.
 func (*Model) ContextSize() int { return 0 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/cgo"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,9 +24,9 @@ type Model struct {
 	opts Options
 	user cgo.Handle
 
-	free chan *handle // one per slot
-	tok  *handle      // for tokenising, under tokMu
-	all  []*handle
+	slots queue[*handle]
+	tok   *handle // for tokenising and pinning, under tokMu
+	all   []*handle
 
 	tokMu   sync.Mutex
 	digest  sync.Once
@@ -65,7 +66,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	}
 	m := &Model{
 		info: info, opts: o,
-		free:    make(chan *handle, o.Slots),
+		slots:   queue[*handle]{limit: max(0, o.Queue)},
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
@@ -107,7 +108,7 @@ func (m *Model) load(ctx context.Context) error {
 	}
 	m.tok = m.all[0]
 	for _, h := range m.all[1:] {
-		m.free <- h
+		m.slots.give(h)
 	}
 	m.tok.drainLog(m.opts.Logger)
 	return nil
@@ -171,7 +172,9 @@ func (m *Model) Stats() Stats {
 		return Stats{}
 	}
 	defer m.users.Done()
-	return m.tok.stats()
+	s := m.tok.stats()
+	s.Queued += m.slots.length()
+	return s
 }
 
 // Tokenize returns a text's tokens as a prompt: special tokens written out count as such, and those that the model puts
@@ -186,7 +189,7 @@ func (m *Model) Tokenize(text string) ([]int32, error) {
 	defer m.tokMu.Unlock()
 	room := len(text)/2 + 16
 	for {
-		m.tok.prepare(len(text), 0, 0, 0)
+		m.tok.prepareText(len(text))
 		n, ids, err := m.tok.llama.TokenizeString(text, llama.SetTokens(room))
 		if err == nil {
 			return ids[:n:n], nil
@@ -219,6 +222,59 @@ func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 			ErrTemplate, m.info.Path)
 	}
 	return text, err
+}
+
+// Pin is a prompt's beginning that stays in the KV cache. Release it.
+type Pin struct {
+	Tokens int // that it holds
+
+	model  *Model
+	number int64
+	once   sync.Once
+}
+
+// Pin reads the messages, a system prompt mostly, and keeps them in the KV cache whatever else is generated, so that every
+// request that begins with them starts from there. It waits for that; there may be 8 pins, and a request of the whole
+// context must still fit beside them (Options.CacheTokens).
+func (m *Model) Pin(msgs []Message) (*Pin, error) {
+	// What two conversations have in common that begin with these messages: the template may write more after them.
+	var text [2]string
+	for i, next := range []string{"a", "b"} {
+		var err error
+		if text[i], err = m.ApplyTemplate(append(slices.Clone(msgs), Message{User, next})); err != nil {
+			return nil, err
+		}
+	}
+	n := 0
+	for n < len(text[0]) && n < len(text[1]) && text[0][n] == text[1][n] {
+		n++
+	}
+	return m.PinPrompt(strings.ToValidUTF8(text[0][:n], ""))
+}
+
+// PinPrompt is Pin for a raw prompt's beginning.
+func (m *Model) PinPrompt(text string) (*Pin, error) {
+	if !m.enter() {
+		return nil, ErrClosed
+	}
+	defer m.users.Done()
+	m.tokMu.Lock()
+	defer m.tokMu.Unlock()
+	number, tokens, err := m.tok.pin(m.valid(text))
+	if err != nil {
+		return nil, err
+	}
+	return &Pin{Tokens: tokens, model: m, number: number}, nil
+}
+
+// Release gives the pin's part of the cache back; requests that run on it go on.
+func (p *Pin) Release() {
+	p.once.Do(func() {
+		if p.model.enter() {
+			defer p.model.users.Done()
+			p.model.tok.unpin(p.number)
+		}
+	})
 }
 
 // valid replaces what is not UTF-8, and says so.

@@ -111,16 +111,70 @@ func openHandle(r loadRequest) (*handle, error) {
 
 func (h *handle) free() { h.llama.Free() }
 
-// prepare tells the next predict or tokenise what upstream's options cannot.
-func (h *handle) prepare(textLen int, maxTokens int, seed uint32, minP float64) {
+// prepare tells the next predict what upstream's options cannot.
+func (h *handle) prepare(textLen int, seed uint32, req Request) {
 	r := C.slc_llm_request{
-		text_len:   C.int64_t(textLen),
-		max_tokens: C.int32_t(maxTokens),
-		seed:       C.uint32_t(seed),
-		min_p:      C.float(minP),
+		text_len:     C.int64_t(textLen),
+		max_tokens:   C.int32_t(req.MaxTokens),
+		seed:         C.uint32_t(seed),
+		min_p:        C.float(req.MinP),
+		no_repeat:    C.int32_t(req.NoRepeatNGram),
+		alternatives: -1,
+		priority:     C.int32_t(req.Priority),
+	}
+	if req.LogProbs {
+		r.alternatives = C.int32_t(req.Alternatives)
 	}
 	C.slc_llm_prepare(h.state, &r)
 }
+
+// prepareText tells the next tokenise or embedding how long its text is.
+func (h *handle) prepareText(n int) {
+	C.slc_llm_prepare(h.state, &C.slc_llm_request{text_len: C.int64_t(n), alternatives: -1})
+}
+
+// logProbs are those of the last predict, which was asked for so many alternatives.
+func (h *handle) logProbs(alternatives int) []TokenLogProb {
+	n := C.slc_llm_probs(h.state, nil, 0)
+	if n == 0 {
+		return nil
+	}
+	probs := make([]C.slc_llm_prob, n)
+	C.slc_llm_probs(h.state, &probs[0], n)
+	list := make([]TokenLogProb, 0, int(n)/(1+alternatives))
+	for ; len(probs) > alternatives; probs = probs[1+alternatives:] {
+		token := h.logProb(probs[0])
+		for _, p := range probs[1 : 1+alternatives] {
+			if p.token >= 0 {
+				token.Top = append(token.Top, h.logProb(p))
+			}
+		}
+		list = append(list, token)
+	}
+	return list
+}
+
+func (h *handle) logProb(p C.slc_llm_prob) TokenLogProb {
+	var text [256]C.char
+	n := C.slc_llm_piece(h.state, C.int32_t(p.token), &text[0], C.int32_t(len(text)))
+	return TokenLogProb{Token: int32(p.token), Text: C.GoStringN(&text[0], max(0, min(n, C.int(len(text))))), LogProb: float64(p.logprob)}
+}
+
+// pin reads a text and keeps it in the cache.
+func (h *handle) pin(text string) (number int64, tokens int, err error) {
+	c := C.CString(text)
+	defer C.free(unsafe.Pointer(c))
+	number = int64(C.slc_llm_pin(h.state, c, C.int64_t(len(text))))
+	if number < 0 {
+		_, err = h.last()
+		return 0, 0, err
+	}
+	var r C.slc_llm_result
+	C.slc_llm_last(h.state, &r)
+	return number, int(r.prompt_tokens), nil
+}
+
+func (h *handle) unpin(number int64) { C.slc_llm_unpin(h.state, C.int64_t(number)) }
 
 func (h *handle) cancel() { C.slc_llm_cancel(h.state) }
 
@@ -164,9 +218,17 @@ func (h *handle) last() (Result, error) {
 func (h *handle) stats() Stats {
 	var s C.slc_llm_stats
 	C.slc_llm_model_stats(h.state, &s)
+	finished := make(map[FinishReason]int64)
+	for i, reason := range []FinishReason{"", FinishStop, FinishLength, FinishContext, FinishCancelled} {
+		if n := int64(s.finished[i]); n > 0 {
+			finished[reason] = n
+		}
+	}
 	return Stats{
-		Decodes: int64(s.decodes), Tokens: int64(s.tokens), ReusedTokens: int64(s.reused),
-		Active: int(s.active), Queued: int(s.queued),
+		Decodes: int64(s.decodes), Tokens: int64(s.tokens), PromptTokens: int64(s.prompt), ReusedTokens: int64(s.reused),
+		CompletionTokens: int64(s.completion), Finished: finished, Evicted: int64(s.evicted),
+		DecodeTime: time.Duration(s.decode_us) * time.Microsecond,
+		Active:     int(s.active), Queued: int(s.queued), Cells: int(s.cells), PinnedTokens: int(s.pinned),
 	}
 }
 

@@ -62,7 +62,10 @@ typedef struct slc_llm_request {
     int64_t text_len;   // bytes of the text, so that NULs count as text
     int32_t max_tokens; // 0: as many as the context holds
     uint32_t seed;
-    float min_p;        // 0: off
+    float min_p;          // 0: off
+    int32_t no_repeat;    // no sequence of so many tokens comes twice in the completion; 0: off
+    int32_t alternatives; // log-probabilities of each token and of so many best ones; -1: none
+    int32_t priority;     // the highest of those that wait for KV cells starts first
 } slc_llm_request;
 
 typedef struct slc_llm_result {
@@ -87,6 +90,25 @@ void slc_llm_cancel(void * handle);
 // slc_llm_last copies the outcome of the handle's last predict.
 void slc_llm_last(void * handle, slc_llm_result * result);
 
+typedef struct slc_llm_prob {
+    int32_t token;
+    float logprob; // natural logarithm, at temperature 1 and before penalties, grammar and truncation
+} slc_llm_prob;
+// slc_llm_probs copies what the last predict's alternatives asked for, at most `room` entries: per token of the completion
+// the token itself, then the best ones in order. Returns how many there are.
+int64_t slc_llm_probs(void * handle, slc_llm_prob * out, int64_t room);
+// slc_llm_piece copies the bytes that a token adds to a text, at most `room`, and returns how many there are, -1 for a token
+// beyond the vocabulary.
+int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
+
+// slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests that begin with it
+// start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read.
+int64_t slc_llm_pin(void * handle, const char * text, int64_t length);
+void slc_llm_unpin(void * handle, int64_t pin);
+
+// slc_llm_embedding_width is the number of floats of an embedding.
+int32_t slc_llm_embedding_width(void * handle);
+
 // slc_llm_chat renders messages with a chat template (Jinja source or the name of a built-in one) and opens the
 // assistant's turn. Returns the length and a malloc'ed, NUL-terminated *out, or -1 when llama.cpp does not know the
 // template and -2 on any other failure.
@@ -100,15 +122,22 @@ typedef struct slc_llm_stats {
     int64_t decodes;       // calls of llama_decode
     int64_t tokens;        // tokens decoded
     int64_t reused;        // prompt tokens taken from the KV cache
+    int64_t prompt;        // prompt tokens of requests that started
+    int64_t completion;    // tokens generated
+    int64_t finished[5];   // requests by enum slc_llm_finish; NONE: failed
+    int64_t evicted;       // idle histories forgotten to make room
+    int64_t decode_us;     // in llama_decode
     int32_t active;        // slots in use
     int32_t queued;        // requests waiting
+    int32_t cells;         // KV cells in use; what slots share counts once per slot
+    int32_t pinned;        // of these held by pins
 } slc_llm_stats;
 void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (1 << 24 | sizeof(slc_llm_load_options) << 16 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (2 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_gpu reports whether this build of llama.cpp can offload layers.

@@ -1,10 +1,20 @@
 package llm
 
+import "time"
+
 // Stats counts what a model has done since it was opened.
 type Stats struct {
-	Decodes      int64 // passes through the weights
-	Tokens       int64 // decoded
-	ReusedTokens int64 // of prompts, found in the KV cache
-	Active       int   // requests being decoded
-	Queued       int   // requests waiting in the scheduler
+	Decodes          int64 // passes through the weights
+	Tokens           int64 // decoded
+	PromptTokens     int64 // of requests that were started
+	ReusedTokens     int64 // of these, found in the KV cache
+	CompletionTokens int64
+	Finished         map[FinishReason]int64 // requests; "" are those that failed
+	Evicted          int64                  // histories of idle slots forgotten to make room
+	DecodeTime       time.Duration          // in passes through the weights
+
+	Active       int // requests being decoded
+	Queued       int // requests waiting
+	Cells        int // of the KV cache in use; what slots share counts once per slot
+	PinnedTokens int
 }

@@ -15,6 +15,8 @@
 #include <exception>
 #include <stdexcept>
 
+#include <unistd.h>
+
 namespace {
 
 using slc::Handle;
@@ -25,6 +27,9 @@ struct Params {
     bool ignore_eos = false;
     slc::SamplingParams sampling;
     std::vector<std::string> stops;
+    std::string session;         // a file that holds a prompt's state from one run to the next
+    bool session_all = false;    // with the completion
+    bool session_read_only = false;
     std::string unsupported; // the first setting that cannot be honoured
     ~Params() { free(prompt); }
 };
@@ -85,6 +90,7 @@ bool build(Handle & h, Params & p, const slc_llm_request & extras, int max_token
         return false;
     }
     r.max_tokens = std::min(max_tokens, engine.context());
+    r.priority = extras.priority;
     r.ignore_eos = p.ignore_eos;
     r.cancelled = &h.cancelled;
     r.text = slc::TextGate(p.stops);
@@ -115,6 +121,8 @@ void run(Handle & h, Params & p, char * result, bool generate) {
     }
     p.sampling.seed = ours ? extras.seed : p.sampling.seed;
     p.sampling.min_p = extras.min_p;
+    p.sampling.no_repeat = extras.no_repeat;
+    p.sampling.alternatives = ours ? extras.alternatives : -1;
     const int limit = !generate ? 0 : !ours ? p.tokens : extras.max_tokens > 0 ? extras.max_tokens : INT32_MAX;
     if (result) {
         write_result("", result, p.tokens);
@@ -123,6 +131,11 @@ void run(Handle & h, Params & p, char * result, bool generate) {
     if (!build(h, p, extras, limit, r)) {
         return;
     }
+    std::vector<llama_token> saved;
+    if (!p.session.empty() && access(p.session.c_str(), F_OK) == 0) {
+        saved = h.engine->load(p.session);
+    }
+    const std::vector<llama_token> prompt = r.prompt;
     h.engine->submit(&r);
     std::string piece, all;
     while (r.wait(piece)) {
@@ -134,6 +147,11 @@ void run(Handle & h, Params & p, char * result, bool generate) {
         }
     }
     h.last = r.result;
+    h.history = std::move(r.history);
+    h.probs = std::move(r.probs);
+    if (!p.session.empty() && !p.session_read_only && h.last.code == SLC_LLM_OK && (p.session_all || saved != prompt)) {
+        h.engine->save(p.session, h.history, p.session_all ? h.history.size() : prompt.size());
+    }
     if (result && !ours) {
         write_result(all, result, p.tokens);
     }
@@ -163,16 +181,32 @@ int run_guarded(Params * raw, void * state, char * result, bool generate) {
     return 0;
 }
 
-// For what binding.h declares and this library does not do yet.
-int unsupported(Params * p, void * state, const char * what) {
-    delete p;
+// Runs work on a handle that nobody else uses, with failures turned into h.last. Returns 0 or 1.
+template <typename Work> int guarded(void * state, Work work) {
     Handle & h = *static_cast<Handle *>(state);
     Lease lease(h);
-    if (lease.owned()) {
-        h.last = slc_llm_result{};
-        fail(h, SLC_LLM_UNSUPPORTED, std::string(what) + " is not supported by this build of libbinding");
+    if (!lease.owned()) {
+        return 1;
     }
-    return 1;
+    h.last = slc_llm_result{};
+    try {
+        slc::LogScope scope(&h.engine->log());
+        work(h);
+    } catch (const std::exception & e) {
+        fail(h, SLC_LLM_BAD_OPTION, e.what());
+    }
+    return h.last.code != SLC_LLM_OK;
+}
+
+// Writes an embedding to upstream's buffer of `room` floats.
+void embed(Handle & h, const std::vector<llama_token> & tokens, float * out, int room) {
+    const int width = h.engine->embedding_width();
+    if (room < width) {
+        throw std::runtime_error("an embedding has " + std::to_string(width) + " floats, there is room for " + std::to_string(room) +
+                                 " (SetTokens)");
+    }
+    const std::vector<float> e = h.engine->embed(tokens);
+    std::copy(e.begin(), e.end(), out);
 }
 
 std::vector<float> parse_split(const std::string & text) {
@@ -253,8 +287,9 @@ void * llama_allocate_params(const char * prompt, int seed, int, int tokens, int
                              float repeat_penalty, int repeat_last_n, bool ignore_eos, bool, int, int,
                              const char ** antiprompt, int antiprompt_count, float tfs_z, float typical_p,
                              float frequency_penalty, float presence_penalty, int mirostat, float mirostat_eta,
-                             float mirostat_tau, bool, const char * logit_bias, const char * session_file, bool, bool,
-                             bool, const char * maingpu, const char * tensorsplit, bool, const char * grammar, float,
+                             float mirostat_tau, bool, const char * logit_bias, const char * session_file,
+                             bool prompt_cache_all, bool, bool, const char * maingpu, const char * tensorsplit,
+                             bool prompt_cache_ro, const char * grammar, float,
                              float, float negative_prompt_scale, const char * negative_prompt, int) {
     auto * p = new Params;
     p->prompt = const_cast<char *>(prompt);
@@ -278,12 +313,13 @@ void * llama_allocate_params(const char * prompt, int seed, int, int tokens, int
     s.mirostat_eta = mirostat_eta;
     s.logit_bias = take(logit_bias);
     s.grammar = take(grammar);
+    p->session = take(session_file);
+    p->session_all = prompt_cache_all;
+    p->session_read_only = prompt_cache_ro;
     take(maingpu);     // the model decides these when it loads
     take(tensorsplit);
     take(negative_prompt);
-    if (!take(session_file).empty()) {
-        p->unsupported = "a prompt cache file is not supported: slots keep their prefixes in memory";
-    } else if (tfs_z != 1) {
+    if (tfs_z != 1) {
         p->unsupported = "tail-free sampling no longer exists in llama.cpp: leave it at 1";
     } else if (negative_prompt_scale > 1) {
         p->unsupported = "classifier-free guidance (a negative prompt) is not supported";
@@ -325,27 +361,39 @@ int llama_tokenize_string(void * params, void * state, int * result) {
     }
 }
 
-int get_embeddings(void * params, void * state, float *) {
-    return unsupported(static_cast<Params *>(params), state, "Embeddings");
+// The embedding of a text is the model's hidden state after its last token.
+int get_embeddings(void * params, void * state, float * out) {
+    std::unique_ptr<Params> p(static_cast<Params *>(params));
+    return guarded(state, [&](Handle & h) {
+        slc_llm_request extras;
+        h.take_extras(extras);
+        embed(h, h.engine->tokenize(p->prompt, prompt_length(*p, extras)), out, p->tokens);
+    });
 }
 
-int get_token_embeddings(void * params, void * state, int * tokens, int, float *) {
+int get_token_embeddings(void * params, void * state, int * tokens, int n, float * out) {
+    std::unique_ptr<Params> p(static_cast<Params *>(params));
+    const std::vector<llama_token> list(tokens, tokens + std::max(0, n));
     free(tokens);
-    return unsupported(static_cast<Params *>(params), state, "TokenEmbeddings");
+    return guarded(state, [&](Handle & h) { embed(h, list, out, p->tokens); });
 }
 
+// Drafting needs two contexts that advance together, outside the batches that all requests share here.
 int speculative_sampling(void * params, void * target, void *, char *, bool) {
-    return unsupported(static_cast<Params *>(params), target, "SpeculativeSampling");
+    std::unique_ptr<Params> p(static_cast<Params *>(params));
+    return guarded(target, [](Handle & h) {
+        fail(h, SLC_LLM_UNSUPPORTED, "SpeculativeSampling is not supported: requests are batched instead");
+    });
 }
 
-int load_state(void * state, char *, char *) {
-    return unsupported(nullptr, state, "LoadState");
+int load_state(void * state, char * path, char *) {
+    return guarded(state, [&](Handle & h) { h.history = h.engine->load(path); });
 }
 
-// Upstream's Go code only looks whether the file exists afterwards, so a file that was there before would pass for a saved
-// state. slc_llm_last tells.
-void save_state(void * state, char *, char *) {
-    unsupported(nullptr, state, "SaveState");
+// Upstream's Go code only looks whether the file exists afterwards: slc_llm_last tells whether it is this state. What was
+// there before a failure is left.
+void save_state(void * state, char * path, char *) {
+    guarded(state, [&](Handle & h) { h.engine->save(path, h.history, h.history.size()); });
 }
 
 } // extern "C"

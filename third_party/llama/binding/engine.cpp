@@ -1,6 +1,8 @@
 // Loading: weights, context, threads; what is shared and what is refused.
 #include "engine.h"
 
+#include "state.h"
+
 #include "ggml-cpu.h"
 
 #include <sys/stat.h>
@@ -119,6 +121,9 @@ Engine::Engine(std::shared_ptr<Weights> weights, const EngineOptions & options)
     for (size_t i = 0; i < slots_.size(); i++) {
         slots_[i].id = (llama_seq_id) i;
     }
+    for (int i = 0; i < kPins; i++) {
+        pins_[i].id = (llama_seq_id) slots_.size() + i;
+    }
     thread_ = std::thread([this] { run(); });
 }
 
@@ -127,7 +132,8 @@ void Engine::create_context() {
     auto cp = llama_context_default_params();
     cp.n_ctx = (uint32_t) load.cells;
     cp.n_batch = cp.n_ubatch = (uint32_t) load.batch;
-    cp.n_seq_max = cp.n_outputs_max = (uint32_t) load.slots;
+    cp.n_seq_max = (uint32_t) (load.slots + kPins);
+    cp.n_outputs_max = cp.n_seq_max; // llama.cpp asserts that it is no less
     cp.n_threads = cp.n_threads_batch = threads_ = load.threads;
     cp.rope_freq_base = options_.rope_base;
     cp.rope_freq_scale = options_.rope_scale;
@@ -179,6 +185,7 @@ void Engine::destroy() {
     if (batch_.token) {
         llama_batch_free(batch_);
     }
+    llama_free(embedder_);
     if (ctx_) {
         llama_detach_threadpool(ctx_);
         llama_free(ctx_);
@@ -194,7 +201,8 @@ void Engine::destroy() {
 void Engine::submit(Request * request) {
     request->submitted = llama_time_us();
     std::lock_guard<std::mutex> lock(mutex_);
-    queue_.push_back(request);
+    const auto later = std::find_if(queue_.begin(), queue_.end(), [&](const Request * r) { return r->priority < request->priority; });
+    queue_.insert(later, request);
     stats_.queued = (int32_t) queue_.size();
     wake_.notify_one();
 }
@@ -219,6 +227,149 @@ std::vector<llama_token> Engine::tokenize(const char * text, size_t n) const {
     }
     tokens.resize((size_t) k);
     return tokens;
+}
+
+void Engine::call(std::function<bool()> work) {
+    Task task{std::move(work), false, nullptr};
+    std::unique_lock<std::mutex> lock(mutex_);
+    tasks_.push_back(&task);
+    wake_.notify_one();
+    answered_.wait(lock, [&] { return task.done; });
+    if (task.error) {
+        std::rethrow_exception(task.error);
+    }
+}
+
+void Engine::save(const std::string & path, const std::vector<llama_token> & history, size_t keep) {
+    SavedSequence s;
+    call([&] {
+        const Slot * from = nullptr;
+        for (const Slot & slot : slots_) {
+            const bool holds = slot.kv.size() >= history.size() && std::equal(history.begin(), history.end(), slot.kv.begin());
+            if (!history.empty() && holds && !slot.request && (!whole_only_ || slot.kv.size() == history.size())) {
+                from = &slot;
+            }
+        }
+        if (!from) {
+            throw std::runtime_error("there is no state to save: nothing was read yet, or other requests have taken its place");
+        }
+        const size_t length = whole_only_ ? history.size() : std::min(keep, history.size());
+        Pin * spare = std::find_if(pins_, pins_ + kPins, [](const Pin & p) { return p.number < 0; });
+        const bool part = length < from->kv.size();
+        if (part && spare == pins_ + kPins) {
+            throw std::runtime_error("the state cannot be saved while " + std::to_string(kPins) + " prompts are pinned");
+        }
+        if (part) {
+            copy(*from, *spare, length);
+        }
+        const llama_seq_id id = part ? spare->id : from->id;
+        s.tokens.assign(history.begin(), history.begin() + (std::ptrdiff_t) length);
+        s.data.resize(llama_state_seq_get_size(ctx_, id));
+        const size_t n = llama_state_seq_get_data(ctx_, s.data.data(), s.data.size(), id);
+        if (part) {
+            copy(*from, *spare, 0);
+        }
+        if (n == 0 || n > s.data.size()) {
+            throw std::runtime_error("llama.cpp cannot save the state");
+        }
+        s.data.resize(n);
+        return true;
+    });
+    write_saved(path, fingerprint(options_.path), s);
+}
+
+std::vector<llama_token> Engine::load(const std::string & path) {
+    const SavedSequence s = read_saved(path, fingerprint(options_.path), (size_t) options_.load.context);
+    const int32_t vocabulary = llama_vocab_n_tokens(vocab());
+    if (std::any_of(s.tokens.begin(), s.tokens.end(), [&](llama_token t) { return t < 0 || t >= vocabulary; })) {
+        throw std::runtime_error(path + ": the state has tokens beyond the vocabulary");
+    }
+    call([&] {
+        if (!free_slot() || reserved_ + (int64_t) s.tokens.size() > options_.load.cells) {
+            if (!busy()) {
+                throw std::runtime_error(path + ": the state does not fit beside what is pinned");
+            }
+            return false;
+        }
+        Slot & slot = choose(nullptr, 0);
+        roll_back(slot, 0);
+        make_room(s.tokens.size());
+        if (llama_state_seq_set_data(ctx_, s.data.data(), s.data.size(), slot.id) != s.data.size()) {
+            llama_memory_seq_rm(llama_get_memory(ctx_), slot.id, -1, -1);
+            throw std::runtime_error(path + ": llama.cpp cannot read the state");
+        }
+        slot.kv = s.tokens;
+        slot.last_use = llama_time_us();
+        return true;
+    });
+    return s.tokens;
+}
+
+void Engine::unpin(int64_t number) {
+    call([&] {
+        for (Pin & p : pins_) {
+            if (p.number == number && number >= 0) {
+                reserved_ -= (int64_t) p.kv.size();
+                llama_memory_seq_rm(llama_get_memory(ctx_), p.id, -1, -1);
+                p.kv.clear();
+                p.number = -1;
+            }
+        }
+        return true;
+    });
+}
+
+std::vector<float> Engine::embed(const std::vector<llama_token> & tokens) {
+    const auto & load = options_.load;
+    const int32_t vocabulary = llama_vocab_n_tokens(vocab());
+    if (tokens.empty() || (int) tokens.size() > load.context) {
+        throw std::runtime_error(std::to_string(tokens.size()) + " tokens to embed are not between 1 and " + std::to_string(load.context));
+    }
+    for (const llama_token t : tokens) {
+        if (t < 0 || t >= vocabulary) {
+            throw std::runtime_error("token " + std::to_string(t) + " is beyond the vocabulary of " + std::to_string(vocabulary));
+        }
+    }
+    std::lock_guard<std::mutex> lock(embedding_);
+    if (!embedder_) {
+        auto cp = llama_context_default_params();
+        cp.n_ctx = (uint32_t) load.context;
+        cp.n_batch = cp.n_ubatch = (uint32_t) std::min(load.batch, load.context);
+        cp.n_seq_max = 1;
+        cp.n_threads = cp.n_threads_batch = load.threads;
+        cp.rope_freq_base = options_.rope_base;
+        cp.rope_freq_scale = options_.rope_scale;
+        cp.embeddings = true;
+        cp.pooling_type = LLAMA_POOLING_TYPE_NONE;
+        cp.no_perf = true;
+        if (!(embedder_ = llama_init_from_model(weights_->model, cp))) {
+            throw std::runtime_error("llama.cpp cannot make a context of " + std::to_string(load.context) + " tokens for embeddings");
+        }
+    }
+    const int threads = load.acquire ? std::max(1, std::min(load.acquire(load.user), load.threads)) : load.threads;
+    struct Release {
+        const slc_llm_load_options & load;
+        ~Release() {
+            if (load.release) {
+                load.release(load.user);
+            }
+        }
+    } release{load};
+    llama_set_n_threads(embedder_, threads, threads);
+    llama_memory_clear(llama_get_memory(embedder_), true);
+    std::vector<llama_token> rest(tokens);
+    const size_t batch = llama_n_batch(embedder_);
+    for (size_t at = 0; at < rest.size(); at += batch) {
+        const size_t n = std::min(batch, rest.size() - at);
+        if (llama_decode(embedder_, llama_batch_get_one(rest.data() + at, (int32_t) n)) != 0) {
+            throw std::runtime_error("llama.cpp cannot embed the text");
+        }
+    }
+    const float * last = llama_get_embeddings_ith(embedder_, -1);
+    if (!last) {
+        throw std::runtime_error("the model gives no embeddings");
+    }
+    return std::vector<float>(last, last + embedding_width());
 }
 
 std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log) {

@@ -1,7 +1,7 @@
 // One Engine per loaded model and group of handles: weights, one llama_context with a sequence per slot, and one thread
 // that owns the context. Requests queue; each decode carries a token of every generating slot and chunks of the prompts
 // that are still being read (continuous batching). A slot keeps its KV cache after a request, and a new request starts
-// from the longest prefix that any slot already has.
+// from the longest prefix that any slot or pin already has.
 #pragma once
 
 #include "log.h"
@@ -11,6 +11,8 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,7 +34,7 @@ struct EngineOptions {
     std::string path, lora;
     int gpu_layers = 0, main_gpu = 0;
     std::vector<float> tensor_split;
-    bool mmap = true, mlock = false;
+    bool mmap = true, mlock = false, embeddings = false;
     float rope_base = 0, rope_scale = 0; // 0: from the model
     slc_llm_load_options load{};
 };
@@ -51,13 +53,26 @@ public:
     int context() const { return options_.load.context; } // most tokens of one request
     LogSink & log() { return log_; }
 
+    // Keeps what an ended request left in its slot (`history`, at least `keep` tokens of it) as a file, or brings such a file
+    // to a slot, from where requests that begin with its tokens go on; it returns these. Both throw std::runtime_error.
+    void save(const std::string & path, const std::vector<llama_token> & history, size_t keep);
+    std::vector<llama_token> load(const std::string & path);
+
+    void unpin(int64_t pin);
+
+    // The last token's hidden state, `embedding_width()` floats. Throws std::runtime_error.
+    std::vector<float> embed(const std::vector<llama_token> & tokens);
+    int embedding_width() const { return llama_model_n_embd(weights_->model); }
+
     // Special tokens in the text count as such, and those the model wants at the beginning are added. Throws.
     std::vector<llama_token> tokenize(const char * text, size_t n) const;
 
 private:
-    struct Slot {
+    struct Sequence {
         llama_seq_id id = 0;
         std::vector<llama_token> kv; // tokens whose KV this sequence holds, or will hold after the decode under way
+    };
+    struct Slot : Sequence {
         Request * request = nullptr;
         size_t read = 0;                   // prompt tokens in kv
         size_t kv_before = 0;              // kv.size() before the decode under way
@@ -65,6 +80,19 @@ private:
         int output = -1;                   // index in the batch whose logits are this slot's
         int64_t last_use = 0;
     };
+    struct Pin : Sequence {
+        int64_t number = -1; // < 0: not in use
+    };
+    static constexpr int kPins = 8;
+
+    // Work of another thread on the scheduler's, between two decodes. It returns false to be asked again later.
+    struct Task {
+        std::function<bool()> work;
+        bool done = false;
+        std::exception_ptr error;
+    };
+    void call(std::function<bool()> work);
+    void run_tasks();
 
     void create_context();
     void attach_lora();
@@ -82,9 +110,12 @@ private:
 
     void assign(Request * request);
     size_t adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt);
-    size_t reusable(const Slot & from, const std::vector<llama_token> & prompt) const;
-    Slot & choose(const Slot * source, size_t prefix);
-    void make_room();
+    size_t reusable(const Sequence & from, bool busy, const std::vector<llama_token> & prompt) const;
+    Slot & choose(const Sequence * source, size_t prefix);
+    void copy(const Sequence & from, Sequence & to, size_t length);
+    std::string keep_pin(const Slot & slot, Request & request);
+    void make_room(size_t more = 0);
+    size_t used() const;
     void release(Slot & slot, slc_llm_finish finish, slc_llm_code code = SLC_LLM_OK, const std::string & error = "");
     void roll_back(Slot & slot, size_t length);
     void fail_batch(slc_llm_code code, const std::string & error);
@@ -99,6 +130,8 @@ private:
     llama_adapter_lora * lora_ = nullptr;
     ggml_threadpool * pool_ = nullptr;
     llama_batch batch_{};
+    llama_context * embedder_ = nullptr; // made when it is first needed
+    std::mutex embedding_;               // guards it
     bool whole_only_ = false; // recurrent state: a sequence cannot be cut, only extended
     int threads_ = 0;
     LogSink log_;
@@ -106,12 +139,16 @@ private:
 
     // The scheduler thread's own.
     std::vector<Slot> slots_;
-    int64_t reserved_ = 0; // KV cells that the running requests may come to need
+    Pin pins_[kPins];
+    int64_t last_pin_ = 0;
+    int64_t reserved_ = 0; // KV cells that the running requests may come to need, and those of pins
     size_t first_ = 0;     // the slot whose prompt is read first; rotates
 
     std::mutex mutex_; // guards what follows
     std::condition_variable wake_;
-    std::deque<Request *> queue_;
+    std::condition_variable answered_; // a task is done
+    std::deque<Request *> queue_;      // by priority, then by age
+    std::deque<Task *> tasks_;
     slc_llm_stats stats_{};
     bool quit_ = false;
 

@@ -79,6 +79,57 @@ void slc_llm_last(void * handle, slc_llm_result * result) {
     *result = of(handle).last;
 }
 
+int64_t slc_llm_probs(void * handle, slc_llm_prob * out, int64_t room) {
+    const auto & probs = of(handle).probs;
+    std::copy_n(probs.begin(), std::max<int64_t>(0, std::min(room, (int64_t) probs.size())), out);
+    return (int64_t) probs.size();
+}
+
+int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room) {
+    const llama_vocab * vocab = of(handle).engine->vocab();
+    if (token < 0 || token >= llama_vocab_n_tokens(vocab)) {
+        return -1;
+    }
+    const int32_t n = llama_token_to_piece(vocab, token, out, room, 0, true);
+    return n < 0 ? -n : n;
+}
+
+int64_t slc_llm_pin(void * handle, const char * text, int64_t length) {
+    slc::Handle & h = of(handle);
+    h.last = slc_llm_result{};
+    h.last.code = SLC_LLM_BAD_OPTION;
+    try {
+        slc::Request r;
+        r.prompt = h.engine->tokenize(text, (size_t) length);
+        const int most = h.engine->context() - 1;
+        if (r.prompt.empty() || (int) r.prompt.size() > most) {
+            copy_text("a text of " + std::to_string(r.prompt.size()) + " tokens cannot be pinned: 1 to " + std::to_string(most),
+                      h.last.error, sizeof h.last.error);
+            return -1;
+        }
+        r.pin = true;
+        h.cancelled = false;
+        r.cancelled = &h.cancelled;
+        h.engine->submit(&r);
+        for (std::string none; r.wait(none);) {
+        }
+        h.last = r.result;
+        h.last.prompt_tokens = (int32_t) r.prompt.size();
+        return r.pinned;
+    } catch (const std::exception & e) {
+        copy_text(e.what(), h.last.error, sizeof h.last.error);
+        return -1;
+    }
+}
+
+void slc_llm_unpin(void * handle, int64_t pin) {
+    of(handle).engine->unpin(pin);
+}
+
+int32_t slc_llm_embedding_width(void * handle) {
+    return of(handle).engine->embedding_width();
+}
+
 int64_t slc_llm_chat(const char * tmpl, const char ** roles, const char ** contents, size_t n, char ** out) {
     *out = nullptr;
     try {

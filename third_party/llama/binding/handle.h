@@ -15,6 +15,8 @@ struct Handle {
     bool prepared = false; // slc_llm_prepare was called for the next use
     slc_llm_request extras{};
     slc_llm_result last{};
+    std::vector<slc_llm_prob> probs;   // of the last predict
+    std::vector<llama_token> history;  // what the last predict or eval, or a loaded state, left in a slot
 
     // The extras of this use, which they serve only once.
     bool take_extras(slc_llm_request & out) {

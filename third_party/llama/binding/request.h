@@ -22,12 +22,17 @@ public:
     // Set by the submitter before submit, the scheduler's afterwards.
     std::vector<llama_token> prompt; // not empty
     int max_tokens = 0;              // tokens to generate; 0 only reads the prompt
+    int priority = 0;
     bool ignore_eos = false;
+    bool pin = false; // keep what was read, as pin number `pinned`
+    int64_t pinned = -1;
     std::unique_ptr<Sampler> sampler;
     TextGate text{{}};
     std::atomic<bool> * cancelled = nullptr;
     int64_t submitted = 0, started = 0, first = 0; // llama_time_us
     slc_llm_result result{};
+    std::vector<slc_llm_prob> probs; // of the completion, see slc_llm_probs
+    std::vector<llama_token> history; // what the slot held in the end
 
     bool is_cancelled() const { return cancelled->load(std::memory_order_relaxed); }
 

@@ -65,7 +65,7 @@ void largest(const float * logits, int n, size_t k, std::vector<llama_token_data
 }
 
 Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std::vector<llama_token> & prompt, int n_ctx)
-    : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)) {
+    : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)), no_repeat_(p.no_repeat), alternatives_(p.alternatives) {
     check(p);
     auto cp = llama_sampler_chain_default_params();
     cp.no_perf = true;
@@ -165,11 +165,38 @@ llama_token Sampler::pick(llama_token_data_array & a) {
     return ok ? a.data[a.selected].id : LLAMA_TOKEN_NULL;
 }
 
-llama_token Sampler::sample(const float * logits) {
+llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & probs) {
+    if (!std::isfinite(logits[argmax(logits, n_vocab_)])) {
+        return LLAMA_TOKEN_NULL; // the samplers would assert
+    }
+    const float * allowed = without_repeats(logits);
+    llama_token id = choose(allowed);
+    if (id == LLAMA_TOKEN_NULL && allowed != logits) {
+        id = choose(logits); // the grammar asks for a repetition, or everything would be one
+    }
+    if (id == LLAMA_TOKEN_NULL) {
+        return id;
+    }
+    if (grammar_) {
+        llama_sampler_accept(grammar_.get(), id);
+    }
+    if (!plain_greedy_) {
+        llama_sampler_accept(chain_.get(), id);
+    }
+    if (no_repeat_ > 0) {
+        completion_.push_back(id);
+    }
+    if (alternatives_ >= 0 && !llama_vocab_is_eog(vocab_, id)) {
+        weigh(logits, id, probs);
+    }
+    return id;
+}
+
+llama_token Sampler::choose(const float * logits) {
     llama_token id;
     const int top = argmax(logits, n_vocab_);
     if (!std::isfinite(logits[top])) {
-        return LLAMA_TOKEN_NULL; // the samplers would assert
+        return LLAMA_TOKEN_NULL;
     }
     if (plain_greedy_) {
         id = top;
@@ -190,14 +217,52 @@ llama_token Sampler::sample(const float * logits) {
         if (std::isinf(one.logit)) {
             id = resample(logits);
         }
-        if (id != LLAMA_TOKEN_NULL) {
-            llama_sampler_accept(grammar_.get(), id);
-        }
-    }
-    if (id != LLAMA_TOKEN_NULL && !plain_greedy_) {
-        llama_sampler_accept(chain_.get(), id);
     }
     return id;
+}
+
+// without_repeats forbids what would complete a sequence that the completion has already; ends of generation never.
+const float * Sampler::without_repeats(const float * logits) {
+    const size_t n = (size_t) std::max(no_repeat_, 0), length = completion_.size();
+    if (n == 0 || length < n) {
+        return logits;
+    }
+    const llama_token * at = completion_.data();
+    bool any = false;
+    for (size_t i = 0; i + n <= length; i++) {
+        const llama_token next = at[i + n - 1];
+        if (!std::equal(at + i, at + i + n - 1, at + length - (n - 1)) || llama_vocab_is_eog(vocab_, next)) {
+            continue;
+        }
+        if (!any) {
+            masked_.assign(logits, logits + n_vocab_);
+            any = true;
+        }
+        masked_[(size_t) next] = -std::numeric_limits<float>::infinity();
+    }
+    return any ? masked_.data() : logits;
+}
+
+void Sampler::weigh(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs) {
+    const float top = logits[argmax(logits, n_vocab_)];
+    double sum = 0;
+    for (int i = 0; i < n_vocab_; i++) {
+        sum += std::exp(logits[i] - top); // NaN: none, the caller has looked at the largest only
+    }
+    const float base = top + (float) std::log(sum);
+    probs.push_back({id, logits[id] - base});
+    if (alternatives_ == 0) {
+        return;
+    }
+    const size_t k = std::min((size_t) alternatives_, (size_t) n_vocab_ - 1);
+    largest(logits, n_vocab_, k, candidates_);
+    std::sort(candidates_.begin(), candidates_.end(), before);
+    for (const auto & c : candidates_) {
+        probs.push_back({c.id, c.logit - base});
+    }
+    for (size_t i = candidates_.size(); i < (size_t) alternatives_; i++) {
+        probs.push_back({LLAMA_TOKEN_NULL, -std::numeric_limits<float>::infinity()}); // a tiny vocabulary
+    }
 }
 
 llama_token Sampler::resample(const float * logits) {

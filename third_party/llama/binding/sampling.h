@@ -3,6 +3,8 @@
 
 #include "llama.h"
 
+#include "../../../llm/slc_llm.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +27,8 @@ struct SamplingParams {
     float mirostat_eta = .1f;
     std::string logit_bias; // "TOKEN+BIAS" or "TOKEN-BIAS"
     std::string grammar;    // GBNF, root rule "root"
+    int no_repeat = 0;      // no sequence of so many tokens comes twice in the completion; <= 0: off
+    int alternatives = -1;  // < 0: no log-probabilities
 };
 
 class Sampler {
@@ -34,8 +38,8 @@ public:
     Sampler(const llama_vocab * vocab, const SamplingParams & params, const std::vector<llama_token> & prompt, int n_ctx);
 
     // Picks a token and remembers it. Returns LLAMA_TOKEN_NULL when no token has a finite logit (broken weights) or the
-    // grammar allows none.
-    llama_token sample(const float * logits);
+    // grammar allows none. Log-probabilities, where asked for, are appended to probs.
+    llama_token sample(const float * logits, std::vector<slc_llm_prob> & probs);
 
 private:
     struct Free {
@@ -48,6 +52,9 @@ private:
     void add_bias(const std::string & bias);
     void add_penalties(const SamplingParams & p, const std::vector<llama_token> & prompt, int n_ctx);
     void add_selection(const SamplingParams & p);
+    llama_token choose(const float * logits);
+    const float * without_repeats(const float * logits);
+    void weigh(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs);
     llama_token pick(llama_token_data_array & candidates);
     llama_token resample(const float * logits);
     void all(const float * logits);
@@ -58,6 +65,9 @@ private:
     bool plain_greedy_ = false; // the largest logit wins: no candidates needed
     size_t enough_ = 0;         // so many largest logits decide; 0: all do
     std::vector<llama_token_data> candidates_;
+    int no_repeat_, alternatives_;
+    std::vector<llama_token> completion_; // only with no_repeat_
+    std::vector<float> masked_;
 };
 
 // Index of the largest of n > 0 values; the first among equals. NaN never wins against a number.

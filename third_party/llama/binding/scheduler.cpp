@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
 namespace slc {
@@ -12,6 +13,7 @@ namespace slc {
 void Engine::run() {
     LogScope scope(&log_);
     while (wait_for_work()) {
+        run_tasks();
         admit();
         drop_cancelled();
         if (fill_batch()) {
@@ -27,9 +29,9 @@ bool Engine::busy() const {
 // Returns false when the engine is to end; everything that ran or waited has then been finished.
 bool Engine::wait_for_work() {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!busy() && queue_.empty() && !quit_) {
+    if (!busy() && queue_.empty() && tasks_.empty() && !quit_) {
         ggml_threadpool_pause(pool_); // its threads would spin for a while; the next decode resumes them
-        wake_.wait(lock, [&] { return quit_ || !queue_.empty(); });
+        wake_.wait(lock, [&] { return quit_ || !queue_.empty() || !tasks_.empty(); });
     }
     if (!quit_) {
         return true;
@@ -39,6 +41,12 @@ bool Engine::wait_for_work() {
         r->finish();
     }
     queue_.clear();
+    for (Task * t : tasks_) { // there are none: a handle that waits for one keeps the engine alive
+        t->error = std::make_exception_ptr(std::runtime_error("the model is closed"));
+        t->done = true;
+    }
+    tasks_.clear();
+    answered_.notify_all();
     lock.unlock();
     for (Slot & s : slots_) {
         if (s.request) {
@@ -48,12 +56,36 @@ bool Engine::wait_for_work() {
     return false;
 }
 
+// Tasks that cannot be done yet stay.
+void Engine::run_tasks() {
+    std::deque<Task *> tasks;
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        tasks.swap(tasks_);
+    }
+    for (Task * t : tasks) {
+        bool done = true;
+        try {
+            done = t->work();
+        } catch (...) {
+            t->error = std::current_exception();
+        }
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (done) {
+            t->done = true;
+            answered_.notify_all();
+        } else {
+            tasks_.push_back(t);
+        }
+    }
+}
+
 // KV cells a request may come to need.
 int32_t Engine::need(const Request & r) const {
     return (int32_t) std::min<int64_t>(options_.load.context, (int64_t) r.prompt.size() + r.max_tokens);
 }
 
-// First come, first served: a request starts when a slot is free and its cells fit beside those of the running ones, so
+// In the queue's order: a request starts when a slot is free and its cells fit beside those of the running ones, so
 // that a request once started never runs out of cache.
 void Engine::admit() {
     for (;;) {
@@ -85,20 +117,20 @@ Engine::Slot * Engine::free_slot() {
     return nullptr;
 }
 
-// Tokens at the beginning of prompt whose KV could be taken from a slot.
-size_t Engine::reusable(const Slot & from, const std::vector<llama_token> & prompt) const {
+// Tokens at the beginning of prompt whose KV could be taken from a sequence; busy: a request is extending it.
+size_t Engine::reusable(const Sequence & from, bool busy, const std::vector<llama_token> & prompt) const {
     const size_t n = std::min(from.kv.size(), prompt.size());
     const auto end = std::mismatch(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) n, prompt.begin()).first;
     const size_t same = (size_t) (end - from.kv.begin());
     if (whole_only_) {
-        return !from.request && same == from.kv.size() && same < prompt.size() ? same : 0;
+        return !busy && same == from.kv.size() && same < prompt.size() ? same : 0;
     }
     return same;
 }
 
 // A free slot for a request whose best prefix lies in source. The source itself, when little of its own would be lost;
 // otherwise the one with the least to lose, so that long histories survive short questions.
-Engine::Slot & Engine::choose(const Slot * source, size_t prefix) {
+Engine::Slot & Engine::choose(const Sequence * source, size_t prefix) {
     Slot * best = nullptr;
     for (Slot & s : slots_) {
         if (s.request) {
@@ -115,22 +147,36 @@ Engine::Slot & Engine::choose(const Slot * source, size_t prefix) {
     return *best;
 }
 
+// Makes `to` the first `length` tokens of `from`; a recurrent state only goes whole.
+void Engine::copy(const Sequence & from, Sequence & to, size_t length) {
+    auto * memory = llama_get_memory(ctx_);
+    llama_memory_seq_rm(memory, to.id, -1, -1);
+    if (length > 0) {
+        llama_memory_seq_cp(memory, from.id, to.id, whole_only_ ? -1 : 0, whole_only_ ? -1 : (llama_pos) length);
+    }
+    to.kv.assign(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) length);
+}
+
 void Engine::assign(Request * r) {
-    Slot * source = nullptr;
+    const Sequence * source = nullptr;
     size_t prefix = 0;
-    for (Slot & s : slots_) {
-        const size_t n = reusable(s, r->prompt);
+    const auto consider = [&](const Sequence & s, bool busy) {
+        const size_t n = reusable(s, busy, r->prompt);
         if (n > prefix) {
             source = &s;
             prefix = n;
         }
+    };
+    for (const Pin & p : pins_) {
+        consider(p, false);
+    }
+    const Sequence * pin = source;
+    for (const Slot & s : slots_) {
+        consider(s, s.request);
     }
     Slot & slot = choose(source, prefix);
-    if (source && source != &slot && !whole_only_) {
-        auto * memory = llama_get_memory(ctx_);
-        llama_memory_seq_rm(memory, slot.id, -1, -1);
-        llama_memory_seq_cp(memory, source->id, slot.id, 0, (llama_pos) prefix);
-        slot.kv.assign(source->kv.begin(), source->kv.begin() + (std::ptrdiff_t) prefix);
+    if (source && source != &slot && (!whole_only_ || source == pin)) {
+        copy(*source, slot, prefix);
     }
     slot.read = adopt_prefix(slot, r->prompt);
     slot.request = r;
@@ -141,13 +187,14 @@ void Engine::assign(Request * r) {
     r->result.cached_tokens = (int32_t) slot.read;
     std::lock_guard<std::mutex> lock(mutex_);
     stats_.reused += (int64_t) slot.read;
+    stats_.prompt += (int64_t) r->prompt.size();
     stats_.active++;
 }
 
 // Cuts the slot's KV to what it has in common with the prompt and returns the length. At least one token of the prompt
 // stays to be decoded: its logits are needed.
 size_t Engine::adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt) {
-    roll_back(slot, std::min(reusable(slot, prompt), prompt.size() - 1));
+    roll_back(slot, std::min(reusable(slot, false, prompt), prompt.size() - 1));
     if (!slot.kv.empty() && llama_memory_seq_pos_min(llama_get_memory(ctx_), slot.id) > 0) {
         roll_back(slot, 0); // a sliding window has dropped the beginning
     }
@@ -174,7 +221,10 @@ void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, cons
     {
         std::lock_guard<std::mutex> lock(mutex_);
         stats_.active--;
+        stats_.completion += r->result.completion_tokens;
+        stats_.finished[finish]++;
     }
+    r->history = slot.kv;
     r->result.code = code;
     r->result.finish = finish;
     if (r->first) {
@@ -247,23 +297,54 @@ bool Engine::fill_batch() {
     return batch_.n_tokens > 0;
 }
 
-// Forgets idle slots' histories, the oldest first, until the cells suffice. Shared prefixes are counted once per slot:
-// too much, never too little.
-void Engine::make_room() {
-    for (;;) {
-        size_t used = 0;
+// Shared prefixes are counted once per slot: too much, never too little.
+size_t Engine::used() const {
+    size_t n = 0;
+    for (const Slot & s : slots_) {
+        n += s.kv.size();
+    }
+    for (const Pin & p : pins_) {
+        n += p.kv.size();
+    }
+    return n;
+}
+
+// Forgets idle slots' histories, the oldest first, until the cells suffice for what the slots hold and `more`.
+void Engine::make_room(size_t more) {
+    while (used() + more > (size_t) options_.load.cells) {
         Slot * oldest = nullptr;
         for (Slot & s : slots_) {
-            used += s.kv.size();
             if (!s.request && !s.kv.empty() && (!oldest || s.last_use < oldest->last_use)) {
                 oldest = &s;
             }
         }
-        if (used <= (size_t) options_.load.cells || !oldest) {
+        if (!oldest) {
             return;
         }
         roll_back(*oldest, 0);
+        std::lock_guard<std::mutex> lock(mutex_);
+        stats_.evicted++;
     }
+}
+
+// Copies what the slot has read to a pin. Returns why it cannot.
+std::string Engine::keep_pin(const Slot & slot, Request & r) {
+    Pin * p = std::find_if(pins_, pins_ + kPins, [](const Pin & p) { return p.number < 0; });
+    if (p == pins_ + kPins) {
+        return std::to_string(kPins) + " prompts are pinned already";
+    }
+    int64_t pinned = (int64_t) slot.kv.size();
+    for (const Pin & other : pins_) {
+        pinned += (int64_t) other.kv.size();
+    }
+    if (pinned + options_.load.context > options_.load.cells) {
+        return "with " + std::to_string(pinned) + " tokens pinned, a request of the whole context of " +
+               std::to_string(options_.load.context) + " tokens would never fit the cache of " + std::to_string(options_.load.cells);
+    }
+    copy(slot, *p, slot.kv.size());
+    p->number = r.pinned = ++last_pin_;
+    reserved_ += (int64_t) p->kv.size();
+    return "";
 }
 
 // Stops a decode whose every request has been cancelled.
@@ -285,6 +366,7 @@ void Engine::decode() {
     }
     int status;
     std::string error;
+    const int64_t begun = llama_time_us();
     try {
         LogScope scope(&decode_log_);
         status = llama_decode(ctx_, batch_);
@@ -305,6 +387,12 @@ void Engine::decode() {
         std::lock_guard<std::mutex> lock(mutex_);
         stats_.decodes++;
         stats_.tokens += batch_.n_tokens;
+        stats_.decode_us += llama_time_us() - begun;
+        stats_.cells = (int32_t) used();
+        stats_.pinned = 0;
+        for (const Pin & p : pins_) {
+            stats_.pinned += (int32_t) p.kv.size();
+        }
     }
     if (status == 0) {
         sample_all();
@@ -335,12 +423,19 @@ void Engine::sample_all() {
         if (s.output < 0) {
             if (s.read == r.prompt.size() && r.max_tokens == 0) {
                 r.result.prompt_us = llama_time_us() - r.started;
-                release(s, SLC_LLM_FINISH_LENGTH);
+                const std::string refused = r.pin ? keep_pin(s, r) : "";
+                release(s, SLC_LLM_FINISH_LENGTH, refused.empty() ? SLC_LLM_OK : SLC_LLM_BAD_OPTION, refused);
             }
             continue;
         }
         const float * logits = llama_get_logits_ith(ctx_, s.output);
-        const llama_token token = logits ? r.sampler->sample(logits) : LLAMA_TOKEN_NULL;
+        llama_token token = LLAMA_TOKEN_NULL;
+        try {
+            token = logits ? r.sampler->sample(logits, r.probs) : LLAMA_TOKEN_NULL;
+        } catch (const std::exception & e) { // of llama.cpp's grammar
+            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE, e.what());
+            continue;
+        }
         if (!r.first) {
             r.first = llama_time_us();
             r.result.prompt_us = r.first - r.started;
