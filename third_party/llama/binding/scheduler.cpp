@@ -195,7 +195,8 @@ void Engine::assign(Request * r) {
 // stays to be decoded: its logits are needed.
 size_t Engine::adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt) {
     roll_back(slot, std::min(reusable(slot, false, prompt), prompt.size() - 1));
-    if (!slot.kv.empty() && llama_memory_seq_pos_min(llama_get_memory(ctx_), slot.id) > 0) {
+    // Of a recurrent state only the last position is known.
+    if (!whole_only_ && !slot.kv.empty() && llama_memory_seq_pos_min(llama_get_memory(ctx_), slot.id) > 0) {
         roll_back(slot, 0); // a sliding window has dropped the beginning
     }
     return slot.kv.size();
