@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -91,6 +92,7 @@ type Trace struct {
 	Finish            llm.FinishReason  `json:"finish"`
 	Encoder           string            `json:"encoder,omitempty"`
 	Model             string            `json:"model"`
+	Remote            string            `json:"remote,omitempty"` // the server that question and passages were sent to
 	Milliseconds      Timings           `json:"ms"`
 }
 
@@ -186,6 +188,9 @@ func (a *asking) run(ctx context.Context) (err error) {
 		return err
 	}
 	a.trace.Model = a.model.Info().Name
+	if r, ok := a.model.(*remote.Generator); ok {
+		a.trace.Remote = r.Endpoint()
+	}
 	var p prompt.Prompt
 	if err = timed(&t.Prompt, func() error { p, err = a.prompt(passages); return err }); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/pseudo"
@@ -245,14 +246,14 @@ func (c *calibrating) read() (err error) {
 	return nil
 }
 
-// prompter is how questions are asked for: by the user's template "questions" where there is one, else in
-// the way that small models do best.
-func (s *Sluice) prompter() (pseudo.Prompter, error) {
+// prompter is how questions are asked for: by the template "questions" where the user has one of it or the model is a
+// server's, which often takes messages only; else in the way that small models do best.
+func (s *Sluice) prompter(gen llm.Generator) (pseudo.Prompter, error) {
 	library, err := prompt.Open(s.cfg.Templates)
 	if err != nil {
 		return nil, err
 	}
-	if library.Replaced("questions") {
+	if _, isRemote := gen.(*remote.Generator); isRemote || library.Replaced("questions") {
 		return pseudo.Chat{Library: library}, nil
 	}
 	return pseudo.OneShot{}, nil
@@ -268,7 +269,7 @@ func (c *calibrating) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	prompter, err := c.s.prompter()
+	prompter, err := c.s.prompter(gen)
 	if err != nil {
 		return err
 	}
@@ -291,7 +292,11 @@ func (c *calibrating) write(ctx context.Context) error {
 // journal is where written questions are kept. What they depend on is in the name, so that other settings
 // begin another journal and the same ones find theirs again.
 func (c *calibrating) journal(model llm.Info) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", model.SHA256, c.o.PerContext, c.o.Seed))
+	identity := model.SHA256
+	if identity == "" { // a server does not tell
+		identity = model.Path + "#" + model.Name
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", identity, c.o.PerContext, c.o.Seed))
 	return filepath.Join(c.dir, fmt.Sprintf("%s.%x.journal.jsonl", c.o.Name, sum[:4]))
 }
 

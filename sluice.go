@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -35,7 +36,10 @@ var (
 type Config struct {
 	Store   string // folder; "" is ".sluice"
 	Encoder string // name or folder; "" takes the encoder whose name the store records, for a new store DefaultEncoder
-	Model   string // name or GGUF file; "" is DefaultModel
+	// Model is a name or a GGUF file, "" is DefaultModel; or "https://HOST/v1#MODEL", a model of an OpenAI-compatible server:
+	// questions and the passages found for them are then sent there, as Remote says, and a warning is logged.
+	Model  string
+	Remote remote.Options // URL, model, context size and logger are filled in
 
 	Threads        int            // CPU threads at most; 0 takes what the machine or container grants
 	ISA            string         // instruction set of the kernels; "" takes the best
@@ -176,6 +180,9 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	if s.cfg.Generator != nil {
 		return s.cfg.Generator, nil, nil
 	}
+	if base, name, ok := remote.SplitName(s.cfg.Model); ok {
+		return s.openRemote(ctx, base, name)
+	}
 	path, err := models.LocateGGUF(s.cfg.Model)
 	if err != nil {
 		return nil, nil, err
@@ -186,6 +193,18 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 		return nil, nil, err
 	}
 	return m, m.Close, nil
+}
+
+// openRemote says where text is about to go before any goes there.
+func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generator, func() error, error) {
+	o := s.cfg.Remote
+	o.BaseURL, o.Model, o.ContextSize, o.Logger = base, name, s.cfg.ContextTokens, s.log
+	g, err := remote.Open(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Warn(g.Notice())
+	return g, g.Close, nil
 }
 
 // lazy opens a value when it is first needed. A failure is not remembered: the next call tries again.

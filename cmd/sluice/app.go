@@ -54,7 +54,8 @@ type app struct {
 
 	configPath  string
 	json, quiet bool
-	running     bool // a verb has begun: its errors are failures, no longer usage
+	worker      []string // command that runs this program's `bench worker`; nil in tests: no other process
+	running     bool     // a verb has begun: its errors are failures, no longer usage
 
 	// Tests put doubles here.
 	embedder  embed.Embedder
@@ -176,7 +177,7 @@ func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
 	if err != nil {
 		return nil, config.Config{}, err
 	}
-	c := l.Config
+	c := suit(l)
 	metric, err := kernels.ParseMetric(c.Ingest.Metric)
 	if err != nil {
 		return nil, c, err
@@ -189,7 +190,7 @@ func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
 		Store: c.Store, Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: int64(c.MemLimitMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens, ContextTokens: c.Ask.ContextTokens,
 		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
-		Embedder: a.embedder, Generator: a.generator,
+		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote),
 	})
 	return s, c, err
 }

@@ -138,6 +138,9 @@ func printTrace(w io.Writer, t sluice.Trace) error {
 	}
 	fmt.Fprintf(&b, "  prompt      template %s, %d tokens, %d passages dropped, %d shortened\n", t.Template, t.PromptTokens, t.DroppedPassages, t.TruncatedPassages)
 	fmt.Fprintf(&b, "  answer      %d tokens, %d calls of %s, finish: %s\n", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
+	if t.Remote != "" {
+		fmt.Fprintf(&b, "  sent to     %s\n", t.Remote)
+	}
 	m := t.Milliseconds
 	fmt.Fprintf(&b, "  ms          load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, total %.1f\n",
 		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Total)

@@ -23,7 +23,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			c := l.Config
-			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA, Threads: c.Threads,
+			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA, Threads: c.Threads, Remote: remoteOptions(c.Remote),
 				Logger: a.logger(c.LogLevel), Calibration: func(ctx context.Context) (*gate.Calibration, float64, error) { return calibration(ctx, c.Store) }}
 			if o.Encoder == "" {
 				o.Encoder = sluice.DefaultEncoder

@@ -14,7 +14,7 @@ var ErrConfig = errors.New("config")
 type Config struct {
 	Store       string `koanf:"store" default:".sluice" doc:"folder of the knowledge base"`
 	Encoder     string `koanf:"encoder" doc:"encoder: a name of 'models list' or a folder; empty takes the store's own, for a new store the default one"`
-	Model       string `koanf:"model" doc:"language model: a name of 'models list' or a GGUF file; empty takes the default one"`
+	Model       string `koanf:"model" doc:"language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"`
 	Threads     int    `koanf:"threads" default:"0" min:"0" max:"4096" doc:"CPU threads at most; 0 takes what the machine or container grants"`
 	LogLevel    string `koanf:"log_level" default:"warn" oneof:"debug info warn error" doc:"how much is logged on standard error"`
 	ISA         string `koanf:"isa" doc:"instruction set of the kernels (scalar, avx2, avx512, avx512vnni, amx); empty takes the best one"`
@@ -27,6 +27,7 @@ type Config struct {
 	Gate      Gate      `koanf:"gate"`
 	Retrieve  Retrieve  `koanf:"retrieve"`
 	Ask       Ask       `koanf:"ask"`
+	Remote    Remote    `koanf:"remote"`
 }
 
 // Embed is how texts are embedded.
@@ -73,12 +74,22 @@ type Ask struct {
 	Transform     string  `koanf:"transform" default:"none" oneof:"none rewrite hyde step-back decompose multi-query" doc:"query transformation before retrieval; each costs at least one call of the language model"`
 	Style         string  `koanf:"style" default:"few-shot" oneof:"few-shot chain-of-thought" doc:"template of answers from the model's own knowledge"`
 	MaxTokens     int     `koanf:"max_tokens" default:"256" min:"1" max:"131072" doc:"longest answer, tokens"`
-	ContextTokens int     `koanf:"context_tokens" default:"0" min:"0" max:"1048576" doc:"window of the language model, tokens; 0 takes the model's own, at most 4096"`
+	ContextTokens int     `koanf:"context_tokens" default:"0" min:"0" max:"1048576" doc:"window of the language model, tokens; 0 takes the model's own, of a local one at most 4096"`
 	Temperature   float64 `koanf:"temperature" default:"0" min:"0" max:"2" doc:"0 always takes the likeliest token"`
-	TopK          int     `koanf:"top_k" default:"40" min:"0" max:"1000000" doc:"likeliest tokens to draw from; 0 takes all"`
+	TopK          int     `koanf:"top_k" default:"40" min:"0" max:"1000000" doc:"likeliest tokens to draw from; 0 takes all. Unless set, a remote model without extensions gets 0"`
 	TopP          float64 `koanf:"top_p" default:"0.95" min:"0" max:"1" doc:"probability mass to draw from"`
-	RepeatPenalty float64 `koanf:"repeat_penalty" default:"1.05" min:"1" max:"10" doc:"divides the scores of recent tokens, against repetition; 1 is off"`
+	RepeatPenalty float64 `koanf:"repeat_penalty" default:"1.05" min:"1" max:"10" doc:"divides the scores of recent tokens, against repetition; 1 is off. Unless set, a remote model without extensions gets 1"`
 	Seed          uint64  `koanf:"seed" default:"1" max:"4294967294" doc:"seed of the draws"`
 	Templates     string  `koanf:"templates" doc:"folder whose files replace the built-in prompt templates of the same name"`
 	Language      string  `koanf:"language" doc:"language of the answer, as English names it; empty takes the question's"`
+}
+
+// Remote is how a language model is asked whose name is a URL.
+type Remote struct {
+	APIKey        string  `koanf:"api_key" secret:"true" doc:"key of the server; the variable SLUICE_REMOTE_API_KEY is a better place for it than this file"`
+	APIKeyEnv     string  `koanf:"api_key_env" doc:"another environment variable that holds the key, such as OPENAI_API_KEY; no variable is read unless it is named here"`
+	Extensions    string  `koanf:"extensions" default:"none" oneof:"none llama-server vllm" doc:"settings beyond OpenAI's that the server knows (top_k, repeat_penalty, counting tokens)"`
+	BytesPerToken float64 `koanf:"bytes_per_token" default:"3" min:"0" max:"16" doc:"estimate of a token's length where the server does not count tokens, to fit prompts into the window; from 0.5, and 0 refuses to estimate"`
+	TimeoutS      int     `koanf:"timeout_s" default:"300" min:"1" max:"86400" doc:"longest silence of the server, seconds"`
+	Retries       int     `koanf:"retries" default:"3" min:"0" max:"100" doc:"further tries when the server is busy, failing or not there yet"`
 }

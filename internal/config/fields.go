@@ -55,6 +55,9 @@ func (f Field) parse(text string) (v any, err error) {
 	switch f.Kind {
 	case reflect.String:
 		if strings.ContainsRune(text, 0) {
+			if f.Secret {
+				text = "(the value)"
+			}
 			return nil, fmt.Errorf("%q holds a NUL byte", text)
 		}
 		if len(f.OneOf) > 0 && !slices.Contains(f.OneOf, text) {

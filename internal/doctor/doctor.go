@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -42,8 +43,9 @@ type Check struct {
 // Options say what to look at.
 type Options struct {
 	Store          string
-	Encoder, Model string // names or paths
-	Library        string // libonnxruntime.so, "" is searched
+	Encoder, Model string         // names or paths; Model may be the URL of a server
+	Remote         remote.Options // of that server; URL, model and logger are filled in
+	Library        string         // libonnxruntime.so, "" is searched
 	ISA            string
 	Threads        int
 	Logger         *slog.Logger
@@ -143,8 +145,13 @@ func notThere(name string, err error) []Check {
 	return one(Check{Name: name, Status: Missing, Detail: err.Error(), Hint: hint})
 }
 
+const languageModel = "language model"
+
 func generator(ctx context.Context, o Options) []Check {
-	const name = "language model"
+	const name = languageModel
+	if base, model, ok := remote.SplitName(o.Model); ok {
+		return server(ctx, o, base, model)
+	}
 	path, err := models.LocateGGUF(o.Model)
 	if err == nil && !llm.Available {
 		err = llm.ErrUnavailable
@@ -160,7 +167,7 @@ func generator(ctx context.Context, o Options) []Check {
 		return failed(name, err, "sluice models verify")
 	}
 	defer m.Close()
-	r, err := m.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "What is the capital of France?"}}, MaxTokens: 8}, nil)
+	r, err := m.Generate(ctx, capital(8), nil)
 	if err != nil {
 		return failed(name, err, "sluice models verify")
 	}
@@ -168,6 +175,35 @@ func generator(ctx context.Context, o Options) []Check {
 		return failed(name, fmt.Errorf("%s generated nothing (finish: %s)", m.Info().Name, r.Finish), "sluice models verify")
 	}
 	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens", m.Info().Name, m.Info().Description, r.Text, r.CompletionTokens)})
+}
+
+// capital is a question whose answer any model begins within so many tokens.
+func capital(tokens int) llm.Request {
+	return llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "What is the capital of France?"}}, MaxTokens: tokens}
+}
+
+// server asks a remote model, and says that using it sends text there.
+func server(ctx context.Context, o Options, base, model string) []Check {
+	const hint = "the settings below 'remote' ('sluice config show') say how the server is asked"
+	r := o.Remote
+	r.BaseURL, r.Model, r.Logger = base, model, o.Logger
+	g, err := remote.Open(ctx, r)
+	if err != nil {
+		return failed(languageModel, err, hint)
+	}
+	defer g.Close()
+	if o.Logger != nil {
+		o.Logger.Warn(g.Notice())
+	}
+	answer, err := g.Generate(ctx, capital(64), nil) // some think before they speak
+	if err != nil {
+		return failed(languageModel, err, hint)
+	}
+	checks := one(Check{Name: languageModel, Status: OK, Detail: fmt.Sprintf("%s of %s answers %q, context %d tokens; %s", g.Info().Name, g.Endpoint(), answer.Text, g.ContextSize(), g.Notice())})
+	if _, err := g.CountTokens("a"); err != nil {
+		return append(checks, failed("token counter", err, "set remote.extensions or remote.bytes_per_token")...)
+	}
+	return checks
 }
 
 // knowledge reads the whole store, and has its calibration checked.

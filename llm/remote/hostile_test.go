@@ -261,3 +261,25 @@ func TestRedirects(t *testing.T) {
 		t.Errorf("in circles: %v after %d", err, len(loop.all()))
 	}
 }
+
+// A server may close an idle connection just as it is used again; that costs no answer.
+func TestClosedConnectionIsReplaced(t *testing.T) {
+	closing := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		conn.Close()
+	}
+	s := serve(t, says("stop", "a"), closing, says("stop", "b"))
+	g := open(t, s, func(o *Options) { o.Retries = -1 })
+	for _, want := range []string{"a", "b"} {
+		if r, err := g.Generate(t.Context(), hello(), nil); err != nil || r.Text != want {
+			t.Errorf("%+v %v", r, err)
+		}
+	}
+	if n := len(s.all()); n != 3 {
+		t.Errorf("%d requests", n)
+	}
+}

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"strings"
 	"syscall"
 	"time"
 
@@ -64,14 +63,20 @@ func (w *watch) why(err error) error {
 		return fmt.Errorf("remote: %w: nothing came for %v", ErrTimeout, w.limit)
 	}
 	var wrapped *url.Error
-	if errors.As(err, &wrapped) { // its URL may be one that the server chose
-		err = fmt.Errorf("remote: %s: %w", w.g.Endpoint(), wrapped.Err)
-	}
-	if w.g.key != "" && strings.Contains(err.Error(), w.g.key) { // a server may send it back, in a header say
-		return errors.New(w.g.clean(err.Error()))
+	if errors.As(err, &wrapped) { // its URL may be one that the server chose, and its text a header that holds the key
+		return &networkError{"remote: " + w.g.Endpoint() + ": " + w.g.clean(wrapped.Err.Error()), wrapped.Err}
 	}
 	return err
 }
+
+// networkError is an error of the network in words that are fit to be shown.
+type networkError struct {
+	text string
+	err  error
+}
+
+func (e *networkError) Error() string { return e.text }
+func (e *networkError) Unwrap() error { return e.err }
 
 // sameServer lets the client follow a redirect that changes neither the server nor the method.
 func sameServer(req *http.Request, via []*http.Request) error {
@@ -121,6 +126,9 @@ func (g *Generator) once(ctx context.Context, method, url string, body []byte) (
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	// For the transport only, which does not send it: a connection that the server closes as it is used again may be replaced
+	// by a new one, as for a GET. A completion made twice does no harm.
+	req.Header["Idempotency-Key"] = nil
 	if g.key != "" {
 		req.Header.Set("Authorization", "Bearer "+g.key)
 	}

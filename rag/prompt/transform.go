@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -69,6 +70,9 @@ func (l *Library) Apply(ctx context.Context, gen llm.Generator, t Transform, que
 	request := llm.Request{Messages: p.Messages, MaxTokens: limit}
 	if t == HyDE {
 		request.RepeatPenalty = 1.1 // small models go round in circles; in a question, repeating words is the point
+		if c, ok := gen.(interface{ Check(llm.Request) error }); ok && errors.Is(c.Check(request), llm.ErrOptions) {
+			request.RepeatPenalty = 0 // a server may not know it, nor need it
+		}
 	}
 	answer, err := gen.Generate(ctx, request, nil)
 	r.Calls, r.Answer = 1, answer.Text
