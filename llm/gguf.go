@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"math/bits"
+	"regexp"
+	"slices"
 )
 
 // The header of a GGUF file: magic, version, counts, key-value pairs, tensor descriptions. All of it is checked before
@@ -21,7 +23,8 @@ const (
 	ggufMaxName    = 63      // GGML_MAX_NAME - 1
 	ggufKeepString = 4 << 20 // longer values are checked and skipped
 	ggufMaxDims    = 4
-	ggufAlignment  = 32 // unless general.alignment says otherwise
+	ggufAlignment  = 32  // unless general.alignment says otherwise
+	maxLayers      = 512 // LLAMA_MAX_LAYERS, asserted by llama.cpp; longer arrays say nothing about layers
 )
 
 // Value types of key-value pairs.
@@ -54,9 +57,15 @@ var ggmlTypes = [...]ggmlType{
 type ggufHeader struct {
 	values   map[string]any    // uint64, int64, float64, bool or string
 	arrays   map[string]uint64 // lengths
+	layers   map[string][]int  // arrays of integers or booleans that may have a value per layer
 	tensors  int
+	bytes    uint64            // of the tensors
+	repacked uint64            // of those whose type llama.cpp brings into another order for AVX2
 	elements map[string]uint64 // by type name
+	loose    string            // a tensor that holds one expert; llama.cpp reads only those that hold all of a layer
 }
+
+var looseExpert = regexp.MustCompile(`^blk\.\d+\.ffn_(gate|up|down)\.\d+\.weight$`)
 
 // ggufReader reads little-endian values and knows how much can follow, so that no count in the file is believed beyond
 // the file's size. After a failure every read returns zeros and err stays.
@@ -188,7 +197,8 @@ func parseGGUF(r io.ReaderAt, size int64) (*ggufHeader, error) {
 	tensors := g.count("tensors", ggufMaxTensors, 32)
 	pairs := g.count("key-value pairs", ggufMaxPairs, 13)
 
-	h := &ggufHeader{values: map[string]any{}, arrays: map[string]uint64{}, elements: map[string]uint64{}, tensors: int(tensors)}
+	h := &ggufHeader{values: map[string]any{}, arrays: map[string]uint64{}, layers: map[string][]int{},
+		elements: map[string]uint64{}, tensors: int(tensors)}
 	for i := uint64(0); i < pairs && g.err == nil; i++ {
 		h.readPair(g)
 	}
@@ -222,7 +232,7 @@ func (h *ggufHeader) readPair(g *ggufReader) {
 	case kind == ggufString:
 		h.values[key] = g.str(ggufKeepString, true)
 	case kind == ggufArray:
-		h.arrays[key] = g.array(key)
+		h.arrays[key] = h.array(g, key)
 	case int(kind) < len(ggufScalars):
 		h.values[key] = g.scalar(kind)
 	default:
@@ -230,8 +240,8 @@ func (h *ggufHeader) readPair(g *ggufReader) {
 	}
 }
 
-// array checks an array and returns its length.
-func (g *ggufReader) array(key string) uint64 {
+// array checks an array and returns its length. Short ones of integers are kept.
+func (h *ggufHeader) array(g *ggufReader, key string) uint64 {
 	kind := g.u32()
 	if g.err != nil {
 		return 0
@@ -240,17 +250,40 @@ func (g *ggufReader) array(key string) uint64 {
 		g.fail("key %q is an array of the unknown value type %d", key, kind)
 		return 0
 	}
-	if kind != ggufString {
-		width := uint64(ggufScalars[kind])
-		n := g.count("elements of "+key, math.MaxInt32, width)
+	if kind == ggufString {
+		n := g.count("strings of "+key, math.MaxInt32, 8)
+		for i := uint64(0); i < n && g.err == nil; i++ {
+			g.skip(g.u64())
+		}
+		return n
+	}
+	width := uint64(ggufScalars[kind])
+	n := g.count("elements of "+key, math.MaxInt32, width)
+	if n > maxLayers || kind == 6 || kind == 12 {
 		g.skip(n * width)
 		return n
 	}
-	n := g.count("strings of "+key, math.MaxInt32, 8)
-	for i := uint64(0); i < n && g.err == nil; i++ {
-		g.skip(g.u64())
+	list := make([]int, n)
+	for i := range list {
+		list[i] = natural(g.scalar(kind))
 	}
+	h.layers[key] = list
 	return n
+}
+
+// natural returns a value as a number between 0 and 2³¹-1, 0 when it is none.
+func natural(value any) int {
+	switch v := value.(type) {
+	case uint64:
+		return int(min(v, math.MaxInt32))
+	case int64:
+		return int(max(0, min(v, math.MaxInt32)))
+	case bool:
+		if v {
+			return 1
+		}
+	}
+	return 0
 }
 
 // readTensors checks that each tensor lies where the one before it ends, and all within the file, as llama.cpp demands.
@@ -274,7 +307,14 @@ func (h *ggufHeader) readTensors(g *ggufReader, n, align uint64) {
 			g.fail("tensor %q lies at offset %d of the data, not at %d", name, offset, end)
 			return
 		}
+		if h.loose == "" && looseExpert.MatchString(name) {
+			h.loose = name
+		}
 		last, exact = name, end+bytes
+		h.bytes += bytes
+		if name != "token_embd.weight" && slices.Contains([]string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}, typ.name) {
+			h.repacked += bytes
+		}
 		end = exact + (align-exact%align)%align
 		if bytes > g.size || end > g.size {
 			g.fail("truncated: tensor %q of %d bytes at offset %d goes beyond the %d bytes of the file", name, bytes, offset, g.size)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,7 @@ func tinyModel() *ggufBuilder {
 		set("general.name", 8, "tiny").
 		set("llama.context_length", 4, uint32(64)).
 		set("llama.embedding_length", 4, uint32(32)).
+		set("llama.block_count", 4, uint32(1)).
 		set("llama.rope.freq_base", 6, float32(10000)).
 		set("tokenizer.chat_template", 8, "{{ messages }}").
 		strings("tokenizer.ggml.tokens", "a", "b").
@@ -140,13 +142,19 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Info{Name: "x", Path: path, Architecture: "llama", Description: "llama, 0.0 M parameters, Q4_1", Parameters: 96,
-		ContextTrained: 64, Embedding: 32, ChatTemplate: "{{ messages }}", Bytes: int64(len(data))}
+		ContextTrained: 64, Embedding: 32, ChatTemplate: "{{ messages }}", Bytes: int64(len(data)),
+		Footprint: Footprint{Weights: 168, Scratch: 4 * 8 * 32, Vocab: 2}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestInspectRefuses(t *testing.T) {
+	other := func(key string, kind uint32, value any) []byte {
+		g := tinyModel()
+		g.pairs = slices.Delete(g.pairs, 4, 5) // llama.block_count
+		return g.set(key, kind, value).build()
+	}
 	for _, c := range []struct {
 		name, reason string
 		data         []byte
@@ -180,6 +188,11 @@ func TestInspectRefuses(t *testing.T) {
 		{"block", "not a multiple of 256", tinyModel().tensor("x", 12, 4, 32).build()},
 		{"duplicate tensor", "comes twice", tinyModel().tensor("output_norm.weight", 0, 128, 32).build()},
 		{"tensor name", "at most 63", tinyModel().tensor(strings.Repeat("x", 64), 0, 128, 32).build()},
+		{"no layers", "block_count is 0", other("llama.block_count", 4, uint32(0))},
+		{"many layers", "block_count is 513", other("llama.block_count", 4, uint32(513))},
+		{"drafts", "nextn_predict_layers is 2, more than the 1 layers", tinyModel().set("llama.nextn_predict_layers", 4, uint32(2)).build()},
+		{"rope scaling", "rope.scaling.type is su", tinyModel().set("llama.rope.scaling.type", 8, "su").build()},
+		{"old experts", "newer conversion", tinyModel().tensor("blk.0.ffn_down.7.weight", 0, 4, 1).build()},
 		{"split", "00001-of-00003", tinyModel().set("split.count", 2, uint16(3)).build()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -198,6 +211,15 @@ func TestInspectTensorOffset(t *testing.T) {
 	_, err := Inspect(writeModel(t, "m.gguf", g.build()))
 	if !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "offset 32 of the data, not at 64") {
 		t.Error(err)
+	}
+}
+
+// Weights of the types that llama.cpp copies are told from those that stay mapped.
+func TestInspectRepacked(t *testing.T) {
+	data := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32).tensor("blk.0.attn_k.weight", 8, 34, 32).build() // Q4_0, Q8_0
+	info, err := Inspect(writeModel(t, "m.gguf", data))
+	if err != nil || info.Footprint.Weights != 168+18+34 || info.Footprint.Repacked != 18 {
+		t.Errorf("%+v %v", info.Footprint, err)
 	}
 }
 
@@ -237,7 +259,7 @@ func TestInspectSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := Inspect(path)
-	if err != nil || info.Parameters != 98 || info.Bytes != int64(len(first)+len(second)) {
+	if err != nil || info.Parameters != 98 || info.Footprint.Weights != 168+8 || info.Bytes != int64(len(first)+len(second)) {
 		t.Errorf("%+v, %v", info, err)
 	}
 }
@@ -271,8 +293,12 @@ func FuzzParseGGUF(f *testing.F) {
 		if elements > 8*uint64(len(data)) { // the densest type has less than two bits per element
 			t.Errorf("%d elements in %d bytes", elements, len(data))
 		}
-		if _, err := h.info("f.gguf"); err == nil && h.tensors == 0 {
+		info, err := h.info("f.gguf")
+		if err == nil && h.tensors == 0 {
 			t.Error("a model without tensors")
+		}
+		if m := info.Memory(Options{CacheTokens: maxCells}); m.Cache < 0 || m.State < 0 || m.Compute < 0 || m.Total() < m.Weights {
+			t.Errorf("memory %+v", m)
 		}
 	})
 }

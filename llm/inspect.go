@@ -43,6 +43,12 @@ func Inspect(path string) (Info, error) {
 			return Info{}, err
 		}
 		info.Bytes += size
+		info.Footprint.Weights += int64(ph.bytes)
+		info.Footprint.Repacked += int64(ph.repacked)
+		if ph.loose != "" {
+			h.loose = ph.loose
+			return Info{}, modelError(part, h.checkAsserted(info.Architecture))
+		}
 		for typ, n := range ph.elements {
 			h.elements[typ] += n
 		}
@@ -84,15 +90,7 @@ func (h *ggufHeader) text(key string) string {
 }
 
 // number returns a non-negative integer value, 0 when there is none.
-func (h *ggufHeader) number(key string) int {
-	switch v := h.values[key].(type) {
-	case uint64:
-		return int(min(v, 1<<31-1))
-	case int64:
-		return int(max(0, min(v, 1<<31-1)))
-	}
-	return 0
-}
+func (h *ggufHeader) number(key string) int { return natural(h.values[key]) }
 
 func (h *ggufHeader) info(path string) (Info, error) {
 	arch := h.text("general.architecture")
@@ -128,7 +126,29 @@ func (h *ggufHeader) info(path string) (Info, error) {
 			return info, fmt.Errorf("%s has %d entries for %d tokens", key, n, vocab)
 		}
 	}
+	if err := h.checkAsserted(arch); err != nil {
+		return info, err
+	}
+	info.Footprint = h.footprint(arch)
 	return info, nil
+}
+
+// checkAsserted refuses what llama.cpp's llama_model::load_hparams would end the process for.
+func (h *ggufHeader) checkAsserted(arch string) error {
+	layers, drafts := h.number(arch+".block_count"), h.number(arch+".nextn_predict_layers")
+	scaling, scaled := h.values[arch+".rope.scaling.type"]
+	switch {
+	case layers < 1 || layers > maxLayers:
+		return fmt.Errorf("%s.block_count is %d, not between 1 and %d", arch, layers, maxLayers)
+	case drafts > layers:
+		return fmt.Errorf("%s.nextn_predict_layers is %d, more than the %d layers", arch, drafts, layers)
+	case scaled && scaling != "none" && scaling != "linear" && scaling != "yarn" && scaling != "longrope":
+		return fmt.Errorf("%s.rope.scaling.type is %v, which llama.cpp does not know", arch, scaling)
+	case h.loose != "":
+		return fmt.Errorf("its experts are in tensors of their own (%s), as files from before April 2024 have them; "+
+			"llama.cpp does not read these any more: take a newer conversion of the model", h.loose)
+	}
+	return nil
 }
 
 // describe counts parameters and names the type most of them have.
