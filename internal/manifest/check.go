@@ -145,8 +145,8 @@ func (m *Manifest) checkModel(x Model) error {
 	default:
 		return fmt.Errorf("kind %q is not encoder, generator or classifier", x.Kind)
 	}
-	if x.ChatTemplate != "" && (x.Kind != Generator || !reName.MatchString(x.ChatTemplate)) {
-		return fmt.Errorf("chat template %q is not the name of one, or the model is a %s", x.ChatTemplate, x.Kind)
+	if x.ChatTemplate != "" && x.Kind != Generator {
+		return fmt.Errorf("a %s has no chat template", x.Kind)
 	}
 	if p, ok := m.Package(x.Package); x.Package != "" && (!ok || len(p.Wheels) != 1) {
 		return fmt.Errorf("package %q must have one wheel", x.Package)

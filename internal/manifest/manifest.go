@@ -118,7 +118,7 @@ type Model struct {
 	Source  string       `yaml:"source"`
 	Encoder *EncoderSpec `yaml:"encoder,omitempty"`
 	Package string       `yaml:"package,omitempty"`
-	// ChatTemplate names a template that llama.cpp has built in, for a generator whose file has none.
+	// ChatTemplate is that of a generator whose file has none: Jinja source, or the name of one that llama.cpp has built in.
 	ChatTemplate string `yaml:"chat_template,omitempty"`
 	Files        []File `yaml:"files"`
 }

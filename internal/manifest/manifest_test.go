@@ -120,7 +120,6 @@ func TestParseRefuses(t *testing.T) {
 		"tree leaves":         {"tree: llama_cpp", "tree: ../llama_cpp"},
 		"a part is missing":   {"{path: qwen2.5-7b-instruct-q4_k_m-00002-of-00002.gguf", "{path: other.gguf"},
 		"template of encoder": {"name: bge-m3\n    kind: encoder", "name: bge-m3\n    kind: encoder\n    chat_template: zephyr"},
-		"template source":     {"chat_template: zephyr", "chat_template: \"{{ x }}\""},
 		"library without pin": {", sha256: fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3, size: 29352200", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,8 +46,8 @@ type Info struct {
 	Pinned  bool   `json:"pinned"`          // every file has a sha256 in the manifest
 	Bytes   int64  `json:"bytes,omitempty"` // on disk, or what the manifest says; 0: unknown
 	Dir     string `json:"dir,omitempty"`   // empty: not pulled
-	// ChatTemplate is the built-in template of llama.cpp that a generator needs because its file has none.
-	ChatTemplate string `json:"chat_template,omitempty"`
+	// ChatTemplate is what a generator needs because its file has none: Jinja source, or the name of one of llama.cpp's.
+	ChatTemplate string `json:"-"`
 }
 
 // Registry knows the models of a manifest and those in a cache.
@@ -194,8 +194,8 @@ func ChatTemplate(name string) (string, error) {
 	return r.ChatTemplate(name), nil
 }
 
-// ChatTemplate returns the name of the built-in template that a model of the manifest needs because its file has none; "" for all
-// others, and for paths.
+// ChatTemplate returns what llm.Options.ChatTemplate must be for a model of the manifest whose file has no chat template; "" for
+// all others, and for paths.
 func (r *Registry) ChatTemplate(name string) string {
 	m, _ := r.manifest.Model(name)
 	return m.ChatTemplate

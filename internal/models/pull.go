@@ -33,7 +33,7 @@ type Settings struct {
 	QueryPrefix    string `yaml:"query_prefix,omitempty"`
 	DocumentPrefix string `yaml:"document_prefix,omitempty"`
 
-	// For generators only: the template that llama.cpp has built in under this name
+	// For generators whose file has none only:
 	ChatTemplate string `yaml:"chat_template,omitempty"`
 
 	Source  string `yaml:"source"`
