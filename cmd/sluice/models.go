@@ -1,14 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 func (a *app) modelsCommand() *cobra.Command {
@@ -16,10 +21,14 @@ func (a *app) modelsCommand() *cobra.Command {
 		Long: "The list of models is built in; any other encoder folder or GGUF file works by its path. Only 'pull' uses the network."}
 	pull := &cobra.Command{Use: "pull [NAME...]", Short: "bring models to this machine (without names the default ones)", RunE: a.pull}
 	verify := &cobra.Command{Use: "verify [NAME...]", Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
-	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
+	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
 	cmd.AddCommand(pull, verify, list)
 	return cmd
 }
+
+const listHelp = `MB is the size on disk. MEMORY is what a language model that is here needs when it is opened, in MB: its weights, the KV cache
+of the default context (4,096 tokens, or less if it was trained for less) and scratch; ? before it is pulled. TEMPLATE is the name
+of the chat template that it is used with.`
 
 // chosen are the named models, or those of the list that wanted picks.
 func chosen(names []string, wanted func(models.Info) bool) ([]string, error) {
@@ -40,7 +49,14 @@ func (a *app) pull(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	list, err := models.List()
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
+		if i := slices.IndexFunc(list, func(m models.Info) bool { return strings.EqualFold(m.Name, name) && m.Dir == "" }); i >= 0 {
+			a.note("%s: %s MB, licence: %s (%s)", list[i].Name, megabytes(list[i].Bytes), list[i].Licence, list[i].Source)
+		}
 		tasks := map[string]*progress.Task{}
 		dir, err := models.Pull(cmd.Context(), name, func(file string, done, total int64) {
 			if tasks[file] == nil {
@@ -100,6 +116,48 @@ func (a *app) status(object any, format string, args ...any) error {
 	return err
 }
 
+// listedModel is one line of `models list`. What the header of a GGUF file says is there for generators that are here.
+type listedModel struct {
+	models.Info
+	Architecture string       `json:"architecture,omitempty"`
+	Context      int          `json:"context,omitempty"`       // tokens that the model was trained to read
+	Template     string       `json:"chat_template,omitempty"` // the name that llama.cpp has for it; empty: none, or not known
+	Memory       *memoryNeeds `json:"memory,omitempty"`
+	Problem      string       `json:"problem,omitempty"` // why the file cannot be used
+}
+
+// memoryNeeds are bytes, at the default context.
+type memoryNeeds struct {
+	Weights int64 `json:"weights"`
+	Cache   int64 `json:"kv_cache"`
+	Compute int64 `json:"compute"` // and recurrent states; an upper estimate
+	Total   int64 `json:"total"`
+}
+
+func listed(m models.Info) listedModel {
+	l := listedModel{Info: m}
+	if m.Kind != string(manifest.Generator) || m.Dir == "" {
+		return l
+	}
+	path, err := models.LocateGGUF(m.Dir)
+	if err != nil {
+		l.Problem = err.Error()
+		return l
+	}
+	info, err := llm.Inspect(path)
+	if err != nil {
+		l.Problem = err.Error()
+		return l
+	}
+	if m.ChatTemplate != "" {
+		info.ChatTemplate = m.ChatTemplate
+	}
+	need := info.Memory(llm.Options{})
+	l.Architecture, l.Context, l.Template = info.Architecture, info.ContextTrained, info.TemplateName()
+	l.Memory = &memoryNeeds{need.Weights, need.Cache, need.State + need.Compute, need.Total()}
+	return l
+}
+
 func (a *app) listModels() error {
 	list, err := models.List()
 	if err != nil {
@@ -108,16 +166,31 @@ func (a *app) listModels() error {
 	if a.json {
 		p := newPrinter(a.stdout)
 		for _, m := range list {
-			err = errors.Join(err, p.print(m))
+			err = errors.Join(err, p.print(listed(m)))
 		}
 		return errors.Join(err, p.flush())
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tKIND\tDEFAULT\tHERE\tMB\tLICENCE\tSOURCE")
+	fmt.Fprintln(w, "NAME\tKIND\tDEFAULT\tHERE\tMB\tMEMORY\tTEMPLATE\tLICENCE\tSOURCE")
 	for _, m := range list {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""), megabytes(m.Bytes), m.Licence, m.Source)
+		l := listed(m)
+		if l.Problem != "" {
+			a.say("%s", l.Problem)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""), megabytes(m.Bytes),
+			l.memoryText(), cmp.Or(l.Template, "-"), m.Licence, m.Source)
 	}
 	return w.Flush()
+}
+
+func (l listedModel) memoryText() string {
+	switch {
+	case l.Kind != string(manifest.Generator):
+		return "-"
+	case l.Memory == nil:
+		return "?"
+	}
+	return megabytes(l.Memory.Total)
 }
 
 func yes(b bool) string {
