@@ -75,6 +75,7 @@ private:
     struct Slot : Sequence {
         Request * request = nullptr;
         size_t read = 0;                   // prompt tokens in kv
+        bool waits = false;                // for another slot to read what both prompts begin with
         size_t kv_before = 0;              // kv.size() before the decode under way
         llama_token next = LLAMA_TOKEN_NULL; // sampled, not decoded yet
         int output = -1;                   // index in the batch whose logits are this slot's
@@ -102,6 +103,8 @@ private:
     bool wait_for_work();
     void admit();
     void drop_cancelled();
+    void share_prefixes();
+    bool is_read_ahead(const Slot & slot) const;
     bool fill_batch();
     void add(Slot & slot, llama_token token, bool output);
     void decode();
@@ -112,6 +115,7 @@ private:
     size_t adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt);
     size_t reusable(const Sequence & from, bool busy, const std::vector<llama_token> & prompt) const;
     Slot & choose(const Sequence * source, size_t prefix);
+    const Sequence * longest(const Slot * except, const std::vector<llama_token> & prompt, size_t & prefix) const;
     void copy(const Sequence & from, Sequence & to, size_t length);
     std::string keep_pin(const Slot & slot, Request & request);
     void make_room(size_t more = 0);

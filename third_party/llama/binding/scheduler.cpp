@@ -157,11 +157,12 @@ void Engine::copy(const Sequence & from, Sequence & to, size_t length) {
     to.kv.assign(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) length);
 }
 
-void Engine::assign(Request * r) {
+// The sequence with the longest prefix of a prompt, if it is longer than prefix, which becomes its length. Pins come first: they
+// can always be copied.
+const Engine::Sequence * Engine::longest(const Slot * except, const std::vector<llama_token> & prompt, size_t & prefix) const {
     const Sequence * source = nullptr;
-    size_t prefix = 0;
     const auto consider = [&](const Sequence & s, bool busy) {
-        const size_t n = reusable(s, busy, r->prompt);
+        const size_t n = reusable(s, busy, prompt);
         if (n > prefix) {
             source = &s;
             prefix = n;
@@ -170,12 +171,20 @@ void Engine::assign(Request * r) {
     for (const Pin & p : pins_) {
         consider(p, false);
     }
-    const Sequence * pin = source;
     for (const Slot & s : slots_) {
-        consider(s, s.request);
+        if (&s != except) {
+            consider(s, s.request);
+        }
     }
+    return source;
+}
+
+void Engine::assign(Request * r) {
+    size_t prefix = 0;
+    const Sequence * source = longest(nullptr, r->prompt, prefix);
     Slot & slot = choose(source, prefix);
-    if (source && source != &slot && (!whole_only_ || source == pin)) {
+    const bool pinned = std::any_of(pins_, pins_ + kPins, [&](const Pin & p) { return &p == source; });
+    if (source && source != &slot && (!whole_only_ || pinned)) {
         copy(*source, slot, prefix);
     }
     slot.read = adopt_prefix(slot, r->prompt);
@@ -259,10 +268,49 @@ void Engine::add(Slot & slot, llama_token token, bool output) {
     slot.kv.push_back(token);
 }
 
+// Requests that arrive together mostly begin alike. A slot takes over what another one has read meanwhile, and waits while
+// another one is about to read what it needs as well.
+void Engine::share_prefixes() {
+    for (Slot & s : slots_) {
+        s.waits = false;
+        if (whole_only_ || !s.request || s.next != LLAMA_TOKEN_NULL) {
+            continue;
+        }
+        const size_t most = s.request->prompt.size() - 1; // the last token is decoded in any case
+        size_t prefix = s.read;
+        const Sequence * source = s.read < most ? longest(&s, s.request->prompt, prefix) : nullptr;
+        if (source && std::min(prefix, most) > s.read) {
+            prefix = std::min(prefix, most);
+            copy(*source, s, prefix);
+            s.request->result.cached_tokens += (int32_t) (prefix - s.read);
+            std::lock_guard<std::mutex> lock(mutex_);
+            stats_.reused += (int64_t) (prefix - s.read);
+            s.read = prefix;
+        }
+        s.waits = is_read_ahead(s);
+    }
+}
+
+// Whether a slot that is further, or as far and before this one, still reads tokens that this one needs too.
+bool Engine::is_read_ahead(const Slot & s) const {
+    const auto & prompt = s.request->prompt;
+    return std::any_of(slots_.begin(), slots_.end(), [&](const Slot & other) {
+        if (&other == &s || !other.request || other.next != LLAMA_TOKEN_NULL || other.read < s.read ||
+            (other.read == s.read && other.id > s.id)) {
+            return false;
+        }
+        const auto & theirs = other.request->prompt;
+        const size_t end = std::min(theirs.size(), prompt.size() - 1);
+        return other.read < end && s.read < end && // both have this far in common, so only the rest is to be compared
+               std::equal(prompt.begin(), prompt.begin() + (std::ptrdiff_t) s.read + 1, theirs.begin());
+    });
+}
+
 // First a token of every generating slot, then prompts: what room is left is shared evenly among those still being read,
 // beginning with another slot each time. Returns false when there is nothing to decode.
 bool Engine::fill_batch() {
     batch_.n_tokens = 0;
+    share_prefixes();
     size_t reading = 0;
     for (Slot & s : slots_) {
         s.output = -1;
@@ -272,13 +320,13 @@ bool Engine::fill_batch() {
         }
         if (s.next != LLAMA_TOKEN_NULL) {
             add(s, s.next, true);
-        } else {
+        } else if (!s.waits) {
             reading++;
         }
     }
     for (size_t i = 0; i < slots_.size() && reading > 0; i++) {
         Slot & s = slots_[(first_ + i) % slots_.size()];
-        if (!s.request || s.next != LLAMA_TOKEN_NULL) {
+        if (!s.request || s.next != LLAMA_TOKEN_NULL || s.waits) {
             continue;
         }
         const auto & prompt = s.request->prompt;
