@@ -11,7 +11,7 @@ const productParts = 5
 func parts() []part {
 	return []part{
 		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), modelsPart(),
-		pythonPart(), llamaBenchPart(), peersPart(),
+		pythonPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
 	}
 }
 
@@ -88,5 +88,13 @@ func llamaBenchPart() part {
 		name: "llama-bench", doc: "llama.cpp's own benchmark, for comparisons: build/out/llama-bench",
 		key: keyOf(llamaBench()), recipes: outputsOf(llamaBench()),
 		files: []install{{"llama-bench", "build/out/"}},
+	}
+}
+
+func llamaServerPart() part {
+	return part{
+		name: "llama-server", doc: "llama.cpp's own server, for comparisons: build/out/llama-server",
+		key: keyOf(llamaServer()), recipes: outputsOf(llamaServer()),
+		files: []install{{"llama-server", "build/out/"}},
 	}
 }

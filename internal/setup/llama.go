@@ -52,16 +52,33 @@ func libllama() recipe {
 
 // llamaBench builds upstream's own benchmark with the flags of the library, for a fair comparison.
 func llamaBench() recipe {
-	return recipe{name: "llama-bench", version: 1, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+	return recipe{name: "llama-bench", version: 2, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama-bench: building llama.cpp's benchmark (about 140 compiler runs)")
 		tree := append([]string{"common/", "tools/"}, llamaTree...)
-		flags := append([]string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON"}, cmakeFlags...)
+		flags := append([]string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", e.commitFlag()}, cmakeFlags...)
 		if err := e.cmake(ctx, j, tree, flags, "llama-bench"); err != nil {
 			return err
 		}
 		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-bench"))
 	}}
 }
+
+// llamaServer builds upstream's HTTP server from the same sources with the same flags, without its web page.
+func llamaServer() recipe {
+	return recipe{name: "llama-server", version: 1, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+		e.console.printf("llama-server: building llama.cpp's server (about 200 compiler runs)")
+		tree := append([]string{"common/", "tools/"}, llamaTree...)
+		flags := append([]string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", e.commitFlag()}, cmakeFlags...)
+		flags = append(flags, "-DLLAMA_BUILD_SERVER=ON") // the last one counts
+		if err := e.cmake(ctx, j, tree, flags, "llama-server"); err != nil {
+			return err
+		}
+		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-server"))
+	}}
+}
+
+// commitFlag lets upstream's programs say which commit they are: the archive holds no history that would.
+func (e *Env) commitFlag() string { return "-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit }
 
 func llamaInputs(ctx context.Context, e *Env) ([]string, error) {
 	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
