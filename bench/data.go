@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/matrixfile"
 	"github.com/sluice-rag/sluice/internal/npy"
@@ -133,7 +134,7 @@ func near(rng *rand.Rand, out, noise, c []float32) {
 
 // rowsOf writes rows × dim vectors that fill makes, block by block, several at a time.
 func rowsOf(ctx context.Context, path string, rows, dim, threads int, fill func(block int, first int, out []float32)) error {
-	return atomically(path, func(f *os.File) error {
+	return harness.Atomically(path, func(f *os.File) error {
 		w, err := npy.NewRows(f, dim)
 		if err != nil {
 			return err
@@ -167,22 +168,6 @@ func rowsOf(ctx context.Context, path string, rows, dim, threads int, fill func(
 	})
 }
 
-// atomically writes a file beside path and gives it its name when it is complete.
-func atomically(path string, write func(*os.File) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone after the rename
-	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
 // remembered reads a JSON file, or makes and writes it. What it holds belongs to the file's name.
 func remembered[T any](path string, make func() (T, error)) (v T, err error) {
 	text, err := os.ReadFile(path)
@@ -195,7 +180,7 @@ func remembered[T any](path string, make func() (T, error)) (v T, err error) {
 	if text, err = json.Marshal(v); err != nil {
 		return v, err
 	}
-	return v, atomically(path, func(f *os.File) error { _, err := f.Write(text); return err })
+	return v, harness.Atomically(path, func(f *os.File) error { _, err := f.Write(text); return err })
 }
 
 // mixturePairs are n contexts of a mixture with k pseudo-queries each.

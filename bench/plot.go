@@ -14,6 +14,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/sluice-rag/sluice/bench/harness"
 )
 
 // plots draws the medians of each race as horizontal bars on a logarithmic axis, fastest on top: one SVG
@@ -89,7 +91,7 @@ func plotRace(path, title string, rows []Row) error {
 	width, height := 10*vg.Inch, vg.Length(len(rows)+4)*vg.Points(18)
 	canvas := vgsvg.New(width, height)
 	p.Draw(draw.Crop(draw.New(canvas), vg.Points(6), vg.Points(-18), vg.Points(6), vg.Points(-6)))
-	return atomically(path, func(f *os.File) error { _, err := canvas.WriteTo(f); return err })
+	return harness.Atomically(path, func(f *os.File) error { _, err := canvas.WriteTo(f); return err })
 }
 
 // detail is what a row's shape says beyond its race.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -120,7 +121,7 @@ func (s *session) finish(ctx context.Context, r *race, e *entrant) (Row, error) 
 	if math.IsNaN(fault) || math.IsInf(fault, 0) {
 		return row, errNoNumber
 	}
-	row.MaxError = digits(fault)
+	row.MaxError = harness.Digits(fault)
 	if n := len(e.times); n >= 100 {
 		slices.Sort(e.times)
 		s.note("%s %s, %s: 99 %% of %d runs took at most %.4g ms", row.Workload, row.Shape, row.label(), n, ms(e.times[n*99/100]))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/bench/limits"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -34,28 +35,13 @@ type Report struct {
 
 func newReport(o Options) *Report {
 	r := &Report{
-		Time: time.Now().UTC().Truncate(time.Second), CPU: processor(), System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
+		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(), System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
 		Versions: map[string]string{"sluice": buildinfo.Version + " " + buildinfo.Commit(), "go": runtime.Version()},
 	}
 	for _, isa := range cpu.Available() {
 		r.ISAs = append(r.ISAs, isa.String())
 	}
 	return r
-}
-
-// processor is what the system calls its CPU.
-func processor() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, text, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(text)
-		}
-	}
-	return runtime.GOARCH
 }
 
 // Markdown writes the report as tables, one for each race.
@@ -153,11 +139,11 @@ func sortedKeys(m map[string]string) (keys []string) {
 
 // Write puts report.md, report.json and a plot of each race into a folder.
 func (r *Report) Write(dir string) error {
-	err := atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
+	err := harness.Atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
 	if err != nil {
 		return err
 	}
-	err = atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
+	err = harness.Atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
 		e := json.NewEncoder(f)
 		e.SetIndent("", "  ")
 		return e.Encode(r)

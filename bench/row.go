@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-rag/sluice/bench/harness"
 )
 
 // Row is one entrant of a race. Mode says what kind of result it is: exact (the statistic or decision
@@ -76,19 +77,10 @@ func ratios(rows []Row, tolerance float64) (out []Ratio) {
 		p := slices.MinFunc(peers, func(a, b Row) int { return cmp.Compare(a.MedianMS, b.MedianMS) })
 		out = append(out, Ratio{
 			Workload: r.Workload, Shape: r.Shape, Impl: r.Impl, ISA: r.ISA, DType: r.DType, Mode: r.Mode, MedianMS: r.MedianMS,
-			Peer: p.Impl, PeerMedianMS: p.MedianMS, Ratio: digits(p.MedianMS / r.MedianMS), RatioOfMin: digits(p.MinMS / r.MinMS),
+			Peer: p.Impl, PeerMedianMS: p.MedianMS, Ratio: harness.Digits(p.MedianMS / r.MedianMS), RatioOfMin: harness.Digits(p.MinMS / r.MinMS),
 		})
 	}
 	return out
-}
-
-// digits rounds to four significant decimal digits, which is more than a measurement has.
-func digits(x float64) float64 {
-	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
-	if err != nil {
-		return x
-	}
-	return y
 }
 
 // timed fills in what the times of an entrant say; pairs and limit belong to one run.
@@ -97,8 +89,8 @@ func (r *Row) timed(times []time.Duration, pairs float64, limit time.Duration) {
 	median := (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 	median = max(median, 1)
 	r.MedianMS, r.MinMS = ms(median), ms(sorted[0])
-	r.PairsPerS = math.Round(digits(pairs / median.Seconds()))
-	r.LimitPct = digits(100 * limit.Seconds() / median.Seconds())
+	r.PairsPerS = math.Round(harness.Digits(pairs / median.Seconds()))
+	r.LimitPct = harness.Digits(100 * limit.Seconds() / median.Seconds())
 }
 
-func ms(d time.Duration) float64 { return digits(float64(d) / float64(time.Millisecond)) }
+func ms(d time.Duration) float64 { return harness.Digits(float64(d) / float64(time.Millisecond)) }

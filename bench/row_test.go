@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/bench/harness"
 )
 
 func TestRowFormat(t *testing.T) {
@@ -56,8 +58,8 @@ func TestRatios(t *testing.T) {
 
 func TestDigits(t *testing.T) {
 	for x, want := range map[float64]float64{0: 0, 123456: 123500, 0.00123456: 0.001235, -9.9999: -10, math.Inf(1): math.Inf(1)} {
-		if got := digits(x); got != want {
-			t.Errorf("digits(%v) = %v, want %v", x, got, want)
+		if got := harness.Digits(x); got != want {
+			t.Errorf("harness.Digits(%v) = %v, want %v", x, got, want)
 		}
 	}
 }

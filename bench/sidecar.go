@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-rag/sluice/bench/harness"
 )
 
 // ErrPeer is a peer that is not there or does not answer; the text says which and why.
@@ -27,7 +27,7 @@ type sidecar struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
-	errors  *tail
+	errors  *harness.Tail
 	stop    context.CancelFunc
 	wait    func() error // cmd.Wait, once
 }
@@ -62,7 +62,7 @@ type offer struct {
 // startSidecar runs a command and says hello. The process ends with the context or with close.
 func startSidecar(ctx context.Context, library string, threads int, command ...string) (*sidecar, map[string]string, error) {
 	ctx, stop := context.WithCancel(ctx)
-	s := &sidecar{library: library, threads: threads, errors: &tail{}, stop: stop}
+	s := &sidecar{library: library, threads: threads, errors: &harness.Tail{}, stop: stop}
 	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
 	s.cmd.Env = append(os.Environ(), quietThreads(threads)...)
 	s.cmd.Stderr = s.errors
@@ -132,7 +132,7 @@ func (s *sidecar) gone(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	_ = s.end() // its last words may still be on their way
-	return fmt.Errorf("%w: %s: it ended: %w%s", ErrPeer, s.library, err, s.errors.last())
+	return fmt.Errorf("%w: %s: it ended: %w%s", ErrPeer, s.library, err, s.errors.Last())
 }
 
 // end waits for the process to end, and makes it end after two seconds.
@@ -182,31 +182,4 @@ func (s *sidecar) result(ctx context.Context, name string, into any) error {
 		return fmt.Errorf("%w: %s: its result: %w", ErrPeer, s.library, err)
 	}
 	return nil
-}
-
-// tail keeps the end of what a process writes to its standard error.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if over := len(t.text) - 4096; over > 0 {
-		t.text = append(t.text[:0], t.text[over:]...)
-	}
-	return len(p), nil
-}
-
-// last is the last line that says something.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := bytes.Split(bytes.TrimSpace(t.text), []byte("\n"))
-	if text := strings.TrimSpace(string(lines[len(lines)-1])); text != "" {
-		return ": " + text
-	}
-	return ""
 }

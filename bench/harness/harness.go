@@ -1,0 +1,82 @@
+// Package harness holds what every bench needs besides its measurements: the machine's name, figures
+// without false digits, files that are whole or absent, and the last words of a process.
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Processor is what the system calls its CPU, or the architecture where it does not say.
+func Processor() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, text, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(text)
+		}
+	}
+	return runtime.GOARCH
+}
+
+// Digits rounds to four significant decimal digits, which is more than a measurement has.
+func Digits(x float64) float64 {
+	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	if err != nil {
+		return x
+	}
+	return y
+}
+
+// Atomically writes a file beside path and gives it its name when it is complete.
+func Atomically(path string, write func(*os.File) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Tail keeps the end of what a process writes to its standard error. The zero value is ready.
+type Tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - 4096; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+// Last is ": " and the last line that says something, or "".
+func (t *Tail) Last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := bytes.Split(bytes.TrimSpace(t.text), []byte("\n"))
+	if text := strings.TrimSpace(string(lines[len(lines)-1])); text != "" {
+		return ": " + text
+	}
+	return ""
+}
