@@ -22,10 +22,11 @@ FUZZTIME ?= 20s
 BENCH ?= .
 KILLS ?= 50
 COMPUTE ?= --out build/out/bench
+GENERATE ?= --out build/out/bench-generate
 
 .PHONY: help
 help: ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  The first set-up downloads about 400 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
 
@@ -81,6 +82,11 @@ bench: build ## Go benchmarks matching BENCH (.); what needs Python or llama-ben
 bench-compute: build ## the compute core against its peers (docs/benchmarks); COMPUTE holds flags
 	@$(setup) peers
 	bin/sluice bench compute $(COMPUTE)
+
+.PHONY: bench-generate
+bench-generate: build ## the language model against llama.cpp's own programs; GENERATE holds flags
+	@$(setup) llama-bench llama-server
+	bin/sluice bench generate $(GENERATE)
 
 .PHONY: demo
 demo: ## the main job on real documents, from nothing to two answers with their traces

@@ -16,7 +16,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.benchComputeCommand())
+	cmd.AddCommand(a.benchComputeCommand(), a.benchGenerateCommand(), a.benchWorkerCommand())
 	return cmd
 }
 

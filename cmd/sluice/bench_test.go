@@ -11,6 +11,7 @@ func TestBenchHelp(t *testing.T) {
 	b := newBench(t)
 	golden(t, "help_bench", b.ok("bench", "--help"))
 	golden(t, "help_bench_compute", b.ok("bench", "compute", "--help"))
+	golden(t, "help_bench_generate", b.ok("bench", "generate", "--help"))
 }
 
 func TestBenchUsage(t *testing.T) {
@@ -56,5 +57,40 @@ func TestBenchCompute(t *testing.T) {
 	text := b.ok("bench", "compute", "--workload", "w3", "--short", "--rounds", "1", "--peers", "none", "--data", t.TempDir())
 	if !strings.Contains(text, "| 3000x384 mixture q=1 tau=0.55 in scope | **sluice** |") || !strings.Contains(text, "only the seeded mixture") {
 		t.Error(text)
+	}
+}
+
+func TestBenchGenerateUsage(t *testing.T) {
+	b := newBench(t)
+	model := b.file("model.gguf", "no GGUF")
+	for name, c := range map[string]struct {
+		says string
+		args []string
+	}{
+		"unknown workload":   {"--workload must be all, none, or some of single,concurrent,prefix", []string{"--workload", "ask"}},
+		"no workload":        {"leaves nothing to run", []string{"--workload", "none"}},
+		"unknown peer":       {"--peers must be all, none, or some of llama-bench,llama-server", []string{"--peers", "vllm"}},
+		"not a number":       {"--concurrency must be whole numbers", []string{"--concurrency", "1,many"}},
+		"no tokens":          {"--tokens must be whole numbers", []string{"--tokens", "0"}},
+		"prompt tokens":      {"--prompt-tokens must be whole numbers", []string{"--prompt-tokens", ""}},
+		"too many at once":   {"concurrency 65", []string{"--concurrency", "65", "--model", model}},
+		"batch":              {"a batch of 4 tokens", []string{"--batch", "4", "--model", model}},
+		"rounds":             {"0 rounds", []string{"--rounds", "0", "--model", model}},
+		"more threads":       {"threads", []string{"--threads", "4096", "--model", model}},
+		"an argument":        {"unknown command", []string{"single"}},
+		"a remote model":     {"must be a model of this machine", []string{"--model", "http://localhost:1/v1#m"}},
+		"threads not number": {"must be a whole number", []string{"--threads", "all"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.t = t
+			if o := b.fails(exitUsage, c.says, append([]string{"bench", "generate"}, c.args...)...); o.stdout != "" {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+	b.t = t
+	b.fails(exitFailure, "gone.gguf", "bench", "generate", "--model", filepath.Join(b.dir, "gone.gguf"))
+	if o := b.fails(exitFailure, "", "bench", "generate", "--model", model, "--peers", "none"); !strings.Contains(o.stderr, "model.gguf") && !strings.Contains(o.stderr, "built without llama.cpp") {
+		t.Errorf("%+v", o)
 	}
 }

@@ -15,5 +15,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() { <-ctx.Done(); stop() }()
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
+	if program, err := os.Executable(); err == nil {
+		a.worker = []string{program, "bench", workerVerb}
+	}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }

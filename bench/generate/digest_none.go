@@ -1,0 +1,5 @@
+//go:build !native
+
+package generate
+
+func linkedVersion() string { return "" }

@@ -1,0 +1,62 @@
+package generate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"strings"
+)
+
+// prose writes plain sentences of at least so many words, the same for the same numbers. The first words
+// tell texts of different numbers apart, so that no cache of prompts knows them.
+func prose(words int, numbers ...uint64) string {
+	var a, b uint64 = 1, 1
+	for _, n := range numbers {
+		a, b = a*6364136223846793005+n+1, b*1442695040888963407+a
+	}
+	r := rand.New(rand.NewPCG(a, b))
+	pick := func(list string) string {
+		all := strings.Fields(list)
+		return all[r.IntN(len(all))]
+	}
+	const (
+		things = "harbour river garden letter winter engine teacher window mountain bridge lantern village doctor market forest captain"
+		traits = "old quiet red narrow bright heavy empty northern simple broken famous small distant careful warm wooden"
+		deeds  = "opened crossed found described repaired forgot counted followed painted sold measured remembered carried closed"
+		times  = "yesterday later again early slowly together twice alone"
+	)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d notes.", 10_000+r.IntN(90_000))
+	for n := 2; n < words; n += 9 {
+		fmt.Fprintf(&text, " The %s %s %s the %s %s near the %s %s.",
+			pick(traits), pick(things), pick(deeds), pick(traits), pick(things), pick(things), pick(times))
+	}
+	return text.String()
+}
+
+// fit cuts a text between words so that it has so many tokens; when no cut does, short words fill it up
+// as far as they can.
+func fit(count func(string) (int, error), text string, tokens int) (string, error) {
+	words := strings.Fields(text)
+	var failed error
+	size := func(s string) int {
+		n, err := count(s)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		return n
+	}
+	most := sort.Search(len(words), func(i int) bool { return size(strings.Join(words[:i+1], " ")) > tokens })
+	if most == len(words) && size(text) < tokens && failed == nil {
+		return "", fmt.Errorf("bench: a text of %d words has fewer than %d tokens", len(words), tokens)
+	}
+	out := strings.Join(words[:most], " ")
+	for failed == nil && size(out) < tokens {
+		longer := out + " a"
+		if n := size(longer); n > tokens || n <= size(out) {
+			break
+		}
+		out = longer
+	}
+	return out, failed
+}

@@ -1,0 +1,161 @@
+package generate
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/bench/harness"
+)
+
+// Report is everything that one run measured, and on what.
+type Report struct {
+	Time     time.Time         `json:"time"`
+	CPU      string            `json:"cpu"`
+	System   string            `json:"system"`
+	Model    modelInfo         `json:"model"`
+	Settings Settings          `json:"settings"`
+	Versions map[string]string `json:"versions"`
+	Rows     []Row             `json:"rows"`
+	Ratios   []Ratio           `json:"ratios"`
+	Notes    []string          `json:"notes"`
+}
+
+// Settings are what every entrant had.
+type Settings struct {
+	Threads      int   `json:"threads"`
+	Batch        int   `json:"batch"`
+	Rounds       int   `json:"rounds"`
+	PromptTokens []int `json:"prompt_tokens"`
+	Tokens       []int `json:"tokens"`
+	PrefixTokens int   `json:"prefix_tokens"`
+}
+
+// Markdown writes the report as tables: one stream, then many, then ratios.
+func (r *Report) Markdown(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "# Generation bench, %s\n\n%s, %s, %d threads, batches of %d tokens, %d rounds.\n", r.Time.Format("2 January 2006"), r.CPU, r.System,
+		r.Settings.Threads, r.Settings.Batch, r.Settings.Rounds)
+	if r.Model.Name != "" {
+		fmt.Fprintf(b, "Model: %s (%s, %.1f MB, sha256 %s).\n", r.Model.Name, r.Model.Description, float64(r.Model.Bytes)/1e6, r.Model.SHA256)
+	}
+	r.singleTable(b)
+	for _, workload := range []string{"concurrent", "prefix-cold", "prefix-warm"} {
+		r.manyTable(b, workload)
+	}
+	r.ratioTable(b)
+	if len(r.Notes) > 0 {
+		fmt.Fprint(b, "\n## Notes\n\n")
+		for _, n := range r.Notes {
+			fmt.Fprintf(b, "- %s\n", strings.ReplaceAll(n, "\n", " "))
+		}
+	}
+	fmt.Fprint(b, "\n## Versions\n\n")
+	var names []string
+	for name := range r.Versions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(b, "- %s: %s\n", name, r.Versions[name])
+	}
+	return b.Flush()
+}
+
+func many(workload string) bool {
+	return workload == "concurrent" || strings.HasPrefix(workload, "prefix-")
+}
+
+func bold(impl string) string {
+	if impl == Own {
+		return "**" + impl + "**"
+	}
+	return impl
+}
+
+func (r *Report) singleTable(w io.Writer) {
+	began := false
+	for _, x := range r.Rows {
+		if many(x.Workload) {
+			continue
+		}
+		if !began {
+			fmt.Fprint(w, "\n## One stream, tokens/s\n\nDecodes alone; llama-bench does not sample.\n\n| | impl | median | min | max |\n|---|---|---|---|---|\n")
+			began = true
+		}
+		fmt.Fprintf(w, "| %s | %s | %.4g | %.4g | %.4g |\n", x.Workload, bold(x.Impl), x.Median, x.Min, x.Max)
+	}
+}
+
+// manyTable has a line for each entrant and number of requests.
+func (r *Report) manyTable(w io.Writer, workload string) {
+	type line struct {
+		concurrency int
+		impl        string
+	}
+	var lines []line
+	cell := map[line]map[string]Row{}
+	for _, x := range r.Rows {
+		if x.Workload != workload {
+			continue
+		}
+		at := line{x.Concurrency, x.Impl}
+		if cell[at] == nil {
+			lines, cell[at] = append(lines, at), map[string]Row{}
+		}
+		cell[at][x.Metric] = x
+	}
+	if len(lines) == 0 {
+		return
+	}
+	about := map[string]string{
+		"concurrent":  fmt.Sprintf("different prompts of %d tokens", r.Settings.PromptTokens[0]),
+		"prefix-cold": fmt.Sprintf("prompts that begin with the same %d tokens, not seen before", r.Settings.PrefixTokens),
+		"prefix-warm": fmt.Sprintf("prompts that begin with the same %d tokens, seen before", r.Settings.PrefixTokens),
+	}[workload]
+	fmt.Fprintf(w, "\n## %s\n\nRequests at once: %s, at most %d tokens made.\n\n", workload, about, r.Settings.Tokens[0])
+	fmt.Fprint(w, "| requests | impl | tokens/s (min–max) | first token, median and 95 % ms | end, median and 95 % ms | prompt tokens reused | resident MiB |\n|---|---|---|---|---|---|---|\n")
+	for _, at := range lines {
+		c := cell[at]
+		fmt.Fprintf(w, "| %d | %s | %.4g (%.4g–%.4g) | %.4g, %.4g | %.4g, %.4g | %.4g of %.4g | %.4g |\n", at.concurrency, bold(at.impl),
+			c[Rate].Median, c[Rate].Min, c[Rate].Max, c[FirstToken].Median, c[FirstToken].P95, c[Latency].Median, c[Latency].P95,
+			c[Reused].Median, c[Prompt].Median, c[Resident].Median)
+	}
+}
+
+func (r *Report) ratioTable(w io.Writer) {
+	if len(r.Ratios) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\n## Ratios\n\nOf each round; above 1, Sluice is better.\n\n| | requests | metric | peer | median | min–max | same texts |\n|---|---|---|---|---|---|---|\n")
+	for _, x := range r.Ratios {
+		same := ""
+		if x.SameTexts != nil {
+			same = fmt.Sprintf("%.3g %%", 100**x.SameTexts)
+		}
+		fmt.Fprintf(w, "| %s | %d | %s | %s | **%.3g ×** | %.3g–%.3g | %s |\n", x.Workload, x.Concurrency, x.Metric, x.Peer, x.Ratio, x.Min, x.Max, same)
+	}
+}
+
+// Write puts report.md, report.json and the plots into a folder.
+func (r *Report) Write(dir string) error {
+	err := harness.Atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
+	if err != nil {
+		return err
+	}
+	err = harness.Atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
+		e := json.NewEncoder(f)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	})
+	if err != nil {
+		return err
+	}
+	return r.plots(dir)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/bench/generate"
+	"github.com/sluice-rag/sluice/internal/models"
+)
+
+// workerVerb is how the program starts itself as the bench's own entrant.
+const workerVerb = "worker"
+
+func (a *app) benchGenerateCommand() *cobra.Command {
+	var o generate.Options
+	var concurrency, prompts, tokens, peers, workload, out string
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "the language model: prompts, texts, many requests at once, shared prefixes",
+		Long: `Runs Sluice's language model and llama.cpp's own programs in turns, with the same model, threads, batch size and
+KV cache, and prints a row for each: tokens a second, time to the first token and to the end, memory, tokens of
+prompts that were not computed again. The last rows of each race are ratios, round by round. Run it on a quiet
+machine: what else runs is measured, too.
+
+  single      one stream against llama-bench: prompts read (pp…) and texts made (tg…)
+  concurrent  different prompts at once, against llama-server over HTTP; temperature 0
+  prefix      prompts that begin alike, against llama-server: not seen before, then seen
+
+The peers are built from the sources of the library: 'make bench-generate' does. One that is missing is said and
+left out.`,
+		Example: "  sluice bench generate --workload single --json\n  sluice bench generate --concurrency 4 --rounds 3 --peers none\n" +
+			"  sluice bench generate --out docs/benchmarks/generate",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			for _, list := range []struct {
+				flag, text string
+				into       *[]int
+			}{{"--concurrency", concurrency, &o.Concurrency}, {"--prompt-tokens", prompts, &o.PromptTokens}, {"--tokens", tokens, &o.Tokens}} {
+				if *list.into, err = wholeNumbers(list.flag, list.text); err != nil {
+					return err
+				}
+			}
+			if o.Peers, err = someOf("--peers", peers, generate.Peers()); err != nil {
+				return err
+			}
+			if o.Workloads, err = someOf("--workload", workload, generate.Workloads()); err != nil {
+				return err
+			}
+			if len(o.Workloads) == 0 {
+				return usagef("--workload none leaves nothing to run")
+			}
+			return a.benchGenerate(cmd, o, out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&workload, "workload", "all", "what to run: all, or some of "+strings.Join(generate.Workloads(), ","))
+	f.StringVar(&peers, "peers", "all", "competitors: all, none, or some of "+strings.Join(generate.Peers(), ","))
+	f.StringVar(&concurrency, "concurrency", "1,2,4,8,16", "requests at once, in turn")
+	f.StringVar(&prompts, "prompt-tokens", "256,512", "lengths of the prompts of one stream; the first one is that of concurrent requests")
+	f.StringVar(&tokens, "tokens", "64,128", "lengths of the texts of one stream; the first one is that of concurrent requests")
+	f.IntVar(&o.PrefixTokens, "prefix-tokens", 400, "tokens that the prompts of 'prefix' have in common")
+	f.IntVar(&o.Batch, "batch", 512, "tokens of one decode at most, of every competitor")
+	f.IntVar(&o.Rounds, "rounds", 5, "turns of every competitor")
+	f.StringVar(&o.Tools, "tools", "", "folder of llama-bench and llama-server (default build/out, here or beside the program's folder)")
+	f.StringVar(&out, "out", "", "also write report.md, report.json and plots to this folder")
+	return cmd
+}
+
+// benchWorkerCommand is for the bench only: it speaks lines of JSON.
+func (a *app) benchWorkerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: workerVerb, Hidden: true, Short: "Sluice's entrant of 'bench generate', as a process", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return generate.Serve(cmd.Context(), a.stdin, a.stdout) },
+	}
+}
+
+// wholeNumbers reads a list like 1,2,4.
+func wholeNumbers(flag, text string) (out []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			return nil, usagef("%s must be whole numbers of at least 1 with commas between them, given %q", flag, text)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// someOf reads a list of names: all, none or some.
+func someOf(flag, text string, all []string) ([]string, error) {
+	switch text {
+	case "all":
+		return all, nil
+	case "none":
+		return []string{}, nil
+	}
+	names := strings.Split(text, ",")
+	for _, n := range names {
+		if !slices.Contains(all, n) {
+			return nil, usagef("%s must be all, none, or some of %s, given %q", flag, strings.Join(all, ","), text)
+		}
+	}
+	return names, nil
+}
+
+// peerTools is the first folder that may hold the peers.
+func peerTools() string {
+	local := filepath.Join("build", "out")
+	program, err := os.Executable()
+	if _, here := os.Stat(local); here == nil || err != nil {
+		return local
+	}
+	return filepath.Join(filepath.Dir(program), "..", local)
+}
+
+func (a *app) benchGenerate(cmd *cobra.Command, o generate.Options, out string) error {
+	l, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	o.Threads, o.Tools, o.Worker = l.Config.Threads, cmp.Or(o.Tools, peerTools()), a.worker
+	if strings.Contains(l.Config.Model, "://") {
+		return usagef("--model must be a model of this machine, given %q", l.Config.Model)
+	}
+	if o.Model, err = models.LocateGGUF(cmp.Or(l.Config.Model, sluice.DefaultModel)); err != nil {
+		return err
+	}
+	o.Log = func(text string) { a.note("%s", text) }
+	o.Note = o.Log
+	var failed error // to print: the bench goes on, because its report may be written
+	if a.json {
+		keep := func(err error) { failed = cmp.Or(failed, err) }
+		o.Row = func(r generate.Row) { keep(a.printJSON(r)) }
+		o.Ratio = func(r generate.Ratio) { keep(a.printJSON(r)) }
+	}
+	report, err := generate.Run(cmd.Context(), o)
+	if errors.Is(err, generate.ErrOption) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if !a.json {
+		failed = report.Markdown(a.stdout)
+	}
+	if out != "" {
+		if err := report.Write(out); err != nil {
+			return err
+		}
+		a.note("wrote %s", out)
+	}
+	return failed
+}
