@@ -29,6 +29,7 @@ var edges = map[string][]string{
 	"engine/gorgonia": {"kernels", "engine"},
 	"embed":           {"kernels", "engine", "embed", "internal/cores", "internal/native", "internal/safetensors"},
 	"llm":             {"llm", "internal/cores", "internal/native"},
+	"llm/grammar":     {},
 	"llm/remote":      {"llm"},
 	"rag/corpus":      {"rag/corpus"},
 	"rag/store":       {"kernels", "engine", "rag/corpus"},

@@ -1,0 +1,284 @@
+package grammar
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	usualDigits = 15   // of a number: what a float64 keeps exactly
+	mostDigits  = 30   // of a bound, on either side of the point
+	mostStates  = 3000 // step of multiples, times digits
+)
+
+// rational reads a JSON number exactly.
+func rational(v *value) (*big.Rat, error) {
+	if _, exponent, ok := strings.Cut(strings.ToLower(v.text), "e"); ok {
+		if e, err := strconv.Atoi(exponent); err != nil || e < -mostDigits || e > mostDigits {
+			return nil, fmt.Errorf("%s has an exponent beyond %d", v.text, mostDigits)
+		}
+	}
+	if len(v.text) > 100 {
+		return nil, fmt.Errorf("%.20s... has more than 100 characters", v.text)
+	}
+	r, ok := new(big.Rat).SetString(v.text)
+	if !ok {
+		return nil, fmt.Errorf("%s is not a number", v.text)
+	}
+	return r, nil
+}
+
+// limit is one end of a range of numbers; at nil there is none.
+type limit struct {
+	at      *big.Rat
+	strict  bool // the end itself is not in the range
+	keyword string
+}
+
+// limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an upper one.
+func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) (limit, error) {
+	var l limit
+	for _, keyword := range []string{inclusive, exclusive} {
+		v := s.get(keyword)
+		if v == nil {
+			continue
+		}
+		if v.kind != '0' {
+			return l, c.errorf(path, keyword, "%s is not a number", v.encode())
+		}
+		r, err := rational(v)
+		if err != nil {
+			return l, c.errorf(path, keyword, "%v", err)
+		}
+		decimals, _ := r.FloatPrec()
+		if len(new(big.Int).Quo(r.Num(), r.Denom()).String()) > mostDigits || decimals > mostDigits {
+			return l, c.errorf(path, keyword, "%s has more than %d digits before or after the point", v.text, mostDigits)
+		}
+		strict := keyword == exclusive
+		if l.at == nil || r.Cmp(l.at)*sign > 0 || r.Cmp(l.at) == 0 && strict {
+			l = limit{r, strict, keyword}
+		}
+	}
+	return l, nil
+}
+
+// number compiles integers and numbers.
+func (c *compiler) number(typ string, s *value, path, _ string) (string, error) {
+	lo, err := c.limit(s, path, "minimum", "exclusiveMinimum", 1)
+	if err != nil {
+		return "", err
+	}
+	hi, err := c.limit(s, path, "maximum", "exclusiveMaximum", -1)
+	if err != nil {
+		return "", err
+	}
+	step, decimals, err := c.step(typ, s, path)
+	if err != nil {
+		return "", err
+	}
+	if lo.at == nil && hi.at == nil && step == nil && decimals == unlimited {
+		return c.anyNumber(), nil
+	}
+	var alts []string
+	if step != nil {
+		alts, err = c.integers(lo, hi, step)
+	} else {
+		alts, err = c.decimals(lo, hi, decimals), nil
+	}
+	if err != nil {
+		return "", c.errorf(path, "multipleOf", "%v", err)
+	}
+	if len(alts) == 0 {
+		keyword := lo.keyword
+		if keyword == "" {
+			keyword = hi.keyword
+		}
+		return "", c.errorf(path, keyword, "no %s is in the range", typ)
+	}
+	return strings.Join(alts, " | "), nil
+}
+
+// step reads multipleOf: integers are multiples of step; of other numbers it says how many decimals they have.
+func (c *compiler) step(typ string, s *value, path string) (step *big.Int, decimals int, err error) {
+	v := s.get("multipleOf")
+	if v == nil {
+		if typ == "integer" {
+			return big.NewInt(1), 0, nil
+		}
+		return nil, unlimited, nil
+	}
+	if v.kind != '0' {
+		return nil, 0, c.errorf(path, "multipleOf", "%s is not a number", v.encode())
+	}
+	r, err := rational(v)
+	if err != nil {
+		return nil, 0, c.errorf(path, "multipleOf", "%v", err)
+	}
+	n, _ := r.FloatPrec()
+	switch {
+	case r.Sign() <= 0:
+		return nil, 0, c.errorf(path, "multipleOf", "%s is not above 0", v.text)
+	case typ == "integer" || r.IsInt():
+		return r.Num(), 0, nil // an integer is a multiple of p/q, in lowest terms, if it is one of p
+	case n > usualDigits || r.Num().Cmp(big.NewInt(1)) != 0 || r.Denom().Cmp(pow10(n)) != 0:
+		return nil, 0, c.errorf(path, "multipleOf", "%s is neither whole nor 0.1, 0.01 and so on", v.text)
+	}
+	return nil, n, nil
+}
+
+func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+// round returns an end of a range in whole units of 1/scale, rounded into the range: upwards with sign 1.
+func (l limit) round(scale *big.Int, sign int) *big.Int {
+	r := new(big.Rat).Mul(l.at, new(big.Rat).SetInt(scale))
+	n, rest := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+	exact := rest.Sign() == 0
+	switch {
+	case exact && l.strict:
+		n.Add(n, big.NewInt(int64(sign)))
+	case !exact && sign > 0:
+		n.Add(n, big.NewInt(1))
+	}
+	return n
+}
+
+// ends fills in a missing end: as many digits as usual, one more than the other end where that has as many.
+func ends(lo, hi limit) (limit, limit) {
+	far := func(other limit) *big.Rat {
+		digits := usualDigits
+		if other.at != nil {
+			n := new(big.Int).Quo(other.at.Num(), other.at.Denom())
+			digits = max(digits, len(n.Abs(n).String())+1)
+		}
+		return new(big.Rat).SetInt(new(big.Int).Sub(pow10(digits), big.NewInt(1)))
+	}
+	bothEnds := [2]limit{lo, hi}
+	if lo.at == nil {
+		r := far(hi)
+		bothEnds[0].at = r.Neg(r)
+	}
+	if hi.at == nil {
+		bothEnds[1].at = far(lo)
+	}
+	return bothEnds[0], bothEnds[1]
+}
+
+// integers returns alternatives for the multiples of step in a range.
+func (c *compiler) integers(lo, hi limit, step *big.Int) ([]string, error) {
+	lo, hi = ends(lo, hi)
+	one := big.NewInt(1)
+	from, to := lo.round(one, 1), hi.round(one, -1)
+	var alts []string
+	if from.Sign() <= 0 && to.Sign() >= 0 {
+		alts = append(alts, `"0"`)
+	}
+	positive, err := c.multiples(bigMax(from, one), to, step)
+	if err != nil {
+		return nil, err
+	}
+	negative, err := c.multiples(bigMax(new(big.Int).Neg(to), one), new(big.Int).Neg(from), step)
+	if err != nil {
+		return nil, err
+	}
+	if len(negative) == 0 {
+		return append(alts, positive...), nil
+	}
+	if slices.Equal(negative, positive) {
+		return append(alts, join(`"-"?`, choice(positive...))), nil
+	}
+	return append(append(alts, positive...), join(`"-"`, choice(negative...))), nil
+}
+
+func bigMax(a, b *big.Int) *big.Int {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
+}
+
+// usualDecimals returns how many decimals a number may have: up to 6 that a float64 keeps apart from the ends of the range,
+// and one more than the ends have.
+func usualDecimals(given ...limit) int {
+	most, whole := 0, 1
+	for _, l := range given {
+		if l.at != nil {
+			n, _ := l.at.FloatPrec()
+			most = max(most, n+1)
+			whole = max(whole, len(new(big.Int).Quo(l.at.Num(), l.at.Denom()).String()))
+		}
+	}
+	return max(most, min(6, usualDigits-whole))
+}
+
+// decimals returns alternatives for the numbers in a range, in plain notation with at most so many decimals, or the usual
+// number of them if unlimited.
+func (c *compiler) decimals(lo, hi limit, most int) []string {
+	usual := usualDecimals(lo, hi)
+	lo, hi = ends(lo, hi)
+	if most != unlimited {
+		scale := pow10(most)
+		lo = limit{at: new(big.Rat).SetFrac(lo.round(scale, 1), scale)}
+		hi = limit{at: new(big.Rat).SetFrac(hi.round(scale, -1), scale)}
+	} else {
+		most = usual
+	}
+	if d := lo.at.Cmp(hi.at); d > 0 || d == 0 && (lo.strict || hi.strict) {
+		return nil
+	}
+	zero := new(big.Rat)
+	var alts []string
+	if hi.at.Sign() > 0 || hi.at.Sign() == 0 && !hi.strict {
+		from := lo
+		if lo.at.Sign() < 0 {
+			from = limit{at: zero}
+		}
+		alts = c.magnitudes(from, hi, most)
+	}
+	if lo.at.Sign() < 0 {
+		from, to := limit{at: zero, strict: true}, limit{at: new(big.Rat).Neg(lo.at), strict: lo.strict}
+		if hi.at.Sign() < 0 {
+			from = limit{at: new(big.Rat).Neg(hi.at), strict: hi.strict}
+		}
+		if negative := c.magnitudes(from, to, most); len(negative) > 0 {
+			alts = append(alts, join(`"-"`, choice(negative...)))
+		}
+	}
+	return alts
+}
+
+// magnitudes does the part of decimals from 0 on.
+func (c *compiler) magnitudes(lo, hi limit, most int) []string {
+	a, aFraction := digitsOf(lo.at)
+	b, bFraction := digitsOf(hi.at)
+	from := &end{aFraction, lo.strict}
+	to := &end{bFraction, hi.strict}
+	var alts []string
+	add := func(whole string, from, to *end) {
+		if f, ok := c.fraction(from, to, most); ok && whole != "" {
+			alts = append(alts, join(whole, f))
+		}
+	}
+	if a.Cmp(b) == 0 {
+		add(literal(a.String()), from, to)
+		return alts
+	}
+	add(literal(a.String()), from, nil)
+	one := big.NewInt(1)
+	between, err := c.multiples(new(big.Int).Add(a, one), new(big.Int).Sub(b, one), one)
+	if err == nil && len(between) > 0 { // multiples of 1 can always be written
+		add(choice(between...), nil, nil)
+	}
+	add(literal(b.String()), nil, to)
+	return alts
+}
+
+// digitsOf splits a decimal from 0 on at its point; the fraction has no zeros at its end.
+func digitsOf(r *big.Rat) (*big.Int, string) {
+	n, _ := r.FloatPrec()
+	whole, fraction, _ := strings.Cut(r.FloatString(n), ".")
+	i, _ := new(big.Int).SetString(whole, 10)
+	return i, fraction
+}

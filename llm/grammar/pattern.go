@@ -1,0 +1,429 @@
+package grammar
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxPattern  = 4096 // bytes
+	maxBranches = 500  // alternatives of a whole pattern
+)
+
+// piece is a part of a pattern as GBNF, with the characters it can have. When it repeats one thing of a fixed width, the
+// repetition is kept so that it can be tightened.
+type piece struct {
+	text        string
+	least, most int // characters; most may be unlimited
+
+	item  string // text is item, from to to times
+	width int
+	from  int
+	to    int
+}
+
+// pattern compiles a regular expression to what may stand between the quotes of a JSON string. As in JSON Schema it may
+// match anywhere in the text unless it is anchored. least and most bound the text's characters; bounds that the pattern
+// does not keep by itself can be met where one part of it, of varying length, repeats something of a fixed one.
+func (c *compiler) pattern(pattern string, least, most int) (string, error) {
+	adapted, err := adaptPattern(pattern)
+	if err != nil {
+		return "", err
+	}
+	re, err := syntax.Parse(adapted, syntax.Perl)
+	if err != nil {
+		return "", fmt.Errorf("%q: %w", pattern, err)
+	}
+	r := &regular{compiler: c}
+	if strings.Contains(pattern, `\S`) {
+		// Go's \S has the white space that only JSON Schema's \s knows.
+		r.without = set{{0x0B, 0x0B}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+			{0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}}
+	}
+	branches, err := r.rows(re)
+	if err != nil {
+		return "", err
+	}
+	var alts []string
+	for _, pieces := range branches {
+		alt, ok, err := r.fit(pieces, least, most)
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			alts = append(alts, alt)
+		}
+	}
+	if len(alts) == 0 {
+		return "", fmt.Errorf("no text of %s matches %q", lengths(least, most), pattern)
+	}
+	return choice(alts...), nil
+}
+
+func lengths(least, most int) string {
+	if most == unlimited {
+		return fmt.Sprintf("at least %d characters", least)
+	}
+	return fmt.Sprintf("%d to %d characters", least, most)
+}
+
+// adaptPattern translates from ECMAScript's notation to Go's, and refuses what only one of them has.
+func adaptPattern(p string) (string, error) {
+	if len(p) > maxPattern {
+		return "", fmt.Errorf("it has %d bytes, at most %d are read", len(p), maxPattern)
+	}
+	var b strings.Builder
+	inClass := false
+	for i := 0; i < len(p); i++ {
+		rest := p[i:]
+		switch ch := p[i]; {
+		case ch == '\\':
+			text, n, err := adaptEscape(rest)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(text)
+			i += n - 1
+		case inClass && ch == '[':
+			b.WriteString(`\[`)
+		case inClass:
+			inClass = ch != ']'
+			b.WriteByte(ch)
+		case strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]"):
+			return "", errors.New("a class needs at least one character")
+		case ch == '[':
+			inClass = true
+			b.WriteByte(ch)
+			if strings.HasPrefix(rest, "[^") {
+				b.WriteByte('^')
+				i++
+			}
+		case strings.HasPrefix(rest, "(?=") || strings.HasPrefix(rest, "(?!") || strings.HasPrefix(rest, "(?<=") || strings.HasPrefix(rest, "(?<!"):
+			return "", errors.New("lookahead and lookbehind are not supported")
+		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:") && !strings.HasPrefix(rest, "(?<"):
+			return "", fmt.Errorf("%.3s is not supported", rest)
+		default:
+			b.WriteByte(ch)
+		}
+	}
+	return b.String(), nil
+}
+
+// adaptEscape translates the escape that p begins with and returns how long it was.
+func adaptEscape(p string) (text string, length int, err error) {
+	if len(p) < 2 {
+		return "", 0, errors.New("a backslash at the end")
+	}
+	hex := func(from, to int) (string, int, error) {
+		if to > len(p) {
+			return "", 0, fmt.Errorf("%s is cut short", p)
+		}
+		v, err := strconv.ParseUint(p[from:to], 16, 32)
+		if err != nil || !utf8.ValidRune(rune(v)) {
+			return "", 0, fmt.Errorf("%s is not a character", p[:to])
+		}
+		return fmt.Sprintf(`\x{%X}`, v), to, nil
+	}
+	switch ch := p[1]; {
+	case strings.HasPrefix(p, `\u{`):
+		end := strings.IndexByte(p, '}')
+		if end < 0 || end > 9 {
+			return "", 0, fmt.Errorf("%.10s is not a character", p)
+		}
+		text, _, err := hex(3, end)
+		return text, end + 1, err
+	case ch == 'u':
+		return hex(2, 6)
+	case ch == 'x':
+		return hex(2, 4)
+	case ch == '0' && (len(p) == 2 || !isDigit(p[2])):
+		return `\x00`, 2, nil
+	case strings.IndexByte("dDwWsStnrvfpP", ch) >= 0:
+		return p[:2], 2, nil
+	case ch < 0x80 && !isWord(ch) && ch != '_' || ch == '-':
+		return p[:2], 2, nil
+	case isDigit(ch) || ch == 'k':
+		return "", 0, fmt.Errorf("the back reference %s is not supported", p[:2])
+	case ch == 'b' || ch == 'B':
+		return "", 0, fmt.Errorf("the word boundary %s is not supported", p[:2])
+	}
+	r, _ := utf8.DecodeRuneInString(p[1:])
+	return "", 0, fmt.Errorf("the escape \\%c is not supported", r)
+}
+
+// regular compiles a parsed pattern.
+type regular struct {
+	*compiler
+	without set // characters that its classes leave out
+}
+
+// rows splits a pattern into alternatives, each a row of pieces, and puts any text where one is not anchored.
+func (r *regular) rows(re *syntax.Regexp) ([][]piece, error) {
+	branches := expand([]*syntax.Regexp{re}, 0)
+	if len(branches) > maxBranches {
+		return nil, fmt.Errorf("it has more than %d alternatives", maxBranches)
+	}
+	var rows [][]piece
+	for _, subs := range branches {
+		first, last := 0, len(subs)
+		var row []piece
+		if last > 0 && subs[0].Op == syntax.OpBeginText {
+			first++
+		} else {
+			row = append(row, r.anything())
+		}
+		end := last > first && subs[last-1].Op == syntax.OpEndText
+		if end {
+			last--
+		}
+		for _, sub := range subs[first:last] {
+			p, err := r.compile(sub)
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, p)
+		}
+		if !end {
+			row = append(row, r.anything())
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (r *regular) anything() piece {
+	return r.times(piece{text: r.char(), least: 1, most: 1}, 0, unlimited)
+}
+
+// expand multiplies a concatenation out until anchors stand at its two ends: groups at an end that have anchors in them,
+// and one that is all there is between anchors.
+func expand(subs []*syntax.Regexp, depth int) [][]*syntax.Regexp {
+	i := -1
+	if n := len(subs); n > 0 {
+		first, last := 0, n-1
+		if subs[first].Op == syntax.OpBeginText && first < last {
+			first++
+		}
+		if subs[last].Op == syntax.OpEndText && first < last {
+			last--
+		}
+		switch {
+		case first == last || holds(subs[first], syntax.OpBeginText):
+			i = first
+		case holds(subs[last], syntax.OpEndText):
+			i = last
+		}
+	}
+	if i < 0 || depth > maxDepth {
+		return [][]*syntax.Regexp{subs}
+	}
+	var inner [][]*syntax.Regexp
+	switch sub := subs[i]; sub.Op {
+	case syntax.OpCapture, syntax.OpConcat:
+		inner = append(inner, sub.Sub)
+	case syntax.OpAlternate:
+		for _, s := range sub.Sub {
+			inner = append(inner, []*syntax.Regexp{s})
+		}
+	default:
+		return [][]*syntax.Regexp{subs}
+	}
+	var all [][]*syntax.Regexp
+	for _, in := range inner {
+		all = append(all, expand(slices.Concat(subs[:i], in, subs[i+1:]), depth+1)...)
+		if len(all) > maxBranches {
+			break
+		}
+	}
+	return all
+}
+
+// holds reports whether there is a part of a kind within a group.
+func holds(re *syntax.Regexp, op syntax.Op) bool {
+	return slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return s.Op == op || holds(s, op) })
+}
+
+// fit joins a row of pieces so that it has least to most characters; ok is false when it never has.
+func (r *regular) fit(row []piece, least, most int) (text string, ok bool, err error) {
+	lo, hi, varying := 0, 0, -1
+	for i, p := range row {
+		lo, hi = lo+p.least, plus(hi, p.most)
+		if p.least != p.most {
+			if varying >= 0 {
+				varying = len(row) // more than one
+			} else {
+				varying = i
+			}
+		}
+	}
+	switch {
+	case most != unlimited && lo > most || hi != unlimited && hi < least:
+		return "", false, nil
+	case lo >= least && (most == unlimited || hi != unlimited && hi <= most):
+	case varying < 0 || varying == len(row) || row[varying].item == "":
+		return "", false, fmt.Errorf("with %s it cannot be expressed; bound the repetitions in it so that every match has as many",
+			lengths(least, most))
+	default:
+		p := row[varying]
+		others := lo - p.least
+		from, to := p.from, p.to
+		if n := least - others; n > 0 {
+			from = max(from, (n+p.width-1)/p.width)
+		}
+		if most != unlimited {
+			if n := (most - others) / p.width; to == unlimited || n < to {
+				to = n
+			}
+		}
+		if to != unlimited && from > to {
+			return "", false, nil
+		}
+		row[varying].text = r.repeat(p.item, from, to)
+	}
+	var parts []string
+	for _, p := range row {
+		parts = append(parts, p.text)
+	}
+	if text = join(parts...); text == "" {
+		text = `""`
+	}
+	return text, true, nil
+}
+
+// plus adds lengths of which either may be unlimited.
+func plus(a, b int) int {
+	if a == unlimited || b == unlimited {
+		return unlimited
+	}
+	return a + b
+}
+
+// compile returns the piece for a part of a pattern inside which there are no anchors.
+func (r *regular) compile(re *syntax.Regexp) (piece, error) {
+	switch re.Op {
+	case syntax.OpEmptyMatch:
+		return piece{}, nil
+	case syntax.OpCapture:
+		return r.compile(re.Sub[0])
+	case syntax.OpLiteral:
+		text := quote(string(re.Rune))
+		return piece{text: literal(text[1 : len(text)-1]), least: len(re.Rune), most: len(re.Rune)}, nil
+	case syntax.OpCharClass, syntax.OpAnyCharNotNL:
+		chars := set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}.not()
+		if re.Op == syntax.OpCharClass {
+			var ranges [][2]rune
+			for i := 0; i < len(re.Rune); i += 2 {
+				ranges = append(ranges, [2]rune{re.Rune[i], re.Rune[i+1]})
+			}
+			chars = newSet(ranges).and(r.without.not())
+		}
+		text, err := r.class(chars)
+		return piece{text: text, least: 1, most: 1}, err
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		return r.repetition(re)
+	case syntax.OpConcat, syntax.OpAlternate:
+		return r.several(re)
+	case syntax.OpBeginText, syntax.OpEndText:
+		return piece{}, errors.New("^ and $ are supported only at the two ends")
+	}
+	return piece{}, fmt.Errorf("%s is not supported", re)
+}
+
+func (r *regular) several(re *syntax.Regexp) (piece, error) {
+	var all piece
+	var parts []string
+	for i, sub := range re.Sub {
+		p, err := r.compile(sub)
+		switch {
+		case err != nil:
+			return piece{}, err
+		case re.Op == syntax.OpConcat:
+			all.least, all.most = all.least+p.least, plus(all.most, p.most)
+		case i == 0:
+			all.least, all.most = p.least, p.most
+		case p.most == unlimited || all.most == unlimited:
+			all.least, all.most = min(all.least, p.least), unlimited
+		default:
+			all.least, all.most = min(all.least, p.least), max(all.most, p.most)
+		}
+		if p.text == "" && re.Op == syntax.OpAlternate {
+			p.text = `""`
+		}
+		parts = append(parts, p.text)
+	}
+	if all.text = join(parts...); re.Op == syntax.OpAlternate {
+		all.text = choice(parts...)
+	}
+	return all, nil
+}
+
+func (r *regular) repetition(re *syntax.Regexp) (piece, error) {
+	from, to := re.Min, re.Max // Max is -1 without a limit, as here
+	switch re.Op {
+	case syntax.OpStar:
+		from, to = 0, unlimited
+	case syntax.OpPlus:
+		from, to = 1, unlimited
+	case syntax.OpQuest:
+		from, to = 0, 1
+	}
+	p, err := r.compile(re.Sub[0])
+	if err != nil {
+		return piece{}, err
+	}
+	if p.most == 0 || to == 0 {
+		return piece{}, nil
+	}
+	if p.least == 0 && to == unlimited {
+		return piece{}, fmt.Errorf("%s repeats what may be empty without limit", re)
+	}
+	return r.times(p, from, to), nil
+}
+
+// times repeats a piece.
+func (r *regular) times(p piece, from, to int) piece {
+	item := p.text
+	if strings.Contains(item, " ") || len(item) > len(`"x"`) && item[0] == '"' {
+		item = r.add("pattern", "", item)
+	}
+	all := piece{text: r.repeat(item, from, to), least: p.least * from, most: unlimited}
+	if to != unlimited && p.most != unlimited {
+		all.most = p.most * to
+	}
+	if p.least == p.most {
+		all.item, all.width, all.from, all.to = item, p.least, from, to
+	}
+	return all
+}
+
+// class writes a character of a set as it stands in a JSON string.
+func (r *regular) class(s set) (string, error) {
+	var alts []string
+	if plain := s.and(raw()); len(plain) > 0 {
+		alts = append(alts, plain.write())
+	}
+	for _, ch := range `"\` {
+		if len(s.and(set{{ch, ch}})) > 0 {
+			alts = append(alts, literal(`\`+string(ch)))
+		}
+	}
+	if controls := s.and(set{{1, 0x1F}}); len(controls) == 1 && controls[0] == [2]rune{1, 0x1F} {
+		alts = append(alts, r.shared("control", `"\\" ([bfnrt] | "u00" ("0" [1-7bBeEfF] | "1" [0-9a-fA-F]))`))
+	} else {
+		for _, span := range controls {
+			for ch := span[0]; ch <= span[1]; ch++ {
+				escaped := quote(string(ch))
+				alts = append(alts, literal(escaped[1:len(escaped)-1]))
+			}
+		}
+	}
+	if len(alts) == 0 {
+		return "", errors.New("a class has no character that a text can have")
+	}
+	return choice(alts...), nil
+}

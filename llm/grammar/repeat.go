@@ -1,0 +1,102 @@
+package grammar
+
+import "slices"
+
+// unlimited is the upper bound of a repetition without one.
+const unlimited = -1
+
+// repeat writes out a repetition of seq[start:] as llama.cpp does and returns the longer sequence, and how many rules
+// llama.cpp says the item now is:
+//
+//	S{m,n}  →  S S ... (m times) R(n-m)     R(k) ::= S R(k-1) |     R(1) ::= S |
+//	S{m,}   →  S S ... (m times) R          R    ::= S R |
+func (p *parser) repeat(seq []symbol, start, rules int, nested bool) ([]symbol, int) {
+	at := p.pos
+	least, most := p.bounds(nested)
+	item := slices.Clone(seq[start:])
+	if len(item) == 0 {
+		p.fail(at, "nothing to repeat before '%c'", p.src[at])
+	}
+	times := max(least, most, 1)
+	if rules*times > maxRepeat {
+		p.fail(at, "%d repetitions of %d rules are more than llama.cpp's limit of %d; give the item a rule of its own, or repeat it less",
+			times, rules, maxRepeat)
+	}
+	optional := 1
+	if most != unlimited {
+		optional = most - least
+	}
+	p.count(at, max(least-1, 0)*len(item)+optional*(len(item)+1))
+	if least == 0 {
+		seq = seq[:start]
+	}
+	for range least - 1 {
+		seq = append(seq, item...)
+	}
+	last := int32(-1)
+	for range optional {
+		body := slices.Clone(item)
+		id := p.part(at)
+		if most == unlimited {
+			last = id
+		}
+		if last >= 0 {
+			body = append(body, symbol{ref: last})
+		}
+		p.rules[id].alts = [][]symbol{body, nil}
+		last = id
+	}
+	if last >= 0 {
+		seq = append(seq, symbol{ref: last})
+	}
+	return seq, rules * times
+}
+
+// bounds reads *, +, ?, {m}, {m,} or {m,n}.
+func (p *parser) bounds(nested bool) (least, most int) {
+	at := p.pos
+	c := p.peek()
+	p.pos++
+	switch c {
+	case '*':
+		return 0, unlimited
+	case '+':
+		return 1, unlimited
+	case '?':
+		return 0, 1
+	}
+	p.space(nested)
+	if !isDigit(p.peek()) {
+		p.fail(p.pos, "expected a number of repetitions but found %s", p.found())
+	}
+	least = p.number(nested)
+	most = least
+	if p.peek() == ',' {
+		p.pos++
+		p.space(nested)
+		most = unlimited
+		if isDigit(p.peek()) {
+			most = p.number(nested)
+		}
+	}
+	if p.peek() != '}' {
+		p.fail(p.pos, "expected '}' but found %s", p.found())
+	}
+	p.pos++
+	if most != unlimited && most < least {
+		p.fail(at, "at least %d and at most %d repetitions", least, most)
+	}
+	return least, most
+}
+
+func (p *parser) number(nested bool) int {
+	at, n := p.pos, 0
+	for ; isDigit(p.peek()); p.pos++ {
+		n = min(n*10+int(p.peek()-'0'), maxRepeat+1)
+	}
+	if n > maxRepeat {
+		p.fail(at, "%s repetitions are above llama.cpp's limit of %d", p.src[at:p.pos], maxRepeat)
+	}
+	p.space(nested)
+	return n
+}

@@ -1,0 +1,393 @@
+package grammar
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxCount bounds minLength, maxLength, minItems and maxItems: llama.cpp writes out what is repeated.
+	maxCount = 1 << 16
+	// maxList bounds the values, alternatives and properties that one schema lists.
+	maxList = 5000
+)
+
+// FromSchema returns the grammar of the JSON values that a JSON Schema accepts; the package comment says what a schema may
+// hold. The result passes Check. Errors are *SchemaError, which unwraps to ErrSchema.
+func FromSchema(schema []byte) (string, error) {
+	doc, err := decode(schema)
+	if err != nil {
+		return "", err
+	}
+	c := &compiler{doc: doc, builder: newBuilder(), names: map[*value]string{}, digits: map[[3]int]state{}}
+	root := c.reserve("root", "")
+	c.body[root], err = c.named(doc, "", "value")
+	if err != nil {
+		return "", err
+	}
+	source := c.String()
+	if _, err = check(source); err == nil {
+		return source, nil
+	}
+	syntax, ok := errors.AsType[*SyntaxError](err)
+	if !ok {
+		return "", err
+	}
+	reason := "its grammar is refused: " + syntax.Reason
+	switch {
+	case strings.HasPrefix(syntax.Reason, neverEnds):
+		reason = "no finite value satisfies it: what it requires refers back to it"
+	case strings.HasPrefix(syntax.Reason, leftRecursion):
+		reason = "its references lead back to it with nothing around it"
+	}
+	return "", &SchemaError{Path: c.path[syntax.Rule], Reason: reason}
+}
+
+// compiler turns schemas of one document into rules.
+type compiler struct {
+	*builder
+	doc    *value
+	names  map[*value]string // rules of schemas that have one already
+	digits map[[3]int]state  // what digitRange has written already
+}
+
+// annotations say nothing about the text.
+var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
+	"$schema", "$id", "$defs", "definitions"}
+
+// keywords that constrain values of one type.
+func constraints(typ string) []string {
+	switch typ {
+	case "string":
+		return []string{"minLength", "maxLength", "pattern", "format"}
+	case "number", "integer":
+		return []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+	case "object":
+		return []string{"properties", "required", "additionalProperties"}
+	case "array":
+		return []string{"items", "prefixItems", "minItems", "maxItems"}
+	}
+	return nil
+}
+
+func types() []string {
+	return []string{"object", "array", "string", "number", "integer", "boolean", "null"}
+}
+
+// hints are what a user may write instead of a keyword that is refused.
+func hint(keyword string) string {
+	switch keyword {
+	case "oneOf":
+		return "; use anyOf"
+	case "allOf":
+		return "; merge the schemas into one"
+	case "nullable":
+		return "; use a type list such as [\"string\", \"null\"]"
+	case "patternProperties", "minProperties", "maxProperties", "propertyNames":
+		return "; declare the properties"
+	}
+	return ""
+}
+
+func (c *compiler) errorf(path, keyword, format string, args ...any) error {
+	return &SchemaError{Path: path, Keyword: keyword, Reason: fmt.Sprintf(format, args...)}
+}
+
+// named returns the rule of a schema, compiling it when it has none yet.
+func (c *compiler) named(s *value, path, hint string) (string, error) {
+	if name, ok := c.names[s]; ok {
+		return name, nil
+	}
+	switch {
+	case s.kind == 't' || s.kind == '{' && len(s.keys) == 0:
+		return c.any(), nil
+	case s.kind == 'f':
+		return "", c.errorf(path, "", "nothing satisfies the schema false")
+	case s.kind != '{':
+		return "", c.errorf(path, "", "a schema is an object, true or false, not %s", s.encode())
+	}
+	name := c.reserve(hint, path)
+	c.names[s] = name
+	body, err := c.schema(s, path, name)
+	c.body[name] = body
+	return name, err
+}
+
+// schema returns the body of a schema's rule.
+func (c *compiler) schema(s *value, path, name string) (string, error) {
+	for _, whole := range []struct {
+		keyword string
+		compile func(s *value, path, name string) (string, error)
+		beside  []string
+	}{
+		{"$ref", c.reference, nil},
+		{"anyOf", c.union, nil},
+		{"const", c.constants, []string{"type", "enum"}},
+		{"enum", c.constants, []string{"type"}},
+	} {
+		if s.get(whole.keyword) == nil {
+			continue
+		}
+		for _, k := range s.keys {
+			if k != whole.keyword && !slices.Contains(annotations, k) && !slices.Contains(whole.beside, k) {
+				return "", c.errorf(path, k, "it is not supported beside %s", whole.keyword)
+			}
+		}
+		return whole.compile(s, path, name)
+	}
+	kinds, err := c.types(s, path)
+	if err != nil {
+		return "", err
+	}
+	if kinds == nil {
+		return c.any(), nil
+	}
+	var alts []string
+	for _, typ := range kinds {
+		body, err := c.typed(typ, s, path, name)
+		if err != nil {
+			return "", err
+		}
+		alts = append(alts, body)
+	}
+	return strings.Join(alts, " | "), nil
+}
+
+// types returns the types of a schema's values: those it names, or those that its keywords are about; nil is any. Every
+// keyword must be known and be about one of them.
+func (c *compiler) types(s *value, path string) ([]string, error) {
+	kinds, err := c.declared(s, path)
+	if err != nil {
+		return nil, err
+	}
+	implied := kinds == nil
+	for _, k := range s.keys {
+		if k == "type" || slices.Contains(annotations, k) {
+			if k == "$id" && path != "" {
+				return nil, c.errorf(path, k, "only the whole document may have one")
+			}
+			continue
+		}
+		var about []string
+		for _, typ := range types() {
+			if slices.Contains(constraints(typ), k) {
+				about = append(about, typ)
+			}
+		}
+		switch {
+		case about == nil:
+			return nil, c.errorf(path, k, "it is not supported%s", hint(k))
+		case implied && !slices.Contains(kinds, about[0]):
+			kinds = append(kinds, about[0])
+		case !implied && !slices.ContainsFunc(about, func(t string) bool { return slices.Contains(kinds, t) }):
+			return nil, c.errorf(path, k, "it is about type %s, not %s", strings.Join(about, " or "), strings.Join(kinds, " or "))
+		}
+	}
+	return kinds, nil
+}
+
+// declared returns what the keyword type names; number includes integer.
+func (c *compiler) declared(s *value, path string) ([]string, error) {
+	t := s.get("type")
+	if t == nil {
+		return nil, nil
+	}
+	list := []*value{t}
+	if t.kind == '[' {
+		list = t.values
+	}
+	var kinds []string
+	for _, v := range list {
+		switch {
+		case v.kind != '"' || !slices.Contains(types(), v.text):
+			return nil, c.errorf(path, "type", "%s is not one of %s", v.encode(), strings.Join(types(), ", "))
+		case slices.Contains(kinds, v.text):
+			return nil, c.errorf(path, "type", "%s is there twice", v.encode())
+		}
+		kinds = append(kinds, v.text)
+	}
+	if len(kinds) == 0 {
+		return nil, c.errorf(path, "type", "the list is empty")
+	}
+	if slices.Contains(kinds, "number") {
+		kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == "integer" })
+	}
+	return kinds, nil
+}
+
+func (c *compiler) typed(typ string, s *value, path, name string) (string, error) {
+	switch typ {
+	case "object":
+		return c.object(s, path, name)
+	case "array":
+		return c.array(s, path, name)
+	case "string":
+		return c.text(s, path, name)
+	case "integer", "number":
+		return c.number(typ, s, path, name)
+	case "boolean":
+		return `"true" | "false"`, nil
+	}
+	return `"null"`, nil
+}
+
+// reference compiles what $ref points at: "#" or a JSON pointer after it.
+func (c *compiler) reference(s *value, path, _ string) (string, error) {
+	ref := s.get("$ref")
+	if ref.kind != '"' {
+		return "", c.errorf(path, "$ref", "%s is not a string", ref.encode())
+	}
+	at, ok := strings.CutPrefix(ref.text, "#")
+	if !ok || at != "" && at[0] != '/' {
+		return "", c.errorf(path, "$ref", "%q does not point into this document; references begin with #/", ref.text)
+	}
+	at, err := url.PathUnescape(at)
+	if err != nil {
+		return "", c.errorf(path, "$ref", "%q: %v", ref.text, err)
+	}
+	target := c.doc.pointer(at)
+	if target == nil {
+		return "", c.errorf(path, "$ref", "%q leads to nothing", ref.text)
+	}
+	return c.named(target, at, at[strings.LastIndexByte(at, '/')+1:])
+}
+
+func (c *compiler) union(s *value, path, name string) (string, error) {
+	list := s.get("anyOf")
+	if list.kind != '[' || len(list.values) == 0 || len(list.values) > maxList {
+		return "", c.errorf(path, "anyOf", "it is a list of 1 to %d schemas", maxList)
+	}
+	var alts []string
+	for i, v := range list.values {
+		alt, err := c.named(v, fmt.Sprintf("%s/anyOf/%d", path, i), name)
+		if err != nil {
+			return "", err
+		}
+		if !slices.Contains(alts, alt) {
+			alts = append(alts, alt)
+		}
+	}
+	return strings.Join(alts, " | "), nil
+}
+
+// constants compiles enum and const: the values as they are.
+func (c *compiler) constants(s *value, path, _ string) (string, error) {
+	kinds, err := c.declared(s, path)
+	if err != nil {
+		return "", err
+	}
+	keyword, list := "enum", s.get("enum")
+	if list != nil && (list.kind != '[' || len(list.values) == 0 || len(list.values) > maxList) {
+		return "", c.errorf(path, keyword, "it is a list of 1 to %d values", maxList)
+	}
+	if v := s.get("const"); v != nil {
+		if list != nil && !slices.ContainsFunc(list.values, func(e *value) bool { return equal(e, v) }) {
+			return "", c.errorf(path, "const", "%s is not in enum", v.encode())
+		}
+		keyword, list = "const", &value{values: []*value{v}}
+	}
+	var alts []string
+	for _, v := range list.values {
+		if kinds != nil && !slices.ContainsFunc(kinds, func(typ string) bool { return isType(v, typ) }) {
+			continue
+		}
+		alt, err := c.constant(v, path, keyword)
+		if err != nil {
+			return "", err
+		}
+		if !slices.Contains(alts, alt) {
+			alts = append(alts, alt)
+		}
+	}
+	if len(alts) == 0 {
+		return "", c.errorf(path, keyword, "no value is of type %s", strings.Join(kinds, " or "))
+	}
+	return strings.Join(alts, " | "), nil
+}
+
+func (c *compiler) constant(v *value, path, keyword string) (string, error) {
+	if v.kind == '0' {
+		if _, err := rational(v); err != nil {
+			return "", c.errorf(path, keyword, "%v", err)
+		}
+	}
+	return literal(v.encode()), nil
+}
+
+// isType reports whether a value is of a JSON Schema type.
+func isType(v *value, typ string) bool {
+	switch v.kind {
+	case '{':
+		return typ == "object"
+	case '[':
+		return typ == "array"
+	case '"':
+		return typ == "string"
+	case '0':
+		r, err := rational(v)
+		return typ == "number" || typ == "integer" && err == nil && r.IsInt()
+	case 'n':
+		return typ == "null"
+	}
+	return typ == "boolean"
+}
+
+// equal compares as JSON Schema does: numbers by value, objects whatever their order.
+func equal(a, b *value) bool {
+	if a.kind != b.kind || len(a.values) != len(b.values) {
+		return false
+	}
+	if a.kind == '0' {
+		x, errX := rational(a)
+		y, errY := rational(b)
+		return errX == nil && errY == nil && x.Cmp(y) == 0
+	}
+	for i, v := range a.values {
+		w := b.values[i]
+		if a.kind == '{' {
+			if w = b.get(a.keys[i]); w == nil {
+				return false
+			}
+		}
+		if !equal(v, w) {
+			return false
+		}
+	}
+	return a.text == b.text
+}
+
+// count reads a keyword that is a whole number between 0 and maxCount; without it the result is otherwise.
+func (c *compiler) count(s *value, path, keyword string, otherwise int) (int, error) {
+	v := s.get(keyword)
+	if v == nil {
+		return otherwise, nil
+	}
+	if v.kind == '0' {
+		r, err := rational(v)
+		switch {
+		case err == nil && r.IsInt() && r.Sign() >= 0 && r.Cmp(big.NewRat(maxCount, 1)) <= 0:
+			return int(r.Num().Int64()), nil
+		case err == nil && r.IsInt() && r.Sign() > 0:
+			return 0, c.errorf(path, keyword, "%s is above the limit of %d", v.text, maxCount)
+		}
+	}
+	return 0, c.errorf(path, keyword, "%s is not a whole number from 0", v.encode())
+}
+
+// counts reads a pair of bounds.
+func (c *compiler) counts(s *value, path, least, most string) (lo, hi int, err error) {
+	if lo, err = c.count(s, path, least, 0); err != nil {
+		return 0, 0, err
+	}
+	if hi, err = c.count(s, path, most, unlimited); err != nil {
+		return 0, 0, err
+	}
+	if hi != unlimited && lo > hi {
+		return 0, 0, c.errorf(path, least, "%d is above %s %d", lo, most, hi)
+	}
+	return lo, hi, nil
+}

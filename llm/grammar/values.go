@@ -1,0 +1,252 @@
+package grammar
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// space is the one blank that may follow a colon or a comma.
+func (c *compiler) space() string { return c.shared("space", `" "?`) }
+
+// char is any character of a JSON string: as it is, or escaped; surrogates only in pairs.
+func (c *compiler) char() string {
+	hex := c.shared("hex", "[0-9a-fA-F]")
+	unit := fmt.Sprintf(`[0-9a-cA-CefEF] %[1]s{3} | [dD] ([0-7] %[1]s{2} | [89abAB] %[1]s{2} "\\u" [dD] [c-fC-F] %[1]s{2})`, hex)
+	escape := c.shared("escape", `["\\/bfnrt] | "u" (`+unit+")")
+	return c.shared("char", raw().write()+` | "\\" `+escape)
+}
+
+// raw is what a JSON string can hold without an escape.
+func raw() set { return set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, 0x10FFFF}} }
+
+func (c *compiler) anyString() string { return c.shared("string", `"\"" `+c.char()+`* "\""`) }
+
+func (c *compiler) anyNumber() string {
+	return c.shared("number", `"-"? ("0" | [1-9] [0-9]{0,14}) ("." [0-9]{1,15})? ([eE] [-+]? [0-9]{1,2})?`)
+}
+
+// any is any JSON value.
+func (c *compiler) any() string {
+	return c.shared("any", strings.Join([]string{c.anyObject(), c.anyArray(), c.anyString(), c.anyNumber(),
+		`"true"`, `"false"`, `"null"`}, " | "))
+}
+
+func (c *compiler) anyObject() string {
+	member := c.shared("member", fmt.Sprintf(`%s ":" %s json-any`, c.anyString(), c.space()))
+	return c.shared("object", fmt.Sprintf(`"{" (%[1]s ("," %[2]s %[1]s)*)? "}"`, member, c.space()))
+}
+
+func (c *compiler) anyArray() string {
+	return c.shared("array", fmt.Sprintf(`"[" (json-any ("," %s json-any)*)? "]"`, c.space()))
+}
+
+// property is a member that an object may or must have.
+type property struct {
+	text     string // "key": value
+	required bool
+}
+
+func (c *compiler) object(s *value, path, _ string) (string, error) {
+	open := true
+	if v := s.get("additionalProperties"); v != nil {
+		if v.kind != 't' && v.kind != 'f' && !(v.kind == '{' && len(v.keys) == 0) {
+			return "", c.errorf(path, "additionalProperties", "only true and false are supported")
+		}
+		open = v.kind != 'f'
+	}
+	list, err := c.properties(s, path, open)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		if open {
+			c.any()
+			return c.anyObject(), nil
+		}
+		return `"{}"`, nil
+	}
+	return c.members(list, path), nil
+}
+
+// properties reads properties and required; in an open object what is required need not be declared.
+func (c *compiler) properties(s *value, path string, open bool) ([]property, error) {
+	declared := s.get("properties")
+	if declared == nil {
+		declared = &value{kind: '{'}
+	}
+	if declared.kind != '{' || len(declared.keys) > maxList {
+		return nil, c.errorf(path, "properties", "it is an object of at most %d schemas", maxList)
+	}
+	keys, schemas, required := slices.Clone(declared.keys), slices.Clone(declared.values), map[string]bool{}
+	if v := s.get("required"); v != nil {
+		if v.kind != '[' || len(v.values) > maxList {
+			return nil, c.errorf(path, "required", "it is a list of at most %d strings", maxList)
+		}
+		for _, e := range v.values {
+			switch {
+			case e.kind != '"':
+				return nil, c.errorf(path, "required", "%s is not a string", e.encode())
+			case required[e.text]:
+				return nil, c.errorf(path, "required", "%q is there twice", e.text)
+			case !slices.Contains(keys, e.text) && !open:
+				return nil, c.errorf(path, "required", "%q is not among the properties, and additionalProperties is false", e.text)
+			case !slices.Contains(keys, e.text):
+				keys, schemas = append(keys, e.text), append(schemas, &value{kind: 't', text: "true"})
+			}
+			required[e.text] = true
+		}
+	}
+	var list []property
+	for i, key := range keys {
+		name, err := c.named(schemas[i], path+"/properties/"+escapePointer(key), key)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, property{fmt.Sprintf("%s %s %s", literal(quote(key)+":"), c.space(), name), required[key]})
+	}
+	return list, nil
+}
+
+// members writes an object with its properties in order, any of the optional ones left out.
+func (c *compiler) members(list []property, path string) string {
+	more := func(p property) string {
+		text := fmt.Sprintf(`"," %s %s`, c.space(), p.text)
+		if !p.required {
+			text = "(" + text + ")?"
+		}
+		return text
+	}
+	if list[0].required {
+		items := []string{`"{"`, list[0].text}
+		for _, p := range list[1:] {
+			items = append(items, more(p))
+		}
+		return join(append(items, `"}"`)...)
+	}
+	// What comes first decides how it goes on: rests[i] is what may follow when property i-1 is there.
+	rests := make([]string, len(list)+1)
+	for i := len(list) - 1; i > 0; i-- {
+		rests[i] = c.add("more", path, join(more(list[i]), rests[i+1]))
+	}
+	var alts []string
+	none := true
+	for i, p := range list {
+		alts = append(alts, join(p.text, rests[i+1]))
+		if p.required {
+			none = false
+			break
+		}
+	}
+	if none {
+		alts = append(alts, `""`)
+	}
+	return join(`"{"`, choice(alts...), `"}"`)
+}
+
+func (c *compiler) array(s *value, path, name string) (string, error) {
+	least, most, err := c.counts(s, path, "minItems", "maxItems")
+	if err != nil {
+		return "", err
+	}
+	first, rest, err := c.items(s, path, name)
+	if err != nil {
+		return "", err
+	}
+	if rest == "" {
+		if least > len(first) {
+			return "", c.errorf(path, "minItems", "%d is above the %d items that prefixItems allows", least, len(first))
+		}
+		if most == unlimited || most > len(first) {
+			most = len(first)
+		}
+	}
+	if len(first) == 0 && rest != "" {
+		first = []string{rest}
+	}
+	if most != unlimited && most < len(first) {
+		first = first[:most]
+	}
+	if len(first) == 0 {
+		return `"[]"`, nil
+	}
+	tail := ""
+	if rest != "" && (most == unlimited || most > len(first)) {
+		more := c.add(name+"-more", path, fmt.Sprintf(`"," %s %s`, c.space(), rest))
+		end := unlimited
+		if most != unlimited {
+			end = most - len(first)
+		}
+		tail = c.repeat(more, max(least-len(first), 0), end)
+	}
+	for i := len(first) - 1; i >= 0; i-- {
+		item := first[i]
+		if i > 0 {
+			item = fmt.Sprintf(`"," %s %s`, c.space(), item)
+		}
+		if tail = join(item, tail); i >= least {
+			tail = c.add(name+"-items", path, tail) + "?"
+		}
+	}
+	return join(`"["`, tail, `"]"`), nil
+}
+
+// items returns the rules of the first items, and that of all others: empty when there may be none.
+func (c *compiler) items(s *value, path, name string) (first []string, rest string, err error) {
+	if v := s.get("prefixItems"); v != nil {
+		if v.kind != '[' || len(v.values) == 0 || len(v.values) > maxRepeat {
+			return nil, "", c.errorf(path, "prefixItems", "it is a list of 1 to %d schemas", maxRepeat)
+		}
+		for i, e := range v.values {
+			item, err := c.named(e, path+"/prefixItems/"+strconv.Itoa(i), name+"-item")
+			if err != nil {
+				return nil, "", err
+			}
+			first = append(first, item)
+		}
+	}
+	v := s.get("items")
+	switch {
+	case v == nil:
+		return first, c.any(), nil
+	case v.kind == 'f':
+		return first, "", nil
+	case v.kind == '[':
+		return nil, "", c.errorf(path, "items", "it is one schema; a list of them is prefixItems")
+	}
+	rest, err = c.named(v, path+"/items", name+"-item")
+	return first, rest, err
+}
+
+// text compiles strings.
+func (c *compiler) text(s *value, path, _ string) (string, error) {
+	least, most, err := c.counts(s, path, "minLength", "maxLength")
+	if err != nil {
+		return "", err
+	}
+	keyword, pattern := "pattern", ""
+	switch p, f := s.get("pattern"), s.get("format"); {
+	case p != nil && f != nil:
+		return "", c.errorf(path, "format", "it is not supported beside pattern")
+	case p == nil && f == nil:
+		if least == 0 && most == unlimited {
+			return c.anyString(), nil
+		}
+		return join(`"\""`, c.repeat(c.char(), least, most), `"\""`), nil
+	case p != nil && p.kind == '"':
+		pattern = p.text
+	case p != nil:
+		return "", c.errorf(path, keyword, "it is a string, not %s", p.encode())
+	default:
+		keyword = "format"
+		if pattern = formatPattern(f.text); pattern == "" || f.kind != '"' {
+			return "", c.errorf(path, keyword, "%s is not one of %s", f.encode(), strings.Join(formats(), ", "))
+		}
+	}
+	body, err := c.pattern(pattern, least, most)
+	if err != nil {
+		return "", c.errorf(path, keyword, "%v", err)
+	}
+	return join(`"\""`, body, `"\""`), nil
+}
