@@ -21,6 +21,7 @@ setup := CGO_ENABLED=0 go run ./internal/setup/cmd
 FUZZTIME ?= 20s
 BENCH ?= .
 KILLS ?= 50
+REQUESTS ?= 10000
 COMPUTE ?= --out build/out/bench
 GENERATE ?= --out build/out/bench-generate
 
@@ -68,6 +69,10 @@ asan: go ## the C kernels under AddressSanitizer and UndefinedBehaviorSanitizer
 fuzz: setup ## every fuzz target for FUZZTIME (20s)
 	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
 	@build/out/check fuzz $(FUZZTIME)
+
+.PHONY: soak
+soak: build ## REQUESTS (10000) random requests to a language model, and as many again: nothing crashes, nothing leaks
+	SLUICE_SOAK_REQUESTS=$(REQUESTS) go test -count=1 -v -timeout 60m -run Soak ./llm
 
 .PHONY: kill
 kill: build ## kill -9 in ingest at KILLS (50) random moments; nothing committed may be lost

@@ -28,7 +28,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := m.ApplyTemplate(nil); !errors.Is(err, ErrUnavailable) {
 		t.Error("ApplyTemplate:", err)
 	}
-	if Available || m.ContextSize() != 0 || m.Info() != (Info{}) || m.Stats() != (Stats{}) || m.Close() != nil {
+	if Available || m.ContextSize() != 0 || m.Info() != (Info{}) || m.Stats().Finished != nil || m.Close() != nil {
 		t.Error("an unavailable model pretends")
 	}
 }
