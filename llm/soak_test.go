@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,7 +103,7 @@ func TestSoak(t *testing.T) {
 		all.Wait()
 		sent.Store(int64(until))
 		settled(t, m)
-		runtime.GC()
+		debug.FreeOSMemory()
 	}
 	round(total)
 	warm := residentKB(t)
