@@ -65,7 +65,7 @@ func randomRequest(rng *rand.Rand) Request {
 	return r
 }
 
-// TestSoak sends SLUICE_SOAK_REQUESTS (300) random requests, and as many again, many of which are cancelled at a random moment: nothing crashes,
+// TestSoak sends SLUICE_SOAK_REQUESTS (300) random requests after twice as many to warm up, many of which are cancelled at a random moment: nothing crashes,
 // every error is one of those that the package documents, and slots, goroutines and memory come back.
 func TestSoak(t *testing.T) {
 	total := 300
@@ -105,11 +105,11 @@ func TestSoak(t *testing.T) {
 		settled(t, m)
 		debug.FreeOSMemory()
 	}
-	round(total)
+	round(2 * total) // by then all threads have been there, and their heaps
 	warm := residentKB(t)
-	round(2 * total)
+	round(3 * total)
 	grown := residentKB(t) - warm
-	t.Logf("%d requests: %d finished, %d found the queue full; %d kB resident after half of them, %+d kB in the end", 2*total,
+	t.Logf("%d requests: %d finished, %d found the queue full; %d kB resident after two thirds, %+d kB in the end", 3*total,
 		finished.Load(), busy.Load(), warm, grown)
 	if finished.Load() < int64(total)/4 {
 		t.Error("too few finish for the test to mean anything")
