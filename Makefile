@@ -71,7 +71,7 @@ fuzz: setup ## every fuzz target for FUZZTIME (20s)
 	@build/out/check fuzz $(FUZZTIME)
 
 .PHONY: soak
-soak: build ## REQUESTS (10000) random requests to a language model, and as many again: nothing crashes, nothing leaks
+soak: build ## REQUESTS (10000) random requests to a language model, after twice as many to warm up: nothing crashes, nothing leaks
 	SLUICE_SOAK_REQUESTS=$(REQUESTS) go test -count=1 -v -timeout 60m -run Soak ./llm
 
 .PHONY: kill
