@@ -1,0 +1,127 @@
+//go:build native
+
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sluice-rag/sluice/llm/grammar"
+)
+
+// unbounded are schemas whose texts may go on for ever: a model of random weights does that.
+var unbounded = []string{"tree", "ui", "linked_list", "anything", "patterns"}
+
+// schemas are the bounded ones that package grammar is tested with, and their validators.
+func schemas(t *testing.T) (names []string, sources map[string][]byte, validators map[string]*jsonschema.Schema) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("grammar", "testdata", "schemas", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, validators = map[string][]byte{}, map[string]*jsonschema.Schema{}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		if slices.Contains(unbounded, name) {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		c.AssertFormat()
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(source)))
+		if err == nil {
+			err = c.AddResource("schema.json", doc)
+		}
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if validators[name], err = c.Compile("schema.json"); err != nil {
+			t.Fatal(name, err)
+		}
+		names, sources[name] = append(names, name), source
+	}
+	if len(names) < 20 {
+		t.Fatalf("%d schemas", len(names))
+	}
+	return names, sources, validators
+}
+
+// TestStructured: a thousand completions over more than twenty schemas, of a model that knows nothing at temperature 1, and one
+// of each by the real one: all end by themselves, are JSON, and valid.
+func TestStructured(t *testing.T) {
+	names, sources, validators := schemas(t)
+	run := func(m *Model, requests int, set func(i int, r *Request)) {
+		t.Helper()
+		next := make(chan int)
+		var all sync.WaitGroup
+		for range m.opts.Slots {
+			all.Go(func() {
+				for i := range next {
+					name := names[i%len(names)]
+					r := Request{Schema: sources[name], MaxTokens: m.ContextSize()}
+					set(i, &r)
+					res, err := m.Generate(t.Context(), r, nil)
+					if err != nil || res.Finish != FinishStop {
+						t.Errorf("%s, %d: %s after %d tokens, %v: %q", name, i, res.Finish, res.CompletionTokens, err, res.Text)
+						continue
+					}
+					doc, err := jsonschema.UnmarshalJSON(strings.NewReader(res.Text))
+					if err == nil {
+						err = validators[name].Validate(doc)
+					}
+					if err != nil {
+						t.Errorf("%s, %d: %v\n%s", name, i, err, res.Text)
+					}
+				}
+			})
+		}
+		for i := range requests {
+			next <- i
+		}
+		close(next)
+		all.Wait()
+	}
+	run(openTiny(t, Options{ContextSize: 2048, CacheTokens: 8 * 2048, Slots: 8}), 1000, func(i int, r *Request) {
+		r.Prompt, r.Temperature, r.Seed = fmt.Sprint("number ", i), 1, int64(i)
+	})
+	run(sharedModel(t), len(names), func(i int, r *Request) {
+		r.Messages = ask("Make up an example of a " + names[i] + ". Answer in JSON.")
+	})
+}
+
+// What cannot be followed is refused with its place, before anything is generated.
+func TestStructuredRefused(t *testing.T) {
+	m := openTiny(t, Options{ContextSize: 256, Slots: 1})
+	for name, c := range map[string]struct {
+		req  Request
+		want error
+		says string
+	}{
+		"grammar":       {Request{Grammar: "root ::= \"a\"\nx ::= ("}, grammar.ErrGrammar, "line 2"},
+		"no root":       {Request{Grammar: "x ::= \"a\""}, grammar.ErrGrammar, "root"},
+		"schema":        {Request{Schema: []byte(`{"type":"object","properties":{"a":{"type":"integer","minimum":3,"maximum":2}},"required":["a"]}`)}, grammar.ErrSchema, "/properties/a"},
+		"unknown":       {Request{Schema: []byte(`{"not":{}}`)}, grammar.ErrSchema, "not"},
+		"not JSON":      {Request{Schema: []byte(`{`)}, grammar.ErrSchema, ""},
+		"both":          {Request{Grammar: "root ::= \"a\"", Schema: []byte(`{}`)}, ErrOptions, "not both"},
+		"too many tops": {Request{LogProbs: true, Alternatives: 21}, ErrOptions, "21"},
+	} {
+		c.req.Prompt = "x"
+		if _, err := m.Generate(t.Context(), c.req, nil); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if s := m.Stats(); s.Decodes != 0 {
+		t.Errorf("%d decodes", s.Decodes)
+	}
+}
