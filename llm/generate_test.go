@@ -14,7 +14,7 @@ import (
 
 func TestGenerateAnswers(t *testing.T) {
 	m := sharedModel(t)
-	res := generate(t, m, Request{Messages: ask("What is the capital of France?"), MaxTokens: 40})
+	res := generate(t, m, Request{Messages: []Message{{System, "Be brief."}, {User, "What is the capital of France?"}}, MaxTokens: 40})
 	if !strings.Contains(res.Text, "Paris") || res.Finish != FinishStop {
 		t.Errorf("%q, %s", res.Text, res.Finish)
 	}
@@ -151,7 +151,8 @@ func TestGenerateConcurrent(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			var streamed strings.Builder
-			req := Request{Messages: ask("What is the capital of " + c[0] + "?"), MaxTokens: 32}
+			// Without the template's own system message, with which so small a model knows less.
+			req := Request{Prompt: "<|im_start|>user\nWhat is the capital of " + c[0] + "?<|im_end|>\n<|im_start|>assistant\n", MaxTokens: 32}
 			res, err := m.Generate(context.Background(), req, func(p string) error { streamed.WriteString(p); return nil })
 			if err != nil || streamed.String() != res.Text {
 				t.Errorf("%s: streamed %q, text %q, %v", c[0], streamed.String(), res.Text, err)

@@ -40,7 +40,7 @@ type Model struct {
 var _ Generator = (*Model)(nil)
 
 // Open checks and loads a GGUF model. Cancelling ctx stops the load. Errors are ErrModel for the file, ErrOptions for the
-// options, ErrTemplate when Options.ChatTemplate is not known. Weights are shared with other open models of the same file.
+// options, ErrTemplate when Options.ChatTemplate does not parse. Weights are shared with other open models of the same file.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		return nil, optionError("%d GPU layers asked for, but this build of llama.cpp has no GPU support", o.GPULayers)
 	}
 	if o.ChatTemplate != "" {
-		if _, ok, err := renderChat(o.ChatTemplate, []Message{{User, "?"}}); err != nil || !ok {
-			return nil, fmt.Errorf("llm: %w: llama.cpp does not know the one given in Options.ChatTemplate", ErrTemplate)
+		if err := parseChat(o.ChatTemplate); err != nil {
+			return nil, fmt.Errorf("the one given in Options.ChatTemplate: %w", err)
 		}
 		info.ChatTemplate = o.ChatTemplate
 	}
@@ -207,8 +207,11 @@ func (m *Model) CountTokens(text string) (int, error) {
 	return len(ids), err
 }
 
-// ApplyTemplate formats messages with the model's chat template and opens the assistant's turn. It fails with ErrTemplate
-// when the model has none or llama.cpp does not know it: give Options.ChatTemplate, or a raw prompt.
+// ApplyTemplate formats messages with the model's chat template and opens the assistant's turn. Templates run in llama.cpp's
+// Jinja engine with the variables of Hugging Face's transformers, without tools; one that has no place for system messages
+// gets them at the beginning of the next user message, with a blank line between. A template may take about a second of CPU time, a
+// few hundred megabytes and 64 MiB of text. It fails with ErrTemplate and the reason when the model has no template or
+// its template fails: give Options.ChatTemplate, or a raw prompt.
 func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 	if err := (Request{Messages: msgs}).check(); err != nil {
 		return "", err
@@ -216,12 +219,15 @@ func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 	if m.info.ChatTemplate == "" {
 		return "", fmt.Errorf("llm: %w: %s has none; set a chat template or give a raw prompt", ErrTemplate, m.info.Path)
 	}
-	text, ok, err := renderChat(m.info.ChatTemplate, msgs)
-	if err == nil && !ok {
-		err = fmt.Errorf("llm: %w: llama.cpp does not know that of %s; set a chat template or give a raw prompt",
-			ErrTemplate, m.info.Path)
+	if !m.enter() {
+		return "", ErrClosed
 	}
-	return text, err
+	defer m.users.Done()
+	text, err := renderChat(m.tok, m.info.ChatTemplate, msgs)
+	if err != nil {
+		return "", fmt.Errorf("the chat template of %s: %w", m.info.Path, err)
+	}
+	return text, nil
 }
 
 // Pin is a prompt's beginning that stays in the KV cache. Release it.

@@ -254,9 +254,9 @@ func (h *handle) drainLog(log *slog.Logger) {
 	}
 }
 
-// renderChat formats messages; ok is false when llama.cpp does not know the template. A NUL would end a C string, so it
-// travels as the overlong pair that our library uses as well.
-func renderChat(template string, msgs []Message) (text string, ok bool, err error) {
+// renderChat formats messages with a template, knowing the tokens at a text's ends from h, which may be nil. Errors are
+// ErrTemplate. A NUL would end a C string, so it travels as the overlong pair that our library uses as well.
+func renderChat(h *handle, template string, msgs []Message) (string, error) {
 	size := C.size_t(len(msgs)) * C.size_t(unsafe.Sizeof((*C.char)(nil)))
 	table := func(field func(Message) string) (**C.char, func()) {
 		p := C.malloc(size)
@@ -277,17 +277,34 @@ func renderChat(template string, msgs []Message) (text string, ok bool, err erro
 	defer freeContents()
 	tmpl := C.CString(template)
 	defer C.free(unsafe.Pointer(tmpl))
-
+	var state unsafe.Pointer
+	if h != nil {
+		state = h.state
+	}
 	var out *C.char
-	n := C.slc_llm_chat(tmpl, roles, contents, C.size_t(len(msgs)), &out)
-	switch {
-	case n == -1:
-		return "", false, nil
-	case n < 0:
-		return "", false, fmt.Errorf("llm: %w: llama.cpp failed to format %d messages", ErrTemplate, len(msgs))
+	var reason [512]C.char
+	n := C.slc_llm_chat(state, tmpl, roles, contents, C.size_t(len(msgs)), &out, &reason[0], C.size_t(len(reason)))
+	if n < 0 {
+		return "", templateError(C.GoString(&reason[0]))
 	}
 	defer C.free(unsafe.Pointer(out))
-	return unescapeNUL(C.GoStringN(out, C.int(n))), true, nil
+	// Templates count and cut bytes.
+	return strings.ToValidUTF8(unescapeNUL(C.GoStringN(out, C.int(n))), "\uFFFD"), nil
+}
+
+// parseChat looks whether a template parses, or is the name of a built-in one.
+func parseChat(template string) error {
+	tmpl := C.CString(template)
+	defer C.free(unsafe.Pointer(tmpl))
+	var reason [512]C.char
+	if C.slc_llm_chat(nil, tmpl, nil, nil, 0, nil, &reason[0], C.size_t(len(reason))) < 0 {
+		return templateError(C.GoString(&reason[0]))
+	}
+	return nil
+}
+
+func templateError(reason string) error {
+	return fmt.Errorf("llm: %w: %s", ErrTemplate, strings.ToValidUTF8(unescapeNUL(reason), ""))
 }
 
 func escapeNUL(s string) string   { return strings.ReplaceAll(s, "\x00", "\xC0\x80") }

@@ -109,10 +109,13 @@ void slc_llm_unpin(void * handle, int64_t pin);
 // slc_llm_embedding_width is the number of floats of an embedding.
 int32_t slc_llm_embedding_width(void * handle);
 
-// slc_llm_chat renders messages with a chat template (Jinja source or the name of a built-in one) and opens the
-// assistant's turn. Returns the length and a malloc'ed, NUL-terminated *out, or -1 when llama.cpp does not know the
-// template and -2 on any other failure.
-int64_t slc_llm_chat(const char * tmpl, const char ** roles, const char ** contents, size_t n, char ** out);
+// slc_llm_chat renders messages with a chat template and opens the assistant's turn. The template is Jinja source or, without
+// any '{', the name of one that llama.cpp has built in. The handle's vocabulary says what the template knows as bos_token and
+// eos_token, and whether the tokenizer puts them at the ends by itself: then they are left out. A null handle is without both.
+// Returns the length and a malloc'ed, NUL-terminated *out, or -1 and why in error. A null out only looks whether the template
+// parses.
+int64_t slc_llm_chat(void * handle, const char * tmpl, const char ** roles, const char ** contents, size_t n, char ** out,
+                     char * error, size_t error_size);
 
 // slc_llm_log takes the oldest line that llama.cpp logged for the handle's model. Returns its level (1 debug, 2 info,
 // 3 warning, 4 error), or 0 when there is none.
@@ -137,7 +140,7 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (2 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (3 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_gpu reports whether this build of llama.cpp can offload layers.

@@ -2,7 +2,7 @@ package llm
 
 import "strings"
 
-// chatTemplate is how llama.cpp recognises a template: by what its source contains, the first of the list that fits.
+// chatTemplate is how a template's family is recognised: by what its source contains, the first of the list that fits.
 type chatTemplate struct {
 	name string
 	has  []string
@@ -72,8 +72,9 @@ func chatTemplates() []chatTemplate {
 	}
 }
 
-// TemplateName returns the name of the built-in template that llama.cpp formats this model's messages with, "" when it does not
-// know the model's template or there is none. A ChatTemplate that is a name already is returned as it is, if it is known.
+// TemplateName returns the family of this model's chat template, as llama.cpp names it among its built-in ones; "" when the
+// template is of none of them, which does not keep it from working, or there is none. A ChatTemplate that is a name already is
+// returned as it is, if it is known.
 func (i Info) TemplateName() string {
 	for _, t := range chatTemplates() {
 		if i.ChatTemplate == t.name {

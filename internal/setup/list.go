@@ -48,20 +48,25 @@ func llamaPart() part {
 			if err != nil {
 				return "", err
 			}
-			return keyOf(binding(libs))(ctx, e)
+			jinja, err := libjinja().key(ctx, e)
+			if err != nil {
+				return "", err
+			}
+			return keyOf(binding(libs, jinja))(ctx, e)
 		},
 		recipes: func(ctx context.Context, e *Env) ([]string, error) {
-			libs, err := e.output(ctx, libllama())
+			outs, err := outputsOf(libllama(), libjinja())(ctx, e)
 			if err != nil {
 				return nil, err
 			}
-			merged, err := e.output(ctx, binding(libs))
-			return []string{merged, libs}, err
+			merged, err := e.output(ctx, binding(outs[0], outs[1]))
+			return []string{merged, outs[0], outs[1]}, err
 		},
 		files: []install{
 			{"lib/libbinding.a", "third_party/llama/lib/"},
 			{"include/*.h", "third_party/llama/include/"},
 			{"LICENSE", "third_party/llama/lib/LICENSE.llama.cpp"},
+			{"LICENSE-jsonhpp", "third_party/llama/lib/LICENSE.nlohmann-json"},
 		},
 		after: func(_ context.Context, e *Env) error {
 			return e.stamp("llm", linked{filepath.Join("llama", "lib", "libbinding.a"), "llama.cpp " + e.Manifest.Native.Llama.Commit})

@@ -144,9 +144,9 @@ func (e *Env) llamaSource(ctx context.Context) (string, error) {
 	return fetch.Pip{Python: filepath.Join(env, "bin", "python3"), Cache: e.Cache}.Sdist(ctx, pkg, e.console.bytes)
 }
 
-// binding compiles third_party/llama/binding over libllama and merges everything into the one archive that upstream's Go
-// package asks for. Apart from libllama, so that an edit takes seconds.
-func binding(libs string) recipe {
+// binding compiles third_party/llama/binding over libllama and libjinja and merges everything into the one archive that
+// upstream's Go package asks for. Apart from those, so that an edit takes seconds.
+func binding(libs, jinja string) recipe {
 	return recipe{
 		name: "libbinding", version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
@@ -159,21 +159,21 @@ func binding(libs string) recipe {
 				return nil, err
 			}
 			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h") // the extra functions' contract with Go
-			return append([]string{filepath.Base(libs), id, e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
+			return append([]string{filepath.Base(libs), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
-			objects, err := e.compileBinding(ctx, j, libs)
+			objects, err := e.compileBinding(ctx, j, libs, jinja)
 			if err != nil {
 				return err
 			}
-			return e.merge(ctx, j, libs, objects)
+			return e.merge(ctx, j, objects, libs, jinja)
 		},
 	}
 }
 
 func (e *Env) bindingDir() string { return filepath.Join(e.Repo, "third_party", "llama", "binding") }
 
-func (e *Env) compileBinding(ctx context.Context, j job, libs string) (objects []string, err error) {
+func (e *Env) compileBinding(ctx context.Context, j job, libs, jinja string) (objects []string, err error) {
 	sources, _, err := sourceDigests(e.bindingDir(), ".cpp")
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (e *Env) compileBinding(ctx context.Context, j job, libs string) (objects [
 	for _, src := range sources {
 		obj := strings.TrimSuffix(src, ".cpp") + ".o"
 		if err := e.run(ctx, j, j.work, nil, cxx, "-O2", "-std=c++17", "-fPIC", "-Wall", "-Wextra",
-			"-I", e.bindingDir(), "-I", filepath.Join(libs, "include"), "-I", upstream,
+			"-I", e.bindingDir(), "-I", filepath.Join(libs, "include"), "-isystem", filepath.Join(jinja, "include"), "-I", upstream,
 			"-c", filepath.Join(e.bindingDir(), src), "-o", obj); err != nil {
 			return nil, err
 		}
@@ -200,10 +200,14 @@ func (e *Env) compileBinding(ctx context.Context, j job, libs string) (objects [
 }
 
 // merge writes lib/libbinding.a. Archives are copied beside the objects first: ar's script language knows no quoting.
-func (e *Env) merge(ctx context.Context, j job, libs string, objects []string) error {
-	archives, err := glob(libs, "lib/*.a")
-	if err != nil {
-		return err
+func (e *Env) merge(ctx context.Context, j job, objects []string, outputs ...string) error {
+	var archives []string
+	for _, dir := range outputs {
+		found, err := glob(dir, "lib/*.a")
+		if err != nil {
+			return err
+		}
+		archives = append(archives, found...)
 	}
 	if err := copyInto(j.work, archives...); err != nil {
 		return err

@@ -130,37 +130,6 @@ int32_t slc_llm_embedding_width(void * handle) {
     return of(handle).engine->embedding_width();
 }
 
-int64_t slc_llm_chat(const char * tmpl, const char ** roles, const char ** contents, size_t n, char ** out) {
-    *out = nullptr;
-    try {
-        std::vector<llama_chat_message> messages(n);
-        size_t guess = 1024;
-        for (size_t i = 0; i < n; i++) {
-            messages[i] = {roles[i], contents[i]};
-            guess += 2 * strlen(contents[i]) + 64;
-        }
-        for (;;) {
-            char * text = static_cast<char *>(malloc(guess + 1));
-            if (!text) {
-                return -2;
-            }
-            const int32_t len = llama_chat_apply_template(tmpl, messages.data(), n, true, text, (int32_t) guess);
-            if (len >= 0 && (size_t) len <= guess) {
-                text[len] = '\0';
-                *out = text;
-                return len;
-            }
-            free(text);
-            if (len < 0) {
-                return -1;
-            }
-            guess = (size_t) len;
-        }
-    } catch (const std::exception &) {
-        return -2;
-    }
-}
-
 int32_t slc_llm_log(void * handle, char * line, size_t line_size) {
     std::string text;
     const int level = of(handle).engine->log().take(text);
