@@ -187,8 +187,13 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
+	template, err := models.ChatTemplate(s.cfg.Model)
+	if err != nil {
+		return nil, nil, err
+	}
 	s.log.Info("loading language model", "file", path)
-	m, err := llm.Open(ctx, path, llm.Options{ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, Acquire: s.acquireThreads, Logger: s.log})
+	m, err := llm.Open(ctx, path, llm.Options{ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
+		Acquire: s.acquireThreads, Logger: s.log})
 	if err != nil {
 		return nil, nil, err
 	}

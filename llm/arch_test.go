@@ -504,4 +504,17 @@ func TestArchLoRA(t *testing.T) {
 		l.Free()
 		t.Error("the adapter of another architecture was taken")
 	}
+	o := Options{ContextSize: 256, Slots: 1, Threads: testThreads, LoRA: adapter, Logger: slog.New(slog.DiscardHandler)}
+	m, err := Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if got := generate(t, m, Request{Prompt: prose(8, 12), MaxTokens: 8}); got.Text != with {
+		t.Errorf("Options.LoRA: %q, not %q", got.Text, with)
+	}
+	o.LoRA = stranger
+	if _, err := Open(t.Context(), path, o); !errors.Is(err, ErrModel) {
+		t.Errorf("Options.LoRA of another architecture: %v", err)
+	}
 }

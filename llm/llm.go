@@ -141,9 +141,13 @@ type Options struct {
 	// CacheTokens is the size of the KV cache, which all slots share. A request waits until prompt and MaxTokens fit
 	// beside the running ones, so it never runs out later. 0: ContextSize.
 	CacheTokens int
-	BatchSize   int // tokens of one decode, hence of the pieces a prompt is read in; Slots to 2048; 0: 64
-	Threads     int // of one decode; 0: every core this process may use. See the package comment
-	GPULayers   int // layers to offload; refused when this build cannot
+	BatchSize   int    // tokens of one decode, hence of the pieces a prompt is read in; Slots to 2048; 0: 64
+	Threads     int    // of one decode; 0: every core this process may use. See the package comment
+	GPULayers   int    // layers to offload; refused when this build cannot
+	LoRA        string // path of a LoRA adapter in GGUF that every request goes through; empty: none
+	// SkipMemoryCheck opens a model even if it seems not to fit the memory that is available (CheckMemory). Weights that
+	// another model of this process shares are counted again.
+	SkipMemoryCheck bool
 	// Acquire, when set, is called before each decode on the scheduler's thread and returns how many threads it may use
 	// (at least 1, at most Threads count) and a function that gives them back. It may block.
 	Acquire func() (threads int, release func())

@@ -58,6 +58,11 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if o.GPULayers > 0 && !canOffload() {
 		return nil, optionError("%d GPU layers asked for, but this build of llama.cpp has no GPU support", o.GPULayers)
 	}
+	if !o.SkipMemoryCheck {
+		if err := CheckMemory(info, o); err != nil {
+			return nil, err
+		}
+	}
 	if o.ChatTemplate != "" {
 		if err := parseChat(o.ChatTemplate); err != nil {
 			return nil, fmt.Errorf("the one given in Options.ChatTemplate: %w", err)

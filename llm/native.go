@@ -100,7 +100,8 @@ func openHandle(r loadRequest) (*handle, error) {
 		opts.release = C.slc_llm_release_fn(C.slcLLMRelease)
 	}
 	C.slc_llm_next_load(&opts)
-	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize), llama.SetGPULayers(o.GPULayers))
+	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize), llama.SetGPULayers(o.GPULayers),
+		llama.SetLoraAdapter(o.LoRA))
 	var reason [1024]C.char
 	state := C.slc_llm_loaded(&reason[0], C.size_t(len(reason)))
 	if err != nil || state == nil {

@@ -151,7 +151,7 @@ void Engine::create_context() {
     }
     auto tp = ggml_threadpool_params_default(load.threads);
     tp.paused = true;
-    tp.poll = 0; // an idle thread sleeps: a spinning one would take a CPU from whoever asks what is free
+    tp.poll = 1; // some ms: one that sleeps would wake up after the next decode has begun. Idle ones are paused
     pool_ = ggml_threadpool_new(&tp);
     if (!pool_) {
         throw std::runtime_error("cannot start " + std::to_string(load.threads) + " threads");

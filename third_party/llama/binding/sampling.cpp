@@ -6,6 +6,10 @@
 #include <limits>
 #include <stdexcept>
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 namespace slc {
 namespace {
 
@@ -24,23 +28,47 @@ bool before(const llama_token_data & a, const llama_token_data & b) {
 
 } // namespace
 
-int argmax(const float * values, int n) {
-    // Eight running maxima, so that the compiler may use vector registers without reordering one float chain.
-    constexpr int kLanes = 8;
-    float best[kLanes];
-    std::fill(best, best + kLanes, -std::numeric_limits<float>::infinity());
+namespace {
+
+// The largest of n values; NaN never wins, -inf where there is nothing else.
+float maximum(const float * values, int n) {
+    float top = -std::numeric_limits<float>::infinity();
     int i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-        for (int lane = 0; lane < kLanes; lane++) {
-            best[lane] = values[i + lane] > best[lane] ? values[i + lane] : best[lane];
+#if defined(__SSE__)
+    // max_ps gives its second operand where the first is NaN.
+    __m128 best[4];
+    std::fill(best, best + 4, _mm_set1_ps(top));
+    for (; i + 16 <= n; i += 16) {
+        for (int lane = 0; lane < 4; lane++) {
+            best[lane] = _mm_max_ps(_mm_loadu_ps(values + i + 4 * lane), best[lane]);
         }
     }
-    float top = *std::max_element(best, best + kLanes);
+    float lanes[4];
+    _mm_storeu_ps(lanes, _mm_max_ps(_mm_max_ps(best[0], best[1]), _mm_max_ps(best[2], best[3])));
+    top = *std::max_element(lanes, lanes + 4);
+#endif
     for (; i < n; i++) {
         top = values[i] > top ? values[i] : top;
     }
-    const float * at = std::find(values, values + n, top);
-    return at == values + n ? 0 : (int) (at - values);
+    return top;
+}
+
+} // namespace
+
+int argmax(const float * values, int n) {
+    constexpr int kBlock = 1024; // so that only one is searched a second time
+    float top = -std::numeric_limits<float>::infinity();
+    int block = 0;
+    for (int i = 0; i < n; i += kBlock) {
+        const float m = maximum(values + i, std::min(kBlock, n - i));
+        if (m > top) {
+            top = m;
+            block = i;
+        }
+    }
+    const float * end = values + std::min(n, block + kBlock);
+    const float * at = std::find(values + block, end, top);
+    return at == end ? 0 : (int) (at - values);
 }
 
 void largest(const float * logits, int n, size_t k, std::vector<llama_token_data> & out) {
@@ -166,13 +194,11 @@ llama_token Sampler::pick(llama_token_data_array & a) {
 }
 
 llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & probs) {
-    if (!std::isfinite(logits[argmax(logits, n_vocab_)])) {
-        return LLAMA_TOKEN_NULL; // the samplers would assert
-    }
+    const int top = argmax(logits, n_vocab_);
     const float * allowed = without_repeats(logits);
-    llama_token id = choose(allowed);
+    llama_token id = choose(allowed, allowed == logits ? top : argmax(allowed, n_vocab_));
     if (id == LLAMA_TOKEN_NULL && allowed != logits) {
-        id = choose(logits); // the grammar asks for a repetition, or everything would be one
+        id = choose(logits, top); // the grammar asks for a repetition, or everything would be one
     }
     if (id == LLAMA_TOKEN_NULL) {
         return id;
@@ -192,11 +218,10 @@ llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & pr
     return id;
 }
 
-llama_token Sampler::choose(const float * logits) {
+llama_token Sampler::choose(const float * logits, int top) {
     llama_token id;
-    const int top = argmax(logits, n_vocab_);
     if (!std::isfinite(logits[top])) {
-        return LLAMA_TOKEN_NULL;
+        return LLAMA_TOKEN_NULL; // the samplers would assert
     }
     if (plain_greedy_) {
         id = top;

@@ -52,7 +52,7 @@ private:
     void add_bias(const std::string & bias);
     void add_penalties(const SamplingParams & p, const std::vector<llama_token> & prompt, int n_ctx);
     void add_selection(const SamplingParams & p);
-    llama_token choose(const float * logits);
+    llama_token choose(const float * logits, int top);
     const float * without_repeats(const float * logits);
     void weigh(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs);
     llama_token pick(llama_token_data_array & candidates);
