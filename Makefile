@@ -49,7 +49,7 @@ build: setup ## set up if needed, then bin/sluice
 
 .PHONY: test
 test: preflight setup ## everything CI runs; prints how many tests passed, failed and were skipped
-	@$(setup) python
+	@$(setup) python llama-asan
 	go build -o bin/sluice ./cmd/sluice
 	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
 	@build/out/check test
@@ -61,7 +61,8 @@ race: setup ## the concurrent packages under the race detector
 	@build/out/check race
 
 .PHONY: asan
-asan: go ## the C kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: setup ## the C kernels and llama.cpp's binding under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(setup) llama-asan
 	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
 	@build/out/check asan
 

@@ -23,8 +23,9 @@ const (
 	ggufMaxName    = 63      // GGML_MAX_NAME - 1
 	ggufKeepString = 4 << 20 // longer values are checked and skipped
 	ggufMaxDims    = 4
-	ggufAlignment  = 32  // unless general.alignment says otherwise
-	maxLayers      = 512 // LLAMA_MAX_LAYERS, asserted by llama.cpp; longer arrays say nothing about layers
+	ggufAlignment  = 32   // unless general.alignment says otherwise
+	maxExperts     = 1024 // LLAMA_MAX_EXPERTS
+	maxLayers      = 512  // LLAMA_MAX_LAYERS, asserted by llama.cpp; longer arrays say nothing about layers
 )
 
 // Value types of key-value pairs.

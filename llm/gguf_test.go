@@ -192,6 +192,13 @@ func TestInspectRefuses(t *testing.T) {
 		{"many layers", "block_count is 513", other("llama.block_count", 4, uint32(513))},
 		{"drafts", "nextn_predict_layers is 2, more than the 1 layers", tinyModel().set("llama.nextn_predict_layers", 4, uint32(2)).build()},
 		{"rope scaling", "rope.scaling.type is su", tinyModel().set("llama.rope.scaling.type", 8, "su").build()},
+		{"rope dimensions", "rope.dimension_count is 18, not an even number of at most the 16",
+			tinyModel().set("llama.attention.head_count", 4, uint32(2)).set("llama.rope.dimension_count", 4, uint32(18)).build()},
+		{"odd rope", "rope.dimension_count is 15", tinyModel().set("llama.attention.head_count", 4, uint32(2)).set("llama.rope.dimension_count", 4, uint32(15)).build()},
+		{"epsilon", "epsilon is -0.5", tinyModel().set("llama.attention.layer_norm_rms_epsilon", 6, float32(-.5)).build()},
+		{"no expert used", "0 of 4 experts are used", tinyModel().set("llama.expert_count", 4, uint32(4)).build()},
+		{"expert groups", "1 of 3 groups of 4 experts", tinyModel().set("llama.expert_count", 4, uint32(4)).set("llama.expert_used_count", 4, uint32(2)).
+			set("llama.expert_group_count", 4, uint32(3)).set("llama.expert_group_used_count", 4, uint32(1)).build()},
 		{"old experts", "newer conversion", tinyModel().tensor("blk.0.ffn_down.7.weight", 0, 4, 1).build()},
 		{"split", "00001-of-00003", tinyModel().set("split.count", 2, uint16(3)).build()},
 	} {

@@ -34,16 +34,17 @@ func (s *session) single(ctx context.Context) (err error) {
 func (s *session) raceSingle(ctx context.Context, o *own, t test) error {
 	b := newBoard(t.String(), 1)
 	s.log("%s: %d rounds", t, s.o.Rounds)
-	for round := range s.o.Rounds + 1 { // the first one warms up; llama-bench does that itself
+	for round := range s.o.Rounds {
 		if err := rest(ctx); err != nil {
 			return err
 		}
-		rate, err := s.ownRate(ctx, o, t, round)
-		if err != nil {
+		// The first run of a turn warms up: llama-bench does that, too.
+		if _, err := s.ownRate(ctx, o, t, 2*round); err != nil {
 			return err
 		}
-		if round == 0 {
-			continue
+		rate, err := s.ownRate(ctx, o, t, 2*round+1)
+		if err != nil {
+			return err
 		}
 		b.add(Own, Rate, rate)
 		if !s.takesPart(LlamaBench) {

@@ -13,7 +13,7 @@ import (
 // instrumented are the packages whose C code is ours.
 const instrumented = "./kernels/cpu"
 
-// sanitize runs the tests of the C kernels under AddressSanitizer, which also watches Go's heap (go help build, -asan),
+// sanitize runs the tests of the C kernels, and those of the language model's binding that need no large model, under AddressSanitizer, which also watches Go's heap (go help build, -asan),
 // and UndefinedBehaviorSanitizer. What a kernel reads or writes beside its buffers, and what C does not define, ends the
 // test. A sanitized call from Go allocates, so the tests that count allocations are left out.
 func (r *runner) sanitize(ctx context.Context) {
@@ -47,4 +47,20 @@ func (r *runner) sanitize(ctx context.Context) {
 	r.env = []string{"CGO_ENABLED=1", "CC=" + wrapper, "CGO_CFLAGS=" + undefined + " -fno-sanitize-recover=all", "CGO_LDFLAGS=" + undefined}
 	defer func() { r.env = nil }()
 	r.test(ctx, what, withoutTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-skip", "AllocateNothing", instrumented)
+	// The sanitized library comes first on the linker's path.
+	library, err := filepath.Abs("build/out/asan")
+	if err != nil {
+		r.fail(what, err.Error())
+		return
+	}
+	if _, err := os.Stat(filepath.Join(library, "libbinding.a")); err != nil {
+		r.total.Skipped++
+		r.total.skip("the sanitized libbinding is not built (make asan builds it)", 1)
+		return
+	}
+	r.env = []string{"CGO_ENABLED=1", "CGO_LDFLAGS=-L" + library + " " + undefined}
+	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", bindingTests, "./llm")
 }
+
+// bindingTests are the tests of models of random weights: architectures, caches, pins, queues, and thousands of odd requests.
+const bindingTests = "^Test(Arch|Pin|Priority|Soak|StructuredRefused)"

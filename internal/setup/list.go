@@ -11,7 +11,7 @@ const productParts = 5
 func parts() []part {
 	return []part{
 		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), modelsPart(),
-		pythonPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
+		pythonPart(), llamaSanitizedPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
 	}
 }
 
@@ -40,28 +40,36 @@ func tokenizersPart() part {
 	}
 }
 
+// bindingKey and bindingOutputs are of our binding; the outputs of what it is built over follow its own.
+func bindingKey(sanitized bool) func(context.Context, *Env) (string, error) {
+	return func(ctx context.Context, e *Env) (string, error) {
+		libs, err := libllama().key(ctx, e)
+		if err != nil {
+			return "", err
+		}
+		jinja, err := libjinja().key(ctx, e)
+		if err != nil {
+			return "", err
+		}
+		return keyOf(binding(libs, jinja, sanitized))(ctx, e)
+	}
+}
+
+func bindingOutputs(sanitized bool) func(context.Context, *Env) ([]string, error) {
+	return func(ctx context.Context, e *Env) ([]string, error) {
+		outs, err := outputsOf(libllama(), libjinja())(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		merged, err := e.output(ctx, binding(outs[0], outs[1], sanitized))
+		return append([]string{merged}, outs...), err
+	}
+}
+
 func llamaPart() part {
 	return part{
 		name: "llama", doc: "llama.cpp and our binding over it: third_party/llama/{lib,include}",
-		key: func(ctx context.Context, e *Env) (string, error) {
-			libs, err := libllama().key(ctx, e)
-			if err != nil {
-				return "", err
-			}
-			jinja, err := libjinja().key(ctx, e)
-			if err != nil {
-				return "", err
-			}
-			return keyOf(binding(libs, jinja))(ctx, e)
-		},
-		recipes: func(ctx context.Context, e *Env) ([]string, error) {
-			outs, err := outputsOf(libllama(), libjinja())(ctx, e)
-			if err != nil {
-				return nil, err
-			}
-			merged, err := e.output(ctx, binding(outs[0], outs[1]))
-			return []string{merged, outs[0], outs[1]}, err
-		},
+		key: bindingKey(false), recipes: bindingOutputs(false),
 		files: []install{
 			{"lib/libbinding.a", "third_party/llama/lib/"},
 			{"include/*.h", "third_party/llama/include/"},
@@ -85,6 +93,14 @@ func pythonPart() part {
 	return part{
 		name: "python", doc: "reference environment of tests and benches: third_party/python/bin/python3",
 		key: pythonKey, assemble: assemblePython,
+	}
+}
+
+func llamaSanitizedPart() part {
+	return part{
+		name: "llama-asan", doc: "our binding over llama.cpp under sanitizers: build/out/asan",
+		key: bindingKey(true), recipes: bindingOutputs(true),
+		files: []install{{"lib/libbinding.a", "build/out/asan/"}},
 	}
 }
 

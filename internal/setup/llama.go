@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -145,10 +146,16 @@ func (e *Env) llamaSource(ctx context.Context) (string, error) {
 }
 
 // binding compiles third_party/llama/binding over libllama and libjinja and merges everything into the one archive that
-// upstream's Go package asks for. Apart from those, so that an edit takes seconds.
-func binding(libs, jinja string) recipe {
+// upstream's Go package asks for. Apart from those, so that an edit takes seconds. Sanitized, our own code looks after what
+// it reads and writes; llama.cpp's is as always.
+func binding(libs, jinja string, sanitized bool) recipe {
+	name, flags := "libbinding", []string{"-O2"}
+	if sanitized {
+		name += "-asan"
+		flags = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
+	}
 	return recipe{
-		name: "libbinding", version: 1,
+		name: name, version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			_, _, id, err := e.compilers(ctx)
 			if err != nil {
@@ -162,7 +169,7 @@ func binding(libs, jinja string) recipe {
 			return append([]string{filepath.Base(libs), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
-			objects, err := e.compileBinding(ctx, j, libs, jinja)
+			objects, err := e.compileBinding(ctx, j, flags, libs, jinja)
 			if err != nil {
 				return err
 			}
@@ -173,7 +180,7 @@ func binding(libs, jinja string) recipe {
 
 func (e *Env) bindingDir() string { return filepath.Join(e.Repo, "third_party", "llama", "binding") }
 
-func (e *Env) compileBinding(ctx context.Context, j job, libs, jinja string) (objects []string, err error) {
+func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, jinja string) (objects []string, err error) {
 	sources, _, err := sourceDigests(e.bindingDir(), ".cpp")
 	if err != nil {
 		return nil, err
@@ -189,9 +196,10 @@ func (e *Env) compileBinding(ctx context.Context, j job, libs, jinja string) (ob
 	e.console.printf("llama: compiling %d files of third_party/llama/binding and merging the archives", len(sources))
 	for _, src := range sources {
 		obj := strings.TrimSuffix(src, ".cpp") + ".o"
-		if err := e.run(ctx, j, j.work, nil, cxx, "-O2", "-std=c++17", "-fPIC", "-Wall", "-Wextra",
+		args := append(slices.Clone(flags), "-std=c++17", "-fPIC", "-Wall", "-Wextra",
 			"-I", e.bindingDir(), "-I", filepath.Join(libs, "include"), "-isystem", filepath.Join(jinja, "include"), "-I", upstream,
-			"-c", filepath.Join(e.bindingDir(), src), "-o", obj); err != nil {
+			"-c", filepath.Join(e.bindingDir(), src), "-o", obj)
+		if err := e.run(ctx, j, j.work, nil, cxx, args...); err != nil {
 			return nil, err
 		}
 		objects = append(objects, obj)

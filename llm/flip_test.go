@@ -1,0 +1,86 @@
+//go:build native
+
+package llm
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/ggufgen"
+)
+
+const flippedFile = "SLUICE_TEST_FLIPPED"
+
+// openFlipped is what the child does: whatever is wrong with the file ends in an error.
+func openFlipped(t *testing.T, path string) {
+	m, err := Open(t.Context(), path, Options{ContextSize: 32, Slots: 1, Threads: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		if !errors.Is(err, ErrModel) && !errors.Is(err, ErrOptions) && !errors.Is(err, ErrMemory) {
+			t.Error(err)
+		}
+		return
+	}
+	defer m.Close()
+	_, err = m.Generate(t.Context(), Request{Prompt: "hello", MaxTokens: 2}, nil)
+	if err != nil && !errors.Is(err, ErrGenerate) && !errors.Is(err, ErrPromptTooLong) && !errors.Is(err, ErrOptions) {
+		t.Error(err)
+	}
+}
+
+// TestOpenFlipped opens models with a flipped bit in the header, which Inspect lets pass, each in a process of its own: they are
+// refused, or they run, but the process lives. SLUICE_FLIPS (20) is how many of each architecture are tried.
+func TestOpenFlipped(t *testing.T) {
+	if path := os.Getenv(flippedFile); path != "" {
+		openFlipped(t, path)
+		return
+	}
+	flips := 20
+	if s := os.Getenv("SLUICE_FLIPS"); s != "" {
+		var err error
+		if flips, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := ggufgen.Write(path, p); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Settings stand before the vocabulary, names and shapes of tensors behind it.
+		settings, tensors := bytes.Index(whole, []byte("tokenizer.ggml.tokens")), bytes.Index(whole, []byte("blk.0."))
+		rng := rand.New(rand.NewPCG(51, uint64(flips)))
+		passed := 0
+		for range flips {
+			flipped := bytes.Clone(whole)
+			at := rng.IntN(settings)
+			if rng.IntN(3) == 0 {
+				at = tensors - 200 + rng.IntN(2200)
+			}
+			flipped[at] ^= 1 << rng.IntN(8)
+			if err := os.WriteFile(path, flipped, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Inspect(path); err != nil {
+				continue
+			}
+			passed++
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestOpenFlipped$")
+			child.Env = append(os.Environ(), flippedFile+"="+path)
+			if out, err := child.CombinedOutput(); err != nil {
+				t.Errorf("byte %d, after %q: %v\n%.800s", at, whole[max(0, at-30):at], err, out)
+			}
+		}
+		t.Logf("%d of %d flipped files pass Inspect", passed, flips)
+	})
+}
