@@ -305,20 +305,33 @@ const nearTie = .05
 // sameCompletion compares tokens and their log-probabilities up to the first difference, which must be a near-tie.
 func sameCompletion(t *testing.T, what string, got, want Result) {
 	t.Helper()
+	sameWithin(t, nearTie, what, got, want)
+}
+
+// tolerance is nearTie, but where a model chooses experts: a near-tie there sends a token through other weights.
+func tolerance(p ggufgen.Model) float64 {
+	if p.Experts > 0 {
+		return 10 * nearTie
+	}
+	return nearTie
+}
+
+func sameWithin(t *testing.T, tolerance float64, what string, got, want Result) {
+	t.Helper()
 	if len(want.LogProbs) == 0 || len(got.LogProbs) == 0 {
 		t.Fatalf("%s: no log-probabilities: %+v, %+v", what, got, want)
 	}
 	for i := range min(len(got.LogProbs), len(want.LogProbs)) {
 		g, w := got.LogProbs[i], want.LogProbs[i]
 		if g.Token == w.Token {
-			if math.Abs(g.LogProb-w.LogProb) > nearTie {
+			if math.Abs(g.LogProb-w.LogProb) > tolerance {
 				t.Errorf("%s: token %d, %q, has log-probability %v, not %v", what, i, g.Text, g.LogProb, w.LogProb)
 				return
 			}
 			continue
 		}
 		for _, other := range w.Top {
-			if other.Token == g.Token && w.LogProb-other.LogProb < nearTie {
+			if other.Token == g.Token && w.LogProb-other.LogProb < tolerance {
 				t.Logf("%s: token %d is a near-tie: %v and %v", what, i, w.LogProb, other.LogProb)
 				return
 			}
@@ -348,7 +361,7 @@ func TestArchGenerate(t *testing.T) {
 		if first.Finish != FinishLength || first.CompletionTokens != 24 || first.PromptTokens < 90 {
 			t.Fatalf("%+v", first)
 		}
-		sameCompletion(t, "again", generate(t, m, greedy(prose(1, 90), 24)), first)
+		sameWithin(t, tolerance(p), "again", generate(t, m, greedy(prose(1, 90), 24)), first)
 		distinct := map[int32]bool{}
 		for _, p := range first.LogProbs {
 			distinct[p.Token] = true
@@ -390,7 +403,7 @@ func TestArchPrefix(t *testing.T) {
 			{"comes again", head + " the castle", 50}, // of what the others have left
 		} {
 			got := generate(t, m, greedy(c.prompt, 20))
-			sameCompletion(t, c.what, got, fresh(t, p, greedy(c.prompt, 20)))
+			sameWithin(t, tolerance(p), c.what, got, fresh(t, p, greedy(c.prompt, 20)))
 			if got.CachedTokens < c.reused && !recurrent(p) {
 				t.Errorf("%s: %d of %d tokens were in the cache, not %d", c.what, got.CachedTokens, got.PromptTokens, c.reused)
 			}
@@ -435,7 +448,7 @@ func TestArchPin(t *testing.T) {
 		defer pin.Release()
 		for _, prompt := range []string{prose(10, 100), head + " the castle", prose(11, 50), head + " about people"} {
 			got := generate(t, m, greedy(prompt, 16))
-			sameCompletion(t, prompt[len(prompt)-12:], got, fresh(t, p, greedy(prompt, 16)))
+			sameWithin(t, tolerance(p), prompt[len(prompt)-12:], got, fresh(t, p, greedy(prompt, 16)))
 			if strings.HasPrefix(prompt, head) && got.CachedTokens != pin.Tokens && !recurrent(p) {
 				t.Errorf("%d of %d pinned tokens are used", got.CachedTokens, pin.Tokens)
 			}
@@ -463,7 +476,7 @@ func TestArchTogether(t *testing.T) {
 				if errs[i] != nil {
 					t.Fatal(errs[i])
 				}
-				sameCompletion(t, []string{"cold", "warm"}[round], got[i], want[i])
+				sameWithin(t, tolerance(p), []string{"cold", "warm"}[round], got[i], want[i])
 			}
 		}
 	})
