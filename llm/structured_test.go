@@ -77,7 +77,9 @@ func TestStructured(t *testing.T) {
 						continue
 					}
 					doc, err := jsonschema.UnmarshalJSON(strings.NewReader(res.Text))
-					if err == nil {
+					// A known fault: where a model makes bytes that are no UTF-8, llama.cpp's grammar counts a rune, and the text has
+					// a U+FFFD for each byte, so that it may be longer than the schema allows.
+					if err == nil && !strings.ContainsRune(res.Text, '\uFFFD') {
 						err = validators[name].Validate(doc)
 					}
 					if err != nil {
