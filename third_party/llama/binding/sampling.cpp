@@ -1,5 +1,7 @@
 #include "sampling.h"
 
+#include "text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -205,6 +207,10 @@ llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & pr
     }
     if (grammar_) {
         llama_sampler_accept(grammar_.get(), id);
+        std::string rest;
+        if (keeps_utf8(id, rest)) {
+            rune_ = rest;
+        }
     }
     if (!plain_greedy_) {
         llama_sampler_accept(chain_.get(), id);
@@ -239,7 +245,8 @@ llama_token Sampler::choose(const float * logits, int top) {
         llama_token_data one{id, 1.f, 0.f};
         llama_token_data_array a{&one, 1, -1, false};
         llama_sampler_apply(grammar_.get(), &a);
-        if (std::isinf(one.logit)) {
+        std::string rest;
+        if (std::isinf(one.logit) || !keeps_utf8(id, rest)) {
             id = resample(logits);
         }
     }
@@ -290,12 +297,24 @@ void Sampler::weigh(const float * logits, llama_token id, std::vector<slc_llm_pr
     }
 }
 
+// keeps_utf8: llama.cpp's grammar takes bytes that are no UTF-8 for a character, while the text shows U+FFFD for each of them.
+bool Sampler::keeps_utf8(llama_token id, std::string & rest) const {
+    if (llama_vocab_is_eog(vocab_, id)) {
+        return rune_.empty();
+    }
+    char buffer[256];
+    const int n = llama_token_to_piece(vocab_, id, buffer, sizeof buffer, 0, false);
+    return n >= 0 && is_utf8(rune_ + std::string(buffer, (size_t) n), rest);
+}
+
 llama_token Sampler::resample(const float * logits) {
     all(logits);
     llama_token_data_array a{candidates_.data(), candidates_.size(), -1, false};
     llama_sampler_apply(grammar_.get(), &a);
     // Only what the grammar allows goes on: a softmax over nothing but -inf would assert.
-    auto * end = std::remove_if(a.data, a.data + a.size, [](const llama_token_data & t) { return std::isinf(t.logit); });
+    std::string rest;
+    auto * end = std::remove_if(a.data, a.data + a.size,
+                                [&](const llama_token_data & t) { return std::isinf(t.logit) || !keeps_utf8(t.id, rest); });
     a.size = (size_t) (end - a.data);
     return a.size ? pick(a) : LLAMA_TOKEN_NULL;
 }

@@ -55,6 +55,7 @@ private:
     llama_token choose(const float * logits, int top);
     const float * without_repeats(const float * logits);
     void weigh(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs);
+    bool keeps_utf8(llama_token id, std::string & rest) const;
     llama_token pick(llama_token_data_array & candidates);
     llama_token resample(const float * logits);
     void all(const float * logits);
@@ -62,6 +63,7 @@ private:
     const llama_vocab * vocab_;
     int n_vocab_;
     Owned chain_, grammar_;
+    std::string rune_; // with a grammar: the beginning of a rune that the last token left
     bool plain_greedy_ = false; // the largest logit wins: no candidates needed
     size_t enough_ = 0;         // so many largest logits decide; 0: all do
     std::vector<llama_token_data> candidates_;

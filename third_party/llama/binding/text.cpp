@@ -105,6 +105,22 @@ void TextGate::finish(std::string & out) {
     bytes_.clear();
 }
 
+bool is_utf8(const std::string & bytes, std::string & rest) {
+    size_t at = 0;
+    while (at < bytes.size()) {
+        const int n = rune_length(reinterpret_cast<const unsigned char *>(bytes.data()) + at, bytes.size() - at);
+        if (n < 0) {
+            return false;
+        }
+        if (n == 0) {
+            break;
+        }
+        at += (size_t) n;
+    }
+    rest = bytes.substr(at);
+    return true;
+}
+
 std::string escape_nul(const std::string & text) {
     if (text.find('\0') == std::string::npos) {
         return text;

@@ -27,6 +27,9 @@ private:
     std::string text_;  // whole runes, not yet given out
 };
 
+// Whether the bytes are whole runes of UTF-8, but for the beginning of one at the end, which goes to rest.
+bool is_utf8(const std::string & bytes, std::string & rest);
+
 // A C string cannot hold NUL. It travels as the overlong pair C0 80, which no valid UTF-8 contains.
 std::string escape_nul(const std::string & text);
 
