@@ -125,3 +125,14 @@ func TestStructuredRefused(t *testing.T) {
 		t.Errorf("%d decodes", s.Decodes)
 	}
 }
+
+// A model that makes any bytes still writes characters where the grammar counts them.
+func TestGrammarCountsRunes(t *testing.T) {
+	m := openTiny(t, Options{ContextSize: 256, Slots: 1})
+	for seed := range int64(150) {
+		res := generate(t, m, Request{Prompt: "x", Grammar: `root ::= [^a]{8}`, Temperature: 5, Seed: seed})
+		if n := len([]rune(res.Text)); strings.ContainsRune(res.Text, '\uFFFD') || res.Finish == FinishStop && n != 8 {
+			t.Errorf("seed %d: %d characters, %s: %q", seed, n, res.Finish, res.Text)
+		}
+	}
+}
