@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/bits"
 	"regexp"
-	"slices"
 )
 
 // The header of a GGUF file: magic, version, counts, key-value pairs, tensor descriptions. All of it is checked before
@@ -61,9 +60,17 @@ type ggufHeader struct {
 	layers   map[string][]int  // arrays of integers or booleans that may have a value per layer
 	tensors  int
 	bytes    uint64            // of the tensors
-	repacked uint64            // of those whose type llama.cpp brings into another order for AVX2
+	matrices map[string]uint64 // bytes by type name, of all but the token embedding
+	tokens   tokenTable
 	elements map[string]uint64 // by type name
 	loose    string            // a tensor that holds one expert; llama.cpp reads only those that hold all of a layer
+}
+
+// tokenTable is the token embedding: bytes of a type. Without an output matrix it is that, too.
+type tokenTable struct {
+	typ    string
+	bytes  uint64
+	output bool // there is an output matrix
 }
 
 var looseExpert = regexp.MustCompile(`^blk\.\d+\.ffn_(gate|up|down)\.\d+\.weight$`)
@@ -199,7 +206,7 @@ func parseGGUF(r io.ReaderAt, size int64) (*ggufHeader, error) {
 	pairs := g.count("key-value pairs", ggufMaxPairs, 13)
 
 	h := &ggufHeader{values: map[string]any{}, arrays: map[string]uint64{}, layers: map[string][]int{},
-		elements: map[string]uint64{}, tensors: int(tensors)}
+		matrices: map[string]uint64{}, elements: map[string]uint64{}, tensors: int(tensors)}
 	for i := uint64(0); i < pairs && g.err == nil; i++ {
 		h.readPair(g)
 	}
@@ -313,9 +320,12 @@ func (h *ggufHeader) readTensors(g *ggufReader, n, align uint64) {
 		}
 		last, exact = name, end+bytes
 		h.bytes += bytes
-		if name != "token_embd.weight" && slices.Contains([]string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}, typ.name) {
-			h.repacked += bytes
+		if name == "token_embd.weight" {
+			h.tokens.typ, h.tokens.bytes = typ.name, bytes
+		} else {
+			h.matrices[typ.name] += bytes
 		}
+		h.tokens.output = h.tokens.output || name == "output.weight"
 		end = exact + (align-exact%align)%align
 		if bytes > g.size || end > g.size {
 			g.fail("truncated: tensor %q of %d bytes at offset %d goes beyond the %d bytes of the file", name, bytes, offset, g.size)

@@ -144,6 +144,9 @@ func TestInspect(t *testing.T) {
 	want := Info{Name: "x", Path: path, Architecture: "llama", Description: "llama, 0.0 M parameters, Q4_1", Parameters: 96,
 		ContextTrained: 64, Embedding: 32, ChatTemplate: "{{ messages }}", Bytes: int64(len(data)),
 		Footprint: Footprint{Weights: 168, Scratch: 4 * 8 * 32, Vocab: 2}}
+	if ISA() == "amx" {
+		want.Footprint.Extra = 40
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -221,11 +224,30 @@ func TestInspectTensorOffset(t *testing.T) {
 	}
 }
 
-// Weights of the types that llama.cpp copies are told from those that stay mapped.
-func TestInspectRepacked(t *testing.T) {
-	data := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32).tensor("blk.0.attn_k.weight", 8, 34, 32).build() // Q4_0, Q8_0
-	info, err := Inspect(writeModel(t, "m.gguf", data))
-	if err != nil || info.Footprint.Weights != 168+18+34 || info.Footprint.Repacked != 18 {
+// Weights that llama.cpp copies are told from those that stay mapped.
+func TestInspectCopies(t *testing.T) {
+	g := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32).tensor("blk.0.attn_k.weight", 8, 34, 32) // Q4_0, Q8_0
+	read := func() *ggufHeader {
+		h, _, err := readHeader(writeModel(t, "m.gguf", g.build()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for _, c := range []struct {
+		isa             string
+		repacked, extra int64
+	}{{"avx2", 18, 0}, {"avx512vnni", 18, 0}, {"amx", 18 + 34, 40 + 4}} { // the token embedding, in Q4_1, is the output
+		if r, d := read().copies(c.isa); r != c.repacked || d != c.extra {
+			t.Errorf("%s: %d and %d bytes", c.isa, r, d)
+		}
+	}
+	g = g.tensor("output.weight", 8, 68, 64)
+	if r, d := read().copies("amx"); r != 18+34+68 || d != 12 {
+		t.Errorf("the output is another matrix: %d and %d bytes", r, d)
+	}
+	info, err := Inspect(writeModel(t, "m.gguf", g.build()))
+	if r, d := read().copies(ISA()); err != nil || info.Footprint.Repacked != r || info.Footprint.Extra != d || info.Footprint.Weights != 168+18+34+68 {
 		t.Errorf("%+v %v", info.Footprint, err)
 	}
 }

@@ -44,15 +44,13 @@ func Inspect(path string) (Info, error) {
 		}
 		info.Bytes += size
 		info.Footprint.Weights += int64(ph.bytes)
-		info.Footprint.Repacked += int64(ph.repacked)
+		h.join(ph)
 		if ph.loose != "" {
 			h.loose = ph.loose
 			return Info{}, modelError(part, h.checkAsserted(info.Architecture))
 		}
-		for typ, n := range ph.elements {
-			h.elements[typ] += n
-		}
 	}
+	info.Footprint.Repacked, info.Footprint.Extra = h.copies(ISA())
 	info.Parameters, info.Description = h.describe(info.Architecture)
 	return info, nil
 }
@@ -186,6 +184,20 @@ func (h *ggufHeader) checkExperts(arch string) error {
 		return fmt.Errorf("%d of %d groups of %d experts are used (%s.expert_group_count): they do not go together", usedGroups, groups, experts, arch)
 	}
 	return nil
+}
+
+// join adds another file's tensors.
+func (h *ggufHeader) join(part *ggufHeader) {
+	for typ, n := range part.elements {
+		h.elements[typ] += n
+	}
+	for typ, n := range part.matrices {
+		h.matrices[typ] += n
+	}
+	if part.tokens.bytes > 0 {
+		h.tokens.typ, h.tokens.bytes = part.tokens.typ, part.tokens.bytes
+	}
+	h.tokens.output = h.tokens.output || part.tokens.output
 }
 
 // describe counts parameters and names the type most of them have.

@@ -7,6 +7,9 @@ import "context"
 // Available reports whether this program can run models.
 const Available = false
 
+// ISA returns "": nothing is linked.
+func ISA() string { return "" }
+
 // Model is a loaded model; a program built without the tag native never has one.
 type Model struct{}
 

@@ -16,17 +16,20 @@ var ErrMemory = errors.New("not enough memory")
 // Footprint is what Inspect reads from a model's header about the memory that it will need.
 type Footprint struct {
 	Weights  int64 // bytes of the tensors
-	Repacked int64 // of them in types that llama.cpp copies in another order when the CPU has AVX2: Q4_0, Q4_K, IQ4_NL, MXFP4
+	Repacked int64 // of them that llama.cpp copies in the order that its instruction set here (ISA) likes best
+	Extra    int64 // bytes that the copies take on top: a token embedding that is the output as well comes twice
 	Token    int64 // bytes of the KV cache that one token takes over all layers, in float16
 	State    int64 // bytes of the recurrent state of one sequence, in float32; 0 when the model has only attention
 	Scratch  int64 // bytes that one token of a batch needs at most between two operations
 	Vocab    int64 // tokens, hence values of a row of logits
 }
 
+// mapped tells whether the file is mapped: not when most of it is copied anyway, because the system would keep both.
+func (f Footprint) mapped() bool { return f.Repacked <= f.Weights/2 }
+
 // Memory is an estimate of the bytes that an open model holds.
 type Memory struct {
-	// Weights are mapped from the file, but for Mapped < Weights of them that llama.cpp copies (Footprint.Repacked). What is
-	// mapped is page cache, which a second model on the same file shares and the system may drop. But every token reads all of
+	// Of the weights, Mapped are mapped from the file and the others copied. What is mapped is page cache, which a second model on the same file shares and the system may drop. But every token reads all of
 	// it (of a mixture of experts, that of the chosen ones): a model that does not fit would read its file again and again.
 	Weights, Mapped int64
 	Cache           int64 // KV cache; exact
@@ -55,7 +58,10 @@ func (i Info) Memory(o Options) Memory {
 	slots, batch := int64(max(o.Slots, 1)), int64(max(o.BatchSize, 1))
 	cells := (int64(max(o.CacheTokens, 1)) + cellPad - 1) / cellPad * cellPad
 	f := i.Footprint
-	m := Memory{Weights: f.Weights, Mapped: max(0, f.Weights-f.Repacked), Cache: mul(f.Token, cells), State: mul(f.State, slots+pinnedSequences)}
+	m := Memory{Weights: sum(f.Weights, f.Extra), Cache: mul(f.Token, cells), State: mul(f.State, slots+pinnedSequences)}
+	if f.mapped() {
+		m.Mapped = max(0, f.Weights-f.Repacked)
+	}
 	mask := mul(batch, cells, 4+2)      // of the attention, in float32 and float16
 	logits := mul(slots, f.Vocab, 4, 2) // in the graph, and copied out of it
 	m.Compute = sum(baseMemory, mul(f.Vocab, vocabMemory), mul(batch, f.Scratch), mask, logits)
@@ -160,8 +166,32 @@ func most(limit int, good func(int) bool) int {
 }
 
 // footprint follows llama.cpp's llama_kv_cache, llama_memory_recurrent and llama_hparams.
+// copies are the bytes of weights that llama.cpp copies (its ggml-cpu/repack.cpp and ggml-cpu/amx; a few matrices of odd shapes
+// stay as they are), and what the copies take on top.
+func (h *ggufHeader) copies(isa string) (repacked, extra int64) {
+	types := []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}
+	if isa == "avx512vnni" || isa == "amx" {
+		types = append(types, "Q2_K")
+	}
+	if isa == "amx" {
+		types = append(types, "Q4_1", "Q8_0", "Q5_K", "Q6_K", "IQ4_XS", "F16")
+	}
+	for _, t := range types {
+		n := int64(h.matrices[t])
+		repacked += n
+		if t == h.tokens.typ && !h.tokens.output {
+			extra += int64(h.tokens.bytes)
+			n += int64(h.tokens.bytes)
+		}
+		if t == "Q8_0" && isa == "amx" {
+			extra += n * 64 / (16 * 34) // a sum of 4 bytes for each of 16 rows of 34
+		}
+	}
+	return repacked, extra
+}
+
 func (h *ggufHeader) footprint(arch string) Footprint {
-	f := Footprint{Weights: int64(h.bytes), Repacked: int64(h.repacked), Vocab: int64(h.arrays["tokenizer.ggml.tokens"])}
+	f := Footprint{Weights: int64(h.bytes), Vocab: int64(h.arrays["tokenizer.ggml.tokens"])}
 	layers := h.number(arch + ".block_count")
 	embedding := int64(h.number(arch + ".embedding_length"))
 	state := h.state(arch, embedding)

@@ -92,9 +92,11 @@ func TestMemory(t *testing.T) {
 	if n := i.Memory(Options{Slots: 4}); n.State != 12e6 {
 		t.Errorf("state of 4 slots and 8 pins: %d", n.State)
 	}
-	i.Footprint.Repacked = 4e9
-	if n := i.Memory(Options{}); n.Mapped != 9e8 || n.Weights != 4.9e9 {
-		t.Errorf("copied weights: %+v", n)
+	for _, c := range []struct{ repacked, extra, mapped, weights int64 }{{0, 0, 4.9e9, 4.9e9}, {1e9, 0, 3.9e9, 4.9e9}, {4e9, 1e8, 0, 5e9}} {
+		i.Footprint.Repacked, i.Footprint.Extra = c.repacked, c.extra
+		if n := i.Memory(Options{}); n.Mapped != c.mapped || n.Weights != c.weights {
+			t.Errorf("%d bytes repacked, %d extra: %+v", c.repacked, c.extra, n)
+		}
 	}
 	if n := (Info{}).Memory(Options{Slots: -1, CacheTokens: -5, BatchSize: -3}); n.Total() < 0 {
 		t.Errorf("options that Open refuses: %+v", n)

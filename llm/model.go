@@ -103,7 +103,7 @@ func (m *Model) load(ctx context.Context) error {
 	}()
 	defer func() { close(loaded); <-watched }()
 
-	r := loadRequest{path: m.info.Path, options: m.opts, group: groups.Add(1), user: m.user, cancel: flag.p}
+	r := loadRequest{path: m.info.Path, mapped: m.info.Footprint.mapped(), options: m.opts, group: groups.Add(1), user: m.user, cancel: flag.p}
 	for range m.opts.Slots + 1 {
 		h, err := openHandle(r)
 		if err != nil {

@@ -73,6 +73,7 @@ func slcLLMRelease(user C.uintptr_t) {
 // loadRequest is what openHandle passes around upstream's New.
 type loadRequest struct {
 	path    string
+	mapped  bool // the file is mapped, not read
 	options Options
 	group   uint64
 	user    cgo.Handle // 0: no budget
@@ -101,7 +102,7 @@ func openHandle(r loadRequest) (*handle, error) {
 	}
 	C.slc_llm_next_load(&opts)
 	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize), llama.SetGPULayers(o.GPULayers),
-		llama.SetLoraAdapter(o.LoRA))
+		llama.SetMMap(r.mapped), llama.SetLoraAdapter(o.LoRA))
 	var reason [1024]C.char
 	state := C.slc_llm_loaded(&reason[0], C.size_t(len(reason)))
 	if err != nil || state == nil {
@@ -319,6 +320,10 @@ func checkLibrary() error {
 	}
 	return nil
 }
+
+// ISA is the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx. It is the best one of the machine
+// that $SLUICE_ISA, when it is set, allows; llama.cpp chooses once for a process.
+func ISA() string { return C.GoString(C.slc_llm_isa()) }
 
 func canOffload() bool { return bool(C.slc_llm_gpu()) }
 

@@ -143,6 +143,10 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
     ((uint32_t) (3 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
+// slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the machine,
+// or what SLUICE_ISA allows.
+const char * slc_llm_isa(void);
+
 // slc_llm_gpu reports whether this build of llama.cpp can offload layers.
 bool slc_llm_gpu(void);
 

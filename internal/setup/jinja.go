@@ -104,9 +104,27 @@ func (e *Env) extractJinja(ctx context.Context, dir string) error {
 	if n == 0 {
 		return fmt.Errorf("%s has nothing below %s", archive, e.Manifest.Native.Llama.Tree)
 	}
+	return editFiles(filepath.Join(dir, "common", "jinja"), jinjaEdits())
+}
+
+// edit replaces a text that a source file has exactly so many times.
+type edit struct {
+	file, old, new string
+	times          int // 0: once
+}
+
+func (c edit) apply(text string) (string, error) {
+	if n := strings.Count(text, c.old); n != max(1, c.times) {
+		return "", fmt.Errorf("%s of llama.cpp has %d times, not %d, the text that an edit replaces: %q", c.file, n, max(1, c.times), c.old)
+	}
+	return strings.ReplaceAll(text, c.old, c.new), nil
+}
+
+// editFiles applies edits to the files below a folder.
+func editFiles(dir string, edits []edit) (err error) {
 	files := map[string]string{}
-	for _, c := range jinjaEdits() {
-		path := filepath.Join(dir, "common", "jinja", c.file)
+	for _, c := range edits {
+		path := filepath.Join(dir, filepath.FromSlash(c.file))
 		if _, ok := files[path]; !ok {
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -124,19 +142,6 @@ func (e *Env) extractJinja(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
-}
-
-// edit replaces a text that a source file has exactly so many times.
-type edit struct {
-	file, old, new string
-	times          int // 0: once
-}
-
-func (c edit) apply(text string) (string, error) {
-	if n := strings.Count(text, c.old); n != max(1, c.times) {
-		return "", fmt.Errorf("%s of llama.cpp has %d times, not %d, the text that an edit replaces: %q", c.file, n, max(1, c.times), c.old)
-	}
-	return strings.ReplaceAll(text, c.old, c.new), nil
 }
 
 // after returns the edit that puts something behind a text that occurs once.

@@ -47,11 +47,15 @@ func bindingKey(sanitized bool) func(context.Context, *Env) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		cpu, err := libcpu(libs).key(ctx, e)
+		if err != nil {
+			return "", err
+		}
 		jinja, err := libjinja().key(ctx, e)
 		if err != nil {
 			return "", err
 		}
-		return keyOf(binding(libs, jinja, sanitized))(ctx, e)
+		return keyOf(binding(libs, cpu, jinja, sanitized))(ctx, e)
 	}
 }
 
@@ -61,7 +65,11 @@ func bindingOutputs(sanitized bool) func(context.Context, *Env) ([]string, error
 		if err != nil {
 			return nil, err
 		}
-		merged, err := e.output(ctx, binding(outs[0], outs[1], sanitized))
+		cpu, err := e.output(ctx, libcpu(outs[0]))
+		if err != nil {
+			return nil, err
+		}
+		merged, err := e.output(ctx, binding(outs[0], cpu, outs[1], sanitized))
 		return append([]string{merged}, outs...), err
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
-// cmakeFlags are those of every llama.cpp build. Not GGML_NATIVE: that would tie the library to this machine, and the AMX code
-// it chooses on some of them crashes when gcc 12 compiles it. Not OpenMP: its barriers collapse beside other work.
+// cmakeFlags are those of every llama.cpp build, on top of which come those of an instruction set (isa.go). Not GGML_NATIVE: it
+// would tie the library to this machine. Not OpenMP: its barriers collapse beside other work.
 var cmakeFlags = []string{
 	"-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
 	"-DGGML_NATIVE=OFF", "-DGGML_OPENMP=OFF", "-DGGML_CCACHE=OFF", "-DGGML_CUDA=OFF",
+	"-DCMAKE_CXX_FLAGS=-fno-gnu-unique", // such a symbol is one for the process, whichever object brought it: libcpu could not keep it
 	"-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_APP=OFF",
 	"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_CURL=OFF",
 }
@@ -25,16 +26,21 @@ var cmakeFlags = []string{
 // llamaTree is what the library needs of the source tree: 36 of 217 MB.
 var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src/", "ggml/", "vendor/", "licenses/", "scripts/"}
 
-// libllama builds llama.cpp and ggml as static libraries.
+// libllama builds llama.cpp and ggml as static libraries. ggml's CPU code, compiled for any x86-64-v3, stays apart in cpu/:
+// isa.go brings it in with its variants.
 func libllama() recipe {
-	return recipe{name: "libllama", version: 1, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+	return recipe{name: "libllama", version: 2, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama: building llama.cpp and ggml (about 75 compiler runs)")
 		flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
 		if err := e.cmake(ctx, j, llamaTree, flags, "llama", "ggml", "ggml-base", "ggml-cpu"); err != nil {
 			return err
 		}
-		libs, err := glob(filepath.Join(j.work, "build"), "src/libllama.a", "ggml/src/libggml*.a")
+		build := filepath.Join(j.work, "build")
+		libs, err := glob(build, "src/libllama.a", "ggml/src/libggml.a", "ggml/src/libggml-base.a")
 		if err != nil {
+			return err
+		}
+		if err := copyInto(filepath.Join(j.out, "cpu"), filepath.Join(build, "ggml", "src", "libggml-cpu.a")); err != nil {
 			return err
 		}
 		headers, err := glob(filepath.Join(j.work, "src"), "include/*.h", "ggml/include/*.h")
@@ -51,26 +57,25 @@ func libllama() recipe {
 	}}
 }
 
-// llamaBench builds upstream's own benchmark with the flags of the library, for a fair comparison.
+// llamaBench builds upstream's own benchmark with the flags of the library, and for the instruction set that the library takes
+// on this machine: a fair comparison.
 func llamaBench() recipe {
-	return recipe{name: "llama-bench", version: 2, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+	return recipe{name: "llama-bench", version: 3, inputs: peerInputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama-bench: building llama.cpp's benchmark (about 140 compiler runs)")
 		tree := append([]string{"common/", "tools/"}, llamaTree...)
-		flags := append([]string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", e.commitFlag()}, cmakeFlags...)
-		if err := e.cmake(ctx, j, tree, flags, "llama-bench"); err != nil {
+		if err := e.cmake(ctx, j, tree, e.peerFlags(), "llama-bench"); err != nil {
 			return err
 		}
 		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-bench"))
 	}}
 }
 
-// llamaServer builds upstream's HTTP server from the same sources with the same flags, without its web page.
+// llamaServer builds upstream's HTTP server likewise, without its web page.
 func llamaServer() recipe {
-	return recipe{name: "llama-server", version: 1, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+	return recipe{name: "llama-server", version: 2, inputs: peerInputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama-server: building llama.cpp's server (about 200 compiler runs)")
 		tree := append([]string{"common/", "tools/"}, llamaTree...)
-		flags := append([]string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", e.commitFlag()}, cmakeFlags...)
-		flags = append(flags, "-DLLAMA_BUILD_SERVER=ON") // the last one counts
+		flags := append(e.peerFlags(), "-DLLAMA_BUILD_SERVER=ON") // the last one counts
 		if err := e.cmake(ctx, j, tree, flags, "llama-server"); err != nil {
 			return err
 		}
@@ -78,13 +83,25 @@ func llamaServer() recipe {
 	}}
 }
 
-// commitFlag lets upstream's programs say which commit they are: the archive holds no history that would.
-func (e *Env) commitFlag() string { return "-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit }
+// peerFlags are those of upstream's programs, which say which commit they are: the archive holds no history that would.
+func (e *Env) peerFlags() []string {
+	flags := []string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit}
+	return slices.Concat(flags, cmakeFlags, bestISA().flags)
+}
 
 func llamaInputs(ctx context.Context, e *Env) ([]string, error) {
 	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
 	_, _, id, err := e.compilers(ctx)
-	return append([]string{pkg.Sdist.SHA256, e.Manifest.Native.Llama.Tree, id}, cmakeFlags...), err
+	in := append([]string{pkg.Sdist.SHA256, e.Manifest.Native.Llama.Tree, id}, cmakeFlags...)
+	for _, c := range ggmlEdits {
+		in = append(in, c.file, c.old, c.new)
+	}
+	return in, err
+}
+
+func peerInputs(ctx context.Context, e *Env) ([]string, error) {
+	in, err := llamaInputs(ctx, e)
+	return append(in, bestISA().flags...), err
 }
 
 // cmake extracts the tree, once, and builds the targets in j.work/build, where an interrupted build goes on.
@@ -112,6 +129,9 @@ func (e *Env) cmake(ctx context.Context, j job, tree, flags []string, targets ..
 		}
 		if n == 0 {
 			return fmt.Errorf("%s has nothing below %s", archive, e.Manifest.Native.Llama.Tree)
+		}
+		if err := editFiles(tmp, ggmlEdits); err != nil {
+			return err
 		}
 		if err := os.Rename(tmp, src); err != nil {
 			return err
@@ -145,10 +165,10 @@ func (e *Env) llamaSource(ctx context.Context) (string, error) {
 	return fetch.Pip{Python: filepath.Join(env, "bin", "python3"), Cache: e.Cache}.Sdist(ctx, pkg, e.console.bytes)
 }
 
-// binding compiles third_party/llama/binding over libllama and libjinja and merges everything into the one archive that
+// binding compiles third_party/llama/binding over libllama, libcpu and libjinja and merges everything into the one archive that
 // upstream's Go package asks for. Apart from those, so that an edit takes seconds. Sanitized, our own code looks after what
 // it reads and writes; llama.cpp's is as always.
-func binding(libs, jinja string, sanitized bool) recipe {
+func binding(libs, cpu, jinja string, sanitized bool) recipe {
 	name, flags := "libbinding", []string{"-O2"}
 	if sanitized {
 		name += "-asan"
@@ -166,14 +186,14 @@ func binding(libs, jinja string, sanitized bool) recipe {
 				return nil, err
 			}
 			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h") // the extra functions' contract with Go
-			return append([]string{filepath.Base(libs), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
+			return append([]string{filepath.Base(libs), filepath.Base(cpu), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			objects, err := e.compileBinding(ctx, j, flags, libs, jinja)
 			if err != nil {
 				return err
 			}
-			return e.merge(ctx, j, objects, libs, jinja)
+			return e.merge(ctx, j, objects, libs, cpu, jinja)
 		},
 	}
 }

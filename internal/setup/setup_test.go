@@ -358,8 +358,10 @@ func TestOurKeys(t *testing.T) {
 	t.Setenv("CC", "")
 	t.Setenv("CXX", "")
 	seen := map[string]bool{}
-	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), binding("libllama-1", "libjinja-1", false), binding("libllama-2", "libjinja-1", false), binding("libllama-2", "libjinja-2", false),
-		binding("libllama-2", "libjinja-2", true)} {
+	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu("libllama-1"), libcpu("libllama-2"),
+		binding("libllama-1", "libcpu-1", "libjinja-1", false), binding("libllama-2", "libcpu-1", "libjinja-1", false),
+		binding("libllama-2", "libcpu-2", "libjinja-1", false), binding("libllama-2", "libcpu-2", "libjinja-2", false),
+		binding("libllama-2", "libcpu-2", "libjinja-2", true)} {
 		k, err := r.key(t.Context(), e)
 		if err != nil || seen[k] {
 			t.Errorf("%s: key %q, %v", r.name, k, err)

@@ -1,0 +1,120 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/cpu"
+)
+
+// isa is an instruction set that ggml's CPU code is compiled for. The binding chooses one when a program starts
+// (third_party/llama/binding/isa.cpp has the same list): an AMX machine reads prompts 4.5 times as fast as one that is
+// taken for any x86-64-v3.
+type isa struct {
+	name  string
+	flags []string // on top of cmakeFlags
+	here  bool     // whether this machine has it
+}
+
+func isas() []isa {
+	avx512 := []string{"-DGGML_AVX512=ON", "-DGGML_AVX512_VBMI=ON", "-DGGML_AVX512_VNNI=ON"}
+	amx := append(slices.Clone(avx512), "-DGGML_AVX512_BF16=ON", "-DGGML_AMX_TILE=ON", "-DGGML_AMX_INT8=ON")
+	x := cpu.X86
+	has512 := x.HasAVX512F && x.HasAVX512CD && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VBMI && x.HasAVX512VNNI
+	return []isa{
+		{"avx2", nil, true},
+		{"avx512vnni", avx512, has512},
+		{"amx", amx, has512 && x.HasAVX512BF16 && x.HasAMXTile && x.HasAMXInt8},
+	}
+}
+
+// bestISA is the one that the binding chooses on this machine.
+func bestISA() isa {
+	best := isas()[0]
+	for _, v := range isas() {
+		if v.here {
+			best = v
+		}
+	}
+	return best
+}
+
+// ggmlEdits mend what gcc 12 makes of _tile_loadconfig: it takes the operand for 8 bytes instead of 64, leaves out the stores
+// of the rest (GCC bug 114098), and the processor refuses the configuration.
+var ggmlEdits = []edit{{
+	file: "ggml/src/ggml-cpu/amx/mmq.cpp", old: "    _tile_loadconfig(&tc);\n", new: "    asm volatile(\"ldtilecfg %0\" :: \"m\"(tc));\n",
+}}
+
+// cpuSymbols are what others call of ggml's CPU code; everything else goes through its registry.
+var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_threadpool_free", "ggml_threadpool_pause"}
+
+// libcpu is ggml's CPU code once for each instruction set, linked into one object with local symbols but for
+// slc_<instruction set>_<symbol>. Local, because all have the same names, and because a function of the C++ library that one
+// of them compiled for its instructions must not be taken by code that runs everywhere.
+func libcpu(libs string) recipe {
+	return recipe{
+		name: "libggml-cpu", version: 1,
+		inputs: func(ctx context.Context, e *Env) ([]string, error) {
+			in, err := llamaInputs(ctx, e)
+			in = append(append(in, filepath.Base(libs)), cpuSymbols...)
+			for _, v := range isas() {
+				in = append(append(in, v.name), v.flags...)
+			}
+			return in, err
+		},
+		build: func(ctx context.Context, e *Env, j job) error {
+			for _, v := range isas() {
+				archive := filepath.Join(libs, "cpu", "libggml-cpu.a")
+				if len(v.flags) > 0 {
+					var err error
+					if archive, err = e.compileCPU(ctx, j, v); err != nil {
+						return err
+					}
+				}
+				if err := e.isolate(ctx, j, v, archive); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// compileCPU builds ggml's CPU code for one instruction set.
+func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err error) {
+	e.console.printf("llama: building ggml's CPU code for %s (about 20 compiler runs)", v.name)
+	part := job{j.name, filepath.Join(j.work, v.name), j.out}
+	if err := os.MkdirAll(part.work, 0o755); err != nil {
+		return "", err
+	}
+	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
+	err = e.cmake(ctx, part, llamaTree, append(flags, v.flags...), "ggml-cpu")
+	return filepath.Join(part.work, "build", "ggml", "src", "libggml-cpu.a"), err
+}
+
+// isolate makes lib/libggml-cpu-<name>.a of an archive.
+func (e *Env) isolate(ctx context.Context, j job, v isa, archive string) error {
+	object, lib := "ggml-cpu-"+v.name+".o", "libggml-cpu-"+v.name+".a"
+	err := e.run(ctx, j, j.work, nil, "ld", "-r", "--force-group-allocation", "--whole-archive", archive, "-o", object)
+	if err != nil {
+		return err
+	}
+	var args []string
+	for _, s := range cpuSymbols {
+		own := fmt.Sprintf("slc_%s_%s", v.name, s)
+		args = append(args, "--redefine-sym", s+"="+own, "--keep-global-symbol="+own)
+	}
+	if err := e.run(ctx, j, j.work, nil, "objcopy", append(args, object)...); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(j.work, lib)); err != nil {
+		return err
+	}
+	if err := e.run(ctx, j, j.work, nil, "ar", "rcs", lib, object); err != nil {
+		return err
+	}
+	return copyInto(filepath.Join(j.out, "lib"), filepath.Join(j.work, lib))
+}
