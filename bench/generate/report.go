@@ -45,6 +45,9 @@ func (r *Report) Markdown(w io.Writer) error {
 	if r.Model.Name != "" {
 		fmt.Fprintf(b, "Model: %s (%s, %.1f MB, sha256 %s).\n", r.Model.Name, r.Model.Description, float64(r.Model.Bytes)/1e6, r.Model.SHA256)
 	}
+	if r.Model.ISA != "" {
+		fmt.Fprintf(b, "Instruction set of llama.cpp: %s; the set-up compiles its own programs for the same.\n", r.Model.ISA)
+	}
 	r.singleTable(b)
 	for _, workload := range []string{"concurrent", "prefix-cold", "prefix-warm"} {
 		r.manyTable(b, workload)

@@ -36,6 +36,7 @@ type modelInfo struct {
 	Description string `json:"description"`
 	SHA256      string `json:"sha256"`
 	Bytes       int64  `json:"bytes"`
+	ISA         string `json:"isa"` // that llama.cpp runs on in the worker
 }
 
 // generator is what a worker needs of a model.
@@ -154,7 +155,7 @@ func (w *worker) begin(ctx context.Context, c capacity) (*modelInfo, error) {
 	}
 	w.model = m
 	i := m.Info()
-	return &modelInfo{Name: i.Name, Description: i.Description, SHA256: i.SHA256, Bytes: i.Bytes}, nil
+	return &modelInfo{Name: i.Name, Description: i.Description, SHA256: i.SHA256, Bytes: i.Bytes, ISA: llm.ISA()}, nil
 }
 
 // generateAll sends all prompts of a batch at once.

@@ -17,7 +17,7 @@ type Config struct {
 	Model       string `koanf:"model" doc:"language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"`
 	Threads     int    `koanf:"threads" default:"0" min:"0" max:"4096" doc:"CPU threads at most; 0 takes what the machine or container grants"`
 	LogLevel    string `koanf:"log_level" default:"warn" oneof:"debug info warn error" doc:"how much is logged on standard error"`
-	ISA         string `koanf:"isa" doc:"instruction set of the kernels (scalar, avx2, avx512, avx512vnni, amx); empty takes the best one"`
+	ISA         string `koanf:"isa" doc:"instruction set of the kernels (scalar, avx2, avx512, avx512vnni, amx); empty takes the best one; as SLUICE_ISA it limits llama.cpp, too"`
 	MemLimitMiB int    `koanf:"mem_limit_mib" default:"1024" min:"1" max:"1048576" doc:"scratch memory of the engine, MiB"`
 	ONNXRuntime string `koanf:"onnxruntime" doc:"path of libonnxruntime.so; empty searches beside the binary, in the build tree and in the cache"`
 

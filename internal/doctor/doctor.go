@@ -174,7 +174,7 @@ func generator(ctx context.Context, o Options) []Check {
 	if r.CompletionTokens == 0 || r.Text == "" {
 		return failed(name, fmt.Errorf("%s generated nothing (finish: %s)", m.Info().Name, r.Finish), "sluice models verify")
 	}
-	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens", m.Info().Name, m.Info().Description, r.Text, r.CompletionTokens)})
+	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens; llama.cpp on %s", m.Info().Name, m.Info().Description, r.Text, r.CompletionTokens, llm.ISA())})
 }
 
 // capital is a question whose answer any model begins within so many tokens.

@@ -27,7 +27,7 @@ const (
 type tensor struct {
 	name   string
 	dims   []int
-	half   bool
+	kind   blocks
 	values func(yield func(float32))
 }
 
@@ -40,10 +40,7 @@ func (t tensor) elements() int {
 }
 
 func (t tensor) bytes() int {
-	if t.half {
-		return 2 * t.elements()
-	}
-	return 4 * t.elements()
+	return t.elements() / t.kind.values * t.kind.bytes
 }
 
 // file is a header that grows pair by pair, and the tensors behind it.
@@ -107,11 +104,7 @@ func (f *file) head() []byte {
 		for _, d := range t.dims {
 			put(&b, uint64(d))
 		}
-		kind := uint32(0) // F32
-		if t.half {
-			kind = 1
-		}
-		put(&b, kind)
+		put(&b, t.kind.id)
 		put(&b, uint64(offset))
 		offset += t.bytes() + pad(t.bytes())
 	}
@@ -124,15 +117,12 @@ func (f *file) writeTo(out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<18)
 	w.Write(f.head())
 	for _, t := range f.tensors {
-		var word [4]byte
+		block := make([]float32, 0, t.kind.values)
 		t.values(func(v float32) {
-			if t.half {
-				binary.LittleEndian.PutUint16(word[:], half(v))
-				w.Write(word[:2])
-				return
+			if block = append(block, v); len(block) == cap(block) {
+				w.Write(t.kind.encode(block))
+				block = block[:0]
 			}
-			binary.LittleEndian.PutUint32(word[:], math.Float32bits(v))
-			w.Write(word[:])
 		})
 		w.Write(make([]byte, pad(t.bytes())))
 	}

@@ -9,9 +9,13 @@
 package ggufgen
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 )
 
 // ErrModel: a Model that cannot be written.
@@ -33,7 +37,7 @@ type Model struct {
 	Experts, Used     int // of each layer, llama only; Used of them per token
 	AttentionEvery    int // lfm2: every so many layers one has attention, the others a short convolution
 
-	Half bool // matrices as F16 instead of F32
+	Type string // of matrices: F32 (also if empty), F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K or IQ4_XS
 	Seed uint64
 }
 
@@ -88,9 +92,16 @@ func refuse(format string, args ...any) error {
 func (m Model) check() error {
 	attention := m.Arch != "mamba"
 	_, known := layerOf(m.Arch)
+	kind, typed := types()[cmp.Or(m.Type, "F32")]
 	switch {
 	case !known:
 		return refuse("architecture %q is none of llama, qwen2, gemma2, gemma3, phi3, mamba, lfm2", m.Arch)
+	case !typed:
+		return refuse("type %q is none of %s", m.Type, strings.Join(slices.Sorted(maps.Keys(types())), ", "))
+	case (m.Arch == "mamba" || m.Arch == "lfm2") && kind.values > 1:
+		return refuse("%s in blocks: its narrow matrices have none", m.Arch)
+	case m.Embedding%kind.values != 0 || m.FF%kind.values != 0 || m.headDim()*m.Heads%kind.values != 0:
+		return refuse("rows of %d and %d in blocks of %d", m.Embedding, m.FF, kind.values)
 	case m.Layers < 1 || m.Layers > 512:
 		return refuse("%d layers are not between 1 and 512", m.Layers)
 	case m.Embedding < 32 || m.Embedding%32 != 0:

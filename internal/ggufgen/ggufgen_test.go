@@ -2,6 +2,7 @@ package ggufgen
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"io/fs"
@@ -45,13 +46,29 @@ func TestPresetsAreModels(t *testing.T) {
 			}
 			// The tokens' rows are the first tensor, so a file of half the type is about half as large.
 			want := 4 * info.Parameters
-			if m.Half {
+			if m.Type == "F16" {
 				want /= 2
 			}
 			if over := info.Bytes - want; over < 0 || over > 100_000 {
 				t.Errorf("%d bytes for %d parameters", info.Bytes, info.Parameters)
 			}
 		})
+	}
+}
+
+func TestTypes(t *testing.T) {
+	m, _ := Preset("llama-bpe")
+	m.Embedding, m.FF, m.Layers = 256, 512, 1
+	for typ, bits := range map[string]float64{"": 32, "F32": 32, "F16": 16, "Q4_0": 4.5, "Q4_1": 5, "Q8_0": 8.5, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625, "IQ4_XS": 4.25} {
+		m.Type = typ
+		info, err := llm.Inspect(write(t, m))
+		if err != nil || !strings.HasSuffix(info.Description, ", "+cmp.Or(typ, "F32")) {
+			t.Fatalf("%s: %+v, %v", typ, info, err)
+		}
+		vectors := int64(3*256*4) - int64(3*256*bits/8)
+		if got := info.Footprint.Weights - vectors; got != int64(float64(info.Parameters)*bits/8) {
+			t.Errorf("%s: matrices of %d parameters have %d bytes", typ, info.Parameters, got)
+		}
 	}
 }
 
@@ -205,6 +222,9 @@ func TestRefuses(t *testing.T) {
 		"a feed-forward width of 0":  func(m *Model) { m.FF = 0 },
 		"3 of 2 experts":             func(m *Model) { m.Experts, m.Used = 2, 3 },
 		"a sliding window of 0":      func(m *Model) { m.Arch = "gemma2" },
+		`type "Q3" is none of F16`:   func(m *Model) { m.Type = "Q3" },
+		"in blocks of 256":           func(m *Model) { m.Type = "Q4_K" },
+		"narrow matrices":            func(m *Model) { m.Arch, m.Type = "mamba", "Q8_0" },
 		"one of 0 layers":            func(m *Model) { m.Arch = "lfm2" },
 		"comes twice":                func(m *Model) { m.Vocab.Tokens = append(slices.Clone(m.Vocab.Tokens), m.Vocab.Tokens[5]) },
 		`"<bos>" is not in the`:      func(m *Model) { m.Vocab.BOS = "<bos>" },

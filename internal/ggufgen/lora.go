@@ -32,7 +32,7 @@ func WriteLoRA(path string, base Model, rank int, scale float64) error {
 	f.text("adapter.type", "lora")
 	f.f32("adapter.lora.alpha", float32(rank)) // llama.cpp multiplies by alpha / rank
 	p := &plan{Model: base}
-	p.Half = false
+	p.Type = ""
 	for _, t := range base.plan() {
 		if adapted(t.name) {
 			p.linear(t.name+".lora_a", 1, t.dims[0], rank)

@@ -121,7 +121,7 @@ func Presets() []Model {
 	arch := func(a string) func(*Model) { return func(m *Model) { m.Arch = a } }
 	return []Model{
 		with("llama-spm", llama2, templateLlama2, arch("llama")),
-		with("llama-bpe", llama3, templateLlama3, func(m *Model) { m.Half = true }),
+		with("llama-bpe", llama3, templateLlama3, func(m *Model) { m.Type = "F16" }),
 		with("qwen2", qwen, templateQwen2, arch("qwen2")),
 		with("mistral", llama2, templateMistral, func(m *Model) { m.Seed = 1 }),
 		with("mixtral", llama2, templateMistral, func(m *Model) { m.Experts, m.Used, m.FF = 4, 2, 96 }),

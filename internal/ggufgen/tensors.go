@@ -1,6 +1,7 @@
 package ggufgen
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -53,8 +54,8 @@ func (p *plan) random(name string) *rand.Rand {
 }
 
 // normal adds a tensor of normally distributed values.
-func (p *plan) normal(name string, half bool, mean, deviation float64, dims ...int) {
-	t := tensor{name: name, dims: dims, half: half}
+func (p *plan) normal(name string, kind blocks, mean, deviation float64, dims ...int) {
+	t := tensor{name: name, dims: dims, kind: kind}
 	t.values = func(yield func(float32)) {
 		r := p.random(name)
 		for range t.elements() {
@@ -64,8 +65,10 @@ func (p *plan) normal(name string, half bool, mean, deviation float64, dims ...i
 	p.list = append(p.list, t)
 }
 
+func (p *plan) matrices() blocks { return types()[cmp.Or(p.Type, "F32")] }
+
 func (p *plan) matrix(name string, deviation float64, dims ...int) {
-	p.normal(name, p.Half, 0, deviation, dims...)
+	p.normal(name, p.matrices(), 0, deviation, dims...)
 }
 
 // linear adds a matrix whose output is `by` times as wide as its input.
@@ -74,11 +77,11 @@ func (p *plan) linear(name string, by float64, in int, out ...int) {
 }
 
 // constant adds a vector of about one value, so that a wrong order of channels shows.
-func (p *plan) constant(name string, v float64, n int) { p.normal(name, false, v, v/20, n) }
+func (p *plan) constant(name string, v float64, n int) { p.normal(name, float32s(), v, v/20, n) }
 
 // rows adds the matrix that makes logits: rows of tokens that are not to come up are next to nothing.
 func (p *plan) rows(name string, deviation float64) {
-	t := tensor{name: name, dims: []int{p.Embedding, len(p.Vocab.Tokens)}, half: p.Half}
+	t := tensor{name: name, dims: []int{p.Embedding, len(p.Vocab.Tokens)}, kind: p.matrices()}
 	t.values = func(yield func(float32)) {
 		r := p.random(name)
 		for _, quiet := range p.Vocab.quiet() {
@@ -101,9 +104,9 @@ func (p *plan) transformer(i int) {
 	gemma := p.Arch == "gemma2" || p.Arch == "gemma3"
 	p.attention(i, gain)
 	if p.Arch == "qwen2" {
-		p.normal(block(i, "attn_q.bias"), false, 0, .3, p.Heads*p.headDim())
-		p.normal(block(i, "attn_k.bias"), false, 0, .3, p.HeadsKV*p.headDim())
-		p.normal(block(i, "attn_v.bias"), false, 0, .3, p.HeadsKV*p.headDim())
+		p.normal(block(i, "attn_q.bias"), float32s(), 0, .3, p.Heads*p.headDim())
+		p.normal(block(i, "attn_k.bias"), float32s(), 0, .3, p.HeadsKV*p.headDim())
+		p.normal(block(i, "attn_v.bias"), float32s(), 0, .3, p.HeadsKV*p.headDim())
 	}
 	if p.Arch == "gemma3" {
 		p.constant(block(i, "attn_q_norm.weight"), gain, p.headDim())
@@ -130,7 +133,7 @@ func (p *plan) feedForward(i int) {
 	e := p.Embedding
 	p.constant(block(i, "ffn_norm.weight"), 1, e)
 	if p.Experts > 0 {
-		p.normal(block(i, "ffn_gate_inp.weight"), false, 0, 2/math.Sqrt(float64(e)), e, p.Experts)
+		p.normal(block(i, "ffn_gate_inp.weight"), float32s(), 0, 2/math.Sqrt(float64(e)), e, p.Experts)
 		p.linear(block(i, "ffn_gate_exps.weight"), gain, e, p.FF, p.Experts)
 		p.linear(block(i, "ffn_up_exps.weight"), gain, e, p.FF, p.Experts)
 		p.linear(block(i, "ffn_down_exps.weight"), gain, p.FF, e, p.Experts)
@@ -157,8 +160,8 @@ func (p *plan) mamba(i int) {
 	e, inner, rank := p.Embedding, 2*p.Embedding, p.Embedding/16
 	p.constant(block(i, "attn_norm.weight"), 1, e)
 	p.linear(block(i, "ssm_in.weight"), gain, e, 2*inner)
-	p.normal(block(i, "ssm_conv1d.weight"), false, 0, .6, mambaConv, inner)
-	p.normal(block(i, "ssm_conv1d.bias"), false, 0, .1, inner)
+	p.normal(block(i, "ssm_conv1d.weight"), float32s(), 0, .6, mambaConv, inner)
+	p.normal(block(i, "ssm_conv1d.bias"), float32s(), 0, .1, inner)
 	p.linear(block(i, "ssm_x.weight"), gain, inner, rank+2*mambaState)
 	p.linear(block(i, "ssm_dt.weight"), 1, rank, inner)
 	p.timeSteps(block(i, "ssm_dt.bias"), inner)
@@ -169,7 +172,7 @@ func (p *plan) mamba(i int) {
 
 // timeSteps are log-uniform between .001 and .1 behind a softplus, as the architecture's authors begin with.
 func (p *plan) timeSteps(name string, n int) {
-	t := tensor{name: name, dims: []int{n}}
+	t := tensor{name: name, dims: []int{n}, kind: float32s()}
 	t.values = func(yield func(float32)) {
 		r := p.random(name)
 		for range n {
@@ -182,7 +185,7 @@ func (p *plan) timeSteps(name string, n int) {
 
 // decay is -1 … -mambaState for every channel.
 func (p *plan) decay(name string, channels int) {
-	t := tensor{name: name, dims: []int{mambaState, channels}}
+	t := tensor{name: name, dims: []int{mambaState, channels}, kind: float32s()}
 	t.values = func(yield func(float32)) {
 		for k := range mambaState * channels {
 			yield(-float32(k%mambaState + 1))
@@ -201,7 +204,7 @@ func (p *plan) lfm2(i int) {
 	} else {
 		p.constant(block(i, "attn_norm.weight"), 1, e)
 		p.linear(block(i, "shortconv.in_proj.weight"), 1, e, 3*e)
-		p.normal(block(i, "shortconv.conv.weight"), false, 0, .8, lfm2Conv, e)
+		p.normal(block(i, "shortconv.conv.weight"), float32s(), 0, .8, lfm2Conv, e)
 		p.linear(block(i, "shortconv.out_proj.weight"), gain, e, e)
 	}
 	p.feedForward(i)

@@ -1,0 +1,136 @@
+//go:build native
+
+package llm
+
+import (
+	"encoding/json"
+	"log/slog"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/ggufgen"
+)
+
+const isaModels = "SLUICE_TEST_ISA_MODELS"
+
+// matrixTypes are what the instruction sets have code of their own for, with a bound for how far a model of such weights is
+// from one of float32 weights: the mean difference of log-probabilities.
+func matrixTypes() map[string]float64 {
+	return map[string]float64{"F32": 0, "F16": .02, "Q4_0": 1.5, "Q4_1": 1.2, "Q8_0": .2, "Q4_K": 1.2, "Q5_K": .7, "Q6_K": .5, "IQ4_XS": 1.5}
+}
+
+// outcome is what a child says: the instruction set that it ran on, and the log-probabilities per type, prompt and token.
+type outcome struct {
+	ISA   string
+	Types map[string][][]TokenLogProb
+}
+
+// TestInstructionSets runs the same models in a process for each instruction set of this machine: the next token's
+// distribution is that of ggml's AVX2 code, whose kernels are others, up to rounding.
+func TestInstructionSets(t *testing.T) {
+	if dir := os.Getenv(isaModels); dir != "" {
+		tellOutcome(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	for typ := range matrixTypes() {
+		m, _ := ggufgen.Preset("llama-bpe")
+		m.Type, m.Layers, m.Embedding, m.FF = typ, 2, 256, 512
+		if err := ggufgen.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := childOutcome(t, dir, "avx2")
+	for typ, got := range base.Types { // ggufgen's blocks mean what they should
+		if mean, _, n := difference(base.Types["F32"], got); mean > matrixTypes()[typ] || n < mostTop {
+			t.Errorf("%s: %d log-probabilities differ by %.2g on average from those of F32", typ, n, mean)
+		}
+	}
+	for _, isa := range []string{"avx512vnni", "amx"} {
+		t.Run(isa, func(t *testing.T) {
+			got := childOutcome(t, dir, isa)
+			if got.ISA != isa {
+				t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", isa, got.ISA)
+			}
+			for typ, want := range base.Types {
+				mean, worst, n := difference(want, got.Types[typ])
+				t.Logf("%s: %d log-probabilities differ by %.2g on average, at most %.2g", typ, n, mean, worst)
+				if n < len(want)*mostTop || !(worst < .4 && mean < .06) {
+					t.Errorf("%s: %d log-probabilities of about %d differ by %.2g on average, up to %.2g", typ, n, 2*len(want)*mostTop, mean, worst)
+				}
+			}
+		})
+	}
+}
+
+// tellOutcome is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of several tiles.
+func tellOutcome(t *testing.T, dir string) {
+	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
+	for typ := range matrixTypes() {
+		m, err := Open(t.Context(), filepath.Join(dir, typ+".gguf"), Options{ContextSize: 256, Slots: 1, BatchSize: 128, Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for words := 1; words < 24; words += 1 + words/4 {
+			prompt := strings.Repeat("pump it up ", words/3) + "a valve b"[:1+words%9]
+			res, err := m.Generate(t.Context(), Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: mostTop}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Types[typ] = append(out.Types[typ], res.LogProbs)
+		}
+		m.Close()
+	}
+	text, err := json.Marshal(out)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "outcome.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func childOutcome(t *testing.T, dir, isa string) (out outcome) {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestInstructionSets$")
+	child.Env = append(os.Environ(), isaModels+"="+dir, "SLUICE_ISA="+isa)
+	if text, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%.2000s", isa, err, text)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "outcome.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// difference compares the alternatives of tokens that follow the same text: the mean and the largest difference of n
+// log-probabilities. Rows are rounded to eight bits before they meet a matrix in blocks, so that another order of a sum now and
+// then is a step of 1/127 in the next layer. Logits here have a standard deviation of 3: a wrong product would show.
+func difference(want, got [][]TokenLogProb) (mean, worst float64, n int) {
+	for i := range want {
+		for k := range min(len(want[i]), len(got[i])) {
+			if k > 0 && want[i][k-1].Token != got[i][k-1].Token {
+				break
+			}
+			by := map[int32]float64{}
+			for _, a := range got[i][k].Top {
+				by[a.Token] = a.LogProb
+			}
+			for _, a := range want[i][k].Top {
+				if p, ok := by[a.Token]; ok {
+					d := math.Abs(p - a.LogProb)
+					worst, mean, n = max(worst, d), mean+d, n+1
+				}
+			}
+		}
+	}
+	return mean / float64(max(n, 1)), worst, n
+}
