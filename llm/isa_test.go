@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/ggufgen"
 )
 
-const isaModels = "SLUICE_TEST_ISA_MODELS"
+const childFolder = "SLUICE_TEST_CHILD_FOLDER"
 
 // matrixTypes are what the instruction sets have code of their own for, with a bound for how far a model of such weights is
 // from one of float32 weights: the mean difference of log-probabilities.
@@ -23,7 +23,7 @@ func matrixTypes() map[string]float64 {
 	return map[string]float64{"F32": 0, "F16": .02, "Q4_0": 1.5, "Q4_1": 1.2, "Q8_0": .2, "Q4_K": 1.2, "Q5_K": .7, "Q6_K": .5, "IQ4_XS": 1.5}
 }
 
-// outcome is what a child says: the instruction set that it ran on, and the log-probabilities per type, prompt and token.
+// outcome is what a child says: the instruction set that it ran on, and log-probabilities per type or model, prompt and token.
 type outcome struct {
 	ISA   string
 	Types map[string][][]TokenLogProb
@@ -32,7 +32,7 @@ type outcome struct {
 // TestInstructionSets runs the same models in a process for each instruction set of this machine: the next token's
 // distribution is that of ggml's AVX2 code, whose kernels are others, up to rounding.
 func TestInstructionSets(t *testing.T) {
-	if dir := os.Getenv(isaModels); dir != "" {
+	if dir := os.Getenv(childFolder); dir != "" {
 		tellOutcome(t, dir)
 		return
 	}
@@ -44,7 +44,7 @@ func TestInstructionSets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	base := childOutcome(t, dir, "avx2")
+	base := childOutcome(t, dir, "SLUICE_ISA=avx2")
 	for typ, got := range base.Types { // ggufgen's blocks mean what they should
 		if mean, _, n := difference(base.Types["F32"], got); mean > matrixTypes()[typ] || n < mostTop {
 			t.Errorf("%s: %d log-probabilities differ by %.2g on average from those of F32", typ, n, mean)
@@ -52,7 +52,7 @@ func TestInstructionSets(t *testing.T) {
 	}
 	for _, isa := range []string{"avx512vnni", "amx"} {
 		t.Run(isa, func(t *testing.T) {
-			got := childOutcome(t, dir, isa)
+			got := childOutcome(t, dir, "SLUICE_ISA="+isa)
 			if got.ISA != isa {
 				t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", isa, got.ISA)
 			}
@@ -85,6 +85,11 @@ func tellOutcome(t *testing.T, dir string) {
 		}
 		m.Close()
 	}
+	writeOutcome(t, dir, out)
+}
+
+func writeOutcome(t *testing.T, dir string, out outcome) {
+	t.Helper()
 	text, err := json.Marshal(out)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "outcome.json"), text, 0o600)
@@ -94,12 +99,14 @@ func tellOutcome(t *testing.T, dir string) {
 	}
 }
 
-func childOutcome(t *testing.T, dir, isa string) (out outcome) {
+// childOutcome runs the test in a process of its own with more environment.
+func childOutcome(t *testing.T, dir string, env ...string) (out outcome) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestInstructionSets$")
-	child.Env = append(os.Environ(), isaModels+"="+dir, "SLUICE_ISA="+isa)
+	name, _, _ := strings.Cut(t.Name(), "/")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+name+"$")
+	child.Env = append(append(os.Environ(), childFolder+"="+dir), env...)
 	if text, err := child.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%.2000s", isa, err, text)
+		t.Fatalf("%v: %v\n%.2000s", env, err, text)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "outcome.json"))
 	if err == nil {

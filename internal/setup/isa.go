@@ -42,24 +42,18 @@ func bestISA() isa {
 	return best
 }
 
-// ggmlEdits mend what gcc 12 makes of _tile_loadconfig: it takes the operand for 8 bytes instead of 64, leaves out the stores
-// of the rest (GCC bug 114098), and the processor refuses the configuration.
-var ggmlEdits = []edit{{
-	file: "ggml/src/ggml-cpu/amx/mmq.cpp", old: "    _tile_loadconfig(&tc);\n", new: "    asm volatile(\"ldtilecfg %0\" :: \"m\"(tc));\n",
-}}
-
 // cpuSymbols are what others call of ggml's CPU code; everything else goes through its registry.
 var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_threadpool_free", "ggml_threadpool_pause"}
 
 // libcpu is ggml's CPU code once for each instruction set, linked into one object with local symbols but for
 // slc_<instruction set>_<symbol>. Local, because all have the same names, and because a function of the C++ library that one
 // of them compiled for its instructions must not be taken by code that runs everywhere.
-func libcpu(libs string) recipe {
+func libcpu() recipe {
 	return recipe{
 		name: "libggml-cpu", version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
-			in, err := llamaInputs(ctx, e)
-			in = append(append(in, filepath.Base(libs)), cpuSymbols...)
+			in, err := ownInputs(ctx, e)
+			in = append(in, cpuSymbols...)
 			for _, v := range isas() {
 				in = append(append(in, v.name), v.flags...)
 			}
@@ -67,12 +61,9 @@ func libcpu(libs string) recipe {
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			for _, v := range isas() {
-				archive := filepath.Join(libs, "cpu", "libggml-cpu.a")
-				if len(v.flags) > 0 {
-					var err error
-					if archive, err = e.compileCPU(ctx, j, v); err != nil {
-						return err
-					}
+				archive, err := e.compileCPU(ctx, j, v)
+				if err != nil {
+					return err
 				}
 				if err := e.isolate(ctx, j, v, archive); err != nil {
 					return err
@@ -91,7 +82,7 @@ func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err
 		return "", err
 	}
 	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
-	err = e.cmake(ctx, part, llamaTree, append(flags, v.flags...), "ggml-cpu")
+	err = e.cmake(ctx, part, llamaTree, e.ownChanges, append(flags, v.flags...), "ggml-cpu")
 	return filepath.Join(part.work, "build", "ggml", "src", "libggml-cpu.a"), err
 }
 

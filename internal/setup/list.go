@@ -47,7 +47,7 @@ func bindingKey(sanitized bool) func(context.Context, *Env) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		cpu, err := libcpu(libs).key(ctx, e)
+		cpu, err := libcpu().key(ctx, e)
 		if err != nil {
 			return "", err
 		}
@@ -61,15 +61,11 @@ func bindingKey(sanitized bool) func(context.Context, *Env) (string, error) {
 
 func bindingOutputs(sanitized bool) func(context.Context, *Env) ([]string, error) {
 	return func(ctx context.Context, e *Env) ([]string, error) {
-		outs, err := outputsOf(libllama(), libjinja())(ctx, e)
+		outs, err := outputsOf(libllama(), libcpu(), libjinja())(ctx, e)
 		if err != nil {
 			return nil, err
 		}
-		cpu, err := e.output(ctx, libcpu(outs[0]))
-		if err != nil {
-			return nil, err
-		}
-		merged, err := e.output(ctx, binding(outs[0], cpu, outs[1], sanitized))
+		merged, err := e.output(ctx, binding(outs[0], outs[1], outs[2], sanitized))
 		return append([]string{merged}, outs...), err
 	}
 }

@@ -26,21 +26,17 @@ var cmakeFlags = []string{
 // llamaTree is what the library needs of the source tree: 36 of 217 MB.
 var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src/", "ggml/", "vendor/", "licenses/", "scripts/"}
 
-// libllama builds llama.cpp and ggml as static libraries. ggml's CPU code, compiled for any x86-64-v3, stays apart in cpu/:
-// isa.go brings it in with its variants.
+// libllama builds llama.cpp and ggml as static libraries, without ggml's CPU code: that is libcpu's.
 func libllama() recipe {
-	return recipe{name: "libllama", version: 2, inputs: llamaInputs, build: func(ctx context.Context, e *Env, j job) error {
+	return recipe{name: "libllama", version: 2, inputs: ownInputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama: building llama.cpp and ggml (about 75 compiler runs)")
 		flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
-		if err := e.cmake(ctx, j, llamaTree, flags, "llama", "ggml", "ggml-base", "ggml-cpu"); err != nil {
+		if err := e.cmake(ctx, j, llamaTree, e.ownChanges, flags, "llama", "ggml", "ggml-base"); err != nil {
 			return err
 		}
 		build := filepath.Join(j.work, "build")
 		libs, err := glob(build, "src/libllama.a", "ggml/src/libggml.a", "ggml/src/libggml-base.a")
 		if err != nil {
-			return err
-		}
-		if err := copyInto(filepath.Join(j.out, "cpu"), filepath.Join(build, "ggml", "src", "libggml-cpu.a")); err != nil {
 			return err
 		}
 		headers, err := glob(filepath.Join(j.work, "src"), "include/*.h", "ggml/include/*.h")
@@ -63,7 +59,7 @@ func llamaBench() recipe {
 	return recipe{name: "llama-bench", version: 3, inputs: peerInputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama-bench: building llama.cpp's benchmark (about 140 compiler runs)")
 		tree := append([]string{"common/", "tools/"}, llamaTree...)
-		if err := e.cmake(ctx, j, tree, e.peerFlags(), "llama-bench"); err != nil {
+		if err := e.cmake(ctx, j, tree, nil, e.peerFlags(), "llama-bench"); err != nil {
 			return err
 		}
 		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-bench"))
@@ -76,7 +72,7 @@ func llamaServer() recipe {
 		e.console.printf("llama-server: building llama.cpp's server (about 200 compiler runs)")
 		tree := append([]string{"common/", "tools/"}, llamaTree...)
 		flags := append(e.peerFlags(), "-DLLAMA_BUILD_SERVER=ON") // the last one counts
-		if err := e.cmake(ctx, j, tree, flags, "llama-server"); err != nil {
+		if err := e.cmake(ctx, j, tree, nil, flags, "llama-server"); err != nil {
 			return err
 		}
 		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-server"))
@@ -104,8 +100,8 @@ func peerInputs(ctx context.Context, e *Env) ([]string, error) {
 	return append(in, bestISA().flags...), err
 }
 
-// cmake extracts the tree, once, and builds the targets in j.work/build, where an interrupted build goes on.
-func (e *Env) cmake(ctx context.Context, j job, tree, flags []string, targets ...string) error {
+// cmake extracts the tree, once, changes it, and builds the targets in j.work/build, where an interrupted build goes on.
+func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src string) error, flags []string, targets ...string) error {
 	src, build := filepath.Join(j.work, "src"), filepath.Join(j.work, "build")
 	if !exists(src) {
 		archive, err := e.llamaSource(ctx)
@@ -132,6 +128,11 @@ func (e *Env) cmake(ctx context.Context, j job, tree, flags []string, targets ..
 		}
 		if err := editFiles(tmp, ggmlEdits); err != nil {
 			return err
+		}
+		if change != nil {
+			if err := change(tmp); err != nil {
+				return err
+			}
 		}
 		if err := os.Rename(tmp, src); err != nil {
 			return err

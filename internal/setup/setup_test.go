@@ -358,7 +358,7 @@ func TestOurKeys(t *testing.T) {
 	t.Setenv("CC", "")
 	t.Setenv("CXX", "")
 	seen := map[string]bool{}
-	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu("libllama-1"), libcpu("libllama-2"),
+	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu(),
 		binding("libllama-1", "libcpu-1", "libjinja-1", false), binding("libllama-2", "libcpu-1", "libjinja-1", false),
 		binding("libllama-2", "libcpu-2", "libjinja-1", false), binding("libllama-2", "libcpu-2", "libjinja-2", false),
 		binding("libllama-2", "libcpu-2", "libjinja-2", true)} {

@@ -1,0 +1,134 @@
+//go:build native
+
+package llm
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/ggufgen"
+)
+
+// attentionModels have the shapes that our attention takes: heads that share keys and heads that do not, narrow and wide ones,
+// sliding windows, capped scores.
+func attentionModels() []string {
+	return []string{"llama-spm", "phi3", "gemma2", "gemma3", "mixtral", "lfm2"}
+}
+
+// TestAttention runs models once with our attention and once with ggml's, which is other code. Prompts read alone and at once go
+// through ggml's tiles, which sum in float32 as we do. Several prompts that are read together, whose beginnings are shared, and
+// single tokens go cell by cell there, with queries and sums rounded to float16: the bound is what that costs.
+func TestAttention(t *testing.T) {
+	if dir := os.Getenv(childFolder); dir != "" {
+		tellAttention(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	for _, name := range attentionModels() {
+		m, _ := ggufgen.Preset(name)
+		if err := ggufgen.Write(filepath.Join(dir, name+".gguf"), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, isa := range []string{"avx2", "amx"} {
+		t.Run(isa, func(t *testing.T) {
+			own := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_ATTENTION=")
+			if own.ISA != isa {
+				t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", isa, own.ISA)
+			}
+			ggml := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_ATTENTION=ggml")
+			for name, want := range ggml.Types {
+				bound := .15
+				switch {
+				case strings.HasSuffix(name, " alone"):
+					bound = 1e-2
+				case name == "mixtral":
+					bound = 2 // that a router chooses another expert now and then
+				}
+				mean, worst, n := difference(want, own.Types[name])
+				t.Logf("%s: %d log-probabilities differ by %.2g on average, at most %.2g", name, n, mean, worst)
+				if n < len(want)*mostTop/2 || worst == 0 || worst > bound || mean > .05 {
+					t.Errorf("%s: %d log-probabilities differ by %.2g on average, up to %.2g; 0 means that both are the same code", name, n, mean, worst)
+				}
+			}
+		})
+	}
+}
+
+// tellAttention is the child.
+func tellAttention(t *testing.T, dir string) {
+	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
+	for _, name := range attentionModels() {
+		m, err := Open(t.Context(), filepath.Join(dir, name+".gguf"), Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: 2,
+			Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := strings.Repeat("the pump opens the valve in winter ", 6)
+		var prompts []string
+		for i := range 8 {
+			prompts = append(prompts, prefix+strings.Repeat(fmt.Sprintf("note %d says so ", i), 1+5*i))
+		}
+		ask := func(prompt string, tokens int) []TokenLogProb {
+			res, err := m.Generate(t.Context(), Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true, Alternatives: mostTop}, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			return res.LogProbs
+		}
+		together, alone := make([][]TokenLogProb, len(prompts)), make([][]TokenLogProb, len(prompts))
+		var all sync.WaitGroup
+		for i, p := range prompts {
+			all.Go(func() { together[i] = ask(p, 3) })
+		}
+		all.Wait()
+		for i, p := range prompts {
+			alone[i] = ask(string(rune('a'+i))+p, 1) // nothing of it was read before
+		}
+		out.Types[name], out.Types[name+" alone"] = together, alone
+		m.Close()
+	}
+	writeOutcome(t, dir, out)
+}
+
+// TestSlidingWindowKeepsWhatIsReused: llama.cpp would write over cells that a sliding window has left behind, of texts that are
+// remembered too, and a prompt that begins like one of these would then be read with holes.
+func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
+	for _, name := range []string{"gemma2", "gemma3"} {
+		p, _ := ggufgen.Preset(name)
+		path := filepath.Join(t.TempDir(), name+".gguf")
+		if err := ggufgen.Write(path, p); err != nil {
+			t.Fatal(err)
+		}
+		ask := func(m *Model, prompt string) Result {
+			return generate(t, m, Request{Prompt: prompt, MaxTokens: 1, LogProbs: true, Alternatives: mostTop})
+		}
+		open := func() *Model {
+			m, err := Open(t.Context(), path, Options{ContextSize: 1024, CacheTokens: 2048, Slots: 2, Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		m, fresh := open(), open()
+		remembered := strings.Repeat("the pump opens a valve ", 10)
+		again := remembered[:len(remembered)/2] + "and closes it in winter"
+		ask(m, strings.Repeat("one ", 100))
+		ask(m, remembered)
+		ask(m, strings.Repeat("other ", 350)) // longer than the first one, whose place it takes
+		got, want := ask(m, again), ask(fresh, again)
+		if got.CachedTokens < 30 || want.CachedTokens > 0 {
+			t.Fatalf("%s: %d and %d tokens reused", name, got.CachedTokens, want.CachedTokens)
+		}
+		if mean, worst, n := difference([][]TokenLogProb{want.LogProbs}, [][]TokenLogProb{got.LogProbs}); n < mostTop-1 || worst > .02 {
+			t.Errorf("%s: %d log-probabilities after %d reused tokens differ by %.2g on average, up to %.2g", name, n, got.CachedTokens, mean, worst)
+		}
+		m.Close()
+		fresh.Close()
+	}
+}
