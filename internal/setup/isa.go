@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,7 +53,7 @@ func libcpu() recipe {
 	return recipe{
 		name: "libggml-cpu", version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
-			in, err := ownInputs(ctx, e)
+			in, err := inputsWith(ctx, e, attentionEdits, e.attentionHeader())
 			in = append(in, cpuSymbols...)
 			for _, v := range isas() {
 				in = append(append(in, v.name), v.flags...)
@@ -82,7 +83,10 @@ func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err
 		return "", err
 	}
 	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
-	err = e.cmake(ctx, part, llamaTree, e.ownChanges, append(flags, v.flags...), "ggml-cpu")
+	change := func(src string) error {
+		return errors.Join(editFiles(src, attentionEdits), copyInto(filepath.Join(src, "ggml", "src", "ggml-cpu"), e.attentionHeader()))
+	}
+	err = e.cmake(ctx, part, llamaTree, change, append(flags, v.flags...), "ggml-cpu")
 	return filepath.Join(part.work, "build", "ggml", "src", "libggml-cpu.a"), err
 }
 

@@ -28,10 +28,12 @@ var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src
 
 // libllama builds llama.cpp and ggml as static libraries, without ggml's CPU code: that is libcpu's.
 func libllama() recipe {
-	return recipe{name: "libllama", version: 2, inputs: ownInputs, build: func(ctx context.Context, e *Env, j job) error {
+	inputs := func(ctx context.Context, e *Env) ([]string, error) { return inputsWith(ctx, e, windowEdits) }
+	return recipe{name: "libllama", version: 2, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama: building llama.cpp and ggml (about 75 compiler runs)")
 		flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
-		if err := e.cmake(ctx, j, llamaTree, e.ownChanges, flags, "llama", "ggml", "ggml-base"); err != nil {
+		change := func(src string) error { return editFiles(src, windowEdits) }
+		if err := e.cmake(ctx, j, llamaTree, change, flags, "llama", "ggml", "ggml-base"); err != nil {
 			return err
 		}
 		build := filepath.Join(j.work, "build")

@@ -357,6 +357,9 @@ func TestOurKeys(t *testing.T) {
 	t.Setenv("PATH", bin)
 	t.Setenv("CC", "")
 	t.Setenv("CXX", "")
+	if err := writeFile(e.attentionHeader(), strings.NewReader("// attention"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]bool{}
 	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu(),
 		binding("libllama-1", "libcpu-1", "libjinja-1", false), binding("libllama-2", "libcpu-1", "libjinja-1", false),
