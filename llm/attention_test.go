@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluice-rag/sluice/internal/ggufgen"
 )
 
@@ -130,5 +132,58 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 		}
 		m.Close()
 		fresh.Close()
+	}
+}
+
+// invariant are the types whose products have the same bits for a row alone and in a batch.
+func invariant() []string {
+	if ISA() == "amx" {
+		return []string{"F16", "Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"}
+	}
+	return []string{"Q4_0", "Q4_1", "Q8_0"}
+}
+
+// TestBatchInvariance: what else is in a batch, where the cells lie, how a prompt was cut and how many threads there are changes
+// no bit of a completion's log-probabilities.
+func TestBatchInvariance(t *testing.T) {
+	for _, typ := range invariant() {
+		p, _ := ggufgen.Preset("llama-bpe")
+		p.Type, p.Layers, p.Embedding, p.FF = typ, 2, 256, 512
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		if err := ggufgen.Write(path, p); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(typ, func(t *testing.T) { checkInvariance(t, path) })
+	}
+	t.Run("SmolLM2", func(t *testing.T) { checkInvariance(t, testModel(t)) })
+}
+
+func checkInvariance(t *testing.T, path string) {
+	request := func(i int) Request {
+		return Request{Prompt: strings.Repeat("the pump opens ", 40) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*i), MaxTokens: 12 + i,
+			LogProbs: true, Alternatives: 5}
+	}
+	open := func(o Options) *Model {
+		o.ContextSize, o.Logger = 512, slog.New(slog.DiscardHandler)
+		m, err := Open(t.Context(), path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		return m
+	}
+	m := open(Options{CacheTokens: 4096, Slots: 6, Threads: 2})
+	results := make([]Result, 6)
+	var all sync.WaitGroup
+	for i := range results {
+		all.Go(func() { results[i] = generate(t, m, request(i)) })
+	}
+	all.Wait()
+	serial := open(Options{Slots: 1, Threads: 1, BatchSize: 33})
+	for i, got := range results {
+		alone := generate(t, serial, request(i))
+		if d := cmp.Diff(alone.LogProbs, got.LogProbs); d != "" || len(got.LogProbs) == 0 {
+			t.Errorf("request %d, alone (-) and beside others (+):\n%.1500s", i, d)
+		}
 	}
 }
