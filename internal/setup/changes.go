@@ -18,18 +18,24 @@ var ggmlEdits = []edit{{
 
 // windowEdits let caches of sliding windows keep all tokens. Upstream's take, for new tokens, cells that the window of their text
 // has left behind, and save states without them; a prompt that begins like a remembered text would then be read with holes. They
-// are in the library, not in upstream's programs beside it, as are attentionEdits.
+// are in the library, not in upstream's programs beside it, as are cpuEdits.
 var windowEdits = []edit{
 	{file: "src/llama-kv-cache.cpp", old: "if (!can_use && cells.seq_count(idx) == 1) {", new: "if (false) {"},
 	{file: "src/llama-kv-cache.cpp", old: "const bool is_masked = llama_hparams::is_masked_swa(n_swa, swa_type, cells.pos_get(i), cells.seq_pos_max(seq_id));",
 		new: "const bool is_masked = false;"},
 }
 
-// attentionEdits let ggml's CPU code ask third_party/llama/ggml/attention.h first.
-var attentionEdits = []edit{
-	after("ggml/src/ggml-cpu/ops.cpp", "#include <algorithm>\n#include <cfloat>\n#include <cmath>\n", "\n#include \"attention.h\"\n"),
-	after("ggml/src/ggml-cpu/ops.cpp", "static void ggml_compute_forward_flash_attn_ext_f16(\n        const ggml_compute_params * params,\n        ggml_tensor * dst) {\n",
+// cpuEdits let ggml's CPU code ask third_party/llama/ggml/attention.h first; ask the system for AMX once instead of twice an
+// operation; and fetch weights early for a product of one row, which waits for nothing but these.
+var cpuEdits = []edit{
+	after("ops.cpp", "#include <algorithm>\n#include <cfloat>\n#include <cmath>\n", "\n#include \"attention.h\"\n"),
+	after("ops.cpp", "static void ggml_compute_forward_flash_attn_ext_f16(\n        const ggml_compute_params * params,\n        ggml_tensor * dst) {\n",
 		"    if (slc::attention(params, dst)) {\n        return;\n    }\n"),
+	{file: "amx/amx.cpp", old: "    if (!ggml_amx_init()) {\n        return nullptr;\n    }\n\n    return &ggml_backend_buffer_type_amx;",
+		new: "    static const bool ready = ggml_amx_init();\n    return ready ? &ggml_backend_buffer_type_amx : nullptr;"},
+	{file: "amx/mmq.cpp", times: 7, old: "            const char * b_ptr = B + PACKED_INDEX(col, i, KB, TILE_SIZE);\n",
+		new: "            const char * b_ptr = B + PACKED_INDEX(col, i, KB, TILE_SIZE);\n" +
+			"            for (int p = 0; p < TILE_SIZE; p += 64) {\n                _mm_prefetch(b_ptr + 4 * TILE_SIZE + p, _MM_HINT_T0);\n            }\n"},
 }
 
 func (e *Env) attentionHeader() string {
