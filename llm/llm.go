@@ -61,8 +61,8 @@ type Request struct {
 	FrequencyPenalty, PresencePenalty float64
 	NoRepeatNGram                     int // no sequence of so many tokens comes twice in a completion; 0: off
 	// Seed of the sampling, at most 4294967294. The same seed gives the same text for the same request on the same
-	// machine with the same number of threads while nothing else is decoded beside it (llama.cpp's attention sums in an
-	// order that depends on the threads, its matrix products on the batch). Negative: a random seed; Result.Seed has it.
+	// machine, whatever else is decoded beside it, for weights in Q4_0, Q4_1 and Q8_0, with AMX also F16, Q4_K, Q5_K, Q6_K and
+	// IQ4_XS; for others while nothing else is (their matrix products' last bits depend on the batch; docs/adr/0009). Negative: a random seed; Result.Seed has it.
 	Seed int64
 	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
 
