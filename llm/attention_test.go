@@ -158,6 +158,61 @@ func TestBatchInvariance(t *testing.T) {
 	t.Run("SmolLM2", func(t *testing.T) { checkInvariance(t, testModel(t)) })
 }
 
+// TestBatchInvarianceOfUsedCache: requests come and go in a cache that is too small to remember them all, so that later tokens of a
+// text get the cells that others have left.
+func TestBatchInvarianceOfUsedCache(t *testing.T) {
+	for _, name := range []string{"llama-bpe", "gemma2"} {
+		p, _ := ggufgen.Preset(name)
+		path := filepath.Join(t.TempDir(), name+".gguf")
+		if p.Type, p.Embedding, p.FF = "Q8_0", 256, 512; ISA() == "amx" {
+			p.Type = "Q6_K" // whose float32 scales show a single bit
+		}
+		if err := ggufgen.Write(path, p); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			open := func(o Options) *Model {
+				o.ContextSize, o.Threads, o.Logger = 256, 2, slog.New(slog.DiscardHandler)
+				m, err := Open(t.Context(), path, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { m.Close() })
+				return m
+			}
+			request := func(i int) Request {
+				return Request{Prompt: strings.Repeat("the pump opens ", i*7%11) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+i*5%13),
+					MaxTokens: 4 + i*11%29, LogProbs: true, Alternatives: 5}
+			}
+			m, serial := open(Options{CacheTokens: 320, Slots: 3}), open(Options{Slots: 1})
+			results := make([]Result, 60)
+			var all sync.WaitGroup
+			for worker := range 3 {
+				all.Go(func() {
+					for i := worker; i < len(results); i += 3 {
+						results[i] = generate(t, m, request(i))
+					}
+				})
+			}
+			all.Wait()
+			differ := 0
+			for i, got := range results {
+				if d := cmp.Diff(generate(t, serial, request(i)).LogProbs, got.LogProbs); d != "" || len(got.LogProbs) == 0 {
+					if differ++; differ == 1 {
+						t.Errorf("request %d, alone (-) and beside others (+):\n%.1500s", i, d)
+					}
+				}
+			}
+			if differ > 0 {
+				t.Errorf("%d of %d requests have other bits beside others", differ, len(results))
+			}
+			if s := m.Stats(); s.Evicted == 0 {
+				t.Errorf("nothing was evicted: %+v", s)
+			}
+		})
+	}
+}
+
 func checkInvariance(t *testing.T, path string) {
 	request := func(i int) Request {
 		return Request{Prompt: strings.Repeat("the pump opens ", 40) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*i), MaxTokens: 12 + i,

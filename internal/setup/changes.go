@@ -16,13 +16,27 @@ var ggmlEdits = []edit{{
 	file: "ggml/src/ggml-cpu/amx/mmq.cpp", old: "    _tile_loadconfig(&tc);\n", new: "    asm volatile(\"ldtilecfg %0\" :: \"m\"(tc));\n",
 }}
 
-// windowEdits let caches of sliding windows keep all tokens. Upstream's take, for new tokens, cells that the window of their text
-// has left behind, and save states without them; a prompt that begins like a remembered text would then be read with holes. They
-// are in the library, not in upstream's programs beside it, as are cpuEdits.
-var windowEdits = []edit{
+// cacheEdits are of the caches of keys and values. They are in the library, not in upstream's programs beside it, as are cpuEdits.
+//   - Caches of sliding windows keep all tokens. Upstream's take, for new tokens, cells that the window of their text has left behind,
+//     and save states without them; a prompt that begins like a remembered text would then be read with holes.
+//   - Texts keep their tokens in rising order of cells: third_party/llama/src/compact.cpp says why.
+var cacheEdits = []edit{
 	{file: "src/llama-kv-cache.cpp", old: "if (!can_use && cells.seq_count(idx) == 1) {", new: "if (false) {"},
 	{file: "src/llama-kv-cache.cpp", old: "const bool is_masked = llama_hparams::is_masked_swa(n_swa, swa_type, cells.pos_get(i), cells.seq_pos_max(seq_id));",
 		new: "const bool is_masked = false;"},
+
+	after("src/CMakeLists.txt", " llama-kv-cache.cpp\n", " compact.cpp\n"),
+	after("src/llama-kv-cache.h", "    slot_info find_slot(const llama_ubatch & ubatch, bool cont) const;\n",
+		"\n    void compact(uint32_t more);\n    bool in_order = false; // compact() was asked and can move cells\n"),
+	{file: "src/llama-kv-cache.cpp", old: "if (head_cur > cells.get_used() + 2*n_tokens) {", new: "if (!in_order && head_cur > cells.get_used() + 2*n_tokens) {"},
+	{file: "src/llama-kv-cache.cpp", old: "            sinfo = find_slot(ubatch, false);\n",
+		new: "            if (in_order) {\n                compact(cell_count);\n            }\n            sinfo = find_slot(ubatch, false);\n"},
+	before("src/llama-kv-cache.cpp", "        auto sinfos = prepare(ubatches);\n", "        compact(balloc.get_n_tokens());\n"),
+	before("src/llama-kv-cache-iswa.cpp", "    // first try simple split\n",
+		"    kv_base->compact(balloc.get_n_tokens());\n    kv_swa->compact(balloc.get_n_tokens());\n"),
+	before("src/llama-memory-hybrid.cpp", "        auto heads_attn = mem_attn->prepare(ubatches);\n", "        mem_attn->compact(balloc.get_n_tokens());\n"),
+	before("src/llama-memory-hybrid-iswa.cpp", "        auto sinfos_base = mem_attn->get_base()->prepare(ubatches);\n",
+		"        mem_attn->get_base()->compact(balloc.get_n_tokens());\n        mem_attn->get_swa()->compact(balloc.get_n_tokens());\n"),
 }
 
 // cpuEdits let ggml's CPU code ask third_party/llama/ggml/attention.h first; ask the system for AMX once instead of twice an
@@ -36,6 +50,10 @@ var cpuEdits = []edit{
 	{file: "amx/mmq.cpp", times: 7, old: "            const char * b_ptr = B + PACKED_INDEX(col, i, KB, TILE_SIZE);\n",
 		new: "            const char * b_ptr = B + PACKED_INDEX(col, i, KB, TILE_SIZE);\n" +
 			"            for (int p = 0; p < TILE_SIZE; p += 64) {\n                _mm_prefetch(b_ptr + 4 * TILE_SIZE + p, _MM_HINT_T0);\n            }\n"},
+}
+
+func (e *Env) compactSource() string {
+	return filepath.Join(e.Repo, "third_party", "llama", "src", "compact.cpp")
 }
 
 func (e *Env) attentionHeader() string {

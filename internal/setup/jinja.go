@@ -147,6 +147,9 @@ func editFiles(dir string, edits []edit) (err error) {
 // after returns the edit that puts something behind a text that occurs once.
 func after(file, text, more string) edit { return edit{file: file, old: text, new: text + more} }
 
+// before returns the edit that puts something in front of a text that occurs once.
+func before(file, text, more string) edit { return edit{file: file, old: text, new: more + text} }
+
 // jinjaEdits put limits on time, memory and recursion into the engine (third_party/llama/binding/jinja_guard.h), which has
 // none: a template comes with a model file, from anywhere.
 func jinjaEdits() []edit {

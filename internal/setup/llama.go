@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,11 +29,15 @@ var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src
 
 // libllama builds llama.cpp and ggml as static libraries, without ggml's CPU code: that is libcpu's.
 func libllama() recipe {
-	inputs := func(ctx context.Context, e *Env) ([]string, error) { return inputsWith(ctx, e, windowEdits) }
+	inputs := func(ctx context.Context, e *Env) ([]string, error) {
+		return inputsWith(ctx, e, cacheEdits, e.compactSource())
+	}
 	return recipe{name: "libllama", version: 2, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama: building llama.cpp and ggml (about 75 compiler runs)")
 		flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
-		change := func(src string) error { return editFiles(src, windowEdits) }
+		change := func(src string) error {
+			return errors.Join(editFiles(src, cacheEdits), copyInto(filepath.Join(src, "src"), e.compactSource()))
+		}
 		if err := e.cmake(ctx, j, llamaTree, change, flags, "llama", "ggml", "ggml-base"); err != nil {
 			return err
 		}

@@ -357,8 +357,10 @@ func TestOurKeys(t *testing.T) {
 	t.Setenv("PATH", bin)
 	t.Setenv("CC", "")
 	t.Setenv("CXX", "")
-	if err := writeFile(e.attentionHeader(), strings.NewReader("// attention"), 0o644); err != nil {
-		t.Fatal(err)
+	for _, ours := range []string{e.attentionHeader(), e.compactSource()} {
+		if err := writeFile(ours, strings.NewReader("// ours"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	seen := map[string]bool{}
 	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu(),
