@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,6 +205,50 @@ func TestPriority(t *testing.T) {
 	if !slices.Equal(order, []int{Interactive, 0, Batch}) {
 		t.Errorf("order %v", order)
 	}
+}
+
+// TestPromptsShareTheRoom: a long prompt gets half of each batch however many shorter ones come, and these do not wait for it.
+func TestPromptsShareTheRoom(t *testing.T) {
+	const batch = 64
+	m := openTiny(t, Options{ContextSize: 2048, CacheTokens: 8192, Slots: 4, BatchSize: batch, Acquire: func() (int, func()) {
+		time.Sleep(time.Millisecond) // so that there are always shorter ones
+		return 1, func() {}
+	}})
+	long := strings.Repeat("the pump opens ", 150)
+	short := func(i int64) string { return strings.Repeat(fmt.Sprintf("%d note ", i), 8) }
+	done := make(chan struct{})
+	var next, finished atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for i := next.Add(1); i < 300; i = next.Add(1) {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				generate(t, m, Request{Prompt: short(i), MaxTokens: 1})
+				finished.Add(1)
+			}
+		})
+	}
+	for m.Stats().Decodes < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	before, shorts := m.Stats().Decodes, finished.Load()
+	res := generate(t, m, Request{Prompt: long, MaxTokens: 1})
+	decodes := m.Stats().Decodes - before
+	shorts = finished.Load() - shorts
+	close(done)
+	all.Wait()
+	// Three that came before it are read first.
+	if limit := int64(res.PromptTokens/(batch/2)) + 8; res.PromptTokens < 1000 || decodes > limit {
+		t.Errorf("%d tokens took %d decodes, want at most %d", res.PromptTokens, decodes, limit)
+	}
+	if shorts < 3 {
+		t.Errorf("%d shorter prompts were read beside one of %d tokens", shorts, res.PromptTokens)
+	}
+	t.Logf("%d tokens in %d decodes beside %d shorter prompts", res.PromptTokens, decodes, shorts)
 }
 
 // Eight requests that come at once and begin alike: what they share is read once, and each gets the completion that it would

@@ -106,6 +106,7 @@ private:
     void share_prefixes();
     bool is_read_ahead(const Slot & slot) const;
     bool fill_batch();
+    void read_prompts(std::vector<Slot *> & slots);
     void add(Slot & slot, llama_token token, bool output);
     void decode();
     void sample_all();
@@ -146,7 +147,6 @@ private:
     Pin pins_[kPins];
     int64_t last_pin_ = 0;
     int64_t reserved_ = 0; // KV cells that the running requests may come to need, and those of pins
-    size_t first_ = 0;     // the slot whose prompt is read first; rotates
 
     std::mutex mutex_; // guards what follows
     std::condition_variable wake_;

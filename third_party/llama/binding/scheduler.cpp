@@ -306,12 +306,11 @@ bool Engine::is_read_ahead(const Slot & s) const {
     });
 }
 
-// First a token of every generating slot, then prompts: what room is left is shared evenly among those still being read,
-// beginning with another slot each time. Returns false when there is nothing to decode.
+// First a token of every generating slot, then prompts. Returns false when there is nothing to decode.
 bool Engine::fill_batch() {
     batch_.n_tokens = 0;
     share_prefixes();
-    size_t reading = 0;
+    std::vector<Slot *> reading;
     for (Slot & s : slots_) {
         s.output = -1;
         s.kv_before = s.kv.size();
@@ -321,29 +320,46 @@ bool Engine::fill_batch() {
         if (s.next != LLAMA_TOKEN_NULL) {
             add(s, s.next, true);
         } else if (!s.waits) {
-            reading++;
+            reading.push_back(&s);
         }
     }
-    for (size_t i = 0; i < slots_.size() && reading > 0; i++) {
-        Slot & s = slots_[(first_ + i) % slots_.size()];
-        if (!s.request || s.next != LLAMA_TOKEN_NULL || s.waits) {
-            continue;
-        }
-        const auto & prompt = s.request->prompt;
-        const size_t room = (size_t) (options_.load.batch - batch_.n_tokens);
-        size_t share = std::min((room + reading - 1) / reading, prompt.size() - s.read);
-        reading--;
-        for (; share > 0; share--) {
-            s.read++;
-            const bool last = s.read == prompt.size();
-            add(s, prompt[s.read - 1], last && s.request->max_tokens > 0);
-        }
-    }
-    first_ = (first_ + 1) % slots_.size();
+    read_prompts(reading);
     if (batch_.n_tokens > 0) {
         make_room();
     }
     return batch_.n_tokens > 0;
+}
+
+// Half of the room is the oldest prompt's, so that none waits for ever, and the rest is for those with the least left to
+// read, so that none waits for longer ones. Few large pieces: attention is quicker for many rows of one text than for a few of
+// many, and the first answers come sooner.
+void Engine::read_prompts(std::vector<Slot *> & slots) {
+    if (slots.empty()) {
+        return;
+    }
+    const auto left = [](const Slot * s) { return s->request->prompt.size() - s->read; };
+    const auto read = [&](Slot & s, size_t n) {
+        for (; n > 0; n--) {
+            s.read++;
+            add(s, s.request->prompt[s.read - 1], left(&s) == 0 && s.request->max_tokens > 0);
+        }
+    };
+    std::sort(slots.begin(), slots.end(), [&](const Slot * a, const Slot * b) { return left(a) < left(b); });
+    const auto oldest = std::min_element(slots.begin(), slots.end(), [](const Slot * a, const Slot * b) {
+        return a->request->started < b->request->started;
+    });
+    size_t others = 0;
+    for (const Slot * s : slots) {
+        others += s == *oldest ? 0 : left(s);
+    }
+    size_t room = (size_t) (options_.load.batch - batch_.n_tokens);
+    const size_t first = std::min(left(*oldest), std::max((room + 1) / 2, room - std::min(room, others)));
+    room -= first;
+    for (Slot * s : slots) {
+        const size_t n = s == *oldest ? first : std::min(room, left(s));
+        room -= s == *oldest ? 0 : n;
+        read(*s, n);
+    }
 }
 
 // Shared prefixes are counted once per slot: too much, never too little.
