@@ -19,10 +19,13 @@ import (
 var cmakeFlags = []string{
 	"-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
 	"-DGGML_NATIVE=OFF", "-DGGML_OPENMP=OFF", "-DGGML_CCACHE=OFF", "-DGGML_CUDA=OFF",
-	"-DCMAKE_CXX_FLAGS=-fno-gnu-unique", // such a symbol is one for the process, whichever object brought it: libcpu could not keep it
+	"-DCMAKE_CXX_FLAGS=" + cxxFlags,
 	"-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_APP=OFF",
 	"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_CURL=OFF",
 }
+
+// A unique symbol is one for the process, whichever object brought it: libcpu could not keep it.
+const cxxFlags = "-fno-gnu-unique"
 
 // llamaTree is what the library needs of the source tree: 36 of 217 MB.
 var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src/", "ggml/", "vendor/", "licenses/", "scripts/"}
@@ -32,9 +35,10 @@ func libllama() recipe {
 	inputs := func(ctx context.Context, e *Env) ([]string, error) {
 		return inputsWith(ctx, e, cacheEdits, e.compactSource())
 	}
-	return recipe{name: "libllama", version: 2, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
-		e.console.printf("llama: building llama.cpp and ggml (about 75 compiler runs)")
-		flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
+	return recipe{name: "libllama", version: 3, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
+		e.console.printf("llama: building llama.cpp and ggml (about 60 compiler runs)")
+		flags := slices.Concat([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags,
+			[]string{"-DGGML_CPU=OFF", "-DCMAKE_CXX_FLAGS=" + cxxFlags + " -DGGML_USE_CPU"}) // the registry knows it all the same
 		change := func(src string) error {
 			return errors.Join(editFiles(src, cacheEdits), copyInto(filepath.Join(src, "src"), e.compactSource()))
 		}
