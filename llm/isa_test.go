@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluice-rag/sluice/internal/ggufgen"
 )
 
@@ -77,6 +79,57 @@ func tellOutcome(t *testing.T, dir string) {
 		}
 		for words := 1; words < 24; words += 1 + words/4 {
 			prompt := strings.Repeat("pump it up ", words/3) + "a valve b"[:1+words%9]
+			res, err := m.Generate(t.Context(), Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: mostTop}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Types[typ] = append(out.Types[typ], res.LogProbs)
+		}
+		m.Close()
+	}
+	writeOutcome(t, dir, out)
+}
+
+// TestMatmul: our products on AMX have the very bits of ggml's, for rows and columns that fill tiles and chunks and others that do not.
+func TestMatmul(t *testing.T) {
+	if dir := os.Getenv(childFolder); dir != "" {
+		tellMatmul(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	for _, typ := range amxTypes() {
+		m, _ := ggufgen.Preset("llama-bpe")
+		if m.Type, m.Layers, m.Embedding, m.FF = typ, 2, 512, 768; !strings.Contains(typ, "K") && typ != "IQ4_XS" {
+			m.FF = 544 // chunks of 128 and one block
+		}
+		if err := ggufgen.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := childOutcome(t, dir, "SLUICE_MATMUL=")
+	if own.ISA != "amx" {
+		t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", "amx", own.ISA)
+	}
+	ggml := childOutcome(t, dir, "SLUICE_MATMUL=ggml")
+	for typ, want := range ggml.Types {
+		if d := cmp.Diff(want, own.Types[typ]); d != "" || len(want) == 0 {
+			t.Errorf("%s, ggml's (-) and ours (+):\n%.1500s", typ, d)
+		}
+	}
+}
+
+func amxTypes() []string { return []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"} }
+
+// tellMatmul is the child. No prompt begins like another, so that all of each is read at once.
+func tellMatmul(t *testing.T, dir string) {
+	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
+	for _, typ := range amxTypes() {
+		m, err := Open(t.Context(), filepath.Join(dir, typ+".gguf"), Options{ContextSize: 1024, Slots: 1, BatchSize: 1024, Threads: 2, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, words := range []int{1, 2, 4, 5, 8, 11, 16, 23, 40, 70, 120} {
+			prompt := strings.Repeat(string(rune('a'+i))+" pump ", words)
 			res, err := m.Generate(t.Context(), Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: mostTop}, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -39,8 +39,9 @@ var cacheEdits = []edit{
 		"        mem_attn->get_base()->compact(balloc.get_n_tokens());\n        mem_attn->get_swa()->compact(balloc.get_n_tokens());\n"),
 }
 
-// cpuEdits let ggml's CPU code ask third_party/llama/ggml/attention.h first; ask the system for AMX once instead of twice an
-// operation; and fetch weights early for a product of one row, which waits for nothing but these.
+// cpuEdits let ggml's CPU code ask attention.h and matmul.h of third_party/llama/ggml first; ask the system for AMX once instead of
+// twice an operation; quantise rows of 256 with vectors; and fetch weights early for a product of one row, which waits for
+// nothing but these.
 var cpuEdits = []edit{
 	after("ops.cpp", "#include <algorithm>\n#include <cfloat>\n#include <cmath>\n", "\n#include \"attention.h\"\n"),
 	after("ops.cpp", "static void ggml_compute_forward_flash_attn_ext_f16(\n        const ggml_compute_params * params,\n        ggml_tensor * dst) {\n",
@@ -50,14 +51,24 @@ var cpuEdits = []edit{
 	{file: "amx/mmq.cpp", times: 7, old: "            const char * b_ptr = B + PACKED_INDEX(col, i, KB, TILE_SIZE);\n",
 		new: "            const char * b_ptr = B + PACKED_INDEX(col, i, KB, TILE_SIZE);\n" +
 			"            for (int p = 0; p < TILE_SIZE; p += 64) {\n                _mm_prefetch(b_ptr + 4 * TILE_SIZE + p, _MM_HINT_T0);\n            }\n"},
+	{file: "amx/mmq.cpp", old: "    if (done) {\n        return;\n    }\n\n    alignas(64) tile_config_t tc", new: "    alignas(64) tile_config_t tc"}, // ours may be loaded
+	{file: "amx/mmq.cpp", old: "// quantize A from float to `vec_dot_type`\n", new: "} // namespace\n#include \"quantize.h\"\nnamespace {\n\n"},
+	{file: "amx/mmq.cpp", old: "    quantize_row_q8_K_ref(x, (block_q8_K *)vy, k);\n", new: "    slc::quantize(x, (block_q8_K *)vy, k);\n"},
+	before("amx/mmq.cpp", "size_t ggml_backend_amx_desired_wsize(const", "#include \"matmul.h\"\n\n"),
+	{file: "amx/mmq.cpp", old: "        desired_wsize = n_batch * M * row_size_A;\n    });",
+		new: "        desired_wsize = n_batch * M * row_size_A + slc::workspace<type>(M, dst->ne[0], K / blck_size, n_batch);\n    });"},
+	before("amx/mmq.cpp", "    // pointer to work space, used convert A from float to quantized type\n",
+		"    bool done = false;\n    GGML_DISPATCH_QTYPES(TYPE, [&] { done = slc::matmul<type>(params, dst, K / blck_size); });\n    if (done) {\n        return;\n    }\n\n"),
 }
 
 func (e *Env) compactSource() string {
 	return filepath.Join(e.Repo, "third_party", "llama", "src", "compact.cpp")
 }
 
-func (e *Env) attentionHeader() string {
-	return filepath.Join(e.Repo, "third_party", "llama", "ggml", "attention.h")
+// cpuHeaders are our files in ggml's CPU code.
+func (e *Env) cpuHeaders() []string {
+	dir := filepath.Join(e.Repo, "third_party", "llama", "ggml")
+	return []string{filepath.Join(dir, "attention.h"), filepath.Join(dir, "matmul.h"), filepath.Join(dir, "quantize.h")}
 }
 
 // inputsWith are those of llama.cpp with edits and files.

@@ -357,7 +357,7 @@ func TestOurKeys(t *testing.T) {
 	t.Setenv("PATH", bin)
 	t.Setenv("CC", "")
 	t.Setenv("CXX", "")
-	for _, ours := range []string{e.attentionHeader(), e.compactSource()} {
+	for _, ours := range append(e.cpuHeaders(), e.compactSource()) {
 		if err := writeFile(ours, strings.NewReader("// ours"), 0o644); err != nil {
 			t.Fatal(err)
 		}
