@@ -3,7 +3,7 @@
 //
 // Sums of floats depend on their order, and attention sums over cells in theirs. llama.cpp fills the gaps that finished texts leave, so
 // later tokens of a text may lie before earlier ones, depending on what else came and went. Here new tokens always go behind all
-// others, and gaps are closed by moving cells down, which changes no order. What may be moved is bounded by what became free.
+// others, and gaps are closed by moving cells down, which changes no order.
 #include "llama-kv-cache.h"
 
 #include <cstring>
