@@ -71,23 +71,30 @@ func TestInstructionSets(t *testing.T) {
 
 // tellOutcome is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of several tiles.
 func tellOutcome(t *testing.T, dir string) {
+	var prompts []string
+	for words := 1; words < 24; words += 1 + words/4 {
+		prompts = append(prompts, strings.Repeat("pump it up ", words/3)+"a valve b"[:1+words%9])
+	}
 	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
 	for typ := range matrixTypes() {
-		m, err := Open(t.Context(), filepath.Join(dir, typ+".gguf"), Options{ContextSize: 256, Slots: 1, BatchSize: 128, Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for words := 1; words < 24; words += 1 + words/4 {
-			prompt := strings.Repeat("pump it up ", words/3) + "a valve b"[:1+words%9]
-			res, err := m.Generate(t.Context(), Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: mostTop}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out.Types[typ] = append(out.Types[typ], res.LogProbs)
-		}
-		m.Close()
+		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), Options{ContextSize: 256, BatchSize: 128, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
+}
+
+// answers are the log-probabilities of the two tokens that follow each prompt, one after the other.
+func answers(t *testing.T, path string, o Options, prompts []string) (all [][]TokenLogProb) {
+	t.Helper()
+	o.Slots, o.Logger = 1, slog.New(slog.DiscardHandler)
+	m, err := Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for _, prompt := range prompts {
+		all = append(all, generate(t, m, Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: mostTop}).LogProbs)
+	}
+	return all
 }
 
 // TestMatmul: our products on AMX have the very bits of ggml's, for rows and columns that fill tiles and chunks and others that do not.
@@ -122,21 +129,13 @@ func amxTypes() []string { return []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K
 
 // tellMatmul is the child. No prompt begins like another, so that all of each is read at once.
 func tellMatmul(t *testing.T, dir string) {
+	var prompts []string
+	for i, words := range []int{1, 2, 4, 5, 8, 11, 16, 23, 40, 70, 200} {
+		prompts = append(prompts, strings.Repeat(string(rune('a'+i))+" pump ", words))
+	}
 	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
 	for _, typ := range amxTypes() {
-		m, err := Open(t.Context(), filepath.Join(dir, typ+".gguf"), Options{ContextSize: 1024, Slots: 1, BatchSize: 1024, Threads: 2, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, words := range []int{1, 2, 4, 5, 8, 11, 16, 23, 40, 70, 120} {
-			prompt := strings.Repeat(string(rune('a'+i))+" pump ", words)
-			res, err := m.Generate(t.Context(), Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: mostTop}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out.Types[typ] = append(out.Types[typ], res.LogProbs)
-		}
-		m.Close()
+		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
 }
