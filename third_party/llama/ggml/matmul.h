@@ -19,19 +19,21 @@ constexpr int kPanel = 32;     // columns of weights that are unpacked at a time
 constexpr int kMostRows = 256; // for which they are used then
 constexpr int kSteps = 4;      // products of tiles in a chunk: what is summed before floats are touched
 
+// configure says what the tiles are: 0 to 3 sums of 16 columns, 4 rows of so many bytes each, 5 to 7 weights, four numbers of 16 columns
+// in a row of 64 bytes.
 inline void configure(int rows_a, int bytes_a) {
     struct {
         uint8_t palette = 1, start = 0, zero[14] = {};
         uint16_t bytes[16] = {};
         uint8_t rows[16] = {};
     } c;
-    for (int t = 0; t < 4; t++) { // sums
+    for (int t = 0; t < 4; t++) {
         c.rows[t] = (uint8_t) rows_a;
         c.bytes[t] = 64;
     }
-    c.rows[4] = (uint8_t) rows_a; // rows
+    c.rows[4] = (uint8_t) rows_a;
     c.bytes[4] = (uint16_t) bytes_a;
-    for (int t = 5; t < 8; t++) { // weights
+    for (int t = 5; t < 8; t++) {
         c.rows[t] = (uint8_t) (bytes_a / 4);
         c.bytes[t] = 64;
     }
