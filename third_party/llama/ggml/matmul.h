@@ -279,9 +279,8 @@ struct Product {
     void pack(const TA * row, int r, char * to) const {
         to += r / kTile * row_tile();
         for (int c = 0; c < chunks(); c++, to += Rows::bytes) {
-            const int n = std::min<int>(Kind::per_chunk, blocks - c * Kind::per_chunk);
             if (row) {
-                Kind::pack(row + c * Kind::per_chunk, n, to, r % kTile);
+                Kind::pack(row + c * Kind::per_chunk, in(c), to, r % kTile);
                 continue;
             }
             for (int j = 0; j < kSteps; j++) {
@@ -336,7 +335,7 @@ struct Product {
     }
 };
 
-// ours tells whether so many rows are multiplied here. Of a few, ggml's code reads weights as fast as they come, too.
+// ours tells whether so many rows are multiplied here. For a few of some types ggml's code was the quicker one (ADR 10).
 // SLUICE_MATMUL=ggml leaves all to it, to compare.
 template <typename TB> bool ours(int rows) {
     static const bool off = [] {
