@@ -17,7 +17,7 @@ CGO_CXXFLAGS := $(strip $(CGO_CXXFLAGS))
 export GOFLAGS CGO_CFLAGS CGO_CXXFLAGS
 
 # The set-up and the checks are plain Go: they compile in seconds, without a C compiler.
-setup := CGO_ENABLED=0 go run ./internal/setup/cmd
+setup := CGO_ENABLED=0 go run ./tools/setup/cmd
 FUZZTIME ?= 20s
 BENCH ?= .
 KILLS ?= 50
@@ -51,24 +51,24 @@ build: setup ## set up if needed, then bin/sluice
 test: preflight setup ## everything CI runs; prints how many tests passed, failed and were skipped
 	@$(setup) python llama-asan
 	go build -o bin/sluice ./cmd/sluice
-	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check test
 
 .PHONY: race
 race: setup ## the concurrent packages under the race detector
 	@$(setup) python
-	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check race
 
 .PHONY: asan
 asan: setup ## the C kernels and llama.cpp's binding under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(setup) llama-asan
-	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check asan
 
 .PHONY: fuzz
 fuzz: setup ## every fuzz target for FUZZTIME (20s)
-	@CGO_ENABLED=0 go build -o build/out/check ./internal/check
+	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check fuzz $(FUZZTIME)
 
 .PHONY: soak

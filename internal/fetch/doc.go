@@ -8,5 +8,5 @@
 //	partial/<key>             downloads under way, kept for resuming, and in <key>.version the server's name of that version
 //	locks/<name>              advisory locks between processes
 //
-// (internal/setup and internal/models keep their own folders beside these.)
+// (tools/setup and internal/models keep their own folders beside these.)
 package fetch

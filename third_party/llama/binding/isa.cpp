@@ -1,4 +1,4 @@
-// Which of the instruction sets that ggml's CPU code is compiled for runs in this process (internal/setup/isa.go builds them).
+// Which of the instruction sets that ggml's CPU code is compiled for runs in this process (tools/setup/isa.go builds them).
 // llama.cpp has one registry of backends for the process, so the choice is made once, before the first model.
 #include "../../../llm/slc_llm.h"
 

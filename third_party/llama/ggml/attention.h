@@ -1,5 +1,5 @@
 // Attention over a KV cache that requests share: the set-up puts this file into ggml's CPU code, once per instruction set
-// (internal/setup/isa.go), and ggml_compute_forward_flash_attn_ext_f16 asks it first.
+// (tools/setup/isa.go), and ggml_compute_forward_flash_attn_ext_f16 asks it first.
 //
 // In a shared cache most cells are masked for most rows, and rows of one text, or of texts that begin alike, see the same
 // cells. So cells are taken in blocks of 64, and of each block only the rows that see some of it: their scores and values

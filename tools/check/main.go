@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-const usage = `usage: go run ./internal/check [test | race | asan | fuzz [DURATION]]
+const usage = `usage: go run ./tools/check [test | race | asan | fuzz [DURATION]]
 
   test    everything (the default)
   race    only the tests under the race detector

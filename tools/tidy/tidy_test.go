@@ -44,6 +44,7 @@ var edges = map[string][]string{
 	"examples":        {""},
 	"third_party":     {},
 	"internal":        {"internal", "third_party"},
+	"tools":           {"internal", "tools", "third_party"},
 	"internal/doctor": {"kernels", "engine", "embed", "llm", "rag", "internal"},
 }
 

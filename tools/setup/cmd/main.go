@@ -1,4 +1,4 @@
-// Command cmd runs the set-up: go run ./internal/setup/cmd [PART…]. Without a part it assembles what the product needs.
+// Command cmd runs the set-up: go run ./tools/setup/cmd [PART…]. Without a part it assembles what the product needs.
 package main
 
 import (
@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/sluice-rag/sluice/internal/setup"
+	"github.com/sluice-rag/sluice/tools/setup"
 )
 
-const usage = `usage: go run ./internal/setup/cmd [preflight | PART…]
+const usage = `usage: go run ./tools/setup/cmd [preflight | PART…]
 
 Assembles native parts and models into git-ignored folders; what is right already is left alone.
 Without an argument: everything the product needs. SLUICE_CACHE moves the cache (~/.cache/sluice).
