@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/embed/internal/modeltest"
 	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -85,7 +85,7 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := modeltest.Write(dir, modeltest.Spec{Family: "bert"}); err != nil {
+			if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert"}); err != nil {
 				t.Fatal(err)
 			}
 			c.do(t, dir)
@@ -117,7 +117,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestVocabularyBeyondTheTable(t *testing.T) {
 	needLibrary(t)
 	dir := t.TempDir()
-	if err := modeltest.Write(dir, modeltest.Spec{Family: "bert"}); err != nil {
+	if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert"}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "tokenizer.json")
@@ -173,7 +173,7 @@ func TestReadyExports(t *testing.T) {
 	for _, pooling := range []string{"mean", "cls"} {
 		for _, norm := range []bool{true, false} {
 			dir := t.TempDir()
-			if err := modeltest.Write(dir, modeltest.Spec{Family: "bert", Pooling: pooling, Normalise: norm}); err != nil {
+			if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Pooling: pooling, Normalise: norm}); err != nil {
 				t.Fatal(err)
 			}
 			own := openEncoder(t, dir, Options{})
@@ -199,7 +199,7 @@ func TestReadyExports(t *testing.T) {
 func TestExportDigestCoversExternalData(t *testing.T) {
 	needLibrary(t)
 	from := t.TempDir()
-	if err := modeltest.Write(from, modeltest.Spec{Family: "bert"}); err != nil {
+	if err := checkpoint.Write(from, checkpoint.Spec{Family: "bert"}); err != nil {
 		t.Fatal(err)
 	}
 	dir := export(t, from, onnx.Hidden, "onnx")
@@ -221,12 +221,12 @@ func TestExportDigestCoversExternalData(t *testing.T) {
 func TestDigestFollowsSettings(t *testing.T) {
 	needLibrary(t)
 	seen := map[string]string{}
-	for _, s := range []modeltest.Spec{
+	for _, s := range []checkpoint.Spec{
 		{Family: "bert"}, {Family: "bert", Pooling: "cls"}, {Family: "bert", Normalise: true}, {Family: "bert", MaxTokens: 20},
 		{Family: "bert", Act: "relu"}, {Family: "bert", DType: "F16"}, {Family: "roberta"},
 	} {
 		dir := t.TempDir()
-		if err := modeltest.Write(dir, s); err != nil {
+		if err := checkpoint.Write(dir, s); err != nil {
 			t.Fatal(err)
 		}
 		d := openEncoder(t, dir, Options{}).Info().Digest
@@ -240,7 +240,7 @@ func TestDigestFollowsSettings(t *testing.T) {
 func TestBudgetIsRespected(t *testing.T) {
 	needLibrary(t)
 	dir := t.TempDir()
-	if err := modeltest.Write(dir, modeltest.Spec{Family: "bert"}); err != nil {
+	if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert"}); err != nil {
 		t.Fatal(err)
 	}
 	budget := cores.New(1)

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/embed/internal/modeltest"
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
-// smallTexts have the words of modeltest's vocabulary, a literal pad token, and lengths from nothing to cut.
+// smallTexts have the words of package checkpoint's vocabulary, a literal pad token, and lengths from nothing to cut.
 func smallTexts() []string {
 	return []string{
 		"", "the gate opens", "A query, near enough?", "unknown ☃ signs", "a <pad> b [PAD] c",
@@ -24,7 +24,7 @@ func smallTexts() []string {
 
 func TestFamiliesAgainstNumPy(t *testing.T) {
 	needLibrary(t)
-	for _, s := range []modeltest.Spec{
+	for _, s := range []checkpoint.Spec{
 		{Family: "bert", Normalise: true},
 		{Family: "bert", Prefixed: true, Pooling: "cls", Old: true},
 		{Family: "bert", DType: "F16"},
@@ -47,9 +47,9 @@ func TestFamiliesAgainstNumPy(t *testing.T) {
 	}
 }
 
-func checkFamily(t *testing.T, s modeltest.Spec) {
+func checkFamily(t *testing.T, s checkpoint.Spec) {
 	dir := t.TempDir()
-	if err := modeltest.Write(dir, s); err != nil {
+	if err := checkpoint.Write(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	limit := cmp.Or(s.MaxTokens, cmp.Or(s.Positions, 80))

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/embed/internal/modeltest"
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
 var update = flag.Bool("update", false, "write testdata/golden-minilm.json anew from testdata/reference.py")
@@ -47,7 +47,7 @@ func TestGolden(t *testing.T) {
 		t.Errorf("%d texts, expected %d: run with -update", r.Texts, len(goldenTexts()))
 	}
 	other := t.TempDir()
-	if err := modeltest.Write(other, modeltest.Spec{Family: "bert"}); err != nil {
+	if err := checkpoint.Write(other, checkpoint.Spec{Family: "bert"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Golden(context.Background(), openEncoder(t, other, Options{})); !errors.Is(err, ErrNoGolden) {

@@ -16,17 +16,17 @@ import (
 
 	llama "github.com/go-skynet/go-llama.cpp"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // Every architecture, tokenizer, chat template and kind of cache that users bring, as models of random weights
-// (internal/ggufgen): what they say is nonsense, but the same nonsense however it comes about.
+// (internal/testmodels/generator): what they say is nonsense, but the same nonsense however it comes about.
 
 // openPreset writes and opens a preset. The context is a multiple of its sliding window, a batch is not.
-func openPreset(t *testing.T, m ggufgen.Model, slots int) *Model {
+func openPreset(t *testing.T, m generator.Model, slots int) *Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), m.Name+".gguf")
-	if err := ggufgen.Write(path, m); err != nil {
+	if err := generator.Write(path, m); err != nil {
 		t.Fatal(err)
 	}
 	opened, err := Open(context.Background(), path, Options{ContextSize: 512, CacheTokens: 2048, Slots: slots, BatchSize: 40,
@@ -38,26 +38,26 @@ func openPreset(t *testing.T, m ggufgen.Model, slots int) *Model {
 	return opened
 }
 
-func eachPreset(t *testing.T, test func(t *testing.T, p ggufgen.Model)) {
+func eachPreset(t *testing.T, test func(t *testing.T, p generator.Model)) {
 	t.Helper()
-	for _, p := range ggufgen.Presets() {
+	for _, p := range generator.Presets() {
 		t.Run(p.Name, func(t *testing.T) { test(t, p) })
 	}
 }
 
-func preset(t *testing.T, name string) ggufgen.Model {
+func preset(t *testing.T, name string) generator.Model {
 	t.Helper()
-	p, ok := ggufgen.Preset(name)
+	p, ok := generator.Preset(name)
 	if !ok {
 		t.Fatal("no preset", name)
 	}
 	return p
 }
 
-func recurrent(p ggufgen.Model) bool { return p.Arch == "mamba" || p.Arch == "lfm2" }
+func recurrent(p generator.Model) bool { return p.Arch == "mamba" || p.Arch == "lfm2" }
 
 func TestArchInfo(t *testing.T) {
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		info := m.Info()
 		if info.Architecture != p.Arch || info.ContextTrained != p.Context || info.ChatTemplate != p.Template ||
@@ -68,7 +68,7 @@ func TestArchInfo(t *testing.T) {
 }
 
 // tokenTexts are the tokens of a text as the vocabulary writes them, without the one at the beginning.
-func tokenTexts(t *testing.T, m *Model, v ggufgen.Vocab, text string) []string {
+func tokenTexts(t *testing.T, m *Model, v generator.Vocab, text string) []string {
 	t.Helper()
 	ids, err := m.Tokenize(text)
 	if err != nil {
@@ -143,7 +143,7 @@ func TestArchTokensSpellAnything(t *testing.T) {
 		}
 		texts = append(texts, strings.ToValidUTF8(s.String(), ""))
 	}
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		for _, text := range texts {
 			ids, err := m.Tokenize(text)
@@ -246,7 +246,7 @@ func TestArchTemplates(t *testing.T) {
 
 // In a prompt of messages, control tokens are single tokens, in their order, with one beginning.
 func TestArchTemplateTokens(t *testing.T) {
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		if p.Template == "" {
 			if _, err := m.ApplyTemplate(ask("Hi")); !errors.Is(err, ErrTemplate) {
@@ -260,8 +260,8 @@ func TestArchTemplateTokens(t *testing.T) {
 		}
 		var want, got []string
 		for rest := text; rest != ""; {
-			i := slices.IndexFunc(p.Vocab.Tokens, func(k ggufgen.Token) bool {
-				return k.Kind == ggufgen.Control && strings.HasPrefix(rest, k.Text)
+			i := slices.IndexFunc(p.Vocab.Tokens, func(k generator.Token) bool {
+				return k.Kind == generator.Control && strings.HasPrefix(rest, k.Text)
 			})
 			if i < 0 {
 				rest = rest[1:]
@@ -271,7 +271,7 @@ func TestArchTemplateTokens(t *testing.T) {
 			rest = rest[len(p.Vocab.Tokens[i].Text):]
 		}
 		for _, text := range tokenTexts(t, m, p.Vocab, text) {
-			if p.Vocab.Tokens[p.Vocab.ID(text)].Kind == ggufgen.Control {
+			if p.Vocab.Tokens[p.Vocab.ID(text)].Kind == generator.Control {
 				got = append(got, text)
 			}
 		}
@@ -309,7 +309,7 @@ func sameCompletion(t *testing.T, what string, got, want Result) {
 }
 
 // tolerance is nearTie, but where a model chooses experts: a near-tie there sends a token through other weights.
-func tolerance(p ggufgen.Model) float64 {
+func tolerance(p generator.Model) float64 {
 	if p.Experts > 0 {
 		return 10 * nearTie
 	}
@@ -345,7 +345,7 @@ func sameWithin(t *testing.T, tolerance float64, what string, got, want Result) 
 }
 
 // fresh generates with a model that has seen nothing.
-func fresh(t *testing.T, p ggufgen.Model, r Request) Result {
+func fresh(t *testing.T, p generator.Model, r Request) Result {
 	t.Helper()
 	res := generate(t, openPreset(t, p, 1), r)
 	if res.CachedTokens != 0 {
@@ -355,7 +355,7 @@ func fresh(t *testing.T, p ggufgen.Model, r Request) Result {
 }
 
 func TestArchGenerate(t *testing.T) {
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 2)
 		first := generate(t, m, greedy(prose(1, 90), 24))
 		if first.Finish != FinishLength || first.CompletionTokens != 24 || first.PromptTokens < 90 {
@@ -379,7 +379,7 @@ func TestArchGenerate(t *testing.T) {
 
 // A prompt whose beginning is in the cache goes on as if it had been read whole.
 func TestArchPrefix(t *testing.T) {
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 3)
 		head := prose(2, 80) // longer than every window
 		shared, err := m.CountTokens(head)
@@ -438,7 +438,7 @@ func TestArchStateIsReused(t *testing.T) {
 
 // What a pin holds stays, and what goes on from there goes on as if it had been read whole.
 func TestArchPin(t *testing.T) {
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		head := prose(9, 60)
 		pin, err := m.PinPrompt(head)
@@ -458,7 +458,7 @@ func TestArchPin(t *testing.T) {
 
 // Requests that are decoded together, prompts and answers mixed, do not see each other.
 func TestArchTogether(t *testing.T) {
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 3)
 		requests := []Request{greedy(prose(6, 70), 20), greedy(prose(6, 40)+" people", 24), greedy(prose(7, 100), 16)}
 		want := make([]Result, len(requests))
@@ -487,7 +487,7 @@ func TestArchLoRA(t *testing.T) {
 	p := preset(t, "qwen2")
 	dir := t.TempDir()
 	path, adapter, stranger := filepath.Join(dir, "m.gguf"), filepath.Join(dir, "a.gguf"), filepath.Join(dir, "b.gguf")
-	if err := errors.Join(ggufgen.Write(path, p), ggufgen.WriteLoRA(adapter, p, 4, 1), ggufgen.WriteLoRA(stranger, preset(t, "mamba"), 4, 1)); err != nil {
+	if err := errors.Join(generator.Write(path, p), generator.WriteLoRA(adapter, p, 4, 1), generator.WriteLoRA(stranger, preset(t, "mamba"), 4, 1)); err != nil {
 		t.Fatal(err)
 	}
 	say := func(opts ...llama.ModelOption) string {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // attentionModels have the shapes that our attention takes: heads that share keys and heads that do not, narrow and wide ones,
@@ -32,8 +32,8 @@ func TestAttention(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range attentionModels() {
-		m, _ := ggufgen.Preset(name)
-		if err := ggufgen.Write(filepath.Join(dir, name+".gguf"), m); err != nil {
+		m, _ := generator.Preset(name)
+		if err := generator.Write(filepath.Join(dir, name+".gguf"), m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,9 +102,9 @@ func tellAttention(t *testing.T, dir string) {
 // remembered too, and a prompt that begins like one of these would then be read with holes.
 func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 	for _, name := range []string{"gemma2", "gemma3"} {
-		p, _ := ggufgen.Preset(name)
+		p, _ := generator.Preset(name)
 		path := filepath.Join(t.TempDir(), name+".gguf")
-		if err := ggufgen.Write(path, p); err != nil {
+		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
 		ask := func(m *Model, prompt string) Result {
@@ -147,10 +147,10 @@ func invariant() []string {
 // no bit of a completion's log-probabilities.
 func TestBatchInvariance(t *testing.T) {
 	for _, typ := range invariant() {
-		p, _ := ggufgen.Preset("llama-bpe")
+		p, _ := generator.Preset("llama-bpe")
 		p.Type, p.Layers, p.Embedding, p.FF = typ, 2, 256, 512
 		path := filepath.Join(t.TempDir(), "m.gguf")
-		if err := ggufgen.Write(path, p); err != nil {
+		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
 		t.Run(typ, func(t *testing.T) { checkInvariance(t, path) })
@@ -162,12 +162,12 @@ func TestBatchInvariance(t *testing.T) {
 // text get the cells that others have left.
 func TestBatchInvarianceOfUsedCache(t *testing.T) {
 	for _, name := range []string{"llama-bpe", "gemma2"} {
-		p, _ := ggufgen.Preset(name)
+		p, _ := generator.Preset(name)
 		path := filepath.Join(t.TempDir(), name+".gguf")
 		if p.Type, p.Embedding, p.FF = "Q8_0", 256, 512; ISA() == "amx" {
 			p.Type = "Q6_K" // whose float32 scales show a single bit
 		}
-		if err := ggufgen.Write(path, p); err != nil {
+		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // The prompts of testdata/chat are what Jinja2 3.1.6 makes of the templates beside them with the settings of Hugging Face's
@@ -133,7 +133,7 @@ func TestChatTemplateOfFile(t *testing.T) {
 	p := preset(t, "qwen2")
 	p.Template = "{{ 1 + }}"
 	path := filepath.Join(t.TempDir(), "m.gguf")
-	if err := ggufgen.Write(path, p); err != nil {
+	if err := generator.Write(path, p); err != nil {
 		t.Fatal(err)
 	}
 	o := Options{ContextSize: 128, Slots: 1, BatchSize: 16, Threads: 1, Logger: slog.New(slog.DiscardHandler)}

@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // openTiny opens a small model of random weights: what is tested is the machinery.
 func openTiny(t *testing.T, o Options) *Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
-	if err := ggufgen.Write(path, preset(t, "qwen2")); err != nil {
+	if err := generator.Write(path, preset(t, "qwen2")); err != nil {
 		t.Fatal(err)
 	}
 	o.Threads, o.Logger = testThreads, slog.New(slog.DiscardHandler)

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 const flippedFile = "SLUICE_TEST_FLIPPED"
@@ -48,9 +48,9 @@ func TestOpenFlipped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		path := filepath.Join(t.TempDir(), "m.gguf")
-		if err := ggufgen.Write(path, p); err != nil {
+		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
 		whole, err := os.ReadFile(path)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 const childFolder = "SLUICE_TEST_CHILD_FOLDER"
@@ -40,14 +40,14 @@ func TestInstructionSets(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for typ := range matrixTypes() {
-		m, _ := ggufgen.Preset("llama-bpe")
+		m, _ := generator.Preset("llama-bpe")
 		m.Type, m.Layers, m.Embedding, m.FF = typ, 2, 256, 512
-		if err := ggufgen.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
+		if err := generator.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
 			t.Fatal(err)
 		}
 	}
 	base := childOutcome(t, dir, "SLUICE_ISA=avx2")
-	for typ, got := range base.Types { // ggufgen's blocks mean what they should
+	for typ, got := range base.Types { // the generator's blocks mean what they should
 		if mean, _, n := difference(base.Types["F32"], got); mean > matrixTypes()[typ] || n < mostTop {
 			t.Errorf("%s: %d log-probabilities differ by %.2g on average from those of F32", typ, n, mean)
 		}
@@ -105,11 +105,11 @@ func TestMatmul(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, typ := range amxTypes() {
-		m, _ := ggufgen.Preset("llama-bpe")
+		m, _ := generator.Preset("llama-bpe")
 		if m.Type, m.Layers, m.Embedding, m.FF = typ, 2, 512, 768; !strings.Contains(typ, "K") && typ != "IQ4_XS" {
 			m.FF = 544 // chunks of 128 and one block
 		}
-		if err := ggufgen.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
+		if err := generator.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
 			t.Fatal(err)
 		}
 	}

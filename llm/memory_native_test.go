@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // llamaLog collects llama.cpp's log, which comes from the scheduler's thread.
@@ -85,9 +85,9 @@ func TestMemoryAgainstLlamasLog(t *testing.T) {
 
 // TestMemoryOfEveryCache does so for every kind of cache: full, with sliding windows, recurrent, both.
 func TestMemoryOfEveryCache(t *testing.T) {
-	eachPreset(t, func(t *testing.T, p ggufgen.Model) {
+	eachPreset(t, func(t *testing.T, p generator.Model) {
 		path := filepath.Join(t.TempDir(), p.Name+".gguf")
-		if err := ggufgen.Write(path, p); err != nil {
+		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
 		log := &llamaLog{}

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // splitGGUF writes a model again as n files, the tensors dealt out in order, as llama.cpp's gguf-split does, and returns the first.
@@ -96,7 +96,7 @@ func splitGGUF(t *testing.T, path string, n int) string {
 func TestSplitModel(t *testing.T) {
 	p := preset(t, "qwen2")
 	whole := filepath.Join(t.TempDir(), "whole.gguf")
-	if err := ggufgen.Write(whole, p); err != nil {
+	if err := generator.Write(whole, p); err != nil {
 		t.Fatal(err)
 	}
 	var texts [2]string

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/ggufgen"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // What a GGUF's header says is in the list: template, memory; a damaged file is said and does not end the list.
@@ -18,11 +18,11 @@ func TestModelsListReadsHeaders(t *testing.T) {
 	}
 	b.file("models/gemma-2-2b-it/m.gguf", "GGUF, but no more")
 	for name, preset := range map[string]string{"SmolLM2-135M-Instruct": "qwen2", "zephyr-7b-beta": "mistral"} {
-		m, ok := ggufgen.Preset(preset)
+		m, ok := generator.Preset(preset)
 		if !ok {
 			t.Fatal("no preset", preset)
 		}
-		if err := ggufgen.Write(filepath.Join(b.dir, "models", name, "m.gguf"), m); err != nil {
+		if err := generator.Write(filepath.Join(b.dir, "models", name, "m.gguf"), m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/embed/internal/modeltest"
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
-func checkpoint(t testing.TB, s modeltest.Spec) string {
+func written(t testing.TB, s checkpoint.Spec) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := modeltest.Write(dir, s); err != nil {
+	if err := checkpoint.Write(dir, s); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -25,7 +25,7 @@ func checkpoint(t testing.TB, s modeltest.Spec) string {
 func TestWriteEveryFamily(t *testing.T) {
 	for _, family := range familyNames() {
 		for _, labels := range [][]string{nil, {"a", "b"}} {
-			dir := checkpoint(t, modeltest.Spec{Family: family, Prefixed: labels != nil, Labels: labels})
+			dir := written(t, checkpoint.Spec{Family: family, Prefixed: labels != nil, Labels: labels})
 			o := Options{Pooling: Mean, Normalise: true}
 			if labels != nil {
 				o = Options{Task: Classify}
@@ -51,7 +51,7 @@ func TestWriteEveryFamily(t *testing.T) {
 }
 
 func TestWriteFollowsLinks(t *testing.T) {
-	real, dir := checkpoint(t, modeltest.Spec{Family: "bert"}), t.TempDir()
+	real, dir := written(t, checkpoint.Spec{Family: "bert"}), t.TempDir()
 	for _, name := range []string{"config.json", "model.safetensors"} {
 		if err := os.Symlink(filepath.Join(real, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestWriteRefuses(t *testing.T) {
 		"no weights":        {func(t *testing.T, dir string) { remove(t, dir, "model.safetensors") }, []string{"model.safetensors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := checkpoint(t, modeltest.Spec{Family: "bert"})
+			dir := written(t, checkpoint.Spec{Family: "bert"})
 			c.do(t, dir)
 			_, err := Write(dir, Options{Pooling: Mean})
 			if !errors.Is(err, ErrModel) {
@@ -134,7 +134,7 @@ func TestWriteRefuses(t *testing.T) {
 			}
 		})
 	}
-	dir := checkpoint(t, modeltest.Spec{Family: "bert"})
+	dir := written(t, checkpoint.Spec{Family: "bert"})
 	if _, err := Write(dir, Options{Pooling: "max"}); !errors.Is(err, ErrModel) {
 		t.Errorf("pooling max: %v", err)
 	}

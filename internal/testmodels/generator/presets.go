@@ -1,4 +1,4 @@
-package ggufgen
+package generator
 
 // The chat templates below are those of the families' own tokenizer_config.json files, where they fit a screen; of a
 // longer one (Gemma 3, LFM2) the part that formats texts without tools and images.

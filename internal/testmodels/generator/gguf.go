@@ -1,4 +1,4 @@
-package ggufgen
+package generator
 
 import (
 	"bufio"

@@ -1,7 +1,7 @@
-// Package modeltest writes small random checkpoints of every supported family for tests: config.json,
+// Package checkpoint writes small random checkpoints of every supported family for tests: config.json,
 // model.safetensors, tokenizer.json and model.yaml. Its tensor names are written down here once more,
 // independent of package onnx.
-package modeltest
+package checkpoint
 
 import (
 	"bytes"
@@ -289,7 +289,7 @@ func Safetensors(tensors []Tensor, dtype string) ([]byte, error) {
 			case "F16":
 				_ = binary.Write(&data, binary.LittleEndian, half(v))
 			default:
-				return nil, fmt.Errorf("modeltest: dtype %q", dtype)
+				return nil, fmt.Errorf("checkpoint: dtype %q", dtype)
 			}
 		}
 		header[t.Name] = map[string]any{"dtype": dtype, "shape": t.Shape, "data_offsets": []int{start, data.Len()}}

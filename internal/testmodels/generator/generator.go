@@ -1,4 +1,4 @@
-// Package ggufgen writes small language models of random weights as GGUF files, so that tests can run every tokenizer,
+// Package generator writes small language models of random weights as GGUF files, so that tests can run every tokenizer,
 // chat template and kind of cache that llama.cpp has without a download.
 //
 // A model has the tensors, header and vocabulary that llama.cpp asks of its architecture (src/models/*.cpp there says
@@ -6,7 +6,7 @@
 // depends on the whole prompt: weights are scaled so that logits have a spread of about 3, attention looks at few tokens,
 // and control tokens, or tokens that are not whole runes, are never the most probable ones. The same Model gives the same
 // bytes.
-package ggufgen
+package generator
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 )
 
 // ErrModel: a Model that cannot be written.
-var ErrModel = errors.New("ggufgen: not a model")
+var ErrModel = errors.New("generator: not a model")
 
 // Model says what to write.
 type Model struct {
@@ -75,11 +75,11 @@ func Write(path string, m Model) error {
 func create(path string, f *file) (err error) {
 	out, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("ggufgen: %w", err)
+		return fmt.Errorf("generator: %w", err)
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	if err := f.writeTo(out); err != nil {
-		return fmt.Errorf("ggufgen: %s: %w", path, err)
+		return fmt.Errorf("generator: %s: %w", path, err)
 	}
 	return nil
 }
