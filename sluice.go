@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/bench/limits"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 

@@ -32,7 +32,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 )
 
 // Role says what a text is, because some encoders want a prefix per role (model.yaml).
@@ -80,7 +80,7 @@ type Embedder interface {
 // Options of Open. The zero value is a sensible default.
 type Options struct {
 	Library        string                // path of libonnxruntime.so; "" = searched (SLUICE_ONNXRUNTIME, beside the binary, the build tree, the cache)
-	Workers        int                   // concurrent ONNX runs; 0 = what internal/cores grants
+	Workers        int                   // concurrent ONNX runs; 0 = what Cores grants
 	MaxBatchTokens int                   // padded tokens per batch; 0 = 512
 	Progress       func(done, total int) // texts; called from one goroutine at a time; may be nil
 	Cores          *cores.Budget         // the process's CPU budget, one token per ONNX run; nil = one of its own

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 )
 
 func TestEncoderAgainstNumPy(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 )
 
 // model is what an encoder and a classifier share: texts in, one row of float32 per text out.

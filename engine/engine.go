@@ -1,6 +1,6 @@
 // Package engine computes over sets of vectors: matrices, top-k, the calibration distributions and
 // the gate's threshold decision. It cuts the work into tiles, runs them on goroutines within the
-// process's CPU budget (internal/cores) and returns results that are exact: bit-equal to the naive
+// process's CPU budget (engine/cores) and returns results that are exact: bit-equal to the naive
 // algorithm on canonical scores (docs/adr: exactness), whatever the tiling, threads or instruction set.
 // What is bounded instead says so, and carries its bound.
 package engine
@@ -8,7 +8,7 @@ package engine
 import (
 	"context"
 
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -36,7 +36,7 @@ type Hit struct {
 
 // Options of an Engine. The zero value is a sensible default.
 type Options struct {
-	Threads  int                     // goroutines at most; 0 = what internal/cores grants
+	Threads  int                     // goroutines at most; 0 = what Cores grants
 	MemLimit int64                   // bytes of scratch memory; 0 = 1 GiB. Less than one tile is kernels.ErrMemoryLimit
 	ISA      string                  // "", "scalar", "avx2", "avx512"; "" = $SLUICE_ISA, else the best of the machine
 	TileRows int                     // rows per tile, 0 = chosen

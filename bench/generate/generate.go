@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/bench/harness"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
-	"github.com/sluice-rag/sluice/internal/cores"
 	"github.com/sluice-rag/sluice/llm"
 )
 

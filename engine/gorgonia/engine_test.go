@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/cores"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
