@@ -11,8 +11,8 @@ else ifeq (,$(filter native,$(subst $(comma), ,$(patsubst -tags=%,%,$(tags)))))
 endif
 # go-llama.cpp's own binding.cpp, which go build always compiles, becomes inert with the headers of our shim.
 CGO_CFLAGS := $(shell go env CGO_CFLAGS 2>/dev/null)
-CGO_CXXFLAGS := $(filter-out -O2 -g -O1 -w -I$(CURDIR)/third_party/llama/shim,$(shell go env CGO_CXXFLAGS 2>/dev/null)) \
-	-O1 -w -I$(CURDIR)/third_party/llama/shim
+CGO_CXXFLAGS := $(filter-out -O2 -g -O1 -w -I$(CURDIR)/llm/binding/shim,$(shell go env CGO_CXXFLAGS 2>/dev/null)) \
+	-O1 -w -I$(CURDIR)/llm/binding/shim
 CGO_CXXFLAGS := $(strip $(CGO_CXXFLAGS))
 export GOFLAGS CGO_CFLAGS CGO_CXXFLAGS
 

@@ -1,7 +1,7 @@
 // Package llm generates text in-process from GGUF models: prompt in, text out (Request → Result), streamed as it is made.
 //
 // It runs on github.com/go-skynet/go-llama.cpp, taken unmodified from the module cache, over a current llama.cpp: our
-// libbinding.a implements that module's C functions (third_party/llama/binding), and what its API lacks comes through the
+// libbinding.a implements that module's C functions (llm/binding), and what its API lacks comes through the
 // slc_llm_* functions of slc_llm.h. Building that needs the tag "native" and the set-up; without the tag the package
 // compiles, Open returns ErrUnavailable, and Inspect still reads GGUF files.
 //

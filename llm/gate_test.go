@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// The library's text gate (third_party/llama/binding/text.cpp) decides what of a completion may be shown. It is plain C++,
+// The library's text gate (llm/binding/text.cpp) decides what of a completion may be shown. It is plain C++,
 // so it is tested here without llama.cpp: compiled with a small driver and compared with a reference that sees the whole
 // text at once.
 
@@ -32,10 +32,9 @@ func runGate(t *testing.T, cases []gateCase) []gateResult {
 	if err != nil {
 		t.Skip("SKIP: no g++ to compile the text gate with")
 	}
-	dir := filepath.Join("..", "third_party", "llama", "binding")
 	bin := filepath.Join(t.TempDir(), "gate")
 	build := exec.Command(cxx, "-std=c++17", "-O1", "-Wall", "-Wextra", "-o", bin,
-		filepath.Join(dir, "testdata", "gate.cpp"), filepath.Join(dir, "text.cpp"))
+		"binding/testdata/gate.cpp", "binding/text.cpp")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -42,7 +42,7 @@ func (m Memory) Total() int64 { return sum(m.Weights, m.Cache, m.State, m.Comput
 
 const (
 	cellPad = 256 // llama.cpp rounds the cells of a cache up to these
-	// pinnedSequences are those that the binding keeps beside the slots (kPins of third_party/llama/binding/engine.h).
+	// pinnedSequences are those that the binding keeps beside the slots (kPins of llm/binding/engine.h).
 	pinnedSequences = 8
 	// baseMemory and vocabMemory (for each token: its text, score, place in two hash tables) are what a model holds whatever its
 	// context is. Together 29 MB for SmolLM2, where the process grew by 20 MB beside cache and scratch.

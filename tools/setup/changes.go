@@ -19,7 +19,7 @@ var ggmlEdits = []edit{{
 // cacheEdits are of the caches of keys and values. They are in the library, not in upstream's programs beside it, as are cpuEdits.
 //   - Caches of sliding windows keep all tokens. Upstream's take, for new tokens, cells that the window of their text has left behind,
 //     and save states without them; a prompt that begins like a remembered text would then be read with holes.
-//   - Texts keep their tokens in rising order of cells: third_party/llama/src/compact.cpp says why.
+//   - Texts keep their tokens in rising order of cells: llm/ggml/compact.cpp says why.
 var cacheEdits = []edit{
 	{file: "src/llama-kv-cache.cpp", old: "if (!can_use && cells.seq_count(idx) == 1) {", new: "if (false) {"},
 	{file: "src/llama-kv-cache.cpp", old: "const bool is_masked = llama_hparams::is_masked_swa(n_swa, swa_type, cells.pos_get(i), cells.seq_pos_max(seq_id));",
@@ -39,7 +39,7 @@ var cacheEdits = []edit{
 		"        mem_attn->get_base()->compact(balloc.get_n_tokens());\n        mem_attn->get_swa()->compact(balloc.get_n_tokens());\n"),
 }
 
-// cpuEdits let ggml's CPU code ask attention.h and matmul.h of third_party/llama/ggml first; ask the system for AMX once instead of
+// cpuEdits let ggml's CPU code ask attention.h and matmul.h of llm/ggml first; ask the system for AMX once instead of
 // twice an operation; quantise rows of 256 with vectors; and fetch weights early for a product of one row, which waits for
 // nothing but these.
 var cpuEdits = []edit{
@@ -62,12 +62,12 @@ var cpuEdits = []edit{
 }
 
 func (e *Env) compactSource() string {
-	return filepath.Join(e.Repo, "third_party", "llama", "src", "compact.cpp")
+	return filepath.Join(e.Repo, "llm", "ggml", "compact.cpp")
 }
 
 // cpuHeaders are our files in ggml's CPU code.
 func (e *Env) cpuHeaders() []string {
-	dir := filepath.Join(e.Repo, "third_party", "llama", "ggml")
+	dir := filepath.Join(e.Repo, "llm", "ggml")
 	return []string{filepath.Join(dir, "attention.h"), filepath.Join(dir, "matmul.h"), filepath.Join(dir, "quantize.h")}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // isa is an instruction set that ggml's CPU code is compiled for. The binding chooses one when a program starts
-// (third_party/llama/binding/isa.cpp has the same list): an AMX machine reads prompts 4.5 times as fast as one that is
+// (llm/binding/isa.cpp has the same list): an AMX machine reads prompts 4.5 times as fast as one that is
 // taken for any x86-64-v3.
 type isa struct {
 	name  string

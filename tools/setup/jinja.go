@@ -150,7 +150,7 @@ func after(file, text, more string) edit { return edit{file: file, old: text, ne
 // before returns the edit that puts something in front of a text that occurs once.
 func before(file, text, more string) edit { return edit{file: file, old: text, new: more + text} }
 
-// jinjaEdits put limits on time, memory and recursion into the engine (third_party/llama/binding/jinja_guard.h), which has
+// jinjaEdits put limits on time, memory and recursion into the engine (llm/binding/jinja_guard.h), which has
 // none: a template comes with a model file, from anywhere.
 func jinjaEdits() []edit {
 	edits := []edit{

@@ -177,7 +177,7 @@ func (e *Env) llamaSource(ctx context.Context) (string, error) {
 	return fetch.Pip{Python: filepath.Join(env, "bin", "python3"), Cache: e.Cache}.Sdist(ctx, pkg, e.console.bytes)
 }
 
-// binding compiles third_party/llama/binding over libllama, libcpu and libjinja and merges everything into the one archive that
+// binding compiles llm/binding over libllama, libcpu and libjinja and merges everything into the one archive that
 // upstream's Go package asks for. Apart from those, so that an edit takes seconds. Sanitized, our own code looks after what
 // it reads and writes; llama.cpp's is as always.
 func binding(libs, cpu, jinja string, sanitized bool) recipe {
@@ -210,7 +210,7 @@ func binding(libs, cpu, jinja string, sanitized bool) recipe {
 	}
 }
 
-func (e *Env) bindingDir() string { return filepath.Join(e.Repo, "third_party", "llama", "binding") }
+func (e *Env) bindingDir() string { return filepath.Join(e.Repo, "llm", "binding") }
 
 func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, jinja string) (objects []string, err error) {
 	sources, _, err := sourceDigests(e.bindingDir(), ".cpp")
@@ -225,7 +225,7 @@ func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, j
 	if err != nil {
 		return nil, err
 	}
-	e.console.printf("llama: compiling %d files of third_party/llama/binding and merging the archives", len(sources))
+	e.console.printf("llama: compiling %d files of llm/binding and merging the archives", len(sources))
 	for _, src := range sources {
 		obj := strings.TrimSuffix(src, ".cpp") + ".o"
 		args := append(slices.Clone(flags), "-std=c++17", "-fPIC", "-Wall", "-Wextra",

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../../llm/slc_llm.h"
+#include "../slc_llm.h"
 
 namespace slc {
 

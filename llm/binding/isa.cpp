@@ -1,6 +1,6 @@
 // Which of the instruction sets that ggml's CPU code is compiled for runs in this process (tools/setup/isa.go builds them).
 // llama.cpp has one registry of backends for the process, so the choice is made once, before the first model.
-#include "../../../llm/slc_llm.h"
+#include "../slc_llm.h"
 
 #include "ggml-cpu.h"
 

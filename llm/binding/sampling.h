@@ -3,7 +3,7 @@
 
 #include "llama.h"
 
-#include "../../../llm/slc_llm.h"
+#include "../slc_llm.h"
 
 #include <memory>
 #include <string>

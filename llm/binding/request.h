@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "../../../llm/slc_llm.h"
+#include "../slc_llm.h"
 
 namespace slc {
 
