@@ -22,7 +22,7 @@ type checkpoint struct {
 }
 
 const (
-	checkpointMagic  = "SLCCKPT\x01"
+	checkpointMagic  = "SLCCKPT\x02"
 	checkpointHeader = len(checkpointMagic) + sha256.Size
 )
 

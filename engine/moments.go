@@ -103,7 +103,7 @@ func (j *job) moments(ctx context.Context, t *tally) error {
 	const unit, u = 1 << 30, 0x1p-24
 	// In each tile 16 lanes add 64 values each in float32; a tile's sum is rounded to the unit.
 	rounding := float64(b.rows.Count()) * float64(b.lanes.Count()) / n / (2 * unit)
-	mean, square := float64(t.sum)/unit/n, float64(t.sum2)/unit/n
+	mean, square := t.sum.Float64()/n, t.sum2.Float64()/n
 	meanError := 65*u*math.Sqrt(max(square, 0)) + rounding
 	variance := max(square-mean*mean, 0)
 	off := 67*u*max(square, 0) + rounding + 2*math.Abs(mean)*meanError + meanError*meanError

@@ -79,7 +79,9 @@ func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, pa
 			if err := j.bounded.accept(p.tally, &j.bounded.look); err != nil {
 				return nil, fmt.Errorf("engine: %w: part %d of %d: %w", ErrPart, p.index, p.of, err)
 			}
-			all.merge(p.tally)
+			if err := all.merge(p.tally); err != nil {
+				return nil, fmt.Errorf("engine: %w: part %d of %d: %w", ErrPart, p.index, p.of, err)
+			}
 		}
 		if err := covered(all.tasks, j.bounded.tasks); err != nil {
 			return nil, err
@@ -217,7 +219,7 @@ func hashRows(ctx context.Context, h hash.Hash, o *operand) error {
 }
 
 const (
-	partMagic = "SLCPART\x01"
+	partMagic = "SLCPART\x02"
 	// partHeader: magic, index, of, digest.
 	partHeader = len(partMagic) + 8 + sha256.Size
 )

@@ -14,14 +14,15 @@ import (
 // tally is what a sweep has found in a set of tasks. Tallies of disjoint sets merge by addition, so
 // that neither the cutting nor threads, processes or interruptions leave a trace.
 type tally struct {
-	tasks              []int32 // done
-	counted, sum, sum2 int64   // cpu.Count
-	below              []int64
-	bins               []int64
-	kept               []run
-	full               bool     // kept is not complete
-	other, all         []leader // candidates for BestOther and Best
-	tied               bool     // candidates are not complete: too many were equally good
+	tasks      []int32 // done
+	counted    int64   // cpu.Count
+	sum, sum2  cpu.Sum
+	below      []int64
+	bins       []int64
+	kept       []run
+	full       bool     // kept is not complete
+	other, all []leader // candidates for BestOther and Best
+	tied       bool     // candidates are not complete: too many were equally good
 }
 
 // run is what one task kept.
@@ -40,9 +41,13 @@ func newTally(l *look) *tally {
 	return &tally{below: make([]int64, len(l.brackets)), bins: make([]int64, l.bins)}
 }
 
-func (t *tally) merge(o *tally) {
+// merge adds o to t; sums that their type does not hold are kernels.ErrRange.
+func (t *tally) merge(o *tally) error {
+	if err := t.addSums(o.sum, o.sum2); err != nil {
+		return err
+	}
 	t.tasks = append(t.tasks, o.tasks...)
-	t.counted, t.sum, t.sum2 = t.counted+o.counted, t.sum+o.sum, t.sum2+o.sum2
+	t.counted += o.counted
 	for i, n := range o.below {
 		t.below[i] += n
 	}
@@ -52,6 +57,18 @@ func (t *tally) merge(o *tally) {
 	t.kept = append(t.kept, o.kept...)
 	t.other, t.all = append(t.other, o.other...), append(t.all, o.all...)
 	t.full, t.tied = t.full || o.full, t.tied || o.tied
+	return nil
+}
+
+func (t *tally) addSums(sum, sum2 cpu.Sum) (err error) {
+	if sum, err = t.sum.Plus(sum); err != nil {
+		return err
+	}
+	if sum2, err = t.sum2.Plus(sum2); err != nil {
+		return err
+	}
+	t.sum, t.sum2 = sum, sum2
+	return nil
 }
 
 // keptPairs counts the entries.
@@ -161,7 +178,9 @@ func (s *sweep) resume() error {
 			}
 			has[task] = true
 		}
-		s.total.merge(t)
+		if err := s.total.merge(t); err != nil {
+			return fmt.Errorf("engine: %w: %s: %w", ErrCheckpoint, s.j.log.path, err)
+		}
 	}
 	return nil
 }
@@ -227,7 +246,7 @@ func (s *sweep) task(w *sweeper, task int) error {
 	for tries := 0; ; tries++ {
 		s.reserve(w, want)
 		c.Kept, c.Other, c.All = w.arena[:0], w.other[:0], w.all[:0]
-		c.Counted, c.Sum, c.Sum2, c.KeptFull, c.OtherFull, c.AllFull = 0, 0, 0, false, false, false
+		c.Counted, c.Sum, c.Sum2, c.KeptFull, c.OtherFull, c.AllFull = 0, cpu.Sum{}, cpu.Sum{}, false, false, false
 		clear(c.Below)
 		clear(c.Bins)
 		if err := s.j.e.kernels.Count(c, s.b.rows, row0, row1, s.b.lanes, lane0, lane1); err != nil {
@@ -247,7 +266,10 @@ func (s *sweep) task(w *sweeper, task int) error {
 	}
 	m := w.mine
 	m.tasks = append(m.tasks, int32(task))
-	m.counted, m.sum, m.sum2 = m.counted+c.Counted, m.sum+c.Sum, m.sum2+c.Sum2
+	m.counted += c.Counted
+	if err := m.addSums(c.Sum, c.Sum2); err != nil {
+		return err
+	}
 	m.full = m.full || s.full.Load()
 	for i := range m.below {
 		m.below[i] += c.Below[i]
@@ -355,7 +377,9 @@ func (s *sweep) record(w *sweeper, last bool) error {
 			return err
 		}
 	}
-	s.total.merge(w.mine)
+	if err := s.total.merge(w.mine); err != nil {
+		return err
+	}
 	w.mine, w.recorded = newTally(s.look), time.Now()
 	return nil
 }

@@ -11,7 +11,10 @@ import (
 // encode appends the tally: lists with their lengths in front, little-endian.
 func (t *tally) encode(out []byte) []byte {
 	le := binary.LittleEndian
-	out = le.AppendUint64(le.AppendUint64(le.AppendUint64(out, uint64(t.counted)), uint64(t.sum)), uint64(t.sum2))
+	out = le.AppendUint64(out, uint64(t.counted))
+	for _, s := range []cpu.Sum{t.sum, t.sum2} {
+		out = le.AppendUint64(le.AppendUint64(out, uint64(s.Hi)), s.Lo)
+	}
 	out = le.AppendUint32(out, uint32(bit(t.full)|bit(t.tied)<<1))
 	out = le.AppendUint32(out, uint32(len(t.tasks)))
 	for _, x := range t.tasks {
@@ -60,6 +63,8 @@ func (r *reader) take(n int) []byte {
 func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
 func (r *reader) i64() int64  { return int64(binary.LittleEndian.Uint64(r.take(8))) }
 
+func (r *reader) sum() cpu.Sum { return cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())} }
+
 // length reads the length of a list whose elements take size bytes each, all of which must be there.
 func (r *reader) length(size int) int {
 	n := int64(r.u32())
@@ -74,7 +79,7 @@ func (r *reader) length(size int) int {
 
 func decodeTally(data []byte) (*tally, error) {
 	r := &reader{data: data}
-	t := &tally{counted: r.i64(), sum: r.i64(), sum2: r.i64()}
+	t := &tally{counted: r.i64(), sum: r.sum(), sum2: r.sum()}
 	flags := r.u32()
 	t.full, t.tied = flags&1 != 0, flags&2 != 0
 	t.tasks = make([]int32, r.length(4))

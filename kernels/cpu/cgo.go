@@ -76,6 +76,8 @@ func failure(code C.int32_t, e *C.slc_error) error {
 		sentinel = kernels.ErrMetric
 	case C.SLC_ERROR_ISA:
 		sentinel = kernels.ErrISA
+	case C.SLC_ERROR_RANGE:
+		sentinel = kernels.ErrRange
 	}
 	var text strings.Builder // not C.GoString, which would move every call's slc_error to the heap
 	for _, c := range e.text {

@@ -183,7 +183,7 @@ type Count struct {
 	// fills BestOther and BestAll (per lane of the call) with −Inf, or carries them on.
 	Counted            int64
 	Below              []int64 // per bracket: values < Low
-	Sum, Sum2          int64   // of v and v², in units of 2⁻³⁰, rounded once per tile: the same for any cutting at panels
+	Sum, Sum2          Sum     // of v and v², rounded once per tile to units of 2⁻³⁰: the same for any cutting at panels
 	Bins               []int64 // nil = no histogram
 	Kept, Other, All   []Entry
 	KeptFull           bool // there was too little room: Kept is of no use, the counts are good; without any room nothing is wanted
@@ -192,7 +192,8 @@ type Count struct {
 }
 
 // Count goes over the panels [row0, row1) × [lane0, lane1) (at most 2048 panels each way). rows is
-// packed Left, lanes Right, of one dtype, metric and dimension.
+// packed Left, lanes Right, of one dtype, metric and dimension. A sum that its type does not hold, or that of a tile beyond
+// 2⁶² units, is kernels.ErrRange, and then nothing in c is of use.
 func (k Kernels) Count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
 	if err := k.checkTiles(rows, row0, row1, lanes, lane0, lane1); err != nil {
 		return err

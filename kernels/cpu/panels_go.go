@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"unsafe"
 
@@ -86,7 +88,7 @@ func (t *tile) fill(rows *Panels, row int, lanes *Panels, lane int) {
 	}
 }
 
-func goCount(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) {
+func goCount(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
 	var t tile
 	for lane := lane0; lane < lane1; lane++ {
 		for row := row0; row < row1; row++ {
@@ -105,19 +107,26 @@ func goCount(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1
 					}
 				}
 			}
-			c.Sum += units(&sum)
-			c.Sum2 += units(&sum2)
+			if err := errors.Join(c.Sum.add(&sum), c.Sum2.add(&sum2)); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
-// units is a tile's sum in units of 2⁻³⁰.
-func units(lanes *[Panel / 2]float32) int64 {
-	var s float64
+// add adds a tile's sum, rounded to units of 2⁻³⁰.
+func (s *Sum) add(lanes *[Panel / 2]float32) (err error) {
+	var total float64
 	for _, x := range lanes {
-		s += float64(x)
+		total += float64(x)
 	}
-	return int64(math.RoundToEven(s * (1 << 30)))
+	units := math.RoundToEven(total * (1 << 30))
+	if !(math.Abs(units) < 1<<62) {
+		return fmt.Errorf("%w: a tile's sum of %v", kernels.ErrRange, total)
+	}
+	*s, err = s.Plus(sumOf(int64(units)))
+	return err
 }
 
 // pair enters a value v, x in sums and bins, and tells whether it is counted. row0 and lane0 are the

@@ -103,7 +103,9 @@ func TestGoCount(t *testing.T) {
 	for l := range c.BestOther {
 		c.BestOther[l], c.BestAll[l] = float32(math.Inf(-1)), float32(math.Inf(-1))
 	}
-	goCount(&c, rows, 0, 3, lanes, 0, 2)
+	if err := goCount(&c, rows, 0, 3, lanes, 0, 2); err != nil {
+		t.Fatal(err)
+	}
 	var counted, below, kept, bins int64
 	var sum float64
 	values := values(rows, lanes)
@@ -134,12 +136,12 @@ func TestGoCount(t *testing.T) {
 	if c.Counted != counted || c.Below[1] != below || int64(len(c.Kept)) != kept || bins != counted {
 		t.Errorf("%d counted, %d below, %d kept, %d in bins; want %d, %d, %d", c.Counted, c.Below[1], len(c.Kept), bins, counted, below, kept)
 	}
-	if math.Abs(float64(c.Sum)/(1<<30)-sum) > 1e-4 {
-		t.Errorf("sum %v, want %v", float64(c.Sum)/(1<<30), sum)
+	if math.Abs(c.Sum.Float64()-sum) > 1e-4 {
+		t.Errorf("sum %v, want %v", c.Sum.Float64(), sum)
 	}
 	c.Kept = make([]Entry, 0, 5)
-	if goCount(&c, rows, 0, 3, lanes, 0, 2); !c.KeptFull || c.Counted != 2*counted {
-		t.Errorf("no room: full %v, %d counted", c.KeptFull, c.Counted)
+	if err := goCount(&c, rows, 0, 3, lanes, 0, 2); err != nil || !c.KeptFull || c.Counted != 2*counted {
+		t.Errorf("no room: full %v, %d counted, %v", c.KeptFull, c.Counted, err)
 	}
 }
 
@@ -167,8 +169,7 @@ func TestSumsOfDistances(t *testing.T) {
 				bins[min(int(8*d), 7)]++
 			}
 		}
-		const units = 1 << 30
-		if got, got2 := float64(c.Sum)/units, float64(c.Sum2)/units; math.Abs(got-sum) > 2e-3 || math.Abs(got2-sum2) > 2e-3 {
+		if got, got2 := c.Sum.Float64(), c.Sum2.Float64(); math.Abs(got-sum) > 2e-3 || math.Abs(got2-sum2) > 2e-3 {
 			t.Errorf("sums %v and %v, want %v and %v", got, got2, sum, sum2)
 		}
 		for i, n := range bins {

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-enum { SLC_OK = 0, SLC_ERROR_SHAPE = 1, SLC_ERROR_METRIC = 2, SLC_ERROR_ISA = 3 };
+enum { SLC_OK = 0, SLC_ERROR_SHAPE = 1, SLC_ERROR_METRIC = 2, SLC_ERROR_ISA = 3, SLC_ERROR_RANGE = 4 };
 
 // The metrics, numbered like kernels.Metric.
 enum { SLC_COSINE = 0, SLC_IP = 1, SLC_L2 = 2, SLC_METRICS = 3 };

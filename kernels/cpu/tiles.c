@@ -78,6 +78,10 @@ static int32_t check(int32_t isa, int32_t dtype, const slc_tiles *t, slc_error *
 	return SLC_OK;
 }
 
+static __int128 joined(slc_sum128 s) { return (__int128)((unsigned __int128)(uint64_t)s.hi << 64 | s.lo); }
+
+static slc_sum128 split(__int128 s) { return (slc_sum128){(int64_t)(s >> 64), (uint64_t)s}; }
+
 int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
                   const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *lanes,
                   const float *lane_terms, const float *lane_steps, const int32_t *lane_sums, int64_t n_lanes,
@@ -95,13 +99,17 @@ int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const 
 	int32_t code = check(isa, dtype, &t, error);
 	if (code) return code;
 	if (brackets < 0 || brackets > SLC_BRACKETS) FAIL(SLC_ERROR_SHAPE, "%d brackets, at most %d", (int)brackets, SLC_BRACKETS);
-	if (row1 - row0 > 2048 || lane1 - lane0 > 2048) FAIL(SLC_ERROR_SHAPE, "more than 2048 panels a side");
+	if (row1 - row0 > SLC_MAX_PANELS || lane1 - lane0 > SLC_MAX_PANELS)
+		FAIL(SLC_ERROR_SHAPE, "more than %d panels a side", SLC_MAX_PANELS);
+	c.sum = joined(found->sum), c.sum2 = joined(found->sum2);
 	for (int b = 0; b < SLC_BRACKETS; b++) {
 		c.low[b] = b < brackets ? low[b] : __builtin_inff();
 		c.high[b] = b < brackets ? high[b] : -__builtin_inff();
 	}
 	table[isa].tiles[dtype](&t);
-	found->counted = c.counted, found->sum = c.sum, found->sum2 = c.sum2;
+	if (c.overflow) FAIL(SLC_ERROR_RANGE, "a sum of values beyond 128 bits, or of a tile beyond 62");
+	found->sum = split(c.sum), found->sum2 = split(c.sum2);
+	found->counted = c.counted;
 	found->kept = c.kept.used, found->other = c.other.used, found->all = c.all.used;
 	found->full = c.kept.full | c.other.full << 1 | c.all.full << 2;
 	memcpy(found->above, c.above, sizeof c.above);

@@ -17,6 +17,9 @@
 
 enum { SLC_PANEL = 32, SLC_BRACKETS = 12, SLC_TILE = SLC_PANEL * SLC_PANEL };
 
+// The most panels of a side in one call: places are 16 bits, and counters of vector lanes 32.
+enum { SLC_MAX_PANELS = 2048 };
+
 // The number formats, numbered like kernels.DType.
 enum { SLC_F32 = 0, SLC_BF16X3 = 1, SLC_BF16 = 2, SLC_I8 = 3, SLC_DTYPES = 4 };
 
@@ -48,7 +51,9 @@ typedef struct {
 	int64_t *bins, n_bins;
 	slc_list kept, other, all;
 	float *best_other, *best_all; // per lane of the call
-	int64_t counted, sum, sum2, above[SLC_BRACKETS]; // above: values >= low
+	int64_t counted, above[SLC_BRACKETS]; // above: values >= low
+	__int128 sum, sum2;                   // in units of 2^-30
+	int32_t overflow;                     // a sum went beyond its range
 } slc_counter;
 
 typedef struct {
@@ -101,8 +106,16 @@ int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *no
                  int64_t n, int64_t dim, int64_t from, int64_t to, double scale, void *data, float *terms, float *steps,
                  int32_t *sums, int32_t right, double *found, slc_error *error);
 
+// A sum of 128 bits in two words.
 typedef struct {
-	int64_t counted, sum, sum2, kept, other, all, full, above[SLC_BRACKETS]; // full: bits 0 kept, 1 other, 2 all
+	int64_t hi;
+	uint64_t lo;
+} slc_sum128;
+
+// sum and sum2 are what the caller has already, and grow; the others are what this call found.
+typedef struct {
+	slc_sum128 sum, sum2;
+	int64_t counted, kept, other, all, full, above[SLC_BRACKETS]; // full: bits 0 kept, 1 other, 2 all
 } slc_found;
 
 // slc_count and slc_matrix take the fields of slc_tiles, slc_counter and slc_writer one by one, so that

@@ -22,6 +22,9 @@
 #define PER_ROW (SLC_PANEL / W)         // vectors in a row of a tile
 #define KBLOCK 64                      // products in one float32 chain; cpu.Bound counts on it
 
+// A sweep counts each pair of a call's rows and one panel of lanes once: an int32 lane holds PER_ROW counts a row.
+_Static_assert((int64_t)SLC_MAX_PANELS * SLC_PANEL * PER_ROW < INT32_MAX, "counters of a sweep may overflow");
+
 // What a sweep keeps in registers while it goes down the rows of one panel of lanes.
 typedef struct {
 	ivec above[SLC_BRACKETS];
@@ -101,13 +104,16 @@ INLINE void binned(slc_counter *c, const float *tile) {
 	}
 }
 
-// fixed turns a tile's lane sums into units of 2^-30.
-INLINE int64_t fixed(const vec *lanes) {
+// add_sum adds a tile's lane sums, rounded to units of 2^-30, to a sum. One tile of values that a panel may hold has
+// far less than 2^62 units; more, or a NaN, is an overflow.
+INLINE void add_sum(slc_counter *c, __int128 *sum, const vec *lanes) {
 	float f[16];
 	memcpy(f, lanes, sizeof f);
 	double a = 0, b = 0;
 	for (int i = 0; i < 8; i++) a += (double)f[i], b += (double)f[i + 8];
-	return (int64_t)__builtin_rint((a + b) * 0x1p30);
+	double units = __builtin_rint((a + b) * 0x1p30);
+	int fits = __builtin_fabs(units) < 0x1p62;
+	c->overflow |= !fits | __builtin_add_overflow(*sum, (__int128)(fits ? (int64_t)units : 0), sum);
 }
 
 INLINE void begin_tile(const slc_tiles *t, sweep *s, int64_t row) {
@@ -124,8 +130,8 @@ INLINE void end_tile(const slc_tiles *t, sweep *s, const float *tile) {
 	s->kept.n = 0;
 #endif
 	(void)tile;
-	t->count->sum += fixed(s->sum);
-	t->count->sum2 += fixed(s->sum2);
+	add_sum(t->count, &t->count->sum, s->sum);
+	add_sum(t->count, &t->count->sum2, s->sum2);
 }
 
 // with_terms adds what is not a product: l2's halves of squared norms, i8's steps.

@@ -54,11 +54,10 @@ func (k Kernels) pack(p *Panels, rows Rows, order []int32, from, to int) (Stats,
 
 func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
 	if k.isa == Go {
-		goCount(c, rows, row0, row1, lanes, lane0, lane1)
-		return nil
+		return goCount(c, rows, row0, row1, lanes, lane0, lane1)
 	}
 	var e C.slc_error
-	var found C.slc_found
+	found := C.slc_found{sum: C.slc_sum128{C.int64_t(c.Sum.Hi), C.uint64_t(c.Sum.Lo)}, sum2: C.slc_sum128{C.int64_t(c.Sum2.Hi), C.uint64_t(c.Sum2.Lo)}}
 	code := C.slc_count(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
 		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
 		unsafe.Pointer(unsafe.SliceData(lanes.data)), floats(lanes.terms), floats(lanes.steps), int32s(lanes.sums), C.int64_t(lanes.N), C.int64_t(lane0), C.int64_t(lane1),
@@ -71,7 +70,7 @@ func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, la
 		return err
 	}
 	c.Counted += int64(found.counted)
-	c.Sum, c.Sum2 = c.Sum+int64(found.sum), c.Sum2+int64(found.sum2)
+	c.Sum, c.Sum2 = Sum{int64(found.sum.hi), uint64(found.sum.lo)}, Sum{int64(found.sum2.hi), uint64(found.sum2.lo)}
 	for b := range c.Below { // a counted pair is below what it is not above
 		c.Below[b] += int64(found.counted - found.above[b])
 	}

@@ -9,8 +9,7 @@ func (k Kernels) pack(p *Panels, rows Rows, order []int32, from, to int) (Stats,
 }
 
 func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	goCount(c, rows, row0, row1, lanes, lane0, lane1)
-	return nil
+	return goCount(c, rows, row0, row1, lanes, lane0, lane1)
 }
 
 func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {

@@ -157,7 +157,7 @@ func TestCountEqualsGo(t *testing.T) {
 				}
 				name := fmt.Sprintf("%v groups %d brackets %d", shape, groups, brackets)
 				sameCount(t, name, got, want)
-				for _, s := range [][2]float64{{float64(got.Sum) / (1 << 30), sum}, {float64(got.Sum2) / (1 << 30), sum2}} {
+				for _, s := range [][2]float64{{got.Sum.Float64(), sum}, {got.Sum2.Float64(), sum2}} {
 					if math.Abs(s[0]-s[1]) > 1e-6*float64(want.Counted)+1e-6 {
 						t.Errorf("%s: sum %v, want %v", name, s[0], s[1])
 					}
@@ -313,7 +313,7 @@ func TestCountsAdd(t *testing.T) {
 		}
 		if parts.Counted != whole.Counted || parts.Sum != whole.Sum || parts.Sum2 != whole.Sum2 || kept != len(whole.Kept) ||
 			!slices.Equal(parts.Below, whole.Below) || !slices.Equal(parts.Bins, whole.Bins) || !slices.Equal(parts.BestOther, whole.BestOther) {
-			t.Errorf("parts: %d, %d, %d; whole %d, %d, %d", parts.Counted, parts.Sum, parts.Sum2, whole.Counted, whole.Sum, whole.Sum2)
+			t.Errorf("parts: %d, %v, %v; whole %d, %v, %v", parts.Counted, parts.Sum, parts.Sum2, whole.Counted, whole.Sum, whole.Sum2)
 		}
 	})
 }
