@@ -30,9 +30,9 @@ func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "matrix"} }
 // Options of Compute.
 type Options struct {
 	Workload string   // one of Workloads, or "all"
-	Threads  int      // of every entrant; 0 = all cores
-	ISA      string   // instruction set of Sluice's entrants; "" = all that are worth a row
-	Rounds   int      // turns of every entrant; 0 = each race's own number
+	Threads  int      // of every competitor; 0 = all cores
+	ISA      string   // instruction set of Sluice's competitors; "" = all that are worth a row
+	Rounds   int      // runs of every competitor; 0 = each benchmark's own number
 	Short    bool     // tiny shapes: to see that it works, not to measure
 	Peers    []string // of Peers(); nil = none
 	Data     string   // folder with squad16 and clinc150, for real vectors
@@ -41,24 +41,24 @@ type Options struct {
 	Python  string // interpreter of the peers' environment; "" = what the set-up made
 	GoPeers string // program of the Go peers; "" = what the set-up made
 
-	// Embed makes the real vectors; nil leaves their races out.
+	// Embed makes the real vectors; nil leaves their benchmarks out.
 	Embed func(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error)
 
-	// What is called as there is news; each may be nil.
+	// Callbacks, called as soon as there is something to report; each may be nil.
 	Row   func(Row)
 	Ratio func(Ratio)
 	Log   func(text string) // progress
-	Note  func(text string) // what belongs into the report: who was left out and why, shares, counts
+	Note  func(text string) // what also goes into the report: what was left out and why, shares, counts
 }
 
-// session is one run of Compute.
+// session is one call of Compute.
 type session struct {
-	o       Options
-	cache   string
-	judge   judge
-	limits  limits.Limits
-	report  *Report
-	scripts string // folder of the unpacked Python files, once there is one
+	o         Options
+	cache     string
+	reference reference
+	limits    limits.Limits
+	report    *Report
+	scripts   string // folder of the unpacked Python files, once there is one
 }
 
 // Compute runs the chosen workloads. The report holds what was measured until an error ended it.
@@ -109,7 +109,7 @@ func newSession(o Options) (*session, error) {
 		}
 	}
 	s := &session{o: o, cache: o.Cache}
-	if s.judge, err = newJudge(o.Threads); err != nil {
+	if s.reference, err = newReference(o.Threads); err != nil {
 		return nil, err
 	}
 	s.report = newReport(o)
@@ -132,8 +132,8 @@ func (s *session) compute(ctx context.Context) error {
 	return nil
 }
 
-// measure takes the limits again before each workload and keeps the best: what disturbs a measurement
-// only makes it smaller.
+// measure measures the limits again before each workload and keeps the highest: another process can only
+// make a measurement smaller.
 func (s *session) measure(ctx context.Context) error {
 	memory := int64(1536 << 20)
 	if s.o.Short {
@@ -152,7 +152,7 @@ func (s *session) measure(ctx context.Context) error {
 	return err
 }
 
-// rounds is how many turns a race has.
+// rounds is how many rounds a benchmark has.
 func (s *session) rounds(usual int) int {
 	switch {
 	case s.o.Rounds > 0:
@@ -170,8 +170,8 @@ type variant struct {
 	dtype  kernels.DType
 }
 
-// variants are the instruction sets worth a row: for each type the best set that has it, and beside it
-// what machines without AMX run: AVX-512 and AVX2 for float32, VNNI for 8 bits. Options.ISA is the only one if set.
+// variants are the instruction sets to measure: for each type the best set that has it, and what machines
+// without AMX run: AVX-512 and AVX2 for float32, VNNI for 8 bits. If Options.ISA is set, it is the only one.
 func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 	for _, t := range types {
 		n := 0
@@ -206,7 +206,7 @@ func (s *session) isas() (names []string) {
 	return names
 }
 
-// own is the row of one of Sluice's entrants.
+// own is the row of a competitor of Sluice.
 func (v variant) own(mode string) Row {
 	return Row{Impl: Own, ISA: v.isa, DType: v.dtype.String(), Mode: mode}
 }
@@ -217,7 +217,7 @@ func (s *session) log(format string, args ...any) {
 	}
 }
 
-// note keeps a line for the report.
+// note adds a line to the report.
 func (s *session) note(format string, args ...any) {
 	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "bench: ")
 	s.report.Notes = append(s.report.Notes, text)
@@ -240,8 +240,8 @@ func (s *session) ratio(r Ratio) {
 	}
 }
 
-func (s *session) progress(r *race, turn int) {
-	if turn == r.rounds || turn&(turn-1) == 0 { // 1, 2, 4, …
-		s.log("%s %s: round %d of %d", r.workload, r.shape, turn, r.rounds)
+func (s *session) progress(b *benchmark, round int) {
+	if round == b.rounds || round&(round-1) == 0 { // 1, 2, 4, …
+		s.log("%s %s: round %d of %d", b.workload, b.shape, round, b.rounds)
 	}
 }

@@ -157,61 +157,61 @@ func TestComputeIsCancelled(t *testing.T) {
 	}
 }
 
-// TestRace has an entrant that fails at once, one that fails later, one whose result is no number, and a
-// slow one that must not hold up the others.
-func TestRace(t *testing.T) {
+// TestRun has a competitor that fails at once, one that fails later and one whose result is not a number:
+// each is noted and left out, and the others go on.
+func TestRun(t *testing.T) {
 	s := quiet(t)
 	s.limits = limits.Limits{Read: 1e9, FMABase: 1e9}
-	enter := func(name string, fault float64, run func(turn int) error) *entrant {
-		return &entrant{Row: Row{Impl: name, DType: "f32"}, fault: func(context.Context) (float64, error) { return fault, nil },
-			run: func(_ context.Context, turn int) ([]time.Duration, error) {
-				return []time.Duration{time.Millisecond}, run(turn)
+	compete := func(name string, worst float64, run func(round int) error) *competitor {
+		return &competitor{Row: Row{Impl: name, DType: "f32"}, check: func(context.Context) (float64, error) { return worst, nil },
+			run: func(_ context.Context, round int) ([]time.Duration, error) {
+				return []time.Duration{time.Millisecond}, run(round)
 			}}
 	}
-	turns, nan := 0, 0.0
+	runs, nan := 0, 0.0
 	broken := errors.New("out of order")
-	r := &race{workload: "w", shape: "s", rounds: 4, pairs: 1000, operations: 5e5, entrants: []*entrant{
-		enter("good", 0.5, func(int) error { turns++; return nil }),
-		enter("broken", 0, func(int) error { return broken }),
-		enter("tired", 0, func(turn int) error {
-			if turn == 2 {
+	b := &benchmark{workload: "w", shape: "s", rounds: 4, pairs: 1000, operations: 5e5, competitors: []*competitor{
+		compete("good", 0.5, func(int) error { runs++; return nil }),
+		compete("broken", 0, func(int) error { return broken }),
+		compete("tired", 0, func(round int) error {
+			if round == 2 {
 				return broken
 			}
 			return nil
 		}),
-		enter("odd", nan/nan, func(int) error { return nil }),
+		compete("odd", nan/nan, func(int) error { return nil }),
 	}}
-	if err := s.run(t.Context(), r); err != nil {
+	if err := s.run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	want := []Row{{Workload: "w", Shape: "s", Impl: "good", DType: "f32", Threads: 1, MedianMS: 1, MinMS: 1, PairsPerS: 1e6, LimitPct: 50, MaxError: .5}}
 	if diff := cmp.Diff(want, s.report.Rows); diff != "" {
 		t.Error(diff)
 	}
-	if turns != 5 { // one to warm up
-		t.Errorf("%d turns", turns)
+	if runs != 5 { // one to warm up
+		t.Errorf("%d runs", runs)
 	}
 	for i, name := range []string{"broken", "tired", "odd"} {
-		if len(s.report.Notes) != 3 || !strings.Contains(s.report.Notes[i], name+" f32 is out: ") {
+		if len(s.report.Notes) != 3 || !strings.Contains(s.report.Notes[i], name+" f32 left out: ") {
 			t.Fatalf("%q", s.report.Notes)
 		}
 	}
 }
 
-func TestSlowEntrantStops(t *testing.T) {
+func TestSlowCompetitorStops(t *testing.T) {
 	s := quiet(t)
-	turns := 0
-	e := &entrant{Row: Row{Impl: "slow"}, fault: func(context.Context) (float64, error) { return 0, nil }}
-	e.run = func(context.Context, int) ([]time.Duration, error) {
-		turns++
-		e.spent = patience + 1
+	runs := 0
+	c := &competitor{Row: Row{Impl: "slow"}, check: func(context.Context) (float64, error) { return 0, nil }}
+	c.run = func(context.Context, int) ([]time.Duration, error) {
+		runs++
+		c.spent = maxSpent + 1
 		return []time.Duration{time.Second}, nil
 	}
-	if err := s.run(t.Context(), &race{workload: "w", shape: "s", rounds: 50, pairs: 1, entrants: []*entrant{e}}); err != nil {
+	if err := s.run(t.Context(), &benchmark{workload: "w", shape: "s", rounds: 50, pairs: 1, competitors: []*competitor{c}}); err != nil {
 		t.Fatal(err)
 	}
-	if turns != 1+leastTurns {
-		t.Errorf("%d turns", turns)
+	if runs != 1+minRounds {
+		t.Errorf("%d runs", runs)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // dataVersion is part of every file name in the cache: raise it when the vectors change.
 const dataVersion = 1
 
-// set is vectors in a .npy file that all entrants share by mapping it.
+// set holds the vectors of a .npy file, which all competitors map.
 type set struct {
 	path string
 	engine.Vectors
@@ -50,16 +50,17 @@ func (p *pairs) owner() []int32 {
 	return owner
 }
 
-// scan is a base and queries, the first half of them in scope. cutoff is the 5th percentile of the
-// similarities of questions with their own contexts: where a gate over this base would stand.
-type scan struct {
+// searchData is a base and queries, the first half of them in scope. cutoff is the 5th percentile of the
+// similarities of questions with their own contexts: the threshold of a gate over this base.
+type searchData struct {
 	name          string
 	base, queries set
 	cutoff        float64
 }
 
 func (p *pairs) close() error { return errors.Join(p.contexts.release(), p.queries.release()) }
-func (s *scan) close() error  { return errors.Join(s.base.release(), s.queries.release()) }
+
+func (d *searchData) close() error { return errors.Join(d.base.release(), d.queries.release()) }
 
 // blockRows is how many rows one stream of random numbers makes, so that they are made in parallel
 // and stay the same.
@@ -132,8 +133,8 @@ func near(rng *rand.Rand, out, noise, c []float32) {
 	normalise(out)
 }
 
-// rowsOf writes rows × dim vectors that fill makes, block by block, several at a time.
-func rowsOf(ctx context.Context, path string, rows, dim, threads int, fill func(block int, first int, out []float32)) error {
+// writeRows writes rows × dim vectors that fill makes, block by block, several at a time.
+func writeRows(ctx context.Context, path string, rows, dim, threads int, fill func(block int, first int, out []float32)) error {
 	return harness.Atomically(path, func(f *os.File) error {
 		w, err := npy.NewRows(f, dim)
 		if err != nil {
@@ -168,8 +169,8 @@ func rowsOf(ctx context.Context, path string, rows, dim, threads int, fill func(
 	})
 }
 
-// remembered reads a JSON file, or makes and writes it. What it holds belongs to the file's name.
-func remembered[T any](path string, make func() (T, error)) (v T, err error) {
+// cached reads a JSON file, or makes and writes it. The file's name says all that its contents depend on.
+func cached[T any](path string, make func() (T, error)) (v T, err error) {
 	text, err := os.ReadFile(path)
 	if err == nil && json.Unmarshal(text, &v) == nil {
 		return v, nil
@@ -190,7 +191,7 @@ func (s *session) mixturePairs(ctx context.Context, seed uint64, n, k, dim int) 
 	var err error
 	p.contexts, err = s.file(p.name+"-contexts.npy", n, dim, func(path string) error {
 		s.log("making %d × %d contexts of a seeded mixture", n, dim)
-		return rowsOf(ctx, path, n, dim, s.o.Threads, func(block, _ int, out []float32) {
+		return writeRows(ctx, path, n, dim, s.o.Threads, func(block, _ int, out []float32) {
 			rng, noise := stream(seed, "contexts", block), make([]float32, dim)
 			for ; len(out) > 0; out = out[dim:] {
 				mixture(rng, out[:dim], noise, topics)
@@ -201,7 +202,7 @@ func (s *session) mixturePairs(ctx context.Context, seed uint64, n, k, dim int) 
 		return nil, err
 	}
 	p.queries, err = s.file(p.name+"-queries.npy", n*k, dim, func(path string) error {
-		return rowsOf(ctx, path, n*k, dim, s.o.Threads, func(block, first int, out []float32) {
+		return writeRows(ctx, path, n*k, dim, s.o.Threads, func(block, first int, out []float32) {
 			rng, noise := stream(seed, "queries", block), make([]float32, dim)
 			for i := first; len(out) > 0; i, out = i+1, out[dim:] {
 				near(rng, out[:dim], noise, p.contexts.row(i/k))
@@ -214,14 +215,14 @@ func (s *session) mixturePairs(ctx context.Context, seed uint64, n, k, dim int) 
 	return p, nil
 }
 
-// mixtureScan is a base of n vectors of a mixture; queries out of scope come from other topics.
-func (s *session) mixtureScan(ctx context.Context, seed uint64, n, queries, dim int) (*scan, error) {
-	d := &scan{name: fmt.Sprintf("mixture-v%d-s%d-%dx%d", dataVersion, seed, n, dim)}
+// mixtureSearch is a base of n vectors of a mixture; queries out of scope come from other topics.
+func (s *session) mixtureSearch(ctx context.Context, seed uint64, n, queries, dim int) (*searchData, error) {
+	d := &searchData{name: fmt.Sprintf("mixture-v%d-s%d-%dx%d", dataVersion, seed, n, dim)}
 	topics, foreign := centres(seed, "topics", dim), centres(seed, "foreign topics", dim)
 	var err error
 	d.base, err = s.file(d.name+"-base.npy", n, dim, func(path string) error {
 		s.log("making %d × %d vectors of a seeded mixture", n, dim)
-		return rowsOf(ctx, path, n, dim, s.o.Threads, func(block, _ int, out []float32) {
+		return writeRows(ctx, path, n, dim, s.o.Threads, func(block, _ int, out []float32) {
 			rng, noise := stream(seed, "base", block), make([]float32, dim)
 			for ; len(out) > 0; out = out[dim:] {
 				mixture(rng, out[:dim], noise, topics)
@@ -237,7 +238,7 @@ func (s *session) mixtureScan(ctx context.Context, seed uint64, n, queries, dim 
 		sources[i] = source.IntN(n)
 	}
 	d.queries, err = s.file(fmt.Sprintf("%s-%dqueries.npy", d.name, queries), queries, dim, func(path string) error {
-		return rowsOf(ctx, path, queries, dim, 1, func(block, first int, out []float32) {
+		return writeRows(ctx, path, queries, dim, 1, func(block, first int, out []float32) {
 			rng, noise := stream(seed, "scan queries", block), make([]float32, dim)
 			for i := first; len(out) > 0; i, out = i+1, out[dim:] {
 				if i < len(sources) {
@@ -276,7 +277,7 @@ func (s *session) file(name string, rows, dim int, create func(path string) erro
 	return mapped(path, rows, dim)
 }
 
-// mapped opens a file of rowsOf. Anything but exactly rows × dim is npy.ErrFormat.
+// mapped opens a file of writeRows. Anything but exactly rows × dim is npy.ErrFormat.
 func mapped(path string, rows, dim int) (set, error) {
 	source, err := matrixfile.Open(path, "")
 	if err != nil {

@@ -94,7 +94,7 @@ func TestThreadsAndCacheDoNotChangeData(t *testing.T) {
 	for i, threads := range []int{1, 5} {
 		s := quiet(t)
 		s.o.Threads = threads
-		d, err := s.mixtureScan(t.Context(), 3, 5000, 10, 16)
+		d, err := s.mixtureSearch(t.Context(), 3, 5000, 10, 16)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestThreadsAndCacheDoNotChangeData(t *testing.T) {
 		if err := os.Truncate(d.base.path, 1000); err != nil { // a damaged file is made again
 			t.Fatal(err)
 		}
-		again, err := s.mixtureScan(t.Context(), 3, 5000, 10, 16)
+		again, err := s.mixtureSearch(t.Context(), 3, 5000, 10, 16)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,26 +136,26 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-func rowsOfSet(s set) (out [][]float32) {
+func rowsOf(s set) (out [][]float32) {
 	for i := range s.Rows {
 		out = append(out, s.row(i))
 	}
 	return out
 }
 
-// TestJudge compares the judge with the naive algorithm, ties included.
-func TestJudge(t *testing.T) {
+// TestReference compares the reference with the naive algorithm, ties included.
+func TestReference(t *testing.T) {
 	s := quiet(t)
 	p, err := s.mixturePairs(t.Context(), 5, 150, 2, 24)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.close()
-	got, err := s.judge.table(t.Context(), p)
+	got, err := s.reference.table(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	contexts, queries := rowsOfSet(p.contexts), rowsOfSet(p.queries)
+	contexts, queries := rowsOf(p.contexts), rowsOf(p.queries)
 	naive := func(own bool) []float64 {
 		pairs := ref.Pairs(kernels.Cosine, contexts, queries, func(q, c int) bool { return (q/2 == c) == own })
 		return ref.Summarise(pairs, probabilities()).Quantiles
@@ -164,14 +164,14 @@ func TestJudge(t *testing.T) {
 		t.Error(diff)
 	}
 
-	base := engineSet(slices.Concat(p.contexts.Data, p.contexts.Data[:100*24]), 24) // rows 150… repeat rows 0…
-	d := &scan{name: "x", base: base, queries: p.queries}
-	best, err := s.judge.best(t.Context(), d)
+	base := setOf(slices.Concat(p.contexts.Data, p.contexts.Data[:100*24]), 24) // rows 150… repeat rows 0…
+	d := &searchData{name: "x", base: base, queries: p.queries}
+	best, err := s.reference.best(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for q := range queries {
-		for i, h := range ref.TopK(kernels.Cosine, queries[q], rowsOfSet(base), nil, topK) {
+		for i, h := range ref.TopK(kernels.Cosine, queries[q], rowsOf(base), nil, topK) {
 			if best.IDs[q][i] != h.Row || best.Scores[q][i] != h.Score {
 				t.Fatalf("query %d, place %d: %d %v, want %+v", q, i, best.IDs[q][i], best.Scores[q][i], h)
 			}
@@ -179,7 +179,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func engineSet(data []float32, dim int) set {
+func setOf(data []float32, dim int) set {
 	var s set
 	s.Data, s.Rows, s.Dim = data, len(data)/dim, dim
 	return s
@@ -187,26 +187,26 @@ func engineSet(data []float32, dim int) set {
 
 func TestRealVectorsNeedTheirData(t *testing.T) {
 	s := quiet(t)
-	if _, err := s.realScan(t.Context(), 100, 8); !errors.Is(err, ErrNoRealVectors) {
+	if _, err := s.realSearch(t.Context(), 100, 8); !errors.Is(err, ErrNoRealVectors) {
 		t.Errorf("without an encoder: %v", err)
 	}
 	s = quiet(t, func(o *Options) { o.Embed = letters })
-	if _, err := s.realScan(t.Context(), 100, 8); !errors.Is(err, ErrNoRealVectors) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := s.realSearch(t.Context(), 100, 8); !errors.Is(err, ErrNoRealVectors) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without data: %v", err)
 	}
 	writeQuestions(t, s.o.Data)
 	if err := os.WriteFile(filepath.Join(s.o.Data, "squad16", "queries.jsonl"), []byte("{\"context_id\": 5}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.realScan(t.Context(), 100, 8); err == nil || errors.Is(err, ErrNoRealVectors) {
+	if _, err := s.realSearch(t.Context(), 100, 8); err == nil || errors.Is(err, ErrNoRealVectors) {
 		t.Errorf("damaged data: %v", err)
 	}
 }
 
-func TestRealScan(t *testing.T) {
+func TestRealSearch(t *testing.T) {
 	s := quiet(t, func(o *Options) { o.Embed = letters })
 	writeQuestions(t, s.o.Data)
-	d, err := s.realScan(t.Context(), 500, 8)
+	d, err := s.realSearch(t.Context(), 500, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestRealScan(t *testing.T) {
 		}
 	}
 	s.o.Embed = nil // the second time nothing is embedded
-	again, err := s.realScan(t.Context(), 500, 8)
+	again, err := s.realSearch(t.Context(), 500, 8)
 	if err != nil || again.cutoff != d.cutoff {
 		t.Fatalf("%v", err)
 	}

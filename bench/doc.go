@@ -1,15 +1,16 @@
-// Package bench runs Sluice's compute core against its peers and against what the machine can do.
+// Package bench measures Sluice's compute core against other libraries (its peers) and against the limits
+// of the machine.
 //
-// A workload (W1 to W4 and the stored matrix) is one or more races: a fixed amount of work on fixed
-// data, and entrants that all do it. The entrants of a race take turns in one session, A B C A B C, and
-// everybody else sleeps meanwhile; a row gives the median and the best of each one's turns, the share
-// of the physical limit that the median is, and how wrong the results were against canonical scores.
-// Ratios to the best peer of equal accuracy come from the same race. Absolute times of different
-// sessions do not compare.
+// A workload (w1 to w4, matrix) is one or more benchmarks: a fixed amount of work on fixed data, and the
+// competitors that all do it. They run in turns within one process run, A B C A B C, and the others sleep
+// meanwhile. A row gives the median and the minimum of a competitor's times, which percentage of the
+// physical limit the median is, and the largest error of the results against canonical scores. Ratios
+// compare with the fastest peer of equal accuracy in the same benchmark. Times of different runs must not
+// be compared.
 //
-// Peers run in processes of their own, one for each library, that speak JSON lines with this package
-// (peers/sidecar.py says how, sidecar.go is the other end). One that is missing is said and the race
-// goes on without it.
+// Each peer library runs in a process of its own that exchanges lines of JSON with this package
+// (peers/sidecar.py describes the protocol, sidecar.go is the other end). A missing peer is noted, and the
+// benchmark goes on without it.
 //
-// Input: Options. Output: rows and ratios as they are ready, and a Report of all of them.
+// Input: Options. Output: rows and ratios as soon as they are known, and a Report of all of them.
 package bench

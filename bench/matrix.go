@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// sameScores is the error of inner products in float32, whatever the order of its sums.
+// sameScores is the error of inner products in float32, in whatever order they are summed.
 const sameScores = 2e-6
 
 // matrix stores all inner products of 4,096 contexts and 12,288 queries of length 1.
@@ -24,7 +24,7 @@ func (s *session) matrix(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	r := &race{
+	b := &benchmark{
 		workload: "matrix", shape: shape(m, n, dim), pairs: float64(m) * float64(n), rounds: s.rounds(9), tolerance: sameScores,
 		operations: cosineWork * float64(m) * float64(n) * float64(dim),
 		bytes:      floatBytes * (float64(m+n)*float64(dim) + float64(m)*float64(n)), // what is written counts like what is read
@@ -36,22 +36,22 @@ func (s *session) matrix(ctx context.Context) (err error) {
 	}
 	out := make([]float32, m*n)
 	for _, v := range variants {
-		r.entrants = append(r.entrants, v.bounded(p, out, sample))
+		b.competitors = append(b.competitors, v.bounded(p, out, sample))
 	}
-	peers, err := s.matrixPeers(ctx, r, p, sample)
+	peers, err := s.matrixPeers(ctx, b, p, sample)
 	defer func() { err = errors.Join(err, peers.close()) }()
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, r)
+	return s.run(ctx, b)
 }
 
-// bounded is Sluice's entrant. Its fault is taken after every run, because the entrants share the
-// output; an error beyond the bound that came with the result fails it.
-func (v variant) bounded(p *pairs, out []float32, sample sample) *entrant {
+// bounded is Sluice's competitor. Errors are computed after every run, because the competitors share the
+// output; an error above the bound that came with the result fails it.
+func (v variant) bounded(p *pairs, out []float32, sample sample) *competitor {
 	var worst float64
 	a, b := p.contexts.Vectors, p.queries.Vectors
-	return &entrant{
+	return &competitor{
 		Row: v.own("bounded"), kind: v.dtype,
 		run: func(ctx context.Context, _ int) ([]time.Duration, error) {
 			var bound float64
@@ -64,13 +64,13 @@ func (v variant) bounded(p *pairs, out []float32, sample sample) *entrant {
 			}
 			for i := range sample.scores {
 				d := math.Abs(float64(out[sample.Rows[i]*b.Rows+sample.Columns[i]]) - sample.scores[i])
-				if worst = farther(worst, d); worst > bound {
+				if worst = maxAbs(worst, d); worst > bound {
 					return nil, errors.New("a score is off by more than its bound")
 				}
 			}
 			return t, nil
 		},
-		fault: func(context.Context) (float64, error) { return worst, nil },
+		check: func(context.Context) (float64, error) { return worst, nil },
 	}
 }
 
@@ -91,20 +91,20 @@ func (s *session) sampled(p *pairs) sample {
 	return out
 }
 
-func (s *session) matrixPeers(ctx context.Context, r *race, p *pairs, sample sample) (crew, error) {
+func (s *session) matrixPeers(ctx context.Context, b *benchmark, p *pairs, sample sample) (processes, error) {
 	params := p.params()
 	params["rows"], params["columns"] = sample.Rows, sample.Columns
-	return s.enlist(ctx, r, params, func(ctx context.Context, o recruit) (fault float64, err error) {
+	return s.addOffers(ctx, b, params, func(ctx context.Context, o peerOffer) (worst float64, err error) {
 		var got []float64
 		if err := o.result(ctx, &got); err != nil {
 			return 0, err
 		}
 		if len(got) != len(sample.scores) {
-			return 0, errNoNumber
+			return 0, errNotNumber
 		}
 		for i, x := range got {
-			fault = farther(fault, x-sample.scores[i])
+			worst = maxAbs(worst, x-sample.scores[i])
 		}
-		return fault, nil
+		return worst, nil
 	})
 }

@@ -19,7 +19,7 @@ import (
 //go:embed peers/*.py
 var scripts embed.FS
 
-// library is a peer: a Python module peers/<name>.py, or a part of the Go program in peers/go.
+// library is a peer: a Python module peers/peer_<name>.py, or a part of the Go program in peers/go.
 type library struct {
 	name      string
 	workloads string
@@ -51,7 +51,7 @@ func Peers() (names []string) {
 	return names
 }
 
-// The programs of the set-up's part "peers", below the cache.
+// The programs that the set-up's part "peers" makes, below the cache.
 const (
 	pythonProgram = "bench/peers/python3"
 	goProgram     = "bench/peers/gopeers"
@@ -93,8 +93,8 @@ func unpackScripts() (string, error) {
 	return dir, err
 }
 
-// chosen are the libraries that take part in a workload.
-func (s *session) chosen(workload string) (out []library) {
+// librariesFor are the chosen libraries that have a workload.
+func (s *session) librariesFor(workload string) (out []library) {
 	for _, l := range libraries() {
 		if slices.Contains(strings.Fields(l.workloads), workload) && slices.Contains(s.o.Peers, l.name) {
 			out = append(out, l)
@@ -103,7 +103,7 @@ func (s *session) chosen(workload string) (out []library) {
 	return out
 }
 
-// start runs a library's process for a workload and asks what it has. What is missing is said once.
+// start runs a library's process for a workload and asks what it offers.
 func (s *session) start(ctx context.Context, l library, threads int, workload string, params map[string]any) (*sidecar, []offer, error) {
 	command, err := s.command(l)
 	if err != nil {
@@ -120,67 +120,69 @@ func (s *session) start(ctx context.Context, l library, threads int, workload st
 	if err != nil {
 		return nil, nil, errors.Join(err, c.close())
 	}
-	return c, r.Entrants, nil
+	return c, r.Competitors, nil
 }
 
-// crew are the processes of one race's peers.
-type crew []*sidecar
+// processes are the side-cars of one benchmark.
+type processes []*sidecar
 
-func (c crew) close() error {
+func (p processes) close() error {
 	var errs []error
-	for _, s := range c {
-		errs = append(errs, s.close())
+	for _, c := range p {
+		errs = append(errs, c.close())
 	}
 	return errors.Join(errs...)
 }
 
-// recruit is an entrant that a peer's process offers.
-type recruit struct {
+// peerOffer is an offer and the process that made it.
+type peerOffer struct {
 	offer
 	from *sidecar
 }
 
-func (o recruit) result(ctx context.Context, into any) error { return o.from.result(ctx, o.Name, into) }
+func (o peerOffer) result(ctx context.Context, into any) error {
+	return o.from.result(ctx, o.Name, into)
+}
 
-// recruit starts the peers of a workload and lists what they offer. One that is missing is noted.
-func (s *session) recruit(ctx context.Context, workload string, params map[string]any) (c crew, all []recruit, err error) {
-	for _, l := range s.chosen(workload) {
+// startPeers starts the peers of a workload and lists what they offer. One that is missing is noted.
+func (s *session) startPeers(ctx context.Context, workload string, params map[string]any) (p processes, all []peerOffer, err error) {
+	for _, l := range s.librariesFor(workload) {
 		process, offers, err := s.start(ctx, l, s.o.Threads, workload, params)
 		if ctx.Err() != nil {
-			return c, nil, ctx.Err()
+			return p, nil, ctx.Err()
 		}
 		if err != nil {
 			s.note("%s: %v", workload, err)
 			continue
 		}
-		c = append(c, process)
+		p = append(p, process)
 		for _, o := range offers {
-			all = append(all, recruit{o, process})
+			all = append(all, peerOffer{o, process})
 		}
 	}
-	return c, all, nil
+	return p, all, nil
 }
 
-// entrant makes a recruit one: questions gives a turn its questions, fault judges what came back.
-func (o recruit) entrant(questions func(turn int) [][]int, fault func(context.Context) (float64, error)) *entrant {
+// competitor of an offer: queries returns the batches of a round, check the largest error of the results.
+func (o peerOffer) competitor(queries func(round int) [][]int, check func(context.Context) (float64, error)) *competitor {
 	kind, err := kernels.ParseDType(o.DType)
 	if err != nil {
-		kind = kernels.F32 // a type of its own
+		kind = kernels.F32 // a type that we do not have
 	}
-	return &entrant{
+	return &competitor{
 		Row: Row{Impl: o.Impl, DType: o.DType, Mode: o.Mode}, kind: kind,
-		run: func(ctx context.Context, turn int) ([]time.Duration, error) {
-			return o.from.run(ctx, o.Name, questions(turn))
+		run: func(ctx context.Context, round int) ([]time.Duration, error) {
+			return o.from.run(ctx, o.Name, queries(round))
 		},
-		fault: fault,
+		check: check,
 	}
 }
 
-// enlist adds the peers of a workload without questions to a race.
-func (s *session) enlist(ctx context.Context, r *race, params map[string]any, fault func(context.Context, recruit) (float64, error)) (crew, error) {
-	c, all, err := s.recruit(ctx, r.workload, params)
+// addOffers adds the peers of a workload without queries to a benchmark.
+func (s *session) addOffers(ctx context.Context, b *benchmark, params map[string]any, check func(context.Context, peerOffer) (float64, error)) (processes, error) {
+	p, all, err := s.startPeers(ctx, b.workload, params)
 	for _, o := range all {
-		r.entrants = append(r.entrants, o.entrant(noQuestions, func(ctx context.Context) (float64, error) { return fault(ctx, o) }))
+		b.competitors = append(b.competitors, o.competitor(noQueries, func(ctx context.Context) (float64, error) { return check(ctx, o) }))
 	}
-	return c, err
+	return p, err
 }

@@ -18,24 +18,24 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 )
 
-// plots draws the medians of each race as horizontal bars on a logarithmic axis, fastest on top: one SVG
-// for each workload and shape.
+// plots draws the medians of each benchmark as horizontal bars on a logarithmic axis, the fastest at the
+// top: one SVG for each workload and shape.
 func (r *Report) plots(dir string) error {
-	race := func(x Row) string { // Sluice's rows of one race may say more behind its shape
+	title := func(x Row) string { // the shape of Sluice's rows may say more than the benchmark's
 		shape, _, _ := strings.Cut(x.Shape, " tau=")
 		return x.Workload + " " + strings.TrimSuffix(shape, " maximum")
 	}
-	byRace := map[string][]Row{}
+	byTitle := map[string][]Row{}
 	var names []string
 	for _, x := range r.Rows {
-		if byRace[race(x)] == nil {
-			names = append(names, race(x))
+		if byTitle[title(x)] == nil {
+			names = append(names, title(x))
 		}
-		byRace[race(x)] = append(byRace[race(x)], x)
+		byTitle[title(x)] = append(byTitle[title(x)], x)
 	}
 	for _, name := range names {
 		file := strings.NewReplacer(" ", "-", "=", "").Replace(name) + ".svg"
-		if err := plotRace(filepath.Join(dir, file), name, byRace[name]); err != nil {
+		if err := plotRows(filepath.Join(dir, file), name, byTitle[name]); err != nil {
 			return fmt.Errorf("bench: plotting %s: %w", file, err)
 		}
 	}
@@ -48,7 +48,7 @@ var (
 	peerColour = color.NRGBA{R: 0x8c, G: 0x93, B: 0x9c, A: 0xff}
 )
 
-func plotRace(path, title string, rows []Row) error {
+func plotRows(path, title string, rows []Row) error {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b Row) int { return int(math.Copysign(1, b.MedianMS-a.MedianMS)) })
 	p := plot.New()
@@ -94,7 +94,7 @@ func plotRace(path, title string, rows []Row) error {
 	return harness.Atomically(path, func(f *os.File) error { _, err := canvas.WriteTo(f); return err })
 }
 
-// detail is what a row's shape says beyond its race.
+// detail is what a row's shape says beyond its benchmark.
 func detail(title string, x Row) string {
 	return strings.TrimSpace(strings.TrimPrefix(x.Workload+" "+x.Shape, title))
 }

@@ -15,32 +15,33 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// ErrNoRealVectors is why the races over real vectors are left out: no data, or no encoder.
+// ErrNoRealVectors is why the benchmarks over real vectors are left out: no data, or no encoder.
 var ErrNoRealVectors = errors.New("bench: no real vectors")
 
-// seed vectors: contexts and their sentences, questions (in scope) and utterances (out of scope).
-type seeds struct {
+// seedVectors are embeddings of contexts and their sentences, of questions (in scope) and of utterances
+// (out of scope).
+type seedVectors struct {
 	base, questions, foreign []float32
 	dim                      int
 	own                      []float64 // similarities of questions with their own contexts, ascending
 }
 
-// realQuestions is how many questions the cut-off is taken from; the first of them are queries, too.
+// realQuestions is how many questions the cut-off is computed from; the first of them are also queries.
 const realQuestions = 1500
 
-// realScan embeds squad16's contexts and sentences and replicates them to n vectors: a base vector
+// realSearch embeds squad16's contexts and sentences and replicates them to n vectors: a base vector
 // plus 0.35 times the difference of two others, of length 1, which keeps the spectrum of real text.
 // Queries in scope are squad16's questions, out of scope clinc150's utterances.
-func (s *session) realScan(ctx context.Context, n, queries int) (*scan, error) {
+func (s *session) realSearch(ctx context.Context, n, queries int) (*searchData, error) {
 	const seed = 5
-	d := &scan{name: fmt.Sprintf("real-v%d-s%d-%d", dataVersion, seed, n)}
+	d := &searchData{name: fmt.Sprintf("real-v%d-s%d-%d", dataVersion, seed, n)}
 	meta := filepath.Join(s.cache, fmt.Sprintf("%s-%dqueries.json", d.name, queries))
 	type note struct {
 		Dim    int     `json:"dim"`
 		Cutoff float64 `json:"cutoff"`
 	}
-	var embedded *seeds
-	k, err := remembered(meta, func() (n note, err error) {
+	var embedded *seedVectors
+	k, err := cached(meta, func() (n note, err error) {
 		if embedded, err = s.embedSeeds(ctx, seed, queries/2); err != nil {
 			return n, err
 		}
@@ -49,7 +50,7 @@ func (s *session) realScan(ctx context.Context, n, queries int) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	need := func() error { // the note is there, but a file is gone
+	need := func() error { // the note is in the cache, but a file is not
 		if embedded == nil {
 			embedded, err = s.embedSeeds(ctx, seed, queries/2)
 		}
@@ -61,7 +62,7 @@ func (s *session) realScan(ctx context.Context, n, queries int) (*scan, error) {
 			return err
 		}
 		s.log("replicating %d real vectors to %d", len(embedded.base)/k.Dim, n)
-		return rowsOf(ctx, path, n, k.Dim, s.o.Threads, func(block, first int, out []float32) { replicate(seed, embedded, block, first, out) })
+		return writeRows(ctx, path, n, k.Dim, s.o.Threads, func(block, first int, out []float32) { replicate(seed, embedded, block, first, out) })
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func (s *session) realScan(ctx context.Context, n, queries int) (*scan, error) {
 			return err
 		}
 		all := slices.Concat(embedded.questions[:queries/2*k.Dim], embedded.foreign)
-		return rowsOf(ctx, path, queries/2*2, k.Dim, 1, func(_, first int, out []float32) { copy(out, all[first*k.Dim:]) })
+		return writeRows(ctx, path, queries/2*2, k.Dim, 1, func(_, first int, out []float32) { copy(out, all[first*k.Dim:]) })
 	})
 	if err != nil {
 		return nil, errors.Join(err, d.base.release())
@@ -79,7 +80,7 @@ func (s *session) realScan(ctx context.Context, n, queries int) (*scan, error) {
 	return d, nil
 }
 
-func replicate(seed uint64, from *seeds, block, first int, out []float32) {
+func replicate(seed uint64, from *seedVectors, block, first int, out []float32) {
 	rng, dim := stream(seed, "replicas", block), from.dim
 	rows := len(from.base) / dim
 	for i := first; len(out) > 0; i, out = i+1, out[dim:] {
@@ -102,7 +103,7 @@ type squadQuestion struct {
 }
 
 // embedSeeds reads the data and runs the encoder over it.
-func (s *session) embedSeeds(ctx context.Context, seed uint64, foreign int) (*seeds, error) {
+func (s *session) embedSeeds(ctx context.Context, seed uint64, foreign int) (*seedVectors, error) {
 	if s.o.Embed == nil {
 		return nil, fmt.Errorf("%w: no encoder", ErrNoRealVectors)
 	}
@@ -128,7 +129,7 @@ func (s *session) embedSeeds(ctx context.Context, seed uint64, foreign int) (*se
 	return s.embedAll(ctx, contexts, questions, utterances)
 }
 
-func (s *session) embedAll(ctx context.Context, contexts []squadContext, questions []squadQuestion, utterances []squadContext) (*seeds, error) {
+func (s *session) embedAll(ctx context.Context, contexts []squadContext, questions []squadQuestion, utterances []squadContext) (*seedVectors, error) {
 	var base, asked, foreign []string
 	row := map[string]int{}
 	for i, c := range contexts {
@@ -144,7 +145,7 @@ func (s *session) embedAll(ctx context.Context, contexts []squadContext, questio
 		foreign = append(foreign, u.Text)
 	}
 	s.log("embedding %d contexts and sentences, %d questions, %d utterances", len(base), len(asked), len(foreign))
-	out := &seeds{}
+	out := &seedVectors{}
 	for _, part := range []struct {
 		texts []string
 		role  embed.Role

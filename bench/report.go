@@ -44,10 +44,10 @@ func newReport(o Options) *Report {
 	return r
 }
 
-// Markdown writes the report as tables, one for each race.
+// Markdown writes the report as tables, two for each workload.
 func (r *Report) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "# Compute bench, %s\n\n", r.Time.Format("2 January 2006"))
+	fmt.Fprintf(b, "# Compute benchmark, %s\n\n", r.Time.Format("2 January 2006"))
 	if r.Short {
 		fmt.Fprint(b, "**Short: tiny shapes, which show that it works and nothing else.**\n\n")
 	}
@@ -137,7 +137,7 @@ func sortedKeys(m map[string]string) (keys []string) {
 	return keys
 }
 
-// Write puts report.md, report.json and a plot of each race into a folder.
+// Write puts report.md, report.json and a plot of each benchmark into a folder.
 func (r *Report) Write(dir string) error {
 	err := harness.Atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
 	if err != nil {

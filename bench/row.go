@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 )
 
-// Row is one entrant of a race. Mode says what kind of result it is: exact (the statistic or decision
-// itself; for Sluice bit-equal to the naive algorithm on canonical scores, for peers of the library's own
+// Row is the result of one competitor. Mode is the kind of its results: exact (the statistic or decision
+// itself: for Sluice bit-equal to the naive algorithm on canonical scores, for peers in the library's own
 // arithmetic), interval (a quantile within [low, high]) or bounded (a score within a rounding error).
 type Row struct {
 	Workload  string  `json:"workload"`
@@ -28,7 +28,7 @@ type Row struct {
 	MaxError  float64 `json:"max_error"`   // against canonical scores; its meaning is the workload's (docs/benchmarks)
 }
 
-// Ratio compares one of Sluice's rows with the fastest peer of the same race whose results are as good.
+// Ratio compares one of Sluice's rows with the fastest peer of the same benchmark whose results are as good.
 type Ratio struct {
 	Workload     string  `json:"workload"`
 	Shape        string  `json:"shape"`
@@ -48,18 +48,18 @@ func (r Row) label() string {
 	return strings.Join(strings.Fields(strings.Join([]string{r.Impl, r.ISA, r.DType, r.Mode}, " ")), " ")
 }
 
-// Own is the name of Sluice's entrants.
+// Own is the name of Sluice's rows.
 const Own = "sluice"
 
-// asGood is by how much an error may exceed another and count as equal: two roundings of one kind
-// differ by a small factor, a coarser type by far more.
-const asGood = 4
+// accuracyFactor is how many times larger an error may be and still count as equal: errors of the same
+// number format differ by a small factor, those of a coarser one by far more.
+const accuracyFactor = 4
 
-// ratios compares every row of Sluice's with the fastest peer of its race that is at least as good: its
-// error is within tolerance (what the workload asks of anybody) or not much above the row's. A row that
-// is worse than all of them is not compared.
+// ratios compares every row of Sluice with the fastest peer of its benchmark that is at least as accurate:
+// its error is within tolerance (what the workload asks of everybody) or not much above the row's. A row
+// that is less accurate than all peers is not compared.
 func ratios(rows []Row, tolerance float64) (out []Ratio) {
-	within := func(fault, other float64) bool { return fault <= max(tolerance, asGood*other) }
+	asAccurate := func(x, other float64) bool { return x <= max(tolerance, accuracyFactor*other) }
 	for _, r := range rows {
 		if r.Impl != Own {
 			continue
@@ -67,8 +67,8 @@ func ratios(rows []Row, tolerance float64) (out []Ratio) {
 		var peers []Row
 		equal := false
 		for _, p := range rows {
-			if p.Impl != Own && within(p.MaxError, r.MaxError) {
-				peers, equal = append(peers, p), equal || within(r.MaxError, p.MaxError)
+			if p.Impl != Own && asAccurate(p.MaxError, r.MaxError) {
+				peers, equal = append(peers, p), equal || asAccurate(r.MaxError, p.MaxError)
 			}
 		}
 		if !equal {
@@ -83,7 +83,7 @@ func ratios(rows []Row, tolerance float64) (out []Ratio) {
 	return out
 }
 
-// timed fills in what the times of an entrant say; pairs and limit belong to one run.
+// timed fills in what follows from the times of a competitor; pairs and limit belong to one run.
 func (r *Row) timed(times []time.Duration, pairs float64, limit time.Duration) {
 	sorted := slices.Sorted(slices.Values(times))
 	median := (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2

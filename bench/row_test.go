@@ -27,13 +27,13 @@ func TestRowFormat(t *testing.T) {
 }
 
 func TestRatios(t *testing.T) {
-	row := func(impl, dtype string, median, least, fault float64) Row {
-		return Row{Workload: "matrix", Shape: "s", Impl: impl, DType: dtype, MedianMS: median, MinMS: least, MaxError: fault}
+	row := func(impl, dtype string, median, minimum, worst float64) Row {
+		return Row{Workload: "matrix", Shape: "s", Impl: impl, DType: dtype, MedianMS: median, MinMS: minimum, MaxError: worst}
 	}
 	rows := []Row{
 		row(Own, "f32", 80, 75, 1e-7), row(Own, "bf16", 20, 20, 1e-3), row(Own, "i8", 8, 8, 1e-2),
 		row("precise", "f32", 100, 90, 2e-6), row("slow", "f32", 300, 300, 1e-7), row("coarse", "bf16", 40, 30, 3e-3), row("coarser", "i8", 4, 4, 0.5),
-		row(Own, "awful", 1, 1, 0.013), // worse than "coarse", and "coarser" is no match
+		row(Own, "awful", 1, 1, 0.013), // worse than "coarse", and "coarser" is not as accurate
 	}
 	type line struct {
 		DType, Peer   string
@@ -75,7 +75,7 @@ func TestDistancesOfTables(t *testing.T) {
 		"an extreme":            {table{a.Positive, []float64{-.25, .5, 1}}, false, .25},
 		"an extreme, not asked": {table{a.Positive, []float64{-.25, .625, 9}}, true, .125},
 		"a positive":            {table{[]float64{0, 1.5}, a.Negative}, true, .5},
-		"no number":             {table{a.Positive, []float64{0, math.NaN(), 1}}, false, math.Inf(1)},
+		"not a number":          {table{a.Positive, []float64{0, math.NaN(), 1}}, false, math.Inf(1)},
 		"another form":          {table{a.Positive, nil}, false, math.Inf(1)},
 	} {
 		if got := a.distance(c.other, c.inner); got != c.want {

@@ -16,30 +16,30 @@ import (
 const (
 	tau           = 0.55
 	seedScan      = uint64(13)
-	sameDecisions = 1    // float32 may tip a similarity that equals the cut-off to seven digits
-	sameIDs       = 0.01 // and may swap two rows at the tenth place
-	ownPerTurn    = 8    // single queries of Sluice's in one turn: it is quick, and their times differ
+	sameDecisions = 1    // wrong decision: rounding to float32 may move a similarity across the cut-off
+	sameIDs       = 0.01 // of the ids: and may swap two rows at the tenth place
+	ownPerRound   = 8    // single queries of Sluice in a round: they are fast, and their times differ
 )
 
 // w3 decides whether any of a million vectors is above a cut-off, for one query and for 32.
 func (s *session) w3(ctx context.Context) error {
-	return s.scans(ctx, func(ctx context.Context, d *scan) error { return s.searches(ctx, "w3", d, 32, s.decisions) })
+	return s.searchSets(ctx, func(ctx context.Context, d *searchData) error { return s.searches(ctx, "w3", d, 32, s.decisions) })
 }
 
 // w4 finds the ten nearest of a million vectors, for one query and for 64.
 func (s *session) w4(ctx context.Context) error {
-	return s.scans(ctx, func(ctx context.Context, d *scan) error { return s.searches(ctx, "w4", d, 64, s.tops) })
+	return s.searchSets(ctx, func(ctx context.Context, d *searchData) error { return s.searches(ctx, "w4", d, 64, s.tops) })
 }
 
-// scans calls visit with a mixture and with real vectors, if there are any.
-func (s *session) scans(ctx context.Context, visit func(context.Context, *scan) error) error {
+// searchSets calls visit with a mixture and with real vectors, if there are any.
+func (s *session) searchSets(ctx context.Context, visit func(context.Context, *searchData) error) error {
 	n, queries := 1_000_000, 512
 	if s.o.Short {
 		n, queries = 3000, 16
 	}
-	for _, load := range []func() (*scan, error){
-		func() (*scan, error) { return s.mixtureScan(ctx, seedScan, n, queries, 384) },
-		func() (*scan, error) { return s.realScan(ctx, n, queries) },
+	for _, load := range []func() (*searchData, error){
+		func() (*searchData, error) { return s.mixtureSearch(ctx, seedScan, n, queries, 384) },
+		func() (*searchData, error) { return s.realSearch(ctx, n, queries) },
 	} {
 		d, err := load()
 		if errors.Is(err, ErrNoRealVectors) {
@@ -56,23 +56,23 @@ func (s *session) scans(ctx context.Context, visit func(context.Context, *scan) 
 	return nil
 }
 
-// searched is a base with its index, for one variant of the engine.
-type searched struct {
+// indexedBase is a base with its index, of one variant of the engine.
+type indexedBase struct {
 	variant
-	*scan
+	*searchData
 	index *engine.Index
-	truth best
+	want  best
 }
 
-// entrants of Sluice for batches of a size.
-type searchers func(x *searched, r *race, size int)
+// addOwn adds Sluice's competitors for batches of a size.
+type addOwn func(x *indexedBase, b *benchmark, size int)
 
-// searches races over one query and over a batch; the peers' processes serve both.
-func (s *session) searches(ctx context.Context, workload string, d *scan, batch int, add searchers) (err error) {
+// searches is the benchmark of one query and that of a batch; the peers' processes run both.
+func (s *session) searches(ctx context.Context, workload string, d *searchData, batch int, add addOwn) (err error) {
 	if s.o.Short {
 		batch = 4
 	}
-	truth, err := s.bestOf(ctx, d)
+	want, err := s.bestOf(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *session) searches(ctx context.Context, workload string, d *scan, batch 
 	if err != nil {
 		return err
 	}
-	var indexed []*searched
+	var indexed []*indexedBase
 	for _, v := range variants {
 		v.dtype = kernels.I8
 		s.log("%s: indexing %d vectors with %s", workload, d.base.Rows, v.isa)
@@ -92,49 +92,49 @@ func (s *session) searches(ctx context.Context, workload string, d *scan, batch 
 		st := index.Describe()
 		s.note("%s %s: index with %s: %.1f s, %d bytes a vector beside it, %d groups; %s %s", workload, d.kind(), v.isa, time.Since(begin).Seconds(),
 			st.Bytes/int64(max(1, st.Rows)), st.Clusters, st.Kernel, st.Reason)
-		indexed = append(indexed, &searched{v, d, index, truth})
+		indexed = append(indexed, &indexedBase{v, d, index, want})
 	}
 	params := map[string]any{"base": d.base.path, "queries": d.queries.path, "batch": batch, "k": topK}
-	crew, offers, err := s.recruit(ctx, workload, params)
-	defer func() { err = errors.Join(err, crew.close()) }()
+	peers, offers, err := s.startPeers(ctx, workload, params)
+	defer func() { err = errors.Join(err, peers.close()) }()
 	if err != nil {
 		return err
 	}
 	for _, size := range []int{1, batch} {
 		n := float64(d.base.Rows)
-		r := &race{
+		b := &benchmark{
 			workload: workload, shape: fmt.Sprintf("%dx%d %s q=%d", d.base.Rows, d.base.Dim, d.kind(), size), pairs: n * float64(size),
 			operations: cosineWork * n * float64(size) * float64(d.base.Dim), bytes: floatBytes * n * float64(d.base.Dim), rounds: s.rounds(5),
 			tolerance: sameDecisions,
 		}
 		if workload == "w4" {
-			r.tolerance = sameIDs
+			b.tolerance = sameIDs
 		}
 		if size == 1 {
-			r.rounds = s.rounds(30)
+			b.rounds = s.rounds(30)
 		}
 		for _, x := range indexed {
-			add(x, r, size)
+			add(x, b, size)
 		}
 		mixed := d.mixed()
 		for _, o := range offers {
 			if o.Batch == size {
-				r.entrants = append(r.entrants, o.entrant(func(turn int) [][]int { return batches(mixed, size, 1, turn) },
-					func(ctx context.Context) (float64, error) { return o.searchFault(ctx, workload, d, truth) }))
+				b.competitors = append(b.competitors, o.competitor(func(round int) [][]int { return batches(mixed, size, 1, round) },
+					func(ctx context.Context) (float64, error) { return o.searchError(ctx, workload, d, want) }))
 			}
 		}
-		if err := s.run(ctx, r); err != nil {
+		if err := s.run(ctx, b); err != nil {
 			return err
 		}
 	}
 	if workload == "w3" {
-		return s.survivors(ctx, indexed)
+		return s.noteChecked(ctx, indexed)
 	}
 	return nil
 }
 
 // kind is mixture or real.
-func (d *scan) kind() string {
+func (d *searchData) kind() string {
 	kind, _, _ := strings.Cut(d.name, "-")
 	return kind
 }
@@ -145,7 +145,7 @@ type scope struct {
 	rows []int
 }
 
-func (d *scan) scopes() []scope {
+func (d *searchData) scopes() []scope {
 	in, out := scope{name: "in scope"}, scope{name: "out of scope"}
 	for i := range d.queries.Rows / 2 {
 		in.rows, out.rows = append(in.rows, i), append(out.rows, d.queries.Rows/2+i)
@@ -153,16 +153,16 @@ func (d *scan) scopes() []scope {
 	return []scope{in, out}
 }
 
-// mixed are all queries, in scope and out of it in turn.
-func (d *scan) mixed() (all []int) {
+// mixed are all queries, in scope and out of scope alternately.
+func (d *searchData) mixed() (all []int) {
 	for i := range d.queries.Rows / 2 {
 		all = append(all, i, d.queries.Rows/2+i)
 	}
 	return all
 }
 
-// gather copies queries beside each other.
-func (d *scan) gather(rows []int) engine.Vectors {
+// gather copies queries into one block.
+func (d *searchData) gather(rows []int) engine.Vectors {
 	v := engine.Vectors{Rows: len(rows), Dim: d.queries.Dim}
 	for _, r := range rows {
 		v.Data = append(v.Data, d.queries.row(r)...)
@@ -170,21 +170,22 @@ func (d *scan) gather(rows []int) engine.Vectors {
 	return v
 }
 
-// question is an entrant of Sluice's that is asked for size queries of a list at a time. wrong judges its
-// answer, which is not timed; the fault is the sum over all queries, or their share.
-func question[T any](x *searched, shape string, list []int, size int, share bool,
-	ask func(ctx context.Context, q engine.Vectors) (T, error), wrong func(query, i int, answer T) float64) *entrant {
+// searchCompetitor is a competitor of Sluice that searches for size queries of a list at a time. wrong,
+// which is not timed, is the error of one query's answer; the row's is the sum over all queries, or with
+// share their mean.
+func searchCompetitor[T any](x *indexedBase, shape string, list []int, size int, share bool,
+	ask func(ctx context.Context, q engine.Vectors) (T, error), wrong func(query, i int, answer T) float64) *competitor {
 	per := 1
 	if size == 1 {
-		per = ownPerTurn
+		per = ownPerRound
 	}
-	faults := map[int]float64{}
+	errs := map[int]float64{} // of each query
 	row := x.own("exact")
 	row.Shape = shape
-	return &entrant{
-		Row: row, kind: kernels.F32, // the yardstick of all: one reading of the vectors as they are stored
-		run: func(ctx context.Context, turn int) (times []time.Duration, err error) {
-			for _, rows := range batches(list, size, per, turn) {
+	return &competitor{
+		Row: row, kind: kernels.F32, // the limit of all competitors: reading the vectors once as they are stored
+		run: func(ctx context.Context, round int) (times []time.Duration, err error) {
+			for _, rows := range batches(list, size, per, round) {
 				q := x.gather(rows)
 				var answer T
 				t, err := timeIt(func() (err error) { answer, err = ask(ctx, q); return err })
@@ -193,33 +194,34 @@ func question[T any](x *searched, shape string, list []int, size int, share bool
 				}
 				times = append(times, t...)
 				for i, query := range rows {
-					faults[query] = wrong(query, i, answer)
+					errs[query] = wrong(query, i, answer)
 				}
 			}
 			return times, nil
 		},
-		fault: func(context.Context) (sum float64, err error) {
-			for _, f := range faults {
-				sum += f
+		check: func(context.Context) (sum float64, err error) {
+			for _, e := range errs {
+				sum += e
 			}
-			if share && len(faults) > 0 {
-				sum /= float64(len(faults))
+			if share && len(errs) > 0 {
+				sum /= float64(len(errs))
 			}
 			return sum, nil
 		},
 	}
 }
 
-// decisions adds AnyAbove at both cut-offs, in scope and out of it, and the maximum, which is what peers compute.
-func (s *session) decisions(x *searched, r *race, size int) {
+// decisions adds AnyAbove at both cut-offs, in scope and out of scope, and the maximum, which is what
+// peers compute.
+func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 	cutoffs := map[string]float64{"tau=0.55": tau, "tau=cut-off": x.cutoff}
 	for _, name := range []string{"tau=0.55", "tau=cut-off"} {
 		at := cutoffs[name]
 		wrong := func(query int, h engine.Hit, above bool) float64 {
-			return failed(above == (x.truth.Scores[query][0] > at) && (!above || h.Score > at && x.score(query, h.Row) == h.Score))
+			return failed(above == (x.want.Scores[query][0] > at) && (!above || h.Score > at && x.score(query, h.Row) == h.Score))
 		}
 		if size > 1 {
-			r.entrants = append(r.entrants, question(x, r.shape+" "+name, x.mixed(), size, false, func(ctx context.Context, q engine.Vectors) ([]engine.Decision, error) {
+			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name, x.mixed(), size, false, func(ctx context.Context, q engine.Vectors) ([]engine.Decision, error) {
 				return x.index.AnyAboveAll(ctx, q, nil, at)
 			}, func(query, i int, d []engine.Decision) float64 { return wrong(query, d[i].Hit, d[i].Above) }))
 			continue
@@ -229,20 +231,20 @@ func (s *session) decisions(x *searched, r *race, size int) {
 			above bool
 		}
 		for _, scope := range x.scopes() {
-			r.entrants = append(r.entrants, question(x, r.shape+" "+name+" "+scope.name, scope.rows, 1, false, func(ctx context.Context, q engine.Vectors) (o one, err error) {
+			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name+" "+scope.name, scope.rows, 1, false, func(ctx context.Context, q engine.Vectors) (o one, err error) {
 				o.Hit, o.above, err = x.index.AnyAbove(ctx, q.Data, nil, at)
 				return o, err
 			}, func(query, _ int, o one) float64 { return wrong(query, o.Hit, o.above) }))
 		}
 	}
-	r.entrants = append(r.entrants, question(x, r.shape+" maximum", x.mixed(), size, false, func(ctx context.Context, q engine.Vectors) ([]engine.Hit, error) {
+	b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" maximum", x.mixed(), size, false, func(ctx context.Context, q engine.Vectors) ([]engine.Hit, error) {
 		if size > 1 {
 			return x.index.MaxAll(ctx, q, nil)
 		}
 		h, _, err := x.index.Max(ctx, q.Data, nil)
 		return []engine.Hit{h}, err
 	}, func(query, i int, h []engine.Hit) float64 {
-		return failed(h[i].Row == x.truth.IDs[query][0] && h[i].Score == x.truth.Scores[query][0])
+		return failed(h[i].Row == x.want.IDs[query][0] && h[i].Score == x.want.Scores[query][0])
 	}))
 }
 
@@ -253,23 +255,23 @@ func failed(ok bool) float64 {
 	return 1
 }
 
-func (x *searched) score(query, row int) float64 {
+func (x *indexedBase) score(query, row int) float64 {
 	return ref.Score(kernels.Cosine, x.queries.row(query), x.base.row(row))
 }
 
 // tops adds TopK.
-func (s *session) tops(x *searched, r *race, size int) {
-	r.entrants = append(r.entrants, question(x, r.shape, x.mixed(), size, true, func(ctx context.Context, q engine.Vectors) ([][]engine.Hit, error) {
+func (s *session) tops(x *indexedBase, b *benchmark, size int) {
+	b.competitors = append(b.competitors, searchCompetitor(x, b.shape, x.mixed(), size, true, func(ctx context.Context, q engine.Vectors) ([][]engine.Hit, error) {
 		return x.index.TopK(ctx, q, topK, nil)
 	}, func(query, i int, hits [][]engine.Hit) float64 {
 		ids := make([]int, len(hits[i]))
 		for j, h := range hits[i] {
 			ids[j] = h.Row
 		}
-		if slices.Equal(ids, x.truth.IDs[query]) {
+		if slices.Equal(ids, x.want.IDs[query]) {
 			return 0
 		}
-		return max(missing(ids, x.truth.IDs[query]), 1/float64(2*topK)) // an order that is wrong counts half an id
+		return max(missing(ids, x.want.IDs[query]), 1/float64(2*topK)) // a wrong order counts as half an id
 	}))
 }
 
@@ -284,31 +286,31 @@ func missing(got, want []int) float64 {
 	return float64(n) / float64(max(1, len(want)))
 }
 
-// searchFault judges a peer: wrong decisions at either cut-off, or the share of ids missed.
-func (o recruit) searchFault(ctx context.Context, workload string, d *scan, truth best) (fault float64, err error) {
+// searchError is a peer's error: wrong decisions at both cut-offs, or the share of ids missed.
+func (o peerOffer) searchError(ctx context.Context, workload string, d *searchData, want best) (worst float64, err error) {
 	if workload == "w3" {
 		var got map[int]float64
 		if err := o.result(ctx, &got); err != nil {
 			return 0, err
 		}
 		for query, x := range got {
-			want := truth.Scores[query][0]
-			fault += failed((x > tau) == (want > tau)) + failed((x > d.cutoff) == (want > d.cutoff))
+			best := want.Scores[query][0]
+			worst += failed((x > tau) == (best > tau)) + failed((x > d.cutoff) == (best > d.cutoff))
 		}
-		return fault, nil
+		return worst, nil
 	}
 	var got map[int][]int
 	if err := o.result(ctx, &got); err != nil {
 		return 0, err
 	}
 	for query, ids := range got {
-		fault += missing(ids, truth.IDs[query]) / float64(len(got))
+		worst += missing(ids, want.IDs[query]) / float64(len(got))
 	}
-	return fault, nil
+	return worst, nil
 }
 
-// survivors notes how much a decision had to look at, for all queries.
-func (s *session) survivors(ctx context.Context, indexed []*searched) error {
+// noteChecked notes how many rows of a decision needed their canonical score, over all queries.
+func (s *session) noteChecked(ctx context.Context, indexed []*indexedBase) error {
 	for _, x := range indexed {
 		for _, at := range []float64{tau, x.cutoff} {
 			for _, scope := range x.scopes() {
@@ -316,15 +318,15 @@ func (s *session) survivors(ctx context.Context, indexed []*searched) error {
 				if err != nil {
 					return err
 				}
-				hits, survivors := 0, int64(0)
+				hits, checked := 0, int64(0)
 				for _, one := range d {
 					if one.Above {
 						hits++
 					}
-					survivors += one.Survivors
+					checked += one.Survivors
 				}
 				s.note("w3 %s %s, tau = %.4f, %s: %.1f %% of %d queries are above; %.1f rows a query were checked canonically", x.kind(), x.isa, at, scope.name,
-					100*float64(hits)/float64(len(d)), len(d), float64(survivors)/float64(len(d)))
+					100*float64(hits)/float64(len(d)), len(d), float64(checked)/float64(len(d)))
 			}
 		}
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 )
 
-// ErrPeer is a peer that is not there or does not answer; the text says which and why.
+// ErrPeer: a peer is missing or does not answer; the text says which and why.
 var ErrPeer = errors.New("bench: peer not available")
 
-// sidecar is one process with one peer library. Requests and replies are lines of JSON, one reply to
-// each request, {"error": …} if it failed; peers/sidecar.py lists them. It does nothing between a reply
-// and the next request, and its thread pools are told to sleep.
+// sidecar is a process that runs one peer library. Requests and replies are lines of JSON, one reply to
+// each request, {"error": …} if it failed; peers/sidecar.py lists them. Between a reply and the next
+// request the process waits, and the settings of its thread pools make them sleep.
 type sidecar struct {
 	library string
 	threads int
@@ -32,31 +32,31 @@ type sidecar struct {
 	wait    func() error // cmd.Wait, once
 }
 
-// request is what a side-car is asked. Batches are the questions of one turn, each timed on its own;
-// a workload without questions has one empty batch.
+// request to a side-car. Batches are the queries of one round, each timed on its own; a workload without
+// queries has one empty batch.
 type request struct {
-	Op       string         `json:"op"` // hello, prepare, run, result, end
-	Workload string         `json:"workload,omitempty"`
-	Params   map[string]any `json:"params,omitempty"`
-	Entrant  string         `json:"entrant,omitempty"`
-	Batches  [][]int        `json:"batches,omitempty"`
+	Op         string         `json:"op"` // hello, prepare, run, result, end
+	Workload   string         `json:"workload,omitempty"`
+	Params     map[string]any `json:"params,omitempty"`
+	Competitor string         `json:"competitor,omitempty"`
+	Batches    [][]int        `json:"batches,omitempty"`
 }
 
 type reply struct {
-	Error    string            `json:"error"`
-	Versions map[string]string `json:"versions"`
-	Entrants []offer           `json:"entrants"`
-	Seconds  []float64         `json:"seconds"`
-	Result   json.RawMessage   `json:"result"`
+	Error       string            `json:"error"`
+	Versions    map[string]string `json:"versions"`
+	Competitors []offer           `json:"competitors"`
+	Seconds     []float64         `json:"seconds"`
+	Result      json.RawMessage   `json:"result"`
 }
 
-// offer is an entrant that a side-car has for a workload.
+// offer is a competitor that a side-car has for a workload.
 type offer struct {
 	Name  string `json:"name"` // what it is called in requests
 	Impl  string `json:"impl"`
 	DType string `json:"dtype"`
 	Mode  string `json:"mode"`
-	Batch int    `json:"batch"` // questions that it takes at a time; 0 without questions
+	Batch int    `json:"batch"` // queries that it answers at a time; 0 in a workload without queries
 }
 
 // startSidecar runs a command and says hello. The process ends with the context or with close.
@@ -126,12 +126,12 @@ func (s *sidecar) call(ctx context.Context, q request) (reply, error) {
 	return r, nil
 }
 
-// gone explains a broken pipe with the last words of the process.
+// gone explains a broken pipe with the last line that the process wrote.
 func (s *sidecar) gone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	_ = s.end() // its last words may still be on their way
+	_ = s.end() // its last line may not have arrived yet
 	return fmt.Errorf("%w: %s: it ended: %w%s", ErrPeer, s.library, err, s.errors.Last())
 }
 
@@ -151,19 +151,19 @@ func (s *sidecar) close() error {
 	err := s.end()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, context.Canceled) {
-		return nil // how it ended was said when it mattered
+		return nil // an earlier error said so if it mattered
 	}
 	return err
 }
 
-// run asks for one turn.
-func (s *sidecar) run(ctx context.Context, name string, questions [][]int) ([]time.Duration, error) {
-	r, err := s.call(ctx, request{Op: "run", Entrant: name, Batches: questions})
+// run asks for one round.
+func (s *sidecar) run(ctx context.Context, name string, queries [][]int) ([]time.Duration, error) {
+	r, err := s.call(ctx, request{Op: "run", Competitor: name, Batches: queries})
 	if err != nil {
 		return nil, err
 	}
-	if len(r.Seconds) != len(questions) {
-		return nil, fmt.Errorf("%w: %s: %d times for %d runs", ErrPeer, s.library, len(r.Seconds), len(questions))
+	if len(r.Seconds) != len(queries) {
+		return nil, fmt.Errorf("%w: %s: %d times for %d runs", ErrPeer, s.library, len(r.Seconds), len(queries))
 	}
 	times := make([]time.Duration, len(r.Seconds))
 	for i, t := range r.Seconds {
@@ -172,9 +172,9 @@ func (s *sidecar) run(ctx context.Context, name string, questions [][]int) ([]ti
 	return times, nil
 }
 
-// result fetches what an entrant found, of the last run or of all questions so far.
+// result fetches what a competitor found: in its last run, or for all queries so far.
 func (s *sidecar) result(ctx context.Context, name string, into any) error {
-	r, err := s.call(ctx, request{Op: "result", Entrant: name})
+	r, err := s.call(ctx, request{Op: "result", Competitor: name})
 	if err != nil {
 		return err
 	}

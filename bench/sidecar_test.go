@@ -40,7 +40,7 @@ func fakeSidecar(mode string) {
 			case "sleeps":
 				time.Sleep(time.Minute)
 			}
-			reply["entrants"] = []offer{{"fast", "fake library " + q.Workload, "f32", "exact", 1}}
+			reply["competitors"] = []offer{{"fast", "fake library " + q.Workload, "f32", "exact", 1}}
 		case "run":
 			times := make([]float64, len(q.Batches))
 			for i := range times {
@@ -93,7 +93,7 @@ func TestProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]offer{{"fast", "fake library w3", "f32", "exact", 1}}, r.Entrants); diff != "" {
+	if diff := cmp.Diff([]offer{{"fast", "fake library w3", "f32", "exact", 1}}, r.Competitors); diff != "" {
 		t.Error(diff)
 	}
 	times, err := c.run(t.Context(), "fast", [][]int{{3}, {4}})
@@ -180,7 +180,7 @@ func TestMissingPrograms(t *testing.T) {
 	}
 }
 
-// TestRealPeers races with the libraries themselves where the set-up has them.
+// TestRealPeers runs the libraries themselves where they are set up.
 func TestRealPeers(t *testing.T) {
 	root, err := fetch.Root()
 	if err != nil {
@@ -207,7 +207,6 @@ func TestRealPeers(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// W2 has a second numpy in processes of its own where there are two cores.
 	for w, n := range map[string]int{"w1": 3, "w2": 1, "w3": 8, "w4": 6, "matrix": 4} {
 		if count[w] < n {
 			t.Errorf("%s has %d rows of peers, at least %d expected; %q", w, count[w], n, report.Notes)

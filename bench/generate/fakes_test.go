@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// The test program plays the entrants when this is set: worker, llama-server or llama-bench, and how.
+// When this is set, the test program stands in for a competitor: worker, llama-server or llama-bench, and a mode.
 const envFake = "SLUICE_GENERATE_FAKE"
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func openEcho(_ context.Context, path string, o llm.Options) (generator, error) 
 func (e *echo) Close() error     { return nil }
 func (e *echo) ContextSize() int { return 1 << 20 }
 func (e *echo) Info() llm.Info {
-	return llm.Info{Name: "echo", Description: "a double", SHA256: "e3b0", Bytes: 1e6}
+	return llm.Info{Name: "echo", Description: "a test model", SHA256: "e3b0", Bytes: 1e6}
 }
 func (e *echo) CountTokens(text string) (int, error) { return len(strings.Fields(text)), nil }
 
@@ -177,7 +177,7 @@ func newSession(t *testing.T, modes map[string]string) *session {
 	t.Helper()
 	modes["worker"] = "" // a program like the others
 	dir := tools(t, modes)
-	s := &session{out: map[string]bool{}, report: &Report{Versions: map[string]string{}}, o: Options{
+	s := &session{missing: map[string]bool{}, report: &Report{Versions: map[string]string{}}, o: Options{
 		Model: "echo.gguf", Peers: Peers(), Concurrency: []int{3}, Threads: 1, PromptTokens: []int{20}, Tokens: []int{4},
 		PrefixTokens: 30, Batch: 8, Rounds: 2, Tools: dir, Worker: []string{filepath.Join(dir, "worker")},
 	}}

@@ -19,11 +19,11 @@ import (
 var (
 	// ErrOption: an option is out of range.
 	ErrOption = errors.New("bench: bad option")
-	// ErrPeer: a peer is not there, or does not answer as it should; the text says which and why.
+	// ErrPeer: a peer is missing or does not answer as it should; the text says which and why.
 	ErrPeer = errors.New("bench: peer not available")
 )
 
-// The entrants.
+// The competitors.
 const (
 	Own         = "sluice"
 	LlamaBench  = "llama-bench"
@@ -42,30 +42,30 @@ type Options struct {
 	Workloads   []string // of Workloads(); nil: all
 	Peers       []string // of Peers(); nil: none
 	Concurrency []int    // requests at once, 1 to 64 each
-	Threads     int      // of every entrant; 0: all cores
-	// PromptTokens and Tokens are what one stream reads and makes; their first ones are what each of
-	// many requests does.
+	Threads     int      // of every competitor; 0: all cores
+	// PromptTokens and Tokens are the lengths of prompts and texts of one stream; each of many requests has
+	// the first ones.
 	PromptTokens, Tokens []int
 	PrefixTokens         int // that the prompts of workload prefix share
-	Batch                int // of one decode, of every entrant
-	Rounds               int // turns of every entrant
+	Batch                int // of one decode, of every competitor
+	Rounds               int // runs of every competitor
 
 	Tools string // folder of llama-bench and llama-server
 	// Worker is a command that calls Serve with its standard streams. nil: Serve runs in this process, and
-	// memory rows are about all of it.
+	// the memory rows are those of this whole process.
 	Worker []string
 
-	// What is called as there is news; each may be nil.
+	// Callbacks, called as soon as there is something to report; each may be nil.
 	Row   func(Row)
 	Ratio func(Ratio)
 	Log   func(text string) // progress
-	Note  func(text string) // what belongs into the report: who was left out and why
+	Note  func(text string) // what also goes into the report: what was left out and why
 }
 
 const (
-	mostTokens = 1 << 17 // of a prompt, or of a text
-	mostRounds = 1000
-	slack      = 16  // cells of a request beyond what it should need
+	maxTokens  = 1 << 17 // of a prompt, or of a text
+	maxRounds  = 1000
+	spareCells = 16  // of a request, beyond what it should need
 	suffixRoom = 64  // tokens of a prompt behind a shared prefix, at most
 	cellStep   = 256 // llama.cpp's caches come in multiples of it
 	settle     = 50 * time.Millisecond
@@ -100,8 +100,8 @@ func (o *Options) check() error {
 	lists := map[string][]int{"prompt tokens": o.PromptTokens, "tokens": o.Tokens, "prefix tokens": {o.PrefixTokens}, "tokens of a batch": {o.Batch}}
 	for name, list := range lists {
 		for _, n := range list {
-			if n < 1 || n > mostTokens {
-				return optionError("%d %s are not between 1 and %d", n, name, mostTokens)
+			if n < 1 || n > maxTokens {
+				return optionError("%d %s are not between 1 and %d", n, name, maxTokens)
 			}
 		}
 	}
@@ -113,20 +113,20 @@ func (o *Options) check() error {
 			return optionError("concurrency %d is not between 1 and 64", n)
 		}
 	}
-	if most := slices.Max(o.Concurrency); o.Batch < most {
-		return optionError("a batch of %d tokens is less than the %d requests at once", o.Batch, most)
+	if requests := slices.Max(o.Concurrency); o.Batch < requests {
+		return optionError("a batch of %d tokens is less than the %d requests at once", o.Batch, requests)
 	}
-	if o.Rounds < 1 || o.Rounds > mostRounds {
-		return optionError("%d rounds are not between 1 and %d", o.Rounds, mostRounds)
+	if o.Rounds < 1 || o.Rounds > maxRounds {
+		return optionError("%d rounds are not between 1 and %d", o.Rounds, maxRounds)
 	}
 	return nil
 }
 
-// session is one run.
+// session is one call of Run.
 type session struct {
-	o      Options
-	report *Report
-	out    map[string]bool // peers that are not there
+	o       Options
+	report  *Report
+	missing map[string]bool // peers that could not be run
 }
 
 // Run measures the chosen workloads. Errors are ErrOption, llm.ErrUnavailable in a program without language
@@ -139,7 +139,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if !llm.Available {
 		return nil, fmt.Errorf("bench: %w", llm.ErrUnavailable)
 	}
-	s := &session{o: o, out: map[string]bool{}}
+	s := &session{o: o, missing: map[string]bool{}}
 	s.report = &Report{
 		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Settings: Settings{Threads: o.Threads, Batch: o.Batch, Rounds: o.Rounds, PromptTokens: o.PromptTokens, Tokens: o.Tokens, PrefixTokens: o.PrefixTokens},
@@ -160,29 +160,29 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return s.report, nil
 }
 
-// takesPart says whether a peer is wanted and not known to be missing.
+// takesPart says whether a peer was chosen and is not known to be missing.
 func (s *session) takesPart(peer string) bool {
-	return slices.Contains(s.o.Peers, peer) && !s.out[peer]
+	return slices.Contains(s.o.Peers, peer) && !s.missing[peer]
 }
 
-// skip notes that a peer is not there.
+// skip notes that a peer is missing.
 func (s *session) skip(peer string, err error) {
-	s.out[peer] = true
+	s.missing[peer] = true
 	s.note("%s is skipped: %v", peer, err)
 }
 
 func (s *session) tool(name string) string { return filepath.Join(s.o.Tools, name) }
 
-// capacity is that of n requests of so many tokens. The cache holds a batch at least, as llama.cpp wants it.
+// capacity for n requests of so many tokens. The cache holds at least a batch, which llama.cpp needs.
 func (s *session) capacity(n, tokens int) capacity {
 	step := func(cells int) int { return (cells + cellStep - 1) / cellStep * cellStep }
 	return capacity{
-		Model: s.o.Model, Slots: n, Cells: max(step(tokens+slack), step((s.o.Batch+n-1)/n)), Batch: s.o.Batch, Threads: s.o.Threads,
+		Model: s.o.Model, Slots: n, Cells: max(step(tokens+spareCells), step((s.o.Batch+n-1)/n)), Batch: s.o.Batch, Threads: s.o.Threads,
 	}
 }
 
-// rest lets the threads of the turn before go to sleep.
-func rest(ctx context.Context) error {
+// pause gives the threads of the previous competitor time to sleep.
+func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -197,7 +197,7 @@ func (s *session) log(format string, args ...any) {
 	}
 }
 
-// note keeps a line for the report, once.
+// note adds a line to the report, once.
 func (s *session) note(format string, args ...any) {
 	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "bench: ")
 	if slices.Contains(s.report.Notes, text) {

@@ -161,7 +161,7 @@ func TestCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.startOwn(ctx, c)
+	o, err := s.startWorker(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestWorkerInProcess(t *testing.T) {
 	s := newSession(t, map[string]string{})
 	s.o.Worker = nil
 	s.o.Model = filepath.Join(t.TempDir(), "gone.gguf")
-	_, err := s.startOwn(t.Context(), s.capacity(1, 8))
+	_, err := s.startWorker(t.Context(), s.capacity(1, 8))
 	if err == nil || llm.Available && !strings.Contains(err.Error(), "gone.gguf") || !llm.Available && !strings.Contains(err.Error(), llm.ErrUnavailable.Error()) {
 		t.Error(err)
 	}
@@ -200,35 +200,35 @@ func TestWorkerInProcess(t *testing.T) {
 }
 
 func TestServeRefuses(t *testing.T) {
-	questions, in := io.Pipe()
-	out, answers := io.Pipe()
-	go func() { _ = answers.CloseWithError(serve(t.Context(), questions, answers, openEcho)) }()
+	requests, in := io.Pipe()
+	out, replies := io.Pipe()
+	go func() { _ = replies.CloseWithError(serve(t.Context(), requests, replies, openEcho)) }()
 	lines := json.NewDecoder(out)
-	for _, c := range []struct{ question, says string }{
+	for _, c := range []struct{ request, says string }{
 		{"nonsense", "invalid character"},
 		{`{"op":"run","batch":{}}`, `"run"`},
 		{`{"op":"open","capacity":{"model":"echo.gguf","slots":1,"cells":8,"batch":8}}`, ""},
 		{`{"op":"open","capacity":{"model":"echo.gguf","slots":1,"cells":8,"batch":8}}`, `"open"`},
-		{`{"op":"dance"}`, `"dance"`},
+		{`{"op":"fly"}`, `"fly"`},
 		{`{"op":"fit","tokens":5,"texts":["a b"]}`, "fewer than 5 tokens"},
 		{`{"op":"fit","tokens":2,"texts":["a b c"]}`, ""},
 	} {
-		if _, err := io.WriteString(in, c.question+"\n"); err != nil {
+		if _, err := io.WriteString(in, c.request+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		var a answer
+		var a reply
 		if err := lines.Decode(&a); err != nil {
 			t.Fatal(err)
 		}
 		if c.says == "" && a.Error != "" || !strings.Contains(a.Error, c.says) {
-			t.Errorf("%s: %+v, should say %q", c.question, a, c.says)
+			t.Errorf("%s: %+v, should say %q", c.request, a, c.says)
 		}
 		if c.says == "" && a.Model == nil && !cmp.Equal(a.Texts, []string{"a b"}) {
-			t.Errorf("%s: %+v", c.question, a)
+			t.Errorf("%s: %+v", c.request, a)
 		}
 	}
 	_ = in.Close() // closing a pipe never fails
-	if err := lines.Decode(&answer{}); !errors.Is(err, io.EOF) {
+	if err := lines.Decode(&reply{}); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -244,7 +244,7 @@ func TestOptions(t *testing.T) {
 		"-1 threads":               func(o *Options) { o.Threads = -1 },
 		"100000 threads":           func(o *Options) { o.Threads = 100000 },
 		"0 prompt tokens":          func(o *Options) { o.PromptTokens = []int{1, 0} },
-		"131073 tokens are":        func(o *Options) { o.Tokens = []int{mostTokens + 1} },
+		"131073 tokens are":        func(o *Options) { o.Tokens = []int{maxTokens + 1} },
 		"0 prefix tokens":          func(o *Options) { o.PrefixTokens = 0 },
 		"0 tokens of a batch":      func(o *Options) { o.Batch = 0 },
 		"need a value":             func(o *Options) { o.Tokens = nil },
@@ -272,7 +272,7 @@ func TestReport(t *testing.T) {
 	if err := s.report.Markdown(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"echo (a double, 1.0 MB, sha256 e3b0)", "| pp25 | **sluice** | 1", "| 3 | llama-server |", "## prefix-warm", "100 % |", "part llama-bench builds it"} {
+	for _, want := range []string{"echo (a test model, 1.0 MB, sha256 e3b0)", "| pp25 | **sluice** | 1", "| 3 | llama-server |", "## prefix-warm", "100 % |", "part llama-bench builds it"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}

@@ -60,14 +60,14 @@ func (s *session) llamaBench(ctx context.Context, t test) (measured, error) {
 	batch, threads := strconv.Itoa(s.o.Batch), strconv.Itoa(s.o.Threads)
 	cmd := exec.CommandContext(ctx, path, "-m", s.o.Model, "-p", strconv.Itoa(t.prompt), "-n", strconv.Itoa(t.generate),
 		"-b", batch, "-ub", batch, "-t", threads, "-r", "1", "-o", "json")
-	var words harness.Tail
-	cmd.Stderr, cmd.WaitDelay = &words, 5*time.Second
+	var stderr harness.Tail
+	cmd.Stderr, cmd.WaitDelay = &stderr, 5*time.Second
 	text, err := cmd.Output()
 	if ctx.Err() != nil {
 		return measured{}, ctx.Err()
 	}
 	if err != nil {
-		return measured{}, fmt.Errorf("%w: %s: %w%s", ErrPeer, LlamaBench, err, words.Last())
+		return measured{}, fmt.Errorf("%w: %s: %w%s", ErrPeer, LlamaBench, err, stderr.Last())
 	}
 	tests, err := parseLlamaBench(text)
 	if err != nil {

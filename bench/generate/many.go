@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// step is a turn that every entrant takes in each round. Batches of different rounds have nothing in common.
+// step is work that every competitor does once a round. Batches of different rounds have nothing in common.
 type step struct {
 	workload string
-	batch    func(ctx context.Context, o *own, round int) (batch, error)
+	batch    func(ctx context.Context, o *client, round int) (batch, error)
 }
 
 // concurrent sends prompts that have nothing in common.
 func (s *session) concurrent(ctx context.Context) error {
 	prompt, tokens := s.o.PromptTokens[0], s.o.Tokens[0]
 	for _, n := range s.o.Concurrency {
-		steps := []step{{"concurrent", func(ctx context.Context, o *own, round int) (batch, error) {
+		steps := []step{{"concurrent", func(ctx context.Context, o *client, round int) (batch, error) {
 			texts := make([]string, n)
 			for i := range texts {
 				texts[i] = prose(prompt+8, uint64(n), uint64(round), uint64(i))
@@ -24,7 +24,7 @@ func (s *session) concurrent(ctx context.Context) error {
 			texts, err := o.fit(ctx, prompt, texts...)
 			return batch{texts, tokens}, err
 		}}}
-		// Prompts that never come again: a copy of them in memory would cost the server time and serve nobody.
+		// No prompt is sent twice: copies of them in host memory would only cost the server time.
 		if err := s.many(ctx, s.capacity(n, prompt+tokens), steps); err != nil {
 			return err
 		}
@@ -32,12 +32,12 @@ func (s *session) concurrent(ctx context.Context) error {
 	return nil
 }
 
-// prefix sends prompts that begin alike: first none of them has been seen, then their beginning has.
+// prefix sends prompts that share a prefix: first it is in no cache, then it is in all of them.
 func (s *session) prefix(ctx context.Context) error {
 	tokens := s.o.Tokens[0]
 	for _, n := range s.o.Concurrency {
-		share := func(part uint64) func(context.Context, *own, int) (batch, error) {
-			return func(ctx context.Context, o *own, round int) (batch, error) {
+		share := func(part uint64) func(context.Context, *client, int) (batch, error) {
+			return func(ctx context.Context, o *client, round int) (batch, error) {
 				prefix, err := o.fit(ctx, s.o.PrefixTokens, prose(s.o.PrefixTokens+8, 2, uint64(n), uint64(round)))
 				if err != nil {
 					return batch{}, err
@@ -65,16 +65,16 @@ func (s *session) prefix(ctx context.Context) error {
 	return nil
 }
 
-// many lets Sluice and llama-server answer a request in each slot at once, in processes that live for one race.
+// many sends a request for each slot at once to Sluice and to llama-server, whose processes run for one call.
 func (s *session) many(ctx context.Context, c capacity, steps []step) (err error) {
 	n := c.Slots
-	o, err := s.startOwn(ctx, c)
+	o, err := s.startWorker(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	s.report.Model = o.model
-	entrants := []entrant{o}
+	competitors := []competitor{o}
 	if s.takesPart(LlamaServer) {
 		v, err := s.startServer(ctx, c)
 		switch {
@@ -85,74 +85,76 @@ func (s *session) many(ctx context.Context, c capacity, steps []step) (err error
 		default:
 			defer v.close() // ends it, whatever it says to that
 			s.report.Versions[LlamaServer] = s.serverVersion(ctx)
-			entrants = append(entrants, v)
+			competitors = append(competitors, v)
 		}
 	}
-	boards := make([]*board, len(steps))
+	all := make([]*measurements, len(steps))
 	for i, p := range steps {
-		boards[i] = newBoard(p.workload, n)
+		all[i] = newMeasurements(p.workload, n)
 		s.log("%s, %d at once: %d rounds", p.workload, n, s.o.Rounds)
 	}
 	for round := range s.o.Rounds + 1 { // the first one warms up
 		for i, p := range steps {
-			b := boards[i]
+			b := all[i]
 			if round == 0 {
-				b = newBoard(p.workload, n)
+				b = newMeasurements(p.workload, n)
 			}
-			if entrants, err = s.round(ctx, o, entrants, p, round, b); err != nil {
+			if competitors, err = s.round(ctx, o, competitors, p, round, b); err != nil {
 				return err
 			}
 		}
 	}
-	for _, b := range boards {
+	for _, b := range all {
 		s.publish(b)
 	}
 	return nil
 }
 
-// round gives each entrant a turn and returns those that are still there. Only Sluice's failure ends the race.
-func (s *session) round(ctx context.Context, o *own, entrants []entrant, p step, round int, b *board) (alive []entrant, err error) {
+// round runs one batch on each competitor and returns those that did not fail. Only Sluice's failure is an
+// error.
+func (s *session) round(ctx context.Context, o *client, competitors []competitor, p step, round int, b *measurements) (running []competitor, err error) {
 	ask, err := p.batch(ctx, o, round)
 	if err != nil {
 		return nil, err
 	}
-	var ours turn
-	for _, e := range entrants {
-		if err := rest(ctx); err != nil {
+	var ours batchResult
+	for _, c := range competitors {
+		if err := pause(ctx); err != nil {
 			return nil, err
 		}
-		got, err := e.run(ctx, ask)
+		got, err := c.run(ctx, ask)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			if e.name() == Own {
+			if c.name() == Own {
 				return nil, err
 			}
-			s.note("%s, %d at once: %s is out: %v", b.workload, b.concurrency, e.name(), err)
+			s.note("%s, %d at once: %s left out: %v", b.workload, b.concurrency, c.name(), err)
 			continue
 		}
-		alive = append(alive, e)
-		if e.name() == Own {
+		running = append(running, c)
+		if c.name() == Own {
 			ours = got
 		} else {
-			b.compare(e.name(), ours, got)
+			b.compare(c.name(), ours, got)
 		}
-		s.score(b, e, got)
+		s.record(b, c, got)
 	}
-	return alive, nil
+	return running, nil
 }
 
-func (s *session) score(b *board, e entrant, t turn) {
-	b.add(e.name(), Rate, t.rate())
-	b.add(e.name(), FirstToken, t.milliseconds(firstToken)...)
-	b.add(e.name(), Latency, t.milliseconds(latency)...)
-	b.add(e.name(), Prompt, float64(t.sum(func(c completion) int { return c.Prompt })))
-	b.add(e.name(), Reused, float64(t.sum(func(c completion) int { return c.Cached })))
-	memory, err := resident(e.process())
+// record adds what one batch showed of a competitor.
+func (s *session) record(m *measurements, c competitor, r batchResult) {
+	m.add(c.name(), Rate, r.rate())
+	m.add(c.name(), FirstToken, r.milliseconds(firstToken)...)
+	m.add(c.name(), Latency, r.milliseconds(latency)...)
+	m.add(c.name(), Prompt, float64(r.sum(func(c completion) int { return c.Prompt })))
+	m.add(c.name(), Reused, float64(r.sum(func(c completion) int { return c.Cached })))
+	memory, err := resident(c.process())
 	if err != nil {
-		s.note("no memory of %s: %v", e.name(), err)
+		s.note("the memory of %s is not known: %v", c.name(), err)
 		return
 	}
-	b.add(e.name(), Resident, float64(memory)/(1<<20))
+	m.add(c.name(), Resident, float64(memory)/(1<<20))
 }

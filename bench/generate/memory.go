@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// resident is a process's VmRSS in bytes, as Linux counts it: shared pages of the model's file among them.
+// resident is the VmRSS of a process in bytes; Linux counts the shared pages of the model's file in it.
 func resident(process int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
 	if err != nil {
@@ -26,7 +26,7 @@ func parseStatus(text string) (int64, error) {
 		number, unit, _ := strings.Cut(strings.TrimSpace(value), " ")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n < 0 || n > 1<<50 || strings.TrimSpace(unit) != "kB" {
-			return 0, fmt.Errorf("bench: VmRSS is %q, no number of kB", strings.TrimSpace(value))
+			return 0, fmt.Errorf("bench: VmRSS is %q, not a number of kB", strings.TrimSpace(value))
 		}
 		return n << 10, nil
 	}

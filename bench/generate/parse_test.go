@@ -80,12 +80,12 @@ func TestReadEvents(t *testing.T) {
 func TestReadEventsFails(t *testing.T) {
 	for text, says := range map[string]string{
 		"": "without a last event",
-		"data: {\"content\":\"a\",\"stop\":false}\n\n":                                     "without a last event",
-		"data: nonsense\n\n":                                                               `"nonsense"`,
-		"data: {\"tokens_predicted\":-1,\"stop\":true}\n\n":                                "less than 0",
-		"data: {\"error\":{\"code\":500,\"message\":\"out of cells\"}}\n\n":                "out of cells",
-		"error: {\"code\":500}\n\n":                                                        `{"code":500}`,
-		"data: {\"content\":\"" + strings.Repeat("x", mostEvent) + "\",\"stop\":true}\n\n": "its stream broke",
+		"data: {\"content\":\"a\",\"stop\":false}\n\n":                                    "without a last event",
+		"data: nonsense\n\n":                                                              `"nonsense"`,
+		"data: {\"tokens_predicted\":-1,\"stop\":true}\n\n":                               "less than 0",
+		"data: {\"error\":{\"code\":500,\"message\":\"out of cells\"}}\n\n":               "out of cells",
+		"error: {\"code\":500}\n\n":                                                       `{"code":500}`,
+		"data: {\"content\":\"" + strings.Repeat("x", maxEvent) + "\",\"stop\":true}\n\n": "its stream broke",
 	} {
 		err := readEvents(strings.NewReader(text), func(event) {})
 		if !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), says) {
@@ -166,7 +166,7 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestRatios(t *testing.T) {
-	b := newBoard("concurrent", 4)
+	b := newMeasurements("concurrent", 4)
 	for _, rate := range []float64{100, 120, 90} {
 		b.add(Own, Rate, rate)
 		b.add(Own, FirstToken, rate, 2*rate, 3*rate)
@@ -175,7 +175,7 @@ func TestRatios(t *testing.T) {
 		b.add(LlamaServer, Rate, rate)
 		b.add(LlamaServer, FirstToken, 10*rate)
 	}
-	b.compare(LlamaServer, turn{Done: []completion{{Text: "a"}, {Text: "b"}}}, turn{Done: []completion{{Text: "a"}, {Text: "c"}}})
+	b.compare(LlamaServer, batchResult{Completions: []completion{{Text: "a"}, {Text: "b"}}}, batchResult{Completions: []completion{{Text: "a"}, {Text: "c"}}})
 	half := .5
 	want := []Ratio{
 		{Workload: "concurrent", Concurrency: 4, Metric: Rate, Peer: LlamaServer, Ratio: 2.5, Min: 2, Max: 3, Rounds: []float64{2, 3}, SameTexts: &half},

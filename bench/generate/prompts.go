@@ -46,11 +46,11 @@ func fit(count func(string) (int, error), text string, tokens int) (string, erro
 		}
 		return n
 	}
-	most := sort.Search(len(words), func(i int) bool { return size(strings.Join(words[:i+1], " ")) > tokens })
-	if most == len(words) && size(text) < tokens && failed == nil {
+	fitting := sort.Search(len(words), func(i int) bool { return size(strings.Join(words[:i+1], " ")) > tokens })
+	if fitting == len(words) && size(text) < tokens && failed == nil {
 		return "", fmt.Errorf("bench: a text of %d words has fewer than %d tokens", len(words), tokens)
 	}
-	out := strings.Join(words[:most], " ")
+	out := strings.Join(words[:fitting], " ")
 	for failed == nil && size(out) < tokens {
 		longer := out + " a"
 		if n := size(longer); n > tokens || n <= size(out) {

@@ -27,7 +27,7 @@ type Report struct {
 	Notes    []string          `json:"notes"`
 }
 
-// Settings are what every entrant had.
+// Settings are what every competitor had.
 type Settings struct {
 	Threads      int   `json:"threads"`
 	Batch        int   `json:"batch"`
@@ -40,7 +40,7 @@ type Settings struct {
 // Markdown writes the report as tables: one stream, then many, then ratios.
 func (r *Report) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "# Generation bench, %s\n\n%s, %s, %d threads, batches of %d tokens, %d rounds.\n", r.Time.Format("2 January 2006"), r.CPU, r.System,
+	fmt.Fprintf(b, "# Generation benchmark, %s\n\n%s, %s, %d threads, batches of %d tokens, %d rounds.\n", r.Time.Format("2 January 2006"), r.CPU, r.System,
 		r.Settings.Threads, r.Settings.Batch, r.Settings.Rounds)
 	if r.Model.Name != "" {
 		fmt.Fprintf(b, "Model: %s (%s, %.1f MB, sha256 %s).\n", r.Model.Name, r.Model.Description, float64(r.Model.Bytes)/1e6, r.Model.SHA256)
@@ -96,7 +96,7 @@ func (r *Report) singleTable(w io.Writer) {
 	}
 }
 
-// manyTable has a line for each entrant and number of requests.
+// manyTable has a line for each competitor and number of requests.
 func (r *Report) manyTable(w io.Writer, workload string) {
 	type line struct {
 		concurrency int

@@ -12,8 +12,8 @@ const (
 	Rate       = "rate"        // tokens a second of all requests together
 	FirstToken = "first_token" // from a request to its first text
 	Latency    = "latency"     // from a request to its end
-	Resident   = "rss"         // VmRSS of the entrant's process after a turn
-	Prompt     = "prompt"      // tokens of a turn's prompts
+	Resident   = "rss"         // VmRSS of the competitor's process after a batch
+	Prompt     = "prompt"      // tokens of a batch's prompts
 	Reused     = "reused"      // of these, found in a cache
 )
 
@@ -29,7 +29,7 @@ func unit(metric string) string {
 	return "tokens"
 }
 
-// Row is what one entrant reached: over its turns, for times over the requests of all turns.
+// Row is one metric of one competitor: over its rounds, for times over the requests of all rounds.
 type Row struct {
 	Workload    string  `json:"workload"`
 	Concurrency int     `json:"concurrency"`
@@ -59,49 +59,49 @@ type Ratio struct {
 	SameTexts *float64 `json:"same_texts,omitempty"`
 }
 
-// series are the values of one metric of one entrant.
+// series are the values of one metric of one competitor.
 type series struct {
 	impl, metric string
 	rounds, all  []float64
 }
 
-// board collects what the entrants of one race reach.
-type board struct {
+// measurements collects the values of the competitors of one workload.
+type measurements struct {
 	workload    string
 	concurrency int
 	list        []*series
 	same, texts map[string]int // answers by peer: equal to Sluice's, and all
 }
 
-func newBoard(workload string, concurrency int) *board {
-	return &board{workload: workload, concurrency: concurrency, same: map[string]int{}, texts: map[string]int{}}
+func newMeasurements(workload string, concurrency int) *measurements {
+	return &measurements{workload: workload, concurrency: concurrency, same: map[string]int{}, texts: map[string]int{}}
 }
 
 // add takes the values of one round.
-func (b *board) add(impl, metric string, values ...float64) {
-	i := slices.IndexFunc(b.list, func(s *series) bool { return s.impl == impl && s.metric == metric })
+func (m *measurements) add(impl, metric string, values ...float64) {
+	i := slices.IndexFunc(m.list, func(s *series) bool { return s.impl == impl && s.metric == metric })
 	if i < 0 {
-		i = len(b.list)
-		b.list = append(b.list, &series{impl: impl, metric: metric})
+		i = len(m.list)
+		m.list = append(m.list, &series{impl: impl, metric: metric})
 	}
-	s := b.list[i]
+	s := m.list[i]
 	s.rounds, s.all = append(s.rounds, quantile(values, .5)), append(s.all, values...)
 }
 
 // compare counts the answers of a round that are equal.
-func (b *board) compare(peer string, ours, theirs turn) {
-	for i, c := range theirs.Done {
-		b.texts[peer]++
-		if c.Text == ours.Done[i].Text {
-			b.same[peer]++
+func (m *measurements) compare(peer string, ours, theirs batchResult) {
+	for i, c := range theirs.Completions {
+		m.texts[peer]++
+		if c.Text == ours.Completions[i].Text {
+			m.same[peer]++
 		}
 	}
 }
 
-func (b *board) rows(threads int) (out []Row) {
-	for _, s := range b.list {
+func (m *measurements) rows(threads int) (out []Row) {
+	for _, s := range m.list {
 		r := Row{
-			Workload: b.workload, Concurrency: b.concurrency, Impl: s.impl, Threads: threads, Metric: s.metric, Unit: unit(s.metric),
+			Workload: m.workload, Concurrency: m.concurrency, Impl: s.impl, Threads: threads, Metric: s.metric, Unit: unit(s.metric),
 			Median: harness.Digits(quantile(s.all, .5)), Min: harness.Digits(slices.Min(s.all)), Max: harness.Digits(slices.Max(s.all)), Samples: len(s.all),
 		}
 		if s.metric == FirstToken || s.metric == Latency {
@@ -112,17 +112,17 @@ func (b *board) rows(threads int) (out []Row) {
 	return out
 }
 
-// ratios are of the rounds that both went through: a peer that failed stopped there.
-func (b *board) ratios() (out []Ratio) {
-	for _, own := range b.list {
+// ratios are of the rounds that both ran: a peer that failed has fewer.
+func (m *measurements) ratios() (out []Ratio) {
+	for _, own := range m.list {
 		if own.impl != Own || own.metric == Prompt || own.metric == Reused {
 			continue
 		}
-		for _, peer := range b.list {
+		for _, peer := range m.list {
 			if peer.impl == Own || peer.metric != own.metric {
 				continue
 			}
-			r := Ratio{Workload: b.workload, Concurrency: b.concurrency, Metric: own.metric, Peer: peer.impl}
+			r := Ratio{Workload: m.workload, Concurrency: m.concurrency, Metric: own.metric, Peer: peer.impl}
 			for i := range min(len(own.rounds), len(peer.rounds)) {
 				x := own.rounds[i] / peer.rounds[i]
 				if own.metric != Rate {
@@ -137,8 +137,8 @@ func (b *board) ratios() (out []Ratio) {
 				continue
 			}
 			r.Ratio, r.Min, r.Max = harness.Digits(quantile(r.Rounds, .5)), slices.Min(r.Rounds), slices.Max(r.Rounds)
-			if n := b.texts[peer.impl]; n > 0 && own.metric == Rate {
-				share := harness.Digits(float64(b.same[peer.impl]) / float64(n))
+			if n := m.texts[peer.impl]; n > 0 && own.metric == Rate {
+				share := harness.Digits(float64(m.same[peer.impl]) / float64(n))
 				r.SameTexts = &share
 			}
 			out = append(out, r)
@@ -158,15 +158,15 @@ func quantile(values []float64, p float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
 }
 
-// publish reports what is on a board.
-func (s *session) publish(b *board) {
-	for _, r := range b.rows(s.o.Threads) {
+// publish reports the rows and ratios of measurements.
+func (s *session) publish(m *measurements) {
+	for _, r := range m.rows(s.o.Threads) {
 		s.report.Rows = append(s.report.Rows, r)
 		if s.o.Row != nil {
 			s.o.Row(r)
 		}
 	}
-	for _, r := range b.ratios() {
+	for _, r := range m.ratios() {
 		s.report.Ratios = append(s.report.Ratios, r)
 		if s.o.Ratio != nil {
 			s.o.Ratio(r)

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// question is a line to a worker. Op is open (Capacity), fit (Texts cut to Tokens) or run (Batch).
-type question struct {
+// request is a line to a worker. Op is open (Capacity), fit (Texts cut to Tokens) or run (Batch).
+type request struct {
 	Op       string    `json:"op"`
 	Capacity *capacity `json:"capacity,omitempty"`
 	Texts    []string  `json:"texts,omitempty"`
@@ -23,12 +23,12 @@ type question struct {
 	Batch    *batch    `json:"batch,omitempty"`
 }
 
-// answer is the line that comes back: what failed, or what was asked for.
-type answer struct {
-	Error string     `json:"error,omitempty"`
-	Model *modelInfo `json:"model,omitempty"`
-	Texts []string   `json:"texts,omitempty"`
-	Turn  *turn      `json:"turn,omitempty"`
+// reply is the line that comes back: an error, or what was asked for.
+type reply struct {
+	Error  string       `json:"error,omitempty"`
+	Model  *modelInfo   `json:"model,omitempty"`
+	Texts  []string     `json:"texts,omitempty"`
+	Result *batchResult `json:"result,omitempty"`
 }
 
 type modelInfo struct {
@@ -45,7 +45,7 @@ type generator interface {
 	Close() error
 }
 
-// opener makes one; tests have their own.
+// opener opens a model; tests have their own.
 type opener func(context.Context, string, llm.Options) (generator, error)
 
 func openModel(ctx context.Context, path string, o llm.Options) (generator, error) {
@@ -56,8 +56,8 @@ func openModel(ctx context.Context, path string, o llm.Options) (generator, erro
 	return m, nil
 }
 
-// Serve is Sluice's entrant: it answers questions, a line of JSON each, until in ends, which also cancels
-// what is under way. A question that fails is answered with its error.
+// Serve is Sluice's competitor: it answers requests, a line of JSON each, until in ends, which also cancels
+// a request that is running. A failed request is answered with its error.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return serve(ctx, in, out, openModel)
 }
@@ -90,13 +90,13 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, open opener) error 
 	for {
 		select {
 		case line := <-lines:
-			if err := encode.Encode(w.answer(ctx, line)); err != nil {
-				return fmt.Errorf("bench: answering: %w", err)
+			if err := encode.Encode(w.reply(ctx, line)); err != nil {
+				return fmt.Errorf("bench: writing a reply: %w", err)
 			}
 		case <-ctx.Done():
 			select {
 			case err := <-failed:
-				return fmt.Errorf("bench: reading questions: %w", err)
+				return fmt.Errorf("bench: reading requests: %w", err)
 			default:
 				return nil
 			}
@@ -116,15 +116,15 @@ func (w *worker) close() {
 	}
 }
 
-var errQuestion = errors.New("bench: a question that a worker cannot answer")
+var errRequest = errors.New("bench: not a request that a worker can answer")
 
-func (w *worker) answer(ctx context.Context, line []byte) answer {
-	var q question
-	var a answer
+func (w *worker) reply(ctx context.Context, line []byte) reply {
+	var q request
+	var a reply
 	err := json.Unmarshal(line, &q)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%w: %w", errQuestion, err)
+		err = fmt.Errorf("%w: %w", errRequest, err)
 	case q.Op == "open" && q.Capacity != nil && w.model == nil:
 		a.Model, err = w.begin(ctx, *q.Capacity)
 	case q.Op == "fit" && w.model != nil:
@@ -135,12 +135,12 @@ func (w *worker) answer(ctx context.Context, line []byte) answer {
 			}
 		}
 	case q.Op == "run" && q.Batch != nil && w.model != nil:
-		a.Turn, err = generateAll(ctx, w.model, *q.Batch)
+		a.Result, err = generateAll(ctx, w.model, *q.Batch)
 	default:
-		err = fmt.Errorf("%w: %q", errQuestion, q.Op)
+		err = fmt.Errorf("%w: %q", errRequest, q.Op)
 	}
 	if err != nil {
-		return answer{Error: err.Error()}
+		return reply{Error: err.Error()}
 	}
 	return a
 }
@@ -159,7 +159,7 @@ func (w *worker) begin(ctx context.Context, c capacity) (*modelInfo, error) {
 }
 
 // generateAll sends all prompts of a batch at once.
-func generateAll(ctx context.Context, m llm.Generator, b batch) (*turn, error) {
+func generateAll(ctx context.Context, m llm.Generator, b batch) (*batchResult, error) {
 	return atOnce(len(b.Prompts), func(i int, begin time.Time) (completion, error) {
 		var c completion
 		res, err := m.Generate(ctx, llm.Request{Prompt: b.Prompts[i], MaxTokens: b.MaxTokens}, func(string) error {
@@ -177,8 +177,8 @@ func generateAll(ctx context.Context, m llm.Generator, b batch) (*turn, error) {
 }
 
 // atOnce runs n requests in goroutines that begin together and returns when all have ended.
-func atOnce(n int, request func(i int, begin time.Time) (completion, error)) (*turn, error) {
-	t := &turn{Done: make([]completion, n)}
+func atOnce(n int, request func(i int, begin time.Time) (completion, error)) (*batchResult, error) {
+	t := &batchResult{Completions: make([]completion, n)}
 	errs := make([]error, n)
 	start := make(chan struct{})
 	var all sync.WaitGroup
@@ -186,8 +186,8 @@ func atOnce(n int, request func(i int, begin time.Time) (completion, error)) (*t
 	for i := range n {
 		all.Go(func() {
 			<-start
-			if t.Done[i], errs[i] = request(i, begin); t.Done[i].First == 0 {
-				t.Done[i].First = t.Done[i].Latency
+			if t.Completions[i], errs[i] = request(i, begin); t.Completions[i].First == 0 {
+				t.Completions[i].First = t.Completions[i].Latency
 			}
 		})
 	}

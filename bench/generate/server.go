@@ -19,11 +19,11 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 )
 
-// server is a llama-server of our own on a port of this machine.
+// server is a llama-server that we started on a port of this machine.
 type server struct {
 	url    string
 	client *http.Client
-	words  harness.Tail
+	stderr harness.Tail
 	pid    int
 	stop   context.CancelFunc
 	wait   func() error
@@ -46,7 +46,7 @@ func (s *session) startServer(ctx context.Context, c capacity) (*server, error) 
 	ctx, stop := context.WithCancel(ctx)
 	v := &server{url: "http://" + address, stop: stop, ended: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Slots}}}
 	cmd := exec.CommandContext(ctx, path, serverArguments(c, address)...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &v.words, &v.words, patience
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &v.stderr, &v.stderr, endTimeout
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Start(); err != nil {
 		stop()
@@ -80,7 +80,7 @@ func serverArguments(c capacity, address string) []string {
 	return args
 }
 
-// freeAddress is a port of this machine that nobody listens on.
+// freeAddress is a port of this machine that no process listens on.
 func freeAddress(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -109,9 +109,9 @@ func (v *server) ready(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-v.ended:
-			return fmt.Errorf("%w: %s ended while it started%s", ErrPeer, LlamaServer, v.words.Last())
+			return fmt.Errorf("%w: %s ended while it started%s", ErrPeer, LlamaServer, v.stderr.Last())
 		case <-late:
-			return fmt.Errorf("%w: %s was not ready after %v%s", ErrPeer, LlamaServer, startupTime, v.words.Last())
+			return fmt.Errorf("%w: %s was not ready after %v%s", ErrPeer, LlamaServer, startupTime, v.stderr.Last())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -120,15 +120,15 @@ func (v *server) ready(ctx context.Context) error {
 func (v *server) name() string { return LlamaServer }
 func (v *server) process() int { return v.pid }
 
-func (v *server) run(ctx context.Context, b batch) (turn, error) {
+func (v *server) run(ctx context.Context, b batch) (batchResult, error) {
 	t, err := atOnce(len(b.Prompts), func(i int, begin time.Time) (completion, error) {
 		return v.complete(ctx, b.Prompts[i], b.MaxTokens, begin)
 	})
 	if ctx.Err() != nil {
-		return turn{}, ctx.Err()
+		return batchResult{}, ctx.Err()
 	}
 	if err != nil {
-		return turn{}, fmt.Errorf("%w%s", err, v.words.Last())
+		return batchResult{}, fmt.Errorf("%w%s", err, v.stderr.Last())
 	}
 	return *t, nil
 }
@@ -183,7 +183,7 @@ func (c *completion) finish(e event) {
 	c.DecodeTime = time.Duration(e.Timings.PredictedMS * float64(time.Millisecond))
 }
 
-// version asks the program which llama.cpp it is.
+// serverVersion asks the program for its llama.cpp version.
 func (s *session) serverVersion(ctx context.Context) string {
 	text, err := exec.CommandContext(ctx, s.tool(LlamaServer), "--version").CombinedOutput()
 	if err != nil {
@@ -202,14 +202,14 @@ func parseVersion(text string) string {
 	return ""
 }
 
-// close ends the server, by force if it does not end.
+// close ends the server, by force after endTimeout.
 func (v *server) close() error {
 	v.client.CloseIdleConnections()
 	v.stop()
 	err := v.wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, context.Canceled) {
-		return nil // we ended it, or it was said
+		return nil // we ended it, or an earlier error said so
 	}
 	return err
 }

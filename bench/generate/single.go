@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// single measures one stream: prompts of each length read, texts of each length made.
+// single measures one stream: reading prompts of each length, generating texts of each length.
 func (s *session) single(ctx context.Context) (err error) {
 	var tests []test
 	for _, n := range s.o.PromptTokens {
@@ -17,28 +17,28 @@ func (s *session) single(ctx context.Context) (err error) {
 	for _, n := range s.o.Tokens {
 		tests = append(tests, test{generate: n})
 	}
-	o, err := s.startOwn(ctx, s.capacity(1, slices.Max(slices.Concat(s.o.PromptTokens, s.o.Tokens))+suffixRoom))
+	o, err := s.startWorker(ctx, s.capacity(1, slices.Max(slices.Concat(s.o.PromptTokens, s.o.Tokens))+suffixRoom))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	s.report.Model = o.model
 	for _, t := range tests {
-		if err := s.raceSingle(ctx, o, t); err != nil {
+		if err := s.runSingle(ctx, o, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *session) raceSingle(ctx context.Context, o *own, t test) error {
-	b := newBoard(t.String(), 1)
+func (s *session) runSingle(ctx context.Context, o *client, t test) error {
+	b := newMeasurements(t.String(), 1)
 	s.log("%s: %d rounds", t, s.o.Rounds)
 	for round := range s.o.Rounds {
-		if err := rest(ctx); err != nil {
+		if err := pause(ctx); err != nil {
 			return err
 		}
-		// The first run of a turn warms up: llama-bench does that, too.
+		// The first run of a round warms up, as llama-bench does.
 		if _, err := s.ownRate(ctx, o, t, 2*round); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *session) raceSingle(ctx context.Context, o *own, t test) error {
 		if !s.takesPart(LlamaBench) {
 			continue
 		}
-		if err := rest(ctx); err != nil {
+		if err := pause(ctx); err != nil {
 			return err
 		}
 		m, err := s.llamaBench(ctx, t)
@@ -68,9 +68,9 @@ func (s *session) raceSingle(ctx context.Context, o *own, t test) error {
 	return nil
 }
 
-// ownRate is one turn of Sluice's: a prompt that no cache knows, and one token; or a short prompt, and the
-// decodes after its first token, as many as llama-bench makes.
-func (s *session) ownRate(ctx context.Context, o *own, t test, round int) (float64, error) {
+// ownRate measures Sluice once: a prompt that is in no cache, and one token; or a short prompt, and the
+// decodes after its first token, as many as llama-bench runs.
+func (s *session) ownRate(ctx context.Context, o *client, t test, round int) (float64, error) {
 	prompt, tokens := prose(8, uint64(round), 1), t.generate+1
 	if t.prompt > 0 {
 		fitted, err := o.fit(ctx, t.prompt, prose(t.prompt+8, uint64(round), uint64(t.prompt)))
@@ -83,7 +83,7 @@ func (s *session) ownRate(ctx context.Context, o *own, t test, round int) (float
 	if err != nil {
 		return 0, err
 	}
-	c := got.Done[0]
+	c := got.Completions[0]
 	if t.prompt > 0 {
 		if c.PromptTime <= 0 {
 			return 0, fmt.Errorf("bench: %s: the model read a prompt of %d tokens in no time", t, c.Prompt)

@@ -26,14 +26,14 @@ type event struct {
 	} `json:"error"`
 }
 
-// mostEvent is the longest line of a stream, in bytes: the last event repeats prompt and settings.
-const mostEvent = 16 << 20
+// maxEvent is the longest line of a stream, in bytes: the last event repeats prompt and settings.
+const maxEvent = 16 << 20
 
 // readEvents calls each with every event of a stream up to the one with Stop. A stream that ends before,
 // an event that is no JSON, and an error that the server sends are ErrPeer.
 func readEvents(r io.Reader, each func(event)) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 1<<16), mostEvent)
+	lines.Buffer(make([]byte, 0, 1<<16), maxEvent)
 	for lines.Scan() {
 		name, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
 		value = bytes.TrimSpace(value)

@@ -1,4 +1,4 @@
-"""What the peers share: entrants, files, the statistics around a product, packages' versions."""
+"""What the peers share: competitors, files, the statistics around a product, versions of packages."""
 import os
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -14,14 +14,14 @@ def versions(*packages):
     return {p: version(p) for p in packages}
 
 
-class Entrant:
-    """One implementation: work(question) is timed, keep and result are not."""
+class Competitor:
+    """One implementation. work(query) is timed; query, keep and result are not."""
 
     def __init__(self, name, impl, work, result=None, dtype="f32", mode="exact", batch=0):
         self.name, self.impl, self.work, self.dtype, self.mode, self.batch = name, impl, work, dtype, mode, batch
         self.answer, self._result = None, result or (lambda answer: answer)
 
-    def question(self, batch):
+    def query(self, batch):
         return None
 
     def keep(self, batch, answer):
@@ -34,8 +34,8 @@ class Entrant:
         return {"name": self.name, "impl": self.impl, "dtype": self.dtype, "mode": self.mode, "batch": self.batch}
 
 
-class Stored(Entrant):
-    """An entrant whose output others overwrite: what is wanted of it is taken at once."""
+class Stored(Competitor):
+    """A competitor whose output others overwrite: its result is taken after every run."""
 
     def keep(self, batch, answer):
         self.answer = self._result(answer)
@@ -44,14 +44,14 @@ class Stored(Entrant):
         return self.answer
 
 
-class Search(Entrant):
-    """An entrant that is asked for rows of a file of queries, batch of them at a time."""
+class Search(Competitor):
+    """A competitor that searches for rows of a file of queries, batch of them at a time."""
 
     def __init__(self, name, impl, queries, work, batch, mode="exact"):
         super().__init__(f"{name} {batch}", impl, work, mode=mode, batch=batch)
         self.queries, self.answers = queries, {}
 
-    def question(self, batch):
+    def query(self, batch):
         return np.ascontiguousarray(self.queries[batch])
 
     def keep(self, batch, answer):
@@ -63,7 +63,7 @@ class Search(Entrant):
 
 
 def load(path):
-    """The vectors in memory of our own."""
+    """The vectors in memory."""
     return np.load(path)
 
 
@@ -82,7 +82,7 @@ def ranks(n, quantiles):
 
 
 def type7(values, quantiles):
-    """Quantiles of values that are in order where it matters."""
+    """Quantiles of values that are partitioned at ranks()."""
     places, _ = ranks(len(values), quantiles)
     out = []
     for x in places:
@@ -122,7 +122,7 @@ def tables(params, name, scores, hows, dtype="f32"):
     def work(how):
         return lambda _: table(scores(c, q, out), n, k, params["quantiles"], how)
     label = {"sort": "np.sort", "partition": "np.partition", "percentile": "np.percentile"}
-    return [Entrant(how, f"{name} + {label[how]}", work(how), dtype=dtype) for how in hows]
+    return [Competitor(how, f"{name} + {label[how]}", work(how), dtype=dtype) for how in hows]
 
 
 def share(n, params):
@@ -166,7 +166,7 @@ def binned(params, name, gemm):
         own = np.sort(own_scores(unit(c), unit(q), k), axis=None)
         return {"positive": type7(own, params["quantiles"]), "histogram": histogram[:BINS].tolist()}
 
-    return [Entrant("bins", f"{name} + int32 + bincount", work, result, mode="interval")]
+    return [Competitor("bins", f"{name} + int32 + bincount", work, result, mode="interval")]
 
 
 def picked(params, scale=1.0, offset=None):

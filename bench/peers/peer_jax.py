@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import common
-from common import BINS, Entrant, Search, Stored, bin_of, load, mapped, own_scores, picked, type7, unit
+from common import BINS, Competitor, Search, Stored, bin_of, load, mapped, own_scores, picked, type7, unit
 
 
 def versions():
@@ -28,7 +28,7 @@ def w1(params):
     def result(answer):
         return {"positive": np.asarray(answer[0]).tolist(), "negative": np.asarray(answer[1]).tolist(), "mean": float(answer[2])}
 
-    return [Entrant("full", "JAX jit, nanpercentile", lambda _: jax.block_until_ready(full(c, q)), result)]
+    return [Competitor("full", "JAX jit, nanpercentile", lambda _: jax.block_until_ready(full(c, q)), result)]
 
 
 def w2(params):
@@ -53,7 +53,7 @@ def w2(params):
         own = np.sort(own_scores(unit(c), unit(q), k), axis=None)
         return {"positive": type7(own, params["quantiles"]), "histogram": histogram[:BINS].tolist()}
 
-    return [Entrant("bins", "JAX jit matmul + bincount", work, result, mode="interval")]
+    return [Competitor("bins", "JAX jit matmul + bincount", work, result, mode="interval")]
 
 
 def matrix(params):

@@ -39,14 +39,14 @@ def matrix(params):
     c8, q8 = np.round(c / sc).astype(np.int8), np.round(q / sq).astype(np.int8)
     cb, qb = nk.astype(c, "bfloat16"), nk.astype(q, "bfloat16")
 
-    def entrant(name, a, b, kind, dtype, out_type, scale=1.0):
+    def competitor(name, a, b, kind, dtype, out_type, scale=1.0):
         right, out = nk.dots_pack(b, dtype=kind), nk.empty(form, dtype=out_type)
         return Stored(name, f"NumKong {name} packed", lambda _: packed(a, right, n, out, kind), picked(params, scale), dtype=dtype, mode="bounded")
 
     return [
-        entrant("f32", c, q, "f32", "f32", "float64"),
-        entrant("bf16", cb, qb, "bf16", "bf16", "float32"),
-        entrant("i8", c8, q8, "int8", "i8", "int32", float(sc) * float(sq)),
+        competitor("f32", c, q, "f32", "f32", "float64"),
+        competitor("bf16", cb, qb, "bf16", "bf16", "float32"),
+        competitor("i8", c8, q8, "int8", "i8", "int32", float(sc) * float(sq)),
     ]
 
 

@@ -4,13 +4,13 @@ usage: sidecar.py LIBRARY       (peer_LIBRARY.py beside this file; the environme
 
 Requests come on standard input, one JSON object a line, and each gets one line on standard output:
 
-  {"op": "hello"}                                       {"versions": {package: version}}
-  {"op": "prepare", "workload": w, "params": {...}}     {"entrants": [{"name", "impl", "dtype", "mode", "batch"}]}
-  {"op": "run", "entrant": name, "batches": [[q, ...]]} {"seconds": [s, ...]}, one time for each batch
-  {"op": "result", "entrant": name}                     {"result": ...}, of the last run or of all questions so far
-  {"op": "end"}                                         (the process ends)
+  {"op": "hello"}                                            {"versions": {package: version}}
+  {"op": "prepare", "workload": w, "params": {...}}          {"competitors": [{"name", "impl", "dtype", "mode", "batch"}]}
+  {"op": "run", "competitor": name, "batches": [[q, ...]]}   {"seconds": [s, ...]}, one time for each batch
+  {"op": "result", "competitor": name}                       {"result": ...}, of the last run, or for all queries so far
+  {"op": "end"}                                              (the process ends)
 
-A request that fails gets {"error": text}. Vectors are float32 .npy files, named by params. Only the work itself
+A failed request gets {"error": text}. Vectors are float32 .npy files, named by params. Only the work itself
 is timed. Between requests the process waits for its input and nothing spins.
 """
 import importlib
@@ -27,19 +27,19 @@ def prepare(module, workload, params):
     return {e.name: e for e in make(params)}
 
 
-def run(entrant, batches):
+def run(competitor, batches):
     seconds = []
     for batch in batches:
-        question = entrant.question(batch)
+        query = competitor.query(batch)
         begin = time.perf_counter()
-        answer = entrant.work(question)
+        answer = competitor.work(query)
         seconds.append(time.perf_counter() - begin)
-        entrant.keep(batch, answer)
+        competitor.keep(batch, answer)
     return seconds
 
 
 def serve(library, requests, replies):
-    module, entrants = None, {}
+    module, competitors = None, {}
     for line in requests:
         try:
             request = json.loads(line)
@@ -48,13 +48,13 @@ def serve(library, requests, replies):
                 module = importlib.import_module("peer_" + library)
                 reply = {"versions": module.versions()}
             elif op == "prepare":
-                entrants.clear()  # frees what an earlier workload held
-                entrants = prepare(module, request["workload"], request["params"])
-                reply = {"entrants": [e.offer() for e in entrants.values()]}
+                competitors.clear()  # frees what an earlier workload held
+                competitors = prepare(module, request["workload"], request["params"])
+                reply = {"competitors": [e.offer() for e in competitors.values()]}
             elif op == "run":
-                reply = {"seconds": run(entrants[request["entrant"]], request["batches"])}
+                reply = {"seconds": run(competitors[request["competitor"]], request["batches"])}
             elif op == "result":
-                reply = {"result": entrants[request["entrant"]].result()}
+                reply = {"result": competitors[request["competitor"]].result()}
             elif op == "end":
                 return
             else:

@@ -12,7 +12,7 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "measure Sluice against its peers and the machine's limits",
+		Short: "measure Sluice against its peers and the limits of the machine",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -26,18 +26,18 @@ func (a *app) benchComputeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compute",
 		Short: "the compute core: distributions, threshold decisions, top-k, matrices",
-		Long: `Runs Sluice's variants and the peers in turns on the same seeded data, in one session, and prints a row for each:
-median and best time, the share of what the machine could do at most, and the error against canonical scores. The
-last rows are ratios to the best peer of equal accuracy. Run it on a quiet machine: what else runs is measured, too.
+		Long: `Runs Sluice's variants and the peers in turns on the same seeded data, in one process run, and prints a row
+for each: median and minimum time, percentage of the physical limit, and error against canonical scores. Ratios
+compare with the fastest peer of equal accuracy. Run it on a quiet machine: another busy process disturbs the times.
 
-  w1      table of 1,700 contexts and 5,100 pseudo-queries, 384 and 768 dimensions
-  w2      the same of 20,000 and 60,000
-  w3      is anything above the cut-off? a million vectors, one query and 32
-  w4      the ten nearest of a million vectors, one query and 64
+  w1      quantiles of 1,700 contexts × 5,100 pseudo-queries, 384 and 768 dimensions
+  w2      the same for 20,000 × 60,000
+  w3      is any of a million vectors above the cut-off? one query, and 32
+  w4      the ten nearest of a million vectors, one query, and 64
   matrix  4,096 × 12,288 inner products, stored
 
-The peers need a Python environment and a Go program, which 'make bench-compute' sets up (about 600 MB). One that is
-missing is said and left out. Data sets take about 4 GB in the cache.`,
+The peers need a Python environment and a Go program, which 'make bench-compute' sets up (about 600 MB). A missing
+peer is noted and left out. The data sets take about 4 GB in the cache.`,
 		Example: "  sluice bench compute --workload w1 --json\n  sluice bench compute --short --peers none\n" +
 			"  sluice bench compute --out docs/benchmarks/results",
 		Args: cobra.NoArgs,
@@ -57,7 +57,7 @@ missing is said and left out. Data sets take about 4 GB in the cache.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Workload, "workload", "all", "what to run: "+strings.Join(benches.Workloads(), ", ")+" or all")
-	f.IntVar(&o.Rounds, "rounds", 0, "turns of every competitor (0: each workload's own number)")
+	f.IntVar(&o.Rounds, "rounds", 0, "runs of every competitor (0: each workload's own number)")
 	f.BoolVar(&o.Short, "short", false, "tiny shapes, to see that it works")
 	f.StringVar(&peers, "peers", "all", "competitors: all, none, or some of "+strings.Join(benches.Peers(), ","))
 	f.StringVar(&o.Data, "data", "../shared/data", "folder with squad16 and clinc150, for real vectors")
@@ -89,7 +89,7 @@ func (a *app) benchCompute(cmd *cobra.Command, o benches.Options, out string) er
 	o.Threads, o.ISA, o.Embed = c.Threads, c.ISA, s.Embed
 	o.Log = func(text string) { a.note("%s", text) }
 	o.Note = o.Log
-	var failed error // to print: the bench goes on, because its report may be written
+	var failed error // to print: the benchmark goes on, because its report may be written
 	if a.json {
 		keep := func(err error) {
 			if failed == nil {

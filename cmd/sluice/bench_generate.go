@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// workerVerb is how the program starts itself as the bench's own entrant.
+// workerVerb is the command that the program starts itself with, as Sluice's competitor.
 const workerVerb = "worker"
 
 func (a *app) benchGenerateCommand() *cobra.Command {
@@ -27,15 +27,14 @@ func (a *app) benchGenerateCommand() *cobra.Command {
 		Short: "the language model: prompts, texts, many requests at once, shared prefixes",
 		Long: `Runs Sluice's language model and llama.cpp's own programs in turns, with the same model, threads, batch size and
 KV cache, and prints a row for each: tokens a second, time to the first token and to the end, memory, tokens of
-prompts that were not computed again. The last rows of each race are ratios, round by round. Run it on a quiet
-machine: what else runs is measured, too.
+prompts that were not computed again. Ratios are computed round by round. Run it on a quiet machine: another busy
+process disturbs the times.
 
-  single      one stream against llama-bench: prompts read (pp…) and texts made (tg…)
+  single      one stream, against llama-bench: reading prompts (pp…) and generating texts (tg…)
   concurrent  different prompts at once, against llama-server over HTTP; temperature 0
-  prefix      prompts that begin alike, against llama-server: not seen before, then seen
+  prefix      requests that share a 400-token prefix, against llama-server: first in no cache, then in all
 
-The peers are built from the sources of the library: 'make bench-generate' does. One that is missing is said and
-left out.`,
+'make bench-generate' builds the peers from the sources of the library. A missing peer is noted and left out.`,
 		Example: "  sluice bench generate --workload single --json\n  sluice bench generate --concurrency 4 --rounds 3 --peers none\n" +
 			"  sluice bench generate --out docs/benchmarks/generate",
 		Args: cobra.NoArgs,
@@ -67,18 +66,18 @@ left out.`,
 	f.StringVar(&concurrency, "concurrency", "1,2,4,8,16", "requests at once, in turn")
 	f.StringVar(&prompts, "prompt-tokens", "256,512", "lengths of the prompts of one stream; the first one is that of concurrent requests")
 	f.StringVar(&tokens, "tokens", "64,128", "lengths of the texts of one stream; the first one is that of concurrent requests")
-	f.IntVar(&o.PrefixTokens, "prefix-tokens", 400, "tokens that the prompts of 'prefix' have in common")
+	f.IntVar(&o.PrefixTokens, "prefix-tokens", 400, "tokens that the prompts of 'prefix' share")
 	f.IntVar(&o.Batch, "batch", 512, "tokens of one decode at most, of every competitor")
-	f.IntVar(&o.Rounds, "rounds", 5, "turns of every competitor")
+	f.IntVar(&o.Rounds, "rounds", 5, "runs of every competitor")
 	f.StringVar(&o.Tools, "tools", "", "folder of llama-bench and llama-server (default build/out, here or beside the program's folder)")
 	f.StringVar(&out, "out", "", "also write report.md, report.json and plots to this folder")
 	return cmd
 }
 
-// benchWorkerCommand is for the bench only: it speaks lines of JSON.
+// benchWorkerCommand is for the benchmark only: it exchanges lines of JSON.
 func (a *app) benchWorkerCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: workerVerb, Hidden: true, Short: "Sluice's entrant of 'bench generate', as a process", Args: cobra.NoArgs,
+		Use: workerVerb, Hidden: true, Short: "Sluice's competitor of 'bench generate', as a process", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return generate.Serve(cmd.Context(), a.stdin, a.stdout) },
 	}
 }
@@ -112,7 +111,7 @@ func someOf(flag, text string, all []string) ([]string, error) {
 	return names, nil
 }
 
-// peerTools is the first folder that may hold the peers.
+// peerTools is the first folder that may contain the peers.
 func peerTools() string {
 	local := filepath.Join("build", "out")
 	program, err := os.Executable()
@@ -136,7 +135,7 @@ func (a *app) benchGenerate(cmd *cobra.Command, o generate.Options, out string) 
 	}
 	o.Log = func(text string) { a.note("%s", text) }
 	o.Note = o.Log
-	var failed error // to print: the bench goes on, because its report may be written
+	var failed error // to print: the benchmark goes on, because its report may be written
 	if a.json {
 		keep := func(err error) { failed = cmp.Or(failed, err) }
 		o.Row = func(r generate.Row) { keep(a.printJSON(r)) }

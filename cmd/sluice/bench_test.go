@@ -35,7 +35,7 @@ func TestBenchUsage(t *testing.T) {
 	}
 }
 
-// TestBenchCompute runs a tiny race without its peers, which are missing here.
+// TestBenchCompute runs a tiny benchmark; its peers are missing here.
 func TestBenchCompute(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("SLUICE_CACHE", t.TempDir())

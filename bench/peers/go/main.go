@@ -22,8 +22,8 @@ type params struct {
 	Batch, K                int
 }
 
-// entrant is one implementation. work answers the questions of a batch and is timed; keep is not.
-type entrant struct {
+// competitor is one implementation. work searches for the queries of a batch and is timed; keep is not.
+type competitor struct {
 	Name  string `json:"name"`
 	Impl  string `json:"impl"`
 	DType string `json:"dtype"`
@@ -36,28 +36,28 @@ type entrant struct {
 }
 
 type request struct {
-	Op, Workload, Entrant string
-	Params                params
-	Batches               [][]int
+	Op, Workload, Competitor string
+	Params                   params
+	Batches                  [][]int
 }
 
 type reply struct {
-	Error    string            `json:"error,omitempty"`
-	Versions map[string]string `json:"versions,omitempty"`
-	Entrants []*entrant        `json:"entrants,omitempty"`
-	Seconds  []float64         `json:"seconds,omitempty"`
-	Result   any               `json:"result,omitempty"`
+	Error       string            `json:"error,omitempty"`
+	Versions    map[string]string `json:"versions,omitempty"`
+	Competitors []*competitor     `json:"competitors,omitempty"`
+	Seconds     []float64         `json:"seconds,omitempty"`
+	Result      any               `json:"result,omitempty"`
 }
 
 // workloads of each library.
 var libraries = map[string]struct {
 	module    string
-	workloads map[string]func(params) ([]*entrant, error)
+	workloads map[string]func(params) ([]*competitor, error)
 }{
-	"gonum":    {"gonum.org/v1/gonum", map[string]func(params) ([]*entrant, error){"matrix": gonumMatrix, "w3": gonumScan}},
-	"gorgonia": {"gorgonia.org/tensor", map[string]func(params) ([]*entrant, error){"matrix": gorgoniaMatrix}},
-	"vek":      {"github.com/viterin/vek", map[string]func(params) ([]*entrant, error){"matrix": vekMatrix, "w3": vekScan}},
-	"chromem":  {"github.com/philippgille/chromem-go", map[string]func(params) ([]*entrant, error){"w3": chromemScan, "w4": chromemTop}},
+	"gonum":    {"gonum.org/v1/gonum", map[string]func(params) ([]*competitor, error){"matrix": gonumMatrix, "w3": gonumScan}},
+	"gorgonia": {"gorgonia.org/tensor", map[string]func(params) ([]*competitor, error){"matrix": gorgoniaMatrix}},
+	"vek":      {"github.com/viterin/vek", map[string]func(params) ([]*competitor, error){"matrix": vekMatrix, "w3": vekScan}},
+	"chromem":  {"github.com/philippgille/chromem-go", map[string]func(params) ([]*competitor, error){"w3": chromemScan, "w4": chromemTop}},
 }
 
 func main() {
@@ -72,7 +72,7 @@ func main() {
 }
 
 func serve(library string, in io.Reader, out io.Writer) error {
-	var entrants []*entrant
+	var competitors []*competitor
 	requests := bufio.NewReaderSize(in, 1<<20)
 	for {
 		line, err := requests.ReadBytes('\n')
@@ -90,7 +90,7 @@ func serve(library string, in io.Reader, out io.Writer) error {
 		case q.Op == "end":
 			return nil
 		default:
-			if err := answer(library, q, &r, &entrants); err != nil {
+			if err := answer(library, q, &r, &competitors); err != nil {
 				r = reply{Error: err.Error()}
 			}
 		}
@@ -104,7 +104,7 @@ func serve(library string, in io.Reader, out io.Writer) error {
 	}
 }
 
-func answer(library string, q request, r *reply, entrants *[]*entrant) (err error) {
+func answer(library string, q request, r *reply, competitors *[]*competitor) (err error) {
 	switch q.Op {
 	case "hello":
 		r.Versions = versions(library)
@@ -114,12 +114,12 @@ func answer(library string, q request, r *reply, entrants *[]*entrant) (err erro
 		if offer == nil {
 			return fmt.Errorf("%s has no %s", library, q.Workload)
 		}
-		*entrants, err = offer(q.Params)
-		r.Entrants = *entrants
+		*competitors, err = offer(q.Params)
+		r.Competitors = *competitors
 		return err
 	}
-	for _, e := range *entrants {
-		if e.Name != q.Entrant {
+	for _, e := range *competitors {
+		if e.Name != q.Competitor {
 			continue
 		}
 		if q.Op == "result" {
@@ -138,7 +138,7 @@ func answer(library string, q request, r *reply, entrants *[]*entrant) (err erro
 		}
 		return nil
 	}
-	return fmt.Errorf("unknown op %q or entrant %q", q.Op, q.Entrant)
+	return fmt.Errorf("unknown op %q or competitor %q", q.Op, q.Competitor)
 }
 
 func versions(library string) map[string]string {

@@ -7,9 +7,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// stored is the entrant of a product that is written to out, row-major, columns wide.
-func stored(impl string, p params, columns int, out func() []float32, work func() error) []*entrant {
-	return []*entrant{{
+// stored is the competitor of a product that is written to out, row-major, columns wide.
+func stored(impl string, p params, columns int, out func() []float32, work func() error) []*competitor {
+	return []*competitor{{
 		Name: impl, Impl: impl, DType: "f32", Mode: "bounded",
 		work: func([]int) error { return work() },
 		keep: func([]int) {},
@@ -34,7 +34,7 @@ func general(v vectors) blas32.General {
 	return blas32.General{Rows: v.rows, Cols: v.dim, Stride: v.dim, Data: v.data}
 }
 
-func gonumMatrix(p params) ([]*entrant, error) {
+func gonumMatrix(p params) ([]*competitor, error) {
 	c, q, err := operands(p)
 	if err != nil {
 		return nil, err
@@ -46,19 +46,19 @@ func gonumMatrix(p params) ([]*entrant, error) {
 	}), nil
 }
 
-func gorgoniaMatrix(p params) ([]*entrant, error) {
+func gorgoniaMatrix(p params) ([]*competitor, error) {
 	c, q, err := operands(p)
 	if err != nil {
 		return nil, err
 	}
-	turned := make([]float32, len(q.data)) // beforehand: its engine multiplies plain matrices fastest
+	transposed := make([]float32, len(q.data)) // beforehand: its engine multiplies plain matrices fastest
 	for i := range q.rows {
 		for j, x := range q.row(i) {
-			turned[j*q.rows+i] = x
+			transposed[j*q.rows+i] = x
 		}
 	}
 	a := tensor.New(tensor.WithShape(c.rows, c.dim), tensor.WithBacking(append([]float32(nil), c.data...)))
-	b := tensor.New(tensor.WithShape(q.dim, q.rows), tensor.WithBacking(turned))
+	b := tensor.New(tensor.WithShape(q.dim, q.rows), tensor.WithBacking(transposed))
 	out := tensor.New(tensor.WithShape(c.rows, q.rows), tensor.Of(tensor.Float32))
 	return stored("gorgonia tensor.MatMul", p, q.rows, func() []float32 { return out.Data().([]float32) }, func() error {
 		_, err := tensor.MatMul(a, b, tensor.WithReuse(out))
@@ -66,7 +66,7 @@ func gorgoniaMatrix(p params) ([]*entrant, error) {
 	}), nil
 }
 
-func vekMatrix(p params) ([]*entrant, error) {
+func vekMatrix(p params) ([]*competitor, error) {
 	c, q, err := operands(p)
 	if err != nil {
 		return nil, err

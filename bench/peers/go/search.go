@@ -11,11 +11,11 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// search is the entrant of one query after the other; find returns what is kept of one.
-func search[T any](impl string, queries vectors, find func(q []float32) (T, error)) *entrant {
+// search is the competitor of one query after the other; find returns what is kept of one.
+func search[T any](impl string, queries vectors, find func(q []float32) (T, error)) *competitor {
 	answers := map[int]T{}
 	var last T
-	return &entrant{
+	return &competitor{
 		Name: impl + " 1", Impl: impl, DType: "f32", Mode: "exact", Batch: 1,
 		work:   func(batch []int) (err error) { last, err = find(queries.row(batch[0])); return err },
 		keep:   func(batch []int) { answers[batch[0]] = last },
@@ -30,33 +30,33 @@ func scanned(p params) (base, queries vectors, err error) {
 	return base, queries, err
 }
 
-func gonumScan(p params) ([]*entrant, error) {
+func gonumScan(p params) ([]*competitor, error) {
 	x, queries, err := scanned(p)
 	if err != nil {
 		return nil, err
 	}
 	y := blas32.Vector{N: x.rows, Inc: 1, Data: make([]float32, x.rows)}
-	return []*entrant{search("gonum blas32.Gemv, max", queries, func(q []float32) (float32, error) {
+	return []*competitor{search("gonum blas32.Gemv, max", queries, func(q []float32) (float32, error) {
 		blas32.Gemv(blas.NoTrans, 1, general(x), blas32.Vector{N: len(q), Inc: 1, Data: q}, 0, y)
 		return vek32.Max(y.Data), nil
 	})}, nil
 }
 
-func vekScan(p params) ([]*entrant, error) {
+func vekScan(p params) ([]*competitor, error) {
 	x, queries, err := scanned(p)
 	if err != nil {
 		return nil, err
 	}
-	return []*entrant{search("vek32.Dot loop, max", queries, func(q []float32) (float32, error) {
-		best := make([]float32, runtime.GOMAXPROCS(0))
+	return []*competitor{search("vek32.Dot loop, max", queries, func(q []float32) (float32, error) {
+		maxima := make([]float32, runtime.GOMAXPROCS(0))
 		share(x.rows, func(part, from, to int) {
-			most := float32(-2)
+			best := float32(-2)
 			for i := from; i < to; i++ {
-				most = max(most, vek32.Dot(x.row(i), q))
+				best = max(best, vek32.Dot(x.row(i), q))
 			}
-			best[part] = most
+			maxima[part] = best
 		})
-		return vek32.Max(best), nil
+		return vek32.Max(maxima), nil
 	})}, nil
 }
 
@@ -75,12 +75,12 @@ func collection(p params) (c *chromem.Collection, queries vectors, err error) {
 	return c, queries, c.AddDocuments(context.Background(), docs, runtime.GOMAXPROCS(0))
 }
 
-func chromemScan(p params) ([]*entrant, error) {
+func chromemScan(p params) ([]*competitor, error) {
 	c, queries, err := collection(p)
 	if err != nil {
 		return nil, err
 	}
-	return []*entrant{search("chromem-go k=1", queries, func(q []float32) (float32, error) {
+	return []*competitor{search("chromem-go k=1", queries, func(q []float32) (float32, error) {
 		found, err := c.QueryEmbedding(context.Background(), q, 1, nil, nil)
 		if err != nil {
 			return 0, err
@@ -89,12 +89,12 @@ func chromemScan(p params) ([]*entrant, error) {
 	})}, nil
 }
 
-func chromemTop(p params) ([]*entrant, error) {
+func chromemTop(p params) ([]*competitor, error) {
 	c, queries, err := collection(p)
 	if err != nil {
 		return nil, err
 	}
-	return []*entrant{search("chromem-go k="+strconv.Itoa(p.K), queries, func(q []float32) ([]int, error) {
+	return []*competitor{search("chromem-go k="+strconv.Itoa(p.K), queries, func(q []float32) ([]int, error) {
 		found, err := c.QueryEmbedding(context.Background(), q, p.K, nil, nil)
 		ids := make([]int, 0, len(found))
 		for _, f := range found {

@@ -19,15 +19,15 @@ import (
 // probabilities are the quantiles of a table, positive and negative alike.
 func probabilities() []float64 { return []float64{0, .05, .25, .5, .75, .95, 1} }
 
-// table is what W1 and W2 compute: quantiles of the similarities of pseudo-queries with their own
+// table is the result of W1 and W2: quantiles of the similarities of pseudo-queries with their own
 // context, and with all others.
 type table struct {
 	Positive []float64 `json:"positive"`
 	Negative []float64 `json:"negative"`
 }
 
-// distance is the largest difference of two tables; inner leaves the extremes out, which a histogram
-// does not know. A table of another form is infinitely far.
+// distance is the largest difference of two tables, infinite if they differ in length. inner leaves out
+// the extremes, which a histogram does not have.
 func (t table) distance(o table, inner bool) (d float64) {
 	if len(t.Positive) != len(o.Positive) || len(t.Negative) != len(o.Negative) {
 		return math.Inf(1)
@@ -36,81 +36,81 @@ func (t table) distance(o table, inner bool) (d float64) {
 		if inner && (i == 0 || i == len(t.Negative)-1) {
 			continue
 		}
-		d = farther(d, x-o.Negative[i])
+		d = maxAbs(d, x-o.Negative[i])
 	}
 	for i, x := range t.Positive {
-		d = farther(d, x-o.Positive[i])
+		d = maxAbs(d, x-o.Positive[i])
 	}
 	return d
 }
 
-// farther is max(d, |x|), infinite when x is no number.
-func farther(d, x float64) float64 {
+// maxAbs is max(d, |x|), infinite when x is not a number.
+func maxAbs(d, x float64) float64 {
 	if math.IsNaN(x) {
 		return math.Inf(1)
 	}
 	return max(d, math.Abs(x))
 }
 
-// judge computes with the canonical kernels alone, block by block: slow, and independent of the
-// engine that is measured.
-type judge struct {
+// reference computes correct results with the canonical kernels alone, block by block. It is slow, and
+// independent of the engine that is measured.
+type reference struct {
 	kernels cpu.Kernels
 	threads int
 }
 
-func newJudge(threads int) (judge, error) {
-	names := []string{"avx512", "avx2", "scalar", "go"} // without tile kernels in the way
+func newReference(threads int) (reference, error) {
+	names := []string{"avx512", "avx2", "scalar", "go"} // the first one that this machine has
 	for _, n := range names {
 		if k, err := cpu.Open(n); err == nil {
-			return judge{k, threads}, nil
+			return reference{k, threads}, nil
 		}
 	}
-	return judge{}, fmt.Errorf("bench: %w: none of %v", kernels.ErrISA, names)
+	return reference{}, fmt.Errorf("bench: %w: none of %v", kernels.ErrISA, names)
 }
 
-func (j judge) rows(s set) (cpu.Rows, error) {
-	r := cpu.Rows{Data: s.Data, N: s.Rows, Dim: s.Dim, Stride: s.Dim, Norms: make([]float64, s.Rows)}
-	return r, j.kernels.Norms(r.Norms, r)
+func (r reference) rows(s set) (cpu.Rows, error) {
+	rows := cpu.Rows{Data: s.Data, N: s.Rows, Dim: s.Dim, Stride: s.Dim, Norms: make([]float64, s.Rows)}
+	return rows, r.kernels.Norms(rows.Norms, rows)
 }
 
 const (
-	judgeQueries  = 64
-	judgeContexts = 1024
+	referenceQueries  = 64
+	referenceContexts = 1024
 )
 
 // each calls visit with the canonical cosines of blocks of queries × contexts; scores[i*n+j] belongs
 // to query q0+i and context c0+j, n being the width of the block. Calls for one worker do not overlap.
-func (j judge) each(ctx context.Context, queries, contexts set, visit func(worker, q0, q1, c0, c1 int, scores []float64)) error {
-	q, err := j.rows(queries)
+func (r reference) each(ctx context.Context, queries, contexts set, visit func(worker, q0, q1, c0, c1 int, scores []float64)) error {
+	q, err := r.rows(queries)
 	if err != nil {
 		return err
 	}
-	c, err := j.rows(contexts)
+	c, err := r.rows(contexts)
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
 	next := 0
 	g, ctx := errgroup.WithContext(ctx)
-	for w := range j.threads {
+	for w := range r.threads {
 		g.Go(func() error {
-			scores := make([]float64, judgeQueries*judgeContexts)
+			scores := make([]float64, referenceQueries*referenceContexts)
 			for {
 				mu.Lock()
 				q0 := next
-				next += judgeQueries
+				next += referenceQueries
 				mu.Unlock()
 				if q0 >= q.N {
 					return nil
 				}
-				q1 := min(q0+judgeQueries, q.N)
-				for c0 := 0; c0 < c.N; c0 += judgeContexts {
+				q1 := min(q0+referenceQueries, q.N)
+				for c0 := 0; c0 < c.N; c0 += referenceContexts {
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					c1 := min(c0+judgeContexts, c.N)
-					if err := j.kernels.Scores(kernels.Cosine, scores, c1-c0, q.Slice(q0, q1), c.Slice(c0, c1)); err != nil {
+					c1 := min(c0+referenceContexts, c.N)
+					if err := r.kernels.Scores(kernels.Cosine, scores, c1-c0, q.Slice(q0, q1), c.Slice(c0, c1)); err != nil {
 						return err
 					}
 					visit(w, q0, q1, c0, c1, scores)
@@ -123,13 +123,13 @@ func (j judge) each(ctx context.Context, queries, contexts set, visit func(worke
 }
 
 // table is exact: a histogram finds the bins of the wanted ranks, a second pass sorts those bins.
-func (j judge) table(ctx context.Context, p *pairs) (table, error) {
+func (r reference) table(ctx context.Context, p *pairs) (table, error) {
 	owner := p.owner()
 	const bins = 1 << 16
 	bin := func(s float64) int { return min(bins-1, int((s+1)*(bins/2))) }
-	counts := make([][]int64, j.threads)
+	counts := make([][]int64, r.threads)
 	positive := make([]float64, p.queries.Rows)
-	err := j.each(ctx, p.queries, p.contexts, func(w, q0, q1, c0, c1 int, scores []float64) {
+	err := r.each(ctx, p.queries, p.contexts, func(w, q0, q1, c0, c1 int, scores []float64) {
 		if counts[w] == nil {
 			counts[w] = make([]int64, bins)
 		}
@@ -156,18 +156,16 @@ func (j judge) table(ctx context.Context, p *pairs) (table, error) {
 		}
 	}
 	total := below[bins]
-	ranks := map[int64]float64{}
 	wanted := make([]bool, bins)
 	for _, prob := range probabilities() {
 		low, _ := ref.Rank7(total, prob)
-		for _, r := range []int64{low, min(low+1, total-1)} {
-			ranks[r] = 0
-			b, _ := slices.BinarySearch(below, r+1)
+		for _, rank := range []int64{low, min(low+1, total-1)} {
+			b, _ := slices.BinarySearch(below, rank+1)
 			wanted[b-1] = true
 		}
 	}
-	kept := make([][]float64, j.threads)
-	err = j.each(ctx, p.queries, p.contexts, func(w, q0, q1, c0, c1 int, scores []float64) {
+	kept := make([][]float64, r.threads)
+	err = r.each(ctx, p.queries, p.contexts, func(w, q0, q1, c0, c1 int, scores []float64) {
 		for q := q0; q < q1; q++ {
 			for i, s := range scores[(q-q0)*(c1-c0):][:c1-c0] {
 				if wanted[bin(s)] && int32(c0+i) != owner[q] {
@@ -204,10 +202,10 @@ type best struct {
 
 const topK = 10
 
-func (j judge) best(ctx context.Context, d *scan) (best, error) {
+func (r reference) best(ctx context.Context, d *searchData) (best, error) {
 	b := best{make([][]int, d.queries.Rows), make([][]float64, d.queries.Rows)}
 	// A query's blocks come in order on one worker: a later row with an equal score goes behind.
-	err := j.each(ctx, d.queries, d.base, func(_, q0, q1, c0, c1 int, scores []float64) {
+	err := r.each(ctx, d.queries, d.base, func(_, q0, q1, c0, c1 int, scores []float64) {
 		for q := q0; q < q1; q++ {
 			ids, top := b.IDs[q], b.Scores[q]
 			for i, s := range scores[(q-q0)*(c1-c0):][:c1-c0] {
@@ -227,17 +225,17 @@ func (j judge) best(ctx context.Context, d *scan) (best, error) {
 	return b, err
 }
 
-// tableOf and bestOf remember what the judge found in the cache: the large ones take a minute.
+// tableOf and bestOf keep the reference's results in the cache: the large ones take a minute.
 func (s *session) tableOf(ctx context.Context, p *pairs) (table, error) {
-	return remembered(filepath.Join(s.cache, p.name+"-table.json"), func() (table, error) {
-		s.log("canonical table of %d × %d pairs, for the errors", p.contexts.Rows, p.queries.Rows)
-		return s.judge.table(ctx, p)
+	return cached(filepath.Join(s.cache, p.name+"-table.json"), func() (table, error) {
+		s.log("canonical table of %d × %d pairs, to compute errors", p.contexts.Rows, p.queries.Rows)
+		return s.reference.table(ctx, p)
 	})
 }
 
-func (s *session) bestOf(ctx context.Context, d *scan) (best, error) {
-	return remembered(filepath.Join(s.cache, fmt.Sprintf("%s-%dqueries-best.json", d.name, d.queries.Rows)), func() (best, error) {
-		s.log("canonical top %d of %d × %d pairs, for the errors", topK, d.queries.Rows, d.base.Rows)
-		return s.judge.best(ctx, d)
+func (s *session) bestOf(ctx context.Context, d *searchData) (best, error) {
+	return cached(filepath.Join(s.cache, fmt.Sprintf("%s-%dqueries-best.json", d.name, d.queries.Rows)), func() (best, error) {
+		s.log("canonical top %d of %d × %d pairs, to compute errors", topK, d.queries.Rows, d.base.Rows)
+		return s.reference.best(ctx, d)
 	})
 }

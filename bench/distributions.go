@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// Tolerances: errors up to which a result counts as good as any, when looking for the best peer.
+// Tolerances are errors up to which all results count as equally accurate.
 const (
 	sameTable   = 1e-5       // quantiles of float32 products: a few roundings
 	sameBins    = 2. / 4096  // W2's peers count in bins of this width
@@ -46,10 +46,10 @@ func (s *session) w2(ctx context.Context) error {
 	return s.tables(ctx, "w2", seedW2, n, 384, s.rounds(3), sameBins, s.w2Peers)
 }
 
-// addPeers puts the peers of a workload into its race.
-type addPeers func(ctx context.Context, r *race, p *pairs, want table) (crew, error)
+// addPeers adds the peers of a workload to its benchmark.
+type addPeers func(ctx context.Context, b *benchmark, p *pairs, want table) (processes, error)
 
-// tables races over distributions.
+// tables is the benchmark of a distribution.
 func (s *session) tables(ctx context.Context, workload string, seed uint64, n, dim, rounds int, tolerance float64, add addPeers) (err error) {
 	p, err := s.mixturePairs(ctx, seed, n, 3, dim)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *session) tables(ctx context.Context, workload string, seed uint64, n, d
 		return err
 	}
 	m := p.queries.Rows
-	r := &race{
+	b := &benchmark{
 		workload: workload, shape: shape(n, m, dim), pairs: float64(m) * float64(n-1), rounds: rounds, tolerance: tolerance,
 		operations: cosineWork * float64(m) * float64(n) * float64(dim), bytes: floatBytes * float64(m+n) * float64(dim),
 	}
@@ -70,18 +70,18 @@ func (s *session) tables(ctx context.Context, workload string, seed uint64, n, d
 		return err
 	}
 	for _, v := range variants {
-		r.entrants = append(r.entrants, v.distribution(p, want, false), v.distribution(p, want, true))
+		b.competitors = append(b.competitors, v.distribution(p, want, false), v.distribution(p, want, true))
 	}
-	peers, err := add(ctx, r, p, want)
+	peers, err := add(ctx, b, p, want)
 	defer func() { err = errors.Join(err, peers.close()) }()
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, r)
+	return s.run(ctx, b)
 }
 
-// distribution is Sluice's entrant: the whole result with D+, both maximum distributions and moments.
-func (v variant) distribution(p *pairs, want table, interval bool) *entrant {
+// distribution is Sluice's competitor: the whole result with D+, both maximum distributions and moments.
+func (v variant) distribution(p *pairs, want table, interval bool) *competitor {
 	mode := "exact"
 	if interval {
 		mode = "interval"
@@ -91,23 +91,23 @@ func (v variant) distribution(p *pairs, want table, interval bool) *entrant {
 		Contexts: p.contexts.Vectors, Queries: p.queries.Vectors, Owner: p.owner(), Metric: kernels.Cosine, Quantiles: probabilities(),
 		DType: &v.dtype, Interval: interval,
 	}
-	return &entrant{
+	return &competitor{
 		Row: v.own(mode), kind: v.dtype,
 		run: func(ctx context.Context, _ int) ([]time.Duration, error) {
 			return timeIt(func() (err error) { last, err = v.engine.Distribution(ctx, in); return err })
 		},
-		fault: func(context.Context) (float64, error) {
+		check: func(context.Context) (float64, error) {
 			if !interval {
 				return want.distance(table{last.PositiveSummary.Quantiles, last.NegativeSummary.Quantiles}, false), nil
 			}
-			return intervalFault(want, last), nil
+			return intervalError(want, last), nil
 		},
 	}
 }
 
-// intervalFault is how far an end of an interval lies from the exact quantile; an interval that does
-// not hold it is infinitely wrong.
-func intervalFault(want table, d *engine.Distribution) (fault float64) {
+// intervalError is the largest distance of an interval's ends from the exact quantile, infinite if the
+// interval does not contain it.
+func intervalError(want table, d *engine.Distribution) (worst float64) {
 	low, high := d.NegativeSummary.Low, d.NegativeSummary.High
 	if len(low) != len(want.Negative) || len(high) != len(want.Negative) {
 		return math.Inf(1)
@@ -116,14 +116,14 @@ func intervalFault(want table, d *engine.Distribution) (fault float64) {
 		if !(low[i] <= x && x <= high[i]) {
 			return math.Inf(1)
 		}
-		fault = max(fault, x-low[i], high[i]-x)
+		worst = max(worst, x-low[i], high[i]-x)
 	}
-	return fault
+	return worst
 }
 
-// w1Peers return tables of their own.
-func (s *session) w1Peers(ctx context.Context, r *race, p *pairs, want table) (crew, error) {
-	return s.enlist(ctx, r, p.params(), func(ctx context.Context, o recruit) (float64, error) {
+// w1Peers return tables.
+func (s *session) w1Peers(ctx context.Context, b *benchmark, p *pairs, want table) (processes, error) {
+	return s.addOffers(ctx, b, p.params(), func(ctx context.Context, o peerOffer) (float64, error) {
 		var got table
 		if err := o.result(ctx, &got); err != nil {
 			return 0, err
@@ -136,19 +136,19 @@ func (p *pairs) params() map[string]any {
 	return map[string]any{"contexts": p.contexts.path, "queries": p.queries.path, "per": p.k, "quantiles": probabilities(), "part": 0, "of": 1}
 }
 
-func noQuestions(int) [][]int { return [][]int{{}} }
+func noQueries(int) [][]int { return [][]int{{}} }
 
-// counts are the histogram that W2's peers return: the negatives in equal bins of [-1, 1], and the
-// positives' quantiles.
+// counts is what W2's peers return: a histogram of the negatives in equal bins of [-1, 1], and the quantiles
+// of the positives.
 type counts struct {
 	Positive  []float64 `json:"positive"`
 	Histogram []int64   `json:"histogram"`
 }
 
-// w2Peers count in bins. The strongest form is one process of one thread for each core, with the contexts
-// shared out: numpy and mkl enter in it, too.
-func (s *session) w2Peers(ctx context.Context, r *race, p *pairs, want table) (crew, error) {
-	out, err := s.enlist(ctx, r, p.params(), func(ctx context.Context, o recruit) (float64, error) {
+// w2Peers count in bins. numpy and mkl also run as one single-threaded process per core, each with a part
+// of the contexts.
+func (s *session) w2Peers(ctx context.Context, b *benchmark, p *pairs, want table) (processes, error) {
+	out, err := s.addOffers(ctx, b, p.params(), func(ctx context.Context, o peerOffer) (float64, error) {
 		var got counts
 		if err := o.result(ctx, &got); err != nil {
 			return 0, err
@@ -158,60 +158,61 @@ func (s *session) w2Peers(ctx context.Context, r *race, p *pairs, want table) (c
 	if err != nil || s.o.Threads < 2 {
 		return out, err
 	}
-	for _, l := range s.chosen(r.workload) {
+	for _, l := range s.librariesFor(b.workload) {
 		if l.name != "numpy" && l.name != "mkl" {
 			continue
 		}
-		team, e, err := s.team(ctx, l, r.workload, p, want)
+		group, c, err := s.processGroup(ctx, l, b.workload, p, want)
 		if ctx.Err() != nil {
-			return out, errors.Join(ctx.Err(), team.close())
+			return out, errors.Join(ctx.Err(), group.close())
 		}
 		if err != nil {
-			s.note("%s: %v", r.workload, errors.Join(err, team.close()))
+			s.note("%s: %v", b.workload, errors.Join(err, group.close()))
 			continue
 		}
-		out, r.entrants = append(out, team...), append(r.entrants, e)
+		out, b.competitors = append(out, group...), append(b.competitors, c)
 	}
 	return out, nil
 }
 
-// team is one entrant of several single-threaded processes that share the contexts.
-func (s *session) team(ctx context.Context, l library, workload string, p *pairs, want table) (team crew, e *entrant, err error) {
+// processGroup is one competitor that consists of several single-threaded processes with a part of the
+// contexts each.
+func (s *session) processGroup(ctx context.Context, l library, workload string, p *pairs, want table) (group processes, c *competitor, err error) {
 	var first offer
 	for part := range s.o.Threads {
 		params := p.params()
 		params["part"], params["of"] = part, s.o.Threads
-		c, offers, err := s.start(ctx, l, 1, workload, params)
+		process, offers, err := s.start(ctx, l, 1, workload, params)
 		if err != nil {
-			return team, nil, err
+			return group, nil, err
 		}
-		team = append(team, c)
+		group = append(group, process)
 		first = offers[0]
 	}
-	e = &entrant{Row: Row{Impl: first.Impl + ", a process per core", DType: first.DType, Mode: first.Mode}}
-	e.run = func(ctx context.Context, _ int) ([]time.Duration, error) {
+	c = &competitor{Row: Row{Impl: first.Impl + ", a process per core", DType: first.DType, Mode: first.Mode}}
+	c.run = func(ctx context.Context, _ int) ([]time.Duration, error) {
 		return timeIt(func() error {
-			errs := make([]error, len(team))
+			errs := make([]error, len(group))
 			var wg sync.WaitGroup
-			for i, c := range team {
-				wg.Go(func() { _, errs[i] = c.run(ctx, first.Name, noQuestions(0)) })
+			for i, process := range group {
+				wg.Go(func() { _, errs[i] = process.run(ctx, first.Name, noQueries(0)) })
 			}
 			wg.Wait()
 			return errors.Join(errs...)
 		})
 	}
-	e.fault = func(ctx context.Context) (float64, error) {
+	c.check = func(ctx context.Context) (float64, error) {
 		var sum counts
-		for _, c := range team {
+		for _, process := range group {
 			var part counts
-			if err := c.result(ctx, first.Name, &part); err != nil {
+			if err := process.result(ctx, first.Name, &part); err != nil {
 				return 0, err
 			}
 			sum.add(part)
 		}
 		return want.distance(sum.table(), true), nil
 	}
-	return team, e, nil
+	return group, c, nil
 }
 
 func (c *counts) add(o counts) {
@@ -224,7 +225,7 @@ func (c *counts) add(o counts) {
 	}
 }
 
-// table interpolates within the bins; it knows no extremes.
+// table interpolates within the bins; it has no extremes.
 func (c counts) table() table {
 	var total int64
 	for _, n := range c.Histogram {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// batch is what an entrant answers in one turn: all prompts at once, greedily.
+// batch is the work of one round: all prompts are sent at once and answered greedily.
 type batch struct {
 	Prompts   []string `json:"prompts"`
 	MaxTokens int      `json:"max_tokens"` // of each
 }
 
-// turn is what came of a batch.
-type turn struct {
-	Wall time.Duration `json:"wall"` // from the first request to the last end
-	Done []completion  `json:"done"` // in the order of the prompts
+// batchResult is what a competitor measured of a batch.
+type batchResult struct {
+	Wall        time.Duration `json:"wall"`        // from the first request to the last end
+	Completions []completion  `json:"completions"` // in the order of the prompts
 }
 
-// completion is one answer, with what its entrant said of it.
+// completion is one answer, with what the competitor reports about it.
 type completion struct {
 	First   time.Duration `json:"first"`   // from request to first text; to the end when there is none
 	Latency time.Duration `json:"latency"` // from request to end
@@ -31,35 +31,35 @@ type completion struct {
 	DecodeTime time.Duration `json:"decode_time"` // from there to the end
 }
 
-// rate is the tokens a second that all of a turn's requests got together.
-func (t turn) rate() float64 {
-	return float64(t.sum(func(c completion) int { return c.Made })) / t.Wall.Seconds()
+// rate is the tokens a second of all requests of a batch together.
+func (r batchResult) rate() float64 {
+	return float64(r.sum(func(c completion) int { return c.Made })) / r.Wall.Seconds()
 }
 
-func (t turn) sum(of func(completion) int) (n int) {
-	for _, c := range t.Done {
+func (r batchResult) sum(of func(completion) int) (n int) {
+	for _, c := range r.Completions {
 		n += of(c)
 	}
 	return n
 }
 
 // milliseconds of one time of every request.
-func (t turn) milliseconds(of func(completion) time.Duration) (out []float64) {
-	for _, c := range t.Done {
+func (r batchResult) milliseconds(of func(completion) time.Duration) (out []float64) {
+	for _, c := range r.Completions {
 		out = append(out, float64(of(c))/float64(time.Millisecond))
 	}
 	return out
 }
 
-// entrant answers batches, in a process.
-type entrant interface {
+// competitor answers batches, in a process.
+type competitor interface {
 	name() string
-	run(context.Context, batch) (turn, error)
+	run(context.Context, batch) (batchResult, error)
 	process() int
 	close() error
 }
 
-// capacity is what an entrant is started with.
+// capacity is what a competitor is started with.
 type capacity struct {
 	Model   string `json:"model"`
 	Slots   int    `json:"slots"`
