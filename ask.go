@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -201,22 +202,22 @@ func (a *asking) run(ctx context.Context) (err error) {
 // contexts asks the gate and, when it is open, searches. nil means that the knowledge base is not used.
 func (a *asking) contexts(ctx context.Context) ([]prompt.Passage, error) {
 	t := &a.trace.Milliseconds
-	var p *snapshot
+	var p *knowledge.Snapshot
 	var enc embed.Embedder
-	err := timed(&t.Load, func() (err error) { p, enc, err = a.s.searchable(ctx); return err })
+	err := timed(&t.Load, func() (err error) { p, enc, err = a.s.base.Searchable(ctx); return err })
 	if err != nil {
 		return nil, err
 	}
-	defer a.s.release(p)
+	defer p.Release()
 	a.trace.Encoder = enc.Info().Name
 	var g *gate.Gate
 	if a.o.Gate == GateAuto { // before the embedding: a missing calibration is the sooner error
-		err := timed(&t.Gate, func() (err error) { g, err = a.s.gateOf(ctx, p, enc.Info()); return err })
+		err := timed(&t.Gate, func() (err error) { g, err = p.Gate(ctx, enc.Info()); return err })
 		if err != nil {
 			return nil, err
 		}
 	}
-	queries, err := a.queries(ctx, enc)
+	queries, err := a.queries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -237,14 +238,14 @@ func (a *asking) contexts(ctx context.Context) ([]prompt.Passage, error) {
 
 // decide asks the gate about every query and takes the one that comes closest to a context: it is open when
 // any of them opens it.
-func (a *asking) decide(ctx context.Context, g *gate.Gate, p *snapshot, queries engine.Vectors) (gate.Decision, error) {
-	all, err := g.DecideAll(ctx, a.s.searcher(p), p.view.Vectors, p.view.IDs, queries)
+func (a *asking) decide(ctx context.Context, g *gate.Gate, p *knowledge.Snapshot, queries engine.Vectors) (gate.Decision, error) {
+	all, err := p.Decide(ctx, g, queries)
 	if err != nil {
 		return gate.Decision{}, err
 	}
 	closest := all[0]
 	for _, d := range all[1:] {
-		if p.store.Metric().Better(d.Score, closest.Score) {
+		if p.Store.Metric().Better(d.Score, closest.Score) {
 			closest = d
 		}
 	}
@@ -252,7 +253,7 @@ func (a *asking) decide(ctx context.Context, g *gate.Gate, p *snapshot, queries 
 }
 
 // queries embeds what is searched for: the question, or what a transformation makes of it.
-func (a *asking) queries(ctx context.Context, enc embed.Embedder) (engine.Vectors, error) {
+func (a *asking) queries(ctx context.Context) (engine.Vectors, error) {
 	a.trace.Queries = []string{a.question}
 	role := embed.Query
 	if a.o.Transform != prompt.None {
@@ -265,7 +266,7 @@ func (a *asking) queries(ctx context.Context, enc embed.Embedder) (engine.Vector
 		}
 	}
 	var e *embed.Embeddings
-	err := timed(&a.trace.Milliseconds.Embed, func() (err error) { e, err = a.s.embed(ctx, enc, a.trace.Queries, role); return err })
+	err := timed(&a.trace.Milliseconds.Embed, func() (err error) { e, err = a.s.base.Embed(ctx, a.trace.Queries, role); return err })
 	if err != nil {
 		return engine.Vectors{}, err
 	}
@@ -297,17 +298,17 @@ func (a *asking) transform(ctx context.Context) (changed prompt.Transformed, err
 }
 
 // retrieve searches with each query and keeps the best score of each context.
-func (a *asking) retrieve(ctx context.Context, p *snapshot, queries engine.Vectors) ([]prompt.Passage, error) {
-	lists, err := a.s.search(ctx, p, queries, a.o.RetrieveOptions)
+func (a *asking) retrieve(ctx context.Context, p *knowledge.Snapshot, queries engine.Vectors) ([]prompt.Passage, error) {
+	lists, err := p.Search(ctx, queries, a.o.Mode, a.o.K)
 	if err != nil {
 		return nil, err
 	}
-	a.trace.Retrieved = best(lists, p.store.Metric(), a.o.K)
+	a.trace.Retrieved = best(lists, p.Store.Metric(), a.o.K)
 	ids := make([]string, len(a.trace.Retrieved))
 	for i, r := range a.trace.Retrieved {
 		ids[i] = r.ID
 	}
-	chunks, err := p.store.Chunks(ctx, ids)
+	chunks, err := p.Store.Chunks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -103,16 +104,16 @@ func (s *Sluice) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateR
 	if err != nil {
 		return nil, err
 	}
-	p, enc, err := s.searchable(ctx)
+	p, enc, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer s.release(p)
-	st, err := s.writeStore(ctx, nil) // before the work, so that a second writer is refused at once
+	defer p.Release()
+	st, err := s.base.Writer(ctx, nil) // before the work, so that a second writer is refused at once
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(st.Dir(), "calibration")
+	dir := knowledge.CalibrationDir(st)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -137,12 +138,8 @@ func (s *Sluice) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateR
 }
 
 // putInForce saves the artifact, names it in the store, and draws it if asked.
-func (s *Sluice) putInForce(ctx context.Context, st *store.Store, r *CalibrateResult, positive []float64) error {
-	r.File = calibrationPath(st.Dir(), r.Name)
-	if err := r.Calibration.Save(r.File, positive); err != nil {
-		return err
-	}
-	if err := s.changed(st.SetMeta(ctx, calibrationKey, []byte(r.Name))); err != nil {
+func (s *Sluice) putInForce(ctx context.Context, st *store.Store, r *CalibrateResult, positive []float64) (err error) {
+	if r.File, err = s.base.WriteCalibration(ctx, st, r.Name, r.Calibration, positive); err != nil {
 		return err
 	}
 	if r.Plot == "" {
@@ -153,30 +150,27 @@ func (s *Sluice) putInForce(ctx context.Context, st *store.Store, r *CalibrateRe
 
 // Calibration returns the calibration in force and how stale it is; it needs no model.
 func (s *Sluice) Calibration(ctx context.Context) (*CalibrateResult, error) {
-	p, err := s.acquire(ctx)
+	p, err := s.base.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer s.release(p)
-	c, positive, err := inForce(ctx, p.store)
+	defer p.Release()
+	c, err := knowledge.ReadCalibration(ctx, p.Store)
 	if err != nil {
 		return nil, err
 	}
-	g, err := gate.New(c, positive, gate.Use{Encoder: c.Encoder, Metric: c.Metric, TextDigests: p.view.TextDigests, StaleTolerance: 1})
+	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: c.Artifact.Encoder, Metric: c.Artifact.Metric,
+		TextDigests: p.View.TextDigests, StaleTolerance: 1})
 	if err != nil {
 		return nil, err
 	}
-	name, err := p.store.Meta(ctx, calibrationKey)
-	if err != nil {
-		return nil, err
-	}
-	return &CalibrateResult{Calibration: c, Name: string(name), File: calibrationPath(p.store.Dir(), string(name)), Stale: g.Stale()}, nil
+	return &CalibrateResult{Calibration: c.Artifact, Name: c.Name, File: c.File, Stale: g.Stale()}, nil
 }
 
 // Repolicy puts the calibration in force under another policy and threshold, without computing the
 // distributions again. plot is as in CalibrateOptions.
 func (s *Sluice) Repolicy(ctx context.Context, policy string, threshold float64, plot string) (*CalibrateResult, error) {
-	st, err := s.writeStore(ctx, nil)
+	st, err := s.base.Writer(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +181,7 @@ func (s *Sluice) Repolicy(ctx context.Context, policy string, threshold float64,
 	if policy == "" {
 		policy = r.Policy
 	}
-	_, positive, err := inForce(ctx, st)
+	c, err := knowledge.ReadCalibration(ctx, st)
 	if err != nil {
 		return nil, err
 	}
@@ -195,14 +189,14 @@ func (s *Sluice) Repolicy(ctx context.Context, policy string, threshold float64,
 		return nil, err
 	}
 	r.Plot = plot
-	return r, s.putInForce(ctx, st, r, positive)
+	return r, s.putInForce(ctx, st, r, c.Positive)
 }
 
 // calibrating is one call of Calibrate.
 type calibrating struct {
 	s          *Sluice
 	o          CalibrateOptions
-	p          *snapshot
+	p          *knowledge.Snapshot
 	enc        embed.Embedder
 	dir        string // of artifacts and journals
 	queries    []pseudo.Query
@@ -265,7 +259,7 @@ func (c *calibrating) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	chunks, err := c.p.store.Chunks(ctx, c.p.view.IDs)
+	chunks, err := c.p.Store.Chunks(ctx, c.p.View.IDs)
 	if err != nil {
 		return err
 	}
@@ -273,8 +267,8 @@ func (c *calibrating) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.s.engine, pseudo.Contexts{Vectors: c.p.view.Vectors, Chunks: chunks}, pseudo.Options{
-		PerContext: c.o.PerContext, Sample: c.o.Sample, Seed: c.o.Seed, RankLimit: c.o.RankLimit, Metric: c.p.store.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
+	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.s.engine, pseudo.Contexts{Vectors: c.p.View.Vectors, Chunks: chunks}, pseudo.Options{
+		PerContext: c.o.PerContext, Sample: c.o.Sample, Seed: c.o.Seed, RankLimit: c.o.RankLimit, Metric: c.p.Store.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
 		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
 	})
 	if err != nil {
@@ -302,14 +296,14 @@ func (c *calibrating) journal(model llm.Info) string {
 
 // input embeds the pseudo-queries and gives each its context's row.
 func (c *calibrating) input(ctx context.Context) (gate.Input, error) {
-	view := c.p.view
+	view := c.p.View
 	texts, owner, err := c.owners()
 	if err != nil {
 		return gate.Input{}, err
 	}
 	q := engine.Vectors{Dim: view.Vectors.Dim, Rows: len(texts)}
 	for start := 0; start < len(texts); start += embedGroup {
-		e, err := c.s.embed(ctx, c.enc, texts[start:min(start+embedGroup, len(texts))], embed.Query)
+		e, err := c.s.base.Embed(ctx, texts[start:min(start+embedGroup, len(texts))], embed.Query)
 		if err != nil {
 			return gate.Input{}, err
 		}
@@ -318,7 +312,7 @@ func (c *calibrating) input(ctx context.Context) (gate.Input, error) {
 	}
 	return gate.Input{
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups, Queries: q, Owner: owner,
-		Encoder: gateEncoder(c.enc.Info()), CorpusDigest: view.Digest, Metric: c.p.store.Metric(), Negatives: c.o.Negatives,
+		Encoder: knowledge.GateEncoder(c.enc.Info()), CorpusDigest: view.Digest, Metric: c.p.Store.Metric(), Negatives: c.o.Negatives,
 		Policy: c.o.Policy, Threshold: c.o.Threshold, Holdout: c.o.Holdout, Resamples: c.o.Resamples, Seed: c.o.Seed,
 		Provenance: c.provenance, Tool: buildinfo.Tool(),
 	}, nil
@@ -326,8 +320,8 @@ func (c *calibrating) input(ctx context.Context) (gate.Input, error) {
 
 // owners drops the pseudo-queries of contexts that the store does not hold, and those outside the sample.
 func (c *calibrating) owners() (texts []string, owner []int32, err error) {
-	rows := make(map[string]int32, len(c.p.view.IDs))
-	for i, id := range c.p.view.IDs {
+	rows := make(map[string]int32, len(c.p.View.IDs))
+	for i, id := range c.p.View.IDs {
 		rows[id] = int32(i)
 	}
 	var known []pseudo.Query

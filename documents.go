@@ -10,7 +10,7 @@ import (
 
 // Documents lists what the store holds.
 func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {
-	st, err := s.readStore(ctx)
+	st, err := s.base.Reader(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +20,7 @@ func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {
 // AllChunks yields every chunk in the store's order.
 func (s *Sluice) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error] {
 	return func(yield func(corpus.Chunk, error) bool) {
-		st, err := s.readStore(ctx)
+		st, err := s.base.Reader(ctx)
 		if err != nil {
 			yield(corpus.Chunk{}, err)
 			return
@@ -32,18 +32,14 @@ func (s *Sluice) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error] {
 // DeleteDocuments removes documents with their chunks and returns how many chunks went. An id that the
 // store does not hold is store.ErrNotFound, and then nothing is removed.
 func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int, err error) {
-	st, err := s.writeStore(ctx, nil)
+	st, err := s.base.Writer(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = s.changed(err) }()
+	defer func() { err = s.base.Changed(err) }()
 	return st.DeleteDocuments(ctx, ids)
 }
 
-// changed makes later calls see what this one wrote.
-func (s *Sluice) changed(err error) error {
-	if dropped := s.Refresh(); err == nil {
-		return dropped
-	}
-	return err
-}
+// Refresh makes the next call see what other processes have written since the store was first read.
+// What this Sluice writes is seen without it.
+func (s *Sluice) Refresh() error { return s.base.Refresh() }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
 const library = `{"id":"defer","topic":"go","text":"A deferred function runs when the surrounding function returns, in last in first out order."}
@@ -40,8 +41,8 @@ func Example() {
 
 	s, err := sluice.Open(ctx, sluice.Config{
 		Store:     filepath.Join(dir, "store"),
-		Embedder:  bag{dim: 256, limit: 64},
-		Generator: &script{answers: []string{"In last in, first out order [1]."}, window: 2048},
+		Embedder:  doubles.NewEncoder(),
+		Generator: doubles.NewModel("In last in, first out order [1]."),
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -115,7 +116,7 @@ func ExampleSluice_Ask_streaming() {
 	_, err := s.Ask(context.Background(), "What do lighthouses warn ships of?", sluice.AskOptions{
 		Gate:   sluice.GateOpen, // without asking the gate
 		Start:  func(m sluice.Mode) { fmt.Println("from:", m) },
-		Stream: func(piece string) error { fmt.Println(piece); return nil },
+		Stream: func(piece string) error { fmt.Print(piece); return nil },
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -135,7 +136,7 @@ func exampleStore() (*sluice.Sluice, func()) {
 	if err := os.WriteFile(file, []byte(library), 0o600); err != nil {
 		panic(err)
 	}
-	s, err := sluice.Open(context.Background(), sluice.Config{Store: filepath.Join(dir, "store"), Embedder: bag{256, 64}, Generator: &script{answers: []string{"Of rocks [1]."}, window: 2048}})
+	s, err := sluice.Open(context.Background(), sluice.Config{Store: filepath.Join(dir, "store"), Embedder: doubles.NewEncoder(), Generator: doubles.NewModel("Of rocks [1].")})
 	if err != nil {
 		panic(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -53,7 +54,7 @@ func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (r
 	in := &ingestion{s: s, o: o, result: &result}
 	defer func() {
 		result.Seconds = time.Since(started).Seconds()
-		err = s.changed(err)
+		err = s.base.Changed(err)
 	}()
 	if o.CommitEvery < 0 {
 		return result, fmt.Errorf("%w: commit every %d chunks", ErrOption, o.CommitEvery)
@@ -69,11 +70,11 @@ func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (r
 	if in.chunk.Size, in.chunk.Overlap, err = chunkSize(o.Chunk); err != nil {
 		return result, err
 	}
-	id := storeEncoder(info)
-	if in.store, err = s.writeStore(ctx, &id); err != nil {
+	id := knowledge.StoreEncoder(info)
+	if in.store, err = s.base.Writer(ctx, &id); err != nil {
 		return result, err
 	}
-	if err = sameEncoder(in.store, info); err != nil {
+	if err = knowledge.SameEncoder(in.store, info); err != nil {
 		return result, err
 	}
 	return result, in.run(ctx, paths)
@@ -112,7 +113,7 @@ type ingestion struct {
 
 func (in *ingestion) run(ctx context.Context, paths []string) error {
 	in.meter = newMeter(paths)
-	defer in.s.watchEmbedding(nil)
+	defer in.s.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{MaxFileBytes: in.o.MaxFileBytes, Strict: in.o.Strict, OnSkip: in.skip}
 	for doc, err := range corpus.Load(ctx, paths, load) {
 		if err == nil {
@@ -205,7 +206,7 @@ func (in *ingestion) commit(ctx context.Context, b store.Batch) error {
 	b.Chunks = fresh
 	if len(texts) > 0 {
 		from := in.at
-		in.s.watchEmbedding(func(done, total int) { in.progress(from + (to-from)*int64(done)/int64(total)) })
+		in.s.base.WatchEncoder(func(done, total int) { in.progress(from + (to-from)*int64(done)/int64(total)) })
 		e, err := in.enc.Embed(ctx, texts, embed.Document)
 		if err != nil {
 			return err

@@ -2,9 +2,6 @@ package sluice
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -13,31 +10,12 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
-	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are
 // counted in the result and logged.
 func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
-	enc, err := s.encoder.get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.embed(ctx, enc, texts, role)
-}
-
-func (s *Sluice) embed(ctx context.Context, enc embed.Embedder, texts []string, role embed.Role) (*embed.Embeddings, error) {
-	e, err := enc.Embed(ctx, texts, role)
-	if err != nil {
-		return nil, err
-	}
-	if e.Truncated > 0 {
-		s.log.Warn(fmt.Sprintf("%d of %d texts were cut at the %d tokens that %s reads", e.Truncated, len(texts), enc.Info().MaxTokens, enc.Info().Name))
-	}
-	if e.Repaired > 0 {
-		s.log.Warn(fmt.Sprintf("%d of %d texts held NUL bytes or invalid UTF-8, which were replaced by U+FFFD", e.Repaired, len(texts)))
-	}
-	return e, nil
+	return s.base.Embed(ctx, texts, role)
 }
 
 func vectors(e *embed.Embeddings) engine.Vectors {
@@ -60,66 +38,20 @@ func (s *Sluice) EncoderInfo(ctx context.Context) (embed.Info, error) {
 // Gate decides for each query whether the knowledge base can help with it. A store without a calibration
 // is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
 func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, error) {
-	p, enc, err := s.searchable(ctx)
+	p, enc, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer s.release(p)
-	g, err := s.gateOf(ctx, p, enc.Info())
+	defer p.Release()
+	g, err := p.Gate(ctx, enc.Info())
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.embed(ctx, enc, queries, embed.Query)
+	e, err := s.base.Embed(ctx, queries, embed.Query)
 	if err != nil {
 		return nil, err
 	}
-	return g.DecideAll(ctx, s.searcher(p), p.view.Vectors, p.view.IDs, vectors(e))
-}
-
-// gateOf returns the picture's gate and makes it on first use. A stale calibration is said once.
-func (s *Sluice) gateOf(ctx context.Context, p *snapshot, info embed.Info) (*gate.Gate, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.gate != nil {
-		return p.gate, nil
-	}
-	c, positive, err := inForce(ctx, p.store)
-	if err != nil {
-		return nil, err
-	}
-	g, err := gate.New(c, positive, gate.Use{Encoder: gateEncoder(info), Metric: p.store.Metric(), TextDigests: p.view.TextDigests, StaleTolerance: s.cfg.StaleTolerance})
-	if errors.Is(err, gate.ErrStale) {
-		return nil, fmt.Errorf("%w ('sluice calibrate'; gate.stale_tolerance)", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if stale := g.Stale(); stale > 0 {
-		s.log.Warn(fmt.Sprintf("calibration is stale by %s: so many chunks came after it; 'sluice calibrate' brings it up to date", percent(stale)))
-	}
-	p.gate = g
-	return g, nil
-}
-
-func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
-
-// calibrationKey is where the store keeps the name of the calibration in force.
-const calibrationKey = "calibration"
-
-// inForce reads the calibration that the store names.
-func inForce(ctx context.Context, st *store.Store) (*gate.Calibration, []float64, error) {
-	name, err := st.Meta(ctx, calibrationKey)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil, fmt.Errorf("%w: %s; 'sluice calibrate' makes a calibration, 'ask --gate open' or 'closed' does without", ErrNotCalibrated, st.Dir())
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return gate.Load(calibrationPath(st.Dir(), string(name)))
-}
-
-func calibrationPath(dir, name string) string {
-	return filepath.Join(dir, "calibration", name+".cal.json")
+	return p.Decide(ctx, g, vectors(e))
 }
 
 // RetrieveOptions of Retrieve. The zero value takes four contexts in the best mode that there is.
@@ -146,25 +78,21 @@ func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptio
 	if _, err := retrieve.ParseMode(string(o.Mode)); err != nil {
 		return nil, err
 	}
-	p, enc, err := s.searchable(ctx)
+	p, _, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer s.release(p)
-	e, err := s.embed(ctx, enc, queries, embed.Query)
+	defer p.Release()
+	e, err := s.base.Embed(ctx, queries, embed.Query)
 	if err != nil {
 		return nil, err
 	}
-	return s.search(ctx, p, vectors(e), o)
-}
-
-func (s *Sluice) search(ctx context.Context, p *snapshot, q engine.Vectors, o RetrieveOptions) ([][]retrieve.Result, error) {
-	return retrieve.Search(ctx, s.searcher(p), retrieve.Contexts{Vectors: p.view.Vectors, IDs: p.view.IDs}, q, p.store.Metric(), o.Mode, o.K)
+	return p.Search(ctx, vectors(e), o.Mode, o.K)
 }
 
 // Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.
 func (s *Sluice) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
-	st, err := s.readStore(ctx)
+	st, err := s.base.Reader(ctx)
 	if err != nil {
 		return nil, err
 	}

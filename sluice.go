@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
@@ -15,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
-	"github.com/sluice-rag/sluice/rag/store"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
 // The default models: those that the set-up brings.
@@ -26,10 +25,10 @@ const (
 
 // The errors of this package. Those of the stages (store.ErrNotFound, gate.ErrStale, …) pass through wrapped.
 var (
-	ErrNotCalibrated = errors.New("sluice: the store is not calibrated")
-	ErrEmptyStore    = errors.New("sluice: the store holds no chunks")
-	ErrClosed        = errors.New("sluice: closed")
-	ErrOption        = errors.New("sluice: bad option")
+	ErrNotCalibrated = knowledge.ErrNotCalibrated
+	ErrEmptyStore    = knowledge.ErrEmptyStore
+	ErrClosed        = knowledge.ErrClosed
+	ErrOption        = knowledge.ErrOption
 )
 
 // Config of Open. The zero value is a store in ./.sluice with the default models and all cores.
@@ -68,20 +67,10 @@ type Sluice struct {
 	log     *slog.Logger
 	budget  *cores.Budget
 	engine  *engine.Engine
+	base    *knowledge.Base
 	encoder lazy[embed.Embedder]
 	model   lazy[llm.Generator]
 	load    loadMeter
-
-	watcher atomic.Pointer[func(done, total int)] // of the encoder's progress
-
-	indexRows, indexSearches int
-	builders                 sync.WaitGroup // of indexes
-
-	mu     sync.Mutex
-	reader *store.Store
-	writer *store.Store
-	snap   *snapshot
-	closed bool
 }
 
 // Open checks the options. Store and models are opened when a method first needs them.
@@ -102,7 +91,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, context tokens %d: none may be negative",
 			ErrOption, cfg.Threads, cfg.Workers, cfg.MaxBatchTokens, cfg.ContextTokens)
 	}
-	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads), indexRows: indexRows, indexSearches: indexSearches}
+	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads)}
 	var err error
 	s.engine, err = engine.New(engine.Options{Threads: cfg.Threads, MemLimit: cfg.MemLimit, ISA: cfg.ISA, Cores: s.budget})
 	if err != nil {
@@ -110,29 +99,14 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	}
 	s.encoder.open = s.openEncoder
 	s.model.open = s.openModel
+	s.base = knowledge.New(knowledge.Config{Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Metric: cfg.Metric,
+		StaleTolerance: cfg.StaleTolerance, Logger: s.log})
 	return s, nil
 }
 
 // Close frees models and store. Calls that are running must have returned.
 func (s *Sluice) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	errs := []error{s.dropSnapshot()}
-	s.mu.Unlock()
-	s.builders.Wait() // they read the store's vectors
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	errs = append(errs, s.encoder.close(), s.model.close())
-	for _, st := range []*store.Store{s.reader, s.writer} {
-		if st != nil {
-			errs = append(errs, st.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close())
 }
 
 // Choice says which device, instruction set and threads the engine uses, and why.
@@ -145,7 +119,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	name := s.cfg.Encoder
 	if name == "" {
 		name = DefaultEncoder
-		if st, err := s.readStore(ctx); err == nil && st.Encoder().Name != "" {
+		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
 			name = st.Encoder().Name
 		}
 	}
@@ -154,26 +128,11 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 		return nil, nil, err
 	}
 	s.log.Debug("loading encoder", "dir", dir)
-	e, err := embed.Open(ctx, dir, embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget, Progress: s.embedded})
+	e, err := embed.Open(ctx, dir, embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget, Progress: s.base.EncoderProgress})
 	if err != nil {
 		return nil, nil, err
 	}
 	return e, e.Close, nil
-}
-
-// embedded passes the encoder's progress to who watches. Calls beside an ingest show in its progress, too.
-func (s *Sluice) embedded(done, total int) {
-	if f := s.watcher.Load(); f != nil {
-		(*f)(done, total)
-	}
-}
-
-func (s *Sluice) watchEmbedding(f func(done, total int)) {
-	if f == nil {
-		s.watcher.Store(nil)
-		return
-	}
-	s.watcher.Store(&f)
 }
 
 func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, error) {

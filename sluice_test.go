@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -26,14 +27,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	*sluice.Sluice
 	dir string
-	gen *script
+	gen *doubles.Model
 	log *strings.Builder
 }
 
 func newWorld(t *testing.T, change func(*sluice.Config)) *world {
 	t.Helper()
-	w := &world{dir: t.TempDir(), gen: &script{answers: []string{"An answer [2]."}, window: 2048}, log: &strings.Builder{}}
-	cfg := sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: bag{256, 64}, Generator: w.gen, Logger: slog.New(slog.NewTextHandler(w.log, nil))}
+	w := &world{dir: t.TempDir(), gen: doubles.NewModel("An answer [2]."), log: &strings.Builder{}}
+	cfg := sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: doubles.NewEncoder(), Generator: w.gen, Logger: slog.New(slog.NewTextHandler(w.log, nil))}
 	if change != nil {
 		change(&cfg)
 	}
@@ -155,7 +156,7 @@ func TestCallsMayRunTogetherWithIngest(t *testing.T) {
 func TestCalibrateHasTheModelWriteQuestions(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", library)
-	w.gen.answers = []string{" does a deferred function run when the surrounding function returns?"}
+	w.gen.Answers = []string{" does a deferred function run when the surrounding function returns?"}
 	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -170,9 +171,9 @@ func TestCalibrateHasTheModelWriteQuestions(t *testing.T) {
 	if sum+r.Report.Kept != r.Report.Generated {
 		t.Errorf("%d rejected and %d kept of %d", sum, r.Report.Kept, r.Report.Generated)
 	}
-	asked := len(w.gen.requests)
-	if _, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 1, Policy: "min"}); err != nil || len(w.gen.requests) != asked {
-		t.Errorf("%v: %d questions were written again", err, len(w.gen.requests)-asked)
+	asked := len(w.gen.Requests())
+	if _, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 1, Policy: "min"}); err != nil || len(w.gen.Requests()) != asked {
+		t.Errorf("%v: %d questions were written again", err, len(w.gen.Requests())-asked)
 	}
 }
 
@@ -184,14 +185,14 @@ func TestCalibrateAsksWithTheUsersTemplate(t *testing.T) {
 	}
 	w := newWorld(t, func(c *sluice.Config) { c.Templates = templates })
 	w.ingest(t, "a.jsonl", library)
-	w.gen.answers = []string{"When does a deferred function run, in which order?\nWhy do lighthouses warn ships of rocks?"}
+	w.gen.Answers = []string{"When does a deferred function run, in which order?\nWhy do lighthouses warn ships of rocks?"}
 	if _, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.gen.requests) != 4 {
-		t.Fatalf("%d requests for 4 contexts", len(w.gen.requests))
+	if len(w.gen.Requests()) != 4 {
+		t.Fatalf("%d requests for 4 contexts", len(w.gen.Requests()))
 	}
-	for _, r := range w.gen.requests {
+	for _, r := range w.gen.Requests() {
 		if len(r.Messages) != 1 || !strings.HasPrefix(r.Messages[0].Content, "Ask 2 times about: ") {
 			t.Errorf("%+v", r)
 		}
@@ -232,13 +233,13 @@ func TestTransformationsSearchWithTheirQueries(t *testing.T) {
 		t.Run(string(transform), func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.ingest(t, "a.jsonl", library)
-			w.gen.answers = []string{c.answer, "Done [1]."}
+			w.gen.Answers = []string{c.answer, "Done [1]."}
 			a, err := w.Ask(t.Context(), "What do lighthouses warn of?", sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a.Trace.Transform != transform || a.Trace.LLMCalls != c.calls || len(w.gen.requests) != c.calls {
-				t.Errorf("transform %q with %d calls, %d requests", a.Trace.Transform, a.Trace.LLMCalls, len(w.gen.requests))
+			if a.Trace.Transform != transform || a.Trace.LLMCalls != c.calls || len(w.gen.Requests()) != c.calls {
+				t.Errorf("transform %q with %d calls, %d requests", a.Trace.Transform, a.Trace.LLMCalls, len(w.gen.Requests()))
 			}
 			if got := a.Trace.Retrieved; len(got) != 4 || got[0].ID != c.first {
 				t.Errorf("retrieved %v with %v, want %s", got, a.Trace.Queries, c.first)
@@ -254,13 +255,13 @@ func TestGateDecidesOnTheTransformedQuestion(t *testing.T) {
 	w.ingest(t, "a.jsonl", library)
 	w.calibrate(t)
 	const question = "How long should I boil an egg?"
-	w.gen.answers = []string{"Three minutes."}
+	w.gen.Answers = []string{"Three minutes."}
 	plain, err := w.Ask(t.Context(), question, sluice.AskOptions{})
 	if err != nil || plain.Retrieved || plain.Trace.LLMCalls != 1 {
 		t.Fatalf("retrieved %v, %v", plain, err)
 	}
-	w.gen.requests = nil
-	w.gen.answers = []string{"1. Why do lighthouses warn ships of rocks?\n2. When does a deferred function run, in which order?", "Rocks [1]."}
+	w.gen.Reset()
+	w.gen.Answers = []string{"1. Why do lighthouses warn ships of rocks?\n2. When does a deferred function run, in which order?", "Rocks [1]."}
 	a, err := w.Ask(t.Context(), question, sluice.AskOptions{Transform: prompt.MultiQuery})
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +274,7 @@ func TestGateDecidesOnTheTransformedQuestion(t *testing.T) {
 func TestAskCutsToTheWindowAndSaysSo(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", library)
-	w.gen.window = 110
+	w.gen.Window = 110
 	a, err := w.Ask(t.Context(), "What do lighthouses warn of?", sluice.AskOptions{Gate: sluice.GateOpen, MaxTokens: 20})
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +282,7 @@ func TestAskCutsToTheWindowAndSaysSo(t *testing.T) {
 	if a.Trace.DroppedPassages+a.Trace.TruncatedPassages == 0 || !strings.Contains(w.log.String(), "short of tokens") || len(a.Citations) >= 4 {
 		t.Errorf("%+v\n%s", a.Trace, w.log)
 	}
-	w.gen.window = 30
+	w.gen.Window = 30
 	if _, err := w.Ask(t.Context(), "What do lighthouses warn of?", sluice.AskOptions{Gate: sluice.GateOpen, MaxTokens: 20}); !errors.Is(err, prompt.ErrBudget) {
 		t.Errorf("%v", err)
 	}

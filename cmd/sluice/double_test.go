@@ -3,118 +3,28 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"hash/fnv"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
-
-// words is an encoder double: a text is the bag of its words, hashed into 256 dimensions. It reads limit
-// tokens: the words and two special ones.
-type words struct {
-	name  string
-	limit int
-	calls atomic.Int64
-	after func(texts []string) // called after each Embed
-}
-
-func newWords() *words { return &words{name: "words", limit: 64} }
-
-func (w *words) Embed(ctx context.Context, texts []string, _ embed.Role) (*embed.Embeddings, error) {
-	const dim = 256
-	w.calls.Add(1)
-	e := &embed.Embeddings{Dim: dim, Data: make([]float32, len(texts)*dim), Tokens: make([]int, len(texts))}
-	for i, text := range texts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if strings.ContainsRune(text, 0) {
-			e.Repaired++
-		}
-		tokens := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' })
-		if len(tokens)+2 > w.limit {
-			e.Truncated++
-			tokens = tokens[:w.limit-2]
-		}
-		e.Tokens[i] = len(tokens) + 2
-		row := e.Row(i)
-		for _, t := range tokens {
-			h := fnv.New32a()
-			h.Write([]byte(t))
-			row[h.Sum32()%dim]++
-		}
-		var norm float64
-		for _, x := range row {
-			norm += float64(x * x)
-		}
-		for j := range row {
-			if norm > 0 {
-				row[j] /= float32(math.Sqrt(norm))
-			}
-		}
-	}
-	if w.after != nil {
-		w.after(texts)
-	}
-	return e, nil
-}
-
-func (w *words) CountTokens(text string) (int, error) { return len(strings.Fields(text)) + 2, nil }
-
-func (w *words) Info() embed.Info {
-	sum := sha256.Sum256([]byte(w.name))
-	digest := "sha256:" + hex.EncodeToString(sum[:])
-	return embed.Info{Name: w.name, Digest: digest, TokenizerDigest: digest, Dim: 256, MaxTokens: w.limit, Architecture: "double"}
-}
-
-// parrot is a generator double: it answers everything with reply, word by word.
-type parrot struct {
-	reply string
-	calls atomic.Int64
-}
-
-func (p *parrot) Generate(ctx context.Context, _ llm.Request, stream func(string) error) (llm.Result, error) {
-	p.calls.Add(1)
-	if err := ctx.Err(); err != nil {
-		return llm.Result{}, err
-	}
-	for piece := range strings.SplitAfterSeq(p.reply, " ") {
-		if stream != nil {
-			if err := stream(piece); err != nil {
-				return llm.Result{}, err
-			}
-		}
-	}
-	n := len(strings.Fields(p.reply))
-	return llm.Result{Text: p.reply, PromptTokens: 7, CompletionTokens: n, Finish: llm.FinishStop}, nil
-}
-
-func (p *parrot) CountTokens(text string) (int, error) { return len(strings.Fields(text)), nil }
-func (p *parrot) ContextSize() int                     { return 2048 }
-func (p *parrot) Info() llm.Info                       { return llm.Info{Name: "parrot", SHA256: strings.Repeat("0", 64)} }
 
 // bench is a folder with a store in it, and the command to run there.
 type bench struct {
 	t        *testing.T
 	dir      string
 	store    string
-	embedder *words
-	model    *parrot
+	embedder *doubles.Encoder
+	model    *doubles.Model
 	stdin    string
 	env      []string
 }
 
 func newBench(t *testing.T) *bench {
 	dir := t.TempDir()
-	return &bench{t: t, dir: dir, store: filepath.Join(dir, "store"), embedder: newWords(), model: &parrot{reply: "It says so [1]."}}
+	return &bench{t: t, dir: dir, store: filepath.Join(dir, "store"), embedder: doubles.NewEncoder(), model: doubles.NewModel("It says so [1].")}
 }
 
 type outcome struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -123,8 +124,8 @@ func TestBadInput(t *testing.T) {
 
 func TestStoreOfAnotherEncoder(t *testing.T) {
 	b := calibrated(t)
-	b.embedder = newWords()
-	b.embedder.name = "other words"
+	b.embedder = doubles.NewEncoder()
+	b.embedder.Name = "other words"
 	for _, args := range [][]string{{"retrieve", "x"}, {"gate", "x"}, {"ask", "x"}, {"calibrate"}, {"ingest", "--no-chunk", filepath.Join(b.dir, "contexts.jsonl")}} {
 		b.fails(exitFailure, "made with another encoder", args...)
 	}
@@ -134,12 +135,12 @@ func TestStoreOfAnotherEncoder(t *testing.T) {
 func TestSecondWriterIsRefused(t *testing.T) {
 	b := newBench(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	b.embedder.after = func([]string) { close(entered); <-leave }
+	b.embedder.After = func([]string) { close(entered); <-leave }
 	first := make(chan outcome)
 	file := b.file("contexts.jsonl", contexts)
 	go func() { first <- b.run("ingest", "--no-chunk", file) }()
 	<-entered
-	second := &bench{t: t, dir: b.dir, store: b.store, embedder: newWords()}
+	second := &bench{t: t, dir: b.dir, store: b.store, embedder: doubles.NewEncoder()}
 	second.fails(exitFailure, "another process is writing", "ingest", "--no-chunk", file)
 	close(leave)
 	if o := <-first; o.code != exitOK {

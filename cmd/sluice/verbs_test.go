@@ -54,12 +54,12 @@ func TestIngestPrintsCommittedIDs(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
 	}
-	before := b.embedder.calls.Load()
+	before := b.embedder.Calls.Load()
 	again := objects(t, b.ok("ingest", "--no-chunk", "--json", file))
 	if diff := cmp.Diff([]map[string]any{{"committed": []any{"c1", "c2", "c3", "c4"}}}, again); diff != "" {
 		t.Error(diff)
 	}
-	if n := b.embedder.calls.Load() - before; n != 0 {
+	if n := b.embedder.Calls.Load() - before; n != 0 {
 		t.Errorf("texts that are stored were embedded again (%d calls)", n)
 	}
 	ids := []string{}
@@ -325,7 +325,7 @@ func TestAskWithoutStoreOrCalibration(t *testing.T) {
 	for _, args := range [][]string{{"ask", "Anything?"}, {"gate", "Anything?"}, {"calibrate", "--show"}, {"calibrate", "--reuse"}} {
 		b.fails(exitFailure, "the store is not calibrated", args...)
 	}
-	if b.model.calls.Load() != 0 {
+	if len(b.model.Requests()) != 0 {
 		t.Error("the model was asked")
 	}
 }
@@ -335,7 +335,7 @@ func TestInterruptedIngestSaysWhatIsKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	calls := 0
-	b.embedder.after = func([]string) {
+	b.embedder.After = func([]string) {
 		if calls++; calls == 3 {
 			cancel()
 		}
@@ -356,7 +356,7 @@ func TestInterruptedIngestSaysWhatIsKept(t *testing.T) {
 	if held := len(objects(t, b.ok("docs", "list", "--chunks", "--json"))); held < promised || promised < 16 || held > 24 {
 		t.Errorf("%d promised, %d held", promised, held)
 	}
-	b.embedder.after = nil
+	b.embedder.After = nil
 	if o := b.run("ingest", "--no-chunk", file); o.code != exitOK || !strings.Contains(o.stderr, "40 chunks") {
 		t.Errorf("%+v", o)
 	}

@@ -1,0 +1,217 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// The errors of this package and of the pipelines over a base.
+var (
+	ErrNotCalibrated = errors.New("sluice: the store is not calibrated")
+	ErrEmptyStore    = errors.New("sluice: the store holds no chunks")
+	ErrClosed        = errors.New("sluice: closed")
+	ErrOption        = errors.New("sluice: bad option") // of a pipeline
+)
+
+// Config of New. Dir, Engine and Encoder are needed.
+type Config struct {
+	Dir     string // of the store
+	Engine  *engine.Engine
+	Encoder func(context.Context) (embed.Embedder, error) // called when the encoder is needed; loads it once
+	Metric  kernels.Metric                                // of a new store; an existing one keeps its own
+	// StaleTolerance is the share of live chunks that the calibration may not have seen, as gate.Use has it.
+	StaleTolerance float64
+	// A snapshot gets an index when it holds so many vectors and has been searched so often. 0 takes
+	// DefaultIndexRows and DefaultIndexSearches.
+	IndexRows, IndexSearches int
+	Logger                   *slog.Logger // nil is slog.Default()
+}
+
+// When a snapshot gets an index (docs/adr, index): below so many vectors a scan takes less than a
+// millisecond, and before so many searches a command that asks once would pay for what it does not use.
+const (
+	DefaultIndexRows     = 20_000
+	DefaultIndexSearches = 16
+)
+
+// Base is a knowledge base in use. Its methods may be called from any goroutine.
+type Base struct {
+	cfg      Config
+	log      *slog.Logger
+	watcher  atomic.Pointer[func(done, total int)] // of the encoder's progress
+	builders sync.WaitGroup                        // of indexes
+
+	mu      sync.Mutex
+	reader  *store.Store
+	writer  *store.Store
+	current *Snapshot
+	closed  bool
+}
+
+// New returns a base. Nothing is opened before it is needed.
+func New(cfg Config) *Base {
+	if cfg.IndexRows == 0 {
+		cfg.IndexRows = DefaultIndexRows
+	}
+	if cfg.IndexSearches == 0 {
+		cfg.IndexSearches = DefaultIndexSearches
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Base{cfg: cfg, log: cfg.Logger}
+}
+
+// Close closes the snapshot in use and the store. Calls that are running must have returned. Closing twice is
+// harmless.
+func (b *Base) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	errs := []error{b.dropSnapshot()}
+	b.mu.Unlock()
+	b.builders.Wait() // they read the store's vectors
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, st := range []*store.Store{b.reader, b.writer} {
+		if st != nil {
+			errs = append(errs, st.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Dir is the folder of the store.
+func (b *Base) Dir() string { return b.cfg.Dir }
+
+// Engine computes over the base's vectors.
+func (b *Base) Engine() *engine.Engine { return b.cfg.Engine }
+
+// Logger is where the pipelines over the base log.
+func (b *Base) Logger() *slog.Logger { return b.log }
+
+// Reader opens the store for reading, whoever made it; a store that is open for writing serves as well.
+func (b *Base) Reader(ctx context.Context) (*store.Store, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.readerLocked(ctx)
+}
+
+func (b *Base) readerLocked(ctx context.Context) (*store.Store, error) {
+	switch {
+	case b.closed:
+		return nil, ErrClosed
+	case b.writer != nil:
+		return b.writer, nil
+	case b.reader != nil:
+		return b.reader, nil
+	}
+	st, err := store.Open(ctx, b.cfg.Dir, store.Options{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	b.reader = st
+	return st, nil
+}
+
+// Writer opens the store for writing; with an encoder it is made when absent. One process writes at a
+// time, another one gets store.ErrLocked.
+func (b *Base) Writer(ctx context.Context, enc *store.Encoder) (*store.Store, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, ErrClosed
+	}
+	if b.writer == nil {
+		st, err := store.Open(ctx, b.cfg.Dir, store.Options{Create: enc != nil, Encoder: enc, Metric: b.cfg.Metric})
+		if err != nil {
+			return nil, err
+		}
+		b.writer = st
+	}
+	return b.writer, nil
+}
+
+// Refresh makes the next call see what other processes have written since the store was first read.
+// What is written through this Base is seen without it, once Changed was called.
+func (b *Base) Refresh() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dropSnapshot()
+}
+
+// Changed makes later calls see what was written, and returns the writer's error.
+func (b *Base) Changed(err error) error {
+	if dropped := b.Refresh(); err == nil {
+		return dropped
+	}
+	return err
+}
+
+// Encoder loads the encoder when it is first needed.
+func (b *Base) Encoder(ctx context.Context) (embed.Embedder, error) { return b.cfg.Encoder(ctx) }
+
+// Embed returns the vectors of texts, in their order. Cut and repaired texts are counted in the result and logged.
+func (b *Base) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
+	enc, err := b.Encoder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, err := enc.Embed(ctx, texts, role)
+	if err != nil {
+		return nil, err
+	}
+	if e.Truncated > 0 {
+		b.log.Warn(fmt.Sprintf("%d of %d texts were cut at the %d tokens that %s reads",
+			e.Truncated, len(texts), enc.Info().MaxTokens, enc.Info().Name))
+	}
+	if e.Repaired > 0 {
+		b.log.Warn(fmt.Sprintf("%d of %d texts held NUL bytes or invalid UTF-8, which were replaced by U+FFFD",
+			e.Repaired, len(texts)))
+	}
+	return e, nil
+}
+
+// EncoderProgress is for embed.Options.Progress: it passes the encoder's progress to who watches. Calls beside
+// an ingest show in its progress, too.
+func (b *Base) EncoderProgress(done, total int) {
+	if f := b.watcher.Load(); f != nil {
+		(*f)(done, total)
+	}
+}
+
+// WatchEncoder has f called with what EncoderProgress is told; nil ends that.
+func (b *Base) WatchEncoder(f func(done, total int)) {
+	if f == nil {
+		b.watcher.Store(nil)
+		return
+	}
+	b.watcher.Store(&f)
+}
+
+// SameEncoder refuses to compare vectors of two encoders: store.ErrEncoder.
+func SameEncoder(st *store.Store, info embed.Info) error {
+	if made := st.Encoder(); made != StoreEncoder(info) {
+		return fmt.Errorf("%w: %s was made with %s (%d dimensions, %.19s), the encoder in use is %s (%d dimensions, %.19s); "+
+			"name the first with --encoder, or ingest into another --store",
+			store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, info.Name, info.Dim, info.Digest)
+	}
+	return nil
+}
+
+// StoreEncoder is an encoder's identity as a store records it.
+func StoreEncoder(i embed.Info) store.Encoder {
+	return store.Encoder{Name: i.Name, Digest: i.Digest, TokenizerDigest: i.TokenizerDigest, Dim: i.Dim}
+}

@@ -1,0 +1,159 @@
+package knowledge_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a base over a store in a folder of the test, with what it logged.
+type world struct {
+	*knowledge.Base
+	t      *testing.T
+	engine *engine.Engine
+	log    strings.Builder
+}
+
+func newWorld(t *testing.T, rows, searches int) *world {
+	t.Helper()
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, engine: e}
+	w.Base = knowledge.New(knowledge.Config{
+		Dir: filepath.Join(t.TempDir(), "store"), Engine: e, IndexRows: rows, IndexSearches: searches,
+		Encoder: func(context.Context) (embed.Embedder, error) { return doubles.NewEncoder(), nil },
+		Logger:  slog.New(slog.NewTextHandler(&w.log, nil)),
+	})
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// add commits texts, each as a document of one chunk.
+func (w *world) add(texts ...string) {
+	w.t.Helper()
+	e, err := w.Embed(w.t.Context(), texts, embed.Document)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	batch := store.Batch{Vectors: e.Data}
+	for _, text := range texts {
+		batch.Documents = append(batch.Documents, &corpus.Document{ID: text, Source: text, Digest: text})
+		batch.Chunks = append(batch.Chunks, corpus.Chunk{ID: text, Document: text, Source: text, Text: text})
+	}
+	id := knowledge.StoreEncoder(doubles.NewEncoder().Info())
+	st, err := w.Writer(w.t.Context(), &id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, err = st.Commit(w.t.Context(), batch)
+	if err := w.Changed(err); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// find searches once; indexed tells whether an index was used.
+func (w *world) find() (found [][]retrieve.Result, indexed bool) {
+	w.t.Helper()
+	snap, _, err := w.Searchable(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer snap.Release()
+	e, err := w.Embed(w.t.Context(), []string{"harbour 3", "the year 1812", "what is a violin?"}, embed.Query)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	queries := engine.Vectors{Data: e.Data, Rows: 3, Dim: e.Dim}
+	searcher := snap.Searcher()
+	contexts := retrieve.Contexts{Vectors: snap.View.Vectors, IDs: snap.View.IDs}
+	found, err = retrieve.Search(w.t.Context(), searcher, contexts, queries, snap.Metric(), retrieve.Auto, 10)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found, searcher != engine.Interface(w.engine)
+}
+
+// TestOftenSearchedBasesGetAnIndex: it comes by itself, changes no answer, and goes with the snapshot of the
+// store that it was made of.
+func TestOftenSearchedBasesGetAnIndex(t *testing.T) {
+	w := newWorld(t, 40, 3)
+	var texts []string
+	for i := range 50 {
+		texts = append(texts, fmt.Sprintf("chapter %d tells of ships, harbour %d and the year %d", i, i%7, 1800+3*i))
+	}
+	w.add(texts...)
+	want, _ := w.find()
+	w.find()
+	if _, indexed := w.find(); indexed {
+		t.Error("the third search starts the index and does not wait for it")
+	}
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		got, indexed := w.find()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("indexed %v: %s", indexed, diff)
+		}
+		if indexed {
+			break
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatal("no index")
+		}
+	}
+	w.add("harbour 3, harbour 3, harbour 3")
+	if got, indexed := w.find(); indexed || cmp.Equal(want, got) {
+		t.Error("what was added later is not found")
+	}
+	if strings.Contains(w.log.String(), "WARN") {
+		t.Error(w.log.String())
+	}
+}
+
+// TestFewSearchesMakeNoIndex: a command that searches once or twice does not pay for one.
+func TestFewSearchesMakeNoIndex(t *testing.T) {
+	for name, c := range map[string]struct{ rows, searches int }{"few searches": {1, 100}, "few rows": {100, 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.rows, c.searches)
+			w.add("ships", "harbours")
+			for range 50 {
+				if _, indexed := w.find(); indexed {
+					t.Fatal("an index")
+				}
+			}
+		})
+	}
+}
+
+// TestCloseWhileAnIndexIsBuilt: the builder reads the store's memory, which Close gives back.
+func TestCloseWhileAnIndexIsBuilt(t *testing.T) {
+	for range 20 {
+		w := newWorld(t, 1, 1)
+		w.add("ships and harbours")
+		w.find()
+		if err := w.Close(); err != nil || strings.Contains(w.log.String(), "WARN") {
+			t.Fatal(err, w.log.String())
+		}
+	}
+}
