@@ -5,8 +5,15 @@ import (
 	"iter"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
 )
+
+// Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
+// commits.
+func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (IngestResult, error) {
+	return ingest.Run(ctx, s.base, ingest.Input{Paths: paths, Options: o})
+}
 
 // Documents lists what the store holds.
 func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {

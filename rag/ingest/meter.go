@@ -1,4 +1,4 @@
-package sluice
+package ingest
 
 import (
 	"io/fs"
@@ -33,7 +33,8 @@ func newMeter(paths []string) *meter {
 	return m
 }
 
-// position is how many bytes are done when a chunk of source that ends at byte end is. Sources come one after the other.
+// position is how many bytes are done when a chunk of source that ends at byte end is. Sources come one after
+// the other.
 func (m *meter) position(source string, end int) int64 {
 	file := source
 	if _, ok := m.sizes[file]; !ok { // a JSON line: "file:7"

@@ -1,0 +1,252 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Input is what Run puts into a base: files, folders and JSON lines, in the order of Paths.
+type Input struct {
+	Paths []string
+	Options
+}
+
+// Options of Run. The zero value cuts into chunks of preset 256/2 and commits every 256.
+type Options struct {
+	Chunk        string // preset ("256/2", "512/10") or SIZE/OVERLAP in tokens; "" is 256/2
+	NoChunk      bool   // one chunk per document or JSON line; what the encoder does not read of it is cut and counted
+	CommitEvery  int    // chunks of one commit; 0 is 256
+	MaxFileBytes int64  // larger files are skipped; 0 is 256 MiB
+	Strict       bool   // a bad line or file is an error instead of a skip
+
+	OnCommit func(ids []string)      // after each commit, with the ids that are durable now
+	OnSkip   func(corpus.Skipped)    // for each file or line that was not read
+	Progress func(done, total int64) // bytes of the sources, now and then
+}
+
+// Result counts what Run did. It is right also when Run failed: what it counts as committed stays.
+type Result struct {
+	Documents int     `json:"documents"` // committed to their end
+	Chunks    int     `json:"chunks"`    // committed
+	Embedded  int     `json:"embedded"`  // of Chunks: new or changed
+	Known     int     `json:"known"`     // of Chunks: stored before with the same text and heading
+	Skipped   int     `json:"skipped"`   // files and lines that were not read
+	Empty     int     `json:"empty"`     // documents without a word
+	Truncated int     `json:"truncated"` // chunks that the encoder did not read to their end
+	Repaired  int     `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
+	Commits   int     `json:"commits"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// The defaults of Options.
+const (
+	DefaultChunk       = "256/2"
+	DefaultCommitEvery = 256
+)
+
+// Run puts documents into the base's store, which it makes when absent. Chunks that are stored with the same
+// text and heading are not embedded again, so an interrupted run goes on where it was. No document at all is
+// corpus.ErrNoDocument; a store of another encoder store.ErrEncoder; another process that writes
+// store.ErrLocked; a bad option knowledge.ErrOption.
+func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, err error) {
+	started := time.Now()
+	r := &run{base: base, o: in.Options, result: &result}
+	defer func() {
+		result.Seconds = time.Since(started).Seconds()
+		err = base.Changed(err)
+	}()
+	if r.o.CommitEvery < 0 {
+		return result, fmt.Errorf("%w: commit every %d chunks", knowledge.ErrOption, r.o.CommitEvery)
+	}
+	if r.o.CommitEvery == 0 {
+		r.o.CommitEvery = DefaultCommitEvery
+	}
+	if r.enc, err = base.Encoder(ctx); err != nil {
+		return result, err
+	}
+	info := r.enc.Info()
+	r.chunk = corpus.ChunkOptions{
+		MaxTokens: info.MaxTokens, NoChunk: r.o.NoChunk, Count: r.enc.CountTokens, OnSkip: r.skip,
+	}
+	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
+		return result, err
+	}
+	id := knowledge.StoreEncoder(info)
+	if r.store, err = base.Writer(ctx, &id); err != nil {
+		return result, err
+	}
+	if err = knowledge.SameEncoder(r.store, info); err != nil {
+		return result, err
+	}
+	err = r.all(ctx, in.Paths)
+	return result, err
+}
+
+// chunkSize reads a preset's name or SIZE/OVERLAP.
+func chunkSize(s string) (size, overlap int, err error) {
+	if s == "" {
+		s = DefaultChunk
+	}
+	if size, overlap, err = corpus.Preset(s); err == nil {
+		return size, overlap, nil
+	}
+	a, b, ok := strings.Cut(s, "/")
+	size, errSize := strconv.Atoi(a)
+	overlap, errOverlap := strconv.Atoi(b)
+	if !ok || errSize != nil || errOverlap != nil || size < 1 || overlap < 0 || overlap >= size {
+		return 0, 0, fmt.Errorf("%w: chunks of %q: neither a preset (256/2, 512/10) nor SIZE/OVERLAP in tokens "+
+			"with SIZE > OVERLAP", knowledge.ErrOption, s)
+	}
+	return size, overlap, nil
+}
+
+// run is one call of Run. pending holds whole documents; one with more chunks than a commit takes
+// goes in several, of which the last lists all its chunks, so that outdated ones are found.
+type run struct {
+	base    *knowledge.Base
+	o       Options
+	enc     embed.Embedder
+	store   *store.Store
+	chunk   corpus.ChunkOptions
+	result  *Result
+	pending store.Batch
+	meter   *meter
+	at      int64 // bytes that are committed
+}
+
+func (r *run) all(ctx context.Context, paths []string) error {
+	r.meter = newMeter(paths)
+	defer r.base.WatchEncoder(nil)
+	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip}
+	for doc, err := range corpus.Load(ctx, paths, load) {
+		if err == nil {
+			err = r.add(ctx, doc)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	if r.result.Documents == 0 {
+		return fmt.Errorf("%w in %s: %d files or lines skipped, %d documents without a word",
+			corpus.ErrNoDocument, strings.Join(paths, ", "), r.result.Skipped, r.result.Empty)
+	}
+	return nil
+}
+
+func (r *run) skip(k corpus.Skipped) {
+	r.result.Skipped++
+	if r.o.OnSkip != nil {
+		r.o.OnSkip(k)
+	}
+}
+
+func (r *run) add(ctx context.Context, doc *corpus.Document) error {
+	chunks, err := corpus.Split(doc, r.chunk)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doc.Source, err)
+	}
+	if len(chunks) == 0 {
+		r.result.Empty++
+		r.base.Logger().Warn("a document without a word was left out", "source", doc.Source)
+		return nil
+	}
+	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	}
+	var before []corpus.Chunk
+	for len(chunks) > r.o.CommitEvery {
+		part := chunks[:r.o.CommitEvery]
+		if err := r.commit(ctx, store.Batch{Documents: []*corpus.Document{doc}, Chunks: part}); err != nil {
+			return err
+		}
+		before, chunks = append(before, part...), chunks[r.o.CommitEvery:]
+	}
+	if before != nil {
+		return r.commit(ctx, store.Batch{Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true})
+	}
+	r.pending.Documents = append(r.pending.Documents, doc)
+	r.pending.Chunks = append(r.pending.Chunks, chunks...)
+	return nil
+}
+
+func (r *run) flush(ctx context.Context) error {
+	if len(r.pending.Documents) == 0 {
+		return nil
+	}
+	b := r.pending
+	b.Replace = true
+	r.pending = store.Batch{}
+	return r.commit(ctx, b)
+}
+
+// commit embeds those chunks of b that the store does not hold with the same text, and makes all durable.
+func (r *run) commit(ctx context.Context, b store.Batch) error {
+	ids := make([]string, len(b.Chunks))
+	to := r.at
+	for i, c := range b.Chunks {
+		ids[i] = c.ID
+		to = r.meter.position(c.Source, c.End)
+	}
+	held, err := r.store.Has(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var fresh []corpus.Chunk
+	var texts []string
+	known := 0
+	for _, c := range b.Chunks {
+		if digest, ok := held[c.ID]; ok && digest == c.Digest() {
+			b.Known = append(b.Known, c)
+			known++
+			continue
+		}
+		fresh, texts = append(fresh, c), append(texts, c.EmbedText())
+	}
+	b.Chunks = fresh
+	if len(texts) > 0 {
+		from := r.at
+		r.base.WatchEncoder(func(done, total int) { r.progress(from + (to-from)*int64(done)/int64(total)) })
+		e, err := r.enc.Embed(ctx, texts, embed.Document)
+		if err != nil {
+			return err
+		}
+		b.Vectors = e.Data
+		r.result.Truncated += e.Truncated
+		r.result.Repaired += e.Repaired
+	}
+	if _, err := r.store.Commit(ctx, b); err != nil {
+		return err
+	}
+	r.result.Chunks += len(ids)
+	r.result.Embedded += len(fresh)
+	r.result.Known += known
+	r.result.Commits++
+	if b.Replace { // not a part of a document that goes on in the next commit
+		r.result.Documents += len(b.Documents)
+	}
+	if r.o.OnCommit != nil {
+		r.o.OnCommit(ids)
+	}
+	r.at = to
+	r.progress(to)
+	return nil
+}
+
+func (r *run) progress(done int64) {
+	if r.o.Progress != nil {
+		r.o.Progress(done, r.meter.total)
+	}
+}
