@@ -1,7 +1,7 @@
 //go:build amd64 || arm64
 
 // Checks the arguments that would make a kernel read astray, then calls it by instruction set.
-#include <stdio.h>
+#include "fail.h"
 #include "pairs.h"
 
 static const struct {
@@ -14,12 +14,6 @@ static const struct {
 	[SLC_AVX512] = {slc_pairs_f32_avx512, slc_estimate_f32_avx512, slc_sum_f32_avx512},
 #endif
 };
-
-#define FAIL(code, ...) \
-	do { \
-		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \
-		return code; \
-	} while (0)
 
 // best is the table's last entry for the sets that add nothing to these kernels.
 static int32_t best(int32_t isa) {

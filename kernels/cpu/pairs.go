@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
 // Pairs writes out[i] = canonical score of a's row rowsA[i] and b's row rowsB[i]; without rowsA, of a's
@@ -57,73 +56,4 @@ func (k Kernels) Sum(out []float64, a Rows, factor []float64, rows []int32) erro
 		return err
 	}
 	return k.sum(out, a, factor, rows)
-}
-
-// inRange refuses a list that names a row which a does not have.
-func (r Rows) inRange(list []int32) error {
-	for i, row := range list {
-		if row < 0 || int(row) >= r.N {
-			return fmt.Errorf("%w: entry %d names row %d of %d", kernels.ErrShape, i, row, r.N)
-		}
-	}
-	return nil
-}
-
-func refPairs(m kernels.Metric, out []float64, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
-	if err := a.inRange(rowsA); err != nil {
-		return err
-	}
-	if err := b.inRange(rowsB); err != nil {
-		return err
-	}
-	for i := range rowsB {
-		r, s := 0, int(rowsB[i])
-		if rowsA != nil {
-			r = int(rowsA[i])
-		}
-		x, y := a.Row(r), b.Row(s)
-		switch m {
-		case kernels.L2:
-			out[i] = ref.Distance(x, y)
-		case kernels.IP:
-			out[i] = ref.Dot(x, y)
-		default:
-			out[i] = ref.Cosine(ref.Dot(x, y), a.Norms[r], b.Norms[s])
-		}
-	}
-	return nil
-}
-
-func refEstimate(m kernels.Metric, out []float32, a Rows, rowsA []int32, b Rows, rowsB []int32) error {
-	if err := a.inRange(rowsA); err != nil {
-		return err
-	}
-	if err := b.inRange(rowsB); err != nil {
-		return err
-	}
-	for i := range rowsA {
-		var sum float32
-		y := b.Row(int(rowsB[i]))
-		for k, x := range a.Row(int(rowsA[i])) {
-			if m == kernels.L2 {
-				sum += (x - y[k]) * (x - y[k])
-			} else {
-				sum += x * y[k]
-			}
-		}
-		out[i] = sum
-	}
-	return nil
-}
-
-func refSum(out []float64, a Rows, factor []float64, rows []int32) error {
-	if err := a.inRange(rows); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		for i, x := range a.Row(int(r)) {
-			out[i] += float64(factor[r] * float64(x))
-		}
-	}
-	return nil
 }

@@ -1,7 +1,7 @@
 // The body of the pair kernels, compiled once per instruction set by pairs_<isa>.c, which defines what
 // scores_body.h wants (no BLOCK_A/B) and
 //   PAIRS    pairs at a time: as many chains of additions as hide their latency
-#include "canonical.h"
+#include "canonical_body.h"
 #include "pairs.h"
 
 // group computes n pairs at once and fetches the rows of the next group, which are anywhere in memory.

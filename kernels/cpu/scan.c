@@ -1,7 +1,7 @@
 //go:build amd64 || arm64
 
 // Checks the arguments of the index scan, then calls it by instruction set.
-#include <stdio.h>
+#include "fail.h"
 #include "scan.h"
 
 static slc_scan_fn *const table[SLC_ISAS] = {
@@ -13,12 +13,6 @@ static slc_scan_fn *const table[SLC_ISAS] = {
 	[SLC_AMX] = slc_scan_i8_amx,
 #endif
 };
-
-#define FAIL(code, ...) \
-	do { \
-		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \
-		return code; \
-	} while (0)
 
 // in_order tells whether high planes come in order and each low plane behind its high one, none twice.
 static int in_order(const uint8_t *steps, int64_t count, int64_t sections) {

@@ -7,7 +7,7 @@
 // for each chunk, in proportion to the chunk's shape. What the filter leaves is read as ever.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma")
 #include <math.h>
-#include "amx.h"
+#include "configure_amx.h"
 #include "scan_avx512.h"
 #define NAME slc_scan_i8_amx
 #define OWN_FILTER

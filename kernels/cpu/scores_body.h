@@ -7,7 +7,7 @@
 //   WIDEN(p)     WIDTH floats at p, which need no alignment, as doubles
 //   MADD(s,x,y)  s + x*y on vectors. Fused or not is the same: a product of two float32 is exact in
 //                float64. For differences it is not, so squares of differences never use MADD.
-#include "canonical.h"
+#include "canonical_body.h"
 
 // step adds eight elements of each of the block's pairs to their lanes.
 INLINE void step(vec *sum, const float *const *a, const float *const *b, int na, int nb, int squares) {

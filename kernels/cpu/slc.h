@@ -8,7 +8,8 @@
 // A function that can fail returns a code and, in the same call, puts the reason into *error (which
 // may be NULL), so that no second call can find it overwritten by another thread.
 //
-// Names: slc_<op>_<metric>_<dtype>_<isa>. slc_scores and slc_finite dispatch to them by value.
+// Names: slc_<op>_<metric>_<dtype>_<isa>, without what an operation does not have; slc_<op> checks its arguments and
+// calls one of them. Each operation has a header of its own: scores, pairs, pack, tiles, scan, transpose.
 #ifndef SLC_H
 #define SLC_H
 
@@ -27,36 +28,7 @@ typedef struct {
 	char text[192];
 } slc_error;
 
-// slc_scores writes out[i*out_stride + j] = canonical score of a's row i and b's row j (kernels/README.md),
-// for rows_a x rows_b pairs of float32 vectors. norm_a and norm_b are the rows' norms as slc_norms
-// gives them; only SLC_COSINE reads them.
-int32_t slc_scores(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
-                   const double *norm_a, const float *b, int64_t rows_b, int64_t stride_b,
-                   const double *norm_b, int64_t dim, double *out, int64_t out_stride, slc_error *error);
-
-// slc_norms writes out[i] = sqrt(a_i . a_i), the dot product being the canonical one.
-int32_t slc_norms(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, double *out,
-                  slc_error *error);
-
-// slc_finite returns the first row of a that holds a NaN or an infinity in *row, or -1 there.
-int32_t slc_finite(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, int64_t *row,
-                   slc_error *error);
-
-// The per-ISA functions behind the dispatch; they trust their arguments.
-typedef void slc_scores_fn(const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
-                           const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
-                           int64_t dim, double *out, int64_t out_stride);
-typedef void slc_norms_fn(const float *a, int64_t rows, int64_t stride, int64_t dim, double *out);
-typedef int64_t slc_finite_fn(const float *a, int64_t rows, int64_t stride, int64_t dim);
-
-slc_scores_fn slc_scores_cosine_f32_scalar, slc_scores_ip_f32_scalar, slc_scores_l2_f32_scalar;
-slc_norms_fn slc_norms_f32_scalar;
-slc_finite_fn slc_finite_f32_scalar;
-#if defined(__x86_64__)
-slc_scores_fn slc_scores_cosine_f32_avx2, slc_scores_ip_f32_avx2, slc_scores_l2_f32_avx2;
-slc_scores_fn slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512;
-slc_norms_fn slc_norms_f32_avx2, slc_norms_f32_avx512;
-slc_finite_fn slc_finite_f32_avx2, slc_finite_f32_avx512;
-#endif
+// slc_permit_amx asks the operating system for the tile registers (once per process is enough); 0 on success.
+int32_t slc_permit_amx(void);
 
 #endif

@@ -1,67 +1,19 @@
 //go:build amd64 || arm64
 
 // Checks what would make a tile kernel read or write astray, then calls it by instruction set and format.
-#define _DEFAULT_SOURCE // syscall
-#include <stdio.h>
+#include "fail.h"
 #include <string.h>
 #include "tiles.h"
 
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
-#define FAIL(code, ...) \
-	do { \
-		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \
-		return code; \
-	} while (0)
-
-static const struct {
-	slc_tiles_fn *tiles[SLC_DTYPES];
-	slc_pack_fn *pack[SLC_DTYPES];
-} table[SLC_ISAS] = {
-	[SLC_SCALAR] = {{slc_tiles_f32_scalar}, {slc_pack_f32_scalar}},
+static slc_tiles_fn *const table[SLC_ISAS][SLC_DTYPES] = {
+	[SLC_SCALAR] = {slc_tiles_f32_scalar},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {{slc_tiles_f32_avx2}, {slc_pack_f32_avx2}},
-	[SLC_AVX512] = {{slc_tiles_f32_avx512}, {slc_pack_f32_avx512}},
-	[SLC_AVX512VNNI] = {{slc_tiles_f32_avx512, 0, 0, slc_tiles_i8_avx512vnni}, {slc_pack_f32_avx512, 0, 0, slc_pack_i8_avx512}},
-	[SLC_AMX] = {{slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
-	             {slc_pack_f32_amx, slc_pack_bf16x3_avx512, slc_pack_bf16_avx512, slc_pack_i8_avx512}},
+	[SLC_AVX2] = {slc_tiles_f32_avx2},
+	[SLC_AVX512] = {slc_tiles_f32_avx512},
+	[SLC_AVX512VNNI] = {slc_tiles_f32_avx512, 0, 0, slc_tiles_i8_avx512vnni},
+	[SLC_AMX] = {slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
 #endif
 };
-
-int32_t slc_amx_permit(void) {
-#if defined(__linux__) && defined(__x86_64__)
-	return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tile data */) == 0 ? 0 : -1;
-#else
-	return -1;
-#endif
-}
-
-int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim) {
-	if (isa < 0 || isa >= SLC_ISAS || dtype < 0 || dtype >= SLC_DTYPES || !table[isa].tiles[dtype]) return -1;
-	switch (dtype) {
-	case SLC_F32: return isa == SLC_AMX ? (dim + 31) / 32 * 6144 : dim * SLC_PANEL * 4;
-	case SLC_BF16X3: return (dim + 31) / 32 * 4096;
-	case SLC_BF16: return (dim + 31) / 32 * 2048;
-	default: return (dim + 63) / 64 * 2048;
-	}
-}
-
-int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *norms, const int32_t *order, int64_t stride,
-                 int64_t n, int64_t dim, int64_t from, int64_t to, double scale, void *data, float *terms, float *steps,
-                 int32_t *sums, int32_t right, double *found, slc_error *error) {
-	if (slc_panel_bytes(isa, dtype, dim) < 0) FAIL(SLC_ERROR_ISA, "no tiles of format %d for instruction set %d", (int)dtype, (int)isa);
-	if (dim < 1 || stride < dim || from < 0 || to < from || (to - 1) * SLC_PANEL >= n || !rows || !data)
-		FAIL(SLC_ERROR_SHAPE, "panels %lld to %lld of %lld vectors of %lld elements with stride %lld", (long long)from,
-		     (long long)to, (long long)n, (long long)dim, (long long)stride);
-	if (dtype == SLC_I8 && (!steps || (right && !sums) || dim > 65536)) FAIL(SLC_ERROR_SHAPE, "i8 of dimension %lld", (long long)dim);
-	slc_packing p = {rows, norms, order, stride, n, dim, from, to, scale, data, terms, steps, sums, right, 0, 0, 0, 0};
-	table[isa].pack[dtype](&p);
-	found[0] = p.norm, found[1] = p.residual, found[2] = p.low, found[3] = p.is_short;
-	return SLC_OK;
-}
 
 static int32_t check(int32_t isa, int32_t dtype, const slc_tiles *t, slc_error *error) {
 	if (slc_panel_bytes(isa, dtype, t->dim) < 0)
@@ -106,7 +58,7 @@ int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const 
 		c.low[b] = b < brackets ? low[b] : __builtin_inff();
 		c.high[b] = b < brackets ? high[b] : -__builtin_inff();
 	}
-	table[isa].tiles[dtype](&t);
+	table[isa][dtype](&t);
 	if (c.overflow) FAIL(SLC_ERROR_RANGE, "a sum of values beyond 128 bits, or of a tile beyond 62");
 	found->sum = split(c.sum), found->sum2 = split(c.sum2);
 	found->counted = c.counted;
@@ -127,6 +79,6 @@ int32_t slc_matrix(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const
 	int32_t code = check(isa, dtype, &t, error);
 	if (code) return code;
 	w.stream = stream && (uintptr_t)out % 64 == 0 && stride % 16 == 0;
-	table[isa].tiles[dtype](&t);
+	table[isa][dtype](&t);
 	return SLC_OK;
 }

@@ -3,10 +3,10 @@
 // AMX: four tile registers hold 32 x 32 sums, four the operands. While they multiply, the vector units
 // consume the tile before. gcc 12 has the instructions in its assembler only.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma,bmi,popcnt")
-#include "amx.h"
+#include "configure_amx.h"
 #include "tiles_avx512.h"
 #include "tiles_body.h"
-#include "tiles_i8.h"
+#include "tiles_i8_avx512.h"
 
 #define TILE_LOAD(reg, p) __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #reg ::"r"(p), "r"((int64_t)64))
 #define TILE_STORE(reg, p) __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" ::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")

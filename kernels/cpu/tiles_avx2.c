@@ -25,5 +25,4 @@ typedef ivec mask;
 #define BITS(m) ((uint32_t)_mm256_movemask_ps((vec)(m)))
 #define COUNT(n, m) ((n) -= (m))
 #define WHERE(m, a) ((vec)((m) & (ivec)(a)))
-#include "tiles_f32.h"
-#include "pack_f32.h"
+#include "tiles_f32_body.h"

@@ -4,4 +4,4 @@
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma,bmi,popcnt")
 #define ISA avx512
 #include "tiles_avx512.h"
-#include "tiles_f32.h"
+#include "tiles_f32_body.h"

@@ -20,38 +20,6 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// permitAMX asks the operating system for the tile registers.
-func permitAMX() bool { return C.slc_amx_permit() == 0 }
-
-// Has tells whether this instruction set has tile kernels of the type; all have F32.
-func (k Kernels) Has(t kernels.DType) bool {
-	return k.isa == Go && t == kernels.F32 || k.isa != Go && C.slc_panel_bytes(C.int32_t(k.isa), C.int32_t(t), 1) > 0
-}
-
-func (k Kernels) panelBytes(t kernels.DType, dim int) int {
-	if k.isa == Go {
-		return 4 * Panel * dim
-	}
-	return int(C.slc_panel_bytes(C.int32_t(k.isa), C.int32_t(t), C.int64_t(dim)))
-}
-
-func (k Kernels) pack(p *Panels, rows Rows, order []int32, from, to int) (Stats, error) {
-	if k.isa == Go {
-		return goPack(p, rows, order, from, to), nil
-	}
-	var e C.slc_error
-	var found [4]C.double
-	norms := rows.Norms
-	if p.Metric != kernels.Cosine {
-		norms = nil
-	}
-	code := C.slc_pack(C.int32_t(k.isa), C.int32_t(p.DType), floats(rows.Data), doubles(norms), int32s(order),
-		C.int64_t(rows.Stride), C.int64_t(p.N), C.int64_t(p.Dim), C.int64_t(from), C.int64_t(to), C.double(p.Scale),
-		unsafe.Pointer(unsafe.SliceData(p.data)), floats(p.terms), floats(p.steps), int32s(p.sums),
-		C.int32_t(p.Side), &found[0], &e)
-	return Stats{Norm: float64(found[0]), Residual: float64(found[1]), Low: float64(found[2]), Short: found[3] != 0}, failure(code, &e)
-}
-
 func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
 	if k.isa == Go {
 		return goCount(c, rows, row0, row1, lanes, lane0, lane1)
@@ -133,13 +101,4 @@ func (k Kernels) block(rows *Panels) int {
 // one gains nothing measurable (docs/adr/0006-tiles.md).
 const secondLevel = 1 << 20
 
-func flag(b bool) C.int32_t {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func int32s(s []int32) *C.int32_t    { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(s))) }
-func int64s(s []int64) *C.int64_t    { return (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(s))) }
 func entries(s []Entry) *C.slc_entry { return (*C.slc_entry)(unsafe.Pointer(unsafe.SliceData(s))) }

@@ -63,4 +63,4 @@ static void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane, 
 }
 
 #define NAME PASTE(slc_tiles_f32_, ISA)
-#include "tiles_sweep.h"
+#include "tiles_loop_body.h"

@@ -4,7 +4,7 @@
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,bmi,popcnt")
 #include "tiles_avx512.h"
 #include "tiles_body.h"
-#include "tiles_i8.h"
+#include "tiles_i8_avx512.h"
 
 INLINE void micro(const uint8_t *a, const uint8_t *b, int64_t steps, int32_t *tile) {
 	ivec s[8][2];
@@ -42,4 +42,4 @@ static void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane, 
 }
 
 #define NAME slc_tiles_i8_avx512vnni
-#include "tiles_sweep.h"
+#include "tiles_loop_body.h"

@@ -27,41 +27,6 @@ func (p *Panels) float32s(i int) [][Panel]float32 {
 	return unsafe.Slice((*[Panel]float32)(unsafe.Pointer(first)), p.Dim)
 }
 
-func goPack(p *Panels, rows Rows, order []int32, from, to int) (s Stats) {
-	for panel := from; panel < to; panel++ {
-		out := p.float32s(panel)
-		clear(out)
-		for lane := range min(Panel, p.N-panel*Panel) {
-			v := panel*Panel + lane
-			row := v
-			if order != nil {
-				row = int(order[v])
-			}
-			scale := p.Scale
-			if p.Metric == kernels.Cosine {
-				scale = 0
-				if norm := rows.Norms[row]; norm > 0 {
-					scale = 1 / norm
-				}
-			}
-			var norm, residual, exact float64
-			for k, x := range rows.Row(row) {
-				y := float64(x) * scale
-				out[k][lane] = float32(y)
-				z := float64(out[k][lane])
-				norm, residual, exact = norm+z*z, residual+(z-y)*(z-y), exact+y*y
-			}
-			if p.Metric == kernels.L2 {
-				p.terms[v] = float32(-exact / 2)
-			}
-			s.Norm, s.Residual = max(s.Norm, norm), max(s.Residual, residual)
-		}
-	}
-	const up = 1 + 1e-9 // more than the sums above can be off
-	s.Norm, s.Residual = up*math.Sqrt(s.Norm), up*math.Sqrt(s.Residual)
-	return s
-}
-
 // fill computes the values of a tile.
 func (t *tile) fill(rows *Panels, row int, lanes *Panels, lane int) {
 	x, y := rows.float32s(row), lanes.float32s(lane)
@@ -200,37 +165,4 @@ func unscale(v float32, metric kernels.Metric, scaleX, scaleY float64) float32 {
 		return float32(math.Sqrt(max(0, -2*float64(v))) / scaleX)
 	}
 	return min(max(v, -1), 1)
-}
-
-// bound adds up, for exact vectors x, y and packed ones x̂, ŷ (Higham, Accuracy and Stability of
-// Numerical Algorithms, 2002, section 3.1, for the sums):
-//
-//	|x̂·ŷ − x·y| ≤ ‖x̂−x‖‖ŷ‖ + ‖x‖‖ŷ−y‖, a chain of n roundings n·2⁻²⁴ of Σ|x̂ᵢŷᵢ| ≤ ‖x̂‖‖ŷ‖,
-//
-// what the type drops, the terms of l2, flushed denormals, and the canonical score's own rounding.
-func bound(left, right *Panels) float64 {
-	const u = 0x1p-24
-	d := float64(left.Dim)
-	nx, ny := left.norm+left.residual, right.norm+right.residual // of x and y; of x̂ and ŷ as well
-	e := left.residual*ny + nx*right.residual
-	hx, hy := nx+left.low, ny+right.low // of the first parts of what is split
-	switch left.DType {
-	case kernels.F32:
-		if left.isa == AMX { // third parts are at most 2⁻⁸ of the second, element by element
-			e += 0x1p-7*left.low*right.low + (16+2+6*math.Ceil(d/32)+2)*u*(hx+1.01*left.low)*(hy+1.01*right.low)
-			break
-		}
-		e += (min(block, d) + math.Ceil(d/block) + 2) * u * nx * ny
-	case kernels.BF16x3:
-		e += left.low*right.low + (16+2+3*math.Ceil(d/32)+2)*u*(hx*hy+hx*right.low+left.low*hy)
-	case kernels.BF16:
-		e += (16 + 2 + math.Ceil(d/32) + 2) * u * nx * ny
-	case kernels.I8:
-		e += 3 * u * nx * ny // integers are summed exactly
-	}
-	if left.Metric == kernels.L2 {
-		e += u * ((nx*nx+ny*ny)/2 + 2*nx*ny + nx*nx + ny*ny)
-	}
-	e += d*0x1p-120 + 1e-15*(d+16)*(nx+ny)*(nx+ny)
-	return 1.01 * e
 }

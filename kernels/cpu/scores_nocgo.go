@@ -4,9 +4,6 @@ package cpu
 
 import "github.com/sluice-rag/sluice/kernels"
 
-// Available lists the instruction sets of this build: plain Go only.
-func Available() []ISA { return []ISA{Go} }
-
 func (k Kernels) scores(m kernels.Metric, out []float64, stride int, a, b Rows) error {
 	refScores(m, out, stride, a, b)
 	return nil

@@ -1,8 +1,8 @@
 //go:build amd64 || arm64
 
 // Checks the arguments that would make a kernel read or write astray, then calls it by ISA and metric.
-#include <stdio.h>
-#include "slc.h"
+#include "fail.h"
+#include "scores.h"
 
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
 #error "canonical scores need float64 arithmetic without excess precision"
@@ -28,12 +28,6 @@ static const kernels table[SLC_ISAS] = {
 	[SLC_AVX512] = AVX512, [SLC_AVX512VNNI] = AVX512, [SLC_AMX] = AVX512, // those add to the tile kernels only
 #endif
 };
-
-#define FAIL(code, ...) \
-	do { \
-		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \
-		return code; \
-	} while (0)
 
 static int32_t check_isa(int32_t isa, slc_error *error) {
 	if (isa < 0 || isa >= SLC_ISAS || !table[isa].norms)

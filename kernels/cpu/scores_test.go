@@ -2,78 +2,13 @@ package cpu
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
-
-var metrics = []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}
-
-func forEachISA(t *testing.T, test func(t *testing.T, k Kernels)) {
-	for _, isa := range []ISA{Scalar, AVX2, AVX512, AVX512VNNI, AMX, Go} {
-		t.Run(isa.String(), func(t *testing.T) {
-			k, err := Open(isa.String())
-			if errors.Is(err, kernels.ErrISA) {
-				t.Skipf("SKIP: %v", err)
-			}
-			if err != nil || k.ISA() != isa {
-				t.Fatalf("Open: %v, %v", k.ISA(), err)
-			}
-			test(t, k)
-		})
-	}
-}
-
-// canary surrounds the vectors, fills the gaps between them, and must not show in any result.
-var canary = math.Float32frombits(0x7fc0beef)
-
-// guarded makes rows that begin at an odd offset, between NaN canaries, and end where the slice ends.
-func guarded(rng *rand.Rand, n, dim, stride int) Rows {
-	const before = 5
-	size := 0
-	if n > 0 {
-		size = (n-1)*stride + dim
-	}
-	data := make([]float32, before+size+16)
-	for i := range data {
-		data[i] = canary
-	}
-	r := Rows{Data: data[before : before+size : before+size], N: n, Dim: dim, Stride: stride}
-	for i := range n {
-		kind := rng.IntN(7)
-		for k := range r.Row(i) {
-			r.Row(i)[k] = nasty(rng, kind)
-		}
-	}
-	return r
-}
-
-func nasty(rng *rand.Rand, kind int) float32 {
-	x := float32(rng.NormFloat64())
-	switch kind {
-	case 0:
-		return 0
-	case 1:
-		return []float32{math.MaxFloat32, -math.MaxFloat32}[rng.IntN(2)]
-	case 2:
-		return x * 4 * math.SmallestNonzeroFloat32
-	case 3:
-		return x * float32(math.Pow(2, float64(rng.IntN(240)-120)))
-	}
-	return x
-}
-
-func withNorms(r Rows) Rows {
-	for i := range r.N {
-		r.Norms = append(r.Norms, ref.Norm(r.Row(i)))
-	}
-	return r
-}
 
 // TestScoresEqualReference: every metric × instruction set × nasty shape, every bit, and not one
 // value beside the output.
@@ -207,25 +142,6 @@ func TestBadArguments(t *testing.T) {
 			t.Errorf("finite without data: %v", err)
 		}
 	})
-}
-
-func TestOpen(t *testing.T) {
-	best, err := Open("")
-	if err != nil || best.ISA() != Available()[0] {
-		t.Fatalf("best: %v, %v", best.ISA(), err)
-	}
-	if _, err := Open("sse9"); !errors.Is(err, kernels.ErrISA) || !strings.Contains(err.Error(), Available()[0].String()) {
-		t.Errorf("an unknown instruction set: %v", err)
-	}
-	for _, isa := range []ISA{Scalar, AVX2, AVX512, AVX512VNNI, AMX, Go} {
-		k, err := Open(isa.String())
-		if has := fmt.Sprint(Available()); (err == nil) != strings.Contains(has, isa.String()) {
-			t.Errorf("%s of %s: %v", isa, has, err)
-		}
-		if err == nil && !strings.HasSuffix(k.Name(), "_f32_"+min(isa, AVX512).String()) && isa != Go {
-			t.Errorf("name %q", k.Name())
-		}
-	}
 }
 
 // TestKernelsAllocateNothing: the Go side of a call stays off the heap as well.

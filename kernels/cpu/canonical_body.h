@@ -5,7 +5,7 @@
 // A tail of fewer than eight elements is read into a zeroed buffer; adding its +0 terms changes no
 // lane, because a sum that starts from +0 is never -0.
 #include <string.h>
-#include "slc.h"
+#include "scores.h"
 
 #define PASTE2(a, b) a##b
 #define PASTE(a, b) PASTE2(a, b)

@@ -1,0 +1,50 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// ISA names an instruction set that kernels are built for.
+type ISA uint8
+
+// The instruction sets, numbered like slc.h; Go stands for kernels/ref.
+const (
+	Scalar     ISA = iota // baseline of the compiler's target: SSE2 or NEON
+	AVX2                  // with FMA
+	AVX512                // F, DQ, VL
+	AVX512VNNI            // also BW, VNNI: 8-bit tiles
+	AMX                   // also AMX-BF16, AMX-INT8: bfloat16 tiles
+	Go
+)
+
+var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVX512: "avx512", AVX512VNNI: "avx512vnni", AMX: "amx", Go: "go"}
+
+func (i ISA) String() string { return isaNames[i] }
+
+// Kernels are the kernels of one instruction set.
+type Kernels struct{ isa ISA }
+
+// Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "go"), or the
+// best of this machine for "". One that the machine or the build lacks is kernels.ErrISA.
+func Open(name string) (Kernels, error) {
+	available := Available()
+	if name == "" {
+		return Kernels{available[0]}, nil
+	}
+	for _, isa := range available {
+		if isa.String() == name {
+			return Kernels{isa}, nil
+		}
+	}
+	names := make([]string, len(available))
+	for i, isa := range available {
+		names[i] = isa.String()
+	}
+	return Kernels{}, fmt.Errorf("%w: %q (this build on this machine has: %s)", kernels.ErrISA, name, strings.Join(names, ", "))
+}
+
+// ISA is the instruction set in use.
+func (k Kernels) ISA() ISA { return k.isa }

@@ -1,0 +1,29 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+func TestOpen(t *testing.T) {
+	best, err := Open("")
+	if err != nil || best.ISA() != Available()[0] {
+		t.Fatalf("best: %v, %v", best.ISA(), err)
+	}
+	if _, err := Open("sse9"); !errors.Is(err, kernels.ErrISA) || !strings.Contains(err.Error(), Available()[0].String()) {
+		t.Errorf("an unknown instruction set: %v", err)
+	}
+	for _, isa := range []ISA{Scalar, AVX2, AVX512, AVX512VNNI, AMX, Go} {
+		k, err := Open(isa.String())
+		if has := fmt.Sprint(Available()); (err == nil) != strings.Contains(has, isa.String()) {
+			t.Errorf("%s of %s: %v", isa, has, err)
+		}
+		if err == nil && !strings.HasSuffix(k.Name(), "_f32_"+min(isa, AVX512).String()) && isa != Go {
+			t.Errorf("name %q", k.Name())
+		}
+	}
+}

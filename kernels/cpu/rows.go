@@ -1,0 +1,52 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Rows is a view of N vectors of Dim elements, Stride apart, with their norms where a cosine needs
+// them: Dim ≤ Stride, len(Data) ≥ (N−1)·Stride + Dim, len(Norms) ≥ N. Anything else is
+// kernels.ErrShape.
+type Rows struct {
+	Data           []float32
+	Norms          []float64
+	N, Dim, Stride int
+}
+
+// Row is vector i.
+func (r Rows) Row(i int) []float32 { return r.Data[i*r.Stride : i*r.Stride+r.Dim] }
+
+// Slice is the view of the rows [from, to).
+func (r Rows) Slice(from, to int) Rows {
+	s := Rows{N: to - from, Dim: r.Dim, Stride: r.Stride}
+	if to > from {
+		s.Data = r.Data[from*r.Stride : (to-1)*r.Stride+r.Dim]
+	}
+	if r.Norms != nil {
+		s.Norms = r.Norms[from:to]
+	}
+	return s
+}
+
+func (r Rows) check(norms bool) error {
+	short := r.N > 0 && (len(r.Data) < r.Dim || r.N-1 > (len(r.Data)-r.Dim)/max(r.Stride, 1))
+	if r.N < 0 || r.Dim < 0 || r.Stride < r.Dim || short {
+		return fmt.Errorf("%w: %d rows of %d elements with stride %d in %d values", kernels.ErrShape, r.N, r.Dim, r.Stride, len(r.Data))
+	}
+	if norms && len(r.Norms) < r.N {
+		return fmt.Errorf("%w: %d norms of %d rows", kernels.ErrShape, len(r.Norms), r.N)
+	}
+	return nil
+}
+
+// inRange refuses a list that names a row which a does not have.
+func (r Rows) inRange(list []int32) error {
+	for i, row := range list {
+		if row < 0 || int(row) >= r.N {
+			return fmt.Errorf("%w: entry %d names row %d of %d", kernels.ErrShape, i, row, r.N)
+		}
+	}
+	return nil
+}
