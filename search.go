@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -52,6 +53,25 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 		return nil, err
 	}
 	return p.Decide(ctx, g, vectors(e))
+}
+
+// Calibrate makes the calibration of the store and puts it in force, as calibrate.Run says: pseudo-queries →
+// distributions → policy and cut-off → artifact.
+func (s *Sluice) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, error) {
+	return calibrate.Run(ctx, s.base, calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates})
+}
+
+// Calibration returns the calibration in force and how stale it is; it needs no model.
+func (s *Sluice) Calibration(ctx context.Context) (*CalibrateResult, error) {
+	return calibrate.Current(ctx, s.base)
+}
+
+// Repolicy puts the calibration in force under another policy and threshold, without computing the
+// distributions again. plot is as in CalibrateOptions.
+func (s *Sluice) Repolicy(
+	ctx context.Context, policy string, threshold float64, plot string,
+) (*CalibrateResult, error) {
+	return calibrate.Repolicy(ctx, s.base, policy, threshold, plot)
 }
 
 // RetrieveOptions of Retrieve. The zero value takes four contexts in the best mode that there is.

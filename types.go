@@ -1,9 +1,15 @@
 package sluice
 
-import "github.com/sluice-rag/sluice/rag/ingest"
+import (
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
+)
 
 // The options and results of the pipelines.
 type (
 	IngestOptions = ingest.Options
 	IngestResult  = ingest.Result
+
+	CalibrateOptions = calibrate.Options
+	CalibrateResult  = calibrate.Result
 )

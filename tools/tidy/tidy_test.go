@@ -38,6 +38,7 @@ var edges = map[string][]string{
 	"rag/pseudo":                  {"kernels", "engine", "embed", "llm", "rag/corpus", "rag/prompt", "internal/jsonl"},
 	"rag/retrieve":                {"kernels", "engine"},
 	"rag/prompt":                  {"llm", "rag/corpus"},
+	"rag/calibrate":               {"engine", "embed", "llm", "rag/gate", "rag/knowledge", "rag/prompt", "rag/pseudo", "rag/store", "internal/buildinfo"},
 	"rag/ingest":                  {"embed", "rag/corpus", "rag/knowledge", "rag/store"},
 	"rag/knowledge":               {"kernels", "engine", "embed", "rag/gate", "rag/retrieve", "rag/store"},
 	"":                            {"kernels", "engine", "embed", "llm", "rag", "internal"},

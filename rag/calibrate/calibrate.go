@@ -1,0 +1,202 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/pseudo"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Input of Run: the options, and what the language model that writes pseudo-queries needs. Nothing of it is
+// used when Queries is set.
+type Input struct {
+	Options
+	Model     func(context.Context) (llm.Generator, error) // called when the model is needed
+	Templates string                                       // folder of prompt templates, as prompt.Open takes it
+}
+
+// Options of Run. The zero value has the language model write three questions for every chunk.
+type Options struct {
+	Name       string    // of the artifact, <store>/calibration/<Name>.cal.json; "" is "default"
+	Queries    io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
+	Source     string    // what Queries is, for the artifact and errors
+	PerContext int       // pseudo-queries per context that are written, or kept of a file; 0 is 3
+	Sample     int       // contexts with pseudo-queries, drawn at random; 0 takes all
+	RankLimit  int       // a written question is kept when its own context is among so many best; 0 is 10
+	Policy     string    // "" is gate.DefaultPolicy
+	Threshold  float64
+	Negatives  string  // all, cross-topic, sample:N; "" is all
+	Holdout    float64 // share of the contexts kept apart for the report; 0 is none
+	Resamples  int     // of the bootstrap; 0 is gate.DefaultResamples, negative none
+	Seed       uint64
+	Strict     bool   // a bad line, or one whose context is not in the store, is an error instead of a count
+	Plot       string // file for a drawing, .png or .svg; "" is none
+
+	OnBad    func(line int, err error)             // for each bad line of Queries
+	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding"
+}
+
+// Result is the calibration in force with where it lies. Its JSON is the artifact's without the
+// bulky parts.
+type Result struct {
+	*gate.Calibration
+	Name    string         `json:"name"`
+	File    string         `json:"file"`
+	Report  *pseudo.Report `json:"pseudo_queries,omitempty"` // when the language model wrote them
+	Plot    string         `json:"plot,omitempty"`
+	Seconds float64        `json:"seconds,omitempty"`
+	Stale   float64        `json:"stale"`
+
+	// These stand before the fields of the same JSON name, to leave them out.
+	NoHistogram *struct{} `json:"negative_histogram,omitempty"`
+	NoDigests   *struct{} `json:"context_digests,omitempty"`
+}
+
+// The defaults of Options.
+const (
+	DefaultName       = "default"
+	DefaultPerContext = 3
+)
+
+const embedGroup = 1024 // queries embedded between two progress reports
+
+var calibrationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if o.PerContext == 0 {
+		o.PerContext = DefaultPerContext
+	}
+	if !calibrationName.MatchString(o.Name) {
+		return o, fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64",
+			knowledge.ErrOption, o.Name)
+	}
+	if o.PerContext < 0 || o.Sample < 0 || o.Holdout < 0 || o.Holdout >= 1 {
+		return o, fmt.Errorf("%w: per context %d, sample %d and hold-out %g must not be negative, the hold-out below 1",
+			knowledge.ErrOption, o.PerContext, o.Sample, o.Holdout)
+	}
+	if ext := strings.ToLower(filepath.Ext(o.Plot)); o.Plot != "" && ext != ".png" && ext != ".svg" {
+		return o, fmt.Errorf("%w: plot %q: the name must end in .png or .svg", knowledge.ErrOption, o.Plot)
+	}
+	if o.Policy != "" {
+		if _, err := gate.ParsePolicy(o.Policy); err != nil {
+			return o, err
+		}
+	}
+	_, err := gate.ParseNegatives(o.Negatives, o.Seed)
+	return o, err
+}
+
+// Run computes the distributions of contexts × pseudo-queries, derives the cut-off, saves the artifact
+// and puts it in force. Options are checked before anything is computed. An interrupted run keeps the
+// questions that were written and goes on with them the next time.
+func Run(ctx context.Context, base *knowledge.Base, in Input) (*Result, error) {
+	started := time.Now()
+	o, err := in.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	snap, enc, err := base.Searchable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	st, err := base.Writer(ctx, nil) // before the work, so that a second writer is refused at once
+	if err != nil {
+		return nil, err
+	}
+	dir := knowledge.CalibrationDir(st)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	in.Options = o
+	c := &run{Input: in, base: base, snap: snap, enc: enc, dir: dir}
+	if err := c.questions(ctx); err != nil {
+		return nil, err
+	}
+	input, err := c.input(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cal, positive, err := gate.Calibrate(ctx, base.Engine(), input)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Calibration: cal, Name: o.Name, Report: c.report, Plot: o.Plot}
+	if err := putInForce(ctx, base, st, r, positive); err != nil {
+		return nil, err
+	}
+	r.Seconds = time.Since(started).Seconds()
+	return r, nil
+}
+
+// putInForce saves the artifact, names it in the store, and draws it if asked.
+func putInForce(
+	ctx context.Context, base *knowledge.Base, st *store.Store, r *Result, positive []float64,
+) (err error) {
+	if r.File, err = base.WriteCalibration(ctx, st, r.Name, r.Calibration, positive); err != nil {
+		return err
+	}
+	if r.Plot == "" {
+		return nil
+	}
+	return gate.Plot(r.Plot, r.Calibration, positive, r.MaximumScores())
+}
+
+// Current returns the calibration in force and how stale it is; it needs no model.
+func Current(ctx context.Context, base *knowledge.Base) (*Result, error) {
+	snap, err := base.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	c, err := knowledge.ReadCalibration(ctx, snap.Store)
+	if err != nil {
+		return nil, err
+	}
+	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: c.Artifact.Encoder, Metric: c.Artifact.Metric,
+		TextDigests: snap.View.TextDigests, StaleTolerance: 1})
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Calibration: c.Artifact, Name: c.Name, File: c.File, Stale: g.Stale()}, nil
+}
+
+// Repolicy puts the calibration in force under another policy and threshold, without computing the
+// distributions again. plot is as in Options.
+func Repolicy(
+	ctx context.Context, base *knowledge.Base, policy string, threshold float64, plot string,
+) (*Result, error) {
+	st, err := base.Writer(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Current(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	if policy == "" {
+		policy = r.Policy
+	}
+	c, err := knowledge.ReadCalibration(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	if r.Calibration, err = r.WithPolicy(policy, threshold); err != nil {
+		return nil, err
+	}
+	r.Plot = plot
+	return r, putInForce(ctx, base, st, r, c.Positive)
+}

@@ -1,0 +1,123 @@
+package calibrate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/pseudo"
+)
+
+// run is one call of Run.
+type run struct {
+	Input
+	base       *knowledge.Base
+	snap       *knowledge.Snapshot
+	enc        embed.Embedder
+	dir        string // of artifacts and journals
+	queries    []pseudo.Query
+	provenance gate.Provenance
+	report     *pseudo.Report
+}
+
+func (c *run) progress(stage string, done, total int64) {
+	if c.Progress != nil {
+		c.Progress(stage, done, total)
+	}
+}
+
+func (c *run) questions(ctx context.Context) error {
+	c.provenance = gate.Provenance{PerContext: c.PerContext, Seed: c.Seed, Rejected: map[string]int{}}
+	if c.Queries != nil {
+		return c.read()
+	}
+	return c.write(ctx)
+}
+
+// read takes the pseudo-queries from the file.
+func (c *run) read() (err error) {
+	digest := sha256.New()
+	bad := 0
+	onBad := func(line int, err error) {
+		bad++
+		if c.OnBad != nil {
+			c.OnBad(line, err)
+		}
+	}
+	c.queries, err = pseudo.Read(io.TeeReader(c.Queries, digest),
+		pseudo.ReadOptions{Strict: c.Strict, OnBad: onBad, PerContext: c.PerContext})
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Source, err)
+	}
+	c.provenance.Kind, c.provenance.Source = "file", c.Source
+	c.provenance.SHA256 = hex.EncodeToString(digest.Sum(nil))
+	if bad > 0 {
+		c.provenance.Rejected["bad_line"] = bad
+	}
+	return nil
+}
+
+// prompter is how questions are asked for: by the template "questions" where the user has replaced it or the
+// model is a server's, which often takes messages only; else in the way that small models do best.
+func (c *run) prompter(gen llm.Generator) (pseudo.Prompter, error) {
+	library, err := prompt.Open(c.Templates)
+	if err != nil {
+		return nil, err
+	}
+	if _, isRemote := gen.(*remote.Generator); isRemote || library.Replaced("questions") {
+		return pseudo.Chat{Library: library}, nil
+	}
+	return pseudo.OneShot{}, nil
+}
+
+// write has the language model make them.
+func (c *run) write(ctx context.Context) error {
+	gen, err := c.Model(ctx)
+	if err != nil {
+		return err
+	}
+	chunks, err := c.snap.Store.Chunks(ctx, c.snap.View.IDs)
+	if err != nil {
+		return err
+	}
+	prompter, err := c.prompter(gen)
+	if err != nil {
+		return err
+	}
+	contexts := pseudo.Contexts{Vectors: c.snap.View.Vectors, Chunks: chunks}
+	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, pseudo.Options{
+		PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, RankLimit: c.RankLimit,
+		Metric: c.snap.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
+		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
+	})
+	if err != nil {
+		return err
+	}
+	c.queries, c.report = queries, &report
+	c.provenance.Kind = "generated"
+	c.provenance.Model, c.provenance.ModelSHA256 = gen.Info().Name, gen.Info().SHA256
+	for reason, n := range report.Rejected {
+		c.provenance.Rejected[string(reason)] = n
+	}
+	return nil
+}
+
+// journal is where written questions are kept. What they depend on is in the name, so that other settings
+// begin another journal and the same ones find theirs again.
+func (c *run) journal(model llm.Info) string {
+	identity := model.SHA256
+	if identity == "" { // a server does not tell
+		identity = model.Path + "#" + model.Name
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", identity, c.PerContext, c.Seed))
+	return filepath.Join(c.dir, fmt.Sprintf("%s.%x.journal.jsonl", c.Name, sum[:4]))
+}
