@@ -2,49 +2,12 @@ package engine
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
-
-// mixture is n contexts around 64 centres and three pseudo-queries of each, with cosines of .5 to .9 to it.
-func mixture(n, dim int) DistributionInput {
-	rng := rand.New(rand.NewPCG(7, uint64(dim)))
-	unit := func(v []float32, length float64) {
-		norm := 0.
-		for k := range v {
-			v[k] = float32(rng.NormFloat64())
-			norm += float64(v[k]) * float64(v[k])
-		}
-		for k := range v {
-			v[k] *= float32(length / math.Sqrt(norm))
-		}
-	}
-	around := func(to, centre []float32, share float64) {
-		unit(to, math.Sqrt(1-share*share))
-		for k := range to {
-			to[k] += float32(share) * centre[k]
-		}
-	}
-	in := DistributionInput{Quantiles: table, Owner: make([]int32, 3*n), Contexts: Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim},
-		Queries: Vectors{Data: make([]float32, 3*n*dim), Rows: 3 * n, Dim: dim}}
-	centres := make([]float32, 64*dim)
-	for z := range 64 {
-		unit(centres[z*dim:(z+1)*dim], 1)
-	}
-	for i := range n {
-		c := in.Contexts.Data[i*dim : (i+1)*dim]
-		around(c, centres[rng.IntN(64)*dim:][:dim], .6)
-		for j := 3 * i; j < 3*i+3; j++ {
-			around(in.Queries.Data[j*dim:(j+1)*dim], c, .5+.4*rng.Float64())
-			in.Owner[j] = int32(i)
-		}
-	}
-	return in
-}
 
 // BenchmarkDistribution has the sizes of the W1 and of a twentieth of its W2.
 func BenchmarkDistribution(b *testing.B) {
@@ -57,7 +20,7 @@ func BenchmarkDistribution(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3} {
-				if isa == cpu.Go || isa == cpu.Scalar || !e.kernels.Has(dtype) || isa == cpu.AMX && dtype == kernels.F32 {
+				if isa == cpu.Go || isa == cpu.Scalar || !e.r.Has(dtype) || isa == cpu.AMX && dtype == kernels.F32 {
 					continue // seconds, or the same kernels as another
 				}
 				in.DType = &dtype

@@ -2,247 +2,68 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/statistics"
 )
 
-// Distribution implements Interface. All pairs are counted once by bounded kernels (sweep.go): brackets
-// from a sample say which few can be the quantiles, and only those get canonical scores (resolve.go).
-// What a bound leaves open, and whatever is small, is settled by canonical scores alone (canonical.go).
-func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
-	j, err := e.newJob(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	err = j.run(ctx)
-	if b := j.bounded; b != nil {
-		e.panels.Put(b.rows)
-		e.panels.Put(b.lanes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	j.progress.end()
-	return j.out, nil
-}
+// What goes into Distribution and what comes out (package distribution).
+type (
+	DistributionInput = distribution.Input
+	Distribution      = distribution.Result
+	Summary           = distribution.Summary
+	Negatives         = distribution.Negatives
+	NegativeKind      = distribution.NegativeKind
+)
 
-// job is one call of Distribution.
-type job struct {
-	e         *Engine
-	in        DistributionInput
-	q, c      *operand
-	out       *Distribution
-	negatives negatives
-	blocks    plan     // of canonical passes
-	room      int64    // memory for what a job keeps, in bytes
-	perWorker int64    // memory of a canonical pass
-	bounded   *bounded // nil when all scores are canonical
-	progress  *meter
-	log       *checkpoint // nil without Checkpoint
-}
-
-// The memory of a job in bytes, in round figures.
+// The kinds of negatives, and the errors of distributions in parts.
 const (
-	bytesPerQuery   = 160 // norm, order, D+ three times over, its index, maxima, sums
-	bytesPerContext = 16  // norm, order
+	NegativesAll        = distribution.NegativesAll
+	NegativesCrossGroup = distribution.NegativesCrossGroup
+	NegativesSample     = distribution.NegativesSample
 )
 
-// newJob checks the input, computes D+ and, unless everything will be canonical, plans the sweep.
-func (e *Engine) newJob(ctx context.Context, in DistributionInput) (*job, error) {
-	queries, contexts, err := views("queries", in.Queries, "contexts", in.Contexts, in.Metric)
+// The errors of distributions in parts.
+var (
+	ErrPart       = distribution.ErrPart
+	ErrCheckpoint = distribution.ErrCheckpoint
+)
+
+// Distribution implements Interface.
+func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
+	return statistics.Compute(ctx, &e.r, e.tune, in)
+}
+
+// Part is a share of the pairs of one distribution, counted. Parts are made by DistributionPart, in one
+// process or in many, travel as bytes, and are put together by MergeDistribution.
+type Part struct{ p statistics.Part }
+
+// MarshalBinary implements encoding.BinaryMarshaler: magic with a version, the share, the digest, the
+// counts, all little-endian, and a CRC-32C.
+func (p *Part) MarshalBinary() ([]byte, error) { return p.p.MarshalBinary() }
+
+// UnmarshalBinary is the inverse of MarshalBinary; anything else is ErrPart.
+func (p *Part) UnmarshalBinary(data []byte) error { return p.p.UnmarshalBinary(data) }
+
+// DistributionPart counts share index (from 0) of `of` shares of the pairs. The input must be the whole
+// one for every share. Inputs that are too small for shares give parts that hold nothing.
+func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, index, of int) (*Part, error) {
+	p, err := statistics.ComputePart(ctx, &e.r, e.tune, in, index, of)
 	if err != nil {
 		return nil, err
 	}
-	if err := in.check(); err != nil {
-		return nil, err
-	}
-	dtype := kernels.F32
-	if e.kernels.Has(kernels.BF16x3) {
-		dtype = kernels.BF16x3
-	}
-	if in.DType != nil {
-		dtype = *in.DType
-	}
-	if !e.kernels.Has(dtype) {
-		return nil, fmt.Errorf("engine: %w: %s has no tiles of %s", kernels.ErrISA, e.kernels.ISA(), dtype)
-	}
-	j := &job{e: e, in: in, q: &queries, c: &contexts, out: newDistribution(queries.N, in)}
-	if err := e.prepareBoth(ctx, j.q, j.c, kernels.Cosine); err != nil { // norms tell the scale as well
-		return nil, err
-	}
-	if queries.N == 0 {
-		return j, nil
-	}
-	m, n := j.q.N, j.c.N
-	j.negatives = newNegatives(in)
-	fixed := int64(m)*bytesPerQuery + int64(n)*bytesPerContext + 8*int64(in.Bins)
-	perWorker := 8*int64(in.Bins) + 2*int64(len(in.Quantiles))*refineBins*8 + 4*int64(j.negatives.perQuery)
-	if j.blocks, err = e.plan(m, n, j.q.Dim, fixed, perWorker); err != nil {
-		return nil, err
-	}
-	j.blocks.span = ceil(n, j.blocks.contexts) // a query's sums run over all contexts in order: one task
-	j.perWorker = perWorker + j.blocks.need()
-	j.room = e.memLimit - fixed
-	passes := int64(1)
-	if in.Bins > 0 && j.negatives.total > 0 {
-		passes = 2
-	}
-	j.progress = e.meter(passes * int64(m) * int64(n))
-	if err := j.positives(ctx); err != nil {
-		return nil, err
-	}
-	if int64(m)*int64(n) > e.tune.canonical || in.DType != nil {
-		j.bounded, err = j.newBounded(ctx, dtype)
-	}
-	if j.bounded == nil {
-		j.room -= int64(j.blocks.workers) * j.perWorker
-	}
-	return j, err
+	return &Part{*p}, nil
 }
 
-// run fills in the result.
-func (j *job) run(ctx context.Context) error {
-	j.out.DType = "f64"
-	if j.q.N == 0 {
-		j.out.PositiveSummary, j.out.Max, j.out.NegativeSummary = j.summary(nil), j.summary(nil), j.summary(nil)
-		return nil
-	}
-	if j.bounded == nil {
-		if err := j.canonicalMaxima(ctx); err != nil {
-			return err
+// MergeDistribution computes what Distribution does, from parts that cover all pairs; the same input and
+// the same kernels give the same bits. Parts of another input or plan, or that overlap or leave a gap, are
+// ErrPart. Only D+, rechecks and a histogram are computed here.
+func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, parts ...*Part) (*Distribution, error) {
+	inner := make([]*statistics.Part, len(parts))
+	for i, p := range parts {
+		if p != nil {
+			inner[i] = &p.p
 		}
-		return j.finish(ctx, nil)
 	}
-	return j.logged(ctx, "whole", func() error {
-		first := newTally(&j.bounded.look)
-		if err := j.sweep(ctx, &j.bounded.look, firstPass, j.bounded.allTasks(), first); err != nil {
-			return err
-		}
-		return j.finishBounded(ctx, first)
-	})
+	return statistics.Merge(ctx, &e.r, e.tune, in, inner...)
 }
-
-// finishBounded goes on from a complete first sweep.
-func (j *job) finishBounded(ctx context.Context, first *tally) error {
-	j.out.DType = j.bounded.dtype.String()
-	if first.tied {
-		if err := j.canonicalMaxima(ctx); err != nil {
-			return err
-		}
-	} else if err := j.boundedMaxima(ctx, first); err != nil {
-		return err
-	}
-	return j.finish(ctx, first)
-}
-
-// finish computes the summaries, D+ and the maxima being known. first is nil when all is canonical.
-func (j *job) finish(ctx context.Context, first *tally) error {
-	d := j.out
-	err := j.e.each(ctx, 2, j.blocks.workers, func(_, task int) error {
-		if task == 0 {
-			d.PositiveSummary = j.summary(pairsOf(d.Positive, j.in.Owner))
-		} else {
-			d.Max = j.summary(pairsOf(d.Best, d.BestRow))
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	d.NegativeSummary = j.summary(nil)
-	switch {
-	case j.negatives.total == 0:
-		return nil
-	case first == nil || !j.bounded.counting:
-		return j.canonicalNegatives(ctx)
-	}
-	return j.boundedNegatives(ctx, first)
-}
-
-func newDistribution(m int, in DistributionInput) *Distribution {
-	d := &Distribution{
-		Positive: make([]float64, m),
-		Best:     make([]float64, m), BestOther: make([]float64, m),
-		BestRow: make([]int32, m), BestOtherRow: make([]int32, m),
-	}
-	for q := range m {
-		d.Best[q], d.BestOther[q] = in.Metric.Worst(), in.Metric.Worst()
-		d.BestRow[q], d.BestOtherRow[q] = -1, -1
-	}
-	if in.Bins > 0 {
-		d.NegativeHistogram = make([]int64, in.Bins)
-	}
-	return d
-}
-
-// positives computes D+.
-func (j *job) positives(ctx context.Context) error {
-	const chunk = 1024
-	rows := ascending(j.q.N)
-	return j.e.each(ctx, ceil(j.q.N, chunk), j.blocks.workers, func(_, task int) error {
-		from, to := task*chunk, min(j.q.N, (task+1)*chunk)
-		return j.pairs(j.out.Positive[from:to], rows[from:to], j.in.Owner[from:to])
-	})
-}
-
-// pairs writes the canonical scores of pairs of queries and contexts.
-func (j *job) pairs(out []float64, queries, contexts []int32) error {
-	return j.e.kernels.Pairs(j.in.Metric, out, j.q.Rows, queries, j.c.Rows, contexts)
-}
-
-func ascending(n int) []int32 {
-	rows := make([]int32, n)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return rows
-}
-
-func pairsOf(scores []float64, contexts []int32) []ref.Pair {
-	pairs := make([]ref.Pair, len(scores))
-	for q := range pairs {
-		pairs[q] = ref.Pair{Query: int32(q), Context: contexts[q], Score: scores[q]}
-	}
-	return pairs
-}
-
-// summary of a small distribution, by the reference itself.
-func (j *job) summary(pairs []ref.Pair) Summary {
-	r := ref.Summarise(pairs, j.in.Quantiles)
-	s := Summary{N: r.N, Mean: r.Mean, Std: r.Std, Quantiles: r.Quantiles}
-	s.extremes(r.Min, r.Max)
-	if j.in.Interval {
-		s.Low, s.High = r.Quantiles, r.Quantiles
-	}
-	return s
-}
-
-func (s *Summary) extremes(low, high ref.Pair) {
-	s.Min, s.MinQuery, s.MinContext = low.Score, low.Query, low.Context
-	s.Max, s.MaxQuery, s.MaxContext = high.Score, high.Query, high.Context
-}
-
-// before orders pairs of equal scores.
-func before(a, b ref.Pair) bool {
-	if a.Query != b.Query {
-		return a.Query < b.Query
-	}
-	return a.Context < b.Context
-}
-
-// lower and higher keep the lowest pair and the highest one; Context −1 is none.
-func lower(p *ref.Pair, x ref.Pair) {
-	if x.Context >= 0 && (p.Context < 0 || x.Score < p.Score || x.Score == p.Score && before(x, *p)) {
-		*p = x
-	}
-}
-
-func higher(p *ref.Pair, x ref.Pair) {
-	if x.Context >= 0 && (p.Context < 0 || x.Score > p.Score || x.Score == p.Score && before(x, *p)) {
-		*p = x
-	}
-}
-
-var noPair = ref.Pair{Query: -1, Context: -1}

@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
+	"github.com/sluice-rag/sluice/engine/internal/statistics"
+	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-var table = []float64{0, .05, .25, .5, .75, .95, 1}
+var table = testvectors.Quantiles()
 
 // refDistribution is the naive algorithm, from the definitions in the documentation.
 func refDistribution(in DistributionInput) (*Distribution, []ref.Pair) {
@@ -49,19 +50,33 @@ func refDistribution(in DistributionInput) (*Distribution, []ref.Pair) {
 	best := ref.Best(in.Metric, ref.Pairs(in.Metric, c, q, func(int, int) bool { return true }), len(q))
 	bestOther := ref.Best(in.Metric, ref.Pairs(in.Metric, c, q, other), len(q))
 
-	d := newDistribution(len(q), in)
+	d := &Distribution{
+		Positive: make([]float64, len(q)), Best: make([]float64, len(q)), BestOther: make([]float64, len(q)),
+		BestRow: make([]int32, len(q)), BestOtherRow: make([]int32, len(q)),
+	}
 	for i := range q {
 		d.Positive[i] = pos[i].Score
 		d.Best[i], d.BestRow[i] = best[i].Score, best[i].Context
 		d.BestOther[i], d.BestOtherRow[i] = bestOther[i].Score, bestOther[i].Context
 	}
-	j := &job{in: in}
-	d.PositiveSummary, d.NegativeSummary, d.Max = j.summary(pos), j.summary(neg), j.summary(best)
+	d.PositiveSummary, d.NegativeSummary, d.Max = refSummary(in, pos), refSummary(in, neg), refSummary(in, best)
 	if in.Bins > 0 {
 		d.NegativeHistogram = ref.Histogram(neg, in.Bins)
 	}
 	d.Separation, d.DType = ref.Separation(in.Metric, pos, neg), "f64"
 	return d, neg
+}
+
+// refSummary is the reference's summary of some pairs.
+func refSummary(in DistributionInput, pairs []ref.Pair) Summary {
+	r := ref.Summarise(pairs, in.Quantiles)
+	s := Summary{N: r.N, Mean: r.Mean, Std: r.Std, Quantiles: r.Quantiles}
+	s.Min, s.MinQuery, s.MinContext = r.Min.Score, r.Min.Query, r.Min.Context
+	s.Max, s.MaxQuery, s.MaxContext = r.Max.Score, r.Max.Query, r.Max.Context
+	if in.Interval {
+		s.Low, s.High = r.Quantiles, r.Quantiles
+	}
+	return s
 }
 
 func randomInput(rng *rand.Rand, n, m, dim int, groups int32, kind NegativeKind, metric kernels.Metric) DistributionInput {
@@ -86,7 +101,7 @@ func TestCanonicalDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	all := engines(t)
 	e := newEngine(t, Options{TileRows: 5})
-	e.tune.kept = 1 // nothing fits: ranks by counting
+	e.tune.Kept = 1 // nothing fits: ranks by counting
 	all["no room"] = e
 	for _, metric := range metrics {
 		for kind := NegativesAll; kind <= NegativesSample; kind++ {
@@ -187,17 +202,17 @@ func boundedEngines(t *testing.T) map[string]boundedEngine {
 	all := make(map[string]boundedEngine)
 	for _, isa := range cpu.Available() {
 		for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8} {
-			if e := newEngine(t, Options{ISA: isa.String(), TileRows: 32}); e.kernels.Has(dtype) {
+			if e := newEngine(t, Options{ISA: isa.String(), TileRows: 32}); e.r.Has(dtype) {
 				all[isa.String()+" "+dtype.String()] = boundedEngine{e, dtype}
 			}
 		}
 	}
-	for name, tune := range map[string]tuning{
-		"brackets":    {minSamples: 4096, maxSamples: 4096, reach: 4, recheck: 1 << 16},
-		"misses":      {minSamples: 64, maxSamples: 64, reach: -1, recheck: 1 << 16},
-		"no room":     {minSamples: 4096, maxSamples: 4096, reach: 4, recheck: 1 << 16, kept: 1},
-		"little room": {minSamples: 4096, maxSamples: 4096, reach: 4, recheck: 1 << 16, kept: 3000},
-		"no rechecks": {minSamples: 4096, maxSamples: 4096, reach: 4},
+	for name, tune := range map[string]statistics.Tuning{
+		"brackets":    {MinSamples: 4096, MaxSamples: 4096, Reach: 4, Recheck: 1 << 16},
+		"misses":      {MinSamples: 64, MaxSamples: 64, Reach: -1, Recheck: 1 << 16},
+		"no room":     {MinSamples: 4096, MaxSamples: 4096, Reach: 4, Recheck: 1 << 16, Kept: 1},
+		"little room": {MinSamples: 4096, MaxSamples: 4096, Reach: 4, Recheck: 1 << 16, Kept: 3000},
+		"no rechecks": {MinSamples: 4096, MaxSamples: 4096, Reach: 4},
 	} {
 		e := newEngine(t, Options{TileRows: 40})
 		e.tune = tune
@@ -258,7 +273,7 @@ func TestBrackets(t *testing.T) {
 		for _, in.Metric = range metrics {
 			want, neg := refDistribution(in)
 			e := newEngine(t, Options{})
-			e.tune.keepAll = 1 << 13
+			e.tune.KeepAll = 1 << 13
 			got, err := e.Distribution(context.Background(), in)
 			if err != nil {
 				t.Fatal(err)
@@ -293,7 +308,7 @@ func TestManyQuantiles(t *testing.T) {
 			want, neg := refDistribution(in)
 			for _, room := range []int64{0, 8000, 20000} {
 				e := newEngine(t, Options{})
-				e.tune.keepAll, e.tune.kept = 0, room
+				e.tune.KeepAll, e.tune.Kept = 0, room
 				got, err := e.Distribution(context.Background(), in)
 				if err != nil {
 					t.Fatal(err)
@@ -302,34 +317,4 @@ func TestManyQuantiles(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestKeyOrder: integer keys order like the float64 they stand for.
-func TestKeyOrder(t *testing.T) {
-	values := []float64{math.Inf(-1), -math.MaxFloat64, -1, -math.SmallestNonzeroFloat64, 0,
-		math.SmallestNonzeroFloat64, .5, 1, math.MaxFloat64, math.Inf(1)}
-	for i, x := range values {
-		if unkey(key(x)) != x {
-			t.Errorf("unkey(key(%v)) = %v", x, unkey(key(x)))
-		}
-		if i > 0 && key(values[i-1]) >= key(x) {
-			t.Errorf("key(%v) ≥ key(%v)", values[i-1], x)
-		}
-	}
-}
-
-// TestArrange compares with sorting.
-func TestArrange(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, .5, -.5})), 1, 300).Draw(t, "values")
-		ranks := rapid.SliceOfNDistinct(rapid.IntRange(0, len(values)-1), 1, 5, rapid.ID).Draw(t, "ranks")
-		slices.Sort(ranks)
-		sorted := slices.Sorted(slices.Values(values))
-		arrange(values, ranks)
-		for _, r := range ranks {
-			if values[r] != sorted[r] {
-				t.Fatalf("rank %d is %v, want %v", r, values[r], sorted[r])
-			}
-		}
-	})
 }

@@ -119,11 +119,11 @@ func TestNonFiniteNamesTheLowestRow(t *testing.T) {
 		}
 		q := plain(rng, 1, 16).Data
 		// Whether a witness or the bad row comes first decides, not the tiling.
-		w, above, err := e.AnyAbove(context.Background(), q, c, kernels.L2, []Bias{{776, 1e9}}, -1e6)
+		w, above, err := e.AnyAbove(context.Background(), q, c, kernels.L2, []Bias{{Row: 776, Value: 1e9}}, -1e6)
 		if err != nil || !above || w.Row != 776 {
 			t.Fatalf("%s: witness before the bad row: %v %v %v", name, w, above, err)
 		}
-		if _, above, err = e.AnyAbove(context.Background(), q, c, kernels.L2, []Bias{{778, 1e9}}, -1e6); above || !errors.Is(err, kernels.ErrNonFinite) {
+		if _, above, err = e.AnyAbove(context.Background(), q, c, kernels.L2, []Bias{{Row: 778, Value: 1e9}}, -1e6); above || !errors.Is(err, kernels.ErrNonFinite) {
 			t.Fatalf("%s: witness behind the bad row: %v %v", name, above, err)
 		}
 	}
@@ -154,13 +154,13 @@ func TestBadArguments(t *testing.T) {
 		"k -1":              {topK(-1, 0, nil), kernels.ErrArgument},
 		"metric":            {topK(1, 9, nil), kernels.ErrMetric},
 		"bias lists":        {topK(1, 0, lists()[:2]), kernels.ErrShape},
-		"bias unsorted":     {topK(1, 0, lists(Bias{2, 1}, Bias{1, 1})), kernels.ErrArgument},
-		"bias twice":        {topK(1, 0, lists(Bias{1, 1}, Bias{1, 1})), kernels.ErrArgument},
-		"bias negative":     {topK(1, 0, lists(Bias{1, -1})), kernels.ErrArgument},
-		"bias NaN":          {topK(1, 0, lists(Bias{1, math.NaN()})), kernels.ErrNonFinite},
-		"bias infinite":     {topK(1, 0, lists(Bias{1, math.Inf(1)})), kernels.ErrNonFinite},
-		"bias row":          {topK(1, 0, lists(Bias{3, 1})), kernels.ErrArgument},
-		"bias row negative": {topK(1, 0, lists(Bias{-1, 1})), kernels.ErrArgument},
+		"bias unsorted":     {topK(1, 0, lists(Bias{Row: 2, Value: 1}, Bias{Row: 1, Value: 1})), kernels.ErrArgument},
+		"bias twice":        {topK(1, 0, lists(Bias{Row: 1, Value: 1}, Bias{Row: 1, Value: 1})), kernels.ErrArgument},
+		"bias negative":     {topK(1, 0, lists(Bias{Row: 1, Value: -1})), kernels.ErrArgument},
+		"bias NaN":          {topK(1, 0, lists(Bias{Row: 1, Value: math.NaN()})), kernels.ErrNonFinite},
+		"bias infinite":     {topK(1, 0, lists(Bias{Row: 1, Value: math.Inf(1)})), kernels.ErrNonFinite},
+		"bias row":          {topK(1, 0, lists(Bias{Row: 3, Value: 1})), kernels.ErrArgument},
+		"bias row negative": {topK(1, 0, lists(Bias{Row: -1, Value: 1})), kernels.ErrArgument},
 		"tau":               {anyAbove(math.NaN()), kernels.ErrNonFinite},
 		"matrix size":       {e.Matrix(ctx, make([]float32, 8), v, v, 0), kernels.ErrShape},
 		"matrix metric":     {e.Matrix(ctx, make([]float32, 9), v, v, 3), kernels.ErrMetric},
@@ -292,7 +292,7 @@ func TestShare(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if e.cores.Free() != 1 {
-		t.Errorf("%d tokens free at the end", e.cores.Free())
+	if e.r.Pool.Budget.Free() != 1 {
+		t.Errorf("%d tokens free at the end", e.r.Pool.Budget.Free())
 	}
 }

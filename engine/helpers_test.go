@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"math"
-	"math/rand/v2"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -43,51 +42,12 @@ func engines(t testing.TB) map[string]*Engine {
 	return all
 }
 
-// vectors makes n random vectors; some are zero, huge, denormal or copies of others.
-func vectors(rng *rand.Rand, n, dim, stride int) Vectors {
-	v := Vectors{Data: make([]float32, max(0, (n-1)*stride+dim)), Rows: n, Dim: dim, Stride: stride}
-	for i := range v.Data {
-		v.Data[i] = float32(math.NaN()) // what lies between the rows must not be read
-	}
-	for i := range n {
-		row, kind := v.Data[i*stride:i*stride+dim], rng.IntN(12)
-		for k := range row {
-			x := float32(rng.NormFloat64())
-			switch kind {
-			case 0:
-				x = 0
-			case 1:
-				x *= math.MaxFloat32 / 16
-			case 2:
-				x *= 8 * math.SmallestNonzeroFloat32
-			case 3: // mixed magnitudes, which cancel
-				x *= float32(math.Pow(10, float64(rng.IntN(60)-30)))
-			}
-			row[k] = x
-		}
-		if kind == 4 && i > 0 {
-			copy(row, rows(v)[rng.IntN(i)])
-		}
-	}
-	return v
-}
-
-// plain makes n unit-like random vectors with clusters and some duplicates, as embeddings have.
-func plain(rng *rand.Rand, n, dim int) Vectors {
-	v := Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim}
-	for i := range n {
-		row := v.Data[i*dim : (i+1)*dim]
-		if i > 0 && rng.IntN(10) == 0 {
-			copy(row, v.Data[rng.IntN(i)*dim:][:dim])
-			continue
-		}
-		for k := range row {
-			row[k] = float32(rng.NormFloat64())
-		}
-		row[i%dim] += 2
-	}
-	return v
-}
+// The sets of vectors that many tests compare.
+var (
+	vectors = testvectors.Any
+	plain   = testvectors.Embeddings
+	mixture = testvectors.Mixture
+)
 
 func rows(v Vectors) [][]float32 {
 	stride := v.Stride

@@ -19,7 +19,7 @@ func TestIndexAllocations(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(83, 1)), context.Background()
 	e := newEngine(t, Options{Cores: cores.New(2)})
 	c, q := plain(rng, 8000, 70), rows(plain(rng, 8, 70))
-	bias := []Bias{{3, .01}, {4000, .02}}
+	bias := []Bias{{Row: 3, Value: .01}, {Row: 4000, Value: .02}}
 	for _, metric := range metrics {
 		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 200})
 		i := 0

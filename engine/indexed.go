@@ -17,35 +17,22 @@ type indexed struct {
 }
 
 func (i *indexed) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias [][]Bias) ([][]Hit, error) {
-	if i.index.of(c, metric) {
+	if i.index.x.Over(c, metric) {
 		return i.index.TopK(ctx, q, k, bias)
 	}
 	return i.Engine.TopK(ctx, q, c, metric, k, bias)
 }
 
 func (i *indexed) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias) (best Hit, ok bool, err error) {
-	if i.index.of(c, metric) {
+	if i.index.x.Over(c, metric) {
 		return i.index.Max(ctx, q, bias)
 	}
 	return i.Engine.Max(ctx, q, c, metric, bias)
 }
 
 func (i *indexed) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias, tau float64) (witness Hit, above bool, err error) {
-	if i.index.of(c, metric) {
+	if i.index.x.Over(c, metric) {
 		return i.index.AnyAbove(ctx, q, bias, tau)
 	}
 	return i.Engine.AnyAbove(ctx, q, c, metric, bias, tau)
-}
-
-// of tells whether the index holds just these vectors: the same memory, not only the same numbers.
-func (x *Index) of(c Vectors, metric kernels.Metric) bool {
-	s := x.now.Load()
-	if metric != x.metric || len(s.groups) != 1 || s.dead.count > 0 || c.Rows == 0 {
-		return false
-	}
-	g, stride := s.groups[0], c.Stride
-	if stride == 0 {
-		stride = c.Dim
-	}
-	return g.N == c.Rows && g.Dim == c.Dim && g.Stride == stride && &g.Data[0] == &c.Data[0]
 }

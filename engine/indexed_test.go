@@ -24,7 +24,7 @@ func TestIndexed(t *testing.T) {
 			"its own": c, "its own, stride given": {Data: c.Data, Rows: c.Rows, Dim: c.Dim, Stride: c.Dim},
 			"a copy": same, "a part": {Data: c.Data, Rows: 100, Dim: c.Dim}, "every other": {Data: c.Data, Rows: c.Rows / 2, Dim: c.Dim, Stride: 2 * c.Dim}, "none": {},
 		} {
-			if got, want := x.of(v, metric), name == "its own" || name == "its own, stride given"; got != want {
+			if got, want := x.x.Over(v, metric), name == "its own" || name == "its own, stride given"; got != want {
 				t.Errorf("%s %s: held %v", metric, name, got)
 			}
 			for _, m := range metrics {
@@ -52,7 +52,7 @@ func TestIndexed(t *testing.T) {
 				t.Errorf("%s: a query of dimension 8: %v", metric, err)
 			}
 		}
-		if err := x.Delete(7); err != nil || x.of(c, metric) {
+		if err := x.Delete(7); err != nil || x.x.Over(c, metric) {
 			t.Errorf("%s: after a deletion the index still passes for all vectors (%v)", metric, err)
 		}
 	}

@@ -127,7 +127,7 @@ func TestProduct(t *testing.T) {
 		for _, c := range []struct {
 			size float64
 			fits bool
-		}{{0x1p-20, true}, {0x1p36, true}, {0x1p41, false}, {math.Inf(1), false}, {0x1p-50, e.kernels.ISA() != cpu.AMX}} {
+		}{{0x1p-20, true}, {0x1p36, true}, {0x1p41, false}, {math.Inf(1), false}, {0x1p-50, e.r.Host.ISA() != cpu.AMX}} {
 			rng := rand.New(rand.NewPCG(44, 1))
 			a, b := plain(rng, 33, 40), plain(rng, 70, 40)
 			for k := range 40 {

@@ -1,13 +1,15 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/statistics"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -17,27 +19,9 @@ const defaultMemLimit = 1 << 30
 // Engine implements Interface on the CPU. It holds no state between calls and may be used by many
 // goroutines at once; they share the CPU budget.
 type Engine struct {
-	kernels  cpu.Kernels
-	cores    *cores.Budget
-	threads  int
-	memLimit int64
-	tileRows int
-	progress func(done, total int64)
-	choice   Choice
-	tune     tuning
-	panels   *sync.Pool // of *cpu.Panels that are no longer used: fresh memory costs as much as packing
-}
-
-// tuning are the sizes that change the speed of Distribution and none of its exact results; tests vary them.
-type tuning struct {
-	canonical  int64 // inputs of so many pairs are scored canonically throughout
-	keepAll    int64 // so many negatives are kept whole
-	minSamples int   // scored to place the brackets
-	maxSamples int
-	reach      float64       // of a bracket, in standard deviations of the sample's rank
-	kept       int64         // entries that may be kept; 0 = what the memory limit allows
-	recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
-	record     time.Duration // between a worker's records in a checkpoint
+	r      device.Resources
+	choice Choice
+	tune   statistics.Tuning
 }
 
 var _ Interface = (*Engine)(nil)
@@ -69,24 +53,23 @@ func New(o Options) (*Engine, error) {
 		}
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	e := &Engine{
-		kernels:  k,
-		cores:    o.Cores,
-		memLimit: o.MemLimit,
-		tileRows: o.TileRows,
-		panels:   new(sync.Pool),
-		progress: o.Progress,
-		tune:     tuning{canonical: 1 << 16, keepAll: 1 << 17, minSamples: 1 << 12, maxSamples: 1 << 20, reach: 3.5, recheck: 1 << 16, record: time.Second},
+	budget := o.Cores
+	if budget == nil {
+		budget = cores.New(cores.Available())
 	}
-	if e.cores == nil {
-		e.cores = cores.New(cores.Available())
-	}
-	if e.memLimit == 0 {
-		e.memLimit = defaultMemLimit
-	}
-	e.threads = e.cores.Size()
+	threads := budget.Size()
 	if o.Threads > 0 {
-		e.threads = min(o.Threads, e.threads) // more threads than cores would only wait
+		threads = min(o.Threads, threads) // more threads than cores would only wait
+	}
+	if o.MemLimit == 0 {
+		o.MemLimit = defaultMemLimit
+	}
+	e := &Engine{
+		r: device.Resources{
+			Device: device.NewCPU(k), Host: k, Pool: &workers.Pool{Budget: budget, Threads: threads},
+			MemLimit: o.MemLimit, TileRows: o.TileRows, Report: o.Progress,
+		},
+		tune: statistics.DefaultTuning(),
 	}
 	if name == "" {
 		reason = bestReason(k)
@@ -95,7 +78,7 @@ func New(o Options) (*Engine, error) {
 		ISA:     k.ISA().String(),
 		Device:  "cpu",
 		Kernel:  k.Name(),
-		Threads: e.threads,
+		Threads: threads,
 		Reason:  reason + "; this build has no GPU backend",
 	}
 	return e, nil
@@ -115,29 +98,20 @@ func bestReason(k cpu.Kernels) string {
 	return "best instruction set of this CPU (also here: " + strings.Join(also, ", ") + ")"
 }
 
-// meter reports progress from one goroutine at a time.
-type meter struct {
-	report func(done, total int64)
-
-	mu          sync.Mutex
-	done, total int64
+// Parallel runs fn for the tasks 0, 1, … tasks−1 on the engine's threads, within the CPU budget: for what an
+// adapter has to do around an operation. Tasks take turns best at 0.1 to 10 ms. The error of the lowest failing
+// task wins; it returns when no goroutine is left.
+func (e *Engine) Parallel(ctx context.Context, tasks int, fn func(task int) error) error {
+	return e.r.Pool.Each(ctx, tasks, 0, func(_, task int) error { return fn(task) })
 }
 
-func (e *Engine) meter(total int64) *meter { return &meter{report: e.progress, total: total} }
-
-func (m *meter) add(pairs int) {
-	if m.report == nil {
-		return
+// DTypes lists what BoundedMatrix can multiply in with this engine's device.
+func (e *Engine) DTypes() []kernels.DType {
+	var has []kernels.DType
+	for t := kernels.F32; t <= kernels.I8; t++ {
+		if e.r.Has(t) {
+			has = append(has, t)
+		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.done = min(m.done+int64(pairs), m.total) // a redone rank counts once
-	m.report(m.done, m.total)
-}
-
-// end says that all is done, whatever was left out.
-func (m *meter) end() {
-	if m != nil && m.done < m.total {
-		m.add(int(m.total - m.done))
-	}
+	return has
 }

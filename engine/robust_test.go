@@ -64,7 +64,7 @@ func TestOfNothing(t *testing.T) {
 				}
 				result, err := do(ctx, e, operands[0], operands[1])
 				text := fmt.Sprint(result)
-				natural := slices.Contains([]string{"[]", "[[] []]", "true", fmt.Sprint(Hit{-1, metric.Worst()}, false)}, text)
+				natural := slices.Contains([]string{"[]", "[[] []]", "true", fmt.Sprint(Hit{Row: -1, Score: metric.Worst()}, false)}, text)
 				if err != nil || !natural {
 					t.Errorf("%s of nothing on the %s: %s, %v", name, side, text, err)
 				}

@@ -17,7 +17,7 @@ func randomBias(rng *rand.Rand, n int) []Bias {
 	var list []Bias
 	for row := range n {
 		if rng.IntN(3) == 0 {
-			list = append(list, Bias{row, float64(rng.IntN(4)) / 4})
+			list = append(list, Bias{Row: row, Value: float64(rng.IntN(4)) / 4})
 		}
 	}
 	return list
@@ -157,7 +157,7 @@ func TestManyRows(t *testing.T) {
 				t.Fatalf("query %d: hit %v twice or not as in the matrix", i, h)
 			}
 			seen[h.Row] = true
-			if j > 0 && !closer(kernels.IP, list[j-1], h) {
+			if j > 0 && !kernels.IP.Closer(list[j-1], h) {
 				t.Fatalf("query %d: %v before %v", i, list[j-1], h)
 			}
 		}
@@ -173,7 +173,7 @@ func TestManyRows(t *testing.T) {
 
 // TestProperties: matrix[i][j] = pair(i, j); tiles = whole; parallel = serial.
 func TestProperties(t *testing.T) {
-	budget := newEngine(t, Options{}).cores
+	budget := newEngine(t, Options{}).r.Pool.Budget
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		dim := rapid.IntRange(1, 40).Draw(t, "dim")

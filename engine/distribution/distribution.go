@@ -1,0 +1,138 @@
+// Package distribution holds what calibration compares and what comes out: the input of
+// engine.Engine.Distribution, its result, and the choice of negatives.
+package distribution
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// The errors of distributions in parts.
+var (
+	ErrPart       = errors.New("part of a distribution does not fit")
+	ErrCheckpoint = errors.New("checkpoint does not fit")
+)
+
+// Input is what calibration compares: contexts C, pseudo-queries Q, for each
+// pseudo-query the row of its own context, and for each context a group (topic, document).
+type Input struct {
+	Contexts, Queries kernels.Vectors
+	Owner             []int32 // len Queries.Rows; row of Contexts
+	Group             []int32 // len Contexts.Rows, or nil when all are in one group
+	Metric            kernels.Metric
+	Negatives         Negatives
+	Quantiles         []float64 // in [0,1]; type 7 (Hyndman & Fan 1996), computed for each distribution
+	// Bins > 0 asks for a histogram of D− with that many equal bins between its exact minimum and
+	// maximum (for plots), and for a Separation as narrow as its cells.
+	Bins int
+
+	// DType is the number format of the bounded pass; nil = chosen by the engine: bf16x3 where the
+	// instruction set has it, else f32. One that it lacks is kernels.ErrISA. It changes the speed and
+	// the bounds, never an exact result.
+	DType *kernels.DType
+	// Interval takes the quantiles of D− as [Low, High] straight from the bounded pass, without canonical
+	// scores: narrower than 1/4096 of the range of scores with f32 and bf16x3.
+	Interval bool
+	// Checkpoint, if not empty, is a file that finished tasks are appended to. Called again with the
+	// same input, Distribution goes on where it was stopped, with the same result; after success the
+	// file is removed. A file of another input is ErrCheckpoint and left alone.
+	Checkpoint string
+}
+
+// NegativeKind chooses which pairs (pseudo-query, foreign context) make up D−.
+type NegativeKind uint8
+
+const (
+	// NegativesAll takes every context but the pseudo-query's own.
+	NegativesAll NegativeKind = iota
+	// NegativesCrossGroup takes contexts of other groups only.
+	NegativesCrossGroup
+	// NegativesSample draws PerQuery foreign contexts for each pseudo-query, without replacement, seeded
+	// (ref.Foreign: the draw does not depend on tiling or threads); all of them if there are no more.
+	NegativesSample
+)
+
+// Negatives is the choice of D−; PerQuery and Seed belong to NegativesSample.
+type Negatives struct {
+	Kind     NegativeKind
+	PerQuery int
+	Seed     uint64
+}
+
+// Summary describes one distribution of scores. Quantiles and extremes are exact; extremes are numerical,
+// whatever the metric, and carry their pair (query row, context row), the lowest on ties. Mean and Std
+// (of the population) are within MeanError and StdError of the true ones; errors of 0 mean float64 sums
+// in ref.Summarise's order. Of an empty distribution N and all numbers are 0 and the rows −1.
+type Summary struct {
+	N                    int64
+	Min, Max, Mean, Std  float64
+	MeanError, StdError  float64
+	Quantiles            []float64 // parallel to Input.Quantiles
+	Low, High            []float64 // with Interval: bounds of each quantile, which is then their middle; else nil
+	MinQuery, MinContext int32
+	MaxQuery, MaxContext int32
+}
+
+// Result is what Engine.Distribution returns.
+type Result struct {
+	Positive []float64 // D+: score of each pseudo-query with its own context, in query order
+	// Best and BestOther are the maximum distribution: each pseudo-query's best score over all
+	// contexts, and over the contexts of other groups than its own context's (over other contexts
+	// when Group is nil). BestRow and BestOtherRow name the context, the lowest on ties; −1 where
+	// there is none, with the metric's Worst() as score.
+	Best, BestOther                       []float64
+	BestRow, BestOtherRow                 []int32
+	PositiveSummary, NegativeSummary, Max Summary
+	// NegativeHistogram counts D− in Bins equal bins from NegativeSummary.Min to Max; nil if Bins is 0.
+	// A score closer to an edge than the pass's bound may be counted on the other side of it.
+	NegativeHistogram []int64
+	// Separation is the probability that a positive is closer than a negative (P(D+ > D−); for L2,
+	// P(D+ < D−)) over all pairs, ties counted half: the Mann–Whitney statistic, within SeparationError.
+	// 0 if either is empty. Without Bins it comes from the counts between quantiles, and is coarse.
+	Separation, SeparationError float64
+	// DType is what D− was counted in: a kernels.DType, or "f64" where every score was canonical.
+	DType string
+	// Kept pairs lay in a bracket around a quantile or an extreme; Rechecked ones got canonical scores.
+	// They tell of the work done, and unlike the rest vary with the memory limit.
+	Kept, Rechecked int64
+}
+
+// Check refuses an input whose lists do not fit its vectors, or whose options are out of range.
+func (in *Input) Check() error {
+	n, m := in.Contexts.Rows, in.Queries.Rows
+	if n > math.MaxInt32 || m > math.MaxInt32 {
+		return fmt.Errorf("engine: %w: %d contexts, %d queries; at most %d each", kernels.ErrShape, n, m, math.MaxInt32)
+	}
+	if len(in.Owner) != m {
+		return fmt.Errorf("engine: %w: %d owners for %d queries", kernels.ErrShape, len(in.Owner), m)
+	}
+	for q, c := range in.Owner {
+		if c < 0 || int(c) >= n {
+			return fmt.Errorf("engine: owner of query %d: %w: context %d of %d", q, kernels.ErrArgument, c, n)
+		}
+	}
+	if in.Group != nil && len(in.Group) != n {
+		return fmt.Errorf("engine: %w: %d groups for %d contexts", kernels.ErrShape, len(in.Group), n)
+	}
+	for _, p := range in.Quantiles {
+		if !(p >= 0 && p <= 1) {
+			return fmt.Errorf("engine: quantile: %w: %v is not in [0, 1]", kernels.ErrArgument, p)
+		}
+	}
+	if in.Bins < 0 {
+		return fmt.Errorf("engine: bins: %w: %d", kernels.ErrArgument, in.Bins)
+	}
+	switch in.Negatives.Kind {
+	case NegativesAll, NegativesCrossGroup:
+	case NegativesSample:
+		if in.Negatives.PerQuery < 1 {
+			return fmt.Errorf("engine: negatives per query: %w: %d, at least 1", kernels.ErrArgument, in.Negatives.PerQuery)
+		}
+	default:
+		return fmt.Errorf("engine: negatives: %w: kind %d", kernels.ErrArgument, in.Negatives.Kind)
+	}
+	return nil
+}

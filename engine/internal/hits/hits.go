@@ -1,0 +1,58 @@
+// Package hits keeps the best hits of a search: a binary heap of at most k with the worst of them on top.
+// The order is strict (kernels.Metric.Closer), so that its content does not depend on who comes first.
+package hits
+
+import (
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Offer adds h to the heap if it is among the k best, and returns the heap.
+func Offer(heap []kernels.Hit, h kernels.Hit, m kernels.Metric, k int) []kernels.Hit {
+	switch {
+	case len(heap) < k:
+		heap = append(heap, h)
+		up(heap, m)
+	case m.Closer(h, heap[0]):
+		heap[0] = h
+		down(heap, m)
+	}
+	return heap
+}
+
+// Select offers the scores of the rows from c0 on.
+func Select(heap []kernels.Hit, scores []float64, c0 int, m kernels.Metric, k int) []kernels.Hit {
+	for j, s := range scores {
+		if len(heap) == k && m.Better(heap[0].Score, s) {
+			continue
+		}
+		heap = Offer(heap, kernels.Hit{Row: c0 + j, Score: s}, m, k)
+	}
+	return heap
+}
+
+func up(heap []kernels.Hit, m kernels.Metric) {
+	for i := len(heap) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !m.Closer(heap[parent], heap[i]) {
+			return
+		}
+		heap[parent], heap[i] = heap[i], heap[parent]
+		i = parent
+	}
+}
+
+func down(heap []kernels.Hit, m kernels.Metric) {
+	for i := 0; ; {
+		last := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
+			if m.Closer(heap[last], heap[child]) {
+				last = child
+			}
+		}
+		if last == i {
+			return
+		}
+		heap[i], heap[last] = heap[last], heap[i]
+		i = last
+	}
+}

@@ -1,0 +1,333 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/matrix"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// TopK returns for each query the k ≥ 1 best rows, better first, then lower row. See Interface.TopK.
+func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias [][]kernels.Bias) ([][]kernels.Hit, error) {
+	if k < 1 {
+		return nil, fmt.Errorf("engine: k: %w: %d, at least 1", kernels.ErrArgument, k)
+	}
+	out := make([][]kernels.Hit, queries.Rows)
+	err := x.many(ctx, queries, bias, k, 0, func(i int, found *queryState) {
+		out[i] = slices.Clone(found.best())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// MaxAll returns each query's best row; {−1, Worst()} where there is none.
+func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias [][]kernels.Bias) ([]kernels.Hit, error) {
+	out := make([]kernels.Hit, queries.Rows)
+	err := x.many(ctx, queries, bias, 1, 0, func(i int, found *queryState) {
+		out[i] = kernels.Hit{Row: -1, Score: x.metric.Worst()}
+		if len(found.hits) > 0 {
+			out[i] = found.hits[0]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// AnyAboveAll decides for each query whether any row's biased score is strictly better than tau.
+// The queries share the reads.
+func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias [][]kernels.Bias, tau float64) ([]Decision, error) {
+	if math.IsNaN(tau) {
+		return nil, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
+	}
+	out := make([]Decision, queries.Rows)
+	err := x.many(ctx, queries, bias, 0, tau, func(i int, found *queryState) {
+		out[i] = Decision{Hit: kernels.Hit{Row: -1, Score: x.metric.Worst()}, Survivors: found.survivors.Load()}
+		if len(found.hits) > 0 {
+			out[i].Hit, out[i].Above = found.hits[0], true
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// many searches for several queries and hands each one's result to report.
+func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias [][]kernels.Bias, k int, tau float64, report func(int, *queryState)) error {
+	o, err := device.View("queries", queries)
+	if err != nil {
+		return err
+	}
+	s := x.now.Load()
+	if bias == nil {
+		bias = make([][]kernels.Bias, o.N)
+	}
+	if len(bias) != o.N {
+		return fmt.Errorf("engine: %w: %d bias lists for %d queries", kernels.ErrShape, len(bias), o.N)
+	}
+	for i, list := range bias {
+		if err := device.CheckBias(i, list, s.rows); err != nil {
+			return err
+		}
+	}
+	if o.N == 0 {
+		return nil
+	}
+	if err := x.checkQuery(s, "queries", o.Rows); err != nil {
+		return err
+	}
+	if o.N == 1 {
+		w, err := x.search(ctx, s, o.Row(0), bias[0], k, tau)
+		if err != nil {
+			return err
+		}
+		report(0, &w.queryState)
+		x.free.put(w)
+		return nil
+	}
+	b := &batch{x: x, s: s, lanes: make([]*lane, x.r.Pool.Threads), all: make([]*queryState, o.N)}
+	for i := range b.all {
+		b.all[i] = &queryState{query: newQuery(s.model, x.metric, o.Dim)}
+		b.all[i].begin(s, bias[i], k, tau)
+	}
+	if err := b.run(ctx, o.Rows); err != nil {
+		return err
+	}
+	for i, found := range b.all {
+		report(i, found)
+	}
+	return nil
+}
+
+// batch is the search of several queries.
+type batch struct {
+	x     *Index
+	s     *snapshot
+	lanes []*lane // of the workers
+	all   []*queryState
+	packs []*packed
+}
+
+func (b *batch) lane(worker int) *lane {
+	if b.lanes[worker] == nil {
+		b.lanes[worker] = newLane(b.x.r, cpu.ScanQueries)
+	}
+	return b.lanes[worker]
+}
+
+// run lets each query visit the chunks nearest to it, which decides many and gives the others a bar;
+// those left then go over all units together.
+func (b *batch) run(ctx context.Context, queries cpu.Rows) error {
+	r := b.x.r
+	err := r.Pool.Each(ctx, queries.N, r.Pool.Threads, func(worker, i int) error {
+		return b.prime(b.lane(worker), b.all[i], queries.Row(i))
+	})
+	if err != nil {
+		return err
+	}
+	b.group()
+	visited := make([]bool, len(b.s.units))
+	reads := slices.Clone(b.packs) // all rows
+	if b.s.model != nil && b.s.model.reason == "" {
+		if reads, err = b.sample(ctx, visited); err != nil {
+			return err
+		}
+	}
+	err = r.Pool.Each(ctx, workers.Ceil(len(b.s.units), runUnits), r.Pool.Threads, func(worker, task int) error {
+		for at := task * runUnits; at < min(len(b.s.units), (task+1)*runUnits); at++ {
+			u := b.s.units[at]
+			for _, p := range b.packs {
+				if visited[at] || slices.Contains(reads, p) {
+					continue
+				}
+				if err := b.visit(b.lane(worker), p, u, at, at%probing == 0); err != nil {
+					return err
+				}
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil || len(reads) == 0 {
+		return err
+	}
+	return b.readAll(ctx, reads)
+}
+
+func (b *batch) visit(l *lane, p *packed, u unit, at int, probe bool) error {
+	if u.chunk < 0 {
+		return l.plain(p, u.g, u.from, u.to)
+	}
+	for n, k := range p.states {
+		l.base[n] = float64(p.bases[n*len(b.s.units)+at])
+		if k.query.far() {
+			base, err := k.query.base(b.x.r, u.g, u.chunk, l.scores[:1])
+			if err != nil {
+				return err
+			}
+			l.base[n] = base
+		}
+	}
+	if probe {
+		return l.probe(p, u, at)
+	}
+	return l.visit(p, u, at, int(p.first.Load()))
+}
+
+// prime prepares a query and visits the chunks nearest to it.
+func (b *batch) prime(l *lane, k *queryState, vector []float32) error {
+	if err := k.query.set(b.x.r, vector); err != nil {
+		return err
+	}
+	if err := l.biasedRows(k); err != nil || k.query.z == nil {
+		return err
+	}
+	p := newPacked(b.s.model, 1)
+	p.states = append(p.states, k)
+	p.pack(b.s.model)
+	var top nearest
+	if err := top.find(b.x.r, b.s, k.query, &l.near); err != nil {
+		return err
+	}
+	for _, t := range top.list()[:min(primed, top.count)] {
+		u := b.s.units[t.unit]
+		base, err := k.query.base(b.x.r, u.g, u.chunk, l.scores[:1])
+		if err != nil {
+			return err
+		}
+		l.base[0] = base
+		if err := l.visit(p, u, int(t.unit), int(p.first.Load())); err != nil {
+			return err
+		}
+		k.been = append(k.been, t.unit)
+	}
+	return nil
+}
+
+// group packs the queries that are not decided.
+func (b *batch) group() {
+	var p *packed
+	for _, k := range b.all {
+		if k.done.Load() {
+			continue
+		}
+		if p == nil || len(p.states) == cpu.ScanQueries {
+			p = newPacked(b.s.model, cpu.ScanQueries)
+			b.packs = append(b.packs, p)
+		}
+		p.states = append(p.states, k)
+		p.rows.N, p.rows.Dim, p.rows.Stride = len(p.states), k.query.Dim, k.query.Dim
+		p.rows.Data = append(p.rows.Data, k.query.Data...)
+		p.rows.Norms = append(p.rows.Norms, k.query.norm[0])
+	}
+}
+
+// products computes the bases of all chunks for all queries of p. They are bounded, which costs less than
+// canonical ones and does not show in the limits.
+func (b *batch) products(ctx context.Context, p *packed) error {
+	n, column := len(b.s.units), 0
+	p.bases = make([]float32, len(p.states)*n)
+	tilde := newRows(len(p.states), p.rows.Dim)
+	longest := 0.0
+	for i, k := range p.states {
+		if !k.query.far() {
+			k.query.tilde(tilde.Row(i))
+			longest = max(longest, k.query.length)
+		}
+	}
+	for _, g := range b.s.groups {
+		if len(g.chunks) == 0 {
+			continue
+		}
+		off, err := accurate(ctx, b.x.r, kernels.IP, matrix.Input{Out: p.bases[column:], Stride: n, A: vectorsOf(tilde), B: vectorsOf(g.centres)})
+		if err != nil {
+			return err
+		}
+		p.off = max(p.off, off)
+		column += len(g.chunks)
+	}
+	p.off += 0x1p-23 * longest * b.s.length // the rounding of q~
+	return nil
+}
+
+// sample chooses for each pack how many planes to read at once, and returns those that had better
+// read all rows.
+func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, err error) {
+	for _, p := range b.packs {
+		p.tiles = b.x.r.Host.ISA() == cpu.AMX && len(p.states) >= 4
+		p.pack(b.s.model)
+		if err := b.products(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	n := len(b.s.units)
+	if n < 8*sampled {
+		return nil, nil
+	}
+	for i := range sampled {
+		visited[(2*i+1)*n/(2*sampled)] = true
+	}
+	useful := make([]bool, len(b.packs))
+	err = b.x.r.Pool.Each(ctx, len(b.packs), b.x.r.Pool.Threads, func(worker, task int) error {
+		l, p, panels, before := b.lane(worker), b.packs[task], 0, int64(0)
+		for _, k := range p.states {
+			before -= k.survivors.Load()
+		}
+		for at, yes := range visited {
+			if u := b.s.units[at]; yes {
+				if err := b.visit(l, p, u, at, true); err != nil {
+					return err
+				}
+				if u.chunk >= 0 {
+					panels += u.g.chunks[u.chunk].Panels * len(p.states)
+				}
+			}
+		}
+		for _, k := range p.states {
+			before += k.survivors.Load()
+		}
+		useful[task] = !useless(before, panels)
+		return nil
+	})
+	for i, p := range b.packs {
+		if !useful[i] {
+			reads = append(reads, p)
+		}
+	}
+	return reads, err
+}
+
+// readAll begins again for some packs, with the rows instead of their codes.
+func (b *batch) readAll(ctx context.Context, packs []*packed) error {
+	r := b.x.r
+	var units []unit
+	for _, g := range b.s.groups {
+		units = appendPlain(units, g)
+	}
+	for _, p := range packs {
+		for _, k := range p.states {
+			if k.begin(b.s, k.bias, k.k, k.tau); len(k.bias) > 0 {
+				if err := b.lane(0).biasedRows(k); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return r.Pool.Each(ctx, len(units), r.Pool.Threads, func(worker, task int) error {
+		for _, p := range packs {
+			if err := b.lane(worker).plain(p, units[task].g, units[task].from, units[task].to); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+}

@@ -1,0 +1,335 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Options say how an index is built. The zero value is a sensible default.
+type Options struct {
+	Clusters int    // groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
+	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
+}
+
+// Stats describe an index.
+type Stats struct {
+	Rows, Deleted int // rows ever added, and how many of them are deleted
+	Unclustered   int // rows appended after the clusters and the rotation were learned: valid, found later
+	Plain         int // rows without codes, which every query reads in full
+	Clusters      int // groups of similar rows
+	Chunks        int // pieces of at most 1,024 rows that are read or skipped together
+	Dim           int
+	Bytes         int64  // of the index, without the caller's vectors
+	Kernel        string // of the scan
+	Reason        string // why there are no codes, or ""
+}
+
+// Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness, else
+// {−1, Worst()}; and how many rows needed their canonical score.
+type Decision struct {
+	kernels.Hit
+	Above     bool
+	Survivors int64
+}
+
+// Index answers Max, AnyAbove and TopK over a fixed or growing set of rows while reading a fraction
+// of them: low-precision codes bound every score from above (from below for l2), what the bound
+// cannot rule out gets its canonical score. So results are those of the Engine's operations of the
+// same name, bit for bit; only AnyAbove's witness is any row above instead of the lowest.
+//
+// Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. The
+// index keeps the vectors it was given by reference: they must not change while it is in use. All
+// methods may be called at the same time; a query sees the rows of the moment it began.
+//
+// Codes: docs/adr, index. Rows by cluster (Lloyd), residuals rotated by principal axes and cut into
+// 4-bit planes; bounds by Cauchy–Schwarz per section, as in the filter step of VA-files (Weber,
+// Schek, Blott, "A quantitative analysis … in high-dimensional spaces", VLDB 1998).
+type Index struct {
+	r       *device.Resources
+	metric  kernels.Metric
+	options Options
+	kernel  string
+
+	write sync.Mutex // of those who change the index
+	now   atomic.Pointer[snapshot]
+
+	free pool[search] // of single queries
+}
+
+// snapshot is the index at one moment; nothing in it is written to any more.
+type snapshot struct {
+	model       *model // learned from the first rows; nil before them
+	groups      []*group
+	units       []unit // all chunks and plain groups
+	rows, dim   int
+	length      float64 // largest |c~| of coded rows
+	unclustered int
+	dead        deadRows
+}
+
+// group is a set of rows that were added, and coded, together.
+type group struct {
+	device.Operand          // with norms where the metric is cosine
+	first          int      // number of its first row
+	chunks         []chunk  // none: plain
+	centres        cpu.Rows // of the chunks: the means of their rows' c~
+	leads          cpu.Rows // the centres' leading coordinates in the rotation
+}
+
+// chunk is up to 1,024 rows around a centre.
+type chunk struct {
+	*cpu.Chunk
+	rows   []int32 // of the group, by place in the chunk; the last panel is filled up with the last one
+	shift  float64 // l2: product of origin and centre
+	radius float64 // largest |y|, rounded up
+	term   float64 // l2: largest −½|c~|², rounded up; else 0
+	length float64 // largest |c~|, rounded up
+	half   float64 // l2: ½|centre|²
+}
+
+// unit is a piece of a search: a chunk, or rows of a group without codes.
+type unit struct {
+	g        *group
+	chunk    int // of g; −1 = the rows [from, to)
+	from, to int
+}
+
+// New prepares c for searching. An empty c is fine: Append can come later, and the first rows that
+// do come decide the clusters and the rotation.
+func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric kernels.Metric, o Options) (*Index, error) {
+	if metric > kernels.L2 {
+		return nil, fmt.Errorf("engine: %w: %s", kernels.ErrMetric, metric)
+	}
+	if o.Clusters < 0 {
+		return nil, fmt.Errorf("engine: clusters: %w: %d", kernels.ErrArgument, o.Clusters)
+	}
+	quiet := *r // progress counts the pairs that the caller asks for
+	quiet.Report = nil
+	x := &Index{r: &quiet, metric: metric, options: o, kernel: r.Host.ScanName()}
+	x.now.Store(&snapshot{})
+	if err := x.add(ctx, c, 1); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Rows is the number of rows ever added; valid row numbers are below it.
+func (x *Index) Rows() int { return x.now.Load().rows }
+
+// Describe tells what the index holds and runs on.
+func (x *Index) Describe() Stats {
+	s := x.now.Load()
+	d := Stats{Rows: s.rows, Deleted: s.dead.count, Unclustered: s.unclustered, Dim: s.dim, Kernel: x.kernel}
+	if s.model != nil {
+		d.Bytes, d.Clusters, d.Reason = s.model.bytes(), s.model.clusters, s.model.reason
+	}
+	for _, g := range s.groups {
+		d.Chunks += len(g.chunks)
+		if g.chunks == nil {
+			d.Plain += g.N
+		}
+		d.Bytes += g.bytes()
+	}
+	return d
+}
+
+func (g *group) bytes() int64 {
+	b := int64(8*len(g.Norms) + 4*len(g.centres.Data) + 4*len(g.leads.Data))
+	for i := range g.chunks {
+		b += g.chunks[i].Bytes() + int64(4*len(g.chunks[i].rows))
+	}
+	return b
+}
+
+// pending is how many rows may wait for their codes: they are read in full, which is faster than the
+// chunk they would make, and appending row by row stays cheap.
+const pending = 1024
+
+// Append adds rows behind the others, by reference. They keep all answers exact, but lie in chunks of
+// their own and use the rotation learned before: when Unclustered is a large share of Rows, a new index
+// is faster. Non-finite values are refused, and then nothing is added.
+func (x *Index) Append(ctx context.Context, v kernels.Vectors) error { return x.add(ctx, v, pending) }
+
+// add appends; the clusters and the rotation are learned as soon as there are that many rows.
+func (x *Index) add(ctx context.Context, v kernels.Vectors, enough int) error {
+	o, err := device.View("vectors", v)
+	if err != nil || o.N == 0 {
+		return err
+	}
+	if err := x.r.Prepare(ctx, &o, x.metric); err != nil {
+		return err
+	}
+	x.write.Lock()
+	defer x.write.Unlock()
+	old := x.now.Load()
+	if old.rows > 0 && o.Dim != old.dim {
+		return fmt.Errorf("engine: index: %w: vectors of dimension %d, appended ones have %d", kernels.ErrShape, old.dim, o.Dim)
+	}
+	next := *old
+	next.rows, next.dim = old.rows+o.N, o.Dim
+	next.groups = append([]*group(nil), old.groups...)
+	last := &group{Operand: o, first: old.rows}
+	if n := len(next.groups); n > 0 && next.groups[n-1].waiting() {
+		if waiting := next.groups[n-1]; last.N < pending {
+			last, next.groups = merge(waiting, last), next.groups[:n-1]
+		} else if next.groups[n-1], err = x.encoded(ctx, &next, waiting, enough); err != nil {
+			return err
+		}
+	}
+	if last, err = x.encoded(ctx, &next, last, enough); err != nil {
+		return err
+	}
+	next.groups = append(next.groups, last)
+	next.list()
+	x.now.Store(&next)
+	return nil
+}
+
+// encoded is the group with codes if it is large enough, else as it is. The first one is learned from.
+func (x *Index) encoded(ctx context.Context, next *snapshot, g *group, enough int) (*group, error) {
+	if g.N < enough {
+		return g, nil
+	}
+	first := next.model == nil
+	if first {
+		m, err := x.learn(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		next.model = m
+	}
+	if next.model.reason != "" {
+		return g, nil
+	}
+	coded, err := x.encode(ctx, next.model, g)
+	if err == nil && !first {
+		next.unclustered += g.N
+	}
+	return coded, err
+}
+
+// waiting tells whether the group is a short one without codes.
+func (g *group) waiting() bool { return g.chunks == nil && g.N < pending }
+
+// merge is a group with copies of both groups' rows.
+func merge(a, b *group) *group {
+	g := &group{Operand: a.Operand, first: a.first}
+	g.N, g.Stride = a.N+b.N, a.Dim
+	g.Data, g.Norms = make([]float32, 0, g.N*g.Dim), nil
+	for _, from := range []*group{a, b} {
+		for i := range from.N {
+			g.Data = append(g.Data, from.Row(i)...)
+		}
+		g.Norms = append(g.Norms, from.Norms...)
+	}
+	return g
+}
+
+// list lists the units. Groups without codes are cut into pieces.
+func (s *snapshot) list() {
+	s.units, s.length = nil, 0
+	for _, g := range s.groups {
+		for c := range g.chunks {
+			s.length = max(s.length, g.chunks[c].length)
+			s.units = append(s.units, unit{g: g, chunk: c})
+		}
+	}
+	for _, g := range s.groups {
+		if g.chunks == nil {
+			s.units = appendPlain(s.units, g)
+		}
+	}
+}
+
+func appendPlain(units []unit, g *group) []unit {
+	for from := 0; from < g.N; from += pending {
+		units = append(units, unit{g: g, chunk: -1, from: from, to: min(g.N, from+pending)})
+	}
+	return units
+}
+
+// Delete takes a row out of all later answers. Deleting it again does nothing.
+func (x *Index) Delete(row int) error {
+	x.write.Lock()
+	defer x.write.Unlock()
+	old := x.now.Load()
+	if row < 0 || row >= old.rows {
+		return fmt.Errorf("engine: index: delete: %w: row %d of %d rows", kernels.ErrArgument, row, old.rows)
+	}
+	if old.dead.has(row) {
+		return nil
+	}
+	next := *old
+	next.dead = old.dead.with(row)
+	x.now.Store(&next)
+	return nil
+}
+
+// deadRows is a set of row numbers in pages that are shared until one changes.
+type deadRows struct {
+	pages []*[64]uint64
+	count int
+}
+
+const pageRows = 64 * 64
+
+func (d *deadRows) has(row int) bool {
+	page := row / pageRows
+	return page < len(d.pages) && d.pages[page] != nil && d.pages[page][row%pageRows/64]>>(row%64)&1 != 0
+}
+
+// with is the set and one more row.
+func (d *deadRows) with(row int) deadRows {
+	page, old := row/pageRows, d.pages
+	next := deadRows{pages: make([]*[64]uint64, max(len(old), page+1)), count: d.count + 1}
+	copy(next.pages, old)
+	var changed [64]uint64
+	if next.pages[page] != nil {
+		changed = *next.pages[page]
+	}
+	changed[row%pageRows/64] |= 1 << (row % 64)
+	next.pages[page] = &changed
+	return next
+}
+
+// pool keeps scratch memory for reuse: as many pieces as were in use at once.
+type pool[T any] struct {
+	mu   sync.Mutex
+	free []*T
+}
+
+func (p *pool[T]) get() *T {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		t := p.free[n-1]
+		p.free = p.free[:n-1]
+		return t
+	}
+	return nil
+}
+
+func (p *pool[T]) put(t *T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, t)
+}
+
+// Over tells whether the index holds just these vectors: the same memory, not only the same numbers.
+func (x *Index) Over(c kernels.Vectors, metric kernels.Metric) bool {
+	s := x.now.Load()
+	if metric != x.metric || len(s.groups) != 1 || s.dead.count > 0 || c.Rows == 0 {
+		return false
+	}
+	g, stride := s.groups[0], c.Stride
+	if stride == 0 {
+		stride = c.Dim
+	}
+	return g.N == c.Rows && g.Dim == c.Dim && g.Stride == stride && &g.Data[0] == &c.Data[0]
+}

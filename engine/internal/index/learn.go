@@ -1,0 +1,202 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/matrix"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// model is what an index learns from its first rows: c~ = scale·(c − origin), or c/‖c‖ for cosine, is
+// what is coded; in the coordinates of the rotation, sections of 64 have the largest variance first.
+type model struct {
+	reason   string // why nothing was learned and nothing is coded, or ""
+	sections int
+	scale    float64   // ip, l2: a power of two that brings the sample's longest row near 1
+	origin   []float32 // l2: about the mean; else zero
+	rotation cpu.Rows  // d × d
+	skew     float64   // ≥ ‖RᵀR − I‖
+	turned   []float64 // rotation·origin
+	clusters int
+	centres  cpu.Rows // of the clusters, in the first `Dim` coordinates of the rotation, of c~
+
+	profile []cpu.SectionProfile // means over the panels of the first rows
+}
+
+func (m *model) bytes() int64 {
+	return int64(4*(len(m.rotation.Data)+len(m.centres.Data)+len(m.origin)) + 8*len(m.turned))
+}
+
+const (
+	sampleRows   = 16384 // for mean and axes
+	perCluster   = 32    // sample rows per cluster
+	maxClusters  = 1024
+	clusterDims  = 64 // the leading coordinates are enough to tell clusters
+	clusterTurns = 5
+)
+
+// learn finds the rotation and the clusters of the group's rows. No result depends on how good they are.
+func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
+	m := &model{sections: workers.Ceil(g.Dim, cpu.ScanSection), scale: 1}
+	switch {
+	case !x.r.Host.CanScan():
+		m.reason = fmt.Sprintf("instruction set %s has no scan: all rows are read in full", x.r.Host.ISA())
+	case m.sections > cpu.ScanSections:
+		m.reason = fmt.Sprintf("dimension %d is above %d: all rows are read in full", g.Dim, cpu.ScanSections*cpu.ScanSection)
+	}
+	if m.reason != "" {
+		return m, nil
+	}
+	rng := rand.New(rand.NewPCG(x.options.Seed, 0x1d))
+	m.clusters = x.options.Clusters
+	if m.clusters == 0 {
+		m.clusters = min(int(math.Sqrt(float64(g.N))), maxClusters)
+	}
+	m.clusters = workers.Clamp(m.clusters, 1, g.N)
+	picked := pick(rng, g.N, min(g.N, max(sampleRows, perCluster*m.clusters)))
+	m.normalise(g, picked, x.metric)
+	sample := make([]float32, len(picked)*g.Dim)
+	for i, row := range picked {
+		m.tilde(sample[i*g.Dim:(i+1)*g.Dim], g, row, x.metric)
+	}
+	all := cpu.Rows{Data: sample, N: len(picked), Dim: g.Dim, Stride: g.Dim}
+	if err := rotate(ctx, x.r, m, all.Slice(0, min(all.N, sampleRows)), rng); err != nil {
+		return nil, err
+	}
+	return m, cluster(ctx, x.r, m, all, rng)
+}
+
+// pick draws k of n rows, in ascending order (selection sampling, Knuth 3.4.2 S).
+func pick(rng *rand.Rand, n, k int) []int {
+	rows := make([]int, 0, k)
+	for i := 0; i < n && len(rows) < k; i++ {
+		if rng.IntN(n-i) < k-len(rows) {
+			rows = append(rows, i)
+		}
+	}
+	return rows
+}
+
+// normalise sets origin and scale from some rows.
+func (m *model) normalise(g *group, picked []int, metric kernels.Metric) {
+	m.origin = make([]float32, g.Dim)
+	if metric == kernels.Cosine {
+		return
+	}
+	if metric == kernels.L2 {
+		mean := make([]float64, g.Dim)
+		for _, row := range picked {
+			for k, v := range g.Row(row) {
+				mean[k] += float64(v) / float64(len(picked))
+			}
+		}
+		for k, v := range mean {
+			m.origin[k] = float32(v)
+		}
+	}
+	longest := 0.0
+	for _, row := range picked {
+		square := 0.0
+		for k, v := range g.Row(row) {
+			d := float64(v) - float64(m.origin[k])
+			square += d * d
+		}
+		longest = max(longest, math.Sqrt(square))
+	}
+	if longest > 0 {
+		_, exp := math.Frexp(longest)
+		m.scale = math.Ldexp(1, -exp)
+	}
+}
+
+// factor is what the row of g is multiplied with.
+func (m *model) factor(g *group, row int, metric kernels.Metric) float64 {
+	if metric != kernels.Cosine {
+		return m.scale
+	}
+	if g.Norms[row] == 0 {
+		return 0
+	}
+	return 1 / g.Norms[row]
+}
+
+// tilde writes c~ of the row, rounded to float32 and cut: for learning only.
+func (m *model) tilde(out []float32, g *group, row int, metric kernels.Metric) {
+	f := m.factor(g, row, metric)
+	for k, v := range g.Row(row) {
+		out[k] = float32(min(max(f*(float64(v)-float64(m.origin[k])), -farthest), farthest))
+	}
+}
+
+// cluster runs Lloyd's algorithm (k-means) on the leading coordinates of the sample.
+func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows, rng *rand.Rand) error {
+	dims := min(sample.Dim, clusterDims)
+	points := cpu.Rows{Data: make([]float32, sample.N*dims), N: sample.N, Dim: dims, Stride: dims}
+	if err := leading(ctx, r, m, sample, points); err != nil {
+		return err
+	}
+	centres := cpu.Rows{Data: make([]float32, m.clusters*dims), N: m.clusters, Dim: dims, Stride: dims}
+	for i, row := range pick(rng, points.N, m.clusters) {
+		copy(centres.Row(i), points.Row(row))
+	}
+	nearest := make([]int32, points.N)
+	for range clusterTurns {
+		if err := assign(ctx, r, centres, points, nearest); err != nil {
+			return err
+		}
+		sums, counts := make([]float64, len(centres.Data)), make([]int, m.clusters)
+		for i, c := range nearest {
+			counts[c]++
+			for k, v := range points.Row(i) {
+				sums[int(c)*dims+k] += float64(v)
+			}
+		}
+		for c, n := range counts {
+			if n == 0 { // begins anew somewhere else
+				copy(centres.Row(c), points.Row(rng.IntN(points.N)))
+				continue
+			}
+			for k := range centres.Row(c) {
+				centres.Data[c*dims+k] = float32(sums[c*dims+k] / float64(n))
+			}
+		}
+	}
+	m.centres = centres
+	return nil
+}
+
+// leading writes the first points.Dim coordinates of rotation·row of all rows.
+func leading(ctx context.Context, r *device.Resources, m *model, rows, points cpu.Rows) error {
+	axes := vectorsOf(m.rotation.Slice(0, points.Dim))
+	_, err := accurate(ctx, r, kernels.IP, matrix.Input{Out: points.Data, Stride: points.Dim, A: vectorsOf(rows), B: axes})
+	return err
+}
+
+// assign writes the nearest centre of each point.
+func assign(ctx context.Context, r *device.Resources, centres, points cpu.Rows, nearest []int32) error {
+	distances := make([]float32, points.N*centres.N)
+	_, err := accurate(ctx, r, kernels.L2, matrix.Input{Out: distances, Stride: centres.N, A: vectorsOf(points), B: vectorsOf(centres)})
+	if err != nil {
+		return err
+	}
+	return r.Pool.Ranges(ctx, points.N, func(i int) {
+		best := float32(math.Inf(1))
+		for c, v := range distances[i*centres.N : (i+1)*centres.N] {
+			if v < best {
+				best, nearest[i] = v, int32(c)
+			}
+		}
+	})
+}
+
+// accurate writes a matrix in the fastest format that is about as accurate as float32.
+func accurate(ctx context.Context, r *device.Resources, metric kernels.Metric, in matrix.Input) (bound float64, err error) {
+	in.Metric, in.DType = metric, r.Accurate()
+	return matrix.Bounded(ctx, r, in)
+}

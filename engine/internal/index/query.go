@@ -1,0 +1,152 @@
+package index
+
+import (
+	"math"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// query is one query prepared for scans: z = R·q~ and what is needed to turn a limit on scores into a
+// limit on the scan's sums.
+type query struct {
+	cpu.Rows // one row, with its norm
+	norm     [1]float64
+	metric   kernels.Metric
+	model    *model
+	factor   float64 // q~ = factor·(q − origin)
+	length   float64 // ≥ ‖q~‖
+	square   float64 // l2: ‖q~‖²
+	size     float64 // ≥ factor·(‖q‖ + ‖origin‖), for roundings
+	slop     float64 // ≥ the norm of what z is off
+	turned   []float64
+	z        []float64
+	lead     []float32 // the leading coordinates
+}
+
+func newQuery(m *model, metric kernels.Metric, dim int) *query {
+	q := &query{metric: metric, model: m}
+	q.N, q.Dim, q.Stride = 1, dim, dim
+	if m != nil && m.reason == "" {
+		q.turned, q.z = make([]float64, dim), make([]float64, m.sections*cpu.ScanSection)
+		q.lead = make([]float32, m.centres.Dim)
+	}
+	return q
+}
+
+// set takes a finite vector.
+func (q *query) set(r *device.Resources, vector []float32) error {
+	q.Data, q.Norms = vector, q.norm[:]
+	if err := r.Host.Norms(q.norm[:], q.Rows); err != nil || q.z == nil {
+		return err
+	}
+	m := q.model
+	q.factor = m.scale
+	if q.metric != kernels.L2 { // only the direction counts: limits are divided by the norm, too
+		if q.factor = 1 / q.norm[0]; q.norm[0] == 0 {
+			q.factor = 1
+		}
+	}
+	if err := r.Scores(kernels.IP, q.turned, q.Dim, q.Rows, m.rotation); err != nil {
+		return err
+	}
+	q.size, q.square = 0, 0
+	total := 0.0
+	for k, v := range q.turned {
+		a, b := q.factor*v, q.factor*m.turned[k]
+		q.z[k] = a - b
+		q.size += math.Abs(a) + math.Abs(b)
+		total += q.z[k] * q.z[k]
+	}
+	for k := range q.lead {
+		q.lead[k] = float32(q.z[k])
+	}
+	if q.metric == kernels.L2 {
+		for k, v := range vector {
+			d := q.factor * (float64(v) - float64(m.origin[k]))
+			q.square += d * d
+		}
+	}
+	q.slop = m.tiny() * math.Sqrt(float64(q.Dim)) * q.size
+	q.length = (math.Sqrt(total) + q.slop) * (1 + m.skew + 1e-9)
+	return nil
+}
+
+// far tells whether q~ is so long (l2, a query far from all rows) that it would spoil the bound of a
+// product with others.
+func (q *query) far() bool { return q.length > 1e3 }
+
+// tilde writes q~, rounded to float32.
+func (q *query) tilde(out []float32) {
+	for k, v := range q.Data {
+		out[k] = float32(q.factor * (float64(v) - float64(q.model.origin[k])))
+	}
+}
+
+// limit turns a score into the least q~·c~ (l2: q~·c~ − ½‖c~‖²) that is at least as good, and says
+// what it is off by at most.
+func (q *query) limit(score float64) (limit, off float64) {
+	tiny := q.model.tiny()
+	switch q.metric {
+	case kernels.L2:
+		if score < 0 || math.IsInf(score, 1) {
+			return math.Inf(int(math.Copysign(1, -score))), 0 // no distance is negative, all are finite
+		}
+		scaled := q.factor * score
+		return (q.square - scaled*scaled) / 2, tiny * (q.square + scaled*scaled)
+	case kernels.IP:
+		limit = q.factor * q.model.scale * score
+	default:
+		limit = score
+	}
+	if math.IsInf(limit, 0) {
+		return limit, 0
+	}
+	return limit, tiny * (1 + math.Abs(limit))
+}
+
+// base is q~·centre of chunk i of g. It uses a place for the product.
+func (q *query) base(r *device.Resources, g *group, i int, product []float64) (float64, error) {
+	err := r.Scores(kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))
+	return q.factor * (product[0] - g.chunks[i].shift), err
+}
+
+// need is the limit on the sums of a scan of c, whose base is off by less than `off` more than float64
+// products are: what misses it has a worse score.
+func (q *query) need(c *chunk, base, limit, off float64) float32 {
+	if math.IsInf(limit, 0) {
+		return float32(max(limit, -math.MaxFloat32))
+	}
+	off += 1.1*q.model.skew*q.length*c.radius + q.model.tiny()*(2*q.size+q.length+c.length)*(1+c.length)
+	return cpu.Down(limit - base - off)
+}
+
+// plan chooses the order of planes: next comes the one that tightens the mean bound most.
+// own and behind are the query's norms per section, and from it on.
+func (m *model) plan(own, behind []float64, steps []uint8) []uint8 {
+	steps = steps[:0]
+	high, both := 0, uint64(0)
+	for len(steps) < 2*m.sections {
+		best, plane := math.Inf(-1), 0
+		if high < m.sections {
+			p, rest := m.profile[high], 0.0
+			if high+1 < m.sections {
+				rest = behind[high+1] * m.profile[high+1].Behind
+			}
+			best, plane = behind[high]*p.Behind-rest-own[high]*p.High, 2*high
+		}
+		for s := range high {
+			if gain := own[s] * (m.profile[s].High - m.profile[s].Both); both>>s&1 == 0 && gain > best {
+				best, plane = gain, 2*s+1
+			}
+		}
+		if plane%2 == 0 {
+			high++
+		} else {
+			both |= 1 << (plane / 2)
+		}
+		steps = append(steps, uint8(plane))
+	}
+	return steps
+}

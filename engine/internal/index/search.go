@@ -1,0 +1,343 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+const (
+	nearFirst = 64 // chunks that are visited in order of nearness; the others follow in order of memory
+	primed    = 8  // of them before others help
+	sampled   = 8  // chunks, spread evenly, that tell how deep to read
+	probing   = 32 // of so many chunks, one is visited to learn how deep to read at once
+	runUnits  = 8  // units that a goroutine takes at a time: 50 µs or so
+)
+
+// search is one query's search over all units, with its scratch memory.
+type search struct {
+	x   *Index
+	ctx context.Context
+	s   *snapshot
+	queryState
+	pack   *packed
+	units  []unit
+	order  []int32 // of the units, as they are visited
+	lanes  []*lane
+	next   atomic.Int64
+	help   []func() // runs a helper of that number
+	wait   sync.WaitGroup
+	failed sync.Mutex
+	err    error
+}
+
+// Max returns the best row; ok is false when there is none. See Interface.Max.
+func (x *Index) Max(ctx context.Context, q []float32, bias []kernels.Bias) (best kernels.Hit, ok bool, err error) {
+	s := x.now.Load()
+	return x.one(ctx, s, q, bias, 1, 0)
+}
+
+// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any such
+// row. See Interface.AnyAbove.
+func (x *Index) AnyAbove(ctx context.Context, q []float32, bias []kernels.Bias, tau float64) (witness kernels.Hit, above bool, err error) {
+	if math.IsNaN(tau) {
+		return kernels.Hit{Row: -1, Score: x.metric.Worst()}, false, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
+	}
+	s := x.now.Load()
+	return x.one(ctx, s, q, bias, 0, tau)
+}
+
+// one searches for the best hit, or for a witness if k is 0.
+func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias []kernels.Bias, k int, tau float64) (kernels.Hit, bool, error) {
+	none := kernels.Hit{Row: -1, Score: x.metric.Worst()}
+	w, err := x.search(ctx, s, q, bias, k, tau)
+	if err != nil {
+		return none, false, err
+	}
+	defer x.free.put(w)
+	if len(w.hits) == 0 {
+		return none, false, nil
+	}
+	return w.hits[0], true, nil
+}
+
+// search runs one query; its memory goes back to x.free.
+func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias []kernels.Bias, k int, tau float64) (*search, error) {
+	if err := device.CheckBias(0, bias, s.rows); err != nil {
+		return nil, err
+	}
+	rows := cpu.Rows{Data: q, N: 1, Dim: len(q), Stride: len(q)}
+	if err := x.checkQuery(s, "query", rows); err != nil {
+		return nil, err
+	}
+	w := x.free.get()
+	if w == nil || w.query.model != s.model || w.query.Dim != len(q) {
+		w = x.newSearch(s, len(q))
+	}
+	w.ctx, w.s, w.err = ctx, s, nil
+	w.begin(s, bias, k, tau)
+	if err := x.r.Pool.Budget.Take(ctx); err != nil {
+		return nil, err
+	}
+	err := w.query.set(x.r, q)
+	w.pack.rows = w.query.Rows
+	if err == nil {
+		err = w.run()
+	}
+	x.r.Pool.Budget.Give()
+	w.ctx, w.s, w.bias, w.units, w.query.Data, w.pack.rows.Data = nil, nil, nil, nil, nil, nil
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (x *Index) newSearch(s *snapshot, dim int) *search {
+	w := &search{x: x, lanes: make([]*lane, x.r.Pool.Threads), help: make([]func(), x.r.Pool.Threads)}
+	w.query = newQuery(s.model, x.metric, dim)
+	w.pack = newPacked(s.model, 1)
+	w.pack.states = append(w.pack.states, &w.queryState)
+	w.lanes[0] = newLane(x.r, 1)
+	for i := range w.help {
+		w.help[i] = func() {
+			defer w.wait.Done()
+			defer x.r.Pool.Budget.Give()
+			if w.lanes[i] == nil {
+				w.lanes[i] = newLane(x.r, 1)
+			}
+			w.walk(w.lanes[i], len(w.order))
+		}
+	}
+	return w
+}
+
+// run visits the nearest chunks, then a sample of chunks, then all others together with helpers.
+func (w *search) run() error {
+	if err := w.lanes[0].biasedRows(&w.queryState); err != nil {
+		return err
+	}
+	if err := w.sort(); err != nil {
+		return err
+	}
+	w.next.Store(0)
+	if w.query.z != nil {
+		w.pack.pack(w.query.model)
+		w.walk(w.lanes[0], min(primed, len(w.order)))
+		if err := w.sample(); err != nil {
+			return err
+		}
+	}
+	if !w.finished() {
+		w.spread()
+		w.walk(w.lanes[0], len(w.order))
+		w.wait.Wait()
+	}
+	if w.err != nil || w.done.Load() {
+		return w.err
+	}
+	return w.ctx.Err()
+}
+
+// spread starts helpers for what is left, as many as there are tokens for.
+func (w *search) spread() {
+	for i := 1; i < len(w.help) && len(w.order)-int(w.next.Load()) > i*runUnits; i++ {
+		if !w.x.r.Pool.Budget.TryTake() {
+			return
+		}
+		w.wait.Add(1)
+		go w.help[i]()
+	}
+}
+
+func (w *search) finished() bool {
+	return w.done.Load() || int(w.next.Load()) >= len(w.order)
+}
+
+// walk visits the units of the order up to that one until the search is decided.
+func (w *search) walk(l *lane, end int) {
+	for {
+		from := w.next.Load()
+		to := min(from+runUnits, int64(end))
+		if from >= to {
+			return
+		}
+		if !w.next.CompareAndSwap(from, to) {
+			continue
+		}
+		for i := from; i < to; i++ {
+			if w.done.Load() {
+				return
+			}
+			if err := w.unit(l, w.units[w.order[i]], i%probing == probing-1); err != nil {
+				w.fail(err)
+				return
+			}
+		}
+		if w.x.r.Pool.Budget.Yield(w.ctx) != nil {
+			return
+		}
+	}
+}
+
+func (w *search) fail(err error) {
+	w.failed.Lock()
+	defer w.failed.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.done.Store(true)
+}
+
+func (w *search) unit(l *lane, u unit, probe bool) error {
+	if u.chunk < 0 {
+		return l.plain(w.pack, u.g, u.from, u.to)
+	}
+	base, err := w.query.base(w.x.r, u.g, u.chunk, l.scores[:1])
+	if err != nil {
+		return err
+	}
+	l.base[0] = base
+	if probe {
+		return l.probe(w.pack, u, -1)
+	}
+	return l.visit(w.pack, u, -1, int(w.pack.first.Load()))
+}
+
+// sort puts the units whose centres are nearest first.
+func (w *search) sort() error {
+	w.units, w.order = w.s.units, w.order[:0]
+	var top nearest
+	if w.query.z != nil {
+		if err := top.find(w.x.r, w.s, w.query, &w.lanes[0].near); err != nil {
+			return err
+		}
+	}
+	for _, t := range top.list() {
+		w.order = append(w.order, t.unit)
+	}
+	skip := top.ascending()
+	for i := range w.units {
+		if len(skip) > 0 && int(skip[0].unit) == i {
+			skip = skip[1:]
+			continue
+		}
+		w.order = append(w.order, int32(i))
+	}
+	return nil
+}
+
+// sample visits chunks all over the index and looks at the bounds after every plane, to choose how
+// many to read at once for the others; where bounds are of little use, all rows are scored.
+func (w *search) sample() error {
+	at := int(w.next.Load())
+	left := len(w.order) - at
+	if w.done.Load() || left < 8*sampled {
+		return nil
+	}
+	l, before, panels := w.lanes[0], w.survivors.Load(), 0
+	for i := range sampled {
+		j := at + (2*i+1)*left/(2*sampled)
+		w.order[at+i], w.order[j] = w.order[j], w.order[at+i]
+		u := w.units[w.order[at+i]]
+		if err := w.unit(l, u, true); err != nil {
+			return err
+		}
+		if u.chunk >= 0 {
+			panels += u.g.chunks[u.chunk].Panels
+		}
+	}
+	w.next.Store(int64(at + sampled))
+	if useless(w.survivors.Load()-before, panels) && !w.done.Load() {
+		return w.readAll()
+	}
+	return nil
+}
+
+// useless tells whether reading codes and then the rows left costs more than reading all rows.
+func useless(survivors int64, panels int) bool {
+	return survivors > int64(panels)*cpu.ScanLanes/5
+}
+
+// readAll begins again, with the rows instead of their codes.
+func (w *search) readAll() error {
+	w.begin(w.s, w.bias, w.k, w.tau)
+	w.units, w.order = nil, w.order[:0]
+	for _, g := range w.s.groups {
+		w.units = appendPlain(w.units, g)
+	}
+	for i := range w.units {
+		w.order = append(w.order, int32(i))
+	}
+	w.next.Store(0)
+	return w.lanes[0].biasedRows(&w.queryState)
+}
+
+// nearest collects the chunks whose centres are nearest to a query.
+type nearest struct {
+	of    [nearFirst]nearUnit // nearest first
+	count int
+	index [nearFirst]nearUnit
+}
+
+type nearUnit struct {
+	unit  int32
+	score float64
+}
+
+// find looks at all chunks of s, in the leading coordinates; scratch is reused.
+func (n *nearest) find(r *device.Resources, s *snapshot, q *query, scratch *[]float64) error {
+	unit := 0
+	for _, g := range s.groups {
+		count := len(g.chunks)
+		if count == 0 {
+			continue
+		}
+		if cap(*scratch) < count {
+			*scratch = make([]float64, count)
+		}
+		scores := (*scratch)[:count]
+		lead := cpu.Rows{Data: q.lead, N: 1, Dim: len(q.lead), Stride: len(q.lead)}
+		if err := r.Scores(kernels.IP, scores, count, lead, g.leads); err != nil {
+			return err
+		}
+		for i, score := range scores {
+			if q.metric == kernels.L2 {
+				score -= g.chunks[i].half
+			}
+			n.add(nearUnit{int32(unit + i), score})
+		}
+		unit += count
+	}
+	return nil
+}
+
+func (n *nearest) add(u nearUnit) {
+	if n.count == nearFirst && u.score <= n.of[nearFirst-1].score {
+		return
+	}
+	if n.count < nearFirst {
+		n.count++
+	}
+	i := n.count - 1
+	for ; i > 0 && n.of[i-1].score < u.score; i-- {
+		n.of[i] = n.of[i-1]
+	}
+	n.of[i] = u
+}
+
+func (n *nearest) list() []nearUnit { return n.of[:n.count] }
+
+// ascending are the same in order of memory.
+func (n *nearest) ascending() []nearUnit {
+	n.index = n.of
+	list := n.index[:n.count]
+	slices.SortFunc(list, func(a, b nearUnit) int { return int(a.unit - b.unit) })
+	return list
+}

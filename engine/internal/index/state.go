@@ -1,0 +1,361 @@
+package index
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/hits"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// queryState is one query's part of a search: what it wants, and the best it has so far.
+type queryState struct {
+	query *query
+	s     *snapshot
+	bias  []kernels.Bias
+	k     int     // hits wanted; 0 = any row better than tau
+	tau   float64 // of k = 0
+	been  []int32 // units visited before the pass that shares its reads with others
+
+	done      atomic.Bool // a witness was found
+	edge      atomic.Uint64
+	survivors atomic.Int64
+	mu        sync.Mutex
+	hits      []kernels.Hit // a heap of at most k, the last of them on top; of k = 0, the witness
+}
+
+func (k *queryState) begin(s *snapshot, bias []kernels.Bias, want int, tau float64) {
+	k.s, k.bias, k.k, k.tau, k.hits = s, bias, want, tau, k.hits[:0]
+	k.done.Store(false)
+	k.survivors.Store(0)
+	k.edge.Store(math.Float64bits(k.query.metric.Worst()))
+	if want == 0 {
+		k.edge.Store(math.Float64bits(tau))
+	}
+}
+
+// bar is the score that a row must at least reach to matter.
+func (k *queryState) bar() float64 { return math.Float64frombits(k.edge.Load()) }
+
+// offer takes the scores of rows without bias into account.
+func (k *queryState) offer(first int, rows []int32, scores []float64) {
+	metric, bar := k.query.metric, k.bar()
+	for i, score := range scores {
+		if k.k == 0 && metric.Better(score, bar) || k.k > 0 && !metric.Better(bar, score) {
+			k.take(kernels.Hit{Row: first + int(rows[i]), Score: score})
+		}
+	}
+}
+
+// take adds a hit.
+func (k *queryState) take(h kernels.Hit) {
+	metric := k.query.metric
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.k == 0:
+		if len(k.hits) == 0 && metric.Better(h.Score, k.tau) {
+			k.hits = append(k.hits, h)
+			k.done.Store(true)
+		}
+		return
+	default:
+		k.hits = hits.Offer(k.hits, h, metric, k.k)
+	}
+	if len(k.hits) == k.k {
+		k.edge.Store(math.Float64bits(k.hits[0].Score))
+	}
+}
+
+// biased tells whether the row has a bias: such rows are scored beforehand, and once.
+func (k *queryState) biased(row int) bool {
+	i := sort.Search(len(k.bias), func(i int) bool { return k.bias[i].Row >= row })
+	return i < len(k.bias) && k.bias[i].Row == row
+}
+
+// best are the hits in order.
+func (k *queryState) best() []kernels.Hit {
+	slices.SortFunc(k.hits, func(a, b kernels.Hit) int {
+		if k.query.metric.Closer(a, b) {
+			return -1
+		}
+		return 1
+	})
+	return k.hits
+}
+
+// lane is the scratch memory of one goroutine of a search.
+type lane struct {
+	r      *device.Resources
+	scan   *cpu.ScanScratch
+	rows   []int32
+	scores []float64
+	near   []float64
+	need   []float32
+	base   []float64 // of the chunk to be visited, per query
+	bounds []float32
+}
+
+func newLane(r *device.Resources, queries int) *lane {
+	return &lane{r: r, scan: cpu.NewScanScratch(queries), rows: make([]int32, 0, chunkRows),
+		scores: make([]float64, queries*chunkRows), need: make([]float32, max(queries, cpu.ScanLanes)),
+		base: make([]float64, queries), bounds: make([]float32, 0, chunkRows)}
+}
+
+// score gives the collected rows of g their canonical score.
+func (l *lane) score(k *queryState, g *group) error {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	scores := l.scores[:len(l.rows)]
+	if err := l.r.Pairs(k.query.metric, scores, k.query.Rows, nil, g.Rows, l.rows); err != nil {
+		return err
+	}
+	k.survivors.Add(int64(len(l.rows)))
+	k.offer(g.first, l.rows, scores)
+	return nil
+}
+
+// collect adds a row to those to be scored unless it is deleted or has a bias.
+func (l *lane) collect(k *queryState, g *group, row int32) bool {
+	at := g.first + int(row)
+	if k.s.dead.has(at) || len(k.bias) > 0 && k.biased(at) {
+		return false
+	}
+	l.rows = append(l.rows, row)
+	return true
+}
+
+// biasedRows scores the rows that have a bias.
+func (l *lane) biasedRows(k *queryState) error {
+	for _, b := range k.bias {
+		if k.s.dead.has(b.Row) || k.done.Load() {
+			continue
+		}
+		g := k.s.groups[sort.Search(len(k.s.groups), func(i int) bool { return k.s.groups[i].first > b.Row })-1]
+		l.rows = append(l.rows[:0], int32(b.Row-g.first))
+		score := l.scores[:1]
+		if err := l.r.Pairs(k.query.metric, score, k.query.Rows, nil, g.Rows, l.rows); err != nil {
+			return err
+		}
+		k.survivors.Add(1)
+		k.take(kernels.Hit{Row: b.Row, Score: k.query.metric.Biased(score[0], b.Value)})
+	}
+	return nil
+}
+
+// packed are queries that are scanned together, in the form the scan takes, and the planes they read.
+type packed struct {
+	states  []*queryState
+	rows    cpu.Rows // the queries as given
+	queries *cpu.Queries
+	tiles   bool // whether tiles serve many queries at once
+	steps   []uint8
+	first   atomic.Int32 // planes read of every panel
+	bases   []float32    // of a batch: query × unit
+	off     float64      // what they are off
+
+	own, behind [cpu.ScanSections]float64
+
+	mu     sync.Mutex // of what probes found
+	alive  [2 * cpu.ScanSections]float64
+	panels float64
+}
+
+func newPacked(m *model, capacity int) *packed {
+	p := &packed{states: make([]*queryState, 0, capacity)}
+	if m != nil && m.reason == "" {
+		p.queries, p.steps = cpu.NewQueries(capacity, m.sections), make([]uint8, 0, 2*m.sections)
+	}
+	return p
+}
+
+// pack prepares the scan of p.states.
+func (p *packed) pack(m *model) {
+	p.queries.Reset(len(p.states))
+	clear(p.own[:])
+	clear(p.behind[:])
+	for i, k := range p.states {
+		p.queries.Set(i, k.query.z, k.query.slop)
+		for s := range m.sections {
+			own, behind := p.queries.Norms(i, s)
+			p.own[s] += own
+			p.behind[s] += behind
+		}
+	}
+	p.steps = m.plan(p.own[:], p.behind[:], p.steps)
+	p.first.Store(int32(min(4, len(p.steps))))
+	clear(p.alive[:])
+	p.panels = 0
+}
+
+// visit searches the chunk of unit number at, whose bases l.base has, for all of p that have not been there.
+func (l *lane) visit(p *packed, u unit, at, first int) error {
+	g, c, wanted := u.g, &u.g.chunks[u.chunk], false
+	for n, k := range p.states {
+		l.need[n] = float32(math.Inf(1))
+		if k.done.Load() || slices.Contains(k.been, int32(at)) {
+			continue
+		}
+		limit, off := k.query.limit(k.bar())
+		need := k.query.need(c, l.base[n], limit, off+p.off)
+		if float64(need) > k.query.length*c.radius*1.001+c.term {
+			continue // even a row in the query's direction is too far
+		}
+		l.need[n], wanted = need, true
+	}
+	if !wanted {
+		return nil
+	}
+	found, bounds, err := l.r.Host.Scan(c.Chunk, p.queries, p.steps, first, l.need, l.scan)
+	for err == nil && len(found) > 0 {
+		n, count := int(found[0]>>16), 1
+		for count < len(found) && int(found[count]>>16) == n {
+			count++
+		}
+		if !math.IsInf(float64(l.need[n]), 1) { // infinite bounds are not ruled out even where nothing is wanted
+			err = l.settle(p.states[n], g, c, found[:count], bounds[:count], l.base[n], p.off)
+		}
+		found, bounds = found[count:], bounds[count:]
+	}
+	return err
+}
+
+// probe is visit with a look at the bounds after every plane, as far as that can be. It decides from what was
+// left, here and at earlier probes, how many planes to read at once from now on.
+func (l *lane) probe(p *packed, u unit, at int) error {
+	least := 1
+	if p.tiles {
+		least = min(3, len(p.steps))
+	}
+	clear(l.scan.Alive[:])
+	if err := l.visit(p, u, at, least); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.panels = p.panels/2 + float64(u.g.chunks[u.chunk].Panels*len(p.states))
+	for k := range p.steps {
+		p.alive[k] = p.alive[k]/2 + float64(l.scan.Alive[k]) // what is long past counts less
+	}
+	p.first.Store(int32(p.depth(least)))
+	return nil
+}
+
+// depth chooses how many planes to read of every panel before the first look at the bounds, from what
+// share of panels was left after each. In units of a plane that is read in stream, one out of order costs 2.
+// Tiles read in stream for all queries at once; what they leave is read again for one query.
+func (p *packed) depth(least int) int {
+	again, jump := 0.0, 2.0
+	if n := float64(len(p.states)); p.tiles {
+		again, jump = 1.5*n, .3*n
+	}
+	best, first := math.Inf(1), least
+	for d := least; d <= len(p.steps); d++ {
+		cost := float64(d)*p.panels + again*p.alive[d-1]
+		for _, left := range p.alive[d-1 : len(p.steps)-1] {
+			cost += jump * left
+		}
+		if cost < best {
+			best, first = cost, d
+		}
+	}
+	return first
+}
+
+// likely rows are scored first: they may spare the others.
+const likely = 32
+
+// settle scores the rows of a chunk that a scan left. Of many, those with the highest bounds come first.
+func (l *lane) settle(k *queryState, g *group, c *chunk, found []uint32, bounds []float32, base, off float64) error {
+	least := float32(math.Inf(-1))
+	if first := likely + k.k; len(found) > 2*first {
+		l.bounds = append(l.bounds[:0], bounds...)
+		least = largest(l.bounds, first)
+	}
+	l.rows = l.rows[:0]
+	for i, b := range bounds {
+		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < least) {
+			l.collect(k, g, c.rows[place])
+		}
+	}
+	if err := l.score(k, g); err != nil || math.IsInf(float64(least), -1) || k.done.Load() {
+		return err
+	}
+	limit, more := k.query.limit(k.bar())
+	need := k.query.need(c, base, limit, more+off)
+	l.rows = l.rows[:0]
+	for i, b := range bounds {
+		if place := int(found[i] & 0xffff); place < len(c.rows) && b < least && b >= need {
+			l.collect(k, g, c.rows[place])
+		}
+	}
+	return l.score(k, g)
+}
+
+// largest is the n-th largest of x, which it reorders (Hoare's selection).
+func largest(x []float32, n int) float32 {
+	from, to := 0, len(x)-1
+	for from < to {
+		pivot, i, j := x[(from+to)/2], from, to
+		for i <= j {
+			for x[i] > pivot {
+				i++
+			}
+			for x[j] < pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case n-1 <= j:
+			to = j
+		case n-1 >= i:
+			from = i
+		default:
+			return x[n-1]
+		}
+	}
+	return x[from]
+}
+
+// plain gives all rows [from, to) of g, at most pending, their canonical score for all of p.
+func (l *lane) plain(p *packed, g *group, from, to int) error {
+	n := to - from
+	if err := l.r.Scores(p.states[0].query.metric, l.scores, n, p.rows, g.Slice(from, to)); err != nil {
+		return err
+	}
+	for i, k := range p.states {
+		if k.done.Load() {
+			continue
+		}
+		scores, all := l.scores[i*n:(i+1)*n], l.scores[i*n:i*n]
+		l.rows = l.rows[:0]
+		for j, score := range scores {
+			if l.collect(k, g, int32(from+j)) {
+				all = append(all, score)
+			}
+		}
+		k.survivors.Add(int64(len(all)))
+		k.offer(g.first, l.rows, all)
+	}
+	return nil
+}
+
+// checkQuery refuses a query that does not fit or is not finite.
+func (x *Index) checkQuery(s *snapshot, name string, q cpu.Rows) error {
+	if s.rows > 0 && q.Dim != s.dim {
+		return fmt.Errorf("engine: %w: %s has dimension %d, the index %d", kernels.ErrShape, name, q.Dim, s.dim)
+	}
+	o := device.Operand{Rows: q, Name: name}
+	return x.r.CheckFinite(&o, 0, q.N)
+}

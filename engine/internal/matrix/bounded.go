@@ -1,0 +1,187 @@
+// Package matrix computes stored matrices of bounded scores: tiles of panels, in parts where the memory
+// limit has no room for all.
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Input is a product of all rows of A with all rows of B.
+type Input struct {
+	Out    []float32
+	Stride int
+	A, B   kernels.Vectors
+	Metric kernels.Metric
+	DType  kernels.DType
+	// AsIs leaves the vectors' lengths as they are, so that errors are relative to each pair; what the format
+	// does not hold well is then kernels.ErrRange.
+	AsIs bool
+}
+
+// Bounded writes Out[i*Stride+j] = score(A_i, B_j), none further than bound from the canonical score.
+func Bounded(ctx context.Context, r *device.Resources, in Input) (bound float64, err error) {
+	left, right, err := device.Views("a", in.A, "b", in.B, in.Metric)
+	if err != nil {
+		return 0, err
+	}
+	if !r.Has(in.DType) {
+		return 0, fmt.Errorf("engine: %w: %s has no %s tiles", kernels.ErrISA, r.Describe().ISA, in.DType)
+	}
+	if left.N == 0 || right.N == 0 {
+		return 0, r.PrepareBoth(ctx, &left, &right, kernels.Cosine)
+	}
+	if in.Stride < right.N || left.N-1 > (len(in.Out)-right.N)/in.Stride || len(in.Out) < right.N {
+		return 0, fmt.Errorf("engine: matrix: %w: %d×%d scores into %d values with stride %d",
+			kernels.ErrShape, left.N, right.N, len(in.Out), in.Stride)
+	}
+	m := product{Input: in, r: r, a: &left, b: &right, scaleA: 1, scaleB: 1}
+	if err := m.plan(); err != nil {
+		return 0, err
+	}
+	if in.Metric != kernels.Cosine { // most vectors need no scale, and packing finds those that do
+		bound, err = m.run(ctx)
+		if !errors.Is(err, errScale) {
+			return bound, err
+		}
+		if in.AsIs {
+			return 0, fmt.Errorf("engine: product: %w", kernels.ErrRange)
+		}
+	}
+	if err := r.PrepareBoth(ctx, &left, &right, kernels.Cosine); err != nil { // the norms scale every metric
+		return 0, err
+	}
+	m.scale()
+	return m.run(ctx)
+}
+
+// product is one call of Bounded.
+type product struct {
+	Input
+	r              *device.Resources
+	a, b           *device.Operand
+	scaleA, scaleB float64
+	normA, normB   float64 // largest, of what was packed
+	scaled         bool
+	rowsA, rowsB   int // of a part of the operands that is packed at a time
+	progress       *workers.Meter
+}
+
+// plan chooses the parts and the scales.
+func (m *product) plan() error {
+	bytes := func(n int) int64 { return m.r.Bytes(m.DType, n, m.a.Dim) + 8*int64(n) }
+	m.rowsA, m.rowsB = m.a.N, m.b.N
+	for bytes(m.rowsA)+bytes(m.rowsB) > m.r.MemLimit {
+		switch {
+		case m.rowsA >= m.rowsB && m.rowsA > device.Panel:
+			m.rowsA = halfPanels(m.rowsA)
+		case m.rowsB > device.Panel:
+			m.rowsB = halfPanels(m.rowsB)
+		default:
+			return fmt.Errorf("engine: matrix: %w: %d bytes; panels of dimension %d need at least %d",
+				kernels.ErrMemoryLimit, m.r.MemLimit, m.a.Dim, bytes(m.rowsA)+bytes(m.rowsB))
+		}
+	}
+	m.progress = m.r.Meter(int64(m.a.N) * int64(m.b.N))
+	return nil
+}
+
+func halfPanels(n int) int { return workers.Ceil(workers.Ceil(n, 2), device.Panel) * device.Panel }
+
+// errScale is a norm, or a product of norms, that float32 does not hold well, or a value that is no number.
+var errScale = errors.New("engine: needs scales")
+
+// scale chooses the scales from the norms.
+func (m *product) scale() {
+	m.scaled = true
+	if m.Metric != kernels.Cosine {
+		m.scaleA, m.scaleB = device.PowerOfTwo(m.a.Norms), device.PowerOfTwo(m.b.Norms)
+	}
+	if m.Metric == kernels.L2 {
+		m.scaleA = min(m.scaleA, m.scaleB)
+		m.scaleB = m.scaleA
+	}
+}
+
+func (m *product) run(ctx context.Context) (bound float64, err error) {
+	for j := 0; j < m.b.N; j += m.rowsB {
+		lanes, err := m.pack(ctx, device.Right, m.b, j, min(m.b.N, j+m.rowsB), m.scaleB)
+		if err != nil {
+			return 0, err
+		}
+		for i := 0; i < m.a.N; i += m.rowsA {
+			rows, err := m.pack(ctx, device.Left, m.a, i, min(m.a.N, i+m.rowsA), m.scaleA)
+			if err != nil {
+				return 0, err
+			}
+			bound = max(bound, m.r.Bound(rows, lanes))
+			err = m.part(ctx, rows, i, lanes, j)
+			m.r.Free(rows)
+			if err != nil {
+				return 0, err
+			}
+		}
+		m.r.Free(lanes)
+	}
+	return m.inUnit(bound), nil
+}
+
+// inUnit turns a bound of tile values into one of scores, with the rounding of the score itself.
+func (m *product) inUnit(bound float64) float64 {
+	a, b := m.normA/m.scaleA, m.normB/m.scaleB
+	switch m.Metric {
+	case kernels.IP:
+		return bound/m.scaleA/m.scaleB + 0x1p-23*a*b + 0x1p-148
+	case kernels.L2:
+		return math.Sqrt(2*bound)/m.scaleA + 0x1p-22*(a+b) + 0x1p-148
+	}
+	return bound + 0x1p-23
+}
+
+// pack makes panels of the rows [from, to) of o.
+func (m *product) pack(ctx context.Context, side device.Side, o *device.Operand, from, to int, scale float64) (device.Set, error) {
+	p, err := m.r.New(side, m.DType, m.Metric, to-from, o.Dim, scale)
+	if err != nil {
+		return nil, err
+	}
+	err = m.r.PackAll(ctx, p, o.Slice(from, to), nil)
+	long := !(p.Norm() < 0x1p40)
+	short := p.Norm() != 0 && !(p.Norm() > 0x1p-40)
+	if m.AsIs {
+		short = p.Short()
+	}
+	if err == nil && !m.scaled && m.Metric != kernels.Cosine && (long || short) {
+		err = errScale
+	}
+	if side == device.Left {
+		m.normA = max(m.normA, p.Norm())
+	} else {
+		m.normB = max(m.normB, p.Norm())
+	}
+	return p, err
+}
+
+// part multiplies the packed rows, which begin at row i, with the packed lanes from j on.
+func (m *product) part(ctx context.Context, rows device.Set, i int, lanes device.Set, j int) error {
+	work := m.r.Describe().MatrixWork / (device.Panel * device.Panel * rows.Dimension())
+	tiles := workers.Clamp(rows.Count()*lanes.Count()/(8*m.r.Pool.Threads), 1, max(1, work))
+	rowStep := min(rows.Count(), max(1, int(math.Sqrt(float64(tiles)))))
+	laneStep := min(lanes.Count(), max(1, tiles/rowStep))
+	columns := workers.Ceil(lanes.Count(), laneStep)
+	return m.r.Pool.Each(ctx, workers.Ceil(rows.Count(), rowStep)*columns, 0, func(_, task int) error {
+		r0, l0 := task/columns*rowStep, task%columns*laneStep
+		r1, l1 := min(rows.Count(), r0+rowStep), min(lanes.Count(), l0+laneStep)
+		out := m.Out[(i+r0*device.Panel)*m.Stride+j+l0*device.Panel:]
+		if err := m.r.Matrix(out, m.Stride, rows, r0, r1, lanes, l0, l1); err != nil {
+			return err
+		}
+		m.progress.Add(int64(min(rows.Len(), r1*device.Panel)-r0*device.Panel) * int64(min(lanes.Len(), l1*device.Panel)-l0*device.Panel))
+		return nil
+	})
+}

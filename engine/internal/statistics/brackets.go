@@ -1,0 +1,275 @@
+package statistics
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// look is what a sweep looks for besides the counts.
+type look struct {
+	brackets  []bracket // ascending, disjoint; at most device.MaxBrackets
+	low, high float32   // values ≤ low or ≥ high are kept as well
+	best      bool      // candidates for the maxima
+	bins      int       // cells of a histogram between binLow and binLow + bins/binScale
+	binLow    float32
+	binScale  float32
+	expected  float64 // pairs that will be kept
+	from, to  float64 // where the cells of what is kept lie
+}
+
+// bracket is a closed range of values that are kept.
+type bracket struct{ low, high float32 }
+
+var (
+	minusInf = float32(math.Inf(-1))
+	plusInf  = float32(math.Inf(1))
+)
+
+// statistic is an order statistic of D− that a quantile needs.
+type statistic struct {
+	rank      int64   // ascending by value
+	low, high float64 // its canonical score's value lies between them
+	score     float64
+	known     bool
+}
+
+// order lists the ranks that the quantiles need: ascending by score, distinct.
+func (j *job) order() []int64 {
+	var ranks []int64
+	for _, p := range j.in.Quantiles {
+		r, f := ref.Rank7(j.negatives.total, p)
+		ranks = append(ranks, r)
+		if f > 0 {
+			ranks = append(ranks, r+1)
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
+}
+
+// lookFor sets what the first sweep looks for: brackets that hold the wanted order statistics, but for
+// rare bad luck, from a sample of pairs; and the ends, which the sample's own ends bound.
+func (j *job) lookFor(ctx context.Context, b *bounded) error {
+	b.look = look{low: minusInf, high: plusInf, best: true}
+	b.look.from, b.look.to = b.span()
+	total := j.negatives.total
+	if !b.counting {
+		return nil
+	}
+	for _, r := range j.order() {
+		if r = b.rank(r, total); r > 0 && r < total-1 { // the others are the extremes
+			b.statistics = append(b.statistics, statistic{rank: r, low: math.Inf(-1), high: math.Inf(1)})
+		}
+	}
+	slices.SortFunc(b.statistics, func(x, y statistic) int { return cmp.Compare(x.rank, y.rank) })
+	sample, err := j.sample(ctx, b)
+	if err != nil {
+		return err
+	}
+	if len(sample) < 64 || total <= j.tune.KeepAll {
+		b.look.low, b.look.expected = plusInf, float64(total)
+		return nil
+	}
+	b.look.choose(j, b, sample, b.statistics)
+	if b.look.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
+		b.look = look{best: true}
+		b.look.choose(j, b, sample, nil)
+		b.look.bin(b)
+	}
+	return nil
+}
+
+// choose places the brackets: some standard deviations of a sample quantile's rank to each side, and
+// what rounding may add.
+func (l *look) choose(j *job, b *bounded, sample []float32, statistics []statistic) {
+	size, total := float64(len(sample)), float64(j.negatives.total)
+	l.from, l.to = math.Inf(1), math.Inf(-1)
+	for _, x := range sample {
+		l.from, l.to = min(l.from, float64(x)), max(l.to, float64(x))
+	}
+	const n = 1 << 14
+	c := newCells(l.from, l.to, n)
+	if c.scale == 0 { // all are one
+		l.low, l.high, l.expected = plusInf, plusInf, total
+		return
+	}
+	sums := make([]int32, n+1) // sums[i]: sampled values in the cells below i
+	for _, x := range sample {
+		sums[c.of(float64(x))+1]++
+	}
+	for i := range n {
+		sums[i+1] += sums[i]
+	}
+	cell := func(rank float64) int {
+		next, _ := slices.BinarySearch(sums, int32(rank)+1)
+		return next - 1
+	}
+	gap := 4 * (l.to - l.from) / maxCells
+	margin := 4*b.epsilon + gap
+	l.low, l.high = up(l.from+margin), down(l.to-margin)
+	if j.in.Interval {
+		margin = gap // no canonical score is looked for around a statistic
+	}
+	for _, s := range statistics {
+		p := (float64(s.rank) + .5) / total
+		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2
+		first, last := p*size-reach, p*size+reach
+		switch {
+		case first < 0:
+			l.low = max(l.low, up(c.edge(cell(min(last, size-1))+1)+margin))
+		case last > size-1:
+			l.high = min(l.high, down(c.edge(cell(first))-margin))
+		default:
+			l.add(bracket{down(c.edge(cell(first)) - margin), up(c.edge(cell(last)+1) + margin)}, float32(gap))
+		}
+	}
+	l.settle(float32(gap))
+	share := func(r bracket) float64 {
+		return float64(1+sums[c.of(float64(r.high))+1]-sums[c.of(float64(r.low))]) / size
+	}
+	l.expected = total * (share(bracket{minusInf, l.low}) + share(bracket{l.high, plusInf}))
+	for _, r := range l.brackets {
+		l.expected += total * share(r)
+	}
+}
+
+// add appends a bracket that does not begin before the last one, joined to it where the gap is small.
+func (l *look) add(b bracket, gap float32) {
+	if n := len(l.brackets); n > 0 && b.low <= l.brackets[n-1].high+gap {
+		l.brackets[n-1].high = max(l.brackets[n-1].high, b.high)
+		return
+	}
+	l.brackets = append(l.brackets, b)
+}
+
+// settle joins brackets to the ends that they touch, and drops those beyond the kernels' number. Nothing
+// that is kept apart then shares a cell.
+func (l *look) settle(gap float32) {
+	for len(l.brackets) > 0 && l.brackets[0].low <= l.low+gap {
+		l.low = max(l.low, l.brackets[0].high)
+		l.brackets = l.brackets[1:]
+	}
+	for n := len(l.brackets); n > 0 && l.brackets[n-1].high >= l.high-gap; n-- {
+		l.high = min(l.high, l.brackets[n-1].low)
+		l.brackets = l.brackets[:n-1]
+	}
+	if l.low >= l.high-gap { // everything
+		l.low, l.high, l.brackets = plusInf, plusInf, nil
+	}
+	l.brackets = l.brackets[:min(len(l.brackets), device.MaxBrackets)]
+}
+
+// sample returns the values of random negatives. It decides on the work only, never on the result, so
+// that its seed is no argument. Queries come in turn, which spares reading them again.
+func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
+	m, n := j.q.N, j.c.N
+	// A scattered pair costs about ten times as much as a kept one, and brackets narrow with the root.
+	size := int(.85 * math.Cbrt(float64(m)*float64(n)*float64(m)*float64(n)))
+	size = max(min(size, j.tune.MaxSamples), j.tune.MinSamples)
+	per, queries := workers.Ceil(size, m), min(m, size)
+	// A task's contexts come from a pool that fits the second-level cache.
+	const chunk, pool = 1 << 11, 1 << 9
+	step := max(1, chunk/per)
+	found := make([][]float32, workers.Ceil(queries, step))
+	err := j.r.Pool.Each(ctx, len(found), j.blocks.Workers, func(_, task int) error {
+		rng := rand.New(rand.NewPCG(0x51ce, uint64(task)))
+		qs, cs := make([]int32, 0, step*per), make([]int32, 0, step*per)
+		contexts := make([]int32, pool)
+		for i := range contexts {
+			contexts[i] = rng.Int32N(int32(n))
+		}
+		for i := task * step; i < min(queries, (task+1)*step); i++ {
+			q := int(int64(i) * int64(m) / int64(queries))
+			for range per {
+				if c := contexts[rng.Uint64()%pool]; j.negatives.has(q, int(c)) {
+					qs, cs = append(qs, int32(q)), append(cs, c)
+				}
+			}
+		}
+		values := make([]float32, len(qs))
+		if err := j.r.Host.Estimate(b.metric, values, j.q.Rows, qs, j.c.Rows, cs); err != nil {
+			return err
+		}
+		kept := values[:0]
+		for i, x := range values {
+			if v := b.estimated(x, j.q.Norms[qs[i]], j.c.Norms[cs[i]]); math.Abs(v) < 4 {
+				kept = append(kept, float32(v)) // and not what overflowed
+			}
+		}
+		found[task] = kept
+		return nil
+	})
+	return slices.Concat(found...), err
+}
+
+// estimated is the value of a pair whose dot product, or squared distance, is about x.
+func (b *bounded) estimated(x float32, normQ, normC float64) float64 {
+	switch norms := normQ * normC; {
+	case b.metric == kernels.IP:
+		return float64(x) * b.unit
+	case b.metric == kernels.L2:
+		return -float64(x) * b.unit * b.unit / 2
+	case norms == 0:
+		return 0
+	default:
+		return float64(x) / norms
+	}
+}
+
+// keepRoom is how many entries of pairs may be kept.
+func (j *job) keepRoom() int64 {
+	if j.tune.Kept > 0 {
+		return j.tune.Kept
+	}
+	return j.room / 3 * 2 / 8
+}
+
+// selectRanks reorders v so that v[r] is what sorting would put there, for every rank of the sorted list
+// (Hoare's selection, for several ranks at once).
+func selectRanks[T cmp.Ordered](v []T, ranks []int) {
+	selectFrom(v, ranks, 0, 64)
+}
+
+func selectFrom[T cmp.Ordered](v []T, ranks []int, base, depth int) {
+	for len(ranks) > 0 {
+		if len(v) <= 24 || depth == 0 {
+			slices.Sort(v)
+			return
+		}
+		depth--
+		less, equal := partition(v)
+		first, _ := slices.BinarySearch(ranks, base+less)
+		last, _ := slices.BinarySearch(ranks, base+less+equal)
+		selectFrom(v[:less], ranks[:first], base, depth)
+		v, ranks, base = v[less+equal:], ranks[last:], base+less+equal
+	}
+}
+
+// partition puts what is less than a middle element before what equals it, and the rest behind.
+func partition[T cmp.Ordered](v []T) (less, equal int) {
+	n := len(v)
+	a, b, c := v[n/4], v[n/2], v[n-1-n/4]
+	pivot := max(min(a, b), min(max(a, b), c))
+	i, k := 0, n
+	for j := 0; j < k; {
+		switch x := v[j]; {
+		case x < pivot:
+			v[i], v[j] = x, v[i]
+			i, j = i+1, j+1
+		case x > pivot:
+			k--
+			v[j], v[k] = v[k], x
+		default:
+			j++
+		}
+	}
+	return i, k - i
+}

@@ -1,0 +1,451 @@
+package statistics
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// Everything from canonical scores alone: for small inputs, for sampled negatives, and for what a bound
+// is too coarse to tell apart.
+
+const refineBins = 1 << 12
+
+// canonicalMaxima computes Best and BestOther of all queries.
+func (j *job) canonicalMaxima(ctx context.Context) error {
+	d, m := j.out, j.in.Metric
+	spans := make([][]span, j.blocks.Workers)
+	return j.scored(ctx, func(worker, q, c0 int, scores []float64) {
+		spans[worker] = append(spans[worker][:0], span{c0, c0 + len(scores)})
+		better(m, &d.Best[q], &d.BestRow[q], spans[worker], c0, scores)
+		spans[worker] = j.negatives.others(spans[worker][:0], q, c0, c0+len(scores))
+		better(m, &d.BestOther[q], &d.BestOtherRow[q], spans[worker], c0, scores)
+	})
+}
+
+// better carries on a maximum; rows come in order, so that the lowest of equals stays.
+func better(m kernels.Metric, best *float64, row *int32, spans []span, c0 int, scores []float64) {
+	for _, s := range spans {
+		for i, x := range scores[s.from-c0 : s.to-c0] {
+			if *row < 0 || m.Better(x, *best) {
+				*best, *row = x, int32(s.from+i)
+			}
+		}
+	}
+}
+
+// scored calls visit for every query × block of contexts; a query's blocks come in order, on one worker.
+func (j *job) scored(ctx context.Context, visit func(worker, q, c0 int, scores []float64)) error {
+	work := j.r.Scorers(j.blocks, j.in.Metric)
+	return j.r.Grid(ctx, j.blocks, j.q.N, j.c.N, func(worker, q0, q1, c0, c1 int) error {
+		scores, err := work.Get(worker).Block(j.q, j.c, q0, q1, c0, c1)
+		if err != nil {
+			return err
+		}
+		for q := q0; q < q1; q++ {
+			visit(worker, q, c0, scores[(q-q0)*(c1-c0):][:c1-c0])
+		}
+		j.progress.Add(int64(len(scores)))
+		return j.r.Pool.Budget.Yield(ctx)
+	})
+}
+
+// strip is a run of canonical negatives of one query. A query's strips come in the order of contexts, on
+// one worker.
+type strip struct {
+	query  int
+	from   int     // context of the first score
+	drawn  []int32 // or the contexts, of sampled negatives
+	scores []float64
+}
+
+func (s *strip) pair(i int) ref.Pair {
+	p := ref.Pair{Query: int32(s.query), Context: int32(s.from + i), Score: s.scores[i]}
+	if s.drawn != nil {
+		p.Context = s.drawn[i]
+	}
+	return p
+}
+
+// strips calls visit for all of D−.
+func (j *job) strips(ctx context.Context, visit func(worker int, s *strip)) error {
+	if j.negatives.sampled() {
+		return j.drawn(ctx, visit)
+	}
+	spans := make([][]span, j.blocks.Workers)
+	return j.scored(ctx, func(worker, q, c0 int, scores []float64) {
+		spans[worker] = j.negatives.of(spans[worker][:0], q, c0, c0+len(scores))
+		for _, s := range spans[worker] {
+			visit(worker, &strip{query: q, from: s.from, scores: scores[s.from-c0 : s.to-c0]})
+		}
+	})
+}
+
+// drawn visits sampled negatives, of which only the pairs themselves are scored.
+func (j *job) drawn(ctx context.Context, visit func(worker int, s *strip)) error {
+	per := j.negatives.perQuery
+	step := workers.Clamp(device.TileWork/8/(per*j.q.Dim), 1, 64)
+	type scratch struct {
+		queries, contexts []int32
+		scores            []float64
+	}
+	work := make([]scratch, j.blocks.Workers)
+	return j.r.Pool.Each(ctx, workers.Ceil(j.q.N, step), j.blocks.Workers, func(worker, task int) error {
+		w := &work[worker]
+		if w.scores == nil {
+			w.queries, w.scores = make([]int32, per), make([]float64, per)
+		}
+		for q := task * step; q < min(j.q.N, (task+1)*step); q++ {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			w.contexts = j.negatives.draw(w.contexts, q)
+			for i := range w.queries {
+				w.queries[i] = int32(q)
+			}
+			if err := j.pairs(w.scores, w.queries, w.contexts); err != nil {
+				return err
+			}
+			visit(worker, &strip{query: q, drawn: w.contexts, scores: w.scores})
+		}
+		return nil
+	})
+}
+
+// census is what canonicalNegatives counts per worker.
+type census struct {
+	low, high    ref.Pair
+	less, lessEq int64 // sums over the negatives: positives below, and not above
+}
+
+// canonicalNegatives computes the summary of D−, and all that depends on it.
+func (j *job) canonicalNegatives(ctx context.Context) error {
+	positive := slices.Clone(j.out.Positive)
+	slices.Sort(positive)
+	s1, s2 := make([]float64, j.q.N), make([]float64, j.q.N)
+	x0, err := j.firstNegative()
+	if err != nil {
+		return err
+	}
+	work := make([]census, j.blocks.Workers)
+	for i := range work {
+		work[i] = census{low: noPair, high: noPair}
+	}
+	err = j.strips(ctx, func(worker int, s *strip) {
+		w := &work[worker]
+		a, b := s1[s.query], s2[s.query]
+		least, most := 0, 0
+		for i, x := range s.scores {
+			d := x - x0
+			a += d
+			b += float64(d * d)
+			if x < s.scores[least] {
+				least = i
+			}
+			if x > s.scores[most] {
+				most = i
+			}
+			below, found := slices.BinarySearch(positive, x)
+			w.less += int64(below)
+			for w.lessEq += int64(below); found && below < len(positive) && positive[below] == x; below++ {
+				w.lessEq++
+			}
+		}
+		s1[s.query], s2[s.query] = a, b
+		lower(&w.low, s.pair(least))
+		higher(&w.high, s.pair(most))
+	})
+	if err != nil {
+		return err
+	}
+	d, s := j.out, &j.out.NegativeSummary
+	s.N = j.negatives.total
+	sum1, sum2, all := 0., 0., census{low: noPair, high: noPair}
+	for q := range s1 {
+		sum1, sum2 = sum1+s1[q], sum2+s2[q]
+	}
+	for _, w := range work {
+		lower(&all.low, w.low)
+		higher(&all.high, w.high)
+		all.less, all.lessEq = all.less+w.less, all.lessEq+w.lessEq
+	}
+	s.Mean, s.Std = ref.Moments(s.N, x0, sum1, sum2)
+	setExtremes(s, all.low, all.high)
+	pairs := int64(j.q.N) * s.N
+	closer, equal := pairs-all.lessEq, all.lessEq-all.less
+	if j.in.Metric.Ascending() {
+		closer = all.less
+	}
+	d.Separation = float64(2*closer+equal) / 2 / (float64(j.q.N) * float64(s.N))
+	targets := make([]target, 0, 2*len(j.in.Quantiles))
+	for _, r := range j.order() {
+		targets = append(targets, target{rank: r, low: key(s.Min), high: key(s.Max)})
+	}
+	if err := j.refine(ctx, targets); err != nil {
+		return err
+	}
+	values := make(map[int64]float64)
+	for _, t := range targets {
+		values[t.rank] = unkey(t.low)
+	}
+	j.interpolate(values, values)
+	d.NegativeHistogram, err = j.canonicalHistogram(ctx, j.in.Bins)
+	return err
+}
+
+// firstNegative is the score that the sums are shifted by: of the first pair of D−. Its query is 0,
+// because a query without foreign groups means that no query has any.
+func (j *job) firstNegative() (float64, error) {
+	var out [1]float64
+	var c int32
+	if j.negatives.sampled() {
+		c = j.negatives.draw(nil, 0)[0]
+	} else {
+		c = int32(j.negatives.of(nil, 0, 0, j.c.N)[0].from)
+	}
+	err := j.pairs(out[:], []int32{0}, []int32{c})
+	return out[0], err
+}
+
+// interpolate sets the quantiles of D− from order statistics; with Interval, low and high differ.
+func (j *job) interpolate(low, high map[int64]float64) {
+	s := &j.out.NegativeSummary
+	at := func(values map[int64]float64, r int64, f float64) float64 {
+		if f > 0 {
+			return ref.Interpolate7(values[r], values[r+1], f)
+		}
+		return values[r]
+	}
+	s.Quantiles = make([]float64, len(j.in.Quantiles))
+	if j.in.Interval {
+		s.Low, s.High = make([]float64, len(s.Quantiles)), make([]float64, len(s.Quantiles))
+	}
+	for i, p := range j.in.Quantiles {
+		r, f := ref.Rank7(j.negatives.total, p)
+		s.Quantiles[i] = at(low, r, f)
+		if j.in.Interval {
+			s.Low[i], s.High[i] = s.Quantiles[i], at(high, r, f)
+			s.Quantiles[i] = s.Low[i] + (s.High[i]-s.Low[i])/2
+		}
+	}
+}
+
+// canonicalHistogram counts D− between its extremes, which are known by now.
+func (j *job) canonicalHistogram(ctx context.Context, bins int) ([]int64, error) {
+	if bins == 0 {
+		return nil, nil
+	}
+	low, high := j.out.NegativeSummary.Min, j.out.NegativeSummary.Max
+	total, counts := make([]int64, bins), make([][]int64, j.blocks.Workers)
+	err := j.strips(ctx, func(worker int, s *strip) {
+		if counts[worker] == nil {
+			counts[worker] = make([]int64, bins)
+		}
+		for _, x := range s.scores {
+			counts[worker][ref.Bin(x, low, high, bins)]++
+		}
+	})
+	for _, c := range counts {
+		for i, k := range c {
+			total[i] += k
+		}
+	}
+	return total, err
+}
+
+// canonicalEnds finds the extremes of D−.
+func (j *job) canonicalEnds(ctx context.Context) (low, high ref.Pair, err error) {
+	lows, highs := make([]ref.Pair, j.blocks.Workers), make([]ref.Pair, j.blocks.Workers)
+	for i := range lows {
+		lows[i], highs[i] = noPair, noPair
+	}
+	err = j.strips(ctx, func(worker int, s *strip) {
+		for i := range s.scores {
+			lower(&lows[worker], s.pair(i))
+			higher(&highs[worker], s.pair(i))
+		}
+	})
+	low, high = noPair, noPair
+	for i := range lows {
+		lower(&low, lows[i])
+		higher(&high, highs[i])
+	}
+	return low, high, err
+}
+
+// target is an order statistic by score, known to lie in [low, high] (keys).
+type target struct {
+	rank      int64
+	low, high uint64
+}
+
+// shift makes [low, high] fit refineBins bins of 2^shift keys.
+func (t *target) shift() int { return max(0, bits.Len64(t.high-t.low)-bits.Len64(refineBins-1)) }
+
+// refine narrows the targets down to one key each: by counting, 12 bits a pass, until what is left
+// between the ends fits the memory and is picked out by its rank.
+func (j *job) refine(ctx context.Context, targets []target) error {
+	inside := make([]int64, len(targets)) // how many values are left
+	for i := range inside {
+		inside[i] = j.negatives.total
+	}
+	for slices.ContainsFunc(targets, func(t target) bool { return t.low < t.high }) {
+		left := int64(0)
+		for i, t := range targets {
+			if t.low < t.high && (i == 0 || !t.beside(targets[i-1])) {
+				left += inside[i]
+			}
+		}
+		if left <= min(j.room/64, j.keepRoom()) {
+			if err := j.collect(ctx, targets, inside); err != nil {
+				return err
+			}
+			continue
+		}
+		counts := make([][]int64, j.blocks.Workers)
+		under := make([][]int64, j.blocks.Workers)
+		err := j.strips(ctx, func(worker int, s *strip) {
+			if counts[worker] == nil {
+				counts[worker], under[worker] = make([]int64, len(targets)*refineBins), make([]int64, len(targets))
+			}
+			for _, x := range s.scores {
+				k := key(x)
+				for i := range targets {
+					switch t := &targets[i]; {
+					case k < t.low:
+						under[worker][i]++
+					case k <= t.high:
+						counts[worker][i*refineBins+int((k-t.low)>>t.shift())]++
+					}
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for i := range targets {
+			inside[i] = targets[i].narrow(i, counts, under, j.negatives.total)
+		}
+	}
+	return nil
+}
+
+// beside tells whether both lie between the same ends.
+func (t target) beside(o target) bool { return t.low == o.low && t.high == o.high }
+
+// reset is for bounds that turn out to be wrong, as those from merged parts can be.
+func (t *target) reset() { t.low, t.high = key(-math.MaxFloat64), key(math.MaxFloat64) }
+
+// narrow takes the bin that holds the rank, and says how many values it holds. Counts begin at the
+// target's offset in each worker's.
+func (t *target) narrow(at int, counts, under [][]int64, total int64) int64 {
+	var below int64
+	for _, u := range under {
+		if u != nil {
+			below += u[at]
+		}
+	}
+	shift := t.shift()
+	for bin := uint64(0); below <= t.rank && bin < refineBins; bin++ {
+		var n int64
+		for _, c := range counts {
+			if c != nil {
+				n += c[at*refineBins+int(bin)]
+			}
+		}
+		if below+n > t.rank {
+			t.low += bin << shift
+			t.high = min(t.high, t.low+(1<<shift-1))
+			return n
+		}
+		below += n
+	}
+	t.reset()
+	return total
+}
+
+// collect takes all values between the ends of each target and picks the one of its rank.
+func (j *job) collect(ctx context.Context, targets []target, inside []int64) error {
+	type found struct {
+		values [][]float64 // of the first of the targets that are beside each other
+		under  []int64
+	}
+	workers := make([]found, j.blocks.Workers)
+	err := j.strips(ctx, func(worker int, s *strip) {
+		f := &workers[worker]
+		if f.values == nil {
+			*f = found{make([][]float64, len(targets)), make([]int64, len(targets))}
+		}
+		for _, x := range s.scores {
+			k := key(x)
+			for i := range targets {
+				if i > 0 && targets[i].beside(targets[i-1]) {
+					continue
+				}
+				switch t := &targets[i]; {
+				case k < t.low:
+					f.under[i]++
+				case k <= t.high:
+					f.values[i] = append(f.values[i], x)
+				}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for from := 0; from < len(targets); {
+		to := from + 1
+		for to < len(targets) && targets[to].beside(targets[from]) {
+			to++
+		}
+		var values []float64
+		var under int64
+		for _, f := range workers {
+			if f.values != nil {
+				values, under = append(values, f.values[from]...), under+f.under[from]
+			}
+		}
+		var ranks []int
+		for i := from; i < to; i++ {
+			ranks = append(ranks, int(targets[i].rank-under))
+		}
+		fits := ranks[0] >= 0 && ranks[len(ranks)-1] < len(values)
+		if fits {
+			selectRanks(values, ranks)
+		}
+		for i := from; i < to; i++ {
+			if fits {
+				targets[i].low = key(values[ranks[i-from]])
+				targets[i].high = targets[i].low
+			} else {
+				targets[i].reset()
+				inside[i] = j.negatives.total
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+// key maps float64 to integers of the same order; unkey is its inverse.
+func key(x float64) uint64 {
+	b := math.Float64bits(x)
+	if b>>63 == 1 {
+		return ^b
+	}
+	return b | 1<<63
+}
+
+func unkey(k uint64) float64 {
+	if k>>63 == 1 {
+		return math.Float64frombits(k &^ (1 << 63))
+	}
+	return math.Float64frombits(^k)
+}

@@ -1,0 +1,126 @@
+package statistics
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+)
+
+// checkpoint is an append-only file: magic with a version and the digest of input and plan, then records
+// of length, CRC-32C, the number of a sweep and a tally of some of its tasks. A record that is torn, and
+// what follows it, never happened.
+type checkpoint struct {
+	path    string
+	file    *os.File
+	records map[int][]*tally // of sweeps that were under way when the file was opened
+	err     error            // of an append; what came after it in the file would not be read
+}
+
+const (
+	checkpointMagic  = "SLCCKPT\x02"
+	checkpointHeader = len(checkpointMagic) + sha256.Size
+)
+
+// openCheckpoint opens or makes the file. One that belongs to something else is ErrCheckpoint.
+func openCheckpoint(path string, digest [sha256.Size]byte) (*checkpoint, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("engine: checkpoint: %w", err)
+	}
+	c := &checkpoint{path: path, file: file, records: make(map[int][]*tally)}
+	if err := c.load(digest); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return c, nil
+}
+
+func (c *checkpoint) load(digest [sha256.Size]byte) error {
+	data, err := io.ReadAll(c.file)
+	if err != nil {
+		return fmt.Errorf("engine: checkpoint: %w", err)
+	}
+	header := append([]byte(checkpointMagic), digest[:]...)
+	if len(data) < len(header) && string(data) == string(header[:len(data)]) { // new, or torn at once
+		if _, err := c.file.WriteAt(header, 0); err != nil {
+			return fmt.Errorf("engine: checkpoint: %w", err)
+		}
+		_, err := c.file.Seek(int64(len(header)), io.SeekStart)
+		return err
+	}
+	if len(data) < len(header) || string(data[:len(checkpointMagic)]) != checkpointMagic {
+		return fmt.Errorf("engine: %w: %s is no checkpoint of this version", distribution.ErrCheckpoint, c.path)
+	}
+	if found := [sha256.Size]byte(data[len(checkpointMagic):]); found != digest {
+		return fmt.Errorf("engine: %w: %s belongs to input %s, this is %s; remove it, or name another",
+			distribution.ErrCheckpoint, c.path, short(found), short(digest))
+	}
+	at := len(header)
+	for at+12 <= len(data) {
+		size, sum := int(binary.LittleEndian.Uint32(data[at:])), binary.LittleEndian.Uint32(data[at+4:])
+		if size < 4 || size > len(data)-at-8 {
+			break
+		}
+		body := data[at+8 : at+8+size]
+		if crc32.Checksum(body, castagnoli) != sum {
+			break
+		}
+		t, err := decodeTally(body[4:])
+		if err != nil {
+			break
+		}
+		pass := int(binary.LittleEndian.Uint32(body))
+		c.records[pass] = append(c.records[pass], t)
+		at += 8 + size
+	}
+	if err := c.file.Truncate(int64(at)); err != nil {
+		return fmt.Errorf("engine: checkpoint: %w", err)
+	}
+	_, err = c.file.Seek(int64(at), io.SeekStart)
+	return err
+}
+
+// append writes a record and waits until it is on disk; callers take turns.
+func (c *checkpoint) append(pass int, t *tally) error {
+	if c.err != nil {
+		return c.err
+	}
+	body := t.encode(binary.LittleEndian.AppendUint32(make([]byte, 8), uint32(pass)))
+	binary.LittleEndian.PutUint32(body, uint32(len(body)-8))
+	binary.LittleEndian.PutUint32(body[4:], crc32.Checksum(body[8:], castagnoli))
+	if _, err := c.file.Write(body); err != nil {
+		c.err = fmt.Errorf("engine: checkpoint: %w", err)
+	} else if err := c.file.Sync(); err != nil {
+		c.err = fmt.Errorf("engine: checkpoint: %w", err)
+	}
+	return c.err
+}
+
+// logged runs fn with the input's checkpoint open, if it names one and there is a sweep to record. share
+// tells shares of one input apart. The file goes when fn succeeds, and stays for another try when not.
+func (j *job) logged(ctx context.Context, share string, fn func() error) error {
+	if j.in.Checkpoint == "" || j.bounded == nil {
+		return fn()
+	}
+	digest, err := j.digest(ctx)
+	if err != nil {
+		return err
+	}
+	digest = sha256.Sum256(append(digest[:], share...))
+	if j.log, err = openCheckpoint(j.in.Checkpoint, digest); err != nil {
+		return err
+	}
+	if err := fn(); err != nil {
+		return errors.Join(err, j.log.file.Close())
+	}
+	if err := errors.Join(j.log.file.Close(), os.Remove(j.log.path)); err != nil {
+		return fmt.Errorf("engine: checkpoint: %w", err)
+	}
+	return nil
+}

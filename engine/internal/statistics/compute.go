@@ -1,0 +1,276 @@
+package statistics
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (sweep.go): brackets
+// from a sample say which few can be the quantiles, and only those get canonical scores (resolve.go).
+// What a bound leaves open, and whatever is small, is settled by canonical scores alone (canonical.go).
+func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*distribution.Result, error) {
+	j, err := newJob(ctx, r, t, in)
+	if err != nil {
+		return nil, err
+	}
+	err = j.run(ctx)
+	j.free()
+	if err != nil {
+		return nil, err
+	}
+	j.progress.End()
+	return j.out, nil
+}
+
+// job is one call of Compute.
+type job struct {
+	r         *device.Resources
+	tune      Tuning
+	in        distribution.Input
+	q, c      *device.Operand
+	out       *distribution.Result
+	negatives negatives
+	blocks    device.Blocks // of canonical passes
+	room      int64         // memory for what a job keeps, in bytes
+	perWorker int64         // memory of a canonical pass
+	bounded   *bounded      // nil when all scores are canonical
+	progress  *workers.Meter
+	log       *checkpoint // nil without Checkpoint
+}
+
+// Tuning are the sizes that change the speed of Compute and none of its exact results; tests vary them.
+type Tuning struct {
+	Canonical  int64 // inputs of so many pairs are scored canonically throughout
+	KeepAll    int64 // so many negatives are kept whole
+	MinSamples int   // scored to place the brackets
+	MaxSamples int
+	Reach      float64       // of a bracket, in standard deviations of the sample's rank
+	Kept       int64         // entries that may be kept; 0 = what the memory limit allows
+	Recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
+	Record     time.Duration // between a worker's records in a checkpoint
+}
+
+// DefaultTuning is what the engine uses.
+func DefaultTuning() Tuning {
+	return Tuning{Canonical: 1 << 16, KeepAll: 1 << 17, MinSamples: 1 << 12, MaxSamples: 1 << 20, Reach: 3.5,
+		Recheck: 1 << 16, Record: time.Second}
+}
+
+// free gives back the memory of the packed sets.
+func (j *job) free() {
+	if b := j.bounded; b != nil {
+		j.r.Free(b.rows)
+		j.r.Free(b.lanes)
+	}
+}
+
+// The memory of a job in bytes, in round figures.
+const (
+	bytesPerQuery   = 160 // norm, order, D+ three times over, its index, maxima, sums
+	bytesPerContext = 16  // norm, order
+)
+
+// newJob checks the input, computes D+ and, unless everything will be canonical, plans the sweep.
+func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*job, error) {
+	queries, contexts, err := device.Views("queries", in.Queries, "contexts", in.Contexts, in.Metric)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.Check(); err != nil {
+		return nil, err
+	}
+	dtype := kernels.F32
+	if r.Has(kernels.BF16x3) {
+		dtype = kernels.BF16x3
+	}
+	if in.DType != nil {
+		dtype = *in.DType
+	}
+	if !r.Has(dtype) {
+		return nil, fmt.Errorf("engine: %w: %s has no tiles of %s", kernels.ErrISA, r.Describe().ISA, dtype)
+	}
+	j := &job{r: r, tune: t, in: in, q: &queries, c: &contexts, out: newDistribution(queries.N, in)}
+	if err := r.PrepareBoth(ctx, j.q, j.c, kernels.Cosine); err != nil { // norms tell the scale as well
+		return nil, err
+	}
+	if queries.N == 0 {
+		return j, nil
+	}
+	m, n := j.q.N, j.c.N
+	j.negatives = newNegatives(in)
+	fixed := int64(m)*bytesPerQuery + int64(n)*bytesPerContext + 8*int64(in.Bins)
+	perWorker := 8*int64(in.Bins) + 2*int64(len(in.Quantiles))*refineBins*8 + 4*int64(j.negatives.perQuery)
+	if j.blocks, err = r.Plan(m, n, j.q.Dim, fixed, perWorker); err != nil {
+		return nil, err
+	}
+	j.blocks.Span = workers.Ceil(n, j.blocks.Contexts) // a query's sums run over all contexts in order: one task
+	j.perWorker = perWorker + j.blocks.Bytes()
+	j.room = r.MemLimit - fixed
+	passes := int64(1)
+	if in.Bins > 0 && j.negatives.total > 0 {
+		passes = 2
+	}
+	j.progress = r.Meter(passes * int64(m) * int64(n))
+	if err := j.positives(ctx); err != nil {
+		return nil, err
+	}
+	if int64(m)*int64(n) > t.Canonical || in.DType != nil {
+		j.bounded, err = j.newBounded(ctx, dtype)
+	}
+	if j.bounded == nil {
+		j.room -= int64(j.blocks.Workers) * j.perWorker
+	}
+	return j, err
+}
+
+// run fills in the result.
+func (j *job) run(ctx context.Context) error {
+	j.out.DType = "f64"
+	if j.q.N == 0 {
+		j.out.PositiveSummary, j.out.Max, j.out.NegativeSummary = j.summary(nil), j.summary(nil), j.summary(nil)
+		return nil
+	}
+	if j.bounded == nil {
+		if err := j.canonicalMaxima(ctx); err != nil {
+			return err
+		}
+		return j.finish(ctx, nil)
+	}
+	return j.logged(ctx, "whole", func() error {
+		first := newTally(&j.bounded.look)
+		if err := j.sweep(ctx, &j.bounded.look, firstPass, j.bounded.allTasks(), first); err != nil {
+			return err
+		}
+		return j.finishBounded(ctx, first)
+	})
+}
+
+// finishBounded goes on from a complete first sweep.
+func (j *job) finishBounded(ctx context.Context, first *tally) error {
+	j.out.DType = j.bounded.dtype.String()
+	if first.tied {
+		if err := j.canonicalMaxima(ctx); err != nil {
+			return err
+		}
+	} else if err := j.boundedMaxima(ctx, first); err != nil {
+		return err
+	}
+	return j.finish(ctx, first)
+}
+
+// finish computes the summaries, D+ and the maxima being known. first is nil when all is canonical.
+func (j *job) finish(ctx context.Context, first *tally) error {
+	d := j.out
+	err := j.r.Pool.Each(ctx, 2, j.blocks.Workers, func(_, task int) error {
+		if task == 0 {
+			d.PositiveSummary = j.summary(pairsOf(d.Positive, j.in.Owner))
+		} else {
+			d.Max = j.summary(pairsOf(d.Best, d.BestRow))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.NegativeSummary = j.summary(nil)
+	switch {
+	case j.negatives.total == 0:
+		return nil
+	case first == nil || !j.bounded.counting:
+		return j.canonicalNegatives(ctx)
+	}
+	return j.boundedNegatives(ctx, first)
+}
+
+func newDistribution(m int, in distribution.Input) *distribution.Result {
+	d := &distribution.Result{
+		Positive: make([]float64, m),
+		Best:     make([]float64, m), BestOther: make([]float64, m),
+		BestRow: make([]int32, m), BestOtherRow: make([]int32, m),
+	}
+	for q := range m {
+		d.Best[q], d.BestOther[q] = in.Metric.Worst(), in.Metric.Worst()
+		d.BestRow[q], d.BestOtherRow[q] = -1, -1
+	}
+	if in.Bins > 0 {
+		d.NegativeHistogram = make([]int64, in.Bins)
+	}
+	return d
+}
+
+// positives computes D+.
+func (j *job) positives(ctx context.Context) error {
+	const chunk = 1024
+	rows := ascending(j.q.N)
+	return j.r.Pool.Each(ctx, workers.Ceil(j.q.N, chunk), j.blocks.Workers, func(_, task int) error {
+		from, to := task*chunk, min(j.q.N, (task+1)*chunk)
+		return j.pairs(j.out.Positive[from:to], rows[from:to], j.in.Owner[from:to])
+	})
+}
+
+// pairs writes the canonical scores of pairs of queries and contexts.
+func (j *job) pairs(out []float64, queries, contexts []int32) error {
+	return j.r.Pairs(j.in.Metric, out, j.q.Rows, queries, j.c.Rows, contexts)
+}
+
+func ascending(n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}
+
+func pairsOf(scores []float64, contexts []int32) []ref.Pair {
+	pairs := make([]ref.Pair, len(scores))
+	for q := range pairs {
+		pairs[q] = ref.Pair{Query: int32(q), Context: contexts[q], Score: scores[q]}
+	}
+	return pairs
+}
+
+// summary of a small distribution, by the reference itself.
+func (j *job) summary(pairs []ref.Pair) distribution.Summary {
+	r := ref.Summarise(pairs, j.in.Quantiles)
+	s := distribution.Summary{N: r.N, Mean: r.Mean, Std: r.Std, Quantiles: r.Quantiles}
+	setExtremes(&s, r.Min, r.Max)
+	if j.in.Interval {
+		s.Low, s.High = r.Quantiles, r.Quantiles
+	}
+	return s
+}
+
+func setExtremes(s *distribution.Summary, low, high ref.Pair) {
+	s.Min, s.MinQuery, s.MinContext = low.Score, low.Query, low.Context
+	s.Max, s.MaxQuery, s.MaxContext = high.Score, high.Query, high.Context
+}
+
+// before orders pairs of equal scores.
+func before(a, b ref.Pair) bool {
+	if a.Query != b.Query {
+		return a.Query < b.Query
+	}
+	return a.Context < b.Context
+}
+
+// lower and higher keep the lowest pair and the highest one; Context −1 is none.
+func lower(p *ref.Pair, x ref.Pair) {
+	if x.Context >= 0 && (p.Context < 0 || x.Score < p.Score || x.Score == p.Score && before(x, *p)) {
+		*p = x
+	}
+}
+
+func higher(p *ref.Pair, x ref.Pair) {
+	if x.Context >= 0 && (p.Context < 0 || x.Score > p.Score || x.Score == p.Score && before(x, *p)) {
+		*p = x
+	}
+}
+
+var noPair = ref.Pair{Query: -1, Context: -1}

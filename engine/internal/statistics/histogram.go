@@ -1,0 +1,141 @@
+package statistics
+
+import (
+	"context"
+	"math"
+
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// fineBins is about how many cells a histogram is counted in, whatever it is asked for.
+const fineBins = 4096
+
+// boundedHistogram counts D− between its extremes in a pass of its own, and derives Separation; without
+// Bins, from what the first sweep counted. Where the bound is too coarse for the bins, scores are canonical,
+// unless the caller is content with intervals.
+func (j *job) boundedHistogram(ctx context.Context, first *tally) error {
+	s, bins := &j.out.NegativeSummary, j.in.Bins
+	slack := j.slack()
+	if bins == 0 {
+		j.separation(first.steps(j), slack)
+		return nil
+	}
+	n := bins * workers.Ceil(fineBins, bins)
+	worst := max(slack(s.Min), slack(s.Max))
+	fine, err := []int64(nil), error(nil)
+	if j.in.Interval && s.Max > s.Min || worst < (s.Max-s.Min)/float64(2*bins) {
+		fine, err = j.fineHistogram(ctx, n)
+	} else {
+		fine, err = j.canonicalHistogram(ctx, n)
+		slack = func(x float64) float64 { return 1e-14 * max(math.Abs(s.Min), math.Abs(s.Max)) }
+	}
+	if err != nil {
+		return err
+	}
+	steps, below := make([]step, 0, n+1), int64(0)
+	for i, k := range fine {
+		j.out.NegativeHistogram[i/(n/bins)] += k
+		steps = append(steps, step{s.Min + (s.Max-s.Min)*float64(i)/float64(n), below})
+		below += k
+	}
+	j.separation(append(steps, step{s.Max, below}), slack)
+	return nil
+}
+
+// fineHistogram counts in n bins by a sweep.
+func (j *job) fineHistogram(ctx context.Context, n int) ([]int64, error) {
+	s, unit := &j.out.NegativeSummary, j.bounded.unit // of values, for l2 of scaled distances
+	if j.in.Metric == kernels.Cosine {
+		unit = 1
+	}
+	scale := min(float64(n)/((s.Max-s.Min)*unit), math.MaxFloat32)
+	l := look{low: minusInf, high: plusInf, bins: n, binLow: float32(s.Min * unit), binScale: float32(scale)}
+	t := newTally(&l)
+	err := j.sweep(ctx, &l, histogramPass, j.bounded.allTasks(), t)
+	return t.bins, err
+}
+
+// step is a score and how many negatives are below it, but for those within the bound of it.
+type step struct {
+	score float64
+	below int64
+}
+
+// steps are what the first sweep knows of the distribution.
+func (t *tally) steps(j *job) []step {
+	s, b := &j.out.NegativeSummary, j.bounded
+	steps := []step{{s.Min, 0}}
+	for i := range t.below {
+		i := b.rank(int64(i), int64(len(t.below)))
+		score, below := b.score(float64(b.look.brackets[i].low)), t.below[i]
+		if b.metric.Ascending() {
+			below = s.N - below
+		}
+		steps = append(steps, step{score, below})
+	}
+	return append(steps, step{s.Max, s.N})
+}
+
+// separation bounds P(D+ closer than D−) by what is certain on either side of each positive.
+func (j *job) separation(steps []step, slack func(float64) float64) {
+	s := &j.out.NegativeSummary
+	var certain, possible int64 // pairs whose negative is below the positive
+	for _, x := range j.out.Positive {
+		if x < s.Min {
+			continue
+		}
+		// The last step that is below for certain, and the first that is above for certain.
+		i, k := above(steps, x-slack(x)), above(steps, x+slack(x))
+		switch {
+		case x > s.Max:
+			certain += s.N
+		case i > 0:
+			certain += steps[i-1].below
+		}
+		if k < len(steps) {
+			possible += steps[k].below
+		} else {
+			possible += s.N
+		}
+	}
+	pairs := float64(j.q.N) * float64(s.N)
+	low, high := float64(certain)/pairs, float64(possible)/pairs
+	if j.in.Metric.Ascending() {
+		low, high = 1-high, 1-low
+	}
+	j.out.Separation, j.out.SeparationError = low+(high-low)/2, (high-low)/2
+}
+
+// above is the first step above x.
+func above(steps []step, x float64) int {
+	from, to := 0, len(steps)
+	for from < to {
+		if mid := (from + to) / 2; steps[mid].score > x {
+			to = mid
+		} else {
+			from = mid + 1
+		}
+	}
+	return from
+}
+
+// slack is how far a step's score may be from where it was counted.
+func (j *job) slack() func(x float64) float64 {
+	b, s := j.bounded, &j.out.NegativeSummary
+	const rounding = 0x1p-20 // of float32 edges, relative to the largest value
+	largest := max(math.Abs(s.Min), math.Abs(s.Max))
+	return func(x float64) float64 {
+		switch {
+		case b.metric == kernels.Cosine:
+			return b.epsilon + rounding
+		case !b.metric.Ascending():
+			return b.epsilon/b.unit + rounding*largest
+		}
+		off := math.Sqrt(2 * b.epsilon)
+		if r := b.unit*x - off; r > 0 {
+			off = min(off, 2*b.epsilon/r)
+		}
+		return off/b.unit + rounding*largest
+	}
+}

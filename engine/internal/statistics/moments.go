@@ -1,0 +1,276 @@
+package statistics
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// boundedNegatives computes the summary of D− and all that depends on it from the first sweep.
+func (j *job) boundedNegatives(ctx context.Context, first *tally) error {
+	total, b := j.negatives.total, j.bounded
+	if first.counted != total {
+		return fmt.Errorf("engine: %w: %d negatives counted of %d", distribution.ErrPart, first.counted, total)
+	}
+	j.out.Kept = first.keptPairs()
+	e := noEnds
+	if err := j.resolve(ctx, &b.look, first, &e); err != nil {
+		return err
+	}
+	first.kept = nil
+	if err := j.redo(ctx, first, &e); err != nil {
+		return err
+	}
+	if err := j.canonicalRest(ctx, &e); err != nil {
+		return err
+	}
+	s := &j.out.NegativeSummary
+	s.N = total
+	low, high := e.least, e.most
+	if b.metric.Ascending() {
+		low, high = high, low
+	}
+	setExtremes(s, low, high)
+	lows, highs := make(map[int64]float64), make(map[int64]float64)
+	lows[0], highs[0], lows[total-1], highs[total-1] = s.Min, s.Min, s.Max, s.Max
+	for _, x := range b.statistics {
+		r := b.rank(x.rank, total)
+		lows[r], highs[r] = x.score, x.score
+		if !x.known {
+			lows[r], highs[r] = b.score(x.low), b.score(x.high)
+			if b.metric.Ascending() {
+				lows[r], highs[r] = highs[r], lows[r]
+			}
+			lows[r], highs[r] = max(lows[r], s.Min), min(highs[r], s.Max)
+		}
+	}
+	j.interpolate(lows, highs)
+	if err := j.moments(ctx, first); err != nil {
+		return err
+	}
+	return j.boundedHistogram(ctx, first)
+}
+
+// canonicalRest settles with canonical scores what neither sweep could.
+func (j *job) canonicalRest(ctx context.Context, e *ends) error {
+	b := j.bounded
+	if !e.leastKnown || !e.mostKnown {
+		low, high, err := j.canonicalEnds(ctx)
+		if err != nil {
+			return err
+		}
+		e.least, e.most, e.leastKnown, e.mostKnown = low, high, true, true
+		if b.metric.Ascending() {
+			e.least, e.most = high, low
+		}
+	}
+	var open []*statistic
+	var targets []target
+	for i := range b.statistics {
+		s := &b.statistics[i]
+		if s.known || j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0) {
+			continue
+		}
+		low, high := max(s.low, b.value(e.least.Score)), min(s.high, b.value(e.most.Score))
+		low, high = b.score(low), b.score(high)
+		if b.metric.Ascending() {
+			low, high = high, low
+		}
+		slack := 1e-14 * max(math.Abs(low), math.Abs(high))
+		open, targets = append(open, s), append(targets, target{rank: b.rank(s.rank, j.negatives.total), low: key(low - slack), high: key(high + slack)})
+	}
+	if b.metric.Ascending() { // targets are in the order of scores
+		slices.Reverse(open)
+		slices.Reverse(targets)
+	}
+	if err := j.refine(ctx, targets); err != nil {
+		return err
+	}
+	for i, t := range targets {
+		open[i].score, open[i].known = unkey(t.low), true
+	}
+	return nil
+}
+
+// moments sets Mean and Std of D− and their bounds.
+func (j *job) moments(ctx context.Context, t *tally) error {
+	s, b := &j.out.NegativeSummary, j.bounded
+	n := float64(s.N)
+	const unit, u = 1 << 30, 0x1p-24
+	// In each tile 16 lanes add 64 values each in float32; a tile's sum is rounded to the unit.
+	rounding := float64(b.rows.Count()) * float64(b.lanes.Count()) / n / (2 * unit)
+	mean, square := t.sum.Float64()/n, t.sum2.Float64()/n
+	meanError := 65*u*math.Sqrt(max(square, 0)) + rounding
+	variance := max(square-mean*mean, 0)
+	off := 67*u*max(square, 0) + rounding + 2*math.Abs(mean)*meanError + meanError*meanError
+	std := math.Sqrt(variance)
+	stdError := math.Max(math.Sqrt(variance+off)-std, std-math.Sqrt(max(0, variance-off)))
+	// A standard deviation is a seminorm: it changes by no more than that of the differences.
+	difference, meanDifference := b.epsilon, b.epsilon
+	scale := 1.
+	switch b.metric {
+	case kernels.IP:
+		scale = b.unit
+	case kernels.L2:
+		scale = b.unit
+		difference, meanDifference = j.distanceError(t)
+		difference += 2 * u * math.Sqrt(max(square, 0))
+		meanDifference += 2 * u * math.Sqrt(max(square, 0))
+	}
+	s.Std, s.StdError = std/scale, 1.01*(stdError+difference)/scale
+	if b.metric == kernels.L2 {
+		s.Mean, s.MeanError = mean/scale, 1.01*(meanError+meanDifference)/scale
+		return nil
+	}
+	return j.meanOfSums(ctx)
+}
+
+// distanceError bounds the error of scaled distances r = √(−2v), in the root mean square and in the mean:
+// |√a − √b| is at most √|a − b|, and at most |a − b|/√b. Pairs closer than some distance take the first,
+// the others the second; the best of the distances known is taken.
+func (j *job) distanceError(t *tally) (rms, mean float64) {
+	b, n := j.bounded, float64(j.negatives.total)
+	worst, off := math.Sqrt(2*b.epsilon), 2*b.epsilon
+	rms, mean = worst, worst
+	try := func(closer, distance float64) { // the share of closer pairs, the least distance of the others
+		if distance > 0 {
+			rms = min(rms, math.Sqrt(closer*off+(1-closer)*(off/distance)*(off/distance)))
+			mean = min(mean, closer*worst+(1-closer)*off/distance)
+		}
+	}
+	try(0, b.unit*j.out.NegativeSummary.Min)
+	for i, r := range b.look.brackets { // values below r.low are farther
+		exact := -2 * (float64(r.low) + b.epsilon)
+		if exact > 0 && i < len(t.below) {
+			try(1-float64(t.below[i])/n, math.Sqrt(exact))
+		}
+	}
+	return rms, mean
+}
+
+// meanOfSums computes the mean of dot products from sums of vectors: Σᵢⱼ xᵢ·yⱼ = (Σxᵢ)·(Σyⱼ), less the
+// near pairs that D− leaves out. All in float64, chunks of rows added in order.
+func (j *job) meanOfSums(ctx context.Context) error {
+	s, b := &j.out.NegativeSummary, j.bounded
+	factorC, normsC := j.factors(j.c)
+	factorQ, normsQ := j.factors(j.q)
+	allC, err := j.vectorSum(ctx, j.c.Rows, factorC, ascending(j.c.N))
+	if err != nil {
+		return err
+	}
+	allQ, err := j.vectorSum(ctx, j.q.Rows, factorQ, ascending(j.q.N))
+	if err != nil {
+		return err
+	}
+	sum, near := inner(allC, allQ), 0.
+	if b.rowGroup != nil && j.negatives.in.Negatives.Kind == distribution.NegativesCrossGroup {
+		if near, err = j.nearSum(ctx, factorC, factorQ); err != nil {
+			return err
+		}
+	} else {
+		for part := range slices.Chunk(j.out.Positive, sumChunk) {
+			chunk := 0.
+			for _, x := range part {
+				chunk += x
+			}
+			near += chunk
+		}
+	}
+	s.Mean = (sum - near) / float64(s.N)
+	steps := float64(sumChunk + workers.Ceil(j.c.N, sumChunk) + 2*workers.Ceil(j.q.N, sumChunk) + 3*j.c.Dim + 64)
+	if b.rowGroup != nil {
+		steps += float64(j.c.N + j.q.N) // a group may hold nearly all
+	}
+	s.MeanError = 0x1p-51 * steps * normsC * normsQ / float64(s.N)
+	return nil
+}
+
+// factors are what rows are multiplied by (1/norm for a cosine), and the sum of the norms they have then.
+func (j *job) factors(o *device.Operand) (factors []float64, norms float64) {
+	factors = make([]float64, o.N)
+	for i, norm := range o.Norms {
+		switch {
+		case j.in.Metric != kernels.Cosine:
+			factors[i] = 1
+			norms += norm
+		case norm > 0:
+			factors[i] = 1 / norm
+			norms++
+		}
+	}
+	return factors, norms
+}
+
+const sumChunk = 512 // rows
+
+// vectorSum is the sum of factor·row over a list of rows.
+func (j *job) vectorSum(ctx context.Context, rows cpu.Rows, factor []float64, list []int32) ([]float64, error) {
+	parts := make([][]float64, workers.Ceil(len(list), sumChunk))
+	err := j.r.Pool.Each(ctx, len(parts), j.blocks.Workers, func(_, task int) error {
+		parts[task] = make([]float64, rows.Dim)
+		return j.r.Host.Sum(parts[task], rows, factor, list[task*sumChunk:min(len(list), (task+1)*sumChunk)])
+	})
+	total := make([]float64, rows.Dim)
+	for _, p := range parts {
+		for i, x := range p {
+			total[i] += x
+		}
+	}
+	return total, err
+}
+
+// nearSum is the sum over all pairs within groups. Packed rows and lanes are in the order of groups.
+func (j *job) nearSum(ctx context.Context, factorC, factorQ []float64) (sum float64, err error) {
+	b := j.bounded
+	rows, lanes := b.rowAt, b.laneAt
+	if rows == nil {
+		rows = ascending(j.c.N)
+	}
+	if lanes == nil {
+		lanes = ascending(j.q.N)
+	}
+	type ranges struct{ row0, row1, lane0, lane1 int }
+	var groups []ranges
+	for r, l := 0, 0; r < len(rows); {
+		g := ranges{row0: r, lane0: l}
+		for ; r < len(rows) && b.rowGroup[r] == b.rowGroup[g.row0]; r++ {
+		}
+		for ; l < len(lanes) && b.laneGroup[l] == b.rowGroup[g.row0]; l++ {
+		}
+		g.row1, g.lane1 = r, l
+		if g.lane1 > g.lane0 {
+			groups = append(groups, g)
+		}
+	}
+	sums := make([]float64, len(groups))
+	err = j.r.Pool.Each(ctx, len(groups), j.blocks.Workers, func(_, task int) error {
+		g := groups[task]
+		c, q := make([]float64, j.c.Dim), make([]float64, j.c.Dim)
+		if err := j.r.Host.Sum(c, j.c.Rows, factorC, rows[g.row0:g.row1]); err != nil {
+			return err
+		}
+		if err := j.r.Host.Sum(q, j.q.Rows, factorQ, lanes[g.lane0:g.lane1]); err != nil {
+			return err
+		}
+		sums[task] = inner(c, q)
+		return nil
+	})
+	for _, x := range sums {
+		sum += x
+	}
+	return sum, err
+}
+
+func inner(x, y []float64) (sum float64) {
+	for i := range x {
+		sum += float64(x[i] * y[i])
+	}
+	return sum
+}

@@ -1,0 +1,110 @@
+package statistics
+
+import (
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// negatives knows which pairs are in D−.
+type negatives struct {
+	in       distribution.Input
+	contexts int
+	perQuery int // of a sample
+	total    int64
+}
+
+func newNegatives(in distribution.Input) negatives {
+	m, n := in.Queries.Rows, in.Contexts.Rows
+	if in.Negatives.Kind == distribution.NegativesSample && in.Negatives.PerQuery >= n-1 {
+		in.Negatives.Kind = distribution.NegativesAll // the draw takes them all
+	}
+	g := negatives{in: in, contexts: n}
+	switch in.Negatives.Kind {
+	case distribution.NegativesAll:
+		g.total = int64(m) * int64(n-1)
+	case distribution.NegativesSample:
+		g.perQuery = in.Negatives.PerQuery
+		g.total = int64(m) * int64(g.perQuery)
+	case distribution.NegativesCrossGroup:
+		if in.Group == nil {
+			break // all are in one group
+		}
+		size := make(map[int32]int64)
+		for _, group := range in.Group {
+			size[group]++
+		}
+		for _, c := range in.Owner {
+			g.total += int64(n) - size[in.Group[c]]
+		}
+	}
+	return g
+}
+
+func (g *negatives) sampled() bool { return g.in.Negatives.Kind == distribution.NegativesSample }
+
+// draw lists the contexts of a query's sampled negatives.
+func (g *negatives) draw(into []int32, q int) []int32 {
+	return ref.Foreign(into, g.in.Negatives.Seed, q, int(g.in.Owner[q]), g.contexts, g.perQuery)
+}
+
+// has tells whether the pair is in D−, which is not sampled.
+func (g *negatives) has(q, c int) bool {
+	own := int(g.in.Owner[q])
+	if g.in.Negatives.Kind == distribution.NegativesCrossGroup {
+		return g.in.Group != nil && g.in.Group[c] != g.in.Group[own]
+	}
+	return c != own
+}
+
+// span is a run of context rows [from, to).
+type span struct{ from, to int }
+
+// of appends the runs of q's negatives among the contexts [c0, c1); D− is not sampled.
+func (g *negatives) of(into []span, q, c0, c1 int) []span {
+	if g.in.Negatives.Kind == distribution.NegativesCrossGroup {
+		return g.foreignGroups(into, q, c0, c1)
+	}
+	return allBut(into, int(g.in.Owner[q]), c0, c1)
+}
+
+// others are the contexts of other groups than q's own, or all but its own without groups.
+func (g *negatives) others(into []span, q, c0, c1 int) []span {
+	if g.in.Group == nil {
+		return allBut(into, int(g.in.Owner[q]), c0, c1)
+	}
+	return g.foreignGroups(into, q, c0, c1)
+}
+
+func allBut(into []span, owner, c0, c1 int) []span {
+	into = join(into, c0, min(max(owner, c0), c1))
+	return join(into, max(min(owner+1, c1), c0), c1)
+}
+
+func (g *negatives) foreignGroups(into []span, q, c0, c1 int) []span {
+	group := g.in.Group
+	if group == nil {
+		return into
+	}
+	own, from := group[g.in.Owner[q]], c0
+	for row := c0; row < c1; row++ {
+		if group[row] == own {
+			into = join(into, from, row)
+			from = row + 1
+		}
+	}
+	return join(into, from, c1)
+}
+
+func join(into []span, from, to int) []span {
+	if from >= to {
+		return into
+	}
+	return append(into, span{from, to})
+}
+
+// groups tells whether there are at least two groups.
+func (g *negatives) groups() bool {
+	return slices.ContainsFunc(g.in.Group, func(x int32) bool { return x != g.in.Group[0] })
+}

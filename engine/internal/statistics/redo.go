@@ -1,0 +1,137 @@
+package statistics
+
+import (
+	"context"
+	"math"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+)
+
+const redoBins = 1 << 16
+
+// redo settles what the first sweep left open (a bracket that missed its rank, or had no memory): a
+// histogram of all values says for certain where the ranks are, and further sweeps keep just that. Where
+// even one cell holds too much, the statistic stays unknown.
+func (j *job) redo(ctx context.Context, first *tally, e *ends) error {
+	b := j.bounded
+	if j.missing(e) == 0 {
+		return nil
+	}
+	if len(first.bins) == 0 {
+		l := look{low: minusInf, high: plusInf}
+		l.bin(b)
+		first = newTally(&l)
+		if err := j.sweep(ctx, &l, placingPass, b.allTasks(), first); err != nil {
+			return err
+		}
+	}
+	looks := newAxis(b).looks(j, first, e)
+	for i := range looks {
+		t := newTally(&looks[i])
+		if err := j.sweep(ctx, &looks[i], redoPass+i, b.allTasks(), t); err != nil {
+			return err
+		}
+		if err := j.resolve(ctx, &looks[i], t, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing counts what is still open.
+func (j *job) missing(e *ends) (n int) {
+	for _, s := range j.bounded.statistics {
+		located := j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0)
+		if !s.known && !located {
+			n++
+		}
+	}
+	if !e.leastKnown || !e.mostKnown {
+		n++
+	}
+	return n
+}
+
+// axis is the range of a histogram by score: of values, for l2 of scaled distances.
+type axis struct{ low, width float64 }
+
+func newAxis(b *bounded) axis {
+	if b.metric.Ascending() {
+		return axis{width: 2.1 / redoBins}
+	}
+	return axis{low: -1.1, width: 2.2 / redoBins}
+}
+
+// bin asks for a histogram of all values in redoBins cells.
+func (l *look) bin(b *bounded) {
+	h := newAxis(b)
+	l.bins, l.binLow, l.binScale = redoBins, float32(h.low), float32(1/h.width)
+}
+
+// bracket is where the values of the cells [first, last] are for certain.
+func (h axis) bracket(b *bounded, first, last int, margin float64) bracket {
+	low, high := h.low+float64(first-1)*h.width, h.low+float64(last+2)*h.width // a cell more for rounding
+	if b.metric.Ascending() {
+		low, high = -high*high/2, -max(low, 0)*max(low, 0)/2
+	}
+	return bracket{down(low - margin), up(high + margin)}
+}
+
+// looks plans the sweeps that keep what is missing.
+func (h axis) looks(j *job, t *tally, e *ends) []look {
+	b, total := j.bounded, j.negatives.total
+	low, high := b.span()
+	gap := float32(4 * (high - low) / maxCells)
+	margin := 4*b.epsilon + float64(gap)
+	sums := make([]int64, len(t.bins)+1)
+	for i, n := range t.bins {
+		sums[i+1] = sums[i] + n
+	}
+	find := func(rank int64) bracket { // by value
+		r := b.rank(rank, total)
+		bin := 0
+		for sums[bin+1] <= r && bin < len(t.bins)-1 {
+			bin++
+		}
+		return h.bracket(b, bin, bin, margin)
+	}
+	var all look
+	for _, s := range b.statistics {
+		if !s.known && (!j.in.Interval || math.IsInf(s.low, 0) || math.IsInf(s.high, 0)) {
+			all.add(find(s.rank), gap)
+		}
+	}
+	ends := look{low: minusInf, high: plusInf}
+	if !e.leastKnown {
+		ends.low = find(0).high
+	}
+	if !e.mostKnown {
+		ends.high = find(total - 1).low
+	}
+	var looks []look
+	for from := 0; from < len(all.brackets) || from == 0; from += device.MaxBrackets {
+		l := look{brackets: all.brackets[from:min(len(all.brackets), from+device.MaxBrackets)], low: minusInf, high: plusInf, from: low, to: high}
+		if from == 0 {
+			l.low, l.high = ends.low, ends.high
+			l.settle(gap)
+		}
+		for _, r := range append(l.brackets, bracket{low: minusInf, high: l.low}, bracket{low: l.high, high: plusInf}) {
+			l.expected += float64(h.between(b, sums, r))
+		}
+		if l.expected > 0 {
+			looks = append(looks, l)
+		}
+	}
+	return looks
+}
+
+// between counts at least the values of a bracket.
+func (h axis) between(b *bounded, sums []int64, r bracket) int64 {
+	low, high := float64(r.low), float64(r.high)
+	if b.metric.Ascending() {
+		low, high = math.Sqrt(max(0, -2*high)), math.Sqrt(max(0, -2*low))
+	}
+	n := len(sums) - 1
+	at := func(x float64) int { return int(min(max((x-h.low)/h.width, -1), float64(n))) }
+	return sums[min(at(high)+2, n)] - sums[max(at(low)-1, 0)]
+}

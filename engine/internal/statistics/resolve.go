@@ -1,0 +1,448 @@
+package statistics
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// From kept values to exact order statistics: the r-th canonical value lies within epsilon of the r-th
+// tile value, so that if all pairs within 2 epsilon of the latter get canonical scores, those further
+// down are known to be below. In fact errors cancel out, and the two are far closer: if they are within
+// slack, which the canonical scores themselves show, pairs within slack + epsilon are enough. Kept values
+// are sorted no further than into cells.
+
+// cells cut the values into equal parts; the first and the last are open.
+type cells struct{ low, scale, last float64 }
+
+func newCells(low, high float64, n int) cells {
+	c := cells{low: low, last: float64(n - 1)}
+	if high > low {
+		c.scale = c.last / (high - low)
+	}
+	return c
+}
+
+func (c cells) of(v float64) int {
+	x := (v - c.low) * c.scale
+	switch {
+	case x >= c.last:
+		return int(c.last)
+	case x > 0:
+		return int(x)
+	}
+	return 0
+}
+
+// count adds entries to their cells, and carries on the extremes.
+func (c cells) count(counts *[maxCells]int32, entries []device.Entry, least, most float32) (float32, float32) {
+	for _, e := range entries {
+		if e.Value < least {
+			least = e.Value
+		}
+		if e.Value > most {
+			most = e.Value
+		}
+		counts[c.of(float64(e.Value))&(maxCells-1)]++
+	}
+	return least, most
+}
+
+// edge is where cell i begins.
+func (c cells) edge(i int) float64 { return c.low + float64(i)/c.scale }
+
+// interval is a range whose values are all kept; cells first to last are its own.
+type interval struct {
+	bracket
+	below, count int64
+	first, last  int
+}
+
+// window is a range of values that get canonical scores: for each of its statistics, all whose
+// canonical value can be that statistic's.
+type window struct {
+	low, high   float64
+	first, last int
+	in          *interval
+	below       int64 // values under low
+	size        int64 // values in the cells
+	statistics  []*statistic
+	scores      []float64 // canonical, in the direction of values
+}
+
+// resolver finds order statistics among what a sweep kept.
+type resolver struct {
+	j           *job
+	b           *bounded
+	t           *tally
+	cells       cells
+	counts      *[maxCells]int32
+	least, most float64 // of the kept values
+	intervals   []interval
+	windows     []*window
+	mark        []uint16 // per cell: 1 + its window
+	lowEnd      float64  // values not above are candidates for the least one
+	highEnd     float64
+}
+
+// ends are the pairs with the least and the largest value.
+type ends struct {
+	least, most           ref.Pair
+	leastKnown, mostKnown bool
+}
+
+var noEnds = ends{least: noPair, most: noPair}
+
+// resolve finds what it can: statistics become known, or at least get bounds.
+func (j *job) resolve(ctx context.Context, l *look, t *tally, e *ends) error {
+	if t.full || len(t.kept) == 0 || l.low == minusInf && len(l.brackets) == 0 && l.high == plusInf {
+		return nil
+	}
+	r := &resolver{j: j, b: j.bounded, t: t}
+	if err := r.count(ctx, l); err != nil {
+		return err
+	}
+	for _, slack := range []float64{r.b.epsilon / 8, r.b.epsilon} {
+		r.locate(e, slack)
+		if len(r.windows) == 0 && math.IsInf(r.lowEnd, 0) && math.IsInf(r.highEnd, 0) {
+			continue
+		}
+		if err := r.recheck(ctx, e); err != nil {
+			return err
+		}
+		err := j.r.Pool.Each(ctx, len(r.windows), j.blocks.Workers, func(_, i int) error {
+			r.windows[i].settle(r.b)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parts cuts the kept runs into pieces of work.
+func (r *resolver) parts() (parts [][]run) {
+	const enough = 1 << 15
+	size, from := 0, 0
+	for i, k := range r.t.kept {
+		if size += len(k.entries); size >= enough || i == len(r.t.kept)-1 {
+			parts = append(parts, r.t.kept[from:i+1])
+			size, from = 0, i+1
+		}
+	}
+	return parts
+}
+
+// count fills the cells and the intervals.
+func (r *resolver) count(ctx context.Context, l *look) error {
+	r.cells = newCells(l.from, l.to, maxCells)
+	type found struct {
+		counts      *[maxCells]int32
+		least, most float32
+	}
+	workers := make([]*found, r.j.blocks.Workers)
+	parts := r.parts()
+	err := r.j.r.Pool.Each(ctx, len(parts), len(workers), func(worker, i int) error {
+		if workers[worker] == nil {
+			workers[worker] = &found{new([maxCells]int32), plusInf, minusInf}
+		}
+		f := workers[worker]
+		for _, k := range parts[i] {
+			f.least, f.most = r.cells.count(f.counts, k.entries, f.least, f.most)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.least, r.most = math.Inf(1), math.Inf(-1)
+	for _, f := range workers {
+		if f == nil {
+			continue
+		}
+		r.least, r.most = min(r.least, float64(f.least)), max(r.most, float64(f.most))
+		if r.counts == nil {
+			r.counts = f.counts
+			continue
+		}
+		for c, n := range f.counts {
+			r.counts[c] += n
+		}
+	}
+	r.setIntervals(l)
+	return nil
+}
+
+// span is the range of values that vectors of norm 1 can have, and a little more.
+func (b *bounded) span() (low, high float64) {
+	if b.unit == 0 || b.metric.Ascending() {
+		return -2.2, .2
+	}
+	return -1.1, 1.1
+}
+
+func (r *resolver) setIntervals(l *look) {
+	add := func(b bracket, below int64) {
+		iv := interval{bracket: b, below: below, first: r.cells.of(float64(b.low)), last: r.cells.of(float64(b.high))}
+		iv.count = r.sum(iv.first, iv.last+1)
+		r.intervals = append(r.intervals, iv)
+	}
+	if l.low > minusInf {
+		add(bracket{minusInf, l.low}, 0)
+	}
+	for i, b := range l.brackets {
+		add(b, r.t.below[i])
+	}
+	if l.high < plusInf {
+		add(bracket{l.high, plusInf}, 0)
+		last := &r.intervals[len(r.intervals)-1]
+		last.below = r.t.counted - last.count
+	}
+}
+
+// sum counts the values in the cells [from, to).
+func (r *resolver) sum(from, to int) (n int64) {
+	for _, c := range r.counts[from:max(from, to)] {
+		n += int64(c)
+	}
+	return n
+}
+
+// locate bounds the statistics and chooses the windows and the candidates for the ends.
+func (r *resolver) locate(e *ends, slack float64) {
+	epsilon := r.b.epsilon
+	r.windows, r.lowEnd, r.highEnd = nil, math.Inf(-1), math.Inf(1)
+	limit := max(r.j.negatives.total/10, r.j.tune.Recheck)
+	for i := range r.b.statistics {
+		s := &r.b.statistics[i]
+		k := slices.IndexFunc(r.intervals, func(iv interval) bool { return s.rank >= iv.below && s.rank < iv.below+iv.count })
+		if s.known || k < 0 {
+			continue
+		}
+		iv := &r.intervals[k]
+		below, cell := iv.below, iv.first
+		for ; below+int64(r.counts[cell]) <= s.rank; cell++ {
+			below += int64(r.counts[cell])
+		}
+		low, high := r.least, r.most
+		if cell > 0 {
+			low = max(low, r.cells.edge(cell)-1e-12)
+		}
+		if cell < maxCells-1 {
+			high = min(high, r.cells.edge(cell+1)+1e-12)
+		}
+		s.low, s.high = max(s.low, low-epsilon), min(s.high, high+epsilon)
+		low, high = low-epsilon-slack, high+epsilon+slack
+		if !r.j.in.Interval && low >= float64(iv.low) && high <= float64(iv.high) {
+			r.add(s, iv, low, high)
+		}
+	}
+	r.windows = affordable(r.windows, limit, r.j.scoreRoom())
+	r.mark = make([]uint16, maxCells)
+	for i, w := range r.windows {
+		for c := w.first; c <= w.last; c++ {
+			r.mark[c] = uint16(i + 1)
+		}
+	}
+	// The ends: all values near the least one must have been kept.
+	if first := r.intervals[0]; !e.leastKnown && first.low == minusInf && first.count > 0 {
+		if reach := r.least + 2*epsilon; reach <= float64(first.high) && r.sum(0, r.cells.of(reach)+1) <= limit {
+			r.lowEnd, e.leastKnown = reach, true
+		}
+	}
+	if last := r.intervals[len(r.intervals)-1]; !e.mostKnown && last.high == plusInf && last.count > 0 {
+		if reach := r.most - 2*epsilon; reach >= float64(last.low) && r.sum(r.cells.of(reach), maxCells) <= limit {
+			r.highEnd, e.mostKnown = reach, true
+		}
+	}
+}
+
+// affordable drops the windows above the limit, and the largest ones until all together have room.
+func affordable(windows []*window, limit, room int64) []*window {
+	var size int64
+	for _, w := range windows {
+		size += w.size
+	}
+	for len(windows) > 0 {
+		largest := 0
+		for i, w := range windows {
+			if w.size > windows[largest].size {
+				largest = i
+			}
+		}
+		if w := windows[largest]; w.size <= limit && size <= room {
+			break
+		}
+		size -= windows[largest].size
+		windows = slices.Delete(windows, largest, largest+1)
+	}
+	return windows
+}
+
+// scoreRoom is how many canonical scores the windows may hold: 8 bytes, twice when the workers' are put together, and a
+// quarter for growing. Kept pairs have the rest of the room.
+func (j *job) scoreRoom() int64 { return (j.room - 8*j.keepRoom()) / 20 }
+
+// add opens a window for a statistic, or widens the last one.
+func (r *resolver) add(s *statistic, iv *interval, low, high float64) {
+	first, last := max(iv.first, r.cells.of(low)), min(iv.last, r.cells.of(high))
+	if n := len(r.windows); n > 0 && r.windows[n-1].in == iv && first <= r.windows[n-1].last {
+		w := r.windows[n-1]
+		w.high, w.last, w.statistics = max(w.high, high), max(w.last, last), append(w.statistics, s)
+		w.size = r.sum(w.first, w.last+1)
+		return
+	}
+	r.windows = append(r.windows, &window{low: low, high: high, first: first, last: last, in: iv,
+		below: iv.below + r.sum(iv.first, first), size: r.sum(first, last+1), statistics: []*statistic{s}})
+}
+
+// picker is a worker's part of a recheck.
+type picker struct {
+	queries, contexts [][]int32 // per window, and for the two ends
+	below             []int64
+	scores            [][]float64
+	ends              ends
+	rechecked         int64
+	buffer            []float64
+}
+
+const pickBatch = 1 << 10
+
+// recheck gives canonical scores to what lies in the windows and near the ends.
+func (r *resolver) recheck(ctx context.Context, e *ends) error {
+	n := len(r.windows)
+	workers := make([]*picker, r.j.blocks.Workers)
+	parts := r.parts()
+	err := r.j.r.Pool.Each(ctx, len(parts), len(workers), func(worker, i int) error {
+		p := workers[worker]
+		if p == nil {
+			p = &picker{queries: make([][]int32, n+2), contexts: make([][]int32, n+2), below: make([]int64, n),
+				scores: make([][]float64, n), ends: noEnds, buffer: make([]float64, pickBatch)}
+			workers[worker] = p
+		}
+		for _, k := range parts[i] {
+			if err := r.scan(p, k); err != nil {
+				return err
+			}
+		}
+		for list := range p.queries {
+			if err := r.flush(p, list); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, p := range workers {
+		if p == nil {
+			continue
+		}
+		for i, w := range r.windows {
+			w.below += p.below[i]
+			w.scores = append(w.scores, p.scores[i]...)
+		}
+		r.j.out.Rechecked += p.rechecked
+		e.take(r.b.metric, p.ends)
+	}
+	return err
+}
+
+// take merges other ends; where a distance is the score, the largest has the least value.
+func (e *ends) take(m kernels.Metric, o ends) {
+	if m.Ascending() {
+		higher(&e.least, o.least)
+		lower(&e.most, o.most)
+		return
+	}
+	lower(&e.least, o.least)
+	higher(&e.most, o.most)
+}
+
+// scan picks from one run.
+func (r *resolver) scan(p *picker, k run) error {
+	n := len(r.windows)
+	pick := func(list int, e device.Entry) error {
+		q, c := r.b.pair(int(k.task), e.At)
+		p.queries[list], p.contexts[list] = append(p.queries[list], q), append(p.contexts[list], c)
+		if len(p.queries[list]) < pickBatch {
+			return nil
+		}
+		return r.flush(p, list)
+	}
+	for _, e := range k.entries {
+		v := float64(e.Value)
+		if i := int(r.mark[r.cells.of(v)]) - 1; i >= 0 {
+			switch w := r.windows[i]; {
+			case v < w.low:
+				p.below[i]++
+			case v <= w.high:
+				if err := pick(i, e); err != nil {
+					return err
+				}
+			}
+		}
+		if v <= r.lowEnd {
+			if err := pick(n, e); err != nil {
+				return err
+			}
+		}
+		if v >= r.highEnd {
+			if err := pick(n+1, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flush scores a list of pairs.
+func (r *resolver) flush(p *picker, list int) error {
+	qs, cs := p.queries[list], p.contexts[list]
+	scores := p.buffer[:len(qs)]
+	if err := r.j.pairs(scores, qs, cs); err != nil {
+		return err
+	}
+	p.rechecked += int64(len(qs))
+	p.queries[list], p.contexts[list] = qs[:0], cs[:0]
+	if list < len(r.windows) {
+		if r.b.metric.Ascending() {
+			for i := range scores {
+				scores[i] = -scores[i]
+			}
+		}
+		p.scores[list] = append(p.scores[list], scores...)
+		return nil
+	}
+	for i, s := range scores {
+		x := ref.Pair{Query: qs[i], Context: cs[i], Score: s}
+		p.ends.take(r.b.metric, ends{least: x, most: x})
+	}
+	return nil
+}
+
+// settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon, it
+// is known how many pairs are below.
+func (w *window) settle(b *bounded) {
+	ranks := make([]int, len(w.statistics))
+	for i, s := range w.statistics {
+		ranks[i] = int(s.rank - w.below)
+	}
+	if ranks[0] < 0 || ranks[len(ranks)-1] >= len(w.scores) {
+		return // counts that do not fit together: merged parts can be anything
+	}
+	selectRanks(w.scores, ranks)
+	for i, s := range w.statistics {
+		score := w.scores[ranks[i]]
+		if b.metric.Ascending() {
+			score = -score
+		}
+		if v := b.value(score); v >= w.low+b.epsilon && v <= w.high-b.epsilon {
+			s.score, s.known = score, true
+		}
+	}
+	w.scores = nil
+}

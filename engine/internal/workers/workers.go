@@ -1,0 +1,121 @@
+// Package workers is the worker pool of the engine: it runs numbered tasks on goroutines, each of which
+// holds a token of the process's CPU budget while it computes, and reports progress.
+package workers
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sluice-rag/sluice/engine/cores"
+)
+
+// Pool runs tasks on at most Threads goroutines within the CPU budget. It holds no goroutine between calls.
+type Pool struct {
+	Budget  *cores.Budget
+	Threads int
+}
+
+// Each runs fn for the tasks 0, 1, … tasks−1 on at most `workers` goroutines (0 means p.Threads), each with
+// a token of the CPU budget and a worker number below `workers` of its own; it adds goroutines when tokens
+// become free. The error of the lowest failing task wins, and all tasks below it have run: what comes back
+// does not depend on the threads. It returns when no goroutine is left.
+func (p *Pool) Each(ctx context.Context, tasks, workers int, fn func(worker, task int) error) error {
+	_, release, err := p.Budget.Acquire(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if workers == 0 {
+		workers = p.Threads
+	}
+	r := &run{budget: p.Budget, ctx: ctx, fn: fn, workers: workers, running: 1, limit: tasks}
+	r.work(0, release)
+	r.wait.Wait()
+	if r.err == nil && r.next < r.limit {
+		return ctx.Err()
+	}
+	return r.err
+}
+
+// Ranges calls fn for each of n items, in tasks of 256 items.
+func (p *Pool) Ranges(ctx context.Context, n int, fn func(i int)) error {
+	const block = 256
+	return p.Each(ctx, Ceil(n, block), 0, func(_, task int) error {
+		for i := task * block; i < min(n, (task+1)*block); i++ {
+			fn(i)
+		}
+		return nil
+	})
+}
+
+// run is one call of Each.
+type run struct {
+	budget  *cores.Budget
+	ctx     context.Context
+	fn      func(worker, task int) error
+	workers int
+	wait    sync.WaitGroup
+
+	mu      sync.Mutex
+	running int // workers started so far
+	next    int // task to hand out
+	limit   int // tasks from here on are not wanted
+	err     error
+}
+
+func (r *run) work(worker int, release func()) {
+	defer release()
+	for {
+		r.grow()
+		task, ok := r.take()
+		if !ok {
+			return
+		}
+		err := r.fn(worker, task)
+		if err != nil {
+			r.fail(task, err)
+		}
+		if r.budget.Yield(r.ctx) != nil {
+			return
+		}
+	}
+}
+
+// grow starts another worker if there is a task and a token for it.
+func (r *run) grow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running >= r.workers || r.limit-r.next < 2 {
+		return
+	}
+	release, ok := r.budget.TryAcquire()
+	if !ok {
+		return
+	}
+	worker := r.running
+	r.running++
+	r.wait.Go(func() { r.work(worker, release) })
+}
+
+func (r *run) take() (task int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next >= r.limit || r.ctx.Err() != nil {
+		return 0, false
+	}
+	r.next++
+	return r.next - 1, true
+}
+
+func (r *run) fail(task int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if task < r.limit {
+		r.limit, r.err = task, err
+	}
+}
+
+// Ceil is a/b, rounded up.
+func Ceil(a, b int) int { return (a + b - 1) / b }
+
+// Clamp is x, or the end of [low, high] that it lies beyond.
+func Clamp(x, low, high int) int { return min(max(x, low), high) }
