@@ -1,5 +1,5 @@
 // What a chat template may use while it is parsed and rendered. llama.cpp's Jinja engine trusts its templates; they come
-// with model files, so ours does not: the set-up puts calls of these functions into the engine (tools/setup/jinja.go).
+// with model files, so ours does not: patches put calls of these functions into the engine (third_party/llama/patches/jinja).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The cells of a KV cache that requests share, kept so that every text has its tokens in rising order. Part of llama.cpp's library:
-// the set-up puts this file beside llama-kv-cache.cpp (tools/setup/changes.go says what calls it).
+// the set-up puts this file beside llama-kv-cache.cpp, and a patch there calls it (third_party/llama/patches/library).
 //
 // Sums of floats depend on their order, and attention sums over cells in theirs. llama.cpp fills the gaps that finished texts leave, so
 // later tokens of a text may lie before earlier ones, depending on what else came and went. Here new tokens always go behind all

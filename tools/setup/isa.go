@@ -53,7 +53,7 @@ func libcpu() recipe {
 	return recipe{
 		name: "libggml-cpu", version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
-			in, err := inputsWith(ctx, e, cpuEdits, e.cpuHeaders()...)
+			in, err := patchedInputs(ctx, e, cpuPatches, ".h")
 			in = append(in, cpuSymbols...)
 			for _, v := range isas() {
 				in = append(append(in, v.name), v.flags...)
@@ -84,8 +84,8 @@ func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err
 	}
 	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
 	change := func(src string) error {
-		dir := filepath.Join(src, "ggml", "src", "ggml-cpu")
-		return errors.Join(editFiles(dir, cpuEdits), copyInto(dir, e.cpuHeaders()...))
+		ours, err := glob(e.ggmlDir(), "*.h")
+		return errors.Join(err, e.patch(cpuPatches, src), copyInto(filepath.Join(src, "ggml", "src", "ggml-cpu"), ours...))
 	}
 	err = e.cmake(ctx, part, llamaTree, change, append(flags, v.flags...), "ggml-cpu")
 	return filepath.Join(part.work, "build", "ggml", "src", "libggml-cpu.a"), err

@@ -33,14 +33,15 @@ var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src
 // libllama builds llama.cpp and ggml as static libraries, without ggml's CPU code: that is libcpu's.
 func libllama() recipe {
 	inputs := func(ctx context.Context, e *Env) ([]string, error) {
-		return inputsWith(ctx, e, cacheEdits, e.compactSource())
+		return patchedInputs(ctx, e, libraryPatches, ".cpp")
 	}
 	return recipe{name: "libllama", version: 3, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama: building llama.cpp and ggml (about 60 compiler runs)")
 		flags := slices.Concat([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags,
 			[]string{"-DGGML_CPU=OFF", "-DCMAKE_CXX_FLAGS=" + cxxFlags + " -DGGML_USE_CPU"}) // the registry knows it all the same
 		change := func(src string) error {
-			return errors.Join(editFiles(src, cacheEdits), copyInto(filepath.Join(src, "src"), e.compactSource()))
+			ours, err := glob(e.ggmlDir(), "*.cpp")
+			return errors.Join(err, e.patch(libraryPatches, src), copyInto(filepath.Join(src, "src"), ours...))
 		}
 		if err := e.cmake(ctx, j, llamaTree, change, flags, "llama", "ggml", "ggml-base"); err != nil {
 			return err
@@ -99,11 +100,25 @@ func (e *Env) peerFlags() []string {
 func llamaInputs(ctx context.Context, e *Env) ([]string, error) {
 	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
 	_, _, id, err := e.compilers(ctx)
-	in := append([]string{pkg.Sdist.SHA256, e.Manifest.Native.Llama.Tree, id}, cmakeFlags...)
-	for _, c := range ggmlEdits {
-		in = append(in, c.file, c.old, c.new)
+	if err != nil {
+		return nil, err
 	}
-	return in, err
+	in, err := e.patchInputs(everywhere)
+	return slices.Concat([]string{pkg.Sdist.SHA256, e.Manifest.Native.Llama.Tree, id}, cmakeFlags, in), err
+}
+
+// patchedInputs are those of llama.cpp with a set of patches and our files of llm/ggml with an extension.
+func patchedInputs(ctx context.Context, e *Env, set patchSet, ext string) ([]string, error) {
+	in, err := llamaInputs(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	patches, err := e.patchInputs(set)
+	if err != nil {
+		return nil, err
+	}
+	_, ours, err := sourceDigests(e.ggmlDir(), ext)
+	return slices.Concat(in, patches, ours), err
 }
 
 func peerInputs(ctx context.Context, e *Env) ([]string, error) {
@@ -137,7 +152,7 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 		if n == 0 {
 			return fmt.Errorf("%s has nothing below %s", archive, e.Manifest.Native.Llama.Tree)
 		}
-		if err := editFiles(tmp, ggmlEdits); err != nil {
+		if err := e.patch(everywhere, tmp); err != nil {
 			return err
 		}
 		if change != nil {
@@ -210,7 +225,10 @@ func binding(libs, cpu, jinja string, sanitized bool) recipe {
 	}
 }
 
+// bindingDir holds the C++ that becomes libbinding, ggmlDir what is compiled within llama.cpp: headers beside ggml's CPU code,
+// .cpp files in its library.
 func (e *Env) bindingDir() string { return filepath.Join(e.Repo, "llm", "binding") }
+func (e *Env) ggmlDir() string    { return filepath.Join(e.Repo, "llm", "ggml") }
 
 func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, jinja string) (objects []string, err error) {
 	sources, _, err := sourceDigests(e.bindingDir(), ".cpp")

@@ -357,8 +357,12 @@ func TestOurKeys(t *testing.T) {
 	t.Setenv("PATH", bin)
 	t.Setenv("CC", "")
 	t.Setenv("CXX", "")
-	for _, ours := range append(e.cpuHeaders(), e.compactSource()) {
-		if err := writeFile(ours, strings.NewReader("// ours"), 0o644); err != nil {
+	for path, text := range map[string]string{
+		filepath.Join(e.bindingDir(), "jinja_guard.h"): "// ours", filepath.Join(e.ggmlDir(), "a.h"): "// ours",
+		e.patchDir(everywhere, "1.patch"): onePatch, e.patchDir(libraryPatches, "1.patch"): onePatch,
+		e.patchDir(cpuPatches, "1.patch"): onePatch, e.patchDir(jinjaPatches, "1.patch"): onePatch,
+	} {
+		if err := writeFile(path, strings.NewReader(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
