@@ -3,7 +3,7 @@
 // It runs on github.com/go-skynet/go-llama.cpp, taken unmodified from the module cache, over a current llama.cpp: our
 // libbinding.a implements that module's C functions (llm/binding), and what its API lacks comes through the
 // slc_llm_* functions of slc_llm.h. Building that needs the tag "native" and the set-up; without the tag the package
-// compiles, Open returns ErrUnavailable, and Inspect still reads GGUF files.
+// compiles, and Open returns ErrUnavailable; package gguf still reads the files.
 //
 // A Model holds one set of weights and one scheduler thread. Up to Options.Slots requests are decoded together; more wait
 // for a slot. A request starts from the longest prompt prefix that any slot still has in its KV cache, so a system prompt

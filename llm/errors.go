@@ -3,13 +3,15 @@ package llm
 import (
 	"errors"
 	"fmt"
+
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 var (
 	// ErrUnavailable: this program was built without the tag "native", hence without llama.cpp.
 	ErrUnavailable = errors.New("built without llama.cpp: run `make build`, which does the set-up and sets the build tag native")
 	// ErrModel: the file is missing, not a GGUF, damaged, or not a model that generates text.
-	ErrModel = errors.New("not a usable language model")
+	ErrModel = gguf.ErrModel
 	// ErrOptions: an option or a request's setting is out of range.
 	ErrOptions = errors.New("invalid option")
 	// ErrPromptTooLong: the prompt leaves no room in the context; see PromptTooLongError.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 const flippedFile = "SLUICE_TEST_FLIPPED"
@@ -71,7 +72,7 @@ func TestOpenFlipped(t *testing.T) {
 			if err := os.WriteFile(path, flipped, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Inspect(path); err != nil {
+			if _, err := gguf.Inspect(path, ISA()); err != nil {
 				continue
 			}
 			passed++

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 // Generator is what the rest of Sluice needs of a language model. All methods may be called concurrently.
@@ -119,18 +120,17 @@ type TokenLogProb struct {
 	Top     []TokenLogProb // the most probable tokens, best first, without alternatives of their own
 }
 
-// Info describes a model file.
+// Info describes a model.
 type Info struct {
 	Name, Path     string
 	SHA256         string // of the file; of the first one when the model is split
 	Architecture   string
 	Description    string // architecture, parameters, quantisation
 	Parameters     int64
-	ContextTrained int       // tokens the model was trained to read
-	Embedding      int       // width of its hidden state
-	ChatTemplate   string    // Jinja source; empty when the file has none
-	Bytes          int64     // size on disk
-	Footprint      Footprint // what Memory follows from
+	ContextTrained int    // tokens the model was trained to read
+	Embedding      int    // width of its hidden state
+	ChatTemplate   string // Jinja source; empty when the file has none
+	Bytes          int64  // size on disk
 }
 
 // Options say how to run a model. Zero values are defaults.
@@ -175,9 +175,9 @@ func optionError(format string, args ...any) error {
 }
 
 // withDefaults checks the options against the model, before llama.cpp can assert on them, and fills in defaults.
-func (o Options) withDefaults(info Info) (Options, error) {
+func (o Options) withDefaults(m gguf.Model) (Options, error) {
 	if o.ContextSize == 0 {
-		o.ContextSize = min(info.ContextTrained, defaultContext)
+		o.ContextSize = min(m.ContextTrained, defaultContext)
 	}
 	if o.Slots == 0 {
 		o.Slots = defaultSlots
@@ -192,9 +192,9 @@ func (o Options) withDefaults(info Info) (Options, error) {
 		o.Threads = min(cores.Available(), maxThreads)
 	}
 	switch {
-	case o.ContextSize < minContext || o.ContextSize > info.ContextTrained:
+	case o.ContextSize < minContext || o.ContextSize > m.ContextTrained:
 		return o, optionError("context size %d is not between %d and the %d tokens that %s was trained for",
-			o.ContextSize, minContext, info.ContextTrained, info.Name)
+			o.ContextSize, minContext, m.ContextTrained, m.Name)
 	case o.Slots < 1 || o.Slots > maxSlots:
 		return o, optionError("%d slots are not between 1 and %d", o.Slots, maxSlots)
 	case o.CacheTokens < o.ContextSize || o.CacheTokens > maxCells:

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"testing"
+
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 func TestRequestCheck(t *testing.T) {
@@ -40,7 +42,7 @@ func TestRequestCheck(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	info := Info{Name: "m", ContextTrained: 8192}
+	info := gguf.Model{Name: "m", ContextTrained: 8192}
 	o, err := Options{}.withDefaults(info)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +50,7 @@ func TestOptions(t *testing.T) {
 	if o.ContextSize != 4096 || o.CacheTokens != 4096 || o.Slots != 4 || o.BatchSize != 64 || o.Threads < 1 || o.Logger == nil {
 		t.Errorf("defaults: %+v", o)
 	}
-	if o, err := (Options{}).withDefaults(Info{ContextTrained: 40}); err != nil || o.ContextSize != 40 || o.BatchSize != 40 {
+	if o, err := (Options{}).withDefaults(gguf.Model{ContextTrained: 40}); err != nil || o.ContextSize != 40 || o.BatchSize != 40 {
 		t.Errorf("small model: %+v, %v", o, err)
 	}
 	for name, o := range map[string]Options{

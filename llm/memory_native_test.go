@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 // llamaLog collects llama.cpp's log, which comes from the scheduler's thread.
@@ -71,7 +72,7 @@ func TestMemoryAgainstLlamasLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			need := m.Info().Memory(o)
+			need := estimate(t, path, o)
 			if got := log.bytes(t, "KV"); math.Abs(got-float64(need.Cache)) > shown {
 				t.Errorf("KV cache: llama.cpp says %.0f bytes, we %d", got, need.Cache)
 			}
@@ -97,7 +98,7 @@ func TestMemoryOfEveryCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		need := m.Info().Memory(o)
+		need := estimate(t, path, o)
 		cache, state := log.bytes(t, "KV"), log.bytes(t, "RS")
 		if math.Abs(cache-float64(need.Cache)) > shown || math.Abs(state-float64(need.State)) > shown {
 			t.Errorf("llama.cpp says KV cache %.0f and state %.0f bytes, we %d and %d", cache, state, need.Cache, need.State)
@@ -109,11 +110,20 @@ func TestMemoryOfEveryCache(t *testing.T) {
 	})
 }
 
-func checkCompute(t *testing.T, log *llamaLog, need Memory) {
+func estimate(t *testing.T, path string, o Options) gguf.Memory {
+	t.Helper()
+	file, err := gguf.Inspect(path, ISA())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return EstimateMemory(file, o)
+}
+
+func checkCompute(t *testing.T, log *llamaLog, need gguf.Memory) {
 	t.Helper()
 	compute := log.bytes(t, "compute") + log.bytes(t, "output")
 	t.Logf("compute and output: llama.cpp %.1f MB, our upper estimate of it and the rest %.1f MB", compute/1e6, float64(need.Compute)/1e6)
-	if compute == 0 || compute > float64(need.Compute)-baseMemory {
-		t.Errorf("compute: llama.cpp says %.0f bytes, we estimate %d at most", compute, need.Compute-baseMemory)
+	if compute == 0 || compute > float64(need.Compute)-gguf.BaseMemory {
+		t.Errorf("compute: llama.cpp says %.0f bytes, we estimate %d at most", compute, need.Compute-gguf.BaseMemory)
 	}
 }

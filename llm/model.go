@@ -4,8 +4,12 @@ package llm
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"runtime/cgo"
 	"slices"
 	"strings"
@@ -13,6 +17,8 @@ import (
 	"sync/atomic"
 
 	llama "github.com/go-skynet/go-llama.cpp"
+
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 // groups numbers models, so that each has its own scheduler in the library; it carries nothing else.
@@ -20,9 +26,10 @@ var groups atomic.Uint64
 
 // Model is a loaded model. It owns C memory and a thread: Close it.
 type Model struct {
-	info Info
-	opts Options
-	user cgo.Handle
+	info   Info
+	opts   Options
+	user   cgo.Handle
+	mapped bool // the file is mapped, not read
 
 	slots queue[*handle]
 	tok   *handle // for tokenising and pinning, under tokMu
@@ -48,18 +55,18 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if err := checkLibrary(); err != nil {
 		return nil, err
 	}
-	info, err := Inspect(path)
+	file, err := gguf.Inspect(path, ISA())
 	if err != nil {
 		return nil, err
 	}
-	if o, err = o.withDefaults(info); err != nil {
+	if o, err = o.withDefaults(file); err != nil {
 		return nil, err
 	}
 	if o.GPULayers > 0 && !canOffload() {
 		return nil, optionError("%d GPU layers asked for, but this build of llama.cpp has no GPU support", o.GPULayers)
 	}
 	if !o.SkipMemoryCheck {
-		if err := CheckMemory(info, o); err != nil {
+		if err := CheckMemory(file, o); err != nil {
 			return nil, err
 		}
 	}
@@ -67,10 +74,10 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		if err := parseChat(o.ChatTemplate); err != nil {
 			return nil, fmt.Errorf("the one given in Options.ChatTemplate: %w", err)
 		}
-		info.ChatTemplate = o.ChatTemplate
+		file.ChatTemplate = o.ChatTemplate
 	}
 	m := &Model{
-		info: info, opts: o,
+		info: infoOf(file), opts: o, mapped: file.Footprint.Mapped(),
 		slots:   queue[*handle]{limit: max(0, o.Queue)},
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
@@ -83,9 +90,15 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, modelError(path, err)
+		return nil, fmt.Errorf("llm: %s: %w: %w", path, ErrModel, err)
 	}
 	return m, nil
+}
+
+func infoOf(file gguf.Model) Info {
+	return Info{Name: file.Name, Path: file.Path, Architecture: file.Architecture, Description: file.Description,
+		Parameters: file.Parameters, ContextTrained: file.ContextTrained, Embedding: file.Embedding,
+		ChatTemplate: file.ChatTemplate, Bytes: file.Bytes}
 }
 
 func (m *Model) load(ctx context.Context) error {
@@ -103,7 +116,7 @@ func (m *Model) load(ctx context.Context) error {
 	}()
 	defer func() { close(loaded); <-watched }()
 
-	r := loadRequest{path: m.info.Path, mapped: m.info.Footprint.mapped(), options: m.opts, group: groups.Add(1), user: m.user, cancel: flag.p}
+	r := loadRequest{path: m.info.Path, mapped: m.mapped, options: m.opts, group: groups.Add(1), user: m.user, cancel: flag.p}
 	for range m.opts.Slots + 1 {
 		h, err := openHandle(r)
 		if err != nil {
@@ -162,7 +175,7 @@ func (m *Model) ContextSize() int { return m.opts.ContextSize }
 // Info describes the model. The first call reads the whole file for its digest.
 func (m *Model) Info() Info {
 	m.digest.Do(func() {
-		sum, err := fileSHA256(m.info.Path)
+		sum, err := sha256File(m.info.Path)
 		if err != nil {
 			m.opts.Logger.Warn("the model file can no longer be read for its digest", "path", m.info.Path, "error", err)
 		}
@@ -295,4 +308,17 @@ func (m *Model) valid(text string) string {
 		m.opts.Logger.Warn("a text for the language model is not UTF-8; invalid bytes became U+FFFD", slog.Int("bytes", len(text)))
 	}
 	return clean
+}
+
+func sha256File(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

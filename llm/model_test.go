@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	llama "github.com/go-skynet/go-llama.cpp"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 func TestOpenBadFiles(t *testing.T) {
@@ -30,6 +32,15 @@ func TestOpenBadFiles(t *testing.T) {
 	for i := 24; i < len(garbage); i++ {
 		garbage[i] = byte(i * 2654435761 >> 7)
 	}
+	tiny := filepath.Join(t.TempDir(), "tiny.gguf")
+	if err := generator.Write(tiny, preset(t, "llama-bpe")); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renamed := bytes.Replace(whole, []byte("blk.0.attn_q.weight"), []byte("blk.0.attn_x.weight"), 1)
 	for name, c := range map[string]struct {
 		data   []byte
 		reason string
@@ -41,10 +52,13 @@ func TestOpenBadFiles(t *testing.T) {
 		"text":                     {[]byte("<html>404 not found</html>"), "not a GGUF file"},
 		"garbage behind the magic": {garbage, ""},
 		// Passes the header check, so that llama.cpp has to say no, and why.
-		"tensors missing": {tinyModel().build(), "llama.cpp cannot load it"},
+		"a tensor is missing": {renamed, "llama.cpp cannot load it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := writeModel(t, "bad.gguf", c.data)
+			path := filepath.Join(t.TempDir(), "bad.gguf")
+			if err := os.WriteFile(path, c.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
 			m, err := Open(context.Background(), path, Options{ContextSize: 64})
 			if m != nil || !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("%v, %v", m, err)
@@ -226,7 +240,7 @@ func TestNativeDigest(t *testing.T) {
 	if _, err := os.Stat(lib); err != nil {
 		t.Skip("SKIP: no libbinding.a from the set-up")
 	}
-	sum, err := fileSHA256(lib)
+	sum, err := sha256File(lib)
 	if err != nil || !strings.Contains(NativeDigest(), sum) {
 		t.Errorf("the stamp %q is not of %s (%s), %v", NativeDigest(), lib, sum, err)
 	}

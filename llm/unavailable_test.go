@@ -5,12 +5,19 @@ package llm
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
 // Without llama.cpp everything fails closed.
 func TestUnavailable(t *testing.T) {
-	path := writeModel(t, "m.gguf", tinyModel().build())
+	preset, _ := generator.Preset("qwen2")
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := generator.Write(path, preset); err != nil {
+		t.Fatal(err)
+	}
 	m, err := Open(context.Background(), path, Options{})
 	if m != nil || !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Open: %v, %v", m, err)

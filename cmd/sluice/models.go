@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 func (a *app) modelsCommand() *cobra.Command {
@@ -144,16 +145,16 @@ func listed(m models.Info) listedModel {
 		l.Problem = err.Error()
 		return l
 	}
-	info, err := llm.Inspect(path)
+	file, err := gguf.Inspect(path, llm.ISA())
 	if err != nil {
 		l.Problem = err.Error()
 		return l
 	}
 	if m.ChatTemplate != "" {
-		info.ChatTemplate = m.ChatTemplate
+		file.ChatTemplate = m.ChatTemplate
 	}
-	need := info.Memory(llm.Options{})
-	l.Architecture, l.Context, l.Template = info.Architecture, info.ContextTrained, info.TemplateName()
+	need := llm.EstimateMemory(file, llm.Options{})
+	l.Architecture, l.Context, l.Template = file.Architecture, file.ContextTrained, file.TemplateName()
 	l.Memory = &memoryNeeds{need.Weights, need.Cache, need.State + need.Compute, need.Total()}
 	return l
 }

@@ -30,6 +30,7 @@ var edges = map[string][]string{
 	"engine/gorgonia":             {"kernels", "engine"},
 	"embed":                       {"kernels", "engine", "embed", "internal/native", "internal/safetensors"},
 	"llm":                         {"llm", "engine/cores", "internal/native"},
+	"llm/gguf":                    {},
 	"llm/grammar":                 {},
 	"llm/remote":                  {"llm"},
 	"rag/corpus":                  {"rag/corpus"},

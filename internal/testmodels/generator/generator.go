@@ -59,8 +59,43 @@ func (m Model) headDim() int {
 
 // Write writes a model file, replacing what is there. Errors are ErrModel, or the file's.
 func Write(path string, m Model) error {
-	if err := m.check(); err != nil {
+	f, err := m.file()
+	if err != nil {
 		return err
+	}
+	return create(path, f)
+}
+
+// WriteSplit writes a model as several files, the tensors dealt out in order, as llama.cpp's gguf-split does. It returns the path
+// of the first, which is prefix-00001-of-0000N.gguf.
+func WriteSplit(prefix string, m Model, files int) (first string, err error) {
+	whole, err := m.file()
+	if err != nil {
+		return "", err
+	}
+	name := func(part int) string { return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, part+1, files) }
+	tensors := whole.tensors
+	n := len(tensors)
+	for part := range files {
+		f := newFile()
+		if part == 0 {
+			f = whole
+		}
+		f.u16("split.no", part)
+		f.u16("split.count", files)
+		f.i32("split.tensors.count", n)
+		f.tensors = tensors[part*n/files : (part+1)*n/files]
+		if err := create(name(part), f); err != nil {
+			return "", err
+		}
+	}
+	return name(0), nil
+}
+
+// file returns what is written. Errors are ErrModel.
+func (m Model) file() (*file, error) {
+	if err := m.check(); err != nil {
+		return nil, err
 	}
 	f := newFile()
 	m.header(f)
@@ -69,7 +104,7 @@ func Write(path string, m Model) error {
 		f.text("tokenizer.chat_template", m.Template)
 	}
 	f.tensors = m.plan()
-	return create(path, f)
+	return f, nil
 }
 
 func create(path string, f *file) (err error) {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
 func write(t *testing.T, m Model) string {
@@ -30,7 +30,7 @@ func TestPresetsAreModels(t *testing.T) {
 	for _, m := range Presets() {
 		t.Run(m.Name, func(t *testing.T) {
 			path := write(t, m)
-			info, err := llm.Inspect(path)
+			info, err := gguf.Inspect(path, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,12 +56,32 @@ func TestPresetsAreModels(t *testing.T) {
 	}
 }
 
+func TestWriteSplit(t *testing.T) {
+	m, _ := Preset("qwen2")
+	whole, err := gguf.Inspect(write(t, m), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	first, err := WriteSplit(filepath.Join(dir, "m"), m, 3)
+	if err != nil || filepath.Base(first) != "m-00001-of-00003.gguf" {
+		t.Fatal(first, err)
+	}
+	got, err := gguf.Inspect(first, "")
+	if err != nil || got.Parameters != whole.Parameters || got.Footprint != whole.Footprint || got.Bytes <= whole.Bytes {
+		t.Errorf("%+v\n%+v, %v", got, whole, err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+}
+
 func TestTypes(t *testing.T) {
 	m, _ := Preset("llama-bpe")
 	m.Embedding, m.FF, m.Layers = 256, 512, 1
 	for typ, bits := range map[string]float64{"": 32, "F32": 32, "F16": 16, "Q4_0": 4.5, "Q4_1": 5, "Q8_0": 8.5, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625, "IQ4_XS": 4.25} {
 		m.Type = typ
-		info, err := llm.Inspect(write(t, m))
+		info, err := gguf.Inspect(write(t, m), "")
 		if err != nil || !strings.HasSuffix(info.Description, ", "+cmp.Or(typ, "F32")) {
 			t.Fatalf("%s: %+v, %v", typ, info, err)
 		}
@@ -254,7 +274,7 @@ func TestWriteLoRA(t *testing.T) {
 	if err := WriteLoRA(path, m, 4, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := llm.Inspect(path); !errors.Is(err, llm.ErrModel) || !strings.Contains(err.Error(), `of type "adapter"`) {
+	if _, err := gguf.Inspect(path, ""); !errors.Is(err, gguf.ErrModel) || !strings.Contains(err.Error(), `of type "adapter"`) {
 		t.Error(err)
 	}
 	data, err := os.ReadFile(path)

@@ -15,6 +15,7 @@ const alignment = 32
 
 // Value types of key-value pairs.
 const (
+	typeU16    = uint32(2)
 	typeU32    = uint32(4)
 	typeI32    = uint32(5)
 	typeF32    = uint32(6)
@@ -75,7 +76,9 @@ func (f *file) array(key string, kind uint32, n int) *bytes.Buffer {
 }
 
 func (f *file) text(key, v string)           { putString(f.pair(key, typeString), v) }
+func (f *file) u16(key string, v int)        { put(f.pair(key, typeU16), uint16(v)) }
 func (f *file) u32(key string, v int)        { put(f.pair(key, typeU32), uint32(v)) }
+func (f *file) i32(key string, v int)        { put(f.pair(key, typeI32), int32(v)) }
 func (f *file) f32(key string, v float32)    { put(f.pair(key, typeF32), v) }
 func (f *file) flag(key string, v bool)      { put(f.pair(key, typeBool), v) }
 func (f *file) i32s(key string, v []int32)   { put(f.array(key, typeI32, len(v)), v) }

@@ -1,6 +1,9 @@
-package llm
+package gguf
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // chatTemplate is how a template's family is recognised: by what its source contains, the first of the list that fits.
 type chatTemplate struct {
@@ -72,19 +75,30 @@ func chatTemplates() []chatTemplate {
 	}
 }
 
+// TemplateNames returns the names of the chat templates that llama.cpp has built in.
+func TemplateNames() []string {
+	var names []string
+	for _, t := range chatTemplates() {
+		if t.name != "dots1" && !slices.Contains(names, t.name) { // llama.cpp recognises that one and has no name for it
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
+
 // TemplateName returns the family of this model's chat template, as llama.cpp names it among its built-in ones; "" when the
 // template is of none of them, which does not keep it from working, or there is none. A ChatTemplate that is a name already is
 // returned as it is, if it is known.
-func (i Info) TemplateName() string {
+func (m Model) TemplateName() string {
 	for _, t := range chatTemplates() {
-		if i.ChatTemplate == t.name {
+		if m.ChatTemplate == t.name {
 			return t.name
 		}
 	}
 	for _, t := range chatTemplates() {
 		fits := true
 		for _, part := range t.has {
-			fits = fits && strings.Contains(i.ChatTemplate, part)
+			fits = fits && strings.Contains(m.ChatTemplate, part)
 		}
 		if fits {
 			return t.name
