@@ -73,7 +73,7 @@ fuzz: setup ## every fuzz target for FUZZTIME (20s)
 
 .PHONY: soak
 soak: build ## REQUESTS (10000) random requests to a language model, after twice as many to warm up: nothing crashes, nothing leaks
-	SLUICE_SOAK_REQUESTS=$(REQUESTS) go test -count=1 -v -timeout 60m -run Soak ./llm
+	SLUICE_SOAK_REQUESTS=$(REQUESTS) go test -count=1 -v -timeout 60m -run Soak ./llm/tests
 
 .PHONY: kill
 kill: build ## kill -9 in ingest at KILLS (50) random moments; nothing committed may be lost

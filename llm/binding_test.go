@@ -4,6 +4,7 @@ package llm
 
 import (
 	"bytes"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,12 +15,31 @@ import (
 	"testing"
 
 	llama "github.com/go-skynet/go-llama.cpp"
+
+	"github.com/sluice-rag/sluice/internal/models"
 )
+
+// testModel returns the path of the default generator, or of $SLUICE_TEST_GGUF; it skips the test when there is none.
+func testModel(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("SLUICE_TEST_GGUF"); path != "" {
+		return path
+	}
+	path, err := models.LocateGGUF("SmolLM2-135M-Instruct")
+	if err != nil {
+		t.Skipf("SKIP: no SLUICE_TEST_GGUF, and the default language model is not there: %v", err)
+	}
+	return path
+}
 
 // Upstream's own Go API, over our library: what Generate does not use of it has to work all the same, or say no.
 
 func upstream(t *testing.T) *handle {
-	m := openModel(t, Options{ContextSize: 256, Slots: 1})
+	m, err := Open(t.Context(), testModel(t), Options{ContextSize: 256, Slots: 1, Threads: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
 	h, err := m.slots.take(t.Context(), nil, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -3,10 +3,8 @@
 package llm
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +12,17 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
+
+func ask(question string) []Message { return []Message{{User, question}} }
+
+// conversations that the golden prompts are of.
+var conversations = map[string][]Message{
+	"user":   {{User, "Hi there"}},
+	"system": {{System, "Be brief."}, {User, "Hi there"}},
+	"turns":  {{User, "Hi there"}, {Assistant, "Hello."}, {User, " Bye\n"}},
+	"all":    {{System, "Be brief."}, {User, "Hi there"}, {Assistant, "Hello."}, {User, " Bye\n"}},
+}
 
 // The prompts of testdata/chat are what Jinja2 3.1.6 makes of the templates beside them with the settings of Hugging Face's
 // transformers (trim_blocks, lstrip_blocks, loop controls; tools and documents none; its tojson; no tokens at the ends). The
@@ -55,31 +61,6 @@ func TestChatTemplatesAsJinja(t *testing.T) {
 					t.Errorf("%q, not\n%q, %v", got, prompts[kind], err)
 				}
 			})
-		}
-	}
-}
-
-// What a template sees of a model's tokens, and what is left to the tokenizer.
-func TestChatTokensAtTheEnds(t *testing.T) {
-	for name, want := range map[string]string{
-		"llama-spm": "|<s>|</s>|Hi|", // its tokenizer begins texts with <s>
-		"llama-bpe": "|<|begin_of_text|>|<|eot_id|>|Hi|",
-		"qwen2":     "|<|endoftext|>|<|im_end|>|Hi|",
-	} {
-		m := openPreset(t, preset(t, name), 1)
-		got, err := renderChat(m.tok, `|{{ bos_token }}|{{ eos_token }}|{{ messages[0].content }}|`, ask("Hi"))
-		if err != nil || got != want {
-			t.Errorf("%s: %q, not %q, %v", name, got, want, err)
-		}
-		bos := strings.Split(want, "|H")[0]
-		twice, err := renderChat(m.tok, `{{ bos_token }}{{ messages[0].content }}{{ bos_token }}`, ask("Hi"))
-		p := preset(t, name)
-		want := p.Vocab.BOS + "Hi" + p.Vocab.BOS
-		if p.Vocab.AddBOS {
-			want = "Hi" + p.Vocab.BOS
-		}
-		if err != nil || twice != want {
-			t.Errorf("%s: %q, not %q, %v (%s)", name, twice, want, err, bos)
 		}
 	}
 }
@@ -125,43 +106,6 @@ func TestChatErrors(t *testing.T) {
 		if err := parseChat(source); !errors.Is(err, ErrTemplate) {
 			t.Errorf("%q: %v", source, err)
 		}
-	}
-}
-
-// A file's template that does not parse does not keep it from opening.
-func TestChatTemplateOfFile(t *testing.T) {
-	p := preset(t, "qwen2")
-	p.Template = "{{ 1 + }}"
-	path := filepath.Join(t.TempDir(), "m.gguf")
-	if err := generator.Write(path, p); err != nil {
-		t.Fatal(err)
-	}
-	o := Options{ContextSize: 128, Slots: 1, BatchSize: 16, Threads: 1, Logger: slog.New(slog.DiscardHandler)}
-	m, err := Open(context.Background(), path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Generate(context.Background(), Request{Messages: ask("Hi"), MaxTokens: 2}, nil); !errors.Is(err, ErrTemplate) || !strings.Contains(err.Error(), path) {
-		t.Error(err)
-	}
-	if res := generate(t, m, Request{Prompt: "Hi", MaxTokens: 2}); res.PromptTokens == 0 {
-		t.Error("no raw prompt:", res)
-	}
-	m.Close()
-	if _, err := m.ApplyTemplate(ask("Hi")); !errors.Is(err, ErrClosed) {
-		t.Error("closed:", err)
-	}
-	o.ChatTemplate = "{{ 1 + }}"
-	if _, err := Open(context.Background(), path, o); !errors.Is(err, ErrTemplate) || !strings.Contains(err.Error(), "Options.ChatTemplate") {
-		t.Error("an option that does not parse:", err)
-	}
-	o.ChatTemplate = "chatml"
-	if m, err = Open(context.Background(), path, o); err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	if got, err := m.ApplyTemplate(ask("Hi")); got != "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n" {
-		t.Errorf("%q, %v", got, err)
 	}
 }
 

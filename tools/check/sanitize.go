@@ -59,7 +59,7 @@ func (r *runner) sanitize(ctx context.Context) {
 		return
 	}
 	r.env = []string{"CGO_ENABLED=1", "CGO_LDFLAGS=-L" + library + " " + undefined}
-	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", bindingTests, "./llm")
+	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", bindingTests, "./llm/tests")
 }
 
 // bindingTests are the tests of models of random weights: architectures, caches, pins, queues, and thousands of odd requests.

@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
@@ -21,16 +22,16 @@ const flippedFile = "SLUICE_TEST_FLIPPED"
 
 // openFlipped is what the child does: whatever is wrong with the file ends in an error.
 func openFlipped(t *testing.T, path string) {
-	m, err := Open(t.Context(), path, Options{ContextSize: 32, Slots: 1, Threads: 1, Logger: slog.New(slog.DiscardHandler)})
+	m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 32, Slots: 1, Threads: 1, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		if !errors.Is(err, ErrModel) && !errors.Is(err, ErrOptions) && !errors.Is(err, ErrMemory) {
+		if !errors.Is(err, llm.ErrModel) && !errors.Is(err, llm.ErrOptions) && !errors.Is(err, llm.ErrMemory) {
 			t.Error(err)
 		}
 		return
 	}
 	defer m.Close()
-	_, err = m.Generate(t.Context(), Request{Prompt: "hello", MaxTokens: 2}, nil)
-	if err != nil && !errors.Is(err, ErrGenerate) && !errors.Is(err, ErrPromptTooLong) && !errors.Is(err, ErrOptions) {
+	_, err = m.Generate(t.Context(), llm.Request{Prompt: "hello", MaxTokens: 2}, nil)
+	if err != nil && !errors.Is(err, llm.ErrGenerate) && !errors.Is(err, llm.ErrPromptTooLong) && !errors.Is(err, llm.ErrOptions) {
 		t.Error(err)
 	}
 }
@@ -72,7 +73,7 @@ func TestOpenFlipped(t *testing.T) {
 			if err := os.WriteFile(path, flipped, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := gguf.Inspect(path, ISA()); err != nil {
+			if _, err := gguf.Inspect(path, llm.ISA()); err != nil {
 				continue
 			}
 			passed++

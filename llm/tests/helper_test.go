@@ -1,27 +1,27 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 const (
-	defaultGGUF = "SmolLM2-135M-Instruct" // of third_party/manifest.yaml
 	// Other packages are tested at the same time, and two threads that wait for each other at every operation would then be
 	// slower than one, by far.
-	testThreads = 1
-	smolSHA256  = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+	testThreads     = 1
+	maxAlternatives = 20 // of llm.Request.Alternatives
+	smolSHA256      = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 )
 
 // testModel returns the path of the default generator, or of $SLUICE_TEST_GGUF; it skips the test when there is none.
@@ -30,17 +30,9 @@ func testModel(t testing.TB) string {
 	if path := os.Getenv("SLUICE_TEST_GGUF"); path != "" {
 		return path
 	}
-	cache := os.Getenv("SLUICE_CACHE")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			t.Skip("SKIP: no cache folder:", err)
-		}
-		cache = filepath.Join(home, ".cache", "sluice")
-	}
-	path := filepath.Join(cache, "models", defaultGGUF, defaultGGUF+".Q4_1.gguf")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIP: %s is not pulled (and SLUICE_TEST_GGUF is not set)", defaultGGUF)
+	path, err := models.LocateGGUF("SmolLM2-135M-Instruct")
+	if err != nil {
+		t.Skipf("SKIP: no SLUICE_TEST_GGUF, and the default language model is not there: %v", err)
 	}
 	return path
 }
@@ -48,14 +40,14 @@ func testModel(t testing.TB) string {
 // shared is the model that most tests use: eight slots over one set of weights.
 var shared struct {
 	once  sync.Once
-	model *Model
+	model *llm.Model
 	err   error
 }
 
-func sharedModel(t testing.TB) *Model {
+func sharedModel(t testing.TB) *llm.Model {
 	path := testModel(t)
 	shared.once.Do(func() {
-		shared.model, shared.err = Open(context.Background(), path, Options{
+		shared.model, shared.err = llm.Open(context.Background(), path, llm.Options{
 			ContextSize: 2048, CacheTokens: 8192, Slots: 8, Threads: testThreads, Logger: slog.New(slog.DiscardHandler),
 		})
 	})
@@ -65,7 +57,7 @@ func sharedModel(t testing.TB) *Model {
 	return shared.model
 }
 
-func openModel(t testing.TB, o Options) *Model {
+func openModel(t testing.TB, o llm.Options) *llm.Model {
 	t.Helper()
 	if o.Threads == 0 {
 		o.Threads = testThreads
@@ -73,7 +65,7 @@ func openModel(t testing.TB, o Options) *Model {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	m, err := Open(context.Background(), testModel(t), o)
+	m, err := llm.Open(context.Background(), testModel(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +73,7 @@ func openModel(t testing.TB, o Options) *Model {
 	return m
 }
 
-func generate(t testing.TB, m *Model, r Request) Result {
+func generate(t testing.TB, m *llm.Model, r llm.Request) llm.Result {
 	t.Helper()
 	res, err := m.Generate(context.Background(), r, nil)
 	if err != nil {
@@ -90,7 +82,11 @@ func generate(t testing.TB, m *Model, r Request) Result {
 	return res
 }
 
-func ask(question string) []Message { return []Message{{User, question}} }
+func system(text string) llm.Message    { return llm.Message{Role: llm.System, Content: text} }
+func user(text string) llm.Message      { return llm.Message{Role: llm.User, Content: text} }
+func assistant(text string) llm.Message { return llm.Message{Role: llm.Assistant, Content: text} }
+
+func ask(question string) []llm.Message { return []llm.Message{user(question)} }
 
 // TestMain checks that nothing keeps running once the shared model is closed.
 func TestMain(m *testing.M) {

@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // attentionModels have the shapes that our attention takes: heads that share keys and heads that do not, narrow and wide ones,
@@ -54,7 +55,7 @@ func TestAttention(t *testing.T) {
 				}
 				mean, worst, n := difference(want, own.Types[name])
 				t.Logf("%s: %d log-probabilities differ by %.2g on average, at most %.2g", name, n, mean, worst)
-				if n < len(want)*mostTop/2 || worst == 0 || worst > bound || mean > .05 {
+				if n < len(want)*maxAlternatives/2 || worst == 0 || worst > bound || mean > .05 {
 					t.Errorf("%s: %d log-probabilities differ by %.2g on average, up to %.2g; 0 means that both are the same code", name, n, mean, worst)
 				}
 			}
@@ -64,9 +65,9 @@ func TestAttention(t *testing.T) {
 
 // tellAttention is the child.
 func tellAttention(t *testing.T, dir string) {
-	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
+	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for _, name := range attentionModels() {
-		m, err := Open(t.Context(), filepath.Join(dir, name+".gguf"), Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: 2,
+		m, err := llm.Open(t.Context(), filepath.Join(dir, name+".gguf"), llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: 2,
 			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -76,14 +77,14 @@ func tellAttention(t *testing.T, dir string) {
 		for i := range 8 {
 			prompts = append(prompts, prefix+strings.Repeat(fmt.Sprintf("note %d says so ", i), 1+5*i))
 		}
-		ask := func(prompt string, tokens int) []TokenLogProb {
-			res, err := m.Generate(t.Context(), Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true, Alternatives: mostTop}, nil)
+		ask := func(prompt string, tokens int) []llm.TokenLogProb {
+			res, err := m.Generate(t.Context(), llm.Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true, Alternatives: maxAlternatives}, nil)
 			if err != nil {
 				t.Error(err)
 			}
 			return res.LogProbs
 		}
-		together, alone := make([][]TokenLogProb, len(prompts)), make([][]TokenLogProb, len(prompts))
+		together, alone := make([][]llm.TokenLogProb, len(prompts)), make([][]llm.TokenLogProb, len(prompts))
 		var all sync.WaitGroup
 		for i, p := range prompts {
 			all.Go(func() { together[i] = ask(p, 3) })
@@ -107,11 +108,11 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
-		ask := func(m *Model, prompt string) Result {
-			return generate(t, m, Request{Prompt: prompt, MaxTokens: 1, LogProbs: true, Alternatives: mostTop})
+		ask := func(m *llm.Model, prompt string) llm.Result {
+			return generate(t, m, llm.Request{Prompt: prompt, MaxTokens: 1, LogProbs: true, Alternatives: maxAlternatives})
 		}
-		open := func() *Model {
-			m, err := Open(t.Context(), path, Options{ContextSize: 1024, CacheTokens: 2048, Slots: 2, Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
+		open := func() *llm.Model {
+			m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 1024, CacheTokens: 2048, Slots: 2, Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +128,7 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 		if got.CachedTokens < 30 || want.CachedTokens > 0 {
 			t.Fatalf("%s: %d and %d tokens reused", name, got.CachedTokens, want.CachedTokens)
 		}
-		if mean, worst, n := difference([][]TokenLogProb{want.LogProbs}, [][]TokenLogProb{got.LogProbs}); n < mostTop-1 || worst > .02 {
+		if mean, worst, n := difference([][]llm.TokenLogProb{want.LogProbs}, [][]llm.TokenLogProb{got.LogProbs}); n < maxAlternatives-1 || worst > .02 {
 			t.Errorf("%s: %d log-probabilities after %d reused tokens differ by %.2g on average, up to %.2g", name, n, got.CachedTokens, mean, worst)
 		}
 		m.Close()
@@ -137,7 +138,7 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 
 // invariant are the types whose products have the same bits for a row alone and in a batch.
 func invariant() []string {
-	if ISA() == "amx" {
+	if llm.ISA() == "amx" {
 		return []string{"F16", "Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"}
 	}
 	return []string{"Q4_0", "Q4_1", "Q8_0"}
@@ -164,28 +165,28 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 	for _, name := range []string{"llama-bpe", "gemma2"} {
 		p, _ := generator.Preset(name)
 		path := filepath.Join(t.TempDir(), name+".gguf")
-		if p.Type, p.Embedding, p.FF = "Q8_0", 256, 512; ISA() == "amx" {
+		if p.Type, p.Embedding, p.FF = "Q8_0", 256, 512; llm.ISA() == "amx" {
 			p.Type = "Q6_K" // whose float32 scales show a single bit
 		}
 		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
 		t.Run(name, func(t *testing.T) {
-			open := func(o Options) *Model {
+			open := func(o llm.Options) *llm.Model {
 				o.ContextSize, o.Threads, o.Logger = 256, 2, slog.New(slog.DiscardHandler)
-				m, err := Open(t.Context(), path, o)
+				m, err := llm.Open(t.Context(), path, o)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { m.Close() })
 				return m
 			}
-			request := func(i int) Request {
-				return Request{Prompt: strings.Repeat("the pump opens ", i*7%11) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+i*5%13),
+			request := func(i int) llm.Request {
+				return llm.Request{Prompt: strings.Repeat("the pump opens ", i*7%11) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+i*5%13),
 					MaxTokens: 4 + i*11%29, LogProbs: true, Alternatives: 5}
 			}
-			m, serial := open(Options{CacheTokens: 320, Slots: 3}), open(Options{Slots: 1})
-			results := make([]Result, 60)
+			m, serial := open(llm.Options{CacheTokens: 320, Slots: 3}), open(llm.Options{Slots: 1})
+			results := make([]llm.Result, 60)
 			var all sync.WaitGroup
 			for worker := range 3 {
 				all.Go(func() {
@@ -214,27 +215,27 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 }
 
 func checkInvariance(t *testing.T, path string) {
-	request := func(i int) Request {
-		return Request{Prompt: strings.Repeat("the pump opens ", 40) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*i), MaxTokens: 12 + i,
+	request := func(i int) llm.Request {
+		return llm.Request{Prompt: strings.Repeat("the pump opens ", 40) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*i), MaxTokens: 12 + i,
 			LogProbs: true, Alternatives: 5}
 	}
-	open := func(o Options) *Model {
+	open := func(o llm.Options) *llm.Model {
 		o.ContextSize, o.Logger = 512, slog.New(slog.DiscardHandler)
-		m, err := Open(t.Context(), path, o)
+		m, err := llm.Open(t.Context(), path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { m.Close() })
 		return m
 	}
-	m := open(Options{CacheTokens: 4096, Slots: 6, Threads: 2})
-	results := make([]Result, 6)
+	m := open(llm.Options{CacheTokens: 4096, Slots: 6, Threads: 2})
+	results := make([]llm.Result, 6)
 	var all sync.WaitGroup
 	for i := range results {
 		all.Go(func() { results[i] = generate(t, m, request(i)) })
 	}
 	all.Wait()
-	serial := open(Options{Slots: 1, Threads: 1, BatchSize: 33})
+	serial := open(llm.Options{Slots: 1, Threads: 1, BatchSize: 33})
 	for i, got := range results {
 		alone := generate(t, serial, request(i))
 		if d := cmp.Diff(alone.LogProbs, got.LogProbs); d != "" || len(got.LogProbs) == 0 {

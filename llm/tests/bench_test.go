@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // BenchmarkDecode measures what `llama-bench -p 0 -n 64` measures, through all of our layers: 64 tokens of one stream,
@@ -16,12 +18,12 @@ import (
 func BenchmarkDecode(b *testing.B) {
 	const tokens = 64
 	threads, _ := strconv.Atoi(os.Getenv("SLUICE_BENCH_THREADS"))
-	m, err := Open(context.Background(), testModel(b), Options{Threads: threads, Slots: 1, ContextSize: 512})
+	m, err := llm.Open(context.Background(), testModel(b), llm.Options{Threads: threads, Slots: 1, ContextSize: 512})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer m.Close()
-	req := Request{Prompt: "Once upon a time", MaxTokens: tokens}
+	req := llm.Request{Prompt: "Once upon a time", MaxTokens: tokens}
 	if _, err := m.Generate(context.Background(), req, nil); err != nil { // warm up, as llama-bench does
 		b.Fatal(err)
 	}

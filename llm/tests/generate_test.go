@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/llm"
 )
 
 func TestGenerateAnswers(t *testing.T) {
 	m := sharedModel(t)
-	res := generate(t, m, Request{Messages: []Message{{System, "Be brief."}, {User, "What is the capital of France?"}}, MaxTokens: 40})
-	if !strings.Contains(res.Text, "Paris") || res.Finish != FinishStop {
+	res := generate(t, m, llm.Request{Messages: []llm.Message{system("Be brief."), user("What is the capital of France?")}, MaxTokens: 40})
+	if !strings.Contains(res.Text, "Paris") || res.Finish != llm.FinishStop {
 		t.Errorf("%q, %s", res.Text, res.Finish)
 	}
 	n, err := m.CountTokens(res.Text)
@@ -30,7 +32,7 @@ func TestGenerateAnswers(t *testing.T) {
 func TestGenerateStreams(t *testing.T) {
 	m := sharedModel(t)
 	var pieces []string
-	req := Request{Messages: ask("Write one sentence about Zürich, the Café de Flore and 日本 with an emoji 🎉."),
+	req := llm.Request{Messages: ask("Write one sentence about Zürich, the Café de Flore and 日本 with an emoji 🎉."),
 		MaxTokens: 60, Temperature: 1.2, Seed: 5}
 	res, err := m.Generate(context.Background(), req, func(p string) error {
 		pieces = append(pieces, p)
@@ -51,7 +53,7 @@ func TestGenerateStreams(t *testing.T) {
 
 func TestGenerateSeed(t *testing.T) {
 	m := sharedModel(t)
-	req := Request{Prompt: "Once upon a time there was", MaxTokens: 24, Temperature: 1, TopK: 40, TopP: .95, MinP: .02, Seed: 7}
+	req := llm.Request{Prompt: "Once upon a time there was", MaxTokens: 24, Temperature: 1, TopK: 40, TopP: .95, MinP: .02, Seed: 7}
 	a, b := generate(t, m, req), generate(t, m, req)
 	if a.Text != b.Text || a.Seed != 7 {
 		t.Errorf("the same seed gave %q and %q", a.Text, b.Text)
@@ -70,9 +72,9 @@ func TestGenerateSeed(t *testing.T) {
 
 func TestGenerateLimits(t *testing.T) {
 	m := sharedModel(t)
-	req := Request{Prompt: "Once upon a time", MaxTokens: 9}
+	req := llm.Request{Prompt: "Once upon a time", MaxTokens: 9}
 	nine := generate(t, m, req)
-	if nine.CompletionTokens != 9 || nine.Finish != FinishLength {
+	if nine.CompletionTokens != 9 || nine.Finish != llm.FinishLength {
 		t.Errorf("max tokens: %+v", nine)
 	}
 	// Stop strings within a piece, across pieces, and the earliest of several.
@@ -84,32 +86,32 @@ func TestGenerateLimits(t *testing.T) {
 		r := req
 		r.Stop = []string{"never comes", stop}
 		res, err := m.Generate(context.Background(), r, func(p string) error { streamed.WriteString(p); return nil })
-		if err != nil || res.Text != long[:at] || streamed.String() != res.Text || res.Finish != FinishStop {
+		if err != nil || res.Text != long[:at] || streamed.String() != res.Text || res.Finish != llm.FinishStop {
 			t.Errorf("stop %q: got %q (streamed %q), want %q; %s, %v", stop, res.Text, streamed.String(), long[:at], res.Finish, err)
 		}
 	}
 }
 
 func TestGenerateContextFull(t *testing.T) {
-	m := openModel(t, Options{ContextSize: 32, Slots: 1})
-	res := generate(t, m, Request{Prompt: "Once upon a time"})
-	if res.Finish != FinishContext || res.PromptTokens+res.CompletionTokens != 32 {
+	m := openModel(t, llm.Options{ContextSize: 32, Slots: 1})
+	res := generate(t, m, llm.Request{Prompt: "Once upon a time"})
+	if res.Finish != llm.FinishContext || res.PromptTokens+res.CompletionTokens != 32 {
 		t.Errorf("%+v", res)
 	}
-	_, err := m.Generate(context.Background(), Request{Prompt: strings.Repeat("word ", 50)}, nil)
-	var long *PromptTooLongError
-	if !errors.As(err, &long) || long.Limit != 31 || long.Tokens < 50 || !errors.Is(err, ErrPromptTooLong) {
+	_, err := m.Generate(context.Background(), llm.Request{Prompt: strings.Repeat("word ", 50)}, nil)
+	var long *llm.PromptTooLongError
+	if !errors.As(err, &long) || long.Limit != 31 || long.Tokens < 50 || !errors.Is(err, llm.ErrPromptTooLong) {
 		t.Errorf("prompt too long: %v", err)
 	}
 	// The handle and its slot are free again.
-	if res := generate(t, m, Request{Prompt: "Once", MaxTokens: 1}); res.CompletionTokens != 1 {
+	if res := generate(t, m, llm.Request{Prompt: "Once", MaxTokens: 1}); res.CompletionTokens != 1 {
 		t.Errorf("%+v", res)
 	}
 }
 
 func TestGenerateRepeatPenalty(t *testing.T) {
 	m := sharedModel(t)
-	req := Request{Prompt: "na na na na na na na na na na na na na", MaxTokens: 24}
+	req := llm.Request{Prompt: "na na na na na na na na na na na na na", MaxTokens: 24}
 	plain := strings.Count(generate(t, m, req).Text, "na")
 	req.RepeatPenalty = 1.6
 	if penalised := strings.Count(generate(t, m, req).Text, "na"); penalised >= plain {
@@ -122,7 +124,7 @@ func TestGenerateOddPrompts(t *testing.T) {
 	for name, prompt := range map[string]string{
 		"empty": "", "NUL": "a\x00b", "only NUL": "\x00", "not UTF-8": "a\xff\xfe", "spaces": "   \n", "emoji": "🎉🎉",
 	} {
-		res, err := m.Generate(context.Background(), Request{Prompt: prompt, MaxTokens: 3}, nil)
+		res, err := m.Generate(context.Background(), llm.Request{Prompt: prompt, MaxTokens: 3}, nil)
 		if err != nil || res.PromptTokens < 1 || !utf8.ValidString(res.Text) {
 			t.Errorf("%s: %+v, %v", name, res, err)
 		}
@@ -130,11 +132,11 @@ func TestGenerateOddPrompts(t *testing.T) {
 	// A NUL does not end the prompt.
 	short, _ := m.CountTokens("a")
 	long, _ := m.CountTokens("a\x00 and what follows it")
-	res := generate(t, m, Request{Prompt: "a\x00 and what follows it", MaxTokens: 1})
+	res := generate(t, m, llm.Request{Prompt: "a\x00 and what follows it", MaxTokens: 1})
 	if long <= short+1 || res.PromptTokens != long {
 		t.Errorf("%d tokens before the NUL, %d counted, %d read", short, long, res.PromptTokens)
 	}
-	if _, err := m.Generate(context.Background(), Request{Temperature: -1}, nil); !errors.Is(err, ErrOptions) {
+	if _, err := m.Generate(context.Background(), llm.Request{Temperature: -1}, nil); !errors.Is(err, llm.ErrOptions) {
 		t.Error("bad option:", err)
 	}
 }
@@ -152,7 +154,7 @@ func TestGenerateConcurrent(t *testing.T) {
 			defer wg.Done()
 			var streamed strings.Builder
 			// Without the template's own system message, with which so small a model knows less.
-			req := Request{Prompt: "<|im_start|>user\nWhat is the capital of " + c[0] + "?<|im_end|>\n<|im_start|>assistant\n", MaxTokens: 32}
+			req := llm.Request{Prompt: "<|im_start|>user\nWhat is the capital of " + c[0] + "?<|im_end|>\n<|im_start|>assistant\n", MaxTokens: 32}
 			res, err := m.Generate(context.Background(), req, func(p string) error { streamed.WriteString(p); return nil })
 			if err != nil || streamed.String() != res.Text {
 				t.Errorf("%s: streamed %q, text %q, %v", c[0], streamed.String(), res.Text, err)
@@ -176,10 +178,10 @@ func TestGenerateConcurrent(t *testing.T) {
 
 // A prefix that an earlier request read is not read again, and changes nothing in the answer.
 func TestGeneratePrefixReuse(t *testing.T) {
-	m := openModel(t, Options{Slots: 2, ContextSize: 1024, CacheTokens: 2048})
-	system := strings.Repeat("You are a careful assistant who answers in short sentences. ", 12)
-	req := func(q string) Request {
-		return Request{Messages: []Message{{System, system}, {User, q}}, MaxTokens: 12}
+	m := openModel(t, llm.Options{Slots: 2, ContextSize: 1024, CacheTokens: 2048})
+	common := strings.Repeat("You are a careful assistant who answers in short sentences. ", 12)
+	req := func(q string) llm.Request {
+		return llm.Request{Messages: []llm.Message{system(common), user(q)}, MaxTokens: 12}
 	}
 	first := generate(t, m, req("What is the capital of France?"))
 	second := generate(t, m, req("What is the capital of Italy?"))
@@ -197,13 +199,13 @@ func TestGeneratePrefixReuse(t *testing.T) {
 
 // More requests than slots and more cells than the cache has: they wait, and all end well.
 func TestGenerateQueues(t *testing.T) {
-	m := openModel(t, Options{Slots: 2, ContextSize: 64, CacheTokens: 64})
+	m := openModel(t, llm.Options{Slots: 2, ContextSize: 64, CacheTokens: 64})
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			res, err := m.Generate(context.Background(), Request{Prompt: fmt.Sprintf("%d is a number that", i), MaxTokens: 30}, nil)
+			res, err := m.Generate(context.Background(), llm.Request{Prompt: fmt.Sprintf("%d is a number that", i), MaxTokens: 30}, nil)
 			if err != nil || res.CompletionTokens == 0 {
 				t.Errorf("%d: %+v, %v", i, res, err)
 			}

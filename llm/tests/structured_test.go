@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
 
@@ -23,7 +24,7 @@ var unbounded = []string{"tree", "ui", "linked_list", "anything", "patterns"}
 // schemas are the bounded ones that package grammar is tested with, and their validators.
 func schemas(t *testing.T) (names []string, sources map[string][]byte, validators map[string]*jsonschema.Schema) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("grammar", "testdata", "schemas", "*.json"))
+	files, err := filepath.Glob(filepath.Join("..", "grammar", "testdata", "schemas", "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,18 +62,18 @@ func schemas(t *testing.T) (names []string, sources map[string][]byte, validator
 // of each by the real one: all end by themselves, are JSON, and valid.
 func TestStructured(t *testing.T) {
 	names, sources, validators := schemas(t)
-	run := func(m *Model, requests int, set func(i int, r *Request)) {
+	run := func(m *llm.Model, requests int, set func(i int, r *llm.Request)) {
 		t.Helper()
 		next := make(chan int)
 		var all sync.WaitGroup
-		for range m.opts.Slots {
+		for range 8 { // slots of both models
 			all.Go(func() {
 				for i := range next {
 					name := names[i%len(names)]
-					r := Request{Schema: sources[name], MaxTokens: m.ContextSize()}
+					r := llm.Request{Schema: sources[name], MaxTokens: m.ContextSize()}
 					set(i, &r)
 					res, err := m.Generate(t.Context(), r, nil)
-					if err != nil || res.Finish != FinishStop {
+					if err != nil || res.Finish != llm.FinishStop {
 						t.Errorf("%s, %d: %s after %d tokens, %v: %q", name, i, res.Finish, res.CompletionTokens, err, res.Text)
 						continue
 					}
@@ -92,29 +93,29 @@ func TestStructured(t *testing.T) {
 		close(next)
 		all.Wait()
 	}
-	run(openTiny(t, Options{ContextSize: 2048, CacheTokens: 8 * 2048, Slots: 8}), 1000, func(i int, r *Request) {
+	run(openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8 * 2048, Slots: 8}), 1000, func(i int, r *llm.Request) {
 		r.Prompt, r.Temperature, r.Seed = fmt.Sprint("number ", i), 1, int64(i)
 	})
-	run(sharedModel(t), len(names), func(i int, r *Request) {
+	run(sharedModel(t), len(names), func(i int, r *llm.Request) {
 		r.Messages = ask("Make up an example of a " + names[i] + ". Answer in JSON.")
 	})
 }
 
 // What cannot be followed is refused with its place, before anything is generated.
 func TestStructuredRefused(t *testing.T) {
-	m := openTiny(t, Options{ContextSize: 256, Slots: 1})
+	m := openTiny(t, llm.Options{ContextSize: 256, Slots: 1})
 	for name, c := range map[string]struct {
-		req  Request
+		req  llm.Request
 		want error
 		says string
 	}{
-		"grammar":       {Request{Grammar: "root ::= \"a\"\nx ::= ("}, grammar.ErrGrammar, "line 2"},
-		"no root":       {Request{Grammar: "x ::= \"a\""}, grammar.ErrGrammar, "root"},
-		"schema":        {Request{Schema: []byte(`{"type":"object","properties":{"a":{"type":"integer","minimum":3,"maximum":2}},"required":["a"]}`)}, grammar.ErrSchema, "/properties/a"},
-		"unknown":       {Request{Schema: []byte(`{"not":{}}`)}, grammar.ErrSchema, "not"},
-		"not JSON":      {Request{Schema: []byte(`{`)}, grammar.ErrSchema, ""},
-		"both":          {Request{Grammar: "root ::= \"a\"", Schema: []byte(`{}`)}, ErrOptions, "not both"},
-		"too many tops": {Request{LogProbs: true, Alternatives: 21}, ErrOptions, "21"},
+		"grammar":       {llm.Request{Grammar: "root ::= \"a\"\nx ::= ("}, grammar.ErrGrammar, "line 2"},
+		"no root":       {llm.Request{Grammar: "x ::= \"a\""}, grammar.ErrGrammar, "root"},
+		"schema":        {llm.Request{Schema: []byte(`{"type":"object","properties":{"a":{"type":"integer","minimum":3,"maximum":2}},"required":["a"]}`)}, grammar.ErrSchema, "/properties/a"},
+		"unknown":       {llm.Request{Schema: []byte(`{"not":{}}`)}, grammar.ErrSchema, "not"},
+		"not JSON":      {llm.Request{Schema: []byte(`{`)}, grammar.ErrSchema, ""},
+		"both":          {llm.Request{Grammar: "root ::= \"a\"", Schema: []byte(`{}`)}, llm.ErrOptions, "not both"},
+		"too many tops": {llm.Request{LogProbs: true, Alternatives: 21}, llm.ErrOptions, "21"},
 	} {
 		c.req.Prompt = "x"
 		if _, err := m.Generate(t.Context(), c.req, nil); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
@@ -128,10 +129,10 @@ func TestStructuredRefused(t *testing.T) {
 
 // A model that makes any bytes still writes characters where the grammar counts them.
 func TestGrammarCountsRunes(t *testing.T) {
-	m := openTiny(t, Options{ContextSize: 256, Slots: 1})
+	m := openTiny(t, llm.Options{ContextSize: 256, Slots: 1})
 	for seed := range int64(150) {
-		res := generate(t, m, Request{Prompt: "x", Grammar: `root ::= [^a]{8}`, Temperature: 5, Seed: seed})
-		if n := len([]rune(res.Text)); strings.ContainsRune(res.Text, '\uFFFD') || res.Finish == FinishStop && n != 8 {
+		res := generate(t, m, llm.Request{Prompt: "x", Grammar: `root ::= [^a]{8}`, Temperature: 5, Seed: seed})
+		if n := len([]rune(res.Text)); strings.ContainsRune(res.Text, '\uFFFD') || res.Finish == llm.FinishStop && n != 8 {
 			t.Errorf("seed %d: %d characters, %s: %q", seed, n, res.Finish, res.Text)
 		}
 	}

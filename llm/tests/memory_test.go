@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
@@ -58,7 +59,7 @@ func TestMemoryAgainstLlamasLog(t *testing.T) {
 	if err := os.Symlink(testModel(t), path); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []Options{
+	for _, o := range []llm.Options{
 		{ContextSize: 512, Slots: 1},
 		{ContextSize: 2048, CacheTokens: 4100, Slots: 4},
 		{ContextSize: 2048, CacheTokens: 8192, Slots: 8, BatchSize: 512},
@@ -67,7 +68,7 @@ func TestMemoryAgainstLlamasLog(t *testing.T) {
 			log := &llamaLog{}
 			o.Logger = log.logger()
 			o.Threads = testThreads
-			m, err := Open(t.Context(), path, o)
+			m, err := llm.Open(t.Context(), path, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,8 +93,8 @@ func TestMemoryOfEveryCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := &llamaLog{}
-		o := Options{ContextSize: 512, CacheTokens: 16384, Slots: 24, Threads: testThreads, Logger: log.logger()}
-		m, err := Open(context.Background(), path, o)
+		o := llm.Options{ContextSize: 512, CacheTokens: 16384, Slots: 24, Threads: testThreads, Logger: log.logger()}
+		m, err := llm.Open(context.Background(), path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,13 +111,13 @@ func TestMemoryOfEveryCache(t *testing.T) {
 	})
 }
 
-func estimate(t *testing.T, path string, o Options) gguf.Memory {
+func estimate(t *testing.T, path string, o llm.Options) gguf.Memory {
 	t.Helper()
-	file, err := gguf.Inspect(path, ISA())
+	file, err := gguf.Inspect(path, llm.ISA())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return EstimateMemory(file, o)
+	return llm.EstimateMemory(file, o)
 }
 
 func checkCompute(t *testing.T, log *llamaLog, need gguf.Memory) {

@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"context"
@@ -17,17 +17,18 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // openTiny opens a small model of random weights: what is tested is the machinery.
-func openTiny(t *testing.T, o Options) *Model {
+func openTiny(t *testing.T, o llm.Options) *llm.Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
 	if err := generator.Write(path, preset(t, "qwen2")); err != nil {
 		t.Fatal(err)
 	}
 	o.Threads, o.Logger = testThreads, slog.New(slog.DiscardHandler)
-	m, err := Open(context.Background(), path, o)
+	m, err := llm.Open(context.Background(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func openTiny(t *testing.T, o Options) *Model {
 func TestLogProbs(t *testing.T) {
 	m := sharedModel(t)
 	const alternatives = 5
-	req := Request{Messages: ask("What is the capital of France?"), MaxTokens: 12, LogProbs: true, Alternatives: alternatives}
+	req := llm.Request{Messages: ask("What is the capital of France?"), MaxTokens: 12, LogProbs: true, Alternatives: alternatives}
 	res := generate(t, m, req)
 	var text strings.Builder
 	for i, p := range res.LogProbs {
@@ -70,7 +71,7 @@ func TestLogProbs(t *testing.T) {
 }
 
 // repeats counts the n-grams of tokens that come again.
-func repeats(probs []TokenLogProb, n int) (again int) {
+func repeats(probs []llm.TokenLogProb, n int) (again int) {
 	seen := map[string]bool{}
 	for i := range max(0, len(probs)-n+1) {
 		var key strings.Builder
@@ -87,7 +88,7 @@ func repeats(probs []TokenLogProb, n int) (again int) {
 
 func TestNoRepeatNGram(t *testing.T) {
 	m := sharedModel(t)
-	req := Request{Prompt: "la la la la la la la la la la", MaxTokens: 40, LogProbs: true}
+	req := llm.Request{Prompt: "la la la la la la la la la la", MaxTokens: 40, LogProbs: true}
 	if free := generate(t, m, req); repeats(free.LogProbs, 2) == 0 {
 		t.Fatalf("%q repeats nothing to begin with", free.Text)
 	}
@@ -107,11 +108,11 @@ func TestNoRepeatNGram(t *testing.T) {
 
 func TestPenalties(t *testing.T) {
 	m := sharedModel(t)
-	req := Request{Prompt: "la la la la la la la la la la", MaxTokens: 100, LogProbs: true}
+	req := llm.Request{Prompt: "la la la la la la la la la la", MaxTokens: 100, LogProbs: true}
 	free := repeats(generate(t, m, req).LogProbs, 1)
-	for name, set := range map[string]func(*Request){
-		"repeat": func(r *Request) { r.RepeatPenalty = 1.5 }, "frequency": func(r *Request) { r.FrequencyPenalty = 2 },
-		"presence": func(r *Request) { r.PresencePenalty = 2 },
+	for name, set := range map[string]func(*llm.Request){
+		"repeat": func(r *llm.Request) { r.RepeatPenalty = 1.5 }, "frequency": func(r *llm.Request) { r.FrequencyPenalty = 2 },
+		"presence": func(r *llm.Request) { r.PresencePenalty = 2 },
 	} {
 		r := req
 		set(&r)
@@ -125,9 +126,9 @@ func TestPenalties(t *testing.T) {
 
 // A pinned system prompt stays while requests of the whole context come and go.
 func TestPin(t *testing.T) {
-	m := openTiny(t, Options{ContextSize: 256, CacheTokens: 512, Slots: 2})
-	system := Message{System, prose(3, 40)}
-	pin, err := m.Pin([]Message{system})
+	m := openTiny(t, llm.Options{ContextSize: 256, CacheTokens: 512, Slots: 2})
+	common := system(prose(3, 40))
+	pin, err := m.Pin([]llm.Message{common})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestPin(t *testing.T) {
 	if s := m.Stats(); s.PinnedTokens != pin.Tokens || s.Evicted == 0 {
 		t.Errorf("%d tokens pinned, want %d; %d histories evicted", s.PinnedTokens, pin.Tokens, s.Evicted)
 	}
-	res := generate(t, m, Request{Messages: []Message{system, {User, "hello"}}, MaxTokens: 4})
+	res := generate(t, m, llm.Request{Messages: []llm.Message{common, user("hello")}, MaxTokens: 4})
 	if res.CachedTokens < pin.Tokens-1 || pin.Tokens < 40 {
 		t.Errorf("%d of %d pinned tokens are used", res.CachedTokens, pin.Tokens)
 	}
@@ -150,15 +151,15 @@ func TestPin(t *testing.T) {
 		}
 		defer p.Release()
 	}
-	if !errors.Is(refused, ErrOptions) || !strings.Contains(refused.Error(), "8 prompts are pinned") {
+	if !errors.Is(refused, llm.ErrOptions) || !strings.Contains(refused.Error(), "8 prompts are pinned") {
 		t.Errorf("nine pins: %v", refused)
 	}
 	pin.Release()
 	pin.Release()
-	if _, err := m.PinPrompt(prose(5, 90)); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "would never fit") {
+	if _, err := m.PinPrompt(prose(5, 90)); !errors.Is(err, llm.ErrOptions) || !strings.Contains(err.Error(), "would never fit") {
 		t.Errorf("a pin without room: %v", err)
 	}
-	if _, err := m.PinPrompt(strings.Repeat("word ", 600)); !errors.Is(err, ErrOptions) {
+	if _, err := m.PinPrompt(strings.Repeat("word ", 600)); !errors.Is(err, llm.ErrOptions) {
 		t.Errorf("a pin longer than the context: %v", err)
 	}
 	if _, err := m.PinPrompt(""); err == nil {
@@ -168,12 +169,12 @@ func TestPin(t *testing.T) {
 
 // With one slot, those that wait start by priority; as many wait as may.
 func TestPriority(t *testing.T) {
-	m := openTiny(t, Options{ContextSize: 512, Slots: 1, Queue: 3})
+	m := openTiny(t, llm.Options{ContextSize: 512, Slots: 1, Queue: 3})
 	running, stop := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
 		var once sync.Once
-		m.Generate(t.Context(), Request{Prompt: "a"}, func(string) error {
+		m.Generate(t.Context(), llm.Request{Prompt: "a"}, func(string) error {
 			once.Do(func() { close(running); <-stop })
 			return nil
 		})
@@ -181,20 +182,20 @@ func TestPriority(t *testing.T) {
 	<-running
 	var mu sync.Mutex
 	var order []int
-	for i, priority := range []int{Batch, 0, Interactive} {
+	for i, priority := range []int{llm.Batch, 0, llm.Interactive} {
 		all.Go(func() {
-			_, err := m.Generate(t.Context(), Request{Prompt: "b", MaxTokens: 40, Priority: priority}, nil)
+			_, err := m.Generate(t.Context(), llm.Request{Prompt: "b", MaxTokens: 40, Priority: priority}, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if order = append(order, priority); err != nil {
 				t.Error(err)
 			}
 		})
-		for m.slots.length() != i+1 {
+		for m.Stats().Queued != i+1 {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	if _, err := m.Generate(t.Context(), Request{Prompt: "c"}, nil); !errors.Is(err, ErrBusy) {
+	if _, err := m.Generate(t.Context(), llm.Request{Prompt: "c"}, nil); !errors.Is(err, llm.ErrBusy) {
 		t.Errorf("a fourth that waits: %v", err)
 	}
 	if s := m.Stats(); s.Queued != 3 {
@@ -202,14 +203,14 @@ func TestPriority(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
-	if !slices.Equal(order, []int{Interactive, 0, Batch}) {
+	if !slices.Equal(order, []int{llm.Interactive, 0, llm.Batch}) {
 		t.Errorf("order %v", order)
 	}
 }
 
 // TestPromptsShareTheRoom: a long prompt gets half of each batch however many shorter ones come, and these do not wait for it.
 func TestPromptsShareTheRoom(t *testing.T) {
-	m := openTiny(t, Options{ContextSize: 2048, CacheTokens: 8192, Slots: 4, BatchSize: 64, Acquire: func() (int, func()) {
+	m := openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8192, Slots: 4, BatchSize: 64, Acquire: func() (int, func()) {
 		time.Sleep(time.Millisecond) // so that there are always shorter ones
 		return 1, func() {}
 	}})
@@ -226,7 +227,7 @@ func TestPromptsShareTheRoom(t *testing.T) {
 					return
 				default:
 				}
-				generate(t, m, Request{Prompt: short(i), MaxTokens: 1})
+				generate(t, m, llm.Request{Prompt: short(i), MaxTokens: 1})
 				finished.Add(1)
 			}
 		})
@@ -235,7 +236,7 @@ func TestPromptsShareTheRoom(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	shorts := finished.Load()
-	res := generate(t, m, Request{Prompt: long, MaxTokens: 1})
+	res := generate(t, m, llm.Request{Prompt: long, MaxTokens: 1})
 	shorts = finished.Load() - shorts
 	close(done)
 	all.Wait()
@@ -247,14 +248,14 @@ func TestPromptsShareTheRoom(t *testing.T) {
 // Eight requests that come at once and begin alike: what they share is read once, and each gets the completion that it would
 // have got alone, up to near-ties.
 func TestConcurrentPrefix(t *testing.T) {
-	m := openModel(t, Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8})
-	system := prose(11, 400)
+	m := openModel(t, llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8})
+	common := prose(11, 400)
 	questions := []string{"France", "Germany", "Italy", "Japan", "Spain", "Russia", "England", "Greece"}
-	request := func(i int) Request {
-		return Request{Messages: []Message{{System, system}, {User, "What is the capital of " + questions[i] + "?"}}, MaxTokens: 24,
+	request := func(i int) llm.Request {
+		return llm.Request{Messages: []llm.Message{system(common), user("What is the capital of " + questions[i] + "?")}, MaxTokens: 24,
 			LogProbs: true, Alternatives: 5}
 	}
-	results := make([]Result, len(questions))
+	results := make([]llm.Result, len(questions))
 	var all sync.WaitGroup
 	for i := range questions {
 		all.Go(func() { results[i] = generate(t, m, request(i)) })
@@ -267,7 +268,7 @@ func TestConcurrentPrefix(t *testing.T) {
 	if cached < prompt*8/10 {
 		t.Errorf("%d of %d prompt tokens reused", cached, prompt)
 	}
-	serial := openModel(t, Options{ContextSize: 1024, Slots: 1})
+	serial := openModel(t, llm.Options{ContextSize: 1024, Slots: 1})
 	for i := range questions {
 		sameCompletion(t, questions[i], results[i], generate(t, serial, request(i)))
 	}

@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"bytes"
@@ -20,7 +20,9 @@ import (
 
 	llama "github.com/go-skynet/go-llama.cpp"
 
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 func TestOpenBadFiles(t *testing.T) {
@@ -59,35 +61,35 @@ func TestOpenBadFiles(t *testing.T) {
 			if err := os.WriteFile(path, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			m, err := Open(context.Background(), path, Options{ContextSize: 64})
-			if m != nil || !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.reason) {
+			m, err := llm.Open(context.Background(), path, llm.Options{ContextSize: 64})
+			if m != nil || !errors.Is(err, llm.ErrModel) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.reason) {
 				t.Errorf("%v, %v", m, err)
 			}
 		})
 	}
-	if _, err := Open(context.Background(), "/nowhere/m.gguf", Options{}); !errors.Is(err, ErrModel) || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := llm.Open(context.Background(), "/nowhere/m.gguf", llm.Options{}); !errors.Is(err, llm.ErrModel) || !errors.Is(err, fs.ErrNotExist) {
 		t.Error("missing:", err)
 	}
 }
 
 func TestOpenOptions(t *testing.T) {
 	path := testModel(t)
-	for name, o := range map[string]Options{
+	for name, o := range map[string]llm.Options{
 		"context": {ContextSize: 1 << 20},
 		"slots":   {Slots: 100},
 		"batch":   {BatchSize: 1, Slots: 2},
 		"gpu":     {GPULayers: 10},
 	} {
-		if m, err := Open(context.Background(), path, o); m != nil || !errors.Is(err, ErrOptions) {
+		if m, err := llm.Open(context.Background(), path, o); m != nil || !errors.Is(err, llm.ErrOptions) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
-	if _, err := Open(context.Background(), path, Options{ChatTemplate: "no such template"}); !errors.Is(err, ErrTemplate) {
+	if _, err := llm.Open(context.Background(), path, llm.Options{ChatTemplate: "no such template"}); !errors.Is(err, llm.ErrTemplate) {
 		t.Error("template:", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Open(ctx, path, Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := llm.Open(ctx, path, llm.Options{}); !errors.Is(err, context.Canceled) {
 		t.Error("cancelled:", err)
 	}
 }
@@ -106,7 +108,7 @@ func TestModelInfo(t *testing.T) {
 
 func TestApplyTemplate(t *testing.T) {
 	m := sharedModel(t)
-	got, err := m.ApplyTemplate([]Message{{System, "Be brief."}, {User, "Hi\x00 ü"}, {Assistant, "Hello."}, {User, "Bye"}})
+	got, err := m.ApplyTemplate([]llm.Message{system("Be brief."), user("Hi\x00 ü"), assistant("Hello."), user("Bye")})
 	want := "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi\x00 ü<|im_end|>\n" +
 		"<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
 	if err != nil || got != want {
@@ -116,10 +118,10 @@ func TestApplyTemplate(t *testing.T) {
 	if got, err := m.ApplyTemplate(ask(long)); err != nil || !strings.Contains(got, long) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if _, err := m.ApplyTemplate([]Message{{"tool", "x"}}); !errors.Is(err, ErrOptions) {
+	if _, err := m.ApplyTemplate([]llm.Message{{Role: "tool", Content: "x"}}); !errors.Is(err, llm.ErrOptions) {
 		t.Error(err)
 	}
-	gemma := openModel(t, Options{ContextSize: 64, Slots: 1, ChatTemplate: "gemma"})
+	gemma := openModel(t, llm.Options{ContextSize: 64, Slots: 1, ChatTemplate: "gemma"})
 	if got, err := gemma.ApplyTemplate(ask("Hi")); err != nil || got != "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -154,17 +156,36 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
+func residentKB(t *testing.T) (kb int) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip("SKIP: no /proc to read the memory in use from")
+	}
+	for _, line := range strings.Split(string(status), "\n") {
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kb); err == nil {
+			return kb
+		}
+	}
+	t.Skip("SKIP: /proc does not tell the memory in use")
+	return 0
+}
+
 // Upstream's Go code never frees the C strings it makes; the library does. Behind a NUL, without Tokenize's word on the
 // length, a text is copied but not tokenised: a large leak for little work.
 func TestTokenizeLeaksNothing(t *testing.T) {
-	m := openModel(t, Options{ContextSize: 64, Slots: 1})
+	m := openModel(t, llm.Options{ContextSize: 64, Slots: 1})
+	upstream, err := llama.New(testModel(t), llama.SetContext(64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Free()
 	runtime.LockOSThread() // one thread, one malloc arena
 	defer runtime.UnlockOSThread()
 	const calls = 400
 	text := "a\x00" + strings.Repeat("x", 160_000)
 	round := func() int {
 		for i := range calls {
-			n, _, err := m.tok.llama.TokenizeString(text, llama.SetTokens(8))
+			n, _, err := upstream.TokenizeString(text, llama.SetTokens(8))
 			if err != nil || n != 1 {
 				t.Fatal(n, err)
 			}
@@ -181,27 +202,13 @@ func TestTokenizeLeaksNothing(t *testing.T) {
 	}
 }
 
-func residentKB(t *testing.T) (kb int) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Skip("SKIP: no /proc to read the memory in use from")
-	}
-	for _, line := range strings.Split(string(status), "\n") {
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kb); err == nil {
-			return kb
-		}
-	}
-	t.Skip("SKIP: /proc does not tell the memory in use")
-	return 0
-}
-
 // Two models of one file share its weights, and closing one leaves the other alone.
 func TestModelsShareWeights(t *testing.T) {
-	a := openModel(t, Options{ContextSize: 64, Slots: 1})
-	req := Request{Prompt: "Once upon a time", MaxTokens: 4}
+	a := openModel(t, llm.Options{ContextSize: 64, Slots: 1})
+	req := llm.Request{Prompt: "Once upon a time", MaxTokens: 4}
 	want := generate(t, a, req).Text
 	before := residentKB(t)
-	b := openModel(t, Options{ContextSize: 64, Slots: 1})
+	b := openModel(t, llm.Options{ContextSize: 64, Slots: 1})
 	if got := generate(t, b, req); got.Text != want || got.CachedTokens != 0 {
 		t.Errorf("%+v, want %q and a cache of its own", got, want)
 	}
@@ -216,11 +223,11 @@ func TestModelsShareWeights(t *testing.T) {
 
 func TestAcquire(t *testing.T) {
 	var taken, given atomic.Int64
-	m := openModel(t, Options{ContextSize: 64, Slots: 1, Threads: 2, Acquire: func() (int, func()) {
+	m := openModel(t, llm.Options{ContextSize: 64, Slots: 1, Threads: 2, Acquire: func() (int, func()) {
 		taken.Add(1)
 		return 1 + int(taken.Load()%3), func() { given.Add(1) } // 3 is more than the model may use
 	}})
-	generate(t, m, Request{Prompt: "Once upon a time", MaxTokens: 4})
+	generate(t, m, llm.Request{Prompt: "Once upon a time", MaxTokens: 4})
 	if n := m.Stats().Decodes; n < 4 || taken.Load() != n || given.Load() != n {
 		t.Errorf("%d decodes, %d acquired, %d released", n, taken.Load(), given.Load())
 	}
@@ -228,7 +235,7 @@ func TestAcquire(t *testing.T) {
 
 func TestLogRouted(t *testing.T) {
 	var out bytes.Buffer
-	m := openModel(t, Options{ContextSize: 64, Slots: 1, Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	m := openModel(t, llm.Options{ContextSize: 64, Slots: 1, Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if !strings.Contains(out.String(), "source=llama.cpp") || !strings.Contains(out.String(), "n_ctx ") {
 		t.Errorf("llama.cpp's log did not arrive: %.300s", out.String())
 	}
@@ -236,12 +243,12 @@ func TestLogRouted(t *testing.T) {
 }
 
 func TestNativeDigest(t *testing.T) {
-	lib := filepath.Join("..", "third_party", "llama", "lib", "libbinding.a")
+	lib := filepath.Join("..", "..", "third_party", "llama", "lib", "libbinding.a")
 	if _, err := os.Stat(lib); err != nil {
 		t.Skip("SKIP: no libbinding.a from the set-up")
 	}
-	sum, err := sha256File(lib)
-	if err != nil || !strings.Contains(NativeDigest(), sum) {
-		t.Errorf("the stamp %q is not of %s (%s), %v", NativeDigest(), lib, sum, err)
+	sum, err := fetch.HashFile(lib)
+	if err != nil || !strings.Contains(llm.NativeDigest(), sum) {
+		t.Errorf("the stamp %q is not of %s (%s), %v", llm.NativeDigest(), lib, sum, err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"encoding/json"
@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 const childFolder = "SLUICE_TEST_CHILD_FOLDER"
@@ -28,7 +29,7 @@ func matrixTypes() map[string]float64 {
 // outcome is what a child says: the instruction set that it ran on, and log-probabilities per type or model, prompt and token.
 type outcome struct {
 	ISA   string
-	Types map[string][][]TokenLogProb
+	Types map[string][][]llm.TokenLogProb
 }
 
 // TestInstructionSets runs the same models in a process for each instruction set of this machine: the next token's
@@ -48,7 +49,7 @@ func TestInstructionSets(t *testing.T) {
 	}
 	base := childOutcome(t, dir, "SLUICE_ISA=avx2")
 	for typ, got := range base.Types { // the generator's blocks mean what they should
-		if mean, _, n := difference(base.Types["F32"], got); mean > matrixTypes()[typ] || n < mostTop {
+		if mean, _, n := difference(base.Types["F32"], got); mean > matrixTypes()[typ] || n < maxAlternatives {
 			t.Errorf("%s: %d log-probabilities differ by %.2g on average from those of F32", typ, n, mean)
 		}
 	}
@@ -61,8 +62,8 @@ func TestInstructionSets(t *testing.T) {
 			for typ, want := range base.Types {
 				mean, worst, n := difference(want, got.Types[typ])
 				t.Logf("%s: %d log-probabilities differ by %.2g on average, at most %.2g", typ, n, mean, worst)
-				if n < len(want)*mostTop || !(worst < .4 && mean < .06) {
-					t.Errorf("%s: %d log-probabilities of about %d differ by %.2g on average, up to %.2g", typ, n, 2*len(want)*mostTop, mean, worst)
+				if n < len(want)*maxAlternatives || !(worst < .4 && mean < .06) {
+					t.Errorf("%s: %d log-probabilities of about %d differ by %.2g on average, up to %.2g", typ, n, 2*len(want)*maxAlternatives, mean, worst)
 				}
 			}
 		})
@@ -75,24 +76,24 @@ func tellOutcome(t *testing.T, dir string) {
 	for words := 1; words < 24; words += 1 + words/4 {
 		prompts = append(prompts, strings.Repeat("pump it up ", words/3)+"a valve b"[:1+words%9])
 	}
-	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
+	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for typ := range matrixTypes() {
-		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), Options{ContextSize: 256, BatchSize: 128, Threads: testThreads}, prompts)
+		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), llm.Options{ContextSize: 256, BatchSize: 128, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
 }
 
 // answers are the log-probabilities of the two tokens that follow each prompt, one after the other.
-func answers(t *testing.T, path string, o Options, prompts []string) (all [][]TokenLogProb) {
+func answers(t *testing.T, path string, o llm.Options, prompts []string) (all [][]llm.TokenLogProb) {
 	t.Helper()
 	o.Slots, o.Logger = 1, slog.New(slog.DiscardHandler)
-	m, err := Open(t.Context(), path, o)
+	m, err := llm.Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
 	for _, prompt := range prompts {
-		all = append(all, generate(t, m, Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: mostTop}).LogProbs)
+		all = append(all, generate(t, m, llm.Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: maxAlternatives}).LogProbs)
 	}
 	return all
 }
@@ -133,9 +134,9 @@ func tellMatmul(t *testing.T, dir string) {
 	for i, words := range []int{1, 2, 4, 5, 8, 11, 16, 23, 40, 70, 200} {
 		prompts = append(prompts, strings.Repeat(string(rune('a'+i))+" pump ", words))
 	}
-	out := outcome{ISA: ISA(), Types: map[string][][]TokenLogProb{}}
+	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for _, typ := range amxTypes() {
-		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
+		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), llm.Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
 }
@@ -173,7 +174,7 @@ func childOutcome(t *testing.T, dir string, env ...string) (out outcome) {
 // difference compares the alternatives of tokens that follow the same text: the mean and the largest difference of n
 // log-probabilities. Rows are rounded to eight bits before they meet a matrix in blocks, so that another order of a sum now and
 // then is a step of 1/127 in the next layer. Logits here have a standard deviation of 3: a wrong product would show.
-func difference(want, got [][]TokenLogProb) (mean, worst float64, n int) {
+func difference(want, got [][]llm.TokenLogProb) (mean, worst float64, n int) {
 	for i := range want {
 		for k := range min(len(want[i]), len(got[i])) {
 			if k > 0 && want[i][k-1].Token != got[i][k-1].Token {

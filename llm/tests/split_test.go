@@ -1,12 +1,13 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"path/filepath"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // TestSplitModel: a model in three files is the model in one.
@@ -17,17 +18,17 @@ func TestSplitModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var texts [2]string
-	var infos [2]Info
+	var infos [2]llm.Info
 	split, err := generator.WriteSplit(filepath.Join(t.TempDir(), "m"), p, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, path := range []string{whole, split} {
-		m, err := Open(t.Context(), path, Options{ContextSize: 256, Slots: 1, Threads: testThreads, Logger: (&llamaLog{}).logger()})
+		m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 256, Slots: 1, Threads: testThreads, Logger: (&llamaLog{}).logger()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[i] = generate(t, m, Request{Prompt: "Is a part a whole?", MaxTokens: 24}).Text
+		texts[i] = generate(t, m, llm.Request{Prompt: "Is a part a whole?", MaxTokens: 24}).Text
 		infos[i] = m.Info()
 		m.Close()
 	}

@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"context"
@@ -17,19 +17,20 @@ import (
 	llama "github.com/go-skynet/go-llama.cpp"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // Every architecture, tokenizer, chat template and kind of cache that users bring, as models of random weights
 // (internal/testmodels/generator): what they say is nonsense, but the same nonsense however it comes about.
 
 // openPreset writes and opens a preset. The context is a multiple of its sliding window, a batch is not.
-func openPreset(t *testing.T, m generator.Model, slots int) *Model {
+func openPreset(t *testing.T, m generator.Model, slots int) *llm.Model {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), m.Name+".gguf")
 	if err := generator.Write(path, m); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := Open(context.Background(), path, Options{ContextSize: 512, CacheTokens: 2048, Slots: slots, BatchSize: 40,
+	opened, err := llm.Open(context.Background(), path, llm.Options{ContextSize: 512, CacheTokens: 2048, Slots: slots, BatchSize: 40,
 		Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestArchInfo(t *testing.T) {
 }
 
 // tokenTexts are the tokens of a text as the vocabulary writes them, without the one at the beginning.
-func tokenTexts(t *testing.T, m *Model, v generator.Vocab, text string) []string {
+func tokenTexts(t *testing.T, m *llm.Model, v generator.Vocab, text string) []string {
 	t.Helper()
 	ids, err := m.Tokenize(text)
 	if err != nil {
@@ -171,11 +172,11 @@ func TestArchTokensSpellAnything(t *testing.T) {
 }
 
 // conversations that the golden prompts below are of.
-var conversations = map[string][]Message{
-	"user":   {{User, "Hi there"}},
-	"system": {{System, "Be brief."}, {User, "Hi there"}},
-	"turns":  {{User, "Hi there"}, {Assistant, "Hello."}, {User, " Bye\n"}},
-	"all":    {{System, "Be brief."}, {User, "Hi there"}, {Assistant, "Hello."}, {User, " Bye\n"}},
+var conversations = map[string][]llm.Message{
+	"user":   {user("Hi there")},
+	"system": {system("Be brief."), user("Hi there")},
+	"turns":  {user("Hi there"), assistant("Hello."), user(" Bye\n")},
+	"all":    {system("Be brief."), user("Hi there"), assistant("Hello."), user(" Bye\n")},
 }
 
 // prompts are what Jinja2 3.1.6 makes of the presets' templates, as published, with the settings of Hugging Face's
@@ -249,7 +250,7 @@ func TestArchTemplateTokens(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		if p.Template == "" {
-			if _, err := m.ApplyTemplate(ask("Hi")); !errors.Is(err, ErrTemplate) {
+			if _, err := m.ApplyTemplate(ask("Hi")); !errors.Is(err, llm.ErrTemplate) {
 				t.Error("a model without template:", err)
 			}
 			return
@@ -294,8 +295,8 @@ func prose(seed uint64, n int) string {
 	return b.String()
 }
 
-func greedy(prompt string, tokens int) Request {
-	return Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true, Alternatives: 5}
+func greedy(prompt string, tokens int) llm.Request {
+	return llm.Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true, Alternatives: 5}
 }
 
 // nearTie is the difference of log-probabilities up to which rounding may decide: batches of other sizes sum in another
@@ -303,7 +304,7 @@ func greedy(prompt string, tokens int) Request {
 const nearTie = .05
 
 // sameCompletion compares tokens and their log-probabilities up to the first difference, which must be a near-tie.
-func sameCompletion(t *testing.T, what string, got, want Result) {
+func sameCompletion(t *testing.T, what string, got, want llm.Result) {
 	t.Helper()
 	sameWithin(t, nearTie, what, got, want)
 }
@@ -316,7 +317,7 @@ func tolerance(p generator.Model) float64 {
 	return nearTie
 }
 
-func sameWithin(t *testing.T, tolerance float64, what string, got, want Result) {
+func sameWithin(t *testing.T, tolerance float64, what string, got, want llm.Result) {
 	t.Helper()
 	if len(want.LogProbs) == 0 || len(got.LogProbs) == 0 {
 		t.Fatalf("%s: no log-probabilities: %+v, %+v", what, got, want)
@@ -345,7 +346,7 @@ func sameWithin(t *testing.T, tolerance float64, what string, got, want Result) 
 }
 
 // fresh generates with a model that has seen nothing.
-func fresh(t *testing.T, p generator.Model, r Request) Result {
+func fresh(t *testing.T, p generator.Model, r llm.Request) llm.Result {
 	t.Helper()
 	res := generate(t, openPreset(t, p, 1), r)
 	if res.CachedTokens != 0 {
@@ -358,7 +359,7 @@ func TestArchGenerate(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 2)
 		first := generate(t, m, greedy(prose(1, 90), 24))
-		if first.Finish != FinishLength || first.CompletionTokens != 24 || first.PromptTokens < 90 {
+		if first.Finish != llm.FinishLength || first.CompletionTokens != 24 || first.PromptTokens < 90 {
 			t.Fatalf("%+v", first)
 		}
 		sameWithin(t, tolerance(p), "again", generate(t, m, greedy(prose(1, 90), 24)), first)
@@ -460,13 +461,13 @@ func TestArchPin(t *testing.T) {
 func TestArchTogether(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 3)
-		requests := []Request{greedy(prose(6, 70), 20), greedy(prose(6, 40)+" people", 24), greedy(prose(7, 100), 16)}
-		want := make([]Result, len(requests))
+		requests := []llm.Request{greedy(prose(6, 70), 20), greedy(prose(6, 40)+" people", 24), greedy(prose(7, 100), 16)}
+		want := make([]llm.Result, len(requests))
 		for i, r := range requests {
 			want[i] = fresh(t, p, r)
 		}
 		for round := range 2 { // the second finds all of the prompts in the cache
-			got, errs := make([]Result, len(requests)), make([]error, len(requests))
+			got, errs := make([]llm.Result, len(requests)), make([]error, len(requests))
 			var wg sync.WaitGroup
 			for i, r := range requests {
 				wg.Go(func() { got[i], errs[i] = m.Generate(context.Background(), r, nil) })
@@ -517,17 +518,17 @@ func TestArchLoRA(t *testing.T) {
 		l.Free()
 		t.Error("the adapter of another architecture was taken")
 	}
-	o := Options{ContextSize: 256, Slots: 1, Threads: testThreads, LoRA: adapter, Logger: slog.New(slog.DiscardHandler)}
-	m, err := Open(t.Context(), path, o)
+	o := llm.Options{ContextSize: 256, Slots: 1, Threads: testThreads, LoRA: adapter, Logger: slog.New(slog.DiscardHandler)}
+	m, err := llm.Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if got := generate(t, m, Request{Prompt: prose(8, 12), MaxTokens: 8}); got.Text != with {
+	if got := generate(t, m, llm.Request{Prompt: prose(8, 12), MaxTokens: 8}); got.Text != with {
 		t.Errorf("Options.LoRA: %q, not %q", got.Text, with)
 	}
 	o.LoRA = stranger
-	if _, err := Open(t.Context(), path, o); !errors.Is(err, ErrModel) {
+	if _, err := llm.Open(t.Context(), path, o); !errors.Is(err, llm.ErrModel) {
 		t.Errorf("Options.LoRA of another architecture: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build native
 
-package llm
+package tests
 
 import (
 	"context"
@@ -16,15 +16,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
 
 var errConsumer = errors.New("the consumer has had enough")
 
 // randomRequest asks for anything, some of it wrong.
-func randomRequest(rng *rand.Rand) Request {
+func randomRequest(rng *rand.Rand) llm.Request {
 	some := func(n int) bool { return rng.IntN(n) == 0 }
-	r := Request{Prompt: prose(rng.Uint64N(20), 1+rng.IntN(60)), MaxTokens: rng.IntN(60), Priority: rng.IntN(3) - 1, Seed: int64(rng.IntN(100)) - 1}
+	r := llm.Request{Prompt: prose(rng.Uint64N(20), 1+rng.IntN(60)), MaxTokens: rng.IntN(60), Priority: rng.IntN(3) - 1, Seed: int64(rng.IntN(100)) - 1}
 	if some(2) {
 		r.Prompt = prose(7, 30) + r.Prompt // a shared beginning
 	}
@@ -35,7 +36,7 @@ func randomRequest(rng *rand.Rand) Request {
 		r.Prompt = "\x00\xff€\x80 " + r.Prompt
 	}
 	if some(3) {
-		r.Messages, r.Prompt = []Message{{System, prose(rng.Uint64N(3), 20)}, {User, r.Prompt}}, ""
+		r.Messages, r.Prompt = []llm.Message{system(prose(rng.Uint64N(3), 20)), user(r.Prompt)}, ""
 	}
 	if some(2) {
 		r.Temperature, r.TopK, r.TopP, r.MinP = rng.Float64()*3, rng.IntN(80), rng.Float64(), rng.Float64()/2
@@ -75,8 +76,8 @@ func TestSoak(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const workers = 12
-	m := openTiny(t, Options{ContextSize: 256, CacheTokens: 640, Slots: 4, BatchSize: 24, Queue: 7})
+	const workers, slots = 12, 4
+	m := openTiny(t, llm.Options{ContextSize: 256, CacheTokens: 640, Slots: slots, BatchSize: 24, Queue: 7})
 	goroutines := runtime.NumGoroutine()
 	var sent, finished, busy atomic.Int64
 	round := func(until int) {
@@ -88,12 +89,12 @@ func TestSoak(t *testing.T) {
 					switch err := soakOne(m, rng); {
 					case err == nil:
 						finished.Add(1)
-					case errors.Is(err, ErrBusy):
+					case errors.Is(err, llm.ErrBusy):
 						busy.Add(1)
 						sent.Add(-1) // to be tried again
 						time.Sleep(time.Millisecond)
 					case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errConsumer),
-						errors.Is(err, ErrOptions), errors.Is(err, ErrPromptTooLong), errors.Is(err, grammar.ErrGrammar):
+						errors.Is(err, llm.ErrOptions), errors.Is(err, llm.ErrPromptTooLong), errors.Is(err, grammar.ErrGrammar):
 					default:
 						t.Error(err)
 					}
@@ -114,9 +115,7 @@ func TestSoak(t *testing.T) {
 	if finished.Load() < int64(total)/4 {
 		t.Error("too few finish for the test to mean anything")
 	}
-	if len(m.slots.free) != m.opts.Slots || m.slots.length() != 0 {
-		t.Errorf("%d of %d slots are free, %d requests wait", len(m.slots.free), m.opts.Slots, m.slots.length())
-	}
+	serveTogether(t, m, slots)
 	for i := 0; runtime.NumGoroutine() > goroutines; i++ {
 		if time.Sleep(10 * time.Millisecond); i == 200 {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
@@ -127,8 +126,38 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// serveTogether checks that no slot is lost: as many requests as there are slots wait for each other after their first piece.
+func serveTogether(t *testing.T, m *llm.Model, slots int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var begun, all sync.WaitGroup
+	begun.Add(slots)
+	met := make(chan struct{})
+	go func() { begun.Wait(); close(met) }()
+	for range slots {
+		all.Go(func() {
+			var once sync.Once
+			defer once.Do(begun.Done) // whatever comes, the goroutine above ends
+			_, err := m.Generate(ctx, llm.Request{Prompt: "x", MaxTokens: 20, Temperature: 1}, func(string) error {
+				once.Do(begun.Done)
+				select {
+				case <-met:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			if err != nil {
+				t.Errorf("%d requests do not run together: %v", slots, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 // soakOne sends one request and perhaps ends it early.
-func soakOne(m *Model, rng *rand.Rand) error {
+func soakOne(m *llm.Model, rng *rand.Rand) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	switch rng.IntN(6) {
