@@ -72,7 +72,7 @@ func Example() {
 	for i, d := range decisions {
 		fmt.Println(queries[i], d.Retrieve)
 	}
-	answer, err := s.Ask(ctx, queries[0], sluice.AskOptions{RetrieveOptions: sluice.RetrieveOptions{K: 1}})
+	answer, err := s.Ask(ctx, queries[0], sluice.AskOptions{Retrieve: sluice.RetrieveOptions{K: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return

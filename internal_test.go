@@ -5,11 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-rag/sluice/internal/manifest"
-	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/rag/retrieve"
 	thirdparty "github.com/sluice-rag/sluice/third_party"
 )
 
@@ -48,20 +44,6 @@ func TestParseStat(t *testing.T) {
 		if _, ok := parseStat(bad); ok {
 			t.Errorf("%q was taken", bad)
 		}
-	}
-}
-
-func TestBestMergesLists(t *testing.T) {
-	lists := [][]retrieve.Result{{{ID: "a", Score: .9}, {ID: "b", Score: .5}}, {{ID: "c", Score: .9}, {ID: "b", Score: .7}}}
-	want := []retrieve.Result{{ID: "a", Score: .9}, {ID: "c", Score: .9}, {ID: "b", Score: .7}}
-	if diff := cmp.Diff(want, best(lists, kernels.Cosine, 5)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]retrieve.Result{{ID: "b", Score: .5}, {ID: "a", Score: .9}}, best(lists, kernels.L2, 2)); diff != "" {
-		t.Error("distances:", diff)
-	}
-	if got := best(nil, kernels.Cosine, 3); got == nil || len(got) != 0 {
-		t.Error("an empty list must be [] in JSON")
 	}
 }
 

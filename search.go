@@ -2,14 +2,13 @@ package sluice
 
 import (
 	"context"
-	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -17,14 +16,6 @@ import (
 // counted in the result and logged.
 func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
 	return s.base.Embed(ctx, texts, role)
-}
-
-func vectors(e *embed.Embeddings) engine.Vectors {
-	rows := 0
-	if e.Dim > 0 {
-		rows = len(e.Data) / e.Dim
-	}
-	return engine.Vectors{Data: e.Data, Rows: rows, Dim: e.Dim}
 }
 
 // EncoderInfo loads the encoder and describes it.
@@ -39,12 +30,12 @@ func (s *Sluice) EncoderInfo(ctx context.Context) (embed.Info, error) {
 // Gate decides for each query whether the knowledge base can help with it. A store without a calibration
 // is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
 func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, error) {
-	p, enc, err := s.base.Searchable(ctx)
+	snap, enc, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer p.Release()
-	g, err := p.Gate(ctx, enc.Info())
+	defer snap.Release()
+	g, err := snap.Gate(ctx, enc.Info())
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +43,7 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 	if err != nil {
 		return nil, err
 	}
-	return p.Decide(ctx, g, vectors(e))
+	return snap.Decide(ctx, g, knowledge.Vectors(e))
 }
 
 // Calibrate makes the calibration of the store and puts it in force, as calibrate.Run says: pseudo-queries →
@@ -74,40 +65,29 @@ func (s *Sluice) Repolicy(
 	return calibrate.Repolicy(ctx, s.base, policy, threshold, plot)
 }
 
-// RetrieveOptions of Retrieve. The zero value takes four contexts in the best mode that there is.
-type RetrieveOptions struct {
-	K    int
-	Mode retrieve.Mode
-}
-
-const defaultK = 4
-
-func (o RetrieveOptions) withDefaults() RetrieveOptions {
-	if o.K == 0 {
-		o.K = defaultK
-	}
-	if o.Mode == "" {
-		o.Mode = retrieve.Auto
-	}
-	return o
-}
-
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate.
 func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) ([][]retrieve.Result, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	if _, err := retrieve.ParseMode(string(o.Mode)); err != nil {
 		return nil, err
 	}
-	p, _, err := s.base.Searchable(ctx)
+	snap, _, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer p.Release()
+	defer snap.Release()
 	e, err := s.base.Embed(ctx, queries, embed.Query)
 	if err != nil {
 		return nil, err
 	}
-	return p.Search(ctx, vectors(e), o.Mode, o.K)
+	return snap.Search(ctx, knowledge.Vectors(e), o.Mode, o.K)
+}
+
+// Ask answers a question, as answer.Run says: gate → contexts or own knowledge → answer.
+func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (*Answer, error) {
+	return answer.Run(ctx, s.base, answer.Input{
+		Question: question, Options: o, Model: s.model.get, Templates: s.cfg.Templates,
+	})
 }
 
 // Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.
@@ -117,33 +97,4 @@ func (s *Sluice) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, erro
 		return nil, err
 	}
 	return st.Chunks(ctx, ids)
-}
-
-// best merges the lists of several queries: each context with its best score, better first, k at most.
-// Equal scores stay in the order in which they were found.
-func best(lists [][]retrieve.Result, metric kernels.Metric, k int) []retrieve.Result {
-	merged := []retrieve.Result{}
-	at := map[string]int{}
-	for _, list := range lists {
-		for _, r := range list {
-			i, seen := at[r.ID]
-			switch {
-			case !seen:
-				at[r.ID] = len(merged)
-				merged = append(merged, r)
-			case metric.Better(r.Score, merged[i].Score):
-				merged[i].Score = r.Score
-			}
-		}
-	}
-	slices.SortStableFunc(merged, func(a, b retrieve.Result) int {
-		switch {
-		case metric.Better(a.Score, b.Score):
-			return -1
-		case metric.Better(b.Score, a.Score):
-			return 1
-		}
-		return 0
-	})
-	return merged[:min(k, len(merged))]
 }

@@ -1,8 +1,10 @@
 package sluice
 
 import (
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // The options and results of the pipelines.
@@ -12,4 +14,26 @@ type (
 
 	CalibrateOptions = calibrate.Options
 	CalibrateResult  = calibrate.Result
+
+	RetrieveOptions = retrieve.Options
+
+	AskOptions = answer.Options
+	Answer     = answer.Answer
+	Trace      = answer.Trace
+	Timings    = answer.Timings
+	GateMode   = answer.GateMode
+	Mode       = answer.Mode
+)
+
+// Who decides whether Ask retrieves: the calibrated gate, always, never.
+const (
+	GateAuto   = answer.GateAuto
+	GateOpen   = answer.GateOpen
+	GateClosed = answer.GateClosed
+)
+
+// Where an answer comes from.
+const (
+	FromContext      = answer.FromContext
+	FromOwnKnowledge = answer.FromOwnKnowledge
 )

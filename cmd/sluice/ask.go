@@ -62,8 +62,8 @@ always uses the store and --gate closed never does.
 func askOptions(c config.Config) sluice.AskOptions {
 	return sluice.AskOptions{
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform), Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
-		RetrieveOptions: sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode)},
-		MaxTokens:       c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP, RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
+		Retrieve:  sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode)},
+		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP, RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
 	}
 }
 

@@ -184,6 +184,15 @@ func (b *Base) Embed(ctx context.Context, texts []string, role embed.Role) (*emb
 	return e, nil
 }
 
+// Vectors is a view of embeddings for the engine.
+func Vectors(e *embed.Embeddings) engine.Vectors {
+	rows := 0
+	if e.Dim > 0 {
+		rows = len(e.Data) / e.Dim
+	}
+	return engine.Vectors{Data: e.Data, Rows: rows, Dim: e.Dim}
+}
+
 // EncoderProgress is for embed.Options.Progress: it passes the encoder's progress to who watches. Calls beside
 // an ingest show in its progress, too.
 func (b *Base) EncoderProgress(done, total int) {

@@ -34,9 +34,30 @@ func ParseMode(s string) (Mode, error) {
 	case Auto, Dense:
 		return m, nil
 	case BM25, Hybrid:
-		return m, fmt.Errorf("%w: %q needs the lexical index, which this version does not build; use dense or auto", ErrMode, s)
+		return m, fmt.Errorf("%w: %q needs the lexical index, which this version does not build; use dense or auto",
+			ErrMode, s)
 	}
 	return "", fmt.Errorf("%w: %q (known: auto, dense, bm25, hybrid)", ErrMode, s)
+}
+
+// Options of a search. The zero value takes DefaultK contexts in the best mode that there is.
+type Options struct {
+	K    int // contexts per query
+	Mode Mode
+}
+
+// DefaultK is how many contexts a query gets.
+const DefaultK = 4
+
+// WithDefaults are the options with their defaults filled in.
+func (o Options) WithDefaults() Options {
+	if o.K == 0 {
+		o.K = DefaultK
+	}
+	if o.Mode == "" {
+		o.Mode = Auto
+	}
+	return o
 }
 
 // Result is a context and its score, better first.
@@ -54,7 +75,9 @@ type Contexts struct {
 // Search ranks the contexts for each query vector and returns the k best of each, in order of the
 // queries: fewer where there are fewer contexts. It fails with ErrMode for a mode that ParseMode refuses
 // and with ErrK for k < 1.
-func Search(ctx context.Context, e engine.Interface, c Contexts, queries engine.Vectors, metric kernels.Metric, mode Mode, k int) ([][]Result, error) {
+func Search(
+	ctx context.Context, e engine.Interface, c Contexts, queries engine.Vectors, metric kernels.Metric, mode Mode, k int,
+) ([][]Result, error) {
 	if _, err := ParseMode(string(mode)); err != nil {
 		return nil, err
 	}

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
-	"pgregory.net/rapid"
 )
 
 func newEngine(t testing.TB) *engine.Engine {
@@ -140,4 +142,18 @@ func TestSearchIsTheDefinition(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestMerge(t *testing.T) {
+	lists := [][]Result{{{ID: "a", Score: .9}, {ID: "b", Score: .5}}, {{ID: "c", Score: .9}, {ID: "b", Score: .7}}}
+	want := []Result{{ID: "a", Score: .9}, {ID: "c", Score: .9}, {ID: "b", Score: .7}}
+	if diff := cmp.Diff(want, Merge(lists, kernels.Cosine, 5)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]Result{{ID: "b", Score: .5}, {ID: "a", Score: .9}}, Merge(lists, kernels.L2, 2)); diff != "" {
+		t.Error("distances:", diff)
+	}
+	if got := Merge(nil, kernels.Cosine, 3); got == nil || len(got) != 0 {
+		t.Error("an empty list must be [] in JSON")
+	}
 }

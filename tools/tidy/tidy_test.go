@@ -40,6 +40,7 @@ var edges = map[string][]string{
 	"rag/retrieve":                {"kernels", "engine"},
 	"rag/prompt":                  {"llm", "rag/corpus"},
 	"rag/calibrate":               {"engine", "embed", "llm", "rag/gate", "rag/knowledge", "rag/prompt", "rag/pseudo", "rag/store", "internal/buildinfo"},
+	"rag/answer":                  {"engine", "embed", "llm", "rag/gate", "rag/knowledge", "rag/prompt", "rag/retrieve"},
 	"rag/ingest":                  {"embed", "rag/corpus", "rag/knowledge", "rag/store"},
 	"rag/knowledge":               {"kernels", "engine", "embed", "rag/gate", "rag/retrieve", "rag/store"},
 	"":                            {"kernels", "engine", "embed", "llm", "rag", "internal"},

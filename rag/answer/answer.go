@@ -1,0 +1,260 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// Run answers a question. The gate decides on the question with one embedding and no call of the language
+// model; with a Transform, on what that makes of it (open when any of the queries opens it). Open: the contexts
+// that are found go into the prompt, numbered for citations. Closed: the model answers from its own knowledge,
+// and the answer says so. What could be finished before an error or the end of ctx is in the answer that comes
+// with it; only for a bad option (knowledge.ErrOption, retrieve.ErrMode) there is none.
+func Run(ctx context.Context, base *knowledge.Base, in Input) (*Answer, error) {
+	started := time.Now()
+	var err error
+	if in.Options, err = in.withDefaults(); err != nil {
+		return nil, err
+	}
+	a := &run{Input: in, base: base, answer: &Answer{Citations: []prompt.Citation{}}}
+	a.trace = &a.answer.Trace
+	*a.trace = Trace{Mode: FromOwnKnowledge, GateMode: a.Gate, Transform: prompt.None, Queries: []string{},
+		Retrieved: []retrieve.Result{}}
+	err = a.all(ctx)
+	a.trace.Milliseconds.Total = milliseconds(time.Since(started))
+	return a.answer, err
+}
+
+// run is one call of Run.
+type run struct {
+	Input
+	base    *knowledge.Base
+	answer  *Answer
+	trace   *Trace
+	library *prompt.Library
+	model   llm.Generator
+}
+
+func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microseconds())) / 1000 }
+
+// timed adds what f takes to a stage.
+func timed(stage *float64, f func() error) error {
+	started := time.Now()
+	err := f()
+	*stage += milliseconds(time.Since(started))
+	return err
+}
+
+// all does the work and fills answer and trace as far as it comes.
+func (a *run) all(ctx context.Context) (err error) {
+	if a.library, err = prompt.Open(a.Templates); err != nil {
+		return err
+	}
+	t := &a.trace.Milliseconds
+	var passages []prompt.Passage
+	if a.Gate != GateClosed {
+		if passages, err = a.contexts(ctx); err != nil {
+			return err
+		}
+	}
+	if err = timed(&t.Load, func() error { a.model, err = a.Model(ctx); return err }); err != nil {
+		return err
+	}
+	a.trace.Model = a.model.Info().Name
+	if r, ok := a.model.(*remote.Generator); ok {
+		a.trace.Remote = r.Endpoint()
+	}
+	var p prompt.Prompt
+	if err = timed(&t.Prompt, func() error { p, err = a.prompt(passages); return err }); err != nil {
+		return err
+	}
+	return timed(&t.Generate, func() error { return a.generate(ctx, p) })
+}
+
+// contexts asks the gate and, when it is open, searches. nil means that the knowledge base is not used.
+func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
+	t := &a.trace.Milliseconds
+	var snap *knowledge.Snapshot
+	var enc embed.Embedder
+	err := timed(&t.Load, func() (err error) { snap, enc, err = a.base.Searchable(ctx); return err })
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	a.trace.Encoder = enc.Info().Name
+	var g *gate.Gate
+	if a.Gate == GateAuto { // before the embedding: a missing calibration is the sooner error
+		err := timed(&t.Gate, func() (err error) { g, err = snap.Gate(ctx, enc.Info()); return err })
+		if err != nil {
+			return nil, err
+		}
+	}
+	queries, err := a.queries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if g != nil {
+		var d gate.Decision
+		err := timed(&t.Gate, func() (err error) { d, err = a.decide(ctx, g, snap, queries); return err })
+		if err != nil {
+			return nil, err
+		}
+		a.trace.Gate = &d
+		if !d.Retrieve {
+			return nil, nil
+		}
+	}
+	var passages []prompt.Passage
+	err = timed(&t.Retrieve, func() (err error) { passages, err = a.retrieve(ctx, snap, queries); return err })
+	return passages, err
+}
+
+// decide asks the gate about every query and takes the one that comes closest to a context: it is open when
+// any of them opens it.
+func (a *run) decide(
+	ctx context.Context, g *gate.Gate, snap *knowledge.Snapshot, queries engine.Vectors,
+) (gate.Decision, error) {
+	all, err := snap.Decide(ctx, g, queries)
+	if err != nil {
+		return gate.Decision{}, err
+	}
+	closest := all[0]
+	for _, d := range all[1:] {
+		if snap.Metric().Better(d.Score, closest.Score) {
+			closest = d
+		}
+	}
+	return closest, nil
+}
+
+// queries embeds what is searched for: the question, or what a transformation makes of it.
+func (a *run) queries(ctx context.Context) (engine.Vectors, error) {
+	a.trace.Queries = []string{a.Question}
+	role := embed.Query
+	if a.Transform != prompt.None {
+		changed, err := a.transform(ctx)
+		if err != nil {
+			return engine.Vectors{}, err
+		}
+		if !changed.Fallback && a.Transform == prompt.HyDE { // an invented passage is compared as a passage
+			role = embed.Document
+		}
+	}
+	var e *embed.Embeddings
+	err := timed(&a.trace.Milliseconds.Embed, func() (err error) {
+		e, err = a.base.Embed(ctx, a.trace.Queries, role)
+		return err
+	})
+	if err != nil {
+		return engine.Vectors{}, err
+	}
+	return knowledge.Vectors(e), nil
+}
+
+// transform has the model rewrite the question; when nothing comes of it, the question stays and that is said.
+func (a *run) transform(ctx context.Context) (changed prompt.Transformed, err error) {
+	t := &a.trace.Milliseconds
+	var model llm.Generator
+	if err := timed(&t.Load, func() (err error) { model, err = a.Model(ctx); return err }); err != nil {
+		return changed, err
+	}
+	err = timed(&t.Transform, func() (err error) {
+		changed, err = a.library.Apply(ctx, model, a.Transform, a.Question)
+		a.trace.LLMCalls += changed.Calls
+		return err
+	})
+	if err != nil {
+		return changed, err
+	}
+	a.trace.Transform = a.Transform
+	if a.trace.TransformFailed = changed.Fallback; changed.Fallback {
+		a.base.Logger().Warn(fmt.Sprintf("%s gave nothing to search for; the question is searched for as it is",
+			a.Transform))
+		return changed, nil
+	}
+	a.trace.Queries = changed.Queries
+	return changed, nil
+}
+
+// retrieve searches with each query and keeps the best score of each context.
+func (a *run) retrieve(
+	ctx context.Context, snap *knowledge.Snapshot, queries engine.Vectors,
+) ([]prompt.Passage, error) {
+	lists, err := snap.Search(ctx, queries, a.Retrieve.Mode, a.Retrieve.K)
+	if err != nil {
+		return nil, err
+	}
+	a.trace.Retrieved = retrieve.Merge(lists, snap.Metric(), a.Retrieve.K)
+	ids := make([]string, len(a.trace.Retrieved))
+	for i, r := range a.trace.Retrieved {
+		ids[i] = r.ID
+	}
+	chunks, err := snap.Store.Chunks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	passages := make([]prompt.Passage, len(chunks))
+	for i, c := range chunks {
+		passages[i] = prompt.Passage{Chunk: c, Score: a.trace.Retrieved[i].Score}
+	}
+	return passages, nil
+}
+
+// prompt fits passages or, without any, the question alone into the model's window.
+func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
+	o := prompt.Options{
+		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens, Count: a.model.CountTokens, Language: a.Language,
+	}
+	if len(passages) > 0 {
+		p, err = a.library.Context(a.Question, passages, o)
+	} else {
+		p, err = a.library.Own(a.Question, a.Style, o)
+	}
+	if err != nil {
+		return p, err
+	}
+	if len(passages) > 0 && len(p.Citations) > 0 {
+		a.trace.Mode, a.answer.Retrieved = FromContext, true
+	}
+	a.trace.Notice = a.trace.Mode.Notice()
+	a.trace.Template, a.trace.PromptTokens = p.Template, p.Tokens
+	a.trace.DroppedPassages, a.trace.TruncatedPassages = p.Dropped, p.Truncated
+	if p.Dropped+p.Truncated > 0 {
+		a.base.Logger().Warn(fmt.Sprintf(
+			"the prompt is short of tokens: %d of %d passages dropped, %d shortened (window %d, answer %d)",
+			p.Dropped, len(passages), p.Truncated, o.ContextTokens, o.AnswerTokens))
+	}
+	return p, nil
+}
+
+// generate has the model answer and finds what it cited.
+func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
+	if a.Start != nil {
+		a.Start(a.trace.Mode)
+	}
+	r, err := a.model.Generate(ctx, llm.Request{
+		Messages: p.Messages, MaxTokens: a.MaxTokens, Temperature: a.Temperature, TopK: a.TopK, TopP: a.TopP,
+		RepeatPenalty: a.RepeatPenalty, Seed: a.Seed,
+	}, a.Stream)
+	a.trace.LLMCalls++
+	a.answer.Answer = r.Text
+	a.trace.AnswerTokens, a.trace.Finish = r.CompletionTokens, r.Finish
+	if r.PromptTokens > 0 {
+		a.trace.PromptTokens = r.PromptTokens
+	}
+	if p.Citations != nil {
+		a.answer.Citations = prompt.Cite(r.Text, p.Citations)
+	}
+	return err
+}

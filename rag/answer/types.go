@@ -1,0 +1,142 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// GateMode says who decides whether Ask retrieves.
+type GateMode string
+
+// The modes: the calibrated gate, always, never.
+const (
+	GateAuto   GateMode = "auto"
+	GateOpen   GateMode = "open"
+	GateClosed GateMode = "closed"
+)
+
+// Input of Run: the question, the options, and the language model.
+type Input struct {
+	Question string
+	Options
+	Model     func(context.Context) (llm.Generator, error) // called when the model is needed
+	Templates string                                       // folder of prompt templates, as prompt.Open takes it
+}
+
+// Options of Run. The zero value asks the gate, takes four contexts and answers greedily.
+type Options struct {
+	Gate GateMode
+	// Transform changes the question before the gate and the search, as in the paper. None costs no call of
+	// the model.
+	Transform prompt.Transform
+	Style     prompt.Style // of answers from the model's own knowledge
+	Language  string       // of the answer; "" is the question's
+	Retrieve  retrieve.Options
+
+	MaxTokens   int // of the answer; 0 is 256
+	Temperature float64
+	// RepeatPenalty divides the scores of recent tokens; 0 and 1 are off. Small models repeat themselves without.
+	RepeatPenalty float64
+	TopK          int
+	TopP          float64
+	Seed          int64
+
+	// Start is told how the answer is going to be made before its first piece comes; Stream gets the
+	// pieces, which add up to Answer.Answer. An error of Stream ends the answer.
+	Start  func(mode Mode)
+	Stream func(piece string) error
+}
+
+// Mode is where an answer comes from.
+type Mode string
+
+// The modes of an answer.
+const (
+	FromContext      Mode = "context"
+	FromOwnKnowledge Mode = "own knowledge"
+)
+
+// Notice says in words what a mode means for the reader; "" for FromContext.
+func (m Mode) Notice() string {
+	if m == FromOwnKnowledge {
+		return "answered from the model's own knowledge; the knowledge base was not used"
+	}
+	return ""
+}
+
+// Answer is what Run returns, and its JSON is that of `ask --json` with the id before it.
+type Answer struct {
+	Answer    string            `json:"answer"`
+	Retrieved bool              `json:"retrieved"` // contexts were in the prompt
+	Citations []prompt.Citation `json:"citations"`
+	Trace     Trace             `json:"trace"`
+}
+
+// Trace says how an answer came about.
+type Trace struct {
+	Mode              Mode              `json:"mode"`
+	Notice            string            `json:"notice,omitempty"`
+	GateMode          GateMode          `json:"gate_mode"`
+	Gate              *gate.Decision    `json:"gate,omitempty"` // absent when the gate was not asked
+	Transform         prompt.Transform  `json:"transform"`
+	TransformFailed   bool              `json:"transform_failed,omitempty"` // it gave nothing to search for
+	Queries           []string          `json:"queries"`                    // what was searched for
+	LLMCalls          int               `json:"llm_calls"`
+	Retrieved         []retrieve.Result `json:"retrieved"`
+	Template          string            `json:"template"`
+	PromptTokens      int               `json:"prompt_tokens"`
+	AnswerTokens      int               `json:"answer_tokens"`
+	DroppedPassages   int               `json:"dropped_passages"`   // did not fit the window
+	TruncatedPassages int               `json:"truncated_passages"` // were shortened to fit
+	Finish            llm.FinishReason  `json:"finish"`
+	Encoder           string            `json:"encoder,omitempty"`
+	Model             string            `json:"model"`
+	Remote            string            `json:"remote,omitempty"` // the server that question and passages were sent to
+	Milliseconds      Timings           `json:"ms"`
+}
+
+// Timings are wall times in milliseconds. Load is what loading models took, 0 when they were loaded.
+type Timings struct {
+	Load      float64 `json:"load"`
+	Embed     float64 `json:"embed"`
+	Gate      float64 `json:"gate"`
+	Transform float64 `json:"transform"`
+	Retrieve  float64 `json:"retrieve"`
+	Prompt    float64 `json:"prompt"`
+	Generate  float64 `json:"generate"`
+	Total     float64 `json:"total"`
+}
+
+// DefaultMaxTokens of an answer.
+const DefaultMaxTokens = 256
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Gate == "" {
+		o.Gate = GateAuto
+	}
+	if o.Transform == "" {
+		o.Transform = prompt.None
+	}
+	if o.Style == "" {
+		o.Style = prompt.FewShot
+	}
+	if o.MaxTokens == 0 {
+		o.MaxTokens = DefaultMaxTokens
+	}
+	o.Retrieve = o.Retrieve.WithDefaults()
+	if !slices.Contains([]GateMode{GateAuto, GateOpen, GateClosed}, o.Gate) {
+		return o, fmt.Errorf("%w: gate %q (known: auto, open, closed)", knowledge.ErrOption, o.Gate)
+	}
+	if o.MaxTokens < 0 {
+		return o, fmt.Errorf("%w: %d answer tokens", knowledge.ErrOption, o.MaxTokens)
+	}
+	_, err := retrieve.ParseMode(string(o.Retrieve.Mode))
+	return o, err
+}
