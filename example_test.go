@@ -11,18 +11,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-const library = `{"id":"defer","topic":"go","text":"A deferred function runs when the surrounding function returns, in last in first out order."}
-{"id":"close","topic":"go","text":"Sending on a closed channel causes a run time panic, receiving from it gives the zero value."}
-{"id":"herring","topic":"sea","text":"The herring lives in large schools and feeds on plankton of the northern sea."}
-{"id":"lights","topic":"sea","text":"Lighthouses warn ships of rocks and shallow water with a rotating lamp."}
-`
-
-const asked = `{"context_id":"defer","text":"When does a deferred function run, in which order?"}
-{"context_id":"close","text":"What does sending on a closed channel cause, a panic?"}
-{"context_id":"herring","text":"Which plankton of the northern sea does the herring feed on?"}
-{"context_id":"lights","text":"Why do lighthouses warn ships of rocks?"}
-`
-
 // Example goes the whole way: documents in, calibrated, gate, retrieval, answer. It brings an encoder and a
 // generator of its own; without them, Open takes the models that 'sluice models pull' has brought.
 func Example() {
@@ -34,7 +22,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "library.jsonl")
-	if err := os.WriteFile(file, []byte(library), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(doubles.Contexts), 0o600); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -56,7 +44,7 @@ func Example() {
 		return
 	}
 	fmt.Println("chunks:", in.Chunks)
-	cal, err := s.Calibrate(ctx, sluice.CalibrateOptions{Queries: strings.NewReader(asked), Source: "asked"})
+	cal, err := s.Calibrate(ctx, sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "asked"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -133,7 +121,7 @@ func exampleStore() (*sluice.Sluice, func()) {
 		panic(err)
 	}
 	file := filepath.Join(dir, "library.jsonl")
-	if err := os.WriteFile(file, []byte(library), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(doubles.Contexts), 0o600); err != nil {
 		panic(err)
 	}
 	s, err := sluice.Open(context.Background(), sluice.Config{Store: filepath.Join(dir, "store"), Embedder: doubles.NewEncoder(), Generator: doubles.NewModel("Of rocks [1].")})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/prompt"
@@ -52,7 +53,7 @@ func remoteWorld(t *testing.T, e *endpoint, o remote.Options) *world {
 func TestARemoteModelIsAskedAndSaid(t *testing.T) {
 	e := newEndpoint(t, "The herring feeds on plankton [1].")
 	w := remoteWorld(t, e, remote.Options{APIKey: "k3y", TokenEstimate: 3})
-	w.ingest(t, "a.jsonl", library)
+	w.ingest(t, "a.jsonl", doubles.Contexts)
 	if w.log.Len() > 0 {
 		t.Errorf("said before it is so: %s", w.log)
 	}
@@ -76,7 +77,7 @@ func TestARemoteModelIsAskedAndSaid(t *testing.T) {
 func TestARemoteModelWritesQuestionsFromMessages(t *testing.T) {
 	e := newEndpoint(t, "When does a deferred function run, in which order?")
 	w := remoteWorld(t, e, remote.Options{APIKey: "k3y", TokenEstimate: 3})
-	w.ingest(t, "a.jsonl", library)
+	w.ingest(t, "a.jsonl", doubles.Contexts)
 	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 4})
 	if err != nil {
 		t.Fatal(err)

@@ -214,7 +214,8 @@ func (a *run) retrieve(
 // prompt fits passages or, without any, the question alone into the model's window.
 func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 	o := prompt.Options{
-		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens, Count: a.model.CountTokens, Language: a.Language,
+		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens,
+		Count: a.model.CountTokens, Language: a.Language,
 	}
 	if len(passages) > 0 {
 		p, err = a.library.Context(a.Question, passages, o)

@@ -59,7 +59,8 @@ func (c *run) owners() (texts []string, owner []int32, err error) {
 	}
 	if unknown > 0 {
 		err := fmt.Errorf("%w: %d of %d name a context_id that %s does not hold, the first %q; "+
-			"'sluice docs list --chunks' shows the ids", gate.ErrQueries, unknown, len(c.queries), c.base.Dir(), firstUnknown)
+			"'sluice docs list --chunks' shows the ids",
+			gate.ErrQueries, unknown, len(c.queries), c.base.Dir(), firstUnknown)
 		if len(known) == 0 || c.Strict {
 			return nil, nil, err
 		}

@@ -175,7 +175,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		before, chunks = append(before, part...), chunks[r.o.CommitEvery:]
 	}
 	if before != nil {
-		return r.commit(ctx, store.Batch{Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true})
+		return r.commit(ctx, store.Batch{
+			Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true,
+		})
 	}
 	r.pending.Documents = append(r.pending.Documents, doc)
 	r.pending.Chunks = append(r.pending.Chunks, chunks...)

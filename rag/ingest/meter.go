@@ -19,7 +19,8 @@ type meter struct {
 func newMeter(paths []string) *meter {
 	m := &meter{sizes: map[string]int64{}}
 	for _, root := range paths {
-		_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error { // errors are the loader's to report
+		// Errors are the loader's to report.
+		_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
 				return nil
 			}

@@ -213,8 +213,8 @@ func (b *Base) WatchEncoder(f func(done, total int)) {
 // SameEncoder refuses to compare vectors of two encoders: store.ErrEncoder.
 func SameEncoder(st *store.Store, info embed.Info) error {
 	if made := st.Encoder(); made != StoreEncoder(info) {
-		return fmt.Errorf("%w: %s was made with %s (%d dimensions, %.19s), the encoder in use is %s (%d dimensions, %.19s); "+
-			"name the first with --encoder, or ingest into another --store",
+		return fmt.Errorf("%w: %s was made with %s (%d dimensions, %.19s), "+
+			"the encoder in use is %s (%d dimensions, %.19s); name the first with --encoder, or ingest into another --store",
 			store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, info.Name, info.Dim, info.Digest)
 	}
 	return nil

@@ -24,7 +24,8 @@ type Calibration struct {
 func ReadCalibration(ctx context.Context, st *store.Store) (*Calibration, error) {
 	name, err := st.Meta(ctx, calibrationKey)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("%w: %s; 'sluice calibrate' makes a calibration, 'ask --gate open' or 'closed' does without",
+		return nil, fmt.Errorf("%w: %s; 'sluice calibrate' makes a calibration, "+
+			"'ask --gate open' or 'closed' does without",
 			ErrNotCalibrated, st.Dir())
 	}
 	if err != nil {

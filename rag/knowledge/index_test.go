@@ -1,10 +1,7 @@
 package knowledge_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,32 +20,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a base over a store in a folder of the test, with what it logged.
+// world is a base over a store in a folder of the test.
 type world struct {
-	*knowledge.Base
-	t      *testing.T
-	engine *engine.Engine
-	log    strings.Builder
+	*doubles.Base
+	t *testing.T
 }
 
 func newWorld(t *testing.T, rows, searches int) *world {
 	t.Helper()
-	e, err := engine.New(engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, engine: e}
-	w.Base = knowledge.New(knowledge.Config{
-		Dir: filepath.Join(t.TempDir(), "store"), Engine: e, IndexRows: rows, IndexSearches: searches,
-		Encoder: func(context.Context) (embed.Embedder, error) { return doubles.NewEncoder(), nil },
-		Logger:  slog.New(slog.NewTextHandler(&w.log, nil)),
-	})
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return w
+	return &world{doubles.NewBase(t, func(c *knowledge.Config) { c.IndexRows, c.IndexSearches = rows, searches }), t}
 }
 
 // add commits texts, each as a document of one chunk.
@@ -63,7 +43,7 @@ func (w *world) add(texts ...string) {
 		batch.Documents = append(batch.Documents, &corpus.Document{ID: text, Source: text, Digest: text})
 		batch.Chunks = append(batch.Chunks, corpus.Chunk{ID: text, Document: text, Source: text, Text: text})
 	}
-	id := knowledge.StoreEncoder(doubles.NewEncoder().Info())
+	id := knowledge.StoreEncoder(w.Encoder.Info())
 	st, err := w.Writer(w.t.Context(), &id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -93,7 +73,7 @@ func (w *world) find() (found [][]retrieve.Result, indexed bool) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return found, searcher != engine.Interface(w.engine)
+	return found, searcher != engine.Interface(w.Engine)
 }
 
 // TestOftenSearchedBasesGetAnIndex: it comes by itself, changes no answer, and goes with the snapshot of the
@@ -126,8 +106,8 @@ func TestOftenSearchedBasesGetAnIndex(t *testing.T) {
 	if got, indexed := w.find(); indexed || cmp.Equal(want, got) {
 		t.Error("what was added later is not found")
 	}
-	if strings.Contains(w.log.String(), "WARN") {
-		t.Error(w.log.String())
+	if strings.Contains(w.Log.String(), "WARN") {
+		t.Error(w.Log.String())
 	}
 }
 
@@ -152,8 +132,8 @@ func TestCloseWhileAnIndexIsBuilt(t *testing.T) {
 		w := newWorld(t, 1, 1)
 		w.add("ships and harbours")
 		w.find()
-		if err := w.Close(); err != nil || strings.Contains(w.log.String(), "WARN") {
-			t.Fatal(err, w.log.String())
+		if err := w.Close(); err != nil || strings.Contains(w.Log.String(), "WARN") {
+			t.Fatal(err, w.Log.String())
 		}
 	}
 }

@@ -50,7 +50,7 @@ var edges = map[string][]string{
 	"examples":                    {""},
 	"third_party":                 {},
 	"internal":                    {"internal", "third_party"},
-	"internal/testmodels/doubles": {"embed", "llm"},
+	"internal/testmodels/doubles": {"embed", "engine", "llm", "rag/knowledge"},
 	"tools":                       {"internal", "tools", "third_party"},
 	"internal/doctor":             {"kernels", "engine", "embed", "llm", "rag", "internal"},
 }

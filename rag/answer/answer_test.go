@@ -1,0 +1,118 @@
+package answer_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a base that holds the small library and is calibrated.
+type world struct{ *doubles.Base }
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	w := world{doubles.NewBase(t, nil)}
+	in := ingest.Input{Paths: []string{w.File(t, "a.jsonl", doubles.Contexts)}, Options: ingest.Options{NoChunk: true}}
+	if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
+		t.Fatal(err)
+	}
+	questions := calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
+	if _, err := calibrate.Run(t.Context(), w.Base.Base, calibrate.Input{Options: questions}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w world) ask(t *testing.T, question string, o answer.Options) (*answer.Answer, error) {
+	t.Helper()
+	return answer.Run(t.Context(), w.Base.Base, answer.Input{Question: question, Options: o, Model: w.Generator})
+}
+
+func TestTransformationsSearchWithTheirQueries(t *testing.T) {
+	for transform, c := range map[prompt.Transform]struct {
+		answer string
+		first  string // best context
+		calls  int
+	}{
+		prompt.None:    {"", "lights", 1},
+		prompt.Rewrite: {"What does the herring feed on?", "herring", 2},
+		prompt.HyDE:    {"The herring feeds on plankton of the northern sea.", "herring", 2},
+		prompt.MultiQuery: {"1. What does sending on a closed channel cause?\n" +
+			"2. Does a deferred function run last in first out?", "defer", 2},
+	} {
+		t.Run(string(transform), func(t *testing.T) {
+			w := newWorld(t)
+			w.Model.Answers = []string{c.answer, "Done [1]."}
+			o := answer.Options{Gate: answer.GateOpen, Transform: transform}
+			a, err := w.ask(t, "What do lighthouses warn of?", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Trace.Transform != transform || a.Trace.LLMCalls != c.calls || len(w.Model.Requests()) != c.calls {
+				t.Errorf("transform %q with %d calls, %d requests",
+					a.Trace.Transform, a.Trace.LLMCalls, len(w.Model.Requests()))
+			}
+			if got := a.Trace.Retrieved; len(got) != 4 || got[0].ID != c.first {
+				t.Errorf("retrieved %v with %v, want %s", got, a.Trace.Queries, c.first)
+			}
+		})
+	}
+}
+
+// The gate decides on what is searched for: a question that is out of scope as it stands opens it when its
+// rewritten form is in scope, and stays out when the transformation is off.
+func TestGateDecidesOnTheTransformedQuestion(t *testing.T) {
+	w := newWorld(t)
+	const question = "How long should I boil an egg?"
+	w.Model.Answers = []string{"Three minutes."}
+	plain, err := w.ask(t, question, answer.Options{})
+	if err != nil || plain.Retrieved || plain.Trace.LLMCalls != 1 {
+		t.Fatalf("retrieved %v, %v", plain, err)
+	}
+	w.Model.Reset("1. Why do lighthouses warn ships of rocks?\n2. When does a deferred function run, in which order?",
+		"Rocks [1].")
+	a, err := w.ask(t, question, answer.Options{Transform: prompt.MultiQuery})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.Retrieved || a.Trace.LLMCalls != 2 || a.Trace.Gate == nil || a.Trace.Gate.Score <= plain.Trace.Gate.Score {
+		t.Errorf("queries %v, gate %+v, %d calls", a.Trace.Queries, a.Trace.Gate, a.Trace.LLMCalls)
+	}
+}
+
+func TestAnswersAreCutToTheWindowAndSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.Model.Window = 110
+	a, err := w.ask(t, "What do lighthouses warn of?", answer.Options{Gate: answer.GateOpen, MaxTokens: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Trace.DroppedPassages+a.Trace.TruncatedPassages == 0 || len(a.Citations) >= 4 ||
+		!strings.Contains(w.Log.String(), "short of tokens") {
+		t.Errorf("%+v\n%s", a.Trace, w.Log)
+	}
+	w.Model.Window = 30
+	_, err = w.ask(t, "What do lighthouses warn of?", answer.Options{Gate: answer.GateOpen, MaxTokens: 20})
+	if !errors.Is(err, prompt.ErrBudget) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnswersStopWithItsStream(t *testing.T) {
+	w := newWorld(t)
+	gone := errors.New("the reader has gone")
+	_, err := w.ask(t, "x", answer.Options{Gate: answer.GateClosed, Stream: func(string) error { return gone }})
+	if !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}

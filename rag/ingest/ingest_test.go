@@ -1,0 +1,126 @@
+package ingest_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// put writes a file and ingests it.
+func put(t *testing.T, b *doubles.Base, name, text string, o ingest.Options) ingest.Result {
+	t.Helper()
+	r, err := ingest.Run(t.Context(), b.Base, ingest.Input{Paths: []string{b.File(t, name, text)}, Options: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// What is embedded is the heading with the text: a chunk is found by words of its heading alone, and a
+// changed heading makes it another vector.
+func TestHeadingsAreEmbedded(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	o := ingest.Options{Chunk: "60/0"}
+	danube := "# Danube\n\n" + strings.Repeat("It rises in the hills and feeds two mills before the sea. ", 4)
+	cargo := "\n\n" + strings.Repeat("Cargo ships carry grain and ore on it all the year round. ", 4) + "\n"
+	put(t, b, "a.md", danube+"\n\n# Elbe"+cargo, o)
+	best := func(query string) (string, float64) {
+		snap, _, err := b.Searchable(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer snap.Release()
+		e, err := b.Embed(t.Context(), []string{query}, embed.Query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := snap.Search(t.Context(), knowledge.Vectors(e), retrieve.Auto, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := snap.Store.Chunks(t.Context(), []string{r[0][0].ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c[0].Heading, r[0][0].Score
+	}
+	if heading, score := best("elbe"); heading != "Elbe" || score <= 0 {
+		t.Errorf("%q with %v", heading, score)
+	}
+	r := put(t, b, "a.md", danube+"\n\n# Rhine"+cargo, o)
+	if r.Embedded != 1 || r.Known != 1 {
+		t.Errorf("a changed heading: %+v", r)
+	}
+	if heading, score := best("rhine"); heading != "Rhine" || score <= 0 {
+		t.Errorf("%q with %v", heading, score)
+	}
+}
+
+// A document with more chunks than a commit takes goes in several commits; what of it is gone the next time is
+// deleted, although no single commit lists all of its chunks.
+func TestLongDocumentsTakeSeveralCommits(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	document := func(from, to int) string {
+		var text strings.Builder
+		for i := from; i < to; i++ {
+			part := fmt.Sprintf("Part %c tells of ships and harbours. ", 'a'+rune(i))
+			fmt.Fprintf(&text, "# Heading\n\n%s\n\n", strings.Repeat(part, 7))
+		}
+		return text.String()
+	}
+	var commits [][]string
+	var last, total int64
+	o := ingest.Options{Chunk: "60/0", CommitEvery: 3,
+		OnCommit: func(ids []string) { commits = append(commits, ids) },
+		Progress: func(done, of int64) {
+			if done < last || done > of {
+				t.Errorf("progress %d of %d after %d", done, of, last)
+			}
+			last, total = done, of
+		}}
+	r := put(t, b, "a.md", document(0, 8), o)
+	if r.Chunks != 8 || r.Documents != 1 || r.Commits != 3 || len(commits) != 3 || len(commits[2]) != 2 {
+		t.Errorf("%+v, commits of %v", r, commits)
+	}
+	if last < total-5 || last > total { // the last chunk ends before the last white space
+		t.Errorf("progress ends at %d of %d", last, total)
+	}
+	last = 0
+	if r := put(t, b, "a.md", document(1, 8), o); r.Embedded != 0 || r.Known != 7 {
+		t.Errorf("without its first part: %+v", r)
+	}
+	snap, err := b.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	if n := len(snap.View.IDs); n != 7 {
+		t.Errorf("%d chunks are live, want 7", n)
+	}
+}
+
+func TestNothingToIngest(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	in := ingest.Input{Paths: []string{b.File(t, "empty.txt", " \n")}}
+	if _, err := ingest.Run(t.Context(), b.Base, in); !errors.Is(err, corpus.ErrNoDocument) {
+		t.Errorf("%v", err)
+	}
+	for _, chunk := range []string{"10", "10/10", "0/0", "a/b"} {
+		in.Chunk = chunk
+		if _, err := ingest.Run(t.Context(), b.Base, in); !errors.Is(err, knowledge.ErrOption) {
+			t.Errorf("%q: %v", chunk, err)
+		}
+	}
+}
