@@ -5,15 +5,8 @@ import (
 	"iter"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
-	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
 )
-
-// Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
-// commits.
-func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (IngestResult, error) {
-	return ingest.Run(ctx, s.base, ingest.Input{Paths: paths, Options: o})
-}
 
 // Documents lists what the store holds.
 func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {
@@ -22,6 +15,15 @@ func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {
 		return nil, err
 	}
 	return st.Documents(ctx)
+}
+
+// Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.
+func (s *Sluice) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.Chunks(ctx, ids)
 }
 
 // AllChunks yields every chunk in the store's order.

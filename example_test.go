@@ -8,11 +8,14 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-// Example goes the whole way: documents in, calibrated, gate, retrieval, answer. It brings an encoder and a
-// generator of its own; without them, Open takes the models that 'sluice models pull' has brought.
+// The examples bring an encoder and a language model of their own, which need no files. Without Embedder and
+// Generator, Open takes the models that 'sluice models pull' has brought.
+
+// Example goes the whole way: documents in, calibrated, gate, answer.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "sluice")
@@ -44,7 +47,8 @@ func Example() {
 		return
 	}
 	fmt.Println("chunks:", in.Chunks)
-	cal, err := s.Calibrate(ctx, sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "asked"})
+	questions := sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
+	cal, err := s.Calibrate(ctx, questions)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -74,10 +78,69 @@ func Example() {
 	// In last in, first out order [1]. from defer
 }
 
-func ExampleSluice_Retrieve() {
-	s, done := exampleStore()
+func ExampleSluice_Ingest() {
+	s, dir, done := exampleStore()
 	defer done()
-	results, err := s.Retrieve(context.Background(), []string{"What do lighthouses warn ships of?"}, sluice.RetrieveOptions{K: 1})
+	file := filepath.Join(dir, "tides.txt")
+	if err := os.WriteFile(file, []byte("Tides follow the moon. Spring tides are the highest."), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 { // what is stored already is not embedded again
+		r, err := s.Ingest(context.Background(), []string{file}, sluice.IngestOptions{Chunk: "60/2"})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.Chunks, "chunk,", r.Embedded, "embedded,", r.Known, "known")
+	}
+	// Output:
+	// 1 chunk, 1 embedded, 0 known
+	// 1 chunk, 0 embedded, 1 known
+}
+
+func ExampleSluice_Calibrate() {
+	s, _, done := exampleStore()
+	defer done()
+	// Without Queries the language model writes the pseudo-queries.
+	c, err := s.Calibrate(context.Background(), sluice.CalibrateOptions{
+		Queries: strings.NewReader(doubles.Questions), Source: "questions", Policy: "maximum:min", Threshold: .05,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s = %.3f, the gate opens above %.3f\n", c.Policy, c.PolicyValue, c.Cutoff)
+	// Output: maximum:min = 0.546, the gate opens above 0.496
+}
+
+func ExampleSluice_Gate() {
+	s, _, done := exampleStore()
+	defer done()
+	ctx := context.Background()
+	questions := sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
+	if _, err := s.Calibrate(ctx, questions); err != nil {
+		fmt.Println(err)
+		return
+	}
+	decisions, err := s.Gate(ctx, []string{"Why do lighthouses warn ships of shallow water?", "Why is the sky blue?"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, d := range decisions {
+		fmt.Printf("retrieve: %t, best context %s with %.2f\n", d.Retrieve, d.ContextID, d.Score)
+	}
+	// Output:
+	// retrieve: true, best context lights with 0.61
+	// retrieve: false, best context herring with 0.21
+}
+
+func ExampleSluice_Retrieve() {
+	s, _, done := exampleStore()
+	defer done()
+	query := []string{"What do lighthouses warn ships of?"}
+	results, err := s.Retrieve(context.Background(), query, sluice.RetrieveOptions{K: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -86,20 +149,8 @@ func ExampleSluice_Retrieve() {
 	// Output: lights
 }
 
-func ExampleSluice_Embed() {
-	s, done := exampleStore()
-	defer done()
-	e, err := s.Embed(context.Background(), []string{"a text", "another text"}, 0)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(len(e.Tokens), "vectors of", e.Dim)
-	// Output: 2 vectors of 256
-}
-
-func ExampleSluice_Ask_streaming() {
-	s, done := exampleStore()
+func ExampleSluice_Ask() {
+	s, _, done := exampleStore()
 	defer done()
 	_, err := s.Ask(context.Background(), "What do lighthouses warn ships of?", sluice.AskOptions{
 		Gate:   sluice.GateOpen, // without asking the gate
@@ -114,8 +165,38 @@ func ExampleSluice_Ask_streaming() {
 	// Of rocks [1].
 }
 
-// exampleStore returns a Sluice over the small library.
-func exampleStore() (*sluice.Sluice, func()) {
+func ExampleSluice_Embed() {
+	s, _, done := exampleStore()
+	defer done()
+	e, err := s.Embed(context.Background(), []string{"a text", "another text"}, embed.Document)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(e.Tokens), "vectors of", e.Dim)
+	// Output: 2 vectors of 256
+}
+
+func ExampleSluice_Documents() {
+	s, _, done := exampleStore()
+	defer done()
+	ctx := context.Background()
+	documents, err := s.Documents(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	chunks, err := s.DeleteDocuments(ctx, []string{documents[0].ID})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(documents), "documents;", chunks, "chunk removed with", documents[0].ID)
+	// Output: 4 documents; 1 chunk removed with defer
+}
+
+// exampleStore returns a Sluice over a small library, its folder, and what closes both.
+func exampleStore() (s *sluice.Sluice, dir string, done func()) {
 	dir, err := os.MkdirTemp("", "sluice")
 	if err != nil {
 		panic(err)
@@ -124,12 +205,16 @@ func exampleStore() (*sluice.Sluice, func()) {
 	if err := os.WriteFile(file, []byte(doubles.Contexts), 0o600); err != nil {
 		panic(err)
 	}
-	s, err := sluice.Open(context.Background(), sluice.Config{Store: filepath.Join(dir, "store"), Embedder: doubles.NewEncoder(), Generator: doubles.NewModel("Of rocks [1].")})
+	s, err = sluice.Open(context.Background(), sluice.Config{
+		Store:     filepath.Join(dir, "store"),
+		Embedder:  doubles.NewEncoder(),
+		Generator: doubles.NewModel("Of rocks [1]."),
+	})
 	if err != nil {
 		panic(err)
 	}
 	if _, err := s.Ingest(context.Background(), []string{file}, sluice.IngestOptions{NoChunk: true}); err != nil {
 		panic(err)
 	}
-	return s, func() { s.Close(); os.RemoveAll(dir) }
+	return s, dir, func() { s.Close(); os.RemoveAll(dir) }
 }

@@ -40,14 +40,16 @@ func newEndpoint(t *testing.T, answer string) *endpoint {
 		e.mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
 		text, _ := json.Marshal(answer)
-		fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%s},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", text)
+		fmt.Fprintf(w,
+			"data: {\"choices\":[{\"delta\":{\"content\":%s},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", text)
 	}))
 	t.Cleanup(e.Close)
 	return e
 }
 
 func remoteWorld(t *testing.T, e *endpoint, o remote.Options) *world {
-	return newWorld(t, func(c *sluice.Config) { c.Generator, c.Model, c.Remote, c.ContextTokens = nil, e.URL+"#small", o, 2048 })
+	return newWorld(t,
+		func(c *sluice.Config) { c.Generator, c.Model, c.Remote, c.ContextTokens = nil, e.URL+"#small", o, 2048 })
 }
 
 func TestARemoteModelIsAskedAndSaid(t *testing.T) {
@@ -57,16 +59,20 @@ func TestARemoteModelIsAskedAndSaid(t *testing.T) {
 	if w.log.Len() > 0 {
 		t.Errorf("said before it is so: %s", w.log)
 	}
-	for _, transform := range []prompt.Transform{prompt.None, prompt.HyDE} { // HyDE wants a penalty, which this server does not know
-		a, err := w.Ask(t.Context(), "What does the herring feed on?", sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform})
+	// HyDE wants a penalty, which this server does not know
+	for _, transform := range []prompt.Transform{prompt.None, prompt.HyDE} {
+		a, err := w.Ask(t.Context(), "What does the herring feed on?",
+			sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.Answer != "The herring feeds on plankton [1]." || a.Trace.Model != "small" || a.Trace.Remote != e.URL+"/v1" || !a.Citations[0].Cited {
+		if a.Answer != "The herring feeds on plankton [1]." || a.Trace.Model != "small" ||
+			a.Trace.Remote != e.URL+"/v1" || !a.Citations[0].Cited {
 			t.Errorf("%+v", a)
 		}
 	}
-	if n := strings.Count(w.log.String(), "questions and passages go to another process: "+e.URL+"/v1"); n != 1 || !strings.Contains(w.log.String(), "level=WARN") {
+	if n := strings.Count(w.log.String(), "questions and passages go to another process: "+e.URL+"/v1"); n != 1 ||
+		!strings.Contains(w.log.String(), "level=WARN") {
 		t.Errorf("said %d times: %s", n, w.log)
 	}
 	if len(e.bodies) != 3 || e.bodies[0]["model"] != "small" || strings.Contains(w.log.String(), "k3y") {
@@ -90,11 +96,13 @@ func TestARemoteModelWritesQuestionsFromMessages(t *testing.T) {
 func TestARemoteModelWithoutTokenCounts(t *testing.T) {
 	e := newEndpoint(t, "x")
 	w := remoteWorld(t, e, remote.Options{APIKey: "k3y"})
-	if _, err := w.Ask(t.Context(), "Anything?", sluice.AskOptions{Gate: sluice.GateClosed}); !errors.Is(err, remote.ErrNoTokenizer) {
+	if _, err := w.Ask(t.Context(), "Anything?",
+		sluice.AskOptions{Gate: sluice.GateClosed}); !errors.Is(err, remote.ErrNoTokenizer) {
 		t.Errorf("%v", err)
 	}
 	w = remoteWorld(t, e, remote.Options{APIKey: "k3y", TokenEstimate: 3})
-	if _, err := w.Ask(t.Context(), "Anything?", sluice.AskOptions{Gate: sluice.GateClosed, RepeatPenalty: 1.1}); !errors.Is(err, llm.ErrOptions) {
+	if _, err := w.Ask(t.Context(), "Anything?",
+		sluice.AskOptions{Gate: sluice.GateClosed, RepeatPenalty: 1.1}); !errors.Is(err, llm.ErrOptions) {
 		t.Errorf("%v", err)
 	}
 	if len(e.bodies) > 0 {

@@ -5,25 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
-	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/cpuload"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// The default models: those that the set-up brings.
+// The defaults of Config. The models are those that the set-up brings.
 const (
+	DefaultStore   = ".sluice"
 	DefaultEncoder = "all-MiniLM-L6-v2"
 	DefaultModel   = "SmolLM2-135M-Instruct"
 )
 
-// The errors of this package. Those of the stages (store.ErrNotFound, gate.ErrStale, …) pass through wrapped.
+// The errors of this package. Those of the packages below (store.ErrNotFound, gate.ErrStale, …) pass through
+// wrapped.
 var (
 	ErrNotCalibrated = knowledge.ErrNotCalibrated
 	ErrEmptyStore    = knowledge.ErrEmptyStore
@@ -33,10 +34,13 @@ var (
 
 // Config of Open. The zero value is a store in ./.sluice with the default models and all cores.
 type Config struct {
-	Store   string // folder; "" is ".sluice"
-	Encoder string // name or folder; "" takes the encoder whose name the store records, for a new store DefaultEncoder
-	// Model is a name or a GGUF file, "" is DefaultModel; or "https://HOST/v1#MODEL", a model of an OpenAI-compatible server:
-	// questions and the passages found for them are then sent there, as Remote says, and a warning is logged.
+	Store string // folder; "" is DefaultStore
+	// Encoder is a name or a folder; "" takes the encoder whose name the store records, for a new store
+	// DefaultEncoder.
+	Encoder string
+	// Model is a name or a GGUF file, "" is DefaultModel; or "https://HOST/v1#MODEL", a model of an
+	// OpenAI-compatible server: questions and the passages found for them are then sent there, as Remote says,
+	// and a warning is logged.
 	Model  string
 	Remote remote.Options // URL, model, context size and logger are filled in
 
@@ -70,13 +74,13 @@ type Sluice struct {
 	base    *knowledge.Base
 	encoder lazy[embed.Embedder]
 	model   lazy[llm.Generator]
-	load    loadMeter
+	load    cpuload.Meter
 }
 
 // Open checks the options. Store and models are opened when a method first needs them.
 func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if cfg.Store == "" {
-		cfg.Store = ".sluice"
+		cfg.Store = DefaultStore
 	}
 	if cfg.Model == "" {
 		cfg.Model = DefaultModel
@@ -85,7 +89,8 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		cfg.Logger = slog.Default()
 	}
 	if cfg.StaleTolerance > 1 {
-		return nil, fmt.Errorf("%w: the stale tolerance is a share of at most 1, given %g", ErrOption, cfg.StaleTolerance)
+		return nil, fmt.Errorf("%w: the stale tolerance is a share of at most 1, given %g",
+			ErrOption, cfg.StaleTolerance)
 	}
 	if cfg.Threads < 0 || cfg.Workers < 0 || cfg.MaxBatchTokens < 0 || cfg.ContextTokens < 0 {
 		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, context tokens %d: none may be negative",
@@ -93,14 +98,18 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	}
 	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads)}
 	var err error
-	s.engine, err = engine.New(engine.Options{Threads: cfg.Threads, MemLimit: cfg.MemLimit, ISA: cfg.ISA, Cores: s.budget})
+	s.engine, err = engine.New(engine.Options{
+		Threads: cfg.Threads, MemLimit: cfg.MemLimit, ISA: cfg.ISA, Cores: s.budget,
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.encoder.open = s.openEncoder
 	s.model.open = s.openModel
-	s.base = knowledge.New(knowledge.Config{Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Metric: cfg.Metric,
-		StaleTolerance: cfg.StaleTolerance, Logger: s.log})
+	s.base = knowledge.New(knowledge.Config{
+		Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Metric: cfg.Metric,
+		StaleTolerance: cfg.StaleTolerance, Logger: s.log,
+	})
 	return s, nil
 }
 
@@ -111,99 +120,3 @@ func (s *Sluice) Close() error {
 
 // Choice says which device, instruction set and threads the engine uses, and why.
 func (s *Sluice) Choice() engine.Choice { return s.engine.Describe() }
-
-func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error, error) {
-	if s.cfg.Embedder != nil {
-		return s.cfg.Embedder, nil, nil
-	}
-	name := s.cfg.Encoder
-	if name == "" {
-		name = DefaultEncoder
-		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
-			name = st.Encoder().Name
-		}
-	}
-	dir, err := models.Locate(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.log.Debug("loading encoder", "dir", dir)
-	e, err := embed.Open(ctx, dir, embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget, Progress: s.base.EncoderProgress})
-	if err != nil {
-		return nil, nil, err
-	}
-	return e, e.Close, nil
-}
-
-func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, error) {
-	if s.cfg.Generator != nil {
-		return s.cfg.Generator, nil, nil
-	}
-	if base, name, ok := remote.SplitName(s.cfg.Model); ok {
-		return s.openRemote(ctx, base, name)
-	}
-	path, err := models.LocateGGUF(s.cfg.Model)
-	if err != nil {
-		return nil, nil, err
-	}
-	template, err := models.ChatTemplate(s.cfg.Model)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.log.Info("loading language model", "file", path)
-	m, err := llm.Open(ctx, path, llm.Options{ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
-		Acquire: s.acquireThreads, Logger: s.log})
-	if err != nil {
-		return nil, nil, err
-	}
-	return m, m.Close, nil
-}
-
-// openRemote says where text is about to go before any goes there.
-func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generator, func() error, error) {
-	o := s.cfg.Remote
-	o.BaseURL, o.Model, o.ContextSize, o.Logger = base, name, s.cfg.ContextTokens, s.log
-	g, err := remote.Open(ctx, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.log.Warn(g.Notice())
-	return g, g.Close, nil
-}
-
-// lazy opens a value when it is first needed. A failure is not remembered: the next call tries again.
-type lazy[T any] struct {
-	open func(context.Context) (T, func() error, error)
-
-	mu      sync.Mutex
-	value   T
-	closer  func() error
-	is      bool
-	retired bool
-}
-
-func (l *lazy[T]) get(ctx context.Context) (v T, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.retired {
-		return v, ErrClosed
-	}
-	if !l.is {
-		if l.value, l.closer, err = l.open(ctx); err != nil {
-			return v, err
-		}
-		l.is = true
-	}
-	return l.value, nil
-}
-
-func (l *lazy[T]) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.retired = true
-	if !l.is || l.closer == nil {
-		return nil
-	}
-	l.is = false
-	return l.closer()
-}

@@ -31,7 +31,8 @@ type world struct {
 func newWorld(t *testing.T, change func(*sluice.Config)) *world {
 	t.Helper()
 	w := &world{dir: t.TempDir(), gen: doubles.NewModel("An answer [2]."), log: &strings.Builder{}}
-	cfg := sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: doubles.NewEncoder(), Generator: w.gen, Logger: slog.New(slog.NewTextHandler(w.log, nil))}
+	cfg := sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: doubles.NewEncoder(), Generator: w.gen,
+		Logger: slog.New(slog.NewTextHandler(w.log, nil))}
 	if change != nil {
 		change(&cfg)
 	}
@@ -68,7 +69,8 @@ func (w *world) ingestWith(t *testing.T, name, text string, o sluice.IngestOptio
 
 func (w *world) calibrate(t *testing.T) *sluice.CalibrateResult {
 	t.Helper()
-	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "asked"})
+	r, err := w.Calibrate(t.Context(),
+		sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "asked"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,8 @@ func TestCallsMayRunTogetherWithIngest(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for range 20 {
-				if _, err := w.Retrieve(context.WithoutCancel(t.Context()), []string{"lighthouses", "herring"}, sluice.RetrieveOptions{K: i + 1}); err != nil {
+				if _, err := w.Retrieve(context.WithoutCancel(t.Context()), []string{"lighthouses", "herring"},
+					sluice.RetrieveOptions{K: i + 1}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -1,9 +1,9 @@
-package sluice
+// Package cpuload measures how many CPUs other processes keep busy, so that the language model starts no more
+// threads than find a CPU of their own.
+package cpuload
 
 import (
-	"context"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,42 +11,31 @@ import (
 	"time"
 )
 
-// acquireThreads says before each decode of the language model how many threads it may use: what the
-// process's budget has free, and no more than other processes leave idle. The threads of a decode wait for
-// each other after every operation, so one thread without a CPU of its own stops them all: on two cores
-// with twenty runnable tasks, an answer took 35 s with two threads and 5 s with one.
-func (s *Sluice) acquireThreads() (threads int, release func()) {
-	n, release, err := s.budget.Acquire(context.Background(), s.load.idle(runtime.NumCPU(), s.budget.Size()))
-	if err != nil { // cannot happen: the context does not end
-		return 1, func() {}
-	}
-	return n, release
-}
-
-// loadWindow is the shortest time over which the load of other processes is measured. An instant is too
+// window is the shortest time over which the load of other processes is measured. An instant is too
 // short: what was just woken by our own last token looks like somebody else's work.
-const loadWindow = 250 * time.Millisecond
+const window = 250 * time.Millisecond
 
-// loadMeter measures how many CPUs other processes keep busy.
-type loadMeter struct {
+// Meter measures how many CPUs other processes keep busy. The zero value is ready; it may be used from any
+// goroutine.
+type Meter struct {
 	mu     sync.Mutex
-	last   cpuSample
+	last   sample
 	others float64 // CPUs
 }
 
-// cpuSample is CPU time spent until at: by the whole machine and by this process.
-type cpuSample struct {
+// sample is CPU time spent until at: by the whole machine and by this process.
+type sample struct {
 	at        time.Time
 	all, self time.Duration
 }
 
-// idle is how many of limit threads find a CPU that no other process wants, at least 1; limit until there
-// is a measurement.
-func (l *loadMeter) idle(cpus, limit int) int {
+// Idle is how many of limit threads find one of the machine's CPUs that no other process wants, at least 1;
+// limit until there is a measurement.
+func (l *Meter) Idle(cpus, limit int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.last.at) >= loadWindow {
-		next, ok := sampleCPU(now)
+	if now := time.Now(); now.Sub(l.last.at) >= window {
+		next, ok := read(now)
 		if !ok {
 			return limit
 		}
@@ -59,7 +48,7 @@ func (l *loadMeter) idle(cpus, limit int) int {
 }
 
 // othersBusy is how many CPUs were busy with other processes between two samples.
-func othersBusy(a, b cpuSample) float64 {
+func othersBusy(a, b sample) float64 {
 	return max(0, float64((b.all-a.all)-(b.self-a.self))/float64(b.at.Sub(a.at)))
 }
 
@@ -67,8 +56,8 @@ func idleThreads(cpus, limit int, others float64) int {
 	return max(1, min(limit, int(float64(cpus)-others+.5)))
 }
 
-// sampleCPU reads the machine's CPU time from /proc/stat; ok is false where there is none.
-func sampleCPU(now time.Time) (s cpuSample, ok bool) {
+// read reads the machine's CPU time from /proc/stat; ok is false where there is none.
+func read(now time.Time) (s sample, ok bool) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return s, false
@@ -79,7 +68,7 @@ func sampleCPU(now time.Time) (s cpuSample, ok bool) {
 	}
 	all, ok := parseStat(string(stat))
 	self := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	return cpuSample{at: now, all: all, self: self}, ok
+	return sample{at: now, all: all, self: self}, ok
 }
 
 // parseStat sums up the busy columns (user, nice, system, irq, softirq) of /proc/stat's first line, which

@@ -1,12 +1,9 @@
-package sluice
+package cpuload
 
 import (
 	"math"
 	"testing"
 	"time"
-
-	"github.com/sluice-rag/sluice/internal/manifest"
-	thirdparty "github.com/sluice-rag/sluice/third_party"
 )
 
 func TestIdleThreads(t *testing.T) {
@@ -25,8 +22,8 @@ func TestIdleThreads(t *testing.T) {
 
 func TestOthersBusyLeavesOutOurOwnWork(t *testing.T) {
 	start := time.Now()
-	a := cpuSample{at: start, all: 100 * time.Second, self: 7 * time.Second}
-	b := cpuSample{at: start.Add(time.Second), all: 102 * time.Second, self: 8500 * time.Millisecond}
+	a := sample{at: start, all: 100 * time.Second, self: 7 * time.Second}
+	b := sample{at: start.Add(time.Second), all: 102 * time.Second, self: 8500 * time.Millisecond}
 	if got := othersBusy(a, b); math.Abs(got-.5) > 1e-9 {
 		t.Errorf("%v CPUs, want .5: two were busy, one and a half with this process", got)
 	}
@@ -43,19 +40,6 @@ func TestParseStat(t *testing.T) {
 	for _, bad := range []string{"", "cpu", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8"} {
 		if _, ok := parseStat(bad); ok {
 			t.Errorf("%q was taken", bad)
-		}
-	}
-}
-
-// TestDefaultsAreTheManifests keeps the names here and in the manifest the same.
-func TestDefaultsAreTheManifests(t *testing.T) {
-	m, err := manifest.Parse(thirdparty.Manifest())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for kind, name := range map[manifest.Kind]string{manifest.Encoder: DefaultEncoder, manifest.Generator: DefaultModel} {
-		if got, ok := m.DefaultModel(kind); !ok || got.Name != name {
-			t.Errorf("%s: %q, the manifest has %q", kind, name, got.Name)
 		}
 	}
 }

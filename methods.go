@@ -6,44 +6,16 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
-	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are
-// counted in the result and logged.
-func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
-	return s.base.Embed(ctx, texts, role)
-}
-
-// EncoderInfo loads the encoder and describes it.
-func (s *Sluice) EncoderInfo(ctx context.Context) (embed.Info, error) {
-	enc, err := s.encoder.get(ctx)
-	if err != nil {
-		return embed.Info{}, err
-	}
-	return enc.Info(), nil
-}
-
-// Gate decides for each query whether the knowledge base can help with it. A store without a calibration
-// is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
-func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, error) {
-	snap, enc, err := s.base.Searchable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer snap.Release()
-	g, err := snap.Gate(ctx, enc.Info())
-	if err != nil {
-		return nil, err
-	}
-	e, err := s.base.Embed(ctx, queries, embed.Query)
-	if err != nil {
-		return nil, err
-	}
-	return snap.Decide(ctx, g, knowledge.Vectors(e))
+// Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
+// commits.
+func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (IngestResult, error) {
+	return ingest.Run(ctx, s.base, ingest.Input{Paths: paths, Options: o})
 }
 
 // Calibrate makes the calibration of the store and puts it in force, as calibrate.Run says: pseudo-queries →
@@ -63,6 +35,25 @@ func (s *Sluice) Repolicy(
 	ctx context.Context, policy string, threshold float64, plot string,
 ) (*CalibrateResult, error) {
 	return calibrate.Repolicy(ctx, s.base, policy, threshold, plot)
+}
+
+// Gate decides for each query whether the knowledge base can help with it. A store without a calibration
+// is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
+func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, error) {
+	snap, enc, err := s.base.Searchable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	g, err := snap.Gate(ctx, enc.Info())
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.base.Embed(ctx, queries, embed.Query)
+	if err != nil {
+		return nil, err
+	}
+	return snap.Decide(ctx, g, knowledge.Vectors(e))
 }
 
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate.
@@ -90,11 +81,17 @@ func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (*Answe
 	})
 }
 
-// Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.
-func (s *Sluice) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
-	st, err := s.base.Reader(ctx)
+// Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are
+// counted in the result and logged.
+func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
+	return s.base.Embed(ctx, texts, role)
+}
+
+// EncoderInfo loads the encoder and describes it.
+func (s *Sluice) EncoderInfo(ctx context.Context) (embed.Info, error) {
+	enc, err := s.encoder.get(ctx)
 	if err != nil {
-		return nil, err
+		return embed.Info{}, err
 	}
-	return st.Chunks(ctx, ids)
+	return enc.Info(), nil
 }

@@ -1,0 +1,128 @@
+package sluice
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
+)
+
+// openEncoder loads the encoder that the options, the store or the default name, in that order.
+func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error, error) {
+	if s.cfg.Embedder != nil {
+		return s.cfg.Embedder, nil, nil
+	}
+	name := s.cfg.Encoder
+	if name == "" {
+		name = DefaultEncoder
+		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
+			name = st.Encoder().Name
+		}
+	}
+	dir, err := models.Locate(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Debug("loading encoder", "dir", dir)
+	e, err := embed.Open(ctx, dir, embed.Options{
+		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
+		Cores: s.budget, Progress: s.base.EncoderProgress,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, e.Close, nil
+}
+
+// openModel loads the language model that the options name.
+func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, error) {
+	if s.cfg.Generator != nil {
+		return s.cfg.Generator, nil, nil
+	}
+	if base, name, ok := remote.SplitName(s.cfg.Model); ok {
+		return s.openRemote(ctx, base, name)
+	}
+	path, err := models.LocateGGUF(s.cfg.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	template, err := models.ChatTemplate(s.cfg.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Info("loading language model", "file", path)
+	m, err := llm.Open(ctx, path, llm.Options{
+		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
+		Acquire: s.acquireThreads, Logger: s.log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, m.Close, nil
+}
+
+// openRemote says where text is about to go before any goes there.
+func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generator, func() error, error) {
+	o := s.cfg.Remote
+	o.BaseURL, o.Model, o.ContextSize, o.Logger = base, name, s.cfg.ContextTokens, s.log
+	g, err := remote.Open(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Warn(g.Notice())
+	return g, g.Close, nil
+}
+
+// acquireThreads says before each decode of the language model how many threads it may use: what the
+// process's budget has free, and no more than other processes leave idle. The threads of a decode wait for
+// each other after every operation, so one thread without a CPU of its own stops them all: on two cores
+// with twenty runnable tasks, an answer took 35 s with two threads and 5 s with one.
+func (s *Sluice) acquireThreads() (threads int, release func()) {
+	n, release, err := s.budget.Acquire(context.Background(), s.load.Idle(runtime.NumCPU(), s.budget.Size()))
+	if err != nil { // cannot happen: the context does not end
+		return 1, func() {}
+	}
+	return n, release
+}
+
+// lazy opens a value when it is first needed. A failure is not remembered: the next call tries again.
+type lazy[T any] struct {
+	open func(context.Context) (T, func() error, error)
+
+	mu     sync.Mutex
+	value  T
+	closer func() error
+	loaded bool
+	closed bool
+}
+
+func (l *lazy[T]) get(ctx context.Context) (v T, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return v, ErrClosed
+	}
+	if !l.loaded {
+		if l.value, l.closer, err = l.open(ctx); err != nil {
+			return v, err
+		}
+		l.loaded = true
+	}
+	return l.value, nil
+}
+
+// close closes the value, if there is one; get fails with ErrClosed from then on.
+func (l *lazy[T]) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if !l.loaded || l.closer == nil {
+		return nil
+	}
+	l.loaded = false
+	return l.closer()
+}
