@@ -29,13 +29,13 @@ INLINE void micro(const uint8_t *a, const uint8_t *b, int64_t steps, int32_t *ti
 	}
 }
 
-static void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane, unwritten *last_tile) {
+INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane, pending *before, const int brackets, const int best, const int write) {
 	const int64_t steps = (t->dim + 63) / 64;
 	const uint8_t *a = (const uint8_t *)t->rows.data + row * steps * 2048;
 	const uint8_t *b = (const uint8_t *)t->lanes.data + lane * steps * 2048;
 	for (int i = 0; i < SLC_PANEL; i += 8) {
 		micro(a + i / 16 * 1024 + i % 16 * 64, b, steps, (int32_t *)tile + i * SLC_PANEL);
-		write_rows(t, last_tile, 8);
+		take_rows(t, before, 8, brackets, best, write);
 	}
 	to_floats(t, tile, row, lane);
 	with_terms(t, tile, row, lane);

@@ -269,15 +269,19 @@ INLINE void put_row(const slc_tiles *t, const float *tile, int i, int64_t row, i
 	}
 }
 
-// unwritten is a tile that is on its way to the matrix from row `at` on.
+// pending is a tile whose products are complete: its rows from `at` on are still to be counted, or to be written.
 typedef struct {
 	const float *tile;
 	int64_t row, lane;
 	int at;
-} unwritten;
+	sweep *s; // NULL: to be written
+} pending;
 
-INLINE void write_rows(const slc_tiles *t, unwritten *u, int n) {
-	for (; n > 0 && u->at < SLC_PANEL; n--) put_row(t, u->tile, u->at++, u->row, u->lane);
+INLINE void take_rows(const slc_tiles *t, pending *p, int n, const int brackets, const int best, const int write) {
+	for (; n > 0 && p->at < SLC_PANEL; n--, p->at++) {
+		if (write) put_row(t, p->tile, p->at, p->row, p->lane);
+		else consume_row(t, p->s, p->tile, p->at, brackets, best, 0);
+	}
 }
 
 // put_some writes what exists of a tile at the edge.

@@ -42,7 +42,9 @@ INLINE void micro(const float *a, const float *b, int64_t steps, float *tile, in
 		}
 }
 
-static void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane, unwritten *last_tile) {
+INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane, pending *before, const int brackets, const int best, const int write) {
+	const int64_t micros = (t->dim + KBLOCK - 1) / KBLOCK * MICROS;
+	const int share = write ? 2 : (int)((SLC_PANEL + micros - 1) / micros);
 	const float *a = (const float *)t->rows.data + row * SLC_PANEL * t->dim;
 	const float *b = (const float *)t->lanes.data + lane * SLC_PANEL * t->dim;
 	for (int64_t k = 0; k < t->dim; k += KBLOCK) {
@@ -56,7 +58,7 @@ static void product(const slc_tiles *t, float *tile, int64_t row, int64_t lane, 
 				float *to = tile + i * SLC_PANEL + j;
 				if (i < MICRO_ROWS) micro(x, y, steps, to, k == 0, ahead, MICRO_R);
 				else micro(x, y, steps, to, k == 0, ahead, MICRO_REST);
-				write_rows(t, last_tile, 2);
+				take_rows(t, before, share, brackets, best, write);
 			}
 	}
 	with_terms(t, tile, row, lane);

@@ -1,0 +1,144 @@
+package sluice_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestNothingPublicNamesAnInternalType: whoever imports a public package can make and name every type of its
+// exported functions, methods, fields and values.
+func TestNothingPublicNamesAnInternalType(t *testing.T) {
+	checked := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			switch name := d.Name(); {
+			case path == ".":
+			case name == "internal", name == "testdata", name == "third_party", name == "tools", name == "cmd",
+				name == "build", name == "examples", name == "python", strings.HasPrefix(name, "."):
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if file.Name.Name == "main" {
+			return nil
+		}
+		checked++
+		internal := internalImports(file)
+		for _, name := range publicNames(file, internal) {
+			t.Errorf("%s: %s is of an internal package", path, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked < 100 {
+		t.Errorf("only %d files were read", checked)
+	}
+}
+
+// internalImports are the names under which a file knows internal packages of this module.
+func internalImports(file *ast.File) map[string]bool {
+	names := map[string]bool{}
+	for _, spec := range file.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		if !strings.HasPrefix(path, "github.com/sluice-rag/sluice/") || !strings.Contains(path, "/internal/") {
+			continue
+		}
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = true
+	}
+	return names
+}
+
+// publicNames are the types of internal packages that exported declarations name.
+func publicNames(file *ast.File, internal map[string]bool) (names []string) {
+	find := func(n ast.Node) {
+		if n == nil {
+			return
+		}
+		ast.Inspect(n, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field:
+				if len(n.Names) > 0 && !ast.IsExported(n.Names[0].Name) && inStruct(file, n) {
+					return false
+				}
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && internal[x.Name] {
+					names = append(names, x.Name+"."+n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && (d.Recv == nil || exportedReceiver(d.Recv)) {
+				find(d.Type)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					if spec.Name.IsExported() && !spec.Assign.IsValid() { // an alias gives the type a public name
+						find(spec.Type)
+					}
+				case *ast.ValueSpec:
+					if spec.Names[0].IsExported() && spec.Type != nil {
+						find(spec.Type)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// inStruct tells whether a field is a struct's: names of parameters may be lower-case and public.
+func inStruct(file *ast.File, field *ast.Field) (found bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.StructType); ok {
+			for _, f := range s.Fields.List {
+				found = found || f == field
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+func exportedReceiver(recv *ast.FieldList) bool {
+	typ := recv.List[0].Type
+	for {
+		switch x := typ.(type) {
+		case *ast.StarExpr:
+			typ = x.X
+		case *ast.IndexExpr:
+			typ = x.X
+		case *ast.Ident:
+			return x.IsExported()
+		default:
+			return true
+		}
+	}
+}
