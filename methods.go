@@ -45,7 +45,7 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 		return nil, err
 	}
 	defer snap.Release()
-	g, err := snap.Gate(ctx, enc.Info())
+	g, err := snap.Gate(ctx, enc.Info().Encoder)
 	if err != nil {
 		return nil, err
 	}

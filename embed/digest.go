@@ -39,8 +39,8 @@ func (s *source) files() ([]string, error) {
 	return append([]string{s.export}, more...), nil
 }
 
-// identity is Info.Digest: the weights, the tokenizer, and every setting that changes a vector.
-func identity(weights []string, tokenizer, architecture, settings string) (string, error) {
+// vectorDigest is Info.Digest: the weights, the tokenizer, and every setting that changes a vector.
+func vectorDigest(weights []string, tokenizer, architecture, settings string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "sluice encoder %d\n%s\n%s\ntokenizer %s\n", arithmetic, architecture, settings, tokenizer)
 	for _, path := range weights {

@@ -32,6 +32,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine/cores"
 )
 
@@ -57,14 +58,12 @@ type Embeddings struct {
 // Row returns vector i (shares memory with Data).
 func (e *Embeddings) Row(i int) []float32 { return e.Data[i*e.Dim : (i+1)*e.Dim] }
 
-// Info identifies an encoder. Digest covers the weights, the tokenizer, and model.yaml's settings
-// that change a vector (pooling, normalisation, maximum length, prefixes): equal digests give equal vectors.
+// Info identifies and describes an encoder or classifier.
 type Info struct {
-	Name, Dir       string
-	Digest          string // "sha256:…"
-	TokenizerDigest string // "sha256:…"
-	Dim, MaxTokens  int
-	Architecture    string // bert, distilbert, …
+	identity.Encoder
+	Dir          string
+	MaxTokens    int
+	Architecture string // bert, distilbert, …
 }
 
 // Embedder is what the rest of Sluice needs of an encoder; *Encoder implements it.

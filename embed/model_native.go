@@ -12,6 +12,7 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/engine/cores"
 )
@@ -90,7 +91,7 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 	if err := m.set.limit(dir, m.src.maxTokens, m.tok.special); err != nil {
 		return err
 	}
-	m.info = Info{Name: m.set.Name, Dir: dir, MaxTokens: m.set.MaxTokens, Architecture: m.src.architecture}
+	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name}, Dir: dir, MaxTokens: m.set.MaxTokens, Architecture: m.src.architecture}
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		if m.info.TokenizerDigest, err = hashFile(tokenizer); err != nil {
@@ -100,7 +101,7 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 		if err != nil {
 			return err
 		}
-		m.info.Digest, err = identity(files, m.info.TokenizerDigest, m.src.identity, m.set.vectorSettings())
+		m.info.Digest, err = vectorDigest(files, m.info.TokenizerDigest, m.src.identity, m.set.vectorSettings())
 		return err
 	})
 	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, outputs); return err })

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/embed/identity"
 )
 
 func collect(t *testing.T, ctx context.Context, o Options) (checks []Check, err error) {
@@ -71,7 +72,7 @@ func (w wrong) Embed(_ context.Context, texts []string, _ embed.Role) (*embed.Em
 	return e, nil
 }
 func (wrong) CountTokens(string) (int, error) { return 0, nil }
-func (wrong) Info() embed.Info                { return embed.Info{Name: "wrong"} }
+func (wrong) Info() embed.Info                { return embed.Info{Encoder: identity.Encoder{Name: "wrong"}} }
 
 func TestWrongVectorsAreFound(t *testing.T) {
 	for _, factor := range []float32{1, float32(math.NaN())} {

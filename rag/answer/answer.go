@@ -95,7 +95,7 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 	a.trace.Encoder = enc.Info().Name
 	var g *gate.Gate
 	if a.Gate == GateAuto { // before the embedding: a missing calibration is the sooner error
-		err := timed(&t.Gate, func() (err error) { g, err = snap.Gate(ctx, enc.Info()); return err })
+		err := timed(&t.Gate, func() (err error) { g, err = snap.Gate(ctx, enc.Info().Encoder); return err })
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/rag/gate"
-	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 )
 
@@ -32,7 +31,7 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	return gate.Input{
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups,
 		Queries: q, Owner: owner,
-		Encoder: knowledge.GateEncoder(c.enc.Info()), CorpusDigest: view.Digest, Metric: c.snap.Metric(),
+		Encoder: c.enc.Info().Encoder, CorpusDigest: view.Digest, Metric: c.snap.Metric(),
 		Negatives: c.Negatives, Policy: c.Policy, Threshold: c.Threshold,
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,
 		Provenance: c.provenance, Tool: buildinfo.Tool(),

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -34,14 +35,6 @@ type Stats struct {
 	Q3     float64 `json:"q3"`
 	P95    float64 `json:"p95"`
 	Max    float64 `json:"max"`
-}
-
-// Encoder is the identity that a calibration belongs to.
-type Encoder struct {
-	Name            string `json:"name"`
-	Digest          string `json:"digest"`
-	TokenizerDigest string `json:"tokenizer_digest"`
-	Dim             int    `json:"dim"`
 }
 
 // Corpus is the set of contexts that was calibrated.
@@ -102,27 +95,27 @@ type Alternative struct {
 
 // Calibration is the artifact (*.cal.json); the distributions that are kept whole lie beside it as .npy.
 type Calibration struct {
-	Schema       int            `json:"schema"`
-	Created      time.Time      `json:"created"`
-	Tool         string         `json:"tool"`
-	Encoder      Encoder        `json:"encoder"`
-	Corpus       Corpus         `json:"corpus"`
-	Queries      Provenance     `json:"queries"`
-	Metric       kernels.Metric `json:"metric"`
-	Negatives    string         `json:"negatives"`
-	Positive     Stats          `json:"positive"`
-	Negative     Stats          `json:"negative"` // n 0 when there is no foreign context
-	Maximum      Stats          `json:"maximum"`
-	MaximumOther *Stats         `json:"maximum_other,omitempty"` // over the contexts of other groups; absent with a single group
-	Separation   float64        `json:"separation"`              // P(D+ > D−), for l2 P(D+ < D−); 0 when D− is empty
-	Policy       string         `json:"policy"`
-	PolicyValue  float64        `json:"policy_value"` // P
-	Threshold    float64        `json:"threshold"`    // T
-	Cutoff       float64        `json:"cutoff"`       // P − T (l2: P + T)
-	Bootstrap    Interval       `json:"bootstrap"`
-	Holdout      *Holdout       `json:"holdout,omitempty"`
-	Device       string         `json:"device"`
-	Kernel       string         `json:"kernel"`
+	Schema       int              `json:"schema"`
+	Created      time.Time        `json:"created"`
+	Tool         string           `json:"tool"`
+	Encoder      identity.Encoder `json:"encoder"`
+	Corpus       Corpus           `json:"corpus"`
+	Queries      Provenance       `json:"queries"`
+	Metric       kernels.Metric   `json:"metric"`
+	Negatives    string           `json:"negatives"`
+	Positive     Stats            `json:"positive"`
+	Negative     Stats            `json:"negative"` // n 0 when there is no foreign context
+	Maximum      Stats            `json:"maximum"`
+	MaximumOther *Stats           `json:"maximum_other,omitempty"` // over the contexts of other groups; absent with a single group
+	Separation   float64          `json:"separation"`              // P(D+ > D−), for l2 P(D+ < D−); 0 when D− is empty
+	Policy       string           `json:"policy"`
+	PolicyValue  float64          `json:"policy_value"` // P
+	Threshold    float64          `json:"threshold"`    // T
+	Cutoff       float64          `json:"cutoff"`       // P − T (l2: P + T)
+	Bootstrap    Interval         `json:"bootstrap"`
+	Holdout      *Holdout         `json:"holdout,omitempty"`
+	Device       string           `json:"device"`
+	Kernel       string           `json:"kernel"`
 	// The names of the score files carry the first 16 hex digits of their sha256.
 	PositiveFile string `json:"positive_file"`
 	MaximumFile  string `json:"maximum_file,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -39,7 +40,7 @@ type Input struct {
 	Queries     engine.Vectors
 	Owner       []int32
 
-	Encoder      Encoder
+	Encoder      identity.Encoder
 	CorpusDigest string
 	Metric       kernels.Metric
 	Negatives    string  // all, cross-topic, sample:N; "" is all

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -19,7 +20,7 @@ func input(contexts, perContext, groups, dim int) Input {
 	noise := func(scale float64) float32 { return float32(scale * rng.NormFloat64()) }
 	in := Input{
 		Contexts: engine.Vectors{Rows: contexts, Dim: dim}, Queries: engine.Vectors{Rows: contexts * perContext, Dim: dim},
-		Encoder: Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: dim}, CorpusDigest: "sha256:c1",
+		Encoder: identity.Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: dim}, CorpusDigest: "sha256:c1",
 		Seed: 11, Holdout: .25, Tool: "test 1", Provenance: Provenance{Kind: "file", Source: "q.jsonl", PerContext: perContext},
 	}
 	for i := range contexts {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -43,7 +44,7 @@ const DefaultStaleTolerance = .2
 
 // Use says what a gate is going to be used on.
 type Use struct {
-	Encoder Encoder
+	Encoder identity.Encoder
 	Metric  kernels.Metric
 	// TextDigests are those of the live contexts (corpus.Chunk.Digest: hex sha256); they are compared with
 	// the calibrated ones. nil leaves the staleness unknown, reported as 0.

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-var encoder = Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: 1}
+var encoder = identity.Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: 1}
 
 // withCutoff is a calibration of one-dimensional vectors with a given cut-off.
 func withCutoff(m kernels.Metric, cut float64, positive []float64) *Calibration {

@@ -94,7 +94,7 @@ func TestSquad16(t *testing.T) {
 	enc := openMiniLM(t)
 	info := enc.Info()
 	in := Input{Holdout: .2, Seed: 1, CorpusDigest: "squad16", Tool: "test", Provenance: Provenance{Kind: "file", PerContext: 3},
-		Encoder: Encoder{Name: info.Name, Digest: info.Digest, TokenizerDigest: info.TokenizerDigest, Dim: info.Dim}}
+		Encoder: info.Encoder}
 	row, group := map[string]int32{}, map[string]int32{}
 	for i, c := range contexts {
 		if _, ok := group[c.Topic]; !ok {

@@ -79,11 +79,10 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return result, err
 	}
-	id := knowledge.StoreEncoder(info)
-	if r.store, err = base.Writer(ctx, &id); err != nil {
+	if r.store, err = base.Writer(ctx, &info.Encoder); err != nil {
 		return result, err
 	}
-	if err = knowledge.SameEncoder(r.store, info); err != nil {
+	if err = knowledge.SameEncoder(r.store, info.Encoder); err != nil {
 		return result, err
 	}
 	err = r.all(ctx, in.Paths)

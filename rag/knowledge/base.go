@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -128,7 +129,7 @@ func (b *Base) readerLocked(ctx context.Context) (*store.Store, error) {
 
 // Writer opens the store for writing; with an encoder it is made when absent. One process writes at a
 // time, another one gets store.ErrLocked.
-func (b *Base) Writer(ctx context.Context, enc *store.Encoder) (*store.Store, error) {
+func (b *Base) Writer(ctx context.Context, enc *identity.Encoder) (*store.Store, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -211,16 +212,11 @@ func (b *Base) WatchEncoder(f func(done, total int)) {
 }
 
 // SameEncoder refuses to compare vectors of two encoders: store.ErrEncoder.
-func SameEncoder(st *store.Store, info embed.Info) error {
-	if made := st.Encoder(); made != StoreEncoder(info) {
+func SameEncoder(st *store.Store, enc identity.Encoder) error {
+	if made := st.Encoder(); !made.Same(enc) {
 		return fmt.Errorf("%w: %s was made with %s (%d dimensions, %.19s), "+
 			"the encoder in use is %s (%d dimensions, %.19s); name the first with --encoder, or ingest into another --store",
-			store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, info.Name, info.Dim, info.Digest)
+			store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, enc.Name, enc.Dim, enc.Digest)
 	}
 	return nil
-}
-
-// StoreEncoder is an encoder's identity as a store records it.
-func StoreEncoder(i embed.Info) store.Encoder {
-	return store.Encoder{Name: i.Name, Digest: i.Digest, TokenizerDigest: i.TokenizerDigest, Dim: i.Dim}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -61,7 +62,7 @@ func (b *Base) Searchable(ctx context.Context) (*Snapshot, embed.Embedder, error
 	}
 	enc, err := b.Encoder(ctx)
 	if err == nil {
-		err = SameEncoder(s.Store, enc.Info())
+		err = SameEncoder(s.Store, enc.Info().Encoder)
 	}
 	if err != nil {
 		s.Release()
@@ -143,9 +144,9 @@ func (s *Snapshot) buildIndex(ctx context.Context) {
 	s.indexed = e.Indexed(x)
 }
 
-// Gate returns the snapshot's gate and makes it on first use; info is the encoder's in use. A stale calibration
+// Gate returns the snapshot's gate and makes it on first use; enc is the encoder in use. A stale calibration
 // is said once. A store without a calibration is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
-func (s *Snapshot) Gate(ctx context.Context, info embed.Info) (*gate.Gate, error) {
+func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, error) {
 	s.base.mu.Lock()
 	defer s.base.mu.Unlock()
 	if s.gate != nil {
@@ -155,7 +156,7 @@ func (s *Snapshot) Gate(ctx context.Context, info embed.Info) (*gate.Gate, error
 	if err != nil {
 		return nil, err
 	}
-	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: GateEncoder(info), Metric: s.Metric(),
+	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: enc, Metric: s.Metric(),
 		TextDigests: s.View.TextDigests, StaleTolerance: s.base.cfg.StaleTolerance})
 	if errors.Is(err, gate.ErrStale) {
 		return nil, fmt.Errorf("%w ('sluice calibrate'; gate.stale_tolerance)", err)
@@ -184,9 +185,4 @@ func (s *Snapshot) Search(
 ) ([][]retrieve.Result, error) {
 	contexts := retrieve.Contexts{Vectors: s.View.Vectors, IDs: s.View.IDs}
 	return retrieve.Search(ctx, s.Searcher(), contexts, queries, s.Metric(), mode, k)
-}
-
-// GateEncoder is an encoder's identity as a calibration records it.
-func GateEncoder(i embed.Info) gate.Encoder {
-	return gate.Encoder{Name: i.Name, Digest: i.Digest, TokenizerDigest: i.TokenizerDigest, Dim: i.Dim}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -65,7 +66,7 @@ func (b *bag) Embed(_ context.Context, texts []string, role embed.Role) (*embed.
 }
 
 func (b *bag) CountTokens(text string) (int, error) { return len(words(text)), nil }
-func (b *bag) Info() embed.Info                     { return embed.Info{Dim: len(subjects) + 1} }
+func (b *bag) Info() embed.Info                     { return embed.Info{Encoder: identity.Encoder{Dim: len(subjects) + 1}} }
 
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()

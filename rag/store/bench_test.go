@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-var benchEncoder = Encoder{Name: "bench", Digest: "sha256:b", TokenizerDigest: "sha256:t", Dim: 384}
+var benchEncoder = identity.Encoder{Name: "bench", Digest: "sha256:b", TokenizerDigest: "sha256:t", Dim: 384}
 
 // benchBatch makes n chunks of about 1,000 bytes, 20 a document.
 func benchBatch(round, n int) Batch {

@@ -16,6 +16,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -118,7 +119,7 @@ func hasSegments(dir string) bool {
 	return len(found) > 0
 }
 
-func checkNewEncoder(e *Encoder) error {
+func checkNewEncoder(e *identity.Encoder) error {
 	switch {
 	case e == nil:
 		return fmt.Errorf("%w: a store cannot be made without its encoder (Options.Encoder)", ErrInput)
@@ -131,16 +132,11 @@ func checkNewEncoder(e *Encoder) error {
 }
 
 // checkEncoder refuses vectors of another encoder; its name does not matter.
-func checkEncoder(dir string, has Encoder, want *Encoder) error {
-	if want == nil || (has.Digest == want.Digest && has.TokenizerDigest == want.TokenizerDigest && has.Dim == want.Dim) {
+func checkEncoder(dir string, has identity.Encoder, want *identity.Encoder) error {
+	if want == nil || has.Same(*want) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s holds vectors of %s, not of %s: use that encoder, or ingest into another folder", ErrEncoder, dir, has, *want)
-}
-
-// String names an encoder in messages.
-func (e Encoder) String() string {
-	return fmt.Sprintf("%s (%d dimensions, %s, tokenizer %s)", e.Name, e.Dim, e.Digest, e.TokenizerDigest)
 }
 
 // openForWriting locks the folder and makes what is missing. A creation that was cut short is resumed.
@@ -253,7 +249,7 @@ func (s *Store) checkSegments(end int64) error {
 }
 
 // Encoder tells whose vectors these are.
-func (s *Store) Encoder() Encoder { return s.settings.encoder }
+func (s *Store) Encoder() identity.Encoder { return s.settings.encoder }
 
 // Metric is the one recorded at creation.
 func (s *Store) Metric() kernels.Metric { return s.settings.metric }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -200,7 +201,7 @@ func TestOpenNothing(t *testing.T) {
 	}
 	noDim, noDigest := testEncoder, testEncoder
 	noDim.Dim, noDigest.Digest = 0, ""
-	for want, e := range map[error]*Encoder{ErrDimension: &noDim, ErrInput: &noDigest} {
+	for want, e := range map[error]*identity.Encoder{ErrDimension: &noDim, ErrInput: &noDigest} {
 		if _, err := Open(ctx, dir, Options{Create: true, Encoder: e}); !errors.Is(err, want) {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -81,7 +82,7 @@ CREATE TABLE meta (
 type settings struct {
 	id          [16]byte
 	created     string
-	encoder     Encoder
+	encoder     identity.Encoder
 	metric      kernels.Metric
 	segmentRows int64
 	endRow      int64

@@ -24,23 +24,18 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// Encoder identifies whose vectors a store holds; another one is refused with ErrEncoder.
-type Encoder struct {
-	Name, Digest, TokenizerDigest string
-	Dim                           int
-}
-
 // Options of Open.
 type Options struct {
-	Create   bool           // make the folder and database when absent; else ErrNotFound
-	ReadOnly bool           // any number of readers beside one writer; nothing is created
-	Encoder  *Encoder       // nil accepts whatever the store holds (reading, listing)
-	Metric   kernels.Metric // recorded at creation; later opens keep the recorded one (Store.Metric)
+	Create   bool              // make the folder and database when absent; else ErrNotFound
+	ReadOnly bool              // any number of readers beside one writer; nothing is created
+	Encoder  *identity.Encoder // whose vectors the store holds; another one is ErrEncoder. nil accepts whatever the store holds (reading, listing)
+	Metric   kernels.Metric    // recorded at creation; later opens keep the recorded one (Store.Metric)
 }
 
 // Batch is what one Commit makes durable: documents with their chunks and one vector per chunk.
@@ -102,7 +97,7 @@ type Interface interface {
 	// SetMeta and Meta keep small values (calibration in force, settings) under a key.
 	SetMeta(ctx context.Context, key string, value []byte) error
 	Meta(ctx context.Context, key string) ([]byte, error) // ErrNotFound
-	Encoder() Encoder
+	Encoder() identity.Encoder
 	Dir() string
 	Close() error
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -79,8 +80,8 @@ func (e *Encoder) CountTokens(text string) (int, error) { return len(strings.Fie
 func (e *Encoder) Info() embed.Info {
 	sum := sha256.Sum256([]byte(e.Name))
 	digest := "sha256:" + hex.EncodeToString(sum[:])
-	return embed.Info{Name: e.Name, Digest: digest, TokenizerDigest: digest, Dim: dim, MaxTokens: e.Limit,
-		Architecture: "double"}
+	id := identity.Encoder{Name: e.Name, Digest: digest, TokenizerDigest: digest, Dim: dim}
+	return embed.Info{Encoder: id, MaxTokens: e.Limit, Architecture: "double"}
 }
 
 // Model is an llm.Generator that gives its answers in turn, the last one for ever, word by word, and keeps the

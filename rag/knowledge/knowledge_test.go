@@ -1,6 +1,7 @@
 package knowledge_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -43,7 +45,7 @@ func (w *world) add(texts ...string) {
 		batch.Documents = append(batch.Documents, &corpus.Document{ID: text, Source: text, Digest: text})
 		batch.Chunks = append(batch.Chunks, corpus.Chunk{ID: text, Document: text, Source: text, Text: text})
 	}
-	id := knowledge.StoreEncoder(w.Encoder.Info())
+	id := w.Encoder.Info().Encoder
 	st, err := w.Writer(w.t.Context(), &id)
 	if err != nil {
 		w.t.Fatal(err)
@@ -134,6 +136,33 @@ func TestCloseWhileAnIndexIsBuilt(t *testing.T) {
 		w.find()
 		if err := w.Close(); err != nil || strings.Contains(w.Log.String(), "WARN") {
 			t.Fatal(err, w.Log.String())
+		}
+	}
+}
+
+// TestEncodersAreComparedByTheirDigests: a model that was only renamed gives the same vectors; another one does not.
+func TestEncodersAreComparedByTheirDigests(t *testing.T) {
+	w := newWorld(t, 100, 100)
+	w.add("ships")
+	st, err := w.Reader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := st.Encoder()
+	renamed := made
+	renamed.Name = "the same weights in another folder"
+	if err := knowledge.SameEncoder(st, renamed); err != nil {
+		t.Errorf("renamed: %v", err)
+	}
+	for name, change := range map[string]func(*identity.Encoder){
+		"weights":   func(e *identity.Encoder) { e.Digest = "sha256:00" },
+		"tokenizer": func(e *identity.Encoder) { e.TokenizerDigest = "sha256:00" },
+		"dimension": func(e *identity.Encoder) { e.Dim++ },
+	} {
+		other := made
+		change(&other)
+		if err := knowledge.SameEncoder(st, other); !errors.Is(err, store.ErrEncoder) {
+			t.Errorf("another %s: %v", name, err)
 		}
 	}
 }
