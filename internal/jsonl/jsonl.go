@@ -1,5 +1,6 @@
 // Package jsonl reads JSON lines: one object a line, in order and in flat memory. A bad line comes with
-// its number and does not end the sequence; the caller decides whether it goes on.
+// its number and does not end the sequence; the caller decides whether it goes on. Input: a reader. Output:
+// Lines, or Items with an id and a text.
 package jsonl
 
 import (
@@ -47,18 +48,22 @@ type Item struct {
 // the sequence goes on; a read error of r ends it. The text of a line may be empty only with emptyText.
 func Items(r io.Reader, source string, emptyText bool) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		for raw, err := range lines(r, MaxLineBytes) {
-			if err != nil && !errors.Is(err, errLong) {
-				yield(Item{}, fmt.Errorf("%s: reading line %d: %w", source, raw.number, err))
+		for line, err := range Lines(r, MaxLineBytes) {
+			if err != nil && !errors.Is(err, ErrLong) {
+				yield(Item{}, fmt.Errorf("%s: reading line %d: %w", source, line.Number, err))
 				return
 			}
 			it := Item{}
 			if err == nil {
-				it, err = decode(raw.text, emptyText)
+				text := line.Text()
+				if len(text) == 0 {
+					continue
+				}
+				it, err = decode(text, emptyText)
 			}
-			it.Line = raw.number
+			it.Line = line.Number
 			if err != nil {
-				err = &LineError{Source: source, Line: raw.number, Err: err}
+				err = &LineError{Source: source, Line: line.Number, Err: err}
 			}
 			if !yield(it, err) {
 				return
@@ -97,55 +102,60 @@ func decode(line []byte, emptyText bool) (Item, error) {
 	return Item{ID: *v.ID, Text: *v.Text}, nil
 }
 
-type numbered struct {
-	text   []byte // valid until the next line
-	number int
+// Line is a line of a file as it stands there.
+type Line struct {
+	Number int    // from 1
+	Offset int64  // of its first byte
+	Length int64  // in bytes, with its end
+	Raw    []byte // without its end, valid until the next line; nil of a line that is too long
 }
 
-var errLong = errors.New("line too long")
+// Text is the line without a byte order mark and without white space around it.
+func (l Line) Text() []byte { return bytes.TrimSpace(bytes.TrimPrefix(l.Raw, []byte("\ufeff"))) }
 
-// lines yields the non-blank lines of r. A line above limit comes with errLong and without its text.
-func lines(r io.Reader, limit int) iter.Seq2[numbered, error] {
-	return func(yield func(numbered, error) bool) {
+// ErrLong is the error of a line that is longer than the limit.
+var ErrLong = errors.New("line too long")
+
+// Lines yields the lines of r, blank ones as well. One of more than limit bytes without its end comes with
+// ErrLong and without its bytes, which are not held in memory either; a read error of r ends the sequence.
+func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)
-		if bom, _ := br.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
-			_, _ = br.Discard(3)
-		}
 		var buf []byte
-		for n := 1; ; n++ {
-			line, long, err := readLine(br, buf[:0], limit)
-			buf = line
+		for line := (Line{Number: 1}); ; line.Number++ {
+			length, err := readLine(br, &buf, limit)
 			if err != nil && err != io.EOF {
-				yield(numbered{number: n}, err)
+				yield(Line{Number: line.Number, Offset: line.Offset}, err)
 				return
 			}
-			switch {
-			case long:
-				if !yield(numbered{number: n}, fmt.Errorf("%w: more than %d bytes", errLong, limit)) {
-					return
-				}
-			case len(bytes.TrimSpace(line)) > 0:
-				if !yield(numbered{text: line, number: n}, nil) {
-					return
-				}
-			}
-			if err == io.EOF {
+			if length == 0 { // nothing after the last line's end
 				return
 			}
+			line.Length, line.Raw = length, bytes.TrimRight(buf, "\r\n")
+			var long error
+			if int64(len(line.Raw)) > limit || int64(len(buf)) < length {
+				line.Raw, long = nil, fmt.Errorf("%w: more than %d bytes", ErrLong, limit)
+			}
+			if !yield(line, long) || err == io.EOF {
+				return
+			}
+			line.Offset += length
 		}
 	}
 }
 
-// readLine appends a line without its end to buf. Of a line longer than limit it keeps nothing more.
-func readLine(br *bufio.Reader, buf []byte, limit int) (line []byte, long bool, err error) {
+// readLine reads a line into buf and returns its length. Of a line that is much longer than limit, buf holds a
+// beginning only.
+func readLine(br *bufio.Reader, buf *[]byte, limit int64) (length int64, err error) {
+	*buf = (*buf)[:0]
 	for {
 		part, err := br.ReadSlice('\n')
-		if !long {
-			buf = append(buf, part...)
-			long = len(bytes.TrimRight(buf, "\r\n")) > limit
+		length += int64(len(part))
+		if int64(len(*buf)) <= limit+2 { // with a line's end
+			*buf = append(*buf, part...)
 		}
 		if err != bufio.ErrBufferFull {
-			return bytes.TrimRight(buf, "\r\n"), long, err
+			return length, err
 		}
 	}
 }

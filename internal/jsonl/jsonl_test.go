@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -69,16 +70,45 @@ func TestLineNumbersCountBlankLines(t *testing.T) {
 func TestLongLineIsSkippedAndSaid(t *testing.T) {
 	text := strings.Repeat("x", 200_000) + "\nshort\n" + strings.Repeat("y", 100) + "\n"
 	var got []string
-	for l, err := range lines(strings.NewReader(text), 100) {
+	for l, err := range Lines(strings.NewReader(text), 100) {
 		if err != nil {
 			got = append(got, err.Error())
 			continue
 		}
-		got = append(got, string(l.text))
+		got = append(got, string(l.Raw))
 	}
 	want := []string{"line too long: more than 100 bytes", "short", strings.Repeat("y", 100)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestLinesSayWhereTheyAre: offsets and lengths add up, whatever ends a line; what is too long is not held, not
+// even when it is nothing but carriage returns.
+func TestLinesSayWhereTheyAre(t *testing.T) {
+	text := "\xef\xbb\xbf{}\r\n\n  x \n" + strings.Repeat("\r", 300_000) + "\n" + "last"
+	type line struct {
+		raw, text string
+		long      bool
+	}
+	var got []line
+	var end int64
+	for l, err := range Lines(strings.NewReader(text), 100) {
+		if l.Offset != end || l.Number != len(got)+1 {
+			t.Errorf("line %d at %d, want line %d at %d", l.Number, l.Offset, len(got)+1, end)
+		}
+		end += l.Length
+		if cap(l.Raw) > 1<<18 {
+			t.Errorf("line %d holds %d bytes", l.Number, cap(l.Raw))
+		}
+		got = append(got, line{string(l.Raw), string(l.Text()), errors.Is(err, ErrLong)})
+	}
+	want := []line{{"\ufeff{}", "{}", false}, {"", "", false}, {"  x ", "x", false}, {"", "", true}, {"last", "last", false}}
+	if end != int64(len(text)) {
+		t.Errorf("%d of %d bytes", end, len(text))
+	}
+	if !slices.Equal(want, got) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

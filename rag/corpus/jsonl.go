@@ -1,52 +1,14 @@
 package corpus
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
-
-// jsonLine is one line of a file: its number from 1, the offset of its first byte, and its bytes
-// without the line break; err is set when it is longer than the limit.
-type jsonLine struct {
-	number, at int
-	raw        []byte
-	err        error
-}
-
-// readLines calls f for every line of r until f is false. It holds one line in memory.
-func readLines(r *bufio.Reader, limit int64, f func(jsonLine) bool) error {
-	var buf []byte
-	line, length := jsonLine{number: 1}, 0
-	for {
-		part, err := r.ReadSlice('\n')
-		length += len(part)
-		if int64(length) <= limit {
-			buf = append(buf, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if err != nil && err != io.EOF {
-			return err
-		}
-		if line.raw, line.err = bytes.TrimRight(buf, "\r\n"), nil; int64(length) > limit {
-			line.raw, line.err = nil, fmt.Errorf("%w of %d bytes: a line of %d bytes", ErrTooLarge, limit, length)
-		}
-		if length > 0 && !f(line) || err == io.EOF {
-			return nil
-		}
-		line.number, line.at = line.number+1, line.at+length
-		buf, length = buf[:0], 0
-	}
-}
 
 // parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further string fields go to Meta. A title is
 // the heading of the text. Without an id the document gets one from the digest of its text.

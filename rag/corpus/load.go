@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/jsonl"
 )
 
 // DefaultMaxFileBytes is the limit for one file, and for one line of a JSON lines file.
@@ -270,39 +272,42 @@ func (l *loader) jsonLines(path string) error {
 	if utf16Order(head) != nil {
 		return l.skip(path, fmt.Errorf("%w: JSON lines in UTF-16; convert them to UTF-8", ErrFormat), true)
 	}
-	var stop error
 	lines := 0
-	err = readLines(r, l.o.MaxFileBytes, func(line jsonLine) bool {
-		lines++
-		if stop = l.cancelled(); stop == nil {
-			stop = l.jsonLine(path, line)
+	for line, err := range jsonl.Lines(r, l.o.MaxFileBytes) {
+		switch {
+		case errors.Is(err, jsonl.ErrLong):
+			err = fmt.Errorf("%w of %d bytes: a line of %d bytes", ErrTooLarge, l.o.MaxFileBytes, line.Length)
+		case err != nil:
+			return l.skip(path, reason(err), true)
 		}
-		return stop == nil
-	})
-	switch {
-	case stop != nil:
-		return stop
-	case err != nil:
-		return l.skip(path, reason(err), true)
-	case lines == 0:
+		lines++
+		if err := l.cancelled(); err != nil {
+			return err
+		}
+		if err := l.jsonLine(path, line, err); err != nil {
+			return err
+		}
+	}
+	if lines == 0 {
 		return l.skip(path, ErrNoWords, true)
 	}
 	return nil
 }
 
-func (l *loader) jsonLine(path string, line jsonLine) error {
-	from := place{path, line.number}
-	if line.err != nil {
-		return l.skip(from.String(), line.err, true)
-	}
-	if len(bytes.TrimSpace(line.raw)) == 0 {
-		return nil
-	}
-	d, err := parseJSONLine(line.raw, line.at)
+// jsonLine gives on the document of a line, or skips the line when there is an error.
+func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
+	from := place{path, line.Number}
 	if err != nil {
 		return l.skip(from.String(), err, true)
 	}
-	sum := sha256.Sum256(line.raw)
+	if len(bytes.TrimSpace(line.Raw)) == 0 {
+		return nil
+	}
+	d, err := parseJSONLine(line.Raw, int(line.Offset))
+	if err != nil {
+		return l.skip(from.String(), err, true)
+	}
+	sum := sha256.Sum256(line.Raw)
 	d.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	return l.emit(d, from)
 }

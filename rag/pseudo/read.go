@@ -1,14 +1,14 @@
 package pseudo
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/jsonl"
 )
 
 // maxLine is the longest line of a file of pseudo-queries; a longer one is a bad line.
@@ -27,52 +27,36 @@ type ReadOptions struct {
 func Read(r io.Reader, o ReadOptions) ([]Query, error) {
 	var queries []Query
 	count := map[string]int{}
-	br := bufio.NewReader(r)
-	for number, bad := 1, 0; ; number++ {
-		line, long, readErr := readLine(br)
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
-			return nil, fmt.Errorf("pseudo: line %d: %w", number, readErr)
+	lines, bad := 0, 0
+	for line, err := range jsonl.Lines(r, maxLine) {
+		if err != nil && !errors.Is(err, jsonl.ErrLong) {
+			return nil, fmt.Errorf("pseudo: line %d: %w", line.Number, err)
 		}
-		if long || len(line) > 0 {
-			q, err := decode(line)
-			if long {
-				err = fmt.Errorf("longer than %d bytes", maxLine)
+		lines = line.Number
+		var q Query
+		if err == nil {
+			text := line.Text()
+			if len(text) == 0 {
+				continue
 			}
-			switch {
-			case err != nil && o.Strict:
-				return nil, fmt.Errorf("%w: line %d: %w", ErrQueries, number, err)
-			case err != nil:
-				if bad++; o.OnBad != nil {
-					o.OnBad(number, err)
-				}
-			case o.PerContext == 0 || count[q.ContextID] < o.PerContext:
-				count[q.ContextID]++
-				queries = append(queries, q)
-			}
+			q, err = decode(text)
 		}
-		if errors.Is(readErr, io.EOF) {
-			if len(queries) == 0 {
-				return nil, fmt.Errorf("%w: no line {\"context_id\",\"text\"} among %d (%d bad)", ErrQueries, number, bad)
+		switch {
+		case err != nil && o.Strict:
+			return nil, fmt.Errorf("%w: line %d: %w", ErrQueries, line.Number, err)
+		case err != nil:
+			if bad++; o.OnBad != nil {
+				o.OnBad(line.Number, err)
 			}
-			return queries, nil
+		case o.PerContext == 0 || count[q.ContextID] < o.PerContext:
+			count[q.ContextID]++
+			queries = append(queries, q)
 		}
 	}
-}
-
-// readLine returns the next line without white space around it. A line that is too long is read to its end
-// and not kept.
-func readLine(br *bufio.Reader) (line []byte, long bool, err error) {
-	for {
-		part, err := br.ReadSlice('\n')
-		if long = long || len(line)+len(part) > maxLine; long {
-			line = nil
-		} else {
-			line = append(line, part...)
-		}
-		if err != bufio.ErrBufferFull {
-			return bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))), long, err
-		}
+	if len(queries) == 0 {
+		return nil, fmt.Errorf("%w: no line {\"context_id\",\"text\"} among %d (%d bad)", ErrQueries, lines, bad)
 	}
+	return queries, nil
 }
 
 func decode(line []byte) (Query, error) {

@@ -33,7 +33,7 @@ var edges = map[string][]string{
 	"llm/gguf":                    {},
 	"llm/grammar":                 {},
 	"llm/remote":                  {"llm"},
-	"rag/corpus":                  {"rag/corpus"},
+	"rag/corpus":                  {"rag/corpus", "internal/jsonl"},
 	"rag/store":                   {"kernels", "engine", "embed/identity", "rag/corpus"},
 	"rag/gate":                    {"kernels", "engine", "embed/identity", "rag/retrieve", "internal/npy"},
 	"rag/pseudo":                  {"kernels", "engine", "embed", "llm", "rag/corpus", "rag/prompt", "internal/jsonl"},
