@@ -33,37 +33,3 @@ var (
 func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
 	return statistics.Compute(ctx, &e.r, e.tune, in)
 }
-
-// Part is a share of the pairs of one distribution, counted. Parts are made by DistributionPart, in one
-// process or in many, travel as bytes, and are put together by MergeDistribution.
-type Part struct{ p statistics.Part }
-
-// MarshalBinary implements encoding.BinaryMarshaler: magic with a version, the share, the digest, the
-// counts, all little-endian, and a CRC-32C.
-func (p *Part) MarshalBinary() ([]byte, error) { return p.p.MarshalBinary() }
-
-// UnmarshalBinary is the inverse of MarshalBinary; anything else is ErrPart.
-func (p *Part) UnmarshalBinary(data []byte) error { return p.p.UnmarshalBinary(data) }
-
-// DistributionPart counts share index (from 0) of `of` shares of the pairs. The input must be the whole
-// one for every share. Inputs that are too small for shares give parts that hold nothing.
-func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, index, of int) (*Part, error) {
-	p, err := statistics.ComputePart(ctx, &e.r, e.tune, in, index, of)
-	if err != nil {
-		return nil, err
-	}
-	return &Part{*p}, nil
-}
-
-// MergeDistribution computes what Distribution does, from parts that cover all pairs; the same input and
-// the same kernels give the same bits. Parts of another input or plan, or that overlap or leave a gap, are
-// ErrPart. Only D+, rechecks and a histogram are computed here.
-func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, parts ...*Part) (*Distribution, error) {
-	inner := make([]*statistics.Part, len(parts))
-	for i, p := range parts {
-		if p != nil {
-			inner[i] = &p.p
-		}
-	}
-	return statistics.Merge(ctx, &e.r, e.tune, in, inner...)
-}

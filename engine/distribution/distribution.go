@@ -76,6 +76,14 @@ type Summary struct {
 	MaxQuery, MaxContext int32
 }
 
+// Way tells how a distribution was computed.
+type Way struct {
+	Regions int    // blocks of contexts × queries that were packed one after the other; 1 = all at once, 0 = none
+	Passes  int    // over all pairs by bounded kernels
+	Spilled int64  // bytes of kept pairs that went through a temporary file
+	Reason  string // why canonical scores, regions or more than one pass were needed, or ""
+}
+
 // Result is what Engine.Distribution returns.
 type Result struct {
 	Positive []float64 // D+: score of each pseudo-query with its own context, in query order
@@ -95,6 +103,8 @@ type Result struct {
 	Separation, SeparationError float64
 	// DType is what D− was counted in: a kernels.DType, or "f64" where every score was canonical.
 	DType string
+	// Way tells how the work was done. Like Kept and Rechecked it varies with the memory limit.
+	Way Way
 	// Kept pairs lay in a bracket around a quantile or an extreme; Rechecked ones got canonical scores.
 	// They tell of the work done, and unlike the rest vary with the memory limit.
 	Kept, Rechecked int64

@@ -84,6 +84,13 @@ func (k Kernels) Renew(old *Panels, side Side, dtype kernels.DType, metric kerne
 	return p, nil
 }
 
+// Release takes the memory out of p, for Renew. What packing found stays, so that Bound still serves p.
+func (p *Panels) Release() *Panels {
+	old := &Panels{data: p.data}
+	p.data, p.terms, p.steps, p.sums = nil, nil, nil, nil
+	return old
+}
+
 // Count is the number of panels.
 func (p *Panels) Count() int { return (p.N + Panel - 1) / Panel }
 

@@ -36,7 +36,8 @@ func (c *CPU) Describe() Info {
 // panels is a set on the CPU.
 type panels struct {
 	*cpu.Panels
-	mu sync.Mutex // of what packing finds
+	mu    sync.Mutex // of what packing finds
+	freed bool
 }
 
 func (p *panels) Len() int       { return p.N }
@@ -55,14 +56,14 @@ func (c *CPU) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scal
 
 // Free implements Device.
 func (c *CPU) Free(s Set) {
-	if p, ok := s.(*panels); ok && p.Panels != nil {
-		c.used.Put(p.Panels)
-		p.Panels = nil
+	if p, ok := s.(*panels); ok && !p.freed {
+		p.freed = true
+		c.used.Put(p.Release())
 	}
 }
 
 func own(s Set) (*panels, error) {
-	if p, ok := s.(*panels); ok && p.Panels != nil {
+	if p, ok := s.(*panels); ok && !p.freed {
 		return p, nil
 	}
 	return nil, fmt.Errorf("%w: a set of another device, or one that was freed", kernels.ErrArgument)

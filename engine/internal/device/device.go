@@ -30,7 +30,8 @@ type Device interface {
 	// Pack fills the panels [from, to): vector i of s is row order[i], or row i without order. A cosine needs
 	// norms. Calls on different ranges may come at the same time.
 	Pack(s Set, rows cpu.Rows, order []int32, from, to int) error
-	// Bound is ε ≥ |tile value − its canonical counterpart| over all pairs of what has been packed.
+	// Bound is ε ≥ |tile value − its canonical counterpart| over all pairs of what has been packed; also of sets
+	// that were freed.
 	Bound(left, right Set) float64
 
 	// Count goes over the pairs of the panels [row0, row1) × [lane0, lane1), at most MaxSide panels each way.

@@ -11,53 +11,108 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// bounded is the plan of a sweep over all pairs in panels: a function of the input and the kernels,
-// never of threads. Tile values are larger where a pair is closer, and within epsilon of the canonical
+// bounded is the plan of passes over all pairs in panels: a function of the input, the device and the memory
+// limit, never of threads. Tile values are larger where a pair is closer, and within epsilon of the canonical
 // score's value.
 type bounded struct {
-	dtype               kernels.DType
-	metric              kernels.Metric
-	rows, lanes         device.Set // contexts and queries
-	rowAt, laneAt       []int32    // packed → row; nil: the same
-	own                 []int32    // per lane: the packed row of its own context
-	rowGroup, laneGroup []int32    // nil where there are no groups to tell apart
-	counting            bool       // D− is what the sweep counts; else it is empty, or sampled
-	others              bool       // there are contexts other than near ones
-	epsilon             float64
-	unit                float64 // value = unit·score (ip), score (cosine), −(unit·score)²/2 (l2)
+	dtype                   kernels.DType
+	metric                  kernels.Metric
+	rowCount, laneCount     int // contexts and queries
+	dim                     int
+	rowPanels, lanePanels   int
+	rowAt, laneAt           []int32 // packed → row; nil: the same
+	own                     []int32 // per lane: the packed row of its own context
+	rowGroup, laneGroup     []int32 // nil where there are no groups to tell apart
+	counting                bool    // D− is what the pass counts; else it is empty, or sampled
+	others                  bool    // there are contexts other than near ones
+	epsilon                 float64
+	scaleRows, scaleLanes   float64
+	unit                    float64    // value = unit·score (ip), score (cosine), −(unit·score)²/2 (l2)
+	rows, lanes             device.Set // where one region holds everything, once it is packed
+	regionRows, regionLanes int        // panels of a region
+	listRoom                int        // of a worker, for candidates of a task
 
 	rowStep, laneStep, columns, tasks int // panels per task; tasks per step of rows; tasks in all
 
-	look       look
+	first      wanted
 	statistics []statistic
 }
 
-// Memory per worker of a sweep in bytes: two lists of candidates, cells or bins, and small things.
 const (
-	sweepBytes = 2 << 20
-	listRoom   = 1 << 15
-	maxCells   = 1 << 17
+	maxCells     = 1 << 17
+	listRoom     = 1 << 15 // candidates for maxima of a task, for which a worker has room twice
+	leastRoom    = 1 << 12 // where memory is short
+	cellBytes    = 4 * maxCells
+	consumeWork  = 64 // multiply-adds that consuming a pair costs about as much as
+	leastRegions = 4  // panels on a side of a region at least
 )
 
-// newBounded packs both sides and plans the first sweep. It returns nil where the memory limit has no
-// room for panels: canonical scores need none.
+// newBounded plans the passes and packs what fits. It returns nil where the memory limit has no room for any panels:
+// canonical scores need none.
 func (j *job) newBounded(ctx context.Context, dtype kernels.DType) (*bounded, error) {
-	k, g := j.r, &j.negatives
-	panels := k.Bytes(dtype, j.c.N, j.c.Dim) + k.Bytes(dtype, j.q.N, j.c.Dim) + 24*int64(j.q.N+2*device.Panel)
-	room := j.room - panels
-	if room < 1<<22 {
+	g := &j.negatives
+	b := &bounded{dtype: dtype, metric: j.in.Metric, rowCount: j.c.N, laneCount: j.q.N, dim: j.q.Dim,
+		rowPanels: workers.Ceil(j.c.N, device.Panel), lanePanels: workers.Ceil(j.q.N, device.Panel),
+		counting: g.total > 0 && !g.sampled(), others: j.in.Group == nil || g.groups()}
+	if !b.plan(j) {
 		return nil, nil
 	}
-	// A quarter is for workers, so that the plan knows nothing of their number.
-	j.room = room / 4 * 3
-	j.blocks.Workers = int(min(int64(j.blocks.Workers), max(1, room/4/(sweepBytes+j.perWorker))))
-	b := &bounded{dtype: dtype, metric: j.in.Metric, counting: g.total > 0 && !g.sampled(), others: j.in.Group == nil || g.groups()}
 	b.orderRows(j)
-	if err := b.pack(ctx, j); err != nil {
+	b.setScales(j)
+	if err := b.findBound(ctx, j); err != nil {
 		return nil, err
 	}
 	b.cut(j.r)
-	return b, j.lookFor(ctx, b)
+	return b, j.chooseBrackets(ctx, b)
+}
+
+// plan shares the memory out: panels may take three fifths, the rest is for kept entries and workers. It is false
+// where there is too little for a region of the least size.
+func (b *bounded) plan(j *job) bool {
+	bytes := func(panels int) int64 { return j.r.Bytes(b.dtype, panels*device.Panel, j.c.Dim) }
+	b.listRoom = listRoom
+	perWorker := int64(2*listRoom)*entryBytes + cellBytes + j.perWorker
+	if room := j.room / 4; room/perWorker < int64(j.blocks.Workers) {
+		b.listRoom = leastRoom
+		perWorker = int64(2*leastRoom)*entryBytes + 1<<18
+		j.blocks.Workers = int(min(int64(j.blocks.Workers), max(1, room/perWorker)))
+	}
+	panels := j.room * 3 / 5
+	if j.tune.Panels > 0 {
+		panels = j.tune.Panels
+	}
+	b.regionRows, b.regionLanes = b.rowPanels, b.lanePanels
+	if all := bytes(b.rowPanels) + bytes(b.lanePanels); all <= panels {
+		j.room -= all
+		j.room -= j.room / 4 // for workers, so that the plan knows nothing of their number
+		return true
+	}
+	if rest := panels - bytes(b.rowPanels); rest >= panels/4 {
+		b.regionLanes = int(rest / bytes(1))
+	} else {
+		b.regionRows, b.regionLanes = int(panels*3/4/bytes(1)), int(panels/4/bytes(1))
+	}
+	b.regionRows, b.regionLanes = min(b.regionRows, b.rowPanels), min(b.regionLanes, b.lanePanels)
+	if b.regionRows < min(leastRegions, b.rowPanels) || b.regionLanes < min(leastRegions, b.lanePanels) {
+		return false
+	}
+	j.room -= panels
+	j.room /= 2
+	j.outOfCore = true
+	return true
+}
+
+// setScales chooses the powers of two that bring vectors near length 1.
+func (b *bounded) setScales(j *job) {
+	b.scaleRows, b.scaleLanes = 1, 1
+	if b.metric != kernels.Cosine {
+		b.scaleRows, b.scaleLanes = device.PowerOfTwo(j.c.Norms), device.PowerOfTwo(j.q.Norms)
+	}
+	b.unit = b.scaleRows * b.scaleLanes
+	if b.metric == kernels.L2 {
+		b.scaleRows = min(b.scaleRows, b.scaleLanes)
+		b.scaleLanes, b.unit = b.scaleRows, b.scaleRows
+	}
 }
 
 // orderRows orders contexts by group and queries by their own context, so that few tiles hold near pairs.
@@ -120,53 +175,32 @@ func inverse(order []int32) []int32 {
 	return at
 }
 
-// pack fills the panels and finds the bound.
-func (b *bounded) pack(ctx context.Context, j *job) (err error) {
-	scaleRows, scaleLanes := 1., 1.
-	if b.metric != kernels.Cosine {
-		scaleRows, scaleLanes = device.PowerOfTwo(j.c.Norms), device.PowerOfTwo(j.q.Norms)
-	}
-	b.unit = scaleRows * scaleLanes
-	if b.metric == kernels.L2 {
-		scaleRows = min(scaleRows, scaleLanes)
-		scaleLanes, b.unit = scaleRows, scaleRows
-	}
-	if b.rows, err = j.r.New(device.Left, b.dtype, b.metric, j.c.N, j.c.Dim, scaleRows); err != nil {
-		return err
-	}
-	if b.lanes, err = j.r.New(device.Right, b.dtype, b.metric, j.q.N, j.q.Dim, scaleLanes); err != nil {
-		return err
-	}
-	if err := j.r.PackAll(ctx, b.rows, j.c.Rows, b.rowAt); err != nil {
-		return err
-	}
-	err = j.r.PackAll(ctx, b.lanes, j.q.Rows, b.laneAt)
-	b.epsilon = j.r.Bound(b.rows, b.lanes)
-	return err
-}
-
-// cut chooses the tasks: about 64 at least, and no longer than the device asks for; asked-for ones, four times that.
+// cut chooses the tasks: 64 at least, 16 of a region, and no longer than the device asks for; asked-for ones, four times
+// that. Regions become whole numbers of tasks.
 func (b *bounded) cut(r *device.Resources) {
-	rows, lanes := b.rows.Count(), b.lanes.Count()
-	tiles := max(1, r.Describe().CountWork/(device.Panel*device.Panel*b.rows.Dimension()))
+	tiles := max(1, r.Describe().CountWork/(device.Panel*device.Panel*(b.dim+consumeWork)))
 	if r.TileRows > 0 {
 		step := min(workers.Ceil(r.TileRows, device.Panel), max(1, int(2*math.Sqrt(float64(tiles)))))
-		b.rowStep, b.laneStep = min(step, rows, maxStep), min(step, lanes, maxStep)
+		b.rowStep, b.laneStep = min(step, b.regionRows, device.MaxSide), min(step, b.regionLanes, device.MaxSide)
 	} else {
-		tiles = workers.Clamp(rows*lanes/64, 1, tiles)
-		b.rowStep = min(rows, max(1, int(math.Sqrt(float64(tiles)))))
-		b.laneStep = min(lanes, max(1, tiles/b.rowStep), maxStep)
+		tiles = workers.Clamp(min(b.rowPanels*b.lanePanels/64, b.regionRows*b.regionLanes/16), 1, tiles)
+		b.rowStep = min(b.regionRows, max(1, int(math.Sqrt(float64(tiles)))))
+		b.laneStep = min(b.regionLanes, max(1, tiles/b.rowStep), device.MaxSide)
 	}
-	b.columns = workers.Ceil(lanes, b.laneStep)
-	b.tasks = b.columns * workers.Ceil(rows, b.rowStep)
+	if b.regionRows < b.rowPanels {
+		b.regionRows -= b.regionRows % b.rowStep
+	}
+	if b.regionLanes < b.lanePanels {
+		b.regionLanes -= b.regionLanes % b.laneStep
+	}
+	b.columns = workers.Ceil(b.lanePanels, b.laneStep)
+	b.tasks = b.columns * workers.Ceil(b.rowPanels, b.rowStep)
 }
-
-const maxStep = 2048 // panels in one count
 
 // block is the panels of a task.
 func (b *bounded) block(task int) (row0, row1, lane0, lane1 int) {
 	row0, lane0 = task/b.columns*b.rowStep, task%b.columns*b.laneStep
-	return row0, min(row0+b.rowStep, b.rows.Count()), lane0, min(lane0+b.laneStep, b.lanes.Count())
+	return row0, min(row0+b.rowStep, b.rowPanels), lane0, min(lane0+b.laneStep, b.lanePanels)
 }
 
 // pair is the query and the context of an entry of a task.

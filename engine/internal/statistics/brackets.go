@@ -13,25 +13,38 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// look is what a sweep looks for besides the counts.
-type look struct {
-	brackets  []bracket // ascending, disjoint; at most device.MaxBrackets
-	low, high float32   // values ≤ low or ≥ high are kept as well
-	best      bool      // candidates for the maxima
-	bins      int       // cells of a histogram between binLow and binLow + bins/binScale
-	binLow    float32
-	binScale  float32
-	expected  float64 // pairs that will be kept
-	from, to  float64 // where the cells of what is kept lie
+// wanted is what a pass finds besides the counts.
+type wanted struct {
+	brackets        []bracket // ascending, disjoint; at most device.MaxBrackets
+	low, high       float32   // values ≤ low or ≥ high are kept as well: brackets that are open at one end
+	ends            bool      // the extremes
+	endLow, endHigh float32   // where, but for bad luck, the extremes lie: at endLow or below, at endHigh or above
+	best            bool      // the maxima
+	bins            int       // cells of a histogram between binLow and binLow + bins/binScale
+	binLow          float32
+	binScale        float32
+	expected        float64 // pairs that will be kept
+	from, to        float64 // where the cells of what is kept lie
 }
 
 // bracket is a closed range of values that are kept.
 type bracket struct{ low, high float32 }
 
-var (
-	minusInf = float32(math.Inf(-1))
-	plusInf  = float32(math.Inf(1))
-)
+// holds tells whether a value is to be kept.
+func (w *wanted) holds(v float32) bool {
+	if v <= w.low || v >= w.high {
+		return true
+	}
+	for _, b := range w.brackets {
+		if v >= b.low && v <= b.high {
+			return true
+		}
+	}
+	return false
+}
+
+// beyond tells whether a task with these limits finds values that are not to be kept.
+func (w *wanted) beyond(low, high float32) bool { return low > w.low || high < w.high }
 
 // statistic is an order statistic of D− that a quantile needs.
 type statistic struct {
@@ -55,11 +68,11 @@ func (j *job) order() []int64 {
 	return slices.Compact(ranks)
 }
 
-// lookFor sets what the first sweep looks for: brackets that hold the wanted order statistics, but for
-// rare bad luck, from a sample of pairs; and the ends, which the sample's own ends bound.
-func (j *job) lookFor(ctx context.Context, b *bounded) error {
-	b.look = look{low: minusInf, high: plusInf, best: true}
-	b.look.from, b.look.to = b.span()
+// chooseBrackets sets what the first pass finds: brackets that hold the wanted order statistics, but for
+// rare bad luck, from a sample of pairs; and the extremes, beyond the sample's own.
+func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
+	b.first = wanted{low: minusInf, high: plusInf, best: true}
+	b.first.from, b.first.to = b.span()
 	total := j.negatives.total
 	if !b.counting {
 		return nil
@@ -75,21 +88,22 @@ func (j *job) lookFor(ctx context.Context, b *bounded) error {
 		return err
 	}
 	if len(sample) < 64 || total <= j.tune.KeepAll {
-		b.look.low, b.look.expected = plusInf, float64(total)
+		b.first.low, b.first.endLow, b.first.endHigh = plusInf, plusInf, minusInf
+		b.first.ends, b.first.expected = true, float64(total)
 		return nil
 	}
-	b.look.choose(j, b, sample, b.statistics)
-	if b.look.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
-		b.look = look{best: true}
-		b.look.choose(j, b, sample, nil)
-		b.look.bin(b)
+	b.first.choose(j, b, sample, b.statistics)
+	if b.first.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
+		b.first = wanted{best: true}
+		b.first.choose(j, b, sample, nil)
+		b.first.bin(b)
 	}
 	return nil
 }
 
 // choose places the brackets: some standard deviations of a sample quantile's rank to each side, and
 // what rounding may add.
-func (l *look) choose(j *job, b *bounded, sample []float32, statistics []statistic) {
+func (l *wanted) choose(j *job, b *bounded, sample []float32, statistics []statistic) {
 	size, total := float64(len(sample)), float64(j.negatives.total)
 	l.from, l.to = math.Inf(1), math.Inf(-1)
 	for _, x := range sample {
@@ -99,6 +113,7 @@ func (l *look) choose(j *job, b *bounded, sample []float32, statistics []statist
 	c := newCells(l.from, l.to, n)
 	if c.scale == 0 { // all are one
 		l.low, l.high, l.expected = plusInf, plusInf, total
+		l.ends, l.endLow, l.endHigh = true, plusInf, minusInf
 		return
 	}
 	sums := make([]int32, n+1) // sums[i]: sampled values in the cells below i
@@ -114,7 +129,8 @@ func (l *look) choose(j *job, b *bounded, sample []float32, statistics []statist
 	}
 	gap := 4 * (l.to - l.from) / maxCells
 	margin := 4*b.epsilon + gap
-	l.low, l.high = up(l.from+margin), down(l.to-margin)
+	l.low, l.high = minusInf, plusInf
+	l.ends, l.endLow, l.endHigh = true, up(l.from+margin), down(l.to-margin)
 	if j.in.Interval {
 		margin = gap // no canonical score is looked for around a statistic
 	}
@@ -135,14 +151,20 @@ func (l *look) choose(j *job, b *bounded, sample []float32, statistics []statist
 	share := func(r bracket) float64 {
 		return float64(1+sums[c.of(float64(r.high))+1]-sums[c.of(float64(r.low))]) / size
 	}
-	l.expected = total * (share(bracket{minusInf, l.low}) + share(bracket{l.high, plusInf}))
+	l.expected = 0
+	if l.low > minusInf {
+		l.expected += total * share(bracket{minusInf, l.low})
+	}
+	if l.high < plusInf {
+		l.expected += total * share(bracket{l.high, plusInf})
+	}
 	for _, r := range l.brackets {
 		l.expected += total * share(r)
 	}
 }
 
 // add appends a bracket that does not begin before the last one, joined to it where the gap is small.
-func (l *look) add(b bracket, gap float32) {
+func (l *wanted) add(b bracket, gap float32) {
 	if n := len(l.brackets); n > 0 && b.low <= l.brackets[n-1].high+gap {
 		l.brackets[n-1].high = max(l.brackets[n-1].high, b.high)
 		return
@@ -152,7 +174,7 @@ func (l *look) add(b bracket, gap float32) {
 
 // settle joins brackets to the ends that they touch, and drops those beyond the kernels' number. Nothing
 // that is kept apart then shares a cell.
-func (l *look) settle(gap float32) {
+func (l *wanted) settle(gap float32) {
 	for len(l.brackets) > 0 && l.brackets[0].low <= l.low+gap {
 		l.low = max(l.low, l.brackets[0].high)
 		l.brackets = l.brackets[1:]
@@ -222,14 +244,6 @@ func (b *bounded) estimated(x float32, normQ, normC float64) float64 {
 	default:
 		return float64(x) / norms
 	}
-}
-
-// keepRoom is how many entries of pairs may be kept.
-func (j *job) keepRoom() int64 {
-	if j.tune.Kept > 0 {
-		return j.tune.Kept
-	}
-	return j.room / 3 * 2 / 8
 }
 
 // selectRanks reorders v so that v[r] is what sorting would put there, for every rank of the sorted list

@@ -20,6 +20,9 @@ const refineBins = 1 << 12
 // canonicalMaxima computes Best and BestOther of all queries.
 func (j *job) canonicalMaxima(ctx context.Context) error {
 	d, m := j.out, j.in.Metric
+	for q := range d.Best { // what passes have found is begun anew
+		d.Best[q], d.BestOther[q], d.BestRow[q], d.BestOtherRow[q] = m.Worst(), m.Worst(), -1, -1
+	}
 	spans := make([][]span, j.blocks.Workers)
 	return j.scored(ctx, func(worker, q, c0 int, scores []float64) {
 		spans[worker] = append(spans[worker][:0], span{c0, c0 + len(scores)})
@@ -118,10 +121,10 @@ func (j *job) drawn(ctx context.Context, visit func(worker int, s *strip)) error
 	})
 }
 
-// census is what canonicalNegatives counts per worker.
-type census struct {
+// canonicalCounts is what a worker of canonicalNegatives finds.
+type canonicalCounts struct {
 	low, high    ref.Pair
-	less, lessEq int64 // sums over the negatives: positives below, and not above
+	less, lessEq wide // sums over the negatives: positives below, and not above
 }
 
 // canonicalNegatives computes the summary of D−, and all that depends on it.
@@ -133,9 +136,9 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	work := make([]census, j.blocks.Workers)
+	work := make([]canonicalCounts, j.blocks.Workers)
 	for i := range work {
-		work[i] = census{low: noPair, high: noPair}
+		work[i] = canonicalCounts{low: noPair, high: noPair}
 	}
 	err = j.strips(ctx, func(worker int, s *strip) {
 		w := &work[worker]
@@ -152,10 +155,11 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 				most = i
 			}
 			below, found := slices.BinarySearch(positive, x)
-			w.less += int64(below)
-			for w.lessEq += int64(below); found && below < len(positive) && positive[below] == x; below++ {
-				w.lessEq++
+			w.less.add(int64(below))
+			for found && below < len(positive) && positive[below] == x {
+				below++
 			}
+			w.lessEq.add(int64(below))
 		}
 		s1[s.query], s2[s.query] = a, b
 		lower(&w.low, s.pair(least))
@@ -166,23 +170,23 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	}
 	d, s := j.out, &j.out.NegativeSummary
 	s.N = j.negatives.total
-	sum1, sum2, all := 0., 0., census{low: noPair, high: noPair}
+	sum1, sum2, less, lessEq, all := 0., 0., 0., 0., canonicalCounts{low: noPair, high: noPair}
 	for q := range s1 {
 		sum1, sum2 = sum1+s1[q], sum2+s2[q]
 	}
 	for _, w := range work {
 		lower(&all.low, w.low)
 		higher(&all.high, w.high)
-		all.less, all.lessEq = all.less+w.less, all.lessEq+w.lessEq
+		less, lessEq = less+w.less.float(), lessEq+w.lessEq.float()
 	}
 	s.Mean, s.Std = ref.Moments(s.N, x0, sum1, sum2)
 	setExtremes(s, all.low, all.high)
-	pairs := int64(j.q.N) * s.N
-	closer, equal := pairs-all.lessEq, all.lessEq-all.less
+	pairs := float64(j.q.N) * float64(s.N) // exact, as the sums are, up to 2⁵³ pairs of pairs
+	closer, equal := pairs-lessEq, lessEq-less
 	if j.in.Metric.Ascending() {
-		closer = all.less
+		closer = less
 	}
-	d.Separation = float64(2*closer+equal) / 2 / (float64(j.q.N) * float64(s.N))
+	d.Separation = (2*closer + equal) / 2 / pairs
 	targets := make([]target, 0, 2*len(j.in.Quantiles))
 	for _, r := range j.order() {
 		targets = append(targets, target{rank: r, low: key(s.Min), high: key(s.Max)})

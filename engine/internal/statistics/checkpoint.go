@@ -11,20 +11,21 @@ import (
 	"os"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
 )
 
 // checkpoint is an append-only file: magic with a version and the digest of input and plan, then records
-// of length, CRC-32C, the number of a sweep and a tally of some of its tasks. A record that is torn, and
+// of length, CRC-32C, the number of a sweep and a counts of some of its tasks. A record that is torn, and
 // what follows it, never happened.
 type checkpoint struct {
 	path    string
 	file    *os.File
-	records map[int][]*tally // of sweeps that were under way when the file was opened
-	err     error            // of an append; what came after it in the file would not be read
+	records map[int][]*counts // of sweeps that were under way when the file was opened
+	err     error             // of an append; what came after it in the file would not be read
 }
 
 const (
-	checkpointMagic  = "SLCCKPT\x02"
+	checkpointMagic  = "SLCCKPT\x03"
 	checkpointHeader = len(checkpointMagic) + sha256.Size
 )
 
@@ -34,7 +35,7 @@ func openCheckpoint(path string, digest [sha256.Size]byte) (*checkpoint, error) 
 	if err != nil {
 		return nil, fmt.Errorf("engine: checkpoint: %w", err)
 	}
-	c := &checkpoint{path: path, file: file, records: make(map[int][]*tally)}
+	c := &checkpoint{path: path, file: file, records: make(map[int][]*counts)}
 	if err := c.load(digest); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -71,7 +72,7 @@ func (c *checkpoint) load(digest [sha256.Size]byte) error {
 		if crc32.Checksum(body, castagnoli) != sum {
 			break
 		}
-		t, err := decodeTally(body[4:])
+		t, err := decodeCounts(body[4:])
 		if err != nil {
 			break
 		}
@@ -87,11 +88,14 @@ func (c *checkpoint) load(digest [sha256.Size]byte) error {
 }
 
 // append writes a record and waits until it is on disk; callers take turns.
-func (c *checkpoint) append(pass int, t *tally) error {
+func (c *checkpoint) append(pass int, t *counts, load func(run) ([]device.Entry, error)) error {
 	if c.err != nil {
 		return c.err
 	}
-	body := t.encode(binary.LittleEndian.AppendUint32(make([]byte, 8), uint32(pass)))
+	body, err := t.encode(binary.LittleEndian.AppendUint32(make([]byte, 8), uint32(pass)), load)
+	if err != nil {
+		return err
+	}
 	binary.LittleEndian.PutUint32(body, uint32(len(body)-8))
 	binary.LittleEndian.PutUint32(body[4:], crc32.Checksum(body[8:], castagnoli))
 	if _, err := c.file.Write(body); err != nil {
@@ -124,3 +128,5 @@ func (j *job) logged(ctx context.Context, share string, fn func() error) error {
 	}
 	return nil
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

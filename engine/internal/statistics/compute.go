@@ -3,6 +3,7 @@ package statistics
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
@@ -12,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (sweep.go): brackets
+// Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (pass.go): brackets
 // from a sample say which few can be the quantiles, and only those get canonical scores (resolve.go).
 // What a bound leaves open, and whatever is small, is settled by canonical scores alone (canonical.go).
 func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*distribution.Result, error) {
@@ -21,6 +22,7 @@ func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution
 		return nil, err
 	}
 	err = j.run(ctx)
+	j.describe()
 	j.free()
 	if err != nil {
 		return nil, err
@@ -43,6 +45,10 @@ type job struct {
 	bounded   *bounded      // nil when all scores are canonical
 	progress  *workers.Meter
 	log       *checkpoint // nil without Checkpoint
+	spill     *spill      // nil: entries are kept in memory only
+	outOfCore bool        // panels of a region at a time
+	passes    int         // over all pairs so far
+	reasons   []string    // for more work than one pass
 }
 
 // Tuning are the sizes that change the speed of Compute and none of its exact results; tests vary them.
@@ -55,29 +61,58 @@ type Tuning struct {
 	Kept       int64         // entries that may be kept; 0 = what the memory limit allows
 	Recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
 	Record     time.Duration // between a worker's records in a checkpoint
+	Panels     int64         // bytes of packed sets at a time; 0 = what the memory limit allows
+	Spill      int64         // bytes of a temporary file for kept entries that the memory limit has no room for
+
+	counted func(*pass) // pass.counted
 }
 
 // DefaultTuning is what the engine uses.
 func DefaultTuning() Tuning {
 	return Tuning{Canonical: 1 << 16, KeepAll: 1 << 17, MinSamples: 1 << 12, MaxSamples: 1 << 20, Reach: 3.5,
-		Recheck: 1 << 16, Record: time.Second}
+		Recheck: 1 << 16, Record: time.Second, Spill: 4 << 30}
 }
 
-// free gives back the memory of the packed sets.
+// describe tells in the result how the work was done.
+func (j *job) describe() {
+	w, b := &j.out.Way, j.bounded
+	w.Passes = j.passes
+	if b == nil {
+		if j.q.N > 0 {
+			w.Reason = "canonical scores throughout: few pairs, or no room for panels"
+		}
+		return
+	}
+	w.Regions = workers.Ceil(b.rowPanels, b.regionRows) * workers.Ceil(b.lanePanels, b.regionLanes)
+	var reasons []string
+	if w.Regions > 1 {
+		reasons = append(reasons, "the memory limit has no room for all panels")
+	}
+	if j.spill != nil {
+		if w.Spilled = j.spill.used; w.Spilled > 0 {
+			reasons = append(reasons, "kept pairs went through a temporary file")
+		}
+	}
+	reasons = append(reasons, j.reasons...)
+	w.Reason = strings.Join(reasons, "; ")
+}
+
+// free gives back the packed sets and the spill file.
 func (j *job) free() {
-	if b := j.bounded; b != nil {
+	if b := j.bounded; b != nil && b.rows != nil && b.lanes != nil {
 		j.r.Free(b.rows)
 		j.r.Free(b.lanes)
 	}
+	_ = j.spill.close() // it holds nothing that is still needed
 }
 
 // The memory of a job in bytes, in round figures.
 const (
-	bytesPerQuery   = 160 // norm, order, D+ three times over, its index, maxima, sums
-	bytesPerContext = 16  // norm, order
+	bytesPerQuery   = 64 // norm, order, own context, marks, D+ and the maxima in order
+	bytesPerContext = 24 // norm, order and its inverse, group
 )
 
-// newJob checks the input, computes D+ and, unless everything will be canonical, plans the sweep.
+// newJob checks the input, computes D+ and, unless everything will be canonical, plans the passes.
 func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*job, error) {
 	queries, contexts, err := device.Views("queries", in.Queries, "contexts", in.Contexts, in.Metric)
 	if err != nil {
@@ -121,6 +156,9 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 	if err := j.positives(ctx); err != nil {
 		return nil, err
 	}
+	if t.Spill > 0 && t.Kept == 0 {
+		j.spill = &spill{limit: t.Spill}
+	}
 	if int64(m)*int64(n) > t.Canonical || in.DType != nil {
 		j.bounded, err = j.newBounded(ctx, dtype)
 	}
@@ -144,29 +182,31 @@ func (j *job) run(ctx context.Context) error {
 		return j.finish(ctx, nil)
 	}
 	return j.logged(ctx, "whole", func() error {
-		first := newTally(&j.bounded.look)
-		if err := j.sweep(ctx, &j.bounded.look, firstPass, j.bounded.allTasks(), first); err != nil {
+		first := newCounts(&j.bounded.first)
+		if err := j.count(ctx, &j.bounded.first, firstPass, j.bounded.allTasks(), first); err != nil {
 			return err
 		}
 		return j.finishBounded(ctx, first)
 	})
 }
 
-// finishBounded goes on from a complete first sweep.
-func (j *job) finishBounded(ctx context.Context, first *tally) error {
+// finishBounded goes on from a complete first pass.
+func (j *job) finishBounded(ctx context.Context, first *counts) error {
 	j.out.DType = j.bounded.dtype.String()
-	if first.tied {
+	first.endsLost = first.endsLost || !j.bounded.endsFound(first)
+	if first.bestLost {
+		j.reasons = append(j.reasons, "too many equally good pairs: maxima from canonical scores")
 		if err := j.canonicalMaxima(ctx); err != nil {
 			return err
 		}
-	} else if err := j.boundedMaxima(ctx, first); err != nil {
-		return err
+	} else {
+		j.finishMaxima()
 	}
 	return j.finish(ctx, first)
 }
 
 // finish computes the summaries, D+ and the maxima being known. first is nil when all is canonical.
-func (j *job) finish(ctx context.Context, first *tally) error {
+func (j *job) finish(ctx context.Context, first *counts) error {
 	d := j.out
 	err := j.r.Pool.Each(ctx, 2, j.blocks.Workers, func(_, task int) error {
 		if task == 0 {

@@ -3,6 +3,7 @@ package statistics
 import (
 	"context"
 	"math"
+	"math/bits"
 
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
@@ -12,9 +13,9 @@ import (
 const fineBins = 4096
 
 // boundedHistogram counts D− between its extremes in a pass of its own, and derives Separation; without
-// Bins, from what the first sweep counted. Where the bound is too coarse for the bins, scores are canonical,
+// Bins, from what the first pass counted. Where the bound is too coarse for the bins, scores are canonical,
 // unless the caller is content with intervals.
-func (j *job) boundedHistogram(ctx context.Context, first *tally) error {
+func (j *job) boundedHistogram(ctx context.Context, first *counts) error {
 	s, bins := &j.out.NegativeSummary, j.in.Bins
 	slack := j.slack()
 	if bins == 0 {
@@ -43,16 +44,16 @@ func (j *job) boundedHistogram(ctx context.Context, first *tally) error {
 	return nil
 }
 
-// fineHistogram counts in n bins by a sweep.
+// fineHistogram counts in n bins by a pass.
 func (j *job) fineHistogram(ctx context.Context, n int) ([]int64, error) {
 	s, unit := &j.out.NegativeSummary, j.bounded.unit // of values, for l2 of scaled distances
 	if j.in.Metric == kernels.Cosine {
 		unit = 1
 	}
 	scale := min(float64(n)/((s.Max-s.Min)*unit), math.MaxFloat32)
-	l := look{low: minusInf, high: plusInf, bins: n, binLow: float32(s.Min * unit), binScale: float32(scale)}
-	t := newTally(&l)
-	err := j.sweep(ctx, &l, histogramPass, j.bounded.allTasks(), t)
+	l := wanted{low: minusInf, high: plusInf, bins: n, binLow: float32(s.Min * unit), binScale: float32(scale)}
+	t := newCounts(&l)
+	err := j.count(ctx, &l, histogramPass, j.bounded.allTasks(), t)
 	return t.bins, err
 }
 
@@ -62,13 +63,13 @@ type step struct {
 	below int64
 }
 
-// steps are what the first sweep knows of the distribution.
-func (t *tally) steps(j *job) []step {
+// steps are what the first pass knows of the distribution.
+func (t *counts) steps(j *job) []step {
 	s, b := &j.out.NegativeSummary, j.bounded
 	steps := []step{{s.Min, 0}}
 	for i := range t.below {
 		i := b.rank(int64(i), int64(len(t.below)))
-		score, below := b.score(float64(b.look.brackets[i].low)), t.below[i]
+		score, below := b.score(float64(b.first.brackets[i].low)), t.below[i]
 		if b.metric.Ascending() {
 			below = s.N - below
 		}
@@ -80,7 +81,7 @@ func (t *tally) steps(j *job) []step {
 // separation bounds P(D+ closer than D−) by what is certain on either side of each positive.
 func (j *job) separation(steps []step, slack func(float64) float64) {
 	s := &j.out.NegativeSummary
-	var certain, possible int64 // pairs whose negative is below the positive
+	var certain, possible wide // pairs whose negative is below the positive
 	for _, x := range j.out.Positive {
 		if x < s.Min {
 			continue
@@ -89,23 +90,34 @@ func (j *job) separation(steps []step, slack func(float64) float64) {
 		i, k := above(steps, x-slack(x)), above(steps, x+slack(x))
 		switch {
 		case x > s.Max:
-			certain += s.N
+			certain.add(s.N)
 		case i > 0:
-			certain += steps[i-1].below
+			certain.add(steps[i-1].below)
 		}
 		if k < len(steps) {
-			possible += steps[k].below
+			possible.add(steps[k].below)
 		} else {
-			possible += s.N
+			possible.add(s.N)
 		}
 	}
 	pairs := float64(j.q.N) * float64(s.N)
-	low, high := float64(certain)/pairs, float64(possible)/pairs
+	low, high := certain.float()/pairs, possible.float()/pairs
 	if j.in.Metric.Ascending() {
 		low, high = 1-high, 1-low
 	}
 	j.out.Separation, j.out.SeparationError = low+(high-low)/2, (high-low)/2
 }
+
+// wide is a count of pairs of pairs: from two million positives and negatives each on, an int64 does not hold it.
+type wide struct{ high, low uint64 }
+
+func (w *wide) add(n int64) {
+	var carry uint64
+	w.low, carry = bits.Add64(w.low, uint64(n), 0)
+	w.high += carry
+}
+
+func (w *wide) float() float64 { return float64(w.high)*0x1p64 + float64(w.low) }
 
 // above is the first step above x.
 func above(steps []step, x float64) int {

@@ -13,27 +13,26 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// boundedNegatives computes the summary of D− and all that depends on it from the first sweep.
-func (j *job) boundedNegatives(ctx context.Context, first *tally) error {
+// boundedNegatives computes the summary of D− and all that depends on it from the first pass.
+func (j *job) boundedNegatives(ctx context.Context, first *counts) error {
 	total, b := j.negatives.total, j.bounded
 	if first.counted != total {
 		return fmt.Errorf("engine: %w: %d negatives counted of %d", distribution.ErrPart, first.counted, total)
 	}
 	j.out.Kept = first.keptPairs()
-	e := noEnds
-	if err := j.resolve(ctx, &b.look, first, &e); err != nil {
+	if err := j.resolve(ctx, &b.first, first); err != nil {
 		return err
 	}
 	first.kept = nil
-	if err := j.redo(ctx, first, &e); err != nil {
+	if err := j.redo(ctx, first); err != nil {
 		return err
 	}
-	if err := j.canonicalRest(ctx, &e); err != nil {
+	if err := j.canonicalRest(ctx, first); err != nil {
 		return err
 	}
 	s := &j.out.NegativeSummary
 	s.N = total
-	low, high := e.least, e.most
+	low, high := first.least, first.most
 	if b.metric.Ascending() {
 		low, high = high, low
 	}
@@ -58,15 +57,16 @@ func (j *job) boundedNegatives(ctx context.Context, first *tally) error {
 	return j.boundedHistogram(ctx, first)
 }
 
-// canonicalRest settles with canonical scores what neither sweep could.
-func (j *job) canonicalRest(ctx context.Context, e *ends) error {
+// canonicalRest settles with canonical scores what no pass could.
+func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 	b := j.bounded
-	if !e.leastKnown || !e.mostKnown {
+	if e.endsLost {
+		j.reasons = append(j.reasons, "extremes from canonical scores")
 		low, high, err := j.canonicalEnds(ctx)
 		if err != nil {
 			return err
 		}
-		e.least, e.most, e.leastKnown, e.mostKnown = low, high, true, true
+		e.least, e.most = low, high
 		if b.metric.Ascending() {
 			e.least, e.most = high, low
 		}
@@ -90,6 +90,9 @@ func (j *job) canonicalRest(ctx context.Context, e *ends) error {
 		slices.Reverse(open)
 		slices.Reverse(targets)
 	}
+	if len(targets) > 0 {
+		j.reasons = append(j.reasons, "quantiles from canonical scores: the bound leaves too many pairs open")
+	}
 	if err := j.refine(ctx, targets); err != nil {
 		return err
 	}
@@ -100,12 +103,12 @@ func (j *job) canonicalRest(ctx context.Context, e *ends) error {
 }
 
 // moments sets Mean and Std of D− and their bounds.
-func (j *job) moments(ctx context.Context, t *tally) error {
+func (j *job) moments(ctx context.Context, t *counts) error {
 	s, b := &j.out.NegativeSummary, j.bounded
 	n := float64(s.N)
 	const unit, u = 1 << 30, 0x1p-24
 	// In each tile 16 lanes add 64 values each in float32; a tile's sum is rounded to the unit.
-	rounding := float64(b.rows.Count()) * float64(b.lanes.Count()) / n / (2 * unit)
+	rounding := float64(b.rowPanels) * float64(b.lanePanels) / n / (2 * unit)
 	mean, square := t.sum.Float64()/n, t.sum2.Float64()/n
 	meanError := 65*u*math.Sqrt(max(square, 0)) + rounding
 	variance := max(square-mean*mean, 0)
@@ -135,7 +138,7 @@ func (j *job) moments(ctx context.Context, t *tally) error {
 // distanceError bounds the error of scaled distances r = √(−2v), in the root mean square and in the mean:
 // |√a − √b| is at most √|a − b|, and at most |a − b|/√b. Pairs closer than some distance take the first,
 // the others the second; the best of the distances known is taken.
-func (j *job) distanceError(t *tally) (rms, mean float64) {
+func (j *job) distanceError(t *counts) (rms, mean float64) {
 	b, n := j.bounded, float64(j.negatives.total)
 	worst, off := math.Sqrt(2*b.epsilon), 2*b.epsilon
 	rms, mean = worst, worst
@@ -146,7 +149,7 @@ func (j *job) distanceError(t *tally) (rms, mean float64) {
 		}
 	}
 	try(0, b.unit*j.out.NegativeSummary.Min)
-	for i, r := range b.look.brackets { // values below r.low are farther
+	for i, r := range b.first.brackets { // values below r.low are farther
 		exact := -2 * (float64(r.low) + b.epsilon)
 		if exact > 0 && i < len(t.below) {
 			try(1-float64(t.below[i])/n, math.Sqrt(exact))

@@ -19,11 +19,11 @@ func TestMomentsOfManyPairs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		many := newTally(&j.bounded.look)
-		if err := j.sweep(ctx, &j.bounded.look, firstPass, j.bounded.allTasks(), many); err != nil {
+		many := newCounts(&j.bounded.first)
+		if err := j.count(ctx, &j.bounded.first, firstPass, j.bounded.allTasks(), many); err != nil {
 			t.Fatal(err)
 		}
-		many.tasks, many.kept, many.other, many.all = nil, nil, nil, nil
+		many.tasks, many.kept = nil, nil
 		s := &j.out.NegativeSummary
 		var mean, std float64
 		for doubled := range 41 {
@@ -37,7 +37,7 @@ func TestMomentsOfManyPairs(t *testing.T) {
 			if math.Abs(s.Std-std) > 1e-9*std || metric.Ascending() && math.Abs(s.Mean-mean) > 1e-9*mean {
 				t.Fatalf("%s: 2^%d times the counts: mean %v, standard deviation %v; once: %v, %v", metric, doubled, s.Mean, s.Std, mean, std)
 			}
-			if err := many.merge(many); err != nil {
+			if err := many.merge(many, metric); err != nil {
 				t.Fatal(err)
 			}
 		}

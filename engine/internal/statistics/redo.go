@@ -9,29 +9,30 @@ import (
 
 const redoBins = 1 << 16
 
-// redo settles what the first sweep left open (a bracket that missed its rank, or had no memory): a
-// histogram of all values says for certain where the ranks are, and further sweeps keep just that. Where
+// redo settles what the first pass left open (a bracket that missed its rank, or had no memory): a
+// histogram of all values says for certain where the ranks are, and further passes keep just that. Where
 // even one cell holds too much, the statistic stays unknown.
-func (j *job) redo(ctx context.Context, first *tally, e *ends) error {
+func (j *job) redo(ctx context.Context, first *counts) error {
 	b := j.bounded
-	if j.missing(e) == 0 {
+	if j.missing() == 0 {
 		return nil
 	}
+	j.reasons = append(j.reasons, "brackets missed their ranks, or had no room: placed anew by a histogram")
 	if len(first.bins) == 0 {
-		l := look{low: minusInf, high: plusInf}
+		l := wanted{low: minusInf, high: plusInf}
 		l.bin(b)
-		first = newTally(&l)
-		if err := j.sweep(ctx, &l, placingPass, b.allTasks(), first); err != nil {
+		first = newCounts(&l)
+		if err := j.count(ctx, &l, placingPass, b.allTasks(), first); err != nil {
 			return err
 		}
 	}
-	looks := newAxis(b).looks(j, first, e)
-	for i := range looks {
-		t := newTally(&looks[i])
-		if err := j.sweep(ctx, &looks[i], redoPass+i, b.allTasks(), t); err != nil {
+	passes := newAxis(b).wanted(j, first)
+	for i := range passes {
+		t := newCounts(&passes[i])
+		if err := j.count(ctx, &passes[i], redoPass+i, b.allTasks(), t); err != nil {
 			return err
 		}
-		if err := j.resolve(ctx, &looks[i], t, e); err != nil {
+		if err := j.resolve(ctx, &passes[i], t); err != nil {
 			return err
 		}
 	}
@@ -39,15 +40,12 @@ func (j *job) redo(ctx context.Context, first *tally, e *ends) error {
 }
 
 // missing counts what is still open.
-func (j *job) missing(e *ends) (n int) {
+func (j *job) missing() (n int) {
 	for _, s := range j.bounded.statistics {
 		located := j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0)
 		if !s.known && !located {
 			n++
 		}
-	}
-	if !e.leastKnown || !e.mostKnown {
-		n++
 	}
 	return n
 }
@@ -63,7 +61,7 @@ func newAxis(b *bounded) axis {
 }
 
 // bin asks for a histogram of all values in redoBins cells.
-func (l *look) bin(b *bounded) {
+func (l *wanted) bin(b *bounded) {
 	h := newAxis(b)
 	l.bins, l.binLow, l.binScale = redoBins, float32(h.low), float32(1/h.width)
 }
@@ -77,8 +75,8 @@ func (h axis) bracket(b *bounded, first, last int, margin float64) bracket {
 	return bracket{down(low - margin), up(high + margin)}
 }
 
-// looks plans the sweeps that keep what is missing.
-func (h axis) looks(j *job, t *tally, e *ends) []look {
+// wanted plans the passes that keep what is missing.
+func (h axis) wanted(j *job, t *counts) []wanted {
 	b, total := j.bounded, j.negatives.total
 	low, high := b.span()
 	gap := float32(4 * (high - low) / maxCells)
@@ -95,34 +93,24 @@ func (h axis) looks(j *job, t *tally, e *ends) []look {
 		}
 		return h.bracket(b, bin, bin, margin)
 	}
-	var all look
+	var all wanted
 	for _, s := range b.statistics {
 		if !s.known && (!j.in.Interval || math.IsInf(s.low, 0) || math.IsInf(s.high, 0)) {
 			all.add(find(s.rank), gap)
 		}
 	}
-	ends := look{low: minusInf, high: plusInf}
-	if !e.leastKnown {
-		ends.low = find(0).high
-	}
-	if !e.mostKnown {
-		ends.high = find(total - 1).low
-	}
-	var looks []look
+	var list []wanted
 	for from := 0; from < len(all.brackets) || from == 0; from += device.MaxBrackets {
-		l := look{brackets: all.brackets[from:min(len(all.brackets), from+device.MaxBrackets)], low: minusInf, high: plusInf, from: low, to: high}
-		if from == 0 {
-			l.low, l.high = ends.low, ends.high
-			l.settle(gap)
-		}
-		for _, r := range append(l.brackets, bracket{low: minusInf, high: l.low}, bracket{low: l.high, high: plusInf}) {
+		l := wanted{brackets: all.brackets[from:min(len(all.brackets), from+device.MaxBrackets)], low: minusInf, high: plusInf, from: low, to: high}
+		l.settle(gap)
+		for _, r := range l.brackets {
 			l.expected += float64(h.between(b, sums, r))
 		}
 		if l.expected > 0 {
-			looks = append(looks, l)
+			list = append(list, l)
 		}
 	}
-	return looks
+	return list
 }
 
 // between counts at least the values of a bracket.

@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
-	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
 // From kept values to exact order statistics: the r-th canonical value lies within epsilon of the r-th
@@ -78,27 +76,17 @@ type window struct {
 type resolver struct {
 	j           *job
 	b           *bounded
-	t           *tally
+	t           *counts
 	cells       cells
 	counts      *[maxCells]int32
 	least, most float64 // of the kept values
 	intervals   []interval
 	windows     []*window
 	mark        []uint16 // per cell: 1 + its window
-	lowEnd      float64  // values not above are candidates for the least one
-	highEnd     float64
 }
-
-// ends are the pairs with the least and the largest value.
-type ends struct {
-	least, most           ref.Pair
-	leastKnown, mostKnown bool
-}
-
-var noEnds = ends{least: noPair, most: noPair}
 
 // resolve finds what it can: statistics become known, or at least get bounds.
-func (j *job) resolve(ctx context.Context, l *look, t *tally, e *ends) error {
+func (j *job) resolve(ctx context.Context, l *wanted, t *counts) error {
 	if t.full || len(t.kept) == 0 || l.low == minusInf && len(l.brackets) == 0 && l.high == plusInf {
 		return nil
 	}
@@ -107,11 +95,10 @@ func (j *job) resolve(ctx context.Context, l *look, t *tally, e *ends) error {
 		return err
 	}
 	for _, slack := range []float64{r.b.epsilon / 8, r.b.epsilon} {
-		r.locate(e, slack)
-		if len(r.windows) == 0 && math.IsInf(r.lowEnd, 0) && math.IsInf(r.highEnd, 0) {
+		if r.locate(slack); len(r.windows) == 0 {
 			continue
 		}
-		if err := r.recheck(ctx, e); err != nil {
+		if err := r.recheck(ctx); err != nil {
 			return err
 		}
 		err := j.r.Pool.Each(ctx, len(r.windows), j.blocks.Workers, func(_, i int) error {
@@ -130,7 +117,7 @@ func (r *resolver) parts() (parts [][]run) {
 	const enough = 1 << 15
 	size, from := 0, 0
 	for i, k := range r.t.kept {
-		if size += len(k.entries); size >= enough || i == len(r.t.kept)-1 {
+		if size += int(k.n); size >= enough || i == len(r.t.kept)-1 {
 			parts = append(parts, r.t.kept[from:i+1])
 			size, from = 0, i+1
 		}
@@ -139,21 +126,26 @@ func (r *resolver) parts() (parts [][]run) {
 }
 
 // count fills the cells and the intervals.
-func (r *resolver) count(ctx context.Context, l *look) error {
+func (r *resolver) count(ctx context.Context, l *wanted) error {
 	r.cells = newCells(l.from, l.to, maxCells)
 	type found struct {
 		counts      *[maxCells]int32
 		least, most float32
+		buffer      []device.Entry
 	}
 	workers := make([]*found, r.j.blocks.Workers)
 	parts := r.parts()
 	err := r.j.r.Pool.Each(ctx, len(parts), len(workers), func(worker, i int) error {
 		if workers[worker] == nil {
-			workers[worker] = &found{new([maxCells]int32), plusInf, minusInf}
+			workers[worker] = &found{counts: new([maxCells]int32), least: plusInf, most: minusInf}
 		}
 		f := workers[worker]
 		for _, k := range parts[i] {
-			f.least, f.most = r.cells.count(f.counts, k.entries, f.least, f.most)
+			entries, err := r.j.load(k, &f.buffer)
+			if err != nil {
+				return err
+			}
+			f.least, f.most = r.cells.count(f.counts, entries, f.least, f.most)
 		}
 		return nil
 	})
@@ -186,7 +178,7 @@ func (b *bounded) span() (low, high float64) {
 	return -1.1, 1.1
 }
 
-func (r *resolver) setIntervals(l *look) {
+func (r *resolver) setIntervals(l *wanted) {
 	add := func(b bracket, below int64) {
 		iv := interval{bracket: b, below: below, first: r.cells.of(float64(b.low)), last: r.cells.of(float64(b.high))}
 		iv.count = r.sum(iv.first, iv.last+1)
@@ -213,10 +205,10 @@ func (r *resolver) sum(from, to int) (n int64) {
 	return n
 }
 
-// locate bounds the statistics and chooses the windows and the candidates for the ends.
-func (r *resolver) locate(e *ends, slack float64) {
+// locate bounds the statistics and chooses the windows.
+func (r *resolver) locate(slack float64) {
 	epsilon := r.b.epsilon
-	r.windows, r.lowEnd, r.highEnd = nil, math.Inf(-1), math.Inf(1)
+	r.windows = nil
 	limit := max(r.j.negatives.total/10, r.j.tune.Recheck)
 	for i := range r.b.statistics {
 		s := &r.b.statistics[i]
@@ -249,17 +241,6 @@ func (r *resolver) locate(e *ends, slack float64) {
 			r.mark[c] = uint16(i + 1)
 		}
 	}
-	// The ends: all values near the least one must have been kept.
-	if first := r.intervals[0]; !e.leastKnown && first.low == minusInf && first.count > 0 {
-		if reach := r.least + 2*epsilon; reach <= float64(first.high) && r.sum(0, r.cells.of(reach)+1) <= limit {
-			r.lowEnd, e.leastKnown = reach, true
-		}
-	}
-	if last := r.intervals[len(r.intervals)-1]; !e.mostKnown && last.high == plusInf && last.count > 0 {
-		if reach := r.most - 2*epsilon; reach >= float64(last.low) && r.sum(r.cells.of(reach), maxCells) <= limit {
-			r.highEnd, e.mostKnown = reach, true
-		}
-	}
 }
 
 // affordable drops the windows above the limit, and the largest ones until all together have room.
@@ -285,8 +266,14 @@ func affordable(windows []*window, limit, room int64) []*window {
 }
 
 // scoreRoom is how many canonical scores the windows may hold: 8 bytes, twice when the workers' are put together, and a
-// quarter for growing. Kept pairs have the rest of the room.
-func (j *job) scoreRoom() int64 { return (j.room - 8*j.keepRoom()) / 20 }
+// quarter for growing. Kept pairs have the rest of the room; regions of panels are gone by now.
+func (j *job) scoreRoom() int64 {
+	room := max(j.room-entryBytes*j.keepMemory(), j.room/8)
+	if j.outOfCore {
+		room = 2 * j.room // what panels took is three times j.room
+	}
+	return room / 20
+}
 
 // add opens a window for a statistic, or widens the last one.
 func (r *resolver) add(s *statistic, iv *interval, low, high float64) {
@@ -303,26 +290,26 @@ func (r *resolver) add(s *statistic, iv *interval, low, high float64) {
 
 // picker is a worker's part of a recheck.
 type picker struct {
-	queries, contexts [][]int32 // per window, and for the two ends
+	queries, contexts [][]int32 // per window
 	below             []int64
 	scores            [][]float64
-	ends              ends
 	rechecked         int64
 	buffer            []float64
+	entries           []device.Entry // of a run in the spill file
 }
 
 const pickBatch = 1 << 10
 
-// recheck gives canonical scores to what lies in the windows and near the ends.
-func (r *resolver) recheck(ctx context.Context, e *ends) error {
+// recheck gives canonical scores to what lies in the windows.
+func (r *resolver) recheck(ctx context.Context) error {
 	n := len(r.windows)
 	workers := make([]*picker, r.j.blocks.Workers)
 	parts := r.parts()
 	err := r.j.r.Pool.Each(ctx, len(parts), len(workers), func(worker, i int) error {
 		p := workers[worker]
 		if p == nil {
-			p = &picker{queries: make([][]int32, n+2), contexts: make([][]int32, n+2), below: make([]int64, n),
-				scores: make([][]float64, n), ends: noEnds, buffer: make([]float64, pickBatch)}
+			p = &picker{queries: make([][]int32, n), contexts: make([][]int32, n), below: make([]int64, n),
+				scores: make([][]float64, n), buffer: make([]float64, pickBatch)}
 			workers[worker] = p
 		}
 		for _, k := range parts[i] {
@@ -346,25 +333,16 @@ func (r *resolver) recheck(ctx context.Context, e *ends) error {
 			w.scores = append(w.scores, p.scores[i]...)
 		}
 		r.j.out.Rechecked += p.rechecked
-		e.take(r.b.metric, p.ends)
 	}
 	return err
 }
 
-// take merges other ends; where a distance is the score, the largest has the least value.
-func (e *ends) take(m kernels.Metric, o ends) {
-	if m.Ascending() {
-		higher(&e.least, o.least)
-		lower(&e.most, o.most)
-		return
-	}
-	lower(&e.least, o.least)
-	higher(&e.most, o.most)
-}
-
 // scan picks from one run.
 func (r *resolver) scan(p *picker, k run) error {
-	n := len(r.windows)
+	entries, err := r.j.load(k, &p.entries)
+	if err != nil {
+		return err
+	}
 	pick := func(list int, e device.Entry) error {
 		q, c := r.b.pair(int(k.task), e.At)
 		p.queries[list], p.contexts[list] = append(p.queries[list], q), append(p.contexts[list], c)
@@ -373,7 +351,7 @@ func (r *resolver) scan(p *picker, k run) error {
 		}
 		return r.flush(p, list)
 	}
-	for _, e := range k.entries {
+	for _, e := range entries {
 		v := float64(e.Value)
 		if i := int(r.mark[r.cells.of(v)]) - 1; i >= 0 {
 			switch w := r.windows[i]; {
@@ -383,16 +361,6 @@ func (r *resolver) scan(p *picker, k run) error {
 				if err := pick(i, e); err != nil {
 					return err
 				}
-			}
-		}
-		if v <= r.lowEnd {
-			if err := pick(n, e); err != nil {
-				return err
-			}
-		}
-		if v >= r.highEnd {
-			if err := pick(n+1, e); err != nil {
-				return err
 			}
 		}
 	}
@@ -408,19 +376,12 @@ func (r *resolver) flush(p *picker, list int) error {
 	}
 	p.rechecked += int64(len(qs))
 	p.queries[list], p.contexts[list] = qs[:0], cs[:0]
-	if list < len(r.windows) {
-		if r.b.metric.Ascending() {
-			for i := range scores {
-				scores[i] = -scores[i]
-			}
+	if r.b.metric.Ascending() {
+		for i := range scores {
+			scores[i] = -scores[i]
 		}
-		p.scores[list] = append(p.scores[list], scores...)
-		return nil
 	}
-	for i, s := range scores {
-		x := ref.Pair{Query: qs[i], Context: cs[i], Score: s}
-		p.ends.take(r.b.metric, ends{least: x, most: x})
-	}
+	p.scores[list] = append(p.scores[list], scores...)
 	return nil
 }
 

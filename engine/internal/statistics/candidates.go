@@ -1,0 +1,214 @@
+package statistics
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// Maxima and extremes are found while a pass counts: a pair whose tile value comes within the bound of the best
+// one so far gets its canonical score at once. Marks of the best tile values keep such candidates few.
+
+// The kinds of maxima.
+const (
+	bestOther = iota // over contexts of other groups
+	bestAll          // over all near contexts; with bestOther and the own pair, over all
+)
+
+// bests are the largest tile values known so far, per lane; each step of lanes has a lock. The canonical maxima
+// themselves are in the result: BestOther and, of near pairs, Best.
+type bests struct {
+	locks      []sync.Mutex
+	laneStep   int
+	other, all []float32
+	lost       atomic.Bool // some maxima are not known: too many pairs were equally good
+}
+
+// begin sets the marks. An own pair's value is at least its canonical counterpart less epsilon. Without
+// groups only own pairs are near, and D+ has them.
+func (s *bests) begin(j *job, b *bounded) {
+	lanes := b.lanePanels * device.Panel
+	s.locks, s.laneStep = make([]sync.Mutex, b.columns), b.laneStep
+	s.other, s.all = make([]float32, lanes), make([]float32, lanes)
+	at := func(score float64, row int32) float32 {
+		if row < 0 {
+			return minusInf
+		}
+		return down(b.value(score) - b.epsilon)
+	}
+	for l := range lanes {
+		s.other[l], s.all[l] = minusInf, plusInf
+		if l >= b.laneCount {
+			continue
+		}
+		q := through(b.laneAt, l)
+		s.other[l] = at(j.out.BestOther[q], j.out.BestOtherRow[q])
+		if b.rowGroup != nil {
+			s.all[l] = max(down(b.value(j.out.Positive[q])-b.epsilon), at(j.out.Best[q], j.out.BestRow[q]))
+		}
+	}
+}
+
+func (s *bests) lock(lane0 int) *sync.Mutex { return &s.locks[lane0/s.laneStep] }
+
+// take copies what is known of the lanes' maxima.
+func (s *bests) take(w *worker, lane0, lane1 int) {
+	lock := s.lock(lane0)
+	lock.Lock()
+	defer lock.Unlock()
+	copy(w.count.BestOther, s.other[lane0*device.Panel:lane1*device.Panel])
+	copy(w.count.BestAll, s.all[lane0*device.Panel:lane1*device.Panel])
+}
+
+// give tells the lanes' maxima, and turns w's into what a candidate must reach.
+func (s *bests) give(w *worker, lane0, lane1 int) {
+	c, lock := &w.count, s.lock(lane0)
+	lock.Lock()
+	defer lock.Unlock()
+	for i := range (lane1 - lane0) * device.Panel {
+		l := lane0*device.Panel + i
+		s.other[l] = max(s.other[l], c.BestOther[i])
+		s.all[l] = max(s.all[l], c.BestAll[i])
+		c.BestOther[i], c.BestAll[i] = s.other[l]-c.Margin, s.all[l]-c.Margin
+	}
+}
+
+// improve takes w's scored pairs, all of lanes from lane0 on, into the result.
+func (s *bests) improve(j *job, w *worker, kind, lane0 int) {
+	if len(w.queries) == 0 {
+		return
+	}
+	lock := s.lock(lane0)
+	lock.Lock()
+	defer lock.Unlock()
+	for i, q := range w.queries {
+		if j.improve(kind, q, w.context[i], w.scores[i]) && j.log != nil {
+			w.mine.best[kind] = append(w.mine.best[kind], ref.Pair{Query: q, Context: w.context[i], Score: w.scores[i]})
+		}
+	}
+}
+
+// improve replaces a query's best by something better, or as good in a lower row.
+func (j *job) improve(kind int, q, row int32, score float64) bool {
+	best, rows := j.out.BestOther, j.out.BestOtherRow
+	if kind == bestAll {
+		best, rows = j.out.Best, j.out.BestRow
+	}
+	if rows[q] < 0 || j.in.Metric.Better(score, best[q]) || score == best[q] && row < rows[q] {
+		best[q], rows[q] = score, row
+		return true
+	}
+	return false
+}
+
+// takeBest takes the maxima of a record into the result.
+func (j *job) takeBest(c *counts) {
+	for kind, list := range c.best {
+		for _, p := range list {
+			j.improve(kind, p.Query, p.Context, p.Score)
+		}
+	}
+}
+
+// finishMaxima turns maxima over other and near contexts into Best and BestOther.
+func (j *job) finishMaxima() {
+	d := j.out
+	for q, own := range j.in.Owner {
+		if d.BestOtherRow[q] >= 0 {
+			j.improve(bestAll, int32(q), d.BestOtherRow[q], d.BestOther[q])
+		}
+		j.improve(bestAll, int32(q), own, d.Positive[q])
+		if !j.bounded.others { // all contexts are in one group: none is another's
+			d.BestOther[q], d.BestOtherRow[q] = j.in.Metric.Worst(), -1
+		}
+	}
+}
+
+// endMarks are the smallest and the largest tile value of D− so far.
+type endMarks struct {
+	margin    float32
+	low, high atomic.Uint32 // float32 bits
+	lost      atomic.Bool
+}
+
+func (e *endMarks) begin(b *bounded, w *wanted, done *counts) {
+	e.margin = b.margin()
+	e.low.Store(math.Float32bits(plusInf))
+	e.high.Store(math.Float32bits(minusInf))
+	if done.least.Context >= 0 {
+		e.see(up(b.value(done.least.Score)+b.epsilon), down(b.value(done.most.Score)-b.epsilon))
+	}
+	if !w.ends {
+		e.lose()
+	}
+}
+
+func (e *endMarks) lose() { e.lost.Store(true) }
+
+// reach is what a candidate must not be above, or below.
+func (e *endMarks) reach() (low, high float32) {
+	return math.Float32frombits(e.low.Load()) + e.margin, math.Float32frombits(e.high.Load()) - e.margin
+}
+
+// limits are the values at and beyond which a task keeps pairs.
+func (e *endMarks) limits(w *wanted) (low, high float32) {
+	if e.lost.Load() {
+		return w.low, w.high
+	}
+	low, high = e.reach()
+	return max(w.low, min(low, w.endLow)), min(w.high, max(high, w.endHigh))
+}
+
+// see widens the marks.
+func (e *endMarks) see(low, high float32) {
+	for old := e.low.Load(); low < math.Float32frombits(old); old = e.low.Load() {
+		if e.low.CompareAndSwap(old, math.Float32bits(low)) {
+			break
+		}
+	}
+	for old := e.high.Load(); high > math.Float32frombits(old); old = e.high.Load() {
+		if e.high.CompareAndSwap(old, math.Float32bits(high)) {
+			break
+		}
+	}
+}
+
+// endsFound tells whether the extremes of complete counts are those of D−: all pairs near them must have been kept.
+func (b *bounded) endsFound(c *counts) bool {
+	w := &b.first
+	if !w.ends || c.least.Context < 0 {
+		return false
+	}
+	near := 3*b.epsilon + 0x1p-20
+	return b.value(c.least.Score)+near <= float64(max(w.low, w.endLow)) && b.value(c.most.Score)-near >= float64(min(w.high, w.endHigh))
+}
+
+// takeEnds gives canonical scores to those of a task's entries that may be extremes.
+func (p *pass) takeEnds(w *worker, task int, kept []device.Entry) error {
+	if p.ends.lost.Load() {
+		return nil
+	}
+	low, high := plusInf, minusInf
+	for _, e := range kept {
+		low, high = min(low, e.Value), max(high, e.Value)
+	}
+	p.ends.see(low, high)
+	low, high = p.ends.reach()
+	w.queries, w.context = w.queries[:0], w.context[:0]
+	for _, e := range kept {
+		if e.Value <= low || e.Value >= high {
+			q, c := p.b.pair(task, e.At)
+			w.queries, w.context = append(w.queries, q), append(w.context, c)
+		}
+	}
+	if err := p.score(w); err != nil {
+		return err
+	}
+	for i, q := range w.queries {
+		w.mine.takeEnd(p.b.metric, ref.Pair{Query: q, Context: w.context[i], Score: w.scores[i]})
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package statistics
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+)
+
+// region is a block of panels that lies on the device at a time: all of them where the memory limit has room, else
+// as many as it has. Its own and group lists count rows from its first.
+type region struct {
+	row0, row1, lane0, lane1 int // panels
+	rows, lanes              device.Set
+	own, rowGroup, laneGroup []int32
+}
+
+// eachRegion calls fn for the regions that hold tasks, with those tasks; regions come one after the other.
+func (b *bounded) eachRegion(ctx context.Context, j *job, tasks []int32, fn func(r region, tasks []int32) error) error {
+	of := make(map[[2]int][]int32)
+	for _, task := range tasks {
+		row0, _, lane0, _ := b.block(int(task))
+		at := [2]int{row0 / b.regionRows, lane0 / b.regionLanes}
+		of[at] = append(of[at], task)
+	}
+	var r region
+	defer func() { b.drop(j, &r) }()
+	for i := range workers.Ceil(b.rowPanels, b.regionRows) {
+		for k := range workers.Ceil(b.lanePanels, b.regionLanes) {
+			if i%2 == 1 { // back and forth, so that the lanes at the turn stay
+				k = workers.Ceil(b.lanePanels, b.regionLanes) - 1 - k
+			}
+			if list := of[[2]int{i, k}]; len(list) > 0 {
+				if err := b.enter(ctx, j, &r, i, k); err != nil {
+					return err
+				}
+				if err := fn(r, list); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// enter packs what the region in row i and column k needs besides what r holds already.
+func (b *bounded) enter(ctx context.Context, j *job, r *region, i, k int) (err error) {
+	row0, row1 := i*b.regionRows, min((i+1)*b.regionRows, b.rowPanels)
+	lane0, lane1 := k*b.regionLanes, min((k+1)*b.regionLanes, b.lanePanels)
+	if r.rows == nil || r.row0 != row0 {
+		b.release(j, &r.rows)
+		if r.rows, err = b.pack(ctx, j, device.Left, row0, row1); err != nil {
+			return err
+		}
+	}
+	if r.lanes == nil || r.lane0 != lane0 {
+		b.release(j, &r.lanes)
+		if r.lanes, err = b.pack(ctx, j, device.Right, lane0, lane1); err != nil {
+			return err
+		}
+	}
+	r.row0, r.row1, r.lane0, r.lane1 = row0, row1, lane0, lane1
+	from, to := lane0*device.Panel, min(lane1*device.Panel, b.laneCount)
+	r.own = append(r.own[:0], b.own[from:to]...)
+	for l, row := range r.own { // a row of another region is nobody's own here
+		if row -= int32(row0 * device.Panel); row < 0 || int(row) >= (row1-row0)*device.Panel {
+			row = -1
+		}
+		r.own[l] = row
+	}
+	if b.rowGroup != nil {
+		r.rowGroup = b.rowGroup[row0*device.Panel : min(row1*device.Panel, b.rowCount)]
+		r.laneGroup = b.laneGroup[from:to]
+	}
+	return nil
+}
+
+// whole tells whether one region holds everything: its sets then stay for later passes.
+func (b *bounded) whole() bool { return b.regionRows >= b.rowPanels && b.regionLanes >= b.lanePanels }
+
+// pack makes a set of the panels [from, to) of contexts or queries, in their packed order.
+func (b *bounded) pack(ctx context.Context, j *job, side device.Side, from, to int) (device.Set, error) {
+	o, order, scale, resident, n := j.c, b.rowAt, b.scaleRows, &b.rows, b.rowCount
+	if side == device.Right {
+		o, order, scale, resident, n = j.q, b.laneAt, b.scaleLanes, &b.lanes, b.laneCount
+	}
+	if *resident != nil {
+		return *resident, nil
+	}
+	first, last := from*device.Panel, min(to*device.Panel, n)
+	rows := o.Rows
+	if order != nil {
+		order = order[first:last]
+	} else {
+		rows = rows.Slice(first, last)
+	}
+	s, err := j.r.New(side, b.dtype, b.metric, last-first, o.Dim, scale)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.r.PackAll(ctx, s, rows, order); err != nil {
+		j.r.Free(s)
+		return nil, err
+	}
+	if b.whole() {
+		*resident = s
+	}
+	return s, nil
+}
+
+// release frees a set of a region unless it stays.
+func (b *bounded) release(j *job, s *device.Set) {
+	if *s != nil && *s != b.rows && *s != b.lanes {
+		j.r.Free(*s)
+	}
+	*s = nil
+}
+
+func (b *bounded) drop(j *job, r *region) {
+	b.release(j, &r.rows)
+	b.release(j, &r.lanes)
+}
+
+// findBound packs everything once, a region after the other, and finds the bound that holds for all of it.
+func (b *bounded) findBound(ctx context.Context, j *job) error {
+	var sides [2][]device.Set
+	for side, n := range [2]int{b.rowPanels, b.lanePanels} {
+		step := b.regionRows
+		if side == int(device.Right) {
+			step = b.regionLanes
+		}
+		for from := 0; from < n; from += step {
+			s, err := b.pack(ctx, j, device.Side(side), from, min(from+step, n))
+			if err != nil {
+				return err
+			}
+			sides[side] = append(sides[side], s)
+			if !b.whole() {
+				j.r.Free(s) // Bound remembers what was packed
+			}
+		}
+	}
+	for _, rows := range sides[0] {
+		for _, lanes := range sides[1] {
+			b.epsilon = max(b.epsilon, j.r.Bound(rows, lanes))
+		}
+	}
+	return nil
+}
