@@ -58,7 +58,8 @@ type session struct {
 	reference reference
 	limits    limits.Limits
 	report    *Report
-	scripts   string // folder of the unpacked Python files, once there is one
+	blas      []string // environment that chooses OpenBLAS's kernels; nil = not known yet
+	scripts   string   // folder of the unpacked Python files, once there is one
 }
 
 // Compute runs the chosen workloads. The report holds what was measured until an error ended it.
@@ -117,16 +118,21 @@ func newSession(o Options) (*session, error) {
 }
 
 func (s *session) compute(ctx context.Context) error {
-	steps := map[string]func(context.Context) error{"w1": s.w1, "w2": s.w2, "w3": s.w3, "w4": s.w4, "matrix": s.matrix}
-	for _, w := range Workloads() {
-		if s.o.Workload != "all" && s.o.Workload != w {
+	for _, step := range []struct {
+		workloads []string // that share their data
+		run       func(ctx context.Context, chosen []string) error
+	}{
+		{[]string{"w1"}, s.w1}, {[]string{"w2"}, s.w2}, {[]string{"w3", "w4"}, s.searches}, {[]string{"matrix"}, s.matrix},
+	} {
+		chosen := slices.DeleteFunc(step.workloads, func(w string) bool { return s.o.Workload != "all" && s.o.Workload != w })
+		if len(chosen) == 0 {
 			continue
 		}
 		if err := s.measure(ctx); err != nil {
 			return err
 		}
-		if err := steps[w](ctx); err != nil {
-			return fmt.Errorf("%s: %w", w, err)
+		if err := step.run(ctx, chosen); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(chosen, ", "), err)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,17 +15,16 @@ import (
 
 // Tolerances are errors up to which all results count as equally accurate.
 const (
-	sameTable   = 1e-5       // quantiles of float32 products: a few roundings
-	sameBins    = 2. / 4096  // W2's peers count in bins of this width
-	histogramTo = 4096       // bins of [-1, 1]
-	cosineWork  = 2          // operations per pair and dimension
-	floatBytes  = 4          // per value read
-	seedW1      = uint64(7)  // + dimension
-	seedW2      = uint64(11) // also of the stored matrix
+	sameTable  = 1e-5       // quantiles of float32 products: a few roundings
+	sameBins   = 2. / 4096  // a bin, when [-1, 1] has 4,096
+	cosineWork = 2          // operations per pair and dimension
+	floatBytes = 4          // per value read
+	seedW1     = uint64(7)  // + dimension
+	seedW2     = uint64(11) // also of the stored matrix
 )
 
 // w1: 1,700 contexts and three pseudo-queries each, vectors to the full table.
-func (s *session) w1(ctx context.Context) error {
+func (s *session) w1(ctx context.Context, _ []string) error {
 	n, dims := 1700, []int{384, 768}
 	if s.o.Short {
 		n, dims = 90, []int{384}
@@ -38,7 +38,7 @@ func (s *session) w1(ctx context.Context) error {
 }
 
 // w2: 20,000 contexts and three pseudo-queries each.
-func (s *session) w2(ctx context.Context) error {
+func (s *session) w2(ctx context.Context, _ []string) error {
 	n := 20_000
 	if s.o.Short {
 		n = 120
@@ -138,46 +138,37 @@ func (p *pairs) params() map[string]any {
 
 func noQueries(int) [][]int { return [][]int{{}} }
 
-// counts is what W2's peers return: a histogram of the negatives in equal bins of [-1, 1], and the quantiles
-// of the positives.
+// counts is what W2's peers return: how many of the negatives are below each of some ascending thresholds, and
+// the quantiles of the positives.
 type counts struct {
-	Positive  []float64 `json:"positive"`
-	Histogram []int64   `json:"histogram"`
+	Positive   []float64 `json:"positive"`
+	Thresholds []float64 `json:"thresholds"`
+	Below      []int64   `json:"below"`
+	Pairs      int64     `json:"pairs"` // negatives in all
 }
 
-// w2Peers count in bins. numpy and mkl also run as one single-threaded process per core, each with a part
-// of the contexts.
+// w2Peers run as one single-threaded process per core, each with a part of the contexts: no other form of theirs
+// is faster.
 func (s *session) w2Peers(ctx context.Context, b *benchmark, p *pairs, want table) (processes, error) {
-	out, err := s.addOffers(ctx, b, p.params(), func(ctx context.Context, o peerOffer) (float64, error) {
-		var got counts
-		if err := o.result(ctx, &got); err != nil {
-			return 0, err
-		}
-		return want.distance(got.table(), true), nil
-	})
-	if err != nil || s.o.Threads < 2 {
-		return out, err
-	}
+	var out processes
 	for _, l := range s.librariesFor(b.workload) {
-		if l.name != "numpy" && l.name != "mkl" {
-			continue
-		}
 		group, c, err := s.processGroup(ctx, l, b.workload, p, want)
+		out = append(out, group...)
 		if ctx.Err() != nil {
-			return out, errors.Join(ctx.Err(), group.close())
+			return out, ctx.Err()
 		}
 		if err != nil {
-			s.note("%s: %v", b.workload, errors.Join(err, group.close()))
+			s.note("%s: %v", b.workload, err)
 			continue
 		}
-		out, b.competitors = append(out, group...), append(b.competitors, c)
+		b.competitors = append(b.competitors, c)
 	}
 	return out, nil
 }
 
-// processGroup is one competitor that consists of several single-threaded processes with a part of the
-// contexts each.
-func (s *session) processGroup(ctx context.Context, l library, workload string, p *pairs, want table) (group processes, c *competitor, err error) {
+// processGroup is one competitor that consists of several single-threaded processes.
+func (s *session) processGroup(ctx context.Context, l library, workload string, p *pairs,
+	want table) (group processes, c *competitor, err error) {
 	var first offer
 	for part := range s.o.Threads {
 		params := p.params()
@@ -208,40 +199,44 @@ func (s *session) processGroup(ctx context.Context, l library, workload string, 
 			if err := process.result(ctx, first.Name, &part); err != nil {
 				return 0, err
 			}
-			sum.add(part)
+			if err := sum.add(part); err != nil {
+				return 0, err
+			}
 		}
 		return want.distance(sum.table(), true), nil
 	}
 	return group, c, nil
 }
 
-func (c *counts) add(o counts) {
-	c.Positive = o.Positive // small: every part computes all of them
-	if c.Histogram == nil {
-		c.Histogram = make([]int64, len(o.Histogram))
+// add adds the counts of other pairs below the same thresholds.
+func (c *counts) add(o counts) error {
+	if c.Thresholds == nil {
+		*c = counts{Positive: o.Positive, Thresholds: o.Thresholds, Below: make([]int64, len(o.Thresholds))}
 	}
-	for i := range min(len(c.Histogram), len(o.Histogram)) {
-		c.Histogram[i] += o.Histogram[i]
+	if !slices.Equal(c.Thresholds, o.Thresholds) || len(o.Below) != len(c.Below) {
+		return errNotNumber
 	}
+	for i, n := range o.Below {
+		c.Below[i] += n
+	}
+	c.Pairs += o.Pairs
+	return nil
 }
 
-// table interpolates within the bins; it has no extremes.
+// table interpolates between two thresholds; a quantile that is not between two close ones is infinite, as are
+// the extremes.
 func (c counts) table() table {
-	var total int64
-	for _, n := range c.Histogram {
-		total += n
-	}
 	t := table{Positive: c.Positive, Negative: make([]float64, len(probabilities()))}
 	for i, p := range probabilities() {
-		rank, f := ref.Rank7(total, p)
-		at, below := float64(rank)+f, 0.0
+		rank, f := ref.Rank7(c.Pairs, p)
+		at := float64(rank) + f
 		t.Negative[i] = math.Inf(1)
-		for b, n := range c.Histogram {
-			if n > 0 && below+float64(n) > at {
-				t.Negative[i] = -1 + (float64(b)+(at-below)/float64(n))*2/histogramTo
-				break
+		for j := range len(c.Thresholds) - 1 {
+			low, high := float64(c.Below[j]), float64(c.Below[j+1])
+			width := c.Thresholds[j+1] - c.Thresholds[j]
+			if low <= at && at < high && width < 2.5*sameBins {
+				t.Negative[i] = c.Thresholds[j] + (at-low)/(high-low)*width
 			}
-			below += float64(n)
 		}
 	}
 	return t

@@ -14,7 +14,7 @@ import (
 const sameScores = 2e-6
 
 // matrix stores all inner products of 4,096 contexts and 12,288 queries of length 1.
-func (s *session) matrix(ctx context.Context) (err error) {
+func (s *session) matrix(ctx context.Context, _ []string) (err error) {
 	m, n, dim := 4096, 12288, 384
 	if s.o.Short {
 		m, n = 96, 288

@@ -29,7 +29,7 @@ type library struct {
 func libraries() []library {
 	return []library{
 		{"numpy", "w1 w2 w3 w4 matrix", false},
-		{"mkl", "w1 w2 w3 matrix", false},
+		{"mkl", "w1 w2 w3 w4 matrix", false},
 		{"sklearn", "w1", false},
 		{"jax", "w1 w2 w3 w4 matrix", false},
 		{"faiss", "w3 w4", false},
@@ -109,7 +109,13 @@ func (s *session) start(ctx context.Context, l library, threads int, workload st
 	if err != nil {
 		return nil, nil, err
 	}
-	c, versions, err := startSidecar(ctx, l.name, threads, command...)
+	var env []string
+	if !l.goProgram {
+		if env, err = s.openBLAS(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	c, versions, err := startSidecar(ctx, l.name, threads, env, command...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -118,13 +118,16 @@ func (r *Report) ratioTable(w io.Writer, workload string) {
 	fmt.Fprintln(w)
 }
 
-// grouped splits rows into runs of one key.
+// grouped puts rows of one key together, in the order in which the keys appear.
 func grouped[T any](rows []T, key func(T) string) (out [][]T) {
-	for i, x := range rows {
-		if i == 0 || key(rows[i-1]) != key(x) {
-			out = append(out, nil)
+	at := map[string]int{}
+	for _, x := range rows {
+		i, ok := at[key(x)]
+		if !ok {
+			i = len(out)
+			at[key(x)], out = i, append(out, nil)
 		}
-		out[len(out)-1] = append(out[len(out)-1], x)
+		out[i] = append(out[i], x)
 	}
 	return out
 }

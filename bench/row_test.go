@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -85,31 +86,32 @@ func TestDistancesOfTables(t *testing.T) {
 }
 
 func TestQuantilesOfCounts(t *testing.T) {
-	c := counts{Histogram: make([]int64, histogramTo)}
-	c.add(counts{Positive: []float64{1}, Histogram: histogram(map[int]int64{1024: 50})})
-	c.add(counts{Positive: []float64{1}, Histogram: histogram(map[int]int64{1024: 50, 3072: 100})})
+	const bin = sameBins
+	part := func(below ...int64) counts {
+		return counts{Positive: []float64{1}, Thresholds: []float64{-.5 - bin, -.5, .5, .5 + 2*bin}, Below: below, Pairs: 1001}
+	}
+	var c counts
+	if err := errors.Join(c.add(part(20, 80, 700, 800)), c.add(part(30, 220, 1000, 1001))); err != nil {
+		t.Fatal(err)
+	}
+	// 2,002 values: 50 below the first threshold, 300, 1,700 and 1,801 below the others. The 5th percentile is the value at
+	// 100.05 from 0, which lies 50.05 of 250 values into the first interval; the 95th, at 1,900.95, is above all thresholds.
 	got := c.table()
-	// Half of 200 values lie in the bin that begins at -0.5, half in that at 0.5; each bin is 2/4096 wide.
-	const width = 2. / histogramTo
-	for i, want := range []float64{-.5, -.5 + width/10, -.5 + width/2, -.5 + width*.995, .5 + width/2, .5 + width*.9, .5 + width} {
-		if math.Abs(got.Negative[i]-want) > width/50 {
-			t.Errorf("quantile %d is %v, want %v", i, got.Negative[i], want)
+	want := []float64{math.Inf(1), -.5 - bin + bin*50.05/250, math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)}
+	for i, x := range want {
+		if got.Negative[i] != x && !(math.Abs(got.Negative[i]-x) < 1e-12) {
+			t.Errorf("quantile %d is %v, want %v", i, got.Negative[i], x)
 		}
 	}
 	if got.Positive[0] != 1 {
 		t.Error(got.Positive)
 	}
-	if d := got.distance(counts{Positive: []float64{1}, Histogram: make([]int64, histogramTo)}.table(), true); !math.IsInf(d, 1) {
-		t.Errorf("an empty histogram is %v away", d)
+	if err := c.add(counts{Thresholds: []float64{0}, Below: []int64{1}}); !errors.Is(err, errNotNumber) {
+		t.Errorf("other thresholds: %v", err)
 	}
-}
-
-func histogram(bins map[int]int64) []int64 {
-	h := make([]int64, histogramTo)
-	for b, n := range bins {
-		h[b] = n
+	if d := got.distance(counts{Positive: []float64{1}}.table(), true); !math.IsInf(d, 1) {
+		t.Errorf("no counts are %v away", d)
 	}
-	return h
 }
 
 func TestBatches(t *testing.T) {

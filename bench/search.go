@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -21,18 +22,10 @@ const (
 	ownPerRound   = 8    // single queries of Sluice in a round: they are fast, and their times differ
 )
 
-// w3 decides whether any of a million vectors is above a cut-off, for one query and for 32.
-func (s *session) w3(ctx context.Context) error {
-	return s.searchSets(ctx, func(ctx context.Context, d *searchData) error { return s.searches(ctx, "w3", d, 32, s.decisions) })
-}
-
-// w4 finds the ten nearest of a million vectors, for one query and for 64.
-func (s *session) w4(ctx context.Context) error {
-	return s.searchSets(ctx, func(ctx context.Context, d *searchData) error { return s.searches(ctx, "w4", d, 64, s.tops) })
-}
-
-// searchSets calls visit with a mixture and with real vectors, if there are any.
-func (s *session) searchSets(ctx context.Context, visit func(context.Context, *searchData) error) error {
+// searches runs w3, which decides whether any of a million vectors is above a cut-off, for one query and for
+// 32, and w4, which finds the ten nearest, for one query and for 64: with a mixture and with real vectors, if
+// there are any.
+func (s *session) searches(ctx context.Context, workloads []string) error {
 	n, queries := 1_000_000, 512
 	if s.o.Short {
 		n, queries = 3000, 16
@@ -49,8 +42,38 @@ func (s *session) searchSets(ctx context.Context, visit func(context.Context, *s
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(visit(ctx, d), d.close()); err != nil {
+		if err := errors.Join(s.searchIn(ctx, workloads, d), d.close()); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// searchIn runs workloads over the same base and its indices.
+func (s *session) searchIn(ctx context.Context, workloads []string, d *searchData) error {
+	want, err := s.bestOf(ctx, d)
+	if err != nil {
+		return err
+	}
+	indexed, err := s.index(ctx, d, want)
+	if err != nil {
+		return err
+	}
+	for _, w := range workloads {
+		batch, add := 32, s.decisions
+		if w == "w4" {
+			batch, add = 64, s.tops
+		}
+		if s.o.Short {
+			batch = 4
+		}
+		if err := s.searchBoth(ctx, w, indexed, batch, add); err != nil {
+			return err
+		}
+		if w == "w3" {
+			if err := s.noteChecked(ctx, indexed); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -64,36 +87,37 @@ type indexedBase struct {
 	want  best
 }
 
-// addOwn adds Sluice's competitors for batches of a size.
-type addOwn func(x *indexedBase, b *benchmark, size int)
-
-// searches is the benchmark of one query and that of a batch; the peers' processes run both.
-func (s *session) searches(ctx context.Context, workload string, d *searchData, batch int, add addOwn) (err error) {
-	if s.o.Short {
-		batch = 4
-	}
-	want, err := s.bestOf(ctx, d)
+// index makes an index for each variant of the engine that scans with another kernel.
+func (s *session) index(ctx context.Context, d *searchData, want best) (out []*indexedBase, err error) {
+	variants, err := s.variants(kernels.F32) // the index chooses its number format itself
 	if err != nil {
-		return err
+		return nil, err
 	}
-	variants, err := s.variants(kernels.F32) // the best set and AVX2; the index chooses its types itself
-	if err != nil {
-		return err
-	}
-	var indexed []*indexedBase
 	for _, v := range variants {
 		v.dtype = kernels.I8
-		s.log("%s: indexing %d vectors with %s", workload, d.base.Rows, v.isa)
+		if v.isa == cpu.AVX512.String() && len(variants) > 1 {
+			continue // its scan is that of AVX2
+		}
+		s.log("indexing %d %s vectors with %s", d.base.Rows, d.kind(), v.isa)
 		begin := time.Now()
 		index, err := v.engine.Index(ctx, d.base.Vectors, kernels.Cosine, engine.IndexOptions{})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		st := index.Describe()
-		s.note("%s %s: index with %s: %.1f s, %d bytes a vector beside it, %d groups; %s %s", workload, d.kind(), v.isa, time.Since(begin).Seconds(),
+		s.note("%s: index with %s: %.1f s, %d bytes a vector beside it, %d groups; %s %s", d.kind(), v.isa, time.Since(begin).Seconds(),
 			st.Bytes/int64(max(1, st.Rows)), st.Clusters, st.Kernel, st.Reason)
-		indexed = append(indexed, &indexedBase{v, d, index, want})
+		out = append(out, &indexedBase{v, d, index, want})
 	}
+	return out, nil
+}
+
+// addOwn adds Sluice's competitors for batches of a size.
+type addOwn func(x *indexedBase, b *benchmark, size int)
+
+// searchBoth is the benchmark of one query and that of a batch; the peers' processes run both.
+func (s *session) searchBoth(ctx context.Context, workload string, indexed []*indexedBase, batch int, add addOwn) (err error) {
+	d, want := indexed[0].searchData, indexed[0].want
 	params := map[string]any{"base": d.base.path, "queries": d.queries.path, "batch": batch, "k": topK}
 	peers, offers, err := s.startPeers(ctx, workload, params)
 	defer func() { err = errors.Join(err, peers.close()) }()
@@ -104,8 +128,8 @@ func (s *session) searches(ctx context.Context, workload string, d *searchData, 
 		n := float64(d.base.Rows)
 		b := &benchmark{
 			workload: workload, shape: fmt.Sprintf("%dx%d %s q=%d", d.base.Rows, d.base.Dim, d.kind(), size), pairs: n * float64(size),
-			operations: cosineWork * n * float64(size) * float64(d.base.Dim), bytes: floatBytes * n * float64(d.base.Dim), rounds: s.rounds(5),
-			tolerance: sameDecisions,
+			operations: cosineWork * n * float64(size) * float64(d.base.Dim), bytes: floatBytes * n * float64(d.base.Dim),
+			rounds: s.rounds(5), tolerance: sameDecisions,
 		}
 		if workload == "w4" {
 			b.tolerance = sameIDs
@@ -126,9 +150,6 @@ func (s *session) searches(ctx context.Context, workload string, d *searchData, 
 		if err := s.run(ctx, b); err != nil {
 			return err
 		}
-	}
-	if workload == "w3" {
-		return s.noteChecked(ctx, indexed)
 	}
 	return nil
 }

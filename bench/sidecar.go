@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,11 +61,12 @@ type offer struct {
 }
 
 // startSidecar runs a command and says hello. The process ends with the context or with close.
-func startSidecar(ctx context.Context, library string, threads int, command ...string) (*sidecar, map[string]string, error) {
+func startSidecar(ctx context.Context, library string, threads int, env []string,
+	command ...string) (*sidecar, map[string]string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	s := &sidecar{library: library, threads: threads, errors: &harness.Tail{}, stop: stop}
 	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	s.cmd.Env = append(os.Environ(), quietThreads(threads)...)
+	s.cmd.Env = slices.Concat(os.Environ(), quietThreads(threads), env)
 	s.cmd.Stderr = s.errors
 	s.cmd.WaitDelay = 5 * time.Second
 	s.wait = sync.OnceValue(s.cmd.Wait)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func fakeSidecar(mode string) {
 		reply := map[string]any{}
 		switch q.Op {
 		case "hello":
-			reply["versions"] = map[string]string{"fake": "1.2.3", "threads": os.Getenv("SLUICE_BENCH_THREADS")}
+			reply["versions"] = map[string]string{"fake": "1.2.3", "threads": os.Getenv("SLUICE_BENCH_THREADS"), "more": os.Getenv("SLUICE_BENCH_MORE")}
 		case "prepare":
 			switch mode {
 			case "dies":
@@ -72,7 +73,7 @@ func fakeSidecar(mode string) {
 func fake(t *testing.T, mode string) (*sidecar, map[string]string) {
 	t.Helper()
 	t.Setenv("SLUICE_BENCH_FAKE", mode)
-	c, versions, err := startSidecar(t.Context(), "fake", 3, os.Args[0])
+	c, versions, err := startSidecar(t.Context(), "fake", 3, []string{"SLUICE_BENCH_MORE=yes"}, os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func fake(t *testing.T, mode string) (*sidecar, map[string]string) {
 
 func TestProtocol(t *testing.T) {
 	c, versions := fake(t, "good")
-	if diff := cmp.Diff(map[string]string{"fake": "1.2.3", "threads": "3"}, versions); diff != "" {
+	if diff := cmp.Diff(map[string]string{"fake": "1.2.3", "threads": "3", "more": "yes"}, versions); diff != "" {
 		t.Error(diff)
 	}
 	r, err := c.call(t.Context(), request{Op: "prepare", Workload: "w3"})
@@ -137,7 +138,7 @@ func TestProtocolErrors(t *testing.T) {
 func TestSidecarEndsWithItsContext(t *testing.T) {
 	t.Setenv("SLUICE_BENCH_FAKE", "sleeps")
 	ctx, cancel := context.WithCancel(t.Context())
-	c, _, err := startSidecar(ctx, "fake", 1, os.Args[0])
+	c, _, err := startSidecar(ctx, "fake", 1, nil, os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestSidecarEndsWithItsContext(t *testing.T) {
 
 func TestSidecarThatStaysIsEnded(t *testing.T) {
 	t.Setenv("SLUICE_BENCH_FAKE", "stays")
-	c, _, err := startSidecar(t.Context(), "fake", 1, os.Args[0])
+	c, _, err := startSidecar(t.Context(), "fake", 1, nil, os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func TestSidecarThatStaysIsEnded(t *testing.T) {
 }
 
 func TestMissingPrograms(t *testing.T) {
-	if _, _, err := startSidecar(t.Context(), "fake", 1, "/nowhere/program"); !errors.Is(err, ErrPeer) || !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := startSidecar(t.Context(), "fake", 1, nil, "/nowhere/program"); !errors.Is(err, ErrPeer) || !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	s := quiet(t)
@@ -207,7 +208,7 @@ func TestRealPeers(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	for w, n := range map[string]int{"w1": 3, "w2": 1, "w3": 8, "w4": 6, "matrix": 4} {
+	for w, n := range map[string]int{"w1": 1, "w2": 1, "w3": 7, "w4": 5, "matrix": 4} {
 		if count[w] < n {
 			t.Errorf("%s has %d rows of peers, at least %d expected; %q", w, count[w], n, report.Notes)
 		}
@@ -215,4 +216,50 @@ func TestRealPeers(t *testing.T) {
 	if len(report.Ratios) == 0 || report.Versions["numpy"] == "" || report.Versions["gonum.org/v1/gonum"] == "" {
 		t.Errorf("%d ratios, versions %v", len(report.Ratios), report.Versions)
 	}
+}
+
+// TestStatisticsOfPeers compares the two ways to quantiles of peers/tables.py with np.quantile, and makes the
+// second one's brackets miss.
+func TestStatisticsOfPeers(t *testing.T) {
+	s := quiet(t, func(o *Options) { o.Python = realPython(t) })
+	if _, err := s.command(libraries()[0]); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(s.scripts)
+	const script = `
+import numpy as np, tables
+rng, q = np.random.default_rng(3), [0, .05, .25, .5, .75, .95, 1]
+for n, k in ((2, 1), (3, 2), (40, 3), (260, 3)):
+    scores = rng.standard_normal((n, n * k)).astype(np.float32)
+    scores[:, ::3] = np.round(scores[:, ::3], 1)  # ties
+    cube, i = scores.reshape(n, n, k), np.arange(n)
+    own = cube[i, i].copy()
+    others = scores[~np.repeat(np.eye(n, dtype=bool), k, axis=1)].astype(np.float64)
+    want = np.quantile(others, q)
+    usual = tables.brackets
+    for way, brackets in ((tables.by_sort, usual), (tables.by_brackets, usual), (tables.by_brackets, lambda s, q: [(9, 9)] * 5)):
+        tables.brackets = brackets
+        got_own, got = way(scores.copy(), k, q)
+        assert (got_own == own).all() and np.allclose(got, want, rtol=0, atol=1e-12), (n, k, way, got, want)
+print("ok")
+`
+	cmd := exec.Command(s.o.Python, "-c", script)
+	cmd.Env = append(os.Environ(), append(quietThreads(3), "PYTHONPATH="+s.scripts)...)
+	if text, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(text)) != "ok" {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// realPython is the peers' interpreter.
+func realPython(t *testing.T) string {
+	t.Helper()
+	root, err := fetch.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := exec.LookPath(filepath.Join(root, pythonProgram))
+	if err != nil {
+		t.Skipf("SKIP: the peers are not set up: %v; %s", err, setUpHint)
+	}
+	return path
 }

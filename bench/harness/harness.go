@@ -1,5 +1,5 @@
-// Package harness holds what every bench needs besides its measurements: the machine's name, figures
-// without false digits, files that are whole or absent, and the last words of a process.
+// Package harness holds what every benchmark needs besides its measurements: the machine's name, rounded
+// figures, files that are written as a whole or not at all, and the last line that a process wrote.
 package harness
 
 import (
@@ -14,19 +14,30 @@ import (
 	"sync"
 )
 
-// Processor is what the system calls its CPU, or the architecture where it does not say.
+// Processor is the system's name of its CPU, or the architecture where it has none.
 func Processor() string {
+	if name := cpuInfo("model name"); name != "" {
+		return name
+	}
+	return runtime.GOARCH
+}
+
+// Vendor is the maker of the CPU as x86 processors give it (GenuineIntel, AuthenticAMD), or "".
+func Vendor() string { return cpuInfo("vendor_id") }
+
+// cpuInfo is the first value of a field of Linux's list of processors, or "".
+func cpuInfo(field string) string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
-		return runtime.GOARCH
+		return ""
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, text, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+		if name, text, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == field {
 			return strings.TrimSpace(text)
 		}
 	}
-	return runtime.GOARCH
+	return ""
 }
 
 // Digits rounds to four significant decimal digits, which is more than a measurement has.
@@ -54,7 +65,7 @@ func Atomically(path string, write func(*os.File) error) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Tail keeps the end of what a process writes to its standard error. The zero value is ready.
+// Tail keeps the end of a process's standard error. The zero value is ready.
 type Tail struct {
 	mu   sync.Mutex
 	text []byte

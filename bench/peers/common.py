@@ -1,17 +1,24 @@
-"""What the peers share: competitors, files, the statistics around a product, versions of packages."""
+"""What the peers share: competitors, files, threads, the choice between settings, versions of packages."""
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
 import numpy as np
+from threadpoolctl import ThreadpoolController, threadpool_info
 
 THREADS = int(os.environ.get("SLUICE_BENCH_THREADS", "1"))
 POOL = ThreadPoolExecutor(THREADS)
-BINS = 4096
 
 
 def versions(*packages):
-    return {p: version(p) for p in packages}
+    return {p: version(p) for p in packages} | openblas()
+
+
+def openblas():
+    """The version and the kernels of OpenBLAS, if the process has loaded it."""
+    return {"OpenBLAS of " + os.path.basename(os.path.dirname(i["filepath"])).removesuffix(".libs"):
+            f"{i['version']} {i['architecture']}" for i in threadpool_info() if i["internal_api"] == "openblas"}
 
 
 class Competitor:
@@ -62,6 +69,28 @@ class Search(Competitor):
         return self.answers
 
 
+def search(name, impl, queries, settings, batch):
+    """The competitor with the fastest of several settings {text: work}, tried on the first queries."""
+    text, work = fastest(settings, np.ascontiguousarray(queries[:batch]))
+    return Search(name, f"{impl}, {text}" if text else impl, queries, work, batch)
+
+
+def fastest(settings, query, rounds=3):
+    """(text, work) of the fastest of {text: work}: each warms up, then all run in turns; the minimum counts."""
+    if len(settings) == 1:
+        return next(iter(settings.items()))
+    for work in settings.values():
+        work(query)
+    best = dict.fromkeys(settings, float("inf"))
+    for _ in range(rounds):
+        for text, work in settings.items():
+            begin = time.perf_counter()
+            work(query)
+            best[text] = min(best[text], time.perf_counter() - begin)
+    text = min(best, key=best.get)
+    return text, settings[text]
+
+
 def load(path):
     """The vectors in memory."""
     return np.load(path)
@@ -72,105 +101,51 @@ def mapped(path):
     return np.asarray(np.load(path, mmap_mode="r"))
 
 
+def bounds(n):
+    """n rows in as many parts as there are threads."""
+    return [(n * t // THREADS, n * (t + 1) // THREADS) for t in range(THREADS)]
+
+
+def threaded(work, n):
+    """The results of work(from, to) for each part of n rows, all parts at the same time."""
+    return list(POOL.map(lambda part: work(*part), bounds(n)))
+
+
+def blocks(work, n, rows, columns):
+    """The results of work(from, to, out) for blocks of rows, each thread going through a part of them. out has room
+    for columns x (to - from) scores."""
+    def part(begin, end):
+        out = np.empty((columns, min(rows, end - begin)), np.float32)
+        return [work(i, min(i + rows, end), out[:, : min(rows, end - i)]) for i in range(begin, end, rows)]
+    return [x for results in threaded(part, n) for x in results]
+
+
+class BLAS:
+    """The OpenBLAS in this process."""
+
+    def __init__(self):
+        self.control = ThreadpoolController().select(internal_api="openblas")
+
+    def single(self):
+        """A context in which a product takes one thread, for products in several threads of our own."""
+        return self.control.limit(limits=1)
+
+
 def unit(x):
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+    """x with rows of length 1."""
+    out = np.empty_like(x)
 
+    def scale(begin, end):
+        part = x[begin:end]
+        length = np.sqrt(np.einsum("...i,...i->...", part, part))
+        np.divide(part, length[..., None], out=out[begin:end])
 
-def ranks(n, quantiles):
-    places = [q * (n - 1) for q in quantiles]
-    return places, sorted({int(f(x)) for x in places for f in (np.floor, np.ceil)})
-
-
-def type7(values, quantiles):
-    """Quantiles of values that are partitioned at ranks()."""
-    places, _ = ranks(len(values), quantiles)
-    out = []
-    for x in places:
-        low, high = float(values[int(np.floor(x))]), float(values[int(np.ceil(x))])
-        out.append(low + (x - np.floor(x)) * (high - low))
+    threaded(scale, len(x))
     return out
 
 
-def split(scores, n, k):
-    """Own pairs and all others of an n x n*k matrix whose query j belongs to row j // k. Leaving out k entries of
-    each row is a reshape: between two rows' own entries lie exactly n*k others."""
-    own = scores.reshape(n, n, k)[np.arange(n), np.arange(n)].ravel()
-    others = scores.ravel()[k:][: (n - 1) * (n + 1) * k].reshape(n - 1, (n + 1) * k)[:, : n * k].ravel()
-    return own, others
-
-
-def table(scores, n, k, quantiles, how):
-    own, others = split(scores, n, k)
-    mean = float(others.mean(dtype=np.float64))
-    if how == "sort":  # AVX-512 in NumPy 2
-        others.sort()
-        negative = type7(others, quantiles)
-    elif how == "partition":
-        others.partition(ranks(len(others), quantiles)[1])
-        negative = type7(others, quantiles)
-    else:
-        negative = [float(x) for x in np.percentile(others, [100 * q for q in quantiles])]
-    own.sort()
-    return {"positive": type7(own, quantiles), "negative": negative, "mean": mean}
-
-
-def tables(params, name, scores, hows, dtype="f32"):
-    """W1 for a function that makes the matrix of cosines."""
-    c, q = load(params["contexts"]), load(params["queries"])
-    n, k = len(c), params["per"]
-    out = np.empty((n, n * k), np.float32)
-    def work(how):
-        return lambda _: table(scores(c, q, out), n, k, params["quantiles"], how)
-    label = {"sort": "np.sort", "partition": "np.partition", "percentile": "np.percentile"}
-    return [Competitor(how, f"{name} + {label[how]}", work(how), dtype=dtype) for how in hows]
-
-
-def share(n, params):
-    """The rows of one of several processes."""
-    return slice(n * params["part"] // params["of"], n * (params["part"] + 1) // params["of"])
-
-
-def bin_of(scores):
-    return ((scores + 1) * (BINS / 2)).astype(np.int32)
-
-
-def own_scores(c, q, k):
-    return np.einsum("id,ijd->ij", c, q.reshape(len(c), k, -1))
-
-
-def binned(params, name, gemm):
-    """W2 for a function gemm(a, b, out) = a b^T: blocks of products, 4,096 bins, minimum, maximum and sum."""
-    c, q = load(params["contexts"]), load(params["queries"])
-    k, rows = params["per"], share(len(c), params)
-    height, width = min(512, len(c)), min(6000, len(q))
-    out = np.empty((height, width), np.float32)
-
-    def count(scores):
-        return np.bincount(bin_of(scores).ravel(), minlength=BINS + 1), scores.min(), scores.max(), scores.sum(dtype=np.float64)
-
-    def work(_):
-        histogram = np.zeros(BINS + 1, np.int64)
-        mine, all_queries = unit(c[rows]), unit(q)
-        for i in range(0, len(mine), height):
-            for j in range(0, len(q), width):
-                a, b = mine[i : i + height], all_queries[j : j + width]
-                scores = gemm(a, b, out[: len(a), : len(b)] if len(b) == width else np.empty((len(a), len(b)), np.float32))
-                for part in POOL.map(count, np.array_split(scores, THREADS)):
-                    histogram += part[0]
-        own = own_scores(mine, all_queries[rows.start * k : rows.stop * k], k)
-        histogram -= np.bincount(bin_of(own).ravel(), minlength=BINS + 1)
-        return histogram
-
-    def result(histogram):
-        histogram[BINS - 1] += histogram[BINS]  # a cosine of exactly 1
-        own = np.sort(own_scores(unit(c), unit(q), k), axis=None)
-        return {"positive": type7(own, params["quantiles"]), "histogram": histogram[:BINS].tolist()}
-
-    return [Competitor("bins", f"{name} + int32 + bincount", work, result, mode="interval")]
-
-
 def picked(params, scale=1.0, offset=None):
-    """The sampled scores of a stored matrix, after taking off offset[column] and scaling."""
+    """The sampled scores of a stored matrix, after subtracting offset[column] and scaling."""
     rows, columns = np.array(params["rows"]), np.array(params["columns"])
 
     def result(out):
@@ -180,3 +155,29 @@ def picked(params, scale=1.0, offset=None):
         return (values * scale).tolist()
 
     return result
+
+
+def top_k(scores, k, width=256):
+    """Places and scores of the k best of each row of scores, in any order. Only the blocks of columns with the k best
+    maxima can contain them, so that argpartition sees few values."""
+    n, columns = scores.shape
+    whole = columns // width * width
+    place = np.arange(columns)
+    if whole > k * width * 4:
+        maxima = scores[:, :whole].reshape(n, -1, width).max(2)
+        best = np.argpartition(maxima, -k, axis=1)[:, -k:]
+        place = (best[:, :, None] * width + np.arange(width)).reshape(n, -1)
+        if whole < columns:
+            place = np.concatenate([place, np.broadcast_to(np.arange(whole, columns), (n, columns - whole))], axis=1)
+        scores = np.take_along_axis(scores, place, 1)
+    else:
+        place = np.broadcast_to(place, scores.shape)
+    best = np.argpartition(scores, -k, axis=1)[:, -k:]
+    return np.take_along_axis(place, best, 1), np.take_along_axis(scores, best, 1)
+
+
+def merged(parts, k):
+    """The places of the k best of each row, of parts (places, scores)."""
+    places, scores = (np.concatenate(x, axis=1) for x in zip(*parts))
+    best = np.argpartition(scores, -k, axis=1)[:, -k:]
+    return np.take_along_axis(places, best, 1)

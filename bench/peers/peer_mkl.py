@@ -6,7 +6,8 @@ import sys
 import numpy as np
 
 import common
-from common import THREADS, Search, Stored, load, mapped, picked, unit
+import tables
+from common import THREADS, Stored, blocks, load, mapped, merged, picked, search, threaded, top_k, unit
 
 ROW_MAJOR, NO, YES, FIX_OFFSET = 101, 111, 112, 173
 
@@ -51,11 +52,11 @@ def bf16(x):
 
 
 def w1(params):
-    return common.tables(params, "MKL sgemm", lambda c, q, out: gemm(unit(c), unit(q), out), ["sort", "partition"])
+    return tables.w1(params, "MKL sgemm", lambda c, q, out: gemm(unit(c), unit(q), out))
 
 
 def w2(params):
-    return common.binned(params, "MKL sgemm", gemm)
+    return tables.w2(params, "MKL sgemm", gemm)
 
 
 def matrix(params):
@@ -72,18 +73,51 @@ def matrix(params):
     ]
 
 
+def alone(work):
+    """work with one MKL thread in each calling thread."""
+    def run(*args):
+        MKL.MKL_Set_Num_Threads_Local(1)
+        try:
+            return work(*args)
+        finally:
+            MKL.MKL_Set_Num_Threads_Local(0)  # the number of the process
+    return run
+
+
+def gemv(x, q, out):
+    (n, d), i, f = x.shape, ctypes.c_int, ctypes.c_float
+    MKL.cblas_sgemv(ROW_MAJOR, NO, i(n), i(d), f(1), pointer(x), i(d), pointer(q), i(1), f(0), pointer(out), i(1))
+    return out
+
+
 def w3(params):
     x, queries = mapped(params["base"]), load(params["queries"])
-    n, d = x.shape
-    one = np.empty(n, np.float32)
-    many = np.empty((params["batch"], n), np.float32)
+    n, batch = len(x), params["batch"]
+    one, many = np.empty(n, np.float32), np.empty((batch, n), np.float32)
 
-    def gemv(q):
-        i, f = ctypes.c_int, ctypes.c_float
-        MKL.cblas_sgemv(ROW_MAJOR, NO, i(n), i(d), f(1), pointer(x), i(d), pointer(q), i(1), f(0), pointer(one), i(1))
-        return [one.max()]
+    def parts(q):
+        return [max(threaded(alone(lambda i, j: gemv(x[i:j], q, one[i:j]).max()), n))]
+
+    def in_blocks(rows):
+        work = alone(lambda q, i, j, out: gemm(q, x[i:j], out).max(1))
+        return lambda q: np.max(blocks(lambda i, j, out: work(q, i, j, out), n, rows, len(q)), axis=0)
 
     return [
-        Search("max", "MKL sgemv, max", queries, gemv, 1),
-        Search("max", "MKL sgemm, max", queries, lambda q: gemm(q, x, many).max(1), params["batch"]),
+        search("max", "MKL sgemv, max", queries, {"threads of MKL": lambda q: [gemv(x, q, one).max()], "a part for each thread": parts}, 1),
+        search("max", "MKL sgemm, max", queries, {"whole": lambda q: gemm(q, x, many[: len(q)]).max(1)}
+               | {f"blocks of {rows} rows": in_blocks(rows) for rows in (4096, 65536)}, batch),
     ]
+
+
+def w4(params):
+    x, queries, k, batch = mapped(params["base"]), load(params["queries"]), params["k"], params["batch"]
+
+    def in_blocks(rows):
+        def part(q, i, j, out):
+            places, scores = top_k(gemm(q, x[i:j], out), k)
+            return places + i, scores
+        work = alone(part)
+        return lambda q: merged(blocks(lambda i, j, out: work(q, i, j, out), len(x), rows, len(q)), k)
+
+    settings = {f"blocks of {rows} rows": in_blocks(rows) for rows in (16384, 65536, 250000)}
+    return [search("top", "MKL sgemm, argpartition in the best blocks", queries, settings, batch)]

@@ -2,6 +2,7 @@
 from sklearn.metrics.pairwise import cosine_similarity
 
 import common
+import tables
 
 
 def versions():
@@ -9,4 +10,4 @@ def versions():
 
 
 def w1(params):
-    return common.tables(params, "scikit-learn cosine_similarity", lambda c, q, _: cosine_similarity(c, q), ["sort", "partition"])
+    return tables.w1(params, "scikit-learn cosine_similarity", lambda c, q, _: cosine_similarity(c, q))

@@ -1,6 +1,6 @@
 """USearch, exact search."""
 import numpy as np
-from usearch.index import search
+from usearch.index import search as exact_search
 
 import common
 from common import THREADS, Search, load, mapped
@@ -14,7 +14,7 @@ def found(params, k, pick):
     x, queries = mapped(params["base"]), load(params["queries"])
 
     def work(q):
-        return pick(search(x, q, k, "ip", exact=True, threads=THREADS), len(q))
+        return pick(exact_search(x, q, k, "ip", exact=True, threads=THREADS), len(q))
 
     return [Search("exact", f"USearch exact k={k}", queries, work, n) for n in (1, params["batch"])]
 

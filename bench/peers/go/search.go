@@ -35,10 +35,16 @@ func gonumScan(p params) ([]*competitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	y := blas32.Vector{N: x.rows, Inc: 1, Data: make([]float32, x.rows)}
+	y := make([]float32, x.rows)
 	return []*competitor{search("gonum blas32.Gemv, max", queries, func(q []float32) (float32, error) {
-		blas32.Gemv(blas.NoTrans, 1, general(x), blas32.Vector{N: len(q), Inc: 1, Data: q}, 0, y)
-		return vek32.Max(y.Data), nil
+		maxima := make([]float32, runtime.GOMAXPROCS(0))
+		share(x.rows, func(part, from, to int) {
+			some := vectors{x.data[from*x.dim : to*x.dim], to - from, x.dim}
+			out := blas32.Vector{N: to - from, Inc: 1, Data: y[from:to]}
+			blas32.Gemv(blas.NoTrans, 1, general(some), blas32.Vector{N: len(q), Inc: 1, Data: q}, 0, out)
+			maxima[part] = vek32.Max(out.Data)
+		})
+		return vek32.Max(maxima), nil
 	})}, nil
 }
 
