@@ -1,30 +1,25 @@
 package embed
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
+	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
 // arithmetic is raised when a change of the graph writer or of the text handling changes vectors.
 const arithmetic = 1
 
-// hashFile returns "sha256:…" of a file.
+// hashFile returns "sha256:…" of a file of the model.
 func hashFile(path string) (string, error) {
-	f, err := os.Open(path)
+	sum, err := filehash.Sum(context.Background(), path)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("%s: %w: %w", path, ErrModel, err)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+	return "sha256:" + sum, nil
 }
 
 // files are the files whose bytes are the model's weights.

@@ -2,8 +2,6 @@ package fetch
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
 // EnvCache names the environment variable that moves the cache.
@@ -141,7 +141,7 @@ func Verify(path string, w Want) error {
 	if w.SHA256 == "" {
 		return nil
 	}
-	got, err := HashFile(path)
+	got, err := filehash.Sum(context.Background(), path)
 	if err != nil {
 		return err
 	}
@@ -151,30 +151,8 @@ func Verify(path string, w Want) error {
 	return nil
 }
 
-// HashFile returns the SHA-256 of a file in hexadecimal digits.
-func HashFile(path string) (string, error) { return HashFileContext(context.Background(), path) }
-
-// HashFileContext is HashFile that stops with ctx's error when ctx ends: large files take minutes.
-func HashFileContext(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	for {
-		_, err := io.CopyN(h, f, 16<<20)
-		if err == io.EOF {
-			return hex.EncodeToString(h.Sum(nil)), nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("reading %s: %w", path, err)
-		}
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-	}
-}
+// HashFile is filehash.Sum for callers without a context.
+func HashFile(path string) (string, error) { return filehash.Sum(context.Background(), path) }
 
 // adopt verifies the file at path and gives it its name in the cache. A file that does not match is deleted.
 func (c *Cache) adopt(path string, w Want) (string, error) {
@@ -184,7 +162,7 @@ func (c *Cache) adopt(path string, w Want) (string, error) {
 	}
 	if w.SHA256 == "" {
 		var err error
-		if w.SHA256, err = HashFile(path); err != nil {
+		if w.SHA256, err = filehash.Sum(context.Background(), path); err != nil {
 			return "", err
 		}
 	}

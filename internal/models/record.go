@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/internal/manifest"
 )
 
@@ -93,7 +94,7 @@ func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec 
 		if !full && st.ModTime().Equal(known.MTime) && inode(st) == known.Inode {
 			continue
 		}
-		sum, err := fetch.HashFileContext(ctx, path)
+		sum, err := filehash.Sum(ctx, path)
 		if err != nil {
 			return err
 		}
