@@ -24,7 +24,6 @@ require (
 	golang.org/x/text v0.43.0
 	gonum.org/v1/plot v0.17.0
 	google.golang.org/protobuf v1.36.12
-	gopkg.in/yaml.v3 v3.0.1
 	gorgonia.org/tensor v0.9.24
 	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.3.0

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/manifest"
