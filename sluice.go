@@ -18,7 +18,7 @@ import (
 
 // The defaults of Config. The models are those that the set-up brings.
 const (
-	DefaultStore   = ".sluice"
+	DefaultStore   = knowledge.DefaultDir
 	DefaultEncoder = "all-MiniLM-L6-v2"
 	DefaultModel   = "SmolLM2-135M-Instruct"
 )

@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-const defaultMemLimit = 1 << 30
+// DefaultMemLimit is Options.MemLimit where that is 0.
+const DefaultMemLimit = 1 << 30
 
 // Engine implements Interface on the CPU. It holds no state between calls and may be used by many
 // goroutines at once; they share the CPU budget.
@@ -62,7 +63,7 @@ func New(o Options) (*Engine, error) {
 		threads = min(o.Threads, threads) // more threads than cores would only wait
 	}
 	if o.MemLimit == 0 {
-		o.MemLimit = defaultMemLimit
+		o.MemLimit = DefaultMemLimit
 	}
 	e := &Engine{
 		r: device.Resources{

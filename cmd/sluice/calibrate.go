@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
@@ -58,7 +59,7 @@ are kept as they come: an interrupted run goes on where it stopped.
 	}
 	f := cmd.Flags()
 	f.StringVar(&queries, "queries", "", `pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
-	f.StringVar(&o.Name, "name", "default", "name of the calibration")
+	f.StringVar(&o.Name, "name", calibrate.DefaultName, "name of the calibration")
 	f.StringVar(&o.Plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
 	f.BoolVar(&o.Strict, "strict", false, "a bad line of --queries, or one of an unknown context, is an error instead of being counted")
 	f.BoolVar(&show, "show", false, "print the calibration in force and do nothing")

@@ -184,6 +184,12 @@ func TestWrittenFileIsTheDefaults(t *testing.T) {
 
 func TestEveryFieldIsDocumentedAndItsDefaultLegal(t *testing.T) {
 	seen := map[string]bool{}
+	for _, r := range table() {
+		if _, ok := Lookup(r.key); !ok || seen[r.key] {
+			t.Errorf("the table has %q twice, or Config lacks it", r.key)
+		}
+		seen[r.key] = true
+	}
 	for _, f := range Fields() {
 		if f.Doc == "" || seen[f.Env] {
 			t.Errorf("%s: no doc, or %s twice", f.Key, f.Env)

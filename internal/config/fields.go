@@ -22,23 +22,39 @@ type Field struct {
 	min, max string
 }
 
-// Fields returns the table in its order.
-func Fields() []Field { return walk(reflect.TypeFor[Config](), "") }
+// Fields returns the table in the order of Config.
+func Fields() []Field {
+	documented := map[string]row{}
+	for _, r := range table() {
+		documented[r.key] = r
+	}
+	return walk(reflect.TypeFor[Config](), "", documented)
+}
 
-func walk(t reflect.Type, prefix string) (fields []Field) {
+func walk(t reflect.Type, prefix string, documented map[string]row) (fields []Field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		key := prefix + f.Tag.Get("koanf")
 		if f.Type.Kind() == reflect.Struct {
-			fields = append(fields, walk(f.Type, key+".")...)
+			fields = append(fields, walk(f.Type, key+".", documented)...)
 			continue
 		}
+		r := documented[key]
 		fields = append(fields, Field{
-			Key: key, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")), Default: f.Tag.Get("default"), Doc: f.Tag.Get("doc"),
-			OneOf: strings.Fields(f.Tag.Get("oneof")), Kind: f.Type.Kind(), Secret: f.Tag.Get("secret") == "true", min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+			Key: key, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")),
+			Default: r.text(f.Type), Doc: r.doc, OneOf: strings.Fields(r.oneOf), Kind: f.Type.Kind(),
+			Secret: r.secret, min: r.min, max: r.max,
 		})
 	}
 	return fields
+}
+
+// text is the default as a file or flag would give it.
+func (r row) text(t reflect.Type) string {
+	if r.initial == nil {
+		return fmt.Sprint(reflect.Zero(t))
+	}
+	return fmt.Sprint(r.initial)
 }
 
 // Lookup returns the field of a key.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -76,11 +75,7 @@ func Load(s Source) (*Loaded, error) {
 		return k.Load(confmap.Provider(map[string]any{f.Key: v}, "."), nil)
 	}
 	for _, f := range fields {
-		text := f.Default
-		if text == "" && f.Kind != reflect.String {
-			text = "0"
-		}
-		if err := merge(f, text, "default"); err != nil {
+		if err := merge(f, f.Default, "default"); err != nil {
 			return nil, err
 		}
 	}

@@ -74,9 +74,13 @@ type Options struct {
 	backoff time.Duration // before the first retry; tests shorten it
 }
 
+// The defaults of Options that a caller may want to name.
 const (
-	defaultTimeout  = 5 * time.Minute
-	defaultRetries  = 3
+	DefaultTimeout = 5 * time.Minute
+	DefaultRetries = 3
+)
+
+const (
 	defaultResponse = 64 << 20
 	defaultBackoff  = 500 * time.Millisecond
 	defaultContext  = 8192
@@ -104,10 +108,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, optionError("either the key or the variable that holds it (%s), not both", o.APIKeyEnv)
 	}
 	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
+		o.Timeout = DefaultTimeout
 	}
 	if o.Retries == 0 {
-		o.Retries = defaultRetries
+		o.Retries = DefaultRetries
 	}
 	if o.MaxResponse == 0 {
 		o.MaxResponse = defaultResponse

@@ -62,11 +62,8 @@ type Result struct {
 	NoDigests   *struct{} `json:"context_digests,omitempty"`
 }
 
-// The defaults of Options.
-const (
-	DefaultName       = "default"
-	DefaultPerContext = 3
-)
+// DefaultName of a calibration. Other defaults are those of the packages pseudo and gate.
+const DefaultName = "default"
 
 const embedGroup = 1024 // queries embedded between two progress reports
 
@@ -77,7 +74,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Name = DefaultName
 	}
 	if o.PerContext == 0 {
-		o.PerContext = DefaultPerContext
+		o.PerContext = pseudo.DefaultPerContext
 	}
 	if !calibrationName.MatchString(o.Name) {
 		return o, fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64",

@@ -15,6 +15,7 @@ import (
 // Defaults of Input.
 const (
 	DefaultResamples = 1000
+	DefaultNegatives = "all"
 	maxResamples     = 1_000_000
 	bootstrapLevel   = .95
 	histogramBins    = 200
@@ -61,7 +62,7 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 		in.Policy = DefaultPolicy(in.Metric)
 	}
 	if in.Negatives == "" {
-		in.Negatives = "all"
+		in.Negatives = DefaultNegatives
 	}
 	groups, err := in.check()
 	if err != nil {

@@ -89,10 +89,10 @@ func cutoff(m kernels.Metric, p, t float64) float64 {
 }
 
 // ParseNegatives reads which pairs make up D−: "all", "cross-topic", or "sample:N" foreign contexts for
-// each pseudo-query, drawn from seed. "" is "all".
+// each pseudo-query, drawn from seed. "" is DefaultNegatives.
 func ParseNegatives(s string, seed uint64) (engine.Negatives, error) {
 	switch s {
-	case "", "all":
+	case "", DefaultNegatives:
 		return engine.Negatives{Kind: engine.NegativesAll}, nil
 	case "cross-topic":
 		return engine.Negatives{Kind: engine.NegativesCrossGroup}, nil

@@ -37,6 +37,9 @@ type Config struct {
 	Logger                   *slog.Logger // nil is slog.Default()
 }
 
+// DefaultDir is where a store is made when nobody says where.
+const DefaultDir = ".sluice"
+
 // When a snapshot gets an index (docs/adr, index): below so many vectors a scan takes less than a
 // millisecond, and before so many searches a command that asks once would pay for what it does not use.
 const (

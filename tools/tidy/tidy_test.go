@@ -52,6 +52,7 @@ var edges = map[string][]string{
 	"internal":                    {"internal", "third_party"},
 	"internal/testmodels/doubles": {"embed", "engine", "llm", "rag/knowledge"},
 	"tools":                       {"internal", "tools", "third_party"},
+	"internal/config":             {"engine", "kernels", "llm/remote", "rag"},
 	"internal/doctor":             {"kernels", "engine", "embed", "llm", "rag", "internal"},
 }
 

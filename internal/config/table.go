@@ -1,0 +1,146 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/pseudo"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// row is what the table says about a setting besides its name and type.
+type row struct {
+	key      string
+	initial  any    // the default; nil is the zero value
+	min, max string // of a number; "" is no limit
+	oneOf    string // the words that are allowed, separated by spaces; "" allows any
+	secret   bool   // shown as "(set)" or "(not set)" only
+	doc      string
+}
+
+// table has a row for every field of Config. Defaults that the library has are its constants.
+func table() []row {
+	return slices.Concat(general(), stages(), answers())
+}
+
+// general are the settings of the whole program.
+func general() []row {
+	return []row{
+		{key: "store", initial: knowledge.DefaultDir,
+			doc: "folder of the knowledge base"},
+		{key: "encoder",
+			doc: "encoder: a name of 'models list' or a folder; empty takes the store's own, for a new store the " +
+				"default one"},
+		{key: "model",
+			doc: "language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server " +
+				"(https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"},
+		{key: "threads", min: "0", max: "4096",
+			doc: "CPU threads at most; 0 takes what the machine or container grants"},
+		{key: "log_level", initial: "warn", oneOf: "debug info warn error",
+			doc: "how much is logged on standard error"},
+		{key: "isa",
+			doc: "instruction set of the kernels (scalar, avx2, avx512, avx512vnni, amx); empty takes the best one; " +
+				"as SLUICE_ISA it limits llama.cpp, too"},
+		{key: "mem_limit_mib", initial: engine.DefaultMemLimit >> 20, min: "1", max: "1048576",
+			doc: "scratch memory of the engine, MiB"},
+		{key: "onnxruntime",
+			doc: "path of libonnxruntime.so; empty searches beside the binary, in the build tree and in the cache"},
+	}
+}
+
+// stages are the settings of the stages before an answer.
+func stages() []row {
+	return []row{
+		{key: "embed.workers", min: "0", max: "4096",
+			doc: "concurrent runs of the encoder; 0 takes one per thread"},
+		{key: "embed.max_batch_tokens", min: "0", max: "1048576",
+			doc: "padded tokens of one batch; 0 takes 512, the fastest measured. More takes more memory"},
+		{key: "ingest.chunk", initial: ingest.DefaultChunk,
+			doc: "SIZE/OVERLAP of chunks in tokens of the encoder, special ones counted"},
+		{key: "ingest.commit_every", initial: ingest.DefaultCommitEvery, min: "1", max: "65536",
+			doc: "chunks per commit: what a kill can cost, and the unit of 'committed' lines"},
+		{key: "ingest.metric", initial: kernels.Cosine, oneOf: "cosine ip l2",
+			doc: "how vectors of a new store are compared; an existing store keeps its own"},
+		{key: "ingest.max_file_mib", initial: corpus.DefaultMaxFileBytes >> 20, min: "1", max: "65536",
+			doc: "larger files are skipped and reported, MiB"},
+		{key: "calibrate.policy",
+			doc: "statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, " +
+				"density:NN; with 'maximum:' before it, of the maximum distribution; empty is maximum:p5"},
+		{key: "calibrate.threshold",
+			doc: "T: the gate opens above P - T, so more is looser"},
+		{key: "calibrate.negatives", initial: gate.DefaultNegatives,
+			doc: "pairs of the negative distribution: all, cross-topic, sample:N per question"},
+		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1", max: "1000",
+			doc: "pseudo-queries per context"},
+		{key: "calibrate.sample", min: "0", max: "2147483647",
+			doc: "contexts that get pseudo-queries, drawn at random; 0 takes all"},
+		{key: "calibrate.seed", initial: 1,
+			doc: "seed of everything random"},
+		{key: "calibrate.holdout", initial: 0.2, min: "0", max: "0.9",
+			doc: "share of the contexts that is kept apart to test the gate; 0 tests nothing"},
+		{key: "calibrate.resamples", initial: gate.DefaultResamples, min: "-1", max: "1000000",
+			doc: "bootstrap resamples of the interval of P; -1 makes none"},
+		{key: "calibrate.rank_limit", initial: pseudo.DefaultRankLimit, min: "1", max: "1000000",
+			doc: "a generated question is kept when its own context is among so many best"},
+		{key: "gate.stale_tolerance", initial: gate.DefaultStaleTolerance, min: "0", max: "1",
+			doc: "share of chunks that the calibration may not have seen; above it the gate refuses, 1 never refuses"},
+		{key: "retrieve.k", initial: retrieve.DefaultK, min: "1", max: "1000000",
+			doc: "contexts per query"},
+		{key: "retrieve.mode", initial: retrieve.Auto, oneOf: "auto dense bm25 hybrid",
+			doc: "how contexts are ranked"},
+	}
+}
+
+// answers are the settings of answers and of a remote language model.
+func answers() []row {
+	return []row{
+		{key: "ask.gate", initial: answer.GateAuto, oneOf: "auto open closed",
+			doc: "who decides on retrieval: auto is the calibrated gate, open always retrieves, closed never"},
+		{key: "ask.transform", initial: prompt.None, oneOf: "none rewrite hyde step-back decompose multi-query",
+			doc: "query transformation before retrieval; each costs at least one call of the language model"},
+		{key: "ask.style", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
+			doc: "template of answers from the model's own knowledge"},
+		{key: "ask.max_tokens", initial: answer.DefaultMaxTokens, min: "1", max: "131072",
+			doc: "longest answer, tokens"},
+		{key: "ask.context_tokens", min: "0", max: "1048576",
+			doc: "window of the language model, tokens; 0 takes the model's own, of a local one at most 4096"},
+		{key: "ask.temperature", min: "0", max: "2",
+			doc: "0 always takes the likeliest token"},
+		{key: "ask.top_k", initial: 40, min: "0", max: "1000000",
+			doc: "likeliest tokens to draw from; 0 takes all. Unless set, a remote model without extensions gets 0"},
+		{key: "ask.top_p", initial: 0.95, min: "0", max: "1",
+			doc: "probability mass to draw from"},
+		{key: "ask.repeat_penalty", initial: 1.05, min: "1", max: "10",
+			doc: "divides the scores of recent tokens, against repetition; 1 is off. Unless set, a remote model " +
+				"without extensions gets 1"},
+		{key: "ask.seed", initial: 1, max: "4294967294",
+			doc: "seed of the draws"},
+		{key: "ask.templates",
+			doc: "folder whose files replace the built-in prompt templates of the same name"},
+		{key: "ask.language",
+			doc: "language of the answer, as English names it; empty takes the question's"},
+		{key: "remote.api_key", secret: true,
+			doc: "key of the server; the variable SLUICE_REMOTE_API_KEY is a better place for it than this file"},
+		{key: "remote.api_key_env",
+			doc: "another environment variable that holds the key, such as OPENAI_API_KEY; no variable is read " +
+				"unless it is named here"},
+		{key: "remote.extensions", initial: "none", oneOf: "none llama-server vllm",
+			doc: "settings beyond OpenAI's that the server knows (top_k, repeat_penalty, counting tokens)"},
+		{key: "remote.bytes_per_token", initial: 3, min: "0", max: "16",
+			doc: "estimate of a token's length where the server does not count tokens, to fit prompts into the " +
+				"window; from 0.5, and 0 refuses to estimate"},
+		{key: "remote.timeout_s", initial: int(remote.DefaultTimeout / time.Second), min: "1", max: "86400",
+			doc: "longest silence of the server, seconds"},
+		{key: "remote.retries", initial: remote.DefaultRetries, min: "0", max: "100",
+			doc: "further tries when the server is busy, failing or not there yet"},
+	}
+}
