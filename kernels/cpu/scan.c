@@ -33,8 +33,9 @@ static int in_order(const uint8_t *steps, int64_t count, int64_t sections) {
 
 int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const float *terms, int64_t panels,
                  int64_t sections, const int8_t *q8, const int32_t *sums, const float *weights, int64_t queries,
-                 int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need, float *acc,
-                 uint32_t *found, float *bounds, int64_t *found_count, int64_t *alive, slc_error *error) {
+                 int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need,
+                 const float *bias, uint64_t biased, const float *lift, float *acc, uint32_t *found, float *bounds,
+                 int64_t *found_count, int64_t *alive, slc_error *error) {
 	if (isa < 0 || isa >= SLC_ISAS || !table[isa])
 		FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
 	if (panels < 0 || panels > SLC_SCAN_PANELS || sections < 1 || sections > SLC_SCAN_SECTIONS || queries < 1 ||
@@ -43,10 +44,12 @@ int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const flo
 		     (long long)sections, (long long)queries, SLC_SCAN_PANELS, SLC_SCAN_SECTIONS, SLC_SCAN_QUERIES);
 	if (step_count < 1 || first < 1 || first > step_count || !steps || !in_order(steps, step_count, sections))
 		FAIL(SLC_ERROR_SHAPE, "scan of %lld planes, %lld at first, not in order", (long long)step_count, (long long)first);
+	if (biased && (!bias || !lift)) FAIL(SLC_ERROR_SHAPE, "scan: biased queries without biases");
 	if (!codes || !meta || !q8 || !sums || !weights || !need || !acc || !found || !bounds || !found_count || !alive)
 		FAIL(SLC_ERROR_SHAPE, "scan: null pointer");
 	const slc_scan_call call = {codes, meta, terms, panels, sections, q8, sums, weights, queries, room,
-	                            steps, step_count, first, need, acc, found, bounds, alive};
+	                            steps, step_count, first, need, bias, biased, lift, acc, found,
+	                            bounds, alive};
 	*found_count = table[isa](&call);
 	return SLC_OK;
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -14,7 +15,9 @@ const (
 	ScanSection  = 64 // dimensions of a section
 	ScanSections = 64 // sections at most
 	ScanQueries  = 64 // queries of a scan at most
+	ScanRows     = ScanPanels * ScanLanes
 	scanBlock    = 512
+	scanLift     = 2
 	scanMeta     = 5
 	scanWeights  = 4
 )
@@ -51,6 +54,29 @@ func NewScanScratch(queries int) *ScanScratch {
 	return &ScanScratch{acc: make([]float32, n), found: make([]uint32, n), lines: make([]float32, n)}
 }
 
+// ScanBias are the biases of a chunk's rows, for each query of a scan: row i of the chunk and query n have
+// Rows[n*ScanRows+i] ≥ 0. Only the queries whose bit is set in Queries have any.
+type ScanBias struct {
+	Rows    []float32
+	Queries uint64
+	Lift    [ScanQueries * scanLift]float32
+}
+
+// NewScanBias makes room for that many queries.
+func NewScanBias(queries int) *ScanBias {
+	return &ScanBias{Rows: make([]float32, queries*ScanRows)}
+}
+
+// Of is the place of a query's biases.
+func (b *ScanBias) Of(query int) []float32 { return b.Rows[query*ScanRows : (query+1)*ScanRows] }
+
+// SetLift says what a bias b of the query's rows adds to their bounds: linear·b + square·b², neither
+// negative. The scan's roundings are taken care of.
+func (b *ScanBias) SetLift(query, sections int, linear, square float64) {
+	grow := (1 + Rounding(sections)) * (1 + 0x1p-20)
+	b.Lift[query*scanLift], b.Lift[query*scanLift+1] = up(linear*grow), up(square*grow)
+}
+
 // CanScan tells whether there are scan kernels: plain Go has none.
 func (k Kernels) CanScan() bool { return k.isa != Go }
 
@@ -69,13 +95,16 @@ func (k Kernels) ScanName() string {
 // bounds, both in scratch: those that may reach need[query] after the planes in steps (2·section for the
 // high one, +1 for the low one), the first of which are read in any case. need has q's room: the
 // number of queries rounded up to 16 unless it is 1.
-func (k Kernels) Scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, w *ScanScratch) (found []uint32, bounds []float32, err error) {
+func (k Kernels) Scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, b *ScanBias, w *ScanScratch) (found []uint32, bounds []float32, err error) {
 	size := q.N * c.Panels * ScanLanes
 	if q.Sections != c.Sections || q.N < 1 || len(q.sums) < q.room*q.Sections || len(need) < q.room || len(w.acc) < size || len(steps) > len(w.Alive) {
 		return nil, nil, fmt.Errorf("%w: scan of %d queries with %d sections in %d sections; %d limits, room for %d of %d sums",
 			kernels.ErrShape, q.N, q.Sections, c.Sections, len(need), len(w.acc), size)
 	}
-	n, err := k.scan(c, q, steps, first, need, w)
+	if n := bits.Len64(b.Queries); n > q.N || n > 0 && len(b.Rows) < (n-1)*ScanRows+c.Panels*ScanLanes {
+		return nil, nil, fmt.Errorf("%w: scan of %d queries with biases of %d rows for the queries %b", kernels.ErrShape, q.N, len(b.Rows), b.Queries)
+	}
+	n, err := k.scan(c, q, steps, first, need, b, w)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -26,7 +26,9 @@ enum {
 	SLC_SCAN_SECTIONS = 64, // sections at most
 	SLC_SCAN_BLOCK = 512,   // bytes of a plane's block
 	SLC_SCAN_QUERIES = 64,  // queries of a call at most
-	SLC_SCAN_META = 5
+	SLC_SCAN_META = 5,
+	SLC_SCAN_ROWS = 1024, // rows of a chunk at most, and floats from one query's biases to the next one's
+	SLC_SCAN_LIFT = 2
 };
 
 // A query z is given by z^ = step·q8 per section:
@@ -34,10 +36,14 @@ enum {
 //   sums     int32[sections][room]: 15 · the sum of q8
 //   weights  float[sections][4][room]: step, |z| and |z − z^| of the section, |z| from the section
 //            on; all but the step rounded up and with room for this scan's own float32 roundings
-// For each query and row the scan begins with terms[row] (terms may be NULL: 0) and reads the planes
-// in steps[0 … step_count): a section's high plane before its low one, the high planes in order. What it has, plus
+// A query whose bit is set in biased has a bias per row, not negative:
+//   bias     float[queries][SLC_SCAN_ROWS]; rows of queries without the bit are not read
+//   lift     float[queries][2]: a row's bias b adds b·(lift[0] + lift[1]·b) to its term. Both are rounded up
+//            by more than a 2⁻²⁰th part for these operations' roundings, and with room for the scan's own.
+// For each query and row the scan begins with terms[row] (terms may be NULL: 0) and what its bias adds, and reads
+// the planes in steps[0 … step_count): a section's high plane before its low one, the high planes in order. What it has, plus
 //   sum over sections read (|z|·|y − y^| + |z − z^|·|y^|) + |z|·|y| of the sections not read,
-// is at least z·y + terms[row]. The first `first` planes are read of all panels, the others only of panels in which a row of the
+// is at least z·y + terms[row] + what the bias adds. The first `first` planes are read of all panels, the others only of panels in which a row of the
 // query may still reach need[query]: a row is ruled out where its bound is below.
 //
 // The rows left after the last step are written to found as query << 16 | row, in ascending order, and
@@ -45,8 +51,9 @@ enum {
 // k ≥ first − 1. acc is memory to work in, queries·panels·16 floats.
 int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const float *terms, int64_t panels,
                  int64_t sections, const int8_t *q8, const int32_t *sums, const float *weights, int64_t queries,
-                 int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need, float *acc,
-                 uint32_t *found, float *bounds, int64_t *found_count, int64_t *alive, slc_error *error);
+                 int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need,
+                 const float *bias, uint64_t biased, const float *lift, float *acc, uint32_t *found, float *bounds,
+                 int64_t *found_count, int64_t *alive, slc_error *error);
 
 typedef struct {
 	const uint8_t *codes;
@@ -59,6 +66,9 @@ typedef struct {
 	const uint8_t *steps;
 	int64_t step_count, first;
 	const float *need;
+	const float *bias;
+	uint64_t biased;
+	const float *lift;
 	float *acc;
 	uint32_t *found;
 	float *bounds;

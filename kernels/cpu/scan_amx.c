@@ -158,7 +158,7 @@ static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {
 	uint8_t codes[2][DEPTH][1024] __attribute__((aligned(64)));
 	int32_t sums[2][SLC_SCAN_QUERIES][SLC_SCAN_LANES] __attribute__((aligned(64)));
 	const int64_t depth = s->high < DEPTH ? s->high : DEPTH;
-	if (c->queries < FEW || c->room % GROUP != 0) return 0;
+	if (c->queries < FEW || c->room % GROUP != 0 || c->biased) return 0;
 	memset(alive, 0, (size_t)c->room * sizeof *alive);
 	round_queries(c, s, &r, depth);
 	amx_configure();

@@ -72,6 +72,18 @@ INLINE uint32_t left(const float *acc, float slack, float need) {
 	return ~lanes_of(out) & 0xffff;
 }
 
+// begin sets acc to the terms of a panel's rows for a query: what the chunk has, and what the query's biases add.
+INLINE void begin(const slc_scan_call *c, int64_t query, int64_t panel, float *acc) {
+	if (c->terms) memcpy(acc, c->terms + panel * SLC_SCAN_LANES, SLC_SCAN_LANES * sizeof *acc);
+	if (!(c->biased >> query & 1)) return;
+	const float *bias = c->bias + query * SLC_SCAN_ROWS + panel * SLC_SCAN_LANES;
+	const float linear = c->lift[query * SLC_SCAN_LIFT], square = c->lift[query * SLC_SCAN_LIFT + 1];
+	for (int lane = 0; lane < SLC_SCAN_LANES; lane++) {
+		float sum = acc[lane] + bias[lane] * (linear + square * bias[lane]);
+		acc[lane] = sum + __builtin_fabsf(sum) * 0x1p-22f; // rounded up
+	}
+}
+
 // first_pass reads the first planes of the panels in list for one query and returns how many are left.
 INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t query, uint8_t *list, int64_t count, float *lack) {
 	int64_t kept = 0;
@@ -79,7 +91,7 @@ INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t que
 	for (int64_t i = 0; i < count; i++) {
 		const int64_t panel = list[i];
 		float acc[SLC_SCAN_LANES] __attribute__((aligned(64))) = {0};
-		if (c->terms) memcpy(acc, c->terms + panel * SLC_SCAN_LANES, sizeof acc);
+		begin(c, query, panel, acc);
 		for (int64_t k = 0; k < c->first; k++) add_plane(c, c->steps[k], panel, query, acc);
 		if (!left(acc, lack[panel], c->need[query])) continue;
 		list[kept++] = (uint8_t)panel;

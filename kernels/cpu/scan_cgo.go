@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, w *ScanScratch) (int, error) {
+func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, b *ScanBias, w *ScanScratch) (int, error) {
 	if k.isa == Go {
 		return 0, fmt.Errorf("%w: %s has no scan", kernels.ErrISA, k.isa)
 	}
@@ -25,7 +25,8 @@ func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []flo
 	code := C.slc_scan(C.int32_t(k.isa), (*C.uint8_t)(unsafe.SliceData(c.codes)), floats(c.meta), floats(c.terms),
 		C.int64_t(c.Panels), C.int64_t(c.Sections), (*C.int8_t)(unsafe.Pointer(unsafe.SliceData(q.q8))),
 		(*C.int32_t)(unsafe.Pointer(unsafe.SliceData(q.sums))), floats(q.weights), C.int64_t(q.N), C.int64_t(q.room),
-		(*C.uint8_t)(unsafe.SliceData(steps)), C.int64_t(len(steps)), C.int64_t(first), floats(need), floats(w.acc),
+		(*C.uint8_t)(unsafe.SliceData(steps)), C.int64_t(len(steps)), C.int64_t(first), floats(need),
+		floats(b.Rows), C.uint64_t(b.Queries), floats(b.Lift[:]), floats(w.acc),
 		(*C.uint32_t)(unsafe.Pointer(unsafe.SliceData(w.found))), floats(w.lines), &found, (*C.int64_t)(unsafe.Pointer(&w.Alive[0])), &e)
 	return int(found), failure(code, &e)
 }

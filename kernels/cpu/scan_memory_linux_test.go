@@ -19,21 +19,24 @@ func TestScanStaysInside(t *testing.T) {
 		for _, atEnd := range []bool{true, false} {
 			for _, queries := range []int{1, 3, 4, 17, 64} {
 				s := newScanCase(t, rng, 37, 70, queries, 0, queries%2 == 1)
+				s.addBiases(rng)
 				need, size := inFence(t, make([]float32, roomFor(queries)), atEnd), queries*s.chunk.Panels*ScanLanes
 				for q := range queries {
 					score, _ := s.score(q, q%37)
 					need[q] = float32(score)
 				}
-				want, _, err := k.Scan(s.chunk, s.queries, []uint8{0, 1, 2, 3}, 2, need, NewScanScratch(queries))
+				want, _, err := k.Scan(s.chunk, s.queries, []uint8{0, 1, 2, 3}, 2, need, s.bias, NewScanScratch(queries))
 				if err != nil || len(want) == 0 {
 					t.Fatalf("%d found, %v", len(want), err)
 				}
 				c, q := *s.chunk, *s.queries
 				c.codes, c.meta, c.terms = inFence(t, c.codes, atEnd), inFence(t, c.meta, atEnd), inFence(t, c.terms, atEnd)
 				q.q8, q.sums, q.weights = inFence(t, q.q8, atEnd), inFence(t, q.sums, atEnd), inFence(t, q.weights, atEnd)
+				bias := *s.bias
+				bias.Rows = inFence(t, bias.Rows[:(queries-1)*ScanRows+s.chunk.Panels*ScanLanes], atEnd)
 				scratch := &ScanScratch{acc: inFence(t, make([]float32, size), atEnd), found: inFence(t, make([]uint32, size), atEnd),
 					lines: inFence(t, make([]float32, size), atEnd)}
-				got, bounds, err := k.Scan(&c, &q, []uint8{0, 1, 2, 3}, 2, need, scratch)
+				got, bounds, err := k.Scan(&c, &q, []uint8{0, 1, 2, 3}, 2, need, &bias, scratch)
 				if err != nil || len(got) != len(want) {
 					t.Fatalf("%d found, want %d, %v", len(got), len(want), err)
 				}

@@ -8,6 +8,6 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-func (k Kernels) scan(*Chunk, *Queries, []uint8, int, []float32, *ScanScratch) (int, error) {
+func (k Kernels) scan(*Chunk, *Queries, []uint8, int, []float32, *ScanBias, *ScanScratch) (int, error) {
 	return 0, fmt.Errorf("%w: %s has no scan", kernels.ErrISA, k.isa)
 }

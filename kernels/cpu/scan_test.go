@@ -11,13 +11,15 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// scanCase is a chunk of rows y, queries z in float64, and terms.
+// scanCase is a chunk of rows y, queries z in float64, terms of the rows, and biases of query × row.
 type scanCase struct {
 	chunk   *Chunk
 	y       Rows
 	z       [][]float64
 	terms   []float64
 	queries *Queries
+	bias    *ScanBias
+	lift    [][2]float64
 }
 
 // newScanCase makes rows of decaying spread; kind 1 has wild magnitudes, kind 2 equal rows, kind 3 zeros.
@@ -56,6 +58,7 @@ func newScanCase(t testing.TB, rng *rand.Rand, n, dim, queries, kind int, terms 
 			c.SetTerm(i, s.terms[i])
 		}
 	}
+	s.bias, s.lift = NewScanBias(queries), make([][2]float64, queries)
 	s.queries = NewQueries(queries, sections)
 	s.queries.Reset(queries)
 	for q := range queries {
@@ -75,13 +78,31 @@ func newScanCase(t testing.TB, rng *rand.Rand, n, dim, queries, kind int, terms 
 	return s
 }
 
-// score is z·y + term, and a limit of its rounding.
+// addBiases gives every other query a bias for a third of the rows.
+func (s *scanCase) addBiases(rng *rand.Rand) {
+	for q := range s.z {
+		if rng.IntN(2) == 0 {
+			continue
+		}
+		s.bias.Queries |= 1 << q
+		s.lift[q] = [2]float64{rng.Float64(), float64(rng.IntN(2)) * rng.Float64()}
+		s.bias.SetLift(q, s.chunk.Sections, s.lift[q][0], s.lift[q][1])
+		for row := range s.y.N {
+			if rng.IntN(3) == 0 {
+				s.bias.Of(q)[row] = float32(rng.ExpFloat64())
+			}
+		}
+	}
+}
+
+// score is z·y + term + what the bias adds, and a limit of its rounding.
 func (s *scanCase) score(q, row int) (score, off float64) {
 	for k, y := range s.y.Row(row) {
 		score += s.z[q][k] * float64(y)
 		off += math.Abs(s.z[q][k] * float64(y))
 	}
-	return score + s.terms[row], off * 1e-12
+	b := float64(s.bias.Of(q)[row])
+	return score + s.terms[row] + b*(s.lift[q][0]+s.lift[q][1]*b), off * 1e-12
 }
 
 func (s *scanCase) steps(rng *rand.Rand) []uint8 {
@@ -109,6 +130,9 @@ func TestScanBounds(t *testing.T) {
 		for round := range 240 {
 			n, dim, queries := 1+rng.IntN(200), []int{1, 5, 63, 64, 65, 130, 384}[rng.IntN(7)], []int{1, 2, 3, 4, 5, 16, 17, 40, 64}[rng.IntN(9)]
 			s := newScanCase(t, rng, n, dim, queries, rng.IntN(4), round%3 == 0)
+			if round%2 == 0 {
+				s.addBiases(rng)
+			}
 			steps := s.steps(rng)
 			need := make([]float32, ScanQueries)
 			for q := range queries {
@@ -118,7 +142,7 @@ func TestScanBounds(t *testing.T) {
 					need[q] = []float32{float32(math.Inf(1)), -math.MaxFloat32, 0}[rng.IntN(3)]
 				}
 			}
-			found, bounds, err := k.Scan(s.chunk, s.queries, steps, 1+rng.IntN(len(steps)), need, scratch)
+			found, bounds, err := k.Scan(s.chunk, s.queries, steps, 1+rng.IntN(len(steps)), need, s.bias, scratch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +184,7 @@ func TestScanIsTight(t *testing.T) {
 		for i := range need {
 			need[i] = -math.MaxFloat32
 		}
-		found, bounds, err := k.Scan(s.chunk, s.queries, steps, 12, need, NewScanScratch(ScanQueries))
+		found, bounds, err := k.Scan(s.chunk, s.queries, steps, 12, need, s.bias, NewScanScratch(ScanQueries))
 		if err != nil || len(found) != 160*5 {
 			t.Fatalf("%d found, %v", len(found), err)
 		}
@@ -187,7 +211,7 @@ func TestScanErrors(t *testing.T) {
 		s := newScanCase(t, rng, 20, 70, 3, 0, false)
 		need, scratch := make([]float32, 16), NewScanScratch(3)
 		scan := func(q *Queries, steps []uint8, first int, need []float32, w *ScanScratch) error {
-			_, _, err := k.Scan(s.chunk, q, steps, first, need, w)
+			_, _, err := k.Scan(s.chunk, q, steps, first, need, s.bias, w)
 			return err
 		}
 		want := kernels.ErrShape
@@ -196,6 +220,10 @@ func TestScanErrors(t *testing.T) {
 				t.Errorf("scan without C: %v", err)
 			}
 			return
+		}
+		biased := func(b *ScanBias) error {
+			_, _, err := k.Scan(s.chunk, s.queries, []uint8{0}, 1, need, b, scratch)
+			return err
 		}
 		wide := NewQueries(3, 5)
 		wide.Reset(3)
@@ -208,6 +236,8 @@ func TestScanErrors(t *testing.T) {
 			"low before high": scan(s.queries, []uint8{1}, 1, need, scratch),
 			"out of order":    scan(s.queries, []uint8{2, 0}, 1, need, scratch),
 			"twice":           scan(s.queries, []uint8{0, 1, 1}, 1, need, scratch),
+			"few biases":      biased(&ScanBias{Rows: make([]float32, ScanRows+31), Queries: 2}),
+			"no such query":   biased(&ScanBias{Rows: make([]float32, 4*ScanRows), Queries: 8}),
 			"no such section": scan(s.queries, []uint8{0, 2, 4}, 1, need, scratch),
 		} {
 			if !errors.Is(err, want) {
@@ -243,7 +273,7 @@ func BenchmarkScan(b *testing.B) {
 					best := math.Inf(1)
 					for b.Loop() {
 						start := time.Now()
-						if _, _, err := k.Scan(s.chunk, s.queries, steps, first, need, scratch); err != nil {
+						if _, _, err := k.Scan(s.chunk, s.queries, steps, first, need, s.bias, scratch); err != nil {
 							b.Fatal(err)
 						}
 						best = min(best, float64(time.Since(start).Nanoseconds()))

@@ -75,11 +75,6 @@ func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias [][]kern
 	if len(bias) != o.N {
 		return fmt.Errorf("engine: %w: %d bias lists for %d queries", kernels.ErrShape, len(bias), o.N)
 	}
-	for i, list := range bias {
-		if err := device.CheckBias(i, list, s.rows); err != nil {
-			return err
-		}
-	}
 	if o.N == 0 {
 		return nil
 	}
@@ -98,7 +93,11 @@ func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias [][]kern
 	b := &batch{x: x, s: s, lanes: make([]*lane, x.r.Pool.Threads), all: make([]*queryState, o.N)}
 	for i := range b.all {
 		b.all[i] = &queryState{query: newQuery(s.model, x.metric, o.Dim)}
-		b.all[i].begin(s, bias[i], k, tau)
+		b.all[i].begin(s, k, tau)
+	}
+	err = x.r.Pool.Each(ctx, o.N, x.r.Pool.Threads, func(_, i int) error { return b.all[i].bias.set(i, bias[i], s) })
+	if err != nil {
+		return err
 	}
 	if err := b.run(ctx, o.Rows); err != nil {
 		return err
@@ -188,8 +187,8 @@ func (b *batch) prime(l *lane, k *queryState, vector []float32) error {
 	if err := k.query.set(b.x.r, vector); err != nil {
 		return err
 	}
-	if err := l.biasedRows(k); err != nil || k.query.z == nil {
-		return err
+	if k.query.z == nil {
+		return nil
 	}
 	p := newPacked(b.s.model, 1)
 	p.states = append(p.states, k)
@@ -315,11 +314,7 @@ func (b *batch) readAll(ctx context.Context, packs []*packed) error {
 	}
 	for _, p := range packs {
 		for _, k := range p.states {
-			if k.begin(b.s, k.bias, k.k, k.tau); len(k.bias) > 0 {
-				if err := b.lane(0).biasedRows(k); err != nil {
-					return err
-				}
-			}
+			k.begin(b.s, k.k, k.tau)
 		}
 	}
 	return r.Pool.Each(ctx, len(units), r.Pool.Threads, func(worker, task int) error {

@@ -66,7 +66,8 @@ type Index struct {
 type snapshot struct {
 	model       *model // learned from the first rows; nil before them
 	groups      []*group
-	units       []unit // all chunks and plain groups
+	units       []unit // all chunks, then plain groups
+	chunks      int
 	rows, dim   int
 	length      float64 // largest |c~| of coded rows
 	unclustered int
@@ -80,6 +81,9 @@ type group struct {
 	chunks         []chunk  // none: plain
 	centres        cpu.Rows // of the chunks: the means of their rows' c~
 	leads          cpu.Rows // the centres' leading coordinates in the rotation
+
+	locate sync.Once
+	where  []uint32 // of the rows: places
 }
 
 // chunk is up to 1,024 rows around a centre.
@@ -240,6 +244,7 @@ func (s *snapshot) list() {
 			s.units = append(s.units, unit{g: g, chunk: c})
 		}
 	}
+	s.chunks = len(s.units)
 	for _, g := range s.groups {
 		if g.chunks == nil {
 			s.units = appendPlain(s.units, g)

@@ -106,6 +106,21 @@ func (q *query) limit(score float64) (limit, off float64) {
 	return limit, tiny * (1 + math.Abs(limit))
 }
 
+// lift says what a bias b lets a row lack of the limit for that score: linear·b + square·b².
+func (q *query) lift(score float64) (linear, square float64) {
+	switch q.metric {
+	case kernels.L2: // ((score + b)² − score²)/2; a negative score counts as 0, as in queryState.need
+		if !math.IsInf(score, 0) {
+			linear = q.factor * q.factor * max(score, 0)
+		}
+		return linear, q.factor * q.factor / 2
+	case kernels.IP:
+		return q.factor * q.model.scale, 0
+	default:
+		return 1, 0
+	}
+}
+
 // base is q~·centre of chunk i of g. It uses a place for the product.
 func (q *query) base(r *device.Resources, g *group, i int, product []float64) (float64, error) {
 	err := r.Scores(kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))

@@ -70,9 +70,6 @@ func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias []kernel
 
 // search runs one query; its memory goes back to x.free.
 func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias []kernels.Bias, k int, tau float64) (*search, error) {
-	if err := device.CheckBias(0, bias, s.rows); err != nil {
-		return nil, err
-	}
 	rows := cpu.Rows{Data: q, N: 1, Dim: len(q), Stride: len(q)}
 	if err := x.checkQuery(s, "query", rows); err != nil {
 		return nil, err
@@ -82,7 +79,11 @@ func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias []ker
 		w = x.newSearch(s, len(q))
 	}
 	w.ctx, w.s, w.err = ctx, s, nil
-	w.begin(s, bias, k, tau)
+	if err := w.bias.set(0, bias, s); err != nil {
+		x.free.put(w)
+		return nil, err
+	}
+	w.begin(s, k, tau)
 	if err := x.r.Pool.Budget.Take(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias []ker
 		err = w.run()
 	}
 	x.r.Pool.Budget.Give()
-	w.ctx, w.s, w.bias, w.units, w.query.Data, w.pack.rows.Data = nil, nil, nil, nil, nil, nil
+	w.ctx, w.s, w.bias.list, w.units, w.query.Data, w.pack.rows.Data = nil, nil, nil, nil, nil, nil
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +121,6 @@ func (x *Index) newSearch(s *snapshot, dim int) *search {
 
 // run visits the nearest chunks, then a sample of chunks, then all others together with helpers.
 func (w *search) run() error {
-	if err := w.lanes[0].biasedRows(&w.queryState); err != nil {
-		return err
-	}
 	if err := w.sort(); err != nil {
 		return err
 	}
@@ -175,7 +173,7 @@ func (w *search) walk(l *lane, end int) {
 			if w.done.Load() {
 				return
 			}
-			if err := w.unit(l, w.units[w.order[i]], i%probing == probing-1); err != nil {
+			if err := w.unit(l, w.order[i], i%probing == probing-1); err != nil {
 				w.fail(err)
 				return
 			}
@@ -195,7 +193,8 @@ func (w *search) fail(err error) {
 	w.done.Store(true)
 }
 
-func (w *search) unit(l *lane, u unit, probe bool) error {
+func (w *search) unit(l *lane, at int32, probe bool) error {
+	u := w.units[at]
 	if u.chunk < 0 {
 		return l.plain(w.pack, u.g, u.from, u.to)
 	}
@@ -205,9 +204,9 @@ func (w *search) unit(l *lane, u unit, probe bool) error {
 	}
 	l.base[0] = base
 	if probe {
-		return l.probe(w.pack, u, -1)
+		return l.probe(w.pack, u, int(at))
 	}
-	return l.visit(w.pack, u, -1, int(w.pack.first.Load()))
+	return l.visit(w.pack, u, int(at), int(w.pack.first.Load()))
 }
 
 // sort puts the units whose centres are nearest first.
@@ -245,11 +244,10 @@ func (w *search) sample() error {
 	for i := range sampled {
 		j := at + (2*i+1)*left/(2*sampled)
 		w.order[at+i], w.order[j] = w.order[j], w.order[at+i]
-		u := w.units[w.order[at+i]]
-		if err := w.unit(l, u, true); err != nil {
+		if err := w.unit(l, w.order[at+i], true); err != nil {
 			return err
 		}
-		if u.chunk >= 0 {
+		if u := w.units[w.order[at+i]]; u.chunk >= 0 {
 			panels += u.g.chunks[u.chunk].Panels
 		}
 	}
@@ -267,7 +265,7 @@ func useless(survivors int64, panels int) bool {
 
 // readAll begins again, with the rows instead of their codes.
 func (w *search) readAll() error {
-	w.begin(w.s, w.bias, w.k, w.tau)
+	w.begin(w.s, w.k, w.tau)
 	w.units, w.order = nil, w.order[:0]
 	for _, g := range w.s.groups {
 		w.units = appendPlain(w.units, g)
@@ -276,7 +274,7 @@ func (w *search) readAll() error {
 		w.order = append(w.order, int32(i))
 	}
 	w.next.Store(0)
-	return w.lanes[0].biasedRows(&w.queryState)
+	return nil
 }
 
 // nearest collects the chunks whose centres are nearest to a query.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -18,7 +17,7 @@ import (
 type queryState struct {
 	query *query
 	s     *snapshot
-	bias  []kernels.Bias
+	bias  biases
 	k     int     // hits wanted; 0 = any row better than tau
 	tau   float64 // of k = 0
 	been  []int32 // units visited before the pass that shares its reads with others
@@ -30,8 +29,8 @@ type queryState struct {
 	hits      []kernels.Hit // a heap of at most k, the last of them on top; of k = 0, the witness
 }
 
-func (k *queryState) begin(s *snapshot, bias []kernels.Bias, want int, tau float64) {
-	k.s, k.bias, k.k, k.tau, k.hits = s, bias, want, tau, k.hits[:0]
+func (k *queryState) begin(s *snapshot, want int, tau float64) {
+	k.s, k.k, k.tau, k.hits = s, want, tau, k.hits[:0]
 	k.done.Store(false)
 	k.survivors.Store(0)
 	k.edge.Store(math.Float64bits(k.query.metric.Worst()))
@@ -43,7 +42,7 @@ func (k *queryState) begin(s *snapshot, bias []kernels.Bias, want int, tau float
 // bar is the score that a row must at least reach to matter.
 func (k *queryState) bar() float64 { return math.Float64frombits(k.edge.Load()) }
 
-// offer takes the scores of rows without bias into account.
+// offer takes the biased scores of rows into account.
 func (k *queryState) offer(first int, rows []int32, scores []float64) {
 	metric, bar := k.query.metric, k.bar()
 	for i, score := range scores {
@@ -51,6 +50,17 @@ func (k *queryState) offer(first int, rows []int32, scores []float64) {
 			k.take(kernels.Hit{Row: first + int(rows[i]), Score: score})
 		}
 	}
+}
+
+// need is query.need for the bar of now. Rows with a bias may reach a bar that no distance does: with them,
+// a negative one counts as 0.
+func (k *queryState) need(c *chunk, base, off float64, biased bool) float32 {
+	bar := k.bar()
+	if biased && k.query.metric == kernels.L2 {
+		bar = max(bar, 0)
+	}
+	limit, more := k.query.limit(bar)
+	return k.query.need(c, base, limit, more+off)
 }
 
 // take adds a hit.
@@ -73,12 +83,6 @@ func (k *queryState) take(h kernels.Hit) {
 	}
 }
 
-// biased tells whether the row has a bias: such rows are scored beforehand, and once.
-func (k *queryState) biased(row int) bool {
-	i := sort.Search(len(k.bias), func(i int) bool { return k.bias[i].Row >= row })
-	return i < len(k.bias) && k.bias[i].Row == row
-}
-
 // best are the hits in order.
 func (k *queryState) best() []kernels.Hit {
 	slices.SortFunc(k.hits, func(a, b kernels.Hit) int {
@@ -95,7 +99,9 @@ type lane struct {
 	r      *device.Resources
 	scan   *cpu.ScanScratch
 	rows   []int32
+	extra  []float64 // biases of the rows, if any has one
 	scores []float64
+	bias   *cpu.ScanBias
 	near   []float64
 	need   []float32
 	base   []float64 // of the chunk to be visited, per query
@@ -103,7 +109,8 @@ type lane struct {
 }
 
 func newLane(r *device.Resources, queries int) *lane {
-	return &lane{r: r, scan: cpu.NewScanScratch(queries), rows: make([]int32, 0, chunkRows),
+	return &lane{r: r, scan: cpu.NewScanScratch(queries), rows: make([]int32, 0, chunkRows), extra: make([]float64, 0, chunkRows),
+		bias:   new(cpu.ScanBias),
 		scores: make([]float64, queries*chunkRows), need: make([]float32, max(queries, cpu.ScanLanes)),
 		base: make([]float64, queries), bounds: make([]float32, 0, chunkRows)}
 }
@@ -117,37 +124,21 @@ func (l *lane) score(k *queryState, g *group) error {
 	if err := l.r.Pairs(k.query.metric, scores, k.query.Rows, nil, g.Rows, l.rows); err != nil {
 		return err
 	}
+	for i, b := range l.extra {
+		scores[i] = k.query.metric.Biased(scores[i], b)
+	}
 	k.survivors.Add(int64(len(l.rows)))
 	k.offer(g.first, l.rows, scores)
 	return nil
 }
 
-// collect adds a row to those to be scored unless it is deleted or has a bias.
+// collect adds a row to those to be scored unless it is deleted.
 func (l *lane) collect(k *queryState, g *group, row int32) bool {
-	at := g.first + int(row)
-	if k.s.dead.has(at) || len(k.bias) > 0 && k.biased(at) {
+	if k.s.dead.has(g.first + int(row)) {
 		return false
 	}
 	l.rows = append(l.rows, row)
 	return true
-}
-
-// biasedRows scores the rows that have a bias.
-func (l *lane) biasedRows(k *queryState) error {
-	for _, b := range k.bias {
-		if k.s.dead.has(b.Row) || k.done.Load() {
-			continue
-		}
-		g := k.s.groups[sort.Search(len(k.s.groups), func(i int) bool { return k.s.groups[i].first > b.Row })-1]
-		l.rows = append(l.rows[:0], int32(b.Row-g.first))
-		score := l.scores[:1]
-		if err := l.r.Pairs(k.query.metric, score, k.query.Rows, nil, g.Rows, l.rows); err != nil {
-			return err
-		}
-		k.survivors.Add(1)
-		k.take(kernels.Hit{Row: b.Row, Score: k.query.metric.Biased(score[0], b.Value)})
-	}
-	return nil
 }
 
 // packed are queries that are scanned together, in the form the scan takes, and the planes they read.
@@ -198,29 +189,39 @@ func (p *packed) pack(m *model) {
 // visit searches the chunk of unit number at, whose bases l.base has, for all of p that have not been there.
 func (l *lane) visit(p *packed, u unit, at, first int) error {
 	g, c, wanted := u.g, &u.g.chunks[u.chunk], false
+	l.bias.Queries = 0
 	for n, k := range p.states {
 		l.need[n] = float32(math.Inf(1))
 		if k.done.Load() || slices.Contains(k.been, int32(at)) {
 			continue
 		}
-		limit, off := k.query.limit(k.bar())
-		need := k.query.need(c, l.base[n], limit, off+p.off)
-		if float64(need) > k.query.length*c.radius*1.001+c.term {
-			continue // even a row in the query's direction is too far
+		most := k.bias.most(at)
+		need := k.need(c, l.base[n], p.off, most > 0)
+		linear, square := k.query.lift(k.bar())
+		if lift := float64(most) * (linear + square*float64(most)); float64(need) > (k.query.length*c.radius+lift)*1.001+c.term {
+			continue // even a row in the query's direction and with that bias is too far
 		}
 		l.need[n], wanted = need, true
+		if most > 0 {
+			if l.bias.Rows == nil {
+				l.bias = cpu.NewScanBias(len(l.base))
+			}
+			l.bias.SetLift(n, c.Sections, linear, square)
+			l.bias.Queries |= 1 << n
+			k.bias.fill(at, l.bias.Of(n))
+		}
 	}
 	if !wanted {
 		return nil
 	}
-	found, bounds, err := l.r.Host.Scan(c.Chunk, p.queries, p.steps, first, l.need, l.scan)
+	found, bounds, err := l.r.Host.Scan(c.Chunk, p.queries, p.steps, first, l.need, l.bias, l.scan)
 	for err == nil && len(found) > 0 {
 		n, count := int(found[0]>>16), 1
 		for count < len(found) && int(found[count]>>16) == n {
 			count++
 		}
 		if !math.IsInf(float64(l.need[n]), 1) { // infinite bounds are not ruled out even where nothing is wanted
-			err = l.settle(p.states[n], g, c, found[:count], bounds[:count], l.base[n], p.off)
+			err = l.settle(p, n, g, c, found[:count], bounds[:count])
 		}
 		found, bounds = found[count:], bounds[count:]
 	}
@@ -273,30 +274,39 @@ func (p *packed) depth(least int) int {
 const likely = 32
 
 // settle scores the rows of a chunk that a scan left. Of many, those with the highest bounds come first.
-func (l *lane) settle(k *queryState, g *group, c *chunk, found []uint32, bounds []float32, base, off float64) error {
+func (l *lane) settle(p *packed, n int, g *group, c *chunk, found []uint32, bounds []float32) error {
+	k, biased := p.states[n], l.bias.Queries>>n&1 != 0
 	least := float32(math.Inf(-1))
 	if first := likely + k.k; len(found) > 2*first {
 		l.bounds = append(l.bounds[:0], bounds...)
 		least = largest(l.bounds, first)
 	}
-	l.rows = l.rows[:0]
+	l.rows, l.extra = l.rows[:0], l.extra[:0]
 	for i, b := range bounds {
-		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < least) {
-			l.collect(k, g, c.rows[place])
+		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < least) && l.collect(k, g, c.rows[place]) && biased {
+			l.addBias(k, g, n, place)
 		}
 	}
 	if err := l.score(k, g); err != nil || math.IsInf(float64(least), -1) || k.done.Load() {
 		return err
 	}
-	limit, more := k.query.limit(k.bar())
-	need := k.query.need(c, base, limit, more+off)
-	l.rows = l.rows[:0]
+	need := k.need(c, l.base[n], p.off, biased)
+	l.rows, l.extra = l.rows[:0], l.extra[:0]
 	for i, b := range bounds {
-		if place := int(found[i] & 0xffff); place < len(c.rows) && b < least && b >= need {
-			l.collect(k, g, c.rows[place])
+		if place := int(found[i] & 0xffff); place < len(c.rows) && b < least && b >= need && l.collect(k, g, c.rows[place]) && biased {
+			l.addBias(k, g, n, place)
 		}
 	}
 	return l.score(k, g)
+}
+
+// addBias collects the bias of the row that was collected last.
+func (l *lane) addBias(k *queryState, g *group, n, place int) {
+	exact := 0.0
+	if l.bias.Of(n)[place] > 0 {
+		exact = k.bias.at(g.first + int(l.rows[len(l.rows)-1]))
+	}
+	l.extra = append(l.extra, exact)
 }
 
 // largest is the n-th largest of x, which it reorders (Hoare's selection).
@@ -339,6 +349,10 @@ func (l *lane) plain(p *packed, g *group, from, to int) error {
 			continue
 		}
 		scores, all := l.scores[i*n:(i+1)*n], l.scores[i*n:i*n]
+		for _, b := range between(k.bias.list, g.first+from, g.first+to) {
+			at := b.Row - g.first - from
+			scores[at] = k.query.metric.Biased(scores[at], b.Value)
+		}
 		l.rows = l.rows[:0]
 		for j, score := range scores {
 			if l.collect(k, g, int32(from+j)) {

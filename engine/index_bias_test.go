@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// manyBiases gives about a share of n rows a bias of up to largest.
+func manyBiases(rng *rand.Rand, n int, share, largest float64) []Bias {
+	var list []Bias
+	for row := range n {
+		if rng.Float64() < share {
+			list = append(list, Bias{Row: row, Value: largest * rng.Float64()})
+		}
+	}
+	return list
+}
+
+// agree compares an index with the engine's own operations over the same rows, of which deleted ones count no
+// more: the k best of each query, one by one and together, and the decisions at the k-th best score.
+func agree(t *testing.T, e *Engine, x *Index, c, queries Vectors, metric kernels.Metric, k int, bias [][]Bias, deleted map[int]bool) {
+	t.Helper()
+	ctx := context.Background()
+	all, err := e.TopK(ctx, queries, c, metric, k+len(deleted), bias)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together, err := x.TopK(ctx, queries, k, bias)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &judge{metric, rows(c)}
+	for i, q := range rows(queries) {
+		var want []Hit
+		for _, h := range all[i] {
+			if !deleted[h.Row] && len(want) < k {
+				want = append(want, h)
+			}
+		}
+		one, err := x.TopK(ctx, Vectors{Data: q, Rows: 1, Dim: len(q)}, k, bias[i:i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, got := range map[string][]Hit{"together": together[i], "alone": one[0]} {
+			if diff := cmp.Diff(want, append([]Hit(nil), got...)); diff != "" {
+				t.Fatalf("%s query %d %s (-engine +index):\n%s", metric, i, name, diff)
+			}
+		}
+		for _, tau := range []float64{want[0].Score, math.Nextafter(want[0].Score, metric.Worst()), want[k-1].Score} {
+			h, above, err := x.AnyAbove(ctx, q, bias[i], tau)
+			if err != nil || above != metric.Better(want[0].Score, tau) || !j.witness(q, bias[i], h, above, tau) || deleted[h.Row] {
+				t.Fatalf("%s query %d, tau %v, maximum %v: %v %v %v", metric, i, tau, want[0], h, above, err)
+			}
+		}
+		if i >= 3 {
+			continue
+		}
+		tau := want[0].Score
+		decisions, err := x.AnyAboveAll(ctx, queries, bias, tau)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, d := range decisions {
+			best := all[n][0]
+			for _, h := range all[n] {
+				if !deleted[h.Row] {
+					best = h
+					break
+				}
+			}
+			if d.Above != metric.Better(best.Score, tau) || !j.witness(rows(queries)[n], bias[n], d.Hit, d.Above, tau) {
+				t.Fatalf("%s query %d, tau %v: %+v, maximum %v", metric, n, tau, d, best)
+			}
+		}
+	}
+}
+
+// TestIndexManyBiases: lists of few and of many rows over many chunks, small and large beside the scores (distances
+// become negative), with rows deleted and appended.
+func TestIndexManyBiases(t *testing.T) {
+	for _, isa := range cpu.Available() {
+		for _, metric := range metrics {
+			t.Run(isa.String()+"/"+metric.String(), func(t *testing.T) {
+				rng, ctx := rand.New(rand.NewPCG(103, uint64(isa))), context.Background()
+				e := newEngine(t, Options{ISA: isa.String(), Threads: 3})
+				first, more, small := 5000, 1500, 300
+				if !e.r.Host.CanScan() {
+					first, more, small = 500, 100, 30 // a row costs fifty times as much
+				}
+				c, q := plain(rng, first+more+small, 70), plain(rng, 8, 70)
+				part := func(from, to int) Vectors {
+					return Vectors{Data: c.Data[from*70 : to*70], Rows: to - from, Dim: 70}
+				}
+				x := newIndex(t, e, part(0, first), metric, IndexOptions{Clusters: 120})
+				if err := x.Append(ctx, part(first, first+more)); err != nil {
+					t.Fatal(err)
+				}
+				if err := x.Append(ctx, part(first+more, c.Rows)); err != nil {
+					t.Fatal(err)
+				}
+				if s := x.Describe(); s.Chunks > 0 && (s.Chunks < 72 || s.Plain != small) {
+					t.Fatalf("%+v", s)
+				}
+				bias := make([][]Bias, q.Rows)
+				for i, largest := range []float64{.05, .3, 1, 5, 1e-3, 1e-40, 100} {
+					bias[i] = manyBiases(rng, c.Rows, []float64{.3, .01, .9}[i%3], largest)
+				}
+				agree(t, e, x, c, q, metric, 10, bias, nil)
+				deleted := map[int]bool{}
+				for i := range q.Rows { // the best rows, and one with a bias that would be best
+					best, ok, err := x.Max(ctx, rows(q)[i], bias[i])
+					if err != nil || !ok {
+						t.Fatal(err)
+					}
+					deleted[best.Row] = true
+					if err := x.Delete(best.Row); err != nil {
+						t.Fatal(err)
+					}
+				}
+				agree(t, e, x, c, q, metric, 10, bias, deleted)
+			})
+		}
+	}
+}
+
+// TestIndexBoundsBiasedRows: rows with a bias are ruled out by bounds like the others, and not scored one by one.
+func TestIndexBoundsBiasedRows(t *testing.T) {
+	rng, ctx := rand.New(rand.NewPCG(107, 1)), context.Background()
+	e := newEngine(t, Options{})
+	if !e.r.Host.CanScan() {
+		t.Skip("SKIP: without C kernels all rows are scored")
+	}
+	c, q := plain(rng, 8000, 70), plain(rng, 8, 70)
+	for _, metric := range metrics {
+		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 100})
+		for i, vector := range rows(q) {
+			bias := manyBiases(rng, c.Rows, .3, .05)
+			best, _, err := x.Max(ctx, vector, bias)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := x.AnyAboveAll(ctx, Vectors{Data: vector, Rows: 1, Dim: 70}, [][]Bias{bias}, best.Score)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s query %d: %d rows have a bias, %d were scored", metric, i, len(bias), d[0].Survivors)
+			if d[0].Above || d[0].Survivors > int64(len(bias)/20) {
+				t.Errorf("%s query %d: %+v with %d biases", metric, i, d[0], len(bias))
+			}
+		}
+	}
+}
