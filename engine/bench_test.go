@@ -15,7 +15,7 @@ func BenchmarkDistribution(b *testing.B) {
 		in := mixture(n, 384)
 		pairs := float64(n) * float64(3*n-3)
 		for _, isa := range cpu.Available() {
-			e, err := New(Options{ISA: isa.String()})
+			e, err := open(Options{ISA: isa.String()})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func BenchmarkDistribution(b *testing.B) {
 func BenchmarkSearch(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c, q := plain(rng, 100_000, 384), plain(rng, 64, 384)
-	e, err := New(Options{})
+	e, err := open(Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -201,7 +200,7 @@ func (b bounds) histogram(t *testing.T, name string, in DistributionInput, got *
 // to redo brackets or rechecks.
 func boundedEngines(t *testing.T) map[string]boundedEngine {
 	all := make(map[string]boundedEngine)
-	for _, isa := range cpu.Available() {
+	for _, isa := range isas() {
 		for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8} {
 			if e := newEngine(t, Options{ISA: isa.String(), TileRows: 32}); e.r.Has(dtype) {
 				all[isa.String()+" "+dtype.String()] = boundedEngine{e, dtype}

@@ -37,7 +37,7 @@ func TestDescribe(t *testing.T) {
 	t.Setenv("SLUICE_ISA", "")
 	e := newEngine(t, Options{Threads: 99, Cores: cores.New(3)})
 	c := e.Describe()
-	if c.ISA != cpu.Available()[0].String() || c.Threads != 3 || c.Device != "cpu" || c.Kernel == "" || c.Reason == "" {
+	if c.ISA != cpu.Available()[0].String() || c.Threads != 3 || c.Device != e.r.Describe().Name || c.Kernel == "" || c.Reason == "" {
 		t.Errorf("%+v", c)
 	}
 	t.Setenv("SLUICE_ISA", "go")

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -21,11 +24,30 @@ func newEngine(t testing.TB, o Options) *Engine {
 	if o.Cores == nil {
 		o.Cores = cores.New(4) // more than this machine may have, so that threads really interleave
 	}
-	e, err := New(o)
+	e, err := open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
+}
+
+// onStandIn tells that the tests run on devicetest.StandIn instead of the CPU.
+func onStandIn() bool { return os.Getenv("SLUICE_TEST_DEVICE") == "standin" }
+
+// open is New on the device of the tests.
+func open(o Options) (*Engine, error) {
+	if !onStandIn() {
+		return New(o)
+	}
+	return newOn(o, func(k cpu.Kernels) device.Device { return devicetest.NewStandIn(k) })
+}
+
+// isas are the instruction sets that a test goes through; the stand-in has none.
+func isas() []cpu.ISA {
+	if onStandIn() {
+		return cpu.Available()[:1]
+	}
+	return cpu.Available()
 }
 
 // engines are engines that must agree in every bit: each instruction set, odd tiles, one and more threads.
@@ -36,7 +58,7 @@ func engines(t testing.TB) map[string]*Engine {
 		"tiny tile": newEngine(t, Options{Threads: 3, TileRows: 3}),
 		"one tile":  newEngine(t, Options{Threads: 2, TileRows: 100_000}),
 	}
-	for _, isa := range cpu.Available() {
+	for _, isa := range isas() {
 		all[isa.String()] = newEngine(t, Options{ISA: isa.String(), TileRows: 7})
 	}
 	return all

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -143,7 +142,7 @@ func newIndex(t testing.TB, e *Engine, v Vectors, metric kernels.Metric, o Index
 
 // TestIndexEqualsReference: metric × instruction set × shape, with nasty and with likely vectors.
 func TestIndexEqualsReference(t *testing.T) {
-	for _, isa := range cpu.Available() {
+	for _, isa := range isas() {
 		t.Run(isa.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(71, uint64(isa)))
 			e := newEngine(t, Options{ISA: isa.String(), Threads: 3})
@@ -225,7 +224,7 @@ func TestIndexMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		dim := rapid.SampledFrom([]int{3, 20, 70}).Draw(t, "dim")
-		e, err := New(Options{Cores: budget, Threads: 3})
+		e, err := open(Options{Cores: budget, Threads: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,11 @@ func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric
 	if err != nil {
 		return err
 	}
+	release, err := e.r.HoldBoth(&left, &right)
+	defer release()
+	if err != nil {
+		return err
+	}
 	work, progress := e.r.Scorers(p, metric), e.r.Meter(int64(len(out)))
 	return e.r.Grid(ctx, p, left.N, right.N, func(worker, i0, i1, j0, j1 int) error {
 		scores, err := work.Get(worker).Block(&left, &right, i0, i1, j0, j1)

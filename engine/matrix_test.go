@@ -17,7 +17,7 @@ import (
 // returns, whole or in parts, and writes nothing between the rows.
 func TestBoundedMatrix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 1))
-	for _, isa := range cpu.Available() {
+	for _, isa := range isas() {
 		for _, limit := range []int64{0, 300 << 10} {
 			e := newEngine(t, Options{ISA: isa.String(), MemLimit: limit})
 			for _, dtype := range e.DTypes() {
@@ -88,7 +88,7 @@ func TestBoundedMatrixErrors(t *testing.T) {
 		"dimension":  {call(ctx, e, out, 7, a, plain(rng, 7, 8), kernels.IP, kernels.F32), kernels.ErrShape},
 		"metric":     {call(ctx, e, out, 7, a, b, 9, kernels.F32), kernels.ErrMetric},
 		"type":       {call(ctx, e, out, 7, a, b, kernels.IP, 9), kernels.ErrISA},
-		"no tiles":   {call(ctx, newEngine(t, Options{ISA: "go"}), out, 7, a, b, kernels.IP, kernels.BF16), kernels.ErrISA},
+		"no tiles":   {call(ctx, newEngine(t, Options{ISA: "go"}), out, 7, a, b, kernels.IP, kernels.I8), kernels.ErrISA},
 		"non-finite": {call(ctx, e, out, 7, bad, b, kernels.IP, kernels.F32), kernels.ErrNonFinite},
 		"memory":     {call(ctx, newEngine(t, Options{MemLimit: 1000}), out, 7, a, b, kernels.IP, kernels.F32), kernels.ErrMemoryLimit},
 		"cancelled":  {call(cancelled, e, out, 7, a, b, kernels.IP, kernels.F32), context.Canceled},
@@ -105,7 +105,7 @@ func BenchmarkMatrix(b *testing.B) {
 	rng := rand.New(rand.NewPCG(63, 1))
 	x, y := plain(rng, 4096, 384), plain(rng, 12288, 384)
 	out := make([]float32, x.Rows*y.Rows)
-	e, err := New(Options{})
+	e, err := open(Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

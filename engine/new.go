@@ -39,6 +39,11 @@ type Choice struct {
 // New returns an engine. An instruction set that the machine or the build lacks (Options.ISA, else
 // $SLUICE_ISA) is kernels.ErrISA, a negative option kernels.ErrArgument.
 func New(o Options) (*Engine, error) {
+	return newOn(o, func(k cpu.Kernels) device.Device { return device.NewCPU(k) })
+}
+
+// newOn returns an engine on the device that open makes for those kernels.
+func newOn(o Options, open func(cpu.Kernels) device.Device) (*Engine, error) {
 	if o.Threads < 0 || o.MemLimit < 0 || o.TileRows < 0 {
 		return nil, fmt.Errorf("engine: %w: threads %d, memory limit %d, tile rows %d must not be negative",
 			kernels.ErrArgument, o.Threads, o.MemLimit, o.TileRows)
@@ -67,7 +72,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		r: device.Resources{
-			Device: device.NewCPU(k), Host: k, Pool: &workers.Pool{Budget: budget, Threads: threads},
+			Device: open(k), Host: k, Pool: &workers.Pool{Budget: budget, Threads: threads},
 			MemLimit: o.MemLimit, TileRows: o.TileRows, Report: o.Progress,
 		},
 		tune: statistics.DefaultTuning(),
@@ -77,8 +82,8 @@ func New(o Options) (*Engine, error) {
 	}
 	e.choice = Choice{
 		ISA:     k.ISA().String(),
-		Device:  "cpu",
-		Kernel:  k.Name(),
+		Device:  e.r.Describe().Name,
+		Kernel:  e.r.Describe().Kernel,
 		Threads: threads,
 		Reason:  reason + "; this build has no GPU backend",
 	}

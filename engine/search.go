@@ -58,6 +58,11 @@ func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.
 			return nil, err
 		}
 	}
+	release, err := e.r.HoldBoth(q, c)
+	defer release()
+	if err != nil {
+		return nil, err
+	}
 	work, progress := e.r.Scorers(p, metric), e.r.Meter(int64(q.N)*int64(c.N))
 	locks := make([]sync.Mutex, workers.Ceil(q.N, p.Queries))
 	err = e.r.Grid(ctx, p, q.N, c.N, func(worker, q0, q1, c0, c1 int) error {

@@ -180,11 +180,11 @@ func TestProperties(t *testing.T) {
 		a := vectors(rng, rapid.IntRange(1, 30).Draw(t, "rows a"), dim, dim+rapid.IntRange(0, 3).Draw(t, "gap a"))
 		b := vectors(rng, rapid.IntRange(1, 30).Draw(t, "rows b"), dim, dim+rapid.IntRange(0, 3).Draw(t, "gap b"))
 		metric := rapid.SampledFrom(metrics).Draw(t, "metric")
-		whole, err := New(Options{Cores: budget, Threads: 1, TileRows: 1000})
+		whole, err := open(Options{Cores: budget, Threads: 1, TileRows: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
-		tiled, err := New(Options{Cores: budget, Threads: 4, TileRows: rapid.IntRange(1, 9).Draw(t, "tile")})
+		tiled, err := open(Options{Cores: budget, Threads: 4, TileRows: rapid.IntRange(1, 9).Draw(t, "tile")})
 		if err != nil {
 			t.Fatal(err)
 		}

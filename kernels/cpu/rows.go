@@ -9,10 +9,15 @@ import (
 // Rows is a view of N vectors of Dim elements, Stride apart, with their norms where a cosine needs
 // them: Dim ≤ Stride, len(Data) ≥ (N−1)·Stride + Dim, len(Norms) ≥ N. Anything else is
 // kernels.ErrShape.
+//
+// Resident, if not nil, is a device's own copy of a set of rows, with norms, in which these begin at row First; the
+// kernels of this package read Data.
 type Rows struct {
 	Data           []float32
 	Norms          []float64
 	N, Dim, Stride int
+	Resident       any
+	First          int
 }
 
 // Row is vector i.
@@ -20,7 +25,7 @@ func (r Rows) Row(i int) []float32 { return r.Data[i*r.Stride : i*r.Stride+r.Dim
 
 // Slice is the view of the rows [from, to).
 func (r Rows) Slice(from, to int) Rows {
-	s := Rows{N: to - from, Dim: r.Dim, Stride: r.Stride}
+	s := Rows{N: to - from, Dim: r.Dim, Stride: r.Stride, Resident: r.Resident, First: r.First + from}
 	if to > from {
 		s.Data = r.Data[from*r.Stride : (to-1)*r.Stride+r.Dim]
 	}

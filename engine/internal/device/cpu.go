@@ -44,6 +44,12 @@ func (p *panels) Len() int       { return p.N }
 func (p *panels) Dimension() int { return p.Dim }
 func (p *panels) Scale() float64 { return p.Panels.Scale }
 
+// Upload implements Device: there is nothing to copy.
+func (c *CPU) Upload(cpu.Rows) (any, error) { return nil, nil }
+
+// Release implements Device.
+func (c *CPU) Release(any) {}
+
 // New implements Device.
 func (c *CPU) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (Set, error) {
 	old, _ := c.used.Get().(*cpu.Panels)

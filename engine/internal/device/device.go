@@ -9,19 +9,25 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Device computes on sets of vectors. Its calls may come from many goroutines at once; each of them is
-// one task of 1 to 10 ms, so that cancellation comes soon. Every error is a value: nothing panics and
-// nothing ends the process.
+// Device computes on sets of vectors. Its calls may come from many goroutines at once; a device that runs fewer
+// of them at a time, or all on one thread, lets the others wait. Each call is one task of 1 to 10 ms, so that
+// cancellation comes soon. Every error is a value: nothing panics and nothing ends the process.
 //
 // A set holds the vectors in the device's own layout, normalised or scaled as cpu.Panels says, in
 // panels of Panel vectors; what an operation counts or writes are tile values, off by at most Bound.
-// Scores and Pairs are canonical: the same bits on every device.
+// Scores and Pairs are canonical: the same bits on every device. They and Pack take rows in the process's
+// memory, and read the device's own copy instead where Upload made one.
 type Device interface {
 	Describe() Info
 	// Has tells whether the device multiplies in that format; every device has F32.
 	Has(t kernels.DType) bool
 	// Bytes is the memory that a set of n vectors takes.
 	Bytes(t kernels.DType, n, dim int) int64
+
+	// Upload copies rows and their norms into memory of the device's own: what it returns is for cpu.Rows.Resident
+	// of views of these rows. It is nil where the device reads the process's memory. Release gives it back.
+	Upload(rows cpu.Rows) (resident any, err error)
+	Release(resident any)
 
 	// New makes room for a set of n vectors as the left or right side of tiles. Free gives it back; it must
 	// not be used any more.
@@ -62,6 +68,9 @@ type Info struct {
 	ISA    string
 	// CountWork and MatrixWork are multiply-adds of a task that counts tiles, or writes them.
 	CountWork, MatrixWork int
+	// Memory is what sets and copies of rows may take together, in bytes, in memory of the device's own; 0: sets
+	// take the process's memory, within the limit of the operation.
+	Memory int64
 }
 
 // The types that the CPU's kernels and every other device share.
@@ -92,6 +101,41 @@ type Resources struct {
 
 // Meter reports the progress of an operation on that many pairs.
 func (r *Resources) Meter(total int64) *workers.Meter { return workers.NewMeter(r.Report, total) }
+
+// SetMemory is how many bytes of sets an operation may have at once.
+func (r *Resources) SetMemory() int64 {
+	if own := r.Describe().Memory; own > 0 {
+		return own
+	}
+	return r.MemLimit
+}
+
+// Hold makes the device's own copy of an operand that is ready, unless it has one. The returned function ends that.
+func (r *Resources) Hold(o *Operand) (release func(), err error) {
+	release = func() {}
+	if o.N == 0 || !o.Ready || o.Resident != nil {
+		return release, nil
+	}
+	resident, err := r.Upload(o.Rows)
+	if err != nil || resident == nil {
+		return release, err
+	}
+	o.Resident = resident
+	return func() {
+		o.Resident = nil
+		r.Release(resident)
+	}, nil
+}
+
+// HoldBoth holds two operands; release is to be called after an error, too.
+func (r *Resources) HoldBoth(a, b *Operand) (release func(), err error) {
+	first, err := r.Hold(a)
+	if err != nil {
+		return first, err
+	}
+	second, err := r.Hold(b)
+	return func() { second(); first() }, err
+}
 
 // Accurate is the fastest format that is about as accurate as float32. Cheaper ones do not tell near
 // vectors apart: plain bfloat16 is off by up to .1 in a distance of unit vectors.

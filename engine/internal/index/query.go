@@ -48,7 +48,7 @@ func (q *query) set(r *device.Resources, vector []float32) error {
 			q.factor = 1
 		}
 	}
-	if err := r.Scores(kernels.IP, q.turned, q.Dim, q.Rows, m.rotation); err != nil {
+	if err := r.Host.Scores(kernels.IP, q.turned, q.Dim, q.Rows, m.rotation); err != nil {
 		return err
 	}
 	q.size, q.square = 0, 0
@@ -123,7 +123,7 @@ func (q *query) lift(score float64) (linear, square float64) {
 
 // base is q~·centre of chunk i of g. It uses a place for the product.
 func (q *query) base(r *device.Resources, g *group, i int, product []float64) (float64, error) {
-	err := r.Scores(kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))
+	err := r.Host.Scores(kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))
 	return q.factor * (product[0] - g.chunks[i].shift), err
 }
 

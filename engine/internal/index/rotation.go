@@ -71,7 +71,7 @@ func rotate(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows,
 	// ‖RᵀR − I‖₂ = ‖RRᵀ − I‖₂ ≤ the Frobenius norm; each product is off by less than d·2⁻⁵².
 	m.skew = math.Sqrt(dot(image, image))*(1+1e-9) + float64(d*d)*0x1p-52
 	m.turned = make([]float64, d)
-	return r.Scores(kernels.IP, m.turned, d, cpu.Rows{Data: m.origin, N: 1, Dim: d, Stride: d}, m.rotation)
+	return r.Host.Scores(kernels.IP, m.turned, d, cpu.Rows{Data: m.origin, N: 1, Dim: d, Stride: d}, m.rotation)
 }
 
 // iterations keeps the work for large dimensions within seconds.
@@ -115,7 +115,7 @@ func products(ctx context.Context, r *device.Resources, out []float64, a, b cpu.
 	const block = 8
 	return r.Pool.Each(ctx, workers.Ceil(a.N, block), r.Pool.Threads, func(_, task int) error {
 		from, to := task*block, min(a.N, (task+1)*block)
-		return r.Scores(kernels.IP, out[from*b.N:], b.N, a.Slice(from, to), b)
+		return r.Host.Scores(kernels.IP, out[from*b.N:], b.N, a.Slice(from, to), b)
 	})
 }
 

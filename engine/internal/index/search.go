@@ -302,7 +302,7 @@ func (n *nearest) find(r *device.Resources, s *snapshot, q *query, scratch *[]fl
 		}
 		scores := (*scratch)[:count]
 		lead := cpu.Rows{Data: q.lead, N: 1, Dim: len(q.lead), Stride: len(q.lead)}
-		if err := r.Scores(kernels.IP, scores, count, lead, g.leads); err != nil {
+		if err := r.Host.Scores(kernels.IP, scores, count, lead, g.leads); err != nil {
 			return err
 		}
 		for i, score := range scores {

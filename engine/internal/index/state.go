@@ -121,7 +121,7 @@ func (l *lane) score(k *queryState, g *group) error {
 		return nil
 	}
 	scores := l.scores[:len(l.rows)]
-	if err := l.r.Pairs(k.query.metric, scores, k.query.Rows, nil, g.Rows, l.rows); err != nil {
+	if err := l.r.Host.Pairs(k.query.metric, scores, k.query.Rows, nil, g.Rows, l.rows); err != nil {
 		return err
 	}
 	for i, b := range l.extra {
@@ -341,7 +341,7 @@ func largest(x []float32, n int) float32 {
 // plain gives all rows [from, to) of g, at most pending, their canonical score for all of p.
 func (l *lane) plain(p *packed, g *group, from, to int) error {
 	n := to - from
-	if err := l.r.Scores(p.states[0].query.metric, l.scores, n, p.rows, g.Slice(from, to)); err != nil {
+	if err := l.r.Host.Scores(p.states[0].query.metric, l.scores, n, p.rows, g.Slice(from, to)); err != nil {
 		return err
 	}
 	for i, k := range p.states {

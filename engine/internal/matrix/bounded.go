@@ -77,7 +77,7 @@ type product struct {
 func (m *product) plan() error {
 	bytes := func(n int) int64 { return m.r.Bytes(m.DType, n, m.a.Dim) + 8*int64(n) }
 	m.rowsA, m.rowsB = m.a.N, m.b.N
-	for bytes(m.rowsA)+bytes(m.rowsB) > m.r.MemLimit {
+	for bytes(m.rowsA)+bytes(m.rowsB) > m.r.SetMemory() {
 		switch {
 		case m.rowsA >= m.rowsB && m.rowsA > device.Panel:
 			m.rowsA = halfPanels(m.rowsA)
@@ -85,7 +85,7 @@ func (m *product) plan() error {
 			m.rowsB = halfPanels(m.rowsB)
 		default:
 			return fmt.Errorf("engine: matrix: %w: %d bytes; panels of dimension %d need at least %d",
-				kernels.ErrMemoryLimit, m.r.MemLimit, m.a.Dim, bytes(m.rowsA)+bytes(m.rowsB))
+				kernels.ErrMemoryLimit, m.r.SetMemory(), m.a.Dim, bytes(m.rowsA)+bytes(m.rowsB))
 		}
 	}
 	m.progress = m.r.Meter(int64(m.a.N) * int64(m.b.N))
@@ -115,21 +115,31 @@ func (m *product) run(ctx context.Context) (bound float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		for i := 0; i < m.a.N; i += m.rowsA {
-			rows, err := m.pack(ctx, device.Left, m.a, i, min(m.a.N, i+m.rowsA), m.scaleA)
-			if err != nil {
-				return 0, err
-			}
-			bound = max(bound, m.r.Bound(rows, lanes))
-			err = m.part(ctx, rows, i, lanes, j)
-			m.r.Free(rows)
-			if err != nil {
-				return 0, err
-			}
-		}
+		e, err := m.column(ctx, lanes, j)
 		m.r.Free(lanes)
+		if err != nil {
+			return 0, err
+		}
+		bound = max(bound, e)
 	}
 	return m.inUnit(bound), nil
+}
+
+// column multiplies all of a with the packed lanes, which begin at row j of b.
+func (m *product) column(ctx context.Context, lanes device.Set, j int) (bound float64, err error) {
+	for i := 0; i < m.a.N; i += m.rowsA {
+		rows, err := m.pack(ctx, device.Left, m.a, i, min(m.a.N, i+m.rowsA), m.scaleA)
+		if err != nil {
+			return 0, err
+		}
+		bound = max(bound, m.r.Bound(rows, lanes))
+		err = m.part(ctx, rows, i, lanes, j)
+		m.r.Free(rows)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return bound, nil
 }
 
 // inUnit turns a bound of tile values into one of scores, with the rounding of the score itself.
@@ -164,7 +174,11 @@ func (m *product) pack(ctx context.Context, side device.Side, o *device.Operand,
 	} else {
 		m.normB = max(m.normB, p.Norm())
 	}
-	return p, err
+	if err != nil {
+		m.r.Free(p)
+		return nil, err
+	}
+	return p, nil
 }
 
 // part multiplies the packed rows, which begin at row i, with the packed lanes from j on.

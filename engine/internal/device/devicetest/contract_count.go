@@ -1,0 +1,235 @@
+package devicetest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// checked is a pair of packed sets whose counts are checked.
+type checked struct {
+	*pair
+	d           device.Device
+	rows, lanes device.Set
+	order       []int32 // of the lanes
+	epsilon     float64
+	values      []float32 // of all pairs, [row][lane]
+}
+
+// canonical is what a tile's value stands for.
+func (c *checked) canonical(i, lane int) float64 {
+	x := c.score(i, int(c.order[lane]))
+	switch c.metric {
+	case kernels.IP:
+		return x * c.rows.Scale() * c.lanes.Scale()
+	case kernels.L2:
+		x *= c.rows.Scale()
+		return -x * x / 2
+	}
+	return x
+}
+
+var infinity = float32(math.Inf(1))
+
+// counting is a count that looks for nothing.
+func (c *checked) counting(room int) *device.Count {
+	own := make([]int32, c.lanes.Len())
+	for i := range own {
+		own[i] = -1
+	}
+	width := c.lanes.Count() * device.Panel
+	n := &device.Count{Min: -infinity, Max: infinity, Own: own, BestOther: make([]float32, width), BestAll: make([]float32, width),
+		Kept: make([]device.Entry, 0, room), Other: make([]device.Entry, 0, room), All: make([]device.Entry, 0, room)}
+	for i := range width {
+		n.BestOther[i], n.BestAll[i] = -infinity, -infinity
+	}
+	return n
+}
+
+// room for what a count may write, and for what the kernels want to have free.
+func (c *checked) room() int { return c.rows.Count()*c.lanes.Count()*device.Panel*device.Panel + 2048 }
+
+func (c *checked) run(t *testing.T, n *device.Count) {
+	t.Helper()
+	if err := c.d.Count(n, c.rows, 0, c.rows.Count(), c.lanes, 0, c.lanes.Count()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all keeps every pair: each is there once, and within the bound. Its values are what later counts must agree with.
+func (c *checked) all(t *testing.T) {
+	n := c.counting(c.room())
+	n.Min, n.NoBest = infinity, true
+	c.run(t, n)
+	pairs := c.a.N * c.b.N
+	if n.KeptFull || len(n.Kept) != pairs || n.Counted != int64(pairs) {
+		t.Fatalf("%d of %d pairs kept, %d counted, full %v", len(n.Kept), pairs, n.Counted, n.KeptFull)
+	}
+	c.values = make([]float32, pairs)
+	for i := range c.values {
+		c.values[i] = float32(math.NaN())
+	}
+	worst := 0.
+	for _, e := range n.Kept {
+		row, lane := int(e.At>>16), int(e.At&0xffff)
+		if row >= c.a.N || lane >= c.b.N || !math.IsNaN(float64(c.values[row*c.b.N+lane])) {
+			t.Fatalf("pair %d, %d is kept twice, or is none", row, lane)
+		}
+		c.values[row*c.b.N+lane] = e.Value
+		if off := math.Abs(float64(e.Value) - c.canonical(row, lane)); !(off <= c.epsilon) {
+			t.Fatalf("value of %d, %d: %v, canonical %v, off by %.3g of the bound %v",
+				row, lane, e.Value, c.canonical(row, lane), off/c.epsilon, c.epsilon)
+		} else {
+			worst = max(worst, off/c.epsilon)
+		}
+	}
+	t.Logf("largest error over the bound: %.3g", worst)
+	c.sums(t, n, func(int, int) bool { return true })
+}
+
+// sums of the pairs that are counted.
+func (c *checked) sums(t *testing.T, n *device.Count, counted func(row, lane int) bool) {
+	t.Helper()
+	var sum, sum2, size float64
+	for i, v := range c.values {
+		if !counted(i/c.b.N, i%c.b.N) {
+			continue
+		}
+		x := float64(v)
+		if c.metric == kernels.L2 {
+			x = math.Sqrt(max(0, -2*x))
+		}
+		sum, sum2, size = sum+x, sum2+x*x, size+1+math.Abs(x)+x*x
+	}
+	if s := n.Sum.Float64(); !(math.Abs(s-sum) <= 1e-5*size) {
+		t.Errorf("sum %v, want %v", s, sum)
+	}
+	if s := n.Sum2.Float64(); !(math.Abs(s-sum2) <= 1e-5*size) {
+		t.Errorf("sum of squares %v, want %v", s, sum2)
+	}
+}
+
+// some counts a random part of the pairs with everything that a count can look for, in two calls.
+func (c *checked) some(t *testing.T) {
+	n := c.counting(c.room())
+	sorted := slices.Sorted(slices.Values(c.values))
+	at := func(p float64) float32 { return sorted[int(p*float64(len(sorted)-1))] }
+	n.Min, n.Max = at(.02), at(.97)
+	n.Low, n.High = []float32{at(.3), at(.6)}, []float32{at(.32), at(.6)}
+	if n.High[0] >= n.Low[1] {
+		n.Low, n.High = n.Low[:1], n.High[:1]
+	}
+	n.Below = make([]int64, len(n.Low))
+	n.Margin = float32(c.rng.Float64() * .1)
+	n.Bins, n.BinLow, n.BinScale = make([]int64, 7), -1, 3.5
+	for i := range n.Own {
+		n.Own[i] = c.rng.Int32N(int32(c.a.N)+1) - 1
+	}
+	if n.CrossGroup = c.rng.IntN(2) == 0; n.CrossGroup || c.rng.IntN(2) == 0 {
+		for range c.a.N {
+			n.RowGroup = append(n.RowGroup, c.rng.Int32N(3))
+		}
+		for range c.b.N {
+			n.LaneGroup = append(n.LaneGroup, c.rng.Int32N(3))
+		}
+	}
+	own := func(row, lane int) bool { return n.Own[lane] == int32(row) }
+	near := func(row, lane int) bool {
+		return own(row, lane) || n.RowGroup != nil && n.RowGroup[row] == n.LaneGroup[lane]
+	}
+	counted := func(row, lane int) bool { return !own(row, lane) && !(n.CrossGroup && near(row, lane)) }
+	// Two calls: the second carries on, with rows relative to its own first.
+	half := c.rows.Count() / 2
+	if err := c.d.Count(n, c.rows, 0, half, c.lanes, 0, c.lanes.Count()); err != nil {
+		t.Fatal(err)
+	}
+	kept, other, all := n.Kept, n.Other, n.All
+	n.Kept, n.Other, n.All = make([]device.Entry, 0, c.room()), make([]device.Entry, 0, c.room()), make([]device.Entry, 0, c.room())
+	if err := c.d.Count(n, c.rows, half, c.rows.Count(), c.lanes, 0, c.lanes.Count()); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]device.Entry{n.Kept, n.Other, n.All} {
+		for i := range list {
+			list[i].At += uint32(half*device.Panel) << 16
+		}
+	}
+	n.Kept, n.Other, n.All = append(kept, n.Kept...), append(other, n.Other...), append(all, n.All...)
+	c.counts(t, n, counted)
+	c.sums(t, n, counted)
+	c.candidates(t, n.Other, n.BestOther, n.Margin, func(row, lane int) (must, may bool) { return !near(row, lane), !near(row, lane) })
+	c.candidates(t, n.All, n.BestAll, n.Margin, func(row, lane int) (must, may bool) { return near(row, lane), true })
+	full := c.counting(1)
+	full.Min, full.NoBest = infinity, true
+	if c.run(t, full); c.a.N*c.b.N > 1 && !full.KeptFull {
+		t.Error("more pairs than there is room for, and no word of it")
+	}
+}
+
+// counts are those of the values.
+func (c *checked) counts(t *testing.T, n *device.Count, counted func(row, lane int) bool) {
+	t.Helper()
+	var total int64
+	var kept []device.Entry
+	below, bins := make([]int64, len(n.Below)), int64(0)
+	for i, v := range c.values {
+		row, lane := i/c.b.N, i%c.b.N
+		if !counted(row, lane) {
+			continue
+		}
+		total++
+		in := v <= n.Min || v >= n.Max
+		for b := range below {
+			if v < n.Low[b] {
+				below[b]++
+			}
+			in = in || v >= n.Low[b] && v <= n.High[b]
+		}
+		if in {
+			kept = append(kept, device.Entry{Value: v, At: uint32(row)<<16 | uint32(lane)})
+		}
+	}
+	for _, b := range n.Bins {
+		bins += b
+	}
+	got := slices.Clone(n.Kept)
+	slices.SortFunc(got, func(a, b device.Entry) int { return cmp.Compare(a.At, b.At) })
+	if n.Counted != total || bins != total || !slices.Equal(n.Below, below) || !slices.Equal(got, kept) {
+		t.Fatalf("%d counted, %d binned, want %d; below %v, want %v; %d kept, want %d", n.Counted, bins, total, n.Below, below, len(got), len(kept))
+	}
+}
+
+// candidates hold every pair within the margin of its lane's best, and the best is that of the pairs.
+func (c *checked) candidates(t *testing.T, list []device.Entry, best []float32, margin float32, class func(row, lane int) (must, may bool)) {
+	t.Helper()
+	has := make(map[uint32]float32)
+	for _, e := range list {
+		row, lane := int(e.At>>16), int(e.At&0xffff)
+		if _, may := class(row, lane); !may || e.Value != c.values[row*c.b.N+lane] {
+			t.Fatalf("candidate %d, %d with value %v", row, lane, e.Value)
+		}
+		has[e.At] = e.Value
+	}
+	for lane := range c.b.N {
+		top := -infinity
+		for row := range c.a.N {
+			if must, _ := class(row, lane); must {
+				top = max(top, c.values[row*c.b.N+lane])
+			}
+		}
+		if best[lane] < top {
+			t.Fatalf("best of lane %d: %v, there is %v", lane, best[lane], top)
+		}
+		for row := range c.a.N {
+			v := c.values[row*c.b.N+lane]
+			if must, _ := class(row, lane); must && v >= best[lane]-margin {
+				if _, ok := has[uint32(row)<<16|uint32(lane)]; !ok {
+					t.Fatalf("pair %d, %d with %v is no candidate; best %v, margin %v", row, lane, v, best[lane], margin)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package devicetest_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// TestContract: the CPU with every instruction set, and the stand-in, which gives all back.
+func TestContract(t *testing.T) {
+	for _, isa := range cpu.Available() {
+		k, err := cpu.Open(isa.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(isa.String(), func(t *testing.T) { devicetest.Contract(t, device.NewCPU(k)) })
+	}
+	k, err := cpu.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := devicetest.NewStandIn(k)
+	t.Run("stand-in", func(t *testing.T) { devicetest.Contract(t, d) })
+	if d.Live() != 0 || d.FromCopies() == 0 {
+		t.Errorf("%d sets and copies are left, %d scores came from copies", d.Live(), d.FromCopies())
+	}
+}
+
+// TestFailAt: the n-th call fails, and those after it.
+func TestFailAt(t *testing.T) {
+	k, err := cpu.Open("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := devicetest.NewStandIn(k)
+	d.FailAt("New", 2)
+	for i, want := range []error{nil, devicetest.ErrInjected, devicetest.ErrInjected} {
+		if _, err := d.New(device.Left, kernels.F32, kernels.IP, 1, 1, 1); !errors.Is(err, want) {
+			t.Errorf("call %d: %v", i+1, err)
+		}
+	}
+	d.FailAt("", 0)
+	if _, err := d.New(device.Left, kernels.F32, kernels.IP, 1, 1, 1); err != nil || d.Live() != 2 || d.Calls("New") != 1 {
+		t.Errorf("%v, %d live, %d calls", err, d.Live(), d.Calls("New"))
+	}
+}

@@ -1,0 +1,215 @@
+// Package devicetest has a device for tests that is as unlike the CPU as the interface allows, and a test of
+// what device.Device promises, for every implementation.
+package devicetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// ErrInjected is the failure that FailAt asks for.
+var ErrInjected = errors.New("injected failure")
+
+// StandIn is a device in plain Go that takes the place of a GPU in tests: sets are rows of float64, rows have copies
+// of their own, tile values are off by most of the bound that it states, tasks are small, and few calls run at a
+// time. It keeps count of what is not given back, and fails when asked to.
+type StandIn struct {
+	Memory int64 // Info.Memory
+
+	host  cpu.Kernels
+	calls chan struct{} // has room for the calls that run at once
+
+	live    atomic.Int64 // sets and copies that were not given back
+	used    atomic.Int64 // scores that were read from copies
+	mu      sync.Mutex
+	count   map[string]int
+	failing string
+	at      int
+}
+
+var _ device.Device = (*StandIn)(nil)
+
+// NewStandIn returns a stand-in whose canonical scores come from those kernels.
+func NewStandIn(host cpu.Kernels) *StandIn {
+	return &StandIn{host: host, calls: make(chan struct{}, 2), count: make(map[string]int)}
+}
+
+// Methods are those that may fail.
+func Methods() []string { return []string{"Upload", "New", "Pack", "Count", "Matrix", "Scores", "Pairs"} }
+
+// FailAt lets the n-th call (from 1) of a method from now on, and all after it, fail with ErrInjected; n = 0: none.
+func (d *StandIn) FailAt(method string, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failing, d.at = method, n
+	clear(d.count)
+}
+
+// Calls is how often a method was called since FailAt.
+func (d *StandIn) Calls(method string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.count[method]
+}
+
+// Live is the number of sets and copies of rows that were not given back.
+func (d *StandIn) Live() int64 { return d.live.Load() }
+
+// FromCopies is how many canonical scores were computed from copies of rows.
+func (d *StandIn) FromCopies() int64 { return d.used.Load() }
+
+// enter waits for its turn. Every call of a method that computes begins with it; leave ends it.
+func (d *StandIn) enter(method string) (leave func(), err error) {
+	d.mu.Lock()
+	d.count[method]++
+	fails := method == d.failing && d.at > 0 && d.count[method] >= d.at
+	d.mu.Unlock()
+	if fails {
+		return nil, fmt.Errorf("stand-in: %s: %w", method, ErrInjected)
+	}
+	d.calls <- struct{}{}
+	return func() { <-d.calls }, nil
+}
+
+// The sizes of tasks, in multiply-adds: neither the CPU's nor multiples of a panel's.
+const (
+	countWork  = 700_000
+	matrixWork = 300_000
+)
+
+// Describe implements device.Device.
+func (d *StandIn) Describe() device.Info {
+	return device.Info{Name: "stand-in", Kernel: "standin_scores_f64", ISA: "none", CountWork: countWork, MatrixWork: matrixWork,
+		Memory: d.Memory}
+}
+
+// Has implements device.Device.
+func (d *StandIn) Has(t kernels.DType) bool { return t == kernels.F32 || t == kernels.BF16 }
+
+// Bytes implements device.Device.
+func (d *StandIn) Bytes(_ kernels.DType, n, dim int) int64 { return 8 * int64(n) * int64(dim+2) }
+
+// held is a copy of rows: without gaps, backwards, so that nothing works on it by accident.
+type held struct {
+	owner *StandIn
+	rows  cpu.Rows
+}
+
+// Upload implements device.Device.
+func (d *StandIn) Upload(rows cpu.Rows) (any, error) {
+	leave, err := d.enter("Upload")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	h := &held{d, cpu.Rows{Data: make([]float32, rows.N*rows.Dim), N: rows.N, Dim: rows.Dim, Stride: rows.Dim}}
+	if rows.Norms != nil {
+		h.rows.Norms = make([]float64, rows.N)
+	}
+	for i := range rows.N {
+		copy(h.rows.Row(rows.N-1-i), rows.Row(i))
+		if rows.Norms != nil {
+			h.rows.Norms[rows.N-1-i] = rows.Norms[i]
+		}
+	}
+	d.live.Add(1)
+	return h, nil
+}
+
+// Release implements device.Device.
+func (d *StandIn) Release(resident any) {
+	if h, ok := resident.(*held); ok && h.owner == d {
+		h.owner = nil
+		d.live.Add(-1)
+	}
+}
+
+// read is the rows as the device sees them, the list of those that are wanted (nil: all, in order) and whether they
+// come from a copy.
+func (d *StandIn) read(rows cpu.Rows, list []int32) (cpu.Rows, []int32, bool, error) {
+	if rows.Resident == nil {
+		return rows, list, false, nil
+	}
+	h, ok := rows.Resident.(*held)
+	if !ok || h.owner != d || rows.First+rows.N > h.rows.N {
+		return rows, nil, false, fmt.Errorf("%w: a copy of another device, or one that was given back", kernels.ErrArgument)
+	}
+	n := rows.N
+	if list != nil {
+		n = len(list)
+	}
+	at := make([]int32, n)
+	for i := range at {
+		row := i
+		if list != nil {
+			row = int(list[i])
+		}
+		if row < 0 || row >= rows.N {
+			return rows, nil, false, fmt.Errorf("%w: row %d of %d", kernels.ErrShape, row, rows.N)
+		}
+		at[i] = int32(h.rows.N - 1 - rows.First - row)
+	}
+	return h.rows, at, true, nil
+}
+
+// Scores implements device.Device.
+func (d *StandIn) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error {
+	leave, err := d.enter("Scores")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if a.Resident == nil && b.Resident == nil {
+		return d.host.Scores(m, out, stride, a, b)
+	}
+	if a.Dim != b.Dim || stride < b.N || a.N > 0 && len(out) < (a.N-1)*stride+b.N {
+		return fmt.Errorf("%w: scores of %d×%d and %d×%d", kernels.ErrShape, a.N, a.Dim, b.N, b.Dim)
+	}
+	rowsA, rowsB := make([]int32, b.N), make([]int32, b.N)
+	for i := range a.N {
+		for j := range rowsB {
+			rowsA[j], rowsB[j] = int32(i), int32(j)
+		}
+		if err := d.pairs(m, out[i*stride:i*stride+b.N], a, rowsA, b, rowsB); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pairs implements device.Device.
+func (d *StandIn) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
+	leave, err := d.enter("Pairs")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return d.pairs(m, out, a, rowsA, b, rowsB)
+}
+
+func (d *StandIn) pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
+	if rowsA == nil && a.N == 1 {
+		rowsA = make([]int32, len(rowsB))
+	}
+	if len(rowsB) == 0 {
+		return nil
+	}
+	a, rowsA, copied, err := d.read(a, rowsA)
+	if err != nil {
+		return err
+	}
+	b, rowsB, copiedB, err := d.read(b, rowsB)
+	if err != nil {
+		return err
+	}
+	if copied && copiedB {
+		d.used.Add(int64(len(rowsB)))
+	}
+	return d.host.Pairs(m, out, a, rowsA, b, rowsB)
+}

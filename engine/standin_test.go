@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// TestStandIn runs all tests of the package again, with a device behind the interface that is not the CPU.
+func TestStandIn(t *testing.T) {
+	if raceEnabled {
+		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
+	}
+	cmd := exec.Command(os.Args[0], "-test.short", "-test.v", "-test.timeout=5m", "-test.skip=^Test(StandIn|DeviceFaults|IndexBoundaries)$")
+	cmd.Env = append(os.Environ(), "SLUICE_TEST_DEVICE=standin")
+	out, err := cmd.CombinedOutput()
+	if passed := strings.Count(string(out), "\n--- PASS"); err != nil || passed < 40 {
+		t.Errorf("%v, %d tests passed\n%s", err, passed, out)
+	}
+}
+
+// onFaulty is an engine on a stand-in of the test's own.
+func onFaulty(t *testing.T, o Options) (*Engine, *devicetest.StandIn) {
+	t.Helper()
+	var d *devicetest.StandIn
+	e, err := newOn(o, func(k cpu.Kernels) device.Device { d = devicetest.NewStandIn(k); return d })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, d
+}
+
+// TestDeviceFaults: whichever call of a device fails, the operation returns the error, wrapped, and gives back
+// what it holds on the device; the next one works.
+func TestDeviceFaults(t *testing.T) {
+	rng, ctx := rand.New(rand.NewPCG(91, 1)), context.Background()
+	a, b := plain(rng, 70, 24), plain(rng, 150, 24)
+	for name, o := range map[string]Options{"parts": {Threads: 2, MemLimit: 40_000}, "tiles of 32": {Threads: 1, TileRows: 32}} {
+		e, d := onFaulty(t, o)
+		for op, do := range operations(kernels.L2) {
+			d.FailAt("", 0)
+			if _, err := do(ctx, e, a, b); err != nil || d.Live() != 0 {
+				t.Fatalf("%s, %s: %v, %d live", name, op, err, d.Live())
+			}
+			reached := 0
+			for _, method := range devicetest.Methods() {
+				for n := 1; ; n++ {
+					d.FailAt(method, n)
+					_, err := do(ctx, e, a, b)
+					called := d.Calls(method) >= n
+					if errors.Is(err, devicetest.ErrInjected) != called || err != nil && !called || d.Live() != 0 {
+						t.Fatalf("%s, %s, call %d of %s (made: %v): %v, %d live", name, op, n, method, called, err, d.Live())
+					}
+					if !called {
+						break
+					}
+					reached++
+				}
+			}
+			if reached == 0 {
+				t.Errorf("%s, %s: no call of the device was reached", name, op)
+			}
+		}
+	}
+}
