@@ -80,12 +80,13 @@ func newOn(o Options, open func(cpu.Kernels) device.Device) (*Engine, error) {
 	if name == "" {
 		reason = bestReason(k)
 	}
+	_, backend := device.Choose(device.OpDistribution, device.Shape{}, device.Residency{}, device.Costs{})
 	e.choice = Choice{
 		ISA:     k.ISA().String(),
 		Device:  e.r.Describe().Name,
 		Kernel:  e.r.Describe().Kernel,
 		Threads: threads,
-		Reason:  reason + "; this build has no GPU backend",
+		Reason:  reason + "; " + backend,
 	}
 	return e, nil
 }

@@ -41,7 +41,9 @@ func NewStandIn(host cpu.Kernels) *StandIn {
 }
 
 // Methods are those that may fail.
-func Methods() []string { return []string{"Upload", "New", "Pack", "Count", "Matrix", "Scores", "Pairs"} }
+func Methods() []string {
+	return []string{"Upload", "New", "Pack", "Count", "Matrix", "Scores", "Pairs"}
+}
 
 // FailAt lets the n-th call (from 1) of a method from now on, and all after it, fail with ErrInjected; n = 0: none.
 func (d *StandIn) FailAt(method string, n int) {
