@@ -37,7 +37,7 @@ func TestOneTileEqualsMany(t *testing.T) {
 				"threads": {TileRows: 32, Threads: 4}, "chosen": {}, "regions": {TileRows: 32}} {
 				e := newEngine(t, o)
 				if name == "regions" {
-					e.tune.Panels, e.tune.Kept = 80<<10, 0
+					e.tune.Panels, e.tune.Kept = e.r.Bytes(kernels.F32, 800, 24), 0
 				}
 				got, err := e.Distribution(context.Background(), in)
 				if err != nil {

@@ -1,13 +1,11 @@
 package engine
 
 import (
-	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/engine/cores"
-	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/kernels"
@@ -28,23 +26,22 @@ func newEngine(t testing.TB, o Options) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if d, ok := e.r.Device.(*devicetest.StandIn); ok {
+		t.Cleanup(func() {
+			if n := d.Live(); n != 0 {
+				t.Errorf("%d sets and copies of rows are left on the device", n)
+			}
+		})
+	}
 	return e
 }
 
-// onStandIn tells that the tests run on devicetest.StandIn instead of the CPU.
-func onStandIn() bool { return os.Getenv("SLUICE_TEST_DEVICE") == "standin" }
-
 // open is New on the device of the tests.
-func open(o Options) (*Engine, error) {
-	if !onStandIn() {
-		return New(o)
-	}
-	return newOn(o, func(k cpu.Kernels) device.Device { return devicetest.NewStandIn(k) })
-}
+func open(o Options) (*Engine, error) { return newOn(o, devicetest.Open) }
 
 // isas are the instruction sets that a test goes through; the stand-in has none.
 func isas() []cpu.ISA {
-	if onStandIn() {
+	if devicetest.OnStandIn() {
 		return cpu.Available()[:1]
 	}
 	return cpu.Available()

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
@@ -20,12 +17,7 @@ func TestStandIn(t *testing.T) {
 	if raceEnabled {
 		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
 	}
-	cmd := exec.Command(os.Args[0], "-test.short", "-test.v", "-test.timeout=5m", "-test.skip=^Test(StandIn|DeviceFaults|IndexBoundaries)$")
-	cmd.Env = append(os.Environ(), "SLUICE_TEST_DEVICE=standin")
-	out, err := cmd.CombinedOutput()
-	if passed := strings.Count(string(out), "\n--- PASS"); err != nil || passed < 40 {
-		t.Errorf("%v, %d tests passed\n%s", err, passed, out)
-	}
+	devicetest.RunAgain(t, "^Test(DeviceFaults|IndexBoundaries)$")
 }
 
 // onFaulty is an engine on a stand-in of the test's own.
@@ -44,9 +36,26 @@ func onFaulty(t *testing.T, o Options) (*Engine, *devicetest.StandIn) {
 func TestDeviceFaults(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(91, 1)), context.Background()
 	a, b := plain(rng, 70, 24), plain(rng, 150, 24)
-	for name, o := range map[string]Options{"parts": {Threads: 2, MemLimit: 40_000}, "tiles of 32": {Threads: 1, TileRows: 32}} {
+	for name, o := range map[string]Options{"parts": {Threads: 2, MemLimit: 40_000}, "tiles of 32": {Threads: 1, TileRows: 32},
+		"regions": {Threads: 2, TileRows: 32}} {
 		e, d := onFaulty(t, o)
-		for op, do := range operations(kernels.L2) {
+		all := operations(kernels.L2)
+		all["Distribution"] = func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {
+			in := DistributionInput{Queries: a, Contexts: b, Owner: make([]int32, a.Rows), Metric: kernels.L2, Quantiles: table, Bins: 5}
+			dtype := kernels.BF16
+			in.DType = &dtype
+			return e.Distribution(ctx, in)
+		}
+		all["Index"] = func(ctx context.Context, e *Engine, _, b Vectors) (any, error) {
+			return e.Index(ctx, b, kernels.L2, IndexOptions{})
+		}
+		switch name {
+		case "parts":
+			delete(all, "Distribution") // needs more memory
+		case "regions":
+			e.tune.Panels = e.r.Bytes(kernels.BF16, 100, 24)
+		}
+		for op, do := range all {
 			d.FailAt("", 0)
 			if _, err := do(ctx, e, a, b); err != nil || d.Live() != 0 {
 				t.Fatalf("%s, %s: %v, %d live", name, op, err, d.Live())

@@ -59,11 +59,26 @@ func (j *job) newBounded(ctx context.Context, dtype kernels.DType) (*bounded, er
 	}
 	b.orderRows(j)
 	b.setScales(j)
-	if err := b.findBound(ctx, j); err != nil {
+	err := b.findBound(ctx, j)
+	if err == nil {
+		b.cut(j.r)
+		err = j.chooseBrackets(ctx, b)
+	}
+	if err != nil {
+		b.free(j.r)
 		return nil, err
 	}
-	b.cut(j.r)
-	return b, j.chooseBrackets(ctx, b)
+	return b, nil
+}
+
+// free gives back the sets that stay between passes.
+func (b *bounded) free(r *device.Resources) {
+	for _, s := range []*device.Set{&b.rows, &b.lanes} {
+		if *s != nil {
+			r.Free(*s)
+			*s = nil
+		}
+	}
 }
 
 // plan shares the memory out: panels may take three fifths, the rest is for kept entries and workers. It is false

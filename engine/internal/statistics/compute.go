@@ -21,9 +21,9 @@ func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution
 	if err != nil {
 		return nil, err
 	}
+	defer j.free()
 	err = j.run(ctx)
 	j.describe()
-	j.free()
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +47,7 @@ type job struct {
 	log       *checkpoint // nil without Checkpoint
 	spill     *spill      // nil: entries are kept in memory only
 	outOfCore bool        // panels of a region at a time
+	held      func()      // ends the device's copies of the rows; nil: there are none
 	passes    int         // over all pairs so far
 	reasons   []string    // for more work than one pass
 }
@@ -97,11 +98,13 @@ func (j *job) describe() {
 	w.Reason = strings.Join(reasons, "; ")
 }
 
-// free gives back the packed sets and the spill file.
+// free gives back the packed sets, the copies of rows and the spill file.
 func (j *job) free() {
-	if b := j.bounded; b != nil && b.rows != nil && b.lanes != nil {
-		j.r.Free(b.rows)
-		j.r.Free(b.lanes)
+	if j.bounded != nil {
+		j.bounded.free(j.r)
+	}
+	if j.held != nil {
+		j.held()
 	}
 	_ = j.spill.close() // it holds nothing that is still needed
 }
@@ -113,7 +116,7 @@ const (
 )
 
 // newJob checks the input, computes D+ and, unless everything will be canonical, plans the passes.
-func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*job, error) {
+func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (_ *job, err error) {
 	queries, contexts, err := device.Views("queries", in.Queries, "contexts", in.Contexts, in.Metric)
 	if err != nil {
 		return nil, err
@@ -153,6 +156,14 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 		passes = 2
 	}
 	j.progress = r.Meter(passes * int64(m) * int64(n))
+	defer func() {
+		if err != nil {
+			j.free()
+		}
+	}()
+	if j.held, err = r.HoldBoth(j.q, j.c); err != nil {
+		return nil, err
+	}
 	if err := j.positives(ctx); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -21,7 +22,7 @@ func newTestEngine(t testing.TB, tileRows int) *testEngine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &testEngine{device.Resources{Device: device.NewCPU(k), Host: k, Pool: &workers.Pool{Budget: cores.New(1), Threads: 1},
+	return &testEngine{device.Resources{Device: devicetest.Open(k), Host: k, Pool: &workers.Pool{Budget: cores.New(1), Threads: 1},
 		MemLimit: 1 << 30, TileRows: tileRows}}
 }
 

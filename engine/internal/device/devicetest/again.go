@@ -1,0 +1,41 @@
+package devicetest
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+const (
+	variable = "SLUICE_TEST_DEVICE" // read by tests only
+	byName   = "standin"
+)
+
+// OnStandIn tells that tests run on a StandIn instead of the CPU.
+func OnStandIn() bool { return os.Getenv(variable) == byName }
+
+// Open is the device that tests run on.
+func Open(k cpu.Kernels) device.Device {
+	if OnStandIn() {
+		return NewStandIn(k)
+	}
+	return device.NewCPU(k)
+}
+
+// RunAgain runs the tests of the package again, on a StandIn, but for those that the pattern names and the test that
+// calls it.
+func RunAgain(t *testing.T, skip string) {
+	if OnStandIn() {
+		t.Skip("SKIP: this is the run on the stand-in")
+	}
+	cmd := exec.Command(os.Args[0], "-test.short", "-test.timeout=5m", "-test.skip="+skip)
+	cmd.Env = append(os.Environ(), variable+"="+byName)
+	out, err := cmd.CombinedOutput()
+	if text := string(out); err != nil || !strings.Contains(text, "PASS") || strings.Contains(text, "no tests to run") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
