@@ -35,7 +35,8 @@ func testModel(t *testing.T) string {
 // Upstream's own Go API, over our library: what Generate does not use of it has to work all the same, or say no.
 
 func upstream(t *testing.T) *handle {
-	m, err := Open(t.Context(), testModel(t), Options{ContextSize: 256, Slots: 1, Threads: 1, Logger: slog.New(slog.DiscardHandler)})
+	m, err := Open(t.Context(), testModel(t), Options{ContextSize: 256, Slots: 1, Threads: 1,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,8 @@ func TestUpstreamEval(t *testing.T) {
 func TestUpstreamGrammar(t *testing.T) {
 	h := upstream(t)
 	grammar := `root ::= "{\"colour\": \"" ("red" | "green" | "blue") "\", \"n\": " [0-9]+ "}"`
-	if got := predict(t, h, "A colour and a number:", llama.WithGrammar(grammar)); !regexp.MustCompile(`^\{"colour": "(red|green|blue)", "n": \d+`).MatchString(got) {
+	got := predict(t, h, "A colour and a number:", llama.WithGrammar(grammar))
+	if !regexp.MustCompile(`^\{"colour": "(red|green|blue)", "n": \d+`).MatchString(got) {
 		t.Errorf("%q", got)
 	}
 	_, err := h.llama.Predict("x", llama.WithGrammar("root ::= ("))
@@ -108,8 +110,9 @@ func TestUpstreamGrammar(t *testing.T) {
 func TestUpstreamSelectionIsExact(t *testing.T) {
 	h := upstream(t)
 	for name, opts := range map[string][]llama.PredictOption{
-		"top-k":             {llama.SetTemperature(1), llama.SetTopK(40), llama.SetTopP(.95)},
-		"penalties":         {llama.SetTemperature(1.3), llama.SetTopK(20), llama.SetPenalty(1.3), llama.SetFrequencyPenalty(.2), llama.SetPresencePenalty(.1)},
+		"top-k": {llama.SetTemperature(1), llama.SetTopK(40), llama.SetTopP(.95)},
+		"penalties": {llama.SetTemperature(1.3), llama.SetTopK(20), llama.SetPenalty(1.3),
+			llama.SetFrequencyPenalty(.2), llama.SetPresencePenalty(.1)},
 		"greedy, penalties": {llama.SetPenalty(1.3), llama.SetRepeat(-1)},
 		"greedy":            {},
 	} {
@@ -134,7 +137,8 @@ func TestUpstreamSampling(t *testing.T) {
 		}
 	}
 	plain := predict(t, h, "The capital of France is")
-	if got := predict(t, h, "The capital of France is", llama.SetLogitBias(tokenID(t, h, " Paris")+"-100")); !strings.HasPrefix(plain, " Paris") || strings.HasPrefix(got, " Paris") {
+	got := predict(t, h, "The capital of France is", llama.SetLogitBias(tokenID(t, h, " Paris")+"-100"))
+	if !strings.HasPrefix(plain, " Paris") || strings.HasPrefix(got, " Paris") {
 		t.Errorf("logit bias: %q became %q", plain, got)
 	}
 	for reason, opt := range map[string]llama.PredictOption{
@@ -210,11 +214,23 @@ func TestUpstreamEmbeddings(t *testing.T) {
 		t.Errorf("a text and its tokens have different embeddings, %v", err)
 	}
 	for name, call := range map[string]func() error{
-		"too little room":       func() error { _, err := l.Embeddings("x", llama.SetTokens(width-1)); return err },
-		"too long":              func() error { _, err := l.Embeddings(strings.Repeat("word ", 200), llama.SetTokens(width)); return err },
-		"empty":                 func() error { _, err := l.TokenEmbeddings([]int{}, llama.SetTokens(width)); return err },
-		"beyond the vocabulary": func() error { _, err := l.TokenEmbeddings([]int{1 << 30}, llama.SetTokens(width)); return err },
-		"negative":              func() error { _, err := l.TokenEmbeddings([]int{-1}, llama.SetTokens(width)); return err },
+		"too little room": func() error { _, err := l.Embeddings("x", llama.SetTokens(width-1)); return err },
+		"too long": func() error {
+			_, err := l.Embeddings(strings.Repeat("word ", 200), llama.SetTokens(width))
+			return err
+		},
+		"empty": func() error {
+			_, err := l.TokenEmbeddings([]int{}, llama.SetTokens(width))
+			return err
+		},
+		"beyond the vocabulary": func() error {
+			_, err := l.TokenEmbeddings([]int{1 << 30}, llama.SetTokens(width))
+			return err
+		},
+		"negative": func() error {
+			_, err := l.TokenEmbeddings([]int{-1}, llama.SetTokens(width))
+			return err
+		},
 	} {
 		if err := call(); err == nil {
 			t.Error(name, "is not refused")
@@ -243,7 +259,8 @@ func TestUpstreamState(t *testing.T) {
 	}
 	got := predict(t, other, story)
 	if res, _ := other.last(); res.CachedTokens < res.PromptTokens-1 || got != want {
-		t.Errorf("%q after a loaded state, %q without; %d of %d prompt tokens cached", got, want, res.CachedTokens, res.PromptTokens)
+		t.Errorf("%q after a loaded state, %q without; %d of %d prompt tokens cached",
+			got, want, res.CachedTokens, res.PromptTokens)
 	}
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -256,8 +273,9 @@ func TestUpstreamState(t *testing.T) {
 	}
 	for name, content := range map[string][]byte{
 		"empty": nil, "cut": whole[:len(whole)/2], "short": whole[:20], "longer": append(bytes.Clone(whole), 0),
-		"of another model": damage(8), "of more tokens": damage(16), "of other bytes": damage(24), "with another token": damage(40),
-		"damaged": damage(len(whole) - 100), "of another format": damage(0),
+		"of another model": damage(8), "of more tokens": damage(16), "of other bytes": damage(24),
+		"with another token": damage(40),
+		"damaged":            damage(len(whole) - 100), "of another format": damage(0),
 	} {
 		bad := filepath.Join(t.TempDir(), "bad")
 		if err := os.WriteFile(bad, content, 0o600); err != nil {
@@ -286,7 +304,8 @@ func TestUpstreamPromptCache(t *testing.T) {
 	other := upstream(t)
 	got := predict(t, other, story, llama.SetPathPromptCache(path), llama.EnablePromptCacheRO)
 	if res, _ := other.last(); res.CachedTokens < res.PromptTokens-1 || got != want {
-		t.Errorf("%q from the file, %q without; %d of %d prompt tokens cached", got, want, res.CachedTokens, res.PromptTokens)
+		t.Errorf("%q from the file, %q without; %d of %d prompt tokens cached",
+			got, want, res.CachedTokens, res.PromptTokens)
 	}
 	predict(t, other, story+" his cat", llama.SetPathPromptCache(path), llama.EnablePromptCacheRO)
 	if again, err := os.Stat(path); err != nil || !again.ModTime().Equal(st.ModTime()) || again.Size() != st.Size() {
@@ -304,8 +323,9 @@ func TestUpstreamPromptCache(t *testing.T) {
 }
 
 func TestUpstreamLoadOptions(t *testing.T) {
-	l, err := llama.New(testModel(t), llama.SetContext(64), llama.SetNBatch(32), llama.SetMMap(false), llama.EnableF16Memory,
-		llama.SetModelSeed(7), llama.SetMulMatQ(false), llama.WithRopeFreqBase(10000), llama.WithRopeFreqScale(.5), llama.SetMainGPU("0"),
+	l, err := llama.New(testModel(t), llama.SetContext(64), llama.SetNBatch(32), llama.SetMMap(false),
+		llama.EnableF16Memory, llama.SetModelSeed(7), llama.SetMulMatQ(false), llama.WithRopeFreqBase(10000),
+		llama.WithRopeFreqScale(.5), llama.SetMainGPU("0"),
 		llama.SetTensorSplit("1"), llama.EnableNUMA, llama.EnabelLowVRAM, llama.SetPerplexity(true))
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +335,8 @@ func TestUpstreamLoadOptions(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	for name, opt := range map[string]llama.ModelOption{
-		"LoRA": llama.SetLoraAdapter("none.gguf"), "main GPU": llama.SetMainGPU("first"), "tensor split": llama.SetTensorSplit("a,b"),
+		"LoRA": llama.SetLoraAdapter("none.gguf"), "main GPU": llama.SetMainGPU("first"),
+		"tensor split": llama.SetTensorSplit("a,b"),
 	} {
 		if l, err := llama.New(testModel(t), llama.SetContext(64), opt); err == nil {
 			l.Free()

@@ -24,10 +24,10 @@ var conversations = map[string][]Message{
 	"all":    {{System, "Be brief."}, {User, "Hi there"}, {Assistant, "Hello."}, {User, " Bye\n"}},
 }
 
-// The prompts of testdata/chat are what Jinja2 3.1.6 makes of the templates beside them with the settings of Hugging Face's
-// transformers (trim_blocks, lstrip_blocks, loop controls; tools and documents none; its tojson; no tokens at the ends). The
-// templates are the published ones without what formats tools and images; "typed" and "macros" use what those do not. Gemma's
-// were given the system message as part of the user's, the typed one its contents as parts.
+// The prompts of testdata/chat are what Jinja2 3.1.6 makes of the templates beside them with the settings of Hugging
+// Face's transformers (trim_blocks, lstrip_blocks, loop controls; tools and documents none; its tojson; no tokens at
+// the ends). The templates are the published ones without what formats tools and images; "typed" and "macros" use what
+// those do not. Gemma's were given the system message as part of the user's, the typed one its contents as parts.
 func TestChatTemplatesAsJinja(t *testing.T) {
 	text, err := os.ReadFile("testdata/chat/golden.json")
 	if err != nil {
@@ -37,7 +37,8 @@ func TestChatTemplatesAsJinja(t *testing.T) {
 	if err := json.Unmarshal(text, &golden); err != nil {
 		t.Fatal(err)
 	}
-	chats := map[string][]Message{"thought": {{User, "Größe?"}, {Assistant, "<think>\nA 🜚?\n</think>\n\nNo."}, {User, "日本?"},
+	chats := map[string][]Message{"thought": {{User, "Größe?"}, {Assistant, "<think>\nA 🜚?\n</think>\n\nNo."},
+		{User, "日本?"},
 		{Assistant, "<think>x</think>Yes"}}}
 	for kind, chat := range conversations {
 		chats[kind] = chat
@@ -95,7 +96,8 @@ func TestChatErrors(t *testing.T) {
 		"{% include 'x' %}":    "Unknown statement: include",
 	} {
 		_, err := renderChat(nil, source, ask("Hi"))
-		if !errors.Is(err, ErrTemplate) || !strings.Contains(err.Error(), reason) || strings.ContainsAny(err.Error(), "\n\x1b") {
+		if !errors.Is(err, ErrTemplate) || !strings.Contains(err.Error(), reason) ||
+			strings.ContainsAny(err.Error(), "\n\x1b") {
 			t.Errorf("%q: %q, not %q", source, err, reason)
 		}
 	}
@@ -111,8 +113,10 @@ func TestChatErrors(t *testing.T) {
 
 // Contents come through as they are, whatever they hold, and are no template themselves.
 func TestChatContents(t *testing.T) {
-	for _, content := range []string{"", "a\x00b", "{{ 1 }}{% x", "\xff\xfe", "\r\n\t", "日本 👩‍👩‍👧", strings.Repeat("long ", 1<<20)} {
-		for _, source := range []string{"{{ messages[0].content }}", "{{ messages[0]['content'] }}{% set x = 1 %}", "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}"} {
+	for _, content := range []string{"", "a\x00b", "{{ 1 }}{% x",
+		"\xff\xfe", "\r\n\t", "日本 👩‍👩‍👧", strings.Repeat("long ", 1<<20)} {
+		for _, source := range []string{"{{ messages[0].content }}", "{{ messages[0]['content'] }}{% set x = 1 %}",
+			"{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}"} {
 			got, err := renderChat(nil, source, ask(content))
 			if want := strings.ToValidUTF8(content, "\uFFFD"); err != nil || got != want {
 				t.Errorf("%.40q comes out of %s as %.40q, %v", want, source, got, err)
@@ -122,7 +126,8 @@ func TestChatContents(t *testing.T) {
 	if got, err := renderChat(nil, "{{ messages[0].content[:1] }}", ask("ö")); err != nil || !utf8.ValidString(got) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := renderChat(nil, "{{ 1 }}", ask(strings.Repeat("x", 65<<20))); !errors.Is(err, ErrTemplate) || !strings.Contains(err.Error(), "67108864") {
+	if _, err := renderChat(nil, "{{ 1 }}", ask(strings.Repeat("x", 65<<20))); !errors.Is(err, ErrTemplate) ||
+		!strings.Contains(err.Error(), "67108864") {
 		t.Error("too much text:", err)
 	}
 	many := make([]Message, 1<<16)
@@ -185,7 +190,8 @@ func FuzzChatTemplate(f *testing.F) {
 		}
 		f.Add(string(source), "Hi")
 	}
-	for _, source := range []string{"chatml", `{{ messages|tojson(indent=2) }}`, `{% set ns = namespace(x=[1, 'a', none]) %}{% set ns.y = ns %}{{ ns.x|sort|join('-') }}`,
+	for _, source := range []string{"chatml", `{{ messages|tojson(indent=2) }}`,
+		`{% set ns = namespace(x=[1, 'a', none]) %}{% set ns.y = ns %}{{ ns.x|sort|join('-') }}`,
 		`{% macro f(x, y=2) %}{{ x ~ y }}{% endmacro %}{{ f(1, y='b')|upper|replace('B', 'c')|indent(2) }}`,
 		`{{ 'a b c'.split(' ')[::-1]|last }}{{ 5 % 2 is odd }}{{ 7 is divisibleby(2) }}{{ {'a': 1}|dictsort }}{{ 'x' * 3 }}`} {
 		f.Add(source, "Hi")
@@ -194,7 +200,8 @@ func FuzzChatTemplate(f *testing.F) {
 		if len(source) > 1<<12 || len(content) > 1<<12 {
 			return
 		}
-		text, err := renderChat(nil, source, []Message{{System, "Be brief."}, {User, content}, {Assistant, "Hello."}, {User, "Bye"}})
+		text, err := renderChat(nil, source, []Message{{System, "Be brief."}, {User, content}, {Assistant, "Hello."},
+			{User, "Bye"}})
 		switch {
 		case err != nil && (!errors.Is(err, ErrTemplate) || strings.ContainsAny(err.Error(), "\n\x1b") || text != ""):
 			t.Errorf("%q, %q", text, err)
@@ -213,17 +220,22 @@ func TestChatHostileTemplates(t *testing.T) {
 		return `{% set ns = namespace(x=` + what + `) %}{% for i in range(200) %}`
 	}
 	for name, c := range map[string]struct{ source, reason string }{
-		"endless loops":        {`{% for i in range(900) %}{% for j in range(1000000) %}x{% endfor %}{% endfor %}`, "too"},
-		"long range":           {`{% for i in range(1000000000) %}x{% endfor %}`, "too many values"},
-		"nested ranges":        {rep(`{% for i in range(2000) %}`, 6) + rep(`{% endfor %}`, 6), "too long"},
-		"backward range":       {`{% for i in range(0, -9223372036854775807, -1) %}x{% endfor %}`, "too many values"},
-		"long repetition":      {`{{ 'abc' * 10000000000 }}`, "too much text"},
-		"doubled text":         {double(`'x'`) + `{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}`, "too much text"},
-		"doubled list":         {double(`[1]`) + `{% set ns.x = ns.x + ns.x %}{% endfor %}`, "too much text"},
-		"replaced text":        {double(`'aa'`) + `{% set ns.x = ns.x.replace('a', ns.x) %}{% endfor %}`, "too much text"},
-		"replaced nothing":     {double(`'aa'`) + `{% set ns.x = ns.x.replace('', ns.x) %}{% endfor %}`, "too much text"},
-		"joined text":          {double(`'aa'`) + `{% set ns.x = [ns.x, ns.x, ns.x]|join(ns.x) %}{% endfor %}`, "too much text"},
-		"formatted text":       {double(`'{}{}'`) + `{% set ns.x = ('{}' * 99).format(` + rep("ns.x,", 99) + `) %}{% endfor %}`, "too"},
+		"endless loops": {`{% for i in range(900) %}{% for j in range(1000000) %}x{% endfor %}{% endfor %}`,
+			"too"},
+		"long range":      {`{% for i in range(1000000000) %}x{% endfor %}`, "too many values"},
+		"nested ranges":   {rep(`{% for i in range(2000) %}`, 6) + rep(`{% endfor %}`, 6), "too long"},
+		"backward range":  {`{% for i in range(0, -9223372036854775807, -1) %}x{% endfor %}`, "too many values"},
+		"long repetition": {`{{ 'abc' * 10000000000 }}`, "too much text"},
+		"doubled text":    {double(`'x'`) + `{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}`, "too much text"},
+		"doubled list":    {double(`[1]`) + `{% set ns.x = ns.x + ns.x %}{% endfor %}`, "too much text"},
+		"replaced text": {double(`'aa'`) + `{% set ns.x = ns.x.replace('a', ns.x) %}{% endfor %}`,
+			"too much text"},
+		"replaced nothing": {double(`'aa'`) + `{% set ns.x = ns.x.replace('', ns.x) %}{% endfor %}`,
+			"too much text"},
+		"joined text": {double(`'aa'`) + `{% set ns.x = [ns.x, ns.x, ns.x]|join(ns.x) %}{% endfor %}`,
+			"too much text"},
+		"formatted text": {double(`'{}{}'`) + `{% set ns.x = ('{}' * 99).format(` + rep("ns.x,", 99) +
+			`) %}{% endfor %}`, "too"},
 		"wide indentation":     {`{{ 'x\ny'|indent(100000000000) }}`, "too much text"},
 		"negative indentation": {`{{ 'x\ny'|indent(-1) }}`, ""},
 		"wide JSON":            {`{{ [[1]]|tojson(indent=2000000000) }}`, "too much text"},
@@ -244,41 +256,43 @@ func TestChatHostileTemplates(t *testing.T) {
 		"long chain as text":   {`{% set ns = namespace(x=[]) %}{% for i in range(60000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x|string }}`, "too"},
 		"endless macro":        {`{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}`, "too"},
 		"two endless macros":   {`{% macro f(x) %}{{ g(x) }}{% endmacro %}{% macro g(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}`, "too"},
-		"endless call":         {`{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{% endmacro %}{{ f() }}`, "too"},
-		"wide macro":           {`{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}`, "too"},
-		"parentheses":          {`{{ ` + rep(`(`, 500000) + `1` + rep(`)`, 500000) + ` }}`, "too deeply"},
-		"brackets":             {`{{ ` + rep(`[`, 1000000) + ` }}`, "too deeply"},
-		"braces":               {`{{ ` + rep(`{1:`, 300000) + ` }}`, "too deeply"},
-		"members":              {`{{ a` + rep(`[a`, 400000) + ` }}`, "too deeply"},
-		"negations":            {`{{ ` + rep(`not `, 250000) + `1 }}`, "too deeply"},
-		"signs":                {`{{ ` + rep(`-`, 900000) + `a }}`, "too deeply"},
-		"calls":                {`{{ a` + rep(`()`, 500000) + ` }}`, "too deeply"},
-		"conditions":           {rep(`{%if a%}`, 130000), "too deeply"},
-		"alternatives":         {`{%if a%}` + rep(`{%elif a%}`, 100000), ""},
-		"ternaries":            {`{{ 1` + rep(` if a else 1`, 80000) + ` }}`, ""},
-		"sum":                  {`{{ 1` + rep(`+1`, 500000) + ` }}`, "too deeply"},
-		"dots":                 {`{{ a` + rep(`.a`, 500000) + ` }}`, "too deeply"},
-		"filters":              {`{{ 'a'` + rep(`|trim`, 200000) + ` }}`, "too deeply"},
-		"line ends":            {rep("\r\n", 500000) + `{{ 1 }}`, ""},
-		"division":             {`{{ 5 is divisibleby(0) }}`, "division by zero"},
-		"division's overflow":  {`{{ (0 - 9223372036854775807 - 1) is divisibleby(-1) }}`, ""},
-		"modulo":               {`{{ 5 % 0 }}`, ""},
-		"no order":             {`{% set l = [3,'10',2.5,none,'x',[],true] %}{% for i in range(9) %}{% set l = l + l %}{% endfor %}{{ l|sort|length }}`, ""},
-		"no order of many":     {`{% set ns = namespace(l=[3,'10',2.5,'9',7,'1e5',11,'2']) %}{% for i in range(9) %}{% set ns.l = ns.l + ns.l %}{% endfor %}{{ ns.l|sort|length }}{{ ns.l|sort(reverse=true)|length }}`, ""},
-		"base":                 {`{{ 'zz'|int(base=99) }}`, "base"},
-		"odd names":            {`{% macro 1() %}{% endmacro %}`, "Macro name"},
-		"odd loop":             {`{% for 1 in [1] %}{% endfor %}`, "loop variable"},
-		"odd keyword":          {`{{ f(1=2) }}`, ""},
-		"odd filter":           {`{{ 1|2 }}`, "filter"},
-		"open":                 {`{{ 'a`, "end of input"},
-		"open comment":         {`{# a`, "end of comment"},
-		"open tag":             {`{% if`, ""},
-		"date":                 {`{{ strftime_now('%100d') }}`, "format time"},
-		"too long":             {`{{ 1 }}` + rep(" ", 1<<20), "more than 1048576"},
+		"endless call": {`{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{% endmacro %}{{ f() }}`,
+			"too"},
+		"wide macro":          {`{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}`, "too"},
+		"parentheses":         {`{{ ` + rep(`(`, 500000) + `1` + rep(`)`, 500000) + ` }}`, "too deeply"},
+		"brackets":            {`{{ ` + rep(`[`, 1000000) + ` }}`, "too deeply"},
+		"braces":              {`{{ ` + rep(`{1:`, 300000) + ` }}`, "too deeply"},
+		"members":             {`{{ a` + rep(`[a`, 400000) + ` }}`, "too deeply"},
+		"negations":           {`{{ ` + rep(`not `, 250000) + `1 }}`, "too deeply"},
+		"signs":               {`{{ ` + rep(`-`, 900000) + `a }}`, "too deeply"},
+		"calls":               {`{{ a` + rep(`()`, 500000) + ` }}`, "too deeply"},
+		"conditions":          {rep(`{%if a%}`, 130000), "too deeply"},
+		"alternatives":        {`{%if a%}` + rep(`{%elif a%}`, 100000), ""},
+		"ternaries":           {`{{ 1` + rep(` if a else 1`, 80000) + ` }}`, ""},
+		"sum":                 {`{{ 1` + rep(`+1`, 500000) + ` }}`, "too deeply"},
+		"dots":                {`{{ a` + rep(`.a`, 500000) + ` }}`, "too deeply"},
+		"filters":             {`{{ 'a'` + rep(`|trim`, 200000) + ` }}`, "too deeply"},
+		"line ends":           {rep("\r\n", 500000) + `{{ 1 }}`, ""},
+		"division":            {`{{ 5 is divisibleby(0) }}`, "division by zero"},
+		"division's overflow": {`{{ (0 - 9223372036854775807 - 1) is divisibleby(-1) }}`, ""},
+		"modulo":              {`{{ 5 % 0 }}`, ""},
+		"no order":            {`{% set l = [3,'10',2.5,none,'x',[],true] %}{% for i in range(9) %}{% set l = l + l %}{% endfor %}{{ l|sort|length }}`, ""},
+		"no order of many":    {`{% set ns = namespace(l=[3,'10',2.5,'9',7,'1e5',11,'2']) %}{% for i in range(9) %}{% set ns.l = ns.l + ns.l %}{% endfor %}{{ ns.l|sort|length }}{{ ns.l|sort(reverse=true)|length }}`, ""},
+		"base":                {`{{ 'zz'|int(base=99) }}`, "base"},
+		"odd names":           {`{% macro 1() %}{% endmacro %}`, "Macro name"},
+		"odd loop":            {`{% for 1 in [1] %}{% endfor %}`, "loop variable"},
+		"odd keyword":         {`{{ f(1=2) }}`, ""},
+		"odd filter":          {`{{ 1|2 }}`, "filter"},
+		"open":                {`{{ 'a`, "end of input"},
+		"open comment":        {`{# a`, "end of comment"},
+		"open tag":            {`{% if`, ""},
+		"date":                {`{{ strftime_now('%100d') }}`, "format time"},
+		"too long":            {`{{ 1 }}` + rep(" ", 1<<20), "more than 1048576"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := renderChat(nil, c.source, []Message{{User, "Hi"}})
-			if err != nil && (!errors.Is(err, ErrTemplate) || strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 600) {
+			if err != nil && (!errors.Is(err, ErrTemplate) || strings.ContainsAny(err.Error(), "\n\x1b") ||
+				len(err.Error()) > 600) {
 				t.Errorf("not a line of ErrTemplate: %q", err)
 			}
 			// On a slow machine time runs out before the other bounds are met.

@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// The library's text gate (llm/binding/text.cpp) decides what of a completion may be shown. It is plain C++,
-// so it is tested here without llama.cpp: compiled with a small driver and compared with a reference that sees the whole
-// text at once.
+// The library's text gate (llm/binding/text.cpp) decides what of a completion may be shown. It is plain C++, so it is
+// tested here without llama.cpp: compiled with a small driver and compared with a reference that sees the whole text at
+// once.
 
 type gateCase struct{ stops, pieces []string }
 
@@ -81,8 +81,8 @@ func runGate(t *testing.T, cases []gateCase) []gateResult {
 	return results
 }
 
-// wholeText is the reference: all text at once, malformed bytes as U+FFFD, an unfinished rune at the end dropped, cut at
-// the stop string that completes first.
+// wholeText is the reference: all text at once, malformed bytes as U+FFFD, an unfinished rune at the end dropped, cut
+// at the stop string that completes first.
 func wholeText(c gateCase) (text string, stopped bool) {
 	all := []byte(strings.Join(c.pieces, ""))
 	ends := []int{0} // of pieces

@@ -16,8 +16,8 @@ import (
 
 // Generator is what the rest of Sluice needs of a language model. All methods may be called concurrently.
 type Generator interface {
-	// Generate answers a request. stream, when not nil, is called on the caller's goroutine with each piece of text as it
-	// is made; pieces are whole UTF-8 runes and add up to Result.Text. An error of stream ends the request and is
+	// Generate answers a request. stream, when not nil, is called on the caller's goroutine with each piece of text as
+	// it is made; pieces are whole UTF-8 runes and add up to Result.Text. An error of stream ends the request and is
 	// returned as it is. When ctx ends, Generate returns ctx.Err() at once, with the text so far.
 	Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error)
 	// CountTokens returns how many tokens a text is as a prompt, with those the model puts at its beginning.
@@ -57,27 +57,28 @@ type Request struct {
 	TopP          float64 // in (0, 1]; sample from the smallest set with at least this probability; 0: off
 	MinP          float64 // in [0, 1]; drop tokens below this share of the best one's probability; 0: off
 	RepeatPenalty float64 // > 0; logits of the last 64 tokens are divided by it; 0 and 1: off
-	// FrequencyPenalty times how often a token is among the last 64 is taken from its logit, PresencePenalty if it is there at
-	// all; both in [-2, 2] as in OpenAI's API, 0: off.
+	// FrequencyPenalty times how often a token is among the last 64 is taken from its logit, PresencePenalty if it is
+	// there at all; both in [-2, 2] as in OpenAI's API, 0: off.
 	FrequencyPenalty, PresencePenalty float64
 	NoRepeatNGram                     int // no sequence of so many tokens comes twice in a completion; 0: off
 	// Seed of the sampling, at most 4294967294. The same seed gives the same text for the same request on the same
-	// machine, whatever else is decoded beside it, for weights in Q4_0, Q4_1 and Q8_0, with AMX also F16, Q4_K, Q5_K, Q6_K and
-	// IQ4_XS; for others while nothing else is (their matrix products' last bits depend on the batch; docs/adr/0009). Negative: a random seed; Result.Seed has it.
+	// machine, whatever else is decoded beside it, for weights in Q4_0, Q4_1 and Q8_0, with AMX also F16, Q4_K, Q5_K,
+	// Q6_K and IQ4_XS; for others while nothing else is (their matrix products' last bits depend on the batch;
+	// docs/adr/0009). Negative: a random seed; Result.Seed has it.
 	Seed int64
 	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
 
-	// Grammar, in GBNF with a rule "root", or Schema, a JSON Schema, is what the completion must follow; at most one of them.
-	// A completion that ends with FinishStop follows it whole, one that a limit cut short may be its beginning only. What
-	// Schema may say, and how it is written, is in package grammar.
+	// Grammar, in GBNF with a rule "root", or Schema, a JSON Schema, is what the completion must follow; at most one of
+	// them. A completion that ends with FinishStop follows it whole, one that a limit cut short may be its beginning
+	// only. What Schema may say, and how it is written, is in package grammar.
 	Grammar string
 	Schema  json.RawMessage
 
 	LogProbs     bool // fill Result.LogProbs
 	Alternatives int  // of each token there, the most probable ones; at most 20
 
-	// Priority decides which of the waiting requests starts first: the higher one, among equals that whose ctx ends first,
-	// then the older one. Running requests are not interrupted.
+	// Priority decides which of the waiting requests starts first: the higher one, among equals that whose ctx ends
+	// first, then the older one. Running requests are not interrupted.
 	Priority int
 }
 
@@ -108,7 +109,8 @@ type Result struct {
 	LogProbs         []TokenLogProb // one per token of the completion, if asked for
 	QueueTime        time.Duration  // waiting for a slot
 	PromptTime       time.Duration  // from slot to first token
-	DecodeTime       time.Duration  // from first token to end: CompletionTokens-1 decodes, one more when the model ended it
+	// from first token to end: CompletionTokens-1 decodes, one more when the model ended it
+	DecodeTime time.Duration
 }
 
 // TokenLogProb is a token and the natural logarithm of its probability after what came before it, at temperature 1 and
@@ -145,13 +147,14 @@ type Options struct {
 	Threads     int    // of one decode; 0: every core this process may use. See the package comment
 	GPULayers   int    // layers to offload; refused when this build cannot
 	LoRA        string // path of a LoRA adapter in GGUF that every request goes through; empty: none
-	// SkipMemoryCheck opens a model even if it seems not to fit the memory that is available (CheckMemory). Weights that
-	// another model of this process shares are counted again.
+	// SkipMemoryCheck opens a model even if it seems not to fit the memory that is available (CheckMemory). Weights
+	// that another model of this process shares are counted again.
 	SkipMemoryCheck bool
 	// Acquire, when set, is called before each decode on the scheduler's thread and returns how many threads it may use
 	// (at least 1, at most Threads count) and a function that gives them back. It may block.
 	Acquire func() (threads int, release func())
-	// ChatTemplate replaces the one in the file: Jinja source or the name of one that llama.cpp has built in ("chatml").
+	// ChatTemplate replaces the one in the file: Jinja source or the name of one that llama.cpp has built in
+	// ("chatml").
 	ChatTemplate string
 	Logger       *slog.Logger // llama.cpp's log and ours; nil: slog.Default()
 }
@@ -236,7 +239,8 @@ func (r Request) check() error {
 	case !(r.RepeatPenalty >= 0 && r.RepeatPenalty <= 100):
 		return optionError("repeat penalty %v is not between 0 and 100", r.RepeatPenalty)
 	case !(math.Abs(r.FrequencyPenalty) <= 2) || !(math.Abs(r.PresencePenalty) <= 2):
-		return optionError("frequency penalty %v and presence penalty %v are not between -2 and 2", r.FrequencyPenalty, r.PresencePenalty)
+		return optionError("frequency penalty %v and presence penalty %v are not between -2 and 2",
+			r.FrequencyPenalty, r.PresencePenalty)
 	case r.NoRepeatNGram < 0 || r.NoRepeatNGram > math.MaxInt32:
 		return optionError("no-repeat n-grams of %d tokens are less than 0 or too long", r.NoRepeatNGram)
 	case r.Alternatives < 0 || r.Alternatives > mostTop:

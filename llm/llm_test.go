@@ -31,8 +31,9 @@ func TestRequestCheck(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]Request{
-		"zero":        {},
-		"edges":       {Prompt: "x", MaxTokens: math.MaxInt32, Temperature: 100, TopK: 1, TopP: 1, MinP: 1, RepeatPenalty: 100, Seed: maxSeed, Stop: []string{"é"}},
+		"zero": {},
+		"edges": {Prompt: "x", MaxTokens: math.MaxInt32, Temperature: 100, TopK: 1, TopP: 1, MinP: 1,
+			RepeatPenalty: 100, Seed: maxSeed, Stop: []string{"é"}},
 		"random seed": {Seed: -1},
 	} {
 		if err := r.check(); err != nil {
@@ -47,10 +48,12 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.ContextSize != 4096 || o.CacheTokens != 4096 || o.Slots != 4 || o.BatchSize != 64 || o.Threads < 1 || o.Logger == nil {
+	if o.ContextSize != 4096 || o.CacheTokens != 4096 || o.Slots != 4 || o.BatchSize != 64 || o.Threads < 1 ||
+		o.Logger == nil {
 		t.Errorf("defaults: %+v", o)
 	}
-	if o, err := (Options{}).withDefaults(gguf.Model{ContextTrained: 40}); err != nil || o.ContextSize != 40 || o.BatchSize != 40 {
+	if o, err := (Options{}).withDefaults(gguf.Model{ContextTrained: 40}); err != nil || o.ContextSize != 40 ||
+		o.BatchSize != 40 {
 		t.Errorf("small model: %+v, %v", o, err)
 	}
 	for name, o := range map[string]Options{

@@ -15,8 +15,8 @@ var ErrMemory = errors.New("not enough memory")
 // pinnedSequences are those that the binding keeps beside the slots (kPins of llm/binding/engine.h).
 const pinnedSequences = 8
 
-// EstimateMemory returns what a model holds when it is opened with these options. Options that Open would refuse are taken as
-// they are. GPU layers are counted as if they were in main memory.
+// EstimateMemory returns what a model holds when it is opened with these options. Options that Open would refuse are
+// taken as they are. GPU layers are counted as if they were in main memory.
 func EstimateMemory(m gguf.Model, o Options) gguf.Memory {
 	o, _ = o.withDefaults(m)
 	return m.Footprint.Memory(gguf.Sizes{Cells: o.CacheTokens, Batch: o.BatchSize, Slots: o.Slots,
@@ -39,13 +39,13 @@ func (e *MemoryError) Unwrap() error { return ErrMemory }
 func (e *MemoryError) Error() string {
 	var b strings.Builder
 	n, total := e.Need, e.Need.Total()
-	fmt.Fprintf(&b, "llm: %s: %v: it needs about %s (weights %s, KV cache of %d tokens %s", e.Model, ErrMemory, bytesText(total),
-		bytesText(n.Weights), e.CacheTokens, bytesText(n.Cache))
+	fmt.Fprintf(&b, "llm: %s: %v: it needs about %s (weights %s, KV cache of %d tokens %s",
+		e.Model, ErrMemory, bytesText(total), bytesText(n.Weights), e.CacheTokens, bytesText(n.Cache))
 	if n.State > 0 {
 		fmt.Fprintf(&b, ", state of %d slots %s", e.Slots, bytesText(n.State))
 	}
-	fmt.Fprintf(&b, ", scratch %s), %s are available (%s), %s are missing; ", bytesText(n.Compute), bytesText(e.Available), e.Source,
-		bytesText(total-e.Available))
+	fmt.Fprintf(&b, ", scratch %s), %s are available (%s), %s are missing; ",
+		bytesText(n.Compute), bytesText(e.Available), e.Source, bytesText(total-e.Available))
 	switch {
 	case e.FitTokens >= e.ContextSize && e.FitTokens > 0:
 		fmt.Fprintf(&b, "lower CacheTokens to %d", e.FitTokens)
@@ -65,8 +65,9 @@ func (e *MemoryError) Error() string {
 	return b.String()
 }
 
-// CheckMemory reports whether a model fits beside what runs on this machine now: nil, or a *MemoryError. Where the memory that
-// is available cannot be known (not Linux), it returns nil. Weights that are in the page cache already count as available.
+// CheckMemory reports whether a model fits beside what runs on this machine now: nil, or a *MemoryError. Where the
+// memory that is available cannot be known (not Linux), it returns nil. Weights that are in the page cache already
+// count as available.
 func CheckMemory(m gguf.Model, o Options) error {
 	available, source, ok := cores.AvailableMemory()
 	if !ok {
@@ -96,7 +97,9 @@ func checkMemory(m gguf.Model, o Options, available int64, source string) error 
 		o.BatchSize = min(o.BatchSize, n)
 	}
 	slots := func(o *Options, n int) { o.Slots = n }
-	if n := most(o.CacheTokens/gguf.CellMultiple, func(n int) bool { return fits(tokens, n*gguf.CellMultiple) }) * gguf.CellMultiple; n >= leastTokens {
+	if n := most(o.CacheTokens/gguf.CellMultiple, func(n int) bool {
+		return fits(tokens, n*gguf.CellMultiple)
+	}) * gguf.CellMultiple; n >= leastTokens {
 		e.FitTokens = n
 	} else {
 		e.FitSlots = most(o.Slots-1, func(n int) bool { return fits(slots, n) })

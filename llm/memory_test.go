@@ -12,7 +12,8 @@ import (
 
 // eight is about Llama 3.1 8B in Q4_K_M.
 func eight() gguf.Model {
-	return gguf.Model{Name: "eight", ContextTrained: 131072, Footprint: gguf.Footprint{Weights: 4.9e9, Token: 128 << 10, Scratch: 400 << 10, Vocab: 128256}}
+	return gguf.Model{Name: "eight", ContextTrained: 131072,
+		Footprint: gguf.Footprint{Weights: 4.9e9, Token: 128 << 10, Scratch: 400 << 10, Vocab: 128256}}
 }
 
 func TestEstimateMemory(t *testing.T) {
@@ -21,7 +22,8 @@ func TestEstimateMemory(t *testing.T) {
 	if m.Weights != 4.9e9 || m.Cache != 4096*128<<10 || m.State != 0 || m.Total() != m.Weights+m.Cache+m.Compute {
 		t.Errorf("defaults: %+v", m)
 	}
-	for name, o := range map[string]Options{"context": {ContextSize: 8192}, "cache": {CacheTokens: 8192}, "batch": {BatchSize: 512}, "slots": {Slots: 32}} {
+	for name, o := range map[string]Options{"context": {ContextSize: 8192}, "cache": {CacheTokens: 8192},
+		"batch": {BatchSize: 512}, "slots": {Slots: 32}} {
 		if n := EstimateMemory(i, o); n.Total() <= m.Total() {
 			t.Errorf("more %s does not need more: %+v", name, n)
 		}
@@ -45,17 +47,24 @@ func TestCheckMemorySaysWhatToLower(t *testing.T) {
 		says      []string
 		lacks     string
 	}{
-		"smaller cache":   {i, Options{ContextSize: 4096, CacheTokens: 65536}, 7e9, []string{"lower CacheTokens to ", "KV cache of 65536 tokens 8.6 GB", "7.0 GB are available (here)"}, "ContextSize"},
-		"smaller context": {i, Options{ContextSize: 65536}, 7e9, []string{"lower ContextSize from 65536 to ", " are missing"}, "CacheTokens to"},
-		"both":            {i, Options{ContextSize: 32768, CacheTokens: 65536}, 6e9, []string{"lower ContextSize from 32768 and CacheTokens to "}, "Slots"},
-		"another model":   {i, Options{}, 4e9, []string{"take a smaller model", "mapped"}, "lower"},
-		"nothing fits":    {i, Options{}, 4e8, []string{"take a smaller model"}, "mapped"},
-		"slots":           {gguf.Model{Name: "r", ContextTrained: 4096, Footprint: gguf.Footprint{Weights: 1e9, State: 1e8}}, Options{Slots: 16}, 26e8, []string{"lower Slots from 16 to ", "state of 16 slots"}, "ContextSize"},
+		"smaller cache": {i, Options{ContextSize: 4096, CacheTokens: 65536}, 7e9,
+			[]string{"lower CacheTokens to ", "KV cache of 65536 tokens 8.6 GB", "7.0 GB are available (here)"},
+			"ContextSize"},
+		"smaller context": {i, Options{ContextSize: 65536}, 7e9,
+			[]string{"lower ContextSize from 65536 to ", " are missing"}, "CacheTokens to"},
+		"both": {i, Options{ContextSize: 32768, CacheTokens: 65536}, 6e9,
+			[]string{"lower ContextSize from 32768 and CacheTokens to "}, "Slots"},
+		"another model": {i, Options{}, 4e9, []string{"take a smaller model", "mapped"}, "lower"},
+		"nothing fits":  {i, Options{}, 4e8, []string{"take a smaller model"}, "mapped"},
+		"slots": {gguf.Model{Name: "r", ContextTrained: 4096,
+			Footprint: gguf.Footprint{Weights: 1e9, State: 1e8}}, Options{Slots: 16}, 26e8,
+			[]string{"lower Slots from 16 to ", "state of 16 slots"}, "ContextSize"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := checkMemory(c.file, c.o, c.available, "here")
 			var e *MemoryError
-			if !errors.Is(err, ErrMemory) || !errors.As(err, &e) || e.Need.Total() <= e.Available || e.Available != c.available {
+			if !errors.Is(err, ErrMemory) || !errors.As(err, &e) || e.Need.Total() <= e.Available ||
+				e.Available != c.available {
 				t.Fatalf("%v", err)
 			}
 			for _, s := range c.says {

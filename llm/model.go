@@ -46,8 +46,9 @@ type Model struct {
 
 var _ Generator = (*Model)(nil)
 
-// Open checks and loads a GGUF model. Cancelling ctx stops the load. Errors are ErrModel for the file, ErrOptions for the
-// options, ErrTemplate when Options.ChatTemplate does not parse. Weights are shared with other open models of the same file.
+// Open checks and loads a GGUF model. Cancelling ctx stops the load. Errors are ErrModel for the file, ErrOptions for
+// the options, ErrTemplate when Options.ChatTemplate does not parse. Weights are shared with other open models of the
+// same file.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -116,7 +117,8 @@ func (m *Model) load(ctx context.Context) error {
 	}()
 	defer func() { close(loaded); <-watched }()
 
-	r := loadRequest{path: m.info.Path, mapped: m.mapped, options: m.opts, group: groups.Add(1), user: m.user, cancel: flag.p}
+	r := loadRequest{path: m.info.Path, mapped: m.mapped, options: m.opts, group: groups.Add(1), user: m.user,
+		cancel: flag.p}
 	for range m.opts.Slots + 1 {
 		h, err := openHandle(r)
 		if err != nil {
@@ -225,17 +227,18 @@ func (m *Model) CountTokens(text string) (int, error) {
 	return len(ids), err
 }
 
-// ApplyTemplate formats messages with the model's chat template and opens the assistant's turn. Templates run in llama.cpp's
-// Jinja engine with the variables of Hugging Face's transformers, without tools; one that has no place for system messages
-// gets them at the beginning of the next user message, with a blank line between. A template may take about a second of CPU time, a
-// few hundred megabytes and 64 MiB of text. It fails with ErrTemplate and the reason when the model has no template or
-// its template fails: give Options.ChatTemplate, or a raw prompt.
+// ApplyTemplate formats messages with the model's chat template and opens the assistant's turn. Templates run in
+// llama.cpp's Jinja engine with the variables of Hugging Face's transformers, without tools; one that has no place for
+// system messages gets them at the beginning of the next user message, with a blank line between. A template may take
+// about a second of CPU time, a few hundred megabytes and 64 MiB of text. It fails with ErrTemplate and the reason when
+// the model has no template or its template fails: give Options.ChatTemplate, or a raw prompt.
 func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 	if err := (Request{Messages: msgs}).check(); err != nil {
 		return "", err
 	}
 	if m.info.ChatTemplate == "" {
-		return "", fmt.Errorf("llm: %w: %s has none; set a chat template or give a raw prompt", ErrTemplate, m.info.Path)
+		return "", fmt.Errorf("llm: %w: %s has none; set a chat template or give a raw prompt",
+			ErrTemplate, m.info.Path)
 	}
 	if !m.enter() {
 		return "", ErrClosed
@@ -257,9 +260,9 @@ type Pin struct {
 	once   sync.Once
 }
 
-// Pin reads the messages, a system prompt mostly, and keeps them in the KV cache whatever else is generated, so that every
-// request that begins with them starts from there. It waits for that; there may be 8 pins, and a request of the whole
-// context must still fit beside them (Options.CacheTokens).
+// Pin reads the messages, a system prompt mostly, and keeps them in the KV cache whatever else is generated, so that
+// every request that begins with them starts from there. It waits for that; there may be 8 pins, and a request of the
+// whole context must still fit beside them (Options.CacheTokens).
 func (m *Model) Pin(msgs []Message) (*Pin, error) {
 	// What two conversations have in common that begin with these messages: the template may write more after them.
 	var text [2]string
@@ -305,7 +308,8 @@ func (p *Pin) Release() {
 func (m *Model) valid(text string) string {
 	clean := strings.ToValidUTF8(text, "\uFFFD")
 	if len(clean) != len(text) || clean != text {
-		m.opts.Logger.Warn("a text for the language model is not UTF-8; invalid bytes became U+FFFD", slog.Int("bytes", len(text)))
+		m.opts.Logger.Warn("a text for the language model is not UTF-8; invalid bytes became U+FFFD",
+			slog.Int("bytes", len(text)))
 	}
 	return clean
 }

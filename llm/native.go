@@ -80,8 +80,8 @@ type loadRequest struct {
 	cancel  *C.int32_t // C memory; non-zero stops the load
 }
 
-// openHandle makes a handle, loading the weights unless a handle of the same group or file holds them. The goroutine must
-// stay on one OS thread from the options to the handle: they travel in thread-local variables.
+// openHandle makes a handle, loading the weights unless a handle of the same group or file holds them. The goroutine
+// must stay on one OS thread from the options to the handle: they travel in thread-local variables.
 func openHandle(r loadRequest) (*handle, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -101,8 +101,8 @@ func openHandle(r loadRequest) (*handle, error) {
 		opts.release = C.slc_llm_release_fn(C.slcLLMRelease)
 	}
 	C.slc_llm_next_load(&opts)
-	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize), llama.SetGPULayers(o.GPULayers),
-		llama.SetMMap(r.mapped), llama.SetLoraAdapter(o.LoRA))
+	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize),
+		llama.SetGPULayers(o.GPULayers), llama.SetMMap(r.mapped), llama.SetLoraAdapter(o.LoRA))
 	var reason [1024]C.char
 	state := C.slc_llm_loaded(&reason[0], C.size_t(len(reason)))
 	if err != nil || state == nil {
@@ -159,7 +159,8 @@ func (h *handle) logProbs(alternatives int) []TokenLogProb {
 func (h *handle) logProb(p C.slc_llm_prob) TokenLogProb {
 	var text [256]C.char
 	n := C.slc_llm_piece(h.state, C.int32_t(p.token), &text[0], C.int32_t(len(text)))
-	return TokenLogProb{Token: int32(p.token), Text: C.GoStringN(&text[0], max(0, min(n, C.int(len(text))))), LogProb: float64(p.logprob)}
+	return TokenLogProb{Token: int32(p.token), Text: C.GoStringN(&text[0], max(0, min(n, C.int(len(text))))),
+		LogProb: float64(p.logprob)}
 }
 
 // pin reads a text and keeps it in the cache.
@@ -227,8 +228,9 @@ func (h *handle) stats() Stats {
 		}
 	}
 	return Stats{
-		Decodes: int64(s.decodes), Tokens: int64(s.tokens), PromptTokens: int64(s.prompt), ReusedTokens: int64(s.reused),
-		CompletionTokens: int64(s.completion), Finished: finished, Evicted: int64(s.evicted),
+		Decodes: int64(s.decodes), Tokens: int64(s.tokens), PromptTokens: int64(s.prompt),
+		ReusedTokens: int64(s.reused), CompletionTokens: int64(s.completion), Finished: finished,
+		Evicted:    int64(s.evicted),
 		DecodeTime: time.Duration(s.decode_us) * time.Microsecond,
 		Active:     int(s.active), Queued: int(s.queued), Cells: int(s.cells), PinnedTokens: int(s.pinned),
 	}
@@ -321,8 +323,8 @@ func checkLibrary() error {
 	return nil
 }
 
-// ISA is the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx. It is the best one of the machine
-// that $SLUICE_ISA, when it is set, allows; llama.cpp chooses once for a process.
+// ISA is the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx. It is the best one of the
+// machine that $SLUICE_ISA, when it is set, allows; llama.cpp chooses once for a process.
 func ISA() string { return C.GoString(C.slc_llm_isa()) }
 
 func canOffload() bool { return bool(C.slc_llm_gpu()) }

@@ -14,12 +14,14 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("llm: %v: %d, the limit; try again later, or open the model with a longer queue", ErrBusy, e.Limit)
+	return fmt.Sprintf("llm: %v: %d, the limit; try again later, or open the model with a longer queue",
+		ErrBusy, e.Limit)
 }
 
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
-// queue hands out things that one request uses at a time. Who waits gets one by priority, then by deadline, then by age.
+// queue hands out things that one request uses at a time. Who waits gets one by priority, then by deadline, then by
+// age.
 type queue[T any] struct {
 	limit int // of those that wait
 

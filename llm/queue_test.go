@@ -40,7 +40,8 @@ func TestQueueOrder(t *testing.T) {
 		return func(ctx context.Context) (context.Context, int) { return ctx, priority }
 	}
 	served := line(t, q, []func(context.Context) (context.Context, int){
-		plain(Batch), plain(0), plain(0), within(time.Hour, 0), within(time.Minute, 0), plain(Interactive), within(time.Minute, Batch),
+		plain(Batch), plain(0), plain(0), within(time.Hour, 0), within(time.Minute, 0), plain(Interactive),
+		within(time.Minute, Batch),
 	})
 	for _, want := range []int{5, 4, 3, 1, 2, 6, 0} {
 		q.give(0)
@@ -77,7 +78,8 @@ func TestQueueLimit(t *testing.T) {
 	}
 }
 
-// TestQueueLosesNothing: whatever comes at the same moment, every thing is served to one request at a time and comes back.
+// TestQueueLosesNothing: whatever comes at the same moment, every thing is served to one request at a time and comes
+// back.
 func TestQueueLosesNothing(t *testing.T) {
 	const things, requests = 3, 2000
 	q := &queue[int]{limit: requests}

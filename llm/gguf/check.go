@@ -4,8 +4,9 @@ import "fmt"
 
 // encoders are the architectures of llama.cpp that embed, transcribe or synthesise instead of generating text.
 var encoders = map[string]bool{
-	"bert": true, "nomic-bert": true, "nomic-bert-moe": true, "neo-bert": true, "jina-bert-v2": true, "jina-bert-v3": true,
-	"modern-bert": true, "eurobert": true, "gemma-embedding": true, "llama-embed": true, "t5encoder": true, "t5": true,
+	"bert": true, "nomic-bert": true, "nomic-bert-moe": true, "neo-bert": true, "jina-bert-v2": true,
+	"jina-bert-v3": true, "modern-bert": true, "eurobert": true, "gemma-embedding": true, "llama-embed": true,
+	"t5encoder": true, "t5": true,
 	"clip": true, "wavtokenizer-dec": true,
 }
 
@@ -41,7 +42,8 @@ func (h *header) checkAsserted(arch string) error {
 	case scaled && scaling != "none" && scaling != "linear" && scaling != "yarn" && scaling != "longrope":
 		return fmt.Errorf("%s.rope.scaling.type is %v, which llama.cpp does not know", arch, scaling)
 	case width > 0 && (rotated > width || rotated%2 != 0):
-		return fmt.Errorf("%s.rope.dimension_count is %d, not an even number of at most the %d of a head", arch, rotated, width)
+		return fmt.Errorf("%s.rope.dimension_count is %d, not an even number of at most the %d of a head",
+			arch, rotated, width)
 	case h.loose != "":
 		return fmt.Errorf("its experts are in tensors of their own (%s), as files from before April 2024 have them; "+
 			"llama.cpp does not read these any more: take a newer conversion of the model", h.loose)
@@ -57,9 +59,12 @@ func (h *header) checkExperts(arch string) error {
 	groups, usedGroups := h.number(arch+".expert_group_count"), h.number(arch+".expert_group_used_count")
 	switch {
 	case experts > maxExperts || used > experts || experts > 0 && used == 0:
-		return fmt.Errorf("%d of %d experts are used (%s.expert_used_count, expert_count); llama.cpp takes at most %d", used, experts, arch, maxExperts)
-	case experts > 0 && groups >= experts, groups > 1 && (experts%groups != 0 || usedGroups < 1 || usedGroups >= groups):
-		return fmt.Errorf("%d of %d groups of %d experts are used (%s.expert_group_count): they do not go together", usedGroups, groups, experts, arch)
+		return fmt.Errorf("%d of %d experts are used (%s.expert_used_count, expert_count); llama.cpp takes at most %d",
+			used, experts, arch, maxExperts)
+	case experts > 0 && groups >= experts, groups > 1 &&
+		(experts%groups != 0 || usedGroups < 1 || usedGroups >= groups):
+		return fmt.Errorf("%d of %d groups of %d experts are used (%s.expert_group_count): they do not go together",
+			usedGroups, groups, experts, arch)
 	}
 	return nil
 }

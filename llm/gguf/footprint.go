@@ -11,8 +11,8 @@ type Footprint struct {
 	Vocab    int64 // tokens, hence values of a row of logits
 }
 
-// copies are the bytes of weights that llama.cpp copies (its ggml-cpu/repack.cpp and ggml-cpu/amx; a few matrices of odd shapes
-// stay as they are), and what the copies take on top.
+// copies are the bytes of weights that llama.cpp copies (its ggml-cpu/repack.cpp and ggml-cpu/amx; a few matrices of
+// odd shapes stay as they are), and what the copies take on top.
 func (h *header) copies(isa string) (repacked, extra int64) {
 	types := []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}
 	if isa == "avx512vnni" || isa == "amx" {
@@ -41,7 +41,8 @@ func (h *header) footprint(arch string) Footprint {
 	layers := h.number(arch + ".block_count")
 	embedding := int64(h.number(arch + ".embedding_length"))
 	state := h.state(arch, embedding)
-	withCache := layers - h.number(arch+".attention.shared_kv_layers") // Gemma 3n and 4: the last ones look at earlier layers
+	// Gemma 3n and 4: the last ones look at earlier layers
+	withCache := layers - h.number(arch+".attention.shared_kv_layers")
 	var widest int64
 	for il := range min(layers, maxLayers) {
 		key, value := h.attention(arch, il, embedding)
@@ -64,8 +65,8 @@ func (h *header) footprint(arch string) Footprint {
 		}
 		widest = max(widest, sum(mul(4, max(1, heads/kv), sum(key, value)), inner))
 	}
-	// Values are float32: a few rows of the hidden state, queries, keys and values with their rotated copies, and the inner
-	// rows of the feed-forward net. ggml's allocator shares their place between operations, so that less is used.
+	// Values are float32: a few rows of the hidden state, queries, keys and values with their rotated copies, and the
+	// inner rows of the feed-forward net. ggml's allocator shares their place between operations, so that less is used.
 	f.Scratch = mul(4, sum(mul(8, embedding), widest, 2*int64(h.number(arch+".ssm.inner_size"))))
 	return f
 }

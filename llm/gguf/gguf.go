@@ -1,8 +1,8 @@
-// Package gguf reads the header of a language model in GGUF, checks it, and estimates the memory that the model will need
-// (path → Model). It is plain Go and needs no llama.cpp.
+// Package gguf reads the header of a language model in GGUF, checks it, and estimates the memory that the model will
+// need (path → Model). It is plain Go and needs no llama.cpp.
 //
-// All of the header is checked before llama.cpp opens the file, whose parser and loader assert, hence end the process, on some
-// of what they do not expect. Versions 2 and 3, little-endian.
+// All of the header is checked before llama.cpp opens the file, whose parser and loader assert, hence end the process,
+// on some of what they do not expect. Versions 2 and 3, little-endian.
 package gguf
 
 import "errors"

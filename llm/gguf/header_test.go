@@ -50,7 +50,8 @@ func FuzzParse(f *testing.F) {
 		if err == nil && h.tensors == 0 {
 			t.Error("a model without tensors")
 		}
-		if m := model.Footprint.Memory(Sizes{Cells: math.MaxInt32 / 2, Slots: 4, Sequences: 12, Batch: 64}); m.Cache < 0 || m.State < 0 || m.Compute < 0 || m.Total() < m.Weights {
+		m := model.Footprint.Memory(Sizes{Cells: math.MaxInt32 / 2, Slots: 4, Sequences: 12, Batch: 64})
+		if m.Cache < 0 || m.State < 0 || m.Compute < 0 || m.Total() < m.Weights {
 			t.Errorf("memory %+v", m)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 )
 
 // Inspect reads the header of a GGUF model (all of its files when it is split) and checks that it is whole and that it
-// generates text; the tensors themselves are not read. isa is the instruction set that llama.cpp will run on (llm.ISA): it
-// decides which weights are copied; empty when it is not known. Errors are ErrModel with the file and the reason.
+// generates text; the tensors themselves are not read. isa is the instruction set that llama.cpp will run on (llm.ISA):
+// it decides which weights are copied; empty when it is not known. Errors are ErrModel with the file and the reason.
 func Inspect(path, isa string) (Model, error) {
 	h, size, err := readHeader(path)
 	if err != nil {
@@ -75,7 +75,8 @@ func readHeader(path string) (*header, int64, error) {
 func (h *header) model(path string) (Model, error) {
 	arch := h.text("general.architecture")
 	m := Model{
-		Name:           strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), // general.name is free text, often odd
+		// general.name is free text, often odd
+		Name:           strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)),
 		Path:           path,
 		Architecture:   arch,
 		ContextTrained: h.number(arch + ".context_length"),
@@ -154,7 +155,8 @@ func splitParts(path string, h *header) ([]string, error) {
 	}
 	m := splitName.FindStringSubmatch(path)
 	if m == nil || m[2] != fmt.Sprintf("%05d", n) {
-		return nil, fmt.Errorf("a part of a model split into %d files: open the first, named …-00001-of-%05d.gguf", n, n)
+		return nil, fmt.Errorf("a part of a model split into %d files: open the first, named …-00001-of-%05d.gguf",
+			n, n)
 	}
 	var parts []string
 	for i := 2; i <= n; i++ {

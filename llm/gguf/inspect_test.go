@@ -21,8 +21,8 @@ func TestInspect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Model{Name: "x", Path: path, Architecture: "llama", Description: "llama, 0.0 M parameters, Q4_1", Parameters: 96,
-		ContextTrained: 64, Embedding: 32, ChatTemplate: "{{ messages }}", Bytes: int64(len(data)),
+	want := Model{Name: "x", Path: path, Architecture: "llama", Description: "llama, 0.0 M parameters, Q4_1",
+		Parameters: 96, ContextTrained: 64, Embedding: 32, ChatTemplate: "{{ messages }}", Bytes: int64(len(data)),
 		Footprint: Footprint{Weights: 168, Scratch: 4 * 8 * 32, Vocab: 2}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -43,21 +43,28 @@ func TestInspectRefuses(t *testing.T) {
 		{"text", "not a GGUF file", []byte("hello, this is not a model at all")},
 		{"version 1", "version 1", (&builder{version: 1, align: 32}).build()},
 		{"big-endian", "version 50331648", (&builder{version: 3 << 24, align: 32}).build()},
-		{"many tensors", "tensors cannot be", append([]byte("GGUF\x03\x00\x00\x00"), bytes.Repeat([]byte{0xff}, 64)...)},
-		{"many pairs", "key-value pairs cannot be", append([]byte("GGUF\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), bytes.Repeat([]byte{0x7f}, 64)...)},
-		{"no architecture", "names no architecture", (&builder{version: 3, align: 32, data: -1}).tensor("x", 0, 4, 1).build()},
+		{"many tensors", "tensors cannot be", append([]byte("GGUF\x03\x00\x00\x00"),
+			bytes.Repeat([]byte{0xff}, 64)...)},
+		{"many pairs", "key-value pairs cannot be",
+			append([]byte("GGUF\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), bytes.Repeat([]byte{0x7f}, 64)...)},
+		{"no architecture", "names no architecture",
+			(&builder{version: 3, align: 32, data: -1}).tensor("x", 0, 4, 1).build()},
 		{"adapter", `type "adapter"`, tinyModel().set("general.type", 8, "adapter").build()},
-		{"encoder", "bert model does not generate", (&builder{version: 3, align: 32, data: -1}).set("general.architecture", 8, "bert").tensor("x", 0, 4, 1).build()},
+		{"encoder", "bert model does not generate",
+			(&builder{version: 3, align: 32, data: -1}).set("general.architecture", 8, "bert").tensor("x", 0, 4, 1).
+				build()},
 		{"duplicate key", "comes twice", tinyModel().set("general.name", 8, "again").build()},
 		{"value type", "unknown value type 13", tinyModel().set("x", 13, uint32(1)).build()},
 		{"array of arrays", "unknown value type 9", tinyModel().set("x", 9, []uint32{9, 1, 0}).build()},
 		{"long array", "elements of x cannot be", tinyModel().set("x", 9, []uint32{4, 1 << 30, 0}).build()},
 		{"alignment", "not a power of two", tinyModel().set("general.alignment", 4, uint32(3)).build()},
-		{"no scores for a token", "2 tokens", (&builder{version: 3, align: 32, data: -1}).set("general.architecture", 8, "llama").
+		{"no scores for a token", "2 tokens", (&builder{version: 3, align: 32, data: -1}).
+			set("general.architecture", 8, "llama").
 			set("llama.context_length", 4, uint32(64)).set("llama.embedding_length", 4, uint32(32)).
 			strings("tokenizer.ggml.tokens", "a", "b").floats("tokenizer.ggml.scores", 1).tensor("x", 0, 4, 1).build()},
-		{"no context length", "llama.context_length", (&builder{version: 3, align: 32, data: -1}).set("general.architecture", 8, "llama").
-			strings("tokenizer.ggml.tokens", "a").tensor("x", 0, 4, 1).build()},
+		{"no context length", "llama.context_length",
+			(&builder{version: 3, align: 32, data: -1}).set("general.architecture", 8, "llama").
+				strings("tokenizer.ggml.tokens", "a").tensor("x", 0, 4, 1).build()},
 		{"vocabulary only", "no tensors", (&builder{version: 3, align: 32}).set("general.architecture", 8, "llama").
 			strings("tokenizer.ggml.tokens", "a").build()},
 		{"dimensions", "5 dimensions", tinyModel().tensor("x", 0, 4, 1, 1, 1, 1, 1).build()},
@@ -70,22 +77,30 @@ func TestInspectRefuses(t *testing.T) {
 		{"tensor name", "at most 63", tinyModel().tensor(strings.Repeat("x", 64), 0, 128, 32).build()},
 		{"no layers", "block_count is 0", other("llama.block_count", 4, uint32(0))},
 		{"many layers", "block_count is 513", other("llama.block_count", 4, uint32(513))},
-		{"drafts", "nextn_predict_layers is 2, more than the 1 layers", tinyModel().set("llama.nextn_predict_layers", 4, uint32(2)).build()},
+		{"drafts", "nextn_predict_layers is 2, more than the 1 layers",
+			tinyModel().set("llama.nextn_predict_layers", 4, uint32(2)).build()},
 		{"rope scaling", "rope.scaling.type is su", tinyModel().set("llama.rope.scaling.type", 8, "su").build()},
 		{"rope dimensions", "rope.dimension_count is 18, not an even number of at most the 16",
-			tinyModel().set("llama.attention.head_count", 4, uint32(2)).set("llama.rope.dimension_count", 4, uint32(18)).build()},
-		{"odd rope", "rope.dimension_count is 15", tinyModel().set("llama.attention.head_count", 4, uint32(2)).set("llama.rope.dimension_count", 4, uint32(15)).build()},
-		{"epsilon", "epsilon is -0.5", tinyModel().set("llama.attention.layer_norm_rms_epsilon", 6, float32(-.5)).build()},
+			tinyModel().set("llama.attention.head_count", 4, uint32(2)).
+				set("llama.rope.dimension_count", 4, uint32(18)).build()},
+		{"odd rope", "rope.dimension_count is 15",
+			tinyModel().set("llama.attention.head_count", 4, uint32(2)).
+				set("llama.rope.dimension_count", 4, uint32(15)).build()},
+		{"epsilon", "epsilon is -0.5", tinyModel().set("llama.attention.layer_norm_rms_epsilon", 6, float32(-.5)).
+			build()},
 		{"no expert used", "0 of 4 experts are used", tinyModel().set("llama.expert_count", 4, uint32(4)).build()},
-		{"expert groups", "1 of 3 groups of 4 experts", tinyModel().set("llama.expert_count", 4, uint32(4)).set("llama.expert_used_count", 4, uint32(2)).
-			set("llama.expert_group_count", 4, uint32(3)).set("llama.expert_group_used_count", 4, uint32(1)).build()},
+		{"expert groups", "1 of 3 groups of 4 experts",
+			tinyModel().set("llama.expert_count", 4, uint32(4)).set("llama.expert_used_count", 4, uint32(2)).
+				set("llama.expert_group_count", 4, uint32(3)).
+				set("llama.expert_group_used_count", 4, uint32(1)).build()},
 		{"old experts", "newer conversion", tinyModel().tensor("blk.0.ffn_down.7.weight", 0, 4, 1).build()},
 		{"split", "00001-of-00003", tinyModel().set("split.count", 2, uint16(3)).build()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := writeModel(t, "m.gguf", c.data)
 			_, err := Inspect(path, "")
-			if !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), c.reason) || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), c.reason) ||
+				!strings.Contains(err.Error(), path) {
 				t.Errorf("want ErrModel with the path and %q, got %v", c.reason, err)
 			}
 		})
@@ -147,7 +162,8 @@ func TestInspectSplit(t *testing.T) {
 	if err := os.WriteFile(path, first, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Inspect(path, ""); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "m-00002-of-00002.gguf") {
+	if _, err := Inspect(path, ""); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "m-00002-of-00002.gguf") {
 		t.Errorf("the missing part is not named: %v", err)
 	}
 	second := (&builder{version: 3, align: 32, data: -1}).set("split.count", 2, uint16(2)).tensor("x", 0, 8, 2).build()
@@ -155,7 +171,8 @@ func TestInspectSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := Inspect(path, "")
-	if err != nil || info.Parameters != 98 || info.Footprint.Weights != 168+8 || info.Bytes != int64(len(first)+len(second)) {
+	if err != nil || info.Parameters != 98 || info.Footprint.Weights != 168+8 ||
+		info.Bytes != int64(len(first)+len(second)) {
 		t.Errorf("%+v, %v", info, err)
 	}
 }

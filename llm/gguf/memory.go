@@ -15,13 +15,14 @@ type Sizes struct {
 
 // Memory is an estimate of the bytes that an open model holds.
 type Memory struct {
-	// Of the weights, Mapped are mapped from the file and the others copied. What is mapped is page cache, which a second model
-	// on the same file shares and the system may drop. But every token reads all of it (of a mixture of experts, that of the
-	// chosen ones): a model that does not fit would read its file again and again.
+	// Of the weights, Mapped are mapped from the file and the others copied. What is mapped is page cache, which a
+	// second model on the same file shares and the system may drop. But every token reads all of it (of a mixture of
+	// experts, that of the chosen ones): a model that does not fit would read its file again and again.
 	Weights, Mapped int64
 	Cache           int64 // KV cache; exact
-	State           int64 // recurrent state of all sequences; exact where llama.cpp's own is Mamba's, RWKV's, LFM2's or Kimi's
-	Compute         int64 // scratch of a decode, logits and what else llama.cpp holds; an upper estimate
+	// recurrent state of all sequences; exact where llama.cpp's own is Mamba's, RWKV's, LFM2's or Kimi's
+	State   int64
+	Compute int64 // scratch of a decode, logits and what else llama.cpp holds; an upper estimate
 }
 
 // Total returns the sum of all parts.
@@ -30,23 +31,25 @@ func (m Memory) Total() int64 { return sum(m.Weights, m.Cache, m.State, m.Comput
 // CellMultiple is what llama.cpp rounds the cells of a cache up to.
 const CellMultiple = 256
 
-// BaseMemory and vocabMemory (for each token: its text, score, place in two hash tables) are what a model holds whatever its
-// context is; part of Memory.Compute. Together 29 MB for SmolLM2, where the process grew by 20 MB beside cache and scratch.
+// BaseMemory and vocabMemory (for each token: its text, score, place in two hash tables) are what a model holds
+// whatever its context is; part of Memory.Compute. Together 29 MB for SmolLM2, where the process grew by 20 MB beside
+// cache and scratch.
 const (
 	BaseMemory  = 16 << 20
 	vocabMemory = 256
 )
 
-// Mapped tells whether to map the file instead of reading it: not when most of it is copied anyway, because the system would
-// keep both.
+// Mapped tells whether to map the file instead of reading it: not when most of it is copied anyway, because the system
+// would keep both.
 func (f Footprint) Mapped() bool { return f.Repacked <= f.Weights/2 }
 
-// Memory estimates what a model holds: weights, KV cache (all layers in full, also those with a sliding window, whose old tokens
-// are kept so that a prompt can be taken up again), recurrent state, scratch.
+// Memory estimates what a model holds: weights, KV cache (all layers in full, also those with a sliding window, whose
+// old tokens are kept so that a prompt can be taken up again), recurrent state, scratch.
 func (f Footprint) Memory(s Sizes) Memory {
 	slots, batch := int64(max(s.Slots, 1)), int64(max(s.Batch, 1))
 	cells := (int64(max(s.Cells, 1)) + CellMultiple - 1) / CellMultiple * CellMultiple
-	m := Memory{Weights: sum(f.Weights, f.Extra), Cache: mul(f.Token, cells), State: mul(f.State, int64(max(s.Sequences, 1)))}
+	m := Memory{Weights: sum(f.Weights, f.Extra), Cache: mul(f.Token, cells),
+		State: mul(f.State, int64(max(s.Sequences, 1)))}
 	if f.Mapped() {
 		m.Mapped = max(0, f.Weights-f.Repacked)
 	}

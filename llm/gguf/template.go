@@ -79,16 +79,17 @@ func chatTemplates() []chatTemplate {
 func TemplateNames() []string {
 	var names []string
 	for _, t := range chatTemplates() {
-		if t.name != "dots1" && !slices.Contains(names, t.name) { // llama.cpp recognises that one and has no name for it
+		// llama.cpp recognises that one and has no name for it
+		if t.name != "dots1" && !slices.Contains(names, t.name) {
 			names = append(names, t.name)
 		}
 	}
 	return names
 }
 
-// TemplateName returns the family of this model's chat template, as llama.cpp names it among its built-in ones; "" when the
-// template is of none of them, which does not keep it from working, or there is none. A ChatTemplate that is a name already is
-// returned as it is, if it is known.
+// TemplateName returns the family of this model's chat template, as llama.cpp names it among its built-in ones; "" when
+// the template is of none of them, which does not keep it from working, or there is none. A ChatTemplate that is a name
+// already is returned as it is, if it is known.
 func (m Model) TemplateName() string {
 	for _, t := range chatTemplates() {
 		if m.ChatTemplate == t.name {

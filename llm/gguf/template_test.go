@@ -20,7 +20,8 @@ func TestTemplateName(t *testing.T) {
 		}
 	}
 	names := TemplateNames()
-	if name := (Model{ChatTemplate: "chatml"}).TemplateName(); name != "chatml" || !slices.Contains(names, name) || len(names) < 40 {
+	if name := (Model{ChatTemplate: "chatml"}).TemplateName(); name != "chatml" || !slices.Contains(names, name) ||
+		len(names) < 40 {
 		t.Errorf("%q; %d names", name, len(names))
 	}
 }

@@ -147,8 +147,8 @@ func join(items ...string) string {
 	return strings.Join(kept, " ")
 }
 
-// repeat writes least to most (or unlimited) repetitions of an item that is one rule, class or character. Counts above what
-// llama.cpp repeats are written as several repetitions such that a text can be read in few ways at a time:
+// repeat writes least to most (or unlimited) repetitions of an item that is one rule, class or character. Counts above
+// what llama.cpp repeats are written as several repetitions such that a text can be read in few ways at a time:
 //
 //	R(0,n)  →  item{0,1999} | item{2000} R(0,n-2000)
 func (b *builder) repeat(item string, least, most int) string {

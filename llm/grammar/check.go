@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxLeft and maxPaths bound what llama.cpp does between two characters. It looks for left recursion by walking every
-	// path of leftmost references, recursively and without remembering where it was, and keeps one stack for each such path
-	// while it generates.
+	// maxLeft and maxPaths bound what llama.cpp does between two characters. It looks for left recursion by walking
+	// every path of leftmost references, recursively and without remembering where it was, and keeps one stack for each
+	// such path while it generates.
 	maxLeft  = 4000    // references along one path
 	maxPaths = 1 << 15 // of one rule
 	maxSteps = 1 << 26 // symbols looked at on all paths
@@ -17,8 +17,8 @@ const (
 	leftRecursion = "left recursion"
 )
 
-// Check reads a grammar in GBNF, at most 1 MiB of it, and reports the first reason why llama.cpp could not follow it as it
-// stands. Errors are *SyntaxError, which unwraps to ErrGrammar.
+// Check reads a grammar in GBNF, at most 1 MiB of it, and reports the first reason why llama.cpp could not follow it as
+// it stands. Errors are *SyntaxError, which unwraps to ErrGrammar.
 func Check(source string) error {
 	_, err := check(source)
 	return err

@@ -18,21 +18,28 @@ func grammars() []struct {
 	}{
 		{"literal", `root ::= "yes" | "no"`, []string{"yes", "no"}, []string{"", "ye", "yesno"}},
 		{"escapes", `root ::= "\x41é\U0001F600\n\t\r\\\"\[\]\-"`, []string{"Aé😀\n\t\r\\\"[]-"}, []string{"A"}},
-		{"class", `root ::= [a-z0-9_-] [^a-z\]] [\x30-\u0039] [-a] [a-]`, []string{"-A5-a", "_\n0a-"}, []string{"aa0aa", "A!0aa"}},
+		{"class", `root ::= [a-z0-9_-] [^a-z\]] [\x30-\u0039] [-a] [a-]`, []string{"-A5-a", "_\n0a-"},
+			[]string{"aa0aa", "A!0aa"}},
 		{"any", "root ::= . .", []string{"ab", "\n😀"}, []string{"a", "abc"}},
-		{"repeat", `root ::= "a"* "b"+ "c"? "d"{2} "e"{1,} "f"{0,2}`, []string{"bdde", "aabbcddeeff"}, []string{"dde", "bdd", "bddefff"}},
+		{"repeat", `root ::= "a"* "b"+ "c"? "d"{2} "e"{1,} "f"{0,2}`, []string{"bdde", "aabbcddeeff"},
+			[]string{"dde", "bdd", "bddefff"}},
 		{"spaced bounds", `root ::= "a"{ 1 , 2 }`, []string{"a", "aa"}, []string{"", "aaa"}},
 		{"nothing", `root ::= | "a" ""`, []string{"", "a"}, []string{"b"}},
-		{"group over lines", "root ::= (\n  \"a\" # one\n | \"b\"\n)+ # end\n\n# done", []string{"abba"}, []string{"", "c"}},
-		{"alternatives over lines", "root ::= \"a\" |\n  \"b\" |\r\n \"c\"\r\nx ::= \"y\"", []string{"b", "c"}, []string{"y"}},
-		{"rules", "root ::= item (\",\" item)*\nitem ::= [0-9]+ | \"(\" root \")\"", []string{"1,(2,3),4"}, []string{"1,", "(1"}},
+		{"group over lines", "root ::= (\n  \"a\" # one\n | \"b\"\n)+ # end\n\n# done", []string{"abba"},
+			[]string{"", "c"}},
+		{"alternatives over lines", "root ::= \"a\" |\n  \"b\" |\r\n \"c\"\r\nx ::= \"y\"", []string{"b", "c"},
+			[]string{"y"}},
+		{"rules", "root ::= item (\",\" item)*\nitem ::= [0-9]+ | \"(\" root \")\"", []string{"1,(2,3),4"},
+			[]string{"1,", "(1"}},
 		{"repeated repetition", `root ::= ("a"{2}){2} | "b"*{2}`, []string{"aaaa", "", "bbb"}, []string{"aaa", "ab"}},
 		{"repeated after a repetition", `root ::= "ab"{2}{2}`, []string{"abababab"}, []string{"abab"}},
 		{"may be empty, repeated", "root ::= ws* \"x\"\nws ::= [ ]*", []string{"x", "   x"}, []string{" "}},
 		{"unused rule that never ends", "root ::= \"a\"\nb ::= \"b\" b", []string{"a"}, []string{"b"}},
-		{"most repetitions", `root ::= [a]{2000}`, []string{strings.Repeat("a", 2000)}, []string{strings.Repeat("a", 1999)}},
+		{"most repetitions", `root ::= [a]{2000}`, []string{strings.Repeat("a", 2000)},
+			[]string{strings.Repeat("a", 1999)}},
 		{"right recursion", "root ::= \"a\" root | \"b\"", []string{"b", "aab"}, []string{"a"}},
-		{"recursion behind a literal", "root ::= \"[\" (root (\",\" root)*)? \"]\"", []string{"[]", "[[],[[]]]"}, []string{"[", "[,]"}},
+		{"recursion behind a literal", "root ::= \"[\" (root (\",\" root)*)? \"]\"", []string{"[]", "[[],[[]]]"},
+			[]string{"[", "[,]"}},
 		{"hyphens and digits in names", "root ::= 1-a\n1-a ::= \"x\"", []string{"x"}, []string{"1"}},
 		{"negated range", `root ::= [^\x00-\x1F"\\]+`, []string{"aé"}, []string{"", "a\"", "a\n"}},
 	}
@@ -153,8 +160,10 @@ func TestCheckSaysWhereAndWhy(t *testing.T) {
 			t.Errorf("%.60q: %v", r.source, err)
 			continue
 		}
-		if syntax.Line != r.line || syntax.Column != r.column || syntax.Rule != r.rule || !strings.Contains(syntax.Reason, r.reason) {
-			t.Errorf("%.60q: %v; want line %d, column %d, rule %q, %q", r.source, err, r.line, r.column, r.rule, r.reason)
+		if syntax.Line != r.line || syntax.Column != r.column || syntax.Rule != r.rule ||
+			!strings.Contains(syntax.Reason, r.reason) {
+			t.Errorf("%.60q: %v; want line %d, column %d, rule %q, %q",
+				r.source, err, r.line, r.column, r.rule, r.reason)
 		}
 	}
 }
@@ -175,7 +184,8 @@ func FuzzCheck(f *testing.F) {
 		}
 		p, err := check(source)
 		if err != nil {
-			if syntax, ok := errors.AsType[*SyntaxError](err); !ok || syntax.Line < 1 || syntax.Column < 1 || syntax.Reason == "" {
+			syntax, ok := errors.AsType[*SyntaxError](err)
+			if !ok || syntax.Line < 1 || syntax.Column < 1 || syntax.Reason == "" {
 				t.Fatalf("%#v", err)
 			}
 			return

@@ -56,7 +56,8 @@ func schemaFiles(t testing.TB) map[string][]byte {
 	return files
 }
 
-// derivations checks that n made-up texts of a schema's grammar satisfy the schema, and that the matcher finds them again.
+// derivations checks that n made-up texts of a schema's grammar satisfy the schema, and that the matcher finds them
+// again.
 func derivations(t *testing.T, schema []byte, n int) {
 	t.Helper()
 	source, err := FromSchema(schema)

@@ -36,7 +36,8 @@ func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 	}
 	length := len(hi.String())
 	if limit := int64(mostStates / length); !step.IsInt64() || step.Int64() > limit {
-		return nil, fmt.Errorf("multiples of %s up to %d digits need too large a grammar; the limit is %d", step, length, limit)
+		return nil, fmt.Errorf("multiples of %s up to %d digits need too large a grammar; the limit is %d",
+			step, length, limit)
 	}
 	for _, part := range c.lengths(lo, hi, int(step.Int64())) {
 		alts = append(alts, join(part, tail))
@@ -167,8 +168,8 @@ type end struct {
 	strict bool
 }
 
-// fraction returns the decimals, point included, of numbers whose whole part is that of the ends given; ok is false when
-// there are none.
+// fraction returns the decimals, point included, of numbers whose whole part is that of the ends given; ok is false
+// when there are none.
 func (c *compiler) fraction(lo, hi *end, most int) (text string, ok bool) {
 	f := &fractions{c.builder, lo, hi, most}
 	text, ends := f.from(0, lo != nil, hi != nil)
@@ -188,8 +189,8 @@ type fractions struct {
 	most   int
 }
 
-// from returns the digits that may come at place i, at least one, and whether the number may end there. isLo and isHi say
-// that what came is the beginning of that end's digits.
+// from returns the digits that may come at place i, at least one, and whether the number may end there. isLo and isHi
+// say that what came is the beginning of that end's digits.
 func (f *fractions) from(i int, isLo, isHi bool) (text string, ends bool) {
 	if isLo && i >= len(f.lo.digits) && !f.lo.strict {
 		isLo = false // it is reached, and more digits do not lower it

@@ -9,14 +9,16 @@ func formats() []string {
 	return []string{"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 }
 
-// formatPattern returns a regular expression for texts of a format of JSON Schema, empty for an unknown one. It may admit
-// less than the format: years are 1000 to 2999, seconds have at most 6 decimals and are never the 60th, hosts have at most 5
-// labels, and IPv6 addresses no dotted tail.
+// formatPattern returns a regular expression for texts of a format of JSON Schema, empty for an unknown one. It may
+// admit less than the format: years are 1000 to 2999, seconds have at most 6 decimals and are never the 60th, hosts
+// have at most 5 labels, and IPv6 addresses no dotted tail.
 func formatPattern(format string) string {
 	const (
-		year  = `[12]\d{3}`
-		leap  = `([12]\d(0[48]|[2468][048]|[13579][26])|(1[26]|2[048])00)`
-		date  = `(` + year + `-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|` + leap + `-02-29)`
+		year = `[12]\d{3}`
+		leap = `([12]\d(0[48]|[2468][048]|[13579][26])|(1[26]|2[048])00)`
+		date = `(` + year +
+			`-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|` + leap +
+			`-02-29)`
 		clock = `([01]\d|2[0-3]):[0-5]\d`
 		hour  = clock + `:[0-5]\d(\.\d{1,6})?(Z|[+-]` + clock + `)`
 		label = `[A-Za-z0-9](-?[A-Za-z0-9]){0,19}`

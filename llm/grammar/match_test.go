@@ -90,8 +90,8 @@ func (m *matcher) match(text string) bool {
 	return ends(m.root, 0)[len(runes)]
 }
 
-// derive makes up a text. After budget rules it takes the shortest way out; before that it takes a rule's first alternative
-// more often in some texts than in others, which makes repetitions long.
+// derive makes up a text. After budget rules it takes the shortest way out; before that it takes a rule's first
+// alternative more often in some texts than in others, which makes repetitions long.
 func (m *matcher) derive(rnd *rand.Rand, budget int) string {
 	var b strings.Builder
 	first := rnd.Float64()

@@ -55,7 +55,8 @@ func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) 
 		}
 		decimals, _ := r.FloatPrec()
 		if len(new(big.Int).Quo(r.Num(), r.Denom()).String()) > mostDigits || decimals > mostDigits {
-			return l, c.errorf(path, keyword, "%s has more than %d digits before or after the point", v.text, mostDigits)
+			return l, c.errorf(path, keyword, "%s has more than %d digits before or after the point",
+				v.text, mostDigits)
 		}
 		strict := keyword == exclusive
 		if l.at == nil || r.Cmp(l.at)*sign > 0 || r.Cmp(l.at) == 0 && strict {
@@ -199,8 +200,8 @@ func bigMax(a, b *big.Int) *big.Int {
 	return b
 }
 
-// usualDecimals returns how many decimals a number may have: up to 6 that a float64 keeps apart from the ends of the range,
-// and one more than the ends have.
+// usualDecimals returns how many decimals a number may have: up to 6 that a float64 keeps apart from the ends of the
+// range, and one more than the ends have.
 func usualDecimals(given ...limit) int {
 	most, whole := 0, 1
 	for _, l := range given {
@@ -213,8 +214,8 @@ func usualDecimals(given ...limit) int {
 	return max(most, min(6, usualDigits-whole))
 }
 
-// decimals returns alternatives for the numbers in a range, in plain notation with at most so many decimals, or the usual
-// number of them if unlimited.
+// decimals returns alternatives for the numbers in a range, in plain notation with at most so many decimals, or the
+// usual number of them if unlimited.
 func (c *compiler) decimals(lo, hi limit, most int) []string {
 	usual := usualDecimals(lo, hi)
 	lo, hi = ends(lo, hi)

@@ -10,7 +10,8 @@ import (
 const (
 	// maxRepeat is llama.cpp's MAX_REPETITION_THRESHOLD: of a count, and of a count times the rules that it repeats.
 	maxRepeat = 2000
-	// maxSource, maxSymbols and maxNesting keep llama.cpp's memory, which copies what is repeated, and its stack in bounds.
+	// maxSource, maxSymbols and maxNesting keep llama.cpp's memory, which copies what is repeated, and its stack in
+	// bounds.
 	maxSource  = 1 << 20 // bytes
 	maxSymbols = 1 << 20 // of all rules once repetitions are written out
 	maxNesting = 500     // groups inside each other
@@ -72,7 +73,8 @@ func (p *parser) errorAt(at int, rule, format string, args ...any) *SyntaxError 
 	before := p.src[:min(at, len(p.src))]
 	line := strings.Count(before, "\n") + 1
 	start := strings.LastIndexByte(before, '\n') + 1
-	return &SyntaxError{Line: line, Column: utf8.RuneCountInString(before[start:]) + 1, Rule: rule, Reason: fmt.Sprintf(format, args...)}
+	return &SyntaxError{Line: line, Column: utf8.RuneCountInString(before[start:]) + 1, Rule: rule,
+		Reason: fmt.Sprintf(format, args...)}
 }
 
 // parse reads a whole grammar into p.rules.

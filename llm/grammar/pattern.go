@@ -15,8 +15,8 @@ const (
 	maxBranches = 500  // alternatives of a whole pattern
 )
 
-// piece is a part of a pattern as GBNF, with the characters it can have. When it repeats one thing of a fixed width, the
-// repetition is kept so that it can be tightened.
+// piece is a part of a pattern as GBNF, with the characters it can have. When it repeats one thing of a fixed width,
+// the repetition is kept so that it can be tightened.
 type piece struct {
 	text        string
 	least, most int // characters; most may be unlimited
@@ -42,7 +42,8 @@ func (c *compiler) pattern(pattern string, least, most int) (string, error) {
 	r := &regular{compiler: c}
 	if strings.Contains(pattern, `\S`) {
 		// Go's \S has the white space that only JSON Schema's \s knows.
-		r.without = set{{0x0B, 0x0B}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+		r.without = set{{0x0B, 0x0B}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
+			{0x202F, 0x202F},
 			{0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}}
 	}
 	branches, err := r.rows(re)
@@ -103,7 +104,8 @@ func adaptPattern(p string) (string, error) {
 				b.WriteByte('^')
 				i++
 			}
-		case strings.HasPrefix(rest, "(?=") || strings.HasPrefix(rest, "(?!") || strings.HasPrefix(rest, "(?<=") || strings.HasPrefix(rest, "(?<!"):
+		case strings.HasPrefix(rest, "(?=") || strings.HasPrefix(rest, "(?!") || strings.HasPrefix(rest, "(?<=") ||
+			strings.HasPrefix(rest, "(?<!"):
 			return "", errors.New("lookahead and lookbehind are not supported")
 		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:") && !strings.HasPrefix(rest, "(?<"):
 			return "", fmt.Errorf("%.3s is not supported", rest)
@@ -200,8 +202,8 @@ func (r *regular) anything() piece {
 	return r.times(piece{text: r.char(), least: 1, most: 1}, 0, unlimited)
 }
 
-// expand multiplies a concatenation out until anchors stand at its two ends: groups at an end that have anchors in them,
-// and one that is all there is between anchors.
+// expand multiplies a concatenation out until anchors stand at its two ends: groups at an end that have anchors in
+// them, and one that is all there is between anchors.
 func expand(subs []*syntax.Regexp, depth int) [][]*syntax.Regexp {
 	i := -1
 	if n := len(subs); n > 0 {
@@ -266,8 +268,9 @@ func (r *regular) fit(row []piece, least, most int) (text string, ok bool, err e
 		return "", false, nil
 	case lo >= least && (most == unlimited || hi != unlimited && hi <= most):
 	case varying < 0 || varying == len(row) || row[varying].item == "":
-		return "", false, fmt.Errorf("with %s it cannot be expressed; bound the repetitions in it so that every match has as many",
-			lengths(least, most))
+		return "", false,
+			fmt.Errorf("with %s it cannot be expressed; bound the repetitions in it so that every match has as many",
+				lengths(least, most))
 	default:
 		p := row[varying]
 		others := lo - p.least

@@ -19,10 +19,12 @@ func randomRange(rnd *rand.Rand) (schema string, near []string) {
 	hi := lo + rnd.Int64N(size)
 	words := []string{fmt.Sprintf(`"type":%q`, typ)}
 	if rnd.IntN(4) > 0 {
-		words = append(words, fmt.Sprintf("%q:%s", []string{"minimum", "exclusiveMinimum"}[rnd.IntN(2)], decimal(lo, scale)))
+		words = append(words, fmt.Sprintf("%q:%s", []string{"minimum", "exclusiveMinimum"}[rnd.IntN(2)],
+			decimal(lo, scale)))
 	}
 	if rnd.IntN(4) > 0 {
-		words = append(words, fmt.Sprintf("%q:%s", []string{"maximum", "exclusiveMaximum"}[rnd.IntN(2)], decimal(hi, scale)))
+		words = append(words, fmt.Sprintf("%q:%s", []string{"maximum", "exclusiveMaximum"}[rnd.IntN(2)],
+			decimal(hi, scale)))
 	}
 	switch step := []int64{2, 3, 5, 7, 10, 12, 25, 60, 100}[rnd.IntN(9)]; {
 	case rnd.IntN(3) > 0:

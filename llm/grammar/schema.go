@@ -16,8 +16,8 @@ const (
 	maxList = 5000
 )
 
-// FromSchema returns the grammar of the JSON values that a JSON Schema accepts; the package comment says what a schema may
-// hold. The result passes Check. Errors are *SchemaError, which unwraps to ErrSchema.
+// FromSchema returns the grammar of the JSON values that a JSON Schema accepts; the package comment says what a schema
+// may hold. The result passes Check. Errors are *SchemaError, which unwraps to ErrSchema.
 func FromSchema(schema []byte) (string, error) {
 	doc, err := decode(schema)
 	if err != nil {
@@ -56,8 +56,8 @@ type compiler struct {
 }
 
 // annotations say nothing about the text.
-var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
-	"$schema", "$id", "$defs", "definitions"}
+var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
+	"$comment", "$schema", "$id", "$defs", "definitions"}
 
 // keywords that constrain values of one type.
 func constraints(typ string) []string {
@@ -184,7 +184,8 @@ func (c *compiler) types(s *value, path string) ([]string, error) {
 		case implied && !slices.Contains(kinds, about[0]):
 			kinds = append(kinds, about[0])
 		case !implied && !slices.ContainsFunc(about, func(t string) bool { return slices.Contains(kinds, t) }):
-			return nil, c.errorf(path, k, "it is about type %s, not %s", strings.Join(about, " or "), strings.Join(kinds, " or "))
+			return nil, c.errorf(path, k, "it is about type %s, not %s",
+				strings.Join(about, " or "), strings.Join(kinds, " or "))
 		}
 	}
 	return kinds, nil

@@ -91,7 +91,9 @@ func (c *compiler) properties(s *value, path string, open bool) ([]property, err
 			case required[e.text]:
 				return nil, c.errorf(path, "required", "%q is there twice", e.text)
 			case !slices.Contains(keys, e.text) && !open:
-				return nil, c.errorf(path, "required", "%q is not among the properties, and additionalProperties is false", e.text)
+				return nil, c.errorf(path, "required",
+					"%q is not among the properties, and additionalProperties is false",
+					e.text)
 			case !slices.Contains(keys, e.text):
 				keys, schemas = append(keys, e.text), append(schemas, &value{kind: 't', text: "true"})
 			}

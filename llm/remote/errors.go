@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrNoTokenizer: tokens cannot be counted, since the protocol has no way to ask. Options.Extensions names a server that
-	// has, Options.TokenEstimate allows an estimate.
+	// ErrNoTokenizer: tokens cannot be counted, since the protocol has no way to ask. Options.Extensions names a server
+	// that has, Options.TokenEstimate allows an estimate.
 	ErrNoTokenizer = errors.New("the server does not count tokens")
 	// ErrResponse: the answer is not what an OpenAI-compatible server sends.
 	ErrResponse = errors.New("not an OpenAI-compatible answer")
@@ -30,8 +30,8 @@ var (
 	ErrRedirect = errors.New("redirected to another server")
 )
 
-// APIError is a failure that the server reports. It unwraps to llm.ErrPromptTooLong (to *llm.PromptTooLongError when the
-// server gives numbers) or llm.ErrBusy when it is one of these.
+// APIError is a failure that the server reports. It unwraps to llm.ErrPromptTooLong (to *llm.PromptTooLongError when
+// the server gives numbers) or llm.ErrBusy when it is one of these.
 type APIError struct {
 	Status              int // of HTTP; what the error object says when it came in a stream, else 0
 	Type, Code, Message string
@@ -140,7 +140,8 @@ func kindOf(e *APIError, o errorObject) error {
 	case o.PromptTokens > 0 && o.Context > 0:
 		return &llm.PromptTooLongError{Tokens: o.PromptTokens, Limit: o.Context - 1}
 	case e.Code == "context_length_exceeded" || e.Type == "exceed_context_size_error",
-		e.Status == http.StatusBadRequest && (strings.Contains(words, "maximum context length") || strings.Contains(words, "context size")):
+		e.Status == http.StatusBadRequest && (strings.Contains(words, "maximum context length") ||
+			strings.Contains(words, "context size")):
 		return llm.ErrPromptTooLong
 	case e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable:
 		return llm.ErrBusy

@@ -15,13 +15,16 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// lastWords is how long the end of a stream is waited for after it was announced, so that the connection can be used again.
+// lastWords is how long the end of a stream is waited for after it was announced, so that the connection can be used
+// again.
 const lastWords = 100 * time.Millisecond
 
-// Generate implements llm.Generator. Pieces are the server's deltas. PromptTime is the time to the first of them, retries
-// and the way there included, DecodeTime the rest. Errors beside those of the context and of stream: llm.ErrOptions,
-// llm.ErrClosed, *APIError, ErrTimeout, ErrRedirect, ErrResponse, ErrIncomplete, ErrTooLarge and those of the network.
-func (g *Generator) Generate(ctx context.Context, req llm.Request, stream func(piece string) error) (llm.Result, error) {
+// Generate implements llm.Generator. Pieces are the server's deltas. PromptTime is the time to the first of them,
+// retries and the way there included, DecodeTime the rest. Errors beside those of the context and of stream:
+// llm.ErrOptions, llm.ErrClosed, *APIError, ErrTimeout, ErrRedirect, ErrResponse, ErrIncomplete, ErrTooLarge and those
+// of the network.
+func (g *Generator) Generate(ctx context.Context, req llm.Request, stream func(piece string) error) (llm.Result,
+	error) {
 	if err := g.Check(req); err != nil {
 		return llm.Result{}, err
 	}
@@ -59,8 +62,10 @@ func (g *Generator) ask(w *watch, req llm.Request, seed int64) (*http.Response, 
 		}
 		resp, err := g.send(w, http.MethodPost, g.url(path), body)
 		var e *APIError
-		wanted := errors.As(err, &e) && e.Status == http.StatusBadRequest && strings.Contains(e.Message, "max_completion_tokens")
-		if !wanted || req.Prompt != "" || req.MaxTokens == 0 || strings.Contains(string(body), `"max_completion_tokens":`) {
+		wanted := errors.As(err, &e) && e.Status == http.StatusBadRequest &&
+			strings.Contains(e.Message, "max_completion_tokens")
+		if !wanted || req.Prompt != "" || req.MaxTokens == 0 ||
+			strings.Contains(string(body), `"max_completion_tokens":`) {
 			return resp, err
 		}
 		g.newLimit.Store(true)
@@ -83,7 +88,8 @@ func (g *Generator) isStream(w *watch, resp *http.Response) error {
 	if json.Unmarshal(text, &failed) == nil && len(failed.Error) > 0 && string(failed.Error) != "null" {
 		return g.readError(resp.StatusCode, resp.Header, text)
 	}
-	return fmt.Errorf("remote: %w: its content is %q, not text/event-stream; is the base URL right?", ErrResponse, g.clean(resp.Header.Get("Content-Type")))
+	return fmt.Errorf("remote: %w: its content is %q, not text/event-stream; is the base URL right?",
+		ErrResponse, g.clean(resp.Header.Get("Content-Type")))
 }
 
 // read takes in the events of a stream up to [DONE].
@@ -93,7 +99,8 @@ func (g *Generator) read(w *watch, body io.Reader, a *answer) error {
 		ev, err := events.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return w.why(fmt.Errorf("remote: %w after %d bytes of text: the stream ended without [DONE]", ErrIncomplete, a.text.Len()))
+			return w.why(fmt.Errorf("remote: %w after %d bytes of text: the stream ended without [DONE]",
+				ErrIncomplete, a.text.Len()))
 		case errors.Is(err, ErrTooLarge):
 			return err
 		case err != nil:
@@ -148,7 +155,8 @@ func (g *Generator) take(ev event, a *answer) error {
 			return g.errorOf(0, ev.data)
 		}
 		if ev.cut {
-			return fmt.Errorf("remote: %w after %d bytes of text: in the middle of an event", ErrIncomplete, a.text.Len())
+			return fmt.Errorf("remote: %w after %d bytes of text: in the middle of an event",
+				ErrIncomplete, a.text.Len())
 		}
 		return fmt.Errorf("remote: %w: an event is no JSON of a completion: %w", ErrResponse, err)
 	}
@@ -213,13 +221,15 @@ func (a *answer) done(g *Generator) error {
 		r.Finish = llm.FinishStop
 	case "length", "max_tokens":
 		r.Finish = llm.FinishLength
-		if a.req.MaxTokens == 0 || a.usage != nil && a.usage.CompletionTokens > 0 && a.usage.CompletionTokens < a.req.MaxTokens {
+		if a.req.MaxTokens == 0 || a.usage != nil && a.usage.CompletionTokens > 0 &&
+			a.usage.CompletionTokens < a.req.MaxTokens {
 			r.Finish = llm.FinishContext
 		}
 	case "":
 		return fmt.Errorf("remote: %w: the stream does not say why it ended", ErrResponse)
 	default:
-		return &APIError{Type: "finish_reason", Code: g.clean(a.reason), Message: "the server ended the completion for a reason of its own"}
+		return &APIError{Type: "finish_reason", Code: g.clean(a.reason),
+			Message: "the server ended the completion for a reason of its own"}
 	}
 	if a.text.Len() == 0 && a.refusal.Len() > 0 {
 		return &APIError{Type: "refusal", Message: g.clean(a.refusal.String())}
@@ -247,7 +257,8 @@ func (a *answer) end(err error) (llm.Result, error) {
 	r.PromptTime, r.DecodeTime = a.first.Sub(a.started), a.last.Sub(a.first)
 	if err != nil {
 		r.Finish = ""
-		if a.stopped || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, llm.ErrClosed) {
+		if a.stopped || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, llm.ErrClosed) {
 			r.Finish = llm.FinishCancelled
 		}
 	}

@@ -33,7 +33,8 @@ func TestStreamsAnAnswer(t *testing.T) {
 	if diff := cmp.Diff([]string{"Grüß ", "Gött", "😀"}, pieces); diff != "" {
 		t.Error(diff)
 	}
-	if r.Text != "Grüß Gött😀" || r.Finish != llm.FinishStop || r.PromptTokens != 21 || r.CachedTokens != 16 || r.CompletionTokens != 5 {
+	if r.Text != "Grüß Gött😀" || r.Finish != llm.FinishStop || r.PromptTokens != 21 || r.CachedTokens != 16 ||
+		r.CompletionTokens != 5 {
 		t.Errorf("%+v", r)
 	}
 	if r.PromptTime <= 0 || r.DecodeTime <= 0 || r.QueueTime != 0 {
@@ -49,7 +50,10 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	s := serve(t, says("stop", "a"))
 	from := map[string]bool{}
 	s.Config.Handler = func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { from[r.RemoteAddr] = true; next.ServeHTTP(w, r) })
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			from[r.RemoteAddr] = true
+			next.ServeHTTP(w, r)
+		})
 	}(s.Config.Handler)
 	g := open(t, s)
 	for range 3 {
@@ -79,9 +83,11 @@ func TestSettingsAsSent(t *testing.T) {
 	messages := []llm.Message{{Role: llm.System, Content: "Be brief."}, {Role: llm.User, Content: "Hi"}}
 	const chat = `"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]`
 	const plain = `"model":"m","stream":true,"stream_options":{"include_usage":true},"prompt":"Once"`
-	full := llm.Request{Messages: messages, MaxTokens: 7, Temperature: .5, TopP: .9, Seed: 3, Stop: []string{"\n", "x"}, FrequencyPenalty: .25, PresencePenalty: -1, LogProbs: true, Alternatives: 2, Priority: 5}
+	full := llm.Request{Messages: messages, MaxTokens: 7, Temperature: .5, TopP: .9, Seed: 3, Stop: []string{"\n", "x"},
+		FrequencyPenalty: .25, PresencePenalty: -1, LogProbs: true, Alternatives: 2, Priority: 5}
 	more := full
-	more.TopK, more.MinP, more.RepeatPenalty, more.Grammar, more.LogProbs, more.Alternatives = 40, .05, 1.1, `root ::= "a"`, false, 0
+	more.TopK, more.MinP, more.RepeatPenalty, more.Grammar, more.LogProbs, more.Alternatives = 40, .05, 1.1,
+		`root ::= "a"`, false, 0
 	const fullBody = `"max_tokens":7,"temperature":0.5,"top_p":0.9,"seed":3,"stop":["\n","x"],"frequency_penalty":0.25,"presence_penalty":-1`
 	schema := json.RawMessage(`{"type":"object"}`)
 	const format = `"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":{"type":"object"}}}`
@@ -91,18 +97,32 @@ func TestSettingsAsSent(t *testing.T) {
 		path string
 		want string
 	}{
-		"least":              {"", llm.Request{Messages: messages}, "chat/completions", chat + `,"temperature":0,"seed":0`},
-		"all of OpenAI":      {"", full, "chat/completions", chat + `,"logprobs":true,"top_logprobs":2,` + fullBody},
-		"top-p off":          {"", llm.Request{Messages: messages, Temperature: 1}, "chat/completions", chat + `,"temperature":1,"top_p":1,"seed":0`},
-		"greedy":             {"", llm.Request{Messages: messages, TopK: 40, TopP: .5, MinP: .1, RepeatPenalty: 1}, "chat/completions", chat + `,"temperature":0,"seed":0`},
-		"schema":             {"", llm.Request{Messages: messages, Schema: schema}, "chat/completions", chat + `,"temperature":0,"seed":0,` + format},
-		"raw":                {"", llm.Request{Prompt: "Once", MaxTokens: 9, LogProbs: true, Alternatives: 3}, "completions", plain + `,"temperature":0,"seed":0,"max_tokens":9,"logprobs":3`},
-		"llama-server":       {LlamaServer, more, "chat/completions", chat + `,"top_k":40,"min_p":0.05,"repeat_penalty":1.1,"repeat_last_n":64,"grammar":"root ::= \"a\"",` + fullBody},
-		"llama-server raw":   {LlamaServer, llm.Request{Prompt: "Once", Schema: schema, LogProbs: true}, "completions", plain + `,"temperature":0,"seed":0,"repeat_penalty":1,"repeat_last_n":64,"json_schema":{"type":"object"},"logprobs":1,"n_probs":1`},
-		"llama-server, off":  {LlamaServer, llm.Request{Messages: messages, Temperature: 1}, "chat/completions", chat + `,"temperature":1,"top_p":1,"top_k":0,"min_p":0,"seed":0,"repeat_penalty":1,"repeat_last_n":64`},
-		"vLLM":               {VLLM, more, "chat/completions", chat + `,"top_k":40,"min_p":0.05,"repetition_penalty":1.1,"structured_outputs":{"grammar":"root ::= \"a\""},"guided_grammar":"root ::= \"a\"",` + fullBody},
-		"vLLM raw":           {VLLM, llm.Request{Prompt: "Once", MaxTokens: 3, Temperature: 1, Schema: schema}, "completions", plain + `,"temperature":1,"top_p":1,"top_k":-1,"min_p":0,"seed":0,"repetition_penalty":1,"max_tokens":3,` + format},
-		"invalid UTF-8 text": {"", llm.Request{Prompt: "O\xffnce", MaxTokens: 1}, "completions", strings.Replace(plain, "Once", "O\uFFFDnce", 1) + `,"temperature":0,"seed":0,"max_tokens":1`},
+		"least": {"", llm.Request{Messages: messages}, "chat/completions",
+			chat + `,"temperature":0,"seed":0`},
+		"all of OpenAI": {"", full, "chat/completions", chat + `,"logprobs":true,"top_logprobs":2,` + fullBody},
+		"top-p off": {"", llm.Request{Messages: messages, Temperature: 1}, "chat/completions",
+			chat + `,"temperature":1,"top_p":1,"seed":0`},
+		"greedy": {"", llm.Request{Messages: messages, TopK: 40, TopP: .5, MinP: .1, RepeatPenalty: 1},
+			"chat/completions", chat + `,"temperature":0,"seed":0`},
+		"schema": {"", llm.Request{Messages: messages, Schema: schema}, "chat/completions",
+			chat + `,"temperature":0,"seed":0,` + format},
+		"raw": {"", llm.Request{Prompt: "Once", MaxTokens: 9, LogProbs: true, Alternatives: 3},
+			"completions", plain + `,"temperature":0,"seed":0,"max_tokens":9,"logprobs":3`},
+		"llama-server": {LlamaServer, more, "chat/completions",
+			chat + `,"top_k":40,"min_p":0.05,"repeat_penalty":1.1,"repeat_last_n":64,"grammar":"root ::= \"a\"",` +
+				fullBody},
+		"llama-server raw": {LlamaServer, llm.Request{Prompt: "Once", Schema: schema, LogProbs: true}, "completions",
+			plain + `,"temperature":0,"seed":0,"repeat_penalty":1,"repeat_last_n":64,"json_schema":{"type":"object"},"logprobs":1,"n_probs":1`},
+		"llama-server, off": {LlamaServer, llm.Request{Messages: messages, Temperature: 1}, "chat/completions",
+			chat + `,"temperature":1,"top_p":1,"top_k":0,"min_p":0,"seed":0,"repeat_penalty":1,"repeat_last_n":64`},
+		"vLLM": {VLLM, more, "chat/completions",
+			chat + `,"top_k":40,"min_p":0.05,"repetition_penalty":1.1,"structured_outputs":{"grammar":"root ::= \"a\""},"guided_grammar":"root ::= \"a\"",` + fullBody},
+		"vLLM raw": {VLLM, llm.Request{Prompt: "Once", MaxTokens: 3, Temperature: 1, Schema: schema},
+			"completions",
+			plain + `,"temperature":1,"top_p":1,"top_k":-1,"min_p":0,"seed":0,"repetition_penalty":1,"max_tokens":3,` +
+				format},
+		"invalid UTF-8 text": {"", llm.Request{Prompt: "O\xffnce", MaxTokens: 1}, "completions",
+			strings.Replace(plain, "Once", "O\uFFFDnce", 1) + `,"temperature":0,"seed":0,"max_tokens":1`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want map[string]any
@@ -125,12 +145,14 @@ func TestWhatAServerDoesNotKnowIsRefused(t *testing.T) {
 		says   string
 		change func(*llm.Request)
 	}{
-		"top-k":           {"top-k 40", func(r *llm.Request) { r.TopK = 40 }},
-		"min-p":           {"min-p 0.1", func(r *llm.Request) { r.MinP = .1 }},
-		"repeat penalty":  {"repeat penalty 1.1", func(r *llm.Request) { r.RepeatPenalty = 1.1 }},
-		"n-grams":         {"n-grams (3)", func(r *llm.Request) { r.NoRepeatNGram = 3 }},
-		"grammar":         {"grammar", func(r *llm.Request) { r.Grammar = "root ::= [a]" }},
-		"raw schema":      {"schema for a raw prompt", func(r *llm.Request) { r.Messages, r.Prompt, r.Schema = nil, "p", json.RawMessage("{}") }},
+		"top-k":          {"top-k 40", func(r *llm.Request) { r.TopK = 40 }},
+		"min-p":          {"min-p 0.1", func(r *llm.Request) { r.MinP = .1 }},
+		"repeat penalty": {"repeat penalty 1.1", func(r *llm.Request) { r.RepeatPenalty = 1.1 }},
+		"n-grams":        {"n-grams (3)", func(r *llm.Request) { r.NoRepeatNGram = 3 }},
+		"grammar":        {"grammar", func(r *llm.Request) { r.Grammar = "root ::= [a]" }},
+		"raw schema": {"schema for a raw prompt", func(r *llm.Request) {
+			r.Messages, r.Prompt, r.Schema = nil, "p", json.RawMessage("{}")
+		}},
 		"raw, no limit":   {"max tokens", func(r *llm.Request) { r.Messages, r.Prompt = nil, "p" }},
 		"nothing":         {"either messages or a prompt", func(r *llm.Request) { r.Messages = nil }},
 		"both":            {"either messages or a prompt", func(r *llm.Request) { r.Prompt = "p" }},
@@ -143,11 +165,14 @@ func TestWhatAServerDoesNotKnowIsRefused(t *testing.T) {
 		"seed":            {"seed", func(r *llm.Request) { r.Seed = math.MaxUint32 }},
 		"stop":            {"stop string", func(r *llm.Request) { r.Stop = []string{""} }},
 		"schema":          {"schema", func(r *llm.Request) { r.Schema = json.RawMessage(`[1]`) }},
-		"two forms":       {"either a grammar or a schema", func(r *llm.Request) { r.Grammar, r.Schema = "x", json.RawMessage("{}") }},
+		"two forms": {"either a grammar or a schema", func(r *llm.Request) {
+			r.Grammar, r.Schema = "x", json.RawMessage("{}")
+		}},
 	} {
 		req := base
 		c.change(&req)
-		if _, err := open(t, s).Generate(t.Context(), req, nil); !errors.Is(err, llm.ErrOptions) || !strings.Contains(err.Error(), c.says) {
+		if _, err := open(t, s).Generate(t.Context(), req, nil); !errors.Is(err, llm.ErrOptions) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -157,16 +182,19 @@ func TestWhatAServerDoesNotKnowIsRefused(t *testing.T) {
 }
 
 func TestARawPromptOfVLLMTakesWhatIsLeft(t *testing.T) {
-	s := serve(t, object(`{"count":60,"max_model_len":100,"tokens":[1]}`), sends(`{"choices":[{"text":"x","finish_reason":"length"}]}`))
+	s := serve(t, object(`{"count":60,"max_model_len":100,"tokens":[1]}`),
+		sends(`{"choices":[{"text":"x","finish_reason":"length"}]}`))
 	g := open(t, s, func(o *Options) { o.Extensions = VLLM })
 	r, err := g.Generate(t.Context(), llm.Request{Prompt: "p"}, nil)
-	if err != nil || r.Finish != llm.FinishContext || s.last(t).body["max_tokens"] != 40.0 || s.all()[0].path != "/tokenize" {
+	if err != nil || r.Finish != llm.FinishContext || s.last(t).body["max_tokens"] != 40.0 ||
+		s.all()[0].path != "/tokenize" {
 		t.Errorf("%+v %v %+v", r, err, s.all())
 	}
 	s = serve(t, object(`{"count":100}`))
 	g = open(t, s, func(o *Options) { o.Extensions = VLLM })
 	var long *llm.PromptTooLongError
-	if _, err := g.Generate(t.Context(), llm.Request{Prompt: "p"}, nil); !errors.As(err, &long) || long.Tokens != 100 || long.Limit != 99 {
+	if _, err := g.Generate(t.Context(), llm.Request{Prompt: "p"}, nil); !errors.As(err, &long) || long.Tokens != 100 ||
+		long.Limit != 99 {
 		t.Errorf("%v", err)
 	}
 }
@@ -198,7 +226,8 @@ func TestFinishReasons(t *testing.T) {
 		"none":                {"", 0, 5, "", ErrResponse},
 		"filter":              {"content_filter", 0, 5, "", &APIError{Code: "content_filter"}},
 	} {
-		s := serve(t, sends(delta("a"), fmt.Sprintf(`{"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`, c.reason), fmt.Sprintf(used, c.used)))
+		s := serve(t, sends(delta("a"), fmt.Sprintf(`{"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`,
+			c.reason), fmt.Sprintf(used, c.used)))
 		req := hello()
 		req.MaxTokens = c.maxTokens
 		r, err := open(t, s).Generate(t.Context(), req, nil)
@@ -216,13 +245,15 @@ func TestFinishReasons(t *testing.T) {
 func TestARefusalIsAnError(t *testing.T) {
 	s := serve(t, sends(`{"choices":[{"delta":{"refusal":"I will not."},"finish_reason":"stop"}]}`))
 	var api *APIError
-	if _, err := open(t, s).Generate(t.Context(), hello(), nil); !errors.As(err, &api) || api.Type != "refusal" || api.Message != "I will not." {
+	if _, err := open(t, s).Generate(t.Context(), hello(), nil); !errors.As(err, &api) || api.Type != "refusal" ||
+		api.Message != "I will not." {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestMaxCompletionTokensWhereAServerWantsThem(t *testing.T) {
-	s := serve(t, status(400, `{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}`), says("stop", "a"))
+	s := serve(t, status(400,
+		`{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}`), says("stop", "a"))
 	g := open(t, s)
 	req := hello()
 	req.MaxTokens = 5
@@ -255,14 +286,16 @@ func TestLogProbs(t *testing.T) {
 	req.LogProbs, req.Alternatives = true, 2
 	r, err := open(t, serve(t, chat)).Generate(t.Context(), req, nil)
 	want := []llm.TokenLogProb{
-		{Token: 7, Text: "a", LogProb: -half, Top: []llm.TokenLogProb{{Token: 7, Text: "a", LogProb: -.7}, {Token: 8, Text: "b", LogProb: -2}}},
+		{Token: 7, Text: "a", LogProb: -half, Top: []llm.TokenLogProb{{Token: 7, Text: "a", LogProb: -.7},
+			{Token: 8, Text: "b", LogProb: -2}}},
 		{Token: -1, Text: "\xc3", LogProb: -1}, {Token: -1, Text: "\xbc"},
 	}
 	if diff := cmp.Diff(want, r.LogProbs); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	plain := sends(`{"choices":[{"text":"xy","logprobs":{"tokens":["x","y"],"token_logprobs":[-1,-2],"top_logprobs":[{"x":-1,"q":-4},{"z":-1.5,"y":-2}],"text_offset":[0,1]},"finish_reason":"stop"}]}`)
-	r, err = open(t, serve(t, plain)).Generate(t.Context(), llm.Request{Prompt: "p", MaxTokens: 2, LogProbs: true, Alternatives: 1}, nil)
+	r, err = open(t, serve(t, plain)).Generate(t.Context(),
+		llm.Request{Prompt: "p", MaxTokens: 2, LogProbs: true, Alternatives: 1}, nil)
 	want = []llm.TokenLogProb{
 		{Token: -1, Text: "x", LogProb: -1, Top: []llm.TokenLogProb{{Token: -1, Text: "x", LogProb: -1}}},
 		{Token: -1, Text: "y", LogProb: -2, Top: []llm.TokenLogProb{{Token: -1, Text: "z", LogProb: -1.5}}},

@@ -75,7 +75,8 @@ func (s *server) last(t *testing.T) seen {
 // open opens a generator on a server that need not be asked about itself.
 func open(t *testing.T, s *server, change ...func(*Options)) *Generator {
 	t.Helper()
-	o := Options{BaseURL: s.URL, Model: "m", ContextSize: 100, APIKey: key, Timeout: 10 * time.Second, backoff: time.Millisecond, Logger: quiet()}
+	o := Options{BaseURL: s.URL, Model: "m", ContextSize: 100, APIKey: key, Timeout: 10 * time.Second,
+		backoff: time.Millisecond, Logger: quiet()}
 	for _, f := range change {
 		f(&o)
 	}

@@ -24,13 +24,23 @@ func TestErrorsOfServers(t *testing.T) {
 		kind   error
 		says   string
 	}{
-		"wrong key":         {401, fmt.Sprintf(openAI, "Incorrect API key provided: "+key, "invalid_api_key"), APIError{Status: 401, Type: "invalid_request_error", Code: "invalid_api_key", Message: "Incorrect API key provided: [key]"}, nil, "the key is missing"},
-		"no such model":     {404, fmt.Sprintf(openAI, "The model x does not exist", "model_not_found"), APIError{Status: 404, Type: "invalid_request_error", Code: "model_not_found", Message: "The model x does not exist"}, nil, "check the model's name"},
-		"OpenAI too long":   {400, fmt.Sprintf(openAI, "too long", "context_length_exceeded"), APIError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long"}, llm.ErrPromptTooLong, "shorten"},
-		"llama too long":    {400, `{"error":{"code":400,"message":"exceeds","type":"exceed_context_size_error","n_prompt_tokens":900,"n_ctx":512}}`, APIError{Status: 400, Type: "exceed_context_size_error", Message: "exceeds"}, llm.ErrPromptTooLong, "exceeds"},
-		"vLLM too long":     {400, `{"object":"error","message":"This model's maximum context length is 2048 tokens. However, you requested 3000","type":"BadRequestError","param":null,"code":400}`, APIError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 2048 tokens. However, you requested 3000"}, llm.ErrPromptTooLong, ""},
-		"busy":              {429, `{"error":{"message":"slow down","code":"rate_limit"}}`, APIError{Status: 429, Code: "rate_limit", Message: "slow down"}, llm.ErrBusy, "slow down"},
-		"error as a string": {500, `{"error":"it broke"}`, APIError{Status: 500, Message: "it broke"}, nil, "HTTP 500: it broke"},
+		"wrong key": {401, fmt.Sprintf(openAI, "Incorrect API key provided: "+key, "invalid_api_key"),
+			APIError{Status: 401, Type: "invalid_request_error", Code: "invalid_api_key",
+				Message: "Incorrect API key provided: [key]"}, nil, "the key is missing"},
+		"no such model": {404, fmt.Sprintf(openAI, "The model x does not exist", "model_not_found"),
+			APIError{Status: 404, Type: "invalid_request_error", Code: "model_not_found",
+				Message: "The model x does not exist"}, nil, "check the model's name"},
+		"OpenAI too long": {400, fmt.Sprintf(openAI, "too long", "context_length_exceeded"),
+			APIError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long"},
+			llm.ErrPromptTooLong, "shorten"},
+		"llama too long": {400,
+			`{"error":{"code":400,"message":"exceeds","type":"exceed_context_size_error","n_prompt_tokens":900,"n_ctx":512}}`, APIError{Status: 400, Type: "exceed_context_size_error", Message: "exceeds"}, llm.ErrPromptTooLong, "exceeds"},
+		"vLLM too long": {400,
+			`{"object":"error","message":"This model's maximum context length is 2048 tokens. However, you requested 3000","type":"BadRequestError","param":null,"code":400}`, APIError{Status: 400, Type: "BadRequestError", Message: "This model's maximum context length is 2048 tokens. However, you requested 3000"}, llm.ErrPromptTooLong, ""},
+		"busy": {429, `{"error":{"message":"slow down","code":"rate_limit"}}`,
+			APIError{Status: 429, Code: "rate_limit", Message: "slow down"}, llm.ErrBusy, "slow down"},
+		"error as a string": {500, `{"error":"it broke"}`, APIError{Status: 500, Message: "it broke"}, nil,
+			"HTTP 500: it broke"},
 		"FastAPI":           {422, `{"detail":"bad field"}`, APIError{Status: 422, Message: "bad field"}, nil, ""},
 		"a page":            {502, `<html><h1>Bad gateway</h1>`, APIError{Status: 502, Message: "a web page"}, nil, ""},
 		"nothing":           {403, ``, APIError{Status: 403}, nil, "the key is missing"},
@@ -55,7 +65,8 @@ func TestErrorsOfServers(t *testing.T) {
 }
 
 func TestPromptTooLongHasNumbers(t *testing.T) {
-	s := serve(t, status(400, `{"error":{"code":400,"type":"exceed_context_size_error","n_prompt_tokens":900,"n_ctx":512}}`))
+	s := serve(t, status(400,
+		`{"error":{"code":400,"type":"exceed_context_size_error","n_prompt_tokens":900,"n_ctx":512}}`))
 	_, err := open(t, s).Generate(t.Context(), hello(), nil)
 	var long *llm.PromptTooLongError
 	if !errors.As(err, &long) || long.Tokens != 900 || long.Limit != 511 {
@@ -84,19 +95,23 @@ func TestRetries(t *testing.T) {
 		requests int
 		ok       bool
 	}{
-		"unavailable twice":     {[]http.HandlerFunc{status(503, ""), status(500, ""), ok}, 3, true},
-		"busy":                  {[]http.HandlerFunc{status(429, "", "Retry-After", "0"), ok}, 2, true},
-		"busy until the past":   {[]http.HandlerFunc{status(429, "", "Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"), ok}, 2, true},
-		"for ever":              {[]http.HandlerFunc{status(503, "")}, 3, false},
-		"too long a wait":       {[]http.HandlerFunc{status(429, "", "Retry-After", "3600"), ok}, 1, false},
-		"no money":              {[]http.HandlerFunc{status(429, `{"error":{"code":"insufficient_quota"}}`), ok}, 1, false},
+		"unavailable twice": {[]http.HandlerFunc{status(503, ""), status(500, ""), ok}, 3, true},
+		"busy":              {[]http.HandlerFunc{status(429, "", "Retry-After", "0"), ok}, 2, true},
+		"busy until the past": {[]http.HandlerFunc{status(429, "", "Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"),
+			ok}, 2, true},
+		"for ever":        {[]http.HandlerFunc{status(503, "")}, 3, false},
+		"too long a wait": {[]http.HandlerFunc{status(429, "", "Retry-After", "3600"), ok}, 1, false},
+		"no money": {[]http.HandlerFunc{status(429, `{"error":{"code":"insufficient_quota"}}`), ok}, 1,
+			false},
 		"a mistake of ours":     {[]http.HandlerFunc{status(400, ""), ok}, 1, false},
 		"not implemented":       {[]http.HandlerFunc{status(501, ""), ok}, 1, false},
 		"after the first bytes": {[]http.HandlerFunc{raw("data: " + delta("a") + "\n\n"), ok}, 1, false},
 	} {
 		s := serve(t, c.handlers...)
 		var log bytes.Buffer
-		_, err := open(t, s, func(o *Options) { o.Retries, o.Logger = 2, logTo(&log) }).Generate(t.Context(), hello(), nil)
+		_, err := open(t, s, func(o *Options) {
+			o.Retries, o.Logger = 2, logTo(&log)
+		}).Generate(t.Context(), hello(), nil)
 		if (err == nil) != c.ok || len(s.all()) != c.requests {
 			t.Errorf("%s: %d requests, %v", name, len(s.all()), err)
 		}
@@ -115,7 +130,8 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		}
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]time.Duration{"7": 7 * time.Second, "-1": 0, "": 0, "soon": 0, "Fri, 02 Jan 2026 03:04:15 GMT": 10 * time.Second, "99999999999": 0} {
+	for value, want := range map[string]time.Duration{"7": 7 * time.Second, "-1": 0, "": 0, "soon": 0,
+		"Fri, 02 Jan 2026 03:04:15 GMT": 10 * time.Second, "99999999999": 0} {
 		if got := retryAfter(value, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}
@@ -152,7 +168,8 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err = Open(ctx, Options{BaseURL: url, Retries: 2, backoff: time.Hour, Logger: quiet()}); !errors.Is(err, context.DeadlineExceeded) {
+	_, err = Open(ctx, Options{BaseURL: url, Retries: 2, backoff: time.Hour, Logger: quiet()})
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a back-off of an hour: %v", err)
 	}
 }
@@ -182,25 +199,35 @@ func TestHostileStreams(t *testing.T) {
 		want error
 		text bool
 	}{
-		"silent before the header": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, ErrTimeout, false},
-		"silent in the middle":     {func(w http.ResponseWriter, r *http.Request) { flush(w, piece); <-r.Context().Done() }, ErrTimeout, true},
-		"a byte at a time":         {drip("x"), ErrTimeout, true},
-		"endless":                  {endless, ErrTooLarge, true},
-		"a huge line":              {raw(piece + "data: " + strings.Repeat("x", 2*maxLine)), ErrTooLarge, true},
-		"no JSON":                  {raw(piece + "data: {oops\n\n"), ErrResponse, true},
-		"another kind of JSON":     {raw(piece + `data: {"choices":7}` + "\n\n"), ErrResponse, true},
-		"no [DONE]":                {raw(piece), ErrIncomplete, true},
-		"cut in an event":          {raw(piece + `data: {"choices":[{"del`), ErrIncomplete, true},
+		"silent before the header": {func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}, ErrTimeout, false},
+		"silent in the middle": {func(w http.ResponseWriter, r *http.Request) {
+			flush(w, piece)
+			<-r.Context().Done()
+		}, ErrTimeout, true},
+		"a byte at a time":     {drip("x"), ErrTimeout, true},
+		"endless":              {endless, ErrTooLarge, true},
+		"a huge line":          {raw(piece + "data: " + strings.Repeat("x", 2*maxLine)), ErrTooLarge, true},
+		"no JSON":              {raw(piece + "data: {oops\n\n"), ErrResponse, true},
+		"another kind of JSON": {raw(piece + `data: {"choices":7}` + "\n\n"), ErrResponse, true},
+		"no [DONE]":            {raw(piece), ErrIncomplete, true},
+		"cut in an event":      {raw(piece + `data: {"choices":[{"del`), ErrIncomplete, true},
 		"cut in a chunk": {func(w http.ResponseWriter, _ *http.Request) {
 			flush(w, piece)
 			panic(http.ErrAbortHandler)
 		}, ErrIncomplete, true},
-		"a web page":            {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>hello") }, ErrResponse, false},
-		"not streamed":          {object(`{"choices":[{"message":{"content":"x"}}]}`), ErrResponse, false},
-		"an error, status 200":  {object(`{"error":{"message":"overloaded","code":429}}`), &APIError{Status: 200, Message: "overloaded"}, false},
-		"an error in a stream":  {raw(piece + `data: {"error":{"message":"lost it","code":500,"type":"server_error"}}` + "\n\n"), &APIError{Status: 500, Type: "server_error", Message: "lost it"}, true},
-		"an event of errors":    {raw(piece + "event: error\ndata: lost it\n\n"), &APIError{Message: "lost it"}, true},
-		"an old llama-server's": {raw(piece + `error: {"code":500,"message":"lost it"}` + "\n\n"), &APIError{Status: 500, Message: "lost it"}, true},
+		"a web page": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>hello")
+		}, ErrResponse, false},
+		"not streamed": {object(`{"choices":[{"message":{"content":"x"}}]}`), ErrResponse, false},
+		"an error, status 200": {object(`{"error":{"message":"overloaded","code":429}}`),
+			&APIError{Status: 200, Message: "overloaded"}, false},
+		"an error in a stream": {raw(piece + `data: {"error":{"message":"lost it","code":500,"type":"server_error"}}` +
+			"\n\n"), &APIError{Status: 500, Type: "server_error", Message: "lost it"}, true},
+		"an event of errors": {raw(piece + "event: error\ndata: lost it\n\n"), &APIError{Message: "lost it"}, true},
+		"an old llama-server's": {raw(piece + `error: {"code":500,"message":"lost it"}` + "\n\n"),
+			&APIError{Status: 500, Message: "lost it"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := open(t, serve(t, c.h), func(o *Options) {
@@ -231,17 +258,24 @@ func TestRedirects(t *testing.T) {
 		to   func() string
 		ok   bool
 	}{
-		"another host":          {307, func() string { return stolen.URL + "/v1/chat/completions" }, false},
-		"another name of it":    {308, func() string { return strings.Replace(other.URL, "127.0.0.1", "localhost", 1) + "/x" }, false},
-		"another scheme":        {307, func() string { return strings.Replace(other.URL, "http:", "https:", 1) + "/x" }, false},
+		"another host": {307, func() string { return stolen.URL + "/v1/chat/completions" }, false},
+		"another name of it": {308, func() string {
+			return strings.Replace(other.URL, "127.0.0.1", "localhost", 1) + "/x"
+		}, false},
+		"another scheme": {307, func() string {
+			return strings.Replace(other.URL, "http:", "https:", 1) + "/x"
+		}, false},
 		"as a GET":              {302, func() string { return "/x" }, false},
 		"the key in a host":     {307, func() string { return "http://" + key + ".example/x" }, false},
 		"the same server":       {307, func() string { return "/elsewhere" }, true},
 		"the same, permanently": {308, func() string { return other.URL + "/elsewhere" }, true},
 	} {
-		other = serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, c.to(), c.code) }, says("stop", "a"))
+		other = serve(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, c.to(), c.code)
+		}, says("stop", "a"))
 		r, err := open(t, other).Generate(t.Context(), hello(), nil)
-		if c.ok && (err != nil || r.Text != "a" || other.last(t).path != "/elsewhere" || other.last(t).auth != "Bearer "+key || other.last(t).body["model"] != "m") {
+		if c.ok && (err != nil || r.Text != "a" || other.last(t).path != "/elsewhere" ||
+			other.last(t).auth != "Bearer "+key || other.last(t).body["model"] != "m") {
 			t.Errorf("%s: %v %+v", name, err, other.last(t))
 		}
 		if !c.ok && (err == nil || len(other.all()) != 1 || strings.Contains(err.Error(), key)) {
@@ -257,7 +291,8 @@ func TestRedirects(t *testing.T) {
 	loop := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
 	})
-	if _, err := open(t, loop).Generate(t.Context(), hello(), nil); !errors.Is(err, ErrRedirect) || len(loop.all()) > 1+maxRedirects {
+	if _, err := open(t, loop).Generate(t.Context(), hello(), nil); !errors.Is(err, ErrRedirect) ||
+		len(loop.all()) > 1+maxRedirects {
 		t.Errorf("in circles: %v after %d", err, len(loop.all()))
 	}
 }

@@ -83,7 +83,8 @@ func sameServer(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
 	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
-		return fmt.Errorf("%w: %s://%s; if that is right, make it the base URL", ErrRedirect, req.URL.Scheme, req.URL.Host)
+		return fmt.Errorf("%w: %s://%s; if that is right, make it the base URL",
+			ErrRedirect, req.URL.Scheme, req.URL.Host)
 	case req.Method != first.Method:
 		return fmt.Errorf("%w: to %s as %s, which would lose the request", ErrRedirect, req.URL.Path, req.Method)
 	case len(via) > maxRedirects:
@@ -92,8 +93,8 @@ func sameServer(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// send makes a request, again when the server is not there, busy or failing, and returns the answer once it begins, with
-// status 200. The caller closes its body before it ends the watch.
+// send makes a request, again when the server is not there, busy or failing, and returns the answer once it begins,
+// with status 200. The caller closes its body before it ends the watch.
 func (g *Generator) send(w *watch, method, url string, body []byte) (*http.Response, error) {
 	for attempt := 0; ; attempt++ {
 		w.heard()
@@ -105,7 +106,8 @@ func (g *Generator) send(w *watch, method, url string, body []byte) (*http.Respo
 		if !again || w.ctx.Err() != nil {
 			return nil, w.why(err)
 		}
-		g.o.Logger.Warn(fmt.Sprintf("%s; trying again in %v", g.clean(w.why(err).Error()), wait.Round(time.Millisecond)))
+		g.o.Logger.Warn(fmt.Sprintf("%s; trying again in %v",
+			g.clean(w.why(err).Error()), wait.Round(time.Millisecond)))
 		w.pause()
 		timer := time.NewTimer(wait)
 		select {
@@ -126,8 +128,8 @@ func (g *Generator) once(ctx context.Context, method, url string, body []byte) (
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// For the transport only, which does not send it: a connection that the server closes as it is used again may be replaced
-	// by a new one, as for a GET. A completion made twice does no harm.
+	// For the transport only, which does not send it: a connection that the server closes as it is used again may be
+	// replaced by a new one, as for a GET. A completion made twice does no harm.
 	req.Header["Idempotency-Key"] = nil
 	if g.key != "" {
 		req.Header.Set("Authorization", "Bearer "+g.key)
@@ -160,7 +162,8 @@ func (g *Generator) retry(err error, attempt int) (wait time.Duration, again boo
 		return wait, true
 	case !errors.As(err, &e), e.Code == "insufficient_quota", e.RetryAfter > maxRetryAfter:
 		return 0, false
-	case e.Status == http.StatusTooManyRequests, e.Status >= 500 && e.Status != http.StatusNotImplemented && e.Status != http.StatusHTTPVersionNotSupported:
+	case e.Status == http.StatusTooManyRequests, e.Status >= 500 && e.Status != http.StatusNotImplemented &&
+		e.Status != http.StatusHTTPVersionNotSupported:
 		return max(wait, e.RetryAfter), true
 	}
 	return 0, false

@@ -25,7 +25,8 @@ type listed struct {
 }
 
 func (l listed) context() int {
-	for _, n := range []int{l.MaxModelLen, l.ContextLength, l.ContextWindow, l.MaxContext, l.Meta.Context, l.Meta.Trained} {
+	for _, n := range []int{l.MaxModelLen, l.ContextLength, l.ContextWindow, l.MaxContext, l.Meta.Context,
+		l.Meta.Trained} {
 		if n >= minContext && n <= maxContext {
 			return n
 		}
@@ -63,13 +64,14 @@ func (g *Generator) discover(ctx context.Context) error {
 	}
 	if g.window == 0 {
 		g.window = defaultContext
-		g.o.Logger.Info(fmt.Sprintf("%s does not say how large the context of %s is; assuming %d tokens", g.Endpoint(), g.model, g.window))
+		g.o.Logger.Info(fmt.Sprintf("%s does not say how large the context of %s is; assuming %d tokens",
+			g.Endpoint(), g.model, g.window))
 	}
 	return nil
 }
 
-// slotContext asks llama-server how many tokens a request may have, which is less than its context when it serves several
-// at once; 0 when it does not say.
+// slotContext asks llama-server how many tokens a request may have, which is less than its context when it serves
+// several at once; 0 when it does not say.
 func (g *Generator) slotContext(ctx context.Context) (int, error) {
 	var props struct {
 		Defaults struct {
@@ -89,12 +91,13 @@ func (g *Generator) slotContext(ctx context.Context) (int, error) {
 // absent tells whether a server does not have what was asked for.
 func absent(err error) bool {
 	var e *APIError
-	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented)
+	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed ||
+		e.Status == http.StatusNotImplemented)
 }
 
-// CountTokens asks llama-server or vLLM, if Options.Extensions names one, how many tokens a text is; else it estimates, if
-// Options.TokenEstimate allows it, and fails with ErrNoTokenizer if not. Asking takes a round trip, ended by Close and
-// Options.Timeout.
+// CountTokens asks llama-server or vLLM, if Options.Extensions names one, how many tokens a text is; else it estimates,
+// if Options.TokenEstimate allows it, and fails with ErrNoTokenizer if not. Asking takes a round trip, ended by Close
+// and Options.Timeout.
 func (g *Generator) CountTokens(text string) (int, error) {
 	return g.countTokens(context.Background(), text) // the interface has no context
 }
@@ -105,7 +108,8 @@ func (g *Generator) countTokens(ctx context.Context, text string) (int, error) {
 		var got struct {
 			Tokens []json.RawMessage `json:"tokens"`
 		}
-		err := g.exchange(ctx, g.rootURL("tokenize"), map[string]any{"content": text, "add_special": true, "model": g.model}, &got)
+		err := g.exchange(ctx, g.rootURL("tokenize"),
+			map[string]any{"content": text, "add_special": true, "model": g.model}, &got)
 		if err == nil && got.Tokens == nil {
 			err = fmt.Errorf("remote: %w: /tokenize gives no tokens", ErrResponse)
 		}
@@ -114,7 +118,8 @@ func (g *Generator) countTokens(ctx context.Context, text string) (int, error) {
 		var got struct {
 			Count *int `json:"count"`
 		}
-		err := g.exchange(ctx, g.rootURL("tokenize"), map[string]any{"model": g.model, "prompt": text, "add_special_tokens": true}, &got)
+		err := g.exchange(ctx, g.rootURL("tokenize"),
+			map[string]any{"model": g.model, "prompt": text, "add_special_tokens": true}, &got)
 		if err != nil {
 			return 0, err
 		}
@@ -124,7 +129,8 @@ func (g *Generator) countTokens(ctx context.Context, text string) (int, error) {
 		return *got.Count, nil
 	}
 	if g.o.TokenEstimate == 0 {
-		return 0, fmt.Errorf("remote: %w: say what the server is (extensions %q or %q), or allow an estimate", ErrNoTokenizer, LlamaServer, VLLM)
+		return 0, fmt.Errorf("remote: %w: say what the server is (extensions %q or %q), or allow an estimate",
+			ErrNoTokenizer, LlamaServer, VLLM)
 	}
 	return int(math.Ceil(float64(len(text)) / g.o.TokenEstimate)), nil
 }

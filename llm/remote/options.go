@@ -49,24 +49,24 @@ type Options struct {
 	// path it gets "/v1".
 	BaseURL string
 	Model   string // ""; the first that GET {base}/models lists
-	// APIKey is sent as a bearer token, to this server only; or APIKeyEnv names the environment variable that holds it. No
-	// variable is read unless it is named here.
+	// APIKey is sent as a bearer token, to this server only; or APIKeyEnv names the environment variable that holds it.
+	// No variable is read unless it is named here.
 	APIKey    Secret
 	APIKeyEnv string
 	// ContextSize is the most tokens of one request, at least 16. 0: what GET {base}/models says of the model, or
 	// llama-server's GET /props; where they do not say it, 8192.
 	ContextSize int
 	Extensions  Extensions
-	// TokenEstimate lets CountTokens estimate, as this many bytes of text per token, when the server cannot be asked: 4 is
-	// about the mean of English prose, 3 rarely too high for European languages, 2 for others and for code. 0: no estimate,
-	// CountTokens fails with ErrNoTokenizer. It is at least .5 and at most 16.
+	// TokenEstimate lets CountTokens estimate, as this many bytes of text per token, when the server cannot be asked: 4
+	// is about the mean of English prose, 3 rarely too high for European languages, 2 for others and for code. 0: no
+	// estimate, CountTokens fails with ErrNoTokenizer. It is at least .5 and at most 16.
 	TokenEstimate float64
 	// Timeout is how long the server may be silent: until the header of its answer and between any two lines of it.
 	// 0: 5 minutes, since a long prompt takes a small machine as much.
 	Timeout time.Duration
-	// Retries of a request when the server is not there yet, busy (429) or fails (5xx), before the first byte of an answer,
-	// after .5 s, 1 s, 2 s, … of which a random part is taken off, or after what Retry-After asks for, at most a minute.
-	// 0: 3; negative: none.
+	// Retries of a request when the server is not there yet, busy (429) or fails (5xx), before the first byte of an
+	// answer, after .5 s, 1 s, 2 s, … of which a random part is taken off, or after what Retry-After asks for, at most
+	// a minute. 0: 3; negative: none.
 	Retries     int
 	MaxResponse int64        // bytes of one answer; 0: 64 MiB
 	Logger      *slog.Logger // retries and what is assumed; never text or key. nil: slog.Default()
@@ -162,8 +162,8 @@ func parseBase(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// SplitName takes a model's name as users write it, "https://host/v1#model", apart. ok is false when it is not a URL, hence
-// names no remote model. Without "#model" the model is "".
+// SplitName takes a model's name as users write it, "https://host/v1#model", apart. ok is false when it is not a URL,
+// hence names no remote model. Without "#model" the model is "".
 func SplitName(name string) (base, model string, ok bool) {
 	low := strings.ToLower(name)
 	if !strings.HasPrefix(low, "http://") && !strings.HasPrefix(low, "https://") {

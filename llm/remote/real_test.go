@@ -38,7 +38,8 @@ func startLlama(t *testing.T) string {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
-	cmd := exec.Command(program, "-m", gguf, "-c", "512", "-np", "2", "-t", "1", "--host", "127.0.0.1", "--port", port, "--api-key", key, "--alias", "smol", "--no-webui")
+	cmd := exec.Command(program, "-m", gguf, "-c", "512", "-np", "2", "-t", "1", "--host", "127.0.0.1", "--port", port,
+		"--api-key", key, "--alias", "smol", "--no-webui")
 	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,9 @@ func startLlama(t *testing.T) string {
 
 func openLlama(t *testing.T, e Extensions) *Generator {
 	t.Helper()
-	o := Options{BaseURL: startLlama(t), APIKey: key, Extensions: e, Retries: 100, backoff: 20 * time.Millisecond, Logger: quiet()} // it may take a while to come up
+	// it may take a while to come up
+	o := Options{BaseURL: startLlama(t), APIKey: key, Extensions: e, Retries: 100, backoff: 20 * time.Millisecond,
+		Logger: quiet()}
 	g, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +67,8 @@ func TestRealServer(t *testing.T) {
 	if g.Info().Name != "smol" || g.ContextSize() != 256 {
 		t.Fatalf("%+v, context %d", g.Info(), g.ContextSize())
 	}
-	chat := llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "What is the capital of France? Say it in one sentence."}}, MaxTokens: 24}
+	chat := llm.Request{Messages: []llm.Message{{Role: llm.User,
+		Content: "What is the capital of France? Say it in one sentence."}}, MaxTokens: 24}
 	generate := func(r llm.Request) llm.Result {
 		t.Helper()
 		var got strings.Builder
@@ -92,20 +96,23 @@ func TestRealServer(t *testing.T) {
 		t.Errorf("a grammar gives %q", x.Text)
 	}
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}},"required":["n"],"additionalProperties":false}`)
-	for _, r := range []llm.Request{{Messages: chat.Messages, Schema: schema, MaxTokens: 60}, {Prompt: "A number: ", Schema: schema, MaxTokens: 60}} {
+	for _, r := range []llm.Request{{Messages: chat.Messages, Schema: schema, MaxTokens: 60},
+		{Prompt: "A number: ", Schema: schema, MaxTokens: 60}} {
 		var v struct{ N *int }
 		if x := generate(r); json.Unmarshal([]byte(x.Text), &v) != nil || v.N == nil {
 			t.Errorf("a schema gives %q", x.Text)
 		}
 	}
-	random := llm.Request{Prompt: "Once upon a time", MaxTokens: 12, Temperature: 1.5, TopK: 100, RepeatPenalty: 1.1, Seed: maxSeed}
+	random := llm.Request{Prompt: "Once upon a time", MaxTokens: 12, Temperature: 1.5, TopK: 100, RepeatPenalty: 1.1,
+		Seed: maxSeed}
 	a, b := generate(random), generate(random)
 	random.Seed = 7
 	if c := generate(random); a.Text != b.Text || a.Text == c.Text {
 		t.Errorf("seeds: %q %q %q", a.Text, b.Text, c.Text)
 	}
 	stop := llm.Request{Prompt: "1, 2, 3, 4, 5, 6,", MaxTokens: 40, Stop: []string{" 9"}}
-	if x := generate(stop); strings.Contains(x.Text, "9") || !strings.Contains(x.Text, "8") || x.Finish != llm.FinishStop {
+	if x := generate(stop); strings.Contains(x.Text, "9") || !strings.Contains(x.Text, "8") ||
+		x.Finish != llm.FinishStop {
 		t.Errorf("%+v", x)
 	}
 	if n, err := g.CountTokens(stop.Prompt); err != nil || n != generate(stop).PromptTokens {
@@ -127,7 +134,8 @@ func TestRealLogProbs(t *testing.T) {
 		var text strings.Builder
 		for _, p := range x.LogProbs {
 			text.WriteString(p.Text)
-			if len(p.Top) != r.Alternatives || p.Token < 0 || p.LogProb > 0 || len(p.Top) > 0 && (p.Top[0].Token != p.Token || p.Top[0].LogProb < p.Top[1].LogProb) {
+			if len(p.Top) != r.Alternatives || p.Token < 0 || p.LogProb > 0 ||
+				len(p.Top) > 0 && (p.Top[0].Token != p.Token || p.Top[0].LogProb < p.Top[1].LogProb) {
 				t.Errorf("%+v", p)
 			}
 		}
@@ -141,7 +149,8 @@ func TestRealFailures(t *testing.T) {
 	g := openLlama(t, NoExtensions)
 	long := llm.Request{Prompt: strings.Repeat("many words ", 300), MaxTokens: 1}
 	var tooLong *llm.PromptTooLongError
-	if _, err := g.Generate(t.Context(), long, nil); !errors.As(err, &tooLong) || tooLong.Tokens < 300 || tooLong.Limit != 255 {
+	if _, err := g.Generate(t.Context(), long, nil); !errors.As(err, &tooLong) || tooLong.Tokens < 300 ||
+		tooLong.Limit != 255 {
 		t.Errorf("%v", err)
 	}
 	full := llm.Request{Prompt: "1, 2, 3, 4,", MaxTokens: 5000}
@@ -155,10 +164,12 @@ func TestRealFailures(t *testing.T) {
 		t.Errorf("%+v %v", x, err)
 	}
 	var api *APIError
-	if _, err := Open(t.Context(), Options{BaseURL: g.Endpoint(), APIKey: "wrong-key-7", Model: "m", ContextSize: 99}); err != nil {
+	if _, err := Open(t.Context(), Options{BaseURL: g.Endpoint(), APIKey: "wrong-key-7", Model: "m",
+		ContextSize: 99}); err != nil {
 		t.Errorf("no request, yet %v", err)
 	}
-	stranger, err := Open(t.Context(), Options{BaseURL: g.Endpoint(), APIKey: "wrong-key-7", Model: "m", ContextSize: 99, Logger: quiet()})
+	stranger, err := Open(t.Context(), Options{BaseURL: g.Endpoint(), APIKey: "wrong-key-7", Model: "m",
+		ContextSize: 99, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +177,8 @@ func TestRealFailures(t *testing.T) {
 	if _, err := stranger.Generate(t.Context(), hello(), nil); !errors.As(err, &api) || api.Status != 401 {
 		t.Errorf("%v", err)
 	}
-	elsewhere, err := Open(t.Context(), Options{BaseURL: g.Endpoint() + "/nowhere", APIKey: key, Model: "m", ContextSize: 99, Logger: quiet()})
+	elsewhere, err := Open(t.Context(), Options{BaseURL: g.Endpoint() + "/nowhere", APIKey: key, Model: "m",
+		ContextSize: 99, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

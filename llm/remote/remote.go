@@ -28,9 +28,9 @@ type Generator struct {
 
 var _ llm.Generator = (*Generator)(nil)
 
-// Open checks the options and asks the server for the model's name and context size, unless both are given: then nothing is
-// sent. Errors: llm.ErrOptions; *APIError, such as a wrong key; llm.ErrModel when the server lists no model; those of the
-// network.
+// Open checks the options and asks the server for the model's name and context size, unless both are given: then
+// nothing is sent. Errors: llm.ErrOptions; *APIError, such as a wrong key; llm.ErrModel when the server lists no model;
+// those of the network.
 func Open(ctx context.Context, o Options) (*Generator, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -18,7 +18,8 @@ const (
 	window  = 64 // tokens that a repeat penalty looks back, as llm.Request has it
 )
 
-// Check tells with llm.ErrOptions that a request means nothing or needs what the server does not know; Generate calls it.
+// Check tells with llm.ErrOptions that a request means nothing or needs what the server does not know; Generate calls
+// it.
 func (g *Generator) Check(req llm.Request) error {
 	if err := checkValues(req); err != nil {
 		return err
@@ -45,7 +46,8 @@ func checkValues(r llm.Request) error {
 	case !within(r.RepeatPenalty, 0, 100):
 		return optionError("repeat penalty %v is not between 0 and 100", r.RepeatPenalty)
 	case !within(r.FrequencyPenalty, -2, 2) || !within(r.PresencePenalty, -2, 2):
-		return optionError("frequency penalty %v and presence penalty %v are not between -2 and 2", r.FrequencyPenalty, r.PresencePenalty)
+		return optionError("frequency penalty %v and presence penalty %v are not between -2 and 2",
+			r.FrequencyPenalty, r.PresencePenalty)
 	case r.Alternatives < 0 || r.Alternatives > mostTop:
 		return optionError("%d alternatives are not between 0 and %d", r.Alternatives, mostTop)
 	case r.Alternatives > 0 && !r.LogProbs:
@@ -59,7 +61,8 @@ func checkValues(r llm.Request) error {
 func checkTexts(r llm.Request) error {
 	switch {
 	case (len(r.Messages) > 0) == (r.Prompt != ""):
-		return optionError("a request has either messages or a prompt, given %d messages and a prompt of %d bytes", len(r.Messages), len(r.Prompt))
+		return optionError("a request has either messages or a prompt, given %d messages and a prompt of %d bytes",
+			len(r.Messages), len(r.Prompt))
 	case r.Grammar != "" && len(r.Schema) > 0:
 		return optionError("a request has either a grammar or a schema, not both")
 	case len(r.Schema) > 0 && (!json.Valid(r.Schema) || !bytes.HasPrefix(bytes.TrimSpace(r.Schema), []byte("{"))):
@@ -72,13 +75,15 @@ func checkTexts(r llm.Request) error {
 	}
 	for i, m := range r.Messages {
 		if m.Role != llm.System && m.Role != llm.User && m.Role != llm.Assistant {
-			return optionError("message %d has role %q; roles are %q, %q and %q", i, m.Role, llm.System, llm.User, llm.Assistant)
+			return optionError("message %d has role %q; roles are %q, %q and %q",
+				i, m.Role, llm.System, llm.User, llm.Assistant)
 		}
 	}
 	return nil
 }
 
-// checkKnown refuses settings that the server would ignore. At temperature 0 those that truncate are without effect anyway.
+// checkKnown refuses settings that the server would ignore. At temperature 0 those that truncate are without effect
+// anyway.
 func (g *Generator) checkKnown(r llm.Request) error {
 	unknown := func(what string) error {
 		return optionError("%s is not part of OpenAI's API; it can be sent when extensions say that the server is %q or %q", what, LlamaServer, VLLM)
@@ -234,7 +239,8 @@ func (g *Generator) limitName() string {
 }
 
 func responseFormat(schema json.RawMessage) map[string]any {
-	return map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "answer", "strict": true, "schema": schema}}
+	return map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "answer", "strict": true,
+		"schema": schema}}
 }
 
 func marshal(m map[string]any) ([]byte, error) {

@@ -33,7 +33,8 @@ func newEvents(r io.Reader, limit int64, heard func()) *events {
 	return &events{r: bufio.NewReader(r), limit: limit, left: limit, heard: heard}
 }
 
-// next returns the next event that has data. io.EOF: the stream ended. ErrTooLarge: a line, an event or the stream exceeds its limit.
+// next returns the next event that has data. io.EOF: the stream ended. ErrTooLarge: a line, an event or the stream
+// exceeds its limit.
 func (e *events) next() (event, error) {
 	var ev event
 	e.data = e.data[:0]

@@ -30,19 +30,22 @@ func TestEvents(t *testing.T) {
 		stream string
 		want   []plainEvent
 	}{
-		"three lines of data":     {"data: YHOO\ndata: +2\ndata: 10\n\n", []plainEvent{{"", "YHOO\n+2\n10"}}},
-		"comments, ids":           {": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n", []plainEvent{{"", "first event"}, {"", "second event"}, {"", " third event"}}},
-		"fields without a value":  {"data\n\ndata\ndata\n\ndata:", []plainEvent{{"", ""}, {"", "\n"}, {"", ""}}},
-		"one space is taken":      {"data:test\n\ndata: test\n\n", []plainEvent{{"", "test"}, {"", "test"}}},
-		"names":                   {"event: add\ndata: 1\n\nevent: x\n\ndata: 2\n\n", []plainEvent{{"add", "1"}, {"", "2"}}},
-		"CRLF, CR, mixed":         {"data: a\r\ndata: b\rdata: c\n\r\ndata: d\r\r", []plainEvent{{"", "a\nb\nc"}, {"", "d"}}},
+		"three lines of data":    {"data: YHOO\ndata: +2\ndata: 10\n\n", []plainEvent{{"", "YHOO\n+2\n10"}}},
+		"comments, ids":          {": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n", []plainEvent{{"", "first event"}, {"", "second event"}, {"", " third event"}}},
+		"fields without a value": {"data\n\ndata\ndata\n\ndata:", []plainEvent{{"", ""}, {"", "\n"}, {"", ""}}},
+		"one space is taken":     {"data:test\n\ndata: test\n\n", []plainEvent{{"", "test"}, {"", "test"}}},
+		"names": {"event: add\ndata: 1\n\nevent: x\n\ndata: 2\n\n",
+			[]plainEvent{{"add", "1"}, {"", "2"}}},
+		"CRLF, CR, mixed": {"data: a\r\ndata: b\rdata: c\n\r\ndata: d\r\r",
+			[]plainEvent{{"", "a\nb\nc"}, {"", "d"}}},
 		"byte order mark":         {"\xef\xbb\xbfdata: a\n\n", []plainEvent{{"", "a"}}},
 		"unknown fields":          {"retry: 10\nfoo: bar\ndata: a\n\n", []plainEvent{{"", "a"}}},
 		"the old name of errors":  {"error: {\"code\":500}\n\n", []plainEvent{{"error", `{"code":500}`}}},
 		"the end without a blank": {"data: a\n\ndata: [DONE]", []plainEvent{{"", "a"}, {"", "[DONE]"}}},
 		"nothing":                 {"", nil},
 	} {
-		for way, r := range map[string]io.Reader{"whole": strings.NewReader(c.stream), "by the byte": iotest.OneByteReader(strings.NewReader(c.stream))} {
+		for way, r := range map[string]io.Reader{"whole": strings.NewReader(c.stream),
+			"by the byte": iotest.OneByteReader(strings.NewReader(c.stream))} {
 			got, err := readAll(r, 1<<20)
 			if diff := cmp.Diff(c.want, got); diff != "" || !errors.Is(err, io.EOF) {
 				t.Errorf("%s, %s: %v %s", name, way, err, diff)
@@ -99,7 +102,8 @@ func plainRead(stream string) (list []plainEvent) {
 
 // FuzzEvents compares the reader with the plain one, whatever the pieces in which the stream comes.
 func FuzzEvents(f *testing.F) {
-	for _, s := range []string{"data: {}\n\n", ": c\r\n\r\ndata: a\rdata: b\r\n\n", "event: e\ndata\n\n", "\xef\xbb\xbfdata: [DONE]", "error: {}\n\r", "data:\n\ndata: x"} {
+	for _, s := range []string{"data: {}\n\n", ": c\r\n\r\ndata: a\rdata: b\r\n\n", "event: e\ndata\n\n",
+		"\xef\xbb\xbfdata: [DONE]", "error: {}\n\r", "data:\n\ndata: x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

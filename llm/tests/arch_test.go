@@ -30,8 +30,9 @@ func openPreset(t *testing.T, m generator.Model, slots int) *llm.Model {
 	if err := generator.Write(path, m); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := llm.Open(context.Background(), path, llm.Options{ContextSize: 512, CacheTokens: 2048, Slots: slots, BatchSize: 40,
-		Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
+	opened, err := llm.Open(context.Background(), path,
+		llm.Options{ContextSize: 512, CacheTokens: 2048, Slots: slots, BatchSize: 40, Threads: testThreads,
+			Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +89,9 @@ func tokenTexts(t *testing.T, m *llm.Model, v generator.Vocab, text string) []st
 	return texts
 }
 
-// The pieces are those of sentencepiece 0.2.3 (BPE model, byte fallback) and of Hugging Face's tokenizers 0.23.3 (byte-level
-// BPE with each family's published pattern; Llama 3's and LFM2's ignore merges for whole words) for the same vocabularies.
+// The pieces are those of sentencepiece 0.2.3 (BPE model, byte fallback) and of Hugging Face's tokenizers 0.23.3
+// (byte-level BPE with each family's published pattern; Llama 3's and LFM2's ignore merges for whole words) for the
+// same vocabularies.
 func TestArchTokens(t *testing.T) {
 	texts := [3]string{"The capital of 100 countries, 2024: is it's\n\n house?", "  Größe 🜚 naïve\r\n\tthanks <x>!  ",
 		"Once upon a time there was a little question"}
@@ -337,7 +339,8 @@ func sameWithin(t *testing.T, tolerance float64, what string, got, want llm.Resu
 				return
 			}
 		}
-		t.Errorf("%s: token %d is %q (%v), not %q (%v)\n  %q, not\n  %q", what, i, g.Text, g.LogProb, w.Text, w.LogProb, got.Text, want.Text)
+		t.Errorf("%s: token %d is %q (%v), not %q (%v)\n  %q, not\n  %q",
+			what, i, g.Text, g.LogProb, w.Text, w.LogProb, got.Text, want.Text)
 		return
 	}
 	if len(got.LogProbs) != len(want.LogProbs) || got.Finish != want.Finish || got.Text != want.Text {
@@ -406,14 +409,15 @@ func TestArchPrefix(t *testing.T) {
 			got := generate(t, m, greedy(c.prompt, 20))
 			sameWithin(t, tolerance(p), c.what, got, fresh(t, p, greedy(c.prompt, 20)))
 			if got.CachedTokens < c.reused && !recurrent(p) {
-				t.Errorf("%s: %d of %d tokens were in the cache, not %d", c.what, got.CachedTokens, got.PromptTokens, c.reused)
+				t.Errorf("%s: %d of %d tokens were in the cache, not %d",
+					c.what, got.CachedTokens, got.PromptTokens, c.reused)
 			}
 		}
 	})
 }
 
-// A recurrent state is worth something only where it stands: a prompt that goes on from there must find it, in a slot as in
-// a pin.
+// A recurrent state is worth something only where it stands: a prompt that goes on from there must find it, in a slot
+// as in a pin.
 func TestArchStateIsReused(t *testing.T) {
 	for _, name := range []string{"mamba", "lfm2"} {
 		t.Run(name, func(t *testing.T) {
@@ -461,7 +465,8 @@ func TestArchPin(t *testing.T) {
 func TestArchTogether(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 3)
-		requests := []llm.Request{greedy(prose(6, 70), 20), greedy(prose(6, 40)+" people", 24), greedy(prose(7, 100), 16)}
+		requests := []llm.Request{greedy(prose(6, 70), 20), greedy(prose(6, 40)+" people", 24),
+			greedy(prose(7, 100), 16)}
 		want := make([]llm.Result, len(requests))
 		for i, r := range requests {
 			want[i] = fresh(t, p, r)
@@ -488,7 +493,9 @@ func TestArchLoRA(t *testing.T) {
 	p := preset(t, "qwen2")
 	dir := t.TempDir()
 	path, adapter, stranger := filepath.Join(dir, "m.gguf"), filepath.Join(dir, "a.gguf"), filepath.Join(dir, "b.gguf")
-	if err := errors.Join(generator.Write(path, p), generator.WriteLoRA(adapter, p, 4, 1), generator.WriteLoRA(stranger, preset(t, "mamba"), 4, 1)); err != nil {
+	err := errors.Join(generator.Write(path, p), generator.WriteLoRA(adapter, p, 4, 1),
+		generator.WriteLoRA(stranger, preset(t, "mamba"), 4, 1))
+	if err != nil {
 		t.Fatal(err)
 	}
 	say := func(opts ...llama.ModelOption) string {
@@ -518,7 +525,8 @@ func TestArchLoRA(t *testing.T) {
 		l.Free()
 		t.Error("the adapter of another architecture was taken")
 	}
-	o := llm.Options{ContextSize: 256, Slots: 1, Threads: testThreads, LoRA: adapter, Logger: slog.New(slog.DiscardHandler)}
+	o := llm.Options{ContextSize: 256, Slots: 1, Threads: testThreads, LoRA: adapter,
+		Logger: slog.New(slog.DiscardHandler)}
 	m, err := llm.Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)

@@ -17,15 +17,16 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// attentionModels have the shapes that our attention takes: heads that share keys and heads that do not, narrow and wide ones,
-// sliding windows, capped scores.
+// attentionModels have the shapes that our attention takes: heads that share keys and heads that do not, narrow and
+// wide ones, sliding windows, capped scores.
 func attentionModels() []string {
 	return []string{"llama-spm", "phi3", "gemma2", "gemma3", "mixtral", "lfm2"}
 }
 
-// TestAttention runs models once with our attention and once with ggml's, which is other code. Prompts read alone and at once go
-// through ggml's tiles, which sum in float32 as we do. Several prompts that are read together, whose beginnings are shared, and
-// single tokens go cell by cell there, with queries and sums rounded to float16: the bound is what that costs.
+// TestAttention runs models once with our attention and once with ggml's, which is other code. Prompts read alone and
+// at once go through ggml's tiles, which sum in float32 as we do. Several prompts that are read together, whose
+// beginnings are shared, and single tokens go cell by cell there, with queries and sums rounded to float16: the bound
+// is what that costs.
 func TestAttention(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		tellAttention(t, dir)
@@ -67,8 +68,9 @@ func TestAttention(t *testing.T) {
 func tellAttention(t *testing.T, dir string) {
 	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for _, name := range attentionModels() {
-		m, err := llm.Open(t.Context(), filepath.Join(dir, name+".gguf"), llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: 2,
-			Logger: slog.New(slog.DiscardHandler)})
+		m, err := llm.Open(t.Context(), filepath.Join(dir, name+".gguf"),
+			llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: 2,
+				Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +80,8 @@ func tellAttention(t *testing.T, dir string) {
 			prompts = append(prompts, prefix+strings.Repeat(fmt.Sprintf("note %d says so ", i), 1+5*i))
 		}
 		ask := func(prompt string, tokens int) []llm.TokenLogProb {
-			res, err := m.Generate(t.Context(), llm.Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true, Alternatives: maxAlternatives}, nil)
+			res, err := m.Generate(t.Context(), llm.Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true,
+				Alternatives: maxAlternatives}, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -99,8 +102,8 @@ func tellAttention(t *testing.T, dir string) {
 	writeOutcome(t, dir, out)
 }
 
-// TestSlidingWindowKeepsWhatIsReused: llama.cpp would write over cells that a sliding window has left behind, of texts that are
-// remembered too, and a prompt that begins like one of these would then be read with holes.
+// TestSlidingWindowKeepsWhatIsReused: llama.cpp would write over cells that a sliding window has left behind, of texts
+// that are remembered too, and a prompt that begins like one of these would then be read with holes.
 func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 	for _, name := range []string{"gemma2", "gemma3"} {
 		p, _ := generator.Preset(name)
@@ -109,10 +112,12 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := func(m *llm.Model, prompt string) llm.Result {
-			return generate(t, m, llm.Request{Prompt: prompt, MaxTokens: 1, LogProbs: true, Alternatives: maxAlternatives})
+			return generate(t, m, llm.Request{Prompt: prompt, MaxTokens: 1, LogProbs: true,
+				Alternatives: maxAlternatives})
 		}
 		open := func() *llm.Model {
-			m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 1024, CacheTokens: 2048, Slots: 2, Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
+			m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 1024, CacheTokens: 2048, Slots: 2,
+				Threads: testThreads, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,8 +133,10 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 		if got.CachedTokens < 30 || want.CachedTokens > 0 {
 			t.Fatalf("%s: %d and %d tokens reused", name, got.CachedTokens, want.CachedTokens)
 		}
-		if mean, worst, n := difference([][]llm.TokenLogProb{want.LogProbs}, [][]llm.TokenLogProb{got.LogProbs}); n < maxAlternatives-1 || worst > .02 {
-			t.Errorf("%s: %d log-probabilities after %d reused tokens differ by %.2g on average, up to %.2g", name, n, got.CachedTokens, mean, worst)
+		mean, worst, n := difference([][]llm.TokenLogProb{want.LogProbs}, [][]llm.TokenLogProb{got.LogProbs})
+		if n < maxAlternatives-1 || worst > .02 {
+			t.Errorf("%s: %d log-probabilities after %d reused tokens differ by %.2g on average, up to %.2g",
+				name, n, got.CachedTokens, mean, worst)
 		}
 		m.Close()
 		fresh.Close()
@@ -144,8 +151,8 @@ func invariant() []string {
 	return []string{"Q4_0", "Q4_1", "Q8_0"}
 }
 
-// TestBatchInvariance: what else is in a batch, where the cells lie, how a prompt was cut and how many threads there are changes
-// no bit of a completion's log-probabilities.
+// TestBatchInvariance: what else is in a batch, where the cells lie, how a prompt was cut and how many threads there
+// are changes no bit of a completion's log-probabilities.
 func TestBatchInvariance(t *testing.T) {
 	for _, typ := range invariant() {
 		p, _ := generator.Preset("llama-bpe")
@@ -159,8 +166,8 @@ func TestBatchInvariance(t *testing.T) {
 	t.Run("SmolLM2", func(t *testing.T) { checkInvariance(t, testModel(t)) })
 }
 
-// TestBatchInvarianceOfUsedCache: requests come and go in a cache that is too small to remember them all, so that later tokens of a
-// text get the cells that others have left.
+// TestBatchInvarianceOfUsedCache: requests come and go in a cache that is too small to remember them all, so that later
+// tokens of a text get the cells that others have left.
 func TestBatchInvarianceOfUsedCache(t *testing.T) {
 	for _, name := range []string{"llama-bpe", "gemma2"} {
 		p, _ := generator.Preset(name)
@@ -182,8 +189,9 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 				return m
 			}
 			request := func(i int) llm.Request {
-				return llm.Request{Prompt: strings.Repeat("the pump opens ", i*7%11) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+i*5%13),
-					MaxTokens: 4 + i*11%29, LogProbs: true, Alternatives: 5}
+				return llm.Request{Prompt: strings.Repeat("the pump opens ", i*7%11) +
+					strings.Repeat(fmt.Sprintf("note %d ", i), 2+i*5%13), MaxTokens: 4 + i*11%29, LogProbs: true,
+					Alternatives: 5}
 			}
 			m, serial := open(llm.Options{CacheTokens: 320, Slots: 3}), open(llm.Options{Slots: 1})
 			results := make([]llm.Result, 60)
@@ -198,7 +206,8 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 			all.Wait()
 			differ := 0
 			for i, got := range results {
-				if d := cmp.Diff(generate(t, serial, request(i)).LogProbs, got.LogProbs); d != "" || len(got.LogProbs) == 0 {
+				if d := cmp.Diff(generate(t, serial, request(i)).LogProbs, got.LogProbs); d != "" ||
+					len(got.LogProbs) == 0 {
 					if differ++; differ == 1 {
 						t.Errorf("request %d, alone (-) and beside others (+):\n%.1500s", i, d)
 					}
@@ -216,8 +225,8 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 
 func checkInvariance(t *testing.T, path string) {
 	request := func(i int) llm.Request {
-		return llm.Request{Prompt: strings.Repeat("the pump opens ", 40) + strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*i), MaxTokens: 12 + i,
-			LogProbs: true, Alternatives: 5}
+		return llm.Request{Prompt: strings.Repeat("the pump opens ", 40) +
+			strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*i), MaxTokens: 12 + i, LogProbs: true, Alternatives: 5}
 	}
 	open := func(o llm.Options) *llm.Model {
 		o.ContextSize, o.Logger = 512, slog.New(slog.DiscardHandler)

@@ -37,7 +37,8 @@ func TestCancelWhileDecoding(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || res.Finish != llm.FinishCancelled || !strings.HasPrefix(text.String(), res.Text) || res.Text == "" {
+	if !errors.Is(err, context.Canceled) || res.Finish != llm.FinishCancelled ||
+		!strings.HasPrefix(text.String(), res.Text) || res.Text == "" {
 		t.Errorf("%+v, %v", res, err)
 	}
 	settled(t, m)
@@ -71,12 +72,13 @@ func TestCancelWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var decodes atomic.Int64
 	logged := &errorLog{Handler: slog.DiscardHandler}
-	m := openModel(t, llm.Options{Slots: 1, ContextSize: 4096, BatchSize: 32, Logger: slog.New(logged), Acquire: func() (int, func()) {
-		if decodes.Add(1) == 3 {
-			cancel()
-		}
-		return 1, nil
-	}})
+	m := openModel(t, llm.Options{Slots: 1, ContextSize: 4096, BatchSize: 32, Logger: slog.New(logged),
+		Acquire: func() (int, func()) {
+			if decodes.Add(1) == 3 {
+				cancel()
+			}
+			return 1, nil
+		}})
 	prompt := strings.Repeat("the quick brown fox jumps over the lazy dog ", 200)
 	n, err := m.CountTokens(prompt)
 	if err != nil || n < 1500 {
@@ -110,13 +112,14 @@ func TestCancelBesideOthers(t *testing.T) {
 	var got strings.Builder
 	go func() {
 		first := true
-		_, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 30}, func(p string) error {
-			if got.WriteString(p); first {
-				close(started)
-				first = false
-			}
-			return nil
-		})
+		_, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 30},
+			func(p string) error {
+				if got.WriteString(p); first {
+					close(started)
+					first = false
+				}
+				return nil
+			})
 		end <- err
 	}()
 	<-started
@@ -134,12 +137,13 @@ func TestCallbackEnds(t *testing.T) {
 	m := openModel(t, llm.Options{Slots: 1, ContextSize: 512})
 	enough := errors.New("enough")
 	calls := 0
-	res, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 400}, func(string) error {
-		if calls++; calls == 3 {
-			return enough
-		}
-		return nil
-	})
+	res, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 400},
+		func(string) error {
+			if calls++; calls == 3 {
+				return enough
+			}
+			return nil
+		})
 	if err != enough || calls != 3 || res.Finish != llm.FinishCancelled || res.Text == "" {
 		t.Errorf("%d calls, %+v, %v", calls, res, err)
 	}
@@ -151,7 +155,9 @@ func TestCallbackEnds(t *testing.T) {
 				t.Error("the panic did not come through")
 			}
 		}()
-		m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 400}, func(string) error { panic("callback") })
+		m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 400}, func(string) error {
+			panic("callback")
+		})
 	}()
 	settled(t, m)
 }
@@ -162,14 +168,15 @@ func TestCallbackBlocks(t *testing.T) {
 	blocked, release, end := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		first := true
-		_, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 20}, func(string) error {
-			if first {
-				first = false
-				close(blocked)
-				<-release
-			}
-			return nil
-		})
+		_, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 20},
+			func(string) error {
+				if first {
+					first = false
+					close(blocked)
+					<-release
+				}
+				return nil
+			})
 		end <- err
 	}()
 	<-blocked
@@ -188,13 +195,14 @@ func TestCloseWhileGenerating(t *testing.T) {
 	for range 4 { // two of them wait for a slot
 		go func() {
 			first := true
-			_, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 900}, func(string) error {
-				if first {
-					first = false
-					started <- struct{}{}
-				}
-				return nil
-			})
+			_, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: 900},
+				func(string) error {
+					if first {
+						first = false
+						started <- struct{}{}
+					}
+					return nil
+				})
 			end <- err
 		}()
 	}
@@ -222,7 +230,8 @@ func TestDeadline(t *testing.T) {
 	m := sharedModel(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
 	defer cancel()
-	if _, err := m.Generate(ctx, llm.Request{Prompt: "Once upon a time", MaxTokens: 1500}, nil); !errors.Is(err, context.DeadlineExceeded) {
+	_, err := m.Generate(ctx, llm.Request{Prompt: "Once upon a time", MaxTokens: 1500}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	settled(t, m)

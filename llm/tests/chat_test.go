@@ -55,7 +55,8 @@ func TestChatTemplateOfFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Generate(context.Background(), llm.Request{Messages: ask("Hi"), MaxTokens: 2}, nil); !errors.Is(err, llm.ErrTemplate) || !strings.Contains(err.Error(), path) {
+	_, err = m.Generate(context.Background(), llm.Request{Messages: ask("Hi"), MaxTokens: 2}, nil)
+	if !errors.Is(err, llm.ErrTemplate) || !strings.Contains(err.Error(), path) {
 		t.Error(err)
 	}
 	if res := generate(t, m, llm.Request{Prompt: "Hi", MaxTokens: 2}); res.PromptTokens == 0 {
@@ -66,7 +67,8 @@ func TestChatTemplateOfFile(t *testing.T) {
 		t.Error("closed:", err)
 	}
 	o.ChatTemplate = "{{ 1 + }}"
-	if _, err := llm.Open(context.Background(), path, o); !errors.Is(err, llm.ErrTemplate) || !strings.Contains(err.Error(), "Options.ChatTemplate") {
+	if _, err := llm.Open(context.Background(), path, o); !errors.Is(err, llm.ErrTemplate) ||
+		!strings.Contains(err.Error(), "Options.ChatTemplate") {
 		t.Error("an option that does not parse:", err)
 	}
 	o.ChatTemplate = "chatml"

@@ -39,7 +39,8 @@ func openTiny(t *testing.T, o llm.Options) *llm.Model {
 func TestLogProbs(t *testing.T) {
 	m := sharedModel(t)
 	const alternatives = 5
-	req := llm.Request{Messages: ask("What is the capital of France?"), MaxTokens: 12, LogProbs: true, Alternatives: alternatives}
+	req := llm.Request{Messages: ask("What is the capital of France?"), MaxTokens: 12, LogProbs: true,
+		Alternatives: alternatives}
 	res := generate(t, m, req)
 	var text strings.Builder
 	for i, p := range res.LogProbs {
@@ -51,18 +52,21 @@ func TestLogProbs(t *testing.T) {
 				t.Errorf("token %d: %+v", i, p.Top)
 			}
 		}
-		if len(p.Top) != alternatives || p.Top[0].Token != p.Token || p.Top[0].LogProb != p.LogProb || sum > 1+1e-5 || p.LogProb > 0 {
+		if len(p.Top) != alternatives || p.Top[0].Token != p.Token || p.Top[0].LogProb != p.LogProb || sum > 1+1e-5 ||
+			p.LogProb > 0 {
 			t.Errorf("token %d of a greedy completion: %+v", i, p)
 		}
 	}
 	if len(res.LogProbs) != res.CompletionTokens || text.String() != res.Text {
-		t.Errorf("%d log-probabilities of %d tokens, %q of %q", len(res.LogProbs), res.CompletionTokens, text.String(), res.Text)
+		t.Errorf("%d log-probabilities of %d tokens, %q of %q",
+			len(res.LogProbs), res.CompletionTokens, text.String(), res.Text)
 	}
 	// What the grammar forces has the probability that it had without.
 	forced := req
 	forced.Grammar = fmt.Sprintf("root ::= %q", res.LogProbs[0].Top[1].Text)
 	got := generate(t, m, forced)
-	if p := got.LogProbs[0]; p.Token != res.LogProbs[0].Top[1].Token || math.Abs(p.LogProb-res.LogProbs[0].Top[1].LogProb) > nearTie {
+	if p := got.LogProbs[0]; p.Token != res.LogProbs[0].Top[1].Token ||
+		math.Abs(p.LogProb-res.LogProbs[0].Top[1].LogProb) > nearTie {
 		t.Errorf("forced %+v, was %+v", p, res.LogProbs[0].Top[1])
 	}
 	if req.Alternatives, req.LogProbs = 0, false; generate(t, m, req).LogProbs != nil {
@@ -111,7 +115,9 @@ func TestPenalties(t *testing.T) {
 	req := llm.Request{Prompt: "la la la la la la la la la la", MaxTokens: 100, LogProbs: true}
 	free := repeats(generate(t, m, req).LogProbs, 1)
 	for name, set := range map[string]func(*llm.Request){
-		"repeat": func(r *llm.Request) { r.RepeatPenalty = 1.5 }, "frequency": func(r *llm.Request) { r.FrequencyPenalty = 2 },
+		"repeat": func(r *llm.Request) { r.RepeatPenalty = 1.5 }, "frequency": func(r *llm.Request) {
+			r.FrequencyPenalty = 2
+		},
 		"presence": func(r *llm.Request) { r.PresencePenalty = 2 },
 	} {
 		r := req
@@ -156,7 +162,8 @@ func TestPin(t *testing.T) {
 	}
 	pin.Release()
 	pin.Release()
-	if _, err := m.PinPrompt(prose(5, 90)); !errors.Is(err, llm.ErrOptions) || !strings.Contains(err.Error(), "would never fit") {
+	if _, err := m.PinPrompt(prose(5, 90)); !errors.Is(err, llm.ErrOptions) ||
+		!strings.Contains(err.Error(), "would never fit") {
 		t.Errorf("a pin without room: %v", err)
 	}
 	if _, err := m.PinPrompt(strings.Repeat("word ", 600)); !errors.Is(err, llm.ErrOptions) {
@@ -208,12 +215,14 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// TestPromptsShareTheRoom: a long prompt gets half of each batch however many shorter ones come, and these do not wait for it.
+// TestPromptsShareTheRoom: a long prompt gets half of each batch however many shorter ones come, and these do not wait
+// for it.
 func TestPromptsShareTheRoom(t *testing.T) {
-	m := openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8192, Slots: 4, BatchSize: 64, Acquire: func() (int, func()) {
-		time.Sleep(time.Millisecond) // so that there are always shorter ones
-		return 1, func() {}
-	}})
+	m := openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8192, Slots: 4, BatchSize: 64,
+		Acquire: func() (int, func()) {
+			time.Sleep(time.Millisecond) // so that there are always shorter ones
+			return 1, func() {}
+		}})
 	long := strings.Repeat("the pump opens ", 150)
 	short := func(i int64) string { return strings.Repeat(fmt.Sprintf("%d note ", i), 8) }
 	done := make(chan struct{})
@@ -245,15 +254,15 @@ func TestPromptsShareTheRoom(t *testing.T) {
 	}
 }
 
-// Eight requests that come at once and begin alike: what they share is read once, and each gets the completion that it would
-// have got alone, up to near-ties.
+// Eight requests that come at once and begin alike: what they share is read once, and each gets the completion that it
+// would have got alone, up to near-ties.
 func TestConcurrentPrefix(t *testing.T) {
 	m := openModel(t, llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8})
 	common := prose(11, 400)
 	questions := []string{"France", "Germany", "Italy", "Japan", "Spain", "Russia", "England", "Greece"}
 	request := func(i int) llm.Request {
-		return llm.Request{Messages: []llm.Message{system(common), user("What is the capital of " + questions[i] + "?")}, MaxTokens: 24,
-			LogProbs: true, Alternatives: 5}
+		return llm.Request{Messages: []llm.Message{system(common),
+			user("What is the capital of " + questions[i] + "?")}, MaxTokens: 24, LogProbs: true, Alternatives: 5}
 	}
 	results := make([]llm.Result, len(questions))
 	var all sync.WaitGroup

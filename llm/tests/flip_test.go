@@ -22,7 +22,8 @@ const flippedFile = "SLUICE_TEST_FLIPPED"
 
 // openFlipped is what the child does: whatever is wrong with the file ends in an error.
 func openFlipped(t *testing.T, path string) {
-	m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 32, Slots: 1, Threads: 1, Logger: slog.New(slog.DiscardHandler)})
+	m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 32, Slots: 1, Threads: 1,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		if !errors.Is(err, llm.ErrModel) && !errors.Is(err, llm.ErrOptions) && !errors.Is(err, llm.ErrMemory) {
 			t.Error(err)
@@ -31,13 +32,14 @@ func openFlipped(t *testing.T, path string) {
 	}
 	defer m.Close()
 	_, err = m.Generate(t.Context(), llm.Request{Prompt: "hello", MaxTokens: 2}, nil)
-	if err != nil && !errors.Is(err, llm.ErrGenerate) && !errors.Is(err, llm.ErrPromptTooLong) && !errors.Is(err, llm.ErrOptions) {
+	if err != nil && !errors.Is(err, llm.ErrGenerate) && !errors.Is(err, llm.ErrPromptTooLong) &&
+		!errors.Is(err, llm.ErrOptions) {
 		t.Error(err)
 	}
 }
 
-// TestOpenFlipped opens models with a flipped bit in the header, which Inspect lets pass, each in a process of its own: they are
-// refused, or they run, but the process lives. SLUICE_FLIPS (20) is how many of each architecture are tried.
+// TestOpenFlipped opens models with a flipped bit in the header, which Inspect lets pass, each in a process of its own:
+// they are refused, or they run, but the process lives. SLUICE_FLIPS (20) is how many of each architecture are tried.
 func TestOpenFlipped(t *testing.T) {
 	if path := os.Getenv(flippedFile); path != "" {
 		openFlipped(t, path)

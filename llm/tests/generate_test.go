@@ -16,7 +16,8 @@ import (
 
 func TestGenerateAnswers(t *testing.T) {
 	m := sharedModel(t)
-	res := generate(t, m, llm.Request{Messages: []llm.Message{system("Be brief."), user("What is the capital of France?")}, MaxTokens: 40})
+	res := generate(t, m, llm.Request{Messages: []llm.Message{system("Be brief."),
+		user("What is the capital of France?")}, MaxTokens: 40})
 	if !strings.Contains(res.Text, "Paris") || res.Finish != llm.FinishStop {
 		t.Errorf("%q, %s", res.Text, res.Finish)
 	}
@@ -53,7 +54,8 @@ func TestGenerateStreams(t *testing.T) {
 
 func TestGenerateSeed(t *testing.T) {
 	m := sharedModel(t)
-	req := llm.Request{Prompt: "Once upon a time there was", MaxTokens: 24, Temperature: 1, TopK: 40, TopP: .95, MinP: .02, Seed: 7}
+	req := llm.Request{Prompt: "Once upon a time there was", MaxTokens: 24, Temperature: 1, TopK: 40, TopP: .95,
+		MinP: .02, Seed: 7}
 	a, b := generate(t, m, req), generate(t, m, req)
 	if a.Text != b.Text || a.Seed != 7 {
 		t.Errorf("the same seed gave %q and %q", a.Text, b.Text)
@@ -87,7 +89,8 @@ func TestGenerateLimits(t *testing.T) {
 		r.Stop = []string{"never comes", stop}
 		res, err := m.Generate(context.Background(), r, func(p string) error { streamed.WriteString(p); return nil })
 		if err != nil || res.Text != long[:at] || streamed.String() != res.Text || res.Finish != llm.FinishStop {
-			t.Errorf("stop %q: got %q (streamed %q), want %q; %s, %v", stop, res.Text, streamed.String(), long[:at], res.Finish, err)
+			t.Errorf("stop %q: got %q (streamed %q), want %q; %s, %v",
+				stop, res.Text, streamed.String(), long[:at], res.Finish, err)
 		}
 	}
 }
@@ -154,8 +157,12 @@ func TestGenerateConcurrent(t *testing.T) {
 			defer wg.Done()
 			var streamed strings.Builder
 			// Without the template's own system message, with which so small a model knows less.
-			req := llm.Request{Prompt: "<|im_start|>user\nWhat is the capital of " + c[0] + "?<|im_end|>\n<|im_start|>assistant\n", MaxTokens: 32}
-			res, err := m.Generate(context.Background(), req, func(p string) error { streamed.WriteString(p); return nil })
+			req := llm.Request{Prompt: "<|im_start|>user\nWhat is the capital of " + c[0] +
+				"?<|im_end|>\n<|im_start|>assistant\n", MaxTokens: 32}
+			res, err := m.Generate(context.Background(), req, func(p string) error {
+				streamed.WriteString(p)
+				return nil
+			})
 			if err != nil || streamed.String() != res.Text {
 				t.Errorf("%s: streamed %q, text %q, %v", c[0], streamed.String(), res.Text, err)
 			}
@@ -186,7 +193,8 @@ func TestGeneratePrefixReuse(t *testing.T) {
 	first := generate(t, m, req("What is the capital of France?"))
 	second := generate(t, m, req("What is the capital of Italy?"))
 	if first.CachedTokens != 0 || second.CachedTokens < second.PromptTokens*8/10 {
-		t.Errorf("cached %d of %d, then %d of %d", first.CachedTokens, first.PromptTokens, second.CachedTokens, second.PromptTokens)
+		t.Errorf("cached %d of %d, then %d of %d",
+			first.CachedTokens, first.PromptTokens, second.CachedTokens, second.PromptTokens)
 	}
 	again := generate(t, m, req("What is the capital of France?"))
 	if again.Text != first.Text || again.CachedTokens < again.PromptTokens*8/10 {
@@ -205,7 +213,8 @@ func TestGenerateQueues(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			res, err := m.Generate(context.Background(), llm.Request{Prompt: fmt.Sprintf("%d is a number that", i), MaxTokens: 30}, nil)
+			res, err := m.Generate(context.Background(),
+				llm.Request{Prompt: fmt.Sprintf("%d is a number that", i), MaxTokens: 30}, nil)
 			if err != nil || res.CompletionTokens == 0 {
 				t.Errorf("%d: %+v, %v", i, res, err)
 			}

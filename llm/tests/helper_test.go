@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// Other packages are tested at the same time, and two threads that wait for each other at every operation would then be
-	// slower than one, by far.
+	// Other packages are tested at the same time, and two threads that wait for each other at every operation would
+	// then be slower than one, by far.
 	testThreads     = 1
 	maxAlternatives = 20 // of llm.Request.Alternatives
 	smolSHA256      = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

@@ -20,13 +20,15 @@ import (
 
 const childFolder = "SLUICE_TEST_CHILD_FOLDER"
 
-// matrixTypes are what the instruction sets have code of their own for, with a bound for how far a model of such weights is
-// from one of float32 weights: the mean difference of log-probabilities.
+// matrixTypes are what the instruction sets have code of their own for, with a bound for how far a model of such
+// weights is from one of float32 weights: the mean difference of log-probabilities.
 func matrixTypes() map[string]float64 {
-	return map[string]float64{"F32": 0, "F16": .02, "Q4_0": 1.5, "Q4_1": 1.2, "Q8_0": .2, "Q4_K": 1.2, "Q5_K": .7, "Q6_K": .5, "IQ4_XS": 1.5}
+	return map[string]float64{"F32": 0, "F16": .02, "Q4_0": 1.5, "Q4_1": 1.2, "Q8_0": .2, "Q4_K": 1.2, "Q5_K": .7,
+		"Q6_K": .5, "IQ4_XS": 1.5}
 }
 
-// outcome is what a child says: the instruction set that it ran on, and log-probabilities per type or model, prompt and token.
+// outcome is what a child says: the instruction set that it ran on, and log-probabilities per type or model, prompt and
+// token.
 type outcome struct {
 	ISA   string
 	Types map[string][][]llm.TokenLogProb
@@ -63,14 +65,16 @@ func TestInstructionSets(t *testing.T) {
 				mean, worst, n := difference(want, got.Types[typ])
 				t.Logf("%s: %d log-probabilities differ by %.2g on average, at most %.2g", typ, n, mean, worst)
 				if n < len(want)*maxAlternatives || !(worst < .4 && mean < .06) {
-					t.Errorf("%s: %d log-probabilities of about %d differ by %.2g on average, up to %.2g", typ, n, 2*len(want)*maxAlternatives, mean, worst)
+					t.Errorf("%s: %d log-probabilities of about %d differ by %.2g on average, up to %.2g",
+						typ, n, 2*len(want)*maxAlternatives, mean, worst)
 				}
 			}
 		})
 	}
 }
 
-// tellOutcome is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of several tiles.
+// tellOutcome is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of several
+// tiles.
 func tellOutcome(t *testing.T, dir string) {
 	var prompts []string
 	for words := 1; words < 24; words += 1 + words/4 {
@@ -78,7 +82,8 @@ func tellOutcome(t *testing.T, dir string) {
 	}
 	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for typ := range matrixTypes() {
-		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), llm.Options{ContextSize: 256, BatchSize: 128, Threads: testThreads}, prompts)
+		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"),
+			llm.Options{ContextSize: 256, BatchSize: 128, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
 }
@@ -93,12 +98,14 @@ func answers(t *testing.T, path string, o llm.Options, prompts []string) (all []
 	}
 	defer m.Close()
 	for _, prompt := range prompts {
-		all = append(all, generate(t, m, llm.Request{Prompt: prompt, MaxTokens: 2, LogProbs: true, Alternatives: maxAlternatives}).LogProbs)
+		all = append(all, generate(t, m, llm.Request{Prompt: prompt, MaxTokens: 2, LogProbs: true,
+			Alternatives: maxAlternatives}).LogProbs)
 	}
 	return all
 }
 
-// TestMatmul: our products on AMX have the very bits of ggml's, for rows and columns that fill tiles and chunks and others that do not.
+// TestMatmul: our products on AMX have the very bits of ggml's, for rows and columns that fill tiles and chunks and
+// others that do not.
 func TestMatmul(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		tellMatmul(t, dir)
@@ -136,7 +143,8 @@ func tellMatmul(t *testing.T, dir string) {
 	}
 	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for _, typ := range amxTypes() {
-		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"), llm.Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
+		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"),
+			llm.Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
 }
@@ -172,8 +180,9 @@ func childOutcome(t *testing.T, dir string, env ...string) (out outcome) {
 }
 
 // difference compares the alternatives of tokens that follow the same text: the mean and the largest difference of n
-// log-probabilities. Rows are rounded to eight bits before they meet a matrix in blocks, so that another order of a sum now and
-// then is a step of 1/127 in the next layer. Logits here have a standard deviation of 3: a wrong product would show.
+// log-probabilities. Rows are rounded to eight bits before they meet a matrix in blocks, so that another order of a sum
+// now and then is a step of 1/127 in the next layer. Logits here have a standard deviation of 3: a wrong product would
+// show.
 func difference(want, got [][]llm.TokenLogProb) (mean, worst float64, n int) {
 	for i := range want {
 		for k := range min(len(want[i]), len(got[i])) {

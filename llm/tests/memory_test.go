@@ -40,7 +40,8 @@ func (l *llamaLog) logger() *slog.Logger {
 func (l *llamaLog) bytes(t *testing.T, what string) (total float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, f := range regexp.MustCompile(what+` buffer size\s*=\s*([0-9.]+) MiB`).FindAllStringSubmatch(l.b.String(), -1) {
+	for _, f := range regexp.MustCompile(what+` buffer size\s*=\s*([0-9.]+) MiB`).
+		FindAllStringSubmatch(l.b.String(), -1) {
 		n, err := strconv.ParseFloat(f[1], 64)
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +56,8 @@ const shown = 2 * 0.005 * (1 << 20)
 
 // TestMemoryAgainstLlamasLog compares the estimate with what llama.cpp says that it allocates for the same options.
 func TestMemoryAgainstLlamasLog(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "model.gguf") // another name, because weights that are open already are not loaded again
+	// another name, because weights that are open already are not loaded again
+	path := filepath.Join(t.TempDir(), "model.gguf")
 	if err := os.Symlink(testModel(t), path); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,8 @@ func TestMemoryOfEveryCache(t *testing.T) {
 		need := estimate(t, path, o)
 		cache, state := log.bytes(t, "KV"), log.bytes(t, "RS")
 		if math.Abs(cache-float64(need.Cache)) > shown || math.Abs(state-float64(need.State)) > shown {
-			t.Errorf("llama.cpp says KV cache %.0f and state %.0f bytes, we %d and %d", cache, state, need.Cache, need.State)
+			t.Errorf("llama.cpp says KV cache %.0f and state %.0f bytes, we %d and %d",
+				cache, state, need.Cache, need.State)
 		}
 		if (need.State > 0) != recurrent(p) || need.Cache == 0 && need.State == 0 {
 			t.Errorf("%+v", need)
@@ -123,7 +126,8 @@ func estimate(t *testing.T, path string, o llm.Options) gguf.Memory {
 func checkCompute(t *testing.T, log *llamaLog, need gguf.Memory) {
 	t.Helper()
 	compute := log.bytes(t, "compute") + log.bytes(t, "output")
-	t.Logf("compute and output: llama.cpp %.1f MB, our upper estimate of it and the rest %.1f MB", compute/1e6, float64(need.Compute)/1e6)
+	t.Logf("compute and output: llama.cpp %.1f MB, our upper estimate of it and the rest %.1f MB",
+		compute/1e6, float64(need.Compute)/1e6)
 	if compute == 0 || compute > float64(need.Compute)-gguf.BaseMemory {
 		t.Errorf("compute: llama.cpp says %.0f bytes, we estimate %d at most", compute, need.Compute-gguf.BaseMemory)
 	}

@@ -62,12 +62,14 @@ func TestOpenBadFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, err := llm.Open(context.Background(), path, llm.Options{ContextSize: 64})
-			if m != nil || !errors.Is(err, llm.ErrModel) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.reason) {
+			if m != nil || !errors.Is(err, llm.ErrModel) || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(err.Error(), c.reason) {
 				t.Errorf("%v, %v", m, err)
 			}
 		})
 	}
-	if _, err := llm.Open(context.Background(), "/nowhere/m.gguf", llm.Options{}); !errors.Is(err, llm.ErrModel) || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := llm.Open(context.Background(), "/nowhere/m.gguf", llm.Options{}); !errors.Is(err, llm.ErrModel) ||
+		!errors.Is(err, fs.ErrNotExist) {
 		t.Error("missing:", err)
 	}
 }
@@ -84,7 +86,8 @@ func TestOpenOptions(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
-	if _, err := llm.Open(context.Background(), path, llm.Options{ChatTemplate: "no such template"}); !errors.Is(err, llm.ErrTemplate) {
+	_, err := llm.Open(context.Background(), path, llm.Options{ChatTemplate: "no such template"})
+	if !errors.Is(err, llm.ErrTemplate) {
 		t.Error("template:", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +125,8 @@ func TestApplyTemplate(t *testing.T) {
 		t.Error(err)
 	}
 	gemma := openModel(t, llm.Options{ContextSize: 64, Slots: 1, ChatTemplate: "gemma"})
-	if got, err := gemma.ApplyTemplate(ask("Hi")); err != nil || got != "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n" {
+	if got, err := gemma.ApplyTemplate(ask("Hi")); err != nil ||
+		got != "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -235,7 +239,8 @@ func TestAcquire(t *testing.T) {
 
 func TestLogRouted(t *testing.T) {
 	var out bytes.Buffer
-	m := openModel(t, llm.Options{ContextSize: 64, Slots: 1, Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	m := openModel(t, llm.Options{ContextSize: 64, Slots: 1,
+		Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if !strings.Contains(out.String(), "source=llama.cpp") || !strings.Contains(out.String(), "n_ctx ") {
 		t.Errorf("llama.cpp's log did not arrive: %.300s", out.String())
 	}

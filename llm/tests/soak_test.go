@@ -25,7 +25,8 @@ var errConsumer = errors.New("the consumer has had enough")
 // randomRequest asks for anything, some of it wrong.
 func randomRequest(rng *rand.Rand) llm.Request {
 	some := func(n int) bool { return rng.IntN(n) == 0 }
-	r := llm.Request{Prompt: prose(rng.Uint64N(20), 1+rng.IntN(60)), MaxTokens: rng.IntN(60), Priority: rng.IntN(3) - 1, Seed: int64(rng.IntN(100)) - 1}
+	r := llm.Request{Prompt: prose(rng.Uint64N(20), 1+rng.IntN(60)), MaxTokens: rng.IntN(60), Priority: rng.IntN(3) - 1,
+		Seed: int64(rng.IntN(100)) - 1}
 	if some(2) {
 		r.Prompt = prose(7, 30) + r.Prompt // a shared beginning
 	}
@@ -66,8 +67,9 @@ func randomRequest(rng *rand.Rand) llm.Request {
 	return r
 }
 
-// TestSoak sends SLUICE_SOAK_REQUESTS (300) random requests after twice as many to warm up, many of which are cancelled at a random moment: nothing crashes,
-// every error is one of those that the package documents, and slots, goroutines and memory come back.
+// TestSoak sends SLUICE_SOAK_REQUESTS (300) random requests after twice as many to warm up, many of which are cancelled
+// at a random moment: nothing crashes, every error is one of those that the package documents, and slots, goroutines
+// and memory come back.
 func TestSoak(t *testing.T) {
 	total := 300
 	if s := os.Getenv("SLUICE_SOAK_REQUESTS"); s != "" {
@@ -93,8 +95,9 @@ func TestSoak(t *testing.T) {
 						busy.Add(1)
 						sent.Add(-1) // to be tried again
 						time.Sleep(time.Millisecond)
-					case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errConsumer),
-						errors.Is(err, llm.ErrOptions), errors.Is(err, llm.ErrPromptTooLong), errors.Is(err, grammar.ErrGrammar):
+					case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+						errors.Is(err, errConsumer), errors.Is(err, llm.ErrOptions),
+						errors.Is(err, llm.ErrPromptTooLong), errors.Is(err, grammar.ErrGrammar):
 					default:
 						t.Error(err)
 					}
@@ -110,8 +113,8 @@ func TestSoak(t *testing.T) {
 	warm := residentKB(t)
 	round(3 * total)
 	grown := residentKB(t) - warm
-	t.Logf("%d requests: %d finished, %d found the queue full; %d kB resident after two thirds, %+d kB in the end", 3*total,
-		finished.Load(), busy.Load(), warm, grown)
+	t.Logf("%d requests: %d finished, %d found the queue full; %d kB resident after two thirds, %+d kB in the end",
+		3*total, finished.Load(), busy.Load(), warm, grown)
 	if finished.Load() < int64(total)/4 {
 		t.Error("too few finish for the test to mean anything")
 	}
@@ -126,7 +129,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// serveTogether checks that no slot is lost: as many requests as there are slots wait for each other after their first piece.
+// serveTogether checks that no slot is lost: as many requests as there are slots wait for each other after their first
+// piece.
 func serveTogether(t *testing.T, m *llm.Model, slots int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -24,7 +24,8 @@ func TestSplitModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, path := range []string{whole, split} {
-		m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 256, Slots: 1, Threads: testThreads, Logger: (&llamaLog{}).logger()})
+		m, err := llm.Open(t.Context(), path, llm.Options{ContextSize: 256, Slots: 1, Threads: testThreads,
+			Logger: (&llamaLog{}).logger()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,8 +58,8 @@ func schemas(t *testing.T) (names []string, sources map[string][]byte, validator
 	return names, sources, validators
 }
 
-// TestStructured: a thousand completions over more than twenty schemas, of a model that knows nothing at temperature 1, and one
-// of each by the real one: all end by themselves, are JSON, and valid.
+// TestStructured: a thousand completions over more than twenty schemas, of a model that knows nothing at temperature 1,
+// and one of each by the real one: all end by themselves, are JSON, and valid.
 func TestStructured(t *testing.T) {
 	names, sources, validators := schemas(t)
 	run := func(m *llm.Model, requests int, set func(i int, r *llm.Request)) {
@@ -74,7 +74,8 @@ func TestStructured(t *testing.T) {
 					set(i, &r)
 					res, err := m.Generate(t.Context(), r, nil)
 					if err != nil || res.Finish != llm.FinishStop {
-						t.Errorf("%s, %d: %s after %d tokens, %v: %q", name, i, res.Finish, res.CompletionTokens, err, res.Text)
+						t.Errorf("%s, %d: %s after %d tokens, %v: %q",
+							name, i, res.Finish, res.CompletionTokens, err, res.Text)
 						continue
 					}
 					doc, err := jsonschema.UnmarshalJSON(strings.NewReader(res.Text))
@@ -93,9 +94,10 @@ func TestStructured(t *testing.T) {
 		close(next)
 		all.Wait()
 	}
-	run(openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8 * 2048, Slots: 8}), 1000, func(i int, r *llm.Request) {
-		r.Prompt, r.Temperature, r.Seed = fmt.Sprint("number ", i), 1, int64(i)
-	})
+	run(openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8 * 2048, Slots: 8}), 1000,
+		func(i int, r *llm.Request) {
+			r.Prompt, r.Temperature, r.Seed = fmt.Sprint("number ", i), 1, int64(i)
+		})
 	run(sharedModel(t), len(names), func(i int, r *llm.Request) {
 		r.Messages = ask("Make up an example of a " + names[i] + ". Answer in JSON.")
 	})
@@ -118,7 +120,8 @@ func TestStructuredRefused(t *testing.T) {
 		"too many tops": {llm.Request{LogProbs: true, Alternatives: 21}, llm.ErrOptions, "21"},
 	} {
 		c.req.Prompt = "x"
-		if _, err := m.Generate(t.Context(), c.req, nil); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+		if _, err := m.Generate(t.Context(), c.req, nil); !errors.Is(err, c.want) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -132,7 +135,8 @@ func TestGrammarCountsRunes(t *testing.T) {
 	m := openTiny(t, llm.Options{ContextSize: 256, Slots: 1})
 	for seed := range int64(150) {
 		res := generate(t, m, llm.Request{Prompt: "x", Grammar: `root ::= [^a]{8}`, Temperature: 5, Seed: seed})
-		if n := len([]rune(res.Text)); strings.ContainsRune(res.Text, '\uFFFD') || res.Finish == llm.FinishStop && n != 8 {
+		if n := len([]rune(res.Text)); strings.ContainsRune(res.Text, '\uFFFD') ||
+			res.Finish == llm.FinishStop && n != 8 {
 			t.Errorf("seed %d: %d characters, %s: %q", seed, n, res.Finish, res.Text)
 		}
 	}

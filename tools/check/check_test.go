@@ -23,8 +23,8 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// The events are what go 1.26 printed for small packages: a pass, a skip, a failure, a package that does not compile, a test
-// that calls os.Exit, and a package without tests.
+// The events are what go 1.26 printed for small packages: a pass, a skip, a failure, a package that does not compile, a
+// test that calls os.Exit, and a package without tests.
 const events = `{"Action":"run","Package":"m/a","Test":"TestGood"}
 {"Action":"output","Package":"m/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
 {"Action":"pass","Package":"m/a","Test":"TestGood","Elapsed":0.01}

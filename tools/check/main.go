@@ -1,6 +1,6 @@
-// Command check runs what `make test` and `make fuzz` promise and counts it: formatting, module files, the build without
-// set-up, the native build, the race detector, the C kernels under sanitizers. It prints every failure in full, a line per
-// package, and at the end
+// Command check runs what `make test` and `make fuzz` promise and counts it: formatting, module files, the build
+// without set-up, the native build, the race detector, the C kernels under sanitizers. It prints every failure in full,
+// a line per package, and at the end
 //
 //	N passed, N failed, N skipped
 //

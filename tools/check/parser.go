@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// tally counts tests. A test with subtests counts as one more than its subtests; a package that does not build counts as one
-// failure.
+// tally counts tests. A test with subtests counts as one more than its subtests; a package that does not build counts
+// as one failure.
 type tally struct {
 	Passed, Failed, Skipped int
 	Reasons                 map[string]int // of skips

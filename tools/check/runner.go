@@ -110,7 +110,8 @@ func (r *runner) fuzz(ctx context.Context, each time.Duration) {
 				continue
 			}
 			start := time.Now()
-			out, err := r.command(ctx, flags, "go", "test", "-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each.String(), pkg).CombinedOutput()
+			out, err := r.command(ctx, flags, "go", "test", "-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime",
+				each.String(), pkg).CombinedOutput()
 			if err != nil {
 				r.fail(pkg+" "+name, string(out))
 				continue
@@ -123,7 +124,8 @@ func (r *runner) fuzz(ctx context.Context, each time.Duration) {
 
 // summary prints the counts and returns the exit code.
 func (r *runner) summary() int {
-	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped in %s\n", r.total.Passed, r.total.Failed, r.total.Skipped, seconds(time.Since(r.started)))
+	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped in %s\n",
+		r.total.Passed, r.total.Failed, r.total.Skipped, seconds(time.Since(r.started)))
 	reasons := make([]string, 0, len(r.total.Reasons))
 	for reason := range r.total.Reasons {
 		reasons = append(reasons, reason)

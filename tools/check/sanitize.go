@@ -13,9 +13,10 @@ import (
 // instrumented are the packages whose C code is ours.
 const instrumented = "./kernels/cpu"
 
-// sanitize runs the tests of the C kernels, and those of the language model's binding that need no large model, under AddressSanitizer, which also watches Go's heap (go help build, -asan),
-// and UndefinedBehaviorSanitizer. What a kernel reads or writes beside its buffers, and what C does not define, ends the
-// test. A sanitized call from Go allocates, so the tests that count allocations are left out.
+// sanitize runs the tests of the C kernels, and those of the language model's binding that need no large model, under
+// AddressSanitizer, which also watches Go's heap (go help build, -asan), and UndefinedBehaviorSanitizer. What a kernel
+// reads or writes beside its buffers, and what C does not define, ends the test. A sanitized call from Go allocates, so
+// the tests that count allocations are left out.
 func (r *runner) sanitize(ctx context.Context) {
 	const what = "asan, ubsan"
 	if ctx.Err() != nil {
@@ -25,15 +26,17 @@ func (r *runner) sanitize(ctx context.Context) {
 	if compiler == "" {
 		compiler = "gcc"
 	}
-	if _, err := exec.LookPath(compiler); err != nil || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
-		reason := fmt.Sprintf("sanitizers need gcc on linux, amd64 or arm64 (%s/%s, %s)", runtime.GOOS, runtime.GOARCH, compiler)
+	if _, err := exec.LookPath(compiler); err != nil || runtime.GOOS != "linux" ||
+		runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		reason := fmt.Sprintf("sanitizers need gcc on linux, amd64 or arm64 (%s/%s, %s)",
+			runtime.GOOS, runtime.GOARCH, compiler)
 		r.total.Skipped++
 		r.total.skip(reason, 1)
 		fmt.Fprintf(r.out, "skip  %s: %s\n", what, reason)
 		return
 	}
-	// The package asks for -O3, with which instrumented kernels compile for minutes; the last -O counts. The wrapper has
-	// a place of its own, because go keeps what it compiled by the compiler's path.
+	// The package asks for -O3, with which instrumented kernels compile for minutes; the last -O counts. The wrapper
+	// has a place of its own, because go keeps what it compiled by the compiler's path.
 	wrapper, err := filepath.Abs("build/out/asan-cc")
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(wrapper), 0o755),
@@ -44,7 +47,8 @@ func (r *runner) sanitize(ctx context.Context) {
 		return
 	}
 	const undefined = "-fsanitize=undefined"
-	r.env = []string{"CGO_ENABLED=1", "CC=" + wrapper, "CGO_CFLAGS=" + undefined + " -fno-sanitize-recover=all", "CGO_LDFLAGS=" + undefined}
+	r.env = []string{"CGO_ENABLED=1", "CC=" + wrapper, "CGO_CFLAGS=" + undefined + " -fno-sanitize-recover=all",
+		"CGO_LDFLAGS=" + undefined}
 	defer func() { r.env = nil }()
 	r.test(ctx, what, withoutTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-skip", "AllocateNothing", instrumented)
 	// The sanitized library comes first on the linker's path.
@@ -62,5 +66,6 @@ func (r *runner) sanitize(ctx context.Context) {
 	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", bindingTests, "./llm/tests")
 }
 
-// bindingTests are the tests of models of random weights: architectures, caches, pins, queues, and thousands of odd requests.
+// bindingTests are the tests of models of random weights: architectures, caches, pins, queues, and thousands of odd
+// requests.
 const bindingTests = "^Test(Arch|Pin|Priority|Soak|StructuredRefused)"

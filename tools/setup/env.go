@@ -111,7 +111,8 @@ func (e *Env) output(ctx context.Context, r recipe) (string, error) {
 		return "", fmt.Errorf("%w: %s: %w", ErrPart, r.name, err)
 	}
 	if now, err := r.key(ctx, e); err != nil || now != key { // an edit during the build
-		return "", fmt.Errorf("%w: %s: its sources changed while they were compiled; run the set-up again", ErrPart, r.name)
+		return "", fmt.Errorf("%w: %s: its sources changed while they were compiled; run the set-up again",
+			ErrPart, r.name)
 	}
 	if _, err := e.Cache.Dir("out"); err != nil {
 		return "", err

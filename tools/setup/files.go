@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
-// untar writes those regular files of a .tar.gz for which keep returns true to dir, below their path without the prefix.
-// Links, devices and names that leave dir are refused.
+// untar writes those regular files of a .tar.gz for which keep returns true to dir, below their path without the
+// prefix. Links, devices and names that leave dir are refused.
 func untar(archive, prefix, dir string, keep func(name string) bool) (int, error) {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -43,7 +43,8 @@ func untar(archive, prefix, dir string, keep func(name string) bool) (int, error
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) {
 			return n, fmt.Errorf("%s: member %q is not a plain file below its folder", archive, h.Name)
 		}
-		if err := writeFile(filepath.Join(dir, filepath.FromSlash(name)), t, fs.FileMode(h.Mode)&0o755|0o644); err != nil {
+		if err := writeFile(filepath.Join(dir, filepath.FromSlash(name)), t,
+			fs.FileMode(h.Mode)&0o755|0o644); err != nil {
 			return n, err
 		}
 		n++

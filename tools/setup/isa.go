@@ -24,7 +24,8 @@ func isas() []isa {
 	avx512 := []string{"-DGGML_AVX512=ON", "-DGGML_AVX512_VBMI=ON", "-DGGML_AVX512_VNNI=ON"}
 	amx := append(slices.Clone(avx512), "-DGGML_AVX512_BF16=ON", "-DGGML_AMX_TILE=ON", "-DGGML_AMX_INT8=ON")
 	x := cpu.X86
-	has512 := x.HasAVX512F && x.HasAVX512CD && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VBMI && x.HasAVX512VNNI
+	has512 := x.HasAVX512F && x.HasAVX512CD && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VBMI &&
+		x.HasAVX512VNNI
 	return []isa{
 		{"avx2", nil, true},
 		{"avx512vnni", avx512, has512},
@@ -44,11 +45,12 @@ func bestISA() isa {
 }
 
 // cpuSymbols are what others call of ggml's CPU code; everything else goes through its registry.
-var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_threadpool_free", "ggml_threadpool_pause"}
+var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_threadpool_free",
+	"ggml_threadpool_pause"}
 
 // libcpu is ggml's CPU code once for each instruction set, linked into one object with local symbols but for
-// slc_<instruction set>_<symbol>. Local, because all have the same names, and because a function of the C++ library that one
-// of them compiled for its instructions must not be taken by code that runs everywhere.
+// slc_<instruction set>_<symbol>. Local, because all have the same names, and because a function of the C++ library
+// that one of them compiled for its instructions must not be taken by code that runs everywhere.
 func libcpu() recipe {
 	return recipe{
 		name: "libggml-cpu", version: 1,
@@ -85,7 +87,8 @@ func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err
 	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
 	change := func(src string) error {
 		ours, err := glob(e.ggmlDir(), "*.h")
-		return errors.Join(err, e.patch(cpuPatches, src), copyInto(filepath.Join(src, "ggml", "src", "ggml-cpu"), ours...))
+		return errors.Join(err, e.patch(cpuPatches, src),
+			copyInto(filepath.Join(src, "ggml", "src", "ggml-cpu"), ours...))
 	}
 	err = e.cmake(ctx, part, llamaTree, change, append(flags, v.flags...), "ggml-cpu")
 	return filepath.Join(part.work, "build", "ggml", "src", "libggml-cpu.a"), err

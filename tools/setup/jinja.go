@@ -23,7 +23,8 @@ const jsonLicence = "licenses/LICENSE-jsonhpp"
 // jinjaFlags are without asserts: a template must not end the process.
 var jinjaFlags = []string{"-O2", "-DNDEBUG", "-std=c++17", "-fPIC", "-w"}
 
-// libjinja builds the engine that renders chat templates, with our limits in it (the patches call llm/binding/jinja_guard.h).
+// libjinja builds the engine that renders chat templates, with our limits in it (the patches call
+// llm/binding/jinja_guard.h).
 func libjinja() recipe {
 	return recipe{
 		name: "libjinja", version: 1,
@@ -59,7 +60,8 @@ func buildJinja(ctx context.Context, e *Env, j job) error {
 	for _, name := range jinjaSources {
 		object := strings.TrimSuffix(filepath.Base(name), ".cpp") + ".o"
 		args := append([]string{"-I", filepath.Join(src, "common"), "-I", filepath.Join(src, "ggml", "include"),
-			"-I", filepath.Join(src, "vendor"), "-I", e.bindingDir(), "-c", filepath.Join(src, name), "-o", object}, jinjaFlags...)
+			"-I", filepath.Join(src, "vendor"), "-I", e.bindingDir(), "-c", filepath.Join(src, name), "-o", object},
+			jinjaFlags...)
 		if err := e.run(ctx, j, j.work, nil, cxx, args...); err != nil {
 			return err
 		}
@@ -95,7 +97,8 @@ func (e *Env) extractJinja(ctx context.Context, dir string) error {
 	}
 	n, err := untar(archive, e.Manifest.Native.Llama.Tree, dir, func(name string) bool {
 		return strings.HasPrefix(name, "common/jinja/") || strings.HasPrefix(name, "vendor/nlohmann/") ||
-			name == "ggml/include/ggml.h" || name == jsonLicence || strings.HasPrefix(name, "common/json.") || strings.HasPrefix(name, "common/unicode.")
+			name == "ggml/include/ggml.h" || name == jsonLicence || strings.HasPrefix(name, "common/json.") ||
+			strings.HasPrefix(name, "common/unicode.")
 	})
 	if err != nil {
 		return err

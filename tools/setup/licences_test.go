@@ -26,7 +26,8 @@ func TestLicencesAreComplete(t *testing.T) {
 			t.Errorf("Go module %s %s is not in LICENSES.md", m[1], m[2])
 		}
 	}
-	crates := regexp.MustCompile(`name = "(.+)"\nversion = "(.+)"\nsource`).FindAllStringSubmatch(read("../../third_party/tokenizers/Cargo.lock"), -1)
+	crates := regexp.MustCompile(`name = "(.+)"\nversion = "(.+)"\nsource`).
+		FindAllStringSubmatch(read("../../third_party/tokenizers/Cargo.lock"), -1)
 	if len(crates) < 50 {
 		t.Fatalf("%d crates in the lock file", len(crates))
 	}
@@ -35,17 +36,20 @@ func TestLicencesAreComplete(t *testing.T) {
 			t.Errorf("crate %s %s is not in LICENSES.md", m[1], m[2])
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`).FindAllStringSubmatch(read("../../bench/peers/go/go.mod"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`).
+		FindAllStringSubmatch(read("../../bench/peers/go/go.mod"), -1) {
 		if !strings.Contains(list, m[1]+" "+m[2]) {
 			t.Errorf("Go module %s %s of the peers is not in LICENSES.md", m[1], m[2])
 		}
 	}
-	pins := regexp.MustCompile(`(?m)^([a-z_-]+)==(\S+)`).FindAllStringSubmatch(read("../../bench/peers/requirements.txt"), -1)
+	pins := regexp.MustCompile(`(?m)^([a-z_-]+)==(\S+)`).
+		FindAllStringSubmatch(read("../../bench/peers/requirements.txt"), -1)
 	if len(pins) < 10 {
 		t.Fatalf("%d pinned peers", len(pins))
 	}
 	for _, p := range pins {
-		if !regexp.MustCompile(`\| ` + regexp.QuoteMeta(p[1]) + ` \| ` + regexp.QuoteMeta(p[2]) + ` \|`).MatchString(list) {
+		if !regexp.MustCompile(`\| ` + regexp.QuoteMeta(p[1]) + ` \| ` + regexp.QuoteMeta(p[2]) + ` \|`).
+			MatchString(list) {
 			t.Errorf("peer %s %s is not in LICENSES.md", p[1], p[2])
 		}
 	}
@@ -54,7 +58,8 @@ func TestLicencesAreComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range m.Packages {
-		if !regexp.MustCompile(`\| ` + regexp.QuoteMeta(p.Name) + `[^|]* \| ` + regexp.QuoteMeta(p.Version) + ` \|`).MatchString(list) {
+		if !regexp.MustCompile(`\| ` + regexp.QuoteMeta(p.Name) + `[^|]* \| ` + regexp.QuoteMeta(p.Version) + ` \|`).
+			MatchString(list) {
 			t.Errorf("package %s %s is not in LICENSES.md", p.Name, p.Version)
 		}
 	}

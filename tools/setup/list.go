@@ -81,7 +81,8 @@ func llamaPart() part {
 			{"LICENSE-jsonhpp", "third_party/llama/lib/LICENSE.nlohmann-json"},
 		},
 		after: func(_ context.Context, e *Env) error {
-			return e.stamp("llm", linked{filepath.Join("llama", "lib", "libbinding.a"), "llama.cpp " + e.Manifest.Native.Llama.Commit})
+			return e.stamp("llm", linked{filepath.Join("llama", "lib", "libbinding.a"),
+				"llama.cpp " + e.Manifest.Native.Llama.Commit})
 		},
 	}
 }

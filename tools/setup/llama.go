@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
-// cmakeFlags are those of every llama.cpp build, on top of which come those of an instruction set (isa.go). Not GGML_NATIVE: it
-// would tie the library to this machine. Not OpenMP: its barriers collapse beside other work.
+// cmakeFlags are those of every llama.cpp build, on top of which come those of an instruction set (isa.go). Not
+// GGML_NATIVE: it would tie the library to this machine. Not OpenMP: its barriers collapse beside other work.
 var cmakeFlags = []string{
 	"-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
 	"-DGGML_NATIVE=OFF", "-DGGML_OPENMP=OFF", "-DGGML_CCACHE=OFF", "-DGGML_CUDA=OFF",
@@ -28,7 +28,8 @@ var cmakeFlags = []string{
 const cxxFlags = "-fno-gnu-unique"
 
 // llamaTree is what the library needs of the source tree: 36 of 217 MB.
-var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src/", "ggml/", "vendor/", "licenses/", "scripts/"}
+var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src/", "ggml/", "vendor/", "licenses/",
+	"scripts/"}
 
 // libllama builds llama.cpp and ggml as static libraries, without ggml's CPU code: that is libcpu's.
 func libllama() recipe {
@@ -38,7 +39,8 @@ func libllama() recipe {
 	return recipe{name: "libllama", version: 3, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama: building llama.cpp and ggml (about 60 compiler runs)")
 		flags := slices.Concat([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags,
-			[]string{"-DGGML_CPU=OFF", "-DCMAKE_CXX_FLAGS=" + cxxFlags + " -DGGML_USE_CPU"}) // the registry knows it all the same
+			// the registry knows it all the same
+			[]string{"-DGGML_CPU=OFF", "-DCMAKE_CXX_FLAGS=" + cxxFlags + " -DGGML_USE_CPU"})
 		change := func(src string) error {
 			ours, err := glob(e.ggmlDir(), "*.cpp")
 			return errors.Join(err, e.patch(libraryPatches, src), copyInto(filepath.Join(src, "src"), ours...))
@@ -65,35 +67,38 @@ func libllama() recipe {
 	}}
 }
 
-// llamaBench builds upstream's own benchmark with the flags of the library, and for the instruction set that the library takes
-// on this machine: a fair comparison.
+// llamaBench builds upstream's own benchmark with the flags of the library, and for the instruction set that the
+// library takes on this machine: a fair comparison.
 func llamaBench() recipe {
-	return recipe{name: "llama-bench", version: 3, inputs: peerInputs, build: func(ctx context.Context, e *Env, j job) error {
-		e.console.printf("llama-bench: building llama.cpp's benchmark (about 140 compiler runs)")
-		tree := append([]string{"common/", "tools/"}, llamaTree...)
-		if err := e.cmake(ctx, j, tree, nil, e.peerFlags(), "llama-bench"); err != nil {
-			return err
-		}
-		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-bench"))
-	}}
+	return recipe{name: "llama-bench", version: 3, inputs: peerInputs,
+		build: func(ctx context.Context, e *Env, j job) error {
+			e.console.printf("llama-bench: building llama.cpp's benchmark (about 140 compiler runs)")
+			tree := append([]string{"common/", "tools/"}, llamaTree...)
+			if err := e.cmake(ctx, j, tree, nil, e.peerFlags(), "llama-bench"); err != nil {
+				return err
+			}
+			return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-bench"))
+		}}
 }
 
 // llamaServer builds upstream's HTTP server likewise, without its web page.
 func llamaServer() recipe {
-	return recipe{name: "llama-server", version: 2, inputs: peerInputs, build: func(ctx context.Context, e *Env, j job) error {
-		e.console.printf("llama-server: building llama.cpp's server (about 200 compiler runs)")
-		tree := append([]string{"common/", "tools/"}, llamaTree...)
-		flags := append(e.peerFlags(), "-DLLAMA_BUILD_SERVER=ON") // the last one counts
-		if err := e.cmake(ctx, j, tree, nil, flags, "llama-server"); err != nil {
-			return err
-		}
-		return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-server"))
-	}}
+	return recipe{name: "llama-server", version: 2, inputs: peerInputs,
+		build: func(ctx context.Context, e *Env, j job) error {
+			e.console.printf("llama-server: building llama.cpp's server (about 200 compiler runs)")
+			tree := append([]string{"common/", "tools/"}, llamaTree...)
+			flags := append(e.peerFlags(), "-DLLAMA_BUILD_SERVER=ON") // the last one counts
+			if err := e.cmake(ctx, j, tree, nil, flags, "llama-server"); err != nil {
+				return err
+			}
+			return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-server"))
+		}}
 }
 
 // peerFlags are those of upstream's programs, which say which commit they are: the archive holds no history that would.
 func (e *Env) peerFlags() []string {
-	flags := []string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit}
+	flags := []string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON",
+		"-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit}
 	return slices.Concat(flags, cmakeFlags, bestISA().flags)
 }
 
@@ -126,8 +131,10 @@ func peerInputs(ctx context.Context, e *Env) ([]string, error) {
 	return append(in, bestISA().flags...), err
 }
 
-// cmake extracts the tree, once, changes it, and builds the targets in j.work/build, where an interrupted build goes on.
-func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src string) error, flags []string, targets ...string) error {
+// cmake extracts the tree, once, changes it, and builds the targets in j.work/build, where an interrupted build goes
+// on.
+func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src string) error, flags []string,
+	targets ...string) error {
 	src, build := filepath.Join(j.work, "src"), filepath.Join(j.work, "build")
 	if !exists(src) {
 		archive, err := e.llamaSource(ctx)
@@ -168,7 +175,8 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 	if err != nil {
 		return err
 	}
-	args := append([]string{"-S", src, "-B", build, "-DCMAKE_C_COMPILER=" + cc, "-DCMAKE_CXX_COMPILER=" + cxx}, flags...)
+	args := append([]string{"-S", src, "-B", build, "-DCMAKE_C_COMPILER=" + cc, "-DCMAKE_CXX_COMPILER=" + cxx},
+		flags...)
 	if err := e.run(ctx, j, j.work, nil, "cmake", args...); err != nil {
 		return err
 	}
@@ -176,8 +184,8 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 	return e.run(ctx, j, j.work, nil, "ninja", args...)
 }
 
-// llamaSource returns the source archive. When it is not in the cache, pip brings it from within an environment that holds
-// nothing but the pinned build back-end.
+// llamaSource returns the source archive. When it is not in the cache, pip brings it from within an environment that
+// holds nothing but the pinned build back-end.
 func (e *Env) llamaSource(ctx context.Context) (string, error) {
 	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
 	want := fetch.Want{Name: pkg.Sdist.File, SHA256: pkg.Sdist.SHA256, Size: pkg.Sdist.Size}
@@ -193,13 +201,14 @@ func (e *Env) llamaSource(ctx context.Context) (string, error) {
 }
 
 // binding compiles llm/binding over libllama, libcpu and libjinja and merges everything into the one archive that
-// upstream's Go package asks for. Apart from those, so that an edit takes seconds. Sanitized, our own code looks after what
-// it reads and writes; llama.cpp's is as always.
+// upstream's Go package asks for. Apart from those, so that an edit takes seconds. Sanitized, our own code looks after
+// what it reads and writes; llama.cpp's is as always.
 func binding(libs, cpu, jinja string, sanitized bool) recipe {
 	name, flags := "libbinding", []string{"-O2"}
 	if sanitized {
 		name += "-asan"
-		flags = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
+		flags = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
+			"-fno-omit-frame-pointer"}
 	}
 	return recipe{
 		name: name, version: 1,
@@ -212,8 +221,10 @@ func binding(libs, cpu, jinja string, sanitized bool) recipe {
 			if err != nil {
 				return nil, err
 			}
-			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h") // the extra functions' contract with Go
-			return append([]string{filepath.Base(libs), filepath.Base(cpu), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
+			// the extra functions' contract with Go
+			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h")
+			return append([]string{filepath.Base(libs), filepath.Base(cpu), filepath.Base(jinja), id,
+				e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			objects, err := e.compileBinding(ctx, j, flags, libs, jinja)
@@ -225,12 +236,13 @@ func binding(libs, cpu, jinja string, sanitized bool) recipe {
 	}
 }
 
-// bindingDir holds the C++ that becomes libbinding, ggmlDir what is compiled within llama.cpp: headers beside ggml's CPU code,
-// .cpp files in its library.
+// bindingDir holds the C++ that becomes libbinding, ggmlDir what is compiled within llama.cpp: headers beside ggml's
+// CPU code, .cpp files in its library.
 func (e *Env) bindingDir() string { return filepath.Join(e.Repo, "llm", "binding") }
 func (e *Env) ggmlDir() string    { return filepath.Join(e.Repo, "llm", "ggml") }
 
-func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, jinja string) (objects []string, err error) {
+func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, jinja string,
+) (objects []string, err error) {
 	sources, _, err := sourceDigests(e.bindingDir(), ".cpp")
 	if err != nil {
 		return nil, err
@@ -247,8 +259,8 @@ func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, j
 	for _, src := range sources {
 		obj := strings.TrimSuffix(src, ".cpp") + ".o"
 		args := append(slices.Clone(flags), "-std=c++17", "-fPIC", "-Wall", "-Wextra",
-			"-I", e.bindingDir(), "-I", filepath.Join(libs, "include"), "-isystem", filepath.Join(jinja, "include"), "-I", upstream,
-			"-c", filepath.Join(e.bindingDir(), src), "-o", obj)
+			"-I", e.bindingDir(), "-I", filepath.Join(libs, "include"), "-isystem", filepath.Join(jinja, "include"),
+			"-I", upstream, "-c", filepath.Join(e.bindingDir(), src), "-o", obj)
 		if err := e.run(ctx, j, j.work, nil, cxx, args...); err != nil {
 			return nil, err
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// onnxruntime takes the shared library and its notices out of a wheel. All wheels of a version hold the same library, so the
-// one for the Python at hand is taken, which the test environment needs anyway.
+// onnxruntime takes the shared library and its notices out of a wheel. All wheels of a version hold the same library,
+// so the one for the Python at hand is taken, which the test environment needs anyway.
 func onnxruntime() recipe {
 	return recipe{
 		name: "onnxruntime", version: 1,
@@ -109,7 +109,8 @@ func buildTokenizers(ctx context.Context, e *Env, j job) error {
 	if err := copyInto(filepath.Join(crate, "src"), sources...); err != nil {
 		return err
 	}
-	if err := copyInto(crate, filepath.Join(e.crateDir(), "Cargo.toml"), filepath.Join(e.crateDir(), "Cargo.lock")); err != nil {
+	if err := copyInto(crate, filepath.Join(e.crateDir(), "Cargo.toml"),
+		filepath.Join(e.crateDir(), "Cargo.lock")); err != nil {
 		return err
 	}
 	host, err := e.query(ctx, "rustc", "--print", "host-tuple")
@@ -124,7 +125,8 @@ func buildTokenizers(ctx context.Context, e *Env, j job) error {
 	e.Cache.AddDownloaded(newCrates(start))
 	e.console.printf("tokenizers: building %s", e.Manifest.Native.Tokenizers.Version)
 	target := filepath.Join(j.work, "target")
-	if err := e.run(ctx, j, crate, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--lib", "--locked", "--offline"); err != nil {
+	if err := e.run(ctx, j, crate, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--lib",
+		"--locked", "--offline"); err != nil {
 		return err
 	}
 	lib := filepath.Join(target, "release", "libtokenizers.a")
@@ -164,8 +166,10 @@ func newCrates(start time.Time) (n int64) {
 // stampEmbed writes what package embed links and opens.
 func stampEmbed(_ context.Context, e *Env) error {
 	return e.stamp("embed",
-		linked{filepath.Join("tokenizers", "lib", "libtokenizers.a"), "tokenizers " + e.Manifest.Native.Tokenizers.Version},
-		linked{filepath.Join("onnxruntime", "lib", e.Manifest.Native.ONNXRuntime.Library.Path), "onnxruntime " + e.onnxVersion()})
+		linked{filepath.Join("tokenizers", "lib", "libtokenizers.a"),
+			"tokenizers " + e.Manifest.Native.Tokenizers.Version},
+		linked{filepath.Join("onnxruntime", "lib", e.Manifest.Native.ONNXRuntime.Library.Path),
+			"onnxruntime " + e.onnxVersion()})
 }
 
 func (e *Env) onnxVersion() string {

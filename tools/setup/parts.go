@@ -80,7 +80,8 @@ func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
 	if err := e.note(p, key, files); err != nil {
 		return true, err
 	}
-	e.console.printf("%-12s done in %s, %s downloaded", p.name, took(time.Since(start)), size(e.Cache.Downloaded()-before))
+	e.console.printf("%-12s done in %s, %s downloaded",
+		p.name, took(time.Since(start)), size(e.Cache.Downloaded()-before))
 	return true, nil
 }
 
@@ -154,9 +155,9 @@ func (e *Env) note(p part, key string, files []string) error {
 // linked is a file that a Go package links or opens, below third_party.
 type linked struct{ path, about string }
 
-// stamp writes the digests of linked files to <pkg>/stamp/native.digest. Go embeds that file in the package that links them,
-// because its build cache does not look into archives: so a changed archive is a changed package. An unchanged stamp keeps its
-// modification time; a file that is not there yet is left out.
+// stamp writes the digests of linked files to <pkg>/stamp/native.digest. Go embeds that file in the package that links
+// them, because its build cache does not look into archives: so a changed archive is a changed package. An unchanged
+// stamp keeps its modification time; a file that is not there yet is left out.
 func (e *Env) stamp(pkg string, files ...linked) error {
 	var b strings.Builder
 	for _, f := range files {

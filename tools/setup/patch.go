@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// ErrPatch is wrapped when a patch of third_party is malformed, or does not fit the sources that are pinned. The text names the
-// patch, the hunk, the file and the line.
+// ErrPatch is wrapped when a patch of third_party is malformed, or does not fit the sources that are pinned. The text
+// names the patch, the hunk, the file and the line.
 var ErrPatch = errors.New("the patch does not apply")
 
-// patch is a unified diff of files that exist before and after it. What stands before the first file says why it is there.
+// patch is a unified diff of files that exist before and after it. What stands before the first file says why it is
+// there.
 type patch struct {
 	name  string // for errors
 	files []patchedFile
@@ -119,7 +120,8 @@ func parseHunk(header, lines []string) (h hunk, taken int, err error) {
 		}
 	}
 	if len(h.before) != before || len(h.after) != after || before == 0 || h.start < 1 {
-		return h, taken, fmt.Errorf("%d lines before and %d after are not what %s says", len(h.before), len(h.after), h.header)
+		return h, taken, fmt.Errorf("%d lines before and %d after are not what %s says",
+			len(h.before), len(h.after), h.header)
 	}
 	return h, taken, nil
 }
@@ -135,8 +137,8 @@ func (p *patch) inputs() (in []string) {
 	return in
 }
 
-// apply changes the files below dir. Every line of a hunk has to be where the hunk says: a patch of other sources is refused
-// instead of being applied elsewhere. No file changes unless all hunks fit.
+// apply changes the files below dir. Every line of a hunk has to be where the hunk says: a patch of other sources is
+// refused instead of being applied elsewhere. No file changes unless all hunks fit.
 func (p *patch) apply(dir string) error {
 	texts := make([]string, len(p.files))
 	for i, f := range p.files {

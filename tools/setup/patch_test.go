@@ -59,12 +59,16 @@ func TestPatch(t *testing.T) {
 // A patch that does not fit exactly fails, names itself, the hunk and the file, and changes nothing.
 func TestPatchThatDoesNotFit(t *testing.T) {
 	for name, c := range map[string]struct{ lines, want string }{
-		"the context moved": {"zero\n" + eightLines, "set/1.patch: hunk 1 of src/a.c (@@ -2,3 +2,4 @@): its lines moved: they begin at [3]"},
+		"the context moved": {"zero\n" + eightLines,
+			"set/1.patch: hunk 1 of src/a.c (@@ -2,3 +2,4 @@): its lines moved: they begin at [3]"},
 		"the second hunk's context moved": {strings.Replace(eightLines, "six", "six\nsix and a half", 1),
 			"hunk 2 of src/a.c (@@ -7,2 +8,1 @@): its lines moved: they begin at [8]"},
-		"the context changed": {strings.Replace(eightLines, "four", "vier", 1), `hunk 1 of src/a.c (@@ -2,3 +2,4 @@): line 4 is "vier", not "four"`},
-		"it is there already": {"one\ntwo\ndrei\ndreieinhalb\nfour\nfive\nsix\nseven\n", `line 3 is "drei", not "three"`},
-		"the file ends":       {"one\ntwo\nthree\nfour\nfive\nsix\nseven", "hunk 2 of src/a.c (@@ -7,2 +8,1 @@): the file ends at line 7"},
+		"the context changed": {strings.Replace(eightLines, "four", "vier", 1),
+			`hunk 1 of src/a.c (@@ -2,3 +2,4 @@): line 4 is "vier", not "four"`},
+		"it is there already": {"one\ntwo\ndrei\ndreieinhalb\nfour\nfive\nsix\nseven\n",
+			`line 3 is "drei", not "three"`},
+		"the file ends": {"one\ntwo\nthree\nfour\nfive\nsix\nseven",
+			"hunk 2 of src/a.c (@@ -7,2 +8,1 @@): the file ends at line 7"},
 	} {
 		got, err := patched(t, c.lines)
 		if !errors.Is(err, ErrPatch) || !strings.Contains(err.Error(), c.want) {
@@ -105,8 +109,8 @@ func TestMalformedPatch(t *testing.T) {
 	}
 }
 
-// Our own patches are well formed, say why they are there, and are all part of what decides whether llama.cpp is built again; what
-// they say in words is not.
+// Our own patches are well formed, say why they are there, and are all part of what decides whether llama.cpp is built
+// again; what they say in words is not.
 func TestOurPatches(t *testing.T) {
 	e, _ := newEnv(t)
 	e.Repo = filepath.Join("..", "..")

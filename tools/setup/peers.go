@@ -42,8 +42,9 @@ func peersPython() recipe {
 			if err := e.run(ctx, j, j.work, nil, path, "-m", "venv", j.out); err != nil {
 				return err
 			}
-			return e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"}, filepath.Join(j.out, "bin", "python3"), "-m", "pip",
-				"install", "--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check",
+			return e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"},
+				filepath.Join(j.out, "bin", "python3"), "-m", "pip", "install", "--quiet", "--require-hashes",
+				"--no-deps", "--only-binary=:all:", "--disable-pip-version-check",
 				"--no-warn-script-location", "-r", e.peersDir("requirements.txt"))
 		},
 	}
@@ -63,7 +64,8 @@ func peersGo() recipe {
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			e.console.printf("peers: compiling the Go libraries")
-			return e.run(ctx, j, e.peersDir("go"), []string{"GOFLAGS=-mod=readonly", "GOWORK=off"}, "go", "build", "-o", filepath.Join(j.out, "gopeers"), ".")
+			return e.run(ctx, j, e.peersDir("go"), []string{"GOFLAGS=-mod=readonly", "GOWORK=off"}, "go", "build", "-o",
+				filepath.Join(j.out, "gopeers"), ".")
 		},
 	}
 }
@@ -87,7 +89,8 @@ func assemblePeers(ctx context.Context, e *Env) error {
 		return err
 	}
 	real := filepath.Join(out[0], "bin", "python3")
-	if err := e.run(ctx, job{name: "python-peers"}, e.Repo, nil, real, "-c", "import numpy, sklearn, jax, faiss, usearch, numkong, simsimd"); err != nil {
+	if err := e.run(ctx, job{name: "python-peers"}, e.Repo, nil, real, "-c",
+		"import numpy, sklearn, jax, faiss, usearch, numkong, simsimd"); err != nil {
 		return fmt.Errorf("%w: peers: %w", ErrPart, err)
 	}
 	python, goProgram := e.peerPrograms()

@@ -26,25 +26,40 @@ type tool struct {
 func (e *Env) tools() []tool {
 	py, cc, cxx := or(os.Getenv(EnvPython), "python3"), or(os.Getenv("CC"), "gcc"), or(os.Getenv("CXX"), "g++")
 	return []tool{
-		{"Go", []string{"go", "env", "GOVERSION"}, goDirective(e.Repo), "compiles everything", "see go.dev/doc/install (distributions lag behind)", "dnf install golang", "brew install go"},
-		{"C compiler", []string{cc, "--version"}, "", "cgo and the kernels", "apt-get install gcc", "dnf install gcc", "xcode-select --install"},
-		{"C++ compiler", []string{cxx, "--version"}, "", "llama.cpp and its binding", "apt-get install g++", "dnf install gcc-c++", "xcode-select --install"},
-		{"ar", []string{"ar", "--version"}, "", "merges static archives", "apt-get install binutils", "dnf install binutils", "brew install binutils"},
-		{"strip", []string{"strip", "--version"}, "", "drops debug data", "apt-get install binutils", "dnf install binutils", "brew install binutils"},
-		{"CMake", []string{"cmake", "--version"}, "3.14", "configures llama.cpp", "apt-get install cmake", "dnf install cmake", "brew install cmake"},
-		{"Ninja", []string{"ninja", "--version"}, "1.8", "builds llama.cpp", "apt-get install ninja-build", "dnf install ninja-build", "brew install ninja"},
-		{"Python", []string{py, "--version"}, "3.10", "runs pip", "apt-get install python3", "dnf install python3", "brew install python"},
-		{"pip", []string{py, "-m", "pip", "--version"}, "20.3", "brings pinned wheels", "apt-get install python3-pip", "dnf install python3-pip", "brew install python"},
-		{"venv", []string{py, "-c", "import venv, ensurepip; print(ensurepip.version())"}, "", "isolates pinned build back-ends", "apt-get install python3-venv", "dnf install python3", "brew install python"},
-		{"cargo", []string{"cargo", "--version"}, "1.78", "builds the tokenizers", "apt-get install rustup && rustup default stable (or see rust-lang.org/tools/install)", "dnf install rustup && rustup-init", "brew install rust"},
+		{"Go", []string{"go", "env", "GOVERSION"}, goDirective(e.Repo), "compiles everything",
+			"see go.dev/doc/install (distributions lag behind)", "dnf install golang", "brew install go"},
+		{"C compiler", []string{cc, "--version"}, "", "cgo and the kernels", "apt-get install gcc", "dnf install gcc",
+			"xcode-select --install"},
+		{"C++ compiler", []string{cxx, "--version"}, "", "llama.cpp and its binding", "apt-get install g++",
+			"dnf install gcc-c++", "xcode-select --install"},
+		{"ar", []string{"ar", "--version"}, "", "merges static archives", "apt-get install binutils",
+			"dnf install binutils", "brew install binutils"},
+		{"strip", []string{"strip", "--version"}, "", "drops debug data", "apt-get install binutils",
+			"dnf install binutils", "brew install binutils"},
+		{"CMake", []string{"cmake", "--version"}, "3.14", "configures llama.cpp", "apt-get install cmake",
+			"dnf install cmake", "brew install cmake"},
+		{"Ninja", []string{"ninja", "--version"}, "1.8", "builds llama.cpp", "apt-get install ninja-build",
+			"dnf install ninja-build", "brew install ninja"},
+		{"Python", []string{py, "--version"}, "3.10", "runs pip", "apt-get install python3", "dnf install python3",
+			"brew install python"},
+		{"pip", []string{py, "-m", "pip", "--version"}, "20.3", "brings pinned wheels", "apt-get install python3-pip",
+			"dnf install python3-pip", "brew install python"},
+		{"venv", []string{py, "-c", "import venv, ensurepip; print(ensurepip.version())"}, "",
+			"isolates pinned build back-ends", "apt-get install python3-venv", "dnf install python3",
+			"brew install python"},
+		{"cargo", []string{"cargo", "--version"}, "1.78", "builds the tokenizers",
+			"apt-get install rustup && rustup default stable (or see rust-lang.org/tools/install)",
+			"dnf install rustup && rustup-init", "brew install rust"},
 	}
 }
 
-// Preflight names every missing prerequisite with the command that installs it. With verbose it lists the present ones, too.
+// Preflight names every missing prerequisite with the command that installs it. With verbose it lists the present ones,
+// too.
 func (e *Env) Preflight(ctx context.Context, verbose bool) error {
 	var missing []string
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
-		missing = append(missing, fmt.Sprintf("platform: the pinned wheels are for linux/amd64, this is %s; the untagged packages (engine, kernels) work here without set-up", platform))
+		missing = append(missing,
+			fmt.Sprintf("platform: the pinned wheels are for linux/amd64, this is %s; the untagged packages (engine, kernels) work here without set-up", platform))
 	}
 	for _, t := range e.tools() {
 		have, err := probe(ctx, t)

@@ -62,7 +62,8 @@ func venv(name string, packages []string) recipe {
 				}
 				b, ok := p.WheelFor(minor)
 				if !ok {
-					return fmt.Errorf("no pinned wheel of %s %s for Python 3.%d: set %s to another Python", n, p.Version, minor, EnvPython)
+					return fmt.Errorf("no pinned wheel of %s %s for Python 3.%d: set %s to another Python",
+						n, p.Version, minor, EnvPython)
 				}
 				blob, err := fetch.Pip{Python: path, Cache: e.Cache}.Wheel(ctx, p, b, e.console.bytes)
 				if err != nil {
@@ -77,9 +78,10 @@ func venv(name string, packages []string) recipe {
 			if err := e.run(ctx, j, j.work, nil, path, "-m", "venv", j.out); err != nil {
 				return err
 			}
-			args := append([]string{"-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check",
-				"--no-warn-script-location"}, wheels...)
-			return e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"}, filepath.Join(j.out, "bin", "python3"), args...)
+			args := append([]string{"-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
+				"--disable-pip-version-check", "--no-warn-script-location"}, wheels...)
+			return e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"},
+				filepath.Join(j.out, "bin", "python3"), args...)
 		},
 	}
 }
@@ -110,7 +112,8 @@ func assemblePython(ctx context.Context, e *Env) error {
 	}
 	real := filepath.Join(env, "bin", "python3")
 	j := job{name: "python-tests"}
-	if err := e.run(ctx, j, e.Repo, nil, real, "-c", "import numpy, onnxruntime, tokenizers, safetensors, gguf"); err != nil {
+	if err := e.run(ctx, j, e.Repo, nil, real, "-c",
+		"import numpy, onnxruntime, tokenizers, safetensors, gguf"); err != nil {
 		return fmt.Errorf("%w: python: %w", ErrPart, err)
 	}
 	text := "#!/bin/sh\nexec '" + strings.ReplaceAll(real, "'", `'\''`) + "' \"$@\"\n"

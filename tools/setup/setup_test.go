@@ -42,7 +42,8 @@ func counting(input *string, builds *atomic.Int64) recipe {
 }
 
 func thingPart(r recipe) part {
-	return part{name: "thing", doc: "a thing", key: keyOf(r), recipes: outputsOf(r), files: []install{{"lib/*", "third_party/thing/"}}}
+	return part{name: "thing", doc: "a thing", key: keyOf(r), recipes: outputsOf(r),
+		files: []install{{"lib/*", "third_party/thing/"}}}
 }
 
 func TestRecipeRunsWhenAnInputChanges(t *testing.T) {
@@ -81,7 +82,8 @@ func TestFailedBuildLeavesNoOutputAndGoesOn(t *testing.T) {
 	r.build = func(_ context.Context, _ *Env, j job) error {
 		half := filepath.Join(j.work, "half")
 		if fail {
-			return errors.Join(errors.New("out of luck"), os.WriteFile(half, nil, 0o644), os.WriteFile(filepath.Join(j.out, "bad"), nil, 0o644))
+			return errors.Join(errors.New("out of luck"), os.WriteFile(half, nil, 0o644),
+				os.WriteFile(filepath.Join(j.out, "bad"), nil, 0o644))
 		}
 		if !exists(half) {
 			return errors.New("the work of the failed run is gone")
@@ -180,12 +182,14 @@ func TestPartIsSkippedWhenRightAndRepairedWhenNot(t *testing.T) {
 
 func TestRunCommandShowsTheEndOfItsOutput(t *testing.T) {
 	e, _ := newEnv(t)
-	err := e.run(t.Context(), job{name: "thing"}, e.Repo, []string{"WHO=me"}, "sh", "-c", "seq 1 100; echo $WHO; exit 3")
+	err := e.run(t.Context(), job{name: "thing"}, e.Repo, []string{"WHO=me"}, "sh", "-c",
+		"seq 1 100; echo $WHO; exit 3")
 	if err == nil || !strings.Contains(err.Error(), "100\nme\n") || strings.Contains(err.Error(), "\n50\n") {
 		t.Fatalf("%v", err)
 	}
 	log, rerr := os.ReadFile(e.Cache.Path("logs", "thing.log"))
-	if rerr != nil || !strings.Contains(string(log), "\n50\n") || !strings.Contains(err.Error(), e.Cache.Path("logs", "thing.log")) {
+	if rerr != nil || !strings.Contains(string(log), "\n50\n") ||
+		!strings.Contains(err.Error(), e.Cache.Path("logs", "thing.log")) {
 		t.Errorf("log: %v", rerr)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -262,13 +266,15 @@ func TestPreflightOldVersion(t *testing.T) {
 	e, _ := newEnv(t)
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
-	for name, text := range map[string]string{"cmake": "echo cmake version 3.5.2", "ninja": "echo 1.10.0", "cargo": "echo broken >&2; exit 1"} {
+	for name, text := range map[string]string{"cmake": "echo cmake version 3.5.2", "ninja": "echo 1.10.0",
+		"cargo": "echo broken >&2; exit 1"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	err := e.Preflight(t.Context(), false)
-	if err == nil || !strings.Contains(err.Error(), "at least 3.14") || !strings.Contains(err.Error(), "broken") || strings.Contains(err.Error(), "Ninja") {
+	if err == nil || !strings.Contains(err.Error(), "at least 3.14") || !strings.Contains(err.Error(), "broken") ||
+		strings.Contains(err.Error(), "Ninja") {
 		t.Errorf("%v", err)
 	}
 }
@@ -277,7 +283,8 @@ func TestOlder(t *testing.T) {
 	for _, c := range []struct {
 		got, least string
 		want       bool
-	}{{"3.14", "3.14", false}, {"3.9", "3.14", true}, {"4.0", "3.14", false}, {"1.26.8", "1.26.0", false}, {"1.26", "1.26.1", true}, {"", "1.8", true}} {
+	}{{"3.14", "3.14", false}, {"3.9", "3.14", true}, {"4.0", "3.14", false}, {"1.26.8", "1.26.0", false},
+		{"1.26", "1.26.1", true}, {"", "1.8", true}} {
 		if older(c.got, c.least) != c.want {
 			t.Errorf("older(%q, %q) = %t", c.got, c.least, !c.want)
 		}
@@ -314,10 +321,13 @@ func TestUntar(t *testing.T) {
 		return path
 	}
 	all := func(string) bool { return true }
-	good := write(&tar.Header{Name: "top/src/a.c", Typeflag: tar.TypeReg, Mode: 0o600}, &tar.Header{Name: "top/doc/b", Typeflag: tar.TypeReg, Mode: 0o755}, &tar.Header{Name: "other/c", Typeflag: tar.TypeReg})
+	good := write(&tar.Header{Name: "top/src/a.c", Typeflag: tar.TypeReg, Mode: 0o600},
+		&tar.Header{Name: "top/doc/b", Typeflag: tar.TypeReg, Mode: 0o755},
+		&tar.Header{Name: "other/c", Typeflag: tar.TypeReg})
 	dir := t.TempDir()
 	n, err := untar(good, "top", dir, func(name string) bool { return strings.HasPrefix(name, "src/") })
-	if got, rerr := os.ReadFile(filepath.Join(dir, "src", "a.c")); err != nil || n != 1 || rerr != nil || string(got) != "top/src/a.c" {
+	if got, rerr := os.ReadFile(filepath.Join(dir, "src", "a.c")); err != nil || n != 1 || rerr != nil ||
+		string(got) != "top/src/a.c" {
 		t.Errorf("%d files, %v; %q %v", n, err, got, rerr)
 	}
 	for name, h := range map[string]*tar.Header{
@@ -389,7 +399,8 @@ func TestOurKeys(t *testing.T) {
 }
 
 func TestFormatting(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1500: "2 kB", 76_589_250: "76.6 MB", 2_270_000_000: "2.27 GB"} {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1500: "2 kB", 76_589_250: "76.6 MB",
+		2_270_000_000: "2.27 GB"} {
 		if got := size(n); got != want {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
 		}

@@ -1,11 +1,11 @@
-// Package generator writes small language models of random weights as GGUF files, so that tests can run every tokenizer,
-// chat template and kind of cache that llama.cpp has without a download.
+// Package generator writes small language models of random weights as GGUF files, so that tests can run every
+// tokenizer, chat template and kind of cache that llama.cpp has without a download.
 //
 // A model has the tensors, header and vocabulary that llama.cpp asks of its architecture (src/models/*.cpp there says
-// which), about a million parameters, and between 500 and 900 tokens that can spell any text. Its output is nonsense that
-// depends on the whole prompt: weights are scaled so that logits have a spread of about 3, attention looks at few tokens,
-// and control tokens, or tokens that are not whole runes, are never the most probable ones. The same Model gives the same
-// bytes.
+// which), about a million parameters, and between 500 and 900 tokens that can spell any text. Its output is nonsense
+// that depends on the whole prompt: weights are scaled so that logits have a spread of about 3, attention looks at few
+// tokens, and control tokens, or tokens that are not whole runes, are never the most probable ones. The same Model
+// gives the same bytes.
 package generator
 
 import (
@@ -66,8 +66,8 @@ func Write(path string, m Model) error {
 	return create(path, f)
 }
 
-// WriteSplit writes a model as several files, the tensors dealt out in order, as llama.cpp's gguf-split does. It returns the path
-// of the first, which is prefix-00001-of-0000N.gguf.
+// WriteSplit writes a model as several files, the tensors dealt out in order, as llama.cpp's gguf-split does. It
+// returns the path of the first, which is prefix-00001-of-0000N.gguf.
 func WriteSplit(prefix string, m Model, files int) (first string, err error) {
 	whole, err := m.file()
 	if err != nil {

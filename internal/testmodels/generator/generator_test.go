@@ -68,7 +68,8 @@ func TestWriteSplit(t *testing.T) {
 		t.Fatal(first, err)
 	}
 	got, err := gguf.Inspect(first, "")
-	if err != nil || got.Parameters != whole.Parameters || got.Footprint != whole.Footprint || got.Bytes <= whole.Bytes {
+	if err != nil || got.Parameters != whole.Parameters || got.Footprint != whole.Footprint ||
+		got.Bytes <= whole.Bytes {
 		t.Errorf("%+v\n%+v, %v", got, whole, err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 3 {
@@ -79,7 +80,8 @@ func TestWriteSplit(t *testing.T) {
 func TestTypes(t *testing.T) {
 	m, _ := Preset("llama-bpe")
 	m.Embedding, m.FF, m.Layers = 256, 512, 1
-	for typ, bits := range map[string]float64{"": 32, "F32": 32, "F16": 16, "Q4_0": 4.5, "Q4_1": 5, "Q8_0": 8.5, "Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625, "IQ4_XS": 4.25} {
+	for typ, bits := range map[string]float64{"": 32, "F32": 32, "F16": 16, "Q4_0": 4.5, "Q4_1": 5, "Q8_0": 8.5,
+		"Q4_K": 4.5, "Q5_K": 5.5, "Q6_K": 6.5625, "IQ4_XS": 4.25} {
 		m.Type = typ
 		info, err := gguf.Inspect(write(t, m), "")
 		if err != nil || !strings.HasSuffix(info.Description, ", "+cmp.Or(typ, "F32")) {
@@ -163,8 +165,8 @@ func TestWeights(t *testing.T) {
 func TestHalf(t *testing.T) {
 	for v, want := range map[float32]uint16{
 		0: 0, 1: 0x3c00, -2: 0xc000, .1: 0x2e66, 1.0 / 3: 0x3555, 65504: 0x7bff, 65519: 0x7bff, 65520: 0x7c00,
-		1 + 0x1p-11: 0x3c00, 1 + 3*0x1p-11: 0x3c02, 2 - 0x1p-11: 0x4000, 0x1p-14: 0x0400, 0x1p-24: 1, 0x1p-25: 0, 3 * 0x1p-25: 2,
-		0x1p-14 - 0x1p-25: 0x0400, -0x1p-24: 0x8001,
+		1 + 0x1p-11: 0x3c00, 1 + 3*0x1p-11: 0x3c02, 2 - 0x1p-11: 0x4000, 0x1p-14: 0x0400, 0x1p-24: 1, 0x1p-25: 0,
+		3 * 0x1p-25: 2, 0x1p-14 - 0x1p-25: 0x0400, -0x1p-24: 0x8001,
 	} {
 		if got := half(v); got != want {
 			t.Errorf("%v: %#04x, not %#04x", v, got, want)
@@ -175,9 +177,11 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// The table of GPT-2's encoder: "Ġ" is a space, "Ċ" a newline, "Ń" the soft hyphen, Latin-1's printable bytes themselves.
+// The table of GPT-2's encoder: "Ġ" is a space, "Ċ" a newline, "Ń" the soft hyphen, Latin-1's printable bytes
+// themselves.
 func TestByteRunes(t *testing.T) {
-	for b, want := range map[byte]rune{' ': 'Ġ', '\n': 'Ċ', 0: 'Ā', 'A': 'A', 0x7f: 'ġ', 0xa0: 'ł', 0xad: 'Ń', 0xff: 'ÿ', 0xa1: '¡'} {
+	for b, want := range map[byte]rune{' ': 'Ġ', '\n': 'Ċ', 0: 'Ā', 'A': 'A', 0x7f: 'ġ', 0xa0: 'ł', 0xad: 'Ń',
+		0xff: 'ÿ', 0xa1: '¡'} {
 		if got := byteRune(b); got != want {
 			t.Errorf("%#02x: %c, not %c", b, got, want)
 		}
@@ -232,24 +236,28 @@ func TestDecode(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for reason, change := range map[string]func(*Model){
-		`architecture "gpt5"`:        func(m *Model) { m.Arch = "gpt5" },
-		"0 layers":                   func(m *Model) { m.Layers = 0 },
-		"an embedding of 100":        func(m *Model) { m.Embedding = 100 },
-		"a context of 0":             func(m *Model) { m.Context = 0 },
-		"4 attention heads":          func(m *Model) { m.HeadsKV = 3 },
-		"a head of 7":                func(m *Model) { m.HeadDim = 7 },
-		"not 64":                     func(m *Model) { m.HeadDim = 64 },
-		"a feed-forward width of 0":  func(m *Model) { m.FF = 0 },
-		"3 of 2 experts":             func(m *Model) { m.Experts, m.Used = 2, 3 },
-		"a sliding window of 0":      func(m *Model) { m.Arch = "gemma2" },
-		`type "Q3" is none of F16`:   func(m *Model) { m.Type = "Q3" },
-		"in blocks of 256":           func(m *Model) { m.Type = "Q4_K" },
-		"narrow matrices":            func(m *Model) { m.Arch, m.Type = "mamba", "Q8_0" },
-		"one of 0 layers":            func(m *Model) { m.Arch = "lfm2" },
-		"comes twice":                func(m *Model) { m.Vocab.Tokens = append(slices.Clone(m.Vocab.Tokens), m.Vocab.Tokens[5]) },
-		`"<bos>" is not in the`:      func(m *Model) { m.Vocab.BOS = "<bos>" },
-		`a tokenizer "wordpiece"`:    func(m *Model) { m.Vocab.Model = "wordpiece" },
-		"2 tokens cannot spell":      func(m *Model) { m.Vocab.Tokens, m.Vocab.BOS, m.Vocab.EOS = m.Vocab.Tokens[:2], "", "" },
+		`architecture "gpt5"`:       func(m *Model) { m.Arch = "gpt5" },
+		"0 layers":                  func(m *Model) { m.Layers = 0 },
+		"an embedding of 100":       func(m *Model) { m.Embedding = 100 },
+		"a context of 0":            func(m *Model) { m.Context = 0 },
+		"4 attention heads":         func(m *Model) { m.HeadsKV = 3 },
+		"a head of 7":               func(m *Model) { m.HeadDim = 7 },
+		"not 64":                    func(m *Model) { m.HeadDim = 64 },
+		"a feed-forward width of 0": func(m *Model) { m.FF = 0 },
+		"3 of 2 experts":            func(m *Model) { m.Experts, m.Used = 2, 3 },
+		"a sliding window of 0":     func(m *Model) { m.Arch = "gemma2" },
+		`type "Q3" is none of F16`:  func(m *Model) { m.Type = "Q3" },
+		"in blocks of 256":          func(m *Model) { m.Type = "Q4_K" },
+		"narrow matrices":           func(m *Model) { m.Arch, m.Type = "mamba", "Q8_0" },
+		"one of 0 layers":           func(m *Model) { m.Arch = "lfm2" },
+		"comes twice": func(m *Model) {
+			m.Vocab.Tokens = append(slices.Clone(m.Vocab.Tokens), m.Vocab.Tokens[5])
+		},
+		`"<bos>" is not in the`:   func(m *Model) { m.Vocab.BOS = "<bos>" },
+		`a tokenizer "wordpiece"`: func(m *Model) { m.Vocab.Model = "wordpiece" },
+		"2 tokens cannot spell": func(m *Model) {
+			m.Vocab.Tokens, m.Vocab.BOS, m.Vocab.EOS = m.Vocab.Tokens[:2], "", ""
+		},
 		"no token to begin a prompt": func(m *Model) { m.Vocab.BOS = "" },
 	} {
 		m, _ := Preset("llama-spm")
@@ -274,7 +282,8 @@ func TestWriteLoRA(t *testing.T) {
 	if err := WriteLoRA(path, m, 4, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := gguf.Inspect(path, ""); !errors.Is(err, gguf.ErrModel) || !strings.Contains(err.Error(), `of type "adapter"`) {
+	if _, err := gguf.Inspect(path, ""); !errors.Is(err, gguf.ErrModel) ||
+		!strings.Contains(err.Error(), `of type "adapter"`) {
 		t.Error(err)
 	}
 	data, err := os.ReadFile(path)

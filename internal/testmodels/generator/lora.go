@@ -7,7 +7,8 @@ import (
 
 // adapted are the matrices that an adapter of WriteLoRA changes.
 func adapted(name string) bool {
-	for _, end := range []string{"attn_q.weight", "attn_v.weight", "attn_qkv.weight", "ffn_down.weight", "ssm_in.weight", "ssm_out.weight"} {
+	for _, end := range []string{"attn_q.weight", "attn_v.weight", "attn_qkv.weight", "ffn_down.weight",
+		"ssm_in.weight", "ssm_out.weight"} {
 		if strings.HasSuffix(name, "."+end) {
 			return true
 		}
@@ -15,9 +16,9 @@ func adapted(name string) bool {
 	return false
 }
 
-// WriteLoRA writes an adapter for a model, replacing what is at path: to each adapted matrix it adds a random one of the
-// given rank whose output is scale times as wide as its input (the model's own: 1.5 times). Errors are ErrModel, or the
-// file's.
+// WriteLoRA writes an adapter for a model, replacing what is at path: to each adapted matrix it adds a random one of
+// the given rank whose output is scale times as wide as its input (the model's own: 1.5 times). Errors are ErrModel, or
+// the file's.
 func WriteLoRA(path string, base Model, rank int, scale float64) error {
 	if err := base.check(); err != nil {
 		return err

@@ -91,15 +91,16 @@ func Presets() []Model {
 	llama2 := SPM([]string{"<unk>", "<s>", "</s>"}, nil)
 	llama2.BOS, llama2.EOS, llama2.UNK = "<s>", "</s>", "<unk>"
 
-	phi := SPM([]string{"<unk>", "<s>", "</s>"}, []string{"<|endoftext|>", "<|assistant|>", "<|system|>", "<|end|>", "<|user|>"})
+	phi := SPM([]string{"<unk>", "<s>", "</s>"}, []string{"<|endoftext|>", "<|assistant|>", "<|system|>", "<|end|>",
+		"<|user|>"})
 	phi.BOS, phi.EOS, phi.UNK, phi.PAD = "<s>", "<|endoftext|>", "<unk>", "<|endoftext|>"
 
 	gemma := SPM([]string{"<pad>", "<eos>", "<bos>", "<unk>"}, []string{"<start_of_turn>", "<end_of_turn>"}, "\n\n")
 	gemma.BOS, gemma.EOS, gemma.UNK, gemma.PAD = "<bos>", "<eos>", "<unk>", "<pad>"
 	gemma.SpacePrefix = false
 
-	llama3 := BPE("llama-bpe", "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|start_header_id|>",
-		"<|end_header_id|>", "<|eot_id|>")
+	llama3 := BPE("llama-bpe", "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>",
+		"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 	llama3.BOS, llama3.EOS, llama3.AddBOS = "<|begin_of_text|>", "<|eot_id|>", true
 
 	qwen := BPE("qwen2", "<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// blocks is a type of tensors. Layouts: ggml's ggml-common.h. What is written is good enough for weights that mean nothing:
-// ggml's own quantisation looks for better scales.
+// blocks is a type of tensors. Layouts: ggml's ggml-common.h. What is written is good enough for weights that mean
+// nothing: ggml's own quantisation looks for better scales.
 type blocks struct {
 	id            uint32 // ggml_type
 	values, bytes int    // of a block
@@ -30,7 +30,9 @@ func types() map[string]blocks {
 }
 
 func float32s() blocks {
-	return blocks{0, 1, 4, func(v []float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v[0])) }}
+	return blocks{0, 1, 4, func(v []float32) []byte {
+		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v[0]))
+	}}
 }
 
 func absMax(v []float32) (most float64) {

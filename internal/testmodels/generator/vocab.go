@@ -130,8 +130,8 @@ func BPE(pre string, control ...string) Vocab {
 	return v
 }
 
-// byteRune is the printable rune that stands for a byte in a byte-level vocabulary: itself where Latin-1 prints it, else
-// the next one from U+0100 on.
+// byteRune is the printable rune that stands for a byte in a byte-level vocabulary: itself where Latin-1 prints it,
+// else the next one from U+0100 on.
 func byteRune(b byte) rune {
 	printable := func(c int) bool { return c >= '!' && c <= '~' || c >= 0xa1 && c <= 0xac || c >= 0xae && c <= 0xff }
 	if printable(int(b)) {
@@ -239,7 +239,8 @@ func (v Vocab) header(f *file) {
 	} else {
 		f.texts("tokenizer.ggml.merges", v.Merges)
 	}
-	for _, s := range []struct{ key, text string }{{"bos", v.BOS}, {"eos", v.EOS}, {"unknown", v.UNK}, {"padding", v.PAD}} {
+	for _, s := range []struct{ key, text string }{{"bos", v.BOS}, {"eos", v.EOS}, {"unknown", v.UNK},
+		{"padding", v.PAD}} {
 		if s.text != "" {
 			f.u32("tokenizer.ggml."+s.key+"_token_id", int(v.ID(s.text)))
 		}
