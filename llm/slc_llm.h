@@ -1,9 +1,9 @@
 // slc_llm.h: what Sluice's libbinding offers beyond upstream's binding.h.
 //
-// Upstream's Go API (github.com/go-skynet/go-llama.cpp) loads, predicts, streams and tokenises. It has no way to say how
-// many requests share the weights, to cancel during the prompt, to pass a prompt that contains NUL, or to learn how many
-// tokens were used and why generation ended. These functions carry that, keyed by upstream's own state pointer (the
-// "handle": one per *LLama, one request at a time).
+// Upstream's Go API (github.com/go-skynet/go-llama.cpp) loads, predicts, streams and tokenises. It has no way to say
+// how many requests share the weights, to cancel during the prompt, to pass a prompt that contains NUL, or to learn how
+// many tokens were used and why generation ended. These functions carry that, keyed by upstream's own state pointer
+// (the "handle": one per *LLama, one request at a time).
 //
 // The header lives beside the Go files because Go's build cache only sees edits of headers in the package's own folder.
 #ifndef SLC_LLM_H
@@ -22,7 +22,6 @@ enum slc_llm_code {
     SLC_LLM_PROMPT_TOO_LONG, // prompt_tokens and context say by how much
     SLC_LLM_BAD_OPTION,
     SLC_LLM_DECODE,          // llama.cpp failed, or produced no usable logits
-    SLC_LLM_BUSY,            // the handle already serves a request
     SLC_LLM_UNSUPPORTED,
     SLC_LLM_CLOSED,
 };
@@ -35,8 +34,8 @@ enum slc_llm_finish {
     SLC_LLM_FINISH_CANCELLED, // slc_llm_cancel, or the token callback refused
 };
 
-// Asked before each decode on the scheduler's thread; returns the number of threads granted (at least 1). What it granted
-// is given back with the release function right after the decode.
+// Asked before each decode on the scheduler's thread; returns the number of threads granted (at least 1). What it
+// granted is given back with the release function right after the decode.
 typedef int32_t (*slc_llm_acquire_fn)(uintptr_t user);
 typedef void (*slc_llm_release_fn)(uintptr_t user);
 
@@ -81,8 +80,8 @@ typedef struct slc_llm_result {
     char error[512];
 } slc_llm_result;
 
-// slc_llm_prepare sets what the next predict or tokenise of the handle takes beyond upstream's parameters, and clears an
-// earlier cancellation. With it, predict leaves upstream's result buffer empty: the callback has the text.
+// slc_llm_prepare sets what the next predict or tokenise of the handle takes beyond upstream's parameters, and clears
+// an earlier cancellation. With it, predict leaves upstream's result buffer empty: the callback has the text.
 void slc_llm_prepare(void * handle, const slc_llm_request * request);
 // slc_llm_cancel ends the handle's request at the next batch boundary, or within the batch when nobody else shares it.
 // Any thread may call it while the handle lives.
@@ -94,28 +93,25 @@ typedef struct slc_llm_prob {
     int32_t token;
     float logprob; // natural logarithm, at temperature 1 and before penalties, grammar and truncation
 } slc_llm_prob;
-// slc_llm_probs copies what the last predict's alternatives asked for, at most `room` entries: per token of the completion
-// the token itself, then the best ones in order. Returns how many there are.
+// slc_llm_probs copies what the last predict's alternatives asked for, at most `room` entries: per token of the
+// completion the token itself, then the best ones in order. Returns how many there are.
 int64_t slc_llm_probs(void * handle, slc_llm_prob * out, int64_t room);
-// slc_llm_piece copies the bytes that a token adds to a text, at most `room`, and returns how many there are, -1 for a token
-// beyond the vocabulary.
+// slc_llm_piece copies the bytes that a token adds to a text, at most `room`, and returns how many there are, -1 for a
+// token beyond the vocabulary.
 int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 
-// slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests that begin with it
-// start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read.
+// slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests that begin with
+// it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read.
 int64_t slc_llm_pin(void * handle, const char * text, int64_t length);
 void slc_llm_unpin(void * handle, int64_t pin);
 
-// slc_llm_embedding_width is the number of floats of an embedding.
-int32_t slc_llm_embedding_width(void * handle);
-
-// slc_llm_chat renders messages with a chat template and opens the assistant's turn. The template is Jinja source or, without
-// any '{', the name of one that llama.cpp has built in. The handle's vocabulary says what the template knows as bos_token and
-// eos_token, and whether the tokenizer puts them at the ends by itself: then they are left out. A null handle is without both.
-// Returns the length and a malloc'ed, NUL-terminated *out, or -1 and why in error. A null out only looks whether the template
-// parses.
-int64_t slc_llm_chat(void * handle, const char * tmpl, const char ** roles, const char ** contents, size_t n, char ** out,
-                     char * error, size_t error_size);
+// slc_llm_chat renders messages with a chat template and opens the assistant's turn. The template is Jinja source or,
+// without any '{', the name of one that llama.cpp has built in. The handle's vocabulary says what the template knows as
+// bos_token and eos_token, and whether the tokenizer puts them at the ends by itself: then they are left out. A null
+// handle is without both. Returns the length and a malloc'ed, NUL-terminated *out, or -1 and why in error. A null out
+// only looks whether the template parses.
+int64_t slc_llm_chat(void * handle, const char * tmpl, const char ** roles, const char ** contents, size_t n,
+                     char ** out, char * error, size_t error_size);
 
 // slc_llm_log takes the oldest line that llama.cpp logged for the handle's model. Returns its level (1 debug, 2 info,
 // 3 warning, 4 error), or 0 when there is none.
@@ -140,11 +136,11 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (3 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (4 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
-// slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the machine,
-// or what SLUICE_ISA allows.
+// slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the
+// machine, or what SLUICE_ISA allows.
 const char * slc_llm_isa(void);
 
 // slc_llm_gpu reports whether this build of llama.cpp can offload layers.

@@ -1,9 +1,9 @@
 // Upstream's binding.h over a current llama.cpp.
 //
-// Ownership, settled for the pinned version of upstream's Go code: Go makes every C string with C.CString and frees only
-// load_model's path and LoRA names. So the functions below free the others: the parameters own the prompt, and upstream's
-// Go code frees parameters (llama_free_params) only after a predict or eval that succeeded; after a failure, and always in
-// tokenise and embeddings, they are freed here.
+// Ownership, settled for the pinned version of upstream's Go code: Go makes every C string with C.CString and frees
+// only load_model's path and LoRA names. So the functions below free the others: the parameters own the prompt, and
+// upstream's Go code frees parameters (llama_free_params) only after a predict or eval that succeeded; after a failure,
+// and always in tokenise and embeddings, they are freed here.
 #include "handle.h"
 
 #include "binding.h"
@@ -93,7 +93,7 @@ bool build(Handle & h, Params & p, const slc_llm_request & extras, int max_token
     r.priority = extras.priority;
     r.ignore_eos = p.ignore_eos;
     r.cancelled = &h.cancelled;
-    r.text = slc::TextGate(p.stops);
+    r.text = slc::TextFilter(p.stops);
     r.sampler.reset(new slc::Sampler(engine.vocab(), p.sampling, r.prompt, engine.context()));
     r.result = h.last;
     return true;
@@ -202,8 +202,8 @@ template <typename Work> int guarded(void * state, Work work) {
 void embed(Handle & h, const std::vector<llama_token> & tokens, float * out, int room) {
     const int width = h.engine->embedding_width();
     if (room < width) {
-        throw std::runtime_error("an embedding has " + std::to_string(width) + " floats, there is room for " + std::to_string(room) +
-                                 " (SetTokens)");
+        throw std::runtime_error("an embedding has " + std::to_string(width) + " floats, there is room for " +
+                                 std::to_string(room) + " (SetTokens)");
     }
     const std::vector<float> e = h.engine->embed(tokens);
     std::copy(e.begin(), e.end(), out);
@@ -247,8 +247,8 @@ void check(const slc_llm_load_options & l) {
 extern "C" {
 
 void * load_model(const char * fname, int n_ctx, int, bool, bool mlock, bool, bool mmap, bool, int n_gpu, int n_batch,
-                  const char * maingpu, const char * tensorsplit, bool, float rope_freq_base, float rope_freq_scale, bool,
-                  const char * lora, const char *, bool) {
+                  const char * maingpu, const char * tensorsplit, bool, float rope_freq_base, float rope_freq_scale,
+                  bool, const char * lora, const char *, bool) {
     slc::EngineOptions o;
     slc::LogSink log;
     try {
@@ -390,8 +390,8 @@ int load_state(void * state, char * path, char *) {
     return guarded(state, [&](Handle & h) { h.history = h.engine->load(path); });
 }
 
-// Upstream's Go code only looks whether the file exists afterwards: slc_llm_last tells whether it is this state. What was
-// there before a failure is left.
+// Upstream's Go code only looks whether the file exists afterwards: slc_llm_last tells whether it is this state. What
+// was there before a failure is left.
 void save_state(void * state, char * path, char *) {
     guarded(state, [&](Handle & h) { h.engine->save(path, h.history, h.history.size()); });
 }

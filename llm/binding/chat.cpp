@@ -1,5 +1,5 @@
-// slc_llm_chat: messages to a prompt, with llama.cpp's Jinja engine or one of its built-in formats. What a template sees and
-// what becomes of its output follow llama.cpp's common/chat.cpp.
+// slc_llm_chat: messages to a prompt, with llama.cpp's Jinja engine or one of its built-in formats. What a template
+// sees and what becomes of its output follow llama.cpp's common/chat.cpp.
 #define NDEBUG // the engine's headers are compiled as the engine was
 #include "handle.h"
 #include "jinja_budget.h"
@@ -18,10 +18,10 @@
 
 namespace {
 
-constexpr size_t kMostSource = 1u << 20;    // bytes of a template
-constexpr size_t kMostText = 64u << 20;     // bytes of all messages, and of a prompt
-constexpr size_t kMostMessages = 1u << 16;
-constexpr size_t kMostError = 400;          // bytes
+constexpr size_t kMaxSource = 1u << 20;    // bytes of a template
+constexpr size_t kMaxText = 64u << 20;     // bytes of all messages, and of a prompt
+constexpr size_t kMaxMessages = 1u << 16;
+constexpr size_t kMaxError = 400;          // bytes
 constexpr size_t kStack = size_t(512) << 20; // of address space; beyond JinjaLimits::stack it is for destructors
 
 struct Message {
@@ -62,7 +62,7 @@ std::string one_line(const std::string & what) {
             c = ' ';
         }
     }
-    return text.substr(0, kMostError);
+    return text.substr(0, kMaxError);
 }
 
 // unify writes all line ends as \n, as the engine does, which takes quadratic time over it.
@@ -80,7 +80,8 @@ std::string unify(const std::string & source) {
     return text;
 }
 
-// merge_system puts system messages in front of the user message that follows, for templates that have no place for them.
+// merge_system puts system messages in front of the user message that follows, for templates that have no place for
+// them.
 std::vector<Message> merge_system(const std::vector<Message> & messages) {
     std::vector<Message> merged;
     std::string system;
@@ -135,7 +136,8 @@ std::string render(const Rendering & r) {
     const bool typed = caps.supports_typed_content && !caps.supports_string_content;
 
     jinja::context context(lexed.source);
-    context.set_val("messages", messages_value(caps.supports_system_role ? r.messages : merge_system(r.messages), typed));
+    context.set_val("messages",
+                    messages_value(caps.supports_system_role ? r.messages : merge_system(r.messages), typed));
     context.set_val("bos_token", text_value(r.bos));
     context.set_val("eos_token", text_value(r.eos));
     context.set_val("add_generation_prompt", jinja::mk_val<jinja::value_bool>(true));
@@ -237,7 +239,8 @@ std::string built_in(const char * name, const std::vector<Message> & messages, b
     std::string text;
     for (int32_t need = 0;;) {
         text.resize((size_t) need);
-        const int32_t n = llama_chat_apply_template(name, chat.data(), chat.size(), true, text.empty() ? nullptr : &text[0], need);
+        const int32_t n =
+            llama_chat_apply_template(name, chat.data(), chat.size(), true, text.empty() ? nullptr : &text[0], need);
         if (n < 0) {
             throw std::runtime_error("llama.cpp cannot format these messages");
         }
@@ -277,16 +280,18 @@ std::string without_tokenizers(std::string text, const llama_vocab * vocab, cons
 
 std::string chat(const llama_vocab * vocab, const char * tmpl, Rendering & r) {
     r.source = tmpl;
-    if (r.source.size() > kMostSource) {
-        throw std::runtime_error("it has " + std::to_string(r.source.size()) + " bytes, more than " + std::to_string(kMostSource));
+    if (r.source.size() > kMaxSource) {
+        throw std::runtime_error("it has " + std::to_string(r.source.size()) + " bytes, more than " +
+                                 std::to_string(kMaxSource));
     }
     size_t bytes = 0;
     for (const Message & m : r.messages) {
         bytes += m.content.size();
     }
-    if (r.messages.size() > kMostMessages || bytes > kMostText) {
-        throw std::runtime_error(std::to_string(r.messages.size()) + " messages of " + std::to_string(bytes) + " bytes are more than " +
-                                 std::to_string(kMostMessages) + " or more than " + std::to_string(kMostText) + " bytes");
+    if (r.messages.size() > kMaxMessages || bytes > kMaxText) {
+        throw std::runtime_error(std::to_string(r.messages.size()) + " messages of " + std::to_string(bytes) +
+                                 " bytes are more than " + std::to_string(kMaxMessages) + " or more than " +
+                                 std::to_string(kMaxText) + " bytes");
     }
     if (vocab) {
         r.bos = piece_of(vocab, llama_vocab_bos(vocab));
@@ -299,8 +304,9 @@ std::string chat(const llama_vocab * vocab, const char * tmpl, Rendering & r) {
         run(r);
         text = std::move(r.prompt);
     }
-    if (text.size() > kMostText) {
-        throw std::runtime_error("it makes " + std::to_string(text.size()) + " bytes, more than " + std::to_string(kMostText));
+    if (text.size() > kMaxText) {
+        throw std::runtime_error("it makes " + std::to_string(text.size()) + " bytes, more than " +
+                                 std::to_string(kMaxText));
     }
     return vocab ? without_tokenizers(std::move(text), vocab, r) : text;
 }

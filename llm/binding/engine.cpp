@@ -201,7 +201,8 @@ void Engine::destroy() {
 void Engine::submit(Request * request) {
     request->submitted = llama_time_us();
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto later = std::find_if(queue_.begin(), queue_.end(), [&](const Request * r) { return r->priority < request->priority; });
+    const auto later =
+        std::find_if(queue_.begin(), queue_.end(), [&](const Request * r) { return r->priority < request->priority; });
     queue_.insert(later, request);
     stats_.queued = (int32_t) queue_.size();
     wake_.notify_one();
@@ -229,12 +230,12 @@ std::vector<llama_token> Engine::tokenize(const char * text, size_t n) const {
     return tokens;
 }
 
-void Engine::call(std::function<bool()> work) {
+void Engine::run_on_scheduler(std::function<bool()> work) {
     Task task{std::move(work), false, nullptr};
     std::unique_lock<std::mutex> lock(mutex_);
     tasks_.push_back(&task);
     wake_.notify_one();
-    answered_.wait(lock, [&] { return task.done; });
+    task_done_.wait(lock, [&] { return task.done; });
     if (task.error) {
         std::rethrow_exception(task.error);
     }
@@ -242,22 +243,25 @@ void Engine::call(std::function<bool()> work) {
 
 void Engine::save(const std::string & path, const std::vector<llama_token> & history, size_t keep) {
     SavedSequence s;
-    call([&] {
+    run_on_scheduler([&] {
         const Slot * from = nullptr;
         for (const Slot & slot : slots_) {
-            const bool holds = slot.kv.size() >= history.size() && std::equal(history.begin(), history.end(), slot.kv.begin());
+            const bool holds =
+                slot.kv.size() >= history.size() && std::equal(history.begin(), history.end(), slot.kv.begin());
             if (!history.empty() && holds && !slot.request && (!whole_only_ || slot.kv.size() == history.size())) {
                 from = &slot;
             }
         }
         if (!from) {
-            throw std::runtime_error("there is no state to save: nothing was read yet, or other requests have taken its place");
+            throw std::runtime_error(
+                "there is no state to save: nothing was read yet, or other requests have taken its place");
         }
         const size_t length = whole_only_ ? history.size() : std::min(keep, history.size());
         Pin * spare = std::find_if(pins_, pins_ + kPins, [](const Pin & p) { return p.number < 0; });
         const bool part = length < from->kv.size();
         if (part && spare == pins_ + kPins) {
-            throw std::runtime_error("the state cannot be saved while " + std::to_string(kPins) + " prompts are pinned");
+            throw std::runtime_error("the state cannot be saved while " + std::to_string(kPins) +
+                                     " prompts are pinned");
         }
         if (part) {
             copy(*from, *spare, length);
@@ -284,14 +288,14 @@ std::vector<llama_token> Engine::load(const std::string & path) {
     if (std::any_of(s.tokens.begin(), s.tokens.end(), [&](llama_token t) { return t < 0 || t >= vocabulary; })) {
         throw std::runtime_error(path + ": the state has tokens beyond the vocabulary");
     }
-    call([&] {
+    run_on_scheduler([&] {
         if (!free_slot() || reserved_ + (int64_t) s.tokens.size() > options_.load.cells) {
             if (!busy()) {
                 throw std::runtime_error(path + ": the state does not fit beside what is pinned");
             }
             return false;
         }
-        Slot & slot = choose(nullptr, 0);
+        Slot & slot = choose_slot(nullptr, 0);
         roll_back(slot, 0);
         make_room(s.tokens.size());
         if (llama_state_seq_set_data(ctx_, s.data.data(), s.data.size(), slot.id) != s.data.size()) {
@@ -306,7 +310,7 @@ std::vector<llama_token> Engine::load(const std::string & path) {
 }
 
 void Engine::unpin(int64_t number) {
-    call([&] {
+    run_on_scheduler([&] {
         for (Pin & p : pins_) {
             if (p.number == number && number >= 0) {
                 reserved_ -= (int64_t) p.kv.size();
@@ -323,11 +327,13 @@ std::vector<float> Engine::embed(const std::vector<llama_token> & tokens) {
     const auto & load = options_.load;
     const int32_t vocabulary = llama_vocab_n_tokens(vocab());
     if (tokens.empty() || (int) tokens.size() > load.context) {
-        throw std::runtime_error(std::to_string(tokens.size()) + " tokens to embed are not between 1 and " + std::to_string(load.context));
+        throw std::runtime_error(std::to_string(tokens.size()) + " tokens to embed are not between 1 and " +
+                                 std::to_string(load.context));
     }
     for (const llama_token t : tokens) {
         if (t < 0 || t >= vocabulary) {
-            throw std::runtime_error("token " + std::to_string(t) + " is beyond the vocabulary of " + std::to_string(vocabulary));
+            throw std::runtime_error("token " + std::to_string(t) + " is beyond the vocabulary of " +
+                                     std::to_string(vocabulary));
         }
     }
     std::lock_guard<std::mutex> lock(embedding_);
@@ -343,7 +349,8 @@ std::vector<float> Engine::embed(const std::vector<llama_token> & tokens) {
         cp.pooling_type = LLAMA_POOLING_TYPE_NONE;
         cp.no_perf = true;
         if (!(embedder_ = llama_init_from_model(weights_->model, cp))) {
-            throw std::runtime_error("llama.cpp cannot make a context of " + std::to_string(load.context) + " tokens for embeddings");
+            throw std::runtime_error("llama.cpp cannot make a context of " + std::to_string(load.context) +
+                                     " tokens for embeddings");
         }
     }
     const int threads = load.acquire ? std::max(1, std::min(load.acquire(load.user), load.threads)) : load.threads;
@@ -395,13 +402,13 @@ std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log
         throw failure(e.what(), log);
     }
     r.engines[key] = engine;
-    const auto gone = [](auto & map) {
+    const auto drop_expired = [](auto & map) {
         for (auto it = map.begin(); it != map.end();) {
             it = it->second.expired() ? map.erase(it) : std::next(it);
         }
     };
-    gone(r.weights);
-    gone(r.engines);
+    drop_expired(r.weights);
+    drop_expired(r.engines);
     return engine;
 }
 

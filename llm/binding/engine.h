@@ -53,8 +53,9 @@ public:
     int context() const { return options_.load.context; } // most tokens of one request
     LogSink & log() { return log_; }
 
-    // Keeps what an ended request left in its slot (`history`, at least `keep` tokens of it) as a file, or brings such a file
-    // to a slot, from where requests that begin with its tokens go on; it returns these. Both throw std::runtime_error.
+    // Keeps what an ended request left in its slot (`history`, at least `keep` tokens of it) as a file, or brings such
+    // a file to a slot, from where requests that begin with its tokens go on; it returns these. Both throw
+    // std::runtime_error.
     void save(const std::string & path, const std::vector<llama_token> & history, size_t keep);
     std::vector<llama_token> load(const std::string & path);
 
@@ -92,7 +93,7 @@ private:
         bool done = false;
         std::exception_ptr error;
     };
-    void call(std::function<bool()> work);
+    void run_on_scheduler(std::function<bool()> work);
     void run_tasks();
 
     void create_context();
@@ -115,8 +116,9 @@ private:
     void assign(Request * request);
     size_t adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt);
     size_t reusable(const Sequence & from, bool busy, const std::vector<llama_token> & prompt) const;
-    Slot & choose(const Sequence * source, size_t prefix);
-    const Sequence * longest(const Slot * except, const std::vector<llama_token> & prompt, size_t & prefix) const;
+    Slot & choose_slot(const Sequence * source, size_t prefix);
+    const Sequence * longest_prefix(const Slot * except, const std::vector<llama_token> & prompt,
+                                    size_t & prefix) const;
     void copy(const Sequence & from, Sequence & to, size_t length);
     std::string keep_pin(const Slot & slot, Request & request);
     void make_room(size_t more = 0);
@@ -126,7 +128,7 @@ private:
     void fail_batch(slc_llm_code code, const std::string & error);
     Slot * free_slot();
     bool busy() const;
-    int32_t need(const Request & request) const;
+    int32_t cells_needed(const Request & request) const;
     static bool abort_decode(void * self);
 
     EngineOptions options_;
@@ -150,7 +152,7 @@ private:
 
     std::mutex mutex_; // guards what follows
     std::condition_variable wake_;
-    std::condition_variable answered_; // a task is done
+    std::condition_variable task_done_; // a task is done
     std::deque<Request *> queue_;      // by priority, then by age
     std::deque<Task *> tasks_;
     slc_llm_stats stats_{};

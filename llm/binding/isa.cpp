@@ -1,5 +1,5 @@
-// Which of the instruction sets that ggml's CPU code is compiled for runs in this process (tools/setup/isa.go builds them).
-// llama.cpp has one registry of backends for the process, so the choice is made once, before the first model.
+// Which of the instruction sets that ggml's CPU code is compiled for runs in this process (tools/setup/isa.go builds
+// them). llama.cpp has one registry of backends for the process, so the choice is made once, before the first model.
 #include "../slc_llm.h"
 
 #include "ggml-cpu.h"
@@ -29,8 +29,9 @@ bool always() {
 }
 
 bool avx512vnni() {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") &&
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vnni");
 }
 
@@ -52,19 +53,19 @@ struct Isa {
 
 constexpr Isa kIsas[] = {SLC_ISA(avx2, always), SLC_ISA(avx512vnni, avx512vnni), SLC_ISA(amx, amx)}; // the best last
 
-// The best that runs here and is not beyond $SLUICE_ISA, which names the kernels' instruction set, too.
-const Isa & choose() {
+// The best one that runs here and is not beyond $SLUICE_ISA, which limits the kernels, too.
+const Isa & choose_isa() {
     __builtin_cpu_init();
-    const char * most = getenv("SLUICE_ISA");
-    if (!most || !*most) {
-        most = "amx";
+    const char * limit = getenv("SLUICE_ISA");
+    if (!limit || !*limit) {
+        limit = "amx";
     }
     const Isa * best = &kIsas[0];
     for (const Isa & isa : kIsas) {
         if (isa.runs()) {
             best = &isa;
         }
-        if (strcmp(isa.name, most) == 0) {
+        if (strcmp(isa.name, limit) == 0) {
             return *best;
         }
     }
@@ -72,7 +73,7 @@ const Isa & choose() {
 }
 
 const Isa & chosen() {
-    static const Isa & isa = choose();
+    static const Isa & isa = choose_isa();
     return isa;
 }
 

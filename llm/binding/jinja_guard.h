@@ -1,5 +1,6 @@
-// What a chat template may use while it is parsed and rendered. llama.cpp's Jinja engine trusts its templates; they come
-// with model files, so ours does not: patches put calls of these functions into the engine (third_party/llama/patches/jinja).
+// What a chat template may use while it is parsed and rendered. llama.cpp's Jinja engine trusts its templates; they
+// come with model files, so ours does not: patches put calls of these functions into the engine
+// (third_party/llama/patches/jinja).
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ struct JinjaLimit {
 // jinja_step counts work, the bytes that an operation touches among it, and checks time and stack. No-op outside of a
 // rendering, as the others are.
 void jinja_step(size_t bytes = 0);
-// jinja_room is asked before something of so many bytes is made, jinja_charge with what is made and soon forgotten: the sum
-// of the latter is limited.
+// jinja_room is asked before something of so many bytes is made, jinja_charge with what is made and soon forgotten: the
+// sum of the latter is limited.
 void jinja_room(uint64_t bytes);
 void jinja_charge(uint64_t bytes);
 // jinja_find is string::find in linear time.
@@ -27,8 +28,8 @@ void jinja_search(size_t text, size_t part);
 // jinja_localtime is std::localtime for several threads.
 struct ::tm * jinja_localtime(const int64_t * seconds);
 
-// A member of each of the engine's values: it counts them and what they hold, and lists them, so that those which keep each
-// other alive can be found.
+// A member of each of the engine's values: it counts them and what they hold, and lists them, so that those which keep
+// each other alive can be found.
 class JinjaNode {
 public:
     JinjaNode() { enter(); }

@@ -1,5 +1,5 @@
-// llama.cpp logs through one process-wide function. Here a line goes to the sink of the thread that logs it: the load in
-// progress, or the scheduler of one model, so that each model's owner gets its own lines.
+// llama.cpp logs through one process-wide function. Here a line goes to the sink of the thread that logs it: the load
+// in progress, or the scheduler of one model, so that each model's owner gets its own lines.
 #pragma once
 
 #include <deque>

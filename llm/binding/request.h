@@ -27,7 +27,7 @@ public:
     bool pin = false; // keep what was read, as pin number `pinned`
     int64_t pinned = -1;
     std::unique_ptr<Sampler> sampler;
-    TextGate text{{}};
+    TextFilter text{{}};
     std::atomic<bool> * cancelled = nullptr;
     int64_t submitted = 0, started = 0, first = 0; // llama_time_us
     slc_llm_result result{};

@@ -16,7 +16,7 @@ namespace slc {
 namespace {
 
 constexpr int kMirostatM = 100;     // candidates that estimate Mirostat 1's s_hat, the paper's value
-constexpr size_t kMostSelected = 1024; // beyond it, selecting costs as much as taking all
+constexpr size_t kMaxSelected = 1024; // beyond it, selecting costs as much as taking all
 
 void require(bool ok, const char * what) {
     if (!ok) {
@@ -73,7 +73,7 @@ int argmax(const float * values, int n) {
     return at == end ? 0 : (int) (at - values);
 }
 
-void largest(const float * logits, int n, size_t k, std::vector<llama_token_data> & out) {
+void top_k_logits(const float * logits, int n, size_t k, std::vector<llama_token_data> & out) {
     const size_t room = 2 * k + 64;
     out.clear();
     float floor = -std::numeric_limits<float>::infinity();
@@ -94,7 +94,8 @@ void largest(const float * logits, int n, size_t k, std::vector<llama_token_data
     }
 }
 
-Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std::vector<llama_token> & prompt, int n_ctx)
+Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std::vector<llama_token> & prompt,
+                 int n_ctx)
     : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)), no_repeat_(p.no_repeat), alternatives_(p.alternatives) {
     check(p);
     auto cp = llama_sampler_chain_default_params();
@@ -121,8 +122,8 @@ Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std:
     const int k = greedy ? 1 : p.mirostat ? 0 : p.top_k;
     if (k > 0 && p.logit_bias.empty() && (!penalised || only_lowered)) {
         // Penalties lower at most last_n tokens, so the k best afterwards are among the k + last_n best before.
-        const size_t enough = (size_t) k + (penalised ? (size_t) last_n : 0);
-        enough_ = enough <= kMostSelected && enough < (size_t) n_vocab_ ? enough : 0;
+        const size_t needed = (size_t) k + (penalised ? (size_t) last_n : 0);
+        needed_ = needed <= kMaxSelected && needed < (size_t) n_vocab_ ? needed : 0;
     }
 }
 
@@ -149,7 +150,8 @@ void Sampler::add_bias(const std::string & bias) {
 }
 
 void Sampler::add_penalties(const SamplingParams & p, const std::vector<llama_token> & prompt, int last_n) {
-    auto * s = llama_sampler_init_penalties(n_vocab_, last_n, p.repeat_penalty, p.frequency_penalty, p.presence_penalty);
+    auto * s =
+        llama_sampler_init_penalties(n_vocab_, last_n, p.repeat_penalty, p.frequency_penalty, p.presence_penalty);
     for (size_t i = prompt.size() - std::min(prompt.size(), (size_t) last_n); i < prompt.size(); i++) {
         llama_sampler_accept(s, prompt[i]);
     }
@@ -182,7 +184,7 @@ void Sampler::add_selection(const SamplingParams & p) {
     add(llama_sampler_init_dist(p.seed));
 }
 
-void Sampler::all(const float * logits) {
+void Sampler::take_all(const float * logits) {
     candidates_.resize((size_t) n_vocab_);
     for (int i = 0; i < n_vocab_; i++) {
         candidates_[(size_t) i] = {i, logits[i], 0.f};
@@ -219,7 +221,7 @@ llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & pr
         completion_.push_back(id);
     }
     if (alternatives_ >= 0 && !llama_vocab_is_eog(vocab_, id)) {
-        weigh(logits, id, probs);
+        add_log_probs(logits, id, probs);
     }
     return id;
 }
@@ -232,10 +234,10 @@ llama_token Sampler::choose(const float * logits, int top) {
     if (plain_greedy_) {
         id = top;
     } else {
-        if (enough_) {
-            largest(logits, n_vocab_, enough_, candidates_);
+        if (needed_) {
+            top_k_logits(logits, n_vocab_, needed_, candidates_);
         } else {
-            all(logits);
+            take_all(logits);
         }
         llama_token_data_array a{candidates_.data(), candidates_.size(), -1, false};
         id = pick(a);
@@ -275,7 +277,7 @@ const float * Sampler::without_repeats(const float * logits) {
     return any ? masked_.data() : logits;
 }
 
-void Sampler::weigh(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs) {
+void Sampler::add_log_probs(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs) {
     const float top = logits[argmax(logits, n_vocab_)];
     double sum = 0;
     for (int i = 0; i < n_vocab_; i++) {
@@ -287,7 +289,7 @@ void Sampler::weigh(const float * logits, llama_token id, std::vector<slc_llm_pr
         return;
     }
     const size_t k = std::min((size_t) alternatives_, (size_t) n_vocab_ - 1);
-    largest(logits, n_vocab_, k, candidates_);
+    top_k_logits(logits, n_vocab_, k, candidates_);
     std::sort(candidates_.begin(), candidates_.end(), before);
     for (const auto & c : candidates_) {
         probs.push_back({c.id, c.logit - base});
@@ -297,7 +299,8 @@ void Sampler::weigh(const float * logits, llama_token id, std::vector<slc_llm_pr
     }
 }
 
-// keeps_utf8: llama.cpp's grammar takes bytes that are no UTF-8 for a character, while the text shows U+FFFD for each of them.
+// keeps_utf8: llama.cpp's grammar takes bytes that are no UTF-8 for a character, while the text shows U+FFFD for each
+// of them.
 bool Sampler::keeps_utf8(llama_token id, std::string & rest) const {
     if (llama_vocab_is_eog(vocab_, id)) {
         return rune_.empty();
@@ -308,13 +311,14 @@ bool Sampler::keeps_utf8(llama_token id, std::string & rest) const {
 }
 
 llama_token Sampler::resample(const float * logits) {
-    all(logits);
+    take_all(logits);
     llama_token_data_array a{candidates_.data(), candidates_.size(), -1, false};
     llama_sampler_apply(grammar_.get(), &a);
     // Only what the grammar allows goes on: a softmax over nothing but -inf would assert.
     std::string rest;
-    auto * end = std::remove_if(a.data, a.data + a.size,
-                                [&](const llama_token_data & t) { return std::isinf(t.logit) || !keeps_utf8(t.id, rest); });
+    auto * end = std::remove_if(a.data, a.data + a.size, [&](const llama_token_data & t) {
+        return std::isinf(t.logit) || !keeps_utf8(t.id, rest);
+    });
     a.size = (size_t) (end - a.data);
     return a.size ? pick(a) : LLAMA_TOKEN_NULL;
 }

@@ -35,7 +35,8 @@ class Sampler {
 public:
     // Throws std::invalid_argument that says which setting is wrong. The penalties see the prompt's last tokens, as in
     // llama-server.
-    Sampler(const llama_vocab * vocab, const SamplingParams & params, const std::vector<llama_token> & prompt, int n_ctx);
+    Sampler(const llama_vocab * vocab, const SamplingParams & params, const std::vector<llama_token> & prompt,
+            int n_ctx);
 
     // Picks a token and remembers it. Returns LLAMA_TOKEN_NULL when no token has a finite logit (broken weights) or the
     // grammar allows none. Log-probabilities, where asked for, are appended to probs.
@@ -54,27 +55,27 @@ private:
     void add_selection(const SamplingParams & p);
     llama_token choose(const float * logits, int top);
     const float * without_repeats(const float * logits);
-    void weigh(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs);
+    void add_log_probs(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs);
     bool keeps_utf8(llama_token id, std::string & rest) const;
     llama_token pick(llama_token_data_array & candidates);
     llama_token resample(const float * logits);
-    void all(const float * logits);
+    void take_all(const float * logits);
 
     const llama_vocab * vocab_;
     int n_vocab_;
     Owned chain_, grammar_;
     std::string rune_; // with a grammar: the beginning of a rune that the last token left
     bool plain_greedy_ = false; // the largest logit wins: no candidates needed
-    size_t enough_ = 0;         // so many largest logits decide; 0: all do
+    size_t needed_ = 0;         // so many largest logits decide; 0: all do
     std::vector<llama_token_data> candidates_;
     int no_repeat_, alternatives_;
     std::vector<llama_token> completion_; // only with no_repeat_
     std::vector<float> masked_;
 };
 
-// Index of the largest of n > 0 values; the first among equals. NaN never wins against a number.
+// Index of the top_k_logits of n > 0 values; the first among equals. NaN never wins against a number.
 int argmax(const float * values, int n);
 // The k largest logits (k < n), in no order, ties to the lower id.
-void largest(const float * logits, int n, size_t k, std::vector<llama_token_data> & out);
+void top_k_logits(const float * logits, int n, size_t k, std::vector<llama_token_data> & out);
 
 } // namespace slc

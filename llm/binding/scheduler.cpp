@@ -1,4 +1,4 @@
-// The scheduler thread of an Engine: admission, slots and prefixes, batches, sampling.
+// The scheduler thread of an Engine: admission, batches, sampling. Slots are in slots.cpp.
 #include "engine.h"
 
 #include "ggml-cpu.h"
@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
-#include <utility>
 
 namespace slc {
 
@@ -46,7 +45,7 @@ bool Engine::wait_for_work() {
         t->done = true;
     }
     tasks_.clear();
-    answered_.notify_all();
+    task_done_.notify_all();
     lock.unlock();
     for (Slot & s : slots_) {
         if (s.request) {
@@ -73,7 +72,7 @@ void Engine::run_tasks() {
         std::lock_guard<std::mutex> lock(mutex_);
         if (done) {
             t->done = true;
-            answered_.notify_all();
+            task_done_.notify_all();
         } else {
             tasks_.push_back(t);
         }
@@ -81,7 +80,7 @@ void Engine::run_tasks() {
 }
 
 // KV cells a request may come to need.
-int32_t Engine::need(const Request & r) const {
+int32_t Engine::cells_needed(const Request & r) const {
     return (int32_t) std::min<int64_t>(options_.load.context, (int64_t) r.prompt.size() + r.max_tokens);
 }
 
@@ -97,7 +96,7 @@ void Engine::admit() {
                 queue_.front()->finish();
                 queue_.pop_front();
             }
-            if (queue_.empty() || !free_slot() || reserved_ + need(*queue_.front()) > options_.load.cells) {
+            if (queue_.empty() || !free_slot() || reserved_ + cells_needed(*queue_.front()) > options_.load.cells) {
                 stats_.queued = (int32_t) queue_.size();
                 return;
             }
@@ -108,126 +107,11 @@ void Engine::admit() {
     }
 }
 
-Engine::Slot * Engine::free_slot() {
-    for (Slot & s : slots_) {
-        if (!s.request) {
-            return &s;
-        }
-    }
-    return nullptr;
-}
-
-// Tokens at the beginning of prompt whose KV could be taken from a sequence; busy: a request is extending it.
-size_t Engine::reusable(const Sequence & from, bool busy, const std::vector<llama_token> & prompt) const {
-    const size_t n = std::min(from.kv.size(), prompt.size());
-    const auto end = std::mismatch(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) n, prompt.begin()).first;
-    const size_t same = (size_t) (end - from.kv.begin());
-    if (whole_only_) {
-        return !busy && same == from.kv.size() && same < prompt.size() ? same : 0;
-    }
-    return same;
-}
-
-// A free slot for a request whose best prefix lies in source. The source itself, when little of its own would be lost;
-// otherwise the one with the least to lose, so that long histories survive short questions.
-Engine::Slot & Engine::choose(const Sequence * source, size_t prefix) {
-    Slot * best = nullptr;
-    for (Slot & s : slots_) {
-        if (s.request) {
-            continue;
-        }
-        if (&s == source && (whole_only_ || 2 * prefix >= s.kv.size())) {
-            return s;
-        }
-        const auto loss = [](const Slot & t) { return std::make_pair(!t.kv.empty(), t.last_use); };
-        if (!best || loss(s) < loss(*best)) {
-            best = &s;
-        }
-    }
-    return *best;
-}
-
-// Makes `to` the first `length` tokens of `from`; a recurrent state only goes whole.
-void Engine::copy(const Sequence & from, Sequence & to, size_t length) {
-    auto * memory = llama_get_memory(ctx_);
-    llama_memory_seq_rm(memory, to.id, -1, -1);
-    if (length > 0) {
-        llama_memory_seq_cp(memory, from.id, to.id, whole_only_ ? -1 : 0, whole_only_ ? -1 : (llama_pos) length);
-    }
-    to.kv.assign(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) length);
-}
-
-// The sequence with the longest prefix of a prompt, if it is longer than prefix, which becomes its length. Pins come first: they
-// can always be copied.
-const Engine::Sequence * Engine::longest(const Slot * except, const std::vector<llama_token> & prompt, size_t & prefix) const {
-    const Sequence * source = nullptr;
-    const auto consider = [&](const Sequence & s, bool busy) {
-        const size_t n = reusable(s, busy, prompt);
-        if (n > prefix) {
-            source = &s;
-            prefix = n;
-        }
-    };
-    for (const Pin & p : pins_) {
-        consider(p, false);
-    }
-    for (const Slot & s : slots_) {
-        if (&s != except) {
-            consider(s, s.request);
-        }
-    }
-    return source;
-}
-
-void Engine::assign(Request * r) {
-    size_t prefix = 0;
-    const Sequence * source = longest(nullptr, r->prompt, prefix);
-    Slot & slot = choose(source, prefix);
-    const bool pinned = std::any_of(pins_, pins_ + kPins, [&](const Pin & p) { return &p == source; });
-    if (source && source != &slot && (!whole_only_ || pinned)) {
-        copy(*source, slot, prefix);
-    }
-    slot.read = adopt_prefix(slot, r->prompt);
-    slot.request = r;
-    slot.next = LLAMA_TOKEN_NULL;
-    reserved_ += need(*r);
-    r->started = llama_time_us();
-    r->result.queue_us = r->started - r->submitted;
-    r->result.cached_tokens = (int32_t) slot.read;
-    std::lock_guard<std::mutex> lock(mutex_);
-    stats_.reused += (int64_t) slot.read;
-    stats_.prompt += (int64_t) r->prompt.size();
-    stats_.active++;
-}
-
-// Cuts the slot's KV to what it has in common with the prompt and returns the length. At least one token of the prompt
-// stays to be decoded: its logits are needed.
-size_t Engine::adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt) {
-    roll_back(slot, std::min(reusable(slot, false, prompt), prompt.size() - 1));
-    // Of a recurrent state only the last position is known.
-    if (!whole_only_ && !slot.kv.empty() && llama_memory_seq_pos_min(llama_get_memory(ctx_), slot.id) > 0) {
-        roll_back(slot, 0); // a sliding window has dropped the beginning
-    }
-    return slot.kv.size();
-}
-
-void Engine::roll_back(Slot & slot, size_t length) {
-    if (length == slot.kv.size()) {
-        return;
-    }
-    auto * memory = llama_get_memory(ctx_);
-    if (length == 0 || !llama_memory_seq_rm(memory, slot.id, (llama_pos) length, -1)) {
-        llama_memory_seq_rm(memory, slot.id, -1, -1);
-        length = 0;
-    }
-    slot.kv.resize(length);
-}
-
 void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, const std::string & error) {
     Request * r = slot.request;
     slot.request = nullptr;
     slot.last_use = llama_time_us();
-    reserved_ -= need(*r);
+    reserved_ -= cells_needed(*r);
     {
         std::lock_guard<std::mutex> lock(mutex_);
         stats_.active--;
@@ -268,44 +152,6 @@ void Engine::add(Slot & slot, llama_token token, bool output) {
     slot.kv.push_back(token);
 }
 
-// Requests that arrive together mostly begin alike. A slot takes over what another one has read meanwhile, and waits while
-// another one is about to read what it needs as well.
-void Engine::share_prefixes() {
-    for (Slot & s : slots_) {
-        s.waits = false;
-        if (whole_only_ || !s.request || s.next != LLAMA_TOKEN_NULL) {
-            continue;
-        }
-        const size_t most = s.request->prompt.size() - 1; // the last token is decoded in any case
-        size_t prefix = s.read;
-        const Sequence * source = s.read < most ? longest(&s, s.request->prompt, prefix) : nullptr;
-        if (source && std::min(prefix, most) > s.read) {
-            prefix = std::min(prefix, most);
-            copy(*source, s, prefix);
-            s.request->result.cached_tokens += (int32_t) (prefix - s.read);
-            std::lock_guard<std::mutex> lock(mutex_);
-            stats_.reused += (int64_t) (prefix - s.read);
-            s.read = prefix;
-        }
-        s.waits = is_read_ahead(s);
-    }
-}
-
-// Whether a slot that is further, or as far and before this one, still reads tokens that this one needs too.
-bool Engine::is_read_ahead(const Slot & s) const {
-    const auto & prompt = s.request->prompt;
-    return std::any_of(slots_.begin(), slots_.end(), [&](const Slot & other) {
-        if (&other == &s || !other.request || other.next != LLAMA_TOKEN_NULL || other.read < s.read ||
-            (other.read == s.read && other.id > s.id)) {
-            return false;
-        }
-        const auto & theirs = other.request->prompt;
-        const size_t end = std::min(theirs.size(), prompt.size() - 1);
-        return other.read < end && s.read < end && // both have this far in common, so only the rest is to be compared
-               std::equal(prompt.begin(), prompt.begin() + (std::ptrdiff_t) s.read + 1, theirs.begin());
-    });
-}
-
 // First a token of every generating slot, then prompts. Returns false when there is nothing to decode.
 bool Engine::fill_batch() {
     batch_.n_tokens = 0;
@@ -330,9 +176,9 @@ bool Engine::fill_batch() {
     return batch_.n_tokens > 0;
 }
 
-// Half of the room is the oldest prompt's, so that none waits for ever, and the rest is for those with the least left to
-// read, so that none waits for longer ones. Few large pieces: attention is quicker for many rows of one text than for a few of
-// many, and the first answers come sooner.
+// Half of the room is the oldest prompt's, so that none waits for ever, and the rest is for those with the least left
+// to read, so that none waits for longer ones. Few large pieces: attention is quicker for many rows of one text than
+// for a few of many, and the first answers come sooner.
 void Engine::read_prompts(std::vector<Slot *> & slots) {
     if (slots.empty()) {
         return;
@@ -360,56 +206,6 @@ void Engine::read_prompts(std::vector<Slot *> & slots) {
         room -= s == *oldest ? 0 : n;
         read(*s, n);
     }
-}
-
-// Shared prefixes are counted once per slot: too much, never too little.
-size_t Engine::used() const {
-    size_t n = 0;
-    for (const Slot & s : slots_) {
-        n += s.kv.size();
-    }
-    for (const Pin & p : pins_) {
-        n += p.kv.size();
-    }
-    return n;
-}
-
-// Forgets idle slots' histories, the oldest first, until the cells suffice for what the slots hold and `more`.
-void Engine::make_room(size_t more) {
-    while (used() + more > (size_t) options_.load.cells) {
-        Slot * oldest = nullptr;
-        for (Slot & s : slots_) {
-            if (!s.request && !s.kv.empty() && (!oldest || s.last_use < oldest->last_use)) {
-                oldest = &s;
-            }
-        }
-        if (!oldest) {
-            return;
-        }
-        roll_back(*oldest, 0);
-        std::lock_guard<std::mutex> lock(mutex_);
-        stats_.evicted++;
-    }
-}
-
-// Copies what the slot has read to a pin. Returns why it cannot.
-std::string Engine::keep_pin(const Slot & slot, Request & r) {
-    Pin * p = std::find_if(pins_, pins_ + kPins, [](const Pin & p) { return p.number < 0; });
-    if (p == pins_ + kPins) {
-        return std::to_string(kPins) + " prompts are pinned already";
-    }
-    int64_t pinned = (int64_t) slot.kv.size();
-    for (const Pin & other : pins_) {
-        pinned += (int64_t) other.kv.size();
-    }
-    if (pinned + options_.load.context > options_.load.cells) {
-        return "with " + std::to_string(pinned) + " tokens pinned, a request of the whole context of " +
-               std::to_string(options_.load.context) + " tokens would never fit the cache of " + std::to_string(options_.load.cells);
-    }
-    copy(slot, *p, slot.kv.size());
-    p->number = r.pinned = ++last_pin_;
-    reserved_ += (int64_t) p->kv.size();
-    return "";
 }
 
 // Stops a decode whose every request has been cancelled.

@@ -48,29 +48,29 @@ struct Close {
 };
 using File = std::unique_ptr<FILE, Close>;
 
-std::runtime_error trouble(const std::string & path, const std::string & why) {
+std::runtime_error failure(const std::string & path, const std::string & why) {
     return std::runtime_error(path + ": " + why);
 }
 
 File open(const std::string & path, const char * mode) {
     File f(fopen(path.c_str(), mode));
     if (!f) {
-        throw trouble(path, strerror(errno));
+        throw failure(path, strerror(errno));
     }
     return f;
 }
 
-bool put(FILE * f, const void * data, size_t n) {
+bool write_all(FILE * f, const void * data, size_t n) {
     return n == 0 || fwrite(data, 1, n, f) == n;
 }
 
-bool get(FILE * f, void * data, size_t n) {
+bool read_all(FILE * f, void * data, size_t n) {
     return n == 0 || fread(data, 1, n, f) == n;
 }
 
 uint64_t size_of(FILE * f, const std::string & path) {
     if (fseeko(f, 0, SEEK_END) != 0) {
-        throw trouble(path, strerror(errno));
+        throw failure(path, strerror(errno));
     }
     const off_t size = ftello(f);
     rewind(f);
@@ -96,40 +96,43 @@ void write_saved(const std::string & path, uint64_t model, const SavedSequence &
     h.bytes = s.data.size();
     const uint64_t sum = checksum(h, s);
     File f = open(part, "wb");
-    bool ok = put(f.get(), &h, sizeof h) && put(f.get(), s.tokens.data(), s.tokens.size() * sizeof s.tokens[0]) &&
-              put(f.get(), s.data.data(), s.data.size()) && put(f.get(), &sum, sizeof sum) && fflush(f.get()) == 0 &&
-              fsync(fileno(f.get())) == 0;
+    bool ok = write_all(f.get(), &h, sizeof h) &&
+              write_all(f.get(), s.tokens.data(), s.tokens.size() * sizeof s.tokens[0]) &&
+              write_all(f.get(), s.data.data(), s.data.size()) && write_all(f.get(), &sum, sizeof sum) &&
+              fflush(f.get()) == 0 && fsync(fileno(f.get())) == 0;
     f.reset();
     if (!ok || rename(part.c_str(), path.c_str()) != 0) {
         const std::string why = strerror(errno);
         unlink(part.c_str());
-        throw trouble(path, "the state cannot be written: " + why);
+        throw failure(path, "the state cannot be written: " + why);
     }
 }
 
-SavedSequence read_saved(const std::string & path, uint64_t model, size_t most) {
+SavedSequence read_saved(const std::string & path, uint64_t model, size_t max_tokens) {
     File f = open(path, "rb");
     const uint64_t size = size_of(f.get(), path);
     Header h;
-    if (!get(f.get(), &h, sizeof h) || memcmp(h.magic, kMagic, sizeof kMagic) != 0) {
-        throw trouble(path, "it is not a saved state");
+    if (!read_all(f.get(), &h, sizeof h) || memcmp(h.magic, kMagic, sizeof kMagic) != 0) {
+        throw failure(path, "it is not a saved state");
     }
-    if (h.tokens > size || h.bytes > size || size != sizeof h + h.tokens * sizeof(llama_token) + h.bytes + sizeof(uint64_t)) {
-        throw trouble(path, "the saved state is cut or damaged: it has " + std::to_string(size) + " bytes");
+    if (h.tokens > size || h.bytes > size ||
+        size != sizeof h + h.tokens * sizeof(llama_token) + h.bytes + sizeof(uint64_t)) {
+        throw failure(path, "the saved state is cut or damaged: it has " + std::to_string(size) + " bytes");
     }
     if (h.model != model) {
-        throw trouble(path, "the state was saved with another model");
+        throw failure(path, "the state was saved with another model");
     }
-    if (h.tokens == 0 || h.tokens > most) {
-        throw trouble(path, "the state has " + std::to_string(h.tokens) + " tokens, this model's context at most " + std::to_string(most));
+    if (h.tokens == 0 || h.tokens > max_tokens) {
+        throw failure(path, "the state has " + std::to_string(h.tokens) + " tokens, this model's context at most " +
+                                std::to_string(max_tokens));
     }
     SavedSequence s;
     s.tokens.resize(h.tokens);
     s.data.resize(h.bytes);
     uint64_t sum;
-    if (!get(f.get(), s.tokens.data(), h.tokens * sizeof(llama_token)) || !get(f.get(), s.data.data(), h.bytes) ||
-        !get(f.get(), &sum, sizeof sum) || sum != checksum(h, s)) {
-        throw trouble(path, "the saved state is damaged");
+    if (!read_all(f.get(), s.tokens.data(), h.tokens * sizeof(llama_token)) ||
+        !read_all(f.get(), s.data.data(), h.bytes) || !read_all(f.get(), &sum, sizeof sum) || sum != checksum(h, s)) {
+        throw failure(path, "the saved state is damaged");
     }
     return s;
 }
@@ -143,7 +146,7 @@ uint64_t fingerprint(const std::string & path) {
     std::vector<uint8_t> piece(4096);
     for (uint64_t i = 0; i < kPieces; i++) {
         if (fseeko(f.get(), (off_t) (size / kPieces * i), SEEK_SET) != 0) {
-            throw trouble(path, strerror(errno));
+            throw failure(path, strerror(errno));
         }
         sum.add(piece.data(), fread(piece.data(), 1, piece.size(), f.get()));
     }

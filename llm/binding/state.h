@@ -16,8 +16,9 @@ struct SavedSequence {
 
 // write_saved replaces path as a whole, or not at all. model identifies the weights. Both throw std::runtime_error.
 void write_saved(const std::string & path, uint64_t model, const SavedSequence & s);
-// read_saved refuses a file that is cut, changed, of another format, or of another model, and one of more than `most` tokens.
-SavedSequence read_saved(const std::string & path, uint64_t model, size_t most);
+// read_saved refuses a file that is cut, changed, of another format, or of another model, and one of more than
+// `max_tokens` tokens.
+SavedSequence read_saved(const std::string & path, uint64_t model, size_t max_tokens);
 
 // fingerprint tells models apart by samples of the file: 64 pieces of 4 KiB and its size.
 uint64_t fingerprint(const std::string & path);

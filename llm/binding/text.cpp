@@ -7,8 +7,8 @@ namespace {
 
 const char kReplacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
-// Length of the rune at s (Unicode 15, table 3-7), 0 when the bytes so far are a beginning only, -k when the first k bytes
-// can belong to no rune (k is the maximal subpart, as the standard recommends for U+FFFD).
+// Length of the rune at s (Unicode 15, table 3-7), 0 when the bytes so far are a beginning only, -k when the first k
+// bytes can belong to no rune (k is the maximal subpart, as the standard recommends for U+FFFD).
 int rune_length(const unsigned char * s, size_t n) {
     const unsigned char lead = s[0];
     if (lead < 0x80) {
@@ -44,14 +44,14 @@ int rune_length(const unsigned char * s, size_t n) {
 
 } // namespace
 
-TextGate::TextGate(std::vector<std::string> stops) : stops_(std::move(stops)) {
+TextFilter::TextFilter(std::vector<std::string> stops) : stops_(std::move(stops)) {
     stops_.erase(std::remove(stops_.begin(), stops_.end(), std::string()), stops_.end());
     for (const std::string & stop : stops_) {
         longest_ = std::max(longest_, stop.size());
     }
 }
 
-void TextGate::settle_runes() {
+void TextFilter::settle_runes() {
     size_t at = 0;
     while (at < bytes_.size()) {
         const auto * s = reinterpret_cast<const unsigned char *>(bytes_.data()) + at;
@@ -70,7 +70,7 @@ void TextGate::settle_runes() {
 }
 
 // Length of the longest end of text_ that begins a stop string.
-size_t TextGate::held_back() const {
+size_t TextFilter::held_back() const {
     for (size_t n = std::min(longest_ ? longest_ - 1 : 0, text_.size()); n > 0; n--) {
         for (const std::string & stop : stops_) {
             if (stop.size() > n && text_.compare(text_.size() - n, n, stop, 0, n) == 0) {
@@ -81,7 +81,7 @@ size_t TextGate::held_back() const {
     return 0;
 }
 
-bool TextGate::push(const std::string & piece, std::string & out) {
+bool TextFilter::push(const std::string & piece, std::string & out) {
     bytes_ += piece;
     settle_runes();
     size_t cut = std::string::npos;
@@ -99,7 +99,7 @@ bool TextGate::push(const std::string & piece, std::string & out) {
     return true;
 }
 
-void TextGate::finish(std::string & out) {
+void TextFilter::finish(std::string & out) {
     out += text_;
     text_.clear();
     bytes_.clear();

@@ -6,15 +6,15 @@
 
 namespace slc {
 
-class TextGate {
+class TextFilter {
 public:
-    explicit TextGate(std::vector<std::string> stops);
+    explicit TextFilter(std::vector<std::string> stops);
 
-    // Takes a piece, appends to out what is settled. Returns true when a stop string is complete; the text before it has
-    // then been appended, the stop string and what follows it are dropped.
+    // Takes a piece, appends to out what is settled. Returns true when a stop string is complete; the text before it
+    // has then been appended, the stop string and what follows it are dropped.
     bool push(const std::string & piece, std::string & out);
-    // Appends what was held back: no stop string can complete any more. The beginning of a rune is dropped; its end was to
-    // come with a token that is never made.
+    // Appends what was held back: no stop string can complete any more. The beginning of a rune is dropped; its end was
+    // to come with a token that is never made.
     void finish(std::string & out);
 
 private:

@@ -1,21 +1,24 @@
-// The cells of a KV cache that requests share, kept so that every text has its tokens in rising order. Part of llama.cpp's library:
-// the set-up puts this file beside llama-kv-cache.cpp, and a patch there calls it (third_party/llama/patches/library).
+// The cells of a KV cache that requests share, kept so that every text has its tokens in rising order. Part of
+// llama.cpp's library: the set-up puts this file beside llama-kv-cache.cpp, and a patch there calls it
+// (third_party/llama/patches/library).
 //
-// Sums of floats depend on their order, and attention sums over cells in theirs. llama.cpp fills the gaps that finished texts leave, so
-// later tokens of a text may lie before earlier ones, depending on what else came and went. Here new tokens always go behind all
-// others, and gaps are closed by moving cells down, which changes no order.
+// Sums of floats depend on their order, and attention sums over cells in theirs. llama.cpp fills the gaps that finished
+// texts leave, so later tokens of a text may lie before earlier ones, depending on what else came and went. Here new
+// tokens always go behind all others, and gaps are closed by moving cells down, which changes no order.
 #include "llama-kv-cache.h"
 
 #include <cstring>
 #include <vector>
 
-// compact makes the cells behind the last used one the next to be taken, and closes gaps when `more` tokens would not fit there
-// or the gaps are a third of what attention walks over.
+// compact makes the cells behind the last used one the next to be taken, and closes gaps when `more` tokens would not
+// fit there or the gaps are a third of what attention walks over.
 void llama_kv_cache::compact(uint32_t more) {
     in_order = n_stream == 1 && !v_trans && !other && v_cells_impl.use_count() == 1 && !get_has_shift();
     for (const kv_layer & l : layers) {
         for (const ggml_tensor * t : {l.k, l.v}) {
-            in_order = in_order && (!t || (t->data && ggml_backend_buffer_is_host(t->view_src ? t->view_src->buffer : t->buffer)));
+            const bool movable =
+                !t || (t->data && ggml_backend_buffer_is_host(t->view_src ? t->view_src->buffer : t->buffer));
+            in_order = in_order && movable;
         }
     }
     if (!in_order) {

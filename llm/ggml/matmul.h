@@ -1,11 +1,11 @@
-// Products of quantised weights with several rows on AMX: the set-up puts this file into ggml's AMX code (amx/mmq.cpp, in whose
-// layout the weights lie), and ggml_backend_amx_mul_mat asks it first.
+// Products of quantised weights with several rows on AMX. The set-up puts this file into ggml's AMX code, whose layout
+// the weights have, and a patch makes ggml_backend_amx_mul_mat (amx/mmq.cpp) ask it first.
 //
-// ggml scales every product of 32 numbers by itself: it converts each row's float16 scale anew for each 16 columns, and keeps
-// sums in memory. Here scales are converted once, and kept beside the rows; sums stay in registers over 128 numbers. Weights whose
-// groups have whole-number scales (the K types, IQ4_XS) are multiplied by these first, as two bytes each, so that AMX itself adds up all
-// 256 numbers of a block, and floats are only touched once for these.
-// All roundings are those of ggml's code for one row and happen in its order: bits are the same alone and in a batch.
+// ggml scales every product of 32 numbers by itself: it converts each row's float16 scale anew for each 16 columns, and
+// keeps sums in memory. Here scales are converted once, and kept beside the rows; sums stay in registers over 128
+// numbers. Weights whose groups have whole-number scales (the K types, IQ4_XS) are multiplied by these first, as two
+// bytes each, so that AMX itself adds up all 256 numbers of a block, and floats are only touched once for these. All
+// roundings are those of ggml's code for one row and happen in its order: bits are the same alone and in a batch.
 #pragma once
 
 #include <cstdlib>
@@ -16,11 +16,11 @@ namespace {
 
 constexpr int kTile = 16;      // rows of a tile, and columns
 constexpr int kPanel = 32;     // columns of weights that are unpacked at a time
-constexpr int kMostRows = 256; // for which they are used then
+constexpr int kMaxRows = 256;  // for which these are then used
 constexpr int kSteps = 4;      // products of tiles in a chunk: what is summed before floats are touched
 
-// configure says what the tiles are: 0 to 3 sums of 16 columns, 4 rows of so many bytes each, 5 to 7 weights, four numbers of 16 columns
-// in a row of 64 bytes.
+// configure says what the tiles are: 0 to 3 sums of 16 columns, 4 rows of so many bytes each, 5 to 7 weights, four
+// numbers of 16 columns in a row of 64 bytes.
 inline void configure(int rows_a, int bytes_a) {
     struct {
         uint8_t palette = 1, start = 0, zero[14] = {};
@@ -47,41 +47,47 @@ template <int T> inline void tile_load(const void * p, int64_t stride) {
 template <int T> inline void tile_store(void * p) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"((int64_t) 64), "i"(T) : "memory");
 }
-template <int C, int A, int B> inline void tile_product() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
-template <int C, int A, int B> inline void tile_product_unsigned() { asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
+template <int C, int A, int B> inline void tile_product() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+}
+template <int C, int A, int B> inline void tile_product_unsigned() { // the weights are without a sign
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+}
 
 // Scales are of a chunk's columns; two sides of 16 columns each.
 struct Scales {
-    __m512 scale[2][kSteps], least[2][kSteps];
+    __m512 scale[2][kSteps], min[2][kSteps];
     __m512i mins[2][4]; // of columns and pairs of groups
 };
 
 using Products = int32_t[kSteps][kTile][kTile]; // of a tile's rows and 16 columns: [block, or high and low]
 
-// Work is what a thread keeps while it does a panel, 60 KB of its stack. What is read most fits the first cache.
+// Work is what a thread keeps while it does a panel, 60 KB of its stack. What is read most often fits the first cache.
 struct alignas(64) Work {
     int8_t unpacked[2][kSteps * 2048]; // weights of a chunk: [side][step][8 or 16][64], or high bytes, then low ones
     const int8_t * weights[2];         // there, or where weights of 8 bits lie
     Products products[2];
     Scales scales[2]; // this chunk's and the next one's
-    float sums[kMostRows][kPanel];
+    float sums[kMaxRows][kPanel];
 };
 
 // Rows of a tile, one chunk of their numbers: [step][16][32 or 64] bytes, then for each row eight numbers of 4 bytes.
 template <int step>
 struct Chunk {
     static constexpr int bytes = kSteps * kTile * step + kTile * 32;
-    static float * scales(void * chunk, int row) { return (float *) ((char *) chunk + kSteps * kTile * step) + row * 8; }
-    static const float * scales(const void * chunk, int row) { return (const float *) ((const char *) chunk + kSteps * kTile * step) + row * 8; }
+    static float * scales(void * chunk, int row) {
+        return (float *) ((char *) chunk + kSteps * kTile * step) + row * 8;
+    }
+    static const float * scales(const void * chunk, int row) { return scales(const_cast<void *>(chunk), row); }
 };
 
-inline __m512 widened(const void * halves) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) halves)); }
+inline __m512 to_floats(const void * halves) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) halves)); }
 
 // Blocks are weights in blocks of 32 with a scale in float16, and perhaps a minimum; a chunk has four.
 template <typename TA, typename TB>
 struct Blocks {
     static constexpr int step = 32, per_chunk = kSteps; // bytes of a row in a tile; blocks
-    static constexpr bool has_least = std::is_same<TB, block_q4_1>::value;
+    static constexpr bool has_min = std::is_same<TB, block_q4_1>::value;
     using Rows = Chunk<step>;
 
     static int size() { return get_tile_size<TB>(); }
@@ -90,7 +96,7 @@ struct Blocks {
         for (int b = 0; b < n; b++) {
             memcpy(chunk + b * kTile * step + row * step, a[b].qs, step);
             Rows::scales(chunk, row)[b] = GGML_CPU_FP16_TO_FP32(a[b].d);
-            if constexpr (has_least) {
+            if constexpr (has_min) {
                 Rows::scales(chunk, row)[kSteps + b] = GGML_CPU_FP16_TO_FP32(a[b].s);
             }
         }
@@ -103,9 +109,9 @@ struct Blocks {
                 unpack_B<TB>((packed_B_type<TB> *) w.unpacked[side] + i * 512, b);
             }
             const char * d = b + (do_unpack<TB>::value ? 256 : 512);
-            p.scale[side][i] = widened(d);
-            if constexpr (has_least) {
-                p.least[side][i] = widened(d + kTile * sizeof(ggml_half));
+            p.scale[side][i] = to_floats(d);
+            if constexpr (has_min) {
+                p.min[side][i] = to_floats(d + kTile * sizeof(ggml_half));
             }
         }
     }
@@ -125,12 +131,13 @@ struct Blocks {
     }
 
     // add adds up a tile's rows, whose sums so far are at from, if there are some.
-    template <bool whole> static void add(const Products & products, const Scales & p, int side, int in, const void * chunk, int rows, const float * from, float * to, int64_t ld) {
+    template <bool whole> static void add(const Products & products, const Scales & p, int side, int in,
+                                          const void * chunk, int rows, const float * from, float * to, int64_t ld) {
         const int n = whole ? kSteps : in;
-        __m512 scale[kSteps], least[kSteps];
+        __m512 scale[kSteps], min[kSteps];
         for (int b = 0; b < n; b++) {
             scale[b] = p.scale[side][b];
-            least[b] = p.least[side][b];
+            min[b] = p.min[side][b];
         }
         for (int i = 0; i < rows; i++) {
             const float * of = Rows::scales(chunk, i);
@@ -138,8 +145,8 @@ struct Blocks {
             for (int b = 0; b < n; b++) {
                 const __m512 product = _mm512_cvtepi32_ps(_mm512_load_si512(products[b][i]));
                 sum = _mm512_fmadd_ps(product, _mm512_mul_ps(scale[b], _mm512_set1_ps(of[b])), sum);
-                if constexpr (has_least) {
-                    sum = _mm512_fmadd_ps(least[b], _mm512_set1_ps(of[kSteps + b]), sum);
+                if constexpr (has_min) {
+                    sum = _mm512_fmadd_ps(min[b], _mm512_set1_ps(of[kSteps + b]), sum);
                 }
             }
             _mm512_storeu_ps(to + i * ld, sum);
@@ -169,21 +176,21 @@ struct Groups {
         memcpy(s + 4, groups, sizeof(groups));
     }
 
-    // twice is 16 bits of each scale beside themselves.
-    static __m512i twice(__m256i scales) {
+    // duplicate is 16 bits of each scale beside themselves.
+    static __m512i duplicate(__m256i scales) {
         const __m512i half = _mm512_cvtepu16_epi32(scales);
         return _mm512_or_si512(half, _mm512_slli_epi32(half, 16));
     }
 
     // split writes quants times their columns' scales in two bytes each: high · 2^kShift + low.
     static void split(__m512i q, __m128i scales, int8_t * high, int8_t * low) {
-        if constexpr (has_mins) { // at most 31 · 63: two digits of a scale, and no product of a byte reaches into the next one
-            const __m128i digit = _mm_set1_epi8(7);
-            const __m128i upper = _mm_and_si128(_mm_srli_epi16(scales, kShift), digit), lower = _mm_and_si128(scales, digit);
-            _mm512_store_si512(high, _mm512_mullo_epi16(q, twice(_mm256_cvtepu8_epi16(upper))));
-            _mm512_store_si512(low, _mm512_mullo_epi16(q, twice(_mm256_cvtepu8_epi16(lower))));
+        if constexpr (has_mins) { // at most 31 · 63: two digits of a scale; no product of a byte reaches into the next
+            const __m128i digit = _mm_set1_epi8(7), lower = _mm_and_si128(scales, digit);
+            const __m128i upper = _mm_and_si128(_mm_srli_epi16(scales, kShift), digit);
+            _mm512_store_si512(high, _mm512_mullo_epi16(q, duplicate(_mm256_cvtepu8_epi16(upper))));
+            _mm512_store_si512(low, _mm512_mullo_epi16(q, duplicate(_mm256_cvtepu8_epi16(lower))));
         } else {
-            const __m512i scale = twice(_mm256_cvtepi8_epi16(scales)), byte = _mm512_set1_epi16(0xff);
+            const __m512i scale = duplicate(_mm256_cvtepi8_epi16(scales)), byte = _mm512_set1_epi16(0xff);
             const __m512i even = _mm512_mullo_epi16(_mm512_srai_epi16(_mm512_slli_epi16(q, 8), 8), scale);
             const __m512i odd = _mm512_mullo_epi16(_mm512_srai_epi16(q, 8), scale);
             _mm512_store_si512(high, _mm512_or_si512(_mm512_srli_epi16(even, 8), _mm512_andnot_si512(byte, odd)));
@@ -209,9 +216,9 @@ struct Groups {
                 p.mins[side][k] = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *) (d + k * 32)));
             }
             d += 8 * TILE_N;
-            p.least[side][0] = widened(d + TILE_N * sizeof(ggml_half));
+            p.min[side][0] = to_floats(d + TILE_N * sizeof(ggml_half));
         }
-        p.scale[side][0] = widened(d);
+        p.scale[side][0] = to_floats(d);
     }
 
     template <int j> static void multiply(const char * chunk, Work & w) {
@@ -239,8 +246,9 @@ struct Groups {
         }
     }
 
-    template <bool> static void add(const Products & products, const Scales & p, int side, int, const void * chunk, int rows, const float * from, float * to, int64_t ld) {
-        const __m512 scale = p.scale[side][0], least = p.least[side][0];
+    template <bool> static void add(const Products & products, const Scales & p, int side, int, const void * chunk,
+                                    int rows, const float * from, float * to, int64_t ld) {
+        const __m512 scale = p.scale[side][0], min = p.min[side][0];
         const __m512i mins[4] = {p.mins[side][0], p.mins[side][1], p.mins[side][2], p.mins[side][3]};
         for (int i = 0; i < rows; i++) {
             const float * of = Rows::scales(chunk, i);
@@ -255,7 +263,7 @@ struct Groups {
                     memcpy(&pair, of + 4 + k, sizeof(pair));
                     groups = _mm512_dpwssd_epi32(groups, _mm512_set1_epi32(pair), mins[k]);
                 }
-                sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(groups), _mm512_mul_ps(_mm512_set1_ps(of[1]), least), sum);
+                sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(groups), _mm512_mul_ps(_mm512_set1_ps(of[1]), min), sum);
             }
             _mm512_storeu_ps(to + i * ld, sum);
         }
@@ -264,8 +272,9 @@ struct Groups {
 
 template <typename TB>
 struct Product {
-    using TA = typename std::conditional<is_type_qkk<TB>::value, block_q8_K,
-                                         typename std::conditional<std::is_same<TB, block_q4_1>::value, block_q8_1, block_q8_0>::type>::type;
+    static constexpr bool is_q4_1 = std::is_same<TB, block_q4_1>::value;
+    using Small = typename std::conditional<is_q4_1, block_q8_1, block_q8_0>::type;
+    using TA = typename std::conditional<is_type_qkk<TB>::value, block_q8_K, Small>::type; // of rows
     using Kind = typename std::conditional<is_type_qkk<TB>::value, Groups<TA, TB>, Blocks<TA, TB>>::type;
     using Rows = typename Kind::Rows;
 
@@ -280,7 +289,7 @@ struct Product {
         to += r / kTile * row_tile();
         for (int c = 0; c < chunks(); c++, to += Rows::bytes) {
             if (row) {
-                Kind::pack(row + c * Kind::per_chunk, in(c), to, r % kTile);
+                Kind::pack(row + c * Kind::per_chunk, blocks_in(c), to, r % kTile);
                 continue;
             }
             for (int j = 0; j < kSteps; j++) {
@@ -291,17 +300,18 @@ struct Product {
 
     // unpack makes ready a chunk of a panel's weights, and asks for the next one's.
     void unpack(const char * weights, int chunk, Work & w) const {
-        const size_t side = (size_t) blocks * get_tile_size<TB>(), size = (size_t) Kind::per_chunk * get_tile_size<TB>();
+        const size_t side = (size_t) blocks * get_tile_size<TB>();
+        const size_t size = (size_t) Kind::per_chunk * get_tile_size<TB>();
         for (int s = 0; s < 2; s++) {
             const char * from = weights + s * side + chunk * size;
             for (size_t i = 0; i < size; i += 64) {
                 _mm_prefetch(from + size + i, _MM_HINT_T0);
             }
-            Kind::unpack(from, in(chunk), w, w.scales[chunk % 2], s);
+            Kind::unpack(from, blocks_in(chunk), w, w.scales[chunk % 2], s);
         }
     }
 
-    int in(int chunk) const { return std::min<int>(Kind::per_chunk, blocks - chunk * Kind::per_chunk); } // blocks of a chunk
+    int blocks_in(int chunk) const { return std::min<int>(Kind::per_chunk, blocks - chunk * Kind::per_chunk); }
 
     // panel writes kPanel columns of rows first … first+n-1.
     void panel(const char * packed, int first, int n, const char * weights, float * out, int64_t ldc) const {
@@ -310,9 +320,9 @@ struct Product {
         const char * from = packed + first / kTile * row_tile();
         unpack(weights, 0, w);
         for (int c = 0; c < chunks(); c++, from += Rows::bytes) {
-            const bool whole = in(c) == Kind::per_chunk, last = c + 1 == chunks();
+            const bool whole = blocks_in(c) == Kind::per_chunk, last = c + 1 == chunks();
             const auto multiply = [&](const char * rows, auto j) {
-                if (is_type_qkk<TB>::value || j < in(c)) {
+                if (is_type_qkk<TB>::value || j < blocks_in(c)) {
                     Kind::template multiply<j>(rows, w);
                 }
             };
@@ -328,34 +338,36 @@ struct Product {
                 float * sums = w.sums[t * kTile], * to = last ? out + t * kTile * ldc : sums;
                 for (int s = 0; s < 2; s++, sums += kTile, to += kTile) {
                     const auto add = whole ? Kind::template add<true> : Kind::template add<false>;
-                    add(w.products[s], w.scales[c % 2], s, in(c), rows, std::min(kTile, n - t * kTile), c == 0 ? nullptr : sums, to, last ? ldc : kPanel);
+                    add(w.products[s], w.scales[c % 2], s, blocks_in(c), rows, std::min(kTile, n - t * kTile),
+                        c == 0 ? nullptr : sums, to, last ? ldc : kPanel);
                 }
             }
         }
     }
 };
 
-// ours tells whether so many rows are multiplied here. For a few of some types ggml's code was the quicker one (ADR 10).
-// SLUICE_MATMUL=ggml leaves all to it, to compare.
-template <typename TB> bool ours(int rows) {
+// supported tells whether so many rows are multiplied here. For a few of some types ggml's code was the quicker one
+// (ADR 10). SLUICE_MATMUL=ggml leaves all to it, to compare.
+template <typename TB> bool supported(int rows) {
     static const bool off = [] {
         const char * s = getenv("SLUICE_MATMUL");
         return s && strcmp(s, "ggml") == 0;
     }();
-    constexpr bool any = std::is_same<TB, block_q4_0>::value || std::is_same<TB, block_q8_0>::value || std::is_same<TB, block_q6_K>::value;
-    return rows > (any ? 1 : 4) && !off;
+    constexpr bool also_few = std::is_same<TB, block_q4_0>::value || std::is_same<TB, block_q8_0>::value ||
+                              std::is_same<TB, block_q6_K>::value;
+    return rows > (also_few ? 1 : 4) && !off;
 }
 
 inline char * aligned(void * p) { return (char *) (((uintptr_t) p + 63) & ~(uintptr_t) 63); }
 
 // workspace is what a product needs beside rows as ggml quantises them, in bytes.
 template <typename TB> size_t workspace(int rows, int columns, int blocks, int64_t batches) {
-    return ours<TB>(rows) ? batches * Product<TB>{rows, columns, blocks}.packed() + 64 : 0;
+    return supported<TB>(rows) ? batches * Product<TB>{rows, columns, blocks}.packed() + 64 : 0;
 }
 
 // matmul is ggml_backend_amx_mul_mat, dst = src1 · src0ᵀ, or returns false and leaves it to ggml.
 template <typename TB> bool matmul(const ggml_compute_params * params, ggml_tensor * dst, int blocks) {
-    if (!ours<TB>((int) dst->ne[1])) {
+    if (!supported<TB>((int) dst->ne[1])) {
         return false;
     }
     using P = Product<TB>;
@@ -373,24 +385,26 @@ template <typename TB> bool matmul(const ggml_compute_params * params, ggml_tens
             typename P::TA * to = nullptr;
             if (row < product.rows) {
                 to = quantised + (batch * product.rows + row) * blocks;
-                from_float<typename P::TA>((const float *) ((const char *) in->data + ggml_batch_offset(in, batch, dst->ne[2])) + row * numbers, (char *) to, numbers);
+                const char * from = (const char *) in->data + ggml_batch_offset(in, batch, dst->ne[2]);
+                from_float<typename P::TA>((const float *) from + row * numbers, (char *) to, numbers);
             }
             product.pack(to, row, packed + batch * product.packed());
         }
     });
     ggml_barrier(params->threadpool);
 
-    const int panels = product.columns / kPanel, parts = div_up(product.rows, kMostRows);
+    const int panels = product.columns / kPanel, parts = div_up(product.rows, kMaxRows);
     parallel_for_ggml(params, (int) batches * parts * panels, [&](int begin, int end) {
         configure(std::min(product.rows, kTile), P::Kind::step);
         for (int i = begin; i < end; i++) {
             const int64_t batch = i / (parts * panels);
-            const int first = i / panels % parts * kMostRows, column = i % panels * kPanel;
+            const int first = i / panels % parts * kMaxRows, column = i % panels * kPanel;
             const char * from = (const char *) weights->data + ggml_batch_offset(weights, batch, dst->ne[2]);
             float * out = (float *) ((char *) dst->data + ggml_batch_offset(dst, batch, dst->ne[2]));
             const int64_t ldc = dst->nb[1] / sizeof(float);
-            product.panel(packed + batch * product.packed(), first, std::min(kMostRows, product.rows - first),
-                          from + (size_t) column / kTile * blocks * get_tile_size<TB>(), out + first * ldc + column, ldc);
+            from += (size_t) column / kTile * blocks * get_tile_size<TB>();
+            product.panel(packed + batch * product.packed(), first, std::min(kMaxRows, product.rows - first), from,
+                          out + first * ldc + column, ldc);
         }
     });
     return true;

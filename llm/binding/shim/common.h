@@ -1,7 +1,7 @@
-// Makes upstream's binding.cpp inert. `go build` compiles every .cpp of the module, so that file has to compile; its API is
-// the llama.cpp of 2023, which is gone. This header declares just enough of that API, as empty shells, and renames what
-// binding.cpp defines (here and in llama.h), so that load_model, llama_predict and the others come from our libbinding.a.
-// Nothing of it is ever called.
+// Makes upstream's binding.cpp inert. `go build` compiles every .cpp of the module, so that file has to compile; its
+// API is the llama.cpp of 2023, which is gone. This header declares just enough of that API, as empty shells, and
+// renames what binding.cpp defines (here and in llama.h), so that load_model, llama_predict and the others come from
+// our libbinding.a. Nothing of it is ever called.
 #pragma once
 
 #include <cmath>
@@ -63,7 +63,8 @@ struct gpt_params {
     uint32_t seed;
     int n_threads, n_predict, n_ctx, n_batch, n_keep, n_draft, n_gpu_layers, main_gpu, repeat_last_n, top_k, mirostat;
     float tensor_split[LLAMA_MAX_DEVICES];
-    float top_p, temp, tfs_z, typical_p, repeat_penalty, frequency_penalty, presence_penalty, mirostat_tau, mirostat_eta;
+    float top_p, temp, tfs_z, typical_p, repeat_penalty, frequency_penalty, presence_penalty, mirostat_tau,
+        mirostat_eta;
     float cfg_scale, rope_freq_base, rope_freq_scale;
     std::string prompt, path_prompt_cache, grammar, cfg_negative_prompt;
     std::vector<std::string> antiprompt;

@@ -13,28 +13,28 @@ import (
 	"unicode/utf8"
 )
 
-// The library's text gate (llm/binding/text.cpp) decides what of a completion may be shown. It is plain C++, so it is
+// The library's text filter (llm/binding/text.cpp) decides what of a completion may be shown. It is plain C++, so it is
 // tested here without llama.cpp: compiled with a small driver and compared with a reference that sees the whole text at
 // once.
 
-type gateCase struct{ stops, pieces []string }
+type filterCase struct{ stops, pieces []string }
 
-type gateResult struct {
+type filterResult struct {
 	pieces  []string
 	stopped bool
 	rest    string
 	escaped string
 }
 
-func runGate(t *testing.T, cases []gateCase) []gateResult {
+func runFilter(t *testing.T, cases []filterCase) []filterResult {
 	t.Helper()
 	cxx, err := exec.LookPath("g++")
 	if err != nil {
-		t.Skip("SKIP: no g++ to compile the text gate with")
+		t.Skip("SKIP: no g++ to compile the text filter with")
 	}
-	bin := filepath.Join(t.TempDir(), "gate")
+	bin := filepath.Join(t.TempDir(), "filter")
 	build := exec.Command(cxx, "-std=c++17", "-O1", "-Wall", "-Wextra", "-o", bin,
-		"binding/testdata/gate.cpp", "binding/text.cpp")
+		"binding/testdata/text_filter.cpp", "binding/text.cpp")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -55,14 +55,14 @@ func runGate(t *testing.T, cases []gateCase) []gateResult {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var results []gateResult
+	var results []filterResult
 	var lines []string
 	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
 		if s.Text() != "." {
 			lines = append(lines, s.Text())
 			continue
 		}
-		var r gateResult
+		var r filterResult
 		for i, line := range lines {
 			line, stop := strings.CutSuffix(line, "!")
 			r.stopped = r.stopped || stop
@@ -83,13 +83,13 @@ func runGate(t *testing.T, cases []gateCase) []gateResult {
 
 // wholeText is the reference: all text at once, malformed bytes as U+FFFD, an unfinished rune at the end dropped, cut
 // at the stop string that completes first.
-func wholeText(c gateCase) (text string, stopped bool) {
+func wholeText(c filterCase) (text string, stopped bool) {
 	all := []byte(strings.Join(c.pieces, ""))
 	ends := []int{0} // of pieces
 	for _, p := range c.pieces {
 		ends = append(ends, ends[len(ends)-1]+len(p))
 	}
-	for _, end := range ends { // the gate looks after each piece
+	for _, end := range ends { // the filter looks after each piece
 		text = decode(all[:end])
 		cut := -1
 		for _, s := range c.stops {
@@ -122,8 +122,8 @@ func decode(b []byte) string {
 	return sb.String()
 }
 
-func TestTextGate(t *testing.T) {
-	cases := []gateCase{
+func TestTextFilter(t *testing.T) {
+	cases := []filterCase{
 		{nil, []string{"hello", " world"}},
 		{nil, []string{"\xf0\x9f", "\x98", "\x80", "!"}},    // a rune in three pieces
 		{nil, []string{"a\xff", "b\xc0\x80c", "\xe2\x82"}},  // malformed, overlong, unfinished
@@ -148,7 +148,7 @@ func TestTextGate(t *testing.T) {
 		return out
 	}
 	for range 3000 {
-		c := gateCase{pieces: words(8)}
+		c := filterCase{pieces: words(8)}
 		for _, s := range words(3) {
 			if s != "" && utf8.ValidString(s) {
 				c.stops = append(c.stops, s)
@@ -156,7 +156,7 @@ func TestTextGate(t *testing.T) {
 		}
 		cases = append(cases, c)
 	}
-	for i, r := range runGate(t, cases) {
+	for i, r := range runFilter(t, cases) {
 		want, stopped := wholeText(cases[i])
 		got := strings.Join(r.pieces, "") + r.rest
 		if got != want || r.stopped != stopped {

@@ -9,7 +9,8 @@
 
 namespace {
 
-// Between Go's two calls of a load (options, load_model) and after it (handle, error) the goroutine keeps its OS thread.
+// Between Go's two calls of a load (options, load_model) and after it (handle, error) the goroutine keeps its OS
+// thread.
 thread_local slc_llm_load_options next_load;
 thread_local bool has_next_load = false;
 thread_local void * loaded = nullptr;
@@ -101,9 +102,10 @@ int64_t slc_llm_pin(void * handle, const char * text, int64_t length) {
     try {
         slc::Request r;
         r.prompt = h.engine->tokenize(text, (size_t) length);
-        const int most = h.engine->context() - 1;
-        if (r.prompt.empty() || (int) r.prompt.size() > most) {
-            copy_text("a text of " + std::to_string(r.prompt.size()) + " tokens cannot be pinned: 1 to " + std::to_string(most),
+        const int limit = h.engine->context() - 1;
+        if (r.prompt.empty() || (int) r.prompt.size() > limit) {
+            copy_text("a text of " + std::to_string(r.prompt.size()) + " tokens cannot be pinned: 1 to " +
+                          std::to_string(limit),
                       h.last.error, sizeof h.last.error);
             return -1;
         }
@@ -124,10 +126,6 @@ int64_t slc_llm_pin(void * handle, const char * text, int64_t length) {
 
 void slc_llm_unpin(void * handle, int64_t pin) {
     of(handle).engine->unpin(pin);
-}
-
-int32_t slc_llm_embedding_width(void * handle) {
-    return of(handle).engine->embedding_width();
 }
 
 int32_t slc_llm_log(void * handle, char * line, size_t line_size) {

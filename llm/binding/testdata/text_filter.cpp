@@ -1,5 +1,6 @@
-// Runs TextGate and the selection of candidates for llm/gate_test.go. Input, in lines of hex: the stop strings, then the
-// pieces. Output, in hex: a line per piece, then what finish gives; a piece that completed a stop string ends with "!".
+// Runs TextFilter for llm/text_test.go. Input, in lines of hex: the stop strings, then
+// the pieces. Output, in hex: a line per piece, then what finish gives; a piece that completed a stop string ends with
+// "!".
 #include "../text.h"
 
 #include <iostream>
@@ -37,11 +38,11 @@ static std::vector<std::string> read_list() {
 
 int main() {
     while (std::cin.peek() != EOF) {
-        slc::TextGate gate(read_list());
+        slc::TextFilter filter(read_list());
         bool stopped = false;
         for (const std::string & piece : read_list()) {
             std::string out;
-            stopped = !stopped && gate.push(piece, out);
+            stopped = !stopped && filter.push(piece, out);
             std::cout << hex(out) << (stopped ? "!" : "") << "\n";
             if (stopped) {
                 break;
@@ -49,7 +50,7 @@ int main() {
         }
         std::string rest;
         if (!stopped) {
-            gate.finish(rest);
+            filter.finish(rest);
         }
         std::cout << hex(rest) << "\n" << hex(slc::escape_nul(rest)) << "\n.\n";
     }
