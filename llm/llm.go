@@ -22,7 +22,7 @@ type Generator interface {
 	Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error)
 	// CountTokens returns how many tokens a text is as a prompt, with those the model puts at its beginning.
 	CountTokens(text string) (int, error)
-	// ContextSize returns the most tokens of one request, prompt and completion together.
+	// ContextSize returns the maximum of tokens of one request, prompt and completion together.
 	ContextSize() int
 	Info() Info
 }
@@ -137,7 +137,7 @@ type Info struct {
 
 // Options say how to run a model. Zero values are defaults.
 type Options struct {
-	ContextSize int // most tokens of one request; 0: what the model was trained for, at most 4096
+	ContextSize int // maximum of tokens of one request; 0: what the model was trained for, at most 4096
 	Slots       int // requests decoded together, at most 64; 0: 4
 	Queue       int // requests that may wait for a slot; one more fails with ErrBusy. 0: 1024, negative: none may
 	// CacheTokens is the size of the KV cache, which all slots share. A request waits until prompt and MaxTokens fit
@@ -160,17 +160,17 @@ type Options struct {
 }
 
 const (
-	defaultContext = 4096
-	defaultSlots   = 4
-	defaultBatch   = 64
-	defaultQueue   = 1024
-	mostTop        = 20 // as in OpenAI's API
-	maxSlots       = 64
-	maxBatch       = 2048
-	maxThreads     = 512 // ggml's limit; beyond it asserts
-	maxCells       = math.MaxInt32 / 2
-	maxSeed        = math.MaxUint32 - 1 // MaxUint32 means "random" to llama.cpp
-	minContext     = 16
+	defaultContext  = 4096
+	defaultSlots    = 4
+	defaultBatch    = 64
+	defaultQueue    = 1024
+	maxAlternatives = 20 // as in OpenAI's API
+	maxSlots        = 64
+	maxBatch        = 2048
+	maxThreads      = 512 // ggml's limit; beyond it asserts
+	maxCells        = math.MaxInt32 / 2
+	maxSeed         = math.MaxUint32 - 1 // MaxUint32 means "random" to llama.cpp
+	minContext      = 16
 )
 
 func optionError(format string, args ...any) error {
@@ -211,8 +211,8 @@ func (o Options) withDefaults(m gguf.Model) (Options, error) {
 	if o.BatchSize == 0 {
 		o.BatchSize = min(max(defaultBatch, o.Slots), o.CacheTokens)
 	}
-	if most := min(maxBatch, o.CacheTokens); o.BatchSize < o.Slots || o.BatchSize > most {
-		return o, optionError("batch size %d is not between the %d slots and %d", o.BatchSize, o.Slots, most)
+	if limit := min(maxBatch, o.CacheTokens); o.BatchSize < o.Slots || o.BatchSize > limit {
+		return o, optionError("batch size %d is not between the %d slots and %d", o.BatchSize, o.Slots, limit)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -243,8 +243,8 @@ func (r Request) check() error {
 			r.FrequencyPenalty, r.PresencePenalty)
 	case r.NoRepeatNGram < 0 || r.NoRepeatNGram > math.MaxInt32:
 		return optionError("no-repeat n-grams of %d tokens are less than 0 or too long", r.NoRepeatNGram)
-	case r.Alternatives < 0 || r.Alternatives > mostTop:
-		return optionError("%d alternatives are not between 0 and %d", r.Alternatives, mostTop)
+	case r.Alternatives < 0 || r.Alternatives > maxAlternatives:
+		return optionError("%d alternatives are not between 0 and %d", r.Alternatives, maxAlternatives)
 	case r.Alternatives > 0 && !r.LogProbs:
 		return optionError("%d alternatives need LogProbs", r.Alternatives)
 	case r.Grammar != "" && len(r.Schema) > 0:

@@ -76,8 +76,8 @@ func CheckMemory(m gguf.Model, o Options) error {
 	return checkMemory(m, o, available, source)
 }
 
-// leastTokens is a context that a hint may propose: less answers no question over passages.
-const leastTokens = 512
+// minHintTokens is a context that a hint may propose: less answers no question over passages.
+const minHintTokens = 512
 
 func checkMemory(m gguf.Model, o Options, available int64, source string) error {
 	o, _ = o.withDefaults(m)
@@ -97,18 +97,18 @@ func checkMemory(m gguf.Model, o Options, available int64, source string) error 
 		o.BatchSize = min(o.BatchSize, n)
 	}
 	slots := func(o *Options, n int) { o.Slots = n }
-	if n := most(o.CacheTokens/gguf.CellMultiple, func(n int) bool {
+	if n := largestFitting(o.CacheTokens/gguf.CellMultiple, func(n int) bool {
 		return fits(tokens, n*gguf.CellMultiple)
-	}) * gguf.CellMultiple; n >= leastTokens {
+	}) * gguf.CellMultiple; n >= minHintTokens {
 		e.FitTokens = n
 	} else {
-		e.FitSlots = most(o.Slots-1, func(n int) bool { return fits(slots, n) })
+		e.FitSlots = largestFitting(o.Slots-1, func(n int) bool { return fits(slots, n) })
 	}
 	return e
 }
 
-// most returns the largest n of 1 to limit that is good, when all below a good one are; 0 when none is.
-func most(limit int, good func(int) bool) int {
+// largestFitting returns the largest n of 1 to limit that is good, when all below a good one are; 0 when none is.
+func largestFitting(limit int, good func(int) bool) int {
 	low, high := 0, limit
 	for low < high {
 		if mid := low + (high-low+1)/2; good(mid) {

@@ -171,7 +171,7 @@ func (m *Model) Close() error {
 	return nil
 }
 
-// ContextSize returns the most tokens of one request, prompt and completion together.
+// ContextSize returns the maximum of tokens of one request, prompt and completion together.
 func (m *Model) ContextSize() int { return m.opts.ContextSize }
 
 // Info describes the model. The first call reads the whole file for its digest.

@@ -126,10 +126,10 @@ func (g *reader) str(limit uint64, keep bool) string {
 }
 
 // count reads a count of things that take at least width bytes each.
-func (g *reader) count(what string, most, width uint64) uint64 {
+func (g *reader) count(what string, limit, width uint64) uint64 {
 	n := g.u64()
-	if g.err == nil && (n > most || n > g.left()/width) {
-		g.fail("%d %s cannot be in a file of %d bytes (at most %d are read)", n, what, g.size, most)
+	if g.err == nil && (n > limit || n > g.left()/width) {
+		g.fail("%d %s cannot be in a file of %d bytes (at most %d are read)", n, what, g.size, limit)
 	}
 	if g.err != nil {
 		return 0

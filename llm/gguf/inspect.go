@@ -130,12 +130,12 @@ func (h *header) join(part *header) {
 
 // describe counts parameters and names the type most of them have.
 func (h *header) describe(arch string) (parameters int64, description string) {
-	var most uint64
+	var limit uint64
 	quant := ""
 	for typ, n := range h.elements {
 		parameters += int64(n)
-		if n > most || n == most && typ < quant {
-			most, quant = n, typ
+		if n > limit || n == limit && typ < quant {
+			limit, quant = n, typ
 		}
 	}
 	count := fmt.Sprintf("%.1f M", float64(parameters)/1e6)

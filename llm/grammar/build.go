@@ -147,39 +147,39 @@ func join(items ...string) string {
 	return strings.Join(kept, " ")
 }
 
-// repeat writes least to most (or unlimited) repetitions of an item that is one rule, class or character. Counts above
+// repeat writes lower to upper (or unlimited) repetitions of an item that is one rule, class or character. Counts above
 // what llama.cpp repeats are written as several repetitions such that a text can be read in few ways at a time:
 //
 //	R(0,n)  →  item{0,1999} | item{2000} R(0,n-2000)
-func (b *builder) repeat(item string, least, most int) string {
-	if most == 0 {
+func (b *builder) repeat(item string, lower, upper int) string {
+	if upper == 0 {
 		return ""
 	}
-	if least > maxRepeat {
+	if lower > maxRepeat {
 		rest := unlimited
-		if most != unlimited {
-			rest = most - maxRepeat
+		if upper != unlimited {
+			rest = upper - maxRepeat
 		}
-		return join(fmt.Sprintf("%s{%d}", item, maxRepeat), b.repeat(item, least-maxRepeat, rest))
+		return join(fmt.Sprintf("%s{%d}", item, maxRepeat), b.repeat(item, lower-maxRepeat, rest))
 	}
 	switch {
-	case least == 1 && most == 1:
+	case lower == 1 && upper == 1:
 		return item
-	case least == 0 && most == 1:
+	case lower == 0 && upper == 1:
 		return item + "?"
-	case most == unlimited && least == 0:
+	case upper == unlimited && lower == 0:
 		return item + "*"
-	case most == unlimited && least == 1:
+	case upper == unlimited && lower == 1:
 		return item + "+"
-	case most == unlimited:
-		return fmt.Sprintf("%s{%d,}", item, least)
-	case least == most:
-		return fmt.Sprintf("%s{%d}", item, least)
-	case most <= maxRepeat:
-		return fmt.Sprintf("%s{%d,%d}", item, least, most)
-	case least > 0:
-		return join(fmt.Sprintf("%s{%d}", item, least), b.repeat(item, 0, most-least))
+	case upper == unlimited:
+		return fmt.Sprintf("%s{%d,}", item, lower)
+	case lower == upper:
+		return fmt.Sprintf("%s{%d}", item, lower)
+	case upper <= maxRepeat:
+		return fmt.Sprintf("%s{%d,%d}", item, lower, upper)
+	case lower > 0:
+		return join(fmt.Sprintf("%s{%d}", item, lower), b.repeat(item, 0, upper-lower))
 	}
 	return b.add("repeat", "", fmt.Sprintf("%s{0,%d} | %s", item, maxRepeat-1,
-		join(fmt.Sprintf("%s{%d}", item, maxRepeat), b.repeat(item, 0, most-maxRepeat))))
+		join(fmt.Sprintf("%s{%d}", item, maxRepeat), b.repeat(item, 0, upper-maxRepeat))))
 }

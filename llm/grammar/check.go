@@ -215,15 +215,15 @@ func (p *parser) effort(w *walk) error {
 		}
 		total += steps[id]
 		for _, limit := range []struct {
-			is, most int
-			what     string
+			is, max int
+			what    string
 		}{
 			{depth[id], maxLeft, "rules begin with one another"},
 			{paths[id], maxPaths, "ways to begin the rule"},
 			{total, maxSteps, "steps to look for left recursion"},
 		} {
-			if limit.is > limit.most {
-				return p.errorAt(r.at, r.name, "it is too involved: more than %d %s", limit.most, limit.what)
+			if limit.is > limit.max {
+				return p.errorAt(r.at, r.name, "it is too involved: more than %d %s", limit.max, limit.what)
 			}
 		}
 	}

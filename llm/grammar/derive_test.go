@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// judge compiles a schema with an independent validator, which checks formats too.
-func judge(t testing.TB, schema []byte) *jsonschema.Schema {
+// validator compiles a schema with an independent validator, which checks formats too.
+func validator(t testing.TB, schema []byte) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
@@ -68,7 +68,7 @@ func derivations(t *testing.T, schema []byte, n int) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, source)
 	}
-	s := judge(t, schema)
+	s := validator(t, schema)
 	rnd := rand.New(rand.NewPCG(1, uint64(len(source))))
 	different := map[string]bool{}
 	for i := range n {
@@ -101,7 +101,7 @@ func TestRandomRangesHoldTheirBounds(t *testing.T) {
 	for range 150 {
 		schema, bounds := randomRange(rnd)
 		source, err := FromSchema([]byte(schema))
-		s := judge(t, []byte(schema))
+		s := validator(t, []byte(schema))
 		var m *matcher
 		if err == nil {
 			if m, err = newMatcher(source); err != nil {

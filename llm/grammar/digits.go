@@ -35,7 +35,7 @@ func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 		return alts, nil
 	}
 	length := len(hi.String())
-	if limit := int64(mostStates / length); !step.IsInt64() || step.Int64() > limit {
+	if limit := int64(maxStates / length); !step.IsInt64() || step.Int64() > limit {
 		return nil, fmt.Errorf("multiples of %s up to %d digits need too large a grammar; the limit is %d",
 			step, length, limit)
 	}
@@ -64,8 +64,8 @@ func (c *compiler) lengths(lo, hi *big.Int, step int) []string {
 		full = 0
 	}
 	for n := len(lo.String()); n <= len(hi.String()); n++ {
-		least, most := pow10(n-1), new(big.Int).Sub(pow10(n), big.NewInt(1))
-		whole := lo.Cmp(least) <= 0 && hi.Cmp(most) >= 0 && step == 1
+		lower, upper := pow10(n-1), new(big.Int).Sub(pow10(n), big.NewInt(1))
+		whole := lo.Cmp(lower) <= 0 && hi.Cmp(upper) >= 0 && step == 1
 		if whole {
 			if full++; full == 1 {
 				short = n
@@ -73,11 +73,11 @@ func (c *compiler) lengths(lo, hi *big.Int, step int) []string {
 			continue
 		}
 		flush()
-		least = bigMax(lo, least)
-		if hi.Cmp(most) < 0 {
-			most = hi
+		lower = bigMax(lo, lower)
+		if hi.Cmp(upper) < 0 {
+			upper = hi
 		}
-		r := &digitRange{c.builder, least.String(), most.String(), step, c.digits}
+		r := &digitRange{c.builder, lower.String(), upper.String(), step, c.digits}
 		if s := r.from(0, true, true, 0); s.ok {
 			alts = append(alts, s.text)
 		}
@@ -170,8 +170,8 @@ type end struct {
 
 // fraction returns the decimals, point included, of numbers whose whole part is that of the ends given; ok is false
 // when there are none.
-func (c *compiler) fraction(lo, hi *end, most int) (text string, ok bool) {
-	f := &fractions{c.builder, lo, hi, most}
+func (c *compiler) fraction(lo, hi *end, maxDecimals int) (text string, ok bool) {
+	f := &fractions{c.builder, lo, hi, maxDecimals}
 	text, ends := f.from(0, lo != nil, hi != nil)
 	if text == "" {
 		return "", ends
@@ -185,8 +185,8 @@ func (c *compiler) fraction(lo, hi *end, most int) (text string, ok bool) {
 
 type fractions struct {
 	*builder
-	lo, hi *end
-	most   int
+	lo, hi      *end
+	maxDecimals int
 }
 
 // from returns the digits that may come at place i, at least one, and whether the number may end there. isLo and isHi
@@ -196,13 +196,13 @@ func (f *fractions) from(i int, isLo, isHi bool) (text string, ends bool) {
 		isLo = false // it is reached, and more digits do not lower it
 	}
 	if !isLo && !isHi {
-		return f.repeat("[0-9]", 1, f.most-i), true
+		return f.repeat("[0-9]", 1, f.maxDecimals-i), true
 	}
 	ends = !isLo
 	if isHi && i >= len(f.hi.digits) {
 		return "", ends && !f.hi.strict // only zeros could follow
 	}
-	if i == f.most {
+	if i == f.maxDecimals {
 		return "", ends
 	}
 	a, b := byte('0'), byte('9')

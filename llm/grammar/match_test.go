@@ -7,9 +7,9 @@ import (
 
 // matcher runs the rules that check returns: it tells which texts they have and makes some up.
 type matcher struct {
-	rules []*rule
-	root  int32
-	least []int // symbols of the shortest derivation of each rule
+	rules    []*rule
+	root     int32
+	shortest []int // symbols of the shortest derivation of each rule
 }
 
 func newMatcher(source string) (*matcher, error) {
@@ -17,17 +17,17 @@ func newMatcher(source string) (*matcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &matcher{rules: p.rules, root: p.ids["root"], least: make([]int, len(p.rules))}
+	m := &matcher{rules: p.rules, root: p.ids["root"], shortest: make([]int, len(p.rules))}
 	const far = 1 << 40
-	for i := range m.least {
-		m.least[i] = far
+	for i := range m.shortest {
+		m.shortest[i] = far
 	}
 	for changed := true; changed; {
 		changed = false
 		for id, r := range m.rules {
 			for _, alt := range r.alts {
-				if n := m.cost(alt); n < m.least[id] {
-					m.least[id], changed = n, true
+				if n := m.cost(alt); n < m.shortest[id] {
+					m.shortest[id], changed = n, true
 				}
 			}
 		}
@@ -39,7 +39,7 @@ func (m *matcher) cost(alt []symbol) int {
 	n := 1
 	for _, s := range alt {
 		if s.ref >= 0 {
-			n += m.least[s.ref]
+			n += m.shortest[s.ref]
 		} else {
 			n++
 		}

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	usualDigits = 15   // of a number: what a float64 keeps exactly
-	mostDigits  = 30   // of a bound, on either side of the point
-	mostStates  = 3000 // step of multiples, times digits
+	defaultDigits = 15   // of a number: what a float64 keeps exactly
+	maxDigits     = 30   // of a bound, on either side of the point
+	maxStates     = 3000 // step of multiples, times digits
 )
 
 // rational reads a JSON number exactly.
 func rational(v *value) (*big.Rat, error) {
 	if _, exponent, ok := strings.Cut(strings.ToLower(v.text), "e"); ok {
-		if e, err := strconv.Atoi(exponent); err != nil || e < -mostDigits || e > mostDigits {
-			return nil, fmt.Errorf("%s has an exponent beyond %d", v.text, mostDigits)
+		if e, err := strconv.Atoi(exponent); err != nil || e < -maxDigits || e > maxDigits {
+			return nil, fmt.Errorf("%s has an exponent beyond %d", v.text, maxDigits)
 		}
 	}
 	if len(v.text) > 100 {
@@ -38,7 +38,7 @@ type limit struct {
 	keyword string
 }
 
-// limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an upper one.
+// limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an maxDecimals one.
 func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) (limit, error) {
 	var l limit
 	for _, keyword := range []string{inclusive, exclusive} {
@@ -54,9 +54,9 @@ func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) 
 			return l, c.errorf(path, keyword, "%v", err)
 		}
 		decimals, _ := r.FloatPrec()
-		if len(new(big.Int).Quo(r.Num(), r.Denom()).String()) > mostDigits || decimals > mostDigits {
+		if len(new(big.Int).Quo(r.Num(), r.Denom()).String()) > maxDigits || decimals > maxDigits {
 			return l, c.errorf(path, keyword, "%s has more than %d digits before or after the point",
-				v.text, mostDigits)
+				v.text, maxDigits)
 		}
 		strict := keyword == exclusive
 		if l.at == nil || r.Cmp(l.at)*sign > 0 || r.Cmp(l.at) == 0 && strict {
@@ -124,7 +124,7 @@ func (c *compiler) step(typ string, s *value, path string) (step *big.Int, decim
 		return nil, 0, c.errorf(path, "multipleOf", "%s is not above 0", v.text)
 	case typ == "integer" || r.IsInt():
 		return r.Num(), 0, nil // an integer is a multiple of p/q, in lowest terms, if it is one of p
-	case n > usualDigits || r.Num().Cmp(big.NewInt(1)) != 0 || r.Denom().Cmp(pow10(n)) != 0:
+	case n > defaultDigits || r.Num().Cmp(big.NewInt(1)) != 0 || r.Denom().Cmp(pow10(n)) != 0:
 		return nil, 0, c.errorf(path, "multipleOf", "%s is neither whole nor 0.1, 0.01 and so on", v.text)
 	}
 	return nil, n, nil
@@ -149,7 +149,7 @@ func (l limit) round(scale *big.Int, sign int) *big.Int {
 // ends fills in a missing end: as many digits as usual, one more than the other end where that has as many.
 func ends(lo, hi limit) (limit, limit) {
 	far := func(other limit) *big.Rat {
-		digits := usualDigits
+		digits := defaultDigits
 		if other.at != nil {
 			n := new(big.Int).Quo(other.at.Num(), other.at.Denom())
 			digits = max(digits, len(n.Abs(n).String())+1)
@@ -203,28 +203,28 @@ func bigMax(a, b *big.Int) *big.Int {
 // usualDecimals returns how many decimals a number may have: up to 6 that a float64 keeps apart from the ends of the
 // range, and one more than the ends have.
 func usualDecimals(given ...limit) int {
-	most, whole := 0, 1
+	maxDecimals, whole := 0, 1
 	for _, l := range given {
 		if l.at != nil {
 			n, _ := l.at.FloatPrec()
-			most = max(most, n+1)
+			maxDecimals = max(maxDecimals, n+1)
 			whole = max(whole, len(new(big.Int).Quo(l.at.Num(), l.at.Denom()).String()))
 		}
 	}
-	return max(most, min(6, usualDigits-whole))
+	return max(maxDecimals, min(6, defaultDigits-whole))
 }
 
 // decimals returns alternatives for the numbers in a range, in plain notation with at most so many decimals, or the
 // usual number of them if unlimited.
-func (c *compiler) decimals(lo, hi limit, most int) []string {
+func (c *compiler) decimals(lo, hi limit, maxDecimals int) []string {
 	usual := usualDecimals(lo, hi)
 	lo, hi = ends(lo, hi)
-	if most != unlimited {
-		scale := pow10(most)
+	if maxDecimals != unlimited {
+		scale := pow10(maxDecimals)
 		lo = limit{at: new(big.Rat).SetFrac(lo.round(scale, 1), scale)}
 		hi = limit{at: new(big.Rat).SetFrac(hi.round(scale, -1), scale)}
 	} else {
-		most = usual
+		maxDecimals = usual
 	}
 	if d := lo.at.Cmp(hi.at); d > 0 || d == 0 && (lo.strict || hi.strict) {
 		return nil
@@ -236,14 +236,14 @@ func (c *compiler) decimals(lo, hi limit, most int) []string {
 		if lo.at.Sign() < 0 {
 			from = limit{at: zero}
 		}
-		alts = c.magnitudes(from, hi, most)
+		alts = c.magnitudes(from, hi, maxDecimals)
 	}
 	if lo.at.Sign() < 0 {
 		from, to := limit{at: zero, strict: true}, limit{at: new(big.Rat).Neg(lo.at), strict: lo.strict}
 		if hi.at.Sign() < 0 {
 			from = limit{at: new(big.Rat).Neg(hi.at), strict: hi.strict}
 		}
-		if negative := c.magnitudes(from, to, most); len(negative) > 0 {
+		if negative := c.magnitudes(from, to, maxDecimals); len(negative) > 0 {
 			alts = append(alts, join(`"-"`, choice(negative...)))
 		}
 	}
@@ -251,14 +251,14 @@ func (c *compiler) decimals(lo, hi limit, most int) []string {
 }
 
 // magnitudes does the part of decimals from 0 on.
-func (c *compiler) magnitudes(lo, hi limit, most int) []string {
+func (c *compiler) magnitudes(lo, hi limit, maxDecimals int) []string {
 	a, aFraction := digitsOf(lo.at)
 	b, bFraction := digitsOf(hi.at)
 	from := &end{aFraction, lo.strict}
 	to := &end{bFraction, hi.strict}
 	var alts []string
 	add := func(whole string, from, to *end) {
-		if f, ok := c.fraction(from, to, most); ok && whole != "" {
+		if f, ok := c.fraction(from, to, maxDecimals); ok && whole != "" {
 			alts = append(alts, join(whole, f))
 		}
 	}

@@ -18,8 +18,8 @@ const (
 // piece is a part of a pattern as GBNF, with the characters it can have. When it repeats one thing of a fixed width,
 // the repetition is kept so that it can be tightened.
 type piece struct {
-	text        string
-	least, most int // characters; most may be unlimited
+	text         string
+	lower, upper int // characters; upper may be unlimited
 
 	item  string // text is item, from to to times
 	width int
@@ -28,9 +28,9 @@ type piece struct {
 }
 
 // pattern compiles a regular expression to what may stand between the quotes of a JSON string. As in JSON Schema it may
-// match anywhere in the text unless it is anchored. least and most bound the text's characters; bounds that the pattern
+// match anywhere in the text unless it is anchored. lower and upper bound the text's characters; bounds that the pattern
 // does not keep by itself can be met where one part of it, of varying length, repeats something of a fixed one.
-func (c *compiler) pattern(pattern string, least, most int) (string, error) {
+func (c *compiler) pattern(pattern string, lower, upper int) (string, error) {
 	adapted, err := adaptPattern(pattern)
 	if err != nil {
 		return "", err
@@ -52,7 +52,7 @@ func (c *compiler) pattern(pattern string, least, most int) (string, error) {
 	}
 	var alts []string
 	for _, pieces := range branches {
-		alt, ok, err := r.fit(pieces, least, most)
+		alt, ok, err := r.fit(pieces, lower, upper)
 		if err != nil {
 			return "", err
 		}
@@ -61,16 +61,16 @@ func (c *compiler) pattern(pattern string, least, most int) (string, error) {
 		}
 	}
 	if len(alts) == 0 {
-		return "", fmt.Errorf("no text of %s matches %q", lengths(least, most), pattern)
+		return "", fmt.Errorf("no text of %s matches %q", lengths(lower, upper), pattern)
 	}
 	return choice(alts...), nil
 }
 
-func lengths(least, most int) string {
-	if most == unlimited {
-		return fmt.Sprintf("at least %d characters", least)
+func lengths(lower, upper int) string {
+	if upper == unlimited {
+		return fmt.Sprintf("at least %d characters", lower)
 	}
-	return fmt.Sprintf("%d to %d characters", least, most)
+	return fmt.Sprintf("%d to %d characters", lower, upper)
 }
 
 // adaptPattern translates from ECMAScript's notation to Go's, and refuses what only one of them has.
@@ -199,7 +199,7 @@ func (r *regular) rows(re *syntax.Regexp) ([][]piece, error) {
 }
 
 func (r *regular) anything() piece {
-	return r.times(piece{text: r.char(), least: 1, most: 1}, 0, unlimited)
+	return r.times(piece{text: r.char(), lower: 1, upper: 1}, 0, unlimited)
 }
 
 // expand multiplies a concatenation out until anchors stand at its two ends: groups at an end that have anchors in
@@ -250,12 +250,12 @@ func holds(re *syntax.Regexp, op syntax.Op) bool {
 	return slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return s.Op == op || holds(s, op) })
 }
 
-// fit joins a row of pieces so that it has least to most characters; ok is false when it never has.
-func (r *regular) fit(row []piece, least, most int) (text string, ok bool, err error) {
+// fit joins a row of pieces so that it has lower to upper characters; ok is false when it never has.
+func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool, err error) {
 	lo, hi, varying := 0, 0, -1
 	for i, p := range row {
-		lo, hi = lo+p.least, plus(hi, p.most)
-		if p.least != p.most {
+		lo, hi = lo+p.lower, plus(hi, p.upper)
+		if p.lower != p.upper {
 			if varying >= 0 {
 				varying = len(row) // more than one
 			} else {
@@ -264,22 +264,22 @@ func (r *regular) fit(row []piece, least, most int) (text string, ok bool, err e
 		}
 	}
 	switch {
-	case most != unlimited && lo > most || hi != unlimited && hi < least:
+	case upper != unlimited && lo > upper || hi != unlimited && hi < lower:
 		return "", false, nil
-	case lo >= least && (most == unlimited || hi != unlimited && hi <= most):
+	case lo >= lower && (upper == unlimited || hi != unlimited && hi <= upper):
 	case varying < 0 || varying == len(row) || row[varying].item == "":
 		return "", false,
 			fmt.Errorf("with %s it cannot be expressed; bound the repetitions in it so that every match has as many",
-				lengths(least, most))
+				lengths(lower, upper))
 	default:
 		p := row[varying]
-		others := lo - p.least
+		others := lo - p.lower
 		from, to := p.from, p.to
-		if n := least - others; n > 0 {
+		if n := lower - others; n > 0 {
 			from = max(from, (n+p.width-1)/p.width)
 		}
-		if most != unlimited {
-			if n := (most - others) / p.width; to == unlimited || n < to {
+		if upper != unlimited {
+			if n := (upper - others) / p.width; to == unlimited || n < to {
 				to = n
 			}
 		}
@@ -315,7 +315,7 @@ func (r *regular) compile(re *syntax.Regexp) (piece, error) {
 		return r.compile(re.Sub[0])
 	case syntax.OpLiteral:
 		text := quote(string(re.Rune))
-		return piece{text: literal(text[1 : len(text)-1]), least: len(re.Rune), most: len(re.Rune)}, nil
+		return piece{text: literal(text[1 : len(text)-1]), lower: len(re.Rune), upper: len(re.Rune)}, nil
 	case syntax.OpCharClass, syntax.OpAnyCharNotNL:
 		chars := set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}.not()
 		if re.Op == syntax.OpCharClass {
@@ -326,7 +326,7 @@ func (r *regular) compile(re *syntax.Regexp) (piece, error) {
 			chars = newSet(ranges).and(r.without.not())
 		}
 		text, err := r.class(chars)
-		return piece{text: text, least: 1, most: 1}, err
+		return piece{text: text, lower: 1, upper: 1}, err
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
 		return r.repetition(re)
 	case syntax.OpConcat, syntax.OpAlternate:
@@ -346,13 +346,13 @@ func (r *regular) several(re *syntax.Regexp) (piece, error) {
 		case err != nil:
 			return piece{}, err
 		case re.Op == syntax.OpConcat:
-			all.least, all.most = all.least+p.least, plus(all.most, p.most)
+			all.lower, all.upper = all.lower+p.lower, plus(all.upper, p.upper)
 		case i == 0:
-			all.least, all.most = p.least, p.most
-		case p.most == unlimited || all.most == unlimited:
-			all.least, all.most = min(all.least, p.least), unlimited
+			all.lower, all.upper = p.lower, p.upper
+		case p.upper == unlimited || all.upper == unlimited:
+			all.lower, all.upper = min(all.lower, p.lower), unlimited
 		default:
-			all.least, all.most = min(all.least, p.least), max(all.most, p.most)
+			all.lower, all.upper = min(all.lower, p.lower), max(all.upper, p.upper)
 		}
 		if p.text == "" && re.Op == syntax.OpAlternate {
 			p.text = `""`
@@ -379,10 +379,10 @@ func (r *regular) repetition(re *syntax.Regexp) (piece, error) {
 	if err != nil {
 		return piece{}, err
 	}
-	if p.most == 0 || to == 0 {
+	if p.upper == 0 || to == 0 {
 		return piece{}, nil
 	}
-	if p.least == 0 && to == unlimited {
+	if p.lower == 0 && to == unlimited {
 		return piece{}, fmt.Errorf("%s repeats what may be empty without limit", re)
 	}
 	return r.times(p, from, to), nil
@@ -394,12 +394,12 @@ func (r *regular) times(p piece, from, to int) piece {
 	if strings.Contains(item, " ") || len(item) > len(`"x"`) && item[0] == '"' {
 		item = r.add("pattern", "", item)
 	}
-	all := piece{text: r.repeat(item, from, to), least: p.least * from, most: unlimited}
-	if to != unlimited && p.most != unlimited {
-		all.most = p.most * to
+	all := piece{text: r.repeat(item, from, to), lower: p.lower * from, upper: unlimited}
+	if to != unlimited && p.upper != unlimited {
+		all.upper = p.upper * to
 	}
-	if p.least == p.most {
-		all.item, all.width, all.from, all.to = item, p.least, from, to
+	if p.lower == p.upper {
+		all.item, all.width, all.from, all.to = item, p.lower, from, to
 	}
 	return all
 }

@@ -12,32 +12,32 @@ const unlimited = -1
 //	S{m,}   →  S S ... (m times) R          R    ::= S R |
 func (p *parser) repeat(seq []symbol, start, rules int, nested bool) ([]symbol, int) {
 	at := p.pos
-	least, most := p.bounds(nested)
+	lower, upper := p.bounds(nested)
 	item := slices.Clone(seq[start:])
 	if len(item) == 0 {
 		p.fail(at, "nothing to repeat before '%c'", p.src[at])
 	}
-	times := max(least, most, 1)
+	times := max(lower, upper, 1)
 	if rules*times > maxRepeat {
 		p.fail(at, "%d repetitions of %d rules are more than llama.cpp's limit of %d; give the item a rule of its own, or repeat it less",
 			times, rules, maxRepeat)
 	}
 	optional := 1
-	if most != unlimited {
-		optional = most - least
+	if upper != unlimited {
+		optional = upper - lower
 	}
-	p.count(at, max(least-1, 0)*len(item)+optional*(len(item)+1))
-	if least == 0 {
+	p.count(at, max(lower-1, 0)*len(item)+optional*(len(item)+1))
+	if lower == 0 {
 		seq = seq[:start]
 	}
-	for range least - 1 {
+	for range lower - 1 {
 		seq = append(seq, item...)
 	}
 	last := int32(-1)
 	for range optional {
 		body := slices.Clone(item)
 		id := p.part(at)
-		if most == unlimited {
+		if upper == unlimited {
 			last = id
 		}
 		if last >= 0 {
@@ -53,7 +53,7 @@ func (p *parser) repeat(seq []symbol, start, rules int, nested bool) ([]symbol, 
 }
 
 // bounds reads *, +, ?, {m}, {m,} or {m,n}.
-func (p *parser) bounds(nested bool) (least, most int) {
+func (p *parser) bounds(nested bool) (lower, upper int) {
 	at := p.pos
 	c := p.peek()
 	p.pos++
@@ -69,24 +69,24 @@ func (p *parser) bounds(nested bool) (least, most int) {
 	if !isDigit(p.peek()) {
 		p.fail(p.pos, "expected a number of repetitions but found %s", p.found())
 	}
-	least = p.number(nested)
-	most = least
+	lower = p.number(nested)
+	upper = lower
 	if p.peek() == ',' {
 		p.pos++
 		p.space(nested)
-		most = unlimited
+		upper = unlimited
 		if isDigit(p.peek()) {
-			most = p.number(nested)
+			upper = p.number(nested)
 		}
 	}
 	if p.peek() != '}' {
 		p.fail(p.pos, "expected '}' but found %s", p.found())
 	}
 	p.pos++
-	if most != unlimited && most < least {
-		p.fail(at, "at least %d and at most %d repetitions", least, most)
+	if upper != unlimited && upper < lower {
+		p.fail(at, "at least %d and at most %d repetitions", lower, upper)
 	}
-	return least, most
+	return lower, upper
 }
 
 func (p *parser) number(nested bool) int {

@@ -380,15 +380,15 @@ func (c *compiler) count(s *value, path, keyword string, otherwise int) (int, er
 }
 
 // counts reads a pair of bounds.
-func (c *compiler) counts(s *value, path, least, most string) (lo, hi int, err error) {
-	if lo, err = c.count(s, path, least, 0); err != nil {
+func (c *compiler) counts(s *value, path, lower, upper string) (lo, hi int, err error) {
+	if lo, err = c.count(s, path, lower, 0); err != nil {
 		return 0, 0, err
 	}
-	if hi, err = c.count(s, path, most, unlimited); err != nil {
+	if hi, err = c.count(s, path, upper, unlimited); err != nil {
 		return 0, 0, err
 	}
 	if hi != unlimited && lo > hi {
-		return 0, 0, c.errorf(path, least, "%d is above %s %d", lo, most, hi)
+		return 0, 0, c.errorf(path, lower, "%d is above %s %d", lo, upper, hi)
 	}
 	return lo, hi, nil
 }

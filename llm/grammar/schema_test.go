@@ -98,7 +98,7 @@ func TestSchemasTakeAndRefuse(t *testing.T) {
 		}
 		for _, text := range c.yes {
 			if !strings.Contains(c.schema, `\\u`) { // the validator reads patterns in Go's notation
-				if err := validate(judge(t, []byte(c.schema)), text); err != nil {
+				if err := validate(validator(t, []byte(c.schema)), text); err != nil {
 					t.Errorf("%s: %.60s is not valid: %v", c.schema, text, err)
 				}
 			}

@@ -92,8 +92,7 @@ func (c *compiler) properties(s *value, path string, open bool) ([]property, err
 				return nil, c.errorf(path, "required", "%q is there twice", e.text)
 			case !slices.Contains(keys, e.text) && !open:
 				return nil, c.errorf(path, "required",
-					"%q is not among the properties, and additionalProperties is false",
-					e.text)
+					"%q is not among the properties, and additionalProperties is false", e.text)
 			case !slices.Contains(keys, e.text):
 				keys, schemas = append(keys, e.text), append(schemas, &value{kind: 't', text: "true"})
 			}
@@ -148,7 +147,7 @@ func (c *compiler) members(list []property, path string) string {
 }
 
 func (c *compiler) array(s *value, path, name string) (string, error) {
-	least, most, err := c.counts(s, path, "minItems", "maxItems")
+	lower, upper, err := c.counts(s, path, "minItems", "maxItems")
 	if err != nil {
 		return "", err
 	}
@@ -157,37 +156,37 @@ func (c *compiler) array(s *value, path, name string) (string, error) {
 		return "", err
 	}
 	if rest == "" {
-		if least > len(first) {
-			return "", c.errorf(path, "minItems", "%d is above the %d items that prefixItems allows", least, len(first))
+		if lower > len(first) {
+			return "", c.errorf(path, "minItems", "%d is above the %d items that prefixItems allows", lower, len(first))
 		}
-		if most == unlimited || most > len(first) {
-			most = len(first)
+		if upper == unlimited || upper > len(first) {
+			upper = len(first)
 		}
 	}
 	if len(first) == 0 && rest != "" {
 		first = []string{rest}
 	}
-	if most != unlimited && most < len(first) {
-		first = first[:most]
+	if upper != unlimited && upper < len(first) {
+		first = first[:upper]
 	}
 	if len(first) == 0 {
 		return `"[]"`, nil
 	}
 	tail := ""
-	if rest != "" && (most == unlimited || most > len(first)) {
+	if rest != "" && (upper == unlimited || upper > len(first)) {
 		more := c.add(name+"-more", path, fmt.Sprintf(`"," %s %s`, c.space(), rest))
 		end := unlimited
-		if most != unlimited {
-			end = most - len(first)
+		if upper != unlimited {
+			end = upper - len(first)
 		}
-		tail = c.repeat(more, max(least-len(first), 0), end)
+		tail = c.repeat(more, max(lower-len(first), 0), end)
 	}
 	for i := len(first) - 1; i >= 0; i-- {
 		item := first[i]
 		if i > 0 {
 			item = fmt.Sprintf(`"," %s %s`, c.space(), item)
 		}
-		if tail = join(item, tail); i >= least {
+		if tail = join(item, tail); i >= lower {
 			tail = c.add(name+"-items", path, tail) + "?"
 		}
 	}
@@ -223,7 +222,7 @@ func (c *compiler) items(s *value, path, name string) (first []string, rest stri
 
 // text compiles strings.
 func (c *compiler) text(s *value, path, _ string) (string, error) {
-	least, most, err := c.counts(s, path, "minLength", "maxLength")
+	lower, upper, err := c.counts(s, path, "minLength", "maxLength")
 	if err != nil {
 		return "", err
 	}
@@ -232,10 +231,10 @@ func (c *compiler) text(s *value, path, _ string) (string, error) {
 	case p != nil && f != nil:
 		return "", c.errorf(path, "format", "it is not supported beside pattern")
 	case p == nil && f == nil:
-		if least == 0 && most == unlimited {
+		if lower == 0 && upper == unlimited {
 			return c.anyString(), nil
 		}
-		return join(`"\""`, c.repeat(c.char(), least, most), `"\""`), nil
+		return join(`"\""`, c.repeat(c.char(), lower, upper), `"\""`), nil
 	case p != nil && p.kind == '"':
 		pattern = p.text
 	case p != nil:
@@ -246,7 +245,7 @@ func (c *compiler) text(s *value, path, _ string) (string, error) {
 			return "", c.errorf(path, keyword, "%s is not one of %s", f.encode(), strings.Join(formats(), ", "))
 		}
 	}
-	body, err := c.pattern(pattern, least, most)
+	body, err := c.pattern(pattern, lower, upper)
 	if err != nil {
 		return "", c.errorf(path, keyword, "%v", err)
 	}

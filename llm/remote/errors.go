@@ -42,7 +42,7 @@ type APIError struct {
 const (
 	maxErrorBody    = 64 << 10
 	maxErrorMessage = 1 << 10
-	leastSecret     = 6 // bytes of a key; shorter ones ("none") are words that servers without keys are given
+	minSecret       = 6 // bytes of a key; shorter ones ("none") are words that servers without keys are given
 )
 
 func (e *APIError) Error() string {
@@ -151,7 +151,7 @@ func kindOf(e *APIError, o errorObject) error {
 
 // clean makes a server's words fit for a terminal and takes the key out of them, should they hold it.
 func (g *Generator) clean(s string) string {
-	if len(g.key) >= leastSecret {
+	if len(g.key) >= minSecret {
 		s = strings.ReplaceAll(s, g.key, "[key]")
 	}
 	if len(s) > maxErrorMessage {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	maxSeed = math.MaxUint32 - 1
-	mostTop = 20
-	window  = 64 // tokens that a repeat penalty looks back, as llm.Request has it
+	maxSeed         = math.MaxUint32 - 1
+	maxAlternatives = 20
+	window          = 64 // tokens that a repeat penalty looks back, as llm.Request has it
 )
 
 // Check tells with llm.ErrOptions that a request means nothing or needs what the server does not know; Generate calls
@@ -48,8 +48,8 @@ func checkValues(r llm.Request) error {
 	case !within(r.FrequencyPenalty, -2, 2) || !within(r.PresencePenalty, -2, 2):
 		return optionError("frequency penalty %v and presence penalty %v are not between -2 and 2",
 			r.FrequencyPenalty, r.PresencePenalty)
-	case r.Alternatives < 0 || r.Alternatives > mostTop:
-		return optionError("%d alternatives are not between 0 and %d", r.Alternatives, mostTop)
+	case r.Alternatives < 0 || r.Alternatives > maxAlternatives:
+		return optionError("%d alternatives are not between 0 and %d", r.Alternatives, maxAlternatives)
 	case r.Alternatives > 0 && !r.LogProbs:
 		return optionError("%d alternatives need LogProbs", r.Alternatives)
 	case r.Seed > maxSeed:

@@ -498,7 +498,7 @@ func TestArchLoRA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say := func(opts ...llama.ModelOption) string {
+	predict := func(opts ...llama.ModelOption) string {
 		l, err := llama.New(path, append(opts, llama.SetContext(256))...)
 		if err != nil {
 			t.Fatal(err)
@@ -511,14 +511,14 @@ func TestArchLoRA(t *testing.T) {
 		}
 		return text.String()
 	}
-	plain, with := say(), say(llama.SetLoraAdapter(adapter))
+	plain, with := predict(), predict(llama.SetLoraAdapter(adapter))
 	if plain == with || with == "" {
 		t.Errorf("the adapter changes nothing: %q", with)
 	}
-	if again := say(llama.SetLoraAdapter(adapter)); again != with {
+	if again := predict(llama.SetLoraAdapter(adapter)); again != with {
 		t.Errorf("with the adapter %q, then %q", with, again)
 	}
-	if again := say(); again != plain {
+	if again := predict(); again != plain {
 		t.Errorf("without it %q, afterwards %q", plain, again)
 	}
 	if l, err := llama.New(path, llama.SetContext(256), llama.SetLoraAdapter(stranger)); err == nil {

@@ -29,7 +29,7 @@ func attentionModels() []string {
 // is what that costs.
 func TestAttention(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
-		tellAttention(t, dir)
+		attentionChild(t, dir)
 		return
 	}
 	dir := t.TempDir()
@@ -64,8 +64,8 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// tellAttention is the child.
-func tellAttention(t *testing.T, dir string) {
+// attentionChild is the child.
+func attentionChild(t *testing.T, dir string) {
 	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for _, name := range attentionModels() {
 		m, err := llm.Open(t.Context(), filepath.Join(dir, name+".gguf"),

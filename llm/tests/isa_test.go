@@ -38,7 +38,7 @@ type outcome struct {
 // distribution is that of ggml's AVX2 code, whose kernels are others, up to rounding.
 func TestInstructionSets(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
-		tellOutcome(t, dir)
+		outcomeChild(t, dir)
 		return
 	}
 	dir := t.TempDir()
@@ -73,9 +73,9 @@ func TestInstructionSets(t *testing.T) {
 	}
 }
 
-// tellOutcome is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of several
+// outcomeChild is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of several
 // tiles.
-func tellOutcome(t *testing.T, dir string) {
+func outcomeChild(t *testing.T, dir string) {
 	var prompts []string
 	for words := 1; words < 24; words += 1 + words/4 {
 		prompts = append(prompts, strings.Repeat("pump it up ", words/3)+"a valve b"[:1+words%9])
@@ -108,7 +108,7 @@ func answers(t *testing.T, path string, o llm.Options, prompts []string) (all []
 // others that do not.
 func TestMatmul(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
-		tellMatmul(t, dir)
+		matmulChild(t, dir)
 		return
 	}
 	dir := t.TempDir()
@@ -135,8 +135,8 @@ func TestMatmul(t *testing.T) {
 
 func amxTypes() []string { return []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"} }
 
-// tellMatmul is the child. No prompt begins like another, so that all of each is read at once.
-func tellMatmul(t *testing.T, dir string) {
+// matmulChild is the child. No prompt begins like another, so that all of each is read at once.
+func matmulChild(t *testing.T, dir string) {
 	var prompts []string
 	for i, words := range []int{1, 2, 4, 5, 8, 11, 16, 23, 40, 70, 200} {
 		prompts = append(prompts, strings.Repeat(string(rune('a'+i))+" pump ", words))

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// tally counts tests. A test with subtests counts as one more than its subtests; a package that does not build counts
+// counts of tests. A test with subtests counts as one more than its subtests; a package that does not build counts
 // as one failure.
-type tally struct {
+type counts struct {
 	Passed, Failed, Skipped int
 	Reasons                 map[string]int // of skips
 }
 
-func (t *tally) add(o tally) {
+func (t *counts) add(o counts) {
 	t.Passed, t.Failed, t.Skipped = t.Passed+o.Passed, t.Failed+o.Failed, t.Skipped+o.Skipped
 	for k, n := range o.Reasons {
 		t.skip(k, n)
 	}
 }
 
-func (t *tally) skip(reason string, n int) {
+func (t *counts) skip(reason string, n int) {
 	if t.Reasons == nil {
 		t.Reasons = map[string]int{}
 	}
@@ -46,11 +46,11 @@ type event struct {
 type parser struct {
 	label  string // of the step, for names of failures
 	out    io.Writer
-	total  tally
+	total  counts
 	failed []string
 
 	output   map[string][]string // of tests and packages that have not ended
-	packages map[string]*tally
+	packages map[string]*counts
 }
 
 // maxOutput bounds what is kept of one test's output.
@@ -63,7 +63,7 @@ func (p *parser) line(text []byte) {
 		return
 	}
 	if p.output == nil {
-		p.output, p.packages = map[string][]string{}, map[string]*tally{}
+		p.output, p.packages = map[string][]string{}, map[string]*counts{}
 	}
 	key := e.Package + "\x00" + e.Test
 	switch e.Action {
@@ -83,9 +83,9 @@ func (p *parser) line(text []byte) {
 	}
 }
 
-func (p *parser) of(pkg string) *tally {
+func (p *parser) of(pkg string) *counts {
 	if p.packages[pkg] == nil {
-		p.packages[pkg] = &tally{}
+		p.packages[pkg] = &counts{}
 	}
 	return p.packages[pkg]
 }

@@ -17,7 +17,7 @@ import (
 type runner struct {
 	out     io.Writer
 	started time.Time
-	total   tally
+	total   counts
 	failed  []string // names, for the summary
 	env     []string // for the commands, beside the process's own
 }

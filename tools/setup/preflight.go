@@ -126,8 +126,8 @@ func probe(ctx context.Context, t tool) (string, error) {
 }
 
 // older compares dotted numbers.
-func older(got, least string) bool {
-	a, b := strings.Split(got, "."), strings.Split(least, ".")
+func older(got, min string) bool {
+	a, b := strings.Split(got, "."), strings.Split(min, ".")
 	for i := range b {
 		x, y := 0, 0
 		if i < len(a) {

@@ -281,12 +281,12 @@ func TestPreflightOldVersion(t *testing.T) {
 
 func TestOlder(t *testing.T) {
 	for _, c := range []struct {
-		got, least string
-		want       bool
+		got, min string
+		want     bool
 	}{{"3.14", "3.14", false}, {"3.9", "3.14", true}, {"4.0", "3.14", false}, {"1.26.8", "1.26.0", false},
 		{"1.26", "1.26.1", true}, {"", "1.8", true}} {
-		if older(c.got, c.least) != c.want {
-			t.Errorf("older(%q, %q) = %t", c.got, c.least, !c.want)
+		if older(c.got, c.min) != c.want {
+			t.Errorf("older(%q, %q) = %t", c.got, c.min, !c.want)
 		}
 	}
 }

@@ -35,11 +35,11 @@ func float32s() blocks {
 	}}
 }
 
-func absMax(v []float32) (most float64) {
+func absMax(v []float32) (largest float64) {
 	for _, x := range v {
-		most = max(most, math.Abs(float64(x)))
+		largest = max(largest, math.Abs(float64(x)))
 	}
-	return most
+	return largest
 }
 
 // level is the nearest of the levels lo…hi for x in units of d.
@@ -102,17 +102,17 @@ func qk(v []float32, bits int) []byte {
 	putHalf(b, d)
 	putHalf(b[2:], dmin)
 	for j := range 8 {
-		scale, least := level(scales[j], d, 0, 63), level(minima[j], dmin, 0, 63)
+		scale, minimum := level(scales[j], d, 0, 63), level(minima[j], dmin, 0, 63)
 		if j < 4 {
 			b[4+j] |= byte(scale)
-			b[8+j] |= byte(least)
+			b[8+j] |= byte(minimum)
 		} else {
-			b[8+j] = byte(scale&15 | least&15<<4)
+			b[8+j] = byte(scale&15 | minimum&15<<4)
 			b[j] |= byte(scale >> 4 << 6)
-			b[4+j] |= byte(least >> 4 << 6)
+			b[4+j] |= byte(minimum >> 4 << 6)
 		}
 		for i, x := range v[32*j : 32*j+32] {
-			q := level(x+float32(float64(least)*dmin), float64(scale)*d, 0, int(top))
+			q := level(x+float32(float64(minimum)*dmin), float64(scale)*d, 0, int(top))
 			b[16+high+32*(j/2)+i] |= byte(q & 15 << (4 * (j % 2)))
 			if high > 0 {
 				b[16+i] |= byte(q >> 4 << j)
