@@ -4,12 +4,8 @@ package llm
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"runtime/cgo"
 	"slices"
 	"strings"
@@ -18,6 +14,7 @@ import (
 
 	llama "github.com/go-skynet/go-llama.cpp"
 
+	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
@@ -177,7 +174,7 @@ func (m *Model) ContextSize() int { return m.opts.ContextSize }
 // Info describes the model. The first call reads the whole file for its digest.
 func (m *Model) Info() Info {
 	m.digest.Do(func() {
-		sum, err := sha256File(m.info.Path)
+		sum, err := filehash.Sum(context.Background(), m.info.Path)
 		if err != nil {
 			m.opts.Logger.Warn("the model file can no longer be read for its digest", "path", m.info.Path, "error", err)
 		}
@@ -312,17 +309,4 @@ func (m *Model) valid(text string) string {
 			slog.Int("bytes", len(text)))
 	}
 	return clean
-}
-
-func sha256File(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

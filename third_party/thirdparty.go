@@ -1,5 +1,5 @@
-// Package thirdparty holds the one manifest of everything Sluice takes from others: native parts, Python wheels that only
-// tests use, and models. It embeds the text and nothing else; internal/manifest gives it types.
+// Package thirdparty holds the one manifest of everything Sluice takes from others: native parts, Python wheels that
+// only tests use, and models. It embeds the text and nothing else; internal/manifest gives it types.
 package thirdparty
 
 import _ "embed"

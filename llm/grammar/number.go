@@ -38,7 +38,8 @@ type limit struct {
 	keyword string
 }
 
-// limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an maxDecimals one.
+// limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an maxDecimals
+// one.
 func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) (limit, error) {
 	var l limit
 	for _, keyword := range []string{inclusive, exclusive} {

@@ -28,8 +28,8 @@ type piece struct {
 }
 
 // pattern compiles a regular expression to what may stand between the quotes of a JSON string. As in JSON Schema it may
-// match anywhere in the text unless it is anchored. lower and upper bound the text's characters; bounds that the pattern
-// does not keep by itself can be met where one part of it, of varying length, repeats something of a fixed one.
+// match anywhere in the text unless it is anchored. lower and upper bound the text's characters; bounds that the
+// pattern does not keep by itself can be met where one part of it, of varying length, repeats something of a fixed one.
 func (c *compiler) pattern(pattern string, lower, upper int) (string, error) {
 	adapted, err := adaptPattern(pattern)
 	if err != nil {

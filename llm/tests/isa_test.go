@@ -73,8 +73,8 @@ func TestInstructionSets(t *testing.T) {
 	}
 }
 
-// outcomeChild is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of several
-// tiles.
+// outcomeChild is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of
+// several tiles.
 func outcomeChild(t *testing.T, dir string) {
 	var prompts []string
 	for words := 1; words < 24; words += 1 + words/4 {

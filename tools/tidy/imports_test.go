@@ -1,0 +1,143 @@
+package tidy
+
+import (
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// edges is the way of the data (docs/architecture.md). A line is a package and what it and those below it may import of
+// this module, unless a longer path below it has a line of its own; "." is the root package. Packages below itself may
+// be imported by every package.
+const edges = `
+kernels: kernels
+engine: kernels engine
+engine/cores:
+engine/gorgonia: kernels engine
+embed: engine internal/filehash internal/safetensors
+llm: engine/cores internal/filehash
+llm/gguf:
+llm/grammar:
+llm/remote: llm
+rag/corpus: internal/jsonl
+rag/store: kernels engine embed/identity rag/corpus
+rag/gate: kernels engine embed/identity rag/retrieve internal/npy
+rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl
+rag/retrieve: kernels engine
+rag/prompt: llm rag/corpus
+rag/calibrate: engine embed llm rag/gate rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo
+rag/answer: engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
+rag/ingest: embed rag/corpus rag/knowledge rag/store
+rag/knowledge: kernels engine embed rag/gate rag/retrieve rag/store
+.: kernels engine embed llm rag internal
+bench: kernels engine embed internal
+bench/generate: engine/cores llm bench/harness internal
+cmd: . kernels engine embed llm rag bench internal
+examples: .
+third_party:
+internal: internal third_party
+internal/testmodels/doubles: embed engine llm rag/knowledge
+tools: internal tools third_party
+internal/config: engine kernels llm/remote rag
+internal/doctor: kernels engine embed llm rag internal
+`
+
+// edgeTable parses edges.
+func edgeTable(t *testing.T) map[string][]string {
+	t.Helper()
+	table := map[string][]string{}
+	for line := range strings.Lines(strings.TrimSpace(edges)) {
+		pkg, allowed, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if _, twice := table[pkg]; twice || !ok {
+			t.Fatalf("the edge table has %q twice, or no colon", line)
+		}
+		table[pkg] = strings.Fields(allowed)
+	}
+	return table
+}
+
+// inside tells whether a package is dir or lies below it.
+func inside(pkg, dir string) bool {
+	return pkg == dir || dir != "." && strings.HasPrefix(pkg, dir+"/")
+}
+
+// line returns the package in the edge table that decides for pkg.
+func line(table map[string][]string, pkg string) (string, bool) {
+	for p := pkg; ; p = path.Dir(p) {
+		if _, ok := table[p]; ok && (p != "." || pkg == ".") {
+			return p, true
+		}
+		if p == "." {
+			return "", false
+		}
+	}
+}
+
+// imports returns which packages of this module a file that is no test imports.
+func imports(t *testing.T, file string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, spec := range f.Imports {
+		p, _ := strconv.Unquote(spec.Path.Value)
+		if p == module {
+			list = append(list, ".")
+		} else if p, ok := strings.CutPrefix(p, module+"/"); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// TestImportsGoOneWay checks every file against the edge table, and that nothing in the table is without use. Tests may
+// reach for references and doubles.
+func TestImportsGoOneWay(t *testing.T) {
+	table := edgeTable(t)
+	used := map[string]bool{} // "package: allowed"
+	files := 0
+	walk(t, func(file string) {
+		if !isGo(file) || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		files++
+		pkg := path.Dir(file)
+		decides, known := line(table, pkg)
+		if !known {
+			t.Errorf("%s: package %q is not in the edge table", file, pkg)
+			return
+		}
+		used[decides] = true
+		for _, p := range imports(t, file) {
+			if inside(p, pkg) && pkg != "." {
+				continue
+			}
+			i := slices.IndexFunc(table[decides], func(allowed string) bool { return inside(p, allowed) })
+			if i < 0 {
+				t.Errorf("%s imports %q, which the edge table does not allow for %q", file, p, pkg)
+				continue
+			}
+			used[decides+": "+table[decides][i]] = true
+		}
+	})
+	if files < 100 {
+		t.Errorf("only %d files were looked at", files)
+	}
+	for pkg, allowed := range table {
+		if !used[pkg] {
+			t.Errorf("the edge table has %q, which is no package", pkg)
+		}
+		for _, a := range allowed {
+			if !used[pkg+": "+a] {
+				t.Errorf("the edge table allows %q to import %q, and nothing there does", pkg, a)
+			}
+		}
+	}
+}
