@@ -180,17 +180,16 @@ type variant struct {
 // without AMX run: AVX-512 and AVX2 for float32, VNNI for 8 bits. If Options.ISA is set, it is the only one.
 func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 	for _, t := range types {
-		n := 0
+		var found []cpu.ISA
 		for _, name := range s.isas() {
 			k, err := cpu.Open(name)
 			if err != nil {
 				return nil, err
 			}
-			plain := t == kernels.F32 && (k.ISA() == cpu.AVX2 || k.ISA() == cpu.AVX512) || t == kernels.I8 && k.ISA() == cpu.AVX512VNNI
-			if !k.Has(t) || n > 0 && !plain {
+			if !k.Has(t) || len(found) > 0 && !alsoMeasured(t, found[0], k.ISA()) {
 				continue
 			}
-			n++
+			found = append(found, k.ISA())
 			e, err := engine.New(engine.Options{Threads: s.o.Threads, ISA: name})
 			if err != nil {
 				return nil, err
@@ -199,6 +198,20 @@ func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 		}
 	}
 	return out, nil
+}
+
+// alsoMeasured says whether a set is measured beside the best one that has a type: if it is what other machines
+// have, and its kernels differ.
+func alsoMeasured(t kernels.DType, best, isa cpu.ISA) bool {
+	switch isa {
+	case cpu.AVX512VNNI:
+		return t == kernels.I8
+	case cpu.AVX512:
+		return t == kernels.F32 && best == cpu.AMX // with VNNI, float32 has the same kernels
+	case cpu.AVX2:
+		return t == kernels.F32
+	}
+	return false
 }
 
 // isas are the instruction sets of this machine, best first.

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/bench/limits"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 func TestMain(m *testing.M) {
@@ -236,5 +237,22 @@ func TestVariants(t *testing.T) {
 	s = quiet(t, func(o *Options) { o.ISA = "go" })
 	if only, err := s.variants(kernels.F32, kernels.BF16); err != nil || len(only) != 1 || only[0].isa != "go" {
 		t.Errorf("%v %v", only, err)
+	}
+}
+
+// TestAlsoMeasured: float32 has the same kernels with and without VNNI; 8 bits differ.
+func TestAlsoMeasured(t *testing.T) {
+	for _, c := range []struct {
+		dtype     kernels.DType
+		best, isa cpu.ISA
+		want      bool
+	}{
+		{kernels.F32, cpu.AMX, cpu.AVX512VNNI, false}, {kernels.F32, cpu.AMX, cpu.AVX512, true}, {kernels.F32, cpu.AVX512VNNI, cpu.AVX512, false},
+		{kernels.F32, cpu.AVX512VNNI, cpu.AVX2, true}, {kernels.I8, cpu.AMX, cpu.AVX512VNNI, true}, {kernels.BF16, cpu.AMX, cpu.AVX2, false},
+		{kernels.F32, cpu.AVX2, cpu.Scalar, false},
+	} {
+		if got := alsoMeasured(c.dtype, c.best, c.isa); got != c.want {
+			t.Errorf("%s: %s beside %s: %v", c.dtype, c.isa, c.best, got)
+		}
 	}
 }

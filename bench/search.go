@@ -87,17 +87,29 @@ type indexedBase struct {
 	want  best
 }
 
-// index makes an index for each variant of the engine that scans with another kernel.
+// searchVariants are the instruction sets with scans of their own: the best one, VNNI and AVX2. The index chooses
+// its number formats itself; 8 bits are most of its work.
+func (s *session) searchVariants() (out []variant, err error) {
+	for _, name := range s.isas() {
+		if len(out) > 0 && name != cpu.AVX512VNNI.String() && name != cpu.AVX2.String() {
+			continue
+		}
+		e, err := engine.New(engine.Options{Threads: s.o.Threads, ISA: name})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, variant{e, name, kernels.I8})
+	}
+	return out, nil
+}
+
+// index makes an index for each variant.
 func (s *session) index(ctx context.Context, d *searchData, want best) (out []*indexedBase, err error) {
-	variants, err := s.variants(kernels.F32) // the index chooses its number format itself
+	variants, err := s.searchVariants()
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range variants {
-		v.dtype = kernels.I8
-		if v.isa == cpu.AVX512.String() && len(variants) > 1 {
-			continue // its scan is that of AVX2
-		}
 		s.log("indexing %d %s vectors with %s", d.base.Rows, d.kind(), v.isa)
 		begin := time.Now()
 		index, err := v.engine.Index(ctx, d.base.Vectors, kernels.Cosine, engine.IndexOptions{})
