@@ -24,8 +24,10 @@ var (
 	ErrOption   = errors.New("bench: bad option")
 )
 
-// Workloads are what Options.Workload may be, besides "all" of them.
-func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "matrix"} }
+// Workloads are what Options.Workload may be, besides "all", which is all but memory: that takes long.
+func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "matrix", memory} }
+
+const memory = "memory"
 
 // Options of Compute.
 type Options struct {
@@ -123,8 +125,11 @@ func (s *session) compute(ctx context.Context) error {
 		run       func(ctx context.Context, chosen []string) error
 	}{
 		{[]string{"w1"}, s.w1}, {[]string{"w2"}, s.w2}, {[]string{"w3", "w4"}, s.searches}, {[]string{"matrix"}, s.matrix},
+		{[]string{memory}, s.memory},
 	} {
-		chosen := slices.DeleteFunc(step.workloads, func(w string) bool { return s.o.Workload != "all" && s.o.Workload != w })
+		chosen := slices.DeleteFunc(step.workloads, func(w string) bool {
+			return s.o.Workload != w && (s.o.Workload != "all" || w == memory)
+		})
 		if len(chosen) == 0 {
 			continue
 		}
@@ -141,12 +146,12 @@ func (s *session) compute(ctx context.Context) error {
 // measure measures the limits again before each workload and keeps the highest: another process can only
 // make a measurement smaller.
 func (s *session) measure(ctx context.Context) error {
-	memory := int64(1536 << 20)
+	size := int64(1536 << 20)
 	if s.o.Short {
-		memory = 64 << 20
+		size = 64 << 20
 	}
 	s.log("measuring the limits of this machine with %d threads", s.o.Threads)
-	now, err := limits.Measure(ctx, s.o.Threads, memory)
+	now, err := limits.Measure(ctx, s.o.Threads, size)
 	if errors.Is(err, kernels.ErrUnavailable) {
 		if len(s.report.Rows) == 0 {
 			s.note("limit_pct is 0: %v", err)
@@ -169,11 +174,12 @@ func (s *session) rounds(usual int) int {
 	return usual
 }
 
-// variant is an engine to measure: an instruction set and the type its tiles multiply in.
+// variant is an engine to measure: an instruction set and the number format that its tiles multiply in.
 type variant struct {
 	engine *engine.Engine
 	isa    string
 	dtype  kernels.DType
+	free   bool // the engine chooses the format
 }
 
 // variants are the instruction sets to measure: for each type the best set that has it, and what machines
@@ -190,14 +196,23 @@ func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 				continue
 			}
 			found = append(found, k.ISA())
-			e, err := engine.New(engine.Options{Threads: s.o.Threads, ISA: name})
+			e, err := s.engine(name, 0)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, variant{e, name, t})
+			out = append(out, variant{engine: e, isa: name, dtype: t})
 		}
 	}
 	return out, nil
+}
+
+// engine of an instruction set. The best one is left to the engine's own choice, so that it says why.
+func (s *session) engine(isa string, memLimit int64) (*engine.Engine, error) {
+	o := engine.Options{Threads: s.o.Threads, ISA: isa, MemLimit: memLimit}
+	if s.o.ISA == "" && os.Getenv("SLUICE_ISA") == "" && isa == cpu.Available()[0].String() {
+		o.ISA = ""
+	}
+	return engine.New(o)
 }
 
 // alsoMeasured says whether a set is measured beside the best one that has a type: if it is what other machines
@@ -228,6 +243,18 @@ func (s *session) isas() (names []string) {
 // own is the row of a competitor of Sluice.
 func (v variant) own(mode string) Row {
 	return Row{Impl: Own, ISA: v.isa, DType: v.dtype.String(), Mode: mode}
+}
+
+// describe joins what the engine says of itself and of one operation.
+func (v variant) describe(operation ...string) string {
+	d := v.engine.Describe()
+	text := []string{d.Device + " " + d.Kernel}
+	for _, o := range append(operation, d.Reason) {
+		if o != "" {
+			text = append(text, o)
+		}
+	}
+	return strings.Join(text, "; ")
 }
 
 func (s *session) log(format string, args ...any) {

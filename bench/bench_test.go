@@ -100,6 +100,9 @@ func TestShort(t *testing.T) {
 		if r.Impl != Own || r.MedianMS <= 0 || r.MinMS > r.MedianMS || r.PairsPerS <= 0 || r.Threads < 1 || r.ISA == "" {
 			t.Errorf("%+v", r)
 		}
+		if r.Choice == "" || !strings.HasPrefix(r.Choice, "cpu ") {
+			t.Errorf("what the engine chose is not said: %+v", r)
+		}
 		if r.Mode == "exact" && r.MaxError != 0 {
 			t.Errorf("not exact: %+v", r)
 		}
@@ -116,6 +119,9 @@ func TestShort(t *testing.T) {
 		if !seen[want] {
 			t.Errorf("no row of %q", want)
 		}
+	}
+	if seen[memory+" exact"] {
+		t.Error("all includes the workload that takes long")
 	}
 	notes := strings.Join(report.Notes, "\n")
 	for _, want := range []string{"numpy: ", "gonum: ", "make bench-compute", "are above"} {
@@ -137,10 +143,35 @@ func checkReport(t *testing.T, r *Report) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"report.md": "| shape | impl |", "report.json": `"median_ms"`, "w1-90x270x384.svg": "</svg>", "w3-3000x384-mixture-q1.svg": "</svg>", "matrix-96x288x384.svg": "</svg>",
+		"report.md": "What the engine chose:", "report.json": `"median_ms"`, "w1-90x270x384.svg": "</svg>", "w3-3000x384-mixture-q1.svg": "</svg>", "matrix-96x288x384.svg": "</svg>",
 	} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: no %q, %v", name, want, err)
+		}
+	}
+}
+
+// TestMemory: the limits come one after the other with the same exact result, and the report has their ratios.
+func TestMemory(t *testing.T) {
+	report, err := Compute(t.Context(), Options{Workload: memory, Short: true, Cache: t.TempDir(), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != 2 || report.Rows[0].MemLimit != 1<<30 || report.Rows[1].MemLimit != 8<<20 {
+		t.Fatalf("%+v", report.Rows)
+	}
+	for _, r := range report.Rows {
+		if r.MaxError != 0 || r.Workload != memory || r.Shape != "400x1200x384" || !strings.Contains(r.Choice, "passes 1") {
+			t.Errorf("%+v", r)
+		}
+	}
+	var text strings.Builder
+	if err := report.Markdown(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| shape | limit MiB |", "| 400x1200x384 | 1024 |", " | 1 | 0 | ", "| 400x1200x384 | 8 |"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in\n%s", want, text.String())
 		}
 	}
 }

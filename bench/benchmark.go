@@ -20,6 +20,7 @@ type benchmark struct {
 	bytes           float64 // that one run must read, or read and write
 	tolerance       float64 // an error up to this is as good as none
 	rounds          int
+	cold            bool // no run to warm up, which would take long; one round is enough
 	competitors     []*competitor
 }
 
@@ -31,6 +32,8 @@ type competitor struct {
 	kind  kernels.DType // whose peak limits it
 	run   func(ctx context.Context, round int) ([]time.Duration, error)
 	check func(context.Context) (float64, error)
+	// choice describes what Sluice's engine chose for the last run, and why; nil for peers.
+	choice func() string
 
 	times []time.Duration
 	spent time.Duration
@@ -52,19 +55,21 @@ func (s *session) run(ctx context.Context, b *benchmark) error {
 	}
 	running := b.competitors[:0:0]
 	for _, c := range b.competitors {
-		_, err := c.run(ctx, 0)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			leave(c, err)
-			continue
+		if !b.cold {
+			_, err := c.run(ctx, 0)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				leave(c, err)
+				continue
+			}
 		}
 		running = append(running, c)
 	}
 	for round := range b.rounds {
 		for i, c := range running {
-			if c == nil || round >= minRounds && c.spent > maxSpent {
+			if c == nil || (round >= minRounds || b.cold && round > 0) && c.spent > maxSpent {
 				continue
 			}
 			time.Sleep(settle)
@@ -126,6 +131,9 @@ func (s *session) finish(ctx context.Context, b *benchmark, c *competitor) (Row,
 		return row, errNotNumber
 	}
 	row.MaxError = harness.Digits(worst)
+	if c.choice != nil {
+		row.Choice = c.choice()
+	}
 	if n := len(c.times); n >= 100 {
 		slices.Sort(c.times)
 		s.note("%s %s, %s: 99 %% of %d runs took at most %.4g ms", row.Workload, row.Shape, row.label(), n, ms(c.times[n*99/100]))

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -92,10 +93,14 @@ func (v variant) distribution(p *pairs, want table, interval bool) *competitor {
 	var last *engine.Distribution
 	in := engine.DistributionInput{
 		Contexts: p.contexts.Vectors, Queries: p.queries.Vectors, Owner: p.owner(), Metric: kernels.Cosine, Quantiles: probabilities(),
-		DType: &v.dtype, Interval: interval,
+		Interval: interval,
+	}
+	asked := ""
+	if !v.free {
+		in.DType, asked = &v.dtype, v.dtype.String()+" asked for"
 	}
 	return &competitor{
-		Row: v.own(mode), kind: v.dtype,
+		Row: v.own(mode), kind: v.dtype, choice: func() string { return v.describe(asked, describeWay(last)) },
 		run: func(ctx context.Context, _ int) ([]time.Duration, error) {
 			return timeIt(func() (err error) { last, err = v.engine.Distribution(ctx, in); return err })
 		},
@@ -106,6 +111,19 @@ func (v variant) distribution(p *pairs, want table, interval bool) *competitor {
 			return intervalError(want, last), nil
 		},
 	}
+}
+
+// describeWay tells how a distribution was computed.
+func describeWay(d *engine.Distribution) string {
+	w := d.Way
+	text := fmt.Sprintf("%s, regions %d, passes %d, pairs kept %d, rechecked %d", d.DType, w.Regions, w.Passes, d.Kept, d.Rechecked)
+	if w.Spilled > 0 {
+		text += fmt.Sprintf(", %.3g MB through a file", float64(w.Spilled)/1e6)
+	}
+	if w.Reason != "" {
+		text += " (" + w.Reason + ")"
+	}
+	return text
 }
 
 // intervalError is the largest distance of an interval's ends from the exact quantile, infinite if the

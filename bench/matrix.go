@@ -52,7 +52,7 @@ func (v variant) bounded(p *pairs, out []float32, sample sample) *competitor {
 	var worst float64
 	a, b := p.contexts.Vectors, p.queries.Vectors
 	return &competitor{
-		Row: v.own("bounded"), kind: v.dtype,
+		Row: v.own("bounded"), kind: v.dtype, choice: func() string { return v.describe(v.dtype.String() + " asked for") },
 		run: func(ctx context.Context, _ int) ([]time.Duration, error) {
 			var bound float64
 			t, err := timeIt(func() (err error) {

@@ -54,6 +54,10 @@ func (r *Report) Markdown(w io.Writer) error {
 	fmt.Fprintf(b, "%s, %s, %d threads; instruction sets: %s.\n\n", r.CPU, r.System, r.Threads, strings.Join(r.ISAs, ", "))
 	r.limitsTable(b)
 	for _, group := range grouped(r.Rows, func(x Row) string { return x.Workload }) {
+		if group[0].Workload == memory {
+			memoryTable(b, group)
+			continue
+		}
 		fmt.Fprintf(b, "## %s\n\n| shape | impl | isa | dtype | mode | median ms | min ms | Mpairs/s | %% of limit | max error |\n|---|---|---|---|---|---|---|---|---|---|\n", group[0].Workload)
 		for _, x := range group {
 			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.4g | %.4g | %.4g | %.3g | %.2g |\n",
@@ -61,6 +65,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		}
 		fmt.Fprintln(b)
 		r.ratioTable(b, group[0].Workload)
+		choices(b, group)
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprint(b, "## Notes\n\n")
@@ -114,6 +119,24 @@ func (r *Report) ratioTable(w io.Writer, workload string) {
 	fmt.Fprint(w, "| shape | isa | dtype | mode | best peer of equal accuracy | its median ms | ratio | of best times |\n|---|---|---|---|---|---|---|---|\n")
 	for _, x := range rows {
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g × |\n", x.Shape, x.ISA, x.DType, x.Mode, x.Peer, x.PeerMedianMS, x.Ratio, x.RatioOfMin)
+	}
+	fmt.Fprintln(w)
+}
+
+// choices lists what the engine chose for its rows, once where several rows have the same.
+func choices(w io.Writer, rows []Row) {
+	own := slices.DeleteFunc(slices.Clone(rows), func(x Row) bool { return x.Choice == "" })
+	if len(own) == 0 {
+		return
+	}
+	fmt.Fprint(w, "What the engine chose:\n\n")
+	for _, group := range grouped(own, func(x Row) string { return x.Choice }) {
+		x := group[0]
+		more := ""
+		if len(group) > 1 {
+			more = fmt.Sprintf(" and %d more rows", len(group)-1)
+		}
+		fmt.Fprintf(w, "- %s, %s%s: %s\n", x.Shape, strings.TrimPrefix(x.label(), Own+" "), more, x.Choice)
 	}
 	fmt.Fprintln(w)
 }

@@ -23,9 +23,11 @@ type Row struct {
 	Threads   int     `json:"threads"`
 	MedianMS  float64 `json:"median_ms"`
 	MinMS     float64 `json:"min_ms"`
-	PairsPerS float64 `json:"pairs_per_s"` // by the median
-	LimitPct  float64 `json:"limit_pct"`   // what the machine needs at least, in percent of the median
-	MaxError  float64 `json:"max_error"`   // against canonical scores; its meaning is the workload's (docs/benchmarks)
+	PairsPerS float64 `json:"pairs_per_s"`         // by the median
+	LimitPct  float64 `json:"limit_pct"`           // what the machine needs at least, in percent of the median
+	MaxError  float64 `json:"max_error"`           // against canonical scores; its unit is the workload's (docs/benchmarks)
+	MemLimit  int64   `json:"mem_limit,omitempty"` // bytes of working memory, in the workload "memory"
+	Choice    string  `json:"choice,omitempty"`    // device, kernels and way that Sluice's engine chose, and why
 }
 
 // Ratio compares one of Sluice's rows with the fastest peer of the same benchmark whose results are as good.

@@ -94,11 +94,11 @@ func (s *session) searchVariants() (out []variant, err error) {
 		if len(out) > 0 && name != cpu.AVX512VNNI.String() && name != cpu.AVX2.String() {
 			continue
 		}
-		e, err := engine.New(engine.Options{Threads: s.o.Threads, ISA: name})
+		e, err := s.engine(name, 0)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, variant{e, name, kernels.I8})
+		out = append(out, variant{engine: e, isa: name, dtype: kernels.I8})
 	}
 	return out, nil
 }
@@ -216,6 +216,10 @@ func searchCompetitor[T any](x *indexedBase, shape string, list []int, size int,
 	row := x.own("exact")
 	row.Shape = shape
 	return &competitor{
+		choice: func() string {
+			d := x.index.Describe()
+			return x.describe(fmt.Sprintf("index scanned by %s", d.Kernel), d.Reason)
+		},
 		Row: row, kind: kernels.F32, // the limit of all competitors: reading the vectors once as they are stored
 		run: func(ctx context.Context, round int) (times []time.Duration, err error) {
 			for _, rows := range batches(list, size, per, round) {

@@ -119,10 +119,10 @@ func (r *Report) manyTable(w io.Writer, workload string) {
 	}
 	about := map[string]string{
 		"concurrent":  fmt.Sprintf("different prompts of %d tokens", r.Settings.PromptTokens[0]),
-		"prefix-cold": fmt.Sprintf("prompts that begin with the same %d tokens, not seen before", r.Settings.PrefixTokens),
-		"prefix-warm": fmt.Sprintf("prompts that begin with the same %d tokens, seen before", r.Settings.PrefixTokens),
+		"prefix-cold": fmt.Sprintf("requests that share a %d-token prefix, which is in no cache", r.Settings.PrefixTokens),
+		"prefix-warm": fmt.Sprintf("requests that share a %d-token prefix, which is in the caches", r.Settings.PrefixTokens),
 	}[workload]
-	fmt.Fprintf(w, "\n## %s\n\nRequests at once: %s, at most %d tokens made.\n\n", workload, about, r.Settings.Tokens[0])
+	fmt.Fprintf(w, "\n## %s\n\nSent at once: %s; at most %d tokens are generated for each.\n\n", workload, about, r.Settings.Tokens[0])
 	fmt.Fprint(w, "| requests | impl | tokens/s (min–max) | first token, median and 95 % ms | end, median and 95 % ms | prompt tokens reused | resident MiB |\n|---|---|---|---|---|---|---|\n")
 	for _, at := range lines {
 		c := cell[at]
@@ -136,7 +136,9 @@ func (r *Report) ratioTable(w io.Writer) {
 	if len(r.Ratios) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\n## Ratios\n\nOf each round; above 1, Sluice is better.\n\n| | requests | metric | peer | median | min–max | same texts |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "\n## Ratios\n\nOf each round; above 1, Sluice is better. Rows of prefix-cold and prefix-warm are about requests that share a %d-token prefix; "+
+		"those of concurrent are about requests that have nothing in common.\n\n", r.Settings.PrefixTokens)
+	fmt.Fprint(w, "| | requests | metric | peer | median | min–max | same texts |\n|---|---|---|---|---|---|---|\n")
 	for _, x := range r.Ratios {
 		same := ""
 		if x.SameTexts != nil {

@@ -35,6 +35,7 @@ compare with the fastest peer of equal accuracy. Run it on a quiet machine: anot
   w3      is any of a million vectors above the cut-off? one query, and 32
   w4      the ten nearest of a million vectors, one query, and 64
   matrix  4,096 × 12,288 inner products, stored
+  memory  distributions under limits of working memory, 1 GiB to 8 MiB; not part of 'all'
 
 The peers need a Python environment and a Go program, which 'make bench-compute' sets up (about 600 MB). A missing
 peer is noted and left out. The data sets take about 4 GB in the cache.`,
