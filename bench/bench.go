@@ -100,13 +100,15 @@ func newSession(o Options) (*session, error) {
 		o.Threads = available
 	}
 	if o.Threads > available {
-		return nil, fmt.Errorf("%w: %d threads on %d cores would measure the scheduler", ErrOption, o.Threads, available)
+		return nil, fmt.Errorf("%w: %d threads on %d cores would measure the scheduler", ErrOption, o.Threads,
+			available)
 	}
 	root, err := fetch.Root()
 	if err != nil {
 		return nil, err
 	}
-	for value, fallback := range map[*string]string{&o.Cache: "bench", &o.Python: pythonProgram, &o.GoPeers: goProgram} {
+	for value, fallback := range map[*string]string{&o.Cache: "bench", &o.Python: pythonProgram,
+		&o.GoPeers: goProgram} {
 		if *value == "" {
 			*value = filepath.Join(root, filepath.FromSlash(fallback))
 		}
@@ -124,7 +126,8 @@ func (s *session) compute(ctx context.Context) error {
 		workloads []string // that share their data
 		run       func(ctx context.Context, chosen []string) error
 	}{
-		{[]string{"w1"}, s.w1}, {[]string{"w2"}, s.w2}, {[]string{"w3", "w4"}, s.searches}, {[]string{"matrix"}, s.matrix},
+		{[]string{"w1"}, s.w1}, {[]string{"w2"}, s.w2}, {[]string{"w3", "w4"}, s.searches},
+		{[]string{"matrix"}, s.matrix},
 		{[]string{memory}, s.memory},
 	} {
 		chosen := slices.DeleteFunc(step.workloads, func(w string) bool {

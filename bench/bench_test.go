@@ -50,13 +50,17 @@ func writeQuestions(t *testing.T, dir string) {
 	var contexts, questions, utterances strings.Builder
 	for i := range 40 {
 		word := strings.Repeat(string(rune('a'+i%26)), 3+i/26)
-		fmt.Fprintf(&contexts, "{\"id\":\"c%d\",\"text\":\"The %s of the river lies far behind the hills. Nobody who was at %s has ever seen it again.\"}\n", i, word, word)
+		fmt.Fprintf(&contexts,
+			"{\"id\":\"c%d\",\"text\":\"The %s of the river lies far behind the hills. "+
+				"Nobody who was at %s has ever seen it again.\"}\n", i, word, word)
 		fmt.Fprintf(&questions, "{\"context_id\":\"c%d\",\"text\":\"Where does the %s of the river lie?\"}\n", i, word)
 		fmt.Fprintf(&utterances, "{\"text\":\"set my alarm to %d %s\"}\n", i, word)
 	}
-	for name, text := range map[string]string{"squad16/contexts.jsonl": contexts.String(), "squad16/queries.jsonl": questions.String(), "clinc150/test.jsonl": utterances.String()} {
+	for name, text := range map[string]string{"squad16/contexts.jsonl": contexts.String(),
+		"squad16/queries.jsonl": questions.String(), "clinc150/test.jsonl": utterances.String()} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,7 +88,8 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // TestShort runs everything on tiny shapes, with peers that are missing.
 func TestShort(t *testing.T) {
-	o := Options{Workload: "all", Short: true, Peers: []string{"numpy", "gonum"}, Data: t.TempDir(), Cache: t.TempDir(), Python: "/nowhere/python3", GoPeers: "/nowhere/gopeers", Embed: letters}
+	o := Options{Workload: "all", Short: true, Peers: []string{"numpy", "gonum"}, Data: t.TempDir(), Cache: t.TempDir(),
+		Python: "/nowhere/python3", GoPeers: "/nowhere/gopeers", Embed: letters}
 	writeQuestions(t, o.Data)
 	var rows []Row
 	o.Row = func(r Row) { rows = append(rows, r) }
@@ -97,7 +102,8 @@ func TestShort(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, r := range rows {
-		if r.Impl != Own || r.MedianMS <= 0 || r.MinMS > r.MedianMS || r.PairsPerS <= 0 || r.Threads < 1 || r.ISA == "" {
+		if r.Impl != Own || r.MedianMS <= 0 || r.MinMS > r.MedianMS || r.PairsPerS <= 0 || r.Threads < 1 ||
+			r.ISA == "" {
 			t.Errorf("%+v", r)
 		}
 		if r.Choice == "" || !strings.HasPrefix(r.Choice, "cpu ") {
@@ -113,7 +119,8 @@ func TestShort(t *testing.T) {
 		seen[strings.Join(strings.Fields(r.Shape)[1:], " ")] = true
 	}
 	for _, want := range []string{
-		"w1 exact", "w1 interval", "w2 exact", "w2 interval", "w3 exact", "w4 exact", "matrix bounded", "mixture q=1 tau=0.55 in scope",
+		"w1 exact", "w1 interval", "w2 exact", "w2 interval", "w3 exact", "w4 exact", "matrix bounded",
+		"mixture q=1 tau=0.55 in scope",
 		"real q=1 tau=cut-off out of scope", "real q=4 tau=0.55", "mixture q=4 maximum", "real q=1", "mixture q=4",
 	} {
 		if !seen[want] {
@@ -143,7 +150,8 @@ func checkReport(t *testing.T, r *Report) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"report.md": "What the engine chose:", "report.json": `"median_ms"`, "w1-90x270x384.svg": "</svg>", "w3-3000x384-mixture-q1.svg": "</svg>", "matrix-96x288x384.svg": "</svg>",
+		"report.md": "What the engine chose:", "report.json": `"median_ms"`, "w1-90x270x384.svg": "</svg>",
+		"w3-3000x384-mixture-q1.svg": "</svg>", "matrix-96x288x384.svg": "</svg>",
 	} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: no %q, %v", name, want, err)
@@ -161,7 +169,8 @@ func TestMemory(t *testing.T) {
 		t.Fatalf("%+v", report.Rows)
 	}
 	for _, r := range report.Rows {
-		if r.MaxError != 0 || r.Workload != memory || r.Shape != "400x1200x384" || !strings.Contains(r.Choice, "passes 1") {
+		if r.MaxError != 0 || r.Workload != memory || r.Shape != "400x1200x384" ||
+			!strings.Contains(r.Choice, "passes 1") {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -169,7 +178,8 @@ func TestMemory(t *testing.T) {
 	if err := report.Markdown(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| shape | limit MiB |", "| 400x1200x384 | 1024 |", " | 1 | 0 | ", "| 400x1200x384 | 8 |"} {
+	for _, want := range []string{"| shape | limit MiB |", "| 400x1200x384 | 1024 |", " | 1 | 0 | ",
+		"| 400x1200x384 | 8 |"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -195,7 +205,8 @@ func TestRun(t *testing.T) {
 	s := quiet(t)
 	s.limits = limits.Limits{Read: 1e9, FMABase: 1e9}
 	compete := func(name string, worst float64, run func(round int) error) *competitor {
-		return &competitor{Row: Row{Impl: name, DType: "f32"}, check: func(context.Context) (float64, error) { return worst, nil },
+		return &competitor{Row: Row{Impl: name, DType: "f32"},
+			check: func(context.Context) (float64, error) { return worst, nil },
 			run: func(_ context.Context, round int) ([]time.Duration, error) {
 				return []time.Duration{time.Millisecond}, run(round)
 			}}
@@ -216,7 +227,8 @@ func TestRun(t *testing.T) {
 	if err := s.run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	want := []Row{{Workload: "w", Shape: "s", Impl: "good", DType: "f32", Threads: 1, MedianMS: 1, MinMS: 1, PairsPerS: 1e6, LimitPct: 50, MaxError: .5}}
+	want := []Row{{Workload: "w", Shape: "s", Impl: "good", DType: "f32", Threads: 1, MedianMS: 1, MinMS: 1,
+		PairsPerS: 1e6, LimitPct: 50, MaxError: .5}}
 	if diff := cmp.Diff(want, s.report.Rows); diff != "" {
 		t.Error(diff)
 	}
@@ -239,7 +251,8 @@ func TestSlowCompetitorStops(t *testing.T) {
 		c.spent = maxSpent + 1
 		return []time.Duration{time.Second}, nil
 	}
-	if err := s.run(t.Context(), &benchmark{workload: "w", shape: "s", rounds: 50, pairs: 1, competitors: []*competitor{c}}); err != nil {
+	if err := s.run(t.Context(), &benchmark{workload: "w", shape: "s", rounds: 50, pairs: 1,
+		competitors: []*competitor{c}}); err != nil {
 		t.Fatal(err)
 	}
 	if runs != 1+minRounds {
@@ -261,7 +274,8 @@ func TestVariants(t *testing.T) {
 		}
 		got = append(got, v.isa+" "+v.dtype.String())
 	}
-	if len(got) == 0 || !strings.HasSuffix(got[0], " f32") || len(slices.Compact(slices.Sorted(slices.Values(got)))) != len(got) {
+	if len(got) == 0 || !strings.HasSuffix(got[0], " f32") ||
+		len(slices.Compact(slices.Sorted(slices.Values(got)))) != len(got) {
 		t.Error(got)
 	}
 	t.Log(got)
@@ -278,8 +292,10 @@ func TestAlsoMeasured(t *testing.T) {
 		best, isa cpu.ISA
 		want      bool
 	}{
-		{kernels.F32, cpu.AMX, cpu.AVX512VNNI, false}, {kernels.F32, cpu.AMX, cpu.AVX512, true}, {kernels.F32, cpu.AVX512VNNI, cpu.AVX512, false},
-		{kernels.F32, cpu.AVX512VNNI, cpu.AVX2, true}, {kernels.I8, cpu.AMX, cpu.AVX512VNNI, true}, {kernels.BF16, cpu.AMX, cpu.AVX2, false},
+		{kernels.F32, cpu.AMX, cpu.AVX512VNNI, false}, {kernels.F32, cpu.AMX, cpu.AVX512, true},
+		{kernels.F32, cpu.AVX512VNNI, cpu.AVX512, false},
+		{kernels.F32, cpu.AVX512VNNI, cpu.AVX2, true}, {kernels.I8, cpu.AMX, cpu.AVX512VNNI, true},
+		{kernels.BF16, cpu.AMX, cpu.AVX2, false},
 		{kernels.F32, cpu.AVX2, cpu.Scalar, false},
 	} {
 		if got := alsoMeasured(c.dtype, c.best, c.isa); got != c.want {

@@ -136,7 +136,8 @@ func (s *session) finish(ctx context.Context, b *benchmark, c *competitor) (Row,
 	}
 	if n := len(c.times); n >= 100 {
 		slices.Sort(c.times)
-		s.note("%s %s, %s: 99 %% of %d runs took at most %.4g ms", row.Workload, row.Shape, row.label(), n, ms(c.times[n*99/100]))
+		s.note("%s %s, %s: 99 %% of %d runs took at most %.4g ms", row.Workload, row.Shape, row.label(), n,
+			ms(c.times[n*99/100]))
 	}
 	return row, nil
 }

@@ -134,7 +134,8 @@ func near(rng *rand.Rand, out, noise, c []float32) {
 }
 
 // writeRows writes rows × dim vectors that fill makes, block by block, several at a time.
-func writeRows(ctx context.Context, path string, rows, dim, threads int, fill func(block int, first int, out []float32)) error {
+func writeRows(ctx context.Context, path string, rows, dim, threads int,
+	fill func(block int, first int, out []float32)) error {
 	return harness.Atomically(path, func(f *os.File) error {
 		w, err := npy.NewRows(f, dim)
 		if err != nil {
@@ -284,7 +285,8 @@ func mapped(path string, rows, dim int) (set, error) {
 		return set{}, err
 	}
 	if source.Rows != rows || source.Dim != dim || !source.Direct() {
-		return set{}, errors.Join(fmt.Errorf("%w: %s holds %d × %d %s, not %d × %d F32", npy.ErrFormat, path, source.Rows, source.Dim, source.DType, rows, dim), source.Close())
+		return set{}, errors.Join(fmt.Errorf("%w: %s holds %d × %d %s, not %d × %d F32", npy.ErrFormat, path,
+			source.Rows, source.Dim, source.DType, rows, dim), source.Close())
 	}
 	data, err := source.Block(0, rows, nil)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 // quiet is a session over an empty cache.
 func quiet(t *testing.T, change ...func(*Options)) *session {
 	t.Helper()
-	o := Options{Workload: "all", Threads: 1, Short: true, Cache: t.TempDir(), Python: "no-python-here", GoPeers: "no-program-here", Data: t.TempDir()}
+	o := Options{Workload: "all", Threads: 1, Short: true, Cache: t.TempDir(), Python: "no-python-here",
+		GoPeers: "no-program-here", Data: t.TempDir()}
 	for _, c := range change {
 		c(&o)
 	}
@@ -50,7 +51,8 @@ func TestMixturePairs(t *testing.T) {
 	}
 	slices.Sort(own)
 	// a·c + √(1−a²)·noise with a uniform in [.5, .9]; the noise of 384 dimensions leans to c by about ±.05.
-	if m := mean(own); m < .68 || m > .72 || own[0] < .25 || own[len(own)-1] > 1 || ref.Quantile7(own, .05) < .45 || ref.Quantile7(own, .95) > .93 {
+	if m := mean(own); m < .68 || m > .72 || own[0] < .25 || own[len(own)-1] > 1 || ref.Quantile7(own, .05) < .45 ||
+		ref.Quantile7(own, .95) > .93 {
 		t.Errorf("own cosines: mean %v, from %v to %v", m, own[0], own[len(own)-1])
 	}
 	// Contexts are 0.6 of one of 64 centres: of one topic .36/(.36+.64), of two near 0.
@@ -123,9 +125,11 @@ func TestThreadsAndCacheDoNotChangeData(t *testing.T) {
 }
 
 func TestSentences(t *testing.T) {
-	got := sentences("A sentence that is long enough to be kept. Short one. And is this one, with 3.5 of them, kept?\nIt is, says everybody who has counted!  Tail without an end that counts")
+	got := sentences("A sentence that is long enough to be kept. Short one. And is this one, with 3.5 of them, " +
+		"kept?\nIt is, says everybody who has counted!  Tail without an end that counts")
 	want := []string{
-		"A sentence that is long enough to be kept.", "And is this one, with 3.5 of them, kept?", "It is, says everybody who has counted!",
+		"A sentence that is long enough to be kept.", "And is this one, with 3.5 of them, kept?",
+		"It is, says everybody who has counted!",
 		"Tail without an end that counts",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -191,11 +195,13 @@ func TestRealVectorsNeedTheirData(t *testing.T) {
 		t.Errorf("without an encoder: %v", err)
 	}
 	s = quiet(t, func(o *Options) { o.Embed = letters })
-	if _, err := s.realSearch(t.Context(), 100, 8); !errors.Is(err, ErrNoRealVectors) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := s.realSearch(t.Context(), 100, 8); !errors.Is(err, ErrNoRealVectors) ||
+		!errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without data: %v", err)
 	}
 	writeQuestions(t, s.o.Data)
-	if err := os.WriteFile(filepath.Join(s.o.Data, "squad16", "queries.jsonl"), []byte("{\"context_id\": 5}\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.o.Data, "squad16", "queries.jsonl"), []byte("{\"context_id\": 5}\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.realSearch(t.Context(), 100, 8); err == nil || errors.Is(err, ErrNoRealVectors) {

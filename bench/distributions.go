@@ -51,7 +51,8 @@ func (s *session) w2(ctx context.Context, _ []string) error {
 type addPeers func(ctx context.Context, b *benchmark, p *pairs, want table) (processes, error)
 
 // tables is the benchmark of a distribution.
-func (s *session) tables(ctx context.Context, workload string, seed uint64, n, dim, rounds int, tolerance float64, add addPeers) (err error) {
+func (s *session) tables(ctx context.Context, workload string, seed uint64, n, dim, rounds int, tolerance float64,
+	add addPeers) (err error) {
 	p, err := s.mixturePairs(ctx, seed, n, 3, dim)
 	if err != nil {
 		return err
@@ -63,8 +64,10 @@ func (s *session) tables(ctx context.Context, workload string, seed uint64, n, d
 	}
 	m := p.queries.Rows
 	b := &benchmark{
-		workload: workload, shape: shape(n, m, dim), pairs: float64(m) * float64(n-1), rounds: rounds, tolerance: tolerance,
-		operations: cosineWork * float64(m) * float64(n) * float64(dim), bytes: floatBytes * float64(m+n) * float64(dim),
+		workload: workload, shape: shape(n, m, dim), pairs: float64(m) * float64(n-1), rounds: rounds,
+		tolerance:  tolerance,
+		operations: cosineWork * float64(m) * float64(n) * float64(dim),
+		bytes:      floatBytes * float64(m+n) * float64(dim),
 	}
 	variants, err := s.variants(kernels.F32, kernels.BF16x3)
 	if err != nil {
@@ -92,8 +95,9 @@ func (v variant) distribution(p *pairs, want table, interval bool) *competitor {
 	}
 	var last *engine.Distribution
 	in := engine.DistributionInput{
-		Contexts: p.contexts.Vectors, Queries: p.queries.Vectors, Owner: p.owner(), Metric: kernels.Cosine, Quantiles: probabilities(),
-		Interval: interval,
+		Contexts: p.contexts.Vectors, Queries: p.queries.Vectors, Owner: p.owner(), Metric: kernels.Cosine,
+		Quantiles: probabilities(),
+		Interval:  interval,
 	}
 	asked := ""
 	if !v.free {
@@ -116,7 +120,8 @@ func (v variant) distribution(p *pairs, want table, interval bool) *competitor {
 // describeWay tells how a distribution was computed.
 func describeWay(d *engine.Distribution) string {
 	w := d.Way
-	text := fmt.Sprintf("%s, regions %d, passes %d, pairs kept %d, rechecked %d", d.DType, w.Regions, w.Passes, d.Kept, d.Rechecked)
+	text := fmt.Sprintf("%s, regions %d, passes %d, pairs kept %d, rechecked %d", d.DType, w.Regions, w.Passes, d.Kept,
+		d.Rechecked)
 	if w.Spilled > 0 {
 		text += fmt.Sprintf(", %.3g MB through a file", float64(w.Spilled)/1e6)
 	}
@@ -154,7 +159,8 @@ func (s *session) w1Peers(ctx context.Context, b *benchmark, p *pairs, want tabl
 }
 
 func (p *pairs) params() map[string]any {
-	return map[string]any{"contexts": p.contexts.path, "queries": p.queries.path, "per": p.k, "quantiles": probabilities(), "part": 0, "of": 1}
+	return map[string]any{"contexts": p.contexts.path, "queries": p.queries.path, "per": p.k,
+		"quantiles": probabilities(), "part": 0, "of": 1}
 }
 
 func noQueries(int) [][]int { return [][]int{{}} }

@@ -25,9 +25,11 @@ func (s *session) matrix(ctx context.Context, _ []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	b := &benchmark{
-		workload: "matrix", shape: shape(m, n, dim), pairs: float64(m) * float64(n), rounds: s.rounds(9), tolerance: sameScores,
+		workload: "matrix", shape: shape(m, n, dim), pairs: float64(m) * float64(n), rounds: s.rounds(9),
+		tolerance:  sameScores,
 		operations: cosineWork * float64(m) * float64(n) * float64(dim),
-		bytes:      floatBytes * (float64(m+n)*float64(dim) + float64(m)*float64(n)), // what is written counts like what is read
+		// what is written counts like what is read
+		bytes: floatBytes * (float64(m+n)*float64(dim) + float64(m)*float64(n)),
 	}
 	sample := s.sampled(p)
 	variants, err := s.variants(kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8)
@@ -52,7 +54,10 @@ func (v variant) bounded(p *pairs, out []float32, sample sample) *competitor {
 	var worst float64
 	a, b := p.contexts.Vectors, p.queries.Vectors
 	return &competitor{
-		Row: v.own("bounded"), kind: v.dtype, choice: func() string { return v.describe(v.dtype.String() + " asked for") },
+		Row: v.own("bounded"), kind: v.dtype, choice: func() string {
+			return v.describe(v.dtype.String() +
+				" asked for")
+		},
 		run: func(ctx context.Context, _ int) ([]time.Duration, error) {
 			var bound float64
 			t, err := timeIt(func() (err error) {

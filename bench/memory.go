@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/sluice-rag/sluice/bench/harness"
 )
 
 // memory measures distributions under limits of working memory, from plenty to little: 6,000 contexts and three
@@ -56,15 +58,17 @@ func (s *session) memoryShape(ctx context.Context, n, rounds int, megabytes []in
 
 // memoryTable shows the times under each limit and their ratio to the first, which is the largest.
 func memoryTable(w io.Writer, rows []Row) {
-	fmt.Fprintf(w, "## %s\n\nDistributions on %s under limits of working memory, inputs and results excluded.\n\n", memory, rows[0].ISA)
-	fmt.Fprint(w, "| shape | limit MiB | seconds | × the first | max error | way |\n|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "## %s\n\nDistributions on %s under limits of working memory, inputs and results excluded.\n\n",
+		memory, rows[0].ISA)
+	fmt.Fprint(w, harness.TableHead("shape", "limit MiB", "seconds", "× the first", "max error", "way"))
 	first := rows[0]
 	for _, x := range rows {
 		if x.Shape != first.Shape {
 			first = x
 		}
 		way, _, _ := strings.Cut(strings.TrimPrefix(x.Choice, "cpu "), "; best instruction set")
-		fmt.Fprintf(w, "| %s | %d | %.4g | %.3g | %.2g | %s |\n", x.Shape, x.MemLimit>>20, x.MedianMS/1000, x.MedianMS/first.MedianMS, x.MaxError, way)
+		fmt.Fprintf(w, "| %s | %d | %.4g | %.3g | %.2g | %s |\n", x.Shape, x.MemLimit>>20, x.MedianMS/1000,
+			x.MedianMS/first.MedianMS, x.MaxError, way)
 	}
 	fmt.Fprintln(w)
 }

@@ -16,9 +16,9 @@ import (
 // coreType is the environment variable that chooses OpenBLAS's kernels.
 const coreType = "OPENBLAS_CORETYPE"
 
-// openBLAS is the environment for side-cars with OpenBLAS, found out once. It chooses its AVX2 kernels on processors with
-// AVX-512 that are newer than it knows (0.3.30 on AMD Zen 5: half the speed), so its AVX-512 kernels are tried.
-// A choice of the user stays.
+// openBLAS is the environment for side-cars with OpenBLAS, found out once. OpenBLAS takes its AVX2 kernels on
+// processors with AVX-512 that are newer than it knows (0.3.30 on AMD Zen 5: half the speed), so its AVX-512
+// kernels are tried. A choice of the user stays.
 func (s *session) openBLAS(ctx context.Context) (env []string, err error) {
 	if s.blas != nil {
 		return s.blas, nil
@@ -42,7 +42,8 @@ func (s *session) chooseOpenBLAS(ctx context.Context) (env []string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	s.log("OpenBLAS on one thread: %s %.4g GFLOP/s, %s %.4g GFLOP/s", usual.Kernels, usual.Rate/1e9, wide.Kernels, wide.Rate/1e9)
+	s.log("OpenBLAS on one thread: %s %.4g GFLOP/s, %s %.4g GFLOP/s", usual.Kernels, usual.Rate/1e9, wide.Kernels,
+		wide.Rate/1e9)
 	// OpenBLAS is made for Intel's processors, so its own choice needs a reason to be overruled there. Elsewhere a
 	// tie is one: older versions, like that inside FAISS, know the processor even less.
 	factor := 0.97

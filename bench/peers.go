@@ -104,7 +104,8 @@ func (s *session) librariesFor(workload string) (out []library) {
 }
 
 // start runs a library's process for a workload and asks what it offers.
-func (s *session) start(ctx context.Context, l library, threads int, workload string, params map[string]any) (*sidecar, []offer, error) {
+func (s *session) start(ctx context.Context, l library, threads int, workload string, params map[string]any) (*sidecar,
+	[]offer, error) {
 	command, err := s.command(l)
 	if err != nil {
 		return nil, nil, err
@@ -151,7 +152,8 @@ func (o peerOffer) result(ctx context.Context, into any) error {
 }
 
 // startPeers starts the peers of a workload and lists what they offer. One that is missing is noted.
-func (s *session) startPeers(ctx context.Context, workload string, params map[string]any) (p processes, all []peerOffer, err error) {
+func (s *session) startPeers(ctx context.Context, workload string, params map[string]any) (p processes, all []peerOffer,
+	err error) {
 	for _, l := range s.librariesFor(workload) {
 		process, offers, err := s.start(ctx, l, s.o.Threads, workload, params)
 		if ctx.Err() != nil {
@@ -170,7 +172,8 @@ func (s *session) startPeers(ctx context.Context, workload string, params map[st
 }
 
 // competitor of an offer: queries returns the batches of a round, check the largest error of the results.
-func (o peerOffer) competitor(queries func(round int) [][]int, check func(context.Context) (float64, error)) *competitor {
+func (o peerOffer) competitor(queries func(round int) [][]int,
+	check func(context.Context) (float64, error)) *competitor {
 	kind, err := kernels.ParseDType(o.DType)
 	if err != nil {
 		kind = kernels.F32 // a type that we do not have
@@ -185,10 +188,12 @@ func (o peerOffer) competitor(queries func(round int) [][]int, check func(contex
 }
 
 // addOffers adds the peers of a workload without queries to a benchmark.
-func (s *session) addOffers(ctx context.Context, b *benchmark, params map[string]any, check func(context.Context, peerOffer) (float64, error)) (processes, error) {
+func (s *session) addOffers(ctx context.Context, b *benchmark, params map[string]any,
+	check func(context.Context, peerOffer) (float64, error)) (processes, error) {
 	p, all, err := s.startPeers(ctx, b.workload, params)
 	for _, o := range all {
-		b.competitors = append(b.competitors, o.competitor(noQueries, func(ctx context.Context) (float64, error) { return check(ctx, o) }))
+		b.competitors = append(b.competitors, o.competitor(noQueries,
+			func(ctx context.Context) (float64, error) { return check(ctx, o) }))
 	}
 	return p, err
 }

@@ -62,18 +62,21 @@ func (s *session) realSearch(ctx context.Context, n, queries int) (*searchData, 
 			return err
 		}
 		s.log("replicating %d real vectors to %d", len(embedded.base)/k.Dim, n)
-		return writeRows(ctx, path, n, k.Dim, s.o.Threads, func(block, first int, out []float32) { replicate(seed, embedded, block, first, out) })
+		return writeRows(ctx, path, n, k.Dim, s.o.Threads,
+			func(block, first int, out []float32) { replicate(seed, embedded, block, first, out) })
 	})
 	if err != nil {
 		return nil, err
 	}
-	d.queries, err = s.file(fmt.Sprintf("%s-%dqueries.npy", d.name, queries), queries/2*2, k.Dim, func(path string) error {
-		if err := need(); err != nil {
-			return err
-		}
-		all := slices.Concat(embedded.questions[:queries/2*k.Dim], embedded.foreign)
-		return writeRows(ctx, path, queries/2*2, k.Dim, 1, func(_, first int, out []float32) { copy(out, all[first*k.Dim:]) })
-	})
+	d.queries, err = s.file(fmt.Sprintf("%s-%dqueries.npy", d.name, queries), queries/2*2, k.Dim,
+		func(path string) error {
+			if err := need(); err != nil {
+				return err
+			}
+			all := slices.Concat(embedded.questions[:queries/2*k.Dim], embedded.foreign)
+			return writeRows(ctx, path, queries/2*2, k.Dim, 1,
+				func(_, first int, out []float32) { copy(out, all[first*k.Dim:]) })
+		})
 	if err != nil {
 		return nil, errors.Join(err, d.base.release())
 	}
@@ -124,12 +127,14 @@ func (s *session) embedSeeds(ctx context.Context, seed uint64, foreign int) (*se
 	rng.Shuffle(len(utterances), func(i, j int) { utterances[i], utterances[j] = utterances[j], utterances[i] })
 	questions, utterances = questions[:min(realQuestions, len(questions))], utterances[:min(foreign, len(utterances))]
 	if len(questions) < foreign || len(utterances) < foreign {
-		return nil, fmt.Errorf("%w: %d questions and %d utterances, %d of each are needed", ErrNoRealVectors, len(questions), len(utterances), foreign)
+		return nil, fmt.Errorf("%w: %d questions and %d utterances, %d of each are needed", ErrNoRealVectors,
+			len(questions), len(utterances), foreign)
 	}
 	return s.embedAll(ctx, contexts, questions, utterances)
 }
 
-func (s *session) embedAll(ctx context.Context, contexts []squadContext, questions []squadQuestion, utterances []squadContext) (*seedVectors, error) {
+func (s *session) embedAll(ctx context.Context, contexts []squadContext, questions []squadQuestion,
+	utterances []squadContext) (*seedVectors, error) {
 	var base, asked, foreign []string
 	row := map[string]int{}
 	for i, c := range contexts {

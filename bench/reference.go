@@ -81,7 +81,8 @@ const (
 
 // each calls visit with the canonical cosines of blocks of queries × contexts; scores[i*n+j] belongs
 // to query q0+i and context c0+j, n being the width of the block. Calls for one worker do not overlap.
-func (r reference) each(ctx context.Context, queries, contexts set, visit func(worker, q0, q1, c0, c1 int, scores []float64)) error {
+func (r reference) each(ctx context.Context, queries, contexts set,
+	visit func(worker, q0, q1, c0, c1 int, scores []float64)) error {
 	q, err := r.rows(queries)
 	if err != nil {
 		return err
@@ -110,7 +111,8 @@ func (r reference) each(ctx context.Context, queries, contexts set, visit func(w
 						return err
 					}
 					c1 := min(c0+referenceContexts, c.N)
-					if err := r.kernels.Scores(kernels.Cosine, scores, c1-c0, q.Slice(q0, q1), c.Slice(c0, c1)); err != nil {
+					if err := r.kernels.Scores(kernels.Cosine, scores, c1-c0, q.Slice(q0, q1),
+						c.Slice(c0, c1)); err != nil {
 						return err
 					}
 					visit(w, q0, q1, c0, c1, scores)
@@ -234,8 +236,9 @@ func (s *session) tableOf(ctx context.Context, p *pairs) (table, error) {
 }
 
 func (s *session) bestOf(ctx context.Context, d *searchData) (best, error) {
-	return cached(filepath.Join(s.cache, fmt.Sprintf("%s-%dqueries-best.json", d.name, d.queries.Rows)), func() (best, error) {
-		s.log("canonical top %d of %d × %d pairs, to compute errors", topK, d.queries.Rows, d.base.Rows)
-		return s.reference.best(ctx, d)
-	})
+	return cached(filepath.Join(s.cache, fmt.Sprintf("%s-%dqueries-best.json", d.name, d.queries.Rows)),
+		func() (best, error) {
+			s.log("canonical top %d of %d × %d pairs, to compute errors", topK, d.queries.Rows, d.base.Rows)
+			return s.reference.best(ctx, d)
+		})
 }

@@ -35,7 +35,8 @@ type Report struct {
 
 func newReport(o Options) *Report {
 	r := &Report{
-		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(), System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
+		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(),
+		System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
 		Versions: map[string]string{"sluice": buildinfo.Version + " " + buildinfo.Commit(), "go": runtime.Version()},
 	}
 	for _, isa := range cpu.Available() {
@@ -51,17 +52,21 @@ func (r *Report) Markdown(w io.Writer) error {
 	if r.Short {
 		fmt.Fprint(b, "**Short: tiny shapes, which show that it works and nothing else.**\n\n")
 	}
-	fmt.Fprintf(b, "%s, %s, %d threads; instruction sets: %s.\n\n", r.CPU, r.System, r.Threads, strings.Join(r.ISAs, ", "))
+	fmt.Fprintf(b, "%s, %s, %d threads; instruction sets: %s.\n\n", r.CPU, r.System, r.Threads,
+		strings.Join(r.ISAs, ", "))
 	r.limitsTable(b)
 	for _, group := range grouped(r.Rows, func(x Row) string { return x.Workload }) {
 		if group[0].Workload == memory {
 			memoryTable(b, group)
 			continue
 		}
-		fmt.Fprintf(b, "## %s\n\n| shape | impl | isa | dtype | mode | median ms | min ms | Mpairs/s | %% of limit | max error |\n|---|---|---|---|---|---|---|---|---|---|\n", group[0].Workload)
+		fmt.Fprintf(b,
+			"## %s\n\n%s", group[0].Workload, harness.TableHead("shape", "impl", "isa", "dtype", "mode",
+				"median ms", "min ms", "Mpairs/s", "% of limit", "max error"))
 		for _, x := range group {
 			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.4g | %.4g | %.4g | %.3g | %.2g |\n",
-				x.Shape, bold(x.Impl), x.ISA, x.DType, x.Mode, x.MedianMS, x.MinMS, x.PairsPerS/1e6, x.LimitPct, x.MaxError)
+				x.Shape, bold(x.Impl), x.ISA, x.DType, x.Mode, x.MedianMS, x.MinMS, x.PairsPerS/1e6,
+				x.LimitPct, x.MaxError)
 		}
 		fmt.Fprintln(b)
 		r.ratioTable(b, group[0].Workload)
@@ -95,8 +100,10 @@ func (r *Report) limitsTable(w io.Writer) {
 		value float64
 		unit  string
 	}{
-		{"reading memory", r.Limits.Read, "GB/s"}, {"fp32 without extensions", r.Limits.FMABase, "GFLOP/s"}, {"fp32 FMA, AVX2", r.Limits.FMAAVX2, "GFLOP/s"},
-		{"fp32 FMA, AVX-512", r.Limits.FMAAVX512, "GFLOP/s"}, {"int8, VNNI", r.Limits.VNNI, "Gop/s"}, {"bfloat16, AMX", r.Limits.AMXBF16, "GFLOP/s"},
+		{"reading memory", r.Limits.Read, "GB/s"}, {"fp32 without extensions", r.Limits.FMABase, "GFLOP/s"},
+		{"fp32 FMA, AVX2", r.Limits.FMAAVX2, "GFLOP/s"},
+		{"fp32 FMA, AVX-512", r.Limits.FMAAVX512, "GFLOP/s"}, {"int8, VNNI", r.Limits.VNNI, "Gop/s"},
+		{"bfloat16, AMX", r.Limits.AMXBF16, "GFLOP/s"},
 		{"int8, AMX", r.Limits.AMXI8, "Gop/s"},
 	} {
 		if l.value > 0 {
@@ -116,9 +123,11 @@ func (r *Report) ratioTable(w io.Writer, workload string) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprint(w, "| shape | isa | dtype | mode | best peer of equal accuracy | its median ms | ratio | of best times |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(w, harness.TableHead("shape", "isa", "dtype", "mode", "fastest peer of equal accuracy", "its median ms",
+		"ratio", "of minima"))
 	for _, x := range rows {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g × |\n", x.Shape, x.ISA, x.DType, x.Mode, x.Peer, x.PeerMedianMS, x.Ratio, x.RatioOfMin)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g × |\n", x.Shape, x.ISA, x.DType, x.Mode,
+			x.Peer, x.PeerMedianMS, x.Ratio, x.RatioOfMin)
 	}
 	fmt.Fprintln(w)
 }

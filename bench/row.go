@@ -25,7 +25,7 @@ type Row struct {
 	MinMS     float64 `json:"min_ms"`
 	PairsPerS float64 `json:"pairs_per_s"`         // by the median
 	LimitPct  float64 `json:"limit_pct"`           // what the machine needs at least, in percent of the median
-	MaxError  float64 `json:"max_error"`           // against canonical scores; its unit is the workload's (docs/benchmarks)
+	MaxError  float64 `json:"max_error"`           // against canonical scores; the workload says in which unit
 	MemLimit  int64   `json:"mem_limit,omitempty"` // bytes of working memory, in the workload "memory"
 	Choice    string  `json:"choice,omitempty"`    // device, kernels and way that Sluice's engine chose, and why
 }
@@ -78,8 +78,10 @@ func ratios(rows []Row, tolerance float64) (out []Ratio) {
 		}
 		p := slices.MinFunc(peers, func(a, b Row) int { return cmp.Compare(a.MedianMS, b.MedianMS) })
 		out = append(out, Ratio{
-			Workload: r.Workload, Shape: r.Shape, Impl: r.Impl, ISA: r.ISA, DType: r.DType, Mode: r.Mode, MedianMS: r.MedianMS,
-			Peer: p.Impl, PeerMedianMS: p.MedianMS, Ratio: harness.Digits(p.MedianMS / r.MedianMS), RatioOfMin: harness.Digits(p.MinMS / r.MinMS),
+			Workload: r.Workload, Shape: r.Shape, Impl: r.Impl, ISA: r.ISA, DType: r.DType, Mode: r.Mode,
+			MedianMS: r.MedianMS,
+			Peer:     p.Impl, PeerMedianMS: p.MedianMS, Ratio: harness.Digits(p.MedianMS / r.MedianMS),
+			RatioOfMin: harness.Digits(p.MinMS / r.MinMS),
 		})
 	}
 	return out

@@ -13,14 +13,17 @@ import (
 )
 
 func TestRowFormat(t *testing.T) {
-	row := Row{Workload: "w1", Shape: "1700x5100x384", Impl: Own, ISA: "amx", DType: "bf16x3", Mode: "exact", Threads: 2}
-	row.timed([]time.Duration{7 * time.Millisecond, 5 * time.Millisecond, 6 * time.Millisecond, 90 * time.Millisecond}, 8_664_900, 3250*time.Microsecond)
+	row := Row{Workload: "w1", Shape: "1700x5100x384", Impl: Own, ISA: "amx", DType: "bf16x3", Mode: "exact",
+		Threads: 2}
+	row.timed([]time.Duration{7 * time.Millisecond, 5 * time.Millisecond, 6 * time.Millisecond, 90 * time.Millisecond},
+		8_664_900, 3250*time.Microsecond)
 	got, err := json.Marshal(row)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// median of 5 6 7 90 is 6.5 ms: 8,664,900 pairs in it are 1.333061…e9 a second, 3.25 ms are half of it
-	const want = `{"workload":"w1","shape":"1700x5100x384","impl":"sluice","isa":"amx","dtype":"bf16x3","mode":"exact","threads":2,` +
+	const want = `{"workload":"w1","shape":"1700x5100x384","impl":"sluice","isa":"amx","dtype":"bf16x3",` +
+		`"mode":"exact","threads":2,` +
 		`"median_ms":6.5,"min_ms":5,"pairs_per_s":1333000000,"limit_pct":50,"max_error":0}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
@@ -29,11 +32,13 @@ func TestRowFormat(t *testing.T) {
 
 func TestRatios(t *testing.T) {
 	row := func(impl, dtype string, median, minimum, worst float64) Row {
-		return Row{Workload: "matrix", Shape: "s", Impl: impl, DType: dtype, MedianMS: median, MinMS: minimum, MaxError: worst}
+		return Row{Workload: "matrix", Shape: "s", Impl: impl, DType: dtype, MedianMS: median, MinMS: minimum,
+			MaxError: worst}
 	}
 	rows := []Row{
 		row(Own, "f32", 80, 75, 1e-7), row(Own, "bf16", 20, 20, 1e-3), row(Own, "i8", 8, 8, 1e-2),
-		row("precise", "f32", 100, 90, 2e-6), row("slow", "f32", 300, 300, 1e-7), row("coarse", "bf16", 40, 30, 3e-3), row("coarser", "i8", 4, 4, 0.5),
+		row("precise", "f32", 100, 90, 2e-6), row("slow", "f32", 300, 300, 1e-7), row("coarse", "bf16", 40, 30, 3e-3),
+		row("coarser", "i8", 4, 4, 0.5),
 		row(Own, "awful", 1, 1, 0.013), // worse than "coarse", and "coarser" is not as accurate
 	}
 	type line struct {
@@ -58,7 +63,8 @@ func TestRatios(t *testing.T) {
 }
 
 func TestDigits(t *testing.T) {
-	for x, want := range map[float64]float64{0: 0, 123456: 123500, 0.00123456: 0.001235, -9.9999: -10, math.Inf(1): math.Inf(1)} {
+	for x, want := range map[float64]float64{0: 0, 123456: 123500, 0.00123456: 0.001235, -9.9999: -10,
+		math.Inf(1): math.Inf(1)} {
 		if got := harness.Digits(x); got != want {
 			t.Errorf("harness.Digits(%v) = %v, want %v", x, got, want)
 		}
@@ -88,16 +94,19 @@ func TestDistancesOfTables(t *testing.T) {
 func TestQuantilesOfCounts(t *testing.T) {
 	const bin = sameBins
 	part := func(below ...int64) counts {
-		return counts{Positive: []float64{1}, Thresholds: []float64{-.5 - bin, -.5, .5, .5 + 2*bin}, Below: below, Pairs: 1001}
+		return counts{Positive: []float64{1}, Thresholds: []float64{-.5 - bin, -.5, .5, .5 + 2*bin}, Below: below,
+			Pairs: 1001}
 	}
 	var c counts
 	if err := errors.Join(c.add(part(20, 80, 700, 800)), c.add(part(30, 220, 1000, 1001))); err != nil {
 		t.Fatal(err)
 	}
-	// 2,002 values: 50 below the first threshold, 300, 1,700 and 1,801 below the others. The 5th percentile is the value at
-	// 100.05 from 0, which lies 50.05 of 250 values into the first interval; the 95th, at 1,900.95, is above all thresholds.
+	// 2,002 values: 50 below the first threshold, 300, 1,700 and 1,801 below the others. The 5th percentile is the
+	// value at 100.05 from 0, which lies 50.05 of 250 values into the first interval; the 95th, at 1,900.95, is above
+	// all thresholds.
 	got := c.table()
-	want := []float64{math.Inf(1), -.5 - bin + bin*50.05/250, math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)}
+	want := []float64{math.Inf(1), -.5 - bin + bin*50.05/250, math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1),
+		math.Inf(1)}
 	for i, x := range want {
 		if got.Negative[i] != x && !(math.Abs(got.Negative[i]-x) < 1e-12) {
 			t.Errorf("quantile %d is %v, want %v", i, got.Negative[i], x)

@@ -117,7 +117,8 @@ func (s *session) index(ctx context.Context, d *searchData, want best) (out []*i
 			return nil, err
 		}
 		st := index.Describe()
-		s.note("%s: index with %s: %.1f s, %d bytes a vector beside it, %d groups; %s %s", d.kind(), v.isa, time.Since(begin).Seconds(),
+		s.note("%s: index with %s: %.1f s, %d bytes a vector beside it, %d groups; %s %s", d.kind(), v.isa,
+			time.Since(begin).Seconds(),
 			st.Bytes/int64(max(1, st.Rows)), st.Clusters, st.Kernel, st.Reason)
 		out = append(out, &indexedBase{v, d, index, want})
 	}
@@ -128,7 +129,8 @@ func (s *session) index(ctx context.Context, d *searchData, want best) (out []*i
 type addOwn func(x *indexedBase, b *benchmark, size int)
 
 // searchBoth is the benchmark of one query and that of a batch; the peers' processes run both.
-func (s *session) searchBoth(ctx context.Context, workload string, indexed []*indexedBase, batch int, add addOwn) (err error) {
+func (s *session) searchBoth(ctx context.Context, workload string, indexed []*indexedBase, batch int,
+	add addOwn) (err error) {
 	d, want := indexed[0].searchData, indexed[0].want
 	params := map[string]any{"base": d.base.path, "queries": d.queries.path, "batch": batch, "k": topK}
 	peers, offers, err := s.startPeers(ctx, workload, params)
@@ -139,9 +141,11 @@ func (s *session) searchBoth(ctx context.Context, workload string, indexed []*in
 	for _, size := range []int{1, batch} {
 		n := float64(d.base.Rows)
 		b := &benchmark{
-			workload: workload, shape: fmt.Sprintf("%dx%d %s q=%d", d.base.Rows, d.base.Dim, d.kind(), size), pairs: n * float64(size),
-			operations: cosineWork * n * float64(size) * float64(d.base.Dim), bytes: floatBytes * n * float64(d.base.Dim),
-			rounds: s.rounds(5), tolerance: sameDecisions,
+			workload: workload, shape: fmt.Sprintf("%dx%d %s q=%d", d.base.Rows, d.base.Dim, d.kind(), size),
+			pairs:      n * float64(size),
+			operations: cosineWork * n * float64(size) * float64(d.base.Dim),
+			bytes:      floatBytes * n * float64(d.base.Dim),
+			rounds:     s.rounds(5), tolerance: sameDecisions,
 		}
 		if workload == "w4" {
 			b.tolerance = sameIDs
@@ -155,8 +159,9 @@ func (s *session) searchBoth(ctx context.Context, workload string, indexed []*in
 		mixed := d.mixed()
 		for _, o := range offers {
 			if o.Batch == size {
-				b.competitors = append(b.competitors, o.competitor(func(round int) [][]int { return batches(mixed, size, 1, round) },
-					func(ctx context.Context) (float64, error) { return o.searchError(ctx, workload, d, want) }))
+				b.competitors = append(b.competitors,
+					o.competitor(func(round int) [][]int { return batches(mixed, size, 1, round) },
+						func(ctx context.Context) (float64, error) { return o.searchError(ctx, workload, d, want) }))
 			}
 		}
 		if err := s.run(ctx, b); err != nil {
@@ -207,7 +212,8 @@ func (d *searchData) gather(rows []int) engine.Vectors {
 // which is not timed, is the error of one query's answer; the row's is the sum over all queries, or with
 // share their mean.
 func searchCompetitor[T any](x *indexedBase, shape string, list []int, size int, share bool,
-	ask func(ctx context.Context, q engine.Vectors) (T, error), wrong func(query, i int, answer T) float64) *competitor {
+	ask func(ctx context.Context, q engine.Vectors) (T, error), wrong func(query, i int,
+		answer T) float64) *competitor {
 	per := 1
 	if size == 1 {
 		per = ownPerRound
@@ -255,12 +261,14 @@ func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 	for _, name := range []string{"tau=0.55", "tau=cut-off"} {
 		at := cutoffs[name]
 		wrong := func(query int, h engine.Hit, above bool) float64 {
-			return failed(above == (x.want.Scores[query][0] > at) && (!above || h.Score > at && x.score(query, h.Row) == h.Score))
+			return failed(above == (x.want.Scores[query][0] > at) &&
+				(!above || h.Score > at && x.score(query, h.Row) == h.Score))
 		}
 		if size > 1 {
-			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name, x.mixed(), size, false, func(ctx context.Context, q engine.Vectors) ([]engine.Decision, error) {
-				return x.index.AnyAboveAll(ctx, q, nil, at)
-			}, func(query, i int, d []engine.Decision) float64 { return wrong(query, d[i].Hit, d[i].Above) }))
+			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name, x.mixed(), size, false,
+				func(ctx context.Context, q engine.Vectors) ([]engine.Decision, error) {
+					return x.index.AnyAboveAll(ctx, q, nil, at)
+				}, func(query, i int, d []engine.Decision) float64 { return wrong(query, d[i].Hit, d[i].Above) }))
 			continue
 		}
 		type one struct {
@@ -268,21 +276,23 @@ func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 			above bool
 		}
 		for _, scope := range x.scopes() {
-			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name+" "+scope.name, scope.rows, 1, false, func(ctx context.Context, q engine.Vectors) (o one, err error) {
-				o.Hit, o.above, err = x.index.AnyAbove(ctx, q.Data, nil, at)
-				return o, err
-			}, func(query, _ int, o one) float64 { return wrong(query, o.Hit, o.above) }))
+			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name+" "+scope.name, scope.rows, 1,
+				false, func(ctx context.Context, q engine.Vectors) (o one, err error) {
+					o.Hit, o.above, err = x.index.AnyAbove(ctx, q.Data, nil, at)
+					return o, err
+				}, func(query, _ int, o one) float64 { return wrong(query, o.Hit, o.above) }))
 		}
 	}
-	b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" maximum", x.mixed(), size, false, func(ctx context.Context, q engine.Vectors) ([]engine.Hit, error) {
-		if size > 1 {
-			return x.index.MaxAll(ctx, q, nil)
-		}
-		h, _, err := x.index.Max(ctx, q.Data, nil)
-		return []engine.Hit{h}, err
-	}, func(query, i int, h []engine.Hit) float64 {
-		return failed(h[i].Row == x.want.IDs[query][0] && h[i].Score == x.want.Scores[query][0])
-	}))
+	b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" maximum", x.mixed(), size, false,
+		func(ctx context.Context, q engine.Vectors) ([]engine.Hit, error) {
+			if size > 1 {
+				return x.index.MaxAll(ctx, q, nil)
+			}
+			h, _, err := x.index.Max(ctx, q.Data, nil)
+			return []engine.Hit{h}, err
+		}, func(query, i int, h []engine.Hit) float64 {
+			return failed(h[i].Row == x.want.IDs[query][0] && h[i].Score == x.want.Scores[query][0])
+		}))
 }
 
 func failed(ok bool) float64 {
@@ -298,18 +308,19 @@ func (x *indexedBase) score(query, row int) float64 {
 
 // tops adds TopK.
 func (s *session) tops(x *indexedBase, b *benchmark, size int) {
-	b.competitors = append(b.competitors, searchCompetitor(x, b.shape, x.mixed(), size, true, func(ctx context.Context, q engine.Vectors) ([][]engine.Hit, error) {
-		return x.index.TopK(ctx, q, topK, nil)
-	}, func(query, i int, hits [][]engine.Hit) float64 {
-		ids := make([]int, len(hits[i]))
-		for j, h := range hits[i] {
-			ids[j] = h.Row
-		}
-		if slices.Equal(ids, x.want.IDs[query]) {
-			return 0
-		}
-		return max(missing(ids, x.want.IDs[query]), 1/float64(2*topK)) // a wrong order counts as half an id
-	}))
+	b.competitors = append(b.competitors, searchCompetitor(x, b.shape, x.mixed(), size, true,
+		func(ctx context.Context, q engine.Vectors) ([][]engine.Hit, error) {
+			return x.index.TopK(ctx, q, topK, nil)
+		}, func(query, i int, hits [][]engine.Hit) float64 {
+			ids := make([]int, len(hits[i]))
+			for j, h := range hits[i] {
+				ids[j] = h.Row
+			}
+			if slices.Equal(ids, x.want.IDs[query]) {
+				return 0
+			}
+			return max(missing(ids, x.want.IDs[query]), 1/float64(2*topK)) // a wrong order counts as half an id
+		}))
 }
 
 // missing is the share of the wanted ids that were not found.
@@ -324,7 +335,8 @@ func missing(got, want []int) float64 {
 }
 
 // searchError is a peer's error: wrong decisions at both cut-offs, or the share of ids missed.
-func (o peerOffer) searchError(ctx context.Context, workload string, d *searchData, want best) (worst float64, err error) {
+func (o peerOffer) searchError(ctx context.Context, workload string, d *searchData, want best) (worst float64,
+	err error) {
 	if workload == "w3" {
 		var got map[int]float64
 		if err := o.result(ctx, &got); err != nil {
@@ -362,7 +374,9 @@ func (s *session) noteChecked(ctx context.Context, indexed []*indexedBase) error
 					}
 					checked += one.Survivors
 				}
-				s.note("w3 %s %s, tau = %.4f, %s: %.1f %% of %d queries are above; %.1f rows a query were checked canonically", x.kind(), x.isa, at, scope.name,
+				s.note("w3 %s %s, tau = %.4f, %s: %.1f %% of %d queries are above; "+
+					"%.1f rows a query were checked canonically",
+					x.kind(), x.isa, at, scope.name,
 					100*float64(hits)/float64(len(d)), len(d), float64(checked)/float64(len(d)))
 			}
 		}

@@ -98,7 +98,8 @@ func quietThreads(n int) []string {
 		eigen = "false"
 	}
 	return []string{
-		"SLUICE_BENCH_THREADS=" + t, "GOMAXPROCS=" + t, "OMP_NUM_THREADS=" + t, "OPENBLAS_NUM_THREADS=" + t, "MKL_NUM_THREADS=" + t,
+		"SLUICE_BENCH_THREADS=" + t, "GOMAXPROCS=" + t, "OMP_NUM_THREADS=" + t, "OPENBLAS_NUM_THREADS=" + t,
+		"MKL_NUM_THREADS=" + t,
 		"KMP_BLOCKTIME=0", "OMP_WAIT_POLICY=passive", "OPENBLAS_THREAD_TIMEOUT=16", "JAX_PLATFORMS=cpu",
 		"XLA_FLAGS=--xla_cpu_multi_thread_eigen=" + eigen + " intra_op_parallelism_threads=" + t,
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",

@@ -29,7 +29,8 @@ func fakeSidecar(mode string) {
 		reply := map[string]any{}
 		switch q.Op {
 		case "hello":
-			reply["versions"] = map[string]string{"fake": "1.2.3", "threads": os.Getenv("SLUICE_BENCH_THREADS"), "more": os.Getenv("SLUICE_BENCH_MORE")}
+			reply["versions"] = map[string]string{"fake": "1.2.3", "threads": os.Getenv("SLUICE_BENCH_THREADS"),
+				"more": os.Getenv("SLUICE_BENCH_MORE")}
 		case "prepare":
 			switch mode {
 			case "dies":
@@ -170,12 +171,14 @@ func TestSidecarThatStaysIsEnded(t *testing.T) {
 }
 
 func TestMissingPrograms(t *testing.T) {
-	if _, _, err := startSidecar(t.Context(), "fake", 1, nil, "/nowhere/program"); !errors.Is(err, ErrPeer) || !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := startSidecar(t.Context(), "fake", 1, nil, "/nowhere/program"); !errors.Is(err, ErrPeer) ||
+		!errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	s := quiet(t)
 	for _, l := range libraries() {
-		if _, err := s.command(l); !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), l.name) || !strings.Contains(err.Error(), setUpHint) {
+		if _, err := s.command(l); !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), l.name) ||
+			!strings.Contains(err.Error(), setUpHint) {
 			t.Errorf("%s: %v", l.name, err)
 		}
 	}
@@ -187,7 +190,8 @@ func TestRealPeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Workload: "all", Short: true, Rounds: 1, Cache: t.TempDir(), Peers: []string{"numpy", "faiss", "gonum", "gorgonia", "vek", "chromem"}}
+	o := Options{Workload: "all", Short: true, Rounds: 1, Cache: t.TempDir(),
+		Peers: []string{"numpy", "faiss", "gonum", "gorgonia", "vek", "chromem"}}
 	for _, program := range []string{pythonProgram, goProgram} {
 		if _, err := exec.LookPath(root + "/" + program); err != nil {
 			t.Skipf("the peers are not set up: %v; %s", err, setUpHint)
@@ -237,7 +241,8 @@ for n, k in ((2, 1), (3, 2), (40, 3), (260, 3)):
     others = scores[~np.repeat(np.eye(n, dtype=bool), k, axis=1)].astype(np.float64)
     want = np.quantile(others, q)
     usual = tables.brackets
-    for way, brackets in ((tables.by_sort, usual), (tables.by_brackets, usual), (tables.by_brackets, lambda s, q: [(9, 9)] * 5)):
+    miss = lambda s, q: [(9, 9)] * 5
+    for way, brackets in ((tables.by_sort, usual), (tables.by_brackets, usual), (tables.by_brackets, miss)):
         tables.brackets = brackets
         got_own, got = way(scores.copy(), k, q)
         assert (got_own == own).all() and np.allclose(got, want, rtol=0, atol=1e-12), (n, k, way, got, want)

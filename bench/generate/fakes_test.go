@@ -63,7 +63,8 @@ func (e *echo) CountTokens(text string) (int, error) { return len(strings.Fields
 
 func (e *echo) Generate(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error) {
 	words := strings.Fields(r.Prompt)
-	res := llm.Result{PromptTokens: len(words), CachedTokens: len(words) / 2, Finish: llm.FinishLength, PromptTime: 10 * time.Millisecond}
+	res := llm.Result{PromptTokens: len(words), CachedTokens: len(words) / 2, Finish: llm.FinishLength,
+		PromptTime: 10 * time.Millisecond}
 	for range r.MaxTokens {
 		piece := " " + words[len(words)-1]
 		select {
@@ -88,7 +89,8 @@ func fakeServer(mode string) {
 	for _, name := range []string{"m", "np", "c", "b", "ub", "t", "tb", "lv", "cache-ram"} {
 		f.String(name, "", "")
 	}
-	for _, name := range []string{"no-kv-unified", "cont-batching", "cache-prompt", "no-ui", "no-slots", "offline", "version"} {
+	for _, name := range []string{"no-kv-unified", "cont-batching", "cache-prompt", "no-ui", "no-slots", "offline",
+		"version"} {
 		f.Bool(name, false, "")
 	}
 	if err := f.Parse(os.Args[1:]); err != nil || mode == "dies" {
@@ -120,7 +122,8 @@ func fakeServer(mode string) {
 		switch mode {
 		case "refuses":
 			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`)
+			fmt.Fprint(w, `{"error":{"code":400,"message":"the request exceeds the available context size",`+
+				`"type":"exceed_context_size_error"}}`)
 			return
 		case "sleeps":
 			<-r.Context().Done()
@@ -129,12 +132,17 @@ func fakeServer(mode string) {
 			last = "other"
 		}
 		for i := range q.Predict {
-			fmt.Fprintf(w, "data: {\"content\":\" %s\",\"stop\":false,\"tokens_predicted\":%d,\"tokens_evaluated\":%d}\n\n", last, i+1, len(words))
+			fmt.Fprintf(w,
+				"data: {\"content\":\" %s\",\"stop\":false,\"tokens_predicted\":%d,\"tokens_evaluated\":%d}\n\n",
+				last, i+1, len(words))
 			if mode == "breaks" {
 				return
 			}
 		}
-		fmt.Fprintf(w, "data: {\"content\":\"\",\"stop\":true,\"stop_type\":\"limit\",\"tokens_predicted\":%d,\"tokens_evaluated\":%d,\"timings\":{\"cache_n\":1,\"prompt_ms\":2.5,\"predicted_ms\":4}}\n\n", q.Predict, len(words))
+		fmt.Fprintf(w,
+			"data: {\"content\":\"\",\"stop\":true,\"stop_type\":\"limit\",\"tokens_predicted\":%d,"+
+				"\"tokens_evaluated\":%d,\"timings\":{\"cache_n\":1,\"prompt_ms\":2.5,\"predicted_ms\":4}}\n\n",
+			q.Predict, len(words))
 	})
 	fmt.Fprintln(os.Stderr, http.ListenAndServe(net.JoinHostPort(*host, *port), nil))
 	os.Exit(1)
@@ -153,7 +161,9 @@ func fakeBench(mode string) {
 	if mode == "other test" {
 		*p++
 	}
-	fmt.Printf(`[ {"build_commit":"0c1e5709","n_prompt":%d,"n_gen":%d,"samples_ns":[ 1000000 ],"samples_ts":[ 250.0 ]} ]`, *p, *n)
+	fmt.Printf(`[ {"build_commit":"0c1e5709","n_prompt":%d,"n_gen":%d,`+
+		`"samples_ns":[ 1000000 ],"samples_ts":[ 250.0 ]} ]`,
+		*p, *n)
 }
 
 // tools makes a folder of programs that are this one in a role; "" leaves a program out.
@@ -178,12 +188,14 @@ func newSession(t *testing.T, modes map[string]string) *session {
 	modes["worker"] = "" // a program like the others
 	dir := tools(t, modes)
 	s := &session{missing: map[string]bool{}, report: &Report{Versions: map[string]string{}}, o: Options{
-		Model: "echo.gguf", Peers: Peers(), Concurrency: []int{3}, Threads: 1, PromptTokens: []int{20}, Tokens: []int{4},
+		Model: "echo.gguf", Peers: Peers(), Concurrency: []int{3}, Threads: 1, PromptTokens: []int{20},
+		Tokens:       []int{4},
 		PrefixTokens: 30, Batch: 8, Rounds: 2, Tools: dir, Worker: []string{filepath.Join(dir, "worker")},
 	}}
 	if err := s.o.check(); err != nil {
 		t.Fatal(err)
 	}
-	s.report.Settings = Settings{Threads: 1, Batch: 8, Rounds: 2, PromptTokens: s.o.PromptTokens, Tokens: s.o.Tokens, PrefixTokens: 30}
+	s.report.Settings = Settings{Threads: 1, Batch: 8, Rounds: 2, PromptTokens: s.o.PromptTokens, Tokens: s.o.Tokens,
+		PrefixTokens: 30}
 	return s
 }

@@ -95,9 +95,11 @@ func (o *Options) check() error {
 		o.Threads = available
 	}
 	if o.Threads < 1 || o.Threads > available {
-		return optionError("%d threads are not between 1 and the %d cores: more would measure the scheduler", o.Threads, available)
+		return optionError("%d threads are not between 1 and the %d cores: more would measure the scheduler", o.Threads,
+			available)
 	}
-	lists := map[string][]int{"prompt tokens": o.PromptTokens, "tokens": o.Tokens, "prefix tokens": {o.PrefixTokens}, "tokens of a batch": {o.Batch}}
+	lists := map[string][]int{"prompt tokens": o.PromptTokens, "tokens": o.Tokens, "prefix tokens": {o.PrefixTokens},
+		"tokens of a batch": {o.Batch}}
 	for name, list := range lists {
 		for _, n := range list {
 			if n < 1 || n > maxTokens {
@@ -141,9 +143,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	s := &session{o: o, missing: map[string]bool{}}
 	s.report = &Report{
-		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(), System: runtime.GOOS + "/" + runtime.GOARCH,
-		Settings: Settings{Threads: o.Threads, Batch: o.Batch, Rounds: o.Rounds, PromptTokens: o.PromptTokens, Tokens: o.Tokens, PrefixTokens: o.PrefixTokens},
-		Versions: map[string]string{Own: strings.TrimSpace(buildinfo.Version + " " + buildinfo.Commit()), "go": runtime.Version()},
+		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(),
+		System: runtime.GOOS + "/" + runtime.GOARCH,
+		Settings: Settings{Threads: o.Threads, Batch: o.Batch, Rounds: o.Rounds, PromptTokens: o.PromptTokens,
+			Tokens: o.Tokens, PrefixTokens: o.PrefixTokens},
+		Versions: map[string]string{Own: strings.TrimSpace(buildinfo.Version + " " + buildinfo.Commit()),
+			"go": runtime.Version()},
 	}
 	if v := linkedVersion(); v != "" {
 		s.report.Versions["llama.cpp in "+Own] = v
@@ -177,7 +182,8 @@ func (s *session) tool(name string) string { return filepath.Join(s.o.Tools, nam
 func (s *session) capacity(n, tokens int) capacity {
 	step := func(cells int) int { return (cells + cellStep - 1) / cellStep * cellStep }
 	return capacity{
-		Model: s.o.Model, Slots: n, Cells: max(step(tokens+spareCells), step((s.o.Batch+n-1)/n)), Batch: s.o.Batch, Threads: s.o.Threads,
+		Model: s.o.Model, Slots: n, Cells: max(step(tokens+spareCells), step((s.o.Batch+n-1)/n)), Batch: s.o.Batch,
+		Threads: s.o.Threads,
 	}
 }
 

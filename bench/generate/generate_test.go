@@ -38,15 +38,19 @@ func TestSingle(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 20 words, half of them cached, in 10 ms; 4 decodes at 2 ms each.
-	if pp, tg := find(t, s.report, "pp20", Own, Rate), find(t, s.report, "tg4", Own, Rate); pp.Median != 1000 || tg.Median != 500 || pp.Samples != 2 {
+	if pp, tg := find(t, s.report, "pp20", Own, Rate), find(t, s.report, "tg4", Own, Rate); pp.Median != 1000 ||
+		tg.Median != 500 || pp.Samples != 2 {
 		t.Errorf("%+v, %+v", pp, tg)
 	}
-	if pp := find(t, s.report, "pp20", LlamaBench, Rate); pp.Median != 250 || pp.Unit != "tokens/s" || pp.Concurrency != 1 || pp.Threads != 1 {
+	if pp := find(t, s.report, "pp20", LlamaBench, Rate); pp.Median != 250 || pp.Unit != "tokens/s" ||
+		pp.Concurrency != 1 || pp.Threads != 1 {
 		t.Errorf("%+v", pp)
 	}
 	want := []Ratio{
-		{Workload: "pp20", Concurrency: 1, Metric: Rate, Peer: LlamaBench, Ratio: 4, Min: 4, Max: 4, Rounds: []float64{4, 4}},
-		{Workload: "tg4", Concurrency: 1, Metric: Rate, Peer: LlamaBench, Ratio: 2, Min: 2, Max: 2, Rounds: []float64{2, 2}},
+		{Workload: "pp20", Concurrency: 1, Metric: Rate, Peer: LlamaBench, Ratio: 4, Min: 4, Max: 4,
+			Rounds: []float64{4, 4}},
+		{Workload: "tg4", Concurrency: 1, Metric: Rate, Peer: LlamaBench, Ratio: 2, Min: 2, Max: 2,
+			Rounds: []float64{2, 2}},
 	}
 	if diff := cmp.Diff(want, s.report.Ratios); diff != "" {
 		t.Error(diff)
@@ -69,12 +73,14 @@ func TestMany(t *testing.T) {
 			t.Errorf("3 prompts of 30 words and 32 of their own: %+v", x)
 		}
 		for _, metric := range []string{Rate, FirstToken, Latency} {
-			if x := find(t, s.report, "prefix-cold", impl, metric); !(x.Median > 0 && x.Min <= x.Median && x.Median <= x.Max) {
+			if x := find(t, s.report, "prefix-cold", impl, metric); !(x.Median > 0 && x.Min <= x.Median &&
+				x.Median <= x.Max) {
 				t.Errorf("%+v", x)
 			}
 		}
 	}
-	if ours, theirs := find(t, s.report, "concurrent", Own, Reused), find(t, s.report, "concurrent", LlamaServer, Reused); ours.Median != 30 || theirs.Median != 3 {
+	if ours, theirs := find(t, s.report, "concurrent", Own, Reused), find(t, s.report, "concurrent", LlamaServer,
+		Reused); ours.Median != 30 || theirs.Median != 3 {
 		t.Errorf("%+v, %+v", ours, theirs)
 	}
 	if x := find(t, s.report, "concurrent", Own, Latency); x.Samples != 6 || x.P95 < x.Median {
@@ -89,7 +95,8 @@ func TestMany(t *testing.T) {
 		t.Error(v)
 	}
 	if _, err := os.Stat("/proc/self/status"); err == nil {
-		if a, b := find(t, s.report, "concurrent", Own, Resident), find(t, s.report, "concurrent", LlamaServer, Resident); a.Median < 1 || b.Median < 1 || a.Median == b.Median && a.Min == b.Min && a.Max == b.Max {
+		if a, b := find(t, s.report, "concurrent", Own, Resident), find(t, s.report, "concurrent", LlamaServer,
+			Resident); a.Median < 1 || b.Median < 1 || a.Median == b.Median && a.Min == b.Min && a.Max == b.Max {
 			t.Errorf("memory %+v, %+v", a, b)
 		}
 	}
@@ -113,13 +120,14 @@ func TestPeersThatFail(t *testing.T) {
 		modes map[string]string
 		says  string
 	}{
-		"no server":      {map[string]string{LlamaBench: ""}, "part llama-server builds it"},
-		"server dies":    {map[string]string{LlamaServer: "dies", LlamaBench: ""}, "cannot load the model"},
-		"server refuses": {map[string]string{LlamaServer: "refuses", LlamaBench: ""}, "400 Bad Request: the request exceeds"},
-		"server breaks":  {map[string]string{LlamaServer: "breaks", LlamaBench: ""}, "ended without a last event"},
-		"no bench":       {map[string]string{LlamaServer: ""}, "part llama-bench builds it"},
-		"bench dies":     {map[string]string{LlamaServer: "", LlamaBench: "dies"}, "failed to load model"},
-		"bench differs":  {map[string]string{LlamaServer: "", LlamaBench: "other test"}, "asked for pp20"},
+		"no server":   {map[string]string{LlamaBench: ""}, "part llama-server builds it"},
+		"server dies": {map[string]string{LlamaServer: "dies", LlamaBench: ""}, "cannot load the model"},
+		"server refuses": {map[string]string{LlamaServer: "refuses", LlamaBench: ""},
+			"400 Bad Request: the request exceeds"},
+		"server breaks": {map[string]string{LlamaServer: "breaks", LlamaBench: ""}, "ended without a last event"},
+		"no bench":      {map[string]string{LlamaServer: ""}, "part llama-bench builds it"},
+		"bench dies":    {map[string]string{LlamaServer: "", LlamaBench: "dies"}, "failed to load model"},
+		"bench differs": {map[string]string{LlamaServer: "", LlamaBench: "other test"}, "asked for pp20"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSession(t, c.modes)
@@ -191,7 +199,8 @@ func TestWorkerInProcess(t *testing.T) {
 	s.o.Worker = nil
 	s.o.Model = filepath.Join(t.TempDir(), "gone.gguf")
 	_, err := s.startWorker(t.Context(), s.capacity(1, 8))
-	if err == nil || llm.Available && !strings.Contains(err.Error(), "gone.gguf") || !llm.Available && !strings.Contains(err.Error(), llm.ErrUnavailable.Error()) {
+	if err == nil || llm.Available && !strings.Contains(err.Error(), "gone.gguf") || !llm.Available &&
+		!strings.Contains(err.Error(), llm.ErrUnavailable.Error()) {
 		t.Error(err)
 	}
 	if _, err := Run(t.Context(), s.o); !llm.Available && !errors.Is(err, llm.ErrUnavailable) {
@@ -234,7 +243,8 @@ func TestServeRefuses(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	good := Options{Model: "m", Concurrency: []int{1}, PromptTokens: []int{1}, Tokens: []int{1}, PrefixTokens: 1, Batch: 1, Rounds: 1}
+	good := Options{Model: "m", Concurrency: []int{1}, PromptTokens: []int{1}, Tokens: []int{1}, PrefixTokens: 1,
+		Batch: 1, Rounds: 1}
 	if o := good; o.check() != nil || o.Threads < 1 || len(o.Workloads) != 3 {
 		t.Errorf("%+v: %v", o, o.check())
 	}
@@ -272,7 +282,8 @@ func TestReport(t *testing.T) {
 	if err := s.report.Markdown(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"echo (a test model, 1.0 MB, sha256 e3b0)", "| pp25 | **sluice** | 1", "| 3 | llama-server |", "## prefix-warm", "100 % |", "part llama-bench builds it"} {
+	for _, want := range []string{"echo (a test model, 1.0 MB, sha256 e3b0)", "| pp25 | **sluice** | 1",
+		"| 3 | llama-server |", "## prefix-warm", "100 % |", "part llama-bench builds it"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}
@@ -287,7 +298,8 @@ func TestReport(t *testing.T) {
 		}
 	}
 	var again Report
-	if data, err := os.ReadFile(filepath.Join(dir, "report.json")); err != nil || json.Unmarshal(data, &again) != nil || !cmp.Equal(again.Rows, s.report.Rows) {
+	if data, err := os.ReadFile(filepath.Join(dir, "report.json")); err != nil || json.Unmarshal(data, &again) != nil ||
+		!cmp.Equal(again.Rows, s.report.Rows) {
 		t.Errorf("report.json: %v, %+v", err, again)
 	}
 }

@@ -112,7 +112,8 @@ func (s *session) many(ctx context.Context, c capacity, steps []step) (err error
 
 // round runs one batch on each competitor and returns those that did not fail. Only Sluice's failure is an
 // error.
-func (s *session) round(ctx context.Context, o *client, competitors []competitor, p step, round int, b *measurements) (running []competitor, err error) {
+func (s *session) round(ctx context.Context, o *client, competitors []competitor, p step, round int,
+	b *measurements) (running []competitor, err error) {
 	ask, err := p.batch(ctx, o, round)
 	if err != nil {
 		return nil, err

@@ -31,8 +31,9 @@ func TestEndToEnd(t *testing.T) {
 		peers = append(peers, p)
 	}
 	r, err := Run(t.Context(), Options{
-		Model: model, Peers: peers, Concurrency: []int{2}, Threads: 1, PromptTokens: []int{24}, Tokens: []int{6}, PrefixTokens: 48,
-		Batch: 64, Rounds: 1, Tools: dir,
+		Model: model, Peers: peers, Concurrency: []int{2}, Threads: 1, PromptTokens: []int{24}, Tokens: []int{6},
+		PrefixTokens: 48,
+		Batch:        64, Rounds: 1, Tools: dir,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,8 @@ func TestEndToEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Run(ctx, Options{
-		Model: model, Concurrency: []int{1}, Threads: 1, PromptTokens: []int{8}, Tokens: []int{1}, PrefixTokens: 8, Batch: 64, Rounds: 1,
+		Model: model, Concurrency: []int{1}, Threads: 1, PromptTokens: []int{8}, Tokens: []int{1}, PrefixTokens: 8,
+		Batch: 64, Rounds: 1,
 	}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -24,13 +24,16 @@ func golden(t testing.TB, name string) []byte {
 func TestParseLlamaBench(t *testing.T) {
 	got, err := parseLlamaBench(golden(t, "llama-bench.json"))
 	want := []measured{
-		{Commit: "0c1e57098bba43ac29e6e3b677cdceebdd22334f", Batch: 64, MicroBatch: 64, Threads: 1, Prompt: 32, Rates: []float64{128.873}},
-		{Commit: "0c1e57098bba43ac29e6e3b677cdceebdd22334f", Batch: 64, MicroBatch: 64, Threads: 1, Generated: 8, Rates: []float64{61.5, 62.25}},
+		{Commit: "0c1e57098bba43ac29e6e3b677cdceebdd22334f", Batch: 64, MicroBatch: 64, Threads: 1, Prompt: 32,
+			Rates: []float64{128.873}},
+		{Commit: "0c1e57098bba43ac29e6e3b677cdceebdd22334f", Batch: 64, MicroBatch: 64, Threads: 1, Generated: 8,
+			Rates: []float64{61.5, 62.25}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	for _, bad := range []string{"", "null x", "{}", `[{"n_prompt":1}]`, `[{"samples_ts":[0]}]`, `[{"samples_ts":[-1]}]`, `[{"samples_ts":["x"]}]`} {
+	for _, bad := range []string{"", "null x", "{}", `[{"n_prompt":1}]`, `[{"samples_ts":[0]}]`,
+		`[{"samples_ts":[-1]}]`, `[{"samples_ts":["x"]}]`} {
 		if _, err := parseLlamaBench([]byte(bad)); !errors.Is(err, ErrPeer) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -94,7 +97,8 @@ func TestReadEventsFails(t *testing.T) {
 	}
 	// Pings and what comes after the last event do not matter.
 	n := 0
-	if err := readEvents(strings.NewReader(": ping\n\ndata: {\"content\":\"a\"}\n\ndata: [DONE]\n\ndata: {\"stop\":true}\n\nrest"), func(event) { n++ }); err != nil || n != 2 {
+	const stream = ": ping\n\ndata: {\"content\":\"a\"}\n\ndata: [DONE]\n\ndata: {\"stop\":true}\n\nrest"
+	if err := readEvents(strings.NewReader(stream), func(event) { n++ }); err != nil || n != 2 {
 		t.Errorf("%d events, %v", n, err)
 	}
 }
@@ -125,7 +129,8 @@ func TestParseStatus(t *testing.T) {
 	if n, err := parseStatus(status); n != 123456<<10 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	for _, bad := range []string{"", "VmRSS:\n", "VmRSS: many kB\n", "VmRSS: 5 MB\n", "VmRSS: -5 kB\n", "VmRSS: 99999999999999999 kB\n"} {
+	for _, bad := range []string{"", "VmRSS:\n", "VmRSS: many kB\n", "VmRSS: 5 MB\n", "VmRSS: -5 kB\n",
+		"VmRSS: 99999999999999999 kB\n"} {
 		if n, err := parseStatus(bad); err == nil {
 			t.Errorf("%q is %d", bad, n)
 		}
@@ -145,7 +150,8 @@ func FuzzParseStatus(f *testing.F) {
 }
 
 func TestParseVersion(t *testing.T) {
-	if v := parseVersion("a log line\nversion: 0.5.0-dev (build 1, commit 0c1e5709)\nbuilt with GNU 12.2.0\n"); v != "0.5.0-dev (build 1, commit 0c1e5709)" {
+	const text = "a log line\nversion: 0.5.0-dev (build 1, commit 0c1e5709)\nbuilt with GNU 12.2.0\n"
+	if v := parseVersion(text); v != "0.5.0-dev (build 1, commit 0c1e5709)" {
 		t.Error(v)
 	}
 	if v := parseVersion("nothing\n"); v != "" {
@@ -158,7 +164,8 @@ func TestQuantile(t *testing.T) {
 	for _, c := range []struct {
 		values  []float64
 		p, want float64
-	}{{[]float64{3}, .5, 3}, {[]float64{3, 1}, .5, 2}, {[]float64{8, 1, 4, 2}, .95, 7.4}, {[]float64{8, 1, 4, 2}, 1, 8}, {[]float64{5, 1, 2}, 0, 1}} {
+	}{{[]float64{3}, .5, 3}, {[]float64{3, 1}, .5, 2}, {[]float64{8, 1, 4, 2}, .95, 7.4}, {[]float64{8, 1, 4, 2}, 1,
+		8}, {[]float64{5, 1, 2}, 0, 1}} {
 		if got := quantile(c.values, c.p); fmt.Sprintf("%.9g", got) != fmt.Sprintf("%.9g", c.want) {
 			t.Errorf("quantile %v of %v = %v, want %v", c.p, c.values, got, c.want)
 		}
@@ -175,17 +182,21 @@ func TestRatios(t *testing.T) {
 		b.add(LlamaServer, Rate, rate)
 		b.add(LlamaServer, FirstToken, 10*rate)
 	}
-	b.compare(LlamaServer, batchResult{Completions: []completion{{Text: "a"}, {Text: "b"}}}, batchResult{Completions: []completion{{Text: "a"}, {Text: "c"}}})
+	b.compare(LlamaServer, batchResult{Completions: []completion{{Text: "a"}, {Text: "b"}}},
+		batchResult{Completions: []completion{{Text: "a"}, {Text: "c"}}})
 	half := .5
 	want := []Ratio{
-		{Workload: "concurrent", Concurrency: 4, Metric: Rate, Peer: LlamaServer, Ratio: 2.5, Min: 2, Max: 3, Rounds: []float64{2, 3}, SameTexts: &half},
-		{Workload: "concurrent", Concurrency: 4, Metric: FirstToken, Peer: LlamaServer, Ratio: 2.083, Min: 1.667, Max: 2.5, Rounds: []float64{2.5, 1.667}},
+		{Workload: "concurrent", Concurrency: 4, Metric: Rate, Peer: LlamaServer, Ratio: 2.5, Min: 2, Max: 3,
+			Rounds: []float64{2, 3}, SameTexts: &half},
+		{Workload: "concurrent", Concurrency: 4, Metric: FirstToken, Peer: LlamaServer, Ratio: 2.083, Min: 1.667,
+			Max: 2.5, Rounds: []float64{2.5, 1.667}},
 	}
 	if diff := cmp.Diff(want, b.ratios()); diff != "" {
 		t.Error(diff)
 	}
 	rows := b.rows(2)
-	if r := rows[1]; r.Median != 200 || r.Min != 90 || r.Max != 360 || r.Samples != 9 || r.Unit != "ms" || r.P95 != 336 {
+	if r := rows[1]; r.Median != 200 || r.Min != 90 || r.Max != 360 || r.Samples != 9 || r.Unit != "ms" ||
+		r.P95 != 336 {
 		t.Errorf("%+v", r) // of 90 100 120 180 200 240 270 300 360
 	}
 }
@@ -218,7 +229,8 @@ func TestFit(t *testing.T) {
 	if got, err := fit(letters, "three", 6); err == nil {
 		t.Errorf("%q", got)
 	}
-	if _, err := fit(func(string) (int, error) { return 0, errors.New("closed") }, "a b", 1); err == nil || err.Error() != "closed" {
+	if _, err := fit(func(string) (int, error) { return 0, errors.New("closed") }, "a b", 1); err == nil ||
+		err.Error() != "closed" {
 		t.Error(err)
 	}
 }

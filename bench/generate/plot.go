@@ -53,7 +53,8 @@ func plotRates(path, workload string, lines map[string]plotter.XYs) error {
 	for _, l := range []struct {
 		impl   string
 		colour color.Color
-	}{{Own, color.NRGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}}, {LlamaServer, color.NRGBA{R: 0x8c, G: 0x93, B: 0x9c, A: 0xff}}} {
+	}{{Own, color.NRGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}}, {LlamaServer,
+		color.NRGBA{R: 0x8c, G: 0x93, B: 0x9c, A: 0xff}}} {
 		if lines[l.impl] == nil {
 			continue
 		}

@@ -20,10 +20,13 @@ func prose(words int, numbers ...uint64) string {
 		return all[r.IntN(len(all))]
 	}
 	const (
-		things = "harbour river garden letter winter engine teacher window mountain bridge lantern village doctor market forest captain"
-		traits = "old quiet red narrow bright heavy empty northern simple broken famous small distant careful warm wooden"
-		deeds  = "opened crossed found described repaired forgot counted followed painted sold measured remembered carried closed"
-		times  = "yesterday later again early slowly together twice alone"
+		things = "harbour river garden letter winter engine teacher window mountain bridge lantern village doctor " +
+			"market forest captain"
+		traits = "old quiet red narrow bright heavy empty northern simple broken famous small distant " +
+			"careful warm wooden"
+		deeds = "opened crossed found described repaired forgot counted followed painted sold measured " +
+			"remembered carried closed"
+		times = "yesterday later again early slowly together twice alone"
 	)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d notes.", 10_000+r.IntN(90_000))

@@ -40,13 +40,16 @@ type Settings struct {
 // Markdown writes the report as tables: one stream, then many, then ratios.
 func (r *Report) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "# Generation benchmark, %s\n\n%s, %s, %d threads, batches of %d tokens, %d rounds.\n", r.Time.Format("2 January 2006"), r.CPU, r.System,
+	fmt.Fprintf(b, "# Generation benchmark, %s\n\n%s, %s, %d threads, batches of %d tokens, %d rounds.\n",
+		r.Time.Format("2 January 2006"), r.CPU, r.System,
 		r.Settings.Threads, r.Settings.Batch, r.Settings.Rounds)
 	if r.Model.Name != "" {
-		fmt.Fprintf(b, "Model: %s (%s, %.1f MB, sha256 %s).\n", r.Model.Name, r.Model.Description, float64(r.Model.Bytes)/1e6, r.Model.SHA256)
+		fmt.Fprintf(b, "Model: %s (%s, %.1f MB, sha256 %s).\n", r.Model.Name, r.Model.Description,
+			float64(r.Model.Bytes)/1e6, r.Model.SHA256)
 	}
 	if r.Model.ISA != "" {
-		fmt.Fprintf(b, "Instruction set of llama.cpp: %s; the set-up compiles its own programs for the same.\n", r.Model.ISA)
+		fmt.Fprintf(b, "Instruction set of llama.cpp: %s; the set-up compiles its own programs for the same.\n",
+			r.Model.ISA)
 	}
 	r.singleTable(b)
 	for _, workload := range []string{"concurrent", "prefix-cold", "prefix-warm"} {
@@ -89,7 +92,8 @@ func (r *Report) singleTable(w io.Writer) {
 			continue
 		}
 		if !began {
-			fmt.Fprint(w, "\n## One stream, tokens/s\n\nDecodes alone; llama-bench does not sample.\n\n| | impl | median | min | max |\n|---|---|---|---|---|\n")
+			fmt.Fprint(w, "\n## One stream, tokens/s\n\nDecodes alone; llama-bench does not sample.\n\n",
+				harness.TableHead("", "impl", "median", "min", "max"))
 			began = true
 		}
 		fmt.Fprintf(w, "| %s | %s | %.4g | %.4g | %.4g |\n", x.Workload, bold(x.Impl), x.Median, x.Min, x.Max)
@@ -118,16 +122,22 @@ func (r *Report) manyTable(w io.Writer, workload string) {
 		return
 	}
 	about := map[string]string{
-		"concurrent":  fmt.Sprintf("different prompts of %d tokens", r.Settings.PromptTokens[0]),
-		"prefix-cold": fmt.Sprintf("requests that share a %d-token prefix, which is in no cache", r.Settings.PrefixTokens),
-		"prefix-warm": fmt.Sprintf("requests that share a %d-token prefix, which is in the caches", r.Settings.PrefixTokens),
+		"concurrent": fmt.Sprintf("different prompts of %d tokens", r.Settings.PromptTokens[0]),
+		"prefix-cold": fmt.Sprintf("requests that share a %d-token prefix, which is in no cache",
+			r.Settings.PrefixTokens),
+		"prefix-warm": fmt.Sprintf("requests that share a %d-token prefix, which is in the caches",
+			r.Settings.PrefixTokens),
 	}[workload]
-	fmt.Fprintf(w, "\n## %s\n\nSent at once: %s; at most %d tokens are generated for each.\n\n", workload, about, r.Settings.Tokens[0])
-	fmt.Fprint(w, "| requests | impl | tokens/s (min–max) | first token, median and 95 % ms | end, median and 95 % ms | prompt tokens reused | resident MiB |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "\n## %s\n\nSent at once: %s; at most %d tokens are generated for each.\n\n", workload, about,
+		r.Settings.Tokens[0])
+	fmt.Fprint(w, harness.TableHead("requests", "impl", "tokens/s (min–max)", "first token, median and 95 % ms",
+		"end, median and 95 % ms", "prompt tokens reused", "resident MiB"))
 	for _, at := range lines {
 		c := cell[at]
-		fmt.Fprintf(w, "| %d | %s | %.4g (%.4g–%.4g) | %.4g, %.4g | %.4g, %.4g | %.4g of %.4g | %.4g |\n", at.concurrency, bold(at.impl),
-			c[Rate].Median, c[Rate].Min, c[Rate].Max, c[FirstToken].Median, c[FirstToken].P95, c[Latency].Median, c[Latency].P95,
+		fmt.Fprintf(w, "| %d | %s | %.4g (%.4g–%.4g) | %.4g, %.4g | %.4g, %.4g | %.4g of %.4g | %.4g |\n",
+			at.concurrency, bold(at.impl),
+			c[Rate].Median, c[Rate].Min, c[Rate].Max, c[FirstToken].Median, c[FirstToken].P95, c[Latency].Median,
+			c[Latency].P95,
 			c[Reused].Median, c[Prompt].Median, c[Resident].Median)
 	}
 }
@@ -136,15 +146,17 @@ func (r *Report) ratioTable(w io.Writer) {
 	if len(r.Ratios) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n## Ratios\n\nOf each round; above 1, Sluice is better. Rows of prefix-cold and prefix-warm are about requests that share a %d-token prefix; "+
-		"those of concurrent are about requests that have nothing in common.\n\n", r.Settings.PrefixTokens)
-	fmt.Fprint(w, "| | requests | metric | peer | median | min–max | same texts |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "\n## Ratios\n\nOf each round; above 1, Sluice is better. Rows of prefix-cold and "+
+		"prefix-warm are about requests that share a %d-token prefix; those of concurrent are about requests that "+
+		"have nothing in common.\n\n", r.Settings.PrefixTokens)
+	fmt.Fprint(w, harness.TableHead("", "requests", "metric", "peer", "median", "min–max", "same texts"))
 	for _, x := range r.Ratios {
 		same := ""
 		if x.SameTexts != nil {
 			same = fmt.Sprintf("%.3g %%", 100**x.SameTexts)
 		}
-		fmt.Fprintf(w, "| %s | %d | %s | %s | **%.3g ×** | %.3g–%.3g | %s |\n", x.Workload, x.Concurrency, x.Metric, x.Peer, x.Ratio, x.Min, x.Max, same)
+		fmt.Fprintf(w, "| %s | %d | %s | %s | **%.3g ×** | %.3g–%.3g | %s |\n", x.Workload, x.Concurrency, x.Metric,
+			x.Peer, x.Ratio, x.Min, x.Max, same)
 	}
 }
 

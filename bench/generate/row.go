@@ -101,8 +101,10 @@ func (m *measurements) compare(peer string, ours, theirs batchResult) {
 func (m *measurements) rows(threads int) (out []Row) {
 	for _, s := range m.list {
 		r := Row{
-			Workload: m.workload, Concurrency: m.concurrency, Impl: s.impl, Threads: threads, Metric: s.metric, Unit: unit(s.metric),
-			Median: harness.Digits(quantile(s.all, .5)), Min: harness.Digits(slices.Min(s.all)), Max: harness.Digits(slices.Max(s.all)), Samples: len(s.all),
+			Workload: m.workload, Concurrency: m.concurrency, Impl: s.impl, Threads: threads, Metric: s.metric,
+			Unit:   unit(s.metric),
+			Median: harness.Digits(quantile(s.all, .5)), Min: harness.Digits(slices.Min(s.all)),
+			Max: harness.Digits(slices.Max(s.all)), Samples: len(s.all),
 		}
 		if s.metric == FirstToken || s.metric == Latency {
 			r.P95 = harness.Digits(quantile(s.all, .95))

@@ -44,7 +44,8 @@ func (s *session) startServer(ctx context.Context, c capacity) (*server, error) 
 		return nil, fmt.Errorf("%w: %s: %w", ErrPeer, LlamaServer, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	v := &server{url: "http://" + address, stop: stop, ended: make(chan struct{}), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Slots}}}
+	v := &server{url: "http://" + address, stop: stop, ended: make(chan struct{}),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Slots}}}
 	cmd := exec.CommandContext(ctx, path, serverArguments(c, address)...)
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &v.stderr, &v.stderr, endTimeout
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -71,7 +72,8 @@ func serverArguments(c capacity, address string) []string {
 	n := strconv.Itoa
 	args := []string{
 		"-m", c.Model, "--host", host, "--port", port, "-np", n(c.Slots), "-c", n(c.Slots * c.Cells), "--no-kv-unified",
-		"-b", n(c.Batch), "-ub", n(c.Batch), "-t", n(c.Threads), "-tb", n(c.Threads), "--cont-batching", "--cache-prompt",
+		"-b", n(c.Batch), "-ub", n(c.Batch), "-t", n(c.Threads), "-tb", n(c.Threads), "--cont-batching",
+		"--cache-prompt",
 		"--no-ui", "--no-slots", "--offline", "-lv", "1",
 	}
 	if !c.HostRAM {

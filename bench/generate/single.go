@@ -95,7 +95,8 @@ func (s *session) ownRate(ctx context.Context, o *client, t test, round int) (fl
 		decodes++ // of the token that ended it
 	}
 	if decodes < t.generate {
-		s.note("%s: the model ended one text or more before its %d tokens, %q after %d", t, t.generate, short(prompt), c.Made)
+		s.note("%s: the model ended one text or more before its %d tokens, %q after %d", t, t.generate, short(prompt),
+			c.Made)
 	}
 	if decodes < 1 || c.DecodeTime <= 0 {
 		return 0, fmt.Errorf("bench: %s: the model ended its text at once, after %q", t, prompt)

@@ -40,6 +40,11 @@ func cpuInfo(field string) string {
 	return ""
 }
 
+// TableHead is the first two lines of a table in Markdown.
+func TableHead(columns ...string) string {
+	return "| " + strings.Join(columns, " | ") + " |\n" + strings.Repeat("|---", len(columns)) + "|\n"
+}
+
 // Digits rounds to four significant decimal digits, which is more than a measurement has.
 func Digits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)

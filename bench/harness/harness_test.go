@@ -56,3 +56,9 @@ func TestTail(t *testing.T) {
 		t.Error("the processor has no name")
 	}
 }
+
+func TestTableHead(t *testing.T) {
+	if got, want := TableHead("", "impl"), "|  | impl |\n|---|---|\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -12,7 +12,10 @@
 #define REP12(M) REP8(M) M(8) M(9) M(10) M(11)
 #define REP24(M) REP12(M) M(12) M(13) M(14) M(15) M(16) M(17) M(18) M(19) M(20) M(21) M(22) M(23)
 
-int lim_amx(void) { return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* XFEATURE_XTILEDATA */) == 0 ? 0 : -1; }
+int lim_amx(void) {
+	enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+	return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 ? 0 : -1;
+}
 
 static double base(int64_t n) {
 	__m128 x = _mm_set1_ps(0.5f);
@@ -20,7 +23,9 @@ static double base(int64_t n) {
 	REP12(ZERO)
 #undef ZERO
 	// A multiply and an add of independent values: what a dot product without FMA needs per step.
-#define STEP(i) __asm__ volatile("movaps %1, %%xmm15\n\tmulps %1, %%xmm15\n\taddps %%xmm15, %0" : "+x"(a##i) : "x"(x) : "xmm15");
+#define STEP(i)                                                                          \
+	__asm__ volatile("movaps %1, %%xmm15\n\tmulps %1, %%xmm15\n\taddps %%xmm15, %0" \
+	                 : "+x"(a##i) : "x"(x) : "xmm15");
 	for (int64_t t = 0; t < n; t++) { REP12(STEP) }
 #undef STEP
 	return 12.0 * 8 * n;
@@ -43,7 +48,8 @@ static float read_avx2(const char *p, size_t n) {
 	__m256 s[8];
 	for (int i = 0; i < 8; i++) s[i] = _mm256_setzero_ps();
 	for (size_t at = 0; at < n; at += 512)
-		for (int i = 0; i < 16; i++) s[i & 7] = _mm256_xor_ps(s[i & 7], _mm256_load_ps((const float *)(p + at + 32 * i)));
+		for (int i = 0; i < 16; i++)
+			s[i & 7] = _mm256_xor_ps(s[i & 7], _mm256_load_ps((const float *)(p + at + 32 * i)));
 	for (int i = 1; i < 8; i++) s[0] = _mm256_xor_ps(s[0], s[i]);
 	return _mm256_cvtss_f32(s[0]);
 }
@@ -83,13 +89,16 @@ static float read_avx512(const char *p, size_t n) {
 
 // Four accumulator tiles of 16 × 16 over two by two operands: the form a matrix product has.
 static void tiles(void) {
-	struct { uint8_t palette, start, reserved[14]; uint16_t bytes[16]; uint8_t rows[16]; } c __attribute__((aligned(64))) = {.palette = 1};
+	struct { uint8_t palette, start, reserved[14]; uint16_t bytes[16]; uint8_t rows[16]; } c
+		__attribute__((aligned(64))) = {.palette = 1};
 	for (int i = 0; i < 8; i++) c.bytes[i] = 64, c.rows[i] = 16;
 	__asm__ volatile("ldtilecfg %0" : : "m"(c));
 	__asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3\n\t"
 	             "tilezero %%tmm4\n\ttilezero %%tmm5\n\ttilezero %%tmm6\n\ttilezero %%tmm7" : : : "memory");
 }
-#define FOUR(op) op " %tmm6, %tmm4, %tmm0\n\t" op " %tmm7, %tmm4, %tmm1\n\t" op " %tmm6, %tmm5, %tmm2\n\t" op " %tmm7, %tmm5, %tmm3"
+#define FOUR(op)                                                         \
+	op " %tmm6, %tmm4, %tmm0\n\t" op " %tmm7, %tmm4, %tmm1\n\t"          \
+	op " %tmm6, %tmm5, %tmm2\n\t" op " %tmm7, %tmm5, %tmm3"
 
 static double amx(int kind, int64_t n) {
 	tiles();
@@ -145,7 +154,8 @@ float lim_read(const void *p, size_t n, int wide) {
 	uint32x4_t s[8];
 	for (int i = 0; i < 8; i++) s[i] = vdupq_n_u32(0);
 	for (size_t at = 0; at < n; at += 512)
-		for (int i = 0; i < 32; i++) s[i & 7] = veorq_u32(s[i & 7], vld1q_u32((const uint32_t *)((const char *)p + at + 16 * i)));
+		for (int i = 0; i < 32; i++)
+			s[i & 7] = veorq_u32(s[i & 7], vld1q_u32((const uint32_t *)((const char *)p + at + 16 * i)));
 	for (int i = 1; i < 8; i++) s[0] = veorq_u32(s[0], s[i]);
 	return (float)vgetq_lane_u32(s[0], 0);
 }

@@ -28,8 +28,10 @@ type Limits struct {
 // Best takes the higher of each limit: whatever disturbs a measurement makes it smaller.
 func (l Limits) Best(o Limits) Limits {
 	return Limits{
-		Threads: o.Threads, Read: max(l.Read, o.Read), FMABase: max(l.FMABase, o.FMABase), FMAAVX2: max(l.FMAAVX2, o.FMAAVX2),
-		FMAAVX512: max(l.FMAAVX512, o.FMAAVX512), VNNI: max(l.VNNI, o.VNNI), AMXBF16: max(l.AMXBF16, o.AMXBF16), AMXI8: max(l.AMXI8, o.AMXI8),
+		Threads: o.Threads, Read: max(l.Read, o.Read), FMABase: max(l.FMABase, o.FMABase),
+		FMAAVX2:   max(l.FMAAVX2, o.FMAAVX2),
+		FMAAVX512: max(l.FMAAVX512, o.FMAAVX512), VNNI: max(l.VNNI, o.VNNI), AMXBF16: max(l.AMXBF16, o.AMXBF16),
+		AMXI8: max(l.AMXI8, o.AMXI8),
 	}
 }
 

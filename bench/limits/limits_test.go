@@ -57,8 +57,10 @@ func TestPeakAndTime(t *testing.T) {
 		dtype kernels.DType
 		want  float64
 	}{
-		{"", kernels.F32, 4}, {"amx", kernels.F32, 10}, {"avx512", kernels.BF16, 4}, {"avx2", kernels.I8, 2}, {"scalar", kernels.F32, 1},
-		{"amx", kernels.BF16x3, 20}, {"", kernels.BF16, 60}, {"amx", kernels.I8, 120}, {"avx512vnni", kernels.I8, 16}, {"avx512vnni", kernels.BF16, 4},
+		{"", kernels.F32, 4}, {"amx", kernels.F32, 10}, {"avx512", kernels.BF16, 4}, {"avx2", kernels.I8, 2},
+		{"scalar", kernels.F32, 1},
+		{"amx", kernels.BF16x3, 20}, {"", kernels.BF16, 60}, {"amx", kernels.I8, 120}, {"avx512vnni", kernels.I8, 16},
+		{"avx512vnni", kernels.BF16, 4},
 	} {
 		if got := l.Peak(c.dtype, c.isa); got != c.want {
 			t.Errorf("%s %s: %v, want %v", c.isa, c.dtype, got, c.want)

@@ -33,16 +33,17 @@ def pointer(a):
 
 def gemm(a, b, out, kind="s"):
     """out = a b^T; the operands are C-contiguous, out may be wider than its view."""
-    (m, k), n, stride = a.shape, len(b), out.strides[0] // out.itemsize
-    i, one, zero = ctypes.c_int, ctypes.c_float(1), ctypes.c_float(0)
+    integer, one, zero = ctypes.c_int, ctypes.c_float(1), ctypes.c_float(0)
+    m, n, k, stride = (integer(x) for x in (len(a), len(b), a.shape[1], out.strides[0] // out.itemsize))
+    pa, pb, po = pointer(a), pointer(b), pointer(out)
     if kind == "s":
-        MKL.cblas_sgemm(ROW_MAJOR, NO, YES, i(m), i(n), i(k), one, pointer(a), i(k), pointer(b), i(k), zero, pointer(out), i(stride))
+        MKL.cblas_sgemm(ROW_MAJOR, NO, YES, m, n, k, one, pa, k, pb, k, zero, po, stride)
     elif kind == "bf16":
-        MKL.cblas_gemm_bf16bf16f32(ROW_MAJOR, NO, YES, i(m), i(n), i(k), one, pointer(a), i(k), pointer(b), i(k), zero, pointer(out), i(stride))
+        MKL.cblas_gemm_bf16bf16f32(ROW_MAJOR, NO, YES, m, n, k, one, pa, k, pb, k, zero, po, stride)
     else:
         none, offset = ctypes.c_byte(0), np.zeros(1, np.int32)
-        MKL.cblas_gemm_s8u8s32(ROW_MAJOR, NO, YES, FIX_OFFSET, i(m), i(n), i(k), one, pointer(a), i(k), none, pointer(b), i(k), none, zero,
-                               pointer(out), i(stride), pointer(offset))
+        MKL.cblas_gemm_s8u8s32(ROW_MAJOR, NO, YES, FIX_OFFSET, m, n, k, one, pa, k, none, pb, k, none, zero,
+                               po, stride, pointer(offset))
     return out
 
 
@@ -63,13 +64,15 @@ def matrix(params):
     c, q = load(params["contexts"]), load(params["queries"])
     out, cb, qb = np.empty((len(c), len(q)), np.float32), bf16(c), bf16(q)
     sc, sq = np.abs(c).max() / 127, np.abs(q).max() / 127
-    # In row-major order the left operand of s8u8 is the unsigned one; its 128 too much is 128 times the sum of a column.
+    # In row-major order the left operand of s8u8 is the unsigned one. It is 128 too large, which adds 128 times the
+    # sum of a column.
     c8, q8 = (np.round(c / sc).astype(np.int16) + 128).astype(np.uint8), np.round(q / sq).astype(np.int8)
     whole, offset = np.empty(out.shape, np.int32), 128.0 * q8.sum(axis=1, dtype=np.int64)
     return [
         Stored("sgemm", "MKL sgemm", lambda _: gemm(c, q, out), picked(params), mode="bounded"),
-        Stored("bf16", "MKL bf16 gemm", lambda _: gemm(cb, qb, out, "bf16"), picked(params), dtype="bf16", mode="bounded"),
-        Stored("i8", "MKL s8u8s32 gemm", lambda _: gemm(c8, q8, whole, "i8"), picked(params, float(sc) * float(sq), offset), dtype="i8", mode="bounded"),
+        Stored("bf16", "MKL bf16 gemm", lambda _: gemm(cb, qb, out, "bf16"), picked(params), "bf16", "bounded"),
+        Stored("i8", "MKL s8u8s32 gemm", lambda _: gemm(c8, q8, whole, "i8"),
+               picked(params, float(sc) * float(sq), offset), "i8", "bounded"),
     ]
 
 
@@ -103,7 +106,8 @@ def w3(params):
         return lambda q: np.max(blocks(lambda i, j, out: work(q, i, j, out), n, rows, len(q)), axis=0)
 
     return [
-        search("max", "MKL sgemv, max", queries, {"threads of MKL": lambda q: [gemv(x, q, one).max()], "a part for each thread": parts}, 1),
+        search("max", "MKL sgemv, max", queries,
+               {"threads of MKL": lambda q: [gemv(x, q, one).max()], "a part for each thread": parts}, 1),
         search("max", "MKL sgemm, max", queries, {"whole": lambda q: gemm(q, x, many[: len(q)]).max(1)}
                | {f"blocks of {rows} rows": in_blocks(rows) for rows in (4096, 65536)}, batch),
     ]

@@ -39,7 +39,8 @@ def matrix(params):
 
     def competitor(name, a, b, kind, out_type, scale=1.0):
         right, out = nk.dots_pack(b, dtype=kind), nk.empty(form, dtype=out_type)
-        return Stored(name, f"NumKong {name} packed", lambda _: packed(a, right, out), picked(params, scale), dtype=name, mode="bounded")
+        work = lambda _: packed(a, right, out)
+        return Stored(name, f"NumKong {name} packed", work, picked(params, scale), dtype=name, mode="bounded")
 
     return [
         competitor("f32", c, q, "f32", "float64"),
@@ -54,7 +55,9 @@ def w3(params):
     view = np.asarray(out)
 
     def one(q):
-        return [max(threaded(lambda i, j: float(np.asarray(nk.cdist(q, x[i:j], "dot", out_dtype="float32")).max()), len(x)))]
+        def part(i, j):
+            return float(np.asarray(nk.cdist(q, x[i:j], "dot", out_dtype="float32")).max())
+        return [max(threaded(part, len(x)))]
 
     def many(q):
         right = nk.dots_pack(q, dtype="f32")

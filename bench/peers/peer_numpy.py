@@ -38,7 +38,8 @@ def w3(params):
         return work
 
     return [
-        search("max", "NumPy X@q, max", queries, {"threads of OpenBLAS": lambda q: [(x @ q[0]).max()], "a part for each thread": parts}, 1),
+        search("max", "NumPy X@q, max", queries,
+               {"threads of OpenBLAS": lambda q: [(x @ q[0]).max()], "a part for each thread": parts}, 1),
         search("max", "NumPy X@Q, max", queries,
                {f"blocks of {rows} rows": in_blocks(rows) for rows in (4096, 16384, 65536)}, params["batch"]),
     ]
@@ -61,4 +62,5 @@ def w4(params):
         return work
 
     settings = {"whole": whole} | {f"blocks of {rows} rows": in_blocks(rows) for rows in (16384, 65536, 250000)}
-    return [search("top", "NumPy Q@X, argpartition in the best blocks", queries, settings, n) for n in (1, params["batch"])]
+    return [search("top", "NumPy Q@X, argpartition in the best blocks", queries, settings, n)
+            for n in (1, params["batch"])]

@@ -4,11 +4,11 @@ usage: sidecar.py LIBRARY       (peer_LIBRARY.py beside this file; the environme
 
 Requests come on standard input, one JSON object a line, and each gets one line on standard output:
 
-  {"op": "hello"}                                            {"versions": {package: version}}
-  {"op": "prepare", "workload": w, "params": {...}}          {"competitors": [{"name", "impl", "dtype", "mode", "batch"}]}
-  {"op": "run", "competitor": name, "batches": [[q, ...]]}   {"seconds": [s, ...]}, one time for each batch
-  {"op": "result", "competitor": name}                       {"result": ...}, of the last run, or for all queries so far
-  {"op": "end"}                                              (the process ends)
+  {"op": "hello"}                                           {"versions": {package: version}}
+  {"op": "prepare", "workload": w, "params": {...}}        {"competitors": [{"name", "impl", "dtype", "mode", "batch"}]}
+  {"op": "run", "competitor": name, "batches": [[q, ...]]}  {"seconds": [s, ...]}, one time for each batch
+  {"op": "result", "competitor": name}                      {"result": ...}, of the last run, or for all queries so far
+  {"op": "end"}                                             (the process ends)
 
 A failed request gets {"error": text}. Vectors are float32 .npy files, named by params. Only the work itself
 is timed. Between requests the process waits for its input and nothing spins.

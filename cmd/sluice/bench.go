@@ -26,8 +26,8 @@ func (a *app) benchComputeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compute",
 		Short: "the compute core: distributions, threshold decisions, top-k, matrices",
-		Long: `Runs Sluice's variants and the peers in turns on the same seeded data, in one process run, and prints a row
-for each: median and minimum time, percentage of the physical limit, and error against canonical scores. Ratios
+		Long: `Runs Sluice's variants and the peers in turns on the same seeded data, in one process run, and prints a
+row for each: median and minimum time, percentage of the physical limit, and error against canonical scores. Ratios
 compare with the fastest peer of equal accuracy. Run it on a quiet machine: another busy process disturbs the times.
 
   w1      quantiles of 1,700 contexts × 5,100 pseudo-queries, 384 and 768 dimensions
@@ -47,7 +47,8 @@ peer is noted and left out. The data sets take about 4 GB in the cache.`,
 				return usagef("--rounds must not be negative, given %d", o.Rounds)
 			}
 			if o.Workload != "all" && !slices.Contains(benches.Workloads(), o.Workload) {
-				return usagef("--workload must be one of %s, all, given %q", strings.Join(benches.Workloads(), ", "), o.Workload)
+				return usagef("--workload must be one of %s, all, given %q", strings.Join(benches.Workloads(), ", "),
+					o.Workload)
 			}
 			var err error
 			if o.Peers, err = chosenPeers(peers); err != nil {
@@ -76,7 +77,8 @@ func chosenPeers(list string) ([]string, error) {
 	names := strings.Split(list, ",")
 	for _, n := range names {
 		if !slices.Contains(benches.Peers(), n) {
-			return nil, usagef("--peers must be all, none, or some of %s, given %q", strings.Join(benches.Peers(), ","), list)
+			return nil, usagef("--peers must be all, none, or some of %s, given %q", strings.Join(benches.Peers(), ","),
+				list)
 		}
 	}
 	return names, nil

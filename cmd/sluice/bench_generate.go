@@ -25,17 +25,18 @@ func (a *app) benchGenerateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "the language model: prompts, texts, many requests at once, shared prefixes",
-		Long: `Runs Sluice's language model and llama.cpp's own programs in turns, with the same model, threads, batch size and
-KV cache, and prints a row for each: tokens a second, time to the first token and to the end, memory, tokens of
-prompts that were not computed again. Ratios are computed round by round. Run it on a quiet machine: another busy
-process disturbs the times.
+		Long: `Runs Sluice's language model and llama.cpp's own programs in turns, with the same model, threads, batch
+size and KV cache, and prints a row for each: tokens a second, time to the first token and to the end, memory, tokens
+of prompts that were not computed again. Ratios are computed round by round. Run it on a quiet machine: another
+busy process disturbs the times.
 
   single      one stream, against llama-bench: reading prompts (pp…) and generating texts (tg…)
   concurrent  different prompts at once, against llama-server over HTTP; temperature 0
   prefix      requests that share a 400-token prefix, against llama-server: first in no cache, then in all
 
 'make bench-generate' builds the peers from the sources of the library. A missing peer is noted and left out.`,
-		Example: "  sluice bench generate --workload single --json\n  sluice bench generate --concurrency 4 --rounds 3 --peers none\n" +
+		Example: "  sluice bench generate --workload single --json\n" +
+			"  sluice bench generate --concurrency 4 --rounds 3 --peers none\n" +
 			"  sluice bench generate --out docs/benchmarks/generate",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +44,8 @@ process disturbs the times.
 			for _, list := range []struct {
 				flag, text string
 				into       *[]int
-			}{{"--concurrency", concurrency, &o.Concurrency}, {"--prompt-tokens", prompts, &o.PromptTokens}, {"--tokens", tokens, &o.Tokens}} {
+			}{{"--concurrency", concurrency, &o.Concurrency}, {"--prompt-tokens", prompts,
+				&o.PromptTokens}, {"--tokens", tokens, &o.Tokens}} {
 				if *list.into, err = wholeNumbers(list.flag, list.text); err != nil {
 					return err
 				}
@@ -64,12 +66,15 @@ process disturbs the times.
 	f.StringVar(&workload, "workload", "all", "what to run: all, or some of "+strings.Join(generate.Workloads(), ","))
 	f.StringVar(&peers, "peers", "all", "competitors: all, none, or some of "+strings.Join(generate.Peers(), ","))
 	f.StringVar(&concurrency, "concurrency", "1,2,4,8,16", "requests at once, in turn")
-	f.StringVar(&prompts, "prompt-tokens", "256,512", "lengths of the prompts of one stream; the first one is that of concurrent requests")
-	f.StringVar(&tokens, "tokens", "64,128", "lengths of the texts of one stream; the first one is that of concurrent requests")
+	f.StringVar(&prompts, "prompt-tokens", "256,512",
+		"lengths of the prompts of one stream; the first one is that of concurrent requests")
+	f.StringVar(&tokens, "tokens", "64,128",
+		"lengths of the texts of one stream; the first one is that of concurrent requests")
 	f.IntVar(&o.PrefixTokens, "prefix-tokens", 400, "tokens that the prompts of 'prefix' share")
 	f.IntVar(&o.Batch, "batch", 512, "tokens of one decode at most, of every competitor")
 	f.IntVar(&o.Rounds, "rounds", 5, "runs of every competitor")
-	f.StringVar(&o.Tools, "tools", "", "folder of llama-bench and llama-server (default build/out, here or beside the program's folder)")
+	f.StringVar(&o.Tools, "tools", "",
+		"folder of llama-bench and llama-server (default build/out, here or beside the program's folder)")
 	f.StringVar(&out, "out", "", "also write report.md, report.json and plots to this folder")
 	return cmd
 }
@@ -77,7 +82,8 @@ process disturbs the times.
 // benchWorkerCommand is for the benchmark only: it exchanges lines of JSON.
 func (a *app) benchWorkerCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: workerVerb, Hidden: true, Short: "Sluice's competitor of 'bench generate', as a process", Args: cobra.NoArgs,
+		Use: workerVerb, Hidden: true, Short: "Sluice's competitor of 'bench generate', as a process",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return generate.Serve(cmd.Context(), a.stdin, a.stdout) },
 	}
 }

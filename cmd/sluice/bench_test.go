@@ -20,11 +20,12 @@ func TestBenchUsage(t *testing.T) {
 		says string
 		args []string
 	}{
-		"unknown workload": {"--workload must be one of w1, w2, w3, w4, matrix, memory, all", []string{"--workload", "w5"}},
-		"unknown peer":     {"--peers must be all, none, or some of numpy,", []string{"--peers", "numpy,torch"}},
-		"negative rounds":  {"--rounds must not be negative", []string{"--rounds", "-1"}},
-		"an argument":      {"unknown command", []string{"w1"}},
-		"threads":          {"threads", []string{"--threads", "-1"}},
+		"unknown workload": {"--workload must be one of w1, w2, w3, w4, matrix, memory, all",
+			[]string{"--workload", "w5"}},
+		"unknown peer":    {"--peers must be all, none, or some of numpy,", []string{"--peers", "numpy,torch"}},
+		"negative rounds": {"--rounds must not be negative", []string{"--rounds", "-1"}},
+		"an argument":     {"unknown command", []string{"w1"}},
+		"threads":         {"threads", []string{"--threads", "-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -40,12 +41,14 @@ func TestBenchCompute(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("SLUICE_CACHE", t.TempDir())
 	out := filepath.Join(t.TempDir(), "results")
-	o := b.run("bench", "compute", "--workload", "matrix", "--short", "--rounds", "1", "--peers", "numpy", "--json", "--out", out)
+	o := b.run("bench", "compute", "--workload", "matrix", "--short", "--rounds", "1", "--peers", "numpy", "--json",
+		"--out", out)
 	if o.code != exitOK {
 		t.Fatalf("%+v", o)
 	}
 	rows := objects(t, o.stdout)
-	if len(rows) == 0 || rows[0]["impl"] != "sluice" || rows[0]["workload"] != "matrix" || rows[0]["shape"] != "96x288x384" {
+	if len(rows) == 0 || rows[0]["impl"] != "sluice" || rows[0]["workload"] != "matrix" ||
+		rows[0]["shape"] != "96x288x384" {
 		t.Errorf("%v", rows)
 	}
 	if !strings.Contains(o.stderr, "numpy") || !strings.Contains(o.stderr, "make bench-compute") {
@@ -54,8 +57,10 @@ func TestBenchCompute(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(out, "report.md")); err != nil {
 		t.Error(err)
 	}
-	text := b.ok("bench", "compute", "--workload", "w3", "--short", "--rounds", "1", "--peers", "none", "--data", t.TempDir())
-	if !strings.Contains(text, "| 3000x384 mixture q=1 tau=0.55 in scope | **sluice** |") || !strings.Contains(text, "only the seeded mixture") {
+	text := b.ok("bench", "compute", "--workload", "w3", "--short", "--rounds", "1", "--peers", "none", "--data",
+		t.TempDir())
+	if !strings.Contains(text, "| 3000x384 mixture q=1 tau=0.55 in scope | **sluice** |") ||
+		!strings.Contains(text, "only the seeded mixture") {
 		t.Error(text)
 	}
 }
@@ -67,9 +72,11 @@ func TestBenchGenerateUsage(t *testing.T) {
 		says string
 		args []string
 	}{
-		"unknown workload":   {"--workload must be all, none, or some of single,concurrent,prefix", []string{"--workload", "ask"}},
-		"no workload":        {"leaves nothing to run", []string{"--workload", "none"}},
-		"unknown peer":       {"--peers must be all, none, or some of llama-bench,llama-server", []string{"--peers", "vllm"}},
+		"unknown workload": {"--workload must be all, none, or some of single,concurrent,prefix",
+			[]string{"--workload", "ask"}},
+		"no workload": {"leaves nothing to run", []string{"--workload", "none"}},
+		"unknown peer": {"--peers must be all, none, or some of llama-bench,llama-server",
+			[]string{"--peers", "vllm"}},
 		"not a number":       {"--concurrency must be whole numbers", []string{"--concurrency", "1,many"}},
 		"no tokens":          {"--tokens must be whole numbers", []string{"--tokens", "0"}},
 		"prompt tokens":      {"--prompt-tokens must be whole numbers", []string{"--prompt-tokens", ""}},
@@ -90,7 +97,8 @@ func TestBenchGenerateUsage(t *testing.T) {
 	}
 	b.t = t
 	b.fails(exitFailure, "gone.gguf", "bench", "generate", "--model", filepath.Join(b.dir, "gone.gguf"))
-	if o := b.fails(exitFailure, "", "bench", "generate", "--model", model, "--peers", "none"); !strings.Contains(o.stderr, "model.gguf") && !strings.Contains(o.stderr, "built without llama.cpp") {
+	if o := b.fails(exitFailure, "", "bench", "generate", "--model", model, "--peers",
+		"none"); !strings.Contains(o.stderr, "model.gguf") && !strings.Contains(o.stderr, "built without llama.cpp") {
 		t.Errorf("%+v", o)
 	}
 }

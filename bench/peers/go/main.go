@@ -54,10 +54,13 @@ var libraries = map[string]struct {
 	module    string
 	workloads map[string]func(params) ([]*competitor, error)
 }{
-	"gonum":    {"gonum.org/v1/gonum", map[string]func(params) ([]*competitor, error){"matrix": gonumMatrix, "w3": gonumScan}},
+	"gonum": {"gonum.org/v1/gonum", map[string]func(params) ([]*competitor, error){"matrix": gonumMatrix,
+		"w3": gonumScan}},
 	"gorgonia": {"gorgonia.org/tensor", map[string]func(params) ([]*competitor, error){"matrix": gorgoniaMatrix}},
-	"vek":      {"github.com/viterin/vek", map[string]func(params) ([]*competitor, error){"matrix": vekMatrix, "w3": vekScan}},
-	"chromem":  {"github.com/philippgille/chromem-go", map[string]func(params) ([]*competitor, error){"w3": chromemScan, "w4": chromemTop}},
+	"vek": {"github.com/viterin/vek", map[string]func(params) ([]*competitor, error){"matrix": vekMatrix,
+		"w3": vekScan}},
+	"chromem": {"github.com/philippgille/chromem-go", map[string]func(params) ([]*competitor, error){"w3": chromemScan,
+		"w4": chromemTop}},
 }
 
 func main() {

@@ -60,10 +60,11 @@ func gorgoniaMatrix(p params) ([]*competitor, error) {
 	a := tensor.New(tensor.WithShape(c.rows, c.dim), tensor.WithBacking(append([]float32(nil), c.data...)))
 	b := tensor.New(tensor.WithShape(q.dim, q.rows), tensor.WithBacking(transposed))
 	out := tensor.New(tensor.WithShape(c.rows, q.rows), tensor.Of(tensor.Float32))
-	return stored("gorgonia tensor.MatMul", p, q.rows, func() []float32 { return out.Data().([]float32) }, func() error {
-		_, err := tensor.MatMul(a, b, tensor.WithReuse(out))
-		return err
-	}), nil
+	return stored("gorgonia tensor.MatMul", p, q.rows, func() []float32 { return out.Data().([]float32) },
+		func() error {
+			_, err := tensor.MatMul(a, b, tensor.WithReuse(out))
+			return err
+		}), nil
 }
 
 func vekMatrix(p params) ([]*competitor, error) {
