@@ -40,6 +40,26 @@ type Input struct {
 	// same input, Distribution goes on where it was stopped, with the same result; after success the
 	// file is removed. A file of another input is ErrCheckpoint and left alone.
 	Checkpoint string
+
+	// ContextIDs and QueryIDs name the rows in parts; nil names them by their row number. Each is there once.
+	ContextIDs, QueryIDs []uint64
+}
+
+// Block is the contexts [Contexts[0], Contexts[1]) × the queries [Queries[0], Queries[1]) of an input.
+type Block struct{ Contexts, Queries [2]int }
+
+// Brackets say which pairs a part keeps: those whose score may lie in a range around a quantile, or beyond Ends. They
+// are chosen once, from a sample, and given to every part, whatever device counts it. Ranges are of scores, ascending
+// and disjoint.
+type Brackets struct {
+	Metric    kernels.Metric `json:"metric"`
+	Negatives NegativeKind   `json:"negatives"`
+	Ranges    [][2]float64   `json:"ranges"`
+	Ends      [2]float64     `json:"ends"` // scores ≤ Ends[0] or ≥ Ends[1] are kept
+	// Bins > 0 counts D− in so many equal bins between Low and High; scores beyond go to the first and the last.
+	Bins int     `json:"bins,omitempty"`
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
 }
 
 // NegativeKind chooses which pairs (pseudo-query, foreign context) make up D−.
@@ -71,7 +91,7 @@ type Summary struct {
 	Min, Max, Mean, Std  float64
 	MeanError, StdError  float64
 	Quantiles            []float64 // parallel to Input.Quantiles
-	Low, High            []float64 // with Interval: bounds of each quantile, which is then their middle; else nil
+	Low, High            []float64 // with Interval or Missed: bounds of each quantile, which is then their middle; else nil
 	MinQuery, MinContext int32
 	MaxQuery, MaxContext int32
 }
@@ -103,6 +123,9 @@ type Result struct {
 	Separation, SeparationError float64
 	// DType is what D− was counted in: a kernels.DType, or "f64" where every score was canonical.
 	DType string
+	// Missed are the quantiles of D− whose rank lies outside the brackets of merged parts: NegativeSummary has
+	// Low and High for them, and their middle. Nil otherwise.
+	Missed []float64
 	// Way tells how the work was done. Like Kept and Rechecked it varies with the memory limit.
 	Way Way
 	// Kept pairs lay in a bracket around a quantile or an extreme; Rechecked ones got canonical scores.
@@ -123,6 +146,10 @@ func (in *Input) Check() error {
 		if c < 0 || int(c) >= n {
 			return fmt.Errorf("engine: owner of query %d: %w: context %d of %d", q, kernels.ErrArgument, c, n)
 		}
+	}
+	if in.ContextIDs != nil && len(in.ContextIDs) != n || in.QueryIDs != nil && len(in.QueryIDs) != m {
+		return fmt.Errorf("engine: %w: %d context ids for %d contexts, %d query ids for %d queries",
+			kernels.ErrShape, len(in.ContextIDs), n, len(in.QueryIDs), m)
 	}
 	if in.Group != nil && len(in.Group) != n {
 		return fmt.Errorf("engine: %w: %d groups for %d contexts", kernels.ErrShape, len(in.Group), n)
@@ -145,4 +172,38 @@ func (in *Input) Check() error {
 		return fmt.Errorf("engine: negatives: %w: kind %d", kernels.ErrArgument, in.Negatives.Kind)
 	}
 	return nil
+}
+
+// ContextID names context row.
+func (in *Input) ContextID(row int32) uint64 {
+	if in.ContextIDs == nil {
+		return uint64(row)
+	}
+	return in.ContextIDs[row]
+}
+
+// QueryID names query row.
+func (in *Input) QueryID(row int32) uint64 {
+	if in.QueryIDs == nil {
+		return uint64(row)
+	}
+	return in.QueryIDs[row]
+}
+
+// Lists are the rows of the block; one that the input does not have is kernels.ErrArgument.
+func (b Block) Lists(in Input) (contexts, queries []int32, err error) {
+	list := func(what string, r [2]int, n int) []int32 {
+		if r[0] < 0 || r[1] < r[0] || r[1] > n {
+			err = fmt.Errorf("engine: block: %w: %s %d to %d of %d", kernels.ErrArgument, what, r[0], r[1], n)
+			return nil
+		}
+		rows := make([]int32, r[1]-r[0])
+		for i := range rows {
+			rows[i] = int32(r[0] + i)
+		}
+		return rows
+	}
+	contexts = list("contexts", b.Contexts, in.Contexts.Rows)
+	queries = list("queries", b.Queries, in.Queries.Rows)
+	return contexts, queries, err
 }

@@ -47,27 +47,30 @@ const (
 	leastRegions = 4  // panels on a side of a region at least
 )
 
-// newBounded plans the passes and packs what fits. It returns nil where the memory limit has no room for any panels:
-// canonical scores need none.
-func (j *job) newBounded(ctx context.Context, dtype kernels.DType) (*bounded, error) {
+// block is a share of the pairs: some contexts × some queries, by their rows.
+type block struct{ rows, lanes []int32 }
+
+// newBounded plans the passes over all pairs, or a block of them, and packs what fits. It returns nil where the memory
+// limit has no room for any panels: canonical scores need none.
+func (j *job) newBounded(ctx context.Context, of *block) (*bounded, error) {
 	g := &j.negatives
-	b := &bounded{dtype: dtype, metric: j.in.Metric, rowCount: j.c.N, laneCount: j.q.N, dim: j.q.Dim,
-		rowPanels: workers.Ceil(j.c.N, device.Panel), lanePanels: workers.Ceil(j.q.N, device.Panel),
+	b := &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N,
 		counting: g.total > 0 && !g.sampled(), others: j.in.Group == nil || g.groups()}
+	if of != nil {
+		b.rowCount, b.laneCount = len(of.rows), len(of.lanes)
+	}
+	b.rowPanels, b.lanePanels = workers.Ceil(b.rowCount, device.Panel), workers.Ceil(b.laneCount, device.Panel)
 	if !b.plan(j) {
 		return nil, nil
 	}
-	b.orderRows(j)
+	b.orderRows(j, of)
 	b.setScales(j)
 	err := b.findBound(ctx, j)
-	if err == nil {
-		b.cut(j.r)
-		err = j.chooseBrackets(ctx, b)
-	}
 	if err != nil {
 		b.free(j.r)
 		return nil, err
 	}
+	b.cut(j.r)
 	return b, nil
 }
 
@@ -131,28 +134,44 @@ func (b *bounded) setScales(j *job) {
 }
 
 // orderRows orders contexts by group and queries by their own context, so that few tiles hold near pairs.
-func (b *bounded) orderRows(j *job) {
-	owner, at := j.in.Owner, []int32(nil)
-	if j.in.Group != nil && b.others {
-		b.rowAt = sortedBy(j.in.Group)
-		at = inverse(b.rowAt)
+func (b *bounded) orderRows(j *job, of *block) {
+	grouped := j.in.Group != nil && b.others
+	if of != nil {
+		b.rowAt, b.laneAt = slices.Clone(of.rows), slices.Clone(of.lanes)
 	}
-	b.own = make([]int32, j.q.N)
-	for q, c := range owner {
-		b.own[q] = through(at, int(c))
+	if grouped {
+		b.rowAt = sortedBy(b.rowAt, b.rowCount, func(c int32) int32 { return j.in.Group[c] })
 	}
-	if b.laneAt = sortedBy(b.own); b.laneAt != nil {
-		slices.Sort(b.own)
+	at := inverse(b.rowAt, j.c.N)
+	// Where a query's own context is not in the block, the query belongs where its context's group begins.
+	begin := make(map[int32]int32)
+	for i := b.rowCount - 1; grouped && i >= 0; i-- {
+		begin[j.in.Group[through(b.rowAt, i)]] = int32(i)
 	}
-	if j.in.Group == nil || !b.others {
+	position := func(q int32) int32 {
+		c := j.in.Owner[q]
+		if p := through(at, int(c)); p >= 0 || !grouped {
+			return p
+		}
+		if p, ok := begin[j.in.Group[c]]; ok {
+			return p
+		}
+		return -1
+	}
+	b.laneAt = sortedBy(b.laneAt, b.laneCount, position)
+	b.own = make([]int32, b.laneCount)
+	for l := range b.own {
+		b.own[l] = through(at, int(j.in.Owner[through(b.laneAt, l)]))
+	}
+	if !grouped {
 		return
 	}
-	b.rowGroup, b.laneGroup = make([]int32, j.c.N), make([]int32, j.q.N)
+	b.rowGroup, b.laneGroup = make([]int32, b.rowCount), make([]int32, b.laneCount)
 	for i := range b.rowGroup {
 		b.rowGroup[i] = j.in.Group[through(b.rowAt, i)]
 	}
 	for l := range b.laneGroup {
-		b.laneGroup[l] = b.rowGroup[b.own[l]]
+		b.laneGroup[l] = j.in.Group[j.in.Owner[through(b.laneAt, l)]]
 	}
 }
 
@@ -164,26 +183,31 @@ func through(list []int32, i int) int32 {
 	return list[i]
 }
 
-// sortedBy is the stable order of the keys, nil if they are in order.
-func sortedBy(keys []int32) []int32 {
-	if slices.IsSorted(keys) {
-		return nil
+// sortedBy is the stable order of a list of rows, nil for 0 to n−1, by a key of each; nil if all n are in order.
+func sortedBy(list []int32, n int, key func(row int32) int32) []int32 {
+	inOrder := true
+	for i := 1; i < n && inOrder; i++ {
+		inOrder = key(through(list, i-1)) <= key(through(list, i))
 	}
-	order := ascending(len(keys))
-	slices.SortFunc(order, func(x, y int32) int {
-		if c := cmp.Compare(keys[x], keys[y]); c != 0 {
-			return c
-		}
-		return cmp.Compare(x, y)
-	})
-	return order
+	if inOrder {
+		return list
+	}
+	if list == nil {
+		list = ascending(n)
+	}
+	slices.SortStableFunc(list, func(x, y int32) int { return cmp.Compare(key(x), key(y)) })
+	return list
 }
 
-func inverse(order []int32) []int32 {
+// inverse is where each of n rows is in a list; −1 where it is not. A list of nil is the rows themselves.
+func inverse(order []int32, n int) []int32 {
 	if order == nil {
 		return nil
 	}
-	at := make([]int32, len(order))
+	at := make([]int32, n)
+	for i := range at {
+		at[i] = -1
+	}
 	for i, row := range order {
 		at[row] = int32(i)
 	}

@@ -25,6 +25,7 @@ type wanted struct {
 	binScale        float32
 	expected        float64 // pairs that will be kept
 	from, to        float64 // where the cells of what is kept lie
+	spare           float32 // how far parts with the largest bound keep beyond what all keep
 }
 
 // bracket is a closed range of values that are kept.
@@ -77,12 +78,7 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 	if !b.counting {
 		return nil
 	}
-	for _, r := range j.order() {
-		if r = b.rank(r, total); r > 0 && r < total-1 { // the others are the extremes
-			b.statistics = append(b.statistics, statistic{rank: r, low: math.Inf(-1), high: math.Inf(1)})
-		}
-	}
-	slices.SortFunc(b.statistics, func(x, y statistic) int { return cmp.Compare(x.rank, y.rank) })
+	b.setStatistics(j)
 	sample, err := j.sample(ctx, b)
 	if err != nil {
 		return err
@@ -99,6 +95,17 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 		b.first.bin(b)
 	}
 	return nil
+}
+
+// setStatistics lists the order statistics that the quantiles need, ascending by value.
+func (b *bounded) setStatistics(j *job) {
+	total := j.negatives.total
+	for _, r := range j.order() {
+		if r = b.rank(r, total); r > 0 && r < total-1 { // the others are the extremes
+			b.statistics = append(b.statistics, statistic{rank: r, low: math.Inf(-1), high: math.Inf(1)})
+		}
+	}
+	slices.SortFunc(b.statistics, func(x, y statistic) int { return cmp.Compare(x.rank, y.rank) })
 }
 
 // choose places the brackets: some standard deviations of a sample quantile's rank to each side, and
@@ -136,7 +143,7 @@ func (l *wanted) choose(j *job, b *bounded, sample []float32, statistics []stati
 	}
 	for _, s := range statistics {
 		p := (float64(s.rank) + .5) / total
-		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2
+		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2 + j.tune.Slack*size
 		first, last := p*size-reach, p*size+reach
 		switch {
 		case first < 0:

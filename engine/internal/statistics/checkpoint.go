@@ -130,3 +130,5 @@ func (j *job) logged(ctx context.Context, share string, fn func() error) error {
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }

@@ -38,6 +38,7 @@ type job struct {
 	in        distribution.Input
 	q, c      *device.Operand
 	out       *distribution.Result
+	dtype     kernels.DType
 	negatives negatives
 	blocks    device.Blocks // of canonical passes
 	room      int64         // memory for what a job keeps, in bytes
@@ -58,6 +59,7 @@ type Tuning struct {
 	KeepAll    int64 // so many negatives are kept whole
 	MinSamples int   // scored to place the brackets
 	MaxSamples int
+	Slack      float64       // what brackets reach besides, as a share of all ranks
 	Reach      float64       // of a bracket, in standard deviations of the sample's rank
 	Kept       int64         // entries that may be kept; 0 = what the memory limit allows
 	Recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
@@ -117,6 +119,31 @@ const (
 
 // newJob checks the input, computes D+ and, unless everything will be canonical, plans the passes.
 func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (_ *job, err error) {
+	j, err := prepareJob(ctx, r, t, in)
+	if err != nil || j.q.N == 0 {
+		return j, err
+	}
+	defer func() {
+		if err != nil {
+			j.free()
+		}
+	}()
+	if err = j.positives(ctx, ascending(j.q.N)); err != nil {
+		return nil, err
+	}
+	if int64(j.q.N)*int64(j.c.N) > t.Canonical || in.DType != nil {
+		if j.bounded, err = j.newBounded(ctx, nil); err == nil && j.bounded != nil {
+			err = j.chooseBrackets(ctx, j.bounded)
+		}
+	}
+	if j.bounded == nil {
+		j.room -= int64(j.blocks.Workers) * j.perWorker
+	}
+	return j, err
+}
+
+// prepareJob checks the input, computes norms and shares the memory out. The job is to be freed.
+func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*job, error) {
 	queries, contexts, err := device.Views("queries", in.Queries, "contexts", in.Contexts, in.Metric)
 	if err != nil {
 		return nil, err
@@ -124,17 +151,13 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 	if err := in.Check(); err != nil {
 		return nil, err
 	}
-	dtype := kernels.F32
-	if r.Has(kernels.BF16x3) {
-		dtype = kernels.BF16x3
-	}
+	j := &job{r: r, tune: t, in: in, q: &queries, c: &contexts, out: newDistribution(queries.N, in), dtype: r.Accurate()}
 	if in.DType != nil {
-		dtype = *in.DType
+		j.dtype = *in.DType
 	}
-	if !r.Has(dtype) {
-		return nil, fmt.Errorf("engine: %w: %s has no tiles of %s", kernels.ErrISA, r.Describe().ISA, dtype)
+	if !r.Has(j.dtype) {
+		return nil, fmt.Errorf("engine: %w: %s has no tiles of %s", kernels.ErrISA, r.Describe().ISA, j.dtype)
 	}
-	j := &job{r: r, tune: t, in: in, q: &queries, c: &contexts, out: newDistribution(queries.N, in)}
 	if err := r.PrepareBoth(ctx, j.q, j.c, kernels.Cosine); err != nil { // norms tell the scale as well
 		return nil, err
 	}
@@ -156,27 +179,14 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 		passes = 2
 	}
 	j.progress = r.Meter(passes * int64(m) * int64(n))
-	defer func() {
-		if err != nil {
-			j.free()
-		}
-	}()
-	if j.held, err = r.HoldBoth(j.q, j.c); err != nil {
-		return nil, err
-	}
-	if err := j.positives(ctx); err != nil {
-		return nil, err
-	}
 	if t.Spill > 0 && t.Kept == 0 {
 		j.spill = &spill{limit: t.Spill}
 	}
-	if int64(m)*int64(n) > t.Canonical || in.DType != nil {
-		j.bounded, err = j.newBounded(ctx, dtype)
+	if j.held, err = r.HoldBoth(j.q, j.c); err != nil {
+		j.free()
+		return nil, err
 	}
-	if j.bounded == nil {
-		j.room -= int64(j.blocks.Workers) * j.perWorker
-	}
-	return j, err
+	return j, nil
 }
 
 // run fills in the result.
@@ -219,15 +229,7 @@ func (j *job) finishBounded(ctx context.Context, first *counts) error {
 // finish computes the summaries, D+ and the maxima being known. first is nil when all is canonical.
 func (j *job) finish(ctx context.Context, first *counts) error {
 	d := j.out
-	err := j.r.Pool.Each(ctx, 2, j.blocks.Workers, func(_, task int) error {
-		if task == 0 {
-			d.PositiveSummary = j.summary(pairsOf(d.Positive, j.in.Owner))
-		} else {
-			d.Max = j.summary(pairsOf(d.Best, d.BestRow))
-		}
-		return nil
-	})
-	if err != nil {
+	if err := j.summaries(ctx); err != nil {
 		return err
 	}
 	d.NegativeSummary = j.summary(nil)
@@ -238,6 +240,19 @@ func (j *job) finish(ctx context.Context, first *counts) error {
 		return j.canonicalNegatives(ctx)
 	}
 	return j.boundedNegatives(ctx, first)
+}
+
+// summaries computes those of D+ and of the maxima.
+func (j *job) summaries(ctx context.Context) error {
+	d := j.out
+	return j.r.Pool.Each(ctx, 2, j.blocks.Workers, func(_, task int) error {
+		if task == 0 {
+			d.PositiveSummary = j.summary(pairsOf(d.Positive, j.in.Owner))
+		} else {
+			d.Max = j.summary(pairsOf(d.Best, d.BestRow))
+		}
+		return nil
+	})
 }
 
 func newDistribution(m int, in distribution.Input) *distribution.Result {
@@ -256,13 +271,22 @@ func newDistribution(m int, in distribution.Input) *distribution.Result {
 	return d
 }
 
-// positives computes D+.
-func (j *job) positives(ctx context.Context) error {
+// positives computes D+ of some queries.
+func (j *job) positives(ctx context.Context, queries []int32) error {
 	const chunk = 1024
-	rows := ascending(j.q.N)
-	return j.r.Pool.Each(ctx, workers.Ceil(j.q.N, chunk), j.blocks.Workers, func(_, task int) error {
-		from, to := task*chunk, min(j.q.N, (task+1)*chunk)
-		return j.pairs(j.out.Positive[from:to], rows[from:to], j.in.Owner[from:to])
+	return j.r.Pool.Each(ctx, workers.Ceil(len(queries), chunk), j.blocks.Workers, func(_, task int) error {
+		list := queries[task*chunk : min(len(queries), (task+1)*chunk)]
+		own, scores := make([]int32, len(list)), make([]float64, len(list))
+		for i, q := range list {
+			own[i] = j.in.Owner[q]
+		}
+		if err := j.pairs(scores, list, own); err != nil {
+			return err
+		}
+		for i, q := range list {
+			j.out.Positive[q] = scores[i]
+		}
+		return nil
 	})
 }
 

@@ -25,6 +25,7 @@ type counts struct {
 	bestLost    bool          // maxima are not complete
 	least, most ref.Pair      // the extremes by tile value, canonical; Context −1: none yet
 	endsLost    bool          // extremes are not known
+	merged      *tileSums     // instead of sum and sum2, of parts
 }
 
 func newCounts(w *wanted) *counts {

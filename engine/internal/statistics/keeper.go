@@ -17,6 +17,21 @@ type run struct {
 	n       int32
 	at      int64
 	entries []device.Entry
+	of      *rowsOfPart // instead of the task: where the entries of a merged part lie
+}
+
+// rowsOfPart turns places of a part's entries, which count from row and lane, into rows of an input.
+type rowsOfPart struct {
+	contexts, queries []int32
+	row, lane         int32
+}
+
+// pair is the query and the context of an entry.
+func (j *job) pair(r run, at uint32) (query, context int32) {
+	if of := r.of; of != nil {
+		return of.queries[of.lane+int32(at&0xffff)], of.contexts[of.row+int32(at>>16)]
+	}
+	return j.bounded.pair(int(r.task), at)
 }
 
 // keeper decides where kept entries go: into memory while the limit has room, then into a temporary file,

@@ -61,14 +61,8 @@ func (j *job) boundedNegatives(ctx context.Context, first *counts) error {
 func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 	b := j.bounded
 	if e.endsLost {
-		j.reasons = append(j.reasons, "extremes from canonical scores")
-		low, high, err := j.canonicalEnds(ctx)
-		if err != nil {
+		if err := j.canonicalExtremes(ctx, e); err != nil {
 			return err
-		}
-		e.least, e.most = low, high
-		if b.metric.Ascending() {
-			e.least, e.most = high, low
 		}
 	}
 	var open []*statistic
@@ -102,21 +96,47 @@ func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 	return nil
 }
 
+// canonicalExtremes finds the extremes of D− by canonical scores.
+func (j *job) canonicalExtremes(ctx context.Context, c *counts) error {
+	j.reasons = append(j.reasons, "extremes from canonical scores")
+	low, high, err := j.canonicalEnds(ctx)
+	if err != nil {
+		return err
+	}
+	c.least, c.most = low, high
+	if j.in.Metric.Ascending() {
+		c.least, c.most = high, low
+	}
+	return nil
+}
+
+// tileSums are sums over tiles: of values and squares, and how many
+// tiles were rounded to 2⁻³⁰; spread is Part.spread.
+type tileSums struct{ sum, square, tiles, spread float64 }
+
+// sums are those of the passes here, or of merged parts.
+func (c *counts) sums(b *bounded) tileSums {
+	if c.merged != nil {
+		return *c.merged
+	}
+	return tileSums{c.sum.Float64(), c.sum2.Float64(), float64(b.rowPanels) * float64(b.lanePanels), 1}
+}
+
 // moments sets Mean and Std of D− and their bounds.
 func (j *job) moments(ctx context.Context, t *counts) error {
 	s, b := &j.out.NegativeSummary, j.bounded
 	n := float64(s.N)
 	const unit, u = 1 << 30, 0x1p-24
 	// In each tile 16 lanes add 64 values each in float32; a tile's sum is rounded to the unit.
-	rounding := float64(b.rowPanels) * float64(b.lanePanels) / n / (2 * unit)
-	mean, square := t.sum.Float64()/n, t.sum2.Float64()/n
-	meanError := 65*u*math.Sqrt(max(square, 0)) + rounding
+	sums := t.sums(b)
+	rounding, mean, square := sums.tiles/n/(2*unit), sums.sum/n, sums.square/n
+	meanError := sums.spread * (65*u*math.Sqrt(max(square, 0)) + rounding)
 	variance := max(square-mean*mean, 0)
-	off := 67*u*max(square, 0) + rounding + 2*math.Abs(mean)*meanError + meanError*meanError
+	off := sums.spread*(67*u*max(square, 0)+rounding) + 2*math.Abs(mean)*meanError + meanError*meanError
 	std := math.Sqrt(variance)
 	stdError := math.Max(math.Sqrt(variance+off)-std, std-math.Sqrt(max(0, variance-off)))
 	// A standard deviation is a seminorm: it changes by no more than that of the differences.
-	difference, meanDifference := b.epsilon, b.epsilon
+	difference, meanDifference := sums.spread*b.epsilon, sums.spread*b.epsilon
 	scale := 1.
 	switch b.metric {
 	case kernels.IP:

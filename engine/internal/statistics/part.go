@@ -4,111 +4,467 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
-	"hash"
 	"math"
+	"slices"
 
+	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
-	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-func short(digest [sha256.Size]byte) string { return fmt.Sprintf("%x", digest[:8]) }
+// Part is what was counted for a block of contexts × a block of queries, with brackets that were given from outside.
+// Rows are named by ids, so that a part means the same in an input that has grown or shrunk; tile values are
+// off by at most epsilon, whatever device they come from.
+type Part struct {
+	config            [sha256.Size]byte // of brackets, metric and dimension, which must agree
+	metric            kernels.Metric
+	contexts, queries []uint64 // ids, in packed order
+	epsilon, unit     float64
+	tiles             float64 // whose sums were rounded
+	spread            float64 // pairs whose errors are in the sums, over pairs: above 1 once some were removed
+	counted           int64
+	sum, sum2         cpu.Sum
+	below, bins       []int64
+	kept              []partRun
+	best              [2][]partBest // per query of the part; Context −1 is none
+}
 
-// accept checks that counts that came as bytes can be of this plan.
-func (b *bounded) accept(t *counts, w *wanted) error {
-	if len(t.below) != len(w.brackets) || len(t.bins) != w.bins {
-		return fmt.Errorf("%d brackets and %d bins, want %d and %d", len(t.below), len(t.bins), len(w.brackets), w.bins)
+// partRun is kept entries of a task; their places count from the positions row and lane in the ids.
+type partRun struct {
+	row, lane int32
+	entries   []device.Entry
+}
+
+// partBest is a maximum: a position in the ids of contexts.
+type partBest struct {
+	context int32
+	score   float64
+}
+
+// Brackets chooses brackets for the input, and for inputs that grow out of it while no quantile's rank moves by more than
+// slack, a share of all ranks: from a sample that is larger than that of Compute, because a part keeps what they hold.
+func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, slack float64) (*distribution.Brackets, error) {
+	t.KeepAll, t.MaxSamples, t.Slack = 0, max(t.MaxSamples, partSamples), slack
+	in.Interval = false
+	j, err := prepareJob(ctx, r, t, in)
+	if err != nil {
+		return nil, err
 	}
-	has := make(map[int32]bool, len(t.tasks))
-	for _, task := range t.tasks {
-		if task < 0 || int(task) >= b.tasks || has[task] {
-			return fmt.Errorf("task %d of %d, or twice", task, b.tasks)
-		}
-		has[task] = true
+	defer j.free()
+	out := &distribution.Brackets{Metric: in.Metric, Negatives: in.Negatives.Kind, Bins: in.Bins}
+	if j.negatives.sampled() {
+		return nil, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
 	}
-	for _, r := range t.kept {
-		if !has[r.task] {
-			return fmt.Errorf("pairs of task %d, which is not in it", r.task)
-		}
-		row0, row1, lane0, lane1 := b.block(int(r.task))
-		rows, lanes := min(row1*device.Panel, b.rowCount)-row0*device.Panel, min(lane1*device.Panel, b.laneCount)-lane0*device.Panel
-		for _, e := range r.entries {
-			if int(e.At>>16) >= rows || int(e.At&0xffff) >= lanes || e.Value != e.Value {
-				return fmt.Errorf("pair %d, %d of %d×%d in task %d", e.At>>16, e.At&0xffff, rows, lanes, r.task)
-			}
+	if j.q.N == 0 || j.negatives.total == 0 {
+		return nil, fmt.Errorf("engine: brackets: %w: no negatives", kernels.ErrEmpty)
+	}
+	b := &bounded{dtype: j.dtype, metric: in.Metric, counting: true}
+	b.setScales(j)
+	b.epsilon = 1e-5 // of float32 and what comes near it; coarser formats keep more
+	b.setStatistics(j)
+	sample, err := j.sample(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(sample) < 64 || slices.Min(sample) == slices.Max(sample) { // keep everything
+		out.Ends = [2]float64{math.MaxFloat64, -math.MaxFloat64}
+		out.Low, out.High = -1, 1
+		return out, nil
+	}
+	b.first = wanted{low: minusInf, high: plusInf}
+	b.first.choose(j, b, sample, b.statistics)
+	w := &b.first
+	out.Ends = [2]float64{b.score(float64(max(w.low, w.endLow))), b.score(float64(min(w.high, w.endHigh)))}
+	for _, r := range w.brackets {
+		out.Ranges = append(out.Ranges, [2]float64{b.score(float64(r.low)), b.score(float64(r.high))})
+	}
+	span := b.score(w.to) - b.score(w.from)
+	out.Low, out.High = b.score(w.from)-span/8, b.score(w.to)+span/8
+	if in.Metric.Ascending() {
+		out.Ends[0], out.Ends[1] = out.Ends[1], out.Ends[0]
+		out.Low, out.High = max(0, out.High), out.Low
+		slices.Reverse(out.Ranges)
+		for i, r := range out.Ranges {
+			out.Ranges[i] = [2]float64{r[1], r[0]}
 		}
 	}
-	for _, list := range [][]ref.Pair{t.best[bestOther], t.best[bestAll], {t.least, t.most}} {
-		for _, p := range list {
-			none := p == noPair
-			if !none && (p.Query < 0 || int(p.Query) >= b.laneCount || p.Context < 0 || int(p.Context) >= b.rowCount || p.Score != p.Score) {
-				return fmt.Errorf("pair %d, %d of %d×%d with score %v", p.Query, p.Context, b.laneCount, b.rowCount, p.Score)
-			}
+	return out, nil
+}
+
+const (
+	partSamples = 1 << 25
+	partBins    = 1 << 12 // cells of a part's histogram at least
+)
+
+// wantedOf turns brackets into tile values that are off by at most epsilon; it is an error where they then touch.
+func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted, err error) {
+	w = wanted{best: true, low: minusInf, high: plusInf}
+	w.from, w.to = b.span()
+	ranges, ends := slices.Clone(of.Ranges), of.Ends
+	if b.metric.Ascending() {
+		slices.Reverse(ranges)
+		for i, r := range ranges {
+			ranges[i] = [2]float64{r[1], r[0]}
 		}
+		ends[0], ends[1] = ends[1], ends[0]
+	}
+	if of.Ends[0] >= of.Ends[1] { // everything
+		w.low = plusInf
+		return b.binned(w, of), nil
+	}
+	w.low, w.high = up(b.value(ends[0])+epsilon), down(b.value(ends[1])-epsilon)
+	last := w.low
+	for _, r := range ranges {
+		x := bracket{down(b.value(r[0]) - epsilon), up(b.value(r[1]) + epsilon)}
+		if !(x.low > last) || !(x.high >= x.low) {
+			return w, fmt.Errorf("engine: %w: ranges that touch once widened by the bound %.2g: take a finer format", kernels.ErrArgument, epsilon)
+		}
+		last = x.high
+		w.brackets = append(w.brackets, x)
+	}
+	if !(w.high > last) || len(ranges) > device.MaxBrackets {
+		return w, fmt.Errorf("engine: %w: %d ranges (at most %d) that end at %v, the upper end begins at %v",
+			kernels.ErrArgument, len(ranges), device.MaxBrackets, last, w.high)
+	}
+	return b.binned(w, of), nil
+}
+
+// binned asks for the histogram of parts.
+func (b *bounded) binned(w wanted, of *distribution.Brackets) wanted {
+	if of.Bins == 0 {
+		return w
+	}
+	unit := b.unit
+	if b.metric == kernels.Cosine {
+		unit = 1
+	}
+	w.bins = binsOf(of)
+	w.binLow, w.binScale = float32(of.Low*unit), float32(float64(w.bins)/((of.High-of.Low)*unit))
+	return w
+}
+
+// binsOf is how many cells a part counts in.
+func binsOf(of *distribution.Brackets) int { return of.Bins * workers.Ceil(partBins, of.Bins) }
+
+// configOf is what parts that merge must have in common.
+func configOf(of *distribution.Brackets, dim int) (sum [sha256.Size]byte, err error) {
+	text, err := json.Marshal(of)
+	if err != nil {
+		return sum, fmt.Errorf("engine: brackets: %w: %w", kernels.ErrNonFinite, err)
+	}
+	return sha256.Sum256(fmt.Appendf(text, " dimension %d", dim)), nil
+}
+
+// ComputePart counts a block of the input's pairs.
+func ComputePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, share distribution.Block) (*Part, error) {
+	rows, lanes, err := share.Lists(in)
+	if err != nil {
+		return nil, err
+	}
+	p, j, err := computePart(ctx, r, t, in, of, &block{rows, lanes})
+	if err != nil {
+		return nil, err
+	}
+	j.free()
+	return p, nil
+}
+
+// computePart counts a block. After an error there is no job; without one the job is to be freed.
+func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, share *block) (_ *Part, j *job, err error) {
+	if of == nil || of.Metric != in.Metric || of.Negatives != in.Negatives.Kind {
+		return nil, nil, fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
+	}
+	in.Bins, in.Interval = 0, false
+	if j, err = prepareJob(ctx, r, t, in); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			j.free()
+			j = nil
+		}
+	}()
+	if j.negatives.sampled() {
+		return nil, j, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
+	}
+	p := &Part{metric: in.Metric, unit: 1, spread: 1}
+	if p.config, err = configOf(of, in.Contexts.Dim); err != nil {
+		return nil, j, err
+	}
+	p.name(in, share)
+	if len(share.rows) == 0 || len(share.lanes) == 0 {
+		p.below = make([]int64, len(of.Ranges))
+		p.bins = make([]int64, min(of.Bins, 1)*binsOf(&distribution.Brackets{Bins: max(of.Bins, 1)}))
+		return p, j, nil
+	}
+	if err := j.positives(ctx, share.lanes); err != nil {
+		return nil, j, err
+	}
+	b, err := j.newBounded(ctx, share)
+	if err != nil {
+		return nil, j, err
+	}
+	if j.bounded = b; b == nil {
+		return nil, j, fmt.Errorf("engine: part: %w: %d bytes have no room for panels", kernels.ErrMemoryLimit, r.MemLimit)
+	}
+	if b.first, err = b.wantedOf(of, b.epsilon); err != nil {
+		return nil, j, err
+	}
+	b.first.expected = math.Ceil(float64(len(share.rows)) * float64(len(share.lanes)) / 64)
+	err = j.logged(ctx, fmt.Sprintf("part %x", p.config), func() error {
+		c := newCounts(&b.first)
+		if err := j.count(ctx, &b.first, firstPass, b.allTasks(), c); err != nil {
+			return err
+		}
+		return p.take(ctx, j, c)
+	})
+	if err != nil {
+		return nil, j, err
+	}
+	j.progress.End()
+	return p, j, nil
+}
+
+// name sets the ids of the part's rows, before they have an order.
+func (p *Part) name(in distribution.Input, share *block) {
+	p.contexts, p.queries = make([]uint64, len(share.rows)), make([]uint64, len(share.lanes))
+	for i, row := range share.rows {
+		p.contexts[i] = in.ContextID(row)
+	}
+	for i, row := range share.lanes {
+		p.queries[i] = in.QueryID(row)
+	}
+	for kind := range p.best {
+		p.best[kind] = make([]partBest, len(share.lanes))
+		for i := range p.best[kind] {
+			p.best[kind][i].context = -1
+		}
+	}
+}
+
+// take moves what was counted into the part.
+func (p *Part) take(ctx context.Context, j *job, c *counts) error {
+	b := j.bounded
+	if c.full {
+		return fmt.Errorf("engine: part: %w: no room for what the brackets keep", kernels.ErrMemoryLimit)
+	}
+	if c.bestLost {
+		if err := j.canonicalMaximaOf(ctx, b); err != nil {
+			return err
+		}
+	}
+	for i := range p.contexts {
+		p.contexts[i] = j.in.ContextID(through(b.rowAt, i))
+	}
+	at := inverse(b.rowAt, j.c.N)
+	for l := range p.queries {
+		q := through(b.laneAt, l)
+		p.queries[l] = j.in.QueryID(q)
+		if row := j.out.BestOtherRow[q]; row >= 0 {
+			p.best[bestOther][l] = partBest{through(at, int(row)), j.out.BestOther[q]}
+		}
+		if row := j.out.BestRow[q]; row >= 0 {
+			p.best[bestAll][l] = partBest{through(at, int(row)), j.out.Best[q]}
+		}
+	}
+	p.epsilon, p.unit, p.tiles = b.epsilon, b.unit, float64(b.rowPanels)*float64(b.lanePanels)
+	p.counted, p.sum, p.sum2, p.below, p.bins = c.counted, c.sum, c.sum2, c.below, c.bins
+	for _, r := range c.kept {
+		entries, err := j.loadRun(r)
+		if err != nil {
+			return err
+		}
+		row0, _, lane0, _ := b.block(int(r.task))
+		p.kept = append(p.kept, partRun{int32(row0 * device.Panel), int32(lane0 * device.Panel), entries})
 	}
 	return nil
 }
 
-// digest is sha256 over the input and the plan.
-func (j *job) digest(ctx context.Context) (sum [sha256.Size]byte, err error) {
-	h := sha256.New()
-	var buffer []byte
-	put := func(values ...uint64) {
-		buffer = buffer[:0]
-		for _, v := range values {
-			buffer = binary.LittleEndian.AppendUint64(buffer, v)
-		}
-		h.Write(buffer)
+// Bytes is about the memory that the part takes, and its size as bytes.
+func (p *Part) Bytes() int64 {
+	n := int64(8*(len(p.contexts)+len(p.queries)+len(p.below)+len(p.bins)) + 12*(len(p.best[0])+len(p.best[1])))
+	for _, r := range p.kept {
+		n += 12 + entryBytes*int64(len(r.entries))
 	}
-	in, n := j.in, &j.in.Negatives
-	h.Write([]byte("sluice distribution 1 " + j.r.Describe().Kernel))
-	put(uint64(j.c.N), uint64(j.q.N), uint64(j.c.Dim), uint64(in.Metric), uint64(n.Kind), uint64(n.PerQuery), n.Seed, uint64(in.Bins), bit(in.Interval))
-	for _, p := range in.Quantiles {
-		put(math.Float64bits(p))
+	return n
+}
+
+const partMagic = "SLCPART\x03"
+
+// MarshalBinary implements encoding.BinaryMarshaler: magic with a version, the fields little-endian with lengths before
+// lists, and a CRC-32C.
+func (p *Part) MarshalBinary() ([]byte, error) {
+	le := binary.LittleEndian
+	out := make([]byte, 0, p.Bytes()+256)
+	out = append(out, partMagic...)
+	out = append(out, p.config[:]...)
+	out = le.AppendUint32(out, uint32(p.metric))
+	for _, x := range []float64{p.epsilon, p.unit, p.tiles, p.spread} {
+		out = le.AppendUint64(out, math.Float64bits(x))
 	}
-	if b := j.bounded; b != nil {
-		put(uint64(b.dtype), uint64(b.rowStep), uint64(b.laneStep), math.Float64bits(b.epsilon), pack(b.first.low, b.first.high), uint64(len(b.first.brackets)))
-		for _, r := range b.first.brackets {
-			put(pack(r.low, r.high))
-		}
+	for _, x := range []uint64{uint64(p.counted), uint64(p.sum.Hi), p.sum.Lo, uint64(p.sum2.Hi), p.sum2.Lo} {
+		out = le.AppendUint64(out, x)
 	}
-	for _, o := range []*device.Operand{j.c, j.q} {
-		if err := hashRows(ctx, h, o); err != nil {
-			return sum, err
-		}
-	}
-	for _, list := range [][]int32{in.Owner, in.Group} {
-		put(uint64(len(list)))
+	for _, list := range [][]uint64{p.contexts, p.queries} {
+		out = le.AppendUint32(out, uint32(len(list)))
 		for _, x := range list {
-			put(uint64(x))
+			out = le.AppendUint64(out, x)
 		}
 	}
-	h.Sum(sum[:0])
-	return sum, nil
-}
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
+	for _, list := range [][]int64{p.below, p.bins} {
+		out = le.AppendUint32(out, uint32(len(list)))
+		for _, x := range list {
+			out = le.AppendUint64(out, uint64(x))
+		}
 	}
-	return 0
+	for _, list := range p.best {
+		out = le.AppendUint32(out, uint32(len(list)))
+		for _, x := range list {
+			out = le.AppendUint64(le.AppendUint32(out, uint32(x.context)), math.Float64bits(x.score))
+		}
+	}
+	out = le.AppendUint32(out, uint32(len(p.kept)))
+	for _, r := range p.kept {
+		out = le.AppendUint32(le.AppendUint32(le.AppendUint32(out, uint32(r.row)), uint32(r.lane)), uint32(len(r.entries)))
+		for _, e := range r.entries {
+			out = le.AppendUint32(le.AppendUint32(out, math.Float32bits(e.Value)), e.At)
+		}
+	}
+	return le.AppendUint32(out, checksum(out)), nil
 }
 
-func pack(a, b float32) uint64 {
-	return uint64(math.Float32bits(a))<<32 | uint64(math.Float32bits(b))
+// UnmarshalBinary is the inverse of MarshalBinary; anything else is distribution.ErrPart.
+func (p *Part) UnmarshalBinary(data []byte) error {
+	if len(data) < len(partMagic)+4 || string(data[:len(partMagic)]) != partMagic {
+		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(data))
+	}
+	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
+	if got := checksum(body); got != sum {
+		return fmt.Errorf("engine: %w: checksum %08x, want %08x", distribution.ErrPart, got, sum)
+	}
+	return p.Decode(body)
 }
 
-func hashRows(ctx context.Context, h hash.Hash, o *device.Operand) error {
-	var buffer []byte
-	for i := range o.N {
-		if i%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+// Decode is UnmarshalBinary of what comes before the checksum.
+func (p *Part) Decode(body []byte) error {
+	if len(body) < len(partMagic) || string(body[:len(partMagic)]) != partMagic {
+		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(body))
+	}
+	q, err := decodePart(body[len(partMagic):])
+	if err != nil {
+		return fmt.Errorf("engine: %w: %w", distribution.ErrPart, err)
+	}
+	*p = *q
+	return nil
+}
+
+func decodePart(data []byte) (*Part, error) {
+	r := &reader{data: data}
+	p := new(Part)
+	copy(p.config[:], r.take(sha256.Size))
+	p.metric = kernels.Metric(r.u32())
+	for _, x := range []*float64{&p.epsilon, &p.unit, &p.tiles, &p.spread} {
+		*x = math.Float64frombits(uint64(r.i64()))
+	}
+	p.counted = r.i64()
+	p.sum = cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())}
+	p.sum2 = cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())}
+	for _, list := range []*[]uint64{&p.contexts, &p.queries} {
+		*list = make([]uint64, r.length(8))
+		for i := range *list {
+			(*list)[i] = uint64(r.i64())
 		}
-		buffer = buffer[:0]
-		for _, x := range o.Row(i) {
-			buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(x))
+	}
+	for _, list := range []*[]int64{&p.below, &p.bins} {
+		*list = make([]int64, r.length(8))
+		for i := range *list {
+			(*list)[i] = r.i64()
 		}
-		h.Write(buffer)
+	}
+	for kind := range p.best {
+		p.best[kind] = make([]partBest, r.length(12))
+		for i := range p.best[kind] {
+			p.best[kind][i] = partBest{int32(r.u32()), math.Float64frombits(uint64(r.i64()))}
+		}
+	}
+	p.kept = make([]partRun, r.length(12))
+	for i := range p.kept {
+		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32())}
+		p.kept[i].entries = make([]device.Entry, r.length(8))
+		for k := range p.kept[i].entries {
+			p.kept[i].entries[k] = device.Entry{Value: math.Float32frombits(r.u32()), At: r.u32()}
+		}
+	}
+	if r.bad || len(r.data) > 0 {
+		return nil, errShort
+	}
+	return p, p.check()
+}
+
+// check refuses what no count can have made.
+func (p *Part) check() error {
+	if p.metric > kernels.L2 || !(p.epsilon >= 0 && p.epsilon < 1) || !(p.unit > 0) || !(p.tiles >= 0) || !(p.spread >= 1) || math.IsInf(p.unit+p.tiles+p.spread, 0) {
+		return fmt.Errorf("metric %d, bound %v, unit %v, %v tiles", p.metric, p.epsilon, p.unit, p.tiles)
+	}
+	for kind, list := range p.best {
+		if len(list) != len(p.queries) {
+			return fmt.Errorf("%d maxima of kind %d for %d queries", len(list), kind, len(p.queries))
+		}
+		for _, x := range list {
+			if x.context < -1 || int(x.context) >= len(p.contexts) || x.score != x.score {
+				return fmt.Errorf("a maximum of context %d of %d, score %v", x.context, len(p.contexts), x.score)
+			}
+		}
+	}
+	for _, r := range p.kept {
+		for _, e := range r.entries {
+			row, lane := int64(r.row)+int64(e.At>>16), int64(r.lane)+int64(e.At&0xffff)
+			if r.row < 0 || r.lane < 0 || row >= int64(len(p.contexts)) || lane >= int64(len(p.queries)) || e.Value != e.Value {
+				return fmt.Errorf("pair %d, %d of %d×%d", row, lane, len(p.contexts), len(p.queries))
+			}
+		}
 	}
 	return nil
+}
+
+// canonicalMaximaOf finds the maxima of a block's queries over its contexts by canonical scores, for ties that are too
+// many to be scored one by one.
+func (j *job) canonicalMaximaOf(ctx context.Context, b *bounded) error {
+	const step = 256
+	d, m := j.out, j.in.Metric
+	return j.r.Pool.Each(ctx, b.laneCount, j.blocks.Workers, func(_, l int) error {
+		q := through(b.laneAt, l)
+		d.Best[q], d.BestOther[q], d.BestRow[q], d.BestOtherRow[q] = m.Worst(), m.Worst(), -1, -1
+		queries, rows, scores := make([]int32, step), make([]int32, 0, step), make([]float64, step)
+		for i := range queries {
+			queries[i] = q
+		}
+		for from := 0; from < b.rowCount; from += step {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			rows = rows[:0]
+			for i := from; i < min(b.rowCount, from+step); i++ {
+				rows = append(rows, through(b.rowAt, i))
+			}
+			if err := j.pairs(scores[:len(rows)], queries[:len(rows)], rows); err != nil {
+				return err
+			}
+			for i, row := range rows {
+				if row == j.in.Owner[q] {
+					continue
+				}
+				kind := bestOther
+				if j.in.Group != nil && b.others && j.in.Group[row] == j.in.Group[j.in.Owner[q]] {
+					kind = bestAll
+				}
+				j.improve(kind, q, row, scores[i])
+			}
+		}
+		return nil
+	})
 }

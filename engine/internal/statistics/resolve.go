@@ -56,6 +56,7 @@ func (c cells) edge(i int) float64 { return c.low + float64(i)/c.scale }
 // interval is a range whose values are all kept; cells first to last are its own.
 type interval struct {
 	bracket
+	sure         bracket // all pairs whose tile value lies in it are kept; narrower than the bracket where parts have other bounds
 	below, count int64
 	first, last  int
 }
@@ -180,8 +181,9 @@ func (b *bounded) span() (low, high float64) {
 
 func (r *resolver) setIntervals(l *wanted) {
 	add := func(b bracket, below int64) {
-		iv := interval{bracket: b, below: below, first: r.cells.of(float64(b.low)), last: r.cells.of(float64(b.high))}
+		iv := interval{bracket: b, sure: b, below: below, first: r.cells.of(float64(b.low)), last: r.cells.of(float64(b.high))}
 		iv.count = r.sum(iv.first, iv.last+1)
+		iv.sure.low, iv.sure.high = b.low+l.spare, b.high-l.spare
 		r.intervals = append(r.intervals, iv)
 	}
 	if l.low > minusInf {
@@ -230,7 +232,7 @@ func (r *resolver) locate(slack float64) {
 		}
 		s.low, s.high = max(s.low, low-epsilon), min(s.high, high+epsilon)
 		low, high = low-epsilon-slack, high+epsilon+slack
-		if !r.j.in.Interval && low >= float64(iv.low) && high <= float64(iv.high) {
+		if !r.j.in.Interval && low >= float64(iv.sure.low) && high <= float64(iv.sure.high) {
 			r.add(s, iv, low, high)
 		}
 	}
@@ -344,7 +346,7 @@ func (r *resolver) scan(p *picker, k run) error {
 		return err
 	}
 	pick := func(list int, e device.Entry) error {
-		q, c := r.b.pair(int(k.task), e.At)
+		q, c := r.j.pair(k, e.At)
 		p.queries[list], p.contexts[list] = append(p.queries[list], q), append(p.contexts[list], c)
 		if len(p.queries[list]) < pickBatch {
 			return nil

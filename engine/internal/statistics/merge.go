@@ -1,0 +1,391 @@
+package statistics
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// Merge puts parts together that cover all pairs of the input, each once. Counts, order statistics, extremes and maxima
+// are those of Compute, bit for bit, whatever made the parts; mean, standard deviation, histogram and separation
+// are within their printed bounds. A quantile whose rank lies outside the brackets is missed: it becomes
+// an interval. Parts that overlap, leave a gap or belong to other brackets are distribution.ErrPart.
+func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, parts ...*Part) (*distribution.Result, error) {
+	in.Checkpoint, in.Interval = "", false
+	j, err := prepareJob(ctx, r, t, in)
+	if err != nil {
+		return nil, err
+	}
+	if j.q.N == 0 {
+		return Compute(ctx, r, t, in)
+	}
+	defer j.free()
+	if err := j.positives(ctx, ascending(j.q.N)); err != nil {
+		return nil, err
+	}
+	m := &merging{j: j, of: of, counts: newCounts(&wanted{brackets: make([]bracket, len(of.Ranges))})}
+	if err := m.parts(ctx, parts); err != nil {
+		return nil, err
+	}
+	if err := m.finish(ctx); err != nil {
+		return nil, err
+	}
+	j.progress.End()
+	return j.out, nil
+}
+
+// merging is one call of Merge.
+type merging struct {
+	j      *job
+	of     *distribution.Brackets
+	b      *bounded
+	counts *counts
+	open   map[int32]bool // queries whose best context is gone
+}
+
+// parts adds the parts up.
+func (m *merging) parts(ctx context.Context, parts []*Part) error {
+	j := m.j
+	config, err := configOf(m.of, j.c.Dim)
+	if err != nil {
+		return err
+	}
+	for i, p := range parts {
+		if p == nil || p.config != config {
+			return fmt.Errorf("engine: merge: %w: part %d of %d belongs to other brackets", distribution.ErrPart, i+1, len(parts))
+		}
+	}
+	m.b = &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N, counting: true,
+		others: j.in.Group == nil || j.negatives.groups()}
+	if j.in.Group != nil && m.b.others {
+		m.b.orderRows(j, nil) // sums of vectors go by groups
+	}
+	m.b.setScales(j)
+	m.counts.merged = &tileSums{}
+	if m.of.Bins > 0 {
+		m.counts.bins = make([]int64, binsOf(m.of))
+	}
+	m.open = make(map[int32]bool)
+	contexts, queries, err := m.rows()
+	if err != nil {
+		return err
+	}
+	covered := newCover(parts)
+	for i, p := range parts {
+		if err := covered.disjoint(i); err != nil {
+			return err
+		}
+		if err := m.part(p, contexts, queries); err != nil {
+			return fmt.Errorf("engine: merge: %w: part %d of %d: %w", distribution.ErrPart, i+1, len(parts), err)
+		}
+	}
+	if m.counts.counted != j.negatives.total {
+		return fmt.Errorf("engine: merge: %w: the parts count %d negatives of %d", distribution.ErrPart, m.counts.counted, j.negatives.total)
+	}
+	return nil
+}
+
+// rows are the input's rows by id.
+func (m *merging) rows() (contexts, queries map[uint64]int32, err error) {
+	in := &m.j.in
+	contexts, queries = make(map[uint64]int32, m.j.c.N), make(map[uint64]int32, m.j.q.N)
+	for row := range int32(m.j.c.N) {
+		contexts[in.ContextID(row)] = row
+	}
+	for row := range int32(m.j.q.N) {
+		queries[in.QueryID(row)] = row
+	}
+	if len(contexts) < m.j.c.N || len(queries) < m.j.q.N {
+		return nil, nil, fmt.Errorf("engine: merge: %w: an id names two rows", kernels.ErrArgument)
+	}
+	return contexts, queries, nil
+}
+
+// part adds one part.
+func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) {
+	of := rowsOfPart{contexts: make([]int32, len(p.contexts)), queries: make([]int32, len(p.queries))}
+	find := func(out []int32, ids []uint64, gone uint64, rows map[uint64]int32, what string) error {
+		for i, id := range ids {
+			row, ok := rows[id]
+			switch {
+			case ok:
+				out[i] = row
+			case id == gone:
+				out[i] = -1
+			default:
+				return fmt.Errorf("%s %d is not in the input", what, id)
+			}
+		}
+		return nil
+	}
+	if err := find(of.contexts, p.contexts, removedID, contexts, "context"); err != nil {
+		return err
+	}
+	if err := find(of.queries, p.queries, removedID, queries, "query"); err != nil {
+		return err
+	}
+	values, distances := 1., 1. // what turns the part's values and distances into those here
+	if m.b.metric != kernels.Cosine {
+		values, distances = m.b.unit/p.unit, m.b.unit/p.unit
+		if m.b.metric == kernels.L2 {
+			values *= values
+		}
+	}
+	c := m.counts
+	c.counted += p.counted
+	c.merged.spread += p.spread * float64(p.counted) / float64(max(m.j.negatives.total, 1))
+	c.merged.sum += p.sum.Float64() * distances
+	c.merged.square += p.sum2.Float64() * distances * distances
+	c.merged.tiles += p.tiles * max(distances, distances*distances)
+	m.b.epsilon = max(m.b.epsilon, p.epsilon*values)
+	if len(p.below) != len(c.below) || len(p.bins) != len(c.bins) {
+		return fmt.Errorf("%d brackets and %d bins, want %d and %d", len(p.below), len(p.bins), len(c.below), len(c.bins))
+	}
+	for i, n := range p.below {
+		c.below[i] += n
+	}
+	for i, n := range p.bins {
+		c.bins[i] += n
+	}
+	for _, r := range p.kept {
+		at := of
+		at.row, at.lane = r.row, r.lane
+		entries := r.entries
+		if values != 1 {
+			entries = slices.Clone(entries)
+			for i := range entries {
+				entries[i].Value = float32(float64(entries[i].Value) * values) // a power of two
+			}
+		}
+		c.kept = append(c.kept, run{n: int32(len(entries)), entries: entries, of: &at})
+	}
+	for kind, list := range p.best {
+		for l, x := range list {
+			q := of.queries[l]
+			switch {
+			case q < 0 || x.context == -1:
+			case of.contexts[x.context] < 0:
+				m.open[q] = true
+			default:
+				m.j.improve(kind, q, of.contexts[x.context], x.score)
+			}
+		}
+	}
+	return nil
+}
+
+// finish settles what the counts leave open.
+func (m *merging) finish(ctx context.Context) error {
+	j, b := m.j, m.b
+	j.bounded = b
+	if err := m.maximaOf(ctx); err != nil {
+		return err
+	}
+	j.finishMaxima()
+	j.out.DType = "parts"
+	b.rowPanels, b.lanePanels, b.regionRows, b.regionLanes = 1, 1, 1, 1 // nothing is packed
+	if err := j.summaries(ctx); err != nil {
+		return err
+	}
+	s := &j.out.NegativeSummary
+	if s.N = j.negatives.total; s.N == 0 {
+		return nil
+	}
+	var err error
+	if b.first, err = b.wantedOf(m.of, b.epsilon); err != nil {
+		return err
+	}
+	sure, err := b.wantedOf(m.of, 0)
+	if err != nil {
+		return err
+	}
+	b.first.from, b.first.to = b.value(m.of.Low), b.value(m.of.High)
+	if b.metric.Ascending() {
+		b.first.from, b.first.to = b.first.to, b.first.from
+	}
+	b.first.spare = up(b.epsilon * 1.01)
+	b.setStatistics(j)
+	j.out.Kept = m.counts.keptPairs()
+	if err := m.ends(ctx, &sure); err != nil {
+		return err
+	}
+	if err := j.resolve(ctx, &b.first, m.counts); err != nil {
+		return err
+	}
+	m.quantiles(&sure)
+	if err := j.moments(ctx, m.counts); err != nil {
+		return err
+	}
+	m.histogram()
+	return nil
+}
+
+// maximaOf computes the maxima of queries whose best context was removed.
+func (m *merging) maximaOf(ctx context.Context) error {
+	if len(m.open) == 0 {
+		return nil
+	}
+	b := *m.b
+	b.laneAt = nil
+	for q := range m.open {
+		b.laneAt = append(b.laneAt, q)
+	}
+	slices.Sort(b.laneAt)
+	b.laneCount, b.rowAt = len(b.laneAt), nil
+	m.j.reasons = append(m.j.reasons, fmt.Sprintf("maxima of %d queries whose best context is gone, by canonical scores", len(b.laneAt)))
+	return m.j.canonicalMaximaOf(ctx, &b)
+}
+
+// ends finds the extremes among the kept entries; where the pairs near them were not all kept, it leaves them to a
+// canonical pass.
+func (m *merging) ends(ctx context.Context, sure *wanted) error {
+	c, b := m.counts, m.b
+	low, high := plusInf, minusInf
+	for _, r := range c.kept {
+		for _, e := range r.entries {
+			low, high = min(low, e.Value), max(high, e.Value)
+		}
+	}
+	margin := b.margin()
+	if low+margin > sure.low || high-margin < sure.high && sure.low < plusInf {
+		return m.j.canonicalExtremes(ctx, c)
+	}
+	low, high = low+margin, high-margin
+	for _, r := range c.kept {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var qs, cs []int32
+		for _, e := range r.entries {
+			if e.Value <= low || e.Value >= high {
+				q, x := m.j.pair(r, e.At)
+				qs, cs = append(qs, q), append(cs, x)
+			}
+		}
+		scores := make([]float64, len(qs))
+		if err := m.j.pairs(scores, qs, cs); err != nil {
+			return err
+		}
+		for i, x := range scores {
+			c.takeEnd(b.metric, ref.Pair{Query: qs[i], Context: cs[i], Score: x})
+		}
+	}
+	return nil
+}
+
+// quantiles sets those of D−; of statistics that are not known, between which brackets they lie.
+func (m *merging) quantiles(sure *wanted) {
+	j, b, total := m.j, m.b, m.j.negatives.total
+	s := &j.out.NegativeSummary
+	low, high := m.counts.least, m.counts.most
+	if b.metric.Ascending() {
+		low, high = high, low
+	}
+	setExtremes(s, low, high)
+	lows, highs := map[int64]float64{0: s.Min, total - 1: s.Max}, map[int64]float64{0: s.Min, total - 1: s.Max}
+	missed := false
+	for _, x := range b.statistics {
+		r := b.rank(x.rank, total)
+		if lows[r], highs[r] = x.score, x.score; x.known {
+			continue
+		}
+		missed = true
+		from, to := b.value(m.counts.least.Score), b.value(m.counts.most.Score)
+		for i, n := range m.counts.below { // values below a bracket are below its guaranteed end
+			if x.rank < n {
+				to = min(to, float64(sure.brackets[i].low)+b.epsilon)
+			} else {
+				from = max(from, float64(sure.brackets[i].low)-2*b.epsilon)
+			}
+		}
+		from, to = max(from, x.low), min(to, x.high)
+		lows[r], highs[r] = b.score(from), b.score(to)
+		if b.metric.Ascending() {
+			lows[r], highs[r] = highs[r], lows[r]
+		}
+		lows[r], highs[r] = max(lows[r], s.Min), min(highs[r], s.Max)
+	}
+	j.in.Interval = missed // bounds are shown for all where some are missed
+	j.interpolate(lows, highs)
+	j.in.Interval = false
+	for i, p := range j.in.Quantiles {
+		if missed && s.Low[i] < s.High[i] {
+			j.out.Missed = append(j.out.Missed, p)
+		}
+	}
+}
+
+// histogram turns the parts' cells into bins between the extremes, and derives the separation.
+func (m *merging) histogram() {
+	j, of := m.j, m.of
+	s := &j.out.NegativeSummary
+	if of.Bins == 0 {
+		j.separation(m.counts.steps(j), j.slack())
+		return
+	}
+	n, below := len(m.counts.bins), int64(0)
+	var steps []step
+	width := (of.High - of.Low) / float64(n)
+	for i, k := range m.counts.bins {
+		score := of.Low + (float64(i)+.5)*width
+		if len(j.out.NegativeHistogram) > 0 {
+			j.out.NegativeHistogram[ref.Bin(min(max(score, s.Min), s.Max), s.Min, s.Max, j.in.Bins)] += k
+		}
+		if edge := of.Low + float64(i)*width; edge > s.Min && edge < s.Max {
+			steps = append(steps, step{edge, below})
+		}
+		below += k
+	}
+	steps = append([]step{{s.Min, 0}}, append(steps, step{s.Max, s.N})...)
+	j.separation(steps, j.slack())
+}
+
+// cover tells whether parts overlap.
+type cover struct{ contexts, queries []map[uint64]bool }
+
+func newCover(parts []*Part) *cover {
+	c := &cover{}
+	set := func(ids []uint64) map[uint64]bool {
+		s := make(map[uint64]bool, len(ids))
+		for _, id := range ids {
+			s[id] = true
+		}
+		delete(s, removedID)
+		return s
+	}
+	for _, p := range parts {
+		c.contexts, c.queries = append(c.contexts, set(p.contexts)), append(c.queries, set(p.queries))
+	}
+	return c
+}
+
+// disjoint tells whether part i has no pair in common with those before it.
+func (c *cover) disjoint(i int) error {
+	for k := range i {
+		if common(c.contexts[i], c.contexts[k]) && common(c.queries[i], c.queries[k]) {
+			return fmt.Errorf("engine: merge: %w: parts %d and %d have pairs in common", distribution.ErrPart, k+1, i+1)
+		}
+	}
+	return nil
+}
+
+func common(a, b map[uint64]bool) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	for id := range a {
+		if b[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// removedID marks rows of a part that were removed from it.
+const removedID = math.MaxUint64

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/statistics"
+)
+
+// What parts are made of (package distribution).
+type (
+	Brackets = distribution.Brackets
+	Block    = distribution.Block
+)
+
+// Part is what was counted for a block of contexts × a block of queries. Parts are made by DistributionPart, on any
+// machine, device and instruction set, travel as bytes, outlive changes of the input, and are put together by
+// MergeDistribution.
+type Part struct{ p statistics.Part }
+
+// MarshalBinary implements encoding.BinaryMarshaler: magic with a version, fields little-endian, a CRC-32C.
+func (p *Part) MarshalBinary() ([]byte, error) { return p.p.MarshalBinary() }
+
+// UnmarshalBinary is the inverse of MarshalBinary; anything else is ErrPart.
+func (p *Part) UnmarshalBinary(data []byte) error { return p.p.UnmarshalBinary(data) }
+
+// Bytes is about the memory that the part takes; as bytes it is as large.
+func (p *Part) Bytes() int64 { return p.p.Bytes() }
+
+// DistributionBrackets chooses, from a sample, the brackets that parts of this input keep. They also serve inputs that
+// grow out of it while no quantile's rank moves by more than slack, a share of all ranks (say .0005). Each
+// share of slack makes parts larger by that share of all pairs, once per quantile and side, at 8 bytes a pair.
+func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput, slack float64) (*Brackets, error) {
+	return statistics.Brackets(ctx, &e.r, e.tune, in, slack)
+}
+
+// DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have no
+// parts (ErrPart); brackets that the format is too coarse for are kernels.ErrArgument.
+func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *Brackets, share Block) (*Part, error) {
+	p, err := statistics.ComputePart(ctx, &e.r, e.tune, in, b, share)
+	if err != nil {
+		return nil, err
+	}
+	return &Part{*p}, nil
+}
+
+// RemoveFromPart takes contexts and queries out of a part, by their ids. The input still holds all rows of the part, those
+// to be removed as well: only their pairs are counted again, and subtracted.
+func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Brackets, p *Part, contexts, queries []uint64) (*Part, error) {
+	q, err := statistics.Remove(ctx, &e.r, e.tune, in, b, &p.p, contexts, queries)
+	if err != nil {
+		return nil, err
+	}
+	return &Part{*q}, nil
+}
+
+// MergeDistribution computes what Distribution does from parts that cover all pairs of the input once: D+, counts, order
+// statistics, extremes and maxima bit for bit; mean and Std within MeanError and StdError; histogram and Separation from
+// the cells of the brackets' histogram. A quantile whose rank lies outside the brackets is in Missed, with Low and
+// High. Parts that overlap, leave a gap or have other brackets are ErrPart.
+func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, b *Brackets, parts ...*Part) (*Distribution, error) {
+	inner := make([]*statistics.Part, len(parts))
+	for i, p := range parts {
+		if p != nil {
+			inner[i] = &p.p
+		}
+	}
+	return statistics.Merge(ctx, &e.r, e.tune, in, b, inner...)
+}
