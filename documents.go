@@ -38,6 +38,18 @@ func (s *Sluice) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error] {
 	}
 }
 
+// DocumentChunks yields a document's chunks in the store's order; none if there is no such document.
+func (s *Sluice) DocumentChunks(ctx context.Context, id string) iter.Seq2[corpus.Chunk, error] {
+	return func(yield func(corpus.Chunk, error) bool) {
+		st, err := s.base.Reader(ctx)
+		if err != nil {
+			yield(corpus.Chunk{}, err)
+			return
+		}
+		st.DocumentChunks(ctx, id)(yield)
+	}
+}
+
 // DeleteDocuments removes documents with their chunks and returns how many chunks went. An id that the
 // store does not hold is store.ErrNotFound, and then nothing is removed.
 func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int, err error) {

@@ -123,6 +123,9 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 	if r.Stale > 0 {
 		a.say("warning: calibration is stale by %.3g %%: so many chunks came after it", 100*r.Stale)
 	}
+	if r.Gone > 0 {
+		a.say("%.3g %% of the calibrated chunks are no longer in the store", 100*r.Gone)
+	}
 	if a.json {
 		return a.printJSON(r)
 	}

@@ -87,12 +87,13 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) error {
 	p := newPrinter(a.stdout)
 	found := 0
-	for c, err := range s.AllChunks(cmd.Context()) {
+	chunks := s.AllChunks(cmd.Context())
+	if document != "" {
+		chunks = s.DocumentChunks(cmd.Context(), document)
+	}
+	for c, err := range chunks {
 		if err != nil {
 			return err
-		}
-		if document != "" && c.Document != document {
-			continue
 		}
 		found++
 		switch {

@@ -237,6 +237,11 @@ func TestStaleCalibrationIsSaidAndRefused(t *testing.T) {
 	b.fails(exitFailure, "gate: the calibration is stale", "gate", "x", "--stale-tolerance", "0.1")
 	b.fails(exitFailure, "stale", "ask", "x", "--stale-tolerance", "0")
 	b.fails(exitUsage, "must be at most 1", "gate", "x", "--stale-tolerance", "2")
+	b.ok("docs", "rm", "c1")
+	o := b.run("calibrate", "--show", "--json")
+	if !strings.Contains(o.stderr, "25 % of the calibrated chunks are no longer") || objects(t, o.stdout)[0]["gone"] != .25 {
+		t.Errorf("%+v", o)
+	}
 }
 
 func TestCalibrateJSON(t *testing.T) {

@@ -36,15 +36,3 @@ func Commit() string {
 	}
 	return strings.TrimSpace(revision + modified)
 }
-
-// Tags returns the build tags, "" for none.
-func Tags() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "-tags" {
-				return s.Value
-			}
-		}
-	}
-	return ""
-}

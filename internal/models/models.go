@@ -206,15 +206,6 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// DefaultName returns the model that is used when none of the kind is named.
-func (r *Registry) DefaultName(kind manifest.Kind) (string, error) {
-	m, ok := r.manifest.DefaultModel(kind)
-	if !ok {
-		return "", fmt.Errorf("%w: no default %s", ErrUnknownModel, kind)
-	}
-	return m.Name, nil
-}
-
 // List returns the models of the manifest, defaults first, then by kind and name.
 func (r *Registry) List() ([]Info, error) {
 	var list []Info

@@ -55,7 +55,8 @@ type Result struct {
 	Report  *pseudo.Report `json:"pseudo_queries,omitempty"` // when the language model wrote them
 	Plot    string         `json:"plot,omitempty"`
 	Seconds float64        `json:"seconds,omitempty"`
-	Stale   float64        `json:"stale"`
+	Stale   float64        `json:"stale"` // share of the chunks that came after the calibration
+	Gone    float64        `json:"gone"`  // share of the calibrated chunks that the store holds no more
 
 	// These stand before the fields of the same JSON name, to leave them out.
 	NoHistogram *struct{} `json:"negative_histogram,omitempty"`
@@ -168,7 +169,7 @@ func Current(ctx context.Context, base *knowledge.Base) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Calibration: c.Artifact, Name: c.Name, File: c.File, Stale: g.Stale()}, nil
+	return &Result{Calibration: c.Artifact, Name: c.Name, File: c.File, Stale: g.Stale(), Gone: g.Gone()}, nil
 }
 
 // Repolicy puts the calibration in force under another policy and threshold, without computing the

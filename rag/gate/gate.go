@@ -56,9 +56,9 @@ type Use struct {
 
 // Gate decides. It is immutable and safe for concurrent use.
 type Gate struct {
-	c             *Calibration
-	positive      []float64 // sorted
-	stale, shrunk float64
+	c           *Calibration
+	positive    []float64 // sorted
+	stale, gone float64
 }
 
 // New checks that the calibration belongs to the encoder, metric and contexts that the gate is used on:
@@ -89,7 +89,7 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 		return nil, err
 	}
 	live, calibrated := len(use.TextDigests), len(c.ContextDigests)/digestBytes
-	g.stale, g.shrunk = share(unseen, live), share(gone, calibrated)
+	g.stale, g.gone = share(unseen, live), share(gone, calibrated)
 	tolerance := use.StaleTolerance
 	switch {
 	case tolerance == 0:
@@ -111,47 +111,31 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// Calibration is what the gate decides by; it must not be changed.
-func (g *Gate) Calibration() *Calibration { return g.c }
-
 // Stale is the share of the live contexts whose text the calibration has not seen, in [0, 1].
 func (g *Gate) Stale() float64 { return g.stale }
 
-// Shrunk is the share of the calibrated texts that no live context has any more, in [0, 1]. It does not
+// Gone is the share of the calibrated texts that no live context has any more, in [0, 1]. It does not
 // make a gate stale: the cut-off still comes from real pairs, but the base has become smaller.
-func (g *Gate) Shrunk() float64 { return g.shrunk }
+func (g *Gate) Gone() float64 { return g.gone }
 
-// Decide tells whether retrieval can help with the query vector q: whether the best canonical score over
-// the contexts is strictly closer than the cut-off. An empty base is kernels.ErrEmpty.
-func (g *Gate) Decide(ctx context.Context, e engine.Interface, c retrieve.Contexts, q []float32) (Decision, error) {
-	if err := g.fits(c.Vectors, c.IDs); err != nil {
-		return Decision{}, err
-	}
-	best, ok, err := e.Max(ctx, q, c.Vectors, g.c.Metric, nil)
-	if err != nil {
-		return Decision{}, fmt.Errorf("gate: %w", err)
-	}
-	if !ok {
-		return Decision{}, fmt.Errorf("gate: %w: the base holds no contexts", kernels.ErrEmpty)
-	}
-	return g.decide(best, c.IDs)
-}
-
-// DecideAll decides for each row of queries, in their order, as Decide does for one.
-func (g *Gate) DecideAll(ctx context.Context, e engine.Interface, vectors engine.Vectors, ids []string, queries engine.Vectors) ([]Decision, error) {
-	if err := g.fits(vectors, ids); err != nil {
+// Decide tells for each row of queries, in their order, whether retrieval can help with it: whether the best
+// canonical score over the contexts is strictly closer than the cut-off. An empty base is kernels.ErrEmpty.
+func (g *Gate) Decide(
+	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors,
+) ([]Decision, error) {
+	if err := g.fits(c); err != nil {
 		return nil, err
 	}
 	if queries.Rows == 0 {
 		return nil, nil
 	}
-	hits, err := e.TopK(ctx, queries, vectors, g.c.Metric, 1, nil)
+	hits, err := e.TopK(ctx, queries, c.Vectors, g.c.Metric, 1, nil)
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
 	decisions := make([]Decision, len(hits))
 	for i, h := range hits {
-		if decisions[i], err = g.decide(h[0], ids); err != nil {
+		if decisions[i], err = g.decide(h[0], c.IDs); err != nil {
 			return nil, err
 		}
 	}
@@ -159,8 +143,8 @@ func (g *Gate) DecideAll(ctx context.Context, e engine.Interface, vectors engine
 }
 
 // fits checks the contexts before any work is done on them.
-func (g *Gate) fits(v engine.Vectors, ids []string) error {
-	switch {
+func (g *Gate) fits(c retrieve.Contexts) error {
+	switch v, ids := c.Vectors, c.IDs; {
 	case v.Rows == 0:
 		return fmt.Errorf("gate: %w: the base holds no contexts", kernels.ErrEmpty)
 	case len(ids) != v.Rows:

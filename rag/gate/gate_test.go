@@ -63,13 +63,13 @@ func TestDecideBothBranches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := g.Decide(t.Context(), newEngine(t), contexts, []float32{c.query})
-		if err != nil || d.Retrieve != c.open || d.ContextID != c.id || d.Score != c.score || d.Cutoff != c.cut || d.Percentile != c.position {
-			t.Errorf("%s (%s): %+v, %v; want open %v by %s at %v, percentile %v", c.name, c.why, d, err, c.open, c.id, c.score, c.position)
+		all, err := g.Decide(t.Context(), newEngine(t), contexts, one(c.query, c.query))
+		if err != nil || len(all) != 2 || all[0] != all[1] {
+			t.Fatalf("%s: %+v, %v", c.name, all, err)
 		}
-		all, err := g.DecideAll(t.Context(), newEngine(t), contexts.Vectors, contexts.IDs, one(c.query, c.query))
-		if err != nil || len(all) != 2 || all[0] != d || all[1] != d {
-			t.Errorf("%s: all %+v, %v; one by one %+v", c.name, all, err, d)
+		d := all[0]
+		if d.Retrieve != c.open || d.ContextID != c.id || d.Score != c.score || d.Cutoff != c.cut || d.Percentile != c.position {
+			t.Errorf("%s (%s): %+v, %v; want open %v by %s at %v, percentile %v", c.name, c.why, d, err, c.open, c.id, c.score, c.position)
 		}
 	}
 }
@@ -93,18 +93,17 @@ func TestDecideRefuses(t *testing.T) {
 		"not a number":    {one(1), []string{"a"}, nan, kernels.ErrNonFinite},
 		"infinite scores": {one(float32(math.Inf(1))), []string{"a"}, 1, kernels.ErrNonFinite},
 	} {
-		if d, err := g.Decide(t.Context(), newEngine(t), retrieve.Contexts{Vectors: c.vectors, IDs: c.ids}, []float32{c.query}); !errors.Is(err, c.want) {
+		contexts := retrieve.Contexts{Vectors: c.vectors, IDs: c.ids}
+		if d, err := g.Decide(t.Context(), newEngine(t), contexts, one(c.query)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
-		if d, err := g.DecideAll(t.Context(), newEngine(t), c.vectors, c.ids, one(c.query)); !errors.Is(err, c.want) {
-			t.Errorf("%s, all: %+v, %v", name, d, err)
-		}
 	}
-	if d, err := g.DecideAll(t.Context(), newEngine(t), one(1), []string{"a"}, one()); err != nil || len(d) != 0 {
+	contexts := retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}
+	if d, err := g.Decide(t.Context(), newEngine(t), contexts, one()); err != nil || len(d) != 0 {
 		t.Errorf("no queries: %v, %v", d, err)
 	}
 	failing := errors.New("device lost")
-	if _, err := g.Decide(t.Context(), broken{err: failing}, retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, []float32{1}); !errors.Is(err, failing) {
+	if _, err := g.Decide(t.Context(), broken{err: failing}, contexts, one(1)); !errors.Is(err, failing) {
 		t.Errorf("an engine's error became %v", err)
 	}
 }
@@ -114,8 +113,10 @@ type broken struct {
 	err error
 }
 
-func (b broken) Max(context.Context, []float32, engine.Vectors, kernels.Metric, []engine.Bias) (engine.Hit, bool, error) {
-	return engine.Hit{}, false, b.err
+func (b broken) TopK(
+	context.Context, engine.Vectors, engine.Vectors, kernels.Metric, int, [][]engine.Bias,
+) ([][]engine.Hit, error) {
+	return nil, b.err
 }
 
 func TestNewRefusesAnotherEncoder(t *testing.T) {
@@ -153,11 +154,11 @@ func TestStaleness(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []struct {
-		name          string
-		live          []int
-		tolerance     float64
-		stale, shrunk float64
-		err           error
+		name        string
+		live        []int
+		tolerance   float64
+		stale, gone float64
+		err         error
 	}{
 		{"as calibrated", []int{0, 1, 2, 3}, -1, 0, 0, nil},
 		{"order and copies do not matter", []int{3, 1, 1, 0, 2}, -1, 0, 0, nil},
@@ -183,12 +184,12 @@ func TestStaleness(t *testing.T) {
 			}
 			continue
 		}
-		if g.Stale() != s.stale || g.Shrunk() != s.shrunk {
-			t.Errorf("%s: stale %v, shrunk %v; want %v, %v", s.name, g.Stale(), g.Shrunk(), s.stale, s.shrunk)
+		if g.Stale() != s.stale || g.Gone() != s.gone {
+			t.Errorf("%s: stale %v, gone %v; want %v, %v", s.name, g.Stale(), g.Gone(), s.stale, s.gone)
 		}
-		d, err := g.Decide(t.Context(), newEngine(t), retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, []float32{1})
-		if err != nil || d.Stale != s.stale {
-			t.Errorf("%s: the decision says %v, %v", s.name, d.Stale, err)
+		d, err := g.Decide(t.Context(), newEngine(t), retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, one(1))
+		if err != nil || d[0].Stale != s.stale {
+			t.Errorf("%s: the decision says %+v, %v", s.name, d, err)
 		}
 	}
 	for _, bad := range []string{"", "abc", "zz34567890123456"} {

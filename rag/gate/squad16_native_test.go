@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 type line struct {
@@ -149,7 +150,8 @@ func TestSquad16(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func(lines []line) (share float64) {
-		decisions, err := g.DecideAll(t.Context(), newEngine(t), in.Contexts, in.ContextIDs, vectors(t, enc, lines, embed.Query))
+		decisions, err := g.Decide(t.Context(), newEngine(t),
+			retrieve.Contexts{Vectors: in.Contexts, IDs: in.ContextIDs}, vectors(t, enc, lines, embed.Query))
 		if err != nil {
 			t.Fatal(err)
 		}

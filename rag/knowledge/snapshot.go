@@ -176,13 +176,16 @@ func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 // Decide asks the gate about each query vector.
 func (s *Snapshot) Decide(ctx context.Context, g *gate.Gate, queries engine.Vectors) ([]gate.Decision, error) {
-	return g.DecideAll(ctx, s.Searcher(), s.View.Vectors, s.View.IDs, queries)
+	return g.Decide(ctx, s.Searcher(), s.contexts(), queries)
 }
 
 // Search returns the k best contexts of each query vector, better first.
 func (s *Snapshot) Search(
 	ctx context.Context, queries engine.Vectors, mode retrieve.Mode, k int,
 ) ([][]retrieve.Result, error) {
-	contexts := retrieve.Contexts{Vectors: s.View.Vectors, IDs: s.View.IDs}
-	return retrieve.Search(ctx, s.Searcher(), contexts, queries, s.Metric(), mode, k)
+	return retrieve.Search(ctx, s.Searcher(), s.contexts(), queries, s.Metric(), mode, k)
+}
+
+func (s *Snapshot) contexts() retrieve.Contexts {
+	return retrieve.Contexts{Vectors: s.View.Vectors, IDs: s.View.IDs}
 }

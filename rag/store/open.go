@@ -34,8 +34,6 @@ type Store struct {
 	step func(string) error
 }
 
-var _ Interface = (*Store)(nil)
-
 // seams are where tests reach in: the file system, a smaller segment size, and a call before each
 // step on the database that may fail it.
 type seams struct {

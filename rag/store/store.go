@@ -20,9 +20,7 @@
 package store
 
 import (
-	"context"
 	"errors"
-	"iter"
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
@@ -83,23 +81,6 @@ func (v *View) Close() error {
 	v.release = nil
 	v.Vectors.Data = nil
 	return r()
-}
-
-// Interface is what the rest of Sluice needs of a store; *Store implements it.
-type Interface interface {
-	Commit(ctx context.Context, b Batch) (committed []string, err error)
-	View(ctx context.Context) (*View, error)
-	Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) // in the order of ids; ErrNotFound names the missing one
-	AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error]     // in row order
-	Has(ctx context.Context, ids []string) (map[string]string, error) // chunk id → corpus.Chunk.Digest, for those that exist
-	Documents(ctx context.Context) ([]DocumentInfo, error)
-	DeleteDocuments(ctx context.Context, ids []string) (chunks int, err error)
-	// SetMeta and Meta keep small values (calibration in force, settings) under a key.
-	SetMeta(ctx context.Context, key string, value []byte) error
-	Meta(ctx context.Context, key string) ([]byte, error) // ErrNotFound
-	Encoder() identity.Encoder
-	Dir() string
-	Close() error
 }
 
 // The errors of this package, wrapped with the folder and what to do. A full disk is syscall.ENOSPC,
