@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -46,8 +47,11 @@ func refDistribution(in DistributionInput) (*Distribution, []ref.Pair) {
 	}
 	pos := ref.Pairs(in.Metric, c, q, func(qi, ci int) bool { return ci == own(qi) })
 	neg := ref.Pairs(in.Metric, c, q, negative)
-	best := ref.Best(in.Metric, ref.Pairs(in.Metric, c, q, func(int, int) bool { return true }), len(q))
-	bestOther := ref.Best(in.Metric, ref.Pairs(in.Metric, c, q, other), len(q))
+	all, others := ref.Pairs(in.Metric, c, q, func(int, int) bool { return true }), ref.Pairs(in.Metric, c, q, other)
+	for _, pairs := range [][]ref.Pair{pos, neg, all, others} {
+		addBias(in, pairs)
+	}
+	best, bestOther := ref.Best(in.Metric, all, len(q)), ref.Best(in.Metric, others, len(q))
 
 	d := &Distribution{
 		Positive: make([]float64, len(q)), Best: make([]float64, len(q)), BestOther: make([]float64, len(q)),
@@ -64,6 +68,70 @@ func refDistribution(in DistributionInput) (*Distribution, []ref.Pair) {
 	}
 	d.Separation, d.DType = ref.Separation(in.Metric, pos, neg), "f64"
 	return d, neg
+}
+
+// addBias adds the input's bias, one pair at a time.
+func addBias(in DistributionInput, pairs []ref.Pair) {
+	for i, p := range pairs {
+		if in.Bias == nil {
+			return
+		}
+		var b [1]float32
+		if err := in.Bias(context.Background(), []int32{p.Query}, []int32{p.Context}, b[:]); err != nil {
+			panic(err)
+		}
+		pairs[i].Score = in.Metric.Biased(p.Score, float64(b[0]))
+	}
+}
+
+// TestBiasedDistribution: a bias of every pair, delivered by blocks, gives what the reference gives with it added pair by
+// pair; one that is negative or no number is refused with its pair.
+func TestBiasedDistribution(t *testing.T) {
+	rng := rand.New(rand.NewPCG(91, 1))
+	bias := func(_ context.Context, queries, contexts []int32, out []float32) error {
+		for i, q := range queries {
+			for j, c := range contexts {
+				out[i*len(contexts)+j] = float32((int(q)*31+int(c)*17)%23%7) / 16 // most pairs have some
+			}
+		}
+		return nil
+	}
+	for _, metric := range metrics {
+		for _, groups := range []int32{0, 3} {
+			for _, kind := range []NegativeKind{NegativesAll, NegativesCrossGroup, NegativesSample} {
+				in := randomInput(rng, 60, 90, 9, groups, kind, metric)
+				in.Contexts, in.Queries, in.Bias = plain(rng, 60, 9), plain(rng, 90, 9), bias
+				want, _ := refDistribution(in)
+				got, err := newEngine(t, Options{TileRows: 7}).Distribution(context.Background(), in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want.Way = got.Way
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%v groups %d kind %d (-ref +got):\n%s", metric, groups, kind, diff)
+				}
+			}
+		}
+	}
+	in := randomInput(rng, 60, 90, 9, 0, NegativesAll, kernels.Cosine)
+	failed := errors.New("no postings")
+	for _, c := range []struct {
+		value float32
+		err   error
+		want  error
+	}{{-1, nil, kernels.ErrArgument}, {float32(math.NaN()), nil, kernels.ErrNonFinite}, {0, failed, failed}} {
+		in.Bias = func(_ context.Context, _, contexts []int32, out []float32) error {
+			for i := range out {
+				if contexts[i%len(contexts)] == 41 {
+					out[i] = c.value
+				}
+			}
+			return c.err
+		}
+		if d, err := newEngine(t, Options{}).Distribution(context.Background(), in); d != nil || !errors.Is(err, c.want) {
+			t.Errorf("bias %v: %v", c.value, err)
+		}
+	}
 }
 
 // refSummary is the reference's summary of some pairs.

@@ -48,6 +48,9 @@ func (j *job) scored(ctx context.Context, visit func(worker, q, c0 int, scores [
 	work := j.r.Scorers(j.blocks, j.in.Metric)
 	return j.r.Grid(ctx, j.blocks, j.q.N, j.c.N, func(worker, q0, q1, c0, c1 int) error {
 		scores, err := work.Get(worker).Block(j.q, j.c, q0, q1, c0, c1)
+		if err == nil && j.in.Bias != nil {
+			err = j.addBias(ctx, scores, ascendingFrom(q0, q1), ascendingFrom(c0, c1))
+		}
 		if err != nil {
 			return err
 		}
@@ -112,7 +115,7 @@ func (j *job) drawn(ctx context.Context, visit func(worker int, s *strip)) error
 			for i := range w.queries {
 				w.queries[i] = int32(q)
 			}
-			if err := j.pairs(w.scores, w.queries, w.contexts); err != nil {
+			if err := j.biasedPairs(ctx, w.scores, w.queries, w.contexts); err != nil {
 				return err
 			}
 			visit(worker, &strip{query: q, drawn: w.contexts, scores: w.scores})
@@ -132,7 +135,7 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	positive := slices.Clone(j.out.Positive)
 	slices.Sort(positive)
 	s1, s2 := make([]float64, j.q.N), make([]float64, j.q.N)
-	x0, err := j.firstNegative()
+	x0, err := j.firstNegative(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 
 // firstNegative is the score that the sums are shifted by: of the first pair of D−. Its query is 0,
 // because a query without foreign groups means that no query has any.
-func (j *job) firstNegative() (float64, error) {
+func (j *job) firstNegative(ctx context.Context) (float64, error) {
 	var out [1]float64
 	var c int32
 	if j.negatives.sampled() {
@@ -213,7 +216,7 @@ func (j *job) firstNegative() (float64, error) {
 	} else {
 		c = int32(j.negatives.of(nil, 0, 0, j.c.N)[0].from)
 	}
-	err := j.pairs(out[:], []int32{0}, []int32{c})
+	err := j.biasedPairs(ctx, out[:], []int32{0}, []int32{c})
 	return out[0], err
 }
 

@@ -83,6 +83,9 @@ func (j *job) describe() {
 	if b == nil {
 		if j.q.N > 0 {
 			w.Reason = "canonical scores throughout: few pairs, or no room for panels"
+			if j.in.Bias != nil {
+				w.Reason = "canonical scores throughout: pairs have a bias"
+			}
 		}
 		return
 	}
@@ -131,7 +134,7 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 	if err = j.positives(ctx, ascending(j.q.N)); err != nil {
 		return nil, err
 	}
-	if int64(j.q.N)*int64(j.c.N) > t.Canonical || in.DType != nil {
+	if in.Bias == nil && (int64(j.q.N)*int64(j.c.N) > t.Canonical || in.DType != nil) {
 		if j.bounded, err = j.newBounded(ctx, nil); err == nil && j.bounded != nil {
 			err = j.chooseBrackets(ctx, j.bounded)
 		}
@@ -280,7 +283,7 @@ func (j *job) positives(ctx context.Context, queries []int32) error {
 		for i, q := range list {
 			own[i] = j.in.Owner[q]
 		}
-		if err := j.pairs(scores, list, own); err != nil {
+		if err := j.biasedPairs(ctx, scores, list, own); err != nil {
 			return err
 		}
 		for i, q := range list {

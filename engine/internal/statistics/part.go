@@ -188,6 +188,9 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 			j = nil
 		}
 	}()
+	if in.Bias != nil {
+		return nil, j, fmt.Errorf("engine: %w: pairs with a bias are computed at once, not in parts", distribution.ErrPart)
+	}
 	if j.negatives.sampled() {
 		return nil, j, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
 	}
