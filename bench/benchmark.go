@@ -40,9 +40,9 @@ type competitor struct {
 }
 
 const (
-	settle = 30 * time.Millisecond // between two competitors: the threads of the first one go to sleep
+	settle = 10 * time.Millisecond // between two competitors: the threads of the first one go to sleep
 	// A slow competitor stops after minRounds, or later when it has used maxSpent.
-	maxSpent  = 20 * time.Second
+	maxSpent  = 8 * time.Second
 	minRounds = 2
 )
 

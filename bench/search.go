@@ -151,7 +151,7 @@ func (s *session) searchBoth(ctx context.Context, workload string, indexed []*in
 			b.tolerance = sameIDs
 		}
 		if size == 1 {
-			b.rounds = s.rounds(30)
+			b.rounds = s.rounds(15)
 		}
 		for _, x := range indexed {
 			add(x, b, size)

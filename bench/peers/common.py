@@ -75,8 +75,9 @@ def search(name, impl, queries, settings, batch):
     return Search(name, f"{impl}, {text}" if text else impl, queries, work, batch)
 
 
-def fastest(settings, query, rounds=3):
-    """(text, work) of the fastest of {text: work}: each warms up, then all run in turns; the minimum counts."""
+def fastest(settings, query, rounds=4):
+    """(text, work) of the fastest of {text: work}: each warms up, then all run in turns; the minimum counts. What is
+    much slower than another one in the first round is left out of the others."""
     if len(settings) == 1:
         return next(iter(settings.items()))
     for work in settings.values():
@@ -84,9 +85,10 @@ def fastest(settings, query, rounds=3):
     best = dict.fromkeys(settings, float("inf"))
     for _ in range(rounds):
         for text, work in settings.items():
-            begin = time.perf_counter()
-            work(query)
-            best[text] = min(best[text], time.perf_counter() - begin)
+            if best[text] == float("inf") or best[text] < 1.5 * min(best.values()):
+                begin = time.perf_counter()
+                work(query)
+                best[text] = min(best[text], time.perf_counter() - begin)
     text = min(best, key=best.get)
     return text, settings[text]
 
