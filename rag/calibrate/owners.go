@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
@@ -34,7 +35,7 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 		Encoder: c.enc.Info().Encoder, CorpusDigest: view.Digest, Metric: c.snap.Metric(),
 		Negatives: c.Negatives, Policy: c.Policy, Threshold: c.Threshold,
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,
-		Provenance: c.provenance, Tool: buildinfo.Tool(),
+		Provenance: c.provenance, Tool: buildinfo.Tool(), Checkpoint: filepath.Join(c.dir, c.Name+".pairs"),
 	}, nil
 }
 

@@ -2,7 +2,9 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -52,6 +54,9 @@ type Input struct {
 	Seed         uint64  // of sampled negatives, bootstrap and hold-out split
 	Provenance   Provenance
 	Tool         string // name and version of the program
+	// Checkpoint, if not empty, is a file that counted pairs are recorded in: an interrupted calibration of the
+	// same input goes on where it was. One of another input is begun anew.
+	Checkpoint string
 }
 
 // Calibrate computes the distributions and derives P, the cut-off, its bootstrap interval and the hold-out
@@ -72,10 +77,17 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := e.Distribution(ctx, engine.DistributionInput{
+	pairs := engine.DistributionInput{
 		Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups, Metric: in.Metric,
-		Negatives: negatives, Quantiles: tableQuantiles, Bins: histogramBins,
-	})
+		Negatives: negatives, Quantiles: tableQuantiles, Bins: histogramBins, Checkpoint: in.Checkpoint,
+	}
+	d, err := e.Distribution(ctx, pairs)
+	if errors.Is(err, engine.ErrCheckpoint) { // the base or the questions have changed since
+		if err := os.Remove(in.Checkpoint); err != nil {
+			return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
+		}
+		d, err = e.Distribution(ctx, pairs)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
 	}
