@@ -151,9 +151,6 @@ func Verify(path string, w Want) error {
 	return nil
 }
 
-// HashFile is filehash.Sum for callers without a context.
-func HashFile(path string) (string, error) { return filehash.Sum(context.Background(), path) }
-
 // adopt verifies the file at path and gives it its name in the cache. A file that does not match is deleted.
 func (c *Cache) adopt(path string, w Want) (string, error) {
 	if err := Verify(path, w); err != nil {

@@ -20,7 +20,7 @@ import (
 
 	llama "github.com/go-skynet/go-llama.cpp"
 
-	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -252,7 +252,7 @@ func TestNativeDigest(t *testing.T) {
 	if _, err := os.Stat(lib); err != nil {
 		t.Skip("SKIP: no libbinding.a from the set-up")
 	}
-	sum, err := fetch.HashFile(lib)
+	sum, err := filehash.Sum(t.Context(), lib)
 	if err != nil || !strings.Contains(llm.NativeDigest(), sum) {
 		t.Errorf("the stamp %q is not of %s (%s), %v", llm.NativeDigest(), lib, sum, err)
 	}

@@ -3,6 +3,7 @@ package setup
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
 // untar writes those regular files of a .tar.gz for which keep returns true to dir, below their path without the
@@ -119,7 +120,7 @@ func sourceDigests(dir string, ext ...string) (names, digests []string, err erro
 	for _, d := range list {
 		for _, x := range ext {
 			if d.Type().IsRegular() && path.Ext(d.Name()) == x {
-				h, err := fetch.HashFile(filepath.Join(dir, d.Name()))
+				h, err := filehash.Sum(context.Background(), filepath.Join(dir, d.Name()))
 				if err != nil {
 					return nil, nil, err
 				}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
 // jinjaSources are llama.cpp's Jinja engine and what it needs, below the tree; all are compiled alike.
@@ -34,7 +34,7 @@ func libjinja() recipe {
 			if err != nil {
 				return nil, err
 			}
-			guard, err := fetch.HashFile(filepath.Join(e.bindingDir(), "jinja_guard.h"))
+			guard, err := filehash.Sum(ctx, filepath.Join(e.bindingDir(), "jinja_guard.h"))
 			if err != nil {
 				return nil, err
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/models"
 )
@@ -178,8 +179,8 @@ func (e *Env) onnxVersion() string {
 }
 
 // modulesKey changes with go.sum, which pins every module.
-func modulesKey(_ context.Context, e *Env) (string, error) {
-	return fetch.HashFile(filepath.Join(e.Repo, "go.sum"))
+func modulesKey(ctx context.Context, e *Env) (string, error) {
+	return filehash.Sum(ctx, filepath.Join(e.Repo, "go.sum"))
 }
 
 // modules downloads the Go modules beforehand, so that the build needs no network and the bytes are counted.

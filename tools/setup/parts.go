@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
 // part is something that `setup` puts in place in the repository.
@@ -161,7 +162,7 @@ type linked struct{ path, about string }
 func (e *Env) stamp(pkg string, files ...linked) error {
 	var b strings.Builder
 	for _, f := range files {
-		sum, err := fetch.HashFile(filepath.Join(e.Repo, "third_party", f.path))
+		sum, err := filehash.Sum(context.Background(), filepath.Join(e.Repo, "third_party", f.path))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

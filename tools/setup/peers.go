@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
 // The peers of `sluice bench compute`: a Python environment and a Go program. The binary finds them in the cache, below
@@ -30,7 +30,7 @@ func peersPython() recipe {
 			if err != nil {
 				return nil, err
 			}
-			pins, err := fetch.HashFile(e.peersDir("requirements.txt"))
+			pins, err := filehash.Sum(ctx, e.peersDir("requirements.txt"))
 			return []string{id, pins}, err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
