@@ -82,9 +82,29 @@ func (r *runner) checks(ctx context.Context) {
 	r.test(ctx, "no C compiler", plain, "./kernels/...", "./engine/...")
 	r.env = nil
 	r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
-	r.test(ctx, "native", native, "./...")
+	r.native(ctx, plain, native)
 	r.test(ctx, "race", native, append([]string{"-race"}, racy...)...)
 	r.sanitize(ctx)
+}
+
+// native tests the packages that are others with the set-up; the rest has been tested without, and is the same program.
+func (r *runner) native(ctx context.Context, plain, native string) {
+	if ctx.Err() != nil {
+		return
+	}
+	a, err := r.list(ctx, plain)
+	if err != nil {
+		r.fail("native", err.Error())
+		return
+	}
+	b, err := r.list(ctx, native)
+	if err != nil {
+		r.fail("native", err.Error())
+		return
+	}
+	packages, same := affected(a, b)
+	fmt.Fprintf(r.out, "----  %d packages are the same program with the set-up and are not tested again\n", same)
+	r.test(ctx, "native", native, packages...)
 }
 
 // withTag returns GOFLAGS with a build tag added to those that it has.
