@@ -47,7 +47,7 @@ type Index struct{ x *index.Index }
 // Index prepares c for searching. An empty c is fine: Append can come later, and the first rows that
 // do come decide the clusters and the rotation.
 func (e *Engine) Index(ctx context.Context, c Vectors, metric kernels.Metric, o IndexOptions) (*Index, error) {
-	x, err := index.New(ctx, &e.r, c, metric, index.Options(o))
+	x, err := index.New(ctx, &e.r, c, metric, index.Options{Clusters: o.Clusters, Seed: o.Seed})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 type Options struct {
 	Clusters int    // groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
+	Plain    bool   // no codes: every search reads all rows
 }
 
 // Stats describe an index.
@@ -76,7 +77,7 @@ type snapshot struct {
 
 // group is a set of rows that were added, and coded, together.
 type group struct {
-	device.Operand          // with norms where the metric is cosine
+	device.Operand          // with norms
 	first          int      // number of its first row
 	chunks         []chunk  // none: plain
 	centres        cpu.Rows // of the chunks: the means of their rows' c~
@@ -113,14 +114,20 @@ func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric ker
 	if o.Clusters < 0 {
 		return nil, fmt.Errorf("engine: clusters: %w: %d", kernels.ErrArgument, o.Clusters)
 	}
-	quiet := *r // progress counts the pairs that the caller asks for
-	quiet.Report = nil
-	x := &Index{r: &quiet, metric: metric, options: o, kernel: r.Host.ScanName()}
-	x.now.Store(&snapshot{})
+	x := empty(r, metric, o)
 	if err := x.add(ctx, c, 1); err != nil {
 		return nil, err
 	}
 	return x, nil
+}
+
+// empty is an index of nothing.
+func empty(r *device.Resources, metric kernels.Metric, o Options) *Index {
+	quiet := *r // progress counts the pairs that the caller asks for
+	quiet.Report = nil
+	x := &Index{r: &quiet, metric: metric, options: o, kernel: r.Host.ScanName()}
+	x.now.Store(&snapshot{})
+	return x
 }
 
 // Rows is the number of rows ever added; valid row numbers are below it.
@@ -166,7 +173,7 @@ func (x *Index) add(ctx context.Context, v kernels.Vectors, enough int) error {
 	if err != nil || o.N == 0 {
 		return err
 	}
-	if err := x.r.Prepare(ctx, &o, x.metric); err != nil {
+	if err := x.r.Prepare(ctx, &o, kernels.Cosine); err != nil { // norms serve every metric
 		return err
 	}
 	x.write.Lock()

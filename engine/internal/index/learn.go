@@ -44,13 +44,7 @@ const (
 // learn finds the rotation and the clusters of the group's rows. No result depends on how good they are.
 func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
 	m := &model{sections: workers.Ceil(g.Dim, cpu.ScanSection), scale: 1}
-	switch {
-	case !x.r.Host.CanScan():
-		m.reason = fmt.Sprintf("instruction set %s has no scan: all rows are read in full", x.r.Host.ISA())
-	case m.sections > cpu.ScanSections:
-		m.reason = fmt.Sprintf("dimension %d is above %d: all rows are read in full", g.Dim, cpu.ScanSections*cpu.ScanSection)
-	}
-	if m.reason != "" {
+	if m.reason = x.noCodes(g.Dim); m.reason != "" {
 		return m, nil
 	}
 	rng := rand.New(rand.NewPCG(x.options.Seed, 0x1d))
@@ -70,6 +64,19 @@ func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
 		return nil, err
 	}
 	return m, cluster(ctx, x.r, m, all, rng)
+}
+
+// noCodes says why rows of that dimension get no codes here, or "".
+func (x *Index) noCodes(dim int) string {
+	switch {
+	case x.options.Plain:
+		return "not asked for: all rows are read in full"
+	case !x.r.Host.CanScan():
+		return fmt.Sprintf("instruction set %s has no scan: all rows are read in full", x.r.Host.ISA())
+	case dim > cpu.ScanSections*cpu.ScanSection:
+		return fmt.Sprintf("dimension %d is above %d: all rows are read in full", dim, cpu.ScanSections*cpu.ScanSection)
+	}
+	return ""
 }
 
 // pick draws k of n rows, in ascending order (selection sampling, Knuth 3.4.2 S).

@@ -1,0 +1,337 @@
+package index
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// The file of an index: what took time to make, and a digest of the vectors, which stay with the caller. All
+// numbers are little-endian:
+//
+//	magic with the version; metric, dimension, rows, sha256 of the vectors (device.Digest)
+//	deleted rows: their number, and the rows in ascending order
+//	model, if there are codes: scale, skew, clusters, origin, rotation, its product with the origin, centres, profile
+//	rows appended since it was learned; per group: rows, norms, chunks; with chunks, all their rows, centres, leading
+//	coordinates, and of each chunk its rows, five limits, what bounds its codes, terms (l2) and codes
+//	CRC-32C of all that
+//
+// Whoever changes the layout of codes (kernels/cpu/scan.h), how they bound, or what a model means raises the version.
+const magic = "SLCINDX\x01"
+
+// The errors of files.
+var (
+	ErrFile    = errors.New("not the file of a prepared set, of another version, or damaged")
+	ErrVectors = errors.New("other vectors than those of the file")
+)
+
+// Save writes the index as it is at the moment.
+func (x *Index) Save(ctx context.Context, to io.Writer) error {
+	s := x.now.Load()
+	digest, err := s.digest(ctx, x.r)
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriterSize(to, 1<<16)
+	w := &writer{to: buffered}
+	w.put([]byte(magic), uint64(x.metric), uint64(s.dim), uint64(s.rows), digest[:])
+	dead := s.dead.list()
+	w.put(uint64(len(dead)), dead)
+	m := s.model
+	coded := m != nil && m.reason == ""
+	if w.put(bit(coded)); coded {
+		w.put(m.scale, m.skew, uint64(m.clusters), m.origin, m.rotation.Data, m.turned, m.centres.Data)
+		for _, p := range m.profile {
+			w.put(p.High, p.Both, p.Behind)
+		}
+	}
+	w.put(uint64(s.unclustered), uint64(len(s.groups)))
+	for _, g := range s.groups {
+		w.group(ctx, g)
+	}
+	w.put(w.crc)
+	if w.err == nil {
+		w.err = buffered.Flush()
+	}
+	if w.err != nil {
+		return fmt.Errorf("engine: saving an index: %w", w.err)
+	}
+	return nil
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (w *writer) group(ctx context.Context, g *group) {
+	w.put(uint64(g.N), g.Norms, uint64(len(g.chunks)))
+	if len(g.chunks) == 0 {
+		return
+	}
+	w.put(g.centres.Data, g.leads.Data)
+	for i := range g.chunks {
+		c := &g.chunks[i]
+		codes, meta, terms := c.Parts()
+		w.put(uint64(len(c.rows)), c.rows, c.shift, c.radius, c.term, c.length, c.half, meta, terms, codes)
+		if w.err == nil {
+			w.err = ctx.Err()
+		}
+	}
+}
+
+// digest is that of the snapshot's vectors.
+func (s *snapshot) digest(ctx context.Context, r *device.Resources) ([sha256.Size]byte, error) {
+	return r.Digest(ctx, s.rows, s.dim, func(i int) []float32 {
+		g := s.groupOf(i)
+		return g.Row(i - g.first)
+	})
+}
+
+// groupOf is the group of a row.
+func (s *snapshot) groupOf(row int) *group {
+	at, found := slices.BinarySearchFunc(s.groups, row, func(g *group, row int) int { return g.first - row })
+	if !found {
+		at--
+	}
+	return s.groups[at]
+}
+
+// list are the rows in ascending order.
+func (d *deadRows) list() []uint64 {
+	rows := make([]uint64, 0, d.count)
+	for i := range len(d.pages) * pageRows {
+		if d.has(i) {
+			rows = append(rows, uint64(i))
+		}
+	}
+	return rows
+}
+
+// Load makes the index of a file of size bytes again, over the vectors that it was saved with. They are read once, for
+// their digest. Anything else than a whole file of this version is ErrFile, other vectors are ErrVectors.
+func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, v kernels.Vectors, o Options) (*Index, error) {
+	all, err := device.View("vectors", v)
+	if err != nil {
+		return nil, err
+	}
+	in := &reader{from: bufio.NewReaderSize(from, 1<<16), left: size - 4}
+	x, s, digest := in.index(ctx, r, all, o)
+	if in.err == nil && in.left != 0 {
+		in.fail(fmt.Errorf("%d bytes too many", in.left))
+	}
+	if in.err == nil {
+		crc, sum := in.crc, [4]byte{}
+		if _, err := io.ReadFull(in.from, sum[:]); err != nil {
+			in.fail(err)
+		} else if got := binary.LittleEndian.Uint32(sum[:]); got != crc {
+			in.fail(fmt.Errorf("checksum %08x, want %08x", got, crc))
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(in.err, ErrVectors):
+		return nil, fmt.Errorf("engine: %w", in.err)
+	case in.err != nil:
+		return nil, fmt.Errorf("engine: %w: %w", ErrFile, in.err)
+	}
+	has, err := s.digest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if has != digest {
+		return nil, fmt.Errorf("engine: %w: digest %x, the file has %x", ErrVectors, has[:8], digest[:8])
+	}
+	return x, x.adopt(ctx, s)
+}
+
+// index reads all but the checksum.
+func (r *reader) index(ctx context.Context, resources *device.Resources, all device.Operand, o Options) (x *Index, s *snapshot, digest [sha256.Size]byte) {
+	var head [len(magic)]byte
+	if _, _ = r.Read(head[:]); string(head[:]) != magic {
+		r.fail(errors.New("no magic"))
+		return nil, nil, digest
+	}
+	metric, dim, rows := kernels.Metric(r.count(int(kernels.L2))), r.count(1<<30), r.count(1<<48)
+	_, _ = r.Read(digest[:])
+	if r.err == nil && (rows != all.N || rows > 0 && dim != all.Dim) {
+		r.fail(fmt.Errorf("%w: %d×%d, the file is of %d×%d", ErrVectors, all.N, all.Dim, rows, dim))
+	}
+	x, s = empty(resources, metric, o), &snapshot{rows: rows, dim: dim}
+	before := -1
+	for _, row := range listOf[uint64](r, r.count(rows)) {
+		if row >= uint64(rows) || int(row) <= before {
+			r.fail(fmt.Errorf("row %d of %d is deleted, after %d", row, rows, before))
+			return x, s, digest
+		}
+		before = int(row)
+		s.dead.add(before)
+	}
+	if r.count(1) == 1 {
+		s.model = r.model(dim)
+	}
+	s.unclustered = r.count(rows)
+	groups, first := r.count(rows), 0
+	for range groups {
+		if r.err != nil || ctx.Err() != nil {
+			return x, s, digest
+		}
+		g := r.group(s.model, metric, all, first)
+		if r.err == nil {
+			s.groups, first = append(s.groups, g), first+g.N
+		}
+	}
+	if first != rows {
+		r.fail(fmt.Errorf("%d rows in the groups, %d in all", first, rows))
+	}
+	return x, s, digest
+}
+
+// add puts a row in; for one goroutine, before others see the set.
+func (d *deadRows) add(row int) {
+	for len(d.pages) <= row/pageRows {
+		d.pages = append(d.pages, nil)
+	}
+	page := &d.pages[row/pageRows]
+	if *page == nil {
+		*page = new([64]uint64)
+	}
+	(*page)[row%pageRows/64] |= 1 << (row % 64)
+	d.count++
+}
+
+func (r *reader) model(dim int) *model {
+	m := &model{sections: workers.Ceil(dim, cpu.ScanSection)}
+	if dim < 1 || m.sections > cpu.ScanSections {
+		r.fail(fmt.Errorf("codes of dimension %d", dim))
+		return m
+	}
+	m.scale, m.skew, m.clusters = r.f64(), r.f64(), r.count(1<<31-1)
+	m.origin = finiteOf[float32](r, dim)
+	m.rotation = cpu.Rows{Data: finiteOf[float32](r, dim*dim), N: dim, Dim: dim, Stride: dim}
+	m.turned = finiteOf[float64](r, dim)
+	leading := min(dim, clusterDims)
+	m.centres = cpu.Rows{Data: finiteOf[float32](r, m.clusters*leading), N: m.clusters, Dim: leading, Stride: leading}
+	profile := finiteOf[float64](r, 3*m.sections)
+	if r.err == nil {
+		for i := range m.sections {
+			m.profile = append(m.profile, cpu.SectionProfile{High: profile[3*i], Both: profile[3*i+1], Behind: profile[3*i+2]})
+		}
+		if !(m.scale > 0 && m.scale <= math.MaxFloat32) || !(m.skew >= 0 && m.skew <= 1) || m.clusters < 1 {
+			r.fail(fmt.Errorf("scale %v, skew %v, %d clusters", m.scale, m.skew, m.clusters))
+		}
+	}
+	return m
+}
+
+// group reads a group whose rows begin at row first of all.
+func (r *reader) group(m *model, metric kernels.Metric, all device.Operand, first int) *group {
+	n := r.count(all.N - first)
+	if r.err == nil && n < 1 {
+		r.fail(errors.New("a group of no rows"))
+	}
+	if r.err != nil {
+		return nil
+	}
+	g := &group{Operand: device.Operand{Rows: all.Slice(first, first+n), Name: "vectors", Ready: true}, first: first}
+	g.Norms = listOf[float64](r, n)
+	chunks := r.count(n)
+	if chunks == 0 || r.err != nil {
+		return g
+	}
+	if m == nil {
+		r.fail(errors.New("chunks without a model"))
+		return nil
+	}
+	g.centres = cpu.Rows{Data: finiteOf[float32](r, chunks*g.Dim), N: chunks, Dim: g.Dim, Stride: g.Dim}
+	g.leads = cpu.Rows{Data: finiteOf[float32](r, chunks*m.centres.Dim), N: chunks, Dim: m.centres.Dim, Stride: m.centres.Dim}
+	seen, total := make([]bool, n), 0
+	for range chunks {
+		c := r.chunk(m, metric, n)
+		for _, row := range c.rows {
+			if row < 0 || int(row) >= n || seen[row] {
+				r.fail(fmt.Errorf("row %d of %d, or twice", row, n))
+				break
+			}
+			seen[row] = true
+		}
+		if r.err != nil {
+			return nil
+		}
+		g.chunks, total = append(g.chunks, c), total+len(c.rows)
+	}
+	if total != n {
+		r.fail(fmt.Errorf("%d rows in the chunks of a group of %d", total, n))
+	}
+	return g
+}
+
+func (r *reader) chunk(m *model, metric kernels.Metric, rows int) (c chunk) {
+	n := r.count(min(rows, chunkRows))
+	if n < 1 {
+		r.fail(errors.New("a chunk of no rows"))
+		return c
+	}
+	c.rows = listOf[int32](r, n)
+	c.shift, c.radius, c.term, c.length, c.half = r.f64(), r.f64(), r.f64(), r.f64(), r.f64()
+	if math.IsNaN(c.shift + c.radius + c.term + c.length + c.half) {
+		r.fail(errNumber)
+	}
+	panels := workers.Ceil(n, cpu.ScanLanes)
+	meta, terms := listOf[float32](r, cpu.ChunkMeta(panels, m.sections)), []float32(nil)
+	if metric == kernels.L2 {
+		terms = listOf[float32](r, panels*cpu.ScanLanes)
+	}
+	size := cpu.ScanBytes(panels, m.sections)
+	if r.err != nil || int64(size) > r.left {
+		r.fail(errEnd)
+		return c
+	}
+	codes := cpu.Aligned(size)
+	_, _ = r.Read(codes)
+	if r.err == nil {
+		var err error
+		if c.Chunk, err = cpu.ChunkOf(panels, m.sections, codes, meta, terms); err != nil {
+			r.fail(err)
+		}
+	}
+	return c
+}
+
+// adopt makes what was read the index's content. Codes that this machine cannot scan are dropped; where
+// it could make some that the file lacks, it does.
+func (x *Index) adopt(ctx context.Context, s *snapshot) error {
+	switch reason := x.noCodes(s.dim); {
+	case reason != "" && s.rows > 0:
+		s.model = &model{reason: reason}
+		for i, g := range s.groups {
+			s.groups[i] = &group{Operand: g.Operand, first: g.first}
+		}
+	case reason == "" && s.model == nil:
+		for i, g := range s.groups {
+			coded, err := x.encoded(ctx, s, g, pending)
+			if err != nil {
+				return err
+			}
+			s.groups[i] = coded
+		}
+		s.unclustered = 0
+	}
+	s.list()
+	x.now.Store(s)
+	return nil
+}
