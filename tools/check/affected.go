@@ -43,8 +43,8 @@ func (r *runner) list(ctx context.Context, goflags string) (map[string]listed, e
 	}
 }
 
-// affected returns which packages have tests that are another program in b than in a, because the test, or something that
-// it needs, is of other files; and how many have tests that are the same program.
+// affected returns which packages have tests that are another program in b than in a, because the test, or something
+// that it needs, is of other files; and how many have tests that are the same program.
 func affected(a, b map[string]listed) (others []string, same int) {
 	for path := range b {
 		pkg, ok := strings.CutSuffix(path, ".test")
