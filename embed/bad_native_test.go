@@ -105,7 +105,8 @@ func TestOpenRefuses(t *testing.T) {
 		})
 	}
 	for _, dir := range []string{filepath.Join(t.TempDir(), "none"), filepath.Join("testdata", "reference.py")} {
-		if _, err := Open(context.Background(), dir, Options{}); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), filepath.Base(dir)) {
+		if _, err := Open(context.Background(), dir, Options{}); !errors.Is(err, ErrModel) ||
+			!strings.Contains(err.Error(), filepath.Base(dir)) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
@@ -129,13 +130,15 @@ func TestVocabularyBeyondTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := openEncoder(t, dir, Options{})
-	if _, err := e.Embed(context.Background(), []string{"open", "gate"}, Document); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "vocab_size") {
+	if _, err := e.Embed(context.Background(), []string{"open", "gate"}, Document); !errors.Is(err, ErrModel) ||
+		!strings.Contains(err.Error(), "vocab_size") {
 		t.Errorf("%v", err)
 	}
 	embedAll(t, e, []string{"open"}, Document) // still usable
 }
 
-// export writes the graph of the checkpoint in dir as a ready export, its weights beside it, under a family we do not know.
+// export writes the graph of the checkpoint in dir as a ready export, its weights beside it, under a family we do not
+// know.
 func export(t *testing.T, from string, task onnx.Task, place string) string {
 	t.Helper()
 	g, err := onnx.Write(from, onnx.Options{Task: task, Pooling: onnx.Mean})
@@ -146,7 +149,8 @@ func export(t *testing.T, from string, task onnx.Task, place string) string {
 	if err := os.MkdirAll(filepath.Join(to, place), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	copies := map[string]string{"tokenizer.json": "tokenizer.json", "model.yaml": "model.yaml", "model.safetensors": filepath.Join(place, "model.safetensors")}
+	copies := map[string]string{"tokenizer.json": "tokenizer.json", "model.yaml": "model.yaml",
+		"model.safetensors": filepath.Join(place, "model.safetensors")}
 	for name, as := range copies {
 		raw, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
@@ -156,7 +160,8 @@ func export(t *testing.T, from string, task onnx.Task, place string) string {
 			t.Fatal(err)
 		}
 	}
-	config, err := json.Marshal(map[string]any{"model_type": "nomic_bert", "max_position_embeddings": 80, "pad_token_id": 0})
+	config, err := json.Marshal(map[string]any{"model_type": "nomic_bert", "max_position_embeddings": 80,
+		"pad_token_id": 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +178,8 @@ func TestReadyExports(t *testing.T) {
 	for _, pooling := range []string{"mean", "cls"} {
 		for _, norm := range []bool{true, false} {
 			dir := t.TempDir()
-			if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Pooling: pooling, Normalise: norm}); err != nil {
+			if err := checkpoint.Write(dir,
+				checkpoint.Spec{Family: "bert", Pooling: pooling, Normalise: norm}); err != nil {
 				t.Fatal(err)
 			}
 			own := openEncoder(t, dir, Options{})
@@ -186,7 +192,8 @@ func TestReadyExports(t *testing.T) {
 				e := openEncoder(t, export(t, dir, task, place), Options{MaxBatchTokens: 100})
 				got := embedAll(t, e, smallTexts(), Document)
 				if d := worst32(got.Data, want.Data); d > 2e-6 || !slices.Equal(got.Tokens, want.Tokens) {
-					t.Errorf("%s, norm %t, export in %s: max |d| = %g, tokens %v, expected %v", pooling, norm, place, d, got.Tokens, want.Tokens)
+					t.Errorf("%s, norm %t, export in %s: max |d| = %g, tokens %v, expected %v", pooling, norm, place, d,
+						got.Tokens, want.Tokens)
 				}
 				if e.Info().Digest == own.Info().Digest || e.Info().Architecture != "nomic_bert" {
 					t.Errorf("%+v", e.Info())
@@ -222,7 +229,8 @@ func TestDigestFollowsSettings(t *testing.T) {
 	needLibrary(t)
 	seen := map[string]string{}
 	for _, s := range []checkpoint.Spec{
-		{Family: "bert"}, {Family: "bert", Pooling: "cls"}, {Family: "bert", Normalise: true}, {Family: "bert", MaxTokens: 20},
+		{Family: "bert"}, {Family: "bert", Pooling: "cls"}, {Family: "bert", Normalise: true},
+		{Family: "bert", MaxTokens: 20},
 		{Family: "bert", Act: "relu"}, {Family: "bert", DType: "F16"}, {Family: "roberta"},
 	} {
 		dir := t.TempDir()

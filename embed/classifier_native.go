@@ -23,7 +23,8 @@ func (c *Classifier) Classify(ctx context.Context, texts []string) (*Classes, er
 	if err != nil {
 		return nil, err
 	}
-	classes := &Classes{Labels: c.m.src.labels, Logits: r.data, Tokens: r.tokens, Truncated: r.truncated, Repaired: r.repaired}
+	classes := &Classes{Labels: c.m.src.labels, Logits: r.data, Tokens: r.tokens, Truncated: r.truncated,
+		Repaired: r.repaired}
 	classes.fill(c.m.src.independent)
 	return classes, nil
 }

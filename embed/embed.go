@@ -78,7 +78,8 @@ type Embedder interface {
 
 // Options of Open. The zero value is a sensible default.
 type Options struct {
-	Library        string                // path of libonnxruntime.so; "" = searched (SLUICE_ONNXRUNTIME, beside the binary, the build tree, the cache)
+	// path of libonnxruntime.so; "" = searched (SLUICE_ONNXRUNTIME, beside the binary, the build tree, the cache)
+	Library        string
 	Workers        int                   // concurrent ONNX runs; 0 = what Cores grants
 	MaxBatchTokens int                   // padded tokens per batch; 0 = 512
 	Progress       func(done, total int) // texts; called from one goroutine at a time; may be nil

@@ -25,7 +25,8 @@ func (e *Encoder) Embed(ctx context.Context, texts []string, role Role) (*Embedd
 	if err != nil {
 		return nil, err
 	}
-	return &Embeddings{Data: r.data, Dim: e.m.session.dim, Tokens: r.tokens, Truncated: r.truncated, Repaired: r.repaired}, nil
+	return &Embeddings{Data: r.data, Dim: e.m.session.dim, Tokens: r.tokens, Truncated: r.truncated,
+		Repaired: r.repaired}, nil
 }
 
 // CountTokens implements Embedder.

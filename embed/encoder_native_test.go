@@ -16,7 +16,8 @@ import (
 
 func TestEncoderAgainstNumPy(t *testing.T) {
 	dir, texts := minilm(t), mixed(t, 200)
-	want, ids := reference(t, task{Model: dir, Task: "embed", Pooling: "mean", Normalise: true, MaxTokens: 256, Texts: texts})
+	want, ids := reference(t,
+		task{Model: dir, Task: "embed", Pooling: "mean", Normalise: true, MaxTokens: 256, Texts: texts})
 	e := openEncoder(t, dir, Options{})
 	got := embedAll(t, e, texts, Document)
 	var most float64
@@ -31,7 +32,8 @@ func TestEncoderAgainstNumPy(t *testing.T) {
 		most = max(most, worst(got.Row(i), want[i]))
 		shortest, longest = min(shortest, len(ids[i])), max(longest, len(ids[i]))
 	}
-	t.Logf("200 texts of %d to %d tokens, %d cut: max |d| to NumPy float64 = %.3g", shortest, longest, got.Truncated, most)
+	t.Logf("200 texts of %d to %d tokens, %d cut: max |d| to NumPy float64 = %.3g", shortest, longest, got.Truncated,
+		most)
 	if most > 2e-6 {
 		t.Errorf("max |d| = %g, at most 2e-6 expected", most)
 	}
@@ -229,7 +231,8 @@ func TestReopenFreesLibrary(t *testing.T) {
 	if err != nil || version == "" {
 		t.Error(err)
 	}
-	if _, err := Open(context.Background(), dir, Options{Library: "/nonexistent/libonnxruntime.so"}); !errors.Is(err, ErrLibrary) {
+	if _, err := Open(context.Background(), dir,
+		Options{Library: "/nonexistent/libonnxruntime.so"}); !errors.Is(err, ErrLibrary) {
 		t.Errorf("%v, ErrLibrary expected", err)
 	}
 	if _, err := Open(context.Background(), dir, Options{Library: dir + "/config.json"}); !errors.Is(err, ErrLibrary) {

@@ -42,7 +42,8 @@ func TestFamiliesAgainstNumPy(t *testing.T) {
 		{Family: "xlm-roberta", Prefixed: true, Labels: []string{"one"}},
 		{Family: "mpnet", Prefixed: true, Labels: []string{"x", "y"}, DType: "BF16"},
 	} {
-		name := fmt.Sprintf("%s/%s%s,prefixed=%t,norm=%t,%s,labels=%d", s.Family, s.DType, s.Act, s.Prefixed, s.Normalise, s.Pooling, len(s.Labels))
+		name := fmt.Sprintf("%s/%s%s,prefixed=%t,norm=%t,%s,labels=%d", s.Family, s.DType, s.Act, s.Prefixed,
+			s.Normalise, s.Pooling, len(s.Labels))
 		t.Run(name, func(t *testing.T) { checkFamily(t, s) })
 	}
 }
@@ -56,7 +57,8 @@ func checkFamily(t *testing.T, s checkpoint.Spec) {
 	if s.MaxTokens == 0 && s.Shifted() {
 		limit -= 2 // positions 0 and 1 are the pad's
 	}
-	in := task{Model: dir, Task: "embed", Pooling: cmp.Or(s.Pooling, "mean"), Normalise: s.Normalise, MaxTokens: limit, Texts: smallTexts()}
+	in := task{Model: dir, Task: "embed", Pooling: cmp.Or(s.Pooling, "mean"), Normalise: s.Normalise, MaxTokens: limit,
+		Texts: smallTexts()}
 	var data []float32
 	var tokens []int
 	var truncated int

@@ -50,7 +50,8 @@ func Golden(ctx context.Context, e Embedder) (*GoldenReport, error) {
 		return nil, fmt.Errorf("embed: golden vectors: %w", err)
 	}
 	if got := e.Info().Digest; got != set.Digest {
-		return nil, fmt.Errorf("%w: they are of %s %s, this is %s %s", ErrNoGolden, set.Model, set.Digest, e.Info().Name, got)
+		return nil,
+			fmt.Errorf("%w: they are of %s %s, this is %s %s", ErrNoGolden, set.Model, set.Digest, e.Info().Name, got)
 	}
 	texts := make([]string, len(set.Texts))
 	for i, g := range set.Texts {
@@ -75,7 +76,9 @@ func Golden(ctx context.Context, e Embedder) (*GoldenReport, error) {
 		}
 	}
 	if !(r.Worst <= GoldenTolerance) {
-		return r, fmt.Errorf("embed: golden text %.40q is off by %.3g, at most %g expected", r.AtText, r.Worst, GoldenTolerance)
+		return r,
+			fmt.Errorf("embed: golden text %.40q is off by %.3g, at most %g expected", r.AtText, r.Worst,
+				GoldenTolerance)
 	}
 	return r, nil
 }

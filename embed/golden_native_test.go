@@ -26,7 +26,8 @@ func goldenTexts() []string {
 		"func (e *Engine) TopK(a, b []float32) ([]int, error) { return nil, ErrClosed }",
 		"3.14159 26535 89793, 1e-9, 0xDEADBEEF",
 		"Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft",
-		strings.Repeat("Before anything is retrieved, the gate compares the question with what the knowledge base can answer. ", 30),
+		strings.Repeat("Before anything is retrieved, the gate compares the question with what the knowledge base "+
+			"can answer. ", 30),
 	}
 }
 
@@ -57,7 +58,8 @@ func TestGolden(t *testing.T) {
 
 func writeGolden(t *testing.T, dir string, info Info) {
 	texts := goldenTexts()
-	rows, ids := reference(t, task{Model: dir, Task: "embed", Pooling: "mean", Normalise: true, MaxTokens: 256, Texts: texts})
+	rows, ids := reference(t,
+		task{Model: dir, Task: "embed", Pooling: "mean", Normalise: true, MaxTokens: 256, Texts: texts})
 	set := goldenSet{Model: info.Name, Digest: info.Digest}
 	for i, row := range rows {
 		set.Texts = append(set.Texts, goldenValue{texts[i], len(ids[i]), row[:8], project(row)})

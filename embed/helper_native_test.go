@@ -93,7 +93,8 @@ func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
 		t.Fatal(err)
 	}
 	c := exec.Command(python(t), filepath.Join("testdata", "reference.py"), input, output)
-	c.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1") // its threads spin against the other tests
+	// its threads spin against the other tests
+	c.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1")
 	if msg, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("reference.py: %v\n%s", err, msg)
 	}

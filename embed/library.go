@@ -11,7 +11,8 @@ import (
 // findLibrary looks for ONNX Runtime: the option, SLUICE_ONNXRUNTIME, beside the program, the build
 // tree that the program or the working folder lies in, the cache. A path that was given must exist.
 func findLibrary(option string) (string, error) {
-	for _, given := range []struct{ what, path string }{{"Options.Library", option}, {"SLUICE_ONNXRUNTIME", os.Getenv("SLUICE_ONNXRUNTIME")}} {
+	for _, given := range []struct{ what, path string }{{"Options.Library", option},
+		{"SLUICE_ONNXRUNTIME", os.Getenv("SLUICE_ONNXRUNTIME")}} {
 		if given.path == "" {
 			continue
 		}
@@ -43,8 +44,9 @@ func findLibrary(option string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%w: libonnxruntime.so is in none of %s; run make build, or set SLUICE_ONNXRUNTIME to its path",
-		ErrLibrary, strings.Join(folders, ", "))
+	return "",
+		fmt.Errorf("%w: libonnxruntime.so is in none of %s; run make build, or set SLUICE_ONNXRUNTIME to its path",
+			ErrLibrary, strings.Join(folders, ", "))
 }
 
 // buildTree is the library folder of the Sluice checkout above dir. The module line is checked, because a
@@ -77,7 +79,8 @@ func cacheFolders() []string {
 		}
 		root = filepath.Join(home, ".cache", "sluice")
 	}
-	found, _ := filepath.Glob(filepath.Join(escapeGlob(root), "out", "onnxruntime-*", "lib")) // only a bad pattern fails
+	// only a bad pattern fails
+	found, _ := filepath.Glob(filepath.Join(escapeGlob(root), "out", "onnxruntime-*", "lib"))
 	return found
 }
 

@@ -21,7 +21,8 @@ const Available = true
 //go:embed all:stamp
 var stamp stampfs.FS
 
-// NativeDigest is the digest of the libtokenizers.a that the set-up had assembled when this program was built; empty when unknown.
+// NativeDigest is the digest of the libtokenizers.a that the set-up had assembled when this program was built; empty
+// when unknown.
 func NativeDigest() string {
 	b, _ := stamp.ReadFile("stamp/native.digest") // absent before the first set-up
 	return strings.TrimSpace(string(b))

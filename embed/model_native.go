@@ -56,7 +56,8 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if m.set, err = readSettings(dir, kind); err != nil {
 		return nil, err
 	}
-	if m.src, err = findSource(dir, onnx.Options{Task: task, Pooling: m.set.Pooling, Normalise: m.set.Normalise}); err != nil {
+	if m.src, err = findSource(dir,
+		onnx.Options{Task: task, Pooling: m.set.Pooling, Normalise: m.set.Normalise}); err != nil {
 		return nil, err
 	}
 	if m.cores == nil {
@@ -91,7 +92,8 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 	if err := m.set.limit(dir, m.src.maxTokens, m.tok.special); err != nil {
 		return err
 	}
-	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name}, Dir: dir, MaxTokens: m.set.MaxTokens, Architecture: m.src.architecture}
+	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name}, Dir: dir, MaxTokens: m.set.MaxTokens,
+		Architecture: m.src.architecture}
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		if m.info.TokenizerDigest, err = hashFile(tokenizer); err != nil {
@@ -219,7 +221,8 @@ func (m *model) batch(ids [][]uint32, members []int, rows []float32, stop *ort.R
 	return nil
 }
 
-// each calls do for 0 … n−1 from the workers, each call under one CPU token; it stops at the first error or when ctx ends.
+// each calls do for 0 … n−1 from the workers, each call under one CPU token; it stops at the first error or when ctx
+// ends.
 func (m *model) each(ctx context.Context, n int, do func(i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64

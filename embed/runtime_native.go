@@ -26,13 +26,15 @@ func (r *ortOwner) acquire(path string) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.users > 0 && r.ours && r.path != path {
-		return nil, fmt.Errorf("%w: %s is asked for while %s is in use; a process can hold one", ErrLibrary, path, r.path)
+		return nil,
+			fmt.Errorf("%w: %s is asked for while %s is in use; a process can hold one", ErrLibrary, path, r.path)
 	}
 	if r.users == 0 {
 		r.ours, r.path = !ort.IsInitialized(), path
 		if r.ours {
 			ort.SetSharedLibraryPath(path)
-			if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil { // errors are returned, not logged
+			// errors are returned, not logged
+			if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 				return nil, fmt.Errorf("%w: %s: %w", ErrLibrary, path, err)
 			}
 		}

@@ -86,8 +86,11 @@ func (s *session) inspect(path string, set *settings, outputs []string) (output 
 		return "", err
 	}
 	for _, i := range in {
-		if !slices.Contains([]string{onnx.InputIDs, onnx.AttentionMask, "token_type_ids"}, i.Name) || i.DataType != ort.TensorElementDataTypeInt64 {
-			return "", fmt.Errorf("input %s of type %v is not known; int64 input_ids, attention_mask and token_type_ids are", i.Name, i.DataType)
+		if !slices.Contains([]string{onnx.InputIDs, onnx.AttentionMask, "token_type_ids"}, i.Name) ||
+			i.DataType != ort.TensorElementDataTypeInt64 {
+			return "",
+				fmt.Errorf("input %s of type %v is not known; int64 input_ids, attention_mask and token_type_ids are",
+					i.Name, i.DataType)
 		}
 		s.inputs = append(s.inputs, i.Name)
 	}
@@ -98,7 +101,9 @@ func (s *session) inspect(path string, set *settings, outputs []string) (output 
 			}
 			rank := len(i.Dimensions)
 			if i.DataType != ort.TensorElementDataTypeFloat || rank < 2 || rank > 3 || i.Dimensions[rank-1] < 1 {
-				return "", fmt.Errorf("output %s is %v %v; float32 [batch, dim] or [batch, sequence, dim] expected", i.Name, i.DataType, i.Dimensions)
+				return "",
+					fmt.Errorf("output %s is %v %v; float32 [batch, dim] or [batch, sequence, dim] expected", i.Name,
+						i.DataType, i.Dimensions)
 			}
 			s.dim = int(i.Dimensions[rank-1])
 			s.finish = rows(set, rank, s.dim, want == onnx.Logits)
@@ -108,7 +113,8 @@ func (s *session) inspect(path string, set *settings, outputs []string) (output 
 	return "", fmt.Errorf("it has none of the outputs %v", outputs)
 }
 
-// rows returns how an export's output becomes rows: pooled here when it is per token, normalised when the settings say so.
+// rows returns how an export's output becomes rows: pooled here when it is per token, normalised when the settings say
+// so.
 func rows(set *settings, rank, dim int, logits bool) func([]float32, [][]uint32, int, []float32) {
 	return func(raw []float32, tokens [][]uint32, columns int, out []float32) {
 		if rank == 2 {
@@ -206,7 +212,8 @@ func (s *session) runExport(in []ort.Value, tokens [][]uint32, columns int, out 
 	t, ok := got[0].(*ort.Tensor[float32])
 	size := int64(len(tokens) * s.dim)
 	if !ok || t.GetShape().FlattenedSize() != size && t.GetShape().FlattenedSize() != size*int64(columns) {
-		return fmt.Errorf("%s: %w: output of shape %v for %d texts of %d tokens", s.path, ErrModel, got[0].GetShape(), len(tokens), columns)
+		return fmt.Errorf("%s: %w: output of shape %v for %d texts of %d tokens", s.path, ErrModel, got[0].GetShape(),
+			len(tokens), columns)
 	}
 	s.finish(t.GetData(), tokens, columns, out)
 	return nil
@@ -223,7 +230,9 @@ func (s *session) pad(tokens [][]uint32, columns int) (ids, mask []int64, err er
 				continue
 			}
 			if s.vocab > 0 && int(row[c]) >= s.vocab {
-				return nil, nil, fmt.Errorf("%s: %w: tokenizer.json gives the token %d, config.json's vocab_size is %d", s.path, ErrModel, row[c], s.vocab)
+				return nil, nil,
+					fmt.Errorf("%s: %w: tokenizer.json gives the token %d, config.json's vocab_size is %d", s.path,
+						ErrModel, row[c], s.vocab)
 			}
 			ids[at], mask[at] = int64(row[c]), 1
 		}
@@ -231,7 +240,8 @@ func (s *session) pad(tokens [][]uint32, columns int) (ids, mask []int64, err er
 	return ids, mask, nil
 }
 
-// terminator returns run options that end every run made with them soon after ctx does. free must be called once the runs are over.
+// terminator returns run options that end every run made with them soon after ctx does. free must be called once the
+// runs are over.
 func terminator(ctx context.Context) (o *ort.RunOptions, free func(), err error) {
 	if o, err = ort.NewRunOptions(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrLibrary, err)

@@ -58,10 +58,12 @@ func (s *settings) limit(dir string, own, special int) error {
 	case s.MaxTokens == 0 || own > 0 && s.MaxTokens > own && !s.strict:
 		s.MaxTokens = own
 	case own > 0 && s.MaxTokens > own:
-		return fmt.Errorf("%s: %w: max_tokens is %d in model.yaml, the model's positions end at %d", dir, ErrModel, s.MaxTokens, own)
+		return fmt.Errorf("%s: %w: max_tokens is %d in model.yaml, the model's positions end at %d", dir, ErrModel,
+			s.MaxTokens, own)
 	}
 	if s.MaxTokens <= special {
-		return fmt.Errorf("%s: %w: max_tokens is %d, the special tokens alone are %d", dir, ErrModel, s.MaxTokens, special)
+		return fmt.Errorf("%s: %w: max_tokens is %d, the special tokens alone are %d", dir, ErrModel, s.MaxTokens,
+			special)
 	}
 	return nil
 }
@@ -119,7 +121,9 @@ func parseSettings(raw []byte) (*settings, error) {
 	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS:
 		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected", ErrModel, s.Pooling)
 	case s.MaxTokens < 0 || s.MaxTokens > 1<<20:
-		return nil, fmt.Errorf("%w: max_tokens %d; expected up to %d, or 0 for the model's own limit", ErrModel, s.MaxTokens, 1<<20)
+		return nil,
+			fmt.Errorf("%w: max_tokens %d; expected up to %d, or 0 for the model's own limit", ErrModel, s.MaxTokens,
+				1<<20)
 	}
 	for _, p := range []string{s.QueryPrefix, s.DocumentPrefix} {
 		if fixed, changed := repair(p); changed {
@@ -142,7 +146,9 @@ func sentenceTransformers(dir string) (*settings, error) {
 	if found, err := readJSON(path, &modules); err != nil {
 		return nil, err
 	} else if !found {
-		return nil, fmt.Errorf("%s: %w: there is neither model.yaml nor modules.json to say how to pool; write a model.yaml", dir, ErrModel)
+		return nil,
+			fmt.Errorf("%s: %w: there is neither model.yaml nor modules.json to say how to pool; write a model.yaml",
+				dir, ErrModel)
 	}
 	for _, m := range modules {
 		switch kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]; kind {
@@ -158,7 +164,9 @@ func sentenceTransformers(dir string) (*settings, error) {
 				return nil, err
 			}
 		default:
-			return nil, fmt.Errorf("%s: %w: module %q is not known; Transformer, Pooling and Normalize are", path, ErrModel, m.Type)
+			return nil,
+				fmt.Errorf("%s: %w: module %q is not known; Transformer, Pooling and Normalize are", path, ErrModel,
+					m.Type)
 		}
 	}
 	if s.Pooling == "" {

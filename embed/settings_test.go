@@ -29,7 +29,8 @@ func folder(t *testing.T, files map[string]string) string {
 
 func TestParseSettings(t *testing.T) {
 	s, err := parseSettings([]byte("name: x\npooling: cls\nnormalise: true\nmax_tokens: 12\nquery_prefix: 'q: '\n"))
-	if err != nil || s.Pooling != onnx.CLS || !s.Normalise || s.MaxTokens != 12 || s.prefix(Query) != "q: " || s.prefix(Document) != "" {
+	if err != nil || s.Pooling != onnx.CLS || !s.Normalise || s.MaxTokens != 12 || s.prefix(Query) != "q: " ||
+		s.prefix(Document) != "" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for text, want := range map[string]string{
@@ -58,7 +59,8 @@ func TestSentenceTransformersFolder(t *testing.T) {
 		"config_sentence_transformers.json": `{"prompts":{"query":"ask: ","passage":"say: "}}`,
 	}
 	s, err := readSettings(folder(t, good), kindEncoder)
-	if err != nil || s.Pooling != onnx.Mean || !s.Normalise || s.MaxTokens != 256 || s.QueryPrefix != "ask: " || s.DocumentPrefix != "say: " {
+	if err != nil || s.Pooling != onnx.Mean || !s.Normalise || s.MaxTokens != 256 || s.QueryPrefix != "ask: " ||
+		s.DocumentPrefix != "say: " {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for name, bad := range map[string]string{
@@ -68,11 +70,13 @@ func TestSentenceTransformersFolder(t *testing.T) {
 	} {
 		files := maps.Clone(good)
 		files[name] = bad
-		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), filepath.Base(name)) {
+		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) ||
+			!strings.Contains(err.Error(), filepath.Base(name)) {
 			t.Errorf("%s = %s: %v", name, bad, err)
 		}
 		files[name] = "{"
-		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), filepath.Base(name)) {
+		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) ||
+			!strings.Contains(err.Error(), filepath.Base(name)) {
 			t.Errorf("broken %s: %v", name, err)
 		}
 	}
@@ -81,7 +85,8 @@ func TestSentenceTransformersFolder(t *testing.T) {
 	if _, err := readSettings(folder(t, out), kindEncoder); !errors.Is(err, ErrModel) {
 		t.Errorf("a path out of the folder: %v", err)
 	}
-	if _, err := readSettings(t.TempDir(), kindEncoder); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "model.yaml") {
+	if _, err := readSettings(t.TempDir(), kindEncoder); !errors.Is(err, ErrModel) ||
+		!strings.Contains(err.Error(), "model.yaml") {
 		t.Errorf("no settings: %v", err)
 	}
 	if s, err := readSettings(t.TempDir(), kindClassifier); err != nil || s.Name == "" {
@@ -94,7 +99,8 @@ func TestLimit(t *testing.T) {
 		given, own, want int
 		strict, ok       bool
 	}{
-		{256, 512, 256, true, true}, {0, 512, 512, true, true}, {514, 512, 512, false, true}, {514, 512, 0, true, false},
+		{256, 512, 256, true, true}, {0, 512, 512, true, true}, {514, 512, 512, false, true},
+		{514, 512, 0, true, false},
 		{0, 0, 0, true, false}, {128, 0, 128, true, true}, {2, 512, 0, true, false}, {3, 512, 3, true, true},
 	} {
 		s := &settings{MaxTokens: c.given, strict: c.strict}
@@ -111,7 +117,8 @@ func TestFindLibrary(t *testing.T) {
 	if p, err := findLibrary(""); err != nil || p != filepath.Join(dir, "lib.so") {
 		t.Errorf("%s, %v", p, err)
 	}
-	if _, err := findLibrary(filepath.Join(dir, "none.so")); !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "none.so") {
+	if _, err := findLibrary(filepath.Join(dir, "none.so")); !errors.Is(err, ErrLibrary) ||
+		!strings.Contains(err.Error(), "none.so") {
 		t.Errorf("%v", err)
 	}
 	if got := buildTree(filepath.Join(dir, "other")); got != nil {

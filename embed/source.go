@@ -27,7 +27,9 @@ func findSource(dir string, o onnx.Options) (*source, error) {
 	if st, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	} else if !st.IsDir() {
-		return nil, fmt.Errorf("%w: %s is not a folder; a model is a folder with config.json, model.safetensors and tokenizer.json", ErrModel, dir)
+		return nil,
+			fmt.Errorf("%w: %s is not a folder; a model is a folder with config.json, model.safetensors and "+
+				"tokenizer.json", ErrModel, dir)
 	}
 	var raw struct {
 		ModelType string `json:"model_type"`

@@ -97,10 +97,12 @@ func TestThroughput(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("machine: %s/%s, %d CPUs, batches of %d tokens", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), *batchTokens)
+	t.Logf("machine: %s/%s, %d CPUs, batches of %d tokens", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+		*batchTokens)
 	for i, s := range sides {
 		t.Logf("median of %d: %-16s %6.1f sentences/s, %6.1f per CPU second", *throughput, s.name,
-			n/median(results[i], func(p pass) float64 { return p.Wall }), n/median(results[i], func(p pass) float64 { return p.CPU }))
+			n/median(results[i], func(p pass) float64 { return p.Wall }),
+			n/median(results[i], func(p pass) float64 { return p.CPU }))
 	}
 }
 
@@ -161,7 +163,8 @@ func startPython(t *testing.T, dir string, texts []string, threads int) func(mod
 	}
 	temp := t.TempDir()
 	graph, taskFile := filepath.Join(temp, "graph.onnx"), filepath.Join(temp, "task.json")
-	raw, err := json.Marshal(map[string]any{"graph": graph, "folder": g.Folder, "tokenizer": filepath.Join(dir, "tokenizer.json"),
+	raw, err := json.Marshal(map[string]any{"graph": graph, "folder": g.Folder,
+		"tokenizer":  filepath.Join(dir, "tokenizer.json"),
 		"max_tokens": 256, "threads": threads, "batch_tokens": *batchTokens, "texts": texts})
 	if err != nil {
 		t.Fatal(err)

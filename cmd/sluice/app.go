@@ -105,7 +105,8 @@ func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sluice",
 		Short: "a local retrieval system with a calibrated gate before it",
-		Long: "Sluice puts documents into a store, calibrates a gate on them, and answers questions: from the documents when\n" +
+		Long: "Sluice puts documents into a store, calibrates a gate on them, and answers questions: from the " +
+			"documents when\n" +
 			"the gate finds that they can help, else from the language model's own knowledge, and it says which.\n\n" +
 			"Results go to standard output, progress and warnings to standard error.\n\n" + exitCodes,
 		SilenceUsage: true, SilenceErrors: true,
@@ -117,11 +118,14 @@ func (a *app) root() *cobra.Command {
 	a.persistent(cmd, "threads", "threads")
 	a.persistent(cmd, "log_level", "log-level")
 	f := cmd.PersistentFlags()
-	f.StringVar(&a.configPath, "config", "", "settings file (default ./sluice.yaml, else sluice/sluice.yaml in the user's configuration folder)")
+	f.StringVar(&a.configPath, "config", "",
+		"settings file (default ./sluice.yaml, else sluice/sluice.yaml in the user's configuration folder)")
 	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and notes on standard error, only warnings and errors")
-	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(), a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(), a.versionCommand())
+	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(),
+		a.gateCommand(),
+		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(),
+		a.versionCommand())
 	return cmd
 }
 
@@ -154,9 +158,12 @@ func addSetting(cmd *cobra.Command, f *pflag.FlagSet, key, name string) {
 	if limits := field.Limits(); len(field.OneOf) > 0 {
 		usage += " (" + limits + ")"
 	}
-	f.AddFlag(&pflag.Flag{Name: name, Usage: usage, Value: &setting{field: field, text: field.Default}, DefValue: field.Default})
+	f.AddFlag(&pflag.Flag{Name: name, Usage: usage, Value: &setting{field: field, text: field.Default},
+		DefValue: field.Default})
 	if len(field.OneOf) > 0 {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(field.OneOf, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
+		// fails for unknown flags only
+		_ = cmd.RegisterFlagCompletionFunc(name,
+			cobra.FixedCompletions(field.OneOf, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
@@ -187,9 +194,11 @@ func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
 		tolerance = -1 // to the library, 0 is the default and less is none
 	}
 	s, err := sluice.Open(cmd.Context(), sluice.Config{
-		Store: c.Store, Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: int64(c.MemLimitMiB) << 20,
-		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens, ContextTokens: c.Ask.ContextTokens,
-		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
+		Store: c.Store, Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA,
+		MemLimit:    int64(c.MemLimitMiB) << 20,
+		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
+		ContextTokens: c.Ask.ContextTokens,
+		Templates:     c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
 		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote),
 	})
 	return s, c, err

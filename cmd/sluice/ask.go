@@ -31,7 +31,8 @@ func (a *app) askCommand() *cobra.Command {
 their sources. Closed: the model answers from its own knowledge, and that is said. Without a calibration, --gate open
 always uses the store and --gate closed never does.
 ` + batchHelp,
-		Example: "  sluice ask --trace \"In what order are deferred functions executed?\"\n  sluice ask --batch questions.jsonl --json > answers.jsonl",
+		Example: "  sluice ask --trace \"In what order are deferred functions executed?\"\n" +
+			"  sluice ask --batch questions.jsonl --json > answers.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := q.single(args)
 			if err != nil {
@@ -51,9 +52,12 @@ always uses the store and --gate closed never does.
 	q.flags(cmd)
 	cmd.Flags().Lookup("group").Hidden = true // answers come one by one
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
-	for _, x := range [][2]string{{"ask.gate", "gate"}, {"retrieve.k", "k"}, {"retrieve.mode", "mode"}, {"ask.transform", "transform"}, {"ask.style", "style"},
-		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"}, {"ask.temperature", "temperature"},
-		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"}, {"ask.templates", "templates"}, {"gate.stale_tolerance", "stale-tolerance"}} {
+	for _, x := range [][2]string{{"ask.gate", "gate"}, {"retrieve.k", "k"}, {"retrieve.mode", "mode"},
+		{"ask.transform", "transform"}, {"ask.style", "style"},
+		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
+		{"ask.temperature", "temperature"},
+		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"},
+		{"ask.templates", "templates"}, {"gate.stale_tolerance", "stale-tolerance"}} {
 		a.flag(cmd, x[0], x[1])
 	}
 	return cmd
@@ -61,9 +65,11 @@ always uses the store and --gate closed never does.
 
 func askOptions(c config.Config) sluice.AskOptions {
 	return sluice.AskOptions{
-		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform), Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
+		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
+		Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
 		Retrieve:  sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode)},
-		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP, RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
+		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
+		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
 	}
 }
 
@@ -97,7 +103,8 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice
 	if len(answer.Citations) > 0 {
 		fmt.Fprintln(a.stdout, "\nSources:")
 		for _, c := range answer.Citations {
-			fmt.Fprintf(a.stdout, "  [%d] %s (%s:%d-%d)%s\n", c.Number, place(c.Source, c.Heading), c.ID, c.Start, c.End, map[bool]string{true: "  cited"}[c.Cited])
+			fmt.Fprintf(a.stdout, "  [%d] %s (%s:%d-%d)%s\n", c.Number, place(c.Source, c.Heading), c.ID, c.Start,
+				c.End, map[bool]string{true: "  cited"}[c.Cited])
 		}
 	}
 	if trace {
@@ -136,13 +143,17 @@ func printTrace(w io.Writer, t sluice.Trace) error {
 	for _, r := range t.Retrieved {
 		fmt.Fprintf(&b, "  retrieved   %.4f  %s\n", r.Score, r.ID)
 	}
-	fmt.Fprintf(&b, "  prompt      template %s, %d tokens, %d passages dropped, %d shortened\n", t.Template, t.PromptTokens, t.DroppedPassages, t.TruncatedPassages)
-	fmt.Fprintf(&b, "  answer      %d tokens, %d calls of %s, finish: %s\n", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
+	fmt.Fprintf(&b, "  prompt      template %s, %d tokens, %d passages dropped, %d shortened\n", t.Template,
+		t.PromptTokens, t.DroppedPassages, t.TruncatedPassages)
+	fmt.Fprintf(&b, "  answer      %d tokens, %d calls of %s, finish: %s\n", t.AnswerTokens, t.LLMCalls, t.Model,
+		t.Finish)
 	if t.Remote != "" {
 		fmt.Fprintf(&b, "  sent to     %s\n", t.Remote)
 	}
 	m := t.Milliseconds
-	fmt.Fprintf(&b, "  ms          load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, total %.1f\n",
+	fmt.Fprintf(&b,
+		"  ms          load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
+			"total %.1f\n",
 		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Total)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -156,7 +167,8 @@ func gateText(mode sluice.GateMode, d *gate.Decision) string {
 	if d.Retrieve {
 		word = "open"
 	}
-	s := fmt.Sprintf("%s: score %.4f, cut-off %.4f (%s = %.4f, T = %g), best context %s", word, d.Score, d.Cutoff, d.Policy, d.PolicyValue, d.Threshold, d.ContextID)
+	s := fmt.Sprintf("%s: score %.4f, cut-off %.4f (%s = %.4f, T = %g), best context %s", word, d.Score, d.Cutoff,
+		d.Policy, d.PolicyValue, d.Threshold, d.ContextID)
 	if d.Stale > 0 {
 		s += fmt.Sprintf("; calibration is stale by %.3g %%", 100*d.Stale)
 	}

@@ -39,7 +39,8 @@ compare with the fastest peer of equal accuracy. Run it on a quiet machine: anot
 
 The peers need a Python environment and a Go program, which 'make bench-compute' sets up (about 600 MB). A missing
 peer is noted and left out. The data sets take about 4 GB in the cache.`,
-		Example: "  sluice bench compute --workload w1 --json\n  sluice bench compute --short --peers none\n" +
+		Example: "  sluice bench compute --workload w1 --json\n" +
+			"  sluice bench compute --short --peers none\n" +
 			"  sluice bench compute --out docs/benchmarks/results",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -31,8 +31,10 @@ are kept as they come: an interrupted run goes on where it stopped.
 
 --reuse takes the distributions of the calibration in force and only derives another policy and threshold.
 --show prints the calibration in force.`,
-		Example: "  sluice calibrate --sample 200 --plot calibration.svg\n  sluice calibrate --queries questions.jsonl --json\n  sluice calibrate --reuse --policy maximum:p10",
-		Args:    cobra.NoArgs,
+		Example: "  sluice calibrate --sample 200 --plot calibration.svg\n" +
+			"  sluice calibrate --queries questions.jsonl --json\n" +
+			"  sluice calibrate --reuse --policy maximum:p10",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if show && reuse || (show || reuse) && queries != "" {
 				return usagef("--show, --reuse and --queries exclude each other")
@@ -58,28 +60,35 @@ are kept as they come: an interrupted run goes on where it stopped.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&queries, "queries", "", `pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
+	f.StringVar(&queries, "queries", "",
+		`pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
 	f.StringVar(&o.Name, "name", calibrate.DefaultName, "name of the calibration")
 	f.StringVar(&o.Plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
-	f.BoolVar(&o.Strict, "strict", false, "a bad line of --queries, or one of an unknown context, is an error instead of being counted")
+	f.BoolVar(&o.Strict, "strict", false,
+		"a bad line of --queries, or one of an unknown context, is an error instead of being counted")
 	f.BoolVar(&show, "show", false, "print the calibration in force and do nothing")
 	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from the distributions in force")
-	for _, x := range [][2]string{{"policy", "policy"}, {"threshold", "threshold"}, {"negatives", "negatives"}, {"per_context", "per-context"},
-		{"sample", "sample"}, {"seed", "seed"}, {"holdout", "holdout"}, {"resamples", "resamples"}, {"rank_limit", "rank-limit"}} {
+	for _, x := range [][2]string{{"policy", "policy"}, {"threshold", "threshold"}, {"negatives", "negatives"},
+		{"per_context", "per-context"},
+		{"sample", "sample"}, {"seed", "seed"}, {"holdout", "holdout"}, {"resamples", "resamples"},
+		{"rank_limit", "rank-limit"}} {
 		a.flag(cmd, "calibrate."+x[0], x[1])
 	}
 	return cmd
 }
 
 func fill(o *sluice.CalibrateOptions, c config.Calibrate) {
-	o.Policy, o.Threshold, o.Negatives, o.PerContext, o.Sample = c.Policy, c.Threshold, c.Negatives, c.PerContext, c.Sample
+	o.Policy, o.Threshold, o.Negatives, o.PerContext, o.Sample = c.Policy, c.Threshold, c.Negatives, c.PerContext,
+		c.Sample
 	o.Seed, o.Holdout, o.Resamples, o.RankLimit = c.Seed, c.Holdout, c.Resamples, c.RankLimit
 	if o.Resamples == 0 {
 		o.Resamples = -1 // to the library, 0 is the default
 	}
 }
 
-func (a *app) calibrate(cmd *cobra.Command, s *sluice.Sluice, o sluice.CalibrateOptions, queries string) (*sluice.CalibrateResult, error) {
+func (a *app) calibrate(
+	cmd *cobra.Command, s *sluice.Sluice, o sluice.CalibrateOptions, queries string,
+) (*sluice.CalibrateResult, error) {
 	bad := 0
 	o.OnBad = func(line int, err error) {
 		bad++
@@ -105,7 +114,8 @@ func (a *app) calibrate(cmd *cobra.Command, s *sluice.Sluice, o sluice.Calibrate
 	}()
 	o.Progress = func(stage string, done, total int64) {
 		if _, ok := stages[stage]; !ok {
-			stages[stage] = a.task(stage, map[string]string{"pseudo-queries": "contexts", "embedding": "questions"}[stage])
+			stages[stage] = a.task(stage,
+				map[string]string{"pseudo-queries": "contexts", "embedding": "questions"}[stage])
 		}
 		stages[stage].Set(done, total)
 	}
@@ -134,10 +144,12 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 	table := []struct {
 		name string
 		s    *gate.Stats
-	}{{"D+ (own context)", &r.Positive}, {"D- (" + r.Negatives + ")", &r.Negative}, {"maximum", &r.Maximum}, {"maximum, other topics", r.MaximumOther}}
+	}{{"D+ (own context)", &r.Positive}, {"D- (" + r.Negatives + ")", &r.Negative}, {"maximum", &r.Maximum},
+		{"maximum, other topics", r.MaximumOther}}
 	for _, row := range table {
 		if s := row.s; s != nil && s.N > 0 {
-			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t\n", row.name, s.N, s.Min, s.P5, s.Q1, s.Mean, s.Median, s.Q3, s.P95, s.Max)
+			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t\n", row.name, s.N, s.Min, s.P5,
+				s.Q1, s.Mean, s.Median, s.Q3, s.P95, s.Max)
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -171,7 +183,8 @@ func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 
 func (a *app) printQuestions(r *sluice.CalibrateResult) error {
 	q := r.Queries
-	_, err := fmt.Fprintf(a.stdout, "questions  %d about %d contexts, %s", q.Queries, q.Sampled, map[bool]string{true: "written by " + q.Model, false: "from " + q.Source}[q.Kind == "generated"])
+	_, err := fmt.Fprintf(a.stdout, "questions  %d about %d contexts, %s", q.Queries, q.Sampled,
+		map[bool]string{true: "written by " + q.Model, false: "from " + q.Source}[q.Kind == "generated"])
 	for _, reason := range sortedKeys(q.Rejected) {
 		if err == nil {
 			_, err = fmt.Fprintf(a.stdout, "; rejected %d %s", q.Rejected[reason], strings.ReplaceAll(reason, "_", " "))

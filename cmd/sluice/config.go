@@ -13,28 +13,32 @@ import (
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "show, find and write settings", Args: cobra.NoArgs,
 		Long: "Settings come from, in this order: defaults, sluice.yaml, SLUICE_* environment variables, flags."}
-	show := &cobra.Command{Use: "show", Short: "print the settings in force and where each comes from", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.showConfig(cmd) }}
-	path := &cobra.Command{Use: "path", Short: "print the settings file that is read", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		l, err := a.settings(cmd)
-		if err != nil {
-			return err
-		}
-		if l.Path == "" {
-			a.note("no settings file; 'sluice config init' writes one")
-			return nil
-		}
-		return a.status(map[string]string{"path": l.Path}, "%s\n", l.Path)
-	}}
-	init := &cobra.Command{Use: "init [FILE]", Short: "write a file with every setting explained (default ./sluice.yaml)", Args: cobra.MaximumNArgs(1), RunE: func(_ *cobra.Command, args []string) error {
-		file := config.FileName
-		if len(args) > 0 {
-			file = args[0]
-		}
-		if err := config.Init(file); err != nil {
-			return err
-		}
-		return a.status(map[string]string{"path": file}, "wrote %s\n", file)
-	}}
+	show := &cobra.Command{Use: "show", Short: "print the settings in force and where each comes from",
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.showConfig(cmd) }}
+	path := &cobra.Command{Use: "path", Short: "print the settings file that is read", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			if l.Path == "" {
+				a.note("no settings file; 'sluice config init' writes one")
+				return nil
+			}
+			return a.status(map[string]string{"path": l.Path}, "%s\n", l.Path)
+		}}
+	init := &cobra.Command{Use: "init [FILE]",
+		Short: "write a file with every setting explained (default ./sluice.yaml)", Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file := config.FileName
+			if len(args) > 0 {
+				file = args[0]
+			}
+			if err := config.Init(file); err != nil {
+				return err
+			}
+			return a.status(map[string]string{"path": file}, "wrote %s\n", file)
+		}}
 	cmd.AddCommand(show, path, init)
 	return cmd
 }

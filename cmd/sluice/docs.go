@@ -11,7 +11,8 @@ import (
 )
 
 // withStore opens Sluice for a verb.
-func (a *app) withStore(f func(cmd *cobra.Command, s *sluice.Sluice, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) withStore(f func(cmd *cobra.Command, s *sluice.Sluice, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s, _, err := a.open(cmd)
 		if err != nil {
@@ -32,9 +33,14 @@ func (a *app) docsCommand() *cobra.Command {
 			return a.listDocuments(cmd, s)
 		})}
 	list.Flags().BoolVar(&chunks, "chunks", false, "list chunks instead of documents")
-	show := &cobra.Command{Use: "show DOCUMENT", Short: "show a document's chunks with their text", Args: cobra.ExactArgs(1),
-		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error { return a.listChunks(cmd, s, args[0]) })}
-	rm := &cobra.Command{Use: "rm DOCUMENT...", Short: "remove documents with their chunks", Args: cobra.MinimumNArgs(1),
+	show := &cobra.Command{Use: "show DOCUMENT", Short: "show a document's chunks with their text",
+		Args: cobra.ExactArgs(1),
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice,
+			args []string) error {
+			return a.listChunks(cmd, s, args[0])
+		})}
+	rm := &cobra.Command{Use: "rm DOCUMENT...", Short: "remove documents with their chunks",
+		Args: cobra.MinimumNArgs(1),
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 			n, err := s.DeleteDocuments(cmd.Context(), args)
 			if err != nil {
@@ -69,7 +75,8 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 	if a.json {
 		p := newPrinter(a.stdout)
 		for _, d := range docs {
-			if err := p.print(documentLine{d.ID, d.Source, d.Title, d.Topic, d.Digest, d.Chunks, d.Tokens, d.Added}); err != nil {
+			if err := p.print(documentLine{d.ID, d.Source, d.Title, d.Topic, d.Digest, d.Chunks, d.Tokens,
+				d.Added}); err != nil {
 				return err
 			}
 		}
@@ -100,7 +107,8 @@ func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) 
 		case a.json:
 			err = p.print(c)
 		case document != "":
-			_, err = fmt.Fprintf(p.w, "%s  %s:%d-%d  %d tokens\n%s%s\n\n", c.ID, c.Source, c.Start, c.End, c.Tokens, heading(c.Heading), c.Text)
+			_, err = fmt.Fprintf(p.w, "%s  %s:%d-%d  %d tokens\n%s%s\n\n", c.ID, c.Source, c.Start, c.End, c.Tokens,
+				heading(c.Heading), c.Text)
 		default:
 			_, err = fmt.Fprintf(p.w, "%s  %s\n", c.ID, short(c.Text, 100))
 		}

@@ -14,8 +14,10 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{Use: "doctor", Short: "check this installation, the models and the store", Args: cobra.NoArgs,
-		Long: "Checks what is linked and chosen on this machine, the kernels against the reference, the encoder against golden\n" +
-			"vectors, a generated answer, and the store. The exit code is 1 when something that should work does not; what was\n" +
+		Long: "Checks what is linked and chosen on this machine, the kernels against the reference, the encoder " +
+			"against golden\n" +
+			"vectors, a generated answer, and the store. The exit code is 1 when something that should work does " +
+			"not; what was\n" +
 			"never set up is only said.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := a.settings(cmd)
@@ -23,8 +25,13 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			c := l.Config
-			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA, Threads: c.Threads, Remote: remoteOptions(c.Remote),
-				Logger: a.logger(c.LogLevel), Calibration: func(ctx context.Context) (*gate.Calibration, float64, error) { return calibration(ctx, c.Store) }}
+			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
+				Threads: c.Threads, Remote: remoteOptions(c.Remote),
+				Logger: a.logger(c.LogLevel),
+				Calibration: func(ctx context.Context) (*gate.Calibration, float64,
+					error) {
+					return calibration(ctx, c.Store)
+				}}
 			if o.Encoder == "" {
 				o.Encoder = sluice.DefaultEncoder
 			}

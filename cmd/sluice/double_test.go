@@ -24,7 +24,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	dir := t.TempDir()
-	return &bench{t: t, dir: dir, store: filepath.Join(dir, "store"), embedder: doubles.NewEncoder(), model: doubles.NewModel("It says so [1].")}
+	return &bench{t: t, dir: dir, store: filepath.Join(dir, "store"), embedder: doubles.NewEncoder(),
+		model: doubles.NewModel("It says so [1].")}
 }
 
 type outcome struct {
@@ -38,7 +39,8 @@ func (b *bench) run(args ...string) outcome { return b.runContext(b.t.Context(),
 func (b *bench) runContext(ctx context.Context, args ...string) outcome {
 	b.t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{stdin: strings.NewReader(b.stdin), stdout: &stdout, stderr: &stderr, env: append(b.env, "SLUICE_STORE="+b.store, "SLUICE_CONFIG="+b.file("empty.yaml", ""))}
+	a := &app{stdin: strings.NewReader(b.stdin), stdout: &stdout, stderr: &stderr,
+		env: append(b.env, "SLUICE_STORE="+b.store, "SLUICE_CONFIG="+b.file("empty.yaml", ""))}
 	if b.embedder != nil {
 		a.embedder = b.embedder
 	}

@@ -48,7 +48,8 @@ func (a *app) embedCommand() *cobra.Command {
 				err = a.embedNPY(cmd, s, q, text, as, npyPath)
 			case q.batch != "":
 				out := newPrinter(a.stdout)
-				err = a.eachVector(cmd, s, q, as, func(id string, v []float32) error { return out.print(embedLine{id, v}) }, out.flush)
+				err = a.eachVector(cmd, s, q, as,
+					func(id string, v []float32) error { return out.print(embedLine{id, v}) }, out.flush)
 			default:
 				err = a.embedOne(cmd, s, text, as)
 			}
@@ -56,8 +57,10 @@ func (a *app) embedCommand() *cobra.Command {
 		},
 	}
 	q.flags(cmd)
-	cmd.Flags().StringVar(&role, "role", "document", "what the texts are, for encoders that tell them apart: document or query")
-	cmd.Flags().StringVar(&npyPath, "npy", "", "write the vectors to this file (float32, one row a text) instead of printing them")
+	cmd.Flags().StringVar(&role, "role", "document",
+		"what the texts are, for encoders that tell them apart: document or query")
+	cmd.Flags().StringVar(&npyPath, "npy", "",
+		"write the vectors to this file (float32, one row a text) instead of printing them")
 	return cmd
 }
 
@@ -82,7 +85,9 @@ func (a *app) embedOne(cmd *cobra.Command, s *sluice.Sluice, text string, role e
 }
 
 // eachVector embeds the batch group by group.
-func (a *app) eachVector(cmd *cobra.Command, s *sluice.Sluice, q query, role embed.Role, each func(id string, v []float32) error, flush func() error) error {
+func (a *app) eachVector(
+	cmd *cobra.Command, s *sluice.Sluice, q query, role embed.Role, each func(id string, v []float32) error, flush func() error,
+) error {
 	return q.run(cmd.Context(), a, true, func(items []jsonl.Item) error {
 		e, err := s.Embed(cmd.Context(), texts(items), role)
 		if err != nil {

@@ -32,7 +32,8 @@ func (a *app) gateCommand() *cobra.Command {
 calibrated cut-off. With one query the exit code is 0 for open and 3 for closed, so that scripts can branch on it.
 It needs a calibration ('sluice calibrate') but no language model.
 ` + batchHelp,
-		Example: "  sluice gate \"How are slices grown?\" --explain\n  sluice gate --batch questions.jsonl --json",
+		Example: "  sluice gate \"How are slices grown?\" --explain\n" +
+			"  sluice gate --batch questions.jsonl --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := q.single(args)
 			if err != nil {
@@ -108,7 +109,8 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 	if d.Retrieve {
 		word, relation = "open", "better than"
 	}
-	if _, err := fmt.Fprintf(w, "%s  score %.4f is %s the cut-off %.4f (best context %s)\n", word, d.Score, relation, d.Cutoff, d.ContextID); err != nil || !explain {
+	if _, err := fmt.Fprintf(w, "%s  score %.4f is %s the cut-off %.4f (best context %s)\n", word, d.Score, relation,
+		d.Cutoff, d.ContextID); err != nil || !explain {
 		return err
 	}
 	direction, sign := "above", "-"
@@ -116,7 +118,9 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 		direction, sign = "below", "+"
 	}
 	_, err := fmt.Fprintf(w, "  rule        retrieve if the best %s is strictly %s P %s T\n"+
-		"  P           %.4f (policy %s)\n  T           %.4f\n  cut-off     %.4f\n  score       %.4f, as good as or better than %.1f %% of the questions that belong to a context\n  stale       %.3g %% of the contexts came after the calibration\n",
+		"  P           %.4f (policy %s)\n  T           %.4f\n  cut-off     %.4f\n  score       %.4f, as good as or "+
+		"better than %.1f %% of the questions that belong to a context\n  stale       %.3g %% of the contexts "+
+		"came after the calibration\n",
 		d.Metric, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, 100*d.Stale)
 	return err
 }
@@ -127,7 +131,8 @@ func (a *app) printContext(cmd *cobra.Command, s *sluice.Sluice, id string) erro
 		return err
 	}
 	c := chunks[0]
-	_, err = fmt.Fprintf(a.stdout, "  context     %s, %s\n%s\n", c.ID, place(c.Source, c.Heading), indent(short(c.Text, 300)))
+	_, err = fmt.Fprintf(a.stdout, "  context     %s, %s\n%s\n", c.ID, place(c.Source, c.Heading),
+		indent(short(c.Text, 300)))
 	return err
 }
 

@@ -27,13 +27,16 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 				return err
 			}
 			return closing(s, a.ingest(cmd, s, args, sluice.IngestOptions{
-				Chunk: c.Ingest.Chunk, NoChunk: noChunk, CommitEvery: c.Ingest.CommitEvery, MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20, Strict: strict,
+				Chunk: c.Ingest.Chunk, NoChunk: noChunk, CommitEvery: c.Ingest.CommitEvery,
+				MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20, Strict: strict,
 			}))
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&noChunk, "no-chunk", false, "one chunk for each JSON line or file; what the encoder does not read of it is cut and counted")
-	f.BoolVar(&strict, "strict", false, "a file or line that cannot be read is an error instead of being skipped and reported")
+	f.BoolVar(&noChunk, "no-chunk", false,
+		"one chunk for each JSON line or file; what the encoder does not read of it is cut and counted")
+	f.BoolVar(&strict, "strict", false,
+		"a file or line that cannot be read is an error instead of being skipped and reported")
 	a.flag(cmd, "ingest.chunk", "chunk")
 	a.flag(cmd, "ingest.commit_every", "commit-every")
 	a.flag(cmd, "ingest.max_file_mib", "max-file-mib")
@@ -58,11 +61,14 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	if err != nil && r.Commits > 0 {
 		summary = a.say // what is kept is said even to those who want it quiet
 	}
-	summary("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known, r.Seconds)
+	summary("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known,
+		r.Seconds)
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{r.Skipped, "files or lines were skipped"}, {r.Empty, "documents had no words"}, {r.Truncated, "chunks were cut at what the encoder reads"}, {r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
+	}{{r.Skipped, "files or lines were skipped"}, {r.Empty, "documents had no words"},
+		{r.Truncated, "chunks were cut at what the encoder reads"},
+		{r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
 		if x.n > 0 {
 			a.say("warning: %d %s", x.n, x.what)
 		}

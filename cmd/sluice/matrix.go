@@ -70,11 +70,14 @@ ids are int64 row numbers of B, the best first, equal ones by number; their scor
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ToLower(name)) // --topK is how many write it
 	})
-	flags.StringVar(&f.metric, "metric", "cosine", "how rows are compared: cosine, ip (inner product), l2 (Euclidean distance)")
-	flags.StringVar(&f.dtype, "dtype", "f32", "how pairs are multiplied: f32, bf16x3 (nearly as accurate), bf16, i8, exact")
+	flags.StringVar(&f.metric, "metric", "cosine",
+		"how rows are compared: cosine, ip (inner product), l2 (Euclidean distance)")
+	flags.StringVar(&f.dtype, "dtype", "f32",
+		"how pairs are multiplied: f32, bf16x3 (nearly as accurate), bf16, i8, exact")
 	flags.IntVar(&f.topK, "topk", 0, "only the best K rows of B for each row of A; always exact")
 	flags.StringVar(&f.out, "out", "", "file to write, .npy or .safetensors")
-	flags.StringArrayVar(&f.tensors, "tensor", nil, "tensor of .safetensors inputs with more than one matrix; given twice, for A and for B")
+	flags.StringArrayVar(&f.tensors, "tensor", nil,
+		"tensor of .safetensors inputs with more than one matrix; given twice, for A and for B")
 	a.flag(cmd, "mem_limit_mib", "memory")
 	a.flag(cmd, "isa", "isa")
 	return cmd
@@ -144,16 +147,19 @@ func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out
 	job.task = a.task("scoring", "pairs")
 	defer job.task.Finish()
 	job.limit = int64(c.MemLimitMiB) << 20
-	job.engine, err = engine.New(engine.Options{Threads: c.Threads, ISA: c.ISA, MemLimit: job.limit / 2, Progress: job.progress})
+	job.engine, err = engine.New(engine.Options{Threads: c.Threads, ISA: c.ISA, MemLimit: job.limit / 2,
+		Progress: job.progress})
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	report := matrixReport{Rows: job.a.Rows, Cols: job.b.Rows, Dim: job.a.Dim, Metric: job.metric.String(), DType: job.dtype.String(), TopK: job.topK}
+	report := matrixReport{Rows: job.a.Rows, Cols: job.b.Rows, Dim: job.a.Dim, Metric: job.metric.String(),
+		DType: job.dtype.String(), TopK: job.topK}
 	if job.exact || job.topK > 0 {
 		report.DType = exactScores
 	}
-	sink, err := matrixfile.Create(out, map[string]string{"metric": report.Metric, "dtype": report.DType}, job.arrays()...)
+	sink, err := matrixfile.Create(out, map[string]string{"metric": report.Metric, "dtype": report.DType},
+		job.arrays()...)
 	if err != nil {
 		return err
 	}
@@ -175,7 +181,8 @@ func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out
 	case !job.exact:
 		report.Bound, within = &job.bound, fmt.Sprintf("each within %.3g of exact", job.bound)
 	}
-	a.note("%d × %d scores (%s, dimension %d, %s on %s), %s, in %.3gs, %.3g pairs/s: %s", report.Rows, report.Cols, report.Metric,
+	a.note("%d × %d scores (%s, dimension %d, %s on %s), %s, in %.3gs, %.3g pairs/s: %s", report.Rows, report.Cols,
+		report.Metric,
 		report.Dim, report.DType, report.ISA, within, report.Seconds, report.PairsPerS, strings.Join(report.Out, ", "))
 	if a.json {
 		return a.printJSON(report)

@@ -39,7 +39,8 @@ func (j *matrixJob) shapes() error {
 		}
 	}
 	if a.Rows > 0 && b.Rows > 0 && a.Dim != b.Dim {
-		return fmt.Errorf("%w: the rows of %s have dimension %d, those of %s %d", kernels.ErrShape, a.Path, a.Dim, b.Path, b.Dim)
+		return fmt.Errorf("%w: the rows of %s have dimension %d, those of %s %d", kernels.ErrShape, a.Path, a.Dim,
+			b.Path, b.Dim)
 	}
 	if b.Rows > 0 && a.Rows > math.MaxInt64/8/b.Rows {
 		return fmt.Errorf("%w: %d × %d pairs", kernels.ErrShape, a.Rows, b.Rows)
@@ -70,8 +71,9 @@ func (j *matrixJob) plan() (rows, cols int, err error) {
 	}
 	if fits < 1 {
 		need := max(perRow, 64*int64(j.hits())) * 8
-		return 0, 0, fmt.Errorf("%w: %d MiB; rows of dimension %d and %d hits need at least %d MiB", kernels.ErrMemoryLimit,
-			j.limit>>20, j.a.Dim, j.hits(), (need+1<<20-1)>>20)
+		return 0, 0,
+			fmt.Errorf("%w: %d MiB; rows of dimension %d and %d hits need at least %d MiB", kernels.ErrMemoryLimit,
+				j.limit>>20, j.a.Dim, j.hits(), (need+1<<20-1)>>20)
 	}
 	m, n := int64(max(1, j.a.Rows)), int64(max(1, j.b.Rows))
 	if j.topK > 0 {
@@ -147,7 +149,9 @@ func (j *matrixJob) run(ctx context.Context, sink *matrixfile.Sink) error {
 }
 
 // score writes one block of the matrix.
-func (j *matrixJob) score(ctx context.Context, sink *matrixfile.Sink, out []float32, a, b engine.Vectors, i0, j0 int) error {
+func (j *matrixJob) score(
+	ctx context.Context, sink *matrixfile.Sink, out []float32, a, b engine.Vectors, i0, j0 int,
+) error {
 	if j.exact {
 		if err := j.engine.Matrix(ctx, out, a, b, j.metric); err != nil {
 			return err
@@ -228,7 +232,8 @@ func (j *matrixJob) locate(err error, i0, i1, j0, j1 int) error {
 		row, col, value, found := block.s.NonFinite(block.from, block.to)
 		switch {
 		case found && math.Abs(value) <= math.MaxFloat64:
-			return fmt.Errorf("%s: %w: row %d, column %d is %v, which float32 cannot hold", block.s.Path, kernels.ErrNonFinite, row, col, value)
+			return fmt.Errorf("%s: %w: row %d, column %d is %v, which float32 cannot hold", block.s.Path,
+				kernels.ErrNonFinite, row, col, value)
 		case found:
 			return fmt.Errorf("%s: %w: row %d, column %d is %v", block.s.Path, kernels.ErrNonFinite, row, col, value)
 		}

@@ -74,8 +74,10 @@ func TestMatrixWritesScores(t *testing.T) {
 		for _, dtype := range []string{"exact", "f32", "bf16x3", "bf16", "i8"} {
 			for _, memory := range []string{"1", "1024"} {
 				out := filepath.Join(b.dir, "out.npy")
-				o := b.run("matrix", a, c, "--metric", metric.String(), "--dtype", dtype, "--memory", memory, "--out", out, "--json")
-				if dtype != "exact" && dtype != "f32" && o.code == exitFailure && strings.Contains(o.stderr, kernels.ErrISA.Error()) {
+				o := b.run("matrix", a, c, "--metric", metric.String(), "--dtype", dtype, "--memory", memory, "--out",
+					out, "--json")
+				if dtype != "exact" && dtype != "f32" && o.code == exitFailure &&
+					strings.Contains(o.stderr, kernels.ErrISA.Error()) {
 					t.Logf("SKIP %s: %s", dtype, o.stderr)
 					continue
 				}
@@ -83,9 +85,11 @@ func TestMatrixWritesScores(t *testing.T) {
 					t.Fatalf("%s %s: %+v", metric, dtype, o)
 				}
 				report := objects(t, o.stdout)[0]
-				sameKeys(t, "matrix", report, "rows", "cols", "dim", "metric", "dtype", "bound", "seconds", "pairs_per_s", "isa", "out")
+				sameKeys(t, "matrix", report, "rows", "cols", "dim", "metric", "dtype", "bound", "seconds",
+					"pairs_per_s", "isa", "out")
 				bound, bounded := report["bound"].(float64)
-				if bounded == (dtype == "exact") || bound < 0 || report["dtype"] != dtype || fmt.Sprint(report["out"]) != "["+out+"]" {
+				if bounded == (dtype == "exact") || bound < 0 || report["dtype"] != dtype ||
+					fmt.Sprint(report["out"]) != "["+out+"]" {
 					t.Errorf("%v", report)
 				}
 				got := stored[float32](t, out, head("<f4", m, n), m*n)
@@ -138,7 +142,8 @@ func TestMatrixReadsFormats(t *testing.T) {
 		"safetensors": {a, contexts, "--tensor", "embeddings"},
 	} {
 		out := filepath.Join(b.dir, "got.safetensors")
-		o := b.run(append([]string{"matrix", "--dtype", "exact", "--metric", "l2", "--memory", "1", "--out", out}, args...)...)
+		o := b.run(append([]string{"matrix", "--dtype", "exact", "--metric", "l2", "--memory", "1", "--out", out},
+			args...)...)
 		if o.code != exitOK || strings.Contains(o.stderr, "rounded to float32\n") != (name == "float64") {
 			t.Errorf("%s: %+v", name, o)
 		}
@@ -170,8 +175,11 @@ func TestMatrixTopK(t *testing.T) {
 	for _, metric := range []kernels.Metric{kernels.Cosine, kernels.L2} {
 		for _, contexts := range []string{c, b.file("double.npy", double.String())} {
 			out := filepath.Join(b.dir, "best.npy")
-			report := objects(t, b.ok("matrix", a, contexts, "--topK", "7", "--metric", metric.String(), "--memory", "1", "--out", out, "--json"))[0]
-			if report["bound"] != 0.0 || report["dtype"] != "exact" || report["topk"] != 7.0 || len(report["out"].([]any)) != 2 {
+			report := objects(t,
+				b.ok("matrix", a, contexts, "--topK", "7", "--metric", metric.String(), "--memory", "1", "--out", out,
+					"--json"))[0]
+			if report["bound"] != 0.0 || report["dtype"] != "exact" || report["topk"] != 7.0 ||
+				len(report["out"].([]any)) != 2 {
 				t.Errorf("%v", report)
 			}
 			ids := stored[int64](t, filepath.Join(b.dir, "best.ids.npy"), head("<i8", m, k), m*k)
@@ -202,9 +210,11 @@ func TestMatrixOfNothing(t *testing.T) {
 		args       []string
 		rows, cols int
 	}{
-		{[]string{none, two}, 0, 2}, {[]string{two, none}, 2, 0}, {[]string{none, none}, 0, 0}, {[]string{two, none, "--topk", "2"}, 2, 0},
+		{[]string{none, two}, 0, 2}, {[]string{two, none}, 2, 0}, {[]string{none, none}, 0, 0},
+		{[]string{two, none, "--topk", "2"}, 2, 0},
 	} {
-		report := objects(t, b.ok(append([]string{"matrix", "--json", "--out", filepath.Join(b.dir, "x.npy")}, c.args...)...))[0]
+		report := objects(t,
+			b.ok(append([]string{"matrix", "--json", "--out", filepath.Join(b.dir, "x.npy")}, c.args...)...))[0]
 		if report["rows"] != float64(c.rows) || report["cols"] != float64(c.cols) {
 			t.Errorf("%v: %v", c.args, report)
 		}
@@ -225,17 +235,24 @@ func TestMatrixRefuses(t *testing.T) {
 		says string
 		args []string
 	}{
-		"dimensions":       {"good.npy have dimension 100, those of " + narrow + " 7", []string{good, narrow}},
-		"non-finite left":  {"bad.npy: non-finite value: row 250, column 3 is -Inf", []string{bad, good, "--memory", "1"}},
-		"non-finite right": {"bad.npy: non-finite value: row 250, column 3 is -Inf", []string{good, bad, "--memory", "1", "--dtype", "exact"}},
-		"non-finite top-k": {"bad.npy: non-finite value: row 250, column 3 is -Inf", []string{bad, good, "--topk", "3"}},
-		"unpaired":         {"row 250, column 3", []string{bad, b.file("none.npy", string(npy.MatrixHeader("<f4", 0, 100)))}},
-		"too large":        {"column 0 is 1.79769", []string{good, b.file("huge.npy", huge)}},
-		"truncated":        {"bytes follow", []string{good, b.file("short.npy", string(npy.MatrixHeader("<f4", 9, 100))+"....")}},
-		"dimension 0":      {"2 rows of dimension 0", []string{good, b.file("zero.npy", string(npy.MatrixHeader("<f4", 2, 0)))}},
-		"absent":           {"no such file", []string{good, filepath.Join(b.dir, "gone.npy")}},
-		"memory":           {"memory limit too small: 1 MiB; rows of dimension 100000 and 0 hits need at least 4 MiB", []string{wide, wide, "--memory", "1"}},
-		"isa":              {"not available", []string{good, good, "--isa", "sse9"}},
+		"dimensions": {"good.npy have dimension 100, those of " + narrow + " 7", []string{good, narrow}},
+		"non-finite left": {"bad.npy: non-finite value: row 250, column 3 is -Inf",
+			[]string{bad, good, "--memory", "1"}},
+		"non-finite right": {"bad.npy: non-finite value: row 250, column 3 is -Inf",
+			[]string{good, bad, "--memory", "1", "--dtype", "exact"}},
+		"non-finite top-k": {"bad.npy: non-finite value: row 250, column 3 is -Inf",
+			[]string{bad, good, "--topk", "3"}},
+		"unpaired": {"row 250, column 3",
+			[]string{bad, b.file("none.npy", string(npy.MatrixHeader("<f4", 0, 100)))}},
+		"too large": {"column 0 is 1.79769", []string{good, b.file("huge.npy", huge)}},
+		"truncated": {"bytes follow",
+			[]string{good, b.file("short.npy", string(npy.MatrixHeader("<f4", 9, 100))+"....")}},
+		"dimension 0": {"2 rows of dimension 0",
+			[]string{good, b.file("zero.npy", string(npy.MatrixHeader("<f4", 2, 0)))}},
+		"absent": {"no such file", []string{good, filepath.Join(b.dir, "gone.npy")}},
+		"memory": {"memory limit too small: 1 MiB; rows of dimension 100000 and 0 hits need at least 4 MiB",
+			[]string{wide, wide, "--memory", "1"}},
+		"isa": {"not available", []string{good, good, "--isa", "sse9"}},
 	} {
 		b.fails(exitFailure, c.says, append([]string{"matrix", "--out", out}, c.args...)...)
 		if left, _ := filepath.Glob(filepath.Join(b.dir, "*out.npy*")); len(left) > 0 {
@@ -268,7 +285,8 @@ func TestMatrixInterrupted(t *testing.T) {
 	b := newBench(t)
 	big := b.npyFile("big.npy", gaussian(10, 6000, 300))
 	out := filepath.Join(b.dir, "out.npy")
-	args := []string{"matrix", big, big, "--isa", "go", "--dtype", "exact", "--metric", "l2", "--memory", "16", "--out", out}
+	args := []string{"matrix", big, big, "--isa", "go", "--dtype", "exact", "--metric", "l2", "--memory", "16", "--out",
+		out}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(150*time.Millisecond, cancel)
 	start := time.Now()
@@ -315,7 +333,8 @@ func TestMatrixPlan(t *testing.T) {
 		if j.topK > 0 {
 			pairs = 64 * int64(rows) * int64(j.hits())
 		}
-		if err != nil || rows < 1 || cols < 1 || rows > j.a.Rows || cols > j.b.Rows || vectors > j.limit/4 || pairs > j.limit/4 {
+		if err != nil || rows < 1 || cols < 1 || rows > j.a.Rows || cols > j.b.Rows || vectors > j.limit/4 ||
+			pairs > j.limit/4 {
 			t.Fatalf("%d × %d × %d, top %d, in %d MiB: %d × %d rows, %d and %d bytes, %v",
 				j.a.Rows, j.b.Rows, j.a.Dim, j.topK, j.limit>>20, rows, cols, vectors, pairs, err)
 		}

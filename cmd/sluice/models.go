@@ -19,10 +19,14 @@ import (
 
 func (a *app) modelsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "models", Short: "bring, verify and list models", Args: cobra.NoArgs,
-		Long: "The list of models is built in; any other encoder folder or GGUF file works by its path. Only 'pull' uses the network."}
-	pull := &cobra.Command{Use: "pull [NAME...]", Short: "bring models to this machine (without names the default ones)", RunE: a.pull}
-	verify := &cobra.Command{Use: "verify [NAME...]", Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
-	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
+		Long: "The list of models is built in; any other encoder folder or GGUF file works by its path. Only 'pull' " +
+			"uses the network."}
+	pull := &cobra.Command{Use: "pull [NAME...]",
+		Short: "bring models to this machine (without names the default ones)", RunE: a.pull}
+	verify := &cobra.Command{Use: "verify [NAME...]",
+		Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
+	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp,
+		Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
 	cmd.AddCommand(pull, verify, list)
 	return cmd
 }
@@ -55,8 +59,10 @@ func (a *app) pull(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	for _, name := range names {
-		if i := slices.IndexFunc(list, func(m models.Info) bool { return strings.EqualFold(m.Name, name) && m.Dir == "" }); i >= 0 {
-			a.note("%s: %s MB, licence: %s (%s)", list[i].Name, megabytes(list[i].Bytes), list[i].Licence, list[i].Source)
+		if i := slices.IndexFunc(list,
+			func(m models.Info) bool { return strings.EqualFold(m.Name, name) && m.Dir == "" }); i >= 0 {
+			a.note("%s: %s MB, licence: %s (%s)", list[i].Name, megabytes(list[i].Bytes), list[i].Licence,
+				list[i].Source)
 		}
 		tasks := map[string]*progress.Task{}
 		dir, err := models.Pull(cmd.Context(), name, func(file string, done, total int64) {
@@ -120,11 +126,12 @@ func (a *app) status(object any, format string, args ...any) error {
 // listedModel is one line of `models list`. What the header of a GGUF file says is there for generators that are here.
 type listedModel struct {
 	models.Info
-	Architecture string       `json:"architecture,omitempty"`
-	Context      int          `json:"context,omitempty"`       // tokens that the model was trained to read
-	Template     string       `json:"chat_template,omitempty"` // the name that llama.cpp has for it; empty: none, or not known
-	Memory       *memoryNeeds `json:"memory,omitempty"`
-	Problem      string       `json:"problem,omitempty"` // why the file cannot be used
+	Architecture string `json:"architecture,omitempty"`
+	Context      int    `json:"context,omitempty"` // tokens that the model was trained to read
+	// the name that llama.cpp has for it; empty: none, or not known
+	Template string       `json:"chat_template,omitempty"`
+	Memory   *memoryNeeds `json:"memory,omitempty"`
+	Problem  string       `json:"problem,omitempty"` // why the file cannot be used
 }
 
 // memoryNeeds are bytes, at the default context.
@@ -178,7 +185,8 @@ func (a *app) listModels() error {
 		if l.Problem != "" {
 			a.say("%s", l.Problem)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""), megabytes(m.Bytes),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""),
+			megabytes(m.Bytes),
 			l.memoryText(), cmp.Or(l.Template, "-"), m.Licence, m.Source)
 	}
 	return w.Flush()

@@ -14,7 +14,8 @@ func TestModelsListReadsHeaders(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("SLUICE_CACHE", b.dir)
 	for _, name := range []string{"SmolLM2-135M-Instruct", "zephyr-7b-beta", "gemma-2-2b-it"} {
-		b.file("models/"+name+"/.files.json", `{"files":[{"path":"m.gguf","sha256":"","size":1234567,"mtime":"2026-01-02T03:04:05Z"}]}`)
+		b.file("models/"+name+"/.files.json",
+			`{"files":[{"path":"m.gguf","sha256":"","size":1234567,"mtime":"2026-01-02T03:04:05Z"}]}`)
 	}
 	b.file("models/gemma-2-2b-it/m.gguf", "GGUF, but no more")
 	for name, preset := range map[string]string{"SmolLM2-135M-Instruct": "qwen2", "zephyr-7b-beta": "mistral"} {
@@ -37,11 +38,13 @@ func TestModelsListReadsHeaders(t *testing.T) {
 	}
 	memory, _ := small["memory"].(map[string]any)
 	weights, _ := memory["weights"].(float64)
-	if small["chat_template"] != "chatml" || small["architecture"] != "qwen2" || weights <= 0 || weights > float64(st.Size()) ||
+	if small["chat_template"] != "chatml" || small["architecture"] != "qwen2" || weights <= 0 ||
+		weights > float64(st.Size()) ||
 		memory["total"] != memory["weights"].(float64)+memory["kv_cache"].(float64)+memory["compute"].(float64) {
 		t.Errorf("%v", small)
 	}
-	if gone["memory"] != nil || gone["dir"] != nil || gone["licence"] != "Llama 3.1 Community License" || gone["bytes"] != 4920739232.0 || gone["pinned"] != true {
+	if gone["memory"] != nil || gone["dir"] != nil || gone["licence"] != "Llama 3.1 Community License" ||
+		gone["bytes"] != 4920739232.0 || gone["pinned"] != true {
 		t.Errorf("%v", gone)
 	}
 	if byName["zephyr-7b-beta"]["pinned"] != false || byName["zephyr-7b-beta"]["chat_template"] == "mistral-v1" {
@@ -63,7 +66,8 @@ func TestModelsListReadsHeaders(t *testing.T) {
 	if c := columns["NAME"]; strings.Join(c, " ") != "NAME KIND DEFAULT HERE MB MEMORY TEMPLATE LICENCE SOURCE" {
 		t.Error(c)
 	}
-	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "yes 1.2 [0-9.]+ chatml", "gemma-2-2b-it": "yes 1.2 ? -",
+	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "yes 1.2 [0-9.]+ chatml",
+		"gemma-2-2b-it":              "yes 1.2 ? -",
 		"Mixtral-8x7B-Instruct-v0.1": "- 28448.5 ? -", "all-MiniLM-L6-v2": "- 91.6 - -"} {
 		got := strings.Join(columns[name][3:7], " ")
 		if before, after, ok := strings.Cut(want, "[0-9.]+"); ok {

@@ -9,7 +9,8 @@ import (
 
 // remoteOptions are those of a server that the setting model names.
 func remoteOptions(c config.Remote) remote.Options {
-	o := remote.Options{APIKey: remote.Secret(c.APIKey), APIKeyEnv: c.APIKeyEnv, TokenEstimate: c.BytesPerToken, Timeout: time.Duration(c.TimeoutS) * time.Second, Retries: c.Retries}
+	o := remote.Options{APIKey: remote.Secret(c.APIKey), APIKeyEnv: c.APIKeyEnv, TokenEstimate: c.BytesPerToken,
+		Timeout: time.Duration(c.TimeoutS) * time.Second, Retries: c.Retries}
 	if c.Extensions != "none" {
 		o.Extensions = remote.Extensions(c.Extensions)
 	}

@@ -24,7 +24,9 @@ func remoteBench(t *testing.T) (b *bench, url string, last *map[string]any) {
 				t.Error(err)
 			}
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"So it is [1]."},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+			_, _ = io.WriteString(w,
+				`data: {"choices":[{"delta":{"content":"So it is [1]."},"finish_reason":"stop"}]}`+"\n\ndata: "+
+					"[DONE]\n\n")
 		default:
 			http.NotFound(w, r)
 		}
@@ -39,10 +41,13 @@ func remoteBench(t *testing.T) (b *bench, url string, last *map[string]any) {
 func TestAskOfAServer(t *testing.T) {
 	b, url, last := remoteBench(t)
 	o := b.run("ask", "What do lighthouses warn of?", "--gate", "open", "--trace", "--quiet")
-	if o.code != exitOK || !strings.Contains(o.stdout, "So it is [1].\n") || !strings.Contains(o.stdout, "sent to     "+url+"/v1\n") {
+	if o.code != exitOK || !strings.Contains(o.stdout, "So it is [1].\n") ||
+		!strings.Contains(o.stdout, "sent to     "+url+"/v1\n") {
 		t.Errorf("%+v", o)
 	}
-	if want := "questions and passages go to another process: " + url + "/v1, model served; tokens are estimated, at 3 bytes each\n"; !strings.HasSuffix(o.stderr, want) || strings.Count(o.stderr, "\n") != 1 {
+	if want := "questions and passages go to another process: " + url +
+		"/v1, model served; tokens are estimated, at 3 bytes each\n"; !strings.HasSuffix(o.stderr, want) ||
+		strings.Count(o.stderr, "\n") != 1 {
 		t.Errorf("%q does not say %q alone", o.stderr, want)
 	}
 	if (*last)["model"] != "served" || (*last)["max_tokens"] != 256.0 {
@@ -52,7 +57,8 @@ func TestAskOfAServer(t *testing.T) {
 	if line["trace"].(map[string]any)["remote"] != url+"/v1" {
 		t.Errorf("%v", line)
 	}
-	b.fails(exitFailure, "top-k 5", "ask", "x", "--gate", "closed", "--temperature", "1", "--top-k", "5") // asked for, so not dropped
+	// asked for, so not dropped
+	b.fails(exitFailure, "top-k 5", "ask", "x", "--gate", "closed", "--temperature", "1", "--top-k", "5")
 	b.ok("ask", "x", "--gate", "closed", "--temperature", "1")
 	b.env = append(b.env, "SLUICE_REMOTE_EXTENSIONS=vllm", "SLUICE_ASK_CONTEXT_TOKENS=2048")
 	b.fails(exitFailure, "HTTP 404", "ask", "x", "--gate", "closed") // this server does not count tokens
@@ -66,7 +72,12 @@ func TestDoctorOfAServer(t *testing.T) {
 	b, url, _ := remoteBench(t)
 	o := b.run("doctor", "--json")
 	for _, c := range objects(t, o.stdout) {
-		if detail := c["detail"].(string); c["name"] == "language model" && (c["status"] != "ok" || !strings.Contains(detail, "served of "+url+"/v1 answers \"So it is [1].\", context 3000 tokens; questions and passages go to another process")) {
+		if detail := c["detail"].(string); c["name"] == "language model" &&
+			(c["status"] != "ok" ||
+				!strings.Contains(detail,
+					"served of "+url+"/v1 answers \"So it is [1].\", context 3000 tokens; questions and passages go "+
+						"to "+
+						"another process")) {
 			t.Errorf("%v", c)
 		}
 	}
@@ -78,7 +89,8 @@ func TestDoctorOfAServer(t *testing.T) {
 		t.Errorf("%s", o.stdout)
 	}
 	b.env = []string{"SLUICE_MODEL=" + url}
-	if o := b.run("doctor"); !strings.Contains(o.stdout, "✗ language model") || !strings.Contains(o.stdout, "who are you?") {
+	if o := b.run("doctor"); !strings.Contains(o.stdout, "✗ language model") ||
+		!strings.Contains(o.stdout, "who are you?") {
 		t.Errorf("%s", o.stdout)
 	}
 }

@@ -19,10 +19,12 @@ type retrieveLine struct {
 func (a *app) retrieveCommand() *cobra.Command {
 	var q query
 	cmd := &cobra.Command{
-		Use:     "retrieve QUERY",
-		Short:   "find the best contexts for a query, without asking the gate",
-		Long:    "Prints the best contexts of the store, better first. It needs neither a calibration nor a language model.\n" + batchHelp,
-		Example: "  sluice retrieve --k 10 \"How are slices grown?\"\n  sluice retrieve --batch questions.jsonl --json",
+		Use:   "retrieve QUERY",
+		Short: "find the best contexts for a query, without asking the gate",
+		Long: "Prints the best contexts of the store, better first. It needs neither a calibration nor a language " +
+			"model.\n" + batchHelp,
+		Example: "  sluice retrieve --k 10 \"How are slices grown?\"\n" +
+			"  sluice retrieve --batch questions.jsonl --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := q.single(args)
 			if err != nil {
@@ -62,7 +64,8 @@ func (a *app) retrieveOne(cmd *cobra.Command, s *sluice.Sluice, text string, o s
 		return err
 	}
 	for i, c := range chunks {
-		if _, err := fmt.Fprintf(a.stdout, "%2d  %.4f  %s  %s\n%s\n", i+1, lists[0][i].Score, c.ID, place(c.Source, c.Heading), indent(short(c.Text, 200))); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "%2d  %.4f  %s  %s\n%s\n", i+1, lists[0][i].Score, c.ID,
+			place(c.Source, c.Heading), indent(short(c.Text, 200))); err != nil {
 			return err
 		}
 	}

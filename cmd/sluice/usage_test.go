@@ -42,7 +42,8 @@ func golden(t *testing.T, name, got string) {
 
 func TestHelp(t *testing.T) {
 	b := newBench(t)
-	for _, verb := range []string{"", "models", "ingest", "docs", "embed", "calibrate", "gate", "retrieve", "ask", "matrix", "doctor", "config"} {
+	for _, verb := range []string{"", "models", "ingest", "docs", "embed", "calibrate", "gate", "retrieve", "ask",
+		"matrix", "doctor", "config"} {
 		args, name := []string{verb, "--help"}, "help_"+verb
 		if verb == "" {
 			args, name = []string{"--help"}, "help"
@@ -95,16 +96,19 @@ func TestBadInput(t *testing.T) {
 		says string
 		args []string
 	}{
-		"empty folder":          {"nothing to read", []string{"ingest", empty}},
-		"missing path":          {"gone", []string{"ingest", filepath.Join(b.dir, "gone")}},
-		"only bad lines":        {"nothing to read", []string{"ingest", b.file("bad.jsonl", "nope\n")}},
-		"chunk too large":       {"chunk size does not fit", []string{"ingest", "--chunk", "512/10", contexts}},
-		"chunk nonsense":        {"neither a preset", []string{"ingest", "--chunk", "10/20", contexts}},
-		"missing store":         {"make one with `sluice ingest", []string{"retrieve", "x", "--store", filepath.Join(b.dir, "nowhere")}},
-		"missing batch":         {"no such file", []string{"retrieve", "--batch", filepath.Join(b.dir, "gone.jsonl")}},
-		"lexical mode":          {"lexical index", []string{"retrieve", "x", "--mode", "bm25"}},
-		"missing questions":     {"no such file", []string{"calibrate", "--queries", filepath.Join(b.dir, "gone.jsonl")}},
-		"questions of others":   {`the first "elsewhere"`, []string{"calibrate", "--queries", b.file("q.jsonl", `{"context_id":"elsewhere","text":"What?"}`)}},
+		"empty folder":    {"nothing to read", []string{"ingest", empty}},
+		"missing path":    {"gone", []string{"ingest", filepath.Join(b.dir, "gone")}},
+		"only bad lines":  {"nothing to read", []string{"ingest", b.file("bad.jsonl", "nope\n")}},
+		"chunk too large": {"chunk size does not fit", []string{"ingest", "--chunk", "512/10", contexts}},
+		"chunk nonsense":  {"neither a preset", []string{"ingest", "--chunk", "10/20", contexts}},
+		"missing store": {"make one with `sluice ingest",
+			[]string{"retrieve", "x", "--store", filepath.Join(b.dir, "nowhere")}},
+		"missing batch": {"no such file", []string{"retrieve", "--batch", filepath.Join(b.dir, "gone.jsonl")}},
+		"lexical mode":  {"lexical index", []string{"retrieve", "x", "--mode", "bm25"}},
+		"missing questions": {"no such file",
+			[]string{"calibrate", "--queries", filepath.Join(b.dir, "gone.jsonl")}},
+		"questions of others": {`the first "elsewhere"`,
+			[]string{"calibrate", "--queries", b.file("q.jsonl", `{"context_id":"elsewhere","text":"What?"}`)}},
 		"questions are no JSON": {"bad line", []string{"calibrate", "--queries", b.file("q2.jsonl", "a,b\n")}},
 		"policy":                {"unknown policy", []string{"calibrate", "--policy", "p500"}},
 		"negatives":             {"sample:N", []string{"calibrate", "--negatives", "some"}},
@@ -126,7 +130,8 @@ func TestStoreOfAnotherEncoder(t *testing.T) {
 	b := calibrated(t)
 	b.embedder = doubles.NewEncoder()
 	b.embedder.Name = "other words"
-	for _, args := range [][]string{{"retrieve", "x"}, {"gate", "x"}, {"ask", "x"}, {"calibrate"}, {"ingest", "--no-chunk", filepath.Join(b.dir, "contexts.jsonl")}} {
+	for _, args := range [][]string{{"retrieve", "x"}, {"gate", "x"}, {"ask", "x"}, {"calibrate"},
+		{"ingest", "--no-chunk", filepath.Join(b.dir, "contexts.jsonl")}} {
 		b.fails(exitFailure, "made with another encoder", args...)
 	}
 	b.ok("docs", "list") // needs no encoder
@@ -212,7 +217,8 @@ func TestDoctor(t *testing.T) {
 	for _, c := range objects(t, o.stdout) {
 		checks[c["name"].(string)] = c["status"].(string)
 	}
-	for name, want := range map[string]string{"engine": "ok", "store": "ok", "calibration": "missing", "encoder": "missing", "language model": "missing"} {
+	for name, want := range map[string]string{"engine": "ok", "store": "ok", "calibration": "missing",
+		"encoder": "missing", "language model": "missing"} {
 		if checks[name] != want {
 			t.Errorf("%s is %q, want %q", name, checks[name], want)
 		}

@@ -90,7 +90,9 @@ func TestChangedDocumentLosesItsOldChunks(t *testing.T) {
 
 func TestIngestCountsWhatItCutAndSkipped(t *testing.T) {
 	b := newBench(t)
-	file := b.file("c.jsonl", `{"id":"long","text":"`+strings.Repeat("word ", 100)+`"}`+"\nnot json\n"+`{"id":"long","text":"again"}`+"\n"+`{"id":"nul","text":"a \u0000 b"}`+"\n")
+	file := b.file("c.jsonl",
+		`{"id":"long","text":"`+strings.Repeat("word ",
+			100)+`"}`+"\nnot json\n"+`{"id":"long","text":"again"}`+"\n"+`{"id":"nul","text":"a \u0000 b"}`+"\n")
 	o := b.run("ingest", "--no-chunk", file)
 	for _, want := range []string{"1 chunks were cut", "c.jsonl:2", "seen before", "2 files or lines were skipped"} {
 		if o.code != exitOK || !strings.Contains(o.stderr, want) {
@@ -130,7 +132,8 @@ func TestBatchesKeepOrderAndGoOnAfterBadLines(t *testing.T) {
 	file := b.file("batch.jsonl", batch)
 	check := func(verb string, extra ...string) []map[string]any {
 		o := b.run(append([]string{verb, "--batch", file, "--json"}, extra...)...)
-		if o.code != exitFailure || !strings.Contains(o.stderr, "batch.jsonl:2: bad line") || !strings.Contains(o.stderr, "1 bad lines") {
+		if o.code != exitFailure || !strings.Contains(o.stderr, "batch.jsonl:2: bad line") ||
+			!strings.Contains(o.stderr, "1 bad lines") {
 			t.Errorf("%s: exit code %d, %q", verb, o.code, o.stderr)
 		}
 		lines := objects(t, o.stdout)
@@ -141,14 +144,16 @@ func TestBatchesKeepOrderAndGoOnAfterBadLines(t *testing.T) {
 	}
 	gated := check("gate")
 	sameKeys(t, "gate", gated[0], "id", "retrieve", "score", "cutoff", "context_id")
-	if gated[0]["retrieve"] != true || gated[1]["retrieve"] != false || gated[0]["context_id"] != "c1" || gated[0]["cutoff"] != gated[1]["cutoff"] {
+	if gated[0]["retrieve"] != true || gated[1]["retrieve"] != false || gated[0]["context_id"] != "c1" ||
+		gated[0]["cutoff"] != gated[1]["cutoff"] {
 		t.Errorf("%v", gated)
 	}
 	retrieved := check("retrieve", "--k", "2", "--group", "1")
 	sameKeys(t, "retrieve", retrieved[0], "id", "results")
 	best := retrieved[0]["results"].([]any)
 	sameKeys(t, "result", best[0].(map[string]any), "id", "score")
-	if len(best) != 2 || best[0].(map[string]any)["id"] != "c1" || best[0].(map[string]any)["score"] != gated[0]["score"] {
+	if len(best) != 2 || best[0].(map[string]any)["id"] != "c1" ||
+		best[0].(map[string]any)["score"] != gated[0]["score"] {
 		t.Errorf("%v, the gate had %v", best, gated[0])
 	}
 	embedded := check("embed")
@@ -158,7 +163,8 @@ func TestBatchesKeepOrderAndGoOnAfterBadLines(t *testing.T) {
 	}
 	asked := check("ask")
 	sameKeys(t, "ask", asked[0], "id", "answer", "retrieved", "citations", "trace")
-	if asked[0]["retrieved"] != true || asked[1]["retrieved"] != false || len(asked[1]["citations"].([]any)) != 0 || asked[0]["answer"] != "It says so [1]." {
+	if asked[0]["retrieved"] != true || asked[1]["retrieved"] != false || len(asked[1]["citations"].([]any)) != 0 ||
+		asked[0]["answer"] != "It says so [1]." {
 		t.Errorf("%v", asked)
 	}
 	for _, verb := range []string{"gate", "retrieve", "embed", "ask"} {
@@ -182,7 +188,8 @@ func TestEmbedNPY(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "v.npy")
 	file := b.file("batch.jsonl", batch)
-	if o := b.run("embed", "--batch", file, "--npy", out, "--group", "1"); o.code != exitFailure || o.stdout != "" || !strings.Contains(o.stderr, "wrote 2 × 256") {
+	if o := b.run("embed", "--batch", file, "--npy", out, "--group", "1"); o.code != exitFailure || o.stdout != "" ||
+		!strings.Contains(o.stderr, "wrote 2 × 256") {
 		t.Errorf("%+v", o)
 	}
 	data, err := os.ReadFile(out)
@@ -228,10 +235,13 @@ func TestGateOfOneQuery(t *testing.T) {
 func TestStaleCalibrationIsSaidAndRefused(t *testing.T) {
 	b := calibrated(t)
 	b.ok("ingest", "--no-chunk", b.file("more.jsonl", `{"id":"c5","text":"A fifth context about volcanoes."}`))
-	if o := b.run("gate", "When does a deferred function run, in which order?"); !strings.Contains(o.stderr, "calibration is stale by 20 %") || o.code != exitOK {
+	if o := b.run("gate",
+		"When does a deferred function run, in which order?"); !strings.Contains(o.stderr,
+		"calibration is stale by 20 %") || o.code != exitOK {
 		t.Errorf("%+v", o)
 	}
-	if o := b.run("calibrate", "--show", "--json"); !strings.Contains(o.stderr, "stale by 20 %") || objects(t, o.stdout)[0]["stale"] != .2 {
+	if o := b.run("calibrate", "--show", "--json"); !strings.Contains(o.stderr, "stale by 20 %") ||
+		objects(t, o.stdout)[0]["stale"] != .2 {
 		t.Errorf("%+v", o)
 	}
 	b.fails(exitFailure, "gate: the calibration is stale", "gate", "x", "--stale-tolerance", "0.1")
@@ -239,7 +249,8 @@ func TestStaleCalibrationIsSaidAndRefused(t *testing.T) {
 	b.fails(exitUsage, "must be at most 1", "gate", "x", "--stale-tolerance", "2")
 	b.ok("docs", "rm", "c1")
 	o := b.run("calibrate", "--show", "--json")
-	if !strings.Contains(o.stderr, "25 % of the calibrated chunks are no longer") || objects(t, o.stdout)[0]["gone"] != .25 {
+	if !strings.Contains(o.stderr, "25 % of the calibrated chunks are no longer") ||
+		objects(t, o.stdout)[0]["gone"] != .25 {
 		t.Errorf("%+v", o)
 	}
 }
@@ -248,8 +259,10 @@ func TestCalibrateJSON(t *testing.T) {
 	b := filled(t)
 	plot := filepath.Join(b.dir, "p.svg")
 	file := b.file("questions.jsonl", questions+"\nbroken\n"+`{"context_id":"gone","text":"Who is that?"}`+"\n")
-	o := b.run("calibrate", "--queries", file, "--per-context", "1", "--policy", "p5", "--threshold", ".1", "--json", "--plot", plot)
-	if o.code != exitOK || !strings.Contains(o.stderr, "questions.jsonl:7: bad line") || !strings.Contains(o.stderr, `the first "gone"`) {
+	o := b.run("calibrate", "--queries", file, "--per-context", "1", "--policy", "p5", "--threshold", ".1", "--json",
+		"--plot", plot)
+	if o.code != exitOK || !strings.Contains(o.stderr, "questions.jsonl:7: bad line") ||
+		!strings.Contains(o.stderr, `the first "gone"`) {
 		t.Fatalf("%+v", o)
 	}
 	lines := objects(t, o.stdout)
@@ -261,7 +274,8 @@ func TestCalibrateJSON(t *testing.T) {
 		sameKeys(t, name, c[name].(map[string]any), "n", "min", "p5", "q1", "mean", "median", "q3", "p95", "max")
 	}
 	p := c["positive"].(map[string]any)
-	if p["n"] != 4.0 || c["negative"].(map[string]any)["n"] != 12.0 || c["policy"] != "p5" || c["threshold"] != .1 || c["cutoff"] != p["p5"].(float64)-.1 {
+	if p["n"] != 4.0 || c["negative"].(map[string]any)["n"] != 12.0 || c["policy"] != "p5" || c["threshold"] != .1 ||
+		c["cutoff"] != p["p5"].(float64)-.1 {
 		t.Errorf("%v", c)
 	}
 	rejected := c["queries"].(map[string]any)["rejected"].(map[string]any)
@@ -283,13 +297,15 @@ func TestCalibrateJSON(t *testing.T) {
 		t.Errorf("reused %v", reused)
 	}
 	b.fails(exitFailure, "line 7", "calibrate", "--queries", file, "--strict")
-	b.fails(exitFailure, `"gone"`, "calibrate", "--queries", b.file("gone.jsonl", questions+`{"context_id":"gone","text":"Who?"}`), "--strict")
+	b.fails(exitFailure, `"gone"`, "calibrate", "--queries",
+		b.file("gone.jsonl", questions+`{"context_id":"gone","text":"Who?"}`), "--strict")
 }
 
 func TestCalibrateForPeople(t *testing.T) {
 	b := filled(t)
 	text := b.ok("calibrate", "--queries", b.file("questions.jsonl", questions), "--sample", "2")
-	for _, want := range []string{"D+ (own context)", "maximum:p5", "cut-off", "about 2 contexts, from ", "default.cal.json"} {
+	for _, want := range []string{"D+ (own context)", "maximum:p5", "cut-off", "about 2 contexts, from ",
+		"default.cal.json"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
 		}
@@ -299,13 +315,15 @@ func TestCalibrateForPeople(t *testing.T) {
 func TestAsk(t *testing.T) {
 	b := calibrated(t)
 	open := b.ok("ask", "When does a deferred function run, in which order?", "--trace", "--k", "2")
-	for _, want := range []string{"It says so [1].\n", "\nSources:\n  [1] ", "mode        context", "gate        open: score", "template context", "generate "} {
+	for _, want := range []string{"It says so [1].\n", "\nSources:\n  [1] ", "mode        context",
+		"gate        open: score", "template context", "generate "} {
 		if !strings.Contains(open, want) {
 			t.Errorf("%q does not say %q", open, want)
 		}
 	}
 	closed := b.ok("ask", "Zebra xylophone quartz!", "--trace")
-	for _, want := range []string{"[answered from the model's own knowledge; the knowledge base was not used]\n", "gate        closed: score", "mode        own knowledge", "template own/few-shot"} {
+	for _, want := range []string{"[answered from the model's own knowledge; the knowledge base was not used]\n",
+		"gate        closed: score", "mode        own knowledge", "template own/few-shot"} {
 		if !strings.Contains(closed, want) {
 			t.Errorf("%q does not say %q", closed, want)
 		}
@@ -315,7 +333,8 @@ func TestAsk(t *testing.T) {
 	}
 	forced := objects(t, b.ok("ask", "Zebra xylophone quartz!", "--gate", "open", "--json"))[0]
 	trace := forced["trace"].(map[string]any)
-	if forced["retrieved"] != true || trace["gate"] != nil || trace["gate_mode"] != "open" || trace["llm_calls"] != 1.0 || len(forced["citations"].([]any)) != 4 {
+	if forced["retrieved"] != true || trace["gate"] != nil || trace["gate_mode"] != "open" ||
+		trace["llm_calls"] != 1.0 || len(forced["citations"].([]any)) != 4 {
 		t.Errorf("%v", forced)
 	}
 }
@@ -327,7 +346,8 @@ func TestAskWithoutStoreOrCalibration(t *testing.T) {
 	}
 	b.fails(exitFailure, "store: not found", "ask", "Anything?")
 	b = filled(t)
-	for _, args := range [][]string{{"ask", "Anything?"}, {"gate", "Anything?"}, {"calibrate", "--show"}, {"calibrate", "--reuse"}} {
+	for _, args := range [][]string{{"ask", "Anything?"}, {"gate", "Anything?"}, {"calibrate", "--show"},
+		{"calibrate", "--reuse"}} {
 		b.fails(exitFailure, "the store is not calibrated", args...)
 	}
 	if len(b.model.Requests()) != 0 {
@@ -351,14 +371,16 @@ func TestInterruptedIngestSaysWhatIsKept(t *testing.T) {
 	}
 	file := b.file("many.jsonl", text.String())
 	o := b.runContext(ctx, "ingest", "--no-chunk", "--json", "--commit-every", "8", file)
-	if o.code != exitInterrupted || !strings.Contains(o.stderr, "committed so far are kept") || !strings.Contains(o.stderr, "interrupted") {
+	if o.code != exitInterrupted || !strings.Contains(o.stderr, "committed so far are kept") ||
+		!strings.Contains(o.stderr, "interrupted") {
 		t.Errorf("%+v", o)
 	}
 	promised := 0
 	for _, l := range objects(t, o.stdout) {
 		promised += len(l["committed"].([]any))
 	}
-	if held := len(objects(t, b.ok("docs", "list", "--chunks", "--json"))); held < promised || promised < 16 || held > 24 {
+	if held := len(objects(t, b.ok("docs", "list", "--chunks", "--json"))); held < promised || promised < 16 ||
+		held > 24 {
 		t.Errorf("%d promised, %d held", promised, held)
 	}
 	b.embedder.After = nil

@@ -50,7 +50,8 @@ func (b *builder) init(name string, write func() []byte) string {
 
 // ints is a constant vector of int64.
 func (b *builder) ints(v ...int64) string {
-	return b.init(fmt.Sprint("ints", v), func() []byte { return int64Tensor(fmt.Sprint("ints", v), []int64{int64(len(v))}, v) })
+	return b.init(fmt.Sprint("ints", v),
+		func() []byte { return int64Tensor(fmt.Sprint("ints", v), []int64{int64(len(v))}, v) })
 }
 
 // scalarInt is a constant of rank 0, as Gather wants to drop an axis.

@@ -79,7 +79,8 @@ func ParseConfig(raw []byte) (*Config, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: model_type %q; known are %v", ErrModel, r.ModelType, familyNames())
 	}
-	c := &Config{ModelType: r.ModelType, Activation: r.Act, Epsilon: f.epsilon, PadID: f.padID, TypeVocab: f.typeVocab, Buckets: 32}
+	c := &Config{ModelType: r.ModelType, Activation: r.Act, Epsilon: f.epsilon, PadID: f.padID, TypeVocab: f.typeVocab,
+		Buckets: 32}
 	if f.distil {
 		r.Hidden, r.Layers, r.Heads, r.Intermediate = r.Dim, r.NLayers, r.NHeads, r.HiddenDim
 		c.Activation, r.Epsilon = r.Activation, nil

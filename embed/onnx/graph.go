@@ -65,7 +65,8 @@ func Write(dir string, o Options) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{builder: builder{weights: w, location: name, known: map[string]bool{}}, Config: c, family: families[c.ModelType]}
+	e := &encoder{builder: builder{weights: w, location: name, known: map[string]bool{}}, Config: c,
+		family: families[c.ModelType]}
 	e.findPrefix(e.family.prefix)
 	x := e.hidden()
 	g := &Graph{Folder: folder, Weights: w.Path, Config: c, Output: Embedding, Dim: int(c.Hidden)}
@@ -73,7 +74,8 @@ func Write(dir string, o Options) (*Graph, error) {
 	case o.Task == Classify:
 		g.Output, g.Dim = Logits, len(c.Labels)
 		if len(c.Labels) == 0 {
-			return nil, fmt.Errorf("%s: %w: id2label is missing: not a classifier", filepath.Join(dir, "config.json"), ErrModel)
+			return nil,
+				fmt.Errorf("%s: %w: id2label is missing: not a classifier", filepath.Join(dir, "config.json"), ErrModel)
 		}
 		x = e.classify(x)
 	case o.Task == Hidden:
@@ -128,7 +130,8 @@ func (e *encoder) embeddings() string {
 	var position string
 	if e.family.offsetPositions {
 		// 1 for tokens, 0 for pads; running count, zeroed at pads, shifted behind the pad's own position.
-		token := e.node("Cast", []string{e.op("Not", e.op("Equal", InputIDs, e.scalarInt(e.PadID)))}, attrInt("to", elemInt64))
+		token := e.node("Cast", []string{e.op("Not", e.op("Equal", InputIDs, e.scalarInt(e.PadID)))},
+			attrInt("to", elemInt64))
 		count := e.op("Mul", e.op("CumSum", token, e.scalarInt(1)), token)
 		position = e.op("Gather", table, e.op("Add", count, e.scalarInt(e.PadID)))
 	} else {
@@ -156,7 +159,8 @@ func (e *encoder) relativeBias() string {
 		buckets[i] = relativeBucket(int64(i)-far, e.Buckets)
 	}
 	w := e.tensor([]int64{e.Buckets, e.Heads}, e.prefix+"encoder.relative_attention_bias.weight")
-	table := e.init("distance_buckets", func() []byte { return int64Tensor("distance_buckets", []int64{2*far + 1}, buckets) })
+	table := e.init("distance_buckets",
+		func() []byte { return int64Tensor("distance_buckets", []int64{2*far + 1}, buckets) })
 	byDistance := e.node("Transpose", []string{e.op("Gather", w, table)}, attrInts("perm", 1, 0))
 	at := e.op("Range", e.scalarInt(0), e.length(), e.scalarInt(1))
 	distance := e.op("Sub", e.op("Unsqueeze", at, e.ints(0)), e.op("Unsqueeze", at, e.ints(1)))

@@ -98,27 +98,31 @@ func TestWriteRefuses(t *testing.T) {
 		do   func(t *testing.T, dir string)
 		want []string
 	}{
-		"heads":             {config("num_attention_heads", 5), []string{"config.json", "32", "5"}},
-		"vocabulary":        {config("vocab_size", 99), []string{"model.safetensors", "word_embeddings", "99"}},
-		"layers":            {config("num_hidden_layers", 3), []string{"model.safetensors", "encoder.layer.2."}},
-		"positions":         {config("max_position_embeddings", 79), []string{"position_embeddings", "[80 32]", "[79 32]"}},
-		"activation":        {config("hidden_act", "swish"), []string{"config.json", "swish"}},
-		"family":            {config("model_type", "gpt2"), []string{"config.json", "gpt2", "mpnet"}},
-		"other family":      {config("model_type", "mpnet"), []string{"model.safetensors", "relative_attention_bias"}},
-		"relative":          {config("position_embedding_type", "relative_key"), []string{"relative_key"}},
-		"decoder":           {config("is_decoder", true), []string{"is_decoder"}},
-		"negative":          {config("hidden_size", -32), []string{"hidden_size", "-32"}},
-		"huge":              {config("num_hidden_layers", 1<<40), []string{"num_hidden_layers"}},
-		"text":              {config("hidden_size", "32"), []string{"config.json", "string"}},
-		"epsilon":           {config("layer_norm_eps", 0), []string{"layer_norm_eps"}},
-		"pad":               {config("pad_token_id", 1000), []string{"pad_token_id", "1000"}},
-		"labels":            {config("id2label", map[string]string{"0": "a", "2": "b"}), []string{"id2label", `"2"`}},
-		"config garbage":    {file("config.json", []byte("{")), []string{"config.json"}},
-		"weights garbage":   {file("model.safetensors", []byte("not a safetensors file at all")), []string{"model.safetensors"}},
+		"heads":      {config("num_attention_heads", 5), []string{"config.json", "32", "5"}},
+		"vocabulary": {config("vocab_size", 99), []string{"model.safetensors", "word_embeddings", "99"}},
+		"layers":     {config("num_hidden_layers", 3), []string{"model.safetensors", "encoder.layer.2."}},
+		"positions": {config("max_position_embeddings", 79),
+			[]string{"position_embeddings", "[80 32]", "[79 32]"}},
+		"activation":     {config("hidden_act", "swish"), []string{"config.json", "swish"}},
+		"family":         {config("model_type", "gpt2"), []string{"config.json", "gpt2", "mpnet"}},
+		"other family":   {config("model_type", "mpnet"), []string{"model.safetensors", "relative_attention_bias"}},
+		"relative":       {config("position_embedding_type", "relative_key"), []string{"relative_key"}},
+		"decoder":        {config("is_decoder", true), []string{"is_decoder"}},
+		"negative":       {config("hidden_size", -32), []string{"hidden_size", "-32"}},
+		"huge":           {config("num_hidden_layers", 1<<40), []string{"num_hidden_layers"}},
+		"text":           {config("hidden_size", "32"), []string{"config.json", "string"}},
+		"epsilon":        {config("layer_norm_eps", 0), []string{"layer_norm_eps"}},
+		"pad":            {config("pad_token_id", 1000), []string{"pad_token_id", "1000"}},
+		"labels":         {config("id2label", map[string]string{"0": "a", "2": "b"}), []string{"id2label", `"2"`}},
+		"config garbage": {file("config.json", []byte("{")), []string{"config.json"}},
+		"weights garbage": {file("model.safetensors", []byte("not a safetensors file at all")),
+			[]string{"model.safetensors"}},
 		"weights empty":     {file("model.safetensors", nil), []string{"model.safetensors", "0 bytes"}},
 		"weights truncated": {cut, []string{"model.safetensors", "cut"}},
-		"no config":         {func(t *testing.T, dir string) { remove(t, dir, "config.json") }, []string{"config.json"}},
-		"no weights":        {func(t *testing.T, dir string) { remove(t, dir, "model.safetensors") }, []string{"model.safetensors"}},
+		"no config": {func(t *testing.T, dir string) { remove(t, dir, "config.json") },
+			[]string{"config.json"}},
+		"no weights": {func(t *testing.T, dir string) { remove(t, dir, "model.safetensors") },
+			[]string{"model.safetensors"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := written(t, checkpoint.Spec{Family: "bert"})
@@ -206,13 +210,15 @@ func TestExternalFiles(t *testing.T) {
 	write := func(location string) string {
 		path := filepath.Join(dir, "model.onnx")
 		inits := [][]byte{int64Tensor("i", []int64{1}, []int64{1}), externalTensor("w", 1, []int64{2}, location, 0, 8)}
-		raw := modelProto("m", [][]byte{nodeProto("Add", "n", []string{"w"}, []string{"y"}, []attr{attrInts("perm", 1)})}, inits, nil, nil)
+		raw := modelProto("m",
+			[][]byte{nodeProto("Add", "n", []string{"w"}, []string{"y"}, []attr{attrInts("perm", 1)})}, inits, nil, nil)
 		if err := os.WriteFile(path, raw, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	if got, err := ExternalFiles(write("a.bin")); err != nil || !slices.Equal(got, []string{filepath.Join(dir, "a.bin")}) {
+	if got, err := ExternalFiles(write("a.bin")); err != nil ||
+		!slices.Equal(got, []string{filepath.Join(dir, "a.bin")}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, location := range []string{"../a.bin", "/etc/passwd", strings.Repeat("x", maxEntry)} {

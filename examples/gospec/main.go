@@ -115,10 +115,12 @@ func run(ctx context.Context, store, specPath string, k, least int) error {
 		}
 		fmt.Printf("%-7s %.3f  %-6s  %-5s  gold %-6s  %s\n", q.ID, d.Score, state, verdict, gold, q.Text)
 	}
-	fmt.Printf("\ngate (cut-off %.4f): %d of %d in scope open, %d of %d out of scope closed; recall@%d of the gold section %.2f (%d of %d)\n",
+	fmt.Printf("\ngate (cut-off %.4f): %d of %d in scope open, %d of %d out of scope closed; recall@%d of the gold "+
+		"section %.2f (%d of %d)\n",
 		decisions[0].Cutoff, inRight, in, outRight, out, k, float64(found)/float64(in), found, in)
 	if inRight < least || outRight < least {
-		return fmt.Errorf("the gate is right on %d and %d questions, at least %d of each are wanted", inRight, outRight, least)
+		return fmt.Errorf("the gate is right on %d and %d questions, at least %d of each are wanted", inRight, outRight,
+			least)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package config is every setting of Sluice in one struct with a table of documentation, filled in this order: defaults,
-// sluice.yaml, SLUICE_* environment variables, flags. Names that do not exist are errors that say the
+// Package config is every setting of Sluice in one struct with a table of documentation, filled in this order:
+// defaults, sluice.yaml, SLUICE_* environment variables, flags. Names that do not exist are errors that say the
 // nearest one that does; the value in force can tell where it comes from.
 package config
 

@@ -36,12 +36,14 @@ func load(t *testing.T, s Source) *Loaded {
 func TestLaterSourcesWin(t *testing.T) {
 	path := write(t, "store: from-file\nmodel: from-file\nthreads: 3\nask:\n  max_tokens: 11\n  top_p: .5\nretrieve:\n")
 	l := load(t, Source{
-		Path:  path,
-		Env:   []string{"SLUICE_MODEL=from-env", "SLUICE_THREADS=5", "SLUICE_ASK_MAX_TOKENS=12", "PATH=x", "SLUICE_ENCODER="},
+		Path: path,
+		Env: []string{"SLUICE_MODEL=from-env", "SLUICE_THREADS=5", "SLUICE_ASK_MAX_TOKENS=12", "PATH=x",
+			"SLUICE_ENCODER="},
 		Flags: []Flag{{Key: "ask.max_tokens", Name: "max-tokens", Value: "13"}},
 	})
 	c := l.Config
-	got := []any{c.Store, c.Model, c.Threads, c.Ask.MaxTokens, c.Ask.TopP, c.Retrieve.K, c.Encoder, c.Calibrate.Negatives}
+	got := []any{c.Store, c.Model, c.Threads, c.Ask.MaxTokens, c.Ask.TopP, c.Retrieve.K, c.Encoder,
+		c.Calibrate.Negatives}
 	want := []any{"from-file", "from-env", 5, 13, .5, 4, "", "all"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -50,7 +52,8 @@ func TestLaterSourcesWin(t *testing.T) {
 	for _, v := range l.Values() {
 		origins[v.Key] = v.Origin
 	}
-	for key, origin := range map[string]Origin{"store": Origin(path + ":1"), "model": "SLUICE_MODEL", "ask.max_tokens": "--max-tokens", "retrieve.k": "default", "ask.top_p": Origin(path + ":6")} {
+	for key, origin := range map[string]Origin{"store": Origin(path + ":1"), "model": "SLUICE_MODEL",
+		"ask.max_tokens": "--max-tokens", "retrieve.k": "default", "ask.top_p": Origin(path + ":6")} {
 		if origins[key] != origin {
 			t.Errorf("%s comes from %q, want %q", key, origins[key], origin)
 		}
@@ -62,8 +65,9 @@ func TestLaterSourcesWin(t *testing.T) {
 
 func TestBadFilesNameThePlaceAndTheRemedy(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"unknown key":     {"store: a\nmodle: b\n", `sluice.yaml:2: unknown key "modle"; did you mean "model"?`},
-		"unknown nested":  {"ask:\n  max_token: 3\n", `:2: unknown key "ask.max_token"; did you mean "ask.max_tokens"?`},
+		"unknown key": {"store: a\nmodle: b\n", `sluice.yaml:2: unknown key "modle"; did you mean "model"?`},
+		"unknown nested": {"ask:\n  max_token: 3\n",
+			`:2: unknown key "ask.max_token"; did you mean "ask.max_tokens"?`},
 		"unknown section": {"retreive:\n  k: 3\n", `did you mean "retrieve"?`},
 		"not a number":    {"threads: many\n", `threads must be a whole number, given "many"`},
 		"too large":       {"ask:\n  temperature: 3\n", `:2: ask.temperature must be at most 2, given 3`},
@@ -111,7 +115,9 @@ func TestOtherVariablesAreNotTakenForTypingErrors(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if e.IsDir() && (e.Name() == ".git" || e.Name() == "third_party" || e.Name() == "out" || path == filepath.Join(root, "internal", "config")) {
+		if e.IsDir() &&
+			(e.Name() == ".git" || e.Name() == "third_party" || e.Name() == "out" ||
+				path == filepath.Join(root, "internal", "config")) {
 			return filepath.SkipDir
 		}
 		if ext := filepath.Ext(path); ext != ".go" && ext != ".sh" && e.Name() != "Makefile" {
@@ -169,7 +175,8 @@ func TestWrittenFileIsTheDefaults(t *testing.T) {
 	}
 	want := load(t, Source{})
 	asWritten := load(t, Source{Path: path})
-	uncommented := load(t, Source{Path: write(t, regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`).ReplaceAllString(string(text), "$1$2"))})
+	uncommented := load(t,
+		Source{Path: write(t, regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`).ReplaceAllString(string(text), "$1$2"))})
 	for _, got := range []*Loaded{asWritten, uncommented} {
 		if diff := cmp.Diff(want.Config, got.Config); diff != "" {
 			t.Error(diff)

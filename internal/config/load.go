@@ -148,7 +148,9 @@ func choose(s Source) (string, error) {
 		return Find(), nil
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w: %s names %s, which does not exist; 'sluice config init %s' writes one", ErrConfig, by, path, path)
+		return "",
+			fmt.Errorf("%w: %s names %s, which does not exist; 'sluice config init %s' writes one", ErrConfig, by, path,
+				path)
 	}
 	return path, nil
 }
@@ -176,7 +178,8 @@ func mergeFile(path string, text []byte, fields []Field, merge merger) error {
 func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen map[string]int, merge merger) error {
 	at := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path, n.Line) }
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("%w: %s: keys with values are wanted below %q", ErrConfig, at(n), strings.TrimSuffix(prefix, "."))
+		return fmt.Errorf("%w: %s: keys with values are wanted below %q", ErrConfig, at(n),
+			strings.TrimSuffix(prefix, "."))
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
@@ -190,7 +193,8 @@ func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen
 		switch {
 		case field < 0 && !section:
 			near, _ := nearest(key, keysAndSections(fields))
-			return fmt.Errorf("%w: %s: unknown key %q; did you mean %q? ('sluice config show' lists all)", ErrConfig, at(name), key, near)
+			return fmt.Errorf("%w: %s: unknown key %q; did you mean %q? ('sluice config show' lists all)", ErrConfig,
+				at(name), key, near)
 		case value.Tag == "!!null": // "key:" with nothing after it leaves the default
 		case section:
 			if err := mergeMapping(path, value, key+".", fields, seen, merge); err != nil {

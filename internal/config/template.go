@@ -13,7 +13,8 @@ import (
 // Write writes an annotated file in which every setting stands as a comment with its default.
 func Write(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Settings of sluice. Take away the '#' before a key to set it. The order is: defaults, this file,\n" +
+	b.WriteString("# Settings of sluice. Take away the '#' before a key to set it. The order is: defaults, this " +
+		"file,\n" +
 		"# SLUICE_* environment variables (SLUICE_ASK_MAX_TOKENS for ask.max_tokens), flags.\n")
 	section := ""
 	for _, f := range Fields() {

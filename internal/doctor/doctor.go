@@ -56,7 +56,8 @@ type Options struct {
 
 // Run makes every check, in order, and gives each to report. It ends early only when ctx does.
 func Run(ctx context.Context, o Options, report func(Check)) error {
-	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, runtimes, encoder, generator, knowledge} {
+	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, runtimes, encoder,
+		generator, knowledge} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -74,7 +75,8 @@ func failed(name string, err error, hint string) []Check {
 }
 
 func build(context.Context, Options) []Check {
-	c := Check{Name: "build", Status: OK, Detail: fmt.Sprintf("%s, %s, %s/%s", buildinfo.Tool(), runtime.Version(), runtime.GOOS, runtime.GOARCH)}
+	c := Check{Name: "build", Status: OK,
+		Detail: fmt.Sprintf("%s, %s, %s/%s", buildinfo.Tool(), runtime.Version(), runtime.GOOS, runtime.GOARCH)}
 	if !llm.Available || !embed.Available {
 		c.Status, c.Hint = Missing, "encoder and language model need the native parts: make build"
 		c.Detail += ", without native parts"
@@ -88,16 +90,19 @@ func compute(_ context.Context, o Options) []Check {
 		return failed("engine", err, "leave isa (SLUICE_ISA) empty to take the best one")
 	}
 	c := e.Describe()
-	return one(Check{Name: "engine", Status: OK, Detail: fmt.Sprintf("%s on %s, %d threads: %s", c.Kernel, c.Device, c.Threads, c.Reason)})
+	return one(Check{Name: "engine", Status: OK,
+		Detail: fmt.Sprintf("%s on %s, %d threads: %s", c.Kernel, c.Device, c.Threads, c.Reason)})
 }
 
 func runtimes(_ context.Context, o Options) []Check {
-	checks := []Check{linked("tokenizers", embed.Available, embed.NativeDigest()), linked("llama.cpp", llm.Available, nativeLLM())}
+	checks := []Check{linked("tokenizers", embed.Available, embed.NativeDigest()),
+		linked("llama.cpp", llm.Available, nativeLLM())}
 	assembled := stamped(embed.NativeDigest(), "libonnxruntime")
 	version, path, err := embed.LibraryVersion(embed.Options{Library: o.Library})
 	switch {
 	case errors.Is(err, embed.ErrUnavailable):
-		checks = append(checks, Check{Name: "onnxruntime", Status: Missing, Detail: "this build does not load it", Hint: "make build"})
+		checks = append(checks,
+			Check{Name: "onnxruntime", Status: Missing, Detail: "this build does not load it", Hint: "make build"})
 	case err != nil:
 		checks = append(checks, failed("onnxruntime", err, "make build")...)
 	default:
@@ -134,7 +139,8 @@ func linked(name string, available bool, stamp string) Check {
 
 // absent tells whether a model was simply never brought here.
 func absent(err error) bool {
-	return errors.Is(err, models.ErrNotPulled) || errors.Is(err, embed.ErrUnavailable) || errors.Is(err, llm.ErrUnavailable)
+	return errors.Is(err, models.ErrNotPulled) || errors.Is(err, embed.ErrUnavailable) ||
+		errors.Is(err, llm.ErrUnavailable)
 }
 
 func notThere(name string, err error) []Check {
@@ -172,14 +178,18 @@ func generator(ctx context.Context, o Options) []Check {
 		return failed(name, err, "sluice models verify")
 	}
 	if r.CompletionTokens == 0 || r.Text == "" {
-		return failed(name, fmt.Errorf("%s generated nothing (finish: %s)", m.Info().Name, r.Finish), "sluice models verify")
+		return failed(name, fmt.Errorf("%s generated nothing (finish: %s)", m.Info().Name, r.Finish),
+			"sluice models verify")
 	}
-	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens; llama.cpp on %s", m.Info().Name, m.Info().Description, r.Text, r.CompletionTokens, llm.ISA())})
+	return one(Check{Name: name, Status: OK,
+		Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens; llama.cpp on %s", m.Info().Name, m.Info().Description,
+			r.Text, r.CompletionTokens, llm.ISA())})
 }
 
 // capital is a question whose answer any model begins within so many tokens.
 func capital(tokens int) llm.Request {
-	return llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "What is the capital of France?"}}, MaxTokens: tokens}
+	return llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "What is the capital of France?"}},
+		MaxTokens: tokens}
 }
 
 // server asks a remote model, and says that using it sends text there.
@@ -199,7 +209,9 @@ func server(ctx context.Context, o Options, base, model string) []Check {
 	if err != nil {
 		return failed(languageModel, err, hint)
 	}
-	checks := one(Check{Name: languageModel, Status: OK, Detail: fmt.Sprintf("%s of %s answers %q, context %d tokens; %s", g.Info().Name, g.Endpoint(), answer.Text, g.ContextSize(), g.Notice())})
+	checks := one(Check{Name: languageModel, Status: OK,
+		Detail: fmt.Sprintf("%s of %s answers %q, context %d tokens; %s", g.Info().Name, g.Endpoint(), answer.Text,
+			g.ContextSize(), g.Notice())})
 	if _, err := g.CountTokens("a"); err != nil {
 		return append(checks, failed("token counter", err, "set remote.extensions or remote.bytes_per_token")...)
 	}
@@ -225,7 +237,9 @@ func knowledge(ctx context.Context, o Options) []Check {
 		return failed(name, err, "")
 	}
 	e := st.Encoder()
-	return append(one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s: %d documents, %d chunks, %d dimensions of %s; every vector and text is as committed", st.Dir(), n.Documents, n.Chunks, e.Dim, e.Name)}),
+	return append(one(Check{Name: name, Status: OK,
+		Detail: fmt.Sprintf("%s: %d documents, %d chunks, %d dimensions of %s; every vector and text is as committed",
+			st.Dir(), n.Documents, n.Chunks, e.Dim, e.Name)}),
 		calibrated(ctx, o)...)
 }
 

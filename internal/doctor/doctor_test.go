@@ -29,11 +29,13 @@ func find(t *testing.T, checks []Check, name string) Check {
 
 func TestNothingSetUpIsMissingNotFailed(t *testing.T) {
 	t.Setenv("SLUICE_CACHE", t.TempDir())
-	checks, err := collect(t, t.Context(), Options{Store: t.TempDir() + "/none", Encoder: "all-MiniLM-L6-v2", Model: "SmolLM2-135M-Instruct"})
+	checks, err := collect(t, t.Context(),
+		Options{Store: t.TempDir() + "/none", Encoder: "all-MiniLM-L6-v2", Model: "SmolLM2-135M-Instruct"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]Status{"engine": OK, "kernels go": OK, "encoder": Missing, "language model": Missing, "store": Missing} {
+	for name, want := range map[string]Status{"engine": OK, "kernels go": OK, "encoder": Missing,
+		"language model": Missing, "store": Missing} {
 		if c := find(t, checks, name); c.Status != want || want == Missing && c.Hint == "" {
 			t.Errorf("%s: %+v, want %s with a hint", name, c, want)
 		}
@@ -42,7 +44,8 @@ func TestNothingSetUpIsMissingNotFailed(t *testing.T) {
 
 func TestWhatShouldWorkFails(t *testing.T) {
 	dir := t.TempDir()
-	checks, err := collect(t, t.Context(), Options{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model"})
+	checks, err := collect(t, t.Context(),
+		Options{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model"})
 	if err != nil {
 		t.Fatal(err)
 	}

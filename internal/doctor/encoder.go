@@ -14,7 +14,8 @@ import (
 const batchTolerance = 1e-6
 
 // probes differ in length, so that a batch of them is padded.
-var probes = [...]string{"sluice", "A sluice is a gate that lets water pass.", "Deferred functions run in last-in, first-out order, after the surrounding function has set its results."}
+var probes = [...]string{"sluice", "A sluice is a gate that lets water pass.",
+	"Deferred functions run in last-in, first-out order, after the surrounding function has set its results."}
 
 // encoder compares with the golden vectors, and texts one by one with the same texts together.
 func encoder(ctx context.Context, o Options) []Check {
@@ -39,7 +40,9 @@ func encoder(ctx context.Context, o Options) []Check {
 		return failed(name, err, "sluice models verify; make build")
 	}
 	info := e.Info()
-	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s, %d dimensions, %d tokens): %s", info.Name, info.Architecture, info.Dim, info.MaxTokens, detail)})
+	return one(Check{Name: name, Status: OK,
+		Detail: fmt.Sprintf("%s (%s, %d dimensions, %d tokens): %s", info.Name, info.Architecture, info.Dim,
+			info.MaxTokens, detail)})
 }
 
 // compareVectors checks the golden vectors where they apply, and that a text alone gives the vector it has in a batch.

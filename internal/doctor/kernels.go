@@ -19,10 +19,12 @@ func kernelsAgree(ctx context.Context, _ Options) []Check {
 		name := "kernels " + isa.String()
 		n, err := compare(ctx, isa.String())
 		if err != nil {
-			checks = append(checks, failed(name, err, "set isa (SLUICE_ISA) to another instruction set, and report this")...)
+			checks = append(checks,
+				failed(name, err, "set isa (SLUICE_ISA) to another instruction set, and report this")...)
 			continue
 		}
-		checks = append(checks, Check{Name: name, Status: OK, Detail: fmt.Sprintf("%d scores are bit-equal to the reference", n)})
+		checks = append(checks,
+			Check{Name: name, Status: OK, Detail: fmt.Sprintf("%d scores are bit-equal to the reference", n)})
 	}
 	return checks
 }
@@ -47,7 +49,8 @@ func compare(ctx context.Context, isa string) (n int, err error) {
 				for _, h := range list {
 					want := ref.Score(metric, a.Data[i*dim:(i+1)*dim], b.Data[h.Row*dim:(h.Row+1)*dim])
 					if h.Score != want {
-						return n, fmt.Errorf("%s of two vectors of %d: %v, the reference has %v", metric, dim, h.Score, want)
+						return n,
+							fmt.Errorf("%s of two vectors of %d: %v, the reference has %v", metric, dim, h.Score, want)
 					}
 					n++
 				}

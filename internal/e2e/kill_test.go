@@ -83,7 +83,8 @@ func TestKilledIngestKeepsWhatItCommitted(t *testing.T) {
 		if len(promised) > 0 {
 			missing := missingIDs(t, bin, store, promised)
 			if len(missing) > 0 {
-				t.Fatalf("round %d: %d of %d committed ids are gone, first %q", round, len(missing), len(promised), missing[0])
+				t.Fatalf("round %d: %d of %d committed ids are gone, first %q", round, len(missing), len(promised),
+					missing[0])
 			}
 		}
 	}
@@ -97,7 +98,8 @@ func writeCorpus(t *testing.T, path string, round, lines int) {
 	t.Helper()
 	var b bytes.Buffer
 	for i := range lines {
-		fmt.Fprintf(&b, `{"id":"r%d-%d","text":"Entry %d of round %d says that box %d holds %d marbles."}`+"\n", round, i, i, round, i, i*7+round)
+		fmt.Fprintf(&b, `{"id":"r%d-%d","text":"Entry %d of round %d says that box %d holds %d marbles."}`+"\n", round,
+			i, i, round, i, i*7+round)
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
@@ -110,7 +112,8 @@ func ingestAndKill(t *testing.T, bin, store, corpus string, delay time.Duration)
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, "ingest", "--store", store, "--no-chunk", "--json", "--commit-every", "16", corpus)
+	cmd := exec.CommandContext(ctx, bin, "ingest", "--store", store, "--no-chunk", "--json", "--commit-every", "16",
+		corpus)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

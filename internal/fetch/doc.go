@@ -1,6 +1,6 @@
-// Package fetch brings files of known content into a content-addressed cache: over HTTP with resume and retries, or through
-// pip for what lives in a package registry. A file that is in the cache is never downloaded again; a file that does not match
-// its size and SHA-256 never gets a name in it.
+// Package fetch brings files of known content into a content-addressed cache: over HTTP with resume and retries, or
+// through pip for what lives in a package registry. A file that is in the cache is never downloaded again; a file that
+// does not match its size and SHA-256 never gets a name in it.
 //
 // Layout below the root ($SLUICE_CACHE, else sluice in the user's cache folder):
 //

@@ -24,7 +24,8 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("%s: %s is %s, expected %s; the file was deleted, try again, and if it persists the source has changed",
+	return fmt.Sprintf("%s: %s is %s, expected %s; the file was deleted, try again, and if it persists the source "+
+		"has changed",
 		e.Name, e.What, e.Got, e.Want)
 }
 

@@ -18,16 +18,16 @@ import (
 const (
 	// reportEvery spaces the calls of a Progress.
 	reportEvery = 200 * time.Millisecond
-	// worthwhile is how many bytes a broken attempt must have brought for the retries to be counted from the start again: a
-	// file of many gigabytes may break more often than a small one.
+	// worthwhile is how many bytes a broken attempt must have brought for the retries to be counted from the start
+	// again: a file of many gigabytes may break more often than a small one.
 	worthwhile = 1 << 20
 )
 
 var errStalled = errors.New("the server sends nothing")
 
-// HTTP returns the path of the wanted file, downloading it if it is not in the cache. A download that breaks is resumed where
-// it stopped, also by a later process, if the server still has the same version of the file; one that ends with other content
-// than its pin's, or than the digest that the hub itself states, is deleted and fails with ErrMismatch.
+// HTTP returns the path of the wanted file, downloading it if it is not in the cache. A download that breaks is resumed
+// where it stopped, also by a later process, if the server still has the same version of the file; one that ends with
+// other content than its pin's, or than the digest that the hub itself states, is deleted and fails with ErrMismatch.
 func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, error) {
 	if path, ok := c.Blob(w); ok {
 		return path, nil
@@ -79,7 +79,8 @@ func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, er
 	}
 }
 
-// attempt makes one request for what is missing of part and appends the answer. It returns the digest that the hub states.
+// attempt makes one request for what is missing of part and appends the answer. It returns the digest that the hub
+// states.
 func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Progress) (stated string, err error) {
 	have, version := part.size(), part.version()
 	if have > 0 && version == "" && w.SHA256 == "" { // nothing would tell two versions of the file put together
@@ -117,8 +118,11 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	if total == 0 && resp.ContentLength > 0 {
 		total = from + resp.ContentLength
 	}
-	if free, ok := c.free(filepath.Dir(part.path)); ok && total-have > free { // what is here makes room if it is dropped
-		return "", fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, total-have, w.Name, c.root, free)
+	// what is here makes room if it is dropped
+	if free, ok := c.free(filepath.Dir(part.path)); ok && total-have > free {
+		return "",
+			fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, total-have, w.Name, c.root,
+				free)
 	}
 	flag := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	if from == 0 {
@@ -198,8 +202,8 @@ func (c *Cache) receive(body io.Reader, part string, flag int, m meter, limit in
 
 var reSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// statedDigest returns the SHA-256 that Hugging Face's hub states of a large file, on the answer that redirects to its storage
-// (X-Linked-Etag; of small files it is a git digest), or "".
+// statedDigest returns the SHA-256 that Hugging Face's hub states of a large file, on the answer that redirects to its
+// storage (X-Linked-Etag; of small files it is a git digest), or "".
 func statedDigest(resp *http.Response) string {
 	for r := resp; r != nil; r = r.Request.Response {
 		if sum := strings.Trim(r.Header.Get("X-Linked-Etag"), `"`); reSHA256.MatchString(sum) {

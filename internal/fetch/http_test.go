@@ -80,7 +80,8 @@ func setup(t *testing.T, s *server, opts ...Option) (*Cache, Want, *[]string) {
 	t.Cleanup(srv.Close)
 	said := &[]string{}
 	log := func(format string, args ...any) { *said = append(*said, fmt.Sprintf(format, args...)) }
-	c, err := Open(t.TempDir(), append([]Option{WithRetries(3, time.Millisecond), WithLog(log), WithClient(srv.Client())}, opts...)...)
+	c, err := Open(t.TempDir(),
+		append([]Option{WithRetries(3, time.Millisecond), WithLog(log), WithClient(srv.Client())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

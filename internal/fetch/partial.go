@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// partial is a download under way: the bytes that came, and in a file beside them which version of the file the server said
-// they are of. Only with the same version are further bytes appended.
+// partial is a download under way: the bytes that came, and in a file beside them which version of the file the server
+// said they are of. Only with the same version are further bytes appended.
 type partial struct{ path string }
 
 func (p partial) size() int64 {
@@ -52,22 +52,27 @@ func (p partial) drop() {
 // forget removes the note of the version.
 func (p partial) forget() { _ = os.Remove(p.path + ".version") }
 
-// answer decides what a response means for the bytes that are here: from where its body goes on, or that nothing is missing.
-func (p partial) answer(resp *http.Response, url string, have int64, version string) (from int64, done bool, err error) {
+// answer decides what a response means for the bytes that are here: from where its body goes on, or that nothing is
+// missing.
+func (p partial) answer(resp *http.Response, url string, have int64, version string) (from int64, done bool,
+	err error) {
 	asked := resp.Request.Header.Get("Range")
 	same := func() bool { v := versionOf(resp); return v == "" || version == "" || v == version }
 	switch {
-	case resp.StatusCode == http.StatusOK: // the server ignores ranges, has another version, or everything was asked for
+	// the server ignores ranges, has another version, or everything was asked for
+	case resp.StatusCode == http.StatusOK:
 		return 0, false, nil
 	case resp.StatusCode == http.StatusPartialContent && have > 0 && rangeNumber(resp, "bytes %d-") == have && same():
 		return have, false, nil
-	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && version != "" && rangeNumber(resp, "bytes */%d") == have && same():
+	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable && version != "" &&
+		rangeNumber(resp, "bytes */%d") == have && same():
 		return have, true, nil // it was complete, only not given its name yet
 	case resp.StatusCode == http.StatusPartialContent, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		// What lies here is not a beginning of what lies there: start afresh.
 		p.drop()
 		return 0, false, fmt.Errorf("%w: %s for %q", ErrIncomplete, resp.Status, asked)
-	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout:
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests ||
+		resp.StatusCode == http.StatusRequestTimeout:
 		return 0, false, fmt.Errorf("%w: %s", ErrIncomplete, resp.Status)
 	}
 	hint := ""

@@ -30,7 +30,8 @@ func (p Pip) Wheel(ctx context.Context, pkg manifest.Package, b manifest.Blob, p
 	args := []string{"--only-binary", ":all:", "--ignore-requires-python"}
 	if !w.Pure() {
 		// Said explicitly, so that the same file comes whatever the Python and the machine at hand.
-		args = append(args, "--implementation", "cp", "--python-version", fmt.Sprintf("3.%d", w.Minor()), "--abi", w.ABI)
+		args = append(args, "--implementation", "cp", "--python-version", fmt.Sprintf("3.%d", w.Minor()), "--abi",
+			w.ABI)
 		for _, tag := range w.Platforms {
 			args = append(args, "--platform", tag)
 		}
@@ -38,8 +39,8 @@ func (p Pip) Wheel(ctx context.Context, pkg manifest.Package, b manifest.Blob, p
 	return p.get(ctx, pkg, b, args, progress)
 }
 
-// Sdist returns the path of the package's source archive. pip runs the archive's build back-end to read its metadata: p.Python
-// must be an environment that holds the pinned back-end and nothing else.
+// Sdist returns the path of the package's source archive. pip runs the archive's build back-end to read its metadata:
+// p.Python must be an environment that holds the pinned back-end and nothing else.
 func (p Pip) Sdist(ctx context.Context, pkg manifest.Package, progress Progress) (string, error) {
 	if pkg.Sdist == nil {
 		return "", fmt.Errorf("%w: %s has no source archive", ErrPip, pkg.Name)
@@ -47,7 +48,8 @@ func (p Pip) Sdist(ctx context.Context, pkg manifest.Package, progress Progress)
 	return p.get(ctx, pkg, *pkg.Sdist, []string{"--no-binary", pkg.Name, "--no-build-isolation"}, progress)
 }
 
-func (p Pip) get(ctx context.Context, pkg manifest.Package, b manifest.Blob, args []string, progress Progress) (string, error) {
+func (p Pip) get(ctx context.Context, pkg manifest.Package, b manifest.Blob, args []string, progress Progress) (string,
+	error) {
 	want := Want{Name: b.File, SHA256: b.SHA256, Size: b.Size}
 	if path, ok := p.Cache.Blob(want); ok {
 		return path, nil

@@ -100,7 +100,8 @@ func hubCache(t *testing.T, h http.Handler, opts ...Option) (*Cache, Want) {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	c, err := Open(t.TempDir(), append([]Option{WithRetries(3, time.Millisecond), WithClient(srv.Client())}, opts...)...)
+	c, err := Open(t.TempDir(),
+		append([]Option{WithRetries(3, time.Millisecond), WithClient(srv.Client())}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,8 @@ func TestKilledProcess(t *testing.T) {
 		_, err = c.HTTP(t.Context(), Want{Name: "thing", URL: url}, nil)
 		t.Fatalf("it was to be killed: %v", err)
 	}
-	h := &hub{body: body(3_000_000), tag: `"v"`, limit: 2_000_000, limits: 1, block: make(chan struct{}), reached: make(chan struct{}, 1)}
+	h := &hub{body: body(3_000_000), tag: `"v"`, limit: 2_000_000, limits: 1, block: make(chan struct{}),
+		reached: make(chan struct{}, 1)}
 	c, w := hubCache(t, h)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledProcess$")
 	cmd.Env = append(os.Environ(), helperEnv+"="+c.Root()+" "+w.URL)
@@ -239,7 +241,8 @@ func TestKilledProcess(t *testing.T) {
 }
 
 func TestCancelledDownloadIsKept(t *testing.T) {
-	h := &hub{body: body(1_000_000), tag: `"v"`, limit: 600_000, limits: 1, block: make(chan struct{}), reached: make(chan struct{}, 1)}
+	h := &hub{body: body(1_000_000), tag: `"v"`, limit: 600_000, limits: 1, block: make(chan struct{}),
+		reached: make(chan struct{}, 1)}
 	c, w := hubCache(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-h.reached; cancel() }()
@@ -259,7 +262,8 @@ func TestCancelledDownloadIsKept(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	h := &hub{body: body(500_000), tag: `"v"`, limit: 200_000, limits: 2, block: make(chan struct{})}
 	said := []string{}
-	c, w := hubCache(t, h, WithStall(50*time.Millisecond), WithLog(func(f string, args ...any) { said = append(said, fmt.Sprintf(f, args...)) }))
+	c, w := hubCache(t, h, WithStall(50*time.Millisecond),
+		WithLog(func(f string, args ...any) { said = append(said, fmt.Sprintf(f, args...)) }))
 	path, err := c.HTTP(t.Context(), w, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -316,15 +320,23 @@ func TestRedirectAndStatedDigest(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for status, hint := range map[int]string{404: "404", 401: "give its path", 403: "give its path", 410: "410"} {
-		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.WriteHeader(status)
+		}))
 		c, w := hubCache(t, http.RedirectHandler(store.URL+"/?signature=secret", http.StatusFound))
 		_, err := c.HTTP(t.Context(), w, nil)
-		if !errors.Is(err, ErrHTTP) || !strings.Contains(err.Error(), w.URL) || !strings.Contains(err.Error(), hint) || strings.Contains(err.Error(), "secret") {
+		if !errors.Is(err, ErrHTTP) || !strings.Contains(err.Error(), w.URL) || !strings.Contains(err.Error(), hint) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%d: %v", status, err)
 		}
 		store.Close()
 	}
-	c, w := hubCache(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }))
+	c, w := hubCache(t,
+		http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		}))
 	if _, err := c.HTTP(t.Context(), w, nil); err == nil || !strings.Contains(err.Error(), "redirects") {
 		t.Errorf("a circle: %v", err)
 	}
@@ -335,7 +347,8 @@ func TestNoRoom(t *testing.T) {
 	c, w := hubCache(t, h)
 	c.free = func(string) (int64, bool) { return 299_999, true }
 	_, err := c.HTTP(t.Context(), w, nil)
-	if !errors.Is(err, ErrWrite) || !strings.Contains(err.Error(), "300000") || !strings.Contains(err.Error(), "299999") || c.Downloaded() != 0 {
+	if !errors.Is(err, ErrWrite) || !strings.Contains(err.Error(), "300000") ||
+		!strings.Contains(err.Error(), "299999") || c.Downloaded() != 0 {
 		t.Errorf("%d bytes came: %v", c.Downloaded(), err)
 	}
 	c.free = freeBytes

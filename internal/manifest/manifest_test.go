@@ -22,7 +22,8 @@ func parsed(t *testing.T) *Manifest {
 func TestOurManifest(t *testing.T) {
 	m := parsed(t)
 	enc, ok := m.DefaultModel(Encoder)
-	if !ok || enc.Name != "all-MiniLM-L6-v2" || enc.Encoder.MaxTokens != 256 || enc.Encoder.Pooling != "mean" || !enc.Encoder.Normalise {
+	if !ok || enc.Name != "all-MiniLM-L6-v2" || enc.Encoder.MaxTokens != 256 || enc.Encoder.Pooling != "mean" ||
+		!enc.Encoder.Normalise {
 		t.Errorf("default encoder: %+v", enc)
 	}
 	gen, ok := m.DefaultModel(Generator)
@@ -35,7 +36,8 @@ func TestOurManifest(t *testing.T) {
 			t.Errorf("%s: %v %+v", name, ok, x)
 		}
 	}
-	for _, name := range []string{"Qwen2.5-7B-Instruct", "Llama-3.1-8B-Instruct", "Llama-3.2-3B-Instruct", "gemma-2-9b-it", "gemma-2-2b-it",
+	for _, name := range []string{"Qwen2.5-7B-Instruct", "Llama-3.1-8B-Instruct", "Llama-3.2-3B-Instruct",
+		"gemma-2-9b-it", "gemma-2-2b-it",
 		"Mistral-7B-Instruct-v0.2", "zephyr-7b-beta", "Mixtral-8x7B-Instruct-v0.1"} {
 		x, ok := m.Model(name)
 		if !ok || x.Kind != Generator || x.Package != "" || len(x.Files) == 0 {
@@ -60,8 +62,10 @@ func TestModulesAgreeWithGoMod(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := parsed(t)
-	for module, version := range map[string]string{m.Native.Tokenizers.Module: m.Native.Tokenizers.Version, m.Native.Llama.Module: m.Native.Llama.Version} {
-		line := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(module) + " " + regexp.QuoteMeta(version) + `(\s|$)`)
+	for module, version := range map[string]string{m.Native.Tokenizers.Module: m.Native.Tokenizers.Version,
+		m.Native.Llama.Module: m.Native.Llama.Version} {
+		line := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(module) + " " +
+			regexp.QuoteMeta(version) + `(\s|$)`)
 		if !line.Match(mod) {
 			t.Errorf("go.mod does not require %s %s", module, version)
 		}
@@ -90,37 +94,42 @@ func TestWheelsCoverPythons(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	text := thirdparty.Manifest()
 	for name, edit := range map[string][2]string{
-		"unknown key":         {"schema: 1", "schema: 1\nsurprise: 2"},
-		"unknown nested key":  {"kind: encoder\n", "kind: encoder\n    colour: red\n"},
-		"another schema":      {"schema: 1", "schema: 2"},
-		"duplicate key":       {"schema: 1", "schema: 1\nschema: 1"},
-		"short digest":        {"5752bd508126ae7c", "5752bd50"},
-		"no digest":           {"sha256: 7f4f959a467692db50bdd1ea7ce1507f2c7972e6023b753ee302d169bc4cec85, ", ""},
-		"size of zero":        {"size: 295520", "size: 0"},
-		"duplicate package":   {"name: pathspec", "name: packaging"},
-		"unknown back-end":    {"backend: [scikit-build-core,", "backend: [no-such-thing,"},
-		"unknown wheel":       {"packages: [numpy,", "packages: [nonumpy,"},
-		"not a wheel":         {"packaging-26.3-py3-none-any.whl", "packaging-26.3.zip"},
-		"path leaves":         {"{path: vocab.txt", "{path: ../vocab.txt"},
-		"absolute path":       {"{path: vocab.txt", "{path: /vocab.txt"},
-		"reserved path":       {"{path: vocab.txt", "{path: model.yaml"},
-		"file twice":          {"{path: vocab.txt", "{path: config.json"},
-		"pooling":             {"pooling: cls", "pooling: max"},
-		"max tokens":          {"max_tokens: 256", "max_tokens: 1"},
-		"kind":                {"kind: generator", "kind: oracle"},
-		"encoder settings":    {"kind: generator", "kind: generator\n    encoder: {pooling: cls, normalise: true, max_tokens: 9}"},
-		"two defaults":        {"name: bge-m3\n    kind: encoder", "name: bge-m3\n    kind: encoder\n    default: true"},
-		"model twice":         {"name: bge-m3", "name: BGE-base-en-v1.5"},
-		"url":                 {"url: https://huggingface.co/BAAI/bge-m3/resolve/main/config.json", "url: file:///etc/passwd"},
-		"source":              {"source: https://huggingface.co/BAAI/bge-m3", "source: bge-m3"},
-		"no licence":          {"licence: PSF-2.0", "licence: \"\""},
-		"commit":              {"commit: 0c1e5709", "commit: main0c1e"},
-		"second document":     {"schema: 1", "---\nschema: 1\n---\nschema: 1"},
-		"wrong type":          {"schema: 1", "schema: [1]"},
-		"tree leaves":         {"tree: llama_cpp", "tree: ../llama_cpp"},
-		"a part is missing":   {"{path: qwen2.5-7b-instruct-q4_k_m-00002-of-00002.gguf", "{path: other.gguf"},
-		"template of encoder": {"name: bge-m3\n    kind: encoder", "name: bge-m3\n    kind: encoder\n    chat_template: zephyr"},
-		"library without pin": {", sha256: fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3, size: 29352200", ""},
+		"unknown key":        {"schema: 1", "schema: 1\nsurprise: 2"},
+		"unknown nested key": {"kind: encoder\n", "kind: encoder\n    colour: red\n"},
+		"another schema":     {"schema: 1", "schema: 2"},
+		"duplicate key":      {"schema: 1", "schema: 1\nschema: 1"},
+		"short digest":       {"5752bd508126ae7c", "5752bd50"},
+		"no digest":          {"sha256: 7f4f959a467692db50bdd1ea7ce1507f2c7972e6023b753ee302d169bc4cec85, ", ""},
+		"size of zero":       {"size: 295520", "size: 0"},
+		"duplicate package":  {"name: pathspec", "name: packaging"},
+		"unknown back-end":   {"backend: [scikit-build-core,", "backend: [no-such-thing,"},
+		"unknown wheel":      {"packages: [numpy,", "packages: [nonumpy,"},
+		"not a wheel":        {"packaging-26.3-py3-none-any.whl", "packaging-26.3.zip"},
+		"path leaves":        {"{path: vocab.txt", "{path: ../vocab.txt"},
+		"absolute path":      {"{path: vocab.txt", "{path: /vocab.txt"},
+		"reserved path":      {"{path: vocab.txt", "{path: model.yaml"},
+		"file twice":         {"{path: vocab.txt", "{path: config.json"},
+		"pooling":            {"pooling: cls", "pooling: max"},
+		"max tokens":         {"max_tokens: 256", "max_tokens: 1"},
+		"kind":               {"kind: generator", "kind: oracle"},
+		"encoder settings": {"kind: generator",
+			"kind: generator\n    encoder: {pooling: cls, normalise: true, max_tokens: 9}"},
+		"two defaults": {"name: bge-m3\n    kind: encoder",
+			"name: bge-m3\n    kind: encoder\n    default: true"},
+		"model twice": {"name: bge-m3", "name: BGE-base-en-v1.5"},
+		"url": {"url: https://huggingface.co/BAAI/bge-m3/resolve/main/config.json",
+			"url: file:///etc/passwd"},
+		"source":            {"source: https://huggingface.co/BAAI/bge-m3", "source: bge-m3"},
+		"no licence":        {"licence: PSF-2.0", "licence: \"\""},
+		"commit":            {"commit: 0c1e5709", "commit: main0c1e"},
+		"second document":   {"schema: 1", "---\nschema: 1\n---\nschema: 1"},
+		"wrong type":        {"schema: 1", "schema: [1]"},
+		"tree leaves":       {"tree: llama_cpp", "tree: ../llama_cpp"},
+		"a part is missing": {"{path: qwen2.5-7b-instruct-q4_k_m-00002-of-00002.gguf", "{path: other.gguf"},
+		"template of encoder": {"name: bge-m3\n    kind: encoder",
+			"name: bge-m3\n    kind: encoder\n    chat_template: zephyr"},
+		"library without pin": {", sha256: fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3, size: " +
+			"29352200", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := strings.Replace(text, edit[0], edit[1], 1)
@@ -179,7 +188,8 @@ func TestPart(t *testing.T) {
 	if stem, part, of, ok := Part("a/b-00002-of-00003.gguf"); stem != "a/b" || part != 2 || of != 3 || !ok {
 		t.Error(stem, part, of, ok)
 	}
-	for _, bad := range []string{"", "a.gguf", "a-00000-of-00002.gguf", "a-00003-of-00002.gguf", "a-1-of-2.gguf", "a-00001-of-00002.bin", "a-00001-of-99999.gguf"} {
+	for _, bad := range []string{"", "a.gguf", "a-00000-of-00002.gguf", "a-00003-of-00002.gguf", "a-1-of-2.gguf",
+		"a-00001-of-00002.bin", "a-00001-of-99999.gguf"} {
 		if _, _, _, ok := Part(bad); ok {
 			t.Errorf("Part(%q)", bad)
 		}

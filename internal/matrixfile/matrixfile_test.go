@@ -62,7 +62,9 @@ func TestSourceReadsEveryType(t *testing.T) {
 		for from := range 4 {
 			for to := from; to <= 3; to++ {
 				got, err := s.Block(from, to, make([]float32, 6))
-				if err != nil || !slices.EqualFunc(got, want[2*from:2*to], func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+				if err != nil ||
+					!slices.EqualFunc(got, want[2*from:2*to],
+						func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 					t.Errorf("%s: rows %d to %d are %v, want %v, %v", name, from, to, got, want[2*from:2*to], err)
 				}
 			}
@@ -112,7 +114,8 @@ func TestHalfIsExact(t *testing.T) {
 			want = math.NaN()
 		}
 		got := float64(half(uint16(h)))
-		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) && !math.IsNaN(want) {
+		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) &&
+			!math.IsNaN(want) {
 			t.Fatalf("%#04x is %v, want %v", h, got, want)
 		}
 	}
@@ -176,7 +179,8 @@ func TestSourceThatShrinks(t *testing.T) {
 	if err := os.Truncate(path, 4096); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Block(99, 100, nil); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "4096 bytes, it had 400128") {
+	if _, err := s.Block(99, 100, nil); !errors.Is(err, ErrChanged) ||
+		!strings.Contains(err.Error(), "4096 bytes, it had 400128") {
 		t.Errorf("%v", err)
 	}
 }
@@ -218,11 +222,13 @@ func TestSinkWritesBlocks(t *testing.T) {
 		}
 		for row := range 5 { // the last first, columns apart
 			row = 4 - row
-			if err := errors.Join(Put(s, 0, row, 2, []int64{int64(row*10 + 2)}, 1), Put(s, 0, row, 0, []int64{int64(row * 10), int64(row*10 + 1)}, 2)); err != nil {
+			if err := errors.Join(Put(s, 0, row, 2, []int64{int64(row*10 + 2)}, 1),
+				Put(s, 0, row, 0, []int64{int64(row * 10), int64(row*10 + 1)}, 2)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(Put(s, 1, 0, 0, make([]float32, 6), 3), Put(s, 1, 2, 0, []float32{.5, 1, 2, 3, 4, 5, 6, 7, 8}, 3), Put(s, 2, 0, 0, []float64{}, 3)); err != nil {
+		if err := errors.Join(Put(s, 1, 0, 0, make([]float32, 6), 3),
+			Put(s, 1, 2, 0, []float32{.5, 1, 2, 3, 4, 5, 6, 7, 8}, 3), Put(s, 2, 0, 0, []float64{}, 3)); err != nil {
 			t.Fatal(err)
 		}
 		if names := visible(t, dir); len(names) != 0 {
@@ -236,7 +242,8 @@ func TestSinkWritesBlocks(t *testing.T) {
 			names = append(names, filepath.Base(p))
 		}
 		slices.Sort(names)
-		if got := visible(t, dir); !slices.Equal(names, slices.Sorted(slices.Values(want))) || !slices.Equal(got, names) {
+		if got := visible(t, dir); !slices.Equal(names, slices.Sorted(slices.Values(want))) ||
+			!slices.Equal(got, names) {
 			t.Errorf("%v there, %v said, want %v", got, names, want)
 		}
 		check(t, dir, path)
@@ -308,7 +315,8 @@ func TestSinkLeavesNothingBehind(t *testing.T) {
 	for name, says := range map[string]string{
 		"x.txt": "neither", "folder.npy": "not a regular file", "gone/x.npy": "no such file",
 	} {
-		if _, err := Create(filepath.Join(dir, name), nil, Array{"scores", "F32", 1, 1}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := Create(filepath.Join(dir, name), nil, Array{"scores", "F32", 1, 1}); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

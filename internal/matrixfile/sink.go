@@ -72,7 +72,8 @@ func (s *Sink) Paths() (paths []string) {
 func (s *Sink) safetensors(path string, metadata map[string]string, arrays []Array) error {
 	entries := make([]safetensors.Entry, len(arrays))
 	for i, a := range arrays {
-		entries[i] = safetensors.Entry{Name: a.Name, Tensor: safetensors.Tensor{DType: a.DType, Shape: []int64{int64(a.Rows), int64(a.Cols)}}}
+		entries[i] = safetensors.Entry{Name: a.Name,
+			Tensor: safetensors.Tensor{DType: a.DType, Shape: []int64{int64(a.Rows), int64(a.Cols)}}}
 	}
 	head, err := safetensors.Header(entries, metadata)
 	if err != nil {

@@ -87,9 +87,11 @@ func (s *Source) openSafetensors(name string) error {
 		return err
 	}
 	if name == "" {
-		maps.DeleteFunc(tensors, func(_ string, t safetensors.Tensor) bool { return len(t.Shape) != 2 || width(t.DType) == 0 })
+		maps.DeleteFunc(tensors,
+			func(_ string, t safetensors.Tensor) bool { return len(t.Shape) != 2 || width(t.DType) == 0 })
 		if len(tensors) != 1 {
-			return fmt.Errorf("%w: %d matrices of F32, F16, BF16 or F64 (%s); name one", ErrTensor, len(tensors), list(tensors))
+			return fmt.Errorf("%w: %d matrices of F32, F16, BF16 or F64 (%s); name one", ErrTensor, len(tensors),
+				list(tensors))
 		}
 		for name = range tensors {
 		}

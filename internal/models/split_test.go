@@ -34,7 +34,8 @@ type splitFixture struct {
 
 func newSplit(t *testing.T) *splitFixture {
 	t.Helper()
-	fx := &splitFixture{files: map[string][]byte{partOne: bytes.Repeat([]byte("GGUF one "), 3000), partTwo: bytes.Repeat([]byte("GGUF two "), 5000)}}
+	fx := &splitFixture{files: map[string][]byte{partOne: bytes.Repeat([]byte("GGUF one "), 3000),
+		partTwo: bytes.Repeat([]byte("GGUF two "), 5000)}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := path.Base(r.URL.Path)
 		data := fx.files[name]
@@ -49,9 +50,11 @@ func newSplit(t *testing.T) *splitFixture {
 		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(data))
 	}))
 	t.Cleanup(srv.Close)
-	m := &manifest.Manifest{Models: []manifest.Model{{Name: "split", Kind: manifest.Generator, Licence: "MIT", Source: "https://example.org/s",
+	m := &manifest.Manifest{Models: []manifest.Model{{Name: "split", Kind: manifest.Generator, Licence: "MIT",
+		Source:       "https://example.org/s",
 		ChatTemplate: "zephyr", Files: []manifest.File{
-			{Path: partOne, URL: srv.URL + "/" + partOne, SHA256: digest(fx.files[partOne]), Size: int64(len(fx.files[partOne]))},
+			{Path: partOne, URL: srv.URL + "/" + partOne, SHA256: digest(fx.files[partOne]),
+				Size: int64(len(fx.files[partOne]))},
 			{Path: partTwo, URL: srv.URL + "/" + partTwo},
 		}}}}
 	cache, err := fetch.Open(t.TempDir(), fetch.WithRetries(0, 0))
@@ -81,8 +84,10 @@ func TestSplitModelResumesAndVerifies(t *testing.T) {
 	})
 	must(t, err)
 	rest := int64(len(fx.files[partTwo]) - len(fx.files[partTwo])/2)
-	if n := fx.Downloaded() - before; n != rest || fx.sent.Load() != 1 || files["split/"+partTwo] != int64(len(fx.files[partTwo])) {
-		t.Errorf("%d bytes came, want %d; the first file was asked for %d times; progress %v", n, rest, fx.sent.Load(), files)
+	if n := fx.Downloaded() - before; n != rest || fx.sent.Load() != 1 ||
+		files["split/"+partTwo] != int64(len(fx.files[partTwo])) {
+		t.Errorf("%d bytes came, want %d; the first file was asked for %d times; progress %v", n, rest, fx.sent.Load(),
+			files)
 	}
 	got, err := fx.LocateGGUF("split")
 	if err != nil || got != filepath.Join(dir, partOne) {

@@ -31,7 +31,9 @@ func ParseMatrix(file []byte) (Matrix, error) {
 		return Matrix{}, fmt.Errorf("%w: type %s, want <f4, <f2 or <f8", ErrKind, h.descr)
 	}
 	if len(h.shape) != 2 {
-		return Matrix{}, fmt.Errorf("%w: %d dimensions %v, want 2 (a single vector is a matrix of one row)", ErrKind, len(h.shape), h.shape)
+		return Matrix{},
+			fmt.Errorf("%w: %d dimensions %v, want 2 (a single vector is a matrix of one row)", ErrKind, len(h.shape),
+				h.shape)
 	}
 	m := Matrix{Rows: h.shape[0], Cols: h.shape[1], DType: h.descr, Fortran: h.fortran, Data: file[len(file)-r.Len():]}
 	if m.Cols > 0 && m.Rows > math.MaxInt/width/m.Cols {

@@ -20,7 +20,8 @@ func TestParseMatrix(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for shape, size := range map[string]int{"(0, 5)": 0, "(5, 0)": 0, "(1, 1)": 8} {
-		if m, err := ParseMatrix(file(2, 0, "{'descr': '<f8', 'fortran_order': False, 'shape': "+shape+"}", make([]byte, size)...)); err != nil || len(m.Data) != size {
+		if m, err := ParseMatrix(file(2, 0, "{'descr': '<f8', 'fortran_order': False, 'shape': "+shape+"}",
+			make([]byte, size)...)); err != nil || len(m.Data) != size {
 			t.Errorf("%s: %+v, %v", shape, m, err)
 		}
 	}
@@ -35,10 +36,11 @@ func TestParseMatrixRefuses(t *testing.T) {
 		want error
 		says string
 	}{
-		"empty":      {nil, ErrFormat, "no header"},
-		"hostile":    {append([]byte(magic), 3, 0, 0xff, 0xff, 0xff, 0xff), ErrFormat, "4294967295"},
-		"long":       {append([]byte(magic), 1, 0, 200, 0, '{'), ErrFormat, "early"},
-		"truncated":  {file(1, 0, dict("<f4", "(2, 2)"), make([]byte, 15)...), ErrFormat, "promises 2 × 2 values of 4 bytes, 16 in all; 15 bytes follow"},
+		"empty":   {nil, ErrFormat, "no header"},
+		"hostile": {append([]byte(magic), 3, 0, 0xff, 0xff, 0xff, 0xff), ErrFormat, "4294967295"},
+		"long":    {append([]byte(magic), 1, 0, 200, 0, '{'), ErrFormat, "early"},
+		"truncated": {file(1, 0, dict("<f4", "(2, 2)"), make([]byte, 15)...), ErrFormat,
+			"promises 2 × 2 values of 4 bytes, 16 in all; 15 bytes follow"},
 		"trailing":   {file(1, 0, dict("<f4", "(2, 2)"), make([]byte, 17)...), ErrFormat, "17 bytes follow"},
 		"overflow":   {file(1, 0, dict("<f4", "(4611686018427387904, 4)")), ErrFormat, "overflows"},
 		"overflow 2": {file(1, 0, dict("<f8", "(9223372036854775807, 1)")), ErrFormat, "overflows"},

@@ -47,7 +47,8 @@ func ReadFloat64(r io.Reader) ([]float64, error) {
 	if err := h.want("<f8", 1); err != nil {
 		return nil, err
 	}
-	return readBlocks(r, h.shape[0], 8, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
+	return readBlocks(r, h.shape[0], 8,
+		func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
 }
 
 // WriteFloat32 writes rows × cols values, row-major, as a two-dimensional float32 array.
@@ -74,7 +75,8 @@ func ReadFloat32(r io.Reader) (data []float32, rows, cols int, err error) {
 	if cols > 0 && rows > math.MaxInt/4/cols {
 		return nil, 0, 0, fmt.Errorf("%w: a shape of %d × %d overflows", ErrFormat, rows, cols)
 	}
-	data, err = readBlocks(r, rows*cols, 4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
+	data, err = readBlocks(r, rows*cols, 4,
+		func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -122,7 +124,9 @@ func readBlocks[T any](r io.Reader, n, size int, get func([]byte) T) ([]T, error
 	for len(out) < n {
 		want := min(n-len(out), block/size) * size
 		if got, err := io.ReadFull(r, buf[:want]); err != nil {
-			return nil, fmt.Errorf("%w: the header promises %d values, the data end in value %d (%w)", ErrFormat, n, len(out)+got/size, err)
+			return nil,
+				fmt.Errorf("%w: the header promises %d values, the data end in value %d (%w)", ErrFormat, n,
+					len(out)+got/size, err)
 		}
 		for i := 0; i < want; i += size {
 			out = append(out, get(buf[i:]))

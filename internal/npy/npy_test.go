@@ -124,20 +124,25 @@ func TestReadRefuses(t *testing.T) {
 		want error
 		says string
 	}{
-		"empty":             {nil, ErrFormat, "no header"},
-		"text":              {[]byte("id,score\n1,2\n"), ErrFormat, "signature"},
-		"version":           {file(4, 0, dict("<f8", "False", "(1,)"), eight...), ErrFormat, "4.0"},
-		"minor version":     {file(1, 1, dict("<f8", "False", "(1,)"), eight...), ErrFormat, "1.1"},
-		"short header":      {file(1, 0, dict("<f8", "False", "(1,)"))[:30], ErrFormat, "early"},
-		"hostile length":    {append([]byte(magic), 2, 0, 0xff, 0xff, 0xff, 0x7f), ErrFormat, "2147483647"},
-		"no dictionary":     {file(1, 0, "descr"), ErrFormat, "no dictionary"},
-		"missing key":       {file(1, 0, "{'descr': '<f8', 'shape': (1,)}", eight...), ErrFormat, "2 of the keys"},
-		"unknown key":       {file(1, 0, "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), 'x': 1}", eight...), ErrFormat, `"x"`},
-		"key twice":         {file(1, 0, "{'descr': '<f8', 'descr': '<f8', 'shape': (1,)}", eight...), ErrFormat, "twice"},
-		"negative shape":    {file(1, 0, dict("<f8", "False", "(-1,)"), eight...), ErrFormat, "shape"},
-		"shape overflow":    {file(1, 0, dict("<f8", "False", "(99999999999999999999,)"), eight...), ErrFormat, "shape"},
-		"after dictionary":  {file(1, 0, dict("<f8", "False", "(1,)")+"x", eight...), ErrFormat, "after the dictionary"},
-		"huge claim":        {file(1, 0, dict("<f8", "False", "(9000000000000000000,)"), eight...), ErrFormat, "end in value 1"},
+		"empty":          {nil, ErrFormat, "no header"},
+		"text":           {[]byte("id,score\n1,2\n"), ErrFormat, "signature"},
+		"version":        {file(4, 0, dict("<f8", "False", "(1,)"), eight...), ErrFormat, "4.0"},
+		"minor version":  {file(1, 1, dict("<f8", "False", "(1,)"), eight...), ErrFormat, "1.1"},
+		"short header":   {file(1, 0, dict("<f8", "False", "(1,)"))[:30], ErrFormat, "early"},
+		"hostile length": {append([]byte(magic), 2, 0, 0xff, 0xff, 0xff, 0x7f), ErrFormat, "2147483647"},
+		"no dictionary":  {file(1, 0, "descr"), ErrFormat, "no dictionary"},
+		"missing key":    {file(1, 0, "{'descr': '<f8', 'shape': (1,)}", eight...), ErrFormat, "2 of the keys"},
+		"unknown key": {file(1, 0, "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), 'x': 1}", eight...),
+			ErrFormat, `"x"`},
+		"key twice": {file(1, 0, "{'descr': '<f8', 'descr': '<f8', 'shape': (1,)}", eight...), ErrFormat,
+			"twice"},
+		"negative shape": {file(1, 0, dict("<f8", "False", "(-1,)"), eight...), ErrFormat, "shape"},
+		"shape overflow": {file(1, 0, dict("<f8", "False", "(99999999999999999999,)"), eight...), ErrFormat,
+			"shape"},
+		"after dictionary": {file(1, 0, dict("<f8", "False", "(1,)")+"x", eight...), ErrFormat,
+			"after the dictionary"},
+		"huge claim": {file(1, 0, dict("<f8", "False", "(9000000000000000000,)"), eight...), ErrFormat,
+			"end in value 1"},
 		"truncated":         {file(1, 0, dict("<f8", "False", "(2,)"), eight...), ErrFormat, "promises 2"},
 		"trailing":          {file(1, 0, dict("<f8", "False", "(1,)"), make([]byte, 9)...), ErrFormat, "bytes after"},
 		"big-endian":        {file(1, 0, dict(">f8", "False", "(1,)"), eight...), ErrKind, "big-endian"},
@@ -154,7 +159,8 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 	b := file(1, 0, dict("<f4", "False", "(4611686018427387904, 4)"))
-	if _, _, _, err := ReadFloat32(bytes.NewReader(b)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "overflows") {
+	if _, _, _, err := ReadFloat32(bytes.NewReader(b)); !errors.Is(err, ErrFormat) ||
+		!strings.Contains(err.Error(), "overflows") {
 		t.Errorf("overflowing product: %v", err)
 	}
 	if err := WriteFloat32(&bytes.Buffer{}, make([]float32, 5), 2, 3); err == nil {
@@ -180,7 +186,8 @@ func FuzzRead(f *testing.F) {
 				t.Fatal("values do not come back bit by bit")
 			}
 		}
-		if v, rows, cols, err := ReadFloat32(bytes.NewReader(b)); err == nil && (len(v) != rows*cols || len(v)*4 > len(b)) {
+		if v, rows, cols, err := ReadFloat32(bytes.NewReader(b)); err == nil &&
+			(len(v) != rows*cols || len(v)*4 > len(b)) {
 			t.Fatalf("%d values, %d × %d, out of %d bytes", len(v), rows, cols, len(b))
 		}
 	})

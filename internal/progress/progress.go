@@ -59,7 +59,8 @@ func Start(w io.Writer, style Style, name, unit string) *Task {
 		t.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(name),
 			progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(30),
 			progressbar.OptionSetSpinnerChangeInterval(0), // no goroutine of its own
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+			progressbar.OptionFullWidth())
 	}
 	t.start = t.now()
 	t.last = t.start

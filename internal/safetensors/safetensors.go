@@ -125,10 +125,12 @@ func place(entries map[string]entry, start, size int64) (map[string]Tensor, erro
 		}
 		b, end := e.Offsets[0], e.Offsets[1]
 		if b < 0 || end < b || end > size-start {
-			return bad("data_offsets %v do not lie in the file's %d data bytes (a cut download?)", e.Offsets, size-start)
+			return bad("data_offsets %v do not lie in the file's %d data bytes (a cut download?)", e.Offsets,
+				size-start)
 		}
 		if end-b != n {
-			return bad("data_offsets %v hold %d bytes, dtype %s and shape %v need %d", e.Offsets, end-b, e.DType, e.Shape, n)
+			return bad("data_offsets %v hold %d bytes, dtype %s and shape %v need %d", e.Offsets, end-b, e.DType,
+				e.Shape, n)
 		}
 		out[name] = Tensor{DType: e.DType, Shape: e.Shape, Offset: start + b, Length: n}
 		names = append(names, name)

@@ -69,7 +69,8 @@ func TestHeaderRoundTrip(t *testing.T) {
 			t.Errorf("%s: written", name)
 		}
 	}
-	two := []Entry{{"x", Tensor{DType: "U8", Shape: []int64{math.MaxInt64}}}, {"y", Tensor{DType: "U8", Shape: []int64{1}}}}
+	two := []Entry{{"x", Tensor{DType: "U8", Shape: []int64{math.MaxInt64}}},
+		{"y", Tensor{DType: "U8", Shape: []int64{1}}}}
 	if _, err := Header(two, nil); err == nil {
 		t.Error("a sum beyond 64 bits is written")
 	}
@@ -84,7 +85,8 @@ func TestReferenceReadsIt(t *testing.T) {
 	if err := exec.Command(python, "-c", "import numpy, safetensors").Run(); err != nil {
 		t.Skipf("SKIP: no Python with numpy and safetensors (make test sets it up): %v", err)
 	}
-	entries := []Entry{{"ids", Tensor{DType: "I64", Shape: []int64{1, 2}}}, {"scores", Tensor{DType: "F32", Shape: []int64{2, 1}}}}
+	entries := []Entry{{"ids", Tensor{DType: "I64", Shape: []int64{1, 2}}},
+		{"scores", Tensor{DType: "F32", Shape: []int64{2, 1}}}}
 	head, err := Header(entries, map[string]string{"metric": "ip"})
 	if err != nil {
 		t.Fatal(err)
@@ -126,23 +128,26 @@ func TestHeaderRefuses(t *testing.T) {
 		data   int
 		want   string
 	}{
-		"empty":            {"", 0, "object"},
-		"array":            {"[]", 0, "object"},
-		"twice":            {"{" + one + "," + one + "}", 8, "twice"},
-		"behind":           {"{" + one + "} x", 8, "after the JSON"},
-		"unknown key":      {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}}`, 8, `"x"`},
-		"unknown dtype":    {`{"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}}`, 8, "F31"},
-		"negative shape":   {`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}`, 8, "negative"},
-		"overflow":         {`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}}`, 8, "too large"},
-		"float":            {`{"a":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}}`, 8, "2.5"},
-		"three offsets":    {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}`, 8, "two expected"},
-		"no offsets":       {`{"a":{"dtype":"F32","shape":[2]}}`, 8, "two expected"},
-		"backwards":        {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}`, 8, "do not lie"},
-		"negative offset":  {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}`, 8, "do not lie"},
-		"beyond":           {"{" + one + "}", 4, "do not lie"},
-		"size":             {`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,8]}}`, 8, "need 4"},
-		"overlap":          {"{" + one + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, 12, "gap or overlap"},
-		"gap":              {"{" + one + `,"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}}`, 16, "gap or overlap"},
+		"empty":          {"", 0, "object"},
+		"array":          {"[]", 0, "object"},
+		"twice":          {"{" + one + "," + one + "}", 8, "twice"},
+		"behind":         {"{" + one + "} x", 8, "after the JSON"},
+		"unknown key":    {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}}`, 8, `"x"`},
+		"unknown dtype":  {`{"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}}`, 8, "F31"},
+		"negative shape": {`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}`, 8, "negative"},
+		"overflow": {`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}}`, 8,
+			"too large"},
+		"float":           {`{"a":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}}`, 8, "2.5"},
+		"three offsets":   {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}`, 8, "two expected"},
+		"no offsets":      {`{"a":{"dtype":"F32","shape":[2]}}`, 8, "two expected"},
+		"backwards":       {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}`, 8, "do not lie"},
+		"negative offset": {`{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}`, 8, "do not lie"},
+		"beyond":          {"{" + one + "}", 4, "do not lie"},
+		"size":            {`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,8]}}`, 8, "need 4"},
+		"overlap": {"{" + one + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, 12,
+			"gap or overlap"},
+		"gap": {"{" + one + `,"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}}`, 16,
+			"gap or overlap"},
 		"bytes left":       {"{" + one + "}", 9, "the file at"},
 		"metadata":         {`{"__metadata__":{"a":1},` + one + "}", 8, "__metadata__"},
 		"not closed":       {"{" + one, 8, "header"},
@@ -153,7 +158,8 @@ func TestHeaderRefuses(t *testing.T) {
 		}
 	}
 	for _, n := range []uint64{9, maxHeader + 1, 1 << 62, math.MaxUint64} {
-		raw := []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32), byte(n >> 40), byte(n >> 48), byte(n >> 56), '{', '}'}
+		raw := []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32), byte(n >> 40), byte(n >> 48),
+			byte(n >> 56), '{', '}'}
 		if _, err := ReadHeader(bytes.NewReader(raw), int64(len(raw))); !errors.Is(err, ErrFormat) {
 			t.Errorf("a length of %d: %v", n, err)
 		}

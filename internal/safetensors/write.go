@@ -37,7 +37,9 @@ func Header(entries []Entry, metadata map[string]string) ([]byte, error) {
 		width, known := dtypeBytes(e.DType)
 		n, fits := product(e.Shape, width)
 		if !known || !fits || next > next+n {
-			return nil, fmt.Errorf("safetensors: tensor %q: type %q, shape %v: unknown, negative or too large", e.Name, e.DType, e.Shape)
+			return nil,
+				fmt.Errorf("safetensors: tensor %q: type %q, shape %v: unknown, negative or too large", e.Name, e.DType,
+					e.Shape)
 		}
 		e.Offset, e.Length = next, n
 		next += n

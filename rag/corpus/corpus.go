@@ -39,7 +39,8 @@ type Section struct {
 
 // Chunk is a context: what is embedded, gated, retrieved and cited.
 type Chunk struct {
-	ID       string `json:"id"` // stable: same document id, text and occurrence give the same id; with NoChunk the document's id
+	// stable: same document id, text and occurrence give the same id; with NoChunk the document's id
+	ID       string `json:"id"`
 	Document string `json:"document"`
 	Source   string `json:"source"`
 	Heading  string `json:"heading,omitempty"` // path joined by " › ", "…" where it had to be shortened
@@ -112,7 +113,9 @@ func Preset(name string) (size, overlap int, err error) {
 	size, err1 := strconv.Atoi(a)
 	overlap, err2 := strconv.Atoi(b)
 	if !ok || err1 != nil || err2 != nil || size < 1 || overlap < 0 || overlap > size/2 {
-		return 0, 0, fmt.Errorf("%w: chunking %q is not SIZE/OVERLAP with an overlap of at most half the size, such as 256/2 or 512/10", ErrChunkSize, name)
+		return 0, 0,
+			fmt.Errorf("%w: chunking %q is not SIZE/OVERLAP with an overlap of at most half the size, such as 256/2 "+
+				"or 512/10", ErrChunkSize, name)
 	}
 	return size, overlap, nil
 }

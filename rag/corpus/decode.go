@@ -38,7 +38,8 @@ func checkText(head []byte) error {
 		n += size
 	}
 	if bad*10 > n {
-		return fmt.Errorf("%w: binary, or text that is not UTF-8 (%d of its first %d bytes are control characters or invalid); convert text to UTF-8", ErrFormat, bad, n)
+		return fmt.Errorf("%w: binary, or text that is not UTF-8 (%d of its first %d bytes are control characters or "+
+			"invalid); convert text to UTF-8", ErrFormat, bad, n)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func fuzzKind(f *testing.F, ext string, seeds ...string) {
 			}
 			checkRanges(t, chunks, len(content))
 			checkChunks(t, d, o, chunks, dropped)
-			if chunks, err = Split(d, ChunkOptions{NoChunk: true}); err != nil || len(chunks) != 1 || chunks[0].ID != d.ID {
+			if chunks, err = Split(d, ChunkOptions{NoChunk: true}); err != nil || len(chunks) != 1 ||
+				chunks[0].ID != d.ID {
 				t.Fatalf("NoChunk: %v, %v", chunks, err)
 			}
 		}
@@ -90,15 +91,19 @@ func checkDocument(t *testing.T, d *Document, size int) {
 func FuzzText(f *testing.F) { fuzzKind(f, ".txt", "One. Two.\n\n* item\n1. x") }
 
 func FuzzMarkdown(f *testing.F) {
-	fuzzKind(f, ".md", "# a\n\nb\n\n> - x\n>   y\n\n\tcode\n\n|a|b|\n|-|-|\n|c|", "---\na: b\n---\n# x\ny", "a\n===\n[x]: y\n*a **b***  \n![i](j)", "# \n## b\n<nav>x", "- [ ] a\n<b>x</b>&amp;&#0;\\*")
+	fuzzKind(f, ".md", "# a\n\nb\n\n> - x\n>   y\n\n\tcode\n\n|a|b|\n|-|-|\n|c|", "---\na: b\n---\n# x\ny",
+		"a\n===\n[x]: y\n*a **b***  \n![i](j)", "# \n## b\n<nav>x", "- [ ] a\n<b>x</b>&amp;&#0;\\*")
 }
 
 func FuzzHTML(f *testing.F) {
-	fuzzKind(f, ".html", "<h1>a<h2 id=b>c<p>d<table><tr><td>e<p>f<p>g<td>h", "<nav>never closed <b>x", "<pre>\n a\n<b> b</b></pre>&amp &#0; &bogus;", "<title>t</title><svg/><script>x</script>y<br>z", "<meta charset=latin1>\xe4 and more text here")
+	fuzzKind(f, ".html", "<h1>a<h2 id=b>c<p>d<table><tr><td>e<p>f<p>g<td>h", "<nav>never closed <b>x",
+		"<pre>\n a\n<b> b</b></pre>&amp &#0; &bogus;", "<title>t</title><svg/><script>x</script>y<br>z",
+		"<meta charset=latin1>\xe4 and more text here")
 }
 
 func FuzzJSONL(f *testing.F) {
-	fuzzKind(f, ".jsonl", `{"id":"a","text":"b\u00e9\ud83d\ude00\u0000"}`+"\n"+`{"text":"x","title":"t"}`, "\ufeff{\"text\":\"a\"}\r\n{}\n[1]\n")
+	fuzzKind(f, ".jsonl", `{"id":"a","text":"b\u00e9\ud83d\ude00\u0000"}`+"\n"+`{"text":"x","title":"t"}`,
+		"\ufeff{\"text\":\"a\"}\r\n{}\n[1]\n")
 }
 
 // FuzzSplit splits texts with arbitrary sections, sizes and a counter whose counts do not add up.
@@ -114,7 +119,8 @@ func FuzzSplit(f *testing.F) {
 		for cut > 0 && cut < len(d.Text) && !utf8.RuneStart(d.Text[cut]) {
 			cut--
 		}
-		d.Sections = []Section{{Heading: []string{"A"}, End: cut}, {Heading: []string{"A", "B"}, Start: cut, End: len(d.Text)}}
+		d.Sections = []Section{{Heading: []string{"A"}, End: cut},
+			{Heading: []string{"A", "B"}, Start: cut, End: len(d.Text)}}
 		o := ChunkOptions{Size: 16 + int(size), Count: countTokens}
 		o.Overlap = min(int(overlap), o.Size/2)
 		if greedy {
@@ -155,11 +161,13 @@ func TestHostile(t *testing.T) {
 		"ticks.md":      strings.Repeat("`a``b```", n/16) + "text",
 		"angles.md":     strings.Repeat("<a ", n/16) + "text",
 		"entities.md":   strings.Repeat("&a", n/4) + "text",
-		"padded.md":     "|a" + strings.Repeat("|a", n/8) + "\n|-" + strings.Repeat("|-", n/8) + "\n" + strings.Repeat("|text\n", n/8),
-		"table.md":      strings.Repeat("|a", n/64) + "\n" + strings.Repeat("|-", n/64) + "\n" + strings.Repeat("|text\n", 100),
-		"ladder.md":     ladder(600),
-		"array.jsonl":   `{"x":` + strings.Repeat("[", n) + "}\n" + `{"text":"text"}`,
-		"marks.txt":     "text e" + strings.Repeat("\u0301", n),
+		"padded.md": "|a" + strings.Repeat("|a", n/8) + "\n|-" + strings.Repeat("|-", n/8) + "\n" +
+			strings.Repeat("|text\n", n/8),
+		"table.md": strings.Repeat("|a", n/64) + "\n" + strings.Repeat("|-", n/64) + "\n" +
+			strings.Repeat("|text\n", 100),
+		"ladder.md":   ladder(600),
+		"array.jsonl": `{"x":` + strings.Repeat("[", n) + "}\n" + `{"text":"text"}`,
+		"marks.txt":   "text e" + strings.Repeat("\u0301", n),
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()

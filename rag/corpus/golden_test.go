@@ -20,10 +20,12 @@ func TestGolden(t *testing.T) {
 			docs, skips := load(t, LoadOptions{}, path)
 			var out strings.Builder
 			for _, d := range docs {
-				fmt.Fprintf(&out, "== document %s from %s: title %q topic %q meta %v repaired %d\n", d.ID, d.Source, d.Title, d.Topic, d.Meta, d.Repaired)
+				fmt.Fprintf(&out, "== document %s from %s: title %q topic %q meta %v repaired %d\n", d.ID, d.Source,
+					d.Title, d.Topic, d.Meta, d.Repaired)
 				fmt.Fprintf(&out, "%s\n", d.Text)
 				for _, s := range d.Sections {
-					fmt.Fprintf(&out, "-- section %s #%s: %.25q\n", strings.Join(s.Heading, " / "), s.Anchor, d.Text[s.Start:s.End])
+					fmt.Fprintf(&out, "-- section %s #%s: %.25q\n", strings.Join(s.Heading, " / "), s.Anchor,
+						d.Text[s.Start:s.End])
 				}
 				o := ChunkOptions{Size: 48, Overlap: 4, MaxTokens: 64, Count: countTokens}
 				var dropped []Skipped
@@ -34,7 +36,8 @@ func TestGolden(t *testing.T) {
 				}
 				checkChunks(t, d, o, chunks, dropped)
 				for _, c := range chunks {
-					fmt.Fprintf(&out, "-- chunk %s [%s] #%s, %d tokens, bytes %d to %d\n%s\n.. source: %q\n", c.ID, c.Heading, c.Anchor, c.Tokens, c.Start, c.End, c.Text, source[c.Start:c.End])
+					fmt.Fprintf(&out, "-- chunk %s [%s] #%s, %d tokens, bytes %d to %d\n%s\n.. source: %q\n", c.ID,
+						c.Heading, c.Anchor, c.Tokens, c.Start, c.End, c.Text, source[c.Start:c.End])
 				}
 				for _, s := range dropped {
 					fmt.Fprintf(&out, "-- dropped %s: %v\n", s.Source, s.Err)

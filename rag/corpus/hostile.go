@@ -10,7 +10,8 @@ import (
 
 // Limits of what the Markdown parser is given. No document that people write comes near them.
 const (
-	maxMarkers   = 1000     // bytes of container markers ("> > - - 1. ") that a line begins with: the parser recurses once per container
+	// bytes of container markers ("> > - - 1. ") that a line begins with: the parser recurses once per container
+	maxMarkers   = 1000
 	maxPadding   = 1 << 20  // table cells that rows lack: the parser makes them all
 	maxLinkSteps = 32 << 20 // bytes scanned for the ends of links that have none, which is quadratic
 )

@@ -62,7 +62,8 @@ func parseJSONLine(raw []byte, at int) (*Document, error) {
 		d.ID = "text-" + TextDigest(d.Text)[:16]
 	}
 	if strings.TrimSpace(d.Title) != "" {
-		d.Sections = []Section{{Heading: []string{strings.Join(strings.Fields(d.Title), " ")}, End: len(d.Text), source: d.offsets.start(0)}}
+		d.Sections = []Section{{Heading: []string{strings.Join(strings.Fields(d.Title), " ")}, End: len(d.Text),
+			source: d.offsets.start(0)}}
 	}
 	return d, nil
 }

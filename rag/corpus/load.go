@@ -108,7 +108,9 @@ func (l *loader) emit(d *Document, from place) error {
 		return l.skip(d.Source, ErrNoWords, true)
 	}
 	if first, ok := l.seen[d.ID]; ok {
-		return l.skip(d.Source, fmt.Errorf("%w: %q is that of %s; rename one, or give the folder above both", ErrDuplicate, d.ID, first), true)
+		return l.skip(d.Source,
+			fmt.Errorf("%w: %q is that of %s; rename one, or give the folder above both", ErrDuplicate, d.ID, first),
+			true)
 	}
 	l.seen[d.ID] = from
 	l.documents++

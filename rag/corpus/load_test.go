@@ -47,13 +47,16 @@ func TestLoadFolder(t *testing.T) {
 	for _, d := range docs {
 		got = append(got, d.ID+" = "+strings.TrimPrefix(d.Source, dir+"/"))
 	}
-	want := []string{"a/README.HTML = a/README.HTML", "a/z.md = a/z.md", "b.txt = b.txt", "one = c.jsonl:1", "link.txt = link.txt"}
+	want := []string{"a/README.HTML = a/README.HTML", "a/z.md = a/z.md", "b.txt = b.txt", "one = c.jsonl:1",
+		"link.txt = link.txt"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}
 	reasons := map[string]error{
-		".hidden.txt": ErrHidden, ".git": ErrHidden, "image.png": ErrUnknown, "binary.txt": ErrFormat, "latin.txt": ErrFormat,
-		"empty.txt": ErrNoWords, "big.txt": ErrTooLarge, "utf32.txt": ErrFormat, "c.jsonl:2": ErrDuplicate, "loop": ErrUnknown,
+		".hidden.txt": ErrHidden, ".git": ErrHidden, "image.png": ErrUnknown, "binary.txt": ErrFormat,
+		"latin.txt": ErrFormat,
+		"empty.txt": ErrNoWords, "big.txt": ErrTooLarge, "utf32.txt": ErrFormat, "c.jsonl:2": ErrDuplicate,
+		"loop":         ErrUnknown,
 		"dangling.txt": fs.ErrNotExist, "pipe.txt": ErrUnknown,
 	}
 	for _, s := range skips {
@@ -118,7 +121,8 @@ func TestNothingToRead(t *testing.T) {
 			}
 			errs = append(errs, err)
 		}
-		if len(errs) != 1 || !errors.Is(errs[0], ErrNoDocument) || c.also != nil && !errors.Is(errs[0], c.also) || !strings.Contains(errs[0].Error(), c.path) {
+		if len(errs) != 1 || !errors.Is(errs[0], ErrNoDocument) || c.also != nil && !errors.Is(errs[0], c.also) ||
+			!strings.Contains(errs[0].Error(), c.path) {
 			t.Errorf("%s: %v", c.path, errs)
 		}
 	}
@@ -196,11 +200,15 @@ func TestEncodings(t *testing.T) {
 		{"utf16be", "x.md", utf16be("# H\n\nÜnï *a* 中."), "Ünï a 中.", utf16be("Ünï *a* 中.")[2:], 0},
 		{"utf16 odd", "x.txt", utf16le("abc") + "x", "abc\ufffd", utf16le("abc")[2:] + "x", 1},
 		{"utf16 lone", "x.txt", "\xff\xfea\x00\x00\xd8b\x00", "a\ufffdb", "a\x00\x00\xd8b\x00", 1},
-		{"nul", "x.txt", strings.Repeat("long enough ", 9) + "a\x00b.", strings.Repeat("long enough ", 9) + "ab.", strings.Repeat("long enough ", 9) + "a\x00b.", 1},
-		{"invalid", "x.txt", "Some longer text is \xff here.", "Some longer text is \ufffd here.", "Some longer text is \xff here.", 1},
-		{"nfd", "x.txt", "Ko\u0308ln und A\u030angstro\u0308m.", "Köln und Ångström.", "Ko\u0308ln und A\u030angstro\u0308m.", 0},
+		{"nul", "x.txt", strings.Repeat("long enough ", 9) + "a\x00b.", strings.Repeat("long enough ", 9) + "ab.",
+			strings.Repeat("long enough ", 9) + "a\x00b.", 1},
+		{"invalid", "x.txt", "Some longer text is \xff here.", "Some longer text is \ufffd here.",
+			"Some longer text is \xff here.", 1},
+		{"nfd", "x.txt", "Ko\u0308ln und A\u030angstro\u0308m.", "Köln und Ångström.",
+			"Ko\u0308ln und A\u030angstro\u0308m.", 0},
 		{"nfd html", "x.html", "<p>Ko<i>&#x308;</i>ln</p>", "Köln", "Ko<i>&#x308;</i>ln", 0},
-		{"latin1 html", "x.html", `<meta charset="iso-8859-1">` + latin + "<h1>T</h1><p>Gr\xfc\xdfe</p>", "Grüße", "Gr\xfc\xdfe", 0},
+		{"latin1 html", "x.html", `<meta charset="iso-8859-1">` + latin + "<h1>T</h1><p>Gr\xfc\xdfe</p>", "Grüße",
+			"Gr\xfc\xdfe", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), c.file, c.content))
@@ -221,7 +229,8 @@ func TestEncodings(t *testing.T) {
 		})
 	}
 	path := write(t, t.TempDir(), "x.html", `<meta charset="shift_jis">`+strings.Repeat("filler ", 50)+"\x83\x65")
-	if _, err := decodeHTML(must(os.ReadFile(path))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "shift_jis") {
+	if _, err := decodeHTML(must(os.ReadFile(path))); !errors.Is(err, ErrFormat) ||
+		!strings.Contains(err.Error(), "shift_jis") {
 		t.Errorf("shift_jis: %v", err)
 	}
 }
@@ -236,7 +245,8 @@ func must[T any](v T, err error) T {
 // TestLongLines: lines are streamed; one above the limit is reported with its number and the next is read.
 func TestLongLines(t *testing.T) {
 	long := strings.Repeat("x ", 200<<10)
-	path := write(t, t.TempDir(), "x.jsonl", `{"id":"1","text":"`+long+`"}`+"\n"+`{"id":"2","text":"`+long+long+`"}`+"\r\n\n"+`{"id":"3","text":"End."}`)
+	path := write(t, t.TempDir(), "x.jsonl",
+		`{"id":"1","text":"`+long+`"}`+"\n"+`{"id":"2","text":"`+long+long+`"}`+"\r\n\n"+`{"id":"3","text":"End."}`)
 	docs, skips := load(t, LoadOptions{MaxFileBytes: 500 << 10}, path)
 	if len(docs) != 2 || docs[0].Text != long || docs[1].ID != "3" || docs[1].Source != path+":4" {
 		t.Errorf("%d documents", len(docs))

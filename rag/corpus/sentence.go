@@ -26,7 +26,8 @@ func (s span) trim(text string) span {
 // hasWord tells whether s has a letter, a digit, or a symbol outside ASCII.
 func hasWord(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsNumber(r) || r > unicode.MaxASCII && r != utf8.RuneError && unicode.IsSymbol(r)
+		return unicode.IsLetter(r) || unicode.IsNumber(r) || r > unicode.MaxASCII && r != utf8.RuneError &&
+			unicode.IsSymbol(r)
 	}) >= 0
 }
 
@@ -158,12 +159,15 @@ func abbreviated(sentence, next string) bool {
 // case and without the last dot.
 func isAbbreviation(word string) bool {
 	switch word {
-	case "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "rev", "gen", "col", "capt", "lt", "sgt", "gov", "sen", "rep",
+	case "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "rev", "gen", "col", "capt", "lt", "sgt", "gov", "sen",
+		"rep",
 		"hon", "vs", "cf", "e.g", "i.e", "eg", "ie", "approx", "dept", "univ", "bros", "resp", "viz", "mt", "ft":
 		return true
-	case "bzw", "ca", "d.h", "z.b", "u.a", "u.ä", "o.ä", "vgl", "evtl", "ggf", "inkl", "exkl", "hrsg", "hr", "fr", "frl",
+	case "bzw", "ca", "d.h", "z.b", "u.a", "u.ä", "o.ä", "vgl", "evtl", "ggf", "inkl", "exkl", "hrsg", "hr", "fr",
+		"frl",
 		"str", "dipl", "ing", "habil", "geb", "gest", "mio", "mrd", "mind", "sog", "s.o", "s.u", "u.u", "v.a", "v.chr",
-		"n.chr", "zzgl", "zit", "i.d.r", "i.a", "z.t", "m.e", "o.g", "einschl", "jan", "feb", "aug", "sept", "okt", "nov", "dez":
+		"n.chr", "zzgl", "zit", "i.d.r", "i.a", "z.t", "m.e", "o.g", "einschl", "jan", "feb", "aug", "sept", "okt",
+		"nov", "dez":
 		return true
 	}
 	return false
@@ -172,8 +176,10 @@ func isAbbreviation(word string) bool {
 // isNumbered knows the abbreviations that only a number follows: without one they are words.
 func isNumbered(word string) bool {
 	switch word {
-	case "no", "nos", "nr", "fig", "figs", "eq", "eqs", "sec", "ch", "vol", "p", "pp", "ed", "ref", "refs", "abb", "abs", "art",
-		"aufl", "bd", "bde", "tel", "tab", "kap", "anm", "max", "min", "mar", "apr", "jun", "jul", "sep", "oct", "dec", "s":
+	case "no", "nos", "nr", "fig", "figs", "eq", "eqs", "sec", "ch", "vol", "p", "pp", "ed", "ref", "refs", "abb",
+		"abs", "art",
+		"aufl", "bd", "bde", "tel", "tab", "kap", "anm", "max", "min", "mar", "apr", "jun", "jul", "sep", "oct", "dec",
+		"s":
 		return true
 	}
 	return false
@@ -184,7 +190,8 @@ func isGermanOrdinal(word string) bool {
 	switch word {
 	case "Januar", "Jänner", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober",
 		"November", "Dezember", "Jahrhundert", "Jahrhunderts", "Jh", "Jahrtausend", "Platz", "Auflage", "Kapitel",
-		"Klasse", "Lebensjahr", "Mal", "Band", "Teil", "Stock", "Weltkrieg", "Weltkriegs", "Geburtstag", "Bundestag", "Armee":
+		"Klasse", "Lebensjahr", "Mal", "Band", "Teil", "Stock", "Weltkrieg", "Weltkriegs", "Geburtstag", "Bundestag",
+		"Armee":
 		return true
 	}
 	return false

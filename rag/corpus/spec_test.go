@@ -73,7 +73,8 @@ func TestGoSpecification(t *testing.T) {
 				small++
 			}
 			if want := letters(plainHTML(string(source[c.Start:c.End]))); want != letters(c.Text) {
-				t.Errorf("%s: source bytes %d to %d are not its text:\n%s\n%s", c.ID, c.Start, c.End, want, letters(c.Text))
+				t.Errorf("%s: source bytes %d to %d are not its text:\n%s\n%s", c.ID, c.Start, c.End, want,
+					letters(c.Text))
 			}
 		}
 		if !found {

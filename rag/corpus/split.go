@@ -226,7 +226,8 @@ func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
 func (s *splitter) halve(out []unit, sp span, room int) ([]unit, error) {
 	text := s.d.Text[sp.start:sp.end]
 	if _, size := utf8.DecodeRuneInString(text); size == len(text) {
-		return nil, fmt.Errorf("%w: size %d leaves %d tokens for text, which %q exceeds", ErrChunkSize, s.o.Size, room, text)
+		return nil,
+			fmt.Errorf("%w: size %d leaves %d tokens for text, which %q exceeds", ErrChunkSize, s.o.Size, room, text)
 	}
 	cut := cutPoint(s.d.Text, sp, (sp.start+sp.end)/2)
 	for _, half := range []span{{sp.start, cut}, {cut, sp.end}} {
@@ -326,7 +327,8 @@ func (d *Document) joined(sections []Section, heading string, depth int) Chunk {
 		}
 	}
 	last := span{0, sections[len(sections)-1].End}.trim(d.Text)
-	return Chunk{Heading: heading, Anchor: sections[0].Anchor, Start: start, End: d.offsets.end(last.end), Text: text.String()}
+	return Chunk{Heading: heading, Anchor: sections[0].Anchor, Start: start, End: d.offsets.end(last.end),
+		Text: text.String()}
 }
 
 // pack cuts a section into chunks.

@@ -19,7 +19,8 @@ func TestPreset(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "256", "256/", "/2", "0/0", "10/-1", "10/6", "a/b", "1/2/3"} {
-		if _, _, err := Preset(name); !errors.Is(err, ErrChunkSize) || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
+		if _, _, err := Preset(name); !errors.Is(err, ErrChunkSize) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -34,12 +35,15 @@ func TestSplitRefuses(t *testing.T) {
 		want error
 		says string
 	}{
-		{"too large for the encoder", ChunkOptions{Size: 512, MaxTokens: 256, Count: countTokens}, ErrChunkSize, "512, but the encoder reads 256"},
+		{"too large for the encoder", ChunkOptions{Size: 512, MaxTokens: 256, Count: countTokens}, ErrChunkSize,
+			"512, but the encoder reads 256"},
 		{"no counter", ChunkOptions{Size: 512}, ErrChunkSize, "counter"},
 		{"no room", ChunkOptions{Size: 2, Count: countTokens}, ErrChunkSize, "2"},
 		{"overlap", ChunkOptions{Size: 20, Overlap: 11, Count: countTokens}, ErrChunkSize, "11"},
 		{"counter fails", ChunkOptions{Size: 20, Count: func(string) (int, error) { return 0, broken }}, broken, ""},
-		{"a character does not fit", ChunkOptions{Size: 3, Count: func(s string) (int, error) { return 4 * len([]rune(s)), nil }}, ErrChunkSize, "leaves 3"},
+		{"a character does not fit",
+			ChunkOptions{Size: 3, Count: func(s string) (int, error) { return 4 * len([]rune(s)), nil }}, ErrChunkSize,
+			"leaves 3"},
 	} {
 		if _, err := Split(d, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
@@ -51,12 +55,14 @@ func TestSentences(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"One. Two! Three? Four", "One.|Two!|Three?|Four"},
 		{"Dr. Smith met Prof. Jones. They left.", "Dr. Smith met Prof. Jones.|They left."},
-		{"See e.g. Go, i.e. the language. J. R. Tolkien wrote.", "See e.g. Go, i.e. the language.|J. R. Tolkien wrote."},
+		{"See e.g. Go, i.e. the language. J. R. Tolkien wrote.",
+			"See e.g. Go, i.e. the language.|J. R. Tolkien wrote."},
 		{"It is 3.14. Then 1,000.5 more.", "It is 3.14.|Then 1,000.5 more."},
 		{"Call fmt.Println. Use os.Exit(1). Done.", "Call fmt.Println.|Use os.Exit(1).|Done."},
 		{"The answer is no. It was No. 5 Main Street.", "The answer is no.|It was No. 5 Main Street."},
 		{"Am 3. Oktober war es. Im 19. Jahrhundert nicht.", "Am 3. Oktober war es.|Im 19. Jahrhundert nicht."},
-		{"Das ist z. B. Berlin, d. h. die Stadt. Vgl. Abb. 3 dazu.", "Das ist z. B. Berlin, d. h. die Stadt.|Vgl. Abb. 3 dazu."},
+		{"Das ist z. B. Berlin, d. h. die Stadt. Vgl. Abb. 3 dazu.",
+			"Das ist z. B. Berlin, d. h. die Stadt.|Vgl. Abb. 3 dazu."},
 		{"He said \"Stop.\" Then he left.", "He said \"Stop.\"|Then he left."},
 		{"A line\nbreak is none. Next\nsentence.", "A line\nbreak is none.|Next\nsentence."},
 		{"中文句子。第二句。", "中文句子。|第二句。"},
@@ -90,13 +96,15 @@ func TestStableIDs(t *testing.T) {
 		t.Errorf("repeated text: %v", twice)
 	}
 	// A new paragraph in front moves positions, not ids.
-	if got := ids("d", "Entirely new words stand here.\n\n"+para+para+"Another one is longer."); !slices.Equal(got[1:], twice) {
+	if got := ids("d",
+		"Entirely new words stand here.\n\n"+para+para+"Another one is longer."); !slices.Equal(got[1:], twice) {
 		t.Errorf("%v, want %v behind a new chunk", got, twice)
 	}
 	if other := ids("e", para); other[0] == twice[0] {
 		t.Errorf("two documents share id %s", other[0])
 	}
-	if odd := ids("päth/Ä b.c/../\x00Wëird Name.v2.txt", para)[0]; strings.Trim(odd, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+	if odd := ids("päth/Ä b.c/../\x00Wëird Name.v2.txt",
+		para)[0]; strings.Trim(odd, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		t.Errorf("id %q", odd)
 	}
 }
@@ -114,7 +122,8 @@ func TestOverlap(t *testing.T) {
 		}
 		for i, b := range chunks[1:] {
 			a := chunks[i]
-			if !strings.HasSuffix(a.Text, c.repeats) || !strings.HasPrefix(b.Text, c.repeats) || c.repeats != "" && a.End-b.Start != len(c.repeats) {
+			if !strings.HasSuffix(a.Text, c.repeats) || !strings.HasPrefix(b.Text, c.repeats) || c.repeats != "" &&
+				a.End-b.Start != len(c.repeats) {
 				t.Errorf("overlap %d: %q then %q", c.overlap, a.Text, b.Text)
 			}
 		}
@@ -123,7 +132,9 @@ func TestOverlap(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	d, ok := &Document{ID: "d"}, true
-	ok = parseMarkdown(d, decode([]byte("# Top\n\nIntro.\n\n## A\n\nText a.\n\n## B\n\nText b.\n\n### B1\n\nDeep.\n\n## C\n\n"+strings.Repeat("long section. ", 20)+"\n\n## D\n\nText d.")))
+	ok = parseMarkdown(d,
+		decode([]byte("# Top\n\nIntro.\n\n## A\n\nText a.\n\n## B\n\nText b.\n\n### B1\n\nDeep.\n\n## "+
+			"C\n\n"+strings.Repeat("long section. ", 20)+"\n\n## D\n\nText d.")))
 	chunks, err := Split(d, ChunkOptions{Size: 100, Count: countTokens})
 	if err != nil || !ok {
 		t.Fatal(err)
@@ -146,7 +157,8 @@ func TestMerge(t *testing.T) {
 func TestHeadings(t *testing.T) {
 	long := strings.Repeat("very long heading ", 30)
 	d := &Document{ID: "d"}
-	parseMarkdown(d, decode([]byte("# "+long+"\n\n## Inner\n\nText of it.\n\n## "+strings.Repeat("x", 150)+"\n\nMore text.")))
+	parseMarkdown(d,
+		decode([]byte("# "+long+"\n\n## Inner\n\nText of it.\n\n## "+strings.Repeat("x", 150)+"\n\nMore text.")))
 	o := ChunkOptions{Size: 32, Count: countTokens}
 	chunks, err := Split(d, o)
 	if err != nil {
@@ -175,12 +187,14 @@ func TestNoChunk(t *testing.T) {
 	if err != nil || len(chunks) != 1 {
 		t.Fatal(chunks, err)
 	}
-	if c := chunks[0]; c.ID != "d" || c.Text != "Preface.\n\nOne\n\nTwo\nText.\n\nThree" || c.Heading != "" || c.Tokens != 11 {
+	if c := chunks[0]; c.ID != "d" || c.Text != "Preface.\n\nOne\n\nTwo\nText.\n\nThree" || c.Heading != "" ||
+		c.Tokens != 11 {
 		t.Errorf("%+v", c)
 	}
 	var dropped []Skipped
 	o := ChunkOptions{NoChunk: true, OnSkip: func(s Skipped) { dropped = append(dropped, s) }}
-	if chunks, err := Split(&Document{ID: "d", Text: " ... "}, o); len(chunks) != 0 || err != nil || len(dropped) != 1 || !errors.Is(dropped[0].Err, ErrNoWords) {
+	if chunks, err := Split(&Document{ID: "d", Text: " ... "}, o); len(chunks) != 0 || err != nil ||
+		len(dropped) != 1 || !errors.Is(dropped[0].Err, ErrNoWords) {
 		t.Errorf("without words: %v %v %v", chunks, err, dropped)
 	}
 }
@@ -190,7 +204,8 @@ func TestFewCounts(t *testing.T) {
 	const sentences = 1000
 	calls := 0
 	d := &Document{ID: "d", Text: strings.Repeat("This is a sentence of the text. ", sentences)}
-	chunks, err := Split(d, ChunkOptions{Size: 256, Overlap: 2, Count: func(s string) (int, error) { calls++; return countTokens(s) }})
+	chunks, err := Split(d,
+		ChunkOptions{Size: 256, Overlap: 2, Count: func(s string) (int, error) { calls++; return countTokens(s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +220,10 @@ func greedyCount(s string) (int, error) { return 2 + len(s)/3 + strings.Count(s,
 // TestProperties: what checkChunks asserts, for random texts, sections, sizes and counters.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		piece := rapid.SampledFrom([]string{"word", "a", "Sentence", ". ", "! ", " ", "\n", "\n\n", "- ", "é", "e\u0301", "中文", "😀", "…",
-			"Dr. ", "3.14 ", "z. B. ", "?", "(", "\"", "\t", "\u00a0", "\u2028", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "http://example.org/", "1. "})
+		piece := rapid.SampledFrom([]string{"word", "a", "Sentence", ". ", "! ", " ", "\n", "\n\n", "- ", "é",
+			"e\u0301", "中文", "😀", "…",
+			"Dr. ", "3.14 ", "z. B. ", "?", "(", "\"", "\t", "\u00a0", "\u2028", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+			"http://example.org/", "1. "})
 		text := strings.Join(rapid.SliceOfN(piece, 0, 400).Draw(t, "pieces"), "")
 		d := &Document{ID: "d", Text: text}
 		d.normalise()

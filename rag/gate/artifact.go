@@ -95,27 +95,28 @@ type Alternative struct {
 
 // Calibration is the artifact (*.cal.json); the distributions that are kept whole lie beside it as .npy.
 type Calibration struct {
-	Schema       int              `json:"schema"`
-	Created      time.Time        `json:"created"`
-	Tool         string           `json:"tool"`
-	Encoder      identity.Encoder `json:"encoder"`
-	Corpus       Corpus           `json:"corpus"`
-	Queries      Provenance       `json:"queries"`
-	Metric       kernels.Metric   `json:"metric"`
-	Negatives    string           `json:"negatives"`
-	Positive     Stats            `json:"positive"`
-	Negative     Stats            `json:"negative"` // n 0 when there is no foreign context
-	Maximum      Stats            `json:"maximum"`
-	MaximumOther *Stats           `json:"maximum_other,omitempty"` // over the contexts of other groups; absent with a single group
-	Separation   float64          `json:"separation"`              // P(D+ > D−), for l2 P(D+ < D−); 0 when D− is empty
-	Policy       string           `json:"policy"`
-	PolicyValue  float64          `json:"policy_value"` // P
-	Threshold    float64          `json:"threshold"`    // T
-	Cutoff       float64          `json:"cutoff"`       // P − T (l2: P + T)
-	Bootstrap    Interval         `json:"bootstrap"`
-	Holdout      *Holdout         `json:"holdout,omitempty"`
-	Device       string           `json:"device"`
-	Kernel       string           `json:"kernel"`
+	Schema    int              `json:"schema"`
+	Created   time.Time        `json:"created"`
+	Tool      string           `json:"tool"`
+	Encoder   identity.Encoder `json:"encoder"`
+	Corpus    Corpus           `json:"corpus"`
+	Queries   Provenance       `json:"queries"`
+	Metric    kernels.Metric   `json:"metric"`
+	Negatives string           `json:"negatives"`
+	Positive  Stats            `json:"positive"`
+	Negative  Stats            `json:"negative"` // n 0 when there is no foreign context
+	Maximum   Stats            `json:"maximum"`
+	// over the contexts of other groups; absent with a single group
+	MaximumOther *Stats   `json:"maximum_other,omitempty"`
+	Separation   float64  `json:"separation"` // P(D+ > D−), for l2 P(D+ < D−); 0 when D− is empty
+	Policy       string   `json:"policy"`
+	PolicyValue  float64  `json:"policy_value"` // P
+	Threshold    float64  `json:"threshold"`    // T
+	Cutoff       float64  `json:"cutoff"`       // P − T (l2: P + T)
+	Bootstrap    Interval `json:"bootstrap"`
+	Holdout      *Holdout `json:"holdout,omitempty"`
+	Device       string   `json:"device"`
+	Kernel       string   `json:"kernel"`
 	// The names of the score files carry the first 16 hex digits of their sha256.
 	PositiveFile string `json:"positive_file"`
 	MaximumFile  string `json:"maximum_file,omitempty"`
@@ -147,7 +148,8 @@ func (c *Calibration) WithPolicy(policy string, threshold float64) (*Calibration
 // whole new calibration.
 func (c *Calibration) Save(path string, positive []float64) error {
 	if int64(len(positive)) != c.Positive.N || len(positive) == 0 {
-		return fmt.Errorf("gate: saving %s: %d scores of D+, the calibration counts %d", path, len(positive), c.Positive.N)
+		return fmt.Errorf("gate: saving %s: %d scores of D+, the calibration counts %d", path, len(positive),
+			c.Positive.N)
 	}
 	owner := make([]float64, len(c.scores.owner))
 	for i, o := range c.scores.owner {
@@ -181,10 +183,12 @@ func (c *Calibration) Save(path string, positive []float64) error {
 	if err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
-	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
+	if err := writeFile(path,
+		func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
-	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile = saved.PositiveFile, saved.MaximumFile, saved.OtherFile, saved.OwnerFile
+	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile = saved.PositiveFile, saved.MaximumFile, saved.OtherFile,
+		saved.OwnerFile
 	removeOldScores(path, saved.PositiveFile, saved.MaximumFile, saved.OtherFile, saved.OwnerFile)
 	return nil
 }
@@ -217,7 +221,8 @@ func load(path string) (*Calibration, error) {
 	for _, f := range []struct {
 		name string
 		to   *[]float64
-	}{{c.PositiveFile, &c.scores.positive}, {c.MaximumFile, &c.scores.maximum}, {c.OtherFile, &c.scores.other}, {c.OwnerFile, &owner}} {
+	}{{c.PositiveFile, &c.scores.positive}, {c.MaximumFile, &c.scores.maximum}, {c.OtherFile, &c.scores.other},
+		{c.OwnerFile, &owner}} {
 		if f.name == "" {
 			continue
 		}
@@ -246,7 +251,9 @@ func decode(text []byte) (*Calibration, error) {
 		return nil, err
 	}
 	if version.Schema != Schema {
-		return nil, fmt.Errorf("schema version %d, this version of sluice reads %d; use the newer sluice, or calibrate again", version.Schema, Schema)
+		return nil,
+			fmt.Errorf("schema version %d, this version of sluice reads %d; use the newer sluice, or calibrate again",
+				version.Schema, Schema)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -259,16 +266,19 @@ func decode(text []byte) (*Calibration, error) {
 
 // check looks at what can be wrong in the JSON file alone.
 func (c *Calibration) check() error {
-	for name, s := range map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum, "maximum_other": c.MaximumOther} {
+	for name, s := range map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum,
+		"maximum_other": c.MaximumOther} {
 		if s == nil {
 			continue
 		}
 		order := []float64{s.Min, s.P5, s.Q1, s.Median, s.Q3, s.P95, s.Max}
-		if s.N < 0 || !slices.IsSorted(order) || slices.ContainsFunc(append(order, s.Mean), func(x float64) bool { return !finite(x) }) {
+		if s.N < 0 || !slices.IsSorted(order) ||
+			slices.ContainsFunc(append(order, s.Mean), func(x float64) bool { return !finite(x) }) {
 			return fmt.Errorf("%s: not a table of statistics", name)
 		}
 	}
-	for name, x := range map[string]float64{"separation": c.Separation, "policy_value": c.PolicyValue, "threshold": c.Threshold, "cutoff": c.Cutoff, "bootstrap": c.Bootstrap.Low + c.Bootstrap.High} {
+	for name, x := range map[string]float64{"separation": c.Separation, "policy_value": c.PolicyValue,
+		"threshold": c.Threshold, "cutoff": c.Cutoff, "bootstrap": c.Bootstrap.Low + c.Bootstrap.High} {
 		if !finite(x) {
 			return fmt.Errorf("%s is %v", name, x)
 		}
@@ -285,8 +295,10 @@ func (c *Calibration) check() error {
 	case c.Encoder.Dim < 1:
 		return fmt.Errorf("encoder dimension %d", c.Encoder.Dim)
 	case c.Cutoff != cutoff(c.Metric, c.PolicyValue, c.Threshold):
-		return fmt.Errorf("the cut-off %v does not follow from policy value %v and threshold %v", c.Cutoff, c.PolicyValue, c.Threshold)
-	case c.Bootstrap.Level < 0 || c.Bootstrap.Level >= 1 || c.Bootstrap.Resamples < 0 || c.Bootstrap.Resamples > maxResamples:
+		return fmt.Errorf("the cut-off %v does not follow from policy value %v and threshold %v", c.Cutoff,
+			c.PolicyValue, c.Threshold)
+	case c.Bootstrap.Level < 0 || c.Bootstrap.Level >= 1 || c.Bootstrap.Resamples < 0 ||
+		c.Bootstrap.Resamples > maxResamples:
 		return fmt.Errorf("bootstrap of level %v with %d resamples", c.Bootstrap.Level, c.Bootstrap.Resamples)
 	case len(c.ContextDigests)%digestBytes != 0:
 		return fmt.Errorf("context_digests of %d bytes are not of %d each", len(c.ContextDigests), digestBytes)

@@ -51,7 +51,8 @@ func TestRoundTrip(t *testing.T) {
 	if !slices.Equal(d, positive) || !reflect.DeepEqual(got, c) {
 		t.Errorf("loaded %+v\nsaved %+v", got, c)
 	}
-	if want := []string{"base.cal.json", c.OtherFile, c.MaximumFile, c.OwnerFile, c.PositiveFile}; !slices.Equal(sortedNames(want), names(t, path)) {
+	if want := []string{"base.cal.json", c.OtherFile, c.MaximumFile, c.OwnerFile,
+		c.PositiveFile}; !slices.Equal(sortedNames(want), names(t, path)) {
 		t.Errorf("files %q, want %q", names(t, path), want)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o444 == 0 {
@@ -78,7 +79,8 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{`"positive": {`, `"metric": "cosine"`, `"policy": "maximum:p5"`, `"positive_file": "base.cal.positive.`, `"separation": `, `"bootstrap": {`, `"holdout": {`} {
+	for _, key := range []string{`"positive": {`, `"metric": "cosine"`, `"policy": "maximum:p5"`,
+		`"positive_file": "base.cal.positive.`, `"separation": `, `"bootstrap": {`, `"holdout": {`} {
 		if !bytes.Contains(text, []byte(key)) {
 			t.Errorf("no %s in the artifact", key)
 		}
@@ -152,38 +154,45 @@ func TestLoadRefuses(t *testing.T) {
 		text []byte
 		says string
 	}{
-		"empty":               {nil, "JSON"},
-		"truncated":           {original[:len(original)/2], "JSON"},
-		"more after it":       {append(slices.Clone(original), "{}"...), "after top-level value"},
-		"newer schema":        {edit(func(m map[string]any) { m["schema"], m["new key"] = 2, 1 }), "schema version 2"},
-		"no schema":           {edit(func(m map[string]any) { delete(m, "schema") }), "schema version 0"},
-		"unknown key":         {set("polcy", "p5"), "polcy"},
-		"metric":              {set("metric", "hamming"), "hamming"},
-		"policy":              {set("policy", "p500"), "p500"},
-		"policy changed":      {set("policy", "maximum:p6"), "policy_value says"},
-		"negatives":           {set("negatives", "few"), "few"},
-		"threshold changed":   {set("threshold", .5), "does not follow"},
-		"cut-off changed":     {set("cutoff", .5), "does not follow"},
-		"P and cut-off":       {edit(func(m map[string]any) { m["policy_value"], m["cutoff"] = .25, .25 }), "policy_value says 0.25"},
-		"number too large":    {bytes.Replace(original, []byte(`"threshold": 0`), []byte(`"threshold": 1e999`), 1), "1e999"},
-		"not a number":        {bytes.Replace(original, []byte(`"threshold": 0`), []byte(`"threshold": NaN`), 1), "invalid character"},
-		"statistics":          {edit(func(m map[string]any) { m["positive"].(map[string]any)["median"] = 5 }), "positive"},
-		"count":               {edit(func(m map[string]any) { m["positive"].(map[string]any)["n"] = 61 }), "counts 61"},
-		"dimension":           {edit(func(m map[string]any) { m["encoder"].(map[string]any)["dim"] = 0 }), "dimension 0"},
-		"digests":             {set("context_digests", "AAAA"), "context_digests"},
-		"histogram":           {set("negative_histogram", []int{1, -1}), "histogram"},
-		"no D+":               {set("positive_file", ""), "positive_file"},
-		"no maximum":          {set("maximum_file", ""), "without its distribution"},
-		"path":                {set("positive_file", "../x.positive.0123456789abcdef.npy"), "not the name"},
-		"absolute path":       {set("positive_file", "/etc/x.positive.0123456789abcdef.npy"), "not the name"},
-		"any file":            {set("positive_file", "base.cal.json"), "not the name"},
-		"missing file":        {set("positive_file", "y.positive.0123456789abcdef.npy"), "no such file"},
-		"bootstrap resamples": {edit(func(m map[string]any) { m["bootstrap"].(map[string]any)["resamples"] = -1 }), "bootstrap"},
+		"empty":             {nil, "JSON"},
+		"truncated":         {original[:len(original)/2], "JSON"},
+		"more after it":     {append(slices.Clone(original), "{}"...), "after top-level value"},
+		"newer schema":      {edit(func(m map[string]any) { m["schema"], m["new key"] = 2, 1 }), "schema version 2"},
+		"no schema":         {edit(func(m map[string]any) { delete(m, "schema") }), "schema version 0"},
+		"unknown key":       {set("polcy", "p5"), "polcy"},
+		"metric":            {set("metric", "hamming"), "hamming"},
+		"policy":            {set("policy", "p500"), "p500"},
+		"policy changed":    {set("policy", "maximum:p6"), "policy_value says"},
+		"negatives":         {set("negatives", "few"), "few"},
+		"threshold changed": {set("threshold", .5), "does not follow"},
+		"cut-off changed":   {set("cutoff", .5), "does not follow"},
+		"P and cut-off": {edit(func(m map[string]any) { m["policy_value"], m["cutoff"] = .25, .25 }),
+			"policy_value says 0.25"},
+		"number too large": {bytes.Replace(original, []byte(`"threshold": 0`), []byte(`"threshold": 1e999`), 1),
+			"1e999"},
+		"not a number": {bytes.Replace(original, []byte(`"threshold": 0`), []byte(`"threshold": NaN`), 1),
+			"invalid character"},
+		"statistics": {edit(func(m map[string]any) { m["positive"].(map[string]any)["median"] = 5 }),
+			"positive"},
+		"count": {edit(func(m map[string]any) { m["positive"].(map[string]any)["n"] = 61 }), "counts 61"},
+		"dimension": {edit(func(m map[string]any) { m["encoder"].(map[string]any)["dim"] = 0 }),
+			"dimension 0"},
+		"digests":       {set("context_digests", "AAAA"), "context_digests"},
+		"histogram":     {set("negative_histogram", []int{1, -1}), "histogram"},
+		"no D+":         {set("positive_file", ""), "positive_file"},
+		"no maximum":    {set("maximum_file", ""), "without its distribution"},
+		"path":          {set("positive_file", "../x.positive.0123456789abcdef.npy"), "not the name"},
+		"absolute path": {set("positive_file", "/etc/x.positive.0123456789abcdef.npy"), "not the name"},
+		"any file":      {set("positive_file", "base.cal.json"), "not the name"},
+		"missing file":  {set("positive_file", "y.positive.0123456789abcdef.npy"), "no such file"},
+		"bootstrap resamples": {edit(func(m map[string]any) { m["bootstrap"].(map[string]any)["resamples"] = -1 }),
+			"bootstrap"},
 	} {
 		if err := os.WriteFile(path, c.text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := Load(path); !errors.Is(err, ErrArtifact) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) {
+		if got, _, err := Load(path); !errors.Is(err, ErrArtifact) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %+v, %v; want %q", name, got, err, c.says)
 		}
 	}
@@ -273,7 +282,9 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		if _, err := New(c, positive, Use{Encoder: c.Encoder, Metric: c.Metric, TextDigests: []string{digest(0)}, StaleTolerance: 1}); err != nil {
+		if _, err := New(c, positive,
+			Use{Encoder: c.Encoder, Metric: c.Metric, TextDigests: []string{digest(0)},
+				StaleTolerance: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.WithPolicy("p5", 0); err != nil {

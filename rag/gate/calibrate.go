@@ -146,7 +146,8 @@ func (in *Input) check() (groups int, err error) {
 	case len(in.Owner) != in.Queries.Rows:
 		return shape("%d owners for %d pseudo-queries", len(in.Owner), in.Queries.Rows)
 	case in.Contexts.Dim != in.Encoder.Dim || in.Queries.Dim != in.Encoder.Dim:
-		return shape("contexts of dimension %d, pseudo-queries of %d, encoder of %d", in.Contexts.Dim, in.Queries.Dim, in.Encoder.Dim)
+		return shape("contexts of dimension %d, pseudo-queries of %d, encoder of %d", in.Contexts.Dim, in.Queries.Dim,
+			in.Encoder.Dim)
 	case !(in.Holdout >= 0 && in.Holdout < 1):
 		return shape("a hold-out share of %v, want 0 to below 1", in.Holdout)
 	case in.Resamples > maxResamples:
@@ -165,7 +166,8 @@ func (in *Input) check() (groups int, err error) {
 	}
 	groups = max(len(seen), 1)
 	if in.Negatives == "cross-topic" && groups < 2 {
-		return 0, fmt.Errorf("%w: negatives cross-topic need contexts of at least two topics; use all or sample:N", ErrPolicy)
+		return 0,
+			fmt.Errorf("%w: negatives cross-topic need contexts of at least two topics; use all or sample:N", ErrPolicy)
 	}
 	_, err = ParsePolicy(in.Policy)
 	return groups, err
@@ -182,7 +184,9 @@ func (c *Calibration) withPolicy(ctx context.Context, policy string, threshold f
 	}
 	values := c.scores.of(p)
 	if len(values) == 0 {
-		return nil, fmt.Errorf("%w: %s needs a distribution that this calibration does not hold; calibrate again", ErrPolicy, policy)
+		return nil,
+			fmt.Errorf("%w: %s needs a distribution that this calibration does not hold; calibrate again", ErrPolicy,
+				policy)
 	}
 	n := *c
 	n.Policy, n.Threshold = p.Name, threshold
@@ -218,7 +222,8 @@ func table(s engine.Summary) Stats {
 func tableOf(v []float64) Stats {
 	s := sorted(v)
 	q := func(p float64) float64 { return ref.Quantile7(s, p) }
-	return Stats{N: int64(len(s)), Min: s[0], P5: q(.05), Q1: q(.25), Mean: mean(v), Median: q(.5), Q3: q(.75), P95: q(.95), Max: s[len(s)-1]}
+	return Stats{N: int64(len(s)), Min: s[0], P5: q(.05), Q1: q(.25), Mean: mean(v), Median: q(.5), Q3: q(.75),
+		P95: q(.95), Max: s[len(s)-1]}
 }
 
 // allFinite refuses scores that no decision can be derived from; an engine refuses such vectors already.

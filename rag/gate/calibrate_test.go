@@ -19,9 +19,12 @@ func input(contexts, perContext, groups, dim int) Input {
 	rng := rand.New(rand.NewPCG(7, 7))
 	noise := func(scale float64) float32 { return float32(scale * rng.NormFloat64()) }
 	in := Input{
-		Contexts: engine.Vectors{Rows: contexts, Dim: dim}, Queries: engine.Vectors{Rows: contexts * perContext, Dim: dim},
-		Encoder: identity.Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: dim}, CorpusDigest: "sha256:c1",
-		Seed: 11, Holdout: .25, Tool: "test 1", Provenance: Provenance{Kind: "file", Source: "q.jsonl", PerContext: perContext},
+		Contexts:     engine.Vectors{Rows: contexts, Dim: dim},
+		Queries:      engine.Vectors{Rows: contexts * perContext, Dim: dim},
+		Encoder:      identity.Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: dim},
+		CorpusDigest: "sha256:c1",
+		Seed:         11, Holdout: .25, Tool: "test 1",
+		Provenance: Provenance{Kind: "file", Source: "q.jsonl", PerContext: perContext},
 	}
 	for i := range contexts {
 		in.ContextIDs = append(in.ContextIDs, string(rune('a'+i%26)))
@@ -49,10 +52,12 @@ func TestCalibrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Policy != DefaultPolicy(kernels.Cosine) || c.Schema != Schema || c.Queries.Queries != 120 || c.Corpus.Groups != 4 || c.Corpus.Contexts != 40 || c.Negatives != "all" {
+	if c.Policy != DefaultPolicy(kernels.Cosine) || c.Schema != Schema || c.Queries.Queries != 120 ||
+		c.Corpus.Groups != 4 || c.Corpus.Contexts != 40 || c.Negatives != "all" {
 		t.Errorf("%+v", c)
 	}
-	if len(positive) != 120 || c.Positive.N != 120 || c.Negative.N != 120*39 || c.Maximum.N != 120 || c.MaximumOther == nil || c.MaximumOther.N != 120 {
+	if len(positive) != 120 || c.Positive.N != 120 || c.Negative.N != 120*39 || c.Maximum.N != 120 ||
+		c.MaximumOther == nil || c.MaximumOther.N != 120 {
 		t.Errorf("counts: D+ %d, %+v, %+v, %+v", len(positive), c.Positive, c.Negative, c.Maximum)
 	}
 	got := tableOf(positive)
@@ -66,20 +71,24 @@ func TestCalibrate(t *testing.T) {
 		t.Errorf("made on %s with %s, the engine says %+v", c.Device, c.Kernel, choice)
 	}
 	if c.PolicyValue != c.Maximum.P5 || c.Cutoff != c.PolicyValue {
-		t.Errorf("P %v, cut-off %v, 5 %% quantile of the maximum distribution %v", c.PolicyValue, c.Cutoff, c.Maximum.P5)
+		t.Errorf("P %v, cut-off %v, 5 %% quantile of the maximum distribution %v", c.PolicyValue, c.Cutoff,
+			c.Maximum.P5)
 	}
 	if !(c.Separation > .9 && c.Separation <= 1) {
 		t.Errorf("P(D+ > D−) = %v", c.Separation)
 	}
-	if b := c.Bootstrap; b.Resamples != DefaultResamples || b.Level != .95 || !(b.Low < c.PolicyValue && c.PolicyValue < b.High) || b.Low < c.Maximum.Min {
+	if b := c.Bootstrap; b.Resamples != DefaultResamples || b.Level != .95 ||
+		!(b.Low < c.PolicyValue && c.PolicyValue < b.High) || b.Low < c.Maximum.Min {
 		t.Errorf("interval %+v around %v", b, c.PolicyValue)
 	}
 	h := c.Holdout
-	if h == nil || h.InScope != 30 || h.OutOfScope != 30 || h.Retrieved+h.FalseSkips != 30 || h.AUROC == nil || *h.AUROC < .8 || len(h.Alternatives) != len(alternatives) {
+	if h == nil || h.InScope != 30 || h.OutOfScope != 30 || h.Retrieved+h.FalseSkips != 30 || h.AUROC == nil ||
+		*h.AUROC < .8 || len(h.Alternatives) != len(alternatives) {
 		t.Fatalf("hold-out %+v", h)
 	}
 	for i, a := range h.Alternatives {
-		if a.Policy == "maximum:density:95" && (a.Cutoff != h.Cutoff || a.Retrieved != h.Retrieved || a.FalseRetrieve != h.FalseRetrieve) {
+		if a.Policy == "maximum:density:95" &&
+			(a.Cutoff != h.Cutoff || a.Retrieved != h.Retrieved || a.FalseRetrieve != h.FalseRetrieve) {
 			t.Errorf("alternative %d, the policy itself: %+v, report %+v", i, a, h)
 		}
 	}
@@ -108,13 +117,16 @@ func TestCalibrateMirrored(t *testing.T) {
 		return out
 	}
 	p, _ := ParsePolicy("density:95")
-	twin := scores{positive: negated(positive), maximum: negated(c.scores.maximum), other: negated(c.scores.other), owner: in.Owner}
+	twin := scores{positive: negated(positive), maximum: negated(c.scores.maximum), other: negated(c.scores.other),
+		owner: in.Owner}
 	want := twin.holdout(p, kernels.IP, .125, in.Holdout, in.Seed)
 	h := c.Holdout
-	if h.Retrieved != want.Retrieved || h.FalseRetrieve != want.FalseRetrieve || h.InScope != want.InScope || math.Abs(*h.AUROC-*want.AUROC) > 1e-12 || math.Abs(h.Cutoff+want.Cutoff) > 1e-12 {
+	if h.Retrieved != want.Retrieved || h.FalseRetrieve != want.FalseRetrieve || h.InScope != want.InScope ||
+		math.Abs(*h.AUROC-*want.AUROC) > 1e-12 || math.Abs(h.Cutoff+want.Cutoff) > 1e-12 {
 		t.Errorf("l2 %+v, mirrored %+v", h, want)
 	}
-	b, err := bootstrap(t.Context(), p, kernels.IP, twin.positive, in.Owner, Interval{Level: .95, Resamples: DefaultResamples, Seed: in.Seed})
+	b, err := bootstrap(t.Context(), p, kernels.IP, twin.positive, in.Owner,
+		Interval{Level: .95, Resamples: DefaultResamples, Seed: in.Seed})
 	if err != nil || math.Abs(b.Low+c.Bootstrap.High) > 1e-12 || math.Abs(b.High+c.Bootstrap.Low) > 1e-12 {
 		t.Errorf("l2 %+v, mirrored %+v, %v", c.Bootstrap, b, err)
 	}
@@ -132,7 +144,8 @@ func TestCalibrateSmallBases(t *testing.T) {
 	in = input(6, 2, 1, 4)
 	in.Groups = nil
 	c, _, err = Calibrate(t.Context(), newEngine(t), in)
-	if err != nil || c.Corpus.Groups != 1 || c.Holdout == nil || c.Holdout.OutOfScope != 0 || c.Holdout.AUROC != nil || c.MaximumOther != nil {
+	if err != nil || c.Corpus.Groups != 1 || c.Holdout == nil || c.Holdout.OutOfScope != 0 || c.Holdout.AUROC != nil ||
+		c.MaximumOther != nil {
 		t.Errorf("one group: %+v, %+v, %v", c, c.Holdout, err)
 	}
 	in.Holdout, in.Resamples = 0, -1
@@ -164,11 +177,13 @@ func TestCalibrateRefuses(t *testing.T) {
 		"negatives":          {func(in *Input) { in.Negatives = "some" }, ErrPolicy},
 		"cross-topic of one": {func(in *Input) { in.Negatives, in.Groups = "cross-topic", nil }, ErrPolicy},
 		"digest text":        {func(in *Input) { in.TextDigests[2] = "no digest" }, nil},
-		"not a number":       {func(in *Input) { in.Metric, in.Contexts.Data[1] = kernels.IP, float32(math.NaN()) }, kernels.ErrNonFinite},
+		"not a number": {func(in *Input) { in.Metric, in.Contexts.Data[1] = kernels.IP, float32(math.NaN()) },
+			kernels.ErrNonFinite},
 	} {
 		in := input(6, 2, 2, 4)
 		c.change(&in)
-		if got, _, err := Calibrate(t.Context(), newEngine(t), in); err == nil || c.want != nil && !errors.Is(err, c.want) {
+		if got, _, err := Calibrate(t.Context(), newEngine(t), in); err == nil || c.want != nil &&
+			!errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -251,7 +266,8 @@ func TestBootstrapResamplesContexts(t *testing.T) {
 		drawn = append(drawn, p.value(kernels.Cosine, sorted(sample)))
 	}
 	slices.Sort(drawn)
-	if lo, hi := (Policy{p: .05}).value(0, drawn), (Policy{p: .95}).value(0, drawn); math.Abs(lo-single.Low) > 1e-15 || math.Abs(hi-single.High) > 1e-15 {
+	if lo, hi := (Policy{p: .05}).value(0, drawn), (Policy{p: .95}).value(0, drawn); math.Abs(lo-single.Low) > 1e-15 ||
+		math.Abs(hi-single.High) > 1e-15 {
 		t.Errorf("interval [%v, %v], in full [%v, %v]", single.Low, single.High, lo, hi)
 	}
 	again, _ := bootstrap(t.Context(), p, kernels.Cosine, values, owner, base)
@@ -263,7 +279,8 @@ func TestBootstrapResamplesContexts(t *testing.T) {
 	}
 	// The standard error of the mean of 60 nearly uniform scores is about .29/√60 = .037.
 	m, err := bootstrap(t.Context(), Policy{mean: true}, kernels.Cosine, values, owner, base)
-	if width := m.High - m.Low; err != nil || !(m.Low < mean(values) && mean(values) < m.High) || width < .09 || width > .16 {
+	if width := m.High - m.Low; err != nil || !(m.Low < mean(values) && mean(values) < m.High) || width < .09 ||
+		width > .16 {
 		t.Errorf("mean: %+v around %v, %v", m, mean(values), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -289,7 +306,8 @@ func TestBootstrapCovers(t *testing.T) {
 				values, owner = append(values, shift+.3*rng.NormFloat64()), append(owner, int32(c))
 			}
 		}
-		b, err := bootstrap(t.Context(), p, kernels.Cosine, values, owner, Interval{Level: .9, Resamples: 200, Seed: rng.Uint64()})
+		b, err := bootstrap(t.Context(), p, kernels.Cosine, values, owner,
+			Interval{Level: .9, Resamples: 200, Seed: rng.Uint64()})
 		if err != nil {
 			t.Fatal(err)
 		}

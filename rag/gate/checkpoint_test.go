@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// TestCalibrateResumes: a calibration that was interrupted goes on from its file with the same result; a file of another
-// input is begun anew; after success there is none.
+// TestCalibrateResumes: a calibration that was interrupted goes on from its file with the same result; a file of
+// another input is begun anew; after success there is none.
 func TestCalibrateResumes(t *testing.T) {
 	in := input(300, 3, 3, 16)
 	same := cmpopts.IgnoreFields(Calibration{}, "Created")

@@ -65,7 +65,9 @@ type Gate struct {
 // ErrMismatch names what differs, ErrStale how many contexts the calibration has not seen.
 func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 	if int64(len(positive)) != c.Positive.N || len(positive) == 0 {
-		return nil, fmt.Errorf("%w: %d scores of D+ were given, the calibration counts %d", ErrArtifact, len(positive), c.Positive.N)
+		return nil,
+			fmt.Errorf("%w: %d scores of D+ were given, the calibration counts %d", ErrArtifact, len(positive),
+				c.Positive.N)
 	}
 	for _, x := range []struct{ what, calibrated, used string }{
 		{"encoder", c.Encoder.Name + " " + c.Encoder.Digest, use.Encoder.Name + " " + use.Encoder.Digest},
@@ -77,7 +79,8 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 			continue // a model that was only renamed gives the same vectors
 		}
 		if x.calibrated != x.used {
-			return nil, fmt.Errorf("%w: %s %s, in use is %s; calibrate again", ErrMismatch, x.what, x.calibrated, x.used)
+			return nil,
+				fmt.Errorf("%w: %s %s, in use is %s; calibrate again", ErrMismatch, x.what, x.calibrated, x.used)
 		}
 	}
 	g := &Gate{c: c, positive: sorted(positive)}
@@ -98,8 +101,10 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 		tolerance = 0
 	}
 	if g.stale > tolerance {
-		return nil, fmt.Errorf("%w: it has not seen %d of %d contexts (%.1f %%, tolerated are %.1f %%); calibrate again, or raise the tolerance",
-			ErrStale, unseen, live, 100*g.stale, 100*tolerance)
+		return nil,
+			fmt.Errorf("%w: it has not seen %d of %d contexts (%.1f %%, tolerated are %.1f %%); calibrate again, or "+
+				"raise the tolerance",
+				ErrStale, unseen, live, 100*g.stale, 100*tolerance)
 	}
 	return g, nil
 }
@@ -157,7 +162,8 @@ func (g *Gate) fits(c retrieve.Contexts) error {
 
 func (g *Gate) decide(best engine.Hit, ids []string) (Decision, error) {
 	if !finite(best.Score) { // NaN is neither above nor below: it must not pass for a decision
-		return Decision{}, fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, ids[best.Row])
+		return Decision{},
+			fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, ids[best.Row])
 	}
 	c := g.c
 	return Decision{

@@ -55,7 +55,8 @@ func TestDecideBothBranches(t *testing.T) {
 		{"l2 closer", kernels.L2, .75, .3, true, "a", .25, "smaller is closer", 75},
 		{"l2 farther", kernels.L2, .75, .2, false, "a", .25, "", 75},
 		{"l2 equal", kernels.L2, .75, .25, false, "a", .25, "strictly", 75},
-		{"l2 next above", kernels.L2, .75, math.Nextafter(.25, 1), true, "a", .25, "one float64 inside the cut-off", 75},
+		{"l2 next above", kernels.L2, .75, math.Nextafter(.25, 1), true, "a", .25, "one float64 inside the cut-off",
+			75},
 		{"l2 next below", kernels.L2, .75, math.Nextafter(.25, 0), false, "a", .25, "", 75},
 	} {
 		positive := []float64{.125, .5, .75, 1}
@@ -68,8 +69,10 @@ func TestDecideBothBranches(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", c.name, all, err)
 		}
 		d := all[0]
-		if d.Retrieve != c.open || d.ContextID != c.id || d.Score != c.score || d.Cutoff != c.cut || d.Percentile != c.position {
-			t.Errorf("%s (%s): %+v, %v; want open %v by %s at %v, percentile %v", c.name, c.why, d, err, c.open, c.id, c.score, c.position)
+		if d.Retrieve != c.open || d.ContextID != c.id || d.Score != c.score || d.Cutoff != c.cut ||
+			d.Percentile != c.position {
+			t.Errorf("%s (%s): %+v, %v; want open %v by %s at %v, percentile %v", c.name, c.why, d, err, c.open, c.id,
+				c.score, c.position)
 		}
 	}
 }
@@ -150,7 +153,8 @@ func TestStaleness(t *testing.T) {
 	positive := []float64{.5}
 	c := withCutoff(kernels.Cosine, .4, positive)
 	var err error
-	if c.ContextDigests, err = shortDigests([]string{digest(0), digest(1), digest(2), digest(3), digest(3)}); err != nil {
+	if c.ContextDigests, err = shortDigests([]string{digest(0), digest(1), digest(2), digest(3),
+		digest(3)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []struct {

@@ -79,14 +79,16 @@ func newPlot(c *Calibration, positive, maximum []float64) (*plot.Plot, error) {
 	}
 	p := plot.New()
 	p.BackgroundColor = color.White
-	p.Title.Text = fmt.Sprintf("Gate calibration: %s, %s contexts, %s pseudo-queries", c.Encoder.Name, grouped(int64(c.Corpus.Contexts)), grouped(c.Positive.N))
+	p.Title.Text = fmt.Sprintf("Gate calibration: %s, %s contexts, %s pseudo-queries", c.Encoder.Name,
+		grouped(int64(c.Corpus.Contexts)), grouped(c.Positive.N))
 	p.X.Label.Text = axisName(c.Metric)
 	p.Y.Label.Text = "density"
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = gridColour, gridColour
 	p.Add(grid)
 
-	negative := density{width: (c.Negative.Max - c.Negative.Min) / float64(max(len(c.NegativeHistogram), 1)), start: c.Negative.Min}
+	negative := density{width: (c.Negative.Max - c.Negative.Min) / float64(max(len(c.NegativeHistogram), 1)),
+		start: c.Negative.Min}
 	for _, n := range c.NegativeHistogram {
 		negative.height = append(negative.height, float64(n))
 	}
@@ -97,9 +99,12 @@ func newPlot(c *Calibration, positive, maximum []float64) (*plot.Plot, error) {
 		name          string
 		fill, outline color.Color
 	}{
-		{negative, fmt.Sprintf("D− other contexts (%s, n = %s)", c.Negatives, grouped(c.Negative.N)), negativeColour, nil},
-		{histogram(positive), fmt.Sprintf("D+ own context (n = %s)", grouped(int64(len(positive)))), positiveColour, nil},
-		{histogram(maximum), fmt.Sprintf("maximum over all contexts (n = %s)", grouped(int64(len(maximum)))), nil, maximumColour},
+		{negative, fmt.Sprintf("D− other contexts (%s, n = %s)", c.Negatives, grouped(c.Negative.N)), negativeColour,
+			nil},
+		{histogram(positive), fmt.Sprintf("D+ own context (n = %s)", grouped(int64(len(positive)))), positiveColour,
+			nil},
+		{histogram(maximum), fmt.Sprintf("maximum over all contexts (n = %s)", grouped(int64(len(maximum)))), nil,
+			maximumColour},
 	} {
 		if len(d.height) == 0 {
 			continue
@@ -144,7 +149,9 @@ func markers(p *plot.Plot, c *Calibration) error {
 	lines := []marker{{at: c.Cutoff, label: fmt.Sprintf("cut-off = P = %.4f (%s), open %s", c.Cutoff, c.Policy, opens)}}
 	if c.Cutoff != c.PolicyValue {
 		lines[0].label = fmt.Sprintf("cut-off %.4f, open %s", c.Cutoff, opens)
-		lines = append(lines, marker{at: c.PolicyValue, label: fmt.Sprintf("P = %.4f (%s), T = %g", c.PolicyValue, c.Policy, c.Threshold), dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
+		lines = append(lines,
+			marker{at: c.PolicyValue, label: fmt.Sprintf("P = %.4f (%s), T = %g", c.PolicyValue, c.Policy, c.Threshold),
+				dashes: []vg.Length{vg.Points(4), vg.Points(3)}})
 	}
 	gap, align := .008*(p.X.Max-p.X.Min), text.XLeft
 	if !right {
@@ -158,7 +165,8 @@ func markers(p *plot.Plot, c *Calibration) error {
 			return err
 		}
 		line.Color, line.Width, line.Dashes = lineColour, vg.Points(1.4), m.dashes
-		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.at + gap, Y: top}}, Labels: []string{m.label}})
+		label, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.at + gap, Y: top}},
+			Labels: []string{m.label}})
 		if err != nil {
 			return err
 		}
@@ -189,7 +197,8 @@ func style(p *plot.Plot) {
 	for _, s := range []struct {
 		style *text.Style
 		size  float64
-	}{{&p.Title.TextStyle, 13}, {&p.X.Label.TextStyle, 11.5}, {&p.Y.Label.TextStyle, 11.5}, {&p.X.Tick.Label, 10.5}, {&p.Y.Tick.Label, 10.5}, {&p.Legend.TextStyle, 10.5}} {
+	}{{&p.Title.TextStyle, 13}, {&p.X.Label.TextStyle, 11.5}, {&p.Y.Label.TextStyle, 11.5}, {&p.X.Tick.Label, 10.5},
+		{&p.Y.Tick.Label, 10.5}, {&p.Legend.TextStyle, 10.5}} {
 		s.style.Font.Variant, s.style.Font.Size = "Sans", vg.Points(s.size)
 	}
 	p.Title.Padding = vg.Points(8)

@@ -36,7 +36,8 @@ func TestPlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		labels := svgTexts(t, path)
-		for _, want := range []string{"40 contexts, 120 pseudo-queries", "(median), T = 0.05", "cut-off ", "D+ own context (n = 120)", "D− other contexts (all, n = 4,680)"} {
+		for _, want := range []string{"40 contexts, 120 pseudo-queries", "(median), T = 0.05", "cut-off ",
+			"D+ own context (n = 120)", "D− other contexts (all, n = 4,680)"} {
 			if !strings.Contains(labels, want) {
 				t.Errorf("%s: no label %q among %q", m, want, labels)
 			}

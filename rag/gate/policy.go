@@ -46,7 +46,9 @@ func ParsePolicy(s string) (Policy, error) {
 	percent, isQuantile := strings.CutPrefix(percent, "p")
 	v, ok := parsePercent(percent)
 	if isDensity == isQuantile || !ok {
-		return Policy{}, fmt.Errorf("%w: %q (known: min, q1, mean, median, q3, max, p0 to p100, density:0 to density:100; each also as maximum:…)", ErrPolicy, s)
+		return Policy{},
+			fmt.Errorf("%w: %q (known: min, q1, mean, median, q3, max, p0 to p100, density:0 to density:100; each "+
+				"also as maximum:…)", ErrPolicy, s)
 	}
 	if p.density = isDensity; isDensity {
 		v = 100 - v
@@ -102,7 +104,8 @@ func ParseNegatives(s string, seed uint64) (engine.Negatives, error) {
 			return engine.Negatives{Kind: engine.NegativesSample, PerQuery: int(n), Seed: seed}, nil
 		}
 	}
-	return engine.Negatives{}, fmt.Errorf("%w: negatives %q (known: all, cross-topic, sample:N with N ≥ 1)", ErrPolicy, s)
+	return engine.Negatives{},
+		fmt.Errorf("%w: negatives %q (known: all, cross-topic, sample:N with N ≥ 1)", ErrPolicy, s)
 }
 
 func mean(v []float64) float64 {

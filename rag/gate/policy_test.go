@@ -71,8 +71,10 @@ func TestPolicyValues(t *testing.T) {
 }
 
 func TestParsePolicyRefuses(t *testing.T) {
-	for _, s := range []string{"", "P5", "p", "p-1", "p+5", "p101", "p100.1", "p1e1", "p0x5", "pNaN", "pinf", "p5 ", "p.5", "p5.", "p1.2.3", "5",
-		"density", "density:", "density:p5", "density:101", "density:-1", "maximum", "maximum:", "maximum:maximum:p5", "q2", "mode"} {
+	for _, s := range []string{"", "P5", "p", "p-1", "p+5", "p101", "p100.1", "p1e1", "p0x5", "pNaN", "pinf", "p5 ",
+		"p.5", "p5.", "p1.2.3", "5",
+		"density", "density:", "density:p5", "density:101", "density:-1", "maximum", "maximum:", "maximum:maximum:p5",
+		"q2", "mode"} {
 		if p, err := ParsePolicy(s); !errors.Is(err, ErrPolicy) {
 			t.Errorf("%q: %+v, %v", s, p, err)
 		}
@@ -90,7 +92,8 @@ func TestParseNegatives(t *testing.T) {
 			t.Errorf("%q: %+v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"none", "sample", "sample:", "sample:0", "sample:-1", "sample:1.5", "sample:99999999999", "All"} {
+	for _, s := range []string{"none", "sample", "sample:", "sample:0", "sample:-1", "sample:1.5", "sample:99999999999",
+		"All"} {
 		if got, err := ParseNegatives(s, 0); !errors.Is(err, ErrPolicy) {
 			t.Errorf("%q: %+v, %v", s, got, err)
 		}
@@ -98,7 +101,8 @@ func TestParseNegatives(t *testing.T) {
 }
 
 func FuzzParsePolicy(f *testing.F) {
-	for _, s := range []string{"p5", "maximum:density:97.5", "mean", "p100", "p1e9", "density:p", "maximum:maximum:min"} {
+	for _, s := range []string{"p5", "maximum:density:97.5", "mean", "p100", "p1e9", "density:p",
+		"maximum:maximum:min"} {
 		f.Add(s)
 	}
 	values := sorted(thousand(50))

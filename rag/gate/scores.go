@@ -54,7 +54,8 @@ func clusters(owner []int32) (cluster []int32, n int) {
 // context are not independent, so queries drawn one by one would make the interval too narrow. Equal
 // seeds give equal intervals. The scores are sorted once; a resample is a weight for each context and
 // one walk up to the wanted rank.
-func bootstrap(ctx context.Context, p Policy, m kernels.Metric, values []float64, owner []int32, b Interval) (Interval, error) {
+func bootstrap(ctx context.Context, p Policy, m kernels.Metric, values []float64, owner []int32, b Interval) (Interval,
+	error) {
 	cluster, n := clusters(owner)
 	order := make([]int, len(values))
 	size, sum := make([]int, n), make([]float64, n)
@@ -131,7 +132,8 @@ func auroc(m kernels.Metric, in, out []float64) float64 {
 // alternatives are the policies that the hold-out report compares, from loose to strict.
 var alternatives = []string{
 	"density:99", "density:95", "density:90", "density:75", "median",
-	"maximum:density:100", "maximum:density:99", "maximum:density:98", "maximum:density:95", "maximum:density:90", "maximum:density:75",
+	"maximum:density:100", "maximum:density:99", "maximum:density:98", "maximum:density:95", "maximum:density:90",
+	"maximum:density:75",
 }
 
 // holdout takes a share of the contexts that have pseudo-queries out, derives the policy's cut-off from

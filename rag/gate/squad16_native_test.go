@@ -84,7 +84,8 @@ func vectors(t *testing.T, enc *embed.Encoder, lines []line, role embed.Role) en
 // the default policy decide every third of the other 1,004 answerable questions and of the 1,200 utterances of
 // CLINC150 that are out of scope; docs/adr/0004-default-policy.md has them all.
 func TestSquad16(t *testing.T) {
-	contexts, all, utterances := readData(t, "squad16/contexts.jsonl"), readData(t, "squad16/queries.jsonl"), []line(nil)
+	contexts, all, utterances := readData(t, "squad16/contexts.jsonl"), readData(t, "squad16/queries.jsonl"),
+		[]line(nil)
 	for _, part := range []string{"test", "validation", "train"} {
 		for _, l := range readData(t, "clinc150/"+part+".jsonl") {
 			if l.Intent == "oos" {
@@ -94,15 +95,17 @@ func TestSquad16(t *testing.T) {
 	}
 	enc := openMiniLM(t)
 	info := enc.Info()
-	in := Input{Holdout: .2, Seed: 1, CorpusDigest: "squad16", Tool: "test", Provenance: Provenance{Kind: "file", PerContext: 3},
-		Encoder: info.Encoder}
+	in := Input{Holdout: .2, Seed: 1, CorpusDigest: "squad16", Tool: "test",
+		Provenance: Provenance{Kind: "file", PerContext: 3},
+		Encoder:    info.Encoder}
 	row, group := map[string]int32{}, map[string]int32{}
 	for i, c := range contexts {
 		if _, ok := group[c.Topic]; !ok {
 			group[c.Topic] = int32(len(group))
 		}
 		row[c.ID] = int32(i)
-		in.ContextIDs, in.TextDigests, in.Groups = append(in.ContextIDs, c.ID), append(in.TextDigests, corpus.TextDigest(c.Text)), append(in.Groups, group[c.Topic])
+		in.ContextIDs, in.TextDigests, in.Groups = append(in.ContextIDs, c.ID),
+			append(in.TextDigests, corpus.TextDigest(c.Text)), append(in.Groups, group[c.Topic])
 	}
 	var pseudo, heldOut []line
 	count := map[string]int{}
@@ -164,8 +167,10 @@ func TestSquad16(t *testing.T) {
 	}
 	heldOut, utterances = third(heldOut), third(utterances)
 	inScope, outOfScope := open(heldOut), open(utterances)
-	t.Logf("%s = %.4f in [%.4f, %.4f]: open for %.1f %% of %d held-out questions, closed for %.1f %% of %d out-of-scope utterances; AUROC %.4f, P(D+ > D−) %.4f",
-		c.Policy, c.Cutoff, c.Bootstrap.Low, c.Bootstrap.High, 100*inScope, len(heldOut), 100*(1-outOfScope), len(utterances), *c.Holdout.AUROC, c.Separation)
+	t.Logf("%s = %.4f in [%.4f, %.4f]: open for %.1f %% of %d held-out questions, closed for %.1f %% of %d "+
+		"out-of-scope utterances; AUROC %.4f, P(D+ > D−) %.4f",
+		c.Policy, c.Cutoff, c.Bootstrap.Low, c.Bootstrap.High, 100*inScope, len(heldOut), 100*(1-outOfScope),
+		len(utterances), *c.Holdout.AUROC, c.Separation)
 	if inScope < .92 || outOfScope > .09 {
 		t.Errorf("open for %.3f of the questions in scope and %.3f of those out of scope", inScope, outOfScope)
 	}

@@ -56,30 +56,39 @@ func TestTransform(t *testing.T) {
 		want      []string
 		fallback  bool
 	}{
-		{Rewrite, "Rewritten question: \"How does append grow a slice?\"\nI hope this helps!", []string{"How does append grow a slice?"}, false},
-		{Rewrite, "Here is the question:\n\n**How does append grow a slice?**", []string{"How does append grow a slice?"}, false},
+		{Rewrite, "Rewritten question: \"How does append grow a slice?\"\nI hope this helps!",
+			[]string{"How does append grow a slice?"}, false},
+		{Rewrite, "Here is the question:\n\n**How does append grow a slice?**",
+			[]string{"How does append grow a slice?"}, false},
 		{Rewrite, " \n?!\n", []string{q}, true},
-		{Rewrite, "No, they do not grow.", []string{q}, true},                                          // an answer
-		{Rewrite, "How large is the Moon compared to the Earth?", []string{q}, true},                   // the template's example
-		{Rewrite, "What is a map?\nHow do Go slices grow?", []string{"How do Go slices grow?"}, false}, // another subject
+		{Rewrite, "No, they do not grow.", []string{q}, true}, // an answer
+		// the template's example
+		{Rewrite, "How large is the Moon compared to the Earth?", []string{q}, true},
+		// another subject
+		{Rewrite, "What is a map?\nHow do Go slices grow?", []string{"How do Go slices grow?"}, false},
 		{StepBack, "How do slices grow", []string{q}, true},
 		{Decompose, "1. The capital of France is Paris.\n2. How old is the capital of Spain?", []string{q}, true},
 		{HyDE, "A slice grows\n\nby append.", []string{"A slice grows by append."}, false},
 		{HyDE, "…", []string{q}, true},
 		{StepBack, "How do data structures grow?", []string{q, "How do data structures grow?"}, false},
 		{StepBack, "", []string{q}, true},
-		{Decompose, "1. What is a slice?\n2) How does it grow?\n- What is append?\n4. One too many?", []string{q, "What is a slice?", "How does it grow?", "What is append?"}, false},
-		{Decompose, "1. What is a slice? 2. How does it grow?", []string{q, "What is a slice?", "How does it grow?"}, false},
-		{MultiQuery, "Sure:\n* How do slices grow\n* how does a slice grow?\n* How does a slice grow", []string{q, "how does a slice grow?"}, false},
+		{Decompose, "1. What is a slice?\n2) How does it grow?\n- What is append?\n4. One too many?",
+			[]string{q, "What is a slice?", "How does it grow?", "What is append?"}, false},
+		{Decompose, "1. What is a slice? 2. How does it grow?", []string{q, "What is a slice?", "How does it grow?"},
+			false},
+		{MultiQuery, "Sure:\n* How do slices grow\n* how does a slice grow?\n* How does a slice grow",
+			[]string{q, "how does a slice grow?"}, false},
 		{MultiQuery, "How do slices grow?", []string{q}, true},
-		{MultiQuery, "Frage 1: Wie wachsen Slices?\nQuestion 2: „Wie wächst ein Slice?“", []string{q, "Wie wachsen Slices?", "Wie wächst ein Slice?"}, false},
+		{MultiQuery, "Frage 1: Wie wachsen Slices?\nQuestion 2: „Wie wächst ein Slice?“",
+			[]string{q, "Wie wachsen Slices?", "Wie wächst ein Slice?"}, false},
 	} {
 		d := &double{answer: c.answer}
 		r, err := library(t).Apply(t.Context(), d, c.transform, q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(Transformed{Queries: c.want, Calls: 1, Fallback: c.fallback, Answer: c.answer}, r); diff != "" {
+		if diff := cmp.Diff(Transformed{Queries: c.want, Calls: 1, Fallback: c.fallback, Answer: c.answer},
+			r); diff != "" {
 			t.Errorf("%s of %q (-want +got):\n%s", c.transform, c.answer, diff)
 		}
 		if d.request.MaxTokens == 0 || d.request.MaxTokens > 128 || d.request.Temperature != 0 {
@@ -92,7 +101,8 @@ func TestTransform(t *testing.T) {
 			t.Errorf("%q: %v %d %v", none, queries, calls, err)
 		}
 	}
-	if _, _, err := library(t).Transform(t.Context(), nil, "magic", q); !errors.Is(err, ErrTemplate) || !strings.Contains(err.Error(), "multi-query") {
+	if _, _, err := library(t).Transform(t.Context(), nil, "magic", q); !errors.Is(err, ErrTemplate) ||
+		!strings.Contains(err.Error(), "multi-query") {
 		t.Errorf("unknown: %v", err)
 	}
 	queries, calls, err := library(t).Transform(t.Context(), &double{err: context.Canceled}, HyDE, q)
@@ -118,7 +128,8 @@ func FuzzCite(f *testing.F) {
 }
 
 func FuzzList(f *testing.F) {
-	for _, s := range []string{"1. a\n2. b", "- a\n* b\n• c", "1) a 2) b", "Question: x", "Here:\n", "\"a\"\n„b“", "1.1. a"} {
+	for _, s := range []string{"1. a\n2. b", "- a\n* b\n• c", "1) a 2) b", "Question: x", "Here:\n", "\"a\"\n„b“",
+		"1.1. a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, answer string) {

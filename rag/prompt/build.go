@@ -33,7 +33,8 @@ type Options struct {
 	ContextTokens int                       // the model's window; 0 = no limit
 	AnswerTokens  int                       // kept free for the answer
 	Count         func(string) (int, error) // tokens of a text, as the model counts
-	Language      string                    // of the answer: a name or a code ("German", "de"); "" leaves it to the model
+	// of the answer: a name or a code ("German", "de"); "" leaves it to the model
+	Language string
 }
 
 // Context asks for an answer from passages, numbered from 1 in their order. Passages are taken while
@@ -54,7 +55,8 @@ func (l *Library) Context(question string, passages []Passage, o Options) (Promp
 	p.Dropped = len(passages) - len(p.Citations)
 	for i := range p.Citations {
 		c := passages[i].Chunk
-		p.Citations[i] = Citation{Number: i + 1, ID: c.ID, Source: c.Source, Heading: c.Heading, Anchor: c.Anchor, Start: c.Start, End: c.End, Score: passages[i].Score}
+		p.Citations[i] = Citation{Number: i + 1, ID: c.ID, Source: c.Source, Heading: c.Heading, Anchor: c.Anchor,
+			Start: c.Start, End: c.End, Score: passages[i].Score}
 	}
 	return p, nil
 }
@@ -64,7 +66,8 @@ func (l *Library) Own(question string, style Style, o Options) (Prompt, error) {
 	if style != FewShot && style != ChainOfThought {
 		return Prompt{}, fmt.Errorf("%w: style %q is not %s or %s", ErrTemplate, style, FewShot, ChainOfThought)
 	}
-	f := fitter{l: l, name: "own/" + string(style), o: o, v: values{Question: neutralise(question), Language: languageName(o.Language)}}
+	f := fitter{l: l, name: "own/" + string(style), o: o,
+		v: values{Question: neutralise(question), Language: languageName(o.Language)}}
 	p, err := f.fit(nil)
 	p.Citations = nil
 	return p, err
@@ -72,7 +75,8 @@ func (l *Library) Own(question string, style Style, o Options) (Prompt, error) {
 
 // Questions asks for n questions that a text answers. A text that does not fit is shortened (Truncated = 1).
 func (l *Library) Questions(text, heading string, n int, o Options) (Prompt, error) {
-	f := fitter{l: l, name: "questions", o: o, v: values{Heading: oneLine(neutralise(heading)), Language: languageName(o.Language), N: n}, asText: true}
+	f := fitter{l: l, name: "questions", o: o,
+		v: values{Heading: oneLine(neutralise(heading)), Language: languageName(o.Language), N: n}, asText: true}
 	p, err := f.fit([]shown{{Text: strings.TrimSpace(neutralise(text))}})
 	p.Citations = nil
 	return p, err
@@ -170,7 +174,8 @@ func (f *fitter) fit(passages []shown) (Prompt, error) {
 }
 
 func (f *fitter) tooLong(what string, given int) error {
-	return fmt.Errorf("%w: %s takes %d tokens or more; %d are left of a window of %d with %d for the answer", ErrBudget, what, given, max(f.limit(), 0), f.o.ContextTokens, f.o.AnswerTokens)
+	return fmt.Errorf("%w: %s takes %d tokens or more; %d are left of a window of %d with %d for the answer", ErrBudget,
+		what, given, max(f.limit(), 0), f.o.ContextTokens, f.o.AnswerTokens)
 }
 
 // shorten renders passages up to n, of the last one the longest beginning that fits and ends at one of

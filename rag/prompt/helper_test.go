@@ -63,7 +63,8 @@ func show(p Prompt) string {
 		fmt.Fprintf(&b, "--- %s\n%s\n", m.Role, m.Content)
 	}
 	for _, c := range p.Citations {
-		fmt.Fprintf(&b, "--- [%d] %s %s %q #%s %d-%d %.2f\n", c.Number, c.ID, c.Source, c.Heading, c.Anchor, c.Start, c.End, c.Score)
+		fmt.Fprintf(&b, "--- [%d] %s %s %q #%s %d-%d %.2f\n", c.Number, c.ID, c.Source, c.Heading, c.Anchor, c.Start,
+			c.End, c.Score)
 	}
 	return b.String()
 }

@@ -94,7 +94,8 @@ func (l *Library) read(root fs.FS, dir string) error {
 		}
 		name, file := strings.TrimSuffix(p, ".tmpl"), filepath.Join(dir, filepath.FromSlash(p))
 		if _, known := l.templates[name]; dir != "" && !known {
-			return fmt.Errorf("%w: %s replaces no template; the names are %s", ErrTemplate, file, strings.Join(l.Names(), ", "))
+			return fmt.Errorf("%w: %s replaces no template; the names are %s", ErrTemplate, file,
+				strings.Join(l.Names(), ", "))
 		}
 		source, err := fs.ReadFile(root, p)
 		if err != nil {
@@ -141,13 +142,16 @@ func parse(file, source string) ([]message, error) {
 		case llm.System, llm.User, llm.Assistant:
 			out = append(out, message{role: r})
 		default:
-			return nil, fmt.Errorf("%w: %s:%d: role %q is not system, user or assistant", ErrTemplate, file, number, role)
+			return nil,
+				fmt.Errorf("%w: %s:%d: role %q is not system, user or assistant", ErrTemplate, file, number, role)
 		}
 		body.Reset()
 		body.WriteString(strings.Repeat("\n", number))
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: %s:%d: no message; a line \"%suser\" opens one", ErrTemplate, file, max(number, 1), roleMark)
+		return nil,
+			fmt.Errorf("%w: %s:%d: no message; a line \"%suser\" opens one", ErrTemplate, file, max(number, 1),
+				roleMark)
 	}
 	return out, flush()
 }
@@ -156,7 +160,8 @@ func parse(file, source string) ([]message, error) {
 func (l *Library) run(name string, v values) ([]llm.Message, error) {
 	t, ok := l.templates[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: there is none named %q; the names are %s", ErrTemplate, name, strings.Join(l.Names(), ", "))
+		return nil,
+			fmt.Errorf("%w: there is none named %q; the names are %s", ErrTemplate, name, strings.Join(l.Names(), ", "))
 	}
 	var out []llm.Message
 	for _, m := range t {

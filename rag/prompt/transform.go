@@ -43,7 +43,8 @@ type Transformed struct {
 
 // Transform returns the queries to search for in place of the question, and the number of calls of gen.
 // An answer that gives none leaves the question itself (see Apply).
-func (l *Library) Transform(ctx context.Context, gen llm.Generator, t Transform, question string) (queries []string, calls int, err error) {
+func (l *Library) Transform(ctx context.Context, gen llm.Generator, t Transform, question string) (queries []string,
+	calls int, err error) {
 	r, err := l.Apply(ctx, gen, t, question)
 	return r.Queries, r.Calls, err
 }
@@ -117,7 +118,8 @@ func (t Transform) queries(question, answer string, asked []llm.Message) []strin
 // isEcho tells whether s stands in an example of the prompt.
 func isEcho(s string, asked []llm.Message) bool {
 	for _, m := range asked {
-		if m.Role == llm.Assistant && slices.ContainsFunc(list(m.Content), func(e string) bool { return words(e) == words(s) }) {
+		if m.Role == llm.Assistant &&
+			slices.ContainsFunc(list(m.Content), func(e string) bool { return words(e) == words(s) }) {
 			return true
 		}
 	}

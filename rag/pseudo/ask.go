@@ -20,9 +20,12 @@ import (
 )
 
 // ask returns the model's answers about the contexts in rows, from the journal where it has them.
-func ask(ctx context.Context, gen llm.Generator, chunks []corpus.Chunk, rows []int, o Options, report *Report) (answers [][]answer, err error) {
+func ask(
+	ctx context.Context, gen llm.Generator, chunks []corpus.Chunk, rows []int, o Options, report *Report,
+) (answers [][]answer, err error) {
 	info := gen.Info()
-	j, err := openJournal(o.Journal, settings{journalVersion, info.Name, info.SHA256, o.PerContext, o.MaxTokens, o.Seed})
+	j, err := openJournal(o.Journal,
+		settings{journalVersion, info.Name, info.SHA256, o.PerContext, o.MaxTokens, o.Seed})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +129,8 @@ func fit(gen llm.Generator, passage string, o Options) (requests []Request, cut 
 		}
 		w := strings.Fields(passage)
 		if len(w) == 0 {
-			return nil, cut, fmt.Errorf("the prompt alone needs %d tokens, the model's context has %d", longest, gen.ContextSize())
+			return nil, cut,
+				fmt.Errorf("the prompt alone needs %d tokens, the model's context has %d", longest, gen.ContextSize())
 		}
 		cut = true
 		passage = strings.Join(w[:len(w)-min(len(w), over/2+1)], " ")

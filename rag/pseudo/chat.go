@@ -21,5 +21,6 @@ func (c Chat) Requests(passage string, n int) ([]Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Request{{Questions: n, Request: llm.Request{Messages: p.Messages, Temperature: cmp.Or(c.Temperature, .3)}}}, nil
+	return []Request{{Questions: n,
+		Request: llm.Request{Messages: p.Messages, Temperature: cmp.Or(c.Temperature, .3)}}}, nil
 }

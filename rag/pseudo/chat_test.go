@@ -22,9 +22,11 @@ func TestChat(t *testing.T) {
 			text.WriteString(m.Content)
 		}
 		s := subject(llm.Request{Prompt: text.String()})
-		return llm.Result{Text: fmt.Sprintf("1. How old is a %s today?\n2. When may one see that %s?\n3. Why paint any %s green?", s, s, s), Finish: llm.FinishStop}, nil
+		return llm.Result{Text: fmt.Sprintf("1. How old is a %s today?\n2. When may one see that %s?\n3. Why paint "+
+			"any %s green?", s, s, s), Finish: llm.FinishStop}, nil
 	}}
-	got, report, err := Generate(t.Context(), model, &bag{}, newEngine(t), base(t), Options{RankLimit: 1, Prompter: Chat{Library: library}})
+	got, report, err := Generate(t.Context(), model, &bag{}, newEngine(t), base(t),
+		Options{RankLimit: 1, Prompter: Chat{Library: library}})
 	if err != nil || len(got) != 36 || report.Calls != 12 {
 		t.Errorf("%d questions, %+v, %v", len(got), report, err)
 	}

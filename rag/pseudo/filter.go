@@ -20,7 +20,9 @@ type candidate struct {
 }
 
 // filter applies the filters to the model's answers about the contexts in rows, in that order.
-func filter(ctx context.Context, emb embed.Embedder, e engine.Interface, c Contexts, rows []int, answers [][]answer, o Options, report *Report) ([]Query, error) {
+func filter(
+	ctx context.Context, emb embed.Embedder, e engine.Interface, c Contexts, rows []int, answers [][]answer, o Options, report *Report,
+) ([]Query, error) {
 	var list []candidate
 	for i, row := range rows {
 		passage, template, err := spoken(c.Chunks[row].Text, o)
@@ -85,7 +87,9 @@ func spoken(text string, o Options) (passage, template wordSet, err error) {
 }
 
 // rank finds out which questions have their own context among the best RankLimit of the whole base.
-func rank(ctx context.Context, emb embed.Embedder, e engine.Interface, contexts engine.Vectors, list []candidate, o Options) error {
+func rank(
+	ctx context.Context, emb embed.Embedder, e engine.Interface, contexts engine.Vectors, list []candidate, o Options,
+) error {
 	texts := make([]string, len(list))
 	for i, q := range list {
 		texts[i] = q.text
@@ -95,9 +99,11 @@ func rank(ctx context.Context, emb embed.Embedder, e engine.Interface, contexts 
 		return fmt.Errorf("pseudo: embedding questions: %w", err)
 	}
 	if v.Dim != contexts.Dim || len(v.Data) != len(list)*v.Dim {
-		return fmt.Errorf("pseudo: %w: questions of dimension %d, contexts of %d", kernels.ErrShape, v.Dim, contexts.Dim)
+		return fmt.Errorf("pseudo: %w: questions of dimension %d, contexts of %d", kernels.ErrShape, v.Dim,
+			contexts.Dim)
 	}
-	hits, err := e.TopK(ctx, engine.Vectors{Data: v.Data, Rows: len(list), Dim: v.Dim}, contexts, o.Metric, o.RankLimit, nil)
+	hits, err := e.TopK(ctx, engine.Vectors{Data: v.Data, Rows: len(list), Dim: v.Dim}, contexts, o.Metric, o.RankLimit,
+		nil)
 	if err != nil {
 		return fmt.Errorf("pseudo: ranking questions: %w", err)
 	}

@@ -33,15 +33,18 @@ func total(r Report) (n int) {
 func TestGenerate(t *testing.T) {
 	c, model, emb := base(t), good(plenty), &bag{}
 	var progress []int
-	got, report, err := Generate(t.Context(), model, emb, newEngine(t), c, Options{RankLimit: 1, Progress: func(done, total int) { progress = append(progress, done*100+total) }})
+	got, report, err := Generate(t.Context(), model, emb, newEngine(t), c,
+		Options{RankLimit: 1, Progress: func(done, total int) { progress = append(progress, done*100+total) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 36 || report.Kept != 36 || report.Generated != 36 || report.Contexts != 12 || report.Calls != 36 || model.calls != 36 || report.Barren != 0 || total(report) != 36 {
+	if len(got) != 36 || report.Kept != 36 || report.Generated != 36 || report.Contexts != 12 || report.Calls != 36 ||
+		model.calls != 36 || report.Barren != 0 || total(report) != 36 {
 		t.Errorf("%d kept, %+v, %d calls", len(got), report, model.calls)
 	}
 	for i, q := range got {
-		if want := c.Chunks[i/3].ID; q.ContextID != want || q.ID != fmt.Sprintf("%s-q%d", want, i%3+1) || !strings.Contains(q.Text, subjects[i/3]) || !strings.HasSuffix(q.Text, "?") {
+		if want := c.Chunks[i/3].ID; q.ContextID != want || q.ID != fmt.Sprintf("%s-q%d", want, i%3+1) ||
+			!strings.Contains(q.Text, subjects[i/3]) || !strings.HasSuffix(q.Text, "?") {
 			t.Errorf("query %d: %+v", i, q)
 		}
 	}
@@ -65,15 +68,25 @@ func TestGenerate(t *testing.T) {
 func TestFilters(t *testing.T) {
 	c := base(t)
 	answers := map[string]string{
-		"volcano":    " made the volcano erupt so early?\nWhy is the volcano old?\nHow was this volcano born?\nWhen did that volcano form?", // 4: one too many
-		"violin":     " is?",                                                                                                                // too short
-		"glacier":    " " + strings.Repeat("ice ", 45),                                                                                      // too long
-		"parliament": " built the parliament in a day because a parliament takes long?\nNobody built the parliament in a day?",              // the second is an echo
-		"honeybee":   " made a telescope so expensive?",                                                                                     // about another context
-		"locomotive": " made the volcano erupt so early?",                                                                                   // a duplicate of a kept one
-		"cathedral":  " is the second-longest river of Europe?",                                                                             // the example
-		"desert":     " is the desert",                                                                                                      // cut off by MaxTokens, though it begins like a question
-		"submarine":  " made the submarine sink?\nThis is what the passage tells.",
+		// 4: one too many
+		"volcano": " made the volcano erupt so early?\nWhy is the volcano old?\nHow was this volcano born?\nWhen " +
+			"did that volcano form?",
+		// too short
+		"violin": " is?",
+		// too long
+		"glacier": " " + strings.Repeat("ice ", 45),
+		// the second is an echo
+		"parliament": " built the parliament in a day because a parliament takes long?\nNobody built the parliament " +
+			"in a day?",
+		// about another context
+		"honeybee": " made a telescope so expensive?",
+		// a duplicate of a kept one
+		"locomotive": " made the volcano erupt so early?",
+		// the example
+		"cathedral": " is the second-longest river of Europe?",
+		// cut off by MaxTokens, though it begins like a question
+		"desert":    " is the desert",
+		"submarine": " made the submarine sink?\nThis is what the passage tells.",
 	}
 	model := &scripted{window: plenty, answer: func(_ context.Context, _ int, r llm.Request) (llm.Result, error) {
 		s := subject(r)
@@ -99,7 +112,9 @@ func TestFilters(t *testing.T) {
 	for _, q := range got {
 		texts = append(texts, q.Text)
 	}
-	if text := strings.Join(texts, "|"); text != "What made the volcano erupt so early?|Why is the volcano old?|How was this volcano born?|What built the parliament in a day because a parliament takes long?|What made the submarine sink?" {
+	if text := strings.Join(texts,
+		"|"); text != "What made the volcano erupt so early?|Why is the volcano old?|How was this volcano born?|What "+
+		"built the parliament in a day because a parliament takes long?|What made the submarine sink?" {
 		t.Errorf("kept %s", text)
 	}
 	if total(report) != report.Generated || report.Calls != 12 || report.Barren != 9 {
@@ -145,7 +160,9 @@ func TestGenerateRefuses(t *testing.T) {
 		"model":            {failing, &bag{}, c, Options{}, errModel, "c-violin"},
 		"encoder":          {good(plenty), &bag{err: errModel}, c, Options{}, errModel, "embedding questions"},
 		"window":           {good(20), &bag{}, c, Options{}, nil, "the model's context has 20"},
-		"dimension":        {good(plenty), &bag{}, Contexts{Vectors: engine.Vectors{Data: make([]float32, 12*3), Rows: 12, Dim: 3}, Chunks: c.Chunks}, Options{}, kernels.ErrShape, "dimension 13"},
+		"dimension": {good(plenty), &bag{},
+			Contexts{Vectors: engine.Vectors{Data: make([]float32, 12*3), Rows: 12, Dim: 3}, Chunks: c.Chunks},
+			Options{}, kernels.ErrShape, "dimension 13"},
 	} {
 		got, _, err := Generate(t.Context(), x.model, x.emb, e, x.contexts, x.options)
 		if err == nil || x.want != nil && !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.says) {
@@ -239,7 +256,8 @@ func TestJournalResumes(t *testing.T) {
 		}
 		return answer(ctx, call, r)
 	}
-	if _, report, err := Generate(ctx, interrupted, &bag{}, e, c, o); !errors.Is(err, context.Canceled) || report.Calls != 12 {
+	if _, report, err := Generate(ctx, interrupted, &bag{}, e, c, o); !errors.Is(err, context.Canceled) ||
+		report.Calls != 12 {
 		t.Fatalf("interrupted: %+v, %v", report, err)
 	}
 	text, err := os.ReadFile(path)
@@ -259,13 +277,15 @@ func TestJournalResumes(t *testing.T) {
 	}
 	// Everything is there now; a sample of it and another rank limit need no call.
 	model = good(plenty)
-	if _, report, err := Generate(t.Context(), model, &bag{}, e, c, Options{Journal: path, Sample: 5}); err != nil || report.Resumed != 5 || model.calls != 0 {
+	if _, report, err := Generate(t.Context(), model, &bag{}, e, c, Options{Journal: path, Sample: 5}); err != nil ||
+		report.Resumed != 5 || model.calls != 0 {
 		t.Errorf("sample of a finished run: %+v, %v", report, err)
 	}
 	// A changed text is asked about again.
 	c.Chunks[2].Text += " The glacier melts."
 	model = good(plenty)
-	if _, report, err := Generate(t.Context(), model, &bag{}, e, c, o); err != nil || report.Resumed != 11 || model.calls != 3 {
+	if _, report, err := Generate(t.Context(), model, &bag{}, e, c, o); err != nil || report.Resumed != 11 ||
+		model.calls != 3 {
 		t.Errorf("changed text: %+v, %v", report, err)
 	}
 	for i, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
@@ -298,25 +318,29 @@ func TestJournalRefuses(t *testing.T) {
 		"seed":        {original, good(plenty), Options{Seed: 7}, "seed 0, now it is 7"},
 		"per context": {original, good(plenty), Options{PerContext: 2}, "questions per context 3, now it is 2"},
 		"max tokens":  {original, good(plenty), Options{MaxTokens: 9}, "maximum of tokens 48, now it is 9"},
-		"version":     {bytes.Replace(original, []byte(`"sluice_journal":1`), []byte(`"sluice_journal":2`), 1), good(plenty), Options{}, "journal version 2"},
-		"other file":  {[]byte("{\"context_id\":\"a\",\"text\":\"b\"}\n"), good(plenty), Options{}, "not a journal"},
-		"one line":    {[]byte("dear diary"), good(plenty), Options{}, "not a journal"},
-		"text file":   {[]byte("dear diary\n"), good(plenty), Options{}, "not a journal"},
-		"damaged":     {slices.Concat(lines[0], lines[1], lines[2][:20], []byte("\n"), lines[3]), good(plenty), Options{}, ":3 is damaged"},
+		"version": {bytes.Replace(original, []byte(`"sluice_journal":1`), []byte(`"sluice_journal":2`), 1),
+			good(plenty), Options{}, "journal version 2"},
+		"other file": {[]byte("{\"context_id\":\"a\",\"text\":\"b\"}\n"), good(plenty), Options{}, "not a journal"},
+		"one line":   {[]byte("dear diary"), good(plenty), Options{}, "not a journal"},
+		"text file":  {[]byte("dear diary\n"), good(plenty), Options{}, "not a journal"},
+		"damaged": {slices.Concat(lines[0], lines[1], lines[2][:20], []byte("\n"), lines[3]), good(plenty),
+			Options{}, ":3 is damaged"},
 	} {
 		if err := os.WriteFile(path, x.text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		x.options.Journal = path
 		_, _, err := Generate(t.Context(), x.model, &bag{}, e, c, x.options)
-		if !errors.Is(err, ErrJournal) || !strings.Contains(err.Error(), x.says) || !strings.Contains(err.Error(), path) || x.model.calls != 0 {
+		if !errors.Is(err, ErrJournal) || !strings.Contains(err.Error(), x.says) ||
+			!strings.Contains(err.Error(), path) || x.model.calls != 0 {
 			t.Errorf("%s: %v after %d calls", name, err, x.model.calls)
 		}
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, x.text) {
 			t.Errorf("%s: a refused journal was changed", name)
 		}
 	}
-	if _, _, err := Generate(t.Context(), good(plenty), &bag{}, e, c, Options{Journal: filepath.Join(path, "below a file")}); err == nil {
+	if _, _, err := Generate(t.Context(), good(plenty), &bag{}, e, c,
+		Options{Journal: filepath.Join(path, "below a file")}); err == nil {
 		t.Error("a journal below a file was opened")
 	}
 }
@@ -327,7 +351,8 @@ func FuzzJournal(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(append(head, "\n{\"context\":\"a\",\"digest\":\"b\",\"raw\":[{\"text\":\"c?\",\"cut\":true}]}\n{\"context\":\"torn"...))
+	f.Add(append(head,
+		"\n{\"context\":\"a\",\"digest\":\"b\",\"raw\":[{\"text\":\"c?\",\"cut\":true}]}\n{\"context\":\"torn"...))
 	f.Add(append(head, '\n', '{', '}', '\n'))
 	f.Add([]byte("{\"sluice_journal\":1}\n"))
 	f.Add([]byte("no end"))

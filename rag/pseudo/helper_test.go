@@ -66,7 +66,9 @@ func (b *bag) Embed(_ context.Context, texts []string, role embed.Role) (*embed.
 }
 
 func (b *bag) CountTokens(text string) (int, error) { return len(words(text)), nil }
-func (b *bag) Info() embed.Info                     { return embed.Info{Encoder: identity.Encoder{Dim: len(subjects) + 1}} }
+func (b *bag) Info() embed.Info {
+	return embed.Info{Encoder: identity.Encoder{Dim: len(subjects) + 1}}
+}
 
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
@@ -77,7 +79,8 @@ func newEngine(t testing.TB) *engine.Engine {
 	return e
 }
 
-var subjects = []string{"volcano", "violin", "glacier", "parliament", "honeybee", "locomotive", "cathedral", "desert", "submarine", "orchard", "telescope", "monsoon"}
+var subjects = []string{"volcano", "violin", "glacier", "parliament", "honeybee", "locomotive", "cathedral", "desert",
+	"submarine", "orchard", "telescope", "monsoon"}
 
 // base has a context about each subject, in three topics.
 func base(t testing.TB) Contexts {
@@ -109,9 +112,11 @@ func subject(r llm.Request) string {
 
 // good answers each request with a question about the passage's subject, of the model's own making.
 func good(window int) *scripted {
-	return &scripted{window: window, name: "scripted", answer: func(_ context.Context, _ int, r llm.Request) (llm.Result, error) {
-		return llm.Result{Text: fmt.Sprintf(" age may one %s reach, seed %d?", subject(r), r.Seed), Finish: llm.FinishStop}, nil
-	}}
+	return &scripted{window: window, name: "scripted",
+		answer: func(_ context.Context, _ int, r llm.Request) (llm.Result, error) {
+			return llm.Result{Text: fmt.Sprintf(" age may one %s reach, seed %d?", subject(r), r.Seed),
+				Finish: llm.FinishStop}, nil
+		}}
 }
 
 var errModel = errors.New("model fell over")

@@ -50,14 +50,19 @@ type language struct {
 
 var languages = []language{{
 	task: "Short questions, each answered by its passage.", passage: "Passage: ", question: "Question: ",
-	example:   "The Danube is Europe's second-longest river. It rises in the Black Forest of Germany and flows for about 2,850 km before it empties into the Black Sea. Ten countries lie along it, more than along any other river.",
-	questions: []string{"What is the second-longest river of Europe?", "How long is the Danube?", "Why does the Danube pass through so many countries?", "Where does the Danube rise?"},
-	common:    " the of and is are to a in with for ",
+	example: "The Danube is Europe's second-longest river. It rises in the Black Forest of Germany and flows for " +
+		"about 2,850 km before it empties into the Black Sea. Ten countries lie along it, more than along any other " +
+		"river.",
+	questions: []string{"What is the second-longest river of Europe?", "How long is the Danube?",
+		"Why does the Danube pass through so many countries?", "Where does the Danube rise?"},
+	common: " the of and is are to a in with for ",
 }, {
 	task: "Kurze Fragen, die jeweils ihr Text beantwortet.", passage: "Text: ", question: "Frage: ",
-	example:   "Die Donau ist der zweitlängste Fluss Europas. Sie entspringt im Schwarzwald und fließt etwa 2850 km weit, bevor sie ins Schwarze Meer mündet. An ihr liegen zehn Länder, mehr als an jedem anderen Fluss.",
-	questions: []string{"Was ist der zweitlängste Fluss Europas?", "Wie lang ist die Donau?", "Warum liegen so viele Länder an der Donau?", "Wo entspringt die Donau?"},
-	common:    " der die das und ist sind zu ein eine im mit für ",
+	example: "Die Donau ist der zweitlängste Fluss Europas. Sie entspringt im Schwarzwald und fließt etwa 2850 km " +
+		"weit, bevor sie ins Schwarze Meer mündet. An ihr liegen zehn Länder, mehr als an jedem anderen Fluss.",
+	questions: []string{"Was ist der zweitlängste Fluss Europas?", "Wie lang ist die Donau?",
+		"Warum liegen so viele Länder an der Donau?", "Wo entspringt die Donau?"},
+	common: " der die das und ist sind zu ein eine im mit für ",
 }}
 
 // Requests makes one request per question, in the passage's language (English or German).

@@ -89,14 +89,17 @@ type Contexts struct {
 // those that are kept, in the order of the contexts. The order of work and the answers do not depend on
 // interruptions: each context has a seed of its own. When ctx ends, the error is ctx's and what was
 // finished is in the journal. No question left is ErrQueries.
-func Generate(ctx context.Context, gen llm.Generator, emb embed.Embedder, e engine.Interface, c Contexts, o Options) ([]Query, Report, error) {
+func Generate(
+	ctx context.Context, gen llm.Generator, emb embed.Embedder, e engine.Interface, c Contexts, o Options,
+) ([]Query, Report, error) {
 	report := Report{Rejected: map[Reason]int{}}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, report, err
 	}
 	if len(c.Chunks) == 0 || c.Vectors.Rows != len(c.Chunks) {
-		return nil, report, fmt.Errorf("pseudo: %w: %d vectors for %d contexts", kernels.ErrShape, c.Vectors.Rows, len(c.Chunks))
+		return nil, report,
+			fmt.Errorf("pseudo: %w: %d vectors for %d contexts", kernels.ErrShape, c.Vectors.Rows, len(c.Chunks))
 	}
 	rows := sample(c.Chunks, o.Sample, o.Seed)
 	report.Contexts = len(rows)
@@ -109,7 +112,9 @@ func Generate(ctx context.Context, gen llm.Generator, emb embed.Embedder, e engi
 		return nil, report, err
 	}
 	if report.Kept = len(kept); report.Kept == 0 {
-		return nil, report, fmt.Errorf("%w: none of %d generated questions about %d contexts can be used (rejected: %v); a larger model or --queries FILE may help", ErrQueries, report.Generated, report.Contexts, report.Rejected)
+		return nil, report,
+			fmt.Errorf("%w: none of %d generated questions about %d contexts can be used (rejected: %v); a larger "+
+				"model or --queries FILE may help", ErrQueries, report.Generated, report.Contexts, report.Rejected)
 	}
 	return kept, report, nil
 }
@@ -119,7 +124,9 @@ func (o Options) withDefaults() (Options, error) {
 		name      string
 		value     *int
 		otherwise int
-	}{{"questions per context", &o.PerContext, DefaultPerContext}, {"rank limit", &o.RankLimit, DefaultRankLimit}, {"maximum of tokens", &o.MaxTokens, DefaultMaxTokens}, {"parallel requests", &o.Parallel, 1}, {"sample", &o.Sample, 0}} {
+	}{{"questions per context", &o.PerContext, DefaultPerContext}, {"rank limit", &o.RankLimit, DefaultRankLimit},
+		{"maximum of tokens", &o.MaxTokens, DefaultMaxTokens}, {"parallel requests", &o.Parallel, 1},
+		{"sample", &o.Sample, 0}} {
 		if *x.value < 0 {
 			return o, fmt.Errorf("pseudo: %s: %d is negative", x.name, *x.value)
 		}

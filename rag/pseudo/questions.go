@@ -54,9 +54,11 @@ func judge(question string, passage, template wordSet) Reason {
 		return TooShort
 	case len(w) > maxWords:
 		return TooLong
-	case !strings.HasSuffix(question, "?") && (!slices.Contains(interrogatives, w[0]) || statement.MatchString(question)):
+	case !strings.HasSuffix(question, "?") &&
+		(!slices.Contains(interrogatives, w[0]) || statement.MatchString(question)):
 		return NotAQuestion
-	case aboutItself.MatchString(question), passage.overlap(w) > maxEcho, template.overlap(w) > maxEcho, template.borrowed(w) > .5:
+	case aboutItself.MatchString(question), passage.overlap(w) > maxEcho, template.overlap(w) > maxEcho,
+		template.borrowed(w) > .5:
 		return Echo
 	}
 	return ""
@@ -64,7 +66,8 @@ func judge(question string, passage, template wordSet) Reason {
 
 // words are a text's words in lower case, without punctuation.
 func words(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+	return strings.FieldsFunc(strings.ToLower(text),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 }
 
 // normal is a question's identity: two questions with the same words are duplicates.

@@ -13,12 +13,17 @@ func TestParse(t *testing.T) {
 		want       []string
 	}{
 		{"What is a channel?", []string{"What is a channel?"}},
-		{"1. What is a channel?\n2) How is one closed?\n(3) Who closes it?\n4: Why?", []string{"What is a channel?", "How is one closed?", "Who closes it?", "Why?"}},
-		{"- What is a channel?\n* How is one closed?\n• Who closes it?\n– When?\n> Where?", []string{"What is a channel?", "How is one closed?", "Who closes it?", "When?", "Where?"}},
-		{"Question 1: What is it?\nQ: How?\nQ2. Who?\nFrage 3: Was ist das?", []string{"What is it?", "How?", "Who?", "Was ist das?"}},
-		{"\"What is it?\"\n'How so?'\n„Was ist das?“\n«Qui est-ce?»\n**Why bold?**\n`code?`", []string{"What is it?", "How so?", "Was ist das?", "Qui est-ce?", "Why bold?", "code?"}},
+		{"1. What is a channel?\n2) How is one closed?\n(3) Who closes it?\n4: Why?",
+			[]string{"What is a channel?", "How is one closed?", "Who closes it?", "Why?"}},
+		{"- What is a channel?\n* How is one closed?\n• Who closes it?\n– When?\n> Where?",
+			[]string{"What is a channel?", "How is one closed?", "Who closes it?", "When?", "Where?"}},
+		{"Question 1: What is it?\nQ: How?\nQ2. Who?\nFrage 3: Was ist das?",
+			[]string{"What is it?", "How?", "Who?", "Was ist das?"}},
+		{"\"What is it?\"\n'How so?'\n„Was ist das?“\n«Qui est-ce?»\n**Why bold?**\n`code?`",
+			[]string{"What is it?", "How so?", "Was ist das?", "Qui est-ce?", "Why bold?", "code?"}},
 		{"1. **\"What is it?\"**", []string{"What is it?"}},
-		{"What is it? How is it closed? It is closed by the sender.", []string{"What is it?", "How is it closed?", "It is closed by the sender."}},
+		{"What is it? How is it closed? It is closed by the sender.",
+			[]string{"What is it?", "How is it closed?", "It is closed by the sender."}},
 		{"Here are three questions:\n\n1. What is it?\n", []string{"Here are three questions:", "What is it?"}},
 		{"What is it?!\r\n\r\n\t How?", []string{"What is it?", "How?"}},
 		{"2001 was what for HAL?", []string{"2001 was what for HAL?"}},
@@ -32,8 +37,10 @@ func TestParse(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	passage := wordsOf("A send on a nil channel blocks forever. The capacity, in number of elements, sets the size of the buffer in the channel. Who watches the watchmen?")
-	template := wordsOf("The Danube is Europe's second-longest river. Where does the Danube rise? How long is the Danube?")
+	passage := wordsOf("A send on a nil channel blocks forever. The capacity, in number of elements, sets the size " +
+		"of the buffer in the channel. Who watches the watchmen?")
+	template := wordsOf("The Danube is Europe's second-longest river. Where does the Danube rise? How long is the " +
+		"Danube?")
 	for _, c := range []struct {
 		question string
 		want     Reason
@@ -69,7 +76,8 @@ func TestJudge(t *testing.T) {
 }
 
 func TestNormal(t *testing.T) {
-	for _, same := range [][2]string{{"What is it?", "what  is it"}, {"“What—is it?”", "WHAT IS IT"}, {"Was heißt Größe?", "was heißt größe"}} {
+	for _, same := range [][2]string{{"What is it?", "what  is it"}, {"“What—is it?”", "WHAT IS IT"},
+		{"Was heißt Größe?", "was heißt größe"}} {
 		if normal(same[0]) != normal(same[1]) {
 			t.Errorf("%q and %q differ: %q, %q", same[0], same[1], normal(same[0]), normal(same[1]))
 		}
@@ -86,12 +94,14 @@ func TestOneShotLanguages(t *testing.T) {
 		"": "Question: What",
 	} {
 		r, err := OneShot{}.Requests(passage, 6)
-		if err != nil || len(r) != 6 || !strings.HasSuffix(r[0].Prompt, want) || !strings.Contains(r[0].Prompt, passage) {
+		if err != nil || len(r) != 6 || !strings.HasSuffix(r[0].Prompt, want) ||
+			!strings.Contains(r[0].Prompt, passage) {
 			t.Errorf("%q: %+v, %v", passage, r, err)
 			continue
 		}
 		for _, x := range r {
-			if !strings.HasSuffix(x.Prompt, " "+x.Prefix) || x.Prompt[:len(x.Prompt)-len(x.Prefix)] != r[0].Prompt[:len(r[0].Prompt)-len(r[0].Prefix)] {
+			if !strings.HasSuffix(x.Prompt, " "+x.Prefix) ||
+				x.Prompt[:len(x.Prompt)-len(x.Prefix)] != r[0].Prompt[:len(r[0].Prompt)-len(r[0].Prefix)] {
 				t.Errorf("%q: the prompts share less than all but their last word: %q", passage, x.Prompt)
 			}
 		}

@@ -31,18 +31,21 @@ func TestRead(t *testing.T) {
 		}
 		bad = append(bad, line)
 	}})
-	want := []Query{{"1", "a", "What is a?"}, {"", "a", "Why a?"}, {"", "b", "What is b?"}, {"", "a", "Third of a?"}, {"", "b", "Last without an end?"}}
+	want := []Query{{"1", "a", "What is a?"}, {"", "a", "Why a?"}, {"", "b", "What is b?"}, {"", "a", "Third of a?"},
+		{"", "b", "Last without an end?"}}
 	if err != nil || !slices.Equal(got, want) || !slices.Equal(bad, []int{5, 6, 7, 8, 10, 11}) {
 		t.Errorf("%+v, bad %v, %v", got, bad, err)
 	}
-	got, err = Read(iotest.OneByteReader(strings.NewReader(strings.ReplaceAll(file, "\n", "\r\n"))), ReadOptions{PerContext: 1})
+	got, err = Read(iotest.OneByteReader(strings.NewReader(strings.ReplaceAll(file, "\n", "\r\n"))),
+		ReadOptions{PerContext: 1})
 	if err != nil || !slices.Equal(got, []Query{want[0], want[2]}) {
 		t.Errorf("one per context: %+v, %v", got, err)
 	}
 }
 
 func TestReadRefuses(t *testing.T) {
-	if _, err := Read(strings.NewReader(file), ReadOptions{Strict: true}); !errors.Is(err, ErrQueries) || !strings.Contains(err.Error(), "line 5") {
+	if _, err := Read(strings.NewReader(file), ReadOptions{Strict: true}); !errors.Is(err, ErrQueries) ||
+		!strings.Contains(err.Error(), "line 5") {
 		t.Errorf("strict: %v", err)
 	}
 	for name, text := range map[string]string{"empty": "", "blank": "\n\n \n", "only bad lines": "x\n{}\n"} {
@@ -69,7 +72,8 @@ func TestReadLongLines(t *testing.T) {
 		"last, no end":  {good + "\n" + long, []int{2}, 1},
 	} {
 		var bad []int
-		got, err := Read(strings.NewReader(c.text), ReadOptions{OnBad: func(line int, err error) { bad = append(bad, line) }})
+		got, err := Read(strings.NewReader(c.text),
+			ReadOptions{OnBad: func(line int, err error) { bad = append(bad, line) }})
 		if err != nil || len(got) != c.want || !slices.Equal(bad, c.bad) {
 			t.Errorf("%s: %d queries, bad %v, %v", name, len(got), bad, err)
 		}
@@ -99,7 +103,8 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("%+v", q)
 			}
 		}
-		if _, err := Read(strings.NewReader(text), ReadOptions{Strict: true}); (err == nil) != (bad == 0 && len(got) > 0) {
+		if _, err := Read(strings.NewReader(text), ReadOptions{Strict: true}); (err == nil) != (bad == 0 &&
+			len(got) > 0) {
 			t.Fatalf("strict: %v with %d bad lines", err, bad)
 		}
 	})

@@ -76,7 +76,8 @@ type Contexts struct {
 // queries: fewer where there are fewer contexts. It fails with ErrMode for a mode that ParseMode refuses
 // and with ErrK for k < 1.
 func Search(
-	ctx context.Context, e engine.Interface, c Contexts, queries engine.Vectors, metric kernels.Metric, mode Mode, k int,
+	ctx context.Context, e engine.Interface, c Contexts, queries engine.Vectors, metric kernels.Metric, mode Mode,
+	k int,
 ) ([][]Result, error) {
 	if _, err := ParseMode(string(mode)); err != nil {
 		return nil, err

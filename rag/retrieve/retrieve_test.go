@@ -37,7 +37,8 @@ func TestSearch(t *testing.T) {
 		want   [][]Result
 	}{
 		{kernels.Cosine, 2, [][]Result{{{"east", 1}, {"east again", 1}}, {{"north", 1}, {"between", .8}}}},
-		{kernels.IP, 3, [][]Result{{{"between", 6}, {"east", 2}, {"east again", 2}}, {{"between", 4}, {"north", 2}, {"east", 0}}}},
+		{kernels.IP, 3,
+			[][]Result{{{"between", 6}, {"east", 2}, {"east again", 2}}, {{"between", 4}, {"north", 2}, {"east", 0}}}},
 		{kernels.L2, 9, [][]Result{
 			{{"east", 1}, {"east again", 1}, {"north", math.Sqrt(8)}, {"between", math.Sqrt(17)}},
 			{{"north", 1}, {"east", math.Sqrt2}, {"east again", math.Sqrt2}, {"between", math.Sqrt(18)}},
@@ -57,7 +58,8 @@ func TestSearchEmpty(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0] == nil || len(got[0]) != 0 {
 		t.Errorf("an empty base: %#v, %v; want one empty list", got, err)
 	}
-	got, err = Search(t.Context(), newEngine(t), Contexts{Vectors: two(1, 0), IDs: []string{"a"}}, two(), kernels.Cosine, Dense, 3)
+	got, err = Search(t.Context(), newEngine(t), Contexts{Vectors: two(1, 0), IDs: []string{"a"}}, two(),
+		kernels.Cosine, Dense, 3)
 	if err != nil || len(got) != 0 {
 		t.Errorf("no query: %v, %v", got, err)
 	}
@@ -76,13 +78,15 @@ func TestSearchRefuses(t *testing.T) {
 		want     error
 		says     string
 	}{
-		"bm25":       {t.Context(), c, two(1, 0), BM25, 1, ErrMode, "lexical"},
-		"hybrid":     {t.Context(), c, two(1, 0), Hybrid, 1, ErrMode, "lexical"},
-		"mode":       {t.Context(), c, two(1, 0), "sparse", 1, ErrMode, `"sparse"`},
-		"no mode":    {t.Context(), c, two(1, 0), "", 1, ErrMode, `""`},
-		"k":          {t.Context(), c, two(1, 0), Dense, 0, ErrK, "given 0"},
-		"ids":        {t.Context(), Contexts{Vectors: c.Vectors, IDs: c.IDs[:1]}, two(1, 0), Dense, 1, kernels.ErrShape, "1 ids for 2"},
-		"dimension":  {t.Context(), c, engine.Vectors{Data: []float32{1, 2, 3}, Rows: 1, Dim: 3}, Dense, 1, kernels.ErrShape, ""},
+		"bm25":    {t.Context(), c, two(1, 0), BM25, 1, ErrMode, "lexical"},
+		"hybrid":  {t.Context(), c, two(1, 0), Hybrid, 1, ErrMode, "lexical"},
+		"mode":    {t.Context(), c, two(1, 0), "sparse", 1, ErrMode, `"sparse"`},
+		"no mode": {t.Context(), c, two(1, 0), "", 1, ErrMode, `""`},
+		"k":       {t.Context(), c, two(1, 0), Dense, 0, ErrK, "given 0"},
+		"ids": {t.Context(), Contexts{Vectors: c.Vectors, IDs: c.IDs[:1]}, two(1, 0), Dense, 1, kernels.ErrShape,
+			"1 ids for 2"},
+		"dimension": {t.Context(), c, engine.Vectors{Data: []float32{1, 2, 3}, Rows: 1, Dim: 3}, Dense, 1,
+			kernels.ErrShape, ""},
 		"not finite": {t.Context(), c, two(float32(math.NaN()), 0), Dense, 1, kernels.ErrNonFinite, ""},
 		"cancelled":  {cancelled, c, two(1, 0), Dense, 1, context.Canceled, ""},
 	} {
@@ -94,7 +98,8 @@ func TestSearchRefuses(t *testing.T) {
 }
 
 func TestParseMode(t *testing.T) {
-	for s, want := range map[string]error{"auto": nil, "dense": nil, "bm25": ErrMode, "hybrid": ErrMode, "Dense": ErrMode, "": ErrMode} {
+	for s, want := range map[string]error{"auto": nil, "dense": nil, "bm25": ErrMode, "hybrid": ErrMode,
+		"Dense": ErrMode, "": ErrMode} {
 		m, err := ParseMode(s)
 		if !errors.Is(err, want) || want == nil && string(m) != s {
 			t.Errorf("%q: %q, %v", s, m, err)
@@ -113,7 +118,8 @@ func TestSearchIsTheDefinition(t *testing.T) {
 			data := rapid.SliceOfN(rapid.SampledFrom([]float32{-2, -.5, 0, .5, 1, 3}), rows*dim, rows*dim).Draw(t, name)
 			return engine.Vectors{Data: data, Rows: rows, Dim: dim}
 		}
-		contexts, queries := draw(rapid.IntRange(1, 20).Draw(t, "contexts"), "c"), draw(rapid.IntRange(1, 4).Draw(t, "queries"), "q")
+		contexts, queries := draw(rapid.IntRange(1, 20).Draw(t, "contexts"), "c"),
+			draw(rapid.IntRange(1, 4).Draw(t, "queries"), "q")
 		k := rapid.IntRange(1, 25).Draw(t, "k")
 		c := Contexts{Vectors: contexts}
 		for i := range contexts.Rows {

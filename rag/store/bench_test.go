@@ -27,8 +27,9 @@ func benchBatch(round, n int) Batch {
 			b.Documents = append(b.Documents, &corpus.Document{ID: doc, Source: doc + ".md", Digest: "sha256:x"})
 		}
 		id := fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())
-		b.Chunks = append(b.Chunks, corpus.Chunk{ID: id, Document: doc, Source: doc + ".md", Heading: "Chapter › Section",
-			Topic: fmt.Sprint("topic ", i%16), Start: i * 1000, End: i*1000 + 1000, Text: id + filler, Tokens: 220})
+		b.Chunks = append(b.Chunks,
+			corpus.Chunk{ID: id, Document: doc, Source: doc + ".md", Heading: "Chapter › Section",
+				Topic: fmt.Sprint("topic ", i%16), Start: i * 1000, End: i*1000 + 1000, Text: id + filler, Tokens: 220})
 	}
 	return b
 }

@@ -40,7 +40,8 @@ func checkDocument(d *corpus.Document) error {
 	if err := checkText("document id", d.ID, false); err != nil {
 		return err
 	}
-	for _, f := range [...]struct{ name, value string }{{"source", d.Source}, {"title", d.Title}, {"topic", d.Topic}, {"digest", d.Digest}} {
+	for _, f := range [...]struct{ name, value string }{{"source", d.Source}, {"title", d.Title}, {"topic", d.Topic},
+		{"digest", d.Digest}} {
 		if err := checkText(f.name, f.value, true); err != nil {
 			return fmt.Errorf("document %q: %w", d.ID, err)
 		}
@@ -55,7 +56,8 @@ func checkChunk(k *corpus.Chunk) error {
 	for _, f := range [...]struct {
 		name, value string
 		emptyOK     bool
-	}{{"text", k.Text, false}, {"document", k.Document, false}, {"source", k.Source, true}, {"heading", k.Heading, true},
+	}{{"text", k.Text, false}, {"document", k.Document, false}, {"source", k.Source, true},
+		{"heading", k.Heading, true},
 		{"anchor", k.Anchor, true}, {"topic", k.Topic, true}} {
 		if err := checkText(f.name, f.value, f.emptyOK); err != nil {
 			return fmt.Errorf("chunk %q: %w", k.ID, err)
@@ -84,12 +86,14 @@ func checkText(name, s string, emptyOK bool) error {
 // checkVectors names the first value that is not a finite number by row (of Batch.Chunks) and column.
 func checkVectors(b Batch, dim int) error {
 	if want := len(b.Chunks) * dim; len(b.Vectors) != want {
-		return fmt.Errorf("%w: %d values for %d chunks of %d dimensions (%d expected)", ErrDimension, len(b.Vectors), len(b.Chunks), dim, want)
+		return fmt.Errorf("%w: %d values for %d chunks of %d dimensions (%d expected)", ErrDimension, len(b.Vectors),
+			len(b.Chunks), dim, want)
 	}
 	const exponent = 0xff << 23 // all ones: infinity or NaN
 	for i, v := range b.Vectors {
 		if math.Float32bits(v)&exponent == exponent {
-			return fmt.Errorf("%w: %v in row %d (chunk %q), column %d", kernels.ErrNonFinite, v, i/dim, b.Chunks[i/dim].ID, i%dim)
+			return fmt.Errorf("%w: %v in row %d (chunk %q), column %d", kernels.ErrNonFinite, v, i/dim,
+				b.Chunks[i/dim].ID, i%dim)
 		}
 	}
 	return nil

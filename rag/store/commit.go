@@ -47,7 +47,9 @@ func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
 }
 
 // transact runs fn in a transaction. fn returns the row after the last one that it wrote; s.mu is held.
-func (s *Store) transact(ctx context.Context, doing string, fn func(context.Context, *sql.Tx) (end int64, err error)) error {
+func (s *Store) transact(
+	ctx context.Context, doing string, fn func(context.Context, *sql.Tx) (end int64, err error),
+) error {
 	if err := errors.Join(ctx.Err(), s.step("begin")); err != nil {
 		return wrap(s.dir, doing, err)
 	}
@@ -91,7 +93,9 @@ func (c *commit) run(ctx context.Context, tx *sql.Tx) (end int64, err error) {
 	}
 	end = s.next + int64(len(c.fresh))
 	if end > maxRows {
-		return s.next, fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: ingest into another folder", ErrInput, maxRows, end)
+		return s.next,
+			fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: ingest into another folder", ErrInput,
+				maxRows, end)
 	}
 	vectors := c.vectors()
 	if err := s.segments.write(ctx, s.next, vectors); err != nil {
@@ -148,7 +152,8 @@ func (c *commit) plan(tx *sql.Tx) (err error) {
 	for i := range c.batch.Known {
 		k := &c.batch.Known[i]
 		if h, ok := c.held[k.ID]; !ok || h.digest != sha256.Sum256([]byte(k.EmbedText())) {
-			return fmt.Errorf("%w: chunk %q is given as known, but the store does not hold it with this text: commit it with its vector", ErrNotFound, k.ID)
+			return fmt.Errorf("%w: chunk %q is given as known, but the store does not hold it with this text: commit "+
+				"it with its vector", ErrNotFound, k.ID)
 		}
 	}
 	return nil
@@ -313,7 +318,9 @@ func (c *commit) numbers(ctx context.Context, tx *sql.Tx, k *corpus.Chunk) (docu
 	if !ok {
 		err := tx.QueryRow(`SELECT no FROM documents WHERE id = ?`, k.Document).Scan(&document)
 		if errors.Is(err, sql.ErrNoRows) {
-			return 0, nil, fmt.Errorf("%w: chunk %q belongs to document %q, which is neither in the batch nor in the store", ErrInput, k.ID, k.Document)
+			return 0, nil,
+				fmt.Errorf("%w: chunk %q belongs to document %q, which is neither in the batch nor in the store",
+					ErrInput, k.ID, k.Document)
 		}
 		if err != nil {
 			return 0, nil, err
@@ -325,7 +332,8 @@ func (c *commit) numbers(ctx context.Context, tx *sql.Tx, k *corpus.Chunk) (docu
 		return document, topic, nil
 	}
 	var no int64
-	err = tx.QueryRow(`INSERT INTO topics (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = name RETURNING no`, k.Topic).Scan(&no)
+	err = tx.QueryRow(`INSERT INTO topics (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = name RETURNING no`,
+		k.Topic).Scan(&no)
 	c.topics[k.Topic] = no
 	return document, no, err
 }
@@ -380,7 +388,8 @@ func (s *Store) SetMeta(ctx context.Context, key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.transact(ctx, "set "+key, func(_ context.Context, tx *sql.Tx) (int64, error) {
-		_, err := tx.Exec(`INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, key, append([]byte{}, value...))
+		_, err := tx.Exec(`INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, key,
+			append([]byte{}, value...))
 		return s.next, err
 	})
 }

@@ -112,7 +112,8 @@ func TestCommitFailsAtEachStep(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		"full disk": {func() error { return &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC} }, syscall.ENOSPC},
+		"full disk": {func() error { return &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC} },
+			syscall.ENOSPC},
 		"bad disk":  {func() error { return syscall.EIO }, syscall.EIO},
 		"cancelled": {func() error { stop(); return nil }, context.Canceled},
 	} {
@@ -209,7 +210,8 @@ func TestDatabaseFull(t *testing.T) {
 	if _, err := s.write.Exec(`PRAGMA max_page_count = 40`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Commit(ctx, batchOf(1, testDim, ids("b", 2000)...)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") {
+	if _, err := s.Commit(ctx, batchOf(1, testDim, ids("b", 2000)...)); !errors.Is(err, syscall.ENOSPC) ||
+		!strings.Contains(err.Error(), "free some space") {
 		t.Fatal(err)
 	}
 	verify(t, s, versions(1, ids("a", 10)...))

@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 
 const testDim = 12
 
-var testEncoder = identity.Encoder{Name: "test-encoder", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: testDim}
+var testEncoder = identity.Encoder{Name: "test-encoder", Digest: "sha256:e1", TokenizerDigest: "sha256:t1",
+	Dim: testDim}
 
 // textOf and vectorOf make the content of version v of a chunk from its id alone, so that another
 // process can tell what must be there.

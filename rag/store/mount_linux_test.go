@@ -83,7 +83,8 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	}
 	verify(t, r, versions(1, ids("a", 50)...))
 	r.Close()
-	if _, err := Open(context.Background(), mount, Options{}); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), mount) {
+	if _, err := Open(context.Background(), mount, Options{}); !errors.Is(err, unix.EROFS) ||
+		!strings.Contains(err.Error(), mount) {
 		t.Fatal(err)
 	}
 
@@ -103,7 +104,8 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	if err := unix.Mount("", mount, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Open(context.Background(), mount, Options{ReadOnly: true}); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "was not closed") {
+	if r, err := Open(context.Background(), mount, Options{ReadOnly: true}); !errors.Is(err, ErrReadOnly) ||
+		!strings.Contains(err.Error(), "was not closed") {
 		if err == nil {
 			r.Close()
 		}

@@ -83,13 +83,15 @@ func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err er
 	}
 	s.next = s.settings.endRow
 	s.segments = segments{fs: x.fs, dir: filepath.Join(dir, segmentFolder), rows: s.settings.segmentRows,
-		head: header{Dim: uint32(s.settings.encoder.Dim), Store: s.settings.id, EncoderDigest: s.settings.encoder.Digest}}
+		head: header{Dim: uint32(s.settings.encoder.Dim), Store: s.settings.id,
+			EncoderDigest: s.settings.encoder.Digest}}
 	return s, s.checkSegments(s.settings.endRow)
 }
 
 // checkFolder sees to it that the folder and its database are there, or may be made.
 func checkFolder(dir string, o Options) error {
-	absent := fmt.Errorf("%w: there is no store in %s: make one with `sluice ingest --store %s PATH…`", ErrNotFound, dir, dir)
+	absent := fmt.Errorf("%w: there is no store in %s: make one with `sluice ingest --store %s PATH…`", ErrNotFound,
+		dir, dir)
 	switch i, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist) && !o.Create:
 		return absent
@@ -100,7 +102,8 @@ func checkFolder(dir string, o Options) error {
 	}
 	switch _, err := os.Stat(filepath.Join(dir, databaseName)); {
 	case errors.Is(err, fs.ErrNotExist) && hasSegments(dir):
-		return fmt.Errorf("%w: %s is missing, but there are segments: restore it from a backup, or choose another folder",
+		return fmt.Errorf("%w: %s is missing, but there are segments: restore it from a backup, or choose another "+
+			"folder",
 			ErrCorrupt, filepath.Join(dir, databaseName))
 	case errors.Is(err, fs.ErrNotExist) && !o.Create:
 		return absent
@@ -122,9 +125,11 @@ func checkNewEncoder(e *identity.Encoder) error {
 	case e == nil:
 		return fmt.Errorf("%w: a store cannot be made without its encoder (Options.Encoder)", ErrInput)
 	case e.Dim < 1 || e.Dim > maxDim:
-		return fmt.Errorf("%w: encoder %s has %d dimensions, a store takes 1 to %d", ErrDimension, e.Name, e.Dim, maxDim)
+		return fmt.Errorf("%w: encoder %s has %d dimensions, a store takes 1 to %d", ErrDimension, e.Name, e.Dim,
+			maxDim)
 	case e.Digest == "" || len(e.Digest) > maxDigest || !utf8.ValidString(e.Digest+e.TokenizerDigest+e.Name):
-		return fmt.Errorf("%w: encoder %q has digest %.80q: 1 to %d bytes of UTF-8 are needed", ErrInput, e.Name, e.Digest, maxDigest)
+		return fmt.Errorf("%w: encoder %q has digest %.80q: 1 to %d bytes of UTF-8 are needed", ErrInput, e.Name,
+			e.Digest, maxDigest)
 	}
 	return nil
 }
@@ -134,7 +139,8 @@ func checkEncoder(dir string, has identity.Encoder, want *identity.Encoder) erro
 	if want == nil || has.Same(*want) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s holds vectors of %s, not of %s: use that encoder, or ingest into another folder", ErrEncoder, dir, has, *want)
+	return fmt.Errorf("%w: %s holds vectors of %s, not of %s: use that encoder, or ingest into another folder",
+		ErrEncoder, dir, has, *want)
 }
 
 // openForWriting locks the folder and makes what is missing. A creation that was cut short is resumed.
@@ -155,7 +161,8 @@ func (s *Store) openForWriting(o Options, x seams) (err error) {
 		return wrap(s.dir, "open", err)
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w: %s: journal mode is %q, the file system does not do SQLite's WAL (a network share?): use a local folder",
+		return fmt.Errorf("%w: %s: journal mode is %q, the file system does not do SQLite's WAL (a network share?): "+
+			"use a local folder",
 			ErrInput, s.dir, mode)
 	}
 	_, empty, err := readSettings(context.Background(), s.write)
@@ -177,7 +184,8 @@ func (s *Store) openForWriting(o Options, x seams) (err error) {
 }
 
 func errEmpty(dir string) error {
-	return fmt.Errorf("%w: %s is empty: restore it from a backup, or choose another folder", ErrCorrupt, filepath.Join(dir, databaseName))
+	return fmt.Errorf("%w: %s is empty: restore it from a backup, or choose another folder", ErrCorrupt,
+		filepath.Join(dir, databaseName))
 }
 
 // openForReading opens the reading connections and reads the settings.
@@ -199,7 +207,8 @@ func (s *Store) openForReading(ctx context.Context) (err error) {
 	case empty && hasSegments(s.dir):
 		return errEmpty(s.dir)
 	case empty:
-		return fmt.Errorf("%w: %s was begun but never made: repeat `sluice ingest --store %s PATH…`", ErrNotFound, s.dir, s.dir)
+		return fmt.Errorf("%w: %s was begun but never made: repeat `sluice ingest --store %s PATH…`", ErrNotFound,
+			s.dir, s.dir)
 	}
 	return nil
 }
@@ -222,7 +231,8 @@ func cannotShare(err error) bool {
 func (s *Store) reopenImmutable() (err error) {
 	wal := filepath.Join(s.dir, databaseName+"-wal")
 	if i, err := os.Stat(wal); err == nil && i.Size() > 0 {
-		return fmt.Errorf("%w: %s was not closed by its last writer and this place cannot be written to: open it once where it can (%s is merged then)",
+		return fmt.Errorf("%w: %s was not closed by its last writer and this place cannot be written to: open it "+
+			"once where it can (%s is merged then)",
 			ErrReadOnly, s.dir, wal)
 	}
 	_ = s.read.Close()

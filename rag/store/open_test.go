@@ -92,16 +92,22 @@ func TestOpenRefuses(t *testing.T) {
 		want error
 		says []string
 	}{
-		"other encoder":      {o: Options{Encoder: &other}, want: ErrEncoder, says: []string{"sha256:e1", "sha256:e2", "another folder"}},
-		"other dimension":    {o: Options{Encoder: &wide}, want: ErrEncoder, says: []string{"12 dim", "24 dim"}},
-		"no database":        {edit: remove(databaseName), want: ErrCorrupt, says: []string{databaseName}},
-		"empty database":     {edit: func(t *testing.T, d string) { os.Truncate(filepath.Join(d, databaseName), 0) }, want: ErrCorrupt, says: []string{databaseName, "empty"}},
-		"not a database":     {edit: patch(databaseName, 0, []byte("no sqlite file, but text")...), want: ErrCorrupt, says: []string{databaseName}},
-		"cut database":       {edit: patch(databaseName, -20000), want: ErrCorrupt, says: []string{databaseName}},
-		"another database":   {edit: execute(`PRAGMA application_id = 7`), want: ErrCorrupt, says: []string{databaseName, "not a database of Sluice"}},
-		"newer schema":       {edit: execute(`PRAGMA user_version = 2`), want: ErrVersion, says: []string{"schema 2", "update"}},
-		"settings gone":      {edit: execute(`DELETE FROM store`), want: ErrCorrupt, says: []string{databaseName}},
-		"settings wrong":     {edit: execute(`UPDATE store SET end_row = 7`), want: ErrCorrupt, says: []string{"rows end at 7"}},
+		"other encoder": {o: Options{Encoder: &other}, want: ErrEncoder,
+			says: []string{"sha256:e1", "sha256:e2", "another folder"}},
+		"other dimension": {o: Options{Encoder: &wide}, want: ErrEncoder, says: []string{"12 dim", "24 dim"}},
+		"no database":     {edit: remove(databaseName), want: ErrCorrupt, says: []string{databaseName}},
+		"empty database": {edit: func(t *testing.T, d string) { os.Truncate(filepath.Join(d, databaseName), 0) },
+			want: ErrCorrupt, says: []string{databaseName, "empty"}},
+		"not a database": {edit: patch(databaseName, 0, []byte("no sqlite file, but text")...), want: ErrCorrupt,
+			says: []string{databaseName}},
+		"cut database": {edit: patch(databaseName, -20000), want: ErrCorrupt, says: []string{databaseName}},
+		"another database": {edit: execute(`PRAGMA application_id = 7`), want: ErrCorrupt,
+			says: []string{databaseName, "not a database of Sluice"}},
+		"newer schema": {edit: execute(`PRAGMA user_version = 2`), want: ErrVersion,
+			says: []string{"schema 2", "update"}},
+		"settings gone": {edit: execute(`DELETE FROM store`), want: ErrCorrupt, says: []string{databaseName}},
+		"settings wrong": {edit: execute(`UPDATE store SET end_row = 7`), want: ErrCorrupt,
+			says: []string{"rows end at 7"}},
 		"segment missing":    {edit: remove(second), want: ErrCorrupt, says: []string{second, "missing"}},
 		"segment short":      {edit: patch(second, -40000), want: ErrCorrupt, says: []string{second, size, "40000"}},
 		"header short":       {edit: patch(second, -100), want: ErrCorrupt, says: []string{second, size, "100"}},
@@ -151,11 +157,12 @@ func TestCheckFinds(t *testing.T) {
 		edit func(*testing.T, string)
 		says string
 	}{
-		"a bit of a vector": {patch(second, headerSize+5*testDim*4+1, 0x55, 0xaa), `000001.vec: the vector of chunk "a/1029"`},
-		"a text":            {execute(`UPDATE texts SET text = 'other' WHERE row = 3`), `the text of chunk "a/3"`},
-		"a lost text":       {execute(`DELETE FROM texts WHERE row = 4`), `the text of chunk "a/4"`},
-		"a lost document":   {execute(`DELETE FROM documents`), "refers to a missing documents"},
-		"an index":          {execute(`PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, '(document)', '(tokens)') WHERE name = 'chunks_document'`), databaseName},
+		"a bit of a vector": {patch(second, headerSize+5*testDim*4+1, 0x55, 0xaa),
+			`000001.vec: the vector of chunk "a/1029"`},
+		"a text":          {execute(`UPDATE texts SET text = 'other' WHERE row = 3`), `the text of chunk "a/3"`},
+		"a lost text":     {execute(`DELETE FROM texts WHERE row = 4`), `the text of chunk "a/4"`},
+		"a lost document": {execute(`DELETE FROM documents`), "refers to a missing documents"},
+		"an index":        {execute(`PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, '(document)', '(tokens)') WHERE name = 'chunks_document'`), databaseName},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Open(context.Background(), damaged(t, c.edit), Options{ReadOnly: true})
@@ -163,7 +170,8 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			if err := s.Check(context.Background()); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), c.says) {
+			if err := s.Check(context.Background()); !errors.Is(err, ErrCorrupt) ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Fatalf("%v, want it to say %q", err, c.says)
 			}
 		})
@@ -195,7 +203,8 @@ func TestOpenNothing(t *testing.T) {
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "x")
 	for _, o := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: true, Encoder: &testEncoder}} {
-		if _, err := Open(ctx, dir, o); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "sluice ingest --store "+dir) {
+		if _, err := Open(ctx, dir, o); !errors.Is(err, ErrNotFound) ||
+			!strings.Contains(err.Error(), "sluice ingest --store "+dir) {
 			t.Fatal(err)
 		}
 	}
@@ -215,12 +224,14 @@ func TestOpenNothing(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(ctx, dir, Options{Create: true, Encoder: &testEncoder}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "is a file") {
+	if _, err := Open(ctx, dir, Options{Create: true, Encoder: &testEncoder}); !errors.Is(err, ErrNotFound) ||
+		!strings.Contains(err.Error(), "is a file") {
 		t.Fatal(err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := Open(cancelled, t.TempDir(), Options{Create: true, Encoder: &testEncoder}); !errors.Is(err, context.Canceled) {
+	if _, err := Open(cancelled, t.TempDir(),
+		Options{Create: true, Encoder: &testEncoder}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 }

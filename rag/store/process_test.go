@@ -164,7 +164,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	expect("ready")
 	_, err := Open(ctx, dir, Options{Create: true, Encoder: &testEncoder})
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", c.Process.Pid)) || !strings.Contains(err.Error(), dir) {
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", c.Process.Pid)) ||
+		!strings.Contains(err.Error(), dir) {
 		t.Fatal(err)
 	}
 	r, err := Open(ctx, dir, Options{ReadOnly: true})
@@ -195,7 +196,8 @@ func TestTwoProcesses(t *testing.T) {
 	_ = c.Wait()
 	w := mustOpen(t, dir, testSeams()) // the lock died with its holder
 	verify(t, w, want)
-	if _, err := Open(ctx, dir, Options{}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("this process (%d)", os.Getpid())) {
+	if _, err := Open(ctx, dir, Options{}); !errors.Is(err, ErrLocked) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("this process (%d)", os.Getpid())) {
 		t.Fatal(err)
 	}
 }

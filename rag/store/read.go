@@ -88,7 +88,8 @@ const chunkColumns = `c.id, d.id, t.source, t.heading, t.anchor, coalesce(p.name
 const chunkTables = `chunks AS c JOIN texts AS t USING (row) JOIN documents AS d ON d.no = c.document LEFT JOIN topics AS p ON p.no = c.topic`
 
 func scanChunk(scan func(...any) error, more ...any) (k corpus.Chunk, err error) {
-	err = scan(append([]any{&k.ID, &k.Document, &k.Source, &k.Heading, &k.Anchor, &k.Topic, &k.Start, &k.End, &k.Text, &k.Tokens}, more...)...)
+	err = scan(append([]any{&k.ID, &k.Document, &k.Source, &k.Heading, &k.Anchor, &k.Topic, &k.Start, &k.End, &k.Text,
+		&k.Tokens}, more...)...)
 	return k, err
 }
 
@@ -150,7 +151,8 @@ func (s *Store) Documents(ctx context.Context) ([]DocumentInfo, error) {
 	err := each(s.read, func(scan func(...any) error) error {
 		var d DocumentInfo
 		var meta string
-		if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &d.Chunks, &d.Tokens); err != nil {
+		if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &d.Chunks,
+			&d.Tokens); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {

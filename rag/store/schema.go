@@ -160,9 +160,12 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 	case tables == 0 && version == 0:
 		return s, true, nil
 	case app != applicationID:
-		return s, false, fmt.Errorf("%w: it is not a database of Sluice (application id %#x, expected %#x)", ErrCorrupt, app, applicationID)
+		return s, false,
+			fmt.Errorf("%w: it is not a database of Sluice (application id %#x, expected %#x)", ErrCorrupt, app,
+				applicationID)
 	case version > schemaVersion:
-		return s, false, fmt.Errorf("%w: schema %d, this one reads up to %d: update sluice", ErrVersion, version, schemaVersion)
+		return s, false,
+			fmt.Errorf("%w: schema %d, this one reads up to %d: update sluice", ErrVersion, version, schemaVersion)
 	case version < 1:
 		return s, false, fmt.Errorf("%w: schema version %d", ErrCorrupt, version)
 	}
@@ -182,9 +185,12 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 	if s.metric, err = kernels.ParseMetric(metric); err != nil {
 		return s, false, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	if s.encoder.Dim < 1 || s.encoder.Dim > maxDim || s.segmentRows < 1 || s.segmentRows%1024 != 0 || lastRow >= s.endRow {
-		return s, false, fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, rows end at %d, last chunk in row %d)",
-			ErrCorrupt, s.encoder.Dim, s.segmentRows, s.endRow, lastRow)
+	if s.encoder.Dim < 1 || s.encoder.Dim > maxDim || s.segmentRows < 1 || s.segmentRows%1024 != 0 ||
+		lastRow >= s.endRow {
+		return s, false,
+			fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, rows end at %d, last "+
+				"chunk in row %d)",
+				ErrCorrupt, s.encoder.Dim, s.segmentRows, s.endRow, lastRow)
 	}
 	return s, false, nil
 }
@@ -205,7 +211,8 @@ func wrap(dir, doing string, err error) error {
 	path := filepath.Join(dir, databaseName)
 	switch se.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
-		return fmt.Errorf("%w: %s: %s: %w: restore the file from a backup, or ingest anew into another folder", ErrCorrupt, path, doing, err)
+		return fmt.Errorf("%w: %s: %s: %w: restore the file from a backup, or ingest anew into another folder",
+			ErrCorrupt, path, doing, err)
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%s: %s: %w: %w: %s", path, doing, syscall.ENOSPC, err, adviceFull)
 	case sqlite3.SQLITE_READONLY:

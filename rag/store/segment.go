@@ -123,7 +123,9 @@ func (g *segments) check(no, end int64) (file, error) {
 	f, err := g.fs.OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w: %s is missing: restore it from a backup, or ingest anew into another folder", ErrCorrupt, path)
+			return nil,
+				fmt.Errorf("%w: %s is missing: restore it from a backup, or ingest anew into another folder",
+					ErrCorrupt, path)
 		}
 		return nil, err
 	}
@@ -153,8 +155,10 @@ func (g *segments) checkOpen(f file, no, end int64) error {
 	want := g.head
 	want.Number = uint32(no)
 	if got != want {
-		return fmt.Errorf("%w: the header belongs to segment %d of store %x (%d dimensions, encoder %s), expected segment %d of store %x (%d dimensions, encoder %s)",
-			ErrCorrupt, got.Number, got.Store, got.Dim, got.EncoderDigest, want.Number, want.Store, want.Dim, want.EncoderDigest)
+		return fmt.Errorf("%w: the header belongs to segment %d of store %x (%d dimensions, encoder %s), expected "+
+			"segment %d of store %x (%d dimensions, encoder %s)",
+			ErrCorrupt, got.Number, got.Store, got.Dim, got.EncoderDigest, want.Number, want.Store, want.Dim,
+			want.EncoderDigest)
 	}
 	return nil
 }
@@ -188,7 +192,8 @@ func (g *segments) mapOne(base unsafe.Pointer, no, end int64) error {
 	defer f.Close() // the mapping outlives the descriptor
 	at := unsafe.Add(base, no*g.rows*g.rowBytes())
 	n := uintptr(g.used(no, end) * g.rowBytes())
-	if _, err := unix.MmapPtr(int(f.Fd()), headerSize, at, n, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+	if _, err := unix.MmapPtr(int(f.Fd()), headerSize, at, n, unix.PROT_READ,
+		unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 		return fmt.Errorf("map %s: %w", g.path(no), err)
 	}
 	return nil
@@ -207,7 +212,8 @@ func (g *segments) gather(ctx context.Context, rows []int64, end int64) ([]float
 	open := int64(-1)
 	for i := 0; i < len(rows); {
 		no, at, n := rows[i]/g.rows, rows[i]%g.rows, 1
-		for i+n < len(rows) && rows[i+n] == rows[i]+int64(n) && rows[i+n]/g.rows == no && int64(n)*g.rowBytes() < writeBytes {
+		for i+n < len(rows) && rows[i+n] == rows[i]+int64(n) && rows[i+n]/g.rows == no &&
+			int64(n)*g.rowBytes() < writeBytes {
 			n++
 		}
 		if no != open {

@@ -30,10 +30,11 @@ import (
 
 // Options of Open.
 type Options struct {
-	Create   bool              // make the folder and database when absent; else ErrNotFound
-	ReadOnly bool              // any number of readers beside one writer; nothing is created
-	Encoder  *identity.Encoder // whose vectors the store holds; another one is ErrEncoder. nil accepts whatever the store holds (reading, listing)
-	Metric   kernels.Metric    // recorded at creation; later opens keep the recorded one (Store.Metric)
+	Create   bool // make the folder and database when absent; else ErrNotFound
+	ReadOnly bool // any number of readers beside one writer; nothing is created
+	// whose vectors the store holds; another one is ErrEncoder. nil accepts whatever the store holds (reading, listing)
+	Encoder *identity.Encoder
+	Metric  kernels.Metric // recorded at creation; later opens keep the recorded one (Store.Metric)
 }
 
 // Batch is what one Commit makes durable: documents with their chunks and one vector per chunk.

@@ -35,10 +35,12 @@ func TestCommitAndReadBack(t *testing.T) {
 	if d := cmp.Diff([]corpus.Chunk{b.Chunks[2], b.Chunks[0], b.Chunks[2]}, got); d != "" {
 		t.Fatal(d)
 	}
-	if _, err := s.Chunks(ctx, []string{"a/0", "x/9"}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "x/9") {
+	if _, err := s.Chunks(ctx, []string{"a/0", "x/9"}); !errors.Is(err, ErrNotFound) ||
+		!strings.Contains(err.Error(), "x/9") {
 		t.Fatal(err)
 	}
-	if _, err := s.Chunks(ctx, []string{"x/8", "a/0"}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "x/8") {
+	if _, err := s.Chunks(ctx, []string{"x/8", "a/0"}); !errors.Is(err, ErrNotFound) ||
+		!strings.Contains(err.Error(), "x/8") {
 		t.Fatal(err)
 	}
 	has, err := s.Has(ctx, []string{"a/1", "nope", "a\xff", `"quoted"`})
@@ -94,7 +96,8 @@ func TestReopenKeepsEverything(t *testing.T) {
 	if _, err := s.Commit(ctx, batchOf(1, testDim, "b/0")); err == nil {
 		t.Fatal("a closed store committed")
 	}
-	for _, o := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: true}, {Encoder: &testEncoder, Metric: kernels.L2}} {
+	for _, o := range []Options{{}, {ReadOnly: true}, {ReadOnly: true, Create: true},
+		{Encoder: &testEncoder, Metric: kernels.L2}} {
 		s, err := Open(ctx, dir, o)
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +152,8 @@ func TestReplaceKeepAndDelete(t *testing.T) {
 	if _, err := s.Commit(ctx, b); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "a/1") {
 		t.Fatal(err)
 	}
-	if _, err := s.DeleteDocuments(ctx, []string{"a", "nope"}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "nope") {
+	if _, err := s.DeleteDocuments(ctx, []string{"a", "nope"}); !errors.Is(err, ErrNotFound) ||
+		!strings.Contains(err.Error(), "nope") {
 		t.Fatal(err)
 	}
 	verify(t, s, want)
@@ -223,30 +227,35 @@ func TestBadInputIsRefusedWhole(t *testing.T) {
 		want error
 		says string
 	}{
-		"short vectors":      {func(b *Batch) { b.Vectors = b.Vectors[:testDim+3] }, ErrDimension, "15 values for 2 chunks of 12"},
-		"long vectors":       {func(b *Batch) { b.Vectors = append(b.Vectors, 1) }, ErrDimension, "25 values"},
-		"nan":                {func(b *Batch) { b.Vectors[testDim+5] = nan }, kernels.ErrNonFinite, `row 1 (chunk "n/1"), column 5`},
-		"inf":                {func(b *Batch) { b.Vectors[0] = inf }, kernels.ErrNonFinite, "row 0"},
-		"empty id":           {func(b *Batch) { b.Chunks[1].ID = "" }, ErrInput, "chunk id"},
-		"id not UTF-8":       {func(b *Batch) { b.Chunks[1].ID = "n/\xff" }, ErrInput, "UTF-8"},
-		"id with NUL":        {func(b *Batch) { b.Chunks[1].ID = "n/\x00" }, ErrInput, "NUL"},
-		"text not UTF-8":     {func(b *Batch) { b.Chunks[1].Text = "\xc3" }, ErrInput, `"n/1"`},
-		"no words":           {func(b *Batch) { b.Chunks[1].Text = " \n\t" }, ErrInput, `"n/1"`},
-		"heading not UTF-8":  {func(b *Batch) { b.Chunks[1].Heading = "\xc3" }, ErrInput, "heading"},
-		"range":              {func(b *Batch) { b.Chunks[1].End = -1 }, ErrInput, "-1"},
-		"two texts":          {func(b *Batch) { b.Chunks[1].ID = "n/0" }, ErrInput, "twice"},
-		"two texts, known":   {func(b *Batch) { b.Known = []corpus.Chunk{chunkOf("n/1", "n", 9, 0)} }, ErrInput, "twice"},
-		"unknown document":   {func(b *Batch) { b.Chunks[1].Document = "ghost" }, ErrInput, "ghost"},
-		"nil document":       {func(b *Batch) { b.Documents[0] = nil }, ErrInput, "nil"},
-		"document id":        {func(b *Batch) { b.Documents[0].ID = " " }, ErrInput, "document id"},
-		"document title":     {func(b *Batch) { b.Documents[0].Title = "\xff" }, ErrInput, "title"},
-		"known, but unknown": {func(b *Batch) { b.Known = []corpus.Chunk{chunkOf("n/7", "n", 1, 0)} }, ErrNotFound, "n/7"},
+		"short vectors": {func(b *Batch) { b.Vectors = b.Vectors[:testDim+3] }, ErrDimension,
+			"15 values for 2 chunks of 12"},
+		"long vectors": {func(b *Batch) { b.Vectors = append(b.Vectors, 1) }, ErrDimension, "25 values"},
+		"nan": {func(b *Batch) { b.Vectors[testDim+5] = nan }, kernels.ErrNonFinite,
+			`row 1 (chunk "n/1"), column 5`},
+		"inf":               {func(b *Batch) { b.Vectors[0] = inf }, kernels.ErrNonFinite, "row 0"},
+		"empty id":          {func(b *Batch) { b.Chunks[1].ID = "" }, ErrInput, "chunk id"},
+		"id not UTF-8":      {func(b *Batch) { b.Chunks[1].ID = "n/\xff" }, ErrInput, "UTF-8"},
+		"id with NUL":       {func(b *Batch) { b.Chunks[1].ID = "n/\x00" }, ErrInput, "NUL"},
+		"text not UTF-8":    {func(b *Batch) { b.Chunks[1].Text = "\xc3" }, ErrInput, `"n/1"`},
+		"no words":          {func(b *Batch) { b.Chunks[1].Text = " \n\t" }, ErrInput, `"n/1"`},
+		"heading not UTF-8": {func(b *Batch) { b.Chunks[1].Heading = "\xc3" }, ErrInput, "heading"},
+		"range":             {func(b *Batch) { b.Chunks[1].End = -1 }, ErrInput, "-1"},
+		"two texts":         {func(b *Batch) { b.Chunks[1].ID = "n/0" }, ErrInput, "twice"},
+		"two texts, known": {func(b *Batch) { b.Known = []corpus.Chunk{chunkOf("n/1", "n", 9, 0)} }, ErrInput,
+			"twice"},
+		"unknown document": {func(b *Batch) { b.Chunks[1].Document = "ghost" }, ErrInput, "ghost"},
+		"nil document":     {func(b *Batch) { b.Documents[0] = nil }, ErrInput, "nil"},
+		"document id":      {func(b *Batch) { b.Documents[0].ID = " " }, ErrInput, "document id"},
+		"document title":   {func(b *Batch) { b.Documents[0].Title = "\xff" }, ErrInput, "title"},
+		"known, but unknown": {func(b *Batch) { b.Known = []corpus.Chunk{chunkOf("n/7", "n", 1, 0)} }, ErrNotFound,
+			"n/7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := batchOf(1, testDim, "n/0", "n/1")
 			c.edit(&b)
 			_, err := s.Commit(ctx, b)
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), s.Dir()) {
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), s.Dir()) {
 				t.Fatalf("%v, want %v saying %q", err, c.want, c.says)
 			}
 			verify(t, s, versions(1, "a/0"))

@@ -50,7 +50,8 @@ func (s *Store) checkRows(ctx context.Context) error {
 			return err
 		}
 		if sum := sha256.Sum256([]byte(chunk.EmbedText())); string(sum[:]) != string(digest) {
-			return fmt.Errorf("%w: %s: the text of chunk %q is not the one committed", ErrCorrupt, filepath.Join(s.dir, databaseName), id)
+			return fmt.Errorf("%w: %s: the text of chunk %q is not the one committed", ErrCorrupt,
+				filepath.Join(s.dir, databaseName), id)
 		}
 		v.rows, v.ids, v.sums = append(v.rows, row), append(v.ids, id), append(v.sums, crc)
 		if len(v.rows) < block {
@@ -82,7 +83,8 @@ func (v *vectorSums) check(ctx context.Context, g *segments) error {
 	size := int(g.rowBytes())
 	for i, row := range v.rows {
 		if crc32.Checksum(asBytes(data)[i*size:(i+1)*size], castagnoli) != v.sums[i] {
-			return fmt.Errorf("%w: %s: the vector of chunk %q (row %d) is not the one committed", ErrCorrupt, g.path(row/g.rows), v.ids[i], row)
+			return fmt.Errorf("%w: %s: the vector of chunk %q (row %d) is not the one committed", ErrCorrupt,
+				g.path(row/g.rows), v.ids[i], row)
 		}
 	}
 	*v = vectorSums{}

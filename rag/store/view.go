@@ -112,7 +112,8 @@ type Stats struct {
 // Stats counts.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{Created: s.settings.created}
-	err := s.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), end_row FROM store`).
+	err := s.read.QueryRowContext(ctx,
+		`SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), end_row FROM store`).
 		Scan(&st.Documents, &st.Chunks, &st.Rows)
 	if err != nil {
 		return st, wrap(s.dir, "count", err)

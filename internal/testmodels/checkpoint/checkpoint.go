@@ -77,7 +77,8 @@ func Write(dir string, s Spec) error {
 	if len(s.Labels) > 0 {
 		kind = "classifier"
 	}
-	settings := fmt.Sprintf("name: random-%s\nkind: %s\npooling: %s\nnormalise: %t\nmax_tokens: %d\nquery_prefix: \"ask: \"\n",
+	settings := fmt.Sprintf("name: random-%s\nkind: %s\npooling: %s\nnormalise: %t\nmax_tokens: %d\nquery_prefix: "+
+		"\"ask: \"\n",
 		s.Family, kind, s.Pooling, s.Normalise, s.MaxTokens)
 	if err := os.WriteFile(filepath.Join(dir, "model.yaml"), []byte(settings), 0o644); err != nil {
 		return err
@@ -90,12 +91,16 @@ func Write(dir string, s Spec) error {
 }
 
 func (s Spec) config(vocab int) map[string]any {
-	c := map[string]any{"model_type": s.Family, "vocab_size": vocab, "max_position_embeddings": s.Positions, "pad_token_id": 0}
+	c := map[string]any{"model_type": s.Family, "vocab_size": vocab, "max_position_embeddings": s.Positions,
+		"pad_token_id": 0}
 	if s.Family == "distilbert" {
-		maps.Copy(c, map[string]any{"dim": s.Hidden, "n_layers": s.Layers, "n_heads": s.Heads, "hidden_dim": 2 * s.Hidden, "activation": s.Act})
+		maps.Copy(c,
+			map[string]any{"dim": s.Hidden, "n_layers": s.Layers, "n_heads": s.Heads, "hidden_dim": 2 * s.Hidden,
+				"activation": s.Act})
 	} else {
-		maps.Copy(c, map[string]any{"hidden_size": s.Hidden, "num_hidden_layers": s.Layers, "num_attention_heads": s.Heads,
-			"intermediate_size": 2 * s.Hidden, "hidden_act": s.Act, "layer_norm_eps": 1e-5, "type_vocab_size": 2})
+		maps.Copy(c,
+			map[string]any{"hidden_size": s.Hidden, "num_hidden_layers": s.Layers, "num_attention_heads": s.Heads,
+				"intermediate_size": 2 * s.Hidden, "hidden_act": s.Act, "layer_norm_eps": 1e-5, "type_vocab_size": 2})
 	}
 	if s.Shifted() {
 		c["pad_token_id"] = 1
@@ -167,10 +172,12 @@ func (s Spec) tokenizer(vocabulary []string) map[string]any {
 	out := map[string]any{
 		"version": "1.0", "added_tokens": added, "decoder": nil,
 		"truncation": map[string]any{"max_length": 9, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
-		"padding": map[string]any{"strategy": map[string]int{"Fixed": 40}, "direction": "Right", "pad_to_multiple_of": nil,
-			"pad_id": ids[pad], "pad_type_id": 0, "pad_token": pad},
+		"padding": map[string]any{"strategy": map[string]int{"Fixed": 40}, "direction": "Right",
+			"pad_to_multiple_of": nil,
+			"pad_id":             ids[pad], "pad_type_id": 0, "pad_token": pad},
 		"post_processor": map[string]any{"type": "TemplateProcessing", "pair": []any{},
-			"single":         []any{special(first), map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}}, special(last)},
+			"single": []any{special(first), map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}},
+				special(last)},
 			"special_tokens": map[string]any{first: about(first), last: about(last)}},
 	}
 	if s.unigram() {
@@ -179,11 +186,14 @@ func (s Spec) tokenizer(vocabulary []string) map[string]any {
 			pieces[i] = []any{w, -float64(20-len([]rune(w))) / 2}
 		}
 		out["normalizer"] = nil
-		out["pre_tokenizer"] = map[string]any{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}
-		out["model"] = map[string]any{"type": "Unigram", "unk_id": ids[unknown], "vocab": pieces, "byte_fallback": false}
+		out["pre_tokenizer"] = map[string]any{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always",
+			"split": true}
+		out["model"] = map[string]any{"type": "Unigram", "unk_id": ids[unknown], "vocab": pieces,
+			"byte_fallback": false}
 		return out
 	}
-	out["normalizer"] = map[string]any{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": nil, "lowercase": true}
+	out["normalizer"] = map[string]any{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+		"strip_accents": nil, "lowercase": true}
 	out["pre_tokenizer"] = map[string]any{"type": "BertPreTokenizer"}
 	out["model"] = map[string]any{"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": "##",
 		"max_input_chars_per_word": 100, "vocab": ids}
@@ -241,9 +251,12 @@ func (s Spec) tensors(vocab int) []Tensor {
 	switch s.Family {
 	case "distilbert":
 		layer = prefix + "transformer.layer."
-		names = []string{"attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin", "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm"}
+		names = []string{"attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin", "sa_layer_norm",
+			"ffn.lin1", "ffn.lin2", "output_layer_norm"}
 	case "mpnet":
-		copy(names, []string{"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o", "attention.LayerNorm"})
+		copy(names,
+			[]string{"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o",
+				"attention.LayerNorm"})
 		add(prefix+"encoder.relative_attention_bias.weight", 0, 1, 32, s.Heads)
 	default:
 		add(prefix+"embeddings.token_type_embeddings.weight", 0, .5, 2, h)
