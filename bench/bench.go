@@ -60,8 +60,8 @@ type session struct {
 	reference reference
 	limits    limits.Limits
 	report    *Report
-	blas      []string // environment that chooses OpenBLAS's kernels; nil = not known yet
-	scripts   string   // folder of the unpacked Python files, once there is one
+	blas      map[string][]string // environment that chooses OpenBLAS's kernels, by library
+	scripts   string              // folder of the unpacked Python files, once there is one
 }
 
 // Compute runs the chosen workloads. The report holds what was measured until an error ended it.
@@ -113,7 +113,7 @@ func newSession(o Options) (*session, error) {
 			*value = filepath.Join(root, filepath.FromSlash(fallback))
 		}
 	}
-	s := &session{o: o, cache: o.Cache}
+	s := &session{o: o, cache: o.Cache, blas: map[string][]string{}}
 	if s.reference, err = newReference(o.Threads); err != nil {
 		return nil, err
 	}

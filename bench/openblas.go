@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -16,46 +15,34 @@ import (
 // coreType is the environment variable that chooses OpenBLAS's kernels.
 const coreType = "OPENBLAS_CORETYPE"
 
-// openBLAS is the environment for side-cars with OpenBLAS, found out once. OpenBLAS takes its AVX2 kernels on
-// processors with AVX-512 that are newer than it knows (0.3.30 on AMD Zen 5: half the speed), so its AVX-512
-// kernels are tried. A choice of the user stays.
-func (s *session) openBLAS(ctx context.Context) (env []string, err error) {
-	if s.blas != nil {
-		return s.blas, nil
+// openBLAS is the environment of a library's side-car that chooses the kernels of its OpenBLAS, found out once.
+// An OpenBLAS that is older than the processor may choose old kernels: 0.3.15, which FAISS's wheel contains, takes
+// those of AMD Barcelona on Zen 5. So the AVX-512 kernels are tried where the processor has AVX-512.
+func (s *session) openBLAS(ctx context.Context, library string) (env []string, err error) {
+	if library == "sklearn" {
+		library = "numpy" // it multiplies with NumPy
 	}
-	env, err = s.chooseOpenBLAS(ctx)
-	if err == nil {
-		s.blas = append([]string{}, env...)
-	}
-	return env, err
-}
-
-func (s *session) chooseOpenBLAS(ctx context.Context) (env []string, err error) {
-	if os.Getenv(coreType) != "" || !slices.Contains(cpu.Available(), cpu.AVX512) {
+	if library != "numpy" && library != "faiss" || !slices.Contains(cpu.Available(), cpu.AVX512) {
 		return nil, nil
 	}
-	usual, err := s.openBLASKernels(ctx, "")
+	if env, ok := s.blas[library]; ok {
+		return env, nil
+	}
+	usual, err := s.openBLASKernels(ctx, library, "")
 	if err != nil {
 		return nil, err
 	}
-	wide, err := s.openBLASKernels(ctx, "SkylakeX")
+	wide, err := s.openBLASKernels(ctx, library, "SkylakeX")
 	if err != nil {
 		return nil, err
 	}
-	s.log("OpenBLAS on one thread: %s %.4g GFLOP/s, %s %.4g GFLOP/s", usual.Kernels, usual.Rate/1e9, wide.Kernels,
-		wide.Rate/1e9)
-	// OpenBLAS is made for Intel's processors, so its own choice needs a reason to be overruled there. Elsewhere a
-	// tie is one: older versions, like that inside FAISS, know the processor even less.
-	factor := 0.97
-	if harness.Vendor() == "GenuineIntel" {
-		factor = 1.05
+	if wide.Rate > 1.05*usual.Rate && wide.Kernels != usual.Kernels {
+		env = []string{coreType + "=" + wide.Kernels}
+		s.note("the OpenBLAS of %s has %s: %.4g GFLOP/s on one thread, its own choice (%s) %.4g", library, env[0],
+			harness.Digits(wide.Rate/1e9), usual.Kernels, harness.Digits(usual.Rate/1e9))
 	}
-	if wide.Rate < factor*usual.Rate || wide.Kernels == usual.Kernels {
-		return nil, nil
-	}
-	s.note("OpenBLAS of the peers has %s=SkylakeX: %.4g GFLOP/s on one thread, its own choice (%s) %.4g",
-		coreType, harness.Digits(wide.Rate/1e9), usual.Kernels, harness.Digits(usual.Rate/1e9))
-	return []string{coreType + "=SkylakeX"}, nil
+	s.blas[library] = env
+	return env, nil
 }
 
 type openBLASKernels struct {
@@ -64,9 +51,9 @@ type openBLASKernels struct {
 }
 
 // openBLASKernels runs openblas.py; "" lets OpenBLAS choose.
-func (s *session) openBLASKernels(ctx context.Context, choice string) (k openBLASKernels, err error) {
-	cmd := exec.CommandContext(ctx, s.o.Python, filepath.Join(s.scripts, "openblas.py"))
-	cmd.Env = append(os.Environ(), quietThreads(1)...)
+func (s *session) openBLASKernels(ctx context.Context, library, choice string) (k openBLASKernels, err error) {
+	cmd := exec.CommandContext(ctx, s.o.Python, filepath.Join(s.scripts, "openblas.py"), library)
+	cmd.Env = sidecarEnvironment(1)
 	if choice != "" {
 		cmd.Env = append(cmd.Env, coreType+"="+choice)
 	}
@@ -75,7 +62,7 @@ func (s *session) openBLASKernels(ctx context.Context, choice string) (k openBLA
 		err = json.Unmarshal(text, &k)
 	}
 	if err != nil {
-		return k, fmt.Errorf("%w: OpenBLAS: %w", ErrPeer, err)
+		return k, fmt.Errorf("%w: the OpenBLAS of %s: %w", ErrPeer, library, err)
 	}
 	return k, nil
 }

@@ -112,7 +112,7 @@ func (s *session) start(ctx context.Context, l library, threads int, workload st
 	}
 	var env []string
 	if !l.goProgram {
-		if env, err = s.openBLAS(ctx); err != nil {
+		if env, err = s.openBLAS(ctx, l.name); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,7 +66,7 @@ func startSidecar(ctx context.Context, library string, threads int, env []string
 	ctx, stop := context.WithCancel(ctx)
 	s := &sidecar{library: library, threads: threads, errors: &harness.Tail{}, stop: stop}
 	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	s.cmd.Env = slices.Concat(os.Environ(), quietThreads(threads), env)
+	s.cmd.Env = append(sidecarEnvironment(threads), env...)
 	s.cmd.Stderr = s.errors
 	s.cmd.WaitDelay = 5 * time.Second
 	s.wait = sync.OnceValue(s.cmd.Wait)
@@ -87,6 +87,21 @@ func startSidecar(ctx context.Context, library string, threads int, env []string
 		return nil, nil, errors.Join(err, s.close())
 	}
 	return s, r.Versions, nil
+}
+
+// sidecarEnvironment is this process's environment without settings of the peers' libraries, which choose their
+// kernels and threads themselves or as quietThreads says.
+func sidecarEnvironment(threads int) (env []string) {
+	for _, v := range os.Environ() {
+		ours := false
+		for _, prefix := range []string{"OPENBLAS_", "MKL_", "NPY_", "OMP_", "KMP_", "GOMP_", "JAX_", "XLA_", "GOMAXPROCS="} {
+			ours = ours || strings.HasPrefix(v, prefix)
+		}
+		if !ours {
+			env = append(env, v)
+		}
+	}
+	return append(env, quietThreads(threads)...)
 }
 
 // quietThreads is the environment that sets thread counts before a library is loaded, and lets idle

@@ -255,6 +255,21 @@ print("ok")
 	}
 }
 
+// TestSidecarEnvironment: settings of the caller's shell do not reach the peers.
+func TestSidecarEnvironment(t *testing.T) {
+	t.Setenv(coreType, "Haswell")
+	t.Setenv("MKL_ENABLE_INSTRUCTIONS", "SSE4_2")
+	t.Setenv("OMP_NUM_THREADS", "7")
+	t.Setenv("SLUICE_BENCH_KEPT", "yes")
+	text := "\n" + strings.Join(sidecarEnvironment(3), "\n") + "\n"
+	if strings.Contains(text, coreType) || strings.Contains(text, "MKL_ENABLE") || strings.Contains(text, "=7\n") {
+		t.Error("a setting of the caller is left")
+	}
+	if !strings.Contains(text, "\nOMP_NUM_THREADS=3\n") || !strings.Contains(text, "\nSLUICE_BENCH_KEPT=yes\n") {
+		t.Error("a variable is missing")
+	}
+}
+
 // realPython is the peers' interpreter.
 func realPython(t *testing.T) string {
 	t.Helper()

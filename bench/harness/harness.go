@@ -22,9 +22,6 @@ func Processor() string {
 	return runtime.GOARCH
 }
 
-// Vendor is the maker of the CPU as x86 processors give it (GenuineIntel, AuthenticAMD), or "".
-func Vendor() string { return cpuInfo("vendor_id") }
-
 // cpuInfo is the first value of a field of Linux's list of processors, or "".
 func cpuInfo(field string) string {
 	f, err := os.Open("/proc/cpuinfo")
