@@ -5,12 +5,10 @@
 // A tail of fewer than eight elements is read into a zeroed buffer; adding its +0 terms changes no
 // lane, because a sum that starts from +0 is never -0.
 #include <string.h>
+#include "inline.h"
 #include "scores.h"
 
-#define PASTE2(a, b) a##b
-#define PASTE(a, b) PASTE2(a, b)
 #define PARTS (8 / WIDTH)
-#define INLINE static inline __attribute__((always_inline))
 
 typedef double vec __attribute__((vector_size(8 * WIDTH)));
 

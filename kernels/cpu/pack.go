@@ -18,7 +18,7 @@ type Side uint8
 const (
 	// Left vectors are the rows of a tile.
 	Left Side = iota
-	// Right vectors are its columns, one per SIMD lane.
+	// Right vectors are its columns, each in a lane of a vector register.
 	Right
 )
 

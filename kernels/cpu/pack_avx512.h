@@ -1,9 +1,9 @@
 // What the packing kernels of 512-bit sets share.
 #include <immintrin.h>
 #include <string.h>
+#include "inline.h"
 #include "pack.h"
 
-#define INLINE static inline __attribute__((always_inline))
 
 // A panel's source rows, and what each is multiplied with.
 typedef struct {

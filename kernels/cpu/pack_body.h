@@ -1,10 +1,9 @@
 // The body of packing f32 panels, compiled once per instruction set by pack_<isa>.c, which defines ISA, the suffix of
 // the name: 32 vectors side by side, 16 elements of each at a time.
 #include <string.h>
+#include "inline.h"
 #include "pack.h"
 
-#define PASTE2(a, b) a##b
-#define PASTE(a, b) PASTE2(a, b)
 
 void PASTE(slc_pack_f32_, ISA)(slc_packing *p) {
 	for (int64_t panel = p->from; panel < p->to; panel++) {

@@ -11,8 +11,8 @@ func goPack(p *Panels, rows Rows, order []int32, from, to int) (s Stats) {
 	for panel := from; panel < to; panel++ {
 		out := p.float32s(panel)
 		clear(out)
-		for lane := range min(Panel, p.N-panel*Panel) {
-			v := panel*Panel + lane
+		for i := range min(Panel, p.N-panel*Panel) {
+			v := panel*Panel + i
 			row := v
 			if order != nil {
 				row = int(order[v])
@@ -27,8 +27,8 @@ func goPack(p *Panels, rows Rows, order []int32, from, to int) (s Stats) {
 			var norm, residual, exact float64
 			for k, x := range rows.Row(row) {
 				y := float64(x) * scale
-				out[k][lane] = float32(y)
-				z := float64(out[k][lane])
+				out[k][i] = float32(y)
+				z := float64(out[k][i])
 				norm, residual, exact = norm+z*z, residual+(z-y)*(z-y), exact+y*y
 			}
 			if p.Metric == kernels.L2 {

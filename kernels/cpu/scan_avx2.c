@@ -4,8 +4,8 @@
 #pragma GCC target("avx2,fma")
 #include <immintrin.h>
 #include <string.h>
+#include "inline.h"
 #include "scan.h"
-#define INLINE static inline __attribute__((always_inline))
 #define NAME slc_scan_i8_avx2
 
 INLINE __m256i four(const int8_t *q) {

@@ -1,8 +1,8 @@
 // What the VNNI and the AMX variant of the index scan share.
 #include <immintrin.h>
 #include <string.h>
+#include "inline.h"
 #include "scan.h"
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE __m512i four(const int8_t *q) {
 	int32_t x;

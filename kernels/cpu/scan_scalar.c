@@ -1,8 +1,8 @@
 //go:build amd64 || arm64
 
 // Baseline of the compiler's target: 16-bit sums, which 16 products of at most 15·127 do not overflow.
+#include "inline.h"
 #include "scan.h"
-#define INLINE static inline __attribute__((always_inline))
 #define NAME slc_scan_i8_scalar
 
 INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Entry is a pair that a count kept: its value, and where it is, relative to the ranges of the call:
-// (row − first row)<<16 | (lane − first lane).
+// (row − first row)<<16 | (column − first column).
 type Entry struct {
 	Value float32
 	At    uint32
@@ -16,11 +16,11 @@ type Entry struct {
 // MaxBrackets is how many brackets one count takes.
 const MaxBrackets = 12
 
-// Count is what Kernels.Count looks for and finds in the tiles rows × lanes (contexts are rows, on
-// the left; queries are lanes, on the right).
+// Count is what Kernels.Count looks for and finds in the tiles rows × columns (contexts are rows, on
+// the left; queries are columns, on the right).
 //
-// A pair's class decides what it enters. Own pairs (Own[lane] = row) and, with groups, pairs of one
-// group (RowGroup[row] = LaneGroup[lane]) are near. Without groups only own pairs are.
+// A pair's class decides what it enters. Own pairs (Own[column] = row) and, with groups, pairs of one
+// group (RowGroup[row] = ColumnGroup[column]) are near. Without groups only own pairs are.
 //   - Counted, Below, Sum, Sum2, Kept, Bins: pairs that are not own; with CrossGroup, not near.
 //   - Other, BestOther: pairs that are not near.
 //   - All, BestAll: at least all near pairs (and perhaps others).
@@ -29,17 +29,17 @@ const MaxBrackets = 12
 // are about √(−2·value), the scaled distance.
 type Count struct {
 	// What to look for.
-	Low, High           []float32 // disjoint brackets, ascending, at most MaxBrackets: values in [Low, High] are kept
-	Min, Max            float32   // values ≤ Min or ≥ Max are kept; −Inf and +Inf keep none
-	Margin              float32   // candidates are values ≥ best so far − Margin
-	Own                 []int32   // per lane of the panels: its own row, or −1
-	RowGroup, LaneGroup []int32   // per row and lane, or both nil
-	CrossGroup          bool
-	NoBest              bool    // Other, All, BestOther and BestAll are not wanted
-	BinLow, BinScale    float32 // bin of v: ⌊(v − BinLow)·BinScale⌋, clamped to Bins
+	Low, High             []float32 // disjoint brackets, ascending, at most MaxBrackets: values in [Low, High] are kept
+	Min, Max              float32   // values ≤ Min or ≥ Max are kept; −Inf and +Inf keep none
+	Margin                float32   // candidates are values ≥ best so far − Margin
+	Own                   []int32   // per column of the panels: its own row, or −1
+	RowGroup, ColumnGroup []int32   // per row and column, or both nil
+	CrossGroup            bool
+	NoBest                bool    // Other, All, BestOther and BestAll are not wanted
+	BinLow, BinScale      float32 // bin of v: ⌊(v − BinLow)·BinScale⌋, clamped to Bins
 
 	// What was found; the caller sets Kept, Other and All to length 0 with room, zeroes the counts and
-	// fills BestOther and BestAll (per lane of the call) with −Inf, or carries them on.
+	// fills BestOther and BestAll (per column of the call) with −Inf, or carries them on.
 	Counted            int64
 	Below              []int64 // per bracket: values < Low
 	Sum, Sum2          Sum     // of v and v², rounded once per tile to units of 2⁻³⁰: the same for any cutting at panels
@@ -50,58 +50,58 @@ type Count struct {
 	BestOther, BestAll []float32
 }
 
-// Count goes over the panels [row0, row1) × [lane0, lane1) (at most 2048 panels each way). rows is
-// packed Left, lanes Right, of one dtype, metric and dimension. A sum that its type does not hold, or that of a tile beyond
+// Count goes over the panels [row0, row1) × [column0, column1) (at most 2048 panels each way). rows is
+// packed Left, columns Right, of one dtype, metric and dimension. A sum that its type does not hold, or that of a tile beyond
 // 2⁶² units, is kernels.ErrRange, and then nothing in c is of use.
-func (k Kernels) Count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	if err := k.checkTiles(rows, row0, row1, lanes, lane0, lane1); err != nil {
+func (k Kernels) Count(c *Count, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+	if err := k.checkTiles(rows, row0, row1, columns, column0, column1); err != nil {
 		return err
 	}
-	width := (lane1 - lane0) * Panel
+	width := (column1 - column0) * Panel
 	switch {
-	case row1-row0 > 2048 || lane1-lane0 > 2048:
-		return fmt.Errorf("%w: %d×%d panels in one count, at most 2048", kernels.ErrShape, row1-row0, lane1-lane0)
+	case row1-row0 > 2048 || column1-column0 > 2048:
+		return fmt.Errorf("%w: %d×%d panels in one count, at most 2048", kernels.ErrShape, row1-row0, column1-column0)
 	case len(c.Low) != len(c.High) || len(c.Below) != len(c.Low) || len(c.Low) > MaxBrackets:
 		return fmt.Errorf("%w: %d and %d bracket ends, %d counters; at most %d", kernels.ErrArgument, len(c.Low), len(c.High), len(c.Below), MaxBrackets)
-	case len(c.Own) < lanes.N || (c.RowGroup == nil) != (c.LaneGroup == nil):
-		return fmt.Errorf("%w: %d owners of %d lanes", kernels.ErrShape, len(c.Own), lanes.N)
-	case c.RowGroup != nil && (len(c.RowGroup) < rows.N || len(c.LaneGroup) < lanes.N):
-		return fmt.Errorf("%w: %d and %d groups of %d rows and %d lanes", kernels.ErrShape, len(c.RowGroup), len(c.LaneGroup), rows.N, lanes.N)
+	case len(c.Own) < columns.N || (c.RowGroup == nil) != (c.ColumnGroup == nil):
+		return fmt.Errorf("%w: %d owners of %d columns", kernels.ErrShape, len(c.Own), columns.N)
+	case c.RowGroup != nil && (len(c.RowGroup) < rows.N || len(c.ColumnGroup) < columns.N):
+		return fmt.Errorf("%w: %d and %d groups of %d rows and %d columns", kernels.ErrShape, len(c.RowGroup), len(c.ColumnGroup), rows.N, columns.N)
 	case !c.NoBest && (len(c.BestOther) < width || len(c.BestAll) < width):
-		return fmt.Errorf("%w: room for %d and %d best of %d lanes", kernels.ErrShape, len(c.BestOther), len(c.BestAll), width)
+		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther), len(c.BestAll), width)
 	}
-	if row0 == row1 || lane0 == lane1 {
+	if row0 == row1 || column0 == column1 {
 		return nil
 	}
-	return k.count(c, rows, row0, row1, lanes, lane0, lane1)
+	return k.count(c, rows, row0, row1, columns, column0, column1)
 }
 
-// Matrix writes the scores of the panels [row0, row1) × [lane0, lane1) to out, in the metric's own
-// unit (unscaled; l2 as a distance): out[(row−Panel·row0)·stride + lane−Panel·lane0].
-func (k Kernels) Matrix(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	if err := k.checkTiles(rows, row0, row1, lanes, lane0, lane1); err != nil {
+// Matrix writes the scores of the panels [row0, row1) × [column0, column1) to out, in the metric's own
+// unit (unscaled; l2 as a distance): out[(row−Panel·row0)·stride + column−Panel·column0].
+func (k Kernels) Matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+	if err := k.checkTiles(rows, row0, row1, columns, column0, column1); err != nil {
 		return err
 	}
-	m, n := min(row1*Panel, rows.N)-row0*Panel, min(lane1*Panel, lanes.N)-lane0*Panel
+	m, n := min(row1*Panel, rows.N)-row0*Panel, min(column1*Panel, columns.N)-column0*Panel
 	if m <= 0 || n <= 0 {
 		return nil
 	}
 	if stride < n || len(out) < (m-1)*stride+n {
 		return fmt.Errorf("%w: %d×%d scores into %d values with stride %d", kernels.ErrShape, m, n, len(out), stride)
 	}
-	return k.matrix(out, stride, rows, row0, row1, lanes, lane0, lane1)
+	return k.matrix(out, stride, rows, row0, row1, columns, column0, column1)
 }
 
-func (k Kernels) checkTiles(rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	if rows.Side != Left || lanes.Side != Right || rows.DType != lanes.DType || rows.Metric != lanes.Metric || rows.Dim != lanes.Dim {
+func (k Kernels) checkTiles(rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+	if rows.Side != Left || columns.Side != Right || rows.DType != columns.DType || rows.Metric != columns.Metric || rows.Dim != columns.Dim {
 		return fmt.Errorf("%w: tiles of %s %s×%d and %s %s×%d", kernels.ErrShape,
-			rows.DType, rows.Metric, rows.Dim, lanes.DType, lanes.Metric, lanes.Dim)
+			rows.DType, rows.Metric, rows.Dim, columns.DType, columns.Metric, columns.Dim)
 	}
-	if rows.isa != k.isa || lanes.isa != k.isa {
-		return fmt.Errorf("%w: panels packed for %s and %s, used with %s", kernels.ErrISA, rows.isa, lanes.isa, k.isa)
+	if rows.isa != k.isa || columns.isa != k.isa {
+		return fmt.Errorf("%w: panels packed for %s and %s, used with %s", kernels.ErrISA, rows.isa, columns.isa, k.isa)
 	}
-	if row0 < 0 || row1 < row0 || row1 > rows.Count() || lane0 < 0 || lane1 < lane0 || lane1 > lanes.Count() {
-		return fmt.Errorf("%w: panels [%d, %d) of %d × [%d, %d) of %d", kernels.ErrShape, row0, row1, rows.Count(), lane0, lane1, lanes.Count())
+	if row0 < 0 || row1 < row0 || row1 > rows.Count() || column0 < 0 || column1 < column0 || column1 > columns.Count() {
+		return fmt.Errorf("%w: panels [%d, %d) of %d × [%d, %d) of %d", kernels.ErrShape, row0, row1, rows.Count(), column0, column1, columns.Count())
 	}
 	return nil
 }

@@ -1,6 +1,5 @@
-// The bounded tile kernels: panels of 32 vectors on each side, tiles of 32 x 32 pairs that are consumed
-// (counted, or written out) while they lie in the first-level cache. tiles.go says what
-// the values mean.
+// The bounded tile kernels: tiles of 32 x 32 pairs, computed from packed panels (pack.h) and counted, or written to a
+// matrix, while they lie in the first-level cache. tiles.go says what the values mean.
 #ifndef SLC_TILES_H
 #define SLC_TILES_H
 
@@ -8,40 +7,41 @@
 
 enum { SLC_BRACKETS = 12, SLC_TILE = SLC_PANEL * SLC_PANEL };
 
-// The most panels of a side in one call: places are 16 bits, and counters of vector lanes 32.
+// The most panels of a side in one call: a place in a pair has 16 bits, and counters are int32 lanes.
 enum { SLC_MAX_PANELS = 2048 };
 
 typedef struct {
 	float value;
-	uint32_t at; // (row - first row) << 16 | (lane - first lane)
+	uint32_t at; // (row - first row) << 16 | (column - first column)
 } slc_entry;
 
-// A side of a call. terms (l2) are added to every value, steps and sums belong to i8.
+// A side of a call: packed vectors. terms (l2) are added to every value, steps and sums belong to i8.
 typedef struct {
 	const void *data;
 	const float *terms, *steps;
-	const int32_t *sums; // right: 128 * sum of the vector's codes
+	const int32_t *sums; // columns: 128 * sum of the vector's codes
 	int64_t n, from, to; // vectors; panels of the call
 } slc_side;
 
+// Entries that a count appends. With a capacity of 0 none are wanted.
 typedef struct {
-	slc_entry *at;
-	int64_t used, room;
-	int32_t full;
+	slc_entry *entries;
+	int64_t count, capacity;
+	int32_t full; // some were lost
 } slc_list;
 
-// What a count looks for and finds; cpu.Count describes the fields.
+// What a count is asked for and finds; Count in tiles.go describes the fields.
 typedef struct {
 	float low[SLC_BRACKETS], high[SLC_BRACKETS], min, max, margin;
 	int32_t brackets, cross_group, best, l2;
-	const int32_t *own, *row_group, *lane_group;
+	const int32_t *own, *row_group, *column_group;
 	float bin_low, bin_scale;
 	int64_t *bins, n_bins;
 	slc_list kept, other, all;
-	float *best_other, *best_all; // per lane of the call
-	int64_t counted, above[SLC_BRACKETS]; // above: values >= low
-	__int128 sum, sum2;                   // in units of 2^-30
-	int32_t overflow;                     // a sum went beyond its range
+	float *best_other, *best_all;            // per column of the call
+	int64_t counted, above[SLC_BRACKETS];    // above: values >= low
+	__int128 sum, sum2;                      // in units of 2^-30
+	int32_t overflow;                        // a sum went beyond its range
 } slc_counter;
 
 typedef struct {
@@ -53,13 +53,15 @@ typedef struct {
 } slc_writer;
 
 typedef struct {
-	slc_side rows, lanes;
+	slc_side rows, columns;
 	int64_t dim, block; // block: row panels that stay in the second-level cache
 	slc_counter *count; // one of the two
 	slc_writer *write;
 } slc_tiles;
 
+// The functions per instruction set; they trust their arguments.
 typedef void slc_tiles_fn(const slc_tiles *t);
+
 slc_tiles_fn slc_tiles_f32_scalar;
 #if defined(__x86_64__)
 slc_tiles_fn slc_tiles_f32_avx2, slc_tiles_f32_avx512, slc_tiles_i8_avx512vnni;
@@ -81,18 +83,18 @@ typedef struct {
 // slc_count and slc_matrix take the fields of slc_tiles, slc_counter and slc_writer one by one, so that
 // Go can pass its memory.
 int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
-                  const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *lanes,
-                  const float *lane_terms, const float *lane_steps, const int32_t *lane_sums, int64_t n_lanes,
-                  int64_t lane0, int64_t lane1, const float *low, const float *high, int32_t brackets, float min, float max,
-                  float margin, const int32_t *own, const int32_t *row_group, const int32_t *lane_group, int32_t cross_group,
-                  int32_t best, float bin_low, float bin_scale, int64_t *bins, int64_t n_bins, slc_entry *kept,
-                  int64_t kept_room, slc_entry *other, int64_t other_room, slc_entry *all, int64_t all_room, float *best_other,
-                  float *best_all, slc_found *found, slc_error *error);
+                  const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *columns,
+                  const float *column_terms, const float *column_steps, const int32_t *column_sums, int64_t n_columns,
+                  int64_t column0, int64_t column1, const float *low, const float *high, int32_t brackets, float min,
+                  float max, float margin, const int32_t *own, const int32_t *row_group, const int32_t *column_group,
+                  int32_t cross_group, int32_t best, float bin_low, float bin_scale, int64_t *bins, int64_t n_bins,
+                  slc_entry *kept, int64_t kept_capacity, slc_entry *other, int64_t other_capacity, slc_entry *all,
+                  int64_t all_capacity, float *best_other, float *best_all, slc_found *found, slc_error *error);
 
 int32_t slc_matrix(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
-                   const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *lanes,
-                   const float *lane_terms, const float *lane_steps, const int32_t *lane_sums, int64_t n_lanes,
-                   int64_t lane0, int64_t lane1, float *out, int64_t stride, float factor, int32_t l2, int32_t stream,
-                   slc_error *error);
+                   const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *columns,
+                   const float *column_terms, const float *column_steps, const int32_t *column_sums, int64_t n_columns,
+                   int64_t column0, int64_t column1, float *out, int64_t stride, float factor, int32_t l2,
+                   int32_t stream, slc_error *error);
 
 #endif

@@ -1,10 +1,10 @@
 //go:build amd64
 
 // AMX: four tile registers hold 32 x 32 sums, four the operands. While they multiply, the vector units
-// consume the tile before. gcc 12 has the instructions in its assembler only.
+// count the tile before. gcc 12 has the instructions in its assembler only.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma,bmi,popcnt")
 #include "configure_amx.h"
-#include "tiles_avx512.h"
+#include "tiles_positions_avx512.h"
 #include "tiles_body.h"
 #include "tiles_i8_avx512.h"
 
@@ -112,7 +112,7 @@ INLINE void store(float *tile) {
 	TILE_STORE(3, tile + 16 * SLC_PANEL + 16);
 }
 
-// tiles goes over all tiles; the one before is consumed while the next is multiplied.
+// tiles goes over all tiles; the one before is counted while the next is multiplied.
 INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const int dtype, const int write) {
 	float buffer[2][SLC_TILE] __attribute__((aligned(64)));
 	const int64_t steps = step_count(dtype, t->dim), panel = steps * step_bytes(dtype);
@@ -120,39 +120,39 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 	amx_configure();
 	for (int64_t r0 = t->rows.from; r0 < t->rows.to; r0 += t->block) {
 		int64_t r1 = r0 + t->block < t->rows.to ? r0 + t->block : t->rows.to;
-		for (int64_t lane = t->lanes.from; lane < t->lanes.to; lane++) {
-			lane_facts f;
-			sweep s;
+		for (int64_t column = t->columns.from; column < t->columns.to; column++) {
+			exclusion f;
+			strip s;
 			if (!write) {
-				f = facts_of(t, lane);
-				begin_sweep(t, &s, lane);
+				f = exclusion_of(t, column);
+				begin_strip(t, &s, column);
 			}
-			// The lanes' next panel comes to the second-level cache meanwhile, some cache lines a step.
+			// The next panel of columns comes to the second-level cache meanwhile, some cache lines a step.
 			const int64_t lines = (panel / 64 + (r1 - r0) * steps - 1) / ((r1 - r0) * steps);
-			const uint8_t *ahead = (const uint8_t *)t->lanes.data + (lane + 1) * panel;
+			const uint8_t *ahead = (const uint8_t *)t->columns.data + (column + 1) * panel;
 			const float *pending = NULL; // the tile before, of row `row - 1`
 			int current = 0;
 			for (int64_t row = r0; row <= r1; row++) {
 				int done = 0; // rows of the pending tile
 				if (row < r1) {
-					// Every other tile goes backwards: what was read last of the lanes is still in the first-level cache.
+					// Every other tile goes backwards: what was read last of the columns is still in the first-level cache.
 					const int64_t start = row % 2 ? panel - step_bytes(dtype) : 0, step = row % 2 ? -step_bytes(dtype) : step_bytes(dtype);
 					const uint8_t *a = (const uint8_t *)t->rows.data + row * panel + start;
-					const uint8_t *b = (const uint8_t *)t->lanes.data + lane * panel + start;
+					const uint8_t *b = (const uint8_t *)t->columns.data + column * panel + start;
 					__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);
 					for (int64_t k = 0; k < steps; k++) {
 #define HALF \
-	if (pending && done < SLC_PANEL && !write) consume(t, &s, pending, done, 0, brackets, best, 0);
+	if (pending && done < SLC_PANEL && !write) count_vector(t, &s, pending, done, 0, brackets, best, 0);
 #define REST \
 	if (pending && done < SLC_PANEL) { \
-		if (write) put_row(t, pending, done, row - 1, lane); \
-		else consume(t, &s, pending, done, 1, brackets, best, 0); \
+		if (write) write_row(t, pending, done, row - 1, column); \
+		else count_vector(t, &s, pending, done, 1, brackets, best, 0); \
 		done++; \
 	}
 #define FILL \
 	if (pending && done < SLC_PANEL) { \
-		if (write) put_row(t, pending, done, row - 1, lane); \
-		else consume_row(t, &s, pending, done, brackets, best, 0); \
+		if (write) write_row(t, pending, done, row - 1, column); \
+		else count_row(t, &s, pending, done, brackets, best, 0); \
 		done++; \
 	}
 						if (dtype == SLC_F32) {
@@ -170,8 +170,8 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 				}
 				if (pending) {
 					for (; done < SLC_PANEL; done++) {
-						if (write) put_row(t, pending, done, row - 1, lane);
-						else consume_row(t, &s, pending, done, brackets, best, 0);
+						if (write) write_row(t, pending, done, row - 1, column);
+						else count_row(t, &s, pending, done, brackets, best, 0);
 					}
 					if (!write) end_tile(t, &s, pending);
 					pending = NULL;
@@ -179,26 +179,26 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 				if (row == r1) break;
 				float *tile = buffer[current];
 				store(tile);
-				if (dtype == SLC_I8) to_floats(t, tile, row, lane);
-				with_terms(t, tile, row, lane);
-				if (write && !whole(t, row, lane)) {
-					put_some(t, tile, row, lane);
+				if (dtype == SLC_I8) to_floats(t, tile, row, column);
+				with_terms(t, tile, row, column);
+				if (write && !is_whole(t, row, column)) {
+					write_partial(t, tile, row, column);
 					continue;
 				}
 				if (!write) {
 					begin_tile(t, &s, row);
-					if (is_special(t, &f, row)) {
-						special(t, &s, tile, row, lane, brackets);
+					if (may_exclude(t, &f, row)) {
+						count_excluding(t, &s, tile, row, column, brackets);
 						end_tile(t, &s, tile);
 						continue;
 					}
 					c->counted += SLC_TILE;
-					binned(c, tile);
+					add_to_histogram(c, tile);
 				}
 				pending = tile;
 				current ^= 1;
 			}
-			if (!write) end_sweep(t, &s);
+			if (!write) end_strip(t, &s);
 		}
 	}
 	__asm__ volatile("tilerelease" ::);

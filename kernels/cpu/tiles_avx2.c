@@ -1,14 +1,14 @@
 //go:build amd64
 
-// AVX2 with FMA: 2 x 8 lanes x 6 rows fill 15 of 16 registers, four times in a tile; two blocks of 4 rows remain.
+// AVX2 with FMA: 2 x 8 columns x 6 rows fill 15 of 16 registers, four times in a tile; two blocks of 4 rows remain.
 #pragma GCC target("avx2,fma,bmi,popcnt")
 #include <immintrin.h>
 #define ISA avx2
 #define W 8
-#define MICRO_V 2
-#define MICRO_R 6
-#define MICRO_ROWS 24
-#define MICRO_REST 4
+#define BLOCK_V 2
+#define BLOCK_R 6
+#define BLOCK_ROWS 24
+#define BLOCK_REST 4
 typedef float vec __attribute__((vector_size(32)));
 typedef int ivec __attribute__((vector_size(32)));
 typedef ivec mask;

@@ -1,8 +1,6 @@
 // The vector operations of tiles_body.h for AVX-512.
 #include <immintrin.h>
 #define W 16
-#define MICRO_V 2
-#define MICRO_R 8
 typedef __m512 vec;
 typedef __m512i ivec;
 typedef __mmask16 mask;
@@ -19,13 +17,13 @@ typedef __mmask16 mask;
 #define BITS(m) ((uint32_t)(m))
 #define COUNT(n, m) ((n) = _mm512_mask_sub_epi32(n, m, n, _mm512_set1_epi32(-1)))
 #define WHERE(m, a) _mm512_maskz_mov_ps(m, a)
-#define PUSH(l, p, m, at) push_compressed(l, p, m, at)
-#define NOTES
+#define APPEND(l, p, m, at) append_compressed(l, p, m, at)
 
+#include "inline.h"
 #include "tiles.h"
 
-// Entries are pairs of words: value, place.
-static inline __attribute__((always_inline)) void put_entries(slc_entry *to, __m512i value, __m512i at) {
+// Entries are pairs of words: value and place.
+INLINE void put_entries(slc_entry *to, __m512i value, __m512i at) {
 	const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 	_mm512_storeu_si512(to, _mm512_permutex2var_epi32(value, low, at));
 	_mm512_storeu_si512(to + 8, _mm512_permutex2var_epi32(value, _mm512_add_epi32(low, _mm512_set1_epi32(8)), at));
@@ -33,32 +31,10 @@ static inline __attribute__((always_inline)) void put_entries(slc_entry *to, __m
 
 #define COUNT_UP _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
-// push_compressed appends up to 16 pairs without a branch per pair.
-static inline __attribute__((always_inline)) void push_compressed(slc_list *l, const float *p, __mmask16 m, uint32_t at) {
+// append_compressed appends up to 16 pairs without a branch per pair.
+INLINE void append_compressed(slc_list *l, const float *p, __mmask16 m, uint32_t at) {
 	__m512i v = _mm512_maskz_compress_epi32(m, _mm512_loadu_si512(p));
 	__m512i a = _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32((int)at), COUNT_UP));
-	put_entries(l->at + l->used, v, a);
-	l->used += __builtin_popcount(m);
-}
-
-// noted is where in a tile values to be kept are: one vector in four has some, which no branch predictor foresees.
-typedef struct {
-	int32_t n, at[SLC_TILE + 16];
-} noted;
-
-static inline __attribute__((always_inline)) void note(noted *s, __mmask16 m, int at) {
-	_mm512_storeu_si512(s->at + s->n, _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32(at), COUNT_UP)));
-	s->n += __builtin_popcount(m);
-}
-
-// take_noted appends a tile's noted values; row and lane are its first.
-static inline void take_noted(slc_list *l, noted *s, const float *tile, uint32_t row, uint32_t lane) {
-	const __m512i inside = _mm512_set1_epi32(SLC_PANEL - 1), first = _mm512_set1_epi32((int)(row << 16 | lane));
-	for (int i = 0; i < s->n; i += 16) {
-		__m512i at = _mm512_and_epi32(_mm512_loadu_si512(s->at + i), _mm512_set1_epi32(SLC_TILE - 1));
-		__m512i v = _mm512_i32gather_epi32(at, tile, 4);
-		__m512i place = _mm512_add_epi32(_mm512_slli_epi32(_mm512_srli_epi32(at, 5), 16), _mm512_and_epi32(at, inside));
-		put_entries(l->at + l->used + i, v, _mm512_add_epi32(place, first));
-	}
-	l->used += s->n;
+	put_entries(l->entries + l->count, v, a);
+	l->count += __builtin_popcount(m);
 }

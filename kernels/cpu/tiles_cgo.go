@@ -20,17 +20,17 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
+func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
 	if k.isa == Go {
-		return goCount(c, rows, row0, row1, lanes, lane0, lane1)
+		return goCount(c, rows, row0, row1, columns, column0, column1)
 	}
 	var e C.slc_error
 	found := C.slc_found{sum: C.slc_sum128{C.int64_t(c.Sum.Hi), C.uint64_t(c.Sum.Lo)}, sum2: C.slc_sum128{C.int64_t(c.Sum2.Hi), C.uint64_t(c.Sum2.Lo)}}
 	code := C.slc_count(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
 		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
-		unsafe.Pointer(unsafe.SliceData(lanes.data)), floats(lanes.terms), floats(lanes.steps), int32s(lanes.sums), C.int64_t(lanes.N), C.int64_t(lane0), C.int64_t(lane1),
+		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps), int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
 		floats(c.Low), floats(c.High), C.int32_t(len(c.Low)), C.float(c.Min), C.float(c.Max), C.float(c.Margin),
-		int32s(c.Own), int32s(c.RowGroup), int32s(c.LaneGroup), flag(c.CrossGroup), flag(!c.NoBest),
+		int32s(c.Own), int32s(c.RowGroup), int32s(c.ColumnGroup), flag(c.CrossGroup), flag(!c.NoBest),
 		C.float(c.BinLow), C.float(c.BinScale), int64s(c.Bins), C.int64_t(len(c.Bins)),
 		entries(c.Kept), C.int64_t(cap(c.Kept)), entries(c.Other), C.int64_t(cap(c.Other)), entries(c.All), C.int64_t(cap(c.All)),
 		floats(c.BestOther), floats(c.BestAll), &found, &e)
@@ -48,13 +48,13 @@ func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, la
 	return nil
 }
 
-func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
+func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
 	if k.isa == Go {
-		goMatrix(out, stride, rows, row0, row1, lanes, lane0, lane1)
+		goMatrix(out, stride, rows, row0, row1, columns, column0, column1)
 		return nil
 	}
 	var e C.slc_error
-	factor := 1 / (rows.Scale * lanes.Scale)
+	factor := 1 / (rows.Scale * columns.Scale)
 	if rows.Metric == kernels.L2 {
 		factor = 1 / rows.Scale
 	}
@@ -66,22 +66,22 @@ func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int,
 	stream := (row1-row0)*Panel*stride*4 > 1<<20
 	code := C.slc_matrix(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
 		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
-		unsafe.Pointer(unsafe.SliceData(lanes.data)), floats(lanes.terms), floats(lanes.steps), int32s(lanes.sums), C.int64_t(lanes.N), C.int64_t(lane0), C.int64_t(lane1),
+		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps), int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
 		floats(out), C.int64_t(stride), C.float(factor), flag(rows.Metric == kernels.L2), flag(stream), &e)
 	if !exact && code == C.SLC_OK {
-		unscaleAll(out, stride, rows, row0, row1, lanes, lane0, lane1)
+		unscaleAll(out, stride, rows, row0, row1, columns, column0, column1)
 	}
 	return failure(code, &e)
 }
 
 // unscaleAll multiplies a matrix by a power of two that float32 does not hold.
-func unscaleAll(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) {
+func unscaleAll(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) {
 	factor := 1 / rows.Scale
 	if rows.Metric == kernels.IP {
-		factor /= lanes.Scale
+		factor /= columns.Scale
 	}
 	for i := range min(row1*Panel, rows.N) - row0*Panel {
-		row := out[i*stride:][:min(lane1*Panel, lanes.N)-lane0*Panel]
+		row := out[i*stride:][:min(column1*Panel, columns.N)-column0*Panel]
 		for j, v := range row {
 			row[j] = float32(float64(v) * factor)
 		}

@@ -15,7 +15,7 @@ import (
 // block is how many terms of a dot product are summed in one chain; the chains' sums are added in order.
 const block = 64
 
-// tile is the values of Panel × Panel pairs, [row][lane].
+// tile is the values of Panel × Panel pairs, [row][column].
 type tile [Panel][Panel]float32
 
 // float32s is panel i of p.
@@ -28,8 +28,8 @@ func (p *Panels) float32s(i int) [][Panel]float32 {
 }
 
 // fill computes the values of a tile.
-func (t *tile) fill(rows *Panels, row int, lanes *Panels, lane int) {
-	x, y := rows.float32s(row), lanes.float32s(lane)
+func (t *tile) fill(rows *Panels, row int, columns *Panels, column int) {
+	x, y := rows.float32s(row), columns.float32s(column)
 	for i := range Panel {
 		var sum [Panel]float32
 		for k0 := 0; k0 < len(x); k0 += block {
@@ -46,27 +46,27 @@ func (t *tile) fill(rows *Panels, row int, lanes *Panels, lane int) {
 		}
 		if rows.Metric == kernels.L2 {
 			for l := range sum {
-				sum[l] = sum[l] + rows.terms[row*Panel+i] + lanes.terms[lane*Panel+l]
+				sum[l] = sum[l] + rows.terms[row*Panel+i] + columns.terms[column*Panel+l]
 			}
 		}
 		t[i] = sum
 	}
 }
 
-func goCount(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
+func goCount(c *Count, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
 	var t tile
-	for lane := lane0; lane < lane1; lane++ {
+	for column := column0; column < column1; column++ {
 		for row := row0; row < row1; row++ {
-			t.fill(rows, row, lanes, lane)
+			t.fill(rows, row, columns, column)
 			var sum, sum2 [Panel / 2]float32
 			for i := range min(Panel, rows.N-row*Panel) {
-				for l := range min(Panel, lanes.N-lane*Panel) {
+				for l := range min(Panel, columns.N-column*Panel) {
 					v := t[i][l]
 					x := v
 					if rows.Metric == kernels.L2 {
 						x = float32(math.Sqrt(max(0, -2*float64(v))))
 					}
-					if c.pair(v, x, row*Panel+i, lane*Panel+l, row0*Panel, lane0*Panel) {
+					if c.pair(v, x, row*Panel+i, column*Panel+l, row0*Panel, column0*Panel) {
 						sum[l%len(sum)] += x
 						sum2[l%len(sum)] += float32(x * x)
 					}
@@ -81,9 +81,9 @@ func goCount(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1
 }
 
 // add adds a tile's sum, rounded to units of 2⁻³⁰.
-func (s *Sum) add(lanes *[Panel / 2]float32) (err error) {
+func (s *Sum) add(columns *[Panel / 2]float32) (err error) {
 	var total float64
-	for _, x := range lanes {
+	for _, x := range columns {
 		total += float64(x)
 	}
 	units := math.RoundToEven(total * (1 << 30))
@@ -94,12 +94,12 @@ func (s *Sum) add(lanes *[Panel / 2]float32) (err error) {
 	return err
 }
 
-// pair enters a value v, x in sums and bins, and tells whether it is counted. row0 and lane0 are the
+// pair enters a value v, x in sums and bins, and tells whether it is counted. row0 and column0 are the
 // call's first.
-func (c *Count) pair(v, x float32, row, lane, row0, lane0 int) (counted bool) {
-	own := int(c.Own[lane]) == row
-	near := own || c.RowGroup != nil && c.RowGroup[row] == c.LaneGroup[lane]
-	e := Entry{v, uint32(row-row0)<<16 | uint32(lane-lane0)}
+func (c *Count) pair(v, x float32, row, column, row0, column0 int) (counted bool) {
+	own := int(c.Own[column]) == row
+	near := own || c.RowGroup != nil && c.RowGroup[row] == c.ColumnGroup[column]
+	e := Entry{v, uint32(row-row0)<<16 | uint32(column-column0)}
 	if counted = !own && !(near && c.CrossGroup); counted {
 		c.Counted++
 		keep := v <= c.Min || v >= c.Max
@@ -121,11 +121,11 @@ func (c *Count) pair(v, x float32, row, lane, row0, lane0 int) (counted bool) {
 		return counted
 	}
 	if near {
-		if best := &c.BestAll[lane-lane0]; v >= *best-c.Margin {
+		if best := &c.BestAll[column-column0]; v >= *best-c.Margin {
 			c.AllFull = !add(&c.All, e) || c.AllFull
 			*best = max(*best, v)
 		}
-	} else if best := &c.BestOther[lane-lane0]; v >= *best-c.Margin {
+	} else if best := &c.BestOther[column-column0]; v >= *best-c.Margin {
 		c.OtherFull = !add(&c.Other, e) || c.OtherFull
 		*best = max(*best, v)
 	}
@@ -141,15 +141,15 @@ func add(list *[]Entry, e Entry) bool {
 	return true
 }
 
-func goMatrix(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) {
+func goMatrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) {
 	var t tile
 	for row := row0; row < row1; row++ {
-		for lane := lane0; lane < lane1; lane++ {
-			t.fill(rows, row, lanes, lane)
+		for column := column0; column < column1; column++ {
+			t.fill(rows, row, columns, column)
 			for i := range min(Panel, rows.N-row*Panel) {
-				to := out[((row-row0)*Panel+i)*stride+(lane-lane0)*Panel:]
-				for l := range min(Panel, lanes.N-lane*Panel) {
-					to[l] = unscale(t[i][l], rows.Metric, rows.Scale, lanes.Scale)
+				to := out[((row-row0)*Panel+i)*stride+(column-column0)*Panel:]
+				for l := range min(Panel, columns.N-column*Panel) {
+					to[l] = unscale(t[i][l], rows.Metric, rows.Scale, columns.Scale)
 				}
 			}
 		}

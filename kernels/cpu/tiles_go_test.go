@@ -46,12 +46,12 @@ func TestGoTilesWithinBound(t *testing.T) {
 	t.Logf("max |err|/bound %.3f", worst)
 }
 
-func values(rows, lanes *Panels) [][]tile {
+func values(rows, columns *Panels) [][]tile {
 	all := make([][]tile, rows.Count())
 	for i := range all {
-		all[i] = make([]tile, lanes.Count())
+		all[i] = make([]tile, columns.Count())
 		for j := range all[i] {
-			all[i][j].fill(rows, i, lanes, j)
+			all[i][j].fill(rows, i, columns, j)
 		}
 	}
 	return all
@@ -89,31 +89,31 @@ func packedWith(t *testing.T, k Kernels, side Side, m kernels.Metric, r Rows, sc
 func TestGoCount(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 2))
 	a, b := withNorms(guarded(rng, 70, 20, 20)), withNorms(guarded(rng, 45, 20, 20))
-	rows, lanes := packed(t, Kernels{Go}, Left, kernels.Cosine, a), packed(t, Kernels{Go}, Right, kernels.Cosine, b)
+	rows, columns := packed(t, Kernels{Go}, Left, kernels.Cosine, a), packed(t, Kernels{Go}, Right, kernels.Cosine, b)
 	c := Count{Low: []float32{-.1, .2}, High: []float32{0, .25}, Below: make([]int64, 2), Min: -.6, Max: .7, Margin: .01,
-		Own: make([]int32, b.N), RowGroup: make([]int32, a.N), LaneGroup: make([]int32, b.N), CrossGroup: true,
+		Own: make([]int32, b.N), RowGroup: make([]int32, a.N), ColumnGroup: make([]int32, b.N), CrossGroup: true,
 		BinLow: -1, BinScale: 5, Bins: make([]int64, 10), Kept: make([]Entry, 0, 3150), Other: make([]Entry, 0, 3150), All: make([]Entry, 0, 3150),
 		BestOther: make([]float32, 64), BestAll: make([]float32, 64)}
 	for i := range c.RowGroup {
 		c.RowGroup[i] = rng.Int32N(5)
 	}
 	for l := range b.N {
-		c.Own[l], c.LaneGroup[l] = rng.Int32N(70), rng.Int32N(5)
+		c.Own[l], c.ColumnGroup[l] = rng.Int32N(70), rng.Int32N(5)
 	}
 	for l := range c.BestOther {
 		c.BestOther[l], c.BestAll[l] = float32(math.Inf(-1)), float32(math.Inf(-1))
 	}
-	if err := goCount(&c, rows, 0, 3, lanes, 0, 2); err != nil {
+	if err := goCount(&c, rows, 0, 3, columns, 0, 2); err != nil {
 		t.Fatal(err)
 	}
 	var counted, below, kept, bins int64
 	var sum float64
-	values := values(rows, lanes)
+	values := values(rows, columns)
 	for l := range b.N {
 		best := [2]float32{float32(math.Inf(-1)), float32(math.Inf(-1))}
 		for i := range a.N {
 			x := values[i/Panel][l/Panel][i%Panel][l%Panel]
-			if c.RowGroup[i] == c.LaneGroup[l] || int(c.Own[l]) == i {
+			if c.RowGroup[i] == c.ColumnGroup[l] || int(c.Own[l]) == i {
 				best[1] = max(best[1], x)
 				continue
 			}
@@ -127,7 +127,7 @@ func TestGoCount(t *testing.T) {
 			}
 		}
 		if c.BestOther[l] != best[0] || c.BestAll[l] != best[1] {
-			t.Errorf("lane %d: best %v and %v, want %v", l, c.BestOther[l], c.BestAll[l], best)
+			t.Errorf("column %d: best %v and %v, want %v", l, c.BestOther[l], c.BestAll[l], best)
 		}
 	}
 	for _, n := range c.Bins {
@@ -140,7 +140,7 @@ func TestGoCount(t *testing.T) {
 		t.Errorf("sum %v, want %v", c.Sum.Float64(), sum)
 	}
 	c.Kept = make([]Entry, 0, 5)
-	if err := goCount(&c, rows, 0, 3, lanes, 0, 2); err != nil || !c.KeptFull || c.Counted != 2*counted {
+	if err := goCount(&c, rows, 0, 3, columns, 0, 2); err != nil || !c.KeptFull || c.Counted != 2*counted {
 		t.Errorf("no room: full %v, %d counted, %v", c.KeptFull, c.Counted, err)
 	}
 }
@@ -152,13 +152,13 @@ func TestSumsOfDistances(t *testing.T) {
 		a, b := unitRows(rng, 70, 20), unitRows(rng, 45, 20)
 		copy(b.Data[:20], a.Data[:20]) // a distance of 0
 		s := packed(t, k, Left, kernels.L2, a).Scale / 4
-		rows, lanes := packedWith(t, k, Left, kernels.L2, a, s), packedWith(t, k, Right, kernels.L2, b, s)
+		rows, columns := packedWith(t, k, Left, kernels.L2, a, s), packedWith(t, k, Right, kernels.L2, b, s)
 		c := Count{Own: make([]int32, b.N), NoBest: true, BinScale: 8, Bins: make([]int64, 8)}
 		var sum, sum2 float64
 		for l := range c.Own {
 			c.Own[l] = -1
 		}
-		if err := k.Count(&c, rows, 0, rows.Count(), lanes, 0, lanes.Count()); err != nil {
+		if err := k.Count(&c, rows, 0, rows.Count(), columns, 0, columns.Count()); err != nil {
 			t.Fatal(err)
 		}
 		bins := make([]int64, 8)

@@ -1,7 +1,7 @@
 // to_floats turns the integer sums of i8 codes into values.
-INLINE void to_floats(const slc_tiles *t, float *tile, int64_t row, int64_t lane) {
-	const float *r = t->rows.steps + row * SLC_PANEL, *l = t->lanes.steps + lane * SLC_PANEL;
-	const int32_t *sums = t->lanes.sums + lane * SLC_PANEL;
+INLINE void to_floats(const slc_tiles *t, float *tile, int64_t row, int64_t column) {
+	const float *r = t->rows.steps + row * SLC_PANEL, *l = t->columns.steps + column * SLC_PANEL;
+	const int32_t *sums = t->columns.sums + column * SLC_PANEL;
 	for (int i = 0; i < SLC_PANEL; i++)
 		for (int h = 0; h < PER_ROW; h++) {
 			float *p = tile + i * SLC_PANEL + h * W;

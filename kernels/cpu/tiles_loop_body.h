@@ -1,64 +1,56 @@
-// The loop over the tiles of a call for kernels that multiply and consume in turn: `product` makes a tile, and may
-// meanwhile write rows of the one before: all at once they would hold up what the products read.
-INLINE void finish_pending(const slc_tiles *t, pending *p, const int brackets, const int best) {
-	if (!p->s) return;
-	take_rows(t, p, SLC_PANEL, brackets, best, 0);
-	end_tile(t, p->s, p->tile);
-	p->s = 0;
-}
-
+// The loops over the tiles of a call for kernels with a function
+//   product(t, tile, row, column, pending, brackets, best, write)
+// that makes a tile, and finishes the pending one meanwhile: all at once it would hold up what the products read.
 INLINE void count_tiles(const slc_tiles *t, const int brackets, const int best) {
 	float tiles[2][SLC_TILE] __attribute__((aligned(64)));
-	sweep sweeps[2];
+	strip strips[2]; // the last tile of one is finished while the first of the next is multiplied
 	slc_counter *c = t->count;
-	pending before = {.at = SLC_PANEL};
+	pending before = {0};
 	int now = 0;
 	for (int64_t r0 = t->rows.from; r0 < t->rows.to; r0 += t->block) {
 		int64_t r1 = r0 + t->block < t->rows.to ? r0 + t->block : t->rows.to;
-		for (int64_t lane = t->lanes.from; lane < t->lanes.to; lane++) {
-			lane_facts f = facts_of(t, lane);
-			sweep *s = &sweeps[lane & 1];
-			begin_sweep(t, s, lane);
+		for (int64_t column = t->columns.from; column < t->columns.to; column++) {
+			exclusion x = exclusion_of(t, column);
+			strip *s = &strips[column & 1];
 			for (int64_t row = r0; row < r1; row++) {
 				float *tile = tiles[now];
-				product(t, tile, row, lane, &before, brackets, best, 0);
-				finish_pending(t, &before, brackets, best);
+				product(t, tile, row, column, &before, brackets, best, 0);
+				if (row == r0) begin_strip(t, s, column);
 				begin_tile(t, s, row);
-				if (is_special(t, &f, row)) {
-					special(t, s, tile, row, lane, brackets);
-					end_tile(t, s, tile);
-				} else {
+				if (!may_exclude(t, &x, row)) {
 					c->counted += SLC_TILE;
-					binned(c, tile);
-					before = (pending){tile, row, lane, 0, s};
+					add_to_histogram(c, tile);
+					before = (pending){tile, row, column, s, row == r1 - 1};
 					now = !now;
+					continue;
 				}
+				count_excluding(t, s, tile, row, column, brackets);
+				end_tile(t, s, tile);
+				if (row == r1 - 1) end_strip(t, s);
 			}
-			if (r1 == t->rows.to || 1) finish_pending(t, &before, brackets, best);
-			end_sweep(t, s);
 		}
 	}
+	finish_last(t, &before, brackets, best, 0);
 }
 
 static void write_tiles(const slc_tiles *t) {
 	float tiles[2][SLC_TILE] __attribute__((aligned(64)));
-	pending before = {.at = SLC_PANEL};
+	pending before = {0};
 	int now = 0;
 	for (int64_t r0 = t->rows.from; r0 < t->rows.to; r0 += t->block) {
 		int64_t r1 = r0 + t->block < t->rows.to ? r0 + t->block : t->rows.to;
-		for (int64_t lane = t->lanes.from; lane < t->lanes.to; lane++)
+		for (int64_t column = t->columns.from; column < t->columns.to; column++)
 			for (int64_t row = r0; row < r1; row++) {
-				product(t, tiles[now], row, lane, &before, 0, 0, 1);
-				take_rows(t, &before, SLC_PANEL, 0, 0, 1);
-				if (whole(t, row, lane)) {
-					before = (pending){tiles[now], row, lane, 0, 0};
+				product(t, tiles[now], row, column, &before, 0, 0, 1);
+				if (is_whole(t, row, column)) {
+					before = (pending){.tile = tiles[now], .row = row, .column = column};
 					now = !now;
 				} else {
-					put_some(t, tiles[now], row, lane);
+					write_partial(t, tiles[now], row, column);
 				}
 			}
 	}
-	take_rows(t, &before, SLC_PANEL, 0, 0, 1);
+	finish_last(t, &before, 0, 0, 1);
 }
 
 void NAME(const slc_tiles *t) {

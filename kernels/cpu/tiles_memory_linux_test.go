@@ -56,7 +56,7 @@ func TestTilesStayInTheirMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := newCount(rng, a.N, b.N, 3, 5)
-				c.Own, c.RowGroup, c.LaneGroup = behind(t, c.Own), behind(t, c.RowGroup), behind(t, c.LaneGroup)
+				c.Own, c.RowGroup, c.ColumnGroup = behind(t, c.Own), behind(t, c.RowGroup), behind(t, c.ColumnGroup)
 				c.Low, c.High, c.Below, c.Bins = behind(t, c.Low), behind(t, c.High), behind(t, c.Below), behind(t, c.Bins)
 				c.BestOther, c.BestAll = behind(t, c.BestOther), behind(t, c.BestAll)
 				for _, list := range []*[]Entry{&c.Kept, &c.Other, &c.All} {

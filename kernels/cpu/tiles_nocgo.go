@@ -2,11 +2,11 @@
 
 package cpu
 
-func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	return goCount(c, rows, row0, row1, lanes, lane0, lane1)
+func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+	return goCount(c, rows, row0, row1, columns, column0, column1)
 }
 
-func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, lanes *Panels, lane0, lane1 int) error {
-	goMatrix(out, stride, rows, row0, row1, lanes, lane0, lane1)
+func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+	goMatrix(out, stride, rows, row0, row1, columns, column0, column1)
 	return nil
 }

@@ -3,8 +3,8 @@
 // Baseline of the compiler's target: four floats at a time (SSE2, NEON).
 #define ISA scalar
 #define W 4
-#define MICRO_V 2
-#define MICRO_R 4
+#define BLOCK_V 2
+#define BLOCK_R 4
 typedef float vec __attribute__((vector_size(16)));
 typedef int ivec __attribute__((vector_size(16)));
 typedef ivec mask;

@@ -167,6 +167,60 @@ func TestCountEqualsGo(t *testing.T) {
 	})
 }
 
+// TestCountAtBoundaries: values that equal an end of a bracket, the minimum, the maximum or 0 are counted as plain Go
+// counts them, with room for what is kept and without.
+func TestCountAtBoundaries(t *testing.T) {
+	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
+		rng := rand.New(rand.NewPCG(26, 4))
+		small := func(n int) Rows {
+			r := Rows{Data: make([]float32, n*5), N: n, Dim: 5, Stride: 5}
+			for i := range r.Data {
+				r.Data[i] = float32(rng.IntN(7)-3) / 8
+			}
+			return withNorms(r)
+		}
+		a, b := small(96), small(64)
+		left, right := packAs(t, k, Left, dtype, kernels.IP, a, nil, 1), packAs(t, k, Right, dtype, kernels.IP, b, nil, 1)
+		values := make([]float32, a.N*b.N)
+		if err := k.Matrix(values, b.N, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+			t.Fatal(err)
+		}
+		for round := range 20 {
+			got := newCount(rng, a.N, b.N, 0, 0)
+			got.NoBest, got.Margin = round%2 == 1, 1./64
+			const unit = 1. / 64 // of products, which the wider formats hold exactly
+			got.Min, got.Max = float32(-20-round)*unit, float32(20+round)*unit
+			for b := range []int{1, 5, 6, 12}[round%4] {
+				low := float32(3*b-round%14) * unit
+				if low == 0 && round%3 == 0 {
+					low = float32(math.Copysign(0, -1))
+				}
+				got.Low, got.High = append(got.Low, low), append(got.High, low+float32(round%3)*unit)
+			}
+			got.Below = make([]int64, len(got.Low))
+			for i := range got.Own {
+				got.Own[i] = -1 // whole tiles only
+			}
+			want, bare := clone(got), clone(got)
+			bare.Kept = nil
+			for _, c := range []*Count{&got, &bare} {
+				if err := k.Count(c, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for l := range b.N {
+				for r := range a.N {
+					want.pair(values[r*b.N+l], values[r*b.N+l], r, l, 0, 0)
+				}
+			}
+			name := fmt.Sprintf("round %d", round)
+			sameCount(t, name, got, want)
+			bare.Kept, bare.KeptFull = got.Kept, false
+			sameCount(t, name+" without room", bare, want)
+		}
+	})
+}
+
 func unitRows(rng *rand.Rand, n, dim int) Rows {
 	r := Rows{Data: make([]float32, n*dim), N: n, Dim: dim, Stride: dim}
 	for i := range r.Data {
@@ -175,9 +229,9 @@ func unitRows(rng *rand.Rand, n, dim int) Rows {
 	return withNorms(r)
 }
 
-func newCount(rng *rand.Rand, rows, lanes int, groups int32, brackets int) Count {
+func newCount(rng *rand.Rand, rows, columns int, groups int32, brackets int) Count {
 	inf := float32(math.Inf(1))
-	c := Count{Min: -.3, Max: .4, Margin: .02, Own: make([]int32, lanes), CrossGroup: rng.IntN(2) == 0, NoBest: rng.IntN(3) == 0,
+	c := Count{Min: -.3, Max: .4, Margin: .02, Own: make([]int32, columns), CrossGroup: rng.IntN(2) == 0, NoBest: rng.IntN(3) == 0,
 		BinLow: -1, BinScale: 50, Bins: make([]int64, 100), Below: make([]int64, brackets)}
 	for l := range c.Own {
 		c.Own[l] = rng.Int32N(int32(rows))
@@ -186,22 +240,22 @@ func newCount(rng *rand.Rand, rows, lanes int, groups int32, brackets int) Count
 		}
 	}
 	if groups > 0 {
-		c.RowGroup, c.LaneGroup = make([]int32, rows), make([]int32, lanes)
+		c.RowGroup, c.ColumnGroup = make([]int32, rows), make([]int32, columns)
 		for i := range c.RowGroup {
 			c.RowGroup[i] = rng.Int32N(groups)
 		}
 		slices.Sort(c.RowGroup) // as the engine orders them
-		for i := range c.LaneGroup {
-			c.LaneGroup[i] = rng.Int32N(groups)
+		for i := range c.ColumnGroup {
+			c.ColumnGroup[i] = rng.Int32N(groups)
 		}
 	}
 	for b := range brackets {
 		low := -.2 + .4*float32(b)/float32(brackets)
 		c.Low, c.High = append(c.Low, low), append(c.High, low+.02)
 	}
-	room := rows*lanes + 2*Panel*Panel
+	room := rows*columns + 2*Panel*Panel
 	c.Kept, c.Other, c.All = make([]Entry, 0, room), make([]Entry, 0, room), make([]Entry, 0, room)
-	for range ceilPanel(lanes) {
+	for range ceilPanel(columns) {
 		c.BestOther, c.BestAll = append(c.BestOther, -inf), append(c.BestAll, -inf)
 	}
 	return c
@@ -251,11 +305,11 @@ func sameCount(t *testing.T, name string, got, want Count) {
 	}
 	for l, best := range want.BestAll { // C also looks at pairs that are not near
 		if got.BestAll[l] < best {
-			t.Fatalf("%s: best near of lane %d is %v, want at least %v", name, l, got.BestAll[l], best)
+			t.Fatalf("%s: best near of column %d is %v, want at least %v", name, l, got.BestAll[l], best)
 		}
 		both := max(best, want.BestOther[l])
 		if max(got.BestAll[l], got.BestOther[l]) != both {
-			t.Fatalf("%s: best of lane %d: %v and %v, want %v", name, l, got.BestAll[l], got.BestOther[l], both)
+			t.Fatalf("%s: best of column %d: %v and %v, want %v", name, l, got.BestAll[l], got.BestOther[l], both)
 		}
 	}
 }

@@ -184,7 +184,7 @@ func (p *pass) task(w *worker, task int) error {
 	if best {
 		p.best.take(w, lane0, lane1)
 	}
-	c.Own, c.RowGroup, c.LaneGroup = r.own, r.rowGroup, r.laneGroup
+	c.Own, c.RowGroup, c.ColumnGroup = r.own, r.rowGroup, r.laneGroup
 	c.Min, c.Max = p.ends.limits(p.wanted)
 	want := 2*(1<<10+16) + int(1.5*p.wanted.expected/float64(p.b.tasks))
 	for tries := 0; ; tries++ {

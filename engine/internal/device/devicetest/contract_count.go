@@ -134,12 +134,12 @@ func (c *checked) some(t *testing.T) {
 			n.RowGroup = append(n.RowGroup, c.rng.Int32N(3))
 		}
 		for range c.b.N {
-			n.LaneGroup = append(n.LaneGroup, c.rng.Int32N(3))
+			n.ColumnGroup = append(n.ColumnGroup, c.rng.Int32N(3))
 		}
 	}
 	own := func(row, lane int) bool { return n.Own[lane] == int32(row) }
 	near := func(row, lane int) bool {
-		return own(row, lane) || n.RowGroup != nil && n.RowGroup[row] == n.LaneGroup[lane]
+		return own(row, lane) || n.RowGroup != nil && n.RowGroup[row] == n.ColumnGroup[lane]
 	}
 	counted := func(row, lane int) bool { return !own(row, lane) && !(n.CrossGroup && near(row, lane)) }
 	// Two calls: the second carries on, with rows relative to its own first.

@@ -48,7 +48,7 @@ func (n *counting) tile(rowPanel, lanePanel int) error {
 	for lane := lanePanel * device.Panel; lane < min(n.lanes.n, (lanePanel+1)*device.Panel); lane++ {
 		for row := rowPanel * device.Panel; row < min(n.rows.n, (rowPanel+1)*device.Panel); row++ {
 			v := value(n.rows, row, n.lanes, lane)
-			near := n.Own[lane] == int32(row) || n.RowGroup != nil && n.RowGroup[row] == n.LaneGroup[lane]
+			near := n.Own[lane] == int32(row) || n.RowGroup != nil && n.RowGroup[row] == n.ColumnGroup[lane]
 			if !n.NoBest {
 				n.best(v, row, lane, near)
 			}

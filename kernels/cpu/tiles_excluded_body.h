@@ -1,0 +1,93 @@
+// Tiles that hold pairs which do not count: padding behind the last vector, a query's own context, or, by kind of count,
+// pairs of one group ("near" pairs; an own pair is always near). Included by tiles_body.h.
+
+// Which pairs are excluded: padding alone, own pairs as well, or all near ones.
+enum { PADDING, OWN, NEAR };
+
+// mark_excluded copies a tile, with NaN in place of excluded pairs.
+static void mark_excluded(const slc_tiles *t, float *to, const float *from, int64_t row, int64_t column, int kind) {
+	const slc_counter *c = t->count;
+	const float nan = __builtin_nanf("");
+	const int64_t r0 = row * SLC_PANEL, l0 = column * SLC_PANEL;
+	for (int i = 0; i < SLC_PANEL; i++)
+		for (int j = 0; j < SLC_PANEL; j++) {
+			int64_t r = r0 + i, l = l0 + j;
+			int out = r >= t->rows.n || l >= t->columns.n;
+			if (!out && kind != PADDING) out = c->own[l] == r;
+			if (!out && kind == NEAR && c->row_group) out = c->row_group[r] == c->column_group[l];
+			to[i * SLC_PANEL + j] = out ? nan : from[i * SLC_PANEL + j];
+		}
+}
+
+// best_of_all keeps candidates for the maximum that includes near pairs.
+static void best_of_all(slc_counter *c, const float *tile, uint32_t row, uint32_t column) {
+	float *best = c->best_all + column;
+	for (int i = 0; i < SLC_PANEL; i++)
+		for (int j = 0; j < SLC_PANEL; j++) {
+			float v = tile[i * SLC_PANEL + j];
+			if (!(v >= best[j] - c->margin)) continue;
+			if (c->all.count < c->all.capacity)
+				c->all.entries[c->all.count++] = (slc_entry){v, (row + (uint32_t)i) << 16 | (column + (uint32_t)j)};
+			else
+				c->all.full = 1;
+			if (v > best[j]) best[j] = v;
+		}
+}
+
+// count_excluding counts a tile that may hold excluded pairs, between begin_tile and end_tile.
+INLINE void count_excluding(const slc_tiles *t, strip *s, const float *tile, int64_t row, int64_t column,
+                            const int brackets) {
+	slc_counter *c = t->count;
+	float copy[SLC_TILE] __attribute__((aligned(64)));
+#ifdef SIGNS
+	check_marked(c, &s->signs, s->best, s->reach, s->column); // what follows needs no comparison
+#endif
+	if (c->best) {
+		mark_excluded(t, copy, tile, row, column, PADDING);
+		best_of_all(c, copy, s->row, s->column);
+	}
+	mark_excluded(t, copy, tile, row, column, c->cross_group ? NEAR : OWN);
+	for (int i = 0; i < SLC_PANEL; i++) count_row(t, s, copy, i, brackets, 0, 1);
+#ifdef SIGNS
+	s->signs.unchecked = c->kept.count;
+#endif
+	for (int i = 0; i < SLC_TILE; i++) c->counted += copy[i] == copy[i];
+	add_to_histogram(c, copy);
+	if (!c->best) return;
+	mark_excluded(t, copy, tile, row, column, NEAR);
+	for (int i = 0; i < SLC_PANEL; i++) count_row(t, s, copy, i, -1, 1, 1);
+}
+
+// What tells which tiles of a strip may hold excluded pairs: the smallest and the largest own row and group of its
+// columns, and whether some columns are padding.
+typedef struct {
+	int32_t own_low, own_high, group_low, group_high;
+	int partial;
+} exclusion;
+
+INLINE exclusion exclusion_of(const slc_tiles *t, int64_t column) {
+	const slc_counter *c = t->count;
+	int64_t from = column * SLC_PANEL, to = from + SLC_PANEL;
+	exclusion x = {INT32_MAX, -1, INT32_MAX, INT32_MIN, to > t->columns.n};
+	if (x.partial) to = t->columns.n;
+	for (int64_t l = from; l < to; l++) {
+		if (c->own[l] >= 0 && c->own[l] < x.own_low) x.own_low = c->own[l];
+		if (c->own[l] > x.own_high) x.own_high = c->own[l];
+		if (!c->row_group) continue;
+		if (c->column_group[l] < x.group_low) x.group_low = c->column_group[l];
+		if (c->column_group[l] > x.group_high) x.group_high = c->column_group[l];
+	}
+	return x;
+}
+
+// may_exclude tells whether the tile of these rows may hold excluded pairs.
+INLINE int may_exclude(const slc_tiles *t, const exclusion *x, int64_t row) {
+	const slc_counter *c = t->count;
+	int64_t from = row * SLC_PANEL, to = from + SLC_PANEL;
+	if (x->partial || to > t->rows.n) return 1;
+	if (x->own_high >= from && x->own_low < to) return 1;
+	if (!c->row_group) return 0;
+	int hit = 0;
+	for (int64_t r = from; r < to; r++) hit |= c->row_group[r] >= x->group_low && c->row_group[r] <= x->group_high;
+	return hit;
+}

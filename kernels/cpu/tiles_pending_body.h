@@ -1,0 +1,48 @@
+// Finishing one tile while the next is multiplied: its rows are counted or written between register blocks of products.
+// Included behind tiles_body.h.
+
+// A tile whose products are complete.
+typedef struct {
+	const float *tile; // NULL: there is none
+	int64_t row, column;
+	strip *s; // to be counted with
+	int last; // of its strip
+} pending;
+
+#ifdef SIGNS
+#include "tiles_pending_avx512.h"
+#else
+
+// How far it is finished.
+typedef struct {
+	int row;
+} progress;
+
+INLINE progress start_pending(const pending *p) { return (progress){p->tile ? 0 : SLC_PANEL}; }
+
+// advance_pending takes rows of at least so many vectors.
+INLINE void advance_pending(const slc_tiles *t, const pending *p, progress *w, int vectors, const int brackets,
+                            const int best, const int write) {
+	for (; vectors > 0 && w->row < SLC_PANEL; vectors -= PER_ROW, w->row++) {
+		if (write) write_row(t, p->tile, w->row, p->row, p->column);
+		else count_row(t, p->s, p->tile, w->row, brackets, best, 0);
+	}
+}
+
+// finish_pending takes the rest of the tile, and ends the strip if this was its last one.
+INLINE void finish_pending(const slc_tiles *t, pending *p, progress *w, const int brackets, const int best,
+                           const int write) {
+	if (!p->tile) return;
+	advance_pending(t, p, w, SLC_TILE, brackets, best, write);
+	if (!write) {
+		end_tile(t, p->s, p->tile);
+		if (p->last) end_strip(t, p->s);
+	}
+	p->tile = 0;
+}
+#endif
+
+INLINE void finish_last(const slc_tiles *t, pending *p, const int brackets, const int best, const int write) {
+	progress w = start_pending(p);
+	finish_pending(t, p, &w, brackets, best, write);
+}
