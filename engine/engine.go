@@ -12,11 +12,14 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// What operations work on. A set of vectors, a bias of one row and a found row belong to the whole project.
+// What operations work on. A set of vectors, biases of rows and a found row belong to the whole project.
 type (
-	Vectors = kernels.Vectors
-	Bias    = kernels.Bias
-	Hit     = kernels.Hit
+	Vectors  = kernels.Vectors
+	Biases   = kernels.Biases
+	BiasList = kernels.BiasList
+	Bias     = kernels.Bias
+	RowBlock = kernels.RowBlock
+	Hit      = kernels.Hit
 )
 
 // Options of an Engine. The zero value is a sensible default.
@@ -35,14 +38,14 @@ type Interface interface {
 	// A product beyond float32 becomes ±Inf. After an error, out holds nothing of use.
 	Matrix(ctx context.Context, out []float32, a, b Vectors, metric kernels.Metric) error
 	// TopK returns for each row of q the k ≥ 1 best rows of c, better first, then lower row. bias is
-	// nil or has one sorted list per query. Fewer than k rows give fewer hits.
-	TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias [][]Bias) ([][]Hit, error)
+	// nil or has the biases of each query. Fewer than k rows give fewer hits.
+	TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias []Biases) ([][]Hit, error)
 	// Distribution computes D+, D− and the maximum distribution; it never holds all pairs.
 	Distribution(ctx context.Context, in DistributionInput) (*Distribution, error)
 	// Max returns the best row of c for one query; ok is false when c is empty.
-	Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias) (best Hit, ok bool, err error)
+	Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (best Hit, ok bool, err error)
 	// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any
 	// such row (this version takes the lowest). It stops at the witness, so what lies behind it is
 	// neither read nor checked. Without one the witness is {−1, Worst()}.
-	AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias, tau float64) (witness Hit, above bool, err error)
+	AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (witness Hit, above bool, err error)
 }

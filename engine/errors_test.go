@@ -119,11 +119,11 @@ func TestNonFiniteNamesTheLowestRow(t *testing.T) {
 		}
 		q := plain(rng, 1, 16).Data
 		// Whether a witness or the bad row comes first decides, not the tiling.
-		w, above, err := e.AnyAbove(context.Background(), q, c, kernels.L2, []Bias{{Row: 776, Value: 1e9}}, -1e6)
+		w, above, err := e.AnyAbove(context.Background(), q, c, kernels.L2, BiasList{{Row: 776, Value: 1e9}}, -1e6)
 		if err != nil || !above || w.Row != 776 {
 			t.Fatalf("%s: witness before the bad row: %v %v %v", name, w, above, err)
 		}
-		if _, above, err = e.AnyAbove(context.Background(), q, c, kernels.L2, []Bias{{Row: 778, Value: 1e9}}, -1e6); above || !errors.Is(err, kernels.ErrNonFinite) {
+		if _, above, err = e.AnyAbove(context.Background(), q, c, kernels.L2, BiasList{{Row: 778, Value: 1e9}}, -1e6); above || !errors.Is(err, kernels.ErrNonFinite) {
 			t.Fatalf("%s: witness behind the bad row: %v %v", name, above, err)
 		}
 	}
@@ -131,11 +131,11 @@ func TestNonFiniteNamesTheLowestRow(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	e, ctx, v := newEngine(t, Options{}), context.Background(), good()
-	topK := func(k int, metric kernels.Metric, bias [][]Bias) error {
+	topK := func(k int, metric kernels.Metric, bias []Biases) error {
 		_, err := e.TopK(ctx, v, v, metric, k, bias)
 		return err
 	}
-	lists := func(b ...Bias) [][]Bias { return [][]Bias{nil, b, nil} }
+	lists := func(b ...Bias) []Biases { return []Biases{nil, BiasList(b), nil} }
 	dist := func(change func(*DistributionInput)) error {
 		in := DistributionInput{Contexts: v, Queries: v, Owner: []int32{0, 1, 2}}
 		change(&in)

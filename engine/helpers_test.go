@@ -80,8 +80,15 @@ func rows(v Vectors) [][]float32 {
 	return out
 }
 
-func biasMap(list []Bias) map[int]float64 {
+// computed is a list that searches do not see as one: they read it.
+type computed struct{ BiasList }
+
+func biasMap(biases Biases) map[int]float64 {
 	m := make(map[int]float64)
+	list, _ := biases.(BiasList)
+	if c, ok := biases.(computed); ok {
+		list = c.BiasList
+	}
 	for _, b := range list {
 		m[b.Row] = b.Value
 	}

@@ -68,30 +68,35 @@ func (x *Index) Append(ctx context.Context, v Vectors) error { return x.x.Append
 // Delete takes a row out of all later answers. Deleting it again does nothing.
 func (x *Index) Delete(row int) error { return x.x.Delete(row) }
 
+// Blocks lists all rows in blocks of at most 1,024, near rows together. These are the blocks whose biases a search
+// reads: who computes biases from lists of rows (postings) does so fastest if those are in this order. A block with a
+// number keeps it and its rows for good. Those without, and rows appended later, join new ones as more rows come.
+func (x *Index) Blocks() []RowBlock { return x.x.Blocks() }
+
 // Max returns the best row; ok is false when there is none. See Interface.Max.
-func (x *Index) Max(ctx context.Context, q []float32, bias []Bias) (best Hit, ok bool, err error) {
+func (x *Index) Max(ctx context.Context, q []float32, bias Biases) (best Hit, ok bool, err error) {
 	return x.x.Max(ctx, q, bias)
 }
 
 // AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any such
 // row. See Interface.AnyAbove.
-func (x *Index) AnyAbove(ctx context.Context, q []float32, bias []Bias, tau float64) (Hit, bool, error) {
+func (x *Index) AnyAbove(ctx context.Context, q []float32, bias Biases, tau float64) (Hit, bool, error) {
 	return x.x.AnyAbove(ctx, q, bias, tau)
 }
 
 // TopK returns for each query the k ≥ 1 best rows, better first, then lower row. See Interface.TopK.
-func (x *Index) TopK(ctx context.Context, queries Vectors, k int, bias [][]Bias) ([][]Hit, error) {
+func (x *Index) TopK(ctx context.Context, queries Vectors, k int, bias []Biases) ([][]Hit, error) {
 	return x.x.TopK(ctx, queries, k, bias)
 }
 
 // MaxAll returns each query's best row; {−1, Worst()} where there is none.
-func (x *Index) MaxAll(ctx context.Context, queries Vectors, bias [][]Bias) ([]Hit, error) {
+func (x *Index) MaxAll(ctx context.Context, queries Vectors, bias []Biases) ([]Hit, error) {
 	return x.x.MaxAll(ctx, queries, bias)
 }
 
 // AnyAboveAll decides for each query whether any row's biased score is strictly better than tau.
 // The queries share the reads.
-func (x *Index) AnyAboveAll(ctx context.Context, queries Vectors, bias [][]Bias, tau float64) ([]Decision, error) {
+func (x *Index) AnyAboveAll(ctx context.Context, queries Vectors, bias []Biases, tau float64) ([]Decision, error) {
 	found, err := x.x.AnyAboveAll(ctx, queries, bias, tau)
 	if err != nil {
 		return nil, err

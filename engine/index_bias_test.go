@@ -2,8 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,11 +17,11 @@ import (
 )
 
 // manyBiases gives about a share of n rows a bias of up to largest.
-func manyBiases(rng *rand.Rand, n int, share, largest float64) []Bias {
-	var list []Bias
+func manyBiases(rng *rand.Rand, n int, share, largest float64) BiasList {
+	var list BiasList
 	for row := range n {
 		if rng.Float64() < share {
-			list = append(list, Bias{Row: row, Value: largest * rng.Float64()})
+			list = append(list, Bias{Row: row, Value: float64(float32(largest * rng.Float64()))})
 		}
 	}
 	return list
@@ -25,7 +29,7 @@ func manyBiases(rng *rand.Rand, n int, share, largest float64) []Bias {
 
 // agree compares an index with the engine's own operations over the same rows, of which deleted ones count no
 // more: the k best of each query, one by one and together, and the decisions at the k-th best score.
-func agree(t *testing.T, e *Engine, x *Index, c, queries Vectors, metric kernels.Metric, k int, bias [][]Bias, deleted map[int]bool) {
+func agree(t *testing.T, e *Engine, x *Index, c, queries Vectors, metric kernels.Metric, k int, bias []Biases, deleted map[int]bool) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := e.TopK(ctx, queries, c, metric, k+len(deleted), bias)
@@ -108,9 +112,12 @@ func TestIndexManyBiases(t *testing.T) {
 				if s := x.Describe(); s.Chunks > 0 && (s.Chunks < 72 || s.Plain != small) {
 					t.Fatalf("%+v", s)
 				}
-				bias := make([][]Bias, q.Rows)
+				bias := make([]Biases, q.Rows)
 				for i, largest := range []float64{.05, .3, 1, 5, 1e-3, 1e-40, 100} {
-					bias[i] = manyBiases(rng, c.Rows, []float64{.3, .01, .9}[i%3], largest)
+					list := manyBiases(rng, c.Rows, []float64{.3, .01, .9}[i%3], largest)
+					if bias[i] = list; i%2 == 1 {
+						bias[i] = computed{list}
+					}
 				}
 				agree(t, e, x, c, q, metric, 10, bias, nil)
 				deleted := map[int]bool{}
@@ -146,7 +153,7 @@ func TestIndexBoundsBiasedRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := x.AnyAboveAll(ctx, Vectors{Data: vector, Rows: 1, Dim: 70}, [][]Bias{bias}, best.Score)
+			d, err := x.AnyAboveAll(ctx, Vectors{Data: vector, Rows: 1, Dim: 70}, []Biases{bias}, best.Score)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,5 +162,95 @@ func TestIndexBoundsBiasedRows(t *testing.T) {
 				t.Errorf("%s query %d: %+v with %d biases", metric, i, d[0], len(bias))
 			}
 		}
+	}
+}
+
+// reader are biases that a test computes; it counts the blocks that were read.
+type reader struct {
+	read  func(b RowBlock, out []float32) error
+	count *atomic.Int64
+}
+
+func (r reader) Read(b RowBlock, out []float32) error {
+	r.count.Add(1)
+	return r.read(b, out)
+}
+
+// TestIndexReadsBiases: blocks hold each row once and keep their numbers; a search asks for no more than these
+// blocks, each once, and for few where it ends early.
+func TestIndexReadsBiases(t *testing.T) {
+	rng, ctx := rand.New(rand.NewPCG(109, 1)), context.Background()
+	e := newEngine(t, Options{})
+	if !e.r.Host.CanScan() {
+		t.Skip("SKIP: without C kernels there are no blocks with numbers")
+	}
+	c, q := plain(rng, 7000, 40), plain(rng, 1, 40)
+	part := func(from, to int) Vectors { return Vectors{Data: c.Data[from*40 : to*40], Rows: to - from, Dim: 40} }
+	x := newIndex(t, e, part(0, 5000), kernels.Cosine, IndexOptions{Clusters: 80})
+	first := x.Blocks()
+	for _, more := range []Vectors{part(5000, 6500), part(6500, 7000)} {
+		if err := x.Append(ctx, more); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocks, seen := x.Blocks(), make([]bool, c.Rows)
+	for n, b := range blocks {
+		if b.Number >= 0 && b.Number != n || b.Len < 1 || b.Len > 1024 || b.Number < 0 && b.Rows != nil {
+			t.Fatalf("block %d: %d of %d rows", n, b.Number, b.Len)
+		}
+		for i := range b.Len {
+			if row := b.Row(i); seen[row] {
+				t.Fatalf("row %d is in two blocks", row)
+			}
+			seen[b.Row(i)] = true
+		}
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		t.Fatalf("row %d is in no block", i)
+	}
+	for n, b := range first {
+		if !reflect.DeepEqual(b, blocks[n]) {
+			t.Fatalf("block %d was %v, is %v", n, b, blocks[n])
+		}
+	}
+	var count atomic.Int64
+	known := func(b RowBlock, out []float32) error {
+		if len(out) != b.Len || slices.Max(out) != 0 || b.Number >= 0 && !reflect.DeepEqual(b, blocks[b.Number]) {
+			t.Errorf("asked for block %d with room for %d", b.Number, len(out))
+		}
+		out[0] = .25
+		return nil
+	}
+	if _, above, err := x.AnyAbove(ctx, q.Data, reader{known, &count}, 2); above || err != nil || count.Load() != int64(len(blocks)) {
+		t.Errorf("%v %v: %d of %d blocks read", above, err, count.Load(), len(blocks))
+	}
+	count.Store(0)
+	if _, above, err := x.AnyAbove(ctx, q.Data, reader{known, &count}, -.5); !above || err != nil || count.Load() > 2 {
+		t.Errorf("%v %v: %d of %d blocks read to find a witness", above, err, count.Load(), len(blocks))
+	}
+	failing := errors.New("no postings")
+	for name, tt := range map[string]struct {
+		read func(RowBlock, []float32) error
+		want error
+	}{
+		"failing":  {func(RowBlock, []float32) error { return failing }, failing},
+		"NaN":      {func(_ RowBlock, out []float32) error { out[len(out)-1] = float32(math.NaN()); return nil }, kernels.ErrNonFinite},
+		"infinite": {func(_ RowBlock, out []float32) error { out[0] = float32(math.Inf(1)); return nil }, kernels.ErrNonFinite},
+		"negative": {func(_ RowBlock, out []float32) error { out[0] = -1e-40; return nil }, kernels.ErrArgument},
+	} {
+		bias := reader{tt.read, &count}
+		_, _, one := x.Max(ctx, q.Data, bias)
+		_, many := x.TopK(ctx, plain(rng, 3, 40), 2, []Biases{nil, bias, nil})
+		_, _, plainOne := e.AnyAbove(ctx, q.Data, c, kernels.Cosine, bias, 3)
+		_, plainMany := e.TopK(ctx, q, c, kernels.Cosine, 2, []Biases{bias})
+		for _, err := range []error{one, many, plainOne, plainMany} {
+			if !errors.Is(err, tt.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	zero := func(_ RowBlock, out []float32) error { out[0] = float32(math.Copysign(0, -1)); return nil }
+	if _, ok, err := x.Max(ctx, q.Data, reader{zero, &count}); !ok || err != nil {
+		t.Errorf("−0 is refused: %v", err)
 	}
 }

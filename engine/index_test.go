@@ -21,17 +21,13 @@ type judge struct {
 	rows   [][]float32
 }
 
-func (j *judge) topK(q []float32, bias []Bias, k int) []Hit {
+func (j *judge) topK(q []float32, bias Biases, k int) []Hit {
 	var live [][]float32
 	var number []int
-	shifted := map[int]float64{}
+	shifted, all := map[int]float64{}, biasMap(bias)
 	for i, row := range j.rows {
 		if row != nil {
-			for _, b := range bias {
-				if b.Row == i {
-					shifted[len(live)] = b.Value
-				}
-			}
+			shifted[len(live)] = all[i]
 			live, number = append(live, row), append(number, i)
 		}
 	}
@@ -43,7 +39,7 @@ func (j *judge) topK(q []float32, bias []Bias, k int) []Hit {
 }
 
 // check compares all operations for the queries, and the decisions at the boundary.
-func (j *judge) check(t testing.TB, x *Index, queries Vectors, bias [][]Bias, k int) {
+func (j *judge) check(t testing.TB, x *Index, queries Vectors, bias []Biases, k int) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := x.TopK(ctx, queries, k, bias)
@@ -55,7 +51,7 @@ func (j *judge) check(t testing.TB, x *Index, queries Vectors, bias [][]Bias, k 
 		t.Fatal(err)
 	}
 	for i, q := range rows(queries) {
-		var list []Bias
+		var list Biases
 		if bias != nil {
 			list = bias[i]
 		}
@@ -75,10 +71,10 @@ func (j *judge) check(t testing.TB, x *Index, queries Vectors, bias [][]Bias, k 
 }
 
 // boundary: at the canonical maximum closed, at the next float64 open, with a right witness.
-func (j *judge) boundary(t testing.TB, x *Index, queries Vectors, bias [][]Bias, i int, want []Hit) {
+func (j *judge) boundary(t testing.TB, x *Index, queries Vectors, bias []Biases, i int, want []Hit) {
 	t.Helper()
 	ctx, q := context.Background(), rows(queries)[i]
-	var list []Bias
+	var list Biases
 	if bias != nil {
 		list = bias[i]
 	}
@@ -108,7 +104,7 @@ func (j *judge) boundary(t testing.TB, x *Index, queries Vectors, bias [][]Bias,
 		t.Fatal(err)
 	}
 	for n, d := range decisions {
-		var list []Bias
+		var list Biases
 		if bias != nil {
 			list = bias[n]
 		}
@@ -120,7 +116,7 @@ func (j *judge) boundary(t testing.TB, x *Index, queries Vectors, bias [][]Bias,
 }
 
 // witness tells whether h is right for that decision.
-func (j *judge) witness(q []float32, bias []Bias, h Hit, above bool, tau float64) bool {
+func (j *judge) witness(q []float32, bias Biases, h Hit, above bool, tau float64) bool {
 	if !above {
 		return h == Hit{Row: -1, Score: j.metric.Worst()}
 	}
@@ -160,7 +156,7 @@ func TestIndexEqualsReference(t *testing.T) {
 						x := newIndex(t, e, c, metric, IndexOptions{Clusters: rng.IntN(5)})
 						t.Logf("%d×%d %s", n, dim, metric)
 						j.check(t, x, q, nil, 1+rng.IntN(20))
-						bias := make([][]Bias, q.Rows)
+						bias := make([]Biases, q.Rows)
 						for i := range bias {
 							bias[i] = randomBias(rng, n)
 						}
@@ -260,9 +256,9 @@ func TestIndexMachine(t *testing.T) {
 				}
 			},
 			"ask": func(t *rapid.T) {
-				q, bias := vectors(rng, 2, dim, dim), [][]Bias(nil)
+				q, bias := vectors(rng, 2, dim, dim), []Biases(nil)
 				if rng.IntN(2) == 0 {
-					bias = [][]Bias{randomBias(rng, len(j.rows)), nil}
+					bias = []Biases{randomBias(rng, len(j.rows)), nil}
 				}
 				j.checkMachine(t, x, q, bias)
 			},
@@ -275,13 +271,13 @@ func TestIndexMachine(t *testing.T) {
 	})
 }
 
-func (j *judge) checkMachine(t *rapid.T, x *Index, q Vectors, bias [][]Bias) {
+func (j *judge) checkMachine(t *rapid.T, x *Index, q Vectors, bias []Biases) {
 	got, err := x.TopK(context.Background(), q, 4, bias)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, vector := range rows(q) {
-		var list []Bias
+		var list Biases
 		if bias != nil {
 			list = bias[i]
 		}
@@ -314,8 +310,8 @@ func TestIndexErrors(t *testing.T) {
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
 	index := func(v Vectors, m kernels.Metric, o IndexOptions) error { _, err := e.Index(ctx, v, m, o); return err }
-	above := func(v []float32, b []Bias, tau float64) error { _, _, err := x.AnyAbove(ctx, v, b, tau); return err }
-	topK := func(v Vectors, k int, b [][]Bias) error { _, err := x.TopK(ctx, v, k, b); return err }
+	above := func(v []float32, b Biases, tau float64) error { _, _, err := x.AnyAbove(ctx, v, b, tau); return err }
+	topK := func(v Vectors, k int, b []Biases) error { _, err := x.TopK(ctx, v, k, b); return err }
 	all := func(tau float64) error { _, err := x.AnyAboveAll(ctx, plain(rng, 3, 9), nil, tau); return err }
 	_, _, cancelOne := x.Max(canceled, q.Data, nil)
 	_, cancelMany := x.MaxAll(canceled, plain(rng, 3, 9), nil)
@@ -334,9 +330,9 @@ func TestIndexErrors(t *testing.T) {
 		"queries":         {topK(bad, 2, nil), kernels.ErrNonFinite},
 		"tau":             {above(q.Data, nil, math.NaN()), kernels.ErrNonFinite},
 		"tau of all":      {all(math.NaN()), kernels.ErrNonFinite},
-		"bias":            {above(q.Data, []Bias{{Row: 50, Value: 1}}, 0), kernels.ErrArgument},
-		"bias of many":    {topK(plain(rng, 2, 9), 1, [][]Bias{nil, {{Row: 1, Value: -1}}}), kernels.ErrArgument},
-		"bias lists":      {topK(plain(rng, 2, 9), 1, make([][]Bias, 1)), kernels.ErrShape},
+		"bias":            {above(q.Data, BiasList{{Row: 50, Value: 1}}, 0), kernels.ErrArgument},
+		"bias of many":    {topK(plain(rng, 2, 9), 1, []Biases{nil, BiasList{{Row: 1, Value: -1}}}), kernels.ErrArgument},
+		"bias lists":      {topK(plain(rng, 2, 9), 1, make([]Biases, 1)), kernels.ErrShape},
 		"k":               {topK(q, 0, nil), kernels.ErrArgument},
 		"cancelled one":   {cancelOne, context.Canceled},
 		"cancelled many":  {cancelMany, context.Canceled},

@@ -19,10 +19,13 @@ func TestIndexAllocations(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(83, 1)), context.Background()
 	e := newEngine(t, Options{Cores: cores.New(2)})
 	c, q := plain(rng, 8000, 70), rows(plain(rng, 8, 70))
-	bias := []Bias{{Row: 3, Value: .01}, {Row: 4000, Value: .02}}
-	for _, metric := range metrics {
+	list := BiasList{{Row: 3, Value: .01}, {Row: 4000, Value: .02}}
+	for n, metric := range metrics {
 		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 200})
-		i := 0
+		i, bias := 0, Biases(list)
+		if n == 0 {
+			bias = computed{list}
+		}
 		allocs := testing.AllocsPerRun(50, func() {
 			i++
 			v := q[i%len(q)]

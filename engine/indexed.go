@@ -16,21 +16,21 @@ type indexed struct {
 	index *Index
 }
 
-func (i *indexed) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias [][]Bias) ([][]Hit, error) {
+func (i *indexed) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias []Biases) ([][]Hit, error) {
 	if i.index.x.Over(c, metric) {
 		return i.index.TopK(ctx, q, k, bias)
 	}
 	return i.Engine.TopK(ctx, q, c, metric, k, bias)
 }
 
-func (i *indexed) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias) (best Hit, ok bool, err error) {
+func (i *indexed) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (best Hit, ok bool, err error) {
 	if i.index.x.Over(c, metric) {
 		return i.index.Max(ctx, q, bias)
 	}
 	return i.Engine.Max(ctx, q, c, metric, bias)
 }
 
-func (i *indexed) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias, tau float64) (witness Hit, above bool, err error) {
+func (i *indexed) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (witness Hit, above bool, err error) {
 	if i.index.x.Over(c, metric) {
 		return i.index.AnyAbove(ctx, q, bias, tau)
 	}

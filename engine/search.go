@@ -15,7 +15,7 @@ import (
 )
 
 // TopK implements Interface.
-func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias [][]Bias) ([][]Hit, error) {
+func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias []Biases) ([][]Hit, error) {
 	queries, contexts, err := device.Views("queries", q, "contexts", c, metric)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, 
 		return nil, fmt.Errorf("engine: k: %w: %d, at least 1", kernels.ErrArgument, k)
 	}
 	if bias == nil {
-		bias = make([][]Bias, q.Rows)
+		bias = make([]Biases, q.Rows)
 	}
 	if len(bias) != q.Rows {
 		return nil, fmt.Errorf("engine: %w: %d bias lists for %d queries", kernels.ErrShape, len(bias), q.Rows)
@@ -41,7 +41,7 @@ func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, 
 	return hits, nil
 }
 
-func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.Metric, k int, bias [][]Bias) ([][]Hit, error) {
+func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.Metric, k int, bias []Biases) ([][]Hit, error) {
 	if err := e.r.Prepare(ctx, q, metric); err != nil {
 		return nil, err
 	}
@@ -66,16 +66,20 @@ func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.
 	work, progress := e.r.Scorers(p, metric), e.r.Meter(int64(q.N)*int64(c.N))
 	locks := make([]sync.Mutex, workers.Ceil(q.N, p.Queries))
 	err = e.r.Grid(ctx, p, q.N, c.N, func(worker, q0, q1, c0, c1 int) error {
-		scores, err := work.Get(worker).Block(q, c, q0, q1, c0, c1)
+		scorer := work.Get(worker)
+		scores, err := scorer.Block(q, c, q0, q1, c0, c1)
 		if err != nil {
 			return err
 		}
 		lock, width := &locks[q0/p.Queries], c1-c0
+		for i := q0; i < q1; i++ {
+			if err := scorer.AddBiases(scores[(i-q0)*width:][:width], bias[i], c0); err != nil {
+				return err
+			}
+		}
 		lock.Lock()
 		for i := q0; i < q1; i++ {
-			row := scores[(i-q0)*width:][:width]
-			applyBias(row, bias[i], c0, metric)
-			found[i] = hits.Select(found[i], row, c0, metric, k)
+			found[i] = hits.Select(found[i], scores[(i-q0)*width:][:width], c0, metric, k)
 		}
 		lock.Unlock()
 		progress.Add(int64(len(scores)))
@@ -91,13 +95,13 @@ func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.
 }
 
 // Max implements Interface.
-func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias) (best Hit, ok bool, err error) {
+func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (best Hit, ok bool, err error) {
 	none := Hit{Row: -1, Score: metric.Worst()}
 	query, contexts, err := single(q, c, metric, bias)
 	if err != nil {
 		return none, false, err
 	}
-	hits, err := e.topK(ctx, &query, &contexts, metric, 1, [][]Bias{bias})
+	hits, err := e.topK(ctx, &query, &contexts, metric, 1, []Biases{bias})
 	if err != nil || len(hits[0]) == 0 {
 		return none, false, err
 	}
@@ -110,7 +114,7 @@ type witness Hit
 func (witness) Error() string { return "found" }
 
 // AnyAbove implements Interface.
-func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias []Bias, tau float64) (Hit, bool, error) {
+func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (Hit, bool, error) {
 	none := Hit{Row: -1, Score: metric.Worst()}
 	query, contexts, err := single(q, c, metric, bias)
 	if err == nil && math.IsNaN(tau) {
@@ -139,7 +143,7 @@ func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric ke
 
 // firstAbove returns the first row of the block that is better than tau as a witness. A row that
 // cannot be scored is an error only if no witness comes before it.
-func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c0, c1 int, bias []Bias, tau float64) error {
+func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c0, c1 int, bias Biases, tau float64) error {
 	scores, err := s.Block(q, c, 0, 1, c0, c1)
 	if bad := (*device.NonFinite)(nil); errors.As(err, &bad) && bad.Row > c0 {
 		if err := firstAbove(s, q, c, metric, c0, bad.Row, bias, tau); err != nil {
@@ -149,7 +153,9 @@ func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c
 	if err != nil {
 		return err
 	}
-	applyBias(scores, bias, c0, metric)
+	if err := s.AddBiases(scores, bias, c0); err != nil {
+		return err
+	}
 	for j, x := range scores {
 		if metric.Better(x, tau) {
 			return witness{Row: c0 + j, Score: x}
@@ -159,21 +165,10 @@ func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c
 }
 
 // single checks the arguments of an operation on one query.
-func single(q []float32, c Vectors, metric kernels.Metric, bias []Bias) (query, contexts device.Operand, err error) {
+func single(q []float32, c Vectors, metric kernels.Metric, bias Biases) (query, contexts device.Operand, err error) {
 	query, contexts, err = device.Views("query", Vectors{Data: q, Rows: 1, Dim: len(q)}, "contexts", c, metric)
 	if err != nil {
 		return query, contexts, err
 	}
 	return query, contexts, device.CheckBias(0, bias, c.Rows)
-}
-
-// applyBias adds the biases to the scores of the rows from c0 on.
-func applyBias(scores []float64, bias []Bias, c0 int, metric kernels.Metric) {
-	first := sort.Search(len(bias), func(i int) bool { return bias[i].Row >= c0 })
-	for _, b := range bias[first:] {
-		if b.Row >= c0+len(scores) {
-			return
-		}
-		scores[b.Row-c0] = metric.Biased(scores[b.Row-c0], b.Value)
-	}
 }

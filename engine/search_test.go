@@ -13,12 +13,15 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-func randomBias(rng *rand.Rand, n int) []Bias {
-	var list []Bias
+func randomBias(rng *rand.Rand, n int) Biases {
+	var list BiasList
 	for row := range n {
 		if rng.IntN(3) == 0 {
 			list = append(list, Bias{Row: row, Value: float64(rng.IntN(4)) / 4})
 		}
+	}
+	if rng.IntN(2) == 0 {
+		return computed{list}
 	}
 	return list
 }
@@ -30,7 +33,7 @@ func TestOpsEqualReference(t *testing.T) {
 		for _, count := range [][2]int{{0, 0}, {0, 4}, {4, 0}, {1, 1}, {1, 40}, {40, 1}, {13, 29}} {
 			a, b := vectors(rng, count[0], dim, dim+rng.IntN(3)), vectors(rng, count[1], dim, dim+rng.IntN(3))
 			for _, metric := range metrics {
-				bias := make([][]Bias, a.Rows)
+				bias := make([]Biases, a.Rows)
 				for i := range bias {
 					bias[i] = randomBias(rng, b.Rows)
 				}
@@ -72,14 +75,14 @@ func checkMatrix(t *testing.T, e *Engine, a, b Vectors, metric kernels.Metric) {
 	}
 }
 
-func checkTopK(t *testing.T, e *Engine, q, c Vectors, metric kernels.Metric, k int, bias [][]Bias) {
+func checkTopK(t *testing.T, e *Engine, q, c Vectors, metric kernels.Metric, k int, bias []Biases) {
 	t.Helper()
 	got, err := e.TopK(context.Background(), q, c, metric, k, bias)
 	if err != nil || len(got) != q.Rows {
 		t.Fatalf("%d lists, %v", len(got), err)
 	}
 	for i, x := range rows(q) {
-		var list []Bias
+		var list Biases
 		if bias != nil {
 			list = bias[i]
 		}
@@ -92,7 +95,7 @@ func checkTopK(t *testing.T, e *Engine, q, c Vectors, metric kernels.Metric, k i
 
 // checkDecision compares Max, and AnyAbove at the boundary: at the canonical maximum the gate is
 // closed, at the next float64 it is open, with a witness that is the lowest row at the maximum.
-func checkDecision(t *testing.T, e *Engine, q []float32, c Vectors, metric kernels.Metric, bias []Bias) {
+func checkDecision(t *testing.T, e *Engine, q []float32, c Vectors, metric kernels.Metric, bias Biases) {
 	t.Helper()
 	ctx := context.Background()
 	want, wantOK := ref.Max(metric, q, rows(c), biasMap(bias))
@@ -130,7 +133,7 @@ func TestBoundaryDecisions(t *testing.T) {
 		if i%3 == 0 {
 			q = rows(c)[rng.IntN(c.Rows)]
 		}
-		var bias []Bias
+		var bias Biases
 		if i%2 == 0 {
 			bias = randomBias(rng, c.Rows)
 		}

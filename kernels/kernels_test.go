@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -43,6 +44,32 @@ func TestMetricOrder(t *testing.T) {
 		}
 		if m.Ascending() != (m == L2) {
 			t.Errorf("%s: ascending %v", m, m.Ascending())
+		}
+	}
+}
+
+func TestBiasList(t *testing.T) {
+	l := BiasList{{Row: 2, Value: .5}, {Row: 3, Value: 1e300}, {Row: 9, Value: .1}}
+	for row, want := range map[int]float64{-1: 0, 2: .5, 3: 1e300, 4: 0, 9: .1, 10: 0} {
+		if got := l.At(row); got != want {
+			t.Errorf("row %d: %v, want %v", row, got, want)
+		}
+	}
+	for span, want := range map[[2]int]int{{0, 2}: 0, {2, 3}: 1, {3, 9}: 1, {0, 10}: 3, {10, 12}: 0} {
+		if got := l.Between(span[0], span[1]); len(got) != want {
+			t.Errorf("rows %v: %v", span, got)
+		}
+	}
+	for _, tt := range []struct {
+		b    RowBlock
+		want []float32
+	}{
+		{RowBlock{Number: -1, First: 1, Len: 2}, []float32{0, .5}},
+		{RowBlock{Number: 7, First: 1, Rows: []int32{8, 4, 1}, Len: 3}, []float32{.1, 0, .5}},
+	} {
+		out := make([]float32, tt.b.Len)
+		if err := l.Read(tt.b, out); err != nil || !slices.Equal(out, tt.want) {
+			t.Errorf("%v: %v, %v", tt.b, out, err)
 		}
 	}
 }

@@ -117,7 +117,7 @@ type broken struct {
 }
 
 func (b broken) TopK(
-	context.Context, engine.Vectors, engine.Vectors, kernels.Metric, int, [][]engine.Bias,
+	context.Context, engine.Vectors, engine.Vectors, kernels.Metric, int, []engine.Biases,
 ) ([][]engine.Hit, error) {
 	return nil, b.err
 }

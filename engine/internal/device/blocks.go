@@ -60,10 +60,11 @@ type Scorer struct {
 	metric kernels.Metric
 	scores []float64
 	norms  []float64
+	biases []float32
 }
 
 func (r *Resources) scorer(p Blocks, metric kernels.Metric) *Scorer {
-	return &Scorer{r, metric, make([]float64, p.Queries*p.Contexts), make([]float64, p.Contexts)}
+	return &Scorer{r: r, metric: metric, scores: make([]float64, p.Queries*p.Contexts), norms: make([]float64, p.Contexts)}
 }
 
 // Block returns the scores of q's rows [q0, q1), which is ready, against c's rows [c0, c1): row i's
@@ -86,6 +87,14 @@ func (s *Scorer) Block(q, c *Operand, q0, q1, c0, c1 int) ([]float64, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// AddBiases adds the biases of the rows from c0 on to their scores.
+func (s *Scorer) AddBiases(scores []float64, biases kernels.Biases, c0 int) error {
+	if biases != nil && s.biases == nil {
+		s.biases = make([]float32, MaxBlock)
+	}
+	return AddBiases(scores, s.metric, biases, c0, s.biases)
 }
 
 // Scorers hands each worker its own scorer, made when it first asks.

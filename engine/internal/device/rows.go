@@ -105,24 +105,6 @@ func (r *Resources) Prepare(ctx context.Context, o *Operand, metric kernels.Metr
 	return err
 }
 
-// CheckBias refuses a list that is not strictly ascending by row, out of range, negative or no number.
-func CheckBias(query int, list []kernels.Bias, rows int) error {
-	for i, b := range list {
-		switch {
-		case b.Row < 0 || b.Row >= rows:
-			return fmt.Errorf("engine: bias %d of query %d: %w: row %d of %d rows", i, query, kernels.ErrArgument, b.Row, rows)
-		case i > 0 && list[i-1].Row >= b.Row:
-			return fmt.Errorf("engine: bias %d of query %d: %w: row %d after row %d; sort by row, each at most once",
-				i, query, kernels.ErrArgument, b.Row, list[i-1].Row)
-		case math.IsNaN(b.Value) || math.IsInf(b.Value, 0):
-			return fmt.Errorf("engine: bias %d of query %d: %w: %v", i, query, kernels.ErrNonFinite, b.Value)
-		case b.Value < 0:
-			return fmt.Errorf("engine: bias %d of query %d: %w: %v is negative", i, query, kernels.ErrArgument, b.Value)
-		}
-	}
-	return nil
-}
-
 // PrepareBoth prepares two operands.
 func (r *Resources) PrepareBoth(ctx context.Context, a, b *Operand, metric kernels.Metric) error {
 	if err := r.Prepare(ctx, a, metric); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // TopK returns for each query the k ≥ 1 best rows, better first, then lower row. See Interface.TopK.
-func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias [][]kernels.Bias) ([][]kernels.Hit, error) {
+func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias []kernels.Biases) ([][]kernels.Hit, error) {
 	if k < 1 {
 		return nil, fmt.Errorf("engine: k: %w: %d, at least 1", kernels.ErrArgument, k)
 	}
@@ -29,7 +29,7 @@ func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias [
 }
 
 // MaxAll returns each query's best row; {−1, Worst()} where there is none.
-func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias [][]kernels.Bias) ([]kernels.Hit, error) {
+func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases) ([]kernels.Hit, error) {
 	out := make([]kernels.Hit, queries.Rows)
 	err := x.many(ctx, queries, bias, 1, 0, func(i int, found *queryState) {
 		out[i] = kernels.Hit{Row: -1, Score: x.metric.Worst()}
@@ -45,7 +45,7 @@ func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias [][]ke
 
 // AnyAboveAll decides for each query whether any row's biased score is strictly better than tau.
 // The queries share the reads.
-func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias [][]kernels.Bias, tau float64) ([]Decision, error) {
+func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases, tau float64) ([]Decision, error) {
 	if math.IsNaN(tau) {
 		return nil, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
@@ -63,14 +63,14 @@ func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias [
 }
 
 // many searches for several queries and hands each one's result to report.
-func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias [][]kernels.Bias, k int, tau float64, report func(int, *queryState)) error {
+func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases, k int, tau float64, report func(int, *queryState)) error {
 	o, err := device.View("queries", queries)
 	if err != nil {
 		return err
 	}
 	s := x.now.Load()
 	if bias == nil {
-		bias = make([][]kernels.Bias, o.N)
+		bias = make([]kernels.Biases, o.N)
 	}
 	if len(bias) != o.N {
 		return fmt.Errorf("engine: %w: %d bias lists for %d queries", kernels.ErrShape, len(bias), o.N)

@@ -3,15 +3,15 @@ package index
 import (
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// biases are what one query adds to the closeness of rows: as they were given, and by chunk, for the bounds.
+// biases are what one query adds to the closeness of rows: as they were given, and a list also by chunk.
 type biases struct {
-	list []kernels.Bias
+	all  kernels.Biases   // nil = none
+	list kernels.BiasList // the same if it is a list, else nil
 
 	begin   []int32      // the entries of chunk number n are [begin[n], begin[n+1])
 	entries []placedBias // by chunk
@@ -25,22 +25,27 @@ type placedBias struct {
 	value float32 // rounded up
 }
 
-// set checks a list and sorts it by chunk: a counting sort, in time proportional to the list's length.
-func (b *biases) set(query int, list []kernels.Bias, s *snapshot) error {
-	b.list = nil
-	if len(list) == 0 {
-		return nil
-	}
-	if err := device.CheckBias(query, list, s.rows); err != nil {
+// set checks a list and sorts it by chunk: a counting sort, in time proportional to the list's length. Other
+// biases are read when a search comes to them.
+func (b *biases) set(query int, all kernels.Biases, s *snapshot) error {
+	b.all, b.list = nil, nil
+	if err := device.CheckBias(query, all, s.rows); err != nil {
 		return err
 	}
-	b.list = list
+	list, ok := all.(kernels.BiasList)
+	if !ok || len(list) == 0 {
+		if !ok {
+			b.all = all
+		}
+		return nil
+	}
+	b.all, b.list = all, list
 	b.begin = slices.Grow(b.begin[:0], s.chunks+1)[:s.chunks+1]
 	b.next = slices.Grow(b.next[:0], s.chunks)[:s.chunks]
 	b.largest = slices.Grow(b.largest[:0], s.chunks)[:s.chunks]
 	clear(b.next)
 	clear(b.largest)
-	s.eachPart(list, func(part []kernels.Bias, g *group, chunk int) {
+	s.eachPart(list, func(part kernels.BiasList, g *group, chunk int) {
 		where, next := g.places(), b.next[chunk:]
 		for _, e := range part {
 			next[where[e.Row-g.first]/chunkRows]++
@@ -53,7 +58,7 @@ func (b *biases) set(query int, list []kernels.Bias, s *snapshot) error {
 	}
 	b.begin[s.chunks] = total
 	b.entries = slices.Grow(b.entries[:0], int(total))[:total]
-	s.eachPart(list, func(part []kernels.Bias, g *group, chunk int) {
+	s.eachPart(list, func(part kernels.BiasList, g *group, chunk int) {
 		where, next, largest := g.places(), b.next[chunk:], b.largest[chunk:]
 		for _, e := range part {
 			w, value := where[e.Row-g.first], roundUp(e.Value)
@@ -67,20 +72,14 @@ func (b *biases) set(query int, list []kernels.Bias, s *snapshot) error {
 }
 
 // eachPart calls fn with the part of a list that lies in each coded group, and the number of its first chunk.
-func (s *snapshot) eachPart(list []kernels.Bias, fn func(part []kernels.Bias, g *group, chunk int)) {
+func (s *snapshot) eachPart(list kernels.BiasList, fn func(part kernels.BiasList, g *group, chunk int)) {
 	chunk := 0
 	for _, g := range s.groups {
-		if part := between(list, g.first, g.first+g.N); len(g.chunks) > 0 && len(part) > 0 {
+		if part := list.Between(g.first, g.first+g.N); len(g.chunks) > 0 && len(part) > 0 {
 			fn(part, g, chunk)
 		}
 		chunk += len(g.chunks)
 	}
-}
-
-// between is the part of a list whose rows are in [from, to).
-func between(list []kernels.Bias, from, to int) []kernels.Bias {
-	i := sort.Search(len(list), func(i int) bool { return list[i].Row >= from })
-	return list[i : i+sort.Search(len(list)-i, func(j int) bool { return list[i+j].Row >= to })]
 }
 
 // places tells where each row of the group is: chunk·chunkRows + place.
@@ -105,26 +104,27 @@ func roundUp(x float64) float32 {
 	return f
 }
 
-// most is at least the largest bias in chunk number n.
-func (b *biases) most(n int) float32 {
-	if len(b.list) == 0 {
-		return 0
+// read writes the biases of chunk number n, rounded up, to out, and returns the largest. Where that is 0, out
+// holds nothing of use.
+func (b *biases) read(n int, u unit, out []float32) (largest float32, err error) {
+	if b.list == nil {
+		largest, err = device.ReadBias(b.all, u.block(n), out[:len(u.g.chunks[u.chunk].rows)])
+		clear(out[len(u.g.chunks[u.chunk].rows):])
+		return largest, err
 	}
-	return b.largest[n]
+	if b.largest[n] > 0 {
+		clear(out)
+		for _, e := range b.entries[b.begin[n]:b.begin[n+1]] {
+			out[e.place] = e.value
+		}
+	}
+	return b.largest[n], nil
 }
 
-// fill writes the biases of the places of chunk number n, rounded up.
-func (b *biases) fill(n int, out []float32) {
-	clear(out)
-	for _, e := range b.entries[b.begin[n]:b.begin[n+1]] {
-		out[e.place] = e.value
+// exact is the bias of a row of which read wrote that value.
+func (b *biases) exact(row int, value float32) float64 {
+	if b.list == nil || value == 0 {
+		return float64(value)
 	}
-}
-
-// at is the bias of a row.
-func (b *biases) at(row int) float64 {
-	if part := between(b.list, row, row+1); len(part) > 0 {
-		return part[0].Value
-	}
-	return 0
+	return b.list.At(row)
 }

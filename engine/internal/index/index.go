@@ -266,6 +266,25 @@ func appendPlain(units []unit, g *group) []unit {
 	return units
 }
 
+// block is the unit of that number as callers see it.
+func (u unit) block(n int) kernels.RowBlock {
+	if u.chunk < 0 {
+		return kernels.RowBlock{Number: -1, First: u.g.first + u.from, Len: u.to - u.from}
+	}
+	rows := u.g.chunks[u.chunk].rows
+	return kernels.RowBlock{Number: n, First: u.g.first, Rows: rows, Len: len(rows)}
+}
+
+// Blocks lists the rows in the order in which searches read biases.
+func (x *Index) Blocks() []kernels.RowBlock {
+	s := x.now.Load()
+	out := make([]kernels.RowBlock, len(s.units))
+	for i, u := range s.units {
+		out[i] = u.block(i)
+	}
+	return out
+}
+
 // Delete takes a row out of all later answers. Deleting it again does nothing.
 func (x *Index) Delete(row int) error {
 	x.write.Lock()

@@ -39,14 +39,14 @@ type search struct {
 }
 
 // Max returns the best row; ok is false when there is none. See Interface.Max.
-func (x *Index) Max(ctx context.Context, q []float32, bias []kernels.Bias) (best kernels.Hit, ok bool, err error) {
+func (x *Index) Max(ctx context.Context, q []float32, bias kernels.Biases) (best kernels.Hit, ok bool, err error) {
 	s := x.now.Load()
 	return x.one(ctx, s, q, bias, 1, 0)
 }
 
 // AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any such
 // row. See Interface.AnyAbove.
-func (x *Index) AnyAbove(ctx context.Context, q []float32, bias []kernels.Bias, tau float64) (witness kernels.Hit, above bool, err error) {
+func (x *Index) AnyAbove(ctx context.Context, q []float32, bias kernels.Biases, tau float64) (witness kernels.Hit, above bool, err error) {
 	if math.IsNaN(tau) {
 		return kernels.Hit{Row: -1, Score: x.metric.Worst()}, false, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
@@ -55,7 +55,7 @@ func (x *Index) AnyAbove(ctx context.Context, q []float32, bias []kernels.Bias, 
 }
 
 // one searches for the best hit, or for a witness if k is 0.
-func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias []kernels.Bias, k int, tau float64) (kernels.Hit, bool, error) {
+func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int, tau float64) (kernels.Hit, bool, error) {
 	none := kernels.Hit{Row: -1, Score: x.metric.Worst()}
 	w, err := x.search(ctx, s, q, bias, k, tau)
 	if err != nil {
@@ -69,7 +69,7 @@ func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias []kernel
 }
 
 // search runs one query; its memory goes back to x.free.
-func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias []kernels.Bias, k int, tau float64) (*search, error) {
+func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int, tau float64) (*search, error) {
 	rows := cpu.Rows{Data: q, N: 1, Dim: len(q), Stride: len(q)}
 	if err := x.checkQuery(s, "query", rows); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias []ker
 		err = w.run()
 	}
 	x.r.Pool.Budget.Give()
-	w.ctx, w.s, w.bias.list, w.units, w.query.Data, w.pack.rows.Data = nil, nil, nil, nil, nil, nil
+	w.ctx, w.s, w.bias.all, w.bias.list, w.units, w.query.Data, w.pack.rows.Data = nil, nil, nil, nil, nil, nil, nil
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,13 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 		if k.done.Load() || slices.Contains(k.been, int32(at)) {
 			continue
 		}
-		most := k.bias.most(at)
+		most := float32(0)
+		if k.bias.all != nil {
+			var err error
+			if most, err = k.bias.read(at, u, l.biasesOf(n)[:c.Panels*cpu.ScanLanes]); err != nil {
+				return err
+			}
+		}
 		need := k.need(c, l.base[n], p.off, most > 0)
 		linear, square := k.query.lift(k.bar())
 		if lift := float64(most) * (linear + square*float64(most)); float64(need) > (k.query.length*c.radius+lift)*1.001+c.term {
@@ -203,12 +209,8 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 		}
 		l.need[n], wanted = need, true
 		if most > 0 {
-			if l.bias.Rows == nil {
-				l.bias = cpu.NewScanBias(len(l.base))
-			}
 			l.bias.SetLift(n, c.Sections, linear, square)
 			l.bias.Queries |= 1 << n
-			k.bias.fill(at, l.bias.Of(n))
 		}
 	}
 	if !wanted {
@@ -302,11 +304,16 @@ func (l *lane) settle(p *packed, n int, g *group, c *chunk, found []uint32, boun
 
 // addBias collects the bias of the row that was collected last.
 func (l *lane) addBias(k *queryState, g *group, n, place int) {
-	exact := 0.0
-	if l.bias.Of(n)[place] > 0 {
-		exact = k.bias.at(g.first + int(l.rows[len(l.rows)-1]))
+	row := g.first + int(l.rows[len(l.rows)-1])
+	l.extra = append(l.extra, k.bias.exact(row, l.bias.Of(n)[place]))
+}
+
+// biasesOf is memory for query n's biases of a chunk.
+func (l *lane) biasesOf(n int) []float32 {
+	if l.bias.Rows == nil {
+		l.bias = cpu.NewScanBias(len(l.base))
 	}
-	l.extra = append(l.extra, exact)
+	return l.bias.Of(n)
 }
 
 // largest is the n-th largest of x, which it reorders (Hoare's selection).
@@ -349,9 +356,10 @@ func (l *lane) plain(p *packed, g *group, from, to int) error {
 			continue
 		}
 		scores, all := l.scores[i*n:(i+1)*n], l.scores[i*n:i*n]
-		for _, b := range between(k.bias.list, g.first+from, g.first+to) {
-			at := b.Row - g.first - from
-			scores[at] = k.query.metric.Biased(scores[at], b.Value)
+		if k.bias.all != nil {
+			if err := device.AddBiases(scores, k.query.metric, k.bias.all, g.first+from, l.biasesOf(0)); err != nil {
+				return err
+			}
 		}
 		l.rows = l.rows[:0]
 		for j, score := range scores {
