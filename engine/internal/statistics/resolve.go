@@ -96,18 +96,22 @@ func (j *job) resolve(ctx context.Context, l *wanted, t *counts) error {
 		return err
 	}
 	for _, slack := range []float64{r.b.epsilon / 8, r.b.epsilon} {
-		if r.locate(slack); len(r.windows) == 0 {
-			continue
-		}
-		if err := r.recheck(ctx); err != nil {
-			return err
-		}
-		err := j.r.Pool.Each(ctx, len(r.windows), j.blocks.Workers, func(_, i int) error {
-			r.windows[i].settle(r.b)
-			return nil
-		})
-		if err != nil {
-			return err
+		// Windows that have no room beside each other come one after the other, as long as that settles something.
+		for open := -1; open != j.missing(); {
+			open = j.missing()
+			if r.locate(slack); len(r.windows) == 0 {
+				break
+			}
+			if err := r.recheck(ctx); err != nil {
+				return err
+			}
+			err := j.r.Pool.Each(ctx, len(r.windows), j.blocks.Workers, func(_, i int) error {
+				r.windows[i].settle(r.b)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
