@@ -383,7 +383,7 @@ func TestPartsOfCoarseFormats(t *testing.T) {
 	e.tune.Recheck = 1 << 20
 	coarse := kernels.I8
 	if !e.r.Has(coarse) {
-		t.Skip("this instruction set has no 8-bit tiles")
+		t.Skip("SKIP: this instruction set has no 8-bit tiles")
 	}
 	in := grown(partInput(kernels.Cosine, 0, 0), 500, 700)
 	in.Quantiles = nil

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/matrix"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
@@ -114,17 +113,6 @@ func (x *Index) order(ctx context.Context, m *model, g *group) (rows []int32, cu
 		rows[i] = p.row
 	}
 	return rows, cut(places), nil
-}
-
-// ranges calls fn for each of n rows, on as many goroutines as there are tokens.
-func ranges(ctx context.Context, r *device.Resources, n int, fn func(i int)) error {
-	const block = 256
-	return r.Pool.Each(ctx, workers.Ceil(n, block), r.Pool.Threads, func(_, task int) error {
-		for i := task * block; i < min(n, (task+1)*block); i++ {
-			fn(i)
-		}
-		return nil
-	})
 }
 
 func squared(x []float32) (sum float32) {

@@ -15,12 +15,12 @@ import (
 )
 
 // checkpoint is an append-only file: magic with a version and the digest of input and plan, then records
-// of length, CRC-32C, the number of a sweep and a counts of some of its tasks. A record that is torn, and
+// of length, CRC-32C, the number of a pass and the counts of some of its tasks. A record that is torn, and
 // what follows it, never happened.
 type checkpoint struct {
 	path    string
 	file    *os.File
-	records map[int][]*counts // of sweeps that were under way when the file was opened
+	records map[int][]*counts // of passes that were under way when the file was opened
 	err     error             // of an append; what came after it in the file would not be read
 }
 
@@ -106,7 +106,7 @@ func (c *checkpoint) append(pass int, t *counts, load func(run) ([]device.Entry,
 	return c.err
 }
 
-// logged runs fn with the input's checkpoint open, if it names one and there is a sweep to record. share
+// logged runs fn with the input's checkpoint open, if it names one and there is a pass to record. share
 // tells shares of one input apart. The file goes when fn succeeds, and stays for another try when not.
 func (j *job) logged(ctx context.Context, share string, fn func() error) error {
 	if j.in.Checkpoint == "" || j.bounded == nil {

@@ -158,7 +158,7 @@ func (r *reader) length(size int) int {
 
 func decodeCounts(data []byte) (*counts, error) {
 	r := &reader{data: data}
-	c := &counts{counted: r.i64(), sum: cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())}, sum2: cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())}}
+	c := &counts{counted: r.i64(), sum: r.sum(), sum2: r.sum()}
 	flags := r.u32()
 	c.full, c.bestLost, c.endsLost = flags&1 != 0, flags&2 != 0, flags&4 != 0
 	c.tasks = make([]int32, r.length(4))

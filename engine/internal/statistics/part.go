@@ -374,8 +374,8 @@ func decodePart(data []byte) (*Part, error) {
 		*x = math.Float64frombits(uint64(r.i64()))
 	}
 	p.counted = r.i64()
-	p.sum = cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())}
-	p.sum2 = cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())}
+	p.sum = r.sum()
+	p.sum2 = r.sum()
 	for _, list := range []*[]uint64{&p.contexts, &p.queries} {
 		*list = make([]uint64, r.length(8))
 		for i := range *list {

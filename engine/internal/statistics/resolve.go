@@ -73,7 +73,7 @@ type window struct {
 	scores      []float64 // canonical, in the direction of values
 }
 
-// resolver finds order statistics among what a sweep kept.
+// resolver finds order statistics among what a pass kept.
 type resolver struct {
 	j           *job
 	b           *bounded
