@@ -140,8 +140,8 @@ type Result struct {
 	Kept, Rechecked int64
 }
 
-// Check refuses an input whose lists do not fit its vectors, or whose options are out of range.
-func (in *Input) Check() error {
+// Check refuses an input whose lists do not fit its vectors, or whose options are out of range. It ends early with ctx.
+func (in *Input) Check(ctx context.Context) error {
 	n, m := in.Contexts.Rows, in.Queries.Rows
 	if n > math.MaxInt32 || m > math.MaxInt32 {
 		return fmt.Errorf("engine: %w: %d contexts, %d queries; at most %d each", kernels.ErrShape, n, m, math.MaxInt32)
@@ -150,6 +150,9 @@ func (in *Input) Check() error {
 		return fmt.Errorf("engine: %w: %d owners for %d queries", kernels.ErrShape, len(in.Owner), m)
 	}
 	for q, c := range in.Owner {
+		if q%(1<<16) == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if c < 0 || int(c) >= n {
 			return fmt.Errorf("engine: owner of query %d: %w: context %d of %d", q, kernels.ErrArgument, c, n)
 		}

@@ -47,12 +47,3 @@ func (j *job) biasedPairs(ctx context.Context, out []float64, queries, contexts 
 	}
 	return nil
 }
-
-// ascendingFrom lists the rows [from, to).
-func ascendingFrom(from, to int) []int32 {
-	rows := make([]int32, to-from)
-	for i := range rows {
-		rows[i] = int32(from + i)
-	}
-	return rows
-}

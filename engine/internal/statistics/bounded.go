@@ -1,7 +1,6 @@
 package statistics
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -63,9 +62,13 @@ func (j *job) newBounded(ctx context.Context, of *block) (*bounded, error) {
 	if !b.plan(j) {
 		return nil, nil
 	}
-	b.orderRows(j, of)
-	b.setScales(j)
-	err := b.findBound(ctx, j)
+	err := b.orderRows(ctx, j, of)
+	if err == nil {
+		err = b.setScales(ctx, j)
+	}
+	if err == nil {
+		err = b.findBound(ctx, j)
+	}
 	if err != nil {
 		b.free(j.r)
 		return nil, err
@@ -121,97 +124,29 @@ func (b *bounded) plan(j *job) bool {
 }
 
 // setScales chooses the powers of two that bring vectors near length 1.
-func (b *bounded) setScales(j *job) {
+func (b *bounded) setScales(ctx context.Context, j *job) error {
 	b.scaleRows, b.scaleLanes = 1, 1
 	if b.metric != kernels.Cosine {
-		b.scaleRows, b.scaleLanes = device.PowerOfTwo(j.c.Norms), device.PowerOfTwo(j.q.Norms)
+		largest := func(norms []float64) (list []float64, err error) { // of each stretch
+			err = workers.Over(ctx, len(norms), func(from, to int) { list = append(list, slices.Max(norms[from:to])) })
+			return list, err
+		}
+		rows, err := largest(j.c.Norms)
+		if err != nil {
+			return err
+		}
+		lanes, err := largest(j.q.Norms)
+		if err != nil {
+			return err
+		}
+		b.scaleRows, b.scaleLanes = device.PowerOfTwo(rows), device.PowerOfTwo(lanes)
 	}
 	b.unit = b.scaleRows * b.scaleLanes
 	if b.metric == kernels.L2 {
 		b.scaleRows = min(b.scaleRows, b.scaleLanes)
 		b.scaleLanes, b.unit = b.scaleRows, b.scaleRows
 	}
-}
-
-// orderRows orders contexts by group and queries by their own context, so that few tiles hold near pairs.
-func (b *bounded) orderRows(j *job, of *block) {
-	grouped := j.in.Group != nil && b.others
-	if of != nil {
-		b.rowAt, b.laneAt = slices.Clone(of.rows), slices.Clone(of.lanes)
-	}
-	if grouped {
-		b.rowAt = sortedBy(b.rowAt, b.rowCount, func(c int32) int32 { return j.in.Group[c] })
-	}
-	at := inverse(b.rowAt, j.c.N)
-	// Where a query's own context is not in the block, the query belongs where its context's group begins.
-	begin := make(map[int32]int32)
-	for i := b.rowCount - 1; grouped && i >= 0; i-- {
-		begin[j.in.Group[through(b.rowAt, i)]] = int32(i)
-	}
-	position := func(q int32) int32 {
-		c := j.in.Owner[q]
-		if p := through(at, int(c)); p >= 0 || !grouped {
-			return p
-		}
-		if p, ok := begin[j.in.Group[c]]; ok {
-			return p
-		}
-		return -1
-	}
-	b.laneAt = sortedBy(b.laneAt, b.laneCount, position)
-	b.own = make([]int32, b.laneCount)
-	for l := range b.own {
-		b.own[l] = through(at, int(j.in.Owner[through(b.laneAt, l)]))
-	}
-	if !grouped {
-		return
-	}
-	b.rowGroup, b.laneGroup = make([]int32, b.rowCount), make([]int32, b.laneCount)
-	for i := range b.rowGroup {
-		b.rowGroup[i] = j.in.Group[through(b.rowAt, i)]
-	}
-	for l := range b.laneGroup {
-		b.laneGroup[l] = j.in.Group[j.in.Owner[through(b.laneAt, l)]]
-	}
-}
-
-// through is list[i], or i without a list.
-func through(list []int32, i int) int32 {
-	if list == nil {
-		return int32(i)
-	}
-	return list[i]
-}
-
-// sortedBy is the stable order of a list of rows, nil for 0 to n−1, by a key of each; nil if all n are in order.
-func sortedBy(list []int32, n int, key func(row int32) int32) []int32 {
-	inOrder := true
-	for i := 1; i < n && inOrder; i++ {
-		inOrder = key(through(list, i-1)) <= key(through(list, i))
-	}
-	if inOrder {
-		return list
-	}
-	if list == nil {
-		list = ascending(n)
-	}
-	slices.SortStableFunc(list, func(x, y int32) int { return cmp.Compare(key(x), key(y)) })
-	return list
-}
-
-// inverse is where each of n rows is in a list; −1 where it is not. A list of nil is the rows themselves.
-func inverse(order []int32, n int) []int32 {
-	if order == nil {
-		return nil
-	}
-	at := make([]int32, n)
-	for i := range at {
-		at[i] = -1
-	}
-	for i, row := range order {
-		at[row] = int32(i)
-	}
-	return at
+	return nil
 }
 
 // cut chooses the tasks: 64 at least, 16 of a region, and no longer than the device asks for; asked-for ones, four times

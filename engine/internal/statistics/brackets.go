@@ -88,11 +88,13 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 		b.first.ends, b.first.expected = true, float64(total)
 		return nil
 	}
-	b.first.choose(j, b, sample, b.statistics)
+	if err := b.first.choose(ctx, j, b, sample, b.statistics); err != nil {
+		return err
+	}
 	if b.first.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
 		b.first = wanted{best: true}
-		b.first.choose(j, b, sample, nil)
 		b.first.bin(b)
+		return b.first.choose(ctx, j, b, sample, nil)
 	}
 	return nil
 }
@@ -110,22 +112,32 @@ func (b *bounded) setStatistics(j *job) {
 
 // choose places the brackets: some standard deviations of a sample quantile's rank to each side, and
 // what rounding may add.
-func (l *wanted) choose(j *job, b *bounded, sample []float32, statistics []statistic) {
+func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float32, statistics []statistic) error {
 	size, total := float64(len(sample)), float64(j.negatives.total)
 	l.from, l.to = math.Inf(1), math.Inf(-1)
-	for _, x := range sample {
-		l.from, l.to = min(l.from, float64(x)), max(l.to, float64(x))
+	err := workers.Over(ctx, len(sample), func(from, to int) {
+		for _, x := range sample[from:to] {
+			l.from, l.to = min(l.from, float64(x)), max(l.to, float64(x))
+		}
+	})
+	if err != nil {
+		return err
 	}
 	const n = 1 << 14
 	c := newCells(l.from, l.to, n)
 	if c.scale == 0 { // all are one
 		l.low, l.high, l.expected = plusInf, plusInf, total
 		l.ends, l.endLow, l.endHigh = true, plusInf, minusInf
-		return
+		return nil
 	}
 	sums := make([]int32, n+1) // sums[i]: sampled values in the cells below i
-	for _, x := range sample {
-		sums[c.of(float64(x))+1]++
+	err = workers.Over(ctx, len(sample), func(from, to int) {
+		for _, x := range sample[from:to] {
+			sums[c.of(float64(x))+1]++
+		}
+	})
+	if err != nil {
+		return err
 	}
 	for i := range n {
 		sums[i+1] += sums[i]
@@ -168,6 +180,7 @@ func (l *wanted) choose(j *job, b *bounded, sample []float32, statistics []stati
 	for _, r := range l.brackets {
 		l.expected += total * share(r)
 	}
+	return nil
 }
 
 // add appends a bracket that does not begin before the last one, joined to it where the gap is small.
@@ -251,46 +264,4 @@ func (b *bounded) estimated(x float32, normQ, normC float64) float64 {
 	default:
 		return float64(x) / norms
 	}
-}
-
-// selectRanks reorders v so that v[r] is what sorting would put there, for every rank of the sorted list
-// (Hoare's selection, for several ranks at once).
-func selectRanks[T cmp.Ordered](v []T, ranks []int) {
-	selectFrom(v, ranks, 0, 64)
-}
-
-func selectFrom[T cmp.Ordered](v []T, ranks []int, base, depth int) {
-	for len(ranks) > 0 {
-		if len(v) <= 24 || depth == 0 {
-			slices.Sort(v)
-			return
-		}
-		depth--
-		less, equal := partition(v)
-		first, _ := slices.BinarySearch(ranks, base+less)
-		last, _ := slices.BinarySearch(ranks, base+less+equal)
-		selectFrom(v[:less], ranks[:first], base, depth)
-		v, ranks, base = v[less+equal:], ranks[last:], base+less+equal
-	}
-}
-
-// partition puts what is less than a middle element before what equals it, and the rest behind.
-func partition[T cmp.Ordered](v []T) (less, equal int) {
-	n := len(v)
-	a, b, c := v[n/4], v[n/2], v[n-1-n/4]
-	pivot := max(min(a, b), min(max(a, b), c))
-	i, k := 0, n
-	for j := 0; j < k; {
-		switch x := v[j]; {
-		case x < pivot:
-			v[i], v[j] = x, v[i]
-			i, j = i+1, j+1
-		case x > pivot:
-			k--
-			v[j], v[k] = v[k], x
-		default:
-			j++
-		}
-	}
-	return i, k - i
 }

@@ -1,11 +1,13 @@
 package statistics
 
 import (
+	"context"
 	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -29,7 +31,7 @@ type bests struct {
 
 // begin sets the marks. An own pair's value is at least its canonical counterpart less epsilon. Without
 // groups only own pairs are near, and D+ has them.
-func (s *bests) begin(j *job, b *bounded) {
+func (s *bests) begin(ctx context.Context, j *job, b *bounded) error {
 	lanes := b.lanePanels * device.Panel
 	s.locks, s.laneStep = make([]sync.Mutex, b.columns), b.laneStep
 	s.other, s.all = make([]float32, lanes), make([]float32, lanes)
@@ -39,17 +41,19 @@ func (s *bests) begin(j *job, b *bounded) {
 		}
 		return down(b.value(score) - b.epsilon)
 	}
-	for l := range lanes {
-		s.other[l], s.all[l] = minusInf, plusInf
-		if l >= b.laneCount {
-			continue
+	return workers.Over(ctx, lanes, func(from, to int) {
+		for l := from; l < to; l++ {
+			s.other[l], s.all[l] = minusInf, plusInf
+			if l >= b.laneCount {
+				continue
+			}
+			q := through(b.laneAt, l)
+			s.other[l] = at(j.out.BestOther[q], j.out.BestOtherRow[q])
+			if b.rowGroup != nil {
+				s.all[l] = max(down(b.value(j.out.Positive[q])-b.epsilon), at(j.out.Best[q], j.out.BestRow[q]))
+			}
 		}
-		q := through(b.laneAt, l)
-		s.other[l] = at(j.out.BestOther[q], j.out.BestOtherRow[q])
-		if b.rowGroup != nil {
-			s.all[l] = max(down(b.value(j.out.Positive[q])-b.epsilon), at(j.out.Best[q], j.out.BestRow[q]))
-		}
-	}
+	})
 }
 
 func (s *bests) lock(lane0 int) *sync.Mutex { return &s.locks[lane0/s.laneStep] }
@@ -114,17 +118,19 @@ func (j *job) takeBest(c *counts) {
 }
 
 // finishMaxima turns maxima over other and near contexts into Best and BestOther.
-func (j *job) finishMaxima() {
+func (j *job) finishMaxima(ctx context.Context) error {
 	d := j.out
-	for q, own := range j.in.Owner {
-		if d.BestOtherRow[q] >= 0 {
-			j.improve(bestAll, int32(q), d.BestOtherRow[q], d.BestOther[q])
+	return workers.Over(ctx, len(j.in.Owner), func(from, to int) {
+		for q := from; q < to; q++ {
+			if d.BestOtherRow[q] >= 0 {
+				j.improve(bestAll, int32(q), d.BestOtherRow[q], d.BestOther[q])
+			}
+			j.improve(bestAll, int32(q), j.in.Owner[q], d.Positive[q])
+			if !j.bounded.others { // all contexts are in one group: none is another's
+				d.BestOther[q], d.BestOtherRow[q] = j.in.Metric.Worst(), -1
+			}
 		}
-		j.improve(bestAll, int32(q), own, d.Positive[q])
-		if !j.bounded.others { // all contexts are in one group: none is another's
-			d.BestOther[q], d.BestOtherRow[q] = j.in.Metric.Worst(), -1
-		}
-	}
+	})
 }
 
 // endMarks are the smallest and the largest tile value of D− so far.
@@ -187,7 +193,7 @@ func (b *bounded) endsFound(c *counts) bool {
 }
 
 // takeEnds gives canonical scores to those of a task's entries that may be extremes.
-func (p *pass) takeEnds(w *worker, task int, kept []device.Entry) error {
+func (p *pass) takeEnds(ctx context.Context, w *worker, task int, kept []device.Entry) error {
 	if p.ends.lost.Load() {
 		return nil
 	}
@@ -204,7 +210,7 @@ func (p *pass) takeEnds(w *worker, task int, kept []device.Entry) error {
 			w.queries, w.context = append(w.queries, q), append(w.context, c)
 		}
 	}
-	if err := p.score(w); err != nil {
+	if err := p.score(ctx, w); err != nil {
 		return err
 	}
 	for i, q := range w.queries {

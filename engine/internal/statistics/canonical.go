@@ -1,6 +1,7 @@
 package statistics
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/bits"
@@ -20,8 +21,13 @@ const refineBins = 1 << 12
 // canonicalMaxima computes Best and BestOther of all queries.
 func (j *job) canonicalMaxima(ctx context.Context) error {
 	d, m := j.out, j.in.Metric
-	for q := range d.Best { // what passes have found is begun anew
-		d.Best[q], d.BestOther[q], d.BestRow[q], d.BestOtherRow[q] = m.Worst(), m.Worst(), -1, -1
+	err := workers.Over(ctx, len(d.Best), func(from, to int) { // what passes have found is begun anew
+		for q := from; q < to; q++ {
+			d.Best[q], d.BestOther[q], d.BestRow[q], d.BestOtherRow[q] = m.Worst(), m.Worst(), -1, -1
+		}
+	})
+	if err != nil {
+		return err
 	}
 	spans := make([][]span, j.blocks.Workers)
 	return j.scored(ctx, func(worker, q, c0 int, scores []float64) {
@@ -130,10 +136,38 @@ type canonicalCounts struct {
 	less, lessEq wide // sums over the negatives: positives below, and not above
 }
 
+// take counts a strip, and adds its scores, less x0, and their squares to the sums of its query.
+func (w *canonicalCounts) take(s *strip, positive []float64, x0 float64, s1, s2 *float64) {
+	a, b := *s1, *s2
+	low, high := 0, 0
+	for i, x := range s.scores {
+		d := x - x0
+		a += d
+		b += float64(d * d)
+		if x < s.scores[low] {
+			low = i
+		}
+		if x > s.scores[high] {
+			high = i
+		}
+		below, found := slices.BinarySearch(positive, x)
+		w.less.add(int64(below))
+		if found {
+			below += notAbove(positive[below:], x)
+		}
+		w.lessEq.add(int64(below))
+	}
+	*s1, *s2 = a, b
+	lower(&w.low, s.pair(low))
+	higher(&w.high, s.pair(high))
+}
+
 // canonicalNegatives computes the summary of D−, and all that depends on it.
 func (j *job) canonicalNegatives(ctx context.Context) error {
 	positive := slices.Clone(j.out.Positive)
-	slices.Sort(positive)
+	if err := workers.Sort(ctx, j.r.Pool, positive, cmp.Compare); err != nil {
+		return err
+	}
 	s1, s2 := make([]float64, j.q.N), make([]float64, j.q.N)
 	x0, err := j.firstNegative(ctx)
 	if err != nil {
@@ -144,29 +178,7 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 		work[i] = canonicalCounts{low: noPair, high: noPair}
 	}
 	err = j.strips(ctx, func(worker int, s *strip) {
-		w := &work[worker]
-		a, b := s1[s.query], s2[s.query]
-		least, most := 0, 0
-		for i, x := range s.scores {
-			d := x - x0
-			a += d
-			b += float64(d * d)
-			if x < s.scores[least] {
-				least = i
-			}
-			if x > s.scores[most] {
-				most = i
-			}
-			below, found := slices.BinarySearch(positive, x)
-			w.less.add(int64(below))
-			for found && below < len(positive) && positive[below] == x {
-				below++
-			}
-			w.lessEq.add(int64(below))
-		}
-		s1[s.query], s2[s.query] = a, b
-		lower(&w.low, s.pair(least))
-		higher(&w.high, s.pair(most))
+		work[worker].take(s, positive, x0, &s1[s.query], &s2[s.query])
 	})
 	if err != nil {
 		return err
@@ -174,8 +186,13 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	d, s := j.out, &j.out.NegativeSummary
 	s.N = j.negatives.total
 	sum1, sum2, less, lessEq, all := 0., 0., 0., 0., canonicalCounts{low: noPair, high: noPair}
-	for q := range s1 {
-		sum1, sum2 = sum1+s1[q], sum2+s2[q]
+	err = workers.Over(ctx, len(s1), func(from, to int) {
+		for q := from; q < to; q++ {
+			sum1, sum2 = sum1+s1[q], sum2+s2[q]
+		}
+	})
+	if err != nil {
+		return err
 	}
 	for _, w := range work {
 		lower(&all.low, w.low)
@@ -204,6 +221,17 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	j.interpolate(values, values)
 	d.NegativeHistogram, err = j.canonicalHistogram(ctx, j.in.Bins)
 	return err
+}
+
+// notAbove counts the scores of an ascending list that are x or below: a search, because all may be equal.
+func notAbove(sorted []float64, x float64) int {
+	n, _ := slices.BinarySearchFunc(sorted, x, func(y, x float64) int {
+		if y <= x {
+			return -1
+		}
+		return 1
+	})
+	return n
 }
 
 // firstNegative is the score that the sums are shifted by: of the first pair of D−. Its query is 0,
@@ -425,7 +453,9 @@ func (j *job) collect(ctx context.Context, targets []target, inside []int64) err
 		}
 		fits := ranks[0] >= 0 && ranks[len(ranks)-1] < len(values)
 		if fits {
-			selectRanks(values, ranks)
+			if err := selectRanks(ctx, values, ranks); err != nil {
+				return err
+			}
 		}
 		for i := from; i < to; i++ {
 			if fits {

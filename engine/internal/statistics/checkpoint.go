@@ -30,20 +30,20 @@ const (
 )
 
 // openCheckpoint opens or makes the file. One that belongs to something else is ErrCheckpoint.
-func openCheckpoint(path string, digest [sha256.Size]byte) (*checkpoint, error) {
+func openCheckpoint(ctx context.Context, path string, digest [sha256.Size]byte) (*checkpoint, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("engine: checkpoint: %w", err)
 	}
 	c := &checkpoint{path: path, file: file, records: make(map[int][]*counts)}
-	if err := c.load(digest); err != nil {
+	if err := c.load(ctx, digest); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return c, nil
 }
 
-func (c *checkpoint) load(digest [sha256.Size]byte) error {
-	data, err := io.ReadAll(c.file)
+func (c *checkpoint) load(ctx context.Context, digest [sha256.Size]byte) error {
+	data, err := io.ReadAll(untilDone{ctx, c.file})
 	if err != nil {
 		return fmt.Errorf("engine: checkpoint: %w", err)
 	}
@@ -64,6 +64,9 @@ func (c *checkpoint) load(digest [sha256.Size]byte) error {
 	}
 	at := len(header)
 	for at+12 <= len(data) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		size, sum := int(binary.LittleEndian.Uint32(data[at:])), binary.LittleEndian.Uint32(data[at+4:])
 		if size < 4 || size > len(data)-at-8 {
 			break
@@ -85,6 +88,19 @@ func (c *checkpoint) load(digest [sha256.Size]byte) error {
 	}
 	_, err = c.file.Seek(int64(at), io.SeekStart)
 	return err
+}
+
+// untilDone reads while the context lasts.
+type untilDone struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r untilDone) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(b)
 }
 
 // append writes a record and waits until it is on disk; callers take turns.
@@ -117,7 +133,7 @@ func (j *job) logged(ctx context.Context, share string, fn func() error) error {
 		return err
 	}
 	digest = sha256.Sum256(append(digest[:], share...))
-	if j.log, err = openCheckpoint(j.in.Checkpoint, digest); err != nil {
+	if j.log, err = openCheckpoint(ctx, j.in.Checkpoint, digest); err != nil {
 		return err
 	}
 	if err := fn(); err != nil {

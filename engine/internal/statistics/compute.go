@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
 // Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (pass.go): brackets
@@ -131,7 +130,7 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 			j.free()
 		}
 	}()
-	if err = j.positives(ctx, ascending(j.q.N)); err != nil {
+	if err = j.positives(ctx, nil); err != nil {
 		return nil, err
 	}
 	if in.Bias == nil && (int64(j.q.N)*int64(j.c.N) > t.Canonical || in.DType != nil) {
@@ -151,7 +150,7 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	if err != nil {
 		return nil, err
 	}
-	if err := in.Check(); err != nil {
+	if err := in.Check(ctx); err != nil {
 		return nil, err
 	}
 	j := &job{r: r, tune: t, in: in, q: &queries, c: &contexts, out: newDistribution(queries.N, in), dtype: r.Accurate()}
@@ -168,7 +167,9 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 		return j, nil
 	}
 	m, n := j.q.N, j.c.N
-	j.negatives = newNegatives(in)
+	if j.negatives, err = newNegatives(ctx, in); err != nil {
+		return nil, err
+	}
 	fixed := int64(m)*bytesPerQuery + int64(n)*bytesPerContext + 8*int64(in.Bins)
 	perWorker := 8*int64(in.Bins) + 2*int64(len(in.Quantiles))*refineBins*8 + 4*int64(j.negatives.perQuery)
 	if j.blocks, err = r.Plan(m, n, j.q.Dim, fixed, perWorker); err != nil {
@@ -196,8 +197,8 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 func (j *job) run(ctx context.Context) error {
 	j.out.DType = "f64"
 	if j.q.N == 0 {
-		j.out.PositiveSummary, j.out.Max, j.out.NegativeSummary = j.summary(nil), j.summary(nil), j.summary(nil)
-		return nil
+		j.out.NegativeSummary = j.noSummary()
+		return j.summaries(ctx)
 	}
 	if j.bounded == nil {
 		if err := j.canonicalMaxima(ctx); err != nil {
@@ -223,8 +224,8 @@ func (j *job) finishBounded(ctx context.Context, first *counts) error {
 		if err := j.canonicalMaxima(ctx); err != nil {
 			return err
 		}
-	} else {
-		j.finishMaxima()
+	} else if err := j.finishMaxima(ctx); err != nil {
+		return err
 	}
 	return j.finish(ctx, first)
 }
@@ -235,7 +236,7 @@ func (j *job) finish(ctx context.Context, first *counts) error {
 	if err := j.summaries(ctx); err != nil {
 		return err
 	}
-	d.NegativeSummary = j.summary(nil)
+	d.NegativeSummary = j.noSummary()
 	switch {
 	case j.negatives.total == 0:
 		return nil
@@ -246,16 +247,13 @@ func (j *job) finish(ctx context.Context, first *counts) error {
 }
 
 // summaries computes those of D+ and of the maxima.
-func (j *job) summaries(ctx context.Context) error {
+func (j *job) summaries(ctx context.Context) (err error) {
 	d := j.out
-	return j.r.Pool.Each(ctx, 2, j.blocks.Workers, func(_, task int) error {
-		if task == 0 {
-			d.PositiveSummary = j.summary(pairsOf(d.Positive, j.in.Owner))
-		} else {
-			d.Max = j.summary(pairsOf(d.Best, d.BestRow))
-		}
-		return nil
-	})
+	if d.PositiveSummary, err = j.summary(ctx, d.Positive, j.in.Owner); err != nil {
+		return err
+	}
+	d.Max, err = j.summary(ctx, d.Best, d.BestRow)
+	return err
 }
 
 func newDistribution(m int, in distribution.Input) *distribution.Result {
@@ -274,11 +272,15 @@ func newDistribution(m int, in distribution.Input) *distribution.Result {
 	return d
 }
 
-// positives computes D+ of some queries.
+// positives computes D+ of some queries; nil: of all.
 func (j *job) positives(ctx context.Context, queries []int32) error {
 	const chunk = 1024
-	return j.r.Pool.Each(ctx, workers.Ceil(len(queries), chunk), j.blocks.Workers, func(_, task int) error {
-		list := queries[task*chunk : min(len(queries), (task+1)*chunk)]
+	n := len(queries)
+	if queries == nil {
+		n = j.q.N
+	}
+	return j.r.Pool.Each(ctx, workers.Ceil(n, chunk), j.blocks.Workers, func(_, task int) error {
+		list := piece(queries, task*chunk, min(n, (task+1)*chunk))
 		own, scores := make([]int32, len(list)), make([]float64, len(list))
 		for i, q := range list {
 			own[i] = j.in.Owner[q]
@@ -297,58 +299,3 @@ func (j *job) positives(ctx context.Context, queries []int32) error {
 func (j *job) pairs(out []float64, queries, contexts []int32) error {
 	return j.r.Pairs(j.in.Metric, out, j.q.Rows, queries, j.c.Rows, contexts)
 }
-
-func ascending(n int) []int32 {
-	rows := make([]int32, n)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return rows
-}
-
-func pairsOf(scores []float64, contexts []int32) []ref.Pair {
-	pairs := make([]ref.Pair, len(scores))
-	for q := range pairs {
-		pairs[q] = ref.Pair{Query: int32(q), Context: contexts[q], Score: scores[q]}
-	}
-	return pairs
-}
-
-// summary of a small distribution, by the reference itself.
-func (j *job) summary(pairs []ref.Pair) distribution.Summary {
-	r := ref.Summarise(pairs, j.in.Quantiles)
-	s := distribution.Summary{N: r.N, Mean: r.Mean, Std: r.Std, Quantiles: r.Quantiles}
-	setExtremes(&s, r.Min, r.Max)
-	if j.in.Interval {
-		s.Low, s.High = r.Quantiles, r.Quantiles
-	}
-	return s
-}
-
-func setExtremes(s *distribution.Summary, low, high ref.Pair) {
-	s.Min, s.MinQuery, s.MinContext = low.Score, low.Query, low.Context
-	s.Max, s.MaxQuery, s.MaxContext = high.Score, high.Query, high.Context
-}
-
-// before orders pairs of equal scores.
-func before(a, b ref.Pair) bool {
-	if a.Query != b.Query {
-		return a.Query < b.Query
-	}
-	return a.Context < b.Context
-}
-
-// lower and higher keep the lowest pair and the highest one; Context −1 is none.
-func lower(p *ref.Pair, x ref.Pair) {
-	if x.Context >= 0 && (p.Context < 0 || x.Score < p.Score || x.Score == p.Score && before(x, *p)) {
-		*p = x
-	}
-}
-
-func higher(p *ref.Pair, x ref.Pair) {
-	if x.Context >= 0 && (p.Context < 0 || x.Score > p.Score || x.Score == p.Score && before(x, *p)) {
-		*p = x
-	}
-}
-
-var noPair = ref.Pair{Query: -1, Context: -1}

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -79,8 +80,13 @@ func (j *job) digest(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	}
 	for _, list := range [][]int32{in.Owner, in.Group} {
 		put(uint64(len(list)))
-		for _, x := range list {
-			put(uint64(x))
+		err := workers.Over(ctx, len(list), func(from, to int) {
+			for _, x := range list[from:to] {
+				put(uint64(x))
+			}
+		})
+		if err != nil {
+			return sum, err
 		}
 	}
 	h.Sum(sum[:0])

@@ -19,8 +19,7 @@ func (j *job) boundedHistogram(ctx context.Context, first *counts) error {
 	s, bins := &j.out.NegativeSummary, j.in.Bins
 	slack := j.slack()
 	if bins == 0 {
-		j.separation(first.steps(j), slack)
-		return nil
+		return j.separation(ctx, first.steps(j), slack)
 	}
 	n := bins * workers.Ceil(fineBins, bins)
 	worst := max(slack(s.Min), slack(s.Max))
@@ -40,8 +39,7 @@ func (j *job) boundedHistogram(ctx context.Context, first *counts) error {
 		steps = append(steps, step{s.Min + (s.Max-s.Min)*float64(i)/float64(n), below})
 		below += k
 	}
-	j.separation(append(steps, step{s.Max, below}), slack)
-	return nil
+	return j.separation(ctx, append(steps, step{s.Max, below}), slack)
 }
 
 // fineHistogram counts in n bins by a pass.
@@ -79,26 +77,31 @@ func (t *counts) steps(j *job) []step {
 }
 
 // separation bounds P(D+ closer than D−) by what is certain on either side of each positive.
-func (j *job) separation(steps []step, slack func(float64) float64) {
+func (j *job) separation(ctx context.Context, steps []step, slack func(float64) float64) error {
 	s := &j.out.NegativeSummary
 	var certain, possible wide // pairs whose negative is below the positive
-	for _, x := range j.out.Positive {
-		if x < s.Min {
-			continue
+	err := workers.Over(ctx, len(j.out.Positive), func(from, to int) {
+		for _, x := range j.out.Positive[from:to] {
+			if x < s.Min {
+				continue
+			}
+			// The last step that is below for certain, and the first that is above for certain.
+			i, k := above(steps, x-slack(x)), above(steps, x+slack(x))
+			switch {
+			case x > s.Max:
+				certain.add(s.N)
+			case i > 0:
+				certain.add(steps[i-1].below)
+			}
+			if k < len(steps) {
+				possible.add(steps[k].below)
+			} else {
+				possible.add(s.N)
+			}
 		}
-		// The last step that is below for certain, and the first that is above for certain.
-		i, k := above(steps, x-slack(x)), above(steps, x+slack(x))
-		switch {
-		case x > s.Max:
-			certain.add(s.N)
-		case i > 0:
-			certain.add(steps[i-1].below)
-		}
-		if k < len(steps) {
-			possible.add(steps[k].below)
-		} else {
-			possible.add(s.N)
-		}
+	})
+	if err != nil {
+		return err
 	}
 	pairs := float64(j.q.N) * float64(s.N)
 	low, high := certain.float()/pairs, possible.float()/pairs
@@ -106,6 +109,7 @@ func (j *job) separation(steps []step, slack func(float64) float64) {
 		low, high = 1-high, 1-low
 	}
 	j.out.Separation, j.out.SeparationError = low+(high-low)/2, (high-low)/2
+	return nil
 }
 
 // wide is a count of pairs of pairs: from two million positives and negatives each on, an int64 does not hold it.

@@ -22,7 +22,9 @@ func TestSeparationOfManyPairs(t *testing.T) {
 	}
 	s := &j.out.NegativeSummary
 	s.N, s.Min, s.Max = n, .25, .75
-	j.separation([]step{{.25, 0}, {.75, n}}, func(float64) float64 { return 0 })
+	if err := j.separation(t.Context(), []step{{.25, 0}, {.75, n}}, func(float64) float64 { return 0 }); err != nil {
+		t.Fatal(err)
+	}
 	if math.Abs(j.out.Separation-.5) > 1e-12 || j.out.SeparationError > 1e-12 {
 		t.Errorf("separation %v within %v, want .5", j.out.Separation, j.out.SeparationError)
 	}

@@ -81,21 +81,20 @@ func (k *keeper) reserve(w *worker, want int) {
 }
 
 // keep takes a task's entries, which lie at the beginning of w.buffer.
-func (k *keeper) keep(w *worker, task int32, entries []device.Entry) error {
+func (k *keeper) keep(w *worker, task int32, entries []device.Entry) {
 	n := len(entries)
 	if !w.spills {
 		w.mine.kept = append(w.mine.kept, run{task: task, n: int32(n), entries: entries[:n:n]})
 		w.buffer = w.buffer[n:n:cap(w.buffer)]
-		return nil
+		return
 	}
 	at, err := k.j.spill.write(entries)
 	if err != nil {
 		k.full.Store(true)
 		w.mine.full = true
-		return nil
+		return
 	}
 	w.mine.kept = append(w.mine.kept, run{task: task, n: int32(n), at: at})
-	return nil
 }
 
 // keepMemory is how many entries may stay in memory.

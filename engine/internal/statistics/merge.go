@@ -26,7 +26,7 @@ func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.I
 		return Compute(ctx, r, t, in)
 	}
 	defer j.free()
-	if err := j.positives(ctx, ascending(j.q.N)); err != nil {
+	if err := j.positives(ctx, nil); err != nil {
 		return nil, err
 	}
 	m := &merging{j: j, of: of, counts: newCounts(&wanted{brackets: make([]bracket, len(of.Ranges))})}
@@ -64,9 +64,13 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	m.b = &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N, counting: true,
 		others: j.in.Group == nil || j.negatives.groups()}
 	if j.in.Group != nil && m.b.others {
-		m.b.orderRows(j, nil) // sums of vectors go by groups
+		if err := m.b.orderRows(ctx, j, nil); err != nil { // sums of vectors go by groups
+			return err
+		}
 	}
-	m.b.setScales(j)
+	if err := m.b.setScales(ctx, j); err != nil {
+		return err
+	}
 	m.counts.merged = &tileSums{}
 	if m.of.Bins > 0 {
 		m.counts.bins = make([]int64, binsOf(m.of))
@@ -187,7 +191,9 @@ func (m *merging) finish(ctx context.Context) error {
 	if err := m.maximaOf(ctx); err != nil {
 		return err
 	}
-	j.finishMaxima()
+	if err := j.finishMaxima(ctx); err != nil {
+		return err
+	}
 	j.out.DType = "parts"
 	b.rowPanels, b.lanePanels, b.regionRows, b.regionLanes = 1, 1, 1, 1 // nothing is packed
 	if err := j.summaries(ctx); err != nil {
@@ -222,8 +228,7 @@ func (m *merging) finish(ctx context.Context) error {
 	if err := j.moments(ctx, m.counts); err != nil {
 		return err
 	}
-	m.histogram()
-	return nil
+	return m.histogram(ctx)
 }
 
 // maximaOf computes the maxima of queries whose best context was removed.
@@ -322,12 +327,11 @@ func (m *merging) quantiles(sure *wanted) {
 }
 
 // histogram turns the parts' cells into bins between the extremes, and derives the separation.
-func (m *merging) histogram() {
+func (m *merging) histogram(ctx context.Context) error {
 	j, of := m.j, m.of
 	s := &j.out.NegativeSummary
 	if of.Bins == 0 {
-		j.separation(m.counts.steps(j), j.slack())
-		return
+		return j.separation(ctx, m.counts.steps(j), j.slack())
 	}
 	n, below := len(m.counts.bins), int64(0)
 	var steps []step
@@ -343,7 +347,7 @@ func (m *merging) histogram() {
 		below += k
 	}
 	steps = append([]step{{s.Min, 0}}, append(steps, step{s.Max, s.N})...)
-	j.separation(steps, j.slack())
+	return j.separation(ctx, steps, j.slack())
 }
 
 // cover tells whether parts overlap.

@@ -182,13 +182,19 @@ func (j *job) distanceError(t *counts) (rms, mean float64) {
 // near pairs that D− leaves out. All in float64, chunks of rows added in order.
 func (j *job) meanOfSums(ctx context.Context) error {
 	s, b := &j.out.NegativeSummary, j.bounded
-	factorC, normsC := j.factors(j.c)
-	factorQ, normsQ := j.factors(j.q)
-	allC, err := j.vectorSum(ctx, j.c.Rows, factorC, ascending(j.c.N))
+	factorC, normsC, err := j.factors(ctx, j.c)
 	if err != nil {
 		return err
 	}
-	allQ, err := j.vectorSum(ctx, j.q.Rows, factorQ, ascending(j.q.N))
+	factorQ, normsQ, err := j.factors(ctx, j.q)
+	if err != nil {
+		return err
+	}
+	allC, err := j.vectorSum(ctx, j.c.Rows, factorC, nil, j.c.N)
+	if err != nil {
+		return err
+	}
+	allQ, err := j.vectorSum(ctx, j.q.Rows, factorQ, nil, j.q.N)
 	if err != nil {
 		return err
 	}
@@ -198,12 +204,17 @@ func (j *job) meanOfSums(ctx context.Context) error {
 			return err
 		}
 	} else {
-		for part := range slices.Chunk(j.out.Positive, sumChunk) {
-			chunk := 0.
-			for _, x := range part {
-				chunk += x
+		err := workers.Over(ctx, len(j.out.Positive), func(from, to int) {
+			for part := range slices.Chunk(j.out.Positive[from:to], sumChunk) {
+				chunk := 0.
+				for _, x := range part {
+					chunk += x
+				}
+				near += chunk
 			}
-			near += chunk
+		})
+		if err != nil {
+			return err
 		}
 	}
 	s.Mean = (sum - near) / float64(s.N)
@@ -216,29 +227,31 @@ func (j *job) meanOfSums(ctx context.Context) error {
 }
 
 // factors are what rows are multiplied by (1/norm for a cosine), and the sum of the norms they have then.
-func (j *job) factors(o *device.Operand) (factors []float64, norms float64) {
+func (j *job) factors(ctx context.Context, o *device.Operand) (factors []float64, norms float64, err error) {
 	factors = make([]float64, o.N)
-	for i, norm := range o.Norms {
-		switch {
-		case j.in.Metric != kernels.Cosine:
-			factors[i] = 1
-			norms += norm
-		case norm > 0:
-			factors[i] = 1 / norm
-			norms++
+	err = workers.Over(ctx, o.N, func(from, to int) {
+		for i, norm := range o.Norms[from:to] {
+			switch {
+			case j.in.Metric != kernels.Cosine:
+				factors[from+i] = 1
+				norms += norm
+			case norm > 0:
+				factors[from+i] = 1 / norm
+				norms++
+			}
 		}
-	}
-	return factors, norms
+	})
+	return factors, norms, err
 }
 
 const sumChunk = 512 // rows
 
-// vectorSum is the sum of factor·row over a list of rows.
-func (j *job) vectorSum(ctx context.Context, rows cpu.Rows, factor []float64, list []int32) ([]float64, error) {
-	parts := make([][]float64, workers.Ceil(len(list), sumChunk))
+// vectorSum is the sum of factor·row over a list of n rows; nil lists all.
+func (j *job) vectorSum(ctx context.Context, rows cpu.Rows, factor []float64, list []int32, n int) ([]float64, error) {
+	parts := make([][]float64, workers.Ceil(n, sumChunk))
 	err := j.r.Pool.Each(ctx, len(parts), j.blocks.Workers, func(_, task int) error {
 		parts[task] = make([]float64, rows.Dim)
-		return j.r.Host.Sum(parts[task], rows, factor, list[task*sumChunk:min(len(list), (task+1)*sumChunk)])
+		return j.r.Host.Sum(parts[task], rows, factor, piece(list, task*sumChunk, min(n, (task+1)*sumChunk)))
 	})
 	total := make([]float64, rows.Dim)
 	for _, p := range parts {
@@ -251,35 +264,19 @@ func (j *job) vectorSum(ctx context.Context, rows cpu.Rows, factor []float64, li
 
 // nearSum is the sum over all pairs within groups. Packed rows and lanes are in the order of groups.
 func (j *job) nearSum(ctx context.Context, factorC, factorQ []float64) (sum float64, err error) {
-	b := j.bounded
-	rows, lanes := b.rowAt, b.laneAt
-	if rows == nil {
-		rows = ascending(j.c.N)
-	}
-	if lanes == nil {
-		lanes = ascending(j.q.N)
-	}
-	type ranges struct{ row0, row1, lane0, lane1 int }
-	var groups []ranges
-	for r, l := 0, 0; r < len(rows); {
-		g := ranges{row0: r, lane0: l}
-		for ; r < len(rows) && b.rowGroup[r] == b.rowGroup[g.row0]; r++ {
-		}
-		for ; l < len(lanes) && b.laneGroup[l] == b.rowGroup[g.row0]; l++ {
-		}
-		g.row1, g.lane1 = r, l
-		if g.lane1 > g.lane0 {
-			groups = append(groups, g)
-		}
+	groups, err := j.bounded.groups(ctx)
+	if err != nil {
+		return 0, err
 	}
 	sums := make([]float64, len(groups))
 	err = j.r.Pool.Each(ctx, len(groups), j.blocks.Workers, func(_, task int) error {
 		g := groups[task]
-		c, q := make([]float64, j.c.Dim), make([]float64, j.c.Dim)
-		if err := j.r.Host.Sum(c, j.c.Rows, factorC, rows[g.row0:g.row1]); err != nil {
+		c, err := j.groupSum(ctx, j.c.Rows, factorC, j.bounded.rowAt, g.row0, g.row1)
+		if err != nil {
 			return err
 		}
-		if err := j.r.Host.Sum(q, j.q.Rows, factorQ, lanes[g.lane0:g.lane1]); err != nil {
+		q, err := j.groupSum(ctx, j.q.Rows, factorQ, j.bounded.laneAt, g.lane0, g.lane1)
+		if err != nil {
 			return err
 		}
 		sums[task] = inner(c, q)
@@ -289,6 +286,60 @@ func (j *job) nearSum(ctx context.Context, factorC, factorQ []float64) (sum floa
 		sum += x
 	}
 	return sum, err
+}
+
+// groupRange is where a group's contexts and queries lie in packed order.
+type groupRange struct{ row0, row1, lane0, lane1 int }
+
+// groups lists the groups that have queries.
+func (b *bounded) groups(ctx context.Context) (list []groupRange, err error) {
+	ends := func(of []int32) (end map[int32]int, err error) {
+		end = make(map[int32]int)
+		err = workers.Over(ctx, len(of), func(from, to int) {
+			for i := from; i < to; i++ {
+				end[of[i]] = i + 1
+			}
+		})
+		return end, err
+	}
+	rows, err := ends(b.rowGroup)
+	if err != nil {
+		return nil, err
+	}
+	lanes, err := ends(b.laneGroup)
+	if err != nil {
+		return nil, err
+	}
+	for row, lane := 0, 0; row < b.rowCount; {
+		g := groupRange{row0: row, lane0: lane, row1: rows[b.rowGroup[row]], lane1: lane}
+		if end, has := lanes[b.rowGroup[row]]; has {
+			g.lane1 = end
+			list = append(list, g)
+		}
+		row, lane = g.row1, g.lane1
+		if len(list)%workers.Stretch == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return list, nil
+}
+
+// groupSum is vectorSum of a range of packed rows on one goroutine.
+func (j *job) groupSum(ctx context.Context, rows cpu.Rows, factor []float64, order []int32, from, to int) ([]float64, error) {
+	total := make([]float64, rows.Dim)
+	for ; from < to; from += sumChunk {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		sum := make([]float64, rows.Dim)
+		if err := j.r.Host.Sum(sum, rows, factor, piece(order, from, min(to, from+sumChunk))); err != nil {
+			return nil, err
+		}
+		for i, x := range sum {
+			total[i] += x
+		}
+	}
+	return total, nil
 }
 
 func inner(x, y []float64) (sum float64) {

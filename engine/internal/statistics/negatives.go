@@ -1,9 +1,10 @@
 package statistics
 
 import (
-	"slices"
+	"context"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -13,14 +14,25 @@ type negatives struct {
 	contexts int
 	perQuery int // of a sample
 	total    int64
+	several  bool // there are at least two groups
 }
 
-func newNegatives(in distribution.Input) negatives {
+func newNegatives(ctx context.Context, in distribution.Input) (negatives, error) {
 	m, n := in.Queries.Rows, in.Contexts.Rows
 	if in.Negatives.Kind == distribution.NegativesSample && in.Negatives.PerQuery >= n-1 {
 		in.Negatives.Kind = distribution.NegativesAll // the draw takes them all
 	}
 	g := negatives{in: in, contexts: n}
+	size := make(map[int32]int64)
+	err := workers.Over(ctx, len(in.Group), func(from, to int) {
+		for _, group := range in.Group[from:to] {
+			size[group]++
+		}
+	})
+	if err != nil {
+		return g, err
+	}
+	g.several = len(size) > 1
 	switch in.Negatives.Kind {
 	case distribution.NegativesAll:
 		g.total = int64(m) * int64(n-1)
@@ -31,15 +43,13 @@ func newNegatives(in distribution.Input) negatives {
 		if in.Group == nil {
 			break // all are in one group
 		}
-		size := make(map[int32]int64)
-		for _, group := range in.Group {
-			size[group]++
-		}
-		for _, c := range in.Owner {
-			g.total += int64(n) - size[in.Group[c]]
-		}
+		err = workers.Over(ctx, len(in.Owner), func(from, to int) {
+			for _, c := range in.Owner[from:to] {
+				g.total += int64(n) - size[in.Group[c]]
+			}
+		})
 	}
-	return g
+	return g, err
 }
 
 func (g *negatives) sampled() bool { return g.in.Negatives.Kind == distribution.NegativesSample }
@@ -105,6 +115,4 @@ func join(into []span, from, to int) []span {
 }
 
 // groups tells whether there are at least two groups.
-func (g *negatives) groups() bool {
-	return slices.ContainsFunc(g.in.Group, func(x int32) bool { return x != g.in.Group[0] })
-}
+func (g *negatives) groups() bool { return g.several }

@@ -29,7 +29,9 @@ func TestSelectRanks(t *testing.T) {
 		ranks := rapid.SliceOfNDistinct(rapid.IntRange(0, len(values)-1), 1, 5, rapid.ID).Draw(t, "ranks")
 		slices.Sort(ranks)
 		sorted := slices.Sorted(slices.Values(values))
-		selectRanks(values, ranks)
+		if err := selectRanks(t.Context(), values, ranks); err != nil {
+			t.Fatal(err)
+		}
 		for _, r := range ranks {
 			if values[r] != sorted[r] {
 				t.Fatalf("rank %d is %v, want %v", r, values[r], sorted[r])

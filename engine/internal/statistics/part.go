@@ -63,7 +63,9 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 		return nil, fmt.Errorf("engine: brackets: %w: no negatives", kernels.ErrEmpty)
 	}
 	b := &bounded{dtype: j.dtype, metric: in.Metric, counting: true}
-	b.setScales(j)
+	if err := b.setScales(ctx, j); err != nil {
+		return nil, err
+	}
 	b.epsilon = 1e-5 // of float32 and what comes near it; coarser formats keep more
 	b.setStatistics(j)
 	sample, err := j.sample(ctx, b)
@@ -76,7 +78,9 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 		return out, nil
 	}
 	b.first = wanted{low: minusInf, high: plusInf}
-	b.first.choose(j, b, sample, b.statistics)
+	if err := b.first.choose(ctx, j, b, sample, b.statistics); err != nil {
+		return nil, err
+	}
 	w := &b.first
 	out.Ends = [2]float64{b.score(float64(max(w.low, w.endLow))), b.score(float64(min(w.high, w.endHigh)))}
 	for _, r := range w.brackets {
@@ -263,7 +267,10 @@ func (p *Part) take(ctx context.Context, j *job, c *counts) error {
 	for i := range p.contexts {
 		p.contexts[i] = j.in.ContextID(through(b.rowAt, i))
 	}
-	at := inverse(b.rowAt, j.c.N)
+	at, err := inverse(ctx, b.rowAt, j.c.N)
+	if err != nil {
+		return err
+	}
 	for l := range p.queries {
 		q := through(b.laneAt, l)
 		p.queries[l] = j.in.QueryID(q)

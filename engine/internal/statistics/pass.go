@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
@@ -60,24 +61,20 @@ const (
 func (j *job) count(ctx context.Context, w *wanted, number int, tasks []int32, done *counts) error {
 	b := j.bounded
 	p := &pass{j: j, b: b, wanted: w, number: number, total: done, workers: make([]*worker, j.blocks.Workers), counted: j.tune.counted}
-	if err := p.resume(); err != nil {
+	if err := p.resume(ctx); err != nil {
 		return err
 	}
-	p.begin(done)
-	has := make(map[int32]bool, len(done.tasks))
-	before := int64(0)
-	for _, task := range done.tasks {
-		has[task] = true
-		before += int64(b.pairs(int(task)))
+	if err := p.begin(ctx, done); err != nil {
+		return err
 	}
-	if before > 0 {
-		j.progress.Add(before)
+	todo, err := p.todo(ctx, tasks)
+	if err != nil {
+		return err
 	}
-	todo := slices.DeleteFunc(slices.Clone(tasks), func(task int32) bool { return has[task] })
-	err := b.eachRegion(ctx, j, todo, func(r region, tasks []int32) error {
+	err = b.eachRegion(ctx, j, todo, func(r region, tasks []int32) error {
 		p.region = r
 		return j.r.Pool.Each(ctx, len(tasks), j.blocks.Workers, func(worker, i int) error {
-			return p.run(worker, int(tasks[i]))
+			return p.run(ctx, worker, int(tasks[i]))
 		})
 	})
 	for _, w := range p.workers {
@@ -98,12 +95,38 @@ func (j *job) count(ctx context.Context, w *wanted, number int, tasks []int32, d
 	return err
 }
 
-func (p *pass) run(number, task int) error {
+// todo lists the tasks that are not done yet, and reports progress of the others.
+func (p *pass) todo(ctx context.Context, tasks []int32) (left []int32, err error) {
+	done := p.total.tasks
+	if len(done) == 0 {
+		return tasks, nil
+	}
+	has, before := make(map[int32]bool, len(done)), int64(0)
+	err = workers.Over(ctx, len(done), func(from, to int) {
+		for _, task := range done[from:to] {
+			has[task] = true
+			before += int64(p.b.pairs(int(task)))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.j.progress.Add(before)
+	return left, workers.Over(ctx, len(tasks), func(from, to int) {
+		for _, task := range tasks[from:to] {
+			if !has[task] {
+				left = append(left, task)
+			}
+		}
+	})
+}
+
+func (p *pass) run(ctx context.Context, number, task int) error {
 	if p.workers[number] == nil {
 		p.workers[number] = p.newWorker()
 	}
 	w := p.workers[number]
-	if err := p.task(w, task); err != nil {
+	if err := p.task(ctx, w, task); err != nil {
 		return err
 	}
 	p.j.progress.Add(int64(p.b.pairs(task)))
@@ -111,28 +134,31 @@ func (p *pass) run(number, task int) error {
 }
 
 // begin takes over what is known of the tasks that are done.
-func (p *pass) begin(done *counts) {
+func (p *pass) begin(ctx context.Context, done *counts) error {
 	p.keeper.begin(p.j, done, p.wanted)
 	p.ends.begin(p.b, p.wanted, done)
 	if done.endsLost {
 		p.ends.lose()
 	}
 	if !p.wanted.best {
-		return
+		return nil
 	}
-	p.best.begin(p.j, p.b)
 	if done.bestLost {
 		p.best.lost.Store(true)
 	}
+	return p.best.begin(ctx, p.j, p.b)
 }
 
 // resume takes what the checkpoint has of this pass.
-func (p *pass) resume() error {
+func (p *pass) resume(ctx context.Context) error {
 	if p.j.log == nil {
 		return nil
 	}
 	has := make(map[int32]bool)
 	for _, c := range p.j.log.records[p.number] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := p.b.accept(c, p.wanted); err != nil {
 			return fmt.Errorf("engine: %w: %s: %w", distribution.ErrCheckpoint, p.j.log.path, err)
 		}
@@ -176,7 +202,7 @@ func (p *pass) newWorker() *worker {
 func (b *bounded) margin() float32 { return up(2*b.epsilon + 0x1p-21) }
 
 // task counts one task into w.mine.
-func (p *pass) task(w *worker, task int) error {
+func (p *pass) task(ctx context.Context, w *worker, task int) error {
 	row0, row1, lane0, lane1 := p.b.block(task)
 	c, r := &w.count, &p.region
 	best := p.wanted.best && !p.best.lost.Load()
@@ -207,14 +233,21 @@ func (p *pass) task(w *worker, task int) error {
 		if !again {
 			break
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 	}
 	if p.counted != nil {
 		p.counted(p)
 	}
-	m := w.mine
-	if err := m.addSums(c.Sum, c.Sum2); err != nil {
+	// Whether entries are lost is read once: a record that holds the counts of a task but neither its entries nor the mark
+	// that they are missing would make wrong quantiles of a checkpoint.
+	full := p.keeper.full.Load() || c.KeptFull
+	if err := p.settle(ctx, w, task, full, best); err != nil {
 		return err
 	}
+	// From here on nothing fails: a task is recorded whole or not at all.
+	m := w.mine
 	m.tasks = append(m.tasks, int32(task))
 	m.counted += c.Counted
 	for i := range m.below {
@@ -223,42 +256,45 @@ func (p *pass) task(w *worker, task int) error {
 	for i, n := range c.Bins {
 		m.bins[i] += n
 	}
-	if err := p.keep(w, task); err != nil {
-		return err
-	}
-	if best {
-		return p.giveBest(w, row0, lane0, lane1)
-	}
-	return nil
-}
-
-// keep takes the entries of a task: those that may be extremes get canonical scores, those in brackets stay. Whether
-// entries are lost is read once: a record that holds the counts of a task but neither its entries nor the mark
-// that they are missing would make wrong quantiles of a checkpoint.
-func (p *pass) keep(w *worker, task int) error {
-	full, kept := p.keeper.full.Load() || w.count.KeptFull, w.count.Kept
 	if full {
-		w.mine.full = true
+		m.full = true
 		p.ends.lose()
 		return nil
 	}
-	if len(kept) == 0 {
-		return nil
+	p.keep(w, task)
+	return nil
+}
+
+// settle gives canonical scores to what may be an extreme or a maximum. What it has found when it fails is true and does
+// no harm.
+func (p *pass) settle(ctx context.Context, w *worker, task int, full, best bool) error {
+	if !full && len(w.count.Kept) > 0 {
+		if err := p.takeEnds(ctx, w, task, w.count.Kept); err != nil {
+			return err
+		}
 	}
-	if err := p.takeEnds(w, task, kept); err != nil {
-		return err
+	if best {
+		row0, _, lane0, lane1 := p.b.block(task)
+		if err := p.giveBest(ctx, w, row0, lane0, lane1); err != nil {
+			return err
+		}
 	}
+	return w.mine.addSums(w.count.Sum, w.count.Sum2)
+}
+
+// keep takes the entries of a task that lie in brackets.
+func (p *pass) keep(w *worker, task int) {
+	kept := w.count.Kept
 	if p.wanted.beyond(w.count.Min, w.count.Max) {
 		kept = slices.DeleteFunc(kept, func(e device.Entry) bool { return !p.wanted.holds(e.Value) })
 	}
-	if len(kept) == 0 {
-		return nil
+	if len(kept) > 0 {
+		p.keeper.keep(w, int32(task), kept)
 	}
-	return p.keeper.keep(w, int32(task), kept)
 }
 
 // giveBest tells the lanes' maxima, and gives candidates that are still good enough their canonical scores.
-func (p *pass) giveBest(w *worker, row0, lane0, lane1 int) error {
+func (p *pass) giveBest(ctx context.Context, w *worker, row0, lane0, lane1 int) error {
 	c := &w.count
 	if c.OtherFull || c.AllFull {
 		p.best.lost.Store(true)
@@ -277,7 +313,7 @@ func (p *pass) giveBest(w *worker, row0, lane0, lane1 int) error {
 				w.context = append(w.context, through(p.b.rowAt, row0*device.Panel+int(e.At>>16)))
 			}
 		}
-		if err := p.score(w); err != nil {
+		if err := p.score(ctx, w); err != nil {
 			return err
 		}
 		p.best.improve(p.j, w, kind, lane0)
@@ -287,7 +323,7 @@ func (p *pass) giveBest(w *worker, row0, lane0, lane1 int) error {
 
 // score gives w's pairs canonical scores; when there are too many of them, maxima and extremes are left to a canonical
 // pass, which is cheaper a pair.
-func (p *pass) score(w *worker) error {
+func (p *pass) score(ctx context.Context, w *worker) error {
 	n := len(w.queries)
 	if cap(w.scores) < n {
 		w.scores = make([]float64, max(n, 1024))
@@ -299,7 +335,17 @@ func (p *pass) score(w *worker) error {
 		w.queries, w.context, w.scores = w.queries[:0], w.context[:0], w.scores[:0]
 		return nil
 	}
-	return p.j.pairs(w.scores, w.queries, w.context)
+	const piece = 1 << 13 // of a task whose values are nearly all the same
+	for from := 0; from < n; from += piece {
+		to := min(n, from+piece)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := p.j.pairs(w.scores[from:to], w.queries[from:to], w.context[from:to]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // candidateLimit is how many candidates for maxima and extremes are scored one by one.
@@ -333,7 +379,7 @@ func (p *pass) record(w *worker, last bool) error {
 }
 
 // allTasks lists a bounded job's tasks.
-func (b *bounded) allTasks() []int32 { return ascending(b.tasks) }
+func (b *bounded) allTasks() []int32 { return ascendingFrom(0, b.tasks) }
 
 // pairs is the size of a task.
 func (b *bounded) pairs(task int) int {

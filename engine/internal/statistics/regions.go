@@ -18,10 +18,15 @@ type region struct {
 // eachRegion calls fn for the regions that hold tasks, with those tasks; regions come one after the other.
 func (b *bounded) eachRegion(ctx context.Context, j *job, tasks []int32, fn func(r region, tasks []int32) error) error {
 	of := make(map[[2]int][]int32)
-	for _, task := range tasks {
-		row0, _, lane0, _ := b.block(int(task))
-		at := [2]int{row0 / b.regionRows, lane0 / b.regionLanes}
-		of[at] = append(of[at], task)
+	err := workers.Over(ctx, len(tasks), func(from, to int) {
+		for _, task := range tasks[from:to] {
+			row0, _, lane0, _ := b.block(int(task))
+			at := [2]int{row0 / b.regionRows, lane0 / b.regionLanes}
+			of[at] = append(of[at], task)
+		}
+	})
+	if err != nil {
+		return err
 	}
 	var r region
 	defer func() { b.drop(j, &r) }()

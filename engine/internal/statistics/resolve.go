@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 )
 
 // From kept values to exact order statistics: the r-th canonical value lies within epsilon of the r-th
@@ -106,8 +107,7 @@ func (j *job) resolve(ctx context.Context, l *wanted, t *counts) error {
 				return err
 			}
 			err := j.r.Pool.Each(ctx, len(r.windows), j.blocks.Workers, func(_, i int) error {
-				r.windows[i].settle(r.b)
-				return nil
+				return r.windows[i].settle(ctx, r.b)
 			})
 			if err != nil {
 				return err
@@ -138,19 +138,24 @@ func (r *resolver) count(ctx context.Context, l *wanted) error {
 		least, most float32
 		buffer      []device.Entry
 	}
-	workers := make([]*found, r.j.blocks.Workers)
+	work := make([]*found, r.j.blocks.Workers)
 	parts := r.parts()
-	err := r.j.r.Pool.Each(ctx, len(parts), len(workers), func(worker, i int) error {
-		if workers[worker] == nil {
-			workers[worker] = &found{counts: new([maxCells]int32), least: plusInf, most: minusInf}
+	err := r.j.r.Pool.Each(ctx, len(parts), len(work), func(worker, i int) error {
+		if work[worker] == nil {
+			work[worker] = &found{counts: new([maxCells]int32), least: plusInf, most: minusInf}
 		}
-		f := workers[worker]
+		f := work[worker]
 		for _, k := range parts[i] {
 			entries, err := r.j.load(k, &f.buffer)
 			if err != nil {
 				return err
 			}
-			f.least, f.most = r.cells.count(f.counts, entries, f.least, f.most)
+			err = workers.Over(ctx, len(entries), func(from, to int) {
+				f.least, f.most = r.cells.count(f.counts, entries[from:to], f.least, f.most)
+			})
+			if err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -158,7 +163,7 @@ func (r *resolver) count(ctx context.Context, l *wanted) error {
 		return err
 	}
 	r.least, r.most = math.Inf(1), math.Inf(-1)
-	for _, f := range workers {
+	for _, f := range work {
 		if f == nil {
 			continue
 		}
@@ -309,28 +314,28 @@ const pickBatch = 1 << 10
 // recheck gives canonical scores to what lies in the windows.
 func (r *resolver) recheck(ctx context.Context) error {
 	n := len(r.windows)
-	workers := make([]*picker, r.j.blocks.Workers)
+	work := make([]*picker, r.j.blocks.Workers)
 	parts := r.parts()
-	err := r.j.r.Pool.Each(ctx, len(parts), len(workers), func(worker, i int) error {
-		p := workers[worker]
+	err := r.j.r.Pool.Each(ctx, len(parts), len(work), func(worker, i int) error {
+		p := work[worker]
 		if p == nil {
 			p = &picker{queries: make([][]int32, n), contexts: make([][]int32, n), below: make([]int64, n),
 				scores: make([][]float64, n), buffer: make([]float64, pickBatch)}
-			workers[worker] = p
+			work[worker] = p
 		}
 		for _, k := range parts[i] {
-			if err := r.scan(p, k); err != nil {
+			if err := r.scan(ctx, p, k); err != nil {
 				return err
 			}
 		}
 		for list := range p.queries {
-			if err := r.flush(p, list); err != nil {
+			if err := r.flush(ctx, p, list); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	for _, p := range workers {
+	for _, p := range work {
 		if p == nil {
 			continue
 		}
@@ -344,7 +349,7 @@ func (r *resolver) recheck(ctx context.Context) error {
 }
 
 // scan picks from one run.
-func (r *resolver) scan(p *picker, k run) error {
+func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 	entries, err := r.j.load(k, &p.entries)
 	if err != nil {
 		return err
@@ -355,9 +360,12 @@ func (r *resolver) scan(p *picker, k run) error {
 		if len(p.queries[list]) < pickBatch {
 			return nil
 		}
-		return r.flush(p, list)
+		return r.flush(ctx, p, list)
 	}
-	for _, e := range entries {
+	for n, e := range entries {
+		if n%workers.Stretch == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		v := float64(e.Value)
 		if i := int(r.mark[r.cells.of(v)]) - 1; i >= 0 {
 			switch w := r.windows[i]; {
@@ -374,7 +382,10 @@ func (r *resolver) scan(p *picker, k run) error {
 }
 
 // flush scores a list of pairs.
-func (r *resolver) flush(p *picker, list int) error {
+func (r *resolver) flush(ctx context.Context, p *picker, list int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	qs, cs := p.queries[list], p.contexts[list]
 	scores := p.buffer[:len(qs)]
 	if err := r.j.pairs(scores, qs, cs); err != nil {
@@ -393,15 +404,17 @@ func (r *resolver) flush(p *picker, list int) error {
 
 // settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon, it
 // is known how many pairs are below.
-func (w *window) settle(b *bounded) {
+func (w *window) settle(ctx context.Context, b *bounded) error {
 	ranks := make([]int, len(w.statistics))
 	for i, s := range w.statistics {
 		ranks[i] = int(s.rank - w.below)
 	}
 	if ranks[0] < 0 || ranks[len(ranks)-1] >= len(w.scores) {
-		return // counts that do not fit together: merged parts can be anything
+		return nil // counts that do not fit together: merged parts can be anything
 	}
-	selectRanks(w.scores, ranks)
+	if err := selectRanks(ctx, w.scores, ranks); err != nil {
+		return err
+	}
 	for i, s := range w.statistics {
 		score := w.scores[ranks[i]]
 		if b.metric.Ascending() {
@@ -412,4 +425,5 @@ func (w *window) settle(b *bounded) {
 		}
 	}
 	w.scores = nil
+	return nil
 }

@@ -1,0 +1,105 @@
+package statistics
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// summary of one score per query, with that query's context: ref.Summarise in pieces, between which it looks at the
+// context.
+func (j *job) summary(ctx context.Context, scores []float64, contexts []int32) (distribution.Summary, error) {
+	s := j.noSummary()
+	if len(scores) == 0 {
+		return s, ctx.Err()
+	}
+	x0, s1, s2 := scores[0], 0., 0.
+	sorted := make([]float64, len(scores))
+	low, high := noPair, noPair
+	err := workers.Over(ctx, len(scores), func(from, to int) {
+		for q := from; q < to; q++ {
+			d := scores[q] - x0
+			s1 += d
+			s2 += float64(d * d)
+			p := ref.Pair{Query: int32(q), Context: contexts[q], Score: scores[q]}
+			if q == 0 || p.Score < low.Score {
+				low = p
+			}
+			if q == 0 || p.Score > high.Score {
+				high = p
+			}
+			sorted[q] = p.Score
+		}
+	})
+	if err != nil {
+		return s, err
+	}
+	if err := workers.Sort(ctx, j.r.Pool, sorted, cmp.Compare); err != nil {
+		return s, err
+	}
+	s.N = int64(len(scores))
+	s.Mean, s.Std = ref.Moments(s.N, x0, s1, s2)
+	for i, p := range j.in.Quantiles {
+		s.Quantiles[i] = ref.Quantile7(sorted, p)
+	}
+	setExtremes(&s, low, high)
+	return s, nil
+}
+
+// noSummary is that of an empty distribution, with room for the quantiles.
+func (j *job) noSummary() distribution.Summary {
+	s := distribution.Summary{Quantiles: make([]float64, len(j.in.Quantiles))}
+	setExtremes(&s, noPair, noPair)
+	if j.in.Interval {
+		s.Low, s.High = s.Quantiles, s.Quantiles
+	}
+	return s
+}
+
+func setExtremes(s *distribution.Summary, low, high ref.Pair) {
+	s.Min, s.MinQuery, s.MinContext = low.Score, low.Query, low.Context
+	s.Max, s.MaxQuery, s.MaxContext = high.Score, high.Query, high.Context
+}
+
+// before orders pairs of equal scores.
+func before(a, b ref.Pair) bool {
+	if a.Query != b.Query {
+		return a.Query < b.Query
+	}
+	return a.Context < b.Context
+}
+
+// lower and higher keep the lowest pair and the highest one; Context −1 is none.
+func lower(p *ref.Pair, x ref.Pair) {
+	if x.Context >= 0 && (p.Context < 0 || x.Score < p.Score || x.Score == p.Score && before(x, *p)) {
+		*p = x
+	}
+}
+
+func higher(p *ref.Pair, x ref.Pair) {
+	if x.Context >= 0 && (p.Context < 0 || x.Score > p.Score || x.Score == p.Score && before(x, *p)) {
+		*p = x
+	}
+}
+
+var noPair = ref.Pair{Query: -1, Context: -1}
+
+// ascendingFrom lists the rows [from, to).
+func ascendingFrom(from, to int) []int32 {
+	rows := make([]int32, to-from)
+	for i := range rows {
+		rows[i] = int32(from + i)
+	}
+	return rows
+}
+
+// piece is part of a list of rows; nil lists all rows.
+func piece(list []int32, from, to int) []int32 {
+	if list == nil {
+		return ascendingFrom(from, to)
+	}
+	return list[from:to]
+}
