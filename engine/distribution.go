@@ -31,5 +31,5 @@ var (
 
 // Distribution implements Interface.
 func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
-	return statistics.Compute(ctx, &e.r, e.tune, in)
+	return e.distribution(ctx, in)
 }

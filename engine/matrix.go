@@ -12,6 +12,9 @@ import (
 
 // Matrix implements Interface.
 func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric kernels.Metric) error {
+	if err := fill(&a, &b); err != nil {
+		return err
+	}
 	left, right, err := device.Views("a", a, "b", b, metric)
 	if err != nil {
 		return err
@@ -32,7 +35,7 @@ func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric
 		return err
 	}
 	work, progress := e.r.Scorers(p, metric), e.r.Meter(int64(len(out)))
-	return e.r.Grid(ctx, p, left.N, right.N, func(worker, i0, i1, j0, j1 int) error {
+	err = e.r.Grid(ctx, p, left.N, right.N, func(worker, i0, i1, j0, j1 int) error {
 		scores, err := work.Get(worker).Block(&left, &right, i0, i1, j0, j1)
 		if err != nil {
 			return err
@@ -46,6 +49,29 @@ func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric
 		progress.Add(int64(len(scores)))
 		return nil
 	})
+	if err == nil {
+		blank(out, right.N, a, b)
+	}
+	return err
+}
+
+// blank writes NaN where a row of a or b is deleted.
+func blank(out []float32, stride int, a, b Vectors) {
+	nan := float32(math.NaN())
+	if m := momentOf(a); m != nil && m.deleted > 0 {
+		for _, i := range m.x.Deleted() {
+			for j := range b.Rows {
+				out[i*stride+j] = nan
+			}
+		}
+	}
+	if m := momentOf(b); m != nil && m.deleted > 0 {
+		for _, j := range m.x.Deleted() {
+			for i := range a.Rows {
+				out[i*stride+j] = nan
+			}
+		}
+	}
 }
 
 // BoundedMatrix writes out[i*stride+j] = score(A_i, B_j) for A.Rows × B.Rows pairs as fast as the
@@ -55,13 +81,23 @@ func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric
 // an error, out holds nothing of use. Besides out it takes room for both operands as panels, or for
 // parts of them where the memory limit is less.
 func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric, dtype kernels.DType) (bound float64, err error) {
-	return matrix.Bounded(ctx, &e.r, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: metric, DType: dtype})
+	return e.bounded(ctx, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: metric, DType: dtype})
 }
 
 // Product is BoundedMatrix of inner products whose bound is relative to each pair's own vectors: their lengths are
 // as they are, not taken together with the longest of all. Where the format would lose digits of short ones (a row longer
 // than 2⁴⁰, or with AMX shorter than 2⁻⁴⁵ and not 0), or with a value that is not finite, it is kernels.ErrRange.
 func (e *Engine) Product(ctx context.Context, out []float32, stride int, a, b Vectors, dtype kernels.DType) error {
-	_, err := matrix.Bounded(ctx, &e.r, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: kernels.IP, DType: dtype, AsIs: true})
+	_, err := e.bounded(ctx, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: kernels.IP, DType: dtype, AsIs: true})
 	return err
+}
+
+func (e *Engine) bounded(ctx context.Context, in matrix.Input) (bound float64, err error) {
+	if err := fill(&in.A, &in.B); err != nil {
+		return 0, err
+	}
+	if bound, err = matrix.Bounded(ctx, &e.r, in); err == nil {
+		blank(in.Out, in.Stride, in.A, in.B)
+	}
+	return bound, err
 }

@@ -31,12 +31,18 @@ func (p *Part) Bytes() int64 { return p.p.Bytes() }
 // grow out of it while no quantile's rank moves by more than slack, a share of all ranks (say .0005). Each
 // share of slack makes parts larger by that share of all pairs, once per quantile and side, at 8 bytes a pair.
 func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput, slack float64) (*Brackets, error) {
+	if err := whole(&in); err != nil {
+		return nil, err
+	}
 	return statistics.Brackets(ctx, &e.r, e.tune, in, slack)
 }
 
 // DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have no
 // parts (ErrPart); brackets that the format is too coarse for are kernels.ErrArgument.
 func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *Brackets, share Block) (*Part, error) {
+	if err := whole(&in); err != nil {
+		return nil, err
+	}
 	p, err := statistics.ComputePart(ctx, &e.r, e.tune, in, b, share)
 	if err != nil {
 		return nil, err
@@ -47,6 +53,9 @@ func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *
 // RemoveFromPart takes contexts and queries out of a part, by their ids. The input still holds all rows of the part, those
 // to be removed as well: only their pairs are counted again, and subtracted.
 func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Brackets, p *Part, contexts, queries []uint64) (*Part, error) {
+	if err := whole(&in); err != nil {
+		return nil, err
+	}
 	q, err := statistics.Remove(ctx, &e.r, e.tune, in, b, &p.p, contexts, queries)
 	if err != nil {
 		return nil, err
@@ -59,6 +68,9 @@ func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Br
 // the cells of the brackets' histogram. A quantile whose rank lies outside the brackets is in Missed, with Low and
 // High. Parts that overlap, leave a gap or have other brackets are ErrPart.
 func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, b *Brackets, parts ...*Part) (*Distribution, error) {
+	if err := whole(&in); err != nil {
+		return nil, err
+	}
 	inner := make([]*statistics.Part, len(parts))
 	for i, p := range parts {
 		if p != nil {

@@ -16,6 +16,15 @@ import (
 
 // TopK implements Interface.
 func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias []Biases) ([][]Hit, error) {
+	if err := errors.Join(fill(&q), use(&c)); err != nil {
+		return nil, err
+	}
+	if x := searched(c, metric); x != nil {
+		return x.TopK(ctx, q, k, bias)
+	}
+	if err := fill(&c); err != nil {
+		return nil, err
+	}
 	queries, contexts, err := device.Views("queries", q, "contexts", c, metric)
 	if err != nil {
 		return nil, err
@@ -97,6 +106,12 @@ func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.
 // Max implements Interface.
 func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (best Hit, ok bool, err error) {
 	none := Hit{Row: -1, Score: metric.Worst()}
+	if err := use(&c); err != nil {
+		return none, false, err
+	}
+	if x := searched(c, metric); x != nil {
+		return x.Max(ctx, q, bias)
+	}
 	query, contexts, err := single(q, c, metric, bias)
 	if err != nil {
 		return none, false, err
@@ -116,6 +131,12 @@ func (witness) Error() string { return "found" }
 // AnyAbove implements Interface.
 func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (Hit, bool, error) {
 	none := Hit{Row: -1, Score: metric.Worst()}
+	if err := use(&c); err != nil {
+		return none, false, err
+	}
+	if x := searched(c, metric); x != nil {
+		return x.AnyAbove(ctx, q, bias, tau)
+	}
 	query, contexts, err := single(q, c, metric, bias)
 	if err == nil && math.IsNaN(tau) {
 		err = fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
@@ -166,6 +187,9 @@ func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c
 
 // single checks the arguments of an operation on one query.
 func single(q []float32, c Vectors, metric kernels.Metric, bias Biases) (query, contexts device.Operand, err error) {
+	if err := fill(&c); err != nil {
+		return query, contexts, err
+	}
 	query, contexts, err = device.Views("query", Vectors{Data: q, Rows: 1, Dim: len(q)}, "contexts", c, metric)
 	if err != nil {
 		return query, contexts, err

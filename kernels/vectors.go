@@ -6,9 +6,13 @@ import "sort"
 // A Stride of 0 means Dim. Data is never written to. No rows are an empty set, whose other fields are
 // not looked at; every operation has a natural result for it. Values that are NaN or infinite are
 // refused (ErrNonFinite, naming row and column).
+//
+// Set is not nil where the vectors are those of a prepared set (engine.Set.Vectors): operations then use what is
+// prepared. Data may be nil in this case, and a Vectors of some of the rows leaves Set out.
 type Vectors struct {
 	Data              []float32
 	Rows, Dim, Stride int
+	Set               any
 }
 
 // Biases are what one query adds to the closeness of each context (Metric.Biased), such as a lexical score: a

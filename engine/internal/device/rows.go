@@ -17,6 +17,12 @@ type Operand struct {
 	cpu.Rows
 	Name  string
 	Ready bool
+	Kept  *Kept // packed sets of all rows that are kept for later; nil: none are
+}
+
+// Prepared is what kernels.Vectors.Set holds: vectors that were checked, with their norms.
+type Prepared interface {
+	PreparedRows() (cpu.Rows, *Kept)
 }
 
 // View checks the shape of v; name is what errors call it.
@@ -37,6 +43,12 @@ func View(name string, v kernels.Vectors) (Operand, error) {
 			name, kernels.ErrShape, v.Rows, v.Dim, stride, len(v.Data))
 	}
 	o.Rows = cpu.Rows{Data: v.Data, N: v.Rows, Dim: v.Dim, Stride: stride}
+	if p, ok := v.Set.(Prepared); ok {
+		rows, kept := p.PreparedRows()
+		if rows.N == o.N && rows.Dim == o.Dim && rows.Stride == stride && &rows.Data[0] == &o.Data[0] { // not a part of them
+			o.Rows, o.Ready, o.Kept = rows, true, kept
+		}
+	}
 	return o, nil
 }
 

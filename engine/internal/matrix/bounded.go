@@ -111,12 +111,12 @@ func (m *product) scale() {
 
 func (m *product) run(ctx context.Context) (bound float64, err error) {
 	for j := 0; j < m.b.N; j += m.rowsB {
-		lanes, err := m.pack(ctx, device.Right, m.b, j, min(m.b.N, j+m.rowsB), m.scaleB)
+		lanes, end, err := m.pack(ctx, device.Right, m.b, j, min(m.b.N, j+m.rowsB), m.scaleB)
 		if err != nil {
 			return 0, err
 		}
 		e, err := m.column(ctx, lanes, j)
-		m.r.Free(lanes)
+		end()
 		if err != nil {
 			return 0, err
 		}
@@ -128,13 +128,13 @@ func (m *product) run(ctx context.Context) (bound float64, err error) {
 // column multiplies all of a with the packed lanes, which begin at row j of b.
 func (m *product) column(ctx context.Context, lanes device.Set, j int) (bound float64, err error) {
 	for i := 0; i < m.a.N; i += m.rowsA {
-		rows, err := m.pack(ctx, device.Left, m.a, i, min(m.a.N, i+m.rowsA), m.scaleA)
+		rows, end, err := m.pack(ctx, device.Left, m.a, i, min(m.a.N, i+m.rowsA), m.scaleA)
 		if err != nil {
 			return 0, err
 		}
 		bound = max(bound, m.r.Bound(rows, lanes))
 		err = m.part(ctx, rows, i, lanes, j)
-		m.r.Free(rows)
+		end()
 		if err != nil {
 			return 0, err
 		}
@@ -154,31 +154,30 @@ func (m *product) inUnit(bound float64) float64 {
 	return bound + 0x1p-23
 }
 
-// pack makes panels of the rows [from, to) of o.
-func (m *product) pack(ctx context.Context, side device.Side, o *device.Operand, from, to int, scale float64) (device.Set, error) {
-	p, err := m.r.New(side, m.DType, m.Metric, to-from, o.Dim, scale)
-	if err != nil {
-		return nil, err
+// pack makes panels of the rows [from, to) of o; end ends their use.
+func (m *product) pack(ctx context.Context, side device.Side, o *device.Operand, from, to int, scale float64) (p device.Set, end func(), err error) {
+	of := *o
+	if from > 0 || to < o.N {
+		of.Rows, of.Kept = o.Slice(from, to), nil
 	}
-	err = m.r.PackAll(ctx, p, o.Slice(from, to), nil)
+	if p, end, err = m.r.Packed(ctx, &of, side, m.DType, m.Metric, scale, nil); err != nil {
+		return nil, nil, err
+	}
 	long := !(p.Norm() < 0x1p40)
 	short := p.Norm() != 0 && !(p.Norm() > 0x1p-40)
 	if m.AsIs {
 		short = p.Short()
 	}
-	if err == nil && !m.scaled && m.Metric != kernels.Cosine && (long || short) {
-		err = errScale
+	if !m.scaled && m.Metric != kernels.Cosine && (long || short) {
+		end()
+		return nil, nil, errScale
 	}
 	if side == device.Left {
 		m.normA = max(m.normA, p.Norm())
 	} else {
 		m.normB = max(m.normB, p.Norm())
 	}
-	if err != nil {
-		m.r.Free(p)
-		return nil, err
-	}
-	return p, nil
+	return p, end, nil
 }
 
 // part multiplies the packed rows, which begin at row i, with the packed lanes from j on.

@@ -28,6 +28,7 @@ type bounded struct {
 	scaleRows, scaleLanes   float64
 	unit                    float64    // value = unit·score (ip), score (cosine), −(unit·score)²/2 (l2)
 	rows, lanes             device.Set // where one region holds everything, once it is packed
+	ends                    []func()   // of the use of those two
 	regionRows, regionLanes int        // panels of a region
 	listRoom                int        // of a worker, for candidates of a task
 
@@ -70,7 +71,7 @@ func (j *job) newBounded(ctx context.Context, of *block) (*bounded, error) {
 		err = b.findBound(ctx, j)
 	}
 	if err != nil {
-		b.free(j.r)
+		b.free()
 		return nil, err
 	}
 	b.cut(j.r)
@@ -78,13 +79,11 @@ func (j *job) newBounded(ctx context.Context, of *block) (*bounded, error) {
 }
 
 // free gives back the sets that stay between passes.
-func (b *bounded) free(r *device.Resources) {
-	for _, s := range []*device.Set{&b.rows, &b.lanes} {
-		if *s != nil {
-			r.Free(*s)
-			*s = nil
-		}
+func (b *bounded) free() {
+	for _, end := range b.ends {
+		end()
 	}
+	b.rows, b.lanes, b.ends = nil, nil, nil
 }
 
 // plan shares the memory out: panels may take three fifths, the rest is for kept entries and workers. It is false

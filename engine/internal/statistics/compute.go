@@ -105,7 +105,7 @@ func (j *job) describe() {
 // free gives back the packed sets, the copies of rows and the spill file.
 func (j *job) free() {
 	if j.bounded != nil {
-		j.bounded.free(j.r)
+		j.bounded.free()
 	}
 	if j.held != nil {
 		j.held()

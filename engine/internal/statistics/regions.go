@@ -92,6 +92,13 @@ func (b *bounded) pack(ctx context.Context, j *job, side device.Side, from, to i
 	if *resident != nil {
 		return *resident, nil
 	}
+	if b.whole() && n == o.N {
+		s, end, err := j.r.Packed(ctx, o, side, b.dtype, b.metric, scale, order)
+		if err == nil {
+			*resident, b.ends = s, append(b.ends, end)
+		}
+		return s, err
+	}
 	first, last := from*device.Panel, min(to*device.Panel, n)
 	rows := o.Rows
 	if order != nil {
@@ -108,7 +115,7 @@ func (b *bounded) pack(ctx context.Context, j *job, side device.Side, from, to i
 		return nil, err
 	}
 	if b.whole() {
-		*resident = s
+		*resident, b.ends = s, append(b.ends, func() { j.r.Free(s) })
 	}
 	return s, nil
 }

@@ -1,0 +1,77 @@
+package index
+
+import (
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Freeze is the index as it is at the moment: what is appended to x or deleted from it later does not show.
+func (x *Index) Freeze() *Index {
+	f := &Index{r: x.r, metric: x.metric, options: x.options, kernel: x.kernel}
+	f.now.Store(x.now.Load())
+	return f
+}
+
+// For is the same rows in another metric, without codes.
+func (x *Index) For(metric kernels.Metric) *Index {
+	old := x.now.Load()
+	f := &Index{r: x.r, metric: metric, options: Options{Plain: true}, kernel: x.kernel}
+	s := &snapshot{rows: old.rows, dim: old.dim, dead: old.dead, model: &model{reason: "another metric: all rows are read in full"}}
+	for _, g := range old.groups {
+		s.groups = append(s.groups, &group{Operand: g.Operand, first: g.first})
+	}
+	s.list()
+	f.now.Store(s)
+	return f
+}
+
+// Metric is the metric of its searches.
+func (x *Index) Metric() kernels.Metric { return x.metric }
+
+// Coded tells whether searches read codes first.
+func (x *Index) Coded() bool {
+	m := x.now.Load().model
+	return m != nil && m.reason == ""
+}
+
+// Shape is the number of rows and their dimension.
+func (x *Index) Shape() (rows, dim int) {
+	s := x.now.Load()
+	return s.rows, s.dim
+}
+
+// Deleted lists the deleted rows in ascending order.
+func (x *Index) Deleted() []int {
+	s := x.now.Load()
+	rows := make([]int, 0, s.dead.count)
+	for _, row := range s.dead.list() {
+		rows = append(rows, int(row))
+	}
+	return rows
+}
+
+// One is all rows where they were added at once, by reference.
+func (x *Index) One() (rows cpu.Rows, ok bool) {
+	if s := x.now.Load(); len(s.groups) == 1 {
+		return s.groups[0].Rows, true
+	}
+	return rows, false
+}
+
+// Gather is a copy of all rows, or of those that are not deleted, one behind the other.
+func (x *Index) Gather(live bool) cpu.Rows {
+	s := x.now.Load()
+	n := s.rows
+	if live {
+		n -= s.dead.count
+	}
+	all := cpu.Rows{Data: make([]float32, 0, n*s.dim), Norms: make([]float64, 0, n), N: n, Dim: s.dim, Stride: s.dim}
+	for _, g := range s.groups {
+		for i := range g.N {
+			if !live || !s.dead.has(g.first+i) {
+				all.Data, all.Norms = append(all.Data, g.Row(i)...), append(all.Norms, g.Norms[i])
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/index"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// The errors of prepared sets.
+var (
+	// ErrClosed: a set that is used after Close.
+	ErrClosed = errors.New("the prepared set is closed")
+	// ErrSetFile: a file that is not a saved set of this version, or is damaged.
+	ErrSetFile = index.ErrFile
+	// ErrSetVectors: a saved set that belongs to other vectors.
+	ErrSetVectors = index.ErrVectors
+)
+
+// SetOptions say how a set is prepared. The zero value is a sensible default.
+type SetOptions struct {
+	NoIndex  bool   // for sets that are calibrated or multiplied rather than searched: preparing takes a fraction of the time
+	Clusters int    // as in IndexOptions
+	Seed     uint64 // as in IndexOptions
+	MemLimit int64  // bytes of packed copies that are kept for later operations; 0 = the engine's limit
+}
+
+// Set is a set of vectors that was made ready once, to be searched and calibrated many times: checked, with norms and an
+// index, and with packed copies that Distribution and BoundedMatrix leave there. Vectors names it in every
+// operation of the engine that made it; results are those of plain vectors, bit for bit, but for AnyAbove's witness.
+//
+// Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. Vectors are kept by reference
+// and must not change while the set is in use. All methods may be called at the same time.
+type Set struct {
+	e     *Engine
+	limit int64
+
+	write  sync.Mutex // of those who change the set
+	x      *index.Index
+	mu     sync.Mutex // of what follows
+	now    *moment
+	closed bool
+}
+
+// Prepare makes a set. An empty v is fine: Append can come later. The metric is that of the index; other metrics
+// work, without it.
+func (e *Engine) Prepare(ctx context.Context, v Vectors, metric kernels.Metric, o SetOptions) (*Set, error) {
+	if err := fill(&v); err != nil {
+		return nil, err
+	}
+	v.Set = nil
+	x, err := index.New(ctx, &e.r, v, metric, o.index())
+	if err != nil {
+		return nil, err
+	}
+	return e.newSet(x, o)
+}
+
+func (o SetOptions) index() index.Options {
+	return index.Options{Clusters: o.Clusters, Seed: o.Seed, Plain: o.NoIndex}
+}
+
+func (e *Engine) newSet(x *index.Index, o SetOptions) (*Set, error) {
+	if o.MemLimit < 0 {
+		return nil, fmt.Errorf("engine: memory limit of a set: %w: %d", kernels.ErrArgument, o.MemLimit)
+	}
+	s := &Set{e: e, limit: o.MemLimit, x: x}
+	if s.limit == 0 {
+		s.limit = e.r.MemLimit
+	}
+	s.now = s.moment()
+	return s, nil
+}
+
+// moment is the set as it is; s.write is held, or nobody else knows s.
+func (s *Set) moment() *moment {
+	m := &moment{set: s, x: s.x.Freeze(), kept: device.NewKept(s.e.r.Device, s.limit)}
+	m.size, m.dim = m.x.Shape()
+	m.deleted = m.x.Describe().Deleted
+	return m
+}
+
+// change runs fn, which changes the index, and lets the next Vectors show it.
+func (s *Set) change(fn func() error) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return fmt.Errorf("engine: %w", ErrClosed)
+	}
+	if err := fn(); err != nil {
+		return err
+	}
+	next := s.moment()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.retire()
+	if s.now = next; s.closed {
+		next.retire()
+	}
+	return nil
+}
+
+// Append adds rows behind the others, by reference: see Index.Append.
+func (s *Set) Append(ctx context.Context, v Vectors) error {
+	if err := fill(&v); err != nil {
+		return err
+	}
+	v.Set = nil
+	return s.change(func() error { return s.x.Append(ctx, v) })
+}
+
+// Delete takes a row out of the results of later Vectors. Deleting it again does nothing.
+func (s *Set) Delete(row int) error {
+	return s.change(func() error { return s.x.Delete(row) })
+}
+
+// Vectors are the rows of the moment, for the engine's operations: rows that are appended or deleted later do not show.
+// Data is nil where the rows were not added at once. Deleted rows are not found by TopK, Max and AnyAbove, count nowhere
+// in Distribution, and have NaN as scores in matrices.
+func (s *Set) Vectors() Vectors {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.now
+	v := Vectors{Rows: m.size, Dim: m.dim, Set: m}
+	if one, ok := m.x.One(); ok {
+		v.Data, v.Stride = one.Data, one.Stride
+	}
+	return v
+}
+
+// Metric is that of the index.
+func (s *Set) Metric() kernels.Metric { return s.x.Metric() }
+
+// Describe tells what the set holds. Bytes is without packed copies, and without the caller's vectors.
+func (s *Set) Describe() IndexStats { return IndexStats(s.x.Describe()) }
+
+// Close frees what the set holds; operations that run go on to their end. Every later use of the set or of its Vectors is
+// ErrClosed. Closing again does nothing.
+func (s *Set) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.now.retire()
+	}
+}
+
+// moment is a set as it was when Vectors was called.
+type moment struct {
+	set                *Set
+	x                  *index.Index
+	size, dim, deleted int
+	kept               *device.Kept
+
+	mu     sync.Mutex
+	rows   cpu.Rows // all, one behind the other; N = 0 until someone asks
+	live   *moment  // without the deleted ones
+	others [kernels.L2 + 1]*index.Index
+}
+
+// retire frees what later operations on the same moment would have found.
+func (m *moment) retire() {
+	m.kept.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.live != nil {
+		m.live.kept.Close()
+	}
+}
+
+// PreparedRows implements device.Prepared.
+func (m *moment) PreparedRows() (cpu.Rows, *device.Kept) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.size == 0 {
+		return cpu.Rows{}, nil
+	}
+	if m.rows.N == 0 {
+		one, ok := m.x.One()
+		if !ok {
+			one = m.x.Gather(false)
+		}
+		m.rows = one
+	}
+	return m.rows, m.kept
+}
+
+// index is the one that searches in that metric.
+func (m *moment) index(metric kernels.Metric) *index.Index {
+	if metric == m.x.Metric() {
+		return m.x
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.others[metric] == nil {
+		m.others[metric] = m.x.For(metric)
+	}
+	return m.others[metric]
+}
+
+// use checks vectors of prepared sets, if they are such, at the begin of an operation.
+func use(all ...*Vectors) error {
+	for _, v := range all {
+		m := momentOf(*v)
+		if m == nil {
+			v.Set = nil
+			continue
+		}
+		m.set.mu.Lock()
+		closed := m.set.closed
+		m.set.mu.Unlock()
+		if closed {
+			return fmt.Errorf("engine: %w", ErrClosed)
+		}
+		if v.Rows == m.size && (v.Rows == 0 || v.Dim == m.dim) {
+			continue
+		}
+		if v.Data == nil {
+			return fmt.Errorf("engine: %w: %d rows of dimension %d name a prepared set of %d rows of dimension %d",
+				kernels.ErrShape, v.Rows, v.Dim, m.size, m.dim)
+		}
+		v.Set = nil // a part of them, as plain vectors
+	}
+	return nil
+}
+
+// fill is use by operations that read rows: those that were not added at once are gathered.
+func fill(all ...*Vectors) error {
+	if err := use(all...); err != nil {
+		return err
+	}
+	for _, v := range all {
+		if m := momentOf(*v); m != nil && v.Data == nil && m.size > 0 {
+			rows, _ := m.PreparedRows()
+			v.Data, v.Stride = rows.Data, rows.Stride
+		}
+	}
+	return nil
+}
+
+// momentOf is the moment of a set that v names, or nil.
+func momentOf(v Vectors) *moment {
+	m, _ := v.Set.(*moment)
+	return m
+}
+
+// searched is the index that finds rows of c in that metric; nil where the engine reads all rows on its device.
+func searched(c Vectors, metric kernels.Metric) *index.Index {
+	m := momentOf(c)
+	if m == nil || m.size == 0 || metric > kernels.L2 {
+		return nil
+	}
+	if m.deleted > 0 || metric == m.x.Metric() && m.x.Coded() {
+		return m.index(metric)
+	}
+	return nil
+}

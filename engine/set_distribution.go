@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/statistics"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// whole is the input of an operation on parts of a distribution, whose sets may have grown but have no deleted rows:
+// those leave parts by RemoveFromPart.
+func whole(in *DistributionInput) error {
+	if err := fill(&in.Contexts, &in.Queries); err != nil {
+		return err
+	}
+	for _, v := range []Vectors{in.Contexts, in.Queries} {
+		if m := momentOf(v); m != nil && m.deleted > 0 {
+			return fmt.Errorf("engine: part: %w: %d rows of the prepared set are deleted", kernels.ErrArgument, m.deleted)
+		}
+	}
+	return nil
+}
+
+// withoutDeleted is the moment without its deleted rows, and the row numbers of those that are left.
+func (m *moment) withoutDeleted() (live *moment, rows []int32) {
+	deleted := m.x.Deleted()
+	for row := range m.size {
+		if len(deleted) > 0 && deleted[0] == row {
+			deleted = deleted[1:]
+			continue
+		}
+		rows = append(rows, int32(row))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.live == nil {
+		m.live = &moment{set: m.set, x: m.x, size: len(rows), dim: m.dim, kept: device.NewKept(m.set.e.r.Device, m.set.limit)}
+		m.live.rows = m.x.Gather(true)
+	}
+	return m.live, rows
+}
+
+// remaining is a set of vectors without deleted rows.
+type remaining struct {
+	rows []int32 // the row of each that is left; nil: all are
+	at   []int32 // the place of each row among them, −1 if it is deleted; nil: its own
+}
+
+func remainingOf(v *Vectors) (r remaining) {
+	m := momentOf(*v)
+	if m == nil || m.deleted == 0 {
+		return r
+	}
+	live, rows := m.withoutDeleted()
+	r.rows, r.at = rows, make([]int32, m.size)
+	for i := range r.at {
+		r.at[i] = -1
+	}
+	for i, row := range rows {
+		r.at[row] = int32(i)
+	}
+	*v = Vectors{Data: live.rows.Data, Rows: live.size, Dim: live.dim, Stride: live.dim, Set: live}
+	if live.size == 0 {
+		*v = Vectors{}
+	}
+	return r
+}
+
+// row is the row number of place i.
+func (r remaining) row(i int32) int32 {
+	if r.rows == nil || i < 0 {
+		return i
+	}
+	return r.rows[i]
+}
+
+// place is the inverse.
+func (r remaining) place(row int32) int32 {
+	if r.at == nil {
+		return row
+	}
+	return r.at[row]
+}
+
+// pick is the list without what belongs to deleted rows.
+func pick[T any](r remaining, list []T) []T {
+	if r.rows == nil || list == nil {
+		return list
+	}
+	out := make([]T, len(r.rows))
+	for i, row := range r.rows {
+		out[i] = list[row]
+	}
+	return out
+}
+
+// distribution computes that of the rows that are not deleted, under their own numbers.
+func (e *Engine) distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
+	if err := fill(&in.Contexts, &in.Queries); err != nil {
+		return nil, err
+	}
+	if err := in.Check(); err != nil {
+		return nil, err
+	}
+	n := in.Queries.Rows
+	contexts, queries := remainingOf(&in.Contexts), remainingOf(&in.Queries)
+	if contexts.rows == nil && queries.rows == nil {
+		return statistics.Compute(ctx, &e.r, e.tune, in)
+	}
+	in.Owner = slices.Clone(pick(queries, in.Owner))
+	for q, c := range in.Owner {
+		if in.Owner[q] = contexts.place(c); in.Owner[q] < 0 {
+			return nil, fmt.Errorf("engine: owner of query %d: %w: context %d is deleted", queries.row(int32(q)), kernels.ErrArgument, c)
+		}
+	}
+	in.Group, in.ContextIDs, in.QueryIDs = pick(contexts, in.Group), pick(contexts, in.ContextIDs), pick(queries, in.QueryIDs)
+	if bias := in.Bias; bias != nil {
+		in.Bias = func(ctx context.Context, qs, cs []int32, out []float32) error {
+			return bias(ctx, mapped(queries, qs), mapped(contexts, cs), out)
+		}
+	}
+	d, err := statistics.Compute(ctx, &e.r, e.tune, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range [][]int32{d.BestRow, d.BestOtherRow} {
+		for i, row := range list {
+			list[i] = contexts.row(row)
+		}
+	}
+	for _, s := range []*Summary{&d.PositiveSummary, &d.NegativeSummary, &d.Max} {
+		s.MinQuery, s.MinContext = queries.row(s.MinQuery), contexts.row(s.MinContext)
+		s.MaxQuery, s.MaxContext = queries.row(s.MaxQuery), contexts.row(s.MaxContext)
+	}
+	if queries.rows != nil {
+		spread(d, queries, n, in.Metric)
+	}
+	return d, nil
+}
+
+func mapped(r remaining, places []int32) []int32 {
+	if r.rows == nil {
+		return places
+	}
+	rows := make([]int32, len(places))
+	for i, p := range places {
+		rows[i] = r.rows[p]
+	}
+	return rows
+}
+
+// spread puts what there is one of per query at the query's row; a deleted one has no context and the worst score.
+func spread(d *Distribution, queries remaining, n int, metric kernels.Metric) {
+	for _, list := range []*[]float64{&d.Positive, &d.Best, &d.BestOther} {
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = metric.Worst()
+		}
+		for i, row := range queries.rows {
+			out[row] = (*list)[i]
+		}
+		*list = out
+	}
+	for _, list := range []*[]int32{&d.BestRow, &d.BestOtherRow} {
+		out := make([]int32, n)
+		for i := range out {
+			out[i] = -1
+		}
+		for i, row := range queries.rows {
+			out[row] = (*list)[i]
+		}
+		*list = out
+	}
+}
