@@ -79,12 +79,12 @@ func (s *session) searchIn(ctx context.Context, workloads []string, d *searchDat
 	return nil
 }
 
-// indexedBase is a base with its index, of one variant of the engine.
+// indexedBase is a base as a prepared set with an index, of one variant of the engine.
 type indexedBase struct {
 	variant
 	*searchData
-	index *engine.Index
-	want  best
+	set  *engine.Set
+	want best
 }
 
 // searchVariants are the instruction sets with scans of their own: the best one, VNNI and AVX2. The index chooses
@@ -112,15 +112,15 @@ func (s *session) index(ctx context.Context, d *searchData, want best) (out []*i
 	for _, v := range variants {
 		s.log("indexing %d %s vectors with %s", d.base.Rows, d.kind(), v.isa)
 		begin := time.Now()
-		index, err := v.engine.Index(ctx, d.base.Vectors, kernels.Cosine, engine.IndexOptions{})
+		set, err := v.engine.Prepare(ctx, d.base.Vectors, kernels.Cosine, engine.SetOptions{})
 		if err != nil {
 			return nil, err
 		}
-		st := index.Describe()
+		st := set.Describe()
 		s.note("%s: index with %s: %.1f s, %d bytes a vector beside it, %d groups; %s %s", d.kind(), v.isa,
 			time.Since(begin).Seconds(),
 			st.Bytes/int64(max(1, st.Rows)), st.Clusters, st.Kernel, st.Reason)
-		out = append(out, &indexedBase{v, d, index, want})
+		out = append(out, &indexedBase{v, d, set, want})
 	}
 	return out, nil
 }
@@ -223,7 +223,7 @@ func searchCompetitor[T any](x *indexedBase, shape string, list []int, size int,
 	row.Shape = shape
 	return &competitor{
 		choice: func() string {
-			d := x.index.Describe()
+			d := x.set.Describe()
 			return x.describe(fmt.Sprintf("index scanned by %s", d.Kernel), d.Reason)
 		},
 		Row: row, kind: kernels.F32, // the limit of all competitors: reading the vectors once as they are stored
@@ -267,7 +267,7 @@ func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 		if size > 1 {
 			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name, x.mixed(), size, false,
 				func(ctx context.Context, q engine.Vectors) ([]engine.Decision, error) {
-					return x.index.AnyAboveAll(ctx, q, nil, at)
+					return x.engine.AnyAboveAll(ctx, q, x.set.Vectors(), kernels.Cosine, nil, at)
 				}, func(query, i int, d []engine.Decision) float64 { return wrong(query, d[i].Hit, d[i].Above) }))
 			continue
 		}
@@ -278,7 +278,7 @@ func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 		for _, scope := range x.scopes() {
 			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name+" "+scope.name, scope.rows, 1,
 				false, func(ctx context.Context, q engine.Vectors) (o one, err error) {
-					o.Hit, o.above, err = x.index.AnyAbove(ctx, q.Data, nil, at)
+					o.Hit, o.above, err = x.engine.AnyAbove(ctx, q.Data, x.set.Vectors(), kernels.Cosine, nil, at)
 					return o, err
 				}, func(query, _ int, o one) float64 { return wrong(query, o.Hit, o.above) }))
 		}
@@ -286,9 +286,9 @@ func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 	b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" maximum", x.mixed(), size, false,
 		func(ctx context.Context, q engine.Vectors) ([]engine.Hit, error) {
 			if size > 1 {
-				return x.index.MaxAll(ctx, q, nil)
+				return x.engine.MaxAll(ctx, q, x.set.Vectors(), kernels.Cosine, nil)
 			}
-			h, _, err := x.index.Max(ctx, q.Data, nil)
+			h, _, err := x.engine.Max(ctx, q.Data, x.set.Vectors(), kernels.Cosine, nil)
 			return []engine.Hit{h}, err
 		}, func(query, i int, h []engine.Hit) float64 {
 			return failed(h[i].Row == x.want.IDs[query][0] && h[i].Score == x.want.Scores[query][0])
@@ -310,7 +310,7 @@ func (x *indexedBase) score(query, row int) float64 {
 func (s *session) tops(x *indexedBase, b *benchmark, size int) {
 	b.competitors = append(b.competitors, searchCompetitor(x, b.shape, x.mixed(), size, true,
 		func(ctx context.Context, q engine.Vectors) ([][]engine.Hit, error) {
-			return x.index.TopK(ctx, q, topK, nil)
+			return x.engine.TopK(ctx, q, x.set.Vectors(), kernels.Cosine, topK, nil)
 		}, func(query, i int, hits [][]engine.Hit) float64 {
 			ids := make([]int, len(hits[i]))
 			for j, h := range hits[i] {
@@ -363,7 +363,7 @@ func (s *session) noteChecked(ctx context.Context, indexed []*indexedBase) error
 	for _, x := range indexed {
 		for _, at := range []float64{tau, x.cutoff} {
 			for _, scope := range x.scopes() {
-				d, err := x.index.AnyAboveAll(ctx, x.gather(scope.rows), nil, at)
+				d, err := x.engine.AnyAboveAll(ctx, x.gather(scope.rows), x.set.Vectors(), kernels.Cosine, nil, at)
 				if err != nil {
 					return err
 				}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -58,4 +59,47 @@ func BenchmarkSearch(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkPrepared compares plain vectors with a prepared set: making and loading it, and a distribution of few queries
+// against many contexts, where checking and packing the contexts is a large part.
+func BenchmarkPrepared(b *testing.B) {
+	rng, ctx := rand.New(rand.NewPCG(1, 3)), context.Background()
+	c, q := plain(rng, 100_000, 384), plain(rng, 200, 384)
+	e, err := open(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := filepath.Join(b.TempDir(), "set")
+	set, err := e.Prepare(ctx, c, kernels.Cosine, SetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer set.Close()
+	if err := set.Save(ctx, path); err != nil {
+		b.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"prepare": func() error { _, err := e.Prepare(ctx, c, kernels.Cosine, SetOptions{}); return err },
+		"no index": func() error {
+			_, err := e.Prepare(ctx, c, kernels.Cosine, SetOptions{NoIndex: true})
+			return err
+		},
+		"load":      func() error { _, err := e.Load(ctx, path, c, SetOptions{}); return err },
+		"plain/200": func() error { _, err := e.Distribution(ctx, setInput(kernels.Cosine, NegativesAll, q, c)); return err },
+		"prepared/200": func() error {
+			_, err := e.Distribution(ctx, setInput(kernels.Cosine, NegativesAll, q, set.Vectors()))
+			return err
+		},
+		"plain/top10":    func() error { _, err := e.TopK(ctx, q, c, kernels.Cosine, 10, nil); return err },
+		"prepared/top10": func() error { _, err := e.TopK(ctx, q, set.Vectors(), kernels.Cosine, 10, nil); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

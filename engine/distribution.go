@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
+	"github.com/sluice-rag/sluice/kernels"
 )
 
 // What goes into Distribution and what comes out (package distribution).
@@ -29,7 +32,46 @@ var (
 	ErrCheckpoint = distribution.ErrCheckpoint
 )
 
-// Distribution implements Interface.
+// Distribution implements Interface. Deleted rows of prepared sets take no part; those that do have their own numbers.
 func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
-	return e.distribution(ctx, in)
+	if err := fill(&in.Contexts, &in.Queries); err != nil {
+		return nil, err
+	}
+	n, whole := in.Queries.Rows, in
+	contexts, queries := remainingOf(&in.Contexts), remainingOf(&in.Queries)
+	if contexts.rows == nil && queries.rows == nil {
+		return statistics.Compute(ctx, &e.r, e.tune, in)
+	}
+	if err := whole.Check(); err != nil {
+		return nil, err
+	}
+	in.Owner = slices.Clone(pick(queries, in.Owner))
+	for q, c := range in.Owner {
+		if in.Owner[q] = contexts.place(c); in.Owner[q] < 0 {
+			return nil, fmt.Errorf("engine: owner of query %d: %w: context %d is deleted", queries.row(int32(q)), kernels.ErrArgument, c)
+		}
+	}
+	in.Group, in.ContextIDs, in.QueryIDs = pick(contexts, in.Group), pick(contexts, in.ContextIDs), pick(queries, in.QueryIDs)
+	if bias := in.Bias; bias != nil {
+		in.Bias = func(ctx context.Context, qs, cs []int32, out []float32) error {
+			return bias(ctx, mapped(queries, qs), mapped(contexts, cs), out)
+		}
+	}
+	d, err := statistics.Compute(ctx, &e.r, e.tune, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range [][]int32{d.BestRow, d.BestOtherRow} {
+		for i, row := range list {
+			list[i] = contexts.row(row)
+		}
+	}
+	for _, s := range []*Summary{&d.PositiveSummary, &d.NegativeSummary, &d.Max} {
+		s.MinQuery, s.MinContext = queries.row(s.MinQuery), contexts.row(s.MinContext)
+		s.MaxQuery, s.MaxContext = queries.row(s.MaxQuery), contexts.row(s.MaxContext)
+	}
+	if queries.rows != nil {
+		spread(d, queries, n, in.Metric)
+	}
+	return d, nil
 }

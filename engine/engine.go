@@ -32,7 +32,8 @@ type Options struct {
 	Cores    *cores.Budget           // the process's CPU budget; nil = one of its own, of cores.Available()
 }
 
-// Interface is what the rest of Sluice uses of an engine; *Engine implements it.
+// Interface is what the rest of Sluice uses of an engine; *Engine implements it. Wherever vectors are asked for, those of a
+// prepared set (Engine.Prepare, Set.Vectors) do as well.
 type Interface interface {
 	// Matrix writes S[i*B.Rows+j] = score(A_i, B_j), rounded to float32, to out (len A.Rows*B.Rows).
 	// A product beyond float32 becomes ±Inf. After an error, out holds nothing of use.

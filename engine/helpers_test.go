@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -101,4 +102,40 @@ func refHits(hits []ref.Hit) []Hit {
 		out = append(out, Hit(h))
 	}
 	return out
+}
+
+// preparedSet has the engine's operations over the rows of a set.
+type preparedSet struct{ *Set }
+
+func (x preparedSet) Rows() int { return x.Describe().Rows }
+
+func (x preparedSet) TopK(ctx context.Context, q Vectors, k int, bias []Biases) ([][]Hit, error) {
+	return x.e.TopK(ctx, q, x.Vectors(), x.Metric(), k, bias)
+}
+
+func (x preparedSet) MaxAll(ctx context.Context, q Vectors, bias []Biases) ([]Hit, error) {
+	return x.e.MaxAll(ctx, q, x.Vectors(), x.Metric(), bias)
+}
+
+func (x preparedSet) AnyAboveAll(ctx context.Context, q Vectors, bias []Biases, tau float64) ([]Decision, error) {
+	return x.e.AnyAboveAll(ctx, q, x.Vectors(), x.Metric(), bias, tau)
+}
+
+func (x preparedSet) Max(ctx context.Context, q []float32, bias Biases) (best Hit, ok bool, err error) {
+	return x.e.Max(ctx, q, x.Vectors(), x.Metric(), bias)
+}
+
+func (x preparedSet) AnyAbove(ctx context.Context, q []float32, bias Biases, tau float64) (Hit, bool, error) {
+	return x.e.AnyAbove(ctx, q, x.Vectors(), x.Metric(), bias, tau)
+}
+
+// prepare is Prepare; the set is closed after the test.
+func prepare(t testing.TB, e *Engine, v Vectors, metric kernels.Metric, o SetOptions) preparedSet {
+	t.Helper()
+	s, err := e.Prepare(context.Background(), v, metric, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return preparedSet{s}
 }

@@ -29,7 +29,7 @@ func manyBiases(rng *rand.Rand, n int, share, largest float64) BiasList {
 
 // agree compares an index with the engine's own operations over the same rows, of which deleted ones count no
 // more: the k best of each query, one by one and together, and the decisions at the k-th best score.
-func agree(t *testing.T, e *Engine, x *Index, c, queries Vectors, metric kernels.Metric, k int, bias []Biases, deleted map[int]bool) {
+func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric kernels.Metric, k int, bias []Biases, deleted map[int]bool) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := e.TopK(ctx, queries, c, metric, k+len(deleted), bias)
@@ -102,7 +102,7 @@ func TestIndexManyBiases(t *testing.T) {
 				part := func(from, to int) Vectors {
 					return Vectors{Data: c.Data[from*70 : to*70], Rows: to - from, Dim: 70}
 				}
-				x := newIndex(t, e, part(0, first), metric, IndexOptions{Clusters: 120})
+				x := prepare(t, e, part(0, first), metric, SetOptions{Clusters: 120})
 				if err := x.Append(ctx, part(first, first+more)); err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +146,7 @@ func TestIndexBoundsBiasedRows(t *testing.T) {
 	}
 	c, q := plain(rng, 8000, 70), plain(rng, 8, 70)
 	for _, metric := range metrics {
-		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 100})
+		x := prepare(t, e, c, metric, SetOptions{Clusters: 100})
 		for i, vector := range rows(q) {
 			bias := manyBiases(rng, c.Rows, .3, .05)
 			best, _, err := x.Max(ctx, vector, bias)
@@ -186,7 +186,7 @@ func TestIndexReadsBiases(t *testing.T) {
 	}
 	c, q := plain(rng, 7000, 40), plain(rng, 1, 40)
 	part := func(from, to int) Vectors { return Vectors{Data: c.Data[from*40 : to*40], Rows: to - from, Dim: 40} }
-	x := newIndex(t, e, part(0, 5000), kernels.Cosine, IndexOptions{Clusters: 80})
+	x := prepare(t, e, part(0, 5000), kernels.Cosine, SetOptions{Clusters: 80})
 	first := x.Blocks()
 	for _, more := range []Vectors{part(5000, 6500), part(6500, 7000)} {
 		if err := x.Append(ctx, more); err != nil {

@@ -39,7 +39,7 @@ func (j *judge) topK(q []float32, bias Biases, k int) []Hit {
 }
 
 // check compares all operations for the queries, and the decisions at the boundary.
-func (j *judge) check(t testing.TB, x *Index, queries Vectors, bias []Biases, k int) {
+func (j *judge) check(t testing.TB, x preparedSet, queries Vectors, bias []Biases, k int) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := x.TopK(ctx, queries, k, bias)
@@ -71,7 +71,7 @@ func (j *judge) check(t testing.TB, x *Index, queries Vectors, bias []Biases, k 
 }
 
 // boundary: at the canonical maximum closed, at the next float64 open, with a right witness.
-func (j *judge) boundary(t testing.TB, x *Index, queries Vectors, bias []Biases, i int, want []Hit) {
+func (j *judge) boundary(t testing.TB, x preparedSet, queries Vectors, bias []Biases, i int, want []Hit) {
 	t.Helper()
 	ctx, q := context.Background(), rows(queries)[i]
 	var list Biases
@@ -127,15 +127,6 @@ func (j *judge) witness(q []float32, bias Biases, h Hit, above bool, tau float64
 	return score == h.Score && j.metric.Better(score, tau)
 }
 
-func newIndex(t testing.TB, e *Engine, v Vectors, metric kernels.Metric, o IndexOptions) *Index {
-	t.Helper()
-	x, err := e.Index(context.Background(), v, metric, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
-}
-
 // TestIndexEqualsReference: metric × instruction set × shape, with nasty and with likely vectors.
 func TestIndexEqualsReference(t *testing.T) {
 	for _, isa := range isas() {
@@ -153,7 +144,7 @@ func TestIndexEqualsReference(t *testing.T) {
 							copy(q.Data[2*q.Dim:3*q.Dim], rows(c)[n/2]) // a query that is a row
 						}
 						j := &judge{metric, rows(c)}
-						x := newIndex(t, e, c, metric, IndexOptions{Clusters: rng.IntN(5)})
+						x := prepare(t, e, c, metric, SetOptions{Clusters: rng.IntN(5)})
 						t.Logf("%d×%d %s", n, dim, metric)
 						j.check(t, x, q, nil, 1+rng.IntN(20))
 						bias := make([]Biases, q.Rows)
@@ -179,7 +170,7 @@ func TestIndexBoundaries(t *testing.T) {
 			size = 500 // without C kernels, a row costs fifty times as much
 		}
 		c := plain(rng, size, 70)
-		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 200})
+		x := prepare(t, e, c, metric, SetOptions{Clusters: 200})
 		if s := x.Describe(); s.Chunks < 72 && s.Plain == 0 {
 			t.Fatalf("%d chunks are too few", s.Chunks)
 		}
@@ -226,10 +217,12 @@ func TestIndexMachine(t *testing.T) {
 		}
 		j := &judge{metric: rapid.SampledFrom(metrics).Draw(t, "metric")}
 		first := vectors(rng, rapid.IntRange(0, 60).Draw(t, "first"), dim, dim)
-		x, err := e.Index(context.Background(), first, j.metric, IndexOptions{})
+		s, err := e.Prepare(context.Background(), first, j.metric, SetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer s.Close()
+		x := preparedSet{s}
 		j.rows = rows(first)
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) {
@@ -271,7 +264,7 @@ func TestIndexMachine(t *testing.T) {
 	})
 }
 
-func (j *judge) checkMachine(t *rapid.T, x *Index, q Vectors, bias []Biases) {
+func (j *judge) checkMachine(t *rapid.T, x preparedSet, q Vectors, bias []Biases) {
 	got, err := x.TopK(context.Background(), q, 4, bias)
 	if err != nil {
 		t.Fatal(err)
@@ -304,23 +297,23 @@ func TestIndexErrors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(79, 1))
 	e, ctx := newEngine(t, Options{}), context.Background()
 	c, q := plain(rng, 50, 9), plain(rng, 1, 9)
-	x := newIndex(t, e, c, kernels.Cosine, IndexOptions{})
+	x := prepare(t, e, c, kernels.Cosine, SetOptions{})
 	bad := plain(rng, 5, 9)
 	bad.Data[3*9+7] = float32(math.Inf(1))
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	index := func(v Vectors, m kernels.Metric, o IndexOptions) error { _, err := e.Index(ctx, v, m, o); return err }
+	index := func(v Vectors, m kernels.Metric, o SetOptions) error { _, err := e.Prepare(ctx, v, m, o); return err }
 	above := func(v []float32, b Biases, tau float64) error { _, _, err := x.AnyAbove(ctx, v, b, tau); return err }
 	topK := func(v Vectors, k int, b []Biases) error { _, err := x.TopK(ctx, v, k, b); return err }
 	all := func(tau float64) error { _, err := x.AnyAboveAll(ctx, plain(rng, 3, 9), nil, tau); return err }
 	_, _, cancelOne := x.Max(canceled, q.Data, nil)
 	_, cancelMany := x.MaxAll(canceled, plain(rng, 3, 9), nil)
-	_, cancelBuild := e.Index(canceled, c, kernels.IP, IndexOptions{})
+	_, cancelBuild := e.Prepare(canceled, c, kernels.IP, SetOptions{})
 	for name, tt := range map[string]struct{ err, want error }{
-		"metric":          {index(c, 9, IndexOptions{}), kernels.ErrMetric},
-		"clusters":        {index(c, kernels.IP, IndexOptions{Clusters: -1}), kernels.ErrArgument},
-		"shape":           {index(Vectors{Data: c.Data[:8], Rows: 1, Dim: 9}, kernels.IP, IndexOptions{}), kernels.ErrShape},
-		"build infinite":  {index(bad, kernels.L2, IndexOptions{}), kernels.ErrNonFinite},
+		"metric":          {index(c, 9, SetOptions{}), kernels.ErrMetric},
+		"clusters":        {index(c, kernels.IP, SetOptions{Clusters: -1}), kernels.ErrArgument},
+		"shape":           {index(Vectors{Data: c.Data[:8], Rows: 1, Dim: 9}, kernels.IP, SetOptions{}), kernels.ErrShape},
+		"build infinite":  {index(bad, kernels.L2, SetOptions{}), kernels.ErrNonFinite},
 		"append infinite": {x.Append(ctx, bad), kernels.ErrNonFinite},
 		"append shape":    {x.Append(ctx, plain(rng, 3, 8)), kernels.ErrShape},
 		"delete":          {x.Delete(50), kernels.ErrArgument},

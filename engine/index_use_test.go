@@ -21,7 +21,7 @@ func TestIndexAllocations(t *testing.T) {
 	c, q := plain(rng, 8000, 70), rows(plain(rng, 8, 70))
 	list := BiasList{{Row: 3, Value: .01}, {Row: 4000, Value: .02}}
 	for n, metric := range metrics {
-		x := newIndex(t, e, c, metric, IndexOptions{Clusters: 200})
+		x := prepare(t, e, c, metric, SetOptions{Clusters: 200})
 		i, bias := 0, Biases(list)
 		if n == 0 {
 			bias = computed{list}
@@ -51,7 +51,7 @@ func TestIndexConcurrent(t *testing.T) {
 	e := newEngine(t, Options{})
 	c := plain(rng, first+more*50, dim)
 	part := func(from, to int) Vectors { return Vectors{Data: c.Data[from*dim : to*dim], Rows: to - from, Dim: dim} }
-	x := newIndex(t, e, part(0, first), kernels.IP, IndexOptions{})
+	x := prepare(t, e, part(0, first), kernels.IP, SetOptions{})
 	queries := plain(rng, 20, dim)
 	var stop atomic.Bool
 	var wait sync.WaitGroup
@@ -104,9 +104,9 @@ func TestIndexCancellation(t *testing.T) {
 	budget := cores.New(2)
 	e := newEngine(t, Options{Cores: budget})
 	c, q := plain(rng, 30_000, 128), plain(rng, 64, 128)
-	x := newIndex(t, e, c, kernels.Cosine, IndexOptions{})
+	x := prepare(t, e, c, kernels.Cosine, SetOptions{})
 	for name, run := range map[string]func(context.Context) error{
-		"build": func(ctx context.Context) error { _, err := e.Index(ctx, c, kernels.L2, IndexOptions{}); return err },
+		"build": func(ctx context.Context) error { _, err := e.Prepare(ctx, c, kernels.L2, SetOptions{}); return err },
 		"one":   func(ctx context.Context) error { _, _, err := x.Max(ctx, rows(q)[0], nil); return err },
 		"many":  func(ctx context.Context) error { _, err := x.TopK(ctx, q, 1000, nil); return err },
 	} {
@@ -136,7 +136,7 @@ func TestIndexFallsBack(t *testing.T) {
 	q := plain(rng, 5, 8)
 	for _, isa := range []string{"", "go"} {
 		e := newEngine(t, Options{ISA: isa})
-		x := newIndex(t, e, c, kernels.L2, IndexOptions{Clusters: 300})
+		x := prepare(t, e, c, kernels.L2, SetOptions{Clusters: 300})
 		if s := x.Describe(); isa == "go" && (s.Reason == "" || s.Plain != c.Rows || s.Chunks != 0) {
 			t.Errorf("without a scan: %+v", s)
 		}

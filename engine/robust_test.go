@@ -33,11 +33,14 @@ func operations(metric kernels.Metric) map[string]operation {
 		"BoundedMatrix": func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {
 			out := make([]float32, a.Rows*b.Rows)
 			bound, err := e.BoundedMatrix(ctx, out, b.Rows, a, b, metric, kernels.F32)
-			within := err == nil
-			for i, s := range out {
-				within = within && math.Abs(float64(s)-ref.Score(metric, rows(a)[i/b.Rows], rows(b)[i%b.Rows])) <= bound
+			if err != nil {
+				return false, err
 			}
-			return within, err
+			within, left, right := true, rows(a), rows(b)
+			for i, s := range out {
+				within = within && math.Abs(float64(s)-ref.Score(metric, left[i/b.Rows], right[i%b.Rows])) <= bound
+			}
+			return within, nil
 		},
 		"TopK": func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {
 			return e.TopK(ctx, a, b, metric, 3, nil)

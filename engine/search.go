@@ -196,3 +196,66 @@ func single(q []float32, c Vectors, metric kernels.Metric, bias Biases) (query, 
 	}
 	return query, contexts, device.CheckBias(0, bias, c.Rows)
 }
+
+// Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness, else
+// {−1, Worst()}; and how many rows needed their canonical score.
+type Decision struct {
+	Hit
+	Above     bool
+	Survivors int64
+}
+
+// MaxAll returns each query's best row of c; {−1, Worst()} where there is none. bias is as in TopK.
+func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases) ([]Hit, error) {
+	if err := errors.Join(fill(&q), use(&c)); err != nil {
+		return nil, err
+	}
+	if x := searched(c, metric); x != nil {
+		return x.MaxAll(ctx, q, bias)
+	}
+	found, err := e.TopK(ctx, q, c, metric, 1, bias)
+	if err != nil {
+		return nil, err
+	}
+	best := make([]Hit, len(found))
+	for i, h := range found {
+		best[i] = Hit{Row: -1, Score: metric.Worst()}
+		if len(h) > 0 {
+			best[i] = h[0]
+		}
+	}
+	return best, nil
+}
+
+// AnyAboveAll decides for each query whether any row's biased score is strictly better than tau; the queries share the
+// reads. bias is as in TopK.
+func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases, tau float64) ([]Decision, error) {
+	if err := errors.Join(fill(&q), use(&c)); err != nil {
+		return nil, err
+	}
+	if math.IsNaN(tau) {
+		return nil, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
+	}
+	out := make([]Decision, q.Rows)
+	if x := searched(c, metric); x != nil {
+		found, err := x.AnyAboveAll(ctx, q, bias, tau)
+		if err != nil {
+			return nil, err
+		}
+		for i, d := range found {
+			out[i] = Decision(d)
+		}
+		return out, nil
+	}
+	best, err := e.MaxAll(ctx, q, c, metric, bias)
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range best {
+		out[i] = Decision{Hit: Hit{Row: -1, Score: metric.Worst()}, Survivors: int64(c.Rows)}
+		if h.Row >= 0 && metric.Better(h.Score, tau) {
+			out[i].Hit, out[i].Above = h, true
+		}
+	}
+	return out, nil
+}

@@ -25,17 +25,35 @@ var (
 // SetOptions say how a set is prepared. The zero value is a sensible default.
 type SetOptions struct {
 	NoIndex  bool   // for sets that are calibrated or multiplied rather than searched: preparing takes a fraction of the time
-	Clusters int    // as in IndexOptions
-	Seed     uint64 // as in IndexOptions
+	Clusters int    // of the index: groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
+	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
 	MemLimit int64  // bytes of packed copies that are kept for later operations; 0 = the engine's limit
 }
 
-// Set is a set of vectors that was made ready once, to be searched and calibrated many times: checked, with norms and an
-// index, and with packed copies that Distribution and BoundedMatrix leave there. Vectors names it in every
-// operation of the engine that made it; results are those of plain vectors, bit for bit, but for AnyAbove's witness.
+// SetStats describe a set.
+type SetStats struct {
+	Rows, Deleted int // rows ever added, and how many of them are deleted
+	Unclustered   int // rows appended after the clusters and the rotation were learned: valid, found later
+	Plain         int // rows without codes, which every query reads in full
+	Clusters      int // groups of similar rows
+	Chunks        int // pieces of at most 1,024 rows that are read or skipped together
+	Dim           int
+	Bytes         int64  // of the index, without the caller's vectors
+	Kernel        string // of the scan
+	Reason        string // why there are no codes, or ""
+	Packed        int64  // bytes of packed copies that are kept
+}
+
+// Set is a set of vectors that was made ready once, to be searched and calibrated many times: checked, with norms
+// and an index, and with packed copies that Distribution and BoundedMatrix leave there. Vectors names it in every
+// operation of the engine that made it; results are those of plain vectors, bit for bit, but for AnyAbove's witness,
+// which is any row above instead of the lowest.
 //
-// Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. Vectors are kept by reference
-// and must not change while the set is in use. All methods may be called at the same time.
+// The index answers TopK, Max and AnyAbove in the set's metric while reading a fraction of the rows: low-precision
+// codes bound every score from above (from below for l2), and what the bound cannot rule out gets its canonical score.
+//
+// Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. Vectors are kept by
+// reference and must not change while the set is in use. All methods may be called at the same time.
 type Set struct {
 	e     *Engine
 	limit int64
@@ -108,7 +126,9 @@ func (s *Set) change(fn func() error) error {
 	return nil
 }
 
-// Append adds rows behind the others, by reference: see Index.Append.
+// Append adds rows behind the others, by reference. They keep all answers exact, but lie in chunks of their own and use
+// the rotation learned before: when Unclustered is a large share of Rows, a new set is faster. Non-finite values are
+// refused, and then nothing is added.
 func (s *Set) Append(ctx context.Context, v Vectors) error {
 	if err := fill(&v); err != nil {
 		return err
@@ -139,8 +159,21 @@ func (s *Set) Vectors() Vectors {
 // Metric is that of the index.
 func (s *Set) Metric() kernels.Metric { return s.x.Metric() }
 
-// Describe tells what the set holds. Bytes is without packed copies, and without the caller's vectors.
-func (s *Set) Describe() IndexStats { return IndexStats(s.x.Describe()) }
+// Describe tells what the set holds and runs on.
+func (s *Set) Describe() SetStats {
+	d := s.x.Describe()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SetStats{
+		Rows: d.Rows, Deleted: d.Deleted, Unclustered: d.Unclustered, Plain: d.Plain, Clusters: d.Clusters, Chunks: d.Chunks,
+		Dim: d.Dim, Bytes: d.Bytes, Kernel: d.Kernel, Reason: d.Reason, Packed: s.now.kept.Bytes(),
+	}
+}
+
+// Blocks lists all rows in blocks of at most 1,024, near rows together. These are the blocks whose biases a search
+// reads: who computes biases from lists of rows (postings) does so fastest if those are in this order. A block with a
+// number keeps it and its rows for good. Those without, and rows appended later, join new ones as more rows come.
+func (s *Set) Blocks() []RowBlock { return s.x.Blocks() }
 
 // Close frees what the set holds; operations that run go on to their end. Every later use of the set or of its Vectors is
 // ErrClosed. Closing again does nothing.

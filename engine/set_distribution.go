@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"context"
 	"fmt"
-	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
-	"github.com/sluice-rag/sluice/engine/internal/statistics"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -95,50 +92,6 @@ func pick[T any](r remaining, list []T) []T {
 		out[i] = list[row]
 	}
 	return out
-}
-
-// distribution computes that of the rows that are not deleted, under their own numbers.
-func (e *Engine) distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
-	if err := fill(&in.Contexts, &in.Queries); err != nil {
-		return nil, err
-	}
-	if err := in.Check(); err != nil {
-		return nil, err
-	}
-	n := in.Queries.Rows
-	contexts, queries := remainingOf(&in.Contexts), remainingOf(&in.Queries)
-	if contexts.rows == nil && queries.rows == nil {
-		return statistics.Compute(ctx, &e.r, e.tune, in)
-	}
-	in.Owner = slices.Clone(pick(queries, in.Owner))
-	for q, c := range in.Owner {
-		if in.Owner[q] = contexts.place(c); in.Owner[q] < 0 {
-			return nil, fmt.Errorf("engine: owner of query %d: %w: context %d is deleted", queries.row(int32(q)), kernels.ErrArgument, c)
-		}
-	}
-	in.Group, in.ContextIDs, in.QueryIDs = pick(contexts, in.Group), pick(contexts, in.ContextIDs), pick(queries, in.QueryIDs)
-	if bias := in.Bias; bias != nil {
-		in.Bias = func(ctx context.Context, qs, cs []int32, out []float32) error {
-			return bias(ctx, mapped(queries, qs), mapped(contexts, cs), out)
-		}
-	}
-	d, err := statistics.Compute(ctx, &e.r, e.tune, in)
-	if err != nil {
-		return nil, err
-	}
-	for _, list := range [][]int32{d.BestRow, d.BestOtherRow} {
-		for i, row := range list {
-			list[i] = contexts.row(row)
-		}
-	}
-	for _, s := range []*Summary{&d.PositiveSummary, &d.NegativeSummary, &d.Max} {
-		s.MinQuery, s.MinContext = queries.row(s.MinQuery), contexts.row(s.MinContext)
-		s.MaxQuery, s.MaxContext = queries.row(s.MaxQuery), contexts.row(s.MaxContext)
-	}
-	if queries.rows != nil {
-		spread(d, queries, n, in.Metric)
-	}
-	return d, nil
 }
 
 func mapped(r remaining, places []int32) []int32 {

@@ -46,15 +46,23 @@ func TestDeviceFaults(t *testing.T) {
 			in.DType = &dtype
 			return e.Distribution(ctx, in)
 		}
-		all["Index"] = func(ctx context.Context, e *Engine, _, b Vectors) (any, error) {
-			return e.Index(ctx, b, kernels.L2, IndexOptions{})
+		all["Prepare"] = func(ctx context.Context, e *Engine, _, b Vectors) (any, error) {
+			s, err := e.Prepare(ctx, b, kernels.L2, SetOptions{})
+			if err == nil {
+				s.Close()
+			}
+			return nil, err
+		}
+		for _, op := range []string{"Distribution", "Matrix", "BoundedMatrix"} {
+			all[op+" of a prepared set"] = ofPreparedSet(all[op])
 		}
 		if e.r.Host.ISA() == cpu.Go {
-			delete(all, "Index") // has no codes, so that nothing is scored while it is made
+			delete(all, "Prepare") // has no codes, so that nothing is scored while it is made
 		}
 		switch name {
 		case "parts":
 			delete(all, "Distribution") // needs more memory
+			delete(all, "Distribution of a prepared set")
 		case "regions":
 			e.tune.Panels = e.r.Bytes(kernels.BF16, 100, 24)
 		}
@@ -82,5 +90,20 @@ func TestDeviceFaults(t *testing.T) {
 				t.Errorf("%s, %s: no call of the device was reached", name, op)
 			}
 		}
+	}
+}
+
+// ofPreparedSet runs an operation twice with b as a prepared set, which is closed then.
+func ofPreparedSet(do operation) operation {
+	return func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {
+		s, err := e.Prepare(ctx, b, kernels.L2, SetOptions{NoIndex: true})
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		if _, err := do(ctx, e, a, s.Vectors()); err != nil {
+			return nil, err
+		}
+		return do(ctx, e, a, s.Vectors())
 	}
 }

@@ -26,7 +26,7 @@ type Biases interface {
 
 // RowBlock is a set of rows whose biases are read together.
 type RowBlock struct {
-	Number int     // of an index's block (engine.Index.Blocks); −1: rows that follow each other
+	Number int     // of a prepared set's block (engine.Set.Blocks); −1: rows that follow each other
 	First  int     // row i of the block is First + Rows[i]; without Rows, First + i
 	Rows   []int32 // not to be written to
 	Len    int

@@ -69,13 +69,12 @@ func (w *world) find() (found [][]retrieve.Result, indexed bool) {
 		w.t.Fatal(err)
 	}
 	queries := engine.Vectors{Data: e.Data, Rows: 3, Dim: e.Dim}
-	searcher := snap.Searcher()
-	contexts := retrieve.Contexts{Vectors: snap.View.Vectors, IDs: snap.View.IDs}
-	found, err = retrieve.Search(w.t.Context(), searcher, contexts, queries, snap.Metric(), retrieve.Auto, 10)
+	contexts := retrieve.Contexts{Vectors: snap.Vectors(), IDs: snap.View.IDs}
+	found, err = retrieve.Search(w.t.Context(), w.Engine, contexts, queries, snap.Metric(), retrieve.Auto, 10)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return found, searcher != engine.Interface(w.Engine)
+	return found, contexts.Vectors.Set != nil
 }
 
 // TestOftenSearchedBasesGetAnIndex: it comes by itself, changes no answer, and goes with the snapshot of the

@@ -24,7 +24,7 @@ type Snapshot struct {
 	base     *Base
 	gate     *gate.Gate
 	searches int
-	indexed  engine.Interface   // the engine with an index of the view, once there is one
+	set      *engine.Set        // the view's vectors with an index, once there is one
 	stop     context.CancelFunc // ends the building of an index; nil before
 	users    int
 	retired  bool
@@ -77,7 +77,7 @@ func (s *Snapshot) Release() {
 	defer s.base.mu.Unlock()
 	s.users--
 	if s.retired && s.users == 0 {
-		if err := s.View.Close(); err != nil {
+		if err := s.close(); err != nil {
 			s.base.log.Warn("closing a view of the store failed", "error", err)
 		}
 	}
@@ -97,25 +97,25 @@ func (b *Base) dropSnapshot() error {
 	if s.users > 0 {
 		return nil // Release closes it
 	}
-	return s.View.Close()
+	return s.close()
 }
 
 // Metric is how the snapshot's vectors are compared.
 func (s *Snapshot) Metric() kernels.Metric { return s.Store.Metric() }
 
-// Searcher is the engine for the snapshot's vectors. A snapshot that is searched often gets an index, built
-// in the background; until then, and if that fails, all vectors are read. Answers are the same.
-func (s *Snapshot) Searcher() engine.Interface {
+// Vectors are the snapshot's, for the engine's searches. Those of a snapshot that is searched often become a prepared
+// set with an index, built in the background; until then, and if that fails, all vectors are read. Answers are the same.
+func (s *Snapshot) Vectors() engine.Vectors {
 	b := s.base
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.indexed != nil {
-		return s.indexed
+	if s.set != nil {
+		return s.set.Vectors()
 	}
 	s.searches++
 	early := s.searches < b.cfg.IndexSearches || s.View.Vectors.Rows < b.cfg.IndexRows
 	if early || s.stop != nil || s.retired || b.closed {
-		return b.cfg.Engine
+		return s.View.Vectors
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -123,25 +123,33 @@ func (s *Snapshot) Searcher() engine.Interface {
 	b.builders.Go(func() {
 		defer s.Release()
 		defer stop()
-		s.buildIndex(ctx)
+		s.prepare(ctx)
 	})
-	return b.cfg.Engine
+	return s.View.Vectors
 }
 
-func (s *Snapshot) buildIndex(ctx context.Context) {
-	start, e, log := time.Now(), s.base.cfg.Engine, s.base.log
-	x, err := e.Index(ctx, s.View.Vectors, s.Metric(), engine.IndexOptions{})
+func (s *Snapshot) prepare(ctx context.Context) {
+	start, log := time.Now(), s.base.log
+	set, err := s.base.cfg.Engine.Prepare(ctx, s.View.Vectors, s.Metric(), engine.SetOptions{})
 	if err != nil {
 		if ctx.Err() == nil {
 			log.Warn("no index: every search reads all vectors", "error", err)
 		}
 		return
 	}
-	d := x.Describe()
+	d := set.Describe()
 	log.Info("index built", "vectors", d.Rows, "bytes", d.Bytes, "seconds", time.Since(start).Seconds())
 	s.base.mu.Lock()
 	defer s.base.mu.Unlock()
-	s.indexed = e.Indexed(x)
+	s.set = set
+}
+
+// close ends the use of the snapshot's vectors.
+func (s *Snapshot) close() error {
+	if s.set != nil {
+		s.set.Close()
+	}
+	return s.View.Close()
 }
 
 // Gate returns the snapshot's gate and makes it on first use; enc is the encoder in use. A stale calibration
@@ -176,16 +184,16 @@ func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 // Decide asks the gate about each query vector.
 func (s *Snapshot) Decide(ctx context.Context, g *gate.Gate, queries engine.Vectors) ([]gate.Decision, error) {
-	return g.Decide(ctx, s.Searcher(), s.contexts(), queries)
+	return g.Decide(ctx, s.base.cfg.Engine, s.contexts(), queries)
 }
 
 // Search returns the k best contexts of each query vector, better first.
 func (s *Snapshot) Search(
 	ctx context.Context, queries engine.Vectors, mode retrieve.Mode, k int,
 ) ([][]retrieve.Result, error) {
-	return retrieve.Search(ctx, s.Searcher(), s.contexts(), queries, s.Metric(), mode, k)
+	return retrieve.Search(ctx, s.base.cfg.Engine, s.contexts(), queries, s.Metric(), mode, k)
 }
 
 func (s *Snapshot) contexts() retrieve.Contexts {
-	return retrieve.Contexts{Vectors: s.View.Vectors, IDs: s.View.IDs}
+	return retrieve.Contexts{Vectors: s.Vectors(), IDs: s.View.IDs}
 }

@@ -116,6 +116,16 @@ func (r *Resources) Hold(o *Operand) (release func(), err error) {
 	if o.N == 0 || !o.Ready || o.Resident != nil {
 		return release, nil
 	}
+	if o.Kept != nil && o.Kept.device == r.Device {
+		resident, end, err := o.Kept.hold(o.Rows)
+		if resident != nil {
+			o.Resident, release = resident, func() { o.Resident = nil; end() }
+			return release, nil
+		}
+		if err != nil {
+			return release, err
+		}
+	}
 	resident, err := r.Upload(o.Rows)
 	if err != nil || resident == nil {
 		return release, err

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // Kept holds packed sets of one operand for later operations, within a limit of bytes; the one that was not used for
@@ -18,6 +19,9 @@ type Kept struct {
 	used   int64
 	closed bool
 	sets   []*keptSet // the one used last at the end
+
+	resident any // the device's copy of all rows, once an operation held it; freed when closed and unused
+	holders  int
 }
 
 // packing says how a set was packed.
@@ -52,6 +56,37 @@ func (k *Kept) Close() {
 	defer k.mu.Unlock()
 	k.closed = true
 	k.evict(0)
+	k.release()
+}
+
+// hold is the device's copy of the rows, which stays for later operations, and the end of its use. It is nil after
+// Close, and where the device needs none.
+func (k *Kept) hold(rows cpu.Rows) (resident any, end func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, nil, nil
+	}
+	if k.resident == nil {
+		if k.resident, err = k.device.Upload(rows); err != nil || k.resident == nil {
+			return nil, nil, err
+		}
+	}
+	k.holders++
+	return k.resident, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.holders--
+		k.release()
+	}, nil
+}
+
+// release frees the copy of the rows when it will not be used again.
+func (k *Kept) release() {
+	if k.closed && k.holders == 0 && k.resident != nil {
+		k.device.Release(k.resident)
+		k.resident = nil
+	}
 }
 
 // evict frees unused sets until no more than room bytes are left, if it can.
