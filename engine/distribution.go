@@ -42,7 +42,7 @@ func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distr
 	if contexts.rows == nil && queries.rows == nil {
 		return statistics.Compute(ctx, &e.r, e.tune, in)
 	}
-	if err := whole.Check(); err != nil {
+	if err := whole.Check(ctx); err != nil {
 		return nil, err
 	}
 	in.Owner = slices.Clone(pick(queries, in.Owner))
