@@ -95,7 +95,7 @@ func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias []kernel
 		b.all[i] = &queryState{query: newQuery(s.model, x.metric, o.Dim)}
 		b.all[i].begin(s, k, tau)
 	}
-	err = x.r.Pool.Each(ctx, o.N, x.r.Pool.Threads, func(_, i int) error { return b.all[i].bias.set(i, bias[i], s) })
+	err = x.r.Pool.Each(ctx, o.N, x.r.Pool.Threads, func(_, i int) error { return b.all[i].bias.set(ctx, i, bias[i], s) })
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package index
 
 import (
+	"context"
 	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -27,7 +29,7 @@ type placedBias struct {
 
 // set checks a list and sorts it by chunk: a counting sort, in time proportional to the list's length. Other
 // biases are read when a search comes to them.
-func (b *biases) set(query int, all kernels.Biases, s *snapshot) error {
+func (b *biases) set(ctx context.Context, query int, all kernels.Biases, s *snapshot) error {
 	b.all, b.list = nil, nil
 	if err := device.CheckBias(query, all, s.rows); err != nil {
 		return err
@@ -45,12 +47,15 @@ func (b *biases) set(query int, all kernels.Biases, s *snapshot) error {
 	b.largest = slices.Grow(b.largest[:0], s.chunks)[:s.chunks]
 	clear(b.next)
 	clear(b.largest)
-	s.eachPart(list, func(part kernels.BiasList, g *group, chunk int) {
-		where, next := g.places(), b.next[chunk:]
+	err := s.eachPart(ctx, list, func(part kernels.BiasList, g *group, where []uint32, chunk int) {
+		next := b.next[chunk:]
 		for _, e := range part {
 			next[where[e.Row-g.first]/chunkRows]++
 		}
 	})
+	if err != nil {
+		return err
+	}
 	total := int32(0)
 	for i, n := range b.next {
 		b.begin[i], b.next[i] = total, total
@@ -58,8 +63,8 @@ func (b *biases) set(query int, all kernels.Biases, s *snapshot) error {
 	}
 	b.begin[s.chunks] = total
 	b.entries = slices.Grow(b.entries[:0], int(total))[:total]
-	s.eachPart(list, func(part kernels.BiasList, g *group, chunk int) {
-		where, next, largest := g.places(), b.next[chunk:], b.largest[chunk:]
+	return s.eachPart(ctx, list, func(part kernels.BiasList, g *group, where []uint32, chunk int) {
+		next, largest := b.next[chunk:], b.largest[chunk:]
 		for _, e := range part {
 			w, value := where[e.Row-g.first], roundUp(e.Value)
 			c := w / chunkRows
@@ -68,31 +73,46 @@ func (b *biases) set(query int, all kernels.Biases, s *snapshot) error {
 			largest[c] = max(largest[c], value)
 		}
 	})
-	return nil
 }
 
-// eachPart calls fn with the part of a list that lies in each coded group, and the number of its first chunk.
-func (s *snapshot) eachPart(list kernels.BiasList, fn func(part kernels.BiasList, g *group, chunk int)) {
+// eachPart calls fn with pieces of a list that lie in one coded group, where that group's rows are, and the number of its
+// first chunk.
+func (s *snapshot) eachPart(ctx context.Context, list kernels.BiasList,
+	fn func(part kernels.BiasList, g *group, where []uint32, chunk int)) error {
 	chunk := 0
 	for _, g := range s.groups {
 		if part := list.Between(g.first, g.first+g.N); len(g.chunks) > 0 && len(part) > 0 {
-			fn(part, g, chunk)
+			where, err := g.places(ctx)
+			if err == nil {
+				err = workers.Over(ctx, len(part), func(from, to int) { fn(part[from:to], g, where, chunk) })
+			}
+			if err != nil {
+				return err
+			}
 		}
 		chunk += len(g.chunks)
 	}
+	return nil
 }
 
 // places tells where each row of the group is: chunk·chunkRows + place.
-func (g *group) places() []uint32 {
-	g.locate.Do(func() {
-		g.where = make([]uint32, g.N)
-		for c := range g.chunks {
-			for place, row := range g.chunks[c].rows {
-				g.where[row] = uint32(c*chunkRows + place)
-			}
+func (g *group) places(ctx context.Context) ([]uint32, error) {
+	g.locate.Lock()
+	defer g.locate.Unlock()
+	if g.where != nil {
+		return g.where, nil
+	}
+	where := make([]uint32, g.N)
+	for c := range g.chunks {
+		if c%(workers.Stretch/chunkRows) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-	})
-	return g.where
+		for place, row := range g.chunks[c].rows {
+			where[row] = uint32(c*chunkRows + place)
+		}
+	}
+	g.where = where
+	return where, nil
 }
 
 // roundUp is x as a float32 that is not smaller.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/matrix"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
@@ -105,14 +104,23 @@ func (x *Index) order(ctx context.Context, m *model, g *group) (rows []int32, cu
 			return nil, nil, err
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	err = workers.Sort(ctx, x.r.Pool, places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.rest, b.rest), cmp.Compare(a.row, b.row))
 	})
-	rows = make([]int32, g.N)
-	for i, p := range places {
-		rows[i] = p.row
+	if err != nil {
+		return nil, nil, err
 	}
-	return rows, cut(places), nil
+	rows = make([]int32, g.N)
+	err = workers.Over(ctx, g.N, func(from, to int) {
+		for i := from; i < to; i++ {
+			rows[i] = places[i].row
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	cuts, err = cut(ctx, places)
+	return rows, cuts, err
 }
 
 func squared(x []float32) (sum float32) {
@@ -124,10 +132,13 @@ func squared(x []float32) (sum float32) {
 
 // cut says where chunks begin and, last, where the rows end. A cluster is cut into equal chunks; small
 // ones share a chunk until it has 64 rows, so that few panels are partly empty.
-func cut(places []place) []int {
+func cut(ctx context.Context, places []place) ([]int, error) {
 	const few = 4 * cpu.ScanLanes
 	cuts, begin := []int{0}, 0
 	for i := range places {
+		if i%workers.Stretch == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if i+1 < len(places) && (places[i+1].cluster == places[i].cluster || i+1-begin < few) {
 			continue
 		}
@@ -139,7 +150,7 @@ func cut(places []place) []int {
 			cuts = append(cuts, begin)
 		}
 	}
-	return cuts
+	return cuts, nil
 }
 
 // encoder codes the chunks of a group, a block of them at a time.

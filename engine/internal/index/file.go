@@ -44,9 +44,12 @@ func (x *Index) Save(ctx context.Context, to io.Writer) error {
 		return err
 	}
 	buffered := bufio.NewWriterSize(to, 1<<16)
-	w := &writer{to: buffered}
+	w := &writer{ctx: ctx, to: buffered}
 	w.put([]byte(magic), uint64(x.metric), uint64(s.dim), uint64(s.rows), digest[:])
-	dead := s.dead.list()
+	dead, err := s.dead.list(ctx)
+	if err != nil {
+		return err
+	}
 	w.put(uint64(len(dead)), dead)
 	m := s.model
 	coded := m != nil && m.reason == ""
@@ -58,7 +61,7 @@ func (x *Index) Save(ctx context.Context, to io.Writer) error {
 	}
 	w.put(uint64(s.unclustered), uint64(len(s.groups)))
 	for _, g := range s.groups {
-		w.group(ctx, g)
+		w.group(g)
 	}
 	w.put(w.crc)
 	if w.err == nil {
@@ -77,7 +80,7 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-func (w *writer) group(ctx context.Context, g *group) {
+func (w *writer) group(g *group) {
 	w.put(uint64(g.N), g.Norms, uint64(len(g.chunks)))
 	if len(g.chunks) == 0 {
 		return
@@ -87,9 +90,6 @@ func (w *writer) group(ctx context.Context, g *group) {
 		c := &g.chunks[i]
 		codes, meta, terms := c.Parts()
 		w.put(uint64(len(c.rows)), c.rows, c.shift, c.radius, c.term, c.length, c.half, meta, terms, codes)
-		if w.err == nil {
-			w.err = ctx.Err()
-		}
 	}
 }
 
@@ -111,14 +111,16 @@ func (s *snapshot) groupOf(row int) *group {
 }
 
 // list are the rows in ascending order.
-func (d *deadRows) list() []uint64 {
+func (d *deadRows) list(ctx context.Context) ([]uint64, error) {
 	rows := make([]uint64, 0, d.count)
-	for i := range len(d.pages) * pageRows {
-		if d.has(i) {
-			rows = append(rows, uint64(i))
+	err := workers.Over(ctx, len(d.pages)*pageRows, func(from, to int) {
+		for i := from; i < to; i++ {
+			if d.has(i) {
+				rows = append(rows, uint64(i))
+			}
 		}
-	}
-	return rows
+	})
+	return rows, err
 }
 
 // Load makes the index of a file of size bytes again, over the vectors that it was saved with. They are read once, for
@@ -128,7 +130,7 @@ func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, 
 	if err != nil {
 		return nil, err
 	}
-	in := &reader{from: bufio.NewReaderSize(from, 1<<16), left: size - 4}
+	in := &reader{ctx: ctx, from: bufio.NewReaderSize(from, 1<<16), left: size - 4}
 	x, s, digest := in.index(ctx, r, all, o)
 	if in.err == nil && in.left != 0 {
 		in.fail(fmt.Errorf("%d bytes too many", in.left))
@@ -173,7 +175,10 @@ func (r *reader) index(ctx context.Context, resources *device.Resources, all dev
 	}
 	x, s = empty(resources, metric, o), &snapshot{rows: rows, dim: dim}
 	before := -1
-	for _, row := range listOf[uint64](r, r.count(rows)) {
+	for i, row := range listOf[uint64](r, r.count(rows)) {
+		if i%workers.Stretch == 0 && ctx.Err() != nil {
+			return x, s, digest
+		}
 		if row >= uint64(rows) || int(row) <= before {
 			r.fail(fmt.Errorf("row %d of %d is deleted, after %d", row, rows, before))
 			return x, s, digest

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -44,7 +45,8 @@ func (x *Index) Shape() (rows, dim int) {
 func (x *Index) Deleted() []int {
 	s := x.now.Load()
 	rows := make([]int, 0, s.dead.count)
-	for _, row := range s.dead.list() {
+	dead, _ := s.dead.list(context.Background()) // it fails only when its context ends
+	for _, row := range dead {
 		rows = append(rows, int(row))
 	}
 	return rows

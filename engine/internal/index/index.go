@@ -83,7 +83,7 @@ type group struct {
 	centres        cpu.Rows // of the chunks: the means of their rows' c~
 	leads          cpu.Rows // the centres' leading coordinates in the rotation
 
-	locate sync.Once
+	locate sync.Mutex
 	where  []uint32 // of the rows: places
 }
 

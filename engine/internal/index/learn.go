@@ -53,11 +53,19 @@ func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
 		m.clusters = min(int(math.Sqrt(float64(g.N))), maxClusters)
 	}
 	m.clusters = workers.Clamp(m.clusters, 1, g.N)
-	picked := pick(rng, g.N, min(g.N, max(sampleRows, perCluster*m.clusters)))
-	m.normalise(g, picked, x.metric)
+	picked, err := pick(ctx, rng, g.N, min(g.N, max(sampleRows, perCluster*m.clusters)))
+	if err != nil {
+		return nil, err
+	}
+	if err := m.normalise(ctx, g, picked, x.metric); err != nil {
+		return nil, err
+	}
 	sample := make([]float32, len(picked)*g.Dim)
-	for i, row := range picked {
-		m.tilde(sample[i*g.Dim:(i+1)*g.Dim], g, row, x.metric)
+	err = x.r.Pool.Ranges(ctx, len(picked), func(i int) {
+		m.tilde(sample[i*g.Dim:(i+1)*g.Dim], g, picked[i], x.metric)
+	})
+	if err != nil {
+		return nil, err
 	}
 	all := cpu.Rows{Data: sample, N: len(picked), Dim: g.Dim, Stride: g.Dim}
 	if err := rotate(ctx, x.r, m, all.Slice(0, min(all.N, sampleRows)), rng); err != nil {
@@ -80,46 +88,64 @@ func (x *Index) noCodes(dim int) string {
 }
 
 // pick draws k of n rows, in ascending order (selection sampling, Knuth 3.4.2 S).
-func pick(rng *rand.Rand, n, k int) []int {
+func pick(ctx context.Context, rng *rand.Rand, n, k int) ([]int, error) {
 	rows := make([]int, 0, k)
-	for i := 0; i < n && len(rows) < k; i++ {
-		if rng.IntN(n-i) < k-len(rows) {
-			rows = append(rows, i)
+	err := workers.Over(ctx, n, func(from, to int) {
+		for i := from; i < to && len(rows) < k; i++ {
+			if rng.IntN(n-i) < k-len(rows) {
+				rows = append(rows, i)
+			}
 		}
-	}
-	return rows
+	})
+	return rows, err
 }
 
 // normalise sets origin and scale from some rows.
-func (m *model) normalise(g *group, picked []int, metric kernels.Metric) {
+func (m *model) normalise(ctx context.Context, g *group, picked []int, metric kernels.Metric) error {
 	m.origin = make([]float32, g.Dim)
 	if metric == kernels.Cosine {
-		return
+		return nil
 	}
 	if metric == kernels.L2 {
 		mean := make([]float64, g.Dim)
-		for _, row := range picked {
+		err := overRows(ctx, picked, func(row int) {
 			for k, v := range g.Row(row) {
 				mean[k] += float64(v) / float64(len(picked))
 			}
+		})
+		if err != nil {
+			return err
 		}
 		for k, v := range mean {
 			m.origin[k] = float32(v)
 		}
 	}
 	longest := 0.0
-	for _, row := range picked {
+	err := overRows(ctx, picked, func(row int) {
 		square := 0.0
 		for k, v := range g.Row(row) {
 			d := float64(v) - float64(m.origin[k])
 			square += d * d
 		}
 		longest = max(longest, math.Sqrt(square))
-	}
+	})
 	if longest > 0 {
 		_, exp := math.Frexp(longest)
 		m.scale = math.Ldexp(1, -exp)
 	}
+	return err
+}
+
+// overRows calls fn for each row of a list.
+func overRows(ctx context.Context, rows []int, fn func(row int)) error {
+	const block = 1 << 10 // rows have many values
+	for i, row := range rows {
+		if i%block == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		fn(row)
+	}
+	return ctx.Err()
 }
 
 // factor is what the row of g is multiplied with.
@@ -149,7 +175,11 @@ func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows
 		return err
 	}
 	centres := cpu.Rows{Data: make([]float32, m.clusters*dims), N: m.clusters, Dim: dims, Stride: dims}
-	for i, row := range pick(rng, points.N, m.clusters) {
+	first, err := pick(ctx, rng, points.N, m.clusters)
+	if err != nil {
+		return err
+	}
+	for i, row := range first {
 		copy(centres.Row(i), points.Row(row))
 	}
 	nearest := make([]int32, points.N)
@@ -158,11 +188,17 @@ func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows
 			return err
 		}
 		sums, counts := make([]float64, len(centres.Data)), make([]int, m.clusters)
-		for i, c := range nearest {
-			counts[c]++
-			for k, v := range points.Row(i) {
-				sums[int(c)*dims+k] += float64(v)
+		err := workers.Over(ctx, len(nearest), func(from, to int) {
+			for i := from; i < to; i++ {
+				c := nearest[i]
+				counts[c]++
+				for k, v := range points.Row(i) {
+					sums[int(c)*dims+k] += float64(v)
+				}
 			}
+		})
+		if err != nil {
+			return err
 		}
 		for c, n := range counts {
 			if n == 0 { // begins anew somewhere else

@@ -49,6 +49,9 @@ func rotate(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows,
 			return err
 		}
 		for i := range n {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			out := mixed[(from+i)*d:][:d]
 			for j, f := range mix[i*n : (i+1)*n] {
 				axpy(f, axes[(from+j)*d:][:d], out)
@@ -84,6 +87,9 @@ func covariance(ctx context.Context, r *device.Resources, sample cpu.Rows) ([]fl
 	d, n := sample.Dim, sample.N
 	columns := make([]float32, d*n)
 	for k := range d {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		mean := 0.0
 		for i := range n {
 			mean += float64(sample.Data[i*sample.Stride+k]) / float64(n)

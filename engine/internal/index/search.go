@@ -79,7 +79,7 @@ func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias kerne
 		w = x.newSearch(s, len(q))
 	}
 	w.ctx, w.s, w.err = ctx, s, nil
-	if err := w.bias.set(0, bias, s); err != nil {
+	if err := w.bias.set(ctx, 0, bias, s); err != nil {
 		x.free.put(w)
 		return nil, err
 	}

@@ -1,23 +1,31 @@
 package index
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // writer writes little-endian numbers and lists, and keeps a checksum of them. The first error stays.
 type writer struct {
+	ctx context.Context
 	to  io.Writer
 	crc uint32
 	err error
 }
 
 func (w *writer) Write(b []byte) (int, error) {
+	if w.err == nil {
+		w.err = w.ctx.Err()
+	}
 	if w.err != nil {
 		return 0, w.err
 	}
@@ -26,13 +34,34 @@ func (w *writer) Write(b []byte) (int, error) {
 	return len(b), w.err
 }
 
-// put writes a number, or a list of numbers without its length.
+// put writes numbers, and lists of them without their lengths, in pieces.
 func (w *writer) put(values ...any) {
 	for _, v := range values {
-		if w.err == nil {
-			if err := binary.Write(w, binary.LittleEndian, v); err != nil {
-				w.err = err
-			}
+		switch v := v.(type) {
+		case []float64:
+			putList(w, v)
+		case []float32:
+			putList(w, v)
+		case []int32:
+			putList(w, v)
+		case []uint64:
+			putList(w, v)
+		default:
+			w.one(v)
+		}
+	}
+}
+
+func putList[T int32 | float32 | float64 | uint64](w *writer, list []T) {
+	for part := range slices.Chunk(list, workers.Stretch) {
+		w.one(part)
+	}
+}
+
+func (w *writer) one(v any) {
+	if w.err == nil {
+		if err := binary.Write(w, binary.LittleEndian, v); err != nil {
+			w.err = err
 		}
 	}
 }
@@ -43,6 +72,7 @@ var errEnd = errors.New("the file ends too soon")
 // reader reads what writer wrote from a file of known length, which may hold anything: the first error stays, what is
 // read after it is 0, and no list is made that the rest of the file could not fill.
 type reader struct {
+	ctx  context.Context
 	from io.Reader
 	left int64 // bytes, the checksum not included
 	crc  uint32
@@ -50,6 +80,9 @@ type reader struct {
 }
 
 func (r *reader) Read(b []byte) (int, error) {
+	if r.err == nil {
+		r.err = r.ctx.Err()
+	}
 	if r.err != nil {
 		return 0, r.err
 	}
@@ -102,11 +135,16 @@ var errCount = errors.New("a length that cannot be")
 // finiteOf is listOf of numbers none of which is NaN, infinite or so large that products overflow.
 func finiteOf[T float32 | float64](r *reader, n int) []T {
 	list := listOf[T](r, n)
-	for _, x := range list {
-		if !(math.Abs(float64(x)) <= math.MaxFloat32) {
-			r.fail(errNumber)
-			break
+	err := workers.Over(r.ctx, len(list), func(from, to int) {
+		for _, x := range list[from:to] {
+			if !(math.Abs(float64(x)) <= math.MaxFloat32) {
+				r.fail(errNumber)
+				break
+			}
 		}
+	})
+	if err != nil {
+		r.fail(err)
 	}
 	return list
 }
@@ -120,8 +158,11 @@ func listOf[T int32 | float32 | float64 | uint64](r *reader, n int) []T {
 		return nil
 	}
 	list := make([]T, n)
-	if err := binary.Read(r, binary.LittleEndian, list); err != nil {
-		r.fail(err)
+	for part := range slices.Chunk(list, workers.Stretch) {
+		if err := binary.Read(r, binary.LittleEndian, part); err != nil {
+			r.fail(err)
+			break
+		}
 	}
 	return list
 }
