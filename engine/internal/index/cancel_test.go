@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
@@ -96,6 +97,7 @@ func TestStretches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := devicetest.NewWatch(0, true)
 	ctx, r := w.Context(t.Context()), resources(t, "")
+	r.Pool = &workers.Pool{Budget: cores.New(1), Threads: 1} // all looks come from below the caller
 	v := testvectors.Embeddings(rng, rows, 4)
 	x, err := New(ctx, r, v, kernels.L2, Options{Clusters: 16})
 	if err != nil {

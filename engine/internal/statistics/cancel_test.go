@@ -21,15 +21,15 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// watchedResources are of a test engine with two threads whose device a watch counts.
-func watchedResources(t testing.TB, w *devicetest.Watch, tileRows int) *device.Resources {
+// watchedResources are of a test engine whose device a watch counts.
+func watchedResources(t testing.TB, w *devicetest.Watch, threads, tileRows int) *device.Resources {
 	t.Helper()
 	k, err := cpu.Open("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &device.Resources{Device: w.Device(devicetest.Open(k)), Host: k, MemLimit: 1 << 30, TileRows: tileRows,
-		Pool: &workers.Pool{Budget: cores.New(2), Threads: 2}}
+		Pool: &workers.Pool{Budget: cores.New(threads), Threads: threads}}
 }
 
 // grouped divides the contexts of an input into n groups.
@@ -80,12 +80,12 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 			tune.Canonical, tune.KeepAll = 0, 0
 			way.tune(&tune)
 			in := way.in(partInput(0))
+			const threads = 2
 			run := func(at int) (*distribution.Result, devicetest.Work, error) {
 				w := devicetest.NewWatch(at, false)
-				d, err := Compute(w.Context(t.Context()), watchedResources(t, w, 64), tune, in)
+				d, err := Compute(w.Context(t.Context()), watchedResources(t, w, threads, 64), tune, in)
 				return d, w.Count(), err
 			}
-			const threads = 2
 			moments := 20
 			if devicetest.OnStandIn() || in.Checkpoint != "" {
 				moments = 4
@@ -145,7 +145,7 @@ func TestStretches(t *testing.T) {
 			in.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
 		}
 		w := devicetest.NewWatch(0, true)
-		if _, err := Compute(w.Context(t.Context()), watchedResources(t, w, 0), tune, in); err != nil {
+		if _, err := Compute(w.Context(t.Context()), watchedResources(t, w, 1, 0), tune, in); err != nil {
 			t.Fatal(err)
 		}
 		for _, stage := range c.stages {
