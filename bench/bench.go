@@ -25,7 +25,7 @@ var (
 )
 
 // Workloads are what Options.Workload may be, besides "all", which is all but memory: that takes long.
-func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "matrix", memory} }
+func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "cover", "matrix", memory} }
 
 const memory = "memory"
 
@@ -126,7 +126,7 @@ func (s *session) compute(ctx context.Context) error {
 		workloads []string // that share their data
 		run       func(ctx context.Context, chosen []string) error
 	}{
-		{[]string{"w1"}, s.w1}, {[]string{"w2"}, s.w2}, {[]string{"w3", "w4"}, s.searches},
+		{[]string{"w1"}, s.w1}, {[]string{"w2"}, s.w2}, {[]string{"w3", "w4", "cover"}, s.searches},
 		{[]string{"matrix"}, s.matrix},
 		{[]string{memory}, s.memory},
 	} {

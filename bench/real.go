@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,8 @@ type seedVectors struct {
 	own                      []float64 // similarities of questions with their own contexts, ascending
 }
 
+const seedReal = uint64(5)
+
 // realQuestions is how many questions the cut-off is computed from; the first of them are also queries.
 const realQuestions = 1500
 
@@ -33,7 +36,7 @@ const realQuestions = 1500
 // plus 0.35 times the difference of two others, of length 1, which keeps the spectrum of real text.
 // Queries in scope are squad16's questions, out of scope clinc150's utterances.
 func (s *session) realSearch(ctx context.Context, n, queries int) (*searchData, error) {
-	const seed = 5
+	const seed = seedReal
 	d := &searchData{name: fmt.Sprintf("real-v%d-s%d-%d", dataVersion, seed, n)}
 	meta := filepath.Join(s.cache, fmt.Sprintf("%s-%dqueries.json", d.name, queries))
 	type note struct {
@@ -91,12 +94,33 @@ func replicate(seed uint64, from *seedVectors, block, first int, out []float32) 
 			copy(out[:dim], from.base[i*dim:])
 			continue
 		}
-		a, b, c := rng.IntN(rows), rng.IntN(rows), rng.IntN(rows)
+		a, b, c := parents(rng, rows)
 		for j := range dim {
 			out[j] = from.base[a*dim+j] + 0.35*(from.base[b*dim+j]-from.base[c*dim+j])
 		}
 		normalise(out[:dim])
 	}
+}
+
+// parents are the rows that a replica is made from: near the first one.
+func parents(rng *rand.Rand, rows int) (a, b, c int) {
+	return rng.IntN(rows), rng.IntN(rows), rng.IntN(rows)
+}
+
+// origins are the rows of the seed that the first n rows of the base are near to.
+func origins(seed uint64, rows, n int) []int32 {
+	out := make([]int32, n)
+	for first := 0; first < n; first += blockRows {
+		rng := stream(seed, "replicas", first/blockRows)
+		for i := first; i < min(n, first+blockRows); i++ {
+			a := i
+			if i >= rows {
+				a, _, _ = parents(rng, rows)
+			}
+			out[i] = int32(a)
+		}
+	}
+	return out
 }
 
 type squadContext struct{ ID, Text string }
@@ -105,11 +129,14 @@ type squadQuestion struct {
 	Text      string `json:"text"`
 }
 
-// embedSeeds reads the data and runs the encoder over it.
-func (s *session) embedSeeds(ctx context.Context, seed uint64, foreign int) (*seedVectors, error) {
-	if s.o.Embed == nil {
-		return nil, fmt.Errorf("%w: no encoder", ErrNoRealVectors)
-	}
+// seedTexts are what seedVectors are the embeddings of; question i belongs to row own[i] of the base.
+type seedTexts struct {
+	base, questions, foreign []string
+	own                      []int
+}
+
+// readSeeds reads the data.
+func (s *session) readSeeds(seed uint64, foreign int) (*seedTexts, error) {
 	contexts, err := lines[squadContext](filepath.Join(s.o.Data, "squad16", "contexts.jsonl"))
 	if err != nil {
 		return nil, err
@@ -130,32 +157,44 @@ func (s *session) embedSeeds(ctx context.Context, seed uint64, foreign int) (*se
 		return nil, fmt.Errorf("%w: %d questions and %d utterances, %d of each are needed", ErrNoRealVectors,
 			len(questions), len(utterances), foreign)
 	}
-	return s.embedAll(ctx, contexts, questions, utterances)
-}
-
-func (s *session) embedAll(ctx context.Context, contexts []squadContext, questions []squadQuestion,
-	utterances []squadContext) (*seedVectors, error) {
-	var base, asked, foreign []string
-	row := map[string]int{}
+	t, row := &seedTexts{}, map[string]int{}
 	for i, c := range contexts {
-		row[c.ID], base = i, append(base, c.Text)
+		row[c.ID], t.base = i, append(t.base, c.Text)
 	}
 	for _, c := range contexts {
-		base = append(base, sentences(c.Text)...)
+		t.base = append(t.base, sentences(c.Text)...)
 	}
-	for _, q := range questions {
-		asked = append(asked, q.Text)
+	for i, q := range questions {
+		own, ok := row[q.ContextID]
+		if !ok {
+			return nil, fmt.Errorf("%w: question %d names the unknown context %q", ErrNoRealVectors, i, q.ContextID)
+		}
+		t.questions, t.own = append(t.questions, q.Text), append(t.own, own)
 	}
 	for _, u := range utterances {
-		foreign = append(foreign, u.Text)
+		t.foreign = append(t.foreign, u.Text)
 	}
-	s.log("embedding %d contexts and sentences, %d questions, %d utterances", len(base), len(asked), len(foreign))
+	return t, nil
+}
+
+// embedSeeds runs the encoder over the data.
+func (s *session) embedSeeds(ctx context.Context, seed uint64, foreign int) (*seedVectors, error) {
+	if s.o.Embed == nil {
+		return nil, fmt.Errorf("%w: no encoder", ErrNoRealVectors)
+	}
+	t, err := s.readSeeds(seed, foreign)
+	if err != nil {
+		return nil, err
+	}
+	s.log("embedding %d contexts and sentences, %d questions, %d utterances", len(t.base), len(t.questions),
+		len(t.foreign))
 	out := &seedVectors{}
 	for _, part := range []struct {
 		texts []string
 		role  embed.Role
 		to    *[]float32
-	}{{base, embed.Document, &out.base}, {asked, embed.Query, &out.questions}, {foreign, embed.Query, &out.foreign}} {
+	}{{t.base, embed.Document, &out.base}, {t.questions, embed.Query, &out.questions},
+		{t.foreign, embed.Query, &out.foreign}} {
 		e, err := s.o.Embed(ctx, part.texts, part.role)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -169,11 +208,7 @@ func (s *session) embedAll(ctx context.Context, contexts []squadContext, questio
 		}
 	}
 	at := func(v []float32, i int) []float32 { return v[i*out.dim : (i+1)*out.dim] }
-	for i, q := range questions {
-		c, ok := row[q.ContextID]
-		if !ok {
-			return nil, fmt.Errorf("%w: question %d names the unknown context %q", ErrNoRealVectors, i, q.ContextID)
-		}
+	for i, c := range t.own {
 		out.own = append(out.own, ref.Score(kernels.Cosine, at(out.questions, i), at(out.base, c)))
 	}
 	slices.Sort(out.own)

@@ -30,10 +30,12 @@ func (s *session) searches(ctx context.Context, workloads []string) error {
 	if s.o.Short {
 		n, queries = 3000, 16
 	}
-	for _, load := range []func() (*searchData, error){
-		func() (*searchData, error) { return s.mixtureSearch(ctx, seedScan, n, queries, 384) },
-		func() (*searchData, error) { return s.realSearch(ctx, n, queries) },
-	} {
+	loads := []func() (*searchData, error){func() (*searchData, error) { return s.realSearch(ctx, n, queries) }}
+	if !slices.Equal(workloads, []string{"cover"}) { // which needs texts
+		mixture := func() (*searchData, error) { return s.mixtureSearch(ctx, seedScan, n, queries, 384) }
+		loads = slices.Insert(loads, 0, mixture)
+	}
+	for _, load := range loads {
 		d, err := load()
 		if errors.Is(err, ErrNoRealVectors) {
 			s.note("only the seeded mixture: %v", err)
@@ -60,6 +62,12 @@ func (s *session) searchIn(ctx context.Context, workloads []string, d *searchDat
 		return err
 	}
 	for _, w := range workloads {
+		if w == "cover" {
+			if err := s.covers(ctx, indexed); err != nil {
+				return err
+			}
+			continue
+		}
 		batch, add := 32, s.decisions
 		if w == "w4" {
 			batch, add = 64, s.tops
@@ -212,8 +220,8 @@ func (d *searchData) gather(rows []int) engine.Vectors {
 // which is not timed, is the error of one query's answer; the row's is the sum over all queries, or with
 // share their mean.
 func searchCompetitor[T any](x *indexedBase, shape string, list []int, size int, share bool,
-	ask func(ctx context.Context, q engine.Vectors) (T, error), wrong func(query, i int,
-		answer T) float64) *competitor {
+	ask func(ctx context.Context, rows []int, q engine.Vectors) (T, error),
+	wrong func(query, i int, answer T) float64) *competitor {
 	per := 1
 	if size == 1 {
 		per = ownPerRound
@@ -231,7 +239,7 @@ func searchCompetitor[T any](x *indexedBase, shape string, list []int, size int,
 			for _, rows := range batches(list, size, per, round) {
 				q := x.gather(rows)
 				var answer T
-				t, err := timeIt(func() (err error) { answer, err = ask(ctx, q); return err })
+				t, err := timeIt(func() (err error) { answer, err = ask(ctx, rows, q); return err })
 				if err != nil {
 					return nil, err
 				}
@@ -266,7 +274,7 @@ func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 		}
 		if size > 1 {
 			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name, x.mixed(), size, false,
-				func(ctx context.Context, q engine.Vectors) ([]engine.Decision, error) {
+				func(ctx context.Context, _ []int, q engine.Vectors) ([]engine.Decision, error) {
 					return x.engine.AnyAboveAll(ctx, q, x.set.Vectors(), kernels.Cosine, nil, at)
 				}, func(query, i int, d []engine.Decision) float64 { return wrong(query, d[i].Hit, d[i].Above) }))
 			continue
@@ -277,14 +285,14 @@ func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 		}
 		for _, scope := range x.scopes() {
 			b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" "+name+" "+scope.name, scope.rows, 1,
-				false, func(ctx context.Context, q engine.Vectors) (o one, err error) {
+				false, func(ctx context.Context, _ []int, q engine.Vectors) (o one, err error) {
 					o.Hit, o.above, err = x.engine.AnyAbove(ctx, q.Data, x.set.Vectors(), kernels.Cosine, nil, at)
 					return o, err
 				}, func(query, _ int, o one) float64 { return wrong(query, o.Hit, o.above) }))
 		}
 	}
 	b.competitors = append(b.competitors, searchCompetitor(x, b.shape+" maximum", x.mixed(), size, false,
-		func(ctx context.Context, q engine.Vectors) ([]engine.Hit, error) {
+		func(ctx context.Context, _ []int, q engine.Vectors) ([]engine.Hit, error) {
 			if size > 1 {
 				return x.engine.MaxAll(ctx, q, x.set.Vectors(), kernels.Cosine, nil)
 			}
@@ -309,7 +317,7 @@ func (x *indexedBase) score(query, row int) float64 {
 // tops adds TopK.
 func (s *session) tops(x *indexedBase, b *benchmark, size int) {
 	b.competitors = append(b.competitors, searchCompetitor(x, b.shape, x.mixed(), size, true,
-		func(ctx context.Context, q engine.Vectors) ([][]engine.Hit, error) {
+		func(ctx context.Context, _ []int, q engine.Vectors) ([][]engine.Hit, error) {
 			return x.engine.TopK(ctx, q, x.set.Vectors(), kernels.Cosine, topK, nil)
 		}, func(query, i int, hits [][]engine.Hit) float64 {
 			ids := make([]int, len(hits[i]))

@@ -94,7 +94,8 @@ func startSidecar(ctx context.Context, library string, threads int, env []string
 func sidecarEnvironment(threads int) (env []string) {
 	for _, v := range os.Environ() {
 		ours := false
-		for _, prefix := range []string{"OPENBLAS_", "MKL_", "NPY_", "OMP_", "KMP_", "GOMP_", "JAX_", "XLA_", "GOMAXPROCS="} {
+		for _, prefix := range []string{"OPENBLAS_", "MKL_", "NPY_", "OMP_", "KMP_", "GOMP_", "JAX_", "XLA_",
+			"GOMAXPROCS="} {
 			ours = ours || strings.HasPrefix(v, prefix)
 		}
 		if !ours {

@@ -34,6 +34,7 @@ compare with the fastest peer of equal accuracy. Run it on a quiet machine: anot
   w2      the same for 20,000 × 60,000
   w3      is any of a million vectors above the cut-off? one query, and 32
   w4      the ten nearest of a million vectors, one query, and 64
+  cover   w3's decision with a lexical term, beside the one without
   matrix  4,096 × 12,288 inner products, stored
   memory  distributions under limits of working memory, 1 GiB to 8 MiB; not part of 'all'
 
