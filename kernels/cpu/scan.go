@@ -80,6 +80,9 @@ func (b *ScanBias) SetLift(query, sections int, linear, square float64) {
 // CanScan tells whether there are scan kernels: plain Go has none.
 func (k Kernels) CanScan() bool { return k.isa != Go }
 
+// ScanShares tells whether n queries of a scan share the unpacking of codes.
+func ScanShares(isa ISA, n int) bool { return n >= 4 && (isa == AMX || isa == AVX512VNNI) }
+
 // ScanName is the scan kernel in scan.h.
 func (k Kernels) ScanName() string {
 	switch k.isa {

@@ -1,104 +1,40 @@
 //go:build amd64
 
 // AMX: 16 queries × 16 rows × 64 dimensions in one instruction. gcc 12 has it in its assembler only.
-//
-// With tiles, products cost little, and what is done with each sum costs most. So many queries at once
-// first pass a filter whose sums run over all sections in one tile: for that, a query is rounded anew
-// for each chunk, in proportion to the chunk's shape. What the filter leaves is read as ever.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma")
-#include <math.h>
 #include "configure_amx.h"
 #include "scan_avx512.h"
 #define NAME slc_scan_i8_amx
 #define OWN_FILTER
 #include "scan_body.h"
 
-enum {
-	FEW = 4,     // queries below which vectors are as fast
-	DEPTH = 16,  // sections at most that the filter reads
-	AHEAD = 4,   // panels that are fetched beforehand
-	GROUP = 16,  // queries of a tile
-	GROUPS = SLC_SCAN_QUERIES / GROUP
-};
+#include "scan_filter_avx512.h"
 
-// The queries as one chunk sees them: z ≈ coarse / shape · q8 per section. A code of which only the high
-// nibble h is read counts as 16h, and stands for 120 less; else for 127.5 less.
-typedef struct {
-	int8_t q8[DEPTH][SLC_SCAN_QUERIES][SLC_SCAN_SECTION];
-	float error[DEPTH][SLC_SCAN_QUERIES]; // norm of what the rounding changes
-	float coarse[SLC_SCAN_QUERIES];
-	float offset[SLC_SCAN_QUERIES]; // what the codes' sums stand for less
-} rounded;
-
-INLINE void round_section(const slc_scan_call *c, const progress *s, rounded *r, int64_t k, int64_t query) {
-	const int8_t *from = c->q8 + (k * c->room + query) * SLC_SCAN_SECTION;
-	const float shape = shape_of(c)[k], coarse = r->coarse[query];
-	const __m512 ratio = _mm512_set1_ps(coarse > 0 ? weights_of(c, k, STEP)[query] * shape / coarse : 0);
-	__m512 squares = _mm512_setzero_ps();
-	__m512i total = _mm512_setzero_si512();
-#pragma GCC unroll 4
-	for (int i = 0; i < SLC_SCAN_SECTION; i += 16) {
-		__m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(from + i)))), ratio);
-		__m512i whole = _mm512_cvtps_epi32(x);
-		__m512 rest = _mm512_sub_ps(x, _mm512_cvtepi32_ps(whole));
-		squares = _mm512_fmadd_ps(rest, rest, squares);
-		total = _mm512_add_epi32(total, whole);
-		_mm_storeu_si128((__m128i *)(r->q8[k][query] + i), _mm512_cvtsepi32_epi8(whole));
-	}
-	r->error[k][query] = shape > 0 ? sqrtf(_mm512_reduce_add_ps(squares)) * (coarse / shape) * 1.0001f : 0;
-	r->offset[query] += (s->both[k] ? 127.5f : 120.0f) * (float)_mm512_reduce_add_epi32(total);
-}
-
-INLINE void round_queries(const slc_scan_call *c, const progress *s, rounded *r, int64_t depth) {
-	for (int64_t query = 0; query < c->queries; query++) {
-		r->coarse[query] = r->offset[query] = 0;
-		for (int64_t k = 0; k < depth; k++) {
-			const float coarse = weights_of(c, k, STEP)[query] * shape_of(c)[k];
-			if (coarse > r->coarse[query]) r->coarse[query] = coarse;
-		}
-		for (int64_t k = 0; k < depth; k++) round_section(c, s, r, k, query);
-	}
-}
-
-// unpack writes a section's codes as bytes, dimension by dimension as the tile wants them.
-INLINE void unpack(const slc_scan_call *c, const progress *s, int64_t section, int64_t panel, uint8_t *tile) {
-	const uint8_t *high = block_of(c, 2 * (int)section, panel), *low = block_of(c, 2 * (int)section + 1, panel);
-	const __m512i upper = _mm512_set1_epi8((char)0xf0), lower = _mm512_set1_epi8(15);
-#pragma GCC unroll 8
-	for (int g = 0; g < 8; g++) {
-		const __m512i h = _mm512_loadu_si512(high + 64 * g);
-		__m512i first = _mm512_and_si512(_mm512_slli_epi16(h, 4), upper), second = _mm512_and_si512(h, upper);
-		if (s->both[section]) {
-			const __m512i l = _mm512_loadu_si512(low + 64 * g);
-			first = _mm512_or_si512(first, _mm512_and_si512(l, lower));
-			second = _mm512_or_si512(second, _mm512_and_si512(_mm512_srli_epi16(l, 4), lower));
-		}
-		_mm512_store_si512(tile + 64 * g, first);
-		_mm512_store_si512(tile + 512 + 64 * g, second);
-	}
-}
+enum { FEW = 4 }; // queries below which vectors are as fast
 
 #define LOAD(tile, p) __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(p), "r"((int64_t)64) : "memory")
 #define STORE(tile, p) __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(p), "r"((int64_t)64) : "memory")
 #define PRODUCT(sum, queries) __asm__ volatile("tdpbsud %%tmm6, %%tmm" #queries ", %%tmm" #sum ::)
 
 // multiply forms the sums of code·q8 of all queries with a panel whose planes are unpacked.
-INLINE void multiply(const rounded *r, uint8_t (*codes)[1024], int64_t depth, int64_t queries, int32_t (*sums)[SLC_SCAN_LANES]) {
+INLINE void multiply(const slc_scan_call *c, const rounded *r, uint8_t (*codes)[1024], int64_t depth,
+                     int32_t (*sums)[SLC_SCAN_LANES]) {
+	const int64_t queries = c->queries;
 	__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);
 	for (int64_t k = 0; k < depth; k++) {
 		LOAD(6, codes[k]);
-		LOAD(4, r->q8[k][0]);
+		LOAD(4, r->q8 + place_of(c, k, 0));
 		PRODUCT(0, 4);
 		if (queries > GROUP) {
-			LOAD(5, r->q8[k][GROUP]);
+			LOAD(5, r->q8 + place_of(c, k, GROUP));
 			PRODUCT(1, 5);
 		}
 		if (queries > 2 * GROUP) {
-			LOAD(4, r->q8[k][2 * GROUP]);
+			LOAD(4, r->q8 + place_of(c, k, 2 * GROUP));
 			PRODUCT(2, 4);
 		}
 		if (queries > 3 * GROUP) {
-			LOAD(5, r->q8[k][3 * GROUP]);
+			LOAD(5, r->q8 + place_of(c, k, 3 * GROUP));
 			PRODUCT(3, 5);
 		}
 	}
@@ -106,49 +42,6 @@ INLINE void multiply(const rounded *r, uint8_t (*codes)[1024], int64_t depth, in
 	if (queries > GROUP) STORE(1, sums[GROUP]);
 	if (queries > 2 * GROUP) STORE(2, sums[2 * GROUP]);
 	if (queries > 3 * GROUP) STORE(3, sums[3 * GROUP]);
-}
-
-// lacking is slack for a panel and a group of queries, as they are rounded.
-INLINE __m512 lacking(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel, int64_t group) {
-	__m512 sum = _mm512_setzero_ps();
-	for (int64_t k = 0; k < depth; k++) {
-		__m512 error = _mm512_add_ps(_mm512_loadu_ps(weights_of(c, k, ERROR) + group), _mm512_loadu_ps(r->error[k] + group));
-		sum = _mm512_fmadd_ps(_mm512_loadu_ps(weights_of(c, k, NORM) + group), _mm512_set1_ps(meta_of(c, k, s->both[k] ? REST_BOTH : REST_HIGH)[panel]), sum);
-		sum = _mm512_fmadd_ps(error, _mm512_set1_ps(meta_of(c, k, LENGTH)[panel]), sum);
-	}
-	if (depth < c->sections)
-		sum = _mm512_fmadd_ps(_mm512_loadu_ps(weights_of(c, depth, TAIL) + group), _mm512_set1_ps(meta_of(c, depth, BEHIND)[panel]), sum);
-	return sum;
-}
-
-// consume marks the panel for the queries of a group that need more of it. A row is left where
-// spread·coarse·(sum − offset) + term + slack ≥ need; that is solved for the sum, in units of which 32 and a
-// millionth are more than all roundings.
-INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel, int64_t group,
-                    int32_t (*sums)[SLC_SCAN_LANES], uint64_t *alive) {
-	float least[GROUP] __attribute__((aligned(64))), inverse[GROUP] __attribute__((aligned(64)));
-	const __m512 never = _mm512_set1_ps(-1e30f), always = _mm512_set1_ps(1e30f);
-	__m512 unit = _mm512_mul_ps(_mm512_loadu_ps(r->coarse + group), _mm512_set1_ps(spread_of(c)[panel]));
-	__m512 lack = _mm512_sub_ps(_mm512_loadu_ps(c->need + group), lacking(c, s, r, depth, panel, group));
-	__m512 t = _mm512_add_ps(_mm512_loadu_ps(r->offset + group), _mm512_div_ps(lack, unit));
-	t = _mm512_min_ps(always, t); // the second where one is no number
-	const __mmask16 unknown = _mm512_cmp_ps_mask(t, never, _CMP_NGT_UQ);
-	t = _mm512_sub_ps(t, _mm512_fmadd_ps(_mm512_abs_ps(t), _mm512_set1_ps(1e-6f), _mm512_set1_ps(32)));
-	t = _mm512_mask_mov_ps(t, unknown, _mm512_set1_ps(NAN)); // is above nothing
-	_mm512_store_ps(least, t);
-	if (c->terms) _mm512_store_ps(inverse, _mm512_div_ps(_mm512_set1_ps(1), unit));
-	const __m512 term = c->terms ? _mm512_loadu_ps(c->terms + panel * SLC_SCAN_LANES) : _mm512_setzero_ps();
-	for (int q = 0; q < GROUP; q += 4) { // most of the time, none of four queries has a row left
-		__mmask16 left[4];
-#pragma GCC unroll 4
-		for (int i = 0; i < 4; i++) {
-			__m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums[group + q + i]));
-			if (c->terms) sum = _mm512_fmadd_ps(term, _mm512_set1_ps(inverse[q + i]), sum);
-			left[i] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(least[q + i]), _CMP_NLT_UQ);
-		}
-		if (_kortestz_mask16_u8(_kor_mask16(left[0], left[1]), _kor_mask16(left[2], left[3]))) continue;
-		for (int i = 0; i < 4; i++) alive[group + q + i] |= (uint64_t)(left[i] != 0) << panel;
-	}
 }
 
 // filter works on three panels at a time: it unpacks one, multiplies the one before and consumes the one
@@ -168,7 +61,7 @@ static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {
 				for (int at = 0; at < SLC_SCAN_BLOCK; at += 64) __builtin_prefetch(block_of(c, c->steps[k], panel + AHEAD) + at, 0, 2);
 		if (panel < c->panels)
 			for (int64_t k = 0; k < depth; k++) unpack(c, s, k, panel, codes[panel & 1][k]);
-		if (panel >= 1 && panel <= c->panels) multiply(&r, codes[(panel - 1) & 1], depth, c->queries, sums[(panel - 1) & 1]);
+		if (panel >= 1 && panel <= c->panels) multiply(c, &r, codes[(panel - 1) & 1], depth, sums[(panel - 1) & 1]);
 		if (panel >= 2)
 			for (int64_t group = 0; group < c->queries; group += GROUP) consume(c, s, &r, depth, panel - 2, group, sums[panel & 1], alive);
 	}

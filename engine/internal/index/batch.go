@@ -262,7 +262,7 @@ func (b *batch) products(ctx context.Context, p *packed) error {
 // read all rows.
 func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, err error) {
 	for _, p := range b.packs {
-		p.tiles = b.x.r.Host.ISA() == cpu.AMX && len(p.states) >= 4
+		p.costs = costsOf(b.x.r.Host.ISA(), len(p.states))
 		p.pack(b.s.model)
 		if err := b.products(ctx, p); err != nil {
 			return nil, err

@@ -146,7 +146,7 @@ type packed struct {
 	states  []*queryState
 	rows    cpu.Rows // the queries as given
 	queries *cpu.Queries
-	tiles   bool // whether tiles serve many queries at once
+	costs   costs
 	steps   []uint8
 	first   atomic.Int32 // planes read of every panel
 	bases   []float32    // of a batch: query × unit
@@ -160,7 +160,7 @@ type packed struct {
 }
 
 func newPacked(m *model, capacity int) *packed {
-	p := &packed{states: make([]*queryState, 0, capacity)}
+	p := &packed{states: make([]*queryState, 0, capacity), costs: costsOf(cpu.Scalar, 1)}
 	if m != nil && m.reason == "" {
 		p.queries, p.steps = cpu.NewQueries(capacity, m.sections), make([]uint8, 0, 2*m.sections)
 	}
@@ -233,10 +233,7 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 // probe is visit with a look at the bounds after every plane, as far as that can be. It decides from what was
 // left, here and at earlier probes, how many planes to read at once from now on.
 func (l *lane) probe(p *packed, u unit, at int) error {
-	least := 1
-	if p.tiles {
-		least = min(3, len(p.steps))
-	}
+	least := min(p.costs.least, len(p.steps))
 	clear(l.scan.Alive[:])
 	if err := l.visit(p, u, at, least); err != nil {
 		return err
@@ -251,19 +248,43 @@ func (l *lane) probe(p *packed, u unit, at int) error {
 	return nil
 }
 
-// depth chooses how many planes to read of every panel before the first look at the bounds, from what
-// share of panels was left after each. In units of a plane that is read in stream, one out of order costs 2.
-// Tiles read in stream for all queries at once; what they leave is read again for one query.
-func (p *packed) depth(least int) int {
-	again, jump := 0.0, 2.0
-	if n := float64(len(p.states)); p.tiles {
-		again, jump = 1.5*n, .3*n
+// costs are what the planes of a (query, panel) cost, in units of one that is read in stream: a high and a low one in
+// stream; for a query that a shared filter does not rule out, once and for each plane that is read again; and
+// one out of order. Fewer planes than least are not tried.
+type costs struct {
+	least                        int
+	high, low, once, again, jump float64
+}
+
+// costsOf are the costs of n queries that are scanned together.
+func costsOf(isa cpu.ISA, n int) costs {
+	switch {
+	case !cpu.ScanShares(isa, n):
+		return costs{least: 1, high: 1, low: 1, jump: 2}
+	case isa == cpu.AMX:
+		return costs{least: 3, high: 1, low: 1, once: 1.5 * float64(n), jump: .3 * float64(n)}
+	default: // the product of a section costs the same with its low plane and without
+		read := 12 / float64(n)
+		return costs{least: 2, high: 1 + read, low: .1 + read, again: 4, jump: 9}
 	}
-	best, first := math.Inf(1), least
-	for d := least; d <= len(p.steps); d++ {
-		cost := float64(d)*p.panels + again*p.alive[d-1]
+}
+
+// depth chooses how many planes to read of every panel before the first look at the bounds, from what
+// share of panels was left after each.
+func (p *packed) depth(least int) int {
+	best, first, stream := math.Inf(1), least, 0.0
+	for d := 1; d <= len(p.steps); d++ {
+		if p.steps[d-1]%2 == 0 {
+			stream += p.costs.high
+		} else {
+			stream += p.costs.low
+		}
+		if d < least {
+			continue
+		}
+		cost := stream*p.panels + (p.costs.once+p.costs.again*float64(d))*p.alive[d-1]
 		for _, left := range p.alive[d-1 : len(p.steps)-1] {
-			cost += jump * left
+			cost += p.costs.jump * left
 		}
 		if cost < best {
 			best, first = cost, d
