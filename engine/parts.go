@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"io"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
@@ -24,6 +25,13 @@ func (p *Part) MarshalBinary() ([]byte, error) { return p.p.MarshalBinary() }
 // UnmarshalBinary is the inverse of MarshalBinary; anything else is ErrPart.
 func (p *Part) UnmarshalBinary(data []byte) error { return p.p.UnmarshalBinary(data) }
 
+// WriteTo implements io.WriterTo: it writes the bytes of MarshalBinary without a copy of them in memory.
+func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.p.WriteTo(w) }
+
+// UnmarshalShared is UnmarshalBinary without a copy: the part refers to data, a mapped file say, which must stay as it
+// is as long as the part is used.
+func (p *Part) UnmarshalShared(data []byte) error { return p.p.UnmarshalShared(data) }
+
 // Bytes is about the memory that the part takes; as bytes it is as large.
 func (p *Part) Bytes() int64 { return p.p.Bytes() }
 
@@ -35,6 +43,23 @@ func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput,
 		return nil, err
 	}
 	return statistics.Brackets(ctx, &e.r, e.tune, in, slack)
+}
+
+// KeepDistribution computes what Distribution does, within MemLimit and in one pass, and returns it with a part of all
+// pairs and the part's brackets, for an input that will change: parts of new rows and RemoveFromPart bring it up to date.
+// The part holds about limit bytes besides 50 a row. Small inputs are kept whole: no change of them misses a quantile;
+// the brackets of larger ones hold all ranks that lie within some share of a wanted one, which the limit sets. The
+// histogram and Separation are those of MergeDistribution. A Checkpoint works as in Distribution. An input without
+// negatives is kernels.ErrEmpty, one with sampled ones ErrPart.
+func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, limit int64) (*Distribution, *Brackets, *Part, error) {
+	if err := whole(&in); err != nil {
+		return nil, nil, nil, err
+	}
+	d, b, p, err := statistics.Keep(ctx, &e.r, e.tune, in, limit)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return d, b, &Part{*p}, nil
 }
 
 // DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have no
@@ -59,6 +84,9 @@ func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Br
 	q, err := statistics.Remove(ctx, &e.r, e.tune, in, b, &p.p, contexts, queries)
 	if err != nil {
 		return nil, err
+	}
+	if q == &p.p {
+		return p, nil // none of them is in it
 	}
 	return &Part{*q}, nil
 }

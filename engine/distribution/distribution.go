@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -52,8 +53,12 @@ type Input struct {
 	ContextIDs, QueryIDs []uint64
 }
 
-// Block is the contexts [Contexts[0], Contexts[1]) × the queries [Queries[0], Queries[1]) of an input.
-type Block struct{ Contexts, Queries [2]int }
+// Block is the contexts [Contexts[0], Contexts[1]) × the queries [Queries[0], Queries[1]) of an input, or, where a
+// list is not nil, the rows in it, each once.
+type Block struct {
+	Contexts, Queries      [2]int
+	ContextRows, QueryRows []int32
+}
 
 // Brackets say which pairs a part keeps: those whose score may lie in a range around a quantile, or beyond Ends. They
 // are chosen once, from a sample, and given to every part, whatever device counts it. Ranges are of scores, ascending
@@ -205,7 +210,18 @@ func (in *Input) QueryID(row int32) uint64 {
 
 // Lists are the rows of the block; one that the input does not have is kernels.ErrArgument.
 func (b Block) Lists(in Input) (contexts, queries []int32, err error) {
-	list := func(what string, r [2]int, n int) []int32 {
+	list := func(what string, r [2]int, given []int32, n int) []int32 {
+		if given != nil {
+			if k := slices.IndexFunc(given, func(row int32) bool { return row < 0 || int(row) >= n }); k >= 0 {
+				err = fmt.Errorf("engine: block: %w: %s %d of %d", kernels.ErrArgument, what, given[k], n)
+			}
+			rows := slices.Clone(given)
+			slices.Sort(rows)
+			if len(slices.Compact(slices.Clone(rows))) < len(rows) {
+				err = fmt.Errorf("engine: block: %w: %s that are there twice", kernels.ErrArgument, what)
+			}
+			return rows
+		}
 		if r[0] < 0 || r[1] < r[0] || r[1] > n {
 			err = fmt.Errorf("engine: block: %w: %s %d to %d of %d", kernels.ErrArgument, what, r[0], r[1], n)
 			return nil
@@ -216,7 +232,7 @@ func (b Block) Lists(in Input) (contexts, queries []int32, err error) {
 		}
 		return rows
 	}
-	contexts = list("contexts", b.Contexts, in.Contexts.Rows)
-	queries = list("queries", b.Queries, in.Queries.Rows)
+	contexts = list("contexts", b.Contexts, b.ContextRows, in.Contexts.Rows)
+	queries = list("queries", b.Queries, b.QueryRows, in.Queries.Rows)
 	return contexts, queries, err
 }

@@ -155,7 +155,7 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	}
 	for _, s := range statistics {
 		p := (float64(s.rank) + .5) / total
-		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2 + j.tune.Slack*size
+		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2 + (j.tune.Slack+j.tune.Spread*spreadAt(p))*size
 		first, last := p*size-reach, p*size+reach
 		switch {
 		case first < 0:

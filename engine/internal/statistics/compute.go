@@ -59,6 +59,8 @@ type Tuning struct {
 	MinSamples int   // scored to place the brackets
 	MaxSamples int
 	Slack      float64       // what brackets reach besides, as a share of all ranks
+	Spread     float64       // the same at the median, and less in the tails (spreadAt)
+	PartBytes  int64         // what a part may keep: Spread follows from it; 0 = what Slack asks for
 	Reach      float64       // of a bracket, in standard deviations of the sample's rank
 	Kept       int64         // entries that may be kept; 0 = what the memory limit allows
 	Recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass

@@ -18,7 +18,12 @@ type run struct {
 	at      int64
 	entries []device.Entry
 	of      *rowsOfPart // instead of the task: where the entries of a merged part lie
+	// Of a merged part: the smallest and the largest value.
+	low, high float32
 }
+
+// within is the range of the run's values; ok is false where it is not known.
+func (r run) within() (low, high float32, ok bool) { return r.low, r.high, r.of != nil }
 
 // rowsOfPart turns places of a part's entries, which count from row and lane, into rows of an input.
 type rowsOfPart struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
@@ -47,6 +48,8 @@ type merging struct {
 	b      *bounded
 	counts *counts
 	open   map[int32]bool // queries whose best context is gone
+	// covered are the parts so far.
+	covered []cover
 }
 
 // parts adds the parts up.
@@ -80,11 +83,7 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	if err != nil {
 		return err
 	}
-	covered := newCover(parts)
 	for i, p := range parts {
-		if err := covered.disjoint(i); err != nil {
-			return err
-		}
 		if err := m.part(p, contexts, queries); err != nil {
 			return fmt.Errorf("engine: merge: %w: part %d of %d: %w", distribution.ErrPart, i+1, len(parts), err)
 		}
@@ -134,6 +133,13 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 	if err := find(of.queries, p.queries, removedID, queries, "query"); err != nil {
 		return err
 	}
+	mine := newCover(of, m.j.c.N, m.j.q.N)
+	for i, other := range m.covered {
+		if mine.overlaps(other) {
+			return fmt.Errorf("it has pairs in common with part %d", i+1)
+		}
+	}
+	m.covered = append(m.covered, mine)
 	values, distances := 1., 1. // what turns the part's values and distances into those here
 	if m.b.metric != kernels.Cosine {
 		values, distances = m.b.unit/p.unit, m.b.unit/p.unit
@@ -160,14 +166,15 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 	for _, r := range p.kept {
 		at := of
 		at.row, at.lane = r.row, r.lane
-		entries := r.entries
+		entries, low, high := r.entries, r.low, r.high
 		if values != 1 {
 			entries = slices.Clone(entries)
 			for i := range entries {
 				entries[i].Value = float32(float64(entries[i].Value) * values) // a power of two
 			}
+			low, high = float32(float64(low)*values), float32(float64(high)*values)
 		}
-		c.kept = append(c.kept, run{n: int32(len(entries)), entries: entries, of: &at})
+		c.kept = append(c.kept, run{n: int32(len(entries)), entries: entries, of: &at, low: low, high: high})
 	}
 	for kind, list := range p.best {
 		for l, x := range list {
@@ -196,6 +203,12 @@ func (m *merging) finish(ctx context.Context) error {
 	}
 	j.out.DType = "parts"
 	b.rowPanels, b.lanePanels, b.regionRows, b.regionLanes = 1, 1, 1, 1 // nothing is packed
+	return m.settle(ctx)
+}
+
+// settle computes the summaries from counts and maxima.
+func (m *merging) settle(ctx context.Context) error {
+	j, b := m.j, m.b
 	if err := j.summaries(ctx); err != nil {
 		return err
 	}
@@ -211,12 +224,10 @@ func (m *merging) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.first.from, b.first.to = b.value(m.of.Low), b.value(m.of.High)
-	if b.metric.Ascending() {
-		b.first.from, b.first.to = b.first.to, b.first.from
-	}
 	b.first.spare = up(b.epsilon * 1.01)
+	b.statistics = nil
 	b.setStatistics(j)
+	b.setCells(m.of, m.counts)
 	j.out.Kept = m.counts.keptPairs()
 	if err := m.ends(ctx, &sure); err != nil {
 		return err
@@ -247,13 +258,61 @@ func (m *merging) maximaOf(ctx context.Context) error {
 	return m.j.canonicalMaximaOf(ctx, &b)
 }
 
+// setCells chooses the cells that kept values are sorted into: fine ones over the brackets where they hold all order
+// statistics that are wanted, else over all scores.
+func (b *bounded) setCells(of *distribution.Brackets, c *counts) {
+	w := &b.first
+	w.from, w.to = b.value(of.Low), b.value(of.High)
+	if b.metric.Ascending() {
+		w.from, w.to = w.to, w.from
+	}
+	n := len(w.brackets)
+	if n == 0 || len(b.statistics) == 0 || b.statistics[0].rank < c.below[0] {
+		return
+	}
+	upper := int64(0) // kept beyond the upper end
+	for _, r := range c.kept {
+		if low, high, ok := r.within(); ok && high < w.high {
+			continue
+		} else if ok && low >= w.high {
+			upper += int64(r.n)
+			continue
+		}
+		for _, e := range r.entries {
+			if e.Value >= w.high {
+				upper++
+			}
+		}
+	}
+	if b.statistics[len(b.statistics)-1].rank >= c.counted-upper {
+		return
+	}
+	w.from, w.to = b.fine(w)
+}
+
+// fine is the range of the cells over brackets: the first and the last cell are left to what lies beyond.
+func (b *bounded) fine(w *wanted) (from, to float64) {
+	from, to = float64(w.brackets[0].low), float64(w.brackets[len(w.brackets)-1].high)
+	gap := (to - from) * 4 / maxCells
+	return from - gap, to + gap
+}
+
 // ends finds the extremes among the kept entries; where the pairs near them were not all kept, it leaves them to a
 // canonical pass.
 func (m *merging) ends(ctx context.Context, sure *wanted) error {
 	c, b := m.counts, m.b
+	var buffer []device.Entry
 	low, high := plusInf, minusInf
 	for _, r := range c.kept {
-		for _, e := range r.entries {
+		if l, h, ok := r.within(); ok {
+			low, high = min(low, l), max(high, h)
+			continue
+		}
+		entries, err := m.j.load(r, &buffer)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
 			low, high = min(low, e.Value), max(high, e.Value)
 		}
 	}
@@ -266,8 +325,15 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if l, h, ok := r.within(); ok && l > low && h < high {
+			continue
+		}
+		entries, err := m.j.load(r, &buffer)
+		if err != nil {
+			return err
+		}
 		var qs, cs []int32
-		for _, e := range r.entries {
+		for _, e := range entries {
 			if e.Value <= low || e.Value >= high {
 				q, x := m.j.pair(r, e.At)
 				qs, cs = append(qs, q), append(cs, x)
@@ -350,41 +416,30 @@ func (m *merging) histogram(ctx context.Context) error {
 	return j.separation(ctx, steps, j.slack())
 }
 
-// cover tells whether parts overlap.
-type cover struct{ contexts, queries []map[uint64]bool }
+// cover is the rows of a part, as bits.
+type cover struct{ contexts, queries []uint64 }
 
-func newCover(parts []*Part) *cover {
-	c := &cover{}
-	set := func(ids []uint64) map[uint64]bool {
-		s := make(map[uint64]bool, len(ids))
-		for _, id := range ids {
-			s[id] = true
+func newCover(of rowsOfPart, contexts, queries int) cover {
+	set := func(rows []int32, n int) []uint64 {
+		bits := make([]uint64, workers.Ceil(n, 64))
+		for _, row := range rows {
+			if row >= 0 {
+				bits[row/64] |= 1 << (row % 64)
+			}
 		}
-		delete(s, removedID)
-		return s
+		return bits
 	}
-	for _, p := range parts {
-		c.contexts, c.queries = append(c.contexts, set(p.contexts)), append(c.queries, set(p.queries))
-	}
-	return c
+	return cover{set(of.contexts, contexts), set(of.queries, queries)}
 }
 
-// disjoint tells whether part i has no pair in common with those before it.
-func (c *cover) disjoint(i int) error {
-	for k := range i {
-		if common(c.contexts[i], c.contexts[k]) && common(c.queries[i], c.queries[k]) {
-			return fmt.Errorf("engine: merge: %w: parts %d and %d have pairs in common", distribution.ErrPart, k+1, i+1)
-		}
-	}
-	return nil
+// overlaps tells whether two parts have a pair in common.
+func (c cover) overlaps(o cover) bool {
+	return common(c.contexts, o.contexts) && common(c.queries, o.queries)
 }
 
-func common(a, b map[uint64]bool) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	for id := range a {
-		if b[id] {
+func common(a, b []uint64) bool {
+	for i, x := range a {
+		if x&b[i] != 0 {
 			return true
 		}
 	}

@@ -3,7 +3,6 @@ package statistics
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -33,10 +32,21 @@ type Part struct {
 	best              [2][]partBest // per query of the part; Context −1 is none
 }
 
-// partRun is kept entries of a task; their places count from the positions row and lane in the ids.
+// partRun is kept entries of a task; their places count from the positions row and lane in the ids. Low and high are
+// the smallest and the largest of their values.
 type partRun struct {
 	row, lane int32
+	low, high float32
 	entries   []device.Entry
+}
+
+// newRun finds the entries' range.
+func newRun(row, lane int, entries []device.Entry) partRun {
+	r := partRun{row: int32(row), lane: int32(lane), low: plusInf, high: minusInf, entries: entries}
+	for _, e := range entries {
+		r.low, r.high = min(r.low, e.Value), max(r.high, e.Value)
+	}
+	return r
 }
 
 // partBest is a maximum: a position in the ids of contexts.
@@ -62,6 +72,7 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	if j.q.N == 0 || j.negatives.total == 0 {
 		return nil, fmt.Errorf("engine: brackets: %w: no negatives", kernels.ErrEmpty)
 	}
+	j.tune.Spread = j.spread(t.PartBytes)
 	b := &bounded{dtype: j.dtype, metric: in.Metric, counting: true}
 	if err := b.setScales(ctx, j); err != nil {
 		return nil, err
@@ -73,7 +84,7 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 		return nil, err
 	}
 	if len(sample) < 64 || slices.Min(sample) == slices.Max(sample) { // keep everything
-		out.Ends = [2]float64{math.MaxFloat64, -math.MaxFloat64}
+		out.Ends = keepAll()
 		out.Low, out.High = -1, 1
 		return out, nil
 	}
@@ -96,8 +107,14 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 			out.Ranges[i] = [2]float64{r[1], r[0]}
 		}
 	}
+	if t.PartBytes >= entryBytes*j.negatives.total {
+		out.Ranges, out.Ends = nil, keepAll()
+	}
 	return out, nil
 }
+
+// keepAll are the ends of brackets that keep everything.
+func keepAll() [2]float64 { return [2]float64{math.MaxFloat64, -math.MaxFloat64} }
 
 const (
 	partSamples = 1 << 25
@@ -169,7 +186,7 @@ func ComputePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	if err != nil {
 		return nil, err
 	}
-	p, j, err := computePart(ctx, r, t, in, of, &block{rows, lanes})
+	p, j, err := computePart(ctx, r, t, in, of, &block{rows, lanes}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +194,16 @@ func ComputePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	return p, nil
 }
 
-// computePart counts a block. After an error there is no job; without one the job is to be freed.
-func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, share *block) (_ *Part, j *job, err error) {
+// finishPart goes on from complete counts of a part; the part has them already, but for the kept entries.
+type finishPart func(p *Part, j *job, c *counts) error
+
+// computePart counts a block. After an error there is no job; without one the job is to be freed. finish takes the kept
+// entries; nil moves them into the part.
+func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, share *block,
+	finish finishPart) (_ *Part, j *job, err error) {
+	if finish == nil {
+		finish = func(p *Part, j *job, c *counts) error { return p.takeKept(j, c) }
+	}
 	if of == nil || of.Metric != in.Metric || of.Negatives != in.Negatives.Kind {
 		return nil, nil, fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
 	}
@@ -227,7 +252,10 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 		if err := j.count(ctx, &b.first, firstPass, b.allTasks(), c); err != nil {
 			return err
 		}
-		return p.take(ctx, j, c)
+		if err := p.take(ctx, j, c); err != nil {
+			return err
+		}
+		return finish(p, j, c)
 	})
 	if err != nil {
 		return nil, j, err
@@ -253,7 +281,7 @@ func (p *Part) name(in distribution.Input, share *block) {
 	}
 }
 
-// take moves what was counted into the part.
+// take moves what was counted into the part, but for the kept entries.
 func (p *Part) take(ctx context.Context, j *job, c *counts) error {
 	b := j.bounded
 	if c.full {
@@ -283,13 +311,18 @@ func (p *Part) take(ctx context.Context, j *job, c *counts) error {
 	}
 	p.epsilon, p.unit, p.tiles = b.epsilon, b.unit, float64(b.rowPanels)*float64(b.lanePanels)
 	p.counted, p.sum, p.sum2, p.below, p.bins = c.counted, c.sum, c.sum2, c.below, c.bins
+	return nil
+}
+
+// takeKept moves the kept entries into the part.
+func (p *Part) takeKept(j *job, c *counts) error {
 	for _, r := range c.kept {
 		entries, err := j.loadRun(r)
 		if err != nil {
 			return err
 		}
-		row0, _, lane0, _ := b.block(int(r.task))
-		p.kept = append(p.kept, partRun{int32(row0 * device.Panel), int32(lane0 * device.Panel), entries})
+		row0, _, lane0, _ := j.bounded.block(int(r.task))
+		p.kept = append(p.kept, newRun(row0*device.Panel, lane0*device.Panel, entries))
 	}
 	return nil
 }
@@ -298,147 +331,9 @@ func (p *Part) take(ctx context.Context, j *job, c *counts) error {
 func (p *Part) Bytes() int64 {
 	n := int64(8*(len(p.contexts)+len(p.queries)+len(p.below)+len(p.bins)) + 12*(len(p.best[0])+len(p.best[1])))
 	for _, r := range p.kept {
-		n += 12 + entryBytes*int64(len(r.entries))
+		n += runBytes + entryBytes*int64(len(r.entries))
 	}
 	return n
-}
-
-const partMagic = "SLCPART\x03"
-
-// MarshalBinary implements encoding.BinaryMarshaler: magic with a version, the fields little-endian with lengths before
-// lists, and a CRC-32C.
-func (p *Part) MarshalBinary() ([]byte, error) {
-	le := binary.LittleEndian
-	out := make([]byte, 0, p.Bytes()+256)
-	out = append(out, partMagic...)
-	out = append(out, p.config[:]...)
-	out = le.AppendUint32(out, uint32(p.metric))
-	for _, x := range []float64{p.epsilon, p.unit, p.tiles, p.spread} {
-		out = le.AppendUint64(out, math.Float64bits(x))
-	}
-	for _, x := range []uint64{uint64(p.counted), uint64(p.sum.Hi), p.sum.Lo, uint64(p.sum2.Hi), p.sum2.Lo} {
-		out = le.AppendUint64(out, x)
-	}
-	for _, list := range [][]uint64{p.contexts, p.queries} {
-		out = le.AppendUint32(out, uint32(len(list)))
-		for _, x := range list {
-			out = le.AppendUint64(out, x)
-		}
-	}
-	for _, list := range [][]int64{p.below, p.bins} {
-		out = le.AppendUint32(out, uint32(len(list)))
-		for _, x := range list {
-			out = le.AppendUint64(out, uint64(x))
-		}
-	}
-	for _, list := range p.best {
-		out = le.AppendUint32(out, uint32(len(list)))
-		for _, x := range list {
-			out = le.AppendUint64(le.AppendUint32(out, uint32(x.context)), math.Float64bits(x.score))
-		}
-	}
-	out = le.AppendUint32(out, uint32(len(p.kept)))
-	for _, r := range p.kept {
-		out = le.AppendUint32(le.AppendUint32(le.AppendUint32(out, uint32(r.row)), uint32(r.lane)), uint32(len(r.entries)))
-		for _, e := range r.entries {
-			out = le.AppendUint32(le.AppendUint32(out, math.Float32bits(e.Value)), e.At)
-		}
-	}
-	return le.AppendUint32(out, checksum(out)), nil
-}
-
-// UnmarshalBinary is the inverse of MarshalBinary; anything else is distribution.ErrPart.
-func (p *Part) UnmarshalBinary(data []byte) error {
-	if len(data) < len(partMagic)+4 || string(data[:len(partMagic)]) != partMagic {
-		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(data))
-	}
-	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
-	if got := checksum(body); got != sum {
-		return fmt.Errorf("engine: %w: checksum %08x, want %08x", distribution.ErrPart, got, sum)
-	}
-	return p.Decode(body)
-}
-
-// Decode is UnmarshalBinary of what comes before the checksum.
-func (p *Part) Decode(body []byte) error {
-	if len(body) < len(partMagic) || string(body[:len(partMagic)]) != partMagic {
-		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(body))
-	}
-	q, err := decodePart(body[len(partMagic):])
-	if err != nil {
-		return fmt.Errorf("engine: %w: %w", distribution.ErrPart, err)
-	}
-	*p = *q
-	return nil
-}
-
-func decodePart(data []byte) (*Part, error) {
-	r := &reader{data: data}
-	p := new(Part)
-	copy(p.config[:], r.take(sha256.Size))
-	p.metric = kernels.Metric(r.u32())
-	for _, x := range []*float64{&p.epsilon, &p.unit, &p.tiles, &p.spread} {
-		*x = math.Float64frombits(uint64(r.i64()))
-	}
-	p.counted = r.i64()
-	p.sum = r.sum()
-	p.sum2 = r.sum()
-	for _, list := range []*[]uint64{&p.contexts, &p.queries} {
-		*list = make([]uint64, r.length(8))
-		for i := range *list {
-			(*list)[i] = uint64(r.i64())
-		}
-	}
-	for _, list := range []*[]int64{&p.below, &p.bins} {
-		*list = make([]int64, r.length(8))
-		for i := range *list {
-			(*list)[i] = r.i64()
-		}
-	}
-	for kind := range p.best {
-		p.best[kind] = make([]partBest, r.length(12))
-		for i := range p.best[kind] {
-			p.best[kind][i] = partBest{int32(r.u32()), math.Float64frombits(uint64(r.i64()))}
-		}
-	}
-	p.kept = make([]partRun, r.length(12))
-	for i := range p.kept {
-		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32())}
-		p.kept[i].entries = make([]device.Entry, r.length(8))
-		for k := range p.kept[i].entries {
-			p.kept[i].entries[k] = device.Entry{Value: math.Float32frombits(r.u32()), At: r.u32()}
-		}
-	}
-	if r.bad || len(r.data) > 0 {
-		return nil, errShort
-	}
-	return p, p.check()
-}
-
-// check refuses what no count can have made.
-func (p *Part) check() error {
-	if p.metric > kernels.L2 || !(p.epsilon >= 0 && p.epsilon < 1) || !(p.unit > 0) || !(p.tiles >= 0) || !(p.spread >= 1) || math.IsInf(p.unit+p.tiles+p.spread, 0) {
-		return fmt.Errorf("metric %d, bound %v, unit %v, %v tiles", p.metric, p.epsilon, p.unit, p.tiles)
-	}
-	for kind, list := range p.best {
-		if len(list) != len(p.queries) {
-			return fmt.Errorf("%d maxima of kind %d for %d queries", len(list), kind, len(p.queries))
-		}
-		for _, x := range list {
-			if x.context < -1 || int(x.context) >= len(p.contexts) || x.score != x.score {
-				return fmt.Errorf("a maximum of context %d of %d, score %v", x.context, len(p.contexts), x.score)
-			}
-		}
-	}
-	for _, r := range p.kept {
-		for _, e := range r.entries {
-			row, lane := int64(r.row)+int64(e.At>>16), int64(r.lane)+int64(e.At&0xffff)
-			if r.row < 0 || r.lane < 0 || row >= int64(len(p.contexts)) || lane >= int64(len(p.queries)) || e.Value != e.Value {
-				return fmt.Errorf("pair %d, %d of %d×%d", row, lane, len(p.contexts), len(p.queries))
-			}
-		}
-	}
-	return nil
 }
 
 // canonicalMaximaOf finds the maxima of a block's queries over its contexts by canonical scores, for ties that are too

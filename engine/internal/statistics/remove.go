@@ -23,6 +23,9 @@ func Remove(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 	if err := m.find(contexts, queries); err != nil {
 		return nil, err
 	}
+	if len(m.goneContexts) == 0 && len(m.goneQueries) == 0 {
+		return p, nil
+	}
 	all := append(slices.Clone(m.keptQueries), m.goneQueries...)
 	for _, share := range []*block{{m.goneContexts, all}, {m.keptContexts, m.goneQueries}} {
 		if len(share.rows) == 0 || len(share.lanes) == 0 {
@@ -96,7 +99,7 @@ func (m *removal) find(contexts, queries []uint64) error {
 func (m *removal) subtract(share *block) error {
 	slices.Sort(share.rows)
 	slices.Sort(share.lanes)
-	p, j, err := computePart(m.ctx, m.r, m.tune, m.in, m.of, share)
+	p, j, err := computePart(m.ctx, m.r, m.tune, m.in, m.of, share, nil)
 	if err != nil {
 		return err
 	}
@@ -214,7 +217,7 @@ func (m *removal) drop() error {
 			return gone(r.row+int32(e.At>>16), r.lane+int32(e.At&0xffff))
 		})
 		if len(left) > 0 {
-			m.out.kept = append(m.out.kept, partRun{r.row, r.lane, left})
+			m.out.kept = append(m.out.kept, newRun(int(r.row), int(r.lane), left))
 		}
 	}
 	m.out.contexts, m.out.queries = slices.Clone(m.part.contexts), slices.Clone(m.part.queries)

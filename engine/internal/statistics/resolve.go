@@ -146,6 +146,11 @@ func (r *resolver) count(ctx context.Context, l *wanted) error {
 		}
 		f := work[worker]
 		for _, k := range parts[i] {
+			if low, high, ok := k.within(); ok && r.cells.of(float64(low)) == r.cells.of(float64(high)) {
+				f.least, f.most = min(f.least, low), max(f.most, high)
+				f.counts[r.cells.of(float64(low))] += k.n
+				continue
+			}
 			entries, err := r.j.load(k, &f.buffer)
 			if err != nil {
 				return err
@@ -348,8 +353,17 @@ func (r *resolver) recheck(ctx context.Context) error {
 	return err
 }
 
+// outside tells whether a run is known to have nothing in a cell of a window.
+func (r *resolver) outside(k run) bool {
+	low, high, ok := k.within()
+	return ok && !slices.ContainsFunc(r.mark[r.cells.of(float64(low)):r.cells.of(float64(high))+1], func(m uint16) bool { return m > 0 })
+}
+
 // scan picks from one run.
 func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
+	if r.outside(k) {
+		return nil
+	}
 	entries, err := r.j.load(k, &p.entries)
 	if err != nil {
 		return err

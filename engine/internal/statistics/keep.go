@@ -1,0 +1,295 @@
+package statistics
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Keep computes what Compute does, in one pass, and returns a part of all pairs with its brackets, for inputs that will
+// change. Brackets from a sample must be wide; once the quantiles are known, the part is narrowed to ranges around
+// them that keep about limit bytes, and what falls out of them becomes counts: exactly what counting with the narrow
+// brackets would have given. Kept pairs go through the spill file where memory has no room for them.
+func Keep(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, limit int64) (
+	*distribution.Result, *distribution.Brackets, *Part, error,
+) {
+	if limit < 1 {
+		return nil, nil, nil, fmt.Errorf("engine: %w: %d bytes to keep", kernels.ErrArgument, limit)
+	}
+	t.PartBytes = limit
+	of, err := Brackets(ctx, r, t, in, 0)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	all := &block{make([]int32, in.Contexts.Rows), make([]int32, in.Queries.Rows)}
+	for _, rows := range [][]int32{all.rows, all.lanes} {
+		for i := range rows {
+			rows[i] = int32(i)
+		}
+	}
+	p, j, err := computePart(ctx, r, t, in, of, all, func(p *Part, j *job, c *counts) (err error) {
+		of, err = j.keep(ctx, in, of, p, c)
+		return err
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	j.free()
+	j.describe()
+	return j.out, of, p, nil
+}
+
+// keep computes the result and narrows the part.
+func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.Brackets, p *Part, c *counts) (*distribution.Brackets, error) {
+	b := j.bounded
+	b.free(j.r)
+	j.tune.Spread = j.spread(j.tune.PartBytes)
+	if j.in.Bins = in.Bins; in.Bins > 0 {
+		j.out.NegativeHistogram = make([]int64, in.Bins)
+	}
+	if err := j.finishMaxima(ctx); err != nil {
+		return nil, err
+	}
+	m := &merging{j: j, of: of, b: b, counts: c}
+	if err := m.settle(ctx); err != nil {
+		return nil, err
+	}
+	j.out.DType = b.dtype.String()
+	if len(of.Ranges) == 0 || len(j.out.Missed) > 0 {
+		return of, p.takeKept(j, c)
+	}
+	narrow, err := j.narrowed(ctx, of, c)
+	if err != nil {
+		return nil, err
+	}
+	if p.config, err = configOf(narrow, j.c.Dim); err != nil {
+		return nil, err
+	}
+	return narrow, p.narrow(ctx, j, c, narrow)
+}
+
+// spreadAt is how far the rank at a share p of all may move, against the median's: the deviation of a share.
+func spreadAt(p float64) float64 { return 2 * math.Sqrt(p*(1-p)) }
+
+// spread is the share of all ranks that brackets reach to each side of the median, if they are to keep about so many
+// bytes in all.
+func (j *job) spread(bytes int64) float64 {
+	sum, last := 0., -1.
+	for _, p := range slices.Sorted(slices.Values(j.in.Quantiles)) {
+		if p != last {
+			sum += 2 * spreadAt(p)
+		}
+		last = p
+	}
+	if sum == 0 {
+		return 0
+	}
+	return min(1, float64(bytes/entryBytes)/(sum*float64(max(j.negatives.total, 1))))
+}
+
+const narrowCells = 1 << 12 // of each bracket
+
+// narrowed are brackets within others, around the order statistics that are known now.
+func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts) (*distribution.Brackets, error) {
+	b, w := j.bounded, &j.bounded.first
+	cells := make([]cells, len(w.brackets))
+	for i, x := range w.brackets {
+		cells[i] = newCells(float64(x.low), float64(x.high), narrowCells)
+	}
+	sums, err := j.sumsOf(ctx, w, cells, c)
+	if err != nil {
+		return nil, err
+	}
+	total, margin := float64(j.negatives.total), 6*max(b.epsilon, 1e-5)
+	var found []valueRange
+	for _, s := range b.statistics {
+		i := 0
+		for i < len(w.brackets) && s.rank >= c.below[i]+sums[i][narrowCells] {
+			i++
+		}
+		if i == len(w.brackets) || s.rank < c.below[i] || !s.known {
+			continue // among the ends, which stay
+		}
+		rank, reach := float64(s.rank-c.below[i]), j.tune.Spread*spreadAt((float64(s.rank)+.5)/total)*total
+		low, high := cells[i].edge(cells[i].find(sums[i], rank-reach)), cells[i].edge(cells[i].find(sums[i], rank+reach+1)+1)
+		v := b.value(s.score)
+		x := valueRange{i, min(low, v-margin), max(high, v+margin)}
+		if n := len(found); n > 0 && found[n-1].bracket == i && x.low <= found[n-1].high+2*margin {
+			found[n-1].high = max(found[n-1].high, x.high)
+			continue
+		}
+		found = append(found, x)
+	}
+	return b.within(of, found), nil
+}
+
+// valueRange is a range of values within a bracket.
+type valueRange struct {
+	bracket   int
+	low, high float64
+}
+
+// within turns ranges of values into brackets in scores that do not leave those they lie in.
+func (b *bounded) within(of *distribution.Brackets, found []valueRange) *distribution.Brackets {
+	out := *of
+	out.Ranges = nil
+	for _, x := range found {
+		whole, scores := of.Ranges[x.bracket], [2]float64{b.score(x.low), b.score(x.high)}
+		if b.metric.Ascending() {
+			whole, scores = of.Ranges[len(of.Ranges)-1-x.bracket], [2]float64{scores[1], scores[0]}
+		}
+		out.Ranges = append(out.Ranges, [2]float64{max(scores[0], whole[0]), min(scores[1], whole[1])})
+	}
+	if b.metric.Ascending() {
+		slices.Reverse(out.Ranges)
+	}
+	return &out
+}
+
+// sumsOf counts the kept values of each bracket in its cells: sums[i][k] is how many lie in the cells below k.
+func (j *job) sumsOf(ctx context.Context, w *wanted, cells []cells, c *counts) (sums [][]int64, err error) {
+	workers := make([][][]int64, j.blocks.Workers)
+	err = j.eachKept(ctx, c, func(worker int, _ run, entries []device.Entry) {
+		if workers[worker] == nil {
+			workers[worker] = make([][]int64, len(cells))
+			for i := range cells {
+				workers[worker][i] = make([]int64, narrowCells+1)
+			}
+		}
+		for _, e := range entries {
+			if i := w.bracketOf(e.Value); i >= 0 {
+				workers[worker][i][cells[i].of(float64(e.Value))+1]++
+			}
+		}
+	})
+	sums = make([][]int64, len(cells))
+	for i := range sums {
+		sums[i] = make([]int64, narrowCells+1)
+		for _, mine := range workers {
+			for k := range sums[i] {
+				if mine != nil {
+					sums[i][k] += mine[i][k]
+				}
+			}
+		}
+		for k := range narrowCells {
+			sums[i][k+1] += sums[i][k]
+		}
+	}
+	return sums, err
+}
+
+// find is the cell of the value with a rank among those of the cells; ranks beyond are in the first and the last.
+func (c cells) find(sums []int64, rank float64) int {
+	next, _ := slices.BinarySearchFunc(sums, rank, func(sum int64, rank float64) int {
+		if float64(sum) <= rank {
+			return -1
+		}
+		return 1
+	})
+	return workers.Clamp(next-1, 0, len(sums)-2)
+}
+
+// bracketOf is the bracket that holds a value; −1 for the ends.
+func (w *wanted) bracketOf(v float32) int {
+	for i, x := range w.brackets {
+		if v <= x.high {
+			if v >= x.low {
+				return i
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// eachKept calls fn with the entries of every kept run, on several goroutines.
+func (j *job) eachKept(ctx context.Context, c *counts, fn func(worker int, r run, entries []device.Entry)) error {
+	buffers := make([][]device.Entry, j.blocks.Workers)
+	parts := (&resolver{t: c}).parts()
+	return j.r.Pool.Each(ctx, len(parts), len(buffers), func(worker, i int) error {
+		for _, r := range parts[i] {
+			entries, err := j.load(r, &buffers[worker])
+			if err != nil {
+				return err
+			}
+			fn(worker, r, entries)
+		}
+		return nil
+	})
+}
+
+// narrow moves into the part what narrower brackets keep of the counts' entries, cell by cell, so that a merge need not
+// go through those that are far from an order statistic; what falls out below a range is counted.
+func (p *Part) narrow(ctx context.Context, j *job, c *counts, of *distribution.Brackets) error {
+	w, err := j.bounded.wantedOf(of, j.bounded.epsilon)
+	if err != nil {
+		return err
+	}
+	p.below = make([]int64, len(w.brackets))
+	wide := make([]int, len(w.brackets)) // the bracket that each one comes from
+	for i, x := range w.brackets {
+		if wide[i] = j.bounded.first.bracketOf(x.low); wide[i] < 0 {
+			return fmt.Errorf("engine: part: %w: bracket %d from %v does not lie within those that were counted", kernels.ErrArgument, i, x.low)
+		}
+		p.below[i] = c.below[wide[i]]
+	}
+	s := newSorter(j, p, &w)
+	below := make([][]int64, j.blocks.Workers)
+	for i := range below {
+		below[i] = make([]int64, len(w.brackets))
+	}
+	first := &j.bounded.first
+	err = j.eachKept(ctx, c, func(worker int, r run, entries []device.Entry) {
+		for _, e := range entries {
+			if w.holds(e.Value) {
+				s.count(worker, r, e)
+			}
+			from := first.bracketOf(e.Value)
+			for i, x := range w.brackets {
+				if wide[i] == from && e.Value < x.low {
+					below[worker][i]++
+				}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, mine := range below {
+		for i, n := range mine {
+			p.below[i] += n
+		}
+	}
+	s.share()
+	err = j.eachKept(ctx, c, func(worker int, r run, entries []device.Entry) {
+		for _, e := range entries {
+			if w.holds(e.Value) {
+				s.put(r, e)
+			}
+		}
+	})
+	p.kept = s.runs()
+	return err
+}
+
+// Content is what a part's counts say, in an order that does not depend on the way they were made: for each range how
+// many pairs lie below, and each kept pair's ids and value.
+func (p *Part) Content() (lines []string) {
+	for i, n := range p.below {
+		lines = append(lines, fmt.Sprintf("range %d below %d", i, n))
+	}
+	for _, r := range p.kept {
+		for _, e := range r.entries {
+			lines = append(lines, fmt.Sprintf("%d %d %v", p.contexts[r.row+int32(e.At>>16)], p.queries[r.lane+int32(e.At&0xffff)], e.Value))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}

@@ -1,0 +1,213 @@
+package statistics
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"unsafe"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+const partMagic = "SLCPART\x04"
+
+// runBytes come before the entries of a run.
+const runBytes = 20
+
+// MarshalBinary implements encoding.BinaryMarshaler: magic with a version, the fields little-endian with lengths before
+// lists, and a CRC-32C.
+func (p *Part) MarshalBinary() ([]byte, error) {
+	b := bytes.NewBuffer(make([]byte, 0, p.Bytes()+256))
+	_, err := p.WriteTo(b)
+	return b.Bytes(), err
+}
+
+// WriteTo implements io.WriterTo: it writes what MarshalBinary returns, without a copy of it in memory.
+func (p *Part) WriteTo(w io.Writer) (n int64, err error) {
+	sum := crc32.New(castagnoli)
+	put := func(data []byte) {
+		if err == nil {
+			k, werr := w.Write(data)
+			n, err = n+int64(k), werr
+			_, _ = sum.Write(data) // never fails
+		}
+	}
+	le := binary.LittleEndian
+	put(p.head())
+	var buffer []byte
+	for _, r := range p.kept {
+		buffer = le.AppendUint32(le.AppendUint32(buffer[:0], uint32(r.row)), uint32(r.lane))
+		buffer = le.AppendUint32(le.AppendUint32(buffer, math.Float32bits(r.low)), math.Float32bits(r.high))
+		put(le.AppendUint32(buffer, uint32(len(r.entries))))
+		if littleEndian() {
+			put(bytesOf(r.entries))
+			continue
+		}
+		buffer = buffer[:0]
+		for _, e := range r.entries {
+			buffer = le.AppendUint32(le.AppendUint32(buffer, math.Float32bits(e.Value)), e.At)
+		}
+		put(buffer)
+	}
+	if err != nil {
+		return n, fmt.Errorf("engine: part: %w", err)
+	}
+	k, err := w.Write(le.AppendUint32(nil, sum.Sum32()))
+	return n + int64(k), err
+}
+
+// littleEndian tells whether entries lie in memory as they do in bytes.
+func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }
+
+// head is everything that comes before the runs.
+func (p *Part) head() []byte {
+	le := binary.LittleEndian
+	out := append([]byte(partMagic), p.config[:]...)
+	out = le.AppendUint32(out, uint32(p.metric))
+	for _, x := range []float64{p.epsilon, p.unit, p.tiles, p.spread} {
+		out = le.AppendUint64(out, math.Float64bits(x))
+	}
+	for _, x := range []uint64{uint64(p.counted), uint64(p.sum.Hi), p.sum.Lo, uint64(p.sum2.Hi), p.sum2.Lo} {
+		out = le.AppendUint64(out, x)
+	}
+	for _, list := range [][]uint64{p.contexts, p.queries} {
+		out = le.AppendUint32(out, uint32(len(list)))
+		for _, x := range list {
+			out = le.AppendUint64(out, x)
+		}
+	}
+	for _, list := range [][]int64{p.below, p.bins} {
+		out = le.AppendUint32(out, uint32(len(list)))
+		for _, x := range list {
+			out = le.AppendUint64(out, uint64(x))
+		}
+	}
+	for _, list := range p.best {
+		out = le.AppendUint32(out, uint32(len(list)))
+		for _, x := range list {
+			out = le.AppendUint64(le.AppendUint32(out, uint32(x.context)), math.Float64bits(x.score))
+		}
+	}
+	return le.AppendUint32(out, uint32(len(p.kept)))
+}
+
+// UnmarshalBinary is the inverse of MarshalBinary; anything else is distribution.ErrPart.
+func (p *Part) UnmarshalBinary(data []byte) error { return p.UnmarshalShared(bytes.Clone(data)) }
+
+// UnmarshalShared is UnmarshalBinary without a copy: the part refers to data, which must then stay as it is.
+func (p *Part) UnmarshalShared(data []byte) error {
+	if len(data) < len(partMagic)+4 || string(data[:len(partMagic)]) != partMagic {
+		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(data))
+	}
+	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
+	if got := checksum(body); got != sum {
+		return fmt.Errorf("engine: %w: checksum %08x, want %08x", distribution.ErrPart, got, sum)
+	}
+	return p.Decode(body)
+}
+
+// Decode is UnmarshalBinary of what comes before the checksum.
+func (p *Part) Decode(body []byte) error {
+	if len(body) < len(partMagic) || string(body[:len(partMagic)]) != partMagic {
+		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(body))
+	}
+	q, err := decodePart(body[len(partMagic):])
+	if err != nil {
+		return fmt.Errorf("engine: %w: %w", distribution.ErrPart, err)
+	}
+	*p = *q
+	return nil
+}
+
+func decodePart(data []byte) (*Part, error) {
+	r := &reader{data: data}
+	p := new(Part)
+	copy(p.config[:], r.take(sha256.Size))
+	p.metric = kernels.Metric(r.u32())
+	for _, x := range []*float64{&p.epsilon, &p.unit, &p.tiles, &p.spread} {
+		*x = math.Float64frombits(uint64(r.i64()))
+	}
+	p.counted = r.i64()
+	p.sum = r.sum()
+	p.sum2 = r.sum()
+	for _, list := range []*[]uint64{&p.contexts, &p.queries} {
+		*list = make([]uint64, r.length(8))
+		for i := range *list {
+			(*list)[i] = uint64(r.i64())
+		}
+	}
+	for _, list := range []*[]int64{&p.below, &p.bins} {
+		*list = make([]int64, r.length(8))
+		for i := range *list {
+			(*list)[i] = r.i64()
+		}
+	}
+	for kind := range p.best {
+		p.best[kind] = make([]partBest, r.length(12))
+		for i := range p.best[kind] {
+			p.best[kind][i] = partBest{int32(r.u32()), math.Float64frombits(uint64(r.i64()))}
+		}
+	}
+	p.kept = make([]partRun, r.length(runBytes))
+	for i := range p.kept {
+		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32()), low: math.Float32frombits(r.u32()), high: math.Float32frombits(r.u32())}
+		p.kept[i].entries = entriesOf(r.take(int(entryBytes) * r.length(int(entryBytes))))
+	}
+	if r.bad || len(r.data) > 0 {
+		return nil, errShort
+	}
+	return p, p.check()
+}
+
+// entriesOf are the entries in bytes: the bytes themselves where they lie as entries do in memory, else a copy.
+func entriesOf(data []byte) []device.Entry {
+	n := len(data) / int(entryBytes)
+	if n == 0 {
+		return nil
+	}
+	if at := unsafe.SliceData(data); littleEndian() && uintptr(unsafe.Pointer(at))%unsafe.Alignof(device.Entry{}) == 0 {
+		return unsafe.Slice((*device.Entry)(unsafe.Pointer(at)), n)
+	}
+	out := make([]device.Entry, n)
+	for i := range out {
+		value, place := binary.LittleEndian.Uint32(data[8*i:]), binary.LittleEndian.Uint32(data[8*i+4:])
+		out[i] = device.Entry{Value: math.Float32frombits(value), At: place}
+	}
+	return out
+}
+
+// check refuses what no count can have made.
+func (p *Part) check() error {
+	if p.metric > kernels.L2 || !(p.epsilon >= 0 && p.epsilon < 1) || !(p.unit > 0) || !(p.tiles >= 0) || !(p.spread >= 1) || math.IsInf(p.unit+p.tiles+p.spread, 0) {
+		return fmt.Errorf("metric %d, bound %v, unit %v, %v tiles", p.metric, p.epsilon, p.unit, p.tiles)
+	}
+	for kind, list := range p.best {
+		if len(list) != len(p.queries) {
+			return fmt.Errorf("%d maxima of kind %d for %d queries", len(list), kind, len(p.queries))
+		}
+		for _, x := range list {
+			if x.context < -1 || int(x.context) >= len(p.contexts) || x.score != x.score {
+				return fmt.Errorf("a maximum of context %d of %d, score %v", x.context, len(p.contexts), x.score)
+			}
+		}
+	}
+	for _, r := range p.kept {
+		var row, lane uint32
+		low, high := plusInf, minusInf
+		for _, e := range r.entries {
+			row, lane = max(row, e.At>>16), max(lane, e.At&0xffff)
+			low, high = min(low, e.Value), max(high, e.Value) // NaN if one is
+		}
+		last, end := int64(r.row)+int64(row), int64(r.lane)+int64(lane)
+		if len(r.entries) > 0 && (r.row < 0 || r.lane < 0 || last >= int64(len(p.contexts)) || end >= int64(len(p.queries)) || low != r.low || high != r.high) {
+			return fmt.Errorf("pairs up to %d, %d of %d×%d, values from %v to %v", last, end, len(p.contexts), len(p.queries), r.low, r.high)
+		}
+	}
+	return nil
+}
