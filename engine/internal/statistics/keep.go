@@ -48,7 +48,7 @@ func Keep(ctx context.Context, r *device.Resources, t Tuning, in distribution.In
 // keep computes the result and narrows the part.
 func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.Brackets, p *Part, c *counts) (*distribution.Brackets, error) {
 	b := j.bounded
-	b.free(j.r)
+	b.free()
 	j.tune.Spread = j.spread(j.tune.PartBytes)
 	if j.in.Bins = in.Bins; in.Bins > 0 {
 		j.out.NegativeHistogram = make([]int64, in.Bins)
