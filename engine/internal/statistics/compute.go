@@ -186,7 +186,7 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	}
 	j.progress = r.Meter(passes * int64(m) * int64(n))
 	if t.Spill > 0 && t.Kept == 0 {
-		j.spill = &spill{limit: t.Spill}
+		j.spill = &spill{limit: min(t.Spill, max(freeSpill, int64(m)*int64(n)*spillPerPair))}
 	}
 	if j.held, err = r.HoldBoth(j.q, j.c); err != nil {
 		j.free()
@@ -203,7 +203,7 @@ func (j *job) run(ctx context.Context) error {
 		return j.summaries(ctx)
 	}
 	if j.bounded == nil {
-		if err := j.canonicalMaxima(ctx); err != nil {
+		if err := j.canonicalMaxima(ctx, nil); err != nil {
 			return err
 		}
 		return j.finish(ctx, nil)
@@ -223,7 +223,7 @@ func (j *job) finishBounded(ctx context.Context, first *counts) error {
 	first.endsLost = first.endsLost || !j.bounded.endsFound(first)
 	if first.bestLost {
 		j.reasons = append(j.reasons, "too many equally good pairs: maxima from canonical scores")
-		if err := j.canonicalMaxima(ctx); err != nil {
+		if err := j.canonicalMaxima(ctx, first); err != nil {
 			return err
 		}
 	} else if err := j.finishMaxima(ctx); err != nil {

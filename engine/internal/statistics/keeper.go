@@ -118,6 +118,13 @@ func (j *job) keepRoom() int64 {
 	return j.keepMemory() + j.spill.limit/entryBytes
 }
 
+// A file of up to freeSpill bytes costs little. A larger one holds at most spillPerPair bytes for each pair that is
+// counted: writing and reading that takes less time than canonical scores of all pairs, which is what it spares.
+const (
+	freeSpill    = 256 << 20
+	spillPerPair = 1
+)
+
 const entryBytes = int64(unsafe.Sizeof(device.Entry{}))
 
 // spill is a temporary file of kept entries. It has no name where the system allows that, so that a killed

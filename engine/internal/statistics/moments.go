@@ -96,20 +96,6 @@ func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 	return nil
 }
 
-// canonicalExtremes finds the extremes of D− by canonical scores.
-func (j *job) canonicalExtremes(ctx context.Context, c *counts) error {
-	j.reasons = append(j.reasons, "extremes from canonical scores")
-	low, high, err := j.canonicalEnds(ctx)
-	if err != nil {
-		return err
-	}
-	c.least, c.most = low, high
-	if j.in.Metric.Ascending() {
-		c.least, c.most = high, low
-	}
-	return nil
-}
-
 // tileSums are sums over tiles: of values and squares, and how many
 // tiles were rounded to 2⁻³⁰; spread is Part.spread.
 type tileSums struct{ sum, square, tiles, spread float64 }

@@ -3,6 +3,7 @@ package statistics
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 )
@@ -94,10 +95,9 @@ func (h axis) wanted(j *job, t *counts) []wanted {
 		return h.bracket(b, bin, bin, margin)
 	}
 	var all wanted
-	for _, s := range b.statistics {
-		if !s.known && (!j.in.Interval || math.IsInf(s.low, 0) || math.IsInf(s.high, 0)) {
-			all.add(find(s.rank), gap)
-		}
+	count := func(r bracket) int64 { return h.between(b, sums, r) }
+	for _, s := range j.affordable(find, count) {
+		all.add(find(s.rank), gap)
 	}
 	var list []wanted
 	for from := 0; from < len(all.brackets) || from == 0; from += device.MaxBrackets {
@@ -109,6 +109,35 @@ func (h axis) wanted(j *job, t *counts) []wanted {
 		if l.expected > 0 {
 			list = append(list, l)
 		}
+	}
+	return list
+}
+
+// affordable are the statistics that are missing and whose brackets have room beside each other; of the others, which
+// are those with the largest brackets, it is noted that they lie in them.
+func (j *job) affordable(find func(rank int64) bracket, count func(bracket) int64) []*statistic {
+	var list []*statistic
+	var counts []int64
+	total := int64(0)
+	for i := range j.bounded.statistics {
+		s := &j.bounded.statistics[i]
+		if s.known || j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0) {
+			continue
+		}
+		n := count(find(s.rank))
+		list, counts, total = append(list, s), append(counts, n), total+n
+	}
+	for !j.in.Interval && total > j.keepRoom()/4*3 {
+		largest := 0
+		for i, n := range counts {
+			if n > counts[largest] {
+				largest = i
+			}
+		}
+		s, r, epsilon := list[largest], find(list[largest].rank), j.bounded.epsilon
+		s.low, s.high = max(s.low, float64(r.low)-epsilon), min(s.high, float64(r.high)+epsilon)
+		total -= counts[largest]
+		list, counts = slices.Delete(list, largest, largest+1), slices.Delete(counts, largest, largest+1)
 	}
 	return list
 }

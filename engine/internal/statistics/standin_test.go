@@ -7,4 +7,4 @@ import (
 )
 
 // TestStandIn runs all tests of the package again, with a device behind the interface that is not the CPU.
-func TestStandIn(t *testing.T) { devicetest.RunAgain(t, "Stretches|Selection") }
+func TestStandIn(t *testing.T) { devicetest.RunAgain(t, "Stretches|Selection|NoInput") }
