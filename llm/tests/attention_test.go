@@ -67,6 +67,10 @@ func TestAttention(t *testing.T) {
 // attentionChild is the child.
 func attentionChild(t *testing.T, dir string) {
 	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
+	if out.ISA != os.Getenv("SLUICE_ISA") {
+		writeOutcome(t, dir, out) // this machine lacks it
+		return
+	}
 	for _, name := range attentionModels() {
 		m, err := llm.Open(t.Context(), filepath.Join(dir, name+".gguf"),
 			llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: 2,

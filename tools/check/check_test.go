@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -110,5 +113,45 @@ func TestAffected(t *testing.T) {
 	}
 	if got, same := affected(with, with); len(got) > 0 || same != 5 {
 		t.Errorf("compared with itself: %v, %d", got, same)
+	}
+}
+
+// TestSelections: what is left out under the race detector exists, so that a renamed test is not left out unseen, and
+// runs without it.
+func TestSelections(t *testing.T) {
+	for _, s := range racy() {
+		declared := ""
+		for _, pattern := range s.packages {
+			folder, all := strings.CutSuffix(pattern, "/...")
+			err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, d fs.DirEntry, err error) error {
+				switch {
+				case err != nil:
+					return err
+				case d.IsDir() && !all && path != filepath.Join("../..", folder):
+					return fs.SkipDir
+				}
+				if strings.HasSuffix(path, "_test.go") {
+					text, err := os.ReadFile(path)
+					declared += string(text)
+					return err
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		names := s.skip
+		if s.packages[0] == "./engine/..." {
+			names = append(names, strings.Split(strings.Trim(onceOnly, "^()$"), "|")...)
+		}
+		for _, name := range names {
+			if !strings.Contains(declared, "func "+name+"(") {
+				t.Errorf("there is no %s in %v", name, s.packages)
+			}
+		}
+		if args := strings.Join(s.args(), " "); !strings.HasPrefix(args, "-skip ^("+s.skip[0]+"|") {
+			t.Errorf("arguments %s", args)
+		}
 	}
 }

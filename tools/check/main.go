@@ -25,9 +25,6 @@ const usage = `usage: go run ./tools/check [test | race | asan | fuzz [DURATION]
   fuzz    every fuzz target, for DURATION each (default 20s)
 `
 
-// racy are the packages with goroutines or C threads of their own.
-var racy = []string{"./engine/...", "./embed/...", "./rag/store/...", "./llm/..."}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:])
@@ -45,7 +42,7 @@ func run(ctx context.Context, args []string) int {
 	case verb == "test" && len(args) <= 1:
 		r.checks(ctx)
 	case verb == "race" && len(args) == 1:
-		r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, racy...)...)
+		r.race(ctx)
 	case verb == "asan" && len(args) == 1:
 		r.sanitize(ctx)
 	case verb == "fuzz" && len(args) <= 2:
@@ -79,11 +76,11 @@ func (r *runner) checks(ctx context.Context) {
 	r.silent(ctx, "go vet, no set-up", plain, "go", "vet", "./...")
 	r.test(ctx, "no set-up", plain, "./...")
 	r.env = []string{"CGO_ENABLED=0"}
-	r.test(ctx, "no C compiler", plain, "./kernels/...", "./engine/...")
+	r.test(ctx, "no C compiler", plain, "-skip", onceOnly, "./kernels/...", "./engine/...")
 	r.env = nil
 	r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
 	r.native(ctx, plain, native)
-	r.test(ctx, "race", native, append([]string{"-race"}, racy...)...)
+	r.race(ctx)
 	r.sanitize(ctx)
 }
 

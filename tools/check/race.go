@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// selection is a run of `go test`: packages, and which of their tests run elsewhere only.
+type selection struct {
+	packages []string
+	skip     []string // tests by name
+	why      string   // they are left out here
+}
+
+// racy are the packages with goroutines or C threads of their own. All tests run without the race detector as well; here
+// are left out those that bring no goroutines together in another way than the rest does, and take minutes with it.
+func racy() []selection {
+	return []selection{
+		{
+			packages: []string{"./engine/...", "./embed/...", "./rag/store/...", "./llm", "./llm/remote"},
+			skip: []string{
+				"TestVendoring", "TestMemoryLimits", "TestManyQuantiles", "TestIndexManyBiases",
+				"TestNoInputIsSlowerThanCanonicalScores", "TestStretches",
+			},
+			why: "compare values over many inputs, on one goroutine or as the others do",
+		},
+		{
+			packages: []string{"./llm/tests"},
+			skip: []string{
+				"TestArchGenerate", "TestArchInfo", "TestArchLoRA", "TestArchPin", "TestArchPrefix", "TestArchStateIsReused",
+				"TestArchTemplates", "TestArchTemplateTokens", "TestArchTokens", "TestArchTokensSpellAnything",
+				"TestAttention", "TestBatchInvariance", "TestBatchInvarianceOfUsedCache", "TestChatTemplateOfFile",
+				"TestChatTokensAtTheEnds", "TestGenerateContextFull", "TestGenerateLimits", "TestGenerateOddPrompts",
+				"TestGeneratePrefixReuse", "TestGenerateRepeatPenalty", "TestGenerateSeed", "TestGrammarCountsRunes",
+				"TestInstructionSets", "TestLogProbs", "TestMatmul", "TestMemoryAgainstLlamasLog", "TestMemoryOfEveryCache",
+				"TestNoRepeatNGram", "TestOpenBadFiles", "TestOpenFlipped", "TestOpenOptions", "TestPenalties",
+				"TestSlidingWindowKeepsWhatIsReused", "TestSplitModel", "TestStructured", "TestStructuredRefused",
+				"TestTokenize", "TestTokenizeLeaksNothing",
+			},
+			why: "ask one model what one goroutine at a time asks, or read files",
+		},
+	}
+}
+
+// args are those of `go test`.
+func (s selection) args() []string {
+	var args []string
+	if len(s.skip) > 0 {
+		args = append(args, "-skip", "^("+strings.Join(s.skip, "|")+")$")
+	}
+	return append(args, s.packages...)
+}
+
+// race runs the tests under the race detector.
+func (r *runner) race(ctx context.Context) {
+	for _, s := range racy() {
+		if ctx.Err() != nil {
+			return
+		}
+		fmt.Fprintf(r.out, "----  without the race detector only, as they %s: %s\n", s.why, strings.Join(s.skip, " "))
+		r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, s.args()...)...)
+	}
+}
+
+// onceOnly are tests that do the same whatever the instruction set: they run in the first pass and not again without a C
+// compiler.
+const onceOnly = "^(TestStandIn|TestVendoring)$"
