@@ -21,9 +21,7 @@ import (
 // that are found go into the prompt, numbered for citations. Closed: the model answers from its own knowledge,
 // and the answer says so. What could be finished before an error or the end of ctx is in the answer that comes
 // with it; only for a bad option (knowledge.ErrOption, retrieve.ErrMode) there is none.
-func Run(ctx context.Context, base *knowledge.Base, in Input) (*Answer, error) {
-	started := time.Now()
-	var err error
+func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
 	}
@@ -31,12 +29,31 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (*Answer, error) {
 	a.trace = &a.answer.Trace
 	*a.trace = Trace{Mode: FromOwnKnowledge, GateMode: a.Gate, Transform: prompt.None, Queries: []string{},
 		Retrieved: []retrieve.Result{}}
-	err = a.all(ctx)
-	a.trace.Milliseconds.Total = milliseconds(time.Since(started))
-	return a.answer, err
+	defer timer(&a.trace.Milliseconds.Total)()
+	if a.library, err = prompt.Open(a.Templates); err != nil {
+		return a.answer, err
+	}
+	var passages []prompt.Passage
+	if a.Gate != GateClosed {
+		if passages, err = a.contexts(ctx); err != nil {
+			return a.answer, err
+		}
+	}
+	if a.model, err = a.load(ctx); err != nil {
+		return a.answer, err
+	}
+	a.trace.Model = a.model.Info().Name
+	if r, ok := a.model.(*remote.Generator); ok {
+		a.trace.Remote = r.Endpoint()
+	}
+	p, err := a.prompt(passages)
+	if err != nil {
+		return a.answer, err
+	}
+	return a.answer, a.generate(ctx, p)
 }
 
-// run is one call of Run.
+// run is one call of Run, which fills answer and trace as far as it comes.
 type run struct {
 	Input
 	base    *knowledge.Base
@@ -46,57 +63,33 @@ type run struct {
 	model   llm.Generator
 }
 
-func milliseconds(d time.Duration) float64 { return math.Round(float64(d.Microseconds())) / 1000 }
-
-// timed adds what f takes to a stage.
-func timed(stage *float64, f func() error) error {
+// timer adds the milliseconds until its result is called to a stage.
+func timer(stage *float64) (stop func()) {
 	started := time.Now()
-	err := f()
-	*stage += milliseconds(time.Since(started))
-	return err
+	return func() { *stage += math.Round(float64(time.Since(started).Microseconds())) / 1000 }
 }
 
-// all does the work and fills answer and trace as far as it comes.
-func (a *run) all(ctx context.Context) (err error) {
-	if a.library, err = prompt.Open(a.Templates); err != nil {
-		return err
-	}
-	t := &a.trace.Milliseconds
-	var passages []prompt.Passage
-	if a.Gate != GateClosed {
-		if passages, err = a.contexts(ctx); err != nil {
-			return err
-		}
-	}
-	if err = timed(&t.Load, func() error { a.model, err = a.Model(ctx); return err }); err != nil {
-		return err
-	}
-	a.trace.Model = a.model.Info().Name
-	if r, ok := a.model.(*remote.Generator); ok {
-		a.trace.Remote = r.Endpoint()
-	}
-	var p prompt.Prompt
-	if err = timed(&t.Prompt, func() error { p, err = a.prompt(passages); return err }); err != nil {
-		return err
-	}
-	return timed(&t.Generate, func() error { return a.generate(ctx, p) })
+// load is the language model, opened when it is first needed.
+func (a *run) load(ctx context.Context) (llm.Generator, error) {
+	defer timer(&a.trace.Milliseconds.Load)()
+	return a.Model(ctx)
 }
 
 // contexts asks the gate and, when it is open, searches. nil means that the knowledge base is not used.
 func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 	t := &a.trace.Milliseconds
-	var snap *knowledge.Snapshot
-	var enc embed.Embedder
-	err := timed(&t.Load, func() (err error) { snap, enc, err = a.base.Searchable(ctx); return err })
-	if err != nil {
+	stop := timer(&t.Load)
+	snap, enc, err := a.base.Searchable(ctx)
+	if stop(); err != nil {
 		return nil, err
 	}
 	defer snap.Release()
 	a.trace.Encoder = enc.Info().Name
 	var g *gate.Gate
 	if a.Gate == GateAuto { // before the embedding: a missing calibration is the sooner error
-		err := timed(&t.Gate, func() (err error) { g, err = snap.Gate(ctx, enc.Info().Encoder); return err })
-		if err != nil {
+		stop := timer(&t.Gate)
+		g, err = snap.Gate(ctx, enc.Info().Encoder)
+		if stop(); err != nil {
 			return nil, err
 		}
 	}
@@ -105,8 +98,7 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 		return nil, err
 	}
 	if g != nil {
-		var d gate.Decision
-		err := timed(&t.Gate, func() (err error) { d, err = a.decide(ctx, g, snap, queries); return err })
+		d, err := a.decide(ctx, g, snap, queries)
 		if err != nil {
 			return nil, err
 		}
@@ -115,9 +107,7 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 			return nil, nil
 		}
 	}
-	var passages []prompt.Passage
-	err = timed(&t.Retrieve, func() (err error) { passages, err = a.retrieve(ctx, snap, queries); return err })
-	return passages, err
+	return a.retrieve(ctx, snap, queries)
 }
 
 // decide asks the gate about every query and takes the one that comes closest to a context: it is open when
@@ -125,6 +115,7 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 func (a *run) decide(
 	ctx context.Context, g *gate.Gate, snap *knowledge.Snapshot, queries engine.Vectors,
 ) (gate.Decision, error) {
+	defer timer(&a.trace.Milliseconds.Gate)()
 	all, err := snap.Decide(ctx, g, queries)
 	if err != nil {
 		return gate.Decision{}, err
@@ -151,11 +142,8 @@ func (a *run) queries(ctx context.Context) (engine.Vectors, error) {
 			role = embed.Document
 		}
 	}
-	var e *embed.Embeddings
-	err := timed(&a.trace.Milliseconds.Embed, func() (err error) {
-		e, err = a.base.Embed(ctx, a.trace.Queries, role)
-		return err
-	})
+	defer timer(&a.trace.Milliseconds.Embed)()
+	e, err := a.base.Embed(ctx, a.trace.Queries, role)
 	if err != nil {
 		return engine.Vectors{}, err
 	}
@@ -164,16 +152,14 @@ func (a *run) queries(ctx context.Context) (engine.Vectors, error) {
 
 // transform has the model rewrite the question; when nothing comes of it, the question stays and that is said.
 func (a *run) transform(ctx context.Context) (changed prompt.Transformed, err error) {
-	t := &a.trace.Milliseconds
-	var model llm.Generator
-	if err := timed(&t.Load, func() (err error) { model, err = a.Model(ctx); return err }); err != nil {
+	model, err := a.load(ctx)
+	if err != nil {
 		return changed, err
 	}
-	err = timed(&t.Transform, func() (err error) {
-		changed, err = a.library.Apply(ctx, model, a.Transform, a.Question)
-		a.trace.LLMCalls += changed.Calls
-		return err
-	})
+	stop := timer(&a.trace.Milliseconds.Transform)
+	changed, err = a.library.Apply(ctx, model, a.Transform, a.Question)
+	stop()
+	a.trace.LLMCalls += changed.Calls
 	if err != nil {
 		return changed, err
 	}
@@ -191,6 +177,7 @@ func (a *run) transform(ctx context.Context) (changed prompt.Transformed, err er
 func (a *run) retrieve(
 	ctx context.Context, snap *knowledge.Snapshot, queries engine.Vectors,
 ) ([]prompt.Passage, error) {
+	defer timer(&a.trace.Milliseconds.Retrieve)()
 	lists, err := snap.Search(ctx, queries, a.Retrieve.Mode, a.Retrieve.K)
 	if err != nil {
 		return nil, err
@@ -213,6 +200,7 @@ func (a *run) retrieve(
 
 // prompt fits passages or, without any, the question alone into the model's window.
 func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
+	defer timer(&a.trace.Milliseconds.Prompt)()
 	o := prompt.Options{
 		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens,
 		Count: a.model.CountTokens, Language: a.Language,
@@ -241,6 +229,7 @@ func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 
 // generate has the model answer and finds what it cited.
 func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
+	defer timer(&a.trace.Milliseconds.Generate)()
 	if a.Start != nil {
 		a.Start(a.trace.Mode)
 	}

@@ -164,12 +164,12 @@ func (s scores) holdout(p Policy, m kernels.Metric, threshold, share float64, se
 	slices.Sort(fit.positive)
 	slices.Sort(fit.maximum)
 	h := &Holdout{Share: share, InScope: len(held.maximum), OutOfScope: len(held.other)}
-	judge := func(p Policy) Alternative {
+	decide := func(p Policy) Alternative {
 		a := Alternative{Policy: p.Name, Cutoff: cutoff(m, p.value(m, fit.of(p)), threshold)}
 		a.Retrieved, a.FalseRetrieve = above(m, held.maximum, a.Cutoff), above(m, held.other, a.Cutoff)
 		return a
 	}
-	own := judge(p)
+	own := decide(p)
 	h.Cutoff, h.Retrieved, h.FalseRetrieve = own.Cutoff, own.Retrieved, own.FalseRetrieve
 	h.FalseSkips = h.InScope - h.Retrieved
 	if h.OutOfScope > 0 {
@@ -178,7 +178,7 @@ func (s scores) holdout(p Policy, m kernels.Metric, threshold, share float64, se
 	}
 	for _, name := range alternatives {
 		if alt, err := ParsePolicy(name); err == nil {
-			h.Alternatives = append(h.Alternatives, judge(alt))
+			h.Alternatives = append(h.Alternatives, decide(alt))
 		}
 	}
 	return h

@@ -85,8 +85,25 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if err = knowledge.SameEncoder(r.store, info.Encoder); err != nil {
 		return result, err
 	}
-	err = r.all(ctx, in.Paths)
-	return result, err
+	r.meter = newMeter(in.Paths)
+	defer r.base.WatchEncoder(nil)
+	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip}
+	for doc, err := range corpus.Load(ctx, in.Paths, load) {
+		if err == nil {
+			err = r.add(ctx, doc)
+		}
+		if err != nil {
+			return result, err
+		}
+	}
+	if err = r.commit(ctx, r.take()); err != nil {
+		return result, err
+	}
+	if result.Documents == 0 {
+		return result, fmt.Errorf("%w in %s: %d files or lines skipped, %d documents without a word",
+			corpus.ErrNoDocument, strings.Join(in.Paths, ", "), result.Skipped, result.Empty)
+	}
+	return result, nil
 }
 
 // chunkSize reads a preset's name or SIZE/OVERLAP.
@@ -121,28 +138,6 @@ type run struct {
 	at      int64 // bytes that are committed
 }
 
-func (r *run) all(ctx context.Context, paths []string) error {
-	r.meter = newMeter(paths)
-	defer r.base.WatchEncoder(nil)
-	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip}
-	for doc, err := range corpus.Load(ctx, paths, load) {
-		if err == nil {
-			err = r.add(ctx, doc)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	if r.result.Documents == 0 {
-		return fmt.Errorf("%w in %s: %d files or lines skipped, %d documents without a word",
-			corpus.ErrNoDocument, strings.Join(paths, ", "), r.result.Skipped, r.result.Empty)
-	}
-	return nil
-}
-
 func (r *run) skip(k corpus.Skipped) {
 	r.result.Skipped++
 	if r.o.OnSkip != nil {
@@ -161,7 +156,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		return nil
 	}
 	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery {
-		if err := r.flush(ctx); err != nil {
+		if err := r.commit(ctx, r.take()); err != nil {
 			return err
 		}
 	}
@@ -183,18 +178,19 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	return nil
 }
 
-func (r *run) flush(ctx context.Context) error {
-	if len(r.pending.Documents) == 0 {
-		return nil
-	}
+// take is the batch of whole documents that wait for a commit.
+func (r *run) take() store.Batch {
 	b := r.pending
 	b.Replace = true
 	r.pending = store.Batch{}
-	return r.commit(ctx, b)
+	return b
 }
 
 // commit embeds those chunks of b that the store does not hold with the same text, and makes all durable.
 func (r *run) commit(ctx context.Context, b store.Batch) error {
+	if len(b.Documents) == 0 {
+		return nil
+	}
 	ids := make([]string, len(b.Chunks))
 	to := r.at
 	for i, c := range b.Chunks {

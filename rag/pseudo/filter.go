@@ -31,7 +31,7 @@ func filter(
 		}
 		report.Generated += len(answers[i])
 		for _, a := range answers[i] {
-			reason := judge(a.Text, passage, template)
+			reason := fault(a.Text, passage, template)
 			if a.Cut {
 				reason = TooLong
 			}

@@ -46,8 +46,8 @@ var statement = regexp.MustCompile(`[.!:;](\s|$)`)
 // fit every context, and small bases have too few contexts for the rank to tell.
 var aboutItself = regexp.MustCompile(`(?i)\b(of the following|(this|the) (passage|sentence|paragraph)s?|de[rmn] folgenden|(diese[mnrs]?|de[mnrs]) (satz|text|abschnitt)(es|s)?)\b`)
 
-// judge applies the filters that need nothing but the texts; "" passes.
-func judge(question string, passage, template wordSet) Reason {
+// fault is what speaks against a question, by the filters that need nothing but the texts; "" is nothing.
+func fault(question string, passage, template wordSet) Reason {
 	w := words(question)
 	switch {
 	case len(w) < minWords:

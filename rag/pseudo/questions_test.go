@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 		{"Where does the Rhine rise?", ""},
 		{"What rivers of Europe carry channel boats?", ""},
 	} {
-		if got := judge(c.question, passage, template); got != c.want {
+		if got := fault(c.question, passage, template); got != c.want {
 			t.Errorf("%q: %q, want %q", c.question, got, c.want)
 		}
 	}
@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 			if utf8.ValidString(s) != utf8.ValidString(q) && utf8.ValidString(s) {
 				t.Fatalf("%q of %q is not UTF-8", q, s)
 			}
-			if r := judge(q, passage, passage); r == "" && len(words(q)) < minWords {
+			if r := fault(q, passage, passage); r == "" && len(words(q)) < minWords {
 				t.Fatalf("%q passes", q)
 			}
 		}
