@@ -122,7 +122,7 @@ func TestAnotherProcessIsSeenAfterRefresh(t *testing.T) {
 	first := count()
 	w.ingest(t, "b.jsonl", `{"id":"fire","text":"The volcano on the island erupts every year."}`)
 	if n := count(); n != first {
-		t.Errorf("the picture changed by itself: %d, %d", first, n)
+		t.Errorf("the snapshot changed by itself: %d, %d", first, n)
 	}
 	if err := reader.Refresh(); err != nil {
 		t.Fatal(err)

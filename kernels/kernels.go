@@ -1,5 +1,5 @@
 // Package kernels names what every compute layer of Sluice shares: the metrics, the data types and
-// the errors. It holds no arithmetic; kernels/ref is the judge, kernels/cpu the C implementation.
+// the errors. It holds no arithmetic; kernels/ref is the reference, kernels/cpu the C implementation.
 package kernels
 
 import (

@@ -41,7 +41,15 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 		return Result{Finish: FinishCancelled}, err
 	}
 	waited := time.Since(begun)
-	res, err := m.start(h, m.valid(prompt), grammar, req).follow(ctx, m.closing, stream)
+	r := &run{h: h, seed: req.Seed, more: make(chan struct{}, 1), done: make(chan struct{})}
+	if r.seed < 0 {
+		r.seed = rand.Int64N(maxSeed + 1)
+	}
+	prompt = m.valid(prompt)
+	h.prepare(len(prompt), uint32(r.seed), req)
+	m.users.Add(1) // while the caller's own registration holds
+	go r.predict(m, prompt, grammar, req)
+	res, err := r.follow(ctx, m.closing, stream)
 	res.QueueTime += waited
 	return res, err
 }
@@ -59,17 +67,6 @@ type run struct {
 	finished bool // the handle belongs to somebody else
 	result   Result
 	err      error
-}
-
-func (m *Model) start(h *handle, prompt, grammar string, req Request) *run {
-	r := &run{h: h, seed: req.Seed, more: make(chan struct{}, 1), done: make(chan struct{})}
-	if r.seed < 0 {
-		r.seed = rand.Int64N(maxSeed + 1)
-	}
-	h.prepare(len(prompt), uint32(r.seed), req)
-	m.users.Add(1) // while the caller's own registration holds
-	go r.predict(m, prompt, grammar, req)
-	return r
 }
 
 func (r *run) predict(m *Model, prompt, grammar string, req Request) {

@@ -1,4 +1,4 @@
-// Package ref is the judge of all kernels: the canonical scores of design section 3 and the naive
+// Package ref is the reference of all kernels: the canonical scores of design section 3 and the naive
 // algorithm of every operation, in plain Go. It trades all speed for being obviously right; the only
 // production code that runs it is the fallback of kernels/cpu where there is no C compiler.
 //

@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// ErrPlot is a picture format that Plot does not write.
+// ErrPlot is an image format that Plot does not write.
 var ErrPlot = errors.New("gate: a plot is written as .png or .svg")
 
 const (
@@ -54,20 +54,20 @@ func Plot(path string, c *Calibration, positive, maximum []float64) error {
 	if err != nil {
 		return fmt.Errorf("gate: plotting %s: %w", path, err)
 	}
-	var picture interface {
+	var img interface {
 		vg.CanvasSizer
 		io.WriterTo
 	}
 	if format == ".png" {
-		picture = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(plotDPI))}
+		img = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(plotDPI))}
 	} else {
-		picture = vgsvg.New(plotWidth, plotHeight)
+		img = vgsvg.New(plotWidth, plotHeight)
 	}
-	canvas := draw.New(picture)
+	canvas := draw.New(img)
 	canvas.SetColor(color.White)
 	canvas.Fill(canvas.Rectangle.Path())
 	p.Draw(draw.Crop(canvas, .15*vg.Inch, -.25*vg.Inch, .1*vg.Inch, -.1*vg.Inch))
-	if err := writeFile(path, func(w io.Writer) error { _, err := picture.WriteTo(w); return err }); err != nil {
+	if err := writeFile(path, func(w io.Writer) error { _, err := img.WriteTo(w); return err }); err != nil {
 		return fmt.Errorf("gate: plotting %s: %w", path, err)
 	}
 	return nil

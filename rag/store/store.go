@@ -61,7 +61,7 @@ type DocumentInfo struct {
 	Meta                             map[string]string // corpus.Document.Meta
 }
 
-// View is a consistent picture of the live chunks: Vectors.Row(i) belongs to IDs[i]. It stays valid
+// View is a snapshot of the live chunks: Vectors.Row(i) belongs to IDs[i]. It stays valid
 // until Close, also while a writer adds or deletes, and after the store's own Close. Its slices are
 // shared and may be read-only memory: do not write to them, nor use Vectors after Close.
 type View struct {
