@@ -67,6 +67,7 @@ type DocumentInfo struct {
 type View struct {
 	Vectors     engine.Vectors
 	IDs         []string
+	Rows        []int64  // of the vectors in the store: what RowVectors takes, ascending
 	TextDigests []string // corpus.Chunk.Digest of each chunk
 	Groups      []int32  // one number per topic; documents without a topic are a group of their own
 	Digest      string   // "sha256:…" over (id, chunk digest) in order: identifies the corpus

@@ -391,3 +391,35 @@ func TestLikeAMap(t *testing.T) {
 		}
 	})
 }
+
+// TestRowVectors: vectors are found by their rows, in any order, also those of chunks that were deleted.
+func TestRowVectors(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), testSeams())
+	b := batchOf(1, testDim, ids("a", 40)...)
+	mustCommit(t, s, b)
+	mustCommit(t, s, batchOf(2, testDim, ids("b", 3)...))
+	v, err := s.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if len(v.Rows) != 43 || v.Rows[0] != 0 || v.Rows[42] != 42 {
+		t.Fatalf("rows %v", v.Rows)
+	}
+	if _, err := s.DeleteDocuments(t.Context(), []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.RowVectors(t.Context(), []int64{42, 3, 39, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Concat(vectorOf("b/2", 2, testDim), vectorOf("a/3", 1, testDim), vectorOf("a/39", 1, testDim), vectorOf("a/3", 1, testDim))
+	if got.Rows != 4 || !slices.Equal(got.Data, want) {
+		t.Errorf("%d rows that are not those that were written", got.Rows)
+	}
+	for _, row := range []int64{-1, 43} {
+		if _, err := s.RowVectors(t.Context(), []int64{row}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("row %d: %v", row, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/sluice-rag/sluice/engine"
 )
@@ -23,7 +25,7 @@ func (s *Store) View(ctx context.Context) (*View, error) {
 		return nil, wrap(s.dir, "view", err)
 	}
 	dim := int64(s.settings.encoder.Dim)
-	v := &View{IDs: l.ids, TextDigests: l.hexDigests(), Groups: l.groups, Digest: l.digest()}
+	v := &View{IDs: l.ids, Rows: l.rows, TextDigests: l.hexDigests(), Groups: l.groups, Digest: l.digest()}
 	v.Vectors = engine.Vectors{Rows: len(l.ids), Dim: int(dim), Stride: int(dim)}
 	n := int64(len(l.rows))
 	switch {
@@ -40,6 +42,40 @@ func (s *Store) View(ctx context.Context) (*View, error) {
 		return nil, wrap(s.dir, "view", err)
 	}
 	return v, nil
+}
+
+// RowVectors reads the vectors of rows as View.Rows names them, in that order. Rows of chunks that have been deleted are
+// there as well: their space is not used again. A row that was never written is ErrNotFound.
+func (s *Store) RowVectors(ctx context.Context, rows []int64) (engine.Vectors, error) {
+	dim := s.settings.encoder.Dim
+	out := engine.Vectors{Rows: len(rows), Dim: dim, Stride: dim}
+	if len(rows) == 0 {
+		return out, nil
+	}
+	var end int64
+	if err := s.read.QueryRowContext(ctx, `SELECT end_row FROM store`).Scan(&end); err != nil {
+		return out, wrap(s.dir, "read vectors", err)
+	}
+	order := make([]int, len(rows))
+	for i, row := range rows {
+		if order[i] = i; row < 0 || row >= end {
+			return out, wrap(s.dir, "read vectors", fmt.Errorf("%w: row %d of %d", ErrNotFound, row, end))
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
+	sorted := make([]int64, len(rows))
+	for i, k := range order {
+		sorted[i] = rows[k]
+	}
+	data, err := s.segments.gather(ctx, sorted, end)
+	if err != nil {
+		return out, wrap(s.dir, "read vectors", err)
+	}
+	out.Data = make([]float32, len(data))
+	for i, k := range order {
+		copy(out.Data[k*dim:(k+1)*dim], data[i*dim:(i+1)*dim])
+	}
+	return out, nil
 }
 
 // live is the list of live rows, read in one snapshot of the database.
