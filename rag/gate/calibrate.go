@@ -2,9 +2,7 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/rag/pairs"
 )
 
 // Defaults of Input.
@@ -57,6 +56,11 @@ type Input struct {
 	// Checkpoint, if not empty, is a file that counted pairs are recorded in: an interrupted calibration of the
 	// same input goes on where it was. One of another input is begun anew.
 	Checkpoint string
+	// Keep, if it names a file, keeps what was counted there, so that the next calibration counts only the pairs that have
+	// changed. Its Encoder and ContextNames are Calibrate's to set, and File may be empty.
+	Keep pairs.Keep
+	// Counted is told how the pairs were counted; nil asks for nothing. The artifact is the same either way.
+	Counted func(pairs.Report)
 }
 
 // Calibrate computes the distributions and derives P, the cut-off, its bootstrap interval and the hold-out
@@ -77,17 +81,7 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 	if err != nil {
 		return nil, nil, err
 	}
-	pairs := engine.DistributionInput{
-		Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups, Metric: in.Metric,
-		Negatives: negatives, Quantiles: tableQuantiles, Bins: histogramBins, Checkpoint: in.Checkpoint,
-	}
-	d, err := e.Distribution(ctx, pairs)
-	if errors.Is(err, engine.ErrCheckpoint) { // the base or the questions have changed since
-		if err := os.Remove(in.Checkpoint); err != nil {
-			return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
-		}
-		d, err = e.Distribution(ctx, pairs)
-	}
+	d, err := in.count(ctx, e, negatives)
 	if err != nil {
 		return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
 	}
@@ -126,6 +120,29 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 		return nil, nil, err
 	}
 	return c, c.scores.positive, nil
+}
+
+// count computes the distributions, from kept counts where there are any and the engine can.
+func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine.Negatives) (*engine.Distribution, error) {
+	p := pairs.Input{
+		DistributionInput: engine.DistributionInput{
+			Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups, Metric: in.Metric,
+			Negatives: negatives, Quantiles: tableQuantiles, Bins: histogramBins, Checkpoint: in.Checkpoint,
+		},
+		Keep: in.Keep,
+	}
+	if in.Keep.File != "" {
+		p.Encoder = in.Encoder.Digest + " " + in.Encoder.TokenizerDigest
+		p.ContextNames = make([]string, len(in.ContextIDs))
+		for i, id := range in.ContextIDs {
+			p.ContextNames[i] = in.TextDigests[i] + id // all digests are equally long
+		}
+	}
+	d, report, err := pairs.Count(ctx, e, p)
+	if err == nil && in.Counted != nil {
+		in.Counted(report)
+	}
+	return d, err
 }
 
 // check finds what does not fit together before anything is computed, and counts the groups.

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package pairs
+
+const populate = 0

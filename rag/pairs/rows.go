@@ -1,0 +1,115 @@
+package pairs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"unsafe"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Rows are known by 63-bit ids: of a context, of its name and vector; of a query, of its context's id, the digest of its
+// text, its vector, and which of several equal ones it is. So a changed text, another vector or another context makes
+// another row, and counts of the old one are not taken for it. Among a million rows two share an id with a probability of
+// 5e-8, which is found, and then nothing is kept.
+
+// contextRow and queryRow are what a state remembers.
+type contextRow struct {
+	id    uint64
+	row   int64
+	group int32
+	crc   uint32 // of the vector
+}
+
+type queryRow struct {
+	id    uint64
+	owner int32
+	crc   uint32 // of the vector
+	name  [32]byte
+}
+
+// name sets the ids; a reason says why that is not possible.
+func (c *counting) name(ctx context.Context) (reason string, err error) {
+	in := &c.in
+	n, m := in.Contexts.Rows, in.Queries.Rows
+	if len(in.ContextNames) != n || len(in.ContextRows) != n || len(in.QueryNames) != m || len(in.Owner) != m {
+		return "", fmt.Errorf("pairs: %w: %d names and %d rows for %d contexts, %d names and %d owners for %d queries",
+			kernels.ErrShape, len(in.ContextNames), len(in.ContextRows), n, len(in.QueryNames), len(in.Owner), m)
+	}
+	if in.Contexts.Data == nil || in.Queries.Data == nil {
+		return "nothing was kept: there are no vectors to name", nil
+	}
+	seen := make(map[uint64]bool, n+m)
+	in.ContextIDs, in.QueryIDs = make([]uint64, n), make([]uint64, m)
+	c.contextSums, c.querySums = make([]uint32, n), make([]uint32, m)
+	var buffer []byte
+	for i := range n {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		buffer = append(buffer[:0], in.ContextNames[i]...)
+		c.contextSums[i] = vectorSum(in.Contexts, i)
+		id := sum(binary.LittleEndian.AppendUint32(buffer, c.contextSums[i]))
+		if seen[id] {
+			return fmt.Sprintf("nothing was kept: context %d has the name of another one", i), nil
+		}
+		seen[id], in.ContextIDs[i] = true, id
+	}
+	for i, owner := range in.Owner {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if owner < 0 || int(owner) >= n {
+			return "", fmt.Errorf("pairs: %w: query %d belongs to context %d of %d", kernels.ErrShape, i, owner, n)
+		}
+		buffer = binary.LittleEndian.AppendUint64(buffer[:0], in.ContextIDs[owner])
+		buffer = append(buffer, in.QueryNames[i][:]...)
+		c.querySums[i] = vectorSum(in.Queries, i)
+		buffer = binary.LittleEndian.AppendUint32(buffer, c.querySums[i])
+		id := sum(buffer)
+		for k := uint32(1); seen[id]; k++ { // the same question twice
+			id = sum(binary.LittleEndian.AppendUint32(bytes.Clone(buffer), k))
+		}
+		seen[id], in.QueryIDs[i] = true, id
+	}
+	return "", nil
+}
+
+func sum(data []byte) uint64 {
+	digest := sha256.Sum256(data)
+	return binary.LittleEndian.Uint64(digest[:]) & math.MaxInt64
+}
+
+// vectorSum is the CRC-32C of a row as it lies in memory: it tells vectors of one text apart that different releases of
+// an encoder made.
+func vectorSum(v engine.Vectors, row int) uint32 {
+	stride := max(v.Stride, v.Dim)
+	x := v.Data[row*stride : row*stride+v.Dim]
+	if len(x) == 0 {
+		return 0
+	}
+	return crc32.Checksum(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)), castagnoli())
+}
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // the package's own, made once
+
+// rows are what the state of this input remembers.
+func (c *counting) rows() (contexts []contextRow, queries []queryRow) {
+	contexts, queries = make([]contextRow, len(c.in.ContextIDs)), make([]queryRow, len(c.in.QueryIDs))
+	for i, id := range c.in.ContextIDs {
+		contexts[i] = contextRow{id: id, row: c.in.ContextRows[i], crc: c.contextSums[i]}
+		if c.in.Group != nil {
+			contexts[i].group = c.in.Group[i]
+		}
+	}
+	for i, id := range c.in.QueryIDs {
+		queries[i] = queryRow{id, c.in.Owner[i], c.querySums[i], c.in.QueryNames[i]}
+	}
+	return contexts, queries
+}

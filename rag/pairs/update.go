@@ -1,0 +1,298 @@
+package pairs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// maxPieces is how many parts a state may have: each one takes some milliseconds to merge. One more, and all pairs are
+// counted again.
+const maxPieces = 32
+
+// change is how the rows differ from those of a state.
+type change struct {
+	newContexts, oldContexts  []int32 // rows of the input
+	newQueries                []int32
+	contextRow, queryRow      []int32 // by row of the state: row of the input, −1 where it has gone
+	goneContexts, goneQueries []uint64
+}
+
+// compare finds what has come and gone.
+func (c *counting) compare(s *state) (d change) {
+	contexts, queries := make(map[uint64]int32, len(c.in.ContextIDs)), make(map[uint64]int32, len(c.in.QueryIDs))
+	for i, id := range c.in.ContextIDs {
+		contexts[id] = int32(i)
+	}
+	for i, id := range c.in.QueryIDs {
+		queries[id] = int32(i)
+	}
+	isOld, isOldQuery := make([]bool, len(c.in.ContextIDs)), make([]bool, len(c.in.QueryIDs))
+	d.contextRow, d.queryRow = make([]int32, len(s.contexts)), make([]int32, len(s.queries))
+	for i, x := range s.contexts {
+		row, ok := contexts[x.id]
+		if d.contextRow[i] = row; ok {
+			isOld[row] = true
+			continue
+		}
+		d.contextRow[i], d.goneContexts = -1, append(d.goneContexts, x.id)
+	}
+	for i, x := range s.queries {
+		row, ok := queries[x.id]
+		if d.queryRow[i] = row; ok {
+			isOldQuery[row] = true
+			continue
+		}
+		d.queryRow[i], d.goneQueries = -1, append(d.goneQueries, x.id)
+	}
+	d.oldContexts, d.newContexts = []int32{}, []int32{} // a Block without a list means a range
+	for row, old := range isOld {
+		if old {
+			d.oldContexts = append(d.oldContexts, int32(row))
+		} else {
+			d.newContexts = append(d.newContexts, int32(row))
+		}
+	}
+	d.newQueries = []int32{}
+	for row, old := range isOldQuery {
+		if !old {
+			d.newQueries = append(d.newQueries, int32(row))
+		}
+	}
+	return d
+}
+
+// groups finds the number that each group of the state has now. Groups are numbered by their first row, so that numbers
+// change although nothing else does; but two groups that have become one, or one that was split, change
+// which pairs are counted.
+func (c *counting) groups(s *state, d *change) (now map[int32]int32, ok bool) {
+	now = make(map[int32]int32)
+	before := make(map[int32]int32)
+	if c.in.Group == nil {
+		return now, true
+	}
+	for i, x := range s.contexts {
+		if d.contextRow[i] < 0 {
+			continue
+		}
+		g := c.in.Group[d.contextRow[i]]
+		if was, known := now[x.group]; known && was != g {
+			return nil, false
+		}
+		if was, known := before[g]; known && was != x.group {
+			return nil, false
+		}
+		now[x.group], before[g] = g, x.group
+	}
+	return now, true
+}
+
+// update counts what has changed. It returns no distribution, and a reason, where all pairs must be counted.
+func (c *counting) update(ctx context.Context, s *state) (d *engine.Distribution, reason string, err error) {
+	x := c.compare(s)
+	groups, ok := c.groups(s, &x)
+	if !ok {
+		return nil, "contexts have changed their topics", nil
+	}
+	gone := pairsOf(len(x.goneContexts), len(s.queries)) + pairsOf(len(s.contexts)-len(x.goneContexts), len(x.goneQueries))
+	come := pairsOf(len(x.newContexts), c.in.Queries.Rows) + pairsOf(len(x.oldContexts), len(x.newQueries))
+	switch {
+	case 2*(gone+come) > c.report.Of:
+		return nil, fmt.Sprintf("%.0f %% of the pairs have changed", 100*float64(gone+come)/float64(max(1, c.report.Of))), nil
+	case len(s.pieces)+2 > maxPieces:
+		return nil, fmt.Sprintf("the kept counts are in %d pieces", len(s.pieces)), nil
+	}
+	pieces := s.pieces
+	if gone > 0 {
+		if pieces, reason, err = c.remove(ctx, s, &x, groups); err != nil || reason != "" {
+			return nil, reason, err
+		}
+	}
+	c.report.Pairs = gone + come
+	changed := gone > 0
+	for _, share := range []engine.Block{
+		{ContextRows: x.newContexts, Queries: [2]int{0, c.in.Queries.Rows}},
+		{ContextRows: x.oldContexts, QueryRows: x.newQueries},
+	} {
+		if len(share.ContextRows) == 0 || share.QueryRows != nil && len(share.QueryRows) == 0 {
+			continue
+		}
+		in := c.in.DistributionInput
+		in.Checkpoint = "" // an interrupted update begins again; the state is still there
+		p, err := c.e.DistributionPart(ctx, in, s.Brackets, share)
+		if err != nil {
+			return nil, doesNotFit(err), unless(err)
+		}
+		pieces, changed = append(pieces, piece{part: p}), true
+	}
+	var parts []*engine.Part
+	for _, p := range pieces {
+		parts = append(parts, p.part)
+	}
+	if d, err = c.e.MergeDistribution(ctx, c.in.DistributionInput, s.Brackets, parts...); err != nil {
+		return nil, doesNotFit(err), unless(err)
+	}
+	if len(d.Missed) > 0 {
+		c.report.Recounted = true
+		return nil, fmt.Sprintf("the quantiles %v have left what was kept", d.Missed), nil
+	}
+	if changed || c.moved(s, &x) {
+		c.save(s.Brackets, pieces)
+		return d, "", nil
+	}
+	c.report.StateBytes = s.size(c.in.File)
+	return d, "", nil
+}
+
+func pairsOf(n, m int) int64 { return int64(n) * int64(m) }
+
+// doesNotFit is the reason that an error of a part is; unless passes the other errors on.
+func doesNotFit(err error) string {
+	if unless(err) != nil {
+		return ""
+	}
+	return fmt.Sprintf("the kept counts do not fit: %v", err)
+}
+
+func unless(err error) error {
+	for _, of := range []error{engine.ErrPart, kernels.ErrArgument, kernels.ErrMemoryLimit, kernels.ErrRange} {
+		if errors.Is(err, of) {
+			return nil
+		}
+	}
+	return err
+}
+
+// moved tells whether rows that stayed are remembered otherwise: in another place of the store, or another order.
+func (c *counting) moved(s *state, x *change) bool {
+	for i, row := range x.contextRow {
+		if int(row) != i || c.in.ContextRows[row] != s.contexts[i].row || c.in.Group != nil && c.in.Group[row] != s.contexts[i].group {
+			return true
+		}
+	}
+	for i, row := range x.queryRow {
+		if int(row) != i {
+			return true
+		}
+	}
+	return false
+}
+
+// remove takes what has gone out of the parts.
+func (c *counting) remove(ctx context.Context, s *state, x *change, groups map[int32]int32) ([]piece, string, error) {
+	in, reason, err := c.withGone(ctx, s, x, groups)
+	if err != nil || reason != "" {
+		return nil, reason, err
+	}
+	out := make([]piece, len(s.pieces))
+	for i, p := range s.pieces {
+		q, err := c.e.RemoveFromPart(ctx, in, s.Brackets, p.part, x.goneContexts, x.goneQueries)
+		if err != nil {
+			return nil, doesNotFit(err), unless(err)
+		}
+		if out[i] = p; q != p.part {
+			out[i] = piece{part: q}
+		}
+	}
+	return out, "", nil
+}
+
+// withGone is the input with the rows that have gone behind those that are there.
+func (c *counting) withGone(ctx context.Context, s *state, x *change, groups map[int32]int32) (engine.DistributionInput, string, error) {
+	in := c.in.DistributionInput
+	in.Checkpoint = ""
+	var contexts []contextRow
+	var queries []queryRow
+	var places []int64
+	var names [][32]byte
+	at := make([]int32, len(s.contexts)) // row of the input that has them all
+	for i, row := range x.contextRow {
+		if at[i] = row; row < 0 {
+			at[i] = int32(c.in.Contexts.Rows + len(contexts))
+			contexts, places = append(contexts, s.contexts[i]), append(places, s.contexts[i].row)
+		}
+	}
+	in.Owner = append([]int32(nil), c.in.Owner...)
+	for i, row := range x.queryRow {
+		if row < 0 {
+			queries, names = append(queries, s.queries[i]), append(names, s.queries[i].name)
+			in.Owner = append(in.Owner, at[s.queries[i].owner])
+		}
+	}
+	if c.in.Gone == nil {
+		return in, "the vectors of what has gone are not kept", nil
+	}
+	goneC, goneQ, err := c.in.Gone(ctx, places, names)
+	if err != nil {
+		return in, fmt.Sprintf("the vectors of what has gone are not there: %v", err), ctx.Err()
+	}
+	if goneC.Rows != len(places) || goneQ.Rows != len(names) {
+		return in, fmt.Sprintf("of %d contexts and %d queries that have gone, %d and %d are there", len(places), len(names), goneC.Rows, goneQ.Rows), nil
+	}
+	for i, r := range contexts {
+		if vectorSum(goneC, i) != r.crc {
+			return in, fmt.Sprintf("the vector in row %d, whose context has gone, is another one", r.row), nil
+		}
+	}
+	for i, r := range queries {
+		if vectorSum(goneQ, i) != r.crc {
+			return in, fmt.Sprintf("the vector of query %d, which has gone, is another one", i), nil
+		}
+	}
+	in.Contexts, in.Queries = joined(c.in.Contexts, goneC), joined(c.in.Queries, goneQ)
+	in.ContextIDs, in.QueryIDs = append([]uint64(nil), c.in.ContextIDs...), append([]uint64(nil), c.in.QueryIDs...)
+	for _, r := range contexts {
+		in.ContextIDs = append(in.ContextIDs, r.id)
+	}
+	for _, r := range queries {
+		in.QueryIDs = append(in.QueryIDs, r.id)
+	}
+	if c.in.Group == nil {
+		return in, "", nil
+	}
+	in.Group = append([]int32(nil), c.in.Group...)
+	next := int32(0)
+	for _, g := range in.Group {
+		next = max(next, g+1)
+	}
+	for _, r := range contexts {
+		g, known := groups[r.group]
+		if !known { // all of it has gone
+			g = next
+			groups[r.group] = g
+			next++
+		}
+		in.Group = append(in.Group, g)
+	}
+	return in, "", nil
+}
+
+// joined is one set of vectors behind another.
+func joined(a, b engine.Vectors) engine.Vectors {
+	if b.Rows == 0 {
+		return a
+	}
+	out := engine.Vectors{Rows: a.Rows + b.Rows, Dim: a.Dim, Stride: a.Dim, Data: make([]float32, 0, (a.Rows+b.Rows)*a.Dim)}
+	for _, v := range []engine.Vectors{a, b} {
+		stride := max(v.Stride, v.Dim)
+		if stride == v.Dim {
+			out.Data = append(out.Data, v.Data[:v.Rows*v.Dim]...)
+			continue
+		}
+		for i := range v.Rows {
+			out.Data = append(out.Data, v.Data[i*stride:i*stride+v.Dim]...)
+		}
+	}
+	return out
+}
+
+// size is the bytes of the state's files.
+func (s *state) size(file string) (n int64) {
+	for _, f := range s.Parts {
+		n += f.Size
+	}
+	return n + fileSize(file)
+}
