@@ -15,12 +15,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/pairs"
 )
 
 func (a *app) calibrateCommand() *cobra.Command {
 	var o sluice.CalibrateOptions
 	var queries string
 	var show, reuse bool
+	var keep int64
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "find the gate's cut-off from contexts and pseudo-queries",
@@ -28,6 +30,9 @@ func (a *app) calibrateCommand() *cobra.Command {
 force: the artifact <store>/calibration/NAME.cal.json with all figures and their provenance. The questions are
 written by the language model, or read with --queries from {"context_id","text",...} lines. Written questions
 are kept as they come: an interrupted run goes on where it stopped.
+
+What was counted is kept as well: after chunks or questions have come or gone, the next run counts only the pairs that
+have changed, with the same result. Where that is not possible it counts all of them, and says why.
 
 --reuse takes the distributions of the calibration in force and only derives another policy and threshold.
 --show prints the calibration in force.`,
@@ -44,6 +49,9 @@ are kept as they come: an interrupted run goes on where it stopped.
 				return err
 			}
 			fill(&o, c.Calibrate)
+			if o.KeepBytes = keep << 20; keep <= 0 {
+				o.KeepBytes = -1 // to the library, 0 is the default
+			}
 			var r *sluice.CalibrateResult
 			switch {
 			case show:
@@ -64,6 +72,8 @@ are kept as they come: an interrupted run goes on where it stopped.
 		`pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
 	f.StringVar(&o.Name, "name", calibrate.DefaultName, "name of the calibration")
 	f.StringVar(&o.Plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
+	f.Int64Var(&keep, "keep-mb", pairs.DefaultLimit>>20,
+		"megabytes of pairs kept beside the artifact, so that the next run counts only what has changed; 0 keeps none")
 	f.BoolVar(&o.Strict, "strict", false,
 		"a bad line of --queries, or one of an unknown context, is an error instead of being counted")
 	f.BoolVar(&show, "show", false, "print the calibration in force and do nothing")
@@ -170,6 +180,13 @@ func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 		fmt.Fprintf(&b, "hold-out   %d of %d questions in scope open the gate", h.Retrieved, h.InScope)
 		if h.OutOfScope > 0 {
 			fmt.Fprintf(&b, "; with their own topic away, %d of %d still do", h.FalseRetrieve, h.OutOfScope)
+		}
+		b.WriteString("\n")
+	}
+	if c := r.Counted; c != nil {
+		fmt.Fprintf(&b, "pairs      %d of %d counted", c.Pairs, c.Of)
+		if c.StateBytes > 0 {
+			fmt.Fprintf(&b, "; %.1f MB kept for the next time", float64(c.StateBytes)/1e6)
 		}
 		b.WriteString("\n")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/pairs"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -41,6 +42,9 @@ type Options struct {
 	Seed       uint64
 	Strict     bool   // a bad line, or one whose context is not in the store, is an error instead of a count
 	Plot       string // file for a drawing, .png or .svg; "" is none
+	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come or
+	// gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, negative keeps nothing.
+	KeepBytes int64
 
 	OnBad    func(line int, err error)             // for each bad line of Queries
 	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding"
@@ -54,6 +58,7 @@ type Result struct {
 	File    string         `json:"file"`
 	Report  *pseudo.Report `json:"pseudo_queries,omitempty"` // when the language model wrote them
 	Plot    string         `json:"plot,omitempty"`
+	Counted *pairs.Report  `json:"counted,omitempty"` // how the pairs were counted; nil when none were
 	Seconds float64        `json:"seconds,omitempty"`
 	Stale   float64        `json:"stale"` // share of the chunks that came after the calibration
 	Gone    float64        `json:"gone"`  // share of the calibrated chunks that the store holds no more
@@ -132,12 +137,27 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Calibration: cal, Name: o.Name, Report: c.report, Plot: o.Plot}
+	c.say()
+	r := &Result{Calibration: cal, Name: o.Name, Report: c.report, Plot: o.Plot, Counted: &c.counted}
 	if err := putInForce(ctx, base, st, r, positive); err != nil {
 		return nil, err
 	}
+	if err := c.vectors.trim(input.Keep.QueryNames); err != nil {
+		base.Logger().Warn(fmt.Sprintf("vectors of questions that have gone take space in %s: %v", c.vectors.path, err))
+	}
 	r.Seconds = time.Since(started).Seconds()
 	return r, nil
+}
+
+// say logs how the pairs were counted where that is not what was to be expected.
+func (c *run) say() {
+	r, log := &c.counted, c.base.Logger()
+	switch {
+	case r.Recounted:
+		log.Warn(fmt.Sprintf("all pairs were counted again: %s", r.Reason))
+	case r.Reason != "":
+		log.Info(fmt.Sprintf("all pairs were counted: %s", r.Reason))
+	}
 }
 
 // putInForce saves the artifact, names it in the store, and draws it if asked.

@@ -2,11 +2,16 @@ package calibrate_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
@@ -109,5 +114,124 @@ func TestCalibrationJSONHasNoBulk(t *testing.T) {
 	}
 	if err := json.Unmarshal(file, &kept); err != nil || len(kept.ContextDigests) != 4*8 {
 		t.Errorf("the artifact lacks them: %v, %d bytes", err, len(kept.ContextDigests))
+	}
+}
+
+// TestCalibrateIncrementally: after chunks and questions have come, changed and gone, the artifact is that of a full
+// run, only the changed pairs are counted, and only new questions are embedded.
+func TestCalibrateIncrementally(t *testing.T) {
+	w := newWorld(t)
+	ingestText := func(name, text string) {
+		in := ingest.Input{Paths: []string{w.File(t, name, text)}, Options: ingest.Options{NoChunk: true}}
+		if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines, questions []string
+	for i := range 40 {
+		word := strings.Repeat(string(rune('a'+i%26)), 3+i/26)
+		lines = append(lines, fmt.Sprintf(`{"id":"x%d","topic":"t%d","text":"the %s of chapter %s is a word of the sea and the ship"}`, i, i%3, word, word))
+		questions = append(questions, fmt.Sprintf(`{"context_id":"x%d","text":"which %s is in the chapter of the sea"}`, i, word))
+	}
+	ingestText("b.jsonl", strings.Join(lines[:38], "\n"))
+	asked := append(strings.Split(strings.TrimSpace(doubles.Questions), "\n"), questions[:38]...)
+	run := func(what string, pairs int64, texts int) {
+		t.Helper()
+		options := calibrate.Options{Source: "q", Holdout: .3, Resamples: 50, Policy: "p5"}
+		read := func(keep int64, name string) *calibrate.Result {
+			options.Queries, options.KeepBytes, options.Name = strings.NewReader(strings.Join(asked, "\n")), keep, name
+			r, err := w.calibrate(t, options)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			return r
+		}
+		want := read(-1, "full")
+		embedded := 0
+		w.Encoder.After = func(texts []string) { embedded += len(texts) }
+		got := read(0, "default")
+		w.Encoder.After = nil
+		for _, name := range []*string{&want.PositiveFile, &want.MaximumFile, &want.OtherFile, &want.OwnerFile} {
+			*name = strings.Replace(*name, "full", "default", 1) // what follows is the digest of the scores
+		}
+		equal := cmp.Options{
+			cmpopts.IgnoreFields(gate.Calibration{}, "Created", "NegativeHistogram", "Separation"),
+			cmpopts.IgnoreUnexported(gate.Calibration{}),
+			cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Negative.Mean" }, cmpopts.EquateApprox(0, 1e-12)),
+		}
+		if diff := cmp.Diff(want.Calibration, got.Calibration, equal); diff != "" {
+			t.Errorf("%s (-full run +incremental):\n%s", what, diff)
+		}
+		if math.Abs(want.Separation-got.Separation) > .01 {
+			t.Errorf("%s: separation %v and %v", what, want.Separation, got.Separation)
+		}
+		if got.Counted.Pairs != pairs || embedded != texts || want.Counted.Pairs != want.Counted.Of || want.Counted.StateBytes != 0 {
+			t.Errorf("%s: %+v, want %d pairs; %d texts embedded, want %d", what, got.Counted, pairs, embedded, texts)
+		}
+	}
+	run("first", 42*42, 42)
+	run("again", 0, 0)
+	ingestText("c.jsonl", strings.Join(lines[38:], "\n"))
+	asked = append(asked, questions[38:]...)
+	run("two more", 2*44+42*2, 2)
+	ingestText("a.jsonl", strings.Replace(doubles.Contexts, "plankton", "small shrimps", 1))
+	run("a changed text", 1*44+43*1+1*44+43*1, 0) // the question stays, but it is another context's now
+	asked = slices.Delete(asked, 5, 6)
+	run("a question less", 44, 0)
+	st, err := w.Writer(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.DeleteDocuments(t.Context(), []string{"x3", "defer"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Changed(nil); err != nil {
+		t.Fatal(err)
+	}
+	run("two documents less", 2*43+42*2, 0)
+	if strings.Contains(w.Log.String(), "counted again") {
+		t.Errorf("log: %s", w.Log)
+	}
+}
+
+// TestCalibrateSaysWhyItCountsAll: another encoder's or a damaged state is not used, and the log says so.
+func TestCalibrateSaysWhyItCountsAll(t *testing.T) {
+	w := newWorld(t)
+	run := func() *calibrate.Result {
+		r, err := w.calibrate(t, calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := run(); r.Counted.Reason != "nothing is kept yet" || r.Counted.StateBytes == 0 {
+		t.Errorf("%+v", r.Counted)
+	}
+	if r := run(); r.Counted.Reason != "" || r.Counted.Pairs != 0 {
+		t.Errorf("%+v", r.Counted)
+	}
+	state := filepath.Join(w.Dir, "store", "calibration", "default.state")
+	if err := os.WriteFile(state, []byte("not a state"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(); !strings.Contains(r.Counted.Reason, "damaged") || r.Counted.Pairs != 16 {
+		t.Errorf("%+v", r.Counted)
+	}
+	if !strings.Contains(w.Log.String(), "all pairs were counted: the kept counts are damaged") {
+		t.Errorf("log: %s", w.Log)
+	}
+	vectors := filepath.Join(w.Dir, "store", "calibration", "default.vectors")
+	data, err := os.ReadFile(vectors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damaged := range [][]byte{data[:len(data)-5], append([]byte("x"), data[1:]...), append(slices.Clone(data), 1, 2, 3)} {
+		if err := os.WriteFile(vectors, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := run(); r.Counted.Reason != "" || r.Counted.Pairs != 0 {
+			t.Errorf("%d bytes of vectors: %+v", len(damaged), r.Counted)
+		}
+		run()
 	}
 }

@@ -2,14 +2,17 @@ package calibrate
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/pairs"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 )
 
@@ -20,14 +23,13 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	if err != nil {
 		return gate.Input{}, err
 	}
-	q := engine.Vectors{Dim: view.Vectors.Dim, Rows: len(texts)}
-	for start := 0; start < len(texts); start += embedGroup {
-		e, err := c.base.Embed(ctx, texts[start:min(start+embedGroup, len(texts))], embed.Query)
-		if err != nil {
-			return gate.Input{}, err
-		}
-		q.Data = append(q.Data, e.Data...)
-		c.progress("embedding", int64(min(start+embedGroup, len(texts))), int64(len(texts)))
+	names := make([][32]byte, len(texts))
+	for i, text := range texts {
+		names[i] = sha256.Sum256([]byte(text))
+	}
+	q, err := c.embed(ctx, texts, names)
+	if err != nil {
+		return gate.Input{}, err
 	}
 	return gate.Input{
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups,
@@ -36,7 +38,57 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 		Negatives: c.Negatives, Policy: c.Policy, Threshold: c.Threshold,
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,
 		Provenance: c.provenance, Tool: buildinfo.Tool(), Checkpoint: filepath.Join(c.dir, c.Name+".pairs"),
+		Keep: c.keep(names), Counted: func(r pairs.Report) { c.counted = r },
 	}, nil
+}
+
+// keep says where counts are kept.
+func (c *run) keep(names [][32]byte) pairs.Keep {
+	if c.KeepBytes < 0 {
+		return pairs.Keep{}
+	}
+	return pairs.Keep{
+		File: filepath.Join(c.dir, c.Name+".state"), Limit: c.KeepBytes,
+		ContextRows: c.snap.View.Rows, QueryNames: names, Gone: c.gone,
+	}
+}
+
+// embed returns the questions' vectors: kept ones, and new ones, which it keeps.
+func (c *run) embed(ctx context.Context, texts []string, names [][32]byte) (q engine.Vectors, err error) {
+	dim := c.snap.View.Vectors.Dim
+	q = engine.Vectors{Dim: dim, Rows: len(texts), Data: make([]float32, len(texts)*dim)}
+	if c.vectors, err = openVectors(filepath.Join(c.dir, c.Name+".vectors"), c.enc.Info().Encoder); err != nil {
+		return q, err
+	}
+	var missing []int
+	for i, name := range names {
+		if !c.vectors.get(name, q.Data[i*dim:(i+1)*dim]) {
+			missing = append(missing, i)
+		}
+	}
+	done := len(texts) - len(missing)
+	for group := range slices.Chunk(missing, embedGroup) {
+		ask, keys := make([]string, len(group)), make([][32]byte, len(group))
+		for k, i := range group {
+			ask[k], keys[k] = texts[i], names[i]
+		}
+		e, err := c.base.Embed(ctx, ask, embed.Query)
+		if err != nil {
+			return q, err
+		}
+		for k, i := range group {
+			copy(q.Data[i*dim:(i+1)*dim], e.Data[k*dim:(k+1)*dim])
+		}
+		if err := c.vectors.add(keys, e.Data); err != nil {
+			return q, fmt.Errorf("calibrate: keeping the questions' vectors: %w", err)
+		}
+		done += len(group)
+		c.progress("embedding", int64(done), int64(len(texts)))
+	}
+	if len(missing) == 0 {
+		c.progress("embedding", int64(done), int64(len(texts)))
+	}
+	return q, nil
 }
 
 // owners drops the pseudo-queries of contexts that the store does not hold, and those outside the sample.

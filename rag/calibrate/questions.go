@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/pairs"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 )
@@ -27,6 +28,8 @@ type run struct {
 	queries    []pseudo.Query
 	provenance gate.Provenance
 	report     *pseudo.Report
+	vectors    *questionVectors
+	counted    pairs.Report
 }
 
 func (c *run) progress(stage string, done, total int64) {
