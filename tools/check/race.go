@@ -14,8 +14,8 @@ type selection struct {
 	why      string   // they are left out here
 }
 
-// racy are the packages with goroutines or C threads of their own. All tests run without the race detector as well; here
-// are left out those that bring no goroutines together in another way than the rest does, and take minutes with it.
+// racy are the packages with goroutines or C threads of their own. All tests run without the race detector as well;
+// here are left out those that bring no goroutines together in another way than the rest does, and take minutes.
 func racy() []selection {
 	return []selection{
 		{
@@ -29,15 +29,17 @@ func racy() []selection {
 		{
 			packages: []string{"./llm/tests"},
 			skip: []string{
-				"TestArchGenerate", "TestArchInfo", "TestArchLoRA", "TestArchPin", "TestArchPrefix", "TestArchStateIsReused",
-				"TestArchTemplates", "TestArchTemplateTokens", "TestArchTokens", "TestArchTokensSpellAnything",
-				"TestAttention", "TestBatchInvariance", "TestBatchInvarianceOfUsedCache", "TestChatTemplateOfFile",
-				"TestChatTokensAtTheEnds", "TestGenerateContextFull", "TestGenerateLimits", "TestGenerateOddPrompts",
-				"TestGeneratePrefixReuse", "TestGenerateRepeatPenalty", "TestGenerateSeed", "TestGrammarCountsRunes",
-				"TestInstructionSets", "TestLogProbs", "TestMatmul", "TestMemoryAgainstLlamasLog", "TestMemoryOfEveryCache",
-				"TestNoRepeatNGram", "TestOpenBadFiles", "TestOpenFlipped", "TestOpenOptions", "TestPenalties",
-				"TestSlidingWindowKeepsWhatIsReused", "TestSplitModel", "TestStructured", "TestStructuredRefused",
-				"TestTokenize", "TestTokenizeLeaksNothing",
+				"TestArchGenerate", "TestArchInfo", "TestArchLoRA", "TestArchPin", "TestArchPrefix",
+				"TestArchStateIsReused", "TestArchTemplates", "TestArchTemplateTokens", "TestArchTokens",
+				"TestArchTokensSpellAnything", "TestAttention", "TestBatchInvariance",
+				"TestBatchInvarianceOfUsedCache", "TestChatTemplateOfFile", "TestChatTokensAtTheEnds",
+				"TestGenerateContextFull", "TestGenerateLimits", "TestGenerateOddPrompts",
+				"TestGeneratePrefixReuse", "TestGenerateRepeatPenalty", "TestGenerateSeed",
+				"TestGrammarCountsRunes", "TestInstructionSets", "TestLogProbs", "TestMatmul",
+				"TestMemoryAgainstLlamasLog", "TestMemoryOfEveryCache", "TestNoRepeatNGram",
+				"TestOpenBadFiles", "TestOpenFlipped", "TestOpenOptions", "TestPenalties",
+				"TestSlidingWindowKeepsWhatIsReused", "TestSplitModel", "TestStructured",
+				"TestStructuredRefused", "TestTokenize", "TestTokenizeLeaksNothing",
 			},
 			why: "ask one model what one goroutine at a time asks, or read files",
 		},
@@ -64,6 +66,6 @@ func (r *runner) race(ctx context.Context) {
 	}
 }
 
-// onceOnly are tests that do the same whatever the instruction set: they run in the first pass and not again without a C
-// compiler.
+// onceOnly are tests that do the same whatever the instruction set: they run in the first pass and not again without a
+// C compiler.
 const onceOnly = "^(TestStandIn|TestVendoring)$"
