@@ -86,7 +86,8 @@ func (a *app) embedOne(cmd *cobra.Command, s *sluice.Sluice, text string, role e
 
 // eachVector embeds the batch group by group.
 func (a *app) eachVector(
-	cmd *cobra.Command, s *sluice.Sluice, q query, role embed.Role, each func(id string, v []float32) error, flush func() error,
+	cmd *cobra.Command, s *sluice.Sluice, q query, role embed.Role, each func(id string, v []float32) error,
+	flush func() error,
 ) error {
 	return q.run(cmd.Context(), a, true, func(items []jsonl.Item) error {
 		e, err := s.Embed(cmd.Context(), texts(items), role)

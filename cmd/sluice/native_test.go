@@ -55,18 +55,24 @@ func TestNativeEndToEnd(t *testing.T) {
 	}
 	var pseudo strings.Builder
 	for _, c := range objects(t, b.ok("docs", "list", "--chunks", "--json")) {
-		for heading, q := range map[string]string{"Pilots": "Which ships take a pilot aboard?", "Ice": "Who keeps the channel open in winter?", "Lamps": "How often does the lighthouse flash?", "Dues": "Who pays harbour dues?"} {
+		for heading, q := range map[string]string{"Pilots": "Which ships take a pilot aboard?",
+			"Ice": "Who keeps the channel open in winter?", "Lamps": "How often does the lighthouse flash?",
+			"Dues": "Who pays harbour dues?"} {
 			if strings.HasSuffix(c["heading"].(string), heading) {
 				pseudo.WriteString(`{"context_id":"` + c["id"].(string) + `","text":"` + q + `"}` + "\n")
 			}
 		}
 	}
-	cal := objects(t, b.ok("calibrate", "--queries", b.file("q.jsonl", pseudo.String()), "--json", "--policy", "maximum:min", "--threshold", ".05", "--plot", filepath.Join(b.dir, "cal.png")))[0]
+	cal := objects(t,
+		b.ok("calibrate", "--queries", b.file("q.jsonl", pseudo.String()), "--json", "--policy", "maximum:min",
+			"--threshold", ".05", "--plot", filepath.Join(b.dir, "cal.png")))[0]
 	if p := cal["positive"].(map[string]any); p["n"] != 4.0 || p["mean"].(float64) < .3 {
 		t.Errorf("positive %v", p)
 	}
 
-	file := b.file("batch.jsonl", `{"id":"in","text":"How often does the lighthouse on the island flash?"}`+"\n"+`{"id":"out","text":"Who composed the Goldberg Variations?"}`+"\n")
+	file := b.file("batch.jsonl",
+		`{"id":"in","text":"How often does the lighthouse on the island flash?"}`+"\n"+`{"id":"out","text":"Who " +
+			"composed the Goldberg Variations?"}`+"\n")
 	gated := objects(t, b.ok("gate", "--batch", file, "--json"))
 	sameKeys(t, "gate", gated[0], "id", "retrieve", "score", "cutoff", "context_id")
 	if gated[0]["retrieve"] != true || gated[1]["retrieve"] != false {
@@ -89,11 +95,13 @@ func TestNativeEndToEnd(t *testing.T) {
 	for i, want := range []string{"context", "own knowledge"} {
 		trace := asked[i]["trace"].(map[string]any)
 		sameKeys(t, "ask", asked[i], "id", "answer", "retrieved", "citations", "trace")
-		if asked[i]["retrieved"] != (i == 0) || trace["mode"] != want || asked[i]["answer"] == "" || trace["prompt_tokens"].(float64) < 10 || trace["llm_calls"] != 1.0 || trace["finish"] == "" {
+		if asked[i]["retrieved"] != (i == 0) || trace["mode"] != want || asked[i]["answer"] == "" ||
+			trace["prompt_tokens"].(float64) < 10 || trace["llm_calls"] != 1.0 || trace["finish"] == "" {
 			t.Errorf("%v", asked[i])
 		}
 	}
-	if cited := asked[0]["citations"].([]any); len(cited) != 2 || !strings.HasSuffix(cited[0].(map[string]any)["source"].(string), "handbook.md") {
+	if cited := asked[0]["citations"].([]any); len(cited) != 2 ||
+		!strings.HasSuffix(cited[0].(map[string]any)["source"].(string), "handbook.md") {
 		t.Errorf("citations %v", cited)
 	}
 	if text := b.ok("doctor"); strings.Contains(text, "✗") || !strings.Contains(text, "golden vectors") {
@@ -106,7 +114,8 @@ func TestNativeModelWritesQuestions(t *testing.T) {
 	b.ok("ingest", "--chunk", "64/0", b.file("docs/handbook.md", handbook))
 	cal := objects(t, b.ok("calibrate", "--sample", "2", "--per-context", "2", "--json"))[0]
 	queries := cal["queries"].(map[string]any)
-	if queries["kind"] != "generated" || cal["positive"].(map[string]any)["n"].(float64) < 1 || len(queries["model_sha256"].(string)) < 64 {
+	if queries["kind"] != "generated" || cal["positive"].(map[string]any)["n"].(float64) < 1 ||
+		len(queries["model_sha256"].(string)) < 64 {
 		t.Errorf("%v", cal)
 	}
 	again := objects(t, b.ok("calibrate", "--sample", "2", "--per-context", "2", "--json"))[0]

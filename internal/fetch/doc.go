@@ -5,7 +5,7 @@
 // Layout below the root ($SLUICE_CACHE, else sluice in the user's cache folder):
 //
 //	blobs/<sha256>            verified files
-//	partial/<key>             downloads under way, kept for resuming, and in <key>.version the server's name of that version
+//	partial/<key>             downloads under way, kept for resuming; <key>.version has the server's name of it
 //	locks/<name>              advisory locks between processes
 //
 // (tools/setup and internal/models keep their own folders beside these.)

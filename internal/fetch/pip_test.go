@@ -16,7 +16,8 @@ func python(t *testing.T, script string) (path, args string) {
 	dir := t.TempDir()
 	path, args = filepath.Join(dir, "python3"), filepath.Join(dir, "args")
 	text := "#!/bin/sh\nprintf '%s\\n' \"$@\" > '" + args + "'\n" +
-		"while [ $# -gt 0 ]; do [ \"$1\" = --dest ] && dest=$2; [ \"$1\" = --requirement ] && req=$2; shift; done\ncat \"$req\" >> '" + args + "'\n" + script
+		"while [ $# -gt 0 ]; do [ \"$1\" = --dest ] && dest=$2; [ \"$1\" = --requirement ] && req=$2; shift; " +
+		"done\ncat \"$req\" >> '" + args + "'\n" + script
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,8 @@ func python(t *testing.T, script string) (path, args string) {
 }
 
 func wheel(content string) (manifest.Package, manifest.Blob) {
-	b := manifest.Blob{File: "thing-1.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl", SHA256: digest([]byte(content)), Size: int64(len(content))}
+	b := manifest.Blob{File: "thing-1.0-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+		SHA256: digest([]byte(content)), Size: int64(len(content))}
 	return manifest.Package{Name: "thing", Version: "1.0", Wheels: []manifest.Blob{b}}, b
 }
 
@@ -45,8 +47,10 @@ func TestPipAsksForExactlyOneFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--require-hashes", "--no-deps", "--only-binary\n:all:", "--python-version\n3.11", "--abi\ncp311",
-		"--platform\nmanylinux_2_27_x86_64", "--platform\nmanylinux_2_28_x86_64", "thing==1.0 --hash=sha256:" + b.SHA256} {
+	for _, want := range []string{"--require-hashes", "--no-deps", "--only-binary\n:all:", "--python-version\n3.11",
+		"--abi\ncp311",
+		"--platform\nmanylinux_2_27_x86_64", "--platform\nmanylinux_2_28_x86_64",
+		"thing==1.0 --hash=sha256:" + b.SHA256} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("pip was not given %q:\n%s", want, text)
 		}
@@ -74,7 +78,8 @@ func TestPipFailures(t *testing.T) {
 		"other file":    {"printf content > \"$dest/other.whl\"\n", os.ErrNotExist, b.File},
 		"pip's hash":    {"echo 'ERROR: THESE PACKAGES DO NOT MATCH THE HASHES' >&2; exit 1\n", ErrMismatch, "HASHES"},
 		"no pip":        {"echo '/usr/bin/python3: No module named pip' >&2; exit 1\n", ErrPip, "python3-pip"},
-		"no network":    {"echo 'ERROR: No matching distribution found' >&2; exit 1\n", ErrPip, "No matching distribution"},
+		"no network": {"echo 'ERROR: No matching distribution found' >&2; exit 1\n", ErrPip,
+			"No matching distribution"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			py, _ := python(t, c.script)
@@ -98,7 +103,8 @@ func TestPipFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Pip{Python: "/no/such/python3", Cache: cache}).Wheel(t.Context(), pkg, b, nil); !errors.Is(err, ErrPip) {
+	if _, err := (Pip{Python: "/no/such/python3", Cache: cache}).Wheel(t.Context(), pkg, b,
+		nil); !errors.Is(err, ErrPip) {
 		t.Errorf("no Python: %v", err)
 	}
 	if _, err := (Pip{Python: "python3", Cache: cache}).Sdist(t.Context(), pkg, nil); !errors.Is(err, ErrPip) {

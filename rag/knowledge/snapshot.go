@@ -104,7 +104,8 @@ func (b *Base) dropSnapshot() error {
 func (s *Snapshot) Metric() kernels.Metric { return s.Store.Metric() }
 
 // Vectors are the snapshot's, for the engine's searches. Those of a snapshot that is searched often become a prepared
-// set with an index, built in the background; until then, and if that fails, all vectors are read. Answers are the same.
+// set with an index, built in the background; until then, and if that fails, all vectors are read. Answers are the
+// same.
 func (s *Snapshot) Vectors() engine.Vectors {
 	b := s.base
 	b.mu.Lock()

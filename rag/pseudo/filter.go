@@ -21,7 +21,8 @@ type candidate struct {
 
 // filter applies the filters to the model's answers about the contexts in rows, in that order.
 func filter(
-	ctx context.Context, emb embed.Embedder, e engine.Interface, c Contexts, rows []int, answers [][]answer, o Options, report *Report,
+	ctx context.Context, emb embed.Embedder, e engine.Interface, c Contexts, rows []int, answers [][]answer, o Options,
+	report *Report,
 ) ([]Query, error) {
 	var list []candidate
 	for i, row := range rows {

@@ -105,7 +105,8 @@ func (s *Store) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error
 		}
 		chunks = append(chunks, k)
 		return errors.Join(err, ctx.Err())
-	}, `SELECT `+chunkColumns+`, j.key FROM json_each(?) AS j CROSS JOIN `+chunkTables+` WHERE c.id = j.value ORDER BY j.key`, jsonList(ids))
+	}, `SELECT `+chunkColumns+`, j.key FROM json_each(?) AS j CROSS JOIN `+chunkTables+
+		` WHERE c.id = j.value ORDER BY j.key`, jsonList(ids))
 	if err == nil && len(chunks) < len(ids) {
 		err = missing()
 	}
