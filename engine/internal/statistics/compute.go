@@ -63,6 +63,7 @@ type Tuning struct {
 	PartBytes  int64         // what a part may keep: Spread follows from it; 0 = what Slack asks for
 	Reach      float64       // of a bracket, in standard deviations of the sample's rank
 	Kept       int64         // entries that may be kept; 0 = what the memory limit allows
+	Scores     int64         // of windows that are settled at once; 0 = what the memory limit allows
 	Recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
 	Record     time.Duration // between a worker's records in a checkpoint
 	Panels     int64         // bytes of packed sets at a time; 0 = what the memory limit allows

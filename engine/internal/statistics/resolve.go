@@ -68,10 +68,12 @@ type window struct {
 	low, high   float64
 	first, last int
 	in          *interval
+	start       int64 // values under the cells
 	below       int64 // values under low
 	size        int64 // values in the cells
 	statistics  []*statistic
 	scores      []float64 // canonical, in the direction of values
+	binned      *binned   // where there is no room for all of them
 }
 
 // resolver finds order statistics among what a pass kept.
@@ -97,24 +99,30 @@ func (j *job) resolve(ctx context.Context, l *wanted, t *counts) error {
 		return err
 	}
 	for _, slack := range []float64{r.b.epsilon / 8, r.b.epsilon} {
-		// Windows that have no room beside each other come one after the other, as long as that settles something.
-		for open := -1; open != j.missing(); {
-			open = j.missing()
-			if r.locate(slack); len(r.windows) == 0 {
-				break
-			}
-			if err := r.recheck(ctx); err != nil {
-				return err
-			}
-			err := j.r.Pool.Each(ctx, len(r.windows), j.blocks.Workers, func(_, i int) error {
-				return r.windows[i].settle(ctx, r.b)
-			})
-			if err != nil {
-				return err
-			}
+		if r.locate(slack); len(r.windows) == 0 {
+			continue
+		}
+		if err := r.recheck(ctx); err != nil {
+			return err
+		}
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		if err := r.settleBinned(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// settle reads statistics off all windows that have their scores.
+func (r *resolver) settle(ctx context.Context) error {
+	return r.j.r.Pool.Each(ctx, len(r.windows), r.j.blocks.Workers, func(_, i int) error {
+		if r.windows[i].binned != nil {
+			return nil
+		}
+		return r.windows[i].settle(ctx, r.b)
+	})
 }
 
 // parts cuts the kept runs into pieces of work.
@@ -250,7 +258,13 @@ func (r *resolver) locate(slack float64) {
 			r.add(s, iv, low, high)
 		}
 	}
-	r.windows = affordable(r.windows, limit, r.j.scoreRoom())
+	r.windows = slices.DeleteFunc(r.windows, func(w *window) bool { return w.size > limit })
+	r.widen(r.j.scoreRoom())
+	r.setMarks()
+}
+
+// setMarks tells the cells which window they belong to.
+func (r *resolver) setMarks() {
 	r.mark = make([]uint16, maxCells)
 	for i, w := range r.windows {
 		for c := w.first; c <= w.last; c++ {
@@ -259,31 +273,12 @@ func (r *resolver) locate(slack float64) {
 	}
 }
 
-// affordable drops the windows above the limit, and the largest ones until all together have room.
-func affordable(windows []*window, limit, room int64) []*window {
-	var size int64
-	for _, w := range windows {
-		size += w.size
-	}
-	for len(windows) > 0 {
-		largest := 0
-		for i, w := range windows {
-			if w.size > windows[largest].size {
-				largest = i
-			}
-		}
-		if w := windows[largest]; w.size <= limit && size <= room {
-			break
-		}
-		size -= windows[largest].size
-		windows = slices.Delete(windows, largest, largest+1)
-	}
-	return windows
-}
-
 // scoreRoom is how many canonical scores the windows may hold: 8 bytes, twice when the workers' are put together, and a
 // quarter for growing. Kept pairs have the rest of the room; regions of panels are gone by now.
 func (j *job) scoreRoom() int64 {
+	if j.tune.Scores > 0 {
+		return j.tune.Scores
+	}
 	room := max(j.room-entryBytes*j.keepMemory(), j.room/8)
 	if j.outOfCore {
 		room = 2 * j.room // what panels took is three times j.room
@@ -301,7 +296,7 @@ func (r *resolver) add(s *statistic, iv *interval, low, high float64) {
 		return
 	}
 	r.windows = append(r.windows, &window{low: low, high: high, first: first, last: last, in: iv,
-		below: iv.below + r.sum(iv.first, first), size: r.sum(first, last+1), statistics: []*statistic{s}})
+		start: iv.below + r.sum(iv.first, first), size: r.sum(first, last+1), statistics: []*statistic{s}})
 }
 
 // picker is a worker's part of a recheck.
@@ -309,6 +304,7 @@ type picker struct {
 	queries, contexts [][]int32 // per window
 	below             []int64
 	scores            [][]float64
+	binned            []*binned // of windows that have no room for their scores
 	rechecked         int64
 	buffer            []float64
 	entries           []device.Entry // of a run in the spill file
@@ -325,7 +321,7 @@ func (r *resolver) recheck(ctx context.Context) error {
 		p := work[worker]
 		if p == nil {
 			p = &picker{queries: make([][]int32, n), contexts: make([][]int32, n), below: make([]int64, n),
-				scores: make([][]float64, n), buffer: make([]float64, pickBatch)}
+				scores: make([][]float64, n), binned: make([]*binned, n), buffer: make([]float64, pickBatch)}
 			work[worker] = p
 		}
 		for _, k := range parts[i] {
@@ -340,11 +336,17 @@ func (r *resolver) recheck(ctx context.Context) error {
 		}
 		return nil
 	})
+	for _, w := range r.windows {
+		w.below = w.start
+	}
 	for _, p := range work {
 		if p == nil {
 			continue
 		}
 		for i, w := range r.windows {
+			if w.binned != nil && p.binned[i] != nil {
+				w.binned.merge(p.binned[i])
+			}
 			w.below += p.below[i]
 			w.scores = append(w.scores, p.scores[i]...)
 		}
@@ -412,6 +414,13 @@ func (r *resolver) flush(ctx context.Context, p *picker, list int) error {
 			scores[i] = -scores[i]
 		}
 	}
+	if w := r.windows[list].binned; w != nil {
+		if p.binned[list] == nil {
+			p.binned[list] = w.empty()
+		}
+		p.binned[list].take(scores)
+		return nil
+	}
 	p.scores[list] = append(p.scores[list], scores...)
 	return nil
 }
@@ -419,18 +428,25 @@ func (r *resolver) flush(ctx context.Context, p *picker, list int) error {
 // settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon, it
 // is known how many pairs are below.
 func (w *window) settle(ctx context.Context, b *bounded) error {
-	ranks := make([]int, len(w.statistics))
-	for i, s := range w.statistics {
-		ranks[i] = int(s.rank - w.below)
+	err := w.choose(ctx, b, w.statistics, w.below, w.scores)
+	w.scores = nil
+	return err
+}
+
+// choose sets statistics from the scores that hold them, of which `below` is how many pairs are below them all.
+func (w *window) choose(ctx context.Context, b *bounded, statistics []*statistic, below int64, scores []float64) error {
+	ranks := make([]int, len(statistics))
+	for i, s := range statistics {
+		ranks[i] = int(s.rank - below)
 	}
-	if ranks[0] < 0 || ranks[len(ranks)-1] >= len(w.scores) {
+	if ranks[0] < 0 || ranks[len(ranks)-1] >= len(scores) {
 		return nil // counts that do not fit together: merged parts can be anything
 	}
-	if err := selectRanks(ctx, w.scores, ranks); err != nil {
+	if err := selectRanks(ctx, scores, ranks); err != nil {
 		return err
 	}
-	for i, s := range w.statistics {
-		score := w.scores[ranks[i]]
+	for i, s := range statistics {
+		score := scores[ranks[i]]
 		if b.metric.Ascending() {
 			score = -score
 		}
@@ -438,6 +454,5 @@ func (w *window) settle(ctx context.Context, b *bounded) error {
 			s.score, s.known = score, true
 		}
 	}
-	w.scores = nil
 	return nil
 }

@@ -1,34 +1,43 @@
 package statistics
 
 import (
-	"slices"
+	"fmt"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/kernels"
 )
 
-// TestAffordable: a window too large by itself goes, and then the largest until the others have room.
-func TestAffordable(t *testing.T) {
-	for _, c := range []struct {
-		sizes       []int64
-		limit, room int64
-		want        []int64
-	}{
-		{[]int64{5, 9, 7}, 10, 21, []int64{5, 9, 7}},
-		{[]int64{5, 9, 7}, 10, 20, []int64{5, 7}},
-		{[]int64{5, 9, 7}, 8, 100, []int64{5, 7}},
-		{[]int64{5, 9, 7}, 8, 11, []int64{5}},
-		{[]int64{5, 9, 7}, 10, 4, nil},
-		{nil, 10, 4, nil},
-	} {
-		var windows []*window
-		for _, n := range c.sizes {
-			windows = append(windows, &window{size: n})
+// TestBinnedWindows: windows that have no room for their canonical scores are settled all the same, by counting first.
+func TestBinnedWindows(t *testing.T) {
+	for _, metric := range []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2} {
+		in := partInput(0)
+		in.Metric = metric
+		bf16 := kernels.BF16 // whose windows hold thousands of scores
+		if e := newTestEngine(t, 0); e.r.Has(bf16) {
+			in.DType = &bf16
 		}
-		var got []int64
-		for _, w := range affordable(windows, c.limit, c.room) {
-			got = append(got, w.size)
+		tune := DefaultTuning()
+		tune.Canonical, tune.KeepAll, tune.Recheck = 0, 0, 1<<30
+		want, err := Compute(t.Context(), &newTestEngine(t, 0).r, tune, in)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v, limit %d, room %d: %v, want %v", c.sizes, c.limit, c.room, got, c.want)
+		for _, room := range []int64{1, 40, 3000} {
+			tune.Scores = room
+			got, err := Compute(t.Context(), &newTestEngine(t, 0).r, tune, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			where := fmt.Sprintf("%s, room for %d of %d scores", metric, room, want.Rechecked)
+			if diff := cmp.Diff(want.NegativeSummary, got.NegativeSummary); diff != "" {
+				t.Errorf("%s (-want +got)\n%s", where, diff)
+			}
+			if room >= 40 && (got.Way.Passes > 1 || got.Way.Reason != "" || got.Rechecked > 3*want.Rechecked) {
+				t.Errorf("%s: %d rechecked, %+v", where, got.Rechecked, got.Way)
+			}
+			t.Logf("%s: %d rechecked, %+v", where, got.Rechecked, got.Way)
 		}
 	}
 }

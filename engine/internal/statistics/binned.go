@@ -1,0 +1,129 @@
+package statistics
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// binned counts the canonical scores of a window that has no room for them in cells, and then keeps those of a few cells.
+type binned struct {
+	cells  cells
+	counts []int64
+	kept   []int       // cells that are kept, ascending; nil while counting
+	scores [][]float64 // of each of these
+}
+
+const binnedCells = 1 << 10
+
+// widen lets windows count their scores, the largest ones first, until the others have room for theirs.
+func (r *resolver) widen(room int64) {
+	var size int64
+	for _, w := range r.windows {
+		size += w.size
+	}
+	for size > max(room, 0) {
+		var largest *window
+		for _, w := range r.windows {
+			if w.binned == nil && (largest == nil || w.size > largest.size) {
+				largest = w
+			}
+		}
+		low, high := r.b.score(largest.low-r.b.epsilon), r.b.score(largest.high+r.b.epsilon)
+		if r.b.metric.Ascending() {
+			low, high = -low, -high
+		}
+		largest.binned = &binned{cells: newCells(low, high, binnedCells), counts: make([]int64, binnedCells)}
+		size -= largest.size
+	}
+}
+
+// empty is the same for a worker, with nothing in it.
+func (w *binned) empty() *binned {
+	return &binned{cells: w.cells, counts: make([]int64, binnedCells), kept: w.kept, scores: make([][]float64, len(w.kept))}
+}
+
+func (w *binned) take(scores []float64) {
+	for _, x := range scores {
+		cell := w.cells.of(x)
+		if w.kept == nil {
+			w.counts[cell]++
+		} else if i, found := slices.BinarySearch(w.kept, cell); found {
+			w.scores[i] = append(w.scores[i], x)
+		}
+	}
+}
+
+func (w *binned) merge(o *binned) {
+	for i, n := range o.counts {
+		w.counts[i] += n
+	}
+	for i := range w.kept {
+		w.scores[i] = append(w.scores[i], o.scores[i]...)
+	}
+}
+
+// keep chooses the cells that hold the window's statistics, unless they have no room for their scores, and returns how
+// many scores those are.
+func (w *window) keep(room int64) (size int64) {
+	w.binned.kept, w.binned.scores = nil, nil
+	for _, s := range w.statistics {
+		cell, _ := w.binned.find(s.rank - w.below)
+		if n := len(w.binned.kept); cell < 0 || n > 0 && w.binned.kept[n-1] == cell || size+w.binned.counts[cell] > room {
+			continue
+		}
+		w.binned.kept = append(w.binned.kept, cell)
+		size += w.binned.counts[cell]
+	}
+	w.binned.scores = make([][]float64, len(w.binned.kept))
+	return size
+}
+
+// find is the cell of a rank among the counted scores, and how many are below it; −1: there is none.
+func (w *binned) find(rank int64) (cell int, below int64) {
+	for i, n := range w.counts {
+		if rank >= below && rank < below+n {
+			return i, below
+		}
+		below += n
+	}
+	return -1, math.MaxInt64
+}
+
+// settleBinned goes over the binned windows once more, for the cells that hold their statistics.
+func (r *resolver) settleBinned(ctx context.Context) error {
+	var left []*window
+	room := r.j.scoreRoom()
+	for _, w := range r.windows {
+		if w.binned == nil {
+			continue
+		}
+		room -= w.keep(room)
+		if len(w.binned.kept) > 0 {
+			left = append(left, w)
+		}
+	}
+	if r.windows = left; len(left) == 0 {
+		return nil
+	}
+	r.setMarks()
+	if err := r.recheck(ctx); err != nil {
+		return err
+	}
+	for _, w := range r.windows {
+		for i, cell := range w.binned.kept {
+			var of []*statistic
+			below := w.below
+			for _, s := range w.statistics {
+				if at, under := w.binned.find(s.rank - w.below); at == cell {
+					of, below = append(of, s), w.below+under
+				}
+			}
+			if err := w.choose(ctx, r.b, of, below, w.binned.scores[i]); err != nil {
+				return err
+			}
+		}
+		w.binned = nil
+	}
+	return nil
+}
