@@ -120,6 +120,7 @@ func TestSquad16(t *testing.T) {
 		pseudo, in.Owner = append(pseudo, q), append(in.Owner, row[q.ContextID])
 	}
 	in.Contexts, in.Queries = vectors(t, enc, contexts, embed.Document), vectors(t, enc, pseudo, embed.Query)
+	t.Run("parts", func(t *testing.T) { squad16Parts(t, in) })
 	c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 	if err != nil {
 		t.Fatal(err)
