@@ -122,21 +122,27 @@ func (c *checkpoint) append(pass int, t *counts, load func(run) ([]device.Entry,
 	return c.err
 }
 
-// logged runs fn with the input's checkpoint open, if it names one and there is a pass to record. share
-// tells shares of one input apart. The file goes when fn succeeds, and stays for another try when not.
-func (j *job) logged(ctx context.Context, share string, fn func() error) error {
+// openLog opens the input's checkpoint, if it names one and there is a pass to record. share tells shares of one input
+// apart. closeLog is to be called.
+func (j *job) openLog(ctx context.Context, share string) error {
 	if j.in.Checkpoint == "" || j.bounded == nil {
-		return fn()
+		return nil
 	}
 	digest, err := j.digest(ctx)
 	if err != nil {
 		return err
 	}
 	digest = sha256.Sum256(append(digest[:], share...))
-	if j.log, err = openCheckpoint(ctx, j.in.Checkpoint, digest); err != nil {
+	j.log, err = openCheckpoint(ctx, j.in.Checkpoint, digest)
+	return err
+}
+
+// closeLog closes the checkpoint and returns err. The file goes when that is nil, and stays for another try when not.
+func (j *job) closeLog(err error) error {
+	if j.log == nil {
 		return err
 	}
-	if err := fn(); err != nil {
+	if err != nil {
 		return errors.Join(err, j.log.file.Close())
 	}
 	if err := errors.Join(j.log.file.Close(), os.Remove(j.log.path)); err != nil {

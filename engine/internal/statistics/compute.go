@@ -21,11 +21,29 @@ func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution
 		return nil, err
 	}
 	defer j.free()
-	err = j.run(ctx)
-	j.describe()
+	j.out.DType = "f64"
+	switch {
+	case j.q.N == 0:
+		j.out.NegativeSummary = j.noSummary()
+		err = j.summaries(ctx)
+	case j.bounded == nil:
+		if err = j.canonicalMaxima(ctx, nil); err == nil {
+			err = j.finish(ctx, nil)
+		}
+	default:
+		first := newCounts(&j.bounded.first)
+		if err = j.openLog(ctx, "whole"); err != nil {
+			return nil, err
+		}
+		if err = j.count(ctx, &j.bounded.first, firstPass, j.bounded.allTasks(), first); err == nil {
+			err = j.finishBounded(ctx, first)
+		}
+		err = j.closeLog(err)
+	}
 	if err != nil {
 		return nil, err
 	}
+	j.describe()
 	j.progress.End()
 	return j.out, nil
 }
@@ -194,28 +212,6 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 		return nil, err
 	}
 	return j, nil
-}
-
-// run fills in the result.
-func (j *job) run(ctx context.Context) error {
-	j.out.DType = "f64"
-	if j.q.N == 0 {
-		j.out.NegativeSummary = j.noSummary()
-		return j.summaries(ctx)
-	}
-	if j.bounded == nil {
-		if err := j.canonicalMaxima(ctx, nil); err != nil {
-			return err
-		}
-		return j.finish(ctx, nil)
-	}
-	return j.logged(ctx, "whole", func() error {
-		first := newCounts(&j.bounded.first)
-		if err := j.count(ctx, &j.bounded.first, firstPass, j.bounded.allTasks(), first); err != nil {
-			return err
-		}
-		return j.finishBounded(ctx, first)
-	})
 }
 
 // finishBounded goes on from a complete first pass.

@@ -247,17 +247,16 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 		return nil, j, err
 	}
 	b.first.expected = math.Ceil(float64(len(share.rows)) * float64(len(share.lanes)) / 64)
-	err = j.logged(ctx, fmt.Sprintf("part %x", p.config), func() error {
-		c := newCounts(&b.first)
-		if err := j.count(ctx, &b.first, firstPass, b.allTasks(), c); err != nil {
-			return err
+	if err = j.openLog(ctx, fmt.Sprintf("part %x", p.config)); err != nil {
+		return nil, j, err
+	}
+	c := newCounts(&b.first)
+	if err = j.count(ctx, &b.first, firstPass, b.allTasks(), c); err == nil {
+		if err = p.take(ctx, j, c); err == nil {
+			err = finish(p, j, c)
 		}
-		if err := p.take(ctx, j, c); err != nil {
-			return err
-		}
-		return finish(p, j, c)
-	})
-	if err != nil {
+	}
+	if err = j.closeLog(err); err != nil {
 		return nil, j, err
 	}
 	j.progress.End()

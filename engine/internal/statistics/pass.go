@@ -71,12 +71,25 @@ func (j *job) count(ctx context.Context, w *wanted, number int, tasks []int32, d
 	if err != nil {
 		return err
 	}
-	err = b.eachRegion(ctx, j, todo, func(r region, tasks []int32) error {
-		p.region = r
-		return j.r.Pool.Each(ctx, len(tasks), j.blocks.Workers, func(worker, i int) error {
-			return p.run(ctx, worker, int(tasks[i]))
+	places, err := b.places(ctx, todo)
+	for i := 0; err == nil && i < len(places); i++ {
+		tasks := places[i].tasks
+		if err = b.enter(ctx, j, &p.region, places[i].row, places[i].column); err != nil {
+			break
+		}
+		err = j.r.Pool.Each(ctx, len(tasks), j.blocks.Workers, func(worker, i int) error {
+			w := p.worker(worker)
+			if err := p.task(ctx, w, int(tasks[i])); err != nil {
+				return err
+			}
+			j.progress.Add(int64(b.pairs(int(tasks[i]))))
+			return p.record(w, false)
 		})
-	})
+	}
+	b.drop(j, &p.region)
+	if err == nil {
+		err = ctx.Err()
+	}
 	for _, w := range p.workers {
 		if w != nil { // what is done is worth recording, cancelled or not
 			if rerr := p.record(w, true); err == nil {
@@ -121,16 +134,12 @@ func (p *pass) todo(ctx context.Context, tasks []int32) (left []int32, err error
 	})
 }
 
-func (p *pass) run(ctx context.Context, number, task int) error {
+// worker is the memory of the worker of that number.
+func (p *pass) worker(number int) *worker {
 	if p.workers[number] == nil {
 		p.workers[number] = p.newWorker()
 	}
-	w := p.workers[number]
-	if err := p.task(ctx, w, task); err != nil {
-		return err
-	}
-	p.j.progress.Add(int64(p.b.pairs(task)))
-	return p.record(w, false)
+	return p.workers[number]
 }
 
 // begin takes over what is known of the tasks that are done.

@@ -2,6 +2,7 @@ package statistics
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
@@ -15,37 +16,28 @@ type region struct {
 	own, rowGroup, laneGroup []int32
 }
 
-// eachRegion calls fn for the regions that hold tasks, with those tasks; regions come one after the other.
-func (b *bounded) eachRegion(ctx context.Context, j *job, tasks []int32, fn func(r region, tasks []int32) error) error {
-	of := make(map[[2]int][]int32)
-	err := workers.Over(ctx, len(tasks), func(from, to int) {
+// place is where a region lies in the grid of regions, and the tasks in it.
+type place struct {
+	row, column int
+	tasks       []int32
+}
+
+// places are those of the regions that hold tasks, in the order of visits: back and forth, so that the lanes at a turn stay.
+func (b *bounded) places(ctx context.Context, tasks []int32) (out []place, err error) {
+	rows, columns := workers.Ceil(b.rowPanels, b.regionRows), workers.Ceil(b.lanePanels, b.regionLanes)
+	all := make([]place, rows*columns)
+	err = workers.Over(ctx, len(tasks), func(from, to int) {
 		for _, task := range tasks[from:to] {
 			row0, _, lane0, _ := b.block(int(task))
-			at := [2]int{row0 / b.regionRows, lane0 / b.regionLanes}
-			of[at] = append(of[at], task)
+			row, column := row0/b.regionRows, lane0/b.regionLanes
+			at := row*columns + column
+			if row%2 == 1 {
+				at = (row+1)*columns - 1 - column
+			}
+			all[at].row, all[at].column, all[at].tasks = row, column, append(all[at].tasks, task)
 		}
 	})
-	if err != nil {
-		return err
-	}
-	var r region
-	defer func() { b.drop(j, &r) }()
-	for i := range workers.Ceil(b.rowPanels, b.regionRows) {
-		for k := range workers.Ceil(b.lanePanels, b.regionLanes) {
-			if i%2 == 1 { // back and forth, so that the lanes at the turn stay
-				k = workers.Ceil(b.lanePanels, b.regionLanes) - 1 - k
-			}
-			if list := of[[2]int{i, k}]; len(list) > 0 {
-				if err := b.enter(ctx, j, &r, i, k); err != nil {
-					return err
-				}
-				if err := fn(r, list); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return ctx.Err()
+	return slices.DeleteFunc(all, func(p place) bool { return p.tasks == nil }), err
 }
 
 // enter packs what the region in row i and column k needs besides what r holds already.
