@@ -41,6 +41,7 @@ type SetStats struct {
 	Bytes         int64  // of the index, without the caller's vectors
 	Kernel        string // of the scan
 	Reason        string // why there are no codes, or ""
+	Choice        string // which device the search for one query speaks for, and why
 	Packed        int64  // bytes of packed copies that are kept
 }
 
@@ -167,6 +168,7 @@ func (s *Set) Describe() SetStats {
 	return SetStats{
 		Rows: d.Rows, Deleted: d.Deleted, Unclustered: d.Unclustered, Plain: d.Plain, Clusters: d.Clusters, Chunks: d.Chunks,
 		Dim: d.Dim, Bytes: d.Bytes, Kernel: d.Kernel, Reason: d.Reason, Packed: s.now.kept.Bytes(),
+		Choice: s.e.r.Choose(device.OpTopK, device.Shape{A: 1, B: d.Rows, Dim: d.Dim}, device.Residency{Indexed: s.x.Coded()}),
 	}
 }
 

@@ -110,6 +110,8 @@ type Summary struct {
 
 // Way tells how a distribution was computed.
 type Way struct {
+	Device  string // what it ran on
+	Choice  string // which device the shape, what is prepared and the measured costs speak for, and why
 	Regions int    // blocks of contexts × queries that were packed one after the other; 1 = all at once, 0 = none
 	Passes  int    // over all pairs by bounded kernels
 	Spilled int64  // bytes of kept pairs that went through a temporary file

@@ -97,6 +97,7 @@ type Resources struct {
 	MemLimit int64                   // bytes of scratch memory
 	TileRows int                     // rows of a tile that the user asked for; 0 = chosen
 	Report   func(done, total int64) // of progress; may be nil
+	Costs    Costs                   // what Choose goes by; none are measured yet
 }
 
 // Meter reports the progress of an operation on that many pairs.
@@ -108,6 +109,12 @@ func (r *Resources) SetMemory() int64 {
 		return own
 	}
 	return r.MemLimit
+}
+
+// Choose says what an operation should run on, and why, by the costs that are known.
+func (r *Resources) Choose(op Op, s Shape, has Residency) string {
+	_, why := Choose(op, s, has, r.Costs)
+	return why
 }
 
 // Hold makes the device's own copy of an operand that is ready, unless it has one. The returned function ends that.

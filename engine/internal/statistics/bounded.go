@@ -86,7 +86,8 @@ func (b *bounded) free() {
 	b.rows, b.lanes, b.ends = nil, nil, nil
 }
 
-// plan shares the memory out: panels may take three fifths, the rest is for kept entries and workers. It is false
+// plan shares the memory out: panels may take three fifths, the rest is for kept entries and workers. A device with
+// memory of its own has the panels there. It is false
 // where there is too little for a region of the least size.
 func (b *bounded) plan(j *job) bool {
 	bytes := func(panels int) int64 { return j.r.Bytes(b.dtype, panels*device.Panel, j.c.Dim) }
@@ -97,13 +98,18 @@ func (b *bounded) plan(j *job) bool {
 		perWorker = int64(2*leastRoom)*entryBytes + 1<<18
 		j.blocks.Workers = int(min(int64(j.blocks.Workers), max(1, room/perWorker)))
 	}
-	panels := j.room * 3 / 5
+	panels, own := j.room*3/5, j.r.Describe().Memory
+	if own > 0 {
+		panels = own - residentBytes(j.q) - residentBytes(j.c)
+	}
 	if j.tune.Panels > 0 {
 		panels = j.tune.Panels
 	}
 	b.regionRows, b.regionLanes = b.rowPanels, b.lanePanels
 	if all := bytes(b.rowPanels) + bytes(b.lanePanels); all <= panels {
-		j.room -= all
+		if own == 0 {
+			j.room -= all
+		}
 		j.room -= j.room / 4 // for workers, so that the plan knows nothing of their number
 		return true
 	}
@@ -116,10 +122,23 @@ func (b *bounded) plan(j *job) bool {
 	if b.regionRows < min(leastRegions, b.rowPanels) || b.regionLanes < min(leastRegions, b.lanePanels) {
 		return false
 	}
+	if j.outOfCore = true; own > 0 {
+		j.room -= j.room / 4
+		return true
+	}
 	j.room -= panels
 	j.room /= 2
-	j.outOfCore = true
 	return true
+}
+
+// copyBytes is what a device's copy of an operand takes, residentBytes what the copy that it has does.
+func copyBytes(o *device.Operand) int64 { return int64(o.N) * (4*int64(o.Dim) + 8) }
+
+func residentBytes(o *device.Operand) int64 {
+	if o.Resident == nil {
+		return 0
+	}
+	return copyBytes(o)
 }
 
 // setScales chooses the powers of two that bring vectors near length 1.

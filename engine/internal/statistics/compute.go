@@ -100,6 +100,9 @@ func DefaultTuning() Tuning {
 func (j *job) describe() {
 	w, b := &j.out.Way, j.bounded
 	w.Passes = j.passes
+	w.Device = j.r.Describe().Name
+	w.Choice = j.r.Choose(device.OpDistribution, device.Shape{A: j.q.N, B: j.c.N, Dim: j.c.Dim, DType: j.dtype},
+		device.Residency{A: j.q.Resident != nil, B: j.c.Resident != nil})
 	if b == nil {
 		if j.q.N > 0 {
 			w.Reason = "canonical scores throughout: few pairs, or no room for panels"
@@ -206,6 +209,9 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	j.progress = r.Meter(passes * int64(m) * int64(n))
 	if t.Spill > 0 && t.Kept == 0 {
 		j.spill = &spill{limit: min(t.Spill, max(freeSpill, int64(m)*int64(n)*spillPerPair))}
+	}
+	if own := r.Describe().Memory; own > 0 && copyBytes(j.q)+copyBytes(j.c) > own/2 {
+		return j, nil // sets need the device's memory; rows are read from the process's
 	}
 	if j.held, err = r.HoldBoth(j.q, j.c); err != nil {
 		j.free()

@@ -280,7 +280,7 @@ func (j *job) scoreRoom() int64 {
 		return j.tune.Scores
 	}
 	room := max(j.room-entryBytes*j.keepMemory(), j.room/8)
-	if j.outOfCore {
+	if j.outOfCore && j.r.Describe().Memory == 0 {
 		room = 2 * j.room // what panels took is three times j.room
 	}
 	return room / 20

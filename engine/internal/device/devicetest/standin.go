@@ -27,6 +27,8 @@ type StandIn struct {
 
 	live    atomic.Int64 // sets and copies that were not given back
 	used    atomic.Int64 // scores that were read from copies
+	bytes   atomic.Int64 // of sets and copies
+	peak    atomic.Int64
 	mu      sync.Mutex
 	count   map[string]int
 	failing string
@@ -121,14 +123,29 @@ func (d *StandIn) Upload(rows cpu.Rows) (any, error) {
 		}
 	}
 	d.live.Add(1)
+	d.take(h.bytes())
 	return h, nil
 }
+
+// bytes is the size of a copy.
+func (h *held) bytes() int64 { return int64(h.rows.N) * (4*int64(h.rows.Dim) + 8) }
+
+// take changes what sets and copies take.
+func (d *StandIn) take(bytes int64) {
+	now := d.bytes.Add(bytes)
+	for old := d.peak.Load(); now > old && !d.peak.CompareAndSwap(old, now); old = d.peak.Load() {
+	}
+}
+
+// Peak is the most that sets and copies have taken at once, in bytes.
+func (d *StandIn) Peak() int64 { return d.peak.Load() }
 
 // Release implements device.Device.
 func (d *StandIn) Release(resident any) {
 	if h, ok := resident.(*held); ok && h.owner == d {
 		h.owner = nil
 		d.live.Add(-1)
+		d.take(-h.bytes())
 	}
 }
 

@@ -46,6 +46,7 @@ func (d *StandIn) New(side device.Side, t kernels.DType, m kernels.Metric, n, di
 		return nil, fmt.Errorf("%w: a set of %d×%d %s, metric %s, scale %v", kernels.ErrShape, n, dim, t, m, scale)
 	}
 	d.live.Add(1)
+	d.take(d.Bytes(t, n, dim))
 	return &set{owner: d, side: side, dtype: t, metric: m, n: n, dim: dim, scale: scale,
 		rows: make([]float64, n*dim), norms: make([]float64, n), seeds: make([]uint64, n)}, nil
 }
@@ -55,6 +56,7 @@ func (d *StandIn) Free(s device.Set) {
 	if s, ok := s.(*set); ok && s.owner == d {
 		s.owner, s.rows = nil, nil
 		d.live.Add(-1)
+		d.take(-d.Bytes(s.dtype, s.n, s.dim))
 	}
 }
 
