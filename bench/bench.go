@@ -24,8 +24,8 @@ var (
 	ErrOption   = errors.New("bench: bad option")
 )
 
-// Workloads are what Options.Workload may be, besides "all", which is all but memory: that takes long.
-func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "cover", "matrix", memory} }
+// Workloads are what Options.Workload may be, besides "all", which is all but memory and incremental: they take long.
+func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "cover", "matrix", memory, incremental} }
 
 const memory = "memory"
 
@@ -129,9 +129,10 @@ func (s *session) compute(ctx context.Context) error {
 		{[]string{"w1"}, s.w1}, {[]string{"w2"}, s.w2}, {[]string{"w3", "w4", "cover"}, s.searches},
 		{[]string{"matrix"}, s.matrix},
 		{[]string{memory}, s.memory},
+		{[]string{incremental}, s.incremental},
 	} {
 		chosen := slices.DeleteFunc(step.workloads, func(w string) bool {
-			return s.o.Workload != w && (s.o.Workload != "all" || w == memory)
+			return s.o.Workload != w && (s.o.Workload != "all" || w == memory || w == incremental)
 		})
 		if len(chosen) == 0 {
 			continue

@@ -187,6 +187,33 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestIncremental: after every change the artifact has the bits of a full run, and only the changed pairs are counted.
+func TestIncremental(t *testing.T) {
+	report, err := Compute(t.Context(), Options{Workload: incremental, Short: true, Rounds: 1, Cache: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"1020100 of 1020100 pairs", "20100 of 1020100 pairs", "10000 of 1010000 pairs", "19900 of 980100 pairs",
+		"1040200 of 1020100 pairs counted, state 1",
+	}
+	if len(report.Rows) != len(want) {
+		t.Fatalf("%+v\n%v", report.Rows, report.Notes)
+	}
+	for i, r := range report.Rows {
+		if r.MaxError != 0 || !strings.Contains(r.Choice, want[i]) {
+			t.Errorf("%+v, want %q", r, want[i])
+		}
+	}
+	if last := report.Rows[4].Choice; !strings.Contains(last, "have left what was kept") {
+		t.Errorf("brackets that were shifted: %s", last)
+	}
+	var text strings.Builder
+	if err := report.Markdown(&text); err != nil || !strings.Contains(text.String(), "| full | ") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}
+
 func TestComputeIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o := Options{Workload: "w1", Short: true, Cache: t.TempDir(), Rounds: 1000}

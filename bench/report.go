@@ -60,6 +60,10 @@ func (r *Report) Markdown(w io.Writer) error {
 			memoryTable(b, group)
 			continue
 		}
+		if group[0].Workload == incremental {
+			incrementalTable(b, group)
+			continue
+		}
 		fmt.Fprintf(b,
 			"## %s\n\n%s", group[0].Workload, harness.TableHead("shape", "impl", "isa", "dtype", "mode",
 				"median ms", "min ms", "Mpairs/s", "% of limit", "max error"))

@@ -65,19 +65,18 @@ func bootstrap(ctx context.Context, p Policy, m kernels.Metric, values []float64
 		sum[c] += values[i]
 	}
 	sort.Slice(order, func(i, j int) bool { return values[order[i]] < values[order[j]] })
-	rng := rand.New(rand.NewPCG(b.Seed, streamBootstrap))
-	weight := make([]int, n)
+	rng := newDraws(b.Seed, streamBootstrap, n)
+	weight := make([]int32, n)
 	drawn := make([]float64, b.Resamples)
 	for r := range drawn {
 		if err := ctx.Err(); err != nil {
 			return b, err
 		}
 		clear(weight)
+		rng.into(weight)
 		total := 0
-		for range n {
-			c := rng.IntN(n)
-			weight[c]++
-			total += size[c]
+		for c, w := range weight {
+			total += int(w) * size[c]
 		}
 		if p.mean {
 			for c, w := range weight {
@@ -86,7 +85,7 @@ func bootstrap(ctx context.Context, p Policy, m kernels.Metric, values []float64
 			drawn[r] /= float64(total)
 			continue
 		}
-		drawn[r] = weightedQuantile(p.quantile(m), total, order, values, func(i int) int { return weight[cluster[i]] })
+		drawn[r] = weightedQuantile(p.quantile(m), total, order, values, func(i int) int { return int(weight[cluster[i]]) })
 	}
 	slices.Sort(drawn)
 	b.Low = Policy{p: (1 - b.Level) / 2}.value(m, drawn)

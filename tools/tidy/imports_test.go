@@ -36,7 +36,7 @@ rag/answer: engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/ingest: embed rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/gate rag/retrieve rag/store
 .: kernels engine embed llm rag internal
-bench: kernels engine embed internal
+bench: kernels engine embed rag/gate rag/pairs internal
 bench/generate: engine/cores llm bench/harness internal
 cmd: . kernels engine embed llm rag bench internal
 examples: .

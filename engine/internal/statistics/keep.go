@@ -106,7 +106,7 @@ func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts
 	if err != nil {
 		return nil, err
 	}
-	total, margin := float64(j.negatives.total), 6*max(b.epsilon, 1e-5)
+	total, margin := float64(j.negatives.total), 8*b.epsilon
 	var found []valueRange
 	for _, s := range b.statistics {
 		i := 0
