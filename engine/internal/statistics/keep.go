@@ -1,7 +1,9 @@
 package statistics
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -64,14 +66,17 @@ func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.
 	if len(of.Ranges) == 0 || len(j.out.Missed) > 0 {
 		return of, p.takeKept(j, c)
 	}
-	narrow, err := j.narrowed(ctx, of, c)
+	narrow, near, err := j.narrowed(ctx, of, c)
 	if err != nil {
 		return nil, err
 	}
 	if p.config, err = configOf(narrow, j.c.Dim); err != nil {
 		return nil, err
 	}
-	return narrow, p.narrow(ctx, j, c, narrow)
+	if err := p.narrow(ctx, j, c, narrow); err != nil {
+		return nil, err
+	}
+	return narrow, p.score(ctx, j, near)
 }
 
 // spreadAt is how far the rank at a share p of all may move, against the median's: the deviation of a share.
@@ -90,13 +95,19 @@ func (j *job) spread(bytes int64) float64 {
 	if sum == 0 {
 		return 0
 	}
-	return min(1, float64(bytes/entryBytes)/(sum*float64(max(j.negatives.total, 1))))
+	return min(1, float64(bytes)/(float64(entryBytes)*(1+nearShare))/(sum*float64(max(j.negatives.total, 1))))
 }
 
-const narrowCells = 1 << 12 // of each bracket
+const (
+	narrowCells = 1 << 12 // of each bracket
+	// nearShare is the share of the kept ranks whose canonical scores are kept as well, those nearest to the quantiles: as
+	// long as the quantiles stay among them, a merge need not compute scores of pairs that were there before.
+	nearShare = .25
+)
 
-// narrowed are brackets within others, around the order statistics that are known now.
-func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts) (*distribution.Brackets, error) {
+// narrowed are brackets within others, around the order statistics that are known now, and the ranges of values whose
+// scores are to be kept.
+func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts) (*distribution.Brackets, []valueRange, error) {
 	b, w := j.bounded, &j.bounded.first
 	cells := make([]cells, len(w.brackets))
 	for i, x := range w.brackets {
@@ -104,10 +115,10 @@ func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts
 	}
 	sums, err := j.sumsOf(ctx, w, cells, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	total, margin := float64(j.negatives.total), 8*b.epsilon
-	var found []valueRange
+	var found, near []valueRange
 	for _, s := range b.statistics {
 		i := 0
 		for i < len(w.brackets) && s.rank >= c.below[i]+sums[i][narrowCells] {
@@ -117,7 +128,12 @@ func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts
 			continue // among the ends, which stay
 		}
 		rank, reach := float64(s.rank-c.below[i]), j.tune.Spread*spreadAt((float64(s.rank)+.5)/total)*total
-		low, high := cells[i].edge(cells[i].find(sums[i], rank-reach)), cells[i].edge(cells[i].find(sums[i], rank+reach+1)+1)
+		around := func(reach float64) (low, high float64) {
+			return cells[i].edge(cells[i].find(sums[i], rank-reach)), cells[i].edge(cells[i].find(sums[i], rank+reach+1) + 1)
+		}
+		low, high := around(reach * nearShare)
+		near = append(near, valueRange{i, low, high})
+		low, high = around(reach)
 		v := b.value(s.score)
 		x := valueRange{i, min(low, v-margin), max(high, v+margin)}
 		if n := len(found); n > 0 && found[n-1].bracket == i && x.low <= found[n-1].high+2*margin {
@@ -126,7 +142,7 @@ func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts
 		}
 		found = append(found, x)
 	}
-	return b.within(of, found), nil
+	return b.within(of, found), near, nil
 }
 
 // valueRange is a range of values within a bracket.
@@ -277,6 +293,37 @@ func (p *Part) narrow(ctx context.Context, j *job, c *counts, of *distribution.B
 	})
 	p.kept = s.runs()
 	return err
+}
+
+// score keeps the canonical scores of the runs with values in some ranges. Such a run is put in the order of its
+// contexts, whose vectors are then read one after the other.
+func (p *Part) score(ctx context.Context, j *job, near []valueRange) error {
+	return j.r.Pool.Each(ctx, len(p.kept), j.blocks.Workers, func(_, i int) error {
+		r := &p.kept[i]
+		if !slices.ContainsFunc(near, func(x valueRange) bool { return float64(r.low) <= x.high && float64(r.high) >= x.low }) {
+			return nil
+		}
+		slices.SortFunc(r.entries, func(a, b device.Entry) int { return cmp.Compare(a.At, b.At) })
+		qs, cs, scores := make([]int32, 0, pickBatch), make([]int32, 0, pickBatch), make([]float64, pickBatch)
+		r.scores = make(scoreBytes, 0, 8*len(r.entries))
+		for batch := range slices.Chunk(r.entries, pickBatch) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			qs, cs = qs[:0], cs[:0]
+			for _, e := range batch {
+				qs = append(qs, through(j.bounded.laneAt, int(r.lane)+int(e.At&0xffff)))
+				cs = append(cs, through(j.bounded.rowAt, int(r.row)+int(e.At>>16)))
+			}
+			if err := j.pairs(scores[:len(qs)], qs, cs); err != nil {
+				return err
+			}
+			for _, x := range scores[:len(qs)] {
+				r.scores = binary.LittleEndian.AppendUint64(r.scores, math.Float64bits(x))
+			}
+		}
+		return nil
+	})
 }
 
 // Content is what a part's counts say, in an order that does not depend on the way they were made: for each range how

@@ -18,8 +18,9 @@ type run struct {
 	at      int64
 	entries []device.Entry
 	of      *rowsOfPart // instead of the task: where the entries of a merged part lie
-	// Of a merged part: the smallest and the largest value.
+	// Of a merged part: the smallest and the largest value, and the scores, if they are known.
 	low, high float32
+	scores    scoreBytes
 }
 
 // within is the range of the run's values; ok is false where it is not known.

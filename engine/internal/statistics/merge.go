@@ -174,7 +174,7 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 			}
 			low, high = float32(float64(low)*values), float32(float64(high)*values)
 		}
-		c.kept = append(c.kept, run{n: int32(len(entries)), entries: entries, of: &at, low: low, high: high})
+		c.kept = append(c.kept, run{n: int32(len(entries)), entries: entries, of: &at, low: low, high: high, scores: r.scores})
 	}
 	for kind, list := range p.best {
 		for l, x := range list {

@@ -3,6 +3,7 @@ package statistics
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -38,6 +39,14 @@ type partRun struct {
 	row, lane int32
 	low, high float32
 	entries   []device.Entry
+	scores    scoreBytes // of the entries; nil: they are not known
+}
+
+// scoreBytes are canonical scores as bytes, little-endian: those of a mapped file need not be read before they are wanted.
+type scoreBytes []byte
+
+func (s scoreBytes) at(i int) float64 {
+	return math.Float64frombits(binary.LittleEndian.Uint64(s[8*i:]))
 }
 
 // newRun finds the entries' range.
@@ -330,7 +339,7 @@ func (p *Part) takeKept(j *job, c *counts) error {
 func (p *Part) Bytes() int64 {
 	n := int64(8*(len(p.contexts)+len(p.queries)+len(p.below)+len(p.bins)) + 12*(len(p.best[0])+len(p.best[1])))
 	for _, r := range p.kept {
-		n += runBytes + entryBytes*int64(len(r.entries))
+		n += runBytes + entryBytes*int64(len(r.entries)) + int64(len(r.scores))
 	}
 	return n
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-const partMagic = "SLCPART\x04"
+const partMagic = "SLCPART\x05"
 
 // runBytes come before the entries of a run.
-const runBytes = 20
+const runBytes = 24
 
 // MarshalBinary implements encoding.BinaryMarshaler: magic with a version, the fields little-endian with lengths before
 // lists, and a CRC-32C.
@@ -44,16 +44,17 @@ func (p *Part) WriteTo(w io.Writer) (n int64, err error) {
 	for _, r := range p.kept {
 		buffer = le.AppendUint32(le.AppendUint32(buffer[:0], uint32(r.row)), uint32(r.lane))
 		buffer = le.AppendUint32(le.AppendUint32(buffer, math.Float32bits(r.low)), math.Float32bits(r.high))
-		put(le.AppendUint32(buffer, uint32(len(r.entries))))
+		put(le.AppendUint32(le.AppendUint32(buffer, uint32(len(r.scores)/8)), uint32(len(r.entries))))
 		if littleEndian() {
 			put(bytesOf(r.entries))
-			continue
+		} else {
+			buffer = buffer[:0]
+			for _, e := range r.entries {
+				buffer = le.AppendUint32(le.AppendUint32(buffer, math.Float32bits(e.Value)), e.At)
+			}
+			put(buffer)
 		}
-		buffer = buffer[:0]
-		for _, e := range r.entries {
-			buffer = le.AppendUint32(le.AppendUint32(buffer, math.Float32bits(e.Value)), e.At)
-		}
-		put(buffer)
+		put(r.scores)
 	}
 	if err != nil {
 		return n, fmt.Errorf("engine: part: %w", err)
@@ -157,7 +158,15 @@ func decodePart(data []byte) (*Part, error) {
 	p.kept = make([]partRun, r.length(runBytes))
 	for i := range p.kept {
 		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32()), low: math.Float32frombits(r.u32()), high: math.Float32frombits(r.u32())}
-		p.kept[i].entries = entriesOf(r.take(int(entryBytes) * r.length(int(entryBytes))))
+		scores := int64(r.u32())
+		n := r.length(int(entryBytes))
+		if r.bad = r.bad || scores != 0 && scores != int64(n); r.bad {
+			break
+		}
+		p.kept[i].entries = entriesOf(r.take(int(entryBytes) * n))
+		if scores > 0 {
+			p.kept[i].scores = r.take(8 * n)
+		}
 	}
 	if r.bad || len(r.data) > 0 {
 		return nil, errShort
@@ -199,13 +208,20 @@ func (p *Part) check() error {
 	}
 	for _, r := range p.kept {
 		var row, lane uint32
-		low, high := plusInf, minusInf
+		lowest, highest := len(r.entries) == 0, len(r.entries) == 0 // are there
+		within := true
 		for _, e := range r.entries {
-			row, lane = max(row, e.At>>16), max(lane, e.At&0xffff)
-			low, high = min(low, e.Value), max(high, e.Value) // NaN if one is
+			if e.At>>16 > row {
+				row = e.At >> 16
+			}
+			if e.At&0xffff > lane {
+				lane = e.At & 0xffff
+			}
+			within = within && e.Value >= r.low && e.Value <= r.high // no NaN is
+			lowest, highest = lowest || e.Value == r.low, highest || e.Value == r.high
 		}
 		last, end := int64(r.row)+int64(row), int64(r.lane)+int64(lane)
-		if len(r.entries) > 0 && (r.row < 0 || r.lane < 0 || last >= int64(len(p.contexts)) || end >= int64(len(p.queries)) || low != r.low || high != r.high) {
+		if len(r.entries) > 0 && (r.row < 0 || r.lane < 0 || last >= int64(len(p.contexts)) || end >= int64(len(p.queries)) || !within || !lowest || !highest) {
 			return fmt.Errorf("pairs up to %d, %d of %d×%d, values from %v to %v", last, end, len(p.contexts), len(p.queries), r.low, r.high)
 		}
 	}

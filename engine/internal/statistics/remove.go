@@ -213,11 +213,20 @@ func (m *removal) drop() error {
 	}
 	m.out.kept = nil
 	for _, r := range m.part.kept {
-		left := slices.DeleteFunc(slices.Clone(r.entries), func(e device.Entry) bool {
-			return gone(r.row+int32(e.At>>16), r.lane+int32(e.At&0xffff))
-		})
-		if len(left) > 0 {
-			m.out.kept = append(m.out.kept, newRun(int(r.row), int(r.lane), left))
+		left := partRun{entries: make([]device.Entry, 0, len(r.entries))}
+		for i, e := range r.entries {
+			if gone(r.row+int32(e.At>>16), r.lane+int32(e.At&0xffff)) {
+				continue
+			}
+			if left.entries = append(left.entries, e); r.scores != nil {
+				left.scores = append(left.scores, r.scores[8*i:8*i+8]...)
+			}
+		}
+		if len(left.entries) > 0 {
+			scores := left.scores
+			left = newRun(int(r.row), int(r.lane), left.entries)
+			left.scores = scores
+			m.out.kept = append(m.out.kept, left)
 		}
 	}
 	m.out.contexts, m.out.queries = slices.Clone(m.part.contexts), slices.Clone(m.part.queries)

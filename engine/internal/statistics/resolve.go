@@ -387,6 +387,8 @@ func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 			switch w := r.windows[i]; {
 			case v < w.low:
 				p.below[i]++
+			case v <= w.high && k.scores != nil:
+				p.scores[i] = append(p.scores[i], r.signed(k.scores.at(n)))
 			case v <= w.high:
 				if err := pick(i, e); err != nil {
 					return err
@@ -395,6 +397,14 @@ func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 		}
 	}
 	return nil
+}
+
+// signed is a score in the direction of values.
+func (r *resolver) signed(score float64) float64 {
+	if r.b.metric.Ascending() {
+		return -score
+	}
+	return score
 }
 
 // flush scores a list of pairs.
