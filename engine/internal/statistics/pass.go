@@ -295,7 +295,10 @@ func (p *pass) settle(ctx context.Context, w *worker, task int, full, best bool)
 func (p *pass) keep(w *worker, task int) {
 	kept := w.count.Kept
 	if p.wanted.beyond(w.count.Min, w.count.Max) {
-		kept = slices.DeleteFunc(kept, func(e device.Entry) bool { return !p.wanted.holds(e.Value) })
+		low, high := w.count.Min, w.count.Max // what lies between them was kept for a bracket
+		kept = slices.DeleteFunc(kept, func(e device.Entry) bool {
+			return (e.Value <= low || e.Value >= high) && !p.wanted.holds(e.Value)
+		})
 	}
 	if len(kept) > 0 {
 		p.keeper.keep(w, int32(task), kept)
