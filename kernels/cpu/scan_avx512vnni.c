@@ -16,11 +16,11 @@ enum {
 	PAIR = 2   // panels of a register block
 };
 
-// prefetch_panel fetches the first planes of a panel into the second-level cache.
+// prefetch_panel fetches the first planes of a panel into the first-level cache.
 INLINE void prefetch_panel(const slc_scan_call *c, int64_t panel) {
 	if (panel >= c->panels) return;
 	for (int64_t k = 0; k < c->first; k++)
-		for (int at = 0; at < SLC_SCAN_BLOCK; at += 64) __builtin_prefetch(block_of(c, c->steps[k], panel) + at, 0, 2);
+		for (int at = 0; at < SLC_SCAN_BLOCK; at += 64) __builtin_prefetch(block_of(c, c->steps[k], panel) + at, 0, 3);
 }
 
 // multiply forms the sums of code x q8 of BLOCK queries with two panels whose planes are unpacked.
