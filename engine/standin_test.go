@@ -14,9 +14,6 @@ import (
 
 // TestStandIn runs all tests of the package again, with a device behind the interface that is not the CPU.
 func TestStandIn(t *testing.T) {
-	if raceEnabled {
-		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
-	}
 	devicetest.RunAgain(t, "^Test(DeviceFaults|IndexBoundaries)$")
 }
 

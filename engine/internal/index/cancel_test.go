@@ -28,7 +28,7 @@ func watched(r *device.Resources, w *devicetest.Watch) *device.Resources {
 func TestCancelledAtAnyMoment(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	r := resources(t, "")
-	v, q := testvectors.Embeddings(rng, 20_000, 40), testvectors.Embeddings(rng, 70, 40)
+	v, q := testvectors.Embeddings(rng, 12_000, 40), testvectors.Embeddings(rng, 70, 40)
 	x := grown(t, r, v, kernels.Cosine)
 	file := saved(t, x)
 	var list kernels.BiasList
@@ -69,7 +69,11 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const threads, moments = 2, 12
+			const threads = 2
+			moments := 12
+			if devicetest.Race {
+				moments = 3
+			}
 			all := devicetest.NewWatch(0, false)
 			if err := run(all.Context(t.Context()), all); err != nil {
 				t.Fatal(err)

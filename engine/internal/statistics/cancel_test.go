@@ -87,7 +87,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 				return d, w.Count(), err
 			}
 			moments := 20
-			if devicetest.OnStandIn() || in.Checkpoint != "" {
+			if devicetest.OnStandIn() || devicetest.Race || in.Checkpoint != "" {
 				moments = 4
 			}
 			whole, all, err := run(0)

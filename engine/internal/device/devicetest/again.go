@@ -32,6 +32,9 @@ func RunAgain(t *testing.T, skip string) {
 	if OnStandIn() {
 		t.Skip("SKIP: this is the run on the stand-in")
 	}
+	if Race {
+		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
+	}
 	cmd := exec.Command(os.Args[0], "-test.short", "-test.timeout=5m", "-test.skip="+skip)
 	cmd.Env = append(os.Environ(), variable+"="+byName)
 	out, err := cmd.CombinedOutput()

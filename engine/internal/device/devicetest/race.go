@@ -1,0 +1,6 @@
+//go:build race
+
+package devicetest
+
+// Race tells that tests run under the race detector.
+const Race = true
