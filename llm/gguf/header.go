@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 )
 
 // Format: magic, version, counts, key-value pairs, tensor descriptions (ggml's docs/gguf.md and gguf.cpp).
@@ -16,12 +17,15 @@ const (
 	maxTensors = 1 << 18
 	maxKey     = 1<<16 - 1
 	maxName    = 63      // GGML_MAX_NAME - 1
+	maxToken   = 1 << 16 // bytes of a token's text
 	keepString = 4 << 20 // longer values are checked and skipped
 	maxDims    = 4
 	alignment  = 32   // unless general.alignment says otherwise
 	maxExperts = 1024 // LLAMA_MAX_EXPERTS
 	maxLayers  = 512  // LLAMA_MAX_LAYERS, asserted by llama.cpp; longer arrays say nothing about layers
 )
+
+const tokensKey = "tokenizer.ggml.tokens"
 
 // Value types of key-value pairs.
 const (
@@ -230,6 +234,10 @@ func (h *header) array(g *reader, key string) uint64 {
 	}
 	if kind == typeString {
 		n := g.count("strings of "+key, math.MaxInt32, 8)
+		if key == tokensKey {
+			g.tokens(n)
+			return n
+		}
 		for i := uint64(0); i < n && g.err == nil; i++ {
 			g.skip(g.u64())
 		}
@@ -247,6 +255,22 @@ func (h *header) array(g *reader, key string) uint64 {
 	}
 	h.layers[key] = list
 	return n
+}
+
+// tokens reads the texts of n tokens. llama.cpp ends the process for one that comes twice; it reads a text up to its first
+// NUL, and gives those that are empty then names of their own.
+func (g *reader) tokens(n uint64) {
+	seen := make(map[string]uint64)
+	for i := uint64(0); i < n && g.err == nil; i++ {
+		text, _, _ := strings.Cut(g.str(maxToken, false), "\x00")
+		if text == "" {
+			text = fmt.Sprintf("[EMPTY_%d]", i)
+		}
+		if first, twice := seen[text]; twice {
+			g.fail("tokens %d and %d have the same text %.80q", first, i, text)
+		}
+		seen[text] = i
+	}
 }
 
 // natural returns a value as a number between 0 and 2³¹-1, 0 when it is none.

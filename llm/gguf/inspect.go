@@ -84,7 +84,7 @@ func (h *header) model(path string) (Model, error) {
 		ChatTemplate:   h.text("tokenizer.chat_template"),
 	}
 	kind := h.text("general.type")
-	vocab := h.arrays["tokenizer.ggml.tokens"]
+	vocab := h.arrays[tokensKey]
 	switch {
 	case arch == "":
 		return m, errors.New("the header names no architecture (general.architecture)")

@@ -67,12 +67,19 @@ func TestInspectRefuses(t *testing.T) {
 				strings("tokenizer.ggml.tokens", "a").tensor("x", 0, 4, 1).build()},
 		{"vocabulary only", "no tensors", (&builder{version: 3, align: 32}).set("general.architecture", 8, "llama").
 			strings("tokenizer.ggml.tokens", "a").build()},
+		{"token twice", `tokens 1 and 3 have the same text "b"`, withTokens("a", "b", "c", "b")},
+		{"token twice up to its NUL", "tokens 0 and 1 have the same text", withTokens("a\x00b", "a\x00c")},
+		{"token like an empty one", `tokens 0 and 1 have the same text "[EMPTY_1]"`, withTokens("[EMPTY_1]", "")},
+		{"long token", "at most 65536", withTokens(strings.Repeat("x", 1<<16+1))},
+		{"norm in F16", `"blk.0.attn_norm.weight" is a vector of type F16`,
+			tinyModel().tensor("blk.0.attn_norm.weight", 1, 64, 32).build()},
+		{"weights in I32", "type I32, in which llama.cpp does not multiply", tinyModel().tensor("x", 26, 256, 32, 2).build()},
 		{"dimensions", "5 dimensions", tinyModel().tensor("x", 0, 4, 1, 1, 1, 1, 1).build()},
 		{"zero dimension", "impossible dimension of 0", tinyModel().tensor("x", 0, 4, 0).build()},
 		{"overflow", "impossible dimension", tinyModel().tensor("x", 0, 4, 1<<40, 1<<40).build()},
 		{"removed type", "unknown type 4", tinyModel().tensor("x", 4, 4, 32).build()},
 		{"type", "unknown type 4294967295", tinyModel().tensor("x", math.MaxUint32, 4, 32).build()},
-		{"block", "not a multiple of 256", tinyModel().tensor("x", 12, 4, 32).build()},
+		{"block", "not a multiple of 256", tinyModel().tensor("x", 12, 4, 32, 1).build()},
 		{"duplicate tensor", "comes twice", tinyModel().tensor("output_norm.weight", 0, 128, 32).build()},
 		{"tensor name", "at most 63", tinyModel().tensor(strings.Repeat("x", 64), 0, 128, 32).build()},
 		{"no layers", "block_count is 0", other("llama.block_count", 4, uint32(0))},
@@ -107,6 +114,20 @@ func TestInspectRefuses(t *testing.T) {
 	}
 }
 
+// withTokens is a model with other tokens.
+func withTokens(tokens ...string) []byte {
+	g := tinyModel()
+	g.pairs = slices.Delete(g.pairs, 7, 9) // tokens and scores
+	return g.strings(tokensKey, tokens...).build()
+}
+
+// TestInspectEmptyTokens: llama.cpp numbers empty texts, so that several may be there.
+func TestInspectEmptyTokens(t *testing.T) {
+	if _, err := Inspect(writeModel(t, "m.gguf", withTokens("", "a", "")), ""); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInspectTensorOffset(t *testing.T) {
 	g := tinyModel()
 	g.tensors[1].offset = 32 // overlaps the first
@@ -118,7 +139,7 @@ func TestInspectTensorOffset(t *testing.T) {
 
 // Weights that llama.cpp copies are told from those that stay mapped.
 func TestInspectCopies(t *testing.T) {
-	g := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32).tensor("blk.0.attn_k.weight", 8, 34, 32) // Q4_0, Q8_0
+	g := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32, 1).tensor("blk.0.attn_k.weight", 8, 34, 32, 1) // Q4_0, Q8_0
 	read := func() *header {
 		h, _, err := readHeader(writeModel(t, "m.gguf", g.build()))
 		if err != nil {
@@ -134,7 +155,7 @@ func TestInspectCopies(t *testing.T) {
 			t.Errorf("%s: %d and %d bytes", c.isa, r, d)
 		}
 	}
-	g = g.tensor("output.weight", 8, 68, 64)
+	g = g.tensor("output.weight", 8, 68, 32, 2)
 	if r, d := read().copies("amx"); r != 18+34+68 || d != 12 {
 		t.Errorf("the output is another matrix: %d and %d bytes", r, d)
 	}

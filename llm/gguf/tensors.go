@@ -26,6 +26,11 @@ var tensorTypes = [...]tensorType{
 	40: {"NVFP4", 64, 36}, 41: {"Q1_0", 128, 18}, 42: {"Q2_0", 64, 18},
 }
 
+// noProducts are types without a product: no weights have them.
+var noProducts = map[string]bool{
+	"Q8_1": true, "Q8_K": true, "I8": true, "I16": true, "I32": true, "I64": true, "F64": true,
+}
+
 // tokenTable is the token embedding: bytes of a type. Without an output matrix it is that, too.
 type tokenTable struct {
 	typ    string
@@ -109,6 +114,15 @@ func (g *reader) tensorSize(name string) (typ tensorType, elements, bytes uint64
 		return typ, 0, 0
 	}
 	typ = tensorTypes[kind]
+	switch { // what ggml's CPU code ends the process for
+	case dims == 1 && typ.name != "F32":
+		g.fail("tensor %q is a vector of type %s; llama.cpp adds and multiplies with vectors of F32 only", name, typ.name)
+	case noProducts[typ.name]:
+		g.fail("tensor %q has type %s, in which llama.cpp does not multiply", name, typ.name)
+	}
+	if g.err != nil {
+		return typ, 0, 0
+	}
 	hi, lo := bits.Mul64(elements/typ.block, typ.size)
 	if row%typ.block != 0 || hi != 0 {
 		g.fail("tensor %q of type %s has rows of %d elements, not a multiple of %d", name, typ.name, row, typ.block)

@@ -61,15 +61,18 @@ func TestOpenFlipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Settings stand before the vocabulary, names and shapes of tensors behind it.
+		// Settings stand before the vocabulary, names, shapes and types of tensors behind it.
 		settings, tensors := bytes.Index(whole, []byte("tokenizer.ggml.tokens")), bytes.Index(whole, []byte("blk.0."))
 		rng := rand.New(rand.NewPCG(51, uint64(flips)))
 		passed := 0
 		for range flips {
 			flipped := bytes.Clone(whole)
 			at := rng.IntN(settings)
-			if rng.IntN(3) == 0 {
+			switch rng.IntN(3) {
+			case 0:
 				at = tensors - 200 + rng.IntN(2200)
+			case 1: // texts, scores and types of tokens
+				at = settings + rng.IntN(tensors-settings)
 			}
 			flipped[at] ^= 1 << rng.IntN(8)
 			if err := os.WriteFile(path, flipped, 0o600); err != nil {
