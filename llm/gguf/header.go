@@ -257,8 +257,8 @@ func (h *header) array(g *reader, key string) uint64 {
 	return n
 }
 
-// tokens reads the texts of n tokens. llama.cpp ends the process for one that comes twice; it reads a text up to its first
-// NUL, and gives those that are empty then names of their own.
+// tokens reads the texts of n tokens. llama.cpp ends the process for one that comes twice; it reads a text up to its
+// first NUL, and gives those that are empty then names of their own.
 func (g *reader) tokens(n uint64) {
 	seen := make(map[string]uint64)
 	for i := uint64(0); i < n && g.err == nil; i++ {

@@ -73,7 +73,8 @@ func TestInspectRefuses(t *testing.T) {
 		{"long token", "at most 65536", withTokens(strings.Repeat("x", 1<<16+1))},
 		{"norm in F16", `"blk.0.attn_norm.weight" is a vector of type F16`,
 			tinyModel().tensor("blk.0.attn_norm.weight", 1, 64, 32).build()},
-		{"weights in I32", "type I32, in which llama.cpp does not multiply", tinyModel().tensor("x", 26, 256, 32, 2).build()},
+		{"weights in I32", "type I32, in which llama.cpp does not multiply",
+			tinyModel().tensor("x", 26, 256, 32, 2).build()},
 		{"dimensions", "5 dimensions", tinyModel().tensor("x", 0, 4, 1, 1, 1, 1, 1).build()},
 		{"zero dimension", "impossible dimension of 0", tinyModel().tensor("x", 0, 4, 0).build()},
 		{"overflow", "impossible dimension", tinyModel().tensor("x", 0, 4, 1<<40, 1<<40).build()},
@@ -139,7 +140,8 @@ func TestInspectTensorOffset(t *testing.T) {
 
 // Weights that llama.cpp copies are told from those that stay mapped.
 func TestInspectCopies(t *testing.T) {
-	g := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32, 1).tensor("blk.0.attn_k.weight", 8, 34, 32, 1) // Q4_0, Q8_0
+	// Q4_0, Q8_0
+	g := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32, 1).tensor("blk.0.attn_k.weight", 8, 34, 32, 1)
 	read := func() *header {
 		h, _, err := readHeader(writeModel(t, "m.gguf", g.build()))
 		if err != nil {
