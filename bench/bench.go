@@ -25,7 +25,9 @@ var (
 )
 
 // Workloads are what Options.Workload may be, besides "all", which is all but memory and incremental: they take long.
-func Workloads() []string { return []string{"w1", "w2", "w3", "w4", "cover", "matrix", memory, incremental} }
+func Workloads() []string {
+	return []string{"w1", "w2", "w3", "w4", "cover", "matrix", memory, incremental}
+}
 
 const memory = "memory"
 

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/gate"
 	counted "github.com/sluice-rag/sluice/rag/pairs"
 )
 

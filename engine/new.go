@@ -94,6 +94,12 @@ func newOn(o Options, open func(cpu.Kernels) device.Device) (*Engine, error) {
 // Describe tells what the engine runs on.
 func (e *Engine) Describe() Choice { return e.choice }
 
+// Each runs fn for the tasks 0 … tasks−1 on the engine's workers, each with a token of the process's CPU budget: for
+// arithmetic beside the engine's own. The error of the lowest failing task wins.
+func (e *Engine) Each(ctx context.Context, tasks int, fn func(task int) error) error {
+	return e.r.Pool.Each(ctx, tasks, 0, func(_, task int) error { return fn(task) })
+}
+
 func bestReason(k cpu.Kernels) string {
 	if k.ISA() == cpu.Go {
 		return "built without the C kernels (they need cgo, on amd64 or arm64): the Go reference runs, same results, slower"

@@ -139,7 +139,7 @@ func (c *Calibration) MaximumScores() []float64 { return c.scores.maximum }
 // and the hold-out report are derived anew from the kept distributions; c is not changed. An unknown
 // policy, or one of the maximum distribution where that was not kept, is ErrPolicy.
 func (c *Calibration) WithPolicy(policy string, threshold float64) (*Calibration, error) {
-	return c.withPolicy(context.Background(), policy, threshold)
+	return c.withPolicy(context.Background(), nil, policy, threshold)
 }
 
 // Save writes the artifact to path (by convention *.cal.json) and the distributions beside it. positive

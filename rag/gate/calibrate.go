@@ -116,7 +116,7 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 	if in.Holdout > 0 {
 		c.Holdout = &Holdout{Share: in.Holdout}
 	}
-	if c, err = c.withPolicy(ctx, in.Policy, in.Threshold); err != nil {
+	if c, err = c.withPolicy(ctx, workersOf(e), in.Policy, in.Threshold); err != nil {
 		return nil, nil, err
 	}
 	return c, c.scores.positive, nil
@@ -191,7 +191,7 @@ func (in *Input) check() (groups int, err error) {
 }
 
 // withPolicy derives everything that depends on the policy and the threshold.
-func (c *Calibration) withPolicy(ctx context.Context, policy string, threshold float64) (*Calibration, error) {
+func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, threshold float64) (*Calibration, error) {
 	p, err := ParsePolicy(policy)
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (c *Calibration) withPolicy(ctx context.Context, policy string, threshold f
 		return &n, nil
 	}
 	if c.Bootstrap.Resamples > 0 {
-		if n.Bootstrap, err = bootstrap(ctx, p, c.Metric, values, c.scores.owner, c.Bootstrap); err != nil {
+		if n.Bootstrap, err = bootstrap(ctx, e, p, c.Metric, values, c.scores.owner, c.Bootstrap); err != nil {
 			return nil, fmt.Errorf("gate: bootstrap: %w", err)
 		}
 	}
@@ -249,6 +249,16 @@ func allFinite(d *engine.Distribution) error {
 		if i := slices.IndexFunc(v, func(x float64) bool { return !finite(x) }); i >= 0 {
 			return fmt.Errorf("gate: calibrating: %w: pseudo-query %d scores %v", kernels.ErrNonFinite, i, v[i])
 		}
+	}
+	return nil
+}
+
+// workersOf are an engine's workers, if it lends them.
+func workersOf(e engine.Interface) each {
+	if w, ok := e.(interface {
+		Each(ctx context.Context, tasks int, fn func(task int) error) error
+	}); ok {
+		return w.Each
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func TestCalibrateMirrored(t *testing.T) {
 		math.Abs(*h.AUROC-*want.AUROC) > 1e-12 || math.Abs(h.Cutoff+want.Cutoff) > 1e-12 {
 		t.Errorf("l2 %+v, mirrored %+v", h, want)
 	}
-	b, err := bootstrap(t.Context(), p, kernels.IP, twin.positive, in.Owner,
+	b, err := bootstrap(t.Context(), nil, p, kernels.IP, twin.positive, in.Owner,
 		Interval{Level: .95, Resamples: DefaultResamples, Seed: in.Seed})
 	if err != nil || math.Abs(b.Low+c.Bootstrap.High) > 1e-12 || math.Abs(b.High+c.Bootstrap.Low) > 1e-12 {
 		t.Errorf("l2 %+v, mirrored %+v, %v", c.Bootstrap, b, err)
@@ -237,7 +237,7 @@ func TestBootstrapResamplesContexts(t *testing.T) {
 	for i := range owner {
 		owner[i] = int32(i)
 	}
-	single, err := bootstrap(t.Context(), p, kernels.Cosine, values, owner, base)
+	single, err := bootstrap(t.Context(), nil, p, kernels.Cosine, values, owner, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestBootstrapResamplesContexts(t *testing.T) {
 			copies, copyOwner = append(copies, v), append(copyOwner, int32(1000-i)) // any numbers name a context
 		}
 	}
-	nine, err := bootstrap(t.Context(), p, kernels.Cosine, copies, copyOwner, base)
+	nine, err := bootstrap(t.Context(), nil, p, kernels.Cosine, copies, copyOwner, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,22 +270,22 @@ func TestBootstrapResamplesContexts(t *testing.T) {
 		math.Abs(hi-single.High) > 1e-15 {
 		t.Errorf("interval [%v, %v], in full [%v, %v]", single.Low, single.High, lo, hi)
 	}
-	again, _ := bootstrap(t.Context(), p, kernels.Cosine, values, owner, base)
+	again, _ := bootstrap(t.Context(), nil, p, kernels.Cosine, values, owner, base)
 	other := base
 	other.Seed++
-	different, _ := bootstrap(t.Context(), p, kernels.Cosine, values, owner, other)
+	different, _ := bootstrap(t.Context(), nil, p, kernels.Cosine, values, owner, other)
 	if again != single || different.Low == single.Low && different.High == single.High {
 		t.Errorf("seeds: %+v, %+v, %+v", single, again, different)
 	}
 	// The standard error of the mean of 60 nearly uniform scores is about .29/√60 = .037.
-	m, err := bootstrap(t.Context(), Policy{mean: true}, kernels.Cosine, values, owner, base)
+	m, err := bootstrap(t.Context(), nil, Policy{mean: true}, kernels.Cosine, values, owner, base)
 	if width := m.High - m.Low; err != nil || !(m.Low < mean(values) && mean(values) < m.High) || width < .09 ||
 		width > .16 {
 		t.Errorf("mean: %+v around %v, %v", m, mean(values), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := bootstrap(ctx, p, kernels.Cosine, values, owner, base); !errors.Is(err, context.Canceled) {
+	if _, err := bootstrap(ctx, nil, p, kernels.Cosine, values, owner, base); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -306,7 +306,7 @@ func TestBootstrapCovers(t *testing.T) {
 				values, owner = append(values, shift+.3*rng.NormFloat64()), append(owner, int32(c))
 			}
 		}
-		b, err := bootstrap(t.Context(), p, kernels.Cosine, values, owner,
+		b, err := bootstrap(t.Context(), nil, p, kernels.Cosine, values, owner,
 			Interval{Level: .9, Resamples: 200, Seed: rng.Uint64()})
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -54,7 +55,7 @@ func clusters(owner []int32) (cluster []int32, n int) {
 // context are not independent, so queries drawn one by one would make the interval too narrow. Equal
 // seeds give equal intervals. The scores are sorted once; a resample is a weight for each context and
 // one walk up to the wanted rank.
-func bootstrap(ctx context.Context, p Policy, m kernels.Metric, values []float64, owner []int32, b Interval) (Interval,
+func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values []float64, owner []int32, b Interval) (Interval,
 	error) {
 	cluster, n := clusters(owner)
 	order := make([]int, len(values))
@@ -65,27 +66,50 @@ func bootstrap(ctx context.Context, p Policy, m kernels.Metric, values []float64
 		sum[c] += values[i]
 	}
 	sort.Slice(order, func(i, j int) bool { return values[order[i]] < values[order[j]] })
-	rng := newDraws(b.Seed, streamBootstrap, n)
-	weight := make([]int32, n)
+	alike := !slices.ContainsFunc(size, func(k int) bool { return k != size[0] })
 	drawn := make([]float64, b.Resamples)
-	for r := range drawn {
-		if err := ctx.Err(); err != nil {
-			return b, err
-		}
+	first := newDraws(b.Seed, streamBootstrap, n)
+	var again atomic.Uint64
+	resample := func(rng *draws, weight []int32, r int) {
 		clear(weight)
-		rng.into(weight)
-		total := 0
-		for c, w := range weight {
-			total += int(w) * size[c]
-		}
-		if p.mean {
+		again.Add(rng.into(weight))
+		total := n * size[0]
+		if !alike {
+			total = 0
 			for c, w := range weight {
-				drawn[r] += float64(w) * sum[c]
+				total += int(w) * size[c]
 			}
-			drawn[r] /= float64(total)
-			continue
 		}
-		drawn[r] = weightedQuantile(p.quantile(m), total, order, values, func(i int) int { return int(weight[cluster[i]]) })
+		if !p.mean {
+			drawn[r] = weightedQuantile(p.quantile(m), total, order, values, func(i int) int { return int(weight[cluster[i]]) })
+			return
+		}
+		drawn[r] = 0
+		for c, w := range weight {
+			drawn[r] += float64(w) * sum[c]
+		}
+		drawn[r] /= float64(total)
+	}
+	all := func(e each, shares int) error {
+		return e.run(ctx, shares, func(task int) error {
+			from, to := task*b.Resamples/shares, (task+1)*b.Resamples/shares
+			rng, weight := first.after(uint64(from)*uint64(n)), make([]int32, n)
+			for r := from; r < to; r++ {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				resample(&rng, weight, r)
+			}
+			return nil
+		})
+	}
+	shares := min(e.shares(), b.Resamples)
+	err := all(e, shares)
+	if err == nil && shares > 1 && again.Load() > 0 { // where the shares begin was a guess
+		err = all(nil, 1)
+	}
+	if err != nil {
+		return b, err
 	}
 	slices.Sort(drawn)
 	b.Low = Policy{p: (1 - b.Level) / 2}.value(m, drawn)

@@ -30,6 +30,7 @@ type Engine interface {
 		*engine.Part, error)
 	RemoveFromPart(ctx context.Context, in engine.DistributionInput, b *engine.Brackets, p *engine.Part,
 		contexts, queries []uint64) (*engine.Part, error)
+	Each(ctx context.Context, tasks int, fn func(task int) error) error
 	MergeDistribution(ctx context.Context, in engine.DistributionInput, b *engine.Brackets, parts ...*engine.Part) (
 		*engine.Distribution, error)
 }
@@ -89,25 +90,32 @@ func Count(ctx context.Context, e Distributor, in Input) (*engine.Distribution, 
 		d, err := c.plain(ctx, "nothing was kept: this engine counts no parts")
 		return d, c.report, err
 	}
+	opened := make(chan struct{}) // the state is read while rows get their names
+	var old *state
+	var misfit string
+	go func() {
+		defer close(opened)
+		old, misfit = c.open()
+	}()
 	reason, err := c.name(ctx)
-	if err != nil {
-		return nil, c.report, err
-	}
-	if reason != "" {
-		d, err := c.plain(ctx, reason)
-		return d, c.report, err
-	}
-	old, reason := c.open()
+	<-opened
 	if old != nil {
 		defer old.close()
+	}
+	switch {
+	case err != nil:
+		return nil, c.report, err
+	case reason != "":
+		d, err := c.plain(ctx, reason)
+		return d, c.report, err
+	case old != nil:
 		d, reason, err := c.update(ctx, old)
 		if err != nil || d != nil {
 			return d, c.report, err
 		}
-		c.report.Reason = reason
-	} else {
-		c.report.Reason = reason
+		misfit = reason
 	}
+	c.report.Reason = misfit
 	d, err := c.full(ctx)
 	return d, c.report, err
 }

@@ -1,7 +1,6 @@
 package pairs
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -45,40 +44,64 @@ func (c *counting) name(ctx context.Context) (reason string, err error) {
 	if in.Contexts.Data == nil || in.Queries.Data == nil {
 		return "nothing was kept: there are no vectors to name", nil
 	}
-	seen := make(map[uint64]bool, n+m)
 	in.ContextIDs, in.QueryIDs = make([]uint64, n), make([]uint64, m)
 	c.contextSums, c.querySums = make([]uint32, n), make([]uint32, m)
-	var buffer []byte
-	for i := range n {
-		if i%4096 == 0 && ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		buffer = append(buffer[:0], in.ContextNames[i]...)
+	err = c.ranges(ctx, n, func(i int, buffer []byte) []byte {
 		c.contextSums[i] = vectorSum(in.Contexts, i)
-		id := sum(binary.LittleEndian.AppendUint32(buffer, c.contextSums[i]))
-		if seen[id] {
-			return fmt.Sprintf("nothing was kept: context %d has the name of another one", i), nil
-		}
-		seen[id], in.ContextIDs[i] = true, id
+		buffer = binary.LittleEndian.AppendUint32(append(buffer, in.ContextNames[i]...), c.contextSums[i])
+		in.ContextIDs[i] = sum(buffer)
+		return buffer
+	})
+	if err != nil {
+		return "", err
 	}
 	for i, owner := range in.Owner {
-		if i%4096 == 0 && ctx.Err() != nil {
-			return "", ctx.Err()
-		}
 		if owner < 0 || int(owner) >= n {
 			return "", fmt.Errorf("pairs: %w: query %d belongs to context %d of %d", kernels.ErrShape, i, owner, n)
 		}
-		buffer = binary.LittleEndian.AppendUint64(buffer[:0], in.ContextIDs[owner])
-		buffer = append(buffer, in.QueryNames[i][:]...)
+	}
+	err = c.ranges(ctx, m, func(i int, buffer []byte) []byte {
 		c.querySums[i] = vectorSum(in.Queries, i)
-		buffer = binary.LittleEndian.AppendUint32(buffer, c.querySums[i])
-		id := sum(buffer)
+		buffer = c.queryBytes(i, buffer)
+		in.QueryIDs[i] = sum(buffer)
+		return buffer
+	})
+	if err != nil {
+		return "", err
+	}
+	seen := make(map[uint64]bool, n+m)
+	for i, id := range in.ContextIDs {
+		if seen[id] {
+			return fmt.Sprintf("nothing was kept: context %d has the name of another one", i), nil
+		}
+		seen[id] = true
+	}
+	for i, id := range in.QueryIDs {
 		for k := uint32(1); seen[id]; k++ { // the same question twice
-			id = sum(binary.LittleEndian.AppendUint32(bytes.Clone(buffer), k))
+			id = sum(binary.LittleEndian.AppendUint32(c.queryBytes(i, nil), k))
 		}
 		seen[id], in.QueryIDs[i] = true, id
 	}
 	return "", nil
+}
+
+// queryBytes are what a query's id is made of.
+func (c *counting) queryBytes(i int, buffer []byte) []byte {
+	buffer = binary.LittleEndian.AppendUint64(buffer, c.in.ContextIDs[c.in.Owner[i]])
+	buffer = append(buffer, c.in.QueryNames[i][:]...)
+	return binary.LittleEndian.AppendUint32(buffer, c.querySums[i])
+}
+
+// ranges calls fn for n rows on the engine's workers, each time with an empty buffer, which it returns.
+func (c *counting) ranges(ctx context.Context, n int, fn func(i int, buffer []byte) []byte) error {
+	const stretch = 4096
+	return c.e.Each(ctx, (n+stretch-1)/stretch, func(task int) error {
+		var buffer []byte
+		for i := task * stretch; i < min(n, (task+1)*stretch); i++ {
+			buffer = fn(i, buffer[:0])
+		}
+		return nil
+	})
 }
 
 func sum(data []byte) uint64 {
