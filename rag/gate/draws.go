@@ -72,6 +72,37 @@ func (d *draws) into(weight []int32) (again uint64) {
 	return again
 }
 
+// beside counts n draws of d and n of o in turns, which takes less time than one after the other: each number waits for
+// the one before it in its own sequence only. If a number had to be drawn again, which it tells, weights are of no use.
+func (d *draws) beside(o *draws, weight, other []int32) (again uint64) {
+	n := d.n
+	weight, other = weight[:n], other[:n]
+	mask, power := n-1, n&(n-1) == 0
+	high, low, high2, low2 := d.high, d.low, o.high, o.low
+	for range n {
+		high, low = step(high, low, pcgMulHigh, pcgMulLow, pcgIncHigh, pcgIncLow)
+		high2, low2 = step(high2, low2, pcgMulHigh, pcgMulLow, pcgIncHigh, pcgIncLow)
+		x, y := high^high>>32, high2^high2>>32
+		x, y = x*pcgOut, y*pcgOut
+		x, y = x^x>>48, y^y>>48
+		x, y = x*(low|1), y*(low2|1)
+		if power {
+			weight[x&mask]++
+			other[y&mask]++
+			continue
+		}
+		at, rest := bits.Mul64(x, n)
+		at2, rest2 := bits.Mul64(y, n)
+		if rest < n && rest < -n%n || rest2 < n && rest2 < -n%n {
+			again++
+		}
+		weight[at]++
+		other[at2]++
+	}
+	d.high, d.low, o.high, o.low = high, low, high2, low2
+	return again
+}
+
 // each runs tasks on several goroutines, an engine's workers say; nil runs them one after the other.
 type each func(ctx context.Context, tasks int, fn func(task int) error) error
 

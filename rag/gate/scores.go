@@ -69,10 +69,7 @@ func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values [
 	alike := !slices.ContainsFunc(size, func(k int) bool { return k != size[0] })
 	drawn := make([]float64, b.Resamples)
 	first := newDraws(b.Seed, streamBootstrap, n)
-	var again atomic.Uint64
-	resample := func(rng *draws, weight []int32, r int) {
-		clear(weight)
-		again.Add(rng.into(weight))
+	value := func(weight []int32) (drawn float64) {
 		total := n * size[0]
 		if !alike {
 			total = 0
@@ -81,32 +78,38 @@ func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values [
 			}
 		}
 		if !p.mean {
-			drawn[r] = weightedQuantile(p.quantile(m), total, order, values, func(i int) int { return int(weight[cluster[i]]) })
-			return
+			return weightedQuantile(p.quantile(m), total, order, values, func(i int) int { return int(weight[cluster[i]]) })
 		}
-		drawn[r] = 0
 		for c, w := range weight {
-			drawn[r] += float64(w) * sum[c]
+			drawn += float64(w) * sum[c]
 		}
-		drawn[r] /= float64(total)
+		return drawn / float64(total)
 	}
-	all := func(e each, shares int) error {
-		return e.run(ctx, shares, func(task int) error {
-			from, to := task*b.Resamples/shares, (task+1)*b.Resamples/shares
-			rng, weight := first.after(uint64(from)*uint64(n)), make([]int32, n)
-			for r := from; r < to; r++ {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				resample(&rng, weight, r)
-			}
-			return nil
-		})
-	}
+	var again atomic.Uint64
 	shares := min(e.shares(), b.Resamples)
-	err := all(e, shares)
-	if err == nil && shares > 1 && again.Load() > 0 { // where the shares begin was a guess
-		err = all(nil, 1)
+	err := e.run(ctx, shares, func(task int) error {
+		from, to := task*b.Resamples/shares, (task+1)*b.Resamples/shares
+		weight, other := make([]int32, n), make([]int32, n)
+		rng := first.after(uint64(from) * uint64(n))
+		for r := from; r < to; r += 2 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			clear(weight)
+			clear(other)
+			next := rng.after(uint64(n))
+			again.Add(rng.beside(&next, weight, other))
+			if drawn[r] = value(weight); r+1 < to {
+				drawn[r+1] = value(other)
+			}
+			rng = next
+		}
+		return nil
+	})
+	for r, weight := 0, make([]int32, n); err == nil && again.Load() > 0 && r < b.Resamples; r++ {
+		clear(weight) // where later resamples begin was a wrong guess: one after the other
+		first.into(weight)
+		drawn[r], err = value(weight), ctx.Err()
 	}
 	if err != nil {
 		return b, err
