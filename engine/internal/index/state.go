@@ -195,20 +195,20 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 		if k.done.Load() || slices.Contains(k.been, int32(at)) {
 			continue
 		}
-		most := float32(0)
+		maxBias := float32(0)
 		if k.bias.all != nil {
 			var err error
-			if most, err = k.bias.read(at, u, l.biasesOf(n)[:c.Panels*cpu.ScanLanes]); err != nil {
+			if maxBias, err = k.bias.read(at, u, l.biasesOf(n)[:c.Panels*cpu.ScanLanes]); err != nil {
 				return err
 			}
 		}
-		need := k.need(c, l.base[n], p.off, most > 0)
+		need := k.need(c, l.base[n], p.off, maxBias > 0)
 		linear, square := k.query.lift(k.bar())
-		if lift := float64(most) * (linear + square*float64(most)); float64(need) > (k.query.length*c.radius+lift)*1.001+c.term {
+		if lift := float64(maxBias) * (linear + square*float64(maxBias)); float64(need) > (k.query.length*c.radius+lift)*1.001+c.term {
 			continue // even a row in the query's direction and with that bias is too far
 		}
 		l.need[n], wanted = need, true
-		if most > 0 {
+		if maxBias > 0 {
 			l.bias.SetLift(n, c.Sections, linear, square)
 			l.bias.Queries |= 1 << n
 		}
@@ -233,9 +233,9 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 // probe is visit with a look at the bounds after every plane, as far as that can be. It decides from what was
 // left, here and at earlier probes, how many planes to read at once from now on.
 func (l *lane) probe(p *packed, u unit, at int) error {
-	least := min(p.costs.least, len(p.steps))
+	minPlanes := min(p.costs.minPlanes, len(p.steps))
 	clear(l.scan.Alive[:])
-	if err := l.visit(p, u, at, least); err != nil {
+	if err := l.visit(p, u, at, minPlanes); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -244,15 +244,15 @@ func (l *lane) probe(p *packed, u unit, at int) error {
 	for k := range p.steps {
 		p.alive[k] = p.alive[k]/2 + float64(l.scan.Alive[k]) // what is long past counts less
 	}
-	p.first.Store(int32(p.depth(least)))
+	p.first.Store(int32(p.depth(minPlanes)))
 	return nil
 }
 
 // costs are what the planes of a (query, panel) cost, in units of one that is read in stream: a high and a low one in
 // stream; for a query that a shared filter does not rule out, once and for each plane that is read again; and
-// one out of order. Fewer planes than least are not tried.
+// one out of order. Fewer planes than minPlanes are not tried.
 type costs struct {
-	least                        int
+	minPlanes                    int
 	high, low, once, again, jump float64
 }
 
@@ -260,26 +260,26 @@ type costs struct {
 func costsOf(isa cpu.ISA, n int) costs {
 	switch {
 	case !cpu.ScanShares(isa, n):
-		return costs{least: 1, high: 1, low: 1, jump: 2}
+		return costs{minPlanes: 1, high: 1, low: 1, jump: 2}
 	case isa == cpu.AMX:
-		return costs{least: 3, high: 1, low: 1, once: 1.5 * float64(n), jump: .3 * float64(n)}
+		return costs{minPlanes: 3, high: 1, low: 1, once: 1.5 * float64(n), jump: .3 * float64(n)}
 	default: // the product of a section costs the same with its low plane and without
 		read := 12 / float64(n)
-		return costs{least: 2, high: 1 + read, low: .1 + read, again: 4, jump: 9}
+		return costs{minPlanes: 2, high: 1 + read, low: .1 + read, again: 4, jump: 9}
 	}
 }
 
 // depth chooses how many planes to read of every panel before the first look at the bounds, from what
 // share of panels was left after each.
-func (p *packed) depth(least int) int {
-	best, first, stream := math.Inf(1), least, 0.0
+func (p *packed) depth(minPlanes int) int {
+	best, first, stream := math.Inf(1), minPlanes, 0.0
 	for d := 1; d <= len(p.steps); d++ {
 		if p.steps[d-1]%2 == 0 {
 			stream += p.costs.high
 		} else {
 			stream += p.costs.low
 		}
-		if d < least {
+		if d < minPlanes {
 			continue
 		}
 		cost := stream*p.panels + (p.costs.once+p.costs.again*float64(d))*p.alive[d-1]
@@ -299,24 +299,24 @@ const likely = 32
 // settle scores the rows of a chunk that a scan left. Of many, those with the highest bounds come first.
 func (l *lane) settle(p *packed, n int, g *group, c *chunk, found []uint32, bounds []float32) error {
 	k, biased := p.states[n], l.bias.Queries>>n&1 != 0
-	least := float32(math.Inf(-1))
+	cut := float32(math.Inf(-1))
 	if first := likely + k.k; len(found) > 2*first {
 		l.bounds = append(l.bounds[:0], bounds...)
-		least = largest(l.bounds, first)
+		cut = largest(l.bounds, first)
 	}
 	l.rows, l.extra = l.rows[:0], l.extra[:0]
 	for i, b := range bounds {
-		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < least) && l.collect(k, g, c.rows[place]) && biased {
+		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < cut) && l.collect(k, g, c.rows[place]) && biased {
 			l.addBias(k, g, n, place)
 		}
 	}
-	if err := l.score(k, g); err != nil || math.IsInf(float64(least), -1) || k.done.Load() {
+	if err := l.score(k, g); err != nil || math.IsInf(float64(cut), -1) || k.done.Load() {
 		return err
 	}
 	need := k.need(c, l.base[n], p.off, biased)
 	l.rows, l.extra = l.rows[:0], l.extra[:0]
 	for i, b := range bounds {
-		if place := int(found[i] & 0xffff); place < len(c.rows) && b < least && b >= need && l.collect(k, g, c.rows[place]) && biased {
+		if place := int(found[i] & 0xffff); place < len(c.rows) && b < cut && b >= need && l.collect(k, g, c.rows[place]) && biased {
 			l.addBias(k, g, n, place)
 		}
 	}
