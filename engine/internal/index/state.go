@@ -204,7 +204,8 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 		}
 		need := k.need(c, l.base[n], p.off, maxBias > 0)
 		linear, square := k.query.lift(k.bar())
-		if lift := float64(maxBias) * (linear + square*float64(maxBias)); float64(need) > (k.query.length*c.radius+lift)*1.001+c.term {
+		lift := float64(maxBias) * (linear + square*float64(maxBias))
+		if float64(need) > (k.query.length*c.radius+lift)*1.001+c.term {
 			continue // even a row in the query's direction and with that bias is too far
 		}
 		l.need[n], wanted = need, true
@@ -316,7 +317,8 @@ func (l *lane) settle(p *packed, n int, g *group, c *chunk, found []uint32, boun
 	need := k.need(c, l.base[n], p.off, biased)
 	l.rows, l.extra = l.rows[:0], l.extra[:0]
 	for i, b := range bounds {
-		if place := int(found[i] & 0xffff); place < len(c.rows) && b < cut && b >= need && l.collect(k, g, c.rows[place]) && biased {
+		place := int(found[i] & 0xffff)
+		if place < len(c.rows) && b < cut && b >= need && l.collect(k, g, c.rows[place]) && biased {
 			l.addBias(k, g, n, place)
 		}
 	}
