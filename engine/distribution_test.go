@@ -246,17 +246,17 @@ func (b bounds) histogram(t *testing.T, name string, in DistributionInput, got *
 	var sum int64
 	for i, n := range got.NegativeHistogram {
 		sum += n
-		edge, least, most := low+(high-low)*float64(i+1)/float64(in.Bins), int64(0), int64(0)
+		edge, lowest, highest := low+(high-low)*float64(i+1)/float64(in.Bins), int64(0), int64(0)
 		for _, p := range neg {
 			if p.Score < edge-slack {
-				least++
+				lowest++
 			}
 			if p.Score < edge+slack || low == high {
-				most++
+				highest++
 			}
 		}
-		if i < in.Bins-1 && (sum < least || sum > most) {
-			t.Errorf("%s: %d in the first %d bins, want %d to %d", name, sum, i+1, least, most)
+		if i < in.Bins-1 && (sum < lowest || sum > highest) {
+			t.Errorf("%s: %d in the first %d bins, want %d to %d", name, sum, i+1, lowest, highest)
 		}
 	}
 	if sum != int64(len(neg)) {

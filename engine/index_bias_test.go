@@ -40,7 +40,7 @@ func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric ke
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &judge{metric, rows(c)}
+	j := &expected{metric, rows(c)}
 	for i, q := range rows(queries) {
 		var want []Hit
 		for _, h := range all[i] {

@@ -15,13 +15,13 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// judge is what an index must agree with: rows by number, deleted ones nil.
-type judge struct {
+// expected is what a set must agree with: rows by number, deleted ones nil.
+type expected struct {
 	metric kernels.Metric
 	rows   [][]float32
 }
 
-func (j *judge) topK(q []float32, bias Biases, k int) []Hit {
+func (j *expected) topK(q []float32, bias Biases, k int) []Hit {
 	var live [][]float32
 	var number []int
 	shifted, all := map[int]float64{}, biasMap(bias)
@@ -39,7 +39,7 @@ func (j *judge) topK(q []float32, bias Biases, k int) []Hit {
 }
 
 // check compares all operations for the queries, and the decisions at the boundary.
-func (j *judge) check(t testing.TB, x preparedSet, queries Vectors, bias []Biases, k int) {
+func (j *expected) check(t testing.TB, x preparedSet, queries Vectors, bias []Biases, k int) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := x.TopK(ctx, queries, k, bias)
@@ -71,7 +71,7 @@ func (j *judge) check(t testing.TB, x preparedSet, queries Vectors, bias []Biase
 }
 
 // boundary: at the canonical maximum closed, at the next float64 open, with a right witness.
-func (j *judge) boundary(t testing.TB, x preparedSet, queries Vectors, bias []Biases, i int, want []Hit) {
+func (j *expected) boundary(t testing.TB, x preparedSet, queries Vectors, bias []Biases, i int, want []Hit) {
 	t.Helper()
 	ctx, q := context.Background(), rows(queries)[i]
 	var list Biases
@@ -116,7 +116,7 @@ func (j *judge) boundary(t testing.TB, x preparedSet, queries Vectors, bias []Bi
 }
 
 // witness tells whether h is right for that decision.
-func (j *judge) witness(q []float32, bias Biases, h Hit, above bool, tau float64) bool {
+func (j *expected) witness(q []float32, bias Biases, h Hit, above bool, tau float64) bool {
 	if !above {
 		return h == Hit{Row: -1, Score: j.metric.Worst()}
 	}
@@ -143,7 +143,7 @@ func TestIndexEqualsReference(t *testing.T) {
 						if n > 0 {
 							copy(q.Data[2*q.Dim:3*q.Dim], rows(c)[n/2]) // a query that is a row
 						}
-						j := &judge{metric, rows(c)}
+						j := &expected{metric, rows(c)}
 						x := prepare(t, e, c, metric, SetOptions{Clusters: rng.IntN(5)})
 						t.Logf("%d×%d %s", n, dim, metric)
 						j.check(t, x, q, nil, 1+rng.IntN(20))
@@ -188,7 +188,7 @@ func TestIndexBoundaries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := &judge{metric, rows(c)}
+			j := &expected{metric, rows(c)}
 			for i, h := range want {
 				if got[i] != h[0] {
 					t.Fatalf("%s query %d: MaxAll %v, want %v", metric, from+i, got[i], h[0])
@@ -215,7 +215,7 @@ func TestIndexMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &judge{metric: rapid.SampledFrom(metrics).Draw(t, "metric")}
+		j := &expected{metric: rapid.SampledFrom(metrics).Draw(t, "metric")}
 		first := vectors(rng, rapid.IntRange(0, 60).Draw(t, "first"), dim, dim)
 		s, err := e.Prepare(context.Background(), first, j.metric, SetOptions{})
 		if err != nil {
@@ -264,7 +264,7 @@ func TestIndexMachine(t *testing.T) {
 	})
 }
 
-func (j *judge) checkMachine(t *rapid.T, x preparedSet, q Vectors, bias []Biases) {
+func (j *expected) checkMachine(t *rapid.T, x preparedSet, q Vectors, bias []Biases) {
 	got, err := x.TopK(context.Background(), q, 4, bias)
 	if err != nil {
 		t.Fatal(err)
@@ -341,5 +341,5 @@ func TestIndexErrors(t *testing.T) {
 	if x.Rows() != 50 {
 		t.Errorf("%d rows after refused ones", x.Rows())
 	}
-	(&judge{kernels.Cosine, rows(c)}).check(t, x, plain(rng, 3, 9), nil, 2)
+	(&expected{kernels.Cosine, rows(c)}).check(t, x, plain(rng, 3, 9), nil, 2)
 }

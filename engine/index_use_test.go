@@ -91,7 +91,7 @@ func TestIndexConcurrent(t *testing.T) {
 	}
 	stop.Store(true)
 	wait.Wait()
-	j := &judge{kernels.IP, rows(c)}
+	j := &expected{kernels.IP, rows(c)}
 	for i := range more {
 		j.rows[7*i] = nil
 	}

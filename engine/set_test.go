@@ -361,15 +361,15 @@ func TestSetPackedCopies(t *testing.T) {
 	e := newEngine(t, Options{})
 	a, b := plain(rng, 300, 24), plain(rng, 700, 24)
 	copied := e.r.Bytes(e.r.Accurate(), 700, 24) + 4*700
-	for name, tt := range map[string]struct{ limit, most int64 }{"default": {0, 3 * copied}, "one": {copied + 10, copied + 10}, "none": {1, 0}} {
+	for name, tt := range map[string]struct{ limit, allowed int64 }{"default": {0, 3 * copied}, "one": {copied + 10, copied + 10}, "none": {1, 0}} {
 		s := prepare(t, e, b, kernels.Cosine, SetOptions{NoIndex: true, MemLimit: tt.limit})
 		for _, kind := range []NegativeKind{NegativesAll, NegativesCrossGroup, NegativesAll} {
 			if _, err := e.Distribution(ctx, setInput(kernels.Cosine, kind, a, s.Vectors())); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if d := s.Describe(); d.Packed > tt.most || tt.most > 0 && d.Packed == 0 {
-			t.Errorf("%s: %d bytes of at most %d", name, d.Packed, tt.most)
+		if d := s.Describe(); d.Packed > tt.allowed || tt.allowed > 0 && d.Packed == 0 {
+			t.Errorf("%s: %d bytes of at most %d", name, d.Packed, tt.allowed)
 		}
 		if err := s.Append(ctx, a); err != nil || s.Describe().Packed != 0 {
 			t.Errorf("%s: %+v after Append (%v)", name, s.Describe(), err)

@@ -22,16 +22,16 @@ const (
 func AvailableMemory() (bytes int64, source string, ok bool) { return availableMemory(os.DirFS("/")) }
 
 func availableMemory(root fs.FS) (int64, string, bool) {
-	least, source := int64(math.MaxInt64), ""
+	lowest, source := int64(math.MaxInt64), ""
 	if n, ok := field(root, "proc/meminfo", "MemAvailable:"); ok && n <= math.MaxInt64>>10 {
-		least, source = n<<10, FromMachine
+		lowest, source = n<<10, FromMachine
 	}
 	eachGroup(root, "memory", func(dir string, v2 bool) {
-		if n, ok := groupLeaves(root, dir, v2); ok && n < least {
-			least, source = n, FromGroup
+		if n, ok := groupLeaves(root, dir, v2); ok && n < lowest {
+			lowest, source = n, FromGroup
 		}
 	})
-	return least, source, source != ""
+	return lowest, source, source != ""
 }
 
 // groupLeaves is a group's limit minus its use. What its page cache takes is not use: see memory.stat in the kernel's

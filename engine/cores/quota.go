@@ -15,20 +15,20 @@ func systemQuota() (cpus int, ok bool) { return quota(os.DirFS("/")) }
 // quota reads the CPU quota of the process's cgroup below root, rounded up to whole CPUs: the least
 // cpu.max (v2), or cpu.cfs_quota_us over cpu.cfs_period_us (v1), of the group and its ancestors.
 func quota(root fs.FS) (cpus int, ok bool) {
-	least := math.Inf(1)
+	lowest := math.Inf(1)
 	eachGroup(root, "cpu", func(dir string, v2 bool) {
 		limit := limitV1
 		if v2 {
 			limit = limitV2
 		}
 		if l, err := limit(root, dir); err == nil {
-			least = min(least, l)
+			lowest = min(lowest, l)
 		}
 	})
-	if math.IsInf(least, 1) {
+	if math.IsInf(lowest, 1) {
 		return 0, false
 	}
-	return max(1, int(math.Ceil(min(least, 1<<20)))), true // an int, whatever the file says
+	return max(1, int(math.Ceil(min(lowest, 1<<20)))), true // an int, whatever the file says
 }
 
 // eachGroup visits the folders that may describe the process's cgroup of a controller, and those of its ancestors. Inside a

@@ -14,10 +14,10 @@ void slc_pack_i8_avx512vnni(slc_packing *p) {
 		float step[SLC_PANEL], inverse[SLC_PANEL];
 		int32_t sums[SLC_PANEL] = {0};
 		for (int i = 0; i < SLC_PANEL; i++) {
-			__m512 most = _mm512_setzero_ps();
+			__m512 highest = _mm512_setzero_ps();
 			squares[i] = rest[i] = low[i] = _mm512_setzero_ps();
-			for (int64_t k = 0; k < p->dim; k += 16) most = _mm512_max_ps(most, _mm512_abs_ps(sixteen(&s, i, k, p->dim)));
-			float m = _mm512_reduce_max_ps(most);
+			for (int64_t k = 0; k < p->dim; k += 16) highest = _mm512_max_ps(highest, _mm512_abs_ps(sixteen(&s, i, k, p->dim)));
+			float m = _mm512_reduce_max_ps(highest);
 			step[i] = m / 127 > 0x1p-100f ? m / 127 : 0;
 			inverse[i] = step[i] > 0 ? 1 / step[i] : 0;
 		}

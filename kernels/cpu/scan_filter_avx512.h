@@ -91,7 +91,7 @@ INLINE __m512 lacking(const slc_scan_call *c, const progress *s, const rounded *
 // millionth are more than all roundings.
 INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel, int64_t group,
                     int32_t (*sums)[SLC_SCAN_LANES], uint64_t *alive) {
-	float least[GROUP] __attribute__((aligned(64))), inverse[GROUP] __attribute__((aligned(64)));
+	float lowest[GROUP] __attribute__((aligned(64))), inverse[GROUP] __attribute__((aligned(64)));
 	const __m512 never = _mm512_set1_ps(-1e30f), always = _mm512_set1_ps(1e30f);
 	__m512 unit = _mm512_mul_ps(_mm512_loadu_ps(r->coarse + group), _mm512_set1_ps(spread_of(c)[panel]));
 	__m512 lack = _mm512_sub_ps(_mm512_loadu_ps(c->need + group), lacking(c, s, r, depth, panel, group));
@@ -100,7 +100,7 @@ INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r,
 	const __mmask16 unknown = _mm512_cmp_ps_mask(t, never, _CMP_NGT_UQ);
 	t = _mm512_sub_ps(t, _mm512_fmadd_ps(_mm512_abs_ps(t), _mm512_set1_ps(1e-6f), _mm512_set1_ps(32)));
 	t = _mm512_mask_mov_ps(t, unknown, _mm512_set1_ps(NAN)); // is above nothing
-	_mm512_store_ps(least, t);
+	_mm512_store_ps(lowest, t);
 	if (c->terms) _mm512_store_ps(inverse, _mm512_div_ps(_mm512_set1_ps(1), unit));
 	const __m512 term = c->terms ? _mm512_loadu_ps(c->terms + panel * SLC_SCAN_LANES) : _mm512_setzero_ps();
 	for (int q = 0; q < GROUP; q += 4) { // most of the time, none of four queries has a row left
@@ -109,7 +109,7 @@ INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r,
 		for (int i = 0; i < 4; i++) {
 			__m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums[group + q + i]));
 			if (c->terms) sum = _mm512_fmadd_ps(term, _mm512_set1_ps(inverse[q + i]), sum);
-			left[i] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(least[q + i]), _CMP_NLT_UQ);
+			left[i] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(lowest[q + i]), _CMP_NLT_UQ);
 		}
 		if (_kortestz_mask16_u8(_kor_mask16(left[0], left[1]), _kor_mask16(left[2], left[3]))) continue;
 		for (int i = 0; i < 4; i++) alive[group + q + i] |= (uint64_t)(left[i] != 0) << panel;

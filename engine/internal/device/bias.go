@@ -44,12 +44,12 @@ func ReadBias(biases kernels.Biases, b kernels.RowBlock, out []float32) (largest
 	if err := biases.Read(b, out); err != nil {
 		return 0, err
 	}
-	most := uint32(0) // floats that are not negative are ordered like their bits, and all others have more
+	highest := uint32(0) // floats that are not negative are ordered like their bits, and all others have more
 	for _, v := range out {
-		most = max(most, math.Float32bits(v))
+		highest = max(highest, math.Float32bits(v))
 	}
-	if most < math.Float32bits(float32(math.Inf(1))) {
-		return math.Float32frombits(most), nil
+	if highest < math.Float32bits(float32(math.Inf(1))) {
+		return math.Float32frombits(highest), nil
 	}
 	for i, v := range out {
 		switch {

@@ -144,8 +144,8 @@ func (e *endMarks) begin(b *bounded, w *wanted, done *counts) {
 	e.margin = b.margin()
 	e.low.Store(math.Float32bits(plusInf))
 	e.high.Store(math.Float32bits(minusInf))
-	if done.least.Context >= 0 {
-		e.see(up(b.value(done.least.Score)+b.epsilon), down(b.value(done.most.Score)-b.epsilon))
+	if done.lowest.Context >= 0 {
+		e.see(up(b.value(done.lowest.Score)+b.epsilon), down(b.value(done.highest.Score)-b.epsilon))
 	}
 	if !w.ends {
 		e.lose()
@@ -185,11 +185,11 @@ func (e *endMarks) see(low, high float32) {
 // endsFound tells whether the extremes of complete counts are those of D−: all pairs near them must have been kept.
 func (b *bounded) endsFound(c *counts) bool {
 	w := &b.first
-	if !w.ends || c.least.Context < 0 {
+	if !w.ends || c.lowest.Context < 0 {
 		return false
 	}
 	near := 3*b.epsilon + 0x1p-20
-	return b.value(c.least.Score)+near <= float64(max(w.low, w.endLow)) && b.value(c.most.Score)-near >= float64(min(w.high, w.endHigh))
+	return b.value(c.lowest.Score)+near <= float64(max(w.low, w.endLow)) && b.value(c.highest.Score)-near >= float64(min(w.high, w.endHigh))
 }
 
 // takeEnds gives canonical scores to those of a task's entries that may be extremes.

@@ -14,22 +14,22 @@ import (
 // counts are what was found in a set of tasks. Counts of disjoint sets merge by addition, so that neither
 // the cutting nor threads, processes or interruptions leave a trace.
 type counts struct {
-	tasks       []int32 // done
-	counted     int64   // device.Count
-	sum, sum2   cpu.Sum
-	below       []int64
-	bins        []int64
-	kept        []run
-	full        bool          // kept is not complete
-	best        [2][]ref.Pair // maxima that were found, for a record; the result has them all
-	bestLost    bool          // maxima are not complete
-	least, most ref.Pair      // the extremes by tile value, canonical; Context −1: none yet
-	endsLost    bool          // extremes are not known
-	merged      *tileSums     // instead of sum and sum2, of parts
+	tasks           []int32 // done
+	counted         int64   // device.Count
+	sum, sum2       cpu.Sum
+	below           []int64
+	bins            []int64
+	kept            []run
+	full            bool          // kept is not complete
+	best            [2][]ref.Pair // maxima that were found, for a record; the result has them all
+	bestLost        bool          // maxima are not complete
+	lowest, highest ref.Pair      // the extremes by tile value, canonical; Context −1: none yet
+	endsLost        bool          // extremes are not known
+	merged          *tileSums     // instead of sum and sum2, of parts
 }
 
 func newCounts(w *wanted) *counts {
-	return &counts{below: make([]int64, len(w.brackets)), bins: make([]int64, w.bins), least: noPair, most: noPair}
+	return &counts{below: make([]int64, len(w.brackets)), bins: make([]int64, w.bins), lowest: noPair, highest: noPair}
 }
 
 // merge adds o to c; sums that their type does not hold are kernels.ErrRange.
@@ -47,8 +47,8 @@ func (c *counts) merge(o *counts, m kernels.Metric) error {
 	}
 	c.kept = append(c.kept, o.kept...)
 	c.full, c.bestLost, c.endsLost = c.full || o.full, c.bestLost || o.bestLost, c.endsLost || o.endsLost
-	c.takeEnd(m, o.least)
-	c.takeEnd(m, o.most)
+	c.takeEnd(m, o.lowest)
+	c.takeEnd(m, o.highest)
 	return nil
 }
 
@@ -66,12 +66,12 @@ func (c *counts) addSums(sum, sum2 cpu.Sum) (err error) {
 // takeEnd widens the extremes; where a distance is the score, the largest one has the least tile value.
 func (c *counts) takeEnd(m kernels.Metric, p ref.Pair) {
 	if m.Ascending() {
-		higher(&c.least, p)
-		lower(&c.most, p)
+		higher(&c.lowest, p)
+		lower(&c.highest, p)
 		return
 	}
-	lower(&c.least, p)
-	higher(&c.most, p)
+	lower(&c.lowest, p)
+	higher(&c.highest, p)
 }
 
 // keptPairs counts the entries.
@@ -111,7 +111,7 @@ func (c *counts) encode(out []byte, load func(run) ([]device.Entry, error)) ([]b
 			out = le.AppendUint32(le.AppendUint32(out, math.Float32bits(e.Value)), e.At)
 		}
 	}
-	for _, list := range [][]ref.Pair{c.best[bestOther], c.best[bestAll], {c.least, c.most}} {
+	for _, list := range [][]ref.Pair{c.best[bestOther], c.best[bestAll], {c.lowest, c.highest}} {
 		out = le.AppendUint32(out, uint32(len(list)))
 		for _, p := range list {
 			out = le.AppendUint32(le.AppendUint32(out, uint32(p.Query)), uint32(p.Context))
@@ -190,6 +190,6 @@ func decodeCounts(data []byte) (*counts, error) {
 	if r.bad || len(r.data) > 0 || flags > 7 || len(ends) != 2 {
 		return nil, errShort
 	}
-	c.least, c.most = ends[0], ends[1]
+	c.lowest, c.highest = ends[0], ends[1]
 	return c, nil
 }

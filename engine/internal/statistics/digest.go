@@ -39,7 +39,7 @@ func (b *bounded) accept(t *counts, w *wanted) error {
 			}
 		}
 	}
-	for _, list := range [][]ref.Pair{t.best[bestOther], t.best[bestAll], {t.least, t.most}} {
+	for _, list := range [][]ref.Pair{t.best[bestOther], t.best[bestAll], {t.lowest, t.highest}} {
 		for _, p := range list {
 			none := p == noPair
 			if !none && (p.Query < 0 || int(p.Query) >= b.laneCount || p.Context < 0 || int(p.Context) >= b.rowCount || p.Score != p.Score) {

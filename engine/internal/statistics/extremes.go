@@ -40,9 +40,9 @@ func (j *job) setEnds(c *counts, e *extremes) {
 		lower(&low, e.low[i])
 		higher(&high, e.high[i])
 	}
-	c.least, c.most, c.endsLost = low, high, false
+	c.lowest, c.highest, c.endsLost = low, high, false
 	if j.in.Metric.Ascending() {
-		c.least, c.most = high, low
+		c.lowest, c.highest = high, low
 	}
 }
 

@@ -113,16 +113,16 @@ func TestNoInputIsSlowerThanCanonicalScores(t *testing.T) {
 			for way, tune := range map[string]Tuning{"": tune, ", short of room": short} {
 				got, pairs := run(tune)
 				tune.Canonical = math.MaxInt64
-				want, most := run(tune)
+				want, highest := run(tune)
 				if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(distribution.Result{}, "DType", "Way", "Kept", "Rechecked",
 					"Separation", "SeparationError"), cmpopts.IgnoreFields(distribution.Summary{}, "Mean", "Std", "MeanError", "StdError")); diff != "" {
 					t.Errorf("%s, %s%s (-canonical +bounded)\n%s", name, metric, way, diff)
 				}
 				t.Logf("%-22s %-6s%-16s %5.2f × all pairs scored, canonical %5.2f; %d passes, kept %.3f", name, metric, way,
-					float64(pairs)/n/n, float64(most)/n/n, got.Way.Passes, float64(got.Kept)/n/n)
+					float64(pairs)/n/n, float64(highest)/n/n, got.Way.Passes, float64(got.Kept)/n/n)
 				const candidates = 64*n + n*n/20 // that are scored one by one before they are found to be too many
-				if pairs > most+candidates || got.Way.Passes > 3 {
-					t.Errorf("%s, %s%s: %d pairs scored, canonical scores throughout %d; %+v", name, metric, way, pairs, most, got.Way)
+				if pairs > highest+candidates || got.Way.Passes > 3 {
+					t.Errorf("%s, %s%s: %d pairs scored, canonical scores throughout %d; %+v", name, metric, way, pairs, highest, got.Way)
 				}
 			}
 		}

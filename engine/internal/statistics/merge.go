@@ -354,7 +354,7 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 func (m *merging) quantiles(sure *wanted) {
 	j, b, total := m.j, m.b, m.j.negatives.total
 	s := &j.out.NegativeSummary
-	low, high := m.counts.least, m.counts.most
+	low, high := m.counts.lowest, m.counts.highest
 	if b.metric.Ascending() {
 		low, high = high, low
 	}
@@ -367,7 +367,7 @@ func (m *merging) quantiles(sure *wanted) {
 			continue
 		}
 		missed = true
-		from, to := b.value(m.counts.least.Score), b.value(m.counts.most.Score)
+		from, to := b.value(m.counts.lowest.Score), b.value(m.counts.highest.Score)
 		for i, n := range m.counts.below { // values below a bracket are below its guaranteed end
 			if x.rank < n {
 				to = min(to, float64(sure.brackets[i].low)+b.epsilon)

@@ -32,7 +32,7 @@ func (j *job) boundedNegatives(ctx context.Context, first *counts) error {
 	}
 	s := &j.out.NegativeSummary
 	s.N = total
-	low, high := first.least, first.most
+	low, high := first.lowest, first.highest
 	if b.metric.Ascending() {
 		low, high = high, low
 	}
@@ -72,7 +72,7 @@ func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 		if s.known || j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0) {
 			continue
 		}
-		low, high := max(s.low, b.value(e.least.Score)), min(s.high, b.value(e.most.Score))
+		low, high := max(s.low, b.value(e.lowest.Score)), min(s.high, b.value(e.highest.Score))
 		low, high = b.score(low), b.score(high)
 		if b.metric.Ascending() {
 			low, high = high, low

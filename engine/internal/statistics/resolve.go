@@ -38,17 +38,17 @@ func (c cells) of(v float64) int {
 }
 
 // count adds entries to their cells, and carries on the extremes.
-func (c cells) count(counts *[maxCells]int32, entries []device.Entry, least, most float32) (float32, float32) {
+func (c cells) count(counts *[maxCells]int32, entries []device.Entry, lowest, highest float32) (float32, float32) {
 	for _, e := range entries {
-		if e.Value < least {
-			least = e.Value
+		if e.Value < lowest {
+			lowest = e.Value
 		}
-		if e.Value > most {
-			most = e.Value
+		if e.Value > highest {
+			highest = e.Value
 		}
 		counts[c.of(float64(e.Value))&(maxCells-1)]++
 	}
-	return least, most
+	return lowest, highest
 }
 
 // edge is where cell i begins.
@@ -78,15 +78,15 @@ type window struct {
 
 // resolver finds order statistics among what a pass kept.
 type resolver struct {
-	j           *job
-	b           *bounded
-	t           *counts
-	cells       cells
-	counts      *[maxCells]int32
-	least, most float64 // of the kept values
-	intervals   []interval
-	windows     []*window
-	mark        []uint16 // per cell: 1 + its window
+	j               *job
+	b               *bounded
+	t               *counts
+	cells           cells
+	counts          *[maxCells]int32
+	lowest, highest float64 // of the kept values
+	intervals       []interval
+	windows         []*window
+	mark            []uint16 // per cell: 1 + its window
 }
 
 // resolve finds what it can: statistics become known, or at least get bounds.
@@ -142,20 +142,20 @@ func (r *resolver) parts() (parts [][]run) {
 func (r *resolver) count(ctx context.Context, l *wanted) error {
 	r.cells = newCells(l.from, l.to, maxCells)
 	type found struct {
-		counts      *[maxCells]int32
-		least, most float32
-		buffer      []device.Entry
+		counts          *[maxCells]int32
+		lowest, highest float32
+		buffer          []device.Entry
 	}
 	work := make([]*found, r.j.blocks.Workers)
 	parts := r.parts()
 	err := r.j.r.Pool.Each(ctx, len(parts), len(work), func(worker, i int) error {
 		if work[worker] == nil {
-			work[worker] = &found{counts: new([maxCells]int32), least: plusInf, most: minusInf}
+			work[worker] = &found{counts: new([maxCells]int32), lowest: plusInf, highest: minusInf}
 		}
 		f := work[worker]
 		for _, k := range parts[i] {
 			if low, high, ok := k.within(); ok && r.cells.of(float64(low)) == r.cells.of(float64(high)) {
-				f.least, f.most = min(f.least, low), max(f.most, high)
+				f.lowest, f.highest = min(f.lowest, low), max(f.highest, high)
 				f.counts[r.cells.of(float64(low))] += k.n
 				continue
 			}
@@ -164,7 +164,7 @@ func (r *resolver) count(ctx context.Context, l *wanted) error {
 				return err
 			}
 			err = workers.Over(ctx, len(entries), func(from, to int) {
-				f.least, f.most = r.cells.count(f.counts, entries[from:to], f.least, f.most)
+				f.lowest, f.highest = r.cells.count(f.counts, entries[from:to], f.lowest, f.highest)
 			})
 			if err != nil {
 				return err
@@ -175,12 +175,12 @@ func (r *resolver) count(ctx context.Context, l *wanted) error {
 	if err != nil {
 		return err
 	}
-	r.least, r.most = math.Inf(1), math.Inf(-1)
+	r.lowest, r.highest = math.Inf(1), math.Inf(-1)
 	for _, f := range work {
 		if f == nil {
 			continue
 		}
-		r.least, r.most = min(r.least, float64(f.least)), max(r.most, float64(f.most))
+		r.lowest, r.highest = min(r.lowest, float64(f.lowest)), max(r.highest, float64(f.highest))
 		if r.counts == nil {
 			r.counts = f.counts
 			continue
@@ -245,7 +245,7 @@ func (r *resolver) locate(slack float64) {
 		for ; below+int64(r.counts[cell]) <= s.rank; cell++ {
 			below += int64(r.counts[cell])
 		}
-		low, high := r.least, r.most
+		low, high := r.lowest, r.highest
 		if cell > 0 {
 			low = max(low, r.cells.edge(cell)-1e-12)
 		}
