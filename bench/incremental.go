@@ -24,9 +24,9 @@ import (
 
 const incremental = "incremental"
 
-// incremental measures a calibration after 1 % of the chunks have come or gone, beside one that counts all pairs: through
-// gate.Calibrate and Save, as `sluice calibrate` does it, with the state read from the disk and written there. Embedding
-// is left out. Each context has one pseudo-query. Every result must be that of the full run, bit for bit.
+// incremental measures a calibration after 1 % of the chunks have come or gone, beside one that counts all pairs:
+// through gate.Calibrate and Save, as `sluice calibrate` does it, with the state read from the disk and written there.
+// Embedding is left out. Each context has one pseudo-query. Every result must be that of the full run, bit for bit.
 func (s *session) incremental(ctx context.Context, _ []string) (err error) {
 	n, rounds := 100_000, s.rounds(2)
 	if s.o.Short {
@@ -39,8 +39,9 @@ func (s *session) incremental(ctx context.Context, _ []string) (err error) {
 	defer func() { err = errors.Join(err, m.close()) }()
 	more := n + n/100
 	b := &benchmark{
-		workload: incremental, shape: shape(more, more, m.p.contexts.Dim), pairs: float64(more) * float64(more-1), rounds: rounds,
-		cold: true, operations: cosineWork * float64(more) * float64(more) * float64(m.p.contexts.Dim),
+		workload: incremental, shape: shape(more, more, m.p.contexts.Dim), pairs: float64(more) * float64(more-1),
+		rounds: rounds,
+		cold:   true, operations: cosineWork * float64(more) * float64(more) * float64(m.p.contexts.Dim),
 	}
 	kept, shifted := filepath.Join(m.dir, "kept"), filepath.Join(m.dir, "shifted")
 	for _, x := range []struct {
@@ -56,7 +57,8 @@ func (s *session) incremental(ctx context.Context, _ []string) (err error) {
 	} {
 		b.competitors = append(b.competitors, m.competitor(x.mode, x.from, x.contexts, x.queries))
 	}
-	s.log("%s: counting %d × %d pairs and keeping them, with brackets that hold the quantiles and with others", incremental, n, n)
+	s.log("%s: counting %d × %d pairs and keeping them, with brackets that hold the quantiles and with others",
+		incremental, n, n)
 	for dir, e := range map[string]engine.Interface{kept: m.engine, shifted: shiftedEngine{m.engine}} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -114,13 +116,15 @@ func (m *calibrations) calibrate(ctx context.Context, e engine.Interface, dir st
 	in.Contexts.Rows, in.Queries.Rows = contexts, queries
 	rows, names := make([]int64, contexts), make([][32]byte, queries)
 	for i := range rows {
-		rows[i], in.ContextIDs[i], in.TextDigests[i] = int64(i), fmt.Sprintf("c%d", i), fmt.Sprintf("%064x", i*2654435761)
+		rows[i], in.ContextIDs[i], in.TextDigests[i] = int64(i), fmt.Sprintf("c%d", i),
+			fmt.Sprintf("%064x", i*2654435761)
 	}
 	for i := range names {
 		names[i] = questionName(i)
 	}
 	if dir != "" {
-		in.Keep = counted.Keep{File: filepath.Join(dir, "state"), Limit: m.limit, ContextRows: rows, QueryNames: names, Gone: m.gone}
+		in.Keep = counted.Keep{File: filepath.Join(dir, "state"), Limit: m.limit, ContextRows: rows, QueryNames: names,
+			Gone: m.gone}
 	}
 	c, positive, err := gate.Calibrate(ctx, e, in)
 	if err != nil {
@@ -183,7 +187,8 @@ func (m *calibrations) competitor(mode, from string, contexts, queries int) *com
 		},
 		choice: func() string {
 			slices.Sort(cpu)
-			text := fmt.Sprintf("CPU %.4g s, %d of %d pairs counted, state %.4g MB", cpu[len(cpu)/2].Seconds(), report.Pairs,
+			text := fmt.Sprintf("CPU %.4g s, %d of %d pairs counted, state %.4g MB", cpu[len(cpu)/2].Seconds(),
+				report.Pairs,
 				report.Of, float64(report.StateBytes)/1e6)
 			if report.Reason != "" {
 				text += "; all pairs: " + report.Reason
@@ -198,7 +203,8 @@ func (m *calibrations) competitor(mode, from string, contexts, queries int) *com
 func differences(want, got *gate.Calibration) (n float64) {
 	a, b := *want, *got
 	for _, c := range []*gate.Calibration{&a, &b} {
-		c.Created, c.NegativeHistogram, c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile = time.Time{}, nil, "", "", "", ""
+		c.Created, c.NegativeHistogram, c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile = time.Time{}, nil, "",
+			"", "", ""
 	}
 	if math.Abs(a.Negative.Mean-b.Negative.Mean) <= 1e-12 {
 		a.Negative.Mean = b.Negative.Mean
@@ -258,13 +264,16 @@ func (e shiftedEngine) KeepDistribution(ctx context.Context, in engine.Distribut
 		width := b.Ranges[i][1] - b.Ranges[i][0]
 		b.Ranges[i] = [2]float64{b.Ranges[i][0] + width, b.Ranges[i][1] + width}
 	}
-	p, err := e.DistributionPart(ctx, in, b, engine.Block{Contexts: [2]int{0, in.Contexts.Rows}, Queries: [2]int{0, in.Queries.Rows}})
+	p, err := e.DistributionPart(ctx, in, b,
+		engine.Block{Contexts: [2]int{0, in.Contexts.Rows}, Queries: [2]int{0, in.Queries.Rows}})
 	return d, b, p, err
 }
 
 // incrementalTable shows what a change costs beside a full run.
 func incrementalTable(w io.Writer, rows []Row) {
-	fmt.Fprintf(w, "## %s\n\nA calibration of %s pairs on %s after changes, beside one that counts all pairs; embedding left out. ",
+	fmt.Fprintf(w,
+		"## %s\n\nA calibration of %s pairs on %s after changes, beside one that counts all pairs; embedding left "+
+			"out. ",
 		incremental, rows[0].Shape, rows[0].ISA)
 	fmt.Fprint(w, "An error of 0 means that the artifact has the bits of the full run's.\n\n")
 	fmt.Fprint(w, harness.TableHead("change", "seconds", "best", "% of full", "error", "how"))

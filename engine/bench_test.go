@@ -61,8 +61,8 @@ func BenchmarkSearch(b *testing.B) {
 	})
 }
 
-// BenchmarkPrepared compares plain vectors with a prepared set: making and loading it, and a distribution of few queries
-// against many contexts, where checking and packing the contexts is a large part.
+// BenchmarkPrepared compares plain vectors with a prepared set: making and loading it, and a distribution of few
+// queries against many contexts, where checking and packing the contexts is a large part.
 func BenchmarkPrepared(b *testing.B) {
 	rng, ctx := rand.New(rand.NewPCG(1, 3)), context.Background()
 	c, q := plain(rng, 100_000, 384), plain(rng, 200, 384)
@@ -85,8 +85,12 @@ func BenchmarkPrepared(b *testing.B) {
 			_, err := e.Prepare(ctx, c, kernels.Cosine, SetOptions{NoIndex: true})
 			return err
 		},
-		"load":      func() error { _, err := e.Load(ctx, path, c, SetOptions{}); return err },
-		"plain/200": func() error { _, err := e.Distribution(ctx, setInput(kernels.Cosine, NegativesAll, q, c)); return err },
+		"load": func() error { _, err := e.Load(ctx, path, c, SetOptions{}); return err },
+		"plain/200": func() error {
+			_,
+				err := e.Distribution(ctx, setInput(kernels.Cosine, NegativesAll, q, c))
+			return err
+		},
 		"prepared/200": func() error {
 			_, err := e.Distribution(ctx, setInput(kernels.Cosine, NegativesAll, q, set.Vectors()))
 			return err

@@ -87,7 +87,8 @@ func main() {
 	}
 	write("go.mod", "module throwaway\n\ngo 1.26.0\n")
 	write("go.sum", string(sums))
-	run("go", "mod", "edit", "-require=github.com/sluice-rag/sluice@v0.0.0", "-replace=github.com/sluice-rag/sluice="+root,
+	run("go", "mod", "edit", "-require=github.com/sluice-rag/sluice@v0.0.0",
+		"-replace=github.com/sluice-rag/sluice="+root,
 		"-require=golang.org/x/sys@"+version(t, root, "golang.org/x/sys"))
 	run("go", "mod", "vendor")
 	if got := run("go", "run", "-mod=vendor", "."); got != "1 1 <nil>\n" {

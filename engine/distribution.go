@@ -48,10 +48,13 @@ func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distr
 	in.Owner = slices.Clone(pick(queries, in.Owner))
 	for q, c := range in.Owner {
 		if in.Owner[q] = contexts.place(c); in.Owner[q] < 0 {
-			return nil, fmt.Errorf("engine: owner of query %d: %w: context %d is deleted", queries.row(int32(q)), kernels.ErrArgument, c)
+			return nil,
+				fmt.Errorf("engine: owner of query %d: %w: context %d is deleted", queries.row(int32(q)),
+					kernels.ErrArgument, c)
 		}
 	}
-	in.Group, in.ContextIDs, in.QueryIDs = pick(contexts, in.Group), pick(contexts, in.ContextIDs), pick(queries, in.QueryIDs)
+	in.Group, in.ContextIDs, in.QueryIDs = pick(contexts, in.Group), pick(contexts, in.ContextIDs),
+		pick(queries, in.QueryIDs)
 	if bias := in.Bias; bias != nil {
 		in.Bias = func(ctx context.Context, qs, cs []int32, out []float32) error {
 			return bias(ctx, mapped(queries, qs), mapped(contexts, cs), out)

@@ -84,8 +84,8 @@ func addBias(in DistributionInput, pairs []ref.Pair) {
 	}
 }
 
-// TestBiasedDistribution: a bias of every pair, delivered by blocks, gives what the reference gives with it added pair by
-// pair; one that is negative or no number is refused with its pair.
+// TestBiasedDistribution: a bias of every pair, delivered by blocks, gives what the reference gives with it added pair
+// by pair; one that is negative or no number is refused with its pair.
 func TestBiasedDistribution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(91, 1))
 	bias := func(_ context.Context, queries, contexts []int32, out []float32) error {
@@ -128,7 +128,8 @@ func TestBiasedDistribution(t *testing.T) {
 			}
 			return c.err
 		}
-		if d, err := newEngine(t, Options{}).Distribution(context.Background(), in); d != nil || !errors.Is(err, c.want) {
+		if d, err := newEngine(t, Options{}).Distribution(context.Background(), in); d != nil ||
+			!errors.Is(err, c.want) {
 			t.Errorf("bias %v: %v", c.value, err)
 		}
 	}
@@ -146,7 +147,8 @@ func refSummary(in DistributionInput, pairs []ref.Pair) Summary {
 	return s
 }
 
-func randomInput(rng *rand.Rand, n, m, dim int, groups int32, kind NegativeKind, metric kernels.Metric) DistributionInput {
+func randomInput(rng *rand.Rand, n, m, dim int, groups int32, kind NegativeKind,
+	metric kernels.Metric) DistributionInput {
 	in := DistributionInput{
 		Contexts: vectors(rng, n, dim, dim+rng.IntN(3)), Queries: vectors(rng, m, dim, dim+rng.IntN(3)),
 		Metric: metric, Quantiles: append([]float64{rng.Float64()}, table...), Bins: 1 + rng.IntN(20),
@@ -183,7 +185,8 @@ func TestCanonicalDistribution(t *testing.T) {
 						}
 						want.Way = got.Way
 						if diff := cmp.Diff(want, got); diff != "" {
-							t.Fatalf("%s %v kind %d groups %d %v (-ref +got):\n%s", name, metric, kind, groups, shape, diff)
+							t.Fatalf("%s %v kind %d groups %d %v (-ref +got):\n%s", name, metric, kind, groups, shape,
+								diff)
 						}
 					}
 				}
@@ -220,7 +223,8 @@ func (b bounds) agree(t *testing.T, name string, in DistributionInput, want, got
 	if in.Interval {
 		for i, q := range w.Quantiles {
 			if !(g.Low[i] <= q && q <= g.High[i] && g.Low[i] <= g.Quantiles[i] && g.Quantiles[i] <= g.High[i]) {
-				t.Errorf("%s: quantile %v in [%v, %v], middle %v, is %v", name, in.Quantiles[i], g.Low[i], g.High[i], g.Quantiles[i], q)
+				t.Errorf("%s: quantile %v in [%v, %v], middle %v, is %v", name, in.Quantiles[i], g.Low[i], g.High[i],
+					g.Quantiles[i], q)
 			}
 		}
 		w.Low, w.High, w.Quantiles = g.Low, g.High, g.Quantiles
@@ -301,7 +305,8 @@ func TestBoundedDistribution(t *testing.T) {
 	for _, metric := range metrics {
 		for kind := NegativesAll; kind <= NegativesSample; kind++ {
 			for _, groups := range []int32{0, 1, 4} {
-				for i, shape := range [][3]int{{1, 1, 1}, {1, 5, 9}, {2, 3, 8}, {9, 0, 4}, {33, 31, 7}, {64, 65, 33}, {70, 90, 40}} {
+				for i, shape := range [][3]int{{1, 1, 1}, {1, 5, 9}, {2, 3, 8}, {9, 0, 4}, {33, 31, 7}, {64, 65, 33},
+					{70, 90, 40}} {
 					in := randomInput(rng, shape[0], shape[1], shape[2], groups, kind, metric)
 					in.Interval = i%3 == 2
 					if i >= 4 {
@@ -314,7 +319,8 @@ func TestBoundedDistribution(t *testing.T) {
 						if err != nil {
 							t.Fatalf("%s %v %v: %v", name, metric, shape, err)
 						}
-						seen.agree(t, fmt.Sprintf("%s %v kind %d groups %d %v", name, metric, kind, groups, shape), in, want, got, neg)
+						seen.agree(t, fmt.Sprintf("%s %v kind %d groups %d %v", name, metric, kind, groups, shape), in,
+							want, got, neg)
 					}
 				}
 			}
@@ -347,8 +353,10 @@ func TestBrackets(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen.agree(t, fmt.Sprintf("%v ties %v", in.Metric, ties), in, want, got, neg)
-			if !ties && (got.Kept == 0 || got.Kept > got.NegativeSummary.N/2 || got.Rechecked > got.NegativeSummary.N/20) {
-				t.Errorf("%v: %d kept and %d rechecked of %d", in.Metric, got.Kept, got.Rechecked, got.NegativeSummary.N)
+			if !ties &&
+				(got.Kept == 0 || got.Kept > got.NegativeSummary.N/2 || got.Rechecked > got.NegativeSummary.N/20) {
+				t.Errorf("%v: %d kept and %d rechecked of %d", in.Metric, got.Kept, got.Rechecked,
+					got.NegativeSummary.N)
 			}
 		}
 	}

@@ -32,8 +32,8 @@ type Options struct {
 	Cores    *cores.Budget           // the process's CPU budget; nil = one of its own, of cores.Available()
 }
 
-// Interface is what the rest of Sluice uses of an engine; *Engine implements it. Wherever vectors are asked for, those of a
-// prepared set (Engine.Prepare, Set.Vectors) do as well.
+// Interface is what the rest of Sluice uses of an engine; *Engine implements it. Wherever vectors are asked for, those
+// of a prepared set (Engine.Prepare, Set.Vectors) do as well.
 type Interface interface {
 	// Matrix writes S[i*B.Rows+j] = score(A_i, B_j), rounded to float32, to out (len A.Rows*B.Rows).
 	// A product beyond float32 becomes ±Inf. After an error, out holds nothing of use.
@@ -48,5 +48,6 @@ type Interface interface {
 	// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any
 	// such row (this version takes the lowest). It stops at the witness, so what lies behind it is
 	// neither read nor checked. Without one the witness is {−1, Worst()}.
-	AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (witness Hit, above bool, err error)
+	AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (witness Hit,
+		above bool, err error)
 }

@@ -37,7 +37,8 @@ func TestDescribe(t *testing.T) {
 	t.Setenv("SLUICE_ISA", "")
 	e := newEngine(t, Options{Threads: 99, Cores: cores.New(3)})
 	c := e.Describe()
-	if c.ISA != cpu.Available()[0].String() || c.Threads != 3 || c.Device != e.r.Describe().Name || c.Kernel == "" || c.Reason == "" {
+	if c.ISA != cpu.Available()[0].String() || c.Threads != 3 || c.Device != e.r.Describe().Name || c.Kernel == "" ||
+		c.Reason == "" {
 		t.Errorf("%+v", c)
 	}
 	t.Setenv("SLUICE_ISA", "go")
@@ -108,7 +109,8 @@ func TestBadVectors(t *testing.T) {
 func TestNonFiniteNamesTheLowestRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 1))
 	c := plain(rng, 5000, 16)
-	c.Data[4000*16+3], c.Data[777*16+5], c.Data[777*16+9] = float32(math.Inf(1)), float32(math.NaN()), float32(math.NaN())
+	c.Data[4000*16+3], c.Data[777*16+5], c.Data[777*16+9] = float32(math.Inf(1)), float32(math.NaN()),
+		float32(math.NaN())
 	for name, e := range engines(t) {
 		for range 3 {
 			_, err := e.TopK(context.Background(), plain(rng, 9, 16), c, kernels.Cosine, 1, nil)
@@ -123,7 +125,8 @@ func TestNonFiniteNamesTheLowestRow(t *testing.T) {
 		if err != nil || !above || w.Row != 776 {
 			t.Fatalf("%s: witness before the bad row: %v %v %v", name, w, above, err)
 		}
-		if _, above, err = e.AnyAbove(context.Background(), q, c, kernels.L2, BiasList{{Row: 778, Value: 1e9}}, -1e6); above || !errors.Is(err, kernels.ErrNonFinite) {
+		if _, above, err = e.AnyAbove(context.Background(), q, c, kernels.L2, BiasList{{Row: 778, Value: 1e9}},
+			-1e6); above || !errors.Is(err, kernels.ErrNonFinite) {
 			t.Fatalf("%s: witness behind the bad row: %v %v", name, above, err)
 		}
 	}
@@ -169,12 +172,15 @@ func TestBadArguments(t *testing.T) {
 		"owner low":         {dist(func(in *DistributionInput) { in.Owner[1] = -1 }), kernels.ErrArgument},
 		"no contexts":       {dist(func(in *DistributionInput) { in.Contexts = Vectors{} }), kernels.ErrArgument},
 		"groups":            {dist(func(in *DistributionInput) { in.Group = []int32{1} }), kernels.ErrShape},
-		"quantile":          {dist(func(in *DistributionInput) { in.Quantiles = []float64{.5, 1.01} }), kernels.ErrArgument},
-		"quantile NaN":      {dist(func(in *DistributionInput) { in.Quantiles = []float64{math.NaN()} }), kernels.ErrArgument},
-		"bins":              {dist(func(in *DistributionInput) { in.Bins = -1 }), kernels.ErrArgument},
-		"kind":              {dist(func(in *DistributionInput) { in.Negatives.Kind = 3 }), kernels.ErrArgument},
-		"per query":         {dist(func(in *DistributionInput) { in.Negatives.Kind = NegativesSample }), kernels.ErrArgument},
-		"fine":              {dist(func(*DistributionInput) {}), nil},
+		"quantile": {dist(func(in *DistributionInput) { in.Quantiles = []float64{.5, 1.01} }),
+			kernels.ErrArgument},
+		"quantile NaN": {dist(func(in *DistributionInput) { in.Quantiles = []float64{math.NaN()} }),
+			kernels.ErrArgument},
+		"bins": {dist(func(in *DistributionInput) { in.Bins = -1 }), kernels.ErrArgument},
+		"kind": {dist(func(in *DistributionInput) { in.Negatives.Kind = 3 }), kernels.ErrArgument},
+		"per query": {dist(func(in *DistributionInput) { in.Negatives.Kind = NegativesSample }),
+			kernels.ErrArgument},
+		"fine": {dist(func(*DistributionInput) {}), nil},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -211,7 +217,8 @@ func TestMemoryLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want.NegativeSummary.Mean != got.NegativeSummary.Mean || want.NegativeSummary.Quantiles[3] != got.NegativeSummary.Quantiles[3] {
+	if want.NegativeSummary.Mean != got.NegativeSummary.Mean ||
+		want.NegativeSummary.Quantiles[3] != got.NegativeSummary.Quantiles[3] {
 		t.Errorf("%+v, want %+v", got.NegativeSummary, want.NegativeSummary)
 	}
 }
@@ -225,7 +232,11 @@ func TestCancellation(t *testing.T) {
 	c := Vectors{Data: make([]float32, 250_000*64), Rows: 250_000, Dim: 64} // 6·10¹⁰ pairs
 	in := DistributionInput{Contexts: c, Queries: c, Owner: make([]int32, c.Rows), Quantiles: []float64{.5}}
 	for name, run := range map[string]func(ctx context.Context) (any, error){
-		"Distribution": func(ctx context.Context) (any, error) { d, err := e.Distribution(ctx, in); return d != nil, err },
+		"Distribution": func(ctx context.Context) (any, error) {
+			d, err := e.Distribution(ctx, in)
+			return d != nil,
+				err
+		},
 		"TopK": func(ctx context.Context) (any, error) {
 			h, err := e.TopK(ctx, c, c, kernels.IP, 3, nil)
 			return h != nil, err

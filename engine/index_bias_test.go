@@ -29,7 +29,8 @@ func manyBiases(rng *rand.Rand, n int, share, largest float64) BiasList {
 
 // agree compares an index with the engine's own operations over the same rows, of which deleted ones count no
 // more: the k best of each query, one by one and together, and the decisions at the k-th best score.
-func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric kernels.Metric, k int, bias []Biases, deleted map[int]bool) {
+func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric kernels.Metric, k int, bias []Biases,
+	deleted map[int]bool) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := e.TopK(ctx, queries, c, metric, k+len(deleted), bias)
@@ -59,7 +60,8 @@ func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric ke
 		}
 		for _, tau := range []float64{want[0].Score, math.Nextafter(want[0].Score, metric.Worst()), want[k-1].Score} {
 			h, above, err := x.AnyAbove(ctx, q, bias[i], tau)
-			if err != nil || above != metric.Better(want[0].Score, tau) || !j.witness(q, bias[i], h, above, tau) || deleted[h.Row] {
+			if err != nil || above != metric.Better(want[0].Score, tau) || !j.witness(q, bias[i], h, above, tau) ||
+				deleted[h.Row] {
 				t.Fatalf("%s query %d, tau %v, maximum %v: %v %v %v", metric, i, tau, want[0], h, above, err)
 			}
 		}
@@ -221,7 +223,8 @@ func TestIndexReadsBiases(t *testing.T) {
 		out[0] = .25
 		return nil
 	}
-	if _, above, err := x.AnyAbove(ctx, q.Data, reader{known, &count}, 2); above || err != nil || count.Load() != int64(len(blocks)) {
+	if _, above, err := x.AnyAbove(ctx, q.Data, reader{known, &count}, 2); above || err != nil ||
+		count.Load() != int64(len(blocks)) {
 		t.Errorf("%v %v: %d of %d blocks read", above, err, count.Load(), len(blocks))
 	}
 	count.Store(0)
@@ -233,9 +236,11 @@ func TestIndexReadsBiases(t *testing.T) {
 		read func(RowBlock, []float32) error
 		want error
 	}{
-		"failing":  {func(RowBlock, []float32) error { return failing }, failing},
-		"NaN":      {func(_ RowBlock, out []float32) error { out[len(out)-1] = float32(math.NaN()); return nil }, kernels.ErrNonFinite},
-		"infinite": {func(_ RowBlock, out []float32) error { out[0] = float32(math.Inf(1)); return nil }, kernels.ErrNonFinite},
+		"failing": {func(RowBlock, []float32) error { return failing }, failing},
+		"NaN": {func(_ RowBlock, out []float32) error { out[len(out)-1] = float32(math.NaN()); return nil },
+			kernels.ErrNonFinite},
+		"infinite": {func(_ RowBlock, out []float32) error { out[0] = float32(math.Inf(1)); return nil },
+			kernels.ErrNonFinite},
 		"negative": {func(_ RowBlock, out []float32) error { out[0] = -1e-40; return nil }, kernels.ErrArgument},
 	} {
 		bias := reader{tt.read, &count}

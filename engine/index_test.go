@@ -85,7 +85,8 @@ func (j *expected) boundary(t testing.TB, x preparedSet, queries Vectors, bias [
 		return
 	}
 	last := want[len(want)-1].Score
-	for _, tau := range []float64{want[0].Score, math.Nextafter(want[0].Score, j.metric.Worst()), last, math.Nextafter(last, j.metric.Worst()), j.metric.Worst()} {
+	for _, tau := range []float64{want[0].Score, math.Nextafter(want[0].Score, j.metric.Worst()), last,
+		math.Nextafter(last, j.metric.Worst()), j.metric.Worst()} {
 		open := j.metric.Better(want[0].Score, tau)
 		h, above, err := x.AnyAbove(ctx, q, list, tau)
 		if err != nil || above != open || !j.witness(q, list, h, above, tau) {
@@ -109,7 +110,8 @@ func (j *expected) boundary(t testing.TB, x preparedSet, queries Vectors, bias [
 			list = bias[n]
 		}
 		other := rows(queries)[n]
-		if top := j.topK(other, list, 1); d.Above != j.metric.Better(top[0].Score, tau) || !j.witness(other, list, d.Hit, d.Above, tau) {
+		if top := j.topK(other, list, 1); d.Above != j.metric.Better(top[0].Score, tau) ||
+			!j.witness(other, list, d.Hit, d.Above, tau) {
 			t.Fatalf("%s query %d of %d, tau %v: %+v, maximum %v", j.metric, n, queries.Rows, tau, d, top)
 		}
 	}
@@ -197,7 +199,8 @@ func TestIndexBoundaries(t *testing.T) {
 					t.Fatalf("%s query %d: open at the maximum %v, %v", metric, from+i, h[0], err)
 				}
 				below := math.Nextafter(h[0].Score, metric.Worst())
-				if w, above, err := x.AnyAbove(ctx, rows(q)[i], nil, below); err != nil || !above || !j.witness(rows(q)[i], nil, w, above, below) {
+				if w, above, err := x.AnyAbove(ctx, rows(q)[i], nil, below); err != nil || !above ||
+					!j.witness(rows(q)[i], nil, w, above, below) {
 					t.Fatalf("%s query %d: %v %v below the maximum %v, %v", metric, from+i, w, above, h[0], err)
 				}
 			}
@@ -310,9 +313,10 @@ func TestIndexErrors(t *testing.T) {
 	_, cancelMany := x.MaxAll(canceled, plain(rng, 3, 9), nil)
 	_, cancelBuild := e.Prepare(canceled, c, kernels.IP, SetOptions{})
 	for name, tt := range map[string]struct{ err, want error }{
-		"metric":          {index(c, 9, SetOptions{}), kernels.ErrMetric},
-		"clusters":        {index(c, kernels.IP, SetOptions{Clusters: -1}), kernels.ErrArgument},
-		"shape":           {index(Vectors{Data: c.Data[:8], Rows: 1, Dim: 9}, kernels.IP, SetOptions{}), kernels.ErrShape},
+		"metric":   {index(c, 9, SetOptions{}), kernels.ErrMetric},
+		"clusters": {index(c, kernels.IP, SetOptions{Clusters: -1}), kernels.ErrArgument},
+		"shape": {index(Vectors{Data: c.Data[:8], Rows: 1, Dim: 9}, kernels.IP, SetOptions{}),
+			kernels.ErrShape},
 		"build infinite":  {index(bad, kernels.L2, SetOptions{}), kernels.ErrNonFinite},
 		"append infinite": {x.Append(ctx, bad), kernels.ErrNonFinite},
 		"append shape":    {x.Append(ctx, plain(rng, 3, 8)), kernels.ErrShape},
@@ -324,7 +328,8 @@ func TestIndexErrors(t *testing.T) {
 		"tau":             {above(q.Data, nil, math.NaN()), kernels.ErrNonFinite},
 		"tau of all":      {all(math.NaN()), kernels.ErrNonFinite},
 		"bias":            {above(q.Data, BiasList{{Row: 50, Value: 1}}, 0), kernels.ErrArgument},
-		"bias of many":    {topK(plain(rng, 2, 9), 1, []Biases{nil, BiasList{{Row: 1, Value: -1}}}), kernels.ErrArgument},
+		"bias of many": {topK(plain(rng, 2, 9), 1, []Biases{nil, BiasList{{Row: 1, Value: -1}}}),
+			kernels.ErrArgument},
 		"bias lists":      {topK(plain(rng, 2, 9), 1, make([]Biases, 1)), kernels.ErrShape},
 		"k":               {topK(q, 0, nil), kernels.ErrArgument},
 		"cancelled one":   {cancelOne, context.Canceled},

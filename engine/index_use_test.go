@@ -96,7 +96,8 @@ func TestIndexConcurrent(t *testing.T) {
 		j.rows[7*i] = nil
 	}
 	j.check(t, x, part(5, 9), nil, 4)
-	if s := x.Describe(); s.Rows != c.Rows || s.Deleted != more || s.Chunks > 0 && (s.Unclustered+s.Plain != more*50 || s.Bytes == 0) {
+	if s := x.Describe(); s.Rows != c.Rows || s.Deleted != more || s.Chunks > 0 &&
+		(s.Unclustered+s.Plain != more*50 || s.Bytes == 0) {
 		t.Errorf("%+v", s)
 	}
 }

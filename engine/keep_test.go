@@ -41,7 +41,8 @@ func TestKeepDistribution(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				sameStatistics(t, name, want, got)
-				if size := p.Bytes() - 50*(450+600); limit < 1<<20 && size > 2*limit || len(b.Ranges) > 0 != (limit < 1<<30) {
+				if size := p.Bytes() - 50*(450+600); limit < 1<<20 && size > 2*limit ||
+					len(b.Ranges) > 0 != (limit < 1<<30) {
 					t.Errorf("%s: %d bytes of entries in %v", name, size, b.Ranges)
 				}
 				p = travelled(t, p)
@@ -100,7 +101,8 @@ func TestKeepDistributionIsCounting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		counted, err := e.DistributionPart(ctx, in, b, Block{Contexts: [2]int{0, in.Contexts.Rows}, Queries: [2]int{0, in.Queries.Rows}})
+		counted, err := e.DistributionPart(ctx, in, b,
+			Block{Contexts: [2]int{0, in.Contexts.Rows}, Queries: [2]int{0, in.Queries.Rows}})
 		if err != nil {
 			t.Fatal(err)
 		}

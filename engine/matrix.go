@@ -80,15 +80,18 @@ func blank(out []float32, stride int, a, b Vectors) {
 // become ±Inf. A type that the instruction set has no tiles for is kernels.ErrISA (DTypes). After
 // an error, out holds nothing of use. Besides out it takes room for both operands as panels, or for
 // parts of them where the memory limit is less.
-func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric, dtype kernels.DType) (bound float64, err error) {
+func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric,
+	dtype kernels.DType) (bound float64, err error) {
 	return e.bounded(ctx, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: metric, DType: dtype})
 }
 
 // Product is BoundedMatrix of inner products whose bound is relative to each pair's own vectors: their lengths are
-// as they are, not taken together with the longest of all. Where the format would lose digits of short ones (a row longer
-// than 2⁴⁰, or with AMX shorter than 2⁻⁴⁵ and not 0), or with a value that is not finite, it is kernels.ErrRange.
+// as they are, not taken together with the longest of all. Where the format would lose digits of short ones (a row
+// longer than 2⁴⁰, or with AMX shorter than 2⁻⁴⁵ and not 0), or with a value that is not finite, it is
+// kernels.ErrRange.
 func (e *Engine) Product(ctx context.Context, out []float32, stride int, a, b Vectors, dtype kernels.DType) error {
-	_, err := e.bounded(ctx, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: kernels.IP, DType: dtype, AsIs: true})
+	_, err := e.bounded(ctx,
+		matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: kernels.IP, DType: dtype, AsIs: true})
 	return err
 }
 

@@ -64,7 +64,8 @@ func checkBounded(t *testing.T, e *Engine, a, b Vectors, metric kernels.Metric, 
 			worst = max(worst, diff/bound)
 		}
 		if !(diff <= bound) {
-			t.Fatalf("%s %s %d×%d×%d (%d, %d): %v, canonical %v, bound %v", dtype, metric, a.Rows, b.Rows, a.Dim, row, col, got, want, bound)
+			t.Fatalf("%s %s %d×%d×%d (%d, %d): %v, canonical %v, bound %v", dtype, metric, a.Rows, b.Rows, a.Dim, row,
+				col, got, want, bound)
 		}
 	}
 	return worst
@@ -78,21 +79,24 @@ func TestBoundedMatrixErrors(t *testing.T) {
 	bad.Data[4*9+3] = float32(math.Inf(-1))
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	call := func(ctx context.Context, e *Engine, out []float32, stride int, a, b Vectors, m kernels.Metric, d kernels.DType) error {
+	call := func(ctx context.Context, e *Engine, out []float32, stride int, a, b Vectors, m kernels.Metric,
+		d kernels.DType) error {
 		_, err := e.BoundedMatrix(ctx, out, stride, a, b, m, d)
 		return err
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"stride":     {call(ctx, e, out, 6, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
-		"short":      {call(ctx, e, out[:34], 7, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
-		"dimension":  {call(ctx, e, out, 7, a, plain(rng, 7, 8), kernels.IP, kernels.F32), kernels.ErrShape},
-		"metric":     {call(ctx, e, out, 7, a, b, 9, kernels.F32), kernels.ErrMetric},
-		"type":       {call(ctx, e, out, 7, a, b, kernels.IP, 9), kernels.ErrISA},
-		"no tiles":   {call(ctx, newEngine(t, Options{ISA: "go"}), out, 7, a, b, kernels.IP, kernels.I8), kernels.ErrISA},
+		"stride":    {call(ctx, e, out, 6, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
+		"short":     {call(ctx, e, out[:34], 7, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
+		"dimension": {call(ctx, e, out, 7, a, plain(rng, 7, 8), kernels.IP, kernels.F32), kernels.ErrShape},
+		"metric":    {call(ctx, e, out, 7, a, b, 9, kernels.F32), kernels.ErrMetric},
+		"type":      {call(ctx, e, out, 7, a, b, kernels.IP, 9), kernels.ErrISA},
+		"no tiles": {call(ctx, newEngine(t, Options{ISA: "go"}), out, 7, a, b, kernels.IP, kernels.I8),
+			kernels.ErrISA},
 		"non-finite": {call(ctx, e, out, 7, bad, b, kernels.IP, kernels.F32), kernels.ErrNonFinite},
-		"memory":     {call(ctx, newEngine(t, Options{MemLimit: 1000}), out, 7, a, b, kernels.IP, kernels.F32), kernels.ErrMemoryLimit},
-		"cancelled":  {call(cancelled, e, out, 7, a, b, kernels.IP, kernels.F32), context.Canceled},
-		"empty":      {call(ctx, e, nil, 0, Vectors{}, b, kernels.IP, kernels.F32), nil},
+		"memory": {call(ctx, newEngine(t, Options{MemLimit: 1000}), out, 7, a, b, kernels.IP, kernels.F32),
+			kernels.ErrMemoryLimit},
+		"cancelled": {call(cancelled, e, out, 7, a, b, kernels.IP, kernels.F32), context.Canceled},
+		"empty":     {call(ctx, e, nil, 0, Vectors{}, b, kernels.IP, kernels.F32), nil},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
@@ -127,7 +131,8 @@ func TestProduct(t *testing.T) {
 		for _, c := range []struct {
 			size float64
 			fits bool
-		}{{0x1p-20, true}, {0x1p36, true}, {0x1p41, false}, {math.Inf(1), false}, {0x1p-50, e.r.Host.ISA() != cpu.AMX}} {
+		}{{0x1p-20, true}, {0x1p36, true}, {0x1p41, false}, {math.Inf(1), false},
+			{0x1p-50, e.r.Host.ISA() != cpu.AMX}} {
 			rng := rand.New(rand.NewPCG(44, 1))
 			a, b := plain(rng, 33, 40), plain(rng, 70, 40)
 			for k := range 40 {

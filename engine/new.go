@@ -102,7 +102,8 @@ func (e *Engine) Each(ctx context.Context, tasks int, fn func(task int) error) e
 
 func bestReason(k cpu.Kernels) string {
 	if k.ISA() == cpu.Go {
-		return "built without the C kernels (they need cgo, on amd64 or arm64): the Go reference runs, same results, slower"
+		return "built without the C kernels (they need cgo, on amd64 or arm64): the Go reference runs, same results, " +
+			"slower"
 	}
 	var also []string
 	for _, isa := range cpu.Available()[1:] {

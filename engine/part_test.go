@@ -39,7 +39,8 @@ func travelled(t testing.TB, p *Part) *Part {
 // within what both print.
 func sameStatistics(t *testing.T, name string, want, got *Distribution) {
 	t.Helper()
-	near := cmp.Options{cmpopts.IgnoreFields(Distribution{}, "DType", "Kept", "Rechecked", "Way", "NegativeHistogram", "Separation", "SeparationError"),
+	near := cmp.Options{cmpopts.IgnoreFields(Distribution{}, "DType", "Kept", "Rechecked", "Way", "NegativeHistogram",
+		"Separation", "SeparationError"),
 		cmpopts.IgnoreFields(Summary{}, "Mean", "Std", "MeanError", "StdError"), cmpopts.EquateEmpty()}
 	if diff := cmp.Diff(want, got, near); diff != "" {
 		t.Errorf("%s (-one run +merged):\n%s", name, diff)
@@ -50,7 +51,8 @@ func sameStatistics(t *testing.T, name string, want, got *Distribution) {
 			a.Mean, a.MeanError, b.Mean, b.MeanError, a.Std, a.StdError, b.Std, b.StdError)
 	}
 	if !(math.Abs(want.Separation-got.Separation) <= want.SeparationError+got.SeparationError+1e-12) {
-		t.Errorf("%s: separation %v ± %v and %v ± %v", name, want.Separation, want.SeparationError, got.Separation, got.SeparationError)
+		t.Errorf("%s: separation %v ± %v and %v ± %v", name, want.Separation, want.SeparationError, got.Separation,
+			got.SeparationError)
 	}
 	sum := int64(0)
 	for _, n := range got.NegativeHistogram {
@@ -100,7 +102,8 @@ func TestPartsMerge(t *testing.T) {
 						maker := all[rng.IntN(len(all))]
 						of := in
 						of.DType = &maker.dtype
-						p, err := maker.DistributionPart(ctx, of, b, Block{Contexts: [2]int{rows[i], rows[i+1]}, Queries: [2]int{lanes[k], lanes[k+1]}})
+						p, err := maker.DistributionPart(ctx, of, b,
+							Block{Contexts: [2]int{rows[i], rows[i+1]}, Queries: [2]int{lanes[k], lanes[k+1]}})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -112,7 +115,8 @@ func TestPartsMerge(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				sameStatistics(t, fmt.Sprintf("%v groups %d split %d into %d", metric, groups, split, len(parts)), want, got)
+				sameStatistics(t, fmt.Sprintf("%v groups %d split %d into %d", metric, groups, split, len(parts)), want,
+					got)
 			}
 		}
 	}
@@ -206,7 +210,8 @@ func TestPartsGrowAndShrink(t *testing.T) {
 // without is the input without some contexts and their queries, and the ids of what is gone.
 func without(in DistributionInput, gone func(context int) bool) (out DistributionInput, contexts, queries []uint64) {
 	out = in
-	out.Contexts.Data, out.Queries.Data, out.Owner, out.Group, out.ContextIDs, out.QueryIDs = nil, nil, nil, nil, nil, nil
+	out.Contexts.Data, out.Queries.Data, out.Owner, out.Group, out.ContextIDs, out.QueryIDs = nil, nil, nil, nil, nil,
+		nil
 	at := make([]int32, in.Contexts.Rows)
 	for c := range in.Contexts.Rows {
 		if at[c] = int32(len(out.ContextIDs)); gone(c) {
@@ -244,7 +249,8 @@ func TestPartsMiss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := e.DistributionPart(ctx, in, b, Block{Contexts: [2]int{0, in.Contexts.Rows}, Queries: [2]int{0, in.Queries.Rows}})
+		p, err := e.DistributionPart(ctx, in, b,
+			Block{Contexts: [2]int{0, in.Contexts.Rows}, Queries: [2]int{0, in.Queries.Rows}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +273,8 @@ func TestPartsMiss(t *testing.T) {
 			}
 		}
 		if s.Low[1] != s.High[1] || s.Quantiles[1] != want.NegativeSummary.Quantiles[1] {
-			t.Errorf("%v: the median, which is in its bracket: %v to %v, want %v", metric, s.Low[1], s.High[1], want.NegativeSummary.Quantiles[1])
+			t.Errorf("%v: the median, which is in its bracket: %v to %v, want %v", metric, s.Low[1], s.High[1],
+				want.NegativeSummary.Quantiles[1])
 		}
 	}
 }
@@ -325,7 +332,8 @@ func TestPartsRefused(t *testing.T) {
 	if err := merge(in, half, rest); err != nil {
 		t.Errorf("what fits: %v", err)
 	}
-	for _, bad := range []Block{{Contexts: [2]int{-1, 2}, Queries: [2]int{0, 1}}, {Contexts: [2]int{0, 501}, Queries: [2]int{0, 1}}, {Contexts: [2]int{3, 2}, Queries: [2]int{0, 1}}} {
+	for _, bad := range []Block{{Contexts: [2]int{-1, 2}, Queries: [2]int{0, 1}},
+		{Contexts: [2]int{0, 501}, Queries: [2]int{0, 1}}, {Contexts: [2]int{3, 2}, Queries: [2]int{0, 1}}} {
 		if _, err := e.DistributionPart(ctx, in, b, bad); !errors.Is(err, kernels.ErrArgument) {
 			t.Errorf("block %v: %v", bad, err)
 		}
@@ -368,7 +376,8 @@ func FuzzPart(f *testing.F) {
 			}
 			return
 		}
-		if _, err := e.MergeDistribution(ctx, in, b, p); err != nil && !errors.Is(err, ErrPart) && !errors.Is(err, kernels.ErrRange) {
+		if _, err := e.MergeDistribution(ctx, in, b, p); err != nil && !errors.Is(err, ErrPart) &&
+			!errors.Is(err, kernels.ErrRange) {
 			t.Fatalf("untyped error %v", err)
 		}
 	})
@@ -390,7 +399,8 @@ func TestPartsOfCoarseFormats(t *testing.T) {
 	for p := range 200 {
 		in.Quantiles = append(in.Quantiles, float64(p)/200)
 	}
-	b := &Brackets{Metric: in.Metric, Ranges: [][2]float64{{-.3, -.08}, {.05, .3}}, Ends: [2]float64{-.6, .7}, Low: -1, High: 1}
+	b := &Brackets{Metric: in.Metric, Ranges: [][2]float64{{-.3, -.08}, {.05, .3}}, Ends: [2]float64{-.6, .7}, Low: -1,
+		High: 1}
 	eighths := in
 	eighths.DType = &coarse
 	half := func(in DistributionInput, c0, c1 int) *Part {

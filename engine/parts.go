@@ -46,12 +46,13 @@ func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput,
 }
 
 // KeepDistribution computes what Distribution does, within MemLimit and in one pass, and returns it with a part of all
-// pairs and the part's brackets, for an input that will change: parts of new rows and RemoveFromPart bring it up to date.
-// The part holds about limit bytes besides 50 a row. Small inputs are kept whole: no change of them misses a quantile;
-// the brackets of larger ones hold all ranks that lie within some share of a wanted one, which the limit sets. The
-// histogram and Separation are those of MergeDistribution. A Checkpoint works as in Distribution. An input without
-// negatives is kernels.ErrEmpty, one with sampled ones ErrPart.
-func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, limit int64) (*Distribution, *Brackets, *Part, error) {
+// pairs and the part's brackets, for an input that will change: parts of new rows and RemoveFromPart bring it up to
+// date. The part holds about limit bytes besides 50 a row. Small inputs are kept whole: no change of them misses a
+// quantile; the brackets of larger ones hold all ranks that lie within some share of a wanted one, which the limit
+// sets. The histogram and Separation are those of MergeDistribution. A Checkpoint works as in Distribution. An input
+// without negatives is kernels.ErrEmpty, one with sampled ones ErrPart.
+func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, limit int64) (*Distribution, *Brackets,
+	*Part, error) {
 	if err := whole(&in); err != nil {
 		return nil, nil, nil, err
 	}
@@ -62,8 +63,8 @@ func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, lim
 	return d, b, &Part{*p}, nil
 }
 
-// DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have no
-// parts (ErrPart); brackets that the format is too coarse for are kernels.ErrArgument.
+// DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have
+// no parts (ErrPart); brackets that the format is too coarse for are kernels.ErrArgument.
 func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *Brackets, share Block) (*Part, error) {
 	if err := whole(&in); err != nil {
 		return nil, err
@@ -75,9 +76,10 @@ func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *
 	return &Part{*p}, nil
 }
 
-// RemoveFromPart takes contexts and queries out of a part, by their ids. The input still holds all rows of the part, those
-// to be removed as well: only their pairs are counted again, and subtracted.
-func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Brackets, p *Part, contexts, queries []uint64) (*Part, error) {
+// RemoveFromPart takes contexts and queries out of a part, by their ids. The input still holds all rows of the part,
+// those to be removed as well: only their pairs are counted again, and subtracted.
+func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Brackets, p *Part, contexts,
+	queries []uint64) (*Part, error) {
 	if err := whole(&in); err != nil {
 		return nil, err
 	}
@@ -91,11 +93,12 @@ func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Br
 	return &Part{*q}, nil
 }
 
-// MergeDistribution computes what Distribution does from parts that cover all pairs of the input once: D+, counts, order
-// statistics, extremes and maxima bit for bit; mean and Std within MeanError and StdError; histogram and Separation from
-// the cells of the brackets' histogram. A quantile whose rank lies outside the brackets is in Missed, with Low and
-// High. Parts that overlap, leave a gap or have other brackets are ErrPart.
-func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, b *Brackets, parts ...*Part) (*Distribution, error) {
+// MergeDistribution computes what Distribution does from parts that cover all pairs of the input once: D+, counts,
+// order statistics, extremes and maxima bit for bit; mean and Std within MeanError and StdError; histogram and
+// Separation from the cells of the brackets' histogram. A quantile whose rank lies outside the brackets is in Missed,
+// with Low and High. Parts that overlap, leave a gap or have other brackets are ErrPart.
+func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, b *Brackets,
+	parts ...*Part) (*Distribution, error) {
 	if err := whole(&in); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,8 @@ func operations(metric kernels.Metric) map[string]operation {
 			return fmt.Sprint(best, ok), err
 		},
 		"AnyAbove": func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {
-			w, above, err := e.AnyAbove(ctx, rows(a)[0], b, metric, nil, map[bool]float64{true: -1, false: 1e9}[metric.Ascending()])
+			w, above, err := e.AnyAbove(ctx, rows(a)[0], b, metric, nil,
+				map[bool]float64{true: -1, false: 1e9}[metric.Ascending()])
 			return fmt.Sprint(w, above), err
 		},
 	}
@@ -67,7 +68,8 @@ func TestOfNothing(t *testing.T) {
 				}
 				result, err := do(ctx, e, operands[0], operands[1])
 				text := fmt.Sprint(result)
-				natural := slices.Contains([]string{"[]", "[[] []]", "true", fmt.Sprint(Hit{Row: -1, Score: metric.Worst()}, false)}, text)
+				natural := slices.Contains([]string{"[]", "[[] []]", "true",
+					fmt.Sprint(Hit{Row: -1, Score: metric.Worst()}, false)}, text)
 				if err != nil || !natural {
 					t.Errorf("%s of nothing on the %s: %s, %v", name, side, text, err)
 				}
@@ -201,8 +203,11 @@ func TestCancellationIsNoticed(t *testing.T) {
 	e := newEngine(t, Options{Cores: budget})
 	out := make([]float32, 1<<20)
 	for name, do := range map[string]func(context.Context) error{
-		"TopK":   func(ctx context.Context) error { _, err := e.TopK(ctx, big, big, kernels.L2, 5, nil); return err },
-		"Matrix": func(ctx context.Context) error { return e.Matrix(ctx, out[:26*40_000], slab(big, 26), big, kernels.L2) },
+		"TopK": func(ctx context.Context) error { _, err := e.TopK(ctx, big, big, kernels.L2, 5, nil); return err },
+		"Matrix": func(ctx context.Context) error {
+			return e.Matrix(ctx, out[:26*40_000], slab(big, 26), big,
+				kernels.L2)
+		},
 		"BoundedMatrix": func(ctx context.Context) (err error) {
 			for err == nil { // one is over too soon
 				_, err = e.BoundedMatrix(ctx, out, 40_000, slab(big, 26), big, kernels.Cosine, kernels.F32)
@@ -267,7 +272,8 @@ func TestMissingInstructionSets(t *testing.T) {
 		v := good()
 		for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8} {
 			_, err := e.BoundedMatrix(context.Background(), make([]float32, 9), 3, v, v, kernels.IP, dtype)
-			if has := slices.Contains(e.DTypes(), dtype); has != (err == nil) || err != nil && !errors.Is(err, kernels.ErrISA) {
+			if has := slices.Contains(e.DTypes(), dtype); has != (err == nil) || err != nil &&
+				!errors.Is(err, kernels.ErrISA) {
 				t.Errorf("%s, %s: %v", name, dtype, err)
 			}
 		}

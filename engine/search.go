@@ -50,7 +50,8 @@ func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, 
 	return hits, nil
 }
 
-func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.Metric, k int, bias []Biases) ([][]Hit, error) {
+func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.Metric, k int, bias []Biases) ([][]Hit,
+	error) {
 	if err := e.r.Prepare(ctx, q, metric); err != nil {
 		return nil, err
 	}
@@ -104,7 +105,8 @@ func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.
 }
 
 // Max implements Interface.
-func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (best Hit, ok bool, err error) {
+func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (best Hit,
+	ok bool, err error) {
 	none := Hit{Row: -1, Score: metric.Worst()}
 	if err := use(&c); err != nil {
 		return none, false, err
@@ -129,7 +131,8 @@ type witness Hit
 func (witness) Error() string { return "found" }
 
 // AnyAbove implements Interface.
-func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (Hit, bool, error) {
+func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases,
+	tau float64) (Hit, bool, error) {
 	none := Hit{Row: -1, Score: metric.Worst()}
 	if err := use(&c); err != nil {
 		return none, false, err
@@ -164,7 +167,8 @@ func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric ke
 
 // firstAbove returns the first row of the block that is better than tau as a witness. A row that
 // cannot be scored is an error only if no witness comes before it.
-func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c0, c1 int, bias Biases, tau float64) error {
+func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c0, c1 int, bias Biases,
+	tau float64) error {
 	scores, err := s.Block(q, c, 0, 1, c0, c1)
 	if bad := (*device.NonFinite)(nil); errors.As(err, &bad) && bad.Row > c0 {
 		if err := firstAbove(s, q, c, metric, c0, bad.Row, bias, tau); err != nil {
@@ -229,7 +233,8 @@ func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric
 
 // AnyAboveAll decides for each query whether any row's biased score is strictly better than tau; the queries share the
 // reads. bias is as in TopK.
-func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases, tau float64) ([]Decision, error) {
+func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases,
+	tau float64) ([]Decision, error) {
 	if err := errors.Join(fill(&q), use(&c)); err != nil {
 		return nil, err
 	}

@@ -118,7 +118,8 @@ func checkDecision(t *testing.T, e *Engine, q []float32, c Vectors, metric kerne
 	}
 	loose := metric.Biased(best.Score, -.3)
 	first, any := ref.AnyAbove(metric, q, rows(c), biasMap(bias), loose)
-	if w, above, err := e.AnyAbove(ctx, q, c, metric, bias, loose); above != any || err != nil || any && w != Hit(first) {
+	if w, above, err := e.AnyAbove(ctx, q, c, metric, bias, loose); above != any || err != nil || any &&
+		w != Hit(first) {
 		t.Fatalf("tau %v: %v %v %v, want %v %v", loose, w, above, err, first, any)
 	}
 }

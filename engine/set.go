@@ -24,7 +24,8 @@ var (
 
 // SetOptions say how a set is prepared. The zero value is a sensible default.
 type SetOptions struct {
-	NoIndex  bool   // for sets that are calibrated or multiplied rather than searched: preparing takes a fraction of the time
+	// for sets that are calibrated or multiplied rather than searched: preparing takes a fraction of the time
+	NoIndex  bool
 	Clusters int    // of the index: groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
 	MemLimit int64  // bytes of packed copies that are kept for later operations; 0 = the engine's limit
@@ -144,8 +145,8 @@ func (s *Set) Delete(row int) error {
 }
 
 // Vectors are the rows of the moment, for the engine's operations: rows that are appended or deleted later do not show.
-// Data is nil where the rows were not added at once. Deleted rows are not found by TopK, Max and AnyAbove, count nowhere
-// in Distribution, and have NaN as scores in matrices.
+// Data is nil where the rows were not added at once. Deleted rows are not found by TopK, Max and AnyAbove, count
+// nowhere in Distribution, and have NaN as scores in matrices.
 func (s *Set) Vectors() Vectors {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,9 +167,11 @@ func (s *Set) Describe() SetStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return SetStats{
-		Rows: d.Rows, Deleted: d.Deleted, Unclustered: d.Unclustered, Plain: d.Plain, Clusters: d.Clusters, Chunks: d.Chunks,
-		Dim: d.Dim, Bytes: d.Bytes, Kernel: d.Kernel, Reason: d.Reason, Packed: s.now.kept.Bytes(),
-		Choice: s.e.r.Choose(device.OpTopK, device.Shape{A: 1, B: d.Rows, Dim: d.Dim}, device.Residency{Indexed: s.x.Coded()}),
+		Rows: d.Rows, Deleted: d.Deleted, Unclustered: d.Unclustered, Plain: d.Plain, Clusters: d.Clusters,
+		Chunks: d.Chunks,
+		Dim:    d.Dim, Bytes: d.Bytes, Kernel: d.Kernel, Reason: d.Reason, Packed: s.now.kept.Bytes(),
+		Choice: s.e.r.Choose(device.OpTopK, device.Shape{A: 1, B: d.Rows, Dim: d.Dim},
+			device.Residency{Indexed: s.x.Coded()}),
 	}
 }
 
@@ -177,8 +180,8 @@ func (s *Set) Describe() SetStats {
 // number keeps it and its rows for good. Those without, and rows appended later, join new ones as more rows come.
 func (s *Set) Blocks() []RowBlock { return s.x.Blocks() }
 
-// Close frees what the set holds; operations that run go on to their end. Every later use of the set or of its Vectors is
-// ErrClosed. Closing again does nothing.
+// Close frees what the set holds; operations that run go on to their end. Every later use of the set or of its Vectors
+// is ErrClosed. Closing again does nothing.
 func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,8 @@ func whole(in *DistributionInput) error {
 	}
 	for _, v := range []Vectors{in.Contexts, in.Queries} {
 		if m := momentOf(v); m != nil && m.deleted > 0 {
-			return fmt.Errorf("engine: part: %w: %d rows of the prepared set are deleted", kernels.ErrArgument, m.deleted)
+			return fmt.Errorf("engine: part: %w: %d rows of the prepared set are deleted", kernels.ErrArgument,
+				m.deleted)
 		}
 	}
 	return nil
@@ -34,7 +35,8 @@ func (m *moment) withoutDeleted() (live *moment, rows []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.live == nil {
-		m.live = &moment{set: m.set, x: m.x, size: len(rows), dim: m.dim, kept: device.NewKept(m.set.e.r.Device, m.set.limit)}
+		m.live = &moment{set: m.set, x: m.x, size: len(rows), dim: m.dim,
+			kept: device.NewKept(m.set.e.r.Device, m.set.limit)}
 		m.live.rows = m.x.Gather(true)
 	}
 	return m.live, rows

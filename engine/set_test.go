@@ -81,21 +81,23 @@ func sameBits(want, got any) string {
 	return cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.IgnoreFields(Distribution{}, "Way", "Kept", "Rechecked"))
 }
 
-// TestSetInEveryOperation: a prepared set on either side gives the bits of plain vectors, the first time and when packed
-// copies are there, in its own metric and in others.
+// TestSetInEveryOperation: a prepared set on either side gives the bits of plain vectors, the first time and when
+// packed copies are there, in its own metric and in others.
 func TestSetInEveryOperation(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(111, 1)), context.Background()
 	e := newEngine(t, Options{})
 	a, b := plain(rng, 90, 24), plain(rng, 1300, 24)
 	for _, metric := range metrics {
-		left, right := prepare(t, e, a, kernels.Cosine, SetOptions{NoIndex: true}), prepare(t, e, b, metric, SetOptions{})
+		left, right := prepare(t, e, a, kernels.Cosine, SetOptions{NoIndex: true}),
+			prepare(t, e, b, metric, SetOptions{})
 		for _, m := range metrics {
 			for name, do := range everyOperation(m) {
 				want, err := do(ctx, e, a, b)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for round, sides := range [][2]Vectors{{a, right.Vectors()}, {left.Vectors(), b}, {left.Vectors(), right.Vectors()}, {a, right.Vectors()}} {
+				for round, sides := range [][2]Vectors{{a, right.Vectors()}, {left.Vectors(), b},
+					{left.Vectors(), right.Vectors()}, {a, right.Vectors()}} {
 					got, err := do(ctx, e, sides[0], sides[1])
 					if diff := sameBits(want, got); diff != "" || err != nil {
 						t.Fatalf("%s in %s, round %d, %s: %v\n%s", m, metric, round, name, err, diff)
@@ -103,14 +105,15 @@ func TestSetInEveryOperation(t *testing.T) {
 				}
 			}
 		}
-		if l, r := left.Describe(), right.Describe(); l.Packed == 0 || r.Packed == 0 || l.Bytes >= r.Bytes && r.Reason == "" {
+		if l, r := left.Describe(), right.Describe(); l.Packed == 0 || r.Packed == 0 || l.Bytes >= r.Bytes &&
+			r.Reason == "" {
 			t.Errorf("%s: left %+v, right %+v", metric, l, r)
 		}
 	}
 }
 
-// TestSetGrowsAndShrinks: rows that come and go, against plain vectors of those that are there; what was taken before keeps
-// its rows.
+// TestSetGrowsAndShrinks: rows that come and go, against plain vectors of those that are there; what was taken before
+// keeps its rows.
 func TestSetGrowsAndShrinks(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(113, 1)), context.Background()
 	e := newEngine(t, Options{})
@@ -123,7 +126,8 @@ func TestSetGrowsAndShrinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, do := range everyOperation(metric) {
-			for what, sides := range map[string][2]Vectors{"before": {part(0, 1200), before}, "after": {all, s.Vectors()}} {
+			for what, sides := range map[string][2]Vectors{"before": {part(0, 1200), before},
+				"after": {all, s.Vectors()}} {
 				if name == "BoundedMatrix" && what == "after" {
 					continue // the comparison looks at Data, which is not there
 				}
@@ -229,7 +233,8 @@ func shrunk(t *testing.T, e *Engine, metric kernels.Metric, a, all, now, left Ve
 		t.Fatal(err, err2)
 	}
 	for i, row := range number {
-		if got.Positive[row] != want.Positive[i] || got.Best[row] != want.Best[i] || got.BestOtherRow[row] != want.BestOtherRow[i] {
+		if got.Positive[row] != want.Positive[i] || got.Best[row] != want.Best[i] ||
+			got.BestOtherRow[row] != want.BestOtherRow[i] {
 			t.Fatalf("%s: query %d", metric, row)
 		}
 	}
@@ -289,12 +294,14 @@ func TestSetFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := filepath.Join(t.TempDir(), "broken")
-	for name, data := range map[string][]byte{"empty": nil, "half": whole[:len(whole)/2], "more": append(slices.Clone(whole), 0),
+	for name, data := range map[string][]byte{"empty": nil, "half": whole[:len(whole)/2],
+		"more":  append(slices.Clone(whole), 0),
 		"a bit": func() []byte { b := slices.Clone(whole); b[len(b)/3] ^= 4; return b }()} {
 		if err := os.WriteFile(broken, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Load(ctx, broken, c, SetOptions{}); !errors.Is(err, ErrSetFile) && !errors.Is(err, ErrSetVectors) {
+		if _, err := e.Load(ctx, broken, c, SetOptions{}); !errors.Is(err, ErrSetFile) &&
+			!errors.Is(err, ErrSetVectors) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -345,7 +352,8 @@ func TestSetErrors(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "set")
-	for name, err := range map[string]error{"Append": s.Append(ctx, a), "Delete": s.Delete(0), "Save": s.Save(ctx, path)} {
+	for name, err := range map[string]error{"Append": s.Append(ctx, a), "Delete": s.Delete(0),
+		"Save": s.Save(ctx, path)} {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("%s of a closed set: %v", name, err)
 		}
@@ -361,7 +369,8 @@ func TestSetPackedCopies(t *testing.T) {
 	e := newEngine(t, Options{})
 	a, b := plain(rng, 300, 24), plain(rng, 700, 24)
 	copied := e.r.Bytes(e.r.Accurate(), 700, 24) + 4*700
-	for name, tt := range map[string]struct{ limit, allowed int64 }{"default": {0, 3 * copied}, "one": {copied + 10, copied + 10}, "none": {1, 0}} {
+	for name, tt := range map[string]struct{ limit, allowed int64 }{"default": {0, 3 * copied},
+		"one": {copied + 10, copied + 10}, "none": {1, 0}} {
 		s := prepare(t, e, b, kernels.Cosine, SetOptions{NoIndex: true, MemLimit: tt.limit})
 		for _, kind := range []NegativeKind{NegativesAll, NegativesCrossGroup, NegativesAll} {
 			if _, err := e.Distribution(ctx, setInput(kernels.Cosine, kind, a, s.Vectors())); err != nil {
@@ -408,7 +417,8 @@ func TestSetConcurrent(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		if err := errors.Join(s.Append(ctx, Vectors{Data: b.Data[(600+i*10)*24:], Rows: 10, Dim: 24}), s.Delete(i*31)); err != nil {
+		if err := errors.Join(s.Append(ctx, Vectors{Data: b.Data[(600+i*10)*24:], Rows: 10, Dim: 24}),
+			s.Delete(i*31)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -33,12 +33,14 @@ func onFaulty(t *testing.T, o Options) (*Engine, *devicetest.StandIn) {
 func TestDeviceFaults(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(91, 1)), context.Background()
 	a, b := plain(rng, 70, 24), plain(rng, 150, 24)
-	for name, o := range map[string]Options{"parts": {Threads: 2, MemLimit: 40_000}, "tiles of 32": {Threads: 1, TileRows: 32},
-		"regions": {Threads: 2, TileRows: 32}} {
+	for name, o := range map[string]Options{"parts": {Threads: 2, MemLimit: 40_000},
+		"tiles of 32": {Threads: 1, TileRows: 32},
+		"regions":     {Threads: 2, TileRows: 32}} {
 		e, d := onFaulty(t, o)
 		all := operations(kernels.L2)
 		all["Distribution"] = func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {
-			in := DistributionInput{Queries: a, Contexts: b, Owner: make([]int32, a.Rows), Metric: kernels.L2, Quantiles: table, Bins: 5}
+			in := DistributionInput{Queries: a, Contexts: b, Owner: make([]int32, a.Rows), Metric: kernels.L2,
+				Quantiles: table, Bins: 5}
 			dtype := kernels.BF16
 			in.DType = &dtype
 			return e.Distribution(ctx, in)
@@ -75,7 +77,8 @@ func TestDeviceFaults(t *testing.T) {
 					_, err := do(ctx, e, a, b)
 					called := d.Calls(method) >= n
 					if errors.Is(err, devicetest.ErrInjected) != called || err != nil && !called || d.Live() != 0 {
-						t.Fatalf("%s, %s, call %d of %s (made: %v): %v, %d live", name, op, n, method, called, err, d.Live())
+						t.Fatalf("%s, %s, call %d of %s (made: %v): %v, %d live", name, op, n, method, called, err,
+							d.Live())
 					}
 					if !called {
 						break

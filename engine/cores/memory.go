@@ -16,9 +16,9 @@ const (
 	FromGroup   = "memory limit of the control group"
 )
 
-// AvailableMemory is how many bytes this process may still take before the system swaps or kills, and which limit says so: the
-// kernel's MemAvailable, or what the memory limit of a control group leaves, whichever is less. Page cache counts as
-// available in both, since the kernel gives it up first. ok is false where neither can be read (not Linux).
+// AvailableMemory is how many bytes this process may still take before the system swaps or kills, and which limit says
+// so: the kernel's MemAvailable, or what the memory limit of a control group leaves, whichever is less. Page cache
+// counts as available in both, since the kernel gives it up first. ok is false where neither can be read (not Linux).
 func AvailableMemory() (bytes int64, source string, ok bool) { return availableMemory(os.DirFS("/")) }
 
 func availableMemory(root fs.FS) (int64, string, bool) {

@@ -17,15 +17,18 @@ func TestAvailableMemory(t *testing.T) {
 		"no group":        {fstest.MapFS{"proc/meminfo": file(free)}, 1000 << 10, FromMachine},
 		"v2 without limit": {fstest.MapFS{
 			"proc/meminfo": file(free), "proc/self/cgroup": file("0::/a\n"),
-			"sys/fs/cgroup/a/memory.max": file("max\n"), "sys/fs/cgroup/a/memory.current": file("5\n")}, 1000 << 10, FromMachine},
+			"sys/fs/cgroup/a/memory.max": file("max\n"), "sys/fs/cgroup/a/memory.current": file("5\n")}, 1000 << 10,
+			FromMachine},
 		"v2, page cache is not use": {fstest.MapFS{
 			"proc/meminfo": file(free), "proc/self/cgroup": file("0::/a\n"),
 			"sys/fs/cgroup/a/memory.max": file("900000\n"), "sys/fs/cgroup/a/memory.current": file("800000\n"),
-			"sys/fs/cgroup/a/memory.stat": file("anon 1\nfile 700000\ninactive_file 300000\nactive_file 200000\n")}, 600000, FromGroup},
+			"sys/fs/cgroup/a/memory.stat": file("anon 1\nfile 700000\ninactive_file 300000\nactive_file 200000\n")},
+			600000, FromGroup},
 		"v2, an ancestor leaves less": {fstest.MapFS{
 			"proc/meminfo": file(free), "proc/self/cgroup": file("0::/a/b\n"),
 			"sys/fs/cgroup/a/b/memory.max": file("900000\n"), "sys/fs/cgroup/a/b/memory.current": file("0\n"),
-			"sys/fs/cgroup/a/memory.max": file("900000\n"), "sys/fs/cgroup/a/memory.current": file("899999\n")}, 1, FromGroup},
+			"sys/fs/cgroup/a/memory.max": file("900000\n"), "sys/fs/cgroup/a/memory.current": file("899999\n")}, 1,
+			FromGroup},
 		"v2, over its limit": {fstest.MapFS{
 			"proc/self/cgroup":         file("0::/\n"),
 			"sys/fs/cgroup/memory.max": file("10\n"), "sys/fs/cgroup/memory.current": file("11\n")}, 0, FromGroup},
@@ -33,7 +36,8 @@ func TestAvailableMemory(t *testing.T) {
 			"proc/meminfo": file(free), "proc/self/cgroup": file("4:memory:/x\n0::/\n"),
 			"sys/fs/cgroup/memory/x/memory.limit_in_bytes": file("500000\n"),
 			"sys/fs/cgroup/memory/x/memory.usage_in_bytes": file("450000\n"),
-			"sys/fs/cgroup/memory/x/memory.stat":           file("cache 1\ninactive_file 1\ntotal_inactive_file 40000\ntotal_active_file 10000\n")}, 100000, FromGroup},
+			"sys/fs/cgroup/memory/x/memory.stat": file("cache 1\ninactive_file 1\ntotal_inactive_file " +
+				"40000\ntotal_active_file 10000\n")}, 100000, FromGroup},
 		"v1 unlimited": {fstest.MapFS{
 			"proc/meminfo": file(free), "proc/self/cgroup": file("4:memory:/\n"),
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n"),
@@ -54,9 +58,11 @@ func TestAvailableMemory(t *testing.T) {
 // FuzzAvailableMemory: whatever the files hold, the answer is none or a number that is not negative.
 func FuzzAvailableMemory(f *testing.F) {
 	f.Add("MemAvailable: 1 kB\n", "0::/a\n", "150000\n", "3\n", "inactive_file 5\n")
-	f.Add("MemAvailable: 9223372036854775807 kB\n", "4:memory:/../..\n0::\n", "max\n", "-1", "active_file 9223372036854775807\n")
+	f.Add("MemAvailable: 9223372036854775807 kB\n", "4:memory:/../..\n0::\n", "max\n", "-1",
+		"active_file 9223372036854775807\n")
 	f.Fuzz(func(t *testing.T, info, groups, limit, used, stat string) {
-		root := fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte(info)}, "proc/self/cgroup": &fstest.MapFile{Data: []byte(groups)}}
+		root := fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte(info)},
+			"proc/self/cgroup": &fstest.MapFile{Data: []byte(groups)}}
 		for _, dir := range []string{"sys/fs/cgroup/", "sys/fs/cgroup/a/", "sys/fs/cgroup/memory/"} {
 			root[dir+"memory.max"] = &fstest.MapFile{Data: []byte(limit)}
 			root[dir+"memory.current"] = &fstest.MapFile{Data: []byte(used)}

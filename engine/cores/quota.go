@@ -31,8 +31,8 @@ func quota(root fs.FS) (cpus int, ok bool) {
 	return max(1, int(math.Ceil(min(lowest, 1<<20)))), true // an int, whatever the file says
 }
 
-// eachGroup visits the folders that may describe the process's cgroup of a controller, and those of its ancestors. Inside a
-// container the path in /proc/self/cgroup may be the host's; then only the mount's own root exists.
+// eachGroup visits the folders that may describe the process's cgroup of a controller, and those of its ancestors.
+// Inside a container the path in /proc/self/cgroup may be the host's; then only the mount's own root exists.
 func eachGroup(root fs.FS, controller string, visit func(dir string, v2 bool)) {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

@@ -43,10 +43,11 @@ type Input struct {
 	// file is removed. A file of another input is ErrCheckpoint and left alone.
 	Checkpoint string
 
-	// Bias, if not nil, is added to the closeness of every pair (kernels.Metric.Biased), so that another term, a lexical one
-	// say, is calibrated together with the similarity: it writes out[i*len(contexts)+j] ≥ 0 for query row queries[i] and
-	// context row contexts[j], block by block, from several goroutines at once, the same for a pair whenever it is
-	// asked. Scores are canonical then, 2 to 3 times the time of float32 tiles; there are no parts and no Interval.
+	// Bias, if not nil, is added to the closeness of every pair (kernels.Metric.Biased), so that another term, a
+	// lexical one say, is calibrated together with the similarity: it writes out[i*len(contexts)+j] ≥ 0 for query row
+	// queries[i] and context row contexts[j], block by block, from several goroutines at once, the same for a pair
+	// whenever it is asked. Scores are canonical then, 2 to 3 times the time of float32 tiles; there are no parts and
+	// no Interval.
 	Bias func(ctx context.Context, queries, contexts []int32, out []float32) error
 
 	// ContextIDs and QueryIDs name the rows in parts; nil names them by their row number. Each is there once.
@@ -99,11 +100,12 @@ type Negatives struct {
 // (of the population) are within MeanError and StdError of the true ones; errors of 0 mean float64 sums
 // in ref.Summarise's order. Of an empty distribution N and all numbers are 0 and the rows −1.
 type Summary struct {
-	N                    int64
-	Min, Max, Mean, Std  float64
-	MeanError, StdError  float64
-	Quantiles            []float64 // parallel to Input.Quantiles
-	Low, High            []float64 // with Interval or Missed: bounds of each quantile, which is then their middle; else nil
+	N                   int64
+	Min, Max, Mean, Std float64
+	MeanError, StdError float64
+	Quantiles           []float64 // parallel to Input.Quantiles
+	// with Interval or Missed: bounds of each quantile, which is then their middle; else nil
+	Low, High            []float64
 	MinQuery, MinContext int32
 	MaxQuery, MaxContext int32
 }
@@ -177,7 +179,8 @@ func (in *Input) Check(ctx context.Context) error {
 		}
 	}
 	if in.Bias != nil && (in.DType != nil || in.Interval || in.Checkpoint != "") {
-		return fmt.Errorf("engine: bias: %w: scores with a bias are canonical: no format, no intervals, no checkpoint", kernels.ErrArgument)
+		return fmt.Errorf("engine: bias: %w: scores with a bias are canonical: no format, no intervals, no checkpoint",
+			kernels.ErrArgument)
 	}
 	if in.Bins < 0 {
 		return fmt.Errorf("engine: bins: %w: %d", kernels.ErrArgument, in.Bins)
@@ -186,7 +189,8 @@ func (in *Input) Check(ctx context.Context) error {
 	case NegativesAll, NegativesCrossGroup:
 	case NegativesSample:
 		if in.Negatives.PerQuery < 1 {
-			return fmt.Errorf("engine: negatives per query: %w: %d, at least 1", kernels.ErrArgument, in.Negatives.PerQuery)
+			return fmt.Errorf("engine: negatives per query: %w: %d, at least 1", kernels.ErrArgument,
+				in.Negatives.PerQuery)
 		}
 	default:
 		return fmt.Errorf("engine: negatives: %w: kind %d", kernels.ErrArgument, in.Negatives.Kind)

@@ -24,7 +24,8 @@ func BenchmarkMatMul(b *testing.B) {
 	b.Run("bounded", func(b *testing.B) {
 		left, right := engine.Vectors{Data: x, Rows: n, Dim: n}, engine.Vectors{Data: y, Rows: n, Dim: n}
 		for b.Loop() {
-			if _, err := e.engine.BoundedMatrix(context.Background(), out, n, left, right, kernels.IP, kernels.F32); err != nil {
+			if _, err := e.engine.BoundedMatrix(context.Background(), out, n, left, right, kernels.IP,
+				kernels.F32); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -54,7 +55,8 @@ func BenchmarkMatMul(b *testing.B) {
 func BenchmarkSmall(b *testing.B) {
 	e := newEngine(b, engine.Options{Cores: cores.New(cores.Available())})
 	for name, eng := range map[string]tensor.Engine{"sluice": e, "default": tensor.StdEng{}} {
-		v, w := tensor.New(tensor.WithBacking(numbers(1, 384)), tensor.WithEngine(eng)), tensor.New(tensor.WithBacking(numbers(2, 384)), tensor.WithEngine(eng))
+		v, w := tensor.New(tensor.WithBacking(numbers(1, 384)), tensor.WithEngine(eng)),
+			tensor.New(tensor.WithBacking(numbers(2, 384)), tensor.WithEngine(eng))
 		b.Run("inner384/"+name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := tensor.Inner(v, w); err != nil {
@@ -63,7 +65,8 @@ func BenchmarkSmall(b *testing.B) {
 			}
 		})
 		for _, n := range []int{4, 32, 64, 128} {
-			x, y, out := plain(eng, numbers(1, n*n), n, n), plain(eng, numbers(2, n*n), n, n), plain(eng, numbers(2, n*n), n, n)
+			x, y, out := plain(eng, numbers(1, n*n), n, n), plain(eng, numbers(2, n*n), n, n),
+				plain(eng, numbers(2, n*n), n, n)
 			b.Run(fmt.Sprintf("matmul%d/%s", n, name), func(b *testing.B) {
 				for b.Loop() {
 					if _, err := tensor.MatMul(x, y, tensor.WithReuse(out)); err != nil {

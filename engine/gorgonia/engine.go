@@ -130,7 +130,8 @@ func (e *Engine) multiply(a, b, out view) error {
 	}
 	for _, v := range []view{a, b, out} {
 		if !v.inside() {
-			return fmt.Errorf("gorgonia: %w: %d×%d with strides %d, %d in %d values", kernels.ErrShape, v.rows, v.cols, v.down, v.right, len(v.data))
+			return fmt.Errorf("gorgonia: %w: %d×%d with strides %d, %d in %d values", kernels.ErrShape, v.rows, v.cols,
+				v.down, v.right, len(v.data))
 		}
 	}
 	if out.right != 1 && out.down == 1 { // columns lie together: the transposed product has them as rows
@@ -240,7 +241,8 @@ func (e *Engine) standard(a, b, out view) error {
 func ours(tensors ...tensor.Tensor) bool {
 	for _, t := range tensors {
 		d, ok := t.(*tensor.Dense)
-		if !ok || d.Dtype() != tensor.Float32 || !d.IsNativelyAccessible() || d.IsScalar() || len(d.Mask()) > 0 && d.IsMasked() {
+		if !ok || d.Dtype() != tensor.Float32 || !d.IsNativelyAccessible() || d.IsScalar() || len(d.Mask()) > 0 &&
+			d.IsMasked() {
 			return false
 		}
 	}

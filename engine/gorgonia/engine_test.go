@@ -282,7 +282,8 @@ func TestMatVecMul(t *testing.T) {
 	})
 	a, v := plain(e, numbers(1, 6), 2, 3), plain(e, numbers(2, 3), 3, 1)
 	reuse, incr := tensor.New(tensor.WithBacking([]float32{9, 9})), tensor.New(tensor.WithBacking([]float32{1, 2}))
-	if got, err := tensor.MatVecMul(a, v, tensor.WithReuse(reuse), tensor.WithIncr(incr)); err != nil || got != tensor.Tensor(incr) {
+	if got, err := tensor.MatVecMul(a, v, tensor.WithReuse(reuse), tensor.WithIncr(incr)); err != nil ||
+		got != tensor.Tensor(incr) {
 		t.Errorf("%v, %v", got, err)
 	}
 	expect(t, table(t, a), table(t, v), [][]float64{{1}, {2}}, incr)
@@ -300,7 +301,8 @@ func TestInner(t *testing.T) {
 		for i := range y {
 			wide[4*i+1] = y[i]
 		}
-		a, b := tensor.New(tensor.WithBacking(x), tensor.WithEngine(e)), tensor.New(tensor.WithBacking(y), tensor.WithEngine(e))
+		a, b := tensor.New(tensor.WithBacking(x), tensor.WithEngine(e)),
+			tensor.New(tensor.WithBacking(y), tensor.WithEngine(e))
 		column := slice(plain(e, wide, n, 4), nil, tensor.S(1))
 		got, err := tensor.Inner(a, b)
 		if v, ok := got.(float32); err != nil || !ok || math.Abs(float64(v)-want) > math.Abs(want)*0x1p-23 {
@@ -420,7 +422,8 @@ func TestNonFinite(t *testing.T) {
 				t.Errorf("%s %d: only %d are not finite", name, n, odd)
 			}
 		}
-		v, err := tensor.Inner(tensor.New(tensor.WithBacking(x[2*n:]), tensor.WithEngine(e)), tensor.New(tensor.WithBacking(y[n:2*n+n*(n-3)]), tensor.WithEngine(e)))
+		v, err := tensor.Inner(tensor.New(tensor.WithBacking(x[2*n:]), tensor.WithEngine(e)),
+			tensor.New(tensor.WithBacking(y[n:2*n+n*(n-3)]), tensor.WithEngine(e)))
 		if f, ok := v.(float32); err != nil || !ok || !math.IsInf(float64(f), -1) {
 			t.Errorf("inner product: %v, %v", v, err)
 		}
@@ -465,7 +468,8 @@ func TestOthersAreDelegated(t *testing.T) {
 	mask := make([]bool, 4)
 	mask[2] = true
 	masked := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float32{1, 2, 3, 4}, mask), tensor.WithEngine(e))
-	if c, err := tensor.MatMul(masked, plain(e, []float32{1, 0, 0, 1}, 2, 2)); err != nil || c.Data().([]float32)[2] != 3 {
+	if c, err := tensor.MatMul(masked, plain(e, []float32{1, 0, 0, 1}, 2, 2)); err != nil ||
+		c.Data().([]float32)[2] != 3 {
 		t.Errorf("masked: %v, %v", c, err)
 	}
 	scalar := tensor.New(tensor.FromScalar(float32(2)), tensor.WithEngine(e))
@@ -477,7 +481,9 @@ func TestOthersAreDelegated(t *testing.T) {
 		t.Errorf("sum: %v, %v", sum, err)
 	}
 	cube := tensor.New(tensor.WithShape(2, 3, 4), tensor.WithBacking(numbers(1, 24)), tensor.WithEngine(e))
-	if c, err := tensor.Dot(cube, tensor.New(tensor.WithShape(4, 5), tensor.WithBacking(numbers(2, 20)), tensor.WithEngine(e))); err != nil || !c.Shape().Eq(tensor.Shape{2, 3, 5}) {
+	if c, err := tensor.Dot(cube,
+		tensor.New(tensor.WithShape(4, 5), tensor.WithBacking(numbers(2, 20)), tensor.WithEngine(e))); err != nil ||
+		!c.Shape().Eq(tensor.Shape{2, 3, 5}) {
 		t.Errorf("more dimensions: %v, %v", c, err)
 	}
 }
@@ -526,10 +532,12 @@ func TestNothing(t *testing.T) {
 	if err := e.multiply(view{rows: 2}, view{rows: 2}, c); err != nil || c.data[0] != 0 || c.data[3] != 0 {
 		t.Errorf("an empty sum: %v, %v", c.data, err)
 	}
-	if err := e.multiply(view{cols: 3}, view{rows: 2, cols: 3, data: make([]float32, 6), down: 3, right: 1}, view{cols: 2}); err != nil {
+	if err := e.multiply(view{cols: 3}, view{rows: 2, cols: 3, data: make([]float32, 6), down: 3, right: 1},
+		view{cols: 2}); err != nil {
 		t.Error(err)
 	}
-	if err := e.multiply(view{rows: 2, cols: 3, down: 3, right: 1, data: make([]float32, 5)}, view{rows: 2, cols: 3, down: 3, right: 1, data: make([]float32, 6)}, c); !errors.Is(err, kernels.ErrShape) {
+	if err := e.multiply(view{rows: 2, cols: 3, down: 3, right: 1, data: make([]float32, 5)},
+		view{rows: 2, cols: 3, down: 3, right: 1, data: make([]float32, 6)}, c); !errors.Is(err, kernels.ErrShape) {
 		t.Errorf("a view that leaves its memory: %v", err)
 	}
 }

@@ -13,8 +13,10 @@ import (
 func TestMatMulOfOneByOne(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	run := func(opts []tensor.ConsOpt, m, k, n int) string {
-		a := tensor.New(append(opts, tensor.WithShape(m, k), tensor.WithBacking(tensor.Range(tensor.Float32, 2, 2+m*k)))...)
-		b := tensor.New(append(opts, tensor.WithShape(k, n), tensor.WithBacking(tensor.Range(tensor.Float32, 5, 5+k*n)))...)
+		a := tensor.New(append(opts, tensor.WithShape(m, k),
+			tensor.WithBacking(tensor.Range(tensor.Float32, 2, 2+m*k)))...)
+		b := tensor.New(append(opts, tensor.WithShape(k, n),
+			tensor.WithBacking(tensor.Range(tensor.Float32, 5, 5+k*n)))...)
 		c, err := tensor.MatMul(a, b)
 		if err != nil {
 			return "an error"

@@ -20,7 +20,8 @@ const (
 	Go
 )
 
-var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVX512: "avx512", AVX512VNNI: "avx512vnni", AMX: "amx", Go: "go"}
+var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVX512: "avx512", AVX512VNNI: "avx512vnni", AMX: "amx",
+	Go: "go"}
 
 func (i ISA) String() string { return isaNames[i] }
 
@@ -43,7 +44,8 @@ func Open(name string) (Kernels, error) {
 	for i, isa := range available {
 		names[i] = isa.String()
 	}
-	return Kernels{}, fmt.Errorf("%w: %q (this build on this machine has: %s)", kernels.ErrISA, name, strings.Join(names, ", "))
+	return Kernels{},
+		fmt.Errorf("%w: %q (this build on this machine has: %s)", kernels.ErrISA, name, strings.Join(names, ", "))
 }
 
 // ISA is the instruction set in use.

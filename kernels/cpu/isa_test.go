@@ -14,7 +14,8 @@ func TestOpen(t *testing.T) {
 	if err != nil || best.ISA() != Available()[0] {
 		t.Fatalf("best: %v, %v", best.ISA(), err)
 	}
-	if _, err := Open("sse9"); !errors.Is(err, kernels.ErrISA) || !strings.Contains(err.Error(), Available()[0].String()) {
+	if _, err := Open("sse9"); !errors.Is(err, kernels.ErrISA) ||
+		!strings.Contains(err.Error(), Available()[0].String()) {
 		t.Errorf("an unknown instruction set: %v", err)
 	}
 	for _, isa := range []ISA{Scalar, AVX2, AVX512, AVX512VNNI, AMX, Go} {

@@ -51,12 +51,14 @@ type Panels struct {
 }
 
 // NewPanels makes room for n vectors of dimension dim.
-func (k Kernels) NewPanels(side Side, dtype kernels.DType, metric kernels.Metric, n, dim int, scale float64) (*Panels, error) {
+func (k Kernels) NewPanels(side Side, dtype kernels.DType, metric kernels.Metric, n, dim int, scale float64) (*Panels,
+	error) {
 	return k.Renew(new(Panels), side, dtype, metric, n, dim, scale)
 }
 
 // Renew is NewPanels in the memory of old panels, which must not be used any more; old may be nil.
-func (k Kernels) Renew(old *Panels, side Side, dtype kernels.DType, metric kernels.Metric, n, dim int, scale float64) (*Panels, error) {
+func (k Kernels) Renew(old *Panels, side Side, dtype kernels.DType, metric kernels.Metric, n, dim int,
+	scale float64) (*Panels, error) {
 	if !k.Has(dtype) {
 		return nil, fmt.Errorf("%w: %s has no %s tiles", kernels.ErrISA, k.isa, dtype)
 	}
@@ -132,7 +134,8 @@ func (k Kernels) Pack(p *Panels, rows Rows, order []int32, from, to int) (Stats,
 	if p.isa != k.isa {
 		return Stats{}, fmt.Errorf("%w: panels for %s, packed with %s", kernels.ErrISA, p.isa, k.isa)
 	}
-	if rows.Dim != p.Dim || order == nil && rows.N < p.N || order != nil && len(order) < p.N || from < 0 || to > p.Count() || from > to {
+	if rows.Dim != p.Dim || order == nil && rows.N < p.N || order != nil && len(order) < p.N || from < 0 ||
+		to > p.Count() || from > to {
 		return Stats{}, fmt.Errorf("%w: panels %d to %d of %d×%d from %d×%d rows, %d in order",
 			kernels.ErrShape, from, to, p.N, p.Dim, rows.N, rows.Dim, len(order))
 	}

@@ -48,7 +48,8 @@ INLINE void pack_bf16(slc_packing *p, const int parts) {
 			}
 		}
 		for (int i = 0; i < s.n; i++)
-			if (_mm512_reduce_add_ps(squares[i]) < 0x1p-90f && _mm512_test_epi32_mask(_mm512_castps_si512(any[i]), _mm512_set1_epi32(0x7fffffff)))
+			if (_mm512_reduce_add_ps(squares[i]) < 0x1p-90f &&
+				_mm512_test_epi32_mask(_mm512_castps_si512(any[i]), _mm512_set1_epi32(0x7fffffff)))
 				p->is_short = 1;
 		finish(p, &s, panel, squares, rest, low);
 		exact_terms(p, &s, panel);

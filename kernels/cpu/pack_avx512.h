@@ -60,7 +60,8 @@ INLINE void widen(double *max, double square, double slack) {
 }
 
 // finish accounts for a panel: sums of squares are of float32 lanes (hence the slack of 1e-5).
-INLINE void finish(slc_packing *p, const sources *s, int64_t panel, const __m512 *squares, const __m512 *rest, const __m512 *low) {
+INLINE void finish(slc_packing *p, const sources *s, int64_t panel, const __m512 *squares, const __m512 *rest,
+		const __m512 *low) {
 	for (int i = 0; i < SLC_PANEL; i++) {
 		float norm2 = _mm512_reduce_add_ps(squares[i]);
 		if (p->norms) norm2 = i < s->n && s->scale[i] > 0;

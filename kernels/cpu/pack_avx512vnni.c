@@ -16,7 +16,8 @@ void slc_pack_i8_avx512vnni(slc_packing *p) {
 		for (int i = 0; i < SLC_PANEL; i++) {
 			__m512 highest = _mm512_setzero_ps();
 			squares[i] = rest[i] = low[i] = _mm512_setzero_ps();
-			for (int64_t k = 0; k < p->dim; k += 16) highest = _mm512_max_ps(highest, _mm512_abs_ps(sixteen(&s, i, k, p->dim)));
+			for (int64_t k = 0; k < p->dim; k += 16)
+				highest = _mm512_max_ps(highest, _mm512_abs_ps(sixteen(&s, i, k, p->dim)));
 			float m = _mm512_reduce_max_ps(highest);
 			step[i] = m / 127 > 0x1p-100f ? m / 127 : 0;
 			inverse[i] = step[i] > 0 ? 1 / step[i] : 0;
@@ -30,7 +31,8 @@ void slc_pack_i8_avx512vnni(slc_packing *p) {
 					for (int g = 0; g < 4; g++) {
 						__m512 x = sixteen(&s, i, k * 64 + g * 16, p->dim);
 						__m512i code = _mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_set1_ps(inverse[i])));
-						code = _mm512_max_epi32(_mm512_min_epi32(code, _mm512_set1_epi32(127)), _mm512_set1_epi32(-127));
+						code = _mm512_max_epi32(_mm512_min_epi32(code, _mm512_set1_epi32(127)),
+							_mm512_set1_epi32(-127));
 						__m512 d = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(code), _mm512_set1_ps(step[i]), x);
 						squares[i] = _mm512_fmadd_ps(x, x, squares[i]);
 						rest[i] = _mm512_fmadd_ps(d, d, rest[i]);

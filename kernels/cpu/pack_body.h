@@ -34,7 +34,8 @@ void PASTE(slc_pack_f32_, ISA)(slc_packing *p) {
 		}
 		for (int i = 0; i < SLC_PANEL; i++) {
 			if (p->terms) p->terms[panel * SLC_PANEL + i] = (float)(-0.5 * squares[i]);
-			double norm = p->norms ? (i < n && scale[i] > 0) * (1 + 0x1p-22) : __builtin_sqrt(squares[i]) * (1 + 0x1p-40);
+			double norm = p->norms ? (i < n && scale[i] > 0) * (1 + 0x1p-22) 
+				: __builtin_sqrt(squares[i]) * (1 + 0x1p-40);
 			if (!(norm <= p->norm) && p->norm == p->norm) p->norm = norm; // NaN stays
 		}
 	}

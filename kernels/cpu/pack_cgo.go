@@ -41,5 +41,6 @@ func (k Kernels) pack(p *Panels, rows Rows, order []int32, from, to int) (Stats,
 		C.int64_t(rows.Stride), C.int64_t(p.N), C.int64_t(p.Dim), C.int64_t(from), C.int64_t(to), C.double(p.Scale),
 		unsafe.Pointer(unsafe.SliceData(p.data)), floats(p.terms), floats(p.steps), int32s(p.sums),
 		C.int32_t(p.Side), &found[0], &e)
-	return Stats{Norm: float64(found[0]), Residual: float64(found[1]), Low: float64(found[2]), Short: found[3] != 0}, failure(code, &e)
+	return Stats{Norm: float64(found[0]), Residual: float64(found[1]), Low: float64(found[2]), Short: found[3] != 0},
+		failure(code, &e)
 }

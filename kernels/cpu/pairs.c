@@ -21,14 +21,16 @@ static int32_t best(int32_t isa) {
 	return isa < last ? isa : last;
 }
 
-static int32_t check(int32_t isa, const char *name, int64_t rows, int64_t stride, int64_t dim, const int32_t *list, int64_t n,
-                     slc_error *error) {
+static int32_t check(int32_t isa, const char *name, int64_t rows, int64_t stride, int64_t dim, const int32_t *list,
+	int64_t n, slc_error *error) {
 	if (isa < 0 || isa >= SLC_ISAS) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
 	if (rows < 0 || dim < 0 || stride < dim || n < 0)
-		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows, (long long)dim, (long long)stride);
+		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows, (long long)dim,
+			(long long)stride);
 	for (int64_t i = 0; list && i < n; i++)
 		if (list[i] < 0 || list[i] >= rows)
-			FAIL(SLC_ERROR_SHAPE, "%s: entry %lld names row %d of %lld", name, (long long)i, (int)list[i], (long long)rows);
+			FAIL(SLC_ERROR_SHAPE, "%s: entry %lld names row %d of %lld", name, (long long)i, (int)list[i],
+				(long long)rows);
 	return SLC_OK;
 }
 
@@ -41,13 +43,15 @@ int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, i
 		return code;
 	if (n > 0 && (!row_b || (!row_a && rows_a < 1))) FAIL(SLC_ERROR_SHAPE, "pairs without rows");
 	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
-	if (metric == SLC_COSINE && n > 0 && (!norm_a || !norm_b)) FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
+	if (metric == SLC_COSINE && n > 0 && (!norm_a || !norm_b))
+		FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
 	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, norm_a, norm_b, row_a, row_b, out, 0};
 	table[best(isa)].pairs(&list, metric);
 	return SLC_OK;
 }
 
-int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const int32_t *row_a,
+int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
+                     const int32_t *row_a,
                      const float *b, int64_t rows_b, int64_t stride_b, const int32_t *row_b, int64_t dim, int64_t n,
                      float *out, slc_error *error) {
 	int32_t code;

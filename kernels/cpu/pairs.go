@@ -50,7 +50,8 @@ func (k Kernels) Estimate(m kernels.Metric, out []float32, a Rows, rowsA []int32
 // float64. factor has an entry per row of a.
 func (k Kernels) Sum(out []float64, a Rows, factor []float64, rows []int32) error {
 	if len(out) != a.Dim || len(factor) < a.N {
-		return fmt.Errorf("%w: sum of %d×%d rows with %d factors into %d values", kernels.ErrShape, a.N, a.Dim, len(factor), len(out))
+		return fmt.Errorf("%w: sum of %d×%d rows with %d factors into %d values", kernels.ErrShape, a.N, a.Dim,
+			len(factor), len(out))
 	}
 	if err := a.check(false); err != nil || len(rows) == 0 {
 		return err

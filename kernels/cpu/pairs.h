@@ -12,7 +12,8 @@ int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, i
 
 // slc_estimate writes out[i] = dot product (SLC_L2: squared distance) of the pairs in float32, summed in any
 // order: a quarter of the time, for samples; it may be infinite or NaN where float32 overflows.
-int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const int32_t *row_a,
+int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
+                     const int32_t *row_a,
                      const float *b, int64_t rows_b, int64_t stride_b, const int32_t *row_b, int64_t dim, int64_t n,
                      float *out, slc_error *error);
 
@@ -30,7 +31,8 @@ typedef struct {
 } slc_pair_list;
 
 typedef void slc_pairs_fn(const slc_pair_list *list, int32_t metric);
-typedef void slc_sum_fn(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out);
+typedef void slc_sum_fn(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows,
+	int64_t n, double *out);
 
 slc_pairs_fn slc_pairs_f32_scalar, slc_estimate_f32_scalar;
 slc_sum_fn slc_sum_f32_scalar;

@@ -5,7 +5,8 @@
 #include "pairs.h"
 
 // group computes n pairs at once and fetches the rows of the next group, which are anywhere in memory.
-INLINE void group(const float *const *a, const float *const *b, const float *const *next, int64_t dim, double *out, const int n, const int squares) {
+INLINE void group(const float *const *a, const float *const *b, const float *const *next, int64_t dim, double *out,
+		const int n, const int squares) {
 	vec sum[PAIRS * PARTS];
 #pragma GCC unroll 32
 	for (int i = 0; i < n * PARTS; i++) sum[i] = (vec){0};
@@ -106,7 +107,8 @@ void PASTE(slc_estimate_f32_, ISA)(const slc_pair_list *l, int32_t metric) {
 	}
 }
 
-void PASTE(slc_sum_f32_, ISA)(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out) {
+void PASTE(slc_sum_f32_, ISA)(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows,
+		int64_t n, double *out) {
 	for (int64_t i = 0; i < n; i++) {
 		const float *row = a + rows[i] * stride;
 		const double f = factor[rows[i]];

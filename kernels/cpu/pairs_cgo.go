@@ -32,8 +32,10 @@ func (k Kernels) estimate(m kernels.Metric, out []float32, a Rows, rowsA []int32
 		return refEstimate(m, out, a, rowsA, b, rowsB)
 	}
 	var e C.slc_error
-	code := C.slc_estimate(C.int32_t(k.isa), C.int32_t(m), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), int32s(rowsA),
-		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), int32s(rowsB), C.int64_t(a.Dim), C.int64_t(len(rowsA)), floats(out), &e)
+	code := C.slc_estimate(C.int32_t(k.isa), C.int32_t(m), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride),
+		int32s(rowsA),
+		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), int32s(rowsB), C.int64_t(a.Dim), C.int64_t(len(rowsA)),
+		floats(out), &e)
 	return failure(code, &e)
 }
 
@@ -42,7 +44,8 @@ func (k Kernels) sum(out []float64, a Rows, factor []float64, rows []int32) erro
 		return refSum(out, a, factor, rows)
 	}
 	var e C.slc_error
-	code := C.slc_sum(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim), doubles(factor),
+	code := C.slc_sum(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim),
+		doubles(factor),
 		int32s(rows), C.int64_t(len(rows)), doubles(out), &e)
 	return failure(code, &e)
 }

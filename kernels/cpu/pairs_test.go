@@ -27,7 +27,8 @@ func TestPairsEqualReference(t *testing.T) {
 						t.Fatal(err)
 					}
 					for i := range n {
-						if want := ref.Score(m, a.Row(int(rowsA[i])), b.Row(int(rowsB[i]))); math.Float64bits(out[i]) != math.Float64bits(want) {
+						if want := ref.Score(m, a.Row(int(rowsA[i])),
+							b.Row(int(rowsB[i]))); math.Float64bits(out[i]) != math.Float64bits(want) {
 							t.Fatalf("%s dim %d, pair %d of %d: %v, want %v", m, dim, i, n, out[i], want)
 						}
 					}
@@ -87,7 +88,8 @@ func TestEstimates(t *testing.T) {
 		}
 		r := unitRows(rng, 2, 4)
 		for _, rows := range []int32{-1, 2} {
-			if err := k.Estimate(kernels.IP, make([]float32, 1), r, []int32{rows}, r, []int32{0}); !errors.Is(err, kernels.ErrShape) {
+			if err := k.Estimate(kernels.IP, make([]float32, 1), r, []int32{rows}, r,
+				[]int32{0}); !errors.Is(err, kernels.ErrShape) {
 				t.Errorf("row %d of 2: %v", rows, err)
 			}
 		}

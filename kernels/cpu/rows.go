@@ -38,7 +38,8 @@ func (r Rows) Slice(from, to int) Rows {
 func (r Rows) check(norms bool) error {
 	short := r.N > 0 && (len(r.Data) < r.Dim || r.N-1 > (len(r.Data)-r.Dim)/max(r.Stride, 1))
 	if r.N < 0 || r.Dim < 0 || r.Stride < r.Dim || short {
-		return fmt.Errorf("%w: %d rows of %d elements with stride %d in %d values", kernels.ErrShape, r.N, r.Dim, r.Stride, len(r.Data))
+		return fmt.Errorf("%w: %d rows of %d elements with stride %d in %d values", kernels.ErrShape, r.N, r.Dim,
+			r.Stride, len(r.Data))
 	}
 	if norms && len(r.Norms) < r.N {
 		return fmt.Errorf("%w: %d norms of %d rows", kernels.ErrShape, len(r.Norms), r.N)

@@ -43,7 +43,8 @@ int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const flo
 		FAIL(SLC_ERROR_SHAPE, "scan of %lld panels, %lld sections, %lld queries; at most %d, %d, %d", (long long)panels,
 		     (long long)sections, (long long)queries, SLC_SCAN_PANELS, SLC_SCAN_SECTIONS, SLC_SCAN_QUERIES);
 	if (step_count < 1 || first < 1 || first > step_count || !steps || !in_order(steps, step_count, sections))
-		FAIL(SLC_ERROR_SHAPE, "scan of %lld planes, %lld at first, not in order", (long long)step_count, (long long)first);
+		FAIL(SLC_ERROR_SHAPE, "scan of %lld planes, %lld at first, not in order", (long long)step_count,
+			(long long)first);
 	if (biased && (!bias || !lift)) FAIL(SLC_ERROR_SHAPE, "scan: biased queries without biases");
 	if (!codes || !meta || !q8 || !sums || !weights || !need || !acc || !found || !bounds || !found_count || !alive)
 		FAIL(SLC_ERROR_SHAPE, "scan: null pointer");

@@ -98,14 +98,19 @@ func (k Kernels) ScanName() string {
 // bounds, both in scratch: those that may reach need[query] after the planes in steps (2·section for the
 // high one, +1 for the low one), the first of which are read in any case. need has q's room: the
 // number of queries rounded up to 16 unless it is 1.
-func (k Kernels) Scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, b *ScanBias, w *ScanScratch) (found []uint32, bounds []float32, err error) {
+func (k Kernels) Scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, b *ScanBias,
+	w *ScanScratch) (found []uint32, bounds []float32, err error) {
 	size := q.N * c.Panels * ScanLanes
-	if q.Sections != c.Sections || q.N < 1 || len(q.sums) < q.room*q.Sections || len(need) < q.room || len(w.acc) < size || len(steps) > len(w.Alive) {
-		return nil, nil, fmt.Errorf("%w: scan of %d queries with %d sections in %d sections; %d limits, room for %d of %d sums",
-			kernels.ErrShape, q.N, q.Sections, c.Sections, len(need), len(w.acc), size)
+	if q.Sections != c.Sections || q.N < 1 || len(q.sums) < q.room*q.Sections || len(need) < q.room ||
+		len(w.acc) < size || len(steps) > len(w.Alive) {
+		return nil, nil,
+			fmt.Errorf("%w: scan of %d queries with %d sections in %d sections; %d limits, room for %d of %d sums",
+				kernels.ErrShape, q.N, q.Sections, c.Sections, len(need), len(w.acc), size)
 	}
 	if n := bits.Len64(b.Queries); n > q.N || n > 0 && len(b.Rows) < (n-1)*ScanRows+c.Panels*ScanLanes {
-		return nil, nil, fmt.Errorf("%w: scan of %d queries with biases of %d rows for the queries %b", kernels.ErrShape, q.N, len(b.Rows), b.Queries)
+		return nil, nil,
+			fmt.Errorf("%w: scan of %d queries with biases of %d rows for the queries %b", kernels.ErrShape, q.N,
+				len(b.Rows), b.Queries)
 	}
 	n, err := k.scan(c, q, steps, first, need, b, w)
 	if err != nil {

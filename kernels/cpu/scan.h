@@ -41,14 +41,15 @@ enum {
 //   lift     float[queries][2]: a row's bias b adds b·(lift[0] + lift[1]·b) to its term. Both are rounded up
 //            by more than a 2⁻²⁰th part for these operations' roundings, and with room for the scan's own.
 // For each query and row the scan begins with terms[row] (terms may be NULL: 0) and what its bias adds, and reads
-// the planes in steps[0 … step_count): a section's high plane before its low one, the high planes in order. What it has, plus
+// the planes in steps[0 … step_count): a section's high plane before its low one, the high planes in order. What it
+// has, plus
 //   sum over sections read (|z|·|y − y^| + |z − z^|·|y^|) + |z|·|y| of the sections not read,
-// is at least z·y + terms[row] + what the bias adds. The first `first` planes are read of all panels, the others only of panels in which a row of the
-// query may still reach need[query]: a row is ruled out where its bound is below.
+// is at least z·y + terms[row] + what the bias adds. The first `first` planes are read of all panels, the others only
+// of panels in which a row of the query may still reach need[query]: a row is ruled out where its bound is below.
 //
 // The rows left after the last step are written to found as query << 16 | row, in ascending order, and
-// their bounds to bounds (room for queries·panels·16 each), found_count of them. alive[k] is increased by the number of (query, panel) left after step k,
-// k ≥ first − 1. acc is memory to work in, queries·panels·16 floats.
+// their bounds to bounds (room for queries·panels·16 each), found_count of them. alive[k] is increased by the number of
+// (query, panel) left after step k, k ≥ first − 1. acc is memory to work in, queries·panels·16 floats.
 int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const float *terms, int64_t panels,
                  int64_t sections, const int8_t *q8, const int32_t *sums, const float *weights, int64_t queries,
                  int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need,

@@ -58,12 +58,14 @@ static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {
 	for (int64_t panel = 0; panel < c->panels + 2; panel++) {
 		if (panel + AHEAD < c->panels)
 			for (int64_t k = 0; k < c->first; k++)
-				for (int at = 0; at < SLC_SCAN_BLOCK; at += 64) __builtin_prefetch(block_of(c, c->steps[k], panel + AHEAD) + at, 0, 2);
+				for (int at = 0; at < SLC_SCAN_BLOCK; at += 64)
+					__builtin_prefetch(block_of(c, c->steps[k], panel + AHEAD) + at, 0, 2);
 		if (panel < c->panels)
 			for (int64_t k = 0; k < depth; k++) unpack(c, s, k, panel, codes[panel & 1][k]);
 		if (panel >= 1 && panel <= c->panels) multiply(c, &r, codes[(panel - 1) & 1], depth, sums[(panel - 1) & 1]);
 		if (panel >= 2)
-			for (int64_t group = 0; group < c->queries; group += GROUP) consume(c, s, &r, depth, panel - 2, group, sums[panel & 1], alive);
+			for (int64_t group = 0; group < c->queries; group += GROUP)
+				consume(c, s, &r, depth, panel - 2, group, sums[panel & 1], alive);
 	}
 	__asm__ volatile("tilerelease");
 	return 1;

@@ -24,7 +24,8 @@ INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 		for (int h = 0; h < 2; h++) {
 			__m256i x = _mm256_loadu_si256((const __m256i *)(b + 64 * g + 32 * h));
 			low[h] = _mm256_add_epi16(low[h], _mm256_maddubs_epi16(_mm256_and_si256(x, nibble), q0));
-			high[h] = _mm256_add_epi16(high[h], _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(x, 4), nibble), q1));
+			high[h] = _mm256_add_epi16(high[h],
+				_mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(x, 4), nibble), q1));
 		}
 	}
 	for (int h = 0; h < 2; h++)

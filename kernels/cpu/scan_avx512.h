@@ -12,7 +12,8 @@ INLINE __m512i four(const int8_t *q) {
 
 INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 	const __m512i lower = _mm512_set1_epi8(15), upper = _mm512_set1_epi8((char)0xf0);
-	__m512i low[2], high[2]; // two chains each, because a product takes longer than a line; high ones are 16 times too large
+	// two chains each, because a product takes longer than a line; high ones are 16 times too large
+	__m512i low[2], high[2];
 	low[0] = low[1] = high[0] = high[1] = _mm512_setzero_si512();
 #pragma GCC unroll 8
 	for (int g = 0; g < 8; g++) {
@@ -20,7 +21,8 @@ INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 		low[g & 1] = _mm512_dpbusd_epi32(low[g & 1], _mm512_and_si512(x, lower), four(q + 4 * g));
 		high[g & 1] = _mm512_dpbusd_epi32(high[g & 1], _mm512_and_si512(x, upper), four(q + 32 + 4 * g));
 	}
-	_mm512_store_si512(out, _mm512_add_epi32(_mm512_add_epi32(low[0], low[1]), _mm512_srai_epi32(_mm512_add_epi32(high[0], high[1]), 4)));
+	_mm512_store_si512(out, _mm512_add_epi32(_mm512_add_epi32(low[0], low[1]),
+		_mm512_srai_epi32(_mm512_add_epi32(high[0], high[1]), 4)));
 }
 
 INLINE uint32_t lanes_of(const int32_t *out) { return _mm512_movepi32_mask(_mm512_load_si512(out)); }

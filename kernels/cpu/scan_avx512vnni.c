@@ -32,7 +32,8 @@ INLINE void multiply(const slc_scan_call *c, const rounded *r, uint8_t (*codes)[
 	for (int64_t k = 0; k < depth; k++) {
 		const int8_t *q = r->q8 + place_of(c, k, query);
 		for (int g = 0; g < SLC_SCAN_SECTION / 4; g++) {
-			const __m512i first = _mm512_load_si512(codes[0][k] + 64 * g), second = _mm512_load_si512(codes[1][k] + 64 * g);
+			const __m512i first = _mm512_load_si512(codes[0][k] + 64 * g),
+				second = _mm512_load_si512(codes[1][k] + 64 * g);
 #pragma GCC unroll 8
 			for (int i = 0; i < BLOCK; i++) {
 				const __m512i x = four(q + i * SLC_SCAN_SECTION + 4 * g);

@@ -2,7 +2,8 @@
 //   NAME                    the function's name
 //   section_dot(b, q, out)  the 16 lanes' sums of nibble·q over a block b of 64 dimensions
 //   lanes_of(out)           a bit per lane whose element of out (int32_t[16]) is −1, not 0
-// Loops over lanes are left to the compiler, which knows the set's vectors. It may also define OWN_FILTER and, behind this file, filter.
+// Loops over lanes are left to the compiler, which knows the set's vectors. It may also define OWN_FILTER and, behind
+// this file, filter.
 #include <string.h>
 
 enum { STEP, NORM, ERROR, TAIL, WEIGHTS };            // of weights
@@ -55,7 +56,8 @@ INLINE void advance(progress *s, int plane) {
 INLINE void slack(const slc_scan_call *c, const progress *s, int64_t query, int64_t from, int64_t to, float *out) {
 	for (int64_t p = from; p < to; p++) out[p] = 0;
 	for (int64_t section = 0; section < s->high; section++) {
-		const float *rest = meta_of(c, section, s->both[section] ? REST_BOTH : REST_HIGH), *length = meta_of(c, section, LENGTH);
+		const float *rest = meta_of(c, section, s->both[section] ? REST_BOTH : REST_HIGH),
+			*length = meta_of(c, section, LENGTH);
 		const float norm = weights_of(c, section, NORM)[query], error = weights_of(c, section, ERROR)[query];
 		for (int64_t p = from; p < to; p++) out[p] += norm * rest[p] + error * length[p];
 	}
@@ -85,7 +87,8 @@ INLINE void begin(const slc_scan_call *c, int64_t query, int64_t panel, float *a
 }
 
 // first_pass reads the first planes of the panels in list for one query and returns how many are left.
-INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t query, uint8_t *list, int64_t count, float *lack) {
+INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t query, uint8_t *list, int64_t count,
+		float *lack) {
 	int64_t kept = 0;
 	slack(c, s, query, 0, c->panels, lack);
 	for (int64_t i = 0; i < count; i++) {
@@ -128,7 +131,9 @@ INLINE int64_t refine(const slc_scan_call *c, progress *s, int64_t query, uint8_
 // reading no more than the first planes; it returns 0 if it has no way that is faster than without.
 static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive);
 #ifndef OWN_FILTER
-static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) { return (void)c, (void)s, (void)alive, 0; }
+static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {
+	return (void)c, (void)s, (void)alive, 0;
+}
 #endif
 
 int64_t NAME(const slc_scan_call *c) {

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, b *ScanBias, w *ScanScratch) (int, error) {
+func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []float32, b *ScanBias, w *ScanScratch) (int,
+	error) {
 	if k.isa == Go {
 		return 0, fmt.Errorf("%w: %s has no scan", kernels.ErrISA, k.isa)
 	}
@@ -27,6 +28,7 @@ func (k Kernels) scan(c *Chunk, q *Queries, steps []uint8, first int, need []flo
 		(*C.int32_t)(unsafe.Pointer(unsafe.SliceData(q.sums))), floats(q.weights), C.int64_t(q.N), C.int64_t(q.room),
 		(*C.uint8_t)(unsafe.SliceData(steps)), C.int64_t(len(steps)), C.int64_t(first), floats(need),
 		floats(b.Rows), C.uint64_t(b.Queries), floats(b.Lift[:]), floats(w.acc),
-		(*C.uint32_t)(unsafe.Pointer(unsafe.SliceData(w.found))), floats(w.lines), &found, (*C.int64_t)(unsafe.Pointer(&w.Alive[0])), &e)
+		(*C.uint32_t)(unsafe.Pointer(unsafe.SliceData(w.found))), floats(w.lines), &found,
+		(*C.int64_t)(unsafe.Pointer(&w.Alive[0])), &e)
 	return int(found), failure(code, &e)
 }

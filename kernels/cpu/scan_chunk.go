@@ -29,10 +29,14 @@ func ScanBytes(panels, sections int) int { return panels * sections * 2 * scanBl
 
 // NewChunk makes a chunk over codes (ScanBytes long, zeroed), with room for a term per row if terms.
 func NewChunk(codes []byte, panels, sections int, terms bool) (*Chunk, error) {
-	if panels < 1 || panels > ScanPanels || sections < 1 || sections > ScanSections || len(codes) != ScanBytes(panels, sections) {
-		return nil, fmt.Errorf("%w: chunk of %d panels and %d sections in %d bytes", kernels.ErrShape, panels, sections, len(codes))
+	if panels < 1 || panels > ScanPanels || sections < 1 || sections > ScanSections ||
+		len(codes) != ScanBytes(panels, sections) {
+		return nil,
+			fmt.Errorf("%w: chunk of %d panels and %d sections in %d bytes", kernels.ErrShape, panels, sections,
+				len(codes))
 	}
-	c := &Chunk{Panels: panels, Sections: sections, codes: codes, meta: make([]float32, sections*scanMeta*panels+panels+sections)}
+	c := &Chunk{Panels: panels, Sections: sections, codes: codes,
+		meta: make([]float32, sections*scanMeta*panels+panels+sections)}
 	if terms {
 		c.terms = make([]float32, panels*ScanLanes)
 	}
@@ -104,7 +108,8 @@ func (c *Chunk) spread(y Rows) float32 {
 // the sections. slop ≥ the norm of what each row itself is off. It returns the largest norm of a row, rounded up.
 func (c *Chunk) Pack(panel int, y Rows, slop float64) (norm float64, err error) {
 	if panel < 0 || panel >= c.Panels || y.N < 1 || y.N > ScanLanes || ceilDiv(y.Dim, ScanSection) != c.Sections {
-		return 0, fmt.Errorf("%w: panel %d of %d from %d rows of %d elements", kernels.ErrShape, panel, c.Panels, y.N, y.Dim)
+		return 0,
+			fmt.Errorf("%w: panel %d of %d from %d rows of %d elements", kernels.ErrShape, panel, c.Panels, y.N, y.Dim)
 	}
 	if err := y.check(false); err != nil {
 		return 0, err
@@ -114,7 +119,8 @@ func (c *Chunk) Pack(panel int, y Rows, slop float64) (norm float64, err error) 
 	var behind [ScanLanes]float64
 	for s := c.Sections - 1; s >= 0; s-- {
 		scale := spread * c.shape()[s]
-		if scale != 0 && !(scale > 1e-30 && scale < math.MaxFloat32) { // too small or too large to divide by: all is rest
+		// too small or too large to divide by: all is rest
+		if scale != 0 && !(scale > 1e-30 && scale < math.MaxFloat32) {
 			scale, c.meta[c.Sections*scanMeta*c.Panels+panel] = 0, float32(math.NaN())
 		}
 		high := c.codes[(2*s*c.Panels+panel)*scanBlock:][:scanBlock]
@@ -123,7 +129,8 @@ func (c *Chunk) Pack(panel int, y Rows, slop float64) (norm float64, err error) 
 		clear(low)
 		var restHigh, restBoth, length, all float64
 		for lane := range ScanLanes {
-			e := packSection(y.Row(min(lane, y.N-1))[s*ScanSection:min(y.Dim, (s+1)*ScanSection)], scale, lane, high, low)
+			e := packSection(y.Row(min(lane, y.N-1))[s*ScanSection:min(y.Dim, (s+1)*ScanSection)], scale, lane, high,
+				low)
 			restHigh, restBoth, length = max(restHigh, e.high), max(restBoth, e.both), max(length, e.length)
 			behind[lane] += e.square
 			all = max(all, behind[lane])

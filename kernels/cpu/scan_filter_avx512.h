@@ -33,7 +33,8 @@ INLINE void round_section(const slc_scan_call *c, const progress *s, rounded *r,
 	__m512i total = _mm512_setzero_si512();
 #pragma GCC unroll 4
 	for (int i = 0; i < SLC_SCAN_SECTION; i += 16) {
-		__m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(from + i)))), ratio);
+		__m512i code = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(from + i)));
+		__m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(code), ratio);
 		__m512i whole = _mm512_cvtps_epi32(x);
 		__m512 rest = _mm512_sub_ps(x, _mm512_cvtepi32_ps(whole));
 		squares = _mm512_fmadd_ps(rest, rest, squares);
@@ -74,23 +75,27 @@ INLINE void unpack(const slc_scan_call *c, const progress *s, int64_t section, i
 }
 
 // lacking is slack for a panel and a group of queries, as they are rounded.
-INLINE __m512 lacking(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel, int64_t group) {
+INLINE __m512 lacking(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel,
+		int64_t group) {
 	__m512 sum = _mm512_setzero_ps();
 	for (int64_t k = 0; k < depth; k++) {
-		__m512 error = _mm512_add_ps(_mm512_loadu_ps(weights_of(c, k, ERROR) + group), _mm512_loadu_ps(r->error[k] + group));
-		sum = _mm512_fmadd_ps(_mm512_loadu_ps(weights_of(c, k, NORM) + group), _mm512_set1_ps(meta_of(c, k, s->both[k] ? REST_BOTH : REST_HIGH)[panel]), sum);
+		__m512 error = _mm512_add_ps(_mm512_loadu_ps(weights_of(c, k, ERROR) + group),
+			_mm512_loadu_ps(r->error[k] + group));
+		sum = _mm512_fmadd_ps(_mm512_loadu_ps(weights_of(c, k, NORM) + group),
+			_mm512_set1_ps(meta_of(c, k, s->both[k] ? REST_BOTH : REST_HIGH)[panel]), sum);
 		sum = _mm512_fmadd_ps(error, _mm512_set1_ps(meta_of(c, k, LENGTH)[panel]), sum);
 	}
 	if (depth < c->sections)
-		sum = _mm512_fmadd_ps(_mm512_loadu_ps(weights_of(c, depth, TAIL) + group), _mm512_set1_ps(meta_of(c, depth, BEHIND)[panel]), sum);
+		sum = _mm512_fmadd_ps(_mm512_loadu_ps(weights_of(c, depth, TAIL) + group),
+			_mm512_set1_ps(meta_of(c, depth, BEHIND)[panel]), sum);
 	return sum;
 }
 
 // consume marks the panel for the queries of a group that need more of it. A row is left where
 // spread·coarse·(sum − offset) + term + slack ≥ need; that is solved for the sum, in units of which 32 and a
 // millionth are more than all roundings.
-INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel, int64_t group,
-                    int32_t (*sums)[SLC_SCAN_LANES], uint64_t *alive) {
+INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel,
+	int64_t group, int32_t (*sums)[SLC_SCAN_LANES], uint64_t *alive) {
 	float lowest[GROUP] __attribute__((aligned(64))), inverse[GROUP] __attribute__((aligned(64)));
 	const __m512 never = _mm512_set1_ps(-1e30f), always = _mm512_set1_ps(1e30f);
 	__m512 unit = _mm512_mul_ps(_mm512_loadu_ps(r->coarse + group), _mm512_set1_ps(spread_of(c)[panel]));

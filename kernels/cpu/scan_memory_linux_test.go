@@ -25,16 +25,20 @@ func TestScanStaysInside(t *testing.T) {
 					score, _ := s.score(q, q%37)
 					need[q] = float32(score)
 				}
-				want, _, err := k.Scan(s.chunk, s.queries, []uint8{0, 1, 2, 3}, 2, need, s.bias, NewScanScratch(queries))
+				want, _, err := k.Scan(s.chunk, s.queries, []uint8{0, 1, 2, 3}, 2, need, s.bias,
+					NewScanScratch(queries))
 				if err != nil || len(want) == 0 {
 					t.Fatalf("%d found, %v", len(want), err)
 				}
 				c, q := *s.chunk, *s.queries
-				c.codes, c.meta, c.terms = inFence(t, c.codes, atEnd), inFence(t, c.meta, atEnd), inFence(t, c.terms, atEnd)
-				q.q8, q.sums, q.weights = inFence(t, q.q8, atEnd), inFence(t, q.sums, atEnd), inFence(t, q.weights, atEnd)
+				c.codes, c.meta, c.terms = inFence(t, c.codes, atEnd), inFence(t, c.meta, atEnd),
+					inFence(t, c.terms, atEnd)
+				q.q8, q.sums, q.weights = inFence(t, q.q8, atEnd), inFence(t, q.sums, atEnd),
+					inFence(t, q.weights, atEnd)
 				bias := *s.bias
 				bias.Rows = inFence(t, bias.Rows[:(queries-1)*ScanRows+s.chunk.Panels*ScanLanes], atEnd)
-				scratch := &ScanScratch{acc: inFence(t, make([]float32, size), atEnd), found: inFence(t, make([]uint32, size), atEnd),
+				scratch := &ScanScratch{acc: inFence(t, make([]float32, size), atEnd),
+					found: inFence(t, make([]uint32, size), atEnd),
 					lines: inFence(t, make([]float32, size), atEnd)}
 				got, bounds, err := k.Scan(&c, &q, []uint8{0, 1, 2, 3}, 2, need, &bias, scratch)
 				if err != nil || len(got) != len(want) {
@@ -66,7 +70,8 @@ func fencedPages(t *testing.T, n int, atEnd bool) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()
 	inside := ceilDiv(n, page) * page
-	mem, err := syscall.Mmap(-1, 0, inside+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	mem, err := syscall.Mmap(-1, 0, inside+2*page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Skipf("SKIP: no guard pages: %v", err)
 	}

@@ -20,7 +20,9 @@ func ChunkOf(panels, sections int, codes []byte, meta, terms []float32) (*Chunk,
 		return nil, err
 	}
 	if len(meta) != len(c.meta) || terms != nil && len(terms) != panels*ScanLanes {
-		return nil, fmt.Errorf("%w: %d and %d numbers for a chunk of %d panels and %d sections", kernels.ErrShape, len(meta), len(terms), panels, sections)
+		return nil,
+			fmt.Errorf("%w: %d and %d numbers for a chunk of %d panels and %d sections", kernels.ErrShape, len(meta),
+				len(terms), panels, sections)
 	}
 	c.meta, c.terms = meta, terms
 	return c, nil

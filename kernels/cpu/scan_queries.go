@@ -21,7 +21,8 @@ func roomFor(queries int) int {
 // NewQueries makes room for up to ScanQueries queries at a time; Reset says how many.
 func NewQueries(capacity, sections int) *Queries {
 	n := roomFor(capacity) * sections
-	return &Queries{Sections: sections, q8: make([]int8, n*ScanSection), sums: make([]int32, n), weights: make([]float32, n*scanWeights)}
+	return &Queries{Sections: sections, q8: make([]int8, n*ScanSection), sums: make([]int32, n),
+		weights: make([]float32, n*scanWeights)}
 }
 
 // Reset makes room for n queries, which have to be set again.

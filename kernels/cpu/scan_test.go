@@ -30,7 +30,8 @@ func newScanCase(t testing.TB, rng *rand.Rand, n, dim, queries, kind int, terms 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scanCase{chunk: c, y: Rows{Data: make([]float32, n*dim), N: n, Dim: dim, Stride: dim}, terms: make([]float64, n)}
+	s := &scanCase{chunk: c, y: Rows{Data: make([]float32, n*dim), N: n, Dim: dim, Stride: dim},
+		terms: make([]float64, n)}
 	for i := range n {
 		for k := range dim {
 			x := rng.NormFloat64() / math.Sqrt(float64(1+k))
@@ -128,7 +129,8 @@ func TestScanBounds(t *testing.T) {
 		}
 		rng, scratch := rand.New(rand.NewPCG(31, 1)), NewScanScratch(ScanQueries)
 		for round := range 240 {
-			n, dim, queries := 1+rng.IntN(200), []int{1, 5, 63, 64, 65, 130, 384}[rng.IntN(7)], []int{1, 2, 3, 4, 5, 16, 17, 40, 64}[rng.IntN(9)]
+			n, dim, queries := 1+rng.IntN(200), []int{1, 5, 63, 64, 65, 130, 384}[rng.IntN(7)],
+				[]int{1, 2, 3, 4, 5, 16, 17, 40, 64}[rng.IntN(9)]
 			s := newScanCase(t, rng, n, dim, queries, rng.IntN(4), round%3 == 0)
 			if round%2 == 0 {
 				s.addBiases(rng)
@@ -158,7 +160,8 @@ func TestScanBounds(t *testing.T) {
 					score, off := s.score(q, row)
 					bound, there := at[uint32(q<<16|row)]
 					if !there && score-off >= float64(need[q]) {
-						t.Fatalf("round %d, %d×%d, query %d: row %d of score %v is missing, limit %v, steps %v", round, n, dim, q, row, score, need[q], steps)
+						t.Fatalf("round %d, %d×%d, query %d: row %d of score %v is missing, limit %v, steps %v", round,
+							n, dim, q, row, score, need[q], steps)
 					}
 					if there && bound < score-off {
 						t.Fatalf("round %d: bound %v below score %v", round, bound, score)

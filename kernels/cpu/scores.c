@@ -24,7 +24,8 @@ static const kernels table[SLC_ISAS] = {
 	[SLC_AVX2] = {{slc_scores_cosine_f32_avx2, slc_scores_ip_f32_avx2, slc_scores_l2_f32_avx2},
 	              slc_norms_f32_avx2, slc_finite_f32_avx2},
 #define AVX512 \
-	{{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512}, slc_norms_f32_avx512, slc_finite_f32_avx512}
+	{{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512}, slc_norms_f32_avx512,
+		slc_finite_f32_avx512}
 	[SLC_AVX512] = AVX512, [SLC_AVX512VNNI] = AVX512, [SLC_AMX] = AVX512, // those add to the tile kernels only
 #endif
 };
@@ -35,7 +36,8 @@ static int32_t check_isa(int32_t isa, slc_error *error) {
 	return SLC_OK;
 }
 
-static int32_t check_rows(const char *name, const float *p, int64_t rows, int64_t stride, int64_t dim, slc_error *error) {
+static int32_t check_rows(const char *name, const float *p, int64_t rows, int64_t stride, int64_t dim,
+		slc_error *error) {
 	if (rows < 0 || dim < 0 || stride < dim)
 		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows,
 		     (long long)dim, (long long)stride);

@@ -19,8 +19,10 @@ func TestABIErrors(t *testing.T) {
 		err, want error
 		text      string
 	}{
-		"stride":     {k.scores(kernels.IP, out, 2, v, Rows{Data: v.Data, N: 2, Dim: 4, Stride: 3}), kernels.ErrShape, "b: 2 rows of 4 elements with stride 3"},
-		"null":       {k.scores(kernels.IP, out, 2, Rows{N: 2, Dim: 4, Stride: 4}, v), kernels.ErrShape, "a: null pointer"},
+		"stride": {k.scores(kernels.IP, out, 2, v, Rows{Data: v.Data, N: 2, Dim: 4, Stride: 3}), kernels.ErrShape,
+			"b: 2 rows of 4 elements with stride 3"},
+		"null": {k.scores(kernels.IP, out, 2, Rows{N: 2, Dim: 4, Stride: 4}, v), kernels.ErrShape,
+			"a: null pointer"},
 		"out stride": {k.scores(kernels.IP, out, 1, v, v), kernels.ErrShape, "out: stride 1 for 2 columns"},
 		"norms":      {k.scores(kernels.Cosine, out, 2, v, v), kernels.ErrShape, "needs the norms"},
 		"metric":     {k.scores(3, out, 2, v, v), kernels.ErrMetric, "metric 3"},

@@ -39,7 +39,8 @@ func (k Kernels) norms(out []float64, a Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_norms(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim), doubles(out), &e)
+	code := C.slc_norms(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim),
+		doubles(out), &e)
 	return failure(code, &e)
 }
 
@@ -49,6 +50,7 @@ func (k Kernels) nonFinite(a Rows) (int, error) {
 	}
 	var e C.slc_error
 	var row C.int64_t
-	code := C.slc_finite(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim), &row, &e)
+	code := C.slc_finite(C.int32_t(k.isa), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim), &row,
+		&e)
 	return int(row), failure(code, &e)
 }

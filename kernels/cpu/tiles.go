@@ -40,19 +40,21 @@ type Count struct {
 
 	// What was found; the caller sets Kept, Other and All to length 0 with room, zeroes the counts and
 	// fills BestOther and BestAll (per column of the call) with −Inf, or carries them on.
-	Counted            int64
-	Below              []int64 // per bracket: values < Low
-	Sum, Sum2          Sum     // of v and v², rounded once per tile to units of 2⁻³⁰: the same for any cutting at panels
-	Bins               []int64 // nil = no histogram
-	Kept, Other, All   []Entry
-	KeptFull           bool // there was too little room: Kept is of no use, the counts are good; without any room nothing is wanted
+	Counted int64
+	Below   []int64 // per bracket: values < Low
+	// of v and v², rounded once per tile to units of 2⁻³⁰: the same for any cutting at panels
+	Sum, Sum2        Sum
+	Bins             []int64 // nil = no histogram
+	Kept, Other, All []Entry
+	// there was too little room: Kept is of no use, the counts are good; without any room nothing is wanted
+	KeptFull           bool
 	OtherFull, AllFull bool
 	BestOther, BestAll []float32
 }
 
 // Count goes over the panels [row0, row1) × [column0, column1) (at most 2048 panels each way). rows is
-// packed Left, columns Right, of one dtype, metric and dimension. A sum that its type does not hold, or that of a tile beyond
-// 2⁶² units, is kernels.ErrRange, and then nothing in c is of use.
+// packed Left, columns Right, of one dtype, metric and dimension. A sum that its type does not hold, or that of a tile
+// beyond 2⁶² units, is kernels.ErrRange, and then nothing in c is of use.
 func (k Kernels) Count(c *Count, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
 	if err := k.checkTiles(rows, row0, row1, columns, column0, column1); err != nil {
 		return err
@@ -62,13 +64,16 @@ func (k Kernels) Count(c *Count, rows *Panels, row0, row1 int, columns *Panels, 
 	case row1-row0 > 2048 || column1-column0 > 2048:
 		return fmt.Errorf("%w: %d×%d panels in one count, at most 2048", kernels.ErrShape, row1-row0, column1-column0)
 	case len(c.Low) != len(c.High) || len(c.Below) != len(c.Low) || len(c.Low) > MaxBrackets:
-		return fmt.Errorf("%w: %d and %d bracket ends, %d counters; at most %d", kernels.ErrArgument, len(c.Low), len(c.High), len(c.Below), MaxBrackets)
+		return fmt.Errorf("%w: %d and %d bracket ends, %d counters; at most %d", kernels.ErrArgument, len(c.Low),
+			len(c.High), len(c.Below), MaxBrackets)
 	case len(c.Own) < columns.N || (c.RowGroup == nil) != (c.ColumnGroup == nil):
 		return fmt.Errorf("%w: %d owners of %d columns", kernels.ErrShape, len(c.Own), columns.N)
 	case c.RowGroup != nil && (len(c.RowGroup) < rows.N || len(c.ColumnGroup) < columns.N):
-		return fmt.Errorf("%w: %d and %d groups of %d rows and %d columns", kernels.ErrShape, len(c.RowGroup), len(c.ColumnGroup), rows.N, columns.N)
+		return fmt.Errorf("%w: %d and %d groups of %d rows and %d columns", kernels.ErrShape, len(c.RowGroup),
+			len(c.ColumnGroup), rows.N, columns.N)
 	case !c.NoBest && (len(c.BestOther) < width || len(c.BestAll) < width):
-		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther), len(c.BestAll), width)
+		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther),
+			len(c.BestAll), width)
 	}
 	if row0 == row1 || column0 == column1 {
 		return nil
@@ -78,7 +83,8 @@ func (k Kernels) Count(c *Count, rows *Panels, row0, row1 int, columns *Panels, 
 
 // Matrix writes the scores of the panels [row0, row1) × [column0, column1) to out, in the metric's own
 // unit (unscaled; l2 as a distance): out[(row−Panel·row0)·stride + column−Panel·column0].
-func (k Kernels) Matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+func (k Kernels) Matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0,
+	column1 int) error {
 	if err := k.checkTiles(rows, row0, row1, columns, column0, column1); err != nil {
 		return err
 	}
@@ -93,7 +99,8 @@ func (k Kernels) Matrix(out []float32, stride int, rows *Panels, row0, row1 int,
 }
 
 func (k Kernels) checkTiles(rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
-	if rows.Side != Left || columns.Side != Right || rows.DType != columns.DType || rows.Metric != columns.Metric || rows.Dim != columns.Dim {
+	if rows.Side != Left || columns.Side != Right || rows.DType != columns.DType || rows.Metric != columns.Metric ||
+		rows.Dim != columns.Dim {
 		return fmt.Errorf("%w: tiles of %s %s×%d and %s %s×%d", kernels.ErrShape,
 			rows.DType, rows.Metric, rows.Dim, columns.DType, columns.Metric, columns.Dim)
 	}
@@ -101,7 +108,8 @@ func (k Kernels) checkTiles(rows *Panels, row0, row1 int, columns *Panels, colum
 		return fmt.Errorf("%w: panels packed for %s and %s, used with %s", kernels.ErrISA, rows.isa, columns.isa, k.isa)
 	}
 	if row0 < 0 || row1 < row0 || row1 > rows.Count() || column0 < 0 || column1 < column0 || column1 > columns.Count() {
-		return fmt.Errorf("%w: panels [%d, %d) of %d × [%d, %d) of %d", kernels.ErrShape, row0, row1, rows.Count(), column0, column1, columns.Count())
+		return fmt.Errorf("%w: panels [%d, %d) of %d × [%d, %d) of %d", kernels.ErrShape, row0, row1, rows.Count(),
+			column0, column1, columns.Count())
 	}
 	return nil
 }

@@ -9,7 +9,8 @@
 #include "tiles_i8_avx512.h"
 
 #define TILE_LOAD(reg, p) __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #reg ::"r"(p), "r"((int64_t)64))
-#define TILE_STORE(reg, p) __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" ::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")
+#define TILE_STORE(reg, p) __asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" \
+	::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")
 #define MULTIPLY(op, to, a, b) __asm__ volatile(op " %%tmm" #b ", %%tmm" #a ", %%tmm" #to ::)
 
 INLINE int64_t step_bytes(const int dtype) { return dtype == SLC_F32 ? 6144 : dtype == SLC_BF16X3 ? 4096 : 2048; }
@@ -135,8 +136,10 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 			for (int64_t row = r0; row <= r1; row++) {
 				int done = 0; // rows of the pending tile
 				if (row < r1) {
-					// Every other tile goes backwards: what was read last of the columns is still in the first-level cache.
-					const int64_t start = row % 2 ? panel - step_bytes(dtype) : 0, step = row % 2 ? -step_bytes(dtype) : step_bytes(dtype);
+					// Every other tile goes backwards: what was read last of the columns is still in the first-level
+					// cache.
+					const int64_t start = row % 2 ? panel - step_bytes(dtype) : 0, step = row % 2 ? -step_bytes(dtype)
+						: step_bytes(dtype);
 					const uint8_t *a = (const uint8_t *)t->rows.data + row * panel + start;
 					const uint8_t *b = (const uint8_t *)t->columns.data + column * panel + start;
 					__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);

@@ -9,7 +9,8 @@
 
 // multiply makes 8 rows of a tile. After every 64 elements it takes `share` vectors of the pending tile.
 INLINE void multiply(const uint8_t *a, const uint8_t *b, int64_t steps, int32_t *tile, const slc_tiles *t,
-                     const pending *before, progress *at, int share, const int brackets, const int best, const int write) {
+                     const pending *before, progress *at, int share, const int brackets, const int best,
+		const int write) {
 	ivec s[8][2];
 #pragma GCC unroll 8
 	for (int i = 0; i < 8; i++) s[i][0] = s[i][1] = _mm512_setzero_si512();

@@ -25,14 +25,18 @@ func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, columns *Panels, 
 		return goCount(c, rows, row0, row1, columns, column0, column1)
 	}
 	var e C.slc_error
-	found := C.slc_found{sum: C.slc_sum128{C.int64_t(c.Sum.Hi), C.uint64_t(c.Sum.Lo)}, sum2: C.slc_sum128{C.int64_t(c.Sum2.Hi), C.uint64_t(c.Sum2.Lo)}}
+	found := C.slc_found{sum: C.slc_sum128{C.int64_t(c.Sum.Hi), C.uint64_t(c.Sum.Lo)},
+		sum2: C.slc_sum128{C.int64_t(c.Sum2.Hi), C.uint64_t(c.Sum2.Lo)}}
 	code := C.slc_count(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
-		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
-		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps), int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
+		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N),
+		C.int64_t(row0), C.int64_t(row1),
+		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps),
+		int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
 		floats(c.Low), floats(c.High), C.int32_t(len(c.Low)), C.float(c.Min), C.float(c.Max), C.float(c.Margin),
 		int32s(c.Own), int32s(c.RowGroup), int32s(c.ColumnGroup), flag(c.CrossGroup), flag(!c.NoBest),
 		C.float(c.BinLow), C.float(c.BinScale), int64s(c.Bins), C.int64_t(len(c.Bins)),
-		entries(c.Kept), C.int64_t(cap(c.Kept)), entries(c.Other), C.int64_t(cap(c.Other)), entries(c.All), C.int64_t(cap(c.All)),
+		entries(c.Kept), C.int64_t(cap(c.Kept)), entries(c.Other), C.int64_t(cap(c.Other)), entries(c.All),
+		C.int64_t(cap(c.All)),
 		floats(c.BestOther), floats(c.BestAll), &found, &e)
 	if err := failure(code, &e); err != nil {
 		return err
@@ -48,7 +52,8 @@ func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, columns *Panels, 
 	return nil
 }
 
-func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0,
+	column1 int) error {
 	if k.isa == Go {
 		goMatrix(out, stride, rows, row0, row1, columns, column0, column1)
 		return nil
@@ -65,8 +70,10 @@ func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int,
 	// Results that leave the caches anyway are written around them.
 	stream := (row1-row0)*Panel*stride*4 > 1<<20
 	code := C.slc_matrix(C.int32_t(k.isa), C.int32_t(rows.DType), C.int64_t(rows.Dim), C.int64_t(k.block(rows)),
-		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N), C.int64_t(row0), C.int64_t(row1),
-		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps), int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
+		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N),
+		C.int64_t(row0), C.int64_t(row1),
+		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps),
+		int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
 		floats(out), C.int64_t(stride), C.float(factor), flag(rows.Metric == kernels.L2), flag(stream), &e)
 	if !exact && code == C.SLC_OK {
 		unscaleAll(out, stride, rows, row0, row1, columns, column0, column1)

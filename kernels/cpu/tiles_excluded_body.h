@@ -1,5 +1,5 @@
-// Tiles that hold pairs which do not count: padding behind the last vector, a query's own context, or, by kind of count,
-// pairs of one group ("near" pairs; an own pair is always near). Included by tiles_body.h.
+// Tiles that hold pairs which do not count: padding behind the last vector, a query's own context, or, by kind of
+// count, pairs of one group ("near" pairs; an own pair is always near). Included by tiles_body.h.
 
 // Which pairs are excluded: padding alone, own pairs as well, or all near ones.
 enum { PADDING, OWN, NEAR };

@@ -31,7 +31,8 @@ INLINE void take_turn(const turns *u) {
 }
 
 // multiply_steps adds n products to each sum of a block, and prefetches a cache line every RARE steps.
-INLINE void multiply_steps(vec s[BLOCK_R][BLOCK_V], const float *a, const float *b, int64_t n, const float *next, const int rows) {
+INLINE void multiply_steps(vec s[BLOCK_R][BLOCK_V], const float *a, const float *b, int64_t n, const float *next,
+		const int rows) {
 #pragma GCC unroll 4
 	for (int64_t k = 0; k < n; k++) {
 		vec y[BLOCK_V];

@@ -90,9 +90,11 @@ func TestGoCount(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 2))
 	a, b := withNorms(guarded(rng, 70, 20, 20)), withNorms(guarded(rng, 45, 20, 20))
 	rows, columns := packed(t, Kernels{Go}, Left, kernels.Cosine, a), packed(t, Kernels{Go}, Right, kernels.Cosine, b)
-	c := Count{Low: []float32{-.1, .2}, High: []float32{0, .25}, Below: make([]int64, 2), Min: -.6, Max: .7, Margin: .01,
-		Own: make([]int32, b.N), RowGroup: make([]int32, a.N), ColumnGroup: make([]int32, b.N), CrossGroup: true,
-		BinLow: -1, BinScale: 5, Bins: make([]int64, 10), Kept: make([]Entry, 0, 3150), Other: make([]Entry, 0, 3150), All: make([]Entry, 0, 3150),
+	c := Count{Low: []float32{-.1, .2}, High: []float32{0, .25}, Below: make([]int64, 2), Min: -.6, Max: .7,
+		Margin: .01,
+		Own:    make([]int32, b.N), RowGroup: make([]int32, a.N), ColumnGroup: make([]int32, b.N), CrossGroup: true,
+		BinLow: -1, BinScale: 5, Bins: make([]int64, 10), Kept: make([]Entry, 0, 3150), Other: make([]Entry, 0, 3150),
+		All:       make([]Entry, 0, 3150),
 		BestOther: make([]float32, 64), BestAll: make([]float32, 64)}
 	for i := range c.RowGroup {
 		c.RowGroup[i] = rng.Int32N(5)
@@ -134,7 +136,8 @@ func TestGoCount(t *testing.T) {
 		bins += n
 	}
 	if c.Counted != counted || c.Below[1] != below || int64(len(c.Kept)) != kept || bins != counted {
-		t.Errorf("%d counted, %d below, %d kept, %d in bins; want %d, %d, %d", c.Counted, c.Below[1], len(c.Kept), bins, counted, below, kept)
+		t.Errorf("%d counted, %d below, %d kept, %d in bins; want %d, %d, %d", c.Counted, c.Below[1], len(c.Kept), bins,
+			counted, below, kept)
 	}
 	if math.Abs(c.Sum.Float64()-sum) > 1e-4 {
 		t.Errorf("sum %v, want %v", c.Sum.Float64(), sum)

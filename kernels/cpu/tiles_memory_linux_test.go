@@ -14,7 +14,8 @@ func fence(t *testing.T, n int) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()
 	size := (n + page - 1) / page * page
-	mem, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	mem, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Skipf("SKIP: no guard pages: %v", err)
 	}
@@ -50,14 +51,16 @@ func TestTilesStayInTheirMemory(t *testing.T) {
 					r.Data, r.Norms = behind(t, r.Data), behind(t, r.Norms)
 				}
 				scale := scaleOf(m, a, b)
-				left, right := fencedPanels(t, k, Left, dtype, m, a, scale), fencedPanels(t, k, Right, dtype, m, b, scale)
+				left, right := fencedPanels(t, k, Left, dtype, m, a, scale),
+					fencedPanels(t, k, Right, dtype, m, b, scale)
 				out := behind(t, make([]float32, a.N*b.N))
 				if err := k.Matrix(out, b.N, left, 0, left.Count(), right, 0, right.Count()); err != nil {
 					t.Fatal(err)
 				}
 				c := newCount(rng, a.N, b.N, 3, 5)
 				c.Own, c.RowGroup, c.ColumnGroup = behind(t, c.Own), behind(t, c.RowGroup), behind(t, c.ColumnGroup)
-				c.Low, c.High, c.Below, c.Bins = behind(t, c.Low), behind(t, c.High), behind(t, c.Below), behind(t, c.Bins)
+				c.Low, c.High, c.Below, c.Bins = behind(t, c.Low), behind(t, c.High), behind(t, c.Below),
+					behind(t, c.Bins)
 				c.BestOther, c.BestAll = behind(t, c.BestOther), behind(t, c.BestAll)
 				for _, list := range []*[]Entry{&c.Kept, &c.Other, &c.All} {
 					*list = behind(t, (*list)[:cap(*list)])[:0]
@@ -74,7 +77,8 @@ func TestTilesStayInTheirMemory(t *testing.T) {
 }
 
 // fencedPanels packs r into panels whose last byte lies before such a page.
-func fencedPanels(t *testing.T, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows, scale float64) *Panels {
+func fencedPanels(t *testing.T, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows,
+	scale float64) *Panels {
 	t.Helper()
 	if m == kernels.Cosine {
 		scale = 1

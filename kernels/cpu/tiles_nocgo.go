@@ -6,7 +6,8 @@ func (k Kernels) count(c *Count, rows *Panels, row0, row1 int, columns *Panels, 
 	return goCount(c, rows, row0, row1, columns, column0, column1)
 }
 
-func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
+func (k Kernels) matrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0,
+	column1 int) error {
 	goMatrix(out, stride, rows, row0, row1, columns, column0, column1)
 	return nil
 }

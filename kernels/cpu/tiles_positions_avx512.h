@@ -9,7 +9,8 @@ typedef struct {
 } positions;
 
 INLINE void add_positions(positions *s, __mmask16 m, int at) {
-	_mm512_storeu_si512(s->at + s->n, _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32(at), COUNT_UP)));
+	_mm512_storeu_si512(s->at + s->n, _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32(at),
+		COUNT_UP)));
 	s->n += __builtin_popcount(m);
 }
 

@@ -1,10 +1,10 @@
 // Counting by the signs of differences, for AVX-512 kernels that count one tile while they multiply the next.
 //
 // On AMD's cores instructions that write a mask register, and stores of a vector, take the ports of the multiply-adds;
-// subtractions, minima and shifts do not, and are free beside them. So a value's place among the brackets comes from the
-// sign bits of value - low; 5 brackets have 6 bits each of one counter. Four vectors' values that may have to be kept
-// make a word of 64 bits; what it names is appended without a branch that depends on the data, and compared exactly at
-// the end of the strip. Values are never NaN here.
+// subtractions, minima and shifts do not, and are free beside them. So a value's place among the brackets comes from
+// the sign bits of value - low; 5 brackets have 6 bits each of one counter. Four vectors' values that may have to be
+// kept make a word of 64 bits; what it names is appended without a branch that depends on the data, and compared
+// exactly at the end of the strip. Values are never NaN here.
 #include <string.h>
 #include "tiles_avx512.h"
 
@@ -15,7 +15,8 @@ enum { SIGNS_PER_WORD = 5, SIGNS_WORDS = (SLC_BRACKETS + 4) / 5, SIGNS_BITS = 6 
 
 // What a strip has in memory.
 typedef struct {
-	float low[SLC_BRACKETS], max, above_min, width; // values may be kept if within width above a low, >= max or < above_min
+	// values may be kept if within width above a low, >= max or < above_min
+	float low[SLC_BRACKETS], max, above_min, width;
 	float ends[2][16];                              // closed ranges that are kept: all low ends, all high ends
 	uint64_t marks[SLC_TILE / 64];                  // a bit per value of a tile
 	ivec half[SIGNS_WORDS];                         // counts of the first half of a tile
@@ -74,9 +75,11 @@ INLINE void count_signs(signs *g, progress *w, const vec *reach, const int l2, c
 	const ivec sign = _mm512_set1_epi32(INT32_MIN);
 	vec v = LOAD(w->next), x = v;
 	// The sign stays where nothing is to be kept: v < max, v >= above_min, v < reach.
-	ivec outside = _mm512_ternarylogic_epi32((ivec)(v - SET1(g->max)), (ivec)(v - SET1(g->above_min)), sign, 0x20); // a & ~b & c
+	// a & ~b & c
+	ivec outside = _mm512_ternarylogic_epi32((ivec)(v - SET1(g->max)), (ivec)(v - SET1(g->above_min)), sign, 0x20);
 	if (best) outside = _mm512_and_si512(outside, (ivec)(v - reach[(w->end - w->next) / W & 1]));
-	ivec nearest = outside, bits = sign; // the smallest difference, negative ones being the largest, as unsigned numbers
+	// the smallest difference, negative ones being the largest, as unsigned numbers
+	ivec nearest = outside, bits = sign;
 #pragma GCC unroll 12
 	for (int b = 0; b < brackets; b++) {
 		ivec d = (ivec)(v - SET1(g->low[b]));
@@ -93,7 +96,8 @@ INLINE void count_signs(signs *g, progress *w, const vec *reach, const int l2, c
 	w->next += W;
 	if (w->next != w->end - SLC_TILE / 2) return;
 #pragma GCC unroll 3
-	for (int i = 0; i < (brackets + SIGNS_PER_WORD - 1) / SIGNS_PER_WORD; i++) g->half[i] = w->word[i], w->word[i] = (ivec){0};
+	for (int i = 0; i < (brackets + SIGNS_PER_WORD - 1) / SIGNS_PER_WORD; i++) g->half[i] = w->word[i],
+		w->word[i] = (ivec){0};
 }
 
 // add_signs takes the counts of a tile into those of the strip.

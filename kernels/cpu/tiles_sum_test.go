@@ -18,7 +18,8 @@ func (s Sum) big() *big.Int {
 // TestSumPlus: sums are those of big integers, or refused.
 func TestSumPlus(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 1))
-	edge := []Sum{{}, {0, 1}, {-1, math.MaxUint64}, {0, math.MaxUint64}, {0, math.MaxInt64}, {math.MaxInt64, math.MaxUint64}, {math.MinInt64, 0}, {math.MinInt64, 1}, {1, 0}, {-1, 0}}
+	edge := []Sum{{}, {0, 1}, {-1, math.MaxUint64}, {0, math.MaxUint64}, {0, math.MaxInt64},
+		{math.MaxInt64, math.MaxUint64}, {math.MinInt64, 0}, {math.MinInt64, 1}, {1, 0}, {-1, 0}}
 	for range 30 {
 		edge = append(edge, Sum{int64(rng.Uint64()) >> rng.IntN(64), rng.Uint64()})
 	}
@@ -32,7 +33,8 @@ func TestSumPlus(t *testing.T) {
 			if err != nil {
 				refused++
 			}
-			if fits != (err == nil) || fits && got.big().Cmp(want) != 0 || err != nil && !errors.Is(err, kernels.ErrRange) {
+			if fits != (err == nil) || fits && got.big().Cmp(want) != 0 || err != nil &&
+				!errors.Is(err, kernels.ErrRange) {
 				t.Errorf("%v + %v = %v, %v; want %v", a, b, got, err, want)
 			}
 		}
@@ -57,7 +59,8 @@ func TestSumsDoNotWrap(t *testing.T) {
 			s := scaleOf(metric, a)
 			left, right := packAs(t, k, Left, dtype, metric, a, nil, s), packAs(t, k, Right, dtype, metric, b, nil, s)
 			count := func(from Sum) (Count, error) {
-				c := Count{Own: make([]int32, b.N), NoBest: true, Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)), Sum: from, Sum2: from}
+				c := Count{Own: make([]int32, b.N), NoBest: true, Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)),
+					Sum: from, Sum2: from}
 				for i := range c.Own {
 					c.Own[i] = -1
 				}
@@ -90,7 +93,8 @@ func TestSumsDoNotWrap(t *testing.T) {
 func TestSumOfTileOutOfRange(t *testing.T) {
 	forEachISA(t, func(t *testing.T, k Kernels) {
 		a := withNorms(Rows{Data: []float32{0x1p60}, N: 1, Dim: 1, Stride: 1})
-		left, right := packAs(t, k, Left, kernels.F32, kernels.IP, a, nil, 1), packAs(t, k, Right, kernels.F32, kernels.IP, a, nil, 1)
+		left, right := packAs(t, k, Left, kernels.F32, kernels.IP, a, nil, 1),
+			packAs(t, k, Right, kernels.F32, kernels.IP, a, nil, 1)
 		c := Count{Own: []int32{-1}, NoBest: true, Min: float32(math.Inf(-1)), Max: float32(math.Inf(1))}
 		if err := k.Count(&c, left, 0, 1, right, 0, 1); !errors.Is(err, kernels.ErrRange) {
 			t.Errorf("a sum of 2^120: %v, %v", c.Sum, err)

@@ -15,7 +15,8 @@ import (
 var dtypes = []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8}
 
 // packAs packs r on one side, with one power of two for everything but cosine.
-func packAs(t testing.TB, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows, order []int32, scale float64) *Panels {
+func packAs(t testing.TB, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows, order []int32,
+	scale float64) *Panels {
 	t.Helper()
 	n := r.N
 	if order != nil {
@@ -67,7 +68,8 @@ func TestTilesWithinBound(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(21, 4))
 		worst := 0.
-		for _, shape := range [][3]int{{1, 1, 1}, {31, 33, 7}, {32, 32, 8}, {33, 31, 9}, {65, 70, 33}, {40, 97, 130}, {64, 64, 384}, {5, 200, 63}} {
+		for _, shape := range [][3]int{{1, 1, 1}, {31, 33, 7}, {32, 32, 8}, {33, 31, 9}, {65, 70, 33}, {40, 97, 130},
+			{64, 64, 384}, {5, 200, 63}} {
 			for _, m := range metrics {
 				a := withNorms(guarded(rng, shape[0], shape[2], shape[2]+1))
 				b := withNorms(guarded(rng, shape[1], shape[2], shape[2]))
@@ -121,7 +123,8 @@ func checkTiles(t *testing.T, k Kernels, dtype kernels.DType, m kernels.Metric, 
 		err := math.Abs(got-want) - math.Abs(got)*0x1p-22 // the root and the square of the test itself
 		worst = max(worst, err/epsilon)
 		if !(err <= epsilon) {
-			t.Fatalf("%s %s %d×%d×%d (%d, %d): %v, canonical %v, bound %v", dtype, m, a.N, b.N, a.Dim, i/stride, i%stride, got, want, epsilon)
+			t.Fatalf("%s %s %d×%d×%d (%d, %d): %v, canonical %v, bound %v", dtype, m, a.N, b.N, a.Dim, i/stride,
+				i%stride, got, want, epsilon)
 		}
 	}
 	return worst
@@ -135,7 +138,8 @@ func TestCountEqualsGo(t *testing.T) {
 		for round, shape := range [][3]int{{1, 1, 3}, {33, 31, 9}, {64, 64, 40}, {200, 130, 65}, {70, 300, 384}} {
 			for _, groups := range []int32{0, 3, 40} {
 				a, b := unitRows(rng, shape[0], shape[2]), unitRows(rng, shape[1], shape[2])
-				left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1), packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
+				left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1),
+					packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
 				values := make([]float32, a.N*b.N)
 				if err := k.Matrix(values, b.N, left, 0, left.Count(), right, 0, right.Count()); err != nil {
 					t.Fatal(err)
@@ -180,7 +184,8 @@ func TestCountAtBoundaries(t *testing.T) {
 			return withNorms(r)
 		}
 		a, b := small(96), small(64)
-		left, right := packAs(t, k, Left, dtype, kernels.IP, a, nil, 1), packAs(t, k, Right, dtype, kernels.IP, b, nil, 1)
+		left, right := packAs(t, k, Left, dtype, kernels.IP, a, nil, 1),
+			packAs(t, k, Right, dtype, kernels.IP, b, nil, 1)
 		values := make([]float32, a.N*b.N)
 		if err := k.Matrix(values, b.N, left, 0, left.Count(), right, 0, right.Count()); err != nil {
 			t.Fatal(err)
@@ -231,7 +236,8 @@ func unitRows(rng *rand.Rand, n, dim int) Rows {
 
 func newCount(rng *rand.Rand, rows, columns int, groups int32, brackets int) Count {
 	inf := float32(math.Inf(1))
-	c := Count{Min: -.3, Max: .4, Margin: .02, Own: make([]int32, columns), CrossGroup: rng.IntN(2) == 0, NoBest: rng.IntN(3) == 0,
+	c := Count{Min: -.3, Max: .4, Margin: .02, Own: make([]int32, columns), CrossGroup: rng.IntN(2) == 0,
+		NoBest: rng.IntN(3) == 0,
 		BinLow: -1, BinScale: 50, Bins: make([]int64, 100), Below: make([]int64, brackets)}
 	for l := range c.Own {
 		c.Own[l] = rng.Int32N(int32(rows))
@@ -277,7 +283,8 @@ func clone(c Count) Count {
 func sameCount(t *testing.T, name string, got, want Count) {
 	t.Helper()
 	if got.Counted != want.Counted || !slices.Equal(got.Below, want.Below) || !slices.Equal(got.Bins, want.Bins) {
-		t.Fatalf("%s: counted %d below %v, want %d %v; bins %v, want %v", name, got.Counted, got.Below, want.Counted, want.Below, got.Bins, want.Bins)
+		t.Fatalf("%s: counted %d below %v, want %d %v; bins %v, want %v", name, got.Counted, got.Below, want.Counted,
+			want.Below, got.Bins, want.Bins)
 	}
 	if got.KeptFull || got.OtherFull || got.AllFull {
 		t.Fatalf("%s: no room", name)
@@ -319,7 +326,8 @@ func TestCountWithoutRoom(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(23, 4))
 		a, b := unitRows(rng, 100, 64), unitRows(rng, 100, 64)
-		left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1), packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
+		left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1),
+			packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
 		roomy := newCount(rng, a.N, b.N, 0, 3)
 		tight := clone(roomy)
 		tight.Kept, tight.Other, tight.All = make([]Entry, 0, 40), make([]Entry, 0, 40), make([]Entry, 0, 1)
@@ -336,7 +344,8 @@ func TestCountWithoutRoom(t *testing.T) {
 		if !tight.KeptFull || !tight.OtherFull || !tight.AllFull {
 			t.Errorf("full: %v %v %v", tight.KeptFull, tight.OtherFull, tight.AllFull)
 		}
-		if tight.Counted != roomy.Counted || !slices.Equal(tight.Below, roomy.Below) || tight.Sum != roomy.Sum || tight.Sum2 != roomy.Sum2 {
+		if tight.Counted != roomy.Counted || !slices.Equal(tight.Below, roomy.Below) || tight.Sum != roomy.Sum ||
+			tight.Sum2 != roomy.Sum2 {
 			t.Errorf("counts differ: %d %v, with room %d %v", tight.Counted, tight.Below, roomy.Counted, roomy.Below)
 		}
 	})
@@ -347,7 +356,8 @@ func TestCountsAdd(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(24, 4))
 		a, b := unitRows(rng, 150, 48), unitRows(rng, 120, 48)
-		left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1), packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
+		left, right := packAs(t, k, Left, dtype, kernels.Cosine, a, nil, 1),
+			packAs(t, k, Right, dtype, kernels.Cosine, b, nil, 1)
 		whole := newCount(rng, a.N, b.N, 4, 5)
 		parts := clone(whole)
 		if err := k.Count(&whole, left, 0, left.Count(), right, 0, right.Count()); err != nil {
@@ -365,9 +375,12 @@ func TestCountsAdd(t *testing.T) {
 				parts.Counted, parts.Sum, parts.Sum2 = best.Counted, best.Sum, best.Sum2
 			}
 		}
-		if parts.Counted != whole.Counted || parts.Sum != whole.Sum || parts.Sum2 != whole.Sum2 || kept != len(whole.Kept) ||
-			!slices.Equal(parts.Below, whole.Below) || !slices.Equal(parts.Bins, whole.Bins) || !slices.Equal(parts.BestOther, whole.BestOther) {
-			t.Errorf("parts: %d, %v, %v; whole %d, %v, %v", parts.Counted, parts.Sum, parts.Sum2, whole.Counted, whole.Sum, whole.Sum2)
+		if parts.Counted != whole.Counted || parts.Sum != whole.Sum || parts.Sum2 != whole.Sum2 ||
+			kept != len(whole.Kept) ||
+			!slices.Equal(parts.Below, whole.Below) || !slices.Equal(parts.Bins, whole.Bins) ||
+			!slices.Equal(parts.BestOther, whole.BestOther) {
+			t.Errorf("parts: %d, %v, %v; whole %d, %v, %v", parts.Counted, parts.Sum, parts.Sum2, whole.Counted,
+				whole.Sum, whole.Sum2)
 		}
 	})
 }
@@ -381,7 +394,8 @@ func BenchmarkTiles(b *testing.B) {
 			if isa == Go || !k.Has(dtype) {
 				continue
 			}
-			left, right := packAs(b, k, Left, dtype, kernels.Cosine, x, nil, 1), packAs(b, k, Right, dtype, kernels.Cosine, y, nil, 1)
+			left, right := packAs(b, k, Left, dtype, kernels.Cosine, x, nil, 1),
+				packAs(b, k, Right, dtype, kernels.Cosine, y, nil, 1)
 			pairs := float64(x.N * y.N)
 			for _, brackets := range []int{0, 5} {
 				c := newCount(rng, x.N, y.N, 0, brackets)
@@ -451,7 +465,9 @@ func TestPanelsOfAnotherISA(t *testing.T) {
 		}
 		all = append(all, k)
 		for _, side := range []Side{Left, Right} {
-			sides = append(sides, packAs(t, k, side, kernels.F32, kernels.IP, Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4}, nil, 1))
+			sides = append(sides,
+				packAs(t, k, side, kernels.F32, kernels.IP, Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4},
+					nil, 1))
 		}
 	}
 	var out [4]float32
@@ -461,7 +477,8 @@ func TestPanelsOfAnotherISA(t *testing.T) {
 	if err := all[1].Matrix(out[:], 2, sides[0], 0, 1, sides[1], 0, 1); !errors.Is(err, kernels.ErrISA) {
 		t.Error(err)
 	}
-	if _, err := all[1].Pack(sides[0], Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4}, nil, 0, 1); !errors.Is(err, kernels.ErrISA) {
+	if _, err := all[1].Pack(sides[0], Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4}, nil, 0,
+		1); !errors.Is(err, kernels.ErrISA) {
 		t.Error(err)
 	}
 }

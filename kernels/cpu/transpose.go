@@ -16,7 +16,8 @@ func (k Kernels) Transpose(to []float32, stride int, a Rows) error {
 		return nil
 	}
 	if stride < a.N || len(to) < a.N || a.Dim-1 > (len(to)-a.N)/stride {
-		return fmt.Errorf("%w: %d×%d transposed into %d values with stride %d", kernels.ErrShape, a.N, a.Dim, len(to), stride)
+		return fmt.Errorf("%w: %d×%d transposed into %d values with stride %d", kernels.ErrShape, a.N, a.Dim, len(to),
+			stride)
 	}
 	return k.transpose(to, stride, a)
 }

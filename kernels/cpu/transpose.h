@@ -8,6 +8,7 @@ int32_t slc_transpose(float *to, int64_t to_stride, const float *from, int64_t f
                       slc_error *error);
 
 // The function behind it, which trusts its arguments.
-void slc_transpose_f32_scalar(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows, int64_t cols);
+void slc_transpose_f32_scalar(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows,
+	int64_t cols);
 
 #endif

@@ -15,6 +15,7 @@ func (k Kernels) transpose(to []float32, stride int, a Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_transpose(floats(to), C.int64_t(stride), floats(a.Data), C.int64_t(a.Stride), C.int64_t(a.N), C.int64_t(a.Dim), &e)
+	code := C.slc_transpose(floats(to), C.int64_t(stride), floats(a.Data), C.int64_t(a.Stride), C.int64_t(a.N),
+		C.int64_t(a.Dim), &e)
 	return failure(code, &e)
 }

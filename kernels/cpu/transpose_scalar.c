@@ -33,7 +33,8 @@ static void block(float *to, int64_t to_stride, const float *from, int64_t strid
 		for (int64_t i = 0; i < rows; i++) to[j * to_stride + i] = from[i * stride + j];
 }
 
-void slc_transpose_f32_scalar(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows, int64_t cols) {
+void slc_transpose_f32_scalar(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows,
+		int64_t cols) {
 	for (int64_t i = 0; i < rows; i += BLOCK)
 		for (int64_t j = 0; j < cols; j += BLOCK)
 			block(to + j * to_stride + i, to_stride, from + i * from_stride + j, from_stride,

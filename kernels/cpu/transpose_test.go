@@ -12,7 +12,8 @@ import (
 func TestTranspose(t *testing.T) {
 	forEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(31, 1))
-		for _, shape := range [][2]int{{0, 3}, {1, 1}, {1, 9}, {9, 1}, {3, 4}, {4, 4}, {5, 7}, {8, 31}, {32, 32}, {33, 65}, {70, 34}} {
+		for _, shape := range [][2]int{{0, 3}, {1, 1}, {1, 9}, {9, 1}, {3, 4}, {4, 4}, {5, 7}, {8, 31}, {32, 32},
+			{33, 65}, {70, 34}} {
 			a := guarded(rng, shape[0], shape[1], shape[1]+rng.IntN(3))
 			stride := a.N + rng.IntN(3)
 			to := make([]float32, a.Dim*stride+7)

@@ -3,6 +3,6 @@
 //
 //	go test -run '^$' -bench . ./kernels/ladder
 //
-// prints for each step the percentage of the peak that registers allow, measured in turns with it. Tests make sure that all
-// steps find the same. Nothing else imports this package.
+// prints for each step the percentage of the peak that registers allow, measured in turns with it. Tests make sure that
+// all steps find the same. Nothing else imports this package.
 package ladder

@@ -22,7 +22,8 @@ void ladder_lanes(const ladder_pairs *p) {
 		for (int64_t j = 0; j < p->m; j++) {
 			__m512 sum = _mm512_setzero_ps();
 			for (int64_t k = 0; k < p->dim; k += 16)
-				sum = _mm512_fmadd_ps(_mm512_loadu_ps(p->rows + i * p->dim + k), _mm512_loadu_ps(p->columns + j * p->dim + k), sum);
+				sum = _mm512_fmadd_ps(_mm512_loadu_ps(p->rows + i * p->dim + k),
+					_mm512_loadu_ps(p->columns + j * p->dim + k), sum);
 			count(p, _mm512_reduce_add_ps(sum));
 		}
 }

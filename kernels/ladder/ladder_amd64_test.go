@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// newPairs makes rows of whole 64ths, whose products float32 holds exactly, so that every order of summing counts alike.
+// newPairs makes rows of whole 64ths, whose products float32 holds exactly, so that every order of summing counts
+// alike.
 func newPairs(n, m, dim int) (rows, panels Pairs) {
 	rng := rand.New(rand.NewPCG(61, 1))
 	make2 := func(n int) (rows, panels []float32) {
@@ -61,7 +62,8 @@ func shipped(t testing.TB, p Pairs) (count func() []int64) {
 		return out
 	}
 	left, right := pack(cpu.Left, p.Rows, p.N), pack(cpu.Right, p.Columns, p.M)
-	c := cpu.Count{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)), Own: make([]int32, p.M), Below: make([]int64, 5),
+	c := cpu.Count{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)), Own: make([]int32, p.M),
+		Below:  make([]int64, 5),
 		NoBest: true, Low: p.Limits[:], High: p.Limits[:], Kept: make([]cpu.Entry, 0, p.N*p.M/8+1<<14)}
 	for i := range c.Own {
 		c.Own[i] = -1

@@ -37,7 +37,8 @@ func (p Pairs) Count(s Step) (below [C.LADDER_LIMITS]int64) {
 	limits, counts := p.Limits, [C.LADDER_LIMITS]int64{}
 	pin.Pin(&limits[0])
 	pin.Pin(&counts[0])
-	c := C.ladder_pairs{(*C.float)(&p.Rows[0]), (*C.float)(&p.Columns[0]), C.int64_t(p.N), C.int64_t(p.M), C.int64_t(p.Dim),
+	c := C.ladder_pairs{(*C.float)(&p.Rows[0]), (*C.float)(&p.Columns[0]), C.int64_t(p.N), C.int64_t(p.M),
+		C.int64_t(p.Dim),
 		(*C.float)(&limits[0]), (*C.int64_t)(unsafe.Pointer(&counts[0]))}
 	switch s {
 	case Dot:

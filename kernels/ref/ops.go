@@ -53,7 +53,8 @@ func Max(m kernels.Metric, q []float32, c [][]float32, bias map[int]float64) (be
 }
 
 // AnyAbove returns the lowest row whose biased score is strictly better than tau.
-func AnyAbove(m kernels.Metric, q []float32, c [][]float32, bias map[int]float64, tau float64) (witness Hit, above bool) {
+func AnyAbove(m kernels.Metric, q []float32, c [][]float32, bias map[int]float64, tau float64) (witness Hit,
+	above bool) {
 	for i := range c {
 		if s := m.Biased(Score(m, q, c[i]), bias[i]); m.Better(s, tau) {
 			return Hit{Row: i, Score: s}, true

@@ -207,7 +207,8 @@ func TestTopKOrder(t *testing.T) {
 	if got := TopK(kernels.IP, q, c, nil, 3); !slices.Equal(got, []Hit{{1, 2}, {0, 1}, {3, 1}}) {
 		t.Errorf("ip: %v", got)
 	}
-	if got := TopK(kernels.L2, q, c, map[int]float64{1: .5}, 9); !slices.Equal(got[:3], []Hit{{0, 0}, {3, 0}, {1, .5}}) || len(got) != 5 {
+	if got := TopK(kernels.L2, q, c, map[int]float64{1: .5},
+		9); !slices.Equal(got[:3], []Hit{{0, 0}, {3, 0}, {1, .5}}) || len(got) != 5 {
 		t.Errorf("l2: %v", got)
 	}
 	if w, ok := AnyAbove(kernels.IP, q, c, nil, 1); !ok || w != (Hit{1, 2}) {

@@ -130,8 +130,11 @@ func TestCalibrateIncrementally(t *testing.T) {
 	var lines, questions []string
 	for i := range 40 {
 		word := strings.Repeat(string(rune('a'+i%26)), 3+i/26)
-		lines = append(lines, fmt.Sprintf(`{"id":"x%d","topic":"t%d","text":"the %s of chapter %s is a word of the sea and the ship"}`, i, i%3, word, word))
-		questions = append(questions, fmt.Sprintf(`{"context_id":"x%d","text":"which %s is in the chapter of the sea"}`, i, word))
+		lines = append(lines,
+			fmt.Sprintf(`{"id":"x%d","topic":"t%d","text":"the %s of chapter %s is a word of the sea and the ship"}`, i,
+				i%3, word, word))
+		questions = append(questions,
+			fmt.Sprintf(`{"context_id":"x%d","text":"which %s is in the chapter of the sea"}`, i, word))
 	}
 	ingestText("b.jsonl", strings.Join(lines[:38], "\n"))
 	asked := append(strings.Split(strings.TrimSpace(doubles.Questions), "\n"), questions[:38]...)
@@ -157,7 +160,8 @@ func TestCalibrateIncrementally(t *testing.T) {
 		equal := cmp.Options{
 			cmpopts.IgnoreFields(gate.Calibration{}, "Created", "NegativeHistogram", "Separation"),
 			cmpopts.IgnoreUnexported(gate.Calibration{}),
-			cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Negative.Mean" }, cmpopts.EquateApprox(0, 1e-12)),
+			cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Negative.Mean" },
+				cmpopts.EquateApprox(0, 1e-12)),
 		}
 		if diff := cmp.Diff(want.Calibration, got.Calibration, equal); diff != "" {
 			t.Errorf("%s (-full run +incremental):\n%s", what, diff)
@@ -165,7 +169,8 @@ func TestCalibrateIncrementally(t *testing.T) {
 		if math.Abs(want.Separation-got.Separation) > .01 {
 			t.Errorf("%s: separation %v and %v", what, want.Separation, got.Separation)
 		}
-		if got.Counted.Pairs != pairs || embedded != texts || want.Counted.Pairs != want.Counted.Of || want.Counted.StateBytes != 0 {
+		if got.Counted.Pairs != pairs || embedded != texts || want.Counted.Pairs != want.Counted.Of ||
+			want.Counted.StateBytes != 0 {
 			t.Errorf("%s: %+v, want %d pairs; %d texts embedded, want %d", what, got.Counted, pairs, embedded, texts)
 		}
 	}
@@ -225,7 +230,8 @@ func TestCalibrateSaysWhyItCountsAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, damaged := range [][]byte{data[:len(data)-5], append([]byte("x"), data[1:]...), append(slices.Clone(data), 1, 2, 3)} {
+	for _, damaged := range [][]byte{data[:len(data)-5], append([]byte("x"), data[1:]...),
+		append(slices.Clone(data), 1, 2, 3)} {
 		if err := os.WriteFile(vectors, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// questionVectors keeps the vectors of pseudo-queries in a file beside the artifact, so that a question is embedded once,
-// and so that one that has gone can be taken out of what was counted:
+// questionVectors keeps the vectors of pseudo-queries in a file beside the artifact, so that a question is embedded
+// once, and so that one that has gone can be taken out of what was counted:
 //
 //	magic with a version · dimension · sha256 of the encoder's digests · records of
 //	sha256 of the text · vector · CRC-32C of both, all little-endian
@@ -158,7 +158,8 @@ func (v *questionVectors) vectors(names [][32]byte) (engine.Vectors, error) {
 	out := engine.Vectors{Dim: v.dim, Rows: len(names), Data: make([]float32, len(names)*v.dim)}
 	for i, name := range names {
 		if !v.get(name, out.Data[i*v.dim:(i+1)*v.dim]) {
-			return engine.Vectors{}, fmt.Errorf("calibrate: the vector of a question that has gone is not in %s", v.path)
+			return engine.Vectors{},
+				fmt.Errorf("calibrate: the vector of a question that has gone is not in %s", v.path)
 		}
 	}
 	return out, nil

@@ -56,8 +56,8 @@ type Input struct {
 	// Checkpoint, if not empty, is a file that counted pairs are recorded in: an interrupted calibration of the
 	// same input goes on where it was. One of another input is begun anew.
 	Checkpoint string
-	// Keep, if it names a file, keeps what was counted there, so that the next calibration counts only the pairs that have
-	// changed. Its Encoder and ContextNames are Calibrate's to set, and File may be empty.
+	// Keep, if it names a file, keeps what was counted there, so that the next calibration counts only the pairs that
+	// have changed. Its Encoder and ContextNames are Calibrate's to set, and File may be empty.
 	Keep pairs.Keep
 	// Counted is told how the pairs were counted; nil asks for nothing. The artifact is the same either way.
 	Counted func(pairs.Report)
@@ -123,7 +123,8 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 }
 
 // count computes the distributions, from kept counts where there are any and the engine can.
-func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine.Negatives) (*engine.Distribution, error) {
+func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine.Negatives) (*engine.Distribution,
+	error) {
 	p := pairs.Input{
 		DistributionInput: engine.DistributionInput{
 			Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups, Metric: in.Metric,

@@ -6,10 +6,10 @@ import (
 	"runtime"
 )
 
-// draws are the numbers 0 … n−1 that a rand.Rand over a rand.PCG draws one after the other with IntN(n). A bootstrap of a
-// large base draws a hundred million of them: here the generator can start anywhere in its sequence, so that resamples
-// are drawn side by side, with the same numbers. rand's PCG is fixed by its documentation (O'Neill's PCG-DXSM); that both
-// agree is tested.
+// draws are the numbers 0 … n−1 that a rand.Rand over a rand.PCG draws one after the other with IntN(n). A bootstrap of
+// a large base draws a hundred million of them: here the generator can start anywhere in its sequence, so that
+// resamples are drawn side by side, with the same numbers. rand's PCG is fixed by its documentation (O'Neill's
+// PCG-DXSM); that both agree is tested.
 type draws struct {
 	high, low uint64 // state of the generator
 	n         uint64
@@ -46,8 +46,8 @@ func (d draws) after(k uint64) draws {
 	return d
 }
 
-// into counts n draws: weight[i] grows by how often i was drawn. It tells how many numbers had to be drawn again (of 2⁶⁴
-// so few are left over that it takes some 10¹⁴ draws to meet one): by so many the sequence is then ahead.
+// into counts n draws: weight[i] grows by how often i was drawn. It tells how many numbers had to be drawn again (of
+// 2⁶⁴ so few are left over that it takes some 10¹⁴ draws to meet one): by so many the sequence is then ahead.
 func (d *draws) into(weight []int32) (again uint64) {
 	n, high, low := d.n, d.high, d.low
 	weight = weight[:n]

@@ -25,7 +25,8 @@ func TestDraws(t *testing.T) {
 			}
 			x, y := first.after(uint64(r*n)), first.after(uint64(2*n))
 			one, two := make([]int32, n), make([]int32, n)
-			if x.beside(&y, one, two) > 0 || !slices.Equal(want, one) || r == 2 && !slices.Equal(want, two) || x != later {
+			if x.beside(&y, one, two) > 0 || !slices.Equal(want, one) || r == 2 && !slices.Equal(want, two) ||
+				x != later {
 				t.Fatalf("draws from %d beside others are not those of math/rand", n)
 			}
 		}

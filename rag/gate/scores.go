@@ -55,7 +55,8 @@ func clusters(owner []int32) (cluster []int32, n int) {
 // context are not independent, so queries drawn one by one would make the interval too narrow. Equal
 // seeds give equal intervals. The scores are sorted once; a resample is a weight for each context and
 // one walk up to the wanted rank.
-func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values []float64, owner []int32, b Interval) (Interval,
+func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values []float64, owner []int32,
+	b Interval) (Interval,
 	error) {
 	cluster, n := clusters(owner)
 	order := make([]int, len(values))
@@ -78,7 +79,8 @@ func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values [
 			}
 		}
 		if !p.mean {
-			return weightedQuantile(p.quantile(m), total, order, values, func(i int) int { return int(weight[cluster[i]]) })
+			return weightedQuantile(p.quantile(m), total, order, values,
+				func(i int) int { return int(weight[cluster[i]]) })
 		}
 		for c, w := range weight {
 			drawn += float64(w) * sum[c]

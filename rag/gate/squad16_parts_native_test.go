@@ -70,7 +70,8 @@ func squad16Parts(t *testing.T, in Input) {
 			t.Fatal(err)
 		}
 		if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty(),
-			cmpopts.IgnoreFields(engine.Distribution{}, "DType", "Kept", "Rechecked", "Way", "Separation", "SeparationError"),
+			cmpopts.IgnoreFields(engine.Distribution{}, "DType", "Kept", "Rechecked", "Way", "Separation",
+				"SeparationError"),
 			cmpopts.IgnoreFields(engine.Summary{}, "Mean", "Std", "MeanError", "StdError")); diff != "" {
 			t.Errorf("split %d (-one run +merged)\n%s", split, diff)
 		}
@@ -80,8 +81,10 @@ func squad16Parts(t *testing.T, in Input) {
 			t.Errorf("split %d: mean %v ± %v and %v ± %v, standard deviation %v ± %v and %v ± %v", split,
 				x.Mean, x.MeanError, y.Mean, y.MeanError, x.Std, x.StdError, y.Std, y.StdError)
 		}
-		t.Logf("split %d: %d of %d contexts and %d of %d questions before; %d parts of %v, %d bytes; %d negatives, median %.6f; "+
-			"mean off by %.2g of ± %.2g, standard deviation by %.2g of ± %.2g", split, n, all.Contexts.Rows, m, all.Queries.Rows,
+		t.Logf("split %d: %d of %d contexts and %d of %d questions before; %d parts of %v, %d bytes; %d negatives, "+
+			"median %.6f; "+
+			"mean off by %.2g of ± %.2g, standard deviation by %.2g of ± %.2g", split, n, all.Contexts.Rows, m,
+			all.Queries.Rows,
 			len(parts), used, bytes, y.N, y.Quantiles[len(y.Quantiles)/2], mean, y.MeanError, std, y.StdError)
 	}
 }

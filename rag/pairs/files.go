@@ -76,7 +76,8 @@ func (s *state) close() {
 func (c *counting) config() config {
 	in := &c.in
 	more := slices.ContainsFunc(in.Group, func(g int32) bool { return g != in.Group[0] })
-	return config{in.Encoder, in.Metric.String(), in.Negatives.Kind, in.Contexts.Dim, in.Quantiles, in.Bins, more, in.Limit}
+	return config{in.Encoder, in.Metric.String(), in.Negatives.Kind, in.Contexts.Dim, in.Quantiles, in.Bins, more,
+		in.Limit}
 }
 
 // differs names what the counts of a state do not fit in; "" if they do.
@@ -169,15 +170,19 @@ func decodeState(data []byte) (*state, error) {
 	body = body[size:]
 	if s.Contexts < 0 || s.Queries < 0 || s.Brackets == nil || len(s.Parts) == 0 ||
 		int64(len(body)) != contextBytes*int64(s.Contexts)+queryBytes*int64(s.Queries) {
-		return nil, fmt.Errorf("%w: %d contexts and %d queries in %d bytes, %d parts", errState, s.Contexts, s.Queries, len(body), len(s.Parts))
+		return nil,
+			fmt.Errorf("%w: %d contexts and %d queries in %d bytes, %d parts", errState, s.Contexts, s.Queries,
+				len(body), len(s.Parts))
 	}
 	s.contexts, s.queries = make([]contextRow, s.Contexts), make([]queryRow, s.Queries)
 	for i := range s.contexts {
-		s.contexts[i] = contextRow{le.Uint64(body), int64(le.Uint64(body[8:])), int32(le.Uint32(body[16:])), le.Uint32(body[20:])}
+		s.contexts[i] = contextRow{le.Uint64(body), int64(le.Uint64(body[8:])), int32(le.Uint32(body[16:])),
+			le.Uint32(body[20:])}
 		body = body[contextBytes:]
 	}
 	for i := range s.queries {
-		s.queries[i] = queryRow{le.Uint64(body), int32(le.Uint32(body[8:])), le.Uint32(body[12:]), [32]byte(body[16:48])}
+		s.queries[i] = queryRow{le.Uint64(body), int32(le.Uint32(body[8:])), le.Uint32(body[12:]),
+			[32]byte(body[16:48])}
 		if o := s.queries[i].owner; o < 0 || int(o) >= s.Contexts {
 			return nil, fmt.Errorf("%w: query %d of context %d of %d", errState, i, o, s.Contexts)
 		}
@@ -224,7 +229,8 @@ func (c *counting) write(b *engine.Brackets, pieces []piece) (size int64, err er
 	if err != nil {
 		return 0, err
 	}
-	err = create(dir, "."+filepath.Base(c.in.File)+".*", c.in.File, func(f *os.File) error { _, err := f.Write(data); return err })
+	err = create(dir, "."+filepath.Base(c.in.File)+".*", c.in.File,
+		func(f *os.File) error { _, err := f.Write(data); return err })
 	if err != nil {
 		return 0, err
 	}

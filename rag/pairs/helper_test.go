@@ -134,7 +134,8 @@ func count(t testing.TB, what string, in Input) Report {
 func same(t testing.TB, what string, want, got *engine.Distribution) {
 	t.Helper()
 	options := cmp.Options{
-		cmpopts.IgnoreFields(engine.Distribution{}, "DType", "Kept", "Rechecked", "Way", "NegativeHistogram", "Separation",
+		cmpopts.IgnoreFields(engine.Distribution{}, "DType", "Kept", "Rechecked", "Way", "NegativeHistogram",
+			"Separation",
 			"SeparationError"),
 		cmpopts.IgnoreFields(engine.Summary{}, "Mean", "Std", "MeanError", "StdError"), cmpopts.EquateEmpty(),
 	}

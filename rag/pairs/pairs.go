@@ -72,8 +72,8 @@ type Report struct {
 	StateBytes int64  `json:"state_bytes"` // of the files that the next call starts from
 }
 
-// Count computes the distribution, which has the bits of engine.Distribution but for the errors that it states, from kept
-// counts where they fit. The files change at once and at last: whenever the process dies, they hold the
+// Count computes the distribution, which has the bits of engine.Distribution but for the errors that it states, from
+// kept counts where they fit. The files change at once and at last: whenever the process dies, they hold the
 // earlier counts or these.
 func Count(ctx context.Context, e Distributor, in Input) (*engine.Distribution, Report, error) {
 	c := &counting{counter: e, in: in}
@@ -157,7 +157,8 @@ func (c *counting) full(ctx context.Context) (*engine.Distribution, error) {
 	case err != nil:
 		return nil, err
 	case len(d.Missed) > 0:
-		return c.plain(ctx, fmt.Sprintf("nothing was kept: the sample's brackets do not hold the quantiles %v", d.Missed))
+		return c.plain(ctx,
+			fmt.Sprintf("nothing was kept: the sample's brackets do not hold the quantiles %v", d.Missed))
 	}
 	c.save(b, []piece{{part: p}})
 	return d, nil

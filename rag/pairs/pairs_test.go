@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// TestCountFollowsChanges: contexts come, go, do both, several times over; every result is that of a full count, and only
-// the changed pairs are counted.
+// TestCountFollowsChanges: contexts come, go, do both, several times over; every result is that of a full count, and
+// only the changed pairs are counted.
 func TestCountFollowsChanges(t *testing.T) {
 	for _, metric := range []kernels.Metric{kernels.Cosine, kernels.L2, kernels.IP} {
 		for _, kind := range []engine.NegativeKind{engine.NegativesAll, engine.NegativesCrossGroup} {
@@ -83,7 +83,8 @@ func TestCountRecounts(t *testing.T) {
 		b.Ranges[i][0] += .02
 		b.Ranges[i][1] += .02
 	}
-	p, err := c.e.DistributionPart(t.Context(), c.in.DistributionInput, b, engine.Block{Contexts: [2]int{0, 400}, Queries: [2]int{0, 800}})
+	p, err := c.e.DistributionPart(t.Context(), c.in.DistributionInput, b,
+		engine.Block{Contexts: [2]int{0, 400}, Queries: [2]int{0, 800}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,8 +214,8 @@ func TestCountKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestCountSurvivesKills: whenever a process dies, the next one starts from the earlier state or the new one, and what was
-// half written goes.
+// TestCountSurvivesKills: whenever a process dies, the next one starts from the earlier state or the new one, and what
+// was half written goes.
 func TestCountSurvivesKills(t *testing.T) {
 	l, file := newLibrary(320, 2, 0), stateFile(t)
 	l.live = upTo(300)
@@ -260,7 +261,8 @@ func TestCountSurvivesKills(t *testing.T) {
 
 // FuzzState: bytes are a state or are refused.
 func FuzzState(f *testing.F) {
-	data, err := encodeState(header{Brackets: &engine.Brackets{}, Parts: []partFile{{Name: "p"}}}, []contextRow{{id: 1}}, []queryRow{{id: 2}})
+	data, err := encodeState(header{Brackets: &engine.Brackets{}, Parts: []partFile{{Name: "p"}}},
+		[]contextRow{{id: 1}}, []queryRow{{id: 2}})
 	if err != nil {
 		f.Fatal(err)
 	}

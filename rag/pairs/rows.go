@@ -13,10 +13,10 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Rows are known by 63-bit ids: of a context, of its name and vector; of a query, of its context's id, the digest of its
-// text, its vector, and which of several equal ones it is. So a changed text, another vector or another context makes
-// another row, and counts of the old one are not taken for it. Among a million rows two share an id with a probability of
-// 5e-8, which is found, and then nothing is kept.
+// Rows are known by 63-bit ids: of a context, of its name and vector; of a query, of its context's id, the digest of
+// its text, its vector, and which of several equal ones it is. So a changed text, another vector or another context
+// makes another row, and counts of the old one are not taken for it. Among a million rows two share an id with a
+// probability of 5e-8, which is found, and then nothing is kept.
 
 // contextRow and queryRow are what a state remembers.
 type contextRow struct {

@@ -97,11 +97,13 @@ func (c *counting) update(ctx context.Context, s *state) (d *engine.Distribution
 	if !ok {
 		return nil, "contexts have changed their topics", nil
 	}
-	gone := pairsOf(len(x.goneContexts), len(s.queries)) + pairsOf(len(s.contexts)-len(x.goneContexts), len(x.goneQueries))
+	gone := pairsOf(len(x.goneContexts), len(s.queries)) + pairsOf(len(s.contexts)-len(x.goneContexts),
+		len(x.goneQueries))
 	come := pairsOf(len(x.newContexts), c.in.Queries.Rows) + pairsOf(len(x.oldContexts), len(x.newQueries))
 	switch {
 	case 2*(gone+come) > c.report.Of:
-		return nil, fmt.Sprintf("%.0f %% of the pairs have changed", 100*float64(gone+come)/float64(max(1, c.report.Of))), nil
+		return nil,
+			fmt.Sprintf("%.0f %% of the pairs have changed", 100*float64(gone+come)/float64(max(1, c.report.Of))), nil
 	case len(s.pieces)+2 > maxPieces:
 		return nil, fmt.Sprintf("the kept counts are in %d pieces", len(s.pieces)), nil
 	}
@@ -169,7 +171,8 @@ func unless(err error) error {
 // moved tells whether rows that stayed are remembered otherwise: in another place of the store, or another order.
 func (c *counting) moved(s *state, x *change) bool {
 	for i, row := range x.contextRow {
-		if int(row) != i || c.in.ContextRows[row] != s.contexts[i].row || c.in.Group != nil && c.in.Group[row] != s.contexts[i].group {
+		if int(row) != i || c.in.ContextRows[row] != s.contexts[i].row || c.in.Group != nil &&
+			c.in.Group[row] != s.contexts[i].group {
 			return true
 		}
 	}
@@ -201,7 +204,8 @@ func (c *counting) remove(ctx context.Context, s *state, x *change, groups map[i
 }
 
 // withGone is the input with the rows that have gone behind those that are there.
-func (c *counting) withGone(ctx context.Context, s *state, x *change, groups map[int32]int32) (engine.DistributionInput, string, error) {
+func (c *counting) withGone(ctx context.Context, s *state, x *change, groups map[int32]int32) (engine.DistributionInput,
+	string, error) {
 	in := c.in.DistributionInput
 	in.Checkpoint = ""
 	var contexts []contextRow
@@ -230,7 +234,9 @@ func (c *counting) withGone(ctx context.Context, s *state, x *change, groups map
 		return in, fmt.Sprintf("the vectors of what has gone are not there: %v", err), ctx.Err()
 	}
 	if goneC.Rows != len(places) || goneQ.Rows != len(names) {
-		return in, fmt.Sprintf("of %d contexts and %d queries that have gone, %d and %d are there", len(places), len(names), goneC.Rows, goneQ.Rows), nil
+		return in,
+			fmt.Sprintf("of %d contexts and %d queries that have gone, %d and %d are there", len(places), len(names),
+				goneC.Rows, goneQ.Rows), nil
 	}
 	for i, r := range contexts {
 		if vectorSum(goneC, i) != r.crc {
@@ -275,7 +281,8 @@ func joined(a, b engine.Vectors) engine.Vectors {
 	if b.Rows == 0 {
 		return a
 	}
-	out := engine.Vectors{Rows: a.Rows + b.Rows, Dim: a.Dim, Stride: a.Dim, Data: make([]float32, 0, (a.Rows+b.Rows)*a.Dim)}
+	out := engine.Vectors{Rows: a.Rows + b.Rows, Dim: a.Dim, Stride: a.Dim,
+		Data: make([]float32, 0, (a.Rows+b.Rows)*a.Dim)}
 	for _, v := range []engine.Vectors{a, b} {
 		stride := max(v.Stride, v.Dim)
 		if stride == v.Dim {

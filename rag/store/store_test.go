@@ -413,7 +413,8 @@ func TestRowVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := slices.Concat(vectorOf("b/2", 2, testDim), vectorOf("a/3", 1, testDim), vectorOf("a/39", 1, testDim), vectorOf("a/3", 1, testDim))
+	want := slices.Concat(vectorOf("b/2", 2, testDim), vectorOf("a/3", 1, testDim), vectorOf("a/39", 1, testDim),
+		vectorOf("a/3", 1, testDim))
 	if got.Rows != 4 || !slices.Equal(got.Data, want) {
 		t.Errorf("%d rows that are not those that were written", got.Rows)
 	}

@@ -44,8 +44,8 @@ func (s *Store) View(ctx context.Context) (*View, error) {
 	return v, nil
 }
 
-// RowVectors reads the vectors of rows as View.Rows names them, in that order. Rows of chunks that have been deleted are
-// there as well: their space is not used again. A row that was never written is ErrNotFound.
+// RowVectors reads the vectors of rows as View.Rows names them, in that order. Rows of chunks that have been deleted
+// are there as well: their space is not used again. A row that was never written is ErrNotFound.
 func (s *Store) RowVectors(ctx context.Context, rows []int64) (engine.Vectors, error) {
 	dim := s.settings.encoder.Dim
 	out := engine.Vectors{Rows: len(rows), Dim: dim, Stride: dim}

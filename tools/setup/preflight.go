@@ -59,7 +59,8 @@ func (e *Env) Preflight(ctx context.Context, verbose bool) error {
 	var missing []string
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
 		missing = append(missing,
-			fmt.Sprintf("platform: the pinned wheels are for linux/amd64, this is %s; the untagged packages (engine, kernels) work here without set-up", platform))
+			fmt.Sprintf("platform: the pinned wheels are for linux/amd64, this is %s; the untagged packages (engine, "+
+				"kernels) work here without set-up", platform))
 	}
 	for _, t := range e.tools() {
 		have, err := probe(ctx, t)

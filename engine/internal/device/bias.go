@@ -28,7 +28,8 @@ func CheckBias(query int, biases kernels.Biases, rows int) error {
 func refuse(query, i int, b kernels.Bias, before, rows int) error {
 	switch {
 	case b.Row < 0 || b.Row >= rows:
-		return fmt.Errorf("engine: bias %d of query %d: %w: row %d of %d rows", i, query, kernels.ErrArgument, b.Row, rows)
+		return fmt.Errorf("engine: bias %d of query %d: %w: row %d of %d rows", i, query, kernels.ErrArgument, b.Row,
+			rows)
 	case b.Row <= before:
 		return fmt.Errorf("engine: bias %d of query %d: %w: row %d after row %d; sort by row, each at most once",
 			i, query, kernels.ErrArgument, b.Row, before)

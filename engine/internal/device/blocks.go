@@ -64,7 +64,8 @@ type Scorer struct {
 }
 
 func (r *Resources) scorer(p Blocks, metric kernels.Metric) *Scorer {
-	return &Scorer{r: r, metric: metric, scores: make([]float64, p.Queries*p.Contexts), norms: make([]float64, p.Contexts)}
+	return &Scorer{r: r, metric: metric, scores: make([]float64, p.Queries*p.Contexts),
+		norms: make([]float64, p.Contexts)}
 }
 
 // Block returns the scores of q's rows [q0, q1), which is ready, against c's rows [c0, c1): row i's

@@ -25,7 +25,8 @@ const (
 
 // Describe implements Device.
 func (c *CPU) Describe() Info {
-	i := Info{Name: "cpu", Kernel: c.Kernels.Name(), ISA: c.ISA().String(), CountWork: countWork, MatrixWork: matrixWork}
+	i := Info{Name: "cpu", Kernel: c.Kernels.Name(), ISA: c.ISA().String(), CountWork: countWork,
+		MatrixWork: matrixWork}
 	if c.ISA() == cpu.Go {
 		i.CountWork /= goSlower
 		i.MatrixWork /= goSlower

@@ -14,7 +14,8 @@ const digestRows = 1024
 
 // Digest is sha256 over the shape and the sha256 of each 1,024 rows in order, as little-endian float32; row returns one
 // of them. It does not depend on how rows lie in memory.
-func (r *Resources) Digest(ctx context.Context, n, dim int, row func(i int) []float32) (sum [sha256.Size]byte, err error) {
+func (r *Resources) Digest(ctx context.Context, n, dim int, row func(i int) []float32) (sum [sha256.Size]byte,
+	err error) {
 	blocks := make([][sha256.Size]byte, workers.Ceil(n, digestRows))
 	err = r.Pool.Each(ctx, len(blocks), 0, func(_, task int) error {
 		h, bytes := sha256.New(), make([]byte, 4*dim)

@@ -142,9 +142,10 @@ func (k *Kept) add(p packing, set Set, bytes int64) (end func(), ok bool) {
 	return k.begin(s), true
 }
 
-// Packed is all of o as a set, vector i being row order[i] (nil: row i): packed now, or kept from before where o belongs
-// to a prepared set. release ends its use.
-func (r *Resources) Packed(ctx context.Context, o *Operand, side Side, t kernels.DType, m kernels.Metric, scale float64, order []int32) (
+// Packed is all of o as a set, vector i being row order[i] (nil: row i): packed now, or kept from before where o
+// belongs to a prepared set. release ends its use.
+func (r *Resources) Packed(ctx context.Context, o *Operand, side Side, t kernels.DType, m kernels.Metric, scale float64,
+	order []int32) (
 	s Set, release func(), err error) {
 	how := packing{side, t, m, scale, order}
 	kept := o.Kept

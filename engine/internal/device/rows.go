@@ -36,7 +36,9 @@ func View(name string, v kernels.Vectors) (Operand, error) {
 		stride = v.Dim
 	}
 	if v.Rows < 0 || v.Dim < 1 || stride < v.Dim {
-		return o, fmt.Errorf("engine: %s: %w: %d rows, dimension %d, stride %d", name, kernels.ErrShape, v.Rows, v.Dim, v.Stride)
+		return o,
+			fmt.Errorf("engine: %s: %w: %d rows, dimension %d, stride %d", name, kernels.ErrShape, v.Rows, v.Dim,
+				v.Stride)
 	}
 	if len(v.Data) < v.Dim || v.Rows-1 > (len(v.Data)-v.Dim)/stride {
 		return o, fmt.Errorf("engine: %s: %w: %d rows of dimension %d with stride %d in %d values",
@@ -45,7 +47,8 @@ func View(name string, v kernels.Vectors) (Operand, error) {
 	o.Rows = cpu.Rows{Data: v.Data, N: v.Rows, Dim: v.Dim, Stride: stride}
 	if p, ok := v.Set.(Prepared); ok {
 		rows, kept := p.PreparedRows()
-		if rows.N == o.N && rows.Dim == o.Dim && rows.Stride == stride && &rows.Data[0] == &o.Data[0] { // not a part of them
+		// not a part of them
+		if rows.N == o.N && rows.Dim == o.Dim && rows.Stride == stride && &rows.Data[0] == &o.Data[0] {
 			o.Rows, o.Ready, o.Kept = rows, true, kept
 		}
 	}
@@ -53,7 +56,8 @@ func View(name string, v kernels.Vectors) (Operand, error) {
 }
 
 // Views checks two sets that are compared with each other.
-func Views(nameA string, a kernels.Vectors, nameB string, b kernels.Vectors, metric kernels.Metric) (oa, ob Operand, err error) {
+func Views(nameA string, a kernels.Vectors, nameB string, b kernels.Vectors, metric kernels.Metric) (oa, ob Operand,
+	err error) {
 	if metric > kernels.L2 {
 		return oa, ob, fmt.Errorf("engine: %w: %s", kernels.ErrMetric, metric)
 	}
@@ -64,7 +68,8 @@ func Views(nameA string, a kernels.Vectors, nameB string, b kernels.Vectors, met
 		return oa, ob, err
 	}
 	if oa.N > 0 && ob.N > 0 && oa.Dim != ob.Dim {
-		return oa, ob, fmt.Errorf("engine: %w: %s have dimension %d, %s %d", kernels.ErrShape, nameA, oa.Dim, nameB, ob.Dim)
+		return oa, ob,
+			fmt.Errorf("engine: %w: %s have dimension %d, %s %d", kernels.ErrShape, nameA, oa.Dim, nameB, ob.Dim)
 	}
 	return oa, ob, nil
 }

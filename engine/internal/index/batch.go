@@ -14,7 +14,8 @@ import (
 )
 
 // TopK returns for each query the k ≥ 1 best rows, better first, then lower row. See Interface.TopK.
-func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias []kernels.Biases) ([][]kernels.Hit, error) {
+func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias []kernels.Biases) ([][]kernels.Hit,
+	error) {
 	if k < 1 {
 		return nil, fmt.Errorf("engine: k: %w: %d, at least 1", kernels.ErrArgument, k)
 	}
@@ -45,7 +46,8 @@ func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias []kern
 
 // AnyAboveAll decides for each query whether any row's biased score is strictly better than tau.
 // The queries share the reads.
-func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases, tau float64) ([]Decision, error) {
+func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases,
+	tau float64) ([]Decision, error) {
 	if math.IsNaN(tau) {
 		return nil, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
@@ -63,7 +65,8 @@ func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias [
 }
 
 // many searches for several queries and hands each one's result to report.
-func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases, k int, tau float64, report func(int, *queryState)) error {
+func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases, k int, tau float64,
+	report func(int, *queryState)) error {
 	o, err := device.View("queries", queries)
 	if err != nil {
 		return err
@@ -95,7 +98,8 @@ func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias []kernel
 		b.all[i] = &queryState{query: newQuery(s.model, x.metric, o.Dim)}
 		b.all[i].begin(s, k, tau)
 	}
-	err = x.r.Pool.Each(ctx, o.N, x.r.Pool.Threads, func(_, i int) error { return b.all[i].bias.set(ctx, i, bias[i], s) })
+	err = x.r.Pool.Each(ctx, o.N, x.r.Pool.Threads,
+		func(_, i int) error { return b.all[i].bias.set(ctx, i, bias[i], s) })
 	if err != nil {
 		return err
 	}
@@ -247,7 +251,8 @@ func (b *batch) products(ctx context.Context, p *packed) error {
 		if len(g.chunks) == 0 {
 			continue
 		}
-		off, err := accurate(ctx, b.x.r, kernels.IP, matrix.Input{Out: p.bases[column:], Stride: n, A: vectorsOf(tilde), B: vectorsOf(g.centres)})
+		off, err := accurate(ctx, b.x.r, kernels.IP,
+			matrix.Input{Out: p.bases[column:], Stride: n, A: vectorsOf(tilde), B: vectorsOf(g.centres)})
 		if err != nil {
 			return err
 		}

@@ -75,8 +75,8 @@ func (b *biases) set(ctx context.Context, query int, all kernels.Biases, s *snap
 	})
 }
 
-// eachPart calls fn with pieces of a list that lie in one coded group, where that group's rows are, and the number of its
-// first chunk.
+// eachPart calls fn with pieces of a list that lie in one coded group, where that group's rows are, and the number of
+// its first chunk.
 func (s *snapshot) eachPart(ctx context.Context, list kernels.BiasList,
 	fn func(part kernels.BiasList, g *group, where []uint32, chunk int)) error {
 	chunk := 0

@@ -128,7 +128,8 @@ func TestStretches(t *testing.T) {
 	}
 	stages := []string{"digest", "list", "putList", "listOf"}
 	if x.Describe().Reason == "" {
-		stages = append(stages, "pick", "normalise", "covariance", "orthonormalise", "order", "Sort", "cut", "block", "eachPart", "places")
+		stages = append(stages, "pick", "normalise", "covariance", "orthonormalise", "order", "Sort", "cut", "block",
+			"eachPart", "places")
 	}
 	for _, stage := range stages {
 		if got := w.Looks(stage); got < 4 {

@@ -172,7 +172,8 @@ func (w *encoder) block(ctx context.Context, from, to int, cuts []int) error {
 	if err != nil {
 		return err
 	}
-	off, err := accurate(ctx, r, kernels.IP, matrix.Input{Out: w.turned.Data, Stride: d, A: vectorsOf(w.residuals.Slice(0, n)), B: vectorsOf(w.m.rotation)})
+	off, err := accurate(ctx, r, kernels.IP,
+		matrix.Input{Out: w.turned.Data, Stride: d, A: vectorsOf(w.residuals.Slice(0, n)), B: vectorsOf(w.m.rotation)})
 	if err != nil {
 		return err
 	}

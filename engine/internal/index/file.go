@@ -125,7 +125,8 @@ func (d *deadRows) list(ctx context.Context) ([]uint64, error) {
 
 // Load makes the index of a file of size bytes again, over the vectors that it was saved with. They are read once, for
 // their digest. Anything else than a whole file of this version is ErrFile, other vectors are ErrVectors.
-func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, v kernels.Vectors, o Options) (*Index, error) {
+func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, v kernels.Vectors, o Options) (*Index,
+	error) {
 	all, err := device.View("vectors", v)
 	if err != nil {
 		return nil, err
@@ -162,7 +163,8 @@ func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, 
 }
 
 // index reads all but the checksum.
-func (r *reader) index(ctx context.Context, resources *device.Resources, all device.Operand, o Options) (x *Index, s *snapshot, digest [sha256.Size]byte) {
+func (r *reader) index(ctx context.Context, resources *device.Resources, all device.Operand, o Options) (x *Index,
+	s *snapshot, digest [sha256.Size]byte) {
 	var head [len(magic)]byte
 	if _, _ = r.Read(head[:]); string(head[:]) != magic {
 		r.fail(errors.New("no magic"))
@@ -234,7 +236,8 @@ func (r *reader) model(dim int) *model {
 	profile := finiteOf[float64](r, 3*m.sections)
 	if r.err == nil {
 		for i := range m.sections {
-			m.profile = append(m.profile, cpu.SectionProfile{High: profile[3*i], Both: profile[3*i+1], Behind: profile[3*i+2]})
+			m.profile = append(m.profile,
+				cpu.SectionProfile{High: profile[3*i], Both: profile[3*i+1], Behind: profile[3*i+2]})
 		}
 		if !(m.scale > 0 && m.scale <= math.MaxFloat32) || !(m.skew >= 0 && m.skew <= 1) || m.clusters < 1 {
 			r.fail(fmt.Errorf("scale %v, skew %v, %d clusters", m.scale, m.skew, m.clusters))
@@ -263,7 +266,8 @@ func (r *reader) group(m *model, metric kernels.Metric, all device.Operand, firs
 		return nil
 	}
 	g.centres = cpu.Rows{Data: finiteOf[float32](r, chunks*g.Dim), N: chunks, Dim: g.Dim, Stride: g.Dim}
-	g.leads = cpu.Rows{Data: finiteOf[float32](r, chunks*m.centres.Dim), N: chunks, Dim: m.centres.Dim, Stride: m.centres.Dim}
+	g.leads = cpu.Rows{Data: finiteOf[float32](r, chunks*m.centres.Dim), N: chunks, Dim: m.centres.Dim,
+		Stride: m.centres.Dim}
 	seen, total := make([]bool, n), 0
 	for range chunks {
 		c := r.chunk(m, metric, n)

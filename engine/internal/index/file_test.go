@@ -28,7 +28,8 @@ func resources(t testing.TB, isa string) *device.Resources {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &device.Resources{Device: device.NewCPU(k), Host: k, Pool: &workers.Pool{Budget: cores.New(2), Threads: 2}, MemLimit: 1 << 30}
+	return &device.Resources{Device: device.NewCPU(k), Host: k, Pool: &workers.Pool{Budget: cores.New(2), Threads: 2},
+		MemLimit: 1 << 30}
 }
 
 // grown is an index that has seen it all: rows at the start, appended ones with codes and without, deleted ones.
@@ -96,7 +97,8 @@ func TestFile(t *testing.T) {
 					t.Errorf("%s without a scan: %+v", metric, b)
 				}
 				more := testvectors.Embeddings(rng, 3, dim) // it goes on as usual
-				if err := errors.Join(y.Append(ctx, more), y.Delete(1)); err != nil || y.Rows() != 6003 || y.Describe().Deleted != 5 {
+				if err := errors.Join(y.Append(ctx, more), y.Delete(1)); err != nil || y.Rows() != 6003 ||
+					y.Describe().Deleted != 5 {
 					t.Errorf("%s %s: %+v, %v", metric, isa, y.Describe(), err)
 				}
 			}
@@ -116,7 +118,8 @@ func TestFileWithoutCodes(t *testing.T) {
 	if d := x.Describe(); r.Host.CanScan() && d.Chunks == 0 {
 		t.Errorf("%+v", d)
 	}
-	if x, err = Load(context.Background(), r, bytes.NewReader(data), int64(len(data)), v, Options{Plain: true}); err != nil || x.Describe().Chunks != 0 {
+	if x, err = Load(context.Background(), r, bytes.NewReader(data), int64(len(data)), v,
+		Options{Plain: true}); err != nil || x.Describe().Chunks != 0 {
 		t.Errorf("codes that nobody asked for, %v", err)
 	}
 	empty, err := New(context.Background(), r, kernels.Vectors{}, kernels.IP, Options{})
@@ -152,14 +155,16 @@ func TestFileRefused(t *testing.T) {
 	other := slices.Clone(v.Data)
 	other[77]++
 	for name, w := range map[string]kernels.Vectors{"one number": {Data: other, Rows: v.Rows, Dim: v.Dim},
-		"fewer rows": {Data: v.Data, Rows: v.Rows - 1, Dim: v.Dim}, "other dimension": {Data: v.Data, Rows: v.Rows, Dim: 8, Stride: 9}} {
+		"fewer rows":      {Data: v.Data, Rows: v.Rows - 1, Dim: v.Dim},
+		"other dimension": {Data: v.Data, Rows: v.Rows, Dim: 8, Stride: 9}} {
 		if _, err := load(r, data, w); !errors.Is(err, ErrVectors) || errors.Is(err, ErrFile) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Load(cancelled, r, bytes.NewReader(data), int64(len(data)), v, Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := Load(cancelled, r, bytes.NewReader(data), int64(len(data)), v,
+		Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -168,10 +173,12 @@ func TestFileRefused(t *testing.T) {
 // need not be written, and to raise the version.
 func TestFileHoldsEveryField(t *testing.T) {
 	for kind, want := range map[reflect.Type]string{
-		reflect.TypeFor[snapshot](): "model groups units chunks rows dim length unclustered dead", // units, chunks and length follow
-		reflect.TypeFor[group]():    "Operand first chunks centres leads locate where",            // places are found when asked for
-		reflect.TypeFor[chunk]():    "Chunk rows shift radius term length half",
-		reflect.TypeFor[model]():    "reason sections scale origin rotation skew turned clusters centres profile",
+		// units, chunks and length follow
+		reflect.TypeFor[snapshot](): "model groups units chunks rows dim length unclustered dead",
+		// places are found when asked for
+		reflect.TypeFor[group](): "Operand first chunks centres leads locate where",
+		reflect.TypeFor[chunk](): "Chunk rows shift radius term length half",
+		reflect.TypeFor[model](): "reason sections scale origin rotation skew turned clusters centres profile",
 	} {
 		var names []string
 		for i := range kind.NumField() {

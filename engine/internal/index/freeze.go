@@ -17,7 +17,8 @@ func (x *Index) Freeze() *Index {
 func (x *Index) For(metric kernels.Metric) *Index {
 	old := x.now.Load()
 	f := &Index{r: x.r, metric: metric, options: Options{Plain: true}, kernel: x.kernel}
-	s := &snapshot{rows: old.rows, dim: old.dim, dead: old.dead, model: &model{reason: "another metric: all rows are read in full"}}
+	s := &snapshot{rows: old.rows, dim: old.dim, dead: old.dead,
+		model: &model{reason: "another metric: all rows are read in full"}}
 	for _, g := range old.groups {
 		s.groups = append(s.groups, &group{Operand: g.Operand, first: g.first})
 	}

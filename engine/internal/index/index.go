@@ -107,7 +107,8 @@ type unit struct {
 
 // New prepares c for searching. An empty c is fine: Append can come later, and the first rows that
 // do come decide the clusters and the rotation.
-func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric kernels.Metric, o Options) (*Index, error) {
+func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric kernels.Metric, o Options) (*Index,
+	error) {
 	if metric > kernels.L2 {
 		return nil, fmt.Errorf("engine: %w: %s", kernels.ErrMetric, metric)
 	}
@@ -180,7 +181,8 @@ func (x *Index) add(ctx context.Context, v kernels.Vectors, enough int) error {
 	defer x.write.Unlock()
 	old := x.now.Load()
 	if old.rows > 0 && o.Dim != old.dim {
-		return fmt.Errorf("engine: index: %w: vectors of dimension %d, appended ones have %d", kernels.ErrShape, old.dim, o.Dim)
+		return fmt.Errorf("engine: index: %w: vectors of dimension %d, appended ones have %d", kernels.ErrShape,
+			old.dim, o.Dim)
 	}
 	next := *old
 	next.rows, next.dim = old.rows+o.N, o.Dim

@@ -217,14 +217,16 @@ func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows
 // leading writes the first points.Dim coordinates of rotation·row of all rows.
 func leading(ctx context.Context, r *device.Resources, m *model, rows, points cpu.Rows) error {
 	axes := vectorsOf(m.rotation.Slice(0, points.Dim))
-	_, err := accurate(ctx, r, kernels.IP, matrix.Input{Out: points.Data, Stride: points.Dim, A: vectorsOf(rows), B: axes})
+	_, err := accurate(ctx, r, kernels.IP,
+		matrix.Input{Out: points.Data, Stride: points.Dim, A: vectorsOf(rows), B: axes})
 	return err
 }
 
 // assign writes the nearest centre of each point.
 func assign(ctx context.Context, r *device.Resources, centres, points cpu.Rows, nearest []int32) error {
 	distances := make([]float32, points.N*centres.N)
-	_, err := accurate(ctx, r, kernels.L2, matrix.Input{Out: distances, Stride: centres.N, A: vectorsOf(points), B: vectorsOf(centres)})
+	_, err := accurate(ctx, r, kernels.L2,
+		matrix.Input{Out: distances, Stride: centres.N, A: vectorsOf(points), B: vectorsOf(centres)})
 	if err != nil {
 		return err
 	}
@@ -239,7 +241,8 @@ func assign(ctx context.Context, r *device.Resources, centres, points cpu.Rows, 
 }
 
 // accurate writes a matrix in the fastest format that is about as accurate as float32.
-func accurate(ctx context.Context, r *device.Resources, metric kernels.Metric, in matrix.Input) (bound float64, err error) {
+func accurate(ctx context.Context, r *device.Resources, metric kernels.Metric, in matrix.Input) (bound float64,
+	err error) {
 	in.Metric, in.DType = metric, r.Accurate()
 	return matrix.Bounded(ctx, r, in)
 }

@@ -46,16 +46,19 @@ func (x *Index) Max(ctx context.Context, q []float32, bias kernels.Biases) (best
 
 // AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any such
 // row. See Interface.AnyAbove.
-func (x *Index) AnyAbove(ctx context.Context, q []float32, bias kernels.Biases, tau float64) (witness kernels.Hit, above bool, err error) {
+func (x *Index) AnyAbove(ctx context.Context, q []float32, bias kernels.Biases, tau float64) (witness kernels.Hit,
+	above bool, err error) {
 	if math.IsNaN(tau) {
-		return kernels.Hit{Row: -1, Score: x.metric.Worst()}, false, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
+		return kernels.Hit{Row: -1, Score: x.metric.Worst()}, false,
+			fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
 	s := x.now.Load()
 	return x.one(ctx, s, q, bias, 0, tau)
 }
 
 // one searches for the best hit, or for a witness if k is 0.
-func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int, tau float64) (kernels.Hit, bool, error) {
+func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int,
+	tau float64) (kernels.Hit, bool, error) {
 	none := kernels.Hit{Row: -1, Score: x.metric.Worst()}
 	w, err := x.search(ctx, s, q, bias, k, tau)
 	if err != nil {
@@ -69,7 +72,8 @@ func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias kernels.
 }
 
 // search runs one query; its memory goes back to x.free.
-func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int, tau float64) (*search, error) {
+func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int, tau float64) (*search,
+	error) {
 	rows := cpu.Rows{Data: q, N: 1, Dim: len(q), Stride: len(q)}
 	if err := x.checkQuery(s, "query", rows); err != nil {
 		return nil, err

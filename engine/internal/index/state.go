@@ -109,7 +109,8 @@ type lane struct {
 }
 
 func newLane(r *device.Resources, queries int) *lane {
-	return &lane{r: r, scan: cpu.NewScanScratch(queries), rows: make([]int32, 0, chunkRows), extra: make([]float64, 0, chunkRows),
+	return &lane{r: r, scan: cpu.NewScanScratch(queries), rows: make([]int32, 0, chunkRows),
+		extra:  make([]float64, 0, chunkRows),
 		bias:   new(cpu.ScanBias),
 		scores: make([]float64, queries*chunkRows), need: make([]float32, max(queries, cpu.ScanLanes)),
 		base: make([]float64, queries), bounds: make([]float32, 0, chunkRows)}
@@ -307,7 +308,8 @@ func (l *lane) settle(p *packed, n int, g *group, c *chunk, found []uint32, boun
 	}
 	l.rows, l.extra = l.rows[:0], l.extra[:0]
 	for i, b := range bounds {
-		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < cut) && l.collect(k, g, c.rows[place]) && biased {
+		if place := int(found[i] & 0xffff); place < len(c.rows) && !(b < cut) && l.collect(k, g, c.rows[place]) &&
+			biased {
 			l.addBias(k, g, n, place)
 		}
 	}

@@ -155,7 +155,8 @@ func (m *product) inUnit(bound float64) float64 {
 }
 
 // pack makes panels of the rows [from, to) of o; end ends their use.
-func (m *product) pack(ctx context.Context, side device.Side, o *device.Operand, from, to int, scale float64) (p device.Set, end func(), err error) {
+func (m *product) pack(ctx context.Context, side device.Side, o *device.Operand, from, to int,
+	scale float64) (p device.Set, end func(), err error) {
 	of := *o
 	if from > 0 || to < o.N {
 		of.Rows, of.Kept = o.Slice(from, to), nil
@@ -194,7 +195,8 @@ func (m *product) part(ctx context.Context, rows device.Set, i int, lanes device
 		if err := m.r.Matrix(out, m.Stride, rows, r0, r1, lanes, l0, l1); err != nil {
 			return err
 		}
-		m.progress.Add(int64(min(rows.Len(), r1*device.Panel)-r0*device.Panel) * int64(min(lanes.Len(), l1*device.Panel)-l0*device.Panel))
+		m.progress.Add(int64(min(rows.Len(), r1*device.Panel)-r0*device.Panel) * int64(min(lanes.Len(),
+			l1*device.Panel)-l0*device.Panel))
 		return nil
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// addBias adds the input's bias to a block of canonical scores, queries × contexts. A bias that is negative or no number
-// is an error that names the pair.
+// addBias adds the input's bias to a block of canonical scores, queries × contexts. A bias that is negative or no
+// number is an error that names the pair.
 func (j *job) addBias(ctx context.Context, scores []float64, queries, contexts []int32) error {
 	if j.in.Bias == nil {
 		return nil
@@ -23,7 +23,8 @@ func (j *job) addBias(ctx context.Context, scores []float64, queries, contexts [
 		case math.IsNaN(float64(b)) || math.IsInf(float64(b), 0):
 			return fmt.Errorf("engine: bias of query %d and context %d: %w: %v", q, c, kernels.ErrNonFinite, b)
 		case b < 0:
-			return fmt.Errorf("engine: bias of query %d and context %d: %w: %v is negative", q, c, kernels.ErrArgument, b)
+			return fmt.Errorf("engine: bias of query %d and context %d: %w: %v is negative", q, c, kernels.ErrArgument,
+				b)
 		}
 		scores[i] = j.in.Metric.Biased(scores[i], float64(b))
 	}

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// binned counts the canonical scores of a window that has no room for them in cells, and then keeps those of a few cells.
+// binned counts the canonical scores of a window that has no room for them in cells, and then keeps those of a few
+// cells.
 type binned struct {
 	cells  cells
 	counts []int64
@@ -40,7 +41,8 @@ func (r *resolver) widen(room int64) {
 
 // empty is the same for a worker, with nothing in it.
 func (w *binned) empty() *binned {
-	return &binned{cells: w.cells, counts: make([]int64, binnedCells), kept: w.kept, scores: make([][]float64, len(w.kept))}
+	return &binned{cells: w.cells, counts: make([]int64, binnedCells), kept: w.kept,
+		scores: make([][]float64, len(w.kept))}
 }
 
 func (w *binned) take(scores []float64) {
@@ -69,7 +71,8 @@ func (w *window) keep(room int64) (size int64) {
 	w.binned.kept, w.binned.scores = nil, nil
 	for _, s := range w.statistics {
 		cell, _ := w.binned.find(s.rank - w.below)
-		if n := len(w.binned.kept); cell < 0 || n > 0 && w.binned.kept[n-1] == cell || size+w.binned.counts[cell] > room {
+		if n := len(w.binned.kept); cell < 0 || n > 0 && w.binned.kept[n-1] == cell ||
+			size+w.binned.counts[cell] > room {
 			continue
 		}
 		w.binned.kept = append(w.binned.kept, cell)

@@ -167,8 +167,8 @@ func (b *bounded) setScales(ctx context.Context, j *job) error {
 	return nil
 }
 
-// cut chooses the tasks: 64 at least, 16 of a region, and no longer than the device asks for; asked-for ones, four times
-// that. Regions become whole numbers of tasks.
+// cut chooses the tasks: 64 at least, 16 of a region, and no longer than the device asks for; asked-for ones, four
+// times that. Regions become whole numbers of tasks.
 func (b *bounded) cut(r *device.Resources) {
 	tiles := max(1, r.Describe().CountWork/(device.Panel*device.Panel*(b.dim+consumeWork)))
 	if r.TileRows > 0 {

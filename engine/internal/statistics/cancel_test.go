@@ -108,7 +108,8 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 					continue
 				}
 				resumed, _, err := run(0)
-				if diff := cmp.Diff(whole, resumed, cmpopts.IgnoreFields(distribution.Result{}, "Way", "Kept", "Rechecked")); err != nil || diff != "" {
+				if diff := cmp.Diff(whole, resumed,
+					cmpopts.IgnoreFields(distribution.Result{}, "Way", "Kept", "Rechecked")); err != nil || diff != "" {
 					t.Fatalf("resumed after an end at event %d: %v (-whole +resumed)\n%s", at, err, diff)
 				}
 			}
@@ -127,13 +128,18 @@ func TestStretches(t *testing.T) {
 		canonical         bool
 		stages            []string
 	}{
-		{"contexts", rows, 30, kernels.L2, false, []string{"newNegatives", "setScales", "orderRows", "sortedBy", "inverse", "positions", "hashRows"}},
-		{"queries", 30, rows, kernels.Cosine, false, []string{"Check", "newNegatives", "positives", "orderRows", "sortedBy", "begin",
-			"finishMaxima", "summary", "separation", "factors", "vectorSum", "nearSum", "digest"}},
-		{"queries, canonical", 20, rows, kernels.IP, true, []string{"canonicalMaxima", "canonicalNegatives", "summary"}},
+		{"contexts", rows, 30, kernels.L2, false,
+			[]string{"newNegatives", "setScales", "orderRows", "sortedBy", "inverse", "positions", "hashRows"}},
+		{"queries", 30, rows, kernels.Cosine, false,
+			[]string{"Check", "newNegatives", "positives", "orderRows", "sortedBy", "begin",
+				"finishMaxima", "summary", "separation", "factors", "vectorSum", "nearSum", "digest"}},
+		{"queries, canonical", 20, rows, kernels.IP, true,
+			[]string{"canonicalMaxima", "canonicalNegatives", "summary"}},
 	} {
-		in := distribution.Input{Contexts: testvectors.Embeddings(rng, c.contexts, 3), Queries: testvectors.Embeddings(rng, c.queries, 3),
-			Quantiles: []float64{.5}, Metric: c.metric, Negatives: distribution.Negatives{Kind: distribution.NegativesCrossGroup}}
+		in := distribution.Input{Contexts: testvectors.Embeddings(rng, c.contexts, 3),
+			Queries:   testvectors.Embeddings(rng, c.queries, 3),
+			Quantiles: []float64{.5}, Metric: c.metric,
+			Negatives: distribution.Negatives{Kind: distribution.NegativesCrossGroup}}
 		for range c.queries {
 			in.Owner = append(in.Owner, rng.Int32N(int32(c.contexts)))
 		}

@@ -189,7 +189,8 @@ func (b *bounded) endsFound(c *counts) bool {
 		return false
 	}
 	near := 3*b.epsilon + 0x1p-20
-	return b.value(c.lowest.Score)+near <= float64(max(w.low, w.endLow)) && b.value(c.highest.Score)-near >= float64(min(w.high, w.endHigh))
+	return b.value(c.lowest.Score)+near <= float64(max(w.low, w.endLow)) &&
+		b.value(c.highest.Score)-near >= float64(min(w.high, w.endHigh))
 }
 
 // takeEnds gives canonical scores to those of a task's entries that may be extremes.

@@ -16,7 +16,8 @@ import (
 
 const refineBins = 1 << 12
 
-// canonicalMaxima computes Best and BestOther of all queries, and on the way the extremes of D− where they are lost, too.
+// canonicalMaxima computes Best and BestOther of all queries, and on the way the extremes of D− where they are lost,
+// too.
 func (j *job) canonicalMaxima(ctx context.Context, first *counts) error {
 	d, m := j.out, j.in.Metric
 	err := workers.Over(ctx, len(d.Best), func(from, to int) { // what passes have found is begun anew

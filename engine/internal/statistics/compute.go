@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (pass.go): brackets
-// from a sample say which few can be the quantiles, and only those get canonical scores (resolve.go).
+// Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (pass.go):
+// brackets from a sample say which few can be the quantiles, and only those get canonical scores (resolve.go).
 // What a bound leaves open, and whatever is small, is settled by canonical scores alone (canonical.go).
 func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*distribution.Result, error) {
 	j, err := newJob(ctx, r, t, in)
@@ -76,16 +76,17 @@ type Tuning struct {
 	KeepAll    int64 // so many negatives are kept whole
 	MinSamples int   // scored to place the brackets
 	MaxSamples int
-	Slack      float64       // what brackets reach besides, as a share of all ranks
-	Spread     float64       // the same at the median, and less in the tails (spreadAt)
-	PartBytes  int64         // what a part may keep: Spread follows from it; 0 = what Slack asks for
-	Reach      float64       // of a bracket, in standard deviations of the sample's rank
-	Kept       int64         // entries that may be kept; 0 = what the memory limit allows
-	Scores     int64         // of windows that are settled at once; 0 = what the memory limit allows
-	Recheck    int64         // so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
-	Record     time.Duration // between a worker's records in a checkpoint
-	Panels     int64         // bytes of packed sets at a time; 0 = what the memory limit allows
-	Spill      int64         // bytes of a temporary file for kept entries that the memory limit has no room for
+	Slack      float64 // what brackets reach besides, as a share of all ranks
+	Spread     float64 // the same at the median, and less in the tails (spreadAt)
+	PartBytes  int64   // what a part may keep: Spread follows from it; 0 = what Slack asks for
+	Reach      float64 // of a bracket, in standard deviations of the sample's rank
+	Kept       int64   // entries that may be kept; 0 = what the memory limit allows
+	Scores     int64   // of windows that are settled at once; 0 = what the memory limit allows
+	// so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
+	Recheck int64
+	Record  time.Duration // between a worker's records in a checkpoint
+	Panels  int64         // bytes of packed sets at a time; 0 = what the memory limit allows
+	Spill   int64         // bytes of a temporary file for kept entries that the memory limit has no room for
 
 	counted func(*pass) // pass.counted
 }
@@ -177,7 +178,8 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	if err := in.Check(ctx); err != nil {
 		return nil, err
 	}
-	j := &job{r: r, tune: t, in: in, q: &queries, c: &contexts, out: newDistribution(queries.N, in), dtype: r.Accurate()}
+	j := &job{r: r, tune: t, in: in, q: &queries, c: &contexts, out: newDistribution(queries.N, in),
+		dtype: r.Accurate()}
 	if in.DType != nil {
 		j.dtype = *in.DType
 	}

@@ -184,7 +184,8 @@ func decodeCounts(data []byte) (*counts, error) {
 	for _, list := range []*[]ref.Pair{&c.best[bestOther], &c.best[bestAll], &ends} {
 		*list = make([]ref.Pair, r.length(16))
 		for i := range *list {
-			(*list)[i] = ref.Pair{Query: int32(r.u32()), Context: int32(r.u32()), Score: math.Float64frombits(uint64(r.i64()))}
+			(*list)[i] = ref.Pair{Query: int32(r.u32()), Context: int32(r.u32()),
+				Score: math.Float64frombits(uint64(r.i64()))}
 		}
 	}
 	if r.bad || len(r.data) > 0 || flags > 7 || len(ends) != 2 {

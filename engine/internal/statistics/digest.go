@@ -32,7 +32,8 @@ func (b *bounded) accept(t *counts, w *wanted) error {
 			return fmt.Errorf("pairs of task %d, which is not in it", r.task)
 		}
 		row0, row1, lane0, lane1 := b.block(int(r.task))
-		rows, lanes := min(row1*device.Panel, b.rowCount)-row0*device.Panel, min(lane1*device.Panel, b.laneCount)-lane0*device.Panel
+		rows, lanes := min(row1*device.Panel, b.rowCount)-row0*device.Panel,
+			min(lane1*device.Panel, b.laneCount)-lane0*device.Panel
 		for _, e := range r.entries {
 			if int(e.At>>16) >= rows || int(e.At&0xffff) >= lanes || e.Value != e.Value {
 				return fmt.Errorf("pair %d, %d of %d×%d in task %d", e.At>>16, e.At&0xffff, rows, lanes, r.task)
@@ -42,8 +43,11 @@ func (b *bounded) accept(t *counts, w *wanted) error {
 	for _, list := range [][]ref.Pair{t.best[bestOther], t.best[bestAll], {t.lowest, t.highest}} {
 		for _, p := range list {
 			none := p == noPair
-			if !none && (p.Query < 0 || int(p.Query) >= b.laneCount || p.Context < 0 || int(p.Context) >= b.rowCount || p.Score != p.Score) {
-				return fmt.Errorf("pair %d, %d of %d×%d with score %v", p.Query, p.Context, b.laneCount, b.rowCount, p.Score)
+			if !none &&
+				(p.Query < 0 || int(p.Query) >= b.laneCount || p.Context < 0 || int(p.Context) >= b.rowCount ||
+					p.Score != p.Score) {
+				return fmt.Errorf("pair %d, %d of %d×%d with score %v", p.Query, p.Context, b.laneCount, b.rowCount,
+					p.Score)
 			}
 		}
 	}
@@ -63,12 +67,14 @@ func (j *job) digest(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	}
 	in, n := j.in, &j.in.Negatives
 	h.Write([]byte("sluice distribution 2 " + j.r.Describe().Kernel))
-	put(uint64(j.c.N), uint64(j.q.N), uint64(j.c.Dim), uint64(in.Metric), uint64(n.Kind), uint64(n.PerQuery), n.Seed, uint64(in.Bins), bit(in.Interval))
+	put(uint64(j.c.N), uint64(j.q.N), uint64(j.c.Dim), uint64(in.Metric), uint64(n.Kind), uint64(n.PerQuery), n.Seed,
+		uint64(in.Bins), bit(in.Interval))
 	for _, p := range in.Quantiles {
 		put(math.Float64bits(p))
 	}
 	if b := j.bounded; b != nil {
-		put(uint64(b.dtype), uint64(b.rowStep), uint64(b.laneStep), math.Float64bits(b.epsilon), pack(b.first.low, b.first.high), uint64(len(b.first.brackets)))
+		put(uint64(b.dtype), uint64(b.rowStep), uint64(b.laneStep), math.Float64bits(b.epsilon),
+			pack(b.first.low, b.first.high), uint64(len(b.first.brackets)))
 		for _, r := range b.first.brackets {
 			put(pack(r.low, r.high))
 		}

@@ -22,13 +22,15 @@ func newTestEngine(t testing.TB, tileRows int) *testEngine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &testEngine{device.Resources{Device: devicetest.Open(k), Host: k, Pool: &workers.Pool{Budget: cores.New(1), Threads: 1},
+	return &testEngine{device.Resources{Device: devicetest.Open(k), Host: k,
+		Pool:     &workers.Pool{Budget: cores.New(1), Threads: 1},
 		MemLimit: 1 << 30, TileRows: tileRows}}
 }
 
 func partInput(bins int) distribution.Input {
 	rng := rand.New(rand.NewPCG(51, 0))
-	in := distribution.Input{Contexts: testvectors.Embeddings(rng, 500, 24), Queries: testvectors.Embeddings(rng, 700, 24),
+	in := distribution.Input{Contexts: testvectors.Embeddings(rng, 500, 24),
+		Queries:   testvectors.Embeddings(rng, 700, 24),
 		Quantiles: testvectors.Quantiles(), Bins: bins}
 	for range in.Queries.Rows {
 		in.Owner = append(in.Owner, rng.Int32N(500))

@@ -89,8 +89,8 @@ func (d *scoring) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int
 	return d.Device.Pairs(m, out, a, rowsA, b, rowsB)
 }
 
-// TestNoInputIsSlowerThanCanonicalScores: whatever the vectors, the bounded way has no more pairs to score than canonical
-// scores throughout would, and makes few passes of its own, whether it has room for what it keeps or not.
+// TestNoInputIsSlowerThanCanonicalScores: whatever the vectors, the bounded way has no more pairs to score than
+// canonical scores throughout would, and makes few passes of its own, whether it has room for what it keeps or not.
 func TestNoInputIsSlowerThanCanonicalScores(t *testing.T) {
 	const n = 300
 	for name, change := range hostile {
@@ -114,15 +114,20 @@ func TestNoInputIsSlowerThanCanonicalScores(t *testing.T) {
 				got, pairs := run(tune)
 				tune.Canonical = math.MaxInt64
 				want, highest := run(tune)
-				if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(distribution.Result{}, "DType", "Way", "Kept", "Rechecked",
-					"Separation", "SeparationError"), cmpopts.IgnoreFields(distribution.Summary{}, "Mean", "Std", "MeanError", "StdError")); diff != "" {
+				if diff := cmp.Diff(want, got,
+					cmpopts.IgnoreFields(distribution.Result{}, "DType", "Way", "Kept", "Rechecked",
+						"Separation", "SeparationError"),
+					cmpopts.IgnoreFields(distribution.Summary{}, "Mean", "Std", "MeanError",
+						"StdError")); diff != "" {
 					t.Errorf("%s, %s%s (-canonical +bounded)\n%s", name, metric, way, diff)
 				}
-				t.Logf("%-22s %-6s%-16s %5.2f × all pairs scored, canonical %5.2f; %d passes, kept %.3f", name, metric, way,
+				t.Logf("%-22s %-6s%-16s %5.2f × all pairs scored, canonical %5.2f; %d passes, kept %.3f", name, metric,
+					way,
 					float64(pairs)/n/n, float64(highest)/n/n, got.Way.Passes, float64(got.Kept)/n/n)
 				const candidates = 64*n + n*n/20 // that are scored one by one before they are found to be too many
 				if pairs > highest+candidates || got.Way.Passes > 3 {
-					t.Errorf("%s, %s%s: %d pairs scored, canonical scores throughout %d; %+v", name, metric, way, pairs, highest, got.Way)
+					t.Errorf("%s, %s%s: %d pairs scored, canonical scores throughout %d; %+v", name, metric, way, pairs,
+						highest, got.Way)
 				}
 			}
 		}

@@ -48,7 +48,8 @@ func Keep(ctx context.Context, r *device.Resources, t Tuning, in distribution.In
 }
 
 // keep computes the result and narrows the part.
-func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.Brackets, p *Part, c *counts) (*distribution.Brackets, error) {
+func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.Brackets, p *Part,
+	c *counts) (*distribution.Brackets, error) {
 	b := j.bounded
 	b.free()
 	j.tune.Spread = j.spread(j.tune.PartBytes)
@@ -100,14 +101,15 @@ func (j *job) spread(bytes int64) float64 {
 
 const (
 	narrowCells = 1 << 12 // of each bracket
-	// nearShare is the share of the kept ranks whose canonical scores are kept as well, those nearest to the quantiles: as
-	// long as the quantiles stay among them, a merge need not compute scores of pairs that were there before.
+	// nearShare is the share of the kept ranks whose canonical scores are kept as well, those nearest to the quantiles:
+	// as long as the quantiles stay among them, a merge need not compute scores of pairs that were there before.
 	nearShare = .25
 )
 
 // narrowed are brackets within others, around the order statistics that are known now, and the ranges of values whose
 // scores are to be kept.
-func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts) (*distribution.Brackets, []valueRange, error) {
+func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts) (*distribution.Brackets, []valueRange,
+	error) {
 	b, w := j.bounded, &j.bounded.first
 	cells := make([]cells, len(w.brackets))
 	for i, x := range w.brackets {
@@ -129,7 +131,8 @@ func (j *job) narrowed(ctx context.Context, of *distribution.Brackets, c *counts
 		}
 		rank, reach := float64(s.rank-c.below[i]), j.tune.Spread*spreadAt((float64(s.rank)+.5)/total)*total
 		around := func(reach float64) (low, high float64) {
-			return cells[i].edge(cells[i].find(sums[i], rank-reach)), cells[i].edge(cells[i].find(sums[i], rank+reach+1) + 1)
+			return cells[i].edge(cells[i].find(sums[i], rank-reach)),
+				cells[i].edge(cells[i].find(sums[i], rank+reach+1) + 1)
 		}
 		low, high := around(reach * nearShare)
 		near = append(near, valueRange{i, low, high})
@@ -252,7 +255,8 @@ func (p *Part) narrow(ctx context.Context, j *job, c *counts, of *distribution.B
 	wide := make([]int, len(w.brackets)) // the bracket that each one comes from
 	for i, x := range w.brackets {
 		if wide[i] = j.bounded.first.bracketOf(x.low); wide[i] < 0 {
-			return fmt.Errorf("engine: part: %w: bracket %d from %v does not lie within those that were counted", kernels.ErrArgument, i, x.low)
+			return fmt.Errorf("engine: part: %w: bracket %d from %v does not lie within those that were counted",
+				kernels.ErrArgument, i, x.low)
 		}
 		p.below[i] = c.below[wide[i]]
 	}
@@ -300,7 +304,8 @@ func (p *Part) narrow(ctx context.Context, j *job, c *counts, of *distribution.B
 func (p *Part) score(ctx context.Context, j *job, near []valueRange) error {
 	return j.r.Pool.Each(ctx, len(p.kept), j.blocks.Workers, func(_, i int) error {
 		r := &p.kept[i]
-		if !slices.ContainsFunc(near, func(x valueRange) bool { return float64(r.low) <= x.high && float64(r.high) >= x.low }) {
+		if !slices.ContainsFunc(near,
+			func(x valueRange) bool { return float64(r.low) <= x.high && float64(r.high) >= x.low }) {
 			return nil
 		}
 		slices.SortFunc(r.entries, func(a, b device.Entry) int { return cmp.Compare(a.At, b.At) })
@@ -334,7 +339,9 @@ func (p *Part) Content() (lines []string) {
 	}
 	for _, r := range p.kept {
 		for _, e := range r.entries {
-			lines = append(lines, fmt.Sprintf("%d %d %v", p.contexts[r.row+int32(e.At>>16)], p.queries[r.lane+int32(e.At&0xffff)], e.Value))
+			lines = append(lines,
+				fmt.Sprintf("%d %d %v", p.contexts[r.row+int32(e.At>>16)], p.queries[r.lane+int32(e.At&0xffff)],
+					e.Value))
 		}
 	}
 	slices.Sort(lines)

@@ -41,12 +41,16 @@ func TestDeviceMemory(t *testing.T) {
 			t.Errorf("%d bytes: %v", c.memory, err)
 			continue
 		}
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(distribution.Result{}, "DType", "Way", "Kept", "Rechecked", "Separation",
-			"SeparationError"), cmpopts.IgnoreFields(distribution.Summary{}, "Mean", "Std", "MeanError", "StdError")); diff != "" {
+		if diff := cmp.Diff(want, got,
+			cmpopts.IgnoreFields(distribution.Result{}, "DType", "Way", "Kept", "Rechecked", "Separation",
+				"SeparationError"),
+			cmpopts.IgnoreFields(distribution.Summary{}, "Mean", "Std", "MeanError", "StdError")); diff != "" {
 			t.Errorf("%d bytes (-want +got)\n%s", c.memory, diff)
 		}
-		if d.Peak() > c.memory || d.Live() != 0 || got.Way.Regions < 1 || (got.Way.Regions == 1) != c.whole || (d.FromCopies() > 0) != c.copies {
-			t.Errorf("%d bytes: %d taken, %d left, %d scores from copies, %+v", c.memory, d.Peak(), d.Live(), d.FromCopies(), got.Way)
+		if d.Peak() > c.memory || d.Live() != 0 || got.Way.Regions < 1 || (got.Way.Regions == 1) != c.whole ||
+			(d.FromCopies() > 0) != c.copies {
+			t.Errorf("%d bytes: %d taken, %d left, %d scores from copies, %+v", c.memory, d.Peak(), d.Live(),
+				d.FromCopies(), got.Way)
 		}
 	}
 }

@@ -17,7 +17,8 @@ import (
 // are those of Compute, bit for bit, whatever made the parts; mean, standard deviation, histogram and separation
 // are within their printed bounds. A quantile whose rank lies outside the brackets is missed: it becomes
 // an interval. Parts that overlap, leave a gap or belong to other brackets are distribution.ErrPart.
-func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, parts ...*Part) (*distribution.Result, error) {
+func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
+	parts ...*Part) (*distribution.Result, error) {
 	in.Checkpoint, in.Interval = "", false
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
@@ -61,7 +62,8 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	}
 	for i, p := range parts {
 		if p == nil || p.config != config {
-			return fmt.Errorf("engine: merge: %w: part %d of %d belongs to other brackets", distribution.ErrPart, i+1, len(parts))
+			return fmt.Errorf("engine: merge: %w: part %d of %d belongs to other brackets", distribution.ErrPart, i+1,
+				len(parts))
 		}
 	}
 	m.b = &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N, counting: true,
@@ -89,7 +91,8 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 		}
 	}
 	if m.counts.counted != j.negatives.total {
-		return fmt.Errorf("engine: merge: %w: the parts count %d negatives of %d", distribution.ErrPart, m.counts.counted, j.negatives.total)
+		return fmt.Errorf("engine: merge: %w: the parts count %d negatives of %d", distribution.ErrPart,
+			m.counts.counted, j.negatives.total)
 	}
 	return nil
 }
@@ -113,24 +116,10 @@ func (m *merging) rows() (contexts, queries map[uint64]int32, err error) {
 // part adds one part.
 func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) {
 	of := rowsOfPart{contexts: make([]int32, len(p.contexts)), queries: make([]int32, len(p.queries))}
-	find := func(out []int32, ids []uint64, gone uint64, rows map[uint64]int32, what string) error {
-		for i, id := range ids {
-			row, ok := rows[id]
-			switch {
-			case ok:
-				out[i] = row
-			case id == gone:
-				out[i] = -1
-			default:
-				return fmt.Errorf("%s %d is not in the input", what, id)
-			}
-		}
-		return nil
-	}
-	if err := find(of.contexts, p.contexts, removedID, contexts, "context"); err != nil {
+	if err := findRows(of.contexts, p.contexts, removedID, contexts, "context"); err != nil {
 		return err
 	}
-	if err := find(of.queries, p.queries, removedID, queries, "query"); err != nil {
+	if err := findRows(of.queries, p.queries, removedID, queries, "query"); err != nil {
 		return err
 	}
 	mine := newCover(of, m.j.c.N, m.j.q.N)
@@ -155,7 +144,8 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 	c.merged.tiles += p.tiles * max(distances, distances*distances)
 	m.b.epsilon = max(m.b.epsilon, p.epsilon*values)
 	if len(p.below) != len(c.below) || len(p.bins) != len(c.bins) {
-		return fmt.Errorf("%d brackets and %d bins, want %d and %d", len(p.below), len(p.bins), len(c.below), len(c.bins))
+		return fmt.Errorf("%d brackets and %d bins, want %d and %d", len(p.below), len(p.bins), len(c.below),
+			len(c.bins))
 	}
 	for i, n := range p.below {
 		c.below[i] += n
@@ -174,7 +164,8 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 			}
 			low, high = float32(float64(low)*values), float32(float64(high)*values)
 		}
-		c.kept = append(c.kept, run{n: int32(len(entries)), entries: entries, of: &at, low: low, high: high, scores: r.scores})
+		c.kept = append(c.kept,
+			run{n: int32(len(entries)), entries: entries, of: &at, low: low, high: high, scores: r.scores})
 	}
 	for kind, list := range p.best {
 		for l, x := range list {
@@ -186,6 +177,22 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 			default:
 				m.j.improve(kind, q, of.contexts[x.context], x.score)
 			}
+		}
+	}
+	return nil
+}
+
+// findRows finds the rows of ids; −1 for the id of rows that have gone.
+func findRows(out []int32, ids []uint64, gone uint64, rows map[uint64]int32, what string) error {
+	for i, id := range ids {
+		row, ok := rows[id]
+		switch {
+		case ok:
+			out[i] = row
+		case id == gone:
+			out[i] = -1
+		default:
+			return fmt.Errorf("%s %d is not in the input", what, id)
 		}
 	}
 	return nil
@@ -254,7 +261,8 @@ func (m *merging) maximaOf(ctx context.Context) error {
 	}
 	slices.Sort(b.laneAt)
 	b.laneCount, b.rowAt = len(b.laneAt), nil
-	m.j.reasons = append(m.j.reasons, fmt.Sprintf("maxima of %d queries whose best context is gone, by canonical scores", len(b.laneAt)))
+	m.j.reasons = append(m.j.reasons,
+		fmt.Sprintf("maxima of %d queries whose best context is gone, by canonical scores", len(b.laneAt)))
 	return m.j.canonicalMaximaOf(ctx, &b)
 }
 

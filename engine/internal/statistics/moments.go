@@ -78,7 +78,9 @@ func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 			low, high = high, low
 		}
 		slack := 1e-14 * max(math.Abs(low), math.Abs(high))
-		open, targets = append(open, s), append(targets, target{rank: b.rank(s.rank, j.negatives.total), low: key(low - slack), high: key(high + slack)})
+		open, targets = append(open, s),
+			append(targets,
+				target{rank: b.rank(s.rank, j.negatives.total), low: key(low - slack), high: key(high + slack)})
 	}
 	if b.metric.Ascending() { // targets are in the order of scores
 		slices.Reverse(open)
@@ -311,7 +313,8 @@ func (b *bounded) groups(ctx context.Context) (list []groupRange, err error) {
 }
 
 // groupSum is vectorSum of a range of packed rows on one goroutine.
-func (j *job) groupSum(ctx context.Context, rows cpu.Rows, factor []float64, order []int32, from, to int) ([]float64, error) {
+func (j *job) groupSum(ctx context.Context, rows cpu.Rows, factor []float64, order []int32, from, to int) ([]float64,
+	error) {
 	total := make([]float64, rows.Dim)
 	for ; from < to; from += sumChunk {
 		if err := ctx.Err(); err != nil {

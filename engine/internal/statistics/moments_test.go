@@ -35,7 +35,8 @@ func TestMomentsOfManyPairs(t *testing.T) {
 				mean, std = s.Mean, s.Std
 			}
 			if math.Abs(s.Std-std) > 1e-9*std || metric.Ascending() && math.Abs(s.Mean-mean) > 1e-9*mean {
-				t.Fatalf("%s: 2^%d times the counts: mean %v, standard deviation %v; once: %v, %v", metric, doubled, s.Mean, s.Std, mean, std)
+				t.Fatalf("%s: 2^%d times the counts: mean %v, standard deviation %v; once: %v, %v", metric, doubled,
+					s.Mean, s.Std, mean, std)
 			}
 			if err := many.merge(many, metric); err != nil {
 				t.Fatal(err)

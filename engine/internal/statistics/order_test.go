@@ -25,7 +25,8 @@ func TestKeyOrder(t *testing.T) {
 // TestSelectRanks compares with sorting.
 func TestSelectRanks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, .5, -.5})), 1, 300).Draw(t, "values")
+		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, .5, -.5})), 1,
+			300).Draw(t, "values")
 		ranks := rapid.SliceOfNDistinct(rapid.IntRange(0, len(values)-1), 1, 5, rapid.ID).Draw(t, "ranks")
 		slices.Sort(ranks)
 		sorted := slices.Sorted(slices.Values(values))

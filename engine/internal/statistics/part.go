@@ -42,7 +42,8 @@ type partRun struct {
 	scores    scoreBytes // of the entries; nil: they are not known
 }
 
-// scoreBytes are canonical scores as bytes, little-endian: those of a mapped file need not be read before they are wanted.
+// scoreBytes are canonical scores as bytes, little-endian: those of a mapped file need not be read before they are
+// wanted.
 type scoreBytes []byte
 
 func (s scoreBytes) at(i int) float64 {
@@ -64,9 +65,11 @@ type partBest struct {
 	score   float64
 }
 
-// Brackets chooses brackets for the input, and for inputs that grow out of it while no quantile's rank moves by more than
-// slack, a share of all ranks: from a sample that is larger than that of Compute, because a part keeps what they hold.
-func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, slack float64) (*distribution.Brackets, error) {
+// Brackets chooses brackets for the input, and for inputs that grow out of it while no quantile's rank moves by more
+// than slack, a share of all ranks: from a sample that is larger than that of Compute, because a part keeps what they
+// hold.
+func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
+	slack float64) (*distribution.Brackets, error) {
 	t.KeepAll, t.MaxSamples, t.Slack = 0, max(t.MaxSamples, partSamples), slack
 	in.Interval = false
 	j, err := prepareJob(ctx, r, t, in)
@@ -151,7 +154,9 @@ func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted
 	for _, r := range ranges {
 		x := bracket{down(b.value(r[0]) - epsilon), up(b.value(r[1]) + epsilon)}
 		if !(x.low > last) || !(x.high >= x.low) {
-			return w, fmt.Errorf("engine: %w: ranges that touch once widened by the bound %.2g: take a finer format", kernels.ErrArgument, epsilon)
+			return w,
+				fmt.Errorf("engine: %w: ranges that touch once widened by the bound %.2g: take a finer format",
+					kernels.ErrArgument, epsilon)
 		}
 		last = x.high
 		w.brackets = append(w.brackets, x)
@@ -190,7 +195,8 @@ func configOf(of *distribution.Brackets, dim int) (sum [sha256.Size]byte, err er
 }
 
 // ComputePart counts a block of the input's pairs.
-func ComputePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, share distribution.Block) (*Part, error) {
+func ComputePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
+	share distribution.Block) (*Part, error) {
 	rows, lanes, err := share.Lists(in)
 	if err != nil {
 		return nil, err
@@ -208,13 +214,15 @@ type finishPart func(p *Part, j *job, c *counts) error
 
 // computePart counts a block. After an error there is no job; without one the job is to be freed. finish takes the kept
 // entries; nil moves them into the part.
-func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, share *block,
+func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
+	share *block,
 	finish finishPart) (_ *Part, j *job, err error) {
 	if finish == nil {
 		finish = func(p *Part, j *job, c *counts) error { return p.takeKept(j, c) }
 	}
 	if of == nil || of.Metric != in.Metric || of.Negatives != in.Negatives.Kind {
-		return nil, nil, fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
+		return nil, nil,
+			fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
 	}
 	in.Bins, in.Interval = 0, false
 	if j, err = prepareJob(ctx, r, t, in); err != nil {
@@ -227,10 +235,12 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 		}
 	}()
 	if in.Bias != nil {
-		return nil, j, fmt.Errorf("engine: %w: pairs with a bias are computed at once, not in parts", distribution.ErrPart)
+		return nil, j,
+			fmt.Errorf("engine: %w: pairs with a bias are computed at once, not in parts", distribution.ErrPart)
 	}
 	if j.negatives.sampled() {
-		return nil, j, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
+		return nil, j,
+			fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
 	}
 	p := &Part{metric: in.Metric, unit: 1, spread: 1}
 	if p.config, err = configOf(of, in.Contexts.Dim); err != nil {
@@ -250,7 +260,8 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 		return nil, j, err
 	}
 	if j.bounded = b; b == nil {
-		return nil, j, fmt.Errorf("engine: part: %w: %d bytes have no room for panels", kernels.ErrMemoryLimit, r.MemLimit)
+		return nil, j,
+			fmt.Errorf("engine: part: %w: %d bytes have no room for panels", kernels.ErrMemoryLimit, r.MemLimit)
 	}
 	if b.first, err = b.wantedOf(of, b.epsilon); err != nil {
 		return nil, j, err

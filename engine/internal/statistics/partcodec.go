@@ -157,7 +157,8 @@ func decodePart(data []byte) (*Part, error) {
 	}
 	p.kept = make([]partRun, r.length(runBytes))
 	for i := range p.kept {
-		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32()), low: math.Float32frombits(r.u32()), high: math.Float32frombits(r.u32())}
+		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32()), low: math.Float32frombits(r.u32()),
+			high: math.Float32frombits(r.u32())}
 		scores := int64(r.u32())
 		n := r.length(int(entryBytes))
 		if r.bad = r.bad || scores != 0 && scores != int64(n); r.bad {
@@ -193,7 +194,8 @@ func entriesOf(data []byte) []device.Entry {
 
 // check refuses what no count can have made.
 func (p *Part) check() error {
-	if p.metric > kernels.L2 || !(p.epsilon >= 0 && p.epsilon < 1) || !(p.unit > 0) || !(p.tiles >= 0) || !(p.spread >= 1) || math.IsInf(p.unit+p.tiles+p.spread, 0) {
+	if p.metric > kernels.L2 || !(p.epsilon >= 0 && p.epsilon < 1) || !(p.unit > 0) || !(p.tiles >= 0) ||
+		!(p.spread >= 1) || math.IsInf(p.unit+p.tiles+p.spread, 0) {
 		return fmt.Errorf("metric %d, bound %v, unit %v, %v tiles", p.metric, p.epsilon, p.unit, p.tiles)
 	}
 	for kind, list := range p.best {
@@ -221,8 +223,11 @@ func (p *Part) check() error {
 			lowest, highest = lowest || e.Value == r.low, highest || e.Value == r.high
 		}
 		last, end := int64(r.row)+int64(row), int64(r.lane)+int64(lane)
-		if len(r.entries) > 0 && (r.row < 0 || r.lane < 0 || last >= int64(len(p.contexts)) || end >= int64(len(p.queries)) || !within || !lowest || !highest) {
-			return fmt.Errorf("pairs up to %d, %d of %d×%d, values from %v to %v", last, end, len(p.contexts), len(p.queries), r.low, r.high)
+		if len(r.entries) > 0 &&
+			(r.row < 0 || r.lane < 0 || last >= int64(len(p.contexts)) || end >= int64(len(p.queries)) || !within ||
+				!lowest || !highest) {
+			return fmt.Errorf("pairs up to %d, %d of %d×%d, values from %v to %v", last, end, len(p.contexts),
+				len(p.queries), r.low, r.high)
 		}
 	}
 	return nil

@@ -60,7 +60,8 @@ const (
 // apart.
 func (j *job) count(ctx context.Context, w *wanted, number int, tasks []int32, done *counts) error {
 	b := j.bounded
-	p := &pass{j: j, b: b, wanted: w, number: number, total: done, workers: make([]*worker, j.blocks.Workers), counted: j.tune.counted}
+	p := &pass{j: j, b: b, wanted: w, number: number, total: done, workers: make([]*worker, j.blocks.Workers),
+		counted: j.tune.counted}
 	if err := p.resume(ctx); err != nil {
 		return err
 	}
@@ -173,7 +174,8 @@ func (p *pass) resume(ctx context.Context) error {
 		}
 		for _, task := range c.tasks {
 			if has[task] {
-				return fmt.Errorf("engine: %w: %s: task %d is there twice", distribution.ErrCheckpoint, p.j.log.path, task)
+				return fmt.Errorf("engine: %w: %s: task %d is there twice", distribution.ErrCheckpoint, p.j.log.path,
+					task)
 			}
 			has[task] = true
 		}
@@ -249,8 +251,8 @@ func (p *pass) task(ctx context.Context, w *worker, task int) error {
 	if p.counted != nil {
 		p.counted(p)
 	}
-	// Whether entries are lost is read once: a record that holds the counts of a task but neither its entries nor the mark
-	// that they are missing would make wrong quantiles of a checkpoint.
+	// Whether entries are lost is read once: a record that holds the counts of a task but neither its entries nor the
+	// mark that they are missing would make wrong quantiles of a checkpoint.
 	full := p.keeper.full.Load() || c.KeptFull
 	if err := p.settle(ctx, w, task, full, best); err != nil {
 		return err
@@ -274,8 +276,8 @@ func (p *pass) task(ctx context.Context, w *worker, task int) error {
 	return nil
 }
 
-// settle gives canonical scores to what may be an extreme or a maximum. What it has found when it fails is true and does
-// no harm.
+// settle gives canonical scores to what may be an extreme or a maximum. What it has found when it fails is true and
+// does no harm.
 func (p *pass) settle(ctx context.Context, w *worker, task int, full, best bool) error {
 	if !full && len(w.count.Kept) > 0 {
 		if err := p.takeEnds(ctx, w, task, w.count.Kept); err != nil {
@@ -396,7 +398,8 @@ func (b *bounded) allTasks() []int32 { return ascendingFrom(0, b.tasks) }
 // pairs is the size of a task.
 func (b *bounded) pairs(task int) int {
 	row0, row1, lane0, lane1 := b.block(task)
-	return (min(row1*device.Panel, b.rowCount) - row0*device.Panel) * (min(lane1*device.Panel, b.laneCount) - lane0*device.Panel)
+	return (min(row1*device.Panel, b.rowCount) - row0*device.Panel) * (min(lane1*device.Panel,
+		b.laneCount) - lane0*device.Panel)
 }
 
 var (

@@ -101,7 +101,8 @@ func (h axis) wanted(j *job, t *counts) []wanted {
 	}
 	var list []wanted
 	for from := 0; from < len(all.brackets) || from == 0; from += device.MaxBrackets {
-		l := wanted{brackets: all.brackets[from:min(len(all.brackets), from+device.MaxBrackets)], low: minusInf, high: plusInf, from: low, to: high}
+		l := wanted{brackets: all.brackets[from:min(len(all.brackets), from+device.MaxBrackets)], low: minusInf,
+			high: plusInf, from: low, to: high}
 		l.settle(gap)
 		for _, r := range l.brackets {
 			l.expected += float64(h.between(b, sums, r))

@@ -22,7 +22,8 @@ type place struct {
 	tasks       []int32
 }
 
-// places are those of the regions that hold tasks, in the order of visits: back and forth, so that the lanes at a turn stay.
+// places are those of the regions that hold tasks, in the order of visits: back and forth, so that the lanes at a turn
+// stay.
 func (b *bounded) places(ctx context.Context, tasks []int32) (out []place, err error) {
 	rows, columns := workers.Ceil(b.rowPanels, b.regionRows), workers.Ceil(b.lanePanels, b.regionLanes)
 	all := make([]place, rows*columns)

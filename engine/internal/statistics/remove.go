@@ -12,10 +12,11 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Remove takes contexts and queries, by id, out of a part whose rows the input still holds: their pairs are counted again
-// and subtracted. Another device may count them than counted the part: which of them lie below a bracket is
+// Remove takes contexts and queries, by id, out of a part whose rows the input still holds: their pairs are counted
+// again and subtracted. Another device may count them than counted the part: which of them lie below a bracket is
 // settled by canonical scores on both sides, so that the difference is exact.
-func Remove(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets, p *Part, contexts, queries []uint64) (*Part, error) {
+func Remove(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
+	p *Part, contexts, queries []uint64) (*Part, error) {
 	in.Checkpoint = ""
 	m := &removal{ctx: ctx, r: r, tune: t, in: in, of: of, part: p, out: new(Part)}
 	*m.out = *p
@@ -58,7 +59,8 @@ type removal struct {
 
 // find turns ids into rows of the input.
 func (m *removal) find(contexts, queries []uint64) error {
-	side := func(ids, gone []uint64, rows int, id func(int32) uint64, what string) (at []int32, isGone []bool, out, in []int32, err error) {
+	side := func(ids, gone []uint64, rows int, id func(int32) uint64, what string) (at []int32, isGone []bool, out,
+		in []int32, err error) {
 		byID := make(map[uint64]int32, rows)
 		for row := range int32(rows) {
 			byID[id(row)] = row
@@ -75,7 +77,9 @@ func (m *removal) find(contexts, queries []uint64) error {
 				at[i] = -1
 				continue
 			case !ok:
-				return nil, nil, nil, nil, fmt.Errorf("engine: remove: %w: %s %d of the part is not in the input", distribution.ErrPart, what, x)
+				return nil, nil, nil, nil,
+					fmt.Errorf("engine: remove: %w: %s %d of the part is not in the input", distribution.ErrPart, what,
+						x)
 			}
 			if at[i] = row; goes[x] {
 				isGone[i] = true
@@ -87,11 +91,13 @@ func (m *removal) find(contexts, queries []uint64) error {
 		return at, isGone, out, in, nil
 	}
 	var err error
-	m.rows.contexts, m.contextGone, m.goneContexts, m.keptContexts, err = side(m.part.contexts, contexts, m.in.Contexts.Rows, m.in.ContextID, "context")
+	m.rows.contexts, m.contextGone, m.goneContexts, m.keptContexts, err = side(m.part.contexts, contexts,
+		m.in.Contexts.Rows, m.in.ContextID, "context")
 	if err != nil {
 		return err
 	}
-	m.rows.queries, m.queryGone, m.goneQueries, m.keptQueries, err = side(m.part.queries, queries, m.in.Queries.Rows, m.in.QueryID, "query")
+	m.rows.queries, m.queryGone, m.goneQueries, m.keptQueries, err = side(m.part.queries, queries, m.in.Queries.Rows,
+		m.in.QueryID, "query")
 	return err
 }
 
@@ -105,7 +111,8 @@ func (m *removal) subtract(share *block) error {
 	}
 	defer j.free()
 	if p.unit != m.out.unit { // sums are of scaled values
-		return fmt.Errorf("engine: remove: %w: the rows' lengths have another scale now; count the part anew", distribution.ErrPart)
+		return fmt.Errorf("engine: remove: %w: the rows' lengths have another scale now; count the part anew",
+			distribution.ErrPart)
 	}
 	if m.out.sum, err = m.out.sum.Plus(negative(p.sum)); err != nil {
 		return err
@@ -113,7 +120,8 @@ func (m *removal) subtract(share *block) error {
 	if m.out.sum2, err = m.out.sum2.Plus(negative(p.sum2)); err != nil {
 		return err
 	}
-	m.out.spread = (m.out.spread*float64(m.out.counted) + float64(p.counted)) / math.Max(1, float64(m.out.counted-p.counted))
+	m.out.spread = (m.out.spread*float64(m.out.counted) + float64(p.counted)) / math.Max(1,
+		float64(m.out.counted-p.counted))
 	m.out.counted -= p.counted
 	m.out.tiles += p.tiles
 	m.out.epsilon = max(m.out.epsilon, p.epsilon)

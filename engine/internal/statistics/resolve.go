@@ -57,7 +57,8 @@ func (c cells) edge(i int) float64 { return c.low + float64(i)/c.scale }
 // interval is a range whose values are all kept; cells first to last are its own.
 type interval struct {
 	bracket
-	sure         bracket // all pairs whose tile value lies in it are kept; narrower than the bracket where parts have other bounds
+	// all pairs whose tile value lies in it are kept; narrower than the bracket where parts have other bounds
+	sure         bracket
 	below, count int64
 	first, last  int
 }
@@ -203,7 +204,8 @@ func (b *bounded) span() (low, high float64) {
 
 func (r *resolver) setIntervals(l *wanted) {
 	add := func(b bracket, below int64) {
-		iv := interval{bracket: b, sure: b, below: below, first: r.cells.of(float64(b.low)), last: r.cells.of(float64(b.high))}
+		iv := interval{bracket: b, sure: b, below: below, first: r.cells.of(float64(b.low)),
+			last: r.cells.of(float64(b.high))}
 		iv.count = r.sum(iv.first, iv.last+1)
 		iv.sure.low, iv.sure.high = b.low+l.spare, b.high-l.spare
 		r.intervals = append(r.intervals, iv)
@@ -236,7 +238,8 @@ func (r *resolver) locate(slack float64) {
 	limit := max(r.j.negatives.total/10, r.j.tune.Recheck)
 	for i := range r.b.statistics {
 		s := &r.b.statistics[i]
-		k := slices.IndexFunc(r.intervals, func(iv interval) bool { return s.rank >= iv.below && s.rank < iv.below+iv.count })
+		k := slices.IndexFunc(r.intervals,
+			func(iv interval) bool { return s.rank >= iv.below && s.rank < iv.below+iv.count })
 		if s.known || k < 0 {
 			continue
 		}
@@ -358,7 +361,9 @@ func (r *resolver) recheck(ctx context.Context) error {
 // outside tells whether a run is known to have nothing in a cell of a window.
 func (r *resolver) outside(k run) bool {
 	low, high, ok := k.within()
-	return ok && !slices.ContainsFunc(r.mark[r.cells.of(float64(low)):r.cells.of(float64(high))+1], func(m uint16) bool { return m > 0 })
+	return ok &&
+		!slices.ContainsFunc(r.mark[r.cells.of(float64(low)):r.cells.of(float64(high))+1],
+			func(m uint16) bool { return m > 0 })
 }
 
 // scan picks from one run.
@@ -435,8 +440,8 @@ func (r *resolver) flush(ctx context.Context, p *picker, list int) error {
 	return nil
 }
 
-// settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon, it
-// is known how many pairs are below.
+// settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon,
+// it is known how many pairs are below.
 func (w *window) settle(ctx context.Context, b *bounded) error {
 	err := w.choose(ctx, b, w.statistics, w.below, w.scores)
 	w.scores = nil

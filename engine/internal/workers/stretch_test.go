@@ -38,7 +38,8 @@ func TestOver(t *testing.T) {
 		}
 	}
 	ranges := 0
-	if err := Over(&countdown{t.Context(), 0, 3}, 100*Stretch, func(int, int) { ranges++ }); !errors.Is(err, context.Canceled) || ranges != 2 {
+	if err := Over(&countdown{t.Context(), 0, 3}, 100*Stretch,
+		func(int, int) { ranges++ }); !errors.Is(err, context.Canceled) || ranges != 2 {
 		t.Errorf("ended at the third look: %d ranges, %v", ranges, err)
 	}
 }

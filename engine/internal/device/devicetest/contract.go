@@ -127,7 +127,8 @@ func (p *pair) canonical(t *testing.T, d device.Device) {
 				}
 			}
 		}
-		if err := d.Pairs(p.metric, make([]float64, 1), a, []int32{int32(a.N)}, b, []int32{0}); !errors.Is(err, kernels.ErrShape) {
+		if err := d.Pairs(p.metric, make([]float64, 1), a, []int32{int32(a.N)}, b,
+			[]int32{0}); !errors.Is(err, kernels.ErrShape) {
 			t.Errorf("a row beyond the last: %v", err)
 		}
 	})
@@ -163,14 +164,17 @@ func (p *pair) tiles(t *testing.T, d device.Device, dtype kernels.DType) {
 			t.Fatal(err)
 		}
 		defer d.Free(lanes)
-		if rows.Len() != a.N || rows.Count() != (a.N+device.Panel-1)/device.Panel || rows.Dimension() != a.Dim || rows.Scale() != scaleA {
-			t.Fatalf("a set of %d vectors in %d panels of dimension %d, scale %v", rows.Len(), rows.Count(), rows.Dimension(), rows.Scale())
+		if rows.Len() != a.N || rows.Count() != (a.N+device.Panel-1)/device.Panel || rows.Dimension() != a.Dim ||
+			rows.Scale() != scaleA {
+			t.Fatalf("a set of %d vectors in %d panels of dimension %d, scale %v", rows.Len(), rows.Count(),
+				rows.Dimension(), rows.Scale())
 		}
 		if err := d.Pack(rows, a, nil, 0, rows.Count()); err != nil {
 			t.Fatal(err)
 		}
 		half := lanes.Count() / 2 // in two calls, in any order
-		if err := errors.Join(d.Pack(lanes, b, order, half, lanes.Count()), d.Pack(lanes, b, order, 0, half)); err != nil {
+		if err := errors.Join(d.Pack(lanes, b, order, half, lanes.Count()),
+			d.Pack(lanes, b, order, 0, half)); err != nil {
 			t.Fatal(err)
 		}
 		p.matrix(t, d, rows, lanes, order)

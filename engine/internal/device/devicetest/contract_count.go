@@ -42,8 +42,10 @@ func (c *checked) counting(room int) *device.Count {
 		own[i] = -1
 	}
 	width := c.lanes.Count() * device.Panel
-	n := &device.Count{Min: -infinity, Max: infinity, Own: own, BestOther: make([]float32, width), BestAll: make([]float32, width),
-		Kept: make([]device.Entry, 0, room), Other: make([]device.Entry, 0, room), All: make([]device.Entry, 0, room)}
+	n := &device.Count{Min: -infinity, Max: infinity, Own: own, BestOther: make([]float32, width),
+		BestAll: make([]float32, width),
+		Kept:    make([]device.Entry, 0, room), Other: make([]device.Entry, 0, room),
+		All: make([]device.Entry, 0, room)}
 	for i := range width {
 		n.BestOther[i], n.BestAll[i] = -infinity, -infinity
 	}
@@ -148,7 +150,8 @@ func (c *checked) some(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept, other, all := n.Kept, n.Other, n.All
-	n.Kept, n.Other, n.All = make([]device.Entry, 0, c.room()), make([]device.Entry, 0, c.room()), make([]device.Entry, 0, c.room())
+	n.Kept, n.Other, n.All = make([]device.Entry, 0, c.room()), make([]device.Entry, 0, c.room()),
+		make([]device.Entry, 0, c.room())
 	if err := c.d.Count(n, c.rows, half, c.rows.Count(), c.lanes, 0, c.lanes.Count()); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +163,8 @@ func (c *checked) some(t *testing.T) {
 	n.Kept, n.Other, n.All = append(kept, n.Kept...), append(other, n.Other...), append(all, n.All...)
 	c.counts(t, n, counted)
 	c.sums(t, n, counted)
-	c.candidates(t, n.Other, n.BestOther, n.Margin, func(row, lane int) (must, may bool) { return !near(row, lane), !near(row, lane) })
+	c.candidates(t, n.Other, n.BestOther, n.Margin,
+		func(row, lane int) (must, may bool) { return !near(row, lane), !near(row, lane) })
 	c.candidates(t, n.All, n.BestAll, n.Margin, func(row, lane int) (must, may bool) { return near(row, lane), true })
 	full := c.counting(1)
 	full.Min, full.NoBest = infinity, true
@@ -198,12 +202,14 @@ func (c *checked) counts(t *testing.T, n *device.Count, counted func(row, lane i
 	got := slices.Clone(n.Kept)
 	slices.SortFunc(got, func(a, b device.Entry) int { return cmp.Compare(a.At, b.At) })
 	if n.Counted != total || bins != total || !slices.Equal(n.Below, below) || !slices.Equal(got, kept) {
-		t.Fatalf("%d counted, %d binned, want %d; below %v, want %v; %d kept, want %d", n.Counted, bins, total, n.Below, below, len(got), len(kept))
+		t.Fatalf("%d counted, %d binned, want %d; below %v, want %v; %d kept, want %d", n.Counted, bins, total, n.Below,
+			below, len(got), len(kept))
 	}
 }
 
 // candidates hold every pair within the margin of its lane's best, and the best is that of the pairs.
-func (c *checked) candidates(t *testing.T, list []device.Entry, best []float32, margin float32, class func(row, lane int) (must, may bool)) {
+func (c *checked) candidates(t *testing.T, list []device.Entry, best []float32, margin float32,
+	class func(row, lane int) (must, may bool)) {
 	t.Helper()
 	has := make(map[uint32]float32)
 	for _, e := range list {
@@ -227,7 +233,8 @@ func (c *checked) candidates(t *testing.T, list []device.Entry, best []float32, 
 			v := c.values[row*c.b.N+lane]
 			if must, _ := class(row, lane); must && v >= best[lane]-margin {
 				if _, ok := has[uint32(row)<<16|uint32(lane)]; !ok {
-					t.Fatalf("pair %d, %d with %v is no candidate; best %v, margin %v", row, lane, v, best[lane], margin)
+					t.Fatalf("pair %d, %d with %v is no candidate; best %v, margin %v", row, lane, v, best[lane],
+						margin)
 				}
 			}
 		}

@@ -47,7 +47,8 @@ func TestFailAt(t *testing.T) {
 		}
 	}
 	d.FailAt("", 0)
-	if _, err := d.New(device.Left, kernels.F32, kernels.IP, 1, 1, 1); err != nil || d.Live() != 2 || d.Calls("New") != 1 {
+	if _, err := d.New(device.Left, kernels.F32, kernels.IP, 1, 1, 1); err != nil || d.Live() != 2 ||
+		d.Calls("New") != 1 {
 		t.Errorf("%v, %d live, %d calls", err, d.Live(), d.Calls("New"))
 	}
 }

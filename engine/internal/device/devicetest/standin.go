@@ -89,8 +89,9 @@ const (
 
 // Describe implements device.Device.
 func (d *StandIn) Describe() device.Info {
-	return device.Info{Name: "stand-in", Kernel: "standin_scores_f64", ISA: "none", CountWork: countWork, MatrixWork: matrixWork,
-		Memory: d.Memory}
+	return device.Info{Name: "stand-in", Kernel: "standin_scores_f64", ISA: "none", CountWork: countWork,
+		MatrixWork: matrixWork,
+		Memory:     d.Memory}
 }
 
 // Has implements device.Device.
@@ -157,7 +158,8 @@ func (d *StandIn) read(rows cpu.Rows, list []int32) (cpu.Rows, []int32, bool, er
 	}
 	h, ok := rows.Resident.(*held)
 	if !ok || h.owner != d || rows.First+rows.N > h.rows.N {
-		return rows, nil, false, fmt.Errorf("%w: a copy of another device, or one that was given back", kernels.ErrArgument)
+		return rows, nil, false,
+			fmt.Errorf("%w: a copy of another device, or one that was given back", kernels.ErrArgument)
 	}
 	n := rows.N
 	if list != nil {

@@ -36,7 +36,8 @@ func (s *set) Dimension() int { return s.dim }
 func (s *set) row(i int) []float64 { return s.rows[i*s.dim : (i+1)*s.dim] }
 
 // New implements device.Device.
-func (d *StandIn) New(side device.Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (device.Set, error) {
+func (d *StandIn) New(side device.Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (device.Set,
+	error) {
 	leave, err := d.enter("New")
 	if err != nil {
 		return nil, err
@@ -87,7 +88,8 @@ func (d *StandIn) Pack(to device.Set, rows cpu.Rows, order []int32, from, until 
 		}
 	}
 	if rows.Dim != s.dim || len(order) < s.n || from < 0 || until > s.Count() || from > until {
-		return fmt.Errorf("%w: panels %d to %d of %d×%d from %d×%d rows", kernels.ErrShape, from, until, s.n, s.dim, rows.N, rows.Dim)
+		return fmt.Errorf("%w: panels %d to %d of %d×%d from %d×%d rows", kernels.ErrShape, from, until, s.n, s.dim,
+			rows.N, rows.Dim)
 	}
 	first := from * device.Panel
 	source, at, _, err := d.read(rows, order[first:min(s.n, until*device.Panel)])
@@ -170,7 +172,8 @@ func value(rows *set, row int, lanes *set, lane int) float32 {
 }
 
 // tiles checks the arguments of a call on tiles.
-func (d *StandIn) tiles(rows device.Set, row0, row1 int, lanes device.Set, lane0, lane1 int) (left, right *set, err error) {
+func (d *StandIn) tiles(rows device.Set, row0, row1 int, lanes device.Set, lane0, lane1 int) (left, right *set,
+	err error) {
 	if left, err = d.own(rows); err != nil {
 		return nil, nil, err
 	}
@@ -188,7 +191,8 @@ func (d *StandIn) tiles(rows device.Set, row0, row1 int, lanes device.Set, lane0
 }
 
 // Matrix implements device.Device.
-func (d *StandIn) Matrix(out []float32, stride int, rows device.Set, row0, row1 int, lanes device.Set, lane0, lane1 int) error {
+func (d *StandIn) Matrix(out []float32, stride int, rows device.Set, row0, row1 int, lanes device.Set, lane0,
+	lane1 int) error {
 	leave, err := d.enter("Matrix")
 	if err != nil {
 		return err
@@ -198,7 +202,8 @@ func (d *StandIn) Matrix(out []float32, stride int, rows device.Set, row0, row1 
 	if err != nil {
 		return err
 	}
-	i0, i1, j0, j1 := row0*device.Panel, min(left.n, row1*device.Panel), lane0*device.Panel, min(right.n, lane1*device.Panel)
+	i0, i1, j0, j1 := row0*device.Panel, min(left.n, row1*device.Panel), lane0*device.Panel,
+		min(right.n, lane1*device.Panel)
 	for i := i0; i < i1; i++ {
 		for j := j0; j < j1; j++ {
 			v := float64(value(left, i, right, j))

@@ -137,7 +137,8 @@ func (d counted) Count(c *device.Count, rows device.Set, row0, row1 int, lanes d
 	return d.Device.Count(c, rows, row0, row1, lanes, lane0, lane1)
 }
 
-func (d counted) Matrix(out []float32, stride int, rows device.Set, row0, row1 int, lanes device.Set, lane0, lane1 int) error {
+func (d counted) Matrix(out []float32, stride int, rows device.Set, row0, row1 int, lanes device.Set, lane0,
+	lane1 int) error {
 	d.w.call()
 	return d.Device.Matrix(out, stride, rows, row0, row1, lanes, lane0, lane1)
 }
