@@ -24,8 +24,8 @@ static const kernels table[SLC_ISAS] = {
 	[SLC_AVX2] = {{slc_scores_cosine_f32_avx2, slc_scores_ip_f32_avx2, slc_scores_l2_f32_avx2},
 	              slc_norms_f32_avx2, slc_finite_f32_avx2},
 #define AVX512 \
-	{{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512}, slc_norms_f32_avx512,
-		slc_finite_f32_avx512}
+	{{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512}, slc_norms_f32_avx512, \
+	 slc_finite_f32_avx512}
 	[SLC_AVX512] = AVX512, [SLC_AVX512VNNI] = AVX512, [SLC_AMX] = AVX512, // those add to the tile kernels only
 #endif
 };
