@@ -20,7 +20,7 @@ func TestBenchUsage(t *testing.T) {
 		says string
 		args []string
 	}{
-		"unknown workload": {"--workload must be one of w1, w2, w3, w4, cover, matrix, memory, all",
+		"unknown workload": {"--workload must be one of w1, w2, w3, w4, cover, matrix, memory, incremental, all",
 			[]string{"--workload", "w5"}},
 		"unknown peer":    {"--peers must be all, none, or some of numpy,", []string{"--peers", "numpy,torch"}},
 		"negative rounds": {"--rounds must not be negative", []string{"--rounds", "-1"}},

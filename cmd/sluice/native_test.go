@@ -71,8 +71,8 @@ func TestNativeEndToEnd(t *testing.T) {
 	}
 
 	file := b.file("batch.jsonl",
-		`{"id":"in","text":"How often does the lighthouse on the island flash?"}`+"\n"+`{"id":"out","text":"Who " +
-			"composed the Goldberg Variations?"}`+"\n")
+		`{"id":"in","text":"How often does the lighthouse on the island flash?"}`+"\n"+
+			`{"id":"out","text":"Who composed the Goldberg Variations?"}`+"\n")
 	gated := objects(t, b.ok("gate", "--batch", file, "--json"))
 	sameKeys(t, "gate", gated[0], "id", "retrieve", "score", "cutoff", "context_id")
 	if gated[0]["retrieve"] != true || gated[1]["retrieve"] != false {
