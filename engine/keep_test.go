@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -85,33 +84,6 @@ func TestKeepDistribution(t *testing.T) {
 				}
 				sameStatistics(t, name+" changed", want, got)
 			}
-		}
-	}
-}
-
-// TestKeepDistributionIsCounting: a narrowed part is what counting with its brackets gives.
-func TestKeepDistributionIsCounting(t *testing.T) {
-	ctx := context.Background()
-	for _, metric := range metrics {
-		in := partInput(metric, 3, 0)
-		in.Quantiles, in.Bins = []float64{.1, .5}, 10
-		e := newEngine(t, Options{Threads: 2})
-		e.tune.MinSamples = 1 << 14
-		_, b, kept, err := e.KeepDistribution(ctx, in, 100_000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		counted, err := e.DistributionPart(ctx, in, b,
-			Block{Contexts: [2]int{0, in.Contexts.Rows}, Queries: [2]int{0, in.Queries.Rows}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(b.Ranges) != 2 || kept.Bytes() > 2*100_000+50*1200 {
-			t.Errorf("%v: %v, %d bytes", metric, b.Ranges, kept.Bytes())
-		}
-		x, y := kept.p.Content(), counted.p.Content()
-		if !slices.Equal(x, y) {
-			t.Errorf("%v: %d kept and counted below, and %d: not the same", metric, len(x), len(y))
 		}
 	}
 }

@@ -58,14 +58,14 @@ func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric
 // blank writes NaN where a row of a or b is deleted.
 func blank(out []float32, stride int, a, b Vectors) {
 	nan := float32(math.NaN())
-	if m := momentOf(a); m != nil && m.deleted > 0 {
+	if m := snapshotOf(a); m != nil && m.deleted > 0 {
 		for _, i := range m.x.Deleted() {
 			for j := range b.Rows {
 				out[i*stride+j] = nan
 			}
 		}
 	}
-	if m := momentOf(b); m != nil && m.deleted > 0 {
+	if m := snapshotOf(b); m != nil && m.deleted > 0 {
 		for _, j := range m.x.Deleted() {
 			for i := range a.Rows {
 				out[i*stride+j] = nan

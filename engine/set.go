@@ -63,7 +63,7 @@ type Set struct {
 	write  sync.Mutex // of those who change the set
 	x      *index.Index
 	mu     sync.Mutex // of what follows
-	now    *moment
+	now    *snapshot
 	closed bool
 }
 
@@ -93,13 +93,13 @@ func (e *Engine) newSet(x *index.Index, o SetOptions) (*Set, error) {
 	if s.limit == 0 {
 		s.limit = e.r.MemLimit
 	}
-	s.now = s.moment()
+	s.now = s.snapshot()
 	return s, nil
 }
 
-// moment is the set as it is; s.write is held, or nobody else knows s.
-func (s *Set) moment() *moment {
-	m := &moment{set: s, x: s.x.Freeze(), kept: device.NewKept(s.e.r.Device, s.limit)}
+// snapshot is the set as it is; s.write is held, or nobody else knows s.
+func (s *Set) snapshot() *snapshot {
+	m := &snapshot{set: s, x: s.x.Freeze(), kept: device.NewKept(s.e.r.Device, s.limit)}
 	m.size, m.dim = m.x.Shape()
 	m.deleted = m.x.Describe().Deleted
 	return m
@@ -118,7 +118,7 @@ func (s *Set) change(fn func() error) error {
 	if err := fn(); err != nil {
 		return err
 	}
-	next := s.moment()
+	next := s.snapshot()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now.retire()
@@ -144,7 +144,7 @@ func (s *Set) Delete(row int) error {
 	return s.change(func() error { return s.x.Delete(row) })
 }
 
-// Vectors are the rows of the moment, for the engine's operations: rows that are appended or deleted later do not show.
+// Vectors are a snapshot of the rows, for the engine's operations: rows that are appended or deleted later do not show.
 // Data is nil where the rows were not added at once. Deleted rows are not found by TopK, Max and AnyAbove, count
 // nowhere in Distribution, and have NaN as scores in matrices.
 func (s *Set) Vectors() Vectors {
@@ -191,21 +191,21 @@ func (s *Set) Close() {
 	}
 }
 
-// moment is a set as it was when Vectors was called.
-type moment struct {
+// snapshot is a set as it was when Vectors was called.
+type snapshot struct {
 	set                *Set
 	x                  *index.Index
 	size, dim, deleted int
 	kept               *device.Kept
 
 	mu     sync.Mutex
-	rows   cpu.Rows // all, one behind the other; N = 0 until someone asks
-	live   *moment  // without the deleted ones
+	rows   cpu.Rows  // all, one behind the other; N = 0 until someone asks
+	live   *snapshot // without the deleted ones
 	others [kernels.L2 + 1]*index.Index
 }
 
-// retire frees what later operations on the same moment would have found.
-func (m *moment) retire() {
+// retire frees what later operations on the same snapshot would have found.
+func (m *snapshot) retire() {
 	m.kept.Close()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +215,7 @@ func (m *moment) retire() {
 }
 
 // PreparedRows implements device.Prepared.
-func (m *moment) PreparedRows() (cpu.Rows, *device.Kept) {
+func (m *snapshot) PreparedRows() (cpu.Rows, *device.Kept) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.size == 0 {
@@ -232,7 +232,7 @@ func (m *moment) PreparedRows() (cpu.Rows, *device.Kept) {
 }
 
 // index is the one that searches in that metric.
-func (m *moment) index(metric kernels.Metric) *index.Index {
+func (m *snapshot) index(metric kernels.Metric) *index.Index {
 	if metric == m.x.Metric() {
 		return m.x
 	}
@@ -247,7 +247,7 @@ func (m *moment) index(metric kernels.Metric) *index.Index {
 // use checks vectors of prepared sets, if they are such, at the begin of an operation.
 func use(all ...*Vectors) error {
 	for _, v := range all {
-		m := momentOf(*v)
+		m := snapshotOf(*v)
 		if m == nil {
 			v.Set = nil
 			continue
@@ -276,7 +276,7 @@ func fill(all ...*Vectors) error {
 		return err
 	}
 	for _, v := range all {
-		if m := momentOf(*v); m != nil && v.Data == nil && m.size > 0 {
+		if m := snapshotOf(*v); m != nil && v.Data == nil && m.size > 0 {
 			rows, _ := m.PreparedRows()
 			v.Data, v.Stride = rows.Data, rows.Stride
 		}
@@ -284,15 +284,15 @@ func fill(all ...*Vectors) error {
 	return nil
 }
 
-// momentOf is the moment of a set that v names, or nil.
-func momentOf(v Vectors) *moment {
-	m, _ := v.Set.(*moment)
+// snapshotOf is the snapshot of a set that v names, or nil.
+func snapshotOf(v Vectors) *snapshot {
+	m, _ := v.Set.(*snapshot)
 	return m
 }
 
 // searched is the index that finds rows of c in that metric; nil where the engine reads all rows on its device.
 func searched(c Vectors, metric kernels.Metric) *index.Index {
-	m := momentOf(c)
+	m := snapshotOf(c)
 	if m == nil || m.size == 0 || metric > kernels.L2 {
 		return nil
 	}

@@ -14,7 +14,7 @@ func whole(in *DistributionInput) error {
 		return err
 	}
 	for _, v := range []Vectors{in.Contexts, in.Queries} {
-		if m := momentOf(v); m != nil && m.deleted > 0 {
+		if m := snapshotOf(v); m != nil && m.deleted > 0 {
 			return fmt.Errorf("engine: part: %w: %d rows of the prepared set are deleted", kernels.ErrArgument,
 				m.deleted)
 		}
@@ -22,8 +22,8 @@ func whole(in *DistributionInput) error {
 	return nil
 }
 
-// withoutDeleted is the moment without its deleted rows, and the row numbers of those that are left.
-func (m *moment) withoutDeleted() (live *moment, rows []int32) {
+// withoutDeleted is the snapshot without its deleted rows, and the row numbers of those that are left.
+func (m *snapshot) withoutDeleted() (live *snapshot, rows []int32) {
 	deleted := m.x.Deleted()
 	for row := range m.size {
 		if len(deleted) > 0 && deleted[0] == row {
@@ -35,7 +35,7 @@ func (m *moment) withoutDeleted() (live *moment, rows []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.live == nil {
-		m.live = &moment{set: m.set, x: m.x, size: len(rows), dim: m.dim,
+		m.live = &snapshot{set: m.set, x: m.x, size: len(rows), dim: m.dim,
 			kept: device.NewKept(m.set.e.r.Device, m.set.limit)}
 		m.live.rows = m.x.Gather(true)
 	}
@@ -49,7 +49,7 @@ type remaining struct {
 }
 
 func remainingOf(v *Vectors) (r remaining) {
-	m := momentOf(*v)
+	m := snapshotOf(*v)
 	if m == nil || m.deleted == 0 {
 		return r
 	}

@@ -16,7 +16,7 @@ func (s *Set) Save(ctx context.Context, path string) (err error) {
 	if err := use(&v); err != nil {
 		return err
 	}
-	m := momentOf(v)
+	m := snapshotOf(v)
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return fmt.Errorf("engine: saving a set: %w", err)

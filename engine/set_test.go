@@ -178,7 +178,7 @@ func shrink(t *testing.T, e *Engine, s preparedSet, metric kernels.Metric, a, al
 		old, err := e.TopK(ctx, a, full, m, 5, nil)
 		want, err2 = e.TopK(ctx, a, all, m, 5, nil)
 		if diff := cmp.Diff(want, old); diff != "" || err != nil || err2 != nil {
-			t.Fatalf("%s in %s, the moment before: %v, %v\n%s", m, metric, err, err2, diff)
+			t.Fatalf("%s in %s, the snapshot before: %v, %v\n%s", m, metric, err, err2, diff)
 		}
 	}
 	out := make([]float32, a.Rows*now.Rows)

@@ -330,20 +330,3 @@ func (p *Part) score(ctx context.Context, j *job, near []valueRange) error {
 		return nil
 	})
 }
-
-// Content is what a part's counts say, in an order that does not depend on the way they were made: for each range how
-// many pairs lie below, and each kept pair's ids and value.
-func (p *Part) Content() (lines []string) {
-	for i, n := range p.below {
-		lines = append(lines, fmt.Sprintf("range %d below %d", i, n))
-	}
-	for _, r := range p.kept {
-		for _, e := range r.entries {
-			lines = append(lines,
-				fmt.Sprintf("%d %d %v", p.contexts[r.row+int32(e.At>>16)], p.queries[r.lane+int32(e.At&0xffff)],
-					e.Value))
-		}
-	}
-	slices.Sort(lines)
-	return lines
-}
