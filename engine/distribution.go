@@ -34,11 +34,18 @@ var (
 
 // Distribution implements Interface. Deleted rows of prepared sets take no part; those that do have their own numbers.
 func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distribution, error) {
-	if err := fill(&in.Contexts, &in.Queries); err != nil {
+	if err := fill(ctx, &in.Contexts, &in.Queries); err != nil {
 		return nil, err
 	}
 	n, whole := in.Queries.Rows, in
-	contexts, queries := remainingOf(&in.Contexts), remainingOf(&in.Queries)
+	contexts, err := remainingOf(ctx, &in.Contexts)
+	if err != nil {
+		return nil, err
+	}
+	queries, err := remainingOf(ctx, &in.Queries)
+	if err != nil {
+		return nil, err
+	}
 	if contexts.rows == nil && queries.rows == nil {
 		return statistics.Compute(ctx, &e.r, e.tune, in)
 	}

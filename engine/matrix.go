@@ -12,7 +12,7 @@ import (
 
 // Matrix implements Interface.
 func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric kernels.Metric) error {
-	if err := fill(&a, &b); err != nil {
+	if err := fill(ctx, &a, &b); err != nil {
 		return err
 	}
 	left, right, err := device.Views("a", a, "b", b, metric)
@@ -96,7 +96,7 @@ func (e *Engine) Product(ctx context.Context, out []float32, stride int, a, b Ve
 }
 
 func (e *Engine) bounded(ctx context.Context, in matrix.Input) (bound float64, err error) {
-	if err := fill(&in.A, &in.B); err != nil {
+	if err := fill(ctx, &in.A, &in.B); err != nil {
 		return 0, err
 	}
 	if bound, err = matrix.Bounded(ctx, &e.r, in); err == nil {

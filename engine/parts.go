@@ -39,7 +39,7 @@ func (p *Part) Bytes() int64 { return p.p.Bytes() }
 // grow out of it while no quantile's rank moves by more than slack, a share of all ranks (say .0005). Each
 // share of slack makes parts larger by that share of all pairs, once per quantile and side, at 8 bytes a pair.
 func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput, slack float64) (*Brackets, error) {
-	if err := whole(&in); err != nil {
+	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
 	return statistics.Brackets(ctx, &e.r, e.tune, in, slack)
@@ -53,7 +53,7 @@ func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput,
 // without negatives is kernels.ErrEmpty, one with sampled ones ErrPart.
 func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, limit int64) (*Distribution, *Brackets,
 	*Part, error) {
-	if err := whole(&in); err != nil {
+	if err := whole(ctx, &in); err != nil {
 		return nil, nil, nil, err
 	}
 	d, b, p, err := statistics.Keep(ctx, &e.r, e.tune, in, limit)
@@ -66,7 +66,7 @@ func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, lim
 // DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have
 // no parts (ErrPart); brackets that the format is too coarse for are kernels.ErrArgument.
 func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *Brackets, share Block) (*Part, error) {
-	if err := whole(&in); err != nil {
+	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
 	p, err := statistics.ComputePart(ctx, &e.r, e.tune, in, b, share)
@@ -80,7 +80,7 @@ func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *
 // those to be removed as well: only their pairs are counted again, and subtracted.
 func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Brackets, p *Part, contexts,
 	queries []uint64) (*Part, error) {
-	if err := whole(&in); err != nil {
+	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
 	q, err := statistics.Remove(ctx, &e.r, e.tune, in, b, &p.p, contexts, queries)
@@ -99,7 +99,7 @@ func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Br
 // with Low and High. Parts that overlap, leave a gap or have other brackets are ErrPart.
 func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, b *Brackets,
 	parts ...*Part) (*Distribution, error) {
-	if err := whole(&in); err != nil {
+	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
 	inner := make([]*statistics.Part, len(parts))

@@ -16,13 +16,13 @@ import (
 
 // TopK implements Interface.
 func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, bias []Biases) ([][]Hit, error) {
-	if err := errors.Join(fill(&q), use(&c)); err != nil {
+	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {
 		return nil, err
 	}
 	if x := searched(c, metric); x != nil {
 		return x.TopK(ctx, q, k, bias)
 	}
-	if err := fill(&c); err != nil {
+	if err := fill(ctx, &c); err != nil {
 		return nil, err
 	}
 	queries, contexts, err := device.Views("queries", q, "contexts", c, metric)
@@ -39,7 +39,7 @@ func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, 
 		return nil, fmt.Errorf("engine: %w: %d bias lists for %d queries", kernels.ErrShape, len(bias), q.Rows)
 	}
 	for i, list := range bias {
-		if err := device.CheckBias(i, list, c.Rows); err != nil {
+		if err := device.CheckBias(ctx, i, list, c.Rows); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +114,7 @@ func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels
 	if x := searched(c, metric); x != nil {
 		return x.Max(ctx, q, bias)
 	}
-	query, contexts, err := single(q, c, metric, bias)
+	query, contexts, err := single(ctx, q, c, metric, bias)
 	if err != nil {
 		return none, false, err
 	}
@@ -140,7 +140,7 @@ func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric ke
 	if x := searched(c, metric); x != nil {
 		return x.AnyAbove(ctx, q, bias, tau)
 	}
-	query, contexts, err := single(q, c, metric, bias)
+	query, contexts, err := single(ctx, q, c, metric, bias)
 	if err == nil && math.IsNaN(tau) {
 		err = fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
@@ -190,15 +190,15 @@ func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c
 }
 
 // single checks the arguments of an operation on one query.
-func single(q []float32, c Vectors, metric kernels.Metric, bias Biases) (query, contexts device.Operand, err error) {
-	if err := fill(&c); err != nil {
+func single(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (query, contexts device.Operand, err error) {
+	if err := fill(ctx, &c); err != nil {
 		return query, contexts, err
 	}
 	query, contexts, err = device.Views("query", Vectors{Data: q, Rows: 1, Dim: len(q)}, "contexts", c, metric)
 	if err != nil {
 		return query, contexts, err
 	}
-	return query, contexts, device.CheckBias(0, bias, c.Rows)
+	return query, contexts, device.CheckBias(ctx, 0, bias, c.Rows)
 }
 
 // Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness, else
@@ -211,7 +211,7 @@ type Decision struct {
 
 // MaxAll returns each query's best row of c; {−1, Worst()} where there is none. bias is as in TopK.
 func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases) ([]Hit, error) {
-	if err := errors.Join(fill(&q), use(&c)); err != nil {
+	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {
 		return nil, err
 	}
 	if x := searched(c, metric); x != nil {
@@ -235,7 +235,7 @@ func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric
 // reads. bias is as in TopK.
 func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases,
 	tau float64) ([]Decision, error) {
-	if err := errors.Join(fill(&q), use(&c)); err != nil {
+	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {
 		return nil, err
 	}
 	if math.IsNaN(tau) {

@@ -70,7 +70,7 @@ type Set struct {
 // Prepare makes a set. An empty v is fine: Append can come later. The metric is that of the index; other metrics
 // work, without it.
 func (e *Engine) Prepare(ctx context.Context, v Vectors, metric kernels.Metric, o SetOptions) (*Set, error) {
-	if err := fill(&v); err != nil {
+	if err := fill(ctx, &v); err != nil {
 		return nil, err
 	}
 	v.Set = nil
@@ -132,7 +132,7 @@ func (s *Set) change(fn func() error) error {
 // the rotation learned before: when Unclustered is a large share of Rows, a new set is faster. Non-finite values are
 // refused, and then nothing is added.
 func (s *Set) Append(ctx context.Context, v Vectors) error {
-	if err := fill(&v); err != nil {
+	if err := fill(ctx, &v); err != nil {
 		return err
 	}
 	v.Set = nil
@@ -214,20 +214,28 @@ func (m *snapshot) retire() {
 	}
 }
 
+// gather lays all rows one behind the other where they were not added at once.
+func (m *snapshot) gather(ctx context.Context) (cpu.Rows, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.size == 0 || m.rows.N > 0 {
+		return m.rows, nil
+	}
+	rows, ok := m.x.One()
+	if !ok {
+		var err error
+		if rows, err = m.x.Gather(ctx, false); err != nil {
+			return rows, err
+		}
+	}
+	m.rows = rows
+	return rows, nil
+}
+
 // PreparedRows implements device.Prepared.
 func (m *snapshot) PreparedRows() (cpu.Rows, *device.Kept) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.size == 0 {
-		return cpu.Rows{}, nil
-	}
-	if m.rows.N == 0 {
-		one, ok := m.x.One()
-		if !ok {
-			one = m.x.Gather(false)
-		}
-		m.rows = one
-	}
 	return m.rows, m.kept
 }
 
@@ -271,13 +279,20 @@ func use(all ...*Vectors) error {
 }
 
 // fill is use by operations that read rows: those that were not added at once are gathered.
-func fill(all ...*Vectors) error {
+func fill(ctx context.Context, all ...*Vectors) error {
 	if err := use(all...); err != nil {
 		return err
 	}
 	for _, v := range all {
-		if m := snapshotOf(*v); m != nil && v.Data == nil && m.size > 0 {
-			rows, _ := m.PreparedRows()
+		m := snapshotOf(*v)
+		if m == nil || m.size == 0 {
+			continue
+		}
+		rows, err := m.gather(ctx)
+		if err != nil {
+			return err
+		}
+		if v.Data == nil {
 			v.Data, v.Stride = rows.Data, rows.Stride
 		}
 	}

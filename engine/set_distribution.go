@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
@@ -9,8 +10,8 @@ import (
 
 // whole is the input of an operation on parts of a distribution, whose sets may have grown but have no deleted rows:
 // those leave parts by RemoveFromPart.
-func whole(in *DistributionInput) error {
-	if err := fill(&in.Contexts, &in.Queries); err != nil {
+func whole(ctx context.Context, in *DistributionInput) error {
+	if err := fill(ctx, &in.Contexts, &in.Queries); err != nil {
 		return err
 	}
 	for _, v := range []Vectors{in.Contexts, in.Queries} {
@@ -23,7 +24,7 @@ func whole(in *DistributionInput) error {
 }
 
 // withoutDeleted is the snapshot without its deleted rows, and the row numbers of those that are left.
-func (m *snapshot) withoutDeleted() (live *snapshot, rows []int32) {
+func (m *snapshot) withoutDeleted(ctx context.Context) (live *snapshot, rows []int32, err error) {
 	deleted := m.x.Deleted()
 	for row := range m.size {
 		if len(deleted) > 0 && deleted[0] == row {
@@ -35,11 +36,17 @@ func (m *snapshot) withoutDeleted() (live *snapshot, rows []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.live == nil {
-		m.live = &snapshot{set: m.set, x: m.x, size: len(rows), dim: m.dim,
+		all, err := m.x.Gather(ctx, true)
+		if err != nil {
+			return nil, nil, err
+		}
+		m.live = &snapshot{set: m.set, x: m.x, size: len(rows), dim: m.dim, rows: all,
 			kept: device.NewKept(m.set.e.r.Device, m.set.limit)}
-		m.live.rows = m.x.Gather(true)
+		if m.kept.Closed() { // the set has changed: nobody would close the new one
+			m.live.kept.Close()
+		}
 	}
-	return m.live, rows
+	return m.live, rows, nil
 }
 
 // remaining is a set of vectors without deleted rows.
@@ -48,12 +55,15 @@ type remaining struct {
 	at   []int32 // the place of each row among them, −1 if it is deleted; nil: its own
 }
 
-func remainingOf(v *Vectors) (r remaining) {
+func remainingOf(ctx context.Context, v *Vectors) (r remaining, err error) {
 	m := snapshotOf(*v)
 	if m == nil || m.deleted == 0 {
-		return r
+		return r, nil
 	}
-	live, rows := m.withoutDeleted()
+	live, rows, err := m.withoutDeleted(ctx)
+	if err != nil {
+		return r, err
+	}
 	r.rows, r.at = rows, make([]int32, m.size)
 	for i := range r.at {
 		r.at[i] = -1
@@ -65,7 +75,7 @@ func remainingOf(v *Vectors) (r remaining) {
 	if live.size == 0 {
 		*v = Vectors{}
 	}
-	return r
+	return r, nil
 }
 
 // row is the row number of place i.

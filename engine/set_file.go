@@ -46,7 +46,7 @@ func (s *Set) Save(ctx context.Context, path string) (err error) {
 // are read once, for their digest: other vectors are ErrSetVectors. A file that is damaged, of another version
 // or something else is ErrSetFile. Clusters and Seed of the options do not matter.
 func (e *Engine) Load(ctx context.Context, path string, v Vectors, o SetOptions) (*Set, error) {
-	if err := fill(&v); err != nil {
+	if err := fill(ctx, &v); err != nil {
 		return nil, err
 	}
 	v.Set = nil

@@ -425,3 +425,34 @@ func TestSetConcurrent(t *testing.T) {
 	s.Close()
 	group.Wait()
 }
+
+// TestSetOldSnapshot: operations on a snapshot from before a change leave nothing behind, deleted rows or not (newEngine
+// looks at the device afterwards), and gathering rows ends with its context.
+func TestSetOldSnapshot(t *testing.T) {
+	rng, ctx := rand.New(rand.NewPCG(125, 1)), context.Background()
+	e := newEngine(t, Options{})
+	a, b := plain(rng, 300, 24), plain(rng, 700, 24)
+	s := prepare(t, e, b, kernels.Cosine, SetOptions{NoIndex: true})
+	if err := errors.Join(s.Delete(650), s.Append(ctx, a)); err != nil {
+		t.Fatal(err)
+	}
+	old := s.Vectors()
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	in := setInput(kernels.Cosine, NegativesAll, a, old)
+	if _, err := e.Distribution(canceled, in); !errors.Is(err, context.Canceled) {
+		t.Errorf("gathering with an ended context: %v", err)
+	}
+	if err := s.Append(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	for i := range in.Owner {
+		in.Owner[i] = int32(i)
+	}
+	if _, err := e.Distribution(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Matrix(ctx, make([]float32, a.Rows*old.Rows), a, old, kernels.Cosine); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,9 +1,11 @@
 package device
 
 import (
+	"context"
 	"fmt"
 	"math"
 
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -12,10 +14,13 @@ const MaxBlock = 1024
 
 // CheckBias refuses a list that is not strictly ascending by row, out of range, negative or no number. Other
 // biases are checked when they are read.
-func CheckBias(query int, biases kernels.Biases, rows int) error {
+func CheckBias(ctx context.Context, query int, biases kernels.Biases, rows int) error {
 	list, _ := biases.(kernels.BiasList)
 	before := -1
 	for i, b := range list {
+		if i%workers.Stretch == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if b.Row <= before || b.Row >= rows || !(b.Value >= 0 && b.Value <= math.MaxFloat64) {
 			return refuse(query, i, b, before, rows)
 		}

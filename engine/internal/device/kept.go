@@ -59,6 +59,13 @@ func (k *Kept) Close() {
 	k.release()
 }
 
+// Closed tells whether Close was called.
+func (k *Kept) Closed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.closed
+}
+
 // hold is the device's copy of the rows, which stays for later operations, and the end of its use. It is nil after
 // Close, and where the device needs none.
 func (k *Kept) hold(rows cpu.Rows) (resident any, end func(), err error) {

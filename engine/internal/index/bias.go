@@ -31,7 +31,7 @@ type placedBias struct {
 // biases are read when a search comes to them.
 func (b *biases) set(ctx context.Context, query int, all kernels.Biases, s *snapshot) error {
 	b.all, b.list = nil, nil
-	if err := device.CheckBias(query, all, s.rows); err != nil {
+	if err := device.CheckBias(ctx, query, all, s.rows); err != nil {
 		return err
 	}
 	list, ok := all.(kernels.BiasList)

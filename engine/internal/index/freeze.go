@@ -2,6 +2,8 @@ package index
 
 import (
 	"context"
+
+	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -62,7 +64,7 @@ func (x *Index) One() (rows cpu.Rows, ok bool) {
 }
 
 // Gather is a copy of all rows, or of those that are not deleted, one behind the other.
-func (x *Index) Gather(live bool) cpu.Rows {
+func (x *Index) Gather(ctx context.Context, live bool) (cpu.Rows, error) {
 	s := x.now.Load()
 	n := s.rows
 	if live {
@@ -70,11 +72,16 @@ func (x *Index) Gather(live bool) cpu.Rows {
 	}
 	all := cpu.Rows{Data: make([]float32, 0, n*s.dim), Norms: make([]float64, 0, n), N: n, Dim: s.dim, Stride: s.dim}
 	for _, g := range s.groups {
-		for i := range g.N {
-			if !live || !s.dead.has(g.first+i) {
-				all.Data, all.Norms = append(all.Data, g.Row(i)...), append(all.Norms, g.Norms[i])
+		err := workers.Over(ctx, g.N, func(from, to int) {
+			for i := from; i < to; i++ {
+				if !live || !s.dead.has(g.first+i) {
+					all.Data, all.Norms = append(all.Data, g.Row(i)...), append(all.Norms, g.Norms[i])
+				}
 			}
+		})
+		if err != nil {
+			return cpu.Rows{}, err
 		}
 	}
-	return all
+	return all, nil
 }
