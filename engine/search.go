@@ -190,7 +190,8 @@ func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c
 }
 
 // single checks the arguments of an operation on one query.
-func single(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (query, contexts device.Operand, err error) {
+func single(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (query,
+	contexts device.Operand, err error) {
 	if err := fill(ctx, &c); err != nil {
 		return query, contexts, err
 	}

@@ -426,8 +426,8 @@ func TestSetConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// TestSetOldSnapshot: operations on a snapshot from before a change leave nothing behind, deleted rows or not (newEngine
-// looks at the device afterwards), and gathering rows ends with its context.
+// TestSetOldSnapshot: operations on a snapshot from before a change leave nothing behind, deleted rows or not
+// (newEngine looks at the device afterwards), and gathering rows ends with its context.
 func TestSetOldSnapshot(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(125, 1)), context.Background()
 	e := newEngine(t, Options{})
