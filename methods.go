@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -58,20 +59,62 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate.
 func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) ([][]retrieve.Result, error) {
-	o = o.WithDefaults()
-	if _, err := retrieve.ParseMode(string(o.Mode)); err != nil {
+	lists, snap, err := s.retrieve(ctx, queries, o)
+	if err != nil {
 		return nil, err
 	}
-	snap, _, err := s.base.Searchable(ctx)
+	snap.Release()
+	return lists, nil
+}
+
+// Passages is Retrieve with the texts that the scores are of, also when they are deleted or replaced meanwhile.
+func (s *Sluice) Passages(ctx context.Context, queries []string, o RetrieveOptions) ([][]prompt.Passage, error) {
+	lists, snap, err := s.retrieve(ctx, queries, o)
 	if err != nil {
 		return nil, err
 	}
 	defer snap.Release()
+	all := make([][]prompt.Passage, len(lists))
+	for i, list := range lists {
+		ids := make([]string, len(list))
+		for j, r := range list {
+			ids[j] = r.ID
+		}
+		chunks, err := snap.Chunks(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = make([]prompt.Passage, len(list))
+		for j, r := range list {
+			all[i][j] = prompt.Passage{Chunk: chunks[j], Score: r.Score}
+		}
+	}
+	return all, nil
+}
+
+// retrieve searches a snapshot, which needs a Release unless there is an error.
+func (s *Sluice) retrieve(
+	ctx context.Context, queries []string, o RetrieveOptions,
+) (_ [][]retrieve.Result, _ *knowledge.Snapshot, err error) {
+	o = o.WithDefaults()
+	if _, err := retrieve.ParseMode(string(o.Mode)); err != nil {
+		return nil, nil, err
+	}
+	snap, _, err := s.base.Searchable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			snap.Release()
+		}
+	}()
 	e, err := s.base.Embed(ctx, queries, embed.Query)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return snap.Search(ctx, knowledge.Vectors(e), o.Mode, o.K)
+	lists, err := snap.Search(ctx, knowledge.Vectors(e), o.Mode, o.K)
+	return lists, snap, err
 }
 
 // Ask answers a question, as answer.Run says: gate → contexts or own knowledge → answer.

@@ -48,24 +48,20 @@ func (a *app) retrieveCommand() *cobra.Command {
 }
 
 func (a *app) retrieveOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice.RetrieveOptions) error {
-	lists, err := s.Retrieve(cmd.Context(), []string{text}, o)
-	if err != nil {
-		return err
-	}
 	if a.json {
+		lists, err := s.Retrieve(cmd.Context(), []string{text}, o)
+		if err != nil {
+			return err
+		}
 		return a.printJSON(retrieveLine{Results: lists[0]})
 	}
-	ids := make([]string, len(lists[0]))
-	for i, r := range lists[0] {
-		ids[i] = r.ID
-	}
-	chunks, err := s.Chunks(cmd.Context(), ids)
+	lists, err := s.Passages(cmd.Context(), []string{text}, o)
 	if err != nil {
 		return err
 	}
-	for i, c := range chunks {
-		if _, err := fmt.Fprintf(a.stdout, "%2d  %.4f  %s  %s\n%s\n", i+1, lists[0][i].Score, c.ID,
-			place(c.Source, c.Heading), indent(short(c.Text, 200))); err != nil {
+	for i, p := range lists[0] {
+		if _, err := fmt.Fprintf(a.stdout, "%2d  %.4f  %s  %s\n%s\n", i+1, p.Score, p.Chunk.ID,
+			place(p.Chunk.Source, p.Chunk.Heading), indent(short(p.Chunk.Text, 200))); err != nil {
 			return err
 		}
 	}

@@ -187,7 +187,7 @@ func (a *run) retrieve(
 	for i, r := range a.trace.Retrieved {
 		ids[i] = r.ID
 	}
-	chunks, err := snap.Store.Chunks(ctx, ids)
+	chunks, err := snap.Chunks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}

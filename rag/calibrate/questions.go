@@ -88,7 +88,7 @@ func (c *run) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	chunks, err := c.snap.Store.Chunks(ctx, c.snap.View.IDs)
+	chunks, err := c.snap.Chunks(ctx, c.snap.View.IDs)
 	if err != nil {
 		return err
 	}

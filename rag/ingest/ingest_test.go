@@ -50,7 +50,7 @@ func TestHeadingsAreEmbedded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := snap.Store.Chunks(t.Context(), []string{r[0][0].ID})
+		c, err := snap.Chunks(t.Context(), []string{r[0][0].ID})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -98,6 +99,12 @@ func (b *Base) dropSnapshot() error {
 		return nil // Release closes it
 	}
 	return s.close()
+}
+
+// Chunks returns the snapshot's chunks of ids in that order, with the texts that belong to its vectors, also when they
+// have been deleted or replaced since.
+func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	return s.View.Chunks(ctx, ids)
 }
 
 // Metric is how the snapshot's vectors are compared.

@@ -93,11 +93,21 @@ func scanChunk(scan func(...any) error, more ...any) (k corpus.Chunk, err error)
 	return k, err
 }
 
-// Chunks returns the chunks of ids in that order; ErrNotFound names the first that is missing.
+// Chunks returns the chunks of ids in that order, as they are now; ErrNotFound names the first that is missing. Who has
+// scores from a View takes its Chunks.
 func (s *Store) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	chunks, err := readChunks(ctx, s.read, ids)
+	if err != nil {
+		return nil, wrap(s.dir, "read chunks", err)
+	}
+	return chunks, nil
+}
+
+// readChunks reads the chunks of ids in that order.
+func readChunks(ctx context.Context, q queryer, ids []string) ([]corpus.Chunk, error) {
 	chunks := make([]corpus.Chunk, 0, len(ids))
 	missing := func() error { return fmt.Errorf("%w: chunk %q", ErrNotFound, ids[len(chunks)]) }
-	err := each(s.read, func(scan func(...any) error) error {
+	err := each(q, func(scan func(...any) error) error {
 		var at int
 		k, err := scanChunk(scan, &at)
 		if err == nil && at != len(chunks) {
@@ -110,10 +120,7 @@ func (s *Store) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error
 	if err == nil && len(chunks) < len(ids) {
 		err = missing()
 	}
-	if err != nil {
-		return nil, wrap(s.dir, "read chunks", err)
-	}
-	return chunks, nil
+	return chunks, err
 }
 
 // AllChunks yields the live chunks in row order, which is a View's: one consistent state, however long

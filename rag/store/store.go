@@ -61,9 +61,9 @@ type DocumentInfo struct {
 	Meta                             map[string]string // corpus.Document.Meta
 }
 
-// View is a snapshot of the live chunks: Vectors.Row(i) belongs to IDs[i]. It stays valid
-// until Close, also while a writer adds or deletes, and after the store's own Close. Its slices are
-// shared and may be read-only memory: do not write to them, nor use Vectors after Close.
+// View is a snapshot of the live chunks: Vectors.Row(i) belongs to IDs[i], and Chunks has their texts. It stays valid
+// until Close, also while a writer, of any process, adds, replaces or deletes, and after the store's own Close. Its
+// slices are shared and may be read-only memory: do not write to them, nor use Vectors after Close.
 type View struct {
 	Vectors     engine.Vectors
 	IDs         []string
@@ -71,18 +71,8 @@ type View struct {
 	TextDigests []string // corpus.Chunk.Digest of each chunk
 	Groups      []int32  // one number per topic; documents without a topic are a group of their own
 	Digest      string   // "sha256:…" over (id, chunk digest) in order: identifies the corpus
+	texts       *reader
 	release     func() error
-}
-
-// Close releases the view's mappings. Closing twice is harmless.
-func (v *View) Close() error {
-	if v.release == nil {
-		return nil
-	}
-	r := v.release
-	v.release = nil
-	v.Vectors.Data = nil
-	return r()
 }
 
 // The errors of this package, wrapped with the folder and what to do. A full disk is syscall.ENOSPC,
@@ -96,4 +86,5 @@ var (
 	ErrReadOnly  = errors.New("store: opened read-only")
 	ErrVersion   = errors.New("store: made by a newer version")
 	ErrInput     = errors.New("store: unusable input")
+	ErrClosed    = errors.New("store: closed")
 )

@@ -7,25 +7,40 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 // View maps the live chunks. If their rows are without gaps (nothing deleted but at the ends), the
 // vectors are the segments themselves, mapped end to end without a copy, however many there are;
 // otherwise the live rows are read into memory of their own. Segments are compared with the database
 // first: a missing, short or foreign one is ErrCorrupt.
-func (s *Store) View(ctx context.Context) (*View, error) {
-	l, err := s.readLive(ctx)
+//
+// Ids, digests and texts are read in one transaction of the database, which lasts until the view is closed: what is
+// deleted or replaced meanwhile keeps its old pages for it in SQLite's log. The log cannot begin anew before.
+func (s *Store) View(ctx context.Context) (_ *View, err error) {
+	texts, err := s.beginRead()
+	if err != nil {
+		return nil, wrap(s.dir, "view", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = texts.close() // the first error counts
+		}
+	}()
+	l, err := readLive(ctx, texts.tx)
 	if err != nil {
 		return nil, wrap(s.dir, "view", err)
 	}
 	dim := int64(s.settings.encoder.Dim)
-	v := &View{IDs: l.ids, Rows: l.rows, TextDigests: l.hexDigests(), Groups: l.groups, Digest: l.digest()}
+	v := &View{IDs: l.ids, Rows: l.rows, TextDigests: l.hexDigests(), Groups: l.groups, Digest: l.digest(),
+		texts: texts}
 	v.Vectors = engine.Vectors{Rows: len(l.ids), Dim: int(dim), Stride: int(dim)}
 	n := int64(len(l.rows))
 	switch {
@@ -42,6 +57,80 @@ func (s *Store) View(ctx context.Context) (*View, error) {
 		return nil, wrap(s.dir, "view", err)
 	}
 	return v, nil
+}
+
+// Chunks returns the view's chunks of ids in that order, with the texts that they had when the view was taken;
+// ErrNotFound names the first that it lacks. ErrClosed after Close.
+func (v *View) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	return v.texts.chunks(ctx, ids)
+}
+
+// Close releases the view's mappings and ends its transaction. Closing twice is harmless.
+func (v *View) Close() error {
+	err := v.texts.close()
+	if r := v.release; r != nil {
+		v.release, v.Vectors.Data = nil, nil
+		err = errors.Join(err, r())
+	}
+	return err
+}
+
+// reader is one state of the database: a transaction that only reads, used by one caller at a time.
+type reader struct {
+	dir  string
+	turn chan struct{} // holds a token while nobody reads
+	tx   *sql.Tx       // nil once closed
+}
+
+// beginRead begins a transaction. Its state is that of its first query.
+func (s *Store) beginRead() (*reader, error) {
+	tx, err := s.read.Begin()
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{dir: s.dir, turn: make(chan struct{}, 1), tx: tx}
+	r.turn <- struct{}{}
+	return r, nil
+}
+
+// chunksAtOnce are read before another caller has its turn: some milliseconds.
+const chunksAtOnce = 256
+
+func (r *reader) chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	chunks := make([]corpus.Chunk, 0, len(ids))
+	for part := range slices.Chunk(ids, chunksAtOnce) {
+		more, err := r.read(ctx, part)
+		if err != nil {
+			return nil, wrap(r.dir, "read chunks", err)
+		}
+		chunks = append(chunks, more...)
+	}
+	return chunks, nil
+}
+
+func (r *reader) read(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	select {
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.tx == nil {
+		return nil, ErrClosed
+	}
+	return readChunks(ctx, r.tx, ids)
+}
+
+// close ends the transaction, after the caller whose turn it is.
+func (r *reader) close() error {
+	<-r.turn
+	defer func() { r.turn <- struct{}{} }()
+	if r.tx == nil {
+		return nil
+	}
+	err := r.tx.Rollback()
+	r.tx = nil
+	return err
 }
 
 // RowVectors reads the vectors of rows as View.Rows names them, in that order. Rows of chunks that have been deleted
@@ -86,9 +175,9 @@ type live struct {
 	groups  []int32
 }
 
-func (s *Store) readLive(ctx context.Context) (l live, err error) {
+func readLive(ctx context.Context, q queryer) (l live, err error) {
 	numbers := map[int64]int32{} // topic → group; a document without one is −its number
-	err = each(s.read, func(scan func(...any) error) error {
+	err = each(q, func(scan func(...any) error) error {
 		var row, group int64
 		var id string
 		var digest sql.RawBytes

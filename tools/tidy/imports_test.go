@@ -34,7 +34,7 @@ rag/prompt: llm rag/corpus
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo
 rag/answer: engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/ingest: embed rag/corpus rag/knowledge rag/store
-rag/knowledge: kernels engine embed rag/gate rag/retrieve rag/store
+rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store
 .: kernels engine embed llm rag internal
 bench: kernels engine embed rag/gate rag/pairs internal
 bench/generate: engine/cores llm bench/harness internal
