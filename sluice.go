@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
@@ -30,6 +31,7 @@ var (
 	ErrEmptyStore    = knowledge.ErrEmptyStore
 	ErrClosed        = knowledge.ErrClosed
 	ErrOption        = knowledge.ErrOption
+	ErrLocked        = calibrate.ErrLocked // a calibration of the same name is being made
 )
 
 // Config of Open. The zero value is a store in ./.sluice with the default models and all cores.

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -68,6 +70,9 @@ type Result struct {
 	NoDigests   *struct{} `json:"context_digests,omitempty"`
 }
 
+// ErrLocked: another call or process is making the calibration of the same name.
+var ErrLocked = filelock.ErrHeld
+
 // DefaultName of a calibration. Other defaults are those of the packages pseudo and gate.
 const DefaultName = "default"
 
@@ -105,7 +110,10 @@ func (o Options) withDefaults() (Options, error) {
 // Run computes the distributions of contexts × pseudo-queries, derives the cut-off, saves the artifact
 // and puts it in force. Options are checked before anything is computed. An interrupted run keeps the
 // questions that were written and goes on with them the next time.
-func Run(ctx context.Context, base *knowledge.Base, in Input) (*Result, error) {
+//
+// Runs of one name write the same journal, checkpoint and kept counts: while one is under way, in this process or
+// another one, a second one is ErrLocked.
+func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err error) {
 	started := time.Now()
 	o, err := in.withDefaults()
 	if err != nil {
@@ -120,12 +128,13 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := knowledge.CalibrationDir(st)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	lock, err := begin(st, o.Name)
+	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	in.Options = o
-	c := &run{Input: in, base: base, snap: snap, enc: enc, dir: dir}
+	c := &run{Input: in, base: base, snap: snap, enc: enc, dir: knowledge.CalibrationDir(st)}
 	if err := c.questions(ctx); err != nil {
 		return nil, err
 	}
@@ -147,6 +156,19 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (*Result, error) {
 	}
 	r.Seconds = time.Since(started).Seconds()
 	return r, nil
+}
+
+// begin makes the folder of calibrations and takes the lock of a name, which is that of its artifact.
+func begin(st *store.Store, name string) (*filelock.Lock, error) {
+	dir := knowledge.CalibrationDir(st)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := filelock.Take(filepath.Join(dir, name+".cal.json"))
+	if err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
+	return lock, nil
 }
 
 // say logs how the pairs were counted where that is not what was to be expected.
@@ -196,7 +218,7 @@ func Current(ctx context.Context, base *knowledge.Base) (*Result, error) {
 // distributions again. plot is as in Options.
 func Repolicy(
 	ctx context.Context, base *knowledge.Base, policy string, threshold float64, plot string,
-) (*Result, error) {
+) (_ *Result, err error) {
 	st, err := base.Writer(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -207,6 +229,14 @@ func Repolicy(
 	}
 	if policy == "" {
 		policy = r.Policy
+	}
+	lock, err := begin(st, r.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if r, err = Current(ctx, base); err != nil { // as it is now that nobody changes it
+		return nil, err
 	}
 	c, err := knowledge.ReadCalibration(ctx, st)
 	if err != nil {

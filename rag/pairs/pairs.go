@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -72,10 +73,30 @@ type Report struct {
 	StateBytes int64  `json:"state_bytes"` // of the files that the next call starts from
 }
 
+// ErrLocked: another call or process counts with the same checkpoint or keeps its counts in the same file.
+var ErrLocked = filelock.ErrHeld
+
 // Count computes the distribution, which has the bits of engine.Distribution but for the errors that it states, from
 // kept counts where they fit. The files change at once and at last: whenever the process dies, they hold the
-// earlier counts or these.
-func Count(ctx context.Context, e Distributor, in Input) (*engine.Distribution, Report, error) {
+// earlier counts or these. One call uses the files, the checkpoint among them, at a time: a second one gets ErrLocked.
+func Count(ctx context.Context, e Distributor, in Input) (d *engine.Distribution, r Report, err error) {
+	for _, file := range []string{in.File, in.Checkpoint} {
+		if file == "" {
+			continue
+		}
+		lock, failed := filelock.Take(file)
+		if errors.Is(failed, ErrLocked) {
+			return nil, r, fmt.Errorf("pairs: %w", failed)
+		}
+		if failed != nil { // the folder is missing or read-only: nothing is going to be written there
+			continue
+		}
+		defer func() { err = errors.Join(err, lock.Release()) }()
+	}
+	return countLocked(ctx, e, in)
+}
+
+func countLocked(ctx context.Context, e Distributor, in Input) (*engine.Distribution, Report, error) {
 	c := &counting{counter: e, in: in}
 	c.report.Of = int64(in.Contexts.Rows) * int64(in.Queries.Rows)
 	if in.Limit == 0 {

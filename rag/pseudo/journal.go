@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"sync"
+
+	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
 // settings are what the model's answers depend on besides the context. They are the journal's first line;
@@ -41,23 +43,27 @@ type answer struct {
 // journal keeps finished contexts in a JSONL file. A nil *journal keeps nothing.
 type journal struct {
 	mu   sync.Mutex
+	lock *filelock.Lock
 	f    *os.File
 	done map[string]entry // by context id
 }
 
 // openJournal opens or begins the journal at path ("" = none). A last line without its end is the trace of
-// a kill and is cut off; anything else that cannot be read is ErrJournal.
-func openJournal(path string, s settings) (*journal, error) {
+// a kill and is cut off; anything else that cannot be read is ErrJournal. While another journal is open at the path it
+// is ErrLocked: the lines of two would mix, and the last line of a writer looks like the trace of a kill.
+func openJournal(path string, s settings) (_ *journal, err error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
+	j := &journal{done: map[string]entry{}}
+	if j.lock, err = filelock.Take(path); err != nil {
 		return nil, fmt.Errorf("pseudo: journal: %w", err)
 	}
-	j := &journal{f: f, done: map[string]entry{}}
+	if j.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, errors.Join(fmt.Errorf("pseudo: journal: %w", err), j.lock.Release())
+	}
 	if err := j.read(path, s); err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, j.close())
 	}
 	return j, nil
 }
@@ -162,5 +168,5 @@ func (j *journal) close() error {
 	if j == nil {
 		return nil
 	}
-	return j.f.Close()
+	return errors.Join(j.f.Close(), j.lock.Release())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -53,6 +54,7 @@ type Report struct {
 var (
 	ErrQueries = errors.New("pseudo: unusable pseudo-queries")           // a malformed file, or no question left
 	ErrJournal = errors.New("pseudo: the journal belongs to other work") // other settings, or damaged
+	ErrLocked  = filelock.ErrHeld                                        // another call or process writes the journal
 )
 
 // Defaults of Options.
@@ -71,7 +73,7 @@ type Options struct {
 	Metric     kernels.Metric
 	MaxTokens  int // of a question; a longer one is cut off and rejected
 	// Journal is a JSONL file to which every finished context is written and synced, so that an
-	// interrupted run goes on where it was; "" keeps nothing.
+	// interrupted run goes on where it was; "" keeps nothing. One call writes it at a time (ErrLocked).
 	Journal  string
 	Parallel int // requests to the model at a time; more than 1 may change its answers (llm.Request.Seed)
 	Progress func(done, total int)

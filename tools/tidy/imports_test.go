@@ -26,12 +26,12 @@ llm/grammar:
 llm/remote: llm
 rag/corpus: internal/jsonl
 rag/store: kernels engine embed/identity rag/corpus
-rag/pairs: kernels engine
+rag/pairs: kernels engine internal/filelock
 rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy
-rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl
+rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock
 rag/retrieve: kernels engine
 rag/prompt: llm rag/corpus
-rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo
+rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock
 rag/answer: engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/ingest: embed rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store
