@@ -20,6 +20,10 @@ var (
 	ErrTemplate = errors.New("no usable chat template")
 	// ErrBusy: as many requests wait for a slot as may (Options.Queue).
 	ErrBusy = errors.New("too many requests are waiting")
+	// ErrGrammar: a request's grammar needs more work for a token than it may; see GrammarLimitError.
+	ErrGrammar = errors.New("the grammar takes too long")
+	// ErrCPU: the processor lacks instructions that llama.cpp needs.
+	ErrCPU = errors.New("llama.cpp needs a processor with AVX2, FMA, F16C and BMI2, and this one lacks some of them")
 	// ErrGenerate: llama.cpp failed while it generated.
 	ErrGenerate = errors.New("generation failed")
 	// ErrClosed: the model was closed.
@@ -38,3 +42,18 @@ func (e *PromptTooLongError) Error() string {
 }
 
 func (e *PromptTooLongError) Unwrap() error { return ErrPromptTooLong }
+
+// GrammarLimitError says how much work a grammar took for one token, in stack elements compared and candidates checked.
+// It unwraps to ErrGrammar. A grammar is ambiguous when it can read the same text in many ways; then each of them is
+// followed.
+type GrammarLimitError struct {
+	Steps int64 // when it was stopped
+	Limit int64
+}
+
+func (e *GrammarLimitError) Error() string {
+	return fmt.Sprintf("llm: %v: %d steps for one token, at most %d are taken; "+
+		"write it so that a text can be read in one way only", ErrGrammar, e.Steps, e.Limit)
+}
+
+func (e *GrammarLimitError) Unwrap() error { return ErrGrammar }

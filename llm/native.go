@@ -214,6 +214,8 @@ func (h *handle) last() (Result, error) {
 		return res, optionError("%s", reason)
 	case C.SLC_LLM_CLOSED:
 		return res, ErrClosed
+	case C.SLC_LLM_GRAMMAR:
+		return res, &GrammarLimitError{Steps: int64(r.grammar_steps), Limit: int64(r.grammar_limit)}
 	}
 	return res, fmt.Errorf("llm: %w: %s", ErrGenerate, reason)
 }
@@ -324,8 +326,31 @@ func checkLibrary() error {
 }
 
 // ISA is the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx. It is the best one of the
-// machine that $SLUICE_ISA, when it is set, allows; llama.cpp chooses once for a process.
+// machine that $SLUICE_ISA, when it is set, allows; llama.cpp chooses once for a process. It is empty on a processor
+// that runs none of them: Open then fails with ErrCPU.
 func ISA() string { return C.GoString(C.slc_llm_isa()) }
+
+// Instruction sets of a processor, for chooseISA.
+const (
+	cpuAVX2       = uint32(C.SLC_LLM_CPU_AVX2)
+	cpuAVX512VNNI = uint32(C.SLC_LLM_CPU_AVX512VNNI)
+	cpuAMX        = uint32(C.SLC_LLM_CPU_AMX)
+)
+
+// chooseISA is ISA on such a processor under a limit.
+func chooseISA(cpu uint32, limit string) string {
+	c := C.CString(limit)
+	defer C.free(unsafe.Pointer(c))
+	return C.GoString(C.slc_llm_choose_isa(C.uint32_t(cpu), c))
+}
+
+// OwnOperations counts the operations of this process that Sluice's own CPU code has done instead of ggml's: attention,
+// and products of quantised weights on AMX (docs/adr/0009, 0010).
+func OwnOperations() (attention, products int64) {
+	var a, p C.int64_t
+	C.slc_llm_ran(&a, &p)
+	return int64(a), int64(p)
+}
 
 func canOffload() bool { return bool(C.slc_llm_gpu()) }
 

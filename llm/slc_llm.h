@@ -24,6 +24,7 @@ enum slc_llm_code {
     SLC_LLM_DECODE,          // llama.cpp failed, or produced no usable logits
     SLC_LLM_UNSUPPORTED,
     SLC_LLM_CLOSED,
+    SLC_LLM_GRAMMAR,         // it takes too much work: grammar_steps and grammar_limit say how much
 };
 
 enum slc_llm_finish {
@@ -77,6 +78,7 @@ typedef struct slc_llm_result {
     int64_t queue_us;  // waiting for a slot
     int64_t prompt_us; // slot to first token
     int64_t decode_us; // first token to end
+    int64_t grammar_steps, grammar_limit; // of one token
     char error[512];
 } slc_llm_result;
 
@@ -101,7 +103,8 @@ int64_t slc_llm_probs(void * handle, slc_llm_prob * out, int64_t room);
 int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 
 // slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests that begin with
-// it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read.
+// it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read, or
+// for slc_llm_cancel; slc_llm_prepare clears an earlier one.
 int64_t slc_llm_pin(void * handle, const char * text, int64_t length);
 void slc_llm_unpin(void * handle, int64_t pin);
 
@@ -136,12 +139,23 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (4 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (5 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the
-// machine, or what SLUICE_ISA allows.
+// machine, or what SLUICE_ISA allows; "" on a machine that cannot run any of them.
 const char * slc_llm_isa(void);
+
+// Instruction sets of a processor, and what slc_llm_isa makes of them under a limit, which may be NULL.
+enum slc_llm_cpu {
+    SLC_LLM_CPU_AVX2 = 1, // with FMA, F16C and BMI2
+    SLC_LLM_CPU_AVX512VNNI = 2,
+    SLC_LLM_CPU_AMX = 4,
+};
+const char * slc_llm_choose_isa(uint32_t cpu, const char * limit);
+
+// slc_llm_ran counts the operations that llm/ggml has done instead of ggml since the process began.
+void slc_llm_ran(int64_t * attention, int64_t * products);
 
 // slc_llm_gpu reports whether this build of llama.cpp can offload layers.
 bool slc_llm_gpu(void);

@@ -4,6 +4,7 @@
 // only load_model's path and LoRA names. So the functions below free the others: the parameters own the prompt, and
 // upstream's Go code frees parameters (llama_free_params) only after a predict or eval that succeeded; after a failure,
 // and always in tokenise and embeddings, they are freed here.
+#include "grammar_guard.h"
 #include "handle.h"
 
 #include "binding.h"
@@ -94,7 +95,7 @@ bool build(Handle & h, Params & p, const slc_llm_request & extras, int max_token
     r.ignore_eos = p.ignore_eos;
     r.cancelled = &h.cancelled;
     r.text = slc::TextFilter(p.stops);
-    r.sampler.reset(new slc::Sampler(engine.vocab(), p.sampling, r.prompt, engine.context()));
+    r.sampler.reset(new slc::Sampler(engine.vocab(), p.sampling, r.prompt, engine.context(), &h.cancelled));
     r.result = h.last;
     return true;
 }
@@ -171,6 +172,12 @@ int run_guarded(Params * raw, void * state, char * result, bool generate) {
         run(h, *p, result, generate);
     } catch (const std::invalid_argument & e) {
         fail(h, SLC_LLM_BAD_OPTION, e.what());
+    } catch (const slc::GrammarLimit & e) { // before the first token
+        h.last.grammar_steps = (int64_t) e.steps;
+        h.last.grammar_limit = (int64_t) e.limit;
+        fail(h, SLC_LLM_GRAMMAR, e.what());
+    } catch (const slc::GrammarCancelled &) {
+        h.last.finish = SLC_LLM_FINISH_CANCELLED;
     } catch (const std::exception & e) {
         fail(h, SLC_LLM_DECODE, e.what());
     }

@@ -118,6 +118,7 @@ Engine::Engine(std::shared_ptr<Weights> weights, const EngineOptions & options)
     }
     whole_only_ = llama_model_is_recurrent(weights_->model) || llama_model_is_hybrid(weights_->model);
     slots_.resize((size_t) options_.load.slots);
+    reading_.reserve(slots_.size());
     for (size_t i = 0; i < slots_.size(); i++) {
         slots_[i].id = (llama_seq_id) i;
     }
@@ -380,6 +381,9 @@ std::vector<float> Engine::embed(const std::vector<llama_token> & tokens) {
 }
 
 std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log) {
+    if (!*slc_llm_isa()) {
+        throw std::runtime_error("this processor lacks AVX2, FMA, F16C or BMI2, which llama.cpp needs here");
+    }
     install_log();
     LogScope scope(&log);
     Registry & r = registry();

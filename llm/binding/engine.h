@@ -81,6 +81,7 @@ private:
         llama_token next = LLAMA_TOKEN_NULL; // sampled, not decoded yet
         int output = -1;                   // index in the batch whose logits are this slot's
         int64_t last_use = 0;
+        int64_t debt_us = 0;               // time that others decode in before this one goes on, see owes
     };
     struct Pin : Sequence {
         int64_t number = -1; // < 0: not in use
@@ -101,6 +102,7 @@ private:
     void destroy();
 
     void run();
+    void step();
     bool wait_for_work();
     void admit();
     void drop_cancelled();
@@ -109,8 +111,11 @@ private:
     bool fill_batch();
     void read_prompts(std::vector<Slot *> & slots);
     void add(Slot & slot, llama_token token, bool output);
+    bool owes(const Slot & slot) const;
     void decode();
+    int decode_batch(char * error, size_t size);
     void sample_all();
+    void sample(Slot & slot);
     void emit(Slot & slot, llama_token token);
 
     void assign(Request * request);
@@ -123,9 +128,9 @@ private:
     std::string keep_pin(const Slot & slot, Request & request);
     void make_room(size_t more = 0);
     size_t used() const;
-    void release(Slot & slot, slc_llm_finish finish, slc_llm_code code = SLC_LLM_OK, const std::string & error = "");
+    void release(Slot & slot, slc_llm_finish finish, slc_llm_code code = SLC_LLM_OK, const char * error = "") noexcept;
     void roll_back(Slot & slot, size_t length);
-    void fail_batch(slc_llm_code code, const std::string & error);
+    void fail_batch(slc_llm_code code, const char * error) noexcept;
     Slot * free_slot();
     bool busy() const;
     int32_t cells_needed(const Request & request) const;
@@ -148,6 +153,9 @@ private:
     std::vector<Slot> slots_;
     Pin pins_[kPins];
     int64_t last_pin_ = 0;
+    std::vector<Slot *> reading_; // prompts of the batch that is being filled
+    int64_t decode_us_ = 0;       // of the last decode
+    int64_t debt_us_ = 0;         // that requests which ended have left, for the next one with a grammar
     int64_t reserved_ = 0; // KV cells that the running requests may come to need, and those of pins
 
     std::mutex mutex_; // guards what follows

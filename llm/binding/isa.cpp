@@ -2,6 +2,7 @@
 // them). llama.cpp has one registry of backends for the process, so the choice is made once, before the first model.
 #include "../slc_llm.h"
 
+#include "ggml-backend.h"
 #include "ggml-cpu.h"
 
 #include <cstdlib>
@@ -14,8 +15,8 @@
     extern "C" ggml_threadpool * slc_##isa##_ggml_threadpool_new(ggml_threadpool_params *); \
     extern "C" void slc_##isa##_ggml_threadpool_free(ggml_threadpool *);                \
     extern "C" void slc_##isa##_ggml_threadpool_pause(ggml_threadpool *);
-#define SLC_ISA(isa, runs)                                                                       \
-    {#isa, runs, slc_##isa##_ggml_backend_cpu_reg, slc_##isa##_ggml_threadpool_new, \
+#define SLC_ISA(isa, bit)                                                          \
+    {#isa, bit, slc_##isa##_ggml_backend_cpu_reg, slc_##isa##_ggml_threadpool_new, \
      slc_##isa##_ggml_threadpool_free, slc_##isa##_ggml_threadpool_pause}
 
 SLC_DECLARE(avx2)
@@ -24,8 +25,9 @@ SLC_DECLARE(amx)
 
 namespace {
 
-bool always() {
-    return true;
+bool avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+           __builtin_cpu_supports("bmi2");
 }
 
 bool avx512vnni() {
@@ -42,38 +44,44 @@ bool amx() {
            __builtin_cpu_supports("amx-int8") && syscall(SYS_arch_prctl, request, tile_data) == 0;
 }
 
+uint32_t this_cpu() {
+    __builtin_cpu_init();
+    return (avx2() ? SLC_LLM_CPU_AVX2 : 0u) | (avx512vnni() ? SLC_LLM_CPU_AVX512VNNI : 0u) |
+           (amx() ? SLC_LLM_CPU_AMX : 0u);
+}
+
 struct Isa {
     const char * name;
-    bool (*runs)();
+    uint32_t cpu; // what it needs, with that of those before it
     ggml_backend_reg_t (*reg)();
     ggml_threadpool * (*pool_new)(ggml_threadpool_params *);
     void (*pool_free)(ggml_threadpool *);
     void (*pool_pause)(ggml_threadpool *);
 };
 
-constexpr Isa kIsas[] = {SLC_ISA(avx2, always), SLC_ISA(avx512vnni, avx512vnni), SLC_ISA(amx, amx)}; // the best last
+constexpr Isa kIsas[] = {SLC_ISA(avx2, SLC_LLM_CPU_AVX2), SLC_ISA(avx512vnni, SLC_LLM_CPU_AVX512VNNI),
+                         SLC_ISA(amx, SLC_LLM_CPU_AMX)}; // the best last
 
-// The best one that runs here and is not beyond $SLUICE_ISA, which limits the kernels, too.
-const Isa & choose_isa() {
-    __builtin_cpu_init();
-    const char * limit = getenv("SLUICE_ISA");
-    if (!limit || !*limit) {
-        limit = "amx";
-    }
-    const Isa * best = &kIsas[0];
+// The best one that runs on such a processor and is not beyond limit. A limit that is none of ours (scalar, avx512)
+// leaves the first. Null: none runs.
+const Isa * choose_isa(uint32_t cpu, const char * limit) {
+    const Isa * best = nullptr;
     for (const Isa & isa : kIsas) {
-        if (isa.runs()) {
-            best = &isa;
+        if (!(cpu & isa.cpu)) {
+            break;
         }
-        if (strcmp(isa.name, limit) == 0) {
-            return *best;
+        best = &isa;
+        if (limit && strcmp(isa.name, limit) == 0) {
+            return best;
         }
     }
-    return kIsas[0]; // scalar, avx512 or a name that the kernels refuse
+    const bool known = !limit || !*limit || strcmp(limit, "amx") == 0 || strcmp(limit, "avx512vnni") == 0;
+    return best && !known ? &kIsas[0] : best;
 }
 
-const Isa & chosen() {
-    static const Isa & isa = choose_isa();
+// $SLUICE_ISA limits the kernels, too.
+const Isa * chosen() {
+    static const Isa * const isa = choose_isa(this_cpu(), getenv("SLUICE_ISA"));
     return isa;
 }
 
@@ -81,24 +89,39 @@ const Isa & chosen() {
 
 extern "C" {
 
-const char * slc_llm_isa(void) {
-    return chosen().name;
+const char * slc_llm_choose_isa(uint32_t cpu, const char * limit) {
+    const Isa * isa = choose_isa(cpu, limit);
+    return isa ? isa->name : "";
 }
 
+const char * slc_llm_isa(void) {
+    return chosen() ? chosen()->name : "";
+}
+
+void slc_llm_ran(int64_t * attention, int64_t * products) {
+    *attention = *products = 0;
+    if (chosen()) {
+        auto * ran = (void (*)(int64_t *, int64_t *)) ggml_backend_reg_get_proc_address(chosen()->reg(), "slc_ran");
+        ran(attention, products);
+    }
+}
+
+// Without an instruction set there is no backend, and no model is opened (Engine): the others are not called.
+
 ggml_backend_reg_t ggml_backend_cpu_reg(void) {
-    return chosen().reg();
+    return chosen() ? chosen()->reg() : nullptr;
 }
 
 ggml_threadpool * ggml_threadpool_new(ggml_threadpool_params * params) {
-    return chosen().pool_new(params);
+    return chosen()->pool_new(params);
 }
 
 void ggml_threadpool_free(ggml_threadpool * pool) {
-    chosen().pool_free(pool);
+    chosen()->pool_free(pool);
 }
 
 void ggml_threadpool_pause(ggml_threadpool * pool) {
-    chosen().pool_pause(pool);
+    chosen()->pool_pause(pool);
 }
 
 } // extern "C"

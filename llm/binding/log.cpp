@@ -3,6 +3,7 @@
 #include "llama.h"
 
 #include <cstdio>
+#include <exception>
 
 namespace slc {
 namespace {
@@ -26,7 +27,8 @@ void route(ggml_log_level level, const char * text, void *) {
 
 } // namespace
 
-void LogSink::add(int level, const char * text) {
+// Without memory a line is lost: C code that cannot be unwound may be what logs.
+void LogSink::add(int level, const char * text) noexcept try {
     std::lock_guard<std::mutex> lock(mutex_);
     if (level != GGML_LOG_LEVEL_CONT) {
         partial_level_ = level;
@@ -44,6 +46,8 @@ void LogSink::add(int level, const char * text) {
             lines_.pop_front();
         }
     }
+} catch (const std::exception &) {
+    (void) level;
 }
 
 int LogSink::take(std::string & line) {

@@ -10,7 +10,7 @@ namespace slc {
 
 class LogSink {
 public:
-    void add(int level, const char * text); // text may be part of a line
+    void add(int level, const char * text) noexcept; // text may be part of a line
     int take(std::string & line);           // level of the oldest line, 0 when there is none
     std::string errors();                   // error lines so far, joined; they stay in the sink
     void move_to(LogSink & other);          // all lines, in order

@@ -1,5 +1,6 @@
 #include "sampling.h"
 
+#include "grammar_guard.h"
 #include "text.h"
 
 #include <algorithm>
@@ -73,6 +74,22 @@ int argmax(const float * values, int n) {
     return at == end ? 0 : (int) (at - values);
 }
 
+bool has_nan(const float * values, int n) {
+    int i = 0;
+#if defined(__SSE__)
+    __m128 unordered = _mm_setzero_ps();
+    for (; i + 16 <= n; i += 16) {
+        const __m128 a = _mm_cmpunord_ps(_mm_loadu_ps(values + i), _mm_loadu_ps(values + i + 4));
+        const __m128 b = _mm_cmpunord_ps(_mm_loadu_ps(values + i + 8), _mm_loadu_ps(values + i + 12));
+        unordered = _mm_or_ps(unordered, _mm_or_ps(a, b));
+    }
+    if (_mm_movemask_ps(unordered) != 0) {
+        return true;
+    }
+#endif
+    return std::any_of(values + i, values + n, [](float v) { return v != v; });
+}
+
 void top_k_logits(const float * logits, int n, size_t k, std::vector<llama_token_data> & out) {
     const size_t room = 2 * k + 64;
     out.clear();
@@ -95,13 +112,15 @@ void top_k_logits(const float * logits, int n, size_t k, std::vector<llama_token
 }
 
 Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std::vector<llama_token> & prompt,
-                 int n_ctx)
-    : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)), no_repeat_(p.no_repeat), alternatives_(p.alternatives) {
+                 int n_ctx, const std::atomic<bool> * cancelled)
+    : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)), cancelled_(cancelled), no_repeat_(p.no_repeat),
+      alternatives_(p.alternatives) {
     check(p);
     auto cp = llama_sampler_chain_default_params();
     cp.no_perf = true;
     chain_.reset(llama_sampler_chain_init(cp));
     if (!p.grammar.empty()) {
+        const GrammarWork work(cancelled_);
         grammar_.reset(llama_sampler_init_grammar(vocab, p.grammar.c_str(), "root"));
         require(grammar_ != nullptr, "the grammar does not parse, or has no rule \"root\"");
     }
@@ -198,6 +217,10 @@ llama_token Sampler::pick(llama_token_data_array & a) {
 }
 
 llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & probs) {
+    if (has_nan(logits, n_vocab_)) {
+        throw std::runtime_error("the model gave a logit that is not a number: its weights are damaged");
+    }
+    const GrammarWork work(cancelled_);
     const int top = argmax(logits, n_vocab_);
     const float * allowed = without_repeats(logits);
     llama_token id = choose(allowed, allowed == logits ? top : argmax(allowed, n_vocab_));
@@ -281,7 +304,7 @@ void Sampler::add_log_probs(const float * logits, llama_token id, std::vector<sl
     const float top = logits[argmax(logits, n_vocab_)];
     double sum = 0;
     for (int i = 0; i < n_vocab_; i++) {
-        sum += std::exp(logits[i] - top); // NaN: none, the caller has looked at the largest only
+        sum += std::exp(logits[i] - top);
     }
     const float base = top + (float) std::log(sum);
     probs.push_back({id, logits[id] - base});
@@ -310,7 +333,30 @@ bool Sampler::keeps_utf8(llama_token id, std::string & rest) const {
     return n >= 0 && is_utf8(rune_ + std::string(buffer, (size_t) n), rest);
 }
 
+// best_allowed is the largest of the `among` largest logits that the grammar allows.
+llama_token Sampler::best_allowed(const float * logits, size_t among) {
+    top_k_logits(logits, n_vocab_, among, candidates_);
+    std::sort(candidates_.begin(), candidates_.end(), before);
+    llama_token_data_array a{candidates_.data(), candidates_.size(), -1, true};
+    llama_sampler_apply(grammar_.get(), &a);
+    std::string rest;
+    for (const llama_token_data & t : candidates_) {
+        if (std::isfinite(t.logit) && keeps_utf8(t.id, rest)) {
+            return t.id;
+        }
+    }
+    return LLAMA_TOKEN_NULL;
+}
+
 llama_token Sampler::resample(const float * logits) {
+    if (plain_greedy_) { // mostly one of the first
+        for (const size_t among : {size_t(32), kMaxSelected}) {
+            const llama_token id = among < (size_t) n_vocab_ ? best_allowed(logits, among) : LLAMA_TOKEN_NULL;
+            if (id != LLAMA_TOKEN_NULL) {
+                return id;
+            }
+        }
+    }
     take_all(logits);
     llama_token_data_array a{candidates_.data(), candidates_.size(), -1, false};
     llama_sampler_apply(grammar_.get(), &a);

@@ -5,6 +5,7 @@
 
 #include "../slc_llm.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,14 +34,16 @@ struct SamplingParams {
 
 class Sampler {
 public:
-    // Throws std::invalid_argument that says which setting is wrong. The penalties see the prompt's last tokens, as in
-    // llama-server.
+    // Throws std::invalid_argument that says which setting is wrong, and what a GrammarWork throws. The penalties see
+    // the prompt's last tokens, as in llama-server. cancelled, which may be null, is looked at while the grammar works.
     Sampler(const llama_vocab * vocab, const SamplingParams & params, const std::vector<llama_token> & prompt,
-            int n_ctx);
+            int n_ctx, const std::atomic<bool> * cancelled);
 
     // Picks a token and remembers it. Returns LLAMA_TOKEN_NULL when no token has a finite logit (broken weights) or the
-    // grammar allows none. Log-probabilities, where asked for, are appended to probs.
+    // grammar allows none. Log-probabilities, where asked for, are appended to probs. Throws std::runtime_error when a
+    // logit is not a number, and what a GrammarWork throws.
     llama_token sample(const float * logits, std::vector<slc_llm_prob> & probs);
+    bool has_grammar() const { return grammar_ != nullptr; }
 
 private:
     struct Free {
@@ -59,10 +62,12 @@ private:
     bool keeps_utf8(llama_token id, std::string & rest) const;
     llama_token pick(llama_token_data_array & candidates);
     llama_token resample(const float * logits);
+    llama_token best_allowed(const float * logits, size_t among);
     void take_all(const float * logits);
 
     const llama_vocab * vocab_;
     int n_vocab_;
+    const std::atomic<bool> * cancelled_;
     Owned chain_, grammar_;
     std::string rune_; // with a grammar: the beginning of a rune that the last token left
     bool plain_greedy_ = false; // the largest logit wins: no candidates needed
@@ -73,8 +78,9 @@ private:
     std::vector<float> masked_;
 };
 
-// Index of the top_k_logits of n > 0 values; the first among equals. NaN never wins against a number.
+// Index of the largest of n > 0 values; the first among equals. NaN never wins against a number.
 int argmax(const float * values, int n);
+bool has_nan(const float * values, int n);
 // The k largest logits (k < n), in no order, ties to the lower id.
 void top_k_logits(const float * logits, int n, size_t k, std::vector<llama_token_data> & out);
 

@@ -1,9 +1,11 @@
 // The scheduler thread of an Engine: admission, batches, sampling. Slots are in slots.cpp.
 #include "engine.h"
+#include "grammar_guard.h"
 
 #include "ggml-cpu.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <stdexcept>
 
@@ -12,12 +14,20 @@ namespace slc {
 void Engine::run() {
     LogScope scope(&log_);
     while (wait_for_work()) {
-        run_tasks();
-        admit();
-        drop_cancelled();
-        if (fill_batch()) {
-            decode();
+        try {
+            step();
+        } catch (const std::exception & e) { // no memory, mostly
+            fail_batch(SLC_LLM_DECODE, e.what());
         }
+    }
+}
+
+void Engine::step() {
+    run_tasks();
+    admit();
+    drop_cancelled();
+    if (fill_batch()) {
+        decode();
     }
 }
 
@@ -57,12 +67,17 @@ bool Engine::wait_for_work() {
 
 // Tasks that cannot be done yet stay.
 void Engine::run_tasks() {
-    std::deque<Task *> tasks;
+    size_t n;
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        tasks.swap(tasks_);
+        n = tasks_.size();
     }
-    for (Task * t : tasks) {
+    for (; n > 0; n--) {
+        Task * t;
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            t = tasks_.front();
+        }
         bool done = true;
         try {
             done = t->work();
@@ -70,11 +85,13 @@ void Engine::run_tasks() {
             t->error = std::current_exception();
         }
         std::lock_guard<std::mutex> lock(mutex_);
+        if (!done) {
+            tasks_.push_back(t);
+        }
+        tasks_.pop_front();
         if (done) {
             t->done = true;
             task_done_.notify_all();
-        } else {
-            tasks_.push_back(t);
         }
     }
 }
@@ -103,13 +120,21 @@ void Engine::admit() {
             r = queue_.front();
             queue_.pop_front();
         }
-        assign(r);
+        try {
+            assign(r);
+        } catch (const std::exception & e) { // before it changed anything
+            r->result.code = SLC_LLM_DECODE;
+            copy_text(e.what(), r->result.error, sizeof r->result.error);
+            r->finish();
+        }
     }
 }
 
-void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, const std::string & error) {
+void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, const char * error) noexcept {
     Request * r = slot.request;
     slot.request = nullptr;
+    debt_us_ = std::max(debt_us_, slot.debt_us);
+    slot.debt_us = 0;
     slot.last_use = llama_time_us();
     reserved_ -= cells_needed(*r);
     {
@@ -118,16 +143,21 @@ void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, cons
         stats_.completion += r->result.completion_tokens;
         stats_.finished[finish]++;
     }
-    r->history = slot.kv;
     r->result.code = code;
     r->result.finish = finish;
     if (r->first) {
         r->result.decode_us = slot.last_use - r->first;
     }
-    error.copy(r->result.error, sizeof r->result.error - 1);
-    std::string rest;
-    r->text.finish(rest);
-    r->push(rest);
+    try {
+        r->history = slot.kv;
+        std::string rest;
+        r->text.finish(rest);
+        r->push(rest);
+    } catch (const std::exception & e) { // the text would end too early
+        r->result.code = code == SLC_LLM_OK ? SLC_LLM_DECODE : code;
+        error = code == SLC_LLM_OK ? e.what() : error;
+    }
+    copy_text(error, r->result.error, sizeof r->result.error);
     r->finish(); // r may be gone from here
 }
 
@@ -140,36 +170,48 @@ void Engine::drop_cancelled() {
 }
 
 void Engine::add(Slot & slot, llama_token token, bool output) {
+    slot.kv.push_back(token); // there is room, see assign
     const int i = batch_.n_tokens++;
     batch_.token[i] = token;
-    batch_.pos[i] = (llama_pos) slot.kv.size();
+    batch_.pos[i] = (llama_pos) slot.kv.size() - 1;
     batch_.n_seq_id[i] = 1;
     batch_.seq_id[i][0] = slot.id;
     batch_.logits[i] = output;
     if (output) {
         slot.output = i;
     }
-    slot.kv.push_back(token);
+}
+
+// Grammars work on this thread, while nobody decodes. Four times that long others go first, so that they keep four
+// fifths of their speed whatever a grammar costs. A decode that is longer than what is owed pays for it, and nobody has
+// to wait.
+bool Engine::owes(const Slot & slot) const {
+    if (slot.debt_us <= decode_us_) {
+        return false;
+    }
+    return std::any_of(slots_.begin(), slots_.end(), [&](const Slot & other) {
+        return other.request && !other.waits && other.debt_us <= decode_us_;
+    });
 }
 
 // First a token of every generating slot, then prompts. Returns false when there is nothing to decode.
 bool Engine::fill_batch() {
     batch_.n_tokens = 0;
     share_prefixes();
-    std::vector<Slot *> reading;
+    reading_.clear();
     for (Slot & s : slots_) {
         s.output = -1;
         s.kv_before = s.kv.size();
         if (!s.request) {
             continue;
         }
-        if (s.next != LLAMA_TOKEN_NULL) {
+        if (s.next == LLAMA_TOKEN_NULL && !s.waits) {
+            reading_.push_back(&s);
+        } else if (s.next != LLAMA_TOKEN_NULL && !owes(s)) {
             add(s, s.next, true);
-        } else if (!s.waits) {
-            reading.push_back(&s);
         }
     }
-    read_prompts(reading);
+    read_prompts(reading_);
     if (batch_.n_tokens > 0) {
         make_room();
     }
@@ -218,42 +260,57 @@ bool Engine::abort_decode(void * self) {
     return true;
 }
 
-void Engine::decode() {
+// Returns llama_decode's status, with why in error.
+int Engine::decode_batch(char * error, size_t size) {
     const auto & load = options_.load;
     const int threads = load.acquire ? std::max(1, std::min(load.acquire(load.user), load.threads)) : load.threads;
+    struct Release {
+        const slc_llm_load_options & load;
+        ~Release() {
+            if (load.release) {
+                load.release(load.user);
+            }
+        }
+    } release{load};
     if (threads != threads_) {
         llama_set_n_threads(ctx_, threads, threads);
         threads_ = threads;
     }
-    int status;
-    std::string error;
-    const int64_t begun = llama_time_us();
     try {
         LogScope scope(&decode_log_);
-        status = llama_decode(ctx_, batch_);
-        error = "llama_decode returned " + std::to_string(status);
+        const int status = llama_decode(ctx_, batch_);
+        snprintf(error, size, "llama_decode returned %d%s", status, status == 1 ? ": no room in the KV cache" : "");
+        return status;
     } catch (const std::exception & e) {
-        status = -1;
-        error = e.what();
+        copy_text(e.what(), error, size);
+        return -1;
     }
-    if (load.release) {
-        load.release(load.user);
+}
+
+void Engine::decode() {
+    char error[256];
+    const int64_t begun = llama_time_us();
+    const int status = decode_batch(error, sizeof error);
+    decode_us_ = llama_time_us() - begun;
+    for (Slot & s : slots_) {
+        s.debt_us = std::max<int64_t>(0, s.debt_us - decode_us_);
     }
-    if (status == 2) {
-        decode_log_.clear(); // llama.cpp logs an abort, which a cancelled request asked for, as three errors
-    } else {
-        decode_log_.move_to(log_);
-    }
+    debt_us_ = std::max<int64_t>(0, debt_us_ - decode_us_);
     {
         std::lock_guard<std::mutex> lock(mutex_);
         stats_.decodes++;
         stats_.tokens += batch_.n_tokens;
-        stats_.decode_us += llama_time_us() - begun;
+        stats_.decode_us += decode_us_;
         stats_.cells = (int32_t) used();
         stats_.pinned = 0;
         for (const Pin & p : pins_) {
             stats_.pinned += (int32_t) p.kv.size();
         }
+    }
+    if (status == 2) {
+        decode_log_.clear(); // llama.cpp logs an abort, which a cancelled request asked for, as three errors
+    } else {
+        decode_log_.move_to(log_);
     }
     if (status == 0) {
         sample_all();
@@ -262,11 +319,11 @@ void Engine::decode() {
             roll_back(s, s.kv_before);
         }
     } else {
-        fail_batch(SLC_LLM_DECODE, error + (status == 1 ? ": no room in the KV cache" : ""));
+        fail_batch(SLC_LLM_DECODE, error);
     }
 }
 
-void Engine::fail_batch(slc_llm_code code, const std::string & error) {
+void Engine::fail_batch(slc_llm_code code, const char * error) noexcept {
     for (Slot & s : slots_) {
         if (s.request) {
             roll_back(s, 0);
@@ -281,33 +338,48 @@ void Engine::sample_all() {
             continue;
         }
         Request & r = *s.request;
-        if (s.output < 0) {
-            if (s.read == r.prompt.size() && r.max_tokens == 0) {
-                r.result.prompt_us = llama_time_us() - r.started;
-                const std::string refused = r.pin ? keep_pin(s, r) : "";
-                release(s, SLC_LLM_FINISH_LENGTH, refused.empty() ? SLC_LLM_OK : SLC_LLM_BAD_OPTION, refused);
-            }
-            continue;
-        }
-        const float * logits = llama_get_logits_ith(ctx_, s.output);
-        llama_token token = LLAMA_TOKEN_NULL;
         try {
-            token = logits ? r.sampler->sample(logits, r.probs) : LLAMA_TOKEN_NULL;
-        } catch (const std::exception & e) { // of llama.cpp's grammar
-            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE, e.what());
-            continue;
-        }
-        if (!r.first) {
-            r.first = llama_time_us();
-            r.result.prompt_us = r.first - r.started;
-        }
-        if (token == LLAMA_TOKEN_NULL) {
+            sample(s);
+        } catch (const GrammarCancelled &) {
+            release(s, SLC_LLM_FINISH_CANCELLED);
+        } catch (const GrammarLimit & e) {
+            r.result.grammar_steps = (int64_t) e.steps;
+            r.result.grammar_limit = (int64_t) e.limit;
+            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_GRAMMAR, e.what());
+        } catch (const std::exception & e) { // of llama.cpp's grammar, or no memory
             roll_back(s, 0);
-            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE,
-                    "no token can be chosen: the logits are not finite, or the grammar allows nothing");
-        } else {
-            emit(s, token);
+            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE, e.what());
         }
+    }
+}
+
+// Takes what the decode has brought for a slot.
+void Engine::sample(Slot & s) {
+    Request & r = *s.request;
+    if (s.output < 0) {
+        if (s.read == r.prompt.size() && r.max_tokens == 0) {
+            r.result.prompt_us = llama_time_us() - r.started;
+            const std::string refused = r.pin ? keep_pin(s, r) : "";
+            release(s, SLC_LLM_FINISH_LENGTH, refused.empty() ? SLC_LLM_OK : SLC_LLM_BAD_OPTION, refused.c_str());
+        }
+        return;
+    }
+    const float * logits = llama_get_logits_ith(ctx_, s.output);
+    const int64_t begun = r.sampler->has_grammar() ? llama_time_us() : 0;
+    const llama_token token = logits ? r.sampler->sample(logits, r.probs) : LLAMA_TOKEN_NULL;
+    if (begun) {
+        s.debt_us += 4 * (llama_time_us() - begun);
+    }
+    if (!r.first) {
+        r.first = llama_time_us();
+        r.result.prompt_us = r.first - r.started;
+    }
+    if (token == LLAMA_TOKEN_NULL) {
+        roll_back(s, 0);
+        release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE,
+                "no token can be chosen: the logits are not finite, or the grammar allows nothing");
+    } else {
+        emit(s, token);
     }
 }
 

@@ -20,12 +20,6 @@ slc::Handle & of(void * handle) {
     return *static_cast<slc::Handle *>(handle);
 }
 
-void copy_text(const std::string & text, char * out, size_t size) {
-    if (size > 0) {
-        out[text.copy(out, size - 1)] = '\0';
-    }
-}
-
 } // namespace
 
 namespace slc {
@@ -61,7 +55,7 @@ void slc_llm_next_load(const slc_llm_load_options * options) {
 }
 
 void * slc_llm_loaded(char * error, size_t error_size) {
-    copy_text(load_error, error, error_size);
+    slc::copy_text(load_error.c_str(), error, error_size);
     return loaded;
 }
 
@@ -104,13 +98,12 @@ int64_t slc_llm_pin(void * handle, const char * text, int64_t length) {
         r.prompt = h.engine->tokenize(text, (size_t) length);
         const int limit = h.engine->context() - 1;
         if (r.prompt.empty() || (int) r.prompt.size() > limit) {
-            copy_text("a text of " + std::to_string(r.prompt.size()) + " tokens cannot be pinned: 1 to " +
-                          std::to_string(limit),
-                      h.last.error, sizeof h.last.error);
+            const std::string why = "a text of " + std::to_string(r.prompt.size()) +
+                                    " tokens cannot be pinned: 1 to " + std::to_string(limit);
+            slc::copy_text(why.c_str(), h.last.error, sizeof h.last.error);
             return -1;
         }
         r.pin = true;
-        h.cancelled = false;
         r.cancelled = &h.cancelled;
         h.engine->submit(&r);
         for (std::string none; r.wait(none);) {
@@ -119,7 +112,7 @@ int64_t slc_llm_pin(void * handle, const char * text, int64_t length) {
         h.last.prompt_tokens = (int32_t) r.prompt.size();
         return r.pinned;
     } catch (const std::exception & e) {
-        copy_text(e.what(), h.last.error, sizeof h.last.error);
+        slc::copy_text(e.what(), h.last.error, sizeof h.last.error);
         return -1;
     }
 }
@@ -131,7 +124,7 @@ void slc_llm_unpin(void * handle, int64_t pin) {
 int32_t slc_llm_log(void * handle, char * line, size_t line_size) {
     std::string text;
     const int level = of(handle).engine->log().take(text);
-    copy_text(text, line, line_size);
+    slc::copy_text(text.c_str(), line, line_size);
     return level;
 }
 

@@ -48,6 +48,7 @@ Engine::Slot & Engine::choose_slot(const Sequence * source, size_t prefix) {
 // Makes `to` the first `length` tokens of `from`; a recurrent state only goes whole.
 void Engine::copy(const Sequence & from, Sequence & to, size_t length) {
     auto * memory = llama_get_memory(ctx_);
+    to.kv.reserve(length); // what may fail comes first
     llama_memory_seq_rm(memory, to.id, -1, -1);
     if (length > 0) {
         llama_memory_seq_cp(memory, from.id, to.id, whole_only_ ? -1 : 0, whole_only_ ? -1 : (llama_pos) length);
@@ -82,12 +83,14 @@ void Engine::assign(Request * r) {
     size_t prefix = 0;
     const Sequence * source = longest_prefix(nullptr, r->prompt, prefix);
     Slot & slot = choose_slot(source, prefix);
+    slot.kv.reserve((size_t) cells_needed(*r)); // decoding must not run out of memory for it
     const bool pinned = std::any_of(pins_, pins_ + kPins, [&](const Pin & p) { return &p == source; });
     if (source && source != &slot && (!whole_only_ || pinned)) {
         copy(*source, slot, prefix);
     }
     slot.read = adopt_prefix(slot, r->prompt);
     slot.request = r;
+    slot.debt_us = r->sampler && r->sampler->has_grammar() ? debt_us_ : 0;
     slot.next = LLAMA_TOKEN_NULL;
     reserved_ += cells_needed(*r);
     r->started = llama_time_us();

@@ -1,5 +1,7 @@
 #include "text.h"
 
+#include <cstring>
+
 #include <algorithm>
 
 namespace slc {
@@ -130,6 +132,14 @@ std::string escape_nul(const std::string & text) {
         escaped += c ? std::string(1, c) : std::string("\xC0\x80");
     }
     return escaped;
+}
+
+void copy_text(const char * text, char * out, size_t size) {
+    if (size > 0) {
+        const size_t n = strnlen(text, size - 1);
+        memcpy(out, text, n);
+        out[n] = '\0';
+    }
 }
 
 } // namespace slc

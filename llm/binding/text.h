@@ -33,4 +33,7 @@ bool is_utf8(const std::string & bytes, std::string & rest);
 // A C string cannot hold NUL. It travels as the overlong pair C0 80, which no valid UTF-8 contains.
 std::string escape_nul(const std::string & text);
 
+// Copies text to out, of which size bytes may be written, cut to fit and NUL-terminated.
+void copy_text(const char * text, char * out, size_t size);
+
 } // namespace slc

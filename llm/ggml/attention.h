@@ -13,6 +13,7 @@
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 
+#include "ran.h"
 #include "vectors.h"
 
 #include <algorithm>
@@ -223,7 +224,10 @@ inline void exponentiate(float * score, float max) {
     }
 }
 
-// Tile is a thread's workspace, of the size that ggml plans for its own tiles (ggml_graph_plan).
+// ggml plans a thread's workspace for its own tiles (ggml_graph_plan), and this is how large these are.
+static_assert(GGML_FA_TILE_Q == kRows && GGML_FA_TILE_KV == kCells, "ggml's tiles have another size: see Tile::floats");
+
+// Tile is a thread's workspace.
 struct Tile {
     const Attention & a;
     float *keys, *values;           // of a block: [keys][cells], [cells][values]
@@ -432,8 +436,11 @@ inline bool attention(const ggml_compute_params * params, ggml_tensor * dst) {
         return s && strcmp(s, "ggml") == 0;
     }();
     const Attention a(dst);
-    if (off || params->use_ref || !a.supported()) {
+    if (off || params->use_ref || !a.supported() || params->wsize < params->nth * Tile::floats(a) * sizeof(float)) {
         return false;
+    }
+    if (params->ith == 0) {
+        counters().attention.fetch_add(1, std::memory_order_relaxed);
     }
     if (Row::fits(params, a)) {
         Row(params, a).attend();

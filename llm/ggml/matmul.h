@@ -8,6 +8,8 @@
 // roundings are those of ggml's code for one row and happen in its order: bits are the same alone and in a batch.
 #pragma once
 
+#include "ran.h"
+
 #include <cstdlib>
 #include <cstring>
 
@@ -346,16 +348,15 @@ struct Product {
     }
 };
 
-// supported tells whether so many rows are multiplied here. For a few of some types ggml's code was the quicker one
-// (ADR 10). SLUICE_MATMUL=ggml leaves all to it, to compare.
+// supported tells whether so many rows are multiplied here: prompts, and for two types also texts made together. For a
+// few rows of the others ggml's code was as quick (ADR 10). SLUICE_MATMUL=ggml leaves all to it, to compare.
 template <typename TB> bool supported(int rows) {
     static const bool off = [] {
         const char * s = getenv("SLUICE_MATMUL");
         return s && strcmp(s, "ggml") == 0;
     }();
-    constexpr bool also_few = std::is_same<TB, block_q4_0>::value || std::is_same<TB, block_q8_0>::value ||
-                              std::is_same<TB, block_q6_K>::value;
-    return rows > (also_few ? 1 : 4) && !off;
+    constexpr bool also_few = std::is_same<TB, block_q4_0>::value || std::is_same<TB, block_q6_K>::value;
+    return rows > (also_few ? 1 : 8) && !off;
 }
 
 inline char * aligned(void * p) { return (char *) (((uintptr_t) p + 63) & ~(uintptr_t) 63); }
@@ -374,6 +375,13 @@ template <typename TB> bool matmul(const ggml_compute_params * params, ggml_tens
     const ggml_tensor *weights = dst->src[0], *in = dst->src[1];
     const P product{(int) dst->ne[1], (int) dst->ne[0], blocks};
     const int64_t batches = dst->ne[2] * dst->ne[3], numbers = in->ne[0];
+    const size_t rows_quantised = batches * product.rows * blocks * sizeof(typename P::TA);
+    if (params->wsize < rows_quantised + workspace<TB>(product.rows, product.columns, blocks, batches)) {
+        return false; // planned by another ggml_backend_amx_desired_wsize than the patched one
+    }
+    if (params->ith == 0) {
+        counters().products.fetch_add(1, std::memory_order_relaxed);
+    }
     typename P::TA * quantised = (typename P::TA *) params->wdata;
     char * packed = aligned(quantised + batches * product.rows * blocks);
 

@@ -46,6 +46,10 @@ func TestAttention(t *testing.T) {
 				t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", isa, own.ISA)
 			}
 			ggml := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_ATTENTION=ggml")
+			if own.Attention == 0 || ggml.Attention != 0 {
+				t.Errorf("our attention ran %d times, and %d times where ggml's was asked for",
+					own.Attention, ggml.Attention)
+			}
 			for name, want := range ggml.Types {
 				bound := .15
 				switch {

@@ -32,6 +32,8 @@ func matrixTypes() map[string]float64 {
 type outcome struct {
 	ISA   string
 	Types map[string][][]llm.TokenLogProb
+
+	Attention, Products int64 // operations that our code did
 }
 
 // TestInstructionSets runs the same models in a process for each instruction set of this machine: the next token's
@@ -126,6 +128,9 @@ func TestMatmul(t *testing.T) {
 		t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", "amx", own.ISA)
 	}
 	ggml := childOutcome(t, dir, "SLUICE_MATMUL=ggml")
+	if own.Products == 0 || ggml.Products != 0 {
+		t.Errorf("our products ran %d times, and %d times where ggml's were asked for", own.Products, ggml.Products)
+	}
 	for typ, want := range ggml.Types {
 		if d := cmp.Diff(want, own.Types[typ]); d != "" || len(want) == 0 {
 			t.Errorf("%s, ggml's (-) and ours (+):\n%.1500s", typ, d)
@@ -151,6 +156,7 @@ func matmulChild(t *testing.T, dir string) {
 
 func writeOutcome(t *testing.T, dir string, out outcome) {
 	t.Helper()
+	out.Attention, out.Products = llm.OwnOperations()
 	text, err := json.Marshal(out)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "outcome.json"), text, 0o600)

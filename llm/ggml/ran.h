@@ -1,0 +1,24 @@
+// How often our code did an operation of ggml's, so that a test can tell whether it was reached at all. The CPU
+// backend's get_proc_address gives ran under the name "slc_ran" (third_party/llama/patches/cpu).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace slc {
+
+struct Ran {
+    std::atomic<int64_t> attention{0}, products{0};
+};
+
+inline Ran & counters() {
+    static Ran r; // one in each of the builds for an instruction set, of which one runs
+    return r;
+}
+
+inline void ran(int64_t * attention, int64_t * products) {
+    *attention = counters().attention.load(std::memory_order_relaxed);
+    *products = counters().products.load(std::memory_order_relaxed);
+}
+
+} // namespace slc
