@@ -10,6 +10,12 @@ const Available = false
 // ISA returns "": nothing is linked.
 func ISA() string { return "" }
 
+// NativeDigest returns "": nothing is linked.
+func NativeDigest() string { return "" }
+
+// OwnOperations returns zeros: nothing runs.
+func OwnOperations() (attention, products int64) { return 0, 0 }
+
 // Model is a loaded model; a program built without the tag native never has one.
 type Model struct{}
 
@@ -33,10 +39,10 @@ func (*Model) Tokenize(string) ([]int32, error) { return nil, ErrUnavailable }
 func (*Model) ApplyTemplate([]Message) (string, error) { return "", ErrUnavailable }
 
 // Pin returns ErrUnavailable.
-func (*Model) Pin([]Message) (*Pin, error) { return nil, ErrUnavailable }
+func (*Model) Pin(context.Context, []Message) (*Pin, error) { return nil, ErrUnavailable }
 
 // PinPrompt returns ErrUnavailable.
-func (*Model) PinPrompt(string) (*Pin, error) { return nil, ErrUnavailable }
+func (*Model) PinPrompt(context.Context, string) (*Pin, error) { return nil, ErrUnavailable }
 
 // Pin is a prompt's beginning that stays in the KV cache; a program built without the tag native never has one.
 type Pin struct {

@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime/cgo"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +29,8 @@ type Model struct {
 	mapped bool // the file is mapped, not read
 
 	slots queue[*handle]
-	tok   *handle // for tokenising and pinning, under tokMu
+	pins  queue[*handle] // for texts that are being pinned
+	tok   *handle        // for tokenising, under tokMu
 	all   []*handle
 
 	tokMu   sync.Mutex
@@ -53,7 +54,11 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if err := checkLibrary(); err != nil {
 		return nil, err
 	}
-	file, err := gguf.Inspect(path, ISA())
+	isa := ISA()
+	if isa == "" {
+		return nil, fmt.Errorf("llm: %w", ErrCPU)
+	}
+	file, err := gguf.Inspect(path, isa)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +82,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	m := &Model{
 		info: infoOf(file), opts: o, mapped: file.Footprint.Mapped(),
 		slots:   queue[*handle]{limit: max(0, o.Queue)},
+		pins:    queue[*handle]{limit: math.MaxInt},
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
@@ -116,7 +122,7 @@ func (m *Model) load(ctx context.Context) error {
 
 	r := loadRequest{path: m.info.Path, mapped: m.mapped, options: m.opts, group: groups.Add(1), user: m.user,
 		cancel: flag.p}
-	for range m.opts.Slots + 1 {
+	for range 1 + maxPins + m.opts.Slots {
 		h, err := openHandle(r)
 		if err != nil {
 			return err
@@ -124,8 +130,12 @@ func (m *Model) load(ctx context.Context) error {
 		m.all = append(m.all, h)
 	}
 	m.tok = m.all[0]
-	for _, h := range m.all[1:] {
-		m.slots.give(h)
+	for i, h := range m.all[1:] {
+		if i < maxPins {
+			m.pins.give(h)
+		} else {
+			m.slots.give(h)
+		}
 	}
 	m.tok.drainLog(m.opts.Logger)
 	return nil
@@ -246,59 +256,6 @@ func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 		return "", fmt.Errorf("the chat template of %s: %w", m.info.Path, err)
 	}
 	return text, nil
-}
-
-// Pin is a prompt's beginning that stays in the KV cache. Release it.
-type Pin struct {
-	Tokens int // that it holds
-
-	model  *Model
-	number int64
-	once   sync.Once
-}
-
-// Pin reads the messages, a system prompt mostly, and keeps them in the KV cache whatever else is generated, so that
-// every request that begins with them starts from there. It waits for that; there may be 8 pins, and a request of the
-// whole context must still fit beside them (Options.CacheTokens).
-func (m *Model) Pin(msgs []Message) (*Pin, error) {
-	// What two conversations have in common that begin with these messages: the template may write more after them.
-	var text [2]string
-	for i, next := range []string{"a", "b"} {
-		var err error
-		if text[i], err = m.ApplyTemplate(append(slices.Clone(msgs), Message{User, next})); err != nil {
-			return nil, err
-		}
-	}
-	n := 0
-	for n < len(text[0]) && n < len(text[1]) && text[0][n] == text[1][n] {
-		n++
-	}
-	return m.PinPrompt(strings.ToValidUTF8(text[0][:n], ""))
-}
-
-// PinPrompt is Pin for a raw prompt's beginning.
-func (m *Model) PinPrompt(text string) (*Pin, error) {
-	if !m.enter() {
-		return nil, ErrClosed
-	}
-	defer m.users.Done()
-	m.tokMu.Lock()
-	defer m.tokMu.Unlock()
-	number, tokens, err := m.tok.pin(m.valid(text))
-	if err != nil {
-		return nil, err
-	}
-	return &Pin{Tokens: tokens, model: m, number: number}, nil
-}
-
-// Release gives the pin's part of the cache back; requests that run on it go on.
-func (p *Pin) Release() {
-	p.once.Do(func() {
-		if p.model.enter() {
-			defer p.model.users.Done()
-			p.model.tok.unpin(p.number)
-		}
-	})
 }
 
 // valid replaces what is not UTF-8, and says so.

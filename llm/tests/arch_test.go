@@ -427,7 +427,7 @@ func TestArchStateIsReused(t *testing.T) {
 			if res.CachedTokens != read.PromptTokens {
 				t.Errorf("%d tokens of the slot's state are used, not %d", res.CachedTokens, read.PromptTokens)
 			}
-			pin, err := m.PinPrompt(prose(9, 50))
+			pin, err := m.PinPrompt(t.Context(), prose(9, 50))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -446,7 +446,7 @@ func TestArchPin(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		head := prose(9, 60)
-		pin, err := m.PinPrompt(head)
+		pin, err := m.PinPrompt(t.Context(), head)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,7 @@ func TestPenalties(t *testing.T) {
 func TestPin(t *testing.T) {
 	m := openTiny(t, llm.Options{ContextSize: 256, CacheTokens: 512, Slots: 2})
 	common := system(prose(3, 40))
-	pin, err := m.Pin([]llm.Message{common})
+	pin, err := m.Pin(t.Context(), []llm.Message{common})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestPin(t *testing.T) {
 	}
 	var refused error
 	for i := range uint64(9) {
-		p, err := m.PinPrompt(prose(200+i, 3))
+		p, err := m.PinPrompt(t.Context(), prose(200+i, 3))
 		if err != nil {
 			refused = err
 			break
@@ -162,14 +162,14 @@ func TestPin(t *testing.T) {
 	}
 	pin.Release()
 	pin.Release()
-	if _, err := m.PinPrompt(prose(5, 90)); !errors.Is(err, llm.ErrOptions) ||
+	if _, err := m.PinPrompt(t.Context(), prose(5, 90)); !errors.Is(err, llm.ErrOptions) ||
 		!strings.Contains(err.Error(), "would never fit") {
 		t.Errorf("a pin without room: %v", err)
 	}
-	if _, err := m.PinPrompt(strings.Repeat("word ", 600)); !errors.Is(err, llm.ErrOptions) {
+	if _, err := m.PinPrompt(t.Context(), strings.Repeat("word ", 600)); !errors.Is(err, llm.ErrOptions) {
 		t.Errorf("a pin longer than the context: %v", err)
 	}
-	if _, err := m.PinPrompt(""); err == nil {
+	if _, err := m.PinPrompt(t.Context(), ""); err == nil {
 		t.Error("nothing was pinned")
 	}
 }

@@ -183,7 +183,7 @@ func soakOne(m *llm.Model, rng *rand.Rand) error {
 		return nil
 	})
 	if rng.IntN(20) == 0 {
-		if pin, err := m.PinPrompt(prose(rng.Uint64N(9), 10)); err == nil {
+		if pin, err := m.PinPrompt(context.Background(), prose(rng.Uint64N(9), 10)); err == nil {
 			defer pin.Release()
 		}
 		m.Stats()

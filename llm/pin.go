@@ -1,0 +1,96 @@
+//go:build native
+
+package llm
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxPins is how many pins the library keeps.
+const maxPins = 8
+
+// Pin is a prompt's beginning that stays in the KV cache. Release it.
+type Pin struct {
+	Tokens int // that it holds
+
+	model  *Model
+	number int64
+	once   sync.Once
+}
+
+// Pin reads the messages, a system prompt mostly, and keeps them in the KV cache whatever else is generated, so that
+// every request that begins with them starts from there. It waits for that, beside other requests and other pins; there
+// may be 8 pins, and a request of the whole context must still fit beside them (Options.CacheTokens). When ctx ends it
+// returns ctx's error and nothing is pinned, when the model is closed ErrClosed.
+func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
+	// What two conversations have in common that begin with these messages: the template may write more after them.
+	var text [2]string
+	for i, next := range []string{"a", "b"} {
+		var err error
+		if text[i], err = m.ApplyTemplate(append(slices.Clone(msgs), Message{User, next})); err != nil {
+			return nil, err
+		}
+	}
+	n := 0
+	for n < len(text[0]) && n < len(text[1]) && text[0][n] == text[1][n] {
+		n++
+	}
+	return m.PinPrompt(ctx, strings.ToValidUTF8(text[0][:n], ""))
+}
+
+// PinPrompt is Pin for a raw prompt's beginning.
+func (m *Model) PinPrompt(ctx context.Context, text string) (*Pin, error) {
+	if !m.enter() {
+		return nil, ErrClosed
+	}
+	defer m.users.Done()
+	h, err := m.pins.take(ctx, m.closing, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer m.pins.give(h)
+	h.prepare(0, 0, Request{}) // an earlier cancellation is over
+	done := make(chan struct{})
+	p := &Pin{model: m}
+	go func() {
+		defer close(done)
+		p.number, p.Tokens, err = h.pin(m.valid(text))
+	}()
+	var ended error
+	select {
+	case <-done:
+		return p.orError(err)
+	case <-ctx.Done():
+		ended = ctx.Err()
+	case <-m.closing:
+		ended = ErrClosed
+	}
+	h.cancel()
+	<-done // at the next batch boundary
+	if err == nil {
+		p.unpin() // it was read at the same moment
+	}
+	return nil, ended
+}
+
+func (p *Pin) orError(err error) (*Pin, error) {
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Release gives the pin's part of the cache back; requests that run on it go on.
+func (p *Pin) Release() {
+	p.once.Do(func() {
+		if p.model.enter() {
+			defer p.model.users.Done()
+			p.unpin()
+		}
+	})
+}
+
+func (p *Pin) unpin() { p.model.tok.unpin(p.number) }
