@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -54,15 +55,42 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
-	s.log.Info("loading language model", "file", path)
-	m, err := llm.Open(ctx, path, llm.Options{
+	o := llm.Options{
 		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
 		Acquire: s.acquireThreads, Logger: s.log,
-	})
+	}
+	if err := s.probe(ctx, path, o); err != nil {
+		return nil, nil, err
+	}
+	s.log.Info("loading language model", "file", path)
+	m, err := llm.Open(ctx, path, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	return m, m.Close, nil
+}
+
+// probe opens a file that no pinned digest vouches for in another process first, once for this file and this llama.cpp.
+func (s *Sluice) probe(ctx context.Context, path string, o llm.Options) error {
+	if len(s.cfg.ModelHelper) == 0 || !llm.Available {
+		return nil
+	}
+	r, err := models.Default()
+	if err != nil {
+		return err
+	}
+	with := fmt.Sprint(llm.NativeDigest(), " ", llm.ISA(), " ", o.ContextSize)
+	if r.Pinned(s.cfg.Model) || r.WasTried(path, with) {
+		return nil
+	}
+	s.log.Info("trying language model in a process of its own", "file", path)
+	if err := llm.Probe(ctx, s.cfg.ModelHelper, path, o); err != nil {
+		return err
+	}
+	if err := r.RememberTried(path, with); err != nil {
+		s.log.Warn("the model file will be tried again next time", "error", err)
+	}
+	return nil
 }
 
 // openRemote says where text is about to go before any goes there.

@@ -45,6 +45,11 @@ type Config struct {
 	// and a warning is logged.
 	Model  string
 	Remote remote.Options // URL, model, context size and logger are filled in
+	// ModelHelper is the program, with its arguments, that opens a GGUF file before this process does, unless the file
+	// is a built-in model with a pinned digest or was opened before: llama.cpp ends the process for some damaged files,
+	// then that one (llm.Probe). The command line names itself; a library's user may name "sluice probe-model" or a
+	// program that calls llm.ServeProbe. Empty: only the file's header is checked, against what is known to do that.
+	ModelHelper []string
 
 	Threads        int            // CPU threads at most; 0 takes what the machine or container grants
 	ISA            string         // instruction set of the kernels; "" takes the best

@@ -54,6 +54,7 @@ type app struct {
 
 	configPath  string
 	json, quiet bool
+	helper      []string // command that runs this program's `probe-model`; nil in tests
 	worker      []string // command that runs this program's `bench worker`; nil in tests: no other process
 	running     bool     // a verb has begun: its errors are failures, no longer usage
 
@@ -125,7 +126,7 @@ func (a *app) root() *cobra.Command {
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(),
 		a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(),
-		a.versionCommand())
+		a.versionCommand(), a.probeCommand())
 	return cmd
 }
 
@@ -199,7 +200,7 @@ func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
 		ContextTokens: c.Ask.ContextTokens,
 		Templates:     c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
-		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote),
+		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
 	})
 	return s, c, err
 }

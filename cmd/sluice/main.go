@@ -17,6 +17,7 @@ func main() {
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
 	if program, err := os.Executable(); err == nil {
 		a.worker = []string{program, "bench", workerVerb}
+		a.helper = []string{program, probeVerb}
 	}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }

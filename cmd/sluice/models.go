@@ -35,6 +35,15 @@ const listHelp = `MB is the size on disk. MEMORY is what a language model that i
 of the default context (4,096 tokens, or less if it was trained for less) and scratch; ? before it is pulled. TEMPLATE is the name
 of the chat template that it is used with.`
 
+// probeVerb is what the program calls itself with for a file that no pinned digest vouches for.
+const probeVerb = "probe-model"
+
+func (a *app) probeCommand() *cobra.Command {
+	return &cobra.Command{Use: probeVerb, Hidden: true, Args: cobra.NoArgs,
+		Short: "open a language model as standard input says, so that a damaged file ends this process and no other",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return llm.ServeProbe(cmd.Context(), a.stdin, a.stdout) }}
+}
+
 // chosen are the named models, or those of the list that wanted picks.
 func chosen(names []string, wanted func(models.Info) bool) ([]string, error) {
 	if len(names) > 0 {

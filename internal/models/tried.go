@@ -1,0 +1,61 @@
+package models
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/manifest"
+)
+
+// Pinned tells whether a name is a model of the manifest each of whose files has a digest there, which Locate has
+// checked. Paths are not.
+func (r *Registry) Pinned(name string) bool {
+	m, ok := r.manifest.Model(name)
+	for _, f := range m.Files {
+		ok = ok && f.SHA256 != ""
+	}
+	return ok
+}
+
+// WasTried tells whether RememberTried was called for the file as it is now. with is whatever else the outcome depends
+// on.
+func (r *Registry) WasTried(path, with string) bool {
+	mark, err := r.mark(path, with)
+	if err == nil {
+		_, err = os.Stat(mark)
+	}
+	return err == nil
+}
+
+// RememberTried keeps that a file was opened without harm. A model that is split is not remembered: its other files are
+// not looked at.
+func (r *Registry) RememberTried(path, with string) error {
+	if _, _, _, split := manifest.Part(path); split {
+		return nil
+	}
+	mark, err := r.mark(path, with)
+	if err != nil {
+		return err
+	}
+	if _, err := r.cache.Dir("tried"); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, nil, 0o644)
+}
+
+// mark is an empty file whose name stands for a file in its present state.
+func (r *Registry) mark(path, with string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d %q", path, st.Size(), st.ModTime().UnixNano(), inode(st), with))
+	return r.cache.Path("tried", hex.EncodeToString(h[:])), nil
+}
