@@ -78,7 +78,8 @@ type Embedder interface {
 
 // Options of Open. The zero value is a sensible default.
 type Options struct {
-	// path of libonnxruntime.so; "" = searched (SLUICE_ONNXRUNTIME, beside the binary, the build tree, the cache)
+	// path of libonnxruntime.so; "" = SLUICE_ONNXRUNTIME, else searched beside the binary, in its build tree and in the
+	// cache for the one that the set-up assembled, by its digest
 	Library        string
 	Workers        int                   // concurrent ONNX runs; 0 = what Cores grants
 	MaxBatchTokens int                   // padded tokens per batch; 0 = 512

@@ -32,7 +32,7 @@ func minilm(t testing.TB) string {
 
 func needLibrary(t testing.TB) {
 	t.Helper()
-	if _, err := findLibrary(""); err != nil {
+	if _, err := findLibrary("", libraryDigest()); err != nil {
 		t.Skipf("SKIP: %v", err)
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// findLibrary looks for ONNX Runtime: the option, SLUICE_ONNXRUNTIME, beside the program, the build
-// tree that the program or the working folder lies in, the cache. A path that was given must exist.
-func findLibrary(option string) (string, error) {
+// findLibrary looks for ONNX Runtime: the option, SLUICE_ONNXRUNTIME, beside the program, the build tree that the
+// program lies in, the cache. A path that was given must exist, and is the user's own word; what is searched must have
+// the digest ("sha256:…"): its code runs in this process.
+func findLibrary(option, digest string) (string, error) {
 	for _, given := range []struct{ what, path string }{{"Options.Library", option},
 		{"SLUICE_ONNXRUNTIME", os.Getenv("SLUICE_ONNXRUNTIME")}} {
 		if given.path == "" {
@@ -21,6 +22,42 @@ func findLibrary(option string) (string, error) {
 		}
 		return given.path, nil
 	}
+	if digest == "" {
+		return "", fmt.Errorf("%w: this program was built without a record of its digest; "+
+			"run make build, or set SLUICE_ONNXRUNTIME to its path", ErrLibrary)
+	}
+	folders := libraryFolders()
+	var others []string
+	for _, dir := range folders {
+		// libonnxruntime.so, or with its version; providers_… are plug-ins of it
+		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "libonnxruntime.so*"))
+		slices.Sort(found)
+		for _, p := range found {
+			if !exists(p) {
+				continue
+			}
+			sum, err := hashFile(p)
+			if err != nil {
+				return "", fmt.Errorf("%w: %w", ErrLibrary, err)
+			}
+			if sum == digest {
+				return p, nil
+			}
+			others = append(others, p+" ("+sum+")")
+		}
+	}
+	if len(others) > 0 {
+		return "", fmt.Errorf("%w: none of %s is the one with %s that this program was built with; "+
+			"run make build, or set SLUICE_ONNXRUNTIME to the path of the one to take", ErrLibrary,
+			strings.Join(others, ", "), digest)
+	}
+	return "",
+		fmt.Errorf("%w: libonnxruntime.so is in none of %s; run make build, or set SLUICE_ONNXRUNTIME to its path",
+			ErrLibrary, strings.Join(folders, ", "))
+}
+
+// libraryFolders are where findLibrary searches. Not below the working folder: that may hold anything.
+func libraryFolders() []string {
 	var folders []string
 	if program, err := os.Executable(); err == nil {
 		if p, err := filepath.EvalSymlinks(program); err == nil {
@@ -30,23 +67,7 @@ func findLibrary(option string) (string, error) {
 		folders = append(folders, dir, filepath.Join(dir, "lib"), filepath.Join(filepath.Dir(dir), "lib"))
 		folders = append(folders, buildTree(dir)...)
 	}
-	if dir, err := os.Getwd(); err == nil {
-		folders = append(folders, buildTree(dir)...)
-	}
-	folders = append(folders, cacheFolders()...)
-	for _, dir := range folders {
-		// libonnxruntime.so, or with its version; providers_… are plug-ins of it
-		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "libonnxruntime.so*"))
-		slices.Sort(found)
-		for _, p := range found {
-			if exists(p) {
-				return p, nil
-			}
-		}
-	}
-	return "",
-		fmt.Errorf("%w: libonnxruntime.so is in none of %s; run make build, or set SLUICE_ONNXRUNTIME to its path",
-			ErrLibrary, strings.Join(folders, ", "))
+	return append(folders, cacheFolders()...)
 }
 
 // buildTree is the library folder of the Sluice checkout above dir. The module line is checked, because a

@@ -21,6 +21,17 @@ const Available = true
 //go:embed all:stamp
 var stamp stampfs.FS
 
+// libraryDigest is that of the ONNX Runtime that the set-up had assembled when this program was built, "sha256:…";
+// empty when unknown.
+func libraryDigest() string {
+	for line := range strings.Lines(NativeDigest()) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "libonnxruntime.so" {
+			return words[1]
+		}
+	}
+	return ""
+}
+
 // NativeDigest is the digest of the libtokenizers.a that the set-up had assembled when this program was built; empty
 // when unknown.
 func NativeDigest() string {

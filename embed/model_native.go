@@ -78,7 +78,7 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 
 // load opens the tokenizer and the session while the digests are computed.
 func (m *model) load(dir, library string, outputs []string) (err error) {
-	library, err = findLibrary(library)
+	library, err = findLibrary(library, libraryDigest())
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (r *ortOwner) release() {
 
 // LibraryVersion loads ONNX Runtime and returns its version and path.
 func LibraryVersion(o Options) (version, path string, err error) {
-	if path, err = findLibrary(o.Library); err != nil {
+	if path, err = findLibrary(o.Library, libraryDigest()); err != nil {
 		return "", "", err
 	}
 	release, err := ortRuntime.acquire(path)

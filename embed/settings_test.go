@@ -111,28 +111,6 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-func TestFindLibrary(t *testing.T) {
-	dir := folder(t, map[string]string{"lib.so": "", "other/go.mod": "module example.com/other\n"})
-	t.Setenv("SLUICE_ONNXRUNTIME", filepath.Join(dir, "lib.so"))
-	if p, err := findLibrary(""); err != nil || p != filepath.Join(dir, "lib.so") {
-		t.Errorf("%s, %v", p, err)
-	}
-	if _, err := findLibrary(filepath.Join(dir, "none.so")); !errors.Is(err, ErrLibrary) ||
-		!strings.Contains(err.Error(), "none.so") {
-		t.Errorf("%v", err)
-	}
-	if got := buildTree(filepath.Join(dir, "other")); got != nil {
-		t.Errorf("a stranger's module is a build tree: %v", got)
-	}
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := buildTree(here); len(got) != 1 || !strings.HasSuffix(got[0], filepath.Join("onnxruntime", "lib")) {
-		t.Errorf("build tree %v", got)
-	}
-}
-
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte("name: x\npooling: mean\nmax_tokens: 3\n"))
 	f.Add([]byte("a: &a [*a]"))

@@ -53,7 +53,8 @@ func general() []row {
 		{key: "mem_limit_mib", initial: engine.DefaultMemLimit >> 20, min: "1", max: "1048576",
 			doc: "scratch memory of the engine, MiB"},
 		{key: "onnxruntime",
-			doc: "path of libonnxruntime.so; empty searches beside the binary, in the build tree and in the cache"},
+			doc: "path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, for the " +
+				"one it was built with"},
 	}
 }
 
