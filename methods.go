@@ -16,7 +16,15 @@ import (
 // Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
 // commits.
 func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (IngestResult, error) {
-	return ingest.Run(ctx, s.base, ingest.Input{Paths: paths, Options: o})
+	r, err := ingest.Run(ctx, s.base, ingest.Input{Paths: paths, Options: o})
+	if err != nil {
+		return r, err
+	}
+	e, err := s.base.Encoder(ctx)
+	if err != nil {
+		return r, err
+	}
+	return r, s.keepRuntime(ctx, e) // the store may be new
 }
 
 // Calibrate makes the calibration of the store and puts it in force, as calibrate.Run says: pseudo-queries →

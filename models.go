@@ -2,7 +2,9 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -15,7 +17,7 @@ import (
 // openEncoder loads the encoder that the options, the store or the default name, in that order.
 func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error, error) {
 	if s.cfg.Embedder != nil {
-		return s.cfg.Embedder, nil, nil
+		return s.cfg.Embedder, nil, s.keepRuntime(ctx, s.cfg.Embedder)
 	}
 	name := s.cfg.Encoder
 	if name == "" {
@@ -36,7 +38,29 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.keepRuntime(ctx, e); err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
 	return e, e.Close, nil
+}
+
+// keepRuntime records, beside a store that the encoder made, which runtime computes its vectors, and refuses one that
+// gives others.
+func (s *Sluice) keepRuntime(ctx context.Context, e embed.Embedder) error {
+	st, err := s.base.Reader(ctx)
+	if err != nil || !st.Encoder().Same(e.Info().Encoder) {
+		return nil // there is no store yet, or it is refused elsewhere
+	}
+	changed, err := embed.KeepRuntime(ctx, filepath.Join(s.base.Dir(), "runtime.json"), e)
+	switch {
+	case err != nil && !errors.Is(err, embed.ErrRuntime) && ctx.Err() == nil: // the folder is read-only, mostly
+		s.log.Debug("the runtime of the encoder is not recorded", "error", err)
+		return nil
+	case changed && err == nil:
+		s.log.Info("another runtime than the store's vectors were made with gives the same",
+			"runtime", e.Info().Runtime)
+	}
+	return err
 }
 
 // openModel loads the language model that the options name.

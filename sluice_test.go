@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -75,6 +76,48 @@ func (w *world) calibrate(t *testing.T) *sluice.CalibrateResult {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// onRuntime is the small encoder on a runtime that moves its vectors.
+type onRuntime struct {
+	embed.Embedder
+	name string
+	by   float32
+}
+
+func (e onRuntime) Info() embed.Info {
+	i := e.Embedder.Info()
+	i.Runtime.Library = e.name
+	return i
+}
+
+func (e onRuntime) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
+	v, err := e.Embedder.Embed(ctx, texts, role)
+	if err == nil {
+		v.Data[0] += e.by
+	}
+	return v, err
+}
+
+// A store's vectors are used with the runtime that they were made with, and with others that give the same.
+func TestRuntimeOfTheEncoder(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	on := func(name string, by float32) *world {
+		return newWorld(t, func(c *sluice.Config) {
+			c.Store, c.Embedder = store, onRuntime{doubles.NewEncoder(), name, by}
+		})
+	}
+	on("first", 0).ingest(t, "a.txt", "The pump opens the valve.")
+	ask := func(w *world) error {
+		_, err := w.Retrieve(t.Context(), []string{"pump"}, sluice.RetrieveOptions{})
+		return err
+	}
+	if err := ask(on("second", 5e-6)); err != nil {
+		t.Error(err)
+	}
+	if err := ask(on("third", 5e-5)); !errors.Is(err, embed.ErrRuntime) {
+		t.Errorf("another runtime with other vectors: %v", err)
+	}
 }
 
 func TestLaterCallsSeeEarlierWrites(t *testing.T) {

@@ -64,6 +64,7 @@ type Info struct {
 	Dir          string
 	MaxTokens    int
 	Architecture string // bert, distilbert, …
+	Runtime      Runtime
 }
 
 // Embedder is what the rest of Sluice needs of an encoder; *Encoder implements it.

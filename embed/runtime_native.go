@@ -51,6 +51,16 @@ func (r *ortOwner) release() {
 	}
 }
 
+// runtime describes the loaded library, and what it computes in: graphs that are written here are float32, whatever the
+// weights are stored in.
+func (s *source) runtime() Runtime {
+	precision := "float32"
+	if s.graph == nil {
+		precision = "export"
+	}
+	return Runtime{Library: "onnxruntime " + ort.GetVersion(), Provider: "cpu", ISA: cpuISA(), Precision: precision}
+}
+
 // LibraryVersion loads ONNX Runtime and returns its version and path.
 func LibraryVersion(o Options) (version, path string, err error) {
 	if path, err = findLibrary(o.Library, libraryDigest()); err != nil {
