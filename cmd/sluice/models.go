@@ -33,7 +33,16 @@ func (a *app) modelsCommand() *cobra.Command {
 
 const listHelp = `MB is the size on disk. MEMORY is what a language model that is here needs when it is opened, in MB: its weights, the KV cache
 of the default context (4,096 tokens, or less if it was trained for less) and scratch; ? before it is pulled. TEMPLATE is the name
-of the chat template that it is used with.`
+of the chat template that it is used with. DIGEST is pinned when every file is verified against a digest that Sluice brings, and
+trusted on first use when a file is verified against what came when it was first pulled.`
+
+// trust says in a word or two what a model's files are verified against.
+func trust(m models.Info) string {
+	if m.Pinned {
+		return "pinned"
+	}
+	return "trusted on first use"
+}
 
 // probeVerb is what the program calls itself with for a file that no pinned digest vouches for.
 const probeVerb = "probe-model"
@@ -70,8 +79,8 @@ func (a *app) pull(cmd *cobra.Command, args []string) error {
 	for _, name := range names {
 		if i := slices.IndexFunc(list,
 			func(m models.Info) bool { return strings.EqualFold(m.Name, name) && m.Dir == "" }); i >= 0 {
-			a.note("%s: %s MB, licence: %s (%s)", list[i].Name, megabytes(list[i].Bytes), list[i].Licence,
-				list[i].Source)
+			a.note("%s: %s MB, digests: %s, licence: %s (%s)", list[i].Name, megabytes(list[i].Bytes), trust(list[i]),
+				list[i].Licence, list[i].Source)
 		}
 		tasks := map[string]*progress.Task{}
 		dir, err := models.Pull(cmd.Context(), name, func(file string, done, total int64) {
@@ -101,6 +110,14 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 	if len(names) == 0 {
 		a.note("no model of the list is here; 'sluice models pull' brings the default ones")
 	}
+	list, err := models.List()
+	if err != nil {
+		return err
+	}
+	against := map[string]string{}
+	for _, m := range list {
+		against[strings.ToLower(m.Name)] = trust(m)
+	}
 	failed := false
 	for _, name := range names {
 		err := models.Verify(cmd.Context(), name)
@@ -113,7 +130,7 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 			status["error"] = err.Error()
 			a.say("%v", err)
 		}
-		if err := a.status(status, "%s %s\n", word, name); err != nil {
+		if err := a.status(status, "%s %s (%s)\n", word, name, against[strings.ToLower(name)]); err != nil {
 			return err
 		}
 	}
@@ -188,15 +205,15 @@ func (a *app) listModels() error {
 		return errors.Join(err, p.flush())
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tKIND\tDEFAULT\tHERE\tMB\tMEMORY\tTEMPLATE\tLICENCE\tSOURCE")
+	fmt.Fprintln(w, "NAME\tKIND\tDEFAULT\tHERE\tMB\tMEMORY\tTEMPLATE\tDIGEST\tLICENCE\tSOURCE")
 	for _, m := range list {
 		l := listed(m)
 		if l.Problem != "" {
 			a.say("%s", l.Problem)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""),
 			megabytes(m.Bytes),
-			l.memoryText(), cmp.Or(l.Template, "-"), m.Licence, m.Source)
+			l.memoryText(), cmp.Or(l.Template, "-"), trust(m), m.Licence, m.Source)
 	}
 	return w.Flush()
 }

@@ -63,8 +63,15 @@ func TestModelsListReadsHeaders(t *testing.T) {
 			columns[f[0]] = f
 		}
 	}
-	if c := columns["NAME"]; strings.Join(c, " ") != "NAME KIND DEFAULT HERE MB MEMORY TEMPLATE LICENCE SOURCE" {
+	if c := columns["NAME"]; strings.Join(c, " ") != "NAME KIND DEFAULT HERE MB MEMORY TEMPLATE DIGEST LICENCE SOURCE" {
 		t.Error(c)
+	}
+	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "pinned",
+		"zephyr-7b-beta":   "trusted on first use",
+		"bge-base-en-v1.5": "trusted on first use", "all-MiniLM-L6-v2": "pinned"} {
+		if got := strings.Join(columns[name], " "); !strings.Contains(got, " "+want+" ") {
+			t.Errorf("%s: %q does not say %q", name, got, want)
+		}
 	}
 	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "yes 1.2 [0-9.]+ chatml",
 		"gemma-2-2b-it":              "yes 1.2 ? -",
