@@ -5,6 +5,7 @@ package tests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,13 +56,13 @@ func TestAmbiguousGrammar(t *testing.T) {
 func TestGrammarPaysForItsTime(t *testing.T) {
 	m := openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 4096, Slots: 2})
 	heavy := "root ::= ("
-	for i := range 150 { // as many stacks at any time
+	for i := range 1500 { // as many stacks at any time, so that a token takes several times as long as a decode
 		if i > 0 {
 			heavy += " | "
 		}
-		heavy += `[^d]{900} "` + string(rune('a'+i%26)) + string(rune('a'+i/26)) + `"`
+		heavy += fmt.Sprintf(`x "%d"`, i)
 	}
-	heavy += ")"
+	heavy += ")\nx ::= [^d]{2000}"
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	made, ended := 0, make(chan error)
