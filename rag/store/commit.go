@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"time"
 
@@ -24,8 +23,8 @@ const maxRows = math.MaxInt32
 //
 // Rows are written behind the last committed one and counted by the SQLite transaction. If that
 // transaction fails in COMMIT itself (its fsync, say), the log may yet hold it and a power cut may
-// bring it to life: its rows are therefore never used again, and stay as deleted ones. A failure
-// before that leaves the rows to the next Commit.
+// bring it to life: its rows are therefore never used again, and become deleted ones; until a later transaction
+// has said so, this Store keeps the writer's lock. A failure before that leaves the rows to the next Commit.
 func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
 	if s.write == nil {
 		return nil, fmt.Errorf("%w: %s: open it without ReadOnly to commit", ErrReadOnly, s.dir)
@@ -38,40 +37,76 @@ func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
 	for i := range b.Chunks {
 		c.digests[i] = sha256.Sum256([]byte(b.Chunks[i].EmbedText()))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.transact(ctx, "commit", c.run); err != nil {
 		return nil, err
 	}
 	return c.ids, nil
 }
 
-// transact runs fn in a transaction. fn returns the row after the last one that it wrote; s.mu is held.
-func (s *Store) transact(
-	ctx context.Context, doing string, fn func(context.Context, *sql.Tx) (end int64, err error),
-) error {
+// change is a transaction that writes.
+type change struct {
+	*sql.Tx
+	state           // as it began, but for the generation, which is the one that it makes
+	next, end int64 // rows that it writes
+	regroups  bool  // a chunk that stays gets another document or topic
+}
+
+// transact runs fn in a transaction under the writer's lock. fn says in the change which rows it writes.
+func (s *Store) transact(ctx context.Context, doing string, fn func(context.Context, *change) error) (err error) {
+	if err := s.lock.take(ctx); err != nil {
+		return s.wrap(doing, err)
+	}
+	defer func() { s.lock.give(s.burnt > 0) }()
 	if err := errors.Join(ctx.Err(), s.step("begin")); err != nil {
-		return wrap(s.dir, doing, err)
+		return s.wrap(doing, err)
 	}
 	// Without the context's cancellation: fn and its loops ask it, and no statement is long.
 	tx, err := s.write.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
-		return wrap(s.dir, doing, err)
+		return s.wrap(doing, err)
 	}
-	end, err := fn(ctx, tx)
+	c := &change{Tx: tx}
+	if c.state, err = readState(context.WithoutCancel(ctx), tx); err == nil {
+		c.generation++
+		c.next = max(c.endRow, s.burnt)
+		c.end = c.next
+		if err = fn(ctx, c); err == nil {
+			err = c.finish()
+		}
+	}
 	if err == nil {
 		err = errors.Join(ctx.Err(), s.step("commit"))
 	}
 	if err != nil {
 		_ = tx.Rollback()
-		s.segments.trim(s.next, end)
-		return wrap(s.dir, doing, err)
+		s.segments.trim(c.next, c.end)
+		return s.wrap(doing, err)
 	}
-	s.next = max(s.next, end) // before COMMIT: see Commit
 	if err := tx.Commit(); err != nil {
-		return wrap(s.dir, doing, err)
+		s.burnt = max(s.burnt, c.end) // see Commit
+		return s.wrap(doing, err)
 	}
+	s.burnt = 0
 	return nil
+}
+
+// finish writes the state that the change leaves. Rows that were skipped are deleted ones.
+func (c *change) finish() error {
+	if c.next > c.endRow && c.end > c.next {
+		if _, err := c.Exec(`WITH RECURSIVE skipped (row) AS (SELECT ?1 UNION ALL SELECT row + 1 FROM skipped WHERE row + 1 < ?2)
+			INSERT INTO deleted SELECT row, ?3 FROM skipped`, c.endRow, c.next, c.generation); err != nil {
+			return err
+		}
+	}
+	end, regrouped := c.endRow, c.regrouped
+	if c.end > c.next {
+		end = c.end
+	}
+	if c.regroups {
+		regrouped = c.generation
+	}
+	_, err := c.Exec(`UPDATE store SET end_row = ?, generation = ?, regrouped = ?`, end, c.generation, regrouped)
+	return err
 }
 
 // commit is one Commit under way.
@@ -86,43 +121,43 @@ type commit struct {
 	topics    map[string]any      // name → number; "" → NULL
 }
 
-func (c *commit) run(ctx context.Context, tx *sql.Tx) (end int64, err error) {
+func (c *commit) run(ctx context.Context, tx *change) error {
 	s := c.store
 	if err := c.plan(tx); err != nil {
-		return s.next, err
+		return err
 	}
-	end = s.next + int64(len(c.fresh))
-	if end > maxRows {
-		return s.next,
-			fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: ingest into another folder", ErrInput,
-				maxRows, end)
+	if n := tx.next + int64(len(c.fresh)) - tx.firstRow; n > maxRows {
+		return fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: 'sluice compact', or ingest into another "+
+			"folder", ErrInput, maxRows, n)
 	}
 	vectors := c.vectors()
-	if err := s.segments.write(ctx, s.next, vectors); err != nil {
-		return end, err
+	tx.end += int64(len(c.fresh))
+	if err := s.segments.write(ctx, tx.next, vectors); err != nil {
+		return err
 	}
 	if err := s.step("rows"); err != nil {
-		return end, err
+		return err
 	}
-	if err := c.putDocuments(ctx, tx); err != nil {
-		return end, err
+	if len(c.fresh) > 0 {
+		if err := s.putBlocks(ctx, tx.Tx, tx.endRow, tx.next, asBytes(vectors)); err != nil {
+			return err
+		}
+	}
+	if err := c.putDocuments(ctx, tx.Tx); err != nil {
+		return err
 	}
 	if err := c.deleteStale(ctx, tx); err != nil {
-		return end, err
+		return err
 	}
-	if err := c.putChunks(ctx, tx, vectors); err != nil {
-		return end, err
+	if err := c.putChunks(ctx, tx); err != nil {
+		return err
 	}
-	if err := c.updatePlaces(ctx, tx); err != nil {
-		return end, err
-	}
-	_, err = tx.Exec(`UPDATE store SET end_row = ? WHERE end_row < ?`, end, end)
-	return end, err
+	return c.updatePlaces(ctx, tx)
 }
 
 // plan finds out which chunks are new or changed. Of duplicates the first one counts (checkBatch has
 // seen that their texts are equal).
-func (c *commit) plan(tx *sql.Tx) (err error) {
+func (c *commit) plan(tx *change) (err error) {
 	seen := make(map[string]bool, len(c.batch.Chunks)+len(c.batch.Known))
 	distinct := func(id string) bool {
 		if seen[id] {
@@ -201,7 +236,7 @@ func (c *commit) putDocuments(ctx context.Context, tx *sql.Tx) error {
 
 // deleteStale deletes the rows that the fresh chunks replace, and with Replace what the documents no
 // longer list.
-func (c *commit) deleteStale(ctx context.Context, tx *sql.Tx) error {
+func (c *commit) deleteStale(ctx context.Context, tx *change) error {
 	var rows []int64
 	for _, i := range c.fresh {
 		if h, ok := c.held[c.batch.Chunks[i].ID]; ok {
@@ -228,11 +263,11 @@ func (c *commit) deleteStale(ctx context.Context, tx *sql.Tx) error {
 			}
 		}
 	}
-	return deleteRows(ctx, tx, rows)
+	return tx.deleteRows(ctx, rows)
 }
 
 // deleteRows deletes chunks; their texts go with them. A row may be named twice.
-func deleteRows(ctx context.Context, tx *sql.Tx, rows []int64) error {
+func (c *change) deleteRows(ctx context.Context, rows []int64) error {
 	if len(rows) == 0 {
 		return ctx.Err()
 	}
@@ -240,12 +275,24 @@ func deleteRows(ctx context.Context, tx *sql.Tx, rows []int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`DELETE FROM chunks WHERE row IN (SELECT value FROM json_each(?))`, string(list))
+	_, err = c.deleteWhere(`row IN (SELECT value FROM json_each(?1))`, string(list))
 	return err
 }
 
-func (c *commit) putChunks(ctx context.Context, tx *sql.Tx, vectors []float32) error {
-	chunk, err := tx.Prepare(`INSERT INTO chunks (row, id, digest, crc, document, topic, tokens) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+// deleteWhere deletes the chunks of a condition on ?1 and remembers their rows; n counts them.
+func (c *change) deleteWhere(condition string, arg any) (n int64, err error) {
+	if _, err := c.Exec(`INSERT INTO deleted SELECT row, ?2 FROM chunks WHERE `+condition, arg, c.generation); err != nil {
+		return 0, err
+	}
+	r, err := c.Exec(`DELETE FROM chunks WHERE `+condition, arg)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func (c *commit) putChunks(ctx context.Context, tx *change) error {
+	chunk, err := tx.Prepare(`INSERT INTO chunks (row, id, digest, document, topic, tokens) VALUES (?, ?, ?, ?, ?, ?)`)
 	if err != nil {
 		return err
 	}
@@ -255,16 +302,14 @@ func (c *commit) putChunks(ctx context.Context, tx *sql.Tx, vectors []float32) e
 		return err
 	}
 	defer text.Close()
-	bytes, size := asBytes(vectors), c.store.settings.encoder.Dim*4
 	for n, i := range c.fresh {
 		k := &c.batch.Chunks[i]
-		document, topic, err := c.numbers(ctx, tx, k)
+		document, topic, err := c.numbers(ctx, tx.Tx, k)
 		if err != nil {
 			return err
 		}
-		row := c.store.next + int64(n)
-		crc := crc32.Checksum(bytes[n*size:(n+1)*size], castagnoli)
-		if _, err := chunk.Exec(row, k.ID, c.digests[i][:], crc, document, topic, k.Tokens); err != nil {
+		row := tx.next + int64(n)
+		if _, err := chunk.Exec(row, k.ID, c.digests[i][:], document, topic, k.Tokens); err != nil {
 			return err
 		}
 		if _, err := text.Exec(row, k.Source, k.Heading, k.Anchor, k.Start, k.End, k.Text); err != nil {
@@ -276,7 +321,7 @@ func (c *commit) putChunks(ctx context.Context, tx *sql.Tx, vectors []float32) e
 
 // updatePlaces brings the places of unchanged chunks up to date: an edit further up in a file moves
 // the byte range of every chunk below it. Lines that are right already are not written.
-func (c *commit) updatePlaces(ctx context.Context, tx *sql.Tx) error {
+func (c *commit) updatePlaces(ctx context.Context, tx *change) error {
 	fresh := make(map[string]bool, len(c.fresh))
 	for _, i := range c.fresh {
 		fresh[c.batch.Chunks[i].ID] = true
@@ -287,15 +332,18 @@ func (c *commit) updatePlaces(ctx context.Context, tx *sql.Tx) error {
 			if fresh[k.ID] {
 				continue
 			}
-			document, topic, err := c.numbers(ctx, tx, k)
+			document, topic, err := c.numbers(ctx, tx.Tx, k)
 			if err != nil {
 				return err
 			}
 			row := c.held[k.ID].row
-			_, err = tx.Exec(`UPDATE chunks SET (document, topic, tokens) = (?1, ?2, ?3)
+			r, err := tx.Exec(`UPDATE chunks SET (document, topic, tokens) = (?1, ?2, ?3)
 				WHERE row = ?4 AND (document, topic, tokens) IS NOT (?1, ?2, ?3)`, document, topic, k.Tokens, row)
 			if err != nil {
 				return err
+			}
+			if n, _ := r.RowsAffected(); n > 0 {
+				tx.regroups = true
 			}
 			_, err = tx.Exec(`UPDATE texts SET (source, heading, anchor, start_byte, end_byte) = (?1, ?2, ?3, ?4, ?5)
 				WHERE row = ?6 AND (source, heading, anchor, start_byte, end_byte) IS NOT (?1, ?2, ?3, ?4, ?5)`,
@@ -344,32 +392,30 @@ func (s *Store) DeleteDocuments(ctx context.Context, ids []string) (chunks int, 
 	if s.write == nil {
 		return 0, fmt.Errorf("%w: %s: open it without ReadOnly to delete", ErrReadOnly, s.dir)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err = s.transact(ctx, "delete documents", func(ctx context.Context, tx *sql.Tx) (int64, error) {
+	err = s.transact(ctx, "delete documents", func(ctx context.Context, tx *change) error {
 		gone := make(map[string]bool, len(ids))
 		for _, id := range ids {
 			if err := ctx.Err(); err != nil {
-				return s.next, err
+				return err
 			}
 			if gone[id] {
 				continue
 			}
 			gone[id] = true
-			r, err := tx.Exec(`DELETE FROM chunks WHERE document = (SELECT no FROM documents WHERE id = ?)`, id)
+			n, err := tx.deleteWhere(`document = (SELECT no FROM documents WHERE id = ?1)`, id)
 			if err != nil {
-				return s.next, err
+				return err
 			}
-			n, _ := r.RowsAffected()
 			chunks += int(n)
-			if r, err = tx.Exec(`DELETE FROM documents WHERE id = ?`, id); err != nil {
-				return s.next, err
+			r, err := tx.Exec(`DELETE FROM documents WHERE id = ?`, id)
+			if err != nil {
+				return err
 			}
 			if n, _ := r.RowsAffected(); n == 0 {
-				return s.next, fmt.Errorf("%w: document %q", ErrNotFound, id)
+				return fmt.Errorf("%w: document %q", ErrNotFound, id)
 			}
 		}
-		return s.next, nil
+		return nil
 	})
 	if err != nil {
 		return 0, err
@@ -385,11 +431,9 @@ func (s *Store) SetMeta(ctx context.Context, key string, value []byte) error {
 	if err := checkText("key", key, false); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.transact(ctx, "set "+key, func(_ context.Context, tx *sql.Tx) (int64, error) {
+	return s.transact(ctx, "set "+key, func(_ context.Context, tx *change) error {
 		_, err := tx.Exec(`INSERT INTO meta VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value`, key,
 			append([]byte{}, value...))
-		return s.next, err
+		return err
 	})
 }

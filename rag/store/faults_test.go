@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"modernc.org/sqlite"
 )
@@ -26,7 +27,7 @@ type faults struct {
 
 func (f *faults) seams() seams {
 	f.content, f.names = map[string][]byte{}, map[string]bool{}
-	return seams{fs: f, segmentBytes: 1, step: f.step}
+	return seams{fs: f, segmentBytes: 1, step: f.step, patient: 10 * time.Second}
 }
 
 // arm lets the n-th step from now on (from 1) call do and return its error.
@@ -148,7 +149,7 @@ func TestCommitFailsAtEachStep(t *testing.T) {
 					t.Fatal(err)
 				}
 				f.arm(0, nil)
-				s = mustOpen(t, dir, seams{fs: f, segmentBytes: 1, step: f.step})
+				s = mustOpen(t, dir, seams{fs: f, segmentBytes: 1, step: f.step, patient: 10 * time.Second})
 				verify(t, s, after)
 				mustCommit(t, s, crashBatch(n))
 				after = crashed(n)

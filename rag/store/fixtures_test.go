@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -98,7 +99,8 @@ func fastDir(t *testing.T) string {
 }
 
 func testSeams() seams {
-	return seams{fs: osFS{}, segmentBytes: 1, step: func(string) error { return nil }} // 1,024 rows a segment
+	return seams{fs: osFS{}, segmentBytes: 1, step: func(string) error { return nil }, // 1,024 rows a segment
+		patient: 10 * time.Second}
 }
 
 func mustOpen(t testing.TB, dir string, x seams) *Store {
@@ -127,12 +129,16 @@ func mustCommit(t testing.TB, s *Store, b Batch) {
 func verify(t testing.TB, s *Store, want map[string]int) {
 	t.Helper()
 	ctx := context.Background()
-	v, err := s.View(ctx)
+	view, err := s.View(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer v.Close()
-	if len(v.IDs) != len(want) || v.Vectors.Rows != len(want) || len(v.Groups) != len(want) {
+	defer view.Close()
+	v, err := view.Live(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.IDs) != len(want) || v.Vectors.Rows != len(want) || len(v.Groups) != len(want) || view.Count() != len(want) {
 		t.Fatalf("view has %d ids, %d rows, %d groups, want %d", len(v.IDs), v.Vectors.Rows, len(v.Groups), len(want))
 	}
 	dim := v.Vectors.Dim
@@ -141,14 +147,18 @@ func verify(t testing.TB, s *Store, want map[string]int) {
 		if !ok {
 			t.Fatalf("chunk %q should not be there", id)
 		}
+		row := int(v.Rows[i] - view.First)
 		for j, x := range vectorOf(id, version, dim) {
-			if got := v.Vectors.Data[i*dim+j]; got != x {
+			if got := v.Vectors.Data[i*dim+j]; got != x || view.Vectors.Data[row*dim+j] != x {
 				t.Fatalf("%s (row %d), column %d: %v, want %v", id, i, j, got, x)
 			}
 		}
-		if v.TextDigests[i] != chunkOf(id, "", version, 0).Digest() {
-			t.Fatalf("%s: wrong text digest", id)
+		if v.TextDigests[i] != chunkOf(id, "", version, 0).Digest() || view.Deleted(row) || view.IDs[row] != id {
+			t.Fatalf("%s: wrong text digest, or deleted", id)
 		}
+	}
+	if fresh, err := s.Generation(ctx); err != nil || fresh != view.Generation {
+		t.Fatalf("a view of generation %d, the store has %d: %v", view.Generation, fresh, err)
 	}
 	i := 0
 	for k, err := range s.AllChunks(ctx) {

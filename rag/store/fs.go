@@ -3,6 +3,8 @@ package store
 import (
 	"io"
 	"os"
+
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // fsys is everything the store asks of the file system for its segments. Tests replace it to fail,
@@ -11,6 +13,8 @@ type fsys interface {
 	OpenFile(name string, flag int) (file, error)
 	Remove(name string) error
 	SyncDir(name string) error
+	// Replace writes a file that is there whole, under its name and durably, or as it was before.
+	Replace(name string, write func(io.Writer) error) error
 }
 
 // file is an open segment.
@@ -38,13 +42,10 @@ func (osFS) OpenFile(name string, flag int) (file, error) {
 func (osFS) Remove(name string) error { return os.Remove(name) }
 
 // SyncDir makes the names in a folder durable (a file that was synced may still lack its name).
-func (osFS) SyncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+func (osFS) SyncDir(name string) error { return durable.SyncDir(name) }
+
+func (osFS) Replace(name string, write func(io.Writer) error) error {
+	return durable.Replace(name, write)
 }
 
 type osFile struct{ *os.File }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -115,16 +116,28 @@ func churn(dir string, seed uint64) error {
 	}
 }
 
-// hold opens the store for writing, then commits a chunk for each line it reads.
+// hold opens the store for writing, then commits a chunk for each line it reads. Before "stop ID" is committed, it waits
+// for another line within the transaction.
 func hold(dir string) error {
-	s, err := open(context.Background(), dir, Options{Create: true, Encoder: &testEncoder}, testSeams())
+	x, stops := testSeams(), false
+	lines := bufio.NewScanner(os.Stdin)
+	x.step = func(name string) error {
+		if stops && name == "rows" {
+			stops = false
+			fmt.Println("stopped")
+			lines.Scan()
+		}
+		return nil
+	}
+	s, err := open(context.Background(), dir, Options{Create: true, Encoder: &testEncoder}, x)
 	if err != nil {
 		return err
 	}
 	fmt.Println("ready")
-	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		if _, err := s.Commit(context.Background(), batchOf(1, testDim, lines.Text())); err != nil {
+		id, found := strings.CutPrefix(lines.Text(), "stop ")
+		stops = found
+		if _, err := s.Commit(context.Background(), batchOf(1, testDim, id)); err != nil {
 			return err
 		}
 		fmt.Println("ok")

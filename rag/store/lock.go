@@ -1,44 +1,110 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const lockName = "lock"
+const (
+	lockName    = "lock"
+	lockPatient = 30 * time.Second      // a transaction waits so long for another process's
+	lockPoll    = 2 * time.Millisecond  // between two tries at first
+	lockPollMax = 50 * time.Millisecond // and at last
+)
 
-// lockWriter takes the writer's lock of a store folder. The kernel gives it back when the process
-// dies, so a kill never leaves a stale one. The process id in the file is for the message only.
-func lockWriter(dir string) (*os.File, error) {
-	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+// writerLock is the one that whoever writes holds, for the time of a transaction: between two, other processes write.
+// The kernel gives it back when the process dies, so a kill never leaves a stale one.
+type writerLock struct {
+	dir     string
+	file    *os.File
+	patient time.Duration
+	turn    chan struct{} // holds a token while nobody of this Store writes
+	held    bool          // by this Store, also between transactions; read and written by whose turn it is
+	closed  bool          // as held
+}
+
+func openLock(dir string, patient time.Duration) (*writerLock, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("store %s: take the writer's lock: %w", dir, err)
+		return nil, fmt.Errorf("store %s: open the writer's lock: %w", dir, err)
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			break
+	l := &writerLock{dir: dir, file: f, patient: patient, turn: make(chan struct{}, 1)}
+	l.turn <- struct{}{}
+	return l, nil
+}
+
+// take waits for the lock: for callers of this Store as long as ctx lasts, for other processes until ErrLocked. It needs
+// a give.
+func (l *writerLock) take(ctx context.Context) error {
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	err := ErrClosed
+	if !l.closed {
+		if err = nil; !l.held {
+			err = l.flock(ctx)
 		}
 	}
-	if err == nil {
-		// Fixed width and in place: works on a full disk after the first time. Failure costs a number
-		// in another process's message, nothing else.
-		_, _ = f.WriteAt([]byte(fmt.Sprintf("%-20d\n", os.Getpid())), 0)
-		return f, nil
+	if err != nil {
+		l.turn <- struct{}{}
 	}
-	defer f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: %s is held by %s: wait for it, or end it; reading is possible meanwhile",
-			ErrLocked, dir, holder(f))
+	return err
+}
+
+func (l *writerLock) flock(ctx context.Context) error {
+	for started, pause := time.Now(), lockPoll; ; pause = min(2*pause, lockPollMax) {
+		err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			// Fixed width and in place: works on a full disk after the first time. Failure costs a number
+			// in another process's message, nothing else.
+			_, _ = l.file.WriteAt([]byte(fmt.Sprintf("%-20d\n", os.Getpid())), 0)
+			l.held = true
+			return nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return fmt.Errorf("lock %s: %w", l.file.Name(), err)
+		case time.Since(started) > l.patient:
+			return fmt.Errorf("%w: %s is held by %s for %s: wait for it, or end it; reading is possible meanwhile",
+				ErrLocked, l.dir, holder(l.file), l.patient)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
 	}
-	return nil, fmt.Errorf("store %s: lock %s: %w", dir, path, err)
+}
+
+// give lets others write; with keep, only those of this Store.
+func (l *writerLock) give(keep bool) {
+	if !keep && l.held {
+		_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN) // of a lock that is held on an open file: it cannot fail
+		l.held = false
+	}
+	l.turn <- struct{}{}
+}
+
+// close ends the use of the lock, after the caller whose turn it is.
+func (l *writerLock) close() error {
+	<-l.turn
+	defer func() { l.turn <- struct{}{} }()
+	if l.closed {
+		return nil
+	}
+	l.closed, l.held = true, false
+	return l.file.Close()
 }
 
 // holder names the process that wrote its id into the lock file.

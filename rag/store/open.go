@@ -9,7 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -23,31 +24,38 @@ import (
 // Store is an open store folder. Its methods may be called from any number of goroutines.
 type Store struct {
 	dir      string
-	settings settings // as of Open; endRow is not kept up to date
+	settings settings // as of Open; what changes of it is not kept up to date
 	segments segments
 	read     *sql.DB
-	write    *sql.DB  // nil when read-only
-	lock     *os.File // nil when read-only
+	write    *sql.DB     // nil when read-only
+	lock     *writerLock // nil when read-only
+	closed   atomic.Bool
 
-	mu   sync.Mutex // one Commit, delete or SetMeta at a time
-	next int64      // row of the next vector, ≥ end_row (see Commit)
-	step func(string) error
+	burnt int64 // rows below are not used, see Commit; of whoever has the lock
+	step  func(string) error
+
+	viewing chan struct{} // holds a token while nobody makes a View; of whom what follows is
+	rows    *rowList      // of the last View
+	mapped  *mapping      // as rows
 }
 
-// seams are where tests reach in: the file system, a smaller segment size, and a call before each
-// step on the database that may fail it.
+// seams are where tests reach in: the file system, a smaller segment size, a call before each
+// step on the database that may fail it, and how long a transaction waits for another process's.
 type seams struct {
 	fs           fsys
 	segmentBytes int64
 	step         func(string) error
+	patient      time.Duration
 }
 
-// Open opens the store in folder dir. Writing (the default) takes the writer's lock and is refused
-// with ErrLocked while another process or Store has it; ReadOnly works beside a writer, and on a
-// read-only file system if the last writer closed the store. Errors: ErrNotFound, ErrLocked,
-// ErrEncoder, ErrCorrupt, ErrVersion, ErrInput, ErrDimension.
+// Open opens the store in folder dir. Writing (the default) takes the writer's lock for the time of each transaction, so
+// that any number of processes may have the store open for it; ReadOnly works beside writers, and on a
+// read-only file system if the last writer closed the store. A store of an older version is brought up to this one, by
+// readers too if they may write. Errors: ErrNotFound, ErrLocked, ErrEncoder, ErrCorrupt, ErrVersion, ErrInput,
+// ErrDimension.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
-	return open(ctx, dir, o, seams{fs: osFS{}, segmentBytes: segmentBytes, step: func(string) error { return nil }})
+	return open(ctx, dir, o, seams{fs: osFS{}, segmentBytes: segmentBytes, step: func(string) error { return nil },
+		patient: lockPatient})
 }
 
 func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err error) {
@@ -64,28 +72,32 @@ func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err er
 	if err := checkFolder(dir, o); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, step: x.step}
+	s := &Store{dir: dir, step: x.step, viewing: make(chan struct{}, 1)}
+	s.viewing <- struct{}{}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
 		}
 	}()
 	if !o.ReadOnly {
-		if err := s.openForWriting(o, x); err != nil {
+		if err := s.openForWriting(ctx, o, x); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.openForReading(ctx); err != nil {
+	if err := s.openForReading(ctx, x); err != nil {
 		return nil, err
 	}
 	if err := checkEncoder(dir, s.settings.encoder, o.Encoder); err != nil {
 		return nil, err
 	}
-	s.next = s.settings.endRow
-	s.segments = segments{fs: x.fs, dir: filepath.Join(dir, segmentFolder), rows: s.settings.segmentRows,
-		head: header{Dim: uint32(s.settings.encoder.Dim), Store: s.settings.id,
-			EncoderDigest: s.settings.encoder.Digest}}
-	return s, s.checkSegments(s.settings.endRow)
+	s.segments = s.settings.segments(dir, x.fs)
+	return s, s.checkSegments(ctx)
+}
+
+// segments are the vector files of these settings.
+func (s *settings) segments(dir string, fs fsys) segments {
+	return segments{fs: fs, dir: filepath.Join(dir, segmentFolder), rows: s.segmentRows,
+		head: header{Dim: uint32(s.encoder.Dim), Store: s.id, EncoderDigest: s.encoder.Digest}}
 }
 
 // checkFolder sees to it that the folder and its database are there, or may be made.
@@ -143,19 +155,24 @@ func checkEncoder(dir string, has identity.Encoder, want *identity.Encoder) erro
 		ErrEncoder, dir, has, *want)
 }
 
-// openForWriting locks the folder and makes what is missing. A creation that was cut short is resumed.
-func (s *Store) openForWriting(o Options, x seams) (err error) {
+// openForWriting makes what is missing and brings an older version up to this one, under the writer's lock. A creation
+// that was cut short is resumed.
+func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err error) {
 	if o.Create {
-		if err := os.MkdirAll(filepath.Join(s.dir, segmentFolder), 0o755); err != nil {
+		if err := makeFolders(x.fs, filepath.Join(s.dir, segmentFolder)); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
-	if s.lock, err = lockWriter(s.dir); err != nil {
+	if s.lock, err = openLock(s.dir, x.patient); err != nil {
 		return err
 	}
 	if s.write, err = openWriter(s.dir); err != nil {
 		return wrap(s.dir, "open", err)
 	}
+	if err := s.lock.take(ctx); err != nil {
+		return wrap(s.dir, "open", err)
+	}
+	defer s.lock.give(false)
 	var mode string
 	if err := s.write.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil {
 		return wrap(s.dir, "open", err)
@@ -167,6 +184,8 @@ func (s *Store) openForWriting(o Options, x seams) (err error) {
 	}
 	_, empty, err := readSettings(context.Background(), s.write)
 	switch {
+	case errors.Is(err, errOld):
+		return wrapSettings(s.dir, migrate(ctx, s.write, s.dir, x))
 	case err != nil:
 		return wrapSettings(s.dir, err)
 	case empty && hasSegments(s.dir):
@@ -178,9 +197,26 @@ func (s *Store) openForWriting(o Options, x seams) (err error) {
 		if err := createSchema(s.write, o, x.segmentBytes); err != nil {
 			return wrap(s.dir, "create", err)
 		}
-		return errors.Join(x.fs.SyncDir(s.dir), x.fs.SyncDir(filepath.Dir(s.dir)))
+		return x.fs.SyncDir(s.dir) // the database, its log and the lock
 	}
 	return nil // empty without Create: openForReading says so
+}
+
+// makeFolders makes a folder and those that it lies in, and makes their names durable.
+func makeFolders(fs fsys, dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeFolders(fs, parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return fs.SyncDir(parent)
 }
 
 func errEmpty(dir string) error {
@@ -189,12 +225,24 @@ func errEmpty(dir string) error {
 }
 
 // openForReading opens the reading connections and reads the settings.
-func (s *Store) openForReading(ctx context.Context) (err error) {
+func (s *Store) openForReading(ctx context.Context, x seams) (err error) {
 	if s.read, err = openReader(s.dir, false); err != nil {
 		return wrap(s.dir, "open", err)
 	}
 	var empty bool
 	s.settings, empty, err = readSettings(ctx, s.read)
+	if errors.Is(err, errOld) { // only readers get here with one
+		w, err := open(ctx, s.dir, Options{}, x)
+		if err != nil {
+			return fmt.Errorf("%w: %s is of an older version and must be opened for writing once: %w", ErrVersion, s.dir, err)
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+	}
+	if errors.Is(err, errOld) {
+		s.settings, empty, err = readSettings(ctx, s.read)
+	}
 	if err != nil && s.write == nil && cannotShare(err) && unix.Access(s.dir, unix.W_OK) != nil {
 		if err := s.reopenImmutable(); err != nil {
 			return err
@@ -242,14 +290,31 @@ func (s *Store) reopenImmutable() (err error) {
 	return nil
 }
 
-// checkSegments compares header and size of every segment that holds rows below end.
-func (s *Store) checkSegments(end int64) error {
-	for no := range s.segments.count(end) {
-		f, err := s.segments.check(no, end)
-		if err != nil {
+// checkSegments compares header and size of every segment with the state of now.
+func (s *Store) checkSegments(ctx context.Context) error {
+	for {
+		err := s.settings.each(s.segments.count(s.settings.endRow), func(no int64) error {
+			f, err := s.segments.check(no, s.settings.endRow)
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		})
+		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := f.Close(); err != nil {
+		now, stateErr := readState(ctx, s.read)
+		if stateErr != nil || now.firstRow == s.settings.firstRow {
+			return err
+		}
+		s.settings.state = now // Compact has removed some meanwhile
+	}
+}
+
+// each calls fn for the numbers of the segments that there are.
+func (s *settings) each(count int64, fn func(no int64) error) error {
+	for no := s.firstRow / s.segmentRows; no < count; no++ {
+		if err := fn(no); err != nil {
 			return err
 		}
 	}
@@ -265,20 +330,32 @@ func (s *Store) Metric() kernels.Metric { return s.settings.metric }
 // Dir is the absolute path of the folder.
 func (s *Store) Dir() string { return s.dir }
 
-// Close ends reading and writing and gives the writer's lock back. Views stay valid.
+// Close ends reading and writing; calls that run and later ones get ErrClosed. Views stay valid.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if s.closed.Swap(true) {
+		return nil
+	}
 	var errs []error
+	if s.lock != nil {
+		errs = append(errs, s.lock.close()) // after the transaction that runs
+	}
 	if s.read != nil {
 		errs = append(errs, s.read.Close())
 	}
 	if s.write != nil { // last, so that it merges the write-ahead log
 		errs = append(errs, s.write.Close())
 	}
-	if s.lock != nil {
-		errs = append(errs, s.lock.Close())
-		s.lock = nil
-	}
+	<-s.viewing
+	defer func() { s.viewing <- struct{}{} }()
+	errs = append(errs, s.mapped.release())
+	s.mapped, s.rows = nil, nil
 	return errors.Join(errs...)
+}
+
+// wrap is the function wrap, with ErrClosed for what fails because of Close.
+func (s *Store) wrap(doing string, err error) error {
+	if err != nil && s.closed.Load() && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("%w (%w)", ErrClosed, err)
+	}
+	return wrap(s.dir, doing, err)
 }

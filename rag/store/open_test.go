@@ -103,11 +103,11 @@ func TestOpenRefuses(t *testing.T) {
 		"cut database": {edit: patch(databaseName, -20000), want: ErrCorrupt, says: []string{databaseName}},
 		"another database": {edit: execute(`PRAGMA application_id = 7`), want: ErrCorrupt,
 			says: []string{databaseName, "not a database of Sluice"}},
-		"newer schema": {edit: execute(`PRAGMA user_version = 2`), want: ErrVersion,
-			says: []string{"schema 2", "update"}},
+		"newer schema": {edit: execute(`PRAGMA user_version = 3`), want: ErrVersion,
+			says: []string{"schema 3", "update"}},
 		"settings gone": {edit: execute(`DELETE FROM store`), want: ErrCorrupt, says: []string{databaseName}},
 		"settings wrong": {edit: execute(`UPDATE store SET end_row = 7`), want: ErrCorrupt,
-			says: []string{"rows end at 7"}},
+			says: []string{"rows from 0 to 7"}},
 		"segment missing":    {edit: remove(second), want: ErrCorrupt, says: []string{second, "missing"}},
 		"segment short":      {edit: patch(second, -40000), want: ErrCorrupt, says: []string{second, size, "40000"}},
 		"header short":       {edit: patch(second, -100), want: ErrCorrupt, says: []string{second, size, "100"}},
@@ -158,7 +158,7 @@ func TestCheckFinds(t *testing.T) {
 		says string
 	}{
 		"a bit of a vector": {patch(second, headerSize+5*testDim*4+1, 0x55, 0xaa),
-			`000001.vec: the vector of chunk "a/1029"`},
+			`000001.vec: block 4 (rows 1024 to 1279)`},
 		"a text":          {execute(`UPDATE texts SET text = 'other' WHERE row = 3`), `the text of chunk "a/3"`},
 		"a lost text":     {execute(`DELETE FROM texts WHERE row = 4`), `the text of chunk "a/4"`},
 		"a lost document": {execute(`DELETE FROM documents`), "refers to a missing documents"},
@@ -285,13 +285,18 @@ func TestReadersBesideWriter(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if n := len(v.IDs); n%60 != 0 {
+				if n := v.Count(); n%60 != 0 {
 					t.Errorf("a view of %d chunks saw half a commit", n)
 				}
-				if len(v.IDs) > 0 {
-					id := v.IDs[len(v.IDs)-1]
+				live, err := v.Live(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := len(live.IDs); n > 0 {
+					id := live.IDs[n-1]
 					one, two := vectorOf(id, 1, testDim), vectorOf(id, 2, testDim)
-					got := asBytes(v.Vectors.Data[(len(v.IDs)-1)*testDim : len(v.IDs)*testDim])
+					got := asBytes(live.Vectors.Data[(n-1)*testDim : n*testDim])
 					if !bytes.Equal(got, asBytes(one)) && !bytes.Equal(got, asBytes(two)) {
 						t.Errorf("%s has a vector of nobody", id)
 					}
@@ -316,25 +321,24 @@ func TestReadersBesideWriter(t *testing.T) {
 	g.Wait()
 }
 
-// The gathering path serves machines whose pages are larger than the header; it must agree.
-func TestGatherEqualsMap(t *testing.T) {
+// Machines whose pages are larger than the header read what others map; it must agree.
+func TestReadEqualsMap(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 2500)...))
-	rows := make([]int64, 2500)
-	for i := range rows {
-		rows[i] = int64(i)
-	}
-	gathered, err := s.segments.gather(context.Background(), rows, 2500)
+	read, err := s.segments.readAll(t.Context(), 0, 2500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mapped, release, err := s.segments.mapAll(2500)
+	mapped, err := s.segments.newMapping(0, 2500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer release()
-	if !bytes.Equal(asBytes(gathered), asBytes(mapped)) {
-		t.Fatal("gathered and mapped rows differ")
+	defer mapped.release()
+	if err := mapped.extend(2500); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(asBytes(read.rows(0, 2500)), asBytes(mapped.rows(0, 2500))) {
+		t.Fatal("read and mapped rows differ")
 	}
 }
 

@@ -18,14 +18,11 @@ import (
 	"time"
 )
 
-// state reads the live chunks with their versions, told from their text digests.
-func state(t *testing.T, s *Store) map[string]int {
+// stored reads the live chunks with their versions, told from their text digests.
+func stored(t *testing.T, s *Store) map[string]int {
 	t.Helper()
-	v, err := s.View(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	v, done := liveOf(t, s)
+	defer done()
 	got := map[string]int{}
 	for k, err := range s.AllChunks(context.Background()) {
 		if err != nil {
@@ -73,13 +70,13 @@ func TestKill(t *testing.T) {
 			t.Fatalf("the helper ended by itself: %v", err)
 		}
 		if r, err := open(context.Background(), dir, Options{ReadOnly: true}, testSeams()); err == nil {
-			state(t, r) // recovers the log without writing
+			stored(t, r) // recovers the log without writing
 			r.Close()
 		} else if !errors.Is(err, ErrNotFound) || confirmed > 0 {
 			t.Fatal(err)
 		}
 		s := mustOpen(t, dir, testSeams())
-		got := state(t, s)
+		got := stored(t, s)
 		switch {
 		case maps.Equal(got, known):
 			lost++
@@ -163,11 +160,6 @@ func TestTwoProcesses(t *testing.T) {
 		}
 	}
 	expect("ready")
-	_, err := Open(ctx, dir, Options{Create: true, Encoder: &testEncoder})
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", c.Process.Pid)) ||
-		!strings.Contains(err.Error(), dir) {
-		t.Fatal(err)
-	}
 	r, err := Open(ctx, dir, Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -196,8 +188,55 @@ func TestTwoProcesses(t *testing.T) {
 	_ = c.Wait()
 	w := mustOpen(t, dir, testSeams()) // the lock died with its holder
 	verify(t, w, want)
-	if _, err := Open(ctx, dir, Options{}); !errors.Is(err, ErrLocked) ||
-		!strings.Contains(err.Error(), fmt.Sprintf("this process (%d)", os.Getpid())) {
+}
+
+// Two processes write in turns: the lock is held for a transaction, whoever waits for it honours their context, and
+// after a while says who has it.
+func TestWritersTakeTurns(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	c, in, out := start(t, "hold", dir)
+	expect := func(want string) {
+		t.Helper()
+		if line, err := out.ReadString('\n'); err != nil || line != want+"\n" {
+			t.Fatalf("%q %v, want %q", line, err, want)
+		}
+	}
+	expect("ready")
+	x := testSeams()
+	x.patient = 20 * time.Millisecond
+	w := mustOpen(t, dir, x)
+	mustCommit(t, w, batchOf(1, testDim, "w/0"))
+	fmt.Fprintln(in, "h/0")
+	expect("ok")
+	mustCommit(t, w, batchOf(1, testDim, "w/1")) // behind the row of the other process
+	want := versions(1, "w/0", "h/0", "w/1")
+	verify(t, w, want)
+
+	fmt.Fprintln(in, "stop h/1") // within its transaction
+	expect("stopped")
+	if _, err := w.Commit(ctx, batchOf(1, testDim, "w/2")); !errors.Is(err, ErrLocked) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("process %d", c.Process.Pid)) || !strings.Contains(err.Error(), dir) {
+		t.Fatal(err)
+	}
+	w.lock.patient = time.Hour
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	if _, err := w.Commit(short, batchOf(1, testDim, "w/2")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if waited := time.Since(begun); waited > 5*time.Second {
+		t.Fatalf("the context was honoured after %v", waited)
+	}
+	verify(t, w, want) // reading waits for nobody
+	fmt.Fprintln(in, "go")
+	expect("ok")
+	mustCommit(t, w, batchOf(1, testDim, "w/2"))
+	want["h/1"], want["w/2"] = 1, 1
+	verify(t, w, want)
+	in.Close()
+	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -34,6 +34,31 @@ func each(q queryer, fn func(scan func(...any) error) error, query string, args 
 	return rows.Err()
 }
 
+// each is the function each on one of the reading connections, for which it waits as long as ctx lets it.
+func (s *Store) each(
+	ctx context.Context, fn func(scan func(...any) error) error, query string, args ...any,
+) error {
+	return s.reading(ctx, func(q queryer) error { return each(q, fn, query, args...) })
+}
+
+// reading calls fn with one of the reading connections.
+func (s *Store) reading(ctx context.Context, fn func(queryer) error) error {
+	conn, err := s.read.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return fn(connection{conn})
+}
+
+// connection is one connection as a queryer. Queries are without a context: loops over lines ask it, and no query
+// is long without one.
+type connection struct{ *sql.Conn }
+
+func (c connection) Query(query string, args ...any) (*sql.Rows, error) {
+	return c.QueryContext(context.Background(), query, args...)
+}
+
 // held is what the store has under a chunk id.
 type held struct {
 	row    int64
@@ -72,9 +97,13 @@ func jsonList(ids []string) string {
 
 // Has returns the digests (corpus.Chunk.Digest) of those chunks that exist.
 func (s *Store) Has(ctx context.Context, ids []string) (map[string]string, error) {
-	found, err := lookup(ctx, s.read, ids)
+	var found map[string]held
+	err := s.reading(ctx, func(q queryer) (err error) {
+		found, err = lookup(ctx, q, ids)
+		return err
+	})
 	if err != nil {
-		return nil, wrap(s.dir, "look up chunks", err)
+		return nil, s.wrap("look up chunks", err)
 	}
 	has := make(map[string]string, len(found))
 	for id, h := range found {
@@ -96,9 +125,13 @@ func scanChunk(scan func(...any) error, more ...any) (k corpus.Chunk, err error)
 // Chunks returns the chunks of ids in that order, as they are now; ErrNotFound names the first that is missing. Who has
 // scores from a View takes its Chunks.
 func (s *Store) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
-	chunks, err := readChunks(ctx, s.read, ids)
+	var chunks []corpus.Chunk
+	err := s.reading(ctx, func(q queryer) (err error) {
+		chunks, err = readChunks(ctx, q, ids)
+		return err
+	})
 	if err != nil {
-		return nil, wrap(s.dir, "read chunks", err)
+		return nil, s.wrap("read chunks", err)
 	}
 	return chunks, nil
 }
@@ -137,7 +170,7 @@ func (s *Store) DocumentChunks(ctx context.Context, id string) iter.Seq2[corpus.
 func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter.Seq2[corpus.Chunk, error] {
 	errStop := errors.New("stop")
 	return func(yield func(corpus.Chunk, error) bool) {
-		err := each(s.read, func(scan func(...any) error) error {
+		err := s.each(ctx, func(scan func(...any) error) error {
 			k, err := scanChunk(scan)
 			if err = errors.Join(err, ctx.Err()); err != nil {
 				return err
@@ -148,7 +181,7 @@ func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter
 			return nil
 		}, `SELECT `+chunkColumns+` FROM `+chunkTables+` WHERE `+where+` ORDER BY c.row`, args...)
 		if err != nil && err != errStop {
-			yield(corpus.Chunk{}, wrap(s.dir, "read chunks", err))
+			yield(corpus.Chunk{}, s.wrap("read chunks", err))
 		}
 	}
 }
@@ -156,7 +189,7 @@ func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter
 // Documents lists the documents in the order of their first commit.
 func (s *Store) Documents(ctx context.Context) ([]DocumentInfo, error) {
 	var list []DocumentInfo
-	err := each(s.read, func(scan func(...any) error) error {
+	err := s.each(ctx, func(scan func(...any) error) error {
 		var d DocumentInfo
 		var meta string
 		if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &d.Chunks,
@@ -171,19 +204,22 @@ func (s *Store) Documents(ctx context.Context) ([]DocumentInfo, error) {
 	}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, count(c.row), coalesce(sum(c.tokens), 0)
 		FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no GROUP BY d.no ORDER BY d.no`)
 	if err != nil {
-		return nil, wrap(s.dir, "list documents", err)
+		return nil, s.wrap("list documents", err)
 	}
 	return list, nil
 }
 
 // Meta returns the value under key, or ErrNotFound.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, err error) {
-	err = s.read.QueryRowContext(ctx, `SELECT value FROM meta WHERE key = ?`, key).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("%w: key %q", ErrNotFound, key)
+	err = fmt.Errorf("%w: key %q", ErrNotFound, key)
+	if failed := s.each(ctx, func(scan func(...any) error) error {
+		err = nil
+		return scan(&value)
+	}, `SELECT value FROM meta WHERE key = ?`, key); failed != nil {
+		err = failed
 	}
 	if err != nil {
-		return nil, wrap(s.dir, "read", err)
+		return nil, s.wrap("read", err)
 	}
 	return value, nil
 }

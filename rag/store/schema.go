@@ -21,10 +21,11 @@ import (
 const (
 	databaseName  = "sluice.db"
 	applicationID = 0x736c6365 // "slce", in the database's own header
-	schemaVersion = 1          // user_version
+	schemaVersion = 2          // user_version; migrate.go brings older ones up to it
+	blockRows     = 256        // of a new store, vectors that have one checksum
 )
 
-// schema of version 1. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
+// schema of version 2. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
 // all texts. Chunks name their document and topic by number for the same reason.
 const schema = `
 CREATE TABLE store (
@@ -37,7 +38,11 @@ CREATE TABLE store (
 	dim              INTEGER NOT NULL,
 	metric           TEXT NOT NULL,
 	segment_rows     INTEGER NOT NULL,  -- row r is row r % segment_rows of segment r / segment_rows
-	end_row          INTEGER NOT NULL   -- rows below are committed, live or deleted; the next Commit starts here
+	block_rows       INTEGER NOT NULL,  -- row r is of block r / block_rows
+	first_row        INTEGER NOT NULL,  -- rows below are of segments that Compact has removed; begins a segment
+	end_row          INTEGER NOT NULL,  -- rows below are committed, live or deleted; the next Commit starts here
+	generation       INTEGER NOT NULL,  -- of the content: each transaction makes the next one
+	regrouped        INTEGER NOT NULL   -- generation in which a chunk that stays got another document or topic
 ) STRICT;
 CREATE TABLE topics (
 	no   INTEGER PRIMARY KEY,
@@ -57,7 +62,6 @@ CREATE TABLE chunks (
 	row      INTEGER PRIMARY KEY,       -- of the vector; a row that is not here is deleted
 	id       TEXT NOT NULL UNIQUE,
 	digest   BLOB NOT NULL,             -- SHA-256 of the text
-	crc      INTEGER NOT NULL,          -- CRC-32C of the vector's bytes
 	document INTEGER NOT NULL REFERENCES documents (no),
 	topic    INTEGER REFERENCES topics (no),
 	tokens   INTEGER NOT NULL
@@ -72,11 +76,24 @@ CREATE TABLE texts (
 	end_byte   INTEGER NOT NULL,
 	text       TEXT NOT NULL
 ) STRICT;
+` + deletedAndBlocks + `
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
 	value BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 `
+
+// deletedAndBlocks are the tables that version 2 has brought.
+const deletedAndBlocks = `
+CREATE TABLE deleted (
+	row        INTEGER PRIMARY KEY,     -- first_row and above; it is not in chunks and not used again
+	generation INTEGER NOT NULL         -- that deleted it
+) STRICT;
+CREATE INDEX deleted_generation ON deleted (generation);
+CREATE TABLE blocks (
+	no  INTEGER PRIMARY KEY,
+	crc INTEGER NOT NULL                -- CRC-32C of the block's rows below end_row, live or deleted
+) STRICT;`
 
 // settings is the one line of table store.
 type settings struct {
@@ -85,7 +102,24 @@ type settings struct {
 	encoder     identity.Encoder
 	metric      kernels.Metric
 	segmentRows int64
-	endRow      int64
+	blockRows   int64
+	state
+}
+
+// state is what of the settings changes.
+type state struct {
+	firstRow, endRow, generation, regrouped int64
+}
+
+const stateColumns = `first_row, end_row, generation, regrouped`
+
+// readState reads the state within a transaction, or as it is now.
+func readState(ctx context.Context, q interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (s state, err error) {
+	err = q.QueryRowContext(ctx, `SELECT `+stateColumns+` FROM store`).
+		Scan(&s.firstRow, &s.endRow, &s.generation, &s.regrouped)
+	return s, err
 }
 
 // dsn builds the connection string; path is absolute, so that its characters need escaping only.
@@ -106,6 +140,10 @@ func openWriter(dir string) (*sql.DB, error) {
 	return db, nil
 }
 
+// maxReaders bounds the reading connections of a Store: one for each open View, and one for each query that runs. Who
+// finds none waits for it, as long as his context lets him.
+const maxReaders = 64
+
 // openReader opens connections that only read. immutable is for folders where SQLite could not make
 // its shared-memory file: it takes no locks and sees the database file alone.
 func openReader(dir string, immutable bool) (*sql.DB, error) {
@@ -117,7 +155,8 @@ func openReader(dir string, immutable bool) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxIdleConns(4)
+	db.SetMaxOpenConns(maxReaders)
+	db.SetMaxIdleConns(8)
 	return db, nil
 }
 
@@ -140,13 +179,16 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 			return err
 		}
 	}
-	if _, err := tx.Exec(`INSERT INTO store VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, 0)`, id[:],
+	if _, err := tx.Exec(`INSERT INTO store VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0)`, id[:],
 		time.Now().UTC().Format(time.RFC3339), e.Name, e.Digest, e.TokenizerDigest, e.Dim, o.Metric.String(),
-		segmentRows(e.Dim, limit)); err != nil {
+		segmentRows(e.Dim, limit), blockRows); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
+
+// errOld is a store of an older version, which a writer brings up to this one.
+var errOld = errors.New("a store of an older version")
 
 // readSettings checks that the database is one of ours, of a version we read, and returns its settings.
 // empty tells that it has no table at all: a creation that was cut short, or a file cut to nothing.
@@ -168,13 +210,16 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 			fmt.Errorf("%w: schema %d, this one reads up to %d: update sluice", ErrVersion, version, schemaVersion)
 	case version < 1:
 		return s, false, fmt.Errorf("%w: schema version %d", ErrCorrupt, version)
+	case version < schemaVersion:
+		return s, false, errOld
 	}
 	var id []byte
 	var metric string
 	var lastRow int64
 	err = db.QueryRowContext(ctx, `SELECT id, created, encoder, encoder_digest, tokenizer_digest, dim, metric, segment_rows,
-		end_row, coalesce((SELECT max(row) FROM chunks), -1) FROM store`).Scan(&id, &s.created, &s.encoder.Name, &s.encoder.Digest,
-		&s.encoder.TokenizerDigest, &s.encoder.Dim, &metric, &s.segmentRows, &s.endRow, &lastRow)
+		block_rows, `+stateColumns+`, coalesce((SELECT max(row) FROM chunks), -1) FROM store`).Scan(&id, &s.created,
+		&s.encoder.Name, &s.encoder.Digest, &s.encoder.TokenizerDigest, &s.encoder.Dim, &metric, &s.segmentRows,
+		&s.blockRows, &s.firstRow, &s.endRow, &s.generation, &s.regrouped, &lastRow)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: its settings are gone", ErrCorrupt)
 	}
@@ -186,11 +231,12 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 		return s, false, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if s.encoder.Dim < 1 || s.encoder.Dim > maxDim || s.segmentRows < 1 || s.segmentRows%1024 != 0 ||
-		lastRow >= s.endRow {
+		s.blockRows < 1 || 1024%s.blockRows != 0 || s.firstRow < 0 || s.firstRow%s.segmentRows != 0 ||
+		s.endRow < s.firstRow || lastRow >= s.endRow {
 		return s, false,
-			fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, rows end at %d, last "+
-				"chunk in row %d)",
-				ErrCorrupt, s.encoder.Dim, s.segmentRows, s.endRow, lastRow)
+			fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, %d per block, rows from %d "+
+				"to %d, last chunk in row %d)",
+				ErrCorrupt, s.encoder.Dim, s.segmentRows, s.blockRows, s.firstRow, s.endRow, lastRow)
 	}
 	return s, false, nil
 }

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -124,8 +122,8 @@ func (g *segments) check(no, end int64) (file, error) {
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil,
-				fmt.Errorf("%w: %s is missing: restore it from a backup, or ingest anew into another folder",
-					ErrCorrupt, path)
+				fmt.Errorf("%w: %s is missing: restore it from a backup, or ingest anew into another folder (%w)",
+					ErrCorrupt, path, fs.ErrNotExist)
 		}
 		return nil, err
 	}
@@ -163,77 +161,19 @@ func (g *segments) checkOpen(f file, no, end int64) error {
 	return nil
 }
 
-// mappable tells whether mapAll works: segments can only be laid end to end if the header and a full
-// segment are whole pages (not so on machines with pages above 4 KiB; those read instead).
-func (g *segments) mappable() bool { return os.Getpagesize() == headerSize }
-
-// mapAll maps rows 0 … end−1 as one slice without copying: one address range is reserved and every
-// segment's rows are mapped into it, each after the one before.
-func (g *segments) mapAll(end int64) (data []float32, release func() error, err error) {
-	size := uintptr(end * g.rowBytes())
-	base, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+// read reads rows from … to−1, which are in one segment and below the last committed one.
+func (g *segments) read(ctx context.Context, from, to int64) ([]byte, error) {
+	out := make([]byte, (to-from)*g.rowBytes())
+	f, err := g.check(from/g.rows, to)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reserve %d bytes of address space: %w", size, err)
+		return nil, err
 	}
-	release = func() error { return unix.MunmapPtr(base, size) }
-	for no := int64(0); no < g.count(end); no++ {
-		if err := g.mapOne(base, no, end); err != nil {
-			return nil, nil, errors.Join(err, release())
-		}
+	defer f.Close()
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	return unsafe.Slice((*float32)(base), size/4), release, nil
-}
-
-func (g *segments) mapOne(base unsafe.Pointer, no, end int64) error {
-	f, err := g.check(no, end)
-	if err != nil {
-		return err
-	}
-	defer f.Close() // the mapping outlives the descriptor
-	at := unsafe.Add(base, no*g.rows*g.rowBytes())
-	n := uintptr(g.used(no, end) * g.rowBytes())
-	if _, err := unix.MmapPtr(int(f.Fd()), headerSize, at, n, unix.PROT_READ,
-		unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
-		return fmt.Errorf("map %s: %w", g.path(no), err)
-	}
-	return nil
-}
-
-// gather reads the given ascending rows into one new slice, a read per run of neighbours.
-func (g *segments) gather(ctx context.Context, rows []int64, end int64) ([]float32, error) {
-	dim := int64(g.head.Dim)
-	out := make([]float32, int64(len(rows))*dim)
-	var f file
-	defer func() {
-		if f != nil {
-			_ = f.Close()
-		}
-	}()
-	open := int64(-1)
-	for i := 0; i < len(rows); {
-		no, at, n := rows[i]/g.rows, rows[i]%g.rows, 1
-		for i+n < len(rows) && rows[i+n] == rows[i]+int64(n) && rows[i+n]/g.rows == no &&
-			int64(n)*g.rowBytes() < writeBytes {
-			n++
-		}
-		if no != open {
-			if f != nil {
-				_ = f.Close()
-			}
-			var err error
-			if f, err = g.check(no, end); err != nil {
-				f = nil
-				return nil, err
-			}
-			open = no
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if _, err := f.ReadAt(asBytes(out[int64(i)*dim:int64(i+n)*dim]), g.offset(at)); err != nil {
-			return nil, fmt.Errorf("read %s: %w", g.path(no), err)
-		}
-		i += n
+	if _, err := f.ReadAt(out, g.offset(from%g.rows)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", g.path(from/g.rows), err)
 	}
 	return out, nil
 }

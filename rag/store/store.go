@@ -8,12 +8,14 @@
 //	sluice.db             SQLite, WAL: encoder, documents, chunks, texts, small values (schema.go)
 //	segments/000000.vec   4 KiB header (segment.go), then rows of dim little-endian float32
 //	segments/000001.vec   …
-//	lock                  flock of the one writer, with its process id; readers do not touch it
+//	index/                what could be made again: rows (rowsfile.go), and what knowledge keeps there
+//	lock                  flock of whoever writes, with the process id; readers do not touch it
 //
 // The vector of row r lies in segment r / segment_rows at byte 4096 + (r mod segment_rows)·4·dim.
-// A row is live if and only if the database has a chunk of that number: deleting a chunk deletes its
-// line, so the table itself is the bitmap of live rows. Bytes of a segment after the last row that the
-// database counts are leftovers of a writer that was killed; the next Commit writes over them.
+// A row is live if and only if the database has a chunk of that number: deleting a chunk deletes its line and leaves its
+// number in the table of deleted rows; no vector is moved or copied. Bytes of a segment after the last row that the
+// database counts are leftovers of a writer that was killed; the next Commit writes over them. Every 256 rows have a
+// CRC-32C in the database.
 //
 // One data flow: Batch → validate → pwrite + fdatasync → SQLite transaction → ids (Commit);
 // database snapshot + mapped segments → View.
@@ -23,7 +25,6 @@ import (
 	"errors"
 
 	"github.com/sluice-rag/sluice/embed/identity"
-	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
@@ -59,20 +60,6 @@ type DocumentInfo struct {
 	Tokens                           int
 	Added                            string            // RFC 3339, when this content was first committed
 	Meta                             map[string]string // corpus.Document.Meta
-}
-
-// View is a snapshot of the live chunks: Vectors.Row(i) belongs to IDs[i], and Chunks has their texts. It stays valid
-// until Close, also while a writer, of any process, adds, replaces or deletes, and after the store's own Close. Its
-// slices are shared and may be read-only memory: do not write to them, nor use Vectors after Close.
-type View struct {
-	Vectors     engine.Vectors
-	IDs         []string
-	Rows        []int64  // of the vectors in the store: what RowVectors takes, ascending
-	TextDigests []string // corpus.Chunk.Digest of each chunk
-	Groups      []int32  // one number per topic; documents without a topic are a group of their own
-	Digest      string   // "sha256:…" over (id, chunk digest) in order: identifies the corpus
-	texts       *reader
-	release     func() error
 }
 
 // The errors of this package, wrapped with the folder and what to do. A full disk is syscall.ENOSPC,

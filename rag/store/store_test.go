@@ -58,11 +58,8 @@ func TestCommitAndReadBack(t *testing.T) {
 		docs[0].Source != "a.md" || docs[0].Title != "T a" || docs[1].ID != "b" || docs[0].Added == "" {
 		t.Fatalf("%+v", docs)
 	}
-	v, err := s.View(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	v, done := liveOf(t, s)
+	defer done()
 	if d := cmp.Diff([]int32{0, 1, 2}, v.Groups); d != "" {
 		t.Fatal(d)
 	}
@@ -180,17 +177,13 @@ func TestDuplicatesInBatch(t *testing.T) {
 
 // The digest and the order depend on content alone, and change with it.
 func TestViewDigestAndGroups(t *testing.T) {
-	ctx := context.Background()
 	digest := func(batches ...Batch) (string, []int32) {
 		s := mustOpen(t, t.TempDir(), testSeams())
 		for _, b := range batches {
 			mustCommit(t, s, b)
 		}
-		v, err := s.View(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer v.Close()
+		v, done := liveOf(t, s)
+		defer done()
 		return v.Digest, v.Groups
 	}
 	withTopics := batchOf(1, testDim, "a/0", "b/0", "c/0", "c/1", "d/0", "b/1")
@@ -273,64 +266,98 @@ func TestBadInputIsRefusedWhole(t *testing.T) {
 	verify(t, s, versions(1, "a/0", "n/0", "n/1"))
 }
 
-// A view is what it was whatever happens to the store, mapped over several segments or gathered.
+// liveOf is what a new view has; done closes it.
+func liveOf(t *testing.T, s *Store) (l *Live, done func()) {
+	t.Helper()
+	v, err := s.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err = v.Live(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return l, func() {
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A view is what it was whatever happens to the store, over several segments, and no deletion copies a vector.
 func TestViewIsASnapshot(t *testing.T) {
 	ctx := context.Background()
 	s := mustOpen(t, t.TempDir(), testSeams()) // 1,024 rows a segment
+	var views []*View
+	view := func() *View {
+		t.Helper()
+		v, err := s.View(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		views = append(views, v)
+		if s.segments.mappable() && len(views) > 1 && &v.Vectors.Data[0] != &views[0].Vectors.Data[0] {
+			t.Fatal("the vectors were copied")
+		}
+		return v
+	}
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 1000)...))
+	small := view()
 	mustCommit(t, s, batchOf(1, testDim, ids("b", 1500)...))
-	mapped, err := s.View(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mapped.release == nil && s.segments.mappable() {
-		t.Fatal("a view without gaps was copied")
-	}
+	all := view()
 	if _, err := s.DeleteDocuments(ctx, []string{"a"}); err != nil {
 		t.Fatal(err)
 	}
-	tail, err := s.View(ctx) // rows 1000 … 2499: still without gaps
-	if err != nil {
-		t.Fatal(err)
-	}
+	tail := view()
 	mustCommit(t, s, batchOf(1, testDim, ids("c", 700)...))
 	if _, err := s.Commit(ctx, batchOf(2, testDim, "b/3", "b/600")); err != nil {
 		t.Fatal(err)
 	}
-	gathered, err := s.View(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if gathered.release != nil {
-		t.Fatal("a view with gaps was mapped")
-	}
+	last := view()
 	want := versions(1, append(ids("b", 1500), ids("c", 700)...)...)
 	want["b/3"], want["b/600"] = 2, 2
 	verify(t, s, want)
+	if n := len(last.DeletedSince(tail)); n != 2 || len(last.DeletedSince(all)) != 1002 || len(tail.DeletedSince(nil)) != 1000 {
+		t.Fatal(n)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(s.Dir()); err != nil {
 		t.Fatal(err)
 	}
-	same := func(v *View, n int, want map[string]int) {
+	same := func(v *View, rows, n int, want map[string]int) {
 		t.Helper()
-		if v.Vectors.Rows != n || len(v.Vectors.Data) != n*testDim {
-			t.Fatal(v.Vectors.Rows, len(v.Vectors.Data), n)
+		if v.Vectors.Rows != rows || len(v.Vectors.Data) != rows*testDim || v.Count() != n {
+			t.Fatal(v.Vectors.Rows, len(v.Vectors.Data), v.Count(), n)
 		}
 		for i, id := range v.IDs {
-			if got := v.Vectors.Data[i*testDim : (i+1)*testDim]; !slices.Equal(got, vectorOf(id, want[id], testDim)) {
+			if got := v.Vectors.Data[i*testDim : (i+1)*testDim]; !v.Deleted(i) &&
+				!slices.Equal(got, vectorOf(id, want[id], testDim)) {
 				t.Fatalf("row %d, %s", i, id)
 			}
 		}
+		live, err := v.Live(ctx)
+		if err != nil || live.Vectors.Rows != n || len(live.Vectors.Data) != n*testDim {
+			t.Fatal(err)
+		}
+		for i, id := range live.IDs {
+			if got := live.Vectors.Data[i*testDim : (i+1)*testDim]; !slices.Equal(got, vectorOf(id, want[id], testDim)) {
+				t.Fatalf("live %d, %s", i, id)
+			}
+		}
 	}
-	same(mapped, 2500, versions(1, append(ids("a", 1000), ids("b", 1500)...)...))
-	same(tail, 1500, versions(1, ids("b", 1500)...))
-	same(gathered, 2200, want)
-	for _, v := range []*View{mapped, tail, gathered} {
+	one := versions(1, append(ids("a", 1000), ids("b", 1500)...)...)
+	same(small, 1000, 1000, one)
+	same(all, 2500, 2500, one)
+	same(tail, 2500, 1500, one)
+	same(last, 3202, 2200, want)
+	for _, v := range views {
 		if err := errors.Join(v.Close(), v.Close()); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := last.Chunks(ctx, []string{"b/3"}); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
 	}
 }
 
@@ -398,11 +425,8 @@ func TestRowVectors(t *testing.T) {
 	b := batchOf(1, testDim, ids("a", 40)...)
 	mustCommit(t, s, b)
 	mustCommit(t, s, batchOf(2, testDim, ids("b", 3)...))
-	v, err := s.View(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	v, done := liveOf(t, s)
+	defer done()
 	if len(v.Rows) != 43 || v.Rows[0] != 0 || v.Rows[42] != 42 {
 		t.Fatalf("rows %v", v.Rows)
 	}

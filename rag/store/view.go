@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,6 +8,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	bits64 "math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,47 +18,109 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// View maps the live chunks. If their rows are without gaps (nothing deleted but at the ends), the
-// vectors are the segments themselves, mapped end to end without a copy, however many there are;
-// otherwise the live rows are read into memory of their own. Segments are compared with the database
-// first: a missing, short or foreign one is ErrCorrupt.
+// View is a snapshot of the chunks: row i of Vectors belongs to IDs[i], and Chunks has the texts. Rows of deleted chunks
+// are there as well: Deleted tells them apart, and Live leaves them out. It stays valid until Close, also while a
+// writer, of any process, adds, replaces or deletes, and after the store's own Close. Its slices are shared and may be
+// read-only memory: do not write to them, nor use Vectors after Close.
+type View struct {
+	Vectors    engine.Vectors
+	IDs        []string            // those of deleted rows mean nothing
+	Digests    [][sha256.Size]byte // of the texts: corpus.Chunk.Digest in binary
+	First      int64               // row in the store of row 0
+	Generation int64               // of the store's content
+	rows       *rowList
+	mapping    *mapping
+	texts      *reader
+	live       chan *Live // holds Live's result once it is known, else nil
+}
+
+// View maps all rows, live and deleted, without a copy, and compares those that this Store has not mapped before with
+// their checksums: a BlockError names the file and the block that is damaged, a missing, short or foreign segment is
+// ErrCorrupt. What has changed since the last View is read, not all.
 //
 // Ids, digests and texts are read in one transaction of the database, which lasts until the view is closed: what is
 // deleted or replaced meanwhile keeps its old pages for it in SQLite's log. The log cannot begin anew before.
-func (s *Store) View(ctx context.Context) (_ *View, err error) {
-	texts, err := s.beginRead()
+func (s *Store) View(ctx context.Context) (*View, error) {
+	select {
+	case <-s.viewing:
+		defer func() { s.viewing <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, s.wrap("view", ctx.Err())
+	}
+	for {
+		v, now, err := s.view(ctx)
+		if err == nil {
+			return v, nil
+		}
+		// Compact may have removed segments of the state that was read: there is a newer one then.
+		newer, stateErr := s.Generation(ctx)
+		if stateErr != nil || newer == now.generation || !errors.Is(err, fs.ErrNotExist) {
+			return nil, s.wrap("view", err)
+		}
+	}
+}
+
+func (s *Store) view(ctx context.Context) (_ *View, now state, err error) {
+	texts, err := s.beginRead(ctx)
 	if err != nil {
-		return nil, wrap(s.dir, "view", err)
+		return nil, now, err
 	}
 	defer func() {
 		if err != nil {
 			_ = texts.close() // the first error counts
 		}
 	}()
-	l, err := readLive(ctx, texts.tx)
-	if err != nil {
-		return nil, wrap(s.dir, "view", err)
+	if now, err = readState(context.WithoutCancel(ctx), texts.tx); err != nil {
+		return nil, now, err
 	}
-	dim := int64(s.settings.encoder.Dim)
-	v := &View{IDs: l.ids, Rows: l.rows, TextDigests: l.hexDigests(), Groups: l.groups, Digest: l.digest(),
-		texts: texts}
-	v.Vectors = engine.Vectors{Rows: len(l.ids), Dim: int(dim), Stride: int(dim)}
-	n := int64(len(l.rows))
-	switch {
-	case n == 0:
-	case l.rows[n-1]-l.rows[0] == n-1 && s.segments.mappable():
-		var all []float32
-		if all, v.release, err = s.segments.mapAll(l.rows[n-1] + 1); err == nil {
-			v.Vectors.Data = all[l.rows[0]*dim:]
+	if s.rows == nil {
+		s.rows = s.loadRows()
+	}
+	if s.rows == nil || s.rows.generation != now.generation {
+		if s.rows, err = readRows(ctx, texts.tx, now, s.rows); err != nil {
+			s.rows = nil
+			return nil, now, err
 		}
-	default:
-		v.Vectors.Data, err = s.segments.gather(ctx, l.rows, l.rows[n-1]+1)
 	}
-	if err != nil {
-		return nil, wrap(s.dir, "view", err)
+	if err := s.mapRows(ctx, texts.tx, now); err != nil {
+		return nil, now, err
 	}
-	return v, nil
+	v := &View{IDs: s.rows.ids, Digests: s.rows.digests, First: now.firstRow, Generation: now.generation,
+		rows: s.rows, mapping: s.mapped.use(), texts: texts, live: make(chan *Live, 1)}
+	dim := s.settings.encoder.Dim
+	v.Vectors = engine.Vectors{Rows: len(v.IDs), Dim: dim, Stride: dim, Data: s.mapped.rows(now.firstRow, now.endRow)}
+	v.live <- nil
+	return v, now, nil
 }
+
+// mapRows maps the rows of a state and compares the checksums of what is new.
+func (s *Store) mapRows(ctx context.Context, q queryer, now state) (err error) {
+	if !s.segments.mappable() || !s.mapped.fits(now.firstRow, now.endRow) {
+		_ = s.mapped.release() // Views that use it keep it
+		s.mapped = nil
+		if s.segments.mappable() {
+			s.mapped, err = s.segments.newMapping(now.firstRow, now.endRow)
+		} else {
+			s.mapped, err = s.segments.readAll(ctx, now.firstRow, now.endRow)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	m := s.mapped
+	if m.base != nil {
+		if err := m.extend(now.endRow); err != nil {
+			return err
+		}
+	}
+	m.whole, err = s.checkBlocks(ctx, q, m.whole, now.endRow, func(from, to int64) ([]byte, error) {
+		return asBytes(m.rows(from, to)), nil
+	})
+	return err
+}
+
+// Deleted tells whether row i's chunk is deleted.
+func (v *View) Deleted(i int) bool { return v.rows.isDead(i) }
 
 // Chunks returns the view's chunks of ids in that order, with the texts that they had when the view was taken;
 // ErrNotFound names the first that it lacks. ErrClosed after Close.
@@ -65,30 +128,119 @@ func (v *View) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error)
 	return v.texts.chunks(ctx, ids)
 }
 
-// Close releases the view's mappings and ends its transaction. Closing twice is harmless.
+// Count is the number of live chunks.
+func (v *View) Count() int { return len(v.IDs) - v.rows.deleted }
+
+// DeletedSince lists the rows, of those that before has, that were deleted after it: before is an older view of the same
+// rows or nil, which lists all.
+func (v *View) DeletedSince(before *View) []int {
+	var rows []int
+	for w, bits := range v.rows.dead {
+		if before != nil {
+			if w >= len(before.rows.dead) {
+				break
+			}
+			bits &^= before.rows.dead[w]
+		}
+		for ; bits != 0; bits &= bits - 1 {
+			rows = append(rows, w*64+bits64.TrailingZeros64(bits))
+		}
+	}
+	return rows
+}
+
+// Live are the live chunks of a View, one behind the other in the order of its rows.
+type Live struct {
+	Vectors     engine.Vectors
+	IDs         []string
+	Rows        []int64  // of the vectors in the store: what RowVectors takes, ascending
+	TextDigests []string // corpus.Chunk.Digest of each chunk
+	Groups      []int32  // one number per topic; documents without a topic are a group of their own
+	Digest      string   // "sha256:…" over (id, chunk digest) in order: identifies the corpus
+}
+
+// Live lists the live chunks. If there are deleted ones between them, their vectors are copied; searches do without
+// that (Deleted). It is valid as long as the view.
+func (v *View) Live(ctx context.Context) (*Live, error) {
+	var l *Live
+	select {
+	case l = <-v.live:
+		defer func() { v.live <- l }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if l != nil {
+		return l, nil
+	}
+	made, err := v.makeLive(ctx)
+	if err == nil {
+		l = made
+	}
+	return made, err
+}
+
+func (v *View) makeLive(ctx context.Context) (*Live, error) {
+	n, dim := v.Count(), v.Vectors.Dim
+	l := &Live{IDs: make([]string, 0, n), Rows: make([]int64, 0, n), TextDigests: make([]string, 0, n),
+		Groups: make([]int32, 0, n), Vectors: v.Vectors}
+	copies := v.rows.deleted > 0
+	if copies {
+		l.Vectors = engine.Vectors{Rows: n, Dim: dim, Stride: dim, Data: make([]float32, 0, n*dim)}
+	}
+	numbers := map[int64]int32{}
+	h, b := sha256.New(), make([]byte, 0, 256)
+	for i, id := range v.IDs {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if v.Deleted(i) {
+			continue
+		}
+		g, ok := numbers[v.rows.groups[i]]
+		if !ok {
+			g = int32(len(numbers))
+			numbers[v.rows.groups[i]] = g
+		}
+		l.IDs, l.Rows, l.Groups = append(l.IDs, id), append(l.Rows, v.First+int64(i)), append(l.Groups, g)
+		l.TextDigests = append(l.TextDigests, hex.EncodeToString(v.Digests[i][:]))
+		if copies {
+			l.Vectors.Data = append(l.Vectors.Data, v.Vectors.Data[i*dim:(i+1)*dim]...)
+		}
+		b = append(binary.AppendUvarint(b[:0], uint64(len(id))), id...)
+		b = append(b, v.Digests[i][:]...)
+		h.Write(b)
+	}
+	l.Digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return l, nil
+}
+
+// Close ends the view's use of the mapping, and its transaction. Closing twice is harmless.
 func (v *View) Close() error {
 	err := v.texts.close()
-	if r := v.release; r != nil {
-		v.release, v.Vectors.Data = nil, nil
-		err = errors.Join(err, r())
-	}
-	return err
+	m := v.mapping
+	v.mapping, v.Vectors.Data = nil, nil
+	return errors.Join(err, m.release())
 }
 
 // reader is one state of the database: a transaction that only reads, used by one caller at a time.
 type reader struct {
-	dir  string
-	turn chan struct{} // holds a token while nobody reads
-	tx   *sql.Tx       // nil once closed
+	store *Store
+	turn  chan struct{} // holds a token while nobody reads
+	conn  *sql.Conn
+	tx    *sql.Tx // nil once closed
 }
 
 // beginRead begins a transaction. Its state is that of its first query.
-func (s *Store) beginRead() (*reader, error) {
-	tx, err := s.read.Begin()
+func (s *Store) beginRead(ctx context.Context) (*reader, error) {
+	conn, err := s.read.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{dir: s.dir, turn: make(chan struct{}, 1), tx: tx}
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	r := &reader{store: s, turn: make(chan struct{}, 1), conn: conn, tx: tx}
 	r.turn <- struct{}{}
 	return r, nil
 }
@@ -101,7 +253,7 @@ func (r *reader) chunks(ctx context.Context, ids []string) ([]corpus.Chunk, erro
 	for part := range slices.Chunk(ids, chunksAtOnce) {
 		more, err := r.read(ctx, part)
 		if err != nil {
-			return nil, wrap(r.dir, "read chunks", err)
+			return nil, wrap(r.store.dir, "read chunks", err)
 		}
 		chunks = append(chunks, more...)
 	}
@@ -128,99 +280,44 @@ func (r *reader) close() error {
 	if r.tx == nil {
 		return nil
 	}
-	err := r.tx.Rollback()
+	err := errors.Join(r.tx.Rollback(), r.conn.Close())
 	r.tx = nil
 	return err
 }
 
-// RowVectors reads the vectors of rows as View.Rows names them, in that order. Rows of chunks that have been deleted
-// are there as well: their space is not used again. A row that was never written is ErrNotFound.
+// Generation counts the changes of the store, of all processes: two equal ones are the same content.
+func (s *Store) Generation(ctx context.Context) (int64, error) {
+	conn, err := s.read.Conn(ctx)
+	if err != nil {
+		return 0, s.wrap("read the state", err)
+	}
+	defer conn.Close()
+	now, err := readState(context.WithoutCancel(ctx), conn)
+	return now.generation, s.wrap("read the state", err)
+}
+
+// RowVectors reads the vectors of rows as Live.Rows names them, in that order. Rows of chunks that have been deleted
+// are there as well until Compact. A row that was never written or is no longer there is ErrNotFound.
 func (s *Store) RowVectors(ctx context.Context, rows []int64) (engine.Vectors, error) {
 	dim := s.settings.encoder.Dim
 	out := engine.Vectors{Rows: len(rows), Dim: dim, Stride: dim}
 	if len(rows) == 0 {
 		return out, nil
 	}
-	var end int64
-	if err := s.read.QueryRowContext(ctx, `SELECT end_row FROM store`).Scan(&end); err != nil {
-		return out, wrap(s.dir, "read vectors", err)
-	}
-	order := make([]int, len(rows))
-	for i, row := range rows {
-		if order[i] = i; row < 0 || row >= end {
-			return out, wrap(s.dir, "read vectors", fmt.Errorf("%w: row %d of %d", ErrNotFound, row, end))
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
-	sorted := make([]int64, len(rows))
-	for i, k := range order {
-		sorted[i] = rows[k]
-	}
-	data, err := s.segments.gather(ctx, sorted, end)
+	v, err := s.View(ctx)
 	if err != nil {
-		return out, wrap(s.dir, "read vectors", err)
+		return out, err
 	}
-	out.Data = make([]float32, len(data))
-	for i, k := range order {
-		copy(out.Data[k*dim:(k+1)*dim], data[i*dim:(i+1)*dim])
+	defer v.Close()
+	for _, row := range rows {
+		i := row - v.First
+		if i < 0 || i >= int64(v.Vectors.Rows) {
+			return out, s.wrap("read vectors", fmt.Errorf("%w: row %d, there are %d to %d", ErrNotFound, row, v.First,
+				v.First+int64(v.Vectors.Rows)-1))
+		}
+		out.Data = append(out.Data, v.Vectors.Data[i*int64(dim):(i+1)*int64(dim)]...)
 	}
 	return out, nil
-}
-
-// live is the list of live rows, read in one snapshot of the database.
-type live struct {
-	rows    []int64
-	ids     []string
-	digests []byte // 32 each
-	groups  []int32
-}
-
-func readLive(ctx context.Context, q queryer) (l live, err error) {
-	numbers := map[int64]int32{} // topic → group; a document without one is −its number
-	err = each(q, func(scan func(...any) error) error {
-		var row, group int64
-		var id string
-		var digest sql.RawBytes
-		if err := scan(&row, &id, &digest, &group); err != nil {
-			return err
-		}
-		if len(digest) != sha256.Size {
-			return fmt.Errorf("%w: chunk %q has a text digest of %d bytes", ErrCorrupt, id, len(digest))
-		}
-		g, ok := numbers[group]
-		if !ok {
-			g = int32(len(numbers))
-			numbers[group] = g
-		}
-		l.rows, l.ids, l.groups = append(l.rows, row), append(l.ids, id), append(l.groups, g)
-		l.digests = append(l.digests, digest...)
-		return ctx.Err()
-	}, `SELECT row, id, digest, coalesce(topic, -document) FROM chunks ORDER BY row`)
-	return l, err
-}
-
-// hexDigests are the digests as text, all in one allocation.
-func (l live) hexDigests() []string {
-	all := hex.EncodeToString(l.digests)
-	list := make([]string, len(l.ids))
-	for i := range list {
-		list[i] = all[i*2*sha256.Size : (i+1)*2*sha256.Size]
-	}
-	return list
-}
-
-// digest identifies the corpus: SHA-256 over, for each live chunk in row order, the length of its id
-// as a varint, the id, and the 32 bytes of its text's SHA-256.
-func (l live) digest() string {
-	h := sha256.New()
-	b := make([]byte, 0, 256)
-	for i, id := range l.ids {
-		b = binary.AppendUvarint(b[:0], uint64(len(id)))
-		b = append(b, id...)
-		b = append(b, l.digests[i*sha256.Size:(i+1)*sha256.Size]...)
-		h.Write(b)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // Stats are the sizes of a store.
@@ -230,25 +327,30 @@ type Stats struct {
 	Segments          int
 	VectorBytes       int64   // of all rows
 	DatabaseBytes     int64   // sluice.db, without its log
-	Deleted           float64 // share of the rows that is deleted, 0 … 1; their space is not reused
+	Deleted           float64 // share of the rows that is deleted, 0 … 1; Compact gives their space back
 	Created           string  // RFC 3339
 }
 
 // Stats counts.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{Created: s.settings.created}
-	err := s.read.QueryRowContext(ctx,
-		`SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), end_row FROM store`).
-		Scan(&st.Documents, &st.Chunks, &st.Rows)
+	var first, end int64
+	conn, err := s.read.Conn(ctx)
+	if err == nil {
+		defer conn.Close()
+		err = conn.QueryRowContext(context.WithoutCancel(ctx),
+			`SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), first_row, end_row FROM store`).
+			Scan(&st.Documents, &st.Chunks, &first, &end)
+	}
 	if err != nil {
-		return st, wrap(s.dir, "count", err)
+		return st, s.wrap("count", err)
 	}
 	i, err := os.Stat(filepath.Join(s.dir, databaseName))
 	if err != nil {
 		return st, fmt.Errorf("store: %w", err)
 	}
-	st.DatabaseBytes = i.Size()
-	st.Segments = int(s.segments.count(st.Rows))
+	st.DatabaseBytes, st.Rows = i.Size(), end-first
+	st.Segments = int(s.segments.count(end) - first/s.segments.rows)
 	st.VectorBytes = st.Rows * s.segments.rowBytes()
 	if st.Rows > 0 {
 		st.Deleted = float64(st.Rows-int64(st.Chunks)) / float64(st.Rows)

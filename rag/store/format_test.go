@@ -1,0 +1,247 @@
+package store
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// version1 is a store that the last code of version 1 wrote: document a with 20 chunks, of which a/3 and a/4 were
+// replaced, c with 300, and b, which was deleted.
+func version1(t *testing.T) (dir string, want map[string]int) {
+	t.Helper()
+	z, err := zip.OpenReader(filepath.Join("testdata", "version1.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, z); err != nil {
+		t.Fatal(err)
+	}
+	want = versions(1, append(ids("a", 20), ids("c", 300)...)...)
+	want["a/3"], want["a/4"] = 2, 2
+	return dir, want
+}
+
+// A store of version 1 loses nothing: neither for writers nor for readers, after a failure or a kill in between, and it
+// goes on being one that can be written to.
+func TestVersion1IsMigrated(t *testing.T) {
+	ctx := context.Background()
+	for name, o := range map[string]Options{"writer": {}, "reader": {ReadOnly: true}, "creator": {Create: true,
+		Encoder: &testEncoder}} {
+		t.Run(name, func(t *testing.T) {
+			dir, want := version1(t)
+			x := testSeams()
+			x.step = func(string) error { return unix.EIO }
+			if _, err := open(ctx, dir, o, x); !errors.Is(err, unix.EIO) {
+				t.Fatal(err)
+			}
+			s, err := Open(ctx, dir, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verify(t, s, want)
+			if st, err := s.Stats(ctx); err != nil || st.Rows != 332 || st.Chunks != 320 || st.Documents != 2 {
+				t.Fatalf("%+v %v", st, err)
+			}
+			if m, err := s.Meta(ctx, "calibration"); err != nil || string(m) != "default" {
+				t.Fatal(m, err)
+			}
+			l, done := liveOf(t, s)
+			if !slices.Equal(l.Groups[:5], []int32{0, 1, 2, 2, 0}) { // of a/0, a/1, a/2, a/5 and a/6
+				t.Errorf("groups %v", l.Groups[:5])
+			}
+			done()
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w := mustOpen(t, dir, testSeams())
+			mustCommit(t, w, batchOf(1, testDim, "b/0", "c/2"))
+			want["b/0"] = 1
+			if _, err := w.DeleteDocuments(ctx, []string{"a"}); err != nil {
+				t.Fatal(err)
+			}
+			maps.DeleteFunc(want, func(id string, _ int) bool { return strings.HasPrefix(id, "a/") })
+			verify(t, w, want)
+		})
+	}
+}
+
+// Damage of a vector does not get a new checksum by being migrated, and what cannot be written to is said.
+func TestVersion1ThatCannotBeMigrated(t *testing.T) {
+	ctx := context.Background()
+	dir, _ := version1(t)
+	patch(filepath.Join("segments", "000000.vec"), headerSize+5*testDim*4+1, 0x55, 0xaa)(t, dir)
+	for _, o := range []Options{{}, {ReadOnly: true}} {
+		if _, err := Open(ctx, dir, o); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `chunk "a/5"`) ||
+			!strings.Contains(err.Error(), "000000.vec") {
+			t.Fatal(err)
+		}
+	}
+	dir, _ = version1(t)
+	l, err := openLock(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if err := l.take(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer l.give(false)
+	x := testSeams()
+	x.patient = 0
+	if _, err := open(ctx, dir, Options{ReadOnly: true}, x); !errors.Is(err, ErrVersion) || !errors.Is(err, ErrLocked) {
+		t.Fatal(err)
+	}
+}
+
+// Every damaged block is named when it is read, also one that a Commit is about to add to.
+func TestBlocksAreVerified(t *testing.T) {
+	ctx := context.Background()
+	for row, says := range map[int64]string{3: "000000.vec: block 0 (rows 0 to 255)",
+		1500: "000001.vec: block 5 (rows 1280 to 1535)", 2099: "000002.vec: block 8 (rows 2048 to 2099)"} {
+		dir := damaged(t, patch(filepath.Join("segments", fmt.Sprintf("%06d.vec", row/1024)),
+			headerSize+row%1024*testDim*4+7, 0x99))
+		s := mustOpen(t, dir, testSeams())
+		var damage *BlockError
+		if _, err := s.View(ctx); !errors.As(err, &damage) || !errors.Is(err, ErrCorrupt) ||
+			!strings.Contains(err.Error(), says) || damage.Block != row/blockRows {
+			t.Fatal(err)
+		}
+		if err := s.Check(ctx); !errors.As(err, &damage) || !strings.Contains(err.Error(), says) {
+			t.Fatal(err)
+		}
+		_, err := s.Commit(ctx, batchOf(1, testDim, "b/0"))
+		if row == 2099 != errors.As(err, &damage) {
+			t.Fatalf("row %d: %v", row, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, edit := range map[string]func(*testing.T, string){
+		"a lost checksum":     execute(`DELETE FROM blocks WHERE no = 1`),
+		"the last lost":       execute(`DELETE FROM blocks WHERE no = 8`),
+		"a row of nothing":    execute(`DELETE FROM chunks WHERE row = 7; DELETE FROM texts WHERE row = 7`),
+		"a live row deleted ": execute(`INSERT INTO deleted VALUES (7, 1)`),
+	} {
+		s := mustOpen(t, damaged(t, edit), testSeams())
+		if err := s.Check(ctx); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a View reads is what has changed since the last one, and the same list as one that is read anew.
+func TestViewsFollow(t *testing.T) {
+	ctx := context.Background()
+	w := mustOpen(t, t.TempDir(), testSeams())
+	mustCommit(t, w, batchOf(1, testDim, ids("a", 700)...))
+	r, err := Open(ctx, w.Dir(), Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	same := func(what string) {
+		t.Helper()
+		got, done := liveOf(t, r)
+		defer done()
+		anew, err := Open(ctx, w.Dir(), Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer anew.Close()
+		want, done := liveOf(t, anew)
+		defer done()
+		if got.Digest != want.Digest || !slices.Equal(got.Groups, want.Groups) || !slices.Equal(got.Rows, want.Rows) ||
+			!slices.Equal(got.TextDigests, want.TextDigests) || !bytes.Equal(asBytes(got.Vectors.Data),
+			asBytes(want.Vectors.Data)) {
+			t.Fatalf("%s: %d chunks %s, want %d %s", what, len(got.IDs), got.Digest, len(want.IDs), want.Digest)
+		}
+		v, err := r.View(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if err := v.SaveRows(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same("first")
+	mustCommit(t, w, batchOf(1, testDim, ids("b", 900)...))
+	same("appended")
+	b := batchOf(2, testDim, "a/1", "a/2", "b/4")
+	mustCommit(t, w, b)
+	same("replaced")
+	if _, err := w.DeleteDocuments(ctx, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	same("deleted")
+	b = batchOf(1, testDim, "b/7", "b/8")
+	b.Chunks[0].Topic = "another topic"
+	mustCommit(t, w, b)
+	same("another topic")
+	if err := w.SetMeta(ctx, "k", nil); err != nil {
+		t.Fatal(err)
+	}
+	same("the same")
+}
+
+// A list of rows that is damaged, cut, of another store or of a future is not used.
+func TestStoredRowsAreNotTrusted(t *testing.T) {
+	ctx := context.Background()
+	w := mustOpen(t, t.TempDir(), testSeams())
+	mustCommit(t, w, batchOf(1, testDim, ids("a", 100)...))
+	v, err := w.View(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if err := v.SaveRows(ctx); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(w.Dir(), indexFolder, rowsName)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := parseRows(bytes.Clone(good), w.settings.id); err != nil || len(l.ids) != 100 || l.deleted != 0 {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 0x10
+		if _, err := parseRows(bad, w.settings.id); err == nil {
+			t.Fatalf("byte %d may change", i)
+		}
+		if _, err := parseRows(good[:i], w.settings.id); err == nil {
+			t.Fatalf("%d bytes are enough", i)
+		}
+	}
+	if _, err := parseRows(good, [16]byte{1}); err == nil {
+		t.Fatal("another store's list")
+	}
+	if _, err := w.DeleteDocuments(ctx, []string{"a"}); err != nil { // a backup of the database is put back later
+		t.Fatal(err)
+	}
+	future := bytes.Clone(good)
+	for _, b := range [][]byte{future, good[:50], nil} {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		anew := mustOpen(t, w.Dir(), testSeams())
+		verify(t, anew, nil)
+		anew.Close()
+	}
+}

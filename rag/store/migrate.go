@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"hash/crc32"
+)
+
+// migrate brings a store of version 1 up to version 2 in one transaction; the writer's lock is held. Vectors and texts
+// stay where they are. Version 1 had a checksum per vector in chunks, which each block is compared with before it gets
+// its own: damage does not pass for what was committed. Its deleted rows were those that chunks did not have.
+func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	set := settings{blockRows: blockRows}
+	var id []byte
+	if err := tx.QueryRow(`SELECT id, encoder_digest, dim, segment_rows, end_row FROM store`).Scan(&id,
+		&set.encoder.Digest, &set.encoder.Dim, &set.segmentRows, &set.endRow); err != nil {
+		return err
+	}
+	if set.encoder.Dim < 1 || set.encoder.Dim > maxDim || set.segmentRows < 1 || set.segmentRows%1024 != 0 {
+		return fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment)", ErrCorrupt,
+			set.encoder.Dim, set.segmentRows)
+	}
+	copy(set.id[:], id)
+	if _, err := tx.Exec(deletedAndBlocks); err != nil {
+		return err
+	}
+	g := set.segments(dir, x.fs)
+	put, err := tx.Prepare(`INSERT INTO blocks VALUES (?, ?)`)
+	if err != nil {
+		return err
+	}
+	defer put.Close()
+	for from := int64(0); from < set.endRow; from += blockRows {
+		to := min(from+blockRows, set.endRow)
+		b, err := g.read(ctx, from, to)
+		if err != nil {
+			return err
+		}
+		if err := checkVersion1(tx, &g, b, from, to); err != nil {
+			return err
+		}
+		if _, err := put.Exec(from/blockRows, crc32.Checksum(b, castagnoli)); err != nil {
+			return err
+		}
+	}
+	for _, q := range []string{
+		fmt.Sprintf(`WITH RECURSIVE all_rows (row) AS (SELECT 0 UNION ALL SELECT row + 1 FROM all_rows WHERE row + 1 < %d)
+			INSERT INTO deleted SELECT row, 0 FROM all_rows WHERE row < %[1]d AND row NOT IN (SELECT row FROM chunks)`,
+			set.endRow),
+		`ALTER TABLE chunks DROP COLUMN crc`,
+		fmt.Sprintf(`ALTER TABLE store ADD COLUMN block_rows INTEGER NOT NULL DEFAULT %d`, blockRows),
+		`ALTER TABLE store ADD COLUMN first_row INTEGER NOT NULL DEFAULT 0`,
+		`ALTER TABLE store ADD COLUMN generation INTEGER NOT NULL DEFAULT 0`,
+		`ALTER TABLE store ADD COLUMN regrouped INTEGER NOT NULL DEFAULT 0`,
+		fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
+	} {
+		if _, err := tx.Exec(q); err != nil {
+			return err
+		}
+	}
+	if err := x.step("migrate"); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// checkVersion1 compares the live vectors among rows from … to−1, whose bytes b has, with their checksums.
+func checkVersion1(tx *sql.Tx, g *segments, b []byte, from, to int64) error {
+	size := g.rowBytes()
+	return each(tx, func(scan func(...any) error) error {
+		var row int64
+		var id string
+		var crc uint32
+		if err := scan(&row, &id, &crc); err != nil {
+			return err
+		}
+		if crc32.Checksum(b[(row-from)*size:(row-from+1)*size], castagnoli) != crc {
+			return fmt.Errorf("%w: %s: the vector of chunk %q (row %d) is not the one committed", ErrCorrupt,
+				g.path(row/g.rows), id, row)
+		}
+		return nil
+	}, `SELECT row, id, crc FROM chunks WHERE row >= ? AND row < ?`, from, to)
+}

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// The file of a rowList spares a reader of a large store a query over all chunks: what has changed since it was written
+// is read from the database. It is a cache: one that is damaged, of another store or of a state that is not the
+// database's past is not used. Little-endian numbers:
+//
+//	0   8  magic with the version
+//	8   16 id of the store
+//	24  40 first_row, end_row, generation, regrouped, bytes of all ids
+//	64  …  groups (8 bytes each), bits of deleted rows (whole 8 bytes), lengths of ids (4 each), digests (32 each), ids
+//	…   4  CRC-32C of all that
+const (
+	indexFolder = "index"
+	rowsName    = "rows"
+	rowsMagic   = "slcrows\x01"
+	rowsHeader  = 64
+)
+
+// IndexDir is the folder of what could be made again: who keeps something there calls it so that it exists.
+func (s *Store) IndexDir() (string, error) {
+	dir := filepath.Join(s.dir, indexFolder)
+	return dir, makeFolders(s.segments.fs, dir)
+}
+
+// SaveRows writes the file of the view's rows, so that other processes open the store faster. ErrReadOnly and the like
+// do no harm.
+func (v *View) SaveRows(ctx context.Context) error {
+	s := v.texts.store
+	dir, err := s.IndexDir()
+	if err == nil {
+		err = s.segments.fs.Replace(filepath.Join(dir, rowsName), func(w io.Writer) error {
+			return v.rows.write(ctx, w, s.settings.id)
+		})
+	}
+	return s.wrap("write the list of rows", err)
+}
+
+func (l *rowList) write(ctx context.Context, to io.Writer, store [16]byte) error {
+	n, bytes := len(l.ids), 0
+	lengths := make([]uint32, n)
+	for i, id := range l.ids {
+		lengths[i] = uint32(len(id))
+		bytes += len(id)
+	}
+	head := append([]byte(rowsMagic), store[:]...)
+	for _, x := range []int64{l.firstRow, l.endRow, l.generation, l.regrouped, int64(bytes)} {
+		head = binary.LittleEndian.AppendUint64(head, uint64(x))
+	}
+	ids := make([]byte, 0, bytes)
+	for _, id := range l.ids {
+		ids = append(ids, id...)
+	}
+	crc := uint32(0)
+	for _, b := range [][]byte{head, bytesOf(l.groups), bytesOf(l.dead), bytesOf(lengths), bytesOf(l.digests), ids} {
+		crc = crc32.Update(crc, castagnoli, b)
+		if _, err := to.Write(b); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	_, err := to.Write(binary.LittleEndian.AppendUint32(nil, crc))
+	return err
+}
+
+// bytesOf is the memory of a list of numbers or arrays of bytes.
+func bytesOf[T int64 | uint64 | uint32 | [sha256.Size]byte](list []T) []byte {
+	if len(list) == 0 {
+		return nil
+	}
+	var x T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(x)))
+}
+
+// loadRows reads the file, or returns nil.
+func (s *Store) loadRows() *rowList {
+	b, err := os.ReadFile(filepath.Join(s.dir, indexFolder, rowsName))
+	if err != nil {
+		return nil
+	}
+	l, err := parseRows(b, s.settings.id)
+	if err != nil {
+		return nil
+	}
+	return l
+}
+
+var errRows = errors.New("not a list of this store's rows")
+
+// parseRows reads a list from the bytes of its file, which it keeps.
+func parseRows(b []byte, store [16]byte) (*rowList, error) {
+	if len(b) < rowsHeader+4 || string(b[:8]) != rowsMagic || [16]byte(b[8:24]) != store {
+		return nil, errRows
+	}
+	if crc32.Checksum(b[:len(b)-4], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+		return nil, fmt.Errorf("%w: checksum", errRows)
+	}
+	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[24+8*i:])) }
+	l := &rowList{state: state{number(0), number(1), number(2), number(3)}}
+	n, bytes := l.endRow-l.firstRow, number(4)
+	if n < 0 || n > maxRows || bytes < 0 || bytes > int64(len(b)) ||
+		int64(len(b)) != rowsHeader+8*n+(n+63)/64*8+4*n+sha256.Size*n+bytes+4 {
+		return nil, fmt.Errorf("%w: %d rows", errRows, n)
+	}
+	rest := b[rowsHeader : len(b)-4]
+	l.groups, rest = take[int64](rest, n)
+	l.dead, rest = take[uint64](rest, (n+63)/64)
+	lengths, rest := take[uint32](rest, n)
+	l.digests, rest = take[[sha256.Size]byte](rest, n)
+	l.ids = make([]string, n)
+	for i, length := range lengths {
+		if int64(length) > int64(len(rest)) {
+			return nil, fmt.Errorf("%w: ids", errRows)
+		}
+		if length > 0 {
+			l.ids[i] = unsafe.String(&rest[0], int(length))
+		}
+		if rest = rest[length:]; !utf8.ValidString(l.ids[i]) {
+			return nil, fmt.Errorf("%w: id %d", errRows, i)
+		}
+		if l.isDead(i) {
+			l.deleted++
+		}
+	}
+	return l, nil
+}
+
+// take is the first n of what lies in b, and the rest. The memory is that of b: appending copies it.
+func take[T int64 | uint64 | uint32 | [sha256.Size]byte](b []byte, n int64) ([]T, []byte) {
+	if n == 0 {
+		return nil, b
+	}
+	var x T
+	size := n * int64(unsafe.Sizeof(x))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), b[size:]
+}
