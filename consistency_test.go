@@ -92,9 +92,6 @@ func TestTextsBelongToTheirScores(t *testing.T) {
 			if err != nil || len(found[0]) != 1 || found[0][0].Chunk.Text != herring || found[0][0].Score < .5 {
 				t.Errorf("%+v %v", found, err)
 			}
-			if err := w.Refresh(); err != nil {
-				t.Fatal(err)
-			}
 			found, err = w.Passages(t.Context(), []string{question}, sluice.RetrieveOptions{K: 4})
 			if err != nil {
 				t.Fatal(err)

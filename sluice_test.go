@@ -151,7 +151,7 @@ func TestLaterCallsSeeEarlierWrites(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessIsSeenAfterRefresh(t *testing.T) {
+func TestAnotherProcessIsSeen(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	reader := newWorld(t, func(c *sluice.Config) { c.Store = filepath.Join(w.dir, "store") })
@@ -164,14 +164,18 @@ func TestAnotherProcessIsSeenAfterRefresh(t *testing.T) {
 	}
 	first := count()
 	w.ingest(t, "b.jsonl", `{"id":"fire","text":"The volcano on the island erupts every year."}`)
-	if n := count(); n != first {
-		t.Errorf("the snapshot changed by itself: %d, %d", first, n)
+	if n := count(); n != first+1 {
+		t.Errorf("%d contexts after another process's ingest, want %d", n, first+1)
 	}
-	if err := reader.Refresh(); err != nil {
+	if _, err := w.DeleteDocuments(t.Context(), []string{"fire"}); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(); n != first+1 {
-		t.Errorf("%d contexts after Refresh, want %d", n, first+1)
+	if n := count(); n != first {
+		t.Errorf("%d contexts after another process's deletion, want %d", n, first)
+	}
+	w.calibrate(t)
+	if _, err := reader.Gate(t.Context(), []string{"x"}); err != nil {
+		t.Errorf("another process's calibration: %v", err)
 	}
 }
 

@@ -29,6 +29,9 @@ type SetOptions struct {
 	Clusters int    // of the index: groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
 	MemLimit int64  // bytes of packed copies that are kept for later operations; 0 = the engine's limit
+	// Digest names the first rows of the vectors in the files of Save and Load, instead of a digest that reads them
+	// all: for who keeps checksums of his vectors. Load then takes more rows than the file has, and appends them.
+	Digest func(ctx context.Context, rows int) ([32]byte, error)
 }
 
 // SetStats describe a set.
@@ -82,7 +85,7 @@ func (e *Engine) Prepare(ctx context.Context, v Vectors, metric kernels.Metric, 
 }
 
 func (o SetOptions) index() index.Options {
-	return index.Options{Clusters: o.Clusters, Seed: o.Seed, Plain: o.NoIndex}
+	return index.Options{Clusters: o.Clusters, Seed: o.Seed, Plain: o.NoIndex, Digest: o.Digest}
 }
 
 func (e *Engine) newSet(x *index.Index, o SetOptions) (*Set, error) {
@@ -139,9 +142,10 @@ func (s *Set) Append(ctx context.Context, v Vectors) error {
 	return s.change(func() error { return s.x.Append(ctx, v) })
 }
 
-// Delete takes a row out of the results of later Vectors. Deleting it again does nothing.
-func (s *Set) Delete(row int) error {
-	return s.change(func() error { return s.x.Delete(row) })
+// Delete takes rows out of the results of later Vectors: all of them, or none after an error. Deleting one again does
+// nothing.
+func (s *Set) Delete(rows ...int) error {
+	return s.change(func() error { return s.x.Delete(rows...) })
 }
 
 // Vectors are a snapshot of the rows, for the engine's operations: rows that are appended or deleted later do not show.

@@ -456,3 +456,66 @@ func TestSetOldSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestLoadByDigest: who names vectors has them not read, may have more of them than the file, and others are refused.
+func TestLoadByDigest(t *testing.T) {
+	e := newEngine(t, Options{})
+	rng := rand.New(rand.NewPCG(5, 5))
+	v := plain(rng, 3000, 32)
+	named := 0
+	o := SetOptions{Clusters: 4, Digest: func(_ context.Context, rows int) ([32]byte, error) {
+		named = rows
+		return [32]byte{7, byte(rows)}, nil
+	}}
+	first := v
+	first.Rows, first.Data = 2000, v.Data[:2000*32]
+	s, err := e.Prepare(t.Context(), first, kernels.Cosine, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Delete(3, 1999, 3, 17); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(4, 2000); !errors.Is(err, kernels.ErrArgument) || s.Describe().Deleted != 3 {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "set")
+	if err := s.Save(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := e.Load(t.Context(), path, v, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loaded.Close()
+	if d := loaded.Describe(); named != 2000 || d.Rows != 3000 || d.Deleted != 3 || d.Clusters != 4 {
+		t.Errorf("named %d rows, %+v", named, d)
+	}
+	if err := s.Append(t.Context(), Vectors{Data: v.Data[2000*32:], Rows: 1000, Dim: 32}); err != nil {
+		t.Fatal(err)
+	}
+	q := plain(rng, 5, 32)
+	want, err := e.TopK(t.Context(), q, s.Vectors(), kernels.Cosine, 10, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.TopK(t.Context(), q, loaded.Vectors(), kernels.Cosine, 10, nil)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v: %v", got, want, err)
+	}
+	o.Digest = func(context.Context, int) ([32]byte, error) { return [32]byte{8}, nil }
+	if _, err := e.Load(t.Context(), path, v, o); !errors.Is(err, ErrSetVectors) {
+		t.Error(err)
+	}
+	o.Digest = nil
+	if _, err := e.Load(t.Context(), path, first, o); !errors.Is(err, ErrSetVectors) {
+		t.Error(err)
+	}
+	short := first
+	short.Rows = 1000
+	o.Digest = func(context.Context, int) ([32]byte, error) { return [32]byte{7, 208}, nil }
+	if _, err := e.Load(t.Context(), path, short, o); !errors.Is(err, ErrSetVectors) {
+		t.Error(err)
+	}
+}

@@ -124,7 +124,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 		return nil, err
 	}
 	defer snap.Release()
-	st, err := base.Writer(ctx, nil) // before the work, so that a second writer is refused at once
+	st, err := base.Writer(ctx, nil) // before the work: a store that cannot be written to is the sooner error
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,11 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	in.Options = o
-	c := &run{Input: in, base: base, snap: snap, enc: enc, dir: knowledge.CalibrationDir(st)}
+	live, err := snap.View.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &run{Input: in, base: base, snap: snap, live: live, enc: enc, dir: knowledge.CalibrationDir(st)}
 	if err := c.questions(ctx); err != nil {
 		return nil, err
 	}
@@ -207,7 +211,7 @@ func Current(ctx context.Context, base *knowledge.Base) (*Result, error) {
 		return nil, err
 	}
 	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: c.Artifact.Encoder, Metric: c.Artifact.Metric,
-		TextDigests: snap.View.TextDigests, StaleTolerance: 1})
+		TextDigests: snap.View.LiveDigests(), StaleTolerance: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 // input embeds the pseudo-queries and gives each its context's row.
 func (c *run) input(ctx context.Context) (gate.Input, error) {
-	view := c.snap.View
+	view := c.live
 	texts, owner, err := c.owners()
 	if err != nil {
 		return gate.Input{}, err
@@ -49,13 +49,13 @@ func (c *run) keep(names [][32]byte) pairs.Keep {
 	}
 	return pairs.Keep{
 		File: filepath.Join(c.dir, c.Name+".state"), Limit: c.KeepBytes,
-		ContextRows: c.snap.View.Rows, QueryNames: names, Gone: c.gone,
+		ContextRows: c.live.Rows, QueryNames: names, Gone: c.gone,
 	}
 }
 
 // embed returns the questions' vectors: kept ones, and new ones, which it keeps.
 func (c *run) embed(ctx context.Context, texts []string, names [][32]byte) (q engine.Vectors, err error) {
-	dim := c.snap.View.Vectors.Dim
+	dim := c.live.Vectors.Dim
 	q = engine.Vectors{Dim: dim, Rows: len(texts), Data: make([]float32, len(texts)*dim)}
 	if c.vectors, err = openVectors(filepath.Join(c.dir, c.Name+".vectors"), c.enc.Info().Encoder); err != nil {
 		return q, err
@@ -93,8 +93,8 @@ func (c *run) embed(ctx context.Context, texts []string, names [][32]byte) (q en
 
 // owners drops the pseudo-queries of contexts that the store does not hold, and those outside the sample.
 func (c *run) owners() (texts []string, owner []int32, err error) {
-	rows := make(map[string]int32, len(c.snap.View.IDs))
-	for i, id := range c.snap.View.IDs {
+	rows := make(map[string]int32, len(c.live.IDs))
+	for i, id := range c.live.IDs {
 		rows[id] = int32(i)
 	}
 	var known []pseudo.Query

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/pairs"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/pseudo"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // run is one call of Run.
@@ -23,6 +24,7 @@ type run struct {
 	Input
 	base       *knowledge.Base
 	snap       *knowledge.Snapshot
+	live       *store.Live // of snap
 	enc        embed.Embedder
 	dir        string // of artifacts and journals
 	queries    []pseudo.Query
@@ -88,7 +90,7 @@ func (c *run) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	chunks, err := c.snap.Chunks(ctx, c.snap.View.IDs)
+	chunks, err := c.snap.Chunks(ctx, c.live.IDs)
 	if err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (c *run) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	contexts := pseudo.Contexts{Vectors: c.snap.View.Vectors, Chunks: chunks}
+	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
 	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, pseudo.Options{
 		PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, RankLimit: c.RankLimit,
 		Metric: c.snap.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,

@@ -283,7 +283,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		if _, err := New(c, positive,
-			Use{Encoder: c.Encoder, Metric: c.Metric, TextDigests: []string{digest(0)},
+			Use{Encoder: c.Encoder, Metric: c.Metric, TextDigests: digests(0),
 				StaleTolerance: 1}); err != nil {
 			t.Fatal(err)
 		}

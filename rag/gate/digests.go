@@ -2,8 +2,10 @@ package gate
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -32,29 +34,25 @@ func shortDigests(digests []string) ([]byte, error) {
 	return out, nil
 }
 
-// compareDigests counts the live contexts that the calibration has not seen and the calibrated texts that
-// are gone.
-func compareDigests(calibrated []byte, live []string) (unseen, gone int, err error) {
+// compareDigests counts the live contexts, those of them that the calibration has not seen, and the calibrated texts
+// that are gone.
+func compareDigests(calibrated []byte, live iter.Seq[[sha256.Size]byte]) (n, unseen, gone int) {
 	known := make(map[[digestBytes]byte]bool, len(calibrated)/digestBytes) // → still there
 	for d := range slices.Chunk(calibrated, digestBytes) {
 		known[[digestBytes]byte(d)] = false
 	}
-	for _, d := range live {
-		short, err := shortDigests([]string{d})
-		if err != nil {
-			return 0, 0, err
-		}
-		k := [digestBytes]byte(short)
-		if _, ok := known[k]; ok {
-			known[k] = true
-		} else {
+	gone = len(known)
+	for d := range live {
+		n++
+		k := [digestBytes]byte(d[:digestBytes])
+		there, ok := known[k]
+		switch {
+		case !ok:
 			unseen++
+		case !there:
+			known[k] = true
+			gone--
 		}
 	}
-	for _, there := range known {
-		if !there {
-			gone++
-		}
-	}
-	return unseen, gone, nil
+	return n, unseen, gone
 }

@@ -6,8 +6,10 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"sort"
 
 	"github.com/sluice-rag/sluice/embed/identity"
@@ -46,9 +48,9 @@ const DefaultStaleTolerance = .2
 type Use struct {
 	Encoder identity.Encoder
 	Metric  kernels.Metric
-	// TextDigests are those of the live contexts (corpus.Chunk.Digest: hex sha256); they are compared with
+	// TextDigests are those of the live contexts (corpus.Chunk.Digest, in binary); they are compared with
 	// the calibrated ones. nil leaves the staleness unknown, reported as 0.
-	TextDigests []string
+	TextDigests iter.Seq[[sha256.Size]byte]
 	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. 0 means
 	// DefaultStaleTolerance, a negative value tolerates none, 1 never refuses.
 	StaleTolerance float64
@@ -87,11 +89,8 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 	if use.TextDigests == nil {
 		return g, nil
 	}
-	unseen, gone, err := compareDigests(c.ContextDigests, use.TextDigests)
-	if err != nil {
-		return nil, err
-	}
-	live, calibrated := len(use.TextDigests), len(c.ContextDigests)/digestBytes
+	live, unseen, gone := compareDigests(c.ContextDigests, use.TextDigests)
+	calibrated := len(c.ContextDigests) / digestBytes
 	g.stale, g.gone = share(unseen, live), share(gone, calibrated)
 	tolerance := use.StaleTolerance
 	switch {
@@ -122,6 +121,22 @@ func (g *Gate) Stale() float64 { return g.stale }
 // Gone is the share of the calibrated texts that no live context has any more, in [0, 1]. It does not
 // make a gate stale: the cut-off still comes from real pairs, but the base has become smaller.
 func (g *Gate) Gone() float64 { return g.gone }
+
+// Staleness is a sentence about Stale and Gone, or "" where both are 0.
+func (g *Gate) Staleness() string {
+	switch {
+	case g.stale > 0 && g.gone > 0:
+		return fmt.Sprintf("calibration is stale by %s: so many chunks came after it; and %s of the calibrated chunks "+
+			"have gone since", percent(g.stale), percent(g.gone))
+	case g.stale > 0:
+		return fmt.Sprintf("calibration is stale by %s: so many chunks came after it", percent(g.stale))
+	case g.gone > 0:
+		return fmt.Sprintf("%s of the calibrated chunks have gone since the calibration", percent(g.gone))
+	}
+	return ""
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 // Decide tells for each row of queries, in their order, whether retrieval can help with it: whether the best
 // canonical score over the contexts is strictly closer than the cut-off. An empty base is kernels.ErrEmpty.

@@ -4,6 +4,7 @@ package gate
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -149,7 +150,14 @@ func TestSquad16(t *testing.T) {
 	if c, positive, err = Load(path); err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(c, positive, Use{Encoder: in.Encoder, Metric: kernels.Cosine, TextDigests: in.TextDigests})
+	live := func(yield func([sha256.Size]byte) bool) {
+		for _, c := range contexts {
+			if !yield(sha256.Sum256([]byte(c.Text))) {
+				return
+			}
+		}
+	}
+	g, err := New(c, positive, Use{Encoder: in.Encoder, Metric: kernels.Cosine, TextDigests: live})
 	if err != nil {
 		t.Fatal(err)
 	}

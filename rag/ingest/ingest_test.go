@@ -106,7 +106,7 @@ func TestLongDocumentsTakeSeveralCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer snap.Release()
-	if n := len(snap.View.IDs); n != 7 {
+	if n := snap.View.Count(); n != 7 {
 		t.Errorf("%d chunks are live, want 7", n)
 	}
 }

@@ -47,19 +47,45 @@ const (
 	DefaultIndexSearches = 16
 )
 
-// Base is a knowledge base in use. Its methods may be called from any goroutine.
+// Base is a knowledge base in use. Its methods may be called from any goroutine. No lock is held while something is
+// read, hashed or computed: who waits for another call's work waits as long as his context lets him.
 type Base struct {
 	cfg      Config
 	log      *slog.Logger
 	watcher  atomic.Pointer[func(done, total int)] // of the encoder's progress
 	builders sync.WaitGroup                        // of indexes
 
+	loading turn // of who takes a new snapshot
+	opening turn // of who opens the store
+
 	mu      sync.Mutex
 	reader  *store.Store
 	writer  *store.Store
 	current *Snapshot
 	closed  bool
+	said    string // of the calibration's staleness, last
+
+	search   search
+	stopping context.Context // ends with Close: of builders
+	stop     context.CancelFunc
 }
+
+// turn lets one caller work at a time; the others wait for it or for the end of their context.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn; it needs a give.
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() { <-t }
 
 // New returns a base. Nothing is opened before it is needed.
 func New(cfg Config) *Base {
@@ -72,11 +98,23 @@ func New(cfg Config) *Base {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Base{cfg: cfg, log: cfg.Logger}
+	b := &Base{cfg: cfg, log: cfg.Logger, loading: newTurn(), opening: newTurn(), search: search{turn: newTurn()}}
+	b.stopping, b.stop = context.WithCancel(context.Background())
+	return b
 }
 
-// Close closes the snapshot in use and the store. Calls that are running must have returned. Closing twice is
-// harmless.
+// check is ErrClosed after Close.
+func (b *Base) check() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Close closes the snapshot in use and the store. Calls that run get ErrClosed at their next step, if they are not at
+// their end before; what they read stays valid until they return. Closing twice is harmless.
 func (b *Base) Close() error {
 	b.mu.Lock()
 	if b.closed {
@@ -84,9 +122,12 @@ func (b *Base) Close() error {
 		return nil
 	}
 	b.closed = true
-	errs := []error{b.dropSnapshot()}
+	last := b.replace(nil)
 	b.mu.Unlock()
-	b.builders.Wait() // they read the store's vectors
+	b.stop()
+	errs := []error{last.closeIfUnused()}
+	b.builders.Wait()
+	b.search.drop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, st := range []*store.Store{b.reader, b.writer} {
@@ -106,63 +147,63 @@ func (b *Base) Engine() *engine.Engine { return b.cfg.Engine }
 // Logger is where the pipelines over the base log.
 func (b *Base) Logger() *slog.Logger { return b.log }
 
-// Reader opens the store for reading, whoever made it; a store that is open for writing serves as well.
+// Reader opens the store for reading, whoever made it.
 func (b *Base) Reader(ctx context.Context) (*store.Store, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.readerLocked(ctx)
+	return b.open(ctx, &b.reader, store.Options{ReadOnly: true})
 }
 
-func (b *Base) readerLocked(ctx context.Context) (*store.Store, error) {
-	switch {
-	case b.closed:
-		return nil, ErrClosed
-	case b.writer != nil:
-		return b.writer, nil
-	case b.reader != nil:
-		return b.reader, nil
+// Writer opens the store for writing; with an encoder it is made when absent. Any number of processes may do so: they
+// write in turns, a transaction each.
+func (b *Base) Writer(ctx context.Context, enc *identity.Encoder) (*store.Store, error) {
+	return b.open(ctx, &b.writer, store.Options{Create: enc != nil, Encoder: enc, Metric: b.cfg.Metric})
+}
+
+func (b *Base) open(ctx context.Context, at **store.Store, o store.Options) (*store.Store, error) {
+	opened := func() (*store.Store, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.closed {
+			return nil, ErrClosed
+		}
+		return *at, nil
 	}
-	st, err := store.Open(ctx, b.cfg.Dir, store.Options{ReadOnly: true})
+	if st, err := opened(); st != nil || err != nil {
+		return st, err
+	}
+	if err := b.opening.take(ctx); err != nil {
+		return nil, err
+	}
+	defer b.opening.give()
+	if st, err := opened(); st != nil || err != nil {
+		return st, err
+	}
+	st, err := store.Open(ctx, b.cfg.Dir, o)
 	if err != nil {
 		return nil, err
 	}
-	b.reader = st
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		*at = st
+	}
+	b.mu.Unlock()
+	if closed {
+		return nil, errors.Join(ErrClosed, st.Close())
+	}
 	return st, nil
 }
 
-// Writer opens the store for writing; with an encoder it is made when absent. One process writes at a
-// time, another one gets store.ErrLocked.
-func (b *Base) Writer(ctx context.Context, enc *identity.Encoder) (*store.Store, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, ErrClosed
-	}
-	if b.writer == nil {
-		st, err := store.Open(ctx, b.cfg.Dir, store.Options{Create: enc != nil, Encoder: enc, Metric: b.cfg.Metric})
-		if err != nil {
-			return nil, err
-		}
-		b.writer = st
-	}
-	return b.writer, nil
-}
-
-// Refresh makes the next call see what other processes have written since the store was first read.
-// What is written through this Base is seen without it, once Changed was called.
+// Refresh lets the next call take a new snapshot. That is not needed to see what has changed, here or in another
+// process: every call looks.
 func (b *Base) Refresh() error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.dropSnapshot()
+	old := b.replace(nil)
+	b.mu.Unlock()
+	return old.closeIfUnused()
 }
 
-// Changed makes later calls see what was written, and returns the writer's error.
-func (b *Base) Changed(err error) error {
-	if dropped := b.Refresh(); err == nil {
-		return dropped
-	}
-	return err
-}
+// Changed returns the writer's error.
+func (b *Base) Changed(err error) error { return err }
 
 // Encoder loads the encoder when it is first needed.
 func (b *Base) Encoder(ctx context.Context) (embed.Embedder, error) { return b.cfg.Encoder(ctx) }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
@@ -16,38 +16,108 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Snapshot is one consistent state of the store: its view, the gate over it once that is asked for, and
-// an index once it has been searched often. It lives until it is replaced and its last user has gone.
+// Snapshot is one consistent state of the store: its view with the texts, what searches go by, and the gate over it
+// once that is asked for. It lives until it is replaced and its last user has gone.
 type Snapshot struct {
 	Store *store.Store
 	View  *store.View
 
 	base     *Base
+	gating   turn // of who makes the gate
 	gate     *gate.Gate
-	searches int
-	set      *engine.Set        // the view's vectors with an index, once there is one
-	stop     context.CancelFunc // ends the building of an index; nil before
-	users    int
-	retired  bool
+	searched atomic.Pointer[engine.Vectors] // what searches go by; nil before the first one
+	sets     []*prepared                    // that it keeps open; of whose turn it is in base.search
+
+	// under base.mu
+	users   int
+	retired bool // no new users
 }
 
-// Snapshot returns the snapshot in use, or takes one. Every call needs a Release of what it returned.
+// Snapshot returns the snapshot of the store as it is now: the one in use, or a new one if something has changed since,
+// in whatever process. Every call needs a Release of what it returned.
 func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.current == nil {
-		st, err := b.readerLocked(ctx)
-		if err != nil {
-			return nil, err
-		}
-		view, err := st.View(ctx)
-		if err != nil {
-			return nil, err
-		}
-		b.current = &Snapshot{Store: st, View: view, base: b}
+	st, err := b.Reader(ctx)
+	if err != nil {
+		return nil, err
 	}
-	b.current.users++
-	return b.current, nil
+	if s, err := b.inUse(ctx, st); s != nil || err != nil {
+		return s, err
+	}
+	if err := b.loading.take(ctx); err != nil {
+		return nil, err
+	}
+	defer b.loading.give()
+	if s, err := b.inUse(ctx, st); s != nil || err != nil { // another call has taken it meanwhile
+		return s, err
+	}
+	view, err := st.View(ctx)
+	if err != nil {
+		return nil, b.unlessClosed(err)
+	}
+	s := &Snapshot{Store: st, View: view, base: b, gating: newTurn(), users: 1}
+	if err := b.search.follow(ctx, s); err != nil {
+		return nil, errors.Join(b.unlessClosed(err), s.close())
+	}
+	b.mu.Lock()
+	var old *Snapshot
+	closed := b.closed
+	if !closed {
+		old = b.replace(s)
+	}
+	b.mu.Unlock()
+	if closed {
+		return nil, errors.Join(ErrClosed, s.close())
+	}
+	if err := old.closeIfUnused(); err != nil {
+		b.log.Warn("closing a view of the store failed", "error", err)
+	}
+	return s, nil
+}
+
+// inUse is the snapshot in use if nothing has changed since it was taken.
+func (b *Base) inUse(ctx context.Context, st *store.Store) (*Snapshot, error) {
+	now, err := st.Generation(ctx)
+	if err != nil {
+		return nil, b.unlessClosed(err)
+	}
+	b.mu.Lock()
+	s, closed := b.current, b.closed
+	if s != nil {
+		s.users++
+	}
+	b.mu.Unlock()
+	switch {
+	case closed:
+		return nil, ErrClosed
+	case s == nil:
+		return nil, nil
+	case s.View.Generation < now:
+		s.leave()
+		return nil, nil
+	}
+	ok, err := s.View.Hold(ctx)
+	if !ok {
+		s.leave()
+		return nil, b.unlessClosed(err)
+	}
+	return s, nil
+}
+
+// unlessClosed is the error, or ErrClosed if Close is the reason.
+func (b *Base) unlessClosed(err error) error {
+	if errors.Is(err, store.ErrClosed) && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("%w (%w)", ErrClosed, err)
+	}
+	return err
+}
+
+// replace makes s the snapshot in use and returns the one before, for closeIfUnused; b.mu is held.
+func (b *Base) replace(s *Snapshot) (old *Snapshot) {
+	old, b.current = b.current, s
+	if old != nil {
+		old.retired = true
+	}
+	return old
 }
 
 // Searchable returns the snapshot in use and the encoder of its vectors, or says why nothing can be searched:
@@ -57,7 +127,7 @@ func (b *Base) Searchable(ctx context.Context) (*Snapshot, embed.Embedder, error
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.View.Vectors.Rows == 0 {
+	if s.View.Count() == 0 {
 		s.Release()
 		return nil, nil, fmt.Errorf("%w: %s; 'sluice ingest PATH' puts documents in", ErrEmptyStore, b.cfg.Dir)
 	}
@@ -74,134 +144,118 @@ func (b *Base) Searchable(ctx context.Context) (*Snapshot, embed.Embedder, error
 
 // Release ends one use of the snapshot.
 func (s *Snapshot) Release() {
-	s.base.mu.Lock()
-	defer s.base.mu.Unlock()
+	if err := s.View.Let(); err != nil {
+		s.base.log.Warn("ending a transaction of the store failed", "error", err)
+	}
+	s.leave()
+}
+
+// leave is Release for who does not hold the texts.
+func (s *Snapshot) leave() {
+	b := s.base
+	b.mu.Lock()
 	s.users--
-	if s.retired && s.users == 0 {
-		if err := s.close(); err != nil {
-			s.base.log.Warn("closing a view of the store failed", "error", err)
-		}
+	b.mu.Unlock()
+	if err := s.closeIfUnused(); err != nil {
+		b.log.Warn("closing a view of the store failed", "error", err)
 	}
 }
 
-// dropSnapshot lets the next call take a new snapshot; b.mu is held.
-func (b *Base) dropSnapshot() error {
-	s := b.current
-	b.current = nil
+// closeIfUnused closes a snapshot that was replaced and has no user any more; nil is none.
+func (s *Snapshot) closeIfUnused() error {
 	if s == nil {
 		return nil
 	}
-	s.retired = true
-	if s.stop != nil {
-		s.stop()
+	s.base.mu.Lock()
+	last := s.retired && s.users == 0
+	if last {
+		s.users = -1 // once
 	}
-	if s.users > 0 {
-		return nil // Release closes it
+	s.base.mu.Unlock()
+	if !last {
+		return nil
 	}
 	return s.close()
+}
+
+func (s *Snapshot) close() error {
+	s.base.search.release(s)
+	return s.View.Close()
 }
 
 // Chunks returns the snapshot's chunks of ids in that order, with the texts that belong to its vectors, also when they
 // have been deleted or replaced since.
 func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
-	return s.View.Chunks(ctx, ids)
+	if err := s.base.check(); err != nil {
+		return nil, err
+	}
+	chunks, err := s.View.Chunks(ctx, ids)
+	return chunks, s.base.unlessClosed(err)
 }
 
 // Metric is how the snapshot's vectors are compared.
 func (s *Snapshot) Metric() kernels.Metric { return s.Store.Metric() }
 
-// Vectors are the snapshot's, for the engine's searches. Those of a snapshot that is searched often become a prepared
-// set with an index, built in the background; until then, and if that fails, all vectors are read. Answers are the
-// same.
-func (s *Snapshot) Vectors() engine.Vectors {
-	b := s.base
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s.set != nil {
-		return s.set.Vectors()
-	}
-	s.searches++
-	early := s.searches < b.cfg.IndexSearches || s.View.Vectors.Rows < b.cfg.IndexRows
-	if early || s.stop != nil || s.retired || b.closed {
-		return s.View.Vectors
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	s.users++ // the vectors stay mapped
-	b.builders.Go(func() {
-		defer s.Release()
-		defer stop()
-		s.prepare(ctx)
-	})
-	return s.View.Vectors
-}
-
-func (s *Snapshot) prepare(ctx context.Context) {
-	start, log := time.Now(), s.base.log
-	set, err := s.base.cfg.Engine.Prepare(ctx, s.View.Vectors, s.Metric(), engine.SetOptions{})
-	if err != nil {
-		if ctx.Err() == nil {
-			log.Warn("no index: every search reads all vectors", "error", err)
-		}
-		return
-	}
-	d := set.Describe()
-	log.Info("index built", "vectors", d.Rows, "bytes", d.Bytes, "seconds", time.Since(start).Seconds())
-	s.base.mu.Lock()
-	defer s.base.mu.Unlock()
-	s.set = set
-}
-
-// close ends the use of the snapshot's vectors.
-func (s *Snapshot) close() error {
-	if s.set != nil {
-		s.set.Close()
-	}
-	return s.View.Close()
-}
-
 // Gate returns the snapshot's gate and makes it on first use; enc is the encoder in use. A stale calibration
 // is said once. A store without a calibration is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
 func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, error) {
-	s.base.mu.Lock()
-	defer s.base.mu.Unlock()
+	if err := s.gating.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.gating.give()
 	if s.gate != nil {
 		return s.gate, nil
 	}
 	c, err := ReadCalibration(ctx, s.Store)
 	if err != nil {
-		return nil, err
+		return nil, s.base.unlessClosed(err)
 	}
 	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: enc, Metric: s.Metric(),
-		TextDigests: s.View.TextDigests, StaleTolerance: s.base.cfg.StaleTolerance})
+		TextDigests: s.View.LiveDigests(), StaleTolerance: s.base.cfg.StaleTolerance})
 	if errors.Is(err, gate.ErrStale) {
 		return nil, fmt.Errorf("%w ('sluice calibrate'; gate.stale_tolerance)", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if stale := g.Stale(); stale > 0 {
-		s.base.log.Warn(fmt.Sprintf("calibration is stale by %s: so many chunks came after it; "+
-			"'sluice calibrate' brings it up to date", percent(stale)))
-	}
+	s.base.sayStale(g)
 	s.gate = g
 	return g, nil
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+// sayStale logs how far the calibration is behind the store when that has changed.
+func (b *Base) sayStale(g *gate.Gate) {
+	said := g.Staleness()
+	b.mu.Lock()
+	again := said == b.said
+	b.said = said
+	b.mu.Unlock()
+	if said != "" && !again {
+		b.log.Warn(said + "; 'sluice calibrate' brings it up to date")
+	}
+}
 
 // Decide asks the gate about each query vector.
 func (s *Snapshot) Decide(ctx context.Context, g *gate.Gate, queries engine.Vectors) ([]gate.Decision, error) {
-	return g.Decide(ctx, s.base.cfg.Engine, s.contexts(), queries)
+	c, err := s.contexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.Decide(ctx, s.base.cfg.Engine, c, queries)
 }
 
 // Search returns the k best contexts of each query vector, better first.
 func (s *Snapshot) Search(
 	ctx context.Context, queries engine.Vectors, mode retrieve.Mode, k int,
 ) ([][]retrieve.Result, error) {
-	return retrieve.Search(ctx, s.base.cfg.Engine, s.contexts(), queries, s.Metric(), mode, k)
+	c, err := s.contexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return retrieve.Search(ctx, s.base.cfg.Engine, c, queries, s.Metric(), mode, k)
 }
 
-func (s *Snapshot) contexts() retrieve.Contexts {
-	return retrieve.Contexts{Vectors: s.Vectors(), IDs: s.View.IDs}
+func (s *Snapshot) contexts(ctx context.Context) (retrieve.Contexts, error) {
+	v, err := s.Vectors(ctx)
+	return retrieve.Contexts{Vectors: v, IDs: s.View.IDs}, err
 }

@@ -17,43 +17,46 @@ type BlockError struct {
 }
 
 func (e *BlockError) Error() string {
-	return fmt.Sprintf("%v: %s: block %d (rows %d to %d) has checksum %08x, committed was %08x: restore the file from a "+
-		"backup, or ingest anew into another folder", ErrCorrupt, e.File, e.Block, e.Rows[0], e.Rows[1]-1, e.Got, e.Want)
+	return fmt.Sprintf("%v: %s: block %d (rows %d to %d) has checksum %08x, committed was %08x: restore the file "+
+		"from a "+
+		"backup, or ingest anew into another folder", ErrCorrupt, e.File, e.Block, e.Rows[0], e.Rows[1]-1, e.Got,
+		e.Want)
 }
 
 func (e *BlockError) Unwrap() error { return ErrCorrupt }
 
 // checkBlocks compares rows from … end−1 with the checksums of the database; from begins a block. vectors returns the
-// bytes of rows of one block. It returns the first row after the last whole block.
+// bytes of rows of one block. It returns the checksums of the whole blocks.
 func (s *Store) checkBlocks(
 	ctx context.Context, q queryer, from, end int64, vectors func(from, to int64) ([]byte, error),
-) (whole int64, err error) {
-	size := s.settings.blockRows
-	whole = from
+) (whole []uint32, err error) {
+	size, at := s.settings.blockRows, from
 	err = each(q, func(scan func(...any) error) error {
 		var no int64
 		var crc uint32
 		if err := scan(&no, &crc); err != nil {
 			return err
 		}
-		if no*size != whole {
-			return s.noChecksum(whole)
+		if no*size != at {
+			return s.noChecksum(at)
 		}
-		to := min(whole+size, end)
-		b, err := vectors(whole, to)
+		to := min(at+size, end)
+		b, err := vectors(at, to)
 		if err != nil {
 			return err
 		}
 		if got := crc32.Checksum(b, castagnoli); got != crc {
 			return &BlockError{s.segments.path(no * size / s.segments.rows), no, [2]int64{no * size, to}, crc, got}
 		}
-		whole += size
+		if at += size; at <= end {
+			whole = append(whole, crc)
+		}
 		return ctx.Err()
 	}, `SELECT no, crc FROM blocks WHERE no >= ? AND no < ? ORDER BY no`, from/size, (end+size-1)/size)
-	if err == nil && whole < end {
-		err = s.noChecksum(whole)
+	if err == nil && at < end {
+		err = s.noChecksum(at)
 	}
-	return min(whole, end/size*size), err
+	return whole, err
 }
 
 func (s *Store) noChecksum(row int64) error {
@@ -61,8 +64,8 @@ func (s *Store) noChecksum(row int64) error {
 		s.segments.path(row/s.segments.rows))
 }
 
-// putBlocks writes the checksums of the blocks that rows from … end−1 are of. before are the rows of the first block that
-// are committed already or will not be used: they are read back, and those below committed compared.
+// putBlocks writes the checksums of the blocks that rows from … end−1 are of. before are the rows of the first block
+// that are committed already or will not be used: they are read back, and those below committed compared.
 func (s *Store) putBlocks(ctx context.Context, tx *sql.Tx, committed, from int64, data []byte) error {
 	size, row := s.settings.blockRows, s.segments.rowBytes()
 	end := from + int64(len(data))/row

@@ -127,7 +127,8 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 		return err
 	}
 	if n := tx.next + int64(len(c.fresh)) - tx.firstRow; n > maxRows {
-		return fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: 'sluice compact', or ingest into another "+
+		return fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: 'sluice compact', or ingest into "+
+			"another "+
 			"folder", ErrInput, maxRows, n)
 	}
 	vectors := c.vectors()
@@ -281,7 +282,8 @@ func (c *change) deleteRows(ctx context.Context, rows []int64) error {
 
 // deleteWhere deletes the chunks of a condition on ?1 and remembers their rows; n counts them.
 func (c *change) deleteWhere(condition string, arg any) (n int64, err error) {
-	if _, err := c.Exec(`INSERT INTO deleted SELECT row, ?2 FROM chunks WHERE `+condition, arg, c.generation); err != nil {
+	if _, err := c.Exec(`INSERT INTO deleted SELECT row, ?2 FROM chunks WHERE `+condition, arg,
+		c.generation); err != nil {
 		return 0, err
 	}
 	r, err := c.Exec(`DELETE FROM chunks WHERE `+condition, arg)

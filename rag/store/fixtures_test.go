@@ -138,7 +138,8 @@ func verify(t testing.TB, s *Store, want map[string]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(v.IDs) != len(want) || v.Vectors.Rows != len(want) || len(v.Groups) != len(want) || view.Count() != len(want) {
+	if len(v.IDs) != len(want) || v.Vectors.Rows != len(want) || len(v.Groups) != len(want) ||
+		view.Count() != len(want) {
 		t.Fatalf("view has %d ids, %d rows, %d groups, want %d", len(v.IDs), v.Vectors.Rows, len(v.Groups), len(want))
 	}
 	dim := v.Vectors.Dim

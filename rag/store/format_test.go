@@ -37,6 +37,7 @@ func version1(t *testing.T) (dir string, want map[string]int) {
 // A store of version 1 loses nothing: neither for writers nor for readers, after a failure or a kill in between, and it
 // goes on being one that can be written to.
 func TestVersion1IsMigrated(t *testing.T) {
+	skipRace(t)
 	ctx := context.Background()
 	for name, o := range map[string]Options{"writer": {}, "reader": {ReadOnly: true}, "creator": {Create: true,
 		Encoder: &testEncoder}} {
@@ -108,6 +109,7 @@ func TestVersion1ThatCannotBeMigrated(t *testing.T) {
 
 // Every damaged block is named when it is read, also one that a Commit is about to add to.
 func TestBlocksAreVerified(t *testing.T) {
+	skipRace(t)
 	ctx := context.Background()
 	for row, says := range map[int64]string{3: "000000.vec: block 0 (rows 0 to 255)",
 		1500: "000001.vec: block 5 (rows 1280 to 1535)", 2099: "000002.vec: block 8 (rows 2048 to 2099)"} {
@@ -145,6 +147,7 @@ func TestBlocksAreVerified(t *testing.T) {
 
 // What a View reads is what has changed since the last one, and the same list as one that is read anew.
 func TestViewsFollow(t *testing.T) {
+	skipRace(t)
 	ctx := context.Background()
 	w := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, w, batchOf(1, testDim, ids("a", 700)...))
@@ -200,6 +203,7 @@ func TestViewsFollow(t *testing.T) {
 
 // A list of rows that is damaged, cut, of another store or of a future is not used.
 func TestStoredRowsAreNotTrusted(t *testing.T) {
+	skipRace(t)
 	ctx := context.Background()
 	w := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, w, batchOf(1, testDim, ids("a", 100)...))
@@ -211,7 +215,7 @@ func TestStoredRowsAreNotTrusted(t *testing.T) {
 	if err := v.SaveRows(ctx); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(w.Dir(), indexFolder, rowsName)
+	path := filepath.Join(w.Dir(), IndexFolder, rowsName)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

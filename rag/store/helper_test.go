@@ -116,8 +116,8 @@ func churn(dir string, seed uint64) error {
 	}
 }
 
-// hold opens the store for writing, then commits a chunk for each line it reads. Before "stop ID" is committed, it waits
-// for another line within the transaction.
+// hold opens the store for writing, then commits a chunk for each line it reads. Before "stop ID" is committed, it
+// waits for another line within the transaction.
 func hold(dir string) error {
 	x, stops := testSeams(), false
 	lines := bufio.NewScanner(os.Stdin)

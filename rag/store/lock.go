@@ -41,8 +41,8 @@ func openLock(dir string, patient time.Duration) (*writerLock, error) {
 	return l, nil
 }
 
-// take waits for the lock: for callers of this Store as long as ctx lasts, for other processes until ErrLocked. It needs
-// a give.
+// take waits for the lock: for callers of this Store as long as ctx lasts, for other processes until ErrLocked. It
+// needs a give.
 func (l *writerLock) take(ctx context.Context) error {
 	select {
 	case <-l.turn:

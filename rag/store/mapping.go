@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is the memory that vectors are read from: rows from first on, one behind the other, without a copy. An address
-// range is reserved for more segments than there are, and every segment is mapped into it as a whole: as a file grows,
-// its rows appear. Only rows that are committed may be read. Views share it; the last one to leave unmaps it.
+// mapping is the memory that vectors are read from: rows from first on, one behind the other, without a copy. An
+// address range is reserved for more segments than there are, and every segment is mapped into it as a whole: as a file
+// grows, its rows appear. Only rows that are committed may be read. Views share it; the last one to leave unmaps it.
 type mapping struct {
 	g     *segments
 	first int64 // row; begins a segment
@@ -23,6 +23,8 @@ type mapping struct {
 	end   int64 // rows of the segments that are mapped, from the store's row 0
 	whole int64 // rows below are of whole blocks whose checksums were compared
 	users atomic.Int64
+
+	checksums []uint32 // of the whole blocks
 }
 
 // spare segments are reserved beside twice as many as there are; address space costs nothing.

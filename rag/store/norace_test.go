@@ -3,3 +3,5 @@
 package store
 
 const raceEnabled = false
+
+const killWithin = 50_000 // microseconds of work before a kill

@@ -48,8 +48,8 @@ type seams struct {
 	patient      time.Duration
 }
 
-// Open opens the store in folder dir. Writing (the default) takes the writer's lock for the time of each transaction, so
-// that any number of processes may have the store open for it; ReadOnly works beside writers, and on a
+// Open opens the store in folder dir. Writing (the default) takes the writer's lock for the time of each transaction,
+// so that any number of processes may have the store open for it; ReadOnly works beside writers, and on a
 // read-only file system if the last writer closed the store. A store of an older version is brought up to this one, by
 // readers too if they may write. Errors: ErrNotFound, ErrLocked, ErrEncoder, ErrCorrupt, ErrVersion, ErrInput,
 // ErrDimension.
@@ -234,7 +234,8 @@ func (s *Store) openForReading(ctx context.Context, x seams) (err error) {
 	if errors.Is(err, errOld) { // only readers get here with one
 		w, err := open(ctx, s.dir, Options{}, x)
 		if err != nil {
-			return fmt.Errorf("%w: %s is of an older version and must be opened for writing once: %w", ErrVersion, s.dir, err)
+			return fmt.Errorf("%w: %s is of an older version and must be opened for writing once: %w", ErrVersion,
+				s.dir, err)
 		}
 		if err := w.Close(); err != nil {
 			return err

@@ -60,7 +60,7 @@ func TestKill(t *testing.T) {
 				t.Fatal(line, err)
 			}
 		}
-		time.Sleep(time.Duration(rand.IntN(50_000)) * time.Microsecond)
+		time.Sleep(time.Duration(rand.IntN(killWithin)) * time.Microsecond)
 		if err := c.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,8 @@ func TestWritersTakeTurns(t *testing.T) {
 	fmt.Fprintln(in, "stop h/1") // within its transaction
 	expect("stopped")
 	if _, err := w.Commit(ctx, batchOf(1, testDim, "w/2")); !errors.Is(err, ErrLocked) ||
-		!strings.Contains(err.Error(), fmt.Sprintf("process %d", c.Process.Pid)) || !strings.Contains(err.Error(), dir) {
+		!strings.Contains(err.Error(), fmt.Sprintf("process %d", c.Process.Pid)) ||
+		!strings.Contains(err.Error(), dir) {
 		t.Fatal(err)
 	}
 	w.lock.patient = time.Hour

@@ -81,6 +81,7 @@ func readRows(ctx context.Context, q queryer, now state, old *rowList) (*rowList
 		}
 		l.kill(int(row - now.firstRow))
 		return ctx.Err()
-	}, `SELECT row FROM deleted WHERE generation > ? AND row >= ? AND row < ?`, old.generation, now.firstRow, old.endRow)
+	}, `SELECT row FROM deleted WHERE generation > ? AND row >= ? AND row < ?`, old.generation, now.firstRow,
+		old.endRow)
 	return l, err
 }

@@ -21,10 +21,11 @@ import (
 //	0   8  magic with the version
 //	8   16 id of the store
 //	24  40 first_row, end_row, generation, regrouped, bytes of all ids
-//	64  …  groups (8 bytes each), bits of deleted rows (whole 8 bytes), lengths of ids (4 each), digests (32 each), ids
+//	64  …  groups (8 bytes each), bits of deleted rows (whole 8 bytes), lengths of ids (4 each), digests (32 each),
+//	       ids
 //	…   4  CRC-32C of all that
 const (
-	indexFolder = "index"
+	IndexFolder = "index" // in the store's folder
 	rowsName    = "rows"
 	rowsMagic   = "slcrows\x01"
 	rowsHeader  = 64
@@ -32,7 +33,7 @@ const (
 
 // IndexDir is the folder of what could be made again: who keeps something there calls it so that it exists.
 func (s *Store) IndexDir() (string, error) {
-	dir := filepath.Join(s.dir, indexFolder)
+	dir := filepath.Join(s.dir, IndexFolder)
 	return dir, makeFolders(s.segments.fs, dir)
 }
 
@@ -89,7 +90,7 @@ func bytesOf[T int64 | uint64 | uint32 | [sha256.Size]byte](list []T) []byte {
 
 // loadRows reads the file, or returns nil.
 func (s *Store) loadRows() *rowList {
-	b, err := os.ReadFile(filepath.Join(s.dir, indexFolder, rowsName))
+	b, err := os.ReadFile(filepath.Join(s.dir, IndexFolder, rowsName))
 	if err != nil {
 		return nil
 	}

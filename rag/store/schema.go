@@ -234,7 +234,8 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 		s.blockRows < 1 || 1024%s.blockRows != 0 || s.firstRow < 0 || s.firstRow%s.segmentRows != 0 ||
 		s.endRow < s.firstRow || lastRow >= s.endRow {
 		return s, false,
-			fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, %d per block, rows from %d "+
+			fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, %d per block, rows from "+
+				"%d "+
 				"to %d, last chunk in row %d)",
 				ErrCorrupt, s.encoder.Dim, s.segmentRows, s.blockRows, s.firstRow, s.endRow, lastRow)
 	}

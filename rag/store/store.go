@@ -12,8 +12,8 @@
 //	lock                  flock of whoever writes, with the process id; readers do not touch it
 //
 // The vector of row r lies in segment r / segment_rows at byte 4096 + (r mod segment_rows)·4·dim.
-// A row is live if and only if the database has a chunk of that number: deleting a chunk deletes its line and leaves its
-// number in the table of deleted rows; no vector is moved or copied. Bytes of a segment after the last row that the
+// A row is live if and only if the database has a chunk of that number: deleting a chunk deletes its line and leaves
+// its number in the table of deleted rows; no vector is moved or copied. Bytes of a segment after the last row that the
 // database counts are leftovers of a writer that was killed; the next Commit writes over them. Every 256 rows have a
 // CRC-32C in the database.
 //

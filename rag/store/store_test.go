@@ -316,7 +316,8 @@ func TestViewIsASnapshot(t *testing.T) {
 	want := versions(1, append(ids("b", 1500), ids("c", 700)...)...)
 	want["b/3"], want["b/600"] = 2, 2
 	verify(t, s, want)
-	if n := len(last.DeletedSince(tail)); n != 2 || len(last.DeletedSince(all)) != 1002 || len(tail.DeletedSince(nil)) != 1000 {
+	if n := len(last.DeletedSince(tail)); n != 2 || len(last.DeletedSince(all)) != 1002 ||
+		len(tail.DeletedSince(nil)) != 1000 {
 		t.Fatal(n)
 	}
 	if err := s.Close(); err != nil {
@@ -341,7 +342,8 @@ func TestViewIsASnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, id := range live.IDs {
-			if got := live.Vectors.Data[i*testDim : (i+1)*testDim]; !slices.Equal(got, vectorOf(id, want[id], testDim)) {
+			if got := live.Vectors.Data[i*testDim : (i+1)*testDim]; !slices.Equal(got,
+				vectorOf(id, want[id], testDim)) {
 				t.Fatalf("live %d, %s", i, id)
 			}
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // Check reads everything and compares: SQLite's integrity and foreign keys, every segment's header and
-// size, every block's checksum, every text's digest, and that every row is live or deleted. The first fault is returned as ErrCorrupt.
+// size, every block's checksum, every text's digest, and that every row is live or deleted. The first fault is returned
+// as ErrCorrupt.
 func (s *Store) Check(ctx context.Context) error {
 	for _, q := range []string{`SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'`,
 		`SELECT format('%s row %s refers to a missing %s', "table", rowid, parent) FROM pragma_foreign_key_check`} {

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
+	"iter"
 	bits64 "math/bits"
 	"os"
 	"path/filepath"
@@ -18,10 +20,10 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// View is a snapshot of the chunks: row i of Vectors belongs to IDs[i], and Chunks has the texts. Rows of deleted chunks
-// are there as well: Deleted tells them apart, and Live leaves them out. It stays valid until Close, also while a
-// writer, of any process, adds, replaces or deletes, and after the store's own Close. Its slices are shared and may be
-// read-only memory: do not write to them, nor use Vectors after Close.
+// View is a snapshot of the chunks: row i of Vectors belongs to IDs[i], and Chunks has the texts. Rows of deleted
+// chunks are there as well: Deleted tells them apart, and Live leaves them out. It stays valid until Close, also while
+// a writer, of any process, adds, replaces or deletes, and after the store's own Close. Its slices are shared and may
+// be read-only memory: do not write to them, nor use Vectors after Close.
 type View struct {
 	Vectors    engine.Vectors
 	IDs        []string            // those of deleted rows mean nothing
@@ -31,6 +33,7 @@ type View struct {
 	rows       *rowList
 	mapping    *mapping
 	texts      *reader
+	checksums  []uint32   // of the whole blocks
 	live       chan *Live // holds Live's result once it is known, else nil
 }
 
@@ -86,7 +89,8 @@ func (s *Store) view(ctx context.Context) (_ *View, now state, err error) {
 		return nil, now, err
 	}
 	v := &View{IDs: s.rows.ids, Digests: s.rows.digests, First: now.firstRow, Generation: now.generation,
-		rows: s.rows, mapping: s.mapped.use(), texts: texts, live: make(chan *Live, 1)}
+		rows: s.rows, mapping: s.mapped.use(), texts: texts, live: make(chan *Live, 1), checksums: s.mapped.checksums}
+	texts.generation = now.generation
 	dim := s.settings.encoder.Dim
 	v.Vectors = engine.Vectors{Rows: len(v.IDs), Dim: dim, Stride: dim, Data: s.mapped.rows(now.firstRow, now.endRow)}
 	v.live <- nil
@@ -113,10 +117,31 @@ func (s *Store) mapRows(ctx context.Context, q queryer, now state) (err error) {
 			return err
 		}
 	}
-	m.whole, err = s.checkBlocks(ctx, q, m.whole, now.endRow, func(from, to int64) ([]byte, error) {
+	more, err := s.checkBlocks(ctx, q, m.whole, now.endRow, func(from, to int64) ([]byte, error) {
 		return asBytes(m.rows(from, to)), nil
 	})
+	m.checksums = append(m.checksums, more...)
+	m.whole += int64(len(more)) * s.settings.blockRows
 	return err
+}
+
+// Fingerprint tells the content of the first rows of Vectors, as far as checksums do: what is made of them and kept in
+// a file fits other rows only if their blocks have the same checksums.
+func (v *View) Fingerprint(_ context.Context, rows int) (sum [sha256.Size]byte, err error) {
+	if rows < 0 || rows > v.Vectors.Rows {
+		return sum, fmt.Errorf("store: %w: %d rows of %d", ErrInput, rows, v.Vectors.Rows)
+	}
+	set := &v.texts.store.settings
+	whole := int64(rows) / set.blockRows
+	b := append([]byte("sluice rows 2 "), set.id[:]...)
+	for _, x := range []int64{v.First, int64(rows), int64(v.Vectors.Dim), set.blockRows} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(x))
+	}
+	for _, crc := range v.checksums[:whole] {
+		b = binary.LittleEndian.AppendUint32(b, crc)
+	}
+	last := v.Vectors.Data[int(whole*set.blockRows)*v.Vectors.Dim : rows*v.Vectors.Dim]
+	return sha256.Sum256(binary.LittleEndian.AppendUint32(b, crc32.Checksum(asBytes(last), castagnoli))), nil
 }
 
 // Deleted tells whether row i's chunk is deleted.
@@ -131,8 +156,8 @@ func (v *View) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error)
 // Count is the number of live chunks.
 func (v *View) Count() int { return len(v.IDs) - v.rows.deleted }
 
-// DeletedSince lists the rows, of those that before has, that were deleted after it: before is an older view of the same
-// rows or nil, which lists all.
+// DeletedSince lists the rows, of those that before has, that were deleted after it: before is an older view of the
+// same rows or nil, which lists all.
 func (v *View) DeletedSince(before *View) []int {
 	var rows []int
 	for w, bits := range v.rows.dead {
@@ -147,6 +172,17 @@ func (v *View) DeletedSince(before *View) []int {
 		}
 	}
 	return rows
+}
+
+// LiveDigests yields the digests of the live chunks' texts.
+func (v *View) LiveDigests() iter.Seq[[sha256.Size]byte] {
+	return func(yield func([sha256.Size]byte) bool) {
+		for i, d := range v.Digests {
+			if !v.Deleted(i) && !yield(d) {
+				return
+			}
+		}
+	}
 }
 
 // Live are the live chunks of a View, one behind the other in the order of its rows.
@@ -222,27 +258,82 @@ func (v *View) Close() error {
 	return errors.Join(err, m.release())
 }
 
-// reader is one state of the database: a transaction that only reads, used by one caller at a time.
-type reader struct {
-	store *Store
-	turn  chan struct{} // holds a token while nobody reads
-	conn  *sql.Conn
-	tx    *sql.Tx // nil once closed
+// Hold begins a use of the view's texts, Let ends it: in between, and from View on until the first Let, a transaction
+// keeps them. A view that nobody holds keeps none, so that SQLite's log can begin anew; ok tells whether Hold has found
+// the texts as they were. If not, something has changed, and the view is of no use any more.
+func (v *View) Hold(ctx context.Context) (ok bool, err error) {
+	ok, err = v.texts.hold(ctx)
+	return ok, v.texts.store.wrap("hold a view", err)
 }
 
-// beginRead begins a transaction. Its state is that of its first query.
+// Let ends a use that View or Hold has begun.
+func (v *View) Let() error { return v.texts.let() }
+
+// reader is one state of the database: a transaction that only reads, used by one caller at a time.
+type reader struct {
+	store      *Store
+	turn       chan struct{} // holds a token while nobody reads
+	generation int64
+	users      int
+	conn       *sql.Conn
+	tx         *sql.Tx // nil while nobody uses it
+}
+
+// beginRead begins a transaction with one user. Its state is that of its first query.
 func (s *Store) beginRead(ctx context.Context) (*reader, error) {
-	conn, err := s.read.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	r := &reader{store: s, turn: make(chan struct{}, 1), conn: conn, tx: tx}
+	r := &reader{store: s, turn: make(chan struct{}, 1), users: 1}
 	r.turn <- struct{}{}
-	return r, nil
+	return r, r.begin(ctx)
+}
+
+func (r *reader) begin(ctx context.Context) (err error) {
+	if r.conn, err = r.store.read.Conn(ctx); err != nil {
+		return err
+	}
+	if r.tx, err = r.conn.BeginTx(context.WithoutCancel(ctx), nil); err != nil {
+		return errors.Join(err, r.conn.Close())
+	}
+	return nil
+}
+
+func (r *reader) end() error {
+	if r.tx == nil {
+		return nil
+	}
+	err := errors.Join(r.tx.Rollback(), r.conn.Close())
+	r.tx = nil
+	return err
+}
+
+func (r *reader) hold(ctx context.Context) (ok bool, err error) {
+	select {
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if r.users > 0 {
+		r.users++
+		return true, nil
+	}
+	if err := r.begin(ctx); err != nil {
+		return false, err
+	}
+	now, err := readState(context.WithoutCancel(ctx), r.tx)
+	if err != nil || now.generation != r.generation {
+		return false, errors.Join(err, r.end())
+	}
+	r.users = 1
+	return true, nil
+}
+
+func (r *reader) let() error {
+	<-r.turn
+	defer func() { r.turn <- struct{}{} }()
+	if r.users--; r.users > 0 {
+		return nil
+	}
+	return r.end()
 }
 
 // chunksAtOnce are read before another caller has its turn: some milliseconds.
@@ -277,12 +368,7 @@ func (r *reader) read(ctx context.Context, ids []string) ([]corpus.Chunk, error)
 func (r *reader) close() error {
 	<-r.turn
 	defer func() { r.turn <- struct{}{} }()
-	if r.tx == nil {
-		return nil
-	}
-	err := errors.Join(r.tx.Rollback(), r.conn.Close())
-	r.tx = nil
-	return err
+	return r.end()
 }
 
 // Generation counts the changes of the store, of all processes: two equal ones are the same content.

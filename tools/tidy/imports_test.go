@@ -16,7 +16,7 @@ import (
 // be imported by every package.
 const edges = `
 kernels: kernels
-engine: kernels engine
+engine: kernels engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine
 embed: engine internal/filehash internal/safetensors
@@ -25,7 +25,7 @@ llm/gguf:
 llm/grammar:
 llm/remote: llm
 rag/corpus: internal/jsonl
-rag/store: kernels engine embed/identity rag/corpus
+rag/store: kernels engine embed/identity rag/corpus internal/durable
 rag/pairs: kernels engine internal/filelock
 rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy
 rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock

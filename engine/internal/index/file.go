@@ -39,7 +39,7 @@ var (
 // Save writes the index as it is at the moment.
 func (x *Index) Save(ctx context.Context, to io.Writer) error {
 	s := x.now.Load()
-	digest, err := s.digest(ctx, x.r)
+	digest, err := s.digest(ctx, x.r, x.options)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,10 @@ func (w *writer) group(g *group) {
 }
 
 // digest is that of the snapshot's vectors.
-func (s *snapshot) digest(ctx context.Context, r *device.Resources) ([sha256.Size]byte, error) {
+func (s *snapshot) digest(ctx context.Context, r *device.Resources, o Options) ([sha256.Size]byte, error) {
+	if o.Digest != nil {
+		return o.Digest(ctx, s.rows)
+	}
 	return r.Digest(ctx, s.rows, s.dim, func(i int) []float32 {
 		g := s.groupOf(i)
 		return g.Row(i - g.first)
@@ -124,7 +127,8 @@ func (d *deadRows) list(ctx context.Context) ([]uint64, error) {
 }
 
 // Load makes the index of a file of size bytes again, over the vectors that it was saved with. They are read once, for
-// their digest. Anything else than a whole file of this version is ErrFile, other vectors are ErrVectors.
+// their digest; with Options.Digest they are not, and v may have more rows, which are appended. Anything else than a
+// whole file of this version is ErrFile, other vectors are ErrVectors.
 func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, v kernels.Vectors, o Options) (*Index,
 	error) {
 	all, err := device.View("vectors", v)
@@ -152,14 +156,18 @@ func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, 
 	case in.err != nil:
 		return nil, fmt.Errorf("engine: %w: %w", ErrFile, in.err)
 	}
-	has, err := s.digest(ctx, r)
+	has, err := s.digest(ctx, r, o)
 	if err != nil {
 		return nil, err
 	}
 	if has != digest {
 		return nil, fmt.Errorf("engine: %w: digest %x, the file has %x", ErrVectors, has[:8], digest[:8])
 	}
-	return x, x.adopt(ctx, s)
+	if err := x.adopt(ctx, s); err != nil || s.rows == v.Rows {
+		return x, err
+	}
+	v.Rows, v.Data = v.Rows-s.rows, v.Data[s.rows*all.Stride:]
+	return x, x.Append(ctx, v)
 }
 
 // index reads all but the checksum.
@@ -172,9 +180,11 @@ func (r *reader) index(ctx context.Context, resources *device.Resources, all dev
 	}
 	metric, dim, rows := kernels.Metric(r.count(int(kernels.L2))), r.count(1<<30), r.count(1<<48)
 	_, _ = r.Read(digest[:])
-	if r.err == nil && (rows != all.N || rows > 0 && dim != all.Dim) {
+	if r.err == nil && (rows > all.N || rows < all.N && o.Digest == nil || rows > 0 && dim != all.Dim) {
 		r.fail(fmt.Errorf("%w: %d×%d, the file is of %d×%d", ErrVectors, all.N, all.Dim, rows, dim))
+		return nil, nil, digest
 	}
+	all.N = min(all.N, rows)
 	x, s = empty(resources, metric, o), &snapshot{rows: rows, dim: dim}
 	before := -1
 	for i, row := range listOf[uint64](r, r.count(rows)) {

@@ -2,7 +2,9 @@ package index
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +18,8 @@ type Options struct {
 	Clusters int    // groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
 	Plain    bool   // no codes: every search reads all rows
+	// Digest names the first rows instead of the digest of all their numbers; nil: that one.
+	Digest func(ctx context.Context, rows int) ([sha256.Size]byte, error)
 }
 
 // Stats describe an index.
@@ -287,19 +291,17 @@ func (x *Index) Blocks() []kernels.RowBlock {
 	return out
 }
 
-// Delete takes a row out of all later answers. Deleting it again does nothing.
-func (x *Index) Delete(row int) error {
+// Delete takes rows out of all later answers. Deleting one again does nothing.
+func (x *Index) Delete(rows ...int) error {
 	x.write.Lock()
 	defer x.write.Unlock()
-	old := x.now.Load()
-	if row < 0 || row >= old.rows {
-		return fmt.Errorf("engine: index: delete: %w: row %d of %d rows", kernels.ErrArgument, row, old.rows)
+	next := *x.now.Load()
+	for _, row := range rows {
+		if row < 0 || row >= next.rows {
+			return fmt.Errorf("engine: index: delete: %w: row %d of %d rows", kernels.ErrArgument, row, next.rows)
+		}
 	}
-	if old.dead.has(row) {
-		return nil
-	}
-	next := *old
-	next.dead = old.dead.with(row)
+	next.dead = next.dead.with(rows)
 	x.now.Store(&next)
 	return nil
 }
@@ -317,17 +319,22 @@ func (d *deadRows) has(row int) bool {
 	return page < len(d.pages) && d.pages[page] != nil && d.pages[page][row%pageRows/64]>>(row%64)&1 != 0
 }
 
-// with is the set and one more row.
-func (d *deadRows) with(row int) deadRows {
-	page, old := row/pageRows, d.pages
-	next := deadRows{pages: make([]*[64]uint64, max(len(old), page+1)), count: d.count + 1}
-	copy(next.pages, old)
-	var changed [64]uint64
-	if next.pages[page] != nil {
-		changed = *next.pages[page]
+// with is the set and more rows.
+func (d *deadRows) with(rows []int) deadRows {
+	next := deadRows{pages: slices.Clone(d.pages), count: d.count}
+	copied := map[int]bool{}
+	for _, row := range rows {
+		if next.has(row) {
+			continue
+		}
+		page := row / pageRows
+		if !copied[page] && page < len(next.pages) && next.pages[page] != nil {
+			clone := *next.pages[page]
+			next.pages[page] = &clone
+		}
+		copied[page] = true
+		next.add(row)
 	}
-	changed[row%pageRows/64] |= 1 << (row % 64)
-	next.pages[page] = &changed
 	return next
 }
 

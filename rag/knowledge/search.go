@@ -1,0 +1,316 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// indexName is the file of the stored index, in the store's folder for what could be made again.
+const indexName = "vectors.set"
+
+// unclusteredShare of rows that came after the index was made are the reason to make it anew.
+const unclusteredShare = .25
+
+// search is what the searches of a base go by: plain vectors while a store is small, or a prepared set that follows the
+// store. A set is made, or loaded from its file, once; later snapshots append the rows and delete those that have come
+// and gone.
+type search struct {
+	turn  turn
+	now   *prepared    // nil: plain vectors
+	tried *float32     // where the vectors lie for which the stored index was looked for
+	count atomic.Int64 // searches
+	built atomic.Bool  // one is being built
+}
+
+// prepared is a set with what it shows.
+type prepared struct {
+	set     *engine.Set
+	at      *float32    // where its vectors lie
+	view    *store.View // for its rows and which of them are deleted; it may be closed
+	indexed bool
+	users   int // snapshots, and search.now; of whose turn it is
+}
+
+func address(v engine.Vectors) *float32 {
+	if len(v.Data) == 0 {
+		return nil
+	}
+	return &v.Data[0]
+}
+
+// show makes p's set show a view that is not older; ok tells whether that is possible: whether the vectors lie where
+// they did.
+func (p *prepared) show(ctx context.Context, view *store.View) (ok bool, err error) {
+	v := view.Vectors
+	if p.at != address(v) || p.view.Generation > view.Generation {
+		return false, nil
+	}
+	if p.view.Generation == view.Generation {
+		return true, nil
+	}
+	rows := p.set.Describe().Rows
+	if more := v.Rows - rows; more > 0 {
+		if err := p.set.Append(ctx, engine.Vectors{Data: v.Data[rows*v.Dim:], Rows: more, Dim: v.Dim}); err != nil {
+			return false, err
+		}
+	}
+	if gone := view.DeletedSince(p.view); len(gone) > 0 {
+		if err := p.set.Delete(gone...); err != nil {
+			return false, err
+		}
+	}
+	p.view = view
+	return true, nil
+}
+
+// take has a snapshot search by p; whoever calls has the turn.
+func (s *search) take(snap *Snapshot, p *prepared) {
+	v := snap.View.Vectors
+	if p != nil {
+		p.users++
+		snap.sets = append(snap.sets, p) // a search may still go by an earlier one
+		v = p.set.Vectors()
+	}
+	snap.searched.Store(&v)
+}
+
+func (p *prepared) leave() {
+	if p == nil {
+		return
+	}
+	if p.users--; p.users == 0 {
+		p.set.Close()
+	}
+}
+
+// release ends a snapshot's use of sets.
+func (s *search) release(snap *Snapshot) {
+	_ = s.turn.take(context.Background()) // it cannot fail
+	defer s.turn.give()
+	for _, p := range snap.sets {
+		p.leave()
+	}
+	snap.sets = nil
+}
+
+// drop ends the use of the set.
+func (s *search) drop() {
+	_ = s.turn.take(context.Background())
+	defer s.turn.give()
+	s.now.leave()
+	s.now = nil
+}
+
+// follow brings the set that there is up to a new snapshot. It makes none: that is left to the first search.
+func (s *search) follow(ctx context.Context, snap *Snapshot) error {
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
+	if s.now == nil {
+		return nil
+	}
+	ok, err := s.now.show(ctx, snap.View)
+	if err != nil {
+		return err
+	}
+	if !ok { // the store was compacted, or its vectors were mapped anew
+		s.now.leave()
+		s.now = nil
+		return nil
+	}
+	s.take(snap, s.now)
+	return nil
+}
+
+// Vectors are the snapshot's, for the engine's searches, with the rows of its view: deleted ones are not found. They are
+// those of a prepared set when rows are deleted, when the store has a stored index, and when it was searched often, with
+// an index that is built in the background. Answers are the same.
+func (s *Snapshot) Vectors(ctx context.Context) (engine.Vectors, error) {
+	b := s.base
+	if err := b.check(); err != nil {
+		return engine.Vectors{}, err
+	}
+	if s.searched.Load() == nil {
+		if err := s.prepare(ctx); err != nil {
+			return engine.Vectors{}, b.unlessClosed(err)
+		}
+	}
+	if b.search.count.Add(1) >= int64(b.cfg.IndexSearches) && s.View.Vectors.Rows >= b.cfg.IndexRows {
+		b.buildIndex(s)
+	}
+	return *s.searched.Load(), nil
+}
+
+// prepare finds out what the snapshot is searched by.
+func (s *Snapshot) prepare(ctx context.Context) error {
+	b := &s.base.search
+	if err := b.turn.take(ctx); err != nil {
+		return err
+	}
+	defer b.turn.give()
+	if s.searched.Load() != nil {
+		return nil
+	}
+	if at := address(s.View.Vectors); b.now == nil && b.tried != at && s.View.Vectors.Rows >= s.base.cfg.IndexRows {
+		b.tried = at
+		b.now = s.loadIndex(ctx)
+	}
+	if b.now != nil {
+		ok, err := b.now.show(ctx, s.View)
+		if err != nil {
+			return err
+		}
+		if ok {
+			b.take(s, b.now)
+			return nil
+		}
+	}
+	if s.View.Count() == s.View.Vectors.Rows {
+		b.take(s, nil)
+		return nil
+	}
+	p, err := s.newSet(ctx, engine.SetOptions{NoIndex: true})
+	if err != nil {
+		return err
+	}
+	b.take(s, p)
+	if b.now == nil {
+		p.users++
+		b.now = p
+	}
+	return nil
+}
+
+// newSet is a set of the snapshot's rows, without those that are deleted.
+func (s *Snapshot) newSet(ctx context.Context, o engine.SetOptions) (*prepared, error) {
+	o.Digest = s.View.Fingerprint
+	set, err := s.base.cfg.Engine.Prepare(ctx, s.View.Vectors, s.Metric(), o)
+	if err != nil {
+		return nil, err
+	}
+	if err := set.Delete(s.View.DeletedSince(nil)...); err != nil {
+		return nil, err
+	}
+	return &prepared{set: set, at: address(s.View.Vectors), view: s.View, indexed: !o.NoIndex}, nil
+}
+
+func (s *Snapshot) indexFile() string {
+	return filepath.Join(s.Store.Dir(), store.IndexFolder, indexName)
+}
+
+// loadIndex loads the stored index, and brings it up to the snapshot. One that does not fit is not used; nil is none.
+func (s *Snapshot) loadIndex(ctx context.Context) *prepared {
+	log, started := s.base.log, time.Now()
+	o := engine.SetOptions{Digest: s.View.Fingerprint}
+	set, err := s.base.cfg.Engine.Load(ctx, s.indexFile(), s.View.Vectors, o)
+	if err == nil && set.Metric() != s.Metric() {
+		err = engine.ErrSetVectors
+	}
+	if err == nil {
+		err = set.Delete(s.View.DeletedSince(nil)...)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err != nil && ctx.Err() != nil:
+		return nil
+	case err != nil:
+		s.base.search.count.Store(int64(s.base.cfg.IndexSearches)) // it was worth one
+		log.Warn("the stored index is not used, another one is built", "error", err)
+		return nil
+	}
+	d := set.Describe()
+	log.Info("index loaded", "vectors", d.Rows, "appended", d.Unclustered+d.Plain,
+		"seconds", time.Since(started).Seconds())
+	return &prepared{set: set, at: address(s.View.Vectors), view: s.View, indexed: true, users: 1}
+}
+
+// wanted tells whether an index should be built: there is none, or too much came after it.
+func (p *prepared) wanted() bool {
+	if p == nil || !p.indexed {
+		return true
+	}
+	d := p.set.Describe()
+	return float64(d.Unclustered) > unclusteredShare*float64(d.Rows)
+}
+
+// buildIndex starts to build an index of the snapshot in the background, if one is wanted and none is being built.
+func (b *Base) buildIndex(s *Snapshot) {
+	if b.search.built.Load() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || s.retired || !b.search.built.CompareAndSwap(false, true) {
+		return
+	}
+	s.users++ // the vectors stay mapped
+	ctx := b.stopping
+	b.builders.Go(func() {
+		defer s.leave()
+		defer b.search.count.Store(0) // the next look at it comes after as many searches
+		defer b.search.built.Store(false)
+		if err := b.makeIndex(ctx, s); err != nil && ctx.Err() == nil {
+			b.log.Warn("no index: every search reads all vectors", "error", err)
+		}
+	})
+}
+
+// makeIndex builds an index if one is wanted, stores it, and has the snapshot in use search by it.
+func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
+	started := time.Now()
+	if err := b.search.turn.take(ctx); err != nil {
+		return err
+	}
+	wanted := b.search.now.wanted()
+	b.search.turn.give()
+	if !wanted {
+		return nil
+	}
+	p, err := s.newSet(ctx, engine.SetOptions{})
+	if err != nil {
+		return err
+	}
+	d := p.set.Describe()
+	b.log.Info("index built", "vectors", d.Rows, "bytes", d.Bytes, "seconds", time.Since(started).Seconds())
+	if err := s.storeIndex(ctx, p.set); err != nil && ctx.Err() == nil {
+		b.log.Info("the index is not stored, the next process builds its own", "error", err)
+	}
+	if err := b.search.turn.take(ctx); err != nil {
+		p.set.Close()
+		return err
+	}
+	b.search.now.leave()
+	p.users, b.search.now = 1, p
+	b.mu.Lock()
+	current := b.current
+	if current != nil {
+		current.users++ // not closed while it gets the set
+	}
+	b.mu.Unlock()
+	if current != nil {
+		var ok bool
+		if ok, err = p.show(ctx, current.View); ok {
+			b.search.take(current, p)
+		}
+	}
+	b.search.turn.give()
+	if current != nil {
+		current.leave()
+	}
+	return err
+}
+
+// storeIndex writes the files of the index and of the list of rows.
+func (s *Snapshot) storeIndex(ctx context.Context, set *engine.Set) error {
+	if _, err := s.Store.IndexDir(); err != nil {
+		return err
+	}
+	return errors.Join(set.Save(ctx, s.indexFile()), s.View.SaveRows(ctx))
+}
