@@ -61,6 +61,6 @@ func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int,
 	return st.DeleteDocuments(ctx, ids)
 }
 
-// Refresh makes the next call see what other processes have written since the store was first read.
-// What this Sluice writes is seen without it.
+// Refresh drops what the last call has read of the store. Every call looks whether something has changed, in this or
+// another process, and needs no Refresh.
 func (s *Sluice) Refresh() error { return s.base.Refresh() }

@@ -54,8 +54,8 @@ const (
 
 // Run puts documents into the base's store, which it makes when absent. Chunks that are stored with the same
 // text and heading are not embedded again, so an interrupted run goes on where it was. No document at all is
-// corpus.ErrNoDocument; a store of another encoder store.ErrEncoder; another process that writes
-// store.ErrLocked; a bad option knowledge.ErrOption.
+// corpus.ErrNoDocument; a store of another encoder store.ErrEncoder; another process that writes for longer than a
+// commit waits store.ErrLocked; a bad option knowledge.ErrOption.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, err error) {
 	started := time.Now()
 	r := &run{base: base, o: in.Options, result: &result}
