@@ -1,0 +1,233 @@
+// Products of Q4_1 weights with vectors, without AMX. The set-up puts this file into ggml's CPU code, and a patch makes
+// ggml_compute_forward_mul_mat_one_chunk (ggml-cpu.c) ask it first.
+//
+// ggml has a dot product of one row and one vector for this type, which unpacks the row's 4-bit numbers for every vector
+// anew and converts four float16 scales for each 32 numbers: 72 % of the time of a model in Q4_1. Here as many rows as
+// a register has lanes are unpacked at once, four numbers of each row beside each other, for up to 16 vectors; whole
+// numbers are added up over a block, and floats are touched once per block, row and vector.
+//
+// A sum depends on its row and vector only, however many there are beside them: bits are the same alone and in a batch,
+// and on both instruction sets here. They are those of the products on AMX (matmul.h), which round in the same order.
+#pragma once
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+
+#include <immintrin.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLC_PRODUCTS 1
+
+enum { SLC_VECTORS = 16 }; // at a time: their sums stay in registers, or close by
+
+static inline int slc_four_bytes(const void * from) {
+    int four;
+    memcpy(&four, from, sizeof four);
+    return four;
+}
+
+#if defined(__AVX512BW__) && defined(__AVX512VNNI__)
+
+enum { SLC_ROWS = 16 };
+typedef __m512  slc_floats; // a number of each row
+typedef __m512i slc_bytes;  // four numbers of each row
+
+static inline slc_floats slc_zero(void) { return _mm512_setzero_ps(); }
+static inline slc_floats slc_each(__m128 x) { return _mm512_broadcastss_ps(x); }
+static inline slc_floats slc_product(slc_floats a, slc_floats b) { return _mm512_mul_ps(a, b); }
+static inline slc_floats slc_add_product(slc_floats sum, slc_floats a, slc_floats b) {
+    return _mm512_fmadd_ps(a, b, sum);
+}
+static inline void slc_store(float * to, slc_floats x) { _mm512_storeu_ps(to, x); }
+
+// slc_row is 16 bytes of each row, rows i, 4 + i, 8 + i and 12 + i.
+static inline slc_bytes slc_row(const char * p, size_t stride) {
+    __m512i r = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *) p));
+    r = _mm512_inserti32x4(r, _mm_loadu_si128((const __m128i *) (p + 4 * stride)), 1);
+    r = _mm512_inserti32x4(r, _mm_loadu_si128((const __m128i *) (p + 8 * stride)), 2);
+    return _mm512_inserti32x4(r, _mm_loadu_si128((const __m128i *) (p + 12 * stride)), 3);
+}
+
+static inline slc_bytes slc_low32(slc_bytes a, slc_bytes b) { return _mm512_unpacklo_epi32(a, b); }
+static inline slc_bytes slc_high32(slc_bytes a, slc_bytes b) { return _mm512_unpackhi_epi32(a, b); }
+static inline slc_bytes slc_low64(slc_bytes a, slc_bytes b) { return _mm512_unpacklo_epi64(a, b); }
+static inline slc_bytes slc_high64(slc_bytes a, slc_bytes b) { return _mm512_unpackhi_epi64(a, b); }
+static inline slc_bytes slc_lower(slc_bytes x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+static inline slc_bytes slc_upper(slc_bytes x) { return slc_lower(_mm512_srli_epi16(x, 4)); }
+
+// slc_scales reads the two float16 numbers that a block of each row begins with.
+static inline void slc_scales(const char * block, size_t stride, slc_floats * scale, slc_floats * min) {
+    const __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i halves =
+        _mm512_i32gather_epi32(_mm512_mullo_epi32(_mm512_set1_epi32((int) stride), number), block, 1);
+    *scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(halves));
+    *min = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(halves, 16)));
+}
+
+// slc_whole is the sums of 32 products of each row's weights with a vector's numbers.
+static inline __attribute__((always_inline)) slc_floats slc_whole(const slc_bytes * weights, const int8_t * vector) {
+    __m512i sum = _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) {
+        sum = _mm512_dpbusd_epi32(sum, weights[k], _mm512_set1_epi32(slc_four_bytes(vector + 4 * k)));
+    }
+    return _mm512_cvtepi32_ps(sum);
+}
+
+#else
+
+enum { SLC_ROWS = 8 };
+typedef __m256  slc_floats;
+typedef __m256i slc_bytes;
+
+static inline slc_floats slc_zero(void) { return _mm256_setzero_ps(); }
+static inline slc_floats slc_each(__m128 x) { return _mm256_broadcastss_ps(x); }
+static inline slc_floats slc_product(slc_floats a, slc_floats b) { return _mm256_mul_ps(a, b); }
+static inline slc_floats slc_add_product(slc_floats sum, slc_floats a, slc_floats b) {
+    return _mm256_fmadd_ps(a, b, sum);
+}
+static inline void slc_store(float * to, slc_floats x) { _mm256_storeu_ps(to, x); }
+
+static inline slc_bytes slc_row(const char * p, size_t stride) {
+    const __m128i second = _mm_loadu_si128((const __m128i *) (p + 4 * stride));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p)), second, 1);
+}
+
+static inline slc_bytes slc_low32(slc_bytes a, slc_bytes b) { return _mm256_unpacklo_epi32(a, b); }
+static inline slc_bytes slc_high32(slc_bytes a, slc_bytes b) { return _mm256_unpackhi_epi32(a, b); }
+static inline slc_bytes slc_low64(slc_bytes a, slc_bytes b) { return _mm256_unpacklo_epi64(a, b); }
+static inline slc_bytes slc_high64(slc_bytes a, slc_bytes b) { return _mm256_unpackhi_epi64(a, b); }
+static inline slc_bytes slc_lower(slc_bytes x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
+static inline slc_bytes slc_upper(slc_bytes x) { return slc_lower(_mm256_srli_epi16(x, 4)); }
+
+static inline void slc_scales(const char * block, size_t stride, slc_floats * scale, slc_floats * min) {
+    const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i halves = _mm256_i32gather_epi32((const int *) block,
+                                                  _mm256_mullo_epi32(_mm256_set1_epi32((int) stride), number), 1);
+    const __m256i scales = _mm256_and_si256(halves, _mm256_set1_epi32(0xffff)), mins = _mm256_srli_epi32(halves, 16);
+    const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(scales, mins), 0xd8);
+    *scale = _mm256_cvtph_ps(_mm256_castsi256_si128(both));
+    *min = _mm256_cvtph_ps(_mm256_extracti128_si256(both, 1));
+}
+
+// Sixteen products of at most 15 · 127 fit 16 bits with their sign.
+static inline __attribute__((always_inline)) slc_floats slc_whole(const slc_bytes * weights, const int8_t * vector) {
+    __m256i sum = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) {
+        const __m256i four = _mm256_set1_epi32(slc_four_bytes(vector + 4 * k));
+        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights[k], four));
+    }
+    return _mm256_cvtepi32_ps(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
+}
+
+#endif
+
+// slc_unpack brings the 32 numbers of a block of each row into lanes: weights[k] has numbers 4 k to 4 k + 3.
+static inline __attribute__((always_inline)) void slc_unpack(const char * quants, size_t stride, slc_bytes * weights) {
+    const slc_bytes r0 = slc_row(quants, stride), r1 = slc_row(quants + stride, stride);
+    const slc_bytes r2 = slc_row(quants + 2 * stride, stride), r3 = slc_row(quants + 3 * stride, stride);
+    const slc_bytes low01 = slc_low32(r0, r1), high01 = slc_high32(r0, r1);
+    const slc_bytes low23 = slc_low32(r2, r3), high23 = slc_high32(r2, r3);
+    const slc_bytes bytes[4] = {slc_low64(low01, low23), slc_high64(low01, low23), slc_low64(high01, high23),
+                                slc_high64(high01, high23)};
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { // numbers 0 to 15 are the lower halves of the 16 bytes
+        weights[i] = slc_lower(bytes[i]);
+        weights[4 + i] = slc_upper(bytes[i]);
+    }
+}
+
+// slc_multiply writes the products of SLC_ROWS rows and n vectors, n a constant, to sums[vector].
+static inline __attribute__((always_inline)) void slc_multiply(int blocks, int n, const char * rows, size_t stride,
+                                                               const block_q8_1 * const * vectors,
+                                                               float (*sums)[SLC_ROWS]) {
+    slc_floats sum[SLC_VECTORS];
+    for (int v = 0; v < n; v++) {
+        sum[v] = slc_zero();
+    }
+    for (int b = 0; b < blocks; b++, rows += sizeof(block_q4_1)) {
+        slc_bytes weights[8];
+        slc_floats scale, min;
+        slc_unpack(rows + offsetof(block_q4_1, qs), stride, weights);
+        slc_scales(rows, stride, &scale, &min);
+#pragma GCC unroll 16
+        for (int v = 0; v < n; v++) {
+            const block_q8_1 * y = vectors[v] + b;
+            const __m128 halves = _mm_cvtph_ps(_mm_cvtsi32_si128(slc_four_bytes(y))); // of the block, and of its sum
+            sum[v] = slc_add_product(sum[v], slc_whole(weights, y->qs), slc_product(scale, slc_each(halves)));
+            sum[v] = slc_add_product(sum[v], min, slc_each(_mm_movehdup_ps(halves)));
+        }
+    }
+    for (int v = 0; v < n; v++) {
+        slc_store(sums[v], sum[v]);
+    }
+}
+
+// slc_products_q4_1 writes the products of rows first to last - 1 of a matrix of `all` rows, at least SLC_ROWS, and of
+// n vectors, at most SLC_VECTORS, to out[vector][row].
+static void slc_products_q4_1(int blocks, const char * matrix, size_t stride, int64_t first, int64_t last, int64_t all,
+                              int n, const block_q8_1 * const * vectors, float * const * out) {
+    float sums[SLC_VECTORS][SLC_ROWS];
+    for (; first < last; first += SLC_ROWS) {
+        const int64_t from = first + SLC_ROWS <= all ? first : all - SLC_ROWS; // nothing is read behind the matrix
+        const char * rows = matrix + (size_t) from * stride;
+        int v = 0;
+        if (n == SLC_VECTORS) {
+            slc_multiply(blocks, SLC_VECTORS, rows, stride, vectors, sums);
+            v = SLC_VECTORS;
+        }
+        if (n - v >= 8) {
+            slc_multiply(blocks, 8, rows, stride, vectors + v, sums + v);
+            v += 8;
+        }
+        if (n - v >= 4) {
+            slc_multiply(blocks, 4, rows, stride, vectors + v, sums + v);
+            v += 4;
+        }
+        for (; v < n; v++) {
+            slc_multiply(blocks, 1, rows, stride, vectors + v, sums + v);
+        }
+        const int64_t count = last - first < SLC_ROWS ? last - first : SLC_ROWS;
+        for (v = 0; v < n; v++) {
+            memcpy(out[v] + first, sums[v] + (first - from), (size_t) count * sizeof(float));
+        }
+    }
+}
+
+// slc_product_chunk is ggml_compute_forward_mul_mat_one_chunk for rows row to row_end - 1 of Q4_1 weights and vectors
+// vector to vector_end - 1, which ggml has quantised and packed; or it returns false and leaves them to ggml.
+// SLUICE_MATMUL=ggml leaves all to it, to compare.
+static bool slc_product_chunk(struct ggml_tensor * dst, const char * vectors, int64_t row, int64_t row_end,
+                              int64_t vector, int64_t vector_end) {
+    static atomic_int choice; // 0: not looked at yet
+    if (atomic_load_explicit(&choice, memory_order_relaxed) == 0) {
+        const char * s = getenv("SLUICE_MATMUL");
+        atomic_store_explicit(&choice, s && strcmp(s, "ggml") == 0 ? 1 : 2, memory_order_relaxed);
+    }
+    const struct ggml_tensor *weights = dst->src[0], *in = dst->src[1];
+    // One matrix for all vectors, whatever their number: what decides must not depend on the batch.
+    if (weights->type != GGML_TYPE_Q4_1 || in->type == GGML_TYPE_Q8_1 || weights->ne[1] < SLC_ROWS ||
+        weights->ne[2] * weights->ne[3] != 1 || atomic_load_explicit(&choice, memory_order_relaxed) == 1) {
+        return false;
+    }
+    const int64_t blocks = weights->ne[0] / QK4_1;
+    for (; vector < vector_end; vector += SLC_VECTORS) {
+        const block_q8_1 * from[SLC_VECTORS];
+        float * to[SLC_VECTORS];
+        const int n = (int) MIN(SLC_VECTORS, vector_end - vector);
+        for (int v = 0; v < n; v++) {
+            const int64_t at = vector + v, plane = at / dst->ne[1];
+            from[v] = (const block_q8_1 *) vectors + at * blocks;
+            to[v] = (float *) ((char *) dst->data + at % dst->ne[1] * dst->nb[1] +
+                               plane % dst->ne[2] * dst->nb[2] + plane / dst->ne[2] * dst->nb[3]);
+        }
+        slc_products_q4_1((int) blocks, weights->data, weights->nb[1], row, row_end, weights->ne[1], n, from, to);
+    }
+    return true;
+}
+
+#endif
