@@ -132,6 +132,15 @@ func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (*Answe
 	})
 }
 
+// AskEach answers questions, several at a time (AskOptions.Parallel), and hands the answers to emit in the order of the
+// questions, as answer.Each says.
+func (s *Sluice) AskEach(
+	ctx context.Context, questions <-chan Question, o AskOptions, emit func(Question, *Answer) error,
+) error {
+	return answer.Each(ctx, s.base, answer.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates},
+		questions, emit)
+}
+
 // Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are
 // counted in the result and logged.
 func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {

@@ -9,8 +9,10 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/gguf"
 	"github.com/sluice-rag/sluice/llm/remote"
 )
 
@@ -79,14 +81,20 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	if err != nil {
 		return nil, nil, err
 	}
+	sizes, err := s.sizes(path)
+	if err != nil {
+		return nil, nil, err
+	}
 	o := llm.Options{
 		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
+		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens,
 		Acquire: s.acquireThreads, Logger: s.log,
 	}
 	if err := s.probe(ctx, path, o); err != nil {
 		return nil, nil, err
 	}
-	s.log.Info("loading language model", "file", path)
+	s.log.Info("loading language model", "file", path, "slots", sizes.Slots, "cache tokens", sizes.CacheTokens,
+		"batch tokens", sizes.BatchTokens, "because", sizes.Reason)
 	m, err := llm.Open(ctx, path, o)
 	if err != nil {
 		return nil, nil, err
@@ -115,6 +123,33 @@ func (s *Sluice) probe(ctx context.Context, path string, o llm.Options) error {
 		s.log.Warn("the model file will be tried again next time", "error", err)
 	}
 	return nil
+}
+
+// Sizes says how many requests the language model decodes together and what they share, as set or as chosen for this
+// machine; it opens nothing. A model of a server or of Config.Generator has none.
+func (s *Sluice) Sizes() (sizes llm.Sizes, ok bool, err error) {
+	if _, _, remotely := remote.SplitName(s.cfg.Model); remotely || s.cfg.Generator != nil || !llm.Available {
+		return sizes, false, nil
+	}
+	path, err := models.LocateGGUF(s.cfg.Model)
+	if err != nil {
+		return sizes, false, err
+	}
+	sizes, err = s.sizes(path)
+	return sizes, err == nil, err
+}
+
+func (s *Sluice) sizes(path string) (llm.Sizes, error) {
+	if !llm.Available {
+		return llm.Sizes{}, nil // llm.Open says so
+	}
+	file, err := gguf.Inspect(path, llm.ISA())
+	if err != nil {
+		return llm.Sizes{}, err
+	}
+	available, _, _ := cores.AvailableMemory() // 0: not known
+	return llm.ChooseSizes(file, llm.Options{ContextSize: s.cfg.ContextTokens, Slots: s.cfg.Slots,
+		CacheTokens: s.cfg.CacheTokens, BatchSize: s.cfg.BatchTokens}, s.budget.Size(), available, llm.ISA()), nil
 }
 
 // openRemote says where text is about to go before any goes there.

@@ -59,7 +59,11 @@ type Config struct {
 	MaxBatchTokens int            // padded tokens of an encoder batch; 0 is 512
 	Metric         kernels.Metric // of a new store; an existing one keeps its own
 	ContextTokens  int            // window of the language model; 0 takes its own, at most 4096
-	Templates      string         // folder of prompt templates that replace the built-in ones of the same name
+	// Slots is how many requests the language model decodes together, CacheTokens the cells of the cache that they
+	// share, BatchTokens the tokens of one decode. 0 chooses by cores and memory (llm.ChooseSizes; Sizes tells what).
+	Slots, CacheTokens, BatchTokens int
+
+	Templates string // folder of prompt templates that replace the built-in ones of the same name
 
 	// StaleTolerance is the share of live chunks that the calibration may not have seen; above it the gate
 	// refuses with gate.ErrStale. 0 is 0.2, 1 never refuses, a negative value tolerates none.
@@ -99,9 +103,11 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		return nil, fmt.Errorf("%w: the stale tolerance is a share of at most 1, given %g",
 			ErrOption, cfg.StaleTolerance)
 	}
-	if cfg.Threads < 0 || cfg.Workers < 0 || cfg.MaxBatchTokens < 0 || cfg.ContextTokens < 0 {
-		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, context tokens %d: none may be negative",
-			ErrOption, cfg.Threads, cfg.Workers, cfg.MaxBatchTokens, cfg.ContextTokens)
+	if cfg.Threads < 0 || cfg.Workers < 0 || cfg.MaxBatchTokens < 0 || cfg.ContextTokens < 0 ||
+		cfg.Slots < 0 || cfg.CacheTokens < 0 || cfg.BatchTokens < 0 {
+		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, context tokens %d, slots %d, cache tokens %d, "+
+			"tokens of a decode %d: none may be negative", ErrOption, cfg.Threads, cfg.Workers, cfg.MaxBatchTokens,
+			cfg.ContextTokens, cfg.Slots, cfg.CacheTokens, cfg.BatchTokens)
 	}
 	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads)}
 	var err error

@@ -18,6 +18,7 @@ type (
 	RetrieveOptions = retrieve.Options
 
 	AskOptions = answer.Options
+	Question   = answer.Question
 	Answer     = answer.Answer
 	Trace      = answer.Trace
 	Timings    = answer.Timings

@@ -27,6 +27,7 @@ type Model struct {
 	opts   Options
 	user   cgo.Handle
 	mapped bool // the file is mapped, not read
+	same   bool // results are the same beside any other requests
 
 	slots queue[*handle]
 	pins  queue[*handle] // for texts that are being pinned
@@ -80,7 +81,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		file.ChatTemplate = o.ChatTemplate
 	}
 	m := &Model{
-		info: infoOf(file), opts: o, mapped: file.Footprint.Mapped(),
+		info: infoOf(file), opts: o, mapped: file.Footprint.Mapped(), same: invariant(file.Types, ISA()),
 		slots:   queue[*handle]{limit: max(0, o.Queue)},
 		pins:    queue[*handle]{limit: math.MaxInt},
 		closing: make(chan struct{}),
@@ -176,6 +177,15 @@ func (m *Model) Close() error {
 	}
 	<-m.done
 	return nil
+}
+
+// Parallel is how many requests a batch job should have under way: as many as there are slots, or one where results
+// depend on what runs beside (Request.Seed).
+func (m *Model) Parallel() int {
+	if m.same {
+		return m.opts.Slots
+	}
+	return 1
 }
 
 // ContextSize returns the maximum of tokens of one request, prompt and completion together.

@@ -249,6 +249,8 @@ func (h *handle) drainLog(log *slog.Logger) {
 		text := C.GoString(&line[0])
 		to := slog.LevelDebug
 		switch {
+		case strings.Contains(text, "n_ctx_seq") && strings.Contains(text, "> n_ctx_train"):
+			// the cells of all slots together, of which no request gets more than the context
 		case strings.Contains(text, "removing memory module entries"):
 			// said whenever a decode is aborted: that is a cancellation, nothing to warn of
 		case level == 3:

@@ -181,11 +181,19 @@ func (a *app) settings(cmd *cobra.Command) (*config.Loaded, error) {
 
 // open loads the configuration and opens Sluice with it. Models and store are opened when they are needed.
 func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
+	return a.openFor(cmd, false)
+}
+
+// openFor is open for one question only, or for more: one takes no memory for others.
+func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.Config, error) {
 	l, err := a.settings(cmd)
 	if err != nil {
 		return nil, config.Config{}, err
 	}
 	c := suit(l)
+	if single && c.Generate.Slots == 0 {
+		c.Generate.Slots = 1
+	}
 	metric, err := kernels.ParseMetric(c.Ingest.Metric)
 	if err != nil {
 		return nil, c, err
@@ -199,7 +207,8 @@ func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
 		MemLimit:    int64(c.MemLimitMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
 		ContextTokens: c.Ask.ContextTokens,
-		Templates:     c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
+		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,
+		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
 		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
 	})
 	return s, c, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -38,7 +39,7 @@ always uses the store and --gate closed never does.
 			if err != nil {
 				return err
 			}
-			s, c, err := a.open(cmd)
+			s, c, err := a.openFor(cmd, q.batch == "")
 			if err != nil {
 				return err
 			}
@@ -60,6 +61,7 @@ always uses the store and --gate closed never does.
 		{"ask.templates", "templates"}, {"gate.stale_tolerance", "stale-tolerance"}} {
 		a.flag(cmd, x[0], x[1])
 	}
+	a.generateFlags(cmd)
 	return cmd
 }
 
@@ -70,6 +72,7 @@ func askOptions(c config.Config) sluice.AskOptions {
 		Retrieve:  sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode)},
 		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
 		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
+		Parallel: c.Generate.Parallel,
 	}
 }
 
@@ -113,24 +116,38 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice
 	return nil
 }
 
+// askBatch has several questions answered at a time; the lines come in the order of the questions.
 func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.AskOptions) error {
 	q.group = 1
 	task := a.task("ask", "answers")
 	defer task.Finish()
-	out := newPrinter(a.stdout)
-	done := int64(0)
-	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
-		answer, err := s.Ask(cmd.Context(), items[0].Text, o)
-		if err != nil {
-			return fmt.Errorf("%s: %w", items[0].ID, err)
-		}
-		if err := out.print(askLine{items[0].ID, answer}); err != nil {
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	items, read := make(chan sluice.Question), make(chan error, 1)
+	go func() {
+		defer close(items)
+		read <- q.run(ctx, a, false, func(group []jsonl.Item) error {
+			select {
+			case items <- sluice.Question{ID: group[0].ID, Text: group[0].Text}:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	out, done := newPrinter(a.stdout), int64(0)
+	err := s.AskEach(ctx, items, o, func(q sluice.Question, answer *sluice.Answer) error {
+		if err := out.print(askLine{q.ID, answer}); err != nil {
 			return err
 		}
 		done++
 		task.Set(done, 0)
 		return out.flush()
 	})
+	if err != nil {
+		return err // the file may be a pipe that says nothing more: it is not waited for
+	}
+	return <-read
 }
 
 func printTrace(w io.Writer, t sluice.Trace) error {

@@ -49,6 +49,7 @@ have changed, with the same result. Where that is not possible it counts all of 
 				return err
 			}
 			fill(&o, c.Calibrate)
+			o.Parallel = c.Generate.Parallel
 			if o.KeepBytes = keep << 20; keep <= 0 {
 				o.KeepBytes = -1 // to the library, 0 is the default
 			}
@@ -84,7 +85,16 @@ have changed, with the same result. Where that is not possible it counts all of 
 		{"rank_limit", "rank-limit"}} {
 		a.flag(cmd, "calibrate."+x[0], x[1])
 	}
+	a.generateFlags(cmd)
 	return cmd
+}
+
+// generateFlags adds the settings of a language model that works on several requests at once.
+func (a *app) generateFlags(cmd *cobra.Command) {
+	for _, x := range [][2]string{{"slots", "slots"}, {"cache_tokens", "cache-tokens"},
+		{"batch_tokens", "batch-tokens"}, {"parallel", "parallel"}} {
+		a.flag(cmd, "generate."+x[0], x[1])
+	}
 }
 
 func fill(o *sluice.CalibrateOptions, c config.Calibrate) {

@@ -25,9 +25,13 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			c := l.Config
+			s, _, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
 			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
 				Threads: c.Threads, Remote: remoteOptions(c.Remote),
-				Logger: a.logger(c.LogLevel),
+				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,
 				Calibration: func(ctx context.Context) (*gate.Calibration, float64,
 					error) {
 					return calibration(ctx, c.Store)
@@ -38,7 +42,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if o.Model == "" {
 				o.Model = sluice.DefaultModel
 			}
-			return a.examine(cmd.Context(), o)
+			return closing(s, a.examine(cmd.Context(), o))
 		}}
 }
 

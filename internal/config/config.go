@@ -27,6 +27,7 @@ type Config struct {
 	Gate      Gate      `koanf:"gate"`
 	Retrieve  Retrieve  `koanf:"retrieve"`
 	Ask       Ask       `koanf:"ask"`
+	Generate  Generate  `koanf:"generate"`
 	Remote    Remote    `koanf:"remote"`
 }
 
@@ -82,6 +83,14 @@ type Ask struct {
 	Seed          uint64  `koanf:"seed"`
 	Templates     string  `koanf:"templates"`
 	Language      string  `koanf:"language"`
+}
+
+// Generate is how a local language model works on several requests at once.
+type Generate struct {
+	Slots       int `koanf:"slots"`
+	CacheTokens int `koanf:"cache_tokens"`
+	BatchTokens int `koanf:"batch_tokens"`
+	Parallel    int `koanf:"parallel"`
 }
 
 // Remote is how a language model is asked whose name is a URL.

@@ -129,6 +129,16 @@ func answers() []row {
 			doc: "folder whose files replace the built-in prompt templates of the same name"},
 		{key: "ask.language",
 			doc: "language of the answer, as English names it; empty takes the question's"},
+		{key: "generate.slots", min: "0", max: "64",
+			doc: "requests that the language model decodes together; 0 takes 4 a thread, 4 to 16, fewer where memory " +
+				"is short, and for one question one"},
+		{key: "generate.cache_tokens", min: "0", max: "1073741823",
+			doc: "cells of the cache that the slots share, tokens; 0 takes 2048 a slot, at least the context"},
+		{key: "generate.batch_tokens", min: "0", max: "2048",
+			doc: "tokens of one decode of all slots; 0 takes 8 a slot, at least 64"},
+		{key: "generate.parallel", min: "0", max: "1024",
+			doc: "requests that calibrate and 'ask --batch' have under way; 0 takes the slots where results do not " +
+				"depend on what runs beside, else 1, as for a server"},
 		{key: "remote.api_key", secret: true,
 			doc: "key of the server; the variable SLUICE_REMOTE_API_KEY is a better place for it than this file"},
 		{key: "remote.api_key_env",

@@ -48,7 +48,9 @@ type Options struct {
 	Library        string         // libonnxruntime.so, "" is searched
 	ISA            string
 	Threads        int
-	Logger         *slog.Logger
+	// Sizes are how many requests the language model decodes together; nil or false: not of a local one.
+	Sizes  func() (llm.Sizes, bool, error)
+	Logger *slog.Logger
 
 	// Calibration returns the store's calibration in force and how stale it is; nil if there is none.
 	Calibration func(context.Context) (*gate.Calibration, float64, error)
@@ -181,9 +183,26 @@ func generator(ctx context.Context, o Options) []Check {
 		return failed(name, fmt.Errorf("%s generated nothing (finish: %s)", m.Info().Name, r.Finish),
 			"sluice models verify")
 	}
-	return one(Check{Name: name, Status: OK,
+	return append(sizes(o), Check{Name: name, Status: OK,
 		Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens; llama.cpp on %s", m.Info().Name, m.Info().Description,
 			r.Text, r.CompletionTokens, llm.ISA())})
+}
+
+// sizes says how many requests at once the model is going to be opened for.
+func sizes(o Options) []Check {
+	const name = "generation"
+	if o.Sizes == nil {
+		return nil
+	}
+	s, ok, err := o.Sizes()
+	switch {
+	case err != nil:
+		return failed(name, err, "the settings below 'generate' ('sluice config show')")
+	case !ok:
+		return nil
+	}
+	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%d slots, a cache of %d tokens, batches of %d, %d "+
+		"requests at a time in batch jobs: %s", s.Slots, s.CacheTokens, s.BatchTokens, s.Parallel, s.Reason)})
 }
 
 // capital is a question whose answer any model begins within so many tokens.

@@ -21,6 +21,8 @@
 
 #define SLC_PRODUCTS 1
 
+void slc_product_ran(void); // counts (ran.h)
+
 enum { SLC_VECTORS = 16 }; // at a time: their sums stay in registers, or close by
 
 static inline int slc_four_bytes(const void * from) {
@@ -215,6 +217,7 @@ static bool slc_product_chunk(struct ggml_tensor * dst, const char * vectors, in
         return false;
     }
     const int64_t blocks = weights->ne[0] / QK4_1;
+    slc_product_ran();
     for (; vector < vector_end; vector += SLC_VECTORS) {
         const block_q8_1 * from[SLC_VECTORS];
         float * to[SLC_VECTORS];

@@ -22,3 +22,8 @@ inline void ran(int64_t * attention, int64_t * products) {
 }
 
 } // namespace slc
+
+// Products of ggml-cpu.c, which is C.
+extern "C" __attribute__((used)) inline void slc_product_ran(void) {
+    slc::counters().products.fetch_add(1, std::memory_order_relaxed);
+}

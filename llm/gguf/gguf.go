@@ -16,9 +16,10 @@ type Model struct {
 	Architecture   string
 	Description    string // architecture, parameters, quantisation
 	Parameters     int64
-	ContextTrained int    // tokens the model was trained to read
-	Embedding      int    // width of its hidden state
-	ChatTemplate   string // Jinja source; empty when the file has none
-	Bytes          int64  // size on disk
+	ContextTrained int      // tokens the model was trained to read
+	Embedding      int      // width of its hidden state
+	ChatTemplate   string   // Jinja source; empty when the file has none
+	Bytes          int64    // size on disk
+	Types          []string // of its matrices, by name, sorted
 	Footprint      Footprint
 }

@@ -44,6 +44,7 @@ type header struct {
 	tensors  int
 	bytes    uint64            // of the tensors
 	matrices map[string]uint64 // bytes by type name, of all but the token embedding
+	products map[string]bool   // types of those with more than one row, but for the token embedding
 	tokens   tokenTable
 	elements map[string]uint64 // by type name
 	loose    string            // a tensor that holds one expert; llama.cpp reads only those that hold all of a layer
@@ -56,6 +57,8 @@ type reader struct {
 	pos  uint64
 	size uint64
 	err  error
+
+	vector bool // the last tensor has one row
 }
 
 func (g *reader) fail(format string, args ...any) {
@@ -180,7 +183,7 @@ func parse(r io.ReaderAt, size int64) (*header, error) {
 	pairs := g.count("key-value pairs", maxPairs, 13)
 
 	h := &header{values: map[string]any{}, arrays: map[string]uint64{}, layers: map[string][]int{},
-		matrices: map[string]uint64{}, elements: map[string]uint64{}, tensors: int(tensors)}
+		matrices: map[string]uint64{}, products: map[string]bool{}, elements: map[string]uint64{}, tensors: int(tensors)}
 	for i := uint64(0); i < pairs && g.err == nil; i++ {
 		h.readPair(g)
 	}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -40,6 +42,7 @@ func Inspect(path, isa string) (Model, error) {
 			return Model{}, modelError(part, h.checkAsserted(m.Architecture))
 		}
 	}
+	m.Types = h.matrixTypes()
 	m.Footprint.Repacked, m.Footprint.Extra = h.copies(isa)
 	m.Parameters, m.Description = h.describe(m.Architecture)
 	return m, nil
@@ -119,6 +122,7 @@ func (h *header) join(part *header) {
 	for typ, n := range part.elements {
 		h.elements[typ] += n
 	}
+	maps.Copy(h.products, part.products)
 	for typ, n := range part.matrices {
 		h.matrices[typ] += n
 	}
@@ -163,4 +167,14 @@ func splitParts(path string, h *header) ([]string, error) {
 		parts = append(parts, fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i, n))
 	}
 	return parts, nil
+}
+
+// matrixTypes are the types of the weights that vectors are multiplied by, the token embedding where it is the output
+// as well.
+func (h *header) matrixTypes() []string {
+	types := maps.Clone(h.products)
+	if !h.tokens.output && h.tokens.typ != "" {
+		types[h.tokens.typ] = true
+	}
+	return slices.Sorted(maps.Keys(types))
 }

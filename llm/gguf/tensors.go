@@ -70,6 +70,9 @@ func (h *header) readTensors(g *reader, n, align uint64) {
 			h.tokens.typ, h.tokens.bytes = typ.name, bytes
 		} else {
 			h.matrices[typ.name] += bytes
+			if !g.vector {
+				h.products[typ.name] = true
+			}
 		}
 		h.tokens.output = h.tokens.output || name == "output.weight"
 		end = exact + (align-exact%align)%align
@@ -123,6 +126,7 @@ func (g *reader) tensorSize(name string) (typ tensorType, elements, bytes uint64
 	if g.err != nil {
 		return typ, 0, 0
 	}
+	g.vector = row == elements
 	hi, lo := bits.Mul64(elements/typ.block, typ.size)
 	if row%typ.block != 0 || hi != 0 {
 		g.fail("tensor %q of type %s has rows of %d elements, not a multiple of %d", name, typ.name, row, typ.block)

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -236,6 +237,7 @@ func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
 	r, err := a.model.Generate(ctx, llm.Request{
 		Messages: p.Messages, MaxTokens: a.MaxTokens, Temperature: a.Temperature, TopK: a.TopK, TopP: a.TopP,
 		RepeatPenalty: a.RepeatPenalty, Seed: a.Seed,
+		Priority: cmp.Or(a.priority, llm.Interactive),
 	}, a.Stream)
 	a.trace.LLMCalls++
 	a.answer.Answer = r.Text

@@ -28,6 +28,8 @@ type Input struct {
 	Options
 	Model     func(context.Context) (llm.Generator, error) // called when the model is needed
 	Templates string                                       // folder of prompt templates, as prompt.Open takes it
+
+	priority int // of the model's requests; 0 is llm.Interactive
 }
 
 // Options of Run. The zero value asks the gate, takes four contexts and answers greedily.
@@ -47,6 +49,8 @@ type Options struct {
 	TopK          int
 	TopP          float64
 	Seed          int64
+
+	Parallel int // questions that Each has under way; 0 is what pays for the model (llm.ParallelOf)
 
 	// Start is told how the answer is going to be made before its first piece comes; Stream gets the
 	// pieces, which add up to Answer.Answer. An error of Stream ends the answer.
@@ -134,8 +138,8 @@ func (o Options) withDefaults() (Options, error) {
 	if !slices.Contains([]GateMode{GateAuto, GateOpen, GateClosed}, o.Gate) {
 		return o, fmt.Errorf("%w: gate %q (known: auto, open, closed)", knowledge.ErrOption, o.Gate)
 	}
-	if o.MaxTokens < 0 {
-		return o, fmt.Errorf("%w: %d answer tokens", knowledge.ErrOption, o.MaxTokens)
+	if o.MaxTokens < 0 || o.Parallel < 0 {
+		return o, fmt.Errorf("%w: %d answer tokens, %d questions at a time", knowledge.ErrOption, o.MaxTokens, o.Parallel)
 	}
 	_, err := retrieve.ParseMode(string(o.Retrieve.Mode))
 	return o, err

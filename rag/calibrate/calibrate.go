@@ -33,6 +33,7 @@ type Options struct {
 	Name       string    // of the artifact, <store>/calibration/<Name>.cal.json; "" is "default"
 	Queries    io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
 	Source     string    // what Queries is, for the artifact and errors
+	Parallel   int       // contexts that the model is asked about at a time; 0 is what pays (llm.ParallelOf)
 	PerContext int       // pseudo-queries per context that are written, or kept of a file; 0 is 3
 	Sample     int       // contexts with pseudo-queries, drawn at random; 0 takes all
 	RankLimit  int       // a written question is kept when its own context is among so many best; 0 is 10
@@ -91,9 +92,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64",
 			knowledge.ErrOption, o.Name)
 	}
-	if o.PerContext < 0 || o.Sample < 0 || o.Holdout < 0 || o.Holdout >= 1 {
-		return o, fmt.Errorf("%w: per context %d, sample %d and hold-out %g must not be negative, the hold-out below 1",
-			knowledge.ErrOption, o.PerContext, o.Sample, o.Holdout)
+	if o.PerContext < 0 || o.Sample < 0 || o.Holdout < 0 || o.Holdout >= 1 || o.Parallel < 0 {
+		return o, fmt.Errorf("%w: per context %d, sample %d, parallel %d and hold-out %g must not be negative, "+
+			"the hold-out below 1", knowledge.ErrOption, o.PerContext, o.Sample, o.Parallel, o.Holdout)
 	}
 	if ext := strings.ToLower(filepath.Ext(o.Plot)); o.Plot != "" && ext != ".png" && ext != ".svg" {
 		return o, fmt.Errorf("%w: plot %q: the name must end in .png or .svg", knowledge.ErrOption, o.Plot)

@@ -100,7 +100,7 @@ func (c *run) write(ctx context.Context) error {
 	}
 	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
 	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, pseudo.Options{
-		PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, RankLimit: c.RankLimit,
+		Parallel: c.Parallel, PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, RankLimit: c.RankLimit,
 		Metric: c.snap.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
 		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
 	})

@@ -91,6 +91,7 @@ func ask(
 // askAbout makes the requests about one context.
 func askAbout(ctx context.Context, gen llm.Generator, requests []Request) (e entry, err error) {
 	for _, r := range requests {
+		r.Priority = llm.Batch
 		result, err := gen.Generate(ctx, r.Request, nil)
 		if err != nil {
 			return e, err

@@ -48,6 +48,7 @@ type Report struct {
 	Resumed   int            `json:"resumed_contexts"`   // taken from an earlier, interrupted run
 	Barren    int            `json:"barren_contexts"`    // contexts without a single kept question
 	Truncated int            `json:"truncated_contexts"` // contexts of which the model could not read the whole
+	Parallel  int            `json:"parallel"`           // contexts asked about at a time
 }
 
 // The errors of this package.
@@ -75,7 +76,7 @@ type Options struct {
 	// Journal is a JSONL file to which every finished context is written and synced, so that an
 	// interrupted run goes on where it was; "" keeps nothing. One call writes it at a time (ErrLocked).
 	Journal  string
-	Parallel int // requests to the model at a time; more than 1 may change its answers (llm.Request.Seed)
+	Parallel int // contexts asked about at a time; 0 is what pays for the model (llm.ParallelOf)
 	Progress func(done, total int)
 	// Prompter makes the prompts; nil is OneShot.
 	Prompter Prompter
@@ -104,7 +105,10 @@ func Generate(
 			fmt.Errorf("pseudo: %w: %d vectors for %d contexts", kernels.ErrShape, c.Vectors.Rows, len(c.Chunks))
 	}
 	rows := sample(c.Chunks, o.Sample, o.Seed)
-	report.Contexts = len(rows)
+	if o.Parallel == 0 {
+		o.Parallel = llm.ParallelOf(gen)
+	}
+	report.Contexts, report.Parallel = len(rows), o.Parallel
 	answers, err := ask(ctx, gen, c.Chunks, rows, o, &report)
 	if err != nil {
 		return nil, report, err
@@ -127,7 +131,7 @@ func (o Options) withDefaults() (Options, error) {
 		value     *int
 		otherwise int
 	}{{"questions per context", &o.PerContext, DefaultPerContext}, {"rank limit", &o.RankLimit, DefaultRankLimit},
-		{"maximum of tokens", &o.MaxTokens, DefaultMaxTokens}, {"parallel requests", &o.Parallel, 1},
+		{"maximum of tokens", &o.MaxTokens, DefaultMaxTokens}, {"parallel requests", &o.Parallel, 0},
 		{"sample", &o.Sample, 0}} {
 		if *x.value < 0 {
 			return o, fmt.Errorf("pseudo: %s: %d is negative", x.name, *x.value)

@@ -1,0 +1,101 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+)
+
+// Question is one of a batch.
+type Question struct {
+	ID   string // for the caller, and in errors
+	Text string
+}
+
+// ahead is how many answers a worker may finish before the first of them can be handed out: answers differ in length.
+const ahead = 4
+
+// Each answers questions, several at a time, and hands the answers to emit one by one in the order of the questions; an
+// answer is that of Run alone. in.Question, Start and Stream are not used. The first error, of an answer or of emit,
+// ends the rest, without waiting for the channel, which whoever sends on it closes.
+func Each(
+	ctx context.Context, base *knowledge.Base, in Input, questions <-chan Question,
+	emit func(Question, *Answer) error,
+) error {
+	var err error
+	if in.Options, err = in.withDefaults(); err != nil {
+		return err
+	}
+	in.Start, in.Stream, in.priority = nil, nil, llm.Batch
+	if in.Parallel == 0 {
+		model, err := in.Model(ctx)
+		if err != nil {
+			return err
+		}
+		in.Parallel = llm.ParallelOf(model)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	order := make(chan *pending, ahead*in.Parallel)
+	all.Go(func() {
+		defer close(order)
+		workers := make(chan struct{}, in.Parallel)
+		for {
+			q, more := receive(ctx, questions)
+			p := &pending{question: q, done: make(chan struct{})}
+			if !more || !send(ctx, workers, struct{}{}) || !send(ctx, order, p) {
+				return
+			}
+			all.Go(func() {
+				one := in
+				one.Question = q.Text
+				p.answer, p.err = Run(ctx, base, one)
+				<-workers
+				close(p.done)
+			})
+		}
+	})
+	for p := range order {
+		<-p.done
+		if p.err != nil {
+			return fmt.Errorf("%s: %w", p.question.ID, p.err)
+		}
+		if err := emit(p.question, p.answer); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// pending is a question whose answer is being made.
+type pending struct {
+	question Question
+	answer   *Answer
+	err      error
+	done     chan struct{} // closed when answer and err are final
+}
+
+// send returns false when ctx ended before.
+func send[T any](ctx context.Context, to chan<- T, v T) bool {
+	select {
+	case to <- v:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// receive returns false when the channel was closed, or ctx ended before something came.
+func receive[T any](ctx context.Context, from <-chan T) (v T, ok bool) {
+	select {
+	case v, ok = <-from:
+		return v, ok
+	case <-ctx.Done():
+		return v, false
+	}
+}
