@@ -65,6 +65,24 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 	return snap.Decide(ctx, g, knowledge.Vectors(e))
 }
 
+// Opens is Gate where no score is asked for: each query is searched until one context opens the gate.
+func (s *Sluice) Opens(ctx context.Context, queries []string) ([]gate.Verdict, error) {
+	snap, enc, err := s.base.Searchable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	g, err := snap.Gate(ctx, enc.Info().Encoder)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.base.Embed(ctx, queries, embed.Query)
+	if err != nil {
+		return nil, err
+	}
+	return snap.Any(ctx, g, knowledge.Vectors(e))
+}
+
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate.
 func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) ([][]retrieve.Result, error) {
 	lists, snap, err := s.retrieve(ctx, queries, o)

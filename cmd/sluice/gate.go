@@ -24,7 +24,7 @@ type gateLine struct {
 
 func (a *app) gateCommand() *cobra.Command {
 	var q query
-	var explain bool
+	var explain, noScore bool
 	cmd := &cobra.Command{
 		Use:   "gate QUERY",
 		Short: "decide whether the store can help with a query",
@@ -43,6 +43,9 @@ It needs a calibration ('sluice calibrate') but no language model.
 			if err != nil {
 				return err
 			}
+			if noScore {
+				return closing(s, a.gateOpens(cmd, s, q, text))
+			}
 			if q.batch != "" {
 				return closing(s, a.gateBatch(cmd, s, q, explain))
 			}
@@ -51,6 +54,9 @@ It needs a calibration ('sluice calibrate') but no language model.
 	}
 	q.flags(cmd)
 	cmd.Flags().BoolVar(&explain, "explain", false, "say how the decision came about")
+	cmd.Flags().BoolVar(&noScore, "no-score", false,
+		"only decide: a query is searched until one context opens the gate, which need not be the best")
+	cmd.MarkFlagsMutuallyExclusive("explain", "no-score")
 	a.flag(cmd, "gate.stale_tolerance", "stale-tolerance")
 	return cmd
 }
@@ -97,6 +103,47 @@ func (a *app) gateBatch(cmd *cobra.Command, s *sluice.Sluice, q query, explain b
 		}
 		for i, d := range ds {
 			if err := out.print(lineOf(items[i].ID, d, explain)); err != nil {
+				return err
+			}
+		}
+		return out.flush()
+	})
+}
+
+// verdictLine is what `gate --no-score --json` prints.
+type verdictLine struct {
+	ID string `json:"id,omitempty"`
+	gate.Verdict
+}
+
+// gateOpens decides without scores.
+func (a *app) gateOpens(cmd *cobra.Command, s *sluice.Sluice, q query, text string) error {
+	if q.batch == "" {
+		vs, err := s.Opens(cmd.Context(), []string{text})
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			err = a.printJSON(verdictLine{Verdict: vs[0]})
+		case vs[0].Retrieve:
+			_, err = fmt.Fprintf(a.stdout, "open  context %s is better than the cut-off %.4f\n", vs[0].ContextID,
+				vs[0].Cutoff)
+		default:
+			_, err = fmt.Fprintf(a.stdout, "closed  no context is better than the cut-off %.4f\n", vs[0].Cutoff)
+		}
+		if err == nil && !vs[0].Retrieve {
+			err = errGateClosed
+		}
+		return err
+	}
+	out := newPrinter(a.stdout)
+	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
+		vs, err := s.Opens(cmd.Context(), texts(items))
+		if err != nil {
+			return err
+		}
+		for i, v := range vs {
+			if err := out.print(verdictLine{ID: items[i].ID, Verdict: v}); err != nil {
 				return err
 			}
 		}

@@ -230,6 +230,19 @@ func TestGateOfOneQuery(t *testing.T) {
 	}
 	line := objects(t, b.ok("gate", in, "--json", "--explain"))[0]
 	sameKeys(t, "gate", line, "retrieve", "score", "cutoff", "context_id", "explain")
+
+	if text := b.ok("gate", in, "--no-score"); !strings.HasPrefix(text, "open  context ") {
+		t.Error(text)
+	}
+	if o := b.fails(exitGateClosed, "", "gate", out, "--no-score"); !strings.HasPrefix(o.stdout, "closed  no context") {
+		t.Error(o.stdout)
+	}
+	batch := b.file("q.jsonl", fmt.Sprintf("{\"id\":\"in\",\"text\":%q}\n{\"id\":\"out\",\"text\":%q}\n", in, out))
+	lines := objects(t, b.ok("gate", "--batch", batch, "--no-score"))
+	sameKeys(t, "gate --no-score", lines[0], "id", "retrieve", "context_id", "cutoff", "stale")
+	if len(lines) != 2 || lines[0]["retrieve"] != true || lines[1]["retrieve"] != false {
+		t.Errorf("%v", lines)
+	}
 }
 
 func TestStaleCalibrationIsSaidAndRefused(t *testing.T) {

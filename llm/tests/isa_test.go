@@ -138,6 +138,41 @@ func TestMatmul(t *testing.T) {
 	}
 }
 
+// TestProducts: where there is no AMX, products of Q4_1 weights are ours, for rows and columns that fill registers and
+// others that do not, and differ from ggml's by the rounding of float32 sums.
+func TestProducts(t *testing.T) {
+	if dir := os.Getenv(childFolder); dir != "" {
+		matmulChild(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	for _, typ := range amxTypes() {
+		m, _ := generator.Preset("llama-bpe")
+		m.Type, m.Layers, m.Embedding, m.FF = "Q4_1", 2, 512, 544
+		if err := generator.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, isa := range []string{"avx2", "avx512vnni"} {
+		t.Run(isa, func(t *testing.T) {
+			own := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_MATMUL=")
+			if own.ISA != isa {
+				t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", isa, own.ISA)
+			}
+			ggml := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_MATMUL=ggml")
+			if own.Products == 0 || ggml.Products != 0 {
+				t.Errorf("our products ran %d times, and %d times where ggml's were asked for",
+					own.Products, ggml.Products)
+			}
+			mean, worst, n := difference(ggml.Types["Q4_1"], own.Types["Q4_1"])
+			t.Logf("%d log-probabilities differ by %.2g on average, at most %.2g", n, mean, worst)
+			if n < maxAlternatives || !(worst < .4 && mean < .06) {
+				t.Errorf("%d log-probabilities differ by %.2g on average, up to %.2g", n, mean, worst)
+			}
+		})
+	}
+}
+
 func amxTypes() []string { return []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"} }
 
 // matmulChild is the child. No prompt begins like another, so that all of each is read at once.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -76,7 +77,7 @@ func (a *run) load(ctx context.Context) (llm.Generator, error) {
 	return a.Model(ctx)
 }
 
-// contexts asks the gate and, when it is open, searches. nil means that the knowledge base is not used.
+// contexts searches once, for the gate and for passages. nil means that the knowledge base is not used.
 func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 	t := &a.trace.Milliseconds
 	stop := timer(&t.Load)
@@ -98,8 +99,13 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 	if err != nil {
 		return nil, err
 	}
+	stop = timer(&t.Retrieve)
+	lists, err := snap.Search(ctx, queries, a.Retrieve.Mode, a.Retrieve.K)
+	if stop(); err != nil {
+		return nil, err
+	}
 	if g != nil {
-		d, err := a.decide(ctx, g, snap, queries)
+		d, err := a.decide(g, snap.Metric(), lists)
 		if err != nil {
 			return nil, err
 		}
@@ -108,26 +114,20 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 			return nil, nil
 		}
 	}
-	return a.retrieve(ctx, snap, queries)
+	return a.passages(ctx, snap, lists)
 }
 
-// decide asks the gate about every query and takes the one that comes closest to a context: it is open when
-// any of them opens it.
-func (a *run) decide(
-	ctx context.Context, g *gate.Gate, snap *knowledge.Snapshot, queries engine.Vectors,
-) (gate.Decision, error) {
+// decide takes the gate's decision about the query that comes closest to a context: it is open when any of them opens
+// it. It goes by the search for passages, which has found the best context of each query.
+func (a *run) decide(g *gate.Gate, metric kernels.Metric, lists [][]retrieve.Result) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()
-	all, err := snap.Decide(ctx, g, queries)
-	if err != nil {
-		return gate.Decision{}, err
-	}
-	closest := all[0]
-	for _, d := range all[1:] {
-		if snap.Metric().Better(d.Score, closest.Score) {
-			closest = d
+	closest := lists[0][0]
+	for _, list := range lists[1:] {
+		if metric.Better(list[0].Score, closest.Score) {
+			closest = list[0]
 		}
 	}
-	return closest, nil
+	return g.Found(closest)
 }
 
 // queries embeds what is searched for: the question, or what a transformation makes of it.
@@ -174,15 +174,11 @@ func (a *run) transform(ctx context.Context) (changed prompt.Transformed, err er
 	return changed, nil
 }
 
-// retrieve searches with each query and keeps the best score of each context.
-func (a *run) retrieve(
-	ctx context.Context, snap *knowledge.Snapshot, queries engine.Vectors,
+// passages are the texts of what was found: each context with its best score.
+func (a *run) passages(
+	ctx context.Context, snap *knowledge.Snapshot, lists [][]retrieve.Result,
 ) ([]prompt.Passage, error) {
 	defer timer(&a.trace.Milliseconds.Retrieve)()
-	lists, err := snap.Search(ctx, queries, a.Retrieve.Mode, a.Retrieve.K)
-	if err != nil {
-		return nil, err
-	}
 	a.trace.Retrieved = retrieve.Merge(lists, snap.Metric(), a.Retrieve.K)
 	ids := make([]string, len(a.trace.Retrieved))
 	for i, r := range a.trace.Retrieved {

@@ -116,3 +116,37 @@ func TestAnswersStopWithItsStream(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestOneSearch: the search for passages serves the gate, whether it opens or not, and several queries share it.
+func TestOneSearch(t *testing.T) {
+	for name, c := range map[string]struct {
+		question  string
+		transform prompt.Transform
+		open      bool
+	}{
+		"open":            {"When does a deferred function run, in which order?", prompt.None, true},
+		"closed":          {"Who won the match on Sunday evening?", prompt.None, false},
+		"several queries": {"What do lighthouses warn of?", prompt.MultiQuery, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.Model.Answers = []string{"1. Why do lighthouses warn ships of rocks?\n" +
+				"2. Which plankton of the northern sea does the herring feed on?"}
+			before := w.Searches()
+			a, err := w.ask(t, c.question, answer.Options{Transform: c.transform})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := w.Searches() - before; n != 1 {
+				t.Errorf("%d searches, want 1", n)
+			}
+			g := a.Trace.Gate
+			if g == nil || g.Retrieve != c.open || a.Retrieved != c.open || (len(a.Trace.Retrieved) > 0) != c.open {
+				t.Fatalf("%+v, retrieved %v", g, a.Trace.Retrieved)
+			}
+			if c.open && (g.ContextID != a.Trace.Retrieved[0].ID || g.Score != a.Trace.Retrieved[0].Score) {
+				t.Errorf("the gate goes by %+v, the best passage is %+v", g, a.Trace.Retrieved[0])
+			}
+		})
+	}
+}

@@ -155,7 +155,7 @@ func (g *Gate) Decide(
 	}
 	decisions := make([]Decision, len(hits))
 	for i, h := range hits {
-		if decisions[i], err = g.decide(h[0], c.IDs); err != nil {
+		if decisions[i], err = g.Found(retrieve.Result{ID: c.IDs[h[0].Row], Score: h[0].Score}); err != nil {
 			return nil, err
 		}
 	}
@@ -173,20 +173,6 @@ func (g *Gate) fits(c retrieve.Contexts) error {
 		return fmt.Errorf("%w: dimension %d, in use is %d; calibrate again", ErrMismatch, g.c.Encoder.Dim, v.Dim)
 	}
 	return nil
-}
-
-func (g *Gate) decide(best engine.Hit, ids []string) (Decision, error) {
-	if !finite(best.Score) { // NaN is neither above nor below: it must not pass for a decision
-		return Decision{},
-			fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, ids[best.Row])
-	}
-	c := g.c
-	return Decision{
-		Retrieve: c.Metric.Better(best.Score, c.Cutoff),
-		Score:    best.Score, Cutoff: c.Cutoff, ContextID: ids[best.Row],
-		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
-		Percentile: g.percentile(best.Score), Stale: g.stale,
-	}, nil
 }
 
 // percentile is the share of D+ that is not closer than score, in [0, 100].

@@ -86,6 +86,15 @@ func TestDecideBothBranches(t *testing.T) {
 			t.Errorf("%s (%s): %+v, %v; want open %v by %s at %v, percentile %v", c.name, c.why, d, err, c.open, c.id,
 				c.score, c.position)
 		}
+		if found, err := g.Found(retrieve.Result{ID: c.id, Score: c.score}); err != nil || found != d {
+			t.Errorf("%s: by a search that was made already %+v, %v; want %+v", c.name, found, err, d)
+		}
+		// Without a score: no search for the best one is made, and the witness opens the gate by itself.
+		none := broken{newEngine(t), errors.New("a search for the best")}
+		verdicts, err := g.Any(t.Context(), none, contexts, one(c.query, c.query))
+		if err != nil || len(verdicts) != 2 || verdicts[1].Retrieve != c.open || (verdicts[1].ContextID != "") != c.open {
+			t.Fatalf("%s: %+v, %v; want open %v", c.name, verdicts, err, c.open)
+		}
 	}
 }
 
@@ -112,10 +121,16 @@ func TestDecideRefuses(t *testing.T) {
 		if d, err := g.Decide(t.Context(), newEngine(t), contexts, one(c.query)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
+		if d, err := g.Any(t.Context(), newEngine(t), contexts, one(c.query)); !errors.Is(err, c.want) {
+			t.Errorf("%s, without a score: %+v, %v", name, d, err)
+		}
 	}
 	contexts := retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}
 	if d, err := g.Decide(t.Context(), newEngine(t), contexts, one()); err != nil || len(d) != 0 {
 		t.Errorf("no queries: %v, %v", d, err)
+	}
+	if d, err := g.Found(retrieve.Result{Score: math.NaN()}); !errors.Is(err, kernels.ErrNonFinite) {
+		t.Errorf("a score that is no number: %+v, %v", d, err)
 	}
 	failing := errors.New("device lost")
 	if _, err := g.Decide(t.Context(), broken{err: failing}, contexts, one(1)); !errors.Is(err, failing) {

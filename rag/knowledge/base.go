@@ -54,6 +54,7 @@ type Base struct {
 	log      *slog.Logger
 	watcher  atomic.Pointer[func(done, total int)] // of the encoder's progress
 	builders sync.WaitGroup                        // of indexes
+	searched atomic.Int64                          // how often vectors were searched
 
 	loading turn // of who takes a new snapshot
 	opening turn // of who opens the store
@@ -137,6 +138,9 @@ func (b *Base) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Searches is how often vectors were searched since the base was made; one search may be of several queries.
+func (b *Base) Searches() int64 { return b.searched.Load() }
 
 // Dir is the folder of the store.
 func (b *Base) Dir() string { return b.cfg.Dir }

@@ -244,6 +244,15 @@ func (s *Snapshot) Decide(ctx context.Context, g *gate.Gate, queries engine.Vect
 	return g.Decide(ctx, s.base.cfg.Engine, c, queries)
 }
 
+// Any asks the gate about each query vector where no score is wanted.
+func (s *Snapshot) Any(ctx context.Context, g *gate.Gate, queries engine.Vectors) ([]gate.Verdict, error) {
+	c, err := s.contexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.Any(ctx, s.base.cfg.Engine, c, queries)
+}
+
 // Search returns the k best contexts of each query vector, better first.
 func (s *Snapshot) Search(
 	ctx context.Context, queries engine.Vectors, mode retrieve.Mode, k int,
@@ -256,6 +265,7 @@ func (s *Snapshot) Search(
 }
 
 func (s *Snapshot) contexts(ctx context.Context) (retrieve.Contexts, error) {
+	s.base.searched.Add(1)
 	v, err := s.Vectors(ctx)
 	return retrieve.Contexts{Vectors: v, IDs: s.View.IDs}, err
 }

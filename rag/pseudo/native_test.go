@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
@@ -105,5 +107,31 @@ func TestGenerateNative(t *testing.T) {
 		if !strings.HasSuffix(q.Text, "?") {
 			t.Errorf("%q is kept and does not end like a question", q.Text)
 		}
+	}
+}
+
+// TestGenerateTogetherNative: the questions are the same whether contexts are asked about one at a time or together.
+func TestGenerateTogetherNative(t *testing.T) {
+	chunks := readContexts(t, 1)
+	enc, model := open(t)
+	texts := make([]string, len(chunks))
+	for i, c := range chunks {
+		texts[i] = c.Text
+	}
+	v, err := enc.Embed(t.Context(), texts, embed.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Contexts{Vectors: engine.Vectors{Data: v.Data, Rows: len(chunks), Dim: v.Dim}, Chunks: chunks}
+	generate := func(parallel, want int) []Query {
+		o := Options{Sample: 6, Seed: 1, PerContext: 2, Parallel: parallel}
+		queries, report, err := Generate(t.Context(), model, enc, newEngine(t), c, o)
+		if err != nil || report.Parallel != want {
+			t.Fatalf("%d at a time: %v", report.Parallel, err)
+		}
+		return queries
+	}
+	if diff := cmp.Diff(generate(1, 1), generate(0, model.Parallel())); diff != "" || model.Parallel() < 2 {
+		t.Errorf("-one at a time, +%d at a time:\n%s", model.Parallel(), diff)
 	}
 }

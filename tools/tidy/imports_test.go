@@ -32,7 +32,7 @@ rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl intern
 rag/retrieve: kernels engine
 rag/prompt: llm rag/corpus
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock
-rag/answer: engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
+rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/ingest: embed rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store
 .: kernels engine embed llm rag internal

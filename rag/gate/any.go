@@ -1,0 +1,56 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// Verdict is a decision without a score.
+type Verdict struct {
+	Retrieve  bool    `json:"retrieve"`
+	ContextID string  `json:"context_id,omitempty"` // one that opens the gate, not always the best; "" when it is closed
+	Cutoff    float64 `json:"cutoff"`
+	Stale     float64 `json:"stale"` // share of contexts that the calibration has not seen
+}
+
+// Any is Decide where no score is asked for: a query needs one context that opens the gate, so no more is read than
+// that takes. The decisions are those of Decide.
+func (g *Gate) Any(
+	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors,
+) ([]Verdict, error) {
+	if err := g.fits(c); err != nil {
+		return nil, err
+	}
+	verdicts := make([]Verdict, queries.Rows)
+	for i := range verdicts {
+		q := queries.Data[i*queries.Dim : (i+1)*queries.Dim]
+		witness, above, err := e.AnyAbove(ctx, q, c.Vectors, g.c.Metric, nil, g.c.Cutoff)
+		if err != nil {
+			return nil, fmt.Errorf("gate: %w", err)
+		}
+		verdicts[i] = Verdict{Retrieve: above, Cutoff: g.c.Cutoff, Stale: g.stale}
+		if above {
+			verdicts[i].ContextID = c.IDs[witness.Row]
+		}
+	}
+	return verdicts, nil
+}
+
+// Found decides by the best context of a query that a search has found: a search for retrieval serves the gate as well.
+func (g *Gate) Found(best retrieve.Result) (Decision, error) {
+	if !finite(best.Score) { // NaN is neither above nor below: it must not pass for a decision
+		return Decision{},
+			fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, best.ID)
+	}
+	c := g.c
+	return Decision{
+		Retrieve: c.Metric.Better(best.Score, c.Cutoff),
+		Score:    best.Score, Cutoff: c.Cutoff, ContextID: best.ID,
+		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
+		Percentile: g.percentile(best.Score), Stale: g.stale,
+	}, nil
+}
