@@ -28,13 +28,15 @@ func TestChooseSizes(t *testing.T) {
 		"little memory":    {small, Options{}, 2, 15e8, "avx2", Sizes{4, 8192, 64, 4, ""}, "a quarter of 1.5 GB"},
 		"no memory":        {small, Options{}, 2, 1e8, "avx2", Sizes{1, 4096, 64, 1, ""}, "a quarter of 100 MB"},
 		"short context":    {short, Options{}, 2, 8e9, "avx2", Sizes{8, 4096, 64, 8, ""}, ""},
-		"wide context":     {small, Options{ContextSize: 8192, Slots: 1}, 2, 8e9, "avx2", Sizes{1, 8192, 64, 1, ""}, ""},
+		"wide context": {small, Options{ContextSize: 8192, Slots: 1}, 2, 8e9, "avx2", Sizes{1, 8192, 64, 1, ""},
+			""},
 		"as set": {small, Options{Slots: 3, CacheTokens: 5000, BatchSize: 32}, 2, 1e8, "avx2",
 			Sizes{3, 5000, 32, 3, ""}, "slots as set"},
 		"types whose bits depend on the batch": {mixed, Options{}, 2, 8e9, "avx512vnni", Sizes{8, 16384, 64, 1, ""},
 			"one request at a time"},
 		"the same on AMX": {mixed, Options{}, 2, 8e9, "amx", Sizes{8, 16384, 64, 8, ""}, "a thread of 2"},
-		"types not known": {gguf.Model{ContextTrained: 8192}, Options{}, 2, 8e9, "amx", Sizes{8, 16384, 64, 1, ""}, ""},
+		"types not known": {gguf.Model{ContextTrained: 8192}, Options{}, 2, 8e9, "amx",
+			Sizes{8, 16384, 64, 1, ""}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ChooseSizes(c.file, c.o, c.threads, c.available, c.isa)

@@ -183,7 +183,8 @@ func parse(r io.ReaderAt, size int64) (*header, error) {
 	pairs := g.count("key-value pairs", maxPairs, 13)
 
 	h := &header{values: map[string]any{}, arrays: map[string]uint64{}, layers: map[string][]int{},
-		matrices: map[string]uint64{}, products: map[string]bool{}, elements: map[string]uint64{}, tensors: int(tensors)}
+		matrices: map[string]uint64{}, products: map[string]bool{}, elements: map[string]uint64{},
+		tensors: int(tensors)}
 	for i := uint64(0); i < pairs && g.err == nil; i++ {
 		h.readPair(g)
 	}

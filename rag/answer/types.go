@@ -139,7 +139,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%w: gate %q (known: auto, open, closed)", knowledge.ErrOption, o.Gate)
 	}
 	if o.MaxTokens < 0 || o.Parallel < 0 {
-		return o, fmt.Errorf("%w: %d answer tokens, %d questions at a time", knowledge.ErrOption, o.MaxTokens, o.Parallel)
+		return o, fmt.Errorf("%w: %d answer tokens, %d questions at a time", knowledge.ErrOption, o.MaxTokens,
+			o.Parallel)
 	}
 	_, err := retrieve.ParseMode(string(o.Retrieve.Mode))
 	return o, err

@@ -12,7 +12,7 @@ import (
 // Verdict is a decision without a score.
 type Verdict struct {
 	Retrieve  bool    `json:"retrieve"`
-	ContextID string  `json:"context_id,omitempty"` // one that opens the gate, not always the best; "" when it is closed
+	ContextID string  `json:"context_id,omitempty"` // one that opens the gate, not always the best
 	Cutoff    float64 `json:"cutoff"`
 	Stale     float64 `json:"stale"` // share of contexts that the calibration has not seen
 }

@@ -92,7 +92,8 @@ func TestDecideBothBranches(t *testing.T) {
 		// Without a score: no search for the best one is made, and the witness opens the gate by itself.
 		none := broken{newEngine(t), errors.New("a search for the best")}
 		verdicts, err := g.Any(t.Context(), none, contexts, one(c.query, c.query))
-		if err != nil || len(verdicts) != 2 || verdicts[1].Retrieve != c.open || (verdicts[1].ContextID != "") != c.open {
+		if err != nil || len(verdicts) != 2 || verdicts[1].Retrieve != c.open ||
+			(verdicts[1].ContextID != "") != c.open {
 			t.Fatalf("%s: %+v, %v; want open %v", c.name, verdicts, err, c.open)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,19 +113,24 @@ func TestGenerateNative(t *testing.T) {
 
 // TestGenerateTogetherNative: the questions are the same whether contexts are asked about one at a time or together.
 func TestGenerateTogetherNative(t *testing.T) {
-	chunks := readContexts(t, 1)
-	enc, model := open(t)
-	texts := make([]string, len(chunks))
-	for i, c := range chunks {
-		texts[i] = c.Text
+	texts := []string{
+		"The herring lives in large schools and feeds on plankton. It spawns in autumn off the coast of Norway.",
+		"A deferred function runs when the surrounding function returns, in last in first out order.",
+		"Lighthouses warn ships of rocks and shallow water with a rotating lamp. The first ones burned wood.",
+		"Sending on a closed channel causes a run time panic. Receiving from it gives the zero value of its type.",
+		"The Danube rises in the Black Forest of Germany and flows through ten countries to the Black Sea.",
 	}
+	enc, model := open(t)
 	v, err := enc.Embed(t.Context(), texts, embed.Document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Contexts{Vectors: engine.Vectors{Data: v.Data, Rows: len(chunks), Dim: v.Dim}, Chunks: chunks}
+	c := Contexts{Vectors: engine.Vectors{Data: v.Data, Rows: len(texts), Dim: v.Dim}}
+	for i, text := range texts {
+		c.Chunks = append(c.Chunks, corpus.Chunk{ID: fmt.Sprint("c", i), Text: text})
+	}
 	generate := func(parallel, want int) []Query {
-		o := Options{Sample: 6, Seed: 1, PerContext: 2, Parallel: parallel}
+		o := Options{Seed: 1, PerContext: 2, Parallel: parallel}
 		queries, report, err := Generate(t.Context(), model, enc, newEngine(t), c, o)
 		if err != nil || report.Parallel != want {
 			t.Fatalf("%d at a time: %v", report.Parallel, err)
