@@ -2,8 +2,12 @@ package sluice
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -85,7 +89,7 @@ func (s *Sluice) Opens(ctx context.Context, queries []string) ([]gate.Verdict, e
 
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate.
 func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) ([][]retrieve.Result, error) {
-	lists, snap, err := s.retrieve(ctx, queries, o)
+	lists, _, snap, err := s.retrieve(ctx, queries, o)
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +97,11 @@ func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptio
 	return lists, nil
 }
 
-// Passages is Retrieve with the texts that the scores are of, also when they are deleted or replaced meanwhile.
+// Passages is Retrieve with the texts that the scores are of, also when they are deleted or replaced meanwhile, and
+// with their sentences that are nearest to the query if RetrieveOptions.Sentences asks for them. That these cannot be
+// found is logged, and no error.
 func (s *Sluice) Passages(ctx context.Context, queries []string, o RetrieveOptions) ([][]prompt.Passage, error) {
-	lists, snap, err := s.retrieve(ctx, queries, o)
+	lists, vectors, snap, err := s.retrieve(ctx, queries, o)
 	if err != nil {
 		return nil, err
 	}
@@ -115,20 +121,46 @@ func (s *Sluice) Passages(ctx context.Context, queries []string, o RetrieveOptio
 			all[i][j] = prompt.Passage{Chunk: chunks[j], Score: r.Score}
 		}
 	}
+	if o.Sentences {
+		s.sentences(ctx, snap.Metric(), vectors, all)
+	}
 	return all, nil
 }
 
-// retrieve searches a snapshot, which needs a Release unless there is an error.
+// sentences fills in the sentences of passages, a list for each query.
+func (s *Sluice) sentences(ctx context.Context, m kernels.Metric, queries engine.Vectors, all [][]prompt.Passage) {
+	begun := time.Now()
+	each, texts := make([]engine.Vectors, len(all)), make([][]string, len(all))
+	for i, list := range all {
+		each[i] = engine.Vectors{Data: queries.Data[i*queries.Dim : (i+1)*queries.Dim], Rows: 1, Dim: queries.Dim}
+		for _, p := range list {
+			texts[i] = append(texts[i], p.Chunk.Text)
+		}
+	}
+	found, err := s.base.Sentences(ctx, m, each, texts)
+	if err != nil {
+		s.log.Warn(fmt.Sprintf("the passages come without their nearest sentences: %v", err))
+		return
+	}
+	for i := range all {
+		for j := range all[i] {
+			all[i][j].Sentence = found[i][j]
+		}
+	}
+	s.log.Info("nearest sentences found", "queries", len(all), "ms", float64(time.Since(begun).Microseconds())/1000)
+}
+
+// retrieve searches a snapshot, which needs a Release unless there is an error, and returns the queries' vectors, too.
 func (s *Sluice) retrieve(
 	ctx context.Context, queries []string, o RetrieveOptions,
-) (_ [][]retrieve.Result, _ *knowledge.Snapshot, err error) {
+) (_ [][]retrieve.Result, vectors engine.Vectors, _ *knowledge.Snapshot, err error) {
 	o = o.WithDefaults()
 	if _, err := retrieve.ParseMode(string(o.Mode)); err != nil {
-		return nil, nil, err
+		return nil, vectors, nil, err
 	}
 	snap, _, err := s.base.Searchable(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, vectors, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -137,10 +169,11 @@ func (s *Sluice) retrieve(
 	}()
 	e, err := s.base.Embed(ctx, queries, embed.Query)
 	if err != nil {
-		return nil, nil, err
+		return nil, vectors, nil, err
 	}
-	lists, err := snap.Search(ctx, knowledge.Vectors(e), o.Mode, o.K)
-	return lists, snap, err
+	vectors = knowledge.Vectors(e)
+	lists, err := snap.Search(ctx, vectors, o.Mode, o.K)
+	return lists, vectors, snap, err
 }
 
 // Ask answers a question, as answer.Run says: gate → contexts or own knowledge → answer.

@@ -54,6 +54,7 @@ always uses the store and --gate closed never does.
 	cmd.Flags().Lookup("group").Hidden = true // answers come one by one
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
 	for _, x := range [][2]string{{"ask.gate", "gate"}, {"retrieve.k", "k"}, {"retrieve.mode", "mode"},
+		{"retrieve.sentences", "sentences"},
 		{"ask.transform", "transform"}, {"ask.style", "style"},
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
 		{"ask.temperature", "temperature"},
@@ -69,7 +70,8 @@ func askOptions(c config.Config) sluice.AskOptions {
 	return sluice.AskOptions{
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
 		Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
-		Retrieve:  sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode)},
+		Retrieve: sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode),
+			Sentences: c.Retrieve.Sentences},
 		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
 		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
 		Parallel: c.Generate.Parallel,
@@ -106,8 +108,8 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice
 	if len(answer.Citations) > 0 {
 		fmt.Fprintln(a.stdout, "\nSources:")
 		for _, c := range answer.Citations {
-			fmt.Fprintf(a.stdout, "  [%d] %s (%s:%d-%d)%s\n", c.Number, place(c.Source, c.Heading), c.ID, c.Start,
-				c.End, map[bool]string{true: "  cited"}[c.Cited])
+			fmt.Fprintf(a.stdout, "  [%d] %s (%s:%d-%d)%s\n%s", c.Number, place(c.Source, c.Heading), c.ID, c.Start,
+				c.End, map[bool]string{true: "  cited"}[c.Cited], nearest(c.Sentence))
 		}
 	}
 	if trace {
@@ -170,8 +172,8 @@ func printTrace(w io.Writer, t sluice.Trace) error {
 	m := t.Milliseconds
 	fmt.Fprintf(&b,
 		"  ms          load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
-			"total %.1f\n",
-		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Total)
+			"sentences %.1f, total %.1f\n",
+		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

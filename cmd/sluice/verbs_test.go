@@ -151,7 +151,7 @@ func TestBatchesKeepOrderAndGoOnAfterBadLines(t *testing.T) {
 	retrieved := check("retrieve", "--k", "2", "--group", "1")
 	sameKeys(t, "retrieve", retrieved[0], "id", "results")
 	best := retrieved[0]["results"].([]any)
-	sameKeys(t, "result", best[0].(map[string]any), "id", "score")
+	sameKeys(t, "result", best[0].(map[string]any), "id", "score", "sentence")
 	if len(best) != 2 || best[0].(map[string]any)["id"] != "c1" ||
 		best[0].(map[string]any)["score"] != gated[0]["score"] {
 		t.Errorf("%v, the gate had %v", best, gated[0])
@@ -329,11 +329,21 @@ func TestAsk(t *testing.T) {
 	b := calibrated(t)
 	open := b.ok("ask", "When does a deferred function run, in which order?", "--trace", "--k", "2")
 	for _, want := range []string{"It says so [1].\n", "\nSources:\n  [1] ", "mode        context",
-		"gate        open: score", "template context", "generate "} {
+		"gate        open: score", "template context", "generate ", "  nearest (", "sentences "} {
 		if !strings.Contains(open, want) {
 			t.Errorf("%q does not say %q", open, want)
 		}
 	}
+	if off := b.ok("ask", "When does a deferred function run?", "--sentences",
+		"false"); strings.Contains(off, "nearest (") {
+		t.Errorf("switched off: %q", off)
+	}
+	if found := b.ok("retrieve", "When does a deferred function run?"); strings.Count(found, "  nearest (") != 4 {
+		t.Errorf("retrieve without a sentence for each: %q", found)
+	}
+	results := objects(t, b.ok("retrieve", "When does a deferred function run?", "--json"))[0]["results"].([]any)
+	sameKeys(t, "retrieve", results[0].(map[string]any), "id", "score", "sentence")
+	sameKeys(t, "sentence", results[0].(map[string]any)["sentence"].(map[string]any), "text", "start", "end", "score")
 	closed := b.ok("ask", "Zebra xylophone quartz!", "--trace")
 	for _, want := range []string{"[answered from the model's own knowledge; the knowledge base was not used]\n",
 		"gate        closed: score", "mode        own knowledge", "template own/few-shot"} {

@@ -67,6 +67,8 @@ type Gate struct {
 type Retrieve struct {
 	K    int    `koanf:"k"`
 	Mode string `koanf:"mode"`
+
+	Sentences bool `koanf:"sentences"`
 }
 
 // Ask is how answers are made.

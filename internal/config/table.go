@@ -53,7 +53,8 @@ func general() []row {
 		{key: "mem_limit_mib", initial: engine.DefaultMemLimit >> 20, min: "1", max: "1048576",
 			doc: "scratch memory of the engine, MiB"},
 		{key: "onnxruntime",
-			doc: "path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, for the " +
+			doc: "path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, " +
+				"for the " +
 				"one it was built with"},
 	}
 }
@@ -98,6 +99,9 @@ func stages() []row {
 			doc: "contexts per query"},
 		{key: "retrieve.mode", initial: retrieve.Auto, oneOf: "auto dense bm25 hybrid",
 			doc: "how contexts are ranked"},
+		{key: "retrieve.sentences", initial: true,
+			doc: "show with each source its sentence that is nearest to the question; costs the embedding of the " +
+				"sources' sentences"},
 	}
 }
 

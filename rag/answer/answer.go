@@ -52,7 +52,11 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	if err != nil {
 		return a.answer, err
 	}
-	return a.answer, a.generate(ctx, p)
+	if err := a.generate(ctx, p); err != nil {
+		return a.answer, err
+	}
+	a.sentences(ctx, passages)
+	return a.answer, nil
 }
 
 // run is one call of Run, which fills answer and trace as far as it comes.
@@ -63,6 +67,8 @@ type run struct {
 	trace   *Trace
 	library *prompt.Library
 	model   llm.Generator
+	metric  kernels.Metric
+	vectors engine.Vectors // of what was searched for
 }
 
 // timer adds the milliseconds until its result is called to a stage.
@@ -99,6 +105,7 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.metric, a.vectors = snap.Metric(), queries
 	stop = timer(&t.Retrieve)
 	lists, err := snap.Search(ctx, queries, a.Retrieve.Mode, a.Retrieve.K)
 	if stop(); err != nil {
@@ -245,4 +252,26 @@ func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
 		a.answer.Citations = prompt.Cite(r.Text, p.Citations)
 	}
 	return err
+}
+
+// sentences finds the sentence of each source that is nearest to the question, once the answer is there. That it cannot
+// is said, and no reason to fail.
+func (a *run) sentences(ctx context.Context, passages []prompt.Passage) {
+	citations := a.answer.Citations
+	if !a.Retrieve.Sentences || len(citations) == 0 {
+		return
+	}
+	defer timer(&a.trace.Milliseconds.Sentences)()
+	texts := make([]string, len(citations))
+	for i := range citations { // those that fit the prompt are the first ones
+		texts[i] = passages[i].Chunk.Text
+	}
+	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
+	if err != nil {
+		a.base.Logger().Warn(fmt.Sprintf("the sources come without their nearest sentences: %v", err))
+		return
+	}
+	for i := range citations {
+		citations[i].Sentence = found[0][i]
+	}
 }

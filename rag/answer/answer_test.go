@@ -1,17 +1,23 @@
 package answer_test
 
 import (
+	"context"
 	"errors"
+	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -148,5 +154,50 @@ func TestOneSearch(t *testing.T) {
 				t.Errorf("the gate goes by %+v, the best passage is %+v", g, a.Trace.Retrieved[0])
 			}
 		})
+	}
+}
+
+// TestSentences: each source comes with its sentence that is nearest to the question, and an answer without them where
+// they are switched off or cannot be found.
+func TestSentences(t *testing.T) {
+	var calls, limit atomic.Int64
+	limit.Store(math.MaxInt64)
+	w := world{doubles.NewBase(t, func(c *knowledge.Config) {
+		encoder := c.Encoder
+		c.Encoder = func(ctx context.Context) (embed.Embedder, error) {
+			if calls.Add(1) > limit.Load() {
+				return nil, errors.New("the encoder is gone")
+			}
+			return encoder(ctx)
+		}
+	})}
+	text := "The Eddystone stands on a reef. Lighthouses warn ships of rocks. The first one was built of wood."
+	in := ingest.Input{Paths: []string{w.File(t, "a.jsonl", `{"id":"lights","text":"`+text+`"}`)},
+		Options: ingest.Options{NoChunk: true}}
+	if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(sentences bool) *answer.Answer {
+		t.Helper()
+		a, err := w.ask(t, "Do lighthouses warn ships?", answer.Options{Gate: answer.GateOpen,
+			Retrieve: retrieve.Options{Sentences: sentences}})
+		if err != nil || a.Answer == "" || len(a.Citations) != 1 {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		return a
+	}
+	a := ask(true)
+	s := a.Citations[0].Sentence
+	if s == nil || s.Text != "Lighthouses warn ships of rocks." || text[s.Start:s.End] != s.Text || s.Score <= 0 ||
+		a.Trace.Milliseconds.Sentences <= 0 {
+		t.Errorf("%+v, %v ms", s, a.Trace.Milliseconds.Sentences)
+	}
+	before := calls.Load()
+	if a := ask(false); a.Citations[0].Sentence != nil || a.Trace.Milliseconds.Sentences != 0 {
+		t.Errorf("switched off: %+v", a.Citations[0])
+	}
+	limit.Store(calls.Load() + calls.Load() - before) // what a question takes without them
+	if a := ask(true); a.Citations[0].Sentence != nil || !strings.Contains(w.Log.String(), "the encoder is gone") {
+		t.Errorf("without an encoder: %+v; log %s", a.Citations[0], w.Log)
 	}
 }

@@ -115,6 +115,7 @@ type Timings struct {
 	Retrieve  float64 `json:"retrieve"`
 	Prompt    float64 `json:"prompt"`
 	Generate  float64 `json:"generate"`
+	Sentences float64 `json:"sentences"` // nearest to the question, after the answer
 	Total     float64 `json:"total"`
 }
 

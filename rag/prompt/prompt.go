@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/excerpt"
 )
 
 // Citation is a context that was shown to the model under Number.
@@ -21,12 +22,16 @@ type Citation struct {
 	End     int     `json:"end"`
 	Score   float64 `json:"score"`
 	Cited   bool    `json:"cited"` // the answer mentions [Number]
+
+	// Sentence is the one of the context's text that is nearest to the question, if that was asked for.
+	Sentence *excerpt.Sentence `json:"sentence,omitempty"`
 }
 
 // Passage is a retrieved chunk with its score.
 type Passage struct {
-	Chunk corpus.Chunk
-	Score float64
+	Chunk    corpus.Chunk
+	Score    float64
+	Sentence *excerpt.Sentence // nearest to the question, if that was asked for
 }
 
 // Prompt is ready for the generator.

@@ -44,6 +44,9 @@ func ParseMode(s string) (Mode, error) {
 type Options struct {
 	K    int // contexts per query
 	Mode Mode
+	// Sentences finds in each context the sentence that is nearest to the query. It costs the embedding of all their
+	// sentences, so it is for contexts that are going to be read.
+	Sentences bool
 }
 
 // DefaultK is how many contexts a query gets.

@@ -1,0 +1,117 @@
+// Package excerpt finds the sentence of a passage that is nearest to a question, so that a reader sees at a glance why
+// a passage was found:
+//
+//	passages → sentences → embeddings, in one batch → the best of each passage by the score of the search
+//
+// Input: query vectors, and the texts of passages for each. Output: a Sentence for each passage.
+package excerpt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// Sentence is a part of a passage.
+type Sentence struct {
+	Text  string  `json:"text"`
+	Start int     `json:"start"` // bytes within the passage
+	End   int     `json:"end"`
+	Score float64 `json:"score"` // of the sentence alone, as the search scores
+}
+
+// Options of Nearest.
+type Options struct {
+	Engine engine.Interface
+	Embed  func(ctx context.Context, texts []string) (engine.Vectors, error) // of documents
+	Metric kernels.Metric
+}
+
+// Nearest returns for each passage of each list the sentence that scores best with any of the list's queries, the first
+// of equal ones; nil for a passage without a letter or digit. Sentences are those of corpus.SentenceEnds, without white
+// space at their ends. All are embedded by one call, a passage that is in several lists once.
+func Nearest(ctx context.Context, o Options, queries []engine.Vectors, passages [][]string) ([][]*Sentence, error) {
+	if len(queries) != len(passages) {
+		return nil, fmt.Errorf("excerpt: %w: %d queries for %d lists", kernels.ErrShape, len(queries), len(passages))
+	}
+	var texts []string
+	first := map[string]int{} // of a passage's sentences in texts
+	parts := map[string][]Sentence{}
+	for _, list := range passages {
+		for _, passage := range list {
+			if _, known := parts[passage]; known {
+				continue
+			}
+			first[passage], parts[passage] = len(texts), split(passage)
+			for _, s := range parts[passage] {
+				texts = append(texts, s.Text)
+			}
+		}
+	}
+	nearest := make([][]*Sentence, len(passages))
+	var vectors engine.Vectors
+	if len(texts) > 0 {
+		var err error
+		if vectors, err = o.Embed(ctx, texts); err != nil {
+			return nil, fmt.Errorf("excerpt: %w", err)
+		}
+		if vectors.Rows != len(texts) {
+			return nil,
+				fmt.Errorf("excerpt: %w: %d vectors for %d sentences", kernels.ErrShape, vectors.Rows, len(texts))
+		}
+	}
+	for i, list := range passages {
+		nearest[i] = make([]*Sentence, len(list))
+		for j, passage := range list {
+			best, err := o.best(ctx, queries[i], vectors, first[passage], parts[passage])
+			if err != nil {
+				return nil, err
+			}
+			nearest[i][j] = best
+		}
+	}
+	return nearest, nil
+}
+
+// best is the sentence with the best score for any of the queries; its vectors begin at row first.
+func (o Options) best(
+	ctx context.Context, queries, vectors engine.Vectors, first int, sentences []Sentence,
+) (best *Sentence, err error) {
+	if len(sentences) == 0 {
+		return nil, nil
+	}
+	dim := vectors.Dim
+	rows := engine.Vectors{Data: vectors.Data[first*dim : (first+len(sentences))*dim], Rows: len(sentences), Dim: dim}
+	hits, err := o.Engine.TopK(ctx, queries, rows, o.Metric, 1, nil)
+	if err != nil {
+		return nil, fmt.Errorf("excerpt: %w", err)
+	}
+	for _, h := range hits {
+		if s := sentences[h[0].Row]; best == nil || o.Metric.Better(h[0].Score, best.Score) {
+			s.Score = h[0].Score
+			best = &s
+		}
+	}
+	return best, nil
+}
+
+// split cuts a passage into sentences that hold a letter or a digit.
+func split(passage string) (sentences []Sentence) {
+	start := 0
+	for _, end := range corpus.SentenceEnds(passage) {
+		text := passage[start:end]
+		left := strings.TrimLeftFunc(text, unicode.IsSpace)
+		s := Sentence{Text: strings.TrimRightFunc(left, unicode.IsSpace), Start: end - len(left)}
+		s.End = s.Start + len(s.Text)
+		if strings.ContainsFunc(s.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+			sentences = append(sentences, s)
+		}
+		start = end
+	}
+	return sentences
+}

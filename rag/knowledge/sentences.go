@@ -1,0 +1,29 @@
+package knowledge
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/excerpt"
+)
+
+// Sentences finds in each passage the sentence that is nearest to the queries of its list, as excerpt.Nearest says.
+func (b *Base) Sentences(
+	ctx context.Context, metric kernels.Metric, queries []engine.Vectors, passages [][]string,
+) ([][]*excerpt.Sentence, error) {
+	o := excerpt.Options{Engine: b.cfg.Engine, Metric: metric, Embed: func(ctx context.Context, texts []string) (
+		engine.Vectors, error) {
+		enc, err := b.Encoder(ctx)
+		if err != nil {
+			return engine.Vectors{}, err
+		}
+		e, err := enc.Embed(ctx, texts, embed.Document) // what is cut of a long sentence is nothing to warn of
+		if err != nil {
+			return engine.Vectors{}, err
+		}
+		return Vectors(e), nil
+	}}
+	return excerpt.Nearest(ctx, o, queries, passages)
+}
