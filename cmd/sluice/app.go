@@ -184,7 +184,8 @@ func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
 	return a.openFor(cmd, false)
 }
 
-// openFor is open for one question only, or for more: one takes no memory for others.
+// openFor is open for one question only, or for more: one takes no memory for others, and shows
+// its sources' sentences.
 func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.Config, error) {
 	l, err := a.settings(cmd)
 	if err != nil {
@@ -193,6 +194,9 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 	c := suit(l)
 	if single && c.Generate.Slots == 0 {
 		c.Generate.Slots = 1
+	}
+	if !single && !l.Given("retrieve.sentences") {
+		c.Retrieve.Sentences = false // they are for people
 	}
 	metric, err := kernels.ParseMetric(c.Ingest.Metric)
 	if err != nil {

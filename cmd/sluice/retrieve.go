@@ -37,7 +37,7 @@ func (a *app) retrieveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, c, err := a.open(cmd)
+			s, c, err := a.openFor(cmd, q.batch == "")
 			if err != nil {
 				return err
 			}

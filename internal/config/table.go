@@ -100,8 +100,8 @@ func stages() []row {
 		{key: "retrieve.mode", initial: retrieve.Auto, oneOf: "auto dense bm25 hybrid",
 			doc: "how contexts are ranked"},
 		{key: "retrieve.sentences", initial: true,
-			doc: "show with each source its sentence that is nearest to the question; costs the embedding of the " +
-				"sources' sentences"},
+			doc: "show with each source its sentence that is nearest to the question, in batches only when this is " +
+				"set; costs the embedding of the sources' sentences"},
 	}
 }
 
