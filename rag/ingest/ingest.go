@@ -2,7 +2,9 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -191,6 +193,15 @@ func (r *run) commit(ctx context.Context, b store.Batch) error {
 	if len(b.Documents) == 0 {
 		return nil
 	}
+	return r.tryCommit(ctx, b, 1)
+}
+
+// maxTries of a commit whose known chunks others delete meanwhile.
+const maxTries = 5
+
+func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error {
+	b := whole
+	b.Known = slices.Clone(whole.Known)
 	ids := make([]string, len(b.Chunks))
 	to := r.at
 	for i, c := range b.Chunks {
@@ -224,7 +235,11 @@ func (r *run) commit(ctx context.Context, b store.Batch) error {
 		r.result.Truncated += e.Truncated
 		r.result.Repaired += e.Repaired
 	}
-	if _, err := r.store.Commit(ctx, b); err != nil {
+	_, err = r.store.Commit(ctx, b)
+	if errors.Is(err, store.ErrNotFound) && tries < maxTries { // what was known has been deleted or replaced meanwhile
+		return r.tryCommit(ctx, whole, tries+1)
+	}
+	if err != nil {
 		return err
 	}
 	r.result.Chunks += len(ids)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
@@ -56,8 +57,10 @@ type Base struct {
 	builders sync.WaitGroup                        // of indexes
 	searched atomic.Int64                          // how often vectors were searched
 
-	loading turn // of who takes a new snapshot
-	opening turn // of who opens the store
+	loading turn         // of who takes a new snapshot
+	opening turn         // of who opens the store
+	longest atomic.Int64 // wait of a call for another one's turn, in nanoseconds
+	written atomic.Int64 // generation that calls must see
 
 	mu      sync.Mutex
 	reader  *store.Store
@@ -65,6 +68,9 @@ type Base struct {
 	current *Snapshot
 	closed  bool
 	said    string // of the calibration's staleness, last
+
+	lastGate   atomic.Pointer[snapshotGate]
+	calibrated atomic.Pointer[loadedCalibration]
 
 	search   search
 	stopping context.Context // ends with Close: of builders
@@ -76,14 +82,33 @@ type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn; it needs a give.
-func (t turn) take(ctx context.Context) error {
+// try takes the turn if nobody has it.
+func (t turn) try() bool {
 	select {
 	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// take waits for the turn; it needs a give. longest, if not nil, keeps the longest wait in nanoseconds.
+func (t turn) take(ctx context.Context, longest *atomic.Int64) error {
+	if t.try() {
 		return nil
+	}
+	began := time.Now()
+	select {
+	case t <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	for waited := int64(time.Since(began)); longest != nil; {
+		if old := longest.Load(); waited <= old || longest.CompareAndSwap(old, waited) {
+			break
+		}
+	}
+	return nil
 }
 
 func (t turn) give() { <-t }
@@ -174,7 +199,7 @@ func (b *Base) open(ctx context.Context, at **store.Store, o store.Options) (*st
 	if st, err := opened(); st != nil || err != nil {
 		return st, err
 	}
-	if err := b.opening.take(ctx); err != nil {
+	if err := b.opening.take(ctx, &b.longest); err != nil {
 		return nil, err
 	}
 	defer b.opening.give()
@@ -206,8 +231,20 @@ func (b *Base) Refresh() error {
 	return old.closeIfUnused()
 }
 
-// Changed returns the writer's error.
-func (b *Base) Changed(err error) error { return err }
+// Changed lets later calls of this process see what it has written, also while another one is taking a snapshot of
+// before, and returns the writer's error.
+func (b *Base) Changed(err error) error {
+	b.mu.Lock()
+	st := b.writer
+	b.mu.Unlock()
+	if st != nil {
+		now, stateErr := st.Generation(context.Background())
+		for old := b.written.Load(); stateErr == nil && now > old && !b.written.CompareAndSwap(old, now); {
+			old = b.written.Load()
+		}
+	}
+	return err
+}
 
 // Encoder loads the encoder when it is first needed.
 func (b *Base) Encoder(ctx context.Context) (embed.Embedder, error) { return b.cfg.Encoder(ctx) }

@@ -3,6 +3,7 @@ package knowledge_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,12 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if seconds := os.Getenv(anotherProcess); seconds != "" {
+		os.Exit(another(os.Args[1], seconds))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is a base over a store in a folder of the test.
 type world struct {

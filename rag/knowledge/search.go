@@ -92,7 +92,7 @@ func (p *prepared) leave() {
 
 // release ends a snapshot's use of sets.
 func (s *search) release(snap *Snapshot) {
-	_ = s.turn.take(context.Background()) // it cannot fail
+	_ = s.turn.take(context.Background(), nil) // it cannot fail
 	defer s.turn.give()
 	for _, p := range snap.sets {
 		p.leave()
@@ -102,7 +102,7 @@ func (s *search) release(snap *Snapshot) {
 
 // drop ends the use of the set.
 func (s *search) drop() {
-	_ = s.turn.take(context.Background())
+	_ = s.turn.take(context.Background(), nil)
 	defer s.turn.give()
 	s.now.leave()
 	s.now = nil
@@ -110,7 +110,7 @@ func (s *search) drop() {
 
 // follow brings the set that there is up to a new snapshot. It makes none: that is left to the first search.
 func (s *search) follow(ctx context.Context, snap *Snapshot) error {
-	if err := s.turn.take(ctx); err != nil {
+	if err := s.turn.take(ctx, nil); err != nil {
 		return err
 	}
 	defer s.turn.give()
@@ -152,7 +152,7 @@ func (s *Snapshot) Vectors(ctx context.Context) (engine.Vectors, error) {
 // prepare finds out what the snapshot is searched by.
 func (s *Snapshot) prepare(ctx context.Context) error {
 	b := &s.base.search
-	if err := b.turn.take(ctx); err != nil {
+	if err := b.turn.take(ctx, &s.base.longest); err != nil {
 		return err
 	}
 	defer b.turn.give()
@@ -265,7 +265,7 @@ func (b *Base) buildIndex(s *Snapshot) {
 // makeIndex builds an index if one is wanted, stores it, and has the snapshot in use search by it.
 func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
 	started := time.Now()
-	if err := b.search.turn.take(ctx); err != nil {
+	if err := b.search.turn.take(ctx, nil); err != nil {
 		return err
 	}
 	wanted := b.search.now.wanted()
@@ -282,7 +282,7 @@ func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
 	if err := s.storeIndex(ctx, p.set); err != nil && ctx.Err() == nil {
 		b.log.Info("the index is not stored, the next process builds its own", "error", err)
 	}
-	if err := b.search.turn.take(ctx); err != nil {
+	if err := b.search.turn.take(ctx, nil); err != nil {
 		p.set.Close()
 		return err
 	}

@@ -24,7 +24,7 @@ type Snapshot struct {
 
 	base     *Base
 	gating   turn // of who makes the gate
-	gate     *gate.Gate
+	gate     atomic.Pointer[snapshotGate]
 	searched atomic.Pointer[engine.Vectors] // what searches go by; nil before the first one
 	sets     []*prepared                    // that it keeps open; of whose turn it is in base.search
 
@@ -34,20 +34,30 @@ type Snapshot struct {
 }
 
 // Snapshot returns the snapshot of the store as it is now: the one in use, or a new one if something has changed since,
-// in whatever process. Every call needs a Release of what it returned.
+// in whatever process. While another call takes that, the one in use serves, unless this process has written what it
+// lacks. Every call needs a Release of what it returned.
 func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
 	st, err := b.Reader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s, err := b.inUse(ctx, st); s != nil || err != nil {
+	now, err := st.Generation(ctx)
+	if err != nil {
+		return nil, b.unlessClosed(err)
+	}
+	if s, err := b.inUse(ctx, now); s != nil || err != nil {
 		return s, err
 	}
-	if err := b.loading.take(ctx); err != nil {
-		return nil, err
+	if !b.loading.try() {
+		if s, err := b.inUse(ctx, b.written.Load()); s != nil || err != nil {
+			return s, err
+		}
+		if err := b.loading.take(ctx, &b.longest); err != nil {
+			return nil, err
+		}
 	}
 	defer b.loading.give()
-	if s, err := b.inUse(ctx, st); s != nil || err != nil { // another call has taken it meanwhile
+	if s, err := b.inUse(ctx, now); s != nil || err != nil { // another call has taken it meanwhile
 		return s, err
 	}
 	view, err := st.View(ctx)
@@ -74,12 +84,8 @@ func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-// inUse is the snapshot in use if nothing has changed since it was taken.
-func (b *Base) inUse(ctx context.Context, st *store.Store) (*Snapshot, error) {
-	now, err := st.Generation(ctx)
-	if err != nil {
-		return nil, b.unlessClosed(err)
-	}
+// inUse is the snapshot in use if it is of that generation or a later one, else nil.
+func (b *Base) inUse(ctx context.Context, generation int64) (*Snapshot, error) {
 	b.mu.Lock()
 	s, closed := b.current, b.closed
 	if s != nil {
@@ -91,7 +97,7 @@ func (b *Base) inUse(ctx context.Context, st *store.Store) (*Snapshot, error) {
 		return nil, ErrClosed
 	case s == nil:
 		return nil, nil
-	case s.View.Generation < now:
+	case s.View.Generation < generation:
 		s.leave()
 		return nil, nil
 	}
@@ -196,31 +202,53 @@ func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, er
 // Metric is how the snapshot's vectors are compared.
 func (s *Snapshot) Metric() kernels.Metric { return s.Store.Metric() }
 
-// Gate returns the snapshot's gate and makes it on first use; enc is the encoder in use. A stale calibration
-// is said once. A store without a calibration is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
+// Gate returns the snapshot's gate and makes it on first use; enc is the encoder in use. While another call makes it,
+// the last one that was made serves, unless this process has written since. A stale calibration is said once. A store
+// without a calibration is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
 func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, error) {
-	if err := s.gating.take(ctx); err != nil {
+	if g := s.gate.Load(); g != nil {
+		return g.Gate, nil
+	}
+	b := s.base
+	if err := b.check(); err != nil {
 		return nil, err
 	}
-	defer s.gating.give()
-	if s.gate != nil {
-		return s.gate, nil
+	if !s.gating.try() {
+		if g := b.lastGate.Load(); g != nil && g.generation >= b.written.Load() && g.encoder == enc {
+			return g.Gate, nil
+		}
+		if err := s.gating.take(ctx, &b.longest); err != nil {
+			return nil, err
+		}
 	}
-	c, err := ReadCalibration(ctx, s.Store)
+	defer s.gating.give()
+	if g := s.gate.Load(); g != nil {
+		return g.Gate, nil
+	}
+	c, err := b.calibration(ctx, s.Store)
 	if err != nil {
-		return nil, s.base.unlessClosed(err)
+		return nil, b.unlessClosed(err)
 	}
 	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: enc, Metric: s.Metric(),
-		TextDigests: s.View.LiveDigests(), StaleTolerance: s.base.cfg.StaleTolerance})
+		TextDigests: s.View.LiveDigests(), StaleTolerance: b.cfg.StaleTolerance})
 	if errors.Is(err, gate.ErrStale) {
 		return nil, fmt.Errorf("%w ('sluice calibrate'; gate.stale_tolerance)", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.base.sayStale(g)
-	s.gate = g
+	b.sayStale(g)
+	made := &snapshotGate{g, s.View.Generation, enc}
+	s.gate.Store(made)
+	b.lastGate.Store(made)
 	return g, nil
+}
+
+// snapshotGate is a gate over the chunks of a generation.
+type snapshotGate struct {
+	*gate.Gate
+	generation int64
+	encoder    identity.Encoder
 }
 
 // sayStale logs how far the calibration is behind the store when that has changed.

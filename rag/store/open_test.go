@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/kernels"
@@ -402,5 +403,47 @@ func TestParseRandomHeaders(t *testing.T) {
 		}
 		binary.LittleEndian.PutUint32(b[headerSize-4:], crc32.Checksum(b[:headerSize-4], castagnoli))
 		checkParse(t, b)
+	}
+}
+
+// Close beside callers: what runs is done or says ErrClosed.
+func TestCloseBesideCallers(t *testing.T) {
+	ctx := context.Background()
+	for round := range 4 {
+		s := mustOpen(t, t.TempDir(), testSeams())
+		mustCommit(t, s, batchOf(1, testDim, ids("a", 60)...))
+		var g sync.WaitGroup
+		for name, call := range map[string]func() error{
+			"commit": func() error { _, err := s.Commit(ctx, batchOf(1+round, testDim, "b/1")); return err },
+			"view": func() error {
+				v, err := s.View(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = v.Chunks(ctx, []string{"a/1"})
+				return errors.Join(err, v.Close())
+			},
+			"chunks":     func() error { _, err := s.Chunks(ctx, []string{"a/1"}); return err },
+			"documents":  func() error { _, err := s.Documents(ctx); return err },
+			"meta":       func() error { return s.SetMeta(ctx, "k", nil) },
+			"generation": func() error { _, err := s.Generation(ctx); return err },
+			"vectors":    func() error { _, err := s.RowVectors(ctx, []int64{3}); return err },
+		} {
+			g.Go(func() {
+				for {
+					if err := call(); errors.Is(err, ErrClosed) {
+						return
+					} else if err != nil {
+						t.Errorf("%s: %v", name, err)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(5 * time.Millisecond)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		g.Wait()
 	}
 }

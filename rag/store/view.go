@@ -156,15 +156,12 @@ func (v *View) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error)
 // Count is the number of live chunks.
 func (v *View) Count() int { return len(v.IDs) - v.rows.deleted }
 
-// DeletedSince lists the rows, of those that before has, that were deleted after it: before is an older view of the
-// same rows or nil, which lists all.
+// DeletedSince lists the rows that are deleted and were not in before, an older view of the same rows: those that were
+// deleted since, and those that came and went. Without one (nil) it lists all that are deleted.
 func (v *View) DeletedSince(before *View) []int {
 	var rows []int
 	for w, bits := range v.rows.dead {
-		if before != nil {
-			if w >= len(before.rows.dead) {
-				break
-			}
+		if before != nil && w < len(before.rows.dead) {
 			bits &^= before.rows.dead[w]
 		}
 		for ; bits != 0; bits &= bits - 1 {
