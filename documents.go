@@ -61,6 +61,12 @@ func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int,
 	return st.DeleteDocuments(ctx, ids)
 }
 
+// Compact gives back the space of deleted chunks if at least that share of the store (0 … 1) is deleted, and returns
+// how many vectors' space that is. Ingest does so by itself from store.CompactShare on.
+func (s *Sluice) Compact(ctx context.Context, minShare float64) (vectors int64, err error) {
+	return s.base.Compact(ctx, minShare)
+}
+
 // Refresh drops what the last call has read of the store. Every call looks whether something has changed, in this or
 // another process, and needs no Refresh.
 func (s *Sluice) Refresh() error { return s.base.Refresh() }

@@ -52,7 +52,33 @@ func (a *app) docsCommand() *cobra.Command {
 			fmt.Fprintf(a.stdout, "removed %d documents, %d chunks\n", len(args), n)
 			return nil
 		})}
-	cmd.AddCommand(list, show, rm)
+	cmd.AddCommand(list, show, rm, a.compactCommand())
+	return cmd
+}
+
+func (a *app) compactCommand() *cobra.Command {
+	share := 0.
+	cmd := &cobra.Command{Use: "compact", Short: "give back the space of removed documents", Args: cobra.NoArgs,
+		Long: "Writes the vectors that are left into new files if at least --min-share of them are of removed or " +
+			"replaced\n" +
+			"chunks, and makes the index of a large store anew. Others may go on reading meanwhile. 'ingest' does so " +
+			"by itself\n" +
+			"when a third is removed.",
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+			if share < 0 || share > 1 {
+				return fmt.Errorf("%w: --min-share %g is not within 0 and 1", sluice.ErrOption, share)
+			}
+			n, err := s.Compact(cmd.Context(), share)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"vectors": n})
+			}
+			_, err = fmt.Fprintf(a.stdout, "gave back the space of %d vectors\n", n)
+			return err
+		})}
+	cmd.Flags().Float64Var(&share, "min-share", 0, "leave the store as it is when less than this share is removed")
 	return cmd
 }
 

@@ -195,3 +195,52 @@ func TestStoredIndexesAreNotTrusted(t *testing.T) {
 		}
 	}
 }
+
+// TestCompactAndKeepIndex: what has written much leaves an index in the store, which the next process loads; compaction
+// makes it anew.
+func TestCompactAndKeepIndex(t *testing.T) {
+	w := newWorld(t, 40, 1000)
+	w.add(chapters(0, 30)...)
+	if err := w.KeepIndex(t.Context()); err != nil || strings.Contains(w.Log.String(), "index") {
+		t.Errorf("a small store got an index: %v %s", err, w.Log)
+	}
+	texts := chapters(100, 400)
+	w.add(texts...)
+	path := filepath.Join(w.Dir, "store", store.IndexFolder, "vectors.set")
+	size := func() int64 {
+		t.Helper()
+		if err := w.KeepIndex(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		i, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.Size()
+	}
+	first := size()
+	w.add(chapters(500, 503)...)
+	if again := size(); again != first {
+		t.Error("written again for three rows")
+	}
+	w.add(chapters(600, 620)...)
+	if again := size(); again <= first {
+		t.Error("not written again for 20 rows")
+	}
+	w.remove(texts[:250]...)
+	n, err := w.Compact(t.Context(), store.CompactShare)
+	if err != nil || n != 250 {
+		t.Fatal(n, err)
+	}
+	if got, indexed := w.find(); !indexed || !cmp.Equal(got, w.naive()) {
+		t.Errorf("after compaction: indexed %v", indexed)
+	}
+	if log := w.Log.String(); strings.Count(log, "index built") != 2 || strings.Contains(log, "WARN") {
+		t.Error(log)
+	}
+	reader := w.again()
+	if got, indexed := reader.find(); !indexed || !cmp.Equal(got, w.naive()) ||
+		!strings.Contains(reader.Log.String(), "index loaded") {
+		t.Errorf("another process: %v %s", indexed, reader.Log)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,20 @@ type prepared struct {
 	view    *store.View // for its rows and which of them are deleted; it may be closed
 	indexed bool
 	users   int // snapshots, and search.now; of whose turn it is
+
+	stored atomic.Int64               // rows of its file
+	naming atomic.Pointer[store.View] // whose fingerprints name the rows of the file
+}
+
+func newPrepared(view *store.View) *prepared {
+	p := &prepared{at: address(view.Vectors), view: view}
+	p.naming.Store(view)
+	return p
+}
+
+func (p *prepared) options(o engine.SetOptions) engine.SetOptions {
+	o.Digest = func(ctx context.Context, rows int) ([32]byte, error) { return p.naming.Load().Fingerprint(ctx, rows) }
+	return o
 }
 
 func address(v engine.Vectors) *float32 {
@@ -190,16 +205,14 @@ func (s *Snapshot) prepare(ctx context.Context) error {
 }
 
 // newSet is a set of the snapshot's rows, without those that are deleted.
-func (s *Snapshot) newSet(ctx context.Context, o engine.SetOptions) (*prepared, error) {
-	o.Digest = s.View.Fingerprint
-	set, err := s.base.cfg.Engine.Prepare(ctx, s.View.Vectors, s.Metric(), o)
+func (s *Snapshot) newSet(ctx context.Context, o engine.SetOptions) (p *prepared, err error) {
+	p = newPrepared(s.View)
+	p.indexed = !o.NoIndex
+	p.set, err = s.base.cfg.Engine.Prepare(ctx, s.View.Vectors, s.Metric(), p.options(o))
 	if err != nil {
 		return nil, err
 	}
-	if err := set.Delete(s.View.DeletedSince(nil)...); err != nil {
-		return nil, err
-	}
-	return &prepared{set: set, at: address(s.View.Vectors), view: s.View, indexed: !o.NoIndex}, nil
+	return p, p.set.Delete(s.View.DeletedSince(nil)...)
 }
 
 func (s *Snapshot) indexFile() string {
@@ -209,7 +222,13 @@ func (s *Snapshot) indexFile() string {
 // loadIndex loads the stored index, and brings it up to the snapshot. One that does not fit is not used; nil is none.
 func (s *Snapshot) loadIndex(ctx context.Context) *prepared {
 	log, started := s.base.log, time.Now()
-	o := engine.SetOptions{Digest: s.View.Fingerprint}
+	p := newPrepared(s.View)
+	o := p.options(engine.SetOptions{})
+	digest := o.Digest
+	o.Digest = func(ctx context.Context, rows int) ([32]byte, error) { // Load asks once
+		p.stored.Store(int64(rows))
+		return digest(ctx, rows)
+	}
 	set, err := s.base.cfg.Engine.Load(ctx, s.indexFile(), s.View.Vectors, o)
 	if err == nil && set.Metric() != s.Metric() {
 		err = engine.ErrSetVectors
@@ -226,9 +245,10 @@ func (s *Snapshot) loadIndex(ctx context.Context) *prepared {
 		return nil
 	}
 	d := set.Describe()
-	log.Info("index loaded", "vectors", d.Rows, "appended", d.Unclustered+d.Plain,
+	log.Info("index loaded", "vectors", d.Rows, "appended", d.Rows-int(p.stored.Load()),
 		"seconds", time.Since(started).Seconds())
-	return &prepared{set: set, at: address(s.View.Vectors), view: s.View, indexed: true, users: 1}
+	p.set, p.indexed, p.users = set, true, 1
+	return p
 }
 
 // wanted tells whether an index should be built: there is none, or too much came after it.
@@ -279,7 +299,7 @@ func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
 	}
 	d := p.set.Describe()
 	b.log.Info("index built", "vectors", d.Rows, "bytes", d.Bytes, "seconds", time.Since(started).Seconds())
-	if err := s.storeIndex(ctx, p.set); err != nil && ctx.Err() == nil {
+	if err := s.storeIndex(ctx, p); err != nil && ctx.Err() == nil {
 		b.log.Info("the index is not stored, the next process builds its own", "error", err)
 	}
 	if err := b.search.turn.take(ctx, nil); err != nil {
@@ -307,10 +327,68 @@ func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
 	return err
 }
 
-// storeIndex writes the files of the index and of the list of rows.
-func (s *Snapshot) storeIndex(ctx context.Context, set *engine.Set) error {
+// storeIndex writes the files of the index and of the list of rows; p shows the snapshot.
+func (s *Snapshot) storeIndex(ctx context.Context, p *prepared) error {
 	if _, err := s.Store.IndexDir(); err != nil {
 		return err
 	}
-	return errors.Join(set.Save(ctx, s.indexFile()), s.View.SaveRows(ctx))
+	p.naming.Store(s.View)
+	if err := p.set.Save(ctx, s.indexFile()); err != nil {
+		return err
+	}
+	p.stored.Store(int64(s.View.Vectors.Rows))
+	return s.View.SaveRows(ctx)
+}
+
+// lag is the share of rows from which on the stored index is written again: whoever loads it has to encode them.
+const lag = .02
+
+// KeepIndex brings the stored index up to the store: it builds one where a store has grown large, or much has changed,
+// and writes it again when rows have come. It is for who has written much; a store that is small gets none.
+func (b *Base) KeepIndex(ctx context.Context) error {
+	s, err := b.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Release()
+	rows := s.View.Vectors.Rows
+	if rows < b.cfg.IndexRows || !b.search.built.CompareAndSwap(false, true) {
+		return nil
+	}
+	defer b.search.built.Store(false)
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	if err := b.makeIndex(ctx, s); err != nil {
+		return err
+	}
+	if err := b.search.turn.take(ctx, nil); err != nil {
+		return err
+	}
+	p := b.search.now
+	shows := p != nil && p.view.Generation == s.View.Generation
+	if shows {
+		p.users++
+		s.sets = append(s.sets, p)
+	}
+	b.search.turn.give()
+	if !shows || float64(int64(rows)-p.stored.Load()) <= lag*float64(rows) {
+		return nil
+	}
+	return s.storeIndex(ctx, p)
+}
+
+// Compact gives back the space of deleted chunks if at least that share of the store is deleted, and makes the index of
+// what is left. It returns how many rows of vectors are given back.
+func (b *Base) Compact(ctx context.Context, minShare float64) (rows int64, err error) {
+	st, err := b.Writer(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	if rows, err = st.Compact(ctx, minShare); rows == 0 || err != nil {
+		return 0, err
+	}
+	// of the rows that are gone: it would not be used
+	_ = os.Remove(filepath.Join(st.Dir(), store.IndexFolder, indexName))
+	return rows, errors.Join(b.Changed(nil), b.KeepIndex(ctx))
 }

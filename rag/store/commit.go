@@ -105,7 +105,9 @@ func (c *change) finish() error {
 	if c.regroups {
 		regrouped = c.generation
 	}
-	_, err := c.Exec(`UPDATE store SET end_row = ?, generation = ?, regrouped = ?`, end, c.generation, regrouped)
+	_, err := c.Exec(`UPDATE store SET first_row = ?, end_row = ?, generation = ?, regrouped = ?`, c.firstRow, end,
+		c.generation,
+		regrouped)
 	return err
 }
 
