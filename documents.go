@@ -9,7 +9,12 @@ import (
 )
 
 // Documents lists what the store holds.
-func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {
+func (s *Sluice) Documents(ctx context.Context) (_ []store.DocumentInfo, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	st, err := s.base.Reader(ctx)
 	if err != nil {
 		return nil, err
@@ -18,7 +23,12 @@ func (s *Sluice) Documents(ctx context.Context) ([]store.DocumentInfo, error) {
 }
 
 // Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.
-func (s *Sluice) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+func (s *Sluice) Chunks(ctx context.Context, ids []string) (_ []corpus.Chunk, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	st, err := s.base.Reader(ctx)
 	if err != nil {
 		return nil, err
@@ -29,30 +39,55 @@ func (s *Sluice) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, erro
 // AllChunks yields every chunk in the store's order.
 func (s *Sluice) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error] {
 	return func(yield func(corpus.Chunk, error) bool) {
-		st, err := s.base.Reader(ctx)
-		if err != nil {
-			yield(corpus.Chunk{}, err)
-			return
-		}
-		st.AllChunks(ctx)(yield)
+		s.chunks(ctx, yield, func(ctx context.Context, st *store.Store) iter.Seq2[corpus.Chunk, error] {
+			return st.AllChunks(ctx)
+		})
 	}
 }
 
 // DocumentChunks yields a document's chunks in the store's order; none if there is no such document.
 func (s *Sluice) DocumentChunks(ctx context.Context, id string) iter.Seq2[corpus.Chunk, error] {
 	return func(yield func(corpus.Chunk, error) bool) {
-		st, err := s.base.Reader(ctx)
-		if err != nil {
-			yield(corpus.Chunk{}, err)
+		s.chunks(ctx, yield, func(ctx context.Context, st *store.Store) iter.Seq2[corpus.Chunk, error] {
+			return st.DocumentChunks(ctx, id)
+		})
+	}
+}
+
+// chunks yields those of a sequence. Close ends it, too.
+func (s *Sluice) chunks(
+	ctx context.Context, yield func(corpus.Chunk, error) bool,
+	of func(context.Context, *store.Store) iter.Seq2[corpus.Chunk, error],
+) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		yield(corpus.Chunk{}, err)
+		return
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		yield(corpus.Chunk{}, err)
+		return
+	}
+	for c, err := range of(ctx, st) {
+		if err != nil && context.Cause(ctx) == ErrClosed {
+			err = ErrClosed
+		}
+		if !yield(c, err) {
 			return
 		}
-		st.DocumentChunks(ctx, id)(yield)
 	}
 }
 
 // DeleteDocuments removes documents with their chunks and returns how many chunks went. An id that the
 // store does not hold is store.ErrNotFound, and then nothing is removed.
 func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave(&err)
 	st, err := s.base.Writer(ctx, nil)
 	if err != nil {
 		return 0, err

@@ -19,7 +19,12 @@ import (
 
 // Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
 // commits.
-func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (IngestResult, error) {
+func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (_ IngestResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return IngestResult{}, err
+	}
+	defer leave(&err)
 	r, err := ingest.Run(ctx, s.base, ingest.Input{Paths: paths, Options: o})
 	if err != nil {
 		return r, err
@@ -33,12 +38,22 @@ func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (I
 
 // Calibrate makes the calibration of the store and puts it in force, as calibrate.Run says: pseudo-queries →
 // distributions → policy and cut-off → artifact.
-func (s *Sluice) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, error) {
+func (s *Sluice) Calibrate(ctx context.Context, o CalibrateOptions) (_ *CalibrateResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	return calibrate.Run(ctx, s.base, calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates})
 }
 
 // Calibration returns the calibration in force and how stale it is; it needs no model.
-func (s *Sluice) Calibration(ctx context.Context) (*CalibrateResult, error) {
+func (s *Sluice) Calibration(ctx context.Context) (_ *CalibrateResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	return calibrate.Current(ctx, s.base)
 }
 
@@ -46,13 +61,23 @@ func (s *Sluice) Calibration(ctx context.Context) (*CalibrateResult, error) {
 // distributions again. plot is as in CalibrateOptions.
 func (s *Sluice) Repolicy(
 	ctx context.Context, policy string, threshold float64, plot string,
-) (*CalibrateResult, error) {
+) (_ *CalibrateResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	return calibrate.Repolicy(ctx, s.base, policy, threshold, plot)
 }
 
 // Gate decides for each query whether the knowledge base can help with it. A store without a calibration
 // is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
-func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, error) {
+func (s *Sluice) Gate(ctx context.Context, queries []string) (_ []gate.Decision, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	snap, enc, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +95,12 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 }
 
 // Opens is Gate where no score is asked for: each query is searched until one context opens the gate.
-func (s *Sluice) Opens(ctx context.Context, queries []string) ([]gate.Verdict, error) {
+func (s *Sluice) Opens(ctx context.Context, queries []string) (_ []gate.Verdict, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	snap, enc, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
@@ -88,7 +118,12 @@ func (s *Sluice) Opens(ctx context.Context, queries []string) ([]gate.Verdict, e
 }
 
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate.
-func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) ([][]retrieve.Result, error) {
+func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) (_ [][]retrieve.Result, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	lists, _, snap, err := s.retrieve(ctx, queries, o)
 	if err != nil {
 		return nil, err
@@ -100,7 +135,12 @@ func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptio
 // Passages is Retrieve with the texts that the scores are of, also when they are deleted or replaced meanwhile, and
 // with their sentences that are nearest to the query if RetrieveOptions.Sentences asks for them. That these cannot be
 // found is logged, and no error.
-func (s *Sluice) Passages(ctx context.Context, queries []string, o RetrieveOptions) ([][]prompt.Passage, error) {
+func (s *Sluice) Passages(ctx context.Context, queries []string, o RetrieveOptions) (_ [][]prompt.Passage, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	lists, vectors, snap, err := s.retrieve(ctx, queries, o)
 	if err != nil {
 		return nil, err
@@ -177,7 +217,14 @@ func (s *Sluice) retrieve(
 }
 
 // Ask answers a question, as answer.Run says: gate → contexts or own knowledge → answer.
-func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (*Answer, error) {
+func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (_ *Answer, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	s.asking.Add(1)
+	defer s.asking.Add(-1)
 	return answer.Run(ctx, s.base, answer.Input{
 		Question: question, Options: o, Model: s.model.get, Templates: s.cfg.Templates,
 	})
@@ -187,19 +234,34 @@ func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (*Answe
 // questions, as answer.Each says.
 func (s *Sluice) AskEach(
 	ctx context.Context, questions <-chan Question, o AskOptions, emit func(Question, *Answer) error,
-) error {
+) (err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave(&err)
 	return answer.Each(ctx, s.base, answer.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates},
 		questions, emit)
 }
 
 // Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are
 // counted in the result and logged.
-func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
+func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (_ *embed.Embeddings, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
 	return s.base.Embed(ctx, texts, role)
 }
 
 // EncoderInfo loads the encoder and describes it.
-func (s *Sluice) EncoderInfo(ctx context.Context) (embed.Info, error) {
+func (s *Sluice) EncoderInfo(ctx context.Context) (_ embed.Info, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return embed.Info{}, err
+	}
+	defer leave(&err)
 	enc, err := s.encoder.get(ctx)
 	if err != nil {
 		return embed.Info{}, err

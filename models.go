@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"sync"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine/cores"
@@ -169,47 +168,9 @@ func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generat
 // each other after every operation, so one thread without a CPU of its own stops them all: on two cores
 // with twenty runnable tasks, an answer took 35 s with two threads and 5 s with one.
 func (s *Sluice) acquireThreads() (threads int, release func()) {
-	n, release, err := s.budget.Acquire(context.Background(), s.load.Idle(runtime.NumCPU(), s.budget.Size()))
+	n, release, err := s.budget.Acquire(s.decodeContext(), s.load.Idle(runtime.NumCPU(), s.budget.Size()))
 	if err != nil { // cannot happen: the context does not end
 		return 1, func() {}
 	}
 	return n, release
-}
-
-// lazy opens a value when it is first needed. A failure is not remembered: the next call tries again.
-type lazy[T any] struct {
-	open func(context.Context) (T, func() error, error)
-
-	mu     sync.Mutex
-	value  T
-	closer func() error
-	loaded bool
-	closed bool
-}
-
-func (l *lazy[T]) get(ctx context.Context) (v T, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return v, ErrClosed
-	}
-	if !l.loaded {
-		if l.value, l.closer, err = l.open(ctx); err != nil {
-			return v, err
-		}
-		l.loaded = true
-	}
-	return l.value, nil
-}
-
-// close closes the value, if there is one; get fails with ErrClosed from then on.
-func (l *lazy[T]) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	if !l.loaded || l.closer == nil {
-		return nil
-	}
-	l.loaded = false
-	return l.closer()
 }

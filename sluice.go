@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
@@ -83,8 +84,10 @@ type Sluice struct {
 	budget  *cores.Budget
 	engine  *engine.Engine
 	base    *knowledge.Base
-	encoder lazy[embed.Embedder]
-	model   lazy[llm.Generator]
+	calls   *calls
+	asking  atomic.Int64 // calls of Ask under way
+	encoder *lazy[embed.Embedder]
+	model   *lazy[llm.Generator]
 	load    cpuload.Meter
 }
 
@@ -117,8 +120,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.encoder.open = s.openEncoder
-	s.model.open = s.openModel
+	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.base = knowledge.New(knowledge.Config{
 		Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Metric: cfg.Metric,
 		StaleTolerance: cfg.StaleTolerance, Logger: s.log,
@@ -126,8 +128,10 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	return s, nil
 }
 
-// Close frees models and store. Calls that are running must have returned.
+// Close ends the calls under way, which return ErrClosed, waits for them, and frees models and store. Later calls are
+// ErrClosed. It must not be called from a function that a call was given, such as AskOptions.Stream.
 func (s *Sluice) Close() error {
+	s.calls.close()
 	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close())
 }
 

@@ -9,13 +9,14 @@ import (
 )
 
 // Budget is a number of CPU tokens. Whoever computes holds as many as it keeps threads busy.
-// Waiters are served in order of arrival.
+// Waiters are served in order of arrival, batch jobs (AsBatch) behind all others.
 type Budget struct {
 	size int
 
 	mu      sync.Mutex
 	free    int
-	waiting []*waiter // each wants at least one token
+	waiting [classes][]*waiter // each wants at least one token
+	passed  int                // how often a batch job that waits was passed since the last one was served
 }
 
 type waiter struct {
@@ -42,14 +43,15 @@ func (b *Budget) Acquire(ctx context.Context, want int) (granted int, release fu
 	}
 	want = max(want, 1)
 	b.mu.Lock()
-	if b.free > 0 && len(b.waiting) == 0 {
+	if b.free > 0 && b.nobody() {
 		granted = min(want, b.free)
 		b.free -= granted
 		b.mu.Unlock()
 		return granted, b.releaser(granted), nil
 	}
 	w := &waiter{want: want, ready: make(chan int, 1)}
-	b.waiting = append(b.waiting, w)
+	c := classOf(ctx)
+	b.waiting[c] = append(b.waiting[c], w)
 	b.mu.Unlock()
 
 	select {
@@ -65,7 +67,7 @@ func (b *Budget) Acquire(ctx context.Context, want int) (granted int, release fu
 func (b *Budget) TryAcquire() (release func(), ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.free < 1 || len(b.waiting) > 0 {
+	if b.free < 1 || !b.nobody() {
 		return nil, false
 	}
 	b.free--
@@ -73,16 +75,18 @@ func (b *Budget) TryAcquire() (release func(), ok bool) {
 }
 
 // Yield is for a long operation between two pieces of work: while somebody waits, it hands over one
-// of the caller's tokens and queues behind those who wait for another. After an error, which is ctx's,
+// of the caller's tokens and queues behind those who wait for another. A batch job that waits gets the token of an
+// interactive one at every 17th call only. After an error, which is ctx's,
 // the caller has one token less in use, and still calls release.
 func (b *Budget) Yield(ctx context.Context) error {
 	b.mu.Lock()
-	if len(b.waiting) == 0 {
+	c := classOf(ctx)
+	if !b.yields(c) {
 		b.mu.Unlock()
 		return ctx.Err()
 	}
 	w := &waiter{want: 1, ready: make(chan int, 1)}
-	b.waiting = append(b.waiting, w)
+	b.waiting[c] = append(b.waiting[c], w)
 	b.give(1)
 	b.mu.Unlock()
 	select {
@@ -101,7 +105,7 @@ func (b *Budget) Yield(ctx context.Context) error {
 func (b *Budget) Contended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.waiting) > 0
+	return !b.nobody()
 }
 
 // Free is the number of tokens that nobody holds.
@@ -125,9 +129,8 @@ func (b *Budget) releaser(granted int) func() {
 // give returns n tokens and serves waiters; b.mu is held.
 func (b *Budget) give(n int) {
 	b.free += n
-	for b.free > 0 && len(b.waiting) > 0 {
-		w := b.waiting[0]
-		b.waiting = b.waiting[1:]
+	for b.free > 0 && !b.nobody() {
+		w := b.next()
 		granted := min(w.want, b.free)
 		b.free -= granted
 		w.ready <- granted
@@ -138,10 +141,12 @@ func (b *Budget) give(n int) {
 func (b *Budget) abandon(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, other := range b.waiting {
-		if other == w {
-			b.waiting = append(b.waiting[:i:i], b.waiting[i+1:]...)
-			return
+	for c, queue := range b.waiting {
+		for i, other := range queue {
+			if other == w {
+				b.waiting[c] = append(queue[:i:i], queue[i+1:]...)
+				return
+			}
 		}
 	}
 	b.give(<-w.ready)

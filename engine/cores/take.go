@@ -12,7 +12,8 @@ func (b *Budget) Take(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	w := &waiter{want: 1, ready: make(chan int, 1)}
-	b.waiting = append(b.waiting, w)
+	c := classOf(ctx)
+	b.waiting[c] = append(b.waiting[c], w)
 	b.give(0) // a token may have come back meanwhile
 	b.mu.Unlock()
 	select {
@@ -28,7 +29,7 @@ func (b *Budget) Take(ctx context.Context) error {
 func (b *Budget) TryTake() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.free < 1 || len(b.waiting) > 0 {
+	if b.free < 1 || !b.nobody() {
 		return false
 	}
 	b.free--

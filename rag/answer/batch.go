@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
@@ -37,7 +38,7 @@ func Each(
 		}
 		in.Parallel = llm.ParallelOf(model)
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(cores.AsBatch(ctx))
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -116,6 +117,7 @@ func (o Options) withDefaults() (Options, error) {
 // another one, a second one is ErrLocked.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err error) {
 	started := time.Now()
+	ctx = cores.AsBatch(ctx)
 	o, err := in.withDefaults()
 	if err != nil {
 		return nil, err

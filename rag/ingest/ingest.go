@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -60,6 +61,7 @@ const (
 // commit waits store.ErrLocked; a bad option knowledge.ErrOption.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, err error) {
 	started := time.Now()
+	ctx = cores.AsBatch(ctx)
 	r := &run{base: base, o: in.Options, result: &result}
 	defer func() {
 		result.Seconds = time.Since(started).Seconds()

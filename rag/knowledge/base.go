@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -125,7 +126,7 @@ func New(cfg Config) *Base {
 		cfg.Logger = slog.Default()
 	}
 	b := &Base{cfg: cfg, log: cfg.Logger, loading: newTurn(), opening: newTurn(), search: search{turn: newTurn()}}
-	b.stopping, b.stop = context.WithCancel(context.Background())
+	b.stopping, b.stop = context.WithCancel(cores.AsBatch(context.Background()))
 	return b
 }
 

@@ -34,7 +34,7 @@ rag/excerpt: kernels engine rag/corpus
 rag/prompt: llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock
 rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
-rag/ingest: embed rag/corpus rag/knowledge rag/store
+rag/ingest: embed engine/cores rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store rag/excerpt
 .: kernels engine embed llm rag internal
 bench: kernels engine embed rag/gate rag/pairs internal

@@ -1,0 +1,109 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/sluice-rag/sluice/engine/cores"
+)
+
+// calls are those of the API that are under way, so that Close can end them.
+type calls struct {
+	mu      sync.Mutex
+	closed  bool
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+func newCalls() *calls {
+	c := &calls{}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// enter begins a call: its context ends with Close, too. leave ends it, and makes ErrClosed of an error that Close has
+// caused.
+func (c *calls) enter(ctx context.Context) (_ context.Context, leave func(err *error), _ error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, ErrClosed
+	}
+	c.running.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
+	return ctx, func(err *error) {
+		if *err != nil && errors.Is(context.Cause(ctx), ErrClosed) { // however deep the end of the context was told
+			*err = ErrClosed
+		}
+		unlink()
+		cancel(nil)
+		c.running.Done()
+	}, nil
+}
+
+// close ends the calls under way, waits for them, and refuses later ones.
+func (c *calls) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	c.running.Wait()
+}
+
+// lazy opens a value when it is first needed. A failure is not remembered: the next call tries again.
+type lazy[T any] struct {
+	open func(context.Context) (T, func() error, error)
+
+	turn   chan struct{} // holds a token while somebody opens, reads or closes
+	value  T
+	closer func() error
+	loaded bool
+	closed bool
+}
+
+func newLazy[T any](open func(context.Context) (T, func() error, error)) *lazy[T] {
+	return &lazy[T]{open: open, turn: make(chan struct{}, 1)}
+}
+
+// get waits while another call opens the value, as long as ctx lasts.
+func (l *lazy[T]) get(ctx context.Context) (v T, err error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return v, ctx.Err()
+	}
+	if l.closed {
+		return v, ErrClosed
+	}
+	if !l.loaded {
+		if l.value, l.closer, err = l.open(ctx); err != nil {
+			return v, err
+		}
+		l.loaded = true
+	}
+	return l.value, nil
+}
+
+// close closes the value, if there is one; get fails with ErrClosed from then on.
+func (l *lazy[T]) close() error {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	l.closed = true
+	if !l.loaded || l.closer == nil {
+		return nil
+	}
+	l.loaded = false
+	return l.closer()
+}
+
+// decodeContext says for whom the language model decodes: for a batch job unless somebody asks a single question.
+func (s *Sluice) decodeContext() context.Context {
+	if s.asking.Load() > 0 {
+		return context.Background()
+	}
+	return cores.AsBatch(context.Background())
+}

@@ -1,0 +1,167 @@
+package sluice_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// watched is an encoder that tells what the contexts of its calls say, and waits while it is held.
+type watched struct {
+	*doubles.Encoder
+	mu    sync.Mutex
+	batch []bool
+	held  chan struct{} // nil: not held
+	began chan struct{} // receives one for each call that is held
+}
+
+func (w *watched) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
+	w.mu.Lock()
+	w.batch = append(w.batch, cores.IsBatch(ctx))
+	held := w.held
+	w.mu.Unlock()
+	if held != nil {
+		w.began <- struct{}{}
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return w.Encoder.Embed(ctx, texts, role)
+}
+
+func (w *watched) hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held, w.began = make(chan struct{}), make(chan struct{}, 64)
+}
+
+// patient is a language model that answers when its context ends.
+type patient struct {
+	*doubles.Model
+	began chan struct{}
+}
+
+func (p *patient) Generate(ctx context.Context, r llm.Request, s func(string) error) (llm.Result, error) {
+	p.began <- struct{}{}
+	<-ctx.Done()
+	return llm.Result{Finish: llm.FinishCancelled}, ctx.Err()
+}
+
+// TestInteractiveAndBatch: what a person waits for gets the next free core before ingest, calibration and batches.
+func TestInteractiveAndBatch(t *testing.T) {
+	enc := &watched{Encoder: doubles.NewEncoder()}
+	w := newWorld(t, func(c *sluice.Config) { c.Embedder = enc })
+	ctx := t.Context()
+	questions := func() <-chan sluice.Question {
+		c := make(chan sluice.Question, 1)
+		c <- sluice.Question{ID: "q", Text: "Why do lighthouses warn ships of rocks?"}
+		close(c)
+		return c
+	}
+	for _, c := range []struct {
+		name  string
+		batch bool
+		call  func() error
+	}{
+		{"ingest", true, func() error { w.ingest(t, "a.jsonl", doubles.Contexts); return nil }},
+		{"calibrate", true, func() error { w.calibrate(t); return nil }},
+		{"ask", false, func() error { return second(w.Ask(ctx, "Which ships?", sluice.AskOptions{})) }},
+		{"ask in a batch", true, func() error {
+			return w.AskEach(ctx, questions(), sluice.AskOptions{},
+				func(sluice.Question, *sluice.Answer) error { return nil })
+		}},
+		{"gate", false, func() error { return second(w.Gate(ctx, []string{"Which ships?"})) }},
+		{"retrieve", false, func() error {
+			return second(w.Retrieve(ctx, []string{"Which ships?"}, sluice.RetrieveOptions{}))
+		}},
+	} {
+		enc.mu.Lock()
+		enc.batch = nil
+		enc.mu.Unlock()
+		if err := c.call(); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if len(enc.batch) == 0 {
+			t.Errorf("%s embedded nothing", c.name)
+		}
+		for _, batch := range enc.batch {
+			if batch != c.batch {
+				t.Errorf("%s: as a batch job %v, want %v", c.name, batch, c.batch)
+			}
+		}
+	}
+}
+
+// TestCloseBesideCallers: Close ends calls that embed and calls that generate, which say that it did, and later ones.
+func TestCloseBesideCallers(t *testing.T) {
+	enc := &watched{Encoder: doubles.NewEncoder()}
+	gen := &patient{doubles.NewModel(), make(chan struct{}, 64)}
+	w := newWorld(t, func(c *sluice.Config) { c.Embedder, c.Generator = enc, gen })
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	w.calibrate(t)
+	ctx := context.Background()
+	errs := make(chan error, 64)
+	calls := 0
+	start := func(call func() error) {
+		calls++
+		go func() { errs <- call() }()
+	}
+	o := sluice.AskOptions{Gate: sluice.GateOpen}
+	start(func() error { return second(w.Ask(ctx, "Which ships?", o)) })
+	start(func() error {
+		return w.AskEach(ctx, make(chan sluice.Question), o, // waits for questions that nobody asks
+			func(sluice.Question, *sluice.Answer) error { return nil })
+	})
+	start(func() error {
+		return second(w.Calibrate(ctx, sluice.CalibrateOptions{Name: "other", PerContext: 1}))
+	})
+	<-gen.began
+	<-gen.began
+	enc.hold()
+	start(func() error { return second(w.Gate(ctx, []string{"Which ships?"})) })
+	start(func() error { return second(w.Retrieve(ctx, []string{"Which ships?"}, sluice.RetrieveOptions{})) })
+	start(func() error { return second(w.Ask(ctx, "Which ships?", o)) })
+	start(func() error { return second(w.Embed(ctx, []string{"Which ships?"}, embed.Query)) })
+	for range 4 {
+		<-enc.began
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range calls {
+		if err := <-errs; !errors.Is(err, sluice.ErrClosed) {
+			t.Errorf("a call beside Close returned %v", err)
+		}
+	}
+	for range w.AllChunks(ctx) {
+		calls++
+	}
+	if err := second(w.Documents(ctx)); !errors.Is(err, sluice.ErrClosed) {
+		t.Errorf("a later call: %v", err)
+	}
+}
+
+// TestCallersOwnContext: a call that its caller ends says so, not that Close did.
+func TestCallersOwnContext(t *testing.T) {
+	gen := &patient{doubles.NewModel(), make(chan struct{}, 1)}
+	w := newWorld(t, func(c *sluice.Config) { c.Generator = gen })
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := make(chan error)
+	go func() { err <- second(w.Ask(ctx, "Which ships?", sluice.AskOptions{Gate: sluice.GateOpen})) }()
+	<-gen.began
+	cancel()
+	if err := <-err; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "closed") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,39 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// TestLazyWaitersHonourTheirContext: who waits while another call opens a model leaves when its context ends, and the
+// one that opens is not disturbed.
+func TestLazyWaitersHonourTheirContext(t *testing.T) {
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	l := newLazy(func(context.Context) (int, func() error, error) {
+		close(begun)
+		<-goOn
+		return 7, func() error { return nil }, nil
+	})
+	opened := make(chan int)
+	go func() {
+		v, _ := l.get(context.Background())
+		opened <- v
+	}()
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.get(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a waiter whose context has ended: %v", err)
+	}
+	close(goOn)
+	if v := <-opened; v != 7 {
+		t.Errorf("opened %d", v)
+	}
+	if err := l.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.get(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
+}
