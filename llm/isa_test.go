@@ -2,7 +2,16 @@
 
 package llm
 
-import "testing"
+import (
+	"debug/elf"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
 
 // A processor without AVX2 has no instruction set, instead of an illegal instruction; a limit takes what is below it.
 func TestChooseISA(t *testing.T) {
@@ -21,4 +30,51 @@ func TestChooseISA(t *testing.T) {
 			t.Errorf("of %03b up to %q: %q, not %q", c.cpu, c.limit, got, c.want)
 		}
 	}
+}
+
+// TestNothingRunsBeforeTheChoice: ggml's CPU code is compiled for AVX2 and more, and must not run before Open has looked
+// at the processor: its objects have no static constructors.
+func TestNothingRunsBeforeTheChoice(t *testing.T) {
+	archive, err := os.Open(filepath.Join("..", "third_party", "llama", "lib", "libbinding.a"))
+	if err != nil {
+		t.Skipf("SKIP: the set-up's library is not here: %v", err)
+	}
+	defer archive.Close()
+	objects := 0
+	for at := int64(8); ; { // "!<arch>\n", then a header of 60 bytes before each member
+		var header [60]byte
+		if _, err := archive.ReadAt(header[:], at); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		size, err := strconv.ParseInt(strings.TrimSpace(string(header[48:58])), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at += 60
+		file, err := elf.NewFile(io.NewSectionReader(archive, at, size))
+		at += size + size%2
+		if err != nil || !compiledForISA(file) {
+			continue
+		}
+		objects++
+		for _, s := range file.Sections {
+			if s.Type == elf.SHT_INIT_ARRAY || strings.HasPrefix(s.Name, ".ctors") {
+				t.Errorf("static constructors in %s", s.Name)
+			}
+		}
+	}
+	if objects == 0 {
+		t.Error("no object of ggml's CPU code is in the library")
+	}
+}
+
+// compiledForISA tells whether an object is one of ggml's CPU code for an instruction set, by its one registry.
+func compiledForISA(file *elf.File) bool {
+	symbols, err := file.Symbols()
+	return err == nil && slices.ContainsFunc(symbols, func(s elf.Symbol) bool {
+		return strings.HasPrefix(s.Name, "slc_") && strings.HasSuffix(s.Name, "_ggml_backend_cpu_reg") &&
+			s.Section != elf.SHN_UNDEF
+	})
 }
