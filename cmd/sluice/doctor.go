@@ -30,7 +30,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
-				Threads: c.Threads, Remote: remoteOptions(c.Remote),
+				Threads: c.Threads, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
 				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,
 				Calibration: func(ctx context.Context) (*gate.Calibration, float64,
 					error) {

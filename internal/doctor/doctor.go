@@ -48,6 +48,7 @@ type Options struct {
 	Library        string         // libonnxruntime.so, "" is searched
 	ISA            string
 	Threads        int
+	ModelHelper    []string // opens a model file that is not pinned first, as sluice.Config.ModelHelper does
 	// Sizes are how many requests the language model decodes together; nil or false: not of a local one.
 	Sizes  func() (llm.Sizes, bool, error)
 	Logger *slog.Logger
@@ -170,7 +171,13 @@ func generator(ctx context.Context, o Options) []Check {
 	if err != nil {
 		return failed(name, err, "sluice models list; --model takes a name or a GGUF file")
 	}
-	m, err := llm.Open(ctx, path, llm.Options{ContextSize: 256, Slots: 1, Logger: o.Logger})
+	settings := llm.Options{ContextSize: 256, Slots: 1, Logger: o.Logger}
+	if r, err := models.Default(); err == nil && len(o.ModelHelper) > 0 && !r.Pinned(o.Model) {
+		if err := llm.Probe(ctx, o.ModelHelper, path, settings); err != nil {
+			return failed(name, err, "take another copy of the file")
+		}
+	}
+	m, err := llm.Open(ctx, path, settings)
 	if err != nil {
 		return failed(name, err, "sluice models verify")
 	}

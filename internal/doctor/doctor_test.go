@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 func collect(t *testing.T, ctx context.Context, o Options) (checks []Check, err error) {
@@ -96,5 +99,24 @@ func TestStamped(t *testing.T) {
 	}
 	if c := linked("a", true, stamp); c.Detail != "linked, liba.a sha256:1" {
 		t.Error(c)
+	}
+}
+
+// A model file that nobody vouches for is opened by the helper before this process opens it.
+func TestModelFileIsTriedFirst(t *testing.T) {
+	if !llm.Available {
+		t.Skip("SKIP: built without llama.cpp")
+	}
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(path, []byte("GGUF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checks, err := collect(t, t.Context(), Options{Store: t.TempDir(), Encoder: "no such encoder", Model: path,
+		ModelHelper: []string{"sh", "-c", "cat > /dev/null; echo an assertion >&2; exit 2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := find(t, checks, "language model"); c.Status != Failed || !strings.Contains(c.Detail, "an assertion") {
+		t.Errorf("%+v", c)
 	}
 }
