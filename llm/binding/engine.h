@@ -116,6 +116,7 @@ private:
     int decode_batch(char * error, size_t size);
     void sample_all();
     void sample(Slot & slot);
+    llama_token choose(Slot & slot, const float * logits);
     void emit(Slot & slot, llama_token token);
 
     void assign(Request * request);

@@ -184,13 +184,13 @@ void Engine::add(Slot & slot, llama_token token, bool output) {
 
 // Grammars work on this thread, while nobody decodes. Four times that long others go first, so that they keep four
 // fifths of their speed whatever a grammar costs. A decode that is longer than what is owed pays for it, and nobody has
-// to wait.
+// to wait; nor do those that owe much alike for each other.
 bool Engine::owes(const Slot & slot) const {
     if (slot.debt_us <= decode_us_) {
         return false;
     }
     return std::any_of(slots_.begin(), slots_.end(), [&](const Slot & other) {
-        return other.request && !other.waits && other.debt_us <= decode_us_;
+        return other.request && !other.waits && other.debt_us <= std::max(decode_us_, slot.debt_us / 2);
     });
 }
 
@@ -353,6 +353,15 @@ void Engine::sample_all() {
     }
 }
 
+llama_token Engine::choose(Slot & s, const float * logits) {
+    struct Debt { // also of work that was stopped
+        Slot & slot;
+        const int64_t begun = slot.request->sampler->has_grammar() ? llama_time_us() : 0;
+        ~Debt() { slot.debt_us += begun ? 4 * (llama_time_us() - begun) : 0; }
+    } debt{s};
+    return s.request->sampler->sample(logits, s.request->probs);
+}
+
 // Takes what the decode has brought for a slot.
 void Engine::sample(Slot & s) {
     Request & r = *s.request;
@@ -365,11 +374,7 @@ void Engine::sample(Slot & s) {
         return;
     }
     const float * logits = llama_get_logits_ith(ctx_, s.output);
-    const int64_t begun = r.sampler->has_grammar() ? llama_time_us() : 0;
-    const llama_token token = logits ? r.sampler->sample(logits, r.probs) : LLAMA_TOKEN_NULL;
-    if (begun) {
-        s.debt_us += 4 * (llama_time_us() - begun);
-    }
+    const llama_token token = logits ? choose(s, logits) : LLAMA_TOKEN_NULL;
     if (!r.first) {
         r.first = llama_time_us();
         r.result.prompt_us = r.first - r.started;

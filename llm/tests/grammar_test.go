@@ -88,3 +88,30 @@ func TestGrammarPaysForItsTime(t *testing.T) {
 		t.Errorf("%d tokens beside a heavy grammar's %d", res.CompletionTokens, made)
 	}
 }
+
+// What a request's grammar has cost is owed by the next one, too: whoever sends ambiguous grammars again and again does
+// not hold up the others.
+func TestGrammarDebtOutlivesItsRequest(t *testing.T) {
+	m := openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 4096, Slots: 2})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	started, ended := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			_, _ = m.Generate(ctx, llm.Request{Prompt: "x", Grammar: ambiguous()["nested"], MaxTokens: 400}, nil)
+			if n == 0 {
+				close(started)
+			}
+		}
+		ended <- n
+	}()
+	<-started
+	const tokens = 400
+	res := generate(t, m, llm.Request{Prompt: "note", MaxTokens: tokens, Grammar: "root ::= [^a]*"})
+	cancel()
+	// It needs about ten decodes a request.
+	if n := <-ended; res.CompletionTokens != tokens || n > tokens/50 {
+		t.Errorf("%d tokens beside %d requests with ambiguous grammars", res.CompletionTokens, n)
+	}
+}
