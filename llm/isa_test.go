@@ -32,8 +32,8 @@ func TestChooseISA(t *testing.T) {
 	}
 }
 
-// TestNothingRunsBeforeTheChoice: ggml's CPU code is compiled for AVX2 and more, and must not run before Open has looked
-// at the processor: its objects have no static constructors.
+// TestNothingRunsBeforeTheChoice: ggml's CPU code is compiled for AVX2 and more, and must not run before Open has
+// looked at the processor: its objects have no static constructors.
 func TestNothingRunsBeforeTheChoice(t *testing.T) {
 	archive, err := os.Open(filepath.Join("..", "third_party", "llama", "lib", "libbinding.a"))
 	if err != nil {
