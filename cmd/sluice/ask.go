@@ -188,8 +188,8 @@ func gateText(mode sluice.GateMode, d *gate.Decision) string {
 	}
 	s := fmt.Sprintf("%s: score %.4f, cut-off %.4f (%s = %.4f, T = %g), best context %s", word, d.Score, d.Cutoff,
 		d.Policy, d.PolicyValue, d.Threshold, d.ContextID)
-	if d.Stale > 0 {
-		s += fmt.Sprintf("; calibration is stale by %.3g %%", 100*d.Stale)
+	if said := gate.Staleness(d.Stale, d.Gone); said != "" {
+		s += "; " + said
 	}
 	return s
 }

@@ -32,8 +32,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
 				Threads: c.Threads, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
 				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,
-				Calibration: func(ctx context.Context) (*gate.Calibration, float64,
-					error) {
+				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
 					return calibration(ctx, c.Store)
 				}}
 			if o.Encoder == "" {
@@ -46,19 +45,19 @@ func (a *app) doctorCommand() *cobra.Command {
 		}}
 }
 
-// calibration reads a store's calibration in force; nil is none.
-func calibration(ctx context.Context, dir string) (*gate.Calibration, float64, error) {
+// calibration reads a store's calibration in force, and says how far it is behind the store; nil is none.
+func calibration(ctx context.Context, dir string) (*gate.Calibration, string, error) {
 	s, err := sluice.Open(ctx, sluice.Config{Store: dir})
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	r, err := s.Calibration(ctx)
 	if err = closing(s, err); errors.Is(err, sluice.ErrNotCalibrated) {
-		return nil, 0, nil
+		return nil, "", nil
 	} else if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
-	return r.Calibration, r.Stale, nil
+	return r.Calibration, gate.Staleness(r.Stale, r.Gone), nil
 }
 
 func (a *app) examine(ctx context.Context, o doctor.Options) error {

@@ -53,8 +53,9 @@ type Options struct {
 	Sizes  func() (llm.Sizes, bool, error)
 	Logger *slog.Logger
 
-	// Calibration returns the store's calibration in force and how stale it is; nil if there is none.
-	Calibration func(context.Context) (*gate.Calibration, float64, error)
+	// Calibration returns the store's calibration in force and a sentence on how far it is behind the store, or "";
+	// nil if there is none.
+	Calibration func(context.Context) (*gate.Calibration, string, error)
 }
 
 // Run makes every check, in order, and gives each to report. It ends early only when ctx does.
@@ -283,8 +284,8 @@ func calibrated(ctx context.Context, o Options) []Check {
 		return one(Check{Name: name, Status: Missing, Detail: "the store is not calibrated", Hint: "sluice calibrate"})
 	}
 	detail := fmt.Sprintf("cut-off %.4f (%s, T = %g) from %d questions", c.Cutoff, c.Policy, c.Threshold, c.Positive.N)
-	if stale > 0 {
-		detail += fmt.Sprintf("; stale by %.3g %%", 100*stale)
+	if stale != "" {
+		detail += "; " + stale
 	}
 	return one(Check{Name: name, Status: OK, Detail: detail})
 }

@@ -46,3 +46,23 @@ func SyncDir(name string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// MkdirAll makes a folder and those that it lies in, and makes the names of the new ones durable.
+func MkdirAll(dir string) error { return MkdirAllWith(dir, SyncDir) }
+
+// MkdirAllWith is MkdirAll with another SyncDir.
+func MkdirAllWith(dir string, sync func(folder string) error) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := MkdirAllWith(parent, sync); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return sync(parent)
+}

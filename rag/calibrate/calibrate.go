@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -168,7 +168,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 // begin makes the folder of calibrations and takes the lock of a name, which is that of its artifact.
 func begin(st *store.Store, name string) (*filelock.Lock, error) {
 	dir := knowledge.CalibrationDir(st)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return nil, err
 	}
 	lock, err := filelock.Take(filepath.Join(dir, name+".cal.json"))

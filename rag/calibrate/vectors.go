@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // questionVectors keeps the vectors of pseudo-queries in a file beside the artifact, so that a question is embedded
@@ -111,27 +112,18 @@ func (v *questionVectors) add(names [][32]byte, vectors []float32) error {
 }
 
 // rewrite puts a file with the records that are known in the place of the last one.
-func (v *questionVectors) rewrite() (err error) {
-	f, err := os.CreateTemp(filepath.Dir(v.path), "."+filepath.Base(v.path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_, _ = f.Close(), os.Remove(f.Name())
+func (v *questionVectors) rewrite() error {
+	err := durable.Replace(v.path, func(w io.Writer) error {
+		_, err := w.Write(v.head)
+		if err == nil {
+			_, err = w.Write(v.data)
 		}
-	}()
-	if _, err = f.Write(v.head); err != nil {
 		return err
+	})
+	if err == nil {
+		v.torn = false
 	}
-	if _, err = f.Write(v.data); err != nil {
-		return err
-	}
-	if err = errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	v.torn = false
-	return os.Rename(f.Name(), v.path)
+	return err
 }
 
 // trim leaves out what is not among the names, once that is more than half of the file.

@@ -15,6 +15,7 @@ type Verdict struct {
 	ContextID string  `json:"context_id,omitempty"` // one that opens the gate, not always the best
 	Cutoff    float64 `json:"cutoff"`
 	Stale     float64 `json:"stale"` // share of contexts that the calibration has not seen
+	Gone      float64 `json:"gone"`  // share of the calibrated contexts that are no longer there
 }
 
 // Any is Decide where no score is asked for: a query needs one context that opens the gate, so no more is read than
@@ -32,7 +33,7 @@ func (g *Gate) Any(
 		if err != nil {
 			return nil, fmt.Errorf("gate: %w", err)
 		}
-		verdicts[i] = Verdict{Retrieve: above, Cutoff: g.c.Cutoff, Stale: g.stale}
+		verdicts[i] = Verdict{Retrieve: above, Cutoff: g.c.Cutoff, Stale: g.stale, Gone: g.gone}
 		if above {
 			verdicts[i].ContextID = c.IDs[witness.Row]
 		}
@@ -51,6 +52,6 @@ func (g *Gate) Found(best retrieve.Result) (Decision, error) {
 		Retrieve: c.Metric.Better(best.Score, c.Cutoff),
 		Score:    best.Score, Cutoff: c.Cutoff, ContextID: best.ID,
 		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
-		Percentile: g.percentile(best.Score), Stale: g.stale,
+		Percentile: g.percentile(best.Score), Stale: g.stale, Gone: g.gone,
 	}, nil
 }

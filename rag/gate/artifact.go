@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -183,7 +184,7 @@ func (c *Calibration) Save(path string, positive []float64) error {
 	if err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
-	if err := writeFile(path,
+	if err := durable.Replace(path,
 		func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,41 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/npy"
 )
-
-// writeFile replaces path by what write writes, or leaves it as it is: a temporary file in the same
-// folder, fsync, rename, fsync of the folder.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	buffered := bufio.NewWriterSize(f, 64<<10)
-	for _, step := range []func() error{
-		func() error { return write(buffered) },
-		buffered.Flush,
-		func() error { return f.Chmod(0o644) },
-		f.Sync,
-		f.Close,
-		func() error { return os.Rename(f.Name(), path) },
-	} {
-		if err = step(); err != nil {
-			return err
-		}
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
 
 var scoreName = regexp.MustCompile(`\.(positive|maximum|other|owner)\.([0-9a-f]{16})\.npy$`)
 
@@ -71,7 +38,7 @@ func writeScores(artifact, kind string, scores []float64) (name string, err erro
 	}
 	name = fmt.Sprintf("%s.%s.%s.npy", scorePrefix(artifact), kind, hex.EncodeToString(h.Sum(nil)[:8]))
 	path := filepath.Join(filepath.Dir(artifact), name)
-	return name, writeFile(path, func(w io.Writer) error { return npy.WriteFloat64(w, scores) })
+	return name, durable.Replace(path, func(w io.Writer) error { return npy.WriteFloat64(w, scores) })
 }
 
 // readScores reads a score file and checks it against its name.

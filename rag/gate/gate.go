@@ -30,6 +30,7 @@ type Decision struct {
 	Metric      kernels.Metric `json:"metric"`
 	Percentile  float64        `json:"percentile"` // share of D+ that is not closer than Score, in [0,100]
 	Stale       float64        `json:"stale"`      // share of contexts that the calibration has not seen
+	Gone        float64        `json:"gone"`       // share of the calibrated contexts that are no longer there
 }
 
 // The errors of this package.
@@ -123,15 +124,19 @@ func (g *Gate) Stale() float64 { return g.stale }
 func (g *Gate) Gone() float64 { return g.gone }
 
 // Staleness is a sentence about Stale and Gone, or "" where both are 0.
-func (g *Gate) Staleness() string {
+func (g *Gate) Staleness() string { return Staleness(g.stale, g.gone) }
+
+// Staleness is a sentence about how far a calibration is behind its store: the shares are those of Gate.Stale and
+// Gate.Gone. It is "" where both are 0.
+func Staleness(stale, gone float64) string {
 	switch {
-	case g.stale > 0 && g.gone > 0:
+	case stale > 0 && gone > 0:
 		return fmt.Sprintf("calibration is stale by %s: so many chunks came after it; and %s of the calibrated chunks "+
-			"have gone since", percent(g.stale), percent(g.gone))
-	case g.stale > 0:
-		return fmt.Sprintf("calibration is stale by %s: so many chunks came after it", percent(g.stale))
-	case g.gone > 0:
-		return fmt.Sprintf("%s of the calibrated chunks have gone since the calibration", percent(g.gone))
+			"have gone since", percent(stale), percent(gone))
+	case stale > 0:
+		return fmt.Sprintf("calibration is stale by %s: so many chunks came after it", percent(stale))
+	case gone > 0:
+		return fmt.Sprintf("%s of the calibrated chunks have gone since the calibration", percent(gone))
 	}
 	return ""
 }

@@ -20,6 +20,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -67,7 +68,7 @@ func Plot(path string, c *Calibration, positive, maximum []float64) error {
 	canvas.SetColor(color.White)
 	canvas.Fill(canvas.Rectangle.Path())
 	p.Draw(draw.Crop(canvas, .15*vg.Inch, -.25*vg.Inch, .1*vg.Inch, -.1*vg.Inch))
-	if err := writeFile(path, func(w io.Writer) error { _, err := img.WriteTo(w); return err }); err != nil {
+	if err := durable.Replace(path, func(w io.Writer) error { _, err := img.WriteTo(w); return err }); err != nil {
 		return fmt.Errorf("gate: plotting %s: %w", path, err)
 	}
 	return nil

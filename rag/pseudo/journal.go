@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
@@ -62,7 +64,7 @@ func openJournal(path string, s settings) (_ *journal, err error) {
 	if j.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, errors.Join(fmt.Errorf("pseudo: journal: %w", err), j.lock.Release())
 	}
-	if err := j.read(path, s); err != nil {
+	if err := errors.Join(durable.SyncDir(filepath.Dir(path)), j.read(path, s)); err != nil {
 		return nil, errors.Join(err, j.close())
 	}
 	return j, nil

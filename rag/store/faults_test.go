@@ -23,6 +23,7 @@ type faults struct {
 	steps   []string
 	content map[string][]byte
 	names   map[string]bool
+	folders []string // that SyncDir was called for
 }
 
 func (f *faults) seams() seams {
@@ -54,6 +55,7 @@ func (f *faults) SyncDir(name string) error {
 	if err := f.step("syncdir"); err != nil {
 		return err
 	}
+	f.folders = append(f.folders, name)
 	for _, path := range segmentFiles(name) {
 		f.names[path] = true
 	}

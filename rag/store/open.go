@@ -18,6 +18,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -159,7 +160,7 @@ func checkEncoder(dir string, has identity.Encoder, want *identity.Encoder) erro
 // that was cut short is resumed.
 func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err error) {
 	if o.Create {
-		if err := makeFolders(x.fs, filepath.Join(s.dir, segmentFolder)); err != nil {
+		if err := durable.MkdirAllWith(filepath.Join(s.dir, segmentFolder), x.fs.SyncDir); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
@@ -200,23 +201,6 @@ func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err err
 		return x.fs.SyncDir(s.dir) // the database, its log and the lock
 	}
 	return nil // empty without Create: openForReading says so
-}
-
-// makeFolders makes a folder and those that it lies in, and makes their names durable.
-func makeFolders(fs fsys, dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	parent := filepath.Dir(dir)
-	if parent != dir {
-		if err := makeFolders(fs, parent); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	return fs.SyncDir(parent)
 }
 
 func errEmpty(dir string) error {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // The file of a rowList spares a reader of a large store a query over all chunks: what has changed since it was written
@@ -34,7 +36,7 @@ const (
 // IndexDir is the folder of what could be made again: who keeps something there calls it so that it exists.
 func (s *Store) IndexDir() (string, error) {
 	dir := filepath.Join(s.dir, IndexFolder)
-	return dir, makeFolders(s.segments.fs, dir)
+	return dir, durable.MkdirAllWith(dir, s.segments.fs.SyncDir)
 }
 
 // SaveRows writes the file of the view's rows, so that other processes open the store faster. ErrReadOnly and the like

@@ -27,12 +27,12 @@ llm/remote: llm
 rag/corpus: internal/jsonl
 rag/store: kernels engine embed/identity rag/corpus internal/durable
 rag/pairs: kernels engine internal/filelock
-rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy
-rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock
+rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy internal/durable
+rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable
 rag/retrieve: kernels engine
 rag/excerpt: kernels engine rag/corpus
 rag/prompt: llm rag/corpus rag/excerpt
-rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock
+rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/ingest: embed engine/cores rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store rag/excerpt
