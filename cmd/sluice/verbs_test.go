@@ -240,7 +240,7 @@ func TestGateOfOneQuery(t *testing.T) {
 	}
 	batch := b.file("q.jsonl", fmt.Sprintf("{\"id\":\"in\",\"text\":%q}\n{\"id\":\"out\",\"text\":%q}\n", in, out))
 	lines := objects(t, b.ok("gate", "--batch", batch, "--no-score"))
-	sameKeys(t, "gate --no-score", lines[0], "id", "retrieve", "context_id", "cutoff", "stale")
+	sameKeys(t, "gate --no-score", lines[0], "id", "retrieve", "context_id", "cutoff", "stale", "gone")
 	if len(lines) != 2 || lines[0]["retrieve"] != true || lines[1]["retrieve"] != false {
 		t.Errorf("%v", lines)
 	}
