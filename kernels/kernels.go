@@ -86,7 +86,8 @@ var (
 	ErrUnavailable = errors.New("not available in this build or on this machine")
 )
 
-// DType is the number format in which a bounded kernel multiplies. Sums are float32 (int32 for I8).
+// DType is the number format in which a bounded kernel multiplies. Sums are float32 (int32 for I8, and for parts of 128
+// products for I16).
 type DType uint8
 
 const (
@@ -100,9 +101,13 @@ const (
 	BF16
 	// I8 rounds each vector to 8-bit integers with a scale of its own.
 	I8
+	// I16 rounds each vector to 16-bit integers with a scale of its own.
+	I16
+	// DTypes is the number of formats.
+	DTypes
 )
 
-var dtypeNames = [...]string{F32: "f32", BF16x3: "bf16x3", BF16: "bf16", I8: "i8"}
+var dtypeNames = [...]string{F32: "f32", BF16x3: "bf16x3", BF16: "bf16", I8: "i8", I16: "i16"}
 
 // String returns the type's name as flags and kernels spell it.
 func (t DType) String() string {

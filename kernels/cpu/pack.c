@@ -7,9 +7,10 @@
 static slc_pack_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 	[SLC_SCALAR] = {slc_pack_f32_scalar},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_pack_f32_avx2},
-	[SLC_AVX512] = {slc_pack_f32_avx512},
-	[SLC_AVX512VNNI] = {slc_pack_f32_avx512, 0, 0, slc_pack_i8_avx512vnni},
+	[SLC_AVX2] = {[SLC_F32] = slc_pack_f32_avx2, [SLC_I16] = slc_pack_i16_avx2},
+	[SLC_AVX512] = {[SLC_F32] = slc_pack_f32_avx512},
+	[SLC_AVX512VNNI] = {[SLC_F32] = slc_pack_f32_avx512, [SLC_I16] = slc_pack_i16_avx512vnni,
+	                    [SLC_I8] = slc_pack_i8_avx512vnni},
 	[SLC_AMX] = {slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx, slc_pack_i8_avx512vnni},
 #endif
 };
@@ -20,6 +21,7 @@ int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim) {
 	case SLC_F32: return isa == SLC_AMX ? (dim + 31) / 32 * 6144 : dim * SLC_PANEL * 4;
 	case SLC_BF16X3: return (dim + 31) / 32 * 4096;
 	case SLC_BF16: return (dim + 31) / 32 * 2048;
+	case SLC_I16: return (dim + 1) / 2 * SLC_PANEL * 4;
 	default: return (dim + 63) / 64 * 2048;
 	}
 }
@@ -35,6 +37,7 @@ int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *no
 		     (long long)to, (long long)n, (long long)dim, (long long)stride);
 	if (dtype == SLC_I8 && (!steps || (right && !sums) || dim > 65536))
 		FAIL(SLC_ERROR_SHAPE, "i8 of dimension %lld", (long long)dim);
+	if (dtype == SLC_I16 && !steps) FAIL(SLC_ERROR_SHAPE, "i16 without steps");
 	slc_packing p = {rows, norms, order, stride, n, dim, from, to, scale, data, terms, steps, sums, right, 0, 0, 0, 0};
 	table[isa][dtype](&p);
 	found[0] = p.norm, found[1] = p.residual, found[2] = p.low, found[3] = p.is_short;

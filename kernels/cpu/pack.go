@@ -41,7 +41,7 @@ type Panels struct {
 	isa   ISA       // whose layout it is
 	data  []byte    // 64-byte aligned; layouts in slc.h
 	terms []float32 // l2: −½‖x̂‖² per vector
-	steps []float32 // I8: each vector's step
+	steps []float32 // I8, I16: each vector's step
 	sums  []int32   // I8, right: 128 × sum of the vector's codes
 
 	// Largest over the vectors packed so far, rounded up: ‖x̂‖, ‖x̂ − exact‖, and of what is split into bfloat16
@@ -74,11 +74,13 @@ func (k Kernels) Renew(old *Panels, side Side, dtype kernels.DType, metric kerne
 	if metric == kernels.L2 {
 		p.terms = make([]float32, p.Count()*Panel)
 	}
+	if dtype == kernels.I8 || dtype == kernels.I16 {
+		p.steps = make([]float32, p.Count()*Panel)
+	}
 	if dtype == kernels.I8 {
 		if dim > maxDimI8 {
 			return nil, fmt.Errorf("%w: i8 tiles of dimension %d, at most %d", kernels.ErrShape, dim, maxDimI8)
 		}
-		p.steps = make([]float32, p.Count()*Panel)
 		if side == Right {
 			p.sums = make([]int32, p.Count()*Panel)
 		}

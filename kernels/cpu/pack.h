@@ -7,6 +7,7 @@
 //   bf16x3   as bf16, each step of 32 k followed by the same of the low halves
 //   i8       left             [k/64][2 halves][16 vectors][64 k]          uint8, code + 128
 //            right            [k/64][2 halves][16 fours of k][16 vectors][4] int8
+//   i16      both sides       [k/2][32][2 k]                              int16: two codes take the place of a float
 #ifndef SLC_PACK_H
 #define SLC_PACK_H
 
@@ -15,7 +16,7 @@
 enum { SLC_PANEL = 32 };
 
 // The number formats, numbered like kernels.DType.
-enum { SLC_F32 = 0, SLC_BF16X3 = 1, SLC_BF16 = 2, SLC_I8 = 3, SLC_DTYPES = 4 };
+enum { SLC_F32 = 0, SLC_BF16X3 = 1, SLC_BF16 = 2, SLC_I8 = 3, SLC_I16 = 4, SLC_DTYPES = 5 };
 
 typedef struct {
 	const float *rows;
@@ -35,6 +36,7 @@ typedef void slc_pack_fn(slc_packing *p);
 slc_pack_fn slc_pack_f32_scalar;
 #if defined(__x86_64__)
 slc_pack_fn slc_pack_f32_avx2, slc_pack_f32_avx512, slc_pack_i8_avx512vnni;
+slc_pack_fn slc_pack_i16_avx2, slc_pack_i16_avx512vnni;
 slc_pack_fn slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx;
 #endif
 

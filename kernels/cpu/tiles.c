@@ -8,9 +8,10 @@
 static slc_tiles_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 	[SLC_SCALAR] = {slc_tiles_f32_scalar},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_tiles_f32_avx2},
-	[SLC_AVX512] = {slc_tiles_f32_avx512},
-	[SLC_AVX512VNNI] = {slc_tiles_f32_avx512, 0, 0, slc_tiles_i8_avx512vnni},
+	[SLC_AVX2] = {[SLC_F32] = slc_tiles_f32_avx2, [SLC_I16] = slc_tiles_i16_avx2},
+	[SLC_AVX512] = {[SLC_F32] = slc_tiles_f32_avx512},
+	[SLC_AVX512VNNI] = {[SLC_F32] = slc_tiles_f32_avx512, [SLC_I16] = slc_tiles_i16_avx512vnni,
+	                    [SLC_I8] = slc_tiles_i8_avx512vnni},
 	[SLC_AMX] = {slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
 #endif
 };
@@ -24,7 +25,8 @@ static int32_t check(int32_t isa, int32_t dtype, const slc_tiles *t, slc_error *
 		if (!s->data || s->from < 0 || s->to < s->from || (s->to > s->from && (s->to - 1) * SLC_PANEL >= s->n))
 			FAIL(SLC_ERROR_SHAPE, "panels %lld to %lld of %lld vectors", (long long)s->from, (long long)s->to,
 			     (long long)s->n);
-		if (dtype == SLC_I8 && (!s->steps || (i == 1 && !s->sums))) FAIL(SLC_ERROR_SHAPE, "i8 without steps or sums");
+		if ((dtype == SLC_I8 || dtype == SLC_I16) && !s->steps) FAIL(SLC_ERROR_SHAPE, "codes without steps");
+		if (dtype == SLC_I8 && i == 1 && !s->sums) FAIL(SLC_ERROR_SHAPE, "i8 without sums");
 	}
 	if (t->dim < 1 || t->block < 1 || !t->rows.terms != !t->columns.terms)
 		FAIL(SLC_ERROR_SHAPE, "dimension %lld, block %lld", (long long)t->dim, (long long)t->block);

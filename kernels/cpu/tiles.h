@@ -15,7 +15,7 @@ typedef struct {
 	uint32_t at; // (row - first row) << 16 | (column - first column)
 } slc_entry;
 
-// A side of a call: packed vectors. terms (l2) are added to every value, steps and sums belong to i8.
+// A side of a call: packed vectors. terms (l2) are added to every value, steps belong to i16 and i8, sums to i8.
 typedef struct {
 	const void *data;
 	const float *terms, *steps;
@@ -65,6 +65,7 @@ typedef void slc_tiles_fn(const slc_tiles *t);
 slc_tiles_fn slc_tiles_f32_scalar;
 #if defined(__x86_64__)
 slc_tiles_fn slc_tiles_f32_avx2, slc_tiles_f32_avx512, slc_tiles_i8_avx512vnni;
+slc_tiles_fn slc_tiles_i16_avx2, slc_tiles_i16_avx512vnni;
 slc_tiles_fn slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx;
 #endif
 

@@ -8,4 +8,4 @@
 #define BLOCK_R 8
 #define PENDING_STEPS 16
 #include "tiles_signs_avx512.h"
-#include "tiles_f32_body.h"
+#include "tiles_blocks_body.h"

@@ -31,4 +31,4 @@ typedef float unaligned __attribute__((vector_size(16), aligned(4)));
 #define SQRT(a) ((vec)vsqrtq_f32((float32x4_t)(a)))
 #define BITS(m) ((uint32_t)(((m)[0] & 1) | ((m)[1] & 2) | ((m)[2] & 4) | ((m)[3] & 8)))
 #endif
-#include "tiles_f32_body.h"
+#include "tiles_blocks_body.h"

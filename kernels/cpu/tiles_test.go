@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-var dtypes = []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8}
+var dtypes = []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8, kernels.I16}
 
 // packAs packs r on one side, with one power of two for everything but cosine.
 func packAs(t testing.TB, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows, order []int32,

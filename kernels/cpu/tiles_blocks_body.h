@@ -1,0 +1,152 @@
+// The f32 and the i16 tiles: products in register blocks of BLOCK_V vectors of columns x BLOCK_R rows, CHAIN steps at a
+// time. A file that includes it defines those two and, if BLOCK_R does not divide 32, BLOCK_ROWS, the rows in blocks of
+// BLOCK_R, and BLOCK_REST, the size of the others; and PENDING_STEPS, if a block can count parts of the tile before
+// between its products (else that happens between blocks).
+//
+// A step takes a word of 4 bytes of each vector: a float or, where I16 is defined, two codes, whose products STEP adds
+// as integers without rounding. Only what a chain adds to a tile is a float then; the last one multiplies by the steps.
+#include "tiles_body.h"
+#include "tiles_pending_body.h"
+
+#ifndef BLOCK_ROWS
+#define BLOCK_ROWS SLC_PANEL
+#define BLOCK_REST BLOCK_R
+#endif
+
+#ifdef I16
+#define FORMAT slc_tiles_i16_
+typedef ivec sums;
+#define WORDS(dim) (((dim) + 1) / 2)
+#define LANES(p) LOAD_WORDS(p)
+#define WORD(p) SET1_WORD(p)
+#define VALUE(s) TO_FLOATS(s)
+#else
+#define FORMAT slc_tiles_f32_
+typedef vec sums;
+#define WORDS(dim) (dim)
+#define LANES(p) LOAD(p)
+#define WORD(p) SET1(*(p))
+#define STEP(s, x, y) MADD(s, x, y)
+#define VALUE(s) (s)
+#endif
+
+enum {
+	CHAIN = 64,      // steps of one float32 sum, or of one integer sum; Bound counts on it, and packing i16 on 128 codes
+	LINE = 16,       // floats in a cache line
+	BLOCKS = (BLOCK_ROWS / BLOCK_R + (SLC_PANEL - BLOCK_ROWS) / BLOCK_REST) * (SLC_PANEL / (BLOCK_V * W)), // in a tile
+	RARE = BLOCKS >= 32 ? 8 : BLOCKS >= 16 ? 4 : BLOCKS >= 8 ? 2 : 1 // steps for each cache line that is prefetched
+};
+
+// How a block takes its turns at the pending tile.
+typedef struct {
+	const slc_tiles *t;
+	pending *tile;
+	progress *at;
+	int share; // vectors a turn
+	int brackets, best, write;
+} turns;
+
+INLINE void take_turn(const turns *u) {
+	advance_pending(u->t, u->tile, u->at, u->share, u->brackets, u->best, u->write);
+}
+
+// multiply_steps adds n products to each sum of a block, and prefetches a cache line every RARE steps.
+INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float *b, int64_t n, const float *next,
+		const int rows) {
+#pragma GCC unroll 4
+	for (int64_t k = 0; k < n; k++) {
+		sums y[BLOCK_V];
+		if (k % RARE == 0) __builtin_prefetch(next + k / RARE * LINE);
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) y[j] = LANES(b + j * W);
+#pragma GCC unroll 16
+		for (int i = 0; i < rows; i++) {
+			sums x = WORD(a + i);
+#pragma GCC unroll 4
+			for (int j = 0; j < BLOCK_V; j++) s[i][j] = STEP(s[i][j], x, y[j]);
+		}
+		a += SLC_PANEL;
+		b += SLC_PANEL;
+	}
+}
+
+// scale is what the values of a block are multiplied with in the end: steps of i16 codes, NULL before the last chain.
+typedef struct {
+	const float *rows, *columns;
+} scale;
+
+// multiply adds `steps` steps per pair of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it
+// prefetches CHAIN / RARE cache lines that come after these, from `next` on: all that CHAIN steps of a tile read has
+// 4 CHAIN.
+INLINE void multiply(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
+                     const int rows, scale by, const turns *u) {
+	sums s[BLOCK_R][BLOCK_V];
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) s[i][j] = (sums){0};
+#ifdef PENDING_STEPS
+	for (int64_t k = 0; k < steps; k += PENDING_STEPS) {
+		const int64_t n = steps - k < PENDING_STEPS ? steps - k : PENDING_STEPS;
+		multiply_steps(s, a + k * SLC_PANEL, b + k * SLC_PANEL, n, next + k / RARE * LINE, rows);
+		if (!u->write) take_turn(u);
+	}
+#else
+	(void)u;
+	multiply_steps(s, a, b, steps, next, rows);
+#endif
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) {
+			float *p = tile + i * SLC_PANEL + j * W;
+			vec v = VALUE(s[i][j]);
+			if (!first) v = LOAD(p) + v;
+#ifdef I16
+			if (by.rows) v = v * (SET1(by.rows[i]) * LOAD(by.columns + j * W));
+#else
+			(void)by;
+#endif
+			STORE(p, v);
+		}
+}
+
+INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column, pending *before, const int brackets,
+                    const int best, const int write) {
+	const int64_t words = WORDS(t->dim);
+	const float *a = (const float *)t->rows.data + row * SLC_PANEL * words;
+	const float *b = (const float *)t->columns.data + column * SLC_PANEL * words;
+	int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // turns
+#ifdef PENDING_STEPS
+	if (!write) count *= CHAIN / PENDING_STEPS;
+#endif
+	progress at = start_pending(before);
+	turns u = {t, before, &at, write ? 2 * PER_ROW : (int)((SLC_TILE / W + count - 1) / count), brackets, best, write};
+	for (int64_t k = 0; k < words; k += CHAIN) {
+		const int last = k + CHAIN >= words;
+		const int64_t steps = last ? words - k : CHAIN, later = (k + CHAIN) * SLC_PANEL;
+		const float *next[2] = {a + later, last ? b : b + later}; // rows follow each other below one panel of columns
+		int n = 0;
+		for (int j = 0; j < SLC_PANEL; j += BLOCK_V * W)
+			for (int i = 0; i < SLC_PANEL; i += i < BLOCK_ROWS ? BLOCK_R : BLOCK_REST, n++) {
+				const float *x = a + k * SLC_PANEL + i, *y = b + k * SLC_PANEL + j;
+				const float *ahead = next[n % 2] + n / 2 * (CHAIN / RARE * LINE);
+				float *to = tile + i * SLC_PANEL + j;
+				scale by = {0};
+#ifdef I16
+				if (last) by = (scale){t->rows.steps + row * SLC_PANEL + i, t->columns.steps + column * SLC_PANEL + j};
+#endif
+				if (i < BLOCK_ROWS) multiply(x, y, steps, to, k == 0, ahead, BLOCK_R, by, &u);
+				else multiply(x, y, steps, to, k == 0, ahead, BLOCK_REST, by, &u);
+#ifdef PENDING_STEPS
+				if (write)
+#endif
+					take_turn(&u);
+			}
+	}
+	finish_pending(t, before, &at, brackets, best, write);
+	with_terms(t, tile, row, column);
+}
+
+#define NAME PASTE(FORMAT, ISA)
+#include "tiles_loop_body.h"
