@@ -230,7 +230,7 @@ func alsoMeasured(t kernels.DType, best, isa cpu.ISA) bool {
 	case cpu.AVX512:
 		return t == kernels.F32 && best == cpu.AMX // with VNNI, float32 has the same kernels
 	case cpu.AVX2:
-		return t == kernels.F32
+		return t == kernels.F32 || t == kernels.I16
 	}
 	return false
 }

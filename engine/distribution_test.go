@@ -273,7 +273,7 @@ func (b bounds) histogram(t *testing.T, name string, in DistributionInput, got *
 func boundedEngines(t *testing.T) map[string]boundedEngine {
 	all := make(map[string]boundedEngine)
 	for _, isa := range isas() {
-		for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8} {
+		for dtype := range kernels.DTypes {
 			if e := newEngine(t, Options{ISA: isa.String(), TileRows: 32}); e.r.Has(dtype) {
 				all[isa.String()+" "+dtype.String()] = boundedEngine{e, dtype}
 			}

@@ -122,7 +122,7 @@ func (e *Engine) Parallel(ctx context.Context, tasks int, fn func(task int) erro
 // DTypes lists what BoundedMatrix can multiply in with this engine's device.
 func (e *Engine) DTypes() []kernels.DType {
 	var has []kernels.DType
-	for t := kernels.F32; t <= kernels.I8; t++ {
+	for t := kernels.F32; t < kernels.DTypes; t++ {
 		if e.r.Has(t) {
 			has = append(has, t)
 		}

@@ -86,8 +86,8 @@ var (
 	ErrUnavailable = errors.New("not available in this build or on this machine")
 )
 
-// DType is the number format in which a bounded kernel multiplies. Sums are float32 (int32 for I8, and for parts of 128
-// products for I16).
+// DType is the number format in which a bounded kernel multiplies. Sums are float32 (int32 for I8, and for every 32
+// products of I16).
 type DType uint8
 
 const (
@@ -101,7 +101,7 @@ const (
 	BF16
 	// I8 rounds each vector to 8-bit integers with a scale of its own.
 	I8
-	// I16 rounds each vector to 16-bit integers with a scale of its own.
+	// I16 rounds each vector to 16-bit integers with a scale of its own: some 20 times coarser than F32.
 	I16
 	// DTypes is the number of formats.
 	DTypes

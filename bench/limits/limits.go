@@ -63,6 +63,8 @@ func (l Limits) Peak(dtype kernels.DType, isa string) float64 {
 		return max(l.AMXBF16, l.FMA())
 	case kernels.I8:
 		return max(l.AMXI8, l.VNNI, l.FMA())
+	case kernels.I16: // half as many products an instruction
+		return max(l.VNNI/2, l.FMA())
 	}
 	return l.FMA()
 }

@@ -31,9 +31,10 @@ type Input struct {
 	// maximum (for plots), and for a Separation as narrow as its cells.
 	Bins int
 
-	// DType is the number format of the bounded pass; nil = chosen by the engine: bf16x3 where the
-	// instruction set has it, else f32. One that it lacks is kernels.ErrISA. It changes the speed and
-	// the bounds, never an exact result.
+	// DType is the number format of the bounded pass; nil = chosen by the engine: bf16x3 where the instruction set has
+	// it; else i16 where it is there and a sample says that its bound leaves at most 1 % of the pairs to canonical
+	// scores, which also makes StdError about twenty times as large; else f32. One that the instruction set lacks is
+	// kernels.ErrISA. It changes the speed and the bounds, never an exact result.
 	DType *kernels.DType
 	// Interval takes the quantiles of D− as [Low, High] straight from the bounded pass, without canonical
 	// scores: narrower than 1/4096 of the range of scores with f32 and bf16x3.

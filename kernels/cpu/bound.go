@@ -33,8 +33,8 @@ func bound(left, right *Panels) float64 {
 		e += left.low*right.low + (16+2+3*math.Ceil(d/32)+2)*u*(hx*hy+hx*right.low+left.low*hy)
 	case kernels.BF16:
 		e += (16 + 2 + math.Ceil(d/32) + 2) * u * nx * ny
-	case kernels.I16: // exact sums of 128 codes become floats, are added, and multiplied with both steps
-		e += (math.Ceil(d/128) + 5) * u * nx * ny
+	case kernels.I16: // exact sums of 32 products become floats, are added, and multiplied with both steps
+		e += (math.Ceil(d/32) + 5) * u * nx * ny
 	case kernels.I8:
 		e += 3 * u * nx * ny // integers are summed exactly
 	}

@@ -1,14 +1,14 @@
 // The steps of i16 codes: a vector's codes are round(x / step).
 //
-// The tile kernels add the products of up to I16_CHAIN codes of a pair in an int32, which holds them if no such part of a
-// vector has a norm above I16_MAX_NORM; and a code has 16 bits. Both limit the step from below, so that a vector that is
-// long nowhere, as embeddings are, gets a finer one.
+// The tile kernels add the products of up to I16_CHAIN codes of a pair in an int32, which holds them if no such part of
+// a vector has a norm above I16_MAX_NORM; and a code has 16 bits. Both limit the step from below, so that a vector that
+// is long nowhere, as embeddings are, gets a finer one.
 #ifndef SLC_PACK_CODES_H
 #define SLC_PACK_CODES_H
 
 #include "pack.h"
 
-enum { I16_CHAIN = 128 };    // two codes for each of CHAIN steps in tiles_blocks_body.h
+enum { I16_CHAIN = 32 };     // longer ones are faster to multiply, and coarser (docs/adr/0006-tiles.md)
 #define I16_MAX_NORM 46300.0 // and sqrt(I16_CHAIN) / 2 for rounding: its square is below 2^31
 
 // i16_step is the step of a vector of whose parts of I16_CHAIN elements the longest has that squared norm, as float32

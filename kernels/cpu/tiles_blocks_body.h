@@ -13,7 +13,10 @@
 #define BLOCK_REST BLOCK_R
 #endif
 
+// CHAIN is the steps of one sum, of floats or of integers; Bound counts on it.
 #ifdef I16
+#include "pack_codes.h"
+enum { CHAIN = I16_CHAIN / 2 };
 #define FORMAT slc_tiles_i16_
 typedef ivec sums;
 #define WORDS(dim) (((dim) + 1) / 2)
@@ -21,6 +24,7 @@ typedef ivec sums;
 #define WORD(p) SET1_WORD(p)
 #define VALUE(s) TO_FLOATS(s)
 #else
+enum { CHAIN = 64 };
 #define FORMAT slc_tiles_f32_
 typedef vec sums;
 #define WORDS(dim) (dim)
@@ -31,7 +35,6 @@ typedef vec sums;
 #endif
 
 enum {
-	CHAIN = 64,      // steps of one float32 sum, or of one integer sum; Bound counts on it, and packing i16 on 128 codes
 	LINE = 16,       // floats in a cache line
 	BLOCKS = (BLOCK_ROWS / BLOCK_R + (SLC_PANEL - BLOCK_ROWS) / BLOCK_REST) * (SLC_PANEL / (BLOCK_V * W)), // in a tile
 	RARE = BLOCKS >= 32 ? 8 : BLOCKS >= 16 ? 4 : BLOCKS >= 8 ? 2 : 1 // steps for each cache line that is prefetched

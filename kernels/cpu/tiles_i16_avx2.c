@@ -1,7 +1,6 @@
 //go:build amd64
 
-// AVX2: i16 tiles in register blocks of 2 x 8 columns x 6 rows (4 in the last two), two products a lane and
-// step.
+// AVX2: i16 tiles in register blocks of 2 x 8 columns x 6 rows (4 in the last two), two products a lane and step.
 #pragma GCC target("avx2,fma,bmi,popcnt")
 #define ISA avx2
 #define BLOCK_V 2

@@ -36,7 +36,7 @@ type Costs struct {
 
 // Rates of a processor.
 type Rates struct {
-	Tiles [kernels.I8 + 1]float64 // multiply-adds per second by format; 0: the device lacks it
+	Tiles [kernels.DTypes]float64 // multiply-adds per second by format; 0: the device lacks it
 	Read  float64                 // bytes per second from its memory
 	// Indexed is what a search in an index stands for: rows × queries × dimension per second, of those it need not
 	// read, too.

@@ -24,6 +24,7 @@ type wanted struct {
 	binLow          float32
 	binScale        float32
 	expected        float64 // pairs that will be kept
+	near            float64 // pairs that will be so near a quantile that they need canonical scores
 	from, to        float64 // where the cells of what is kept lie
 	spare           float32 // how far parts with the largest bound keep beyond what all keep
 }
@@ -92,7 +93,7 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 		return err
 	}
 	if b.first.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
-		b.first = wanted{best: true}
+		b.first = wanted{best: true, near: b.first.near}
 		b.first.bin(b)
 		return b.first.choose(ctx, j, b, sample, nil)
 	}
@@ -150,13 +151,25 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	margin := 4*b.epsilon + gap
 	l.low, l.high = minusInf, plusInf
 	l.ends, l.endLow, l.endHigh = true, up(l.from+margin), down(l.to-margin)
+	if b.dtype == kernels.I16 { // what resolve tries first is enough, and 4ε would keep twice as much
+		margin = 1.25*b.epsilon + gap
+	}
+	share := func(r bracket) float64 {
+		return float64(1+sums[c.of(float64(r.high))+1]-sums[c.of(float64(r.low))]) / size
+	}
 	if j.in.Interval {
 		margin = gap // no canonical score is looked for around a statistic
 	}
+	scored := minusInf // up to here pairs are in near
 	for _, s := range statistics {
 		p := (float64(s.rank) + .5) / total
 		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2 + (j.tune.Slack+j.tune.Spread*spreadAt(p))*size
 		first, last := p*size-reach, p*size+reach
+		centre := c.edge(cell(p * size))
+		window := bracket{max(scored, float32(centre-scoredReach*b.epsilon)), float32(centre + scoredReach*b.epsilon)}
+		if window.high > window.low {
+			l.near, scored = l.near+total*share(window), window.high
+		}
 		switch {
 		case first < 0:
 			l.low = max(l.low, up(c.edge(cell(min(last, size-1))+1)+margin))
@@ -167,9 +180,6 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 		}
 	}
 	l.settle(float32(gap))
-	share := func(r bracket) float64 {
-		return float64(1+sums[c.of(float64(r.high))+1]-sums[c.of(float64(r.low))]) / size
-	}
 	l.expected = 0
 	if l.low > minusInf {
 		l.expected += total * share(bracket{minusInf, l.low})

@@ -159,15 +159,42 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 		return nil, err
 	}
 	if in.Bias == nil && (int64(j.q.N)*int64(j.c.N) > t.Canonical || in.DType != nil) {
-		if j.bounded, err = j.newBounded(ctx, nil); err == nil && j.bounded != nil {
-			err = j.chooseBrackets(ctx, j.bounded)
-		}
+		err = j.chooseFormat(ctx)
 	}
 	if j.bounded == nil {
 		j.room -= int64(j.blocks.Workers) * j.perWorker
 	}
 	return j, err
 }
+
+// chooseFormat plans the passes in the fastest format whose bound leaves few enough pairs to canonical scores.
+func (j *job) chooseFormat(ctx context.Context) (err error) {
+	plan := func(t kernels.DType) (err error) {
+		j.dtype = t
+		if j.bounded, err = j.newBounded(ctx, nil); err == nil && j.bounded != nil {
+			err = j.chooseBrackets(ctx, j.bounded)
+		}
+		return err
+	}
+	finest := j.dtype
+	if j.in.DType != nil || j.in.Interval || finest != kernels.F32 || !j.r.Has(kernels.I16) ||
+		j.negatives.sampled() || j.negatives.total <= j.tune.KeepAll {
+		return plan(finest)
+	}
+	room, outOfCore, workers := j.room, j.outOfCore, j.blocks.Workers
+	err = plan(kernels.I16)
+	if err != nil || j.bounded != nil && j.bounded.first.near <= coarseShare*float64(j.negatives.total) {
+		return err
+	}
+	if j.bounded != nil {
+		j.bounded.free()
+	}
+	j.room, j.outOfCore, j.blocks.Workers = room, outOfCore, workers
+	return plan(finest)
+}
+
+// coarseShare is up to which share of the pairs canonical scores take less time than tiles of 16-bit codes save.
+const coarseShare = .01
 
 // prepareJob checks the input, computes norms and shares the memory out. The job is to be freed.
 func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*job, error) {

@@ -15,6 +15,9 @@ import (
 // slack, which the canonical scores themselves show, pairs within slack + epsilon are enough. Kept values
 // are sorted no further than into cells.
 
+// scoredReach is how far from an order statistic's tile value pairs get canonical scores at first, in units of epsilon.
+const scoredReach = 1 + 1./32
+
 // cells cut the values into equal parts; the first and the last are open.
 type cells struct{ low, scale, last float64 }
 
@@ -99,7 +102,7 @@ func (j *job) resolve(ctx context.Context, l *wanted, t *counts) error {
 	if err := r.count(ctx, l); err != nil {
 		return err
 	}
-	for _, slack := range []float64{r.b.epsilon / 8, r.b.epsilon} {
+	for _, slack := range []float64{(scoredReach - 1) * r.b.epsilon, r.b.epsilon} {
 		if r.locate(slack); len(r.windows) == 0 {
 			continue
 		}
