@@ -58,9 +58,9 @@ type Base struct {
 	builders sync.WaitGroup                        // of indexes
 	searched atomic.Int64                          // how often vectors were searched
 
-	loading turn         // of who takes a new snapshot
-	opening turn         // of who opens the store
-	longest atomic.Int64 // wait of a call for another one's turn, in nanoseconds
+	loading turn // of who takes a new snapshot
+	opening turn // of who opens the store
+	longest waits
 	written atomic.Int64 // generation that calls must see
 
 	mu      sync.Mutex
@@ -77,6 +77,9 @@ type Base struct {
 	stopping context.Context // ends with Close: of builders
 	stop     context.CancelFunc
 }
+
+// waits are the longest ones of a call for another one's turn, in nanoseconds.
+type waits struct{ opening, loading, gating, searching atomic.Int64 }
 
 // turn lets one caller work at a time; the others wait for it or for the end of their context.
 type turn chan struct{}
@@ -200,7 +203,7 @@ func (b *Base) open(ctx context.Context, at **store.Store, o store.Options) (*st
 	if st, err := opened(); st != nil || err != nil {
 		return st, err
 	}
-	if err := b.opening.take(ctx, &b.longest); err != nil {
+	if err := b.opening.take(ctx, &b.longest.opening); err != nil {
 		return nil, err
 	}
 	defer b.opening.give()

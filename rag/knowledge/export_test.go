@@ -2,8 +2,13 @@ package knowledge
 
 import "time"
 
-// LongestWait is the longest time that a call has waited for another one's turn.
-func (b *Base) LongestWait() time.Duration { return time.Duration(b.longest.Load()) }
+// LongestWaits are the longest times that a call has waited for another one's turn.
+func (b *Base) LongestWaits() map[string]time.Duration {
+	return map[string]time.Duration{
+		"opening": time.Duration(b.longest.opening.Load()), "loading": time.Duration(b.longest.loading.Load()),
+		"gating": time.Duration(b.longest.gating.Load()), "searching": time.Duration(b.longest.searching.Load()),
+	}
+}
 
 // HoldTurns has every call wait that needs another one's work.
 func (b *Base) HoldTurns() (release func()) {

@@ -167,7 +167,7 @@ func (s *Snapshot) Vectors(ctx context.Context) (engine.Vectors, error) {
 // prepare finds out what the snapshot is searched by.
 func (s *Snapshot) prepare(ctx context.Context) error {
 	b := &s.base.search
-	if err := b.turn.take(ctx, &s.base.longest); err != nil {
+	if err := b.turn.take(ctx, &s.base.longest.searching); err != nil {
 		return err
 	}
 	defer b.turn.give()

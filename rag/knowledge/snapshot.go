@@ -52,7 +52,7 @@ func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
 		if s, err := b.inUse(ctx, b.written.Load()); s != nil || err != nil {
 			return s, err
 		}
-		if err := b.loading.take(ctx, &b.longest); err != nil {
+		if err := b.loading.take(ctx, &b.longest.loading); err != nil {
 			return nil, err
 		}
 	}
@@ -217,7 +217,7 @@ func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, 
 		if g := b.lastGate.Load(); g != nil && g.generation >= b.written.Load() && g.encoder == enc {
 			return g.Gate, nil
 		}
-		if err := s.gating.take(ctx, &b.longest); err != nil {
+		if err := s.gating.take(ctx, &b.longest.gating); err != nil {
 			return nil, err
 		}
 	}
