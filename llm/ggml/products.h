@@ -151,12 +151,12 @@ static inline __attribute__((always_inline)) void slc_multiply(int blocks, int n
     for (int v = 0; v < n; v++) {
         sum[v] = slc_zero();
     }
-    // A vector alone waits for weights: the rows lie beside each other, but are read across, so that the processor does
-    // not see what comes. These are the rows after the next ones; reading ahead of the matrix's end does no harm.
+    // One vector, or two, wait for weights: the rows lie beside each other, but are read across, so that the processor
+    // does not see what comes. These are the rows after the next ones; reading ahead of the matrix's end does no harm.
     const size_t line = 64, bytes = SLC_ROWS * sizeof(block_q4_1);
     const char * ahead = rows + 2 * SLC_ROWS * stride;
     for (int b = 0; b < blocks; b++, rows += sizeof(block_q4_1), ahead += bytes) {
-        for (size_t at = 0; n == 1 && at < bytes; at += line) {
+        for (size_t at = 0; n <= 2 && at < bytes; at += line) {
             _mm_prefetch(ahead + at, _MM_HINT_T0);
         }
         slc_bytes weights[8];
@@ -197,9 +197,14 @@ static void slc_products_q4_1(int blocks, const char * matrix, size_t stride, in
             slc_multiply(blocks, 4, rows, stride, vectors + v, sums + v);
             v += 4;
         }
-        for (; v < n; v++) {
+        if (n - v >= 2) {
+            slc_multiply(blocks, 2, rows, stride, vectors + v, sums + v);
+            v += 2;
+        }
+        if (v < n) {
             slc_multiply(blocks, 1, rows, stride, vectors + v, sums + v);
         }
+        v = n;
         const int64_t count = last - first < SLC_ROWS ? last - first : SLC_ROWS;
         for (v = 0; v < n; v++) {
             memcpy(out[v] + first, sums[v] + (first - from), (size_t) count * sizeof(float));
