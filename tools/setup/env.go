@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
@@ -31,8 +32,13 @@ type Env struct {
 	Cache    *fetch.Cache
 	Manifest *manifest.Manifest
 	console  *console
+
+	mu     sync.Mutex // of ready; held during the preflight
+	ready  bool       // the preflight has passed
+	stamps sync.Mutex // held while a stamp is written: two parts share one
+
+	queries  sync.Mutex
 	versions map[string]string // of tools, by command
-	ready    bool              // the preflight has passed
 }
 
 // New returns the environment of the repository at repo that tells what it does on out.
@@ -154,7 +160,10 @@ func (e *Env) run(ctx context.Context, j job, dir string, env []string, name str
 // query returns the trimmed output of a quick command, remembered for this run.
 func (e *Env) query(ctx context.Context, name string, args ...string) (string, error) {
 	key := name + " " + strings.Join(args, " ")
-	if v, ok := e.versions[key]; ok {
+	e.queries.Lock()
+	v, ok := e.versions[key]
+	e.queries.Unlock()
+	if ok {
 		return v, nil
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -167,8 +176,11 @@ func (e *Env) query(ctx context.Context, name string, args ...string) (string, e
 		}
 		return "", fmt.Errorf("%s: %w", key, err)
 	}
-	e.versions[key] = strings.TrimSpace(string(out))
-	return e.versions[key], nil
+	v = strings.TrimSpace(string(out))
+	e.queries.Lock()
+	defer e.queries.Unlock()
+	e.versions[key] = v
+	return v, nil
 }
 
 // module returns the folder of a Go module in the module cache, downloading it if need be.

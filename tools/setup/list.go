@@ -34,7 +34,8 @@ func onnxruntimePart() part {
 func tokenizersPart() part {
 	return part{
 		name: "tokenizers", doc: "Hugging Face tokenizers: third_party/tokenizers/lib",
-		key: keyOf(tokenizers()), recipes: outputsOf(tokenizers()),
+		compiles: true,
+		key:      keyOf(tokenizers()), recipes: outputsOf(tokenizers()),
 		files: []install{{"lib/libtokenizers.a", "third_party/tokenizers/lib/"}},
 		after: stampEmbed,
 	}
@@ -73,7 +74,8 @@ func bindingOutputs(sanitized bool) func(context.Context, *Env) ([]string, error
 func llamaPart() part {
 	return part{
 		name: "llama", doc: "llama.cpp and our binding over it: third_party/llama/{lib,include}",
-		key: bindingKey(false), recipes: bindingOutputs(false),
+		compiles: true,
+		key:      bindingKey(false), recipes: bindingOutputs(false),
 		files: []install{
 			{"lib/libbinding.a", "third_party/llama/lib/"},
 			{"include/*.h", "third_party/llama/include/"},
@@ -104,7 +106,8 @@ func pythonPart() part {
 func llamaSanitizedPart() part {
 	return part{
 		name: "llama-asan", doc: "our binding over llama.cpp under sanitizers: build/out/asan",
-		key: bindingKey(true), recipes: bindingOutputs(true),
+		compiles: true,
+		key:      bindingKey(true), recipes: bindingOutputs(true),
 		files: []install{{"lib/libbinding.a", "build/out/asan/"}},
 	}
 }
@@ -112,7 +115,8 @@ func llamaSanitizedPart() part {
 func llamaBenchPart() part {
 	return part{
 		name: "llama-bench", doc: "llama.cpp's own benchmark, for comparisons: build/out/llama-bench",
-		key: keyOf(llamaBench()), recipes: outputsOf(llamaBench()),
+		compiles: true,
+		key:      keyOf(llamaBench()), recipes: outputsOf(llamaBench()),
 		files: []install{{"llama-bench", "build/out/"}},
 	}
 }
@@ -120,7 +124,8 @@ func llamaBenchPart() part {
 func llamaServerPart() part {
 	return part{
 		name: "llama-server", doc: "llama.cpp's own server, for comparisons: build/out/llama-server",
-		key: keyOf(llamaServer()), recipes: outputsOf(llamaServer()),
+		compiles: true,
+		key:      keyOf(llamaServer()), recipes: outputsOf(llamaServer()),
 		files: []install{{"llama-server", "build/out/"}},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
@@ -30,6 +31,9 @@ type part struct {
 	key func(context.Context, *Env) (string, error)
 	// assemble replaces recipes and files for what does not live in the repository (models, modules).
 	assemble func(context.Context, *Env) error
+	// compiles says that the part keeps all cores busy: such parts come one after the other, beside the others, which
+	// wait for the network.
+	compiles bool
 }
 
 type install struct{ from, to string }
@@ -52,16 +56,13 @@ func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
 	if err == nil && e.inPlace(p, key) {
 		return false, nil
 	}
-	if !e.ready { // only now, so that a set-up with nothing to do is quick
-		if err := e.Preflight(ctx, false); err != nil {
-			return true, err
-		}
-		e.ready = true
+	if err := e.checkTools(ctx); err != nil { // only now, so that a set-up with nothing to do is quick
+		return true, err
 	}
 	if err != nil {
 		return true, fmt.Errorf("%w: %s: %w", ErrPart, p.name, err)
 	}
-	start, before := time.Now(), e.Cache.Downloaded()
+	start := time.Now()
 	var files []string
 	if p.assemble != nil {
 		if err = p.assemble(ctx, e); err == nil {
@@ -81,9 +82,20 @@ func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
 	if err := e.note(p, key, files); err != nil {
 		return true, err
 	}
-	e.console.printf("%-12s done in %s, %s downloaded",
-		p.name, took(time.Since(start)), size(e.Cache.Downloaded()-before))
+	e.console.printf("%-12s done in %s", p.name, took(time.Since(start)))
 	return true, nil
+}
+
+// checkTools runs the preflight once.
+func (e *Env) checkTools(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ready {
+		return nil
+	}
+	err := e.Preflight(ctx, false)
+	e.ready = err == nil
+	return err
 }
 
 // install builds the outputs and copies their files into the repository.
@@ -160,6 +172,8 @@ type linked struct{ path, about string }
 // them, because its build cache does not look into archives: so a changed archive is a changed package. An unchanged
 // stamp keeps its modification time; a file that is not there yet is left out.
 func (e *Env) stamp(pkg string, files ...linked) error {
+	e.stamps.Lock()
+	defer e.stamps.Unlock()
 	var b strings.Builder
 	for _, f := range files {
 		sum, err := filehash.Sum(context.Background(), filepath.Join(e.Repo, "third_party", f.path))
@@ -202,27 +216,19 @@ func (e *Env) Run(ctx context.Context, names ...string) error {
 	if len(names) == 0 {
 		chosen = all[:productParts]
 	}
-	start, did := time.Now(), 0
+	start := time.Now()
 	unlock, err := e.lockRepo(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	var errs []error
-	for _, p := range chosen {
-		worked, err := e.ensure(ctx, p)
-		if ctx.Err() != nil {
-			return fmt.Errorf("set-up was interrupted; the next run goes on from here: %w", ctx.Err())
-		}
+	did, errs := e.ensureAll(ctx, chosen)
+	if ctx.Err() != nil {
+		return fmt.Errorf("set-up was interrupted; the next run goes on from here: %w", ctx.Err())
+	}
+	for _, err := range errs {
 		if errors.Is(err, ErrPrerequisite) {
 			return err
-		}
-		if err != nil {
-			e.console.printf("%-12s FAILED", p.name)
-			errs = append(errs, err)
-		}
-		if worked {
-			did++
 		}
 	}
 	if len(errs) > 0 {
@@ -235,6 +241,38 @@ func (e *Env) Run(ctx context.Context, names ...string) error {
 	e.console.printf("set-up: %d of %d parts assembled in %s, %s downloaded; cache: %s",
 		did, len(chosen), took(time.Since(start)), size(e.Cache.Downloaded()), e.Cache.Root())
 	return nil
+}
+
+// ensureAll puts parts in place, those that compile beside those that download, and counts what there was to do.
+func (e *Env) ensureAll(ctx context.Context, parts []part) (did int, errs []error) {
+	var mu sync.Mutex
+	var lanes sync.WaitGroup
+	for _, compiles := range []bool{true, false} {
+		lanes.Go(func() {
+			for _, p := range parts {
+				if p.compiles != compiles || ctx.Err() != nil {
+					continue
+				}
+				worked, err := e.ensure(ctx, p)
+				if err != nil && ctx.Err() == nil && !errors.Is(err, ErrPrerequisite) {
+					e.console.printf("%-12s FAILED", p.name)
+				}
+				mu.Lock()
+				if worked {
+					did++
+				}
+				if err != nil {
+					errs = append(errs, err)
+				}
+				mu.Unlock()
+				if errors.Is(err, ErrPrerequisite) {
+					return
+				}
+			}
+		})
+	}
+	lanes.Wait()
+	return did, errs
 }
 
 // lockRepo keeps two set-ups of one clone apart.

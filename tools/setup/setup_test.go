@@ -180,6 +180,43 @@ func TestPartIsSkippedWhenRightAndRepairedWhenNot(t *testing.T) {
 	check("input changed", true)
 }
 
+// TestDownloadsBesideCompilation: parts that compile come one after the other, beside those that download; the failure
+// of one leaves the others.
+func TestDownloadsBesideCompilation(t *testing.T) {
+	e, out := newEnv(t)
+	downloading, compiled := make(chan struct{}), make(chan struct{})
+	var compilers atomic.Int64
+	one := func(name string, compiles bool, assemble func() error) part {
+		return part{name: name, compiles: compiles,
+			key:      func(context.Context, *Env) (string, error) { return name, nil },
+			assemble: func(context.Context, *Env) error { return assemble() }}
+	}
+	compile := func(then func() error) func() error {
+		return func() error {
+			if compilers.Add(1) != 1 {
+				t.Error("two parts compile at once")
+			}
+			defer compilers.Add(-1)
+			return then()
+		}
+	}
+	did, errs := e.ensureAll(t.Context(), []part{
+		one("first", true, compile(func() error { <-downloading; return errStop })),
+		one("model", false, func() error { close(downloading); <-compiled; return nil }),
+		one("second", true, compile(func() error { close(compiled); return nil })),
+	})
+	if did != 3 || len(errs) != 1 || !errors.Is(errs[0], errStop) {
+		t.Errorf("%d parts, %v", did, errs)
+	}
+	for _, want := range []string{"first        FAILED", "model        done", "second       done"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", out, want)
+		}
+	}
+}
+
+var errStop = errors.New("stopped by the test")
+
 func TestRunCommandShowsTheEndOfItsOutput(t *testing.T) {
 	e, _ := newEnv(t)
 	err := e.run(t.Context(), job{name: "thing"}, e.Repo, []string{"WHO=me"}, "sh", "-c",
