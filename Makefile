@@ -48,7 +48,8 @@ build: setup ## set up if needed, then bin/sluice
 	go build -o bin/sluice ./cmd/sluice
 
 .PHONY: test
-test: preflight setup ## everything CI runs; prints how many tests passed, failed and were skipped
+test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped
+	@$(setup) -all-sets
 	@$(setup) python llama-asan
 	go build -o bin/sluice ./cmd/sluice
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check

@@ -13,21 +13,25 @@ import (
 	"testing"
 )
 
-// A processor without AVX2 has no instruction set, instead of an illegal instruction; a limit takes what is below it.
+// A processor without AVX2 has no instruction set, instead of an illegal instruction; a limit takes what is below it,
+// and where the library has nothing there, the lowest that it has.
 func TestChooseISA(t *testing.T) {
 	all := cpuAVX2 | cpuAVX512VNNI | cpuAMX
 	for _, c := range []struct {
-		cpu         uint32
+		cpu, have   uint32
 		limit, want string
 	}{
-		{0, "", ""}, {0, "avx2", ""}, {0, "scalar", ""},
-		{cpuAVX2, "", "avx2"}, {cpuAVX2, "amx", "avx2"}, {cpuAVX2 | cpuAVX512VNNI, "", "avx512vnni"},
-		{all, "", "amx"}, {all, "amx", "amx"}, {all, "avx512vnni", "avx512vnni"}, {all, "avx2", "avx2"},
-		{all, "scalar", "avx2"}, {all, "avx512", "avx2"},
-		{cpuAVX512VNNI | cpuAMX, "", ""}, // none lacks what comes before it
+		{0, all, "", ""}, {0, all, "avx2", ""}, {0, all, "scalar", ""},
+		{cpuAVX2, all, "", "avx2"}, {cpuAVX2, all, "amx", "avx2"}, {cpuAVX2 | cpuAVX512VNNI, all, "", "avx512vnni"},
+		{all, all, "", "amx"}, {all, all, "amx", "amx"}, {all, all, "avx512vnni", "avx512vnni"},
+		{all, all, "avx2", "avx2"}, {all, all, "scalar", "avx2"}, {all, all, "avx512", "avx2"},
+		{cpuAVX512VNNI | cpuAMX, all, "", ""}, // none lacks what comes before it
+		{all, cpuAVX512VNNI, "", "avx512vnni"}, {all, cpuAVX512VNNI, "avx2", "avx512vnni"},
+		{all, cpuAVX512VNNI, "amx", "avx512vnni"}, {cpuAVX2, cpuAVX512VNNI, "", ""}, {all, 0, "", ""},
+		{all, cpuAVX2 | cpuAMX, "avx512vnni", "avx2"}, {all, cpuAVX512VNNI | cpuAMX, "scalar", "avx512vnni"},
 	} {
-		if got := chooseISA(c.cpu, c.limit); got != c.want {
-			t.Errorf("of %03b up to %q: %q, not %q", c.cpu, c.limit, got, c.want)
+		if got := chooseISA(c.cpu, c.have, c.limit); got != c.want {
+			t.Errorf("of %03b in a library for %03b up to %q: %q, not %q", c.cpu, c.have, c.limit, got, c.want)
 		}
 	}
 }

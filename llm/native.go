@@ -328,8 +328,9 @@ func checkLibrary() error {
 }
 
 // ISA is the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx. It is the best one of the
-// machine that $SLUICE_ISA, when it is set, allows; llama.cpp chooses once for a process. It is empty on a processor
-// that runs none of them: Open then fails with ErrCPU.
+// machine that $SLUICE_ISA, when it is set, allows, of those that llama.cpp was built for: the set-up takes what the
+// machine has, and all of them for tests and archives. llama.cpp chooses once for a process. It is empty on a
+// processor that runs none of them: Open then fails with ErrCPU.
 func ISA() string { return C.GoString(C.slc_llm_isa()) }
 
 // Instruction sets of a processor, for chooseISA.
@@ -339,11 +340,11 @@ const (
 	cpuAMX        = uint32(C.SLC_LLM_CPU_AMX)
 )
 
-// chooseISA is ISA on such a processor under a limit.
-func chooseISA(cpu uint32, limit string) string {
+// chooseISA is ISA on such a processor, in a build for some sets, under a limit.
+func chooseISA(cpu, have uint32, limit string) string {
 	c := C.CString(limit)
 	defer C.free(unsafe.Pointer(c))
-	return C.GoString(C.slc_llm_choose_isa(C.uint32_t(cpu), c))
+	return C.GoString(C.slc_llm_choose_isa(C.uint32_t(cpu), C.uint32_t(have), c))
 }
 
 // OwnOperations counts the operations of this process that Sluice's own CPU code has done instead of ggml's: attention,

@@ -143,16 +143,17 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 uint32_t slc_llm_abi(void);
 
 // slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the
-// machine, or what SLUICE_ISA allows; "" on a machine that cannot run any of them.
+// machine that this library was built for, or what SLUICE_ISA allows; "" on a machine that cannot run any of them.
 const char * slc_llm_isa(void);
 
-// Instruction sets of a processor, and what slc_llm_isa makes of them under a limit, which may be NULL.
+// Instruction sets of a processor, and what slc_llm_isa makes of them in a library built for some, under a limit, which
+// may be NULL.
 enum slc_llm_cpu {
     SLC_LLM_CPU_AVX2 = 1, // with FMA, F16C and BMI2
     SLC_LLM_CPU_AVX512VNNI = 2,
     SLC_LLM_CPU_AMX = 4,
 };
-const char * slc_llm_choose_isa(uint32_t cpu, const char * limit);
+const char * slc_llm_choose_isa(uint32_t cpu, uint32_t have, const char * limit);
 
 // slc_llm_ran counts the operations that llm/ggml has done instead of ggml since the process began.
 void slc_llm_ran(int64_t * attention, int64_t * products);

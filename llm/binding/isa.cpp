@@ -1,5 +1,6 @@
 // Which of the instruction sets that ggml's CPU code is compiled for runs in this process (tools/setup/isa.go builds
-// them). llama.cpp has one registry of backends for the process, so the choice is made once, before the first model.
+// them, and defines SLC_HAS_<set> for each). llama.cpp has one registry of backends for the process, so the choice is
+// made once, before the first model.
 #include "../slc_llm.h"
 
 #include "ggml-backend.h"
@@ -19,9 +20,26 @@
     {#isa, bit, slc_##isa##_ggml_backend_cpu_reg, slc_##isa##_ggml_threadpool_new, \
      slc_##isa##_ggml_threadpool_free, slc_##isa##_ggml_threadpool_pause}
 
+#define SLC_LACKS(isa, bit) {#isa, bit, nullptr, nullptr, nullptr, nullptr}
+
+#ifdef SLC_HAS_avx2
 SLC_DECLARE(avx2)
+#define SLC_ISA_avx2 SLC_ISA
+#else
+#define SLC_ISA_avx2 SLC_LACKS
+#endif
+#ifdef SLC_HAS_avx512vnni
 SLC_DECLARE(avx512vnni)
+#define SLC_ISA_avx512vnni SLC_ISA
+#else
+#define SLC_ISA_avx512vnni SLC_LACKS
+#endif
+#ifdef SLC_HAS_amx
 SLC_DECLARE(amx)
+#define SLC_ISA_amx SLC_ISA
+#else
+#define SLC_ISA_amx SLC_LACKS
+#endif
 
 namespace {
 
@@ -59,29 +77,43 @@ struct Isa {
     void (*pool_pause)(ggml_threadpool *);
 };
 
-constexpr Isa kIsas[] = {SLC_ISA(avx2, SLC_LLM_CPU_AVX2), SLC_ISA(avx512vnni, SLC_LLM_CPU_AVX512VNNI),
-                         SLC_ISA(amx, SLC_LLM_CPU_AMX)}; // the best last
+constexpr Isa kIsas[] = {SLC_ISA_avx2(avx2, SLC_LLM_CPU_AVX2), SLC_ISA_avx512vnni(avx512vnni, SLC_LLM_CPU_AVX512VNNI),
+                         SLC_ISA_amx(amx, SLC_LLM_CPU_AMX)}; // the best last
 
-// The best one that runs on such a processor and is not beyond limit. A limit that is none of ours (scalar, avx512)
-// leaves the first. Null: none runs.
-const Isa * choose_isa(uint32_t cpu, const char * limit) {
+// What this library was built for.
+uint32_t built() {
+    uint32_t all = 0;
+    for (const Isa & isa : kIsas) {
+        all |= isa.reg ? isa.cpu : 0u;
+    }
+    return all;
+}
+
+// The best one of those built that runs on such a processor and is not beyond limit; where none of them is, the lowest
+// that runs. A limit that is none of ours (scalar, avx512) leaves the lowest. Null: none runs.
+const Isa * choose_isa(uint32_t cpu, uint32_t have, const char * limit) {
     const Isa * best = nullptr;
+    const Isa * lowest = nullptr;
+    bool beyond = limit && *limit;
+    for (const Isa & isa : kIsas) {
+        beyond = beyond && strcmp(isa.name, limit) != 0;
+    }
     for (const Isa & isa : kIsas) {
         if (!(cpu & isa.cpu)) {
             break;
         }
-        best = &isa;
-        if (limit && strcmp(isa.name, limit) == 0) {
-            return best;
+        if (have & isa.cpu) {
+            lowest = lowest ? lowest : &isa;
+            best = beyond ? best : &isa;
         }
+        beyond = beyond || (limit && strcmp(isa.name, limit) == 0);
     }
-    const bool known = !limit || !*limit || strcmp(limit, "amx") == 0 || strcmp(limit, "avx512vnni") == 0;
-    return best && !known ? &kIsas[0] : best;
+    return best ? best : lowest;
 }
 
 // $SLUICE_ISA limits the kernels, too.
 const Isa * chosen() {
-    static const Isa * const isa = choose_isa(this_cpu(), getenv("SLUICE_ISA"));
+    static const Isa * const isa = choose_isa(this_cpu(), built(), getenv("SLUICE_ISA"));
     return isa;
 }
 
@@ -89,8 +121,8 @@ const Isa * chosen() {
 
 extern "C" {
 
-const char * slc_llm_choose_isa(uint32_t cpu, const char * limit) {
-    const Isa * isa = choose_isa(cpu, limit);
+const char * slc_llm_choose_isa(uint32_t cpu, uint32_t have, const char * limit) {
+    const Isa * isa = choose_isa(cpu, have, limit);
     return isa ? isa->name : "";
 }
 

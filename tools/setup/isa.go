@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/cpu"
 )
@@ -48,31 +49,46 @@ func bestISA() isa {
 var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_threadpool_free",
 	"ggml_threadpool_pause"}
 
-// libcpu is ggml's CPU code once for each instruction set, linked into one object with local symbols but for
-// slc_<instruction set>_<symbol>. Local, because all have the same names, and because a function of the C++ library
-// that one of them compiled for its instructions must not be taken by code that runs everywhere.
-func libcpu() recipe {
+// sets are the instruction sets to build: the one that this machine takes, or all of them for tests and for archives
+// that go to other machines. Who asks for all once in a clone keeps them, so that nothing is linked in turns.
+func (e *Env) sets() []isa {
+	if exists(e.allSetsPath()) {
+		return isas()
+	}
+	return []isa{bestISA()}
+}
+
+func (e *Env) allSetsPath() string { return filepath.Join(e.Repo, "build", "out", "setup", "all-sets") }
+
+// AllSets has this and all later set-ups of the clone build for every instruction set.
+func (e *Env) AllSets() error {
+	return writeFile(e.allSetsPath(), strings.NewReader("ggml's CPU code is built for all instruction sets\n"), 0o644)
+}
+
+// libcpus are ggml's CPU code for the sets to build.
+func (e *Env) libcpus() (rs []recipe) {
+	for _, v := range e.sets() {
+		rs = append(rs, libcpu(v))
+	}
+	return rs
+}
+
+// libcpu is ggml's CPU code for an instruction set, linked into one object with local symbols but for
+// slc_<instruction set>_<symbol>. Local, because all sets have the same names, and because a function of the C++
+// library that one of them compiled for its instructions must not be taken by code that runs everywhere.
+func libcpu(v isa) recipe {
 	return recipe{
-		name: "libggml-cpu", version: 1,
+		name: "libggml-cpu-" + v.name, version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			in, err := patchedInputs(ctx, e, cpuPatches, ".h")
-			in = append(in, cpuSymbols...)
-			for _, v := range isas() {
-				in = append(append(in, v.name), v.flags...)
-			}
-			return in, err
+			return slices.Concat(in, cpuSymbols, v.flags), err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
-			for _, v := range isas() {
-				archive, err := e.compileCPU(ctx, j, v)
-				if err != nil {
-					return err
-				}
-				if err := e.isolate(ctx, j, v, archive); err != nil {
-					return err
-				}
+			archive, err := e.compileCPU(ctx, j, v)
+			if err != nil {
+				return err
 			}
-			return nil
+			return e.isolate(ctx, j, v, archive)
 		},
 	}
 }
@@ -80,18 +96,14 @@ func libcpu() recipe {
 // compileCPU builds ggml's CPU code for one instruction set.
 func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err error) {
 	e.console.printf("llama: building ggml's CPU code for %s (about 20 compiler runs)", v.name)
-	part := job{j.name, filepath.Join(j.work, v.name), j.out}
-	if err := os.MkdirAll(part.work, 0o755); err != nil {
-		return "", err
-	}
 	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
 	change := func(src string) error {
 		ours, err := glob(e.ggmlDir(), "*.h")
 		return errors.Join(err, e.patch(cpuPatches, src),
 			copyInto(filepath.Join(src, "ggml", "src", "ggml-cpu"), ours...))
 	}
-	err = e.cmake(ctx, part, llamaTree, change, append(flags, v.flags...), "ggml-cpu")
-	return filepath.Join(part.work, "build", "ggml", "src", "libggml-cpu.a"), err
+	err = e.cmake(ctx, j, llamaTree, change, append(flags, v.flags...), "ggml-cpu")
+	return filepath.Join(j.work, "build", "ggml", "src", "libggml-cpu.a"), err
 }
 
 // isolate makes lib/libggml-cpu-<name>.a of an archive.

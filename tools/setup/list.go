@@ -44,32 +44,31 @@ func tokenizersPart() part {
 // bindingKey and bindingOutputs are of our binding; the outputs of what it is built over follow its own.
 func bindingKey(sanitized bool) func(context.Context, *Env) (string, error) {
 	return func(ctx context.Context, e *Env) (string, error) {
-		libs, err := libllama().key(ctx, e)
-		if err != nil {
-			return "", err
+		var keys []string
+		for _, r := range bindingNeeds(e) {
+			key, err := r.key(ctx, e)
+			if err != nil {
+				return "", err
+			}
+			keys = append(keys, key)
 		}
-		cpu, err := libcpu().key(ctx, e)
-		if err != nil {
-			return "", err
-		}
-		jinja, err := libjinja().key(ctx, e)
-		if err != nil {
-			return "", err
-		}
-		return keyOf(binding(libs, cpu, jinja, sanitized))(ctx, e)
+		return keyOf(binding(e.sets(), keys[0], keys[1], keys[2:], sanitized))(ctx, e)
 	}
 }
 
 func bindingOutputs(sanitized bool) func(context.Context, *Env) ([]string, error) {
 	return func(ctx context.Context, e *Env) ([]string, error) {
-		outs, err := outputsOf(libllama(), libcpu(), libjinja())(ctx, e)
+		outs, err := outputsOf(bindingNeeds(e)...)(ctx, e)
 		if err != nil {
 			return nil, err
 		}
-		merged, err := e.output(ctx, binding(outs[0], outs[1], outs[2], sanitized))
+		merged, err := e.output(ctx, binding(e.sets(), outs[0], outs[1], outs[2:], sanitized))
 		return append([]string{merged}, outs...), err
 	}
 }
+
+// bindingNeeds are llama.cpp, the templates' engine, and ggml's CPU code for each set.
+func bindingNeeds(e *Env) []recipe { return append([]recipe{libllama(), libjinja()}, e.libcpus()...) }
 
 func llamaPart() part {
 	return part{

@@ -200,18 +200,21 @@ func (e *Env) llamaSource(ctx context.Context) (string, error) {
 	return fetch.Pip{Python: filepath.Join(env, "bin", "python3"), Cache: e.Cache}.Sdist(ctx, pkg, e.console.bytes)
 }
 
-// binding compiles llm/binding over libllama, libcpu and libjinja and merges everything into the one archive that
+// binding compiles llm/binding over libllama, libcpus and libjinja and merges everything into the one archive that
 // upstream's Go package asks for. Apart from those, so that an edit takes seconds. Sanitized, our own code looks after
 // what it reads and writes; llama.cpp's is as always.
-func binding(libs, cpu, jinja string, sanitized bool) recipe {
+func binding(sets []isa, libs, jinja string, cpus []string, sanitized bool) recipe {
 	name, flags := "libbinding", []string{"-O2"}
 	if sanitized {
 		name += "-asan"
 		flags = []string{"-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
 			"-fno-omit-frame-pointer"}
 	}
+	for _, v := range sets {
+		flags = append(flags, "-DSLC_HAS_"+v.name)
+	}
 	return recipe{
-		name: name, version: 1,
+		name: name, version: 2,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			_, _, id, err := e.compilers(ctx)
 			if err != nil {
@@ -223,15 +226,18 @@ func binding(libs, cpu, jinja string, sanitized bool) recipe {
 			}
 			// the extra functions' contract with Go
 			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h")
-			return append([]string{filepath.Base(libs), filepath.Base(cpu), filepath.Base(jinja), id,
-				e.Manifest.Native.Llama.Version}, append(digests, headers...)...), err
+			in := []string{filepath.Base(libs), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}
+			for _, cpu := range cpus {
+				in = append(in, filepath.Base(cpu))
+			}
+			return slices.Concat(in, digests, headers), err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			objects, err := e.compileBinding(ctx, j, flags, libs, jinja)
 			if err != nil {
 				return err
 			}
-			return e.merge(ctx, j, objects, libs, cpu, jinja)
+			return e.merge(ctx, j, objects, append([]string{libs, jinja}, cpus...)...)
 		},
 	}
 }

@@ -414,10 +414,14 @@ func TestOurKeys(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu(),
-		binding("libllama-1", "libcpu-1", "libjinja-1", false), binding("libllama-2", "libcpu-1", "libjinja-1", false),
-		binding("libllama-2", "libcpu-2", "libjinja-1", false), binding("libllama-2", "libcpu-2", "libjinja-2", false),
-		binding("libllama-2", "libcpu-2", "libjinja-2", true)} {
+	some, all := isas()[:1], isas()
+	cpus := []string{"libcpu-1"}
+	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu(all[0]),
+		libcpu(all[1]), libcpu(all[2]), binding(some, "libllama-1", "libjinja-1", cpus, false),
+		binding(some, "libllama-2", "libjinja-1", cpus, false), binding(some, "libllama-2", "libjinja-2", cpus, false),
+		binding(some, "libllama-2", "libjinja-2", []string{"libcpu-2"}, false),
+		binding(all, "libllama-2", "libjinja-2", []string{"libcpu-2", "libcpu-3"}, false),
+		binding(some, "libllama-2", "libjinja-2", cpus, true)} {
 		k, err := r.key(t.Context(), e)
 		if err != nil || seen[k] {
 			t.Errorf("%s: key %q, %v", r.name, k, err)

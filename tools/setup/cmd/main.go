@@ -13,11 +13,12 @@ import (
 	"github.com/sluice-rag/sluice/tools/setup"
 )
 
-const usage = `usage: go run ./tools/setup/cmd [preflight | PART…]
+const usage = `usage: go run ./tools/setup/cmd [-all-sets] [preflight | PART…]
 
 Assembles native parts and models into git-ignored folders; what is right already is left alone.
 Without an argument: everything the product needs. SLUICE_CACHE moves the cache (~/.cache/sluice).
 
+  -all-sets    build ggml's CPU code for all instruction sets, from now on in this clone, not only for this machine's
   preflight    only check that the machine has the tools
 `
 
@@ -46,6 +47,12 @@ func run(ctx context.Context, args []string) error {
 	env, err := setup.New(root, os.Stderr)
 	if err != nil {
 		return err
+	}
+	if len(args) > 0 && args[0] == "-all-sets" {
+		if err := env.AllSets(); err != nil {
+			return err
+		}
+		args = args[1:]
 	}
 	if len(args) == 1 && args[0] == "preflight" {
 		return env.Preflight(ctx, true)
