@@ -489,7 +489,8 @@ func TestLoadByDigest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer loaded.Close()
-	if d := loaded.Describe(); named != 2000 || d.Rows != 3000 || d.Deleted != 3 || d.Clusters != s.Describe().Clusters {
+	clusters := s.Describe().Clusters // none where the instruction set has no scan
+	if d := loaded.Describe(); named != 2000 || d.Rows != 3000 || d.Deleted != 3 || d.Clusters != clusters {
 		t.Errorf("named %d rows, %+v", named, d)
 	}
 	if err := s.Append(t.Context(), Vectors{Data: v.Data[2000*32:], Rows: 1000, Dim: 32}); err != nil {
