@@ -80,10 +80,13 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 		return nil
 	}
 	b.setStatistics(j)
-	sample, err := j.sample(ctx, b)
-	if err != nil {
-		return err
+	if j.sampled == nil {
+		var err error
+		if j.sampled, err = j.sample(ctx, b); err != nil {
+			return err
+		}
 	}
+	sample := j.sampled
 	if len(sample) < 64 || total <= j.tune.KeepAll {
 		b.first.low, b.first.endLow, b.first.endHigh = plusInf, plusInf, minusInf
 		b.first.ends, b.first.expected = true, float64(total)

@@ -61,6 +61,7 @@ type job struct {
 	room      int64         // memory for what a job keeps, in bytes
 	perWorker int64         // memory of a canonical pass
 	bounded   *bounded      // nil when all scores are canonical
+	sampled   []float32     // the sample of values, which is the same in every format
 	progress  *workers.Meter
 	log       *checkpoint // nil without Checkpoint
 	spill     *spill      // nil: entries are kept in memory only
