@@ -23,15 +23,19 @@ type HeldError struct {
 
 func (e *HeldError) Unwrap() error { return ErrHeld }
 
-func (e *HeldError) Error() string {
-	holder := "an unknown process"
+// Holder names the process in words.
+func (e *HeldError) Holder() string {
 	switch {
 	case e.PID == os.Getpid():
-		holder = fmt.Sprintf("another call of this process (%d)", e.PID)
+		return fmt.Sprintf("another call of this process (%d)", e.PID)
 	case e.PID > 0:
-		holder = fmt.Sprintf("process %d", e.PID)
+		return fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("%s is %v: %s is working on it; wait for that, or end it", e.File, ErrHeld, holder)
+	return "an unknown process"
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s is %v: %s is working on it; wait for that, or end it", e.File, ErrHeld, e.Holder())
 }
 
 // Suffix is what a lock's own file adds to the name of the file that it protects. It stays when the lock is let go.
@@ -47,23 +51,30 @@ func Take(file string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}
+	if err := Try(f, file); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Lock{f}, nil
+}
+
+// Try locks an open file until it is closed or unlocked. It does not wait: a lock that another call or process has is a
+// *HeldError that names what it protects.
+func Try(f *os.File, protects string) error {
 	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			break
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			// Fixed width and in place: works on a full disk after the first time. Failure costs a number in another
+			// process's message, nothing else.
+			_, _ = f.WriteAt([]byte(fmt.Sprintf("%-20d\n", os.Getpid())), 0)
+			return nil
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return &HeldError{File: protects, PID: holder(f)}
+		case !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("lock %s: %w", protects, err)
 		}
 	}
-	if err == nil {
-		// Fixed width and in place: works on a full disk after the first time. Failure costs a number in another
-		// process's message, nothing else.
-		_, _ = f.WriteAt([]byte(fmt.Sprintf("%-20d\n", os.Getpid())), 0)
-		return &Lock{f}, nil
-	}
-	defer f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, &HeldError{File: file, PID: holder(f)}
-	}
-	return nil, fmt.Errorf("lock %s: %w", file, err)
 }
 
 // Release lets the lock go. A nil lock and a second call do nothing.

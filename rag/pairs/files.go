@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // A state is the file that Keep names, and parts beside it that it lists. Parts never change: a new state has new ones
@@ -213,7 +215,6 @@ func encodeState(h header, contexts []contextRow, queries []queryRow) ([]byte, e
 
 // write puts a state in the place of the last one, and returns the bytes of its files.
 func (c *counting) write(b *engine.Brackets, pieces []piece) (size int64, err error) {
-	dir := filepath.Dir(c.in.File)
 	h := header{Config: c.config(), Brackets: b}
 	for i := range pieces {
 		if pieces[i].file == nil {
@@ -229,8 +230,7 @@ func (c *counting) write(b *engine.Brackets, pieces []piece) (size int64, err er
 	if err != nil {
 		return 0, err
 	}
-	err = create(dir, "."+filepath.Base(c.in.File)+".*", c.in.File,
-		func(f *os.File) error { _, err := f.Write(data); return err })
+	err = durable.Replace(c.in.File, func(w io.Writer) error { _, err := w.Write(data); return err })
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +242,7 @@ func (c *counting) write(b *engine.Brackets, pieces []piece) (size int64, err er
 func (c *counting) writePart(p *engine.Part) (*partFile, error) {
 	out := &partFile{}
 	dir, base := filepath.Dir(c.in.File), filepath.Base(c.in.File)
-	err := create(dir, base+".*"+partSuffix, "", func(f *os.File) (err error) {
+	err := create(dir, base+".*"+partSuffix, func(f *os.File) (err error) {
 		out.Name = filepath.Base(f.Name())
 		w := bufio.NewWriterSize(f, 1<<20)
 		if out.Size, err = p.WriteTo(w); err != nil {
@@ -261,9 +261,8 @@ func (c *counting) writePart(p *engine.Part) (*partFile, error) {
 
 const partSuffix = ".part"
 
-// create makes a file that is on the disk when it returns: under a new name after the pattern, or, if rename is not "",
-// in the place of that one, at once.
-func create(dir, pattern, rename string, write func(*os.File) error) (err error) {
+// create makes a file under a new name after the pattern, which is on the disk when it returns.
+func create(dir, pattern string, write func(*os.File) error) (err error) {
 	f, err := os.CreateTemp(dir, pattern)
 	if err != nil {
 		return err
@@ -273,20 +272,12 @@ func create(dir, pattern, rename string, write func(*os.File) error) (err error)
 			_, _ = f.Close(), os.Remove(f.Name())
 		}
 	}()
-	steps := []func() error{func() error { return write(f) }, f.Sync, f.Close}
-	if rename != "" {
-		steps = append(steps, func() error { return os.Rename(f.Name(), rename) })
-	}
-	for _, step := range steps {
+	for _, step := range []func() error{func() error { return write(f) }, f.Sync, f.Close} {
 		if err = step(); err != nil {
 			return err
 		}
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncDir(dir)
 }
 
 // clean removes the parts that the state does not list. What cannot be removed stays: it costs space and harms nobody.

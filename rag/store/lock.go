@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
 const (
@@ -63,21 +63,17 @@ func (l *writerLock) take(ctx context.Context) error {
 
 func (l *writerLock) flock(ctx context.Context) error {
 	for started, pause := time.Now(), lockPoll; ; pause = min(2*pause, lockPollMax) {
-		err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := filelock.Try(l.file, l.dir)
+		var held *filelock.HeldError
 		switch {
 		case err == nil:
-			// Fixed width and in place: works on a full disk after the first time. Failure costs a number
-			// in another process's message, nothing else.
-			_, _ = l.file.WriteAt([]byte(fmt.Sprintf("%-20d\n", os.Getpid())), 0)
 			l.held = true
 			return nil
-		case errors.Is(err, unix.EINTR):
-			continue
-		case !errors.Is(err, unix.EWOULDBLOCK):
-			return fmt.Errorf("lock %s: %w", l.file.Name(), err)
+		case !errors.As(err, &held):
+			return err
 		case time.Since(started) > l.patient:
 			return fmt.Errorf("%w: %s is held by %s for %s: wait for it, or end it; reading is possible meanwhile",
-				ErrLocked, l.dir, holder(l.file), l.patient)
+				ErrLocked, l.dir, held.Holder(), l.patient)
 		}
 		select {
 		case <-ctx.Done():
@@ -105,18 +101,4 @@ func (l *writerLock) close() error {
 	}
 	l.closed, l.held = true, false
 	return l.file.Close()
-}
-
-// holder names the process that wrote its id into the lock file.
-func holder(f *os.File) string {
-	b := make([]byte, 32)
-	n, _ := f.ReadAt(b, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
-	switch {
-	case err != nil:
-		return "an unknown process"
-	case pid == os.Getpid():
-		return fmt.Sprintf("this process (%d)", pid)
-	}
-	return fmt.Sprintf("process %d", pid)
 }
