@@ -1,0 +1,81 @@
+//go:build native
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// rows is the height of the terminals that scripts use.
+const rows = 40
+
+// onTerminal runs the program with its streams on a pseudo-terminal; all that it shows becomes the script's stdout.
+func onTerminal(ts *testscript.TestScript, bin string, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: terminal COLUMNS ARG...")
+	}
+	columns, err := strconv.ParseUint(args[0], 10, 16)
+	ts.Check(err)
+	control, tty, err := openTerminal(uint16(columns))
+	ts.Check(err)
+	defer control.Close()
+	cmd := exec.Command(bin, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, key := range []string{"HOME", "SLUICE_CACHE", "PATH", "MODEL", "DOCS", "NO_COLOR", "TERM", "SLUICE_MODEL",
+		"TMPDIR"} {
+		if v := ts.Getenv(key); v != "" {
+			cmd.Env = append(cmd.Env, key+"="+v)
+		}
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	err = cmd.Start()
+	tty.Close()
+	ts.Check(err)
+	shown := make(chan []byte, 1)
+	go func() {
+		var b bytes.Buffer
+		_, _ = io.Copy(&b, control) // ends with an error when the last process has closed the terminal
+		shown <- b.Bytes()
+	}()
+	kill := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
+	err = cmd.Wait()
+	kill.Stop()
+	_, _ = ts.Stdout().Write(bytes.ReplaceAll(<-shown, []byte("\r\n"), []byte("\n")))
+	if code := exitCode(ts, args[1:], err); (code != 0) != neg {
+		ts.Fatalf("exit code %d", code)
+	}
+}
+
+// openTerminal opens a pseudo-terminal: the side of the person and that of the program.
+func openTerminal(columns uint16) (control, tty *os.File, err error) {
+	control, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := unix.IoctlGetInt(int(control.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(control.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
+	}
+	if err != nil {
+		control.Close()
+		return nil, nil, fmt.Errorf("pseudo-terminal: %w", err)
+	}
+	return control, tty, nil
+}
