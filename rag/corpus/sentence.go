@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -33,23 +34,22 @@ func hasWord(s string) bool {
 
 // plainBlocks finds the blocks of unmarked text: paragraphs end at blank lines and before lines that
 // begin with a list marker.
-func plainBlocks(text string, s span) []block {
-	var out []block
-	start, at := s.start, s.start
-	flush := func(end int) {
-		if end > start {
-			out = append(out, block{start: start, end: end})
+func plainBlocks(text string, s span) iter.Seq[block] {
+	return func(yield func(block) bool) {
+		start, at := s.start, s.start
+		for line := range strings.Lines(text[s.start:s.end]) {
+			if t := strings.TrimSpace(line); (t == "" || isListItem(t)) && at > start {
+				if !yield(block{start: start, end: at}) {
+					return
+				}
+				start = at
+			}
+			at += len(line)
 		}
-		start = end
-	}
-	for line := range strings.Lines(text[s.start:s.end]) {
-		if t := strings.TrimSpace(line); t == "" || isListItem(t) {
-			flush(at)
+		if at > start {
+			yield(block{start: start, end: at})
 		}
-		at += len(line)
 	}
-	flush(at)
-	return out
 }
 
 // isListItem: a bullet or a number of up to three digits with a dot or parenthesis, then a space.
@@ -67,39 +67,43 @@ func isListItem(line string) bool {
 }
 
 // sentences splits s into sentences, code into lines. They cover all of s but white space.
-func sentences(text string, s span, code bool) []span {
-	var out []span
-	add := func(start, end int) {
-		if t := (span{start, end}).trim(text); t.end > t.start {
-			out = append(out, t)
+func sentences(text string, s span, code bool) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		add := func(start, end int) bool {
+			t := (span{start, end}).trim(text)
+			return t.end == t.start || yield(t)
 		}
-	}
-	if code {
-		for line := range strings.Lines(text[s.start:s.end]) {
-			add(s.start, s.start+len(line))
-			s.start += len(line)
-		}
-		return out
-	}
-	for s.start < s.end {
-		end := s.end
-		if end-s.start > sentenceWindow {
-			end = cutPoint(text, span{s.start, s.start + sentenceWindow}, s.start+sentenceWindow-1)
-		}
-		// A line break inside a block is no sentence break, which the algorithm takes it for.
-		flat := strings.NewReplacer("\n", " ", "\r", " ").Replace(text[s.start:end])
-		for start, at, state := s.start, s.start, -1; flat != ""; {
-			var one string
-			one, flat, state = uniseg.FirstSentenceInString(flat, state)
-			at += len(one)
-			if flat == "" || !abbreviated(text[start:at], flat) {
-				add(start, at)
-				start = at
+		if code {
+			for line := range strings.Lines(text[s.start:s.end]) {
+				if !add(s.start, s.start+len(line)) {
+					return
+				}
+				s.start += len(line)
 			}
+			return
 		}
-		s.start = end
+		flatten := strings.NewReplacer("\n", " ", "\r", " ")
+		for s.start < s.end {
+			end := s.end
+			if end-s.start > sentenceWindow {
+				end = cutPoint(text, span{s.start, s.start + sentenceWindow}, s.start+sentenceWindow-1)
+			}
+			// A line break inside a block is no sentence break, which the algorithm takes it for.
+			flat := flatten.Replace(text[s.start:end])
+			for start, at, state := s.start, s.start, -1; flat != ""; {
+				var one string
+				one, flat, state = uniseg.FirstSentenceInString(flat, state)
+				at += len(one)
+				if flat == "" || !abbreviated(text[start:at], flat) {
+					if !add(start, at) {
+						return
+					}
+					start = at
+				}
+			}
+			s.start = end
+		}
 	}
-	return out
 }
 
 // cutPoint returns the boundary in s nearest to at: behind a run of white space, else of a rune.
@@ -201,8 +205,8 @@ func isGermanOrdinal(word string) bool {
 // cut without breaking one. Line breaks are ends only between paragraphs and before list items.
 func SentenceEnds(text string) []int {
 	var ends []int
-	for _, b := range plainBlocks(text, span{0, len(text)}) {
-		for _, s := range sentences(text, span{b.start, b.end}, false) {
+	for b := range plainBlocks(text, span{0, len(text)}) {
+		for s := range sentences(text, span{b.start, b.end}, false) {
 			ends = append(ends, s.end)
 		}
 	}

@@ -1,9 +1,12 @@
 package corpus
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 	"strconv"
@@ -36,59 +39,91 @@ const bytesPerToken = 32
 //
 // Tokens are counted once per sentence, heading and chunk; sums plan, the count of the whole decides.
 func Split(d *Document, o ChunkOptions) ([]Chunk, error) {
-	if o.NoChunk {
-		return noChunk(d, o)
-	}
-	s, err := newSplitter(d, o)
-	if err != nil {
-		return nil, err
-	}
-	parts, err := s.parts()
-	if err != nil {
-		return nil, err
-	}
-	for len(parts) > 0 {
-		n, err := s.merge(parts)
+	var out []Chunk
+	for c, err := range Chunks(context.Background(), d, o) {
 		if err != nil {
 			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// Chunks yields what Split returns, each chunk as soon as its text has been measured, so that the memory beside the
+// text stays flat and the first chunks of a paragraph of any length come at once. It ends with an error, that of ctx
+// included.
+func Chunks(ctx context.Context, d *Document, o ChunkOptions) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		s, err := newSplitter(ctx, d, o, yield)
+		if err == nil && o.NoChunk {
+			err = s.whole()
+		} else if err == nil {
+			err = s.split()
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Chunk{}, err)
+		}
+	}
+}
+
+// split cuts the document, section by section. Tiny sections wait for their neighbours.
+func (s *splitter) split() error {
+	var parts []*part
+	defer func() {
+		for _, p := range parts {
+			p.stop()
+		}
+	}()
+	next, stop := iter.Pull2(s.parts())
+	defer stop()
+	for more := true; more || len(parts) > 0; {
+		for more && (len(parts) == 0 || parts[len(parts)-1].isTiny && len(parts) <= s.o.Size) {
+			p, err, ok := next()
+			if err != nil {
+				return err
+			}
+			if more = ok; ok {
+				parts = append(parts, p)
+			}
+		}
+		if len(parts) == 0 {
+			return nil
+		}
+		n, err := s.merge(parts)
+		if err != nil {
+			return err
 		}
 		if n == 0 {
 			n = 1
 			if err := s.pack(parts[0]); err != nil {
-				return nil, err
+				return err
 			}
+		}
+		for _, p := range parts[:n] {
+			p.stop()
 		}
 		parts = parts[n:]
 	}
-	return s.out, nil
+	return nil
 }
 
-// splitter is the state of one Split.
+// splitter is the state of one Chunks.
 type splitter struct {
+	ctx     context.Context
 	d       *Document
 	o       ChunkOptions
 	special int            // tokens of an empty text
 	seen    map[string]int // occurrences of a chunk's text so far
-	out     []Chunk
+	yield   func(Chunk, error) bool
 }
 
-// unit is what is packed: a sentence, a line of code, or a piece of one that is too long.
-type unit struct {
-	span
-	tokens int // without the special ones
-}
-
-// part is a section with its units.
-type part struct {
-	Section
-	units   []unit
-	tokens  int    // sum of the units'
-	heading string // as it will stand in the chunks
-	base    int    // tokens of an empty text below the heading
-}
-
-func newSplitter(d *Document, o ChunkOptions) (*splitter, error) {
+func newSplitter(
+	ctx context.Context, d *Document, o ChunkOptions, yield func(Chunk, error) bool,
+) (*splitter, error) {
+	s := &splitter{ctx: ctx, d: d, o: o, seen: make(map[string]int), yield: yield}
 	switch {
+	case o.NoChunk:
+		return s, nil
 	case o.Count == nil:
 		return nil, fmt.Errorf("%w: no token counter", ErrChunkSize)
 	case o.MaxTokens > 0 && o.Size > o.MaxTokens:
@@ -96,17 +131,20 @@ func newSplitter(d *Document, o ChunkOptions) (*splitter, error) {
 	case o.Overlap < 0 || o.Overlap > o.Size/2:
 		return nil, fmt.Errorf("%w: an overlap of %d; at most half the size of %d", ErrChunkSize, o.Overlap, o.Size)
 	}
-	special, err := o.Count("")
-	if err != nil {
+	var err error
+	if s.special, err = o.Count(""); err != nil {
 		return nil, fmt.Errorf("corpus: count tokens: %w", err)
 	}
-	if o.Size <= special {
-		return nil, fmt.Errorf("%w: size %d, but an empty text has %d tokens already", ErrChunkSize, o.Size, special)
+	if o.Size <= s.special {
+		return nil, fmt.Errorf("%w: size %d, but an empty text has %d tokens already", ErrChunkSize, o.Size, s.special)
 	}
-	return &splitter{d: d, o: o, special: special, seen: make(map[string]int)}, nil
+	return s, nil
 }
 
 func (s *splitter) count(text string) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
 	n, err := s.o.Count(text)
 	if err != nil {
 		return 0, fmt.Errorf("corpus: count tokens of %s: %w", s.d.ID, err)
@@ -114,156 +152,15 @@ func (s *splitter) count(text string) (int, error) {
 	return n, nil
 }
 
-// sections returns the document's sections in order and without overlap; text outside of them gets
-// sections without a heading.
-func (d *Document) sections() []Section {
-	var out []Section
-	at := 0
-	gap := func(to int) {
-		if strings.TrimSpace(d.Text[at:to]) != "" {
-			out = append(out, Section{Start: at, End: to, source: d.offsets.start(at)})
-		}
-	}
-	for _, s := range d.Sections {
-		s.Start = min(max(s.Start, at), len(d.Text))
-		s.End = min(max(s.End, s.Start), len(d.Text))
-		gap(s.Start)
-		out = append(out, s)
-		at = s.End
-	}
-	gap(len(d.Text))
-	return out
-}
-
-// blocksOf returns the blocks within [start, end), which covers them.
-func (d *Document) blocksOf(start, end int) []block {
-	if d.blocks == nil {
-		return plainBlocks(d.Text, span{start, end})
-	}
-	i, _ := slices.BinarySearchFunc(d.blocks, start, func(b block, at int) int { return b.end - at - 1 })
-	var out []block
-	for ; i < len(d.blocks) && d.blocks[i].start < end; i++ {
-		b := d.blocks[i]
-		out = append(out, block{max(b.start, start), min(b.end, end), b.code})
-	}
-	return out
-}
-
-// parts measures the sections that have text.
-func (s *splitter) parts() ([]part, error) {
-	var out []part
-	for _, sec := range s.d.sections() {
-		if strings.TrimSpace(s.d.Text[sec.Start:sec.End]) == "" {
-			continue
-		}
-		p := part{Section: sec}
-		var err error
-		if p.heading, p.base, err = s.fitHeading(sec.Heading); err != nil {
-			return nil, err
-		}
-		for _, b := range s.d.blocksOf(sec.Start, sec.End) {
-			for _, sentence := range sentences(s.d.Text, span{b.start, b.end}, b.code) {
-				if p.units, err = s.measure(p.units, sentence, s.o.Size-p.base); err != nil {
-					return nil, err
-				}
-			}
-		}
-		for _, u := range p.units {
-			p.tokens += u.tokens
-		}
-		if len(p.units) > 0 {
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
-// fitHeading joins a path of headings, shortened to half of what a chunk holds: outer headings go
-// first, then the end of the last one, and "…" stands for them. It returns the tokens of an empty
-// text below it.
-func (s *splitter) fitHeading(headings []string) (string, int, error) {
-	limit := s.special + (s.o.Size-s.special)/2
-	for cut := ""; len(headings) > 0; {
-		joined := cut + strings.Join(headings, pathSeparator)
-		n, err := s.count(joined)
-		if err != nil {
-			return "", 0, err
-		}
-		if n <= limit && len(joined) <= limit*bytesPerToken {
-			return joined, n, nil
-		}
-		if len(headings) > 1 {
-			headings, cut = headings[1:], "…"+pathSeparator
-			continue
-		}
-		half := utf8.RuneCountInString(headings[0]) / 2
-		if half == 0 {
-			break
-		}
-		headings, cut = []string{strings.TrimSpace(cutRunes(headings[0], half)) + "…"}, ""
-		if half == 1 {
-			break
-		}
-	}
-	return "", s.special, nil
-}
-
-// measure appends the unit of sp, or its pieces if it does not fit into room tokens.
-func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
-	if sp.end-sp.start <= s.o.Size*bytesPerToken/4 {
-		n, err := s.count(s.d.Text[sp.start:sp.end])
-		if err != nil {
-			return nil, err
-		}
-		if n -= s.special; n <= room {
-			return append(out, unit{sp, n}), nil
-		}
-	}
-	return s.halve(out, sp, room)
-}
-
-// halve appends pieces of sp of at most a quarter of room, so that they pack well.
-func (s *splitter) halve(out []unit, sp span, room int) ([]unit, error) {
-	text := s.d.Text[sp.start:sp.end]
-	if _, size := utf8.DecodeRuneInString(text); size == len(text) {
-		return nil,
-			fmt.Errorf("%w: size %d leaves %d tokens for text, which %q exceeds", ErrChunkSize, s.o.Size, room, text)
-	}
-	cut := cutPoint(s.d.Text, sp, (sp.start+sp.end)/2)
-	for _, half := range []span{{sp.start, cut}, {cut, sp.end}} {
-		if half = half.trim(s.d.Text); half.start == half.end {
-			continue
-		}
-		text := s.d.Text[half.start:half.end]
-		if len(text) <= s.o.Size*bytesPerToken/4 {
-			n, err := s.count(text)
-			if err != nil {
-				return nil, err
-			}
-			_, size := utf8.DecodeRuneInString(text)
-			if n -= s.special; n <= max(room/4, 1) || n <= room && size == len(text) {
-				out = append(out, unit{half, n})
-				continue
-			}
-		}
-		var err error
-		if out, err = s.halve(out, half, room); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
 // merge makes one chunk of the tiny neighbours that parts begins with. It returns how many there
 // were, 0 if the first section stands alone.
-func (s *splitter) merge(parts []part) (int, error) {
-	tiny := s.o.Size / tinyShare
-	if parts[0].tokens >= tiny {
+func (s *splitter) merge(parts []*part) (int, error) {
+	if !parts[0].isTiny {
 		return 0, nil
 	}
 	var parent []string
 	n, sum := 1, parts[0].base+parts[0].tokens
-	for ; n < len(parts) && parts[n].tokens < tiny; n++ {
+	for ; n < len(parts) && parts[n].isTiny; n++ {
 		own, up := parts[n].Heading, parentOf(parts[n].Heading)
 		first := parts[0].Heading
 		if n == 1 && len(own) > 0 && (slices.Equal(first, up) || len(first) > 0 && slices.Equal(parentOf(first), up)) {
@@ -289,8 +186,7 @@ func (s *splitter) merge(parts []part) (int, error) {
 			return 0, err
 		}
 		if c.Tokens <= s.o.Size {
-			s.emit(c)
-			return n, nil
+			return n, s.emit(c)
 		}
 	}
 	return 0, nil
@@ -332,44 +228,65 @@ func (d *Document) joined(sections []Section, heading string, depth int) Chunk {
 }
 
 // pack cuts a section into chunks.
-func (s *splitter) pack(p part) error {
-	u := p.units
-	for i, prev, prevStart := 0, 0, 0; i < len(u); {
-		start, carried, err := s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
+func (s *splitter) pack(p *part) error {
+	// What a chunk can hold, and what tells whether the rest behind it were tiny. Halving a unit can double its tokens
+	// at worst.
+	ahead := 2*s.o.Size + s.o.Size/tinyShare
+	for i, prev, prevStart := 0, 0, 0; ; {
+		if err := p.measure(i, ahead); err != nil {
+			return err
+		}
+		if i == len(p.units) {
+			return nil
+		}
+		start, j, c, err := s.next(p, prev, i, prevStart)
 		if err != nil {
 			return err
 		}
-		if start < 0 {
-			start = u[i].start
+		c.Start, c.End = s.d.offsets.start(start), s.d.offsets.end(p.units[j-1].end)
+		if err := s.emit(c); err != nil {
+			return err
 		}
-		j := s.fill(u, i, start, s.o.Size-p.base-carried)
-		var c Chunk
-		for {
-			c = Chunk{Heading: p.heading, Anchor: p.Anchor, Text: s.d.Text[start:u[j-1].end]}
-			if c.Tokens, err = s.count(c.EmbedText()); err != nil {
-				return err
-			}
-			if c.Tokens <= s.o.Size {
-				break
-			}
-			switch { // the whole has more tokens than its parts
-			case start < u[i].start:
-				start = u[i].start
-			case j > i+1:
-				j--
-			default:
-				pieces, err := s.halve(nil, u[i].span, s.o.Size-p.base)
-				if err != nil {
-					return err
-				}
-				u = slices.Replace(u, i, i+1, pieces...)
-			}
-		}
-		c.Start, c.End = s.d.offsets.start(start), s.d.offsets.end(u[j-1].end)
-		s.emit(c)
-		prev, prevStart, i = i, start, j
+		prevStart = start
+		p.units = slices.Delete(p.units, 0, i) // i … j is the previous chunk now
+		prev, i = 0, j-i
 	}
-	return nil
+}
+
+// next makes the chunk of the units from i on, behind the one of the units from prev on that starts at prevStart. It
+// returns where it starts and the index behind its units.
+func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk, err error) {
+	u := p.units
+	start, carried, err := s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
+	if err != nil {
+		return 0, 0, c, err
+	}
+	if start < 0 {
+		start = u[i].start
+	}
+	j = s.fill(u, i, start, s.o.Size-p.base-carried)
+	for {
+		c = Chunk{Heading: p.heading, Anchor: p.Anchor, Text: s.d.Text[start:u[j-1].end]}
+		if c.Tokens, err = s.count(c.EmbedText()); err != nil {
+			return 0, 0, c, err
+		}
+		if c.Tokens <= s.o.Size {
+			p.units = u
+			return start, j, c, nil
+		}
+		switch { // the whole has more tokens than its parts
+		case start < u[i].start:
+			start = u[i].start
+		case j > i+1:
+			j--
+		default:
+			pieces, err := s.halve(nil, u[i].span, s.o.Size-p.base)
+			if err != nil {
+				return 0, 0, c, err
+			}
+			u = slices.Replace(u, i, i+1, pieces...)
+		}
+	}
 }
 
 // fill returns the end of the units from i on that fit into room tokens: at least one. If what
@@ -439,15 +356,22 @@ func wordStarts(s string, n int) []int {
 	return out
 }
 
-// emit fills in what all chunks of the document share and keeps c, unless it has no words.
-func (s *splitter) emit(c Chunk) {
+// emit fills in what all chunks of the document share and yields c, unless it has no words.
+func (s *splitter) emit(c Chunk) error {
 	if !hasWord(c.Text) {
 		report(s.o, s.d, c)
-		return
+		return nil
 	}
 	n := s.seen[c.Text]
 	s.seen[c.Text]++
-	s.out = append(s.out, s.d.chunk(c, chunkID(s.d.ID, c.Text, n)))
+	return s.give(s.d.chunk(c, chunkID(s.d.ID, c.Text, n)))
+}
+
+func (s *splitter) give(c Chunk) error {
+	if !s.yield(c, nil) {
+		return errStop
+	}
+	return nil
 }
 
 func (d *Document) chunk(c Chunk, id string) Chunk {
@@ -461,30 +385,30 @@ func report(o ChunkOptions, d *Document, c Chunk) {
 	}
 }
 
-// noChunk makes one chunk of the whole document.
-func noChunk(d *Document, o ChunkOptions) ([]Chunk, error) {
-	sections := d.sections()
+// whole makes one chunk of the whole document.
+func (s *splitter) whole() error {
+	sections := s.d.sections()
 	if len(sections) == 0 {
 		sections = []Section{{}}
 	}
 	var c Chunk
 	if len(sections) == 1 {
 		h := sections[0].Heading
-		c = d.joined(sections, strings.Join(h, pathSeparator), len(h))
+		c = s.d.joined(sections, strings.Join(h, pathSeparator), len(h))
 	} else {
-		c = d.joined(sections, "", 0)
+		c = s.d.joined(sections, "", 0)
 	}
 	if !hasWord(c.Text) {
-		report(o, d, c)
-		return nil, nil
+		report(s.o, s.d, c)
+		return nil
 	}
-	if o.Count != nil {
+	if s.o.Count != nil {
 		var err error
-		if c.Tokens, err = o.Count(c.EmbedText()); err != nil {
-			return nil, fmt.Errorf("corpus: count tokens of %s: %w", d.ID, err)
+		if c.Tokens, err = s.count(c.EmbedText()); err != nil {
+			return err
 		}
 	}
-	return []Chunk{d.chunk(c, d.ID)}, nil
+	return s.give(s.d.chunk(c, s.d.ID))
 }
 
 // chunkID is a readable prefix from the document's id and 64 bits of a digest of what makes the

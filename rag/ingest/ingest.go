@@ -181,32 +181,36 @@ func (r *run) skip(k corpus.Skipped) {
 }
 
 func (r *run) add(ctx context.Context, doc *corpus.Document) error {
-	chunks, err := corpus.Split(doc, r.chunk)
-	if err != nil {
-		return fmt.Errorf("%s: %w", doc.Source, err)
+	var before, chunks []corpus.Chunk // committed, and to be
+	for c, err := range corpus.Chunks(ctx, doc, r.chunk) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", doc.Source, err)
+		}
+		if len(chunks) == r.o.CommitEvery { // there is more: the document goes in several commits
+			if err := r.commit(ctx, r.take()); err != nil {
+				return err
+			}
+			if err := r.commit(ctx, store.Batch{Documents: []*corpus.Document{doc}, Chunks: chunks}); err != nil {
+				return err
+			}
+			before, chunks = append(before, chunks...), nil
+		}
+		chunks = append(chunks, c)
 	}
 	if len(chunks) == 0 {
 		r.result.Empty++
 		r.base.Logger().Warn("a document without a word was left out", "source", doc.Source)
 		return nil
 	}
-	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery {
-		if err := r.commit(ctx, r.take()); err != nil {
-			return err
-		}
-	}
-	var before []corpus.Chunk
-	for len(chunks) > r.o.CommitEvery {
-		part := chunks[:r.o.CommitEvery]
-		if err := r.commit(ctx, store.Batch{Documents: []*corpus.Document{doc}, Chunks: part}); err != nil {
-			return err
-		}
-		before, chunks = append(before, part...), chunks[r.o.CommitEvery:]
-	}
 	if before != nil {
 		return r.commit(ctx, store.Batch{
 			Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true,
 		})
+	}
+	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery {
+		if err := r.commit(ctx, r.take()); err != nil {
+			return err
+		}
 	}
 	r.pending.Documents = append(r.pending.Documents, doc)
 	r.pending.Chunks = append(r.pending.Chunks, chunks...)

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -122,5 +123,22 @@ func TestNothingToIngest(t *testing.T) {
 		if _, err := ingest.Run(t.Context(), b.Base, in); !errors.Is(err, knowledge.ErrOption) {
 			t.Errorf("%q: %v", chunk, err)
 		}
+	}
+}
+
+// A paragraph of any length reports its progress from its first chunks on, and ends when it is asked to; what was
+// committed of it stays.
+func TestBigParagraphIsCancelled(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	path := b.File(t, "line.txt", strings.Repeat("the pump opens its second valve when pressure falls ", 1<<17))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var first, total int64
+	r, err := ingest.Run(ctx, b.Base, ingest.Input{Paths: []string{path}, Options: ingest.Options{
+		Chunk: "60/2", CommitEvery: 4,
+		Progress:    func(done, of int64) { first, total = done, of; cancel() },
+	}})
+	if !errors.Is(err, context.Canceled) || r.Chunks > 4 || first == 0 || first > total/100 {
+		t.Errorf("%d chunks, first progress at %d of %d, %v", r.Chunks, first, total, err)
 	}
 }

@@ -1,0 +1,205 @@
+package corpus
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// unit is what is packed: a sentence, a line of code, or a piece of one that is too long.
+type unit struct {
+	span
+	tokens int // without the special ones
+}
+
+// part is a section with those of its units that have been measured.
+type part struct {
+	Section
+	units   []unit // the next ones
+	tokens  int    // sum of all measured so far
+	isTiny  bool   // tokens are all there are, and few
+	heading string // as it will stand in the chunks
+	base    int    // tokens of an empty text below the heading
+	next    func() (unit, error, bool)
+	stop    func()
+}
+
+// measure reads units until those from the index from on have tokens, or there are no more.
+func (p *part) measure(from, tokens int) error {
+	for _, u := range p.units[min(from, len(p.units)):] {
+		tokens -= u.tokens
+	}
+	for tokens > 0 || len(p.units) <= from {
+		u, err, ok := p.next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return nil
+		}
+		p.units = append(p.units, u)
+		p.tokens += u.tokens
+		tokens -= u.tokens
+	}
+	return nil
+}
+
+// sections returns the document's sections in order and without overlap; text outside of them gets
+// sections without a heading.
+func (d *Document) sections() []Section {
+	var out []Section
+	at := 0
+	gap := func(to int) {
+		if strings.TrimSpace(d.Text[at:to]) != "" {
+			out = append(out, Section{Start: at, End: to, source: d.offsets.start(at)})
+		}
+	}
+	for _, s := range d.Sections {
+		s.Start = min(max(s.Start, at), len(d.Text))
+		s.End = min(max(s.End, s.Start), len(d.Text))
+		gap(s.Start)
+		out = append(out, s)
+		at = s.End
+	}
+	gap(len(d.Text))
+	return out
+}
+
+// blocksOf yields the blocks within [start, end), which cover it.
+func (d *Document) blocksOf(start, end int) iter.Seq[block] {
+	if d.blocks == nil {
+		return plainBlocks(d.Text, span{start, end})
+	}
+	return func(yield func(block) bool) {
+		i, _ := slices.BinarySearchFunc(d.blocks, start, func(b block, at int) int { return b.end - at - 1 })
+		for ; i < len(d.blocks) && d.blocks[i].start < end; i++ {
+			b := d.blocks[i]
+			if !yield(block{max(b.start, start), min(b.end, end), b.code}) {
+				return
+			}
+		}
+	}
+}
+
+// parts yields the sections that have text, with as many units as tell a tiny section; stop ends each.
+func (s *splitter) parts() iter.Seq2[*part, error] {
+	return func(yield func(*part, error) bool) {
+		for _, sec := range s.d.sections() {
+			p := &part{Section: sec, stop: func() {}}
+			var err error
+			if p.heading, p.base, err = s.fitHeading(sec.Heading); err == nil {
+				p.next, p.stop = iter.Pull2(s.units(sec, s.o.Size-p.base))
+				err = p.measure(0, s.o.Size/tinyShare)
+			}
+			p.isTiny = p.tokens < s.o.Size/tinyShare
+			if err != nil || len(p.units) == 0 {
+				p.stop()
+			}
+			if err == nil && len(p.units) == 0 {
+				continue
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// units yields the units of a section, none above room tokens.
+func (s *splitter) units(sec Section, room int) iter.Seq2[unit, error] {
+	return func(yield func(unit, error) bool) {
+		var few []unit
+		for b := range s.d.blocksOf(sec.Start, sec.End) {
+			for sentence := range sentences(s.d.Text, span{b.start, b.end}, b.code) {
+				var err error
+				if few, err = s.measure(few[:0], sentence, room); err != nil {
+					yield(unit{}, err)
+					return
+				}
+				for _, u := range few {
+					if !yield(u, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// fitHeading joins a path of headings, shortened to half of what a chunk holds: outer headings go
+// first, then the end of the last one, and "…" stands for them. It returns the tokens of an empty
+// text below it.
+func (s *splitter) fitHeading(headings []string) (string, int, error) {
+	limit := s.special + (s.o.Size-s.special)/2
+	for cut := ""; len(headings) > 0; {
+		joined := cut + strings.Join(headings, pathSeparator)
+		n, err := s.count(joined)
+		if err != nil {
+			return "", 0, err
+		}
+		if n <= limit && len(joined) <= limit*bytesPerToken {
+			return joined, n, nil
+		}
+		if len(headings) > 1 {
+			headings, cut = headings[1:], "…"+pathSeparator
+			continue
+		}
+		half := utf8.RuneCountInString(headings[0]) / 2
+		if half == 0 {
+			break
+		}
+		headings, cut = []string{strings.TrimSpace(cutRunes(headings[0], half)) + "…"}, ""
+		if half == 1 {
+			break
+		}
+	}
+	return "", s.special, nil
+}
+
+// measure appends the unit of sp, or its pieces if it does not fit into room tokens.
+func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
+	if sp.end-sp.start <= s.o.Size*bytesPerToken/4 {
+		n, err := s.count(s.d.Text[sp.start:sp.end])
+		if err != nil {
+			return nil, err
+		}
+		if n -= s.special; n <= room {
+			return append(out, unit{sp, n}), nil
+		}
+	}
+	return s.halve(out, sp, room)
+}
+
+// halve appends pieces of sp of at most a quarter of room, so that they pack well.
+func (s *splitter) halve(out []unit, sp span, room int) ([]unit, error) {
+	text := s.d.Text[sp.start:sp.end]
+	if _, size := utf8.DecodeRuneInString(text); size == len(text) {
+		return nil,
+			fmt.Errorf("%w: size %d leaves %d tokens for text, which %q exceeds", ErrChunkSize, s.o.Size, room, text)
+	}
+	cut := cutPoint(s.d.Text, sp, (sp.start+sp.end)/2)
+	for _, half := range []span{{sp.start, cut}, {cut, sp.end}} {
+		if half = half.trim(s.d.Text); half.start == half.end {
+			continue
+		}
+		text := s.d.Text[half.start:half.end]
+		if len(text) <= s.o.Size*bytesPerToken/4 {
+			n, err := s.count(text)
+			if err != nil {
+				return nil, err
+			}
+			_, size := utf8.DecodeRuneInString(text)
+			if n -= s.special; n <= max(room/4, 1) || n <= room && size == len(text) {
+				out = append(out, unit{half, n})
+				continue
+			}
+		}
+		var err error
+		if out, err = s.halve(out, half, room); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
