@@ -47,6 +47,12 @@ setup: go ## assemble native parts and default models (nothing to do the second 
 build: setup ## set up if needed, then bin/sluice
 	go build -o bin/sluice ./cmd/sluice
 
+.PHONY: dist
+dist: go ## one archive for other machines, in dist/: program, libraries, licences, completions, digests
+	@$(setup) -all-sets
+	@CGO_ENABLED=0 go build -o build/out/dist-tool ./tools/dist/cmd
+	@build/out/dist-tool build
+
 .PHONY: test
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped
 	@$(setup) -all-sets
@@ -111,4 +117,4 @@ env: ## print the environment for a shell (see build/env.sh)
 
 .PHONY: clean
 clean: ## remove what was built in this folder (the cache stays)
-	rm -rf bin build/out third_party/*/lib third_party/*/include third_party/python embed/stamp/native.digest llm/stamp/native.digest
+	rm -rf bin dist build/out third_party/*/lib third_party/*/include third_party/python embed/stamp/native.digest llm/stamp/native.digest

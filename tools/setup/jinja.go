@@ -88,7 +88,7 @@ func buildJinja(ctx context.Context, e *Env, j job) error {
 
 // extractJinja unpacks the engine's files to a fresh folder and patches them.
 func (e *Env) extractJinja(ctx context.Context, dir string) error {
-	archive, err := e.llamaSource(ctx)
+	archive, err := e.LlamaSource(ctx)
 	if err != nil {
 		return err
 	}

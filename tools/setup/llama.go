@@ -137,7 +137,7 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 	targets ...string) error {
 	src, build := filepath.Join(j.work, "src"), filepath.Join(j.work, "build")
 	if !exists(src) {
-		archive, err := e.llamaSource(ctx)
+		archive, err := e.LlamaSource(ctx)
 		if err != nil {
 			return err
 		}
@@ -184,9 +184,9 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 	return e.run(ctx, j, j.work, nil, "ninja", args...)
 }
 
-// llamaSource returns the source archive. When it is not in the cache, pip brings it from within an environment that
+// LlamaSource returns the source archive. When it is not in the cache, pip brings it from within an environment that
 // holds nothing but the pinned build back-end.
-func (e *Env) llamaSource(ctx context.Context) (string, error) {
+func (e *Env) LlamaSource(ctx context.Context) (string, error) {
 	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
 	want := fetch.Want{Name: pkg.Sdist.File, SHA256: pkg.Sdist.SHA256, Size: pkg.Sdist.Size}
 	if path, ok := e.Cache.Blob(want); ok {

@@ -97,30 +97,40 @@ func tokenizers() recipe {
 
 func (e *Env) crateDir() string { return filepath.Join(e.Repo, "third_party", "tokenizers") }
 
-func buildTokenizers(ctx context.Context, e *Env, j job) error {
+// Crate puts the sources of the tokenizers library into dir, downloads the crates that they need, and returns the
+// target that they are compiled for.
+func (e *Env) Crate(ctx context.Context, dir string) (triple string, err error) {
+	return e.crate(ctx, job{name: "tokenizers"}, dir)
+}
+
+func (e *Env) crate(ctx context.Context, j job, dir string) (triple string, err error) {
 	mod, err := e.module(ctx, e.Manifest.Native.Tokenizers.Module)
 	if err != nil {
-		return err
+		return "", err
 	}
-	crate := filepath.Join(j.work, "crate")
 	sources, err := glob(mod, "src/*.rs")
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := copyInto(filepath.Join(crate, "src"), sources...); err != nil {
-		return err
+	if err := copyInto(filepath.Join(dir, "src"), sources...); err != nil {
+		return "", err
 	}
-	if err := copyInto(crate, filepath.Join(e.crateDir(), "Cargo.toml"),
+	if err := copyInto(dir, filepath.Join(e.crateDir(), "Cargo.toml"),
 		filepath.Join(e.crateDir(), "Cargo.lock")); err != nil {
-		return err
+		return "", err
 	}
-	host, err := e.query(ctx, "rustc", "--print", "host-tuple")
+	triple, err = e.query(ctx, "rustc", "--print", "host-tuple")
 	if err != nil { // rustc before 1.84
-		host = hostTriple()
+		triple = hostTriple()
 	}
+	return triple, e.run(ctx, j, dir, nil, "cargo", "fetch", "--locked", "--target", triple)
+}
+
+func buildTokenizers(ctx context.Context, e *Env, j job) error {
+	crate := filepath.Join(j.work, "crate")
 	e.console.printf("tokenizers: downloading the crates of third_party/tokenizers/Cargo.lock")
 	start := time.Now()
-	if err := e.run(ctx, j, crate, nil, "cargo", "fetch", "--locked", "--target", host); err != nil {
+	if _, err := e.crate(ctx, j, crate); err != nil {
 		return err
 	}
 	e.Cache.AddDownloaded(newCrates(start))

@@ -1,0 +1,258 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/buildinfo"
+	"github.com/sluice-rag/sluice/internal/filehash"
+	"github.com/sluice-rag/sluice/tools/setup"
+)
+
+// builder makes one archive.
+type builder struct {
+	repo  string // the checkout
+	work  string // scratch, below build/out
+	stage string // what becomes the archive's folder
+	log   io.Writer
+}
+
+// Build makes the archive of the checkout at repo in its folder dist and returns its path. What is done is said on log.
+func Build(ctx context.Context, repo string, log io.Writer) (archive string, err error) {
+	work := filepath.Join(repo, "build", "out", "dist")
+	b := builder{repo: repo, work: work, log: log,
+		stage: filepath.Join(work, "sluice-"+buildinfo.Version+"-linux-x86_64")}
+	if err := os.RemoveAll(work); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(b.stage, 0o755); err != nil {
+		return "", err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{{"the program", b.compile}, {"libraries", b.libraries}, {"documents and completions", b.share},
+		{"licences", b.licences}} {
+		fmt.Fprintf(log, "dist: %s\n", step.what)
+		if err := step.do(ctx); err != nil {
+			return "", fmt.Errorf("dist: %s: %w", step.what, err)
+		}
+	}
+	glibc, err := glibcOf(b.program(), b.path("lib"))
+	if err != nil {
+		return "", err
+	}
+	if err := writeSums(ctx, b.stage); err != nil {
+		return "", err
+	}
+	return b.pack(ctx, glibc)
+}
+
+// path is a file of the archive.
+func (b *builder) path(names ...string) string {
+	return filepath.Join(append([]string{b.stage}, names...)...)
+}
+
+func (b *builder) program() string { return b.path("bin", "sluice") }
+
+// compile links the program with its own C++ runtime, so that it asks the system for glibc and nothing else. libstdc++
+// is named by the packages that need it (-lstdc++), so it becomes static through a folder that has no shared one.
+func (b *builder) compile(ctx context.Context) error {
+	cxx := or(os.Getenv("CXX"), "g++")
+	static, err := output(ctx, b.repo, cxx, "-print-file-name=libstdc++.a")
+	if err != nil {
+		return err
+	}
+	if static = strings.TrimSpace(static); !filepath.IsAbs(static) {
+		return fmt.Errorf("%w: %s has no static libstdc++", ErrNeeds, cxx)
+	}
+	only := filepath.Join(b.work, "static")
+	if err := os.MkdirAll(only, 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(static, filepath.Join(only, "libstdc++.a")); err != nil {
+		return err
+	}
+	compat := filepath.Join(b.work, "compat.o")
+	if err := b.run(ctx, or(os.Getenv("CC"), "gcc"), "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c",
+		filepath.Join("tools", "dist", "compat", "compat.c"), "-o", compat); err != nil {
+		return err
+	}
+	link := fmt.Sprintf("-static-libgcc '-L%s' '%s' -Wl,-z,relro,-z,now", only, compat)
+	if strings.ContainsAny(b.work, `'"`) {
+		return fmt.Errorf("%s has a quote in its name, which the linker's flags cannot hold", b.work)
+	}
+	if err := b.run(ctx, "go", "build", "-trimpath", `-ldflags=-s -w -linkmode=external "-extldflags=`+link+`"`,
+		"-o", b.program(), "./cmd/sluice"); err != nil {
+		return err
+	}
+	needs, err := ReadNeeds(b.program())
+	if err != nil {
+		return err
+	}
+	return needs.checkProgram()
+}
+
+// libraries copies ONNX Runtime, which the program opens when a model is asked for: by path, beside itself.
+func (b *builder) libraries(context.Context) error {
+	from := filepath.Join(b.repo, "third_party", "onnxruntime", "lib", "libonnxruntime.so")
+	if err := copyFile(from, b.path("lib", "libonnxruntime.so")); err != nil {
+		return fmt.Errorf("%w; run make setup", err)
+	}
+	return nil
+}
+
+// glibcOf returns the version of glibc that a program and the libraries in a folder need.
+func glibcOf(program, libraries string) (Version, error) {
+	paths, err := filepath.Glob(filepath.Join(libraries, "*.so*"))
+	if err != nil {
+		return nil, err
+	}
+	var highest Version
+	for _, p := range append(paths, program) {
+		needs, err := ReadNeeds(p)
+		if err != nil {
+			return nil, err
+		}
+		if v := needs.Versions["GLIBC"]; highest.less(v) {
+			highest = v
+		}
+	}
+	return highest, nil
+}
+
+// completions are the shells that the program writes completions for, and where they look for them below a prefix.
+var completions = map[string]string{
+	"bash": "share/bash-completion/completions/sluice",
+	"zsh":  "share/zsh/site-functions/_sluice",
+	"fish": "share/fish/vendor_completions.d/sluice.fish",
+}
+
+func (b *builder) share(ctx context.Context) error {
+	for shell, to := range completions {
+		text, err := output(ctx, b.work, b.program(), "completion", shell)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(text, "sluice") {
+			return fmt.Errorf("the completion for %s is empty", shell)
+		}
+		if err := writeFile(b.path(filepath.FromSlash(to)), strings.NewReader(text), 0o644); err != nil {
+			return err
+		}
+	}
+	for from, to := range map[string]string{"LICENSE": "LICENSE", "README.md": "share/doc/sluice/README.md",
+		"CHANGELOG.md":            "share/doc/sluice/CHANGELOG.md",
+		"third_party/LICENSES.md": "share/doc/sluice/LICENSES.md", "docs/install.md": "INSTALL.md"} {
+		if err := copyFile(filepath.Join(b.repo, filepath.FromSlash(from)),
+			b.path(filepath.FromSlash(to))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) licences(ctx context.Context) error {
+	env, err := setup.New(b.repo, b.log)
+	if err != nil {
+		return err
+	}
+	if err := goLicences(ctx, b.repo, b.path("licences", "go")); err != nil {
+		return err
+	}
+	folder := filepath.Join(b.work, "crate")
+	triple, err := env.Crate(ctx, folder)
+	if err != nil {
+		return err
+	}
+	if err := crateLicences(ctx, folder, triple, b.path("licences", "rust")); err != nil {
+		return err
+	}
+	native := b.path("licences", "native")
+	source, err := env.LlamaSource(ctx)
+	if err != nil {
+		return err
+	}
+	if err := llamaLicences(source, env.Manifest.Native.Llama.Tree, filepath.Join(native, "llama.cpp")); err != nil {
+		return err
+	}
+	onnx := filepath.Join(b.repo, "third_party", "onnxruntime", "lib")
+	if err := collect(filepath.Join(native, "onnxruntime"), onnx, onnx); err != nil {
+		return fmt.Errorf("ONNX Runtime: %w", err)
+	}
+	return gccLicences(filepath.Join(native, "gcc"))
+}
+
+// pack writes the archive and its digest to the folder dist, which holds nothing else of this version afterwards.
+func (b *builder) pack(ctx context.Context, glibc Version) (string, error) {
+	modified, err := b.modified(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("%s-glibc%s.tar.gz", filepath.Base(b.stage), glibc)
+	to := filepath.Join(b.repo, "dist", name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return "", err
+	}
+	old, err := filepath.Glob(filepath.Join(filepath.Dir(to), filepath.Base(b.stage)+"-*.tar.gz"))
+	if err != nil {
+		return "", err
+	}
+	for _, p := range old {
+		if err := os.Remove(p); err != nil {
+			return "", err
+		}
+	}
+	if err := pack(to, b.stage, modified); err != nil {
+		return "", err
+	}
+	sum, err := filehash.Sum(ctx, to)
+	if err != nil {
+		return "", err
+	}
+	line := fmt.Sprintf("%s  %s\n", sum, name)
+	return to, os.WriteFile(filepath.Join(filepath.Dir(to), sumsName), []byte(line), 0o644)
+}
+
+// modified is the time of every file in the archive: SOURCE_DATE_EPOCH, else the commit's, else the beginning of time.
+func (b *builder) modified(ctx context.Context) (time.Time, error) {
+	seconds := os.Getenv("SOURCE_DATE_EPOCH")
+	if seconds == "" {
+		out, err := output(ctx, b.repo, "git", "log", "-1", "--format=%ct")
+		if err != nil {
+			return time.Unix(0, 0), nil // a source archive without history
+		}
+		seconds = strings.TrimSpace(out)
+	}
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
+	}
+	return time.Unix(n, 0), nil
+}
+
+// run runs a command in the checkout; what it prints is in the error.
+func (b *builder) run(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = b.repo
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", name, err), errors.New(strings.TrimSpace(string(out))))
+	}
+	return nil
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
