@@ -22,6 +22,20 @@ func (s *Sluice) Documents(ctx context.Context) (_ []store.DocumentInfo, err err
 	return st.Documents(ctx)
 }
 
+// Titles returns the titles of documents by their ids; those without a title, or gone, are left out.
+func (s *Sluice) Titles(ctx context.Context, ids []string) (_ map[string]string, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.Titles(ctx, ids)
+}
+
 // Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.
 func (s *Sluice) Chunks(ctx context.Context, ids []string) (_ []corpus.Chunk, err error) {
 	ctx, leave, err := s.calls.enter(ctx)

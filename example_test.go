@@ -154,7 +154,7 @@ func ExampleSluice_Ask() {
 	defer done()
 	_, err := s.Ask(context.Background(), "What do lighthouses warn ships of?", sluice.AskOptions{
 		Gate:   sluice.GateOpen, // without asking the gate
-		Start:  func(m sluice.Mode) { fmt.Println("from:", m) },
+		Start:  func(t sluice.Trace) { fmt.Println("from:", t.Mode) },
 		Stream: func(piece string) error { fmt.Print(piece); return nil },
 	})
 	if err != nil {

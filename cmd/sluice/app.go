@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -54,9 +55,10 @@ type app struct {
 
 	configPath  string
 	json, quiet bool
-	helper      []string // command that runs this program's `probe-model`; nil in tests
-	worker      []string // command that runs this program's `bench worker`; nil in tests: no other process
-	running     bool     // a verb has begun: its errors are failures, no longer usage
+	spinner     *progress.Spinner // what shows that something is going on, if anything does
+	helper      []string          // command that runs this program's `probe-model`; nil in tests
+	worker      []string          // command that runs this program's `bench worker`; nil in tests: no other process
+	running     bool              // a verb has begun: its errors are failures, no longer usage
 
 	// Tests put doubles here.
 	embedder  embed.Embedder
@@ -92,6 +94,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // say writes a message for a person.
 func (a *app) say(format string, args ...any) {
+	a.spinner.Clear()
 	fmt.Fprintf(a.stderr, "sluice: %s\n", strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: "))
 }
 
@@ -198,6 +201,9 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 	if !single && !l.Given("retrieve.sentences") {
 		c.Retrieve.Sentences = false // they are for people
 	}
+	if (a.json || !single) && !l.Given("retrieve.text") {
+		c.Retrieve.Text = "full" // who reads JSON cuts as he likes
+	}
 	metric, err := kernels.ParseMetric(c.Ingest.Metric)
 	if err != nil {
 		return nil, c, err
@@ -218,6 +224,19 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 	return s, c, err
 }
 
+// screen is where results are shown.
+func (a *app) screen() terminal.Screen { return terminal.Of(a.stdout, a.env) }
+
+// spin shows on a terminal that work is under way, unless that is not wanted; it needs a Stop.
+func (a *app) spin(text string) *progress.Spinner {
+	style := progress.Auto
+	if a.quiet {
+		style = progress.Quiet
+	}
+	a.spinner = progress.Spin(a.stderr, style, text)
+	return a.spinner
+}
+
 // task shows progress on standard error unless that is not wanted.
 func (a *app) task(name, unit string) *progress.Task {
 	style := progress.Auto
@@ -232,7 +251,7 @@ func (a *app) logger(level string) *slog.Logger {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelWarn
 	}
-	return slog.New(&logHandler{w: a.stderr, level: l})
+	return slog.New(&logHandler{w: a.stderr, level: l, before: func() { a.spinner.Clear() }})
 }
 
 // logHandler writes a record as "sluice: warning: message key=value".
@@ -240,6 +259,7 @@ type logHandler struct {
 	w      io.Writer
 	level  slog.Level
 	suffix string
+	before func() // called before a line
 }
 
 func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
@@ -255,6 +275,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	b.WriteString(r.Message)
 	r.Attrs(func(at slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", at.Key, at.Value); return true })
+	h.before()
 	_, err := fmt.Fprintln(h.w, b.String()+h.suffix)
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -29,13 +33,13 @@ func (a *app) askCommand() *cobra.Command {
 		Use:   "ask QUESTION",
 		Short: "answer a question, from the store when the gate is open",
 		Long: `The gate decides whether the store can help. Open: the best contexts go into the prompt, and the answer comes with
-their sources. Closed: the model answers from its own knowledge, and that is said. Without a calibration, --gate open
-always uses the store and --gate closed never does.
-` + batchHelp,
+their sources. Closed: the model answers from its own knowledge, and that is said. A store without a calibration has no
+gate yet: it answers every question, and that is said, too. --gate open always uses the store, --gate closed never does.
+` + questionHelp + batchHelp,
 		Example: "  sluice ask --trace \"In what order are deferred functions executed?\"\n" +
 			"  sluice ask --batch questions.jsonl --json > answers.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := q.single(args)
+			text, err := q.text(cmd.Context(), a, args)
 			if err != nil {
 				return err
 			}
@@ -87,33 +91,110 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice
 		}
 		return a.printJSON(askLine{Answer: answer})
 	}
+	screen := a.screen()
+	out := terminal.NewWriter(a.stdout, screen)
+	spinner := a.spin("looking into the store")
+	defer spinner.Stop()
 	started := false
-	o.Start = func(m sluice.Mode) {
+	o.Start = func(t sluice.Trace) {
 		started = true
-		if n := m.Notice(); n != "" {
-			fmt.Fprintf(a.stdout, "[%s]\n", n)
+		spinner.Stop()
+		if t.Notice != "" {
+			fmt.Fprint(a.stdout, screen.Wrap("["+t.Notice+"]", "", ""))
 		}
+		spinner = a.spin(reading(t))
 	}
 	o.Stream = func(piece string) error {
-		_, err := io.WriteString(a.stdout, piece)
+		spinner.Stop()
+		_, err := io.WriteString(out, piece)
 		return err
 	}
 	answer, err := s.Ask(cmd.Context(), text, o)
+	spinner.Stop()
 	if started {
+		err = errors.Join(err, out.Flush())
 		fmt.Fprintln(a.stdout)
 	}
 	if err != nil {
 		return err
 	}
+	return a.printAnswer(cmd, s, answer, o.MaxTokens, trace)
+}
+
+// reading says what the language model does before its first word.
+func reading(t sluice.Trace) string {
+	n := len(t.Retrieved) - t.DroppedPassages
+	if t.Mode != sluice.FromContext || n < 1 {
+		return t.Model + " is thinking"
+	}
+	return t.Model + " reads " + count(n, "passage")
+}
+
+// printAnswer prints what follows the text of an answer: that it was cut, its sources, how it came about.
+func (a *app) printAnswer(
+	cmd *cobra.Command, s *sluice.Sluice, answer *sluice.Answer, maxTokens int, trace bool,
+) error {
+	screen := a.screen()
+	var b strings.Builder
+	note := func(format string, args ...any) {
+		b.WriteString(screen.Wrap("["+fmt.Sprintf(format, args...)+"]", "", ""))
+	}
+	t := answer.Trace
+	switch {
+	case answer.Truncated && t.Finish == llm.FinishContext:
+		note("cut off: the model's window is full; fewer passages (--k) leave more room")
+	case answer.Truncated:
+		note("cut off at %d tokens; --max-tokens allows more", maxTokens)
+	}
+	if n := t.RemovedCitations; n > 0 {
+		note("%s named no passage and %s removed", count(n, "citation"),
+			map[bool]string{true: "was", false: "were"}[n == 1])
+	}
 	if len(answer.Citations) > 0 {
-		fmt.Fprintln(a.stdout, "\nSources:")
-		for _, c := range answer.Citations {
-			fmt.Fprintf(a.stdout, "  [%d] %s (%s:%d-%d)%s\n%s", c.Number, place(c.Source, c.Heading), c.ID, c.Start,
-				c.End, map[bool]string{true: "  cited"}[c.Cited], nearest(c.Sentence))
+		if err := a.writeSources(cmd, s, &b, answer.Citations); err != nil {
+			return err
 		}
 	}
 	if trace {
-		return printTrace(a.stdout, answer.Trace)
+		writeTrace(&b, screen, t)
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}
+
+// writeSources writes the passages that the model was shown.
+func (a *app) writeSources(
+	cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, citations []prompt.Citation,
+) error {
+	screen := a.screen()
+	documents := make([]string, len(citations))
+	for i, c := range citations {
+		documents[i] = c.Document
+	}
+	titles, err := s.Titles(cmd.Context(), documents)
+	if err != nil {
+		return err
+	}
+	b.WriteString("\n" + screen.Bold("Sources:") + "\n")
+	for _, c := range citations {
+		text := ""
+		if chunks, err := s.Chunks(cmd.Context(), []string{c.ID}); err == nil { // gone meanwhile: its bytes are known
+			text = chunks[0].Text
+		}
+		name, below := passageLines(titles[c.Document], c.Source, c.Heading, position(c.Source, c.Start, c.End, text))
+		number := fmt.Sprintf("  [%d] %.4f  ", c.Number, c.Score)
+		if c.Cited {
+			b.WriteString(screen.BoldLines(screen.Wrap(name+"  (cited)", number, "      ")))
+		} else {
+			b.WriteString(screen.Wrap(name, number, "      "))
+		}
+		if below != "" {
+			b.WriteString(screen.FaintLines(screen.Wrap(below, "      ", "      ")))
+		}
+		if c.Sentence != nil {
+			writeParts(b, screen, excerpt.Snippet(c.Sentence.Text, &excerpt.Sentence{End: len(c.Sentence.Text)},
+				snippetRunes), "      ")
+		}
 	}
 	return nil
 }
@@ -152,35 +233,40 @@ func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.A
 	return <-read
 }
 
-func printTrace(w io.Writer, t sluice.Trace) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nTrace:\n  mode        %s\n  gate        %s\n", t.Mode, gateText(t.GateMode, t.Gate))
-	fmt.Fprintf(&b, "  transform   %s\n", t.Transform)
+// writeTrace writes how an answer came about.
+func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
+	b.WriteString("\n" + screen.Bold("Trace:") + "\n")
+	line := func(name, format string, args ...any) {
+		b.WriteString(screen.Wrap(fmt.Sprintf(format, args...), fmt.Sprintf("  %-10s  ", name), "              "))
+	}
+	line("mode", "%s", t.Mode)
+	line("gate", "%s", gateText(t))
+	line("transform", "%s", t.Transform)
 	for _, q := range t.Queries {
-		fmt.Fprintf(&b, "  query       %s\n", short(q, 100))
+		line("query", "%s", short(q, 100))
 	}
 	for _, r := range t.Retrieved {
-		fmt.Fprintf(&b, "  retrieved   %.4f  %s\n", r.Score, r.ID)
+		line("retrieved", "%.4f  %s", r.Score, r.ID)
 	}
-	fmt.Fprintf(&b, "  prompt      template %s, %d tokens, %d passages dropped, %d shortened\n", t.Template,
-		t.PromptTokens, t.DroppedPassages, t.TruncatedPassages)
-	fmt.Fprintf(&b, "  answer      %d tokens, %d calls of %s, finish: %s\n", t.AnswerTokens, t.LLMCalls, t.Model,
-		t.Finish)
+	line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened", t.Template, t.PromptTokens,
+		t.DroppedPassages, t.TruncatedPassages)
+	line("answer", "%d tokens, %d calls of %s, finish: %s", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
 	if t.Remote != "" {
-		fmt.Fprintf(&b, "  sent to     %s\n", t.Remote)
+		line("sent to", "%s", t.Remote)
 	}
 	m := t.Milliseconds
-	fmt.Fprintf(&b,
-		"  ms          load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
-			"sentences %.1f, total %.1f\n",
+	line("ms", "load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
+		"sentences %.1f, total %.1f",
 		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
-func gateText(mode sluice.GateMode, d *gate.Decision) string {
-	if d == nil {
-		return "not asked (--gate " + string(mode) + ")"
+func gateText(t sluice.Trace) string {
+	d := t.Gate
+	switch {
+	case t.NoGate:
+		return "none yet: the store has no calibration"
+	case d == nil:
+		return "not asked (--gate " + string(t.GateMode) + ")"
 	}
 	word := "closed"
 	if d.Retrieve {

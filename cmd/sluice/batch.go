@@ -21,6 +21,10 @@ type query struct {
 	group  int
 }
 
+const questionHelp = `
+Several arguments are one text. "-" reads it from standard input, as does a pipe without an argument.
+`
+
 const batchHelp = `
 With --batch, each line of FILE.jsonl is {"id","text"} and gives one JSON line, in input order. A bad line is
 reported with its number, gives no output line and does not stop the batch (--strict does); bad lines are

@@ -31,11 +31,11 @@ func (a *app) gateCommand() *cobra.Command {
 		Long: `Prints whether the gate is open for a query: whether its best score over all contexts is strictly better than the
 calibrated cut-off. With one query the exit code is 0 for open and 3 for closed, so that scripts can branch on it.
 It needs a calibration ('sluice calibrate') but no language model.
-` + batchHelp,
+` + questionHelp + batchHelp,
 		Example: "  sluice gate \"How are slices grown?\" --explain\n" +
 			"  sluice gate --batch questions.jsonl --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := q.single(args)
+			text, err := q.text(cmd.Context(), a, args)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,3 +21,11 @@ func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n",
 
 // sortedKeys are a map's keys in order, so that output does not change from run to run.
 func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }
+
+// count is a number with what is counted: "1 passage", "2 passages".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

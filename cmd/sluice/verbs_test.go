@@ -152,7 +152,8 @@ func TestBatchesKeepOrderAndGoOnAfterBadLines(t *testing.T) {
 	retrieved := check("retrieve", "--k", "2", "--group", "1")
 	sameKeys(t, "retrieve", retrieved[0], "id", "results")
 	best := retrieved[0]["results"].([]any)
-	sameKeys(t, "result", best[0].(map[string]any), "id", "score")
+	sameKeys(t, "result", best[0].(map[string]any), "id", "score", "document", "source", "topic", "start", "end",
+		"text")
 	if len(best) != 2 || best[0].(map[string]any)["id"] != "c1" ||
 		best[0].(map[string]any)["score"] != gated[0]["score"] {
 		t.Errorf("%v, the gate had %v", best, gated[0])
@@ -330,20 +331,22 @@ func TestAsk(t *testing.T) {
 	b := calibrated(t)
 	open := b.ok("ask", "When does a deferred function run, in which order?", "--trace", "--k", "2")
 	for _, want := range []string{"It says so [1].\n", "\nSources:\n  [1] ", "mode        context",
-		"gate        open: score", "template context", "generate ", "  nearest (", "sentences "} {
+		"gate        open: score", "template context", "generate ", "      > A deferred function runs when",
+		"sentences "} {
 		if !strings.Contains(open, want) {
 			t.Errorf("%q does not say %q", open, want)
 		}
 	}
 	if off := b.ok("ask", "When does a deferred function run?", "--sentences",
-		"false"); strings.Contains(off, "nearest (") {
+		"false"); strings.Contains(off, "      > ") {
 		t.Errorf("switched off: %q", off)
 	}
-	if found := b.ok("retrieve", "When does a deferred function run?"); strings.Count(found, "  nearest (") != 4 {
+	if found := b.ok("retrieve", "When does a deferred function run?"); strings.Count(found, "    > ") != 4 {
 		t.Errorf("retrieve without a sentence for each: %q", found)
 	}
 	results := objects(t, b.ok("retrieve", "When does a deferred function run?", "--json"))[0]["results"].([]any)
-	sameKeys(t, "retrieve", results[0].(map[string]any), "id", "score", "sentence")
+	sameKeys(t, "retrieve", results[0].(map[string]any), "id", "score", "document", "source", "topic", "start", "end",
+		"text", "sentence")
 	sameKeys(t, "sentence", results[0].(map[string]any)["sentence"].(map[string]any), "text", "start", "end", "score")
 	closed := b.ok("ask", "Zebra xylophone quartz!", "--trace")
 	for _, want := range []string{"[answered from the model's own knowledge; the knowledge base was not used]\n",
@@ -370,12 +373,17 @@ func TestAskWithoutStoreOrCalibration(t *testing.T) {
 	}
 	b.fails(exitFailure, "store: not found", "ask", "Anything?")
 	b = filled(t)
-	for _, args := range [][]string{{"ask", "Anything?"}, {"gate", "Anything?"}, {"calibrate", "--show"},
-		{"calibrate", "--reuse"}} {
+	for _, args := range [][]string{{"gate", "Anything?"}, {"calibrate", "--show"}, {"calibrate", "--reuse"}} {
 		b.fails(exitFailure, "the store is not calibrated", args...)
 	}
 	if len(b.model.Requests()) != 0 {
 		t.Error("the model was asked")
+	}
+	o := objects(t, b.ok("ask", "Anything?", "--json"))[0]
+	trace := o["trace"].(map[string]any)
+	if o["retrieved"] != true || trace["no_gate"] != true ||
+		!strings.Contains(trace["notice"].(string), "no gate yet") {
+		t.Errorf("%v", o)
 	}
 }
 

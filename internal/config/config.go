@@ -67,6 +67,7 @@ type Gate struct {
 type Retrieve struct {
 	K    int    `koanf:"k"`
 	Mode string `koanf:"mode"`
+	Text string `koanf:"text"`
 
 	Sentences bool `koanf:"sentences"`
 }

@@ -99,6 +99,9 @@ func stages() []row {
 			doc: "contexts per query"},
 		{key: "retrieve.mode", initial: retrieve.Auto, oneOf: "auto dense bm25 hybrid",
 			doc: "how contexts are ranked"},
+		{key: "retrieve.text", initial: "snippet", oneOf: "full snippet none",
+			doc: "how much of each context 'retrieve' prints: a snippet is the nearest sentence with what stands around " +
+				"it; with --json all of it, unless this is set"},
 		{key: "retrieve.sentences", initial: true,
 			doc: "show with each source its sentence that is nearest to the question, in batches only when this is " +
 				"set; costs the embedding of the sources' sentences"},

@@ -71,3 +71,20 @@ func TestNoEstimateBeforeTheFirstUnit(t *testing.T) {
 		t.Errorf("%v %v", d, ok)
 	}
 }
+
+func TestSpinner(t *testing.T) {
+	var b bytes.Buffer
+	if s := Spin(&b, Auto, "x"); s != nil || b.Len() > 0 {
+		t.Errorf("%q where there is no terminal", b.String())
+	}
+	var none *Spinner
+	none.Say("x")
+	none.Clear()
+	none.Stop()
+	s := Spin(&b, Bar, "loading")
+	s.Stop()
+	s.Stop()
+	if got := b.String(); !strings.HasPrefix(got, "\r\x1b[K⠋ loading") || !strings.HasSuffix(got, "\r\x1b[K") {
+		t.Errorf("%q", got)
+	}
+}

@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -94,10 +95,12 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 	defer snap.Release()
 	a.trace.Encoder = enc.Info().Name
 	var g *gate.Gate
-	if a.Gate == GateAuto { // before the embedding: a missing calibration is the sooner error
+	if a.Gate == GateAuto { // before the embedding: a stale calibration is the sooner error
 		stop := timer(&t.Gate)
 		g, err = snap.Gate(ctx, enc.Info().Encoder)
-		if stop(); err != nil {
+		if stop(); errors.Is(err, knowledge.ErrNotCalibrated) {
+			g, a.trace.NoGate = nil, true
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +223,9 @@ func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 	if len(passages) > 0 && len(p.Citations) > 0 {
 		a.trace.Mode, a.answer.Retrieved = FromContext, true
 	}
-	a.trace.Notice = a.trace.Mode.Notice()
+	if a.trace.Notice = a.trace.Mode.Notice(); a.trace.NoGate {
+		a.trace.Notice = noGate
+	}
 	a.trace.Template, a.trace.PromptTokens = p.Template, p.Tokens
 	a.trace.DroppedPassages, a.trace.TruncatedPassages = p.Dropped, p.Truncated
 	if p.Dropped+p.Truncated > 0 {
@@ -235,23 +240,45 @@ func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
 	defer timer(&a.trace.Milliseconds.Generate)()
 	if a.Start != nil {
-		a.Start(a.trace.Mode)
+		a.Start(*a.trace)
+	}
+	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}
+	stream := a.Stream
+	if len(p.Citations) > 0 && stream != nil {
+		stream = func(piece string) error {
+			if piece = unnamed.Write(piece); piece == "" {
+				return nil
+			}
+			return a.Stream(piece)
+		}
 	}
 	r, err := a.model.Generate(ctx, llm.Request{
 		Messages: p.Messages, MaxTokens: a.MaxTokens, Temperature: a.Temperature, TopK: a.TopK, TopP: a.TopP,
 		RepeatPenalty: a.RepeatPenalty, Seed: a.Seed,
 		Priority: cmp.Or(a.priority, llm.Interactive),
-	}, a.Stream)
+	}, stream)
 	a.trace.LLMCalls++
 	a.answer.Answer = r.Text
 	a.trace.AnswerTokens, a.trace.Finish = r.CompletionTokens, r.Finish
+	a.answer.Truncated = r.Finish == llm.FinishLength || r.Finish == llm.FinishContext
 	if r.PromptTokens > 0 {
 		a.trace.PromptTokens = r.PromptTokens
 	}
-	if p.Citations != nil {
+	if len(p.Citations) > 0 {
 		a.answer.Citations = prompt.Cite(r.Text, p.Citations)
+		if rest := unnamed.Flush(); rest != "" && err == nil && a.Stream != nil {
+			err = a.Stream(rest)
+		}
+		a.answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
 	}
 	return err
+}
+
+// named is an answer without the citations that name none of so many passages, and how many those were.
+func named(text string, passages int) (string, int) {
+	u := prompt.Unnamed{Passages: passages}
+	text = u.Write(text) + u.Flush()
+	return text, u.Removed
 }
 
 // sentences finds the sentence of each source that is nearest to the question, once the answer is there. That it cannot

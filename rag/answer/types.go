@@ -15,7 +15,7 @@ import (
 // GateMode says who decides whether Ask retrieves.
 type GateMode string
 
-// The modes: the calibrated gate, always, never.
+// The modes: the calibrated gate, or always as long as the store has no calibration; always; never.
 const (
 	GateAuto   GateMode = "auto"
 	GateOpen   GateMode = "open"
@@ -52,9 +52,9 @@ type Options struct {
 
 	Parallel int // questions that Each has under way; 0 is what pays for the model (llm.ParallelOf)
 
-	// Start is told how the answer is going to be made before its first piece comes; Stream gets the
+	// Start is told what is known of the answer before its first piece comes; Stream gets the
 	// pieces, which add up to Answer.Answer. An error of Stream ends the answer.
-	Start  func(mode Mode)
+	Start  func(Trace)
 	Stream func(piece string) error
 }
 
@@ -75,10 +75,14 @@ func (m Mode) Notice() string {
 	return ""
 }
 
+// noGate is the notice of an answer from a store that nobody has calibrated.
+const noGate = "no gate yet: the store answers every question until 'sluice calibrate' has made one"
+
 // Answer is what Run returns, and its JSON is that of `ask --json` with the id before it.
 type Answer struct {
 	Answer    string            `json:"answer"`
-	Retrieved bool              `json:"retrieved"` // contexts were in the prompt
+	Retrieved bool              `json:"retrieved"`           // contexts were in the prompt
+	Truncated bool              `json:"truncated,omitempty"` // the model was stopped at Options.MaxTokens or its window
 	Citations []prompt.Citation `json:"citations"`
 	Trace     Trace             `json:"trace"`
 }
@@ -88,7 +92,8 @@ type Trace struct {
 	Mode              Mode              `json:"mode"`
 	Notice            string            `json:"notice,omitempty"`
 	GateMode          GateMode          `json:"gate_mode"`
-	Gate              *gate.Decision    `json:"gate,omitempty"` // absent when the gate was not asked
+	Gate              *gate.Decision    `json:"gate,omitempty"`    // absent when the gate was not asked
+	NoGate            bool              `json:"no_gate,omitempty"` // GateAuto, and the store has no calibration
 	Transform         prompt.Transform  `json:"transform"`
 	TransformFailed   bool              `json:"transform_failed,omitempty"` // it gave nothing to search for
 	Queries           []string          `json:"queries"`                    // what was searched for
@@ -97,8 +102,9 @@ type Trace struct {
 	Template          string            `json:"template"`
 	PromptTokens      int               `json:"prompt_tokens"`
 	AnswerTokens      int               `json:"answer_tokens"`
-	DroppedPassages   int               `json:"dropped_passages"`   // did not fit the window
-	TruncatedPassages int               `json:"truncated_passages"` // were shortened to fit
+	DroppedPassages   int               `json:"dropped_passages"`            // did not fit the window
+	TruncatedPassages int               `json:"truncated_passages"`          // were shortened to fit
+	RemovedCitations  int               `json:"removed_citations,omitempty"` // named no passage
 	Finish            llm.FinishReason  `json:"finish"`
 	Encoder           string            `json:"encoder,omitempty"`
 	Model             string            `json:"model"`

@@ -55,8 +55,8 @@ func (l *Library) Context(question string, passages []Passage, o Options) (Promp
 	p.Dropped = len(passages) - len(p.Citations)
 	for i := range p.Citations {
 		c := passages[i].Chunk
-		p.Citations[i] = Citation{Number: i + 1, ID: c.ID, Source: c.Source, Heading: c.Heading, Anchor: c.Anchor,
-			Start: c.Start, End: c.End, Score: passages[i].Score}
+		p.Citations[i] = Citation{Number: i + 1, ID: c.ID, Document: c.Document, Source: c.Source, Heading: c.Heading,
+			Anchor: c.Anchor, Start: c.Start, End: c.End, Score: passages[i].Score}
 	}
 	return p, nil
 }

@@ -13,15 +13,16 @@ import (
 
 // Citation is a context that was shown to the model under Number.
 type Citation struct {
-	Number  int     `json:"number"`
-	ID      string  `json:"id"`
-	Source  string  `json:"source"`
-	Heading string  `json:"heading,omitempty"`
-	Anchor  string  `json:"anchor,omitempty"`
-	Start   int     `json:"start"` // bytes of the source
-	End     int     `json:"end"`
-	Score   float64 `json:"score"`
-	Cited   bool    `json:"cited"` // the answer mentions [Number]
+	Number   int     `json:"number"`
+	ID       string  `json:"id"`
+	Document string  `json:"document"`
+	Source   string  `json:"source"`
+	Heading  string  `json:"heading,omitempty"`
+	Anchor   string  `json:"anchor,omitempty"`
+	Start    int     `json:"start"` // bytes of the source
+	End      int     `json:"end"`
+	Score    float64 `json:"score"`
+	Cited    bool    `json:"cited"` // the answer mentions [Number]
 
 	// Sentence is the one of the context's text that is nearest to the question, if that was asked for.
 	Sentence *excerpt.Sentence `json:"sentence,omitempty"`

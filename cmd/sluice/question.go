@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// longestQuestion that is read from standard input, bytes.
+const longestQuestion = 1 << 20
+
+// text returns the text of a command line, "" for a batch: its arguments with spaces between them, or for "-", and
+// where there are none and something is piped in, standard input.
+func (q *query) text(ctx context.Context, a *app, args []string) (string, error) {
+	if q.batch == "" && (len(args) == 1 && args[0] == "-" || len(args) == 0 && a.piped()) {
+		text, err := a.readQuestion(ctx)
+		if err != nil || text != "" || len(args) > 0 {
+			args = []string{text}
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if q.batch == "" && len(args) > 1 {
+		args = []string{strings.Join(args, " ")}
+	}
+	return q.single(args)
+}
+
+// piped tells whether standard input is no terminal.
+func (a *app) piped() bool {
+	f, ok := a.stdin.(*os.File)
+	return !ok || !term.IsTerminal(int(f.Fd()))
+}
+
+// readQuestion reads standard input to its end, or until ctx ends.
+func (a *app) readQuestion(ctx context.Context) (string, error) {
+	type outcome struct {
+		text []byte
+		err  error
+	}
+	read := make(chan outcome, 1)
+	go func() { // a pipe that says nothing more cannot be waited for: the goroutine ends with the process
+		text, err := io.ReadAll(io.LimitReader(a.stdin, longestQuestion+1))
+		read <- outcome{text, err}
+	}()
+	select {
+	case o := <-read:
+		if len(o.text) > longestQuestion {
+			return "", usagef("standard input holds more than %d bytes, which is no question; documents go in with "+
+				"'sluice ingest'", longestQuestion)
+		}
+		return strings.TrimSpace(string(o.text)), o.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
