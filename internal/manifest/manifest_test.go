@@ -128,6 +128,9 @@ func TestParseRefuses(t *testing.T) {
 		"a part is missing": {"{path: qwen2.5-7b-instruct-q4_k_m-00002-of-00002.gguf", "{path: other.gguf"},
 		"template of encoder": {"name: bge-m3\n    kind: encoder",
 			"name: bge-m3\n    kind: encoder\n    chat_template: zephyr"},
+		"member's bad URL": {"url: https://huggingface.co/sentence", "url: ftp://huggingface.co/sentence"},
+		"member of nothing": {"{path: config.json, url: https://huggingface.co/BAAI",
+			"{path: config.json, member: x, url: https://huggingface.co/BAAI"},
 		"library without pin": {", sha256: fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3, size: " +
 			"29352200", ""},
 	} {

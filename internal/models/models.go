@@ -57,7 +57,15 @@ type Registry struct {
 	cache    *fetch.Cache
 	manifest *manifest.Manifest
 	python   string
+	hub      string // "https://host", instead of hubHost; empty: that one
 }
+
+// hubHost is where the manifest's URLs of models point, and EnvHub names the variable with a mirror of it, as the hub's
+// own programs have it.
+const (
+	hubHost = "https://huggingface.co"
+	EnvHub  = "HF_ENDPOINT"
+)
 
 // Open returns the registry over a cache. python is the interpreter whose pip brings wheels, "" is python3 in the path.
 func Open(cache *fetch.Cache, m *manifest.Manifest, python string) *Registry {
@@ -77,7 +85,9 @@ func Default(opts ...fetch.Option) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Open(cache, m, os.Getenv("SLUICE_PYTHON")), nil
+	r := Open(cache, m, os.Getenv("SLUICE_PYTHON"))
+	r.hub = strings.TrimSuffix(os.Getenv(EnvHub), "/")
+	return r, nil
 }
 
 // Locate is Registry.Locate of the default registry.

