@@ -24,6 +24,7 @@ KILLS ?= 50
 REQUESTS ?= 10000
 COMPUTE ?= --out build/out/bench
 GENERATE ?= --out build/out/bench-generate
+DIST_CHECK ?= -suite bookworm
 
 .PHONY: help
 help: ## print the targets
@@ -52,6 +53,11 @@ dist: go ## one archive for other machines, in dist/: program, libraries, licenc
 	@$(setup) -all-sets
 	@CGO_ENABLED=0 go build -o build/out/dist-tool ./tools/dist/cmd
 	@build/out/dist-tool build
+
+.PHONY: dist-check
+dist-check: go ## the archive of make dist on a bare Debian, made by debootstrap; for root; DIST_CHECK holds flags
+	@CGO_ENABLED=0 go build -o build/out/dist-tool ./tools/dist/cmd
+	@build/out/dist-tool check $(DIST_CHECK)
 
 .PHONY: test
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped

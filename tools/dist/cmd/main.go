@@ -1,42 +1,86 @@
-// Command cmd makes the archive for other machines: go run ./tools/dist/cmd build.
+// Command cmd makes the archive for other machines and tries it on another system: go run ./tools/dist/cmd build.
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/tools/dist"
 )
 
-const usage = `usage: go run ./tools/dist/cmd build
+const usage = `usage: go run ./tools/dist/cmd build | check [-root DIR] [-suite NAME] [ARCHIVE]
 
-  build    make the archive in dist/, of the checkout in the working folder; its set-up must be done for all
-           instruction sets (make dist does that first)
+In the root of a checkout.
+
+  build    make the archive in dist/; the set-up must be done for all instruction sets (make dist does that first)
+  check    try the archive (default: the one in dist/) in the root folder of another system, which debootstrap makes
+           of a suite of Debian where there is none. For root. Models are copied from the cache.
 `
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:])
+	err := run(ctx, os.Args[1:])
 	stop()
-	os.Exit(code)
+	if errors.Is(err, errUsage) {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
-func run(ctx context.Context, args []string) int {
-	if len(args) != 1 || args[0] != "build" {
-		fmt.Fprint(os.Stderr, usage)
-		return 2
-	}
+var errUsage = errors.New("usage")
+
+func run(ctx context.Context, args []string) error {
 	repo, err := os.Getwd()
-	if err == nil {
-		var archive string
-		if archive, err = dist.Build(ctx, repo, os.Stderr); err == nil {
-			fmt.Println(archive)
-			return 0
-		}
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+	switch {
+	case len(args) == 1 && args[0] == "build":
+		archive, err := dist.Build(ctx, repo, os.Stderr)
+		if err == nil {
+			fmt.Println(archive)
+		}
+		return err
+	case len(args) > 0 && args[0] == "check":
+		return check(ctx, repo, args[1:])
+	}
+	return errUsage
+}
+
+func check(ctx context.Context, repo string, args []string) error {
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	suite := flags.String("suite", "bookworm", "")
+	root := flags.String("root", "", "")
+	flags.Usage = func() {}
+	if flags.Parse(args) != nil || flags.NArg() > 1 {
+		return errUsage
+	}
+	cache, err := fetch.Open("")
+	if err != nil {
+		return err
+	}
+	o := dist.CheckOptions{Archive: flags.Arg(0), Root: *root, Suite: *suite, Models: cache.Path("models"),
+		Documents: filepath.Join(repo, "docs", "adr"), Log: os.Stdout}
+	if o.Root == "" {
+		o.Root = cache.Path("roots", *suite)
+	}
+	if o.Archive == "" {
+		found, err := filepath.Glob(filepath.Join(repo, "dist", "sluice-*.tar.gz"))
+		if err != nil || len(found) != 1 {
+			return fmt.Errorf("dist/ holds %d archives; make one with: make dist", len(found))
+		}
+		o.Archive = found[0]
+	}
+	return dist.Check(ctx, o)
 }

@@ -1,0 +1,250 @@
+package dist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// ErrCheck is wrapped when the archive does not do what it should on the other system.
+var ErrCheck = errors.New("dist: check")
+
+// CheckOptions say where the archive is tried.
+type CheckOptions struct {
+	Archive   string
+	Root      string // of the other system; made by debootstrap where there is none
+	Suite     string // of Debian, for debootstrap
+	Models    string // a folder of pulled models, which are copied
+	Documents string // a folder that is ingested
+	Log       io.Writer
+}
+
+// user runs everything on the other system: nobody in particular, but not root.
+const user = 1000
+
+// checker tries one archive in one root. Paths that begin with / are those that the other system sees.
+type checker struct {
+	CheckOptions
+	place string // where everything lies there; removed at the end
+	home  string
+	top   string // name of the archive's folder
+}
+
+// Check unpacks the archive on the other system and does the main job there, as an ordinary user; then again from
+// another folder. It needs the rights of root, for chroot.
+func Check(ctx context.Context, o CheckOptions) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%w: chroot needs root", ErrCheck)
+	}
+	c := &checker{CheckOptions: o, place: "/srv/sluice-check", home: "/srv/sluice-check/home"}
+	if err := c.system(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(c.outside(c.place)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(c.outside(c.place))
+	for _, step := range []func(context.Context) error{c.unpack, c.bring, c.job, c.pull, c.moved} {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrCheck, err)
+		}
+	}
+	return nil
+}
+
+// outside is what a path of the other system is called here.
+func (c *checker) outside(p string) string { return filepath.Join(c.Root, filepath.FromSlash(p)) }
+
+func (c *checker) say(format string, args ...any) { fmt.Fprintf(c.Log, format+"\n", args...) }
+
+// system makes the root if need be, and looks at what it has.
+func (c *checker) system(ctx context.Context) error {
+	if _, err := os.Stat(c.outside("/usr/bin")); errors.Is(err, fs.ErrNotExist) {
+		c.say("debootstrap --variant=minbase %s %s", c.Suite, c.Root)
+		if _, err := output(ctx, ".", "debootstrap", "--variant=minbase", c.Suite, c.Root); err != nil {
+			return fmt.Errorf("%w: %w", ErrCheck, err)
+		}
+	}
+	for _, tool := range []string{"gcc", "cc", "g++", "ld", "as", "go", "cargo", "python3", "pip"} {
+		if _, err := os.Stat(c.outside("/usr/bin/" + tool)); err == nil {
+			return fmt.Errorf("%w: %s has %s: it is no bare system", ErrCheck, c.Root, tool)
+		}
+	}
+	release, err := os.ReadFile(c.outside("/etc/os-release"))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCheck, err)
+	}
+	name := regexp.MustCompile(`PRETTY_NAME="(.*)"`).FindSubmatch(release)
+	glibc, err := c.run(ctx, 0, nil, "/usr/bin/ldd", "--version")
+	if err != nil || len(name) == 0 {
+		return fmt.Errorf("%w: %s: what system is it? %w", ErrCheck, c.Root, err)
+	}
+	first, _, _ := strings.Cut(glibc, "\n")
+	c.say("on %s: %s, without compilers and Python", name[1], first)
+	return nil
+}
+
+// unpack compares the archive with its digests, and its name with what the binaries need.
+func (c *checker) unpack(ctx context.Context) error {
+	dir := c.outside(c.place + "/first")
+	var err error
+	if c.top, err = unpack(c.Archive, dir); err != nil {
+		return err
+	}
+	folder := filepath.Join(dir, c.top)
+	if err := verifySums(ctx, folder); err != nil {
+		return err
+	}
+	needs, err := ReadNeeds(filepath.Join(folder, "bin", "sluice"))
+	if err != nil {
+		return err
+	}
+	if err := needs.checkProgram(); err != nil {
+		return err
+	}
+	glibc, err := glibcOf(filepath.Join(folder, "bin", "sluice"), filepath.Join(folder, "lib"))
+	if err != nil {
+		return err
+	}
+	if name := filepath.Base(c.Archive); name != c.top+"-glibc"+glibc.String()+".tar.gz" {
+		return fmt.Errorf("%w: %s needs glibc %s", ErrNeeds, name, glibc)
+	}
+	c.say("the digests are right, and the binaries need glibc %s", glibc)
+	return nil
+}
+
+// bring puts models and documents where the user finds them.
+func (c *checker) bring(context.Context) error {
+	for from, to := range map[string]string{c.Models: c.home + "/.cache/sluice/models", c.Documents: c.home + "/docs"} {
+		if err := os.CopyFS(c.outside(to), os.DirFS(from)); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(c.outside(c.home), func(p string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(p, user, user))
+	})
+}
+
+// run runs a command on the other system, as the user, with an environment of its own. It must end with the code.
+func (c *checker) run(ctx context.Context, code int, env []string, args ...string) (string, error) {
+	all := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc=" + c.outside("/proc"),
+		"chroot", fmt.Sprintf("--userspec=%d:%d", user, user), c.Root, "/usr/bin/env", "-i", "-C", "/",
+		"HOME=" + c.home, "PATH=/usr/bin:/bin"}
+	all = append(append(all, env...), args...)
+	out, err := exec.CommandContext(ctx, "unshare", all...).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == code {
+		err = nil
+	} else if err == nil && code != 0 {
+		err = fmt.Errorf("exit status 0 instead of %d", code)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// verb runs the program of a folder and looks for a text in what it prints.
+func (c *checker) verb(ctx context.Context, folder string, code int, want string, args ...string) error {
+	start := time.Now()
+	out, err := c.run(ctx, code, nil, append([]string{path.Join(folder, "bin/sluice")}, args...)...)
+	if err != nil {
+		return err
+	}
+	if !regexp.MustCompile(want).MatchString(out) {
+		return fmt.Errorf("sluice %s does not print %q:\n%s", strings.Join(args, " "), want, out)
+	}
+	c.say("✓ sluice %s (%.1f s)", strings.Join(args, " "), time.Since(start).Seconds())
+	return nil
+}
+
+// job is the main job of the product.
+func (c *checker) job(ctx context.Context) error {
+	folder, store := c.place+"/first/"+c.top, c.home+"/kb"
+	for _, v := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{0, `onnxruntime .*` + regexp.QuoteMeta(folder) + `/lib/libonnxruntime\.so`, []string{"doctor"}},
+		{0, `[1-9]\d* chunks`, []string{"ingest", "--store", store, c.home + "/docs"}},
+		{0, `cut-off`, []string{"calibrate", "--store", store, "--sample", "12"}},
+		{0, `(?s)\[1\].*open: score`,
+			[]string{"ask", "--store", store, "--trace", "What does the build tag native do?"}},
+		{3, `closed`, []string{"gate", "--store", store, "--explain", "How long do I boil an egg?"}},
+		{0, `✓ store`, []string{"doctor", "--store", store}},
+		{0, `__start_sluice`, []string{"completion", "bash"}},
+	} {
+		if err := c.verb(ctx, folder, v.code, v.want, v.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pull brings the default encoder from a stand-in for the hub: the models' folder over HTTP.
+func (c *checker) pull(ctx context.Context) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	hub := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		owner, file, ok := strings.Cut(r.URL.Path, "/resolve/")
+		_, file, versioned := strings.Cut(file, "/")
+		if !ok || !versioned || !filepath.IsLocal(file) {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeFile(w, r, filepath.Join(c.Models, path.Base(owner), file))
+	}), ReadHeaderTimeout: time.Minute}
+	go func() { _ = hub.Serve(listener) }()
+	defer hub.Close()
+	const model = "all-MiniLM-L6-v2"
+	env := []string{"HF_ENDPOINT=http://" + listener.Addr().String(), "SLUICE_CACHE=" + c.home + "/another-cache"}
+	program := c.place + "/first/" + c.top + "/bin/sluice"
+	for _, verb := range []string{"pull", "verify"} {
+		if _, err := c.run(ctx, 0, env, program, "models", verb, model); err != nil {
+			return err
+		}
+		c.say("✓ sluice models %s %s, without pip, from a stand-in for the hub", verb, model)
+	}
+	return nil
+}
+
+// moved runs from another folder, with a space in its name, and by way of a link.
+func (c *checker) moved(ctx context.Context) error {
+	folder := c.place + "/another place/sluice"
+	if err := os.MkdirAll(c.outside(path.Dir(folder)), 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(c.outside(c.place+"/first/"+c.top), c.outside(folder)); err != nil {
+		return err
+	}
+	if err := c.verb(ctx, folder, 0, regexp.QuoteMeta(folder)+`/lib/libonnxruntime\.so`, "doctor"); err != nil {
+		return err
+	}
+	store := c.home + "/kb"
+	if err := c.verb(ctx, folder, 0, `\[1\]`, "ask", "--store", store,
+		"What does the build tag native do?"); err != nil {
+		return err
+	}
+	linked := c.place + "/linked"
+	if err := os.MkdirAll(c.outside(linked+"/bin"), 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(folder+"/bin/sluice", c.outside(linked+"/bin/sluice")); err != nil {
+		return err
+	}
+	return c.verb(ctx, linked, 0, `nearest \(`, "retrieve", "--store", store, "--k", "1", "What is a tile?")
+}
