@@ -239,3 +239,34 @@ func TestReopenFreesLibrary(t *testing.T) {
 		t.Errorf("%v, ErrLibrary expected", err)
 	}
 }
+
+// Of a text that is much longer than what is read, only a beginning is tokenised, with the same result.
+func TestHeadsAreTheWholesBeginning(t *testing.T) {
+	needLibrary(t)
+	e := openEncoder(t, minilm(t), Options{})
+	texts := []string{
+		strings.Repeat("The second valve isn't opened: 3.5 bar, Größe 日本語 😀. ", 500),
+		strings.Repeat("x", 5000) + strings.Repeat(" a", 3000), strings.Repeat("k", 1<<16),
+		strings.Repeat("\u3000é\n", 9000),
+	}
+	for _, text := range append(texts, squad(t, "contexts")[:50]...) {
+		for _, limit := range []int{4, 16, 64, 256} {
+			head, err := e.m.tok.encodeHead(text, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, err := e.m.tok.encode(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, cutA := truncate(head, limit, e.m.tok.closing)
+			b, cutB := truncate(whole, limit, e.m.tok.closing)
+			if !slices.Equal(a, b) || cutA != cutB {
+				t.Errorf("%.30q, %d tokens: %v, the whole's are %v", text, limit, a, b)
+			}
+			if limit == 4 && len(text) > 1<<14 && len(head) > 1000 {
+				t.Errorf("%.30q: %d tokens were made for 4", text, len(head))
+			}
+		}
+	}
+}

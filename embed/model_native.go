@@ -188,7 +188,7 @@ func (m *model) tokenise(ctx context.Context, texts []string, prefix string, r *
 			if changed {
 				repaired.Add(1)
 			}
-			all, err := m.tok.encode(prefix + text)
+			all, err := m.tok.encodeHead(prefix+text, m.set.MaxTokens)
 			if err != nil {
 				return fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
 			}

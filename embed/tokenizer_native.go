@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/daulet/tokenizers"
 )
@@ -93,6 +95,25 @@ func (t *tokenizer) encode(text string) ([]uint32, error) {
 		return nil, fmt.Errorf("%s: %w: the tokenizer fails on a text of %d bytes", t.path, ErrModel, len(text))
 	}
 	return ids, nil
+}
+
+// slack is how many tokens more than wanted the head of a text must have: the last of them may depend on what follows.
+const slack = 16
+
+// encodeHead is encode for a text of which limit tokens are wanted: of one that is much longer, only a beginning is
+// read, to the end of a word, that has more tokens than that.
+func (t *tokenizer) encodeHead(text string, limit int) ([]uint32, error) {
+	for n := 8 * (limit + slack); n < len(text); n *= 4 {
+		end := strings.LastIndexFunc(text[:n], unicode.IsSpace)
+		if end < n/2 {
+			continue
+		}
+		ids, err := t.encode(text[:end])
+		if err != nil || len(ids) > limit+slack {
+			return ids, err
+		}
+	}
+	return t.encode(text)
 }
 
 // offsets returns the byte range of each token of any text, without special tokens.

@@ -34,7 +34,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 	}
 	f := cmd.Flags()
 	f.BoolVar(&noChunk, "no-chunk", false,
-		"one chunk for each JSON line or file; what the encoder does not read of it is cut and counted")
+		"one chunk for each JSON line or file: its first 64 KiB, of which the encoder reads the beginning")
 	f.BoolVar(&strict, "strict", false,
 		"a file or line that cannot be read is an error instead of being skipped and reported")
 	a.flag(cmd, "ingest.chunk", "chunk")
@@ -66,7 +66,8 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{r.Skipped, "files or lines were skipped"}, {r.Empty, "documents had no words"},
+	}{{r.Cut, "documents are long: only the beginning of each was kept (without --no-chunk, all would be)"},
+		{r.Skipped, "files or lines were skipped"}, {r.Empty, "documents had no words"},
 		{r.Truncated, "chunks were cut at what the encoder reads"},
 		{r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
 		if x.n > 0 {

@@ -33,6 +33,10 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 //	sluice ARG...            the program; "! sluice" wants a failure, which a death by signal is not
 //	code N ARG...            sluice with exactly this exit code
 //	terminal COLUMNS ARG...  sluice with all three streams on a terminal of so many columns; what it shows is stdout
+//	interrupt AFTER WITHIN MB ARG...  sluice, interrupted after a time ("0": never), must end within another one,
+//	                         with exit code 130 (0 without an interrupt), in so much memory ("0": any)
+//	line FILE MB             writes one line of so many megabytes
+//	fifo FILE                makes a named pipe
 //	answers TEXT...          what the language model at $MODEL says from now on, one text a request, the last for good
 //	encoder DIR              writes a small encoder of random weights
 //	generator FILE.gguf      writes a small language model of random weights
@@ -64,6 +68,9 @@ func TestScripts(t *testing.T) {
 				}
 			},
 			"terminal":  func(ts *testscript.TestScript, neg bool, args []string) { onTerminal(ts, bin, neg, args) },
+			"interrupt": func(ts *testscript.TestScript, neg bool, args []string) { interrupted(ts, bin, neg, args) },
+			"line":      writeLine,
+			"fifo":      makeFIFO,
 			"answers":   setAnswers,
 			"encoder":   writeEncoder,
 			"generator": writeGenerator,

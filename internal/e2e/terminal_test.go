@@ -31,12 +31,7 @@ func onTerminal(ts *testscript.TestScript, bin string, neg bool, args []string) 
 	defer control.Close()
 	cmd := exec.Command(bin, args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, key := range []string{"HOME", "SLUICE_CACHE", "PATH", "MODEL", "DOCS", "NO_COLOR", "TERM", "SLUICE_MODEL",
-		"TMPDIR"} {
-		if v := ts.Getenv(key); v != "" {
-			cmd.Env = append(cmd.Env, key+"="+v)
-		}
-	}
+	cmd.Env = environment(ts)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	err = cmd.Start()

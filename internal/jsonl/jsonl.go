@@ -108,6 +108,7 @@ type Line struct {
 	Offset int64  // of its first byte
 	Length int64  // in bytes, with its end
 	Raw    []byte // without its end, valid until the next line; nil of a line that is too long
+	Cut    int64  // bytes that Shortened left out of its strings
 }
 
 // Text is the line without a byte order mark and without white space around it.
@@ -118,12 +119,17 @@ var ErrLong = errors.New("line too long")
 
 // Lines yields the lines of r, blank ones as well. One of more than limit bytes without its end comes with
 // ErrLong and without its bytes, which are not held in memory either; a read error of r ends the sequence.
-func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] {
+func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] { return Shortened(r, limit, 0) }
+
+// Shortened is Lines with the JSON strings of a line cut at most bytes (a character that begins within them is kept
+// whole), before they are held in memory: the line stays valid JSON if it was. 0 is no limit.
+func Shortened(r io.Reader, limit int64, most int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)
 		var buf []byte
 		for line := (Line{Number: 1}); ; line.Number++ {
-			length, err := readLine(br, &buf, limit)
+			short := shortener{most: most}
+			length, err := readLine(br, &buf, limit, &short)
 			if err != nil && err != io.EOF {
 				yield(Line{Number: line.Number, Offset: line.Offset}, err)
 				return
@@ -131,9 +137,9 @@ func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] {
 			if length == 0 { // nothing after the last line's end
 				return
 			}
-			line.Length, line.Raw = length, bytes.TrimRight(buf, "\r\n")
+			line.Length, line.Raw, line.Cut = length, bytes.TrimRight(buf, "\r\n"), short.cut
 			var long error
-			if int64(len(line.Raw)) > limit || int64(len(buf)) < length {
+			if int64(len(line.Raw)) > limit || int64(len(buf))+short.cut < length {
 				line.Raw, long = nil, fmt.Errorf("%w: more than %d bytes", ErrLong, limit)
 			}
 			if !yield(line, long) || err == io.EOF {
@@ -146,13 +152,13 @@ func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] {
 
 // readLine reads a line into buf and returns its length. Of a line that is much longer than limit, buf holds a
 // beginning only.
-func readLine(br *bufio.Reader, buf *[]byte, limit int64) (length int64, err error) {
+func readLine(br *bufio.Reader, buf *[]byte, limit int64, short *shortener) (length int64, err error) {
 	*buf = (*buf)[:0]
 	for {
 		part, err := br.ReadSlice('\n')
 		length += int64(len(part))
 		if int64(len(*buf)) <= limit+2 { // with a line's end
-			*buf = append(*buf, part...)
+			*buf = short.append(*buf, part)
 		}
 		if err != bufio.ErrBufferFull {
 			return length, err

@@ -52,7 +52,7 @@ func TestPiecesAreTheWhole(t *testing.T) {
 		}
 	}
 	d := &Document{ID: "d"}
-	if !parseMarkdown(d, decode([]byte(text.String()))) {
+	if !parseMarkdown(d, decode(text.String(), nil), nil) {
 		t.Fatal("hostile")
 	}
 	for _, size := range []int{12, 32, 100, 256} {
@@ -74,5 +74,34 @@ func TestPiecesAreTheWhole(t *testing.T) {
 		if n != 3 {
 			t.Errorf("size %d: %d pieces before the end that was asked for", size, n)
 		}
+	}
+}
+
+// With MaxTextBytes the rest of a source is neither read nor held: documents end at a word, whatever their kind.
+func TestHeadsOfBigSources(t *testing.T) {
+	dir := t.TempDir()
+	const most = 1000
+	long := paragraph(1 << 20)
+	utf16 := "\xff\xfe" + strings.Repeat("w\x00o\x00\x3d\xd8\x00\xde \x00", 1<<16)
+	for _, c := range []struct{ name, content string }{
+		{"a.txt", long}, {"b.txt", strings.Repeat("höhe ", 1<<18)}, {"c.txt", utf16},
+		{"d.txt", strings.Repeat("ä", 1<<19)},
+		{"e.md", "# Head\n\n" + long}, {"f.html", "<script>" + strings.Repeat("x", most) + "</script><p>" + long},
+		{"g.jsonl", `{"text":"` + strings.ReplaceAll(long, " ", `\n`) + `","id":"g"}`},
+		{"h.jsonl", `{"text":"` + strings.Repeat(`😀 `, 1<<16) + `","id":"h"}`},
+	} {
+		p := write(t, dir, c.name, c.content)
+		docs, skips := load(t, LoadOptions{MaxTextBytes: most}, p)
+		if len(docs) != 1 || len(skips) != 0 {
+			t.Errorf("%s: %d documents, skipped %v", c.name, len(docs), skips)
+			continue
+		}
+		if d := docs[0]; !d.Cut || d.Repaired != 0 || len(d.Text) > most || len(d.Text) < most/2 {
+			t.Errorf("%s: %d bytes of text, cut %v, repaired %d", c.name, len(d.Text), d.Cut, d.Repaired)
+		}
+	}
+	p := write(t, dir, "small.txt", "A few words.")
+	if docs, _ := load(t, LoadOptions{MaxTextBytes: most}, p); docs[0].Cut || docs[0].Text != "A few words." {
+		t.Errorf("a small file: %+v", docs[0])
 	}
 }

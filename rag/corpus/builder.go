@@ -35,13 +35,14 @@ type builder struct {
 	borders  int    // of table cells, to be inserted before the next text
 	space    string // white space inside a block: held back, because it may turn out to trail
 	spaceAt  int    // where space began in the source
+	pulse    *pulse
 }
 
 // endBlock closes the block, if one is open. sep is the least that parts it from the next one.
 func (b *builder) endBlock(sep string) {
 	if b.open {
 		last := &b.blocks[len(b.blocks)-1]
-		if last.end = len(b.w.text); last.end == last.start {
+		if last.end = b.w.text.Len(); last.end == last.start {
 			b.blocks = b.blocks[:len(b.blocks)-1]
 		}
 		b.open = false
@@ -55,11 +56,11 @@ func (b *builder) endBlock(sep string) {
 // begin opens a block unless one is open, and writes what was held back for text at source.
 func (b *builder) begin(source int, code bool) {
 	if !b.open {
-		if len(b.w.text) > 0 {
+		if b.w.text.Len() > 0 {
 			b.w.atom(b.sep, source, 0)
 		}
 		b.open, b.sep, b.space = true, "", ""
-		b.blocks = append(b.blocks, block{start: len(b.w.text), code: code})
+		b.blocks = append(b.blocks, block{start: b.w.text.Len(), code: code})
 	}
 	if b.space != "" && b.marker == "" && b.borders == 0 {
 		b.w.atom(b.space, b.spaceAt, source-b.spaceAt)
@@ -119,6 +120,7 @@ func (b *builder) collapsed(s string, source int) {
 		}
 		b.copy(s[:n], source)
 		s, source = s[n:], source+n
+		b.pulse.beat()
 	}
 }
 
@@ -164,7 +166,7 @@ func (b *builder) beginSection(anchor string, source int) {
 	for i, h := range b.path {
 		headings[i] = h.text
 	}
-	n := len(b.w.text)
+	n := b.w.text.Len()
 	b.sections = append(b.sections, Section{Heading: headings, Anchor: anchor, Start: n, End: n, source: source})
 }
 
@@ -173,18 +175,18 @@ func (b *builder) beginSection(anchor string, source int) {
 func (b *builder) endSection(next int) {
 	b.endBlock("\n\n")
 	if len(b.sections) == 0 {
-		if len(b.w.text) > 0 {
-			b.sections = append(b.sections, Section{End: len(b.w.text)})
+		if b.w.text.Len() > 0 {
+			b.sections = append(b.sections, Section{End: b.w.text.Len()})
 		}
 		return
 	}
 	s := &b.sections[len(b.sections)-1]
-	if len(b.w.text) == s.Start && next <= b.path[len(b.path)-1].level {
+	if b.w.text.Len() == s.Start && next <= b.path[len(b.path)-1].level {
 		b.atom(b.path[len(b.path)-1].text, b.from, b.to-b.from)
 		b.endBlock("\n\n")
 	}
-	s.End = len(b.w.text)
-	for s.Start < s.End && isSpace(b.w.text[s.Start]) { // the separator in front
+	s.End = b.w.text.Len()
+	for s.Start < s.End && isSpace(b.w.text.String()[s.Start]) { // the separator in front
 		s.Start++
 	}
 }
@@ -204,12 +206,12 @@ func (b *builder) finish(d *Document, in offsetMap) {
 	for i := range d.Sections {
 		d.Sections[i].source = in.start(d.Sections[i].source)
 	}
-	d.normalise()
+	d.normalise(b.pulse)
 }
 
 // normalise brings the text to NFC and moves every offset along.
-func (d *Document) normalise() {
-	text, m := nfc(d.Text)
+func (d *Document) normalise(p *pulse) {
+	text, m := nfc(d.Text, p)
 	if m == nil {
 		return
 	}

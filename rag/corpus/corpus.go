@@ -22,7 +22,8 @@ type Document struct {
 	Topic    string
 	Text     string // plain text, valid UTF-8, NFC, no NUL
 	Sections []Section
-	Digest   string            // "sha256:…" of the source bytes
+	Digest   string            // "sha256:…" of the source bytes that were read
+	Cut      bool              // there is more in the source than LoadOptions.MaxTextBytes
 	Meta     map[string]string // further string fields of a JSON line or of Markdown front matter
 	Repaired int               // invalid byte sequences that became U+FFFD, and NULs that were removed
 	offsets  offsetMap         // Text → source bytes; empty: Text is the source
@@ -73,6 +74,7 @@ type Skipped struct {
 // LoadOptions of Load.
 type LoadOptions struct {
 	MaxFileBytes int64         // 0 = 256 MiB
+	MaxTextBytes int           // of a document, what is kept of its text; the rest is not read. 0 = all
 	Strict       bool          // a bad line or file ends the iteration with its error instead of a skip
 	OnSkip       func(Skipped) // called for each; may be nil
 }

@@ -111,9 +111,9 @@ func FuzzSplit(f *testing.F) {
 	f.Add("One. Two three. Four five six seven.", uint8(20), uint8(3), uint8(5), false)
 	f.Add(strings.Repeat("word ", 50)+strings.Repeat("x", 300), uint8(16), uint8(8), uint8(100), true)
 	f.Fuzz(func(t *testing.T, text string, size, overlap, section uint8, greedy bool) {
-		in := decode([]byte(text))
+		in := decode(text, nil)
 		d := &Document{ID: "d", Text: in.text}
-		d.normalise()
+		d.normalise(nil)
 		d.offsets = nil
 		cut := min(int(section), len(d.Text))
 		for cut > 0 && cut < len(d.Text) && !utf8.RuneStart(d.Text[cut]) {

@@ -65,7 +65,7 @@ type htmlReader struct {
 // named in keep are read although they are of a kind that is dropped. A dropped element that is
 // never closed has swallowed the rest of the source: it is returned as open.
 func readHTML(b *builder, src string, base int, keep ...string) (title, open string) {
-	r := htmlReader{b: b, z: html.NewTokenizer(strings.NewReader(src)), keep: keep}
+	r := htmlReader{b: b, z: html.NewTokenizer(beating{strings.NewReader(src), b.pulse}), keep: keep}
 	for at := base; ; {
 		kind := r.z.Next()
 		n := len(r.z.Raw())
@@ -94,10 +94,11 @@ func readHTML(b *builder, src string, base int, keep ...string) (title, open str
 
 // parseHTML reads a whole HTML text into d. An element whose content is markup, not code, is not
 // dropped where its end is missing.
-func parseHTML(d *Document, in decoded) {
+func parseHTML(d *Document, in decoded, p *pulse) {
 	var keep []string
 	for {
-		var b builder
+		b := builder{pulse: p}
+		b.w.text.Grow(len(in.text))
 		title, open := readHTML(&b, in.text, 0, keep...)
 		if open == "nav" || open == "template" || open == "svg" {
 			keep = append(keep, open)

@@ -12,7 +12,7 @@ import (
 
 // parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further string fields go to Meta. A title is
 // the heading of the text. Without an id the document gets one from the digest of its text.
-func parseJSONLine(raw []byte, at int) (*Document, error) {
+func parseJSONLine(raw []byte, at int, p *pulse) (*Document, error) {
 	skip := 0
 	if at == 0 && bytes.HasPrefix(raw, []byte("\ufeff")) {
 		skip = 3
@@ -32,7 +32,7 @@ func parseJSONLine(raw []byte, at int) (*Document, error) {
 			}
 			return nil
 		}
-		text, m, repaired := unquote(value, at+offset)
+		text, m, repaired := unquote(value, at+offset, p)
 		d.Repaired += repaired
 		switch key {
 		case "text":
@@ -57,7 +57,7 @@ func parseJSONLine(raw []byte, at int) (*Document, error) {
 	case !hasText:
 		return nil, fmt.Errorf("%w: no \"text\" field", ErrFormat)
 	}
-	d.normalise()
+	d.normalise(p)
 	if strings.TrimSpace(d.ID) == "" {
 		d.ID = "text-" + TextDigest(d.Text)[:16]
 	}
@@ -72,46 +72,81 @@ func isField(key string) bool {
 	return key == "id" || key == "text" || key == "topic" || key == "title"
 }
 
-// jsonFields calls f with the keys and raw values of the object that raw is; a value is not empty.
+// jsonFields calls f with the keys and raw values of the object that raw is; a value is not empty. It copies no value:
+// a text may be as large as the machine's memory allows once.
 func jsonFields(raw []byte, f func(key string, value []byte, offset int) error) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	bad := func(err error) error { return fmt.Errorf("%w: not a JSON object: %v", ErrFormat, err) }
-	if t, err := dec.Token(); err != nil {
-		return bad(err)
-	} else if t != json.Delim('{') {
+	if !json.Valid(raw) {
+		var v struct{}
+		err := json.Unmarshal(raw, &v) // says what is wrong
+		return fmt.Errorf("%w: not a JSON object: %v", ErrFormat, err)
+	}
+	// From here on raw is known to be valid: what stands where needs no check.
+	at := jsonSpace(raw, 0)
+	if raw[at] != '{' {
 		return fmt.Errorf("%w: not a JSON object", ErrFormat)
 	}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return bad(err)
+	for at = jsonSpace(raw, at+1); raw[at] != '}'; {
+		if raw[at] == ',' {
+			at = jsonSpace(raw, at+1)
 		}
-		key, ok := t.(string)
-		if !ok {
-			return bad(fmt.Errorf("a key is %v", t))
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return bad(err)
-		}
-		if err := f(key, value, int(dec.InputOffset())-len(value)); err != nil {
+		end := jsonEnd(raw, at)
+		key, _, _ := unquote(raw[at:end], 0, nil)
+		at = jsonSpace(raw, jsonSpace(raw, end)+1) // behind the colon
+		end = jsonEnd(raw, at)
+		if err := f(key, raw[at:end], at); err != nil {
 			return err
 		}
-	}
-	if _, err := dec.Token(); err != nil {
-		return bad(err)
-	}
-	if rest := bytes.TrimSpace(raw[dec.InputOffset():]); len(rest) > 0 {
-		return fmt.Errorf("%w: text behind the JSON object: %.20q", ErrFormat, rest)
+		at = jsonSpace(raw, end)
 	}
 	return nil
 }
 
+// jsonSpace returns where the next token behind at begins.
+func jsonSpace(raw []byte, at int) int {
+	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\t' || raw[at] == '\n' || raw[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+// jsonEnd returns the end of the value that begins at.
+func jsonEnd(raw []byte, at int) int {
+	depth := 0
+	for ; ; at++ {
+		switch raw[at] {
+		case '"':
+			for at++; raw[at] != '"'; at++ {
+				if raw[at] == '\\' {
+					at++
+				}
+			}
+			if depth == 0 {
+				return at + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return at + 1
+			}
+		default:
+			if depth > 0 {
+				continue
+			}
+			for ; !strings.ContainsRune(",}] \t\r\n", rune(raw[at])); at++ { // a number, true, false, null
+			}
+			return at
+		}
+	}
+}
+
 // unquote decodes a valid JSON string literal that stands at source offset at, with its map. Lone
 // surrogates and invalid UTF-8 become U+FFFD, NUL is removed; both are counted.
-func unquote(lit []byte, at int) (text string, m offsetMap, repaired int) {
-	w := textWriter{text: make([]byte, 0, len(lit))}
+func unquote(lit []byte, at int, p *pulse) (text string, m offsetMap, repaired int) {
+	var w textWriter
+	w.text.Grow(len(lit))
 	for i := 1; i < len(lit)-1; {
+		p.beat()
 		r, n := utf8.DecodeRune(lit[i:])
 		if r == '\\' {
 			r, n = unescape(lit[i:])
@@ -126,12 +161,11 @@ func unquote(lit []byte, at int) (text string, m offsetMap, repaired int) {
 			w.atom(string(r), at+i, n)
 		default:
 			w.segment(at+i, 1, 1)
-			w.text = append(w.text, lit[i:i+n]...)
+			w.text.Write(lit[i : i+n])
 		}
 		i += n
 	}
-	text = string(w.text)
-	return text, w.m, repaired
+	return w.text.String(), w.m, repaired
 }
 
 // unescape decodes the escape sequence that s begins with and returns its length.

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -36,7 +35,7 @@ func Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Documen
 		if o.MaxFileBytes <= 0 {
 			o.MaxFileBytes = DefaultMaxFileBytes
 		}
-		l := loader{ctx: ctx, o: o, yield: yield, seen: make(map[string]place)}
+		l := loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, seen: make(map[string]place)}
 		for _, p := range paths {
 			if l.path(p) != nil {
 				return
@@ -58,6 +57,7 @@ type loader struct {
 	ctx       context.Context
 	o         LoadOptions
 	yield     func(*Document, error) bool
+	pulse     *pulse
 	seen      map[string]place // by document id
 	documents int
 	skipped   int
@@ -183,69 +183,54 @@ func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
 	case !info.Mode().IsRegular():
 		return l.skip(path, fmt.Errorf("%w: %v is not a regular file", ErrUnknown, info.Mode().Type()), named)
 	}
-	var parse func(*Document, []byte) error
+	var parse func(*Document, string) error
+	share := int64(markupShare)
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".jsonl", ".ndjson":
 		return l.jsonLines(path)
 	case ".txt", ".text":
-		parse = parseText
+		parse, share = func(d *Document, raw string) error { return parseText(d, raw, l.pulse) }, plainShare
 	case ".md", ".markdown":
-		parse = func(d *Document, raw []byte) error {
-			if parseMarkdown(d, decode(raw)) {
+		parse = func(d *Document, raw string) error {
+			if parseMarkdown(d, decode(raw, l.pulse), l.pulse) {
 				return nil
 			}
-			return parseText(d, raw)
+			return parseText(d, raw, l.pulse)
 		}
 	case ".html", ".htm", ".xhtml":
-		parse = func(d *Document, raw []byte) error {
-			in, err := decodeHTML(raw)
+		parse = func(d *Document, raw string) error {
+			in, err := decodeHTML(raw, l.pulse)
 			if err == nil {
 				d.Repaired = in.repaired
-				parseHTML(d, in)
+				parseHTML(d, in, l.pulse)
 			}
 			return err
 		}
 	default:
 		return l.skip(path, fmt.Errorf("%w %q: txt, md, html and jsonl are read", ErrUnknown, ext), named)
 	}
-	raw, err := l.read(path, info.Size())
+	raw, digest, cut, err := l.readText(path, info.Size(), share*int64(l.o.MaxTextBytes))
 	if err != nil {
 		return l.skip(path, err, true)
 	}
-	sum := sha256.Sum256(raw)
-	d := &Document{ID: id, Digest: "sha256:" + hex.EncodeToString(sum[:])}
-	if err := parse(d, raw); err != nil {
+	d := &Document{ID: id, Digest: digest, Cut: cut}
+	if err := abortable(func() error { return parse(d, raw) }); err != nil {
+		if stop := l.cancelled(); stop != nil {
+			return stop
+		}
 		return l.skip(path, err, true)
 	}
+	d.shorten(l.o.MaxTextBytes)
 	if d.Title == "" {
 		d.Title = title(d, path)
 	}
 	return l.emit(d, place{path: path})
 }
 
-func (l *loader) read(path string, size int64) ([]byte, error) {
-	if size > l.o.MaxFileBytes {
-		return nil, fmt.Errorf("%w of %d bytes: %d", ErrTooLarge, l.o.MaxFileBytes, size)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, reason(err)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, l.o.MaxFileBytes+1))
-	if err != nil {
-		return nil, reason(err)
-	}
-	if int64(len(raw)) > l.o.MaxFileBytes { // it has grown
-		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, l.o.MaxFileBytes)
-	}
-	return raw, checkText(raw)
-}
-
-func parseText(d *Document, raw []byte) error {
-	in := decode(raw)
+func parseText(d *Document, raw string, p *pulse) error {
+	in := decode(raw, p)
 	d.Text, d.offsets, d.Repaired = in.text, in.m, in.repaired
-	d.normalise()
+	d.normalise(p)
 	return nil
 }
 
@@ -268,14 +253,14 @@ func (l *loader) jsonLines(path string) error {
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 64<<10)
 	head, _ := r.Peek(probeBytes) // a short file is no error here
-	if err := checkText(head); err != nil {
+	if err := checkText(string(head)); err != nil {
 		return l.skip(path, err, true)
 	}
-	if utf16Order(head) != nil {
+	if utf16Order(string(head)) != nil {
 		return l.skip(path, fmt.Errorf("%w: JSON lines in UTF-16; convert them to UTF-8", ErrFormat), true)
 	}
 	lines := 0
-	for line, err := range jsonl.Lines(r, l.o.MaxFileBytes) {
+	for line, err := range jsonl.Shortened(cancelled{l.ctx, r}, l.o.MaxFileBytes, l.o.MaxTextBytes) {
 		switch {
 		case errors.Is(err, jsonl.ErrLong):
 			err = fmt.Errorf("%w of %d bytes: a line of %d bytes", ErrTooLarge, l.o.MaxFileBytes, line.Length)
@@ -305,11 +290,17 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 	if len(bytes.TrimSpace(line.Raw)) == 0 {
 		return nil
 	}
-	d, err := parseJSONLine(line.Raw, int(line.Offset))
+	var d *Document
+	err = abortable(func() (err error) { d, err = parseJSONLine(line.Raw, int(line.Offset), l.pulse); return err })
 	if err != nil {
+		if stop := l.cancelled(); stop != nil {
+			return stop
+		}
 		return l.skip(from.String(), err, true)
 	}
 	sum := sha256.Sum256(line.Raw)
 	d.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	d.Cut = line.Cut > 0
+	d.shorten(l.o.MaxTextBytes)
 	return l.emit(d, from)
 }

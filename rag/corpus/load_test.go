@@ -229,7 +229,7 @@ func TestEncodings(t *testing.T) {
 		})
 	}
 	path := write(t, t.TempDir(), "x.html", `<meta charset="shift_jis">`+strings.Repeat("filler ", 50)+"\x83\x65")
-	if _, err := decodeHTML(must(os.ReadFile(path))); !errors.Is(err, ErrFormat) ||
+	if _, err := decodeHTML(string(must(os.ReadFile(path))), nil); !errors.Is(err, ErrFormat) ||
 		!strings.Contains(err.Error(), "shift_jis") {
 		t.Errorf("shift_jis: %v", err)
 	}

@@ -25,12 +25,13 @@ type markdownReader struct {
 
 // parseMarkdown reads a whole Markdown text into d. It reports false, with d untouched, when it is too
 // hostile to parse.
-func parseMarkdown(d *Document, in decoded) bool {
+func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	meta, base := frontMatter(in.text)
 	if isHostile(in.text[base:]) {
 		return false
 	}
-	r := markdownReader{b: new(builder), src: []byte(in.text[base:]), base: base, item: map[*ast.List]int{}}
+	r := markdownReader{b: &builder{pulse: p}, src: []byte(in.text[base:]), base: base, item: map[*ast.List]int{}}
+	r.b.w.text.Grow(len(r.src))
 	walk(newMarkdown().Parser().Parse(text.NewReader(r.src)), r.visit)
 	d.Title = meta["title"]
 	delete(meta, "title")
@@ -241,7 +242,7 @@ func (r *markdownReader) heading(n *ast.Heading) {
 	if l := n.Lines(); l.Len() > 0 {
 		from, to = l.At(0).Start+r.base, l.At(l.Len()-1).Stop+r.base
 	}
-	r.b.heading(n.Level, string(plain.w.text), anchor, from, to)
+	r.b.heading(n.Level, plain.w.text.String(), anchor, from, to)
 }
 
 func (r *markdownReader) code(lines *text.Segments) {

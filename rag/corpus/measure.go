@@ -139,7 +139,7 @@ func (s *splitter) fitHeading(headings []string) (string, int, error) {
 		if err != nil {
 			return "", 0, err
 		}
-		if n <= limit && len(joined) <= limit*bytesPerToken {
+		if n <= limit && len(joined) <= limit*BytesPerToken {
 			return joined, n, nil
 		}
 		if len(headings) > 1 {
@@ -160,7 +160,7 @@ func (s *splitter) fitHeading(headings []string) (string, int, error) {
 
 // measure appends the unit of sp, or its pieces if it does not fit into room tokens.
 func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
-	if sp.end-sp.start <= s.o.Size*bytesPerToken/4 {
+	if sp.end-sp.start <= s.o.Size*BytesPerToken/4 {
 		n, err := s.count(s.d.Text[sp.start:sp.end])
 		if err != nil {
 			return nil, err
@@ -185,7 +185,7 @@ func (s *splitter) halve(out []unit, sp span, room int) ([]unit, error) {
 			continue
 		}
 		text := s.d.Text[half.start:half.end]
-		if len(text) <= s.o.Size*bytesPerToken/4 {
+		if len(text) <= s.o.Size*BytesPerToken/4 {
 			n, err := s.count(text)
 			if err != nil {
 				return nil, err

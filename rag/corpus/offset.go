@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"sort"
+	"strings"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -48,26 +49,26 @@ func (m offsetMap) end(t int) int {
 
 // textWriter collects a text with its map.
 type textWriter struct {
-	text []byte
+	text strings.Builder // its String is the text without a copy of it
 	m    offsetMap
 }
 
 func (w *textWriter) segment(source, tu, su int) {
 	if n := len(w.m); n > 0 {
 		l := w.m[n-1]
-		units := (len(w.text) - l.text) / l.tu
+		units := (w.text.Len() - l.text) / l.tu
 		if l.tu == tu && l.su == su && l.source+units*su == source {
 			return
 		}
 	}
-	w.m = append(w.m, offsetSegment{len(w.text), source, tu, su})
+	w.m = append(w.m, offsetSegment{w.text.Len(), source, tu, su})
 }
 
 // copy appends s, whose bytes are the source bytes from source on.
 func (w *textWriter) copy(s string, source int) {
 	if s != "" {
 		w.segment(source, 1, 1)
-		w.text = append(w.text, s...)
+		w.text.WriteString(s)
 	}
 }
 
@@ -75,7 +76,7 @@ func (w *textWriter) copy(s string, source int) {
 func (w *textWriter) atom(s string, source, n int) {
 	if s != "" {
 		w.segment(source, len(s), n)
-		w.text = append(w.text, s...)
+		w.text.WriteString(s)
 	}
 }
 
@@ -84,7 +85,7 @@ func (w *textWriter) done() (string, offsetMap) {
 	if len(w.m) == 1 && w.m[0] == (offsetSegment{0, 0, 1, 1}) {
 		w.m = nil
 	}
-	return string(w.text), w.m
+	return w.text.String(), w.m
 }
 
 // compose chains two maps: outer maps text to middle, inner maps middle to source. No unit of outer
@@ -125,14 +126,16 @@ func compose(outer, inner offsetMap, n int) offsetMap {
 
 // nfc brings text to Unicode normalisation form C. It returns the map from the new text to the old
 // one (empty when nothing changed).
-func nfc(text string) (string, offsetMap) {
+func nfc(text string, p *pulse) (string, offsetMap) {
 	if norm.NFC.IsNormalString(text) {
 		return text, nil
 	}
 	var w textWriter
+	w.text.Grow(len(text))
 	var it norm.Iter
 	it.InitString(norm.NFC, text)
 	for !it.Done() {
+		p.beat()
 		from := it.Pos()
 		s := string(it.Next())
 		if old := text[from:it.Pos()]; s == old {

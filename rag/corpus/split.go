@@ -21,9 +21,9 @@ const pathSeparator = " › "
 // tinyShare: a section below 1/tinyShare of Size is tiny.
 const tinyShare = 8
 
-// bytesPerToken bounds a chunk in bytes: Size × bytesPerToken. No text comes near it, but encoders read
+// BytesPerToken bounds a chunk in bytes: Size × BytesPerToken. No text comes near it, but encoders read
 // a word of many letters (base64, a run of dots) as one unknown token, whatever its length.
-const bytesPerToken = 32
+const BytesPerToken = 32
 
 // Split cuts a document into chunks such that Count(EmbedText) ≤ Size for each.
 //
@@ -293,7 +293,7 @@ func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk,
 // remains were a tiny chunk, the units are shared out evenly.
 func (s *splitter) fill(u []unit, i, start, room int) int {
 	j, sum := i+1, u[i].tokens
-	for j < len(u) && sum+u[j].tokens <= room && u[j].end-start <= s.o.Size*bytesPerToken {
+	for j < len(u) && sum+u[j].tokens <= room && u[j].end-start <= s.o.Size*BytesPerToken {
 		sum += u[j].tokens
 		j++
 	}

@@ -133,8 +133,8 @@ func TestOverlap(t *testing.T) {
 func TestMerge(t *testing.T) {
 	d, ok := &Document{ID: "d"}, true
 	ok = parseMarkdown(d,
-		decode([]byte("# Top\n\nIntro.\n\n## A\n\nText a.\n\n## B\n\nText b.\n\n### B1\n\nDeep.\n\n## "+
-			"C\n\n"+strings.Repeat("long section. ", 20)+"\n\n## D\n\nText d.")))
+		decode("# Top\n\nIntro.\n\n## A\n\nText a.\n\n## B\n\nText b.\n\n### B1\n\nDeep.\n\n## "+
+			"C\n\n"+strings.Repeat("long section. ", 20)+"\n\n## D\n\nText d.", nil), nil)
 	chunks, err := Split(d, ChunkOptions{Size: 100, Count: countTokens})
 	if err != nil || !ok {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestHeadings(t *testing.T) {
 	long := strings.Repeat("very long heading ", 30)
 	d := &Document{ID: "d"}
 	parseMarkdown(d,
-		decode([]byte("# "+long+"\n\n## Inner\n\nText of it.\n\n## "+strings.Repeat("x", 150)+"\n\nMore text.")))
+		decode("# "+long+"\n\n## Inner\n\nText of it.\n\n## "+strings.Repeat("x", 150)+"\n\nMore text.", nil), nil)
 	o := ChunkOptions{Size: 32, Count: countTokens}
 	chunks, err := Split(d, o)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestHeadings(t *testing.T) {
 
 func TestNoChunk(t *testing.T) {
 	d := &Document{ID: "d"}
-	parseMarkdown(d, decode([]byte("Preface.\n\n# One\n\n## Two\n\nText.\n\n## Three\n")))
+	parseMarkdown(d, decode("Preface.\n\n# One\n\n## Two\n\nText.\n\n## Three\n", nil), nil)
 	chunks, err := Split(d, ChunkOptions{NoChunk: true, Count: countTokens})
 	if err != nil || len(chunks) != 1 {
 		t.Fatal(chunks, err)
@@ -226,7 +226,7 @@ func TestProperties(t *testing.T) {
 			"http://example.org/", "1. "})
 		text := strings.Join(rapid.SliceOfN(piece, 0, 400).Draw(t, "pieces"), "")
 		d := &Document{ID: "d", Text: text}
-		d.normalise()
+		d.normalise(nil)
 		d.offsets = nil
 		at := 0
 		for len(d.Text) > 0 && rapid.Bool().Draw(t, "section") {

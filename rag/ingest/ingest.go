@@ -24,11 +24,12 @@ type Input struct {
 
 // Options of Run. The zero value cuts into chunks of preset 256/2 and commits every 256.
 type Options struct {
-	Chunk        string // preset ("256/2", "512/10") or SIZE/OVERLAP in tokens; "" is 256/2
-	NoChunk      bool   // one chunk per document or JSON line; what the encoder does not read of it is cut and counted
-	CommitEvery  int    // chunks of one commit; 0 is 256
-	MaxFileBytes int64  // larger files are skipped; 0 is 256 MiB
-	Strict       bool   // a bad line or file is an error instead of a skip
+	Chunk string // preset ("256/2", "512/10") or SIZE/OVERLAP in tokens; "" is 256/2
+	// one chunk per document or JSON line: its first 64 KiB, or 32 bytes for each token that the encoder reads
+	NoChunk      bool
+	CommitEvery  int   // chunks of one commit; 0 is 256
+	MaxFileBytes int64 // larger files are skipped; 0 is 256 MiB
+	Strict       bool  // a bad line or file is an error instead of a skip
 
 	OnCommit func(ids []string)      // after each commit, with the ids that are durable now
 	OnSkip   func(corpus.Skipped)    // for each file or line that was not read
@@ -43,6 +44,7 @@ type Result struct {
 	Known     int     `json:"known"`     // of Chunks: stored before with the same text and heading
 	Skipped   int     `json:"skipped"`   // files and lines that were not read
 	Empty     int     `json:"empty"`     // documents without a word
+	Cut       int     `json:"cut"`       // documents of which NoChunk kept the beginning only
 	Truncated int     `json:"truncated"` // chunks that the encoder did not read to their end
 	Repaired  int     `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
 	Commits   int     `json:"commits"`
@@ -54,6 +56,10 @@ const (
 	DefaultChunk       = "256/2"
 	DefaultCommitEvery = 256
 )
+
+// minTextBytes is what NoChunk keeps of a text at least: more than encoders read of it, because it is searched for
+// words as well, and little enough to count its tokens at once.
+const minTextBytes = 64 << 10
 
 // Run puts documents into the base's store, which it makes when absent. Chunks that are stored with the same
 // text and heading are not embedded again, so an interrupted run goes on where it was. No document at all is
@@ -90,8 +96,12 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 		return result, err
 	}
 	r.meter = newMeter(in.Paths)
+	r.progress(0) // reading and cutting a large file takes a while
 	defer r.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip}
+	if r.o.NoChunk {
+		load.MaxTextBytes = max(minTextBytes, info.MaxTokens*corpus.BytesPerToken)
+	}
 	for doc, err := range corpus.Load(ctx, in.Paths, load) {
 		if err == nil {
 			err = r.add(ctx, doc)
@@ -201,6 +211,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		r.result.Empty++
 		r.base.Logger().Warn("a document without a word was left out", "source", doc.Source)
 		return nil
+	}
+	if doc.Cut {
+		r.result.Cut++
 	}
 	if before != nil {
 		return r.commit(ctx, store.Batch{

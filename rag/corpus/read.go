@@ -1,0 +1,111 @@
+package corpus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// markupShare is how many bytes of Markdown and HTML are read for a byte of text that is wanted: markup, scripts and
+// styles have no text. Plain text of UTF-16 has at most 2 bytes a byte.
+const (
+	markupShare = 64
+	plainShare  = 2
+)
+
+// readText reads a file, or its first most bytes: cut tells that there are more. The digest is of what was read.
+func (l *loader) readText(path string, size, most int64) (raw, digest string, cut bool, err error) {
+	if size > l.o.MaxFileBytes {
+		return "", "", false, fmt.Errorf("%w of %d bytes: %d", ErrTooLarge, l.o.MaxFileBytes, size)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", "", false, reason(err)
+	}
+	defer f.Close()
+	if most <= 0 {
+		most = l.o.MaxFileBytes + 1
+	}
+	var b strings.Builder // its String is what was read without a copy of it
+	b.Grow(int(min(size, most) + 1))
+	h := sha256.New()
+	if _, err = io.Copy(io.MultiWriter(&b, h), io.LimitReader(cancelled{l.ctx, f}, most)); err != nil {
+		return "", "", false, reason(err)
+	}
+	raw = b.String()
+	if int64(len(raw)) > l.o.MaxFileBytes { // it has grown
+		return "", "", false, fmt.Errorf("%w of %d bytes", ErrTooLarge, l.o.MaxFileBytes)
+	}
+	if cut = int64(len(raw)) == most && size > most; cut {
+		raw = wholeCharacters(raw)
+	}
+	return raw, "sha256:" + hex.EncodeToString(h.Sum(nil)), cut, checkText(raw)
+}
+
+// wholeCharacters takes half a character off the end of a text that was cut.
+func wholeCharacters(raw string) string {
+	if order := utf16Order(raw); order != nil {
+		raw = raw[:len(raw)&^1]
+		if n := len(raw); n > 2 && order.Uint16([]byte(raw[n-2:]))&0xfc00 == 0xd800 {
+			return raw[:n-2]
+		}
+		return raw
+	}
+	for i := 1; i < utf8.UTFMax && i <= len(raw); i++ {
+		if at := len(raw) - i; utf8.RuneStart(raw[at]) {
+			if !utf8.FullRuneInString(raw[at:]) {
+				return raw[:at]
+			}
+			break
+		}
+	}
+	return raw
+}
+
+// cancelled reads until the context ends.
+type cancelled struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c cancelled) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// shorten keeps the first most bytes of the text, to the end of a word where that is near. 0 is all.
+func (d *Document) shorten(most int) {
+	if most <= 0 || len(d.Text) <= most {
+		return
+	}
+	d.Cut = true
+	for most > 0 && !utf8.RuneStart(d.Text[most]) {
+		most--
+	}
+	if i := strings.LastIndexFunc(d.Text[:most], unicode.IsSpace); i > most*3/4 {
+		most = i
+	}
+	d.Text = strings.Clone(d.Text[:most])
+	sections, blocks := d.Sections, d.blocks
+	d.Sections, d.blocks = nil, nil
+	for _, s := range sections {
+		if s.Start < most {
+			s.End = min(s.End, most)
+			d.Sections = append(d.Sections, s)
+		}
+	}
+	for _, b := range blocks {
+		if b.start < most {
+			b.end = min(b.end, most)
+			d.blocks = append(d.blocks, b)
+		}
+	}
+}
