@@ -49,7 +49,8 @@ func meanwhile(t *testing.T, w *world, enc *doubles.Encoder, another, replaces b
 			return
 		}
 		if replaces {
-			w.ingest(t, "b.jsonl", `{"id":"herring","text":"`+replacement+`"}`)
+			w.ingestWith(t, "b.jsonl", `{"id":"herring","text":"`+replacement+`"}`,
+				sluice.IngestOptions{NoChunk: true, Replace: true})
 		} else if _, err := w.DeleteDocuments(t.Context(), []string{"herring"}); err != nil {
 			t.Error(err)
 		}

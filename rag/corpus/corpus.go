@@ -18,6 +18,10 @@ import (
 type Document struct {
 	ID       string // stable: from the source's path relative to its root, or the JSON line's id
 	Source   string // path as the user gave it, "path:line" for JSON lines
+	Path     string // of the file: absolute, links followed; "" when it is of none
+	Folder   string // that was given, or that of the file that was given: as Path. ID is relative to it
+	Given    bool   // the file was given, not a folder
+	Line     int    // of the file; 0 when the document is the whole file
 	Title    string
 	Topic    string
 	Text     string // plain text, valid UTF-8, NFC, no NUL

@@ -26,7 +26,8 @@ var errStop = errors.New("stop")
 // Load yields the documents below paths: text (.txt), Markdown (.md), HTML (.html, .htm), JSON lines
 // (.jsonl, .ndjson, a document a line), and folders of them, walked in name order. A document's id is
 // its path relative to the folder given (the base name, for a file given), with slashes, whatever
-// the working directory; or the JSON line's id. What cannot be read is reported to OnSkip with the
+// the working directory; or the JSON line's id. Ids of different folders may be equal: Document.Path tells files apart,
+// and a file that is reached twice, also by links, is yielded once. What cannot be read is reported to OnSkip with the
 // reason and the walk goes on; with Strict a file or line that is not readable ends it with its
 // error (hidden files and unknown kinds inside a folder never do). When there was no document at
 // all, ErrNoDocument is the last thing yielded.
@@ -35,7 +36,7 @@ func Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Documen
 		if o.MaxFileBytes <= 0 {
 			o.MaxFileBytes = DefaultMaxFileBytes
 		}
-		l := loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, seen: make(map[string]place)}
+		l := loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, seen: make(map[place]place)}
 		for _, p := range paths {
 			if l.path(p) != nil {
 				return
@@ -58,7 +59,10 @@ type loader struct {
 	o         LoadOptions
 	yield     func(*Document, error) bool
 	pulse     *pulse
-	seen      map[string]place // by document id
+	seen      map[place]place // by what may be there once: a file's real path; a line's id, in its file
+	folder    string          // being loaded, or that of the file being loaded: absolute, links followed
+	given     bool            // the file being loaded was given itself
+	real      string          // path of the file being loaded, likewise
 	documents int
 	skipped   int
 	first     Skipped
@@ -68,6 +72,7 @@ type loader struct {
 type place struct {
 	path string
 	line int
+	id   string // of a line, where that and not its number tells it apart
 }
 
 func (p place) String() string {
@@ -101,23 +106,33 @@ func (l *loader) cancelled() error {
 	return nil
 }
 
-// emit yields d unless it has no words or its id was seen before.
+// emit yields d unless it has no words, or the line's id was seen before in its file.
 func (l *loader) emit(d *Document, from place) error {
-	d.Source = from.String()
+	d.Source, d.Line, d.Folder, d.Given = from.String(), from.line, l.folder, l.given
 	if !hasWord(d.Text) {
 		return l.skip(d.Source, ErrNoWords, true)
 	}
-	if first, ok := l.seen[d.ID]; ok {
-		return l.skip(d.Source,
-			fmt.Errorf("%w: %q is that of %s; rename one, or give the folder above both", ErrDuplicate, d.ID, first),
-			true)
+	d.Path = l.real
+	if key := (place{path: l.real, id: d.ID}); from.line > 0 {
+		if first, again := l.seen[key]; again {
+			return l.skip(d.Source, fmt.Errorf("%w: %q is that of %s", ErrDuplicate, d.ID, first), true)
+		}
+		l.seen[key] = from
 	}
-	l.seen[d.ID] = from
 	l.documents++
 	if !l.yield(d, nil) {
 		return errStop
 	}
 	return nil
+}
+
+// realPath is a path as it is whatever the working directory, and with links followed.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // path loads one argument of Load.
@@ -126,7 +141,11 @@ func (l *loader) path(path string) error {
 	if err != nil {
 		return l.skip(path, reason(err), true)
 	}
-	if !info.IsDir() {
+	if l.folder, err = realPath(path); err != nil {
+		return l.skip(path, reason(err), true)
+	}
+	if l.given = !info.IsDir(); l.given {
+		l.folder = filepath.Dir(l.folder)
 		return l.file(path, filepath.Base(path), info, true)
 	}
 	root := path
@@ -183,6 +202,14 @@ func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
 	case !info.Mode().IsRegular():
 		return l.skip(path, fmt.Errorf("%w: %v is not a regular file", ErrUnknown, info.Mode().Type()), named)
 	}
+	var err error
+	if l.real, err = realPath(path); err != nil {
+		return l.skip(path, reason(err), true)
+	}
+	if _, again := l.seen[place{path: l.real}]; again { // by another way
+		return nil
+	}
+	l.seen[place{path: l.real}] = place{path: path}
 	var parse func(*Document, string) error
 	share := int64(markupShare)
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
@@ -283,7 +310,7 @@ func (l *loader) jsonLines(path string) error {
 
 // jsonLine gives on the document of a line, or skips the line when there is an error.
 func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
-	from := place{path, line.Number}
+	from := place{path: path, line: line.Number}
 	if err != nil {
 		return l.skip(from.String(), err, true)
 	}

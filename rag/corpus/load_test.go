@@ -47,8 +47,7 @@ func TestLoadFolder(t *testing.T) {
 	for _, d := range docs {
 		got = append(got, d.ID+" = "+strings.TrimPrefix(d.Source, dir+"/"))
 	}
-	want := []string{"a/README.HTML = a/README.HTML", "a/z.md = a/z.md", "b.txt = b.txt", "one = c.jsonl:1",
-		"link.txt = link.txt"}
+	want := []string{"a/README.HTML = a/README.HTML", "a/z.md = a/z.md", "b.txt = b.txt", "one = c.jsonl:1"} // link.txt is b.txt
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}
@@ -103,6 +102,39 @@ func TestDocumentIDs(t *testing.T) {
 	}
 	if docs, _ := load(t, LoadOptions{}, "sub/x.txt"); docs[0].ID != "x.txt" {
 		t.Errorf("a file given: %s", docs[0].ID)
+	}
+}
+
+// TestFilesAreToldApart: files of the same name below two folders are two documents, and one file that is reached by
+// several ways is one.
+func TestFilesAreToldApart(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "one/README.md", "First.")
+	write(t, dir, "two/README.md", "Second.")
+	lines := `{"id":"README.md","text":"A line."}` + "\n"
+	write(t, dir, "two/c.jsonl", lines)
+	write(t, dir, "one/d.jsonl", lines+lines)
+	if err := os.Symlink(filepath.Join(dir, "one"), filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	docs, skips := load(t, LoadOptions{}, "one", "two", dir+"/one", "linked", "two/README.md", "two/c.jsonl", ".")
+	var got []string
+	for _, d := range docs {
+		got = append(got, fmt.Sprintf("%s %s %d %s", d.ID, strings.TrimPrefix(d.Path, dir), d.Line,
+			strings.TrimPrefix(d.Folder, dir)))
+	}
+	want := []string{"README.md /one/README.md 0 /one", "README.md /one/d.jsonl 1 /one", "README.md /two/README.md 0 /two",
+		"README.md /two/c.jsonl 1 /two"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(skips) != 2 || !errors.Is(skips[0].Err, ErrDuplicate) || !strings.HasSuffix(skips[0].Source, "d.jsonl:2") ||
+		!strings.Contains(skips[1].Err.Error(), "a link to a folder") {
+		t.Errorf("skipped %v", skips)
 	}
 }
 

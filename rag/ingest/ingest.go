@@ -30,7 +30,12 @@ type Options struct {
 	CommitEvery  int   // chunks of one commit; 0 is 256
 	MaxFileBytes int64 // larger files are skipped; 0 is 256 MiB
 	Strict       bool  // a bad line or file is an error instead of a skip
+	// Collection names the folder whose documents these are, where it has no name yet, and stands before the ids of
+	// JSON lines; "" names it after the folder.
+	Collection string
+	Replace    bool // an id that another source has is taken from it, instead of being refused
 
+	OnTake   func(id, from string)   // for each document that replaces one of another source
 	OnCommit func(ids []string)      // after each commit, with the ids that are durable now
 	OnSkip   func(corpus.Skipped)    // for each file or line that was not read
 	Progress func(done, total int64) // bytes of the sources, now and then
@@ -47,6 +52,8 @@ type Result struct {
 	Cut       int     `json:"cut"`       // documents of which NoChunk kept the beginning only
 	Truncated int     `json:"truncated"` // chunks that the encoder did not read to their end
 	Repaired  int     `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
+	Taken     int     `json:"taken"`     // documents that replace one of another source
+	Refused   int     `json:"refused"`   // documents whose id another source has
 	Commits   int     `json:"commits"`
 	Seconds   float64 `json:"seconds"`
 }
@@ -64,7 +71,8 @@ const minTextBytes = 64 << 10
 // Run puts documents into the base's store, which it makes when absent. Chunks that are stored with the same
 // text and heading are not embedded again, so an interrupted run goes on where it was. No document at all is
 // corpus.ErrNoDocument; a store of another encoder store.ErrEncoder; another process that writes for longer than a
-// commit waits store.ErrLocked; a bad option knowledge.ErrOption.
+// commit waits store.ErrLocked; a bad option knowledge.ErrOption. Documents whose ids other sources have are left out,
+// and store.ErrConflict when all else is done.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, err error) {
 	started := time.Now()
 	ctx = cores.AsBatch(ctx)
@@ -95,6 +103,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if err = knowledge.SameEncoder(r.store, info.Encoder); err != nil {
 		return result, err
 	}
+	if r.names, err = newNames(ctx, r.store, r.o.Collection, r.o.Replace); err != nil {
+		return result, err
+	}
 	r.meter = newMeter(in.Paths)
 	r.progress(0) // reading and cutting a large file takes a while
 	defer r.base.WatchEncoder(nil)
@@ -110,14 +121,18 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 			return result, err
 		}
 	}
-	if err = r.commit(ctx, r.take()); err != nil {
+	if err = r.commit(ctx, r.whole()); err != nil {
 		return result, err
 	}
-	if result.Documents == 0 {
+	refused := error(nil)
+	if result.Refused > 0 {
+		refused = fmt.Errorf("%w: so %d documents were left out", store.ErrConflict, result.Refused)
+	}
+	if result.Documents == 0 && refused == nil {
 		return result, fmt.Errorf("%w in %s: %d files or lines skipped, %d documents without a word",
 			corpus.ErrNoDocument, strings.Join(in.Paths, ", "), result.Skipped, result.Empty)
 	}
-	return result, tidy(ctx, base, result.Embedded)
+	return result, errors.Join(tidy(ctx, base, result.Embedded), refused)
 }
 
 // compactFrom so many deleted rows on the store is compacted, if their share is large: fewer are not worth that the
@@ -180,7 +195,9 @@ type run struct {
 	result  *Result
 	pending store.Batch
 	meter   *meter
-	at      int64 // bytes that are committed
+	names   *names
+	take    []string // ids of Batch.Take
+	at      int64    // bytes that are committed
 }
 
 func (r *run) skip(k corpus.Skipped) {
@@ -191,16 +208,20 @@ func (r *run) skip(k corpus.Skipped) {
 }
 
 func (r *run) add(ctx context.Context, doc *corpus.Document) error {
+	if ok, err := r.name(ctx, doc); !ok {
+		return err
+	}
 	var before, chunks []corpus.Chunk // committed, and to be
 	for c, err := range corpus.Chunks(ctx, doc, r.chunk) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", doc.Source, err)
 		}
 		if len(chunks) == r.o.CommitEvery { // there is more: the document goes in several commits
-			if err := r.commit(ctx, r.take()); err != nil {
+			if err := r.commit(ctx, r.whole()); err != nil {
 				return err
 			}
-			if err := r.commit(ctx, store.Batch{Documents: []*corpus.Document{doc}, Chunks: chunks}); err != nil {
+			part := store.Batch{Documents: []*corpus.Document{doc}, Chunks: chunks, Partial: true}
+			if err := r.commit(ctx, part); err != nil {
 				return err
 			}
 			before, chunks = append(before, chunks...), nil
@@ -221,7 +242,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		})
 	}
 	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery {
-		if err := r.commit(ctx, r.take()); err != nil {
+		if err := r.commit(ctx, r.whole()); err != nil {
 			return err
 		}
 	}
@@ -230,8 +251,29 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	return nil
 }
 
-// take is the batch of whole documents that wait for a commit.
-func (r *run) take() store.Batch {
+// name gives a document its id; ok is false when it is left out, or with an error.
+func (r *run) name(ctx context.Context, doc *corpus.Document) (ok bool, err error) {
+	from, err := r.names.name(ctx, doc)
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused) && !r.o.Strict:
+		r.result.Refused++
+		r.skip(corpus.Skipped{Source: doc.Source, Err: err})
+		return false, nil
+	case err != nil:
+		return false, err
+	case from != "":
+		r.take = append(r.take, doc.ID)
+		r.result.Taken++
+		if r.o.OnTake != nil {
+			r.o.OnTake(doc.ID, from)
+		}
+	}
+	return true, nil
+}
+
+// whole is the batch of whole documents that wait for a commit.
+func (r *run) whole() store.Batch {
 	b := r.pending
 	b.Replace = true
 	r.pending = store.Batch{}
@@ -251,7 +293,7 @@ const maxTries = 5
 
 func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error {
 	b := whole
-	b.Known = slices.Clone(whole.Known)
+	b.Known, b.Take = slices.Clone(whole.Known), r.take
 	ids := make([]string, len(b.Chunks))
 	to := r.at
 	for i, c := range b.Chunks {

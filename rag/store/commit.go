@@ -19,7 +19,7 @@ const maxRows = math.MaxInt32
 // Commit makes a batch durable, all of it or nothing, and returns the ids of its chunks (Chunks, then
 // Known; each once): they survive whatever happens from now on. After an error the store is as it was
 // before, and the next Commit works. Errors: ErrInput, ErrDimension, kernels.ErrNonFinite, ErrNotFound
-// (Known), ErrReadOnly, syscall.ENOSPC, the context's.
+// (Known), ErrConflict, ErrReadOnly, syscall.ENOSPC, the context's.
 //
 // Rows are written behind the last committed one and counted by the SQLite transaction. If that
 // transaction fails in COMMIT itself (its fsync, say), the log may yet hold it and a power cut may
@@ -33,7 +33,10 @@ func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
 		return nil, fmt.Errorf("store %s: %w", s.dir, err)
 	}
 	c := commit{store: s, batch: b, digests: make([][sha256.Size]byte, len(b.Chunks)),
-		documents: map[string]int64{}, topics: map[string]any{"": nil}}
+		documents: map[string]int64{}, topics: map[string]any{"": nil}, takes: map[string]bool{}}
+	for _, id := range b.Take {
+		c.takes[id] = true
+	}
 	for i := range b.Chunks {
 		c.digests[i] = sha256.Sum256([]byte(b.Chunks[i].EmbedText()))
 	}
@@ -121,6 +124,9 @@ type commit struct {
 	fresh     []int               // chunks that get a row and whose vector is written
 	documents map[string]int64    // id → number
 	topics    map[string]any      // name → number; "" → NULL
+
+	collections []Collection
+	takes       map[string]bool // ids of Batch.Take
 }
 
 func (c *commit) run(ctx context.Context, tx *change) error {
@@ -145,6 +151,10 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 		if err := s.putBlocks(ctx, tx.Tx, tx.endRow, tx.next, asBytes(vectors)); err != nil {
 			return err
 		}
+	}
+	var err error
+	if c.collections, err = s.collections(tx); err != nil {
+		return err
 	}
 	if err := c.putDocuments(ctx, tx.Tx); err != nil {
 		return err
@@ -211,9 +221,14 @@ func (c *commit) vectors() []float32 {
 }
 
 func (c *commit) putDocuments(ctx context.Context, tx *sql.Tx) error {
-	put, err := tx.Prepare(`INSERT INTO documents (id, source, title, topic, digest, meta, added) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET source = excluded.source, title = excluded.title, topic = excluded.topic, meta = excluded.meta,
-			added = iif(digest = excluded.digest, added, excluded.added), digest = excluded.digest
+	put, err := tx.Prepare(`INSERT INTO documents
+			(id, source, title, topic, digest, meta, added, collection, path, line, partial)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET source = excluded.source, title = excluded.title, topic = excluded.topic,
+			meta = excluded.meta, partial = excluded.partial,
+			added = iif(digest = excluded.digest, added, excluded.added), digest = excluded.digest,
+			(collection, path, line) = (iif(excluded.path = '', collection, excluded.collection),
+				iif(excluded.path = '', path, excluded.path), iif(excluded.path = '', line, excluded.line))
 		RETURNING no`)
 	if err != nil {
 		return err
@@ -228,8 +243,13 @@ func (c *commit) putDocuments(ctx context.Context, tx *sql.Tx) error {
 		if err != nil {
 			return err
 		}
+		if err := c.checkPlace(tx, d); err != nil {
+			return err
+		}
 		var no int64
-		if err := put.QueryRow(d.ID, d.Source, d.Title, d.Topic, d.Digest, string(meta), now).Scan(&no); err != nil {
+		at := placeOf(c.collections, d)
+		if err := put.QueryRow(d.ID, d.Source, d.Title, d.Topic, d.Digest, string(meta), now, at.collection, at.path,
+			at.line, c.batch.Partial).Scan(&no); err != nil {
 			return err
 		}
 		c.documents[d.ID] = no

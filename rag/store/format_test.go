@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version1 is a store that the last code of version 1 wrote: document a with 20 chunks, of which a/3 and a/4 were
+// oldStore is a store that the last code of a version wrote: document a with 20 chunks, of which a/3 and a/4 were
 // replaced, c with 300, and b, which was deleted.
-func version1(t *testing.T) (dir string, want map[string]int) {
+func oldStore(t *testing.T, version int) (dir string, want map[string]int) {
 	t.Helper()
-	z, err := zip.OpenReader(filepath.Join("testdata", "version1.zip"))
+	z, err := zip.OpenReader(filepath.Join("testdata", fmt.Sprintf("version%d.zip", version)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,15 +34,20 @@ func version1(t *testing.T) (dir string, want map[string]int) {
 	return dir, want
 }
 
-// A store of version 1 loses nothing: neither for writers nor for readers, after a failure or a kill in between, and it
-// goes on being one that can be written to.
-func TestVersion1IsMigrated(t *testing.T) {
+// A store of an older version loses nothing: neither for writers nor for readers, after a failure or a kill in between,
+// and it goes on being one that can be written to.
+func TestOlderVersionsAreMigrated(t *testing.T) {
 	skipRace(t)
 	ctx := context.Background()
-	for name, o := range map[string]Options{"writer": {}, "reader": {ReadOnly: true}, "creator": {Create: true,
-		Encoder: &testEncoder}} {
+	for name, c := range map[string]struct {
+		version int
+		o       Options
+	}{"writer": {1, Options{}}, "reader": {1, Options{ReadOnly: true}}, "creator": {1, Options{Create: true,
+		Encoder: &testEncoder}}, "writer of version 2": {2, Options{}}, "reader of version 2": {2,
+		Options{ReadOnly: true}}} {
 		t.Run(name, func(t *testing.T) {
-			dir, want := version1(t)
+			dir, want := oldStore(t, c.version)
+			o := c.o
 			x := testSeams()
 			x.step = func(string) error { return unix.EIO }
 			if _, err := open(ctx, dir, o, x); !errors.Is(err, unix.EIO) {
@@ -60,7 +65,7 @@ func TestVersion1IsMigrated(t *testing.T) {
 				t.Fatal(m, err)
 			}
 			l, done := liveOf(t, s)
-			if !slices.Equal(l.Groups[:5], []int32{0, 1, 2, 2, 0}) { // of a/0, a/1, a/2, a/5 and a/6
+			if c.version == 1 && !slices.Equal(l.Groups[:5], []int32{0, 1, 2, 2, 0}) { // of a/0, a/1, a/2, a/5 and a/6
 				t.Errorf("groups %v", l.Groups[:5])
 			}
 			done()
@@ -82,7 +87,7 @@ func TestVersion1IsMigrated(t *testing.T) {
 // Damage of a vector does not get a new checksum by being migrated, and what cannot be written to is said.
 func TestVersion1ThatCannotBeMigrated(t *testing.T) {
 	ctx := context.Background()
-	dir, _ := version1(t)
+	dir, _ := oldStore(t, 1)
 	patch(filepath.Join("segments", "000000.vec"), headerSize+5*testDim*4+1, 0x55, 0xaa)(t, dir)
 	for _, o := range []Options{{}, {ReadOnly: true}} {
 		if _, err := Open(ctx, dir, o); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `chunk "a/5"`) ||
@@ -90,7 +95,7 @@ func TestVersion1ThatCannotBeMigrated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir, _ = version1(t)
+	dir, _ = oldStore(t, 1)
 	l, err := openLock(dir, 0)
 	if err != nil {
 		t.Fatal(err)

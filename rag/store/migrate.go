@@ -5,12 +5,62 @@ import (
 	"database/sql"
 	"fmt"
 	"hash/crc32"
+	"strings"
 )
 
-// migrate brings a store of version 1 up to version 2 in one transaction; the writer's lock is held. Vectors and texts
+// migrate brings a store of an older version up to this one, a transaction for each version; the writer's lock is held.
+func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
+	for {
+		var version int
+		if err := db.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
+			return err
+		}
+		var err error
+		switch version {
+		case 1:
+			err = migrate1(ctx, db, dir, x)
+		case 2:
+			err = migrate2(db, x)
+		default:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// migrate2 brings version 2 up to version 3: documents keep their ids. Where their files are is learnt when these are
+// ingested again.
+func migrate2(db *sql.DB, x seams) error {
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for _, column := range []string{`collection INTEGER`, `path TEXT`, `line INTEGER`, `partial INTEGER`} {
+		none := "0"
+		if strings.HasSuffix(column, "TEXT") {
+			none = "''"
+		}
+		if _, err := tx.Exec(`ALTER TABLE documents ADD COLUMN ` + column + ` NOT NULL DEFAULT ` + none); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.Exec(collections + `
+PRAGMA user_version = 3`); err != nil {
+		return err
+	}
+	if err := x.step("migrate"); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// migrate1 brings a store of version 1 up to version 2 in one transaction. Vectors and texts
 // stay where they are. Version 1 had a checksum per vector in chunks, which each block is compared with before it gets
 // its own: damage does not pass for what was committed. Its deleted rows were those that chunks did not have.
-func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
+func migrate1(ctx context.Context, db *sql.DB, dir string, x seams) error {
 	tx, err := db.Begin()
 	if err != nil {
 		return err
@@ -58,7 +108,7 @@ func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
 		`ALTER TABLE store ADD COLUMN first_row INTEGER NOT NULL DEFAULT 0`,
 		`ALTER TABLE store ADD COLUMN generation INTEGER NOT NULL DEFAULT 0`,
 		`ALTER TABLE store ADD COLUMN regrouped INTEGER NOT NULL DEFAULT 0`,
-		fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
+		`PRAGMA user_version = 2`,
 	} {
 		if _, err := tx.Exec(q); err != nil {
 			return err

@@ -187,22 +187,31 @@ func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter
 }
 
 // Documents lists the documents in the order of their first commit.
-func (s *Store) Documents(ctx context.Context) ([]DocumentInfo, error) {
-	var list []DocumentInfo
-	err := s.each(ctx, func(scan func(...any) error) error {
-		var d DocumentInfo
-		var meta string
-		if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &d.Chunks,
-			&d.Tokens); err != nil {
+func (s *Store) Documents(ctx context.Context) (list []DocumentInfo, err error) {
+	err = s.reading(ctx, func(q queryer) error {
+		collections, err := s.collections(q)
+		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
-			return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
-		}
-		list = append(list, d)
-		return ctx.Err()
-	}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, count(c.row), coalesce(sum(c.tokens), 0)
-		FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no GROUP BY d.no ORDER BY d.no`)
+		return each(q, func(scan func(...any) error) error {
+			var d DocumentInfo
+			var meta string
+			var at place
+			if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &at.collection, &at.path,
+				&at.line, &d.Partial, &d.Chunks, &d.Tokens); err != nil {
+				return err
+			}
+			if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
+				return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
+			}
+			d.Path, d.Collection = at.absolute(collections)
+			d.Line = at.line
+			list = append(list, d)
+			return ctx.Err()
+		}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, d.collection, d.path, d.line, d.partial,
+			count(c.row), coalesce(sum(c.tokens), 0)
+			FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no GROUP BY d.no ORDER BY d.no`)
+	})
 	if err != nil {
 		return nil, s.wrap("list documents", err)
 	}

@@ -21,11 +21,11 @@ import (
 const (
 	databaseName  = "sluice.db"
 	applicationID = 0x736c6365 // "slce", in the database's own header
-	schemaVersion = 2          // user_version; migrate.go brings older ones up to it
+	schemaVersion = 3          // user_version; migrate.go brings older ones up to it
 	blockRows     = 256        // of a new store, vectors that have one checksum
 )
 
-// schema of version 2. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
+// schema of version 3. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
 // all texts. Chunks name their document and topic by number for the same reason.
 const schema = `
 CREATE TABLE store (
@@ -56,8 +56,13 @@ CREATE TABLE documents (
 	topic  TEXT NOT NULL,
 	digest TEXT NOT NULL,
 	meta   TEXT NOT NULL,               -- JSON object
-	added  TEXT NOT NULL
+	added  TEXT NOT NULL,
+	collection INTEGER NOT NULL DEFAULT 0, -- of the file; 0: of none
+	path       TEXT NOT NULL DEFAULT '',   -- of the file: below the collection's root, or absolute; '': not known
+	line       INTEGER NOT NULL DEFAULT 0, -- 1: a line of the file
+	partial    INTEGER NOT NULL DEFAULT 0  -- 1: not all of its chunks are there
 ) STRICT;
+` + collections + `
 CREATE TABLE chunks (
 	row      INTEGER PRIMARY KEY,       -- of the vector; a row that is not here is deleted
 	id       TEXT NOT NULL UNIQUE,
@@ -82,6 +87,17 @@ CREATE TABLE meta (
 	value BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 `
+
+// collections is the table that version 3 has brought. A file is one document.
+const collections = `
+CREATE TABLE collections (
+	no   INTEGER PRIMARY KEY,
+	name TEXT NOT NULL UNIQUE,
+	root TEXT NOT NULL,                 -- absolute
+	near TEXT NOT NULL,                 -- the same from the store's folder, if it lies below the one above; or empty
+	flat INTEGER NOT NULL               -- 1: only files directly in it
+) STRICT;
+CREATE UNIQUE INDEX documents_file ON documents (collection, path) WHERE line = 0 AND path <> '';`
 
 // deletedAndBlocks are the tables that version 2 has brought.
 const deletedAndBlocks = `

@@ -51,6 +51,11 @@ type Batch struct {
 	// as listed for Replace and get their place brought up to date. One that is not held is ErrNotFound.
 	Known   []corpus.Chunk
 	Replace bool
+	// Partial says that the documents go on in a later batch: until one without it they are shown as incomplete.
+	Partial bool
+	// Take are ids of documents that may be replaced by those of another source. Without that it is ErrConflict, unless
+	// the content is the same.
+	Take []string
 }
 
 // DocumentInfo is a line of `docs list`.
@@ -60,6 +65,10 @@ type DocumentInfo struct {
 	Tokens                           int
 	Added                            string            // RFC 3339, when this content was first committed
 	Meta                             map[string]string // corpus.Document.Meta
+	Path                             string            // absolute, of the file; "" when that is not known
+	Line                             bool              // it is a line of the file
+	Collection                       string            // whose root the file is below; "" when there is none
+	Partial                          bool              // an ingest was interrupted: not all of its chunks are there
 }
 
 // The errors of this package, wrapped with the folder and what to do. A full disk is syscall.ENOSPC,
@@ -74,4 +83,5 @@ var (
 	ErrVersion   = errors.New("store: made by a newer version")
 	ErrInput     = errors.New("store: unusable input")
 	ErrClosed    = errors.New("store: closed")
+	ErrConflict  = errors.New("store: the id is that of another document")
 )

@@ -1,0 +1,157 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// names gives documents their ids. An id names its source for good: a file has that of its first ingest, whichever way
+// it is reached; a new one gets the name of its collection and its path below the collection's root. A JSON line has
+// its own id. An id that another source has is refused.
+type names struct {
+	store       *store.Store
+	collection  string // name for new folders, and prefix of the ids of lines; "" is that of the folder, and none
+	replace     bool   // what has the id goes
+	collections []store.Collection
+	files       map[string]string             // path → id
+	held        map[string]store.DocumentInfo // by id
+	unplaced    map[string][]string           // base name → ids of files that a store of an older version knows
+}
+
+func newNames(ctx context.Context, st *store.Store, collection string, replace bool) (*names, error) {
+	n := &names{store: st, collection: collection, replace: replace, files: map[string]string{},
+		held: map[string]store.DocumentInfo{}, unplaced: map[string][]string{}}
+	var err error
+	if n.collections, err = st.Collections(ctx); err != nil {
+		return nil, err
+	}
+	list, err := st.Sources(ctx)
+	for _, d := range list {
+		n.held[d.ID] = d
+		switch {
+		case d.Line:
+		case d.Path != "":
+			n.files[d.Path] = d.ID
+		default:
+			base := filepath.Base(d.Source)
+			n.unplaced[base] = append(n.unplaced[base], d.ID)
+		}
+	}
+	return n, err
+}
+
+// refusedError is a document whose id another source has.
+type refusedError struct{ id, source string }
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("%v: %q is that of %s; give another id, put a name before it with --collection, or take it with "+
+		"--replace", store.ErrConflict, e.id, e.source)
+}
+
+func (e *refusedError) Unwrap() error { return store.ErrConflict }
+
+// name gives d its id. from is the source whose document has it and goes, or "". An id that is not to be had is a
+// refusedError.
+func (n *names) name(ctx context.Context, d *corpus.Document) (from string, err error) {
+	switch {
+	case d.Path == "": // of no file: its id is all there is
+		return "", nil
+	case d.Line > 0:
+		if n.collection != "" {
+			d.ID = n.collection + "/" + d.ID
+		}
+	default:
+		if err := n.file(ctx, d); err != nil {
+			return "", err
+		}
+	}
+	if was, ok := n.held[d.ID]; ok {
+		if from, err = n.take(was, d); err != nil {
+			return "", err
+		}
+	}
+	n.held[d.ID] = store.DocumentInfo{ID: d.ID, Source: d.Source, Digest: d.Digest, Path: d.Path, Line: d.Line > 0}
+	if d.Line == 0 {
+		n.files[d.Path] = d.ID
+	}
+	return from, nil
+}
+
+// file finds the id of a file, or makes it.
+func (n *names) file(ctx context.Context, d *corpus.Document) error {
+	if id, ok := n.files[d.Path]; ok {
+		d.ID = id
+		return nil
+	}
+	for _, id := range n.unplaced[filepath.Base(d.Path)] {
+		if was := n.held[id]; was.Path == "" && isSource(was, was.Source, d) {
+			d.ID = id
+			return nil
+		}
+	}
+	in, rel := store.CollectionOf(n.collections, d.Path)
+	if in == nil || n.collection != "" && in.Name != n.collection {
+		c, err := n.store.AddCollection(ctx, n.collection, d.Folder, d.Given)
+		if err != nil {
+			return err
+		}
+		if n.collections, err = n.store.Collections(ctx); err != nil {
+			return err
+		}
+		in = &c
+		if below, ok := c.Below(d.Path); ok {
+			rel = below
+		} else {
+			rel = d.ID // a link to a file elsewhere
+		}
+	}
+	d.ID = in.Name + "/" + rel
+	return nil
+}
+
+// isSource tells whether a document of an older store, which knows its source as it was given only, is d's: when
+// that leads to d's file now, or the path of d's file ends with it and the content is the same.
+func isSource(was store.DocumentInfo, source string, d *corpus.Document) bool {
+	if abs, err := filepath.Abs(source); err == nil {
+		if real, err := filepath.EvalSymlinks(abs); err == nil && real == d.Path {
+			return true
+		}
+	}
+	end := filepath.Clean("/" + source) // "..", too, at its beginning
+	return was.Digest == d.Digest && strings.HasSuffix(d.Path, end)
+}
+
+// take tells whether d may have the id of a document that is held: from is that one's source, if it is another.
+func (n *names) take(was store.DocumentInfo, d *corpus.Document) (from string, err error) {
+	sameKind := was.Line == (d.Line > 0)
+	switch {
+	case was.Path == d.Path && sameKind, was.Digest == d.Digest:
+		return "", nil
+	case was.Path == "" && isSource(was, fileOf(was.Source), d):
+		return "", nil
+	case n.replace, sameKind && was.Path != "" && hasGone(was.Path):
+		return was.Source, nil
+	}
+	return "", &refusedError{d.ID, was.Source}
+}
+
+func hasGone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// fileOf is the file of a line's source, "file:7".
+func fileOf(source string) string {
+	if i := strings.LastIndexByte(source, ':'); i > 0 && strings.Trim(source[i+1:], "0123456789") == "" {
+		return source[:i]
+	}
+	return source
+}
