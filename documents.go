@@ -2,7 +2,12 @@ package sluice
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -119,3 +124,108 @@ func (s *Sluice) Compact(ctx context.Context, minShare float64) (vectors int64, 
 // Refresh drops what the last call has read of the store. Every call looks whether something has changed, in this or
 // another process, and needs no Refresh.
 func (s *Sluice) Refresh() error { return s.base.Refresh() }
+
+// FindDocuments returns the ids that patterns mean: each is an id, a pattern of ids ("*" and "?" within a part between
+// slashes, "**" across), or the path of a file, which may have gone, with all its lines. One that means nothing is
+// store.ErrNotFound.
+func (s *Sluice) FindDocuments(ctx context.Context, patterns []string) (ids []string, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := st.Sources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, pattern := range patterns {
+		found := findDocuments(docs, pattern)
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%w: no document has the id, path or pattern %q; 'sluice docs list' shows the ids",
+				store.ErrNotFound, pattern)
+		}
+		for _, id := range found {
+			if !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}
+
+func findDocuments(docs []store.DocumentInfo, pattern string) (ids []string) {
+	for _, d := range docs {
+		if d.ID == pattern {
+			return []string{pattern}
+		}
+	}
+	path, err := filepath.Abs(pattern)
+	if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
+		path = real
+	}
+	var isMatch *regexp.Regexp
+	if strings.ContainsAny(pattern, "*?") {
+		isMatch = globExpression(pattern)
+	}
+	for _, d := range docs {
+		if isMatch != nil && isMatch.MatchString(d.ID) || err == nil && d.Path == path ||
+			d.Path == "" && d.Source == pattern {
+			ids = append(ids, d.ID)
+		}
+	}
+	return ids
+}
+
+// globExpression is a pattern of ids as a regular expression.
+func globExpression(pattern string) *regexp.Regexp {
+	e := regexp.QuoteMeta(pattern)
+	for _, x := range [][2]string{{`\*\*`, "\x00"}, {`\*`, `[^/]*`}, {"\x00", `.*`}, {`\?`, `[^/]`}} {
+		e = strings.ReplaceAll(e, x[0], x[1])
+	}
+	return regexp.MustCompile(`(?s)^` + e + `$`)
+}
+
+// Collections lists the folders that documents were ingested from, with the names that begin their ids.
+func (s *Sluice) Collections(ctx context.Context) (_ []store.Collection, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.Collections(ctx)
+}
+
+// MoveCollection says where the folder of a collection is now; its documents keep their ids. What is no folder is
+// ErrOption.
+func (s *Sluice) MoveCollection(ctx context.Context, name, folder string) (err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave(&err)
+	root, err := filepath.Abs(folder)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return err
+	}
+	if i, err := os.Stat(root); err != nil || !i.IsDir() {
+		return fmt.Errorf("%w: %s is not a folder", ErrOption, folder)
+	}
+	st, err := s.base.Writer(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return s.base.Changed(st.MoveCollection(ctx, name, root))
+}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -33,27 +35,81 @@ func (a *app) docsCommand() *cobra.Command {
 			return a.listDocuments(cmd, s)
 		})}
 	list.Flags().BoolVar(&chunks, "chunks", false, "list chunks instead of documents")
-	show := &cobra.Command{Use: "show DOCUMENT", Short: "show a document's chunks with their text",
-		Args: cobra.ExactArgs(1),
-		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice,
-			args []string) error {
-			return a.listChunks(cmd, s, args[0])
+	show := &cobra.Command{Use: "show DOCUMENT...", Short: "show documents' chunks with their text",
+		Long: documentsHelp, Args: cobra.MinimumNArgs(1),
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
+			ids, err := s.FindDocuments(cmd.Context(), args)
+			for _, id := range ids {
+				err = errors.Join(err, a.listChunks(cmd, s, id))
+			}
+			return err
 		})}
-	rm := &cobra.Command{Use: "rm DOCUMENT...", Short: "remove documents with their chunks",
+	rm := &cobra.Command{Use: "rm DOCUMENT...", Short: "remove documents with their chunks", Long: documentsHelp,
 		Args: cobra.MinimumNArgs(1),
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-			n, err := s.DeleteDocuments(cmd.Context(), args)
+			ids, err := s.FindDocuments(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			n, err := s.DeleteDocuments(cmd.Context(), ids)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return a.printJSON(map[string]any{"removed": args, "chunks": n})
+				return a.printJSON(map[string]any{"removed": ids, "chunks": n})
 			}
-			fmt.Fprintf(a.stdout, "removed %d documents, %d chunks\n", len(args), n)
+			fmt.Fprintf(a.stdout, "removed %d documents, %d chunks\n", len(ids), n)
 			return nil
 		})}
-	cmd.AddCommand(list, show, rm, a.compactCommand())
+	cmd.AddCommand(list, show, rm, a.rootCommand(), a.compactCommand())
 	return cmd
+}
+
+const documentsHelp = `DOCUMENT is an id as 'docs list' shows it, the path of a file, or a pattern of ids in quotes: '*' and '?' stand for
+what is between two slashes, '**' for slashes as well, as in 'docs/**'.`
+
+func (a *app) rootCommand() *cobra.Command {
+	return &cobra.Command{Use: "root [NAME FOLDER]", Short: "list the folders of documents, or say where one is now",
+		Long: `Without arguments: the folders that documents were ingested from, with the names that their ids begin with. With a name
+and a folder: that is where the folder of this name is now. The documents keep their ids, and 'ingest FOLDER' brings
+them up to date.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 0 && len(args) != 2 {
+				return usagef("docs root takes no argument, or a NAME and a FOLDER")
+			}
+			return nil
+		},
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
+			if len(args) == 2 {
+				if err := s.MoveCollection(cmd.Context(), args[0], args[1]); err != nil {
+					return err
+				}
+			}
+			list, err := s.Collections(cmd.Context())
+			if err != nil {
+				return err
+			}
+			p := newPrinter(a.stdout)
+			w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+			for _, c := range list {
+				_, gone := os.Stat(c.Root)
+				switch {
+				case a.json:
+					err = errors.Join(err, p.print(rootLine{c, gone != nil}))
+				case gone != nil:
+					fmt.Fprintf(w, "%s\t%s (not there now)\n", c.Name, c.Root)
+				default:
+					fmt.Fprintf(w, "%s\t%s\n", c.Name, c.Root)
+				}
+			}
+			return errors.Join(err, w.Flush(), p.flush())
+		})}
+}
+
+// rootLine is what `docs root --json` prints.
+type rootLine struct {
+	store.Collection
+	Gone bool `json:"gone"`
 }
 
 func (a *app) compactCommand() *cobra.Command {
@@ -91,6 +147,10 @@ type documentLine struct {
 	Chunks int    `json:"chunks"`
 	Tokens int    `json:"tokens"`
 	Added  string `json:"added"`
+
+	Path       string `json:"path,omitempty"` // absolute
+	Collection string `json:"collection,omitempty"`
+	Partial    bool   `json:"partial,omitempty"`
 }
 
 func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
@@ -98,11 +158,16 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 	if err != nil {
 		return err
 	}
+	for _, d := range docs {
+		if d.Partial {
+			a.say("warning: %s is incomplete: an ingest was interrupted; 'sluice ingest %s' completes it", d.ID, d.Source)
+		}
+	}
 	if a.json {
 		p := newPrinter(a.stdout)
 		for _, d := range docs {
 			if err := p.print(documentLine{d.ID, d.Source, d.Title, d.Topic, d.Digest, d.Chunks, d.Tokens,
-				d.Added}); err != nil {
+				d.Added, d.Path, d.Collection, d.Partial}); err != nil {
 				return err
 			}
 		}
@@ -111,6 +176,9 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tCHUNKS\tTOKENS\tTITLE\tSOURCE")
 	for _, d := range docs {
+		if d.Partial {
+			d.Source += " (incomplete)"
+		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", d.ID, d.Chunks, d.Tokens, short(d.Title, 50), d.Source)
 	}
 	return w.Flush()

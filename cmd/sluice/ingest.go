@@ -10,13 +10,19 @@ import (
 )
 
 func (a *app) ingestCommand() *cobra.Command {
-	var noChunk, strict bool
+	var noChunk, strict, replace bool
+	var collection string
 	cmd := &cobra.Command{
 		Use:   "ingest PATH...",
 		Short: "put files, folders and JSON lines into the store",
 		Long: `Reads text, Markdown, HTML and JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and
 commits them. What is committed survives a kill; the same command again goes on where it stopped, because chunks
 that are stored with the same text are not embedded again.
+
+A file's id is the name of the folder that was given, or that the file is in, with the file's path in that folder, as
+docs/guide/start.md. It is the same however the file is reached, and stays: 'docs root' says where a folder is now. A
+JSON line keeps the id that it has, or gets COLLECTION/ before it. An id that another source has is refused; --replace
+takes it.
 
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error.`,
 		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl",
@@ -28,7 +34,8 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			}
 			return closing(s, a.ingest(cmd, s, args, sluice.IngestOptions{
 				Chunk: c.Ingest.Chunk, NoChunk: noChunk, CommitEvery: c.Ingest.CommitEvery,
-				MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20, Strict: strict,
+				MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20, Strict: strict, Collection: collection,
+				Replace: replace,
 			}))
 		},
 	}
@@ -37,6 +44,9 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 		"one chunk for each JSON line or file: its first 64 KiB, of which the encoder reads the beginning")
 	f.BoolVar(&strict, "strict", false,
 		"a file or line that cannot be read is an error instead of being skipped and reported")
+	f.StringVar(&collection, "collection", "",
+		"name that the ids begin with; for folders that have one already, that one (default: the folder's name)")
+	f.BoolVar(&replace, "replace", false, "replace documents of other sources that have the same ids")
 	a.flag(cmd, "ingest.chunk", "chunk")
 	a.flag(cmd, "ingest.commit_every", "commit-every")
 	a.flag(cmd, "ingest.max_file_mib", "max-file-mib")
@@ -49,6 +59,7 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	out := newPrinter(a.stdout)
 	var printing error
 	o.OnSkip = func(k corpus.Skipped) { a.say("skipped %s: %v", k.Source, k.Err) }
+	o.OnTake = func(id, from string) { a.say("%s: replaces the document of %s", id, from) }
 	o.OnCommit = func(ids []string) {
 		if a.json && printing == nil {
 			printing = errors.Join(out.print(map[string][]string{"committed": ids}), out.flush())

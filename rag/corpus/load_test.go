@@ -47,7 +47,8 @@ func TestLoadFolder(t *testing.T) {
 	for _, d := range docs {
 		got = append(got, d.ID+" = "+strings.TrimPrefix(d.Source, dir+"/"))
 	}
-	want := []string{"a/README.HTML = a/README.HTML", "a/z.md = a/z.md", "b.txt = b.txt", "one = c.jsonl:1"} // link.txt is b.txt
+	// link.txt is b.txt
+	want := []string{"a/README.HTML = a/README.HTML", "a/z.md = a/z.md", "b.txt = b.txt", "one = c.jsonl:1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}
@@ -127,7 +128,8 @@ func TestFilesAreToldApart(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %d %s", d.ID, strings.TrimPrefix(d.Path, dir), d.Line,
 			strings.TrimPrefix(d.Folder, dir)))
 	}
-	want := []string{"README.md /one/README.md 0 /one", "README.md /one/d.jsonl 1 /one", "README.md /two/README.md 0 /two",
+	want := []string{"README.md /one/README.md 0 /one", "README.md /one/d.jsonl 1 /one",
+		"README.md /two/README.md 0 /two",
 		"README.md /two/c.jsonl 1 /two"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -126,7 +126,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	}
 	refused := error(nil)
 	if result.Refused > 0 {
-		refused = fmt.Errorf("%w: so %d documents were left out", store.ErrConflict, result.Refused)
+		refused = fmt.Errorf("%w: %d documents, whose ids other sources have", store.ErrConflict, result.Refused)
 	}
 	if result.Documents == 0 && refused == nil {
 		return result, fmt.Errorf("%w in %s: %d files or lines skipped, %d documents without a word",

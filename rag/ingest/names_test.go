@@ -91,7 +91,8 @@ func TestOneFileIsOneDocument(t *testing.T) {
 			id, _, _ := strings.Cut(d, " = ")
 			ids[id] = true
 		}
-		for _, again := range []string{"my", "my/sub", filepath.Join(b.Dir, "my/sub/a.md"), "./link/", "alias.md", "."} {
+		for _, again := range []string{"my", "my/sub", filepath.Join(b.Dir, "my/sub/a.md"), "./link/", "alias.md",
+			"."} {
 			must(t, b, ingest.Options{}, again)
 		}
 		n := 0

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -161,7 +162,8 @@ func (s *Store) AddCollection(ctx context.Context, name, root string, flat bool)
 			return err
 		}
 		c = Collection{Name: name, Root: root, Flat: flat}
-		return tx.QueryRow(`INSERT INTO collections (name, root, near, flat) VALUES (?, ?, ?, ?) RETURNING no`, name, root,
+		return tx.QueryRow(`INSERT INTO collections (name, root, near, flat) VALUES (?, ?, ?, ?) RETURNING no`, name,
+			root,
 			s.near(root), flat).Scan(&c.no)
 	})
 	return c, err
@@ -174,7 +176,8 @@ func checkCollectionName(name string) error {
 	if strings.Trim(name, " .") != name || strings.ContainsFunc(name, func(r rune) bool {
 		return r < ' ' || r == 0x7f || strings.ContainsRune(`/\*?[]`, r)
 	}) {
-		return fmt.Errorf("%w: collection name %q: no slashes, no wildcards, no white space or dots at its ends", ErrInput,
+		return fmt.Errorf("%w: collection name %q: no slashes, no wildcards, no white space or dots at its ends",
+			ErrInput,
 			name)
 	}
 	return nil
@@ -195,12 +198,15 @@ func freeName(list []Collection, name, root string) (string, error) {
 	case !taken:
 		return wanted, nil
 	case name != "":
-		return "", fmt.Errorf("%w: collection %q is %s: choose another name for %s, or, if that folder has moved here, "+
-			"'sluice docs root %[2]s %[4]s'", ErrConflict, name, other.Root, root)
+		return "",
+			fmt.Errorf("%w: collection %q is %s: choose another name for %s, or, if that folder has moved here, "+
+				"'sluice docs root %[2]s %[4]s'", ErrConflict, name, other.Root, root)
 	case !isFolder(other.Root):
-		return "", fmt.Errorf("%w: collection %q was %s, which is not there now: if it has moved, 'sluice docs root %[2]s "+
-			"%[4]s' says so; if %[4]s is another folder, give it a name with --collection", ErrConflict, wanted, other.Root,
-			root)
+		return "",
+			fmt.Errorf("%w: collection %q was %s, which is not there now: if it has moved, 'sluice docs root %[2]s "+
+				"%[4]s' says so; if %[4]s is another folder, give it a name with --collection", ErrConflict, wanted,
+				other.Root,
+				root)
 	}
 	longer := nameOf(filepath.Dir(root)) + "-" + wanted
 	for i, try := 2, longer; ; i++ {
@@ -225,8 +231,9 @@ func nameOf(root string) string {
 	return name
 }
 
-// MoveCollection says where a collection's folder is now. Its documents keep their ids. ErrNotFound when there is no
-// such collection, ErrConflict when the folder is another one's.
+// MoveCollection says where a collection's folder is now, and with it those of other collections that were below and
+// are not there now. Documents keep their ids. ErrNotFound when there is no such collection, ErrConflict when the
+// folder is another one's.
 func (s *Store) MoveCollection(ctx context.Context, name, root string) error {
 	if s.write == nil {
 		return fmt.Errorf("%w: %s: open it without ReadOnly to move a collection", ErrReadOnly, s.dir)
@@ -236,17 +243,26 @@ func (s *Store) MoveCollection(ctx context.Context, name, root string) error {
 		if err != nil {
 			return err
 		}
-		for _, c := range list {
-			if c.Root == root && c.Name != name {
-				return fmt.Errorf("%w: %s is collection %q", ErrConflict, root, c.Name)
-			}
-		}
-		r, err := tx.Exec(`UPDATE collections SET root = ?, near = ? WHERE name = ?`, root, s.near(root), name)
-		if err != nil {
-			return err
-		}
-		if n, _ := r.RowsAffected(); n == 0 {
+		i := slices.IndexFunc(list, func(c Collection) bool { return c.Name == name })
+		if i < 0 {
 			return fmt.Errorf("%w: collection %q; 'sluice docs root' lists them", ErrNotFound, name)
+		}
+		old := list[i]
+		for _, c := range list {
+			to := root
+			if c.no != old.no {
+				if c.Root == root {
+					return fmt.Errorf("%w: %s is collection %q", ErrConflict, root, c.Name)
+				}
+				rel, below := Collection{Root: old.Root}.Below(c.Root)
+				if to = filepath.Join(root, filepath.FromSlash(rel)); !below || isFolder(c.Root) || !isFolder(to) {
+					continue
+				}
+			}
+			if _, err := tx.Exec(`UPDATE collections SET root = ?, near = ? WHERE no = ?`, to, s.near(to),
+				c.no); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

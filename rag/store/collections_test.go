@@ -51,7 +51,8 @@ func TestCollectionsAreNamedAfterTheirFolders(t *testing.T) {
 		flat       bool
 		want       string
 	}{
-		{"", one, true, "docs"}, {"", two, false, "two-docs"}, {"", three, false, "two-docs-2"}, {"", one, true, "docs"},
+		{"", one, true, "docs"}, {"", two, false, "two-docs"}, {"", three, false, "two-docs-2"},
+		{"", one, true, "docs"},
 		{"", one, false, "docs"}, {"mine", mustFolder(t, dir, "my"), false, "mine"}, {"", "/", true, "root"},
 		{"", mustFolder(t, dir, "a *b"), false, "a__b"},
 	} {
@@ -63,11 +64,13 @@ func TestCollectionsAreNamedAfterTheirFolders(t *testing.T) {
 	if err != nil || len(list) != 6 {
 		t.Fatal(list, err)
 	}
-	if diff := cmp.Diff(Collection{Name: "docs", Root: one}, list[0], cmpopts.IgnoreUnexported(Collection{})); diff != "" {
+	if diff := cmp.Diff(Collection{Name: "docs", Root: one}, list[0],
+		cmpopts.IgnoreUnexported(Collection{})); diff != "" {
 		t.Errorf("a folder that was given as a whole: %s", diff)
 	}
 	for says, c := range map[string][2]string{
-		`collection "docs" is ` + one: {"docs", dir}, `is collection "docs" already`: {"other", one}, "no slashes": {"a/b", dir},
+		`collection "docs" is ` + one: {"docs", dir}, `is collection "docs" already`: {"other", one},
+		"no slashes": {"a/b", dir},
 	} {
 		if _, err := s.AddCollection(ctx, c[0], c[1], false); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v", c, err)
@@ -115,7 +118,8 @@ func TestRootsMoveWithTheStore(t *testing.T) {
 		}
 		return list[0].Root
 	}
-	if err := os.Rename(filepath.Join(dir, "project/store"), filepath.Join(mustFolder(t, dir, "away"), "store")); err != nil {
+	if err := os.Rename(filepath.Join(dir, "project/store"),
+		filepath.Join(mustFolder(t, dir, "away"), "store")); err != nil {
 		t.Fatal(err)
 	}
 	if got := root(filepath.Join(dir, "away/store")); got != docs {
@@ -170,7 +174,8 @@ func TestCommitKeepsIDsWithTheirSources(t *testing.T) {
 	}
 	mustCommit(t, s, file("a", "docs/a.md", 0, 3))
 	list, err = s.Documents(ctx)
-	if err != nil || list[0].Path != filepath.Join(dir, "docs/a.md") || list[0].Partial || list[0].Collection != "docs" {
+	if err != nil || list[0].Path != filepath.Join(dir, "docs/a.md") || list[0].Partial ||
+		list[0].Collection != "docs" {
 		t.Errorf("%+v %v", list, err)
 	}
 }

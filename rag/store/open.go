@@ -234,6 +234,11 @@ func (s *Store) openForReading(ctx context.Context, x seams) (err error) {
 		}
 		s.settings, empty, err = readSettings(ctx, s.read)
 	}
+	var se *sqlite.Error
+	if errors.As(err, &se) && se.Code() == sqlite3.SQLITE_READONLY_ROLLBACK {
+		// A creation was cut short before the log was set up: only then there is a journal that must be rolled back.
+		empty, err = true, nil
+	}
 	switch {
 	case err != nil:
 		return wrapSettings(s.dir, err)

@@ -83,5 +83,5 @@ var (
 	ErrVersion   = errors.New("store: made by a newer version")
 	ErrInput     = errors.New("store: unusable input")
 	ErrClosed    = errors.New("store: closed")
-	ErrConflict  = errors.New("store: the id is that of another document")
+	ErrConflict  = errors.New("store: refused")
 )
