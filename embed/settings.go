@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
+	"github.com/sluice-rag/sluice/internal/regular"
 )
+
+// maxSettings is the largest model.yaml or JSON file beside it that is read, in bytes.
+const maxSettings = 64 << 20
 
 // settings is model.yaml: how the tokens of a text become one vector.
 type settings struct {
@@ -71,7 +74,7 @@ func (s *settings) limit(dir string, own, special int) error {
 // readSettings reads dir/model.yaml, or what sentence-transformers left there. A classifier needs neither.
 func readSettings(dir, kind string) (*settings, error) {
 	path := filepath.Join(dir, "model.yaml")
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path, maxSettings)
 	switch {
 	case err == nil:
 		s, err := parseSettings(raw)
@@ -230,7 +233,7 @@ func (s *settings) readLimits(dir string) error {
 
 // readJSON reports whether the file is there.
 func readJSON(path string, to any) (bool, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"unicode"
 
 	"github.com/daulet/tokenizers"
+
+	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 // tokenizer wraps the tokenizers library. It is safe for concurrent use until close.
@@ -26,7 +27,7 @@ type tokenizer struct {
 // openTokenizer loads dir/tokenizer.json without the padding and truncation it may carry: all-MiniLM's
 // pads every text to 128 tokens, and truncation is ours, so that it can be counted.
 func openTokenizer(path string) (*tokenizer, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path, math.MaxUint32)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}

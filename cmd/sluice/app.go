@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/kernels"
@@ -95,7 +96,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 // say writes a message for a person.
 func (a *app) say(format string, args ...any) {
 	a.spinner.Clear()
-	fmt.Fprintf(a.stderr, "sluice: %s\n", strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: "))
+	fmt.Fprintf(a.stderr, "sluice: %s\n", printable.Text(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: ")))
 }
 
 // note is say for what --quiet silences.
@@ -274,7 +275,10 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 		b.WriteString("warning: ")
 	}
 	b.WriteString(r.Message)
-	r.Attrs(func(at slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", at.Key, at.Value); return true })
+	r.Attrs(func(at slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%s", at.Key, printable.Line(at.Value.String()))
+		return true
+	})
 	h.before()
 	_, err := fmt.Fprintln(h.w, b.String()+h.suffix)
 	return err
@@ -283,7 +287,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	for _, at := range attrs {
-		c.suffix += fmt.Sprintf(" %s=%v", at.Key, at.Value)
+		c.suffix += fmt.Sprintf(" %s=%s", at.Key, printable.Line(at.Value.String()))
 	}
 	return &c
 }

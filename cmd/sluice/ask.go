@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/excerpt"
@@ -246,7 +247,7 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 		line("query", "%s", short(q, 100))
 	}
 	for _, r := range t.Retrieved {
-		line("retrieved", "%.4f  %s", r.Score, r.ID)
+		line("retrieved", "%.4f  %s", r.Score, printable.Line(r.ID))
 	}
 	line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened", t.Template, t.PromptTokens,
 		t.DroppedPassages, t.TruncatedPassages)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,15 +55,12 @@ func (q *query) single(args []string) (string, error) {
 
 // run reads the batch in groups and gives each to do, in flat memory.
 func (q *query) run(ctx context.Context, a *app, emptyText bool, do func([]jsonl.Item) error) error {
-	r, source := a.stdin, "-"
-	if q.batch != "-" {
-		f, err := os.Open(q.batch)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		r, source = f, q.batch
+	source := q.batch
+	r, err := a.input(ctx, source)
+	if err != nil {
+		return err
 	}
+	defer r.Close()
 	var group []jsonl.Item
 	flush := func() error {
 		if len(group) == 0 {
@@ -95,7 +91,7 @@ func (q *query) run(ctx context.Context, a *app, emptyText bool, do func([]jsonl
 			}
 		}
 	}
-	if err := flush(); err != nil {
+	if err := errors.Join(ctx.Err(), flush()); err != nil {
 		return err
 	}
 	if bad > 0 {

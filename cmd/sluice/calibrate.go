@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -114,17 +113,13 @@ func (a *app) calibrate(
 		bad++
 		a.say("%s:%d: bad line: %v", queries, line, err)
 	}
-	switch queries {
-	case "":
-	case "-":
-		o.Queries, o.Source = a.stdin, "-"
-	default:
-		f, err := os.Open(queries)
+	if queries != "" {
+		in, err := a.input(cmd.Context(), queries)
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		o.Queries, o.Source = f, queries
+		defer in.Close()
+		o.Queries, o.Source = in, queries
 	}
 	stages := map[string]*progress.Task{}
 	defer func() {

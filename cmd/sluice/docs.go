@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -160,7 +161,8 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 	}
 	for _, d := range docs {
 		if d.Partial {
-			a.say("warning: %s is incomplete: an ingest was interrupted; 'sluice ingest %s' completes it", d.ID, d.Source)
+			a.say("warning: %s is incomplete: an ingest was interrupted; 'sluice ingest %s' completes it",
+				printable.Line(d.ID), printable.Line(d.Source))
 		}
 	}
 	if a.json {
@@ -179,7 +181,8 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 		if d.Partial {
 			d.Source += " (incomplete)"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", d.ID, d.Chunks, d.Tokens, short(d.Title, 50), d.Source)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", printable.Line(d.ID), d.Chunks, d.Tokens, short(d.Title, 50),
+			printable.Line(d.Source))
 	}
 	return w.Flush()
 }
@@ -201,10 +204,10 @@ func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) 
 		case a.json:
 			err = p.print(c)
 		case document != "":
-			_, err = fmt.Fprintf(p.w, "%s  %s:%d-%d  %d tokens\n%s%s\n\n", c.ID, c.Source, c.Start, c.End, c.Tokens,
-				heading(c.Heading), c.Text)
+			_, err = fmt.Fprintf(p.w, "%s  %s:%d-%d  %d tokens\n%s%s\n\n", printable.Line(c.ID),
+				printable.Line(c.Source), c.Start, c.End, c.Tokens, heading(c.Heading), printable.Text(c.Text))
 		default:
-			_, err = fmt.Fprintf(p.w, "%s  %s\n", c.ID, short(c.Text, 100))
+			_, err = fmt.Fprintf(p.w, "%s  %s\n", printable.Line(c.ID), short(c.Text, 100))
 		}
 		if err != nil {
 			return err
@@ -220,5 +223,5 @@ func heading(h string) string {
 	if h == "" {
 		return ""
 	}
-	return "[" + h + "]\n"
+	return "[" + printable.Line(h) + "]\n"
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
@@ -126,7 +127,8 @@ func (a *app) gateOpens(cmd *cobra.Command, s *sluice.Sluice, q query, text stri
 		case a.json:
 			err = a.printJSON(verdictLine{Verdict: vs[0]})
 		case vs[0].Retrieve:
-			_, err = fmt.Fprintf(a.stdout, "open  context %s is better than the cut-off %.4f\n", vs[0].ContextID,
+			_, err = fmt.Fprintf(a.stdout, "open  context %s is better than the cut-off %.4f\n",
+				printable.Line(vs[0].ContextID),
 				vs[0].Cutoff)
 		default:
 			_, err = fmt.Fprintf(a.stdout, "closed  no context is better than the cut-off %.4f\n", vs[0].Cutoff)
@@ -157,7 +159,7 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 		word, relation = "open", "better than"
 	}
 	if _, err := fmt.Fprintf(w, "%s  score %.4f is %s the cut-off %.4f (best context %s)\n", word, d.Score, relation,
-		d.Cutoff, d.ContextID); err != nil || !explain {
+		d.Cutoff, printable.Line(d.ContextID)); err != nil || !explain {
 		return err
 	}
 	direction, sign := "above", "-"
@@ -179,14 +181,14 @@ func (a *app) printContext(cmd *cobra.Command, s *sluice.Sluice, id string) erro
 		return err
 	}
 	c := chunks[0]
-	_, err = fmt.Fprintf(a.stdout, "  context     %s, %s\n%s\n", c.ID, place(c.Source, c.Heading),
+	_, err = fmt.Fprintf(a.stdout, "  context     %s, %s\n%s\n", printable.Line(c.ID), place(c.Source, c.Heading),
 		indent(short(c.Text, 300)))
 	return err
 }
 
 func place(source, heading string) string {
 	if heading == "" {
-		return source
+		return printable.Line(source)
 	}
-	return source + " › " + heading
+	return printable.Line(source) + " › " + printable.Line(heading)
 }

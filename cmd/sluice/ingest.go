@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -58,8 +59,10 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	task := a.task("ingest", "kB")
 	out := newPrinter(a.stdout)
 	var printing error
-	o.OnSkip = func(k corpus.Skipped) { a.say("skipped %s: %v", k.Source, k.Err) }
-	o.OnTake = func(id, from string) { a.say("%s: replaces the document of %s", id, from) }
+	o.OnSkip = func(k corpus.Skipped) { a.say("skipped %s: %v", printable.Line(k.Source), k.Err) }
+	o.OnTake = func(id, from string) {
+		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
+	}
 	o.OnCommit = func(ids []string) {
 		if a.json && printing == nil {
 			printing = errors.Join(out.print(map[string][]string{"committed": ids}), out.flush())

@@ -10,14 +10,19 @@ import (
 )
 
 func main() {
-	// The first signal ends the work in good order; it also gives the signals their default effect back,
-	// so that a second one kills. A closed pipe behind standard output ends the program quietly (SIGPIPE).
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	go func() { <-ctx.Done(); stop() }()
+	ctx := signals() // a closed pipe behind standard output ends the program quietly (SIGPIPE)
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
 	if program, err := os.Executable(); err == nil {
 		a.worker = []string{program, "bench", workerVerb}
 		a.helper = []string{program, probeVerb}
 	}
 	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// signals returns a context that the first signal ends, so that the work ends in good order. It also gives the signals
+// their default effect back: a second one kills.
+func signals() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() { <-ctx.Done(); stop() }()
+	return ctx
 }

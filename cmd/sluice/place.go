@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"github.com/sluice-rag/sluice/internal/printable"
 )
 
 // longestLook is how far into a file line numbers are counted.
@@ -16,16 +18,17 @@ const longestLook = 64 << 20
 
 // position is where a passage stands: its source, with lines if they are known, else with bytes.
 func position(source string, start, end int, text string) string {
+	shown := printable.Line(source)
 	if from, to := lineRange(source, start, end, text); from > 0 {
 		if from == to {
-			return fmt.Sprintf("%s:%d", source, from)
+			return fmt.Sprintf("%s:%d", shown, from)
 		}
-		return fmt.Sprintf("%s:%d-%d", source, from, to)
+		return fmt.Sprintf("%s:%d-%d", shown, from, to)
 	}
 	if lineOfJSON(source) {
-		return source
+		return shown
 	}
-	return fmt.Sprintf("%s, bytes %d-%d", source, start, end)
+	return fmt.Sprintf("%s, bytes %d-%d", shown, start, end)
 }
 
 // lineOfJSON tells whether a source is "FILE:LINE", as documents of JSON lines have it.
@@ -81,11 +84,12 @@ func newlines(r io.Reader, n int) (lines int, err error) {
 // passageLines are the lines that name a passage: title and heading, then its place; where there is neither title nor
 // heading, the place alone.
 func passageLines(title, source, heading, place string) (name, below string) {
+	title, heading = printable.Line(title), printable.Line(heading)
 	switch {
 	case title == "" && heading == "":
 		return place, ""
 	case title == "":
-		title = filepath.Base(source)
+		title = printable.Line(filepath.Base(source))
 	}
 	switch {
 	case heading == "":

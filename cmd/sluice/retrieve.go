@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/excerpt"
@@ -98,7 +99,7 @@ func (a *app) retrieveOne(
 		number := fmt.Sprintf("%2d  %.4f  ", i+1, p.Score)
 		k := p.Chunk
 		name, below := passageLines(titles[k.Document], k.Source, k.Heading,
-			position(k.Source, k.Start, k.End, k.Text)+"  ("+k.ID+")")
+			position(k.Source, k.Start, k.End, k.Text)+"  ("+printable.Line(k.ID)+")")
 		b.WriteString(screen.BoldLines(screen.Wrap(name, number, "    ")))
 		if below != "" {
 			b.WriteString(screen.FaintLines(screen.Wrap(below, "    ", "    ")))

@@ -5,11 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/printable"
 )
 
 // short is the text on one line, cut after n runes.
 func short(text string, n int) string {
-	text = strings.Join(strings.Fields(text), " ")
+	text = printable.Line(strings.Join(strings.Fields(text), " "))
 	if r := []rune(text); len(r) > n {
 		return string(r[:n-1]) + "…"
 	}
@@ -17,7 +19,9 @@ func short(text string, n int) string {
 }
 
 // indent puts spaces before every line.
-func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
+func indent(text string) string {
+	return "    " + strings.ReplaceAll(printable.Text(text), "\n", "\n    ")
+}
 
 // sortedKeys are a map's keys in order, so that output does not change from run to run.
 func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

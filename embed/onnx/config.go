@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
+
+	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 // Config is what of a config.json decides the shape and arithmetic of the graph.
@@ -55,9 +56,12 @@ type rawConfig struct {
 // Supported says whether the writer knows the family that config.json names.
 func Supported(modelType string) bool { _, ok := families[modelType]; return ok }
 
+// maxConfig is the largest config.json that is read: label maps make real ones large, up to some megabytes.
+const maxConfig = 64 << 20
+
 // ReadConfig reads and checks a config.json.
 func ReadConfig(path string) (*Config, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}

@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 // ExternalFiles lists, sorted, the files beside the ONNX file at path that hold its initialisers. It
 // reads the structure only: tensor contents are skipped, so that an export of gigabytes is cheap.
 func ExternalFiles(path string) ([]string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}

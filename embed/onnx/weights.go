@@ -3,9 +3,9 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
+	"github.com/sluice-rag/sluice/internal/regular"
 	"github.com/sluice-rag/sluice/internal/safetensors"
 )
 
@@ -23,7 +23,7 @@ type Weights struct {
 
 // OpenWeights reads and checks the header of the safetensors file at path; the data are not read.
 func OpenWeights(path string) (*Weights, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
@@ -31,9 +31,6 @@ func OpenWeights(path string) (*Weights, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a regular file", ErrModel, path)
 	}
 	t, err := safetensors.ReadHeader(f, st.Size())
 	if err != nil {

@@ -13,12 +13,17 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 // FileName is looked for in the working folder, then in the user's configuration folder.
 const FileName = "sluice.yaml"
 
 const envPrefix = "SLUICE_"
+
+// maxFile is the largest settings file that is read, in bytes.
+const maxFile = 1 << 20
 
 // Flag is a value given on the command line.
 type Flag struct{ Key, Name, Value string }
@@ -80,7 +85,7 @@ func Load(s Source) (*Loaded, error) {
 		}
 	}
 	if path != "" {
-		text, err := os.ReadFile(path)
+		text, err := regular.ReadFile(path, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}

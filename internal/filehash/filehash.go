@@ -7,13 +7,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
+
+	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 // Sum returns the SHA-256 of a file in hexadecimal digits. It stops with ctx's error when ctx ends: large files
 // take minutes. Errors of the file are *fs.PathError, wrapped with the path where they lack it.
 func Sum(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return "", err
 	}

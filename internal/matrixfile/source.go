@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rag/sluice/internal/npy"
+	"github.com/sluice-rag/sluice/internal/regular"
 	"github.com/sluice-rag/sluice/internal/safetensors"
 )
 
@@ -46,7 +47,7 @@ func Open(path, tensor string) (*Source, error) {
 	if err := CheckName(path); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +62,6 @@ func (s *Source) open(tensor string) error {
 	st, err := s.file.Stat()
 	if err != nil {
 		return err
-	}
-	if !st.Mode().IsRegular() {
-		return errors.New("not a regular file")
 	}
 	s.size = st.Size()
 	if s.whole, err = mapFile(s.file, s.size); err != nil {

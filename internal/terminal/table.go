@@ -2,6 +2,8 @@ package terminal
 
 import (
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/printable"
 )
 
 // Column is one of a table.
@@ -18,8 +20,14 @@ type Table struct {
 	rows    [][]string
 }
 
-// Add adds a row with a cell for each column.
-func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+// Add adds a row with a cell for each column; control characters are written out.
+func (t *Table) Add(cells ...string) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = printable.Line(c)
+	}
+	t.rows = append(t.rows, row)
+}
 
 const gap = 2
 

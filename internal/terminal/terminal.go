@@ -9,6 +9,8 @@ import (
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
+
+	"github.com/sluice-rag/sluice/internal/printable"
 )
 
 // defaultColumns is the width of a terminal that does not tell its own.
@@ -73,11 +75,12 @@ func (s Screen) mark(code, text string) string {
 func Width(text string) int { return uniseg.StringWidth(text) }
 
 // Wrap breaks a text between words into lines that fit, each after its indent: first, then rest. Lines of the text stay
-// lines. Without a terminal nothing is broken. A word that is wider than a line keeps one for itself.
+// lines; its control characters are written out. Without a terminal nothing is broken. A word that is wider than a line
+// keeps one for itself.
 func (s Screen) Wrap(text, first, rest string) string {
 	var b strings.Builder
 	indent := first
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(printable.Text(text), "\n") {
 		for _, part := range s.lines(line, Width(indent), Width(rest)) {
 			b.WriteString(strings.TrimRight(indent+part, " "))
 			b.WriteByte('\n')

@@ -3,6 +3,8 @@ package terminal
 import (
 	"io"
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/printable"
 )
 
 // Writer breaks what streams through it between words, for a terminal; without one it passes everything on. A word is
@@ -21,7 +23,8 @@ func NewWriter(w io.Writer, s Screen) *Writer { return &Writer{w: w, s: s} }
 // Write takes the next piece of the text; pieces may end within a word.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.s.Columns == 0 {
-		return w.w.Write(p)
+		_, err := io.WriteString(w.w, printable.Text(string(p)))
+		return len(p), err
 	}
 	var out strings.Builder
 	for i := 0; i < len(p); {
@@ -51,6 +54,7 @@ func (w *Writer) put(out *strings.Builder) {
 	if w.word == "" {
 		return
 	}
+	w.word = printable.Text(w.word)
 	width := Width(w.word)
 	if w.used > 0 && w.used+len(w.gap)+width > w.s.Columns {
 		out.WriteByte('\n')

@@ -19,7 +19,7 @@ kernels: kernels
 engine: kernels engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine
-embed: engine internal/filehash internal/safetensors
+embed: engine internal/filehash internal/regular internal/safetensors
 llm: engine/cores internal/filehash
 llm/gguf:
 llm/grammar:
@@ -45,7 +45,7 @@ third_party:
 internal: internal third_party
 internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
-internal/config: engine kernels llm/remote rag
+internal/config: engine kernels llm/remote rag internal/regular
 internal/doctor: kernels engine embed llm rag internal
 `
 

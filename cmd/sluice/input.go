@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+// input opens a file that is read once from its beginning to its end, "-" for standard input. Pipes and terminals,
+// which may have nothing to say for long, are read so that ctx ends the waiting for them.
+func (a *app) input(ctx context.Context, path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return &patient{ctx: ctx, open: func() (io.Reader, error) { return a.stdin, nil }}, nil
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode().IsRegular() || st.IsDir() { // reading a folder says what it is
+		return os.Open(path)
+	}
+	p := &patient{ctx: ctx}
+	p.open = func() (io.Reader, error) { // opening a named pipe waits for its writer
+		f, err := os.Open(path)
+		if err == nil {
+			p.file <- f
+		}
+		return f, err
+	}
+	p.file = make(chan *os.File, 1)
+	return p, nil
+}
+
+// patient opens and reads in goroutines of their own, and waits for them until ctx ends. What a goroutine waits for
+// then cannot be interrupted: it ends with the process, or with the pipe.
+type patient struct {
+	ctx  context.Context
+	open func() (io.Reader, error)
+	file chan *os.File // to be closed
+	r    io.Reader
+	buf  []byte // of the read under way
+	rest []byte // read and not yet given
+}
+
+type readOutcome struct {
+	r   io.Reader
+	n   int
+	err error
+}
+
+func (p *patient) Read(to []byte) (int, error) {
+	if len(p.rest) > 0 {
+		n := copy(to, p.rest)
+		p.rest = p.rest[n:]
+		return n, nil
+	}
+	if err := p.ctx.Err(); err != nil { // a read may still be under way
+		return 0, err
+	}
+	if p.buf == nil {
+		p.buf = make([]byte, 64<<10)
+	}
+	done := make(chan readOutcome, 1)
+	go func(r io.Reader, buf []byte) {
+		var o readOutcome
+		if o.r = r; r == nil {
+			o.r, o.err = p.open()
+		}
+		if o.err == nil {
+			o.n, o.err = o.r.Read(buf)
+		}
+		done <- o
+	}(p.r, p.buf)
+	select {
+	case <-p.ctx.Done():
+		return 0, p.ctx.Err()
+	case o := <-done:
+		p.r, p.rest = o.r, p.buf[:o.n]
+		n := copy(to, p.rest)
+		p.rest = p.rest[n:]
+		if len(p.rest) > 0 { // the error comes again, with the next read
+			return n, nil
+		}
+		return n, o.err
+	}
+}
+
+// Close closes a file that was opened, unless something waits for it.
+func (p *patient) Close() error {
+	select {
+	case f := <-p.file:
+		if p.ctx.Err() == nil {
+			return f.Close()
+		}
+	default:
+	}
+	return nil
+}
