@@ -48,26 +48,61 @@ func (s *Sluice) Calibrate(ctx context.Context, o CalibrateOptions) (_ *Calibrat
 }
 
 // Calibration returns the calibration in force and how stale it is; it needs no model.
-func (s *Sluice) Calibration(ctx context.Context) (_ *CalibrateResult, err error) {
-	ctx, leave, err := s.calls.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave(&err)
-	return calibrate.Current(ctx, s.base)
+func (s *Sluice) Calibration(ctx context.Context) (*CalibrateResult, error) {
+	return s.CalibrationOf(ctx, "")
 }
 
-// Repolicy puts the calibration in force under another policy and threshold, without computing the
-// distributions again. plot is as in CalibrateOptions.
-func (s *Sluice) Repolicy(
-	ctx context.Context, policy string, threshold float64, plot string,
-) (_ *CalibrateResult, err error) {
+// CalibrationOf is Calibration for the one of a name; one that does not exist is store.ErrNotFound.
+func (s *Sluice) CalibrationOf(ctx context.Context, name string) (_ *CalibrateResult, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave(&err)
-	return calibrate.Repolicy(ctx, s.base, policy, threshold, plot)
+	return calibrate.Show(ctx, s.base, name)
+}
+
+// Calibrations lists the calibrations of the store. One that cannot be read is logged.
+func (s *Sluice) Calibrations(ctx context.Context) (_ []*CalibrateResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	return calibrate.List(ctx, s.base, func(name string, err error) {
+		s.log.Warn(fmt.Sprintf("calibration %s: %v", name, err))
+	})
+}
+
+// UseCalibration puts the calibration of a name in force.
+func (s *Sluice) UseCalibration(ctx context.Context, name string) (_ *CalibrateResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	return calibrate.Use(ctx, s.base, name)
+}
+
+// RemoveCalibration removes the calibration of a name; the one in force is ErrOption.
+func (s *Sluice) RemoveCalibration(ctx context.Context, name string) (err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave(&err)
+	return calibrate.Remove(ctx, s.base, name)
+}
+
+// Repolicy derives another policy and threshold from a calibration without computing the distributions again, as
+// calibrate.Repolicy says: of CalibrateOptions it uses Name, Use, Policy, Threshold and Plot.
+func (s *Sluice) Repolicy(ctx context.Context, o CalibrateOptions) (_ *CalibrateResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	return calibrate.Repolicy(ctx, s.base, o)
 }
 
 // Gate decides for each query whether the knowledge base can help with it. A store without a calibration

@@ -33,15 +33,17 @@ are kept as they come: an interrupted run goes on where it stopped.
 What was counted is kept as well: after chunks or questions have come or gone, the next run counts only the pairs that
 have changed, with the same result. Where that is not possible it counts all of them, and says why.
 
---reuse takes the distributions of the calibration in force and only derives another policy and threshold.
---show prints the calibration in force.`,
+A store can have several calibrations; one of them is in force: the first one, until 'calibrate use NAME' or --use says
+otherwise. Without --name, that one is made anew. --reuse takes distributions that were computed before and only derives
+another policy and threshold: those of the calibration that is named, or for a new name those of the one in force.`,
 		Example: "  sluice calibrate --sample 200 --plot calibration.svg\n" +
 			"  sluice calibrate --queries questions.jsonl --json\n" +
-			"  sluice calibrate --reuse --policy maximum:p10",
+			"  sluice calibrate --reuse --policy maximum:p10 --name strict\n" +
+			"  sluice calibrate use strict",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if show && reuse || (show || reuse) && queries != "" {
-				return usagef("--show, --reuse and --queries exclude each other")
+			if err := checkCalibrateFlags(cmd, show, reuse); err != nil {
+				return err
 			}
 			s, c, err := a.open(cmd)
 			if err != nil {
@@ -55,9 +57,9 @@ have changed, with the same result. Where that is not possible it counts all of 
 			var r *sluice.CalibrateResult
 			switch {
 			case show:
-				r, err = s.Calibration(cmd.Context())
+				r, err = s.CalibrationOf(cmd.Context(), o.Name)
 			case reuse:
-				r, err = s.Repolicy(cmd.Context(), o.Policy, o.Threshold, o.Plot)
+				r, err = s.Repolicy(cmd.Context(), o)
 			default:
 				r, err = a.calibrate(cmd, s, o, queries)
 			}
@@ -70,14 +72,17 @@ have changed, with the same result. Where that is not possible it counts all of 
 	f := cmd.Flags()
 	f.StringVar(&queries, "queries", "",
 		`pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
-	f.StringVar(&o.Name, "name", calibrate.DefaultName, "name of the calibration")
+	f.StringVar(&o.Name, "name", "", "name of the calibration (default: the one in force, else \""+
+		calibrate.DefaultName+"\")")
+	f.BoolVar(&o.Use, "use", false, "put it in force where another one is")
 	f.StringVar(&o.Plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
 	f.Int64Var(&keep, "keep-mb", pairs.DefaultLimit>>20,
 		"megabytes of pairs kept beside the artifact, so that the next run counts only what has changed; 0 keeps none")
 	f.BoolVar(&o.Strict, "strict", false,
 		"a bad line of --queries, or one of an unknown context, is an error instead of being counted")
-	f.BoolVar(&show, "show", false, "print the calibration in force and do nothing")
-	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from the distributions in force")
+	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")
+	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from distributions that there are")
+	_ = f.MarkHidden("show") // fails for unknown flags only
 	for _, x := range [][2]string{{"policy", "policy"}, {"threshold", "threshold"}, {"negatives", "negatives"},
 		{"per_context", "per-context"},
 		{"sample", "sample"}, {"seed", "seed"}, {"holdout", "holdout"}, {"resamples", "resamples"},
@@ -85,6 +90,7 @@ have changed, with the same result. Where that is not possible it counts all of 
 		a.flag(cmd, "calibrate."+x[0], x[1])
 	}
 	a.generateFlags(cmd)
+	cmd.AddCommand(a.calibrationVerbs()...)
 	return cmd
 }
 
@@ -195,7 +201,15 @@ func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "in force   %s\n", r.File)
+	switch r.InForce {
+	case r.Name:
+		fmt.Fprintf(&b, "in force   %s\n", r.File)
+	case "":
+		fmt.Fprintf(&b, "file       %s\n", r.File)
+	default:
+		fmt.Fprintf(&b, "file       %s\nin force   %s, not this one: 'sluice calibrate use %s' changes that\n", r.File,
+			r.InForce, r.Name)
+	}
 	if r.Plot != "" {
 		fmt.Fprintf(&b, "plot       %s\n", r.Plot)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -31,7 +30,9 @@ type Input struct {
 
 // Options of Run. The zero value has the language model write three questions for every chunk.
 type Options struct {
-	Name       string    // of the artifact, <store>/calibration/<Name>.cal.json; "" is "default"
+	// Name of the artifact, <store>/calibration/<Name>.cal.json; "" is that of the calibration in force, or "default".
+	Name       string
+	Use        bool      // puts it in force also where another one is
 	Queries    io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
 	Source     string    // what Queries is, for the artifact and errors
 	Parallel   int       // contexts that the model is asked about at a time; 0 is what pays (llm.ParallelOf)
@@ -54,12 +55,13 @@ type Options struct {
 	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding"
 }
 
-// Result is the calibration in force with where it lies. Its JSON is the artifact's without the
+// Result is a calibration with where it lies. Its JSON is the artifact's without the
 // bulky parts.
 type Result struct {
 	*gate.Calibration
 	Name    string         `json:"name"`
 	File    string         `json:"file"`
+	InForce string         `json:"in_force"`                 // name of the calibration in force
 	Report  *pseudo.Report `json:"pseudo_queries,omitempty"` // when the language model wrote them
 	Plot    string         `json:"plot,omitempty"`
 	Counted *pairs.Report  `json:"counted,omitempty"` // how the pairs were counted; nil when none were
@@ -80,18 +82,14 @@ const DefaultName = "default"
 
 const embedGroup = 1024 // queries embedded between two progress reports
 
-var calibrationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 func (o Options) withDefaults() (Options, error) {
-	if o.Name == "" {
-		o.Name = DefaultName
-	}
 	if o.PerContext == 0 {
 		o.PerContext = pseudo.DefaultPerContext
 	}
-	if !calibrationName.MatchString(o.Name) {
-		return o, fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64",
-			knowledge.ErrOption, o.Name)
+	if o.Name != "" {
+		if err := knowledge.CheckCalibrationName(o.Name); err != nil {
+			return o, err
+		}
 	}
 	if o.PerContext < 0 || o.Sample < 0 || o.Holdout < 0 || o.Holdout >= 1 || o.Parallel < 0 {
 		return o, fmt.Errorf("%w: per context %d, sample %d, parallel %d and hold-out %g must not be negative, "+
@@ -110,7 +108,7 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Run computes the distributions of contexts × pseudo-queries, derives the cut-off, saves the artifact
-// and puts it in force. Options are checked before anything is computed. An interrupted run keeps the
+// and puts it in force, unless another one is and Options.Use is not set. Options are checked before anything is computed. An interrupted run keeps the
 // questions that were written and goes on with them the next time.
 //
 // Runs of one name write the same journal, checkpoint and kept counts: while one is under way, in this process or
@@ -129,6 +127,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	defer snap.Release()
 	st, err := base.Writer(ctx, nil) // before the work: a store that cannot be written to is the sooner error
 	if err != nil {
+		return nil, err
+	}
+	if o.Name, err = nameOf(ctx, st, o.Name); err != nil {
 		return nil, err
 	}
 	lock, err := begin(st, o.Name)
@@ -155,7 +156,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	}
 	c.say()
 	r := &Result{Calibration: cal, Name: o.Name, Report: c.report, Plot: o.Plot, Counted: &c.counted}
-	if err := putInForce(ctx, base, st, r, positive); err != nil {
+	if err := save(ctx, base, st, r, positive, o.Use); err != nil {
 		return nil, err
 	}
 	if err := c.vectors.trim(input.Keep.QueryNames); err != nil {
@@ -189,12 +190,30 @@ func (c *run) say() {
 	}
 }
 
-// putInForce saves the artifact, names it in the store, and draws it if asked.
-func putInForce(
-	ctx context.Context, base *knowledge.Base, st *store.Store, r *Result, positive []float64,
+// nameOf is a name, or the one in force, or the default one.
+func nameOf(ctx context.Context, st *store.Store, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	current, err := knowledge.InForce(ctx, st)
+	if current == "" {
+		current = DefaultName
+	}
+	return current, err
+}
+
+// save writes the artifact, puts it in force if that is its place, and draws it if asked.
+func save(
+	ctx context.Context, base *knowledge.Base, st *store.Store, r *Result, positive []float64, use bool,
 ) (err error) {
-	if r.File, err = base.WriteCalibration(ctx, st, r.Name, r.Calibration, positive); err != nil {
+	var inForce bool
+	if r.File, inForce, err = base.WriteCalibration(ctx, st, r.Name, r.Calibration, positive, use); err != nil {
 		return err
+	}
+	if r.InForce = r.Name; !inForce {
+		if r.InForce, err = knowledge.InForce(ctx, st); err != nil {
+			return err
+		}
 	}
 	if r.Plot == "" {
 		return nil
@@ -202,14 +221,18 @@ func putInForce(
 	return gate.Plot(r.Plot, r.Calibration, positive, r.MaximumScores())
 }
 
-// Current returns the calibration in force and how stale it is; it needs no model.
-func Current(ctx context.Context, base *knowledge.Base) (*Result, error) {
+// Show returns the calibration of a name, or the one in force (""), and how stale it is; it needs no model.
+func Show(ctx context.Context, base *knowledge.Base, name string) (*Result, error) {
 	snap, err := base.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer snap.Release()
-	c, err := knowledge.ReadCalibration(ctx, snap.Store)
+	return show(ctx, snap, name)
+}
+
+func show(ctx context.Context, snap *knowledge.Snapshot, name string) (*Result, error) {
+	c, err := knowledge.ReadCalibration(ctx, snap.Store, name)
 	if err != nil {
 		return nil, err
 	}
@@ -218,40 +241,110 @@ func Current(ctx context.Context, base *knowledge.Base) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Calibration: c.Artifact, Name: c.Name, File: c.File, Stale: g.Stale(), Gone: g.Gone()}, nil
+	current, err := knowledge.InForce(ctx, snap.Store)
+	return &Result{Calibration: c.Artifact, Name: c.Name, File: c.File, InForce: current, Stale: g.Stale(),
+		Gone: g.Gone()}, err
 }
 
-// Repolicy puts the calibration in force under another policy and threshold, without computing the
-// distributions again. plot is as in Options.
-func Repolicy(
-	ctx context.Context, base *knowledge.Base, policy string, threshold float64, plot string,
-) (_ *Result, err error) {
+// List returns all calibrations of the store in the order of their names. One that cannot be read is told to onBad.
+func List(ctx context.Context, base *knowledge.Base, onBad func(name string, err error)) (list []*Result, err error) {
+	snap, err := base.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	names, err := knowledge.CalibrationNames(snap.Store)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		r, err := show(ctx, snap, name)
+		switch {
+		case err == nil:
+			list = append(list, r)
+		case ctx.Err() != nil:
+			return nil, err
+		case onBad != nil:
+			onBad(name, err)
+		}
+	}
+	return list, nil
+}
+
+// Use puts the calibration of a name in force and returns it.
+func Use(ctx context.Context, base *knowledge.Base, name string) (*Result, error) {
 	st, err := base.Writer(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	r, err := Current(ctx, base)
+	if err := base.UseCalibration(ctx, st, name); err != nil {
+		return nil, err
+	}
+	return Show(ctx, base, name)
+}
+
+// Remove removes the calibration of a name, which must not be in force.
+func Remove(ctx context.Context, base *knowledge.Base, name string) (err error) {
+	st, err := base.Writer(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := knowledge.CheckCalibrationName(name); err != nil {
+		return err
+	}
+	lock, err := begin(st, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	return knowledge.RemoveCalibration(ctx, st, name)
+}
+
+// Repolicy derives Options.Policy and Options.Threshold from distributions that were computed before, and saves the
+// result under Options.Name: those of that calibration if it exists, else those of the one in force. Plot and Use are
+// as in Run; nothing else of the options is used.
+func Repolicy(ctx context.Context, base *knowledge.Base, o Options) (_ *Result, err error) {
+	o, err = o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if policy == "" {
-		policy = r.Policy
+	st, err := base.Writer(ctx, nil)
+	if err != nil {
+		return nil, err
 	}
-	lock, err := begin(st, r.Name)
+	if _, err := knowledge.ReadCalibration(ctx, st, ""); err != nil && o.Name == "" {
+		return nil, err
+	}
+	if o.Name, err = nameOf(ctx, st, o.Name); err != nil {
+		return nil, err
+	}
+	lock, err := begin(st, o.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	if r, err = Current(ctx, base); err != nil { // as it is now that nobody changes it
-		return nil, err
-	}
-	c, err := knowledge.ReadCalibration(ctx, st)
+	snap, err := base.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if r.Calibration, err = r.WithPolicy(policy, threshold); err != nil {
+	defer snap.Release()
+	c, err := knowledge.ReadCalibration(ctx, st, o.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		c, err = knowledge.ReadCalibration(ctx, st, "")
+	}
+	if err != nil {
 		return nil, err
 	}
-	r.Plot = plot
-	return r, putInForce(ctx, base, st, r, c.Positive)
+	r, err := show(ctx, snap, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	if o.Policy == "" {
+		o.Policy = r.Policy
+	}
+	if r.Calibration, err = r.WithPolicy(o.Policy, o.Threshold); err != nil {
+		return nil, err
+	}
+	r.Name, r.Plot = o.Name, o.Plot
+	return r, save(ctx, base, st, r, c.Positive, o.Use)
 }

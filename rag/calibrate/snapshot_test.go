@@ -46,7 +46,7 @@ func TestCalibrateReadsTheTextsOfItsSnapshot(t *testing.T) {
 		if !asked {
 			t.Error("no question was asked about the deleted text")
 		}
-		current, err := calibrate.Current(t.Context(), w.Base.Base)
+		current, err := calibrate.Show(t.Context(), w.Base.Base, "")
 		if err != nil || current.Stale != 0 || current.Gone != .25 {
 			t.Errorf("stale %v, gone %v: %v", current.Stale, current.Gone, err)
 		}

@@ -56,14 +56,14 @@ func TestTwoAtOnce(t *testing.T) {
 	if n := len(w.Model.Requests()); n != 0 {
 		t.Errorf("the second one asked the model for %d questions", n)
 	}
-	if _, err := calibrate.Repolicy(t.Context(), w.Base.Base, "min", 0, ""); err != nil {
+	if _, err := calibrate.Repolicy(t.Context(), w.Base.Base, calibrate.Options{Policy: "min"}); err != nil {
 		t.Errorf("another policy for the other one, which is in force: %v", err)
 	}
 	close(model.goOn)
 	if err := <-first; err != nil {
 		t.Fatal(err)
 	}
-	r, err := run(calibrate.Options{Sample: 4})
+	r, err := run(calibrate.Options{Sample: 4, Name: "default"})
 	if err != nil || r.Report.Resumed != 3 {
 		t.Fatalf("afterwards: %v, %+v", err, r)
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -14,6 +17,8 @@ import (
 // calibrationKey is where the store keeps the name of the calibration in force.
 const calibrationKey = "calibration"
 
+const artifactSuffix = ".cal.json"
+
 // Calibration is a store's calibration in force.
 type Calibration struct {
 	Name, File string
@@ -21,22 +26,120 @@ type Calibration struct {
 	Positive   []float64 // D+, in the order of the pseudo-queries
 }
 
-// ReadCalibration reads the calibration that the store names; without one it is ErrNotCalibrated.
-func ReadCalibration(ctx context.Context, st *store.Store) (*Calibration, error) {
-	name, err := st.Meta(ctx, calibrationKey)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("%w: %s; 'sluice calibrate' makes a calibration, "+
-			"'ask --gate open' or 'closed' does without",
-			ErrNotCalibrated, st.Dir())
-	}
-	if err != nil {
+// ReadCalibration reads the calibration of a name, or the one in force (""). A store without one in force is
+// ErrNotCalibrated, a name that there is none of store.ErrNotFound.
+func ReadCalibration(ctx context.Context, st *store.Store, name string) (*Calibration, error) {
+	if name == "" {
+		var err error
+		if name, err = InForce(ctx, st); err != nil {
+			return nil, err
+		}
+		if name == "" {
+			return nil, fmt.Errorf("%w: %s; 'sluice calibrate' makes a calibration, "+
+				"'ask --gate open' or 'closed' does without", ErrNotCalibrated, st.Dir())
+		}
+	} else if err := knownCalibration(st, name); err != nil {
 		return nil, err
 	}
-	c := &Calibration{Name: string(name), File: calibrationFile(st, string(name))}
+	c := &Calibration{Name: name, File: calibrationFile(st, name)}
+	var err error
 	if c.Artifact, c.Positive, err = gate.Load(c.File); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// InForce is the name of the calibration in force, "" when there is none.
+func InForce(ctx context.Context, st *store.Store) (string, error) {
+	name, err := st.Meta(ctx, calibrationKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return string(name), err
+}
+
+var calibrationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckCalibrationName is ErrOption for what cannot be the name of a calibration.
+func CheckCalibrationName(name string) error {
+	if !calibrationName.MatchString(name) {
+		return fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64", ErrOption, name)
+	}
+	return nil
+}
+
+// knownCalibration is store.ErrNotFound when there is no artifact of a name.
+func knownCalibration(st *store.Store, name string) error {
+	if err := CheckCalibrationName(name); err != nil {
+		return err
+	}
+	if _, err := os.Stat(calibrationFile(st, name)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: there is no calibration %q; 'sluice calibrate list' shows those that there are",
+			store.ErrNotFound, name)
+	}
+	return nil
+}
+
+// CalibrationNames lists the calibrations of a store.
+func CalibrationNames(st *store.Store) (names []string, err error) {
+	entries, err := os.ReadDir(CalibrationDir(st))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), artifactSuffix); ok && CheckCalibrationName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// UseCalibration puts the calibration of a name in force, if it can be read.
+func (b *Base) UseCalibration(ctx context.Context, st *store.Store, name string) error {
+	if _, err := ReadCalibration(ctx, st, name); err != nil {
+		return err
+	}
+	return b.Changed(st.SetMeta(ctx, calibrationKey, []byte(name)))
+}
+
+// RemoveCalibration removes a calibration with all that is kept for it. The one in force is ErrOption.
+func RemoveCalibration(ctx context.Context, st *store.Store, name string) error {
+	if err := knownCalibration(st, name); err != nil {
+		return err
+	}
+	current, err := InForce(ctx, st)
+	if err != nil {
+		return err
+	}
+	if name == current {
+		return fmt.Errorf("%w: %q is in force; put another one in force first ('sluice calibrate use NAME')", ErrOption,
+			name)
+	}
+	entries, err := os.ReadDir(CalibrationDir(st))
+	if err != nil {
+		return err
+	}
+	others, err := CalibrationNames(st)
+	if err != nil {
+		return err
+	}
+	err = os.Remove(calibrationFile(st, name)) // the first, so that nothing half is left of it
+	for _, e := range entries {
+		if file := e.Name(); err == nil && file != name+artifactSuffix && ownerOf(file, others) == name {
+			err = os.RemoveAll(filepath.Join(CalibrationDir(st), file))
+		}
+	}
+	return err
+}
+
+// ownerOf is the longest of the names that a file's begins with: "a.b.state" is a.b's, not a's.
+func ownerOf(file string, names []string) (owner string) {
+	for _, name := range names {
+		if strings.HasPrefix(file, name+".") && len(name) > len(owner) {
+			owner = name
+		}
+	}
+	return owner
 }
 
 // loadedCalibration is a calibration with what its file was when it was read.
@@ -50,14 +153,14 @@ func (b *Base) calibration(ctx context.Context, st *store.Store) (*Calibration, 
 	for tries := 1; ; tries++ {
 		name, err := st.Meta(ctx, calibrationKey)
 		if err != nil {
-			return ReadCalibration(ctx, st) // says it better
+			return ReadCalibration(ctx, st, "") // says it better
 		}
 		before, _ := os.Stat(calibrationFile(st, string(name)))
 		last := b.calibrated.Load()
 		if last != nil && last.Name == string(name) && sameFile(before, last.file) {
 			return last.Calibration, nil
 		}
-		c, err := ReadCalibration(ctx, st)
+		c, err := ReadCalibration(ctx, st, string(name))
 		after, _ := os.Stat(calibrationFile(st, string(name)))
 		switch same := sameFile(before, after); {
 		case err == nil && same && c.Name == string(name):
@@ -74,18 +177,26 @@ func sameFile(a, b os.FileInfo) bool {
 }
 
 func calibrationFile(st *store.Store, name string) string {
-	return filepath.Join(CalibrationDir(st), name+".cal.json")
+	return filepath.Join(CalibrationDir(st), name+artifactSuffix)
 }
 
-// WriteCalibration saves a calibration under a name and puts it in force.
+// WriteCalibration saves a calibration under a name. It is in force then if it was before, if there was none, or if use
+// says so.
 func (b *Base) WriteCalibration(
-	ctx context.Context, st *store.Store, name string, c *gate.Calibration, positive []float64,
-) (file string, err error) {
+	ctx context.Context, st *store.Store, name string, c *gate.Calibration, positive []float64, use bool,
+) (file string, inForce bool, err error) {
 	file = calibrationFile(st, name)
 	if err := c.Save(file, positive); err != nil {
-		return "", err
+		return "", false, err
 	}
-	return file, b.Changed(st.SetMeta(ctx, calibrationKey, []byte(name)))
+	current, err := InForce(ctx, st)
+	if err != nil {
+		return file, false, err
+	}
+	if current != "" && current != name && !use {
+		return file, false, nil
+	}
+	return file, true, b.Changed(st.SetMeta(ctx, calibrationKey, []byte(name)))
 }
 
 // CalibrationDir is the folder of a store's calibrations.

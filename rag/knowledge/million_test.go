@@ -154,7 +154,7 @@ func (m *million) make() {
 	c, positive, err := gate.Calibrate(m.t.Context(), m.e, in)
 	m.check(err)
 	m.check(os.MkdirAll(filepath.Join(m.dir, "calibration"), 0o755))
-	_, err = b.WriteCalibration(m.t.Context(), st, "default", c, positive)
+	_, _, err = b.WriteCalibration(m.t.Context(), st, "default", c, positive, false)
 	m.check(err)
 	m.check(b.KeepIndex(m.t.Context()))
 	m.check(b.Close())

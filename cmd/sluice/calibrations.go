@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-rag/sluice"
+)
+
+// calibrationVerbs are the commands over calibrations that there are.
+func (a *app) calibrationVerbs() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "list", Short: "list the calibrations; * marks the one in force", Args: cobra.NoArgs,
+			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+				return a.listCalibrations(cmd, s)
+			})},
+		{Use: "show [NAME]", Short: "print a calibration, or the one in force", Args: cobra.MaximumNArgs(1),
+			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
+				name := ""
+				if len(args) == 1 {
+					name = args[0]
+				}
+				r, err := s.CalibrationOf(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				return a.printCalibration(r)
+			})},
+		{Use: "use NAME", Short: "put a calibration in force", Args: cobra.ExactArgs(1),
+			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
+				r, err := s.UseCalibration(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(r)
+				}
+				_, err = fmt.Fprintf(a.stdout, "%s is in force: %s = %.4f, cut-off %.4f\n", r.Name, r.Policy,
+					r.PolicyValue, r.Cutoff)
+				return err
+			})},
+		{Use: "rm NAME", Short: "remove a calibration that is not in force", Args: cobra.ExactArgs(1),
+			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
+				if err := s.RemoveCalibration(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(map[string]any{"removed": args[0]})
+				}
+				_, err := fmt.Fprintf(a.stdout, "removed %s\n", args[0])
+				return err
+			})},
+	}
+}
+
+func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {
+	list, err := s.Calibrations(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if a.json {
+		p := newPrinter(a.stdout)
+		for _, r := range list {
+			if err := p.print(r); err != nil {
+				return err
+			}
+		}
+		return p.flush()
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  NAME\tPOLICY\tCUT-OFF\tQUESTIONS\tCONTEXTS\tMADE")
+	for _, r := range list {
+		mark := " "
+		if r.Name == r.InForce {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s %s\t%s\t%.4f\t%d\t%d\t%s\n", mark, r.Name, r.Policy, r.Cutoff, r.Queries.Queries,
+			r.Queries.Sampled, r.Created.Local().Format(time.DateTime))
+	}
+	return w.Flush()
+}
+
+// checkCalibrateFlags refuses flags that have no effect beside --show or --reuse.
+func checkCalibrateFlags(cmd *cobra.Command, show, reuse bool) (err error) {
+	mode, used := "--show", map[string]bool{"show": true, "name": true}
+	switch {
+	case show && reuse:
+		return usagef("--show and --reuse exclude each other")
+	case reuse:
+		mode, used = "--reuse",
+			map[string]bool{"reuse": true, "name": true, "use": true, "policy": true, "threshold": true,
+				"plot": true}
+	case !show:
+		return nil
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !used[f.Name] && cmd.InheritedFlags().Lookup(f.Name) == nil && err == nil {
+			err = usagef("--%s has no effect with %s", f.Name, mode)
+		}
+	})
+	return err
+}
