@@ -270,3 +270,31 @@ func TestBudgetIsRespected(t *testing.T) {
 		t.Errorf("%d tokens free after the call", budget.Free())
 	}
 }
+
+// Weights that are not numbers give no vectors, for any kind of model.
+func TestWeightsThatAreNotNumbers(t *testing.T) {
+	needLibrary(t)
+	for _, labels := range [][]string{nil, {"a", "b"}} {
+		dir := t.TempDir()
+		if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Normalise: true, Labels: labels}); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkpoint.SpoilWeights(dir); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if labels == nil {
+			_, err = openEncoder(t, dir, Options{}).Embed(t.Context(), []string{"the gate"}, Query)
+		} else {
+			var c *Classifier
+			if c, err = OpenClassifier(t.Context(), dir, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, err = c.Classify(t.Context(), []string{"the gate"})
+		}
+		if !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "model.safetensors") {
+			t.Errorf("%v: %v", labels, err)
+		}
+	}
+}

@@ -215,6 +215,11 @@ func (m *model) batch(ids [][]uint32, members []int, rows []float32, stop *ort.R
 	if err := m.session.run(tokens, out, stop); err != nil {
 		return err
 	}
+	for _, x := range out {
+		if x-x != 0 {
+			return fmt.Errorf("%s: %w: it makes %v of a text: its weights are damaged", m.session.path, ErrModel, x)
+		}
+	}
 	for i, at := range members {
 		copy(rows[at*dim:(at+1)*dim], out[i*dim:])
 	}

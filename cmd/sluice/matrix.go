@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -142,6 +143,22 @@ func (a *app) matrix(cmd *cobra.Command, args []string, f matrixFlags) (err erro
 	return a.runMatrix(cmd, &job, settings.Config, f.out)
 }
 
+// apart checks that no result has the name of an input, by whatever path.
+func (j *matrixJob) apart(paths []string) error {
+	for _, path := range paths {
+		out, err := os.Stat(path)
+		if err != nil {
+			continue // it does not exist
+		}
+		for _, s := range []*matrixfile.Source{j.a, j.b} {
+			if in, err := os.Stat(s.Path); err == nil && os.SameFile(in, out) {
+				return usagef("--out would replace %s, which is an input (%s)", path, s.Path)
+			}
+		}
+	}
+	return nil
+}
+
 // runMatrix does the work and reports it.
 func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out string) (err error) {
 	job.task = a.task("scoring", "pairs")
@@ -164,6 +181,9 @@ func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out
 		return err
 	}
 	defer sink.Close()
+	if err := job.apart(sink.Paths()); err != nil {
+		return err
+	}
 	if err := job.run(cmd.Context(), sink); err != nil {
 		return err
 	}
@@ -185,7 +205,9 @@ func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out
 		report.Metric,
 		report.Dim, report.DType, report.ISA, within, report.Seconds, report.PairsPerS, strings.Join(report.Out, ", "))
 	if a.json {
-		return a.printJSON(report)
+		if err := a.printJSON(report); err != nil { // whoever reads the lines knows of no result
+			return errors.Join(err, sink.Remove())
+		}
 	}
 	return nil
 }

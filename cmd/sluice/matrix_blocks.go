@@ -163,6 +163,9 @@ func (j *matrixJob) score(
 		}
 		j.bound = max(j.bound, bound)
 	}
+	if err := j.finite(out, b.Rows, i0, j0); err != nil {
+		return err
+	}
 	const atOnce = 2 << 20 // values, so that an interruption does not wait for a slow disk
 	for step, i := max(1, atOnce/b.Rows), 0; i < a.Rows; i += step {
 		if err := ctx.Err(); err != nil {
@@ -171,6 +174,26 @@ func (j *matrixJob) score(
 		if err := matrixfile.Put(sink, 0, i0+i, j0, out[i*b.Rows:min(a.Rows, i+step)*b.Rows], b.Rows); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// finite looks for a score of a block that float32 cannot hold; columns is the block's width, i0 and j0 its first rows.
+func (j *matrixJob) finite(out []float32, columns, i0, j0 int) error {
+	if j.metric == kernels.Cosine { // never above 1
+		return nil
+	}
+	for k, x := range out {
+		if x-x != 0 { // infinite, or no number
+			return fmt.Errorf("%w: the %s of row %d of %s and row %d of %s is more than float32 can hold; scale the "+
+				"rows, "+
+				"or compare them by cosine", kernels.ErrNonFinite, j.metric, i0+k/columns, j.a.Path, j0+k%columns,
+				j.b.Path)
+		}
+	}
+	if j.bound > math.MaxFloat32 {
+		return fmt.Errorf("%w: rows as large as these (%s, %s) leave no bound on the error of %s; use --dtype exact",
+			kernels.ErrNonFinite, j.a.Path, j.b.Path, j.dtype)
 	}
 	return nil
 }

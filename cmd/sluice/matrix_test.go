@@ -340,3 +340,66 @@ func TestMatrixPlan(t *testing.T) {
 		}
 	}
 }
+
+// A result never takes the place of its own input, by whatever name.
+func TestMatrixKeepsItsInputs(t *testing.T) {
+	b := newBench(t)
+	a, c := b.npyFile("a.npy", gaussian(1, 5, 8)), b.npyFile("b.ids.npy", gaussian(2, 5, 8))
+	link, hard := filepath.Join(b.dir, "link.npy"), filepath.Join(b.dir, "hard.npy")
+	if err := errors.Join(os.Symlink(a, link), os.Link(a, hard)); err != nil {
+		t.Skip("no links here:", err)
+	}
+	before, err := os.ReadFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{a, link, hard, filepath.Join(b.dir, "..", filepath.Base(b.dir), "a.npy")} {
+		b.fails(exitUsage, "is an input", "matrix", a, c, "--out", out)
+	}
+	b.fails(exitUsage, "is an input", "matrix", a, c, "--topk", "2", "--out", filepath.Join(b.dir, "b.npy"))
+	if after, err := os.ReadFile(a); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the input has changed: %v", err)
+	}
+}
+
+// A score that float32 cannot hold is an error that names its rows, and leaves nothing behind.
+func TestMatrixRefusesInfiniteScores(t *testing.T) {
+	b := newBench(t)
+	big := gaussian(1, 40, 16)
+	other := gaussian(2, 30, 16)
+	for k := range big[7] {
+		big[7][k], other[3][k] = 1e30, 1e30
+	}
+	a, c := b.npyFile("a.npy", big), b.npyFile("b.npy", other)
+	out := filepath.Join(b.dir, "out.npy")
+	for _, dtype := range []string{"exact", "f32"} {
+		o := b.run("matrix", a, c, "--metric", "ip", "--dtype", dtype, "--out", out, "--json")
+		if o.code != exitFailure || !strings.Contains(o.stderr, "row 7 of ") ||
+			!strings.Contains(o.stderr, "row 3 of ") ||
+			strings.Contains(o.stderr, "within") || o.stdout != "" {
+			t.Errorf("%s: %+v", dtype, o)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%s: there is a result", dtype)
+		}
+	}
+}
+
+// With --json there is no result whose line was not printed.
+func TestMatrixWithoutItsLine(t *testing.T) {
+	b := newBench(t)
+	a := b.npyFile("a.npy", gaussian(1, 4, 8))
+	out := filepath.Join(b.dir, "out.npy")
+	var stderr bytes.Buffer
+	app := &app{stdin: strings.NewReader(""), stdout: failing{}, stderr: &stderr}
+	if code := app.run(t.Context(), []string{"matrix", a, a, "--out", out, "--json"}); code != exitFailure {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Errorf("there is a result: %s", stderr.String())
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

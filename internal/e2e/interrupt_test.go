@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sluice-rag/sluice/internal/npy"
 )
 
 // writeLine writes a file that is one line of about so many megabytes of words.
@@ -105,4 +107,22 @@ func environment(ts *testscript.TestScript) (env []string) {
 		}
 	}
 	return env
+}
+
+// writeHuge writes rows whose scalar products are more than float32 holds.
+func writeHuge(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: huge FILE.npy")
+	}
+	const cols = 8
+	rows := make([]float32, 3*cols)
+	for i := range rows {
+		rows[i] = 1
+		if i/cols == 1 {
+			rows[i] = 1e30
+		}
+	}
+	var b bytes.Buffer
+	ts.Check(npy.WriteFloat32(&b, rows, 3, cols))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o644))
 }

@@ -37,8 +37,9 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 //	                         with exit code 130 (0 without an interrupt), in so much memory ("0": any)
 //	line FILE MB             writes one line of so many megabytes
 //	fifo FILE                makes a named pipe
+//	huge FILE.npy            writes three rows of eight numbers, the middle ones 1e30
 //	answers TEXT...          what the language model at $MODEL says from now on, one text a request, the last for good
-//	encoder DIR              writes a small encoder of random weights
+//	encoder DIR [nan]        writes a small encoder of random weights, or of weights that are not numbers
 //	generator FILE.gguf      writes a small language model of random weights
 //
 // A script has its own home and cache, in which the default models are; $DOCS is this project's docs folder.
@@ -71,6 +72,7 @@ func TestScripts(t *testing.T) {
 			"interrupt": func(ts *testscript.TestScript, neg bool, args []string) { interrupted(ts, bin, neg, args) },
 			"line":      writeLine,
 			"fifo":      makeFIFO,
+			"huge":      writeHuge,
 			"answers":   setAnswers,
 			"encoder":   writeEncoder,
 			"generator": writeGenerator,
@@ -124,12 +126,15 @@ func exitCode(ts *testscript.TestScript, args []string, err error) int {
 }
 
 func writeEncoder(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: encoder DIR")
+	if neg || len(args) < 1 || len(args) > 2 || len(args) == 2 && args[1] != "nan" {
+		ts.Fatalf("usage: encoder DIR [nan]")
 	}
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
 	ts.Check(checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Normalise: true}))
+	if len(args) == 2 {
+		ts.Check(checkpoint.SpoilWeights(dir))
+	}
 }
 
 func writeGenerator(ts *testscript.TestScript, neg bool, args []string) {

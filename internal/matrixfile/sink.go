@@ -178,6 +178,14 @@ func (s *Sink) Commit() error {
 	return nil
 }
 
+// Remove takes a committed result away again.
+func (s *Sink) Remove() (err error) {
+	for _, p := range s.files {
+		err = errors.Join(err, os.Remove(p.name))
+	}
+	return err
+}
+
 // Close removes what was not committed.
 func (s *Sink) Close() error {
 	for _, p := range s.files {
