@@ -108,8 +108,8 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Run computes the distributions of contexts × pseudo-queries, derives the cut-off, saves the artifact
-// and puts it in force, unless another one is and Options.Use is not set. Options are checked before anything is computed. An interrupted run keeps the
-// questions that were written and goes on with them the next time.
+// and puts it in force, unless another one is and Options.Use is not set. Options are checked before anything is
+// computed. An interrupted run keeps the questions that were written and goes on with them the next time.
 //
 // Runs of one name write the same journal, checkpoint and kept counts: while one is under way, in this process or
 // another one, a second one is ErrLocked.

@@ -63,7 +63,8 @@ var calibrationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // CheckCalibrationName is ErrOption for what cannot be the name of a calibration.
 func CheckCalibrationName(name string) error {
 	if !calibrationName.MatchString(name) {
-		return fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64", ErrOption, name)
+		return fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64", ErrOption,
+			name)
 	}
 	return nil
 }
