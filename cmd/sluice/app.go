@@ -73,8 +73,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	root.InitDefaultCompletionCmd() // takes the streams as they are now
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		group(completion)
+	}
 	cmd, err := root.ExecuteContextC(ctx)
-	var usage usageError
 	switch {
 	case err == nil:
 		return exitOK
@@ -85,11 +88,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		a.say("interrupted")
 		return exitInterrupted
-	case !a.running || errors.As(err, &usage) || errors.Is(err, config.ErrConfig):
+	case !a.running || isUsage(err):
 		a.say("%v\nsee '%s --help'", err, cmd.CommandPath())
 		return exitUsage
 	}
 	a.say("%v", err)
+	if todo := remedy(err); todo != "" {
+		fmt.Fprintf(a.stderr, "→ %s\n", todo)
+	}
 	return exitFailure
 }
 
@@ -131,7 +137,9 @@ func (a *app) root() *cobra.Command {
 		a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(),
 		a.versionCommand(), a.probeCommand())
-	return cmd
+	cmd.SetFlagErrorFunc(unknownFlag)
+	cmd.SetHelpCommand(helpCommand())
+	return group(cmd)
 }
 
 // setting is a flag that overrides a setting of the table; its text is checked when the settings are loaded.

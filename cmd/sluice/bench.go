@@ -13,11 +13,9 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "measure Sluice against its peers and the limits of the machine",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.benchComputeCommand(), a.benchGenerateCommand(), a.benchWorkerCommand())
-	return cmd
+	return group(cmd)
 }
 
 func (a *app) benchComputeCommand() *cobra.Command {

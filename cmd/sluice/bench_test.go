@@ -96,7 +96,7 @@ func TestBenchGenerateUsage(t *testing.T) {
 		})
 	}
 	b.t = t
-	b.fails(exitFailure, "gone.gguf", "bench", "generate", "--model", filepath.Join(b.dir, "gone.gguf"))
+	b.fails(exitUsage, "gone.gguf", "bench", "generate", "--model", filepath.Join(b.dir, "gone.gguf"))
 	if o := b.fails(exitFailure, "", "bench", "generate", "--model", model, "--peers",
 		"none"); !strings.Contains(o.stderr, "model.gguf") && !strings.Contains(o.stderr, "built without llama.cpp") {
 		t.Errorf("%+v", o)

@@ -47,7 +47,7 @@ func TestCalibrationsByName(t *testing.T) {
 	if inForce(t, b) != "other" {
 		t.Error("--use does nothing")
 	}
-	b.fails(exitFailure, `"other" is in force`, "calibrate", "rm", "other")
+	b.fails(exitUsage, `"other" is in force`, "calibrate", "rm", "other")
 	b.ok("calibrate", "rm", "default")
 	left, err := filepath.Glob(filepath.Join(b.dir, "store", "calibration", "default*"))
 	if err != nil || len(left) > 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "show, find and write settings", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "config", Short: "show, find and write settings",
 		Long: "Settings come from, in this order: defaults, sluice.yaml, SLUICE_* environment variables, flags."}
 	show := &cobra.Command{Use: "show", Short: "print the settings in force and where each comes from",
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.showConfig(cmd) }}
@@ -40,7 +40,7 @@ func (a *app) configCommand() *cobra.Command {
 			return a.status(map[string]string{"path": file}, "wrote %s\n", file)
 		}}
 	cmd.AddCommand(show, path, init)
-	return cmd
+	return group(cmd)
 }
 
 func (a *app) showConfig(cmd *cobra.Command) error {

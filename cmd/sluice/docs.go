@@ -26,7 +26,7 @@ func (a *app) withStore(f func(cmd *cobra.Command, s *sluice.Sluice, args []stri
 }
 
 func (a *app) docsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "docs", Short: "list, show and remove what the store holds", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "docs", Short: "list, show and remove what the store holds"}
 	var chunks bool
 	list := &cobra.Command{Use: "list", Short: "list documents, or with --chunks every chunk", Args: cobra.NoArgs,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
@@ -63,7 +63,7 @@ func (a *app) docsCommand() *cobra.Command {
 			return nil
 		})}
 	cmd.AddCommand(list, show, rm, a.rootCommand(), a.compactCommand())
-	return cmd
+	return group(cmd)
 }
 
 const documentsHelp = `DOCUMENT is an id as 'docs list' shows it, the path of a file, or a pattern of ids in quotes: '*' and '?' stand for

@@ -16,9 +16,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{Use: "doctor", Short: "check this installation, the models and the store", Args: cobra.NoArgs,
 		Long: "Checks what is linked and chosen on this machine, the kernels against the reference, the encoder " +
 			"against golden\n" +
-			"vectors, a generated answer, and the store. The exit code is 1 when something that should work does " +
-			"not; what was\n" +
-			"never set up is only said.",
+			"vectors, a generated answer, and the store. The exit code is 1 when something does not work, or when " +
+			"the native\n" +
+			"parts or a model are missing; a store or calibration that nobody has made yet is only said.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := a.settings(cmd)
 			if err != nil {
@@ -64,7 +64,7 @@ func (a *app) examine(ctx context.Context, o doctor.Options) error {
 	bad := false
 	var printing error
 	err := doctor.Run(ctx, o, func(c doctor.Check) {
-		bad = bad || c.Status == doctor.Failed
+		bad = bad || c.Bad()
 		printing = errors.Join(printing, a.printCheck(c))
 	})
 	if err = errors.Join(err, printing); err == nil && bad {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +61,16 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	task := a.task("ingest", "kB")
 	out := newPrinter(a.stdout)
 	var printing error
-	o.OnSkip = func(k corpus.Skipped) { a.say("skipped %s: %v", printable.Line(k.Source), k.Err) }
+	unread := 0 // paths of the command line: nobody asks for those in folders by name
+	o.OnSkip = func(k corpus.Skipped) {
+		a.say("skipped %s: %v", printable.Line(k.Source), k.Err)
+		named := slices.ContainsFunc(paths,
+			func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
+		if named && !isAny(k.Err, corpus.ErrUnknown, corpus.ErrHidden, corpus.ErrTooLarge, corpus.ErrNoWords,
+			corpus.ErrDuplicate) {
+			unread++
+		}
+	}
 	o.OnTake = func(id, from string) {
 		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
 	}
@@ -74,6 +85,9 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	summary := a.note
 	if err != nil && r.Commits > 0 {
 		summary = a.say // what is kept is said even to those who want it quiet
+	}
+	if err != nil && isUsage(err) {
+		return err // nothing was begun
 	}
 	summary("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known,
 		r.Seconds)
@@ -90,6 +104,10 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	}
 	if err != nil && r.Commits > 0 {
 		a.say("the %d chunks committed so far are kept; the same command goes on from there", r.Chunks)
+	}
+	if err == nil && unread > 0 {
+		a.say("%d of the %d paths could not be read", unread, len(paths))
+		err = errReported
 	}
 	return errors.Join(err, printing)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) modelsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "models", Short: "bring, verify and list models", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "models", Short: "bring, verify and list models",
 		Long: "The list of models is built in; any other encoder folder or GGUF file works by its path. Only 'pull' " +
 			"uses the network."}
 	pull := &cobra.Command{Use: "pull [NAME...]",
@@ -28,7 +28,7 @@ func (a *app) modelsCommand() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp,
 		Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
 	cmd.AddCommand(pull, verify, list)
-	return cmd
+	return group(cmd)
 }
 
 const listHelp = `MB is the size on disk. MEMORY is what a language model that is here needs when it is opened, in MB: its weights, the KV cache
@@ -123,6 +123,9 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 		err := models.Verify(cmd.Context(), name)
 		if cmd.Context().Err() != nil {
 			return cmd.Context().Err()
+		}
+		if errors.Is(err, models.ErrUnknownModel) {
+			return err
 		}
 		status, word := map[string]any{"name": name, "ok": err == nil}, "✓"
 		if err != nil {

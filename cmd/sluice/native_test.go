@@ -132,7 +132,7 @@ func TestNativeBadModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.fails(exitFailure, encoder, "ask", "x", "--gate", "closed", "--model", encoder)
+	b.fails(exitUsage, encoder, "ask", "x", "--gate", "closed", "--model", encoder)
 	b.fails(exitFailure, "empty", "embed", "x", "--encoder", filepath.Dir(b.file("empty/readme.txt", "")))
 	b.fails(exitFailure, "library", "embed", "x", "--config", b.file("lib.yaml", "onnxruntime: "+notGGUF+"\n"))
 }

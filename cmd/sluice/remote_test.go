@@ -58,12 +58,12 @@ func TestAskOfAServer(t *testing.T) {
 		t.Errorf("%v", line)
 	}
 	// asked for, so not dropped
-	b.fails(exitFailure, "top-k 5", "ask", "x", "--gate", "closed", "--temperature", "1", "--top-k", "5")
+	b.fails(exitUsage, "top-k 5", "ask", "x", "--gate", "closed", "--temperature", "1", "--top-k", "5")
 	b.ok("ask", "x", "--gate", "closed", "--temperature", "1")
 	b.env = append(b.env, "SLUICE_REMOTE_EXTENSIONS=vllm", "SLUICE_ASK_CONTEXT_TOKENS=2048")
 	b.fails(exitFailure, "HTTP 404", "ask", "x", "--gate", "closed") // this server does not count tokens
 	b.env = []string{"SLUICE_MODEL=" + url, "SLUICE_REMOTE_API_KEY_ENV=NOT_SET_ANYWHERE"}
-	b.fails(exitFailure, "NOT_SET_ANYWHERE", "ask", "x", "--gate", "closed")
+	b.fails(exitUsage, "NOT_SET_ANYWHERE", "ask", "x", "--gate", "closed")
 	b.env = []string{"SLUICE_MODEL=" + url}
 	b.fails(exitFailure, "the key is missing", "ask", "x", "--gate", "closed")
 }

@@ -54,6 +54,7 @@ func TestHelp(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	b := filled(t)
+	contexts, isa := filepath.Join(b.dir, "contexts.jsonl"), b.file("isa.yaml", "isa: sse9\n")
 	for name, c := range map[string]struct {
 		says string
 		args []string
@@ -74,7 +75,20 @@ func TestUsageErrors(t *testing.T) {
 		"role":               {"--role must be document or query", []string{"embed", "--role", "poem", "x"}},
 		"exclusive":          {"exclude each other", []string{"calibrate", "--show", "--reuse"}},
 		"config file absent": {"does not exist", []string{"docs", "list", "--config", "gone.yaml"}},
-		"log level":          {"must be one of debug, info", []string{"docs", "list", "--log-level", "loud"}},
+		"chunk too large":    {"chunk size does not fit", []string{"ingest", "--chunk", "512/10", contexts}},
+		"chunk nonsense":     {"neither a preset", []string{"ingest", "--chunk", "10/20", contexts}},
+		"lexical mode":       {"lexical index", []string{"retrieve", "x", "--mode", "bm25"}},
+		"policy":             {"unknown policy", []string{"calibrate", "--policy", "p500"}},
+		"negatives":          {"sample:N", []string{"calibrate", "--negatives", "some"}},
+		"calibration name":   {"letters, digits", []string{"calibrate", "--name", "../x"}},
+		"unknown model":      {"no pins to verify", []string{"models", "verify", "no-such-model"}},
+		"instruction set":    {"not available", []string{"retrieve", "x", "--config", isa}},
+		"unknown subcommand": {`unknown command "lst" for "sluice docs"; did you mean list?`, []string{"docs", "lst"}},
+		"no subcommand near": {`unknown command "set" for "sluice config"`, []string{"config", "set", "k", "3"}},
+		"flag misspelt": {"unknown flag: --sotre; did you mean --store?",
+			[]string{"docs", "list", "--sotre", "x"}},
+		"help of nothing": {`unknown command "foo"`, []string{"help", "foo"}},
+		"log level":       {"must be one of debug, info", []string{"docs", "list", "--log-level", "loud"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -88,7 +102,6 @@ func TestUsageErrors(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	b := filled(t)
-	contexts := filepath.Join(b.dir, "contexts.jsonl")
 	empty := filepath.Join(b.dir, "empty")
 	if err := os.Mkdir(empty, 0o755); err != nil {
 		t.Fatal(err)
@@ -97,24 +110,17 @@ func TestBadInput(t *testing.T) {
 		says string
 		args []string
 	}{
-		"empty folder":    {"nothing to read", []string{"ingest", empty}},
-		"missing path":    {"gone", []string{"ingest", filepath.Join(b.dir, "gone")}},
-		"only bad lines":  {"nothing to read", []string{"ingest", b.file("bad.jsonl", "nope\n")}},
-		"chunk too large": {"chunk size does not fit", []string{"ingest", "--chunk", "512/10", contexts}},
-		"chunk nonsense":  {"neither a preset", []string{"ingest", "--chunk", "10/20", contexts}},
+		"empty folder":   {"nothing to read", []string{"ingest", empty}},
+		"missing path":   {"gone", []string{"ingest", filepath.Join(b.dir, "gone")}},
+		"only bad lines": {"nothing to read", []string{"ingest", b.file("bad.jsonl", "nope\n")}},
 		"missing store": {"make one with `sluice ingest",
 			[]string{"retrieve", "x", "--store", filepath.Join(b.dir, "nowhere")}},
 		"missing batch": {"no such file", []string{"retrieve", "--batch", filepath.Join(b.dir, "gone.jsonl")}},
-		"lexical mode":  {"lexical index", []string{"retrieve", "x", "--mode", "bm25"}},
 		"missing questions": {"no such file",
 			[]string{"calibrate", "--queries", filepath.Join(b.dir, "gone.jsonl")}},
 		"questions of others": {`the first "elsewhere"`,
 			[]string{"calibrate", "--queries", b.file("q.jsonl", `{"context_id":"elsewhere","text":"What?"}`)}},
 		"questions are no JSON": {"bad line", []string{"calibrate", "--queries", b.file("q2.jsonl", "a,b\n")}},
-		"policy":                {"unknown policy", []string{"calibrate", "--policy", "p500"}},
-		"negatives":             {"sample:N", []string{"calibrate", "--negatives", "some"}},
-		"calibration name":      {"letters, digits", []string{"calibrate", "--name", "../x"}},
-		"unknown model":         {"no pins to verify", []string{"models", "verify", "no-such-model"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t

@@ -134,8 +134,8 @@ func article(k reflect.Kind) string {
 	return "true or false"
 }
 
-// nearest returns the candidate with the smallest edit distance, and that distance.
-func nearest(word string, candidates []string) (best string, distance int) {
+// Nearest returns the candidate with the smallest edit distance, and that distance.
+func Nearest(word string, candidates []string) (best string, distance int) {
 	distance = len(word) + 1
 	for _, c := range candidates {
 		if d := editDistance(word, c); d < distance {

@@ -197,7 +197,7 @@ func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen
 		section := slices.ContainsFunc(fields, func(f Field) bool { return strings.HasPrefix(f.Key, key+".") })
 		switch {
 		case field < 0 && !section:
-			near, _ := nearest(key, keysAndSections(fields))
+			near, _ := Nearest(key, keysAndSections(fields))
 			return fmt.Errorf("%w: %s: unknown key %q; did you mean %q? ('sluice config show' lists all)", ErrConfig,
 				at(name), key, near)
 		case value.Tag == "!!null": // "key:" with nothing after it leaves the default
@@ -244,11 +244,29 @@ func mergeEnv(env []string, fields []Field, merge merger) (unused []string, err 
 			}
 			continue
 		}
-		if near, distance := nearest(name, names); distance <= 2 {
+		if own(name) {
+			continue
+		}
+		if near, distance := Nearest(name, names); distance <= 2 {
 			return nil, fmt.Errorf("%w: unknown variable %s; did you mean %s?", ErrConfig, name, near)
 		}
 		unused = append(unused, name)
 	}
 	slices.Sort(unused)
 	return unused, nil
+}
+
+// own tells whether a variable is read elsewhere in this program or its tests: where the cache is, which Python brings
+// models, and what benchmarks, tests and llama.cpp's own kernels go by.
+func own(name string) bool {
+	switch name = strings.TrimPrefix(name, envPrefix); name {
+	case "CACHE", "CONFIG", "PYTHON", "BIN", "MATMUL", "ATTENTION":
+		return true
+	}
+	for _, prefix := range []string{"BENCH_", "DEMO_", "TEST_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }

@@ -58,6 +58,17 @@ type Options struct {
 	Calibration func(context.Context) (*gate.Calibration, string, error)
 }
 
+// Bad tells whether a check stands in the way of answers: something failed, or a part of the program or a model is not
+// here. A store or a calibration that nobody has made yet does not.
+func (c Check) Bad() bool {
+	return c.Status == Failed || c.Status == Missing && c.Name != storeName && c.Name != calibrationName
+}
+
+const (
+	storeName       = "store"
+	calibrationName = "calibration"
+)
+
 // Run makes every check, in order, and gives each to report. It ends early only when ctx does.
 func Run(ctx context.Context, o Options, report func(Check)) error {
 	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, runtimes, encoder,
@@ -247,7 +258,7 @@ func server(ctx context.Context, o Options, base, model string) []Check {
 
 // knowledge reads the whole store, and has its calibration checked.
 func knowledge(ctx context.Context, o Options) []Check {
-	const name = "store"
+	const name = storeName
 	st, err := store.Open(ctx, o.Store, store.Options{ReadOnly: true})
 	if errors.Is(err, store.ErrNotFound) {
 		return one(Check{Name: name, Status: Missing, Detail: "none in " + o.Store, Hint: "sluice ingest PATH"})
@@ -272,7 +283,7 @@ func knowledge(ctx context.Context, o Options) []Check {
 
 // calibrated reports on the calibration in force, as the caller reads it.
 func calibrated(ctx context.Context, o Options) []Check {
-	const name = "calibration"
+	const name = calibrationName
 	if o.Calibration == nil {
 		return nil
 	}

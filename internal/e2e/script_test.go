@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 // testscript (exec, stdout, stderr, cmp, stdin, exists, …) a script has
 //
 //	sluice ARG...            the program; "! sluice" wants a failure, which a death by signal is not
-//	code N ARG...            sluice with exactly this exit code
+//	code N ARG...            sluice with exactly this exit code; "code N limited -n 12 ARG..." under a ulimit
 //	terminal COLUMNS ARG...  sluice with all three streams on a terminal of so many columns; what it shows is stdout
 //	interrupt AFTER WITHIN MB ARG...  sluice, interrupted after a time ("0": never), must end within another one,
 //	                         with exit code 130 (0 without an interrupt), in so much memory ("0": any)
@@ -64,8 +64,16 @@ func TestScripts(t *testing.T) {
 				if neg || len(args) < 2 {
 					ts.Fatalf("usage: code N ARG...")
 				}
-				if code := execute(ts, bin, args[1:]); strconv.Itoa(code) != args[0] {
-					ts.Fatalf("sluice %s: exit code %d, not %s", strings.Join(args[1:], " "), code, args[0])
+				want, args := args[0], args[1:]
+				var code int
+				if args[0] == "limited" && len(args) > 3 { // limited -n 12 ARG...: under a limit of the shell's ulimit
+					shell := append([]string{"-c", `ulimit "$1" "$2"; shift 2; exec "$0" "$@"`, bin}, args[1:]...)
+					code = exitCode(ts, args, ts.Exec("sh", shell...))
+				} else {
+					code = execute(ts, bin, args)
+				}
+				if strconv.Itoa(code) != want {
+					ts.Fatalf("sluice %s: exit code %d, not %s", strings.Join(args, " "), code, want)
 				}
 			},
 			"terminal":  func(ts *testscript.TestScript, neg bool, args []string) { onTerminal(ts, bin, neg, args) },

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
@@ -95,8 +94,12 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%w: per context %d, sample %d, parallel %d and hold-out %g must not be negative, "+
 			"the hold-out below 1", knowledge.ErrOption, o.PerContext, o.Sample, o.Parallel, o.Holdout)
 	}
-	if ext := strings.ToLower(filepath.Ext(o.Plot)); o.Plot != "" && ext != ".png" && ext != ".svg" {
-		return o, fmt.Errorf("%w: plot %q: the name must end in .png or .svg", knowledge.ErrOption, o.Plot)
+	if o.Plot != "" { // before the work
+		if err := gate.CheckPlot(o.Plot); errors.Is(err, gate.ErrPlot) {
+			return o, fmt.Errorf("%w: %w", knowledge.ErrOption, err)
+		} else if err != nil {
+			return o, err
+		}
 	}
 	if o.Policy != "" {
 		if _, err := gate.ParsePolicy(o.Policy); err != nil {

@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -72,6 +73,22 @@ func Plot(path string, c *Calibration, positive, maximum []float64) error {
 		return fmt.Errorf("gate: plotting %s: %w", path, err)
 	}
 	return nil
+}
+
+// CheckPlot tells before the work whether Plot can write to path: ErrPlot for an extension that is not drawn, else what
+// stands in the way in its folder.
+func CheckPlot(path string) error {
+	if format := strings.ToLower(filepath.Ext(path)); format != ".png" && format != ".svg" {
+		return fmt.Errorf("%w, given %s", ErrPlot, path)
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return fmt.Errorf("gate: a plot cannot be written to %s: it is a folder", path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".plot*")
+	if err != nil {
+		return fmt.Errorf("gate: a plot cannot be written to %s: %w", path, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func newPlot(c *Calibration, positive, maximum []float64) (*plot.Plot, error) {

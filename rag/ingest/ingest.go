@@ -97,14 +97,11 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return result, err
 	}
-	if r.store, err = base.Writer(ctx, &info.Encoder); err != nil {
-		return result, err
-	}
-	if err = knowledge.SameEncoder(r.store, info.Encoder); err != nil {
-		return result, err
-	}
-	if r.names, err = newNames(ctx, r.store, r.o.Collection, r.o.Replace); err != nil {
-		return result, err
+	// else it is made when there is something to put in
+	if _, err = base.Reader(ctx); !errors.Is(err, store.ErrNotFound) {
+		if err = r.open(ctx); err != nil {
+			return result, err
+		}
 	}
 	r.meter = newMeter(in.Paths)
 	r.progress(0) // reading and cutting a large file takes a while
@@ -200,6 +197,22 @@ type run struct {
 	at      int64    // bytes that are committed
 }
 
+// open opens the store for writing, which makes it when absent, and learns the names in it.
+func (r *run) open(ctx context.Context) (err error) {
+	if r.store != nil {
+		return nil
+	}
+	info := r.enc.Info()
+	if r.store, err = r.base.Writer(ctx, &info.Encoder); err != nil {
+		return err
+	}
+	if err := knowledge.SameEncoder(r.store, info.Encoder); err != nil {
+		return err
+	}
+	r.names, err = newNames(ctx, r.store, r.o.Collection, r.o.Replace)
+	return err
+}
+
 func (r *run) skip(k corpus.Skipped) {
 	r.result.Skipped++
 	if r.o.OnSkip != nil {
@@ -253,6 +266,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 
 // name gives a document its id; ok is false when it is left out, or with an error.
 func (r *run) name(ctx context.Context, doc *corpus.Document) (ok bool, err error) {
+	if err := r.open(ctx); err != nil {
+		return false, err
+	}
 	from, err := r.names.name(ctx, doc)
 	var refused *refusedError
 	switch {
