@@ -186,8 +186,7 @@ func (j *matrixJob) finite(out []float32, columns, i0, j0 int) error {
 	for k, x := range out {
 		if x-x != 0 { // infinite, or no number
 			return fmt.Errorf("%w: the %s of row %d of %s and row %d of %s is more than float32 can hold; scale the "+
-				"rows, "+
-				"or compare them by cosine", kernels.ErrNonFinite, j.metric, i0+k/columns, j.a.Path, j0+k%columns,
+				"rows, or compare them by cosine", kernels.ErrNonFinite, j.metric, i0+k/columns, j.a.Path, j0+k%columns,
 				j.b.Path)
 		}
 	}
