@@ -126,7 +126,13 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) (_ []gate.Decision,
 	if err != nil {
 		return nil, err
 	}
-	return snap.Decide(ctx, g, knowledge.Vectors(e))
+	decisions, err := snap.Decide(ctx, g, knowledge.Vectors(e))
+	for i := range decisions {
+		if why := e.Fault(i); why != nil {
+			decisions[i].Close(why)
+		}
+	}
+	return decisions, err
 }
 
 // Opens is Gate where no score is asked for: each query is searched until one context opens the gate.
@@ -149,7 +155,13 @@ func (s *Sluice) Opens(ctx context.Context, queries []string) (_ []gate.Verdict,
 	if err != nil {
 		return nil, err
 	}
-	return snap.Any(ctx, g, knowledge.Vectors(e))
+	verdicts, err := snap.Any(ctx, g, knowledge.Vectors(e))
+	for i := range verdicts {
+		if why := e.Fault(i); why != nil {
+			verdicts[i].Close(why)
+		}
+	}
+	return verdicts, err
 }
 
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate.

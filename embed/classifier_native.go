@@ -19,7 +19,7 @@ func OpenClassifier(ctx context.Context, dir string, o Options) (*Classifier, er
 
 // Classify returns the scores of each text, in input order.
 func (c *Classifier) Classify(ctx context.Context, texts []string) (*Classes, error) {
-	r, err := c.m.infer(ctx, texts, c.m.set.prefix(Document))
+	r, err := c.m.infer(ctx, texts, Document)
 	if err != nil {
 		return nil, err
 	}

@@ -50,9 +50,10 @@ const (
 type Embeddings struct {
 	Data      []float32 // row-major, len(texts) × Dim, L2-normalised when the model says so
 	Dim       int
-	Tokens    []int // per text, special tokens included, after truncation
-	Truncated int   // texts that were cut at MaxTokens
-	Repaired  int   // texts with NUL bytes or invalid UTF-8 that were replaced by U+FFFD
+	Tokens    []int     // per text, special tokens included, after truncation
+	Truncated int       // texts that were cut at MaxTokens
+	Repaired  int       // texts with NUL bytes or invalid UTF-8 that were replaced by U+FFFD
+	Contents  []Content // per text; nil where an encoder does not count them
 }
 
 // Row returns vector i (shares memory with Data).

@@ -7,7 +7,10 @@ import "context"
 // Encoder embeds texts. It is safe for concurrent use.
 type Encoder struct{ m *model }
 
-var _ Embedder = (*Encoder)(nil)
+var (
+	_ Embedder = (*Encoder)(nil)
+	_ Examiner = (*Encoder)(nil)
+)
 
 // Open loads the encoder in the folder dir. The errors wrap ErrModel (naming the file, what is expected
 // and what was found) or ErrLibrary. Close frees it.
@@ -21,12 +24,12 @@ func Open(ctx context.Context, dir string, o Options) (*Encoder, error) {
 
 // Embed implements Embedder. A cancelled ctx ends it after the batches that are running.
 func (e *Encoder) Embed(ctx context.Context, texts []string, role Role) (*Embeddings, error) {
-	r, err := e.m.infer(ctx, texts, e.m.set.prefix(role))
+	r, err := e.m.infer(ctx, texts, role)
 	if err != nil {
 		return nil, err
 	}
 	return &Embeddings{Data: r.data, Dim: e.m.session.dim, Tokens: r.tokens, Truncated: r.truncated,
-		Repaired: r.repaired}, nil
+		Repaired: r.repaired, Contents: r.contents}, nil
 }
 
 // CountTokens implements Embedder.
@@ -39,6 +42,19 @@ func (e *Encoder) CountTokens(text string) (int, error) {
 		return err
 	})
 	return n, err
+}
+
+// Examine implements Examiner.
+func (e *Encoder) Examine(text string) (tokens int, c Content, err error) {
+	text, _ = repair(text)
+	err = e.m.use(func() error {
+		ids, err := e.m.tok.encode(e.m.set.DocumentPrefix + text)
+		tokens = len(ids)
+		ids, _ = truncate(ids, e.m.set.MaxTokens, e.m.tok.closing)
+		c = e.m.content(ids, Document)
+		return err
+	})
+	return tokens, c, err
 }
 
 // TokenOffsets returns the byte range [start, end) in text of each of its tokens, without prefix,

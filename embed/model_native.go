@@ -22,6 +22,7 @@ type model struct {
 	set     *settings
 	src     *source
 	tok     *tokenizer
+	front   [2]int // tokens before the text's own, by role: special ones and the prefix's
 	session *session
 	info    Info
 	workers int
@@ -41,6 +42,7 @@ type model struct {
 type result struct {
 	data                []float32
 	tokens              []int
+	contents            []Content
 	truncated, repaired int
 }
 
@@ -88,6 +90,13 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 	tokenizer := filepath.Join(dir, "tokenizer.json")
 	if m.tok, err = openTokenizer(tokenizer); err != nil {
 		return err
+	}
+	for _, role := range []Role{Document, Query} {
+		ids, err := m.tok.encode(m.set.prefix(role))
+		if err != nil {
+			return err
+		}
+		m.front[role] = len(ids) - m.tok.closing
 	}
 	if err := m.set.limit(dir, m.src.maxTokens, m.tok.special); err != nil {
 		return err
@@ -138,7 +147,7 @@ func (m *model) use(do func() error) error {
 }
 
 // infer computes the rows of texts, in windows that bound the memory of their tokens.
-func (m *model) infer(ctx context.Context, texts []string, prefix string) (*result, error) {
+func (m *model) infer(ctx context.Context, texts []string, role Role) (*result, error) {
 	if err := m.enter(); err != nil {
 		return nil, err
 	}
@@ -148,11 +157,12 @@ func (m *model) infer(ctx context.Context, texts []string, prefix string) (*resu
 		return nil, err
 	}
 	defer free()
-	r := &result{data: make([]float32, len(texts)*m.session.dim), tokens: make([]int, len(texts))}
+	r := &result{data: make([]float32, len(texts)*m.session.dim), tokens: make([]int, len(texts)),
+		contents: make([]Content, len(texts))}
 	done := 0
 	for start := 0; start < len(texts); start += window {
 		end := min(start+window, len(texts))
-		ids, err := m.tokenise(ctx, texts[start:end], prefix, r)
+		ids, err := m.tokenise(ctx, texts[start:end], role, r, r.contents[start:end])
 		if err != nil {
 			return nil, err
 		}
@@ -177,8 +187,10 @@ func (m *model) infer(ctx context.Context, texts []string, prefix string) (*resu
 	return r, nil
 }
 
-// tokenise repairs, encodes and cuts the texts of a window.
-func (m *model) tokenise(ctx context.Context, texts []string, prefix string, r *result) ([][]uint32, error) {
+// tokenise repairs, encodes and cuts the texts of a window, and counts their contents.
+func (m *model) tokenise(
+	ctx context.Context, texts []string, role Role, r *result, contents []Content,
+) ([][]uint32, error) {
 	const grain = 64
 	ids := make([][]uint32, len(texts))
 	var truncated, repaired atomic.Int64
@@ -188,7 +200,7 @@ func (m *model) tokenise(ctx context.Context, texts []string, prefix string, r *
 			if changed {
 				repaired.Add(1)
 			}
-			all, err := m.tok.encodeHead(prefix+text, m.set.MaxTokens)
+			all, err := m.tok.encodeHead(m.set.prefix(role)+text, m.set.MaxTokens)
 			if err != nil {
 				return fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
 			}
@@ -196,12 +208,18 @@ func (m *model) tokenise(ctx context.Context, texts []string, prefix string, r *
 			if ids[i], cut = truncate(all, m.set.MaxTokens, m.tok.closing); cut {
 				truncated.Add(1)
 			}
+			contents[i] = m.content(ids[i], role)
 		}
 		return nil
 	})
 	r.truncated += int(truncated.Load())
 	r.repaired += int(repaired.Load())
 	return ids, err
+}
+
+// content counts what a text's tokens say.
+func (m *model) content(ids []uint32, role Role) Content {
+	return measure(ids, m.front[role], m.tok.closing, m.tok.unknown)
 }
 
 // batch runs one batch and puts its rows where they belong.

@@ -20,8 +20,9 @@ import (
 type tokenizer struct {
 	t       *tokenizers.Tokenizer
 	path    string
-	special int // special tokens that every text gets
-	closing int // how many of them come after the text
+	special int   // special tokens that every text gets
+	closing int   // how many of them come after the text
+	unknown int64 // the token of what the vocabulary does not have; noUnknown if it has all
 }
 
 // openTokenizer loads dir/tokenizer.json without the padding and truncation it may carry: all-MiniLM's
@@ -32,6 +33,10 @@ func openTokenizer(path string) (*tokenizer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	bad := func(err error) (*tokenizer, error) { return nil, fmt.Errorf("%s: %w: %w", path, ErrModel, err) }
+	unknown, err := unknownToken(raw)
+	if err != nil {
+		return bad(err)
+	}
 	if raw, err = withoutPadding(raw); err != nil {
 		return bad(err)
 	}
@@ -39,7 +44,7 @@ func openTokenizer(path string) (*tokenizer, error) {
 	if err != nil {
 		return bad(err)
 	}
-	tok := &tokenizer{t: t, path: path}
+	tok := &tokenizer{t: t, path: path, unknown: unknown}
 	probe := t.EncodeWithOptions("a", true, tokenizers.WithReturnSpecialTokensMask())
 	for i, m := range probe.SpecialTokensMask {
 		if m == 0 {
@@ -55,6 +60,34 @@ func openTokenizer(path string) (*tokenizer, error) {
 		return bad(errors.New(`"a" has no token: the vocabulary is empty or lacks its unknown token`))
 	}
 	return tok, nil
+}
+
+// unknownToken reads from a tokenizer.json which token stands for what the vocabulary does not have.
+func unknownToken(raw []byte) (int64, error) {
+	var t struct {
+		Model struct {
+			UnkToken *string         `json:"unk_token"` // WordPiece, BPE, WordLevel
+			UnkID    *int64          `json:"unk_id"`    // Unigram
+			Vocab    json.RawMessage `json:"vocab"`
+		} `json:"model"`
+	}
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return noUnknown, err
+	}
+	if t.Model.UnkID != nil {
+		return *t.Model.UnkID, nil
+	}
+	if t.Model.UnkToken == nil {
+		return noUnknown, nil
+	}
+	ids := map[string]int64{}
+	if err := json.Unmarshal(t.Model.Vocab, &ids); err != nil {
+		return noUnknown, fmt.Errorf("vocab: %w", err)
+	}
+	if id, ok := ids[*t.Model.UnkToken]; ok {
+		return id, nil
+	}
+	return noUnknown, nil
 }
 
 func trailing(mask []uint32) int {

@@ -269,6 +269,9 @@ func gateText(t sluice.Trace) string {
 	case d == nil:
 		return "not asked (--gate " + string(t.GateMode) + ")"
 	}
+	if d.Reason != "" {
+		return "closed: " + d.Reason
+	}
 	word := "closed"
 	if d.Retrieve {
 		word = "open"

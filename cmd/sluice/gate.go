@@ -17,6 +17,7 @@ import (
 type gateLine struct {
 	ID        string         `json:"id,omitempty"`
 	Retrieve  bool           `json:"retrieve"`
+	Reason    string         `json:"reason,omitempty"` // why it is closed whatever the score
 	Score     float64        `json:"score"`
 	Cutoff    float64        `json:"cutoff"`
 	ContextID string         `json:"context_id"`
@@ -63,7 +64,8 @@ It needs a calibration ('sluice calibrate') but no language model.
 }
 
 func lineOf(id string, d gate.Decision, explain bool) gateLine {
-	l := gateLine{ID: id, Retrieve: d.Retrieve, Score: d.Score, Cutoff: d.Cutoff, ContextID: d.ContextID}
+	l := gateLine{ID: id, Retrieve: d.Retrieve, Reason: d.Reason, Score: d.Score, Cutoff: d.Cutoff,
+		ContextID: d.ContextID}
 	if explain {
 		l.Explain = &d
 	}
@@ -84,7 +86,7 @@ func (a *app) gateOne(cmd *cobra.Command, s *sluice.Sluice, text string, explain
 	if err != nil {
 		return err
 	}
-	if explain && !a.json {
+	if explain && !a.json && d.Reason == "" {
 		if err := a.printContext(cmd, s, d.ContextID); err != nil {
 			return err
 		}
@@ -130,6 +132,8 @@ func (a *app) gateOpens(cmd *cobra.Command, s *sluice.Sluice, q query, text stri
 			_, err = fmt.Fprintf(a.stdout, "open  context %s is better than the cut-off %.4f\n",
 				printable.Line(vs[0].ContextID),
 				vs[0].Cutoff)
+		case vs[0].Reason != "":
+			_, err = fmt.Fprintf(a.stdout, "closed  %s\n", vs[0].Reason)
 		default:
 			_, err = fmt.Fprintf(a.stdout, "closed  no context is better than the cut-off %.4f\n", vs[0].Cutoff)
 		}
@@ -157,6 +161,10 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 	word, relation := "closed", "not better than"
 	if d.Retrieve {
 		word, relation = "open", "better than"
+	}
+	if d.Reason != "" {
+		_, err := fmt.Fprintf(w, "closed  %s\n", d.Reason)
+		return err
 	}
 	if _, err := fmt.Fprintf(w, "%s  score %.4f is %s the cut-off %.4f (best context %s)\n", word, d.Score, relation,
 		d.Cutoff, printable.Line(d.ContextID)); err != nil || !explain {

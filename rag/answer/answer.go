@@ -70,6 +70,7 @@ type run struct {
 	model   llm.Generator
 	metric  kernels.Metric
 	vectors engine.Vectors // of what was searched for
+	faults  []error        // per vector: why it says nothing, or nil
 }
 
 // timer adds the milliseconds until its result is called to a stage.
@@ -128,16 +129,22 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 }
 
 // decide takes the gate's decision about the query that comes closest to a context: it is open when any of them opens
-// it. It goes by the search for passages, which has found the best context of each query.
+// it. A query whose vector says nothing opens no gate. It goes by the search for passages, which has found the best
+// context of each query.
 func (a *run) decide(g *gate.Gate, metric kernels.Metric, lists [][]retrieve.Result) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()
-	closest := lists[0][0]
-	for _, list := range lists[1:] {
-		if metric.Better(list[0].Score, closest.Score) {
-			closest = list[0]
+	closest, why := lists[0][0], a.faults[0]
+	for i, list := range lists[1:] {
+		fault := a.faults[i+1]
+		if fault == nil && (why != nil || metric.Better(list[0].Score, closest.Score)) {
+			closest, why = list[0], nil
 		}
 	}
-	return g.Found(closest)
+	d, err := g.Found(closest)
+	if err == nil && why != nil {
+		d.Close(why)
+	}
+	return d, err
 }
 
 // queries embeds what is searched for: the question, or what a transformation makes of it.
@@ -157,6 +164,10 @@ func (a *run) queries(ctx context.Context) (engine.Vectors, error) {
 	e, err := a.base.Embed(ctx, a.trace.Queries, role)
 	if err != nil {
 		return engine.Vectors{}, err
+	}
+	a.faults = make([]error, len(a.trace.Queries))
+	for i := range a.faults {
+		a.faults[i] = e.Fault(i)
 	}
 	return knowledge.Vectors(e), nil
 }

@@ -89,10 +89,13 @@ type TokenCounter func(text string) (int, error)
 // ChunkOptions: Size and Overlap are tokens of the encoder. Size counts special tokens.
 type ChunkOptions struct {
 	Size, Overlap int
-	MaxTokens     int           // what the encoder reads, 0 = not known; a Size above it is ErrChunkSize
-	NoChunk       bool          // one chunk per document, whatever its length
-	Count         TokenCounter  // may be nil with NoChunk only
-	OnSkip        func(Skipped) // called for each chunk that was dropped (ErrNoWords); may be nil
+	MaxTokens     int          // what the encoder reads, 0 = not known; a Size above it is ErrChunkSize
+	NoChunk       bool         // one chunk per document, whatever its length
+	Count         TokenCounter // may be nil with NoChunk only
+	// Reject returns why a chunk, given by its EmbedText, is dropped, nil to keep it; it is asked right after Count was
+	// called for that text. May be nil.
+	Reject func(text string) error
+	OnSkip func(Skipped) // called for each chunk that was dropped (ErrNoWords, or Reject's error); may be nil
 }
 
 // The errors of this package.

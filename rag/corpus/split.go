@@ -358,8 +358,7 @@ func wordStarts(s string, n int) []int {
 
 // emit fills in what all chunks of the document share and yields c, unless it has no words.
 func (s *splitter) emit(c Chunk) error {
-	if !hasWord(c.Text) {
-		report(s.o, s.d, c)
+	if s.drops(c) {
 		return nil
 	}
 	n := s.seen[c.Text]
@@ -379,10 +378,18 @@ func (d *Document) chunk(c Chunk, id string) Chunk {
 	return c
 }
 
-func report(o ChunkOptions, d *Document, c Chunk) {
-	if o.OnSkip != nil {
-		o.OnSkip(Skipped{fmt.Sprintf("%s, bytes %d to %d", d.Source, c.Start, c.End), ErrNoWords})
+// drops tells whether c has nothing to find it by, and reports it then.
+func (s *splitter) drops(c Chunk) bool {
+	var why error
+	if !hasWord(c.Text) {
+		why = ErrNoWords
+	} else if s.o.Reject != nil {
+		why = s.o.Reject(c.EmbedText())
 	}
+	if why != nil && s.o.OnSkip != nil {
+		s.o.OnSkip(Skipped{fmt.Sprintf("%s, bytes %d to %d", s.d.Source, c.Start, c.End), why})
+	}
+	return why != nil
 }
 
 // whole makes one chunk of the whole document.
@@ -398,15 +405,14 @@ func (s *splitter) whole() error {
 	} else {
 		c = s.d.joined(sections, "", 0)
 	}
-	if !hasWord(c.Text) {
-		report(s.o, s.d, c)
-		return nil
-	}
 	if s.o.Count != nil {
 		var err error
 		if c.Tokens, err = s.count(c.EmbedText()); err != nil {
 			return err
 		}
+	}
+	if s.drops(c) {
+		return nil
 	}
 	return s.give(s.d.chunk(c, s.d.ID))
 }

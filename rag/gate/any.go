@@ -12,10 +12,16 @@ import (
 // Verdict is a decision without a score.
 type Verdict struct {
 	Retrieve  bool    `json:"retrieve"`
+	Reason    string  `json:"reason,omitempty"`     // why the gate is closed whatever the scores
 	ContextID string  `json:"context_id,omitempty"` // one that opens the gate, not always the best
 	Cutoff    float64 `json:"cutoff"`
 	Stale     float64 `json:"stale"` // share of contexts that the calibration has not seen
 	Gone      float64 `json:"gone"`  // share of the calibrated contexts that are no longer there
+}
+
+// Close is that of Decision.
+func (v *Verdict) Close(why error) {
+	v.Retrieve, v.ContextID, v.Reason = false, "", "the query says nothing: "+why.Error()
 }
 
 // Any is Decide where no score is asked for: a query needs one context that opens the gate, so no more is read than

@@ -21,7 +21,8 @@ import (
 // Decision is the gate's answer for one query, with its trace.
 type Decision struct {
 	Retrieve    bool           `json:"retrieve"`
-	Score       float64        `json:"score"` // best score over the contexts
+	Reason      string         `json:"reason,omitempty"` // why the gate is closed whatever the score
+	Score       float64        `json:"score"`            // best score over the contexts
 	Cutoff      float64        `json:"cutoff"`
 	ContextID   string         `json:"context_id"` // the best context, also when closed
 	Policy      string         `json:"policy"`
@@ -31,6 +32,11 @@ type Decision struct {
 	Percentile  float64        `json:"percentile"` // share of D+ that is not closer than Score, in [0,100]
 	Stale       float64        `json:"stale"`      // share of contexts that the calibration has not seen
 	Gone        float64        `json:"gone"`       // share of the calibrated contexts that are no longer there
+}
+
+// Close closes the gate whatever the score, because the query's vector says nothing about it.
+func (d *Decision) Close(why error) {
+	d.Retrieve, d.Reason = false, "the query says nothing: "+why.Error()
 }
 
 // The errors of this package.

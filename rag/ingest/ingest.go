@@ -92,8 +92,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	}
 	info := r.enc.Info()
 	r.chunk = corpus.ChunkOptions{
-		MaxTokens: info.MaxTokens, NoChunk: r.o.NoChunk, Count: r.enc.CountTokens, OnSkip: r.skip,
+		MaxTokens: info.MaxTokens, NoChunk: r.o.NoChunk, OnSkip: r.skip,
 	}
+	examine(&r.chunk, r.enc)
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return result, err
 	}
@@ -243,7 +244,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	}
 	if len(chunks) == 0 {
 		r.result.Empty++
-		r.base.Logger().Warn("a document without a word was left out", "source", doc.Source)
+		r.base.Logger().Warn("a document without a word that can be found was left out", "source", doc.Source)
 		return nil
 	}
 	if doc.Cut {
