@@ -3,6 +3,7 @@ package gate
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image"
 	_ "image/png"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/vg"
 
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -32,18 +35,76 @@ func TestPlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		path = filepath.Join(dir, m.String()+".svg")
-		if err := Plot(path, c, positive, nil); err != nil {
+		if err := Plot(path, c, positive, c.MaximumScores()); err != nil {
 			t.Fatal(err)
 		}
+		opens := func(scores []float64) (n int) {
+			for _, x := range scores {
+				if m.Better(x, c.Cutoff) {
+					n++
+				}
+			}
+			return n
+		}
+		own, other := opens(c.MaximumScores()), opens(c.scores.other)
 		labels := svgTexts(t, path)
-		for _, want := range []string{"40 contexts, 120 pseudo-queries", "(median), T = 0.05", "cut-off ",
-			"D+ own context (n = 120)", "D− other contexts (all, n = 4,680)"} {
+		for _, want := range []string{
+			fmt.Sprintf("The gate lets %d of 120 questions through that this base answers,", own),
+			fmt.Sprintf("and keeps out %d of 120 about other topics; %d slip through.", 120-other, other),
+			fmt.Sprintf("this one: %.0f %% of its own, %.0f %% of the others", float64(own)/1.2, float64(other)/1.2),
+			"questions this base answers: 120, about 40 passages", "questions about other topics: the same 120",
+			fmt.Sprintf("cut-off %.3f (in grey its 95 %% interval: %.3f to %.3f)", c.Cutoff,
+				c.Bootstrap.Low+c.Cutoff-c.PolicyValue, c.Bootstrap.High+c.Cutoff-c.PolicyValue),
+			"gate open", "gate closed",
+		} {
 			if !strings.Contains(labels, want) {
 				t.Errorf("%s: no label %q among %q", m, want, labels)
 			}
 		}
-		if strings.Contains(labels, "maximum over") {
-			t.Errorf("%s: a legend for a distribution that was not given", m)
+	}
+}
+
+// TestPlotOfOneTopic: without questions about other topics that is said, and nothing is made up.
+func TestPlotOfOneTopic(t *testing.T) {
+	c, positive, err := Calibrate(t.Context(), newEngine(t), input(12, 2, 1, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "one.svg")
+	if err := Plot(path, c, positive, c.MaximumScores()); err != nil {
+		t.Fatal(err)
+	}
+	if labels := svgTexts(t, path); !strings.Contains(labels, "the base has one topic only") ||
+		strings.Contains(labels, "keeps out") {
+		t.Error(labels)
+	}
+}
+
+// TestPlotFitsWiderFonts: with a reader's font that is a sixth wider than ours no line leaves the drawing.
+func TestPlotFitsWiderFonts(t *testing.T) {
+	c, positive, err := Calibrate(t.Context(), newEngine(t), input(12, 2, 4, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDrawing(c, positive, c.MaximumScores())
+	if err != nil {
+		t.Fatal(err)
+	}
+	million := make([]float64, 1_229_370)
+	d.groups = []group{{scores: million}, {scores: million}}
+	d.histograms()
+	d.curves()
+	lines := map[string]float64{d.title: 15, d.titles[0]: 11.5, d.titles[1]: 11.5}
+	for _, s := range d.sentence() {
+		lines[s] = 12
+	}
+	for _, k := range d.key {
+		lines[k.text] = 12
+	}
+	for line, size := range lines {
+		width := textStyle(size, d.key[0].colour).Width(line)
+		if room := plotWidth - .6*vg.Inch; width*7/6 > room {
+			t.Errorf("%q takes %.0f points of %.0f", line, width*7/6, room)
 		}
 	}
 }
@@ -60,7 +121,7 @@ func checkPicture(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := img.Bounds(); b.Dx() != 1520 || b.Dy() != 880 {
+	if b := img.Bounds(); b.Dx() != 1520 || b.Dy() != 1120 {
 		t.Errorf("%s: %v", path, b)
 	}
 	seen := map[string]int{}
@@ -69,18 +130,18 @@ func checkPicture(t *testing.T, path string) {
 			r, g, b, _ := img.At(x, y).RGBA()
 			r, g, b = r>>8, g>>8, b>>8
 			switch {
-			case r > 200 && b < 20:
-				seen["maximum"]++
-			case b > 200 && r < 140:
-				seen["D+"]++
-			case r > 180 && r < 200 && b > r && b < 210:
-				seen["D−"]++
+			case r > 200 && g < 110 && b < 20:
+				seen["other topics"]++
+			case b > 150 && r < 40 && g < 140:
+				seen["own"]++
 			case r < 40 && g < 40 && b < 40:
 				seen["lines"]++
+			case r == g && g == b && r > 200 && r < 235:
+				seen["interval"]++
 			}
 		}
 	}
-	for what, least := range map[string]int{"maximum": 1000, "D+": 5000, "D−": 5000, "lines": 1000} {
+	for what, least := range map[string]int{"other topics": 2000, "own": 2000, "lines": 1000, "interval": 3000} {
 		if seen[what] < least {
 			t.Errorf("%s: %d pixels of %s, want at least %d", path, seen[what], what, least)
 		}

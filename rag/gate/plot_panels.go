@@ -1,0 +1,411 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// drawing is everything that a plot says: sentences at its top, and two panels over one axis of scores.
+type drawing struct {
+	title   string
+	verdict []string // lines
+	key     []keyLine
+	groups  []group // the base's own questions first
+	c       *Calibration
+	titles  [2]string // of the panels
+	low     float64   // of the axis
+	high    float64
+}
+
+type keyLine struct {
+	colour color.NRGBA
+	text   string
+}
+
+// group are questions of one kind, by their best score, sorted.
+type group struct {
+	scores []float64
+	colour color.NRGBA
+}
+
+// palette are colours that stay apart for colour-blind readers (Okabe & Ito 2008) and in print.
+type palette struct{ own, other, line, grid, band, faint color.NRGBA }
+
+func colours() palette {
+	return palette{
+		own:   color.NRGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
+		other: color.NRGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
+		line:  color.NRGBA{R: 0x1a, G: 0x1a, B: 0x1a, A: 0xff},
+		grid:  color.NRGBA{R: 0xe6, G: 0xe6, B: 0xe6, A: 0xff},
+		band:  color.NRGBA{R: 0x1a, G: 0x1a, B: 0x1a, A: 0x1c},
+		faint: color.NRGBA{R: 0x55, G: 0x5b, B: 0x61, A: 0xff},
+	}
+}
+
+func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
+	if len(positive) == 0 {
+		return nil, errors.New("D+ is empty")
+	}
+	own, other := maximum, c.scores.other
+	if len(own) == 0 {
+		own, other = positive, nil
+	}
+	colour := colours()
+	d := &drawing{c: c, title: "Which questions may look into the documents?"}
+	d.groups = append(d.groups, group{sorted(own), colour.own})
+	d.key = append(d.key,
+		keyLine{colour.own, "questions this base answers: " + grouped(int64(len(own))) + aboutPassages(c)})
+	if len(other) > 0 {
+		d.groups = append(d.groups, group{sorted(other), colour.other})
+		d.key = append(d.key, keyLine{colour.other, fmt.Sprintf(
+			"questions about other topics: the same %s, with the passages of their own topic taken away",
+			grouped(int64(len(other))))})
+	} else {
+		d.key = append(d.key, keyLine{colour.faint,
+			"no questions about other topics: the base has one topic only, so nothing says what slips through"})
+	}
+	d.verdict = d.sentence()
+	d.span()
+	return d, nil
+}
+
+// aboutPassages says on how many passages the questions rest, where that is known.
+func aboutPassages(c *Calibration) string {
+	if len(c.scores.owner) == 0 {
+		return ""
+	}
+	_, n := clusters(c.scores.owner)
+	return fmt.Sprintf(", about %s passages", grouped(int64(n)))
+}
+
+// span finds what the axis shows.
+func (d *drawing) span() {
+	d.low, d.high = d.c.Cutoff, d.c.Cutoff
+	see := func(x float64) { d.low, d.high = min(d.low, x), max(d.high, x) }
+	for _, g := range d.groups {
+		see(g.scores[0])
+		see(g.scores[len(g.scores)-1])
+	}
+	if low, high, ok := d.interval(); ok {
+		see(low)
+		see(high)
+	}
+	margin := .03 * (d.high - d.low)
+	if margin == 0 {
+		margin = .5 // a single score
+	}
+	d.low, d.high = d.low-margin, d.high+margin
+}
+
+// interval is the cut-off's, from that of the policy's value.
+func (d *drawing) interval() (low, high float64, ok bool) {
+	b := d.c.Bootstrap
+	shift := d.c.Cutoff - d.c.PolicyValue
+	return b.Low + shift, b.High + shift, b.Resamples > 0
+}
+
+// through is the share of a group that a cut-off lets through.
+func (d *drawing) through(g group, cutoff float64) float64 {
+	if d.c.Metric.Ascending() { // a distance
+		n, _ := slices.BinarySearch(g.scores, cutoff)
+		return float64(n) / float64(len(g.scores))
+	}
+	n, _ := slices.BinarySearchFunc(g.scores, cutoff, func(x, c float64) int { // the first above it
+		if x > c {
+			return 1
+		}
+		return -1
+	})
+	return float64(len(g.scores)-n) / float64(len(g.scores))
+}
+
+// passed says how many of a group the gate lets through, in words.
+func (d *drawing) passed(i int) (n, of int) {
+	g := d.groups[i]
+	return int(math.Round(d.through(g, d.c.Cutoff) * float64(len(g.scores)))), len(g.scores)
+}
+
+// sentence is the verdict in words.
+func (d *drawing) sentence() []string {
+	n, of := d.passed(0)
+	s := fmt.Sprintf("The gate lets %s of %s questions through that this base answers", grouped(int64(n)),
+		grouped(int64(of)))
+	if len(d.groups) == 1 {
+		return []string{s + "."}
+	}
+	n, of = d.passed(1)
+	return []string{fmt.Sprintf("%s,", s), fmt.Sprintf("and keeps out %s of %s about other topics; %s slip through.",
+		grouped(int64(of-n)), grouped(int64(of)), grouped(int64(n)))}
+}
+
+// draw puts the drawing on a canvas.
+func (d *drawing) draw(canvas draw.Canvas) {
+	y := canvas.Max.Y
+	line := func(s string, size float64, bold bool, c color.Color, x vg.Length) {
+		style := textStyle(size, c)
+		if bold {
+			style.Font.Weight = 2
+		}
+		y -= vg.Points(size * 1.35)
+		canvas.FillText(style, vg.Point{X: canvas.Min.X + x, Y: y}, s)
+	}
+	colour := colours()
+	line(d.title, 15, true, colour.line, 0)
+	y -= vg.Points(3)
+	for _, s := range d.verdict {
+		line(s, 12, false, colour.line, 0)
+	}
+	y -= vg.Points(5)
+	for _, k := range d.key {
+		line(k.text, 10.5, false, colour.line, vg.Points(18))
+		canvas.FillPolygon(k.colour, []vg.Point{{X: canvas.Min.X, Y: y - 1}, {X: canvas.Min.X + 11, Y: y - 1},
+			{X: canvas.Min.X + 11, Y: y + 8}, {X: canvas.Min.X, Y: y + 8}})
+	}
+	y -= vg.Points(10)
+	const titleRoom = 22
+	tiles := draw.Tiles{Rows: 2, Cols: 1, PadTop: vg.Points(titleRoom), PadY: vg.Points(titleRoom + 10)}
+	upper, lower := d.histograms(), d.curves()
+	panels := plot.Align([][]*plot.Plot{{upper}, {lower}}, tiles, draw.Crop(canvas, 0, 0, 0, y-canvas.Max.Y))
+	for i, p := range []*plot.Plot{upper, lower} {
+		at := panels[i][0]
+		p.Draw(at)
+		above := vg.Point{X: canvas.Min.X, Y: at.Max.Y + vg.Points(7)}
+		canvas.FillText(textStyle(11.5, colour.line), above, d.titles[i])
+	}
+}
+
+func textStyle(size float64, c color.Color) draw.TextStyle {
+	style := text.Style{Color: c, Font: plot.DefaultFont, Handler: plot.DefaultTextHandler}
+	style.Font.Variant, style.Font.Size = "Sans", vg.Points(size)
+	return style
+}
+
+// panel is a plot with the axis of scores, the cut-off and its interval.
+func (d *drawing) panel(highest float64) *plot.Plot {
+	colour := colours()
+	p := plot.New()
+	p.BackgroundColor = nil // the drawing's
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = colour.grid, colour.grid
+	p.Add(grid)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = d.low, d.high, 0, highest
+	if low, high, ok := d.interval(); ok {
+		band, err := plotter.NewPolygon(plotter.XYs{{X: low}, {X: high}, {X: high, Y: highest}, {X: low, Y: highest}})
+		if err == nil { // the polygon is finite
+			band.Color, band.LineStyle.Width = colour.band, 0
+			p.Add(band)
+		}
+	}
+	p.X.Tick.Marker = plot.TickerFunc(ticks)
+	for _, a := range []*plot.Axis{&p.X, &p.Y} {
+		a.Tick.Label.Font.Variant, a.Tick.Label.Font.Size = "Sans", vg.Points(10)
+		a.LineStyle.Color, a.Tick.LineStyle.Color, a.Padding = colour.grid, colour.grid, 0
+		a.Label.TextStyle.Font.Variant, a.Label.TextStyle.Font.Size = "Sans", vg.Points(10.5)
+		a.Label.TextStyle.Color = colour.faint
+	}
+	return p
+}
+
+// cutoff draws the line, over everything else in a panel.
+func (d *drawing) cutoff(p *plot.Plot, top float64) {
+	line, err := plotter.NewLine(plotter.XYs{{X: d.c.Cutoff}, {X: d.c.Cutoff, Y: top}})
+	if err == nil {
+		line.Color, line.Width = colours().line, vg.Points(1.6)
+		p.Add(line)
+	}
+}
+
+// histograms is the upper panel: how close the questions come.
+func (d *drawing) histograms() *plot.Plot {
+	said := fmt.Sprintf("cut-off %.3f", d.c.Cutoff)
+	if low, high, ok := d.interval(); ok {
+		said += fmt.Sprintf(" (in grey its %.0f %% interval: %.3f to %.3f)", 100*d.c.Bootstrap.Level, low, high)
+	}
+	bins := d.bins()
+	highest := 0.
+	heights := make([][]float64, len(d.groups))
+	for i, g := range d.groups {
+		heights[i] = shares(g.scores, d.low, d.high, bins)
+		highest = max(highest, slices.Max(heights[i]))
+	}
+	d.titles[0] = "How close the questions come to a passage: " + said
+	p := d.panel(1.18 * highest)
+	p.Y.Tick.Marker = plot.TickerFunc(percents)
+	p.Y.Label.Text = "of the questions"
+	for i, g := range d.groups {
+		fill := g.colour
+		fill.A = 0x8c
+		steps := outline(heights[i], d.low, d.high)
+		if area, err := plotter.NewPolygon(steps); err == nil {
+			area.Color, area.LineStyle.Width = fill, 0
+			p.Add(area)
+		}
+		if line, err := plotter.NewLine(steps); err == nil {
+			line.Color, line.Width = g.colour, vg.Points(1.1)
+			p.Add(line)
+		}
+	}
+	d.cutoff(p, 1.18*highest)
+	d.sides(p, 1.1*highest)
+	return p
+}
+
+// sides writes on which side of the cut-off the gate is open.
+func (d *drawing) sides(p *plot.Plot, y float64) {
+	left, right := "gate closed ←", "→ gate open"
+	if d.c.Metric.Ascending() {
+		left, right = "gate open ←", "→ gate closed"
+	}
+	gap := .012 * (d.high - d.low)
+	for _, side := range []struct {
+		x     float64
+		label string
+		align text.XAlignment
+		room  float64
+	}{{d.c.Cutoff - gap, left, text.XRight, d.c.Cutoff - d.low}, {d.c.Cutoff + gap, right, text.XLeft,
+		d.high - d.c.Cutoff}} {
+		if side.room < .16*(d.high-d.low) { // it would leave the panel
+			continue
+		}
+		labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: side.x, Y: y}},
+			Labels: []string{side.label}})
+		if err == nil {
+			labels.TextStyle[0] = textStyle(10.5, colours().line)
+			labels.TextStyle[0].XAlign, labels.TextStyle[0].YAlign = side.align, text.YCenter
+			p.Add(labels)
+		}
+	}
+}
+
+// curves is the lower panel: what every cut-off would let through.
+func (d *drawing) curves() *plot.Plot {
+	var said []string
+	for i, what := range []string{"its own", "the others"}[:len(d.groups)] {
+		n, of := d.passed(i)
+		said = append(said, fmt.Sprintf("%.0f %% of %s", 100*float64(n)/float64(of), what))
+	}
+	d.titles[1] = "What every cut-off would let through; this one: " + strings.Join(said, ", ")
+	p := d.panel(1.05)
+	p.Y.Tick.Marker = plot.TickerFunc(percents)
+	p.Y.Label.Text = "gets through"
+	p.X.Label.Text = axisName(d.c.Metric)
+	const steps = 400
+	for _, g := range d.groups {
+		var curve plotter.XYs
+		for i := range steps + 1 {
+			x := d.low + (d.high-d.low)*float64(i)/steps
+			curve = append(curve, plotter.XY{X: x, Y: d.through(g, x)})
+		}
+		if line, err := plotter.NewLine(curve); err == nil {
+			line.Color, line.Width = g.colour, vg.Points(2)
+			p.Add(line)
+		}
+	}
+	d.cutoff(p, 1.05)
+	for _, g := range d.groups {
+		dot, err := plotter.NewScatter(plotter.XYs{{X: d.c.Cutoff, Y: d.through(g, d.c.Cutoff)}})
+		if err == nil {
+			dot.GlyphStyle = draw.GlyphStyle{Color: g.colour, Radius: vg.Points(4), Shape: draw.CircleGlyph{}}
+			p.Add(dot)
+		}
+	}
+	return p
+}
+
+// bins is how many steps both histograms have: after Freedman & Diaconis (1981) for the smaller group, 16 to 48.
+func (d *drawing) bins() int {
+	n := 48.
+	for _, g := range d.groups {
+		t := tableOf(g.scores)
+		if t.Q3 > t.Q1 {
+			n = min(n, math.Ceil((d.high-d.low)/(2*(t.Q3-t.Q1)/math.Cbrt(float64(t.N)))))
+		}
+	}
+	return int(max(n, 16))
+}
+
+// shares counts scores in equal bins, as shares of all.
+func shares(scores []float64, low, high float64, bins int) []float64 {
+	h := make([]float64, bins)
+	for _, x := range scores {
+		i := int((x - low) / (high - low) * float64(bins))
+		h[min(max(i, 0), bins-1)] += 1 / float64(len(scores))
+	}
+	return h
+}
+
+// outline are the steps of a histogram.
+func outline(heights []float64, low, high float64) plotter.XYs {
+	width := (high - low) / float64(len(heights))
+	xy := plotter.XYs{{X: low}}
+	for i, h := range heights {
+		left := low + width*float64(i)
+		xy = append(xy, plotter.XY{X: left, Y: h}, plotter.XY{X: left + width, Y: h})
+	}
+	return append(xy, plotter.XY{X: high})
+}
+
+// percents are ticks of shares; all labels are equally wide, so that panels above each other stay aligned.
+func percents(low, high float64) []plot.Tick {
+	t := ticks(low, high)
+	if len(t) > 6 {
+		for i := range t {
+			if i%2 == 1 {
+				t[i].Label = ""
+			}
+		}
+	}
+	for i := range t {
+		if t[i].Label != "" {
+			t[i].Label = fmt.Sprintf("%4s %%", strconv.FormatFloat(math.Round(1000*t[i].Value)/10, 'g', 3, 64))
+		}
+	}
+	return t
+}
+
+// ticks are multiples of 1, 2 or 5 times a power of ten, at most nine of them, all with a label.
+func ticks(low, high float64) (t []plot.Tick) {
+	decade := math.Pow(10, math.Floor(math.Log10((high-low)/9)))
+	step := decade
+	for _, k := range []float64{2, 5, 10} {
+		if (high-low)/step > 9 {
+			step = decade * k
+		}
+	}
+	for i := math.Ceil(low / step); i*step <= high; i++ {
+		t = append(t, plot.Tick{Value: i * step, Label: strconv.FormatFloat(i*step+0, 'g', 4, 64)})
+	}
+	return t
+}
+
+func axisName(m kernels.Metric) string {
+	switch m {
+	case kernels.Cosine:
+		return "cosine similarity with the nearest passage (further right is closer)"
+	case kernels.IP:
+		return "inner product with the nearest passage (further right is closer)"
+	}
+	return "distance to the nearest passage (further left is closer)"
+}
+
+// grouped writes 1229370 as 1,229,370.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
