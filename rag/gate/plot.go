@@ -31,8 +31,8 @@ const (
 
 // Plot draws what the gate goes by, for a reader who knows neither the paper nor its words, to a .png or .svg file
 // (another extension is ErrPlot): how close the questions come that this base answers, and those about other
-// topics; the cut-off between them with its interval; and how many of both every cut-off would let through. maximum is the best
-// score of each question over all contexts; without it positive, the score with its own context, stands in.
+// topics; the cut-off between them with its interval; and how many of both every cut-off would let through. maximum is
+// the best score of each question over all contexts; without it positive, the score with its own context, stands in.
 func Plot(path string, c *Calibration, positive, maximum []float64) error {
 	format := strings.ToLower(filepath.Ext(path))
 	if format != ".png" && format != ".svg" {
