@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/cpuload"
+	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
@@ -123,7 +124,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.base = knowledge.New(knowledge.Config{
 		Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Metric: cfg.Metric,
-		StaleTolerance: cfg.StaleTolerance, Logger: s.log,
+		StaleTolerance: cfg.StaleTolerance, Logger: s.log, Multilingual: models.Multilingual,
 	})
 	return s, nil
 }

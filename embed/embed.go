@@ -13,6 +13,7 @@
 //	document_prefix: ""
 //	source: …
 //	licence: …
+//	languages: [en]        # ISO 639-1 codes; texts in others are said to be that
 //
 // Without a model.yaml the files that sentence-transformers writes say the same.
 //
@@ -31,6 +32,8 @@ package embed
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine/cores"
@@ -64,8 +67,15 @@ type Info struct {
 	identity.Encoder
 	Dir          string
 	MaxTokens    int
+	Languages    string // that it was trained for: ISO 639-1 codes with spaces between them; "": not known
 	Architecture string // bert, distilbert, …
 	Runtime      Runtime
+}
+
+// Knows tells whether an encoder was trained for a language (ISO 639-1); true where its languages are not known, and
+// for a text whose language is not.
+func (i Info) Knows(language string) bool {
+	return i.Languages == "" || language == "" || slices.Contains(strings.Fields(i.Languages), language)
 }
 
 // Embedder is what the rest of Sluice needs of an encoder; *Encoder implements it.

@@ -102,7 +102,7 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 		return err
 	}
 	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name}, Dir: dir, MaxTokens: m.set.MaxTokens,
-		Architecture: m.src.architecture, Runtime: m.src.runtime()}
+		Languages: m.set.languages(), Architecture: m.src.architecture, Runtime: m.src.runtime()}
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		if m.info.TokenizerDigest, err = hashFile(tokenizer); err != nil {

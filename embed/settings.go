@@ -30,6 +30,7 @@ type settings struct {
 	DocumentPrefix string       `yaml:"document_prefix"`
 	Source         string       `yaml:"source"`
 	Licence        string       `yaml:"licence"`
+	Languages      []string     `yaml:"languages"` // ISO 639-1 codes; none: not known
 
 	strict bool // from model.yaml: a max_tokens above the model's own limit is an error; else it is lowered
 }
@@ -244,4 +245,18 @@ func readJSON(path string, to any) (bool, error) {
 		return true, fmt.Errorf("%s: %w: %w", path, ErrModel, err)
 	}
 	return true, nil
+}
+
+// languages are those of model.yaml, else those of models that are known by their name: their folders may have been
+// made before model.yaml said it.
+func (s *settings) languages() string {
+	if len(s.Languages) > 0 {
+		return strings.Join(s.Languages, " ")
+	}
+	switch s.Name {
+	case "all-MiniLM-L6-v2", "all-MiniLM-L12-v2", "all-mpnet-base-v2", "bge-small-en-v1.5", "bge-base-en-v1.5",
+		"bge-large-en-v1.5", "UAE-Large-V1":
+		return "en"
+	}
+	return ""
 }

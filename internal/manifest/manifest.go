@@ -108,6 +108,8 @@ type EncoderSpec struct {
 	MaxTokens      int    `yaml:"max_tokens"` // special tokens included
 	QueryPrefix    string `yaml:"query_prefix,omitempty"`
 	DocumentPrefix string `yaml:"document_prefix,omitempty"`
+
+	Languages []string `yaml:"languages,omitempty"` // ISO 639-1 codes; none: embed knows, or nobody does
 }
 
 // Model is one entry of the model list.

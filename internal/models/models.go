@@ -90,6 +90,20 @@ func Default(opts ...fetch.Option) (*Registry, error) {
 	return r, nil
 }
 
+// Multilingual names the encoder of the built-in manifest that is trained for a language (ISO 639-1), or "".
+func Multilingual(language string) string {
+	m, err := manifest.Parse(thirdparty.Manifest())
+	if err != nil {
+		return ""
+	}
+	for _, model := range m.Models {
+		if e := model.Encoder; e != nil && slices.Contains(e.Languages, language) {
+			return model.Name
+		}
+	}
+	return ""
+}
+
 // Locate is Registry.Locate of the default registry.
 func Locate(name string) (string, error) {
 	r, err := Default()

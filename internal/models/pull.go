@@ -34,6 +34,8 @@ type Settings struct {
 	QueryPrefix    string `yaml:"query_prefix,omitempty"`
 	DocumentPrefix string `yaml:"document_prefix,omitempty"`
 
+	Languages []string `yaml:"languages,omitempty,flow"`
+
 	// For generators whose file has none only:
 	ChatTemplate string `yaml:"chat_template,omitempty"`
 
@@ -91,7 +93,7 @@ func settings(m manifest.Model) (text []byte, sum string, err error) {
 	s := Settings{Name: m.Name, Kind: m.Kind, ChatTemplate: m.ChatTemplate, Source: m.Source, Licence: m.Licence}
 	if e := m.Encoder; e != nil {
 		s.Pooling, s.Normalise, s.MaxTokens = e.Pooling, &e.Normalise, e.MaxTokens
-		s.QueryPrefix, s.DocumentPrefix = e.QueryPrefix, e.DocumentPrefix
+		s.QueryPrefix, s.DocumentPrefix, s.Languages = e.QueryPrefix, e.DocumentPrefix, e.Languages
 	}
 	text, err = yaml.Marshal(s)
 	h := sha256.Sum256(text)

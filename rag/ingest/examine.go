@@ -1,6 +1,10 @@
 package ingest
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
@@ -25,5 +29,30 @@ func examine(o *corpus.ChunkOptions, enc embed.Embedder) {
 			return nil // it was not counted
 		}
 		return content.Fault()
+	}
+}
+
+// languageKey is where a document's metadata name its language, as an ISO 639-1 code.
+const languageKey = "language"
+
+// tellLanguage guesses a document's language, unless its source names it.
+func (r *run) tellLanguage(doc *corpus.Document) {
+	if doc.Meta[languageKey] != "" {
+		return
+	}
+	if code := r.base.Language(doc.Text); code != "" {
+		if doc.Meta == nil {
+			doc.Meta = map[string]string{}
+		}
+		doc.Meta[languageKey] = code
+	}
+}
+
+// sayLanguages warns of documents in languages that the encoder was not trained for.
+func (r *run) sayLanguages() {
+	for _, code := range slices.Sorted(maps.Keys(r.result.Foreign)) {
+		r.base.Logger().Warn(fmt.Sprintf("documents in %s: %d of %d, which questions will hardly find; %s",
+			r.base.LanguageName(code), r.result.Foreign[code], r.result.Documents,
+			r.base.Untrained(r.enc.Info(), code)))
 	}
 }

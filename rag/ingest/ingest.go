@@ -43,19 +43,21 @@ type Options struct {
 
 // Result counts what Run did. It is right also when Run failed: what it counts as committed stays.
 type Result struct {
-	Documents int     `json:"documents"` // committed to their end
-	Chunks    int     `json:"chunks"`    // committed
-	Embedded  int     `json:"embedded"`  // of Chunks: new or changed
-	Known     int     `json:"known"`     // of Chunks: stored before with the same text and heading
-	Skipped   int     `json:"skipped"`   // files and lines that were not read
-	Empty     int     `json:"empty"`     // documents without a word
-	Cut       int     `json:"cut"`       // documents of which NoChunk kept the beginning only
-	Truncated int     `json:"truncated"` // chunks that the encoder did not read to their end
-	Repaired  int     `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
-	Taken     int     `json:"taken"`     // documents that replace one of another source
-	Refused   int     `json:"refused"`   // documents whose id another source has
-	Commits   int     `json:"commits"`
-	Seconds   float64 `json:"seconds"`
+	Documents int `json:"documents"` // committed to their end
+	Chunks    int `json:"chunks"`    // committed
+	Embedded  int `json:"embedded"`  // of Chunks: new or changed
+	Known     int `json:"known"`     // of Chunks: stored before with the same text and heading
+	Skipped   int `json:"skipped"`   // files and lines that were not read
+	Empty     int `json:"empty"`     // documents without a word
+	Cut       int `json:"cut"`       // documents of which NoChunk kept the beginning only
+	// documents by language (ISO 639-1) that the encoder was not trained for
+	Foreign   map[string]int `json:"foreign,omitempty"`
+	Truncated int            `json:"truncated"` // chunks that the encoder did not read to their end
+	Repaired  int            `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
+	Taken     int            `json:"taken"`     // documents that replace one of another source
+	Refused   int            `json:"refused"`   // documents whose id another source has
+	Commits   int            `json:"commits"`
+	Seconds   float64        `json:"seconds"`
 }
 
 // The defaults of Options.
@@ -122,6 +124,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if err = r.commit(ctx, r.whole()); err != nil {
 		return result, err
 	}
+	r.sayLanguages()
 	refused := error(nil)
 	if result.Refused > 0 {
 		refused = fmt.Errorf("%w: %d documents, whose ids other sources have", store.ErrConflict, result.Refused)
@@ -225,6 +228,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	if ok, err := r.name(ctx, doc); !ok {
 		return err
 	}
+	r.tellLanguage(doc)
 	var before, chunks []corpus.Chunk // committed, and to be
 	for c, err := range corpus.Chunks(ctx, doc, r.chunk) {
 		if err != nil {
@@ -249,6 +253,12 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	}
 	if doc.Cut {
 		r.result.Cut++
+	}
+	if code := doc.Meta[languageKey]; !r.enc.Info().Knows(code) {
+		if r.result.Foreign == nil {
+			r.result.Foreign = map[string]int{}
+		}
+		r.result.Foreign[code]++
 	}
 	if before != nil {
 		return r.commit(ctx, store.Batch{

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/language"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -36,7 +37,9 @@ type Config struct {
 	// A snapshot gets an index when it holds so many vectors and has been searched so often. 0 takes
 	// DefaultIndexRows and DefaultIndexSearches.
 	IndexRows, IndexSearches int
-	Logger                   *slog.Logger // nil is slog.Default()
+	// Multilingual names an encoder that knows a language (ISO 639-1), for warnings, or ""; may be nil.
+	Multilingual func(language string) string
+	Logger       *slog.Logger // nil is slog.Default()
 }
 
 // DefaultDir is where a store is made when nobody says where.
@@ -72,6 +75,9 @@ type Base struct {
 
 	lastGate   atomic.Pointer[snapshotGate]
 	calibrated atomic.Pointer[loadedCalibration]
+
+	languages *language.Detector
+	foreign   sync.Map // languages of questions that have been warned of
 
 	search   search
 	stopping context.Context // ends with Close: of builders
@@ -128,7 +134,8 @@ func New(cfg Config) *Base {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	b := &Base{cfg: cfg, log: cfg.Logger, loading: newTurn(), opening: newTurn(), search: search{turn: newTurn()}}
+	b := &Base{cfg: cfg, log: cfg.Logger, loading: newTurn(), opening: newTurn(), search: search{turn: newTurn()},
+		languages: language.New()}
 	b.stopping, b.stop = context.WithCancel(cores.AsBatch(context.Background()))
 	return b
 }
@@ -258,6 +265,9 @@ func (b *Base) Embed(ctx context.Context, texts []string, role embed.Role) (*emb
 	enc, err := b.Encoder(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if role == embed.Query {
+		b.watchLanguages(enc.Info(), texts)
 	}
 	e, err := enc.Embed(ctx, texts, role)
 	if err != nil {

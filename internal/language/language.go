@@ -1,0 +1,102 @@
+// Package language guesses the language of a text, from its script and the frequency of its trigrams
+// (github.com/abadojack/whatlanggo). It knows the languages that encoders are made for.
+package language
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/abadojack/whatlanggo"
+)
+
+// sample is how many bytes of a text are looked at; more changes little.
+const sample = 1 << 10
+
+// leastLetters a text must have for a guess. Ideographs and syllables say more than letters do: they count for four.
+const leastLetters = 32
+
+// codes are the languages that are told apart, in ISO 639-3. More would be mistaken for these more often.
+const codes = "eng deu fra spa ita por nld pol ces swe dan nob fin hun ron tur vie ind rus ukr bul srp ell ara heb pes " +
+	"urd hin ben tam tel tha cmn jpn kor"
+
+// Detector guesses languages. It is made once and may be used by several goroutines.
+type Detector struct {
+	known whatlanggo.Options
+	names map[string]string // by ISO 639-1 code
+}
+
+// New makes a detector.
+func New() *Detector {
+	d := &Detector{known: whatlanggo.Options{Whitelist: map[whatlanggo.Lang]bool{}}, names: map[string]string{}}
+	for _, code := range strings.Fields(codes) {
+		l := whatlanggo.CodeToLang(code)
+		d.known.Whitelist[l] = true
+		d.names[l.Iso6391()] = l.String()
+	}
+	d.names["zh"], d.names["no"], d.names["nb"] = "Chinese", "Norwegian", "Norwegian"
+	return d
+}
+
+// Of returns the ISO 639-1 code of a text's language, "" where the text is too short or too odd to be sure.
+func (d *Detector) Of(text string) string {
+	if len(text) > sample {
+		text = text[:sample]
+		for !utf8.ValidString(text[max(len(text)-utf8.UTFMax, 0):]) && len(text) > sample-utf8.UTFMax {
+			text = text[:len(text)-1]
+		}
+	}
+	letters := 0
+	for _, r := range text {
+		switch {
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul):
+			letters += 4
+		case unicode.IsLetter(r):
+			letters++
+		}
+	}
+	if letters < leastLetters {
+		return ""
+	}
+	if isEnglish(text) {
+		return "en"
+	}
+	info := whatlanggo.DetectWithOptions(text, d.known)
+	if info.IsReliable() {
+		return info.Lang.Iso6391()
+	}
+	switch info.Script { // its languages are at least none of another script: the one that most texts are in
+	case unicode.Cyrillic:
+		return "ru"
+	case unicode.Arabic:
+		return "ar"
+	case unicode.Devanagari:
+		return "hi"
+	}
+	return ""
+}
+
+// isEnglish tells by two of its function words, which is all that most questions need and a thousandth of the work. No
+// other language has two of them.
+func isEnglish(text string) bool {
+	first := ""
+	for word := range strings.FieldsSeq(text) {
+		switch word = strings.ToLower(strings.Trim(word, ".,;:?!\"'()")); word {
+		case "the", "of", "what", "how", "does", "which", "when", "where", "why", "and", "with", "from":
+			if first == "" {
+				first = word
+			} else if word != first {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Name is the English name of a language by its ISO 639-1 code; of an unknown one, the code.
+func (d *Detector) Name(code string) string {
+	if name, ok := d.names[code]; ok {
+		return name
+	}
+	return code
+}

@@ -1,0 +1,79 @@
+package language
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestOf(t *testing.T) {
+	d := New()
+	for text, want := range map[string]string{
+		"": "", "pump": "", "What is a cut-off?": "", "😀 😀 😀": "", strings.Repeat("k", 300): "",
+		"The valve of the second pump is opened when the pressure falls below three bar.":             "en",
+		"Das Ventil der zweiten Pumpe wird geöffnet, wenn der Druck unter drei Bar fällt.":            "de",
+		"La vanne de la deuxième pompe s'ouvre lorsque la pression descend au-dessous de trois bars.": "fr",
+		"Клапан второго насоса открывается, когда давление падает ниже трёх бар.":                     "ru",
+		"ポンプの弁は圧力が三バールを下回ると開きます。":                                                                     "ja",
+		"当压力低于三巴时，第二个泵的阀门打开。":                                                                         "zh",
+		"압력이 3바 아래로 떨어지면 두 번째 펌프의 밸브가 열립니다.":                                                          "ko",
+		// cut within a character
+		strings.Repeat("当压力低于三巴时，第二个泵的阀门打开。", 200): "zh",
+	} {
+		if got := d.Of(text); got != want {
+			t.Errorf("%.60q: %q, want %q", text, got, want)
+		}
+	}
+	if d.Name("de") != "German" || d.Name("zh") != "Chinese" || d.Name("xx") != "xx" {
+		t.Errorf("names: %s, %s, %s", d.Name("de"), d.Name("zh"), d.Name("xx"))
+	}
+}
+
+// On real texts a guess is right, and short texts are left alone rather than guessed wrong.
+func TestOnRealTexts(t *testing.T) {
+	d := New()
+	for _, c := range []struct {
+		file, language string
+		wrong, unknown float64 // at most these shares
+	}{
+		{"squad16/contexts", "en", .002, .01}, {"squad16/queries", "en", .004, .4},
+		{"xquad-de/contexts", "de", .005, .01}, {"xquad-de/queries", "de", .004, .45},
+	} {
+		f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", c.file+".jsonl"))
+		if err != nil {
+			t.Skipf("SKIP: %v", err)
+		}
+		defer f.Close()
+		n, wrong, unknown := 0., 0., 0.
+		for lines := bufio.NewScanner(f); lines.Scan(); n++ {
+			var line struct{ Text string }
+			if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+				t.Fatal(err)
+			}
+			switch d.Of(line.Text) {
+			case c.language:
+			case "":
+				unknown++
+			default:
+				wrong++
+			}
+		}
+		if n == 0 || wrong/n > c.wrong || unknown/n > c.unknown {
+			t.Errorf("%s: of %g texts, %g are guessed wrong and %g not at all", c.file, n, wrong, unknown)
+		}
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	f.Add("The valve is open.")
+	f.Add(strings.Repeat("\xff当", 3000))
+	d := New()
+	f.Fuzz(func(t *testing.T, text string) {
+		if code := d.Of(text); len(code) > 3 || code != "" && d.Name(code) == "" {
+			t.Fatalf("%q: %q", text, code)
+		}
+	})
+}
