@@ -205,6 +205,7 @@ func differences(want, got *gate.Calibration) (n float64) {
 	for _, c := range []*gate.Calibration{&a, &b} {
 		c.Created, c.NegativeHistogram, c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile = time.Time{}, nil, "",
 			"", "", ""
+		c.GeneralFile = ""
 	}
 	if math.Abs(a.Negative.Mean-b.Negative.Mean) <= 1e-12 {
 		a.Negative.Mean = b.Negative.Mean

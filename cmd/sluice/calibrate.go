@@ -66,6 +66,9 @@ another policy and threshold: those of the calibration that is named, or for a n
 			if err == nil {
 				err = a.printCalibration(r)
 			}
+			if errors.Is(err, gate.ErrThreshold) {
+				err = usageError{err}
+			}
 			return closing(s, err)
 		},
 	}
@@ -157,6 +160,9 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 	if r.Gone > 0 {
 		a.say("%.3g %% of the calibrated chunks are no longer in the store", 100*r.Gone)
 	}
+	for _, w := range r.Evidence.Warnings {
+		a.say("warning: %s", w)
+	}
 	if a.json {
 		return a.printJSON(r)
 	}
@@ -166,7 +172,7 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 		name string
 		s    *gate.Stats
 	}{{"D+ (own context)", &r.Positive}, {"D- (" + r.Negatives + ")", &r.Negative}, {"maximum", &r.Maximum},
-		{"maximum, other topics", r.MaximumOther}}
+		{"maximum, other " + groupsOf(r) + "s", r.MaximumOther}}
 	for _, row := range table {
 		if s := row.s; s != nil && s.N > 0 {
 			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t\n", row.name, s.N, s.Min, s.P5,
@@ -181,16 +187,21 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 
 func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nP(D+ better than D-)  %.4f\n", r.Separation)
+	if r.Negative.N > 0 {
+		fmt.Fprintf(&b, "\nP(D+ better than D-)  %.4f\n", r.Separation)
+	} else {
+		b.WriteString("\nP(D+ better than D-)  not known: there is no other context to compare with\n")
+	}
 	fmt.Fprintf(&b, "policy     %s = %.4f", r.Policy, r.PolicyValue)
-	if r.Bootstrap.Resamples > 0 {
-		fmt.Fprintf(&b, "  (%.0f %% interval %.4f to %.4f)", 100*r.Bootstrap.Level, r.Bootstrap.Low, r.Bootstrap.High)
+	if interval := r.IntervalText(); interval != "" {
+		fmt.Fprintf(&b, "  (%s)", interval)
 	}
 	fmt.Fprintf(&b, "\nthreshold  %g\ncut-off    %.4f\n", r.Threshold, r.Cutoff)
+	fmt.Fprintf(&b, "verdict    %s\n", r.Evidence.Verdict)
 	if h := r.Holdout; h != nil {
 		fmt.Fprintf(&b, "hold-out   %d of %d questions in scope open the gate", h.Retrieved, h.InScope)
 		if h.OutOfScope > 0 {
-			fmt.Fprintf(&b, "; with their own topic away, %d of %d still do", h.FalseRetrieve, h.OutOfScope)
+			fmt.Fprintf(&b, "; with their own %s away, %d of %d still do", groupsOf(r), h.FalseRetrieve, h.OutOfScope)
 		}
 		b.WriteString("\n")
 	}
@@ -215,6 +226,14 @@ func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// groupsOf says what the contexts are grouped by.
+func groupsOf(r *sluice.CalibrateResult) string {
+	if r.Corpus.Topics {
+		return "topic"
+	}
+	return "document"
 }
 
 func (a *app) printQuestions(r *sluice.CalibrateResult) error {

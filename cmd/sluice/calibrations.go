@@ -72,14 +72,14 @@ func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {
 		return p.flush()
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  NAME\tPOLICY\tCUT-OFF\tQUESTIONS\tCONTEXTS\tMADE")
+	fmt.Fprintln(w, "  NAME\tPOLICY\tCUT-OFF\tQUESTIONS\tCONTEXTS\tVERDICT\tMADE")
 	for _, r := range list {
 		mark := " "
 		if r.Name == r.InForce {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s %s\t%s\t%.4f\t%d\t%d\t%s\n", mark, r.Name, r.Policy, r.Cutoff, r.Queries.Queries,
-			r.Queries.Sampled, r.Created.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s %s\t%s\t%.4f\t%d\t%d\t%s\t%s\n", mark, r.Name, r.Policy, r.Cutoff, r.Queries.Queries,
+			r.Queries.Sampled, r.Evidence.Grade, r.Created.Local().Format(time.DateTime))
 	}
 	return w.Flush()
 }

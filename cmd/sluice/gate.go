@@ -21,6 +21,7 @@ type gateLine struct {
 	Score     float64        `json:"score"`
 	Cutoff    float64        `json:"cutoff"`
 	ContextID string         `json:"context_id"`
+	Warning   string         `json:"warning,omitempty"`
 	Explain   *gate.Decision `json:"explain,omitempty"`
 }
 
@@ -65,7 +66,7 @@ It needs a calibration ('sluice calibrate') but no language model.
 
 func lineOf(id string, d gate.Decision, explain bool) gateLine {
 	l := gateLine{ID: id, Retrieve: d.Retrieve, Reason: d.Reason, Score: d.Score, Cutoff: d.Cutoff,
-		ContextID: d.ContextID}
+		ContextID: d.ContextID, Warning: d.Warning}
 	if explain {
 		l.Explain = &d
 	}

@@ -298,5 +298,11 @@ func calibrated(ctx context.Context, o Options) []Check {
 	if stale != "" {
 		detail += "; " + stale
 	}
+	detail += "; " + c.Evidence.Verdict
+	for i, w := range c.Evidence.Warnings { // the verdict says the first one, if the grade is bad
+		if i > 0 || c.Evidence.Grade != gate.GradeLittle && c.Evidence.Grade != gate.GradeWeak {
+			detail += "; warning: " + w
+		}
+	}
 	return one(Check{Name: name, Status: OK, Detail: detail})
 }

@@ -128,6 +128,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 		return nil, err
 	}
 	defer snap.Release()
+	if err := gate.CheckThreshold(snap.Metric(), o.Threshold); err != nil {
+		return nil, err
+	}
 	st, err := base.Writer(ctx, nil) // before the work: a store that cannot be written to is the sooner error
 	if err != nil {
 		return nil, err
@@ -162,7 +165,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	if err := save(ctx, base, st, r, positive, o.Use); err != nil {
 		return nil, err
 	}
-	if err := c.vectors.trim(input.Keep.QueryNames); err != nil {
+	if err := c.vectors.trim(c.names); err != nil {
 		base.Logger().Warn(fmt.Sprintf("vectors of questions that have gone take space in %s: %v", c.vectors.path, err))
 	}
 	r.Seconds = time.Since(started).Seconds()

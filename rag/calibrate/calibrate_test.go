@@ -154,7 +154,8 @@ func TestCalibrateIncrementally(t *testing.T) {
 		w.Encoder.After = func(texts []string) { embedded += len(texts) }
 		got := read(0, "default")
 		w.Encoder.After = nil
-		for _, name := range []*string{&want.PositiveFile, &want.MaximumFile, &want.OtherFile, &want.OwnerFile} {
+		for _, name := range []*string{&want.PositiveFile, &want.MaximumFile, &want.OtherFile, &want.OwnerFile,
+			&want.GeneralFile} {
 			*name = strings.Replace(*name, "full", "default", 1) // what follows is the digest of the scores
 		}
 		equal := cmp.Options{
@@ -174,7 +175,7 @@ func TestCalibrateIncrementally(t *testing.T) {
 			t.Errorf("%s: %+v, want %d pairs; %d texts embedded, want %d", what, got.Counted, pairs, embedded, texts)
 		}
 	}
-	run("first", 42*42, 42)
+	run("first", 42*42, 42+48) // and the general ones
 	run("again", 0, 0)
 	ingestText("c.jsonl", strings.Join(lines[38:], "\n"))
 	asked = append(asked, questions[38:]...)

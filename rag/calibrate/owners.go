@@ -23,22 +23,27 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	if err != nil {
 		return gate.Input{}, err
 	}
-	names := make([][32]byte, len(texts))
+	own := len(texts)
+	texts = append(texts, generalQuestions()...)
+	c.names = make([][32]byte, len(texts))
 	for i, text := range texts {
-		names[i] = sha256.Sum256([]byte(text))
+		c.names[i] = sha256.Sum256([]byte(text))
 	}
-	q, err := c.embed(ctx, texts, names)
+	q, err := c.embed(ctx, texts, c.names)
 	if err != nil {
 		return gate.Input{}, err
 	}
+	general := engine.Vectors{Dim: q.Dim, Rows: len(texts) - own, Data: q.Data[own*q.Dim:]}
+	q.Rows, q.Data = own, q.Data[:own*q.Dim]
 	return gate.Input{
+		General: general, Topics: view.Topics,
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups,
 		Queries: q, Owner: owner,
 		Encoder: c.enc.Info().Encoder, CorpusDigest: view.Digest, Metric: c.snap.Metric(),
 		Negatives: c.Negatives, Policy: c.Policy, Threshold: c.Threshold,
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,
 		Provenance: c.provenance, Tool: buildinfo.Tool(), Checkpoint: filepath.Join(c.dir, c.Name+".pairs"),
-		Keep: c.keep(names), Counted: func(r pairs.Report) { c.counted = r },
+		Keep: c.keep(c.names[:own]), Counted: func(r pairs.Report) { c.counted = r },
 	}, nil
 }
 

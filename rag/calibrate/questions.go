@@ -30,6 +30,7 @@ type run struct {
 	queries    []pseudo.Query
 	provenance gate.Provenance
 	report     *pseudo.Report
+	names      [][32]byte // digests of the questions that vectors keeps
 	vectors    *questionVectors
 	counted    pairs.Report
 }

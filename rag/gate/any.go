@@ -17,6 +17,8 @@ type Verdict struct {
 	Cutoff    float64 `json:"cutoff"`
 	Stale     float64 `json:"stale"` // share of contexts that the calibration has not seen
 	Gone      float64 `json:"gone"`  // share of the calibrated contexts that are no longer there
+	// Warning is that of Decision.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Close is that of Decision.
@@ -39,7 +41,8 @@ func (g *Gate) Any(
 		if err != nil {
 			return nil, fmt.Errorf("gate: %w", err)
 		}
-		verdicts[i] = Verdict{Retrieve: above, Cutoff: g.c.Cutoff, Stale: g.stale, Gone: g.gone}
+		verdicts[i] = Verdict{Retrieve: above, Cutoff: g.c.Cutoff, Stale: g.stale, Gone: g.gone,
+			Warning: g.Warning()}
 		if above {
 			verdicts[i].ContextID = c.IDs[witness.Row]
 		}
@@ -58,6 +61,6 @@ func (g *Gate) Found(best retrieve.Result) (Decision, error) {
 		Retrieve: c.Metric.Better(best.Score, c.Cutoff),
 		Score:    best.Score, Cutoff: c.Cutoff, ContextID: best.ID,
 		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
-		Percentile: g.percentile(best.Score), Stale: g.stale, Gone: g.gone,
+		Percentile: g.percentile(best.Score), Stale: g.stale, Gone: g.gone, Warning: g.Warning(),
 	}, nil
 }

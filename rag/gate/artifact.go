@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Schema is the version of the artifact that this package writes and reads.
-const Schema = 1
+// Schema is the version of the artifact that this package writes. It reads version 1 as well, which had no evidence.
+const Schema = 2
 
 // maxArtifact bounds what Load reads of the JSON file; eight bytes per context fill most of it.
 const maxArtifact = 256 << 20
@@ -43,6 +43,7 @@ type Corpus struct {
 	Digest   string `json:"digest"`
 	Contexts int    `json:"contexts"`
 	Groups   int    `json:"groups"`
+	Topics   bool   `json:"topics,omitempty"` // the groups are topics; else documents
 }
 
 // Provenance says where the pseudo-queries came from.
@@ -66,6 +67,8 @@ type Interval struct {
 	Level     float64 `json:"level"`
 	Low       float64 `json:"low"`
 	High      float64 `json:"high"`
+	LowOpen   bool    `json:"low_open,omitempty"`  // too few contexts: P may be lower than Low says
+	HighOpen  bool    `json:"high_open,omitempty"` // likewise
 	Resamples int     `json:"resamples"`
 	Seed      uint64  `json:"seed"`
 }
@@ -109,13 +112,14 @@ type Calibration struct {
 	Maximum   Stats            `json:"maximum"`
 	// over the contexts of other groups; absent with a single group
 	MaximumOther *Stats   `json:"maximum_other,omitempty"`
-	Separation   float64  `json:"separation"` // P(D+ > D−), for l2 P(D+ < D−); 0 when D− is empty
+	Separation   float64  `json:"separation,omitempty"` // P(D+ > D−), for l2 P(D+ < D−); absent when D− is empty
 	Policy       string   `json:"policy"`
 	PolicyValue  float64  `json:"policy_value"` // P
 	Threshold    float64  `json:"threshold"`    // T
 	Cutoff       float64  `json:"cutoff"`       // P − T (l2: P + T)
 	Bootstrap    Interval `json:"bootstrap"`
 	Holdout      *Holdout `json:"holdout,omitempty"`
+	Evidence     Evidence `json:"evidence"` // follows from the rest: Load derives it anew
 	Device       string   `json:"device"`
 	Kernel       string   `json:"kernel"`
 	// The names of the score files carry the first 16 hex digits of their sha256.
@@ -123,6 +127,7 @@ type Calibration struct {
 	MaximumFile  string `json:"maximum_file,omitempty"`
 	OtherFile    string `json:"maximum_other_file,omitempty"`
 	OwnerFile    string `json:"owner_file,omitempty"`
+	GeneralFile  string `json:"general_file,omitempty"` // of questions that have nothing to do with the contexts
 	// NegativeHistogram counts D− in equal bins between Negative.Min and Negative.Max, for plots.
 	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
 	// ContextDigests are the first 8 bytes of each calibrated context's text digest, sorted, each once
@@ -166,6 +171,7 @@ func (c *Calibration) Save(path string, positive []float64) error {
 		{"maximum", c.scores.maximum, &saved.MaximumFile},
 		{"other", c.scores.other, &saved.OtherFile},
 		{"owner", owner, &saved.OwnerFile},
+		{"general", c.scores.general, &saved.GeneralFile},
 	} {
 		*f.name = ""
 		if len(f.scores) == 0 {
@@ -188,9 +194,9 @@ func (c *Calibration) Save(path string, positive []float64) error {
 		func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
-	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile = saved.PositiveFile, saved.MaximumFile, saved.OtherFile,
-		saved.OwnerFile
-	removeOldScores(path, saved.PositiveFile, saved.MaximumFile, saved.OtherFile, saved.OwnerFile)
+	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile = saved.PositiveFile, saved.MaximumFile,
+		saved.OtherFile, saved.OwnerFile, saved.GeneralFile
+	removeOldScores(path, saved.PositiveFile, saved.MaximumFile, saved.OtherFile, saved.OwnerFile, saved.GeneralFile)
 	return nil
 }
 
@@ -223,14 +229,14 @@ func load(path string) (*Calibration, error) {
 		name string
 		to   *[]float64
 	}{{c.PositiveFile, &c.scores.positive}, {c.MaximumFile, &c.scores.maximum}, {c.OtherFile, &c.scores.other},
-		{c.OwnerFile, &owner}} {
+		{c.OwnerFile, &owner}, {c.GeneralFile, &c.scores.general}} {
 		if f.name == "" {
 			continue
 		}
 		if *f.to, err = readScores(dir, f.name); err != nil {
 			return nil, err
 		}
-		if int64(len(*f.to)) != c.Positive.N {
+		if int64(len(*f.to)) != c.Positive.N && f.name != c.GeneralFile {
 			return nil, fmt.Errorf("%s holds %d scores, the calibration counts %d", f.name, len(*f.to), c.Positive.N)
 		}
 	}
@@ -251,9 +257,9 @@ func decode(text []byte) (*Calibration, error) {
 	if err := json.Unmarshal(text, &version); err != nil {
 		return nil, err
 	}
-	if version.Schema != Schema {
+	if version.Schema < 1 || version.Schema > Schema {
 		return nil,
-			fmt.Errorf("schema version %d, this version of sluice reads %d; use the newer sluice, or calibrate again",
+			fmt.Errorf("schema version %d, this version of sluice reads 1 to %d; use the newer sluice, or calibrate again",
 				version.Schema, Schema)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -306,7 +312,7 @@ func (c *Calibration) check() error {
 	case slices.ContainsFunc(c.NegativeHistogram, func(n int64) bool { return n < 0 }):
 		return errors.New("negative_histogram counts below zero")
 	}
-	for _, name := range []string{c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile} {
+	for _, name := range []string{c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile} {
 		if name != "" && (name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || scoreDigest(name) == "") {
 			return fmt.Errorf("%q is not the name of a score file beside the artifact", name)
 		}
@@ -317,7 +323,7 @@ func (c *Calibration) check() error {
 	return nil
 }
 
-// follows checks that what the gate decides by is what the distributions say.
+// follows checks that what the gate decides by is what the distributions say, and weighs them.
 func (c *Calibration) follows() error {
 	p, err := ParsePolicy(c.Policy)
 	if err != nil {
@@ -330,5 +336,7 @@ func (c *Calibration) follows() error {
 	if v := p.value(c.Metric, values); v != c.PolicyValue {
 		return fmt.Errorf("policy %s is %v of the distribution, policy_value says %v", c.Policy, v, c.PolicyValue)
 	}
+	c.Schema = Schema
+	c.weigh(p)
 	return nil
 }

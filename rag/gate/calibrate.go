@@ -39,8 +39,10 @@ type Input struct {
 	ContextIDs  []string
 	TextDigests []string // corpus.Chunk.Digest: hex sha256
 	Groups      []int32  // nil when all contexts are in one group
+	Topics      bool     // the groups are topics, not documents
 	Queries     engine.Vectors
 	Owner       []int32
+	General     engine.Vectors // questions that have nothing to do with the contexts; may be none
 
 	Encoder      identity.Encoder
 	CorpusDigest string
@@ -89,9 +91,13 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 		return nil, nil, err
 	}
 	in.Provenance.Queries = in.Queries.Rows
+	if err := CheckThreshold(in.Metric, in.Threshold); err != nil {
+		return nil, nil, err
+	}
 	c = &Calibration{
 		Schema: Schema, Created: time.Now().UTC().Truncate(time.Second), Tool: in.Tool,
-		Encoder: in.Encoder, Corpus: Corpus{Digest: in.CorpusDigest, Contexts: in.Contexts.Rows, Groups: groups},
+		Encoder: in.Encoder, Corpus: Corpus{Digest: in.CorpusDigest, Contexts: in.Contexts.Rows, Groups: groups,
+			Topics: in.Topics},
 		Queries: in.Provenance, Metric: in.Metric, Negatives: in.Negatives,
 		Positive: table(d.PositiveSummary), Negative: table(d.NegativeSummary), Maximum: table(d.Max),
 		NegativeHistogram: d.NegativeHistogram,
@@ -104,6 +110,9 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 		c.scores.other = d.BestOther
 		other := tableOf(d.BestOther)
 		c.MaximumOther = &other
+	}
+	if c.scores.general, err = in.general(ctx, e); err != nil {
+		return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
 	}
 	if c.ContextDigests, err = shortDigests(in.TextDigests); err != nil {
 		return nil, nil, err
@@ -144,6 +153,24 @@ func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine
 		in.Counted(report)
 	}
 	return d, err
+}
+
+// general are the best scores of the general questions.
+func (in *Input) general(ctx context.Context, e engine.Interface) ([]float64, error) {
+	if in.General.Rows == 0 {
+		return nil, nil
+	}
+	hits, err := e.TopK(ctx, in.General, in.Contexts, in.Metric, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	best := make([]float64, len(hits))
+	for i, h := range hits {
+		if best[i] = h[0].Score; !finite(best[i]) {
+			return nil, fmt.Errorf("%w: general question %d scores %v", kernels.ErrNonFinite, i, best[i])
+		}
+	}
+	return best, nil
 }
 
 // check finds what does not fit together before anything is computed, and counts the groups.
@@ -210,8 +237,12 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 	n.Policy, n.Threshold = p.Name, threshold
 	n.PolicyValue = p.value(c.Metric, sorted(values))
 	n.Cutoff = cutoff(c.Metric, n.PolicyValue, threshold)
+	if err := n.checkCutoff(); err != nil {
+		return nil, err
+	}
 	if c.scores.owner == nil { // the clusters are unknown: no interval and no split rather than wrong ones
 		n.Bootstrap, n.Holdout = Interval{Level: c.Bootstrap.Level, Seed: c.Bootstrap.Seed}, nil
+		n.weigh(p)
 		return &n, nil
 	}
 	if c.Bootstrap.Resamples > 0 {
@@ -222,6 +253,7 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 	if c.Holdout != nil {
 		n.Holdout = c.scores.holdout(p, c.Metric, threshold, c.Holdout.Share, c.Bootstrap.Seed)
 	}
+	n.weigh(p)
 	return &n, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"sort"
+	"strings"
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
@@ -32,6 +33,8 @@ type Decision struct {
 	Percentile  float64        `json:"percentile"` // share of D+ that is not closer than Score, in [0,100]
 	Stale       float64        `json:"stale"`      // share of contexts that the calibration has not seen
 	Gone        float64        `json:"gone"`       // share of the calibrated contexts that are no longer there
+	// Warning says why the decision is not to be relied on: the warnings of the calibration's evidence.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Close closes the gate whatever the score, because the query's vector says nothing about it.
@@ -128,6 +131,9 @@ func (g *Gate) Stale() float64 { return g.stale }
 // Gone is the share of the calibrated texts that no live context has any more, in [0, 1]. It does not
 // make a gate stale: the cut-off still comes from real pairs, but the base has become smaller.
 func (g *Gate) Gone() float64 { return g.gone }
+
+// Warning says why the decisions are not to be relied on: the warnings of the calibration's Evidence, or "".
+func (g *Gate) Warning() string { return strings.Join(g.c.Evidence.Warnings, "; ") }
 
 // Staleness is a sentence about Stale and Gone, or "" where both are 0.
 func (g *Gate) Staleness() string { return Staleness(g.stale, g.gone) }

@@ -12,13 +12,14 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// scores are the distributions that are kept whole: one entry per pseudo-query, in query order. Only
+// scores are the distributions that are kept whole: one entry per pseudo-query, in query order (but for general). Only
 // positive is always there; without the others an artifact cannot be given a policy of the maximum
 // distribution (maximum), a bootstrap interval or a hold-out report (owner, maximum, other).
 type scores struct {
 	positive, maximum []float64
 	other             []float64 // best over the contexts of other groups; nil with a single group
 	owner             []int32   // row of the query's own context when it was calibrated
+	general           []float64 // best over all contexts, of questions that have nothing to do with them; may be nil
 }
 
 // of are the scores that the policy is a statistic of.

@@ -71,7 +71,7 @@ type Base struct {
 	writer  *store.Store
 	current *Snapshot
 	closed  bool
-	said    string // of the calibration's staleness, last
+	said    [2]string // of the calibration last: how stale it is, and its warning
 
 	lastGate   atomic.Pointer[snapshotGate]
 	calibrated atomic.Pointer[loadedCalibration]

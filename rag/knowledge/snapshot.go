@@ -237,7 +237,7 @@ func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, 
 	if err != nil {
 		return nil, err
 	}
-	b.sayStale(g)
+	b.sayDoubts(g)
 	made := &snapshotGate{g, s.View.Generation, enc}
 	s.gate.Store(made)
 	b.lastGate.Store(made)
@@ -251,15 +251,18 @@ type snapshotGate struct {
 	encoder    identity.Encoder
 }
 
-// sayStale logs how far the calibration is behind the store when that has changed.
-func (b *Base) sayStale(g *gate.Gate) {
-	said := g.Staleness()
+// sayDoubts logs how far the calibration is behind the store, and what is wrong with it, when that has changed.
+func (b *Base) sayDoubts(g *gate.Gate) {
+	stale, weak := g.Staleness(), g.Warning()
 	b.mu.Lock()
-	again := said == b.said
-	b.said = said
+	said := b.said
+	b.said = [2]string{stale, weak}
 	b.mu.Unlock()
-	if said != "" && !again {
-		b.log.Warn(said + "; 'sluice calibrate' brings it up to date")
+	if stale != "" && stale != said[0] {
+		b.log.Warn(stale + "; 'sluice calibrate' brings it up to date")
+	}
+	if weak != "" && weak != said[1] {
+		b.log.Warn(weak)
 	}
 }
 

@@ -189,6 +189,7 @@ type Live struct {
 	Rows        []int64  // of the vectors in the store: what RowVectors takes, ascending
 	TextDigests []string // corpus.Chunk.Digest of each chunk
 	Groups      []int32  // one number per topic; documents without a topic are a group of their own
+	Topics      bool     // most chunks have a topic
 	Digest      string   // "sha256:…" over (id, chunk digest) in order: identifies the corpus
 }
 
@@ -220,7 +221,7 @@ func (v *View) makeLive(ctx context.Context) (*Live, error) {
 	if copies {
 		l.Vectors = engine.Vectors{Rows: n, Dim: dim, Stride: dim, Data: make([]float32, 0, n*dim)}
 	}
-	numbers := map[int64]int32{}
+	numbers, topics := map[int64]int32{}, 0
 	h, b := sha256.New(), make([]byte, 0, 256)
 	for i, id := range v.IDs {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -228,6 +229,9 @@ func (v *View) makeLive(ctx context.Context) (*Live, error) {
 		}
 		if v.Deleted(i) {
 			continue
+		}
+		if v.rows.groups[i] > 0 {
+			topics++
 		}
 		g, ok := numbers[v.rows.groups[i]]
 		if !ok {
@@ -243,6 +247,7 @@ func (v *View) makeLive(ctx context.Context) (*Live, error) {
 		b = append(b, v.Digests[i][:]...)
 		h.Write(b)
 	}
+	l.Topics = 2*topics > n
 	l.Digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
 	return l, nil
 }

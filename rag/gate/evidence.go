@@ -1,0 +1,272 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Grade says in a word what a calibration is worth.
+type Grade string
+
+// The grades.
+const (
+	GradeGood    Grade = "good"
+	GradeFair    Grade = "fair"
+	GradeWeak    Grade = "weak"
+	GradeLittle  Grade = "too little" // evidence for any of the above
+	GradeUnknown Grade = "unknown"    // what is kept out: there are no questions to tell by
+)
+
+// Evidence is what a calibration rests on, and how good its gate is by that. What it keeps out is estimated by the
+// pseudo-queries with the contexts of their own topic away, as MaximumOther has it, where chunks have topics. Documents
+// of one base are often about the same things, so where there are no topics it is estimated by general questions that
+// have nothing to do with the base.
+type Evidence struct {
+	Contexts int `json:"contexts"` // that have pseudo-queries: what the cut-off is drawn from
+	Least    int `json:"least"`    // contexts below which the policy's statistic is little more than one score
+	Enough   int `json:"enough"`   // contexts from which its interval is bounded at both ends; 0: by none (min, max)
+	InScope  int `json:"in_scope"` // questions that the base answers: held out, if there is a hold-out
+	Opens    int `json:"opens"`    // of InScope
+	Others   int `json:"others"`   // questions of other topics, or general ones
+	KeptOut  int `json:"kept_out"` // of Others
+
+	Grade    Grade    `json:"grade"`
+	Verdict  string   `json:"verdict"`            // a sentence
+	Warnings []string `json:"warnings,omitempty"` // sentences that belong beside every decision
+}
+
+// What the grades ask for.
+const (
+	goodShare   = .9 // of the questions of other topics, kept out
+	fairShare   = .7
+	openShare   = .7 // of the questions in scope, which open
+	leastOthers = 10 // questions of other topics that a grade needs
+	leastSample = 5  // contexts, whatever the statistic
+	leastTail   = 20 // contexts, for an extreme
+	wideShare   = .25
+)
+
+// ErrThreshold is a threshold with which the gate decides nothing.
+var ErrThreshold = errors.New("gate: the threshold leaves nothing to decide")
+
+// CheckThreshold refuses thresholds that no policy of the metric leaves a decision with.
+func CheckThreshold(m kernels.Metric, t float64) error {
+	if m == kernels.Cosine && math.Abs(t) > 2 {
+		return fmt.Errorf("%w: T = %g, but cosines lie between -1 and 1", ErrThreshold, t)
+	}
+	return nil
+}
+
+// checkCutoff refuses a threshold that puts the cut-off outside of all scores that were seen.
+func (c *Calibration) checkCutoff() error {
+	if c.Threshold == 0 { // the statistic of a distribution lies within it
+		return nil
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, s := range []*Stats{&c.Positive, &c.Negative, &c.Maximum, c.MaximumOther} {
+		if s != nil && s.N > 0 {
+			low, high = min(low, s.Min), max(high, s.Max)
+		}
+	}
+	way := ""
+	switch {
+	case c.Cutoff > high:
+		way = "above"
+	case c.Cutoff < low:
+		way = "below"
+	default:
+		return nil
+	}
+	opens := "always be open"
+	if way == "above" != c.Metric.Ascending() {
+		opens = "never open"
+	}
+	tight, loose := c.PolicyValue-high, c.PolicyValue-low
+	if c.Metric.Ascending() {
+		tight, loose = low-c.PolicyValue, high-c.PolicyValue
+	}
+	return fmt.Errorf("%w: T = %g puts the cut-off at %.4f, %s all scores of the calibration (%.4f to %.4f): the gate "+
+		"would %s; T between %.4f and %.4f makes a difference", ErrThreshold, c.Threshold, c.Cutoff, way, low, high,
+		opens,
+		tight, loose)
+}
+
+// bounds says from how many independent values on each end of an interval of the statistic is bounded by them: the
+// smallest of n values lies below the p-quantile but for a probability of (1−p)ⁿ, which must not exceed half of what
+// the level leaves. 0 is never.
+func (p Policy) bounds(m kernels.Metric, level float64) (low, high int) {
+	if p.mean {
+		return 2 * leastSample, 2 * leastSample
+	}
+	from := func(p float64) int {
+		if p <= 0 || p >= 1 {
+			return 0
+		}
+		return int(math.Ceil(math.Log((1-level)/2) / math.Log(1-p)))
+	}
+	q := p.quantile(m)
+	if q <= 0 {
+		return 0, 1
+	}
+	if q >= 1 {
+		return 1, 0
+	}
+	return from(q), from(1 - q)
+}
+
+// least is from how many values on the statistic is more than a single one.
+func (p Policy) least(m kernels.Metric) int {
+	q := p.quantile(m)
+	tail := min(q, 1-q)
+	switch {
+	case p.mean:
+		return leastSample
+	case tail <= 0:
+		return leastTail
+	}
+	return max(leastSample, int(math.Ceil(1/tail-1e-9)))
+}
+
+// weigh fills in the evidence, once policy, cut-off, interval and hold-out are there.
+func (c *Calibration) weigh(p Policy) {
+	e := Evidence{Contexts: c.Queries.Sampled, Least: p.least(c.Metric)}
+	if c.scores.owner != nil {
+		_, e.Contexts = clusters(c.scores.owner)
+	}
+	low, high := p.bounds(c.Metric, bootstrapLevel)
+	if e.Enough = max(low, high); low == 0 || high == 0 {
+		e.Enough = 0
+	}
+	c.Bootstrap.LowOpen = c.Bootstrap.Resamples > 0 && (low == 0 || e.Contexts < low)
+	c.Bootstrap.HighOpen = c.Bootstrap.Resamples > 0 && (high == 0 || e.Contexts < high)
+	others, _ := c.others()
+	e.Others = len(others)
+	e.KeptOut = e.Others - above(c.Metric, others, c.Cutoff)
+	e.InScope, e.Opens = len(c.scores.maximum), above(c.Metric, c.scores.maximum, c.Cutoff)
+	if h := c.Holdout; h != nil && h.InScope > 0 {
+		e.InScope, e.Opens = h.InScope, h.Retrieved
+	}
+	e.Grade = e.grade()
+	e.conclude(c)
+	c.Evidence = e
+}
+
+// others are the scores of questions that the gate should keep out, and what these are.
+func (c *Calibration) others() (scores []float64, what string) {
+	if c.Corpus.Topics && len(c.scores.other) > 0 {
+		return c.scores.other, "questions of other topics"
+	}
+	return c.scores.general, "general questions"
+}
+
+func (e *Evidence) grade() Grade {
+	kept := share(e.KeptOut, e.Others)
+	switch {
+	case e.Contexts < e.Least:
+		return GradeLittle
+	case e.InScope > 0 && share(e.Opens, e.InScope) < openShare:
+		return GradeWeak
+	case e.Others == 0:
+		return GradeUnknown
+	case e.Others < leastOthers:
+		return GradeLittle
+	case kept >= goodShare:
+		return GradeGood
+	case kept >= fairShare:
+		return GradeFair
+	}
+	return GradeWeak
+}
+
+const adviceQuestions = "write more questions (--sample), or use a larger model (--model)"
+
+// conclude writes the verdict and the warnings.
+func (e *Evidence) conclude(c *Calibration) {
+	_, what := c.others()
+	s := "it is not known what it keeps out"
+	if e.Others > 0 {
+		s = fmt.Sprintf("keeps out %d of %d %s", e.KeptOut, e.Others, what)
+	}
+	if e.InScope > 0 {
+		s += fmt.Sprintf(", opens for %d of %d that the store answers", e.Opens, e.InScope)
+	}
+	switch e.Grade {
+	case GradeLittle:
+		little := e.little(c)
+		e.Verdict = s + ": too little to rely on: " + little
+		e.Warnings = append(e.Warnings, "the gate rests on too little: "+little)
+	case GradeUnknown:
+		e.Verdict = s
+	case GradeWeak:
+		e.Verdict = s + ": weak; " + adviceQuestions
+		e.Warnings = append(e.Warnings, "the gate is weak: it "+s+"; "+adviceQuestions)
+	default:
+		e.Verdict = fmt.Sprintf("%s: %s", s, e.Grade)
+	}
+	e.doubt(c)
+}
+
+// little says what there is too little of, and what helps.
+func (e *Evidence) little(c *Calibration) string {
+	what := fmt.Sprintf("questions about %s, %s needs %d", plural(e.Contexts, "context"), c.Policy, e.Least)
+	switch {
+	case e.Contexts >= e.Least:
+		return fmt.Sprintf("%s of other topics, it takes %d; %s", plural(e.Others, "question"), leastOthers,
+			adviceQuestions)
+	case c.Corpus.Contexts < e.Least:
+		return fmt.Sprintf("%s; the store has %d: add documents, or do without a gate, 'ask --gate open'", what,
+			c.Corpus.Contexts)
+	}
+	return what + "; " + adviceQuestions
+}
+
+// doubt warns of an interval within which the gate would be another one.
+func (e *Evidence) doubt(c *Calibration) {
+	b := c.Bootstrap
+	if b.Resamples == 0 || e.Grade == GradeLittle || e.Others == 0 {
+		return
+	}
+	others, what := c.others()
+	ends := [2]int{}
+	for i, p := range []float64{b.Low, b.High} {
+		ends[i] = e.Others - above(c.Metric, others, cutoff(c.Metric, p, c.Threshold))
+	}
+	if least, most := min(ends[0], ends[1]), max(ends[0], ends[1]); share(most-least, e.Others) > wideShare {
+		e.Warnings = append(e.Warnings, fmt.Sprintf("the cut-off is uncertain: within its interval (%.4f to %.4f) the "+
+			"gate keeps out from %d to %d of %d %s; write more questions (--sample)",
+			cutoff(c.Metric, b.Low, c.Threshold), cutoff(c.Metric, b.High, c.Threshold), least, most, e.Others, what))
+	}
+}
+
+// IntervalText is the interval of P in words: what its contexts do not bound is said.
+func (c *Calibration) IntervalText() string {
+	b, e := c.Bootstrap, c.Evidence
+	level := fmt.Sprintf("%.0f %% interval", 100*b.Level)
+	takes := func(end string) string {
+		if e.Enough == 0 {
+			return fmt.Sprintf("; no number of contexts gives it %s", end)
+		}
+		return fmt.Sprintf("; it takes %d contexts for %s, there are %d", e.Enough, end, e.Contexts)
+	}
+	switch {
+	case b.Resamples == 0:
+		return ""
+	case b.LowOpen && b.HighOpen:
+		return "no " + level + takes("one")
+	case b.LowOpen:
+		return fmt.Sprintf("%s up to %.4f%s", level, b.High, takes("a lower end"))
+	case b.HighOpen:
+		return fmt.Sprintf("%s from %.4f%s", level, b.Low, takes("an upper end"))
+	}
+	return fmt.Sprintf("%s %.4f to %.4f", level, b.Low, b.High)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
