@@ -63,3 +63,6 @@ func (*Model) Stats() Stats { return Stats{} }
 
 // Close does nothing.
 func (*Model) Close() error { return nil }
+
+// ExitOnAbort does nothing: there is no native code that could abort.
+func ExitOnAbort() error { return nil }

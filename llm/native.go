@@ -5,6 +5,7 @@ package llm
 // #cgo LDFLAGS: -L${SRCDIR}/../third_party/llama/lib
 // #include <stdlib.h>
 // #include "slc_llm.h"
+// #include "abort.h"
 // static uint32_t slc_llm_header_abi(void) { return SLC_LLM_ABI; }
 // int32_t slcLLMAcquire(uintptr_t user);
 // void slcLLMRelease(uintptr_t user);
@@ -80,6 +81,17 @@ type loadRequest struct {
 	cancel  *C.int32_t // C memory; non-zero stops the load
 }
 
+// ExitOnAbort is for programs, not for libraries: from now on an abort in native code (an assertion of llama.cpp, memory
+// that a thread cannot get) ends the process with a sentence on standard error and exit code 1, where Go's runtime
+// would print the state of all threads and exit with 2. Without it llama.cpp's reason is printed, no debugger is
+// started, and the signal takes its course.
+func ExitOnAbort() error {
+	if C.slc_llm_exit_on_abort() != 0 {
+		return errors.New("llm: SIGABRT cannot be handled")
+	}
+	return nil
+}
+
 // openHandle makes a handle, loading the weights unless a handle of the same group or file holds them. The goroutine
 // must stay on one OS thread from the options to the handle: they travel in thread-local variables.
 func openHandle(r loadRequest) (*handle, error) {
@@ -100,6 +112,7 @@ func openHandle(r loadRequest) (*handle, error) {
 		opts.acquire = C.slc_llm_acquire_fn(C.slcLLMAcquire)
 		opts.release = C.slc_llm_release_fn(C.slcLLMRelease)
 	}
+	C.slc_llm_abort_quietly()
 	C.slc_llm_next_load(&opts)
 	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize),
 		llama.SetGPULayers(o.GPULayers), llama.SetMMap(r.mapped), llama.SetLoraAdapter(o.LoRA))

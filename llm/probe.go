@@ -123,7 +123,7 @@ func Probe(ctx context.Context, helper []string, path string, o Options) error {
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return strings.ToValidUTF8(line, "\uFFFD")
+	return strings.ToValidUTF8(strings.TrimPrefix(line, "sluice: "), "\uFFFD")
 }
 
 // ServeProbe is the other side of Probe: it reads a request, opens the file and writes what came of it. The error is

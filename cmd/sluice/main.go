@@ -7,11 +7,18 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/sluice-rag/sluice/llm"
 )
 
 func main() {
 	ctx := signals() // a closed pipe behind standard output ends the program quietly (SIGPIPE)
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
+	if os.Getenv("GOTRACEBACK") != "crash" { // who sets that wants a core dump
+		if err := llm.ExitOnAbort(); err != nil {
+			a.say("%v", err)
+		}
+	}
 	if program, err := os.Executable(); err == nil {
 		a.worker = []string{program, "bench", workerVerb}
 		a.helper = []string{program, probeVerb}

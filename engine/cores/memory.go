@@ -14,10 +14,12 @@ import (
 const (
 	FromMachine = "free memory of the machine"
 	FromGroup   = "memory limit of the control group"
+	FromProcess = "address space of the process, ulimit -v"
 )
 
 // AvailableMemory is how many bytes this process may still take before the system swaps or kills, and which limit says
-// so: the kernel's MemAvailable, or what the memory limit of a control group leaves, whichever is less. Page cache
+// so: the kernel's MemAvailable, what the memory limit of a control group leaves, or what a limit of the process's
+// address space does, whichever is least. Page cache
 // counts as available in both, since the kernel gives it up first. ok is false where neither can be read (not Linux).
 func AvailableMemory() (bytes int64, source string, ok bool) { return availableMemory(os.DirFS("/")) }
 
@@ -31,7 +33,43 @@ func availableMemory(root fs.FS) (int64, string, bool) {
 			lowest, source = n, FromGroup
 		}
 	})
+	if n, ok := addressSpace(root); ok && n < lowest {
+		lowest, source = n, FromProcess
+	}
 	return lowest, source, source != ""
+}
+
+// reservedSpace is how much address space a process takes beside what it allocates: stacks and allocation arenas of the
+// threads to come, and the ranges that Go's heap grows into. On two cores, three
+// quarters of it were measured.
+const reservedSpace = 512 << 20
+
+// addressSpace is what RLIMIT_AS leaves: allocations beyond it fail, and some of their callers abort.
+func addressSpace(root fs.FS) (int64, bool) {
+	limits, err := fs.ReadFile(root, "proc/self/limits")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(limits)) {
+		text, ok := strings.CutPrefix(line, "Max address space")
+		if !ok {
+			continue
+		}
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			return 0, false
+		}
+		limit, err := strconv.ParseInt(fields[0], 10, 64) // "unlimited" is no number
+		if err != nil || limit < 0 {
+			return 0, false
+		}
+		used, ok := field(root, "proc/self/status", "VmSize:")
+		if !ok || used > math.MaxInt64>>10 {
+			return 0, false
+		}
+		return max(limit-min(limit, used<<10)-reservedSpace, 0), true
+	}
+	return 0, false
 }
 
 // groupLeaves is a group's limit minus its use. What its page cache takes is not use: see memory.stat in the kernel's

@@ -42,6 +42,15 @@ func TestAvailableMemory(t *testing.T) {
 			"proc/meminfo": file(free), "proc/self/cgroup": file("4:memory:/\n"),
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n"),
 			"sys/fs/cgroup/memory/memory.usage_in_bytes": file("450000\n")}, 1000 << 10, FromMachine},
+		"limit of the address space": {fstest.MapFS{
+			"proc/meminfo":     file("MemAvailable: 9000000 kB\n"),
+			"proc/self/status": file("VmPeak: 1 kB\nVmSize:  1000 kB\n"),
+			"proc/self/limits": file("Max address space         2000000000           2000000000           bytes\n")},
+			2000000000 - 1000<<10 - reservedSpace, FromProcess},
+		"no limit of the address space": {fstest.MapFS{
+			"proc/meminfo": file(free), "proc/self/status": file("VmSize:  1000 kB\n"),
+			"proc/self/limits": file("Max address space         unlimited            unlimited            bytes\n")},
+			1000 << 10, FromMachine},
 		"nonsense": {fstest.MapFS{
 			"proc/meminfo": file("MemAvailable: -3 kB\n"), "proc/self/cgroup": file("0::/\nx\n"),
 			"sys/fs/cgroup/memory.max": file("12 0\n")}, 0, ""},

@@ -40,7 +40,7 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 //	huge FILE.npy            writes three rows of eight numbers, the middle ones 1e30
 //	answers TEXT...          what the language model at $MODEL says from now on, one text a request, the last for good
 //	encoder DIR [nan]        writes a small encoder of random weights, or of weights that are not numbers
-//	generator FILE.gguf      writes a small language model of random weights
+//	generator FILE.gguf [same-token|vector-type]  writes a small language model of random weights, or a damaged one
 //
 // A script has its own home and cache, in which the default models are; $DOCS is this project's docs folder.
 func TestScripts(t *testing.T) {
@@ -146,14 +146,18 @@ func writeEncoder(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func writeGenerator(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: generator FILE.gguf")
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: generator FILE.gguf [same-token|vector-type]")
 	}
 	m, ok := generator.Preset("llama-spm")
 	if !ok {
 		ts.Fatalf("no preset llama-spm")
 	}
-	ts.Check(generator.Write(ts.MkAbs(args[0]), m))
+	path := ts.MkAbs(args[0])
+	ts.Check(generator.Write(path, m))
+	if len(args) == 2 {
+		ts.Check(damage(path, args[1]))
+	}
 }
 
 // scriptedKey is where a script keeps its language model.

@@ -62,10 +62,18 @@ type reader struct {
 }
 
 func (g *reader) fail(format string, args ...any) {
+	for i, arg := range args { // names of a damaged file can be as long as the file
+		if s, ok := arg.(string); ok && len(s) > shownName {
+			args[i] = s[:shownName] + "…"
+		}
+	}
 	if g.err == nil {
 		g.err = fmt.Errorf(format, args...)
 	}
 }
+
+// shownName is how many bytes of a name errors show.
+const shownName = 80
 
 func (g *reader) left() uint64 { return g.size - g.pos }
 

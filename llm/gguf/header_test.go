@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -55,4 +56,12 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("memory %+v", m)
 		}
 	})
+}
+
+// A name as long as the file, which a wrong length makes, does not become the error's text.
+func TestErrorsAreSentences(t *testing.T) {
+	data := tinyModel().set(strings.Repeat("k", 20_000), 77, uint32(1)).build()
+	if _, err := parse(bytes.NewReader(data), int64(len(data))); err == nil || len(err.Error()) > 300 {
+		t.Errorf("%.400v", err)
+	}
 }

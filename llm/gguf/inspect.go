@@ -92,7 +92,7 @@ func (h *header) model(path string) (Model, error) {
 	case arch == "":
 		return m, errors.New("the header names no architecture (general.architecture)")
 	case kind != "" && kind != "model":
-		return m, fmt.Errorf("it is of type %q, not a model", kind)
+		return m, fmt.Errorf("it is of type %.80q, not a model", kind)
 	case encoders[arch]:
 		return m, fmt.Errorf("a %s model does not generate text", arch)
 	case h.tensors == 0:
