@@ -81,10 +81,10 @@ type loadRequest struct {
 	cancel  *C.int32_t // C memory; non-zero stops the load
 }
 
-// ExitOnAbort is for programs, not for libraries: from now on an abort in native code (an assertion of llama.cpp, memory
-// that a thread cannot get) ends the process with a sentence on standard error and exit code 1, where Go's runtime
-// would print the state of all threads and exit with 2. Without it llama.cpp's reason is printed, no debugger is
-// started, and the signal takes its course.
+// ExitOnAbort is for programs, not for libraries: from now on an abort in native code (an assertion of llama.cpp,
+// memory that a thread cannot get) ends the process with a sentence on standard error and exit code 1, where Go's
+// runtime would print the state of all threads and exit with 2. Without it llama.cpp's reason is printed, no debugger
+// is started, and the signal takes its course.
 func ExitOnAbort() error {
 	if C.slc_llm_exit_on_abort() != 0 {
 		return errors.New("llm: SIGABRT cannot be handled")

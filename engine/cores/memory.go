@@ -40,8 +40,8 @@ func availableMemory(root fs.FS) (int64, string, bool) {
 }
 
 // reservedSpace is how much address space a process takes beside what it allocates: stacks and allocation arenas of the
-// threads to come, and the ranges that Go's heap grows into. On two cores, three
-// quarters of it were measured.
+// threads to come, and the ranges that Go's heap grows into. Where a model of 226 MB was opened with less than this
+// left beside it, on two cores, threads could not be made.
 const reservedSpace = 512 << 20
 
 // addressSpace is what RLIMIT_AS leaves: allocations beyond it fail, and some of their callers abort.
