@@ -3,6 +3,7 @@
 package embed
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -33,14 +34,25 @@ func (r *ortOwner) acquire(path string) (release func(), err error) {
 		r.ours, r.path = !ort.IsInitialized(), path
 		if r.ours {
 			ort.SetSharedLibraryPath(path)
-			// errors are returned, not logged
-			if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
+			if err := initialize(path); err != nil {
 				return nil, fmt.Errorf("%w: %s: %w", ErrLibrary, path, err)
 			}
 		}
 	}
 	r.users++
 	return r.release, nil
+}
+
+// initialize opens the library, if need be with the C++ runtime that lies beside it. Errors are returned, not logged.
+func initialize(path string) error {
+	err := ort.InitializeEnvironment(ort.WithLogLevelFatal())
+	if err == nil || !lacksRuntime(err) {
+		return err
+	}
+	if e := openFallback(path, fallbackDigests); e != nil {
+		return errors.Join(err, e)
+	}
+	return ort.InitializeEnvironment(ort.WithLogLevelFatal())
 }
 
 func (r *ortOwner) release() {

@@ -23,6 +23,8 @@ type builder struct {
 	work  string // scratch, below build/out
 	stage string // what becomes the archive's folder
 	log   io.Writer
+
+	fallback []string // files of lib/fallback with their digests, as embed.fallbackDigests wants them
 }
 
 // Build makes the archive of the checkout at repo in its folder dist and returns its path. What is done is said on log.
@@ -39,7 +41,7 @@ func Build(ctx context.Context, repo string, log io.Writer) (archive string, err
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
-	}{{"the program", b.compile}, {"libraries", b.libraries}, {"documents and completions", b.share},
+	}{{"libraries", b.libraries}, {"the program", b.compile}, {"documents and completions", b.share},
 		{"licences", b.licences}} {
 		fmt.Fprintf(log, "dist: %s\n", step.what)
 		if err := step.do(ctx); err != nil {
@@ -90,7 +92,9 @@ func (b *builder) compile(ctx context.Context) error {
 	if strings.ContainsAny(b.work, `'"`) {
 		return fmt.Errorf("%s has a quote in its name, which the linker's flags cannot hold", b.work)
 	}
-	if err := b.run(ctx, "go", "build", "-trimpath", `-ldflags=-s -w -linkmode=external "-extldflags=`+link+`"`,
+	if err := b.run(ctx, "go", "build", "-trimpath", `-ldflags=-s -w -linkmode=external `+
+		`"-X=github.com/sluice-rag/sluice/embed.fallbackDigests=`+strings.Join(b.fallback, " ")+`" `+
+		`"-extldflags=`+link+`"`,
 		"-o", b.program(), "./cmd/sluice"); err != nil {
 		return err
 	}
@@ -101,13 +105,50 @@ func (b *builder) compile(ctx context.Context) error {
 	return needs.checkProgram()
 }
 
-// libraries copies ONNX Runtime, which the program opens when a model is asked for: by path, beside itself.
-func (b *builder) libraries(context.Context) error {
+// libraries copies ONNX Runtime, which the program opens when a model is asked for: by path, beside itself. It needs a
+// libstdc++ of GCC 6 or newer, which is the system's; for systems without one the compiler's lies in a folder of its
+// own, from which the program opens it. That one may need a newer glibc than the rest.
+func (b *builder) libraries(ctx context.Context) error {
 	from := filepath.Join(b.repo, "third_party", "onnxruntime", "lib", "libonnxruntime.so")
 	if err := copyFile(from, b.path("lib", "libonnxruntime.so")); err != nil {
 		return fmt.Errorf("%w; run make setup", err)
 	}
+	for _, name := range fallbackLibraries {
+		path, err := output(ctx, b.repo, or(os.Getenv("CXX"), "g++"), "-print-file-name="+name)
+		if err != nil {
+			return err
+		}
+		if path = strings.TrimSpace(path); !filepath.IsAbs(path) {
+			return fmt.Errorf("%w: the compiler has no %s", ErrNeeds, name)
+		}
+		if err := copyFile(path, b.path("lib", fallbackFolder, name)); err != nil {
+			return err
+		}
+		sum, err := filehash.Sum(ctx, path)
+		if err != nil {
+			return err
+		}
+		b.fallback = append(b.fallback, name+"=sha256:"+sum)
+	}
 	return nil
+}
+
+// fallbackLibraries are the C++ runtime, in the order of opening; package embed finds them below lib.
+var fallbackLibraries = []string{"libgcc_s.so.1", "libstdc++.so.6"}
+
+const fallbackFolder = "fallback"
+
+// gccSource says where the shared runtime comes from, as its licence asks.
+func (b *builder) gccSource(ctx context.Context, dst string) error {
+	version, err := output(ctx, b.repo, or(os.Getenv("CXX"), "g++"), "--version")
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(version, "\n")
+	text := "lib/fallback holds " + strings.Join(fallbackLibraries, " and ") + ", unchanged, as they come with this " +
+		"compiler:\n\n" + first + "\n\nTheir source is that of GCC in this version, from the distribution that the " +
+		"line names or from gcc.gnu.org.\nThe program is linked with parts of libstdc++.a and libgcc.a of the same.\n"
+	return writeFile(filepath.Join(dst, "SOURCE"), strings.NewReader(text), 0o644)
 }
 
 // glibcOf returns the version of glibc that a program and the libraries in a folder need.
@@ -188,7 +229,8 @@ func (b *builder) licences(ctx context.Context) error {
 	if err := collect(filepath.Join(native, "onnxruntime"), onnx, onnx); err != nil {
 		return fmt.Errorf("ONNX Runtime: %w", err)
 	}
-	return gccLicences(filepath.Join(native, "gcc"))
+	gcc := filepath.Join(native, "gcc")
+	return errors.Join(gccLicences(gcc), b.gccSource(ctx, gcc))
 }
 
 // pack writes the archive and its digest to the folder dist, which holds nothing else of this version afterwards.

@@ -38,7 +38,8 @@ type checker struct {
 	CheckOptions
 	place string // where everything lies there; removed at the end
 	home  string
-	top   string // name of the archive's folder
+	top   string  // name of the archive's folder
+	glibc Version // of the other system
 }
 
 // Check unpacks the archive on the other system and does the main job there, as an ordinary user; then again from
@@ -55,7 +56,7 @@ func Check(ctx context.Context, o CheckOptions) error {
 		return err
 	}
 	defer os.RemoveAll(c.outside(c.place))
-	for _, step := range []func(context.Context) error{c.unpack, c.bring, c.job, c.pull, c.moved} {
+	for _, step := range []func(context.Context) error{c.unpack, c.bring, c.job, c.pull, c.moved, c.withoutRuntime} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w: %w", ErrCheck, err)
 		}
@@ -92,7 +93,8 @@ func (c *checker) system(ctx context.Context) error {
 	}
 	first, _, _ := strings.Cut(glibc, "\n")
 	c.say("on %s: %s, without compilers and Python", name[1], first)
-	return nil
+	_, c.glibc, err = parseVersion("GLIBC_" + first[strings.LastIndex(first, " ")+1:])
+	return err
 }
 
 // unpack compares the archive with its digests, and its name with what the binaries need.
@@ -247,4 +249,33 @@ func (c *checker) moved(ctx context.Context) error {
 		return err
 	}
 	return c.verb(ctx, linked, 0, `nearest \(`, "retrieve", "--store", store, "--k", "1", "What is a tile?")
+}
+
+// withoutRuntime takes the system's C++ library away, and embeds with the one that the archive brings.
+func (c *checker) withoutRuntime(ctx context.Context) (err error) {
+	folder := c.place + "/another place/sluice"
+	needs, err := ReadNeeds(c.outside(folder + "/lib/" + fallbackFolder + "/" + fallbackLibraries[1]))
+	if err != nil {
+		return err
+	}
+	if v := needs.Versions["GLIBC"]; c.glibc.less(v) {
+		c.say("the archive's own libstdc++ needs glibc %s; not tried", v)
+		return nil
+	}
+	var hidden []string
+	for _, name := range fallbackLibraries[1:] { // the package manager, and not the C library, needs this one
+		found, err := filepath.Glob(c.outside("/usr/lib*/*/" + name + "*"))
+		if err != nil {
+			return err
+		}
+		hidden = append(hidden, found...)
+	}
+	for _, p := range hidden {
+		if err := os.Rename(p, p+".hidden"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.Rename(p+".hidden", p)) }()
+	}
+	c.say("without %d files of the system's libstdc++", len(hidden))
+	return c.verb(ctx, folder, 0, `nearest \(`, "retrieve", "--store", c.home+"/kb", "--k", "1", "What is a tile?")
 }
