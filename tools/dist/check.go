@@ -248,7 +248,7 @@ func (c *checker) moved(ctx context.Context) error {
 	if err := os.Symlink(folder+"/bin/sluice", c.outside(linked+"/bin/sluice")); err != nil {
 		return err
 	}
-	return c.verb(ctx, linked, 0, `nearest \(`, "retrieve", "--store", store, "--k", "1", "What is a tile?")
+	return c.verb(ctx, linked, 0, `"score":`, "retrieve", "--json", "--store", store, "--k", "1", "What is a tile?")
 }
 
 // withoutRuntime takes the system's C++ library away, and embeds with the one that the archive brings.
@@ -277,5 +277,6 @@ func (c *checker) withoutRuntime(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, os.Rename(p+".hidden", p)) }()
 	}
 	c.say("without %d files of the system's libstdc++", len(hidden))
-	return c.verb(ctx, folder, 0, `nearest \(`, "retrieve", "--store", c.home+"/kb", "--k", "1", "What is a tile?")
+	return c.verb(ctx, folder, 0, `"score":`, "retrieve", "--json", "--store", c.home+"/kb", "--k", "1",
+		"What is a tile?")
 }

@@ -148,7 +148,12 @@ func (e *Env) run(ctx context.Context, j job, dir string, env []string, name str
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Run(); err != nil {
+	start := time.Now()
+	err = cmd.Run()
+	if p := cmd.ProcessState; p != nil {
+		fmt.Fprintf(log, "# %s, of CPU %s\n", took(time.Since(start)), took(p.UserTime()+p.SystemTime()))
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -78,7 +78,7 @@ func (e *Env) libcpus() (rs []recipe) {
 // library that one of them compiled for its instructions must not be taken by code that runs everywhere.
 func libcpu(v isa) recipe {
 	return recipe{
-		name: "libggml-cpu-" + v.name, version: 1,
+		name: "libggml-cpu-" + v.name, version: 2,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			in, err := patchedInputs(ctx, e, cpuPatches, ".h")
 			return slices.Concat(in, cpuSymbols, v.flags), err
@@ -96,7 +96,8 @@ func libcpu(v isa) recipe {
 // compileCPU builds ggml's CPU code for one instruction set.
 func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err error) {
 	e.console.printf("llama: building ggml's CPU code for %s (about 20 compiler runs)", v.name)
-	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags...)
+	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF",
+		"-DCMAKE_OPTIMIZE_DEPENDENCIES=ON"}, cmakeFlags...) // not ggml's other library, which libllama builds
 	change := func(src string) error {
 		ours, err := glob(e.ggmlDir(), "*.h")
 		return errors.Join(err, e.patch(cpuPatches, src),

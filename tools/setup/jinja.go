@@ -27,7 +27,7 @@ var jinjaFlags = []string{"-O2", "-DNDEBUG", "-std=c++17", "-fPIC", "-w"}
 // llm/binding/jinja_guard.h).
 func libjinja() recipe {
 	return recipe{
-		name: "libjinja", version: 1,
+		name: "libjinja", version: 2,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
 			_, _, id, err := e.compilers(ctx)
@@ -56,16 +56,15 @@ func buildJinja(ctx context.Context, e *Env, j job) error {
 	if err != nil {
 		return err
 	}
-	var objects []string
+	flags := append([]string{"-I", filepath.Join(src, "common"), "-I", filepath.Join(src, "ggml", "include"),
+		"-I", filepath.Join(src, "vendor"), "-I", e.bindingDir(), renamed(src, "llama.cpp")}, jinjaFlags...)
+	var sources []string
 	for _, name := range jinjaSources {
-		object := strings.TrimSuffix(filepath.Base(name), ".cpp") + ".o"
-		args := append([]string{"-I", filepath.Join(src, "common"), "-I", filepath.Join(src, "ggml", "include"),
-			"-I", filepath.Join(src, "vendor"), "-I", e.bindingDir(), "-c", filepath.Join(src, name), "-o", object},
-			jinjaFlags...)
-		if err := e.run(ctx, j, j.work, nil, cxx, args...); err != nil {
-			return err
-		}
-		objects = append(objects, object)
+		sources = append(sources, filepath.Join(src, filepath.FromSlash(name)))
+	}
+	objects, err := e.compile(ctx, j, cxx, flags, sources)
+	if err != nil {
+		return err
 	}
 	headers, err := glob(src, "common/jinja/*.h")
 	if err != nil {

@@ -34,8 +34,8 @@ func onnxruntimePart() part {
 func tokenizersPart() part {
 	return part{
 		name: "tokenizers", doc: "Hugging Face tokenizers: third_party/tokenizers/lib",
-		compiles: true,
-		key:      keyOf(tokenizers()), recipes: outputsOf(tokenizers()),
+		lane: "rust",
+		key:  keyOf(tokenizers()), recipes: outputsOf(tokenizers()),
 		files: []install{{"lib/libtokenizers.a", "third_party/tokenizers/lib/"}},
 		after: stampEmbed,
 	}
@@ -73,8 +73,8 @@ func bindingNeeds(e *Env) []recipe { return append([]recipe{libllama(), libjinja
 func llamaPart() part {
 	return part{
 		name: "llama", doc: "llama.cpp and our binding over it: third_party/llama/{lib,include}",
-		compiles: true,
-		key:      bindingKey(false), recipes: bindingOutputs(false),
+		lane: "c++",
+		key:  bindingKey(false), recipes: bindingOutputs(false),
 		files: []install{
 			{"lib/libbinding.a", "third_party/llama/lib/"},
 			{"include/*.h", "third_party/llama/include/"},
@@ -105,8 +105,8 @@ func pythonPart() part {
 func llamaSanitizedPart() part {
 	return part{
 		name: "llama-asan", doc: "our binding over llama.cpp under sanitizers: build/out/asan",
-		compiles: true,
-		key:      bindingKey(true), recipes: bindingOutputs(true),
+		lane: "c++",
+		key:  bindingKey(true), recipes: bindingOutputs(true),
 		files: []install{{"lib/libbinding.a", "build/out/asan/"}},
 	}
 }
@@ -114,8 +114,8 @@ func llamaSanitizedPart() part {
 func llamaBenchPart() part {
 	return part{
 		name: "llama-bench", doc: "llama.cpp's own benchmark, for comparisons: build/out/llama-bench",
-		compiles: true,
-		key:      keyOf(llamaBench()), recipes: outputsOf(llamaBench()),
+		lane: "c++",
+		key:  keyOf(llamaBench()), recipes: outputsOf(llamaBench()),
 		files: []install{{"llama-bench", "build/out/"}},
 	}
 }
@@ -123,8 +123,8 @@ func llamaBenchPart() part {
 func llamaServerPart() part {
 	return part{
 		name: "llama-server", doc: "llama.cpp's own server, for comparisons: build/out/llama-server",
-		compiles: true,
-		key:      keyOf(llamaServer()), recipes: outputsOf(llamaServer()),
+		lane: "c++",
+		key:  keyOf(llamaServer()), recipes: outputsOf(llamaServer()),
 		files: []install{{"llama-server", "build/out/"}},
 	}
 }

@@ -78,7 +78,7 @@ func notices(z *zip.Reader, dir string) error {
 // tokenizers builds the C library from the Go module's own Rust sources, with our Cargo.toml and Cargo.lock.
 func tokenizers() recipe {
 	return recipe{
-		name: "tokenizers", version: 1,
+		name: "tokenizers", version: 2,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			rustc, err := e.query(ctx, "cargo", "--version")
 			if err != nil {
@@ -136,7 +136,10 @@ func buildTokenizers(ctx context.Context, e *Env, j job) error {
 	e.Cache.AddDownloaded(newCrates(start))
 	e.console.printf("tokenizers: building %s", e.Manifest.Native.Tokenizers.Version)
 	target := filepath.Join(j.work, "target")
-	if err := e.run(ctx, j, crate, []string{"CARGO_TARGET_DIR=" + target}, "cargo", "build", "--release", "--lib",
+	rename := "--remap-path-prefix=" + cargoHome() + "=cargo" // no folder of this machine in the library
+	env := []string{"CARGO_TARGET_DIR=" + target,
+		"RUSTFLAGS=" + strings.TrimSpace(os.Getenv("RUSTFLAGS")+" "+rename)}
+	if err := e.run(ctx, j, crate, env, "cargo", "build", "--release", "--lib",
 		"--locked", "--offline"); err != nil {
 		return err
 	}
@@ -152,17 +155,15 @@ func hostTriple() string {
 	return arch + "-unknown-linux-gnu"
 }
 
+// cargoHome is where cargo keeps what it downloads.
+func cargoHome() string {
+	user, _ := os.UserHomeDir() // without one, cargo says so
+	return or(os.Getenv("CARGO_HOME"), filepath.Join(user, ".cargo"))
+}
+
 // newCrates returns the size of the crates that cargo stored since start.
 func newCrates(start time.Time) (n int64) {
-	home := os.Getenv("CARGO_HOME")
-	if home == "" {
-		user, err := os.UserHomeDir()
-		if err != nil {
-			return 0
-		}
-		home = filepath.Join(user, ".cargo")
-	}
-	found, err := filepath.Glob(filepath.Join(home, "registry", "cache", "*", "*.crate"))
+	found, err := filepath.Glob(filepath.Join(cargoHome(), "registry", "cache", "*", "*.crate"))
 	if err != nil {
 		return 0
 	}

@@ -31,9 +31,9 @@ type part struct {
 	key func(context.Context, *Env) (string, error)
 	// assemble replaces recipes and files for what does not live in the repository (models, modules).
 	assemble func(context.Context, *Env) error
-	// compiles says that the part keeps all cores busy: such parts come one after the other, beside the others, which
-	// wait for the network.
-	compiles bool
+	// lane names the parts that come one after the other, beside those of other lanes: what waits for the network ("")
+	// does not hold up what keeps cores busy, and where one compiler has work for one core, another takes the rest.
+	lane string
 }
 
 type install struct{ from, to string }
@@ -243,15 +243,19 @@ func (e *Env) Run(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// ensureAll puts parts in place, those that compile beside those that download, and counts what there was to do.
+// ensureAll puts parts in place, all lanes at the same time, and counts what there was to do.
 func (e *Env) ensureAll(ctx context.Context, parts []part) (did int, errs []error) {
+	lanes := map[string][]part{}
+	for _, p := range parts {
+		lanes[p.lane] = append(lanes[p.lane], p)
+	}
 	var mu sync.Mutex
-	var lanes sync.WaitGroup
-	for _, compiles := range []bool{true, false} {
-		lanes.Go(func() {
-			for _, p := range parts {
-				if p.compiles != compiles || ctx.Err() != nil {
-					continue
+	var running sync.WaitGroup
+	for _, lane := range lanes {
+		running.Go(func() {
+			for _, p := range lane {
+				if ctx.Err() != nil {
+					return
 				}
 				worked, err := e.ensure(ctx, p)
 				if err != nil && ctx.Err() == nil && !errors.Is(err, ErrPrerequisite) {
@@ -271,7 +275,7 @@ func (e *Env) ensureAll(ctx context.Context, parts []part) (did int, errs []erro
 			}
 		})
 	}
-	lanes.Wait()
+	running.Wait()
 	return did, errs
 }
 

@@ -180,32 +180,33 @@ func TestPartIsSkippedWhenRightAndRepairedWhenNot(t *testing.T) {
 	check("input changed", true)
 }
 
-// TestDownloadsBesideCompilation: parts that compile come one after the other, beside those that download; the failure
-// of one leaves the others.
-func TestDownloadsBesideCompilation(t *testing.T) {
+// TestLanes: the parts of a lane come one after the other, beside those of other lanes; the failure of one leaves the
+// others.
+func TestLanes(t *testing.T) {
 	e, out := newEnv(t)
-	downloading, compiled := make(chan struct{}), make(chan struct{})
+	downloading, crated, compiled := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var compilers atomic.Int64
-	one := func(name string, compiles bool, assemble func() error) part {
-		return part{name: name, compiles: compiles,
+	one := func(name, lane string, assemble func() error) part {
+		return part{name: name, lane: lane,
 			key:      func(context.Context, *Env) (string, error) { return name, nil },
 			assemble: func(context.Context, *Env) error { return assemble() }}
 	}
 	compile := func(then func() error) func() error {
 		return func() error {
 			if compilers.Add(1) != 1 {
-				t.Error("two parts compile at once")
+				t.Error("two parts of a lane at once")
 			}
 			defer compilers.Add(-1)
 			return then()
 		}
 	}
 	did, errs := e.ensureAll(t.Context(), []part{
-		one("first", true, compile(func() error { <-downloading; return errStop })),
-		one("model", false, func() error { close(downloading); <-compiled; return nil }),
-		one("second", true, compile(func() error { close(compiled); return nil })),
+		one("first", "c++", compile(func() error { <-downloading; return errStop })),
+		one("crates", "rust", func() error { close(crated); <-compiled; return nil }),
+		one("model", "", func() error { <-crated; close(downloading); <-compiled; return nil }),
+		one("second", "c++", compile(func() error { close(compiled); return nil })),
 	})
-	if did != 3 || len(errs) != 1 || !errors.Is(errs[0], errStop) {
+	if did != 4 || len(errs) != 1 || !errors.Is(errs[0], errStop) {
 		t.Errorf("%d parts, %v", did, errs)
 	}
 	for _, want := range []string{"first        FAILED", "model        done", "second       done"} {
