@@ -17,9 +17,13 @@ import (
 	"github.com/sluice-rag/sluice/tools/setup"
 )
 
+// ErrSetup is returned when the program would run on machines like this one only, or without its native parts.
+var ErrSetup = errors.New("dist: the set-up is not that of make dist, which runs on all machines; run make dist")
+
 // builder makes one archive.
 type builder struct {
 	repo  string // the checkout
+	env   *setup.Env
 	work  string // scratch, below build/out
 	stage string // what becomes the archive's folder
 	log   io.Writer
@@ -29,8 +33,15 @@ type builder struct {
 
 // Build makes the archive of the checkout at repo in its folder dist and returns its path. What is done is said on log.
 func Build(ctx context.Context, repo string, log io.Writer) (archive string, err error) {
+	env, err := setup.New(repo, log)
+	if err != nil {
+		return "", err
+	}
+	if !env.HasAllSets() || !strings.Contains(os.Getenv("GOFLAGS"), "native") {
+		return "", ErrSetup
+	}
 	work := filepath.Join(repo, "build", "out", "dist")
-	b := builder{repo: repo, work: work, log: log,
+	b := builder{repo: repo, env: env, work: work, log: log,
 		stage: filepath.Join(work, "sluice-"+buildinfo.Version+"-linux-x86_64")}
 	if err := os.RemoveAll(work); err != nil {
 		return "", err
@@ -202,15 +213,11 @@ func (b *builder) share(ctx context.Context) error {
 }
 
 func (b *builder) licences(ctx context.Context) error {
-	env, err := setup.New(b.repo, b.log)
-	if err != nil {
-		return err
-	}
 	if err := goLicences(ctx, b.repo, b.path("licences", "go")); err != nil {
 		return err
 	}
 	folder := filepath.Join(b.work, "crate")
-	triple, err := env.Crate(ctx, folder)
+	triple, err := b.env.Crate(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -218,11 +225,11 @@ func (b *builder) licences(ctx context.Context) error {
 		return err
 	}
 	native := b.path("licences", "native")
-	source, err := env.LlamaSource(ctx)
+	source, err := b.env.LlamaSource(ctx)
 	if err != nil {
 		return err
 	}
-	if err := llamaLicences(source, env.Manifest.Native.Llama.Tree, filepath.Join(native, "llama.cpp")); err != nil {
+	if err := llamaLicences(source, b.env.Manifest.Native.Llama.Tree, filepath.Join(native, "llama.cpp")); err != nil {
 		return err
 	}
 	onnx := filepath.Join(b.repo, "third_party", "onnxruntime", "lib")

@@ -236,6 +236,14 @@ func (c *checker) moved(ctx context.Context) error {
 	if err := c.verb(ctx, folder, 0, regexp.QuoteMeta(folder)+`/lib/libonnxruntime\.so`, "doctor"); err != nil {
 		return err
 	}
+	out, err := c.run(ctx, 0, []string{"SLUICE_ISA=avx2"}, folder+"/bin/sluice", "doctor")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(out, "llama.cpp on avx2") {
+		return fmt.Errorf("the oldest instruction set is not in the program:\n%s", out)
+	}
+	c.say("✓ SLUICE_ISA=avx2 sluice doctor")
 	store := c.home + "/kb"
 	if err := c.verb(ctx, folder, 0, `\[1\]`, "ask", "--store", store,
 		"What does the build tag native do?"); err != nil {

@@ -3,6 +3,7 @@ package dist
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -217,5 +218,19 @@ func TestCompletionsAreThoseOfTheProgram(t *testing.T) {
 	write(t, b.program(), "#!/bin/sh\n", 0o755)
 	if err := b.share(t.Context()); err == nil {
 		t.Error("an empty completion was taken")
+	}
+}
+
+// Without all instruction sets, or without the tag, there is no archive.
+func TestBuildWantsTheWholeSetUp(t *testing.T) {
+	t.Setenv("GOFLAGS", "-tags=native")
+	if _, err := Build(t.Context(), t.TempDir(), io.Discard); !errors.Is(err, ErrSetup) {
+		t.Errorf("sets of this machine: %v", err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "build", "out", "setup", "all-sets"), "", 0o644)
+	t.Setenv("GOFLAGS", "")
+	if _, err := Build(t.Context(), dir, io.Discard); !errors.Is(err, ErrSetup) {
+		t.Errorf("no tag: %v", err)
 	}
 }

@@ -60,6 +60,9 @@ func (e *Env) sets() []isa {
 
 func (e *Env) allSetsPath() string { return filepath.Join(e.Repo, "build", "out", "setup", "all-sets") }
 
+// HasAllSets tells whether set-ups of the clone build for every instruction set.
+func (e *Env) HasAllSets() bool { return exists(e.allSetsPath()) }
+
 // AllSets has this and all later set-ups of the clone build for every instruction set.
 func (e *Env) AllSets() error {
 	return writeFile(e.allSetsPath(), strings.NewReader("ggml's CPU code is built for all instruction sets\n"), 0o644)
