@@ -7,9 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -124,6 +127,58 @@ func (s *Sluice) Compact(ctx context.Context, minShare float64) (vectors int64, 
 // Refresh drops what the last call has read of the store. Every call looks whether something has changed, in this or
 // another process, and needs no Refresh.
 func (s *Sluice) Refresh() error { return s.base.Refresh() }
+
+// RepairResult is what Repair has done, and what is left.
+type RepairResult struct {
+	Blocks int      `json:"blocks"` // of vectors that were damaged
+	Chunks int      `json:"chunks"` // that were embedded again
+	Lost   []string `json:"lost"`   // ids of chunks whose text was damaged as well: they are gone
+	// Texts are damaged ones that are left, and sources of documents that are incomplete: Ingest reads these again.
+	Texts   []string `json:"texts"`
+	Sources []string `json:"sources"`
+}
+
+// Repair looks for vectors and texts that are not as they were committed, and embeds the chunks of damaged vectors
+// again from their texts. Damaged texts are only found: their sources have to be ingested again.
+func (s *Sluice) Repair(ctx context.Context) (r RepairResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer leave(&err)
+	st, err := s.base.Writer(ctx, nil)
+	if err != nil {
+		return r, err
+	}
+	enc, err := s.base.Encoder(ctx)
+	if err == nil {
+		err = knowledge.SameEncoder(st, enc.Info().Encoder)
+	}
+	if err != nil {
+		return r, err
+	}
+	done, err := ingest.Repair(ctx, st, enc)
+	r.Blocks, r.Chunks, r.Lost = done.Blocks, done.Chunks, done.Lost
+	if err = s.base.Changed(err); err != nil {
+		return r, err
+	}
+	texts, err := st.DamagedTexts(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, t := range texts {
+		r.Texts, r.Sources = append(r.Texts, t.Chunk), append(r.Sources, ingest.FileOf(t.Source))
+	}
+	docs, err := st.Documents(ctx)
+	for _, d := range docs {
+		if d.Partial {
+			r.Sources = append(r.Sources, ingest.FileOf(d.Source))
+		}
+	}
+	slices.Sort(r.Sources)
+	r.Sources = slices.Compact(r.Sources)
+	return r, err
+}
 
 // FindDocuments returns the ids that patterns mean: each is an id, a pattern of ids ("*" and "?" within a part between
 // slashes, "**" across), or the path of a file, which may have gone, with all its lines. One that means nothing is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -62,7 +63,7 @@ func (a *app) docsCommand() *cobra.Command {
 			fmt.Fprintf(a.stdout, "removed %d documents, %d chunks\n", len(ids), n)
 			return nil
 		})}
-	cmd.AddCommand(list, show, rm, a.rootCommand(), a.compactCommand())
+	cmd.AddCommand(list, show, rm, a.rootCommand(), a.repairCommand(), a.compactCommand())
 	return group(cmd)
 }
 
@@ -111,6 +112,32 @@ them up to date.`,
 type rootLine struct {
 	store.Collection
 	Gone bool `json:"gone"`
+}
+
+func (a *app) repairCommand() *cobra.Command {
+	return &cobra.Command{Use: "repair", Short: "embed again what is damaged", Args: cobra.NoArgs,
+		Long: `Compares all vectors and texts with their checksums. The chunks of damaged vectors are embedded again from
+their texts; of damaged texts the sources are named, which 'ingest' reads again. The exit code is 1 when some are left. Every
+'ingest' repairs vectors, too.`,
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+			r, err := s.Repair(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.printJSON(r)
+			} else {
+				_, err = fmt.Fprintf(a.stdout, "%d damaged blocks of vectors: %d chunks embedded again, %d lost; %d damaged "+
+					"texts\n", r.Blocks, r.Chunks, len(r.Lost), len(r.Texts))
+			}
+			for _, source := range r.Sources {
+				a.say("'sluice ingest %s' completes what is damaged or incomplete", printable.Line(source))
+			}
+			if err == nil && len(r.Sources) > 0 {
+				err = errReported
+			}
+			return err
+		})}
 }
 
 func (a *app) compactCommand() *cobra.Command {
@@ -162,7 +189,7 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 	for _, d := range docs {
 		if d.Partial {
 			a.say("warning: %s is incomplete: an ingest was interrupted; 'sluice ingest %s' completes it",
-				printable.Line(d.ID), printable.Line(d.Source))
+				printable.Line(d.ID), printable.Line(ingest.FileOf(d.Source)))
 		}
 	}
 	if a.json {

@@ -97,6 +97,7 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	}{{r.Cut, "documents are long: only the beginning of each was kept (without --no-chunk, all would be)"},
 		{r.Skipped, "files, lines or chunks were skipped"}, {r.Empty, "documents had no words"},
 		{r.Truncated, "chunks were cut at what the encoder reads"},
+		{r.Renewed, "chunks were damaged in the store, and were embedded again"},
 		{r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
 		if x.n > 0 {
 			a.say("warning: %d %s", x.n, x.what)

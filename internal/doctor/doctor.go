@@ -268,7 +268,7 @@ func knowledge(ctx context.Context, o Options) []Check {
 	}
 	defer st.Close()
 	if err := st.Check(ctx); err != nil {
-		return failed(name, err, "ingest the documents into a new --store")
+		return failed(name, err, "sluice docs repair, or sluice ingest of the document that is named")
 	}
 	n, err := st.Stats(ctx)
 	if err != nil {

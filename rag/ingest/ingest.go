@@ -54,6 +54,7 @@ type Result struct {
 	Foreign   map[string]int `json:"foreign,omitempty"`
 	Truncated int            `json:"truncated"` // chunks that the encoder did not read to their end
 	Repaired  int            `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
+	Renewed   int            `json:"renewed"`   // chunks whose text or vector was damaged: embedded again
 	Taken     int            `json:"taken"`     // documents that replace one of another source
 	Refused   int            `json:"refused"`   // documents whose id another source has
 	Commits   int            `json:"commits"`
@@ -213,6 +214,9 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err := knowledge.SameEncoder(r.store, info.Encoder); err != nil {
 		return err
 	}
+	if err := r.repair(ctx); err != nil {
+		return err
+	}
 	r.names, err = newNames(ctx, r.store, r.o.Collection, r.o.Replace)
 	return err
 }
@@ -275,6 +279,32 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	return nil
 }
 
+// repair has the vectors that are damaged embedded again, from the stored texts.
+func (r *run) repair(ctx context.Context) error {
+	done, err := Repair(ctx, r.store, r.enc)
+	r.result.Renewed += done.Chunks
+	if done.Blocks > 0 {
+		r.base.Logger().Warn(fmt.Sprintf("%d damaged blocks of vectors: %d chunks were embedded again, %d were lost with "+
+			"their texts", done.Blocks, done.Chunks, len(done.Lost)))
+	}
+	return err
+}
+
+// Repair is store.Repair with an encoder.
+func Repair(ctx context.Context, st *store.Store, enc embed.Embedder) (store.Repaired, error) {
+	return st.Repair(ctx, func(ctx context.Context, chunks []corpus.Chunk) ([]float32, error) {
+		texts := make([]string, len(chunks))
+		for i, c := range chunks {
+			texts[i] = c.EmbedText()
+		}
+		e, err := enc.Embed(ctx, texts, embed.Document)
+		if err != nil {
+			return nil, err
+		}
+		return e.Data, nil
+	})
+}
+
 // name gives a document its id; ok is false when it is left out, or with an error.
 func (r *run) name(ctx context.Context, doc *corpus.Document) (ok bool, err error) {
 	if err := r.open(ctx); err != nil {
@@ -333,12 +363,16 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	}
 	var fresh []corpus.Chunk
 	var texts []string
-	known := 0
+	known, renewed := 0, 0
 	for _, c := range b.Chunks {
-		if digest, ok := held[c.ID]; ok && digest == c.Digest() {
+		digest, ok := held[c.ID]
+		if ok && digest == c.Digest() {
 			b.Known = append(b.Known, c)
 			known++
 			continue
+		}
+		if ok && digest == "" {
+			renewed++
 		}
 		fresh, texts = append(fresh, c), append(texts, c.EmbedText())
 	}
@@ -364,6 +398,9 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	r.result.Chunks += len(ids)
 	r.result.Embedded += len(fresh)
 	r.result.Known += known
+	if r.result.Renewed += renewed; renewed > 0 {
+		r.base.Logger().Warn(fmt.Sprintf("the texts of %d chunks were damaged and are read again", renewed))
+	}
 	r.result.Commits++
 	if b.Replace { // not a part of a document that goes on in the next commit
 		r.result.Documents += len(b.Documents)

@@ -135,7 +135,7 @@ func (n *names) take(was store.DocumentInfo, d *corpus.Document) (from string, e
 	switch {
 	case was.Path == d.Path && sameKind, was.Digest == d.Digest:
 		return "", nil
-	case was.Path == "" && isSource(was, fileOf(was.Source), d):
+	case was.Path == "" && isSource(was, FileOf(was.Source), d):
 		return "", nil
 	case n.replace, sameKind && was.Path != "" && hasGone(was.Path):
 		return was.Source, nil
@@ -148,8 +148,8 @@ func hasGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// fileOf is the file of a line's source, "file:7".
-func fileOf(source string) string {
+// FileOf is the file of a document's source, also of a line's, "file:7".
+func FileOf(source string) string {
 	if i := strings.LastIndexByte(source, ':'); i > 0 && strings.Trim(source[i+1:], "0123456789") == "" {
 		return source[:i]
 	}

@@ -17,9 +17,8 @@ type BlockError struct {
 }
 
 func (e *BlockError) Error() string {
-	return fmt.Sprintf("%v: %s: block %d (rows %d to %d) has checksum %08x, committed was %08x: restore the file "+
-		"from a "+
-		"backup, or ingest anew into another folder", ErrCorrupt, e.File, e.Block, e.Rows[0], e.Rows[1]-1, e.Got,
+	return fmt.Sprintf("%v: %s: block %d (rows %d to %d) has checksum %08x, committed was %08x: 'sluice docs repair' "+
+		"embeds its chunks again, as does the next ingest", ErrCorrupt, e.File, e.Block, e.Rows[0], e.Rows[1]-1, e.Got,
 		e.Want)
 }
 

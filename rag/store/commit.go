@@ -193,13 +193,13 @@ func (c *commit) plan(tx *change) (err error) {
 		return err
 	}
 	for _, i := range first {
-		if h, ok := c.held[c.batch.Chunks[i].ID]; !ok || h.digest != c.digests[i] {
+		if h, ok := c.held[c.batch.Chunks[i].ID]; !ok || h.damaged || h.digest != c.digests[i] {
 			c.fresh = append(c.fresh, i)
 		}
 	}
 	for i := range c.batch.Known {
 		k := &c.batch.Known[i]
-		if h, ok := c.held[k.ID]; !ok || h.digest != sha256.Sum256([]byte(k.EmbedText())) {
+		if h, ok := c.held[k.ID]; !ok || h.damaged || h.digest != sha256.Sum256([]byte(k.EmbedText())) {
 			return fmt.Errorf("%w: chunk %q is given as known, but the store does not hold it with this text: commit "+
 				"it with its vector", ErrNotFound, k.ID)
 		}

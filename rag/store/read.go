@@ -61,24 +61,28 @@ func (c connection) Query(query string, args ...any) (*sql.Rows, error) {
 
 // held is what the store has under a chunk id.
 type held struct {
-	row    int64
-	digest [sha256.Size]byte
+	row     int64
+	digest  [sha256.Size]byte
+	damaged bool // the text is not that of the digest
 }
 
-// lookup finds chunks by id in one query; what does not exist is left out.
+// lookup finds chunks by id in one query and compares their texts with their digests; what does not exist is left out.
 func lookup(ctx context.Context, q queryer, ids []string) (map[string]held, error) {
 	found := make(map[string]held, len(ids))
 	err := each(q, func(scan func(...any) error) error {
 		var id string
 		var h held
 		var digest sql.RawBytes
-		if err := scan(&id, &h.row, &digest); err != nil {
+		var chunk corpus.Chunk
+		if err := scan(&id, &h.row, &digest, &chunk.Heading, &chunk.Text); err != nil {
 			return err
 		}
 		copy(h.digest[:], digest)
+		h.damaged = checkTextOf(&chunk, digest) != nil
 		found[id] = h
 		return ctx.Err()
-	}, `SELECT c.id, c.row, c.digest FROM json_each(?) AS j CROSS JOIN chunks AS c ON c.id = j.value`, jsonList(ids))
+	}, `SELECT c.id, c.row, c.digest, coalesce(t.heading, ''), coalesce(t.text, '')
+		FROM json_each(?) AS j CROSS JOIN chunks AS c ON c.id = j.value LEFT JOIN texts AS t USING (row)`, jsonList(ids))
 	return found, err
 }
 
@@ -95,7 +99,7 @@ func jsonList(ids []string) string {
 	return string(b)
 }
 
-// Has returns the digests (corpus.Chunk.Digest) of those chunks that exist.
+// Has returns the digests (corpus.Chunk.Digest) of those chunks that exist; of one whose text is damaged "".
 func (s *Store) Has(ctx context.Context, ids []string) (map[string]string, error) {
 	var found map[string]held
 	err := s.reading(ctx, func(q queryer) (err error) {
@@ -107,7 +111,9 @@ func (s *Store) Has(ctx context.Context, ids []string) (map[string]string, error
 	}
 	has := make(map[string]string, len(found))
 	for id, h := range found {
-		has[id] = hex.EncodeToString(h.digest[:])
+		if has[id] = ""; !h.damaged {
+			has[id] = hex.EncodeToString(h.digest[:])
+		}
 	}
 	return has, nil
 }
@@ -122,7 +128,8 @@ func scanChunk(scan func(...any) error, more ...any) (k corpus.Chunk, err error)
 	return k, err
 }
 
-// Chunks returns the chunks of ids in that order, as they are now; ErrNotFound names the first that is missing. Who has
+// Chunks returns the chunks of ids in that order, as they are now; ErrNotFound names the first that is missing, and a
+// TextError one whose text is not the one committed. Who has
 // scores from a View takes its Chunks.
 func (s *Store) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
 	var chunks []corpus.Chunk
@@ -142,13 +149,17 @@ func readChunks(ctx context.Context, q queryer, ids []string) ([]corpus.Chunk, e
 	missing := func() error { return fmt.Errorf("%w: chunk %q", ErrNotFound, ids[len(chunks)]) }
 	err := each(q, func(scan func(...any) error) error {
 		var at int
-		k, err := scanChunk(scan, &at)
+		var digest sql.RawBytes
+		k, err := scanChunk(scan, &digest, &at)
 		if err == nil && at != len(chunks) {
 			err = missing()
 		}
+		if err == nil {
+			err = checkTextOf(&k, digest)
+		}
 		chunks = append(chunks, k)
 		return errors.Join(err, ctx.Err())
-	}, `SELECT `+chunkColumns+`, j.key FROM json_each(?) AS j CROSS JOIN `+chunkTables+
+	}, `SELECT `+chunkColumns+`, c.digest, j.key FROM json_each(?) AS j CROSS JOIN `+chunkTables+
 		` WHERE c.id = j.value ORDER BY j.key`, jsonList(ids))
 	if err == nil && len(chunks) < len(ids) {
 		err = missing()
@@ -171,7 +182,11 @@ func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter
 	errStop := errors.New("stop")
 	return func(yield func(corpus.Chunk, error) bool) {
 		err := s.each(ctx, func(scan func(...any) error) error {
-			k, err := scanChunk(scan)
+			var digest sql.RawBytes
+			k, err := scanChunk(scan, &digest)
+			if err == nil {
+				err = checkTextOf(&k, digest)
+			}
 			if err = errors.Join(err, ctx.Err()); err != nil {
 				return err
 			}
@@ -179,7 +194,7 @@ func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter
 				return errStop
 			}
 			return nil
-		}, `SELECT `+chunkColumns+` FROM `+chunkTables+` WHERE `+where+` ORDER BY c.row`, args...)
+		}, `SELECT `+chunkColumns+`, c.digest FROM `+chunkTables+` WHERE `+where+` ORDER BY c.row`, args...)
 		if err != nil && err != errStop {
 			yield(corpus.Chunk{}, s.wrap("read chunks", err))
 		}
