@@ -127,8 +127,8 @@ their texts; of damaged texts the sources are named, which 'ingest' reads again.
 			if a.json {
 				err = a.printJSON(r)
 			} else {
-				_, err = fmt.Fprintf(a.stdout, "%d damaged blocks of vectors: %d chunks embedded again, %d lost; %d damaged "+
-					"texts\n", r.Blocks, r.Chunks, len(r.Lost), len(r.Texts))
+				_, err = fmt.Fprintf(a.stdout, "%d damaged blocks of vectors: %d chunks embedded again, %d lost; "+
+					"%d damaged texts\n", r.Blocks, r.Chunks, len(r.Lost), len(r.Texts))
 			}
 			for _, source := range r.Sources {
 				a.say("'sluice ingest %s' completes what is damaged or incomplete", printable.Line(source))
