@@ -13,19 +13,23 @@ func TestOf(t *testing.T) {
 	d := New()
 	for text, want := range map[string]string{
 		"": "", "pump": "", "What is a cut-off?": "", "😀 😀 😀": "", strings.Repeat("k", 300): "",
-		"The valve of the second pump is opened when the pressure falls below three bar.":             "en",
-		"Das Ventil der zweiten Pumpe wird geöffnet, wenn der Druck unter drei Bar fällt.":            "de",
-		"La vanne de la deuxième pompe s'ouvre lorsque la pression descend au-dessous de trois bars.": "fr",
-		"Клапан второго насоса открывается, когда давление падает ниже трёх бар.":                     "ru",
-		"ポンプの弁は圧力が三バールを下回ると開きます。":                                                                     "ja",
-		"当压力低于三巴时，第二个泵的阀门打开。":                                                                         "zh",
-		"압력이 3바 아래로 떨어지면 두 번째 펌프의 밸브가 열립니다.":                                                          "ko",
+		"TG9yZW0gaXBzdW0gZG9sb3Igc2l0IGFtZXQsIGNvbnNlY3RldHVyIGFkaXBpc2NpbmcgZWxpdCwgc2VkIGRvIGVpdXNtb2Q": "",
+		"The valve of the second pump is opened when the pressure falls below three bar.":                 "en",
+		"Das Ventil der zweiten Pumpe wird geöffnet, wenn der Druck unter drei Bar fällt.":                "de",
+		"La vanne de la deuxième pompe s'ouvre lorsque la pression descend au-dessous de trois bars.":     "fr",
+		"Клапан второго насоса открывается, когда давление падает ниже трёх бар.":                         "ru",
+		"ポンプの弁は圧力が三バールを下回ると開きます。":                                                                         "ja",
+		"当压力低于三巴时，第二个泵的阀门打开。":                                                                             "zh",
+		"압력이 3바 아래로 떨어지면 두 번째 펌프의 밸브가 열립니다.":                                                              "ko",
 		// cut within a character
 		strings.Repeat("当压力低于三巴时，第二个泵的阀门打开。", 200): "zh",
 	} {
 		if got := d.Of(text); got != want {
 			t.Errorf("%.60q: %q, want %q", text, got, want)
 		}
+	}
+	if n := len(d.known.Whitelist); n != len(strings.Fields(codes)) || d.Name("ar") != "Arabic" {
+		t.Errorf("%d languages of %d, Arabic is %s", n, len(strings.Fields(codes)), d.Name("ar"))
 	}
 	if d.Name("de") != "German" || d.Name("zh") != "Chinese" || d.Name("xx") != "xx" {
 		t.Errorf("names: %s, %s, %s", d.Name("de"), d.Name("zh"), d.Name("xx"))
@@ -40,7 +44,7 @@ func TestOnRealTexts(t *testing.T) {
 		wrong, unknown float64 // at most these shares
 	}{
 		{"squad16/contexts", "en", .002, .01}, {"squad16/queries", "en", .004, .4},
-		{"xquad-de/contexts", "de", .005, .01}, {"xquad-de/queries", "de", .004, .45},
+		{"xquad-de/contexts", "de", .005, .01}, {"xquad-de/queries", "de", .006, .45},
 	} {
 		f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", c.file+".jsonl"))
 		if err != nil {

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,4 +196,39 @@ func ladder(depth int) string {
 		b.WriteString(strings.Repeat("  ", i) + "- text\n")
 	}
 	return b.String()
+}
+
+// FuzzJSONFields: fields are those that encoding/json finds, at the places that are said.
+func FuzzJSONFields(f *testing.F) {
+	for _, s := range []string{`{"id":"a","text":"b"}`, ` {"a" : [1,{"b":"}"}] , "c":-1.5e3,"d":null}`, `{}`,
+		`{"a":"\"\\"}`, `{"a":1`,
+		`["a"]`, `{"\u0061":"\ud83d\ude00"}`, `{"a":true}x`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var want map[string]json.RawMessage
+		wantErr := json.Unmarshal(raw, &want)
+		got := map[string]json.RawMessage{}
+		err := jsonFields(raw, func(key string, value []byte, at int) error {
+			if string(raw[at:at+len(value)]) != string(value) {
+				t.Fatalf("%q: the value of %q is not at %d", raw, key, at)
+			}
+			got[key] = value
+			return nil
+		})
+		if isNull := wantErr == nil && want == nil; (err == nil) != (wantErr == nil && !isNull) {
+			t.Fatalf("%q: %v, encoding/json says %v", raw, err, wantErr)
+		}
+		if err != nil || !utf8.Valid(raw) || strings.Contains(string(raw), `\u`) { // keys are repaired in another way
+			return
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%q: %d fields, want %d", raw, len(got), len(want))
+		}
+		for key, value := range want {
+			if string(got[key]) != string(value) {
+				t.Fatalf("%q: %q is %q, want %q", raw, key, got[key], value)
+			}
+		}
+	})
 }

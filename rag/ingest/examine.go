@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -50,9 +51,14 @@ func (r *run) tellLanguage(doc *corpus.Document) {
 
 // sayLanguages warns of documents in languages that the encoder was not trained for.
 func (r *run) sayLanguages() {
-	for _, code := range slices.Sorted(maps.Keys(r.result.Foreign)) {
-		r.base.Logger().Warn(fmt.Sprintf("documents in %s: %d of %d, which questions will hardly find; %s",
-			r.base.LanguageName(code), r.result.Foreign[code], r.result.Documents,
-			r.base.Untrained(r.enc.Info(), code)))
+	codes := slices.Sorted(maps.Keys(r.result.Foreign))
+	if len(codes) == 0 {
+		return
 	}
+	counts := make([]string, len(codes))
+	for i, code := range codes {
+		counts[i] = fmt.Sprintf("%s (%d)", r.base.LanguageName(code), r.result.Foreign[code])
+	}
+	r.base.Logger().Warn(fmt.Sprintf("questions will hardly find documents in %s: %s", strings.Join(counts, ", "),
+		r.base.Untrained(r.enc.Info(), codes...)))
 }

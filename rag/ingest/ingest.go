@@ -250,19 +250,18 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		}
 		chunks = append(chunks, c)
 	}
-	if len(chunks) == 0 {
-		r.result.Empty++
-		r.base.Logger().Warn("a document without a word that can be found was left out", "source", doc.Source)
-		return nil
-	}
-	if doc.Cut {
-		r.result.Cut++
-	}
 	if code := doc.Meta[languageKey]; !r.enc.Info().Knows(code) {
 		if r.result.Foreign == nil {
 			r.result.Foreign = map[string]int{}
 		}
 		r.result.Foreign[code]++
+	}
+	if len(chunks) == 0 { // each was reported
+		r.result.Empty++
+		return nil
+	}
+	if doc.Cut {
+		r.result.Cut++
 	}
 	if before != nil {
 		return r.commit(ctx, store.Batch{

@@ -2,6 +2,8 @@ package knowledge
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -10,20 +12,33 @@ import (
 // Language guesses the language of a text as an ISO 639-1 code, "" where that is not sure.
 func (b *Base) Language(text string) string { return b.languages.Of(text) }
 
-// Untrained is a sentence about texts in a language (ISO 639-1) that an encoder was not trained for, such as
-// "all-MiniLM-L6-v2 was trained for English, not for German", with what helps.
-func (b *Base) Untrained(info embed.Info, code string) string {
-	var known []string
-	for _, c := range strings.Fields(info.Languages) {
-		known = append(known, b.languages.Name(c))
+// Untrained says what an encoder was trained for, and which one was for languages (ISO 639-1) that it was not:
+// "all-MiniLM-L6-v2 was trained for English; 'sluice models pull …' brings an encoder that knows German".
+func (b *Base) Untrained(info embed.Info, codes ...string) string {
+	s := fmt.Sprintf("%s was trained for %s", info.Name, b.names(strings.Fields(info.Languages)))
+	if b.cfg.Multilingual == nil {
+		return s
 	}
-	s := fmt.Sprintf("%s was trained for %s, not for %s", info.Name, strings.Join(known, ", "), b.languages.Name(code))
-	if b.cfg.Multilingual != nil {
+	by := map[string][]string{} // languages by the model that knows them
+	for _, code := range codes {
 		if model := b.cfg.Multilingual(code); model != "" && model != info.Name {
-			s += fmt.Sprintf("; 'sluice models pull %s' brings an encoder that knows it, for a store of its own", model)
+			by[model] = append(by[model], code)
 		}
 	}
+	for _, model := range slices.Sorted(maps.Keys(by)) {
+		s += fmt.Sprintf("; 'sluice models pull %s' brings an encoder that knows %s, for a store of its own", model,
+			b.names(by[model]))
+	}
 	return s
+}
+
+// names are the English names of languages.
+func (b *Base) names(codes []string) string {
+	names := make([]string, len(codes))
+	for i, code := range codes {
+		names[i] = b.languages.Name(code)
+	}
+	return strings.Join(names, ", ")
 }
 
 // LanguageName is the English name of a language by its ISO 639-1 code.
