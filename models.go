@@ -72,6 +72,7 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	if base, name, ok := remote.SplitName(s.cfg.Model); ok {
 		return s.openRemote(ctx, base, name)
 	}
+	s.load.Begin() // so that the first decode, which reads the whole prompt, knows how busy the machine is
 	path, err := models.LocateGGUF(s.cfg.Model)
 	if err != nil {
 		return nil, nil, err

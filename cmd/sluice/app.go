@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/internal/terminal"
@@ -54,12 +55,13 @@ type app struct {
 	stdout, stderr io.Writer
 	env            []string
 
-	configPath  string
-	json, quiet bool
-	spinner     *progress.Spinner // what shows that something is going on, if anything does
-	helper      []string          // command that runs this program's `probe-model`; nil in tests
-	worker      []string          // command that runs this program's `bench worker`; nil in tests: no other process
-	running     bool              // a verb has begun: its errors are failures, no longer usage
+	configPath     string
+	json           bool
+	quiet, verbose bool
+	spinner        *progress.Spinner // what shows that something is going on, if anything does
+	helper         []string          // command that runs this program's `probe-model`; nil in tests
+	worker         []string          // command that runs this program's `bench worker`; nil in tests: no other process
+	running        bool              // a verb has begun: its errors are failures, no longer usage
 
 	// Tests put doubles here.
 	embedder  embed.Embedder
@@ -105,6 +107,13 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "sluice: %s\n", printable.Text(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: ")))
 }
 
+// warn is say for what is no error.
+func (a *app) warn(format string, args ...any) {
+	if !a.quiet {
+		a.say("warning: "+format, args...)
+	}
+}
+
 // note is say for what --quiet silences.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
@@ -132,11 +141,16 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.configPath, "config", "",
 		"settings file (default ./sluice.yaml, else sluice/sluice.yaml in the user's configuration folder)")
 	f.BoolVar(&a.json, "json", false, "print JSON, one object a line")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and notes on standard error, only warnings and errors")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "nothing on standard error but errors")
+	f.BoolVarP(&a.verbose, "verbose", "v", false,
+		"more on standard error: each file that is skipped, what takes how long")
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(),
 		a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(),
 		a.versionCommand(), a.probeCommand())
+	// these fail for unknown flags only
+	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(manifest.Encoder, true))
+	_ = cmd.RegisterFlagCompletionFunc("model", modelNames(manifest.Generator, true))
 	cmd.SetFlagErrorFunc(unknownFlag)
 	cmd.SetHelpCommand(helpCommand())
 	return group(cmd)
@@ -236,6 +250,11 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 // screen is where results are shown.
 func (a *app) screen() terminal.Screen { return terminal.Of(a.stdout, a.env) }
 
+// hanging is standard output for lines that are broken with an indent where they are too long for a terminal.
+func (a *app) hanging(indent int) *terminal.Hanging {
+	return terminal.NewHanging(a.stdout, a.screen(), indent)
+}
+
 // spin shows on a terminal that work is under way, unless that is not wanted; it needs a Stop.
 func (a *app) spin(text string) *progress.Spinner {
 	style := progress.Auto
@@ -259,6 +278,12 @@ func (a *app) logger(level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelWarn
+	}
+	switch {
+	case a.quiet:
+		l = max(l, slog.LevelError)
+	case a.verbose:
+		l = min(l, slog.LevelInfo)
 	}
 	return slog.New(&logHandler{w: a.stderr, level: l, before: func() { a.spinner.Clear() }})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -94,6 +93,7 @@ another policy and threshold: those of the calibration that is named, or for a n
 	}
 	a.generateFlags(cmd)
 	cmd.AddCommand(a.calibrationVerbs()...)
+	_ = cmd.RegisterFlagCompletionFunc("name", a.completing(calibrationNames, true)) // fails for unknown flags only
 	return cmd
 }
 
@@ -155,7 +155,7 @@ func (a *app) calibrate(
 
 func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 	if r.Stale > 0 {
-		a.say("warning: calibration is stale by %.3g %%: so many chunks came after it", 100*r.Stale)
+		a.warn("calibration is stale by %.3g %%: so many chunks came after it", 100*r.Stale)
 	}
 	if r.Gone > 0 {
 		a.say("%.3g %% of the calibrated chunks are no longer in the store", 100*r.Gone)
@@ -166,23 +166,11 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\tn\tmin\tp5\tQ1\tmean\tmedian\tQ3\tp95\tmax\t")
-	table := []struct {
-		name string
-		s    *gate.Stats
-	}{{"D+ (own context)", &r.Positive}, {"D- (" + r.Negatives + ")", &r.Negative}, {"maximum", &r.Maximum},
-		{"maximum, other " + groupsOf(r) + "s", r.MaximumOther}}
-	for _, row := range table {
-		if s := row.s; s != nil && s.N > 0 {
-			fmt.Fprintf(w, "%s\t%d\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t%.4f\t\n", row.name, s.N, s.Min, s.P5,
-				s.Q1, s.Mean, s.Median, s.Q3, s.P95, s.Max)
-		}
-	}
-	if err := w.Flush(); err != nil {
+	if _, err := io.WriteString(a.stdout, statistics(r, a.screen())); err != nil {
 		return err
 	}
-	return errors.Join(printVerdict(a.stdout, r), a.printQuestions(r))
+	out := a.hanging(11)
+	return errors.Join(printVerdict(out, r), a.printQuestions(out, r), out.Flush())
 }
 
 func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
@@ -236,17 +224,17 @@ func groupsOf(r *sluice.CalibrateResult) string {
 	return "document"
 }
 
-func (a *app) printQuestions(r *sluice.CalibrateResult) error {
+func (a *app) printQuestions(w io.Writer, r *sluice.CalibrateResult) error {
 	q := r.Queries
-	_, err := fmt.Fprintf(a.stdout, "questions  %d about %d contexts, %s", q.Queries, q.Sampled,
+	_, err := fmt.Fprintf(w, "questions  %d about %d contexts, %s", q.Queries, q.Sampled,
 		map[bool]string{true: "written by " + q.Model, false: "from " + q.Source}[q.Kind == "generated"])
 	for _, reason := range sortedKeys(q.Rejected) {
 		if err == nil {
-			_, err = fmt.Fprintf(a.stdout, "; rejected %d %s", q.Rejected[reason], strings.ReplaceAll(reason, "_", " "))
+			_, err = fmt.Fprintf(w, "; rejected %d %s", q.Rejected[reason], strings.ReplaceAll(reason, "_", " "))
 		}
 	}
 	if err == nil {
-		_, err = fmt.Fprintln(a.stdout)
+		_, err = fmt.Fprintln(w)
 	}
 	return err
 }

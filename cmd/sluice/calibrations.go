@@ -2,23 +2,26 @@ package main
 
 import (
 	"fmt"
-	"text/tabwriter"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/terminal"
 )
 
 // calibrationVerbs are the commands over calibrations that there are.
 func (a *app) calibrationVerbs() []*cobra.Command {
+	names := a.completing(calibrationNames, false)
 	return []*cobra.Command{
 		{Use: "list", Short: "list the calibrations; * marks the one in force", Args: cobra.NoArgs,
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
 				return a.listCalibrations(cmd, s)
 			})},
-		{Use: "show [NAME]", Short: "print a calibration, or the one in force", Args: cobra.MaximumNArgs(1),
+		{Use: "show [NAME]", ValidArgsFunction: names,
+			Short: "print a calibration, or the one in force", Args: cobra.MaximumNArgs(1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 				name := ""
 				if len(args) == 1 {
@@ -30,7 +33,8 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				}
 				return a.printCalibration(r)
 			})},
-		{Use: "use NAME", Short: "put a calibration in force", Args: cobra.ExactArgs(1),
+		{Use: "use NAME", ValidArgsFunction: names,
+			Short: "put a calibration in force", Args: cobra.ExactArgs(1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 				r, err := s.UseCalibration(cmd.Context(), args[0])
 				if err != nil {
@@ -43,7 +47,8 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 					r.PolicyValue, r.Cutoff)
 				return err
 			})},
-		{Use: "rm NAME", Short: "remove a calibration that is not in force", Args: cobra.ExactArgs(1),
+		{Use: "rm NAME", ValidArgsFunction: names,
+			Short: "remove a calibration that is not in force", Args: cobra.ExactArgs(1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 				if err := s.RemoveCalibration(cmd.Context(), args[0]); err != nil {
 					return err
@@ -71,17 +76,20 @@ func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {
 		}
 		return p.flush()
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  NAME\tPOLICY\tCUT-OFF\tQUESTIONS\tCONTEXTS\tVERDICT\tMADE")
+	table := terminal.Table{Columns: []terminal.Column{{Title: "  NAME", Keep: true}, {Title: "POLICY"},
+		{Title: "CUT-OFF", Right: true}, {Title: "QUESTIONS", Right: true},
+		{Title: "CONTEXTS", Right: true, Spare: true},
+		{Title: "VERDICT", Keep: true}, {Title: "MADE", Keep: true, Spare: true}}}
 	for _, r := range list {
 		mark := " "
 		if r.Name == r.InForce {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s %s\t%s\t%.4f\t%d\t%d\t%s\t%s\n", mark, r.Name, r.Policy, r.Cutoff, r.Queries.Queries,
-			r.Queries.Sampled, r.Evidence.Grade, r.Created.Local().Format(time.DateTime))
+		table.Add(mark+" "+r.Name, r.Policy, fmt.Sprintf("%.4f", r.Cutoff), fmt.Sprint(r.Queries.Queries),
+			fmt.Sprint(r.Queries.Sampled), string(r.Evidence.Grade), r.Created.Local().Format(time.DateTime))
 	}
-	return w.Flush()
+	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
+	return err
 }
 
 // checkCalibrateFlags refuses flags that have no effect beside --show or --reuse.

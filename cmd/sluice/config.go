@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"text/tabwriter"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/terminal"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -58,9 +59,11 @@ func (a *app) showConfig(cmd *cobra.Command) error {
 		}
 		return errors.Join(err, p.flush())
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	table := terminal.Table{Columns: make([]terminal.Column, 3)}
+	table.Columns[0].Keep, table.Columns[1].Path = true, true
 	for _, v := range l.Values() {
-		fmt.Fprintf(w, "%s\t%v\t%s\n", v.Key, v.Value, v.Origin)
+		table.Add(v.Key, fmt.Sprint(v.Value), string(v.Origin))
 	}
-	return w.Flush()
+	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
+	return err
 }

@@ -3,13 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -63,6 +66,8 @@ func (a *app) docsCommand() *cobra.Command {
 			fmt.Fprintf(a.stdout, "removed %d documents, %d chunks\n", len(ids), n)
 			return nil
 		})}
+	show.ValidArgsFunction = a.completing(documentIDs, true)
+	rm.ValidArgsFunction = show.ValidArgsFunction
 	cmd.AddCommand(list, show, rm, a.rootCommand(), a.repairCommand(), a.compactCommand())
 	return group(cmd)
 }
@@ -188,7 +193,7 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 	}
 	for _, d := range docs {
 		if d.Partial {
-			a.say("warning: %s is incomplete: an ingest was interrupted; 'sluice ingest %s' completes it",
+			a.warn("%s is incomplete: an ingest was interrupted; 'sluice ingest %s' completes it",
 				printable.Line(d.ID), printable.Line(ingest.FileOf(d.Source)))
 		}
 	}
@@ -202,16 +207,16 @@ func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
 		}
 		return p.flush()
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tCHUNKS\tTOKENS\tTITLE\tSOURCE")
+	table := terminal.Table{Columns: []terminal.Column{{Title: "ID", Path: true}, {Title: "CHUNKS", Right: true},
+		{Title: "TOKENS", Right: true, Spare: true}, {Title: "TITLE"}, {Title: "SOURCE", Path: true, Spare: true}}}
 	for _, d := range docs {
 		if d.Partial {
 			d.Source += " (incomplete)"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", printable.Line(d.ID), d.Chunks, d.Tokens, short(d.Title, 50),
-			printable.Line(d.Source))
+		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), short(d.Title, 50), d.Source)
 	}
-	return w.Flush()
+	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
+	return err
 }
 
 // listChunks prints all chunks, or those of one document with their text.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -78,9 +80,14 @@ func (a *app) printCheck(c doctor.Check) error {
 		return a.printJSON(c)
 	}
 	sign := map[doctor.Status]string{doctor.OK: "✓", doctor.Missing: "–", doctor.Failed: "✗"}[c.Status]
-	_, err := fmt.Fprintf(a.stdout, "%s %-16s %s\n", sign, c.Name, c.Detail)
-	if err == nil && c.Hint != "" {
-		_, err = fmt.Fprintf(a.stdout, "  %-16s → %s\n", "", c.Hint)
+	screen := a.screen()
+	mark := map[doctor.Status]func(string) string{doctor.OK: screen.Good, doctor.Missing: screen.Bold,
+		doctor.Failed: screen.Bad}[c.Status]
+	const indent = "                   "
+	text := screen.Wrap(c.Detail, fmt.Sprintf("%s %-16s ", sign, c.Name), indent)
+	if c.Hint != "" {
+		text += screen.Wrap(c.Hint, indent[2:]+"→ ", indent)
 	}
+	_, err := io.WriteString(a.stdout, mark(sign)+strings.TrimPrefix(text, sign))
 	return err
 }

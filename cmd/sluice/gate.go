@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -82,7 +83,8 @@ func (a *app) gateOne(cmd *cobra.Command, s *sluice.Sluice, text string, explain
 	if a.json {
 		err = a.printJSON(lineOf("", d, explain))
 	} else {
-		err = printDecision(a.stdout, d, explain)
+		out := a.hanging(14)
+		err = errors.Join(printDecision(out, d, explain), out.Flush())
 	}
 	if err != nil {
 		return err

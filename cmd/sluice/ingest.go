@@ -2,14 +2,11 @@ package main
 
 import (
 	"errors"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/printable"
-	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 func (a *app) ingestCommand() *cobra.Command {
@@ -61,16 +58,8 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	task := a.task("ingest", "kB")
 	out := newPrinter(a.stdout)
 	var printing error
-	unread := 0 // paths of the command line: nobody asks for those in folders by name
-	o.OnSkip = func(k corpus.Skipped) {
-		a.say("skipped %s: %v", printable.Line(k.Source), k.Err)
-		named := slices.ContainsFunc(paths,
-			func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
-		if named && !isAny(k.Err, corpus.ErrUnknown, corpus.ErrHidden, corpus.ErrTooLarge, corpus.ErrNoWords,
-			corpus.ErrDuplicate) {
-			unread++
-		}
-	}
+	skipped := &skips{app: a, paths: paths}
+	o.OnSkip = skipped.add
 	o.OnTake = func(id, from string) {
 		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
 	}
@@ -95,19 +84,20 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 		n    int
 		what string
 	}{{r.Cut, "documents are long: only the beginning of each was kept (without --no-chunk, all would be)"},
-		{r.Skipped, "files, lines or chunks were skipped"}, {r.Empty, "documents had no words"},
+		{r.Empty, "documents had no words"},
 		{r.Truncated, "chunks were cut at what the encoder reads"},
 		{r.Renewed, "chunks were damaged in the store, and were embedded again"},
 		{r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
 		if x.n > 0 {
-			a.say("warning: %d %s", x.n, x.what)
+			a.warn("%d %s", x.n, x.what)
 		}
 	}
 	if err != nil && r.Commits > 0 {
 		a.say("the %d chunks committed so far are kept; the same command goes on from there", r.Chunks)
 	}
-	if err == nil && unread > 0 {
-		a.say("%d of the %d paths could not be read", unread, len(paths))
+	skipped.summary()
+	if err == nil && skipped.unread > 0 {
+		a.say("%d of the %d paths could not be read", skipped.unread, len(paths))
 		err = errReported
 	}
 	return errors.Join(err, printing)

@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
@@ -27,6 +28,8 @@ func (a *app) modelsCommand() *cobra.Command {
 		Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
 	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp,
 		Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
+	pull.ValidArgsFunction = modelNames("", false)
+	verify.ValidArgsFunction = pull.ValidArgsFunction
 	cmd.AddCommand(pull, verify, list)
 	return group(cmd)
 }
@@ -207,18 +210,24 @@ func (a *app) listModels() error {
 		}
 		return errors.Join(err, p.flush())
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tKIND\tDEFAULT\tHERE\tMB\tMEMORY\tTEMPLATE\tDIGEST\tLICENCE\tSOURCE")
+	table := terminal.Table{Columns: []terminal.Column{{Title: "NAME", Keep: true},
+		{Title: "KIND", Keep: true, Spare: true},
+		{Title: "DEFAULT", Spare: true}, {Title: "HERE"}, {Title: "MB", Right: true},
+		{Title: "MEMORY", Right: true, Spare: true},
+		{Title: "TEMPLATE", Keep: true, Spare: true}, {Title: "DIGEST", Keep: true, Spare: true},
+		{Title: "LICENCE", Spare: true},
+		{Title: "SOURCE", Path: true, Spare: true}}}
 	for _, m := range list {
 		l := listed(m)
 		if l.Problem != "" {
 			a.say("%s", l.Problem)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""),
+		table.Add(m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""),
 			megabytes(m.Bytes),
 			l.memoryText(), cmp.Or(l.Template, "-"), trust(m), m.Licence, m.Source)
 	}
-	return w.Flush()
+	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
+	return err
 }
 
 func (l listedModel) memoryText() string {

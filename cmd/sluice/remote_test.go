@@ -40,7 +40,7 @@ func remoteBench(t *testing.T) (b *bench, url string, last *map[string]any) {
 
 func TestAskOfAServer(t *testing.T) {
 	b, url, last := remoteBench(t)
-	o := b.run("ask", "What do lighthouses warn of?", "--gate", "open", "--trace", "--quiet")
+	o := b.run("ask", "What do lighthouses warn of?", "--gate", "open", "--trace")
 	if o.code != exitOK || !strings.Contains(o.stdout, "So it is [1].\n") ||
 		!strings.Contains(o.stdout, "sent to     "+url+"/v1\n") {
 		t.Errorf("%+v", o)
@@ -49,6 +49,10 @@ func TestAskOfAServer(t *testing.T) {
 		"/v1, model served; tokens are estimated, at 3 bytes each\n"; !strings.HasSuffix(o.stderr, want) ||
 		strings.Count(o.stderr, "\n") != 1 {
 		t.Errorf("%q does not say %q alone", o.stderr, want)
+	}
+	if o := b.run("ask", "What do lighthouses warn of?", "--gate", "open", "--quiet"); o.code != exitOK ||
+		o.stderr != "" {
+		t.Errorf("--quiet is not quiet: %+v", o)
 	}
 	if (*last)["model"] != "served" || (*last)["max_tokens"] != 256.0 {
 		t.Errorf("%v", *last)

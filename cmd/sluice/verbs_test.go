@@ -94,8 +94,9 @@ func TestIngestCountsWhatItCutAndSkipped(t *testing.T) {
 		`{"id":"long","text":"`+strings.Repeat("word ",
 			100)+`"}`+"\nnot json\n"+`{"id":"long","text":"again"}`+"\n"+`{"id":"nul","text":"a \u0000 b"}`+"\n")
 	o := b.run("ingest", "--no-chunk", file)
-	for _, want := range []string{"1 chunks were cut", "c.jsonl:2", "seen before",
-		"2 files, lines or chunks were skipped"} {
+	for _, want := range []string{"1 chunks were cut",
+		"skipped 2 files or lines: 1 unreadable, 1 with an id seen before; the first is ", "c.jsonl:2",
+		"--verbose lists them all"} {
 		if o.code != exitOK || !strings.Contains(o.stderr, want) {
 			t.Errorf("exit code %d, %q does not say %q", o.code, o.stderr, want)
 		}

@@ -47,6 +47,15 @@ func (l *Meter) Idle(cpus, limit int) int {
 	return idleThreads(cpus, limit, l.others)
 }
 
+// Begin takes the first sample, so that Idle measures from here on.
+func (l *Meter) Begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if next, ok := read(time.Now()); ok {
+		l.last = next
+	}
+}
+
 // othersBusy is how many CPUs were busy with other processes between two samples.
 func othersBusy(a, b sample) float64 {
 	return max(0, float64((b.all-a.all)-(b.self-a.self))/float64(b.at.Sub(a.at)))

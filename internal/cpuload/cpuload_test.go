@@ -44,3 +44,19 @@ func TestParseStat(t *testing.T) {
 		}
 	}
 }
+
+func TestBegin(t *testing.T) {
+	var m Meter
+	m.Begin()
+	if _, ok := read(time.Now()); !ok {
+		t.Skip("no /proc/stat here")
+	}
+	if m.last.at.IsZero() {
+		t.Error("no sample was taken, so the first Idle knows nothing")
+	}
+	m.last.at = m.last.at.Add(-time.Second)
+	m.last.all -= 20 * time.Second // what other processes had since
+	if got := m.Idle(2, 2); got != 1 {
+		t.Errorf("%d threads beside twenty busy CPUs, want 1", got)
+	}
+}

@@ -38,6 +38,7 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 //	line FILE MB             writes one line of so many megabytes
 //	fifo FILE                makes a named pipe
 //	huge FILE.npy            writes three rows of eight numbers, the middle ones 1e30
+//	fits COLUMNS             no line of stdout is wider, whatever moved there before
 //	answers TEXT...          what the language model at $MODEL says from now on, one text a request, the last for good
 //	encoder DIR [nan]        writes a small encoder of random weights, or of weights that are not numbers
 //	generator FILE.gguf [same-token|vector-type]  writes a small language model of random weights, or a damaged one
@@ -81,6 +82,7 @@ func TestScripts(t *testing.T) {
 			"line":      writeLine,
 			"fifo":      makeFIFO,
 			"huge":      writeHuge,
+			"fits":      fits,
 			"answers":   setAnswers,
 			"encoder":   writeEncoder,
 			"generator": writeGenerator,

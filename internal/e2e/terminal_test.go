@@ -8,12 +8,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rag/sluice/internal/terminal"
 )
 
 // rows is the height of the terminals that scripts use.
@@ -73,4 +77,23 @@ func openTerminal(columns uint16) (control, tty *os.File, err error) {
 		return nil, nil, fmt.Errorf("pseudo-terminal: %w", err)
 	}
 	return control, tty, nil
+}
+
+// marks are colours and weights.
+var marks = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// fits fails when a line of stdout is wider than a terminal.
+func fits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: fits COLUMNS")
+	}
+	columns, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		line = strings.TrimRight(marks.ReplaceAllString(line, ""), "\n")
+		line = line[strings.LastIndex(line, "\r\x1b[K")+1:] // what a spinner showed before is gone
+		if line = strings.TrimPrefix(line, "\x1b[K"); terminal.Width(line) > columns {
+			ts.Fatalf("%d columns, not %d: %q", terminal.Width(line), columns, line)
+		}
+	}
 }

@@ -76,7 +76,7 @@ func Width(text string) int { return uniseg.StringWidth(text) }
 
 // Wrap breaks a text between words into lines that fit, each after its indent: first, then rest. Lines of the text stay
 // lines; its control characters are written out. Without a terminal nothing is broken. A word that is wider than a line
-// keeps one for itself.
+// stays where it is.
 func (s Screen) Wrap(text, first, rest string) string {
 	var b strings.Builder
 	indent := first
@@ -90,28 +90,31 @@ func (s Screen) Wrap(text, first, rest string) string {
 	return b.String()
 }
 
-// lines breaks one line; its own indent stays before the first part.
+// lines breaks one line. Spaces within it stay as they are, but where it is broken.
 func (s Screen) lines(line string, first, rest int) (parts []string) {
 	if s.Columns == 0 || first+Width(line) <= s.Columns {
 		return []string{line}
 	}
-	own := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-	at, used := own, first+Width(own)
-	for i, word := range strings.Fields(line) {
-		w := Width(word)
-		switch {
-		case i == 0:
-			at += word
-		case used+1+w > s.Columns:
-			parts = append(parts, at)
-			at, used = word, rest
-		default:
-			at += " " + word
-			used++
+	var at strings.Builder
+	used, begun := first, false
+	for line != "" {
+		word := strings.TrimLeft(line, " \t")
+		space := line[:len(line)-len(word)]
+		end := strings.IndexAny(word, " \t")
+		if end < 0 {
+			end = len(word)
 		}
-		used += w
+		word, line = word[:end], word[end:]
+		if begun && used+Width(space)+Width(word) > s.Columns && rest+Width(word) <= s.Columns {
+			parts = append(parts, at.String())
+			at.Reset()
+			used, space = rest, ""
+		}
+		at.WriteString(space + word)
+		used += Width(space) + Width(word)
+		begun = true
 	}
-	return append(parts, at)
+	return append(parts, at.String())
 }
 
 // Cut shortens a text to so many cells, with an ellipsis where something is missing; at its beginning when tail is

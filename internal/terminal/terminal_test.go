@@ -30,6 +30,7 @@ func TestWrap(t *testing.T) {
 		{"one two three four five", "- ", "  ", "- one two three four\n  five\n"},
 		{"averyveryveryverylongword and more", "", "", "averyveryveryverylongword\nand more\n"},
 		{"    indented code that is long", "", "  ", "    indented code\n  that is long\n"},
+		{"name   value that is long", "", "       ", "name   value that is\n       long\n"},
 		{"two\nlines", "> ", "| ", "> two\n| lines\n"},
 		{"漢字漢字漢字 漢字漢字", "", "", "漢字漢字漢字\n漢字漢字\n"},
 	} {
@@ -83,6 +84,19 @@ func TestWriterBreaksLikeWrap(t *testing.T) {
 	}
 }
 
+func TestHanging(t *testing.T) {
+	var b bytes.Buffer
+	h := terminal.NewHanging(&b, terminal.Screen{Columns: 20}, 5)
+	for _, piece := range []string{"name one two th", "ree four\nna", "me a\nrest"} {
+		if _, err := io.WriteString(h, piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Flush(); err != nil || b.String() != "name one two three\n     four\nname a\nrest" {
+		t.Errorf("%q, %v", b.String(), err)
+	}
+}
+
 func TestTable(t *testing.T) {
 	table := terminal.Table{Columns: []terminal.Column{{Title: "ID", Keep: true}, {Title: "N", Right: true},
 		{Title: "TITLE"}, {Title: "SOURCE", Path: true}}}
@@ -105,6 +119,11 @@ func TestTable(t *testing.T) {
 	}
 	if !strings.Contains(got, "A title") || !strings.Contains(got, "a.md") || got == plain {
 		t.Errorf("%s\nwant about\n%s", got, narrow)
+	}
+	table.Columns[1].Spare, table.Columns[3].Spare, table.Columns[2].Keep = true, true, true
+	if diff := cmp.Diff("ID   TITLE\na    A title that is rather long\nbcd\nno room for: N, SOURCE (--json\nhas all)\n",
+		table.Text(terminal.Screen{Columns: 33})); diff != "" {
+		t.Error(diff)
 	}
 	if coloured := table.Text(terminal.Screen{Columns: 80, Colour: true}); !strings.HasPrefix(coloured, "\x1b[1mID") {
 		t.Errorf("%q", coloured)

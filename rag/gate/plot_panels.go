@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -59,7 +60,8 @@ func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
 	if len(positive) == 0 {
 		return nil, errors.New("D+ is empty")
 	}
-	own, other := maximum, c.scores.other
+	own := maximum
+	other, _ := c.others()
 	if len(own) == 0 {
 		own, other = positive, nil
 	}
@@ -70,12 +72,14 @@ func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
 		keyLine{colour.own, "questions this base answers: " + grouped(int64(len(own))) + aboutPassages(c)})
 	if len(other) > 0 {
 		d.groups = append(d.groups, group{sorted(other), colour.other})
-		d.key = append(d.key, keyLine{colour.other, fmt.Sprintf(
-			"questions about other topics: the same %s, with the passages of their own topic taken away",
-			grouped(int64(len(other))))})
+		what := "questions about other topics: %s general ones, which have nothing to do with this base"
+		if c.Corpus.Topics && len(c.scores.other) > 0 {
+			what = "questions about other topics: the same %s, with the passages of their own topic taken away"
+		}
+		d.key = append(d.key, keyLine{colour.other, fmt.Sprintf(what, grouped(int64(len(other))))})
 	} else {
 		d.key = append(d.key, keyLine{colour.faint,
-			"no questions about other topics: the base has one topic only, so nothing says what slips through"})
+			"no questions about other topics, so nothing says what slips through"})
 	}
 	d.verdict = d.sentence()
 	d.span()
@@ -99,7 +103,7 @@ func (d *drawing) span() {
 		see(g.scores[0])
 		see(g.scores[len(g.scores)-1])
 	}
-	if low, high, ok := d.interval(); ok {
+	if low, high, ok := d.interval(); ok { // open ends are those of what was seen
 		see(low)
 		see(high)
 	}
@@ -110,11 +114,36 @@ func (d *drawing) span() {
 	d.low, d.high = d.low-margin, d.high+margin
 }
 
-// interval is the cut-off's, from that of the policy's value.
+// interval is the cut-off's, from that of the policy's value; an end that is open is that of the axis.
 func (d *drawing) interval() (low, high float64, ok bool) {
 	b := d.c.Bootstrap
 	shift := d.c.Cutoff - d.c.PolicyValue
-	return b.Low + shift, b.High + shift, b.Resamples > 0
+	low, high = b.Low+shift, b.High+shift
+	if b.LowOpen {
+		low = min(d.low, d.c.Cutoff)
+	}
+	if b.HighOpen {
+		high = max(d.high, d.c.Cutoff)
+	}
+	return low, high, b.Resamples > 0
+}
+
+// intervalText says it in words.
+func (d *drawing) intervalText() string {
+	low, high, ok := d.interval()
+	b := d.c.Bootstrap
+	level := fmt.Sprintf("%.0f %%", 100*b.Level)
+	switch {
+	case !ok:
+		return ""
+	case b.LowOpen && b.HighOpen:
+		return " (no " + level + " interval: too few passages)"
+	case b.LowOpen:
+		return fmt.Sprintf(" (in grey its %s interval: up to %.3f, too few passages for a lower end)", level, high)
+	case b.HighOpen:
+		return fmt.Sprintf(" (in grey its %s interval: from %.3f, too few passages for an upper end)", level, low)
+	}
+	return fmt.Sprintf(" (in grey its %s interval: %.3f to %.3f)", level, low, high)
 }
 
 // through is the share of a group that a cut-off lets through.
@@ -138,18 +167,26 @@ func (d *drawing) passed(i int) (n, of int) {
 	return int(math.Round(d.through(g, d.c.Cutoff) * float64(len(g.scores)))), len(g.scores)
 }
 
-// sentence is the verdict in words.
+// sentence is the verdict, in lines.
 func (d *drawing) sentence() []string {
 	n, of := d.passed(0)
-	s := fmt.Sprintf("The gate lets %s of %s questions through that this base answers", grouped(int64(n)),
-		grouped(int64(of)))
-	if len(d.groups) == 1 {
-		return []string{s + "."}
+	s := fmt.Sprintf("%s of %s questions get through that this base answers.", grouped(int64(n)), grouped(int64(of)))
+	if v := d.c.Evidence.Verdict; v != "" {
+		s = "This gate: " + v + "."
 	}
-	n, of = d.passed(1)
-	return []string{fmt.Sprintf("%s,", s), fmt.Sprintf("and keeps out %s of %s about other topics; %s slip through.",
-		grouped(int64(of-n)), grouped(int64(of)), grouped(int64(n)))}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > longestLine {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(lines, line)
 }
+
+// longestLine of a sentence, in runes: what fits with a reader's font that is a sixth wider than ours.
+const longestLine = 88
 
 // draw puts the drawing on a canvas.
 func (d *drawing) draw(canvas draw.Canvas) {
@@ -202,7 +239,7 @@ func (d *drawing) panel(highest float64) *plot.Plot {
 	grid.Vertical.Color, grid.Horizontal.Color = colour.grid, colour.grid
 	p.Add(grid)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = d.low, d.high, 0, highest
-	if low, high, ok := d.interval(); ok {
+	if low, high, ok := d.interval(); ok && !(d.c.Bootstrap.LowOpen && d.c.Bootstrap.HighOpen) {
 		band, err := plotter.NewPolygon(plotter.XYs{{X: low}, {X: high}, {X: high, Y: highest}, {X: low, Y: highest}})
 		if err == nil { // the polygon is finite
 			band.Color, band.LineStyle.Width = colour.band, 0
@@ -230,10 +267,7 @@ func (d *drawing) cutoff(p *plot.Plot, top float64) {
 
 // histograms is the upper panel: how close the questions come.
 func (d *drawing) histograms() *plot.Plot {
-	said := fmt.Sprintf("cut-off %.3f", d.c.Cutoff)
-	if low, high, ok := d.interval(); ok {
-		said += fmt.Sprintf(" (in grey its %.0f %% interval: %.3f to %.3f)", 100*d.c.Bootstrap.Level, low, high)
-	}
+	said := fmt.Sprintf("cut-off %.3f", d.c.Cutoff) + d.intervalText()
 	bins := d.bins()
 	highest := 0.
 	heights := make([][]float64, len(d.groups))
@@ -241,7 +275,7 @@ func (d *drawing) histograms() *plot.Plot {
 		heights[i] = shares(g.scores, d.low, d.high, bins)
 		highest = max(highest, slices.Max(heights[i]))
 	}
-	d.titles[0] = "How close the questions come to a passage: " + said
+	d.titles[0] = "How close they come: " + said
 	p := d.panel(1.18 * highest)
 	p.Y.Tick.Marker = plot.TickerFunc(percents)
 	p.Y.Label.Text = "of the questions"

@@ -21,7 +21,7 @@ func TestPlot(t *testing.T) {
 	dir := t.TempDir()
 	for _, m := range []kernels.Metric{kernels.Cosine, kernels.L2} {
 		in := input(40, 3, 4, 8)
-		in.Metric = m
+		in.Metric, in.Topics = m, true
 		c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 		if err != nil {
 			t.Fatal(err)
@@ -46,15 +46,14 @@ func TestPlot(t *testing.T) {
 			}
 			return n
 		}
-		own, other := opens(c.MaximumScores()), opens(c.scores.other)
+		others, _ := c.others()
+		own, other := opens(c.MaximumScores()), opens(others)
 		labels := svgTexts(t, path)
 		for _, want := range []string{
-			fmt.Sprintf("The gate lets %d of 120 questions through that this base answers,", own),
-			fmt.Sprintf("and keeps out %d of 120 about other topics; %d slip through.", 120-other, other),
+			fmt.Sprintf("This gate: keeps out %d of 120 questions of other topics, opens for", 120-other),
 			fmt.Sprintf("this one: %.0f %% of its own, %.0f %% of the others", float64(own)/1.2, float64(other)/1.2),
 			"questions this base answers: 120, about 40 passages", "questions about other topics: the same 120",
-			fmt.Sprintf("cut-off %.3f (in grey its 95 %% interval: %.3f to %.3f)", c.Cutoff,
-				c.Bootstrap.Low+c.Cutoff-c.PolicyValue, c.Bootstrap.High+c.Cutoff-c.PolicyValue),
+			fmt.Sprintf("How close they come: cut-off %.3f (in grey its 95 %% interval: ", c.Cutoff),
 			"gate open", "gate closed",
 		} {
 			if !strings.Contains(labels, want) {
@@ -74,8 +73,8 @@ func TestPlotOfOneTopic(t *testing.T) {
 	if err := Plot(path, c, positive, c.MaximumScores()); err != nil {
 		t.Fatal(err)
 	}
-	if labels := svgTexts(t, path); !strings.Contains(labels, "the base has one topic only") ||
-		strings.Contains(labels, "keeps out") {
+	if labels := svgTexts(t, path); !strings.Contains(labels, "no questions about other topics") ||
+		strings.Contains(labels, "of the others") {
 		t.Error(labels)
 	}
 }

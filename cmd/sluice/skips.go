@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// skips collects what an ingest did not read: one line at its end, and with --verbose one for each at once. Paths of
+// the command line that could not be read are always said, and so are documents whose id another source has.
+type skips struct {
+	app    *app
+	paths  []string
+	unread int            // of paths
+	count  map[string]int // by reason
+	order  []string       // of reasons
+	first  string
+	said   int // of all, one by one
+	all    int
+}
+
+// add takes in one.
+func (s *skips) add(k corpus.Skipped) {
+	line := fmt.Sprintf("%s: %v", printable.Line(k.Source), k.Err)
+	named := slices.ContainsFunc(s.paths,
+		func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
+	named = named && !isAny(k.Err, corpus.ErrUnknown, corpus.ErrHidden, corpus.ErrTooLarge, corpus.ErrNoWords,
+		corpus.ErrDuplicate)
+	if named {
+		s.unread++
+	}
+	s.all++
+	if s.app.verbose || named || errors.Is(k.Err, store.ErrConflict) {
+		s.app.say("skipped %s", line)
+		s.said++
+	}
+	if s.first == "" {
+		s.first = line
+	}
+	if s.count == nil {
+		s.count = map[string]int{}
+	}
+	why := reason(k.Err)
+	if s.count[why] == 0 {
+		s.order = append(s.order, why)
+	}
+	s.count[why]++
+}
+
+// reason is why something was skipped, in a few words.
+func reason(err error) string {
+	for _, r := range []struct {
+		err  error
+		text string
+	}{{corpus.ErrUnknown, "of an unknown kind"}, {corpus.ErrHidden, "hidden"}, {corpus.ErrTooLarge, "too large"},
+		{corpus.ErrNoWords, "without words"}, {corpus.ErrDuplicate, "with an id seen before"},
+		{jsonl.ErrLine, "bad lines"},
+		{embed.ErrUnknownWords, "of unknown words"}, {embed.ErrRepetition, "of one word"},
+		{store.ErrConflict, "with the id of another source"}, {corpus.ErrFormat, "unreadable"}} {
+		if errors.Is(err, r.err) {
+			return r.text
+		}
+	}
+	return "for other reasons"
+}
+
+// summary says in one line what was skipped; nothing when all of it was said already.
+func (s *skips) summary() {
+	if s.all == s.said {
+		return
+	}
+	var parts []string
+	for _, why := range s.order {
+		parts = append(parts, fmt.Sprintf("%d %s", s.count[why], why))
+	}
+	if s.all == 1 {
+		s.app.warn("skipped %s", s.first)
+		return
+	}
+	s.app.warn("skipped %d files or lines: %s; the first is %s; --verbose lists them all", s.all,
+		strings.Join(parts, ", "), s.first)
+}

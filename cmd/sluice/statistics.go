@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+// statistics is the table of a calibration's distributions, a line for each; on a terminal that is too narrow for that
+// a column for each.
+func statistics(r *sluice.CalibrateResult, screen terminal.Screen) string {
+	rows := []struct {
+		name, brief string
+		s           *gate.Stats
+	}{{"D+ (own context)", "D+", &r.Positive}, {"D- (" + r.Negatives + ")", "D-", &r.Negative},
+		{"maximum", "maximum", &r.Maximum}, {"maximum, other " + groupsOf(r) + "s", "other " + groupsOf(r) + "s",
+			r.MaximumOther}}
+	titles := []string{"n", "min", "p5", "Q1", "mean", "median", "Q3", "p95", "max"}
+	wide := terminal.Table{Columns: []terminal.Column{{Right: true}}}
+	narrow := terminal.Table{Columns: []terminal.Column{{}}}
+	for _, title := range titles {
+		wide.Columns = append(wide.Columns, terminal.Column{Title: title, Right: true, Keep: true})
+	}
+	lines := make([][]string, len(titles))
+	for i := range lines {
+		lines[i] = []string{titles[i]}
+	}
+	for _, row := range rows {
+		s := row.s
+		if s == nil || s.N == 0 {
+			continue
+		}
+		narrow.Columns = append(narrow.Columns, terminal.Column{Title: row.brief, Right: true, Keep: true})
+		cells := []string{row.name, fmt.Sprint(s.N)}
+		for _, x := range []float64{s.Min, s.P5, s.Q1, s.Mean, s.Median, s.Q3, s.P95, s.Max} {
+			cells = append(cells, fmt.Sprintf("%.4f", x))
+		}
+		for i := range lines {
+			lines[i] = append(lines[i], cells[i+1])
+		}
+		wide.Add(cells...)
+	}
+	for _, line := range lines {
+		narrow.Add(line...)
+	}
+	if wide.Columns[0].Keep = true; screen.Terminal() && wide.Width() > screen.Columns {
+		return narrow.Text(screen)
+	}
+	return wide.Text(screen)
+}
