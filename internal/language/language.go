@@ -108,7 +108,7 @@ func spaceless(text string) bool {
 }
 
 // isEnglish tells by function words, which is enough for most questions and a thousandth of the work: two different
-// ones, and one word in eight, as no text of another language that quotes English has them.
+// ones, and one word in fourteen, as no text of another language that quotes English has them.
 func isEnglish(text string) bool {
 	first, different, hits, words := "", false, 0, 0
 	for word := range strings.FieldsSeq(text) {
@@ -122,7 +122,7 @@ func isEnglish(text string) bool {
 			different = different || word != first
 		}
 	}
-	return different && 8*hits >= words
+	return different && 14*hits >= words
 }
 
 // Name is the English name of a language by its ISO 639-1 code; of an unknown one, the code.
