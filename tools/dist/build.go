@@ -201,15 +201,23 @@ func (b *builder) share(ctx context.Context) error {
 			return err
 		}
 	}
-	for from, to := range map[string]string{"LICENSE": "LICENSE", "README.md": "share/doc/sluice/README.md",
-		"CHANGELOG.md":            "share/doc/sluice/CHANGELOG.md",
-		"third_party/LICENSES.md": "share/doc/sluice/LICENSES.md", "docs/install.md": "INSTALL.md"} {
+	const doc = "share/doc/sluice"
+	for from, to := range map[string]string{"LICENSE": "LICENSE", "README.md": doc + "/README.md",
+		"CHANGELOG.md": doc + "/CHANGELOG.md", "third_party/LICENSES.md": doc + "/third_party/LICENSES.md"} {
 		if err := copyFile(filepath.Join(b.repo, filepath.FromSlash(from)),
 			b.path(filepath.FromSlash(to))); err != nil {
 			return err
 		}
 	}
-	return nil
+	if _, err := copyTree(b.path(doc), b.repo, filepath.Join(b.repo, "docs")); err != nil {
+		return err
+	}
+	install, err := os.ReadFile(filepath.Join(b.repo, "docs", "install.md"))
+	if err != nil {
+		return err
+	}
+	text := strings.ReplaceAll(string(install), "](../", "]("+doc+"/") // links as from the archive's folder
+	return writeFile(b.path("INSTALL.md"), strings.NewReader(text), 0o644)
 }
 
 func (b *builder) licences(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -210,9 +211,18 @@ func TestCompletionsAreThoseOfTheProgram(t *testing.T) {
 			t.Errorf("%s: %q %v", path, text, err)
 		}
 	}
-	for _, name := range []string{"LICENSE", "INSTALL.md", "share/doc/sluice/README.md"} {
+	for _, name := range []string{"LICENSE", "share/doc/sluice/README.md", "share/doc/sluice/docs/architecture.md"} {
 		if _, err := os.Stat(b.path(name)); err != nil {
 			t.Error(err)
+		}
+	}
+	install, err := os.ReadFile(b.path("INSTALL.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllStringSubmatch(string(install), -1) {
+		if _, err := os.Stat(b.path(link[1])); err != nil {
+			t.Errorf("INSTALL.md: %v", err)
 		}
 	}
 	write(t, b.program(), "#!/bin/sh\n", 0o755)
