@@ -105,6 +105,7 @@ var (
 	ErrNoDocument = errors.New("corpus: nothing to read")
 	ErrUnknown    = errors.New("corpus: unknown file kind")
 	ErrHidden     = errors.New("corpus: hidden file or folder")
+	ErrStore      = errors.New("corpus: a store of Sluice")
 	ErrTooLarge   = errors.New("corpus: larger than the limit")
 	ErrNoWords    = errors.New("corpus: no words in it")
 	ErrDuplicate  = errors.New("corpus: document id seen before")

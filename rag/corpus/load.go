@@ -169,6 +169,12 @@ func (l *loader) path(path string) error {
 			return fs.SkipDir
 		}
 		if e.IsDir() {
+			if isStore(p) {
+				if err := l.skip(p, ErrStore, false); err != nil {
+					return err
+				}
+				return fs.SkipDir
+			}
 			return nil
 		}
 		info, err := os.Stat(p) // follows links, to files only: a linked folder could be a loop
@@ -181,6 +187,16 @@ func (l *loader) path(path string) error {
 		}
 		return l.file(p, filepath.ToSlash(rel), info, false)
 	})
+}
+
+// isStore tells whether a folder is a store of Sluice: its journals of questions are no documents.
+func isStore(path string) bool {
+	for _, name := range []string{"sluice.db", "segments"} {
+		if _, err := os.Stat(filepath.Join(path, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // reason shortens an error of the operating system: the path is in Skipped.Source already.

@@ -156,11 +156,14 @@ func (c *Calibration) weigh(p Policy) {
 
 // others are the scores of questions that the gate should keep out, and what these are.
 func (c *Calibration) others() (scores []float64, what string) {
-	if c.Corpus.Topics && len(c.scores.other) > 0 {
+	if c.byTopic() {
 		return c.scores.other, "questions of other topics"
 	}
 	return c.scores.general, "general questions"
 }
+
+// byTopic tells whether questions of other topics are to be had.
+func (c *Calibration) byTopic() bool { return c.Corpus.Topics && len(c.scores.other) > 0 }
 
 func (e *Evidence) grade() Grade {
 	kept := share(e.KeptOut, e.Others)
