@@ -2,7 +2,9 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -178,6 +180,39 @@ func (s *Sluice) Repair(ctx context.Context) (r RepairResult, err error) {
 	slices.Sort(r.Sources)
 	r.Sources = slices.Compact(r.Sources)
 	return r, err
+}
+
+// GoneDocuments lists the documents whose files are not there any more, as far as their files are known. Where the
+// whole folder has gone, which may have moved (MoveCollection), none of its documents is listed.
+func (s *Sluice) GoneDocuments(ctx context.Context) (gone []store.DocumentInfo, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	collections, err := st.Collections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]bool{"": true}
+	for _, c := range collections {
+		_, err := os.Stat(c.Root)
+		there[c.Name] = err == nil
+	}
+	docs, err := st.Documents(ctx)
+	for _, d := range docs {
+		if d.Path == "" || !there[d.Collection] {
+			continue
+		}
+		if _, err := os.Stat(d.Path); errors.Is(err, fs.ErrNotExist) {
+			gone = append(gone, d)
+		}
+	}
+	return gone, err
 }
 
 // FindDocuments returns the ids that patterns mean: each is an id, a pattern of ids ("*" and "?" within a part between

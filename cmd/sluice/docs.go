@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,15 +32,21 @@ func (a *app) withStore(f func(cmd *cobra.Command, s *sluice.Sluice, args []stri
 
 func (a *app) docsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "docs", Short: "list, show and remove what the store holds"}
-	var chunks bool
+	var chunks, gone bool
 	list := &cobra.Command{Use: "list", Short: "list documents, or with --chunks every chunk", Args: cobra.NoArgs,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
 			if chunks {
 				return a.listChunks(cmd, s, "")
 			}
-			return a.listDocuments(cmd, s)
+			read := s.Documents
+			if gone {
+				read = s.GoneDocuments
+			}
+			return a.listDocuments(cmd, read)
 		})}
+	list.Flags().BoolVar(&gone, "gone", false, "list those whose files are not there any more")
 	list.Flags().BoolVar(&chunks, "chunks", false, "list chunks instead of documents")
+	list.MarkFlagsMutuallyExclusive("chunks", "gone")
 	show := &cobra.Command{Use: "show DOCUMENT...", Short: "show documents' chunks with their text",
 		Long: documentsHelp, Args: cobra.MinimumNArgs(1),
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
@@ -49,10 +56,16 @@ func (a *app) docsCommand() *cobra.Command {
 			}
 			return err
 		})}
-	rm := &cobra.Command{Use: "rm DOCUMENT...", Short: "remove documents with their chunks", Long: documentsHelp,
-		Args: cobra.MinimumNArgs(1),
+	rm := &cobra.Command{Use: "rm DOCUMENT... | --gone", Short: "remove documents with their chunks",
+		Long: documentsHelp + " With --gone: those whose files are not there any more, as 'docs list --gone' shows them.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if gone != (len(args) == 0) {
+				return usagef("docs rm takes documents, or --gone")
+			}
+			return nil
+		},
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-			ids, err := s.FindDocuments(cmd.Context(), args)
+			ids, err := a.documentsToRemove(cmd, s, args)
 			if err != nil {
 				return err
 			}
@@ -68,8 +81,22 @@ func (a *app) docsCommand() *cobra.Command {
 		})}
 	show.ValidArgsFunction = a.completing(documentIDs, true)
 	rm.ValidArgsFunction = show.ValidArgsFunction
+	rm.Flags().BoolVar(&gone, "gone", false, "remove those whose files are not there any more")
 	cmd.AddCommand(list, show, rm, a.rootCommand(), a.repairCommand(), a.compactCommand())
 	return group(cmd)
+}
+
+// documentsToRemove are those that are named, or those whose files have gone.
+func (a *app) documentsToRemove(cmd *cobra.Command, s *sluice.Sluice, args []string) (ids []string, err error) {
+	if len(args) > 0 {
+		return s.FindDocuments(cmd.Context(), args)
+	}
+	docs, err := s.GoneDocuments(cmd.Context())
+	for _, d := range docs {
+		ids = append(ids, d.ID)
+		a.note("removing %s: %s is not there any more", printable.Line(d.ID), printable.Line(d.Path))
+	}
+	return ids, err
 }
 
 const documentsHelp = `DOCUMENT is an id as 'docs list' shows it, the path of a file, or a pattern of ids in quotes: '*' and '?' stand for
@@ -186,8 +213,10 @@ type documentLine struct {
 	Partial    bool   `json:"partial,omitempty"`
 }
 
-func (a *app) listDocuments(cmd *cobra.Command, s *sluice.Sluice) error {
-	docs, err := s.Documents(cmd.Context())
+func (a *app) listDocuments(
+	cmd *cobra.Command, read func(context.Context) ([]store.DocumentInfo, error),
+) error {
+	docs, err := read(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -291,7 +291,7 @@ func (r *run) repair(ctx context.Context) error {
 
 // Repair is store.Repair with an encoder.
 func Repair(ctx context.Context, st *store.Store, enc embed.Embedder) (store.Repaired, error) {
-	return st.Repair(ctx, func(ctx context.Context, chunks []corpus.Chunk) ([]float32, error) {
+	done, err := st.Repair(ctx, func(ctx context.Context, chunks []corpus.Chunk) ([]float32, error) {
 		texts := make([]string, len(chunks))
 		for i, c := range chunks {
 			texts[i] = c.EmbedText()
@@ -302,6 +302,10 @@ func Repair(ctx context.Context, st *store.Store, enc embed.Embedder) (store.Rep
 		}
 		return e.Data, nil
 	})
+	if done.Blocks > 0 { // rows that counts were made of cannot be read back any more
+		err = errors.Join(err, knowledge.DropCounts(st))
+	}
+	return done, err
 }
 
 // name gives a document its id; ok is false when it is left out, or with an error.

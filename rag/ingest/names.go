@@ -52,7 +52,8 @@ func newNames(ctx context.Context, st *store.Store, collection string, replace b
 type refusedError struct{ id, source string }
 
 func (e *refusedError) Error() string {
-	return fmt.Sprintf("%v: %q is that of %s; give another id, put a name before it with --collection, or take it with "+
+	return fmt.Sprintf("%v: %q is that of %s; give another id, put a name before it with --collection, or take it "+
+		"with "+
 		"--replace", store.ErrConflict, e.id, e.source)
 }
 
@@ -98,6 +99,11 @@ func (n *names) file(ctx context.Context, d *corpus.Document) error {
 		}
 	}
 	in, rel := store.CollectionOf(n.collections, d.Path)
+	if in == nil && n.collection == "" {
+		if err := n.moved(d); err != nil {
+			return err
+		}
+	}
 	if in == nil || n.collection != "" && in.Name != n.collection {
 		c, err := n.store.AddCollection(ctx, n.collection, d.Folder, d.Given)
 		if err != nil {
@@ -114,6 +120,26 @@ func (n *names) file(ctx context.Context, d *corpus.Document) error {
 		}
 	}
 	d.ID = in.Name + "/" + rel
+	return nil
+}
+
+// moved refuses a file of a new folder that a collection whose folder has gone has with the same path and content: that
+// folder has been renamed, it seems.
+func (n *names) moved(d *corpus.Document) error {
+	rel, err := filepath.Rel(d.Folder, d.Path)
+	if err != nil {
+		return err
+	}
+	for _, c := range n.collections {
+		id, ok := n.files[filepath.Join(c.Root, rel)]
+		if ok && n.held[id].Digest == d.Digest && hasGone(c.Root) {
+			return fmt.Errorf("%w: %s is what collection %q had in %s, which is not there now: if that is %s now, "+
+				"'sluice "+
+				"docs root %[3]s %[5]s' says so; else give the folder a name with --collection", store.ErrConflict,
+				d.Source,
+				c.Name, c.Root, d.Folder)
+		}
+	}
 	return nil
 }
 

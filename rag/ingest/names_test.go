@@ -210,4 +210,14 @@ func TestMovedFolders(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	expect(t, b, "docs/a.md = docs/a.md")
+
+	if err := os.Rename("docs", "manual"); err != nil { // by another name
+		t.Fatal(err)
+	}
+	if _, err := run(t, b, ingest.Options{}, "manual"); !errors.Is(err, store.ErrConflict) ||
+		!strings.Contains(err.Error(), "sluice docs root docs ") {
+		t.Error(err)
+	}
+	must(t, b, ingest.Options{Collection: "manual"}, "manual")
+	expect(t, b, "docs/a.md = docs/a.md", "manual/a.md = manual/a.md")
 }

@@ -133,6 +133,15 @@ func RemoveCalibration(ctx context.Context, st *store.Store, name string) error 
 	return err
 }
 
+// DropCounts removes the counts that calibrations keep for their next run, which then counts all pairs.
+func DropCounts(st *store.Store) error {
+	names, err := CalibrationNames(st)
+	for _, name := range names {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(CalibrationDir(st), name+".state")))
+	}
+	return err
+}
+
 // ownerOf is the longest of the names that a file's begins with: "a.b.state" is a.b's, not a's.
 func ownerOf(file string, names []string) (owner string) {
 	for _, name := range names {
