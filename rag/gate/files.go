@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/npy"
+	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 var scoreName = regexp.MustCompile(`\.(positive|maximum|other|owner|general)\.([0-9a-f]{16})\.npy$`)
@@ -43,7 +44,7 @@ func writeScores(artifact, kind string, scores []float64) (name string, err erro
 
 // readScores reads a score file and checks it against its name.
 func readScores(dir, name string) ([]float64, error) {
-	f, err := os.Open(filepath.Join(dir, name))
+	f, err := regular.Open(filepath.Join(dir, name))
 	if err != nil {
 		return nil, fmt.Errorf("%w (an artifact is moved together with its .npy files)", err)
 	}
@@ -79,7 +80,7 @@ func removeOldScores(artifact string, keep ...string) {
 }
 
 func readLimited(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ llm/remote: llm
 rag/corpus: internal/jsonl
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
 rag/pairs: kernels engine internal/filelock internal/durable
-rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy internal/durable
+rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy internal/regular internal/durable
 rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable
 rag/retrieve: kernels engine
 rag/excerpt: kernels engine rag/corpus
