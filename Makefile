@@ -16,8 +16,10 @@ CGO_CXXFLAGS := $(filter-out -O2 -g -O1 -w -I$(CURDIR)/llm/binding/shim,$(shell 
 CGO_CXXFLAGS := $(strip $(CGO_CXXFLAGS))
 export GOFLAGS CGO_CFLAGS CGO_CXXFLAGS
 
-# The set-up and the checks are plain Go: they compile in seconds, without a C compiler.
-setup := CGO_ENABLED=0 go run ./tools/setup/cmd
+# The set-up and the checks are plain Go: they compile in seconds, without a C compiler. Where there is one, the set-up is
+# compiled as the program is, so that net/http and what it needs are compiled once.
+cgo := $(shell printf '\043include <stdlib.h>\n' | $${CC:-gcc} -E - >/dev/null 2>&1 && echo 1 || echo 0)
+setup := CGO_ENABLED=$(cgo) go run ./tools/setup/cmd
 FUZZTIME ?= 20s
 BENCH ?= .
 KILLS ?= 50

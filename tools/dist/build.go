@@ -85,7 +85,7 @@ func (b *builder) compile(ctx context.Context) error {
 		return err
 	}
 	if static = strings.TrimSpace(static); !filepath.IsAbs(static) {
-		return fmt.Errorf("%w: %s has no static libstdc++", ErrNeeds, cxx)
+		return fmt.Errorf("%w: %s has no static libstdc++ (Fedora: dnf install libstdc++-static)", ErrNeeds, cxx)
 	}
 	only := filepath.Join(b.work, "static")
 	if err := os.MkdirAll(only, 0o755); err != nil {
