@@ -307,7 +307,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	case r.Level >= slog.LevelWarn:
 		b.WriteString("warning: ")
 	}
-	b.WriteString(r.Message)
+	b.WriteString(printable.Text(r.Message))
 	r.Attrs(func(at slog.Attr) bool {
 		fmt.Fprintf(&b, " %s=%s", at.Key, printable.Line(at.Value.String()))
 		return true

@@ -51,7 +51,9 @@ func (r *run) tellLanguage(doc *corpus.Document) {
 
 // sayLanguages warns of documents in languages that the encoder was not trained for.
 func (r *run) sayLanguages() {
-	codes := slices.Sorted(maps.Keys(r.result.Foreign))
+	few := (r.result.Documents + r.result.Empty) / 200 // so many guesses can be wrong
+	codes := slices.DeleteFunc(slices.Sorted(maps.Keys(r.result.Foreign)),
+		func(code string) bool { return r.result.Foreign[code] <= few })
 	if len(codes) == 0 {
 		return
 	}

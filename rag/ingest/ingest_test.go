@@ -147,3 +147,30 @@ func TestBigParagraphIsCancelled(t *testing.T) {
 		t.Errorf("%d chunks, first progress at %d of %d, %v", r.Chunks, first, total, err)
 	}
 }
+
+// Documents in languages that the encoder was not trained for are said, unless they are so few that the guess may be
+// wrong; a language that a source names is not guessed.
+func TestLanguagesAreSaid(t *testing.T) {
+	const german = "Der Wärter kümmert sich jeden Abend um die Lampe des Turms, damit die Schiffe den Hafen finden."
+	const english = "The keeper looks after the lamp of the tower every evening, and the ships find the harbour."
+	for _, c := range []struct {
+		english int
+		text    string
+		warns   bool
+	}{
+		{1, german, true}, {250, german, false}, {1, `x","language":"de`, true},
+		{1, german + `","language":"en`, false},
+	} {
+		b := doubles.NewBase(t, nil)
+		b.Encoder.Languages = "en"
+		var lines strings.Builder
+		for i := range c.english {
+			fmt.Fprintf(&lines, "{\"id\":\"e%d\",\"text\":%q}\n", i, english)
+		}
+		fmt.Fprintf(&lines, "{\"id\":\"g\",\"text\":\"%s\"}\n", c.text)
+		r := put(t, b, "d.jsonl", lines.String(), ingest.Options{NoChunk: true})
+		if said := strings.Contains(b.Log.String(), "documents in German (1)"); said != c.warns {
+			t.Errorf("%d English ones and %.20q: %v, %s", c.english, c.text, r.Foreign, b.Log)
+		}
+	}
+}

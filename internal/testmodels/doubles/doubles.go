@@ -21,10 +21,11 @@ const dim = 256
 // Encoder is an embed.Embedder: a text is the bag of its words, hashed into 256 dimensions and normalised. It
 // reads Limit tokens: the words and two special ones.
 type Encoder struct {
-	Name  string // also what its digest is made of
-	Limit int
-	Calls atomic.Int64         // of Embed
-	After func(texts []string) // called after each Embed; may be nil
+	Name      string // also what its digest is made of
+	Limit     int
+	Languages string               // of Info
+	Calls     atomic.Int64         // of Embed
+	After     func(texts []string) // called after each Embed; may be nil
 }
 
 // NewEncoder returns an encoder that reads 64 tokens.
@@ -81,7 +82,7 @@ func (e *Encoder) Info() embed.Info {
 	sum := sha256.Sum256([]byte(e.Name))
 	digest := "sha256:" + hex.EncodeToString(sum[:])
 	id := identity.Encoder{Name: e.Name, Digest: digest, TokenizerDigest: digest, Dim: dim}
-	return embed.Info{Encoder: id, MaxTokens: e.Limit, Architecture: "double"}
+	return embed.Info{Encoder: id, MaxTokens: e.Limit, Architecture: "double", Languages: e.Languages}
 }
 
 // Model is an llm.Generator that gives its answers in turn, the last one for ever, word by word, and keeps the
