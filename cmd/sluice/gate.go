@@ -75,7 +75,9 @@ func lineOf(id string, d gate.Decision, explain bool) gateLine {
 }
 
 func (a *app) gateOne(cmd *cobra.Command, s *sluice.Sluice, text string, explain bool) error {
+	spinner := a.spin("asking the gate")
 	ds, err := s.Gate(cmd.Context(), []string{text})
+	spinner.Stop()
 	if err != nil {
 		return err
 	}

@@ -10,56 +10,177 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
 const repo = "../.."
 
 var (
-	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
-	makeTarget = regexp.MustCompile(`\bmake ([a-z][a-z-]*)`)
+	codeBlock   = regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```")
+	makeTarget  = regexp.MustCompile(`\bmake ([a-z][a-z-]*)`)
+	progressed  = regexp.MustCompile(`^[a-z-]+: \d+(/\d+)? \w+( \(\d+ %\))?(, \S+( left)?)?$`)
+	hexadecimal = regexp.MustCompile(`\b[0-9a-f]{8,}\b`)
+	numeral     = regexp.MustCompile(`-?\d[\d.,]*(e-?\d+)?`)
+	blanks      = regexp.MustCompile(`  +`)
 )
 
-// TestReadmeCommandsRun runs every bin/sluice line of README.md, in order, in one folder. The gate may
-// say "closed" (exit code 3); nothing else but success will do.
+// step is a command of a document, and what the document says that it prints; silent where it shows nothing.
+type step struct {
+	command string
+	shown   []string
+	silent  bool
+}
+
+// steps are the commands of a document's blocks: each line of one marked sh, and each line that begins with "$ " of one
+// marked console, with the lines that follow.
+func steps(text string) (all []step) {
+	for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", " ")) {
+			line = strings.TrimSuffix(line, "\n")
+			command, prompt := strings.CutPrefix(line, "$ ")
+			switch {
+			case block[1] == "sh" && strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#"):
+				all = append(all, step{command: line, silent: true})
+			case prompt:
+				all = append(all, step{command: command})
+			case block[1] == "console" && len(all) > 0:
+				all[len(all)-1].shown = append(all[len(all)-1].shown, line)
+			}
+		}
+	}
+	return all
+}
+
+// masked is a line without what may differ from machine to machine and from day to day: numbers, hexadecimal ids, and
+// how wide the columns of a table are.
+func masked(line string) string {
+	line = hexadecimal.ReplaceAllString(line, "H")
+	return strings.TrimSpace(blanks.ReplaceAllString(numeral.ReplaceAllString(line, "N"), " "))
+}
+
+// same tells whether a line is the one that is shown, which may end with an ellipsis for the rest.
+func same(shown, line string) bool {
+	if beginning, ok := strings.CutSuffix(shown, "…"); ok && beginning != "" {
+		return strings.HasPrefix(masked(line), masked(beginning))
+	}
+	return masked(shown) == masked(line)
+}
+
+// missing returns the first line that is shown and not printed, in order; "…" alone stands for any lines, and where
+// there is none nothing may come between.
+func missing(shown, printed []string) (line string, ok bool) {
+	for i, want := range shown {
+		if want == "…" {
+			for rest := printed; ; rest = rest[1:] {
+				if _, bad := missing(shown[i+1:], rest); !bad {
+					return "", false
+				}
+				if len(rest) == 0 {
+					return missing(shown[i+1:], printed)
+				}
+			}
+		}
+		if len(printed) == 0 || !same(want, printed[0]) {
+			return want, true
+		}
+		printed = printed[1:]
+	}
+	if len(printed) > 0 {
+		return "nothing more, but there is: " + printed[0], true
+	}
+	return "", false
+}
+
+// TestReadmeCommandsRun runs the commands of README.md's blocks, in order, in a clean home with a copy of this
+// project's docs, and compares what they print with what the blocks show. The gate may say "closed" (exit code 3);
+// nothing else but success will do.
 func TestReadmeCommandsRun(t *testing.T) {
-	binary(t)
+	bin := binary(t)
 	readme := read(t, "README.md")
-	dir := t.TempDir()
-	for _, name := range []string{"bin", "docs", "README.md"} {
-		target, err := filepath.Abs(filepath.Join(repo, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir, home := t.TempDir(), t.TempDir()
+	environment := cleanHome(t, dir, home, filepath.Dir(bin))
 	ran := 0
-	for _, block := range shellBlock.FindAllStringSubmatch(readme, -1) {
-		for _, line := range strings.Split(strings.ReplaceAll(block[1], "\\\n", " "), "\n") {
-			if !strings.HasPrefix(line, "bin/sluice ") && !strings.HasPrefix(line, "echo ") {
-				continue
-			}
-			ran++
-			cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
-			cmd.Dir = dir
-			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() == 3 && strings.HasPrefix(line, "bin/sluice gate") {
-				err = nil
-			}
-			if err != nil {
-				t.Fatalf("README.md: %s\n%v\n%s", line, err, out)
-			}
-			if len(out) == 0 {
-				t.Errorf("README.md: %s printed nothing", line)
+	for _, s := range steps(readme) {
+		if strings.HasPrefix(s.command, "make ") {
+			continue
+		}
+		ran++
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", s.command)
+		cmd.Dir, cmd.Env = dir, environment
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 3 && strings.HasPrefix(s.command, "bin/sluice gate") {
+			err = nil
+		}
+		if err != nil {
+			t.Fatalf("README.md: %s\n%v\n%s", s.command, err, out)
+		}
+		if len(out) == 0 {
+			t.Errorf("README.md: %s printed nothing", s.command)
+		}
+		var printed []string
+		for line := range strings.Lines(string(out)) {
+			if line = strings.TrimSuffix(line, "\n"); !progressed.MatchString(line) {
+				printed = append(printed, line)
 			}
 		}
+		t.Logf("$ %s\n%s", s.command, strings.Join(printed, "\n"))
+		if line, bad := missing(s.shown, printed); bad && !s.silent {
+			t.Errorf("README.md: %s\ndoes not print, at its place: %s\nbut\n%s", s.command, line, out)
+		}
 	}
-	if ran < 8 {
+	if ran < 12 {
 		t.Fatalf("only %d commands found in README.md: the test no longer reads it", ran)
 	}
 	t.Logf("%d commands", ran)
+}
+
+// cleanHome fills dir with what the commands read, and returns an environment without this user's settings and cache
+// but for the models in it.
+func cleanHome(t *testing.T, dir, home, bin string) []string {
+	t.Helper()
+	cache, err := fetch.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range [][2]string{{bin, filepath.Join(dir, "bin")}, {cache.Path("models"),
+		filepath.Join(home, "models")}} {
+		if err := os.Symlink(link[0], link[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(dir, "docs"), os.DirFS(filepath.Join(repo, "docs"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte(read(t, "README.md")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "SLUICE_CACHE=" + home, "LANG=C.UTF-8"}
+}
+
+func TestShownIsPrinted(t *testing.T) {
+	for _, c := range []struct {
+		shown, printed string
+		want           bool
+	}{
+		{"a 1.5 s\nb", "a 27 s\nb", true},
+		{"a", "a\nb", false},
+		{"a\n…", "a\nb\nc", true},
+		{"…\nc", "a\nb\nc", true},
+		{"…\nb\n…", "a\nc", false},
+		{"open  score 0.5 (best x-0123456789abcdef)", "open  score 0.61 (best x-fedcba9876543210)", true},
+		{"open …", "open  score", true},
+		{"open …", "closed  score", false},
+		{"name  1  text", "name      123  text", true},
+		{"a", "", false},
+	} {
+		newline := func(r rune) bool { return r == '\n' }
+		_, bad := missing(strings.Split(c.shown, "\n"), strings.FieldsFunc(c.printed, newline))
+		if bad == c.want {
+			t.Errorf("%q of %q: %v", c.shown, c.printed, !bad)
+		}
+	}
 }
 
 // TestReadmeMakeTargetsExist checks the make targets that the documents name.
