@@ -131,9 +131,9 @@ them up to date.`,
 				case a.json:
 					err = errors.Join(err, p.print(rootLine{c, gone != nil}))
 				case gone != nil:
-					fmt.Fprintf(w, "%s\t%s (not there now)\n", c.Name, c.Root)
+					fmt.Fprintf(w, "%s\t%s (not there now)\n", printable.Line(c.Name), printable.Line(c.Root))
 				default:
-					fmt.Fprintf(w, "%s\t%s\n", c.Name, c.Root)
+					fmt.Fprintf(w, "%s\t%s\n", printable.Line(c.Name), printable.Line(c.Root))
 				}
 			}
 			return errors.Join(err, w.Flush(), p.flush())

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/internal/jsonl"
 )
@@ -221,6 +222,9 @@ func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
 	var err error
 	if l.real, err = realPath(path); err != nil {
 		return l.skip(path, reason(err), true)
+	}
+	if !utf8.ValidString(path + l.real) { // an id could not name it
+		return l.skip(path, fmt.Errorf("%w: its name is not UTF-8; rename it", ErrFormat), true)
 	}
 	if _, again := l.seen[place{path: l.real}]; again { // by another way
 		return nil

@@ -23,6 +23,7 @@ func TestLoadFolder(t *testing.T) {
 	write(t, dir, "c.jsonl", `{"id":"one","text":"Line one."}`+"\n"+`{"id":"one","text":"Again."}`)
 	write(t, dir, ".hidden.txt", "never")
 	write(t, dir, ".git/config.txt", "never")
+	write(t, dir, "\xff.txt", "Text.")
 	write(t, dir, "kb/sluice.db", "a database")
 	write(t, dir, "kb/segments/000000.vec", "vectors")
 	write(t, dir, "kb/calibration/default.1.journal.jsonl", `{"id":"j","text":"Never."}`)
@@ -56,7 +57,8 @@ func TestLoadFolder(t *testing.T) {
 		t.Errorf("documents (-want +got):\n%s", diff)
 	}
 	reasons := map[string]error{
-		".hidden.txt": ErrHidden, ".git": ErrHidden, "kb": ErrStore, "image.png": ErrUnknown, "binary.txt": ErrFormat,
+		".hidden.txt": ErrHidden, ".git": ErrHidden, "kb": ErrStore, "\xff.txt": ErrFormat,
+		"image.png": ErrUnknown, "binary.txt": ErrFormat,
 		"latin.txt": ErrFormat,
 		"empty.txt": ErrNoWords, "big.txt": ErrTooLarge, "utf32.txt": ErrFormat, "c.jsonl:2": ErrDuplicate,
 		"loop":         ErrUnknown,
