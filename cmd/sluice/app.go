@@ -217,7 +217,7 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 	if err != nil {
 		return nil, config.Config{}, err
 	}
-	c := suit(l)
+	c := withDefaultsOf(l)
 	if single && c.Generate.Slots == 0 {
 		c.Generate.Slots = 1
 	}

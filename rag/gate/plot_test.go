@@ -30,7 +30,7 @@ func TestPlot(t *testing.T) {
 		if err := Plot(path, c, positive, c.MaximumScores()); err != nil {
 			t.Fatal(err)
 		}
-		checkPicture(t, path)
+		checkImage(t, path)
 		if c, err = c.WithPolicy("median", .05); err != nil {
 			t.Fatal(err)
 		}
@@ -108,8 +108,8 @@ func TestPlotFitsWiderFonts(t *testing.T) {
 	}
 }
 
-// checkPicture decodes the PNG and finds the colours of each distribution and of the lines in it.
-func checkPicture(t *testing.T, path string) {
+// checkImage decodes the PNG and finds the colours of each distribution and of the lines in it.
+func checkImage(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
