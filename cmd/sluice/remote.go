@@ -20,7 +20,8 @@ func remoteOptions(c config.Remote) remote.Options {
 	return o
 }
 
-// withDefaultsOf turns defaults off that are meant for small local models and that a remote server would have to refuse.
+// withDefaultsOf turns defaults off that are meant for small local models and that a remote server would have to
+// refuse.
 func withDefaultsOf(l *config.Loaded) config.Config {
 	c := l.Config
 	if _, _, ok := remote.SplitName(c.Model); !ok || c.Remote.Extensions != "none" {
