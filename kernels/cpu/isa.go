@@ -14,8 +14,8 @@ type ISA uint8
 const (
 	Scalar     ISA = iota // baseline of the compiler's target: SSE2 or NEON
 	AVX2                  // with FMA
-	AVX512                // F, DQ, VL
-	AVX512VNNI            // also BW, VNNI: 8-bit tiles
+	AVX512                // F, BW, DQ, VL, as all but the first processors with AVX-512 have
+	AVX512VNNI            // also VNNI: tiles of 8 and 16 bits
 	AMX                   // also AMX-BF16, AMX-INT8: bfloat16 tiles
 	Go
 )

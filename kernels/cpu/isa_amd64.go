@@ -8,8 +8,8 @@ import cpuid "golang.org/x/sys/cpu"
 func extensions() []ISA {
 	var found []ISA
 	x := cpuid.X86
-	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA {
-		if x.HasAVX512BW && x.HasAVX512VNNI {
+	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA {
+		if x.HasAVX512VNNI {
 			if x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && permitAMX() {
 				found = append(found, AMX)
 			}

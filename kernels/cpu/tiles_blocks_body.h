@@ -1,7 +1,6 @@
 // The f32 and the i16 tiles: products in register blocks of BLOCK_V vectors of columns x BLOCK_R rows, CHAIN steps at a
 // time. A file that includes it defines those two and, if BLOCK_R does not divide 32, BLOCK_ROWS, the rows in blocks of
-// BLOCK_R, and BLOCK_REST, the size of the others; and PENDING_STEPS, if a block can count parts of the tile before
-// between its products (else that happens between blocks).
+// BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part of the tile before is counted or written.
 //
 // A step takes a word of 4 bytes of each vector: a float or, where I16 is defined, two codes, whose products STEP adds
 // as integers without rounding. Only what a chain adds to a tile is a float then; the last one multiplies by the steps.
@@ -40,21 +39,8 @@ enum {
 	RARE = BLOCKS >= 32 ? 8 : BLOCKS >= 16 ? 4 : BLOCKS >= 8 ? 2 : 1 // steps for each cache line that is prefetched
 };
 
-// How a block takes its turns at the pending tile.
-typedef struct {
-	const slc_tiles *t;
-	pending *tile;
-	progress *at;
-	int share; // vectors a turn
-	int brackets, best, write;
-} turns;
-
-INLINE void take_turn(const turns *u) {
-	advance_pending(u->t, u->tile, u->at, u->share, u->brackets, u->best, u->write);
-}
-
 // multiply_steps adds n products to each sum of a block, and prefetches a cache line every RARE steps.
-INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float *b, int64_t n, const float *next,
+INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float *b, const int64_t n, const float *next,
 		const int rows) {
 #pragma GCC unroll 4
 	for (int64_t k = 0; k < n; k++) {
@@ -82,22 +68,14 @@ typedef struct {
 // prefetches CHAIN / RARE cache lines that come after these, from `next` on: all that CHAIN steps of a tile read has
 // 4 CHAIN.
 INLINE void multiply(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
-                     const int rows, scale by, const turns *u) {
+                     const int rows, scale by) {
 	sums s[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
 		for (int j = 0; j < BLOCK_V; j++) s[i][j] = (sums){0};
-#ifdef PENDING_STEPS
-	for (int64_t k = 0; k < steps; k += PENDING_STEPS) {
-		const int64_t n = steps - k < PENDING_STEPS ? steps - k : PENDING_STEPS;
-		multiply_steps(s, a + k * SLC_PANEL, b + k * SLC_PANEL, n, next + k / RARE * LINE, rows);
-		if (!u->write) take_turn(u);
-	}
-#else
-	(void)u;
-	multiply_steps(s, a, b, steps, next, rows);
-#endif
+	if (steps == CHAIN) multiply_steps(s, a, b, CHAIN, next, rows); // a constant, for the compiler
+	else multiply_steps(s, a, b, steps, next, rows);
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
@@ -119,12 +97,9 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 	const int64_t words = WORDS(t->dim);
 	const float *a = (const float *)t->rows.data + row * SLC_PANEL * words;
 	const float *b = (const float *)t->columns.data + column * SLC_PANEL * words;
-	int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // turns
-#ifdef PENDING_STEPS
-	if (!write) count *= CHAIN / PENDING_STEPS;
-#endif
+	const int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // turns
 	progress at = start_pending(before);
-	turns u = {t, before, &at, write ? 2 * PER_ROW : (int)((SLC_TILE / W + count - 1) / count), brackets, best, write};
+	const int share = write ? 2 * PER_ROW : (int)((SLC_TILE / W + count - 1) / count); // vectors a turn
 	for (int64_t k = 0; k < words; k += CHAIN) {
 		const int last = k + CHAIN >= words;
 		const int64_t steps = last ? words - k : CHAIN, later = (k + CHAIN) * SLC_PANEL;
@@ -139,12 +114,9 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 #ifdef I16
 				if (last) by = (scale){t->rows.steps + row * SLC_PANEL + i, t->columns.steps + column * SLC_PANEL + j};
 #endif
-				if (i < BLOCK_ROWS) multiply(x, y, steps, to, k == 0, ahead, BLOCK_R, by, &u);
-				else multiply(x, y, steps, to, k == 0, ahead, BLOCK_REST, by, &u);
-#ifdef PENDING_STEPS
-				if (write)
-#endif
-					take_turn(&u);
+				if (i < BLOCK_ROWS) multiply(x, y, steps, to, k == 0, ahead, BLOCK_R, by);
+				else multiply(x, y, steps, to, k == 0, ahead, BLOCK_REST, by);
+				advance_pending(t, before, &at, share, brackets, best, write);
 			}
 	}
 	finish_pending(t, before, &at, brackets, best, write);

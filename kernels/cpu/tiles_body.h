@@ -11,7 +11,7 @@
 // and, where it has something better,
 //   APPEND(list, p, m, at)   append the values of p where m; it may write up to 16 entries behind the last
 //   POSITIONS                and with it positions, add_positions and take_positions
-//   SIGNS                    and with it what tiles_signs_avx512.h has
+//   LEVELS                   and with it what tiles_levels_avx512.h has
 //
 // A tile is a buffer of 32 x 32 floats, tile[row][column]. It is finished in two steps: its products are written there,
 // and count_row or write_row takes it a row at a time, so that both may overlap.
@@ -32,8 +32,8 @@ typedef struct {
 #ifdef POSITIONS
 	positions kept; // of this tile
 #endif
-#ifdef SIGNS
-	signs signs;
+#ifdef LEVELS
+	levels levels;
 #endif
 } strip;
 
@@ -126,8 +126,8 @@ INLINE void begin_tile(const slc_tiles *t, strip *s, int64_t row) {
 	slc_counter *c = t->count;
 	s->row = (uint32_t)((row - t->rows.from) * SLC_PANEL);
 	for (int i = 0; i < 16 / W; i++) s->sum[i] = s->sum2[i] = SET1(0);
-#ifdef SIGNS
-	if (c->kept.count + SLC_TILE + 16 > c->kept.capacity) check_marked(c, &s->signs, s->best, s->reach, s->column);
+#ifdef LEVELS
+	if (c->kept.count + SLC_TILE + 16 > c->kept.capacity) check_marked(c, &s->levels, s->best, s->reach, s->column);
 #endif
 	s->keep = c->kept.count + SLC_TILE + 16 <= c->kept.capacity && !c->kept.full;
 	c->kept.full |= !s->keep && c->kept.capacity > 0;
@@ -155,16 +155,16 @@ INLINE void begin_strip(const slc_tiles *t, strip *s, int64_t column) {
 		s->best[h] = LOAD(c->best_other + s->column + h * W);
 		s->reach[h] = REACH(s->best[h], c->margin);
 	}
-#ifdef SIGNS
-	begin_signs(&s->signs, c);
+#ifdef LEVELS
+	begin_levels(&s->levels, c, s->reach);
 #endif
 }
 
 INLINE void end_strip(const slc_tiles *t, strip *s) {
 	slc_counter *c = t->count;
-#ifdef SIGNS
-	check_marked(c, &s->signs, s->best, s->reach, s->column);
-	end_signs(c, &s->signs);
+#ifdef LEVELS
+	check_marked(c, &s->levels, s->best, s->reach, s->column);
+	end_levels(c, &s->levels);
 #endif
 	for (int b = 0; b < c->brackets; b++) {
 		int32_t n[W];

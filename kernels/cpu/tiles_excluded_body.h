@@ -39,8 +39,8 @@ INLINE void count_excluding(const slc_tiles *t, strip *s, const float *tile, int
                             const int brackets) {
 	slc_counter *c = t->count;
 	float copy[SLC_TILE] __attribute__((aligned(64)));
-#ifdef SIGNS
-	check_marked(c, &s->signs, s->best, s->reach, s->column); // what follows needs no comparison
+#ifdef LEVELS
+	check_marked(c, &s->levels, s->best, s->reach, s->column); // what follows needs no comparison
 #endif
 	if (c->best) {
 		mark_excluded(t, copy, tile, row, column, PADDING);
@@ -48,8 +48,8 @@ INLINE void count_excluding(const slc_tiles *t, strip *s, const float *tile, int
 	}
 	mark_excluded(t, copy, tile, row, column, c->cross_group ? NEAR : OWN);
 	for (int i = 0; i < SLC_PANEL; i++) count_row(t, s, copy, i, brackets, 0, 1);
-#ifdef SIGNS
-	s->signs.unchecked = c->kept.count;
+#ifdef LEVELS
+	s->levels.unchecked = c->kept.count;
 #endif
 	for (int i = 0; i < SLC_TILE; i++) c->counted += copy[i] == copy[i];
 	add_to_histogram(c, copy);

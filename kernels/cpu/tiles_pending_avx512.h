@@ -1,12 +1,12 @@
-// Finishing one tile while the next is multiplied, for kernels that count by signs (tiles_signs_avx512.h). The type
+// Finishing one tile while the next is multiplied, for kernels that count by levels (tiles_levels_avx512.h). The type
 // pending and the functions are those of tiles_pending_body.h.
 
 INLINE progress start_pending(const pending *p) {
 	progress w = {.sum = SET1(0), .sum2 = SET1(0), .next = p->tile, .end = p->tile};
-	for (int i = 0; i < SIGNS_WORDS; i++) w.word[i] = (ivec){0};
+	for (int b = 0; b < SLC_BRACKETS; b++) w.below[b] = (ivec){0};
 	if (!p->tile) return w;
 	w.end = p->tile + SLC_TILE;
-	if (p->s) w.marks = (marks16 *)p->s->signs.marks;
+	if (p->s) w.marks = p->s->levels.marks;
 	return w;
 }
 
@@ -17,8 +17,8 @@ INLINE void advance_pending(const slc_tiles *t, const pending *p, progress *w, i
 			write_row(t, p->tile, (int)(w->next - p->tile) / SLC_PANEL, p->row, p->column);
 		return;
 	}
-	for (; vectors > 0 && w->next < w->end; vectors--)
-		count_signs(&p->s->signs, w, p->s->reach, p->s->l2, brackets, best);
+	for (; vectors > 0 && w->next < w->end; vectors -= PER_ROW)
+		count_levels(&p->s->levels, w, p->s->l2, brackets, best);
 }
 
 INLINE void finish_pending(const slc_tiles *t, pending *p, progress *w, const int brackets, const int best,
@@ -28,20 +28,18 @@ INLINE void finish_pending(const slc_tiles *t, pending *p, progress *w, const in
 	if (!write) {
 		strip *s = p->s;
 		slc_counter *c = t->count;
-		add_signs(&s->signs, w, brackets);
+		add_levels(&s->levels, w, brackets);
 		s->sum[0] = w->sum, s->sum2[0] = w->sum2;
-		for (int i = 0; i < SLC_TILE / 64; i++) {
-			uint64_t marks = s->signs.marks[i];
-			if (s->keep) {
-				append_marked(&c->kept, p->tile, marks, i, s->row, s->column);
-				continue;
+		const uint32_t *marks = s->levels.marks;
+		if (s->keep) append_marked(&c->kept, p->tile, marks, s->row, s->column);
+		for (int i = 0; i < SLC_PANEL && !s->keep; i++)
+			for (uint32_t m = marks[i]; m; m &= m - 1) {
+				const uint32_t j = column_of_mark((uint32_t)__builtin_ctz(m));
+				const float value = p->tile[i * SLC_PANEL + j];
+				count_misplaced(&s->levels, value);
+				if (best) consider(c, (float *)s->best + j, (float *)s->reach + j, value,
+				                   (s->row + (uint32_t)i) << 16 | (s->column + j));
 			}
-			for (; marks && best; marks &= marks - 1) {
-				const uint32_t at = (uint32_t)(64 * i + __builtin_ctzll(marks)), column = at % SLC_PANEL;
-				consider(c, (float *)s->best + column, (float *)s->reach + column, p->tile[at],
-				         (s->row + at / SLC_PANEL) << 16 | (s->column + column));
-			}
-		}
 		end_tile(t, s, p->tile);
 		if (p->last) end_strip(t, s);
 	}

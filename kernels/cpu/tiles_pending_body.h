@@ -9,7 +9,7 @@ typedef struct {
 	int last; // of its strip
 } pending;
 
-#ifdef SIGNS
+#ifdef LEVELS
 #include "tiles_pending_avx512.h"
 #else
 

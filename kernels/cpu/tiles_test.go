@@ -193,7 +193,8 @@ func TestCountAtBoundaries(t *testing.T) {
 		for round := range 20 {
 			got := newCount(rng, a.N, b.N, 0, 0)
 			got.NoBest, got.Margin = round%2 == 1, 1./64
-			const unit = 1. / 64 // of products, which the wider formats hold exactly
+			// Of products, which the wider formats hold exactly; limits are also far above and below most values.
+			unit := []float32{1. / 64, 1. / (1 << 18), 4}[round/4%3]
 			got.Min, got.Max = float32(-20-round)*unit, float32(20+round)*unit
 			for b := range []int{1, 5, 6, 12}[round%4] {
 				low := float32(3*b-round%14) * unit

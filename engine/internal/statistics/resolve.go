@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
@@ -76,8 +77,15 @@ type window struct {
 	below       int64 // values under low
 	size        int64 // values in the cells
 	statistics  []*statistic
-	scores      []float64 // canonical, in the direction of values
-	binned      *binned   // where there is no room for all of them
+	scores      []float64    // canonical, in the direction of values: room for size of them
+	taken       atomic.Int64 // of that room
+	binned      *binned      // where there is no room for all of them
+}
+
+// room is where n more scores go. A window has at most size.
+func (w *window) room(n int) []float64 {
+	end := w.taken.Add(int64(n))
+	return w.scores[end-int64(n) : end]
 }
 
 // resolver finds order statistics among what a pass kept.
@@ -307,10 +315,11 @@ func (r *resolver) add(s *statistic, iv *interval, low, high float64) {
 
 // picker is a worker's part of a recheck.
 type picker struct {
-	queries, contexts [][]int32 // per window
+	queries, contexts []int32 // pairs of all windows, in their order: neighbours share rows
+	window            []uint16
 	below             []int64
-	scores            [][]float64
-	binned            []*binned // of windows that have no room for their scores
+	scores            [][]float64 // per window
+	binned            []*binned   // of windows that have no room for their scores
 	rechecked         int64
 	buffer            []float64
 	entries           []device.Entry // of a run in the spill file
@@ -321,13 +330,18 @@ const pickBatch = 1 << 10
 // recheck gives canonical scores to what lies in the windows.
 func (r *resolver) recheck(ctx context.Context) error {
 	n := len(r.windows)
+	for _, w := range r.windows {
+		if w.binned == nil {
+			w.scores = make([]float64, w.size)
+		}
+	}
 	work := make([]*picker, r.j.blocks.Workers)
 	parts := r.parts()
 	err := r.j.r.Pool.Each(ctx, len(parts), len(work), func(worker, i int) error {
 		p := work[worker]
 		if p == nil {
-			p = &picker{queries: make([][]int32, n), contexts: make([][]int32, n), below: make([]int64, n),
-				scores: make([][]float64, n), binned: make([]*binned, n), buffer: make([]float64, pickBatch)}
+			p = &picker{below: make([]int64, n), scores: make([][]float64, n), binned: make([]*binned, n),
+				buffer: make([]float64, pickBatch)}
 			work[worker] = p
 		}
 		for _, k := range parts[i] {
@@ -335,15 +349,17 @@ func (r *resolver) recheck(ctx context.Context) error {
 				return err
 			}
 		}
-		for list := range p.queries {
-			if err := r.flush(ctx, p, list); err != nil {
-				return err
-			}
+		if err := r.flush(ctx, p); err != nil {
+			return err
+		}
+		for i := range p.scores {
+			r.store(p, i)
 		}
 		return nil
 	})
 	for _, w := range r.windows {
 		w.below = w.start
+		w.scores = w.scores[:w.taken.Load()]
 	}
 	for _, p := range work {
 		if p == nil {
@@ -354,7 +370,6 @@ func (r *resolver) recheck(ctx context.Context) error {
 				w.binned.merge(p.binned[i])
 			}
 			w.below += p.below[i]
-			w.scores = append(w.scores, p.scores[i]...)
 		}
 		r.j.out.Rechecked += p.rechecked
 	}
@@ -378,14 +393,6 @@ func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 	if err != nil {
 		return err
 	}
-	pick := func(list int, e device.Entry) error {
-		q, c := r.j.pair(k, e.At)
-		p.queries[list], p.contexts[list] = append(p.queries[list], q), append(p.contexts[list], c)
-		if len(p.queries[list]) < pickBatch {
-			return nil
-		}
-		return r.flush(ctx, p, list)
-	}
 	for n, e := range entries {
 		if n%workers.Stretch == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -395,10 +402,16 @@ func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 			switch w := r.windows[i]; {
 			case v < w.low:
 				p.below[i]++
-			case v <= w.high && k.scores != nil:
-				p.scores[i] = append(p.scores[i], r.signed(k.scores.at(n)))
-			case v <= w.high:
-				if err := pick(i, e); err != nil {
+			case v > w.high:
+			case k.scores != nil:
+				r.take(p, i, k.scores.at(n))
+			default:
+				q, c := r.j.pair(k, e.At)
+				p.queries, p.contexts, p.window = append(p.queries, q), append(p.contexts, c), append(p.window, uint16(i))
+				if len(p.queries) < pickBatch {
+					continue
+				}
+				if err := r.flush(ctx, p); err != nil {
 					return err
 				}
 			}
@@ -407,40 +420,45 @@ func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 	return nil
 }
 
-// signed is a score in the direction of values.
-func (r *resolver) signed(score float64) float64 {
-	if r.b.metric.Ascending() {
-		return -score
-	}
-	return score
-}
-
-// flush scores a list of pairs.
-func (r *resolver) flush(ctx context.Context, p *picker, list int) error {
+// flush scores the pairs of a picker.
+func (r *resolver) flush(ctx context.Context, p *picker) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	qs, cs := p.queries[list], p.contexts[list]
-	scores := p.buffer[:len(qs)]
-	if err := r.j.pairs(scores, qs, cs); err != nil {
+	scores := p.buffer[:len(p.queries)]
+	if err := r.j.pairs(scores, p.queries, p.contexts); err != nil {
 		return err
 	}
-	p.rechecked += int64(len(qs))
-	p.queries[list], p.contexts[list] = qs[:0], cs[:0]
-	if r.b.metric.Ascending() {
-		for i := range scores {
-			scores[i] = -scores[i]
-		}
+	p.rechecked += int64(len(scores))
+	for i, x := range scores {
+		r.take(p, int(p.window[i]), x)
 	}
-	if w := r.windows[list].binned; w != nil {
-		if p.binned[list] == nil {
-			p.binned[list] = w.empty()
-		}
-		p.binned[list].take(scores)
-		return nil
-	}
-	p.scores[list] = append(p.scores[list], scores...)
+	p.queries, p.contexts, p.window = p.queries[:0], p.contexts[:0], p.window[:0]
 	return nil
+}
+
+// take gives a window a score, in the direction of values.
+func (r *resolver) take(p *picker, window int, score float64) {
+	if r.b.metric.Ascending() {
+		score = -score
+	}
+	if p.scores[window] = append(p.scores[window], score); len(p.scores[window]) == pickBatch {
+		r.store(p, window)
+	}
+}
+
+// store empties a picker's scores into their window.
+func (r *resolver) store(p *picker, window int) {
+	w, scores := r.windows[window], p.scores[window]
+	p.scores[window] = scores[:0]
+	if w.binned == nil {
+		copy(w.room(len(scores)), scores)
+		return
+	}
+	if p.binned[window] == nil {
+		p.binned[window] = w.binned.empty()
+	}
+	p.binned[window].take(scores)
 }
 
 // settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon,
