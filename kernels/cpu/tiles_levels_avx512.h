@@ -1,11 +1,10 @@
 // Counting by levels, for AVX-512 kernels that count one tile while they multiply the next.
 //
 // On AMD's cores instructions that write a mask register, and stores of a vector, take the ports of the multiply-adds;
-// subtractions, minima and shifts do not. So a row of a tile becomes levels first, integers of 15 bits that grow with
-// the values, 32 to a vector; the sign of level - level of a limit counts it. Values that may have to be kept, and those
-// on the level of a limit, of which levels alone do not tell on which side they are, are marked, a bit each. What is
-// marked is appended without a branch that depends on the data, and compared exactly at the end of the strip. Values
-// are never NaN here.
+// additions, minima and shifts do not. So a row of a tile becomes levels first, integers of 15 bits that grow with the
+// values, 32 to a vector; the sign of a level's difference from that of a limit counts it. Values that may have to be
+// kept, and those on the level of a limit, of which levels alone do not tell on which side they are, are marked, a bit
+// each. What is marked is appended, and compared exactly at the end of the strip. Values are never NaN here.
 #include <string.h>
 #include "tiles_avx512.h"
 

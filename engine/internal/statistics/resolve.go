@@ -407,7 +407,8 @@ func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 				r.take(p, i, k.scores.at(n))
 			default:
 				q, c := r.j.pair(k, e.At)
-				p.queries, p.contexts, p.window = append(p.queries, q), append(p.contexts, c), append(p.window, uint16(i))
+				p.queries, p.contexts = append(p.queries, q), append(p.contexts, c)
+				p.window = append(p.window, uint16(i))
 				if len(p.queries) < pickBatch {
 					continue
 				}
