@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 func (a *app) ingestCommand() *cobra.Command {
@@ -60,6 +61,9 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	var printing error
 	skipped := &skips{app: a, paths: paths}
 	o.OnSkip = skipped.add
+	o.OnFolder = func(c store.Collection) {
+		a.note("ids of %s begin with %s/", printable.Line(c.Root), printable.Line(c.Name))
+	}
 	o.OnTake = func(id, from string) {
 		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
 	}

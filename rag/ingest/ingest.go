@@ -36,6 +36,7 @@ type Options struct {
 	Replace    bool // an id that another source has is taken from it, instead of being refused
 
 	OnTake   func(id, from string)   // for each document that replaces one of another source
+	OnFolder func(store.Collection)  // for each folder that gets a name which is not its own
 	OnCommit func(ids []string)      // after each commit, with the ids that are durable now
 	OnSkip   func(corpus.Skipped)    // for each file or line that was not read
 	Progress func(done, total int64) // bytes of the sources, now and then
@@ -217,7 +218,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err := r.repair(ctx); err != nil {
 		return err
 	}
-	r.names, err = newNames(ctx, r.store, r.o.Collection, r.o.Replace)
+	r.names, err = newNames(ctx, r.store, r.o)
 	return err
 }
 

@@ -20,15 +20,17 @@ type names struct {
 	store       *store.Store
 	collection  string // name for new folders, and prefix of the ids of lines; "" is that of the folder, and none
 	replace     bool   // what has the id goes
+	onFolder    func(store.Collection)
 	collections []store.Collection
 	files       map[string]string             // path → id
 	held        map[string]store.DocumentInfo // by id
 	unplaced    map[string][]string           // base name → ids of files that a store of an older version knows
 }
 
-func newNames(ctx context.Context, st *store.Store, collection string, replace bool) (*names, error) {
-	n := &names{store: st, collection: collection, replace: replace, files: map[string]string{},
-		held: map[string]store.DocumentInfo{}, unplaced: map[string][]string{}}
+func newNames(ctx context.Context, st *store.Store, o Options) (*names, error) {
+	n := &names{store: st, collection: o.Collection, replace: o.Replace, onFolder: o.OnFolder,
+		files: map[string]string{},
+		held:  map[string]store.DocumentInfo{}, unplaced: map[string][]string{}}
 	var err error
 	if n.collections, err = st.Collections(ctx); err != nil {
 		return nil, err
@@ -111,6 +113,9 @@ func (n *names) file(ctx context.Context, d *corpus.Document) error {
 		}
 		if n.collections, err = n.store.Collections(ctx); err != nil {
 			return err
+		}
+		if n.onFolder != nil && c.Name != n.collection && c.Name != filepath.Base(c.Root) {
+			n.onFolder(c)
 		}
 		in = &c
 		if below, ok := c.Below(d.Path); ok {
