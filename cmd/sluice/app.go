@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,10 +59,10 @@ type app struct {
 	configPath     string
 	json           bool
 	quiet, verbose bool
-	spinner        *progress.Spinner // what shows that something is going on, if anything does
-	helper         []string          // command that runs this program's `probe-model`; nil in tests
-	worker         []string          // command that runs this program's `bench worker`; nil in tests: no other process
-	running        bool              // a verb has begun: its errors are failures, no longer usage
+	spinner        atomic.Pointer[progress.Spinner] // shows that something is going on, nil if nothing does
+	helper         []string                         // command that runs this program's `probe-model`; nil in tests
+	worker         []string                         // command that runs this program's `bench worker`; nil in tests
+	running        bool                             // a verb has begun: its errors are failures, no longer usage
 
 	// Tests put doubles here.
 	embedder  embed.Embedder
@@ -103,7 +104,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // say writes a message for a person.
 func (a *app) say(format string, args ...any) {
-	a.spinner.Clear()
+	a.spinner.Load().Clear()
 	fmt.Fprintf(a.stderr, "sluice: %s\n", printable.Text(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: ")))
 }
 
@@ -261,8 +262,9 @@ func (a *app) spin(text string) *progress.Spinner {
 	if a.quiet {
 		style = progress.Quiet
 	}
-	a.spinner = progress.Spin(a.stderr, style, text)
-	return a.spinner
+	s := progress.Spin(a.stderr, style, text)
+	a.spinner.Store(s)
+	return s
 }
 
 // task shows progress on standard error unless that is not wanted.
@@ -285,7 +287,7 @@ func (a *app) logger(level string) *slog.Logger {
 	case a.verbose:
 		l = min(l, slog.LevelInfo)
 	}
-	return slog.New(&logHandler{w: a.stderr, level: l, before: func() { a.spinner.Clear() }})
+	return slog.New(&logHandler{w: a.stderr, level: l, before: func() { a.spinner.Load().Clear() }})
 }
 
 // logHandler writes a record as "sluice: warning: message key=value".
