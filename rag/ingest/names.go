@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,22 +23,42 @@ type names struct {
 	replace     bool   // what has the id goes
 	onFolder    func(store.Collection)
 	collections []store.Collection
-	files       map[string]string             // path → id
-	held        map[string]store.DocumentInfo // by id
-	unplaced    map[string][]string           // base name → ids of files that a store of an older version knows
+	files       map[string]string   // path → id
+	held        map[string]held     // by id
+	unplaced    map[string][]string // base name → ids of files that a store of an older version knows
+}
+
+// held is what is known of a document, of which there may be millions.
+type held struct {
+	source, path string
+	digest       [16]byte // of the digest
+	line         bool
+}
+
+func heldOf(source, path, digest string, line bool) held {
+	return held{source, path, digestOf(digest), line}
+}
+
+func digestOf(digest string) [16]byte {
+	sum := sha256.Sum256([]byte(digest))
+	return [16]byte(sum[:16])
 }
 
 func newNames(ctx context.Context, st *store.Store, o Options) (*names, error) {
 	n := &names{store: st, collection: o.Collection, replace: o.Replace, onFolder: o.OnFolder,
 		files: map[string]string{},
-		held:  map[string]store.DocumentInfo{}, unplaced: map[string][]string{}}
+		held:  map[string]held{}, unplaced: map[string][]string{}}
 	var err error
 	if n.collections, err = st.Collections(ctx); err != nil {
 		return nil, err
 	}
 	list, err := st.Sources(ctx)
+	path := ""
 	for _, d := range list {
-		n.held[d.ID] = d
+		if path != d.Path { // lines of a file share it
+			path = d.Path
+		}
+		n.held[d.ID] = heldOf(d.Source, path, d.Digest, d.Line)
 		switch {
 		case d.Line:
 		case d.Path != "":
@@ -81,7 +102,7 @@ func (n *names) name(ctx context.Context, d *corpus.Document) (from string, err 
 			return "", err
 		}
 	}
-	n.held[d.ID] = store.DocumentInfo{ID: d.ID, Source: d.Source, Digest: d.Digest, Path: d.Path, Line: d.Line > 0}
+	n.held[d.ID] = heldOf(d.Source, d.Path, d.Digest, d.Line > 0)
 	if d.Line == 0 {
 		n.files[d.Path] = d.ID
 	}
@@ -95,7 +116,7 @@ func (n *names) file(ctx context.Context, d *corpus.Document) error {
 		return nil
 	}
 	for _, id := range n.unplaced[filepath.Base(d.Path)] {
-		if was := n.held[id]; was.Path == "" && isSource(was, was.Source, d) {
+		if was := n.held[id]; was.path == "" && isSource(was, was.source, d) {
 			d.ID = id
 			return nil
 		}
@@ -137,7 +158,7 @@ func (n *names) moved(d *corpus.Document) error {
 	}
 	for _, c := range n.collections {
 		id, ok := n.files[filepath.Join(c.Root, rel)]
-		if ok && n.held[id].Digest == d.Digest && hasGone(c.Root) {
+		if ok && n.held[id].digest == digestOf(d.Digest) && hasGone(c.Root) {
 			return fmt.Errorf("%w: %s is what collection %q had in %s, which is not there now: if that is %s now, "+
 				"'sluice "+
 				"docs root %[3]s %[5]s' says so; else give the folder a name with --collection", store.ErrConflict,
@@ -150,28 +171,28 @@ func (n *names) moved(d *corpus.Document) error {
 
 // isSource tells whether a document of an older store, which knows its source as it was given only, is d's: when
 // that leads to d's file now, or the path of d's file ends with it and the content is the same.
-func isSource(was store.DocumentInfo, source string, d *corpus.Document) bool {
+func isSource(was held, source string, d *corpus.Document) bool {
 	if abs, err := filepath.Abs(source); err == nil {
 		if real, err := filepath.EvalSymlinks(abs); err == nil && real == d.Path {
 			return true
 		}
 	}
 	end := filepath.Clean("/" + source) // "..", too, at its beginning
-	return was.Digest == d.Digest && strings.HasSuffix(d.Path, end)
+	return was.digest == digestOf(d.Digest) && strings.HasSuffix(d.Path, end)
 }
 
 // take tells whether d may have the id of a document that is held: from is that one's source, if it is another.
-func (n *names) take(was store.DocumentInfo, d *corpus.Document) (from string, err error) {
-	sameKind := was.Line == (d.Line > 0)
+func (n *names) take(was held, d *corpus.Document) (from string, err error) {
+	sameKind := was.line == (d.Line > 0)
 	switch {
-	case was.Path == d.Path && sameKind, was.Digest == d.Digest:
+	case was.path == d.Path && sameKind, was.digest == digestOf(d.Digest):
 		return "", nil
-	case was.Path == "" && isSource(was, FileOf(was.Source), d):
+	case was.path == "" && isSource(was, FileOf(was.source), d):
 		return "", nil
-	case n.replace, sameKind && was.Path != "" && hasGone(was.Path):
-		return was.Source, nil
+	case n.replace, sameKind && was.path != "" && hasGone(was.path):
+		return was.source, nil
 	}
-	return "", &refusedError{d.ID, was.Source}
+	return "", &refusedError{d.ID, was.source}
 }
 
 func hasGone(path string) bool {
