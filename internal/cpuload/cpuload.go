@@ -15,6 +15,10 @@ import (
 // short: what was just woken by our own last token looks like somebody else's work.
 const window = 250 * time.Millisecond
 
+// mostTaken is how much of its CPU others may take of a thread. The threads of a decode wait for each other after every
+// operation, so one that shares its CPU costs more than it brings.
+const mostTaken = .25
+
 // Meter measures how many CPUs other processes keep busy. The zero value is ready; it may be used from any
 // goroutine.
 type Meter struct {
@@ -40,7 +44,8 @@ func (l *Meter) Idle(cpus, limit int) int {
 			return limit
 		}
 		if !l.last.at.IsZero() {
-			l.others = othersBusy(l.last, next)
+			busy := othersBusy(l.last, next)
+			l.others = max(busy, (l.others+busy)/2) // what comes and goes is still there for a while
 		}
 		l.last = next
 	}
@@ -62,7 +67,7 @@ func othersBusy(a, b sample) float64 {
 }
 
 func idleThreads(cpus, limit int, others float64) int {
-	return max(1, min(limit, int(float64(cpus)-others+.5)))
+	return max(1, min(limit, int(float64(cpus)-others+mostTaken)))
 }
 
 // read reads the machine's CPU time from /proc/stat; ok is false where there is none.

@@ -12,7 +12,7 @@ func TestIdleThreads(t *testing.T) {
 		others      float64
 		want        int
 	}{
-		{2, 2, 0, 2}, {2, 2, .4, 2}, {2, 2, .6, 1}, {2, 2, 20, 1}, {16, 2, 8, 2}, {16, 16, 8, 8}, {1, 1, 1, 1},
+		{2, 2, 0, 2}, {2, 2, .2, 2}, {2, 2, .3, 1}, {2, 2, 20, 1}, {16, 2, 8, 2}, {16, 16, 8, 8}, {1, 1, 1, 1},
 		{64, 4, 0, 4},
 	} {
 		if got := idleThreads(c.cpus, c.limit, c.others); got != c.want {
