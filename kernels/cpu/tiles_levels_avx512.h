@@ -25,7 +25,7 @@ typedef struct {
 	uint32_t marks[SLC_PANEL];       // a bit per value of a row
 	ivec below[SLC_BRACKETS];        // int16 lanes, of less than LEVELS_TILES tiles
 	int64_t total[SLC_BRACKETS];     // below by level
-	int64_t misplaced[16];           // below, but on the limit's level; beyond the brackets: of no use
+	int64_t misplaced[SLC_BRACKETS]; // below, but on the limit's level
 	int64_t tiles, counted;          // in below, in total
 	int64_t unchecked;               // entries of the kept list from here on are marked, but not compared
 } levels;
@@ -172,7 +172,9 @@ INLINE void consider(slc_counter *c, float *best, float *reach, float value, uin
 // count_misplaced corrects the counts for a marked value.
 INLINE void count_misplaced(levels *g, float value) {
 	const vec v = SET1(value);
-	uint32_t on = _mm512_cmpge_epi32_mask(wide_levels(v, &g->scaling), g->of_lows) & ~BITS(GE(v, g->lows));
+	const uint32_t above = _mm512_cmpge_epi32_mask(wide_levels(v, &g->scaling), g->of_lows);
+	// Without the last mask, gcc 12 at -O1 takes bits beyond the lanes for set.
+	uint32_t on = above & ~BITS(GE(v, g->lows)) & ((1u << SLC_BRACKETS) - 1);
 	for (; on; on &= on - 1) g->misplaced[__builtin_ctz(on)]++;
 }
 
