@@ -173,7 +173,7 @@ INLINE void consider(slc_counter *c, float *best, float *reach, float value, uin
 INLINE void count_misplaced(levels *g, float value) {
 	const vec v = SET1(value);
 	const uint32_t above = _mm512_cmpge_epi32_mask(wide_levels(v, &g->scaling), g->of_lows);
-	// The last mask also guards against gcc 12, which under sanitizers was seen to count beyond the 16 lanes without it.
+	// The last mask also guards against gcc 12: under sanitizers it was seen to count beyond the 16 lanes without it.
 	uint32_t on = above & ~BITS(GE(v, g->lows)) & ((1u << SLC_BRACKETS) - 1);
 	for (; on; on &= on - 1) g->misplaced[__builtin_ctz(on)]++;
 }
