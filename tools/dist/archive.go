@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/filehash"
+
+	"github.com/sluice-rag/sluice/tools/setup"
 )
 
 // sumsName is the list of digests, in the archive's folder and beside the archive: sha256sum -c reads it.
@@ -100,21 +102,13 @@ func packFolders(t *tar.Writer, name string, modified time.Time, made map[string
 }
 
 func packFile(t *tar.Writer, from, name string, modified time.Time) error {
-	f, err := os.Open(from)
+	f, st, err := openFile(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	mode := int64(0o644)
-	if st.Mode()&0o100 != 0 {
-		mode = 0o755
-	}
-	err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: st.Size(), ModTime: modified,
-		Format: tar.FormatUSTAR})
+	err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(modeOf(st)), Size: st.Size(),
+		ModTime: modified, Format: tar.FormatUSTAR})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -155,40 +149,40 @@ func unpack(archive, dir string) (top string, err error) {
 			}
 			continue
 		}
-		if err := writeFile(to, t, fs.FileMode(h.Mode)&0o755); err != nil {
+		if err := setup.WriteFile(to, t, fs.FileMode(h.Mode)&0o755); err != nil {
 			return "", err
 		}
 	}
 }
 
-func writeFile(name string, r io.Reader, mode fs.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, r)
-	return errors.Join(err, f.Close())
-}
-
 // copyFile gives the copy the permissions 0755 or 0644.
 func copyFile(from, to string) error {
-	f, err := os.Open(from)
+	f, st, err := openFile(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	return setup.WriteFile(to, f, modeOf(st))
+}
+
+func openFile(name string) (*os.File, fs.FileInfo, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
 	st, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, nil, errors.Join(err, f.Close())
 	}
-	mode := fs.FileMode(0o644)
+	return f, st, nil
+}
+
+// modeOf is 0755 for programs and 0644 for other files.
+func modeOf(st fs.FileInfo) fs.FileMode {
 	if st.Mode()&0o100 != 0 {
-		mode = 0o755
+		return 0o755
 	}
-	return writeFile(to, f, mode)
+	return 0o644
 }
 
 // verifySums compares the files below dir with its SHA256SUMS: none is missing, changed or too many.

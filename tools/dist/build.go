@@ -159,7 +159,7 @@ func (b *builder) gccSource(ctx context.Context, dst string) error {
 	text := "lib/fallback holds " + strings.Join(fallbackLibraries, " and ") + ", unchanged, as they come with this " +
 		"compiler:\n\n" + first + "\n\nTheir source is that of GCC in this version, from the distribution that the " +
 		"line names or from gcc.gnu.org.\nThe program is linked with parts of libstdc++.a and libgcc.a of the same.\n"
-	return writeFile(filepath.Join(dst, "SOURCE"), strings.NewReader(text), 0o644)
+	return setup.WriteFile(filepath.Join(dst, "SOURCE"), strings.NewReader(text), 0o644)
 }
 
 // glibcOf returns the version of glibc that a program and the libraries in a folder need.
@@ -197,7 +197,7 @@ func (b *builder) share(ctx context.Context) error {
 		if !strings.Contains(text, "sluice") {
 			return fmt.Errorf("the completion for %s is empty", shell)
 		}
-		if err := writeFile(b.path(filepath.FromSlash(to)), strings.NewReader(text), 0o644); err != nil {
+		if err := setup.WriteFile(b.path(filepath.FromSlash(to)), strings.NewReader(text), 0o644); err != nil {
 			return err
 		}
 	}
@@ -217,7 +217,7 @@ func (b *builder) share(ctx context.Context) error {
 		return err
 	}
 	text := strings.ReplaceAll(string(install), "](../", "]("+doc+"/") // links as from the archive's folder
-	return writeFile(b.path("INSTALL.md"), strings.NewReader(text), 0o644)
+	return setup.WriteFile(b.path("INSTALL.md"), strings.NewReader(text), 0o644)
 }
 
 func (b *builder) licences(ctx context.Context) error {

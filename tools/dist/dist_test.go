@@ -12,11 +12,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-rag/sluice/tools/setup"
 )
 
 func write(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
-	if err := writeFile(name, strings.NewReader(text), mode); err != nil {
+	if err := setup.WriteFile(name, strings.NewReader(text), mode); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rag/sluice/tools/setup"
 )
 
 // ErrNoLicence is wrapped when something that goes into the archive has no licence file where it was downloaded to.
@@ -77,7 +79,7 @@ func copyBelow(dst, root, from string) error {
 		return err
 	}
 	defer f.Close()
-	return writeFile(filepath.Join(dst, rel), f, 0o644)
+	return setup.WriteFile(filepath.Join(dst, rel), f, 0o644)
 }
 
 // goPackage is what `go list -json` says of a package.
@@ -198,7 +200,7 @@ func crateLicence(c crate, dst string) error {
 	text := fmt.Sprintf("%s %s brings no licence text. Its Cargo.toml says:\n\nlicense = %q\nauthors = %q\n\n"+
 		"The text of the Apache licence is in LICENSE, that of the MIT licence in licences/native/llama.cpp/LICENSE.\n",
 		c.Name, c.Version, c.License, c.Authors)
-	return writeFile(filepath.Join(dst, "DECLARED"), strings.NewReader(text), 0o644)
+	return setup.WriteFile(filepath.Join(dst, "DECLARED"), strings.NewReader(text), 0o644)
 }
 
 // rustLicences collects those of Rust's standard library, from where rustup or a distribution puts them.
@@ -270,7 +272,8 @@ func llamaLicences(archive, tree, dst string) error {
 				return fmt.Errorf("%w: %s does not begin with its notice", ErrNoLicence, others)
 			}
 		}
-		if err := writeFile(filepath.Join(dst, path.Base(name)), strings.NewReader(string(text)), 0o644); err != nil {
+		to := filepath.Join(dst, path.Base(name))
+		if err := setup.WriteFile(to, strings.NewReader(string(text)), 0o644); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func untar(archive, prefix, dir string, keep func(name string) bool) (int, error
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) {
 			return n, fmt.Errorf("%s: member %q is not a plain file below its folder", archive, h.Name)
 		}
-		if err := writeFile(filepath.Join(dir, filepath.FromSlash(name)), t,
+		if err := WriteFile(filepath.Join(dir, filepath.FromSlash(name)), t,
 			fs.FileMode(h.Mode)&0o755|0o644); err != nil {
 			return n, err
 		}
@@ -52,8 +52,8 @@ func untar(archive, prefix, dir string, keep func(name string) bool) (int, error
 	}
 }
 
-// writeFile creates a file with its folders.
-func writeFile(name string, r io.Reader, mode fs.FileMode) error {
+// WriteFile creates a file with its folders.
+func WriteFile(name string, r io.Reader, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	tmp := to + ".tmp"
-	if err := writeFile(tmp, f, st.Mode().Perm()); err != nil {
+	if err := WriteFile(tmp, f, st.Mode().Perm()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	return os.Rename(tmp, to)

@@ -65,7 +65,7 @@ func (e *Env) HasAllSets() bool { return exists(e.allSetsPath()) }
 
 // AllSets has this and all later set-ups of the clone build for every instruction set.
 func (e *Env) AllSets() error {
-	return writeFile(e.allSetsPath(), strings.NewReader("ggml's CPU code is built for all instruction sets\n"), 0o644)
+	return WriteFile(e.allSetsPath(), strings.NewReader("ggml's CPU code is built for all instruction sets\n"), 0o644)
 }
 
 // libcpus are ggml's CPU code for the sets to build.

@@ -67,7 +67,7 @@ func notices(z *zip.Reader, dir string) error {
 		if err != nil {
 			return err
 		}
-		err = writeFile(filepath.Join(dir, name), f, 0o644)
+		err = WriteFile(filepath.Join(dir, name), f, 0o644)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}

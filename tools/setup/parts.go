@@ -162,7 +162,7 @@ func (e *Env) note(p part, key string, files []string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(e.statePath(p), strings.NewReader(string(text)+"\n"), 0o644)
+	return WriteFile(e.statePath(p), strings.NewReader(string(text)+"\n"), 0o644)
 }
 
 // linked is a file that a Go package links or opens, below third_party.
@@ -190,7 +190,7 @@ func (e *Env) stamp(pkg string, files ...linked) error {
 	if err == nil && string(old) == b.String() {
 		return nil
 	}
-	return writeFile(path, strings.NewReader(b.String()), 0o644)
+	return WriteFile(path, strings.NewReader(b.String()), 0o644)
 }
 
 // Parts lists what Run knows, with a line of explanation each.

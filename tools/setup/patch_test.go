@@ -29,7 +29,7 @@ func patched(t *testing.T, lines string, replaced ...string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "src", "a.c")
-	if err := writeFile(file, strings.NewReader(lines), 0o644); err != nil {
+	if err := WriteFile(file, strings.NewReader(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	p, err := parsePatch("set/1.patch", strings.NewReplacer(replaced...).Replace(onePatch))

@@ -95,7 +95,7 @@ func assemblePeers(ctx context.Context, e *Env) error {
 	}
 	python, goProgram := e.peerPrograms()
 	launcher := "#!/bin/sh\nexec '" + strings.ReplaceAll(real, "'", `'\''`) + "' \"$@\"\n"
-	if err := writeFile(python, strings.NewReader(launcher), 0o755); err != nil {
+	if err := WriteFile(python, strings.NewReader(launcher), 0o755); err != nil {
 		return err
 	}
 	if err := os.Chmod(python, 0o755); err != nil { // an older launcher keeps its mode

@@ -117,5 +117,5 @@ func assemblePython(ctx context.Context, e *Env) error {
 		return fmt.Errorf("%w: python: %w", ErrPart, err)
 	}
 	text := "#!/bin/sh\nexec '" + strings.ReplaceAll(real, "'", `'\''`) + "' \"$@\"\n"
-	return writeFile(e.launcher(), strings.NewReader(text), 0o755)
+	return WriteFile(e.launcher(), strings.NewReader(text), 0o755)
 }

@@ -37,7 +37,7 @@ func counting(input *string, builds *atomic.Int64) recipe {
 		inputs: func(context.Context, *Env) ([]string, error) { return []string{*input}, nil },
 		build: func(_ context.Context, _ *Env, j job) error {
 			builds.Add(1)
-			return writeFile(filepath.Join(j.out, "lib", "thing"), strings.NewReader(*input), 0o644)
+			return WriteFile(filepath.Join(j.out, "lib", "thing"), strings.NewReader(*input), 0o644)
 		}}
 }
 
@@ -243,7 +243,7 @@ func TestStamp(t *testing.T) {
 	stamp := filepath.Join(e.Repo, "pkg", "stamp", "native.digest")
 	write := func(text string) string {
 		t.Helper()
-		if err := writeFile(lib, strings.NewReader(text), 0o644); err != nil {
+		if err := WriteFile(lib, strings.NewReader(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.stamp("pkg", linked{"a/liba.a", "a v1"}, linked{"b/none.a", "not there"}); err != nil {
@@ -410,7 +410,7 @@ func TestOurKeys(t *testing.T) {
 		e.patchDir(everywhere, "1.patch"): onePatch, e.patchDir(libraryPatches, "1.patch"): onePatch,
 		e.patchDir(cpuPatches, "1.patch"): onePatch, e.patchDir(jinjaPatches, "1.patch"): onePatch,
 	} {
-		if err := writeFile(path, strings.NewReader(text), 0o644); err != nil {
+		if err := WriteFile(path, strings.NewReader(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
