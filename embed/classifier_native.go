@@ -24,7 +24,7 @@ func (c *Classifier) Classify(ctx context.Context, texts []string) (*Classes, er
 		return nil, err
 	}
 	classes := &Classes{Labels: c.m.src.labels, Logits: r.data, Tokens: r.tokens, Truncated: r.truncated,
-		Repaired: r.repaired}
+		Repaired: r.repaired, Temperature: c.m.set.Temperature, Threshold: c.m.set.Threshold}
 	classes.fill(c.m.src.independent)
 	return classes, nil
 }

@@ -32,6 +32,11 @@ type settings struct {
 	Licence        string       `yaml:"licence"`
 	Languages      []string     `yaml:"languages"` // ISO 639-1 codes; none: not known
 
+	// of a classifier
+	Temperature float64        `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
+	Threshold   float64        `yaml:"threshold"`   // probability below which a label is not given; 0: none
+	Training    map[string]any `yaml:"training"`    // where a trained model comes from; nothing reads it
+
 	strict bool // from model.yaml: a max_tokens above the model's own limit is an error; else it is lowered
 }
 
@@ -124,6 +129,10 @@ func parseSettings(raw []byte) (*settings, error) {
 		return nil, fmt.Errorf("%w: kind %q; encoder or classifier expected", ErrModel, s.Kind)
 	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS:
 		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected", ErrModel, s.Pooling)
+	case !(s.Temperature >= 0 && s.Temperature <= 1e6):
+		return nil, fmt.Errorf("%w: temperature %v; a positive number expected", ErrModel, s.Temperature)
+	case !(s.Threshold >= 0 && s.Threshold <= 1):
+		return nil, fmt.Errorf("%w: threshold %v; a probability expected, 0 to 1", ErrModel, s.Threshold)
 	case s.MaxTokens < 0 || s.MaxTokens > 1<<20:
 		return nil,
 			fmt.Errorf("%w: max_tokens %d; expected up to %d, or 0 for the model's own limit", ErrModel, s.MaxTokens,

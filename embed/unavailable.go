@@ -52,3 +52,18 @@ func (*Classifier) Close() error { return nil }
 
 // LibraryVersion returns ErrUnavailable.
 func LibraryVersion(Options) (version, path string, err error) { return "", "", ErrUnavailable }
+
+// Tokenizer needs the build tag "native"; without it none can be opened.
+type Tokenizer struct{}
+
+// OpenTokenizer returns ErrUnavailable.
+func OpenTokenizer(string) (*Tokenizer, error) { return nil, ErrUnavailable }
+
+// Tokens returns ErrUnavailable.
+func (*Tokenizer) Tokens([]string, string, int) ([][]uint32, int, error) { return nil, 0, ErrUnavailable }
+
+// Digest is empty.
+func (*Tokenizer) Digest() string { return "" }
+
+// Close does nothing.
+func (*Tokenizer) Close() {}

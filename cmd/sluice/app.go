@@ -147,7 +147,7 @@ func (a *app) root() *cobra.Command {
 		"more on standard error: each file that is skipped, what takes how long")
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(),
 		a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(),
+		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(),
 		a.versionCommand(), a.probeCommand())
 	// these fail for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(manifest.Encoder, true))

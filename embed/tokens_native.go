@@ -1,0 +1,56 @@
+//go:build native
+
+package embed
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Tokenizer turns texts into a model's tokens without the model.
+type Tokenizer struct {
+	t      *tokenizer
+	digest string
+}
+
+// OpenTokenizer loads dir/tokenizer.json. Errors wrap ErrModel. Close frees it.
+func OpenTokenizer(dir string) (*Tokenizer, error) {
+	path := filepath.Join(dir, "tokenizer.json")
+	digest, err := hashFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTokenizer(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Tokenizer{t, digest}, nil
+}
+
+// Tokens returns the ids of each text behind a prefix as an encoder reads it: repaired, with the special tokens, cut at
+// maxTokens with the closing ones kept; and how many texts were cut.
+func (t *Tokenizer) Tokens(texts []string, prefix string, maxTokens int) (ids [][]uint32, cut int, err error) {
+	if maxTokens <= t.t.special {
+		return nil, 0, fmt.Errorf("%w: texts cut at %d tokens, the special tokens alone are %d", ErrModel, maxTokens,
+			t.t.special)
+	}
+	ids = make([][]uint32, len(texts))
+	for i, text := range texts {
+		fixed, _ := repair(text)
+		all, err := t.t.encodeHead(prefix+fixed, maxTokens)
+		if err != nil {
+			return nil, 0, fmt.Errorf("text %q: %w", text[:min(len(text), 40)], err)
+		}
+		var shorter bool
+		if ids[i], shorter = truncate(all, maxTokens, t.t.closing); shorter {
+			cut++
+		}
+	}
+	return ids, cut, nil
+}
+
+// Digest is the sha256 of the tokenizer's file.
+func (t *Tokenizer) Digest() string { return t.digest }
+
+// Close frees the tokenizer.
+func (t *Tokenizer) Close() { t.t.close() }

@@ -1,0 +1,468 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+)
+
+// Tokenizer turns texts into the ids that the model reads; *embed.Tokenizer is one.
+type Tokenizer interface {
+	// Tokens returns the ids of each text behind a prefix, special tokens included, cut at maxTokens, and how many
+	// texts were cut.
+	Tokens(texts []string, prefix string, maxTokens int) (ids [][]uint32, cut int, err error)
+	// Digest is that of the tokenizer's file.
+	Digest() string
+}
+
+// ClassifierInput is what a classifier is trained on and from.
+type ClassifierInput struct {
+	Training   *Examples
+	Validation *Examples // nil: a share of the training texts
+	Test       *Examples // looked at once, at the end; may be nil
+	From       string    // folder of the model that it begins from
+	Out        string    // folder of the result, and of the checkpoint until then
+	Name       string    // in model.yaml; "": that of the folder
+	Settings   Settings
+	Tokenizer  Tokenizer
+	Threshold  float64 // 0: suggested by the validation texts
+	Engine     *engine.Engine
+	Hooks      Hooks
+}
+
+// Result is what came out of a training.
+type Result struct {
+	Out         string       `json:"out"`
+	Labels      int          `json:"labels,omitempty"`
+	Epochs      int          `json:"epochs"` // that were run
+	BestEpoch   int          `json:"best_epoch"`
+	Before      *Scores      `json:"before,omitempty"` // of the model that it began from; encoders only
+	Validation  Scores       `json:"validation"`       // of the best epoch
+	Calibration *Calibration `json:"calibration,omitempty"`
+	Test        *Scores      `json:"test,omitempty"`
+	Seconds     float64      `json:"seconds"` // of the training, all its runs together
+}
+
+// set is a tokenised part of the data.
+type set struct {
+	ids      [][]int32
+	targets  []target
+	features [][]float32 // per text: the input of the first trained layer; nil where it is not kept
+}
+
+// classifier is a training of one.
+type classifier struct {
+	in         ClassifierInput
+	net        *network[float32]
+	objective  objective
+	labels     []string
+	train, val set
+	logits     []float32 // of the validation texts, after validate
+}
+
+// Classifier trains one and writes it to in.Out. What was not finished there with the same data and settings is gone
+// on with. A context that ends leaves a checkpoint.
+func Classifier(ctx context.Context, in ClassifierInput) (*Result, error) {
+	if err := in.Settings.check(); err != nil {
+		return nil, err
+	}
+	if err := vacant(in.Out); err != nil {
+		return nil, err
+	}
+	c, r, err := openClassifier(in)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := prepareFolder(in.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	if err := r.train(ctx); err != nil {
+		return nil, err
+	}
+	return c.finish(ctx, r)
+}
+
+// openClassifier reads the model, tokenises the texts and computes what stays the same in all epochs.
+func openClassifier(in ClassifierInput) (*classifier, *run, error) {
+	training, validation, err := parts(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := newMachine(in.Engine)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &classifier{in: in, labels: labelsOf(training)}
+	if err := c.checkLabels(training, validation); err != nil {
+		return nil, nil, err
+	}
+	base, err := readBase(in.From)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.net, err = loadNetwork(in.From, m); err != nil {
+		return nil, nil, err
+	}
+	c.in.Settings.MaxTokens = base.limit(in.Settings.MaxTokens, c.net.Positions)
+	if c.net.from, err = in.Settings.first(c.net.Layers); err != nil {
+		return nil, nil, err
+	}
+	c.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
+	c.net.addHead(len(c.labels), in.Settings.Seed)
+	if c.train, err = c.tokenise(in.Training, training); err != nil {
+		return nil, nil, err
+	}
+	of := in.Training
+	if in.Validation != nil {
+		of = in.Validation
+	}
+	if c.val, err = c.tokenise(of, validation); err != nil {
+		return nil, nil, err
+	}
+	c.objective = objective{labels: len(c.labels), multi: in.Training.Multi}
+	if in.Settings.ClassWeights {
+		c.objective.weights = balanced(c.train.targets, len(c.labels))
+	}
+	digest, err := c.digest(base)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &run{net: c.net, set: c.in.Settings, count: len(training), step: c.step, validate: c.validate, better: higher,
+		dir: in.Out, digest: digest, hooks: in.Hooks, interval: checkpointInterval}
+	r.opt = newAdamW(c.net, r.set.Epochs*r.stepsPerEpoch(), r.set)
+	return c, r, nil
+}
+
+// parts are the texts to train on and those to validate with.
+func parts(in ClassifierInput) (training, validation []Example, err error) {
+	if in.Validation == nil {
+		training, validation = split(in.Training.List, in.Settings.ValidationShare, in.Settings.Seed)
+	} else {
+		training, validation = in.Training.List, in.Validation.List
+	}
+	for _, other := range []*Examples{in.Validation, in.Test} {
+		if other != nil && other.Multi != in.Training.Multi {
+			return nil, nil, fmt.Errorf("%w: %s has %s, %s has %s", ErrData, other.Source, kindOf(other.Multi),
+				in.Training.Source, kindOf(in.Training.Multi))
+		}
+	}
+	if len(validation) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s: nothing is left to validate with: %d texts are too few, or the "+
+			"validation share of %v is too small", ErrData, in.Training.Source, len(in.Training.List),
+			in.Settings.ValidationShare)
+	}
+	return training, validation, nil
+}
+
+// checkLabels refuses data with fewer than two labels and warns of labels that cannot be learned or validated well.
+func (c *classifier) checkLabels(training, validation []Example) error {
+	if len(c.labels) == 0 || len(c.labels) == 1 && !c.in.Training.Multi {
+		return fmt.Errorf("%w: %s: all texts have the label %q: there is nothing to tell apart", ErrData,
+			c.in.Training.Source, strings.Join(c.labels, ""))
+	}
+	count := map[string]int{}
+	for _, x := range training {
+		for _, l := range x.Labels {
+			count[l]++
+		}
+	}
+	single := slices.DeleteFunc(slices.Clone(c.labels), func(l string) bool { return count[l] > 1 })
+	if len(single) > 0 {
+		c.in.Hooks.warn("labels with one text to train on: %s", list(single))
+	}
+	validated := labelsOf(validation)
+	none := slices.DeleteFunc(slices.Clone(c.labels), func(l string) bool { return slices.Contains(validated, l) })
+	if len(none) > 0 {
+		c.in.Hooks.warn("labels without a text to validate with, so that the scores say nothing of them: %s", list(none))
+	}
+	return nil
+}
+
+// list quotes the first few of some labels.
+func list(labels []string) string {
+	var b strings.Builder
+	for i, l := range labels {
+		if i == shown {
+			fmt.Fprintf(&b, " and %d more", len(labels)-shown)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", l)
+	}
+	return b.String()
+}
+
+// tokenise turns examples of a file into ids, targets and, where layers are frozen, features.
+func (c *classifier) tokenise(of *Examples, list []Example) (set, error) {
+	var s set
+	var err error
+	if s.targets, err = targetsOf(of, list, c.labels); err != nil {
+		return s, err
+	}
+	texts := make([]string, len(list))
+	for i, x := range list {
+		texts[i] = x.Text
+	}
+	cut := 0
+	if s.ids, cut, err = tokens(c.in.Tokenizer, texts, "", c.in.Settings.MaxTokens); err != nil {
+		return s, err
+	}
+	if cut > 0 {
+		c.in.Hooks.warn("%s: %d of %d texts are longer than %d tokens: their ends are not read", of.Source, cut,
+			len(texts), c.in.Settings.MaxTokens)
+	}
+	s.features, err = c.net.freeze(s.ids)
+	return s, err
+}
+
+// tokens is Tokenizer.Tokens with the ids that networks take.
+func tokens(t Tokenizer, texts []string, prefix string, limit int) (ids [][]int32, cut int, err error) {
+	raw, cut, err := t.Tokens(texts, prefix, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	ids = make([][]int32, len(raw))
+	for i, row := range raw {
+		for _, id := range row {
+			ids[i] = append(ids[i], int32(id))
+		}
+	}
+	return ids, cut, nil
+}
+
+// kept is how many values of features are kept in memory at most: 1 GiB.
+const kept = 1 << 28
+
+// freeze computes what the frozen layers make of texts, or returns nil when that is nothing, or too much to keep.
+func (n *network[T]) freeze(ids [][]int32) ([][]T, error) {
+	if n.from == 0 {
+		return nil, nil
+	}
+	size := 0
+	for _, t := range ids {
+		size += len(t) * n.Hidden
+	}
+	only := n.from == n.Layers
+	if only {
+		size = len(ids) * n.Hidden
+	}
+	if size > kept {
+		return nil, nil
+	}
+	out := make([][]T, 0, len(ids))
+	for texts := range slices.Chunk(ids, frozenBatch) {
+		n.arena.reset()
+		b := newBatch(texts)
+		x, err := n.features(b)
+		if err != nil {
+			return nil, err
+		}
+		for t := range texts {
+			from, to := b.starts[t], b.starts[t+1]
+			if only {
+				from, to = t, t+1
+			}
+			rows := x[from*n.Hidden : to*n.Hidden]
+			out = append(out, slices.Clone(rows))
+		}
+	}
+	return out, nil
+}
+
+// frozenBatch is how many texts go through frozen layers, or are validated, at once.
+const frozenBatch = 32
+
+// forwardOf runs the trained layers on some texts of a set.
+func (c *classifier) forwardOf(s *set, items []int) (*pass[float32], error) {
+	c.net.arena.reset()
+	texts := make([][]int32, len(items))
+	for i, at := range items {
+		texts[i] = s.ids[at]
+	}
+	b := newBatch(texts)
+	if s.features == nil {
+		x, err := c.net.features(b)
+		if err != nil {
+			return nil, err
+		}
+		return c.net.classify(x, b)
+	}
+	rows := len(b.ids)
+	if c.net.from == c.net.Layers {
+		rows = len(items)
+	}
+	x := c.net.arena.get(rows * c.net.Hidden)
+	to := x
+	for _, at := range items {
+		to = to[copy(to, s.features[at]):]
+	}
+	return c.net.classify(x, b)
+}
+
+// step computes the gradients of some training texts.
+func (c *classifier) step(items []int) (float64, error) {
+	p, err := c.forwardOf(&c.train, items)
+	if err != nil {
+		return 0, err
+	}
+	targets := make([]target, len(items))
+	for i, at := range items {
+		targets[i] = c.train.targets[at]
+	}
+	l, d := loss(&c.objective, p.logits, targets)
+	return l, c.net.gradients(p, d, len(items))
+}
+
+// logitsOf are the logits of a set, without dropout.
+func (c *classifier) logitsOf(s *set) ([]float32, error) {
+	rate := c.net.dropout.rate
+	c.net.dropout.rate = 0
+	defer func() { c.net.dropout.rate = rate }()
+	items := make([]int, len(s.ids))
+	for i := range items {
+		items[i] = i
+	}
+	var out []float32
+	for some := range slices.Chunk(items, frozenBatch) {
+		p, err := c.forwardOf(s, some)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p.logits...)
+	}
+	return out, nil
+}
+
+// validate scores the validation texts.
+func (c *classifier) validate() (s Scores, err error) {
+	if c.logits, err = c.logitsOf(&c.val); err != nil {
+		return s, err
+	}
+	return score(&c.objective, c.logits, c.val.targets), nil
+}
+
+// higher prefers accuracy, then the smaller loss.
+func higher(a, b Scores) bool {
+	return a.Accuracy > b.Accuracy || a.Accuracy == b.Accuracy && a.Loss < b.Loss
+}
+
+// finish calibrates the best epoch, tests it and writes the model.
+func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
+	scores, err := c.validate()
+	if err != nil {
+		return nil, err
+	}
+	out := &Result{Out: c.in.Out, Labels: len(c.labels), Epochs: len(r.state.History), BestEpoch: r.state.Best + 1,
+		Validation: scores, Seconds: r.state.Seconds}
+	calibration := calibrate(&c.objective, c.logits, c.val.targets)
+	if c.in.Threshold > 0 {
+		calibration.Threshold = c.in.Threshold
+		calibration.Kept, calibration.Precision = above(
+			decisions(&c.objective, c.logits, c.val.targets, calibration.Temperature), c.in.Threshold)
+	}
+	out.Calibration = &calibration
+	if c.in.Test != nil {
+		if out.Test, err = c.test(); err != nil {
+			return nil, err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the checkpoint is of the last epoch
+	}
+	if err := c.write(out); err != nil {
+		return nil, err
+	}
+	return out, r.drop()
+}
+
+// test scores the test texts. Those with a label that was not trained cannot be right; they are counted, and said.
+func (c *classifier) test() (*Scores, error) {
+	known := *c.in.Test
+	known.List = nil
+	strange := map[string]bool{}
+	for _, x := range c.in.Test.List {
+		new := slices.DeleteFunc(slices.Clone(x.Labels), func(l string) bool { return slices.Contains(c.labels, l) })
+		for _, l := range new {
+			strange[l] = true
+		}
+		if len(new) == 0 {
+			known.List = append(known.List, x)
+		}
+	}
+	if missed := len(c.in.Test.List) - len(known.List); missed > 0 {
+		names := make([]string, 0, len(strange))
+		for l := range strange {
+			names = append(names, l)
+		}
+		slices.Sort(names)
+		c.in.Hooks.warn("%s: %d of %d texts have labels that the training does not, and are left out of the scores: %s",
+			c.in.Test.Source, missed, len(c.in.Test.List), list(names))
+	}
+	if len(known.List) == 0 {
+		return nil, fmt.Errorf("%w: %s: no text has a label that was trained", ErrData, c.in.Test.Source)
+	}
+	s, err := c.tokenise(&known, known.List)
+	if err != nil {
+		return nil, err
+	}
+	logits, err := c.logitsOf(&s)
+	if err != nil {
+		return nil, err
+	}
+	scores := score(&c.objective, logits, s.targets)
+	return &scores, nil
+}
+
+// digest names everything that decides the training's bits but the machine's instruction set.
+func (c *classifier) digest(base *base) (string, error) {
+	in := map[string]any{"kind": "classifier", "settings": c.in.Settings, "training": c.in.Training.Digest,
+		"model": base.digest, "tokenizer": c.in.Tokenizer.Digest()}
+	if c.in.Validation != nil {
+		in["validation"] = c.in.Validation.Digest
+	}
+	return digestOf(in)
+}
+
+func digestOf(v any) (string, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	h := fnv.New128a()
+	h.Write(raw)
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
+
+// addHead gives the network DistilBERT's head, with its initial distribution N(0, 0.02²).
+func (n *network[T]) addHead(labels int, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	line := func(name string, out, in int) linear[T] {
+		w := &param[T]{name: name + ".weight", rows: out, cols: in, data: make([]T, out*in), decays: true, head: true}
+		for i := range w.data {
+			w.data[i] = T(.02 * r.NormFloat64())
+		}
+		return linear[T]{w, &param[T]{name: name + ".bias", cols: out, data: make([]T, out), head: true}}
+	}
+	n.pre, n.classifier = line("pre_classifier", n.Hidden, n.Hidden), line("classifier", labels, n.Hidden)
+	n.grads()
+}
+
+// grads gives every trained parameter room for its gradient.
+func (n *network[T]) grads() {
+	for _, p := range n.params() {
+		p.grad = make([]T, len(p.data))
+	}
+}
+
+var _ Tokenizer = (*embed.Tokenizer)(nil)

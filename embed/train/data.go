@@ -1,0 +1,282 @@
+package train
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/jsonl"
+)
+
+// ErrData is wrapped by the errors of labelled texts and pairs that nothing can be trained on.
+var ErrData = errors.New("train: the data cannot be used")
+
+// Example is a labelled text.
+type Example struct {
+	Text   string
+	Labels []string
+	Line   int
+}
+
+// Examples are the labelled texts of a file.
+type Examples struct {
+	Source string
+	Digest string // sha256 of the file
+	List   []Example
+	Multi  bool // the lines have "labels"
+}
+
+// shown is how many bad lines an error names.
+const shown = 5
+
+// ReadExamples reads {"text","label"} or {"text","labels":[…]} lines, all of one kind; other fields are ignored. Bad
+// lines are errors with their numbers, of which the first few are given.
+func ReadExamples(r io.Reader, source string) (*Examples, error) {
+	e := &Examples{Source: source}
+	first := 0 // line of the first example
+	digest, err := readLines(r, source, func(line int, raw []byte) error {
+		var v struct {
+			Text   *string   `json:"text"`
+			Label  *string   `json:"label"`
+			Labels *[]string `json:"labels"`
+		}
+		if err := decodeLine(raw, &v); err != nil {
+			return err
+		}
+		x := Example{Line: line}
+		switch {
+		case v.Text == nil:
+			return errors.New(`"text" is missing`)
+		case strings.TrimSpace(*v.Text) == "":
+			return errors.New(`"text" is empty`)
+		case v.Label == nil && v.Labels == nil:
+			return errors.New(`"label" is missing (or "labels", a list)`)
+		case v.Label != nil && v.Labels != nil:
+			return errors.New(`it has "label" and "labels": one of them is expected`)
+		case v.Label != nil:
+			x.Labels = []string{*v.Label}
+		default:
+			x.Labels = slices.Compact(slices.Sorted(slices.Values(*v.Labels)))
+		}
+		if slices.Contains(x.Labels, "") {
+			return errors.New("a label is empty")
+		}
+		if multi := v.Labels != nil; first == 0 {
+			e.Multi, first = multi, line
+		} else if multi != e.Multi {
+			return fmt.Errorf(`it has %s, line %d has %s: a file has one kind`, kindOf(multi), first, kindOf(e.Multi))
+		}
+		x.Text = *v.Text
+		e.List = append(e.List, x)
+		return nil
+	})
+	e.Digest = digest
+	if err == nil && len(e.List) == 0 {
+		err = fmt.Errorf("%w: %s: no labelled texts in it", ErrData, source)
+	}
+	return e, err
+}
+
+func kindOf(multi bool) string {
+	if multi {
+		return `"labels"`
+	}
+	return `"label"`
+}
+
+// Pair is a query and a context that answers it.
+type Pair struct {
+	Query, Context string
+	Group          string // contexts of one group are not told apart; "": the context itself
+	Line           int
+}
+
+// Pairs are those of a file.
+type Pairs struct {
+	Source, Digest string
+	List           []Pair
+}
+
+// ReadPairs reads {"query","context"} lines, optionally with "group"; other fields are ignored.
+func ReadPairs(r io.Reader, source string) (*Pairs, error) {
+	p := &Pairs{Source: source}
+	digest, err := readLines(r, source, func(line int, raw []byte) error {
+		var v struct {
+			Query   *string `json:"query"`
+			Context *string `json:"context"`
+			Group   string  `json:"group"`
+		}
+		if err := decodeLine(raw, &v); err != nil {
+			return err
+		}
+		for _, f := range []struct {
+			name string
+			text *string
+		}{{"query", v.Query}, {"context", v.Context}} {
+			if f.text == nil {
+				return fmt.Errorf("%q is missing", f.name)
+			}
+			if strings.TrimSpace(*f.text) == "" {
+				return fmt.Errorf("%q is empty", f.name)
+			}
+		}
+		p.List = append(p.List, Pair{*v.Query, *v.Context, v.Group, line})
+		return nil
+	})
+	p.Digest = digest
+	if err == nil && len(p.List) == 0 {
+		err = fmt.Errorf("%w: %s: no pairs in it", ErrData, source)
+	}
+	return p, err
+}
+
+// readLines calls each for the lines of r that are not blank and returns the digest of what was read.
+func readLines(r io.Reader, source string, each func(line int, raw []byte) error) (digest string, err error) {
+	hash := sha256.New()
+	var bad []error
+	count := 0
+	for line, err := range jsonl.Lines(io.TeeReader(r, hash), jsonl.MaxLineBytes) {
+		if err != nil && !errors.Is(err, jsonl.ErrLong) {
+			return "", fmt.Errorf("%s: reading line %d: %w", source, line.Number, err)
+		}
+		raw := line.Text()
+		if err == nil && len(raw) > 0 {
+			err = each(line.Number, raw)
+		}
+		if err == nil {
+			continue
+		}
+		if count++; count <= shown {
+			bad = append(bad, &jsonl.LineError{Source: source, Line: line.Number, Err: err})
+		}
+	}
+	if count > shown {
+		bad = append(bad, fmt.Errorf("… and %d more", count-shown))
+	}
+	if count > 0 {
+		return "", fmt.Errorf("%w: bad lines: %d\n%w", ErrData, count, errors.Join(bad...))
+	}
+	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+func decodeLine(raw []byte, to any) error {
+	if !utf8.Valid(raw) {
+		return errors.New("not valid UTF-8")
+	}
+	err := json.Unmarshal(raw, to)
+	var typed *json.UnmarshalTypeError
+	if errors.As(err, &typed) {
+		if typed.Field == "" {
+			return fmt.Errorf("a JSON %s where an object is wanted", typed.Value)
+		}
+		return fmt.Errorf("%q is a JSON %s, which is not wanted there", typed.Field, typed.Value)
+	}
+	return err
+}
+
+// labelsOf are the labels of examples, in order of their text.
+func labelsOf(list []Example) []string {
+	seen := map[string]bool{}
+	var labels []string
+	for _, x := range list {
+		for _, l := range x.Labels {
+			if !seen[l] {
+				seen[l] = true
+				labels = append(labels, l)
+			}
+		}
+	}
+	slices.Sort(labels)
+	return labels
+}
+
+// targetsOf are the class ids of examples. A label that labels lacks is an error with its line.
+func targetsOf(e *Examples, list []Example, labels []string) ([]target, error) {
+	ids := make(map[string]int32, len(labels))
+	for i, l := range labels {
+		ids[l] = int32(i)
+	}
+	out := make([]target, len(list))
+	for i, x := range list {
+		for _, l := range x.Labels {
+			id, ok := ids[l]
+			if !ok {
+				return nil, fmt.Errorf("%w: %s:%d: the label %q is in none of the texts that are trained on", ErrData,
+					e.Source, x.Line, l)
+			}
+			out[i] = append(out[i], id)
+		}
+	}
+	return out, nil
+}
+
+// split takes a share of the examples for validation, label by label (a text with several counts for its rarest), so
+// that each label with at least two examples keeps one to train on.
+func split(list []Example, share float64, seed uint64) (training, validation []Example) {
+	count := map[string]int{}
+	for _, x := range list {
+		for _, l := range x.Labels {
+			count[l]++
+		}
+	}
+	groups := map[string][]int{}
+	for i, x := range list {
+		rarest := ""
+		for _, l := range x.Labels {
+			if rarest == "" || count[l] < count[rarest] {
+				rarest = l
+			}
+		}
+		groups[rarest] = append(groups[rarest], i)
+	}
+	held := make([]bool, len(list))
+	names := make([]string, 0, len(groups))
+	for name := range groups {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for _, name := range names {
+		members := groups[name]
+		r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		n := int(share*float64(len(members)) + .5)
+		if n == 0 && len(members) > 1 {
+			n = 1
+		}
+		for _, i := range members[:min(n, len(members)-1)] {
+			held[i] = true
+		}
+	}
+	for i, x := range list {
+		if held[i] {
+			validation = append(validation, x)
+		} else {
+			training = append(training, x)
+		}
+	}
+	return training, validation
+}
+
+// balanced are class weights: the inverse of how often a label occurs, 1 on average over the texts.
+func balanced(targets []target, labels int) []float64 {
+	count := make([]float64, labels)
+	var total float64
+	for _, t := range targets {
+		for _, id := range t {
+			count[id]++
+			total++
+		}
+	}
+	out := make([]float64, labels)
+	for i, c := range count {
+		out[i] = total / (float64(labels) * max(c, 1))
+	}
+	return out
+}

@@ -1,0 +1,53 @@
+package train
+
+// dropout says which activations of a step are dropped. The mask of an element is a function of seed, step, place and
+// index alone, so a resumed run drops what the interrupted one would have dropped.
+type dropout struct {
+	rate float64
+	seed uint64
+	step uint64
+}
+
+// keeps tells whether element i of a place stays.
+func (d dropout) keeps(place uint64, i int) bool {
+	x := mix(mix(mix(d.seed)^d.step)^place) ^ uint64(i)
+	return float64(mix(x)>>11)/(1<<53) >= d.rate
+}
+
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// drop drops elements of x in place and returns what it multiplied by, or nil when nothing is dropped.
+func (n *network[T]) drop(x []T, layer, place int) []T {
+	if n.dropout.rate == 0 {
+		return nil
+	}
+	mask := n.arena.get(len(x))
+	keep := T(1 / (1 - n.dropout.rate))
+	n.spans(len(x), func(i0, i1 int) {
+		for i := i0; i < i1; i++ {
+			if n.dropout.keeps(uint64(layer)<<8|uint64(place), i) {
+				mask[i] = keep
+			}
+			x[i] *= mask[i]
+		}
+	})
+	return mask
+}
+
+// masked is d times mask, a new matrix; d itself without a mask.
+func (n *network[T]) masked(d, mask []T) []T {
+	if mask == nil {
+		return d
+	}
+	out := n.arena.get(len(d))
+	for i, v := range d {
+		out[i] = v * mask[i]
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/buildinfo"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/filehash"
+	"github.com/sluice-rag/sluice/internal/filelock"
+	"github.com/sluice-rag/sluice/internal/regular"
+)
+
+// ErrFolder is wrapped by the error of a folder that a result cannot be written to.
+var ErrFolder = errors.New("train: the folder of the result")
+
+// vacant refuses a folder with a model in it.
+func vacant(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, checkpointFile)); err == nil {
+		return nil
+	}
+	for _, name := range []string{"model.yaml", "model.safetensors", "config.json"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("%w: %s holds a model (%s); give another folder, or remove that model", ErrFolder, dir, name)
+		}
+	}
+	return nil
+}
+
+// prepareFolder makes the folder of a result and takes its lock.
+func prepareFolder(dir string) (*filelock.Lock, error) {
+	if err := durable.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFolder, err)
+	}
+	lock, err := filelock.Take(filepath.Join(dir, checkpointFile))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFolder, err)
+	}
+	return lock, nil
+}
+
+// base is the model that a training begins from.
+type base struct {
+	dir      string
+	digest   string // of its weights and its config.json
+	settings embed.ModelSettings
+}
+
+func readBase(dir string) (*base, error) {
+	settings, err := embed.ReadSettings(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &base{dir: dir, settings: settings}
+	for _, name := range []string{"config.json", "model.safetensors"} {
+		sum, err := filehash.Sum(context.Background(), filepath.Join(dir, name))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		}
+		b.digest += "sha256:" + sum + " "
+	}
+	b.digest = b.digest[:len(b.digest)-1]
+	return b, nil
+}
+
+// limit is where texts are cut: as wanted, as the model says, and never behind its last position.
+func (b *base) limit(wanted, positions int) int {
+	if wanted == 0 {
+		wanted = b.settings.MaxTokens
+	}
+	if wanted == 0 || wanted > positions {
+		return positions
+	}
+	return wanted
+}
+
+// modelYAML is the model.yaml of a result.
+type modelYAML struct {
+	Name           string     `yaml:"name"`
+	Kind           string     `yaml:"kind"`
+	Pooling        string     `yaml:"pooling,omitempty"`
+	Normalise      bool       `yaml:"normalise,omitempty"`
+	MaxTokens      int        `yaml:"max_tokens"`
+	QueryPrefix    string     `yaml:"query_prefix,omitempty"`
+	DocumentPrefix string     `yaml:"document_prefix,omitempty"`
+	Source         string     `yaml:"source"`
+	Licence        string     `yaml:"licence,omitempty"`
+	Languages      []string   `yaml:"languages,omitempty,flow"`
+	Temperature    float64    `yaml:"temperature,omitempty"`
+	Threshold      float64    `yaml:"threshold,omitempty"`
+	Training       provenance `yaml:"training"`
+}
+
+// provenance says how a model came to be.
+type provenance struct {
+	Tool        string       `yaml:"tool"`
+	From        string       `yaml:"from"`
+	FromDigest  string       `yaml:"from_digest"`
+	Data        string       `yaml:"data"`
+	Validation  string       `yaml:"validation,omitempty"`
+	Test        string       `yaml:"test,omitempty"`
+	Examples    int          `yaml:"examples"`
+	Settings    Settings     `yaml:"settings"`
+	Epochs      int          `yaml:"epochs"`
+	BestEpoch   int          `yaml:"best_epoch"`
+	Scores      Scores       `yaml:"scores"`
+	Before      *Scores      `yaml:"before,omitempty"`
+	TestScores  *Scores      `yaml:"test_scores,omitempty"`
+	Calibration *Calibration `yaml:"calibration,omitempty"`
+}
+
+// write puts the classifier into its folder.
+func (c *classifier) write(r *Result) error {
+	base, err := readBase(c.in.From)
+	if err != nil {
+		return err
+	}
+	y := describe(base, r, c.in.Settings)
+	y.Kind, y.MaxTokens, y.Temperature, y.Threshold = "classifier", c.in.Settings.MaxTokens, r.Calibration.Temperature,
+		r.Calibration.Threshold
+	if c.in.Name != "" {
+		y.Name = c.in.Name
+	}
+	y.Training.Data, y.Training.Examples = c.in.Training.Digest, len(c.train.ids)
+	if c.in.Validation != nil {
+		y.Training.Validation = c.in.Validation.Digest
+	}
+	if c.in.Test != nil {
+		y.Training.Test = c.in.Test.Digest
+	}
+	config := c.net.config("DistilBertForSequenceClassification")
+	byID, byLabel := map[string]string{}, map[string]int{}
+	for i, l := range c.labels {
+		byID[strconv.Itoa(i)], byLabel[l] = l, i
+	}
+	config["id2label"], config["label2id"] = byID, byLabel
+	config["problem_type"] = "single_label_classification"
+	if c.objective.multi {
+		config["problem_type"] = "multi_label_classification"
+	}
+	return writeModel(c.in.Out, c.in.From, c.net, config, y)
+}
+
+// describe is what of model.yaml does not depend on the kind of model.
+func describe(b *base, r *Result, s Settings) *modelYAML {
+	return &modelYAML{Name: filepath.Base(filepath.Clean(r.Out)), Source: "trained from " + b.settings.Name,
+		Licence: b.settings.Licence, Languages: b.settings.Languages,
+		Training: provenance{Tool: buildinfo.Tool(), From: b.settings.Name, FromDigest: b.digest, Settings: s,
+			Epochs: r.Epochs, BestEpoch: r.BestEpoch, Scores: r.Validation, Before: r.Before, TestScores: r.Test,
+			Calibration: r.Calibration}}
+}
+
+// config is the config.json of a DistilBERT of the network's size.
+func (n *network[T]) config(architecture string) map[string]any {
+	return map[string]any{"architectures": []string{architecture}, "model_type": "distilbert", "activation": "gelu",
+		"dim": n.Hidden, "hidden_dim": n.Intermediate, "n_layers": n.Layers, "n_heads": n.Heads, "vocab_size": n.Vocab,
+		"max_position_embeddings": n.Positions, "pad_token_id": 0, "sinusoidal_pos_embds": false,
+		"dropout": .1, "attention_dropout": .1, "seq_classif_dropout": .2, "initializer_range": .02,
+		"tie_weights_": true, "torch_dtype": "float32"}
+}
+
+// writeModel writes a model's files, each whole or not at all; model.yaml, which makes them one, is the last.
+func writeModel(dir, from string, n *network[float32], config map[string]any, y *modelYAML) error {
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return err
+	}
+	settings, err := yaml.Marshal(y)
+	if err != nil {
+		return err
+	}
+	tokenizer, err := regular.ReadFile(filepath.Join(from, "tokenizer.json"), 1<<32)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	plain := func(raw []byte) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := w.Write(raw); return err }
+	}
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"model.safetensors", func(w io.Writer) error { return writeTensors(w, n.tensors(), nil) }},
+		{"config.json", plain(append(text, '\n'))},
+		{"tokenizer.json", plain(tokenizer)},
+		{"model.yaml", plain(settings)},
+	} {
+		if err := durable.Replace(filepath.Join(dir, f.name), f.write); err != nil {
+			return fmt.Errorf("%w: %s: %w; the checkpoint is kept, and the same command goes on from there", ErrFolder,
+				f.name, err)
+		}
+	}
+	return nil
+}

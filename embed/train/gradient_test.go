@@ -1,0 +1,79 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+var small = shape{Hidden: 12, Layers: 3, Heads: 3, Intermediate: 20, Vocab: 30, Positions: 9, Epsilon: 1e-12}
+
+// texts are ragged: one of one token, one of the longest.
+var texts = [][]int32{{3, 5, 7, 1}, {2}, {9, 29, 4, 4, 0, 11, 12, 13, 8}, {6, 1}}
+
+// TestGradients compares every kind of parameter of every layer with central differences in float64.
+func TestGradients(t *testing.T) {
+	single := []target{{1}, {0}, {3}, {1}}
+	several := []target{{1, 3}, {}, {0, 1, 2, 3}, {2}}
+	for name, c := range map[string]struct {
+		from    int
+		o       objective
+		targets []target
+		dropout float64
+	}{
+		"all layers":  {0, objective{labels: 4}, single, 0},
+		"last two":    {1, objective{labels: 4, weights: []float64{1, .5, 2, 3}}, single, 0},
+		"last":        {2, objective{labels: 4}, single, 0},
+		"head":        {3, objective{labels: 4}, single, 0},
+		"multi-label": {1, objective{labels: 4, multi: true}, several, 0},
+		"weighted":    {2, objective{labels: 4, multi: true, weights: []float64{1, .5, 2, 3}}, several, 0},
+		"dropout":     {1, objective{labels: 4}, single, .3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := random[float64](plain[float64]{}, small, 4, c.from)
+			n.dropout = dropout{rate: c.dropout, seed: 5, step: 3}
+			b := newBatch(texts)
+			run := func() (float64, *pass[float64], []float64) {
+				n.arena.reset()
+				x, err := n.features(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := n.classify(x, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, d := loss(&c.o, p.logits, c.targets)
+				return l, p, d
+			}
+			_, p, d := run()
+			if err := n.gradients(p, d, b.texts()); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, n, func() float64 { l, _, _ := run(); return l })
+		})
+	}
+}
+
+// compare checks the gradients of n against central differences of value.
+func compare(t *testing.T, n *network[float64], value func() float64) {
+	t.Helper()
+	const step = 1e-5
+	for k, p := range n.params() {
+		var worst, length float64
+		for i := 0; i < len(p.data); i += 1 + len(p.data)/40 {
+			x := p.data[i]
+			p.data[i] = x + step
+			up := value()
+			p.data[i] = x - step
+			down := value()
+			p.data[i] = x
+			numeric := (up - down) / (2 * step)
+			worst = max(worst, math.Abs(numeric-p.grad[i]))
+			length = max(length, math.Abs(numeric))
+		}
+		if !(worst < 1e-8+1e-6*length) {
+			t.Errorf("%s: off by %.3g, largest %.3g", fmt.Sprintf("%d %s", k, p.name), worst, length)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/gorgonia"
+)
+
+// machine is the arithmetic of float32 on the engine: products through gorgonia.org/tensor, everything else in spans
+// that are shared out among its threads.
+type machine struct {
+	engine  *engine.Engine
+	tensors *gorgonia.Engine
+}
+
+func newMachine(e *engine.Engine) (*machine, error) {
+	t, err := gorgonia.New(e)
+	if err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	return &machine{e, t}, nil
+}
+
+func (m *machine) matrix(data []float32, rows, cols int) *tensor.Dense {
+	return tensor.New(tensor.WithShape(rows, cols), tensor.WithBacking(data[:rows*cols]), tensor.WithEngine(m.tensors))
+}
+
+func (m *machine) linear(y, x, w []float32, rows, out, in int) error {
+	return m.tensors.Linear(m.matrix(y, rows, out), m.matrix(x, rows, in), m.matrix(w, out, in))
+}
+
+func (m *machine) weights(dw, dy, x []float32, rows, out, in int) error {
+	return m.tensors.LinearWeights(m.matrix(dw, out, in), m.matrix(dy, rows, out), m.matrix(x, rows, in))
+}
+
+func (m *machine) input(dx, dy, w []float32, rows, out, in int) error {
+	return m.tensors.LinearInput(m.matrix(dx, rows, in), m.matrix(dy, rows, out), m.matrix(w, out, in))
+}
+
+func (m *machine) gelu(y, slope []float32) {
+	for i, x := range y {
+		a, b := geluOf(float64(x))
+		y[i], slope[i] = float32(a), float32(b)
+	}
+}
+
+func (m *machine) each(tasks int, fn func(task int)) error {
+	if tasks == 1 {
+		fn(0)
+		return nil
+	}
+	return m.engine.Parallel(context.Background(), tasks, func(task int) error { fn(task); return nil })
+}

@@ -1,0 +1,86 @@
+package train
+
+import "math/rand/v2"
+
+// plain is the arithmetic written down as it is defined.
+type plain[T number] struct{}
+
+func (plain[T]) linear(y, x, w []T, m, n, k int) error {
+	for i := range m {
+		for j := range n {
+			y[i*n+j] = dot(x[i*k:][:k], w[j*k:][:k])
+		}
+	}
+	return nil
+}
+
+func (plain[T]) weights(dw, dy, x []T, m, n, k int) error {
+	clear(dw[:n*k])
+	for i := range m {
+		for j := range n {
+			axpy(dw[j*k:][:k], dy[i*n+j], x[i*k:][:k])
+		}
+	}
+	return nil
+}
+
+func (plain[T]) input(dx, dy, w []T, m, n, k int) error {
+	clear(dx[:m*k])
+	for i := range m {
+		for j := range n {
+			axpy(dx[i*k:][:k], dy[i*n+j], w[j*k:][:k])
+		}
+	}
+	return nil
+}
+
+func (plain[T]) gelu(y, slope []T) {
+	for i, x := range y {
+		a, b := geluOf(float64(x))
+		y[i], slope[i] = T(a), T(b)
+	}
+}
+
+func (plain[T]) each(tasks int, fn func(task int)) error {
+	for t := range tasks {
+		fn(t)
+	}
+	return nil
+}
+
+// random is a network with random weights whose layers from on, and the head, are trained.
+func random[T number](a arithmetic[T], s shape, labels, from int) *network[T] {
+	r := rand.New(rand.NewPCG(1, 2))
+	numbers := func(n int, mean, spread float64) []T {
+		v := make([]T, n)
+		for i := range v {
+			v[i] = T(mean + spread*r.NormFloat64())
+		}
+		return v
+	}
+	n := &network[T]{shape: s, arithmetic: a, from: from}
+	n.words, n.positions = numbers(s.Vocab*s.Hidden, 0, 1), numbers(s.Positions*s.Hidden, 0, .3)
+	line := func(name string, out, in int) linear[T] {
+		return linear[T]{
+			&param[T]{name: name + ".weight", rows: out, cols: in, data: numbers(out*in, 0, .4)},
+			&param[T]{name: name + ".bias", cols: out, data: numbers(out, 0, .1)}}
+	}
+	lay := func(name string) norm[T] {
+		return norm[T]{&param[T]{name: name + ".weight", cols: s.Hidden, data: numbers(s.Hidden, 1, .2)},
+			&param[T]{name: name + ".bias", cols: s.Hidden, data: numbers(s.Hidden, 0, .2)}}
+	}
+	n.embedNorm = lay("embeddings.LayerNorm")
+	h := s.Hidden
+	for range s.Layers {
+		n.layers = append(n.layers, layer[T]{q: line("q", h, h), kv: line("kv", 2*h, h), out: line("out", h, h),
+			attnNorm: lay("attnNorm"), up: line("up", s.Intermediate, h), down: line("down", h, s.Intermediate),
+			outNorm: lay("outNorm")})
+	}
+	if labels > 0 {
+		n.pre, n.classifier = line("pre_classifier", h, h), line("classifier", labels, h)
+	}
+	for _, p := range n.params() {
+		p.grad = make([]T, len(p.data))
+	}
+	return n
+}
