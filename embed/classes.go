@@ -4,12 +4,12 @@ import "math"
 
 // Classes are the scores of a batch of texts, in input order.
 type Classes struct {
-	Labels        []string  // by class id, from the model's config.json
-	Logits        []float32 // row-major, len(texts) × len(Labels)
+	Labels []string  // by class id, from the model's config.json
+	Logits []float32 // row-major, len(texts) × len(Labels)
 	// softmax of a row's logits over the temperature; of a multi-label or one-class model, each one's sigmoid
 	Probabilities []float32
-	Best          []int     // per text, the class of the highest logit (the lower id of equals)
-	Tokens        []int     // per text, as in Embeddings
+	Best          []int // per text, the class of the highest logit (the lower id of equals)
+	Tokens        []int // per text, as in Embeddings
 	Truncated     int
 	Repaired      int
 	Temperature   float64 // model.yaml's; 1 if it has none

@@ -60,7 +60,9 @@ type Tokenizer struct{}
 func OpenTokenizer(string) (*Tokenizer, error) { return nil, ErrUnavailable }
 
 // Tokens returns ErrUnavailable.
-func (*Tokenizer) Tokens([]string, string, int) ([][]uint32, int, error) { return nil, 0, ErrUnavailable }
+func (*Tokenizer) Tokens([]string, string, int) ([][]uint32, int, error) {
+	return nil, 0, ErrUnavailable
+}
 
 // Digest is empty.
 func (*Tokenizer) Digest() string { return "" }

@@ -147,8 +147,8 @@ func (a *app) root() *cobra.Command {
 		"more on standard error: each file that is skipped, what takes how long")
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(),
 		a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(), a.configCommand(),
-		a.versionCommand(), a.probeCommand())
+		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(),
+		a.configCommand(), a.versionCommand(), a.probeCommand())
 	// these fail for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(manifest.Encoder, true))
 	_ = cmd.RegisterFlagCompletionFunc("model", modelNames(manifest.Generator, true))

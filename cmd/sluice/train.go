@@ -64,7 +64,7 @@ func (a *app) trainCommand() *cobra.Command {
 each epoch and every two minutes; Ctrl-C writes one and ends. The same command goes on from it, and gives the same bits
 as a training without a break. In the end the folder is a model: config.json, model.safetensors, tokenizer.json and
 model.yaml, which says where it comes from.`}
-	cmd.AddCommand(a.trainClassifierCommand(), a.trainEncoderCommand())
+	cmd.AddCommand(a.trainClassifierCommand())
 	return group(cmd)
 }
 
@@ -84,7 +84,8 @@ layers, or all; the embeddings are never trained.
 
 --json prints one object an epoch, and a last one with the scores.`,
 		Example: "  sluice train classifier --data tickets.jsonl --out router\n" +
-			"  sluice train classifier --data train.jsonl --validation dev.jsonl --test test.jsonl --layers all --out router",
+			"  sluice train classifier --data train.jsonl --validation dev.jsonl --test test.jsonl --layers all " +
+			"--out router",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.trainClassifier(cmd, &f) }}
 	f.flags(cmd, `texts with labels (required; "-": standard input)`)
@@ -106,7 +107,8 @@ func (f *trainFlags) flags(cmd *cobra.Command, data string) {
 	fl.StringVar(&f.data, "data", "", data)
 	fl.StringVar(&f.out, "out", "", "folder of the model (required)")
 	fl.StringVar(&f.validation, "validation", "", "data to validate with, in place of a share of --data")
-	fl.StringVar(&f.from, "from", sluice.DefaultEncoder, "model to begin from: a name of 'sluice models list', or a folder")
+	fl.StringVar(&f.from, "from", sluice.DefaultEncoder,
+		"model to begin from: a name of 'sluice models list', or a folder")
 	fl.StringVar(&f.name, "name", "", "name of the model (default: that of the folder)")
 	fl.Var(f.layers, "layers", "what is trained: head, the last N layers, or all")
 	fl.IntVar(&f.set.Epochs, "epochs", f.set.Epochs, "how often the data are gone through, at most")
@@ -117,7 +119,8 @@ func (f *trainFlags) flags(cmd *cobra.Command, data string) {
 	fl.IntVar(&f.set.Patience, "patience", f.set.Patience, "end after so many epochs without a better one; 0: never")
 	fl.Uint64Var(&f.set.Seed, "seed", f.set.Seed, "seed of everything random")
 	fl.IntVar(&f.set.MaxTokens, "max-tokens", 0, "where texts are cut (default: as the model that it begins from says)")
-	fl.Float64Var(&f.set.ValidationShare, "validation-share", f.set.ValidationShare, "share of the data without --validation")
+	fl.Float64Var(&f.set.ValidationShare, "validation-share", f.set.ValidationShare,
+		"share of the data without --validation")
 }
 
 // need checks the flags that have no default.
@@ -250,7 +253,8 @@ func (a *app) trained(r *train.Result, err error) error {
 	if c := r.Calibration; c != nil {
 		fmt.Fprintf(a.stdout, "temperature %.3f: calibration error %.4f, %.4f without it\n", c.Temperature, c.ECE,
 			c.ECEBefore)
-		fmt.Fprintf(a.stdout, "threshold %.3f: %.1f %% of the validation texts get a label, %.2f %% of these are right\n",
+		fmt.Fprintf(a.stdout,
+			"threshold %.3f: %.1f %% of the validation texts get a label, %.2f %% of these are right\n",
 			c.Threshold, 100*c.Kept, 100*c.Precision)
 	}
 	if r.Test != nil {

@@ -182,7 +182,8 @@ func (c *classifier) checkLabels(training, validation []Example) error {
 	validated := labelsOf(validation)
 	none := slices.DeleteFunc(slices.Clone(c.labels), func(l string) bool { return slices.Contains(validated, l) })
 	if len(none) > 0 {
-		c.in.Hooks.warn("labels without a text to validate with, so that the scores say nothing of them: %s", list(none))
+		c.in.Hooks.warn("labels without a text to validate with, so that the scores say nothing of them: %s",
+			list(none))
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ func vacant(dir string) error {
 	}
 	for _, name := range []string{"model.yaml", "model.safetensors", "config.json"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("%w: %s holds a model (%s); give another folder, or remove that model", ErrFolder, dir, name)
+			return fmt.Errorf("%w: %s holds a model (%s); give another folder, or remove that model", ErrFolder, dir,
+				name)
 		}
 	}
 	return nil

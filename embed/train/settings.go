@@ -14,19 +14,20 @@ const AllLayers = -1
 
 // Settings are what, beside data and the model that it begins from, decides the bits of a training.
 type Settings struct {
-	Layers          int     `json:"layers" yaml:"layers"` // trained, from the last; 0: only the head; AllLayers
-	Epochs          int     `json:"epochs" yaml:"epochs"`
-	Batch           int     `json:"batch" yaml:"batch"`                 // texts, or pairs, of one step
-	Rate            float64 `json:"rate" yaml:"rate"`                   // of AdamW, for the layers
-	HeadRate        float64 `json:"head_rate" yaml:"head_rate"`         // for the classification head
-	WarmUp          float64 `json:"warm_up" yaml:"warm_up"`             // share of the steps in which the rates grow
-	WeightDecay     float64 `json:"weight_decay" yaml:"weight_decay"`   // of matrices
-	Clip            float64 `json:"clip" yaml:"clip"`                   // longest gradient; 0: any
-	Dropout         float64 `json:"dropout" yaml:"dropout"`             // share of activations dropped
-	Patience        int     `json:"patience" yaml:"patience"`           // epochs without gain; 0: all are run
-	ClassWeights    bool    `json:"class_weights" yaml:"class_weights"` // rare labels count as much as frequent ones
-	Seed            uint64  `json:"seed" yaml:"seed"`
-	MaxTokens       int     `json:"max_tokens" yaml:"max_tokens"`             // where texts are cut; 0: as the model says
+	Layers       int     `json:"layers" yaml:"layers"` // trained, from the last; 0: only the head; AllLayers
+	Epochs       int     `json:"epochs" yaml:"epochs"`
+	Batch        int     `json:"batch" yaml:"batch"`                 // texts, or pairs, of one step
+	Rate         float64 `json:"rate" yaml:"rate"`                   // of AdamW, for the layers
+	HeadRate     float64 `json:"head_rate" yaml:"head_rate"`         // for the classification head
+	WarmUp       float64 `json:"warm_up" yaml:"warm_up"`             // share of the steps in which the rates grow
+	WeightDecay  float64 `json:"weight_decay" yaml:"weight_decay"`   // of matrices
+	Clip         float64 `json:"clip" yaml:"clip"`                   // longest gradient; 0: any
+	Dropout      float64 `json:"dropout" yaml:"dropout"`             // share of activations dropped
+	Patience     int     `json:"patience" yaml:"patience"`           // epochs without gain; 0: all are run
+	ClassWeights bool    `json:"class_weights" yaml:"class_weights"` // rare labels count as much as frequent ones
+	Seed         uint64  `json:"seed" yaml:"seed"`
+	// where texts are cut; 0: as the model says
+	MaxTokens       int     `json:"max_tokens" yaml:"max_tokens"`
 	ValidationShare float64 `json:"validation_share" yaml:"validation_share"` // where there is no validation file
 	Scale           float64 `json:"scale,omitempty" yaml:"scale,omitempty"`   // of the ranking loss; encoders only
 }

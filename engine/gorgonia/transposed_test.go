@@ -26,9 +26,10 @@ func TestTransposedProducts(t *testing.T) {
 			a, b view // the product is a·bᵀ
 			run  func(out *tensor.Dense) error
 		}{
-			"linear":  {vx, vw, func(out *tensor.Dense) error { return e.Linear(out, x, w) }},
-			"weights": {vy.transposed(), vx.transposed(), func(o *tensor.Dense) error { return e.LinearWeights(o, dy, x) }},
-			"input":   {vy, vw.transposed(), func(out *tensor.Dense) error { return e.LinearInput(out, dy, w) }},
+			"linear": {vx, vw, func(out *tensor.Dense) error { return e.Linear(out, x, w) }},
+			"weights": {vy.transposed(), vx.transposed(),
+				func(out *tensor.Dense) error { return e.LinearWeights(out, dy, x) }},
+			"input": {vy, vw.transposed(), func(out *tensor.Dense) error { return e.LinearInput(out, dy, w) }},
 		} {
 			out := plain(e, numbers(9, c.a.rows*c.b.rows), c.a.rows, c.b.rows)
 			if err := c.run(out); err != nil {

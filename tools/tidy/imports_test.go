@@ -20,6 +20,7 @@ engine: kernels engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine
 embed: engine internal/filehash internal/regular internal/safetensors
+embed/train: embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash
 llm/gguf:
 llm/grammar:
