@@ -251,7 +251,7 @@ func TestHeadsAreTheWholesBeginning(t *testing.T) {
 	}
 	for _, text := range append(texts, squad(t, "contexts")[:50]...) {
 		for _, limit := range []int{4, 16, 64, 256} {
-			head, err := e.m.tok.encodeHead(text, limit)
+			head, _, err := e.m.tok.encodeHead(text, limit)
 			if err != nil {
 				t.Fatal(err)
 			}

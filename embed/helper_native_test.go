@@ -73,15 +73,17 @@ func python(t testing.TB) string {
 // task is the input of testdata/reference.py.
 type task struct {
 	Model     string   `json:"model"`
-	Task      string   `json:"task"` // embed, classify or tokens
+	Task      string   `json:"task"` // embed, classify, tokens or pairs
 	Pooling   string   `json:"pooling,omitempty"`
 	Normalise bool     `json:"normalise"`
 	MaxTokens int      `json:"max_tokens"`
 	Texts     []string `json:"texts"`
+
+	Pairs []textPair `json:"pairs,omitempty"`
 }
 
-// reference computes float64 rows and token ids with the independent implementation.
-func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
+// runReference runs the independent implementation and returns the beginning of its files' names.
+func runReference(t testing.TB, in task) string {
 	t.Helper()
 	dir := t.TempDir()
 	raw, err := json.Marshal(in)
@@ -98,7 +100,15 @@ func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
 	if msg, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("reference.py: %v\n%s", err, msg)
 	}
-	if raw, err = os.ReadFile(output + ".json"); err != nil {
+	return output
+}
+
+// reference computes float64 rows and token ids with the independent implementation.
+func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
+	t.Helper()
+	output := runReference(t, in)
+	raw, err := os.ReadFile(output + ".json")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(raw, &ids); err != nil {

@@ -5,7 +5,6 @@ package embed
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -87,8 +86,7 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 	if m.library, err = ortRuntime.acquire(library); err != nil {
 		return err
 	}
-	tokenizer := filepath.Join(dir, "tokenizer.json")
-	if m.tok, err = openTokenizer(tokenizer); err != nil {
+	if m.tok, err = openTokenizer(dir); err != nil {
 		return err
 	}
 	for _, role := range []Role{Document, Query} {
@@ -101,13 +99,10 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 	if err := m.set.limit(dir, m.src.maxTokens, m.tok.special); err != nil {
 		return err
 	}
-	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name}, Dir: dir, MaxTokens: m.set.MaxTokens,
-		Languages: m.set.languages(), Architecture: m.src.architecture, Runtime: m.src.runtime()}
+	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name, TokenizerDigest: m.tok.digest}, Dir: dir,
+		MaxTokens: m.set.MaxTokens, Languages: m.set.languages(), Architecture: m.src.architecture, Runtime: m.src.runtime()}
 	var g errgroup.Group
 	g.Go(func() (err error) {
-		if m.info.TokenizerDigest, err = hashFile(tokenizer); err != nil {
-			return err
-		}
 		files, err := m.src.files()
 		if err != nil {
 			return err
@@ -200,7 +195,7 @@ func (m *model) tokenise(
 			if changed {
 				repaired.Add(1)
 			}
-			all, err := m.tok.encodeHead(m.set.prefix(role)+text, m.set.MaxTokens)
+			all, _, err := m.tok.encodeHead(m.set.prefix(role)+text, m.set.MaxTokens)
 			if err != nil {
 				return fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
 			}

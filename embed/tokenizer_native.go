@@ -4,6 +4,8 @@ package embed
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +14,6 @@ import (
 	"unicode"
 
 	"github.com/daulet/tokenizers"
-
-	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 // tokenizer wraps the tokenizers library. It is safe for concurrent use until close.
@@ -23,15 +23,20 @@ type tokenizer struct {
 	special int   // special tokens that every text gets
 	closing int   // how many of them come after the text
 	unknown int64 // the token of what the vocabulary does not have; noUnknown if it has all
+	digest  string
+
+	pair    template // how two texts become one sequence; nil when pairErr says why there is none
+	pairErr error
 }
 
 // openTokenizer loads dir/tokenizer.json without the padding and truncation it may carry: all-MiniLM's
 // pads every text to 128 tokens, and truncation is ours, so that it can be counted.
-func openTokenizer(path string) (*tokenizer, error) {
-	raw, err := regular.ReadFile(path, math.MaxUint32)
+func openTokenizer(dir string) (*tokenizer, error) {
+	raw, path, err := readTokenizer(dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, err
 	}
+	digest := sha256.Sum256(raw)
 	bad := func(err error) (*tokenizer, error) { return nil, fmt.Errorf("%s: %w: %w", path, ErrModel, err) }
 	unknown, err := unknownToken(raw)
 	if err != nil {
@@ -44,7 +49,8 @@ func openTokenizer(path string) (*tokenizer, error) {
 	if err != nil {
 		return bad(err)
 	}
-	tok := &tokenizer{t: t, path: path, unknown: unknown}
+	tok := &tokenizer{t: t, path: path, unknown: unknown, digest: "sha256:" + hex.EncodeToString(digest[:])}
+	tok.pair, tok.pairErr = parseTemplate(raw)
 	probe := t.EncodeWithOptions("a", true, tokenizers.WithReturnSpecialTokensMask())
 	for i, m := range probe.SpecialTokensMask {
 		if m == 0 {
@@ -135,8 +141,8 @@ func (t *tokenizer) encode(text string) ([]uint32, error) {
 const slack = 16
 
 // encodeHead is encode for a text of which limit tokens are wanted: of one that is much longer, only a beginning is
-// read, to the end of a word, that has more tokens than that.
-func (t *tokenizer) encodeHead(text string, limit int) ([]uint32, error) {
+// read, to the end of a word, that has more tokens than that; whole tells that all of it was.
+func (t *tokenizer) encodeHead(text string, limit int) (ids []uint32, whole bool, err error) {
 	for n := 8 * (limit + slack); n < len(text); n *= 4 {
 		end := strings.LastIndexFunc(text[:n], unicode.IsSpace)
 		if end < n/2 {
@@ -144,10 +150,19 @@ func (t *tokenizer) encodeHead(text string, limit int) ([]uint32, error) {
 		}
 		ids, err := t.encode(text[:end])
 		if err != nil || len(ids) > limit+slack {
-			return ids, err
+			return ids, false, err
 		}
 	}
-	return t.encode(text)
+	ids, err = t.encode(text)
+	return ids, true, err
+}
+
+// plain is encodeHead without special tokens.
+func (t *tokenizer) plain(text string, limit int) (ids []uint32, whole bool, err error) {
+	if ids, whole, err = t.encodeHead(text, limit+t.special); err != nil {
+		return nil, whole, err
+	}
+	return ids[t.special-t.closing : len(ids)-t.closing], whole, nil
 }
 
 // offsets returns the byte range of each token of any text, without special tokens.

@@ -158,11 +158,20 @@ class Model:
         return x / np.linalg.norm(x) if normalise else x
 
 
+def pair(tokenizer, p):
+    tokenizer.enable_truncation(p["Limit"], strategy="longest_first")
+    e = tokenizer.encode(p["A"], p["B"])
+    return {"ids": e.ids, "types": e.type_ids}
+
+
 def main():
     task = json.load(open(sys.argv[1]))
     t = Tokenizer.from_file(task["model"] + "/tokenizer.json")
     t.no_padding()
     t.no_truncation()
+    if task["task"] == "pairs":
+        json.dump([pair(t, p) for p in task["pairs"]], open(sys.argv[2] + ".json", "w"))
+        return
     if task["max_tokens"]:
         t.enable_truncation(task["max_tokens"], strategy="longest_first")
     ids = [t.encode(s).ids for s in task["texts"]]

@@ -1,0 +1,57 @@
+//go:build native
+
+package embed
+
+import (
+	"fmt"
+	"math"
+)
+
+// pairer reads two texts as one sequence.
+type pairer struct {
+	tok      *tokenizer
+	template template
+	room     int // tokens of both texts at most
+}
+
+// newPairer takes the template from the tokenizer's file. limit is the sequence's, special tokens included.
+func newPairer(t *tokenizer, limit int) (*pairer, error) {
+	if t.pairErr != nil {
+		return nil, fmt.Errorf("%s: %w: %w", t.path, ErrModel, t.pairErr)
+	}
+	p := &pairer{t, t.pair, limit - t.pair.special()}
+	if p.room < 2 {
+		return nil, fmt.Errorf("%s: %w: a pair has %d special tokens, which leave no token each for two texts where "+
+			"max_tokens is %d", t.path, ErrModel, t.pair.special(), limit)
+	}
+	return p, nil
+}
+
+// half is one text of a pair: its first tokens, at least as many as a sequence holds, and how to get all.
+type half struct {
+	ids   []uint32
+	whole bool
+	text  string
+}
+
+// read encodes a repaired text for pairs.
+func (p *pairer) read(s string) (half, error) {
+	ids, whole, err := p.tok.plain(s, p.room)
+	return half{ids, whole, s}, err
+}
+
+// join is the sequence of two texts, cut as the tokenizers library's longest-first truncation does. cut tells of
+// each text whether it lost tokens: the first keeps at least half of the room, rounded down, whatever the second is.
+func (p *pairer) join(a, b half) (ids []uint32, types []int64, cut [2]bool, err error) {
+	// Of two texts that both fill the sequence alone, the longer one gets the odd token.
+	if p.room%2 == 1 && (!a.whole || !b.whole) && min(len(a.ids), len(b.ids)) > p.room {
+		for _, t := range []*half{&a, &b} {
+			if t.ids, t.whole, err = p.tok.plain(t.text, math.MaxInt32); err != nil {
+				return nil, nil, cut, err
+			}
+		}
+	}
+	keepA, keepB := longestFirst(len(a.ids), len(b.ids), p.room)
+	ids, types = p.template.join(a.ids[:keepA], b.ids[:keepB])
+	return ids, types, [2]bool{!a.whole || keepA < len(a.ids), !b.whole || keepB < len(b.ids)}, nil
+}
