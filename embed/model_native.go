@@ -100,7 +100,8 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 		return err
 	}
 	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name, TokenizerDigest: m.tok.digest}, Dir: dir,
-		MaxTokens: m.set.MaxTokens, Languages: m.set.languages(), Architecture: m.src.architecture, Runtime: m.src.runtime()}
+		MaxTokens: m.set.MaxTokens, Languages: m.set.languages(), Architecture: m.src.architecture,
+		Runtime: m.src.runtime()}
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		files, err := m.src.files()

@@ -10,7 +10,7 @@ import (
 const (
 	clsSpecial = `"special_tokens":{"[CLS]":{"id":"[CLS]","ids":[101],"tokens":["[CLS]"]},` +
 		`"[SEP]":{"id":"[SEP]","ids":[102],"tokens":["[SEP]"]}}`
-	clsPair    = `"pair":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},` +
+	clsPair = `"pair":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},` +
 		`{"SpecialToken":{"id":"[SEP]","type_id":0}},{"Sequence":{"id":"B","type_id":1}},` +
 		`{"SpecialToken":{"id":"[SEP]","type_id":1}}]`
 	clsTemplate = `{"type":"TemplateProcessing","single":[],` + clsPair + `,` + clsSpecial + `}`
