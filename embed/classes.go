@@ -1,6 +1,10 @@
 package embed
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Classes are the scores of a batch of texts, in input order.
 type Classes struct {
@@ -28,6 +32,24 @@ func (c *Classes) Row(i int) []float32 {
 // Abstains tells whether the best label of text i is less probable than the threshold, so that the model gives none.
 func (c *Classes) Abstains(i int) bool { return float64(c.Row(i)[c.Best[i]]) < c.Threshold }
 
+// Ranked are the classes of text i with at least the probability threshold, best first and of equals the lower id
+// first; at most n of them, all where n is 0.
+func (c *Classes) Ranked(i, n int, threshold float64) []int {
+	row := c.Row(i)
+	logits := c.Logits[i*len(c.Labels):][:len(c.Labels)]
+	var out []int
+	for j, p := range row {
+		if float64(p) >= threshold {
+			out = append(out, j)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) })
+	if n > 0 && len(out) > n {
+		out = out[:n]
+	}
+	return out
+}
+
 // fill computes the probabilities and best classes from the logits.
 func (c *Classes) fill(independent bool) {
 	n := len(c.Labels)
@@ -45,16 +67,26 @@ func (c *Classes) fill(independent bool) {
 		}
 		if independent {
 			for j, v := range in {
-				out[j] = float32(1 / (1 + math.Exp(-float64(v)/c.Temperature)))
+				out[j] = sigmoid(v, c.Temperature)
 			}
 			continue
 		}
-		var sum float64
-		for _, v := range in {
-			sum += math.Exp(float64(v-in[c.Best[i]]) / c.Temperature)
-		}
-		for j, v := range in {
-			out[j] = float32(math.Exp(float64(v-in[c.Best[i]])/c.Temperature) / sum)
-		}
+		softmax(in, out, c.Temperature)
+	}
+}
+
+func sigmoid(v float32, temperature float64) float32 {
+	return float32(1 / (1 + math.Exp(-float64(v)/temperature)))
+}
+
+// softmax writes the probabilities of logits that are divided by the temperature.
+func softmax(logits, out []float32, temperature float64) {
+	top := slices.Max(logits)
+	var sum float64
+	for _, v := range logits {
+		sum += math.Exp(float64(v-top) / temperature)
+	}
+	for j, v := range logits {
+		out[j] = float32(math.Exp(float64(v-top)/temperature) / sum)
 	}
 }

@@ -7,8 +7,9 @@ import "context"
 // Classifier gives texts classes. It is safe for concurrent use.
 type Classifier struct{ m *model }
 
-// OpenClassifier loads a sequence-classification checkpoint (DistilBERT, BERT, RoBERTa, MPNet; the labels
-// are config.json's id2label) or a ready export with the output "logits". Errors as of Open.
+// OpenClassifier loads a sequence-classification checkpoint (DistilBERT, BERT, RoBERTa, MPNet, …) or a ready export
+// with the output "logits". The labels are config.json's id2label, or LABEL_0 and on where it has none. Errors as of
+// Open.
 func OpenClassifier(ctx context.Context, dir string, o Options) (*Classifier, error) {
 	m, err := openModel(ctx, dir, kindClassifier, o)
 	if err != nil {
@@ -19,7 +20,7 @@ func OpenClassifier(ctx context.Context, dir string, o Options) (*Classifier, er
 
 // Classify returns the scores of each text, in input order.
 func (c *Classifier) Classify(ctx context.Context, texts []string) (*Classes, error) {
-	r, err := c.m.infer(ctx, texts, Document)
+	r, err := c.m.infer(ctx, len(texts), c.m.texts(texts, Document))
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func Open(ctx context.Context, dir string, o Options) (*Encoder, error) {
 
 // Embed implements Embedder. A cancelled ctx ends it after the batches that are running.
 func (e *Encoder) Embed(ctx context.Context, texts []string, role Role) (*Embeddings, error) {
-	r, err := e.m.infer(ctx, texts, role)
+	r, err := e.m.infer(ctx, len(texts), e.m.texts(texts, role))
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func TestOddTexts(t *testing.T) {
 func TestTruncationEqualsLibrary(t *testing.T) {
 	dir := minilm(t)
 	texts := append(mixed(t, 60), "", "a", strings.Repeat("word ", 300))
-	tok, err := openTokenizer(dir + "/tokenizer.json")
+	tok, err := openTokenizer(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,9 +37,17 @@ type model struct {
 	running sync.WaitGroup
 }
 
-// result are the rows of a call.
+// input is what a call reads of its i-th text or pair.
+type input struct {
+	sequence
+	content       Content
+	cut, repaired bool
+}
+
+// result are the rows of a call: one per input, or one per token.
 type result struct {
 	data                []float32
+	starts              []int // of each input, its first row; and the number of rows
 	tokens              []int
 	contents            []Content
 	truncated, repaired int
@@ -49,16 +57,11 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	task, outputs := onnx.Embed, []string{onnx.Embedding, onnx.HiddenState, "token_embeddings"}
-	if kind == kindClassifier {
-		task, outputs = onnx.Classify, []string{onnx.Logits}
-	}
 	m = &model{workers: o.Workers, budget: o.MaxBatchTokens, cores: o.Cores, progress: o.Progress}
-	if m.set, err = readSettings(dir, kind); err != nil {
+	if err := checkFolder(dir); err != nil {
 		return nil, err
 	}
-	if m.src, err = findSource(dir,
-		onnx.Options{Task: task, Pooling: m.set.Pooling, Normalise: m.set.Normalise}); err != nil {
+	if m.set, err = readSettings(dir, kind); err != nil {
 		return nil, err
 	}
 	if m.cores == nil {
@@ -70,23 +73,41 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if m.budget < 1 {
 		m.budget = defaultBatchTokens
 	}
-	if err := m.load(dir, o.Library, outputs); err != nil {
+	if err := m.load(dir, kind, o.Library); err != nil {
 		m.free()
 		return nil, err
 	}
 	return m, nil
 }
 
+// findSource finds or writes the graph of a kind of model.
+func (m *model) findSource(dir, kind string) (err error) {
+	o := onnx.Options{Pooling: m.set.Pooling, Normalise: m.set.Normalise}
+	switch kind {
+	case kindClassifier:
+		o.Task = onnx.Classify
+	case kindReranker:
+		o.Task, o.Types = onnx.Classify, m.tok.pair.highest()
+	case kindTokens:
+		o.Task = onnx.Tokens
+	}
+	m.src, err = findSource(dir, o)
+	return err
+}
+
 // load opens the tokenizer and the session while the digests are computed.
-func (m *model) load(dir, library string, outputs []string) (err error) {
+func (m *model) load(dir, kind, library string) (err error) {
+	if m.tok, err = openTokenizer(dir); err != nil {
+		return err
+	}
+	if err := m.findSource(dir, kind); err != nil {
+		return err
+	}
 	library, err = findLibrary(library, libraryDigest())
 	if err != nil {
 		return err
 	}
 	if m.library, err = ortRuntime.acquire(library); err != nil {
-		return err
-	}
-	if m.tok, err = openTokenizer(dir); err != nil {
 		return err
 	}
 	for _, role := range []Role{Document, Query} {
@@ -111,15 +132,15 @@ func (m *model) load(dir, library string, outputs []string) (err error) {
 		m.info.Digest, err = vectorDigest(files, m.info.TokenizerDigest, m.src.identity, m.set.vectorSettings())
 		return err
 	})
-	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, outputs); return err })
+	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set); return err })
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	m.info.Dim = m.session.dim
-	if n := len(m.src.labels); outputs[0] == onnx.Logits && n != m.session.dim {
-		return fmt.Errorf("%s: %w: %d logits, id2label has %d labels", m.src.weights(), ErrModel, m.session.dim, n)
+	if kind == kindEncoder {
+		return nil
 	}
-	return nil
+	return m.src.settleLabels(m.session.dim)
 }
 
 // enter announces a call, which close waits for; running.Done ends it.
@@ -142,8 +163,24 @@ func (m *model) use(do func() error) error {
 	return do()
 }
 
-// infer computes the rows of texts, in windows that bound the memory of their tokens.
-func (m *model) infer(ctx context.Context, texts []string, role Role) (*result, error) {
+// texts reads each text with its role's prefix.
+func (m *model) texts(texts []string, role Role) func(i int) (input, error) {
+	return func(i int) (in input, err error) {
+		text, changed := repair(texts[i])
+		all, _, err := m.tok.encodeHead(m.set.prefix(role)+text, m.set.MaxTokens)
+		if err != nil {
+			return in, fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
+		}
+		in.repaired = changed
+		in.ids, in.cut = truncate(all, m.set.MaxTokens, m.tok.closing)
+		in.content = m.content(in.ids, role)
+		return in, nil
+	}
+}
+
+// infer computes the rows of n inputs, in windows that bound the memory of their tokens. read is called from several
+// goroutines, once for each input.
+func (m *model) infer(ctx context.Context, n int, read func(i int) (input, error)) (*result, error) {
 	if err := m.enter(); err != nil {
 		return nil, err
 	}
@@ -153,24 +190,24 @@ func (m *model) infer(ctx context.Context, texts []string, role Role) (*result, 
 		return nil, err
 	}
 	defer free()
-	r := &result{data: make([]float32, len(texts)*m.session.dim), tokens: make([]int, len(texts)),
-		contents: make([]Content, len(texts))}
+	r := &result{tokens: make([]int, n), contents: make([]Content, n), starts: make([]int, n+1)}
+	if m.src.task != onnx.Tokens {
+		r.data = make([]float32, 0, n*m.session.dim)
+	}
 	done := 0
-	for start := 0; start < len(texts); start += window {
-		end := min(start+window, len(texts))
-		ids, err := m.tokenise(ctx, texts[start:end], role, r, r.contents[start:end])
+	for start := 0; start < n; start += window {
+		end := min(start+window, n)
+		inputs, err := m.read(ctx, start, end, read, r)
 		if err != nil {
 			return nil, err
 		}
-		for i, row := range ids {
-			r.tokens[start+i] = len(row)
-		}
+		r.data = append(r.data, make([]float32, (r.starts[end]-r.starts[start])*m.session.dim)...)
 		batches := plan(r.tokens[start:end], m.budget)
 		err = m.each(ctx, len(batches), func(b int) error {
-			if err := m.batch(ids, batches[b], r.data[start*m.session.dim:], stop); err != nil {
+			if err := m.batch(inputs, batches[b], r, start, stop); err != nil {
 				return err
 			}
-			m.report(&done, len(batches[b]), len(texts))
+			m.report(&done, len(batches[b]), n)
 			return nil
 		})
 		if ctx.Err() != nil { // a terminated run has an error of its own
@@ -183,34 +220,38 @@ func (m *model) infer(ctx context.Context, texts []string, role Role) (*result, 
 	return r, nil
 }
 
-// tokenise repairs, encodes and cuts the texts of a window, and counts their contents.
-func (m *model) tokenise(
-	ctx context.Context, texts []string, role Role, r *result, contents []Content,
-) ([][]uint32, error) {
+// read reads the inputs of a window, and notes what was found.
+func (m *model) read(
+	ctx context.Context, start, end int, read func(i int) (input, error), r *result,
+) ([]input, error) {
 	const grain = 64
-	ids := make([][]uint32, len(texts))
-	var truncated, repaired atomic.Int64
-	err := m.each(ctx, (len(texts)+grain-1)/grain, func(g int) error {
-		for i := g * grain; i < min((g+1)*grain, len(texts)); i++ {
-			text, changed := repair(texts[i])
-			if changed {
-				repaired.Add(1)
+	inputs := make([]input, end-start)
+	err := m.each(ctx, (len(inputs)+grain-1)/grain, func(g int) (err error) {
+		for i := g * grain; i < min((g+1)*grain, len(inputs)); i++ {
+			if inputs[i], err = read(start + i); err != nil {
+				return err
 			}
-			all, _, err := m.tok.encodeHead(m.set.prefix(role)+text, m.set.MaxTokens)
-			if err != nil {
-				return fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
-			}
-			var cut bool
-			if ids[i], cut = truncate(all, m.set.MaxTokens, m.tok.closing); cut {
-				truncated.Add(1)
-			}
-			contents[i] = m.content(ids[i], role)
 		}
 		return nil
 	})
-	r.truncated += int(truncated.Load())
-	r.repaired += int(repaired.Load())
-	return ids, err
+	if err != nil {
+		return nil, err
+	}
+	for i, in := range inputs {
+		rows := 1
+		if m.src.task == onnx.Tokens {
+			rows = len(in.ids)
+		}
+		r.starts[start+i+1] = r.starts[start+i] + rows
+		r.tokens[start+i], r.contents[start+i] = len(in.ids), in.content
+		if in.cut {
+			r.truncated++
+		}
+		if in.repaired {
+			r.repaired++
+		}
+	}
+	return inputs, nil
 }
 
 // content counts what a text's tokens say.
@@ -218,14 +259,16 @@ func (m *model) content(ids []uint32, role Role) Content {
 	return measure(ids, m.front[role], m.tok.closing, m.tok.unknown)
 }
 
-// batch runs one batch and puts its rows where they belong.
-func (m *model) batch(ids [][]uint32, members []int, rows []float32, stop *ort.RunOptions) error {
-	tokens := make([][]uint32, len(members))
+// batch runs one batch of the window that begins at input start, and puts its rows where they belong.
+func (m *model) batch(inputs []input, members []int, r *result, start int, stop *ort.RunOptions) error {
+	tokens := make([]sequence, len(members))
+	rows := 0
 	for i, at := range members {
-		tokens[i] = ids[at]
+		tokens[i] = inputs[at].sequence
+		rows += r.starts[start+at+1] - r.starts[start+at]
 	}
 	dim := m.session.dim
-	out := make([]float32, len(members)*dim)
+	out := make([]float32, rows*dim)
 	if err := m.session.run(tokens, out, stop); err != nil {
 		return err
 	}
@@ -234,8 +277,9 @@ func (m *model) batch(ids [][]uint32, members []int, rows []float32, stop *ort.R
 			return fmt.Errorf("%s: %w: it makes %v of a text: its weights are damaged", m.session.path, ErrModel, x)
 		}
 	}
-	for i, at := range members {
-		copy(rows[at*dim:(at+1)*dim], out[i*dim:])
+	for _, at := range members {
+		n := copy(r.data[r.starts[start+at]*dim:r.starts[start+at+1]*dim], out)
+		out = out[n:]
 	}
 	return nil
 }

@@ -22,11 +22,17 @@ type session struct {
 	padID  int64
 	vocab  int // ids at or above are refused; 0 = unknown
 	// finish turns what an export returns into rows; nil when the graph ends in rows itself.
-	finish func(raw []float32, tokens [][]uint32, columns int, out []float32)
+	finish func(raw []float32, tokens []sequence, columns int, out []float32)
 }
 
-// openSession loads a written graph, or a ready export whose output is one of outputs.
-func openSession(src *source, set *settings, outputs []string) (*session, error) {
+// sequence are the tokens that a model reads as one.
+type sequence struct {
+	ids   []uint32
+	types []int64 // an entry per id; nil: all 0
+}
+
+// openSession loads a written graph, or a ready export with an output that its task wants.
+func openSession(src *source, set *settings) (*session, error) {
 	o, err := sessionOptions()
 	if err != nil {
 		return nil, err
@@ -35,13 +41,19 @@ func openSession(src *source, set *settings, outputs []string) (*session, error)
 	s := &session{path: src.weights(), padID: src.padID, vocab: src.vocab}
 	if g := src.graph; g != nil {
 		s.inputs, s.dim = []string{onnx.InputIDs, onnx.AttentionMask}, g.Dim
+		if g.Types {
+			s.inputs = append(s.inputs, onnx.TokenTypes)
+		}
+		if src.task == onnx.Tokens {
+			s.finish = tokenRows(g.Dim)
+		}
 		err = o.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", g.Folder)
 		if err == nil {
 			s.s, err = ort.NewDynamicAdvancedSessionWithONNXData(g.ONNX, s.inputs, []string{g.Output}, o)
 		}
 	} else {
 		var output string
-		if output, err = s.inspect(src.export, set, outputs); err == nil {
+		if output, err = s.inspect(src, set); err == nil {
 			s.s, err = ort.NewDynamicAdvancedSession(src.export, s.inputs, []string{output}, o)
 		}
 	}
@@ -72,7 +84,7 @@ func sessionOptions() (o *ort.SessionOptions, err error) {
 }
 
 // inspect reads an export's inputs and outputs, and chooses how its output becomes rows.
-func (s *session) inspect(path string, set *settings, outputs []string) (output string, err error) {
+func (s *session) inspect(src *source, set *settings) (output string, err error) {
 	o, err := sessionOptions()
 	if err != nil {
 		return "", err
@@ -81,18 +93,22 @@ func (s *session) inspect(path string, set *settings, outputs []string) (output 
 	if err := o.SetGraphOptimizationLevel(ort.GraphOptimizationLevelDisableAll); err != nil {
 		return "", err
 	}
-	in, out, err := ort.GetInputOutputInfoWithOptions(path, o)
+	in, out, err := ort.GetInputOutputInfoWithOptions(src.export, o)
 	if err != nil {
 		return "", err
 	}
 	for _, i := range in {
-		if !slices.Contains([]string{onnx.InputIDs, onnx.AttentionMask, "token_type_ids"}, i.Name) ||
+		if !slices.Contains([]string{onnx.InputIDs, onnx.AttentionMask, onnx.TokenTypes}, i.Name) ||
 			i.DataType != ort.TensorElementDataTypeInt64 {
 			return "",
 				fmt.Errorf("input %s of type %v is not known; int64 input_ids, attention_mask and token_type_ids are",
 					i.Name, i.DataType)
 		}
 		s.inputs = append(s.inputs, i.Name)
+	}
+	outputs := []string{onnx.Logits}
+	if src.task == onnx.Embed {
+		outputs = []string{onnx.Embedding, onnx.HiddenState, "token_embeddings"}
 	}
 	for _, want := range outputs {
 		for _, i := range out {
@@ -106,7 +122,14 @@ func (s *session) inspect(path string, set *settings, outputs []string) (output 
 						i.DataType, i.Dimensions)
 			}
 			s.dim = int(i.Dimensions[rank-1])
+			if perToken := src.task == onnx.Tokens; want == onnx.Logits && perToken != (rank == 3) {
+				return "", fmt.Errorf("output %s is %v; a classifier of texts has [batch, labels], one of tokens "+
+					"[batch, sequence, labels]", i.Name, i.Dimensions)
+			}
 			s.finish = rows(set, rank, s.dim, want == onnx.Logits)
+			if src.task == onnx.Tokens {
+				s.finish = tokenRows(s.dim)
+			}
 			return want, nil
 		}
 	}
@@ -115,13 +138,13 @@ func (s *session) inspect(path string, set *settings, outputs []string) (output 
 
 // rows returns how an export's output becomes rows: pooled here when it is per token, normalised when the settings say
 // so.
-func rows(set *settings, rank, dim int, logits bool) func([]float32, [][]uint32, int, []float32) {
-	return func(raw []float32, tokens [][]uint32, columns int, out []float32) {
+func rows(set *settings, rank, dim int, logits bool) func([]float32, []sequence, int, []float32) {
+	return func(raw []float32, tokens []sequence, columns int, out []float32) {
 		if rank == 2 {
 			copy(out, raw)
 		} else {
-			for i, ids := range tokens {
-				poolRow(raw[i*columns*dim:], len(ids), set.Pooling, out[i*dim:(i+1)*dim])
+			for i, q := range tokens {
+				poolRow(raw[i*columns*dim:], len(q.ids), set.Pooling, out[i*dim:(i+1)*dim])
 			}
 		}
 		if logits || !set.Normalise {
@@ -129,6 +152,16 @@ func rows(set *settings, rank, dim int, logits bool) func([]float32, [][]uint32,
 		}
 		for i := range tokens {
 			normalise(out[i*dim : (i+1)*dim])
+		}
+	}
+}
+
+// tokenRows leaves out the rows of padding.
+func tokenRows(dim int) func([]float32, []sequence, int, []float32) {
+	return func(raw []float32, tokens []sequence, columns int, out []float32) {
+		for i, q := range tokens {
+			n := copy(out, raw[i*columns*dim:][:len(q.ids)*dim])
+			out = out[n:]
 		}
 	}
 }
@@ -158,13 +191,13 @@ func normalise(v []float32) {
 	}
 }
 
-// run computes one row of dim values per text into out. Every text has at least one token.
-func (s *session) run(tokens [][]uint32, out []float32, stop *ort.RunOptions) error {
+// run computes one row of dim values per sequence into out, or one per token. Every sequence has at least one token.
+func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) error {
 	columns := 0
-	for _, ids := range tokens {
-		columns = max(columns, len(ids))
+	for _, q := range tokens {
+		columns = max(columns, len(q.ids))
 	}
-	ids, mask, err := s.pad(tokens, columns)
+	ids, mask, types, err := s.pad(tokens, columns)
 	if err != nil {
 		return err
 	}
@@ -180,8 +213,8 @@ func (s *session) run(tokens [][]uint32, out []float32, stop *ort.RunOptions) er
 		switch name {
 		case onnx.AttentionMask:
 			data = mask
-		case "token_type_ids":
-			data = make([]int64, len(ids))
+		case onnx.TokenTypes:
+			data = types
 		}
 		t, err := ort.NewTensor(shape, data)
 		if err != nil {
@@ -203,7 +236,7 @@ func (s *session) run(tokens [][]uint32, out []float32, stop *ort.RunOptions) er
 	return nil
 }
 
-func (s *session) runExport(in []ort.Value, tokens [][]uint32, columns int, out []float32, stop *ort.RunOptions) error {
+func (s *session) runExport(in []ort.Value, tokens []sequence, columns int, out []float32, stop *ort.RunOptions) error {
 	got := []ort.Value{nil}
 	if err := s.s.RunWithOptions(in, got, stop); err != nil {
 		return fmt.Errorf("%s: %d texts of up to %d tokens: %w", s.path, len(tokens), columns, err)
@@ -220,24 +253,26 @@ func (s *session) runExport(in []ort.Value, tokens [][]uint32, columns int, out 
 }
 
 // pad lays the tokens out in rows of equal length.
-func (s *session) pad(tokens [][]uint32, columns int) (ids, mask []int64, err error) {
-	ids, mask = make([]int64, len(tokens)*columns), make([]int64, len(tokens)*columns)
-	for r, row := range tokens {
+func (s *session) pad(tokens []sequence, columns int) (ids, mask, types []int64, err error) {
+	n := len(tokens) * columns
+	ids, mask, types = make([]int64, n), make([]int64, n), make([]int64, n)
+	for r, q := range tokens {
+		copy(types[r*columns:], q.types)
 		for c := range columns {
 			at := r*columns + c
-			if c >= len(row) {
+			if c >= len(q.ids) {
 				ids[at] = s.padID
 				continue
 			}
-			if s.vocab > 0 && int(row[c]) >= s.vocab {
-				return nil, nil,
+			if s.vocab > 0 && int(q.ids[c]) >= s.vocab {
+				return nil, nil, nil,
 					fmt.Errorf("%s: %w: tokenizer.json gives the token %d, config.json's vocab_size is %d", s.path,
-						ErrModel, row[c], s.vocab)
+						ErrModel, q.ids[c], s.vocab)
 			}
-			ids[at], mask[at] = int64(row[c]), 1
+			ids[at], mask[at] = int64(q.ids[c]), 1
 		}
 	}
-	return ids, mask, nil
+	return ids, mask, types, nil
 }
 
 // terminator returns run options that end every run made with them soon after ctx does. free must be called once the

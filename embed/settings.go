@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -43,7 +44,12 @@ type settings struct {
 const (
 	kindEncoder    = "encoder"
 	kindClassifier = "classifier"
+	kindReranker   = "reranker"
+	kindTokens     = "token-classifier"
 )
+
+// kinds are what model.yaml may say, in the order of an error.
+func kinds() []string { return []string{kindEncoder, kindClassifier, kindReranker, kindTokens} }
 
 // prefix is what goes before a text of the role.
 func (s *settings) prefix(r Role) string {
@@ -77,7 +83,7 @@ func (s *settings) limit(dir string, own, special int) error {
 	return nil
 }
 
-// readSettings reads dir/model.yaml, or what sentence-transformers left there. A classifier needs neither.
+// readSettings reads dir/model.yaml, or what sentence-transformers left there. Only an encoder needs one of them.
 func readSettings(dir, kind string) (*settings, error) {
 	path := filepath.Join(dir, "model.yaml")
 	raw, err := regular.ReadFile(path, maxSettings)
@@ -96,7 +102,7 @@ func readSettings(dir, kind string) (*settings, error) {
 		return s.named(dir), nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
-	case kind == kindClassifier:
+	case kind != kindEncoder:
 		return (&settings{Kind: kind}).named(dir), nil
 	}
 	s, err := sentenceTransformers(dir)
@@ -125,8 +131,10 @@ func parseSettings(raw []byte) (*settings, error) {
 		return nil, fmt.Errorf("%w: more than one YAML document", ErrModel)
 	}
 	switch {
-	case s.Kind != "" && s.Kind != kindEncoder && s.Kind != kindClassifier:
-		return nil, fmt.Errorf("%w: kind %q; encoder or classifier expected", ErrModel, s.Kind)
+	case s.Kind != "" && !slices.Contains(kinds(), s.Kind):
+		return nil, fmt.Errorf("%w: kind %q; one of %s expected", ErrModel, s.Kind, strings.Join(kinds(), ", "))
+	case s.Kind == kindTokens && s.QueryPrefix+s.DocumentPrefix != "":
+		return nil, fmt.Errorf("%w: a %s reads texts without a prefix", ErrModel, s.Kind)
 	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS:
 		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected", ErrModel, s.Pooling)
 	case !(s.Temperature >= 0 && s.Temperature <= 1e6):

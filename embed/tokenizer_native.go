@@ -25,6 +25,8 @@ type tokenizer struct {
 	unknown int64 // the token of what the vocabulary does not have; noUnknown if it has all
 	digest  string
 
+	continuing string // with which tokens begin that go on with a word; "": spaces tell words apart
+
 	pair    template // how two texts become one sequence; nil when pairErr says why there is none
 	pairErr error
 }
@@ -38,7 +40,7 @@ func openTokenizer(dir string) (*tokenizer, error) {
 	}
 	digest := sha256.Sum256(raw)
 	bad := func(err error) (*tokenizer, error) { return nil, fmt.Errorf("%s: %w: %w", path, ErrModel, err) }
-	unknown, err := unknownToken(raw)
+	unknown, continuing, err := unknownToken(raw)
 	if err != nil {
 		return bad(err)
 	}
@@ -49,7 +51,8 @@ func openTokenizer(dir string) (*tokenizer, error) {
 	if err != nil {
 		return bad(err)
 	}
-	tok := &tokenizer{t: t, path: path, unknown: unknown, digest: "sha256:" + hex.EncodeToString(digest[:])}
+	tok := &tokenizer{t: t, path: path, unknown: unknown, continuing: continuing,
+		digest: "sha256:" + hex.EncodeToString(digest[:])}
 	tok.pair, tok.pairErr = parseTemplate(raw)
 	probe := t.EncodeWithOptions("a", true, tokenizers.WithReturnSpecialTokensMask())
 	for i, m := range probe.SpecialTokensMask {
@@ -68,32 +71,38 @@ func openTokenizer(dir string) (*tokenizer, error) {
 	return tok, nil
 }
 
-// unknownToken reads from a tokenizer.json which token stands for what the vocabulary does not have.
-func unknownToken(raw []byte) (int64, error) {
+// unknownToken reads from a tokenizer.json which token stands for what the vocabulary does not have, and with what the
+// tokens begin that go on with a word; "" where spaces tell.
+func unknownToken(raw []byte) (id int64, continuing string, err error) {
 	var t struct {
 		Model struct {
+			Type     string          `json:"type"`
+			Prefix   string          `json:"continuing_subword_prefix"`
 			UnkToken *string         `json:"unk_token"` // WordPiece, BPE, WordLevel
 			UnkID    *int64          `json:"unk_id"`    // Unigram
 			Vocab    json.RawMessage `json:"vocab"`
 		} `json:"model"`
 	}
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return noUnknown, err
+		return noUnknown, "", err
+	}
+	if t.Model.Type == "WordPiece" {
+		continuing = t.Model.Prefix
 	}
 	if t.Model.UnkID != nil {
-		return *t.Model.UnkID, nil
+		return *t.Model.UnkID, continuing, nil
 	}
 	if t.Model.UnkToken == nil {
-		return noUnknown, nil
+		return noUnknown, continuing, nil
 	}
 	ids := map[string]int64{}
 	if err := json.Unmarshal(t.Model.Vocab, &ids); err != nil {
-		return noUnknown, fmt.Errorf("vocab: %w", err)
+		return noUnknown, "", fmt.Errorf("vocab: %w", err)
 	}
 	if id, ok := ids[*t.Model.UnkToken]; ok {
-		return id, nil
+		return id, continuing, nil
 	}
-	return noUnknown, nil
+	return noUnknown, continuing, nil
 }
 
 func trailing(mask []uint32) int {
@@ -128,33 +137,83 @@ func withoutPadding(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
+// encoding encodes a repaired text with special tokens, uncut.
+func (t *tokenizer) encoding(text string, opts ...tokenizers.EncodeOption) (tokenizers.Encoding, error) {
+	e := t.t.EncodeWithOptions(text, true, opts...)
+	if len(e.IDs) < t.special { // the library reports an error as no tokens at all
+		return e, fmt.Errorf("%s: %w: the tokenizer fails on a text of %d bytes", t.path, ErrModel, len(text))
+	}
+	return e, nil
+}
+
 // encode returns the ids of a repaired text with special tokens, uncut.
 func (t *tokenizer) encode(text string) ([]uint32, error) {
-	ids := t.t.EncodeWithOptions(text, true).IDs
-	if len(ids) < t.special { // the library reports an error as no tokens at all
-		return nil, fmt.Errorf("%s: %w: the tokenizer fails on a text of %d bytes", t.path, ErrModel, len(text))
-	}
-	return ids, nil
+	e, err := t.encoding(text)
+	return e.IDs, err
 }
 
 // slack is how many tokens more than wanted the head of a text must have: the last of them may depend on what follows.
 const slack = 16
 
-// encodeHead is encode for a text of which limit tokens are wanted: of one that is much longer, only a beginning is
+// head is encoding for a text of which limit tokens are wanted: of one that is much longer, only a beginning is
 // read, to the end of a word, that has more tokens than that; whole tells that all of it was.
-func (t *tokenizer) encodeHead(text string, limit int) (ids []uint32, whole bool, err error) {
+func (t *tokenizer) head(
+	text string, limit int, opts ...tokenizers.EncodeOption,
+) (e tokenizers.Encoding, whole bool, err error) {
 	for n := 8 * (limit + slack); n < len(text); n *= 4 {
 		end := strings.LastIndexFunc(text[:n], unicode.IsSpace)
 		if end < n/2 {
 			continue
 		}
-		ids, err := t.encode(text[:end])
-		if err != nil || len(ids) > limit+slack {
-			return ids, false, err
+		e, err := t.encoding(text[:end], opts...)
+		if err != nil || len(e.IDs) > limit+slack {
+			return e, false, err
 		}
 	}
-	ids, err = t.encode(text)
-	return ids, true, err
+	e, err = t.encoding(text, opts...)
+	return e, true, err
+}
+
+// encodeHead is head for the ids alone.
+func (t *tokenizer) encodeHead(text string, limit int) (ids []uint32, whole bool, err error) {
+	e, whole, err := t.head(text, limit)
+	return e.IDs, whole, err
+}
+
+// words encodes any text, cut at limit tokens. own are its tokens without the special ones, in bytes of the text.
+func (t *tokenizer) words(text string, limit int) (ids []uint32, own []token, cut bool, err error) {
+	fixed, changed := repair(text)
+	options := []tokenizers.EncodeOption{tokenizers.WithReturnOffsets()}
+	if t.continuing != "" {
+		options = append(options, tokenizers.WithReturnTokens())
+	}
+	e, _, err := t.head(fixed, limit, options...)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	ids, cut = truncate(e.IDs, limit, t.closing)
+	front := t.special - t.closing
+	own = make([]token, len(ids)-t.special)
+	for i := range own {
+		at := e.Offsets[front+i]
+		own[i] = token{start: int(at[0]), end: int(at[1])}
+		switch {
+		case i == 0 || int64(ids[front+i]) == t.unknown:
+			own[i].begins = true
+		case t.continuing != "":
+			own[i].begins = !strings.HasPrefix(e.Tokens[front+i], t.continuing)
+		default: // a space before it, or within it where offsets are not trimmed
+			own[i].begins = own[i].start == 0 || own[i].start < len(fixed) &&
+				strings.ContainsAny(fixed[own[i].start-1:own[i].start+1], " \t\r\n")
+		}
+	}
+	if changed {
+		at := repairMap(text)
+		for i, o := range own {
+			own[i].start, own[i].end = at[o.start], at[o.end]
+		}
+	}
+	return ids, own, cut, nil
 }
 
 // plain is encodeHead without special tokens.

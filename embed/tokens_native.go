@@ -2,29 +2,18 @@
 
 package embed
 
-import (
-	"fmt"
-	"path/filepath"
-)
+import "fmt"
 
 // Tokenizer turns texts into a model's tokens without the model.
-type Tokenizer struct {
-	t      *tokenizer
-	digest string
-}
+type Tokenizer struct{ t *tokenizer }
 
-// OpenTokenizer loads dir/tokenizer.json. Errors wrap ErrModel. Close frees it.
+// OpenTokenizer loads dir/tokenizer.json, or makes it from dir/vocab.txt. Errors wrap ErrModel. Close frees it.
 func OpenTokenizer(dir string) (*Tokenizer, error) {
-	path := filepath.Join(dir, "tokenizer.json")
-	digest, err := hashFile(path)
+	t, err := openTokenizer(dir)
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTokenizer(path)
-	if err != nil {
-		return nil, err
-	}
-	return &Tokenizer{t, digest}, nil
+	return &Tokenizer{t}, nil
 }
 
 // Tokens returns the ids of each text behind a prefix as an encoder reads it: repaired, with the special tokens, cut at
@@ -50,7 +39,7 @@ func (t *Tokenizer) Tokens(texts []string, prefix string, maxTokens int) (ids []
 }
 
 // Digest is the sha256 of the tokenizer's file.
-func (t *Tokenizer) Digest() string { return t.digest }
+func (t *Tokenizer) Digest() string { return t.t.digest }
 
 // Close frees the tokenizer.
 func (t *Tokenizer) Close() { t.t.close() }

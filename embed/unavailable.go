@@ -69,3 +69,35 @@ func (*Tokenizer) Digest() string { return "" }
 
 // Close does nothing.
 func (*Tokenizer) Close() {}
+
+// Reranker needs the build tag "native"; without it none can be opened.
+type Reranker struct{}
+
+// OpenReranker returns ErrUnavailable.
+func OpenReranker(context.Context, string, Options) (*Reranker, error) { return nil, ErrUnavailable }
+
+// Score returns ErrUnavailable.
+func (*Reranker) Score(context.Context, string, []string) (*Scores, error) { return nil, ErrUnavailable }
+
+// Info is empty.
+func (*Reranker) Info() Info { return Info{} }
+
+// Close does nothing.
+func (*Reranker) Close() error { return nil }
+
+// TokenClassifier needs the build tag "native"; without it none can be opened.
+type TokenClassifier struct{}
+
+// OpenTokenClassifier returns ErrUnavailable.
+func OpenTokenClassifier(context.Context, string, Options) (*TokenClassifier, error) {
+	return nil, ErrUnavailable
+}
+
+// Spans returns ErrUnavailable.
+func (*TokenClassifier) Spans(context.Context, []string) (*Spans, error) { return nil, ErrUnavailable }
+
+// Info is empty.
+func (*TokenClassifier) Info() Info { return Info{} }
+
+// Close does nothing.
+func (*TokenClassifier) Close() error { return nil }

@@ -12,6 +12,7 @@ type family struct {
 	epsilon   float64
 	padID     int64
 	typeVocab int64 // when config.json is silent; 0 = no token types
+	typed     bool  // the family is trained with other token types than 0
 	// offsetPositions: the first token sits at pad_token_id + 1, and pad tokens do not advance (RoBERTa, MPNet).
 	offsetPositions bool
 	relative        bool   // MPNet's relative position bias, shared by all layers
@@ -33,7 +34,7 @@ const (
 )
 
 var bertFamily = family{
-	prefix: "bert.", epsilon: 1e-12, typeVocab: 2, layer: "encoder.layer.",
+	prefix: "bert.", epsilon: 1e-12, typeVocab: 2, typed: true, layer: "encoder.layer.",
 	query: "attention.self.query", key: "attention.self.key", value: "attention.self.value",
 	out: "attention.output.dense", attnNorm: "attention.output.LayerNorm",
 	up: "intermediate.dense", down: "output.dense", outNorm: "output.LayerNorm", head: headPooler,
@@ -62,7 +63,7 @@ var families = map[string]*family{
 // roberta is BERT with shifted positions; CamemBERT and XLM-R keep its tensor names.
 func roberta() *family {
 	f := bertFamily
-	f.prefix, f.padID, f.offsetPositions, f.head = "roberta.", 1, true, headDense
+	f.prefix, f.padID, f.offsetPositions, f.typed, f.head = "roberta.", 1, true, false, headDense
 	return &f
 }
 

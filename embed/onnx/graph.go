@@ -21,6 +21,7 @@ type Task uint8
 const (
 	Embed    Task = iota // sentence_embedding, [batch, hidden]
 	Classify             // logits, [batch, labels]
+	Tokens               // logits, [batch, sequence, labels]
 	Hidden               // last_hidden_state, [batch, sequence, hidden], as common exports end
 )
 
@@ -29,12 +30,14 @@ type Options struct {
 	Task      Task
 	Pooling   Pooling // Embed only
 	Normalise bool    // Embed only: divide by the L2 norm
+	Types     int64   // the highest token type of the sequences; 0 is folded into the position table
 }
 
 // The names of a written graph's inputs (int64, [batch, sequence]) and outputs (float32).
 const (
 	InputIDs      = "input_ids"
 	AttentionMask = "attention_mask"
+	TokenTypes    = "token_type_ids" // where Graph.Types says so
 	Embedding     = "sentence_embedding"
 	Logits        = "logits"
 	HiddenState   = "last_hidden_state"
@@ -47,7 +50,8 @@ type Graph struct {
 	Weights string  // the safetensors file
 	Output  string  // Embedding, Logits or HiddenState
 	Dim     int     // columns of the output
-	Config  *Config // what the graph was written from
+	Types   bool    // it has the input TokenTypes
+	Config  *Config // what the graph was written from, with its labels settled
 }
 
 // Write lays out the encoder in dir (config.json, model.safetensors) as an ONNX graph. Token type 0 is
@@ -68,16 +72,14 @@ func Write(dir string, o Options) (*Graph, error) {
 	e := &encoder{builder: builder{weights: w, location: name, known: map[string]bool{}}, Config: c,
 		family: families[c.ModelType]}
 	e.findPrefix(e.family.prefix)
+	e.types = e.takesTypes(o.Types)
 	x := e.hidden()
-	g := &Graph{Folder: folder, Weights: w.Path, Config: c, Output: Embedding, Dim: int(c.Hidden)}
+	g := &Graph{Folder: folder, Weights: w.Path, Config: c, Output: Embedding, Dim: int(c.Hidden), Types: e.types}
 	switch {
-	case o.Task == Classify:
+	case o.Task == Classify, o.Task == Tokens:
+		e.findLabels(dir, o.Task)
 		g.Output, g.Dim = Logits, len(c.Labels)
-		if len(c.Labels) == 0 {
-			return nil,
-				fmt.Errorf("%s: %w: id2label is missing: not a classifier", filepath.Join(dir, "config.json"), ErrModel)
-		}
-		x = e.classify(x)
+		x = e.head(x, o.Task)
 	case o.Task == Hidden:
 		g.Output = HiddenState
 	case o.Pooling == Mean || o.Pooling == CLS:
@@ -91,11 +93,14 @@ func Write(dir string, o Options) (*Graph, error) {
 	}
 	batch, seq := dim{name: "batch"}, dim{name: "sequence"}
 	shape := []dim{batch, {size: int64(g.Dim)}}
-	if o.Task == Hidden {
+	if o.Task == Hidden || o.Task == Tokens {
 		shape = []dim{batch, seq, {size: int64(g.Dim)}}
 	}
-	g.ONNX = modelProto(c.ModelType, e.nodes, e.inits,
-		[][]byte{valueInfo(InputIDs, elemInt64, batch, seq), valueInfo(AttentionMask, elemInt64, batch, seq)},
+	inputs := [][]byte{valueInfo(InputIDs, elemInt64, batch, seq), valueInfo(AttentionMask, elemInt64, batch, seq)}
+	if g.Types {
+		inputs = append(inputs, valueInfo(TokenTypes, elemInt64, batch, seq))
+	}
+	g.ONNX = modelProto(c.ModelType, e.nodes, e.inits, inputs,
 		[][]byte{valueInfo(g.Output, elemFloat, shape...)})
 	return g, nil
 }
@@ -105,6 +110,7 @@ type encoder struct {
 	builder
 	*Config
 	family *family
+	types  bool // token types are an input
 }
 
 // hidden is the last layer's output, [batch, sequence, hidden].
@@ -124,7 +130,7 @@ func (e *encoder) hidden() string {
 func (e *encoder) embeddings() string {
 	p := e.prefix + "embeddings."
 	table := e.tensor([]int64{e.Positions, e.Hidden}, p+"position_embeddings.weight")
-	if e.family.typeVocab > 0 && e.TypeVocab > 0 {
+	if e.family.typeVocab > 0 && e.TypeVocab > 0 && !e.types {
 		table = e.op("Add", table, e.firstRow(e.TypeVocab, e.Hidden, p+"token_type_embeddings.weight"))
 	}
 	var position string
@@ -138,6 +144,10 @@ func (e *encoder) embeddings() string {
 		position = e.op("Slice", table, e.ints(0), e.op("Unsqueeze", e.length(), e.ints(0)), e.ints(0))
 	}
 	word := e.op("Gather", e.tensor([]int64{e.Vocab, e.Hidden}, p+"word_embeddings.weight"), InputIDs)
+	if e.types {
+		all := e.tensor([]int64{e.TypeVocab, e.Hidden}, p+"token_type_embeddings.weight")
+		word = e.op("Add", word, e.op("Gather", all, TokenTypes))
+	}
 	return e.norm(e.op("Add", word, position), p+"LayerNorm", e.Hidden, e.Epsilon)
 }
 
@@ -239,18 +249,4 @@ func (e *encoder) pool(x string, o Options) string {
 // first is the first token's hidden state, [batch, hidden].
 func (e *encoder) first(x string) string {
 	return e.node("Gather", []string{x, e.scalarInt(0)}, attrInt("axis", 1))
-}
-
-// classify is the family's sequence-classification head, [batch, labels].
-func (e *encoder) classify(x string) string {
-	h, n := e.Hidden, int64(len(e.Labels))
-	x = e.first(x)
-	switch e.family.head {
-	case headPre:
-		return e.linear(e.op("Relu", e.linear(x, "pre_classifier", h, h)), "classifier", h, n)
-	case headDense:
-		return e.linear(e.op("Tanh", e.linear(x, "classifier.dense", h, h)), "classifier.out_proj", h, n)
-	default:
-		return e.linear(e.op("Tanh", e.linear(x, e.prefix+"pooler.dense", h, h)), "classifier", h, n)
-	}
 }
