@@ -10,8 +10,8 @@ import (
 type Scores struct {
 	Logits []float32 // as the model puts them: any number, more is better
 	Tokens []int     // of each pair, special tokens included, after truncation
-	// Truncated are the pairs that were cut at MaxTokens. The longer text of a pair gives way first, so a query keeps at
-	// least half of the tokens, rounded down; QueryTruncated are the pairs whose query lost some.
+	// Truncated are the pairs that were cut at MaxTokens. The longer text of a pair gives way first, so a query keeps
+	// at least half of the tokens, rounded down; QueryTruncated are the pairs whose query lost some.
 	Truncated, QueryTruncated int
 	Repaired                  int // texts with NUL bytes or invalid UTF-8 that were replaced by U+FFFD
 }

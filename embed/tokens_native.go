@@ -26,7 +26,7 @@ func (t *Tokenizer) Tokens(texts []string, prefix string, maxTokens int) (ids []
 	ids = make([][]uint32, len(texts))
 	for i, text := range texts {
 		fixed, _ := repair(text)
-		all, err := t.t.encodeHead(prefix+fixed, maxTokens)
+		all, _, err := t.t.encodeHead(prefix+fixed, maxTokens)
 		if err != nil {
 			return nil, 0, fmt.Errorf("text %q: %w", text[:min(len(text), 40)], err)
 		}

@@ -77,7 +77,9 @@ type Reranker struct{}
 func OpenReranker(context.Context, string, Options) (*Reranker, error) { return nil, ErrUnavailable }
 
 // Score returns ErrUnavailable.
-func (*Reranker) Score(context.Context, string, []string) (*Scores, error) { return nil, ErrUnavailable }
+func (*Reranker) Score(context.Context, string, []string) (*Scores, error) {
+	return nil, ErrUnavailable
+}
 
 // Info is empty.
 func (*Reranker) Info() Info { return Info{} }
