@@ -26,6 +26,7 @@ KILLS ?= 50
 REQUESTS ?= 10000
 COMPUTE ?= --out build/out/bench
 GENERATE ?= --out build/out/bench-generate
+EMBED ?= --out build/out/bench-embed
 DIST_CHECK ?= -suite bookworm
 
 .PHONY: help
@@ -103,6 +104,11 @@ bench: build ## Go benchmarks matching BENCH (.); what needs Python or llama-ben
 bench-compute: build ## the compute core against its peers (docs/benchmarks); COMPUTE holds flags
 	@$(setup) peers
 	bin/sluice bench compute $(COMPUTE)
+
+.PHONY: bench-embed
+bench-embed: build ## the encoder against its peers (docs/benchmarks); EMBED holds flags
+	@$(setup) embed-peers
+	bin/sluice bench embed $(EMBED)
 
 .PHONY: bench-generate
 bench-generate: build ## the language model against llama.cpp's own programs; GENERATE holds flags

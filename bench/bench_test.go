@@ -20,13 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-func TestMain(m *testing.M) {
-	if mode := os.Getenv("SLUICE_BENCH_FAKE"); mode != "" {
-		fakeSidecar(mode)
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // letters embeds a text as the counts of its letters: alike texts get alike vectors.
 func letters(_ context.Context, texts []string, _ embed.Role) (*embed.Embeddings, error) {

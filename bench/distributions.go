@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-rag/sluice/bench/peers"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -197,7 +198,7 @@ func (s *session) w2Peers(ctx context.Context, b *benchmark, p *pairs, want tabl
 // processGroup is one competitor that consists of several single-threaded processes.
 func (s *session) processGroup(ctx context.Context, l library, workload string, p *pairs,
 	want table) (group processes, c *competitor, err error) {
-	var first offer
+	var first peers.Offer
 	for part := range s.o.Threads {
 		params := p.params()
 		params["part"], params["of"] = part, s.o.Threads
@@ -214,7 +215,7 @@ func (s *session) processGroup(ctx context.Context, l library, workload string, 
 			errs := make([]error, len(group))
 			var wg sync.WaitGroup
 			for i, process := range group {
-				wg.Go(func() { _, errs[i] = process.run(ctx, first.Name, noQueries(0)) })
+				wg.Go(func() { _, errs[i] = process.Run(ctx, first.Name, noQueries(0)) })
 			}
 			wg.Wait()
 			return errors.Join(errs...)
@@ -224,7 +225,7 @@ func (s *session) processGroup(ctx context.Context, l library, workload string, 
 		var sum counts
 		for _, process := range group {
 			var part counts
-			if err := process.result(ctx, first.Name, &part); err != nil {
+			if err := process.Result(ctx, first.Name, &part); err != nil {
 				return 0, err
 			}
 			if err := sum.add(part); err != nil {

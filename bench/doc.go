@@ -9,7 +9,7 @@
 // be compared.
 //
 // Each peer library runs in a process of its own that exchanges lines of JSON with this package
-// (peers/sidecar.py describes the protocol, sidecar.go is the other end). A missing peer is noted, and the
+// (peers/sidecar.py describes the protocol, package peers is the other end). A missing peer is noted, and the
 // benchmark goes on without it.
 //
 // Input: Options. Output: rows and ratios as soon as they are known, and a Report of all of them.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/bench/harness"
+	"github.com/sluice-rag/sluice/bench/peers"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
@@ -53,7 +54,7 @@ type openBLASKernels struct {
 // openBLASKernels runs openblas.py; "" lets OpenBLAS choose.
 func (s *session) openBLASKernels(ctx context.Context, library, choice string) (k openBLASKernels, err error) {
 	cmd := exec.CommandContext(ctx, s.o.Python, filepath.Join(s.scripts, "openblas.py"), library)
-	cmd.Env = sidecarEnvironment(1)
+	cmd.Env = peers.Environment(1)
 	if choice != "" {
 		cmd.Env = append(cmd.Env, coreType+"="+choice)
 	}

@@ -2,22 +2,17 @@ package bench
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/bench/peers"
 	"github.com/sluice-rag/sluice/kernels"
 )
-
-//go:embed peers/*.py
-var scripts embed.FS
 
 // library is a peer: a Python module peers/peer_<name>.py, or a part of the Go program in peers/go.
 type library struct {
@@ -51,6 +46,9 @@ func Peers() (names []string) {
 	return names
 }
 
+// ErrPeer: a peer is missing or does not answer; the text says which and why.
+var ErrPeer = peers.ErrPeer
+
 // The programs that the set-up's part "peers" makes, below the cache.
 const (
 	pythonProgram = "bench/peers/python3"
@@ -72,25 +70,11 @@ func (s *session) command(l library) ([]string, error) {
 		return []string{path, l.name}, nil
 	}
 	if s.scripts == "" {
-		if s.scripts, err = unpackScripts(); err != nil {
+		if s.scripts, err = peers.Unpack(""); err != nil {
 			return nil, err
 		}
 	}
 	return []string{path, filepath.Join(s.scripts, "sidecar.py"), l.name}, nil
-}
-
-// unpackScripts writes the Python files to a folder of their own.
-func unpackScripts() (string, error) {
-	dir, err := os.MkdirTemp("", "sluice-bench-*")
-	if err != nil {
-		return "", err
-	}
-	files, err := fs.Glob(scripts, "peers/*.py")
-	for _, name := range files {
-		text, rerr := scripts.ReadFile(name)
-		err = errors.Join(err, rerr, os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o644))
-	}
-	return dir, err
 }
 
 // librariesFor are the chosen libraries that have a workload.
@@ -104,8 +88,9 @@ func (s *session) librariesFor(workload string) (out []library) {
 }
 
 // start runs a library's process for a workload and asks what it offers.
-func (s *session) start(ctx context.Context, l library, threads int, workload string, params map[string]any) (*sidecar,
-	[]offer, error) {
+func (s *session) start(ctx context.Context, l library, threads int, workload string,
+	params map[string]any) (*peers.Process,
+	[]peers.Offer, error) {
 	command, err := s.command(l)
 	if err != nil {
 		return nil, nil, err
@@ -116,39 +101,39 @@ func (s *session) start(ctx context.Context, l library, threads int, workload st
 			return nil, nil, err
 		}
 	}
-	c, versions, err := startSidecar(ctx, l.name, threads, env, command...)
+	c, versions, err := peers.Start(ctx, l.name, threads, env, command...)
 	if err != nil {
 		return nil, nil, err
 	}
 	for k, v := range versions {
 		s.report.Versions[k] = v
 	}
-	r, err := c.call(ctx, request{Op: "prepare", Workload: workload, Params: params})
+	r, err := c.Call(ctx, peers.Request{Op: "prepare", Workload: workload, Params: params})
 	if err != nil {
-		return nil, nil, errors.Join(err, c.close())
+		return nil, nil, errors.Join(err, c.Close())
 	}
 	return c, r.Competitors, nil
 }
 
 // processes are the side-cars of one benchmark.
-type processes []*sidecar
+type processes []*peers.Process
 
 func (p processes) close() error {
 	var errs []error
 	for _, c := range p {
-		errs = append(errs, c.close())
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }
 
 // peerOffer is an offer and the process that made it.
 type peerOffer struct {
-	offer
-	from *sidecar
+	peers.Offer
+	from *peers.Process
 }
 
 func (o peerOffer) result(ctx context.Context, into any) error {
-	return o.from.result(ctx, o.Name, into)
+	return o.from.Result(ctx, o.Name, into)
 }
 
 // startPeers starts the peers of a workload and lists what they offer. One that is missing is noted.
@@ -181,7 +166,7 @@ func (o peerOffer) competitor(queries func(round int) [][]int,
 	return &competitor{
 		Row: Row{Impl: o.Impl, DType: o.DType, Mode: o.Mode}, kind: kind,
 		run: func(ctx context.Context, round int) ([]time.Duration, error) {
-			return o.from.run(ctx, o.Name, queries(round))
+			return o.from.Run(ctx, o.Name, queries(round))
 		},
 		check: check,
 	}

@@ -11,6 +11,7 @@ func TestBenchHelp(t *testing.T) {
 	b := newBench(t)
 	golden(t, "help_bench", b.ok("bench", "--help"))
 	golden(t, "help_bench_compute", b.ok("bench", "compute", "--help"))
+	golden(t, "help_bench_embed", b.ok("bench", "embed", "--help"))
 	golden(t, "help_bench_generate", b.ok("bench", "generate", "--help"))
 }
 
@@ -101,4 +102,25 @@ func TestBenchGenerateUsage(t *testing.T) {
 		"none"); !strings.Contains(o.stderr, "model.gguf") && !strings.Contains(o.stderr, "built without llama.cpp") {
 		t.Errorf("%+v", o)
 	}
+}
+
+func TestBenchEmbedUsage(t *testing.T) {
+	b := newBench(t)
+	for name, c := range map[string]struct {
+		says string
+		args []string
+	}{
+		"workload":  {`--workload must be all, none, or some of mixed,`, []string{"--workload", "w1"}},
+		"nothing":   {"leaves nothing to run", []string{"--workload", "none"}},
+		"peer":      {"--peers must be all, none, or some of onnxruntime,", []string{"--peers", "numpy"}},
+		"precision": {"--precision must be all, none, or some of f32,", []string{"--precision", "f16"}},
+		"no mode":   {"leaves nothing to compare with", []string{"--precision", "none"}},
+		"rounds":    {"--rounds must not be negative", []string{"--rounds", "-1"}},
+		"argument":  {"", []string{"mixed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.fails(exitUsage, c.says, append([]string{"bench", "embed"}, c.args...)...)
+		})
+	}
+	b.fails(exitUsage, "/nowhere/model", "bench", "embed", "--encoder", "/nowhere/model")
 }

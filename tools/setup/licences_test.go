@@ -36,15 +36,18 @@ func TestLicencesAreComplete(t *testing.T) {
 			t.Errorf("crate %s %s is not in LICENSES.md", m[1], m[2])
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`).
-		FindAllStringSubmatch(read("../../bench/peers/go/go.mod"), -1) {
-		if !strings.Contains(list, m[1]+" "+m[2]) {
-			t.Errorf("Go module %s %s of the peers is not in LICENSES.md", m[1], m[2])
+	for _, program := range []string{"go", "hugot"} {
+		for _, m := range regexp.MustCompile(`(?m)^(?:require )?\s?(\S+\.\S+/\S+) (v\S+)`).
+			FindAllStringSubmatch(read("../../bench/peers/"+program+"/go.mod"), -1) {
+			if !strings.Contains(strings.ReplaceAll(list, "\n", " "), m[1]+" "+m[2]) {
+				t.Errorf("Go module %s %s of the peers is not in LICENSES.md", m[1], m[2])
+			}
 		}
 	}
-	pins := regexp.MustCompile(`(?m)^([a-z_-]+)==(\S+)`).
-		FindAllStringSubmatch(read("../../bench/peers/requirements.txt"), -1)
-	if len(pins) < 10 {
+	pin := regexp.MustCompile(`(?m)^([a-z0-9_-]+)==(\S+)`)
+	pins := pin.FindAllStringSubmatch(read("../../bench/peers/requirements.txt"), -1)
+	pins = append(pins, pin.FindAllStringSubmatch(read("../../bench/peers/embed-requirements.txt"), -1)...)
+	if len(pins) < 50 {
 		t.Fatalf("%d pinned peers", len(pins))
 	}
 	for _, p := range pins {

@@ -17,10 +17,10 @@ func (e *Env) peersDir(elem ...string) string {
 	return filepath.Join(append([]string{e.Repo, "bench", "peers"}, elem...)...)
 }
 
-// peersPython is the environment of bench/peers/requirements.txt: pip checks every wheel against its digest there.
-func peersPython() recipe {
+// pythonPeers is an environment of wheels: pip checks every one against its digest in a file of bench/peers.
+func pythonPeers(name, requirements, sizes string) recipe {
 	return recipe{
-		name: "python-peers", version: 1,
+		name: name, version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			path, _, err := e.python(ctx)
 			if err != nil {
@@ -30,11 +30,11 @@ func peersPython() recipe {
 			if err != nil {
 				return nil, err
 			}
-			pins, err := filehash.Sum(ctx, e.peersDir("requirements.txt"))
+			pins, err := filehash.Sum(ctx, e.peersDir(requirements))
 			return []string{id, pins}, err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
-			e.console.printf("peers: making a Python environment of pinned wheels (about 600 MB, 1.6 GB unpacked)")
+			e.console.printf("peers: making a Python environment of pinned wheels (about %s)", sizes)
 			path, _, err := e.python(ctx)
 			if err != nil {
 				return err
@@ -45,9 +45,13 @@ func peersPython() recipe {
 			return e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"},
 				filepath.Join(j.out, "bin", "python3"), "-m", "pip", "install", "--quiet", "--require-hashes",
 				"--no-deps", "--only-binary=:all:", "--disable-pip-version-check",
-				"--no-warn-script-location", "-r", e.peersDir("requirements.txt"))
+				"--no-warn-script-location", "-r", e.peersDir(requirements))
 		},
 	}
+}
+
+func peersPython() recipe {
+	return pythonPeers("python-peers", "requirements.txt", "600 MB, 1.6 GB unpacked")
 }
 
 // peersGo is the program of bench/peers/go, a module of its own.
@@ -94,14 +98,22 @@ func assemblePeers(ctx context.Context, e *Env) error {
 		return fmt.Errorf("%w: peers: %w", ErrPart, err)
 	}
 	python, goProgram := e.peerPrograms()
-	launcher := "#!/bin/sh\nexec '" + strings.ReplaceAll(real, "'", `'\''`) + "' \"$@\"\n"
-	if err := WriteFile(python, strings.NewReader(launcher), 0o755); err != nil {
-		return err
-	}
-	if err := os.Chmod(python, 0o755); err != nil { // an older launcher keeps its mode
+	if err := launcher(python, real); err != nil {
 		return err
 	}
 	return copyFile(filepath.Join(out[1], "gopeers"), goProgram)
+}
+
+// launcher writes a program that starts a command with the arguments that it gets.
+func launcher(path string, command ...string) error {
+	text := "#!/bin/sh\nexec"
+	for _, c := range command {
+		text += " '" + strings.ReplaceAll(c, "'", `'\''`) + "'"
+	}
+	if err := WriteFile(path, strings.NewReader(text+" \"$@\"\n"), 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o755) // an older launcher keeps its mode
 }
 
 func peersPart() part {

@@ -39,6 +39,8 @@ rag/ingest: embed engine/cores rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
 bench: kernels engine embed rag/gate rag/pairs internal
+bench/peers: bench/harness
+bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
 bench/generate: engine/cores llm bench/harness internal
 cmd: . kernels engine embed llm rag bench internal
 examples: .

@@ -1,14 +1,19 @@
-package bench
+// Package peers runs the peer libraries of the benchmarks in processes of their own: the Python programs of this folder
+// and the Go programs below it.
+package peers
 
 import (
 	"bufio"
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -16,13 +21,30 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 )
 
+//go:embed *.py
+var scripts embed.FS
+
+// Unpack writes the Python programs to a new folder in parent ("": that of temporary files), which the caller removes.
+func Unpack(parent string) (string, error) {
+	dir, err := os.MkdirTemp(parent, "sluice-bench-*")
+	if err != nil {
+		return "", err
+	}
+	names, err := fs.Glob(scripts, "*.py")
+	for _, name := range names {
+		text, rerr := scripts.ReadFile(name)
+		err = errors.Join(err, rerr, os.WriteFile(filepath.Join(dir, name), text, 0o644))
+	}
+	return dir, err
+}
+
 // ErrPeer: a peer is missing or does not answer; the text says which and why.
 var ErrPeer = errors.New("bench: peer not available")
 
-// sidecar is a process that runs one peer library. Requests and replies are lines of JSON, one reply to
-// each request, {"error": …} if it failed; peers/sidecar.py lists them. Between a reply and the next
+// Process is a process that runs one peer library. Requests and replies are lines of JSON, one reply to
+// each request, {"error": …} if it failed; sidecar.py lists them. Between a reply and the next
 // request the process waits, and the settings of its thread pools make them sleep.
-type sidecar struct {
+type Process struct {
 	library string
 	threads int
 	cmd     *exec.Cmd
@@ -33,9 +55,9 @@ type sidecar struct {
 	wait    func() error // cmd.Wait, once
 }
 
-// request to a side-car. Batches are the queries of one round, each timed on its own; a workload without
+// Request to a side-car. Batches are the queries of one round, each timed on its own; a workload without
 // queries has one empty batch.
-type request struct {
+type Request struct {
 	Op         string         `json:"op"` // hello, prepare, run, result, end
 	Workload   string         `json:"workload,omitempty"`
 	Params     map[string]any `json:"params,omitempty"`
@@ -43,16 +65,17 @@ type request struct {
 	Batches    [][]int        `json:"batches,omitempty"`
 }
 
-type reply struct {
+// Reply to a request; which fields it has depends on the request.
+type Reply struct {
 	Error       string            `json:"error"`
 	Versions    map[string]string `json:"versions"`
-	Competitors []offer           `json:"competitors"`
+	Competitors []Offer           `json:"competitors"`
 	Seconds     []float64         `json:"seconds"`
 	Result      json.RawMessage   `json:"result"`
 }
 
-// offer is a competitor that a side-car has for a workload.
-type offer struct {
+// Offer is a competitor that a side-car has for a workload.
+type Offer struct {
 	Name  string `json:"name"` // what it is called in requests
 	Impl  string `json:"impl"`
 	DType string `json:"dtype"`
@@ -60,13 +83,13 @@ type offer struct {
 	Batch int    `json:"batch"` // queries that it answers at a time; 0 in a workload without queries
 }
 
-// startSidecar runs a command and says hello. The process ends with the context or with close.
-func startSidecar(ctx context.Context, library string, threads int, env []string,
-	command ...string) (*sidecar, map[string]string, error) {
+// Start runs a command and says hello. The process ends with the context or with Close.
+func Start(ctx context.Context, library string, threads int, env []string,
+	command ...string) (*Process, map[string]string, error) {
 	ctx, stop := context.WithCancel(ctx)
-	s := &sidecar{library: library, threads: threads, errors: &harness.Tail{}, stop: stop}
+	s := &Process{library: library, threads: threads, errors: &harness.Tail{}, stop: stop}
 	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	s.cmd.Env = append(sidecarEnvironment(threads), env...)
+	s.cmd.Env = append(Environment(threads), env...)
 	s.cmd.Stderr = s.errors
 	s.cmd.WaitDelay = 5 * time.Second
 	s.wait = sync.OnceValue(s.cmd.Wait)
@@ -82,20 +105,20 @@ func startSidecar(ctx context.Context, library string, threads int, env []string
 		stop()
 		return nil, nil, fmt.Errorf("%w: %s: %w", ErrPeer, library, err)
 	}
-	r, err := s.call(ctx, request{Op: "hello"})
+	r, err := s.Call(ctx, Request{Op: "hello"})
 	if err != nil {
-		return nil, nil, errors.Join(err, s.close())
+		return nil, nil, errors.Join(err, s.Close())
 	}
 	return s, r.Versions, nil
 }
 
-// sidecarEnvironment is this process's environment without settings of the peers' libraries, which choose their
+// Environment is this process's environment without settings of the peers' libraries, which choose their
 // kernels and threads themselves or as quietThreads says.
-func sidecarEnvironment(threads int) (env []string) {
+func Environment(threads int) (env []string) {
 	for _, v := range os.Environ() {
 		ours := false
 		for _, prefix := range []string{"OPENBLAS_", "MKL_", "NPY_", "OMP_", "KMP_", "GOMP_", "JAX_", "XLA_",
-			"GOMAXPROCS="} {
+			"RAYON_", "TOKENIZERS_", "GOMAXPROCS="} {
 			ours = ours || strings.HasPrefix(v, prefix)
 		}
 		if !ours {
@@ -115,16 +138,16 @@ func quietThreads(n int) []string {
 	}
 	return []string{
 		"SLUICE_BENCH_THREADS=" + t, "GOMAXPROCS=" + t, "OMP_NUM_THREADS=" + t, "OPENBLAS_NUM_THREADS=" + t,
-		"MKL_NUM_THREADS=" + t,
+		"MKL_NUM_THREADS=" + t, "RAYON_NUM_THREADS=" + t, "TOKENIZERS_PARALLELISM=true", "HF_HUB_OFFLINE=1",
 		"KMP_BLOCKTIME=0", "OMP_WAIT_POLICY=passive", "OPENBLAS_THREAD_TIMEOUT=16", "JAX_PLATFORMS=cpu",
 		"XLA_FLAGS=--xla_cpu_multi_thread_eigen=" + eigen + " intra_op_parallelism_threads=" + t,
 		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
 	}
 }
 
-// call sends a request and waits for its reply.
-func (s *sidecar) call(ctx context.Context, q request) (reply, error) {
-	var r reply
+// Call sends a request and waits for its reply.
+func (s *Process) Call(ctx context.Context, q Request) (Reply, error) {
+	var r Reply
 	line, err := json.Marshal(q)
 	if err != nil {
 		return r, err
@@ -146,7 +169,7 @@ func (s *sidecar) call(ctx context.Context, q request) (reply, error) {
 }
 
 // gone explains a broken pipe with the last line that the process wrote.
-func (s *sidecar) gone(ctx context.Context, err error) error {
+func (s *Process) gone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -155,16 +178,16 @@ func (s *sidecar) gone(ctx context.Context, err error) error {
 }
 
 // end waits for the process to end, and makes it end after two seconds.
-func (s *sidecar) end() error {
+func (s *Process) end() error {
 	kill := time.AfterFunc(2*time.Second, s.stop)
 	defer kill.Stop()
 	return s.wait()
 }
 
-// close lets the process end, by force if it does not.
-func (s *sidecar) close() error {
+// Close lets the process end, by force if it does not.
+func (s *Process) Close() error {
 	defer s.stop()
-	line, _ := json.Marshal(request{Op: "end"})
+	line, _ := json.Marshal(Request{Op: "end"})
 	_, _ = s.in.Write(append(line, '\n')) // it may be gone already
 	_ = s.in.Close()
 	err := s.end()
@@ -175,9 +198,9 @@ func (s *sidecar) close() error {
 	return err
 }
 
-// run asks for one round.
-func (s *sidecar) run(ctx context.Context, name string, queries [][]int) ([]time.Duration, error) {
-	r, err := s.call(ctx, request{Op: "run", Competitor: name, Batches: queries})
+// Run asks for one round.
+func (s *Process) Run(ctx context.Context, name string, queries [][]int) ([]time.Duration, error) {
+	r, err := s.Call(ctx, Request{Op: "run", Competitor: name, Batches: queries})
 	if err != nil {
 		return nil, err
 	}
@@ -191,9 +214,9 @@ func (s *sidecar) run(ctx context.Context, name string, queries [][]int) ([]time
 	return times, nil
 }
 
-// result fetches what a competitor found: in its last run, or for all queries so far.
-func (s *sidecar) result(ctx context.Context, name string, into any) error {
-	r, err := s.call(ctx, request{Op: "result", Competitor: name})
+// Result fetches what a competitor found: in its last run, or for all queries so far.
+func (s *Process) Result(ctx context.Context, name string, into any) error {
+	r, err := s.Call(ctx, Request{Op: "result", Competitor: name})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/bench/encode"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/models"
+)
+
+func (a *app) benchEmbedCommand() *cobra.Command {
+	var o encode.Options
+	var precisions, peers, workload, out string
+	cmd := &cobra.Command{
+		Use:   "embed",
+		Short: "the encoder: many texts, one question, and what the vectors are worth",
+		Long: `Runs Sluice's encoder and its peers in turns over the same texts with the same weights, and prints a row for
+each: texts and tokens a second, percentage of the measured limit, largest error of a vector's component to float64,
+and NDCG@10 on squad16. Ratios are computed round by round. Run it on a quiet machine: another busy process disturbs
+the times.
+
+  mixed     2,000 questions and sentences, all in one call
+  contexts  squad16's 646 contexts, all in one call
+  question  one question of 12 tokens after the other: p50 and p99
+  quality   errors and cosines to float64, NDCG@10 on squad16 and xquad-de, AUROC of the gate's score
+
+Peers get batches of 32 texts of similar length, as many threads as Sluice, and the fastest of their settings. 'make
+bench-embed' sets them up (about 150 MB). A missing peer is noted and left out.`,
+		Example: "  sluice bench embed --workload question --json\n" +
+			"  sluice bench embed --short --peers none\n" +
+			"  sluice bench embed --out docs/benchmarks/embed",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Rounds < 0 {
+				return usagef("--rounds must not be negative, given %d", o.Rounds)
+			}
+			if o.Peers, err = someOf("--peers", peers, encode.Peers()); err != nil {
+				return err
+			}
+			if o.Workloads, err = someOf("--workload", workload, encode.Workloads()); err != nil {
+				return err
+			}
+			if len(o.Workloads) == 0 {
+				return usagef("--workload none leaves nothing to run")
+			}
+			if o.Precisions, err = someOf("--precision", precisions, precisionNames()); err != nil {
+				return err
+			}
+			if len(o.Precisions) == 0 {
+				return usagef("--precision none leaves nothing to compare with")
+			}
+			return a.benchEmbed(cmd, o, out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&workload, "workload", "all", "what to run: all, or some of "+strings.Join(encode.Workloads(), ","))
+	f.StringVar(&precisions, "precision", "all", "Sluice's modes: all, or some of "+strings.Join(precisionNames(), ","))
+	f.StringVar(&peers, "peers", "all", "competitors: all, none, or some of "+strings.Join(encode.Peers(), ","))
+	f.IntVar(&o.Rounds, "rounds", 0, "runs of every competitor (0: each workload's own number)")
+	f.BoolVar(&o.Short, "short", false, "few texts, to see that it works")
+	f.StringVar(&o.Data, "data", "../shared/data", "folder with squad16, and with xquad-de and clinc150 for 'quality'")
+	f.StringVar(&o.Python, "python", "", "interpreter of the peers (default: the one that the set-up made)")
+	f.StringVar(&out, "out", "", "also write report.md and report.json to this folder")
+	return cmd
+}
+
+// precisionNames are the modes of an encoder.
+func precisionNames() []string { return []string{"f32", "int8"} }
+
+var errPrecision = errors.New("the encoder has no such mode")
+
+// openMode opens an encoder in a mode.
+func openMode(dir string) func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {
+	return func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {
+		if precision != "f32" {
+			return nil, fmt.Errorf("%w: %s", errPrecision, precision)
+		}
+		return embed.Open(ctx, dir, embed.Options{Cores: cores.New(threads)})
+	}
+}
+
+func (a *app) benchEmbed(cmd *cobra.Command, o encode.Options, out string) error {
+	l, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	o.Threads = l.Config.Threads
+	dir, err := models.Locate(cmp.Or(l.Config.Encoder, sluice.DefaultEncoder))
+	if err != nil {
+		return err
+	}
+	o.Open = openMode(dir)
+	o.Log = func(text string) { a.note("%s", text) }
+	o.Note = o.Log
+	var failed error // to print: the benchmark goes on, because its report may be written
+	if a.json {
+		keep := func(err error) { failed = cmp.Or(failed, err) }
+		o.Row = func(r encode.Row) { keep(a.printJSON(r)) }
+		o.Ratio = func(r encode.Ratio) { keep(a.printJSON(r)) }
+		o.Quality = func(r encode.QualityRow) { keep(a.printJSON(r)) }
+	}
+	report, err := encode.Run(cmd.Context(), o)
+	if errors.Is(err, encode.ErrOption) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if !a.json {
+		failed = report.Markdown(a.stdout)
+	}
+	if out != "" {
+		if err := report.Write(out); err != nil {
+			return err
+		}
+		a.note("wrote %s", out)
+	}
+	return failed
+}
