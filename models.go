@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/sluice-rag/sluice/embed"
+	encoderremote "github.com/sluice-rag/sluice/embed/remote"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/llm"
@@ -26,6 +27,9 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
 			name = st.Encoder().Name
 		}
+	}
+	if base, model, ok := remote.SplitName(name); ok {
+		return s.openRemoteEncoder(ctx, base, model)
 	}
 	dir, err := models.Locate(name)
 	if err != nil {
@@ -162,6 +166,24 @@ func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generat
 	}
 	s.log.Warn(g.Notice())
 	return g, g.Close, nil
+}
+
+// openRemoteEncoder says where text is about to go before any goes there. A store that names a server is not enough: it
+// may come from anywhere.
+func (s *Sluice) openRemoteEncoder(ctx context.Context, base, model string) (embed.Embedder, func() error, error) {
+	if s.cfg.Encoder == "" {
+		return nil, nil, fmt.Errorf("%w: %s#%s; name it as the encoder to send questions and documents there",
+			ErrRemoteEncoder, base, model)
+	}
+	o := s.cfg.RemoteEncoder
+	o.BaseURL, o.Model, o.Logger = base, model, s.log
+	e, err := encoderremote.Open(ctx, encoderremote.Options{Server: o, Workers: s.cfg.Workers,
+		Progress: s.base.EncoderProgress})
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Warn(e.Notice())
+	return e, e.Close, nil
 }
 
 // acquireThreads says before each decode of the language model how many threads it may use: what the

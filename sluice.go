@@ -34,14 +34,19 @@ var (
 	ErrClosed        = knowledge.ErrClosed
 	ErrOption        = knowledge.ErrOption
 	ErrLocked        = calibrate.ErrLocked // a calibration of the same name is being made
+	// ErrRemoteEncoder: a store was made with the encoder of a server, which its user has not named.
+	ErrRemoteEncoder = errors.New("sluice: the store's encoder is a server's")
 )
 
 // Config of Open. The zero value is a store in ./.sluice with the default models and all cores.
 type Config struct {
 	Store string // folder; "" is DefaultStore
 	// Encoder is a name or a folder; "" takes the encoder whose name the store records, for a new store
-	// DefaultEncoder.
-	Encoder string
+	// DefaultEncoder. "https://HOST/v1#MODEL" is a model of an OpenAI-compatible server: documents and questions are
+	// then sent there to be embedded, as RemoteEncoder says, and a warning is logged. A store that records such a name
+	// is ErrRemoteEncoder unless it is given here.
+	Encoder       string
+	RemoteEncoder remote.Options // URL, model and logger are filled in; ContextSize is where texts are cut
 	// Model is a name or a GGUF file, "" is DefaultModel; or "https://HOST/v1#MODEL", a model of an
 	// OpenAI-compatible server: questions and the passages found for them are then sent there, as Remote says,
 	// and a warning is logged.

@@ -32,8 +32,9 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
-				Threads: c.Threads, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
-				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,
+				Threads: c.Threads, Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
+				ModelHelper: a.helper,
+				Logger:      a.logger(c.LogLevel), Sizes: s.Sizes,
 				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
 					return calibration(ctx, c.Store)
 				}}

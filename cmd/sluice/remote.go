@@ -20,6 +20,14 @@ func remoteOptions(c config.Remote) remote.Options {
 	return o
 }
 
+// encoderOptions are those of a server that the setting encoder names: it has a key of its own, so that no server gets
+// another one's.
+func encoderOptions(c config.Config) remote.Options {
+	o := remoteOptions(c.Remote)
+	o.APIKey, o.APIKeyEnv, o.ContextSize = remote.Secret(c.Embed.APIKey), c.Embed.APIKeyEnv, c.Embed.MaxTokens
+	return o
+}
+
 // withDefaultsOf turns defaults off that are meant for small local models and that a remote server would have to
 // refuse.
 func withDefaultsOf(l *config.Loaded) config.Config {

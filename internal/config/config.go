@@ -35,6 +35,10 @@ type Config struct {
 type Embed struct {
 	Workers        int `koanf:"workers"`
 	MaxBatchTokens int `koanf:"max_batch_tokens"`
+
+	APIKey    string `koanf:"api_key"`
+	APIKeyEnv string `koanf:"api_key_env"`
+	MaxTokens int    `koanf:"max_tokens"`
 }
 
 // Ingest is how documents become chunks.

@@ -38,7 +38,8 @@ func general() []row {
 		{key: "store", initial: knowledge.DefaultDir,
 			doc: "folder of the knowledge base"},
 		{key: "encoder",
-			doc: "encoder: a name of 'models list' or a folder; empty takes the store's own, for a new store the " +
+			doc: "encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server " +
+				"(https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the " +
 				"default one"},
 		{key: "model",
 			doc: "language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server " +
@@ -66,6 +67,13 @@ func stages() []row {
 			doc: "concurrent runs of the encoder; 0 takes one per thread"},
 		{key: "embed.max_batch_tokens", min: "0", max: "1048576",
 			doc: "padded tokens of one batch; 0 takes 512, the fastest measured. More takes more memory"},
+		{key: "embed.api_key", secret: true,
+			doc: "key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a " +
+				"better place for it than this file"},
+		{key: "embed.api_key_env",
+			doc: "another environment variable that holds that key; no variable is read unless it is named here"},
+		{key: "embed.max_tokens", min: "0", max: "1048576",
+			doc: "where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes 8192"},
 		{key: "ingest.chunk", initial: ingest.DefaultChunk,
 			doc: "SIZE/OVERLAP of chunks in tokens of the encoder, special ones counted"},
 		{key: "ingest.commit_every", initial: ingest.DefaultCommitEvery, min: "1", max: "65536",

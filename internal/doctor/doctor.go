@@ -43,8 +43,9 @@ type Check struct {
 // Options say what to look at.
 type Options struct {
 	Store          string
-	Encoder, Model string         // names or paths; Model may be the URL of a server
-	Remote         remote.Options // of that server; URL, model and logger are filled in
+	Encoder, Model string         // names or paths, or URLs of servers
+	Remote         remote.Options // of Model's server; URL, model and logger are filled in
+	RemoteEncoder  remote.Options // of Encoder's
 	Library        string         // libonnxruntime.so, "" is searched
 	ISA            string
 	Threads        int

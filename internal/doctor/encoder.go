@@ -7,7 +7,9 @@ import (
 	"math"
 
 	"github.com/sluice-rag/sluice/embed"
+	encoderremote "github.com/sluice-rag/sluice/embed/remote"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm/remote"
 )
 
 // batchTolerance is how far a text's vector in a batch may lie from its vector alone: float32 sums in another order.
@@ -20,6 +22,9 @@ var probes = [...]string{"sluice", "A sluice is a gate that lets water pass.",
 // encoder compares with the golden vectors, and texts one by one with the same texts together.
 func encoder(ctx context.Context, o Options) []Check {
 	const name = "encoder"
+	if base, model, ok := remote.SplitName(o.Encoder); ok {
+		return remoteEncoder(ctx, o, base, model)
+	}
 	dir, err := models.Locate(o.Encoder)
 	if err == nil && !embed.Available {
 		err = embed.ErrUnavailable
@@ -43,6 +48,23 @@ func encoder(ctx context.Context, o Options) []Check {
 	return one(Check{Name: name, Status: OK,
 		Detail: fmt.Sprintf("%s (%s, %d dimensions, %d tokens): %s", info.Name, info.Architecture, info.Dim,
 			info.MaxTokens, detail)})
+}
+
+// remoteEncoder has a server embed a word, and says that using it sends text there.
+func remoteEncoder(ctx context.Context, o Options, base, model string) []Check {
+	const name = "encoder"
+	r := o.RemoteEncoder
+	r.BaseURL, r.Model, r.Logger = base, model, o.Logger
+	e, err := encoderremote.Open(ctx, encoderremote.Options{Server: r})
+	if err != nil {
+		return failed(name, err, "embed.api_key and the settings below 'remote' say how the server is asked")
+	}
+	defer e.Close()
+	if o.Logger != nil {
+		o.Logger.Warn(e.Notice())
+	}
+	return one(Check{Name: name, Status: OK,
+		Detail: fmt.Sprintf("%s, %d dimensions; %s", e.Info().Name, e.Info().Dim, e.Notice())})
 }
 
 // compareVectors checks the golden vectors where they apply, and that a text alone gives the vector it has in a batch.

@@ -169,6 +169,12 @@ func (g *Generator) retry(err error, attempt int) (wait time.Duration, again boo
 	return 0, false
 }
 
+// Post sends in, as JSON, to a path below the base URL, and reads the JSON answer into out: for what the protocol has
+// beside completions. Errors are those of Generate.
+func (g *Generator) Post(ctx context.Context, path string, in, out any) error {
+	return g.exchange(ctx, g.url(path), in, out)
+}
+
 // exchange sends a question that has one JSON answer; in is nil for a GET.
 func (g *Generator) exchange(ctx context.Context, url string, in, out any) error {
 	w := g.watch(ctx)

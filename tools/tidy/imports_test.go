@@ -19,6 +19,7 @@ kernels: kernels
 engine: kernels engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine
+embed/remote: embed llm
 embed: engine internal/filehash internal/regular internal/safetensors
 embed/train: embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash
