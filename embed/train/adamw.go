@@ -1,6 +1,10 @@
 package train
 
-import "math"
+import (
+	"math"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
 
 // Adam's constants, which nobody tunes.
 const (
@@ -16,9 +20,9 @@ type adamw[T number] struct {
 	steps, warmUp  int // of the whole training
 	rate, headRate float64
 	decay, clip    float64
-	each           func(tasks int, fn func(task int)) error
-	spans          []span
-	partial        []float64
+	arithmetic[T]
+	spans   []span
+	partial []float64
 }
 
 // span is a part of a parameter that one task updates.
@@ -26,7 +30,7 @@ type span struct{ param, from, to int }
 
 func newAdamW[T number](n *network[T], steps int, s Settings) *adamw[T] {
 	a := &adamw[T]{params: n.params(), steps: steps, warmUp: int(math.Ceil(s.WarmUp * float64(steps))),
-		rate: s.Rate, headRate: s.HeadRate, decay: s.WeightDecay, clip: s.Clip, each: n.each}
+		rate: s.Rate, headRate: s.HeadRate, decay: s.WeightDecay, clip: s.Clip, arithmetic: n.arithmetic}
 	const part = 1 << 15
 	for i, p := range a.params {
 		a.m, a.v = append(a.m, make([]T, len(p.data))), append(a.v, make([]T, len(p.data)))
@@ -89,18 +93,8 @@ func (a *adamw[T]) update() error {
 		if p.decays {
 			shrink = 1 - rate*a.decay
 		}
-		adam(p.data[s.from:s.to], p.grad[s.from:s.to], a.m[s.param][s.from:s.to], a.v[s.param][s.from:s.to],
-			T(scale), T(rate/c1), T(1/math.Sqrt(c2)), T(shrink))
+		a.adam(p.data[s.from:s.to], p.grad[s.from:s.to], a.m[s.param][s.from:s.to], a.v[s.param][s.from:s.to],
+			cpu.AdamStep{Scale: float32(scale), Beta1: beta1, Beta2: beta2, Rate: float32(rate / c1),
+				Root: float32(1 / math.Sqrt(c2)), Epsilon: adamEpsilon, Shrink: float32(shrink)})
 	})
-}
-
-// adam updates weights w by gradients g·scale: w·shrink − rate·m / (√v·root + ε).
-func adam[T number](w, g, m, v []T, scale, rate, root, shrink T) {
-	g, m, v = g[:len(w)], m[:len(w)], v[:len(w)]
-	for i, x := range w {
-		d := g[i] * scale
-		m[i] = beta1*m[i] + (1-beta1)*d
-		v[i] = beta2*v[i] + (1-beta2)*d*d
-		w[i] = x*shrink - rate*m[i]/(T(math.Sqrt(float64(v[i])))*root+adamEpsilon)
-	}
 }

@@ -198,9 +198,3 @@ func softmax[T number](row []T) {
 		row[j] = T(float64(row[j]) / sum)
 	}
 }
-
-// geluOf is GELU(x) = x·Φ(x) and its derivative Φ(x) + x·φ(x).
-func geluOf(x float64) (y, slope float64) {
-	phi := .5 * math.Erfc(-x/math.Sqrt2)
-	return x * phi, phi + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/gorgonia"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // machine is the arithmetic of float32 on the engine: products through gorgonia.org/tensor, everything else in spans
@@ -15,6 +16,7 @@ import (
 type machine struct {
 	engine  *engine.Engine
 	tensors *gorgonia.Engine
+	kernels cpu.Kernels
 }
 
 func newMachine(e *engine.Engine) (*machine, error) {
@@ -22,7 +24,11 @@ func newMachine(e *engine.Engine) (*machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}
-	return &machine{e, t}, nil
+	k, err := cpu.Open(e.Describe().ISA)
+	if err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	return &machine{e, t, k}, nil
 }
 
 func (m *machine) matrix(data []float32, rows, cols int) *tensor.Dense {
@@ -41,11 +47,12 @@ func (m *machine) input(dx, dy, w []float32, rows, out, in int) error {
 	return m.tensors.LinearInput(m.matrix(dx, rows, in), m.matrix(dy, rows, out), m.matrix(w, out, in))
 }
 
-func (m *machine) gelu(y, slope []float32) {
-	for i, x := range y {
-		a, b := geluOf(float64(x))
-		y[i], slope[i] = float32(a), float32(b)
-	}
+// The slices of the two below have the same lengths, which is all that the kernels could refuse.
+
+func (m *machine) gelu(y, slope []float32) { _ = m.kernels.GELUSlope(y, slope) }
+
+func (m *machine) adam(w, g, mean, square []float32, s cpu.AdamStep) {
+	_ = m.kernels.Adam(w, g, mean, square, s)
 }
 
 func (m *machine) each(tasks int, fn func(task int)) error {

@@ -3,6 +3,8 @@ package train
 import (
 	"fmt"
 	"math"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // number is what a network computes in: float32, or float64 in the tests that compare with finite differences.
@@ -14,7 +16,8 @@ type arithmetic[T number] interface {
 	weights(dw, dy, x []T, m, n, k int) error // dw[n×k] = dy[m×n]ᵀ · x[m×k]
 	input(dx, dy, w []T, m, n, k int) error   // dx[m×k] = dy[m×n] · w[n×k]
 	gelu(y, slope []T)                        // y = GELU(y), slope = its derivative there
-	each(tasks int, fn func(task int)) error  // runs fn for 0 … tasks−1 on the threads
+	adam(w, g, m, v []T, s cpu.AdamStep)
+	each(tasks int, fn func(task int)) error // runs fn for 0 … tasks−1 on the threads
 }
 
 // shape is the size of an encoder.

@@ -1,6 +1,11 @@
 package train
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
 
 // plain is the arithmetic written down as it is defined.
 type plain[T number] struct{}
@@ -36,8 +41,18 @@ func (plain[T]) input(dx, dy, w []T, m, n, k int) error {
 
 func (plain[T]) gelu(y, slope []T) {
 	for i, x := range y {
-		a, b := geluOf(float64(x))
-		y[i], slope[i] = T(a), T(b)
+		v := float64(x)
+		phi := .5 * math.Erfc(-v/math.Sqrt2)
+		y[i], slope[i] = T(v*phi), T(phi+v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
+	}
+}
+
+func (plain[T]) adam(w, g, m, v []T, s cpu.AdamStep) {
+	b1, b2 := T(s.Beta1), T(s.Beta2)
+	for i := range w {
+		d := g[i] * T(s.Scale)
+		m[i], v[i] = b1*m[i]+(1-b1)*d, b2*v[i]+(1-b2)*d*d
+		w[i] = w[i]*T(s.Shrink) - T(s.Rate)*m[i]/(T(math.Sqrt(float64(v[i])))*T(s.Root)+T(s.Epsilon))
 	}
 }
 

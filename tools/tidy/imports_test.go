@@ -21,7 +21,7 @@ engine/cores:
 engine/gorgonia: kernels engine
 embed/remote: embed llm
 embed: engine internal/filehash internal/regular internal/safetensors
-embed/train: embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
+embed/train: kernels embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash
 llm/gguf:
 llm/grammar:

@@ -1,0 +1,32 @@
+#ifndef SLC_TRAINING_H
+#define SLC_TRAINING_H
+
+#include "slc.h"
+
+// slc_gelu_slope replaces n values x by GELU(x) = x * Phi(x) and writes its derivative Phi(x) + x * phi(x) to slope.
+// Both are within 5e-7 * (1 + |x|) of the exact values. An element's result does not depend on its place.
+int32_t slc_gelu_slope(int32_t isa, float *x, float *slope, int64_t n, slc_error *error);
+
+// The step of an Adam optimiser, from the step's number and its rates.
+typedef struct {
+	float scale;        // of the gradients
+	float beta1, beta2; // of the moments
+	float rate;         // of the step, over 1 - beta1^t
+	float root;         // of the root of the second moment: 1 / sqrt(1 - beta2^t)
+	float epsilon;
+	float shrink;       // of the weights: decoupled weight decay
+} slc_adam_step;
+
+// slc_adam updates n weights w by the gradients g and the moments m and v:
+// m = beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2 with g' = g scale,
+// w = w shrink - rate m / (sqrt(v) root + epsilon).
+int32_t slc_adam(int32_t isa, float *w, const float *g, float *m, float *v, int64_t n, const slc_adam_step *step,
+                 slc_error *error);
+
+// The functions behind them, which trust their arguments.
+typedef void slc_gelu_slope_fn(float *x, float *slope, int64_t n);
+typedef void slc_adam_fn(float *w, const float *g, float *m, float *v, int64_t n, const slc_adam_step *step);
+slc_gelu_slope_fn slc_gelu_slope_f32_scalar, slc_gelu_slope_f32_avx2, slc_gelu_slope_f32_avx512;
+slc_adam_fn slc_adam_f32_scalar, slc_adam_f32_avx2, slc_adam_f32_avx512;
+
+#endif
