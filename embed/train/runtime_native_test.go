@@ -1,0 +1,122 @@
+//go:build native
+
+package train
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/models"
+)
+
+// TestRuntime: a trained model's folder is one that embed opens as it is, with the logits that training computed, to
+// 5e-6, and probabilities at the temperature of its model.yaml. The large model is the default encoder.
+func TestRuntime(t *testing.T) {
+	for name, c := range map[string]struct{ from func(t *testing.T) string }{
+		"small": {bertDir},
+		"default encoder": {func(t *testing.T) string {
+			dir, err := models.Locate("all-MiniLM-L6-v2")
+			if err != nil {
+				t.Skipf("SKIP: %v", err)
+			}
+			return dir
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(t, c.from(t))
+			in.Settings.Epochs = 1
+			tokenizer, err := embed.OpenTokenizer(in.From)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tokenizer.Close()
+			in.Tokenizer = tokenizer
+			r := trainOrFail(t, in)
+			e, err := embed.OpenClassifier(t.Context(), in.Out, embed.Options{})
+			if errors.Is(err, embed.ErrLibrary) {
+				t.Skipf("SKIP: %v", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			texts := []string{"the gate number 3 is red today", "blue", "", "a context of the knowledge base is near enough"}
+			got, err := e.Classify(t.Context(), texts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := logitsOf(t, in, texts)
+			var worst float64
+			for i, v := range got.Logits {
+				worst = max(worst, math.Abs(float64(v-want[i])))
+			}
+			t.Logf("largest difference of a logit %.2g", worst)
+			if len(want) != len(got.Logits) || !(worst <= 5e-6) {
+				t.Errorf("%v, training has %v", got.Logits, want)
+			}
+			if got.Temperature != r.Calibration.Temperature || got.Threshold != r.Calibration.Threshold {
+				t.Errorf("temperature %v, threshold %v, %+v expected", got.Temperature, got.Threshold, r.Calibration)
+			}
+			provenanceOf(t, in.Out, in)
+		})
+	}
+}
+
+// logitsOf are those of the model in in.Out by the code that trains.
+func logitsOf(t *testing.T, in ClassifierInput, texts []string) []float32 {
+	t.Helper()
+	m, err := newMachine(in.Engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := loadNetwork(in.Out, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.from = n.Layers
+	n.addHead(3, 1)
+	for _, x := range readTensors(t, filepath.Join(in.Out, "model.safetensors")) {
+		for _, p := range []*param[float32]{n.pre.weight, n.pre.bias, n.classifier.weight, n.classifier.bias} {
+			if p.name == x.Name {
+				copy(p.data, x.Data)
+			}
+		}
+	}
+	ids, _, err := tokens(in.Tokenizer, texts, "", 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBatch(ids)
+	x, err := n.features(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.classify(x, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.logits
+}
+
+// provenanceOf checks what model.yaml says of the training.
+func provenanceOf(t *testing.T, dir string, in ClassifierInput) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "model.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var y modelYAML
+	if err := yaml.Unmarshal(raw, &y); err != nil {
+		t.Fatal(err)
+	}
+	if y.Kind != "classifier" || y.Training.Data != in.Training.Digest || y.Training.Settings.Seed != in.Settings.Seed ||
+		y.Training.Epochs != 1 || y.Training.Scores.Examples != 12 {
+		t.Errorf("model.yaml says %+v", y)
+	}
+}
