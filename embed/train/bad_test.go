@@ -28,7 +28,8 @@ func TestBadLines(t *testing.T) {
 		"null label":    {good + `{"text":"a","label":null}`, `data.jsonl:2: bad line: "label" is missing`},
 		"empty label":   {good + `{"text":"a","label":""}`, "data.jsonl:2: bad line: a label is empty"},
 		"both":          {`{"text":"a","label":"x","labels":["x"]}`, `"label" and "labels"`},
-		"mixed":         {good + good + `{"text":"a","labels":["x"]}`, `:3: bad line: it has "labels", line 1 has "label"`},
+		"mixed": {good + good + `{"text":"a","labels":["x"]}`,
+			`:3: bad line: it has "labels", line 1 has "label"`},
 		"number":        {`{"text":"a","label":3}`, `"label" is a JSON number`},
 		"UTF-8":         {"{\"text\":\"\xff\",\"label\":\"x\"}", "not valid UTF-8"},
 		"no lines":      {"\n\n", "no labelled texts"},
@@ -279,13 +280,29 @@ func TestFolders(t *testing.T) {
 	trainOrFail(t, in)
 }
 
-// TestDiverged: a loss that is no number ends the training with what to do.
+// TestDiverged: a loss that is no number ends the training with what to do, and is no step.
 func TestDiverged(t *testing.T) {
 	in := input(t, bertDir(t))
-	in.Settings.Rate, in.Settings.HeadRate, in.Settings.Clip, in.Settings.WarmUp = 1, 1, 0, 0
-	in.Settings.Layers, in.Settings.Epochs, in.Settings.WeightDecay = AllLayers, 1000, 1
-	_, err := Classifier(t.Context(), in)
-	if err != nil && !errors.Is(err, ErrDiverged) {
+	_, r, err := openClassifier(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := prepareFolder(in.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := r.step
+	r.step = func(items []int) (float64, error) {
+		if r.state.Step == 4 {
+			return math.NaN(), nil
+		}
+		return step(items)
+	}
+	err = r.train(t.Context())
+	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "a lower rate") || r.opt.step != 4 {
+		t.Errorf("%v after %d steps", err, r.opt.step)
+	}
+	if err := lock.Release(); err != nil {
 		t.Error(err)
 	}
 }

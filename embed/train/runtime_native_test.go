@@ -46,7 +46,8 @@ func TestRuntime(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			texts := []string{"the gate number 3 is red today", "blue", "", "a context of the knowledge base is near enough"}
+			texts := []string{"the gate number 3 is red today", "blue", "",
+				"a context of the knowledge base is near enough"}
 			got, err := e.Classify(t.Context(), texts)
 			if err != nil {
 				t.Fatal(err)
@@ -115,8 +116,8 @@ func provenanceOf(t *testing.T, dir string, in ClassifierInput) {
 	if err := yaml.Unmarshal(raw, &y); err != nil {
 		t.Fatal(err)
 	}
-	if y.Kind != "classifier" || y.Training.Data != in.Training.Digest || y.Training.Settings.Seed != in.Settings.Seed ||
-		y.Training.Epochs != 1 || y.Training.Scores.Examples != 12 {
+	if y.Kind != "classifier" || y.Training.Data != in.Training.Digest ||
+		y.Training.Settings.Seed != in.Settings.Seed || y.Training.Epochs != 1 || y.Training.Scores.Examples != 12 {
 		t.Errorf("model.yaml says %+v", y)
 	}
 }

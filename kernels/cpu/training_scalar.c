@@ -4,5 +4,6 @@
 #define ISA scalar
 #define WIDTH 4
 #define MADD(s, x, y) ((s) + (x) * (y))
-#define ROOT(x) ((vec){__builtin_sqrtf((x)[0]), __builtin_sqrtf((x)[1]), __builtin_sqrtf((x)[2]), __builtin_sqrtf((x)[3])})
+#define ROOT1(x) __builtin_sqrtf(x)
+#define ROOT(x) ((vec){ROOT1((x)[0]), ROOT1((x)[1]), ROOT1((x)[2]), ROOT1((x)[3])})
 #include "training_body.h"

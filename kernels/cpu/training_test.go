@@ -28,7 +28,8 @@ func TestGELUSlope(t *testing.T) {
 			v := float64(x)
 			phi := .5 * math.Erfc(-v/math.Sqrt2)
 			d := phi + v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi)
-			worst = max(worst, math.Abs(float64(y[i])-v*phi)/(1+math.Abs(v)), math.Abs(float64(slope[i])-d)/(1+math.Abs(v)))
+			worst = max(worst, math.Abs(float64(y[i])-v*phi)/(1+math.Abs(v)),
+				math.Abs(float64(slope[i])-d)/(1+math.Abs(v)))
 		}
 		if !(worst <= 5e-7) {
 			t.Errorf("%v: off by %.3g", isa, worst)
@@ -91,7 +92,8 @@ func TestAdam(t *testing.T) {
 				}
 			}
 		}
-		if err := k.Adam(make([]float32, 2), make([]float32, 1), nil, nil, AdamStep{}); !errors.Is(err, kernels.ErrShape) {
+		err := k.Adam(make([]float32, 2), make([]float32, 1), nil, nil, AdamStep{})
+		if !errors.Is(err, kernels.ErrShape) {
 			t.Errorf("%v: %v", isa, err)
 		}
 	}
