@@ -20,14 +20,14 @@ import (
 func TestBadLines(t *testing.T) {
 	const good = `{"text":"a","label":"x"}` + "\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"malformed":     {good + `{"text":"a",`, "data.jsonl:2: bad line: unexpected end of JSON input"},
-		"no object":     {good + "\n[1]", "data.jsonl:3: bad line: a JSON array where an object is wanted"},
-		"no text":       {`{"label":"x"}`, `data.jsonl:1: bad line: "text" is missing`},
-		"empty text":    {good + `{"text":"  ","label":"x"}`, `data.jsonl:2: bad line: "text" is empty`},
-		"no label":      {good + `{"text":"a"}`, `data.jsonl:2: bad line: "label" is missing`},
-		"null label":    {good + `{"text":"a","label":null}`, `data.jsonl:2: bad line: "label" is missing`},
-		"empty label":   {good + `{"text":"a","label":""}`, "data.jsonl:2: bad line: a label is empty"},
-		"both":          {`{"text":"a","label":"x","labels":["x"]}`, `"label" and "labels"`},
+		"malformed":   {good + `{"text":"a",`, "data.jsonl:2: bad line: unexpected end of JSON input"},
+		"no object":   {good + "\n[1]", "data.jsonl:3: bad line: a JSON array where an object is wanted"},
+		"no text":     {`{"label":"x"}`, `data.jsonl:1: bad line: "text" is missing`},
+		"empty text":  {good + `{"text":"  ","label":"x"}`, `data.jsonl:2: bad line: "text" is empty`},
+		"no label":    {good + `{"text":"a"}`, `data.jsonl:2: bad line: "label" is missing`},
+		"null label":  {good + `{"text":"a","label":null}`, `data.jsonl:2: bad line: "label" is missing`},
+		"empty label": {good + `{"text":"a","label":""}`, "data.jsonl:2: bad line: a label is empty"},
+		"both":        {`{"text":"a","label":"x","labels":["x"]}`, `"label" and "labels"`},
 		"mixed": {good + good + `{"text":"a","labels":["x"]}`,
 			`:3: bad line: it has "labels", line 1 has "label"`},
 		"number":        {`{"text":"a","label":3}`, `"label" is a JSON number`},
