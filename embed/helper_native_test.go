@@ -73,7 +73,7 @@ func python(t testing.TB) string {
 // task is the input of testdata/reference.py.
 type task struct {
 	Model     string   `json:"model"`
-	Task      string   `json:"task"` // embed, classify, tokens or pairs
+	Task      string   `json:"task"` // embed, classify, label, score, tokens or pairs
 	Pooling   string   `json:"pooling,omitempty"`
 	Normalise bool     `json:"normalise"`
 	MaxTokens int      `json:"max_tokens"`
@@ -103,29 +103,34 @@ func runReference(t testing.TB, in task) string {
 	return output
 }
 
-// reference computes float64 rows and token ids with the independent implementation.
-func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
+// referenceRows computes float64 values and token ids with the independent implementation.
+func referenceRows(t testing.TB, in task) (flat []float64, ids [][]uint32) {
 	t.Helper()
 	output := runReference(t, in)
-	raw, err := os.ReadFile(output + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &ids); err != nil {
-		t.Fatal(err)
-	}
+	readGolden(t, output+".json", &ids)
 	if in.Task == "tokens" {
 		return nil, ids
 	}
-	if raw, err = os.ReadFile(output + ".f64"); err != nil {
+	raw, err := os.ReadFile(output + ".f64")
+	if err != nil {
 		t.Fatal(err)
 	}
-	flat := make([]float64, len(raw)/8)
+	flat = make([]float64, len(raw)/8)
 	if err := binary.Read(bytes.NewReader(raw), binary.LittleEndian, flat); err != nil {
 		t.Fatal(err)
 	}
-	dim := len(flat) / max(len(in.Texts), 1)
-	for i := range in.Texts {
+	return flat, ids
+}
+
+// reference is referenceRows with a row per text or pair.
+func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
+	t.Helper()
+	flat, ids := referenceRows(t, in)
+	if flat == nil {
+		return nil, ids
+	}
+	dim := len(flat) / max(len(ids), 1)
+	for i := range ids {
 		rows = append(rows, flat[i*dim:(i+1)*dim])
 	}
 	return rows, ids

@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"strings"
+	"unicode"
 )
 
 // Span is a part of a text with a label, such as a name.
@@ -92,4 +93,21 @@ func untag(label string) (name string, begins bool) {
 		return rest, true
 	}
 	return strings.TrimPrefix(label, "I-"), false
+}
+
+// trimmed takes the white space from both ends of spans, which some tokenizers count among a word, and what belongs to
+// the span before as well: the space that SentencePiece puts before a text has the first character's place. What is
+// nothing else is no span.
+func trimmed(spans []Span, text string) []Span {
+	out, last := spans[:0], 0
+	for _, s := range spans {
+		s.Start = max(s.Start, last)
+		part := text[s.Start:max(s.End, s.Start)]
+		s.Start += len(part) - len(strings.TrimLeftFunc(part, unicode.IsSpace))
+		s.End -= len(part) - len(strings.TrimRightFunc(part, unicode.IsSpace))
+		if s.Start < s.End {
+			out, last = append(out, s), s.End
+		}
+	}
+	return out
 }

@@ -42,7 +42,7 @@ func (c *TokenClassifier) Spans(ctx context.Context, texts []string) (*Spans, er
 		Repaired: r.repaired}
 	n := len(out.Labels)
 	for i := range texts {
-		out.Texts[i] = decode(tokens[i], r.data[(r.starts[i]+first[i])*n:], out.Labels)
+		out.Texts[i] = trimmed(decode(tokens[i], r.data[(r.starts[i]+first[i])*n:], out.Labels), texts[i])
 	}
 	return out, nil
 }

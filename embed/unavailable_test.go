@@ -8,7 +8,11 @@ import (
 	"testing"
 )
 
-var _ Embedder = (*Encoder)(nil)
+var (
+	_ Embedder = (*Encoder)(nil)
+	_ Scorer   = (*Reranker)(nil)
+	_ Tagger   = (*TokenClassifier)(nil)
+)
 
 func TestFailsClosedWithoutLibraries(t *testing.T) {
 	ctx := context.Background()
@@ -19,6 +23,20 @@ func TestFailsClosedWithoutLibraries(t *testing.T) {
 	c, err := OpenClassifier(ctx, t.TempDir(), Options{})
 	if c != nil || !errors.Is(err, ErrUnavailable) {
 		t.Errorf("OpenClassifier: %v, %v", c, err)
+	}
+	r, err := OpenReranker(ctx, t.TempDir(), Options{})
+	if r != nil || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("OpenReranker: %v, %v", r, err)
+	}
+	if _, err := r.Score(ctx, "x", nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Score: %v", err)
+	}
+	k, err := OpenTokenClassifier(ctx, t.TempDir(), Options{})
+	if k != nil || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("OpenTokenClassifier: %v, %v", k, err)
+	}
+	if _, err := k.Spans(ctx, nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Spans: %v", err)
 	}
 	if _, err := e.Embed(ctx, []string{"x"}, Query); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Embed: %v", err)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Transformer encoders in NumPy float64, written from the model definitions: the judge of Sluice's graphs.
+"""Transformer encoders in NumPy float64, written from the model definitions: the reference of Sluice's graphs.
 
 usage: reference.py IN.json OUT
-IN.json: {"model": folder, "task": "embed"|"classify"|"tokens", "pooling": "mean"|"cls", "normalise": bool,
-          "max_tokens": n, "texts": [...]}
-Writes OUT.json (token ids per text, cut by the tokenizers library itself) and OUT.f64 (rows, little-endian).
+IN.json: {"model": folder, "task": "embed"|"classify"|"label"|"tokens", "pooling": "mean"|"cls", "normalise": bool,
+          "max_tokens": n, "texts": [...]} or
+         {"model": folder, "task": "score"|"pairs", "pairs": [{"A": text, "B": text, "Limit": n}, ...]}
+Writes OUT.json (token ids per text or pair, cut by the tokenizers library itself; for "pairs" with their types) and
+OUT.f64 (rows, little-endian; for "label" a row per token).
 """
 import json
 import math
@@ -73,6 +75,7 @@ BERT = dict(layer="encoder.layer.", q="attention.self.query", k="attention.self.
             down="output.dense", ln2="output.LayerNorm")
 MPNET = dict(BERT, q="attention.attn.q", k="attention.attn.k", v="attention.attn.v", o="attention.attn.o",
              ln1="attention.LayerNorm")
+DEBERTA = dict(BERT, q="attention.self.query_proj", k="attention.self.key_proj", v="attention.self.value_proj")
 
 
 def bucket(relative, buckets=32, farthest=128):
@@ -88,16 +91,25 @@ def bucket(relative, buckets=32, farthest=128):
     return out + np.where(n < exact, n, large)
 
 
+def log_bucket(relative, buckets, farthest):
+    """DeBERTa-v2's buckets of a distance, query position - key position: exact near, logarithmic far, odd."""
+    mid = buckets // 2
+    n = np.where(np.abs(relative) < mid, mid - 1, np.abs(relative))
+    log = np.log(n.astype(np.float32) / np.float32(mid)) / np.log(np.float32((farthest - 1) / mid))
+    far = np.ceil(log * np.float32(mid - 1)).astype(np.int64) + mid
+    return np.where(n <= mid, relative, far * np.sign(relative))
+
+
 class Model:
     def __init__(self, folder):
         self.c = c = json.load(open(folder + "/config.json"))
         self.w = load(folder + "/model.safetensors")
         self.kind = c["model_type"]
-        self.names = {"distilbert": DISTIL, "mpnet": MPNET}.get(self.kind, BERT)
+        self.names = {"distilbert": DISTIL, "mpnet": MPNET, "deberta-v2": DEBERTA}.get(self.kind, BERT)
         self.shifted = self.kind in ("roberta", "xlm-roberta", "camembert", "mpnet")
         distil = self.kind == "distilbert"
         self.layers, self.heads = (c["n_layers"], c["n_heads"]) if distil else (c["num_hidden_layers"], c["num_attention_heads"])
-        self.eps = 1e-12 if distil else c.get("layer_norm_eps", 1e-12)
+        self.eps = 1e-12 if distil else c.get("layer_norm_eps", 1e-7 if self.kind == "deberta-v2" else 1e-12)
         self.act = ACTIVATIONS[c.get("activation" if distil else "hidden_act", "gelu")]
         self.pad = c.get("pad_token_id", 1 if self.shifted else 0)
         self.prefix = next(k for k in self.w if k.endswith("embeddings.word_embeddings.weight"))[: -len("embeddings.word_embeddings.weight")]
@@ -113,8 +125,11 @@ class Model:
     def linear(self, x, name):
         return x @ self.get(name + ".weight").T + self.get(name + ".bias")
 
-    def hidden(self, ids):
+    def hidden(self, ids, types=None):
         ids = np.array(ids)
+        types = np.zeros(len(ids), np.int64) if types is None or self.shifted else np.array(types)
+        if self.kind == "deberta-v2":
+            return self.deberta(ids, types)
         n = len(ids)
         at = np.arange(n)
         if self.shifted:
@@ -122,7 +137,7 @@ class Model:
             at = np.cumsum(real) * real + self.pad
         x = self.get("embeddings.word_embeddings.weight")[ids] + self.get("embeddings.position_embeddings.weight")[at]
         if self.kind not in ("distilbert", "mpnet"):
-            x = x + self.get("embeddings.token_type_embeddings.weight")[0]
+            x = x + self.get("embeddings.token_type_embeddings.weight")[types]
         x = self.norm(x, "embeddings.LayerNorm")
         bias = 0
         if self.kind == "mpnet":
@@ -133,19 +148,70 @@ class Model:
             x = self.layer(x, bias, i)
         return x
 
+    def deberta(self, ids, types):
+        c, n = self.c, len(ids)
+        x = self.get("embeddings.word_embeddings.weight")[ids]
+        if c.get("position_biased_input", True):
+            x = x + self.get("embeddings.position_embeddings.weight")[np.arange(n)]
+        if c.get("type_vocab_size", 0) > 0:
+            x = x + self.get("embeddings.token_type_embeddings.weight")[types]
+        if c.get("embedding_size", c["hidden_size"]) != c["hidden_size"]:
+            x = x @ self.get("embeddings.embed_proj.weight").T
+        x = self.norm(x, "embeddings.LayerNorm")
+        far, buckets = c.get("max_relative_positions", -1), c.get("position_buckets", -1)
+        far = c["max_position_embeddings"] if far < 1 else far
+        distance = np.arange(n)[:, None] - np.arange(n)[None, :]
+        span = far
+        if buckets > 0:
+            span, distance = buckets, log_bucket(distance, buckets, far)
+        table = self.get("encoder.rel_embeddings.weight")[: 2 * span]
+        if "layer_norm" in c.get("norm_rel_ebd", "none").lower():
+            table = self.norm(table, "encoder.LayerNorm")
+        self.table, self.at = table, np.clip(distance + span, 0, 2 * span - 1)
+        for i in range(self.layers):
+            x = self.layer(x, 0, i)
+        return x
+
+    def disentangled(self, q, k, p):
+        """softmax's argument of all heads, [heads, n, n]: content to content, to position, and position to content."""
+        h, n, d = q.shape
+        kinds = self.c.get("pos_att_type") or []
+        kinds = kinds.split("|") if isinstance(kinds, str) else kinds
+        shared = self.c.get("share_att_key", False)
+        split = lambda name: self.linear(self.table, p + "attention.self." + name).reshape(-1, h, d).transpose(1, 0, 2)
+        s = q @ k.transpose(0, 2, 1)
+        for i in range(n):
+            for j in range(n):
+                if i == j == 0:
+                    pk = split("key_proj" if shared else "pos_key_proj") if "c2p" in kinds else None
+                    pq = split("query_proj" if shared else "pos_query_proj") if "p2c" in kinds else None
+                if pk is not None:
+                    s[:, i, j] += (q[:, i] * pk[:, self.at[i, j]]).sum(-1)
+                if pq is not None:
+                    s[:, i, j] += (k[:, j] * pq[:, self.at[i, j]]).sum(-1)
+        return s / math.sqrt(d * (1 + len(kinds)))
+
     def layer(self, x, bias, i):
         p, k = self.names["layer"] + f"{i}.", self.names
         n, h = x.shape
         q, key, v = (self.linear(x, p + k[s]).reshape(n, self.heads, h // self.heads).transpose(1, 0, 2) for s in "qkv")
-        s = q @ key.transpose(0, 2, 1) / math.sqrt(h // self.heads) + bias
+        if self.kind == "deberta-v2":
+            s = self.disentangled(q, key, p)
+        else:
+            s = q @ key.transpose(0, 2, 1) / math.sqrt(h // self.heads) + bias
         s = np.exp(s - s.max(-1, keepdims=True))
         s /= s.sum(-1, keepdims=True)
         a = (s @ v).transpose(1, 0, 2).reshape(n, h)
         x = self.norm(self.linear(a, p + k["o"]) + x, p + k["ln1"])
         return self.norm(self.linear(self.act(self.linear(x, p + k["up"])), p + k["down"]) + x, p + k["ln2"])
 
-    def classify(self, ids):
-        x = self.hidden(ids)[0]
+    def label(self, ids):
+        return self.linear(self.hidden(ids), "classifier")
+
+    def classify(self, ids, types=None):
+        x = self.hidden(ids, types)[0]
+        if self.kind == "deberta-v2":
+            return self.linear(ACTIVATIONS[self.c.get("pooler_hidden_act", "gelu")](self.linear(x, "pooler.dense")), "classifier")
         if self.kind == "distilbert":
             return self.linear(np.maximum(self.linear(x, "pre_classifier"), 0), "classifier")
         if self.kind == "bert":
@@ -172,6 +238,11 @@ def main():
     if task["task"] == "pairs":
         json.dump([pair(t, p) for p in task["pairs"]], open(sys.argv[2] + ".json", "w"))
         return
+    if task["task"] == "score":
+        m, rows = Model(task["model"]), [pair(t, p) for p in task["pairs"]]
+        json.dump([r["ids"] for r in rows], open(sys.argv[2] + ".json", "w"))
+        np.array([m.classify(r["ids"], r["types"]) for r in rows], "<f8").tofile(sys.argv[2] + ".f64")
+        return
     if task["max_tokens"]:
         t.enable_truncation(task["max_tokens"], strategy="longest_first")
     ids = [t.encode(s).ids for s in task["texts"]]
@@ -179,6 +250,9 @@ def main():
     if task["task"] == "tokens":
         return
     m = Model(task["model"])
+    if task["task"] == "label":  # a row per token of all texts
+        np.concatenate([m.label(i) for i in ids]).astype("<f8").tofile(sys.argv[2] + ".f64")
+        return
     if task["task"] == "classify":
         rows = [m.classify(i) for i in ids]
     else:

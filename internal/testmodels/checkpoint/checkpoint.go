@@ -5,6 +5,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,11 @@ type Spec struct {
 	Act       string // (gelu)
 	Old       bool   // LayerNorm.gamma and .beta
 	Labels    []string
+	Kind      string // model.yaml's (encoder; classifier with Labels)
+	Unnamed   bool   // config.json has no id2label
+	Problem   string // config.json's problem_type
+	Bare      bool   // as published by Hugging Face for BERT: vocab.txt and tokenizer_config.json, no model.yaml
+	Deberta   Deberta
 	Pooling   string // (mean)
 	Normalise bool
 	MaxTokens int // model.yaml's; 0 = not given
@@ -64,6 +70,10 @@ func Write(dir string, s Spec) error {
 	s.defaults()
 	vocabulary := s.vocabulary()
 	files := map[string]any{"config.json": s.config(len(vocabulary)), "tokenizer.json": s.tokenizer(vocabulary)}
+	if s.Bare {
+		delete(files, "tokenizer.json")
+		files["tokenizer_config.json"] = map[string]any{"do_lower_case": true, "model_max_length": s.Positions}
+	}
 	for name, v := range files {
 		raw, err := json.Marshal(v)
 		if err != nil {
@@ -73,14 +83,7 @@ func Write(dir string, s Spec) error {
 			return err
 		}
 	}
-	kind := "encoder"
-	if len(s.Labels) > 0 {
-		kind = "classifier"
-	}
-	settings := fmt.Sprintf("name: random-%s\nkind: %s\npooling: %s\nnormalise: %t\nmax_tokens: %d\nquery_prefix: "+
-		"\"ask: \"\n",
-		s.Family, kind, s.Pooling, s.Normalise, s.MaxTokens)
-	if err := os.WriteFile(filepath.Join(dir, "model.yaml"), []byte(settings), 0o644); err != nil {
+	if err := s.writeSettings(dir, vocabulary); err != nil {
 		return err
 	}
 	raw, err := Safetensors(s.tensors(len(vocabulary)), s.DType)
@@ -90,9 +93,39 @@ func Write(dir string, s Spec) error {
 	return os.WriteFile(filepath.Join(dir, "model.safetensors"), raw, 0o644)
 }
 
+// writeSettings writes model.yaml, or the vocabulary of a bare folder.
+func (s Spec) writeSettings(dir string, vocabulary []string) error {
+	if s.Bare {
+		return os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte(strings.Join(vocabulary, "\n")+"\n"), 0o644)
+	}
+	kind := cmp.Or(s.Kind, "encoder")
+	if s.Kind == "" && len(s.Labels) > 0 {
+		kind = "classifier"
+	}
+	settings := fmt.Sprintf("name: random-%s\nkind: %s\npooling: %s\nnormalise: %t\nmax_tokens: %d\n", s.Family, kind,
+		s.Pooling, s.Normalise, s.MaxTokens)
+	if kind != "token-classifier" {
+		settings += "query_prefix: \"ask: \"\n"
+	}
+	return os.WriteFile(filepath.Join(dir, "model.yaml"), []byte(settings), 0o644)
+}
+
+// architectures is what config.json says the checkpoint was made for.
+func (s Spec) architectures() []string {
+	name := map[string]string{"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta", "mpnet": "MPNet",
+		"xlm-roberta": "XLMRoberta", "camembert": "Camembert", "deberta-v2": "DebertaV2"}[s.Family]
+	switch {
+	case s.Kind == "token-classifier":
+		return []string{name + "ForTokenClassification"}
+	case len(s.Labels) > 0:
+		return []string{name + "ForSequenceClassification"}
+	}
+	return []string{name + "Model"}
+}
+
 func (s Spec) config(vocab int) map[string]any {
 	c := map[string]any{"model_type": s.Family, "vocab_size": vocab, "max_position_embeddings": s.Positions,
-		"pad_token_id": 0}
+		"pad_token_id": 0, "architectures": s.architectures()}
 	if s.Family == "distilbert" {
 		maps.Copy(c,
 			map[string]any{"dim": s.Hidden, "n_layers": s.Layers, "n_heads": s.Heads, "hidden_dim": 2 * s.Hidden,
@@ -109,7 +142,13 @@ func (s Spec) config(vocab int) map[string]any {
 		c["relative_attention_num_buckets"] = 32
 		delete(c, "type_vocab_size")
 	}
-	if len(s.Labels) > 0 {
+	if s.Family == "deberta-v2" {
+		maps.Copy(c, s.Deberta.config())
+	}
+	if s.Problem != "" {
+		c["problem_type"] = s.Problem
+	}
+	if len(s.Labels) > 0 && !s.Unnamed {
 		labels := map[string]string{}
 		for i, l := range s.Labels {
 			labels[fmt.Sprint(i)] = l
@@ -158,8 +197,16 @@ func (s Spec) tokenizer(vocabulary []string) map[string]any {
 	if s.Shifted() {
 		first, last, pad, unknown = "<s>", "</s>", "<pad>", "<unk>"
 	}
-	special := func(t string) map[string]any {
-		return map[string]any{"SpecialToken": map[string]any{"id": t, "type_id": 0}}
+	special := func(t string, kind int) map[string]any {
+		return map[string]any{"SpecialToken": map[string]any{"id": t, "type_id": kind}}
+	}
+	sequence := func(id string, kind int) map[string]any {
+		return map[string]any{"Sequence": map[string]any{"id": id, "type_id": kind}}
+	}
+	pair := []any{special(first, 0), sequence("A", 0), special(last, 0), sequence("B", 1), special(last, 1)}
+	if s.Shifted() {
+		pair = []any{special(first, 0), sequence("A", 0), special(last, 0), special(last, 0), sequence("B", 0),
+			special(last, 0)}
 	}
 	about := func(t string) map[string]any {
 		return map[string]any{"id": t, "ids": []int{ids[t]}, "tokens": []string{t}}
@@ -175,9 +222,8 @@ func (s Spec) tokenizer(vocabulary []string) map[string]any {
 		"padding": map[string]any{"strategy": map[string]int{"Fixed": 40}, "direction": "Right",
 			"pad_to_multiple_of": nil,
 			"pad_id":             ids[pad], "pad_type_id": 0, "pad_token": pad},
-		"post_processor": map[string]any{"type": "TemplateProcessing", "pair": []any{},
-			"single": []any{special(first), map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}},
-				special(last)},
+		"post_processor": map[string]any{"type": "TemplateProcessing", "pair": pair,
+			"single":         []any{special(first, 0), sequence("A", 0), special(last, 0)},
 			"special_tokens": map[string]any{first: about(first), last: about(last)}},
 	}
 	if s.unigram() {
@@ -222,7 +268,8 @@ func (s Spec) tensors(vocab int) []Tensor {
 		}
 		out = append(out, Tensor{name, shape, data})
 	}
-	prefix := map[string]string{"bert": "bert.", "distilbert": "distilbert.", "mpnet": "mpnet."}[s.Family]
+	prefix := map[string]string{"bert": "bert.", "distilbert": "distilbert.", "mpnet": "mpnet.",
+		"deberta-v2": "deberta."}[s.Family]
 	if prefix == "" {
 		prefix = "roberta."
 	}
@@ -242,8 +289,10 @@ func (s Spec) tensors(vocab int) []Tensor {
 		add(name+bias, 0, .1, s.Hidden)
 	}
 	h := s.Hidden
-	add(prefix+"embeddings.word_embeddings.weight", 0, 1, vocab, h)
-	add(prefix+"embeddings.position_embeddings.weight", 0, .3, s.Positions, h)
+	if s.Family != "deberta-v2" {
+		add(prefix+"embeddings.word_embeddings.weight", 0, 1, vocab, h)
+		add(prefix+"embeddings.position_embeddings.weight", 0, .3, s.Positions, h)
+	}
 	norm(prefix + "embeddings.LayerNorm")
 	names := []string{"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
 		"attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}
@@ -253,6 +302,9 @@ func (s Spec) tensors(vocab int) []Tensor {
 		layer = prefix + "transformer.layer."
 		names = []string{"attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin", "sa_layer_norm",
 			"ffn.lin1", "ffn.lin2", "output_layer_norm"}
+	case "deberta-v2":
+		copy(names, []string{"attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"})
+		s.debertaTensors(prefix, vocab, add, norm)
 	case "mpnet":
 		copy(names,
 			[]string{"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o",
@@ -270,11 +322,21 @@ func (s Spec) tensors(vocab int) []Tensor {
 		linear(p+names[5], h, 2*h)
 		linear(p+names[6], 2*h, h)
 		norm(p + names[7])
+		if s.Family == "deberta-v2" {
+			s.Deberta.projections(p+"attention.self.", h, linear)
+		}
+	}
+	if n := len(s.Labels); n > 0 && s.Kind == "token-classifier" {
+		linear("classifier", h, n)
+		return out
 	}
 	if n := len(s.Labels); n > 0 {
 		switch s.Family {
 		case "bert":
 			linear(prefix+"pooler.dense", h, h)
+			linear("classifier", h, n)
+		case "deberta-v2":
+			linear("pooler.dense", h, h)
 			linear("classifier", h, n)
 		case "distilbert":
 			linear("pre_classifier", h, h)
