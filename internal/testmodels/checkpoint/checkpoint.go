@@ -294,9 +294,9 @@ func (s Spec) tensors(vocab int) []Tensor {
 		add(prefix+"embeddings.position_embeddings.weight", 0, .3, s.Positions, h)
 	}
 	norm(prefix + "embeddings.LayerNorm")
-	names := []string{"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-		"attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}
-	layer := prefix + "encoder.layer."
+	layer, names := prefix+"encoder.layer.", []string{"attention.self.query", "attention.self.key",
+		"attention.self.value", "attention.output.dense", "attention.output.LayerNorm", "intermediate.dense",
+		"output.dense", "output.LayerNorm"}
 	switch s.Family {
 	case "distilbert":
 		layer = prefix + "transformer.layer."
@@ -326,27 +326,30 @@ func (s Spec) tensors(vocab int) []Tensor {
 			s.Deberta.projections(p+"attention.self.", h, linear)
 		}
 	}
-	if n := len(s.Labels); n > 0 && s.Kind == "token-classifier" {
-		linear("classifier", h, n)
-		return out
-	}
-	if n := len(s.Labels); n > 0 {
-		switch s.Family {
-		case "bert":
-			linear(prefix+"pooler.dense", h, h)
-			linear("classifier", h, n)
-		case "deberta-v2":
-			linear("pooler.dense", h, h)
-			linear("classifier", h, n)
-		case "distilbert":
-			linear("pre_classifier", h, h)
-			linear("classifier", h, n)
-		default:
-			linear("classifier.dense", h, h)
-			linear("classifier.out_proj", h, n)
-		}
-	}
+	s.head(prefix, linear)
 	return out
+}
+
+// head adds the tensors of the model's head.
+func (s Spec) head(prefix string, linear func(name string, in, to int)) {
+	h, n := s.Hidden, len(s.Labels)
+	switch {
+	case n == 0:
+	case s.Kind == "token-classifier":
+		linear("classifier", h, n)
+	case s.Family == "bert":
+		linear(prefix+"pooler.dense", h, h)
+		linear("classifier", h, n)
+	case s.Family == "deberta-v2":
+		linear("pooler.dense", h, h)
+		linear("classifier", h, n)
+	case s.Family == "distilbert":
+		linear("pre_classifier", h, h)
+		linear("classifier", h, n)
+	default:
+		linear("classifier.dense", h, h)
+		linear("classifier.out_proj", h, n)
+	}
 }
 
 // Safetensors encodes tensors in one dtype (F32, F16 or BF16; halves by truncation of the mantissa).
