@@ -1,0 +1,47 @@
+//go:build amd64 || arm64
+
+// Checks the arguments of an attention.
+#include "attention.h"
+#include "fail.h"
+
+typedef struct {
+	slc_attention_fn *f32;
+	int64_t panel, block; // columns and rows of a register block
+} kernels;
+
+static const kernels table[SLC_ISAS] = {
+	[SLC_SCALAR] = {slc_attention_f32_scalar, 8, 4},
+#if defined(__x86_64__)
+	[SLC_AVX2] = {slc_attention_f32_avx2, 16, 6},
+	[SLC_AVX512] = {slc_attention_f32_avx512, 32, 12}, [SLC_AVX512VNNI] = {slc_attention_f32_avx512, 32, 12},
+	[SLC_AMX] = {slc_attention_f32_avx512, 32, 12},
+#endif
+};
+
+static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+int64_t slc_attention_scratch(int32_t isa, int64_t longest, int64_t size) {
+	if (isa < 0 || isa >= SLC_ISAS || !table[isa].f32) return 0;
+	const int64_t panel = table[isa].panel, keys = up(longest, panel);
+	// Keys and values in panels, the weights of a block of queries, and the block that is being computed.
+	return keys * size + longest * up(size, panel) + table[isa].block * (keys + panel);
+}
+
+int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error) {
+	if (isa < 0 || isa >= SLC_ISAS || !table[isa].f32)
+		FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+	if (a->heads < 1 || a->size < 1 || a->stride < 3 * a->heads * a->size || a->y_stride < a->heads * a->size)
+		FAIL(SLC_ERROR_SHAPE, "attention: %lld heads of %lld values with strides %lld and %lld", (long long)a->heads,
+		     (long long)a->size, (long long)a->stride, (long long)a->y_stride);
+	if (a->first < 0 || a->first > a->last || a->first_head < 0 || a->first_head > a->last_head ||
+	    a->last_head > a->heads)
+		FAIL(SLC_ERROR_SHAPE, "attention: texts %lld to %lld, heads %lld to %lld of %lld", (long long)a->first,
+		     (long long)a->last, (long long)a->first_head, (long long)a->last_head, (long long)a->heads);
+	for (int64_t i = a->first; i < a->last; i++)
+		if (a->starts[i] < 0 || a->starts[i] > a->starts[i + 1] ||
+		    (a->bias && a->starts[i + 1] - a->starts[i] > a->far + 1))
+			FAIL(SLC_ERROR_SHAPE, "attention: text %lld is the rows %lld to %lld", (long long)i,
+			     (long long)a->starts[i], (long long)a->starts[i + 1]);
+	table[isa].f32(a);
+	return SLC_OK;
+}

@@ -1,0 +1,64 @@
+// What the encoder's kernels compute on vectors of floats, over the operations of lanes_<isa>.h.
+#include "inline.h"
+
+// total adds the lanes of a vector: halves first, so that the order is the same for every caller.
+INLINE float total(vec v) {
+	float lane[W];
+	memcpy(lane, &v, sizeof v);
+	for (int n = W / 2; n > 0; n /= 2)
+		for (int i = 0; i < n; i++) lane[i] += lane[i + n];
+	return lane[0];
+}
+
+INLINE float largest(vec v) {
+	float lane[W];
+	memcpy(lane, &v, sizeof v);
+	for (int n = W / 2; n > 0; n /= 2)
+		for (int i = 0; i < n; i++) lane[i] = lane[i] > lane[i + n] ? lane[i] : lane[i + n];
+	return lane[0];
+}
+
+// power_e is e^x to about 2 units of the last place for x between -87 and 88; what is beyond counts as these.
+// x = n·ln 2 + r with |r| ≤ ln 2 / 2, and e^r is a polynomial, fitted for the smallest relative error (3e-9).
+INLINE vec power_e(vec x) {
+	const vec magic = SET1(0x1.8p23f); // x + magic has the nearest integer to x in its lowest bits
+	x = MAX(MIN(x, SET1(88.f)), SET1(-87.f));
+	vec n = MADD(magic, x, SET1(0x1.715476p0f)), whole = n - magic;
+	vec r = MADD(x, whole, SET1(-0x1.62e4p-1f));
+	r = MADD(r, whole, SET1(-0x1.7f7d1cp-20f));
+	vec p = SET1(0.001381459878757596f);
+	p = MADD(SET1(0.0083687175065279f), p, r);
+	p = MADD(SET1(0.04166838899254799f), p, r);
+	p = MADD(SET1(0.1666652113199234f), p, r);
+	p = MADD(SET1(0.4999999403953552f), p, r);
+	p = MADD(MADD(SET1(1.f), r, SET1(1.f)), p, r * r);
+	return (vec)((ivec)p + ((ivec)n << 23));
+}
+
+// error_function is erf(x) to 5e-7: x times a ratio of polynomials in x², fitted on [-4, 4] (2.5e-8 before rounding).
+INLINE vec error_function(vec x) {
+	x = MAX(MIN(x, SET1(4.f)), SET1(-4.f));
+	vec u = x * x;
+	vec p = SET1(1.986749794014031e-06f), q = SET1(3.7419853470055386e-05f);
+	p = MADD(SET1(0.0002845663402695209f), p, u);
+	q = MADD(SET1(0.0011855881894007325f), q, u);
+	p = MADD(SET1(0.0038834267761558294f), p, u);
+	q = MADD(SET1(0.015207421965897083f), q, u);
+	p = MADD(SET1(0.05310200899839401f), p, u);
+	q = MADD(SET1(0.1153508648276329f), q, u);
+	p = MADD(SET1(0.19354720413684845f), p, u);
+	q = MADD(SET1(0.5048592686653137f), q, u);
+	p = MADD(SET1(1.1283791065216064f), p, u);
+	q = MADD(SET1(1.f), q, u);
+	return x * p / q;
+}
+
+INLINE vec hyperbolic_tangent(vec x) {
+	x = MAX(MIN(x, SET1(10.f)), SET1(-10.f));
+	vec e = power_e(x + x);
+	vec small = x * x, t = (e - SET1(1.f)) / (e + SET1(1.f));
+	// Near 0 the difference above cancels: x − x³/3 + 2x⁵/15 there.
+	vec near = MADD(x, x * small, MADD(SET1(-1.f / 3), small, SET1(2.f / 15)));
+	ivec use = small < SET1(0.0025f);
+	return (vec)(((ivec)near & use) | ((ivec)t & ~use));
+}

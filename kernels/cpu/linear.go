@@ -1,0 +1,129 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Activation is the function behind a product with weights.
+type Activation uint8
+
+// The activations, numbered like linear.h.
+const (
+	NoActivation Activation = iota
+	GELU                    // x·Φ(x), with the error function
+	GELUTanh                // its approximation by a hyperbolic tangent
+	ReLU
+	Tanh
+)
+
+// Weights are the weights of a layer, in the order in which the products of one instruction set read them.
+type Weights struct {
+	Out, In int
+	panel   int // outputs of a panel
+	data    []float32
+}
+
+// Panels is how many parts the outputs of the weights can be computed in.
+func (w *Weights) Panels() int { return (w.Out + w.panel - 1) / w.panel }
+
+// PackWeights copies a matrix of a.N outputs × a.Dim inputs, whose norms are not looked at.
+func (k Kernels) PackWeights(a Rows) (*Weights, error) {
+	if err := a.check(false); err != nil {
+		return nil, err
+	}
+	if a.N == 0 || a.Dim == 0 {
+		return nil, fmt.Errorf("%w: %d×%d weights", kernels.ErrShape, a.N, a.Dim)
+	}
+	w := &Weights{Out: a.N, In: a.Dim, panel: k.panel()}
+	w.data = make([]float32, w.Panels()*w.panel*w.In)
+	return w, k.packWeights(w.data, a)
+}
+
+// Linear are the arguments of a product y = f(x·Wᵀ + bias) + residual.
+type Linear struct {
+	X           Rows // its norms are not looked at
+	Weights     *Weights
+	Bias        []float32 // nil: none
+	Activation  Activation
+	Residual    []float32 // rows like those of Y, as far apart; nil: none
+	Y           []float32
+	Stride      int // of Y and Residual
+	First, Last int // the panels to compute
+}
+
+// Linear computes the panels [First, Last) of a product. A row of Y depends on the same row of X alone, and its bits
+// neither on the other rows nor on First and Last. Y overlaps none of the others.
+func (k Kernels) Linear(l *Linear) error {
+	if err := l.X.check(false); err != nil {
+		return err
+	}
+	w, n := l.Weights, l.X.N
+	if n == 0 {
+		return nil
+	}
+	size := (n-1)*l.Stride + w.Out
+	if w.panel != k.panel() || l.X.Dim != w.In || l.Stride < w.Out || len(l.Y) < size ||
+		l.Residual != nil && len(l.Residual) < size || l.Bias != nil && len(l.Bias) < w.Out ||
+		l.First < 0 || l.First > l.Last || l.Last > w.Panels() || l.Activation > Tanh {
+		return fmt.Errorf("%w: %d×%d values times %d×%d weights, panels %d to %d of %d, into %d values with stride %d",
+			kernels.ErrShape, n, l.X.Dim, w.Out, w.In, l.First, l.Last, w.Panels(), len(l.Y), l.Stride)
+	}
+	return k.linear(l)
+}
+
+// LayerNorm replaces each row x of the n rows of dim values, stride apart, by (x − mean)/√(variance + epsilon)·scale +
+// shift.
+func (k Kernels) LayerNorm(rows []float32, n, dim, stride int, scale, shift []float32, epsilon float32) error {
+	if n == 0 {
+		return nil
+	}
+	if n < 0 || dim < 1 || stride < dim || len(rows) < (n-1)*stride+dim || len(scale) < dim || len(shift) < dim {
+		return fmt.Errorf("%w: layer norm of %d rows of %d values with stride %d in %d values", kernels.ErrShape, n, dim,
+			stride, len(rows))
+	}
+	return k.layerNorm(rows, n, dim, stride, scale, shift, epsilon)
+}
+
+// Attention are the arguments of the attention of texts to themselves; attention.h says what they mean.
+type Attention struct {
+	QKV         []float32 // Starts[last] rows of 3·Heads·Size values: queries, keys, values
+	Heads, Size int
+	Starts      []int64 // where each text begins, and where the last one ends
+	Scale       float32
+	Bias        []float32 // Heads rows of 2·Far + 1 values, by the distance key − query from −Far on; nil: none
+	Far         int
+	Y           []float32 // rows of Heads·Size values
+	Scratch     []float32 // AttentionScratch(longest text, Size) values
+	// The texts and the heads to compute.
+	First, Last, FirstHead, LastHead int
+}
+
+// AttentionScratch is how many values Attention needs for texts of up to longest tokens.
+func (k Kernels) AttentionScratch(longest, size int) int { return k.attentionScratch(longest, size) }
+
+// Attention computes softmax(q·kᵀ·scale + bias)·v for the texts [First, Last) and heads [FirstHead, LastHead). What a
+// text gets does not depend on the others.
+func (k Kernels) Attention(a *Attention) error {
+	bad := a.Heads < 1 || a.Size < 1 || a.First < 0 || a.First > a.Last || a.Last >= len(a.Starts) ||
+		a.FirstHead < 0 || a.FirstHead > a.LastHead || a.LastHead > a.Heads ||
+		a.Bias != nil && len(a.Bias) < a.Heads*(2*a.Far+1)
+	longest := int64(0)
+	for i := a.First; !bad && i < a.Last; i++ {
+		n := a.Starts[i+1] - a.Starts[i]
+		longest = max(longest, n)
+		bad = n < 0 || a.Starts[i] < 0 || a.Bias != nil && n > int64(a.Far)+1
+	}
+	width := a.Heads * a.Size
+	if !bad && a.Last > a.First {
+		rows := int(a.Starts[a.Last])
+		bad = len(a.QKV) < rows*3*width || len(a.Y) < rows*width ||
+			len(a.Scratch) < k.attentionScratch(int(longest), a.Size)
+	}
+	if bad {
+		return fmt.Errorf("%w: attention of %d heads of %d values, texts %d to %d of %d, %d values into %d with %d between",
+			kernels.ErrShape, a.Heads, a.Size, a.First, a.Last, len(a.Starts)-1, len(a.QKV), len(a.Y), len(a.Scratch))
+	}
+	return k.attention(a)
+}

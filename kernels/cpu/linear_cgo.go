@@ -1,0 +1,96 @@
+//go:build cgo && (amd64 || arm64)
+
+package cpu
+
+/*
+#cgo noescape slc_linear_pack_f32
+#cgo nocallback slc_linear_pack_f32
+#cgo noescape slc_layer_norm_f32
+#cgo nocallback slc_layer_norm_f32
+#include "attention.h"
+#include "layer_norm.h"
+#include "linear.h"
+
+// Pointers as arguments, so that no structure in Go's memory holds pointers to it.
+static int32_t linear(int32_t isa, slc_linear l, const float *x, const float *weights, const float *bias,
+                      const float *residual, float *y, slc_error *error) {
+	l.x = x, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
+	return slc_linear_f32(isa, &l, error);
+}
+
+static int32_t attention(int32_t isa, slc_attention a, const float *qkv, const int64_t *starts, const float *bias,
+                         float *y, float *scratch, slc_error *error) {
+	a.qkv = qkv, a.starts = starts, a.bias = bias, a.y = y, a.scratch = scratch;
+	return slc_attention_f32(isa, &a, error);
+}
+#cgo noescape linear
+#cgo nocallback linear
+#cgo noescape attention
+#cgo nocallback attention
+*/
+import "C"
+
+func (k Kernels) panel() int {
+	if k.isa == Go {
+		return goPanel
+	}
+	return int(C.slc_linear_panel(C.int32_t(k.isa)))
+}
+
+func (k Kernels) packWeights(to []float32, a Rows) error {
+	if k.isa == Go {
+		goPackWeights(to, a)
+		return nil
+	}
+	var e C.slc_error
+	code := C.slc_linear_pack_f32(C.int32_t(k.isa), floats(to), floats(a.Data), C.int64_t(a.Stride), C.int64_t(a.N),
+		C.int64_t(a.Dim), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) linear(l *Linear) error {
+	if k.isa == Go {
+		goLinear(l)
+		return nil
+	}
+	var e C.slc_error
+	code := C.linear(C.int32_t(k.isa), C.slc_linear{
+		rows: C.int64_t(l.X.N), x_stride: C.int64_t(l.X.Stride), in: C.int64_t(l.Weights.In),
+		out: C.int64_t(l.Weights.Out), residual_stride: C.int64_t(l.Stride), y_stride: C.int64_t(l.Stride),
+		first: C.int64_t(l.First), last: C.int64_t(l.Last), activation: C.int32_t(l.Activation),
+	}, floats(l.X.Data), floats(l.Weights.data), floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []float32, epsilon float32) error {
+	if k.isa == Go {
+		goLayerNorm(rows, n, dim, stride, scale, shift, epsilon)
+		return nil
+	}
+	var e C.slc_error
+	code := C.slc_layer_norm_f32(C.int32_t(k.isa), floats(rows), C.int64_t(n), C.int64_t(dim), C.int64_t(stride),
+		floats(scale), floats(shift), C.float(epsilon), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) attentionScratch(longest, size int) int {
+	if k.isa == Go {
+		return longest
+	}
+	return int(C.slc_attention_scratch(C.int32_t(k.isa), C.int64_t(longest), C.int64_t(size)))
+}
+
+func (k Kernels) attention(a *Attention) error {
+	if k.isa == Go {
+		goAttention(a)
+		return nil
+	}
+	width := a.Heads * a.Size
+	var e C.slc_error
+	code := C.attention(C.int32_t(k.isa), C.slc_attention{
+		stride: C.int64_t(3 * width), heads: C.int64_t(a.Heads), size: C.int64_t(a.Size),
+		first: C.int64_t(a.First), last: C.int64_t(a.Last), first_head: C.int64_t(a.FirstHead),
+		last_head: C.int64_t(a.LastHead), scale: C.float(a.Scale), far: C.int64_t(a.Far), y_stride: C.int64_t(width),
+	}, floats(a.QKV), int64s(a.Starts), floats(a.Bias), floats(a.Y), floats(a.Scratch), &e)
+	return failure(code, &e)
+}

@@ -1,0 +1,27 @@
+//go:build !cgo || !(amd64 || arm64)
+
+package cpu
+
+func (k Kernels) panel() int { return goPanel }
+
+func (k Kernels) packWeights(to []float32, a Rows) error {
+	goPackWeights(to, a)
+	return nil
+}
+
+func (k Kernels) linear(l *Linear) error {
+	goLinear(l)
+	return nil
+}
+
+func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []float32, epsilon float32) error {
+	goLayerNorm(rows, n, dim, stride, scale, shift, epsilon)
+	return nil
+}
+
+func (k Kernels) attentionScratch(longest, _ int) int { return longest }
+
+func (k Kernels) attention(a *Attention) error {
+	goAttention(a)
+	return nil
+}

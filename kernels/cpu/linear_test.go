@@ -1,0 +1,285 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+func normal(rng *rand.Rand, n int, scale float64) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(rng.NormFloat64() * scale)
+	}
+	return v
+}
+
+// between is a slice of n values with canaries on both sides; broken tells whether one was overwritten.
+func between(n int) (v []float32, broken func() bool) {
+	const fence = 24
+	all := make([]float32, n+2*fence)
+	for i := range all {
+		all[i] = canary
+	}
+	return all[fence : fence+n : fence+n], func() bool {
+		for i, x := range all {
+			if (i < fence || i >= fence+n) && math.Float32bits(x) != math.Float32bits(canary) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func largestError(got, want []float32) (d float64) {
+	for i := range got {
+		if e := math.Abs(float64(got[i]) - float64(want[i])); !(e <= d) {
+			d = e
+		}
+	}
+	return d
+}
+
+func weightsOf(t *testing.T, k Kernels, w []float32, out, in int) *Weights {
+	t.Helper()
+	p, err := k.PackWeights(Rows{Data: w, N: out, Dim: in, Stride: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Every activation, with and without bias and residual, over shapes around the sizes of blocks, panels and slices,
+// against float64.
+func TestLinear(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i, shape := range [][3]int{{1, 1, 1}, {2, 7, 3}, {3, 8, 33}, {5, 31, 31}, {13, 64, 32}, {12, 257, 40},
+			{25, 520, 97}, {600, 16, 9}, {4, 1536, 64}} {
+			rows, in, out := shape[0], shape[1], shape[2]
+			x, w, bias := normal(rng, rows*(in+3), 1), normal(rng, in*out, .5/math.Sqrt(float64(in))), normal(rng, out, 1)
+			stride := out + i%3
+			l := Linear{X: Rows{Data: x, N: rows, Dim: in, Stride: in + 3}, Stride: stride, Activation: Activation(i % 5)}
+			if i%2 == 0 {
+				l.Bias, l.Residual = bias, normal(rng, rows*stride, 1)
+			}
+			size := (rows-1)*stride + out
+			want := make([]float32, size)
+			reference := l
+			reference.Weights, reference.Y = weightsOf(t, Kernels{Go}, w, out, in), want
+			reference.Last = reference.Weights.Panels()
+			if err := (Kernels{Go}).Linear(&reference); err != nil {
+				t.Fatal(err)
+			}
+			y, broken := between(size)
+			l.Y, l.Weights = y, weightsOf(t, k, w, out, in)
+			for part := range l.Weights.Panels() { // any split of the panels
+				l.First, l.Last = part, part+1
+				if err := k.Linear(&l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for r := range rows - 1 { // what lies between the rows stays
+				for c := out; c < stride; c++ {
+					if math.Float32bits(y[r*stride+c]) != math.Float32bits(canary) {
+						t.Fatalf("%v: value %d behind row %d was written", shape, c, r)
+					}
+					y[r*stride+c] = want[r*stride+c]
+				}
+			}
+			if d := largestError(y, want); !(d < 4e-6) || broken() {
+				t.Errorf("%v, activation %d: error %g, written outside: %v", shape, l.Activation, d, broken())
+			}
+		}
+	})
+}
+
+// A row's bits do not depend on the rows beside it, nor on how the panels are split.
+func TestLinearRowsAreIndependent(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		const rows, in, out = 29, 300, 70
+		x, w := weightsOf(t, k, normal(rng, in*out, 1), out, in), normal(rng, rows*in, 1)
+		l := Linear{X: Rows{Data: w, N: rows, Dim: in, Stride: in}, Weights: x, Activation: GELU, Stride: out,
+			Y: make([]float32, rows*out), Last: x.Panels()}
+		if err := k.Linear(&l); err != nil {
+			t.Fatal(err)
+		}
+		for r := range rows {
+			alone := l
+			alone.X, alone.Y = l.X.Slice(r, r+1), make([]float32, out)
+			for p := range x.Panels() {
+				alone.First, alone.Last = p, p+1
+				if err := k.Linear(&alone); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(alone.Y, l.Y[r*out:(r+1)*out]) {
+				t.Fatalf("row %d alone has other bits", r)
+			}
+		}
+	})
+}
+
+// The activations over their whole range, where the error of their approximation is largest, and at the ends.
+func TestActivations(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		one := weightsOf(t, k, []float32{1}, 1, 1)
+		var x []float32
+		for v := -12.0; v <= 12; v += 1.0 / 512 {
+			x = append(x, float32(v))
+		}
+		x = append(x, 0, 1e-30, -1e-30, 1e4, -1e4, 0.049, 0.051, -0.05)
+		for a := NoActivation; a <= Tanh; a++ {
+			y := make([]float32, len(x))
+			l := Linear{X: Rows{Data: x, N: len(x), Dim: 1, Stride: 1}, Weights: one, Activation: a, Y: y, Stride: 1, Last: 1}
+			if err := k.Linear(&l); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range x {
+				want := goActivate(float64(v), a)
+				if d := math.Abs(float64(y[i]) - want); !(d <= 4e-7*max(1, math.Abs(want))) {
+					t.Fatalf("activation %d of %g: %g, not %g", a, v, y[i], want)
+				}
+			}
+		}
+	})
+}
+
+func TestLayerNorm(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		for _, dim := range []int{1, 3, 8, 16, 33, 384, 769} {
+			const n = 3
+			x := normal(rng, n*dim, 3)
+			for i := range x {
+				x[i] += 5
+			}
+			scale, shift := normal(rng, dim, 1), normal(rng, dim, 1)
+			want := slices.Clone(x)
+			goLayerNorm(want, n, dim, dim, scale, shift, 1e-5)
+			got, broken := between(len(x))
+			copy(got, x)
+			if err := k.LayerNorm(got, n, dim, dim, scale, shift, 1e-5); err != nil {
+				t.Fatal(err)
+			}
+			if d := largestError(got, want); !(d < 6e-6) || broken() {
+				t.Errorf("dim %d: error %g, written outside: %v", dim, d, broken())
+			}
+		}
+	})
+}
+
+// Texts of all lengths around the sizes of blocks and panels, with and without a bias by distance; each also alone.
+func TestAttention(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		lengths := []int{1, 2, 11, 0, 12, 13, 31, 32, 33, 70, 5}
+		for _, shape := range [][2]int{{1, 1}, {3, 16}, {2, 32}, {4, 20}, {2, 64}} {
+			for _, biased := range []bool{false, true} {
+				a := attentionOf(rng, k, shape[0], shape[1], lengths, biased)
+				want := *a
+				want.Y = make([]float32, len(a.Y))
+				goAttention(&want)
+				got, broken := between(len(a.Y))
+				a.Y = got
+				if err := k.Attention(a); err != nil {
+					t.Fatal(err)
+				}
+				if d := largestError(got, want.Y); !(d < 2e-6) || broken() {
+					t.Errorf("%v, bias %v: error %g, written outside: %v", shape, biased, d, broken())
+				}
+				alone := *a
+				alone.Y = make([]float32, len(got))
+				for i := range lengths {
+					for h := range shape[0] {
+						alone.First, alone.Last, alone.FirstHead, alone.LastHead = i, i+1, h, h+1
+						if err := k.Attention(&alone); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if !slices.Equal(alone.Y, got) {
+					t.Errorf("%v: texts and heads one by one have other bits", shape)
+				}
+			}
+		}
+	})
+}
+
+func attentionOf(rng *rand.Rand, k Kernels, heads, size int, lengths []int, biased bool) *Attention {
+	a := &Attention{Heads: heads, Size: size, Starts: []int64{0}, Scale: float32(1 / math.Sqrt(float64(size))),
+		Last: len(lengths), LastHead: heads}
+	for _, n := range lengths {
+		a.Starts = append(a.Starts, a.Starts[len(a.Starts)-1]+int64(n))
+	}
+	rows := int(a.Starts[len(lengths)])
+	a.QKV, a.Y = normal(rng, rows*3*heads*size, 1), make([]float32, rows*heads*size)
+	a.Scratch = make([]float32, k.AttentionScratch(slices.Max(lengths), size))
+	for i := range a.Scratch {
+		a.Scratch[i] = canary
+	}
+	if biased {
+		a.Far = slices.Max(lengths) - 1
+		a.Bias = normal(rng, heads*(2*a.Far+1), 1)
+	}
+	return a
+}
+
+func TestEncoderKernelsRefuse(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		w := weightsOf(t, k, make([]float32, 6), 2, 3)
+		x := Rows{Data: make([]float32, 6), N: 2, Dim: 3, Stride: 3}
+		good := Linear{X: x, Weights: w, Y: make([]float32, 4), Stride: 2, Last: w.Panels()}
+		for name, change := range map[string]func(*Linear){
+			"short output": func(l *Linear) { l.Y = l.Y[:3] },
+			"stride":       func(l *Linear) { l.Stride = 1 },
+			"inputs":       func(l *Linear) { l.X.Dim = 2 },
+			"panels":       func(l *Linear) { l.Last++ },
+			"bias":         func(l *Linear) { l.Bias = make([]float32, 1) },
+			"residual":     func(l *Linear) { l.Residual = make([]float32, 3) },
+			"activation":   func(l *Linear) { l.Activation = 9 },
+		} {
+			bad := good
+			change(&bad)
+			if err := k.Linear(&bad); !errors.Is(err, kernels.ErrShape) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := k.LayerNorm(make([]float32, 5), 2, 3, 3, make([]float32, 3), make([]float32, 3), 1); !errors.Is(err,
+			kernels.ErrShape) {
+			t.Error(err)
+		}
+		a := attentionOf(rand.New(rand.NewPCG(1, 1)), k, 2, 4, []int{3, 2}, true)
+		for i, change := range []func(*Attention){
+			func(a *Attention) { a.Last++ },
+			func(a *Attention) { a.Far-- },
+			func(a *Attention) { a.Scratch = a.Scratch[1:] },
+			func(a *Attention) { a.QKV = a.QKV[1:] },
+			func(a *Attention) { a.Y = a.Y[1:] },
+			func(a *Attention) { a.Starts = []int64{0, 3, 1} },
+			func(a *Attention) { a.LastHead++ },
+		} {
+			bad := *a
+			change(&bad)
+			if err := k.Attention(&bad); !errors.Is(err, kernels.ErrShape) {
+				t.Errorf("attention %d: %v", i, err)
+			}
+		}
+	})
+}
+
+func ExampleKernels_Linear() {
+	k, _ := Open("scalar")
+	w, _ := k.PackWeights(Rows{Data: []float32{1, 0, 0, 2}, N: 2, Dim: 2, Stride: 2})
+	y := make([]float32, 2)
+	_ = k.Linear(&Linear{X: Rows{Data: []float32{3, 4}, N: 1, Dim: 2, Stride: 2}, Weights: w, Bias: []float32{1, 1},
+		Y: y, Stride: 2, Last: w.Panels()})
+	fmt.Println(y)
+	// Output: [4 9]
+}
