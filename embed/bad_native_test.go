@@ -141,7 +141,7 @@ func TestVocabularyBeyondTheTable(t *testing.T) {
 // know.
 func export(t *testing.T, from string, task onnx.Task, place string) string {
 	t.Helper()
-	g, err := onnx.Write(from, onnx.Options{Task: task, Pooling: onnx.Mean})
+	g, err := onnx.Write(from, onnx.Options{Task: task, Pooling: onnx.Mean, Standard: true})
 	if err != nil {
 		t.Fatal(err)
 	}

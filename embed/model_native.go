@@ -132,7 +132,7 @@ func (m *model) load(dir, kind, library string) (err error) {
 		m.info.Digest, err = vectorDigest(files, m.info.TokenizerDigest, m.src.identity, m.set.vectorSettings())
 		return err
 	})
-	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set); return err })
+	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, library); return err })
 	if err := g.Wait(); err != nil {
 		return err
 	}

@@ -11,16 +11,19 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
+	"github.com/sluice-rag/sluice/embed/ops"
 )
 
 // session is one ONNX Runtime session. Run is safe for concurrent use: each call computes on its own thread.
 type session struct {
 	s      *ort.DynamicAdvancedSession
-	path   string // for errors
+	ops    *ops.Domain // nil for an export
+	path   string      // for errors
 	inputs []string
 	dim    int
 	padID  int64
-	vocab  int // ids at or above are refused; 0 = unknown
+	vocab  int                            // ids at or above are refused; 0 = unknown
+	places func(ids []uint32, to []int64) // position ids of a sequence's tokens
 	// finish turns what an export returns into rows; nil when the graph ends in rows itself.
 	finish func(raw []float32, tokens []sequence, columns int, out []float32)
 }
@@ -32,7 +35,7 @@ type sequence struct {
 }
 
 // openSession loads a written graph, or a ready export with an output that its task wants.
-func openSession(src *source, set *settings) (*session, error) {
+func openSession(src *source, set *settings, library string) (*session, error) {
 	o, err := sessionOptions()
 	if err != nil {
 		return nil, err
@@ -40,12 +43,9 @@ func openSession(src *source, set *settings) (*session, error) {
 	defer o.Destroy()
 	s := &session{path: src.weights(), padID: src.padID, vocab: src.vocab}
 	if g := src.graph; g != nil {
-		s.inputs, s.dim = []string{onnx.InputIDs, onnx.AttentionMask}, g.Dim
-		if g.Types {
-			s.inputs = append(s.inputs, onnx.TokenTypes)
-		}
-		if src.task == onnx.Tokens {
-			s.finish = tokenRows(g.Dim)
+		s.inputs, s.dim, s.places = g.Inputs, g.Dim, g.Config.PlaceTokens
+		if s.ops, err = ops.Register(library, o); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrLibrary, err)
 		}
 		err = o.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", g.Folder)
 		if err == nil {
@@ -58,6 +58,7 @@ func openSession(src *source, set *settings) (*session, error) {
 		}
 	}
 	if err != nil {
+		s.close()
 		return nil, fmt.Errorf("%s: %w: %w", s.path, ErrModel, err)
 	}
 	return s, nil
@@ -193,6 +194,87 @@ func normalise(v []float32) {
 
 // run computes one row of dim values per sequence into out, or one per token. Every sequence has at least one token.
 func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) error {
+	if s.finish != nil {
+		return s.runExport(tokens, out, stop)
+	}
+	count := 0
+	for _, q := range tokens {
+		count += len(q.ids)
+	}
+	ids, places, types := make([]int64, 0, count), make([]int64, count), make([]int64, count)
+	starts := make([]int64, 1, len(tokens)+1)
+	for _, q := range tokens {
+		from := len(ids)
+		var err error
+		if ids, err = s.appendIDs(ids, q.ids); err != nil {
+			return err
+		}
+		s.places(q.ids, places[from:len(ids)])
+		copy(types[from:], q.types)
+		starts = append(starts, int64(len(ids)))
+	}
+	in := inputs{}
+	defer in.free()
+	for _, name := range s.inputs {
+		data := ids
+		switch name {
+		case onnx.PositionIDs:
+			data = places
+		case onnx.Starts:
+			data = starts
+		case onnx.TokenTypes:
+			data = types
+		}
+		if err := in.add(data, len(data)); err != nil {
+			return fmt.Errorf("%s: %w", s.path, err)
+		}
+	}
+	t, err := ort.NewTensor(ort.NewShape(int64(len(out)/s.dim), int64(s.dim)), out)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	defer t.Destroy()
+	if err := s.s.RunWithOptions(in, []ort.Value{t}, stop); err != nil {
+		return fmt.Errorf("%s: %d texts of %d tokens together: %w", s.path, len(tokens), count, err)
+	}
+	return nil
+}
+
+// inputs are those of a run, in the order of the graph's.
+type inputs []ort.Value
+
+func (in *inputs) add(data []int64, shape ...int) error {
+	dims := make([]int64, len(shape))
+	for i, n := range shape {
+		dims[i] = int64(n)
+	}
+	t, err := ort.NewTensor(ort.NewShape(dims...), data)
+	if err == nil {
+		*in = append(*in, t)
+	}
+	return err
+}
+
+func (in *inputs) free() {
+	for _, v := range *in {
+		_ = v.Destroy()
+	}
+}
+
+// appendIDs adds a text's tokens, which must be in the model's vocabulary.
+func (s *session) appendIDs(to []int64, ids []uint32) ([]int64, error) {
+	for _, id := range ids {
+		if s.vocab > 0 && int(id) >= s.vocab {
+			return nil, fmt.Errorf("%s: %w: tokenizer.json gives the token %d, config.json's vocab_size is %d", s.path,
+				ErrModel, id, s.vocab)
+		}
+		to = append(to, int64(id))
+	}
+	return to, nil
+}
+
+// runExport is run for a ready export, which takes texts padded to the longest.
+func (s *session) runExport(tokens []sequence, out []float32, stop *ort.RunOptions) error {
 	columns := 0
 	for _, q := range tokens {
 		columns = max(columns, len(q.ids))
@@ -201,13 +283,8 @@ func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) er
 	if err != nil {
 		return err
 	}
-	shape := ort.NewShape(int64(len(tokens)), int64(columns))
-	in := make([]ort.Value, 0, 3)
-	defer func() {
-		for _, v := range in {
-			_ = v.Destroy()
-		}
-	}()
+	in := inputs{}
+	defer in.free()
 	for _, name := range s.inputs {
 		data := ids
 		switch name {
@@ -216,27 +293,10 @@ func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) er
 		case onnx.TokenTypes:
 			data = types
 		}
-		t, err := ort.NewTensor(shape, data)
-		if err != nil {
+		if err := in.add(data, len(tokens), columns); err != nil {
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
-		in = append(in, t)
 	}
-	if s.finish != nil {
-		return s.runExport(in, tokens, columns, out, stop)
-	}
-	t, err := ort.NewTensor(ort.NewShape(int64(len(tokens)), int64(s.dim)), out)
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.path, err)
-	}
-	defer t.Destroy()
-	if err := s.s.RunWithOptions(in, []ort.Value{t}, stop); err != nil {
-		return fmt.Errorf("%s: %d texts of up to %d tokens: %w", s.path, len(tokens), columns, err)
-	}
-	return nil
-}
-
-func (s *session) runExport(in []ort.Value, tokens []sequence, columns int, out []float32, stop *ort.RunOptions) error {
 	got := []ort.Value{nil}
 	if err := s.s.RunWithOptions(in, got, stop); err != nil {
 		return fmt.Errorf("%s: %d texts of up to %d tokens: %w", s.path, len(tokens), columns, err)
@@ -252,24 +312,21 @@ func (s *session) runExport(in []ort.Value, tokens []sequence, columns int, out 
 	return nil
 }
 
-// pad lays the tokens out in rows of equal length.
+// pad lays the sequences out in rows of equal length.
 func (s *session) pad(tokens []sequence, columns int) (ids, mask, types []int64, err error) {
 	n := len(tokens) * columns
-	ids, mask, types = make([]int64, n), make([]int64, n), make([]int64, n)
+	ids, mask, types = make([]int64, 0, n), make([]int64, n), make([]int64, n)
 	for r, q := range tokens {
 		copy(types[r*columns:], q.types)
+		if ids, err = s.appendIDs(ids, q.ids); err != nil {
+			return nil, nil, nil, err
+		}
 		for c := range columns {
-			at := r*columns + c
-			if c >= len(q.ids) {
-				ids[at] = s.padID
-				continue
+			if c < len(q.ids) {
+				mask[r*columns+c] = 1
+			} else {
+				ids = append(ids, s.padID)
 			}
-			if s.vocab > 0 && int(q.ids[c]) >= s.vocab {
-				return nil, nil, nil,
-					fmt.Errorf("%s: %w: tokenizer.json gives the token %d, config.json's vocab_size is %d", s.path,
-						ErrModel, q.ids[c], s.vocab)
-			}
-			ids[at], mask[at] = int64(q.ids[c]), 1
 		}
 	}
 	return ids, mask, types, nil
@@ -294,4 +351,11 @@ func terminator(ctx context.Context) (o *ort.RunOptions, free func(), err error)
 	}, nil
 }
 
-func (s *session) close() { _ = s.s.Destroy() }
+func (s *session) close() {
+	if s.s != nil {
+		_ = s.s.Destroy()
+	}
+	if s.ops != nil {
+		s.ops.Close()
+	}
+}

@@ -157,7 +157,7 @@ func timed(t *testing.T, run func() ([]float32, error)) func() pass {
 // startPython starts throughput.py and returns a function that asks it for one pass.
 func startPython(t *testing.T, dir string, texts []string, threads int) func(mode string) pass {
 	t.Helper()
-	g, err := onnx.Write(dir, onnx.Options{Pooling: onnx.Mean, Normalise: true})
+	g, err := onnx.Write(dir, onnx.Options{Pooling: onnx.Mean, Normalise: true, Standard: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,17 @@ func (b *builder) fail(format string, a ...any) {
 
 // node appends an operator with one output and returns the output's name.
 func (b *builder) node(op string, in []string, attrs ...attr) string {
+	return b.place("", op, in, attrs)
+}
+
+// own is node for one of our own operators, which package ops has.
+func (b *builder) own(op string, in []string, attrs ...attr) string {
+	return b.place(Domain, op, in, attrs)
+}
+
+func (b *builder) place(domain, op string, in []string, attrs []attr) string {
 	name := op + "_" + strconv.Itoa(len(b.nodes))
-	b.nodes = append(b.nodes, nodeProto(op, name, in, []string{name}, attrs))
+	b.nodes = append(b.nodes, nodeProto(domain, op, name, in, []string{name}, attrs))
 	return name
 }
 
@@ -37,7 +46,7 @@ func (b *builder) op(op string, in ...string) string { return b.node(op, in) }
 
 // output gives the value from the name of a graph output.
 func (b *builder) output(from, name string) {
-	b.nodes = append(b.nodes, nodeProto("Identity", "output", []string{from}, []string{name}, nil))
+	b.nodes = append(b.nodes, nodeProto("", "Identity", "output", []string{from}, []string{name}, nil))
 }
 
 func (b *builder) init(name string, write func() []byte) string {
@@ -110,17 +119,16 @@ func (b *builder) external(name, key, dtype string, shape []int64, offset, lengt
 	return name
 }
 
-// linear is x·Wᵀ + bias with W stored [out, in], as PyTorch does.
-func (b *builder) linear(x, key string, in, out int64) string {
-	w := b.node("Transpose", []string{b.tensor([]int64{out, in}, key+".weight")}, attrInts("perm", 1, 0))
-	return b.op("Add", b.op("MatMul", x, w), b.tensor([]int64{out}, key+".bias"))
-}
-
 // norm is the layer normalisation over the last axis. Old checkpoints call its tensors gamma and beta.
 func (b *builder) norm(x, key string, size int64, epsilon float64) string {
+	scale, shift := b.normTensors(key, size)
+	return b.node("LayerNormalization", []string{x, scale, shift}, attrInt("axis", -1),
+		attrFloat("epsilon", float32(epsilon)))
+}
+
+func (b *builder) normTensors(key string, size int64) (scale, shift string) {
 	shape := []int64{size}
-	in := []string{x, b.tensor(shape, key+".weight", key+".gamma"), b.tensor(shape, key+".bias", key+".beta")}
-	return b.node("LayerNormalization", in, attrInt("axis", -1), attrFloat("epsilon", float32(epsilon)))
+	return b.tensor(shape, key+".weight", key+".gamma"), b.tensor(shape, key+".bias", key+".beta")
 }
 
 // findPrefix tells whether the encoder's tensors carry the family's prefix.

@@ -165,6 +165,24 @@ func (c *Config) MaxTokens() int {
 	return int(c.Positions)
 }
 
+// PlaceTokens writes the position ids of a text's tokens: 0, 1, 2 …, or, for families with an offset, from behind the
+// pad's own position on, where pads stay and do not count.
+func (c *Config) PlaceTokens(ids []uint32, to []int64) {
+	offset := families[c.ModelType].offsetPositions
+	next := int64(0)
+	if offset {
+		next = c.PadID + 1
+	}
+	for i, id := range ids {
+		if offset && int64(id) == c.PadID {
+			to[i] = c.PadID
+			continue
+		}
+		to[i] = next
+		next++
+	}
+}
+
 // labels orders id2label by id; the ids must be 0 … n−1.
 func labels(m map[string]string) ([]string, error) {
 	out := make([]string, len(m))

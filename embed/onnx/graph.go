@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -21,8 +22,8 @@ type Task uint8
 const (
 	Embed    Task = iota // sentence_embedding, [batch, hidden]
 	Classify             // logits, [batch, labels]
-	Tokens               // logits, [batch, sequence, labels]
-	Hidden               // last_hidden_state, [batch, sequence, hidden], as common exports end
+	Tokens               // logits, [batch, sequence, labels] or [tokens, labels]
+	Hidden               // last_hidden_state, [batch, sequence, hidden] as common exports end, or [tokens, hidden]
 )
 
 // Options of Write.
@@ -31,13 +32,22 @@ type Options struct {
 	Pooling   Pooling // Embed only
 	Normalise bool    // Embed only: divide by the L2 norm
 	Types     int64   // the highest token type of the sequences; 0 is folded into the position table
+	// Standard graphs have ONNX's own operators only, over padded batches, and so run anywhere; the others have those
+	// of package ops, over texts end to end.
+	Standard bool
 }
 
-// The names of a written graph's inputs (int64, [batch, sequence]) and outputs (float32).
+// Domain is that of our own operators.
+const Domain = "sluice"
+
+// The names of a written graph's inputs (int64) and outputs (float32). A standard graph takes input_ids and
+// attention_mask, [batch, sequence]; the others input_ids and position_ids, [tokens], and starts, [batch + 1].
 const (
 	InputIDs      = "input_ids"
 	AttentionMask = "attention_mask"
-	TokenTypes    = "token_type_ids" // where Graph.Types says so
+	PositionIDs   = "position_ids"
+	TokenTypes    = "token_type_ids" // of the shape of input_ids; where Graph.Types says so
+	Starts        = "starts"         // where each text's tokens begin, and where the last one's end
 	Embedding     = "sentence_embedding"
 	Logits        = "logits"
 	HiddenState   = "last_hidden_state"
@@ -45,17 +55,18 @@ const (
 
 // Graph is a written graph and what a caller must know to run it.
 type Graph struct {
-	ONNX    []byte  // serialised onnx.ModelProto
-	Folder  string  // where its external initialisers lie
-	Weights string  // the safetensors file
-	Output  string  // Embedding, Logits or HiddenState
+	ONNX    []byte // serialised onnx.ModelProto
+	Folder  string // where its external initialisers lie
+	Weights string // the safetensors file
+	Output  string // Embedding, Logits or HiddenState
+	Inputs  []string
 	Dim     int     // columns of the output
 	Types   bool    // it has the input TokenTypes
 	Config  *Config // what the graph was written from, with its labels settled
 }
 
-// Write lays out the encoder in dir (config.json, model.safetensors) as an ONNX graph. Token type 0 is
-// folded into the position table. Every error wraps ErrModel and names the file.
+// Write lays out the encoder in dir (config.json, model.safetensors) as an ONNX graph. Every error wraps ErrModel and
+// names the file.
 func Write(dir string, o Options) (*Graph, error) {
 	c, err := ReadConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -70,7 +81,7 @@ func Write(dir string, o Options) (*Graph, error) {
 		return nil, err
 	}
 	e := &encoder{builder: builder{weights: w, location: name, known: map[string]bool{}}, Config: c,
-		family: families[c.ModelType]}
+		family: families[c.ModelType], Options: o}
 	e.findPrefix(e.family.prefix)
 	e.types = e.takesTypes(o.Types)
 	x := e.hidden()
@@ -91,78 +102,94 @@ func Write(dir string, o Options) (*Graph, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
-	batch, seq := dim{name: "batch"}, dim{name: "sequence"}
-	shape := []dim{batch, {size: int64(g.Dim)}}
-	if o.Task == Hidden || o.Task == Tokens {
-		shape = []dim{batch, seq, {size: int64(g.Dim)}}
+	domain := Domain
+	g.Inputs = []string{InputIDs, PositionIDs, Starts}
+	if o.Standard {
+		domain, g.Inputs = "", []string{InputIDs, AttentionMask}
 	}
-	inputs := [][]byte{valueInfo(InputIDs, elemInt64, batch, seq), valueInfo(AttentionMask, elemInt64, batch, seq)}
 	if g.Types {
-		inputs = append(inputs, valueInfo(TokenTypes, elemInt64, batch, seq))
+		g.Inputs = append(g.Inputs, TokenTypes)
 	}
-	g.ONNX = modelProto(c.ModelType, e.nodes, e.inits, inputs,
-		[][]byte{valueInfo(g.Output, elemFloat, shape...)})
+	g.ONNX = modelProto(c.ModelType, domain, e.nodes, e.inits, e.inputInfo(g.Inputs), [][]byte{e.outputInfo(g)})
 	return g, nil
+}
+
+func (e *encoder) inputInfo(names []string) [][]byte {
+	info := make([][]byte, len(names))
+	for i, name := range names {
+		switch {
+		case e.Standard:
+			info[i] = valueInfo(name, elemInt64, dim{name: "batch"}, dim{name: "sequence"})
+		case name == Starts:
+			info[i] = valueInfo(name, elemInt64, dim{name: "texts and one"})
+		default:
+			info[i] = valueInfo(name, elemInt64, dim{name: "tokens"})
+		}
+	}
+	return info
+}
+
+func (e *encoder) outputInfo(g *Graph) []byte {
+	size := dim{size: int64(g.Dim)}
+	switch {
+	case e.Task != Hidden && e.Task != Tokens:
+		return valueInfo(g.Output, elemFloat, dim{name: "batch"}, size)
+	case e.Standard:
+		return valueInfo(g.Output, elemFloat, dim{name: "batch"}, dim{name: "sequence"}, size)
+	}
+	return valueInfo(g.Output, elemFloat, dim{name: "tokens"}, size)
 }
 
 // encoder lays out one model.
 type encoder struct {
 	builder
 	*Config
+	Options
 	family *family
-	types  bool // token types are an input
+	types  bool   // token types are an input
+	bias   string // what attention adds to all layers' scores; "": nothing
 }
 
-// hidden is the last layer's output, [batch, sequence, hidden].
+// hidden is the last layer's output.
 func (e *encoder) hidden() string {
 	x := e.embeddings()
-	bias := e.maskBias()
-	if e.family.relative {
-		bias = e.op("Add", e.relativeBias(), bias)
+	if e.Standard {
+		e.bias = e.maskBias()
+	} else if e.family.relative {
+		e.bias = e.distanceBias()
 	}
 	for i := int64(0); i < e.Layers && e.err == nil; i++ {
-		x = e.layer(x, bias, e.prefix+e.family.layer+strconv.FormatInt(i, 10)+".")
+		x = e.layer(x, e.prefix+e.family.layer+strconv.FormatInt(i, 10)+".")
 	}
 	return x
 }
 
-// embeddings is the normalised sum of word, position and type-0 vectors.
+// embeddings is the normalised sum of word, position and type vectors.
 func (e *encoder) embeddings() string {
 	p := e.prefix + "embeddings."
 	table := e.tensor([]int64{e.Positions, e.Hidden}, p+"position_embeddings.weight")
-	if e.family.typeVocab > 0 && e.TypeVocab > 0 && !e.types {
-		table = e.op("Add", table, e.firstRow(e.TypeVocab, e.Hidden, p+"token_type_embeddings.weight"))
-	}
-	var position string
-	if e.family.offsetPositions {
-		// 1 for tokens, 0 for pads; running count, zeroed at pads, shifted behind the pad's own position.
-		token := e.node("Cast", []string{e.op("Not", e.op("Equal", InputIDs, e.scalarInt(e.PadID)))},
-			attrInt("to", elemInt64))
-		count := e.op("Mul", e.op("CumSum", token, e.scalarInt(1)), token)
-		position = e.op("Gather", table, e.op("Add", count, e.scalarInt(e.PadID)))
-	} else {
-		position = e.op("Slice", table, e.ints(0), e.op("Unsqueeze", e.length(), e.ints(0)), e.ints(0))
+	types, typed := p+"token_type_embeddings.weight", e.family.typeVocab > 0 && e.TypeVocab > 0
+	if typed && !e.types {
+		table = e.op("Add", table, e.firstRow(e.TypeVocab, e.Hidden, types))
 	}
 	word := e.op("Gather", e.tensor([]int64{e.Vocab, e.Hidden}, p+"word_embeddings.weight"), InputIDs)
+	x := e.op("Add", word, e.positions(table))
 	if e.types {
-		all := e.tensor([]int64{e.TypeVocab, e.Hidden}, p+"token_type_embeddings.weight")
-		word = e.op("Add", word, e.op("Gather", all, TokenTypes))
+		x = e.op("Add", x, e.op("Gather", e.tensor([]int64{e.TypeVocab, e.Hidden}, types), TokenTypes))
 	}
-	return e.norm(e.op("Add", word, position), p+"LayerNorm", e.Hidden, e.Epsilon)
+	return e.norm(x, p+"LayerNorm", e.Hidden, e.Epsilon)
 }
 
-// length is the padded sequence length, a scalar.
-func (e *encoder) length() string { return e.op("Gather", e.op("Shape", InputIDs), e.scalarInt(1)) }
-
-// maskBias is 0 for tokens and the lowest float32 for pads, [batch, 1, 1, sequence]: softmax then gives pads exactly 0.
-func (e *encoder) maskBias() string {
-	m := e.node("Cast", []string{e.op("Unsqueeze", AttentionMask, e.ints(1, 2))}, attrInt("to", elemFloat))
-	return e.op("Mul", e.op("Sub", e.scalar(1), m), e.scalar(-math.MaxFloat32))
+// positions are the position vectors of all tokens.
+func (e *encoder) positions(table string) string {
+	if e.Standard {
+		return e.paddedPositions(table)
+	}
+	return e.op("Gather", table, PositionIDs)
 }
 
-// relativeBias is MPNet's [1, heads, sequence, sequence]: it depends on the distance of two tokens
-// alone, so the buckets of all distances are a constant and the graph only looks them up.
-func (e *encoder) relativeBias() string {
+// distanceBias is MPNet's bias by the distance of two tokens, key − query: [heads, 2·far + 1] with far the longest.
+func (e *encoder) distanceBias() string {
 	far := int64(e.MaxTokens()) - 1
 	buckets := make([]int64, 2*far+1)
 	for i := range buckets {
@@ -171,11 +198,7 @@ func (e *encoder) relativeBias() string {
 	w := e.tensor([]int64{e.Buckets, e.Heads}, e.prefix+"encoder.relative_attention_bias.weight")
 	table := e.init("distance_buckets",
 		func() []byte { return int64Tensor("distance_buckets", []int64{2*far + 1}, buckets) })
-	byDistance := e.node("Transpose", []string{e.op("Gather", w, table)}, attrInts("perm", 1, 0))
-	at := e.op("Range", e.scalarInt(0), e.length(), e.scalarInt(1))
-	distance := e.op("Sub", e.op("Unsqueeze", at, e.ints(0)), e.op("Unsqueeze", at, e.ints(1)))
-	bias := e.node("Gather", []string{byDistance, e.op("Add", distance, e.scalarInt(far))}, attrInt("axis", 1))
-	return e.op("Unsqueeze", bias, e.ints(0))
+	return e.node("Transpose", []string{e.op("Gather", w, table)}, attrInts("perm", 1, 0))
 }
 
 // relativeBucket is T5's bidirectional bucket of a distance (key − query) with a maximum distance of
@@ -197,56 +220,67 @@ func relativeBucket(distance, buckets int64) int64 {
 }
 
 // layer is one post-norm transformer layer.
-func (e *encoder) layer(x, bias, p string) string {
+func (e *encoder) layer(x, p string) string {
 	f, h := e.family, e.Hidden
-	attended := e.linear(e.attention(x, bias, p), p+f.out, h, h)
-	x = e.norm(e.op("Add", attended, x), p+f.attnNorm, h, e.Epsilon)
-	up := e.activate(e.linear(x, p+f.up, h, e.Intermediate))
-	return e.norm(e.op("Add", e.linear(up, p+f.down, e.Intermediate, h), x), p+f.outNorm, h, e.Epsilon)
+	x = e.linearNorm(e.attention(x, p), x, p+f.out, p+f.attnNorm, h)
+	up := e.linear(x, p+f.up, h, e.Intermediate, e.Activation)
+	return e.linearNorm(up, x, p+f.down, p+f.outNorm, e.Intermediate)
 }
 
-// attention is softmax(QKᵀ/√d + bias)·V over all heads, [batch, sequence, hidden].
-func (e *encoder) attention(x, bias, p string) string {
-	f, size := e.family, e.Hidden/e.Heads
-	heads := func(key string, perm ...int64) string {
-		split := e.op("Reshape", e.linear(x, p+key, e.Hidden, e.Hidden), e.ints(0, 0, e.Heads, size))
-		return e.node("Transpose", []string{split}, attrInts("perm", perm...))
+// activations are numbered as package cpu numbers them.
+var activations = map[string]int64{"": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3, "tanh": 4}
+
+// linear is f(x·Wᵀ + bias) with W stored [out, in], as PyTorch does.
+func (e *encoder) linear(x, key string, in, out int64, activation string) string {
+	if e.Standard {
+		return e.activate(e.product(x, key, in, out), activation)
 	}
-	q, k, v := heads(f.query, 0, 2, 1, 3), heads(f.key, 0, 2, 3, 1), heads(f.value, 0, 2, 1, 3)
-	scores := e.op("Div", e.op("MatMul", q, k), e.scalar(float32(math.Sqrt(float64(size)))))
-	share := e.node("Softmax", []string{e.op("Add", scores, bias)}, attrInt("axis", -1))
-	joined := e.node("Transpose", []string{e.op("MatMul", share, v)}, attrInts("perm", 0, 2, 1, 3))
-	return e.op("Reshape", joined, e.ints(0, 0, e.Hidden))
+	w, b := e.tensor([]int64{out, in}, key+".weight"), e.tensor([]int64{out}, key+".bias")
+	return e.own("Linear", []string{x, w, b}, attrInt("activation", activations[activation]))
 }
 
-func (e *encoder) activate(x string) string {
-	switch e.Activation {
-	case "relu":
-		return e.op("Relu", x)
-	case "gelu":
-		return e.node("Gelu", []string{x}, attrString("approximate", "none"))
-	default: // gelu_new, gelu_pytorch_tanh
-		return e.node("Gelu", []string{x}, attrString("approximate", "tanh"))
+// linearNorm is the layer normalisation of x·Wᵀ + bias + residual.
+func (e *encoder) linearNorm(x, residual, key, norm string, in int64) string {
+	h := e.Hidden
+	if e.Standard {
+		return e.norm(e.op("Add", e.product(x, key, in, h), residual), norm, h, e.Epsilon)
 	}
+	w, b := e.tensor([]int64{h, in}, key+".weight"), e.tensor([]int64{h}, key+".bias")
+	scale, shift := e.normTensors(norm, h)
+	return e.own("LinearNorm", []string{x, residual, w, b, scale, shift}, attrFloat("epsilon", float32(e.Epsilon)))
 }
 
-// pool makes one vector of the hidden states.
+// attention is softmax(QKᵀ/√d + bias)·V over all heads.
+func (e *encoder) attention(x, p string) string {
+	if e.Standard {
+		return e.paddedAttention(x, p)
+	}
+	var weights, biases []string
+	for _, key := range []string{e.family.query, e.family.key, e.family.value} {
+		weights = append(weights, e.tensor([]int64{e.Hidden, e.Hidden}, p+key+".weight"))
+		biases = append(biases, e.tensor([]int64{e.Hidden}, p+key+".bias"))
+	}
+	in := []string{e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0)), Starts}
+	if e.bias != "" {
+		in = append(in, e.bias)
+	}
+	return e.own("Attention", in, attrInt("heads", e.Heads))
+}
+
+// pool makes one vector of the hidden states of each text.
 func (e *encoder) pool(x string, o Options) string {
-	if o.Pooling == CLS {
-		x = e.first(x)
-	} else {
-		m := e.node("Cast", []string{e.op("Unsqueeze", AttentionMask, e.ints(2))}, attrInt("to", elemFloat))
-		sum := e.node("ReduceSum", []string{e.op("Mul", x, m), e.ints(1)}, attrInt("keepdims", 0))
-		x = e.op("Div", sum, e.node("ReduceSum", []string{m, e.ints(1)}, attrInt("keepdims", 0)))
+	if e.Standard {
+		return e.paddedPool(x, o)
 	}
-	if o.Normalise {
-		norm := e.node("ReduceL2", []string{x, e.ints(1)}, attrInt("keepdims", 1))
-		x = e.op("Div", x, e.op("Max", norm, e.scalar(1e-12)))
-	}
-	return x
+	number := map[bool]int64{true: 1}
+	return e.own("Pool", []string{x, Starts}, attrInt("first", number[o.Pooling == CLS]),
+		attrInt("normalise", number[o.Normalise]))
 }
 
 // first is the first token's hidden state, [batch, hidden].
 func (e *encoder) first(x string) string {
-	return e.node("Gather", []string{x, e.scalarInt(0)}, attrInt("axis", 1))
+	if e.Standard {
+		return e.node("Gather", []string{x, e.scalarInt(0)}, attrInt("axis", 1))
+	}
+	return e.pool(x, Options{Pooling: CLS})
 }

@@ -73,14 +73,14 @@ func (e *encoder) head(x string, t Task) string {
 		x = e.first(x)
 		switch e.family.head {
 		case headPre:
-			x = e.op("Relu", e.linear(x, "pre_classifier", e.Hidden, e.Hidden))
+			x = e.linear(x, "pre_classifier", e.Hidden, e.Hidden, "relu")
 		case headDense:
-			x = e.op("Tanh", e.linear(x, "classifier.dense", e.Hidden, e.Hidden))
+			x = e.linear(x, "classifier.dense", e.Hidden, e.Hidden, "tanh")
 		default:
-			x = e.op("Tanh", e.linear(x, e.prefix+"pooler.dense", e.Hidden, e.Hidden))
+			x = e.linear(x, e.prefix+"pooler.dense", e.Hidden, e.Hidden, "tanh")
 		}
 	}
-	return e.linear(x, e.family.headKey(t), e.Hidden, n)
+	return e.linear(x, e.family.headKey(t), e.Hidden, n, "")
 }
 
 // takesTypes tells whether the graph has token types as an input: where sequences have others than 0, and the family

@@ -195,7 +195,7 @@ func FuzzParseConfig(f *testing.F) {
 }
 
 func FuzzExternalLocations(f *testing.F) {
-	f.Add(modelProto("m", nil, [][]byte{externalTensor("w", 1, []int64{2}, "weights.bin", 0, 8)}, nil, nil))
+	f.Add(modelProto("m", "", nil, [][]byte{externalTensor("w", 1, []int64{2}, "weights.bin", 0, 8)}, nil, nil))
 	f.Add([]byte{0x3a, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		names, err := externalLocations(bytes.NewReader(raw))
@@ -210,8 +210,9 @@ func TestExternalFiles(t *testing.T) {
 	write := func(location string) string {
 		path := filepath.Join(dir, "model.onnx")
 		inits := [][]byte{int64Tensor("i", []int64{1}, []int64{1}), externalTensor("w", 1, []int64{2}, location, 0, 8)}
-		raw := modelProto("m",
-			[][]byte{nodeProto("Add", "n", []string{"w"}, []string{"y"}, []attr{attrInts("perm", 1)})}, inits, nil, nil)
+		raw := modelProto("m", "",
+			[][]byte{nodeProto("", "Add", "n", []string{"w"}, []string{"y"}, []attr{attrInts("perm", 1)})}, inits, nil,
+			nil)
 		if err := os.WriteFile(path, raw, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func attrString(name, v string) attr {
 	return attr(m)
 }
 
-func nodeProto(op, name string, in, out []string, attrs []attr) []byte {
+func nodeProto(domain, op, name string, in, out []string, attrs []attr) []byte {
 	var m message
 	for _, s := range in {
 		m.string(1, s)
@@ -90,6 +90,9 @@ func nodeProto(op, name string, in, out []string, attrs []attr) []byte {
 	m.string(4, op)
 	for _, a := range attrs {
 		m.bytes(5, a)
+	}
+	if domain != "" {
+		m.string(7, domain)
 	}
 	return m
 }
@@ -163,7 +166,8 @@ func valueInfo(name string, elem int64, dims ...dim) []byte {
 	return m
 }
 
-func modelProto(name string, nodes, inits, inputs, outputs [][]byte) []byte {
+// modelProto needs the operators of the domain own, unless that is "".
+func modelProto(name, own string, nodes, inits, inputs, outputs [][]byte) []byte {
 	var g, op, m message
 	for _, n := range nodes {
 		g.bytes(1, n)
@@ -184,5 +188,11 @@ func modelProto(name string, nodes, inits, inputs, outputs [][]byte) []byte {
 	m.string(2, "sluice")
 	m.bytes(7, g)
 	m.bytes(8, op)
+	if own != "" {
+		var op message
+		op.string(1, own)
+		op.int(2, 1)
+		m.bytes(8, op)
+	}
 	return m
 }

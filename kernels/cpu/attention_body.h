@@ -64,7 +64,8 @@ INLINE void attend(const slc_attention *a, int64_t text, int64_t head) {
 		float sums[BLOCK_R];
 		for (int64_t j = 0; j < padded; j += PANEL) {
 			multiply_rows(block, queries + row * a->stride, a->stride, keys + j * a->size, a->size, rows);
-			for (int64_t i = 0; i < rows; i++) memcpy(scores + i * padded + j, block + i * PANEL, PANEL * sizeof *block);
+			for (int64_t i = 0; i < rows; i++)
+				memcpy(scores + i * padded + j, block + i * PANEL, PANEL * sizeof *block);
 		}
 		for (int64_t i = 0; i < rows; i++) {
 			const float *bias = a->bias ? a->bias + head * (2 * a->far + 1) + a->far - (row + i) : NULL;

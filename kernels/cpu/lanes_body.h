@@ -35,20 +35,20 @@ INLINE vec power_e(vec x) {
 	return (vec)((ivec)p + ((ivec)n << 23));
 }
 
-// error_function is erf(x) to 5e-7: x times a ratio of polynomials in x², fitted on [-4, 4] (2.5e-8 before rounding).
+// error_function is erf(x) to 3e-7, and exactly ±1 from ±4 on: x times a ratio of polynomials in x², fitted on [-4, 4]
 INLINE vec error_function(vec x) {
 	x = MAX(MIN(x, SET1(4.f)), SET1(-4.f));
 	vec u = x * x;
-	vec p = SET1(1.986749794014031e-06f), q = SET1(3.7419853470055386e-05f);
+	vec p = SET1(1.9867509308824083e-06f), q = SET1(3.7419853470055386e-05f);
 	p = MADD(SET1(0.0002845663402695209f), p, u);
-	q = MADD(SET1(0.0011855881894007325f), q, u);
-	p = MADD(SET1(0.0038834267761558294f), p, u);
+	q = MADD(SET1(0.0011855890043079853f), q, u);
+	p = MADD(SET1(0.0038834286388009787f), p, u);
 	q = MADD(SET1(0.015207421965897083f), q, u);
-	p = MADD(SET1(0.05310200899839401f), p, u);
-	q = MADD(SET1(0.1153508648276329f), q, u);
+	p = MADD(SET1(0.053102001547813416f), p, u);
+	q = MADD(SET1(0.11535085737705231f), q, u);
 	p = MADD(SET1(0.19354720413684845f), p, u);
 	q = MADD(SET1(0.5048592686653137f), q, u);
-	p = MADD(SET1(1.1283791065216064f), p, u);
+	p = MADD(SET1(1.128379225730896f), p, u);
 	q = MADD(SET1(1.f), q, u);
 	return x * p / q;
 }

@@ -1,5 +1,5 @@
-// The body of slc_layer_norm_f32, compiled once per instruction set by layer_norm_<isa>.c, which defines ISA and includes
-// lanes_<isa>.h.
+// The body of slc_layer_norm_f32, compiled once per instruction set by layer_norm_<isa>.c, which defines ISA and
+// includes lanes_<isa>.h.
 #include <string.h>
 
 #include "layer_norm.h"

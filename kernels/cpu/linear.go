@@ -80,7 +80,8 @@ func (k Kernels) LayerNorm(rows []float32, n, dim, stride int, scale, shift []fl
 		return nil
 	}
 	if n < 0 || dim < 1 || stride < dim || len(rows) < (n-1)*stride+dim || len(scale) < dim || len(shift) < dim {
-		return fmt.Errorf("%w: layer norm of %d rows of %d values with stride %d in %d values", kernels.ErrShape, n, dim,
+		return fmt.Errorf("%w: layer norm of %d rows of %d values with stride %d in %d values", kernels.ErrShape, n,
+			dim,
 			stride, len(rows))
 	}
 	return k.layerNorm(rows, n, dim, stride, scale, shift, epsilon)
@@ -122,7 +123,8 @@ func (k Kernels) Attention(a *Attention) error {
 			len(a.Scratch) < k.attentionScratch(int(longest), a.Size)
 	}
 	if bad {
-		return fmt.Errorf("%w: attention of %d heads of %d values, texts %d to %d of %d, %d values into %d with %d between",
+		return fmt.Errorf("%w: attention of %d heads of %d values, texts %d to %d of %d, %d values into %d with %d "+
+			"between",
 			kernels.ErrShape, a.Heads, a.Size, a.First, a.Last, len(a.Starts)-1, len(a.QKV), len(a.Y), len(a.Scratch))
 	}
 	return k.attention(a)

@@ -4,12 +4,12 @@
 
 #include "slc.h"
 
-// The activation f. Gelu is x·Φ(x), with the error function or with its approximation by a hyperbolic tangent.
+// The activation f. GELU is x·Φ(x), with the error function or with its approximation by a hyperbolic tangent.
 enum { SLC_NONE = 0, SLC_GELU = 1, SLC_GELU_TANH = 2, SLC_RELU = 3, SLC_TANH = 4, SLC_ACTIVATIONS = 5 };
 
-// y overlaps nothing else. The weights are panels of slc_linear_panel(isa) outputs: for each input the weights of the panel's outputs, zeros
-// behind the last. The caller gives the panels [first, last) to compute. A row of y depends on its own row of x only,
-// and its bits neither on the other rows nor on the panels of a call.
+// y overlaps nothing else. The weights are panels of slc_linear_panel(isa) outputs: for each input the weights of the
+// panel's outputs, zeros behind the last. The caller gives the panels [first, last) to compute. A row of y depends on
+// its own row of x only, and its bits neither on the other rows nor on the panels of a call.
 typedef struct {
 	const float *x;
 	int64_t rows, x_stride;

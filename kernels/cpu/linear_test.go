@@ -62,9 +62,11 @@ func TestLinear(t *testing.T) {
 		for i, shape := range [][3]int{{1, 1, 1}, {2, 7, 3}, {3, 8, 33}, {5, 31, 31}, {13, 64, 32}, {12, 257, 40},
 			{25, 520, 97}, {600, 16, 9}, {4, 1536, 64}} {
 			rows, in, out := shape[0], shape[1], shape[2]
-			x, w, bias := normal(rng, rows*(in+3), 1), normal(rng, in*out, .5/math.Sqrt(float64(in))), normal(rng, out, 1)
+			x, w, bias := normal(rng, rows*(in+3), 1), normal(rng, in*out, .5/math.Sqrt(float64(in))),
+				normal(rng, out, 1)
 			stride := out + i%3
-			l := Linear{X: Rows{Data: x, N: rows, Dim: in, Stride: in + 3}, Stride: stride, Activation: Activation(i % 5)}
+			l := Linear{X: Rows{Data: x, N: rows, Dim: in, Stride: in + 3}, Stride: stride,
+				Activation: Activation(i % 5)}
 			if i%2 == 0 {
 				l.Bias, l.Residual = bias, normal(rng, rows*stride, 1)
 			}
@@ -137,13 +139,14 @@ func TestActivations(t *testing.T) {
 		x = append(x, 0, 1e-30, -1e-30, 1e4, -1e4, 0.049, 0.051, -0.05)
 		for a := NoActivation; a <= Tanh; a++ {
 			y := make([]float32, len(x))
-			l := Linear{X: Rows{Data: x, N: len(x), Dim: 1, Stride: 1}, Weights: one, Activation: a, Y: y, Stride: 1, Last: 1}
+			l := Linear{X: Rows{Data: x, N: len(x), Dim: 1, Stride: 1}, Weights: one, Activation: a, Y: y, Stride: 1,
+				Last: 1}
 			if err := k.Linear(&l); err != nil {
 				t.Fatal(err)
 			}
 			for i, v := range x {
 				want := goActivate(float64(v), a)
-				if d := math.Abs(float64(y[i]) - want); !(d <= 4e-7*max(1, math.Abs(want))) {
+				if d := math.Abs(float64(y[i]) - want); !(d <= 1.5e-6*max(1, math.Abs(want))) {
 					t.Fatalf("activation %d of %g: %g, not %g", a, v, y[i], want)
 				}
 			}

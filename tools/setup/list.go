@@ -25,9 +25,12 @@ func modulesPart() part {
 
 func onnxruntimePart() part {
 	return part{
-		name: "onnxruntime", doc: "ONNX Runtime: third_party/onnxruntime/lib",
+		name: "onnxruntime", doc: "ONNX Runtime: third_party/onnxruntime/{lib,include}",
 		key: keyOf(onnxruntime()), recipes: outputsOf(onnxruntime()),
-		files: []install{{"lib/*", "third_party/onnxruntime/lib/"}},
+		files: []install{
+			{"lib/*", "third_party/onnxruntime/lib/"},
+			{"include/*.h", "third_party/onnxruntime/include/"},
+		},
 		after: stampEmbed,
 	}
 }

@@ -21,14 +21,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// onnxruntime takes the shared library and its notices out of a wheel. All wheels of a version hold the same library,
-// so the one for the Python at hand is taken, which the test environment needs anyway.
+// onnxModule has the headers of ONNX Runtime's C interface, at the version that this program asks the library for.
+const onnxModule = "github.com/yalue/onnxruntime_go"
+
+// onnxruntime takes the shared library and its notices out of a wheel, and the headers out of a Go module. All wheels
+// of a version hold the same library, so the one for the Python at hand is taken, which the test environment needs.
 func onnxruntime() recipe {
 	return recipe{
-		name: "onnxruntime", version: 1,
-		inputs: func(_ context.Context, e *Env) ([]string, error) {
+		name: "onnxruntime", version: 2,
+		inputs: func(ctx context.Context, e *Env) ([]string, error) {
+			headers, err := e.module(ctx, onnxModule)
 			lib := e.Manifest.Native.ONNXRuntime.Library
-			return []string{lib.Path, lib.Member, lib.SHA256}, nil
+			return []string{lib.Path, lib.Member, lib.SHA256, filepath.Base(headers)}, err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			spec := e.Manifest.Native.ONNXRuntime
@@ -53,6 +57,14 @@ func onnxruntime() recipe {
 			defer z.Close()
 			lib := filepath.Join(j.out, "lib")
 			if err := models.Extract(&z.Reader, spec.Library, lib); err != nil {
+				return err
+			}
+			headers, err := e.module(ctx, onnxModule)
+			if err != nil {
+				return err
+			}
+			if err := copyInto(filepath.Join(j.out, "include"), filepath.Join(headers, "onnxruntime_c_api.h"),
+				filepath.Join(headers, "onnxruntime_ep_c_api.h")); err != nil {
 				return err
 			}
 			return notices(&z.Reader, lib)

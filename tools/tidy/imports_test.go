@@ -20,6 +20,7 @@ engine: kernels engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine
 embed/remote: embed llm
+embed/ops: kernels
 embed: engine internal/filehash internal/regular internal/safetensors
 embed/train: kernels embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash

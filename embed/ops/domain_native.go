@@ -1,0 +1,233 @@
+//go:build native
+
+package ops
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -isystem ${SRCDIR}/../../third_party/onnxruntime/include
+#cgo LDFLAGS: -ldl
+#include <stdlib.h>
+#include "ops.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime/cgo"
+	"unsafe"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Domain are the operators for the sessions of one model.
+type Domain struct {
+	api     *C.OrtApi
+	kernels cpu.Kernels
+	handle  cgo.Handle
+	domain  unsafe.Pointer
+}
+
+// Register adds the operators to the options of a session of the ONNX Runtime at the path library, which is loaded.
+// They compute with the best instruction set of this machine, or the one that SLUICE_ISA names. Close frees them; the
+// sessions must be gone by then.
+func Register(library string, o *ort.SessionOptions) (*Domain, error) {
+	k, err := cpu.Open(os.Getenv("SLUICE_ISA"))
+	if err != nil {
+		return nil, fmt.Errorf("ops: SLUICE_ISA: %w", err)
+	}
+	// The binding keeps ONNX Runtime's own pointer in an unexported field, and has no function for custom operators.
+	field := reflect.ValueOf(o).Elem().FieldByName("o")
+	if !field.IsValid() || field.Kind() != reflect.Pointer || field.IsNil() {
+		return nil, errors.New("ops: this version of the binding does not hold its session options as expected")
+	}
+	path := C.CString(library)
+	defer C.free(unsafe.Pointer(path))
+	var reason *C.char
+	d := &Domain{api: C.slc_ops_api(path, &reason), kernels: k}
+	if d.api == nil {
+		return nil, fmt.Errorf("ops: %s: %s", library, C.GoString(reason))
+	}
+	d.handle = cgo.NewHandle(d)
+	status := C.slc_ops_register(d.api, (*C.OrtSessionOptions)(field.UnsafePointer()), C.uintptr_t(d.handle), &d.domain)
+	if err := failure(d.api, status); err != nil {
+		d.handle.Delete()
+		return nil, fmt.Errorf("ops: %w", err)
+	}
+	return d, nil
+}
+
+// Close frees the operators.
+func (d *Domain) Close() {
+	C.slc_ops_free(d.api, d.domain)
+	d.handle.Delete()
+}
+
+// failure turns a status into an error, and frees it.
+func failure(api *C.OrtApi, status *C.OrtStatus) error {
+	if status == nil {
+		return nil
+	}
+	var text [512]C.char
+	C.slc_ops_text(api, status, &text[0], C.size_t(len(text)))
+	return errors.New(C.GoString(&text[0]))
+}
+
+// status turns an error into a status, which ONNX Runtime frees.
+func status(api *C.OrtApi, err error) *C.OrtStatus {
+	text := C.CString(err.Error())
+	defer C.free(unsafe.Pointer(text))
+	return C.slc_ops_failure(api, text)
+}
+
+// operator is the code of one node of a graph. It is called by several threads at a time.
+type operator interface{ compute(c *call) error }
+
+var constructors = [C.SLC_OPS]func(*node) (operator, error){
+	C.SLC_OPS_LINEAR:      newLinear,
+	C.SLC_OPS_LINEAR_NORM: newLinearNorm,
+	C.SLC_OPS_ATTENTION:   newAttention,
+	C.SLC_OPS_POOL:        newPool,
+}
+
+// kernel is what ONNX Runtime holds of a node.
+type kernel struct {
+	operator
+	domain *Domain
+}
+
+//export sluiceCreateKernel
+func sluiceCreateKernel(
+	owner C.uintptr_t, op C.int32_t, api *C.OrtApi, info *C.OrtKernelInfo, to *C.uintptr_t,
+) *C.OrtStatus {
+	d := cgo.Handle(owner).Value().(*Domain)
+	o, err := constructors[op](&node{d, info})
+	if err != nil {
+		return status(api, err)
+	}
+	*to = C.uintptr_t(cgo.NewHandle(&kernel{o, d}))
+	return nil
+}
+
+//export sluiceCompute
+func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext) *C.OrtStatus {
+	k := cgo.Handle(handle).Value().(*kernel)
+	c := call{domain: k.domain, context: context}
+	err := c.read()
+	if err == nil {
+		err = k.compute(&c)
+	}
+	if err != nil {
+		return status(k.domain.api, err)
+	}
+	return nil
+}
+
+//export sluiceDestroyKernel
+func sluiceDestroyKernel(handle C.uintptr_t) { cgo.Handle(handle).Delete() }
+
+// node is a node of a graph while its kernel is made.
+type node struct {
+	*Domain
+	info *C.OrtKernelInfo
+}
+
+func (n *node) inputs() (int, error) {
+	var count C.size_t
+	err := failure(n.api, C.slc_ops_inputs(n.api, n.info, &count))
+	return int(count), err
+}
+
+// constant is the value of an input that the graph fixes, as rows of columns; one row where it is a vector. It is valid
+// until the kernel is made.
+func (n *node) constant(index int) (cpu.Rows, error) {
+	var t C.slc_ops_tensor
+	if err := failure(n.api, C.slc_ops_constant(n.api, n.info, C.size_t(index), &t)); err != nil {
+		return cpu.Rows{}, err
+	}
+	if t.data == nil || t._type != C.ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT || t.rank < 1 || t.rank > 2 {
+		return cpu.Rows{}, fmt.Errorf("input %d is no constant vector or matrix of float32", index)
+	}
+	r := cpu.Rows{N: 1, Dim: int(t.dims[t.rank-1]), Stride: int(t.dims[t.rank-1])}
+	if t.rank == 2 {
+		r.N = int(t.dims[0])
+	}
+	r.Data = unsafe.Slice((*float32)(t.data), r.N*r.Dim)
+	return r, nil
+}
+
+func (n *node) int(name string) (int, error) {
+	key := C.CString(name)
+	defer C.free(unsafe.Pointer(key))
+	var v C.int64_t
+	err := failure(n.api, C.slc_ops_int(n.api, n.info, key, &v))
+	return int(v), err
+}
+
+func (n *node) float(name string) (float32, error) {
+	key := C.CString(name)
+	defer C.free(unsafe.Pointer(key))
+	var v C.float
+	err := failure(n.api, C.slc_ops_float(n.api, n.info, key, &v))
+	return float32(v), err
+}
+
+// maxInputs is the most inputs of a call that are read: the weights of an operator are constants, and come before.
+const maxInputs = 8
+
+// call is one call of an operator.
+type call struct {
+	domain  *Domain
+	context *C.OrtKernelContext
+	n       int
+	in      [maxInputs]C.slc_ops_tensor
+}
+
+func (c *call) read() error {
+	var count C.size_t
+	err := failure(c.domain.api, C.slc_ops_arguments(c.domain.api, c.context, &c.in[0], maxInputs, &count))
+	c.n = min(int(count), maxInputs)
+	return err
+}
+
+// rows is an input of float32 rows.
+func (c *call) rows(index int) (cpu.Rows, error) {
+	t := &c.in[index]
+	if index >= c.n || t._type != C.ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT || t.rank != 2 {
+		return cpu.Rows{}, fmt.Errorf("input %d is no matrix of float32", index)
+	}
+	n, dim := int(t.dims[0]), int(t.dims[1])
+	return cpu.Rows{Data: unsafe.Slice((*float32)(t.data), n*dim), N: n, Dim: dim, Stride: dim}, nil
+}
+
+// starts is an input of int64 that says where each text begins and the last one ends, over rows rows.
+func (c *call) starts(index, rows int) ([]int64, error) {
+	t := &c.in[index]
+	if index >= c.n || t._type != C.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || t.rank != 1 || t.dims[0] < 1 {
+		return nil, fmt.Errorf("input %d is no vector of int64", index)
+	}
+	s := unsafe.Slice((*int64)(t.data), int(t.dims[0]))
+	if s[0] != 0 || s[len(s)-1] != int64(rows) {
+		return nil, fmt.Errorf("texts from row %d to %d of %d", s[0], s[len(s)-1], rows)
+	}
+	for i := range s[1:] {
+		if s[i] > s[i+1] {
+			return nil, fmt.Errorf("text %d goes from row %d to row %d", i, s[i], s[i+1])
+		}
+	}
+	return s, nil
+}
+
+// result is the output, n rows of dim values.
+func (c *call) result(n, dim int) ([]float32, error) {
+	dims := [2]C.int64_t{C.int64_t(n), C.int64_t(dim)}
+	var data *C.float
+	err := failure(c.domain.api, C.slc_ops_result(c.domain.api, c.context, &dims[0], 2, &data))
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(data)), n*dim), nil
+}

@@ -1,0 +1,126 @@
+//go:build native
+
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// linear is f(x·Wᵀ + b).
+type linear struct {
+	weights    *cpu.Weights
+	bias       []float32
+	activation cpu.Activation
+}
+
+func newLinear(n *node) (operator, error) {
+	inputs, err := n.inputs()
+	if err != nil {
+		return nil, err
+	}
+	if inputs%2 == 0 {
+		return nil, fmt.Errorf("Linear has %d inputs; x and as many weights as biases expected", inputs)
+	}
+	l := &linear{}
+	if err := l.take(n, 1, inputs/2); err != nil {
+		return nil, err
+	}
+	a, err := n.int("activation")
+	l.activation = cpu.Activation(a)
+	return l, err
+}
+
+// take packs count weights from input first on, and the biases behind them.
+func (l *linear) take(n *node, first, count int) error {
+	var all cpu.Rows
+	for i := range count {
+		w, err := n.constant(first + i)
+		if err != nil {
+			return err
+		}
+		b, err := n.constant(first + count + i)
+		if err != nil {
+			return err
+		}
+		if b.N != 1 || b.Dim != w.N || i > 0 && w.Dim != all.Dim {
+			return fmt.Errorf("weights of %d×%d beside others with %d inputs, and %d biases", w.N, w.Dim, all.Dim,
+				b.Dim)
+		}
+		l.bias = append(l.bias, b.Data...)
+		if count == 1 {
+			all = w
+			break
+		}
+		all = cpu.Rows{Data: append(all.Data, w.Data...), N: all.N + w.N, Dim: w.Dim, Stride: w.Dim}
+	}
+	var err error
+	l.weights, err = n.kernels.PackWeights(all)
+	return err
+}
+
+func (l *linear) compute(c *call) error {
+	x, err := c.rows(0)
+	if err != nil {
+		return err
+	}
+	y, err := c.result(x.N, l.weights.Out)
+	if err != nil {
+		return err
+	}
+	return c.domain.kernels.Linear(&cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Y: y,
+		Stride: l.weights.Out, Last: l.weights.Panels()})
+}
+
+// linearNorm is the layer normalisation of x·Wᵀ + b + residual.
+type linearNorm struct {
+	linear
+	scale, shift []float32
+	epsilon      float32
+}
+
+func newLinearNorm(n *node) (operator, error) {
+	l := &linearNorm{}
+	if err := l.take(n, 2, 1); err != nil {
+		return nil, err
+	}
+	for i, to := range []*[]float32{&l.scale, &l.shift} {
+		v, err := n.constant(4 + i)
+		if err != nil {
+			return nil, err
+		}
+		if v.N != 1 || v.Dim != l.weights.Out {
+			return nil, fmt.Errorf("normalisation of %d outputs with %d values", l.weights.Out, v.Dim)
+		}
+		*to = slices.Clone(v.Data)
+	}
+	var err error
+	l.epsilon, err = n.float("epsilon")
+	return l, err
+}
+
+func (l *linearNorm) compute(c *call) error {
+	x, err := c.rows(0)
+	if err != nil {
+		return err
+	}
+	residual, err := c.rows(1)
+	if err != nil {
+		return err
+	}
+	out := l.weights.Out
+	if residual.N != x.N || residual.Dim != out {
+		return fmt.Errorf("residual of %d×%d for %d×%d", residual.N, residual.Dim, x.N, out)
+	}
+	y, err := c.result(x.N, out)
+	if err != nil {
+		return err
+	}
+	if err := c.domain.kernels.Linear(&cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Residual: residual.Data, Y: y,
+		Stride: out, Last: l.weights.Panels()}); err != nil {
+		return err
+	}
+	return c.domain.kernels.LayerNorm(y, x.N, out, out, l.scale, l.shift, l.epsilon)
+}
