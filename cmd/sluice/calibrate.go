@@ -176,9 +176,10 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 	var b strings.Builder
 	if r.Negative.N > 0 {
-		fmt.Fprintf(&b, "\nP(D+ better than D-)  %.4f\n", r.Separation)
+		fmt.Fprintf(&b, "\nseparation %.4f: the share of pairs in which a question's own passage is nearer than another\n",
+			r.Separation)
 	} else {
-		b.WriteString("\nP(D+ better than D-)  not known: there is no other context to compare with\n")
+		b.WriteString("\nseparation not known: there is no other passage to compare with\n")
 	}
 	fmt.Fprintf(&b, "policy     %s = %.4f", r.Policy, r.PolicyValue)
 	if interval := r.IntervalText(); interval != "" {

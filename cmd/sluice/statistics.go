@@ -8,18 +8,21 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
+// similarity is what the numbers of a calibration are: of each question with a passage.
+const similarity = "similarity with the"
+
 // statistics is the table of a calibration's distributions, a line for each; on a terminal that is too narrow for that
 // a column for each.
 func statistics(r *sluice.CalibrateResult, screen terminal.Screen) string {
 	rows := []struct {
 		name, brief string
 		s           *gate.Stats
-	}{{"D+ (own context)", "D+", &r.Positive}, {"D- (" + r.Negatives + ")", "D-", &r.Negative},
-		{"maximum", "maximum", &r.Maximum}, {"maximum, other " + groupsOf(r) + "s", "other " + groupsOf(r) + "s",
+	}{{"own passage", "own", &r.Positive}, {"other passages (" + r.Negatives + ")", "others", &r.Negative},
+		{"best passage", "best", &r.Maximum}, {"best of other " + groupsOf(r) + "s", "other " + groupsOf(r) + "s",
 			r.MaximumOther}}
 	titles := []string{"n", "min", "p5", "Q1", "mean", "median", "Q3", "p95", "max"}
-	wide := terminal.Table{Columns: []terminal.Column{{Right: true}}}
-	narrow := terminal.Table{Columns: []terminal.Column{{}}}
+	wide := terminal.Table{Columns: []terminal.Column{{Title: similarity, Right: true}}}
+	narrow := terminal.Table{Columns: []terminal.Column{{}}} // under a line of its own
 	for _, title := range titles {
 		wide.Columns = append(wide.Columns, terminal.Column{Title: title, Right: true, Keep: true})
 	}
@@ -46,7 +49,7 @@ func statistics(r *sluice.CalibrateResult, screen terminal.Screen) string {
 		narrow.Add(line...)
 	}
 	if wide.Columns[0].Keep = true; screen.Terminal() && wide.Width() > screen.Columns {
-		return narrow.Text(screen)
+		return similarity + " …\n" + narrow.Text(screen)
 	}
 	return wide.Text(screen)
 }

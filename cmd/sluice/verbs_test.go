@@ -322,7 +322,8 @@ func TestCalibrateJSON(t *testing.T) {
 func TestCalibrateForPeople(t *testing.T) {
 	b := filled(t)
 	text := b.ok("calibrate", "--queries", b.file("questions.jsonl", questions), "--sample", "2")
-	for _, want := range []string{"D+ (own context)", "maximum:p5", "cut-off", "about 2 contexts, from ",
+	for _, want := range []string{"own passage", "similarity with the", "separation ", "maximum:p5", "cut-off",
+		"about 2 contexts, from ",
 		"default.cal.json"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
