@@ -52,6 +52,8 @@ type Config struct {
 	// and a warning is logged.
 	Model  string
 	Remote remote.Options // URL, model, context size and logger are filled in
+	// Classifier and Reranker are names or folders of the models of Classify or Spans, and of Rerank; "": none.
+	Classifier, Reranker string
 	// ModelHelper is the program, with its arguments, that opens a GGUF file before this process does, unless the file
 	// is a built-in model with a pinned digest or was opened before: llama.cpp ends the process for some damaged files,
 	// then that one (llm.Probe). The command line names itself; a library's user may name "sluice probe-model" or a
@@ -78,9 +80,10 @@ type Config struct {
 
 	Logger *slog.Logger // warnings, what was cut, what is stale; nil is slog.Default()
 
-	// Embedder and Generator are used instead of Encoder and Model when set. The caller closes them.
+	// Embedder, Generator and Scorer are used instead of Encoder, Model and Reranker when set. The caller closes them.
 	Embedder  embed.Embedder
 	Generator llm.Generator
+	Scorer    embed.Scorer
 }
 
 // Sluice is an open system. Its methods may be called from any goroutine.
@@ -94,7 +97,11 @@ type Sluice struct {
 	asking  atomic.Int64 // calls of Ask under way
 	encoder *lazy[embed.Embedder]
 	model   *lazy[llm.Generator]
-	load    cpuload.Meter
+
+	classifier *lazy[labeller]
+	reranker   *lazy[embed.Scorer]
+
+	load cpuload.Meter
 }
 
 // Open checks the options. Store and models are opened when a method first needs them.
@@ -127,6 +134,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		return nil, err
 	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
+	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.base = knowledge.New(knowledge.Config{
 		Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Metric: cfg.Metric,
 		StaleTolerance: cfg.StaleTolerance, Logger: s.log, Multilingual: models.Multilingual,
@@ -138,7 +146,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 // ErrClosed. It must not be called from a function that a call was given, such as AskOptions.Stream.
 func (s *Sluice) Close() error {
 	s.calls.close()
-	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close())
+	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.classifier.close(), s.reranker.close())
 }
 
 // Choice says which device, instruction set and threads the engine uses, and why.

@@ -145,13 +145,14 @@ func (a *app) root() *cobra.Command {
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "nothing on standard error but errors")
 	f.BoolVarP(&a.verbose, "verbose", "v", false,
 		"more on standard error: each file that is skipped, what takes how long")
-	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.calibrateCommand(),
+	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
+		a.rerankCommand(), a.calibrateCommand(),
 		a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
 	// these fail for unknown flags only
-	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(manifest.Encoder, true))
-	_ = cmd.RegisterFlagCompletionFunc("model", modelNames(manifest.Generator, true))
+	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(true, manifest.Encoder))
+	_ = cmd.RegisterFlagCompletionFunc("model", modelNames(true, manifest.Generator))
 	cmd.SetFlagErrorFunc(unknownFlag)
 	cmd.SetHelpCommand(helpCommand())
 	return group(cmd)
@@ -237,7 +238,8 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 		tolerance = -1 // to the library, 0 is the default and less is none
 	}
 	s, err := sluice.Open(cmd.Context(), sluice.Config{
-		Store: c.Store, Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA,
+		Store: c.Store, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker, Model: c.Model,
+		Threads: c.Threads, ISA: c.ISA,
 		MemLimit:    int64(c.MemLimitMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
 		ContextTokens: c.Ask.ContextTokens,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,15 +54,23 @@ func (q *query) single(args []string) (string, error) {
 	return args[0], nil
 }
 
-// run reads the batch in groups and gives each to do, in flat memory.
+// run is runBatch for texts.
 func (q *query) run(ctx context.Context, a *app, emptyText bool, do func([]jsonl.Item) error) error {
+	lines := func(r io.Reader) iter.Seq2[jsonl.Item, error] { return jsonl.Items(r, q.batch, emptyText) }
+	return runBatch(ctx, a, q, lines, do)
+}
+
+// runBatch reads the batch in groups and gives each to do, in flat memory.
+func runBatch[T any](
+	ctx context.Context, a *app, q *query, lines func(io.Reader) iter.Seq2[T, error], do func([]T) error,
+) error {
 	source := q.batch
 	r, err := a.input(ctx, source)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	var group []jsonl.Item
+	var group []T
 	flush := func() error {
 		if len(group) == 0 {
 			return nil
@@ -70,7 +79,7 @@ func (q *query) run(ctx context.Context, a *app, emptyText bool, do func([]jsonl
 		return do(group)
 	}
 	bad := 0
-	for item, err := range jsonl.Items(r, source, emptyText) {
+	for item, err := range lines(r) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,9 +63,9 @@ func calibrationNames(ctx context.Context, s *sluice.Sluice) (names []string, er
 	return names, err
 }
 
-// modelNames offers the models of the built-in list that are of a kind, "" for all; files, too, where they may be
-// named.
-func modelNames(kind manifest.Kind, files bool) cobra.CompletionFunc {
+// modelNames offers the models of the built-in list that are of one of the kinds, all where there is none; files, too,
+// where they may be named.
+func modelNames(files bool, kinds ...manifest.Kind) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) (words []string, _ cobra.ShellCompDirective) {
 		list, err := models.List()
 		if err != nil {
@@ -72,7 +73,7 @@ func modelNames(kind manifest.Kind, files bool) cobra.CompletionFunc {
 		}
 		var all []string
 		for _, m := range list {
-			if kind == "" || m.Kind == string(kind) {
+			if len(kinds) == 0 || slices.Contains(kinds, manifest.Kind(m.Kind)) {
 				all = append(all, m.Name)
 			}
 		}

@@ -28,7 +28,7 @@ func (a *app) modelsCommand() *cobra.Command {
 		Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
 	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp,
 		Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
-	pull.ValidArgsFunction = modelNames("", false)
+	pull.ValidArgsFunction = modelNames(false)
 	verify.ValidArgsFunction = pull.ValidArgsFunction
 	cmd.AddCommand(pull, verify, list)
 	return group(cmd)

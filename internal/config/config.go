@@ -15,6 +15,8 @@ type Config struct {
 	Store       string `koanf:"store"`
 	Encoder     string `koanf:"encoder"`
 	Model       string `koanf:"model"`
+	Classifier  string `koanf:"classifier"`
+	Reranker    string `koanf:"reranker"`
 	Threads     int    `koanf:"threads"`
 	LogLevel    string `koanf:"log_level"`
 	ISA         string `koanf:"isa"`

@@ -44,6 +44,10 @@ func general() []row {
 		{key: "model",
 			doc: "language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server " +
 				"(https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"},
+		{key: "classifier",
+			doc: "classifier of texts, or of parts of texts: a name of 'models list' or a folder; 'classify' needs one"},
+		{key: "reranker",
+			doc: "cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"},
 		{key: "threads", min: "0", max: "4096",
 			doc: "CPU threads at most; 0 takes what the machine or container grants"},
 		{key: "log_level", initial: "warn", oneOf: "debug info warn error",

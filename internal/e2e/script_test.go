@@ -41,6 +41,7 @@ var update = flag.Bool("update", false, "write what the commands print into the 
 //	fits COLUMNS             no line of stdout is wider, whatever moved there before
 //	answers TEXT...          what the language model at $MODEL says from now on, one text a request, the last for good
 //	encoder DIR [nan]        writes a small encoder of random weights, or of weights that are not numbers
+//	model DIR KIND LABEL...  writes a small classifier, token-classifier or reranker of random weights
 //	generator FILE.gguf [same-token|vector-type]  writes a small language model of random weights, or a damaged one
 //
 // A script has its own home and cache, in which the default models are; $DOCS is this project's docs folder.
@@ -85,6 +86,7 @@ func TestScripts(t *testing.T) {
 			"fits":      fits,
 			"answers":   setAnswers,
 			"encoder":   writeEncoder,
+			"model":     writeModel,
 			"generator": writeGenerator,
 		},
 		Condition: func(name string) (bool, error) {
@@ -139,6 +141,16 @@ func exitCode(ts *testscript.TestScript, args []string, err error) int {
 	}
 	ts.Fatalf("sluice %s: %v", strings.Join(args, " "), err)
 	return -1
+}
+
+// writeModel is the command model.
+func writeModel(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: model DIR KIND LABEL...")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Prefixed: true, Kind: args[1], Labels: args[2:]}))
 }
 
 func writeEncoder(ts *testscript.TestScript, neg bool, args []string) {

@@ -6,13 +6,11 @@ package jsonl
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"strings"
-	"unicode/utf8"
 )
 
 // MaxLineBytes is the longest line that is read; a longer one is a bad line (it is skipped without
@@ -47,48 +45,17 @@ type Item struct {
 // (not an object, id or text missing or of another type, not UTF-8, too long) yields a *LineError and
 // the sequence goes on; a read error of r ends it. The text of a line may be empty only with emptyText.
 func Items(r io.Reader, source string, emptyText bool) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		for line, err := range Lines(r, MaxLineBytes) {
-			if err != nil && !errors.Is(err, ErrLong) {
-				yield(Item{}, fmt.Errorf("%s: reading line %d: %w", source, line.Number, err))
-				return
-			}
-			it := Item{}
-			if err == nil {
-				text := line.Text()
-				if len(text) == 0 {
-					continue
-				}
-				it, err = decode(text, emptyText)
-			}
-			it.Line = line.Number
-			if err != nil {
-				err = &LineError{Source: source, Line: line.Number, Err: err}
-			}
-			if !yield(it, err) {
-				return
-			}
-		}
-	}
+	return records(r, source, func(line []byte) (Item, error) { return decode(line, emptyText) },
+		func(it *Item, line int) { it.Line = line })
 }
 
 // decode checks one line. Pointers tell a missing field from an empty one.
 func decode(line []byte, emptyText bool) (Item, error) {
-	if !utf8.Valid(line) {
-		return Item{}, errors.New("not valid UTF-8")
-	}
 	var v struct {
 		ID   *string `json:"id"`
 		Text *string `json:"text"`
 	}
-	if err := json.Unmarshal(line, &v); err != nil {
-		var typed *json.UnmarshalTypeError
-		if errors.As(err, &typed) {
-			if typed.Field == "" {
-				return Item{}, fmt.Errorf("a JSON %s where an object {\"id\",\"text\"} is wanted", typed.Value)
-			}
-			return Item{}, fmt.Errorf("%q is a JSON %s where a string is wanted", typed.Field, typed.Value)
-		}
+	if err := object(line, &v, `{"id","text"}`); err != nil {
 		return Item{}, err
 	}
 	switch {

@@ -138,15 +138,19 @@ func (m *Manifest) checkModel(x Model) error {
 		if e == nil || (e.Pooling != "mean" && e.Pooling != "cls") || e.MaxTokens < 3 {
 			return errors.New("an encoder needs pooling (mean or cls) and max_tokens (3 or more)")
 		}
-	case Generator, Classifier:
+	case Generator, Classifier, TokenClassifier, Reranker:
 		if x.Encoder != nil {
 			return fmt.Errorf("a %s has no encoder settings", x.Kind)
 		}
 	default:
-		return fmt.Errorf("kind %q is not encoder, generator or classifier", x.Kind)
+		return fmt.Errorf("kind %q is not encoder, generator, classifier, token-classifier or reranker", x.Kind)
 	}
 	if x.ChatTemplate != "" && x.Kind != Generator {
 		return fmt.Errorf("a %s has no chat template", x.Kind)
+	}
+	if x.MaxTokens < 0 || x.MaxTokens > 0 && (x.Kind == Encoder || x.Kind == Generator) {
+		return fmt.Errorf("max_tokens %d of a %s; it is for classifiers and rerankers, and positive", x.MaxTokens,
+			x.Kind)
 	}
 	if p, ok := m.Package(x.Package); x.Package != "" && (!ok || len(p.Wheels) != 1) {
 		return fmt.Errorf("package %q must have one wheel", x.Package)

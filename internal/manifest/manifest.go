@@ -96,9 +96,11 @@ type Kind string
 
 // The kinds of models.
 const (
-	Encoder    Kind = "encoder"
-	Generator  Kind = "generator"
-	Classifier Kind = "classifier"
+	Encoder         Kind = "encoder"
+	Generator       Kind = "generator"
+	Classifier      Kind = "classifier"
+	TokenClassifier Kind = "token-classifier"
+	Reranker        Kind = "reranker"
 )
 
 // EncoderSpec is how an encoder's tokens become one vector.
@@ -124,7 +126,9 @@ type Model struct {
 	// ChatTemplate is that of a generator whose file has none: Jinja source, or the name of one that llama.cpp has
 	// built in.
 	ChatTemplate string `yaml:"chat_template,omitempty"`
-	Files        []File `yaml:"files"`
+	// MaxTokens is where a classifier or reranker cuts; 0: where its positions end.
+	MaxTokens int    `yaml:"max_tokens,omitempty"`
+	Files     []File `yaml:"files"`
 }
 
 // Parse reads and checks a manifest. Unknown keys, duplicate keys and a second YAML document are errors.

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/manifest"
+	"github.com/sluice-rag/sluice/internal/printable"
+)
+
+// classifyLine is what `classify --json` prints of a text: its labels, or its labelled parts.
+type classifyLine struct {
+	ID     string          `json:"id,omitempty"`
+	Labels *[]classifyItem `json:"labels,omitempty"`
+	Spans  *[]classifySpan `json:"spans,omitempty"`
+}
+
+type classifyItem struct {
+	Label       string  `json:"label"`
+	Probability float32 `json:"probability"`
+}
+
+type classifySpan struct {
+	Label       string  `json:"label"`
+	Start       int     `json:"start"` // bytes of the text
+	End         int     `json:"end"`
+	Text        string  `json:"text"`
+	Probability float32 `json:"probability"`
+}
+
+// classifyFlags are those of `classify`.
+type classifyFlags struct {
+	query
+	top       int
+	threshold float64
+	given     bool // the threshold; else it is the model's own
+}
+
+// shownLabels are how many labels are shown of a text unless --top says otherwise; JSON has all.
+const shownLabels = 5
+
+func (a *app) classifyCommand() *cobra.Command {
+	var f classifyFlags
+	cmd := &cobra.Command{
+		Use:   "classify --classifier MODEL TEXT",
+		Short: "give texts labels, or find the labelled parts of texts",
+		Long: `Prints the labels of a text with their probabilities, best first, by a sequence-classification model. A model with one
+label or with problem_type multi_label_classification gives each label a probability of its own; of others, they sum to 1.
+By a token-classification model it prints the parts of the text that have a label, such as names, with their place in
+bytes: a word has the label of its first token (the aggregation "first").
+
+The model is a name of 'sluice models list', or a folder: one that 'sluice train classifier' made, or one as Hugging Face
+publishes it, with config.json, model.safetensors and tokenizer.json or vocab.txt.
+
+Labels below --threshold are not printed: a text may get none. The default is the model's own threshold, if it has one.
+It needs no store.
+` + questionHelp + batchHelp,
+		Example: "  sluice classify --classifier distilbert-sst2 \"What a fine day!\"\n" +
+			"  sluice classify --classifier router --threshold 0.6 --batch questions.jsonl --json\n" +
+			"  sluice classify --classifier bert-base-NER \"Ada Lovelace was born in London.\"",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.given = cmd.Flags().Changed("threshold")
+			return a.classify(cmd, &f, args)
+		},
+	}
+	f.flags(cmd)
+	a.flag(cmd, "classifier", "classifier")
+	_ = cmd.RegisterFlagCompletionFunc("classifier",
+		modelNames(true, manifest.Classifier, manifest.TokenClassifier)) // fails for unknown flags only
+	cmd.Flags().IntVar(&f.top, "top", 0,
+		"labels or parts at most; 0 is all, and 5 labels where they are shown to a person")
+	cmd.Flags().Float64Var(&f.threshold, "threshold", 0,
+		"print nothing that is less probable (default: the model's own threshold)")
+	return cmd
+}
+
+func (a *app) classify(cmd *cobra.Command, f *classifyFlags, args []string) error {
+	text, err := f.text(cmd.Context(), a, args)
+	if err != nil {
+		return err
+	}
+	if !(f.threshold >= 0 && f.threshold <= 1) {
+		return usagef("--threshold must be a probability from 0 to 1, given %g", f.threshold)
+	}
+	if f.top < 0 {
+		return usagef("--top must not be negative, given %d", f.top)
+	}
+	s, c, err := a.open(cmd)
+	if err != nil {
+		return err
+	}
+	if c.Classifier == "" {
+		return closing(s, usagef("--classifier is missing: a name of 'sluice models list', or a folder"))
+	}
+	spinner := a.spin("loading " + c.Classifier)
+	parts, err := s.LabelsParts(cmd.Context())
+	spinner.Stop()
+	if err != nil {
+		return closing(s, err)
+	}
+	if f.batch == "" {
+		return closing(s, a.classifyOne(cmd, s, f, parts, text))
+	}
+	out := newPrinter(a.stdout)
+	return closing(s, f.run(cmd.Context(), a, true, func(items []jsonl.Item) error {
+		lines, _, err := a.classified(cmd, s, f, parts, texts(items))
+		if err != nil {
+			return err
+		}
+		for i, it := range items {
+			lines[i].ID = it.ID
+			if err := out.print(lines[i]); err != nil {
+				return err
+			}
+		}
+		return out.flush()
+	}))
+}
+
+// classified labels texts; best are the labels that were left out, for those that got none.
+func (a *app) classified(
+	cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags, parts bool, texts []string,
+) (lines []classifyLine, best []classifyItem, err error) {
+	lines = make([]classifyLine, len(texts))
+	if parts {
+		found, err := s.Spans(cmd.Context(), texts)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.cutTexts(found.Truncated, found.Repaired)
+		for i, list := range found.Texts {
+			lines[i].Spans = f.spans(list, texts[i])
+		}
+		return lines, nil, nil
+	}
+	classes, err := s.Classify(cmd.Context(), texts)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.cutTexts(classes.Truncated, classes.Repaired)
+	threshold := classes.Threshold
+	if f.given {
+		threshold = f.threshold
+	}
+	best = make([]classifyItem, len(texts))
+	for i := range texts {
+		labels := []classifyItem{}
+		for _, j := range classes.Ranked(i, f.top, threshold) {
+			labels = append(labels, classifyItem{classes.Labels[j], classes.Row(i)[j]})
+		}
+		lines[i].Labels = &labels
+		best[i] = classifyItem{classes.Label(i), classes.Row(i)[classes.Best[i]]}
+	}
+	return lines, best, nil
+}
+
+// spans are the parts that are probable enough, in the order of the text.
+func (f *classifyFlags) spans(list []embed.Span, text string) *[]classifySpan {
+	out := []classifySpan{}
+	for _, p := range list {
+		if float64(p.Probability) >= f.threshold && (f.top == 0 || len(out) < f.top) {
+			out = append(out, classifySpan{p.Label, p.Start, p.End, text[p.Start:p.End], p.Probability})
+		}
+	}
+	return &out
+}
+
+// cutTexts says that texts were not read as they are.
+func (a *app) cutTexts(truncated, repaired int) {
+	if truncated > 0 {
+		a.warn("%s cut at the model's limit: what is behind was not read", were(truncated, "text"))
+	}
+	if repaired > 0 {
+		a.warn("%s NUL bytes or invalid UTF-8, read as U+FFFD", had(repaired, "text"))
+	}
+}
+
+func were(n int, what string) string {
+	if n == 1 {
+		return count(n, what) + " was"
+	}
+	return count(n, what) + " were"
+}
+
+func had(n int, what string) string {
+	if n == 1 {
+		return count(n, what) + " has"
+	}
+	return count(n, what) + " have"
+}
+
+func (a *app) classifyOne(cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags, parts bool, text string) error {
+	if f.top == 0 && !a.json && !parts {
+		f.top = shownLabels
+	}
+	lines, best, err := a.classified(cmd, s, f, parts, []string{text})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(lines[0])
+	}
+	var b strings.Builder
+	switch {
+	case parts && len(*lines[0].Spans) == 0:
+		a.note("no part of the text has a label")
+	case parts:
+		for _, p := range *lines[0].Spans {
+			fmt.Fprintf(&b, "%.4f  %s  %s  (bytes %d to %d)\n", p.Probability, printable.Line(p.Label),
+				short(p.Text, 60),
+				p.Start, p.End)
+		}
+	case len(*lines[0].Labels) == 0:
+		a.note("no label: the best one, %s, has %.4f, which is below the threshold", best[0].Label, best[0].Probability)
+	default:
+		for _, l := range *lines[0].Labels {
+			fmt.Fprintf(&b, "%.4f  %s\n", l.Probability, printable.Line(l.Label))
+		}
+	}
+	_, err = fmt.Fprint(a.stdout, b.String())
+	return err
+}
