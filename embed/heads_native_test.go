@@ -29,6 +29,14 @@ func architectures() []checkpoint.Spec {
 		{Family: "xlm-roberta", Prefixed: true, Hidden: 48, Heads: 3},
 		{Family: "camembert", Prefixed: true},
 		{Family: "mpnet", Prefixed: true, Layers: 3},
+		{Family: "deberta-v2", Prefixed: true}, // as DeBERTa-v3
+		{Family: "deberta-v2", Prefixed: true, Deberta: checkpoint.Deberta{Embedding: 24, Biased: true, Types: 2,
+			Buckets: 8, Farthest: 40, Separate: true}},
+		{Family: "deberta-v2", Prefixed: true, Positions: 70, Deberta: checkpoint.Deberta{Buckets: -1, Plain: true,
+			Kinds: []string{"c2p"}}},
+		{Family: "deberta-v2", Prefixed: true, DType: "F16", Deberta: checkpoint.Deberta{Separate: true, Types: 2,
+			Kinds: []string{"p2c"}}},
+		{Family: "deberta-v2", Prefixed: true, Deberta: checkpoint.Deberta{Kinds: []string{}}},
 	}
 }
 

@@ -76,7 +76,7 @@ func written(dir string, o onnx.Options) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	s := &source{graph: g, identity: fmt.Sprintf("%+v", *g.Config), task: o.Task}
+	s := &source{graph: g, identity: g.Config.Identity(), task: o.Task}
 	s.take(g.Config)
 	return s, nil
 }

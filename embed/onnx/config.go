@@ -12,7 +12,7 @@ import (
 
 // Config is what of a config.json decides the shape and arithmetic of the graph.
 type Config struct {
-	ModelType    string // bert, distilbert, roberta, xlm-roberta, camembert, mpnet
+	ModelType    string // bert, distilbert, roberta, xlm-roberta, camembert, mpnet, deberta-v2
 	Hidden       int64
 	Layers       int64
 	Heads        int64
@@ -26,6 +26,27 @@ type Config struct {
 	Buckets      int64    // MPNet's relative position buckets
 	Labels       []string // classification only: by class id
 	Problem      string   // problem_type: single_label_classification, multi_label_classification or ""
+
+	Disentangled *Disentangled // DeBERTa only
+}
+
+// Identity is all of the configuration that changes what a graph computes, as text: it is part of a model's digest, so
+// it stays what it was for the families that were there before.
+func (c *Config) Identity() string {
+	own, of := *c, ""
+	if c.Disentangled != nil {
+		of = fmt.Sprintf(" disentangled %+v", *c.Disentangled)
+	}
+	return fmt.Sprintf("%+v", struct {
+		ModelType                                                               string
+		Hidden, Layers, Heads, Intermediate, Vocab, Positions, TypeVocab, PadID int64
+		Epsilon                                                                 float64
+		Activation                                                              string
+		Buckets                                                                 int64
+		Labels                                                                  []string
+		Problem                                                                 string
+	}{own.ModelType, own.Hidden, own.Layers, own.Heads, own.Intermediate, own.Vocab, own.Positions, own.TypeVocab,
+		own.PadID, own.Epsilon, own.Activation, own.Buckets, own.Labels, own.Problem}) + of
 }
 
 // rawConfig has the keys of all families; DistilBERT names its sizes differently.
@@ -125,7 +146,10 @@ func ParseConfig(raw []byte) (*Config, error) {
 	if c.Labels, err = labels(r.Labels); err != nil {
 		return nil, err
 	}
-	return c, c.check(f, &r)
+	if err := c.check(f, &r); err != nil || !f.disentangled {
+		return c, err
+	}
+	return c, parseDisentangled(raw, c)
 }
 
 func (c *Config) check(f *family, r *rawConfig) error {

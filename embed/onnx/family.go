@@ -15,6 +15,7 @@ type family struct {
 	typed     bool  // the family is trained with other token types than 0
 	// offsetPositions: the first token sits at pad_token_id + 1, and pad tokens do not advance (RoBERTa, MPNet).
 	offsetPositions bool
+	disentangled    bool   // DeBERTa's attention
 	relative        bool   // MPNet's relative position bias, shared by all layers
 	layer           string // "encoder.layer."
 	query, key      string // names below "<layer><i>."
@@ -28,9 +29,10 @@ type family struct {
 type headKind uint8
 
 const (
-	headPooler headKind = iota // pooler.dense, tanh, classifier (BERT)
-	headPre                    // pre_classifier, ReLU, classifier (DistilBERT)
-	headDense                  // classifier.dense, tanh, classifier.out_proj (RoBERTa, MPNet)
+	headPooler  headKind = iota // pooler.dense, tanh, classifier (BERT)
+	headPre                     // pre_classifier, ReLU, classifier (DistilBERT)
+	headContext                 // pooler.dense, pooler_hidden_act, classifier (DeBERTa)
+	headDense                   // classifier.dense, tanh, classifier.out_proj (RoBERTa, MPNet)
 )
 
 var bertFamily = family{
@@ -48,6 +50,12 @@ var families = map[string]*family{
 		query: "attention.q_lin", key: "attention.k_lin", value: "attention.v_lin",
 		out: "attention.out_lin", attnNorm: "sa_layer_norm",
 		up: "ffn.lin1", down: "ffn.lin2", outNorm: "output_layer_norm", head: headPre,
+	},
+	"deberta-v2": {
+		prefix: "deberta.", epsilon: 1e-7, typed: true, disentangled: true, layer: "encoder.layer.",
+		query: "attention.self.query_proj", key: "attention.self.key_proj", value: "attention.self.value_proj",
+		out: "attention.output.dense", attnNorm: "attention.output.LayerNorm",
+		up: "intermediate.dense", down: "output.dense", outNorm: "output.LayerNorm", head: headContext,
 	},
 	"roberta":     roberta(),
 	"xlm-roberta": roberta(),

@@ -147,12 +147,21 @@ type encoder struct {
 	Options
 	family *family
 	types  bool   // token types are an input
-	bias   string // what attention adds to all layers' scores; "": nothing
+	bias   string // what attention adds to all layers' scores, or for DeBERTa the position table; "": nothing
 }
 
 // hidden is the last layer's output.
 func (e *encoder) hidden() string {
-	x := e.embeddings()
+	x := ""
+	switch {
+	case e.family.disentangled && e.Standard:
+		e.fail("there is no standard graph of a %s", e.ModelType)
+		return x
+	case e.family.disentangled:
+		x, e.bias = e.disentangledEmbeddings(), e.positionTable()
+	default:
+		x = e.embeddings()
+	}
 	if e.Standard {
 		e.bias = e.maskBias()
 	} else if e.family.relative {
@@ -260,7 +269,11 @@ func (e *encoder) attention(x, p string) string {
 		weights = append(weights, e.tensor([]int64{e.Hidden, e.Hidden}, p+key+".weight"))
 		biases = append(biases, e.tensor([]int64{e.Hidden}, p+key+".bias"))
 	}
-	in := []string{e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0)), Starts}
+	qkv := e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0))
+	if e.family.disentangled {
+		return e.disentangled(qkv, p)
+	}
+	in := []string{qkv, Starts}
 	if e.bias != "" {
 		in = append(in, e.bias)
 	}

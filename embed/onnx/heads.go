@@ -76,6 +76,8 @@ func (e *encoder) head(x string, t Task) string {
 			x = e.linear(x, "pre_classifier", e.Hidden, e.Hidden, "relu")
 		case headDense:
 			x = e.linear(x, "classifier.dense", e.Hidden, e.Hidden, "tanh")
+		case headContext:
+			x = e.linear(x, "pooler.dense", e.Hidden, e.Hidden, e.Disentangled.Pooler)
 		default:
 			x = e.linear(x, e.prefix+"pooler.dense", e.Hidden, e.Hidden, "tanh")
 		}

@@ -3,6 +3,8 @@
 //	Linear(x, W…, b…) → f(x·Wᵀ + b)             the weights of several layers below each other; attribute activation
 //	LinearNorm(x, residual, W, b, scale, shift) → layer normalisation of x·Wᵀ + b + residual; attribute epsilon
 //	Attention(qkv, starts[, bias]) → y          of each text to itself; attribute heads
+//	DisentangledAttention(qkv, starts[, keys][, queries]) → y   with projected relative positions, as DeBERTa's;
+//	                                            attributes heads, span, buckets, farthest, keys, queries
 //	Pool(x, starts) → one row for each text     attributes pooling (mean, cls), normalise
 //
 // x is [tokens, values]: the texts of a batch end to end, without padding; starts is where each begins, and where the

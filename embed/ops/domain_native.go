@@ -91,6 +91,8 @@ var constructors = [C.SLC_OPS]func(*node) (operator, error){
 	C.SLC_OPS_LINEAR_NORM: newLinearNorm,
 	C.SLC_OPS_ATTENTION:   newAttention,
 	C.SLC_OPS_POOL:        newPool,
+
+	C.SLC_OPS_DISENTANGLED: newDisentangled,
 }
 
 // kernel is what ONNX Runtime holds of a node.

@@ -20,6 +20,7 @@ static const struct {
 	[SLC_OPS_LINEAR_NORM] = {"LinearNorm", 6},
 	[SLC_OPS_ATTENTION] = {"Attention", 2},
 	[SLC_OPS_POOL] = {"Pool", 2},
+	[SLC_OPS_DISENTANGLED] = {"DisentangledAttention", 2},
 };
 
 typedef struct {

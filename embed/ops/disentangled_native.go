@@ -1,0 +1,234 @@
+//go:build native
+
+package ops
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// disentangled is DeBERTa's attention of each text to itself. A score is the sum of up to three: of two tokens' contents,
+// of the query's content and the key's relative position, and of the key's content and the query's relative position.
+//
+// Source: He et al. 2021 (DeBERTa), with the logarithmic buckets of DeBERTa-v2's published model definition.
+type disentangled struct {
+	heads                   int
+	span, buckets, farthest int
+	keys, queries           []*cpu.Weights // of positions, by head; nil: no such part
+	scratch                 sync.Pool      // of *disentangledScratch
+}
+
+// disentangledScratch is what one head of one text needs.
+type disentangledScratch struct {
+	scores, content, position, values []float32
+	at                                []int32 // row of the positions, by the distance query − key from −(n−1) on
+}
+
+func newDisentangled(n *node) (operator, error) {
+	a := &disentangled{}
+	var toKeys, toQueries int
+	for _, v := range []struct {
+		name string
+		to   *int
+	}{{"heads", &a.heads}, {"span", &a.span}, {"buckets", &a.buckets}, {"farthest", &a.farthest},
+		{"keys", &toKeys}, {"queries", &toQueries}} {
+		var err error
+		if *v.to, err = n.int(v.name); err != nil {
+			return nil, err
+		}
+	}
+	if a.heads < 1 || a.span < 1 || toKeys|toQueries|1 != 1 {
+		return nil, fmt.Errorf("DisentangledAttention with %d heads, a span of %d, keys %d and queries %d", a.heads, a.span,
+			toKeys, toQueries)
+	}
+	input := 2
+	for _, part := range []struct {
+		wanted int
+		to     *[]*cpu.Weights
+	}{{toKeys, &a.keys}, {toQueries, &a.queries}} {
+		if part.wanted == 0 {
+			continue
+		}
+		var err error
+		if *part.to, err = a.split(n, input); err != nil {
+			return nil, err
+		}
+		input++
+	}
+	return a, nil
+}
+
+// split packs an input's [2·span, heads·size] values, which must be constant, for each head.
+func (a *disentangled) split(n *node, input int) ([]*cpu.Weights, error) {
+	all, err := n.constant(input)
+	if err != nil {
+		return nil, err
+	}
+	if all.N != 2*a.span || all.Dim%a.heads != 0 {
+		return nil, fmt.Errorf("positions of %d×%d for a span of %d and %d heads", all.N, all.Dim, a.span, a.heads)
+	}
+	size := all.Dim / a.heads
+	out := make([]*cpu.Weights, a.heads)
+	for h := range out {
+		part := cpu.Rows{Data: all.Data[h*size:], N: all.N, Dim: size, Stride: all.Dim}
+		if out[h], err = n.kernels.PackWeights(part); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (a *disentangled) compute(c *call) error {
+	qkv, err := c.rows(0)
+	if err != nil {
+		return err
+	}
+	starts, err := c.starts(1, qkv.N)
+	if err != nil {
+		return err
+	}
+	width := qkv.Dim / 3
+	if 3*width != qkv.Dim || width%a.heads != 0 {
+		return fmt.Errorf("queries, keys and values of %d values for %d heads", qkv.Dim, a.heads)
+	}
+	y, err := c.result(qkv.N, width)
+	if err != nil {
+		return err
+	}
+	s, _ := a.scratch.Get().(*disentangledScratch)
+	if s == nil {
+		s = &disentangledScratch{}
+	}
+	defer a.scratch.Put(s)
+	for i := range starts[1:] {
+		from, to := int(starts[i]), int(starts[i+1])
+		s.prepare(a, to-from, width/a.heads)
+		for h := range a.heads {
+			if err := a.head(c.domain.kernels, qkv.Slice(from, to), h, y[from*width:to*width], s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepare makes room for a text of n tokens, and finds the row of each distance.
+func (s *disentangledScratch) prepare(a *disentangled, n, size int) {
+	grow := func(p *[]float32, n int) {
+		if cap(*p) < n {
+			*p = make([]float32, n)
+		}
+		*p = (*p)[:n]
+	}
+	grow(&s.scores, n*n)
+	grow(&s.values, n*size)
+	grow(&s.content, n*2*a.span)
+	grow(&s.position, n*2*a.span)
+	s.at = s.at[:0]
+	for d := 1 - n; d < n; d++ {
+		row := d
+		if a.buckets > 0 {
+			row = logBucket(d, a.buckets, a.farthest)
+		}
+		s.at = append(s.at, int32(min(max(row+a.span, 0), 2*a.span-1)))
+	}
+}
+
+// head computes one head of one text, whose queries, keys and values are the rows of qkv, into its columns of y.
+func (a *disentangled) head(k cpu.Kernels, qkv cpu.Rows, h int, y []float32, s *disentangledScratch) error {
+	n, width := qkv.N, qkv.Dim/3
+	if n == 0 {
+		return nil
+	}
+	size := width / a.heads
+	part := func(which int) cpu.Rows {
+		return cpu.Rows{Data: qkv.Data[which*width+h*size:], N: n, Dim: size, Stride: qkv.Stride}
+	}
+	q, keys, values := part(0), part(1), part(2)
+	packed, err := k.PackWeights(keys)
+	if err != nil {
+		return err
+	}
+	if err := product(k, q, packed, s.scores, n); err != nil {
+		return err
+	}
+	parts := 1
+	if a.keys != nil {
+		parts++
+		if err := product(k, q, a.keys[h], s.content, 2*a.span); err != nil {
+			return err
+		}
+	}
+	if a.queries != nil {
+		parts++
+		if err := product(k, keys, a.queries[h], s.position, 2*a.span); err != nil {
+			return err
+		}
+	}
+	a.softmax(n, 1/math.Sqrt(float64(size*parts)), s)
+	for i := range n {
+		for j, v := range values.Row(i) {
+			s.values[j*n+i] = v
+		}
+	}
+	if packed, err = k.PackWeights(cpu.Rows{Data: s.values, N: size, Dim: n, Stride: n}); err != nil {
+		return err
+	}
+	return product(k, cpu.Rows{Data: s.scores, N: n, Dim: n, Stride: n}, packed, y[h*size:], width)
+}
+
+// product is y = x·Wᵀ.
+func product(k cpu.Kernels, x cpu.Rows, w *cpu.Weights, y []float32, stride int) error {
+	return k.Linear(&cpu.Linear{X: x, Weights: w, Y: y, Stride: stride, Last: w.Panels()})
+}
+
+// softmax adds the parts of the scores that depend on positions, and makes shares of them, row by row.
+func (a *disentangled) softmax(n int, scale float64, s *disentangledScratch) {
+	rows := 2 * a.span
+	for i := range n {
+		row := s.scores[i*n : (i+1)*n]
+		top := math.Inf(-1)
+		for j := range row {
+			at := int(s.at[i-j+n-1])
+			v := float64(row[j])
+			if a.keys != nil {
+				v += float64(s.content[i*rows+at])
+			}
+			if a.queries != nil {
+				v += float64(s.position[j*rows+at])
+			}
+			v *= scale
+			row[j] = float32(v)
+			top = max(top, float64(row[j]))
+		}
+		sum := 0.0
+		for j, v := range row {
+			e := math.Exp(float64(v) - top)
+			row[j] = float32(e)
+			sum += e
+		}
+		for j, v := range row {
+			row[j] = float32(float64(v) / sum)
+		}
+	}
+}
+
+// logBucket is DeBERTa-v2's bucket of a distance: the distance itself up to half of the buckets, and logarithmic from
+// there to the farthest. The logarithms are taken in float32 step by step, as the published definition does.
+func logBucket(distance, buckets, farthest int) int {
+	mid := buckets / 2
+	n := max(distance, -distance)
+	if n <= mid {
+		return distance
+	}
+	log := func(v float64) float32 { return float32(math.Log(float64(float32(v)))) }
+	ratio := log(float64(float32(n)/float32(mid))) / log(float64(farthest-1)/float64(mid))
+	far := int(math.Ceil(float64(ratio*float32(mid-1)))) + mid
+	if distance < 0 {
+		return -far
+	}
+	return far
+}
