@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// disentangled is DeBERTa's attention of each text to itself. A score is the sum of up to three: of two tokens' contents,
-// of the query's content and the key's relative position, and of the key's content and the query's relative position.
+// disentangled is DeBERTa's attention of each text to itself. A score is the sum of up to three: of two tokens'
+// contents, of the query's content and the key's relative position, and of the key's content and the query's.
 //
 // Source: He et al. 2021 (DeBERTa), with the logarithmic buckets of DeBERTa-v2's published model definition.
 type disentangled struct {
@@ -41,8 +41,8 @@ func newDisentangled(n *node) (operator, error) {
 		}
 	}
 	if a.heads < 1 || a.span < 1 || toKeys|toQueries|1 != 1 {
-		return nil, fmt.Errorf("DisentangledAttention with %d heads, a span of %d, keys %d and queries %d", a.heads, a.span,
-			toKeys, toQueries)
+		return nil, fmt.Errorf("DisentangledAttention with %d heads, a span of %d, keys %d and queries %d", a.heads,
+			a.span, toKeys, toQueries)
 	}
 	input := 2
 	for _, part := range []struct {
