@@ -230,6 +230,11 @@ func (r *run) skip(k corpus.Skipped) {
 }
 
 func (r *run) add(ctx context.Context, doc *corpus.Document) error {
+	if r.store == nil { // nothing is made for documents without a word
+		if some, err := r.hasChunk(ctx, doc); err != nil || !some {
+			return err
+		}
+	}
 	if ok, err := r.name(ctx, doc); !ok {
 		return err
 	}
@@ -277,6 +282,24 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	r.pending.Documents = append(r.pending.Documents, doc)
 	r.pending.Chunks = append(r.pending.Chunks, chunks...)
 	return nil
+}
+
+// hasChunk tells whether a document has a chunk. One without is reported and counted.
+func (r *run) hasChunk(ctx context.Context, doc *corpus.Document) (bool, error) {
+	var skipped []corpus.Skipped
+	o := r.chunk
+	o.OnSkip = func(k corpus.Skipped) { skipped = append(skipped, k) }
+	for _, err := range corpus.Chunks(ctx, doc, o) {
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", doc.Source, err)
+		}
+		return true, nil // what was skipped before it is reported when the document is cut for good
+	}
+	for _, k := range skipped {
+		r.skip(k)
+	}
+	r.result.Empty++
+	return false, nil
 }
 
 // repair has the vectors that are damaged embedded again, from the stored texts.
