@@ -128,6 +128,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 		return nil, err
 	}
 	defer snap.Release()
+	if d := snap.View.Damage; d != nil { // what rests on a part of the store would be behind it from the first day
+		return nil, d.Blocks[0]
+	}
 	if err := gate.CheckThreshold(snap.Metric(), o.Threshold); err != nil {
 		return nil, err
 	}

@@ -72,6 +72,8 @@ type Base struct {
 	current *Snapshot
 	closed  bool
 	said    [2]string // of the calibration last: how stale it is, and its warning
+	// saidDamage is what was said last of damaged blocks, "" of none.
+	saidDamage string
 
 	lastGate   atomic.Pointer[snapshotGate]
 	calibrated atomic.Pointer[loadedCalibration]

@@ -64,6 +64,7 @@ func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, b.unlessClosed(err)
 	}
+	b.sayDamage(view)
 	s := &Snapshot{Store: st, View: view, base: b, gating: newTurn(), users: 1}
 	if err := b.search.follow(ctx, s); err != nil {
 		return nil, errors.Join(b.unlessClosed(err), s.close())
@@ -263,6 +264,21 @@ func (b *Base) sayDoubts(g *gate.Gate) {
 	}
 	if weak != "" && weak != said[1] {
 		b.log.Warn(weak)
+	}
+}
+
+// sayDamage logs what a view leaves out, when that has changed.
+func (b *Base) sayDamage(v *store.View) {
+	text := ""
+	if v.Damage != nil {
+		text = v.Damage.String()
+	}
+	b.mu.Lock()
+	said := b.saidDamage
+	b.saidDamage = text
+	b.mu.Unlock()
+	if text != "" && text != said {
+		b.log.Warn(text)
 	}
 }
 

@@ -25,9 +25,19 @@ func (e *BlockError) Error() string {
 func (e *BlockError) Unwrap() error { return ErrCorrupt }
 
 // checkBlocks compares rows from … end−1 with the checksums of the database; from begins a block. vectors returns the
-// bytes of rows of one block. It returns the checksums of the whole blocks.
+// bytes of rows of one block.
 func (s *Store) checkBlocks(
 	ctx context.Context, q queryer, from, end int64, vectors func(from, to int64) ([]byte, error),
+) error {
+	_, err := s.findDamage(ctx, q, from, end, vectors, func(e *BlockError) error { return e })
+	return err
+}
+
+// findDamage is checkBlocks with a function that is told of each damaged block, and may end it with an error. It
+// returns the checksums of the whole blocks, as they are.
+func (s *Store) findDamage(
+	ctx context.Context, q queryer, from, end int64, vectors func(from, to int64) ([]byte, error),
+	damaged func(*BlockError) error,
 ) (whole []uint32, err error) {
 	size, at := s.settings.blockRows, from
 	err = each(q, func(scan func(...any) error) error {
@@ -44,11 +54,16 @@ func (s *Store) checkBlocks(
 		if err != nil {
 			return err
 		}
-		if got := crc32.Checksum(b, castagnoli); got != crc {
-			return &BlockError{s.segments.path(no * size / s.segments.rows), no, [2]int64{no * size, to}, crc, got}
+		got := crc32.Checksum(b, castagnoli)
+		if got != crc {
+			err := damaged(&BlockError{s.segments.path(no * size / s.segments.rows), no, [2]int64{no * size, to}, crc,
+				got})
+			if err != nil {
+				return err
+			}
 		}
 		if at += size; at <= end {
-			whole = append(whole, crc)
+			whole = append(whole, got)
 		}
 		return ctx.Err()
 	}, `SELECT no, crc FROM blocks WHERE no >= ? AND no < ? ORDER BY no`, from/size, (end+size-1)/size)
@@ -71,7 +86,7 @@ func (s *Store) putBlocks(ctx context.Context, tx *sql.Tx, committed, from int64
 	begin := min(committed, from) / size * size
 	if begin < committed {
 		read := func(from, to int64) ([]byte, error) { return s.segments.read(ctx, from, to) }
-		if _, err := s.checkBlocks(ctx, tx, begin, committed, read); err != nil {
+		if err := s.checkBlocks(ctx, tx, begin, committed, read); err != nil {
 			return err
 		}
 	}

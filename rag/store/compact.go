@@ -75,7 +75,7 @@ func (s *Store) move(ctx context.Context, tx *change, from, to int64) error {
 		return err
 	}
 	size := g.rowBytes()
-	_, err = s.checkBlocks(ctx, tx, from, to, func(first, last int64) ([]byte, error) {
+	err = s.checkBlocks(ctx, tx, from, to, func(first, last int64) ([]byte, error) {
 		return b[(first-from)*size : (last-from)*size], nil
 	})
 	if err != nil {

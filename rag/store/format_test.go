@@ -112,7 +112,8 @@ func TestVersion1ThatCannotBeMigrated(t *testing.T) {
 	}
 }
 
-// Every damaged block is named when it is read, also one that a Commit is about to add to.
+// Every damaged block is named when it is read, also one that a Commit is about to add to, and a view leaves its chunks
+// out, and no others.
 func TestBlocksAreVerified(t *testing.T) {
 	skipRace(t)
 	ctx := context.Background()
@@ -122,14 +123,41 @@ func TestBlocksAreVerified(t *testing.T) {
 			headerSize+row%1024*testDim*4+7, 0x99))
 		s := mustOpen(t, dir, testSeams())
 		var damage *BlockError
-		if _, err := s.View(ctx); !errors.As(err, &damage) || !errors.Is(err, ErrCorrupt) ||
-			!strings.Contains(err.Error(), says) || damage.Block != row/blockRows {
+		v, err := s.View(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := row / blockRows * blockRows
+		last := min(first+blockRows, 2100)
+		if d := v.Damage; d == nil || len(d.Blocks) != 1 || d.Blocks[0].Block != row/blockRows ||
+			!errors.Is(d.Blocks[0], ErrCorrupt) || int64(d.Chunks) != last-first || len(d.Documents) != 1 ||
+			!strings.Contains(d.String(), says) || !strings.Contains(d.String(), `of ["a"]`) {
+			t.Fatalf("%+v", d)
+		}
+		good := batchOf(1, testDim, ids("a", 2100)...).Vectors
+		for i := range int64(2100) {
+			inside := i >= first && i < last
+			if v.Deleted(int(i)) != inside || !inside &&
+				!slices.Equal(v.Vectors.Data[i*testDim:(i+1)*testDim], good[i*testDim:(i+1)*testDim]) {
+				t.Fatalf("row %d of a store whose row %d is damaged", i, row)
+			}
+			if inside && v.Vectors.Data[i*testDim] != 0 {
+				t.Fatalf("row %d is served", i)
+			}
+		}
+		if _, err := s.RowVectors(ctx, []int64{row}); !errors.As(err, &damage) {
+			t.Fatal(err)
+		}
+		if live, err := v.Live(ctx); err != nil || int64(len(live.IDs)) != 2100-(last-first) {
+			t.Fatal(err)
+		}
+		if err := v.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Check(ctx); !errors.As(err, &damage) || !strings.Contains(err.Error(), says) {
 			t.Fatal(err)
 		}
-		_, err := s.Commit(ctx, batchOf(1, testDim, "b/0"))
+		_, err = s.Commit(ctx, batchOf(1, testDim, "b/0"))
 		if row == 2099 != errors.As(err, &damage) {
 			t.Fatalf("row %d: %v", row, err)
 		}

@@ -24,7 +24,8 @@ type mapping struct {
 	whole int64 // rows below are of whole blocks whose checksums were compared
 	users atomic.Int64
 
-	checksums []uint32 // of the whole blocks
+	checksums []uint32      // of the whole blocks
+	damaged   []*BlockError // whose rows are zero here; only of rows in memory
 }
 
 // spare segments are reserved beside twice as many as there are; address space costs nothing.

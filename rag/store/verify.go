@@ -40,7 +40,7 @@ func (s *Store) checkRows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.checkBlocks(ctx, texts.tx, now.firstRow, now.endRow, func(from, to int64) ([]byte, error) {
+	err = s.checkBlocks(ctx, texts.tx, now.firstRow, now.endRow, func(from, to int64) ([]byte, error) {
 		return s.segments.read(ctx, from, to)
 	})
 	if err != nil {

@@ -30,6 +30,7 @@ type View struct {
 	Digests    [][sha256.Size]byte // of the texts: corpus.Chunk.Digest in binary
 	First      int64               // row in the store of row 0
 	Generation int64               // of the store's content
+	Damage     *Damage             // what is left out because it is not as it was committed; nil: nothing
 	rows       *rowList
 	mapping    *mapping
 	texts      *reader
@@ -38,8 +39,9 @@ type View struct {
 }
 
 // View maps all rows, live and deleted, without a copy, and compares those that this Store has not mapped before with
-// their checksums: a BlockError names the file and the block that is damaged, a missing, short or foreign segment is
-// ErrCorrupt. What has changed since the last View is read, not all.
+// their checksums; a missing, short or foreign segment is ErrCorrupt. What has changed since the last View is read, not
+// all. The chunks of damaged blocks count as deleted, and View.Damage tells of them; all rows are then read into
+// memory. If no chunk is left, the error is a BlockError, which names the file and the block.
 //
 // Ids, digests and texts are read in one transaction of the database, which lasts until the view is closed: what is
 // deleted or replaced meanwhile keeps its old pages for it in SQLite's log. The log cannot begin anew before.
@@ -93,6 +95,11 @@ func (s *Store) view(ctx context.Context) (_ *View, now state, err error) {
 	texts.generation = now.generation
 	dim := s.settings.encoder.Dim
 	v.Vectors = engine.Vectors{Rows: len(v.IDs), Dim: dim, Stride: dim, Data: s.mapped.rows(now.firstRow, now.endRow)}
+	if len(s.mapped.damaged) > 0 {
+		if err := v.leaveOut(ctx, texts.tx, s.mapped.damaged); err != nil {
+			return nil, now, errors.Join(err, v.mapping.release())
+		}
+	}
 	v.live <- nil
 	return v, now, nil
 }
@@ -117,12 +124,16 @@ func (s *Store) mapRows(ctx context.Context, q queryer, now state) (err error) {
 			return err
 		}
 	}
-	more, err := s.checkBlocks(ctx, q, m.whole, now.endRow, func(from, to int64) ([]byte, error) {
+	var damaged []*BlockError
+	more, err := s.findDamage(ctx, q, m.whole, now.endRow, func(from, to int64) ([]byte, error) {
 		return asBytes(m.rows(from, to)), nil
-	})
+	}, func(e *BlockError) error { damaged = append(damaged, e); return nil })
 	m.checksums = append(m.checksums, more...)
 	m.whole += int64(len(more)) * s.settings.blockRows
-	return err
+	if err != nil || len(damaged) == 0 {
+		return err
+	}
+	return s.withoutDamage(ctx, now, damaged)
 }
 
 // Fingerprint tells the content of the first rows of Vectors, as far as checksums do: what is made of them and kept in
@@ -398,6 +409,13 @@ func (s *Store) RowVectors(ctx context.Context, rows []int64) (engine.Vectors, e
 	}
 	defer v.Close()
 	for _, row := range rows {
+		if v.Damage != nil {
+			for _, b := range v.Damage.Blocks {
+				if row >= b.Rows[0] && row < b.Rows[1] {
+					return out, s.wrap("read vectors", b)
+				}
+			}
+		}
 		i := row - v.First
 		if i < 0 || i >= int64(v.Vectors.Rows) {
 			return out, s.wrap("read vectors", fmt.Errorf("%w: row %d, there are %d to %d", ErrNotFound, row, v.First,
