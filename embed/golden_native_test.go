@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
-var update = flag.Bool("update", false, "write testdata/golden-minilm.json anew from testdata/reference.py")
+var update = flag.Bool("update", false, "write testdata/golden-*.json anew from testdata/reference.py")
 
 func goldenTexts() []string {
 	return []string{
