@@ -3,6 +3,7 @@ package corpus
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -103,5 +104,36 @@ func TestHeadsOfBigSources(t *testing.T) {
 	p := write(t, dir, "small.txt", "A few words.")
 	if docs, _ := load(t, LoadOptions{MaxTextBytes: most}, p); docs[0].Cut || docs[0].Text != "A few words." {
 		t.Errorf("a small file: %+v", docs[0])
+	}
+}
+
+// A long text between tags goes past the tokenizer, which would keep copies of it, and is read as a short one is.
+func TestBigParagraphsOfHTML(t *testing.T) {
+	long := paragraph(longText + 999)
+	words := strings.TrimSpace(long)
+	source := "<title>T &lt;</title><p>" + long + "a &lt; b &amp; c < d &unknown; <b>" + long + "</b>e\n<script>" + long +
+		"<p>no</script><nav>" + long + "</nav><textarea>" + long + "<i>f</textarea><pre>\n" + long + "</pre>" + long
+	var d Document
+	parseHTML(&d, decoded{text: source}, nil)
+	want := words + " a < b & c < d &unknown; " + words + " e " + words + " <i>f\n\n" + long + "\n\n" + words
+	if d.Title != "T <" || d.Text != want {
+		at := 0
+		for at < min(len(want), len(d.Text)) && d.Text[at] == want[at] {
+			at++
+		}
+		t.Errorf("title %q, %d bytes of text, want %d; they differ from byte %d on: %.60q", d.Title, len(d.Text),
+			len(want), at, d.Text[min(at, len(d.Text)):])
+	}
+	if at := strings.LastIndex(source, "the pump"); d.offsets.start(strings.LastIndex(d.Text, "the pump")) != at {
+		t.Errorf("the last words are of byte %d, want %d", d.offsets.start(strings.LastIndex(d.Text, "the pump")), at)
+	}
+
+	source = "<p>" + paragraph(32<<20) + "</p>"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	parseHTML(&Document{}, decoded{text: source}, nil)
+	runtime.ReadMemStats(&after)
+	if n := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(source)); n > 1.5 {
+		t.Errorf("%.1f bytes are allocated for each byte of a paragraph", n)
 	}
 }

@@ -65,10 +65,21 @@ type htmlReader struct {
 // named in keep are read although they are of a kind that is dropped. A dropped element that is
 // never closed has swallowed the rest of the source: it is returned as open.
 func readHTML(b *builder, src string, base int, keep ...string) (title, open string) {
-	r := htmlReader{b: b, z: html.NewTokenizer(beating{strings.NewReader(src), b.pulse}), keep: keep}
+	r := htmlReader{b: b, keep: keep}
+	tokenize := func(at int) { r.z = html.NewTokenizer(beating{strings.NewReader(src[at-base:]), b.pulse}) }
+	tokenize(base)
+	raw := false // the next token is the content of an element that has no tags in it
 	for at := base; ; {
+		if n := textUntilTag(src[at-base:]); n > longText && !raw {
+			if r.skip == "" {
+				r.text(src[at-base:at-base+n], at)
+			}
+			at += n
+			tokenize(at)
+		}
 		kind := r.z.Next()
 		n := len(r.z.Raw())
+		raw = false
 		switch kind {
 		case html.ErrorToken:
 			r.endHeading(at)
@@ -79,6 +90,7 @@ func readHTML(b *builder, src string, base int, keep ...string) (title, open str
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, attrs := r.z.TagName()
+			raw = isRaw(string(name))
 			r.start(string(name), at, attrs, kind == html.SelfClosingTagToken)
 		case html.EndTagToken:
 			name, _ := r.z.TagName()
@@ -90,6 +102,26 @@ func readHTML(b *builder, src string, base int, keep ...string) (title, open str
 		}
 		at += n
 	}
+}
+
+// longText is how many bytes of text without a tag go past the tokenizer, which would keep up to three copies of them.
+const longText = 1 << 20
+
+// textUntilTag is how many bytes of src are text for certain.
+func textUntilTag(src string) int {
+	if n := strings.IndexByte(src, '<'); n >= 0 {
+		return n
+	}
+	return len(src)
+}
+
+// isRaw tells whether the tokenizer takes what follows a tag, up to its end tag, as text whatever it is.
+func isRaw(name string) bool {
+	switch name {
+	case "iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "title", "xmp":
+		return true
+	}
+	return false
 }
 
 // parseHTML reads a whole HTML text into d. An element whose content is markup, not code, is not
