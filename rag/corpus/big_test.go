@@ -111,7 +111,8 @@ func TestHeadsOfBigSources(t *testing.T) {
 func TestBigParagraphsOfHTML(t *testing.T) {
 	long := paragraph(longText + 999)
 	words := strings.TrimSpace(long)
-	source := "<title>T &lt;</title><p>" + long + "a &lt; b &amp; c < d &unknown; <b>" + long + "</b>e\n<script>" + long +
+	source := "<title>T &lt;</title><p>" + long + "a &lt; b &amp; c < d &unknown; <b>" + long + "</b>e\n<script>" +
+		long +
 		"<p>no</script><nav>" + long + "</nav><textarea>" + long + "<i>f</textarea><pre>\n" + long + "</pre>" + long
 	var d Document
 	parseHTML(&d, decoded{text: source}, nil)
@@ -135,5 +136,29 @@ func TestBigParagraphsOfHTML(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(source)); n > 1.5 {
 		t.Errorf("%.1f bytes are allocated for each byte of a paragraph", n)
+	}
+}
+
+// A parser that does not look at the context is left behind when that ends.
+func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	entered, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() { <-entered; cancel() }()
+	err := parsing(ctx, longParse, func() error { close(entered); <-leave; close(left); return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(leave)
+	<-left
+	failed := errors.New("no text")
+	for _, bytes := range []int{0, longParse} {
+		if err := parsing(t.Context(), bytes, func() error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
+		p := &pulse{ctx: ctx}
+		if err := parsing(t.Context(), bytes,
+			func() error { p.check(); return nil }); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
 	}
 }

@@ -261,7 +261,7 @@ func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
 		return l.skip(path, err, true)
 	}
 	d := &Document{ID: id, Digest: digest, Cut: cut}
-	if err := abortable(func() error { return parse(d, raw) }); err != nil {
+	if err := parsing(l.ctx, len(raw), func() error { return parse(d, raw) }); err != nil {
 		if stop := l.cancelled(); stop != nil {
 			return stop
 		}
@@ -338,7 +338,10 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 		return nil
 	}
 	var d *Document
-	err = abortable(func() (err error) { d, err = parseJSONLine(line.Raw, int(line.Offset), l.pulse); return err })
+	err = parsing(l.ctx, len(line.Raw), func() (err error) {
+		d, err = parseJSONLine(line.Raw, int(line.Offset), l.pulse)
+		return err
+	})
 	if err != nil {
 		if stop := l.cancelled(); stop != nil {
 			return stop

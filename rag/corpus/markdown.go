@@ -18,6 +18,7 @@ import (
 type markdownReader struct {
 	b    *builder
 	src  []byte
+	text string            // src again, for parts of it without a copy
 	base int               // bytes of front matter in front of src
 	at   int               // offset in src up to which the text has been read, for nodes without a position
 	item map[*ast.List]int // number of the next item of an ordered list
@@ -30,7 +31,8 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	if isHostile(in.text[base:]) {
 		return false
 	}
-	r := markdownReader{b: &builder{pulse: p}, src: []byte(in.text[base:]), base: base, item: map[*ast.List]int{}}
+	r := markdownReader{b: &builder{pulse: p}, src: []byte(in.text[base:]), text: in.text[base:], base: base,
+		item: map[*ast.List]int{}}
 	r.b.w.text.Grow(len(r.src))
 	walk(newMarkdown().Parser().Parse(text.NewReader(r.src)), r.visit)
 	d.Title = meta["title"]
@@ -167,7 +169,7 @@ func (r *markdownReader) inline(n ast.Node) bool {
 	case *ast.Text:
 		s := n.Segment
 		_, raw := n.Parent().(*ast.CodeSpan)
-		r.text(string(r.src[s.Start:s.Stop]), s.Start+r.base, raw || n.IsRaw())
+		r.words(r.text[s.Start:s.Stop], s.Start+r.base, raw || n.IsRaw())
 		r.at = s.Stop
 		if n.HardLineBreak() || n.SoftLineBreak() {
 			r.b.gap("\n", s.Stop+r.base)
@@ -198,8 +200,8 @@ func (r *markdownReader) inline(n ast.Node) bool {
 	return false
 }
 
-// text adds inline text: backslash escapes and character references are resolved unless it is raw.
-func (r *markdownReader) text(s string, at int, raw bool) {
+// words adds inline text: backslash escapes and character references are resolved unless it is raw.
+func (r *markdownReader) words(s string, at int, raw bool) {
 	for s != "" {
 		i := len(s)
 		if !raw {
@@ -230,7 +232,7 @@ func isPunct(c byte) bool { return c > ' ' && c < 0x7f && !isAlnum(c) }
 
 func (r *markdownReader) heading(n *ast.Heading) {
 	var plain builder
-	sub := markdownReader{b: &plain, src: r.src, base: r.base, at: r.at}
+	sub := markdownReader{b: &plain, src: r.src, text: r.text, base: r.base, at: r.at}
 	walk(n, func(c ast.Node, entering bool) bool { return entering && c.Type() == ast.TypeInline && sub.inline(c) })
 	anchor := ""
 	if id, ok := n.AttributeString("id"); ok {
@@ -252,7 +254,7 @@ func (r *markdownReader) code(lines *text.Segments) {
 			r.b.begin(s.Start+r.base, true)
 			r.b.w.atom(strings.Repeat(" ", s.Padding), s.Start+r.base, 0)
 		}
-		r.b.verbatim(string(r.src[s.Start:s.Stop]), s.Start+r.base)
+		r.b.verbatim(r.text[s.Start:s.Stop], s.Start+r.base)
 		r.at = s.Stop
 	}
 }
@@ -269,7 +271,7 @@ func (r *markdownReader) html(n *ast.HTMLBlock) {
 		for i++; i < len(segments) && segments[i].Start == to; i++ {
 			to = segments[i].Stop
 		}
-		if title, _ := readHTML(r.b, string(r.src[from:to]), from+r.base, "nav", "template", "svg"); title != "" {
+		if title, _ := readHTML(r.b, r.text[from:to], from+r.base, "nav", "template", "svg"); title != "" {
 			r.b.endBlock("\n\n")
 			r.b.atom(title, from+r.base, to-from)
 		}

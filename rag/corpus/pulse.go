@@ -43,6 +43,26 @@ func (b beating) Read(to []byte) (int, error) {
 	return b.r.Read(to[:min(len(to), 64<<10)])
 }
 
+// longParse is from how many bytes on a source is parsed beside the caller: what does not beat (goldmark, the check of
+// a JSON line) takes a second for some hundred megabytes.
+const longParse = 8 << 20
+
+// parsing runs parse, which beats, on a source of so many bytes. When the context ends before a long parse does, it
+// goes on alone for the moment that it takes to notice; its result is of no use to anyone.
+func parsing(ctx context.Context, bytes int, parse func() error) error {
+	if bytes < longParse {
+		return abortable(parse)
+	}
+	done := make(chan error, 1)
+	go func() { done <- abortable(parse) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // abortable runs parse, which beats.
 func abortable(parse func() error) (err error) {
 	defer func() {
