@@ -114,6 +114,8 @@ func TestParseRefuses(t *testing.T) {
 		"kind":               {"kind: generator", "kind: oracle"},
 		"encoder settings": {"kind: generator",
 			"kind: generator\n    encoder: {pooling: cls, normalise: true, max_tokens: 9}"},
+		"limit of a generator": {"kind: generator", "kind: generator\n    max_tokens: 9"},
+		"negative limit":       {"kind: generator", "kind: reranker\n    max_tokens: -1"},
 		"two defaults": {"name: bge-m3\n    kind: encoder",
 			"name: bge-m3\n    kind: encoder\n    default: true"},
 		"model twice": {"name: bge-m3", "name: BGE-base-en-v1.5"},
