@@ -64,7 +64,7 @@ func (a *app) trainCommand() *cobra.Command {
 each epoch and every two minutes; Ctrl-C writes one and ends. The same command goes on from it, and gives the same bits
 as a training without a break. In the end the folder is a model: config.json, model.safetensors, tokenizer.json and
 model.yaml, which says where it comes from.`}
-	cmd.AddCommand(a.trainClassifierCommand())
+	cmd.AddCommand(a.trainClassifierCommand(), a.trainEncoderCommand())
 	return group(cmd)
 }
 

@@ -262,8 +262,9 @@ func (n *network[T]) freeze(ids [][]int32) ([][]T, error) {
 		return nil, nil
 	}
 	out := make([][]T, 0, len(ids))
-	for texts := range slices.Chunk(ids, frozenBatch) {
+	for _, part := range portions(ids) {
 		n.arena.reset()
+		texts := ids[part[0]:part[1]]
 		b := newBatch(texts)
 		x, err := n.features(b)
 		if err != nil {
@@ -281,8 +282,23 @@ func (n *network[T]) freeze(ids [][]int32) ([][]T, error) {
 	return out, nil
 }
 
-// frozenBatch is how many texts go through frozen layers, or are validated, at once.
-const frozenBatch = 32
+// portions cuts texts into runs [from, to) that are worked on at once where no gradients are wanted: of up to 1,024
+// tokens, or one text.
+func portions(ids [][]int32) [][2]int {
+	const budget = 1024
+	var out [][2]int
+	from, size := 0, 0
+	for i, t := range ids {
+		if size += len(t); size > budget && i > from {
+			out = append(out, [2]int{from, i})
+			from, size = i, len(t)
+		}
+	}
+	if from < len(ids) {
+		out = append(out, [2]int{from, len(ids)})
+	}
+	return out
+}
 
 // forwardOf runs the trained layers on some texts of a set.
 func (c *classifier) forwardOf(s *set, items []int) (*pass[float32], error) {
@@ -330,13 +346,13 @@ func (c *classifier) logitsOf(s *set) ([]float32, error) {
 	rate := c.net.dropout.rate
 	c.net.dropout.rate = 0
 	defer func() { c.net.dropout.rate = rate }()
-	items := make([]int, len(s.ids))
-	for i := range items {
-		items[i] = i
-	}
 	var out []float32
-	for some := range slices.Chunk(items, frozenBatch) {
-		p, err := c.forwardOf(s, some)
+	for _, part := range portions(s.ids) {
+		items := make([]int, part[1]-part[0])
+		for i := range items {
+			items[i] = part[0] + i
+		}
+		p, err := c.forwardOf(s, items)
 		if err != nil {
 			return nil, err
 		}

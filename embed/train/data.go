@@ -94,7 +94,7 @@ func kindOf(multi bool) string {
 // Pair is a query and a context that answers it.
 type Pair struct {
 	Query, Context string
-	Group          string // contexts of one group are not told apart; "": the context itself
+	Group          string // what is validated with or trained on as a whole, a topic for one; "": the context itself
 	Line           int
 }
 

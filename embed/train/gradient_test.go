@@ -77,3 +77,41 @@ func compare(t *testing.T, n *network[float64], value func() float64) {
 		}
 	}
 }
+
+// TestRankingGradients: two of the contexts are the same one.
+func TestRankingGradients(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		n := random[float64](plain[float64]{}, small, 0, 1)
+		b := newBatch(append(texts, [][]int32{{8, 3}, {1, 2, 3, 4, 5}, {8, 3}, {17}}...))
+		run := func() (float64, *pool[float64], []*tape[float64], []float64) {
+			n.arena.reset()
+			x, err := n.features(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tapes []*tape[float64]
+			for at := n.from; at < n.Layers; at++ {
+				var rows []int
+				if at == n.Layers-1 && first {
+					rows = b.firsts()
+				}
+				var s *tape[float64]
+				x, s = n.forward(at, x, b, rows)
+				tapes = append(tapes, s)
+			}
+			p := n.sentences(x, b, first)
+			half := 4 * n.Hidden
+			l, dq, dc := ranking(p.y[:half], p.y[half:], n.Hidden, []int{0, 1, 0, 3}, 5)
+			return l, p, tapes, append(dq, dc...)
+		}
+		_, p, tapes, d := run()
+		x := n.sentencesBack(p, d, b)
+		for i := len(tapes) - 1; i >= 0; i-- {
+			x = n.backward(n.from+i, x, tapes[i])
+		}
+		if n.err != nil {
+			t.Fatal(n.err)
+		}
+		compare(t, n, func() float64 { l, _, _, _ := run(); return l })
+	}
+}
