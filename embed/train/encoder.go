@@ -276,8 +276,8 @@ func (e *encoder) tokenise(p *Pairs) (pairSet, error) {
 			return s, err
 		}
 		if cut > 0 {
-			e.in.Hooks.warn("%s: %d of %d different %s are longer than %d tokens: their ends are not read", p.Source, cut,
-				len(ids), []string{"queries", "contexts"}[kind], e.in.Settings.MaxTokens)
+			e.in.Hooks.warn("%s: %d of %d different %s are longer than %d tokens: their ends are not read", p.Source,
+				cut, len(ids), []string{"queries", "contexts"}[kind], e.in.Settings.MaxTokens)
 		}
 		s.ids = append(s.ids, ids...)
 	}

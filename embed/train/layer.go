@@ -1,6 +1,10 @@
 package train
 
-import "math"
+import (
+	"math"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
 
 // tape is what a layer's backward pass needs of its forward pass.
 type tape[T number] struct {
@@ -24,12 +28,18 @@ func (s *tape[T]) queries(t int) int {
 	return s.batch.starts[t+1] - s.batch.starts[t]
 }
 
+// attention is that of one head of text t.
+func (n *network[T]) attention(s *tape[T], t int) cpu.Attention {
+	return cpu.Attention{Queries: s.queries(t), Length: s.batch.starts[t+1] - s.batch.starts[t], Dim: n.head(),
+		QStride: n.Hidden, KVStride: 2 * n.Hidden, Scale: float32(1 / math.Sqrt(float64(n.head())))}
+}
+
 // starts is where the queries of each text begin, and where its probabilities do; the last entries are the ends.
-func (s *tape[T]) startsOf(heads int) (query, p []int) {
+func (n *network[T]) starts(s *tape[T]) (query, p []int) {
 	query, p = make([]int, s.batch.texts()+1), make([]int, s.batch.texts()+1)
 	for t := range s.batch.texts() {
-		length, queries := s.batch.starts[t+1]-s.batch.starts[t], s.queries(t)
-		query[t+1], p[t+1] = query[t]+queries, p[t]+heads*queries*length
+		a := n.attention(s, t)
+		query[t+1], p[t+1] = query[t]+a.Queries, p[t]+n.Heads*a.Queries*a.PStride()
 	}
 	return query, p
 }
@@ -97,66 +107,32 @@ func (n *network[T]) backward(at int, d []T, s *tape[T]) []T {
 
 // attend computes the context of each query: per text and head softmax(q·kᵀ/√d)·v.
 func (n *network[T]) attend(s *tape[T], queries int) {
-	query, p := s.startsOf(n.Heads)
+	query, p := n.starts(s)
 	s.p, s.context = n.arena.get(p[len(p)-1]), n.arena.get(queries*n.Hidden)
 	n.note(n.each(s.batch.texts(), func(t int) {
-		n.attendText(s, t, query[t], s.p[p[t]:p[t+1]])
-	}))
-}
-
-func (n *network[T]) attendText(s *tape[T], t, first int, p []T) {
-	h, d, count, length := n.Hidden, n.head(), s.queries(t), s.batch.starts[t+1]-s.batch.starts[t]
-	scale := T(1 / math.Sqrt(float64(d)))
-	for head := range n.Heads {
-		kv := s.kv[s.batch.starts[t]*2*h+head*d:]
-		for i := range count {
-			row := p[(head*count+i)*length:][:length]
-			q := s.q[(first+i)*h+head*d:][:d]
-			for j := range row {
-				row[j] = scale * dot(q, kv[j*2*h:][:d])
-			}
-			softmax(row)
-			context := s.context[(first+i)*h+head*d:][:d]
-			for j, v := range row {
-				axpy(context, v, kv[j*2*h+h:][:d])
-			}
+		a := n.attention(s, t)
+		for head := range n.Heads {
+			at := query[t]*n.Hidden + head*a.Dim
+			k := s.kv[s.batch.starts[t]*a.KVStride+head*a.Dim:]
+			n.attendHead(a, s.q[at:], k, k[n.Hidden:], s.p[p[t]+head*a.Queries*a.PStride():], s.context[at:])
 		}
-	}
+	}))
 }
 
 // attendBack returns the gradients of queries, and of keys and values, for that of the context.
 func (n *network[T]) attendBack(s *tape[T], dc []T) (dq, dkv []T) {
-	query, p := s.startsOf(n.Heads)
+	query, p := n.starts(s)
 	dq, dkv = n.arena.get(len(s.q)), n.arena.get(len(s.kv))
 	n.note(n.each(s.batch.texts(), func(t int) {
-		n.attendTextBack(s, t, query[t], s.p[p[t]:p[t+1]], dc, dq, dkv)
+		a := n.attention(s, t)
+		for head := range n.Heads {
+			at, kv := query[t]*n.Hidden+head*a.Dim, s.batch.starts[t]*a.KVStride+head*a.Dim
+			k, dk := s.kv[kv:], dkv[kv:]
+			n.attendHeadBack(a, s.q[at:], k, k[n.Hidden:], s.p[p[t]+head*a.Queries*a.PStride():], dc[at:], dq[at:], dk,
+				dk[n.Hidden:])
+		}
 	}))
 	return dq, dkv
-}
-
-func (n *network[T]) attendTextBack(s *tape[T], t, first int, p, dc, dq, dkv []T) {
-	h, d, count, length := n.Hidden, n.head(), s.queries(t), s.batch.starts[t+1]-s.batch.starts[t]
-	scale := T(1 / math.Sqrt(float64(d)))
-	ds := make([]T, length)
-	for head := range n.Heads {
-		at := s.batch.starts[t]*2*h + head*d
-		kv, dkv := s.kv[at:], dkv[at:]
-		for i := range count {
-			row := p[(head*count+i)*length:][:length]
-			q, dq, dc := s.q[(first+i)*h+head*d:][:d], dq[(first+i)*h+head*d:][:d], dc[(first+i)*h+head*d:][:d]
-			var along T
-			for j, v := range row {
-				ds[j] = dot(dc, kv[j*2*h+h:][:d])
-				along += ds[j] * v
-				axpy(dkv[j*2*h+h:][:d], v, dc)
-			}
-			for j, v := range row {
-				g := scale * v * (ds[j] - along)
-				axpy(dq, g, kv[j*2*h:][:d])
-				axpy(dkv[j*2*h:][:d], g, q)
-			}
-		}
-	}
 }
 
 func dot[T number](a, b []T) T {
@@ -180,21 +156,5 @@ func axpy[T number](y []T, a T, x []T) {
 	y = y[:len(x)]
 	for i, v := range x {
 		y[i] += a * v
-	}
-}
-
-func softmax[T number](row []T) {
-	top := row[0]
-	for _, v := range row {
-		top = max(top, v)
-	}
-	var sum float64
-	for j, v := range row {
-		e := math.Exp(float64(v - top))
-		row[j] = T(e)
-		sum += e
-	}
-	for j := range row {
-		row[j] = T(float64(row[j]) / sum)
 	}
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"gorgonia.org/tensor"
 
@@ -17,6 +18,7 @@ type machine struct {
 	engine  *engine.Engine
 	tensors *gorgonia.Engine
 	kernels cpu.Kernels
+	scratch sync.Pool // of *[]float32, for attention
 }
 
 func newMachine(e *engine.Engine) (*machine, error) {
@@ -28,7 +30,8 @@ func newMachine(e *engine.Engine) (*machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}
-	return &machine{e, t, k}, nil
+	return &machine{engine: e, tensors: t, kernels: k,
+		scratch: sync.Pool{New: func() any { return new([]float32) }}}, nil
 }
 
 func (m *machine) matrix(data []float32, rows, cols int) *tensor.Dense {
@@ -47,12 +50,24 @@ func (m *machine) input(dx, dy, w []float32, rows, out, in int) error {
 	return m.tensors.LinearInput(m.matrix(dx, rows, in), m.matrix(dy, rows, out), m.matrix(w, out, in))
 }
 
-// The slices of the two below have the same lengths, which is all that the kernels could refuse.
+// The slices below have the shapes that the kernels ask for, which is all that these could refuse.
 
 func (m *machine) gelu(y, slope []float32) { _ = m.kernels.GELUSlope(y, slope) }
 
 func (m *machine) adam(w, g, mean, square []float32, s cpu.AdamStep) {
 	_ = m.kernels.Adam(w, g, mean, square, s)
+}
+
+func (m *machine) attendHead(a cpu.Attention, q, k, v, p, context []float32) {
+	scratch, _ := m.scratch.Get().(*[]float32)
+	defer m.scratch.Put(scratch)
+	_ = m.kernels.Attend(a, q, k, v, p, context, scratch)
+}
+
+func (m *machine) attendHeadBack(a cpu.Attention, q, k, v, p, dc, dq, dk, dv []float32) {
+	scratch, _ := m.scratch.Get().(*[]float32)
+	defer m.scratch.Put(scratch)
+	_ = m.kernels.AttendBack(a, q, k, v, p, dc, dq, dk, dv, scratch)
 }
 
 func (m *machine) each(tasks int, fn func(task int)) error {

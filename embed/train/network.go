@@ -17,6 +17,8 @@ type arithmetic[T number] interface {
 	input(dx, dy, w []T, m, n, k int) error   // dx[m×k] = dy[m×n] · w[n×k]
 	gelu(y, slope []T)                        // y = GELU(y), slope = its derivative there
 	adam(w, g, m, v []T, s cpu.AdamStep)
+	attendHead(a cpu.Attention, q, k, v, p, context []T)
+	attendHeadBack(a cpu.Attention, q, k, v, p, dc, dq, dk, dv []T)
 	each(tasks int, fn func(task int)) error // runs fn for 0 … tasks−1 on the threads
 }
 

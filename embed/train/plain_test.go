@@ -56,6 +56,55 @@ func (plain[T]) adam(w, g, m, v []T, s cpu.AdamStep) {
 	}
 }
 
+func (plain[T]) attendHead(a cpu.Attention, q, k, v, p, context []T) {
+	scale := T(1 / math.Sqrt(float64(a.Dim)))
+	for i := range a.Queries {
+		row, out := p[i*a.PStride():][:a.Length], context[i*a.QStride:][:a.Dim]
+		for j := range row {
+			row[j] = scale * dot(q[i*a.QStride:][:a.Dim], k[j*a.KVStride:][:a.Dim])
+		}
+		softmax(row)
+		clear(out)
+		for j, x := range row {
+			axpy(out, x, v[j*a.KVStride:][:a.Dim])
+		}
+	}
+}
+
+func (plain[T]) attendHeadBack(a cpu.Attention, q, k, v, p, dc, dq, dk, dv []T) {
+	scale, d := T(1/math.Sqrt(float64(a.Dim))), make([]T, a.Length)
+	for i := range a.Queries {
+		row, g := p[i*a.PStride():][:a.Length], dc[i*a.QStride:][:a.Dim]
+		var along T
+		for j, x := range row {
+			d[j] = dot(g, v[j*a.KVStride:][:a.Dim])
+			along += d[j] * x
+			axpy(dv[j*a.KVStride:][:a.Dim], x, g)
+		}
+		for j, x := range row {
+			s := scale * x * (d[j] - along)
+			axpy(dq[i*a.QStride:][:a.Dim], s, k[j*a.KVStride:][:a.Dim])
+			axpy(dk[j*a.KVStride:][:a.Dim], s, q[i*a.QStride:][:a.Dim])
+		}
+	}
+}
+
+func softmax[T number](row []T) {
+	top := row[0]
+	for _, v := range row {
+		top = max(top, v)
+	}
+	var sum float64
+	for j, v := range row {
+		e := math.Exp(float64(v - top))
+		row[j] = T(e)
+		sum += e
+	}
+	for j := range row {
+		row[j] = T(float64(row[j]) / sum)
+	}
+}
+
 func (plain[T]) each(tasks int, fn func(task int)) error {
 	for t := range tasks {
 		fn(t)

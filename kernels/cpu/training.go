@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -45,5 +46,99 @@ func goAdam(w, g, m, v []float32, s AdamStep) {
 		m[i] = s.Beta1*m[i] + (1-s.Beta1)*d
 		v[i] = s.Beta2*v[i] + (1-s.Beta2)*d*d
 		w[i] = x*s.Shrink - s.Rate*m[i]/(float32(math.Sqrt(float64(v[i])))*s.Root+s.Epsilon)
+	}
+}
+
+// Attention is that of one head over one text: Queries rows of q and Length rows of k and v, of Dim values each. Rows
+// of q and the context are QStride apart, those of k and v and of their gradients KVStride.
+type Attention struct {
+	Queries, Length, Dim, QStride, KVStride int
+	Scale                                   float32 // of the products of q and k
+}
+
+// attentionPad is what rows of probabilities are padded to a multiple of, with zeros.
+const attentionPad = 16
+
+// PStride is the distance between rows of probabilities.
+func (a Attention) PStride() int { return (a.Length + attentionPad - 1) / attentionPad * attentionPad }
+
+func (a Attention) check(q, k, p []float32) error {
+	if a.Queries < 1 || a.Length < 1 || a.Dim < 1 || a.QStride < a.Dim || a.KVStride < a.Dim ||
+		len(q) < (a.Queries-1)*a.QStride+a.Dim || len(k) < (a.Length-1)*a.KVStride+a.Dim ||
+		len(p) < a.Queries*a.PStride() {
+		return fmt.Errorf("%w: attention %+v in %d, %d and %d values", kernels.ErrShape, a, len(q), len(k), len(p))
+	}
+	return nil
+}
+
+// Attend writes the probabilities softmax(Scale·q·kᵀ) to p and p·v to context. Scratch is grown as needed.
+func (k Kernels) Attend(a Attention, q, key, value, p, context []float32, scratch *[]float32) error {
+	if err := errors.Join(a.check(q, key, p), a.check(context, value, p)); err != nil {
+		return err
+	}
+	return k.attend(a, q, key, value, p, context, scratch)
+}
+
+// AttendBack writes the gradients dq, dk and dv for that of the context; all of them are overwritten.
+func (k Kernels) AttendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32, scratch *[]float32) error {
+	if err := errors.Join(a.check(q, key, p), a.check(dContext, value, p), a.check(dq, dk, p),
+		a.check(dq, dv, p)); err != nil {
+		return err
+	}
+	return k.attendBack(a, q, key, value, p, dContext, dq, dk, dv, scratch)
+}
+
+func goAttend(a Attention, q, key, value, p, context []float32) {
+	for i := range a.Queries {
+		row, out := p[i*a.PStride():][:a.Length], context[i*a.QStride:][:a.Dim]
+		top := float32(math.Inf(-1))
+		for j := range row {
+			row[j] = 0
+			for c, x := range q[i*a.QStride:][:a.Dim] {
+				row[j] += x * a.Scale * key[j*a.KVStride+c]
+			}
+			top = max(top, row[j])
+		}
+		var sum float32
+		for j, s := range row {
+			row[j] = float32(math.Exp(float64(s - top)))
+			sum += row[j]
+		}
+		clear(out)
+		for j := range row {
+			row[j] /= sum
+			for c := range out {
+				out[c] += row[j] * value[j*a.KVStride+c]
+			}
+		}
+		clear(p[i*a.PStride()+a.Length : (i+1)*a.PStride()])
+	}
+}
+
+func goAttendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32) {
+	for j := range a.Length {
+		clear(dk[j*a.KVStride:][:a.Dim])
+		clear(dv[j*a.KVStride:][:a.Dim])
+	}
+	d := make([]float32, a.Length)
+	for i := range a.Queries {
+		row, out, dc := p[i*a.PStride():][:a.Length], dq[i*a.QStride:][:a.Dim], dContext[i*a.QStride:][:a.Dim]
+		var along float32
+		for j, s := range row {
+			d[j] = 0
+			for c, x := range dc {
+				d[j] += x * value[j*a.KVStride+c]
+				dv[j*a.KVStride+c] += s * x
+			}
+			along += d[j] * s
+		}
+		clear(out)
+		for j, s := range row {
+			g := a.Scale * s * (d[j] - along)
+			for c := range out {
+				out[c] += g * key[j*a.KVStride+c]
+				dk[j*a.KVStride+c] += g * q[i*a.QStride+c]
+			}
+		}
 	}
 }

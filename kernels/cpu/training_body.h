@@ -93,3 +93,5 @@ void PASTE(slc_adam_f32_, ISA)(float *w, const float *g, float *m, float *v, int
 	memcpy(m + i, rest[2], bytes);
 	memcpy(v + i, rest[3], bytes);
 }
+
+#include "training_attention_body.h"

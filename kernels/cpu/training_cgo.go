@@ -7,6 +7,12 @@ package cpu
 #cgo nocallback slc_gelu_slope
 #cgo noescape slc_adam
 #cgo nocallback slc_adam
+#cgo noescape slc_attention_scratch
+#cgo nocallback slc_attention_scratch
+#cgo noescape slc_attend
+#cgo nocallback slc_attend
+#cgo noescape slc_attend_back
+#cgo nocallback slc_attend_back
 #include "training.h"
 */
 import "C"
@@ -30,5 +36,39 @@ func (k Kernels) adam(w, g, m, v []float32, s AdamStep) error {
 		rate: C.float(s.Rate), root: C.float(s.Root), epsilon: C.float(s.Epsilon), shrink: C.float(s.Shrink)}
 	var e C.slc_error
 	code := C.slc_adam(C.int32_t(k.isa), floats(w), floats(g), floats(m), floats(v), C.int64_t(len(w)), &step, &e)
+	return failure(code, &e)
+}
+
+// native is a for C, and scratch of its size.
+func (a Attention) native(scratch *[]float32) (C.slc_attention, []float32) {
+	c := C.slc_attention{queries: C.int64_t(a.Queries), length: C.int64_t(a.Length), dim: C.int64_t(a.Dim),
+		q_stride: C.int64_t(a.QStride), kv_stride: C.int64_t(a.KVStride), scale: C.float(a.Scale)}
+	if n := int(C.slc_attention_scratch(&c)); len(*scratch) < n {
+		*scratch = make([]float32, n)
+	}
+	return c, *scratch
+}
+
+func (k Kernels) attend(a Attention, q, key, value, p, context []float32, scratch *[]float32) error {
+	if k.isa == Go {
+		goAttend(a, q, key, value, p, context)
+		return nil
+	}
+	var e C.slc_error
+	c, room := a.native(scratch)
+	code := C.slc_attend(C.int32_t(k.isa), &c, floats(q), floats(key), floats(value), floats(p), floats(context),
+		floats(room), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) attendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32, scratch *[]float32) error {
+	if k.isa == Go {
+		goAttendBack(a, q, key, value, p, dContext, dq, dk, dv)
+		return nil
+	}
+	var e C.slc_error
+	c, room := a.native(scratch)
+	code := C.slc_attend_back(C.int32_t(k.isa), &c, floats(q), floats(key), floats(value), floats(p), floats(dContext),
+		floats(dq), floats(dk), floats(dv), floats(room), &e)
 	return failure(code, &e)
 }

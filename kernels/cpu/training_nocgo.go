@@ -11,3 +11,13 @@ func (k Kernels) adam(w, g, m, v []float32, s AdamStep) error {
 	goAdam(w, g, m, v, s)
 	return nil
 }
+
+func (k Kernels) attend(a Attention, q, key, value, p, context []float32, _ *[]float32) error {
+	goAttend(a, q, key, value, p, context)
+	return nil
+}
+
+func (k Kernels) attendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32, _ *[]float32) error {
+	goAttendBack(a, q, key, value, p, dContext, dq, dk, dv)
+	return nil
+}

@@ -98,3 +98,52 @@ func TestAdam(t *testing.T) {
 		}
 	}
 }
+
+// TestAttention compares every instruction set with the Go code, on shapes with and without rests, and the context's
+// neighbours with what they were.
+func TestAttention(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	numbers := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(r.NormFloat64())
+		}
+		return v
+	}
+	for _, shape := range [][3]int{{1, 1, 1}, {1, 7, 4}, {5, 5, 8}, {3, 16, 32}, {17, 17, 33}, {40, 40, 32},
+		{1, 33, 64}, {66, 66, 20}} {
+		a := Attention{Queries: shape[0], Length: shape[1], Dim: shape[2], QStride: shape[2] + 3,
+			KVStride: 2*shape[2] + 5, Scale: .3}
+		nq, nk := a.Queries*a.QStride, a.Length*a.KVStride
+		q, k, v, d := numbers(nq), numbers(nk), numbers(nk), numbers(nq)
+		var want [][]float32
+		for _, isa := range slices.Backward(Available()) { // the Go code first
+			kernel := Kernels{isa}
+			p, context := make([]float32, a.Queries*a.PStride()), numbers(0)
+			context = append(context, d...) // what lies between the rows stays
+			dq, dk, dv := slices.Clone(q), slices.Clone(k), slices.Clone(v)
+			var scratch []float32
+			if err := errors.Join(kernel.Attend(a, q, k, v, p, context, &scratch),
+				kernel.AttendBack(a, q, k, v, p, d, dq, dk, dv, &scratch)); err != nil {
+				t.Fatal(err)
+			}
+			got := [][]float32{p, context, dq, dk, dv}
+			if want == nil {
+				want = got
+			}
+			for i := range got {
+				for j, x := range got[i] {
+					if y := want[i][j]; !(math.Abs(float64(x-y)) <= 2e-5*(1+math.Abs(float64(y)))) {
+						t.Fatalf("%v, %v: array %d, value %d is %v, %v expected", isa, shape, i, j, x, y)
+					}
+				}
+			}
+		}
+	}
+	a := Attention{Queries: 2, Length: 3, Dim: 4, QStride: 4, KVStride: 4}
+	var scratch []float32
+	if err := (Kernels{Available()[0]}).Attend(a, make([]float32, 7), make([]float32, 12), make([]float32, 12),
+		make([]float32, 32), make([]float32, 8), &scratch); !errors.Is(err, kernels.ErrShape) {
+		t.Error(err)
+	}
+}
