@@ -29,8 +29,8 @@ func (s *tape[T]) queries(t int) int {
 }
 
 // attention is that of one head of text t.
-func (n *network[T]) attention(s *tape[T], t int) cpu.Attention {
-	return cpu.Attention{Queries: s.queries(t), Length: s.batch.starts[t+1] - s.batch.starts[t], Dim: n.head(),
+func (n *network[T]) attention(s *tape[T], t int) cpu.AttendedHead {
+	return cpu.AttendedHead{Queries: s.queries(t), Length: s.batch.starts[t+1] - s.batch.starts[t], Dim: n.head(),
 		QStride: n.Hidden, KVStride: 2 * n.Hidden, Scale: float32(1 / math.Sqrt(float64(n.head())))}
 }
 

@@ -58,13 +58,13 @@ func (m *machine) adam(w, g, mean, square []float32, s cpu.AdamStep) {
 	_ = m.kernels.Adam(w, g, mean, square, s)
 }
 
-func (m *machine) attendHead(a cpu.Attention, q, k, v, p, context []float32) {
+func (m *machine) attendHead(a cpu.AttendedHead, q, k, v, p, context []float32) {
 	scratch, _ := m.scratch.Get().(*[]float32)
 	defer m.scratch.Put(scratch)
 	_ = m.kernels.Attend(a, q, k, v, p, context, scratch)
 }
 
-func (m *machine) attendHeadBack(a cpu.Attention, q, k, v, p, dc, dq, dk, dv []float32) {
+func (m *machine) attendHeadBack(a cpu.AttendedHead, q, k, v, p, dc, dq, dk, dv []float32) {
 	scratch, _ := m.scratch.Get().(*[]float32)
 	defer m.scratch.Put(scratch)
 	_ = m.kernels.AttendBack(a, q, k, v, p, dc, dq, dk, dv, scratch)

@@ -17,8 +17,8 @@ type arithmetic[T number] interface {
 	input(dx, dy, w []T, m, n, k int) error   // dx[m×k] = dy[m×n] · w[n×k]
 	gelu(y, slope []T)                        // y = GELU(y), slope = its derivative there
 	adam(w, g, m, v []T, s cpu.AdamStep)
-	attendHead(a cpu.Attention, q, k, v, p, context []T)
-	attendHeadBack(a cpu.Attention, q, k, v, p, dc, dq, dk, dv []T)
+	attendHead(a cpu.AttendedHead, q, k, v, p, context []T)
+	attendHeadBack(a cpu.AttendedHead, q, k, v, p, dc, dq, dk, dv []T)
 	each(tasks int, fn func(task int)) error // runs fn for 0 … tasks−1 on the threads
 }
 
@@ -88,29 +88,31 @@ func newBatch(texts [][]int32) *batch {
 // firsts are the rows of the texts' first tokens.
 func (b *batch) firsts() []int { return b.starts[:b.texts()] }
 
-// arena hands out the scratch of one batch; what it hands out is zero.
+// arena hands out the scratch of one batch; what it hands out is zero. It grows in blocks, and makes one of them for the
+// next batch.
 type arena[T number] struct {
-	blocks [][]T
-	block  int // in use
-	used   int // of that block
+	blocks [][]T // what is in use lies in the last one
+	used   int   // of that
+	total  int   // handed out since the last reset
 }
 
-const arenaBlock = 1 << 22
-
-func (a *arena[T]) reset() { a.block, a.used = 0, 0 }
+func (a *arena[T]) reset() {
+	if len(a.blocks) > 1 {
+		a.blocks = [][]T{make([]T, a.total+a.total/8)}
+	}
+	a.used, a.total = 0, 0
+}
 
 func (a *arena[T]) get(n int) []T {
-	for ; a.block < len(a.blocks); a.block, a.used = a.block+1, 0 {
-		if b := a.blocks[a.block]; n <= len(b)-a.used {
-			s := b[a.used : a.used+n : a.used+n]
-			a.used += n
-			clear(s)
-			return s
-		}
+	a.total += n
+	if len(a.blocks) == 0 || n > len(a.blocks[len(a.blocks)-1])-a.used {
+		a.blocks = append(a.blocks, make([]T, max(n, a.total/2, 1<<16)))
+		a.used = 0
 	}
-	a.blocks = append(a.blocks, make([]T, max(n, arenaBlock)))
-	a.used = n
-	return a.blocks[a.block][:n:n]
+	s := a.blocks[len(a.blocks)-1][a.used:][:n:n]
+	a.used += n
+	clear(s)
+	return s
 }
 
 // note keeps the first error.

@@ -56,7 +56,7 @@ func (plain[T]) adam(w, g, m, v []T, s cpu.AdamStep) {
 	}
 }
 
-func (plain[T]) attendHead(a cpu.Attention, q, k, v, p, context []T) {
+func (plain[T]) attendHead(a cpu.AttendedHead, q, k, v, p, context []T) {
 	scale := T(1 / math.Sqrt(float64(a.Dim)))
 	for i := range a.Queries {
 		row, out := p[i*a.PStride():][:a.Length], context[i*a.QStride:][:a.Dim]
@@ -71,7 +71,7 @@ func (plain[T]) attendHead(a cpu.Attention, q, k, v, p, context []T) {
 	}
 }
 
-func (plain[T]) attendHeadBack(a cpu.Attention, q, k, v, p, dc, dq, dk, dv []T) {
+func (plain[T]) attendHeadBack(a cpu.AttendedHead, q, k, v, p, dc, dq, dk, dv []T) {
 	scale, d := T(1/math.Sqrt(float64(a.Dim))), make([]T, a.Length)
 	for i := range a.Queries {
 		row, g := p[i*a.PStride():][:a.Length], dc[i*a.QStride:][:a.Dim]

@@ -42,14 +42,14 @@ int32_t slc_adam(int32_t isa, float *w, const float *g, float *m, float *v, int6
 	return SLC_OK;
 }
 
-static int64_t padded(int64_t n) { return (n + SLC_ATTENTION_PAD - 1) / SLC_ATTENTION_PAD * SLC_ATTENTION_PAD; }
+static int64_t padded(int64_t n) { return (n + SLC_ATTENDED_PAD - 1) / SLC_ATTENDED_PAD * SLC_ATTENDED_PAD; }
 
-int64_t slc_attention_scratch(const slc_attention *a) {
+int64_t slc_attended_head_scratch(const slc_attended_head *a) {
 	int64_t length = padded(a->length), dim = padded(a->dim), queries = padded(a->queries);
 	return 2 * (a->dim * length + length * dim + queries * dim) + queries * length + (length + queries) * dim;
 }
 
-static int32_t check_attention(int32_t isa, const slc_attention *a, int missing, slc_error *error) {
+static int32_t check_attention(int32_t isa, const slc_attended_head *a, int missing, slc_error *error) {
 	int32_t code = check(isa, 1, missing || !a, error);
 	if (code) return code;
 	if (a->queries < 0 || a->length < 1 || a->dim < 1 || a->q_stride < a->dim || a->kv_stride < a->dim)
@@ -59,7 +59,7 @@ static int32_t check_attention(int32_t isa, const slc_attention *a, int missing,
 	return SLC_OK;
 }
 
-int32_t slc_attend(int32_t isa, const slc_attention *a, const float *q, const float *k, const float *v, float *p,
+int32_t slc_attend(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
                    float *context, float *scratch, slc_error *error) {
 	int32_t code = check_attention(isa, a, !q || !k || !v || !p || !context || !scratch, error);
 	if (code) return code;
@@ -67,7 +67,7 @@ int32_t slc_attend(int32_t isa, const slc_attention *a, const float *q, const fl
 	return SLC_OK;
 }
 
-int32_t slc_attend_back(int32_t isa, const slc_attention *a, const float *q, const float *k, const float *v,
+int32_t slc_attend_back(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v,
                         const float *p, const float *d_context, float *dq, float *dk, float *dv, float *scratch,
                         slc_error *error) {
 	int32_t code = check_attention(isa, a, !q || !k || !v || !p || !d_context || !dq || !dk || !dv || !scratch, error);

@@ -49,9 +49,9 @@ func goAdam(w, g, m, v []float32, s AdamStep) {
 	}
 }
 
-// Attention is that of one head over one text: Queries rows of q and Length rows of k and v, of Dim values each. Rows
+// AttendedHead is the attention of one head over one text: Queries rows of q and Length rows of k and v, of Dim values each. Rows
 // of q and the context are QStride apart, those of k and v and of their gradients KVStride.
-type Attention struct {
+type AttendedHead struct {
 	Queries, Length, Dim, QStride, KVStride int
 	Scale                                   float32 // of the products of q and k
 }
@@ -60,9 +60,11 @@ type Attention struct {
 const attentionPad = 16
 
 // PStride is the distance between rows of probabilities.
-func (a Attention) PStride() int { return (a.Length + attentionPad - 1) / attentionPad * attentionPad }
+func (a AttendedHead) PStride() int {
+	return (a.Length + attentionPad - 1) / attentionPad * attentionPad
+}
 
-func (a Attention) check(q, k, p []float32) error {
+func (a AttendedHead) check(q, k, p []float32) error {
 	if a.Queries < 1 || a.Length < 1 || a.Dim < 1 || a.QStride < a.Dim || a.KVStride < a.Dim ||
 		len(q) < (a.Queries-1)*a.QStride+a.Dim || len(k) < (a.Length-1)*a.KVStride+a.Dim ||
 		len(p) < a.Queries*a.PStride() {
@@ -72,7 +74,7 @@ func (a Attention) check(q, k, p []float32) error {
 }
 
 // Attend writes the probabilities softmax(Scale·q·kᵀ) to p and p·v to context. Scratch is grown as needed.
-func (k Kernels) Attend(a Attention, q, key, value, p, context []float32, scratch *[]float32) error {
+func (k Kernels) Attend(a AttendedHead, q, key, value, p, context []float32, scratch *[]float32) error {
 	if err := errors.Join(a.check(q, key, p), a.check(context, value, p)); err != nil {
 		return err
 	}
@@ -80,7 +82,8 @@ func (k Kernels) Attend(a Attention, q, key, value, p, context []float32, scratc
 }
 
 // AttendBack writes the gradients dq, dk and dv for that of the context; all of them are overwritten.
-func (k Kernels) AttendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32, scratch *[]float32) error {
+func (k Kernels) AttendBack(a AttendedHead, q, key, value, p, dContext, dq, dk, dv []float32,
+	scratch *[]float32) error {
 	if err := errors.Join(a.check(q, key, p), a.check(dContext, value, p), a.check(dq, dk, p),
 		a.check(dq, dv, p)); err != nil {
 		return err
@@ -88,7 +91,7 @@ func (k Kernels) AttendBack(a Attention, q, key, value, p, dContext, dq, dk, dv 
 	return k.attendBack(a, q, key, value, p, dContext, dq, dk, dv, scratch)
 }
 
-func goAttend(a Attention, q, key, value, p, context []float32) {
+func goAttendHead(a AttendedHead, q, key, value, p, context []float32) {
 	for i := range a.Queries {
 		row, out := p[i*a.PStride():][:a.Length], context[i*a.QStride:][:a.Dim]
 		top := float32(math.Inf(-1))
@@ -115,7 +118,7 @@ func goAttend(a Attention, q, key, value, p, context []float32) {
 	}
 }
 
-func goAttendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32) {
+func goAttendHeadBack(a AttendedHead, q, key, value, p, dContext, dq, dk, dv []float32) {
 	for j := range a.Length {
 		clear(dk[j*a.KVStride:][:a.Dim])
 		clear(dv[j*a.KVStride:][:a.Dim])

@@ -24,29 +24,30 @@ int32_t slc_adam(int32_t isa, float *w, const float *g, float *m, float *v, int6
                  slc_error *error);
 
 // Attention of one head over one text: `queries` rows of q, `length` rows of k and v, each of `dim` values. Rows of q
-// and of the context are q_stride apart, those of k and v (and of their gradients) kv_stride. p holds the probabilities,
-// queries x p_stride with p_stride = length rounded up to SLC_ATTENTION_PAD; what is behind a row's length is 0.
-// scratch has slc_attention_scratch floats. The gradients of k and v are written, not added to.
-enum { SLC_ATTENTION_PAD = 16 };
+// and of the context are q_stride apart, those of k and v (and of their gradients) kv_stride. p holds the
+// probabilities, queries x p_stride with p_stride = length rounded up to SLC_ATTENDED_PAD; what is behind a row's
+// length is 0. scratch has slc_attended_head_scratch floats. The gradients of k and v are written, not added to.
+enum { SLC_ATTENDED_PAD = 16 };
 typedef struct {
 	int64_t queries, length, dim, q_stride, kv_stride;
 	float scale; // of the products q k
-} slc_attention;
+} slc_attended_head;
 
-int64_t slc_attention_scratch(const slc_attention *a);
-int32_t slc_attend(int32_t isa, const slc_attention *a, const float *q, const float *k, const float *v, float *p,
+int64_t slc_attended_head_scratch(const slc_attended_head *a);
+int32_t slc_attend(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
                    float *context, float *scratch, slc_error *error);
-int32_t slc_attend_back(int32_t isa, const slc_attention *a, const float *q, const float *k, const float *v,
+int32_t slc_attend_back(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v,
                         const float *p, const float *d_context, float *dq, float *dk, float *dv, float *scratch,
                         slc_error *error);
 
 // The functions behind them, which trust their arguments.
 typedef void slc_gelu_slope_fn(float *x, float *slope, int64_t n);
 typedef void slc_adam_fn(float *w, const float *g, float *m, float *v, int64_t n, const slc_adam_step *step);
-typedef void slc_attend_fn(const slc_attention *a, const float *q, const float *k, const float *v, float *p,
+typedef void slc_attend_fn(const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
                            float *context, float *scratch);
-typedef void slc_attend_back_fn(const slc_attention *a, const float *q, const float *k, const float *v, const float *p,
-                                const float *d_context, float *dq, float *dk, float *dv, float *scratch);
+typedef void slc_attend_back_fn(const slc_attended_head *a, const float *q, const float *k, const float *v,
+                                const float *p, const float *d_context, float *dq, float *dk, float *dv,
+                                float *scratch);
 slc_gelu_slope_fn slc_gelu_slope_f32_scalar, slc_gelu_slope_f32_avx2, slc_gelu_slope_f32_avx512;
 slc_adam_fn slc_adam_f32_scalar, slc_adam_f32_avx2, slc_adam_f32_avx512;
 slc_attend_fn slc_attend_f32_scalar, slc_attend_f32_avx2, slc_attend_f32_avx512;

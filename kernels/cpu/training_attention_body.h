@@ -51,7 +51,7 @@ static void product(float *out, int64_t out_stride, const float *a, int64_t down
 	}
 }
 
-INLINE int64_t padded(int64_t n) { return (n + SLC_ATTENTION_PAD - 1) / SLC_ATTENTION_PAD * SLC_ATTENTION_PAD; }
+INLINE int64_t padded(int64_t n) { return (n + SLC_ATTENDED_PAD - 1) / SLC_ATTENDED_PAD * SLC_ATTENDED_PAD; }
 
 // copy_rows copies rows of dim values to rows of padded(dim), the rest zero.
 static void copy_rows(float *to, const float *from, int64_t stride, int64_t rows, int64_t dim) {
@@ -89,7 +89,7 @@ static void softmax(float *row, int64_t n, int64_t width) {
 	for (int64_t j = 0; j < width; j += WIDTH) *(unaligned *)(row + j) /= sum;
 }
 
-void PASTE(slc_attend_f32_, ISA)(const slc_attention *a, const float *q, const float *k, const float *v, float *p,
+void PASTE(slc_attend_f32_, ISA)(const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
                                  float *context, float *scratch) {
 	int64_t width = padded(a->length), dim = padded(a->dim);
 	float *kt = scratch, *rows = kt + a->dim * width, *out = rows + a->length * dim;
@@ -101,7 +101,7 @@ void PASTE(slc_attend_f32_, ISA)(const slc_attention *a, const float *q, const f
 	put_rows(context, a->q_stride, out, a->queries, a->dim);
 }
 
-void PASTE(slc_attend_back_f32_, ISA)(const slc_attention *a, const float *q, const float *k, const float *v,
+void PASTE(slc_attend_back_f32_, ISA)(const slc_attended_head *a, const float *q, const float *k, const float *v,
                                       const float *p, const float *d_context, float *dq, float *dk, float *dv,
                                       float *scratch) {
 	int64_t width = padded(a->length), dim = padded(a->dim);

@@ -7,8 +7,8 @@ package cpu
 #cgo nocallback slc_gelu_slope
 #cgo noescape slc_adam
 #cgo nocallback slc_adam
-#cgo noescape slc_attention_scratch
-#cgo nocallback slc_attention_scratch
+#cgo noescape slc_attended_head_scratch
+#cgo nocallback slc_attended_head_scratch
 #cgo noescape slc_attend
 #cgo nocallback slc_attend
 #cgo noescape slc_attend_back
@@ -40,18 +40,18 @@ func (k Kernels) adam(w, g, m, v []float32, s AdamStep) error {
 }
 
 // native is a for C, and scratch of its size.
-func (a Attention) native(scratch *[]float32) (C.slc_attention, []float32) {
-	c := C.slc_attention{queries: C.int64_t(a.Queries), length: C.int64_t(a.Length), dim: C.int64_t(a.Dim),
+func (a AttendedHead) native(scratch *[]float32) (C.slc_attended_head, []float32) {
+	c := C.slc_attended_head{queries: C.int64_t(a.Queries), length: C.int64_t(a.Length), dim: C.int64_t(a.Dim),
 		q_stride: C.int64_t(a.QStride), kv_stride: C.int64_t(a.KVStride), scale: C.float(a.Scale)}
-	if n := int(C.slc_attention_scratch(&c)); len(*scratch) < n {
+	if n := int(C.slc_attended_head_scratch(&c)); len(*scratch) < n {
 		*scratch = make([]float32, n)
 	}
 	return c, *scratch
 }
 
-func (k Kernels) attend(a Attention, q, key, value, p, context []float32, scratch *[]float32) error {
+func (k Kernels) attend(a AttendedHead, q, key, value, p, context []float32, scratch *[]float32) error {
 	if k.isa == Go {
-		goAttend(a, q, key, value, p, context)
+		goAttendHead(a, q, key, value, p, context)
 		return nil
 	}
 	var e C.slc_error
@@ -61,9 +61,10 @@ func (k Kernels) attend(a Attention, q, key, value, p, context []float32, scratc
 	return failure(code, &e)
 }
 
-func (k Kernels) attendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32, scratch *[]float32) error {
+func (k Kernels) attendBack(a AttendedHead, q, key, value, p, dContext, dq, dk, dv []float32,
+	scratch *[]float32) error {
 	if k.isa == Go {
-		goAttendBack(a, q, key, value, p, dContext, dq, dk, dv)
+		goAttendHeadBack(a, q, key, value, p, dContext, dq, dk, dv)
 		return nil
 	}
 	var e C.slc_error

@@ -12,12 +12,12 @@ func (k Kernels) adam(w, g, m, v []float32, s AdamStep) error {
 	return nil
 }
 
-func (k Kernels) attend(a Attention, q, key, value, p, context []float32, _ *[]float32) error {
-	goAttend(a, q, key, value, p, context)
+func (k Kernels) attend(a AttendedHead, q, key, value, p, context []float32, _ *[]float32) error {
+	goAttendHead(a, q, key, value, p, context)
 	return nil
 }
 
-func (k Kernels) attendBack(a Attention, q, key, value, p, dContext, dq, dk, dv []float32, _ *[]float32) error {
-	goAttendBack(a, q, key, value, p, dContext, dq, dk, dv)
+func (k Kernels) attendBack(a AttendedHead, q, key, value, p, dContext, dq, dk, dv []float32, _ *[]float32) error {
+	goAttendHeadBack(a, q, key, value, p, dContext, dq, dk, dv)
 	return nil
 }

@@ -99,9 +99,9 @@ func TestAdam(t *testing.T) {
 	}
 }
 
-// TestAttention compares every instruction set with the Go code, on shapes with and without rests, and the context's
+// TestAttendedHead compares every instruction set with the Go code, on shapes with and without rests, and the context's
 // neighbours with what they were.
-func TestAttention(t *testing.T) {
+func TestAttendedHead(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	numbers := func(n int) []float32 {
 		v := make([]float32, n)
@@ -112,7 +112,7 @@ func TestAttention(t *testing.T) {
 	}
 	for _, shape := range [][3]int{{1, 1, 1}, {1, 7, 4}, {5, 5, 8}, {3, 16, 32}, {17, 17, 33}, {40, 40, 32},
 		{1, 33, 64}, {66, 66, 20}} {
-		a := Attention{Queries: shape[0], Length: shape[1], Dim: shape[2], QStride: shape[2] + 3,
+		a := AttendedHead{Queries: shape[0], Length: shape[1], Dim: shape[2], QStride: shape[2] + 3,
 			KVStride: 2*shape[2] + 5, Scale: .3}
 		nq, nk := a.Queries*a.QStride, a.Length*a.KVStride
 		q, k, v, d := numbers(nq), numbers(nk), numbers(nk), numbers(nq)
@@ -140,7 +140,7 @@ func TestAttention(t *testing.T) {
 			}
 		}
 	}
-	a := Attention{Queries: 2, Length: 3, Dim: 4, QStride: 4, KVStride: 4}
+	a := AttendedHead{Queries: 2, Length: 3, Dim: 4, QStride: 4, KVStride: 4}
 	var scratch []float32
 	if err := (Kernels{Available()[0]}).Attend(a, make([]float32, 7), make([]float32, 12), make([]float32, 12),
 		make([]float32, 32), make([]float32, 8), &scratch); !errors.Is(err, kernels.ErrShape) {
