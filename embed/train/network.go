@@ -88,8 +88,8 @@ func newBatch(texts [][]int32) *batch {
 // firsts are the rows of the texts' first tokens.
 func (b *batch) firsts() []int { return b.starts[:b.texts()] }
 
-// arena hands out the scratch of one batch; what it hands out is zero. It grows in blocks, and makes one of them for the
-// next batch.
+// arena hands out the scratch of one batch; what it hands out is zero. It grows in blocks, and makes one of them for
+// the next batch.
 type arena[T number] struct {
 	blocks [][]T // what is in use lies in the last one
 	used   int   // of that
