@@ -49,8 +49,8 @@ func goAdam(w, g, m, v []float32, s AdamStep) {
 	}
 }
 
-// AttendedHead is the attention of one head over one text: Queries rows of q and Length rows of k and v, of Dim values each. Rows
-// of q and the context are QStride apart, those of k and v and of their gradients KVStride.
+// AttendedHead is the attention of one head over one text: Queries rows of q and Length rows of k and v, of Dim values
+// each. Rows of q and the context are QStride apart, those of k and v and of their gradients KVStride.
 type AttendedHead struct {
 	Queries, Length, Dim, QStride, KVStride int
 	Scale                                   float32 // of the products of q and k
