@@ -7,12 +7,12 @@ import (
 
 // Calibration says how far a model's probabilities can be believed, measured on validation texts.
 type Calibration struct {
-	Temperature float64 `json:"temperature"` // that logits are divided by
-	ECEBefore   float64 `json:"ece_before"`  // expected calibration error, 15 bins, at temperature 1
-	ECE         float64 `json:"ece"`         // at the temperature
-	Threshold   float64 `json:"threshold"`   // below it, a label is not given
-	Kept        float64 `json:"kept"`        // share of texts (several labels: of decisions for a label) above it
-	Precision   float64 `json:"precision"`   // of what is above it
+	Temperature float64 `json:"temperature" yaml:"temperature"` // that logits are divided by
+	ECEBefore   float64 `json:"ece_before" yaml:"ece_before"`   // expected calibration error, 15 bins, at temperature 1
+	ECE         float64 `json:"ece" yaml:"ece"`                 // at the temperature
+	Threshold   float64 `json:"threshold" yaml:"threshold"`     // below it, a label is not given
+	Kept        float64 `json:"kept" yaml:"kept"`               // share of texts (several labels: of decisions for a label) above it
+	Precision   float64 `json:"precision" yaml:"precision"`     // of what is above it
 }
 
 // calibrate fits the temperature (Guo et al. 2017) by the negative log-likelihood, and picks a threshold: with one
@@ -22,12 +22,20 @@ func calibrate(o *objective, logits []float32, targets []target) Calibration {
 	c.ECEBefore = expectedError(decisions(o, logits, targets, 1))
 	d := decisions(o, logits, targets, c.Temperature)
 	c.ECE = expectedError(d)
-	c.Threshold, c.Kept, c.Precision = threshold(d, o.multi)
+	chance := 0.
+	if !o.multi {
+		chance = 1 / float64(o.labels)
+	}
+	c.Threshold, c.Kept, c.Precision = threshold(d, o.multi, chance)
 	return c
 }
 
-// fit is the temperature of the smallest loss without class weights, by golden sections of its logarithm.
+// fit is the temperature of the smallest loss without class weights, by golden sections of its logarithm. Where every
+// decision is right, a lower temperature is always better: then it is 1.
 func fit(o *objective, logits []float32, targets []target) float64 {
+	if score(o, logits, targets).Accuracy == 1 {
+		return 1
+	}
 	plain := &objective{labels: o.labels, multi: o.multi}
 	scaled := make([]float64, len(logits))
 	value := func(x float64) float64 {
@@ -111,7 +119,8 @@ func expectedError(d []decision) float64 {
 }
 
 // threshold is the probability from which on decisions are kept, with the share kept and how many of these are right.
-func threshold(d []decision, multi bool) (at, kept, precision float64) {
+// Where all are kept, it lies between the least probable and chance.
+func threshold(d []decision, multi bool, chance float64) (at, kept, precision float64) {
 	d = slices.Clone(d)
 	slices.SortFunc(d, func(a, b decision) int {
 		switch {
@@ -141,7 +150,7 @@ func threshold(d []decision, multi bool) (at, kept, precision float64) {
 			value = 2 * float64(right) / float64(i+1+all)
 		}
 		if value >= best { // of equals the lowest threshold, which gives the most answers
-			best, at, kept, precision = value, x.p, float64(i+1)/float64(len(d)), float64(right)/float64(i+1)
+			best, at, kept, precision = value, (x.p+chance)/2, float64(i+1)/float64(len(d)), float64(right)/float64(i+1)
 			if i+1 < len(d) { // between two: what is met later is neither exactly
 				at = (x.p + d[i+1].p) / 2
 			}

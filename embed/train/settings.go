@@ -34,7 +34,7 @@ type Settings struct {
 
 // ClassifierDefaults are the settings that won on clinc150 (docs/adr/0019-training.md).
 func ClassifierDefaults() Settings {
-	return Settings{Layers: 2, Epochs: 6, Batch: 32, Rate: 1e-4, HeadRate: 1e-3, WarmUp: .1, WeightDecay: .01, Clip: 1,
+	return Settings{Layers: 2, Epochs: 8, Batch: 32, Rate: 1e-4, HeadRate: 1e-3, WarmUp: .1, WeightDecay: .01, Clip: 1,
 		Patience: 2, Seed: 1, ValidationShare: .1}
 }
 
@@ -79,11 +79,11 @@ func (s Settings) first(layers int) (int, error) {
 // Scores are how well a model does on a set of examples. Accuracy: the share of texts whose labels are all right. F1:
 // the mean over labels (one label a text), or over all decisions (several). NDCG: of a ranking, cut at 10.
 type Scores struct {
-	Examples int     `json:"examples"`
-	Loss     float64 `json:"loss"`
-	Accuracy float64 `json:"accuracy"`
-	F1       float64 `json:"f1"`
-	NDCG     float64 `json:"ndcg_at_10,omitempty"`
+	Examples int     `json:"examples" yaml:"examples"`
+	Loss     float64 `json:"loss" yaml:"loss"`
+	Accuracy float64 `json:"accuracy" yaml:"accuracy"`
+	F1       float64 `json:"f1" yaml:"f1"`
+	NDCG     float64 `json:"ndcg_at_10,omitempty" yaml:"ndcg_at_10,omitempty"`
 }
 
 // Epoch is the report of one.
