@@ -115,3 +115,31 @@ func TestKindOf(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Texts far beyond what a model reads are cut, and counted, with and without a space to cut at.
+func TestHeadsOfLongTexts(t *testing.T) {
+	words, solid := strings.Repeat("the gate opens. ", 100_000/16), strings.Repeat("gate", 25_000)
+	texts := []string{words, solid, "near"}
+	c := openClassifier(t, writeCheckpoint(t, checkpoint.Spec{Family: "roberta", Labels: []string{"a", "b"}}))
+	classes, err := c.Classify(t.Context(), texts)
+	if err != nil || classes.Truncated != 2 || classes.Tokens[0] != c.Info().MaxTokens {
+		t.Errorf("%+v, %v", classes, err)
+	}
+	k := openTokenClassifier(t, writeCheckpoint(t, checkpoint.Spec{Family: "roberta", Kind: "token-classifier",
+		Labels: []string{"B-X", "I-X"}}))
+	spans, err := k.Spans(t.Context(), texts)
+	if err != nil || spans.Truncated != 2 {
+		t.Fatalf("%+v, %v", spans, err)
+	}
+	for i, list := range spans.Texts {
+		if len(list) == 0 || list[len(list)-1].End > len(texts[i]) || i < 2 && list[len(list)-1].End > 1000 {
+			t.Errorf("text %d: %+v", i, list)
+		}
+	}
+	r := openReranker(t, writeCheckpoint(t, checkpoint.Spec{Family: "deberta-v2", Kind: "reranker",
+		Labels: []string{"x"}}), Options{})
+	scores, err := r.Score(t.Context(), words, texts) // solid is one unknown word to its tokenizer
+	if err != nil || scores.Truncated != 3 || scores.QueryTruncated != 3 || scores.Tokens[0] != r.Info().MaxTokens {
+		t.Errorf("%+v, %v", scores, err)
+	}
+}
