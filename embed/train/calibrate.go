@@ -8,10 +8,10 @@ import (
 // Calibration says how far a model's probabilities can be believed, measured on validation texts.
 type Calibration struct {
 	Temperature float64 `json:"temperature" yaml:"temperature"` // that logits are divided by
-	ECEBefore   float64 `json:"ece_before" yaml:"ece_before"`   // expected calibration error, 15 bins, at temperature 1
-	ECE         float64 `json:"ece" yaml:"ece"`                 // at the temperature
+	ECEBefore   float64 `json:"ece_before" yaml:"ece_before"`   // expected calibration error (15 bins) without it
+	ECE         float64 `json:"ece" yaml:"ece"`                 // and with it
 	Threshold   float64 `json:"threshold" yaml:"threshold"`     // below it, a label is not given
-	Kept        float64 `json:"kept" yaml:"kept"`               // share of texts (several labels: of decisions for a label) above it
+	Kept        float64 `json:"kept" yaml:"kept"`               // share of the texts (several labels: decisions) above it
 	Precision   float64 `json:"precision" yaml:"precision"`     // of what is above it
 }
 
