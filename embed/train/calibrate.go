@@ -11,7 +11,7 @@ type Calibration struct {
 	ECEBefore   float64 `json:"ece_before" yaml:"ece_before"`   // expected calibration error (15 bins) without it
 	ECE         float64 `json:"ece" yaml:"ece"`                 // and with it
 	Threshold   float64 `json:"threshold" yaml:"threshold"`     // below it, a label is not given
-	Kept        float64 `json:"kept" yaml:"kept"`               // share of the texts (several labels: decisions) above it
+	Kept        float64 `json:"kept" yaml:"kept"`               // share of texts (multi-label: decisions) above it
 	Precision   float64 `json:"precision" yaml:"precision"`     // of what is above it
 }
 
