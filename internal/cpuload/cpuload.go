@@ -4,6 +4,7 @@ package cpuload
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,12 +20,17 @@ const window = 250 * time.Millisecond
 // operation, so one that shares its CPU costs more than it brings.
 const mostTaken = .25
 
+// remembered is how many windows back the load of others counts, two seconds: what comes and goes comes again. Threads
+// that find their CPUs free halve the time of a token at best; one that waits for its CPU can cost several times it.
+const remembered = 8
+
 // Meter measures how many CPUs other processes keep busy. The zero value is ready; it may be used from any
 // goroutine.
 type Meter struct {
 	mu     sync.Mutex
 	last   sample
-	others float64 // CPUs
+	others [remembered]float64 // CPUs, of the last windows
+	next   int                 // of others, to be replaced
 }
 
 // sample is CPU time spent until at: by the whole machine and by this process.
@@ -43,13 +49,21 @@ func (l *Meter) Idle(cpus, limit int) int {
 		if !ok {
 			return limit
 		}
-		if !l.last.at.IsZero() {
-			busy := othersBusy(l.last, next)
-			l.others = max(busy, (l.others+busy)/2) // what comes and goes is still there for a while
-		}
-		l.last = next
+		l.add(next)
 	}
-	return idleThreads(cpus, limit, l.others)
+	return idleThreads(cpus, limit, slices.Max(l.others[:]))
+}
+
+// add takes a sample, which ends a window. A long window counts for as many as it is long: nobody asked meanwhile.
+func (l *Meter) add(next sample) {
+	if !l.last.at.IsZero() {
+		busy := othersBusy(l.last, next)
+		for range min(max(1, int(next.at.Sub(l.last.at)/window)), remembered) {
+			l.others[l.next] = busy
+			l.next = (l.next + 1) % remembered
+		}
+	}
+	l.last = next
 }
 
 // Begin takes the first sample, so that Idle measures from here on.

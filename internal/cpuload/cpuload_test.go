@@ -2,6 +2,7 @@ package cpuload
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -58,5 +59,34 @@ func TestBegin(t *testing.T) {
 	m.last.all -= 20 * time.Second // what other processes had since
 	if got := m.Idle(2, 2); got != 1 {
 		t.Errorf("%d threads beside twenty busy CPUs, want 1", got)
+	}
+}
+
+// Load that comes and goes counts for two seconds: threads of a decode that wait for a CPU cost more than they bring.
+func TestLoadIsRemembered(t *testing.T) {
+	var l Meter
+	at, all := time.Now(), 100*time.Second
+	window := func(n int, busy float64) { // n windows later; this process does nothing
+		d := time.Duration(n) * window
+		at, all = at.Add(d), all+time.Duration(busy*float64(d))
+		l.add(sample{at: at, all: all})
+	}
+	threads := func() int { return idleThreads(2, 2, slices.Max(l.others[:])) }
+	window(1, 0) // the first one begins
+	if threads() != 2 {
+		t.Error("an idle machine has both CPUs")
+	}
+	window(1, 1)
+	for i := range remembered - 1 {
+		if window(1, 0); threads() != 1 {
+			t.Fatalf("forgotten after %d windows", i+1)
+		}
+	}
+	if window(1, 0); threads() != 2 {
+		t.Error("remembered for ever")
+	}
+	window(1, 1)
+	if window(3*remembered, .1); threads() != 2 { // a long time without a decode
+		t.Error("remembered over a long window")
 	}
 }
