@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	benches "github.com/sluice-rag/sluice/bench"
 	"github.com/sluice-rag/sluice/bench/generate"
+	"github.com/sluice-rag/sluice/embed/train"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/matrixfile"
 	"github.com/sluice-rag/sluice/internal/models"
@@ -28,7 +29,8 @@ func isUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || isAny(err, config.ErrConfig, sluice.ErrOption, gate.ErrPolicy, gate.ErrPlot,
 		retrieve.ErrMode, retrieve.ErrK, models.ErrUnknownModel, kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize,
-		llm.ErrOptions, benches.ErrOption, benches.ErrWorkload, generate.ErrOption, matrixfile.ErrName)
+		llm.ErrOptions, benches.ErrOption, benches.ErrWorkload, generate.ErrOption, matrixfile.ErrName,
+		train.ErrSetting)
 }
 
 func isAny(err error, targets ...error) bool {

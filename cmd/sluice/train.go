@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -159,7 +160,7 @@ func (a *app) trainClassifier(cmd *cobra.Command, f *trainFlags) error {
 	}
 	r, err := train.Classifier(cmd.Context(), in)
 	done()
-	return a.trained(r, err)
+	return a.trained(f.out, r, err)
 }
 
 // examples reads labelled texts; nil for no file.
@@ -197,8 +198,17 @@ func (a *app) trainWith(cmd *cobra.Command, f *trainFlags, from *string, tokeniz
 		return nil, err
 	}
 	*tokenizer = t
-	var task *progress.Task
+	var task, before *progress.Task
 	*hooks = train.Hooks{
+		Prepare: func(done, total int) {
+			if before == nil {
+				before = a.task("reading", "texts")
+			}
+			if before.Set(int64(done), int64(total)); done == total {
+				before.Finish()
+				before = nil
+			}
+		},
 		Step: func(done, total int) {
 			if task == nil {
 				task = a.task("training", "steps")
@@ -209,7 +219,7 @@ func (a *app) trainWith(cmd *cobra.Command, f *trainFlags, from *string, tokeniz
 		Warn:    func(text string) { a.warn("%s", text) },
 		Resumed: func(epoch, step int) { a.note("going on with epoch %d, behind step %d", epoch, step) },
 	}
-	return func() { task.Finish(); t.Close() }, nil
+	return func() { before.Finish(); task.Finish(); t.Close() }, nil
 }
 
 // epochLine is what --json prints for an epoch.
@@ -238,7 +248,12 @@ func scoreText(s train.Scores) string {
 }
 
 // trained reports the result.
-func (a *app) trained(r *train.Result, err error) error {
+func (a *app) trained(out string, r *train.Result, err error) error {
+	if errors.Is(err, context.Canceled) {
+		if _, statErr := os.Stat(out); statErr == nil {
+			a.note("what was trained is kept in %s; the same command goes on from there", out)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (a *app) trainEncoder(cmd *cobra.Command, f *trainFlags) error {
 	}
 	r, err := train.Encoder(cmd.Context(), in)
 	done()
-	return a.trained(r, err)
+	return a.trained(f.out, r, err)
 }
 
 func (a *app) pairs(path string) (*train.Pairs, error) {

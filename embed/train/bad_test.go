@@ -283,7 +283,7 @@ func TestFolders(t *testing.T) {
 // TestDiverged: a loss that is no number ends the training with what to do, and is no step.
 func TestDiverged(t *testing.T) {
 	in := input(t, bertDir(t))
-	_, r, err := openClassifier(in)
+	_, r, err := openClassifier(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func Classifier(ctx context.Context, in ClassifierInput) (*Result, error) {
 	if err := vacant(in.Out); err != nil {
 		return nil, err
 	}
-	c, r, err := openClassifier(in)
+	c, r, err := openClassifier(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func Classifier(ctx context.Context, in ClassifierInput) (*Result, error) {
 }
 
 // openClassifier reads the model, tokenises the texts and computes what stays the same in all epochs.
-func openClassifier(in ClassifierInput) (*classifier, *run, error) {
+func openClassifier(ctx context.Context, in ClassifierInput) (*classifier, *run, error) {
 	training, validation, err := parts(in)
 	if err != nil {
 		return nil, nil, err
@@ -118,14 +118,14 @@ func openClassifier(in ClassifierInput) (*classifier, *run, error) {
 	}
 	c.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
 	c.net.addHead(len(c.labels), in.Settings.Seed)
-	if c.train, err = c.tokenise(in.Training, training); err != nil {
+	if c.train, err = c.tokenise(ctx, in.Training, training); err != nil {
 		return nil, nil, err
 	}
 	of := in.Training
 	if in.Validation != nil {
 		of = in.Validation
 	}
-	if c.val, err = c.tokenise(of, validation); err != nil {
+	if c.val, err = c.tokenise(ctx, of, validation); err != nil {
 		return nil, nil, err
 	}
 	c.objective = objective{labels: len(c.labels), multi: in.Training.Multi}
@@ -205,7 +205,7 @@ func list(labels []string) string {
 }
 
 // tokenise turns examples of a file into ids, targets and, where layers are frozen, features.
-func (c *classifier) tokenise(of *Examples, list []Example) (set, error) {
+func (c *classifier) tokenise(ctx context.Context, of *Examples, list []Example) (set, error) {
 	var s set
 	var err error
 	if s.targets, err = targetsOf(of, list, c.labels); err != nil {
@@ -223,7 +223,7 @@ func (c *classifier) tokenise(of *Examples, list []Example) (set, error) {
 		c.in.Hooks.warn("%s: %d of %d texts are longer than %d tokens: their ends are not read", of.Source, cut,
 			len(texts), c.in.Settings.MaxTokens)
 	}
-	s.features, err = c.net.freeze(s.ids)
+	s.features, err = c.net.freeze(ctx, s.ids, c.in.Hooks.Prepare)
 	return s, err
 }
 
@@ -246,7 +246,7 @@ func tokens(t Tokenizer, texts []string, prefix string, limit int) (ids [][]int3
 const kept = 1 << 28
 
 // freeze computes what the frozen layers make of texts, or returns nil when that is nothing, or too much to keep.
-func (n *network[T]) freeze(ids [][]int32) ([][]T, error) {
+func (n *network[T]) freeze(ctx context.Context, ids [][]int32, report func(done, total int)) ([][]T, error) {
 	if n.from == 0 {
 		return nil, nil
 	}
@@ -277,6 +277,12 @@ func (n *network[T]) freeze(ids [][]int32) ([][]T, error) {
 			}
 			rows := x[from*n.Hidden : to*n.Hidden]
 			out = append(out, slices.Clone(rows))
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if report != nil {
+			report(len(out), len(ids))
 		}
 	}
 	return out, nil
@@ -390,7 +396,7 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 	}
 	out.Calibration = &calibration
 	if c.in.Test != nil {
-		if out.Test, err = c.test(); err != nil {
+		if out.Test, err = c.test(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -404,7 +410,7 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 }
 
 // test scores the test texts. Those with a label that was not trained cannot be right; they are counted, and said.
-func (c *classifier) test() (*Scores, error) {
+func (c *classifier) test(ctx context.Context) (*Scores, error) {
 	known := *c.in.Test
 	known.List = nil
 	strange := map[string]bool{}
@@ -429,7 +435,7 @@ func (c *classifier) test() (*Scores, error) {
 	if len(known.List) == 0 {
 		return nil, fmt.Errorf("%w: %s: no text has a label that was trained", ErrData, c.in.Test.Source)
 	}
-	s, err := c.tokenise(&known, known.List)
+	s, err := c.tokenise(ctx, &known, known.List)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func Encoder(ctx context.Context, in EncoderInput) (*Result, error) {
 	if err := vacant(in.Out); err != nil {
 		return nil, err
 	}
-	e, r, err := openEncoder(in)
+	e, r, err := openEncoder(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func Encoder(ctx context.Context, in EncoderInput) (*Result, error) {
 	return out, r.drop()
 }
 
-func openEncoder(in EncoderInput) (*encoder, *run, error) {
+func openEncoder(ctx context.Context, in EncoderInput) (*encoder, *run, error) {
 	training, validation := in.Training, in.Validation
 	if validation == nil {
 		training, validation = splitPairs(in.Training, in.Settings.ValidationShare, in.Settings.Seed)
@@ -195,10 +195,10 @@ func openEncoder(in EncoderInput) (*encoder, *run, error) {
 		return nil, nil, fmt.Errorf("%w: an encoder has no head: at least one layer is to be trained", ErrSetting)
 	}
 	e.net.grads()
-	if e.train, err = e.tokenise(training); err != nil {
+	if e.train, err = e.tokenise(ctx, training); err != nil {
 		return nil, nil, err
 	}
-	if e.val, err = e.tokenise(validation); err != nil {
+	if e.val, err = e.tokenise(ctx, validation); err != nil {
 		return nil, nil, err
 	}
 	in0 := map[string]any{"kind": "encoder", "settings": e.in.Settings, "training": in.Training.Digest,
@@ -252,7 +252,7 @@ func splitPairs(p *Pairs, share float64, seed uint64) (training, validation *Pai
 }
 
 // tokenise turns pairs into ids and, where layers are frozen, features.
-func (e *encoder) tokenise(p *Pairs) (pairSet, error) {
+func (e *encoder) tokenise(ctx context.Context, p *Pairs) (pairSet, error) {
 	var s pairSet
 	known := map[string]int{}
 	var texts [2][]string // queries, contexts
@@ -288,7 +288,7 @@ func (e *encoder) tokenise(p *Pairs) (pairSet, error) {
 		s.contexts = append(s.contexts, len(texts[0])+i)
 	}
 	var err error
-	s.features, err = e.net.freeze(s.ids)
+	s.features, err = e.net.freeze(ctx, s.ids, e.in.Hooks.Prepare)
 	return s, err
 }
 

@@ -98,6 +98,7 @@ type Epoch struct {
 
 // Hooks are told how a training gets on; each may be nil. They are called from one goroutine.
 type Hooks struct {
+	Prepare func(done, total int) // texts that have been through the frozen layers, of a file
 	Step    func(done, total int) // steps of the whole training
 	Epoch   func(Epoch)
 	Warn    func(text string)

@@ -276,3 +276,22 @@ func configText(t *testing.T, n *network[float32]) string {
 	}
 	return string(raw)
 }
+
+// TestInterruptedBeforeTheFirstStep: nothing is made while frozen layers read the texts.
+func TestInterruptedBeforeTheFirstStep(t *testing.T) {
+	in := input(t, bertDir(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	in.Hooks.Prepare = func(done, total int) {
+		if done < 1 || done > total {
+			t.Errorf("%d of %d texts", done, total)
+		}
+		cancel()
+	}
+	if _, err := Classifier(ctx, in); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(in.Out); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the folder of the result was made")
+	}
+}
