@@ -37,6 +37,7 @@ func TestFamiliesAgainstNumPy(t *testing.T) {
 		{Family: "camembert"},
 		{Family: "mpnet", Normalise: true, Positions: 200},
 		{Family: "mpnet", Prefixed: true, Pooling: "cls"},
+		{Family: "deberta-v2", Normalise: true},
 		{Family: "bert", Prefixed: true, Labels: []string{"no", "yes", "maybe"}},
 		{Family: "distilbert", Prefixed: true, Labels: []string{"a", "b"}},
 		{Family: "xlm-roberta", Prefixed: true, Labels: []string{"one"}},
