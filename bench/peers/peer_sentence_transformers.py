@@ -5,7 +5,6 @@ from common import THREADS
 from common import versions as packages
 from encoders import BATCH, competitors
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.models import Normalize, Pooling, Transformer
 
 
 def versions():
@@ -13,15 +12,14 @@ def versions():
 
 
 def embed(params):
+    if params["pooling"] != "mean":
+        raise ValueError("of a folder without modules.json it pools by the mean only")
     torch.set_num_threads(THREADS)
-    parts = [Transformer(params["model"], max_seq_length=params["max_tokens"])]
-    parts.append(Pooling(parts[0].get_word_embedding_dimension(), pooling_mode=params["pooling"]))
-    if params["normalise"]:
-        parts.append(Normalize())
-    model = SentenceTransformer(modules=parts, device="cpu")
+    model = SentenceTransformer(params["model"], device="cpu")
+    model.max_seq_length = params["max_tokens"]
 
     def work(texts):  # it sorts by length itself
         with torch.inference_mode():
-            return model.encode(texts, batch_size=BATCH, show_progress_bar=False)
+            return model.encode(texts, batch_size=BATCH, show_progress_bar=False, normalize_embeddings=params["normalise"])
 
     return competitors(params, "sentence-transformers", lambda single: {"": work})
