@@ -77,40 +77,44 @@ func TestRerankersAgainstNumPy(t *testing.T) {
 			if s := r.Info(); s.Dim != 1 {
 				t.Errorf("%+v", s)
 			}
-			for _, query := range []string{"when is the gate open?", "", strings.Repeat("the knowledge base ", 30)} {
-				checkScores(t, r, dir, query)
-			}
+			checkScores(t, r, dir, "when is the gate open?", "", strings.Repeat("the knowledge base ", 30))
 		})
 	}
 }
 
-// checkScores compares the scores of a query with the reference's.
-func checkScores(t *testing.T, r *Reranker, dir, query string) {
+// checkScores compares the scores of queries with the reference's.
+func checkScores(t *testing.T, r *Reranker, dir string, queries ...string) {
 	t.Helper()
 	documents := smallTexts()
-	got, err := r.Score(context.Background(), query, documents)
-	if err != nil {
-		t.Fatal(err)
-	}
 	in := task{Model: dir, Task: "score"}
-	for _, d := range documents {
-		in.Pairs = append(in.Pairs, textPair{"ask: " + query, d, r.Info().MaxTokens})
+	for _, query := range queries {
+		for _, d := range documents {
+			in.Pairs = append(in.Pairs, textPair{"ask: " + query, d, r.Info().MaxTokens})
+		}
 	}
 	want, ids := reference(t, in)
-	var worst, spread float64
-	for i := range want {
-		if got.Tokens[i] != len(ids[i]) {
-			t.Errorf("document %d: %d tokens, the reference has %d", i, got.Tokens[i], len(ids[i]))
+	for _, query := range queries {
+		got, err := r.Score(context.Background(), query, documents)
+		if err != nil {
+			t.Fatal(err)
 		}
-		worst = max(worst, math.Abs(float64(got.Logits[i])-want[i][0]))
-		spread = max(spread, math.Abs(want[i][0]-want[0][0]))
-	}
-	t.Logf("max |d| %.3g, scores apart by %.3g; %d cut, %d queries", worst, spread, got.Truncated, got.QueryTruncated)
-	if !(worst <= headTolerance) || spread < 1e-3 {
-		t.Errorf("max |d| = %g, at most %g expected; the scores are apart by %g", worst, headTolerance, spread)
-	}
-	if long := len(query) > 100; got.Truncated == 0 || long != (got.QueryTruncated > 0) {
-		t.Errorf("%d cut, of %d the query", got.Truncated, got.QueryTruncated)
+		var worst, spread float64
+		for i := range documents {
+			if got.Tokens[i] != len(ids[i]) {
+				t.Errorf("document %d: %d tokens, the reference has %d", i, got.Tokens[i], len(ids[i]))
+			}
+			worst = max(worst, math.Abs(float64(got.Logits[i])-want[i][0]))
+			spread = max(spread, math.Abs(want[i][0]-want[0][0]))
+		}
+		want, ids = want[len(documents):], ids[len(documents):]
+		t.Logf("max |d| %.3g, scores apart by %.3g; %d cut, %d queries", worst, spread, got.Truncated,
+			got.QueryTruncated)
+		if !(worst <= headTolerance) || spread < 1e-3 {
+			t.Errorf("max |d| = %g, at most %g expected; the scores are apart by %g", worst, headTolerance, spread)
+		}
+		if long := len(query) > 100; got.Truncated == 0 || long != (got.QueryTruncated > 0) {
+			t.Errorf("%d cut, of %d the query", got.Truncated, got.QueryTruncated)
+		}
 	}
 }
 

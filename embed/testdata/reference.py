@@ -180,15 +180,12 @@ class Model:
         shared = self.c.get("share_att_key", False)
         split = lambda name: self.linear(self.table, p + "attention.self." + name).reshape(-1, h, d).transpose(1, 0, 2)
         s = q @ k.transpose(0, 2, 1)
-        for i in range(n):
-            for j in range(n):
-                if i == j == 0:
-                    pk = split("key_proj" if shared else "pos_key_proj") if "c2p" in kinds else None
-                    pq = split("query_proj" if shared else "pos_query_proj") if "p2c" in kinds else None
-                if pk is not None:
-                    s[:, i, j] += (q[:, i] * pk[:, self.at[i, j]]).sum(-1)
-                if pq is not None:
-                    s[:, i, j] += (k[:, j] * pq[:, self.at[i, j]]).sum(-1)
+        if "c2p" in kinds:
+            by_row = q @ split("key_proj" if shared else "pos_key_proj").transpose(0, 2, 1)
+            s += np.take_along_axis(by_row, np.broadcast_to(self.at, (h, n, n)), 2)
+        if "p2c" in kinds:
+            by_row = k @ split("query_proj" if shared else "pos_query_proj").transpose(0, 2, 1)
+            s += np.take_along_axis(by_row, np.broadcast_to(self.at.T, (h, n, n)), 2).transpose(0, 2, 1)
         return s / math.sqrt(d * (1 + len(kinds)))
 
     def layer(self, x, bias, i):
