@@ -1,40 +1,117 @@
 //go:build amd64 || arm64
 
 // Checks the arguments of a product, and packs weights.
+#include <math.h>
+#include <string.h>
+
 #include "fail.h"
 #include "linear.h"
 
 typedef struct {
-	slc_linear_fn *f32;
+	slc_linear_fn *f32, *i8;
+	slc_codes_fn *codes;
 	int64_t panel;
+	int32_t i8_panel, offset; // of the codes
 } kernels;
 
 static const kernels table[SLC_ISAS] = {
-	[SLC_SCALAR] = {slc_linear_f32_scalar, 8},
+	[SLC_SCALAR] = {slc_linear_f32_scalar, slc_linear_i8_scalar, slc_codes_i8_scalar, 8, 8, 0},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_linear_f32_avx2, 16},
-	[SLC_AVX512] = {slc_linear_f32_avx512, 32}, [SLC_AVX512VNNI] = {slc_linear_f32_avx512, 32},
-	[SLC_AMX] = {slc_linear_f32_avx512, 32},
+	[SLC_AVX2] = {slc_linear_f32_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0},
+	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx2, slc_codes_i8_avx2, 32, 16, 0},
+#define VNNI {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128}
+	[SLC_AVX512VNNI] = VNNI, [SLC_AMX] = VNNI,
 #endif
 };
 
 int64_t slc_linear_panel(int32_t isa) { return isa < 0 || isa >= SLC_ISAS ? 0 : table[isa].panel; }
 
-int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error) {
-	const int64_t panel = slc_linear_panel(isa);
-	if (!panel) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
-	if (l->rows < 0 || l->in < 1 || l->out < 1 || l->x_stride < l->in || l->y_stride < l->out ||
+static int32_t check(int64_t panel, const slc_linear *l, slc_error *error) {
+	if (!panel) FAIL(SLC_ERROR_ISA, "this instruction set is not in this build");
+	if (l->rows < 0 || l->in < 1 || l->out < 1 || l->y_stride < l->out ||
 	    (l->residual && l->residual_stride < l->out))
-		FAIL(SLC_ERROR_SHAPE, "linear: %lld rows of %lld to %lld values with strides %lld, %lld and %lld",
-		     (long long)l->rows, (long long)l->in, (long long)l->out, (long long)l->x_stride, (long long)l->y_stride,
-		     (long long)l->residual_stride);
+		FAIL(SLC_ERROR_SHAPE, "linear: %lld rows of %lld to %lld values with strides %lld and %lld", (long long)l->rows,
+		     (long long)l->in, (long long)l->out, (long long)l->y_stride, (long long)l->residual_stride);
 	if (l->first < 0 || l->first > l->last || l->last > (l->out + panel - 1) / panel)
 		FAIL(SLC_ERROR_SHAPE, "linear: panels %lld to %lld of %lld outputs", (long long)l->first, (long long)l->last,
 		     (long long)l->out);
-	if (l->rows > 0 && (!l->x || !l->y || !l->weights)) FAIL(SLC_ERROR_SHAPE, "linear: null pointer");
 	if (l->activation < 0 || l->activation >= SLC_ACTIVATIONS)
 		FAIL(SLC_ERROR_RANGE, "linear: activation %d", (int)l->activation);
+	return SLC_OK;
+}
+
+int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error) {
+	int32_t code = check(slc_linear_panel(isa), l, error);
+	if (code) return code;
+	if (l->x_stride < l->in || (l->rows > 0 && (!l->x || !l->y || !l->weights)))
+		FAIL(SLC_ERROR_SHAPE, "linear: no rows, or a stride of %lld for %lld inputs", (long long)l->x_stride,
+		     (long long)l->in);
 	table[isa].f32(l);
+	return SLC_OK;
+}
+
+static int64_t groups(int64_t in) { return (in + SLC_I8_GROUP - 1) / SLC_I8_GROUP; }
+
+int64_t slc_linear_panel_i8(int32_t isa) { return isa < 0 || isa >= SLC_ISAS ? 0 : table[isa].i8_panel; }
+
+int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
+	int32_t code = check(slc_linear_panel_i8(isa), l, error);
+	if (code) return code;
+	if (l->code_stride < groups(l->in) * SLC_I8_GROUP || l->step_stride < groups(l->in) ||
+	    (l->rows > 0 && (!l->codes || !l->steps || !l->y || !l->weights)))
+		FAIL(SLC_ERROR_SHAPE, "linear: no codes, or strides of %lld and %lld for %lld inputs", (long long)l->code_stride,
+		     (long long)l->step_stride, (long long)l->in);
+	table[isa].i8(l);
+	return SLC_OK;
+}
+
+int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
+                     int64_t code_stride, float *steps, int64_t step_stride, slc_error *error) {
+	if (!slc_linear_panel_i8(isa)) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+	if (rows < 0 || in < 1 || stride < in || code_stride < groups(in) * SLC_I8_GROUP || step_stride < groups(in) ||
+	    (rows > 0 && (!x || !codes || !steps)))
+		FAIL(SLC_ERROR_SHAPE, "codes: %lld rows of %lld values with strides %lld, %lld and %lld", (long long)rows,
+		     (long long)in, (long long)stride, (long long)code_stride, (long long)step_stride);
+	table[isa].codes(x, rows, stride, in, codes, code_stride, steps, step_stride);
+	return SLC_OK;
+}
+
+int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in) {
+	const int64_t panel = slc_linear_panel_i8(isa);
+	return panel ? (out + panel - 1) / panel * groups(in) * (SLC_I8_GROUP + 8) * panel : 0;
+}
+
+// pack_group writes the group of inputs from first on of the outputs from o on.
+static void pack_group(uint8_t *to, const float *weights, int64_t stride, int64_t out, int64_t in, int64_t o,
+                       int64_t first, int64_t panel, int32_t offset) {
+	for (int64_t j = 0; j < panel; j++) {
+		const float *w = weights + (o + j) * stride + first;
+		const int64_t n = o + j >= out ? 0 : in - first < SLC_I8_GROUP ? in - first : SLC_I8_GROUP;
+		float top = 0;
+		for (int64_t k = 0; k < n; k++) top = fabsf(w[k]) > top ? fabsf(w[k]) : top;
+		const float scale = top > 1e-30f ? 127 / top : 0, step = top > 1e-30f ? top / 127 : 0;
+		int32_t sum = 0;
+		for (int64_t k = 0; k < SLC_I8_GROUP; k++) {
+			const int8_t code = k < n ? (int8_t)lrintf(w[k] * scale) : 0;
+			to[(k / 4 * panel + j) * 4 + k % 4] = (uint8_t)code;
+			sum -= offset * code;
+		}
+		memcpy(to + (SLC_I8_GROUP + 0) * panel + 4 * j, &sum, sizeof sum);
+		memcpy(to + (SLC_I8_GROUP + 4) * panel + 4 * j, &step, sizeof step);
+	}
+}
+
+int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
+                           slc_error *error) {
+	const int64_t panel = slc_linear_panel_i8(isa);
+	if (!panel) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+	if (in < 1 || out < 1 || stride < in || !to || !weights)
+		FAIL(SLC_ERROR_SHAPE, "linear: packing %lld rows of %lld weights with stride %lld", (long long)out,
+		     (long long)in, (long long)stride);
+	uint8_t *p = to;
+	for (int64_t o = 0; o < out; o += panel)
+		for (int64_t k = 0; k < in; k += SLC_I8_GROUP, p += (SLC_I8_GROUP + 8) * panel)
+			pack_group(p, weights, stride, out, in, o, k, panel, table[isa].offset);
 	return SLC_OK;
 }
 

@@ -21,8 +21,9 @@ const (
 // Weights are the weights of a layer, in the order in which the products of one instruction set read them.
 type Weights struct {
 	Out, In int
-	panel   int // outputs of a panel
-	data    []float32
+	panel   int       // outputs of a panel
+	data    []float32 // nil for 8 bits
+	codes   []byte
 }
 
 // Panels is how many parts the outputs of the weights can be computed in.
@@ -30,20 +31,65 @@ func (w *Weights) Panels() int { return (w.Out + w.panel - 1) / w.panel }
 
 // PackWeights copies a matrix of a.N outputs × a.Dim inputs, whose norms are not looked at.
 func (k Kernels) PackWeights(a Rows) (*Weights, error) {
+	w, err := newWeights(a, k.panel())
+	if err != nil {
+		return nil, err
+	}
+	w.data = make([]float32, w.Panels()*w.panel*w.In)
+	return w, k.packWeights(w.data, a)
+}
+
+// PackCodes is PackWeights with weights of 8 bits: each output has a step for every codeGroup inputs, and a weight is its
+// code times the step, to half a step.
+func (k Kernels) PackCodes(a Rows) (*Weights, error) {
+	w, err := newWeights(a, k.codePanel())
+	if err != nil {
+		return nil, err
+	}
+	w.codes = make([]byte, k.codeBytes(w))
+	return w, k.packCodes(w.codes, a)
+}
+
+func newWeights(a Rows, panel int) (*Weights, error) {
 	if err := a.check(false); err != nil {
 		return nil, err
 	}
 	if a.N == 0 || a.Dim == 0 {
 		return nil, fmt.Errorf("%w: %d×%d weights", kernels.ErrShape, a.N, a.Dim)
 	}
-	w := &Weights{Out: a.N, In: a.Dim, panel: k.panel()}
-	w.data = make([]float32, w.Panels()*w.panel*w.In)
-	return w, k.packWeights(w.data, a)
+	return &Weights{Out: a.N, In: a.Dim, panel: panel}, nil
+}
+
+// codeGroup is how many values of a row have a step in common, numbered like linear.h.
+const codeGroup = 32
+
+// Codes are rows of 8 bits a value; their memory is kept from one use to the next.
+type Codes struct {
+	n, dim, groups int
+	codes          []byte
+	steps          []float32
+}
+
+// Encode replaces the codes by those of x: each value is its code times its group's step, to half a step, and what a row
+// gives depends on no other.
+func (k Kernels) Encode(c *Codes, x Rows) error {
+	if err := x.check(false); err != nil {
+		return err
+	}
+	c.n, c.dim, c.groups = x.N, x.Dim, (x.Dim+codeGroup-1)/codeGroup
+	if need := c.n * c.groups; len(c.steps) < need {
+		c.steps, c.codes = make([]float32, need), make([]byte, need*codeGroup)
+	}
+	if c.n == 0 {
+		return nil
+	}
+	return k.encode(c, x)
 }
 
 // Linear are the arguments of a product y = f(x·Wᵀ + bias) + residual.
 type Linear struct {
-	X           Rows // its norms are not looked at
+	X           Rows   // its norms are not looked at
+	Codes       *Codes // instead of X, with weights from PackCodes
 	Weights     *Weights
 	Bias        []float32 // nil: none
 	Activation  Activation
@@ -59,16 +105,25 @@ func (k Kernels) Linear(l *Linear) error {
 	if err := l.X.check(false); err != nil {
 		return err
 	}
-	w, n := l.Weights, l.X.N
+	w, n, dim, panel := l.Weights, l.X.N, l.X.Dim, k.panel()
+	if w.codes != nil {
+		if l.Codes == nil {
+			return fmt.Errorf("%w: weights of 8 bits want codes", kernels.ErrShape)
+		}
+		n, dim, panel = l.Codes.n, l.Codes.dim, k.codePanel()
+	}
 	if n == 0 {
 		return nil
 	}
 	size := (n-1)*l.Stride + w.Out
-	if w.panel != k.panel() || l.X.Dim != w.In || l.Stride < w.Out || len(l.Y) < size ||
+	if w.panel != panel || dim != w.In || l.Stride < w.Out || len(l.Y) < size ||
 		l.Residual != nil && len(l.Residual) < size || l.Bias != nil && len(l.Bias) < w.Out ||
 		l.First < 0 || l.First > l.Last || l.Last > w.Panels() || l.Activation > Tanh {
 		return fmt.Errorf("%w: %d×%d values times %d×%d weights, panels %d to %d of %d, into %d values with stride %d",
-			kernels.ErrShape, n, l.X.Dim, w.Out, w.In, l.First, l.Last, w.Panels(), len(l.Y), l.Stride)
+			kernels.ErrShape, n, dim, w.Out, w.In, l.First, l.Last, w.Panels(), len(l.Y), l.Stride)
+	}
+	if w.codes != nil {
+		return k.linearCodes(l)
 	}
 	return k.linear(l)
 }

@@ -13,7 +13,7 @@ enum { SLC_NONE = 0, SLC_GELU = 1, SLC_GELU_TANH = 2, SLC_RELU = 3, SLC_TANH = 4
 typedef struct {
 	const float *x;
 	int64_t rows, x_stride;
-	const float *weights;
+	const void *weights;
 	int64_t in, out;
 	const float *bias;     // out values; NULL: none
 	const float *residual; // rows × out, added after the activation; NULL: none
@@ -22,6 +22,10 @@ typedef struct {
 	int64_t y_stride;
 	int64_t first, last;
 	int32_t activation;
+	// slc_linear_i8 reads these instead of x.
+	const uint8_t *codes;
+	const float *steps;
+	int64_t code_stride, step_stride;
 } slc_linear;
 
 int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error);
@@ -33,10 +37,32 @@ int64_t slc_linear_panel(int32_t isa);
 int32_t slc_linear_pack_f32(int32_t isa, float *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error);
 
+// The same with weights and inputs of 8 bits. Both sides have a step for each SLC_I8_GROUP inputs of a row, so a value is
+// its code times the step, to half a step; products of codes are exact, and what a row gives depends on no other.
+enum { SLC_I8_GROUP = 32 };
+
+int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error);
+
+int64_t slc_linear_panel_i8(int32_t isa);
+
+// slc_linear_bytes_i8 is the size of packed weights. A panel has for each group of inputs the codes, four inputs of an
+// output beside each other, then 32-bit integers that make up for the offset of the inputs' codes, then the steps.
+int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in);
+int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
+                           slc_error *error);
+
+// slc_codes_i8 writes the codes of rows, each to a multiple of SLC_I8_GROUP values, and the steps of their groups.
+int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
+                     int64_t code_stride, float *steps, int64_t step_stride, slc_error *error);
+
 typedef void slc_linear_fn(const slc_linear *l);
-slc_linear_fn slc_linear_f32_scalar;
+typedef void slc_codes_fn(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
+                          int64_t code_stride, float *steps, int64_t step_stride);
+slc_linear_fn slc_linear_f32_scalar, slc_linear_i8_scalar;
+slc_codes_fn slc_codes_i8_scalar;
 #if defined(__x86_64__)
-slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512;
+slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512, slc_linear_i8_avx2, slc_linear_i8_avx512vnni;
+slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512vnni;
 #endif
 
 #endif

@@ -7,75 +7,10 @@
 
 // DEPTH is the most inputs of one sum: a panel of so many stays in the first cache while the rows go by. Longer
 // products are sums of such sums, which also keeps their rounding small.
-enum { DEPTH = 32768 / 4 / PANEL };
+enum { DEPTH = 32768 / 4 / PANEL, STEP = 1 };
 
-typedef struct {
-	int64_t from, steps; // inputs of this sum
-	int starts, ends;    // the first and the last of a product
-} slice;
-
-// activate applies one of SLC_LINEAR_…, a constant at each call.
-INLINE vec activate(vec x, const int activation) {
-	vec half = SET1(.5f) * x;
-	switch (activation) {
-	case SLC_GELU: // below -4√2 the error function is −1 but for its rounding, which no larger x may multiply
-		half = MAX(half, SET1(-2.8284271f));
-		return MADD(half, half, error_function(x * SET1(0.70710678118654752f)));
-	case SLC_GELU_TANH:
-		return MADD(half, half, hyperbolic_tangent(SET1(0.7978845608028654f) * MADD(x, SET1(.044715f) * x, x * x)));
-	case SLC_RELU: return MAX(x, SET1(0.f));
-	case SLC_TANH: return hyperbolic_tangent(x);
-	default: return x;
-	}
-}
-
-// finish adds the sums of a block to those of the slices before, which wait in y, and ends the product after the last.
-INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
-		const int activation) {
-	for (int64_t i = row; i < row + rows; i++, sums += PANEL)
-		for (int64_t j = 0; j < PANEL && column + j < l->out; j += W) {
-			const int64_t at = column + j, n = l->out - at < W ? l->out - at : W;
-			float *y = l->y + i * l->y_stride + at;
-			vec v = LOAD(sums + j);
-			if (!k.starts) v = LOADN(y, n) + v;
-			if (k.ends) {
-				if (l->bias) v = v + LOADN(l->bias + at, n);
-				v = activate(v, activation);
-				if (l->residual) v = v + LOADN(l->residual + i * l->residual_stride + at, n);
-			}
-			STOREN(y, v, n);
-		}
-}
-
-// GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by.
-enum { GROUP = 512 / BLOCK_R * BLOCK_R };
-
-INLINE void product(const slc_linear *l, const int activation) {
-	const int64_t slices = (l->in + DEPTH - 1) / DEPTH, depth = slices ? (l->in + slices - 1) / slices : 0;
-	float sums[BLOCK_R * PANEL];
-	for (int64_t group = 0; group < l->rows; group += GROUP) {
-		const int64_t end = group + GROUP < l->rows ? group + GROUP : l->rows;
-		for (int64_t i = 0; i < slices; i++) {
-			slice k = {i * depth, depth, i == 0, i == slices - 1};
-			if (k.ends) k.steps = l->in - k.from;
-			for (int64_t panel = l->first; panel < l->last; panel++) {
-				const float *weights = l->weights + (panel * l->in + k.from) * PANEL;
-				for (int64_t row = group; row < end; row += BLOCK_R) {
-					const int64_t rows = end - row < BLOCK_R ? end - row : BLOCK_R;
-					multiply_rows(sums, l->x + row * l->x_stride + k.from, l->x_stride, weights, k.steps, rows);
-					finish(l, sums, k, row, rows, panel * PANEL, activation);
-				}
-			}
-		}
-	}
-}
-
-void PASTE(slc_linear_f32_, ISA)(const slc_linear *l) {
-	switch (l->activation) {
-	case SLC_GELU: product(l, SLC_GELU); break;
-	case SLC_GELU_TANH: product(l, SLC_GELU_TANH); break;
-	case SLC_RELU: product(l, SLC_RELU); break;
-	case SLC_TANH: product(l, SLC_TANH); break;
-	default: product(l, SLC_NONE);
-	}
-}
+#define NAME PASTE(slc_linear_f32_, ISA)
+#define SUMS(l, sums, k, row, rows, panel) \
+	multiply_rows(sums, (l)->x + (row) * (l)->x_stride + (k).from, (l)->x_stride, \
+	              (const float *)(l)->weights + ((panel) * (l)->in + (k).from) * PANEL, (k).steps, rows)
+#include "linear_loop_body.h"

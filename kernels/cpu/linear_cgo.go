@@ -5,6 +5,10 @@ package cpu
 /*
 #cgo noescape slc_linear_pack_f32
 #cgo nocallback slc_linear_pack_f32
+#cgo noescape slc_linear_pack_i8
+#cgo nocallback slc_linear_pack_i8
+#cgo noescape slc_codes_i8
+#cgo nocallback slc_codes_i8
 #cgo noescape slc_layer_norm_f32
 #cgo nocallback slc_layer_norm_f32
 #include "attention.h"
@@ -18,6 +22,12 @@ static int32_t linear(int32_t isa, slc_linear l, const float *x, const float *we
 	return slc_linear_f32(isa, &l, error);
 }
 
+static int32_t linear_codes(int32_t isa, slc_linear l, const uint8_t *codes, const float *steps, const void *weights,
+                            const float *bias, const float *residual, float *y, slc_error *error) {
+	l.codes = codes, l.steps = steps, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
+	return slc_linear_i8(isa, &l, error);
+}
+
 static int32_t attention(int32_t isa, slc_attention a, const float *qkv, const int64_t *starts, const float *bias,
                          float *y, float *scratch, slc_error *error) {
 	a.qkv = qkv, a.starts = starts, a.bias = bias, a.y = y, a.scratch = scratch;
@@ -25,10 +35,14 @@ static int32_t attention(int32_t isa, slc_attention a, const float *qkv, const i
 }
 #cgo noescape linear
 #cgo nocallback linear
+#cgo noescape linear_codes
+#cgo nocallback linear_codes
 #cgo noescape attention
 #cgo nocallback attention
 */
 import "C"
+
+import "unsafe"
 
 func (k Kernels) panel() int {
 	if k.isa == Go {
@@ -54,13 +68,70 @@ func (k Kernels) linear(l *Linear) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.linear(C.int32_t(k.isa), C.slc_linear{
-		rows: C.int64_t(l.X.N), x_stride: C.int64_t(l.X.Stride), in: C.int64_t(l.Weights.In),
-		out: C.int64_t(l.Weights.Out), residual_stride: C.int64_t(l.Stride), y_stride: C.int64_t(l.Stride),
-		first: C.int64_t(l.First), last: C.int64_t(l.Last), activation: C.int32_t(l.Activation),
-	}, floats(l.X.Data), floats(l.Weights.data), floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
+	code := C.linear(C.int32_t(k.isa), arguments(l, l.X.N, l.X.Stride), floats(l.X.Data), floats(l.Weights.data),
+		floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
 	return failure(code, &e)
 }
+
+// arguments are those of a product but the pointers.
+func arguments(l *Linear, n, stride int) C.slc_linear {
+	return C.slc_linear{
+		rows: C.int64_t(n), x_stride: C.int64_t(stride), in: C.int64_t(l.Weights.In),
+		out: C.int64_t(l.Weights.Out), residual_stride: C.int64_t(l.Stride), y_stride: C.int64_t(l.Stride),
+		first: C.int64_t(l.First), last: C.int64_t(l.Last), activation: C.int32_t(l.Activation),
+	}
+}
+
+func (k Kernels) codePanel() int {
+	if k.isa == Go {
+		return goPanel
+	}
+	return int(C.slc_linear_panel_i8(C.int32_t(k.isa)))
+}
+
+func (k Kernels) codeBytes(w *Weights) int {
+	if k.isa == Go {
+		return goCodeBytes(w)
+	}
+	return int(C.slc_linear_bytes_i8(C.int32_t(k.isa), C.int64_t(w.Out), C.int64_t(w.In)))
+}
+
+func (k Kernels) packCodes(to []byte, a Rows) error {
+	if k.isa == Go {
+		goPackCodes(to, a)
+		return nil
+	}
+	var e C.slc_error
+	code := C.slc_linear_pack_i8(C.int32_t(k.isa), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
+		C.int64_t(a.Stride), C.int64_t(a.N), C.int64_t(a.Dim), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) encode(c *Codes, x Rows) error {
+	if k.isa == Go {
+		goEncode(c, x)
+		return nil
+	}
+	var e C.slc_error
+	code := C.slc_codes_i8(C.int32_t(k.isa), floats(x.Data), C.int64_t(x.N), C.int64_t(x.Stride), C.int64_t(x.Dim),
+		bytes(c.codes), C.int64_t(c.groups*codeGroup), floats(c.steps), C.int64_t(c.groups), &e)
+	return failure(code, &e)
+}
+
+func (k Kernels) linearCodes(l *Linear) error {
+	if k.isa == Go {
+		goLinearCodes(l)
+		return nil
+	}
+	args := arguments(l, l.Codes.n, 0)
+	args.code_stride, args.step_stride = C.int64_t(l.Codes.groups*codeGroup), C.int64_t(l.Codes.groups)
+	var e C.slc_error
+	code := C.linear_codes(C.int32_t(k.isa), args, bytes(l.Codes.codes), floats(l.Codes.steps),
+		unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
+	return failure(code, &e)
+}
+
+func bytes(s []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(s))) }
 
 func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []float32, epsilon float32) error {
 	if k.isa == Go {

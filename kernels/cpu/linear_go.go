@@ -1,6 +1,9 @@
 package cpu
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // The encoder's operations in Go, with float64 sums: the reference of the C kernels, and what runs without them.
 
@@ -15,22 +18,94 @@ func goPackWeights(to []float32, a Rows) {
 func goLinear(l *Linear) {
 	w := l.Weights
 	for i := range l.X.N {
-		x, y := l.X.Row(i), l.Y[i*l.Stride:]
+		x := l.X.Row(i)
 		for o := l.First; o < l.Last; o++ {
 			var sum float64
 			for k, v := range w.data[o*w.In : (o+1)*w.In] {
 				sum += float64(v) * float64(x[k])
 			}
-			if l.Bias != nil {
-				sum += float64(l.Bias[o])
-			}
-			sum = goActivate(sum, l.Activation)
-			if l.Residual != nil {
-				sum += float64(l.Residual[i*l.Stride+o])
-			}
-			y[o] = float32(sum)
+			goFinish(l, i, o, sum)
 		}
 	}
+}
+
+// In Go, packed codes are rows of codes with the step of each group, a float32, behind its codes.
+const goGroupBytes = codeGroup + 4
+
+func goCodeBytes(w *Weights) int { return w.Out * ((w.In + codeGroup - 1) / codeGroup) * goGroupBytes }
+
+func goPackCodes(to []byte, a Rows) {
+	for i := range a.N {
+		row := a.Row(i)
+		for k := 0; k < len(row); k += codeGroup {
+			step := goEncodeGroup(to[:codeGroup], row[k:min(k+codeGroup, len(row))])
+			binary.LittleEndian.PutUint32(to[codeGroup:], math.Float32bits(step))
+			to = to[goGroupBytes:]
+		}
+	}
+}
+
+func goEncode(c *Codes, x Rows) {
+	for i := range x.N {
+		row := x.Row(i)
+		for g := range c.groups {
+			at := i*c.groups + g
+			c.steps[at] = goEncodeGroup(c.codes[at*codeGroup:(at+1)*codeGroup],
+				row[g*codeGroup:min((g+1)*codeGroup, len(row))])
+		}
+	}
+}
+
+// goEncodeGroup writes the codes of up to codeGroup values and returns their step.
+func goEncodeGroup(to []byte, x []float32) float32 {
+	clear(to)
+	top := float32(0)
+	for _, v := range x {
+		top = max(top, float32(math.Abs(float64(v))))
+	}
+	if top != top || top > math.MaxFloat32 {
+		return top / 127
+	}
+	if top <= 1e-30 {
+		return 0
+	}
+	scale := 127 / top
+	for k, v := range x {
+		to[k] = byte(int8(math.RoundToEven(float64(v * scale))))
+	}
+	return top / 127
+}
+
+func goLinearCodes(l *Linear) {
+	w, c := l.Weights, l.Codes
+	for i := range c.n {
+		for o := l.First; o < l.Last; o++ {
+			var sum float64
+			for g := range c.groups {
+				group := w.codes[(o*c.groups+g)*goGroupBytes:]
+				at := i*c.groups + g
+				var n int
+				for k, code := range c.codes[at*codeGroup : (at+1)*codeGroup] {
+					n += int(int8(code)) * int(int8(group[k]))
+				}
+				step := math.Float32frombits(binary.LittleEndian.Uint32(group[codeGroup:]))
+				sum += float64(n) * float64(step) * float64(c.steps[at])
+			}
+			goFinish(l, i, o, sum)
+		}
+	}
+}
+
+// goFinish writes an output of which sum are the products.
+func goFinish(l *Linear, i, o int, sum float64) {
+	if l.Bias != nil {
+		sum += float64(l.Bias[o])
+	}
+	sum = goActivate(sum, l.Activation)
+	if l.Residual != nil {
+		sum += float64(l.Residual[i*l.Stride+o])
+	}
+	l.Y[i*l.Stride+o] = float32(sum)
 }
 
 func goActivate(x float64, a Activation) float64 {

@@ -14,6 +14,25 @@ func (k Kernels) linear(l *Linear) error {
 	return nil
 }
 
+func (k Kernels) codePanel() int { return goPanel }
+
+func (k Kernels) codeBytes(w *Weights) int { return goCodeBytes(w) }
+
+func (k Kernels) packCodes(to []byte, a Rows) error {
+	goPackCodes(to, a)
+	return nil
+}
+
+func (k Kernels) encode(c *Codes, x Rows) error {
+	goEncode(c, x)
+	return nil
+}
+
+func (k Kernels) linearCodes(l *Linear) error {
+	goLinearCodes(l)
+	return nil
+}
+
 func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []float32, epsilon float32) error {
 	goLayerNorm(rows, n, dim, stride, scale, shift, epsilon)
 	return nil

@@ -101,6 +101,93 @@ func TestLinear(t *testing.T) {
 	})
 }
 
+// Products of codes against the same products in Go, and both against float64 products of the values themselves.
+func TestLinearCodes(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(11, 12))
+		for i, shape := range [][3]int{{1, 1, 1}, {2, 31, 3}, {3, 33, 33}, {5, 96, 31}, {13, 64, 32}, {7, 800, 40},
+			{7, 1536, 70}, {30, 384, 129}} {
+			rows, in, out := shape[0], shape[1], shape[2]
+			x := Rows{Data: normal(rng, rows*(in+3), 1), N: rows, Dim: in, Stride: in + 3}
+			w := Rows{Data: normal(rng, in*out, 1/math.Sqrt(float64(in))), N: out, Dim: in, Stride: in}
+			exact, coded := make([]float32, rows*out), make([]float32, rows*out)
+			l := Linear{X: x, Bias: normal(rng, out, 1), Activation: Activation(i % 3), Stride: out}
+			for _, to := range [][]float32{exact, coded} {
+				ref, pack := l, Kernels{Go}.PackWeights
+				if &to[0] == &coded[0] {
+					ref.X, ref.Codes, pack = Rows{}, encoded(t, Kernels{Go}, x), Kernels{Go}.PackCodes
+				}
+				ref.Y, ref.Weights = to, must(pack(w))
+				ref.Last = ref.Weights.Panels()
+				if err := (Kernels{Go}).Linear(&ref); err != nil {
+					t.Fatal(err)
+				}
+			}
+			y, broken := between(rows * out)
+			l.X, l.Codes, l.Y, l.Weights = Rows{}, encoded(t, k, x), y, must(k.PackCodes(w))
+			for part := range l.Weights.Panels() {
+				l.First, l.Last = part, part+1
+				if err := k.Linear(&l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := largestError(y, coded); !(d < 4e-6) || broken() {
+				t.Errorf("%v: %g from the products of the codes, written outside: %v", shape, d, broken())
+			}
+			if d := largestError(y, exact); !(d < .05) || d == 0 && in > 1 {
+				t.Errorf("%v: %g from the products of the values", shape, d)
+			}
+		}
+	})
+}
+
+func encoded(t *testing.T, k Kernels, x Rows) *Codes {
+	t.Helper()
+	c := &Codes{}
+	if err := k.Encode(c, x); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Values that are not finite, zeros and denormals: what is not finite stays that, the rest has finite outputs.
+func TestCodesOfOddValues(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		nan, inf := float32(math.NaN()), float32(math.Inf(1))
+		w := must(k.PackCodes(Rows{Data: []float32{1, 1, 1, 1}, N: 1, Dim: 4, Stride: 4}))
+		for _, test := range []struct {
+			x      []float32
+			finite bool
+			want   float64
+		}{
+			{[]float32{0, 0, 0, 0}, true, 0},
+			{[]float32{1e-40, 0, -1e-39, 0}, true, 0},
+			{[]float32{127, -127, 63, 1}, true, 64},
+			{[]float32{1, nan, 2, 3}, false, 0},
+			{[]float32{1, 2, 3, inf}, false, 0},
+			{[]float32{-inf, 2, 3, 4}, false, 0},
+		} {
+			y := make([]float32, 1)
+			l := Linear{Codes: encoded(t, k, Rows{Data: test.x, N: 1, Dim: 4, Stride: 4}), Weights: w, Y: y, Stride: 1,
+				Last: w.Panels()}
+			if err := k.Linear(&l); err != nil {
+				t.Fatal(err)
+			}
+			got := float64(y[0])
+			if finite := got-got == 0; finite != test.finite || finite && math.Abs(got-test.want) > 1e-4 {
+				t.Errorf("%v gives %g", test.x, got)
+			}
+		}
+	})
+}
+
 // A row's bits do not depend on the rows beside it, nor on how the panels are split.
 func TestLinearRowsAreIndependent(t *testing.T) {
 	forEachISA(t, func(t *testing.T, k Kernels) {

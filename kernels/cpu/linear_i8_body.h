@@ -1,0 +1,118 @@
+// The bodies of slc_linear_i8 and slc_codes_i8, compiled once per instruction set by linear_i8_<isa>.c, which includes
+// lanes_<isa>.h and defines ISA, BLOCK_R and BLOCK_V as for block_body.h, and
+//   START(p)       the first of the integer sums, where p are those that make up for the codes' offset
+//   DOT(s, x, y)   adds to each lane's sum the products of the four codes of x with the four weights of y
+//   CODES(p, v)    stores the lowest bytes of the lanes, plus the offset that slc_linear_i8 has for this instruction set
+#include <string.h>
+
+#include "linear.h"
+#include "lanes_body.h"
+
+enum {
+	PANEL = BLOCK_V * W,
+	GROUP_BYTES = SLC_I8_GROUP * PANEL + 2 * PANEL * 4, // weights of a group of inputs, what offsets make up, steps
+	DEPTH = 30720 / GROUP_BYTES * SLC_I8_GROUP,
+	STEP = SLC_I8_GROUP
+};
+
+// multiply_codes writes the sums of `groups` groups of inputs: the products of a group are added as integers, and their
+// sum times the steps of both sides as floats.
+INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_stride, const float *steps,
+		int64_t step_stride, const uint8_t *weights, int64_t groups, const int rows) {
+	vec s[BLOCK_R][BLOCK_V];
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) s[i][j] = SET1(0.f);
+	for (int64_t g = 0; g < groups; g++, weights += GROUP_BYTES, codes += SLC_I8_GROUP) {
+		ivec n[BLOCK_R][BLOCK_V];
+#pragma GCC unroll 16
+		for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+			for (int j = 0; j < BLOCK_V; j++) n[i][j] = START(weights + SLC_I8_GROUP * PANEL + j * W * 4);
+#pragma GCC unroll 8
+		for (int k = 0; k < SLC_I8_GROUP / 4; k++) {
+			ivec y[BLOCK_V];
+#pragma GCC unroll 4
+			for (int j = 0; j < BLOCK_V; j++) y[j] = WORDS(weights + (k * PANEL + j * W) * 4);
+#pragma GCC unroll 16
+			for (int i = 0; i < rows; i++) {
+				int32_t four;
+				memcpy(&four, codes + i * code_stride + k * 4, 4);
+				ivec x = WORD(four);
+#pragma GCC unroll 4
+				for (int j = 0; j < BLOCK_V; j++) n[i][j] = DOT(n[i][j], x, y[j]);
+			}
+		}
+		const float *scale = (const float *)(weights + (SLC_I8_GROUP + 4) * PANEL);
+#pragma GCC unroll 16
+		for (int i = 0; i < rows; i++) {
+			vec step = SET1(steps[i * step_stride + g]);
+#pragma GCC unroll 4
+			for (int j = 0; j < BLOCK_V; j++)
+				s[i][j] = MADD(s[i][j], step, __builtin_convertvector(n[i][j], vec) * LOAD(scale + j * W));
+		}
+	}
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) STORE(sums + i * PANEL + j * W, s[i][j]);
+}
+
+static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint8_t *codes, int64_t code_stride,
+		const float *steps, int64_t step_stride, const uint8_t *weights, int64_t groups, int64_t rows) {
+#define ROWS(r) \
+	case r: multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, r < BLOCK_R ? r : BLOCK_R); break;
+	switch (rows) {
+		ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5)
+	default: multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, BLOCK_R);
+	}
+#undef ROWS
+}
+
+#define NAME PASTE(slc_linear_i8_, ISA)
+#define SUMS(l, sums, k, row, rows, panel) \
+	multiply_code_rows(sums, (l)->codes + (row) * (l)->code_stride + (k).from, (l)->code_stride, \
+	                   (l)->steps + (row) * (l)->step_stride + (k).from / SLC_I8_GROUP, (l)->step_stride, \
+	                   (const uint8_t *)(l)->weights + \
+	                   ((panel) * GROUPS((l)->in) + (k).from / SLC_I8_GROUP) * GROUP_BYTES, GROUPS((k).steps), rows)
+#define GROUPS(inputs) (((inputs) + SLC_I8_GROUP - 1) / SLC_I8_GROUP)
+#include "linear_loop_body.h"
+
+// largest_bits is the largest of the lanes as integers: for magnitudes of floats that is the largest, and a NaN counts
+// as larger than all numbers.
+INLINE int32_t largest_bits(ivec v) {
+	int32_t lane[W], most = 0;
+	memcpy(lane, &v, sizeof v);
+	for (int i = 0; i < W; i++) most = lane[i] > most ? lane[i] : most;
+	return most;
+}
+
+// encode writes the codes of a group of n inputs, and returns their step: an input is its code times the step, to half
+// a step. A group with a value that is not finite has a step that is not.
+INLINE float encode(uint8_t *codes, const float *x, int64_t n) {
+	float group[SLC_I8_GROUP] = {0};
+	if (n < SLC_I8_GROUP) memcpy(group, x, n * sizeof *x), x = group;
+	ivec most = {0};
+#pragma GCC unroll 8
+	for (int j = 0; j < SLC_I8_GROUP; j += W) {
+		ivec bits = (ivec)LOAD(x + j) & 0x7fffffff, more = bits > most;
+		most = (bits & more) | (most & ~more);
+	}
+	const int32_t bits = largest_bits(most);
+	float top;
+	memcpy(&top, &bits, sizeof top);
+	const float scale = top > 1e-30f ? 127 / top : 0;
+#pragma GCC unroll 8
+	for (int j = 0; j < SLC_I8_GROUP; j += W)
+		CODES(codes + j, (ivec)MADD(SET1(0x1.8p23f), LOAD(x + j), SET1(scale))); // the nearest integer in the low bits
+	return top > 1e-30f || top != top ? top / 127 : 0;
+}
+
+void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
+                               int64_t code_stride, float *steps, int64_t step_stride) {
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t k = 0; k < in; k += SLC_I8_GROUP)
+			steps[i * step_stride + k / SLC_I8_GROUP] = encode(codes + i * code_stride + k, x + i * stride + k,
+			                                                   in - k < SLC_I8_GROUP ? in - k : SLC_I8_GROUP);
+}
