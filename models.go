@@ -28,6 +28,10 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 			name = st.Encoder().Name
 		}
 	}
+	name, precision := embed.SplitName(name)
+	if s.cfg.Precision != "" && s.cfg.Precision != "auto" {
+		precision = embed.Precision(s.cfg.Precision)
+	}
 	if base, model, ok := remote.SplitName(name); ok {
 		return s.openRemoteEncoder(ctx, base, model)
 	}
@@ -38,7 +42,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	s.log.Debug("loading encoder", "dir", dir)
 	e, err := embed.Open(ctx, dir, embed.Options{
 		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
-		Cores: s.budget, Progress: s.base.EncoderProgress,
+		Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -65,7 +65,8 @@ type Config struct {
 	MemLimit       int64          // scratch bytes of the engine; 0 is 1 GiB
 	ONNXRuntime    string         // path of the library; "" is searched
 	Workers        int            // concurrent encoder runs; 0 takes one per thread
-	MaxBatchTokens int            // padded tokens of an encoder batch; 0 is 512
+	MaxBatchTokens int            // tokens of an encoder batch; 0 is 512
+	Precision      string         // f32 or int8: what the encoder computes in; "" or "auto": the store's own, else f32
 	Metric         kernels.Metric // of a new store; an existing one keeps its own
 	ContextTokens  int            // window of the language model; 0 takes its own, at most 4096
 	// Slots is how many requests the language model decodes together, CacheTokens the cells of the cache that they

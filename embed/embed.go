@@ -94,9 +94,27 @@ type Options struct {
 	// cache for the one that the set-up assembled, by its digest
 	Library        string
 	Workers        int                   // concurrent ONNX runs; 0 = what Cores grants
-	MaxBatchTokens int                   // padded tokens per batch; 0 = 512
+	MaxBatchTokens int                   // tokens per batch; 0 = 512
+	Precision      Precision             // "" = F32; a ready export computes as it is written, and takes no other
 	Progress       func(done, total int) // texts; called from one goroutine at a time; may be nil
 	Cores          *cores.Budget         // the process's CPU budget, one token per ONNX run; nil = one of its own
+}
+
+// Precision is what the layers of an encoder compute in.
+type Precision string
+
+// The precisions. Vectors of one are not comparable with those of another to the precision of either: a store holds one.
+const (
+	F32  Precision = "f32"  // within 2e-6 of float64
+	Int8 Precision = "int8" // weights and activations of 8 bits, with a step for each 32 of them
+)
+
+// SplitName takes the precision off the name of an encoder: all-MiniLM-L6-v2:int8. It is "" where the name has none.
+func SplitName(name string) (string, Precision) {
+	if base, ok := strings.CutSuffix(name, ":"+string(Int8)); ok {
+		return base, Int8
+	}
+	return name, ""
 }
 
 // The errors of this package, wrapped with the file and the values given.

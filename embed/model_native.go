@@ -73,7 +73,7 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if m.budget < 1 {
 		m.budget = defaultBatchTokens
 	}
-	if err := m.load(dir, kind, o.Library); err != nil {
+	if err := m.load(dir, kind, o); err != nil {
 		m.free()
 		return nil, err
 	}
@@ -81,8 +81,11 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 }
 
 // findSource finds or writes the graph of a kind of model.
-func (m *model) findSource(dir, kind string) (err error) {
-	o := onnx.Options{Pooling: m.set.Pooling, Normalise: m.set.Normalise}
+func (m *model) findSource(dir, kind string, p Precision) (err error) {
+	if p != "" && p != F32 && p != Int8 {
+		return fmt.Errorf("%w: precision %q; known are %s and %s", ErrModel, p, F32, Int8)
+	}
+	o := onnx.Options{Pooling: m.set.Pooling, Normalise: m.set.Normalise, Int8: p == Int8}
 	switch kind {
 	case kindClassifier:
 		o.Task = onnx.Classify
@@ -91,19 +94,36 @@ func (m *model) findSource(dir, kind string) (err error) {
 	case kindTokens:
 		o.Task = onnx.Tokens
 	}
-	m.src, err = findSource(dir, o)
+	if m.src, err = findSource(dir, o); err == nil && m.src.graph == nil && o.Int8 {
+		err = fmt.Errorf("%s: %w: a ready export computes as it is written, not in %s", m.src.export, ErrModel, p)
+	}
 	return err
 }
 
+// name is the model's own, with the precision where it is not the usual one.
+func (m *model) name() string {
+	if m.src.int8 {
+		return m.set.Name + ":" + string(Int8)
+	}
+	return m.set.Name
+}
+
+func (m *model) vectorSettings() string {
+	if m.src.int8 {
+		return m.set.vectorSettings() + " precision=" + string(Int8)
+	}
+	return m.set.vectorSettings()
+}
+
 // load opens the tokenizer and the session while the digests are computed.
-func (m *model) load(dir, kind, library string) (err error) {
+func (m *model) load(dir, kind string, o Options) (err error) {
 	if m.tok, err = openTokenizer(dir); err != nil {
 		return err
 	}
-	if err := m.findSource(dir, kind); err != nil {
+	if err := m.findSource(dir, kind, o.Precision); err != nil {
 		return err
 	}
-	library, err = findLibrary(library, libraryDigest())
+	library, err := findLibrary(o.Library, libraryDigest())
 	if err != nil {
 		return err
 	}
@@ -120,7 +140,7 @@ func (m *model) load(dir, kind, library string) (err error) {
 	if err := m.set.limit(dir, m.src.maxTokens, m.tok.special); err != nil {
 		return err
 	}
-	m.info = Info{Encoder: identity.Encoder{Name: m.set.Name, TokenizerDigest: m.tok.digest}, Dir: dir,
+	m.info = Info{Encoder: identity.Encoder{Name: m.name(), TokenizerDigest: m.tok.digest}, Dir: dir,
 		MaxTokens: m.set.MaxTokens, Languages: m.set.languages(), Architecture: m.src.architecture,
 		Runtime: m.src.runtime()}
 	var g errgroup.Group
@@ -129,7 +149,7 @@ func (m *model) load(dir, kind, library string) (err error) {
 		if err != nil {
 			return err
 		}
-		m.info.Digest, err = vectorDigest(files, m.info.TokenizerDigest, m.src.identity, m.set.vectorSettings())
+		m.info.Digest, err = vectorDigest(files, m.info.TokenizerDigest, m.src.identity, m.vectorSettings())
 		return err
 	})
 	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, library); return err })

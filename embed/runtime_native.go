@@ -67,8 +67,11 @@ func (r *ortOwner) release() {
 // weights are stored in.
 func (s *source) runtime() Runtime {
 	precision := "float32"
-	if s.graph == nil {
+	switch {
+	case s.graph == nil:
 		precision = "export"
+	case s.int8:
+		precision = string(Int8)
 	}
 	return Runtime{Library: "onnxruntime " + ort.GetVersion(), Provider: "cpu", ISA: cpuISA(), Precision: precision}
 }

@@ -22,6 +22,7 @@ type source struct {
 	problem      string   // problem_type of config.json
 	independent  bool     // classes do not exclude each other: sigmoid instead of softmax
 	identity     string
+	int8         bool // the layers compute in 8 bits
 }
 
 // checkFolder says what a model is where dir cannot be one.
@@ -76,7 +77,7 @@ func written(dir string, o onnx.Options) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	s := &source{graph: g, identity: g.Config.Identity(), task: o.Task}
+	s := &source{graph: g, identity: g.Config.Identity(), task: o.Task, int8: o.Int8}
 	s.take(g.Config)
 	return s, nil
 }

@@ -135,6 +135,7 @@ func (a *app) root() *cobra.Command {
 	}
 	a.persistent(cmd, "store", "store")
 	a.persistent(cmd, "encoder", "encoder")
+	a.persistent(cmd, "precision", "precision")
 	a.persistent(cmd, "model", "model")
 	a.persistent(cmd, "threads", "threads")
 	a.persistent(cmd, "log_level", "log-level")
@@ -242,6 +243,7 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 		Threads: c.Threads, ISA: c.ISA,
 		MemLimit:    int64(c.MemLimitMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
+		Precision:     c.Precision,
 		ContextTokens: c.Ask.ContextTokens,
 		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,
 		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),

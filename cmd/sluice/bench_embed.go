@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,17 +73,12 @@ bench-embed' sets them up (about 150 MB). A missing peer is noted and left out.`
 }
 
 // precisionNames are the modes of an encoder.
-func precisionNames() []string { return []string{"f32", "int8"} }
-
-var errPrecision = errors.New("the encoder has no such mode")
+func precisionNames() []string { return []string{string(embed.F32), string(embed.Int8)} }
 
 // openMode opens an encoder in a mode.
 func openMode(dir string) func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {
 	return func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {
-		if precision != "f32" {
-			return nil, fmt.Errorf("%w: %s", errPrecision, precision)
-		}
-		return embed.Open(ctx, dir, embed.Options{Cores: cores.New(threads)})
+		return embed.Open(ctx, dir, embed.Options{Cores: cores.New(threads), Precision: embed.Precision(precision)})
 	}
 }
 

@@ -35,6 +35,7 @@ type Options struct {
 	// Standard graphs have ONNX's own operators only, over padded batches, and so run anywhere; the others have those
 	// of package ops, over texts end to end.
 	Standard bool
+	Int8     bool // the products of the layers are of 8-bit codes; not of standard graphs
 }
 
 // Domain is that of our own operators.
@@ -147,6 +148,7 @@ type encoder struct {
 	Options
 	family *family
 	types  bool   // token types are an input
+	codes  int64  // 1 while products are of 8-bit codes
 	bias   string // what attention adds to all layers' scores, or for DeBERTa the position table; "": nothing
 }
 
@@ -167,9 +169,13 @@ func (e *encoder) hidden() string {
 	} else if e.family.relative {
 		e.bias = e.distanceBias()
 	}
+	if e.Int8 {
+		e.codes = 1
+	}
 	for i := int64(0); i < e.Layers && e.err == nil; i++ {
 		x = e.layer(x, e.prefix+e.family.layer+strconv.FormatInt(i, 10)+".")
 	}
+	e.codes = 0 // heads are small, and decide
 	return x
 }
 
@@ -245,7 +251,7 @@ func (e *encoder) linear(x, key string, in, out int64, activation string) string
 		return e.activate(e.product(x, key, in, out), activation)
 	}
 	w, b := e.tensor([]int64{out, in}, key+".weight"), e.tensor([]int64{out}, key+".bias")
-	return e.own("Linear", []string{x, w, b}, attrInt("activation", activations[activation]))
+	return e.own("Linear", []string{x, w, b}, attrInt("activation", activations[activation]), attrInt("codes", e.codes))
 }
 
 // linearNorm is the layer normalisation of x·Wᵀ + bias + residual.
@@ -256,7 +262,8 @@ func (e *encoder) linearNorm(x, residual, key, norm string, in int64) string {
 	}
 	w, b := e.tensor([]int64{h, in}, key+".weight"), e.tensor([]int64{h}, key+".bias")
 	scale, shift := e.normTensors(norm, h)
-	return e.own("LinearNorm", []string{x, residual, w, b, scale, shift}, attrFloat("epsilon", float32(e.Epsilon)))
+	return e.own("LinearNorm", []string{x, residual, w, b, scale, shift}, attrFloat("epsilon", float32(e.Epsilon)),
+		attrInt("codes", e.codes))
 }
 
 // attention is softmax(QKᵀ/√d + bias)·V over all heads.
@@ -269,7 +276,7 @@ func (e *encoder) attention(x, p string) string {
 		weights = append(weights, e.tensor([]int64{e.Hidden, e.Hidden}, p+key+".weight"))
 		biases = append(biases, e.tensor([]int64{e.Hidden}, p+key+".bias"))
 	}
-	qkv := e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0))
+	qkv := e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0), attrInt("codes", e.codes))
 	if e.family.disentangled {
 		return e.disentangled(qkv, p)
 	}

@@ -5,6 +5,7 @@ package ops
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -12,6 +13,8 @@ import (
 // linear is f(x·Wᵀ + b).
 type linear struct {
 	weights    *cpu.Weights
+	coded      bool      // weights and inputs are of 8 bits
+	codes      sync.Pool // of *cpu.Codes
 	bias       []float32
 	activation cpu.Activation
 }
@@ -56,9 +59,34 @@ func (l *linear) take(n *node, first, count int) error {
 		}
 		all = cpu.Rows{Data: append(all.Data, w.Data...), N: all.N + w.N, Dim: w.Dim, Stride: w.Dim}
 	}
-	var err error
-	l.weights, err = n.kernels.PackWeights(all)
+	coded, err := n.int("codes")
+	if err != nil {
+		return err
+	}
+	pack := n.kernels.PackWeights
+	if l.coded = coded != 0; l.coded {
+		pack = n.kernels.PackCodes
+	}
+	l.weights, err = pack(all)
 	return err
+}
+
+// product computes y = f(x·Wᵀ + b) + residual.
+func (l *linear) product(k cpu.Kernels, x cpu.Rows, residual, y []float32) error {
+	p := cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Residual: residual, Y: y,
+		Stride: l.weights.Out, Last: l.weights.Panels()}
+	if l.coded {
+		codes, _ := l.codes.Get().(*cpu.Codes)
+		if codes == nil {
+			codes = &cpu.Codes{}
+		}
+		defer l.codes.Put(codes)
+		if err := k.Encode(codes, x); err != nil {
+			return err
+		}
+		p.X, p.Codes = cpu.Rows{}, codes
+	}
+	return k.Linear(&p)
 }
 
 func (l *linear) compute(c *call) error {
@@ -70,8 +98,7 @@ func (l *linear) compute(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.domain.kernels.Linear(&cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Y: y,
-		Stride: l.weights.Out, Last: l.weights.Panels()})
+	return l.product(c.domain.kernels, x, nil, y)
 }
 
 // linearNorm is the layer normalisation of x·Wᵀ + b + residual.
@@ -118,8 +145,7 @@ func (l *linearNorm) compute(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.domain.kernels.Linear(&cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Residual: residual.Data, Y: y,
-		Stride: out, Last: l.weights.Panels()}); err != nil {
+	if err := l.product(c.domain.kernels, x, residual.Data, y); err != nil {
 		return err
 	}
 	return c.domain.kernels.LayerNorm(y, x.N, out, out, l.scale, l.shift, l.epsilon)

@@ -14,6 +14,7 @@ var ErrConfig = errors.New("config")
 type Config struct {
 	Store       string `koanf:"store"`
 	Encoder     string `koanf:"encoder"`
+	Precision   string `koanf:"precision"`
 	Model       string `koanf:"model"`
 	Classifier  string `koanf:"classifier"`
 	Reranker    string `koanf:"reranker"`

@@ -41,6 +41,9 @@ func general() []row {
 			doc: "encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server " +
 				"(https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the " +
 				"default one"},
+		{key: "precision", initial: "auto", oneOf: "auto f32 int8",
+			doc: "what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes " +
+				"the store's own, for a new store f32"},
 		{key: "model",
 			doc: "language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server " +
 				"(https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"},
@@ -70,7 +73,7 @@ func stages() []row {
 		{key: "embed.workers", min: "0", max: "4096",
 			doc: "concurrent runs of the encoder; 0 takes one per thread"},
 		{key: "embed.max_batch_tokens", min: "0", max: "1048576",
-			doc: "padded tokens of one batch; 0 takes 512, the fastest measured. More takes more memory"},
+			doc: "tokens of one batch; 0 takes 512, the fastest measured. More takes more memory"},
 		{key: "embed.api_key", secret: true,
 			doc: "key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a " +
 				"better place for it than this file"},
