@@ -5,8 +5,12 @@
 enum { PANEL = BLOCK_V * W };
 
 // multiply writes to the rows of sums, PANEL values each, the products of n steps: a's row i is a_stride behind the one
-// before, b's step k is PANEL values behind the one before. rows is a constant at each call.
-INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float *b, int64_t n, const int rows) {
+// before, b's step k is PANEL values behind the one before. What b has AHEAD steps later is prefetched if streams is
+// set: the processor's own prefetching reaches a third of the memory's bandwidth here. rows and streams are constants at
+// each call.
+INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float *b, int64_t n, const int streams,
+		const int rows) {
+	enum { AHEAD = 4096 / PANEL };
 	vec s[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
@@ -15,6 +19,9 @@ INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float 
 #pragma GCC unroll 2
 	for (int64_t k = 0; k < n; k++) {
 		vec y[BLOCK_V];
+#pragma GCC unroll 4
+		for (int j = 0; j < PANEL; j += 16)
+			if (streams) __builtin_prefetch(b + (k + AHEAD) * PANEL + j);
 #pragma GCC unroll 4
 		for (int j = 0; j < BLOCK_V; j++) y[j] = LOAD(b + k * PANEL + j * W);
 #pragma GCC unroll 16
@@ -33,16 +40,13 @@ INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float 
 // multiply_rows is multiply for up to BLOCK_R rows; more count as BLOCK_R. A row's sums do not depend on the others.
 static __attribute__((noinline)) void multiply_rows(float *sums, const float *a, int64_t a_stride, const float *b,
 		int64_t n, int64_t rows) {
-#define ROWS(r) case r: multiply(sums, a, a_stride, b, n, r < BLOCK_R ? r : BLOCK_R); break;
-	switch (rows) {
-		ROWS(1) ROWS(2) ROWS(3)
-#if BLOCK_R > 4
-		ROWS(4) ROWS(5)
-#endif
-#if BLOCK_R > 6
-		ROWS(6) ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11)
-#endif
-	default: multiply(sums, a, a_stride, b, n, BLOCK_R);
-	}
-#undef ROWS
+#define STREAMS 0
+#include "block_rows_body.h"
+}
+
+// multiply_rows_streaming is multiply_rows where b comes from memory.
+static __attribute__((noinline, unused)) void multiply_rows_streaming(float *sums, const float *a, int64_t a_stride,
+		const float *b, int64_t n, int64_t rows) {
+#define STREAMS 1
+#include "block_rows_body.h"
 }

@@ -10,7 +10,8 @@
 enum { DEPTH = 32768 / 4 / PANEL, STEP = 1 };
 
 #define NAME PASTE(slc_linear_f32_, ISA)
-#define SUMS(l, sums, k, row, rows, panel) \
-	multiply_rows(sums, (l)->x + (row) * (l)->x_stride + (k).from, (l)->x_stride, \
-	              (const float *)(l)->weights + ((panel) * (l)->in + (k).from) * PANEL, (k).steps, rows)
+#define SUMS(l, sums, k, row, rows, panel, streams) \
+	(streams ? multiply_rows_streaming : multiply_rows)( \
+		sums, (l)->x + (row) * (l)->x_stride + (k).from, (l)->x_stride, \
+		(const float *)(l)->weights + ((panel) * (l)->in + (k).from) * PANEL, (k).steps, rows)
 #include "linear_loop_body.h"

@@ -39,25 +39,36 @@ INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row,
 		}
 }
 
-// GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by.
-enum { GROUP = 512 / BLOCK_R * BLOCK_R };
+// GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by. Where there are no more
+// than FEW, reading the weights is what takes time, and the slices of a panel follow each other as they lie in memory.
+enum { GROUP = 512 / BLOCK_R * BLOCK_R, FEW = 4 * BLOCK_R };
+
+// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size.
+INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const int activation) {
+	float sums[BLOCK_R * PANEL];
+	int streams = l->rows <= FEW; // until the first block of rows has brought the weights
+	for (int64_t blocks = (end - row + BLOCK_R - 1) / BLOCK_R; blocks > 0; blocks--) {
+		const int64_t rows = (end - row + blocks - 1) / blocks;
+		SUMS(l, sums, k, row, rows, panel, streams);
+		finish(l, sums, k, row, rows, panel * PANEL, activation);
+		row += rows;
+		streams = 0;
+	}
+}
 
 INLINE void product(const slc_linear *l, const int activation) {
 	const int64_t slices = (l->in + DEPTH - 1) / DEPTH;
 	const int64_t depth = ((l->in + slices - 1) / slices + STEP - 1) / STEP * STEP;
-	float sums[BLOCK_R * PANEL];
+	const int64_t panels = l->last - l->first, together = l->rows <= FEW ? 1 : panels; // panels of a slice at a time
 	for (int64_t group = 0; group < l->rows; group += GROUP) {
 		const int64_t end = group + GROUP < l->rows ? group + GROUP : l->rows;
-		for (int64_t i = 0; i < slices; i++) {
-			slice k = {i * depth, depth, i == 0, i == slices - 1};
-			if (k.ends) k.steps = l->in - k.from;
-			for (int64_t panel = l->first; panel < l->last; panel++)
-				for (int64_t row = group; row < end; row += BLOCK_R) {
-					const int64_t rows = end - row < BLOCK_R ? end - row : BLOCK_R;
-					SUMS(l, sums, k, row, rows, panel);
-					finish(l, sums, k, row, rows, panel * PANEL, activation);
-				}
-		}
+		for (int64_t first = l->first; first < l->last; first += together)
+			for (int64_t i = 0; i < slices; i++) {
+				slice k = {i * depth, depth, i == 0, i == slices - 1};
+				if (k.ends) k.steps = l->in - k.from;
+				for (int64_t panel = first; panel < first + together; panel++)
+					rows_of(l, k, panel, group, end, activation);
+			}
 	}
 }
 
