@@ -103,7 +103,7 @@ type Options struct {
 // Precision is what the layers of an encoder compute in.
 type Precision string
 
-// The precisions. Vectors of one are not comparable with those of another to the precision of either: a store holds one.
+// The precisions. Vectors of different ones do not belong together: a store holds those of one.
 const (
 	F32  Precision = "f32"  // within 2e-6 of float64
 	Int8 Precision = "int8" // weights and activations of 8 bits, with a step for each 32 of them

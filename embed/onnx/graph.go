@@ -276,7 +276,8 @@ func (e *encoder) attention(x, p string) string {
 		weights = append(weights, e.tensor([]int64{e.Hidden, e.Hidden}, p+key+".weight"))
 		biases = append(biases, e.tensor([]int64{e.Hidden}, p+key+".bias"))
 	}
-	qkv := e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0), attrInt("codes", e.codes))
+	qkv := e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0),
+		attrInt("codes", e.codes))
 	if e.family.disentangled {
 		return e.disentangled(qkv, p)
 	}

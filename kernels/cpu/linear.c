@@ -59,8 +59,8 @@ int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
 	if (code) return code;
 	if (l->code_stride < groups(l->in) * SLC_I8_GROUP || l->step_stride < groups(l->in) ||
 	    (l->rows > 0 && (!l->codes || !l->steps || !l->y || !l->weights)))
-		FAIL(SLC_ERROR_SHAPE, "linear: no codes, or strides of %lld and %lld for %lld inputs", (long long)l->code_stride,
-		     (long long)l->step_stride, (long long)l->in);
+		FAIL(SLC_ERROR_SHAPE, "linear: no codes, or strides of %lld and %lld for %lld inputs",
+		     (long long)l->code_stride, (long long)l->step_stride, (long long)l->in);
 	table[isa].i8(l);
 	return SLC_OK;
 }

@@ -39,8 +39,8 @@ func (k Kernels) PackWeights(a Rows) (*Weights, error) {
 	return w, k.packWeights(w.data, a)
 }
 
-// PackCodes is PackWeights with weights of 8 bits: each output has a step for every codeGroup inputs, and a weight is its
-// code times the step, to half a step.
+// PackCodes is PackWeights with weights of 8 bits: each output has a step for every codeGroup inputs, and a weight is
+// its code times the step, to half a step.
 func (k Kernels) PackCodes(a Rows) (*Weights, error) {
 	w, err := newWeights(a, k.codePanel())
 	if err != nil {
@@ -70,8 +70,8 @@ type Codes struct {
 	steps          []float32
 }
 
-// Encode replaces the codes by those of x: each value is its code times its group's step, to half a step, and what a row
-// gives depends on no other.
+// Encode replaces the codes by those of x: each value is its code times its group's step, to half a step, and what a
+// row gives depends on no other.
 func (k Kernels) Encode(c *Codes, x Rows) error {
 	if err := x.check(false); err != nil {
 		return err

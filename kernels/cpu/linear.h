@@ -37,8 +37,8 @@ int64_t slc_linear_panel(int32_t isa);
 int32_t slc_linear_pack_f32(int32_t isa, float *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error);
 
-// The same with weights and inputs of 8 bits. Both sides have a step for each SLC_I8_GROUP inputs of a row, so a value is
-// its code times the step, to half a step; products of codes are exact, and what a row gives depends on no other.
+// The same with weights and inputs of 8 bits. Both sides have a step for each SLC_I8_GROUP inputs of a row, so a value
+// is its code times the step, to half a step; products of codes are exact, and what a row gives depends on no other.
 enum { SLC_I8_GROUP = 32 };
 
 int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error);

@@ -2,7 +2,7 @@
 // lanes_<isa>.h and defines ISA, BLOCK_R and BLOCK_V as for block_body.h, and
 //   START(p)       the first of the integer sums, where p are those that make up for the codes' offset
 //   DOT(s, x, y)   adds to each lane's sum the products of the four codes of x with the four weights of y
-//   CODES(p, v)    stores the lowest bytes of the lanes, plus the offset that slc_linear_i8 has for this instruction set
+//   CODES(p, v)    stores the lowest bytes of the lanes, plus the offset that linear.c has for this instruction set
 #include <string.h>
 
 #include "linear.h"
@@ -66,7 +66,8 @@ INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_strid
 
 #define ROWS(r) \
 	case r: \
-		multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, STREAMS, r < BLOCK_R ? r : BLOCK_R); \
+		multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, STREAMS, \
+		               r < BLOCK_R ? r : BLOCK_R); \
 		break;
 
 #define STREAMS 0

@@ -1,6 +1,6 @@
 // The loops over the slices, panels and rows of a product with weights, and what comes after the sums. A file that
-// includes it defines NAME, PANEL, BLOCK_R, DEPTH, the most inputs of a slice, STEP, of which a slice has a multiple, and
-// SUMS, which computes a block of sums.
+// includes it defines NAME, PANEL, BLOCK_R, DEPTH, the most inputs of a slice, STEP, of which a slice has a multiple,
+// and SUMS, which computes a block of sums; streams says that the weights come from memory.
 typedef struct {
 	int64_t from, steps; // inputs of this sum
 	int starts, ends;    // the first and the last of a product
