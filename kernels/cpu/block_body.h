@@ -5,8 +5,8 @@
 enum { PANEL = BLOCK_V * W };
 
 // multiply writes to the rows of sums, PANEL values each, the products of n steps: a's row i is a_stride behind the
-// one before, b's step k is PANEL values behind the one before. What b has AHEAD steps later is prefetched if streams is
-// set: the processor's own prefetching reached 13 of 34 GB/s here. rows and streams are constants at each call.
+// one before, b's step k is PANEL values behind the one before. What b has AHEAD steps later is prefetched if streams
+// is set: the processor's own prefetching reached 13 of 34 GB/s here. rows and streams are constants at each call.
 INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float *b, int64_t n, const int streams,
 		const int rows) {
 	enum { AHEAD = 4096 / PANEL };
