@@ -63,7 +63,7 @@ INLINE void attend(const slc_attention *a, int64_t text, int64_t head) {
 		const int64_t rows = n - row < BLOCK_R ? n - row : BLOCK_R;
 		float sums[BLOCK_R];
 		for (int64_t j = 0; j < padded; j += PANEL) {
-			multiply_rows(block, queries + row * a->stride, a->stride, keys + j * a->size, a->size, rows);
+			multiply_rows(block, queries + row * a->stride, a->stride, keys + j * a->size, a->size, NULL, rows);
 			for (int64_t i = 0; i < rows; i++)
 				memcpy(scores + i * padded + j, block + i * PANEL, PANEL * sizeof *block);
 		}
@@ -72,7 +72,7 @@ INLINE void attend(const slc_attention *a, int64_t text, int64_t head) {
 			sums[i] = soften(scores + i * padded, n, a->scale, bias);
 		}
 		for (int64_t j = 0; j < a->size; j += PANEL) {
-			multiply_rows(block, scores, padded, values + j * n, n, rows);
+			multiply_rows(block, scores, padded, values + j * n, n, NULL, rows);
 			for (int64_t i = 0; i < rows; i++)
 				for (int64_t k = 0; k < PANEL && j + k < a->size; k += W) {
 					const int64_t rest = a->size - j - k < W ? a->size - j - k : W;

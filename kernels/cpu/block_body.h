@@ -5,11 +5,10 @@
 enum { PANEL = BLOCK_V * W };
 
 // multiply writes to the rows of sums, PANEL values each, the products of n steps: a's row i is a_stride behind the
-// one before, b's step k is PANEL values behind the one before. What b has AHEAD steps later is prefetched if streams
-// is set: the processor's own prefetching reached 13 of 34 GB/s here. rows and streams are constants at each call.
-INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float *b, int64_t n, const int streams,
-		const int rows) {
-	enum { AHEAD = 4096 / PANEL };
+// one before, b's step k is PANEL values behind the one before. Meanwhile it prefetches as many values as it reads of b
+// from `next` on, unless that is NULL. rows and fetches, which says that it is not, are constants at each call.
+INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float *b, int64_t n, const float *next,
+		const int fetches, const int rows) {
 	vec s[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
@@ -20,7 +19,7 @@ INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float 
 		vec y[BLOCK_V];
 #pragma GCC unroll 4
 		for (int j = 0; j < PANEL; j += 16)
-			if (streams) __builtin_prefetch(b + (k + AHEAD) * PANEL + j);
+			if (fetches) __builtin_prefetch(next + k * PANEL + j);
 #pragma GCC unroll 4
 		for (int j = 0; j < BLOCK_V; j++) y[j] = LOAD(b + k * PANEL + j * W);
 #pragma GCC unroll 16
@@ -36,16 +35,22 @@ INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float 
 		for (int j = 0; j < BLOCK_V; j++) STORE(sums + i * PANEL + j * W, s[i][j]);
 }
 
-// multiply_rows is multiply for up to BLOCK_R rows; more count as BLOCK_R. A row's sums do not depend on the others.
+// multiply_rows is multiply for up to BLOCK_R rows. A row's sums do not depend on the others.
 static __attribute__((noinline)) void multiply_rows(float *sums, const float *a, int64_t a_stride, const float *b,
-		int64_t n, int64_t rows) {
-#define STREAMS 0
-#include "block_rows_body.h"
-}
-
-// multiply_rows_streaming is multiply_rows where b comes from memory.
-static __attribute__((noinline, unused)) void multiply_rows_streaming(float *sums, const float *a, int64_t a_stride,
-		const float *b, int64_t n, int64_t rows) {
-#define STREAMS 1
-#include "block_rows_body.h"
+		int64_t n, const float *next, int64_t rows) {
+#define ROWS(r) \
+	case r: \
+		if (next) multiply(sums, a, a_stride, b, n, next, 1, r < BLOCK_R ? r : BLOCK_R); \
+		else multiply(sums, a, a_stride, b, n, next, 0, r < BLOCK_R ? r : BLOCK_R); \
+		break;
+	switch (rows) {
+		ROWS(1) ROWS(2) ROWS(3) ROWS(4)
+#if BLOCK_R > 4
+		ROWS(5) ROWS(6)
+#endif
+#if BLOCK_R > 6
+		ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12)
+#endif
+	}
+#undef ROWS
 }

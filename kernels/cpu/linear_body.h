@@ -10,8 +10,8 @@
 enum { DEPTH = 32768 / 4 / PANEL, STEP = 1 };
 
 #define NAME PASTE(slc_linear_f32_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, streams) \
-	(streams ? multiply_rows_streaming : multiply_rows)( \
-		sums, (l)->x + (row) * (l)->x_stride + (k).from, (l)->x_stride, \
-		(const float *)(l)->weights + ((panel) * (l)->in + (k).from) * PANEL, (k).steps, rows)
+#define SUMS(l, sums, k, row, rows, panel, next) \
+	multiply_rows(sums, (l)->x + (row) * (l)->x_stride + (k).from, (l)->x_stride, WEIGHTS(l, panel, (k).from), \
+	              (k).steps, next, rows)
+#define WEIGHTS(l, panel, from) ((const float *)(l)->weights + ((panel) * (l)->in + (from)) * PANEL)
 #include "linear_loop_body.h"

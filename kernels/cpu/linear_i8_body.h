@@ -16,10 +16,11 @@ enum {
 };
 
 // multiply_codes writes the sums of `groups` groups of inputs: the products of a group are added as integers, and their
-// sum times the steps of both sides as floats.
+// sum times the steps of both sides as floats. Meanwhile it prefetches as much as it reads of the weights from `next` on,
+// where fetches says so.
 INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_stride, const float *steps,
-		int64_t step_stride, const uint8_t *weights, int64_t groups, const int streams, const int rows) {
-	enum { AHEAD = 4096 }; // bytes that are prefetched where the weights come from memory, as in block_body.h
+		int64_t step_stride, const uint8_t *weights, int64_t groups, const uint8_t *next, const int fetches,
+		const int rows) {
 	vec s[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
@@ -34,10 +35,10 @@ INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_strid
 #pragma GCC unroll 8
 		for (int k = 0; k < SLC_I8_GROUP / 4; k++) {
 			ivec y[BLOCK_V];
-			if (streams)
+			if (fetches)
 #pragma GCC unroll 4
-				for (int j = 0; j < 5 * PANEL; j += 64)
-					__builtin_prefetch(weights + k * 5 * PANEL + AHEAD + j);
+				for (int j = 0; j < GROUP_BYTES / 8; j += 64)
+					__builtin_prefetch(next + (g * 8 + k) * (GROUP_BYTES / 8) + j);
 #pragma GCC unroll 4
 			for (int j = 0; j < BLOCK_V; j++) y[j] = WORDS(weights + (k * PANEL + j * W) * 4);
 #pragma GCC unroll 16
@@ -64,39 +65,34 @@ INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_strid
 		for (int j = 0; j < BLOCK_V; j++) STORE(sums + i * PANEL + j * W, s[i][j]);
 }
 
+static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint8_t *codes, int64_t code_stride,
+		const float *steps, int64_t step_stride, const uint8_t *weights, int64_t groups, const uint8_t *next,
+		int64_t rows) {
+#define MULTIPLY(fetches, rows) \
+	multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, next, fetches, rows)
 #define ROWS(r) \
 	case r: \
-		multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, STREAMS, \
-		               r < BLOCK_R ? r : BLOCK_R); \
+		if (next) MULTIPLY(1, (r < BLOCK_R ? r : BLOCK_R)); \
+		else MULTIPLY(0, (r < BLOCK_R ? r : BLOCK_R)); \
 		break;
-
-#define STREAMS 0
-static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint8_t *codes, int64_t code_stride,
-		const float *steps, int64_t step_stride, const uint8_t *weights, int64_t groups, int64_t rows) {
 	switch (rows) {
-		ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5)
-	default: multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, STREAMS, BLOCK_R);
-	}
-}
-
-#undef STREAMS
-#define STREAMS 1
-static __attribute__((noinline)) void multiply_code_rows_streaming(float *sums, const uint8_t *codes,
-		int64_t code_stride, const float *steps, int64_t step_stride, const uint8_t *weights, int64_t groups,
-		int64_t rows) {
-	switch (rows) {
-		ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5)
-	default: multiply_codes(sums, codes, code_stride, steps, step_stride, weights, groups, STREAMS, BLOCK_R);
+		ROWS(1)
+#if BLOCK_R > 1
+		ROWS(2)
+#endif
+#if BLOCK_R > 2
+		ROWS(3) ROWS(4) ROWS(5) ROWS(6)
+#endif
 	}
 }
 
 #define NAME PASTE(slc_linear_i8_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, streams) \
-	(streams ? multiply_code_rows_streaming : multiply_code_rows)( \
-		sums, (l)->codes + (row) * (l)->code_stride + (k).from, (l)->code_stride, \
-		(l)->steps + (row) * (l)->step_stride + (k).from / SLC_I8_GROUP, (l)->step_stride, \
-		(const uint8_t *)(l)->weights + \
-			((panel) * GROUPS((l)->in) + (k).from / SLC_I8_GROUP) * GROUP_BYTES, GROUPS((k).steps), rows)
+#define SUMS(l, sums, k, row, rows, panel, next) \
+	multiply_code_rows(sums, (l)->codes + (row) * (l)->code_stride + (k).from, (l)->code_stride, \
+	                   (l)->steps + (row) * (l)->step_stride + (k).from / SLC_I8_GROUP, (l)->step_stride, \
+	                   WEIGHTS(l, panel, (k).from), GROUPS((k).steps), next, rows)
+#define WEIGHTS(l, panel, from) \
+	((const uint8_t *)(l)->weights + ((panel) * GROUPS((l)->in) + (from) / SLC_I8_GROUP) * GROUP_BYTES)
 #define GROUPS(inputs) (((inputs) + SLC_I8_GROUP - 1) / SLC_I8_GROUP)
 #include "linear_loop_body.h"
 

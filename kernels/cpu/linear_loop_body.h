@@ -1,6 +1,6 @@
 // The loops over the slices, panels and rows of a product with weights, and what comes after the sums. A file that
 // includes it defines NAME, PANEL, BLOCK_R, DEPTH, the most inputs of a slice, STEP, of which a slice has a multiple,
-// and SUMS, which computes a block of sums; streams says that the weights come from memory.
+// WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums.
 typedef struct {
 	int64_t from, steps; // inputs of this sum
 	int starts, ends;    // the first and the last of a product
@@ -43,16 +43,16 @@ INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row,
 // than FEW, reading the weights is what takes time, and the slices of a panel follow each other as they lie in memory.
 enum { GROUP = 512 / BLOCK_R * BLOCK_R, FEW = 4 * BLOCK_R };
 
-// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size.
-INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const int activation) {
+// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size. During the first one
+// it prefetches the weights that come next: the processor's own prefetching reached 13 of 34 GB/s here.
+INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const void *next,
+		const int activation) {
 	float sums[BLOCK_R * PANEL];
-	int streams = l->rows <= FEW; // until the first block of rows has brought the weights
 	for (int64_t blocks = (end - row + BLOCK_R - 1) / BLOCK_R; blocks > 0; blocks--) {
 		const int64_t rows = (end - row + blocks - 1) / blocks;
-		SUMS(l, sums, k, row, rows, panel, streams);
+		SUMS(l, sums, k, row, rows, panel, next);
 		finish(l, sums, k, row, rows, panel * PANEL, activation);
-		row += rows;
-		streams = 0;
+		row += rows, next = NULL;
 	}
 }
 
@@ -66,8 +66,12 @@ INLINE void product(const slc_linear *l, const int activation) {
 			for (int64_t i = 0; i < slices; i++) {
 				slice k = {i * depth, depth, i == 0, i == slices - 1};
 				if (k.ends) k.steps = l->in - k.from;
-				for (int64_t panel = first; panel < first + together; panel++)
-					rows_of(l, k, panel, group, end, activation);
+				for (int64_t panel = first; panel < first + together; panel++) {
+					const void *next = panel + 1 < first + together ? WEIGHTS(l, panel + 1, k.from)
+					                   : k.ends                     ? WEIGHTS(l, first + together, 0)
+					                                                : WEIGHTS(l, first, k.from + depth);
+					rows_of(l, k, panel, group, end, next, activation);
+				}
 			}
 	}
 }
