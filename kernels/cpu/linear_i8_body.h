@@ -16,8 +16,8 @@ enum {
 };
 
 // multiply_codes writes the sums of `groups` groups of inputs: the products of a group are added as integers, and their
-// sum times the steps of both sides as floats. Meanwhile it prefetches as much as it reads of the weights from `next` on,
-// where fetches says so.
+// sum times the steps of both sides as floats. Meanwhile it prefetches as much as it reads of the weights from `next`
+// on, where fetches says so.
 INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_stride, const float *steps,
 		int64_t step_stride, const uint8_t *weights, int64_t groups, const uint8_t *next, const int fetches,
 		const int rows) {

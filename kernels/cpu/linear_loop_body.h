@@ -21,21 +21,32 @@ INLINE vec activate(vec x, const int activation) {
 	}
 }
 
-// finish adds the sums of a block to those of the slices before, which wait in y, and ends the product after the last.
+// finish_lanes adds the sums of n outputs to those of the slices before, which wait in y, and ends the product after the
+// last. n is W but at the end of a row: whole vectors are written faster.
+INLINE void finish_lanes(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t at, const int64_t n,
+		const int activation) {
+	float *y = l->y + row * l->y_stride + at;
+	vec v = LOAD(sums);
+	if (!k.starts) v = (n == W ? LOAD(y) : LOADN(y, n)) + v;
+	if (k.ends) {
+		if (l->bias) v = v + (n == W ? LOAD(l->bias + at) : LOADN(l->bias + at, n));
+		v = activate(v, activation);
+		if (l->residual) {
+			const float *r = l->residual + row * l->residual_stride + at;
+			v = v + (n == W ? LOAD(r) : LOADN(r, n));
+		}
+	}
+	if (n == W) STORE(y, v);
+	else STOREN(y, v, n);
+}
+
 INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
 		const int activation) {
 	for (int64_t i = row; i < row + rows; i++, sums += PANEL)
 		for (int64_t j = 0; j < PANEL && column + j < l->out; j += W) {
-			const int64_t at = column + j, n = l->out - at < W ? l->out - at : W;
-			float *y = l->y + i * l->y_stride + at;
-			vec v = LOAD(sums + j);
-			if (!k.starts) v = LOADN(y, n) + v;
-			if (k.ends) {
-				if (l->bias) v = v + LOADN(l->bias + at, n);
-				v = activate(v, activation);
-				if (l->residual) v = v + LOADN(l->residual + i * l->residual_stride + at, n);
-			}
-			STOREN(y, v, n);
+			const int64_t left = l->out - column - j;
+			if (left >= W) finish_lanes(l, sums + j, k, i, column + j, W, activation);
+			else finish_lanes(l, sums + j, k, i, column + j, left, activation);
 		}
 }
 
