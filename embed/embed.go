@@ -19,11 +19,8 @@
 //
 // The way of a text: repair (NUL, invalid UTF-8) → prefix → tokens, cut at max_tokens with the closing
 // special token kept → batches of similar length within a token budget → one ONNX Runtime session, run
-// by several goroutines with one thread each → rows in input order. A row does not depend on its
-// batch beyond float32 rounding (measured: below 2e-7).
-//
-// Attention needs memory quadratic in the length: a text of 8,192 tokens through 16 heads takes about
-// 4 GB while it runs; lower max_tokens where that is too much.
+// by several goroutines with one thread each → rows in input order. Texts lie end to end in a batch, and
+// a row has the same bits in every batch (a ready export takes padded batches, and may not).
 //
 // The real implementation needs the native libraries (build tag "native"); without the tag Open
 // returns ErrUnavailable.

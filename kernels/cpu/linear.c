@@ -89,7 +89,10 @@ static void pack_group(uint8_t *to, const float *weights, int64_t stride, int64_
 		const int64_t n = o + j >= out ? 0 : in - first < SLC_I8_GROUP ? in - first : SLC_I8_GROUP;
 		float top = 0;
 		for (int64_t k = 0; k < n; k++) top = fabsf(w[k]) > top ? fabsf(w[k]) : top;
-		const float scale = top > 1e-30f ? 127 / top : 0, step = top > 1e-30f ? top / 127 : 0;
+		int finite = 1;
+		for (int64_t k = 0; k < n; k++) finite &= isfinite(w[k]) != 0;
+		const float scale = finite && top > 1e-30f ? 127 / top : 0;
+		const float step = !finite ? NAN : scale > 0 ? top / 127 : 0; // so that damaged weights show
 		int32_t sum = 0;
 		for (int64_t k = 0; k < SLC_I8_GROUP; k++) {
 			const int8_t code = k < n ? (int8_t)lrintf(w[k] * scale) : 0;

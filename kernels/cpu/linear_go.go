@@ -61,7 +61,7 @@ func goEncodeGroup(to []byte, x []float32) float32 {
 	clear(to)
 	top := float32(0)
 	for _, v := range x {
-		top = max(top, float32(math.Abs(float64(v))))
+		top = max(top, float32(math.Abs(float64(v)))) // a NaN stays
 	}
 	if top != top || top > math.MaxFloat32 {
 		return top / 127

@@ -21,8 +21,8 @@ INLINE vec activate(vec x, const int activation) {
 	}
 }
 
-// finish_lanes adds the sums of n outputs to those of the slices before, which wait in y, and ends the product after the
-// last. n is W but at the end of a row: whole vectors are written faster.
+// finish_lanes adds the sums of n outputs to those of the slices before, which wait in y, and ends the product after
+// the last. n is W but at the end of a row: whole vectors are written faster.
 INLINE void finish_lanes(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t at, const int64_t n,
 		const int activation) {
 	float *y = l->y + row * l->y_stride + at;

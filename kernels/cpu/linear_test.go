@@ -188,6 +188,22 @@ func TestCodesOfOddValues(t *testing.T) {
 	})
 }
 
+// A weight that is no number shows in the output.
+func TestCodesOfDamagedWeights(t *testing.T) {
+	forEachISA(t, func(t *testing.T, k Kernels) {
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			w := make([]float32, 40)
+			w[35] = float32(bad)
+			weights, y := must(k.PackCodes(Rows{Data: w, N: 1, Dim: 40, Stride: 40})), make([]float32, 1)
+			ones := Rows{Data: slices.Repeat([]float32{1}, 40), N: 1, Dim: 40, Stride: 40}
+			l := Linear{Codes: encoded(t, k, ones), Weights: weights, Y: y, Stride: 1, Last: weights.Panels()}
+			if err := k.Linear(&l); err != nil || y[0]-y[0] == 0 {
+				t.Errorf("a weight of %g gives %g, %v", bad, y[0], err)
+			}
+		}
+	})
+}
+
 // A row's bits do not depend on the rows beside it, nor on how the panels are split.
 func TestLinearRowsAreIndependent(t *testing.T) {
 	forEachISA(t, func(t *testing.T, k Kernels) {
