@@ -28,7 +28,9 @@ func TestVectorsDoNotDependOnTheBatch(t *testing.T) {
 			for _, text := range texts {
 				want[text] = embedAll(t, alone, []string{text}, Document).Data
 			}
-			for _, o := range []Options{{}, {MaxBatchTokens: 64}, {MaxBatchTokens: 8192, Workers: 1, Cores: cores.New(2)}} {
+			for _, o := range []Options{
+				{}, {MaxBatchTokens: 64}, {MaxBatchTokens: 8192, Workers: 1, Cores: cores.New(2)},
+			} {
 				o.Precision = p
 				e := openEncoder(t, minilm(t), o)
 				slices.Reverse(texts)
