@@ -21,18 +21,21 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// onnxModule has the headers of ONNX Runtime's C interface, at the version that this program asks the library for.
-const onnxModule = "github.com/yalue/onnxruntime_go"
+// onnxModule has the headers of ONNX Runtime's C interface, at the version that this program asks the library for;
+// onnxModuleVersion is that of go.mod.
+const (
+	onnxModule        = "github.com/yalue/onnxruntime_go"
+	onnxModuleVersion = "v1.27.0"
+)
 
 // onnxruntime takes the shared library and its notices out of a wheel, and the headers out of a Go module. All wheels
 // of a version hold the same library, so the one for the Python at hand is taken, which the test environment needs.
 func onnxruntime() recipe {
 	return recipe{
 		name: "onnxruntime", version: 2,
-		inputs: func(ctx context.Context, e *Env) ([]string, error) {
-			headers, err := e.module(ctx, onnxModule)
+		inputs: func(_ context.Context, e *Env) ([]string, error) {
 			lib := e.Manifest.Native.ONNXRuntime.Library
-			return []string{lib.Path, lib.Member, lib.SHA256, filepath.Base(headers)}, err
+			return []string{lib.Path, lib.Member, lib.SHA256, onnxModule, onnxModuleVersion}, nil
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			spec := e.Manifest.Native.ONNXRuntime
@@ -62,6 +65,9 @@ func onnxruntime() recipe {
 			headers, err := e.module(ctx, onnxModule)
 			if err != nil {
 				return err
+			}
+			if !strings.HasSuffix(headers, "@"+onnxModuleVersion) {
+				return fmt.Errorf("go.mod has %s, the set-up expects %s", filepath.Base(headers), onnxModuleVersion)
 			}
 			if err := copyInto(filepath.Join(j.out, "include"), filepath.Join(headers, "onnxruntime_c_api.h"),
 				filepath.Join(headers, "onnxruntime_ep_c_api.h")); err != nil {
