@@ -45,7 +45,7 @@ func TestVectorsDoNotDependOnTheBatch(t *testing.T) {
 	}
 }
 
-// The vectors of 8 bits stay near those of f32: the mean and the least cosine over squad16's contexts are those that
+// The vectors of 8 bits stay near those of f32: the mean and the lowest cosine over squad16's contexts are those that
 // the documentation promises.
 func TestInt8IsNearF32(t *testing.T) {
 	texts := squad(t, "contexts")
@@ -55,17 +55,17 @@ func TestInt8IsNearF32(t *testing.T) {
 	texts = texts[:len(texts)/4]
 	exact := embedAll(t, openEncoder(t, minilm(t), Options{}), texts, Document)
 	coded := embedAll(t, openEncoder(t, minilm(t), Options{Precision: Int8}), texts, Document)
-	least, mean := 1.0, 0.0
+	lowest, mean := 1.0, 0.0
 	for i := range texts {
 		var dot float64
 		for j, x := range exact.Row(i) {
 			dot += float64(x) * float64(coded.Row(i)[j])
 		}
-		least, mean = min(least, dot), mean+dot/float64(len(texts))
+		lowest, mean = min(lowest, dot), mean+dot/float64(len(texts))
 	}
-	t.Logf("cosine to f32: mean %.6f, least %.6f", mean, least)
-	if !(mean >= .9995 && least >= .998) {
-		t.Errorf("cosine to f32: mean %.6f, least %.6f; .9995 and .998 expected", mean, least)
+	t.Logf("cosine to f32: mean %.6f, lowest %.6f", mean, lowest)
+	if !(mean >= .9995 && lowest >= .998) {
+		t.Errorf("cosine to f32: mean %.6f, lowest %.6f; .9995 and .998 expected", mean, lowest)
 	}
 }
 

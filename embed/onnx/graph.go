@@ -84,6 +84,9 @@ func Write(dir string, o Options) (*Graph, error) {
 	e := &encoder{builder: builder{weights: w, location: name, known: map[string]bool{}}, Config: c,
 		family: families[c.ModelType], Options: o}
 	e.findPrefix(e.family.prefix)
+	if o.Standard && o.Int8 {
+		e.fail("there is no standard graph of 8-bit products")
+	}
 	e.types = e.takesTypes(o.Types)
 	x := e.hidden()
 	g := &Graph{Folder: folder, Weights: w.Path, Config: c, Output: Embedding, Dim: int(c.Hidden), Types: e.types}

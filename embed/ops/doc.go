@@ -5,7 +5,7 @@
 //	Attention(qkv, starts[, bias]) → y          of each text to itself; attribute heads
 //	DisentangledAttention(qkv, starts[, keys][, queries]) → y   with projected relative positions, as DeBERTa's;
 //	                                            attributes heads, span, buckets, farthest, keys, queries
-//	Pool(x, starts) → one row for each text     attributes pooling (mean, cls), normalise
+//	Pool(x, starts) → one row for each text     attributes first (1: of the first token, 0: the mean), normalise
 //
 // x is [tokens, values]: the texts of a batch end to end, without padding; starts is where each begins, and where the
 // last one ends. So a row does not depend on the other texts of its batch, to the bit.

@@ -177,8 +177,9 @@ func (n *node) float(name string) (float32, error) {
 	return float32(v), err
 }
 
-// maxInputs is the most inputs of a call that are read: the weights of an operator are constants, and come before.
-const maxInputs = 8
+// maxInputs is how many inputs of a call are read, at most: what changes from call to call comes first, and the
+// constants behind it are packed already.
+const maxInputs = 2
 
 // call is one call of an operator.
 type call struct {

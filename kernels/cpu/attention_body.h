@@ -30,16 +30,16 @@ INLINE void pack_values(float *to, const float *values, int64_t stride, int64_t 
 // soften replaces n scores by e^(score·scale + bias − the largest), zeros behind them up to a multiple of PANEL, and
 // returns their sum.
 INLINE float soften(float *scores, int64_t n, float scale, const float *bias) {
-	vec most = SET1(-__builtin_inff()), sum = SET1(0.f);
+	vec highest = SET1(-__builtin_inff()), sum = SET1(0.f);
 	for (int64_t j = 0; j < n; j += W) {
 		vec x = LOAD(scores + j) * SET1(scale);
 		const int64_t rest = n - j < W ? n - j : W;
 		if (bias) x = x + LOADN(bias + j, rest);
 		STORE(scores + j, x);
 		for (int64_t i = rest; i < W; i++) scores[j + i] = -__builtin_inff();
-		most = MAX(most, LOAD(scores + j));
+		highest = MAX(highest, LOAD(scores + j));
 	}
-	const float top = largest(most);
+	const float top = largest(highest);
 	for (int64_t j = 0; j < n; j += W) {
 		const int64_t rest = n - j < W ? n - j : W;
 		vec e = power_e(LOAD(scores + j) - SET1(top));

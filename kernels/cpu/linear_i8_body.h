@@ -99,10 +99,10 @@ static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint
 // largest_bits is the largest of the lanes as integers: for magnitudes of floats that is the largest, and a NaN counts
 // as larger than all numbers.
 INLINE int32_t largest_bits(ivec v) {
-	int32_t lane[W], most = 0;
+	int32_t lane[W], highest = 0;
 	memcpy(lane, &v, sizeof v);
-	for (int i = 0; i < W; i++) most = lane[i] > most ? lane[i] : most;
-	return most;
+	for (int i = 0; i < W; i++) highest = lane[i] > highest ? lane[i] : highest;
+	return highest;
 }
 
 // encode writes the codes of a group of n inputs, and returns their step: an input is its code times the step, to half
@@ -110,13 +110,13 @@ INLINE int32_t largest_bits(ivec v) {
 INLINE float encode(uint8_t *codes, const float *x, int64_t n) {
 	float group[SLC_I8_GROUP] = {0};
 	if (n < SLC_I8_GROUP) memcpy(group, x, n * sizeof *x), x = group;
-	ivec most = {0};
+	ivec highest = {0};
 #pragma GCC unroll 8
 	for (int j = 0; j < SLC_I8_GROUP; j += W) {
-		ivec bits = (ivec)LOAD(x + j) & 0x7fffffff, more = bits > most;
-		most = (bits & more) | (most & ~more);
+		ivec bits = (ivec)LOAD(x + j) & 0x7fffffff, more = bits > highest;
+		highest = (bits & more) | (highest & ~more);
 	}
-	const int32_t bits = largest_bits(most);
+	const int32_t bits = largest_bits(highest);
 	float top;
 	memcpy(&top, &bits, sizeof top);
 	const float scale = top > 1e-30f ? 127 / top : 0;
