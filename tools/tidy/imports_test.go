@@ -40,6 +40,7 @@ rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retri
 rag/ingest: embed engine/cores rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
+eval/metric: llm rag/corpus
 bench: kernels engine embed rag/gate rag/pairs internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal

@@ -1,0 +1,92 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Score is the value of one item, or the reason why it has none.
+type Score struct {
+	Value    float64 `json:"value"`
+	Unscored string  `json:"unscored,omitempty"`
+}
+
+// Of is a value; NaN and the infinities are unscored.
+func Of(v float64) Score {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return Score{Unscored: fmt.Sprintf("the value is %v", v)}
+	}
+	return Score{Value: v}
+}
+
+// Summary of the scores of items.
+type Summary struct {
+	N        int     `json:"n"`        // items with a value
+	Unscored int     `json:"unscored"` // items without
+	Mean     float64 `json:"mean"`     // 0 for N = 0
+	Low      float64 `json:"low"`      // 95 % interval of the mean, by bootstrap over items
+	High     float64 `json:"high"`
+	P50      float64 `json:"p50"`
+	P95      float64 `json:"p95"`
+}
+
+// resamples of the bootstrap.
+const resamples = 1000
+
+// Summarise is the summary of scores; the interval comes from a seeded bootstrap, so equal scores have equal ones.
+func Summarise(scores []Score) (s Summary) {
+	var values []float64
+	for _, x := range scores {
+		if x.Unscored != "" {
+			s.Unscored++
+			continue
+		}
+		values = append(values, x.Value)
+	}
+	if s.N = len(values); s.N == 0 {
+		return s
+	}
+	s.Mean = mean(values)
+	s.Low, s.High = Bootstrap(s.N, func(rows []int) float64 {
+		var sum float64
+		for _, i := range rows {
+			sum += values[i]
+		}
+		return sum / float64(len(rows))
+	})
+	slices.Sort(values)
+	s.P50, s.P95 = Quantile(values, .5), Quantile(values, .95)
+	return s
+}
+
+// Bootstrap is the 95 % percentile interval of a statistic of n items: it is computed of 1000 samples of n rows, drawn
+// with replacement under a fixed seed.
+func Bootstrap(n int, statistic func(rows []int) float64) (low, high float64) {
+	random := rand.New(rand.NewPCG(uint64(n), 1))
+	rows, all := make([]int, n), make([]float64, resamples)
+	for b := range all {
+		for i := range rows {
+			rows[i] = random.IntN(n)
+		}
+		all[b] = statistic(rows)
+	}
+	slices.Sort(all)
+	return Quantile(all, .025), Quantile(all, .975)
+}
+
+// Quantile of sorted values, type 7 (Hyndman & Fan 1996; NumPy's default).
+func Quantile(sorted []float64, p float64) float64 {
+	at := p * float64(len(sorted)-1)
+	low := int(at)
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+}
+
+func mean(values []float64) (m float64) {
+	for _, v := range values {
+		m += v
+	}
+	return m / float64(len(values))
+}
