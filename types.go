@@ -12,6 +12,8 @@ type (
 	IngestOptions = ingest.Options
 	IngestResult  = ingest.Result
 
+	SemanticOptions = ingest.SemanticOptions
+
 	CalibrateOptions = calibrate.Options
 	CalibrateResult  = calibrate.Result
 

@@ -26,7 +26,7 @@ JSON line keeps the id that it has, or gets COLLECTION/ before it. An id that an
 takes it.
 
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error.`,
-		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl",
+		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker semantic book.md",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, c, err := a.open(cmd)
@@ -36,7 +36,9 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			return closing(s, a.ingest(cmd, s, args, sluice.IngestOptions{
 				Chunk: c.Ingest.Chunk, NoChunk: noChunk, CommitEvery: c.Ingest.CommitEvery,
 				MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20, Strict: strict, Collection: collection,
-				Replace: replace,
+				Replace: replace, Chunker: c.Ingest.Chunker, Semantic: sluice.SemanticOptions{
+					Percentile: c.Ingest.Percentile, MinTokens: c.Ingest.MinTokens, Buffer: c.Ingest.Buffer,
+				},
 			}))
 		},
 	}
@@ -49,6 +51,10 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 		"name that the ids begin with; for folders that have one already, that one (default: the folder's name)")
 	f.BoolVar(&replace, "replace", false, "replace documents of other sources that have the same ids")
 	a.flag(cmd, "ingest.chunk", "chunk")
+	a.flag(cmd, "ingest.chunker", "chunker")
+	a.flag(cmd, "ingest.percentile", "percentile")
+	a.flag(cmd, "ingest.min_tokens", "min-tokens")
+	a.flag(cmd, "ingest.buffer", "buffer")
 	a.flag(cmd, "ingest.commit_every", "commit-every")
 	a.flag(cmd, "ingest.max_file_mib", "max-file-mib")
 	a.flag(cmd, "ingest.metric", "metric")

@@ -50,6 +50,11 @@ type Ingest struct {
 	CommitEvery int    `koanf:"commit_every"`
 	Metric      string `koanf:"metric"`
 	MaxFileMiB  int    `koanf:"max_file_mib"`
+
+	Chunker    string  `koanf:"chunker"`
+	Percentile float64 `koanf:"percentile"`
+	MinTokens  int     `koanf:"min_tokens"`
+	Buffer     int     `koanf:"buffer"`
 }
 
 // Calibrate is how the gate's cut-off is found.

@@ -89,6 +89,17 @@ func stages() []row {
 			doc: "how vectors of a new store are compared; an existing store keeps its own"},
 		{key: "ingest.max_file_mib", initial: corpus.DefaultMaxFileBytes >> 20, min: "1", max: "65536",
 			doc: "larger files are skipped and reported, MiB"},
+		{key: "ingest.chunker", initial: ingest.Fixed, oneOf: ingest.Fixed + " " + ingest.Semantic,
+			doc: "where chunks end: fixed fills them with sentences; semantic also ends them where the subject changes, " +
+				"which embeds each sentence as well"},
+		{key: "ingest.percentile", initial: ingest.DefaultPercentile, min: "0.01", max: "100",
+			doc: "with the chunker semantic: two sentences are parted whose cosine is below this percentile of all cosines " +
+				"of consecutive sentences of the document"},
+		{key: "ingest.min_tokens", min: "0", max: "1048576",
+			doc: "with the chunker semantic: fewer tokens make no chunk of their own where a neighbour is there to join; " +
+				"0 takes an eighth of the chunk size"},
+		{key: "ingest.buffer", min: "0", max: "16",
+			doc: "with the chunker semantic: neighbours on each side that are read with each sentence"},
 		{key: "calibrate.policy",
 			doc: "statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, " +
 				"density:NN; with 'maximum:' before it, of the maximum distribution; empty is maximum:p5"},

@@ -92,6 +92,7 @@ type ChunkOptions struct {
 	MaxTokens     int          // what the encoder reads, 0 = not known; a Size above it is ErrChunkSize
 	NoChunk       bool         // one chunk per document, whatever its length
 	Count         TokenCounter // may be nil with NoChunk only
+	Semantic      *Semantic    // cuts where the subject changes; nil fills chunks up
 	// Reject returns why a chunk, given by its EmbedText, is dropped, nil to keep it; it is asked right after Count was
 	// called for that text. May be nil.
 	Reject func(text string) error

@@ -22,6 +22,7 @@ type part struct {
 	isTiny  bool   // tokens are all there are, and few
 	heading string // as it will stand in the chunks
 	base    int    // tokens of an empty text below the heading
+	cuts    []int  // where chunks begin because the subject changes, ascending; those of the units and later ones
 	next    func() (unit, error, bool)
 	stop    func()
 }
@@ -44,6 +45,22 @@ func (p *part) measure(from, tokens int) error {
 		tokens -= u.tokens
 	}
 	return nil
+}
+
+// isCut tells whether the subject changes at a place.
+func (p *part) isCut(at int) bool {
+	_, found := slices.BinarySearch(p.cuts, at)
+	return found
+}
+
+// nextCut returns the index of the first unit behind the one at i where the subject changes, or the number of units.
+func (p *part) nextCut(i int) int {
+	for j := i + 1; j < len(p.units) && len(p.cuts) > 0; j++ {
+		if p.isCut(p.units[j].start) {
+			return j
+		}
+	}
+	return len(p.units)
 }
 
 // sections returns the document's sections in order and without overlap; text outside of them gets
@@ -90,6 +107,7 @@ func (s *splitter) parts() iter.Seq2[*part, error] {
 			p := &part{Section: sec, stop: func() {}}
 			var err error
 			if p.heading, p.base, err = s.fitHeading(sec.Heading); err == nil {
+				p.cuts = s.cuts(sec, s.o.Size-p.base)
 				p.next, p.stop = iter.Pull2(s.units(sec, s.o.Size-p.base))
 				err = p.measure(0, s.o.Size/tinyShare)
 			}

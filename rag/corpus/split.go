@@ -115,12 +115,19 @@ type splitter struct {
 	special int            // tokens of an empty text
 	seen    map[string]int // occurrences of a chunk's text so far
 	yield   func(Chunk, error) bool
+
+	compared *compared // nil without ChunkOptions.Semantic
 }
 
 func newSplitter(
 	ctx context.Context, d *Document, o ChunkOptions, yield func(Chunk, error) bool,
 ) (*splitter, error) {
 	s := &splitter{ctx: ctx, d: d, o: o, seen: make(map[string]int), yield: yield}
+	if o.Semantic != nil {
+		if err := o.Semantic.check(o); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case o.NoChunk:
 		return s, nil
@@ -138,7 +145,10 @@ func newSplitter(
 	if o.Size <= s.special {
 		return nil, fmt.Errorf("%w: size %d, but an empty text has %d tokens already", ErrChunkSize, o.Size, s.special)
 	}
-	return s, nil
+	if o.Semantic != nil {
+		s.compared, err = s.compare()
+	}
+	return s, err
 }
 
 func (s *splitter) count(text string) (int, error) {
@@ -257,14 +267,17 @@ func (s *splitter) pack(p *part) error {
 // returns where it starts and the index behind its units.
 func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk, err error) {
 	u := p.units
-	start, carried, err := s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
-	if err != nil {
-		return 0, 0, c, err
+	start, carried := -1, 0
+	if !p.isCut(u[i].start) {
+		start, carried, err = s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
+		if err != nil {
+			return 0, 0, c, err
+		}
 	}
 	if start < 0 {
 		start = u[i].start
 	}
-	j = s.fill(u, i, start, s.o.Size-p.base-carried)
+	j = s.fill(u[:p.nextCut(i)], i, start, s.o.Size-p.base-carried)
 	for {
 		c = Chunk{Heading: p.heading, Anchor: p.Anchor, Text: s.d.Text[start:u[j-1].end]}
 		if c.Tokens, err = s.count(c.EmbedText()); err != nil {

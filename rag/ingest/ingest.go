@@ -26,7 +26,11 @@ type Input struct {
 type Options struct {
 	Chunk string // preset ("256/2", "512/10") or SIZE/OVERLAP in tokens; "" is 256/2
 	// one chunk per document or JSON line: its first 64 KiB, or 32 bytes for each token that the encoder reads
-	NoChunk      bool
+	NoChunk bool
+	// Chunker says where chunks end: Fixed ("" as well) when they are full, Semantic where the subject changes, too.
+	Chunker  string
+	Semantic SemanticOptions
+
 	CommitEvery  int   // chunks of one commit; 0 is 256
 	MaxFileBytes int64 // larger files are skipped; 0 is 256 MiB
 	Strict       bool  // a bad line or file is an error instead of a skip
@@ -102,13 +106,16 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return result, err
 	}
+	r.meter = newMeter(in.Paths)
+	if err = r.chooseChunker(); err != nil {
+		return result, err
+	}
 	// else it is made when there is something to put in
 	if _, err = base.Reader(ctx); !errors.Is(err, store.ErrNotFound) {
 		if err = r.open(ctx); err != nil {
 			return result, err
 		}
 	}
-	r.meter = newMeter(in.Paths)
 	r.progress(0) // reading and cutting a large file takes a while
 	defer r.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip}
@@ -201,6 +208,9 @@ type run struct {
 	names   *names
 	take    []string // ids of Batch.Take
 	at      int64    // bytes that are committed
+
+	compared *meter // of the sentences that Semantic has compared; nil without it
+	reached  int64  // bytes up to there
 }
 
 // open opens the store for writing, which makes it when absent, and learns the names in it.
@@ -240,7 +250,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	}
 	r.tellLanguage(doc)
 	var before, chunks []corpus.Chunk // committed, and to be
-	for c, err := range corpus.Chunks(ctx, doc, r.chunk) {
+	for c, err := range r.chunks(ctx, doc) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", doc.Source, err)
 		}
@@ -288,6 +298,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 func (r *run) hasChunk(ctx context.Context, doc *corpus.Document) (bool, error) {
 	var skipped []corpus.Skipped
 	o := r.chunk
+	o.Semantic = nil // it cuts the same words
 	o.OnSkip = func(k corpus.Skipped) { skipped = append(skipped, k) }
 	for _, err := range corpus.Chunks(ctx, doc, o) {
 		if err != nil {
@@ -441,7 +452,12 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 }
 
 func (r *run) progress(done int64) {
-	if r.o.Progress != nil {
-		r.o.Progress(done, r.meter.total)
+	if r.o.Progress == nil {
+		return
 	}
+	total := r.meter.total
+	if r.compared != nil { // each byte is read twice
+		done, total = done+r.reached, 2*total
+	}
+	r.o.Progress(done, total)
 }

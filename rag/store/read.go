@@ -202,7 +202,24 @@ func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter
 }
 
 // Documents lists the documents in the order of their first commit.
-func (s *Store) Documents(ctx context.Context) (list []DocumentInfo, err error) {
+func (s *Store) Documents(ctx context.Context) ([]DocumentInfo, error) {
+	list, err := s.documents(ctx, `true`)
+	return list, s.wrap("list documents", err)
+}
+
+// Document returns one document, or ErrNotFound.
+func (s *Store) Document(ctx context.Context, id string) (DocumentInfo, error) {
+	list, err := s.documents(ctx, `d.id = ?`, id)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%w: document %q", ErrNotFound, id)
+	}
+	if err != nil {
+		return DocumentInfo{}, s.wrap("read a document", err)
+	}
+	return list[0], nil
+}
+
+func (s *Store) documents(ctx context.Context, where string, args ...any) (list []DocumentInfo, err error) {
 	err = s.reading(ctx, func(q queryer) error {
 		collections, err := s.collections(q)
 		if err != nil {
@@ -225,12 +242,10 @@ func (s *Store) Documents(ctx context.Context) (list []DocumentInfo, err error) 
 			return ctx.Err()
 		}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, d.collection, d.path, d.line, d.partial,
 			count(c.row), coalesce(sum(c.tokens), 0)
-			FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no GROUP BY d.no ORDER BY d.no`)
+			FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no WHERE `+where+` GROUP BY d.no ORDER BY d.no`,
+			args...)
 	})
-	if err != nil {
-		return nil, s.wrap("list documents", err)
-	}
-	return list, nil
+	return list, err
 }
 
 // Meta returns the value under key, or ErrNotFound.

@@ -27,7 +27,7 @@ llm: engine/cores internal/filehash
 llm/gguf:
 llm/grammar:
 llm/remote: llm
-rag/corpus: internal/jsonl
+rag/corpus: kernels internal/jsonl
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
 rag/pairs: kernels engine internal/filelock internal/durable
 rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy internal/regular internal/durable
@@ -37,7 +37,7 @@ rag/excerpt: kernels engine rag/corpus
 rag/prompt: llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
-rag/ingest: embed engine/cores rag/corpus rag/knowledge rag/store
+rag/ingest: kernels embed engine/cores rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
