@@ -135,19 +135,31 @@ func cutPoint(text string, s span, at int) int {
 	return at
 }
 
-// abbreviated tells whether sentence, which the Unicode rules end before next, goes on: its dot
-// belongs to an abbreviation, an initial, a number of a list, or a German date.
+// abbreviated tells whether sentence, which the Unicode rules end before next, goes on: its mark belongs to what is
+// said or named in it, or its dot to an abbreviation, an initial, a number of a list, or a German ordinal.
 func abbreviated(sentence, next string) bool {
-	s, ok := strings.CutSuffix(strings.TrimRightFunc(sentence, unicode.IsSpace), ".")
+	sentence = strings.TrimRightFunc(sentence, unicode.IsSpace)
+	next = strings.TrimLeftFunc(next, unicode.IsSpace)
+	if r, _ := utf8.DecodeRuneInString(next); unicode.IsLower(r) {
+		return strings.TrimRight(sentence, "\"'”’»“)]") != sentence // "Stop!" he said
+	}
+	s, ok := strings.CutSuffix(sentence, ".")
 	if !ok {
 		return false
 	}
-	word := s[strings.LastIndexFunc(s, unicode.IsSpace)+1:]
-	whole := word == strings.TrimSpace(s)
+	at := strings.LastIndexFunc(s, unicode.IsSpace) + 1
+	word, before := s[at:], lastWord(s[:at])
+	whole := before == ""
 	word = strings.TrimLeft(word, "([{\"'„“‚‘«»")
 	lower := strings.ToLower(word)
-	following, _, _ := strings.Cut(strings.TrimLeftFunc(next, unicode.IsSpace), " ")
-	if isAbbreviation(lower) || isNumbered(lower) && following != "" && following[0] >= '0' && following[0] <= '9' {
+	following, _, _ := strings.Cut(next, " ")
+	number := following != "" && following[0] >= '0' && following[0] <= '9'
+	following = strings.TrimRight(following, ".,;:!?)")
+	switch {
+	case isAbbreviation(lower),
+		number && (isNumbered(lower) || strings.HasSuffix(lower, "str")),
+		lower == "co" && isLegalForm(following),
+		isAcronym(word) && !startsSentence(following):
 		return true
 	}
 	if r, n := utf8.DecodeRuneInString(word); n == len(word) && unicode.IsLetter(r) {
@@ -156,7 +168,58 @@ func abbreviated(sentence, next string) bool {
 	if strings.Trim(word, "0123456789") != "" || word == "" || len(word) > 2 {
 		return false
 	}
-	return whole || isGermanOrdinal(strings.TrimRight(following, ".,;:!?)"))
+	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
+}
+
+// lastWord is the last word of s, "" if there is none.
+func lastWord(s string) string {
+	s = strings.TrimRightFunc(s, unicode.IsSpace)
+	return s[strings.LastIndexFunc(s, unicode.IsSpace)+1:]
+}
+
+// isAcronym knows capitals with dots between them, without the last dot: "U.S".
+func isAcronym(word string) bool {
+	if len(word) < 3 || len(word)%2 == 0 {
+		return false
+	}
+	for i := range len(word) {
+		if i%2 == 0 && (word[i] < 'A' || word[i] > 'Z') || i%2 == 1 && word[i] != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// startsSentence knows words with a capital that begin a sentence rather than follow "U.S.".
+func startsSentence(word string) bool {
+	switch word {
+	case "A", "An", "The", "This", "That", "These", "Those", "He", "She", "It", "They", "We", "You", "I", "His", "Her",
+		"Its", "Their", "Our", "My", "There", "Here", "In", "On", "At", "By", "For", "From", "With", "After", "Before",
+		"When", "While", "As", "If", "But", "And", "However", "Both", "Some", "Many", "Most", "Several", "No", "Nobody",
+		"What", "Who", "Where", "Why", "How", "Since", "During", "Although", "Then", "Today", "Now", "Der", "Die",
+		"Das",
+		"Er", "Sie", "Es", "Ein", "Eine", "Im", "Am":
+		return true
+	}
+	return word == "" || !unicode.IsLetter([]rune(word)[0])
+}
+
+// isLegalForm knows what follows "& Co.".
+func isLegalForm(word string) bool {
+	switch word {
+	case "KG", "KGaA", "OHG", "Inc", "Ltd", "LLC", "AG", "GmbH", "Limited":
+		return true
+	}
+	return false
+}
+
+// isGermanArticle knows the words, in lower case, behind which a number with a dot is an ordinal ("das 1. Tor").
+func isGermanArticle(word string) bool {
+	switch word {
+	case "der", "die", "das", "dem", "den", "des", "im", "am", "vom", "zum", "zur", "beim", "ins", "wurde", "als":
+		return true
+	}
+	return false
 }
 
 // isAbbreviation knows common English and German abbreviations that a capital may follow, in lower
@@ -167,7 +230,7 @@ func isAbbreviation(word string) bool {
 		"rep",
 		"hon", "vs", "cf", "e.g", "i.e", "eg", "ie", "approx", "dept", "univ", "bros", "resp", "viz", "mt", "ft":
 		return true
-	case "bzw", "ca", "d.h", "z.b", "u.a", "u.ä", "o.ä", "vgl", "evtl", "ggf", "inkl", "exkl", "hrsg", "hr", "fr",
+	case "bzw", "ca", "fa", "d.h", "z.b", "u.a", "u.ä", "o.ä", "vgl", "evtl", "ggf", "inkl", "exkl", "hrsg", "hr", "fr",
 		"frl",
 		"str", "dipl", "ing", "habil", "geb", "gest", "mio", "mrd", "mind", "sog", "s.o", "s.u", "u.u", "v.a", "v.chr",
 		"n.chr", "zzgl", "zit", "i.d.r", "i.a", "z.t", "m.e", "o.g", "einschl", "jan", "feb", "aug", "sept", "okt",
@@ -193,7 +256,8 @@ func isNumbered(word string) bool {
 func isGermanOrdinal(word string) bool {
 	switch word {
 	case "Januar", "Jänner", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober",
-		"November", "Dezember", "Jahrhundert", "Jahrhunderts", "Jh", "Jahrtausend", "Platz", "Auflage", "Kapitel",
+		"November", "Dezember", "Jan", "Feb", "Apr", "Jun", "Jul", "Aug", "Sep", "Sept", "Okt", "Nov", "Dez",
+		"Jahrhundert", "Jahrhunderts", "Jh", "Jahrtausend", "Platz", "Auflage", "Kapitel",
 		"Klasse", "Lebensjahr", "Mal", "Band", "Teil", "Stock", "Weltkrieg", "Weltkriegs", "Geburtstag", "Bundestag",
 		"Armee":
 		return true
