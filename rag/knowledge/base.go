@@ -82,6 +82,7 @@ type Base struct {
 	foreign   sync.Map // languages of questions that have been warned of
 
 	search   search
+	words    words
 	stopping context.Context // ends with Close: of builders
 	stop     context.CancelFunc
 }
@@ -137,6 +138,7 @@ func New(cfg Config) *Base {
 		cfg.Logger = slog.Default()
 	}
 	b := &Base{cfg: cfg, log: cfg.Logger, loading: newTurn(), opening: newTurn(), search: search{turn: newTurn()},
+		words:     words{turn: newTurn()},
 		languages: language.New()}
 	b.stopping, b.stop = context.WithCancel(cores.AsBatch(context.Background()))
 	return b

@@ -343,14 +343,17 @@ func (s *Snapshot) storeIndex(ctx context.Context, p *prepared) error {
 // lag is the share of rows from which on the stored index is written again: whoever loads it has to encode them.
 const lag = .02
 
-// KeepIndex brings the stored index up to the store: it builds one where a store has grown large, or much has changed,
-// and writes it again when rows have come. It is for who has written much; a store that is small gets none.
+// KeepIndex brings the stored indexes up to the store: that of the words, and that of the vectors, which is built where
+// a store has grown large or much has changed, and written again when rows have come. It is for who has written much.
 func (b *Base) KeepIndex(ctx context.Context) error {
 	s, err := b.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Release()
+	if err := s.keepPostings(ctx); err != nil {
+		return err
+	}
 	rows := s.View.Vectors.Rows
 	if rows < b.cfg.IndexRows || !b.search.built.CompareAndSwap(false, true) {
 		return nil

@@ -27,6 +27,7 @@ type Snapshot struct {
 	gate     atomic.Pointer[snapshotGate]
 	searched atomic.Pointer[engine.Vectors] // what searches go by; nil before the first one
 	sets     []*prepared                    // that it keeps open; of whose turn it is in base.search
+	words    shown                          // its inverted index
 
 	// under base.mu
 	users   int

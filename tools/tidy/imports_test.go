@@ -32,6 +32,7 @@ rag/store: kernels engine embed/identity rag/corpus internal/durable internal/fi
 rag/pairs: kernels engine internal/filelock internal/durable
 rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy internal/regular internal/durable
 rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable
+rag/postings: kernels internal/durable
 rag/retrieve: kernels engine
 rag/excerpt: kernels engine rag/corpus
 rag/prompt: llm rag/corpus rag/excerpt
@@ -39,6 +40,8 @@ rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/
 rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/ingest: kernels embed engine/cores rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/retrieve rag/store rag/excerpt internal/language
+rag/ingest: embed engine/cores rag/corpus rag/knowledge rag/store
+rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
 bench: kernels engine embed rag/gate rag/pairs internal

@@ -1,0 +1,175 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rag/sluice/rag/postings"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// postingsName is the file of the inverted index, in the store's folder for what could be made again.
+const postingsName = "postings"
+
+// The inverted index is written again once so many rows, and such a share of all, came after its file.
+const (
+	lagRows  = 2000
+	lagShare = .02
+)
+
+// words is the inverted index of a base. It is made, or loaded from its file, once, and follows the store: later
+// snapshots add the rows that have come and leave out those that have gone.
+type words struct {
+	turn   turn
+	now    *postings.Index // nil before the first use
+	view   *store.View     // that now shows, for its rows; it may be closed
+	stored int             // rows of the file
+}
+
+// shown is a snapshot's index, once it was asked for.
+type shown struct {
+	index atomic.Pointer[postings.Index]
+}
+
+// Postings is the inverted index of the snapshot's texts: of headings and texts, as they are embedded, each analysed by
+// the language of its text. Its rows are those of the snapshot's view.
+func (s *Snapshot) Postings(ctx context.Context) (*postings.Index, error) {
+	if x := s.words.index.Load(); x != nil {
+		return x, nil
+	}
+	b := s.base
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	if err := b.words.turn.take(ctx, nil); err != nil {
+		return nil, err
+	}
+	defer b.words.turn.give()
+	if x := s.words.index.Load(); x != nil {
+		return x, nil
+	}
+	x, err := s.makePostings(ctx)
+	if err != nil {
+		return nil, b.unlessClosed(err)
+	}
+	s.words.index.Store(x)
+	return x, nil
+}
+
+// makePostings is the index of the snapshot, from that of an earlier one, the file, or nothing; s has the turn.
+func (s *Snapshot) makePostings(ctx context.Context) (*postings.Index, error) {
+	w, started := &s.base.words, time.Now()
+	from, keeps := postings.New(), s.View.Damage == nil // what is left out now may be there again later
+	switch {
+	case !keeps:
+	case w.now != nil && w.view.First == s.View.First && w.view.Generation <= s.View.Generation:
+		from = w.now
+	case w.now == nil || w.view.First != s.View.First:
+		from = s.loadPostings(ctx)
+		w.stored = from.Rows()
+	}
+	rows := s.View.Vectors.Rows
+	x, err := from.With(ctx, rows, s.documents, s.View.Deleted, s.base.cfg.Engine.Each)
+	if err != nil {
+		return nil, err
+	}
+	if came := rows - from.Rows(); came >= lagRows {
+		s.base.log.Info("texts indexed", "rows", came, "seconds", time.Since(started).Seconds())
+	}
+	if !keeps || w.now != nil && w.view.First == s.View.First && w.view.Generation > s.View.Generation {
+		return x, nil // an earlier snapshot than the last
+	}
+	w.now, w.view = x, s.View
+	if came := rows - w.stored; came >= lagRows && float64(came) > lagShare*float64(rows) {
+		if err := s.storePostings(ctx, x); err != nil && ctx.Err() == nil {
+			s.base.log.Info("the inverted index is not stored, the next process makes its own", "error", err)
+		}
+	}
+	return x, nil
+}
+
+// documents reads rows' texts for the index.
+func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Document, error) {
+	var ids []string
+	for row := from; row < to; row++ {
+		if !s.View.Deleted(row) {
+			ids = append(ids, s.View.IDs[row])
+		}
+	}
+	chunks, err := s.View.Chunks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	documents, of, language := make([]postings.Document, to-from), "", ""
+	for row, next := from, 0; row < to; row++ {
+		if s.View.Deleted(row) {
+			continue
+		}
+		c := &chunks[next]
+		if next++; next == 1 || c.Document != of {
+			of = c.Document
+			if language = s.base.languages.Of(c.Text); language == "" {
+				language = shortTexts
+			}
+		}
+		documents[row-from] = postings.Document{Text: c.EmbedText(), Language: language}
+	}
+	return documents, nil
+}
+
+// shortTexts is the language that texts are analysed by which are too short to tell. English endings are few, and other
+// languages lose little by them.
+const shortTexts = "en"
+
+func (s *Snapshot) postingsFile() string {
+	return filepath.Join(s.Store.Dir(), store.IndexFolder, postingsName)
+}
+
+// loadPostings is the index of the file, or one without rows if there is none that fits.
+func (s *Snapshot) loadPostings(ctx context.Context) *postings.Index {
+	x, err := postings.Load(s.postingsFile(), func(rows int) ([32]byte, error) { return s.View.Fingerprint(ctx, rows) })
+	switch {
+	case err == nil && x.Rows() <= s.View.Vectors.Rows:
+		return x
+	case err != nil && !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil:
+		s.base.log.Info("the stored inverted index is not used, another one is made", "error", err)
+	}
+	return postings.New()
+}
+
+// storePostings writes the file of the inverted index; s has the turn.
+func (s *Snapshot) storePostings(ctx context.Context, x *postings.Index) error {
+	if _, err := s.Store.IndexDir(); err != nil {
+		return err
+	}
+	digest, err := s.View.Fingerprint(ctx, x.Rows())
+	if err != nil {
+		return err
+	}
+	if err := x.Save(ctx, s.postingsFile(), digest); err != nil {
+		return err
+	}
+	s.base.words.stored = x.Rows()
+	return nil
+}
+
+// keepPostings brings the file of the inverted index up to the snapshot.
+func (s *Snapshot) keepPostings(ctx context.Context) error {
+	x, err := s.Postings(ctx)
+	if err != nil {
+		return err
+	}
+	b := s.base
+	if err := b.words.turn.take(ctx, nil); err != nil {
+		return err
+	}
+	defer b.words.turn.give()
+	if b.words.now != x || b.words.stored == x.Rows() {
+		return nil
+	}
+	return s.storePostings(ctx, x)
+}

@@ -1,0 +1,84 @@
+package knowledge_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/rag/postings"
+)
+
+// words are the ids of the texts that have a word, better first, and of how many rows the index is.
+func (w *world) words(word string) (ids []string, rows int) {
+	w.t.Helper()
+	snap, err := w.Snapshot(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer snap.Release()
+	x, err := snap.Postings(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	q, err := x.Query(word, postings.Scoring{Kind: postings.BM25})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	hits, err := q.TopK(w.t.Context(), 100, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, h := range hits {
+		ids = append(ids, snap.View.IDs[h.Row])
+	}
+	return ids, x.Live()
+}
+
+func (w *world) hasWords(word string, rows int, want ...string) {
+	w.t.Helper()
+	got, live := w.words(word)
+	if strings.Join(got, "|") != strings.Join(want, "|") || live != rows {
+		w.t.Errorf("%s: %q of %d rows, want %q of %d", word, got, live, want, rows)
+	}
+}
+
+// TestPostingsFollowTheStore: rows come and go, in this process and another one, and the file of the index serves who
+// opens the store later; one that is damaged is made again.
+func TestPostingsFollowTheStore(t *testing.T) {
+	w := newWorld(t, 1000, 1000)
+	w.add("harbours and ships", "a castle")
+	w.hasWords("harbour", 2, "harbours and ships")
+	w.add("the harbour")
+	w.hasWords("harbour", 3, "the harbour", "harbours and ships")
+	other := w.again()
+	other.add("ships at sea")
+	w.hasWords("ship", 4, "harbours and ships", "ships at sea")
+	w.remove("harbours and ships")
+	w.hasWords("ship", 3, "ships at sea")
+	other.hasWords("harbour", 3, "the harbour")
+
+	if err := w.KeepIndex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(w.Base.Base.Dir(), "index", "postings")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.add("castles")
+	later := w.again()
+	later.hasWords("castle", 4, "a castle", "castles")
+	if strings.Contains(later.Log.String(), "not used") {
+		t.Error(later.Log)
+	}
+	whole[len(whole)/2] ^= 1
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := w.again()
+	damaged.hasWords("castle", 4, "a castle", "castles")
+	if !strings.Contains(damaged.Log.String(), "another one is made") {
+		t.Error(damaged.Log)
+	}
+}

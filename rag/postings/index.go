@@ -1,0 +1,212 @@
+package postings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// The errors of this package.
+var (
+	ErrFile = errors.New("postings: the file is damaged, or of another version") // make the index anew
+	ErrKind = errors.New("postings: unknown kind of score")
+)
+
+// Document is the text of a row with its language (ISO 639-1, "" if it is not known).
+type Document struct{ Text, Language string }
+
+// Source reads the documents of rows from up to below to, in order. Those of deleted rows are empty.
+type Source func(ctx context.Context, from, to int) ([]Document, error)
+
+// Each runs tasks, perhaps several at a time, as engine.Engine.Each does.
+type Each func(ctx context.Context, tasks int, fn func(task int) error) error
+
+// Index is the inverted index of rows 0 … Rows()−1 of a base as it is at one time. It is immutable and may be used by
+// several goroutines.
+type Index struct {
+	segments  []*segment
+	deleted   func(row int) bool
+	live      int     // rows that are not deleted
+	gone      bool    // some are
+	mean      float64 // terms of a live row's text
+	languages []string
+	analyzers *analyzers
+
+	mu     sync.Mutex
+	counts map[string]int       // live rows that have a term, where some are deleted
+	bounds map[boundKey]float64 // of lists
+	norms  []float64            // of the rows' tf-idf vectors, once they were needed
+}
+
+// analyzers are one for each language.
+type analyzers struct {
+	mu sync.Mutex
+	of map[string]*Analyzer
+}
+
+func (a *analyzers) get(language string) *Analyzer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[language] == nil {
+		a.of[language] = For(language)
+	}
+	return a.of[language]
+}
+
+// New is an index without rows.
+func New() *Index {
+	return &Index{deleted: func(int) bool { return false }, analyzers: &analyzers{of: map[string]*Analyzer{}}}
+}
+
+// groupRows are the rows that one task analyses.
+const groupRows = 2048
+
+// With is the index of rows 0 … rows−1, of which x has the first: the others are read from source. deleted tells which
+// are deleted; it must not change its answers. x stays as it is, and both share what they have in common.
+func (x *Index) With(ctx context.Context, rows int, source Source, deleted func(row int) bool, each Each) (*Index,
+	error) {
+	have := x.Rows()
+	if rows < have {
+		return nil, fmt.Errorf("postings: %w: %d rows, the index has %d", kernels.ErrShape, rows, have)
+	}
+	parts := make([]*segment, (rows-have+groupRows-1)/groupRows)
+	analyse := func(task int) error {
+		from := have + task*groupRows
+		to := min(from+groupRows, rows)
+		documents, err := source(ctx, from, to)
+		if err == nil && len(documents) != to-from {
+			err = fmt.Errorf("postings: %w: %d documents for %d rows", kernels.ErrShape, len(documents), to-from)
+		}
+		if err != nil {
+			return err
+		}
+		b := newBuilder(from)
+		for i, d := range documents {
+			if i%64 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			b.add(x.analyzers.get(d.Language), d.Text)
+		}
+		parts[task] = b.finish()
+		return nil
+	}
+	if each == nil || len(parts) < 2 {
+		for task := range parts {
+			if err := analyse(task); err != nil {
+				return nil, err
+			}
+		}
+	} else if err := each(ctx, len(parts), analyse); err != nil {
+		return nil, err
+	}
+	n := &Index{segments: slices.Clone(x.segments), deleted: deleted, analyzers: x.analyzers}
+	if len(parts) > 0 {
+		n.segments = append(n.segments, merge(parts))
+	}
+	n.tidy()
+	n.count()
+	return n, nil
+}
+
+// tidy merges segments so that each is less than half of the one before: there are few, and a row is moved seldom.
+func (x *Index) tidy() {
+	for n := len(x.segments); n > 1 && 2*x.segments[n-1].rows() >= x.segments[n-2].rows(); n = len(x.segments) {
+		x.segments = append(x.segments[:n-2:n-2], merge(x.segments[n-2:]))
+	}
+}
+
+// count counts the live rows, their terms and languages.
+func (x *Index) count() {
+	sum, of := 0, map[string]int{}
+	for _, s := range x.segments {
+		for i, length := range s.length {
+			if x.deleted(s.first + i) {
+				x.gone = true
+				continue
+			}
+			x.live++
+			sum += int(length)
+			of[s.languages[s.language[i]]]++
+		}
+	}
+	if x.mean = 1; sum > 0 {
+		x.mean = float64(sum) / float64(x.live)
+	}
+	for language, n := range of {
+		if float64(n) >= languageShare*float64(x.live) {
+			x.languages = append(x.languages, language)
+		}
+	}
+	slices.SortFunc(x.languages, func(a, b string) int {
+		if of[a] != of[b] {
+			return of[b] - of[a]
+		}
+		if a < b {
+			return -1
+		}
+		return 1
+	})
+}
+
+// languageShare of the rows must be in a language for queries to be analysed by it where their own is not known.
+const languageShare = .02
+
+// Rows is the number of rows, with deleted ones.
+func (x *Index) Rows() int {
+	if len(x.segments) == 0 {
+		return 0
+	}
+	last := x.segments[len(x.segments)-1]
+	return last.first + last.rows()
+}
+
+// Live is the number of rows that are not deleted.
+func (x *Index) Live() int { return x.live }
+
+// Languages are those of at least one in fifty rows, the most frequent first; "" is that of texts whose language is not
+// known.
+func (x *Index) Languages() []string { return x.languages }
+
+// lists are those of a term, one a segment that has it.
+func (x *Index) lists(term string) (lists []list) {
+	for _, s := range x.segments {
+		if l := s.find(term); len(l.at) > 0 {
+			lists = append(lists, l)
+		}
+	}
+	return lists
+}
+
+// having counts the live rows that have a term.
+func (x *Index) having(term string, lists []list) (n int) {
+	for _, l := range lists {
+		n += len(l.at)
+	}
+	if !x.gone || n == 0 {
+		return n
+	}
+	x.mu.Lock()
+	count, ok := x.counts[term]
+	x.mu.Unlock()
+	if ok {
+		return count
+	}
+	for _, l := range lists {
+		for _, at := range l.at {
+			if x.deleted(l.seg.first + int(at)) {
+				n--
+			}
+		}
+	}
+	x.mu.Lock()
+	if x.counts == nil {
+		x.counts = map[string]int{}
+	}
+	x.counts[term] = n
+	x.mu.Unlock()
+	return n
+}

@@ -1,0 +1,312 @@
+package postings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Kind is what a score is.
+type Kind string
+
+// The kinds of scores.
+const (
+	// BM25 is Σ idf·tf·(k1+1) / (tf + k1·(1 − b + b·length/mean length)) over the query's words, with repeats, and
+	// idf = ln(1 + (n − df + ½)/(df + ½)) (Robertson & Zaragoza, The Probabilistic Relevance Framework, 2009; the idf
+	// is Lucene's, which is never negative).
+	BM25 Kind = "bm25"
+	// TFIDF is the cosine of the vectors of tf·idf, idf = 1 + ln((1 + n)/(1 + df)), as scikit-learn has it.
+	TFIDF Kind = "tfidf"
+	// Cover is the share of the query's words, each once and weighted by BM25's idf, that the text has: 0 … 1.
+	Cover Kind = "cover"
+)
+
+// Scoring says how words count. The zero value of K1 and B is DefaultK1 and DefaultB; NoLength is B = 0.
+type Scoring struct {
+	Kind     Kind
+	K1, B    float64
+	NoLength bool
+	Language string // of the query (ISO 639-1); "" takes the index's own languages
+}
+
+// The defaults of BM25.
+const (
+	DefaultK1 = 1.5
+	DefaultB  = .75
+)
+
+func (s Scoring) withDefaults() (Scoring, error) {
+	if s.K1 == 0 {
+		s.K1 = DefaultK1
+	}
+	if s.B == 0 && !s.NoLength {
+		s.B = DefaultB
+	}
+	if s.Kind != BM25 && s.Kind != TFIDF && s.Kind != Cover {
+		return s, fmt.Errorf("%w: %q (known: %s, %s, %s)", ErrKind, s.Kind, BM25, TFIDF, Cover)
+	}
+	if !(s.K1 > 0 && s.K1 <= 1000) || !(s.B >= 0 && s.B <= 1) {
+		return s,
+			fmt.Errorf("%w: k1 must be above 0 and at most 1000, b within 0 and 1, given %g and %g", ErrKind, s.K1, s.B)
+	}
+	return s, nil
+}
+
+// Term is a word of a query as the index has it.
+type Term struct {
+	Text   string  `json:"term"`
+	Rows   int     `json:"df"` // that have it
+	IDF    float64 `json:"idf"`
+	Weight float64 `json:"weight"` // of the word in the score; 0 of words that no row has
+}
+
+// Query is a text that was analysed for an index. It is immutable.
+type Query struct {
+	x       *Index
+	scoring Scoring
+	words   []Term     // all, each once, in order
+	terms   []weighted // those that rows have, in order
+	ideal   float64
+	offset  float64 // BM25: of the length norm
+	slope   float64 // BM25: of the length norm, for each term of the text
+	norms   []float64
+}
+
+// weighted is a term that some row has, with what it counts.
+type weighted struct {
+	lists  []list
+	weight float64
+	bound  float64 // no row gets more from it
+}
+
+// maxQueryTerms bounds the different terms of a query: the first ones count. A question has a few dozen.
+const maxQueryTerms = 1024
+
+// Query analyses a text: by the language that the scoring names, else by the languages that the index's rows are in.
+// An unknown kind and parameters out of range are ErrKind.
+func (x *Index) Query(text string, s Scoring) (*Query, error) {
+	s, err := s.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	q := &Query{x: x, scoring: s}
+	a := q.count(text)
+	n := float64(x.live)
+	for i := range q.words {
+		w := &q.words[i]
+		lists := x.lists(w.Text)
+		w.Rows = x.having(w.Text, lists)
+		df := float64(w.Rows)
+		if w.IDF = math.Log(1 + (n-df+.5)/(df+.5)); s.Kind == TFIDF {
+			w.IDF = 1 + math.Log((1+n)/(1+df))
+		}
+		if w.Rows > 0 {
+			q.terms = append(q.terms, weighted{lists: lists})
+		}
+	}
+	if q.ideal = 1; s.Kind == BM25 {
+		q.ideal = (s.K1 + 1) * a.sum(q.words, func(i int) float64 { return a.counts[i] * q.words[i].IDF })
+	}
+	q.weigh(a.counts, a.sum(q.words, func(i int) float64 { return q.words[i].IDF }))
+	return q, nil
+}
+
+// analysed is a query's text as terms.
+type analysed struct {
+	counts []float64 // how often each term comes
+	word   []int     // the word that each term is of, by its place: in several languages it has several stems
+	words  int
+}
+
+// sum adds up the words' values: of a word's terms, the largest one of those that rows have, or of all if none is.
+func (a *analysed) sum(terms []Term, value func(term int) float64) (sum float64) {
+	largest, found := make([]float64, a.words), make([]bool, a.words)
+	for term, w := range a.word {
+		switch has := terms[term].Rows > 0; {
+		case has && !found[w]:
+			largest[w], found[w] = value(term), true
+		case has == found[w]:
+			largest[w] = max(largest[w], value(term))
+		}
+	}
+	for _, v := range largest {
+		sum += v
+	}
+	return sum
+}
+
+// count finds the query's terms, each once.
+func (q *Query) count(text string) (a analysed) {
+	languages := q.x.languages
+	if q.scoring.Language != "" {
+		languages = []string{q.scoring.Language}
+	}
+	if len(languages) == 0 {
+		languages = []string{""}
+	}
+	type met struct{ term, language int }
+	number := map[string]met{}
+	for l, language := range languages {
+		at := 0
+		q.x.analyzers.get(language).each(text, func(term string) {
+			m, ok := number[term]
+			switch {
+			case ok && m.language == l:
+				a.counts[m.term]++
+			case !ok && len(number) < maxQueryTerms:
+				number[term] = met{len(q.words), l}
+				q.words = append(q.words, Term{Text: term})
+				a.counts, a.word = append(a.counts, 1), append(a.word, at)
+			}
+			at++
+		})
+		a.words = max(a.words, at)
+	}
+	return a
+}
+
+// weigh gives the terms their weights and bounds.
+func (q *Query) weigh(counts []float64, mass float64) {
+	s, t := q.scoring, 0
+	norm := 0.0
+	for i, w := range q.words {
+		norm += counts[i] * w.IDF * counts[i] * w.IDF
+	}
+	norm = math.Sqrt(norm)
+	if s.Kind == TFIDF {
+		q.norms = q.x.tfidfNorms()
+	}
+	q.offset, q.slope = s.K1*(1-s.B), s.K1*s.B/q.x.mean
+	for i := range q.words {
+		w := &q.words[i]
+		if w.Weight = 0; w.Rows == 0 {
+			continue
+		}
+		switch s.Kind {
+		case BM25:
+			w.Weight = counts[i] * w.IDF * (s.K1 + 1)
+		case TFIDF:
+			w.Weight = counts[i] * w.IDF * w.IDF / norm
+		case Cover:
+			w.Weight = w.IDF / mass
+		}
+		q.terms[t].weight = w.Weight
+		q.terms[t].bound = q.x.bound(w.Text, q, &q.terms[t])
+		t++
+	}
+}
+
+// Terms are the query's terms, also those that no row has, in order.
+func (q *Query) Terms() []Term { return q.words }
+
+// Empty tells whether no row has any of the query's words.
+func (q *Query) Empty() bool { return len(q.terms) == 0 }
+
+// Ideal is what no text's score reaches: of BM25 the sum over the query's words, with those that no row has, of
+// idf·(k1 + 1); of the others 1. It is 0 for a query without words.
+func (q *Query) Ideal() float64 { return q.ideal }
+
+// part is what a term counts in a row: tf times in a text of length terms.
+func (q *Query) part(t *weighted, tf uint16, length uint32, row int) float64 {
+	switch q.scoring.Kind {
+	case BM25:
+		f := float64(tf)
+		return t.weight * f / (f + q.offset + q.slope*float64(length))
+	case TFIDF:
+		return t.weight * float64(tf) / q.norms[row]
+	}
+	return t.weight
+}
+
+// Score is a row's score: 0 where it has none of the query's words.
+func (q *Query) Score(row int) (score float64) {
+	for i := range q.terms {
+		t := &q.terms[i]
+		for _, l := range t.lists {
+			if at := row - l.seg.first; at >= 0 && at < l.seg.rows() {
+				if j, ok := slices.BinarySearch(l.at, uint32(at)); ok {
+					score += q.part(t, l.tf[j], l.seg.length[at], row)
+				}
+			}
+		}
+	}
+	return score
+}
+
+// boundKey names a list with what its bound depends on.
+type boundKey struct {
+	term  string
+	kind  Kind
+	k1, b float64
+}
+
+// bound is the largest part of a term's list.
+func (x *Index) bound(term string, q *Query, t *weighted) float64 {
+	if q.scoring.Kind == Cover {
+		return t.weight
+	}
+	key := boundKey{term, q.scoring.Kind, q.scoring.K1, q.scoring.B}
+	x.mu.Lock()
+	share, ok := x.bounds[key]
+	x.mu.Unlock()
+	if !ok {
+		unit := &weighted{weight: 1}
+		for _, l := range t.lists {
+			for j, at := range l.at {
+				share = max(share, q.part(unit, l.tf[j], l.seg.length[at], l.seg.first+int(at)))
+			}
+		}
+		x.mu.Lock()
+		if x.bounds == nil || len(x.bounds) > maxBounds {
+			x.bounds = map[boundKey]float64{}
+		}
+		x.bounds[key] = share
+		x.mu.Unlock()
+	}
+	return t.weight * share * (1 + 1e-12)
+}
+
+// maxBounds are kept; they are found again in one pass over the list.
+const maxBounds = 1 << 16
+
+// tfidfNorms are the lengths of the rows' vectors of tf·idf.
+func (x *Index) tfidfNorms() []float64 {
+	x.mu.Lock()
+	norms := x.norms
+	x.mu.Unlock()
+	if norms != nil {
+		return norms
+	}
+	norms = make([]float64, x.Rows())
+	df := map[string]int{}
+	if x.gone || len(x.segments) > 1 {
+		for _, s := range x.segments {
+			for i := range s.terms() {
+				if term := s.term(i); df[term] == 0 {
+					df[term] = x.having(term, x.lists(term))
+				}
+			}
+		}
+	}
+	for _, s := range x.segments {
+		for i := range s.terms() {
+			l := s.list(i)
+			n, ok := df[s.term(i)]
+			if !ok {
+				n = len(l.at)
+			}
+			idf := 1 + math.Log((1+float64(x.live))/(1+float64(n)))
+			for j, at := range l.at {
+				v := float64(l.tf[j]) * idf
+				norms[s.first+int(at)] += v * v
+			}
+		}
+	}
+	for i, v := range norms {
+		norms[i] = math.Sqrt(v)
+	}
+	x.mu.Lock()
+	x.norms = norms
+	x.mu.Unlock()
+	return norms
+}
