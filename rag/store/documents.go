@@ -2,6 +2,10 @@ package store
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 // Titles returns the titles of documents by their ids; those that have none, or are not in the store, are left out.
@@ -19,4 +23,93 @@ func (s *Store) Titles(ctx context.Context, ids []string) (map[string]string, er
 		return nil, s.wrap("read titles", err)
 	}
 	return titles, nil
+}
+
+// Select lists the rows of the live chunks, ascending, whose documents are accepted, as they were when the view was
+// taken. Of a document it tells what Store.Documents does, without Chunks and Tokens. ErrClosed after Close.
+func (v *View) Select(ctx context.Context, accepts func(DocumentInfo) bool) (rows []int, err error) {
+	r := v.texts
+	select {
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.tx == nil {
+		return nil, wrap(r.store.dir, "select chunks", ErrClosed)
+	}
+	collections, err := r.store.collections(r.tx)
+	if err != nil {
+		return nil, wrap(r.store.dir, "select chunks", err)
+	}
+	accepted := map[int64]bool{}
+	err = each(r.tx, func(scan func(...any) error) error {
+		var d DocumentInfo
+		var no int64
+		var meta string
+		var at place
+		if err := scan(&no, &d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &at.collection, &at.path,
+			&at.line, &d.Partial); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
+			return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
+		}
+		d.Path, d.Collection = at.absolute(collections)
+		d.Line = at.line
+		if accepts(d) {
+			accepted[no] = true
+		}
+		return ctx.Err()
+	}, `SELECT no, id, source, title, topic, digest, meta, added, collection, path, line, partial FROM documents`)
+	if err == nil && len(accepted) > 0 {
+		err = each(r.tx, func(scan func(...any) error) error {
+			var row, document int64
+			if err := scan(&row, &document); err != nil {
+				return err
+			}
+			if i := int(row - v.First); accepted[document] && i < len(v.IDs) && !v.Deleted(i) {
+				rows = append(rows, i)
+			}
+			return ctx.Err()
+		}, `SELECT row, document FROM chunks WHERE row >= ? ORDER BY row`, v.First)
+	}
+	return rows, wrap(r.store.dir, "select chunks", err)
+}
+
+// Siblings returns the chunks of the same document, in the order of the text, that stand at most before and after
+// places from a chunk, with the chunk itself, as they were when the view was taken. ErrNotFound if the view lacks it.
+func (v *View) Siblings(ctx context.Context, id string, before, after int) ([]corpus.Chunk, error) {
+	r := v.texts
+	select {
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.tx == nil {
+		return nil, wrap(r.store.dir, "read chunks", ErrClosed)
+	}
+	var ids []string
+	place := -1
+	err := each(r.tx, func(scan func(...any) error) error {
+		var other string
+		if err := scan(&other); err != nil {
+			return err
+		}
+		if other == id {
+			place = len(ids)
+		}
+		ids = append(ids, other)
+		return ctx.Err()
+	}, `SELECT c.id FROM chunks AS c JOIN texts AS t USING (row)
+		WHERE c.document = (SELECT document FROM chunks WHERE id = ?) ORDER BY t.start_byte, c.row`, id)
+	if err == nil && place < 0 {
+		err = fmt.Errorf("%w: chunk %q", ErrNotFound, id)
+	}
+	if err != nil {
+		return nil, wrap(r.store.dir, "read chunks", err)
+	}
+	chunks, err := readChunks(ctx, r.tx, ids[max(0, place-before):min(len(ids), place+after+1)])
+	return chunks, wrap(r.store.dir, "read chunks", err)
 }
