@@ -1,33 +1,34 @@
 package retrieve
 
-import (
-	"slices"
-
-	"github.com/sluice-rag/sluice/kernels"
-)
+import "slices"
 
 // Merge merges the lists of several queries: each context with its best score, better first, k at most.
-// Equal scores stay in the order in which they were found.
-func Merge(lists [][]Result, metric kernels.Metric, k int) []Result {
+// Equal scores stay in the order in which they were found. Lists that were made in different ways are merged by what
+// the first one counts as better.
+func Merge(lists []List, k int) []Result {
 	merged := []Result{}
 	at := map[string]int{}
+	better := func(a, b float64) bool { return a > b }
+	if len(lists) > 0 && lists[0].Taken.Ascending {
+		better = func(a, b float64) bool { return a < b }
+	}
 	for _, list := range lists {
-		for _, r := range list {
+		for _, r := range list.Results {
 			i, seen := at[r.ID]
 			switch {
 			case !seen:
 				at[r.ID] = len(merged)
 				merged = append(merged, r)
-			case metric.Better(r.Score, merged[i].Score):
-				merged[i].Score = r.Score
+			case better(r.Score, merged[i].Score):
+				merged[i] = r
 			}
 		}
 	}
 	slices.SortStableFunc(merged, func(a, b Result) int {
 		switch {
-		case metric.Better(a.Score, b.Score):
+		case better(a.Score, b.Score):
 			return -1
-		case metric.Better(b.Score, a.Score):
+		case better(b.Score, a.Score):
 			return 1
 		}
 		return 0

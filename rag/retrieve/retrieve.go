@@ -1,106 +1,156 @@
-// Package retrieve finds the contexts for a query. This version searches dense vectors exactly;
-// the lexical and hybrid modes are refused with ErrMode until the postings exist.
 package retrieve
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 )
-
-// Mode is how contexts are ranked.
-type Mode string
-
-// The modes. Auto takes the best one that this build has, which is Dense.
-const (
-	Auto   Mode = "auto"
-	Dense  Mode = "dense"
-	BM25   Mode = "bm25"
-	Hybrid Mode = "hybrid"
-)
-
-// The errors of this package.
-var (
-	ErrMode = errors.New("retrieve: mode not available") // unknown, or not in this build
-	ErrK    = errors.New("retrieve: k must be at least 1")
-)
-
-// ParseMode checks a mode's name.
-func ParseMode(s string) (Mode, error) {
-	switch m := Mode(s); m {
-	case Auto, Dense:
-		return m, nil
-	case BM25, Hybrid:
-		return m, fmt.Errorf("%w: %q needs the lexical index, which this version does not build; use dense or auto",
-			ErrMode, s)
-	}
-	return "", fmt.Errorf("%w: %q (known: auto, dense, bm25, hybrid)", ErrMode, s)
-}
-
-// Options of a search. The zero value takes DefaultK contexts in the best mode that there is.
-type Options struct {
-	K    int // contexts per query
-	Mode Mode
-	// Sentences finds in each context the sentence that is nearest to the query. It costs the embedding of all their
-	// sentences, so it is for contexts that are going to be read.
-	Sentences bool
-}
-
-// DefaultK is how many contexts a query gets.
-const DefaultK = 4
-
-// WithDefaults are the options with their defaults filled in.
-func (o Options) WithDefaults() Options {
-	if o.K == 0 {
-		o.K = DefaultK
-	}
-	if o.Mode == "" {
-		o.Mode = Auto
-	}
-	return o
-}
 
 // Result is a context and its score, better first.
 type Result struct {
 	ID    string  `json:"id"`
 	Score float64 `json:"score"`
+	Parts *Parts  `json:"parts,omitempty"` // with Options.Explain
+	Row   int     `json:"-"`               // of Contexts
+}
+
+// Parts are what a result's score was made of; what played no part is left out.
+type Parts struct {
+	Dense            *float64 `json:"dense,omitempty"` // in Taken.Metric
+	DenseNormalised  *float64 `json:"dense_normalised,omitempty"`
+	DenseRank        int      `json:"dense_rank,omitempty"`
+	Sparse           *float64 `json:"sparse,omitempty"` // of Taken.Sparse
+	SparseNormalised *float64 `json:"sparse_normalised,omitempty"`
+	SparseRank       int      `json:"sparse_rank,omitempty"`
+	Cover            *float64 `json:"cover,omitempty"`
+	Share            *float64 `json:"share,omitempty"` // BM25 over the highest that the query allows
+	Weight           *float64 `json:"weight,omitempty"`
+	Rule             string   `json:"rule,omitempty"`     // how the parts make the score
+	Fused            *float64 `json:"fused,omitempty"`    // the score before the reranker
+	Reranker         *float64 `json:"reranker,omitempty"` // probability of the cross-encoder
+	Relevance        *float64 `json:"relevance,omitempty"`
+	// Similarity is the cosine with the nearest of the results before, of which MMR has taken it away from Relevance.
+	Similarity *float64 `json:"similarity,omitempty"`
+	Terms      []Term   `json:"terms,omitempty"` // words of the query that the context has
+}
+
+// Taken says how a list was made.
+type Taken struct {
+	Mode    Mode   `json:"mode"`    // that was asked for
+	Ranking string `json:"ranking"` // what it came to: dense, bm25, tfidf, hybrid, cosine+cover+share
+	Reason  string `json:"reason,omitempty"`
+	Metric  string `json:"metric,omitempty"` // of the vectors
+	Sparse  Kind   `json:"sparse,omitempty"`
+	Fusion  Fusion `json:"fusion,omitempty"`
+	// Weight is the share of the dense score; absent where nothing is weighted.
+	Weight   *float64 `json:"weight,omitempty"`
+	TopN     int      `json:"top_n,omitempty"`
+	K1       *float64 `json:"k1,omitempty"`
+	B        *float64 `json:"b,omitempty"`
+	Where    string   `json:"where,omitempty"`
+	Contexts int      `json:"contexts"` // that were searched: those that the filter selects
+	Reranked int      `json:"reranked,omitempty"`
+	MMR      float64  `json:"mmr,omitempty"`
+	Terms    []Term   `json:"terms,omitempty"` // words of the query, with Options.Explain
+
+	Ascending bool `json:"ascending,omitempty"` // the smaller score is the better one: distances
+}
+
+// List are the results of a query, better first, and how they came about.
+type List struct {
+	Taken   Taken    `json:"taken"`
+	Results []Result `json:"results"`
 }
 
 // Contexts is the searched set: row i of Vectors belongs to IDs[i].
 type Contexts struct {
-	Vectors engine.Vectors
+	Vectors engine.Vectors // may be those of a prepared set
 	IDs     []string
+
+	// What follows may be left out.
+	Data    engine.Vectors     // the same rows as plain vectors, where Vectors are those of a prepared set
+	Deleted func(row int) bool // rows that are not there
+	Live    int                // how many are there, if Deleted is given
+	Rows    []int              // the only rows that are searched, ascending and without deleted ones; see Selected
+	// Selected: only Rows are searched, which may be none.
+	Selected bool
+	Words    Lexicon
 }
 
-// Search ranks the contexts for each query vector and returns the k best of each, in order of the
-// queries: fewer where there are fewer contexts. It fails with ErrMode for a mode that ParseMode refuses
-// and with ErrK for k < 1.
-func Search(
-	ctx context.Context, e engine.Interface, c Contexts, queries engine.Vectors, metric kernels.Metric, mode Mode,
-	k int,
-) ([][]Result, error) {
-	if _, err := ParseMode(string(mode)); err != nil {
-		return nil, err
+// Queries are texts and their vectors: row i of Vectors is that of Texts[i]. Vectors may be empty for searches that go
+// by words alone, Texts for those that go by vectors alone.
+type Queries struct {
+	Texts   []string
+	Vectors engine.Vectors
+}
+
+func (q Queries) len() int { return max(len(q.Texts), q.Vectors.Rows) }
+
+func (q Queries) vector(i int) []float32 { return row(q.Vectors, i) }
+
+// row is row i of plain vectors.
+func row(v engine.Vectors, i int) []float32 {
+	stride := v.Stride
+	if stride == 0 {
+		stride = v.Dim
 	}
-	if k < 1 {
-		return nil, fmt.Errorf("%w, given %d", ErrK, k)
+	return v.Data[i*stride : i*stride+v.Dim]
+}
+
+// plain are the contexts as plain vectors.
+func (c Contexts) plain() engine.Vectors {
+	if c.Data.Data != nil {
+		return c.Data
 	}
-	if len(c.IDs) != c.Vectors.Rows {
-		return nil, fmt.Errorf("retrieve: %w: %d ids for %d contexts", kernels.ErrShape, len(c.IDs), c.Vectors.Rows)
+	v := c.Vectors
+	v.Set = nil
+	return v
+}
+
+// count is how many contexts are searched.
+func (c Contexts) count() int {
+	switch {
+	case c.Selected:
+		return len(c.Rows)
+	case c.Deleted != nil:
+		return c.Live
 	}
-	hits, err := e.TopK(ctx, queries, c.Vectors, metric, k, nil)
-	if err != nil {
-		return nil, fmt.Errorf("retrieve: %w", err)
+	return c.Vectors.Rows
+}
+
+// each yields the searched rows in order until it is told to stop.
+func (c Contexts) each(yield func(row int) bool) {
+	if c.Selected {
+		for _, r := range c.Rows {
+			if !yield(r) {
+				return
+			}
+		}
+		return
 	}
-	results := make([][]Result, len(hits))
-	for i, row := range hits {
-		results[i] = make([]Result, len(row))
-		for j, h := range row {
-			results[i][j] = Result{ID: c.IDs[h.Row], Score: h.Score}
+	for r := range c.Vectors.Rows {
+		if (c.Deleted == nil || !c.Deleted(r)) && !yield(r) {
+			return
 		}
 	}
-	return results, nil
+}
+
+// allowed is the set of searched rows as Words.TopK takes it; nil where the index and the contexts have the same.
+func (c Contexts) allowed() func(row int) bool {
+	if !c.Selected {
+		return nil
+	}
+	bits := make([]uint64, (c.Vectors.Rows+63)/64)
+	for _, r := range c.Rows {
+		bits[r/64] |= 1 << (r % 64)
+	}
+	return func(row int) bool { return bits[row/64]>>(row%64)&1 != 0 }
+}
+
+// results are hits as a list has them; score turns the score of a hit into that of the list.
+func (c Contexts) results(hits []kernels.Hit, score func(float64) float64) []Result {
+	list := make([]Result, len(hits))
+	for i, h := range hits {
+		list[i] = Result{ID: c.IDs[h.Row], Score: score(h.Score), Row: h.Row}
+	}
+	return list
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -16,150 +15,302 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-func newEngine(t testing.TB) *engine.Engine {
-	t.Helper()
-	e, err := engine.New(engine.Options{})
-	if err != nil {
-		t.Fatal(err)
+// scored is a result without its row and parts.
+type scored struct {
+	id    string
+	score float64
+}
+
+func of(lists []List) [][]scored {
+	all := make([][]scored, len(lists))
+	for i, l := range lists {
+		for _, r := range l.Results {
+			all[i] = append(all[i], scored{r.ID, r.Score})
+		}
 	}
-	return e
+	return all
 }
 
-func two(rows ...float32) engine.Vectors {
-	return engine.Vectors{Data: rows, Rows: len(rows) / 2, Dim: 2}
-}
-
-func TestSearch(t *testing.T) {
+func TestDense(t *testing.T) {
 	c := Contexts{Vectors: two(1, 0, 0, 2, 3, 4, 1, 0), IDs: []string{"east", "north", "between", "east again"}}
 	for _, x := range []struct {
 		metric kernels.Metric
 		k      int
-		want   [][]Result
+		want   [][]scored
 	}{
-		{kernels.Cosine, 2, [][]Result{{{"east", 1}, {"east again", 1}}, {{"north", 1}, {"between", .8}}}},
+		{kernels.Cosine, 2, [][]scored{{{"east", 1}, {"east again", 1}}, {{"north", 1}, {"between", .8}}}},
 		{kernels.IP, 3,
-			[][]Result{{{"between", 6}, {"east", 2}, {"east again", 2}}, {{"between", 4}, {"north", 2}, {"east", 0}}}},
-		{kernels.L2, 9, [][]Result{
+			[][]scored{{{"between", 6}, {"east", 2}, {"east again", 2}}, {{"between", 4}, {"north", 2}, {"east", 0}}}},
+		{kernels.L2, 9, [][]scored{
 			{{"east", 1}, {"east again", 1}, {"north", math.Sqrt(8)}, {"between", math.Sqrt(17)}},
 			{{"north", 1}, {"east", math.Sqrt2}, {"east again", math.Sqrt2}, {"between", math.Sqrt(18)}},
 		}},
 	} {
-		for _, mode := range []Mode{Dense, Auto} {
-			got, err := Search(t.Context(), newEngine(t), c, two(2, 0, 0, 1), x.metric, mode, x.k)
-			if err != nil || !reflect.DeepEqual(got, x.want) {
-				t.Errorf("%s %s k=%d: %v, %v; want %v", x.metric, mode, x.k, got, err, x.want)
+		src := Source{Engine: newEngine(t), Contexts: c, Metric: x.metric}
+		for _, o := range []Options{{Mode: Dense}, {Mode: Auto}} {
+			o.K = x.k
+			got, err := Search(t.Context(), src, Queries{Vectors: two(2, 0, 0, 1)}, o)
+			if err != nil {
+				t.Fatal(err)
 			}
+			if diff := cmp.Diff(x.want, of(got), cmp.AllowUnexported(scored{})); diff != "" {
+				t.Errorf("%s %s k=%d: %s", x.metric, o.Mode, x.k, diff)
+			}
+			if got[0].Taken.Ranking != "dense" || got[0].Taken.Metric != x.metric.String() || got[0].Taken.Contexts != 4 ||
+				got[0].Taken.Ascending != (x.metric == kernels.L2) {
+				t.Errorf("taken: %+v", got[0].Taken)
+			}
+		}
+		// the metric of the options comes before that of the contexts
+		src.Metric = kernels.IP
+		got, err := Search(t.Context(), src, Queries{Vectors: two(2, 0, 0, 1)},
+			Options{Mode: Dense, K: x.k, Metric: x.metric.String()})
+		if diff := cmp.Diff(x.want, of(got), cmp.AllowUnexported(scored{})); err != nil || diff != "" {
+			t.Error(err, diff)
 		}
 	}
 }
 
-func TestSearchEmpty(t *testing.T) {
-	got, err := Search(t.Context(), newEngine(t), Contexts{Vectors: two()}, two(1, 0), kernels.Cosine, Dense, 3)
-	if err != nil || len(got) != 1 || got[0] == nil || len(got[0]) != 0 {
-		t.Errorf("an empty base: %#v, %v; want one empty list", got, err)
-	}
-	got, err = Search(t.Context(), newEngine(t), Contexts{Vectors: two(1, 0), IDs: []string{"a"}}, two(),
-		kernels.Cosine, Dense, 3)
-	if err != nil || len(got) != 0 {
-		t.Errorf("no query: %v, %v", got, err)
+func TestEmpty(t *testing.T) {
+	nothing := Source{Engine: newEngine(t), Contexts: Contexts{Vectors: two(), Words: texts{}.lexicon}}
+	some := Source{Engine: newEngine(t), Contexts: Contexts{Vectors: two(1, 0), IDs: []string{"a"},
+		Words: texts{"a"}.lexicon}}
+	none := some
+	none.Contexts.Selected = true
+	for _, mode := range Modes() {
+		for name, src := range map[string]Source{"an empty base": nothing, "a filter that selects nothing": none} {
+			got, err := Search(t.Context(), src, Queries{[]string{"a"}, two(1, 0)}, Options{Mode: mode})
+			if err != nil || len(got) != 1 || got[0].Results == nil || len(got[0].Results) != 0 ||
+				got[0].Taken.Reason == "" || got[0].Taken.Contexts != 0 {
+				t.Errorf("%s, %s: %#v, %v; want one empty list", mode, name, got, err)
+			}
+		}
+		got, err := Search(t.Context(), some, Queries{Vectors: two()}, Options{Mode: mode})
+		if err != nil || len(got) != 0 {
+			t.Errorf("%s, no query: %v, %v", mode, got, err)
+		}
 	}
 }
 
-func TestSearchRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) {
 	c := Contexts{Vectors: two(1, 0, 0, 1), IDs: []string{"a", "b"}}
+	words := c
+	words.Words = texts{"a", "b"}.lexicon
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
+	one := Queries{[]string{"a"}, two(1, 0)}
 	for name, x := range map[string]struct {
 		ctx      context.Context
 		contexts Contexts
-		query    engine.Vectors
-		mode     Mode
-		k        int
+		query    Queries
+		o        Options
 		want     error
 		says     string
 	}{
-		"bm25":    {t.Context(), c, two(1, 0), BM25, 1, ErrMode, "lexical"},
-		"hybrid":  {t.Context(), c, two(1, 0), Hybrid, 1, ErrMode, "lexical"},
-		"mode":    {t.Context(), c, two(1, 0), "sparse", 1, ErrMode, `"sparse"`},
-		"no mode": {t.Context(), c, two(1, 0), "", 1, ErrMode, `""`},
-		"k":       {t.Context(), c, two(1, 0), Dense, 0, ErrK, "given 0"},
-		"ids": {t.Context(), Contexts{Vectors: c.Vectors, IDs: c.IDs[:1]}, two(1, 0), Dense, 1, kernels.ErrShape,
+		"no words":   {t.Context(), c, one, Options{Mode: BM25}, ErrNoWords, "bm25"},
+		"no texts":   {t.Context(), words, Queries{Vectors: two(1, 0)}, Options{Mode: Hybrid}, kernels.ErrShape, "0 texts"},
+		"no vectors": {t.Context(), words, Queries{Texts: []string{"a"}}, Options{}, kernels.ErrShape, "0 vectors for 1"},
+		"mode":       {t.Context(), c, one, Options{Mode: "sparse"}, ErrMode, `"sparse" (known: auto, dense, bm25, tfidf, hybrid)`},
+		"k":          {t.Context(), c, one, Options{K: -1}, ErrK, "given -1"},
+		"fusion":     {t.Context(), c, one, Options{Fusion: "sum"}, ErrOption, `"sum" (known: min-max, min-max-top-n, rrf)`},
+		"expansion":  {t.Context(), c, one, Options{Expand: "all"}, ErrOption, `"all" (known: none, neighbours, parent)`},
+		"metric":     {t.Context(), c, one, Options{Metric: "dot"}, ErrOption, `"dot" (known: cosine, ip, l2)`},
+		"weight":     {t.Context(), c, one, Options{Weight: 1.5}, ErrOption, "weight is at most 1, given 1.5"},
+		"b":          {t.Context(), c, one, Options{B: math.NaN()}, ErrOption, "given NaN"},
+		"mmr":        {t.Context(), c, one, Options{MMR: -.5}, ErrOption, "given -0.5"},
+		"rerank":     {t.Context(), c, one, Options{Rerank: 3}, ErrOption, "no reranker"},
+		"field":      {t.Context(), c, one, Options{Where: Filter{{"colour", "=", "red"}}}, ErrFilter, "colour"},
+		"ids": {t.Context(), Contexts{Vectors: c.Vectors, IDs: c.IDs[:1]}, one, Options{}, kernels.ErrShape,
 			"1 ids for 2"},
-		"dimension": {t.Context(), c, engine.Vectors{Data: []float32{1, 2, 3}, Rows: 1, Dim: 3}, Dense, 1,
-			kernels.ErrShape, ""},
-		"not finite": {t.Context(), c, two(float32(math.NaN()), 0), Dense, 1, kernels.ErrNonFinite, ""},
-		"cancelled":  {cancelled, c, two(1, 0), Dense, 1, context.Canceled, ""},
+		"dimension": {t.Context(), c, Queries{Vectors: engine.Vectors{Data: []float32{1, 2, 3}, Rows: 1, Dim: 3}},
+			Options{}, kernels.ErrShape, ""},
+		"not finite": {t.Context(), c, Queries{Vectors: two(float32(math.NaN()), 0)}, Options{}, kernels.ErrNonFinite, ""},
+		"cancelled":  {cancelled, c, one, Options{}, context.Canceled, ""},
 	} {
-		got, err := Search(x.ctx, newEngine(t), x.contexts, x.query, kernels.Cosine, x.mode, x.k)
+		got, err := Search(x.ctx, Source{Engine: newEngine(t), Contexts: x.contexts}, x.query, x.o)
 		if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, x.want)
 		}
 	}
 }
 
-func TestParseMode(t *testing.T) {
-	for s, want := range map[string]error{"auto": nil, "dense": nil, "bm25": ErrMode, "hybrid": ErrMode,
-		"Dense": ErrMode, "": ErrMode} {
-		m, err := ParseMode(s)
-		if !errors.Is(err, want) || want == nil && string(m) != s {
-			t.Errorf("%q: %q, %v", s, m, err)
+// world is a random set of contexts with their texts; few values make many ties.
+type world struct {
+	Source
+	rows  texts
+	q     Queries
+	allow []bool // by row
+}
+
+func drawWorld(t *rapid.T, e *engine.Engine) *world {
+	n, dim := rapid.IntRange(1, 20).Draw(t, "contexts"), rapid.IntRange(1, 9).Draw(t, "dim")
+	vectors := func(rows int, name string) engine.Vectors {
+		data := rapid.SliceOfN(rapid.SampledFrom([]float32{-2, -.5, 0, .5, 1, 3}), rows*dim, rows*dim).Draw(t, name)
+		return engine.Vectors{Data: data, Rows: rows, Dim: dim}
+	}
+	text := func(name string, least int) string {
+		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}), least, 6).Draw(t, name)
+		return strings.Join(words, " ")
+	}
+	w := &world{Source: Source{Engine: e,
+		Metric: rapid.SampledFrom([]kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}).Draw(t, "metric")}}
+	queries := rapid.IntRange(1, 4).Draw(t, "queries")
+	w.Contexts.Vectors, w.q.Vectors = vectors(n, "c"), vectors(queries, "q")
+	for i := range n {
+		w.rows = append(w.rows, text("row", 1))
+		w.Contexts.IDs = append(w.Contexts.IDs, string(rune('a'+i)))
+	}
+	for range queries {
+		w.q.Texts = append(w.q.Texts, text("query", 0))
+	}
+	w.Contexts.Words = w.rows.lexicon
+	w.Contexts.Selected = rapid.Bool().Draw(t, "selected")
+	for row := range n {
+		w.allow = append(w.allow, !w.Contexts.Selected || rapid.Bool().Draw(t, "allowed"))
+		if w.Contexts.Selected && w.allow[row] {
+			w.Contexts.Rows = append(w.Contexts.Rows, row)
+		}
+	}
+	return w
+}
+
+// check compares a list with the ranking of all allowed contexts by a score: higher first, or lower for distances.
+// Scores may differ by the rounding of biases; what is nearly equal may stand in either order.
+func (w *world) check(t *rapid.T, list List, k int, score func(row int) (x float64, in bool)) {
+	const eps = 1e-5
+	left := map[int]float64{}
+	for row := range w.rows {
+		if s, in := score(row); in && w.allow[row] {
+			left[row] = s
+		}
+	}
+	if want := min(k, len(left)); len(list.Results) != want {
+		t.Fatalf("%d results, want %d: %+v", len(list.Results), want, list)
+	}
+	for i, r := range list.Results {
+		s, there := left[r.Row]
+		if !there || w.Contexts.IDs[r.Row] != r.ID || math.Abs(s-r.Score) > eps*(1+math.Abs(s)) {
+			t.Fatalf("result %d: %+v, want a score of %v (%v)", i, r, s, there)
+		}
+		delete(left, r.Row)
+		for row, other := range left {
+			if list.Taken.Ascending {
+				other = 2*s - other
+			}
+			if other > s+eps*(1+math.Abs(s)) {
+				t.Fatalf("result %d is row %d with %v, row %d has %v", i, r.Row, s, row, left[row])
+			}
 		}
 	}
 }
 
-// TestSearchIsTheDefinition: every result is the one that sorting all canonical scores gives.
+// scores are a query's dense and sparse scores of the allowed rows.
+func (w *world) scores(q int, metric kernels.Metric, kind Kind) (dense, sparse []float64) {
+	words, _ := w.rows.lexicon(w.q.Texts[q], Scoring{kind, 1.5, .75})
+	for row := range w.rows {
+		dense = append(dense, ref.Score(metric, w.q.vector(q), row1(w, row)))
+		sparse = append(sparse, words.Score(row))
+	}
+	return dense, sparse
+}
+
+func row1(w *world, r int) []float32 { return row(w.Contexts.Vectors, r) }
+
+// boundsOf are the bounds of the allowed rows' scores.
+func (w *world) boundsOf(scores []float64, ascending bool) bounds {
+	b := bounds{math.Inf(1), math.Inf(-1)}
+	for row, s := range scores {
+		if w.allow[row] {
+			b = bounds{min(b.worst, s), max(b.best, s)}
+		}
+	}
+	if ascending {
+		b = bounds{b.best, b.worst}
+	}
+	return b
+}
+
+// TestSearchIsTheDefinition: every ranking is the one that scoring all contexts gives, with and without a filter.
 func TestSearchIsTheDefinition(t *testing.T) {
 	e := newEngine(t)
 	rapid.Check(t, func(t *rapid.T) {
-		metric := rapid.SampledFrom([]kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}).Draw(t, "metric")
-		dim := rapid.IntRange(1, 9).Draw(t, "dim")
-		// Few values make many ties.
-		draw := func(rows int, name string) engine.Vectors {
-			data := rapid.SliceOfN(rapid.SampledFrom([]float32{-2, -.5, 0, .5, 1, 3}), rows*dim, rows*dim).Draw(t, name)
-			return engine.Vectors{Data: data, Rows: rows, Dim: dim}
-		}
-		contexts, queries := draw(rapid.IntRange(1, 20).Draw(t, "contexts"), "c"),
-			draw(rapid.IntRange(1, 4).Draw(t, "queries"), "q")
-		k := rapid.IntRange(1, 25).Draw(t, "k")
-		c := Contexts{Vectors: contexts}
-		for i := range contexts.Rows {
-			c.IDs = append(c.IDs, string(rune('a'+i)))
-		}
-		got, err := Search(context.Background(), e, c, queries, metric, Dense, k)
+		w := drawWorld(t, e)
+		o := Options{K: rapid.IntRange(1, 25).Draw(t, "k"), Explain: rapid.Bool().Draw(t, "explain"),
+			Mode:   rapid.SampledFrom(Modes()).Draw(t, "mode"),
+			Weight: rapid.SampledFrom([]float64{-1, .2, .5, .9, 1}).Draw(t, "weight")}
+		lists, err := Search(context.Background(), w.Source, w.q, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range queries.Rows {
-			taken := map[int]bool{}
-			var want []Result
-			for len(want) < min(k, contexts.Rows) {
-				best, bestScore := -1, 0.
-				for j := range contexts.Rows {
-					s := ref.Score(metric, queries.Data[i*dim:(i+1)*dim], contexts.Data[j*dim:(j+1)*dim])
-					if !taken[j] && (best < 0 || metric.Better(s, bestScore)) {
-						best, bestScore = j, s
-					}
+		share := max(o.Weight, 0)
+		for q, list := range lists {
+			if w.Contexts.count() == 0 {
+				if len(list.Results) > 0 {
+					t.Fatal("contexts that no filter has left")
 				}
-				taken[best] = true
-				want = append(want, Result{c.IDs[best], bestScore})
+				continue
 			}
-			if !reflect.DeepEqual(got[i], want) {
-				t.Fatalf("query %d: %v, want %v", i, got[i], want)
+			metric := w.Metric
+			if o.Mode == Auto && metric == kernels.L2 {
+				metric = kernels.Cosine
+			}
+			dense, bm25 := w.scores(q, metric, KindBM25)
+			_, cover := w.scores(q, metric, KindCover)
+			words, _ := w.rows.lexicon(w.q.Texts[q], Scoring{KindBM25, 1.5, .75})
+			switch {
+			case o.Mode == Dense:
+				w.check(t, list, o.K, func(row int) (float64, bool) { return dense[row], true })
+			case o.Mode == BM25 || o.Mode == TFIDF:
+				w.check(t, list, o.K, func(row int) (float64, bool) { return bm25[row], bm25[row] > 0 })
+			case o.Mode == Hybrid || w.Metric == kernels.IP:
+				db, sb := w.boundsOf(dense, metric == kernels.L2), w.boundsOf(bm25, false)
+				w.check(t, list, o.K, func(row int) (float64, bool) {
+					sparse := 0.
+					if sb.best > 0 {
+						sparse = sb.normalised(bm25[row])
+					}
+					return (1-share)*sparse + share*db.normalised(dense[row]), true
+				})
+			default:
+				w.check(t, list, o.K, func(row int) (float64, bool) {
+					s := .75 * cover[row]
+					if ideal := words.Ideal(); ideal > 0 {
+						s += .5 * bm25[row] / ideal
+					}
+					return share*dense[row] + (1-share)*s, share > 0 || s > 0
+				})
 			}
 		}
 	})
 }
 
-func TestMerge(t *testing.T) {
-	lists := [][]Result{{{ID: "a", Score: .9}, {ID: "b", Score: .5}}, {{ID: "c", Score: .9}, {ID: "b", Score: .7}}}
-	want := []Result{{ID: "a", Score: .9}, {ID: "c", Score: .9}, {ID: "b", Score: .7}}
-	if diff := cmp.Diff(want, Merge(lists, kernels.Cosine, 5)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]Result{{ID: "b", Score: .5}, {ID: "a", Score: .9}}, Merge(lists, kernels.L2, 2)); diff != "" {
-		t.Error("distances:", diff)
-	}
-	if got := Merge(nil, kernels.Cosine, 3); got == nil || len(got) != 0 {
-		t.Error("an empty list must be [] in JSON")
+// TestAutoSaysWhatItTakes: words where there are some, vectors where there are none, hybrid for other metrics.
+func TestAutoSaysWhatItTakes(t *testing.T) {
+	c := Contexts{Vectors: two(1, 0, .9, .1, .6, .8), IDs: []string{"a", "b", "c"},
+		Words: texts{"bees", "ships", "rocks and ships"}.lexicon}
+	for name, x := range map[string]struct {
+		query   string
+		metric  kernels.Metric
+		o       Options
+		ranking string
+		reason  string
+		first   string
+	}{
+		"words":           {"rocks", kernels.Cosine, Options{}, autoRanking, "", "c"},
+		"unknown words":   {"Felsen", kernels.Cosine, Options{}, "dense", noWords, "a"},
+		"no words at all": {"", kernels.Cosine, Options{}, "dense", noWords, "a"},
+		"l2 store":        {"rocks", kernels.L2, Options{}, autoRanking, "", "c"},
+		"ip store":        {"rocks", kernels.IP, Options{}, "hybrid", "vectors are compared by ip", "a"},
+		"l2 asked for":    {"ships", kernels.Cosine, Options{Metric: "l2"}, "hybrid", "vectors are compared by l2", "b"},
+	} {
+		got, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: c, Metric: x.metric},
+			Queries{[]string{x.query}, two(1, 0)}, x.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken := got[0].Taken; taken.Mode != Auto || taken.Ranking != x.ranking || taken.Reason != x.reason ||
+			got[0].Results[0].ID != x.first {
+			t.Errorf("%s: %+v, %+v", name, taken, got[0].Results)
+		}
 	}
 }

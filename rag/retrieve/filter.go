@@ -1,0 +1,212 @@
+package retrieve
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Filter selects contexts by what is known of their documents. All conditions must hold; those with "=" that name the
+// same field are alternatives. The zero value selects all.
+type Filter []Condition
+
+// Condition compares a field of a document with a value.
+type Condition struct {
+	Field string // topic, document, source, path, title, collection, or meta.KEY
+	// Op is =, !=, <, <=, >, >=, ~ or !~. Two numbers are compared as numbers, anything else as text, so that dates go
+	// as 2024-03-31. ~ takes a pattern: * is anything but a slash, ** anything, ? one character; one without a slash is
+	// compared with what stands behind the last one.
+	Op    string
+	Value string
+}
+
+// Record is what a filter knows of a context.
+type Record struct {
+	Document, Topic, Source, Path, Title, Collection string
+	// Meta are further fields of the document. A field may have several values: a condition holds if it does for one.
+	Meta map[string][]string
+}
+
+// The fields of a Condition besides meta.KEY, and its operators; those that begin with another one come first.
+var (
+	fields    = [...]string{"topic", "document", "source", "path", "title", "collection"}
+	operators = [...]string{"!=", "!~", "<=", ">=", "=", "~", "<", ">"}
+)
+
+const metaPrefix = "meta."
+
+// ParseFilter reads conditions such as "topic=physics", "source~docs/**" or "meta.year>=2020"; ErrFilter says what is
+// wrong with one.
+func ParseFilter(conditions []string) (Filter, error) {
+	var f Filter
+	for _, text := range conditions {
+		c, err := parseCondition(text)
+		if err != nil {
+			return nil, err
+		}
+		f = append(f, c)
+	}
+	return f, f.Check()
+}
+
+func parseCondition(text string) (c Condition, err error) {
+	first := strings.IndexAny(text, "=!~<>")
+	if first >= 0 {
+		for _, op := range operators {
+			if strings.HasPrefix(text[first:], op) {
+				return Condition{strings.TrimSpace(text[:first]), op, strings.TrimSpace(text[first+len(op):])}, nil
+			}
+		}
+	}
+	return c, fmt.Errorf("%w: %q is not FIELD OPERATOR VALUE, such as topic=physics or meta.year>=2020 (operators: %s)",
+		ErrFilter, text, strings.Join(operators[:], " "))
+}
+
+// Check says what is wrong with a filter: ErrFilter.
+func (f Filter) Check() error {
+	for _, c := range f {
+		switch key, meta := strings.CutPrefix(c.Field, metaPrefix); {
+		case meta && key == "":
+			return fmt.Errorf("%w: %q names no key behind %q", ErrFilter, c, metaPrefix)
+		case !meta && !slices.Contains(fields[:], c.Field):
+			return fmt.Errorf("%w: %q has no field %q (known: %s, %sKEY)", ErrFilter, c, c.Field,
+				strings.Join(fields[:], ", "), metaPrefix)
+		case !slices.Contains(operators[:], c.Op):
+			return fmt.Errorf("%w: %q has no operator %q (known: %s)", ErrFilter, c, c.Op,
+				strings.Join(operators[:], " "))
+		case strings.ContainsRune(c.Field+c.Value, 0):
+			return fmt.Errorf("%w: %q holds a NUL byte", ErrFilter, c)
+		}
+	}
+	return nil
+}
+
+// String is the condition as ParseFilter reads it.
+func (c Condition) String() string { return c.Field + c.Op + c.Value }
+
+// String is the filter for a reader: conditions that are alternatives stand together.
+func (f Filter) String() string {
+	texts := make([]string, len(f))
+	for i, c := range f {
+		texts[i] = c.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Matcher makes the filter ready for many records.
+func (f Filter) Matcher() func(Record) bool {
+	type group struct {
+		field string
+		any   []func(value string) bool
+		not   bool // holds where no value does
+	}
+	var groups []*group
+	alternatives := map[string]*group{}
+	for _, c := range f {
+		g := alternatives[c.Field]
+		if c.Op != "=" || g == nil {
+			g = &group{field: c.Field}
+			groups = append(groups, g)
+		}
+		if c.Op == "=" {
+			alternatives[c.Field] = g
+		}
+		op, negated := strings.CutPrefix(c.Op, "!")
+		g.not = negated
+		c.Op = op
+		g.any = append(g.any, c.test())
+	}
+	return func(r Record) bool {
+		for _, g := range groups {
+			holds := slices.ContainsFunc(r.values(g.field), func(v string) bool {
+				return slices.ContainsFunc(g.any, func(test func(string) bool) bool { return test(v) })
+			})
+			if holds == g.not {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// values are those of a field.
+func (r Record) values(field string) []string {
+	if key, meta := strings.CutPrefix(field, metaPrefix); meta {
+		return r.Meta[key]
+	}
+	value := map[string]string{"topic": r.Topic, "document": r.Document, "source": r.Source, "path": r.Path,
+		"title": r.Title, "collection": r.Collection}[field]
+	return []string{value}
+}
+
+// test is the condition for one value; its operator is not negated.
+func (c Condition) test() func(value string) bool {
+	if c.Op == "~" {
+		expression := glob(c.Value)
+		base := !strings.Contains(c.Value, "/")
+		return func(v string) bool {
+			if base {
+				v = v[strings.LastIndexByte(v, '/')+1:]
+			}
+			return expression.MatchString(v)
+		}
+	}
+	number, numeric := parseNumber(c.Value)
+	return func(v string) bool {
+		order := strings.Compare(v, c.Value)
+		if x, ok := parseNumber(v); ok && numeric {
+			order = cmp.Compare(x, number)
+		} else if numeric && c.Op != "=" {
+			return false // text is neither more nor less than a number
+		}
+		switch c.Op {
+		case "=":
+			return order == 0
+		case "<":
+			return order < 0
+		case "<=":
+			return order <= 0
+		case ">":
+			return order > 0
+		}
+		return order >= 0
+	}
+}
+
+func parseNumber(s string) (x float64, ok bool) {
+	x, err := strconv.ParseFloat(s, 64)
+	return x, err == nil && !math.IsNaN(x)
+}
+
+// glob is a pattern as a regular expression.
+func glob(pattern string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	for i := 0; i < len(pattern); {
+		switch {
+		case strings.HasPrefix(pattern[i:], "**"):
+			b.WriteString(`.*`)
+			i += 2
+			continue
+		case pattern[i] == '*':
+			b.WriteString(`[^/]*`)
+		case pattern[i] == '?':
+			b.WriteString(`[^/]`)
+		default:
+			end := i + 1
+			for end < len(pattern) && pattern[end] != '*' && pattern[end] != '?' {
+				end++
+			}
+			b.WriteString(regexp.QuoteMeta(strings.ToValidUTF8(pattern[i:end], "\uFFFD")))
+			i = end
+			continue
+		}
+		i++
+	}
+	b.WriteString(`\z`)
+	return regexp.MustCompile(b.String())
+}

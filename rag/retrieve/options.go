@@ -1,0 +1,237 @@
+package retrieve
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Mode is how contexts are ranked.
+type Mode string
+
+// The modes. With w for Options.Weight:
+const (
+	// Auto ranks by w·cosine + (1 − w)·(¾·cover + ½·share): cover is the share of the query's idf mass that a context
+	// has words of, share its BM25 score over the highest that the query's words allow. Where no context has a word of
+	// the query, and where a store has no words, it is Dense; where vectors are compared by ip, and where Options.Metric
+	// names another metric than cosine, Hybrid. List.Taken says which.
+	Auto   Mode = "auto"
+	Dense  Mode = "dense"  // Options.Metric of the vectors
+	BM25   Mode = "bm25"   // Okapi BM25 of the words; contexts without a word of the query are not found
+	TFIDF  Mode = "tfidf"  // cosine of the tf-idf weights of the words; contexts without a word are not found
+	Hybrid Mode = "hybrid" // Options.Fusion of Dense and BM25
+)
+
+// Modes lists them.
+func Modes() []Mode { return []Mode{Auto, Dense, BM25, TFIDF, Hybrid} }
+
+// Fusion is how Hybrid makes one ranking of two.
+type Fusion string
+
+// The fusions. Normalised scores go from 0 to 1, the worst to the best; distances are turned round.
+const (
+	// MinMax is (1 − w)·sparse + w·dense, normalised by the worst and the best of all contexts (Keibel, Datenanalyse im
+	// Unternehmen, without his cut).
+	MinMax Fusion = "min-max"
+	// MinMaxTopN is MinMax over the Options.TopN best of each search, as Keibel has it: a context that is not among
+	// them counts 0 there.
+	MinMaxTopN Fusion = "min-max-top-n"
+	// RRF is reciprocal rank fusion of the Options.TopN best of each search: the sum of 1/(60 + rank) (Cormack, Clarke,
+	// Büttcher, SIGIR 2009). It uses no weight.
+	RRF Fusion = "rrf"
+)
+
+// Fusions lists them.
+func Fusions() []Fusion { return []Fusion{MinMax, MinMaxTopN, RRF} }
+
+// Expansion is what is joined to a passage that was found.
+type Expansion string
+
+// The expansions.
+const (
+	NoExpansion Expansion = "none"
+	// Neighbours are the chunks before and behind it in its document, Options.Neighbours on either side.
+	Neighbours Expansion = "neighbours"
+	// Parent is the section of the document that it was cut from.
+	Parent Expansion = "parent"
+)
+
+// Expansions lists them.
+func Expansions() []Expansion { return []Expansion{NoExpansion, Neighbours, Parent} }
+
+// The errors of this package.
+var (
+	ErrMode   = errors.New("retrieve: unknown mode")
+	ErrK      = errors.New("retrieve: k must be at least 1")
+	ErrOption = errors.New("retrieve: bad option")
+	ErrFilter = errors.New("retrieve: bad filter")
+	// ErrNoWords: a mode that goes by words, of a set of contexts that has none.
+	ErrNoWords = errors.New("retrieve: there is no index of words")
+)
+
+// The defaults of Options.
+const (
+	DefaultK          = 4
+	DefaultWeight     = .5
+	DefaultK1         = 1.5
+	DefaultB          = .75
+	DefaultTopN       = 10  // of MinMaxTopN
+	DefaultRRFTopN    = 100 // of RRF
+	DefaultNeighbours = 1
+	rrfConstant       = 60
+	minCandidates     = 20 // that MMR chooses from
+)
+
+// Options of a search. The zero value takes DefaultK contexts in the mode Auto.
+type Options struct {
+	K    int // contexts per query; 0 is DefaultK
+	Mode Mode
+	// Metric compares vectors: cosine, ip or l2; "" is the store's own.
+	Metric string
+	// Weight is the share of the dense score in Hybrid and Auto, up to 1; 0 is DefaultWeight, a negative value is none.
+	Weight float64
+	Fusion Fusion // "" is MinMax
+	TopN   int    // length of the lists that MinMaxTopN and RRF fuse; 0 takes DefaultTopN or DefaultRRFTopN, at least K
+	// K1 and B are BM25's; 0 is 1.5 and .75, a negative value is none.
+	K1, B float64
+
+	Where  Filter // selects the contexts that are searched, before they are scored
+	Rerank int    // the best so many are scored by the reranker, at least K; 0: none
+	// MMR is the share λ of relevance against difference from those before, up to 1 (maximal marginal relevance,
+	// Carbonell and Goldstein, SIGIR 1998); 0 is off.
+	MMR float64
+
+	Expand     Expansion // "" is NoExpansion
+	Neighbours int       // 0 is DefaultNeighbours
+
+	Explain bool // Result.Parts and Taken.Terms are filled in
+	// Sentences finds in each context the sentence that is nearest to the query. It costs the embedding of all their
+	// sentences, so it is for contexts that are going to be read.
+	Sentences bool
+}
+
+// WithDefaults are the options with their defaults filled in.
+func (o Options) WithDefaults() Options {
+	for _, x := range []struct {
+		at      *float64
+		initial float64
+	}{{&o.Weight, DefaultWeight}, {&o.K1, DefaultK1}, {&o.B, DefaultB}} {
+		if *x.at == 0 {
+			*x.at = x.initial
+		}
+	}
+	if o.K == 0 {
+		o.K = DefaultK
+	}
+	if o.Mode == "" {
+		o.Mode = Auto
+	}
+	if o.Fusion == "" {
+		o.Fusion = MinMax
+	}
+	if o.TopN == 0 {
+		o.TopN = max(DefaultTopN, o.K)
+		if o.Fusion == RRF {
+			o.TopN = max(DefaultRRFTopN, o.K)
+		}
+	}
+	if o.Expand == "" {
+		o.Expand = NoExpansion
+	}
+	if o.Neighbours == 0 {
+		o.Neighbours = DefaultNeighbours
+	}
+	return o
+}
+
+// Check says what is wrong with options that have their defaults: ErrMode, ErrK, ErrFilter, or ErrOption for the rest,
+// with what is allowed and what was given.
+func (o Options) Check() error {
+	if _, err := ParseMode(string(o.Mode)); err != nil {
+		return err
+	}
+	if o.K < 1 {
+		return fmt.Errorf("%w, given %d", ErrK, o.K)
+	}
+	if err := errors.Join(oneOf("fusion", o.Fusion, Fusions()), oneOf("expansion", o.Expand, Expansions())); err != nil {
+		return err
+	}
+	if o.Metric != "" {
+		if _, err := kernels.ParseMetric(o.Metric); err != nil {
+			return fmt.Errorf("%w: %w", ErrOption, err)
+		}
+	}
+	for _, x := range []struct {
+		name       string
+		value, max float64
+	}{{"weight", o.Weight, 1}, {"k1", o.K1, 1000}, {"b", o.B, 1}, {"mmr", o.MMR, 1}} {
+		if math.IsNaN(x.value) || x.value > x.max {
+			return fmt.Errorf("%w: %s is at most %g, given %g", ErrOption, x.name, x.max, x.value)
+		}
+	}
+	for _, x := range []struct {
+		name       string
+		value, min int
+	}{{"top n", o.TopN, 1}, {"rerank", o.Rerank, 0}, {"neighbours", o.Neighbours, 1}} {
+		if x.value < x.min {
+			return fmt.Errorf("%w: %s is at least %d, given %d", ErrOption, x.name, x.min, x.value)
+		}
+	}
+	if o.MMR < 0 {
+		return fmt.Errorf("%w: mmr is from 0 to 1, given %g", ErrOption, o.MMR)
+	}
+	return o.Where.Check()
+}
+
+// ParseMode checks a mode's name; an unknown one is ErrMode.
+func ParseMode(s string) (Mode, error) {
+	for _, m := range Modes() {
+		if string(m) == s {
+			return m, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %q (known: %s)", ErrMode, s, Join(Modes(), ", "))
+}
+
+// oneOf is ErrOption for a value that is not in the list.
+func oneOf[T ~string](what string, value T, list []T) error {
+	for _, x := range list {
+		if x == value {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s %q (known: %s)", ErrOption, what, string(value), Join(list, ", "))
+}
+
+// Join is strings.Join for names.
+func Join[T ~string](list []T, separator string) string {
+	names := make([]string, len(list))
+	for i, x := range list {
+		names[i] = string(x)
+	}
+	return strings.Join(names, separator)
+}
+
+// Vectors tells whether a search with these options needs the queries' vectors.
+func (o Options) Vectors() bool {
+	o = o.WithDefaults()
+	return o.Mode != BM25 && o.Mode != TFIDF
+}
+
+// weight is Weight as a share.
+func (o Options) weight() float64 { return max(o.Weight, 0) }
+
+// candidates is how many contexts are ranked before reranker and MMR choose among them.
+func (o Options) candidates() int {
+	n := max(o.K, o.Rerank)
+	if o.MMR > 0 && o.Rerank == 0 {
+		n = max(4*o.K, minCandidates)
+	}
+	return n
+}
+
+// scoring is how words are scored.
+func (o Options) scoring(kind Kind) Scoring { return Scoring{kind, max(o.K1, 0), max(o.B, 0)} }

@@ -1,0 +1,216 @@
+package retrieve
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Source is what a search goes by.
+type Source struct {
+	Engine   engine.Interface
+	Contexts Contexts
+	Metric   kernels.Metric // of the contexts, unless Options.Metric names another
+	// Rerank scores contexts, given by their ids, by a query, from 0 to 1; for Options.Rerank.
+	Rerank func(ctx context.Context, query string, ids []string) ([]float64, error)
+}
+
+// Search ranks the contexts for each query and returns the best of each, in the order of the queries: fewer where
+// there are fewer contexts, or fewer that have words of the query in a mode that goes by words. Without contexts, or
+// with a filter that selects none, lists are empty. Errors: those of Options.Check, ErrNoWords, kernels.ErrShape for
+// queries or ids that do not fit.
+func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, error) {
+	o = o.WithDefaults()
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if err := src.fits(q, o); err != nil {
+		return nil, err
+	}
+	s := &search{Source: src, q: q, o: o, k: o.candidates()}
+	if o.Metric != "" {
+		s.Metric, _ = kernels.ParseMetric(o.Metric) // checked
+	}
+	s.lists = make([]List, q.len())
+	for i := range s.lists {
+		s.lists[i] = List{Results: []Result{},
+			Taken: Taken{Mode: o.Mode, Ranking: string(o.Mode), Where: o.Where.String(), Contexts: src.Contexts.count()}}
+	}
+	if src.Contexts.count() == 0 {
+		for i := range s.lists {
+			s.lists[i].Taken.Reason = "there are no contexts to search"
+		}
+		return s.lists, ctx.Err()
+	}
+	if err := s.rank(ctx); err != nil {
+		return nil, fmt.Errorf("retrieve: %w", err)
+	}
+	for i := range s.lists {
+		if err := s.choose(ctx, i); err != nil {
+			return nil, fmt.Errorf("retrieve: %w", err)
+		}
+	}
+	return s.lists, nil
+}
+
+func (src Source) fits(q Queries, o Options) error {
+	c := src.Contexts
+	switch {
+	case len(c.IDs) != c.Vectors.Rows:
+		return fmt.Errorf("retrieve: %w: %d ids for %d contexts", kernels.ErrShape, len(c.IDs), c.Vectors.Rows)
+	case o.Vectors() && q.Vectors.Rows != q.len():
+		return fmt.Errorf("retrieve: %w: %d vectors for %d queries", kernels.ErrShape, q.Vectors.Rows, q.len())
+	case c.Words == nil && o.Mode != Auto && o.Mode != Dense:
+		return fmt.Errorf("%w: mode %s", ErrNoWords, o.Mode)
+	case o.Mode != Dense && c.Words != nil && len(q.Texts) != q.len(), o.Rerank > 0 && len(q.Texts) != q.len():
+		return fmt.Errorf("retrieve: %w: %d texts for %d queries", kernels.ErrShape, len(q.Texts), q.len())
+	case o.Rerank > 0 && src.Rerank == nil:
+		return fmt.Errorf("%w: there is no reranker", ErrOption)
+	}
+	return nil
+}
+
+// search is one call of Search.
+type search struct {
+	Source
+	q     Queries
+	o     Options
+	k     int // candidates
+	lists []List
+}
+
+// rank fills the lists with candidates.
+func (s *search) rank(ctx context.Context) error {
+	switch s.o.Mode {
+	case Dense:
+		return s.dense(ctx, all(s.q.len()), "")
+	case BM25:
+		return s.sparse(ctx, KindBM25)
+	case TFIDF:
+		return s.sparse(ctx, KindTFIDF)
+	case Hybrid:
+		return s.hybrid(ctx)
+	}
+	return s.auto(ctx)
+}
+
+// all are the numbers of so many queries.
+func all(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// some are the vectors of queries.
+func (s *search) some(queries []int) engine.Vectors {
+	if len(queries) == s.q.Vectors.Rows {
+		return s.q.Vectors
+	}
+	v := engine.Vectors{Rows: len(queries), Dim: s.q.Vectors.Dim}
+	for _, i := range queries {
+		v.Data = append(v.Data, s.q.vector(i)...)
+	}
+	return v
+}
+
+// dense ranks the contexts for some of the queries by their vectors.
+func (s *search) dense(ctx context.Context, queries []int, reason string) error {
+	if len(queries) == 0 {
+		return nil
+	}
+	space := newSpace(s.Engine, s.Contexts, s.Metric)
+	hits, err := space.topK(ctx, s.some(queries), s.k, nil)
+	if err != nil {
+		return err
+	}
+	for j, i := range queries {
+		list := &s.lists[i]
+		list.Taken.Ranking, list.Taken.Reason, list.Taken.Metric = string(Dense), reason, s.Metric.String()
+		list.Taken.Ascending = s.Metric.Ascending()
+		list.Results = s.Contexts.results(hits[j], same)
+		if s.o.Explain {
+			for n := range list.Results {
+				r := &list.Results[n]
+				r.Parts = &Parts{Dense: at(r.Score), DenseRank: n + 1, Rule: s.Metric.String()}
+			}
+		}
+	}
+	return nil
+}
+
+func same(x float64) float64 { return x }
+
+// at is a number that may be absent.
+func at(x float64) *float64 { return &x }
+
+// sparse ranks the contexts by the words of the queries.
+func (s *search) sparse(ctx context.Context, kind Kind) error {
+	allowed := s.Contexts.allowed()
+	for i := range s.lists {
+		words, err := s.words(i, kind)
+		if err != nil {
+			return err
+		}
+		hits, err := words.TopK(ctx, s.k, allowed)
+		if err != nil {
+			return err
+		}
+		list := &s.lists[i]
+		s.takeWords(&list.Taken, kind, words)
+		if len(hits) == 0 {
+			list.Taken.Reason = noWords
+		}
+		list.Results = s.Contexts.results(hits, same)
+		if s.o.Explain {
+			for n := range list.Results {
+				r := &list.Results[n]
+				r.Parts = &Parts{Sparse: at(r.Score), SparseRank: n + 1, Rule: string(kind), Terms: has(words, r.Row)}
+			}
+		}
+	}
+	return nil
+}
+
+// noWords is why words have no say.
+const noWords = "no context has a word of the query"
+
+// takeWords says how words are scored.
+func (s *search) takeWords(t *Taken, kind Kind, w Words) {
+	t.Sparse = kind
+	if kind == KindBM25 {
+		sc := s.o.scoring(kind)
+		t.K1, t.B = at(sc.K1), at(sc.B)
+	}
+	if s.o.Explain {
+		t.Terms = w.Terms()
+	}
+}
+
+// words are those of query i.
+func (s *search) words(i int, kind Kind) (Words, error) {
+	return s.Contexts.Words(s.q.Texts[i], s.o.scoring(kind))
+}
+
+// has are the words of a query that a context has.
+func has(words Words, row int) (terms []Term) {
+	for _, t := range words.Terms() {
+		if t.DF > 0 && words.Has(t, row) {
+			terms = append(terms, t)
+		}
+	}
+	return terms
+}
+
+// biasBytes is about how much memory the biases of the queries take that are searched together.
+const biasBytes = 256 << 20
+
+// groups cuts queries into groups whose biases fit in biasBytes.
+func (s *search) groups(queries []int) iter.Seq[[]int] {
+	return slices.Chunk(queries, max(1, biasBytes/(4*max(1, s.Contexts.Vectors.Rows))))
+}

@@ -1,0 +1,236 @@
+package retrieve
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+// space searches the vectors of contexts, or of those that a filter has left, in one metric.
+type space struct {
+	e      engine.Interface
+	c      Contexts
+	metric kernels.Metric
+	parts  []part // of a selection; nil: all of c.Vectors
+}
+
+// part is a piece of a selection that is searched at once: rows that follow each other as they lie, or rows that were
+// copied together.
+type part struct {
+	vectors engine.Vectors
+	first   int   // row of the first one, where rows is nil
+	rows    []int // of each
+}
+
+// A selection is cut into runs of rows that follow each other. Short runs are copied together, as many rows at a time
+// as keeps the copy small beside the engine's own memory.
+const (
+	shortRun   = 4096
+	copiedRows = 1 << 16
+)
+
+func newSpace(e engine.Interface, c Contexts, metric kernels.Metric) *space {
+	s := &space{e: e, c: c, metric: metric}
+	if !c.Selected {
+		return s
+	}
+	plain := c.plain()
+	s.parts = []part{}
+	var short []int
+	for from := 0; from < len(c.Rows); {
+		to := from + 1
+		for to < len(c.Rows) && c.Rows[to] == c.Rows[to-1]+1 {
+			to++
+		}
+		if to-from >= shortRun {
+			stride := max(plain.Stride, plain.Dim)
+			s.parts = append(s.parts, part{first: c.Rows[from], vectors: engine.Vectors{
+				Data: plain.Data[c.Rows[from]*stride:], Rows: to - from, Dim: plain.Dim, Stride: stride}})
+		} else {
+			short = append(short, c.Rows[from:to]...)
+		}
+		from = to
+	}
+	for rows := range slices.Chunk(short, copiedRows) {
+		v := engine.Vectors{Rows: len(rows), Dim: plain.Dim, Data: make([]float32, 0, len(rows)*plain.Dim)}
+		for _, r := range rows {
+			v.Data = append(v.Data, row(plain, r)...)
+		}
+		s.parts = append(s.parts, part{vectors: v, rows: rows})
+	}
+	return s
+}
+
+// row is the row of the contexts that row i of a part is.
+func (p part) row(i int) int {
+	if p.rows == nil {
+		return p.first + i
+	}
+	return p.rows[i]
+}
+
+// topK is engine.Interface.TopK over the space; rows are those of the contexts. bias is nil or has what is added to
+// the closeness of the contexts for each query.
+func (s *space) topK(
+	ctx context.Context, queries engine.Vectors, k int, bias []engine.Biases,
+) ([][]engine.Hit, error) {
+	if !s.c.Selected {
+		return s.e.TopK(ctx, queries, s.c.Vectors, s.metric, k, bias)
+	}
+	found := make([][]engine.Hit, queries.Rows)
+	for _, p := range s.parts {
+		var of []engine.Biases
+		for _, b := range bias {
+			of = append(of, p.biases(b))
+		}
+		hits, err := s.e.TopK(ctx, queries, p.vectors, s.metric, k, of)
+		if err != nil {
+			return nil, err
+		}
+		for i, list := range hits {
+			for _, h := range list {
+				found[i] = append(found[i], engine.Hit{Row: p.row(h.Row), Score: h.Score})
+			}
+			slices.SortFunc(found[i], func(a, b engine.Hit) int {
+				switch {
+				case a == b:
+					return 0
+				case s.metric.Closer(a, b):
+					return -1
+				}
+				return 1
+			})
+			found[i] = found[i][:min(k, len(found[i]))]
+		}
+	}
+	return found, nil
+}
+
+// biases are those of the part's rows, out of those of all contexts.
+func (p part) biases(b engine.Biases) engine.Biases {
+	switch {
+	case b == nil:
+		return nil
+	case p.rows == nil:
+		return shifted{b, p.first}
+	}
+	return &gathered{b, p.rows}
+}
+
+// shifted are the biases of rows that follow each other from first on.
+type shifted struct {
+	of    engine.Biases
+	first int
+}
+
+// Read implements kernels.Biases.
+func (s shifted) Read(b engine.RowBlock, out []float32) error {
+	b.First += s.first
+	return s.of.Read(b, out)
+}
+
+// gathered are the biases of rows that were copied together.
+type gathered struct {
+	of   engine.Biases
+	rows []int
+}
+
+// Read implements kernels.Biases: runs of rows that follow each other are read together.
+func (g *gathered) Read(b engine.RowBlock, out []float32) error {
+	for from := 0; from < b.Len; {
+		first := g.rows[b.Row(from)]
+		to := from + 1
+		for to < b.Len && g.rows[b.Row(to)] == first+to-from {
+			to++
+		}
+		if err := g.of.Read(engine.RowBlock{Number: -1, First: first, Len: to - from}, out[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// best is the score of each query's nearest context; worst that of its farthest. There must be one.
+func (s *space) best(ctx context.Context, queries engine.Vectors) ([]float64, error) {
+	hits, err := s.topK(ctx, queries, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(hits))
+	for i, h := range hits {
+		scores[i] = h[0].Score
+	}
+	return scores, nil
+}
+
+func (s *space) worst(ctx context.Context, queries engine.Vectors) ([]float64, error) {
+	if s.metric == kernels.L2 {
+		return s.farthest(ctx, queries)
+	}
+	// The nearest to −q is the farthest from q, and has the same score with the other sign, bit for bit.
+	turned := engine.Vectors{Rows: queries.Rows, Dim: queries.Dim, Data: make([]float32, 0, queries.Rows*queries.Dim)}
+	for i := range queries.Rows {
+		for _, x := range row(queries, i) {
+			turned.Data = append(turned.Data, -x)
+		}
+	}
+	scores, err := s.best(ctx, turned)
+	for i := range scores {
+		scores[i] = -scores[i]
+	}
+	return scores, err
+}
+
+// farthest reads all distances, as float32, and takes the canonical one of the rows that are the farthest so.
+func (s *space) farthest(ctx context.Context, queries engine.Vectors) ([]float64, error) {
+	pieces, deleted := s.parts, func(int) bool { return false }
+	if !s.c.Selected {
+		pieces = []part{{vectors: s.c.plain()}}
+		if s.c.Deleted != nil {
+			deleted = s.c.Deleted
+		}
+	}
+	scores := make([]float64, queries.Rows)
+	var out []float32
+	for i := range scores {
+		q := row(queries, i)
+		high, rows := float32(math.Inf(-1)), []int(nil)
+		for _, p := range pieces {
+			for from := 0; from < p.vectors.Rows; from += copiedRows {
+				n := min(copiedRows, p.vectors.Rows-from)
+				v := p.vectors
+				stride := max(v.Stride, v.Dim)
+				v.Data, v.Rows = v.Data[from*stride:], n
+				out = slices.Grow(out[:0], n)[:n]
+				one := engine.Vectors{Data: q, Rows: 1, Dim: len(q)}
+				if err := s.e.Matrix(ctx, out, one, v, s.metric); err != nil {
+					return nil, err
+				}
+				for j, d := range out {
+					r := p.row(from + j)
+					if d < high || deleted(r) {
+						continue
+					}
+					if d > high {
+						high, rows = d, rows[:0]
+					}
+					rows = append(rows, r)
+				}
+			}
+		}
+		for j, r := range rows {
+			if d := s.score(q, r); j == 0 || d > scores[i] {
+				scores[i] = d
+			}
+		}
+	}
+	return scores, nil
+}
+
+// score is the canonical score of a context.
+func (s *space) score(q []float32, r int) float64 { return ref.Score(s.metric, q, row(s.c.plain(), r)) }
