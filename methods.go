@@ -164,54 +164,73 @@ func (s *Sluice) Opens(ctx context.Context, queries []string) (_ []gate.Verdict,
 	return verdicts, err
 }
 
-// Retrieve returns the best contexts of each query, better first. It does not ask the gate.
+// Found is what Search has found for one query.
+type Found struct {
+	Taken    retrieve.Taken    // how the results came about
+	Results  []retrieve.Result // better first
+	Passages []prompt.Passage  // the texts of the results, in their order
+}
+
+// Retrieve returns the best contexts of each query, better first. It does not ask the gate. A query may be any text; of
+// one that is longer than the encoder reads, vectors are of its beginning and words of all of it. Bad options are
+// retrieve.ErrMode, retrieve.ErrK, retrieve.ErrFilter or retrieve.ErrOption.
 func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) (_ [][]retrieve.Result, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave(&err)
-	lists, _, snap, err := s.retrieve(ctx, queries, o)
+	o.Sentences = false
+	found, _, snap, err := s.retrieve(ctx, queries, o)
 	if err != nil {
 		return nil, err
 	}
 	snap.Release()
+	lists := make([][]retrieve.Result, len(found))
+	for i, f := range found {
+		lists[i] = f.Results
+	}
 	return lists, nil
 }
 
-// Passages is Retrieve with the texts that the scores are of, also when they are deleted or replaced meanwhile, and
-// with their sentences that are nearest to the query if RetrieveOptions.Sentences asks for them. That these cannot be
-// found is logged, and no error.
+// Passages is Search without the results and how they came about.
 func (s *Sluice) Passages(ctx context.Context, queries []string, o RetrieveOptions) (_ [][]prompt.Passage, err error) {
+	found, err := s.Search(ctx, queries, o)
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]prompt.Passage, len(found))
+	for i, f := range found {
+		all[i] = f.Passages
+	}
+	return all, nil
+}
+
+// Search is Retrieve with the texts that the scores are of, also when they are deleted or replaced meanwhile, with what
+// RetrieveOptions.Expand joins to them, and with their sentences that are nearest to the query if
+// RetrieveOptions.Sentences asks for them. That these cannot be found is logged, and no error.
+func (s *Sluice) Search(ctx context.Context, queries []string, o RetrieveOptions) (_ []Found, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave(&err)
-	lists, vectors, snap, err := s.retrieve(ctx, queries, o)
+	found, vectors, snap, err := s.retrieve(ctx, queries, o)
 	if err != nil {
 		return nil, err
 	}
 	defer snap.Release()
-	all := make([][]prompt.Passage, len(lists))
-	for i, list := range lists {
-		ids := make([]string, len(list))
-		for j, r := range list {
-			ids[j] = r.ID
-		}
-		chunks, err := snap.Chunks(ctx, ids)
-		if err != nil {
+	all := make([][]prompt.Passage, len(found))
+	for i := range found {
+		if all[i], err = answer.Passages(ctx, snap, found[i].Results, o); err != nil {
 			return nil, err
 		}
-		all[i] = make([]prompt.Passage, len(list))
-		for j, r := range list {
-			all[i][j] = prompt.Passage{Chunk: chunks[j], Score: r.Score}
-		}
+		found[i].Passages = all[i]
 	}
 	if o.Sentences {
 		s.sentences(ctx, snap.Metric(), vectors, all)
 	}
-	return all, nil
+	return found, nil
 }
 
 // sentences fills in the sentences of passages, a list for each query.
@@ -237,13 +256,18 @@ func (s *Sluice) sentences(ctx context.Context, m kernels.Metric, queries engine
 	s.log.Info("nearest sentences found", "queries", len(all), "ms", float64(time.Since(begun).Microseconds())/1000)
 }
 
-// retrieve searches a snapshot, which needs a Release unless there is an error, and returns the queries' vectors, too.
+// retrieve searches a snapshot, which needs a Release unless there is an error, and returns the queries' vectors, too,
+// where the mode or the sentences need them.
 func (s *Sluice) retrieve(
 	ctx context.Context, queries []string, o RetrieveOptions,
-) (_ [][]retrieve.Result, vectors engine.Vectors, _ *knowledge.Snapshot, err error) {
+) (found []Found, vectors engine.Vectors, _ *knowledge.Snapshot, err error) {
 	o = o.WithDefaults()
-	if _, err := retrieve.ParseMode(string(o.Mode)); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, vectors, nil, err
+	}
+	if o.Rerank > 0 && s.cfg.Reranker == "" && s.cfg.Scorer == nil {
+		return nil, vectors, nil, fmt.Errorf("%w: the best %d are to be reranked, and no reranker is named",
+			retrieve.ErrOption, o.Rerank)
 	}
 	snap, _, err := s.base.Searchable(ctx)
 	if err != nil {
@@ -254,13 +278,18 @@ func (s *Sluice) retrieve(
 			snap.Release()
 		}
 	}()
-	e, err := s.base.Embed(ctx, queries, embed.Query)
-	if err != nil {
-		return nil, vectors, nil, err
+	if o.Vectors() || o.Sentences {
+		e, err := s.base.Embed(ctx, queries, embed.Query)
+		if err != nil {
+			return nil, vectors, nil, err
+		}
+		vectors = knowledge.Vectors(e)
 	}
-	vectors = knowledge.Vectors(e)
-	lists, err := snap.Search(ctx, vectors, o.Mode, o.K)
-	return lists, vectors, snap, err
+	lists, err := snap.Search(ctx, retrieve.Queries{Texts: queries, Vectors: vectors}, o)
+	for _, l := range lists {
+		found = append(found, Found{Taken: l.Taken, Results: l.Results})
+	}
+	return found, vectors, snap, err
 }
 
 // Ask answers a question, as answer.Run says: gate → contexts or own knowledge → answer.

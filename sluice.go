@@ -137,7 +137,8 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.base = knowledge.New(knowledge.Config{
-		Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Metric: cfg.Metric,
+		Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get,
+		Metric:         cfg.Metric,
 		StaleTolerance: cfg.StaleTolerance, Logger: s.log, Multilingual: models.Multilingual,
 	})
 	return s, nil

@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
-	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // askLine is what `ask --json` prints.
@@ -30,6 +29,7 @@ type askLine struct {
 func (a *app) askCommand() *cobra.Command {
 	var q query
 	var trace bool
+	var f retrieveFlags
 	cmd := &cobra.Command{
 		Use:   "ask QUESTION",
 		Short: "answer a question, from the store when the gate is open",
@@ -49,6 +49,9 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 				return err
 			}
 			o := askOptions(c)
+			if o.Retrieve, err = f.options(c); err != nil {
+				return closing(s, err)
+			}
 			if q.batch != "" {
 				return closing(s, a.askBatch(cmd, s, q, o))
 			}
@@ -58,8 +61,8 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 	q.flags(cmd)
 	cmd.Flags().Lookup("group").Hidden = true // answers come one by one
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
-	for _, x := range [][2]string{{"ask.gate", "gate"}, {"retrieve.k", "k"}, {"retrieve.mode", "mode"},
-		{"retrieve.sentences", "sentences"},
+	f.add(a, cmd)
+	for _, x := range [][2]string{{"ask.gate", "gate"},
 		{"ask.transform", "transform"}, {"ask.style", "style"},
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
 		{"ask.temperature", "temperature"},
@@ -75,8 +78,6 @@ func askOptions(c config.Config) sluice.AskOptions {
 	return sluice.AskOptions{
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
 		Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
-		Retrieve: sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode),
-			Sentences: c.Retrieve.Sentences},
 		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
 		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
 		Parallel: c.Generate.Parallel,
@@ -245,6 +246,9 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 	line("transform", "%s", t.Transform)
 	for _, q := range t.Queries {
 		line("query", "%s", short(q, 100))
+	}
+	if t.Ranking != nil {
+		line("ranking", "%s", takenText(*t.Ranking))
 	}
 	for _, r := range t.Retrieved {
 		line("retrieved", "%.4f  %s", r.Score, printable.Line(r.ID))

@@ -28,8 +28,8 @@ import (
 func isUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || isAny(err, config.ErrConfig, sluice.ErrOption, gate.ErrPolicy, gate.ErrPlot,
-		retrieve.ErrMode, retrieve.ErrK, models.ErrUnknownModel, kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize,
-		llm.ErrOptions, benches.ErrOption, benches.ErrWorkload, generate.ErrOption, matrixfile.ErrName,
+		retrieve.ErrMode, retrieve.ErrK, retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel,
+		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload, generate.ErrOption, matrixfile.ErrName,
 		train.ErrSetting)
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/excerpt"
-	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -24,6 +24,7 @@ const snippetRunes = 400
 // retrieveLine is what `retrieve --json` prints.
 type retrieveLine struct {
 	ID      string           `json:"id,omitempty"`
+	Taken   retrieve.Taken   `json:"taken"`
 	Results []retrieveResult `json:"results"`
 }
 
@@ -39,19 +40,28 @@ type retrieveResult struct {
 	Start    int               `json:"start"` // bytes of the source
 	End      int               `json:"end"`
 	Text     string            `json:"text,omitempty"`
+	Joined   []string          `json:"joined,omitempty"`   // ids of the chunks that the passage was joined from
 	Sentence *excerpt.Sentence `json:"sentence,omitempty"` // nearest to the query; its bytes are the passage's
+	Parts    *retrieve.Parts   `json:"parts,omitempty"`    // of the score, with --explain
 }
 
 func (a *app) retrieveCommand() *cobra.Command {
 	var q query
+	var f retrieveFlags
 	cmd := &cobra.Command{
 		Use:   "retrieve QUERY",
 		Short: "find the best contexts for a query, without asking the gate",
-		Long: "Prints the best contexts of the store, better first: score, title and heading, place, and the text with " +
-			"\">\" at\n" +
-			"the sentence that is nearest to the query. It needs neither a calibration nor a language model.\n" +
-			questionHelp + batchHelp,
+		Long: `Prints the best contexts of the store, better first: score, title and heading, place, and the text with ">" at
+the sentence that is nearest to the query. It needs neither a calibration nor a language model.
+
+--mode says how contexts are ranked; with --json, "taken" says what that came to. --explain prints what each score was
+made of. --where selects contexts before they are scored, by topic, document, source, path, title, collection or
+meta.KEY of their documents: topic=physics, source~docs/**, meta.year>=2020. Conditions must hold together; those with =
+of one field are alternatives.
+` + questionHelp + batchHelp,
 		Example: "  sluice retrieve --k 10 \"How are slices grown?\"\n" +
+			"  sluice retrieve --mode hybrid --weight 0.3 --explain \"How are slices grown?\"\n" +
+			"  sluice retrieve --where \"source~spec*\" --expand neighbours \"How are slices grown?\"\n" +
 			"  sluice retrieve --batch questions.jsonl --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := q.text(cmd.Context(), a, args)
@@ -62,8 +72,10 @@ func (a *app) retrieveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := sluice.RetrieveOptions{K: c.Retrieve.K, Mode: retrieve.Mode(c.Retrieve.Mode),
-				Sentences: c.Retrieve.Sentences}
+			o, err := f.options(c)
+			if err != nil {
+				return closing(s, err)
+			}
 			if q.batch != "" {
 				return closing(s, a.retrieveBatch(cmd, s, q, o, c.Retrieve))
 			}
@@ -71,48 +83,104 @@ func (a *app) retrieveCommand() *cobra.Command {
 		},
 	}
 	q.flags(cmd)
-	a.flag(cmd, "retrieve.k", "k")
-	a.flag(cmd, "retrieve.mode", "mode")
-	a.flag(cmd, "retrieve.sentences", "sentences")
-	a.flag(cmd, "retrieve.text", "text")
+	f.add(a, cmd)
+	for _, x := range [...]string{"metric", "fusion", "top_n", "k1", "b", "mmr", "neighbours", "text"} {
+		a.flag(cmd, "retrieve."+x, strings.ReplaceAll(x, "_", "-"))
+	}
+	cmd.Flags().BoolVar(&f.explain, "explain", false, "say what each score was made of")
 	return cmd
+}
+
+// retrieveFlags are those of a search that are no settings.
+type retrieveFlags struct {
+	where   []string
+	explain bool
+}
+
+// add gives a verb the flags that `retrieve` and `ask` share; the settings of a search have more.
+func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
+	for _, x := range [...]string{"k", "mode", "weight", "rerank", "expand", "sentences"} {
+		a.flag(cmd, "retrieve."+x, x)
+	}
+	a.flag(cmd, "reranker", "reranker")
+	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails for unknown flags only
+	cmd.Flags().StringArrayVar(&f.where, "where", nil,
+		"only contexts whose documents fit, as topic=physics or meta.year>=2020; may be given several times")
+}
+
+// options are those of the settings and the flags.
+func (f *retrieveFlags) options(c config.Config) (o sluice.RetrieveOptions, err error) {
+	r := c.Retrieve
+	none := func(x float64) float64 { // to the library, 0 is the default and less is none
+		if x == 0 {
+			return -1
+		}
+		return x
+	}
+	o = sluice.RetrieveOptions{K: r.K, Mode: retrieve.Mode(r.Mode), Metric: r.Metric, Weight: none(r.Weight),
+		Fusion: retrieve.Fusion(r.Fusion), TopN: r.TopN, K1: none(r.K1), B: none(r.B), Rerank: r.Rerank, MMR: r.MMR,
+		Expand: retrieve.Expansion(r.Expand), Neighbours: r.Neighbours, Explain: f.explain, Sentences: r.Sentences}
+	if o.Metric == "store" {
+		o.Metric = ""
+	}
+	if o.Where, err = retrieve.ParseFilter(f.where); err != nil {
+		return o, usageError{err}
+	}
+	if o.Rerank > 0 && c.Reranker == "" {
+		return o, usagef("--rerank %d needs --reranker: a name of 'sluice models list', or a folder", o.Rerank)
+	}
+	return o, nil
 }
 
 func (a *app) retrieveOne(
 	cmd *cobra.Command, s *sluice.Sluice, text string, o sluice.RetrieveOptions, c config.Retrieve,
 ) error {
 	spinner := a.spin("searching")
-	lists, titles, err := passages(cmd.Context(), s, []string{text}, o)
+	lists, titles, err := search(cmd.Context(), s, []string{text}, o)
 	spinner.Stop()
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.printJSON(retrieveLine{Results: results(lists[0], titles, c.Text)})
+		return a.printJSON(retrieveLine{Taken: lists[0].Taken, Results: results(lists[0], titles, c.Text)})
 	}
+	_, err = fmt.Fprint(a.stdout, retrieveText(a.screen(), lists[0], titles, c.Text, o.Explain))
+	return err
+}
+
+// retrieveText is what was found for a person.
+func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]string, how string, explain bool) string {
 	var b strings.Builder
-	screen := a.screen()
-	for i, p := range lists[0] {
-		if i > 0 && c.Text != "none" {
+	if t := found.Taken; explain || len(found.Results) == 0 {
+		b.WriteString(screen.FaintLines(screen.Wrap(takenText(t), "", "    ")))
+	}
+	if explain && len(found.Results) > 0 {
+		b.WriteString(partsTable(found))
+		b.WriteByte('\n')
+	}
+	for i, p := range found.Passages {
+		if i > 0 && how != "none" {
 			b.WriteByte('\n')
 		}
 		number := fmt.Sprintf("%2d  %.4f  ", i+1, p.Score)
 		k := p.Chunk
-		name, below := passageLines(titles[k.Document], k.Source, k.Heading,
-			position(k.Source, k.Start, k.End, k.Text)+"  ("+printable.Line(k.ID)+")")
+		place := position(k.Source, k.Start, k.End, k.Text) + "  (" + printable.Line(k.ID) + ")"
+		if len(p.Joined) > 1 {
+			place += fmt.Sprintf("  joined from %d chunks", len(p.Joined))
+		}
+		name, below := passageLines(titles[k.Document], k.Source, k.Heading, place)
 		b.WriteString(screen.BoldLines(screen.Wrap(name, number, "    ")))
 		if below != "" {
 			b.WriteString(screen.FaintLines(screen.Wrap(below, "    ", "    ")))
 		}
-		switch c.Text {
+		switch how {
 		case "full":
 			writeParts(&b, screen, excerpt.Parts(k.Text, p.Sentence), "    ")
 		case "snippet":
 			writeParts(&b, screen, excerpt.Snippet(k.Text, p.Sentence, snippetRunes), "    ")
 		}
 	}
-	_, err = fmt.Fprint(a.stdout, b.String())
-	return err
+	return b.String()
 }
 
 // writeParts writes a passage with a bar at its left, and an arrow at the sentence that is nearest to the question.
@@ -130,31 +198,31 @@ func writeParts(b *strings.Builder, s terminal.Screen, parts []excerpt.Part, ind
 	}
 }
 
-// passages searches, and looks the documents' titles up.
-func passages(
+// search searches, and looks the documents' titles up.
+func search(
 	ctx context.Context, s *sluice.Sluice, texts []string, o sluice.RetrieveOptions,
-) (lists [][]prompt.Passage, titles map[string]string, err error) {
-	if lists, err = s.Passages(ctx, texts, o); err != nil {
+) (found []sluice.Found, titles map[string]string, err error) {
+	if found, err = s.Search(ctx, texts, o); err != nil {
 		return nil, nil, err
 	}
 	var documents []string
-	for _, list := range lists {
-		for _, p := range list {
+	for _, f := range found {
+		for _, p := range f.Passages {
 			documents = append(documents, p.Chunk.Document)
 		}
 	}
 	titles, err = s.Titles(ctx, documents)
-	return lists, titles, err
+	return found, titles, err
 }
 
-// results are passages as JSON has them; how is retrieve.text.
-func results(list []prompt.Passage, titles map[string]string, how string) []retrieveResult {
-	all := make([]retrieveResult, len(list))
-	for i, p := range list {
+// results are what was found as JSON has it; how is retrieve.text.
+func results(found sluice.Found, titles map[string]string, how string) []retrieveResult {
+	all := make([]retrieveResult, len(found.Passages))
+	for i, p := range found.Passages {
 		c := p.Chunk
 		all[i] = retrieveResult{ID: c.ID, Score: p.Score, Document: c.Document, Title: titles[c.Document],
 			Source: c.Source, Heading: c.Heading, Anchor: c.Anchor, Topic: c.Topic, Start: c.Start, End: c.End,
-			Sentence: p.Sentence}
+			Sentence: p.Sentence, Joined: p.Joined, Parts: found.Results[i].Parts}
 		switch how {
 		case "full":
 			all[i].Text = c.Text
@@ -178,12 +246,13 @@ func (a *app) retrieveBatch(
 ) error {
 	out := newPrinter(a.stdout)
 	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
-		lists, titles, err := passages(cmd.Context(), s, texts(items), o)
+		lists, titles, err := search(cmd.Context(), s, texts(items), o)
 		if err != nil {
 			return err
 		}
 		for i, list := range lists {
-			if err := out.print(retrieveLine{ID: items[i].ID, Results: results(list, titles, c.Text)}); err != nil {
+			line := retrieveLine{ID: items[i].ID, Taken: list.Taken, Results: results(list, titles, c.Text)}
+			if err := out.print(line); err != nil {
 				return err
 			}
 		}

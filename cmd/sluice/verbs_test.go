@@ -151,8 +151,8 @@ func TestBatchesKeepOrderAndGoOnAfterBadLines(t *testing.T) {
 		t.Errorf("%v", gated)
 	}
 	check("retrieve", "--sentences", "true")
-	retrieved := check("retrieve", "--k", "2", "--group", "1")
-	sameKeys(t, "retrieve", retrieved[0], "id", "results")
+	retrieved := check("retrieve", "--k", "2", "--group", "1", "--mode", "dense")
+	sameKeys(t, "retrieve", retrieved[0], "id", "results", "taken")
 	best := retrieved[0]["results"].([]any)
 	sameKeys(t, "result", best[0].(map[string]any), "id", "score", "document", "source", "topic", "start", "end",
 		"text")

@@ -77,11 +77,20 @@ type Gate struct {
 
 // Retrieve is how contexts are searched.
 type Retrieve struct {
-	K    int    `koanf:"k"`
-	Mode string `koanf:"mode"`
-	Text string `koanf:"text"`
-
-	Sentences bool `koanf:"sentences"`
+	K          int     `koanf:"k"`
+	Mode       string  `koanf:"mode"`
+	Metric     string  `koanf:"metric"`
+	Weight     float64 `koanf:"weight"`
+	Fusion     string  `koanf:"fusion"`
+	TopN       int     `koanf:"top_n"`
+	K1         float64 `koanf:"k1"`
+	B          float64 `koanf:"b"`
+	Rerank     int     `koanf:"rerank"`
+	MMR        float64 `koanf:"mmr"`
+	Expand     string  `koanf:"expand"`
+	Neighbours int     `koanf:"neighbours"`
+	Text       string  `koanf:"text"`
+	Sentences  bool    `koanf:"sentences"`
 }
 
 // Ask is how answers are made.

@@ -72,7 +72,7 @@ func TestBadFilesNameThePlaceAndTheRemedy(t *testing.T) {
 		"not a number":    {"threads: many\n", `threads must be a whole number, given "many"`},
 		"too large":       {"ask:\n  temperature: 3\n", `:2: ask.temperature must be at most 2, given 3`},
 		"too small":       {"retrieve: {k: 0}\n", "retrieve.k must be at least 1, given 0"},
-		"not a word":      {"retrieve: {mode: best}\n", `must be one of auto, dense, bm25, hybrid, given "best"`},
+		"not a word":      {"retrieve: {mode: best}\n", `must be one of auto, dense, bm25, tfidf, hybrid, given "best"`},
 		"nan":             {"gate: {stale_tolerance: nan}\n", "must be a finite number, given nan"},
 		"list":            {"store: [a, b]\n", `"store" wants one value`},
 		"scalar section":  {"ask: 3\n", `keys with values are wanted below "ask"`},
@@ -176,7 +176,7 @@ func TestWrittenFileIsTheDefaults(t *testing.T) {
 	want := load(t, Source{})
 	asWritten := load(t, Source{Path: path})
 	uncommented := load(t,
-		Source{Path: write(t, regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`).ReplaceAllString(string(text), "$1$2"))})
+		Source{Path: write(t, regexp.MustCompile(`(?m)^( *)#([a-z_0-9]+:)`).ReplaceAllString(string(text), "$1$2"))})
 	for _, got := range []*Loaded{asWritten, uncommented} {
 		if diff := cmp.Diff(want.Config, got.Config); diff != "" {
 			t.Error(diff)

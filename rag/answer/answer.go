@@ -110,13 +110,8 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 		return nil, err
 	}
 	a.metric, a.vectors = snap.Metric(), queries
-	stop = timer(&t.Retrieve)
-	lists, err := snap.Search(ctx, queries, a.Retrieve.Mode, a.Retrieve.K)
-	if stop(); err != nil {
-		return nil, err
-	}
 	if g != nil {
-		d, err := a.decide(g, snap.Metric(), lists)
+		d, err := a.decide(ctx, snap, g)
 		if err != nil {
 			return nil, err
 		}
@@ -125,26 +120,38 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 			return nil, nil
 		}
 	}
+	stop = timer(&t.Retrieve)
+	lists, err := snap.Search(ctx, retrieve.Queries{Texts: a.trace.Queries, Vectors: queries}, a.Retrieve)
+	if stop(); err != nil {
+		return nil, err
+	}
 	return a.passages(ctx, snap, lists)
 }
 
-// decide takes the gate's decision about the query that comes closest to a context: it is open when any of them opens
-// it. A query whose vector says nothing opens no gate. It goes by the search for passages, which has found the best
-// context of each query.
-func (a *run) decide(g *gate.Gate, metric kernels.Metric, lists [][]retrieve.Result) (gate.Decision, error) {
+// decide asks the gate about each query: it is open when any of them opens it, and the decision is that of the first
+// one that does, else of the one that comes closest. A query whose vector says nothing opens no gate.
+func (a *run) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()
-	closest, why := lists[0][0], a.faults[0]
-	for i, list := range lists[1:] {
-		fault := a.faults[i+1]
-		if fault == nil && (why != nil || metric.Better(list[0].Score, closest.Score)) {
-			closest, why = list[0], nil
+	decisions, err := snap.Decide(ctx, g, a.vectors)
+	if err != nil {
+		return gate.Decision{}, err
+	}
+	closest := 0
+	for i := range decisions {
+		if a.faults[i] != nil {
+			decisions[i].Close(a.faults[i])
+		}
+		d, best := &decisions[i], &decisions[closest]
+		switch {
+		case d.Retrieve != best.Retrieve:
+			if d.Retrieve {
+				closest = i
+			}
+		case a.faults[i] == nil && (a.faults[closest] != nil || d.Metric.Better(d.Score, best.Score)):
+			closest = i
 		}
 	}
-	d, err := g.Found(closest)
-	if err == nil && why != nil {
-		d.Close(why)
-	}
-	return d, err
+	return decisions[closest], nil
 }
 
 // queries embeds what is searched for: the question, or what a transformation makes of it.
@@ -196,22 +203,24 @@ func (a *run) transform(ctx context.Context) (changed prompt.Transformed, err er
 }
 
 // passages are the texts of what was found: each context with its best score.
-func (a *run) passages(
-	ctx context.Context, snap *knowledge.Snapshot, lists [][]retrieve.Result,
-) ([]prompt.Passage, error) {
+func (a *run) passages(ctx context.Context, snap *knowledge.Snapshot, lists []retrieve.List) ([]prompt.Passage, error) {
 	defer timer(&a.trace.Milliseconds.Retrieve)()
-	a.trace.Retrieved = retrieve.Merge(lists, snap.Metric(), a.Retrieve.K)
-	ids := make([]string, len(a.trace.Retrieved))
-	for i, r := range a.trace.Retrieved {
-		ids[i] = r.ID
-	}
-	chunks, err := snap.Chunks(ctx, ids)
+	a.trace.Ranking = &lists[0].Taken
+	a.trace.Retrieved = retrieve.Merge(lists, a.Retrieve.K)
+	return Passages(ctx, snap, a.trace.Retrieved, a.Retrieve)
+}
+
+// Passages are the texts of results, with what the options join to them.
+func Passages(
+	ctx context.Context, snap *knowledge.Snapshot, results []retrieve.Result, o retrieve.Options,
+) ([]prompt.Passage, error) {
+	found, err := snap.Passages(ctx, results, o)
 	if err != nil {
 		return nil, err
 	}
-	passages := make([]prompt.Passage, len(chunks))
-	for i, c := range chunks {
-		passages[i] = prompt.Passage{Chunk: c, Score: a.trace.Retrieved[i].Score}
+	passages := make([]prompt.Passage, len(found))
+	for i, p := range found {
+		passages[i] = prompt.Passage{Chunk: p.Chunk, Score: results[i].Score, Joined: p.Joined}
 	}
 	return passages, nil
 }

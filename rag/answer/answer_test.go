@@ -123,8 +123,8 @@ func TestAnswersStopWithItsStream(t *testing.T) {
 	}
 }
 
-// TestOneSearch: the search for passages serves the gate, whether it opens or not, and several queries share it.
-func TestOneSearch(t *testing.T) {
+// TestSearches: the gate is one search, the passages another one that a closed gate saves; several queries share them.
+func TestSearches(t *testing.T) {
 	for name, c := range map[string]struct {
 		question  string
 		transform prompt.Transform
@@ -143,8 +143,12 @@ func TestOneSearch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := w.Searches() - before; n != 1 {
-				t.Errorf("%d searches, want 1", n)
+			want := int64(1)
+			if c.open {
+				want = 2
+			}
+			if n := w.Searches() - before; n != want {
+				t.Errorf("%d searches, want %d", n, want)
 			}
 			g := a.Trace.Gate
 			if g == nil || g.Retrieve != c.open || a.Retrieved != c.open || (len(a.Trace.Retrieved) > 0) != c.open {

@@ -98,6 +98,7 @@ type Trace struct {
 	TransformFailed   bool              `json:"transform_failed,omitempty"` // it gave nothing to search for
 	Queries           []string          `json:"queries"`                    // what was searched for
 	LLMCalls          int               `json:"llm_calls"`
+	Ranking           *retrieve.Taken   `json:"ranking,omitempty"` // how the first query's contexts were found
 	Retrieved         []retrieve.Result `json:"retrieved"`
 	Template          string            `json:"template"`
 	PromptTokens      int               `json:"prompt_tokens"`
@@ -149,6 +150,5 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%w: %d answer tokens, %d questions at a time", knowledge.ErrOption, o.MaxTokens,
 			o.Parallel)
 	}
-	_, err := retrieve.ParseMode(string(o.Retrieve.Mode))
-	return o, err
+	return o, o.Retrieve.Check()
 }

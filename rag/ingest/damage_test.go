@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -113,11 +114,12 @@ func best(t *testing.T, b *doubles.Base, query string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := snap.Search(t.Context(), knowledge.Vectors(e), "auto", 1)
+	r, err := snap.Search(t.Context(), retrieve.Queries{Vectors: knowledge.Vectors(e)},
+		retrieve.Options{K: 1, Mode: retrieve.Dense})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := snap.Chunks(t.Context(), []string{r[0][0].ID})
+	c, err := snap.Chunks(t.Context(), []string{r[0].Results[0].ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,15 +47,16 @@ func TestHeadingsAreEmbedded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := snap.Search(t.Context(), knowledge.Vectors(e), retrieve.Auto, 1)
+		r, err := snap.Search(t.Context(), retrieve.Queries{Vectors: knowledge.Vectors(e)},
+			retrieve.Options{K: 1, Mode: retrieve.Dense})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := snap.Chunks(t.Context(), []string{r[0][0].ID})
+		c, err := snap.Chunks(t.Context(), []string{r[0].Results[0].ID})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c[0].Heading, r[0][0].Score
+		return c[0].Heading, r[0].Results[0].Score
 	}
 	if heading, score := best("elbe"); heading != "Elbe" || score <= 0 {
 		t.Errorf("%q with %v", heading, score)

@@ -31,6 +31,7 @@ type Config struct {
 	Dir     string // of the store
 	Engine  *engine.Engine
 	Encoder func(context.Context) (embed.Embedder, error) // called when the encoder is needed; loads it once
+	Scorer  func(context.Context) (embed.Scorer, error)   // called when a search wants a reranker; nil: there is none
 	Metric  kernels.Metric                                // of a new store; an existing one keeps its own
 	// StaleTolerance is the share of live chunks that the calibration may not have seen, as gate.Use has it.
 	StaleTolerance float64

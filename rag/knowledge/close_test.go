@@ -61,8 +61,8 @@ func TestCloseBetweenSteps(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := snap.Search(t.Context(), knowledge.Vectors(q), retrieve.Auto,
-		1); !errors.Is(err, knowledge.ErrClosed) {
+	if _, err := snap.Search(t.Context(), retrieve.Queries{Vectors: knowledge.Vectors(q)},
+		retrieve.Options{K: 1, Mode: retrieve.Dense}); !errors.Is(err, knowledge.ErrClosed) {
 		t.Error(err)
 	}
 	if _, err := snap.Chunks(t.Context(), []string{"ships"}); !errors.Is(err, knowledge.ErrClosed) {

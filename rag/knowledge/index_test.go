@@ -42,7 +42,7 @@ func (w *world) again() *world {
 }
 
 // naive is what reading all live rows finds.
-func (w *world) naive() [][]retrieve.Result {
+func (w *world) naive() [][]found {
 	w.t.Helper()
 	snap, _, err := w.Searchable(w.t.Context())
 	if err != nil {
@@ -58,12 +58,13 @@ func (w *world) naive() [][]retrieve.Result {
 		w.t.Fatal(err)
 	}
 	queries := engine.Vectors{Data: e.Data, Rows: len(asked), Dim: e.Dim}
-	found, err := retrieve.Search(w.t.Context(), w.Engine, retrieve.Contexts{Vectors: live.Vectors, IDs: live.IDs},
-		queries, snap.Metric(), retrieve.Auto, 10)
+	found, err := retrieve.Search(w.t.Context(), retrieve.Source{Engine: w.Engine, Metric: snap.Metric(),
+		Contexts: retrieve.Contexts{Vectors: live.Vectors, IDs: live.IDs}}, retrieve.Queries{Vectors: queries},
+		retrieve.Options{K: 10, Mode: retrieve.Dense})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return found
+	return flat(found)
 }
 
 // indexed searches until an index is used.

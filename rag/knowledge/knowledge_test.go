@@ -65,7 +65,7 @@ func (w *world) add(texts ...string) {
 var asked = []string{"harbour 3", "the year 1812", "what is a violin?"}
 
 // find searches once; indexed tells whether an index was used.
-func (w *world) find() (found [][]retrieve.Result, indexed bool) {
+func (w *world) find() (results [][]found, indexed bool) {
 	w.t.Helper()
 	snap, _, err := w.Searchable(w.t.Context())
 	if err != nil {
@@ -82,11 +82,28 @@ func (w *world) find() (found [][]retrieve.Result, indexed bool) {
 		w.t.Fatal(err)
 	}
 	contexts := retrieve.Contexts{Vectors: vectors, IDs: snap.View.IDs}
-	found, err = retrieve.Search(w.t.Context(), w.Engine, contexts, queries, snap.Metric(), retrieve.Auto, 10)
+	lists, err := retrieve.Search(w.t.Context(), retrieve.Source{Engine: w.Engine, Metric: snap.Metric(), Contexts: contexts},
+		retrieve.Queries{Vectors: queries}, retrieve.Options{K: 10, Mode: retrieve.Dense})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return found, contexts.Vectors.Set != nil
+	return flat(lists), contexts.Vectors.Set != nil
+}
+
+// found is a context with its score, whatever its row.
+type found struct {
+	ID    string
+	Score float64
+}
+
+func flat(lists []retrieve.List) [][]found {
+	all := make([][]found, len(lists))
+	for i, l := range lists {
+		for _, r := range l.Results {
+			all[i] = append(all[i], found{r.ID, r.Score})
+		}
+	}
+	return all
 }
 
 // TestOftenSearchedBasesGetAnIndex: it comes by itself, changes no answer, and follows the store.

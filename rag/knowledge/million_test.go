@@ -191,7 +191,8 @@ func (m *million) compare(before, after *knowledge.Snapshot) {
 		for k := range 2 {
 			which := (i + k) % 2
 			started := time.Now()
-			_, err := []*knowledge.Snapshot{before, after}[which].Search(m.t.Context(), q, retrieve.Auto, 10)
+			_, err := []*knowledge.Snapshot{before, after}[which].Search(m.t.Context(),
+				retrieve.Queries{Vectors: q}, retrieve.Options{K: 10, Mode: retrieve.Dense})
 			m.check(err)
 			times[which] = append(times[which], time.Since(started).Seconds()*1000)
 		}
@@ -232,10 +233,10 @@ func (m *million) once(b *knowledge.Base, row int, there bool) {
 	snap, err := b.Snapshot(m.t.Context())
 	m.check(err)
 	defer snap.Release()
-	found, err := snap.Search(m.t.Context(), engine.Vectors{Data: m.rows(row, 1), Rows: 1, Dim: millionDim},
-		retrieve.Auto, 1)
+	found, err := snap.Search(m.t.Context(), retrieve.Queries{Vectors: engine.Vectors{Data: m.rows(row, 1), Rows: 1,
+		Dim: millionDim}}, retrieve.Options{K: 1, Mode: retrieve.Dense})
 	m.check(err)
-	if (found[0][0].ID == fmt.Sprintf("%032x", row)) != there {
+	if (found[0].Results[0].ID == fmt.Sprintf("%032x", row)) != there {
 		m.t.Fatalf("row %d found: %v, want %v", row, !there, there)
 	}
 }

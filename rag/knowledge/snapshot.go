@@ -30,8 +30,9 @@ type Snapshot struct {
 	words    shown                          // its inverted index
 
 	// under base.mu
-	users   int
-	retired bool // no new users
+	users      int
+	retired    bool        // no new users
+	selections []selection // of the filters used last
 }
 
 // Snapshot returns the snapshot of the store as it is now: the one in use, or a new one if something has changed since,
@@ -299,17 +300,6 @@ func (s *Snapshot) Any(ctx context.Context, g *gate.Gate, queries engine.Vectors
 		return nil, err
 	}
 	return g.Any(ctx, s.base.cfg.Engine, c, queries)
-}
-
-// Search returns the k best contexts of each query vector, better first.
-func (s *Snapshot) Search(
-	ctx context.Context, queries engine.Vectors, mode retrieve.Mode, k int,
-) ([][]retrieve.Result, error) {
-	c, err := s.contexts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return retrieve.Search(ctx, s.base.cfg.Engine, c, queries, s.Metric(), mode, k)
 }
 
 func (s *Snapshot) contexts(ctx context.Context) (retrieve.Contexts, error) {

@@ -200,12 +200,13 @@ func (w *world) searchAndCompare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := snap.Search(ctx, knowledge.Vectors(q), retrieve.Auto, 8)
+	found, err := snap.Search(ctx, retrieve.Queries{Vectors: knowledge.Vectors(q)},
+		retrieve.Options{K: 8, Mode: retrieve.Dense})
 	if err != nil {
 		return err
 	}
 	var ids, texts []string
-	for _, r := range found[0] {
+	for _, r := range found[0].Results {
 		ids = append(ids, r.ID)
 	}
 	chunks, err := snap.Chunks(ctx, ids)
@@ -219,7 +220,7 @@ func (w *world) searchAndCompare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, r := range found[0] {
+	for i, r := range found[0].Results {
 		var score float64
 		for j, x := range e.Row(i) {
 			score += float64(x) * float64(q.Row(0)[j])

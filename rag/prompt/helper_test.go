@@ -51,7 +51,7 @@ func passages(texts ...string) []Passage {
 		if i%2 == 0 {
 			c.Heading, c.Anchor = "Types › Slice types", "Slice_types"
 		}
-		out = append(out, Passage{c, 1 - .25*float64(i), nil})
+		out = append(out, Passage{Chunk: c, Score: 1 - .25*float64(i)})
 	}
 	return out
 }

@@ -33,6 +33,7 @@ type Passage struct {
 	Chunk    corpus.Chunk
 	Score    float64
 	Sentence *excerpt.Sentence // nearest to the question, if that was asked for
+	Joined   []string          // ids of the chunks that Chunk was joined from; nil: it is one as it was stored
 }
 
 // Prompt is ready for the generator.

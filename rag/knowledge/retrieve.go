@@ -1,0 +1,196 @@
+package knowledge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Search returns the best contexts of each query, as retrieve.Search says, with the filter, the words and the reranker
+// of the base.
+func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Options) ([]retrieve.List, error) {
+	o = o.WithDefaults()
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	c, err := s.contexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.Data = s.View.Vectors
+	if live := s.View.Count(); live < s.View.Vectors.Rows {
+		c.Deleted, c.Live = s.View.Deleted, live
+	}
+	if len(o.Where) > 0 {
+		if c.Rows, err = s.selected(ctx, o.Where); err != nil {
+			return nil, s.base.unlessClosed(err)
+		}
+		c.Selected = true
+	}
+	src := retrieve.Source{Engine: s.base.cfg.Engine, Contexts: c, Metric: s.Metric()}
+	if s.base.cfg.Scorer != nil {
+		src.Rerank = s.rerank
+	}
+	return retrieve.Search(ctx, src, q, o)
+}
+
+// selection are the rows that a filter has left of a snapshot.
+type selection struct {
+	filter string
+	rows   []int
+}
+
+// keptSelections is how many a snapshot keeps.
+const keptSelections = 8
+
+// selected are the rows of the contexts that a filter leaves.
+func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) ([]int, error) {
+	name := f.String()
+	b := s.base
+	b.mu.Lock()
+	i := slices.IndexFunc(s.selections, func(x selection) bool { return x.filter == name })
+	var known []int
+	if i >= 0 {
+		known = s.selections[i].rows
+	}
+	b.mu.Unlock()
+	if i >= 0 {
+		return known, nil
+	}
+	matches := f.Matcher()
+	rows, err := s.View.Select(ctx, func(d store.DocumentInfo) bool { return matches(record(d)) })
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	s.selections = append(s.selections, selection{name, rows})
+	if len(s.selections) > keptSelections {
+		s.selections = slices.Delete(s.selections, 0, 1)
+	}
+	b.mu.Unlock()
+	return rows, nil
+}
+
+// record is a document as filters know it.
+func record(d store.DocumentInfo) retrieve.Record {
+	r := retrieve.Record{Document: d.ID, Topic: d.Topic, Source: d.Source, Path: d.Path, Title: d.Title,
+		Collection: d.Collection, Meta: make(map[string][]string, len(d.Meta))}
+	for key, value := range d.Meta {
+		r.Meta[key] = []string{value}
+	}
+	return r
+}
+
+// rerank scores the texts of contexts by a query with the base's cross-encoder.
+func (s *Snapshot) rerank(ctx context.Context, query string, ids []string) ([]float64, error) {
+	scorer, err := s.base.cfg.Scorer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	chunks, err := s.Chunks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(chunks))
+	for i, c := range chunks {
+		texts[i] = c.EmbedText()
+	}
+	found, err := scorer.Score(ctx, query, texts)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(texts))
+	for i := range scores {
+		scores[i] = float64(found.Probability(i))
+	}
+	if found.Truncated > 0 {
+		s.base.log.Info(fmt.Sprintf("the reranker cut %d of %d contexts at its limit", found.Truncated, len(texts)))
+	}
+	return scores, nil
+}
+
+// Passage is a chunk that was found, with what Options.Expand has joined to it.
+type Passage struct {
+	corpus.Chunk          // of the whole passage: Text, Start, End, Tokens
+	Found        string   // text of the chunk that was found, a part of Text
+	Joined       []string // ids of all chunks of the passage, in the order of the text; nil: of that one alone
+}
+
+// maxParent is how many chunks before and after one are looked at for the section that it is of.
+const maxParent = 16
+
+// Passages returns the chunks of results in their order, with those joined to each that the options ask for. A chunk
+// that is a result itself is joined to none.
+func (s *Snapshot) Passages(
+	ctx context.Context, results []retrieve.Result, o retrieve.Options,
+) ([]Passage, error) {
+	o = o.WithDefaults()
+	ids := make([]string, len(results))
+	for i, r := range results {
+		ids[i] = r.ID
+	}
+	chunks, err := s.Chunks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	passages := make([]Passage, len(chunks))
+	for i, c := range chunks {
+		passages[i] = Passage{Chunk: c, Found: c.Text}
+		if o.Expand == retrieve.NoExpansion {
+			continue
+		}
+		around := maxParent
+		if o.Expand == retrieve.Neighbours {
+			around = o.Neighbours
+		}
+		siblings, err := s.View.Siblings(ctx, c.ID, around, around)
+		if err != nil {
+			return nil, s.base.unlessClosed(err)
+		}
+		passages[i].join(siblings, func(other corpus.Chunk) bool {
+			return !slices.Contains(ids, other.ID) &&
+				(o.Expand == retrieve.Neighbours || other.Heading == c.Heading && other.Anchor == c.Anchor)
+		})
+	}
+	return passages, nil
+}
+
+// join takes in the siblings next to the chunk, on either side as far as each is accepted.
+func (p *Passage) join(siblings []corpus.Chunk, accepts func(corpus.Chunk) bool) {
+	at := slices.IndexFunc(siblings, func(c corpus.Chunk) bool { return c.ID == p.ID })
+	from, to := at, at+1
+	for from > 0 && accepts(siblings[from-1]) {
+		from--
+	}
+	for to < len(siblings) && accepts(siblings[to]) {
+		to++
+	}
+	if to-from == 1 {
+		return
+	}
+	whole := siblings[from]
+	p.Joined = []string{whole.ID}
+	for _, c := range siblings[from+1 : to] {
+		whole.Text = joined(whole, c)
+		whole.End = max(whole.End, c.End)
+		whole.Tokens += c.Tokens
+		p.Joined = append(p.Joined, c.ID)
+	}
+	p.Text, p.Start, p.End, p.Tokens = whole.Text, whole.Start, whole.End, whole.Tokens
+}
+
+// joined is the text of two chunks that follow each other; what the second repeats of the first is there once.
+func joined(a, b corpus.Chunk) string {
+	if b.Start < a.End {
+		for n := min(len(a.Text), len(b.Text)); n > 0; n-- {
+			if a.Text[len(a.Text)-n:] == b.Text[:n] {
+				return a.Text + b.Text[n:]
+			}
+		}
+	}
+	return a.Text + "\n" + b.Text
+}
