@@ -29,7 +29,8 @@ func isUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || isAny(err, config.ErrConfig, sluice.ErrOption, gate.ErrPolicy, gate.ErrPlot,
 		retrieve.ErrMode, retrieve.ErrK, retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel,
-		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload, generate.ErrOption, matrixfile.ErrName,
+		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload,
+		generate.ErrOption, matrixfile.ErrName,
 		train.ErrSetting)
 }
 

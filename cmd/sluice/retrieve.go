@@ -149,7 +149,8 @@ func (a *app) retrieveOne(
 }
 
 // retrieveText is what was found for a person.
-func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]string, how string, explain bool) string {
+func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]string, how string,
+	explain bool) string {
 	var b strings.Builder
 	if t := found.Taken; explain || len(found.Results) == 0 {
 		b.WriteString(screen.FaintLines(screen.Wrap(takenText(t), "", "    ")))

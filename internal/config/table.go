@@ -29,7 +29,7 @@ type row struct {
 
 // table has a row for every field of Config. Defaults that the library has are its constants.
 func table() []row {
-	return slices.Concat(general(), stages(), answers())
+	return slices.Concat(general(), stages(), searches(), answers())
 }
 
 // general are the settings of the whole program.
@@ -121,6 +121,12 @@ func stages() []row {
 			doc: "a generated question is kept when its own context is among so many best"},
 		{key: "gate.stale_tolerance", initial: gate.DefaultStaleTolerance, min: "0", max: "1",
 			doc: "share of chunks that the calibration may not have seen; above it the gate refuses, 1 never refuses"},
+	}
+}
+
+// searches are the settings of searches.
+func searches() []row {
+	return []row{
 		{key: "retrieve.k", initial: retrieve.DefaultK, min: "1", max: "1000000",
 			doc: "contexts per query"},
 		{key: "retrieve.mode", initial: retrieve.Auto, oneOf: retrieve.Join(retrieve.Modes(), " "),

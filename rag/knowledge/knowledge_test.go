@@ -82,7 +82,8 @@ func (w *world) find() (results [][]found, indexed bool) {
 		w.t.Fatal(err)
 	}
 	contexts := retrieve.Contexts{Vectors: vectors, IDs: snap.View.IDs}
-	lists, err := retrieve.Search(w.t.Context(), retrieve.Source{Engine: w.Engine, Metric: snap.Metric(), Contexts: contexts},
+	lists, err := retrieve.Search(w.t.Context(),
+		retrieve.Source{Engine: w.Engine, Metric: snap.Metric(), Contexts: contexts},
 		retrieve.Queries{Vectors: queries}, retrieve.Options{K: 10, Mode: retrieve.Dense})
 	if err != nil {
 		w.t.Fatal(err)

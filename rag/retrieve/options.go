@@ -16,8 +16,8 @@ type Mode string
 const (
 	// Auto ranks by w·cosine + (1 − w)·(¾·cover + ½·share): cover is the share of the query's idf mass that a context
 	// has words of, share its BM25 score over the highest that the query's words allow. Where no context has a word of
-	// the query, and where a store has no words, it is Dense; where vectors are compared by ip, and where Options.Metric
-	// names another metric than cosine, Hybrid. List.Taken says which.
+	// the query, and where a store has no words, it is Dense; where vectors are compared by ip, and where
+	// Options.Metric names another metric than cosine, Hybrid. List.Taken says which.
 	Auto   Mode = "auto"
 	Dense  Mode = "dense"  // Options.Metric of the vectors
 	BM25   Mode = "bm25"   // Okapi BM25 of the words; contexts without a word of the query are not found
@@ -156,7 +156,8 @@ func (o Options) Check() error {
 	if o.K < 1 {
 		return fmt.Errorf("%w, given %d", ErrK, o.K)
 	}
-	if err := errors.Join(oneOf("fusion", o.Fusion, Fusions()), oneOf("expansion", o.Expand, Expansions())); err != nil {
+	if err := errors.Join(oneOf("fusion", o.Fusion, Fusions()),
+		oneOf("expansion", o.Expand, Expansions())); err != nil {
 		return err
 	}
 	if o.Metric != "" {

@@ -56,7 +56,8 @@ func TestDense(t *testing.T) {
 			if diff := cmp.Diff(x.want, of(got), cmp.AllowUnexported(scored{})); diff != "" {
 				t.Errorf("%s %s k=%d: %s", x.metric, o.Mode, x.k, diff)
 			}
-			if got[0].Taken.Ranking != "dense" || got[0].Taken.Metric != x.metric.String() || got[0].Taken.Contexts != 4 ||
+			if got[0].Taken.Ranking != "dense" || got[0].Taken.Metric != x.metric.String() ||
+				got[0].Taken.Contexts != 4 ||
 				got[0].Taken.Ascending != (x.metric == kernels.L2) {
 				t.Errorf("taken: %+v", got[0].Taken)
 			}
@@ -107,25 +108,31 @@ func TestRefuses(t *testing.T) {
 		want     error
 		says     string
 	}{
-		"no words":   {t.Context(), c, one, Options{Mode: BM25}, ErrNoWords, "bm25"},
-		"no texts":   {t.Context(), words, Queries{Vectors: two(1, 0)}, Options{Mode: Hybrid}, kernels.ErrShape, "0 texts"},
-		"no vectors": {t.Context(), words, Queries{Texts: []string{"a"}}, Options{}, kernels.ErrShape, "0 vectors for 1"},
-		"mode":       {t.Context(), c, one, Options{Mode: "sparse"}, ErrMode, `"sparse" (known: auto, dense, bm25, tfidf, hybrid)`},
-		"k":          {t.Context(), c, one, Options{K: -1}, ErrK, "given -1"},
-		"fusion":     {t.Context(), c, one, Options{Fusion: "sum"}, ErrOption, `"sum" (known: min-max, min-max-top-n, rrf)`},
-		"expansion":  {t.Context(), c, one, Options{Expand: "all"}, ErrOption, `"all" (known: none, neighbours, parent)`},
-		"metric":     {t.Context(), c, one, Options{Metric: "dot"}, ErrOption, `"dot" (known: cosine, ip, l2)`},
-		"weight":     {t.Context(), c, one, Options{Weight: 1.5}, ErrOption, "weight is at most 1, given 1.5"},
-		"b":          {t.Context(), c, one, Options{B: math.NaN()}, ErrOption, "given NaN"},
-		"mmr":        {t.Context(), c, one, Options{MMR: -.5}, ErrOption, "given -0.5"},
-		"rerank":     {t.Context(), c, one, Options{Rerank: 3}, ErrOption, "no reranker"},
-		"field":      {t.Context(), c, one, Options{Where: Filter{{"colour", "=", "red"}}}, ErrFilter, "colour"},
+		"no words": {t.Context(), c, one, Options{Mode: BM25}, ErrNoWords, "bm25"},
+		"no texts": {t.Context(), words, Queries{Vectors: two(1, 0)}, Options{Mode: Hybrid}, kernels.ErrShape,
+			"0 texts"},
+		"no vectors": {t.Context(), words, Queries{Texts: []string{"a"}}, Options{}, kernels.ErrShape,
+			"0 vectors for 1"},
+		"mode": {t.Context(), c, one, Options{Mode: "sparse"}, ErrMode,
+			`"sparse" (known: auto, dense, bm25, tfidf, hybrid)`},
+		"k": {t.Context(), c, one, Options{K: -1}, ErrK, "given -1"},
+		"fusion": {t.Context(), c, one, Options{Fusion: "sum"}, ErrOption,
+			`"sum" (known: min-max, min-max-top-n, rrf)`},
+		"expansion": {t.Context(), c, one, Options{Expand: "all"}, ErrOption,
+			`"all" (known: none, neighbours, parent)`},
+		"metric": {t.Context(), c, one, Options{Metric: "dot"}, ErrOption, `"dot" (known: cosine, ip, l2)`},
+		"weight": {t.Context(), c, one, Options{Weight: 1.5}, ErrOption, "weight is at most 1, given 1.5"},
+		"b":      {t.Context(), c, one, Options{B: math.NaN()}, ErrOption, "given NaN"},
+		"mmr":    {t.Context(), c, one, Options{MMR: -.5}, ErrOption, "given -0.5"},
+		"rerank": {t.Context(), c, one, Options{Rerank: 3}, ErrOption, "no reranker"},
+		"field":  {t.Context(), c, one, Options{Where: Filter{{"colour", "=", "red"}}}, ErrFilter, "colour"},
 		"ids": {t.Context(), Contexts{Vectors: c.Vectors, IDs: c.IDs[:1]}, one, Options{}, kernels.ErrShape,
 			"1 ids for 2"},
 		"dimension": {t.Context(), c, Queries{Vectors: engine.Vectors{Data: []float32{1, 2, 3}, Rows: 1, Dim: 3}},
 			Options{}, kernels.ErrShape, ""},
-		"not finite": {t.Context(), c, Queries{Vectors: two(float32(math.NaN()), 0)}, Options{}, kernels.ErrNonFinite, ""},
-		"cancelled":  {cancelled, c, one, Options{}, context.Canceled, ""},
+		"not finite": {t.Context(), c, Queries{Vectors: two(float32(math.NaN()), 0)}, Options{}, kernels.ErrNonFinite,
+			""},
+		"cancelled": {cancelled, c, one, Options{}, context.Canceled, ""},
 	} {
 		got, err := Search(x.ctx, Source{Engine: newEngine(t), Contexts: x.contexts}, x.query, x.o)
 		if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.says) {
@@ -301,7 +308,8 @@ func TestAutoSaysWhatItTakes(t *testing.T) {
 		"no words at all": {"", kernels.Cosine, Options{}, "dense", noWords, "a"},
 		"l2 store":        {"rocks", kernels.L2, Options{}, autoRanking, "", "c"},
 		"ip store":        {"rocks", kernels.IP, Options{}, "hybrid", "vectors are compared by ip", "a"},
-		"l2 asked for":    {"ships", kernels.Cosine, Options{Metric: "l2"}, "hybrid", "vectors are compared by l2", "b"},
+		"l2 asked for": {"ships", kernels.Cosine, Options{Metric: "l2"}, "hybrid", "vectors are compared by l2",
+			"b"},
 	} {
 		got, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: c, Metric: x.metric},
 			Queries{[]string{x.query}, two(1, 0)}, x.o)

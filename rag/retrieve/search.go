@@ -38,7 +38,8 @@ func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, erro
 	s.lists = make([]List, q.len())
 	for i := range s.lists {
 		s.lists[i] = List{Results: []Result{},
-			Taken: Taken{Mode: o.Mode, Ranking: string(o.Mode), Where: o.Where.String(), Contexts: src.Contexts.count()}}
+			Taken: Taken{Mode: o.Mode, Ranking: string(o.Mode), Where: o.Where.String(),
+				Contexts: src.Contexts.count()}}
 	}
 	if src.Contexts.count() == 0 {
 		for i := range s.lists {
