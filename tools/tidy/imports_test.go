@@ -34,6 +34,7 @@ rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy inte
 rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable
 rag/postings: kernels internal/durable
 rag/retrieve: kernels engine
+rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
 rag/excerpt: kernels engine rag/corpus
 rag/prompt: llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable

@@ -1,0 +1,107 @@
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// ErrFeatures is wrapped by the errors of features that a classifier cannot take.
+var ErrFeatures = errors.New("learn: these features cannot be used")
+
+// Features are rows of numbers: sparse columns first, dense ones behind them.
+type Features struct {
+	Rows   int
+	Terms  int       // sparse columns
+	Starts []int     // of each row's entries in Columns and Values, and their end: Rows + 1; nil without sparse columns
+	Column []int32   // ascending in a row
+	Value  []float64 // of the entries
+	Dim    int       // dense columns
+	Dense  []float32 // Rows × Dim
+}
+
+// Columns is the number of all columns.
+func (f *Features) Columns() int { return f.Terms + f.Dim }
+
+// check tells what is wrong with features that come from outside.
+func (f *Features) check() error {
+	if f.Rows < 1 || f.Columns() < 1 {
+		return fmt.Errorf("%w: %d rows of %d columns", ErrFeatures, f.Rows, f.Columns())
+	}
+	if len(f.Dense) != f.Rows*f.Dim || f.Terms > 0 && len(f.Starts) != f.Rows+1 {
+		return fmt.Errorf("%w: %w", ErrFeatures, kernels.ErrShape)
+	}
+	for i, v := range f.Dense {
+		if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("%w: %w: row %d, dense column %d", ErrFeatures, kernels.ErrNonFinite, i/f.Dim, i%f.Dim)
+		}
+	}
+	return nil
+}
+
+// sparse are the entries of a row.
+func (f *Features) sparse(row int) ([]int32, []float64) {
+	if f.Starts == nil {
+		return nil, nil
+	}
+	from, to := f.Starts[row], f.Starts[row+1]
+	return f.Column[from:to], f.Value[from:to]
+}
+
+// dense are the dense columns of a row.
+func (f *Features) dense(row int) []float32 { return f.Dense[row*f.Dim : (row+1)*f.Dim] }
+
+// dot is the product of a row with weights of all columns.
+func (f *Features) dot(row int, w []float64) float64 {
+	var s float64
+	columns, values := f.sparse(row)
+	for i, c := range columns {
+		s += values[i] * w[c]
+	}
+	x := f.dense(row)
+	y := w[f.Terms:][:len(x)]
+	var a, b, c, d float64
+	i := 0
+	for ; i+4 <= len(x); i += 4 {
+		a += float64(x[i]) * y[i]
+		b += float64(x[i+1]) * y[i+1]
+		c += float64(x[i+2]) * y[i+2]
+		d += float64(x[i+3]) * y[i+3]
+	}
+	for ; i < len(x); i++ {
+		a += float64(x[i]) * y[i]
+	}
+	return s + (a + b) + (c + d)
+}
+
+// add adds a multiple of a row to sums of all columns.
+func (f *Features) add(row int, factor float64, to []float64) {
+	columns, values := f.sparse(row)
+	for i, c := range columns {
+		to[c] += factor * values[i]
+	}
+	x := f.dense(row)
+	y := to[f.Terms:][:len(x)]
+	for i, v := range x {
+		y[i] += factor * float64(v)
+	}
+}
+
+// Select are the features of some rows, in that order.
+func (f *Features) Select(rows []int) *Features {
+	out := &Features{Rows: len(rows), Terms: f.Terms, Dim: f.Dim, Dense: make([]float32, 0, len(rows)*f.Dim)}
+	if f.Starts != nil {
+		out.Starts = append(make([]int, 0, len(rows)+1), 0)
+	}
+	for _, r := range rows {
+		out.Dense = append(out.Dense, f.dense(r)...)
+		if f.Starts != nil {
+			columns, values := f.sparse(r)
+			out.Column, out.Value = append(out.Column, columns...), append(out.Value, values...)
+			out.Starts = append(out.Starts, len(out.Column))
+		}
+	}
+	return out
+}
