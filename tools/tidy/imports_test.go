@@ -43,6 +43,7 @@ rag/ingest: kernels embed engine/cores rag/corpus rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
+eval/dataset: internal/durable internal/jsonl
 bench: kernels engine embed rag/gate rag/pairs internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
