@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -343,4 +344,14 @@ func (s *Sluice) EncoderInfo(ctx context.Context) (_ embed.Info, err error) {
 		return embed.Info{}, err
 	}
 	return enc.Info(), nil
+}
+
+// LanguageModel loads the language model; Close frees it.
+func (s *Sluice) LanguageModel(ctx context.Context) (_ llm.Generator, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	return s.model.get(ctx)
 }

@@ -274,7 +274,7 @@ func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
 	}
 	r, err := a.model.Generate(ctx, llm.Request{
 		Messages: p.Messages, MaxTokens: a.MaxTokens, Temperature: a.Temperature, TopK: a.TopK, TopP: a.TopP,
-		RepeatPenalty: a.RepeatPenalty, Seed: a.Seed,
+		RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: a.Seed,
 		Priority: cmp.Or(a.priority, llm.Interactive),
 	}, stream)
 	a.trace.LLMCalls++

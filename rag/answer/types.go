@@ -46,6 +46,7 @@ type Options struct {
 	Temperature float64
 	// RepeatPenalty divides the scores of recent tokens; 0 and 1 are off. Small models repeat themselves without.
 	RepeatPenalty float64
+	NoRepeatNGram int // no sequence of so many tokens comes twice in the answer; 0 is off
 	TopK          int
 	TopP          float64
 	Seed          int64

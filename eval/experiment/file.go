@@ -1,0 +1,271 @@
+package experiment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+// The errors of this package.
+var (
+	ErrFile    = errors.New("experiment: bad file")     // of YAML, or what it asks for does not fit together
+	ErrMissing = errors.New("experiment: not possible") // this build or this data lacks what a part needs
+	ErrJournal = errors.New("experiment: bad journal")
+)
+
+// File is an experiment. Keys that do not exist are errors.
+type File struct {
+	Name   string  `yaml:"name"`
+	Title  string  `yaml:"title"`
+	Note   string  `yaml:"note"`
+	Data   string  `yaml:"data"`  // folder; relative to the file
+	Judge  string  `yaml:"judge"` // model that grades; "" is the default one
+	Seed   uint64  `yaml:"seed"`  // of the samples
+	Parts  []Part  `yaml:"parts"`
+	Tables []Table `yaml:"tables"`
+}
+
+// Part is a grid: all combinations of its lists. An empty list is the default alone.
+type Part struct {
+	Name string `yaml:"name"`
+	Kind Kind   `yaml:"kind"`
+	Base Base   `yaml:"base"`
+	// Sample says how many questions of each group are asked, drawn at random; "*" stands for every group. A group that
+	// is not named is not asked; without Sample, everything is.
+	Sample  map[string]int `yaml:"sample"`
+	GroupBy GroupBy        `yaml:"group_by"`
+	// Best takes encoder, chunker and retriever of the best cell of an earlier part.
+	Best *Best `yaml:"best"`
+
+	Encoders   []Encoder   `yaml:"encoders"`
+	Chunkers   []string    `yaml:"chunkers"`
+	Retrievers []Retriever `yaml:"retrievers"`
+	Generators []Generator `yaml:"generators"` // none: nothing is answered
+	Systems    []System    `yaml:"systems"`
+	Measures   []string    `yaml:"measures"`
+}
+
+// Kind is what a part does.
+type Kind string
+
+// The kinds.
+const (
+	Questions    Kind = ""             // asks questions
+	Distribution Kind = "distribution" // of similarities: the calibration's table
+	Classifiers  Kind = "classifiers"  // trains and tests classifiers of questions
+)
+
+// Base is what is searched.
+type Base struct {
+	Set    string `yaml:"set"`    // folder within the data folder, unless that holds contexts.jsonl itself
+	Topics int    `yaml:"topics"` // the first so many topics by name; questions about others are out of scope. 0: all
+	// Documents makes one document of each topic, with its contexts as paragraphs, so that chunkers have work to do.
+	Documents bool `yaml:"documents"`
+	// Pseudo is how many answerable questions of each context, its first ones, are its pseudo-queries for calibrating;
+	// they are not asked then.
+	Pseudo     int      `yaml:"pseudo"`
+	OutOfScope []string `yaml:"out_of_scope"` // files of questions in the data folder, JSON lines with "text"
+}
+
+// GroupBy is how questions are told apart in tables.
+type GroupBy string
+
+// The groups: answerable, unanswerable and out of scope; or reason and factual by dense and sparse (questionType).
+const (
+	ByScope GroupBy = ""
+	ByType  GroupBy = "question_type"
+)
+
+// Best names an earlier part, and the measure that decides.
+type Best struct {
+	Of string `yaml:"of"`
+	By string `yaml:"by"`
+}
+
+// Encoder of contexts and questions.
+type Encoder struct {
+	Name      string `yaml:"name" json:"name,omitempty"`
+	Precision string `yaml:"precision" json:"precision,omitempty"`
+}
+
+// Retriever is how contexts are found.
+type Retriever struct {
+	Mode   string  `yaml:"mode" json:"mode,omitempty"`
+	Metric string  `yaml:"metric" json:"metric,omitempty"`
+	Weight float64 `yaml:"weight" json:"weight,omitempty"`
+	K      int     `yaml:"k" json:"k,omitempty"`
+	Routed bool    `yaml:"routed" json:"routed,omitempty"` // only in the partitions that the router chooses
+}
+
+// Generator is who answers, and how.
+type Generator struct {
+	Model         string  `yaml:"model" json:"model,omitempty"`
+	MaxTokens     int     `yaml:"max_tokens" json:"max_tokens,omitempty"`
+	Temperature   float64 `yaml:"temperature" json:"temperature,omitempty"`
+	RepeatPenalty float64 `yaml:"repeat_penalty" json:"repeat_penalty,omitempty"`
+	NoRepeatNGram int     `yaml:"no_repeat_ngram" json:"no_repeat_ngram,omitempty"`
+}
+
+// System is what decides whether to retrieve, and what it searches for.
+type System struct {
+	Name string `yaml:"name" json:"name,omitempty"`
+	// Gate: open (always, the default), closed (never), calibrated, model (the generator decides: one call), supervisor
+	// (the generator is asked about each of the Supervise nearest contexts).
+	Gate      string  `yaml:"gate" json:"gate,omitempty"`
+	Policy    string  `yaml:"policy" json:"policy,omitempty"` // of a calibrated gate
+	Threshold float64 `yaml:"threshold" json:"threshold,omitempty"`
+	Supervise int     `yaml:"supervise" json:"supervise,omitempty"`
+	Transform string  `yaml:"transform" json:"transform,omitempty"` // of the question
+	// Classifier and Features are those of a part of kind classifiers.
+	Classifier string `yaml:"classifier" json:"classifier,omitempty"`
+	Features   string `yaml:"features" json:"features,omitempty"`
+}
+
+// Table is a layout: values of a part with dimensions in rows and columns, and published values beside.
+type Table struct {
+	Title     string     `yaml:"title"`
+	Note      string     `yaml:"note"`
+	Part      string     `yaml:"part"`
+	Rows      []string   `yaml:"rows"`
+	Columns   []string   `yaml:"columns"`
+	Measures  []string   `yaml:"measures"`
+	Groups    []string   `yaml:"groups"`
+	Plot      bool       `yaml:"plot"`
+	Published [][]string `yaml:"published"` // the first row is the head
+	Source    string     `yaml:"source"`    // of the published values
+}
+
+// Parse reads an experiment and checks what can be checked without data and models.
+func Parse(text []byte) (*File, error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	var f File
+	if err := d.Decode(&f); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: more than one document", ErrFile)
+	}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	return &f, nil
+}
+
+func (f *File) check() error {
+	if f.Name == "" || len(f.Parts) == 0 {
+		return errors.New("an experiment needs a name and at least one part")
+	}
+	names := map[string]bool{}
+	for i := range f.Parts {
+		p := &f.Parts[i]
+		if p.Name == "" || names[p.Name] {
+			return fmt.Errorf("part %d needs a name of its own, given %q", i+1, p.Name)
+		}
+		if err := p.check(names); err != nil {
+			return fmt.Errorf("part %s: %w", p.Name, err)
+		}
+		names[p.Name] = true
+	}
+	for _, t := range f.Tables {
+		if !names[t.Part] {
+			return fmt.Errorf("table %q: there is no part %q", t.Title, t.Part)
+		}
+		for _, d := range slices.Concat(t.Rows, t.Columns) {
+			if !slices.Contains(Dimensions(), d) {
+				return fmt.Errorf("table %q: dimension %q (known: %s)", t.Title, d, strings.Join(Dimensions(), ", "))
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Part) check(earlier map[string]bool) error {
+	if !slices.Contains([]Kind{Questions, Distribution, Classifiers}, p.Kind) {
+		return fmt.Errorf("kind %q (known: distribution, classifiers, or none)", p.Kind)
+	}
+	if !slices.Contains([]GroupBy{ByScope, ByType}, p.GroupBy) {
+		return fmt.Errorf("group_by %q (known: question_type, or none)", p.GroupBy)
+	}
+	if p.Best != nil {
+		if !earlier[p.Best.Of] {
+			return fmt.Errorf("best: there is no earlier part %q", p.Best.Of)
+		}
+		if len(p.Encoders)+len(p.Chunkers)+len(p.Retrievers) > 0 {
+			return errors.New("best stands for encoders, chunkers and retrievers: give one or the other")
+		}
+	}
+	for _, m := range p.Measures {
+		if _, _, err := parseMeasure(m); err != nil {
+			return err
+		}
+		if needsAnswer(m) && len(p.Generators) == 0 {
+			return fmt.Errorf("measure %s needs a generator", m)
+		}
+	}
+	if p.Kind == Questions && len(p.Measures) == 0 {
+		return errors.New("it measures nothing")
+	}
+	for _, s := range p.Systems {
+		if err := s.check(p); err != nil {
+			return fmt.Errorf("system %q: %w", s.Name, err)
+		}
+	}
+	for _, n := range p.Sample {
+		if n < 0 {
+			return fmt.Errorf("a sample of %d questions", n)
+		}
+	}
+	return nil
+}
+
+func (s System) check(p *Part) error {
+	if p.Kind == Classifiers {
+		return nil
+	}
+	if !slices.Contains([]string{"", "open", "closed", "calibrated", "model", "supervisor"}, s.Gate) {
+		return fmt.Errorf("gate %q (known: open, closed, calibrated, model, supervisor)", s.Gate)
+	}
+	if s.Transform != "" && !slices.Contains(prompt.Transforms(), prompt.Transform(s.Transform)) {
+		return fmt.Errorf("transform %q (known: %v)", s.Transform, prompt.Transforms())
+	}
+	switch {
+	case s.Gate == "calibrated" && p.Base.Pseudo < 1:
+		return errors.New("a calibrated gate needs pseudo-queries: set base.pseudo")
+	case (s.Gate == "model" || s.Gate == "supervisor" || s.Transform != "") && len(p.Generators) == 0:
+		return errors.New("it needs a generator")
+	case s.Gate == "supervisor" && s.Supervise < 1:
+		return errors.New("a supervisor needs supervise, the contexts it is asked about")
+	}
+	return nil
+}
+
+// Scale draws n questions a part in all, in the proportions of the parts' samples, at least one of each group. A part
+// without a sample is left as it is.
+func (f *File) Scale(n int) {
+	for i := range f.Parts {
+		total := 0
+		for _, k := range f.Parts[i].Sample {
+			total += k
+		}
+		groups := 1
+		if f.Parts[i].Sample["*"] > 0 && f.Parts[i].GroupBy == ByType {
+			groups = 4
+		}
+		for g, k := range f.Parts[i].Sample {
+			if k > 0 {
+				f.Parts[i].Sample[g] = max(1, k*n/(total*groups))
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// whole is the id of the only item of a cell that asks nothing.
+const whole = "all"
+
+// distribution makes the table of similarities of a calibration.
+func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
+	key := c.Digest()
+	it, ok := r.journal.done[key][whole]
+	if !ok {
+		s, err := r.session(ctx, c, d)
+		if err != nil {
+			return err
+		}
+		cal, err := r.calibrate(ctx, s, c, d)
+		if err != nil {
+			return err
+		}
+		it = Item{Scores: map[string]metric.Score{}}
+		for group, s := range map[string]gate.Stats{"positive": cal.Positive, "negative": cal.Negative} {
+			for name, v := range map[string]float64{"minimum": s.Min, "5th percentile": s.P5, "1st quartile": s.Q1,
+				"mean": s.Mean, "median": s.Median, "3rd quartile": s.Q3, "95th percentile": s.P95, "maximum": s.Max,
+				"pairs": float64(s.N)} {
+				it.Scores[group+" "+name] = metric.Of(v)
+			}
+		}
+		if err := r.journal.add(key, whole, it); err != nil {
+			return err
+		}
+	}
+	r.finished(ok)
+	for _, group := range []string{"positive", "negative"} {
+		n := int(it.Scores[group+" pairs"].Value)
+		for _, m := range []string{"minimum", "5th percentile", "1st quartile", "mean", "median", "3rd quartile",
+			"95th percentile", "maximum"} {
+			v := it.Scores[group+" "+m].Value
+			r.result.Rows = append(r.result.Rows, c.row(r.File.Name, group, m, metric.Summary{N: n, Mean: v, Low: v,
+				High: v, P50: v, P95: v}))
+		}
+	}
+	return nil
+}
+
+// classifier trains and tests a classifier of questions.
+func (r *run) classifier(context.Context, Cell) error {
+	return fmt.Errorf("%w: classifiers of questions are not part of this build", ErrMissing)
+}
+
+// options are those of a search.
+func (r Retriever) options() (sluice.RetrieveOptions, error) {
+	o := sluice.RetrieveOptions{K: r.K}
+	if r.Mode != "" {
+		m, err := retrieveMode(r.Mode)
+		if err != nil {
+			return o, fmt.Errorf("%w: %w", ErrMissing, err)
+		}
+		o.Mode = m
+	}
+	if r.Routed {
+		return o, fmt.Errorf("%w: this build does not route searches", ErrMissing)
+	}
+	return o, nil
+}
+
+func retrieveMode(name string) (retrieve.Mode, error) { return retrieve.ParseMode(name) }

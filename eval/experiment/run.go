@@ -1,0 +1,264 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// Options of Run.
+type Options struct {
+	File   *File
+	Data   string        // folder; "" is File.Data
+	Out    string        // folder of the journal and the stores
+	Config sluice.Config // for every cell; what a cell says replaces it
+	Judge  llm.Generator // grades instead of File.Judge; the caller closes it
+	// Model turns the name of a generator into that of a model; nil takes it as it is.
+	Model func(ctx context.Context, name string) (string, error)
+
+	Progress func(done, total int)
+	Note     func(text string) // what a reader of the results should know; each text once
+}
+
+// Result of Run.
+type Result struct {
+	File     *File
+	Rows     []Row
+	Notes    []string
+	Items    int // of all cells
+	Resumed  int // of Items, taken from the journal
+	Unscored int // values that could not be computed or graded
+	Judge    string
+	Seconds  float64 // of this run
+}
+
+type run struct {
+	Options
+	work    string
+	result  *Result
+	journal *journal
+	open    *session
+	grader  *sluice.Sluice
+	best    map[string]best // by part and measure
+	done    int
+	total   int
+}
+
+// Run runs an experiment, going on from the journal in Options.Out. An error or the end of ctx leaves there what is
+// finished.
+func Run(ctx context.Context, o Options) (_ *Result, err error) {
+	begun := time.Now()
+	r := &run{Options: o, work: filepath.Join(o.Out, "work"), best: map[string]best{}}
+	r.File.Judge = cmp.Or(r.File.Judge, sluice.DefaultModel)
+	r.Data = cmp.Or(o.Data, o.File.Data)
+	r.result = &Result{File: o.File, Judge: r.File.Judge}
+	if o.Judge != nil {
+		r.result.Judge = o.Judge.Info().Name
+	}
+	if err := durable.MkdirAll(r.work); err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	if r.journal, err = openJournal(filepath.Join(o.Out, "journal.jsonl")); err != nil {
+		return nil, err
+	}
+	defer func() {
+		err = errors.Join(err, r.closeSession(), r.journal.close())
+		if r.grader != nil {
+			err = errors.Join(err, r.grader.Close())
+		}
+	}()
+	sets := make([]*data, len(r.File.Parts))
+	for i, p := range r.File.Parts {
+		if p.Kind == Classifiers {
+			r.total += len(orOne(p.Systems)) * len(orOne(p.Encoders))
+			continue
+		}
+		if sets[i], err = load(r.Data, p, r.File.Seed); err != nil {
+			return nil, err
+		}
+		for _, n := range sets[i].notes {
+			r.note(fmt.Sprintf("%s: %s", p.Name, n))
+		}
+		n := len(p.cells(sets[i].digest, r.result.Judge))
+		if p.Kind == Questions {
+			n *= len(sets[i].questions)
+		}
+		r.total += n
+	}
+	for i, p := range r.File.Parts {
+		if err := r.part(ctx, p, sets[i]); err != nil {
+			return nil, err
+		}
+	}
+	r.result.Items, r.result.Seconds = r.total, time.Since(begun).Seconds()
+	return r.result, nil
+}
+
+// note keeps a text once.
+func (r *run) note(text string) {
+	if slices.Contains(r.result.Notes, text) {
+		return
+	}
+	r.result.Notes = append(r.result.Notes, text)
+	if r.Note != nil {
+		r.Note(text)
+	}
+}
+
+func (r *run) model(ctx context.Context, name string) (string, error) {
+	if r.Model == nil {
+		return name, nil
+	}
+	return r.Model(ctx, name)
+}
+
+func (r *run) part(ctx context.Context, p Part, d *data) error {
+	if p.Best != nil {
+		c, ok := r.best[p.Best.Of+" "+p.Best.By]
+		if !ok {
+			return fmt.Errorf("%w: part %s: part %s has no value of %s", ErrMissing, p.Name, p.Best.Of, p.Best.By)
+		}
+		p.Encoders, p.Chunkers, p.Retrievers = []Encoder{c.Encoder}, []string{c.Chunker}, []Retriever{c.Retriever}
+		r.note(fmt.Sprintf("%s: the retriever is the best of %s by %s: %s %s, %s", p.Name, p.Best.Of, p.Best.By,
+			c.Encoder.Name, c.Encoder.Precision, cmp.Or(c.Retriever.Mode, "default mode")))
+	}
+	var known string
+	if d != nil {
+		known = d.digest
+	}
+	for _, c := range p.cells(known, r.result.Judge) {
+		var err error
+		switch p.Kind {
+		case Distribution:
+			err = r.distribution(ctx, c, d)
+		case Classifiers:
+			err = r.classifier(ctx, c)
+		default:
+			err = r.cell(ctx, c, d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finished counts an item.
+func (r *run) finished(resumed bool) {
+	r.done++
+	if resumed {
+		r.result.Resumed++
+	}
+	if r.Progress != nil {
+		r.Progress(r.done, r.total)
+	}
+}
+
+// cell asks the questions of a cell that are not in the journal.
+func (r *run) cell(ctx context.Context, c Cell, d *data) error {
+	key := c.Digest()
+	items := make([]Item, len(d.questions))
+	for i, q := range d.questions {
+		id := digest(q.Query) // a changed question is asked again
+		it, ok := r.journal.done[key][id]
+		if !ok {
+			s, err := r.session(ctx, c, d)
+			if err != nil {
+				return err
+			}
+			if c.System.Gate == "calibrated" {
+				if _, err := r.calibrate(ctx, s, c, d); err != nil {
+					return err
+				}
+			}
+			if it, err = r.ask(ctx, s, c, q); err != nil {
+				return err
+			}
+			if err := r.journal.add(key, id, it); err != nil {
+				return err
+			}
+		}
+		items[i] = it
+		r.finished(ok)
+	}
+	r.summarise(c, d.questions, items)
+	return nil
+}
+
+// summarise makes the rows of a cell: of each group, and of all if there are several.
+func (r *run) summarise(c Cell, questions []question, items []Item) {
+	groups := map[string][]Item{}
+	for i, q := range questions {
+		groups[q.group] = append(groups[q.group], items[i])
+	}
+	if len(groups) > 1 {
+		groups["all"] = items
+	}
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		values := map[string][]metric.Score{}
+		for _, it := range groups[g] {
+			for m, s := range it.Scores {
+				values[m] = append(values[m], s)
+			}
+			for stage, ms := range it.MS {
+				values["ms."+stage] = append(values["ms."+stage], metric.Of(ms))
+			}
+			if c.Answers {
+				values["llm_calls"] = append(values["llm_calls"], metric.Of(float64(it.Calls)))
+			}
+		}
+		for _, m := range slices.Sorted(maps.Keys(values)) {
+			s := metric.Summarise(values[m])
+			if g == "all" || len(groups) == 1 {
+				r.result.Unscored += s.Unscored
+				r.better(c, m, s)
+			}
+			r.result.Rows = append(r.result.Rows, c.row(r.File.Name, g, m, s))
+		}
+	}
+}
+
+// best is a cell with the highest mean of a measure.
+type best struct {
+	Cell
+	mean float64
+}
+
+// better remembers the cell of a part with the highest mean; of equal ones the first.
+func (r *run) better(c Cell, measure string, s metric.Summary) {
+	key := c.Part + " " + measure
+	if b, ok := r.best[key]; s.N > 0 && (!ok || s.Mean > b.mean) {
+		r.best[key] = best{c, s.Mean}
+	}
+}
+
+// judge is the model that grades, with the session's encoder.
+func (r *run) judge(ctx context.Context, s *session) (*metric.Judge, error) {
+	j := &metric.Judge{Model: r.Judge, Embed: s.vectors}
+	if j.Model != nil {
+		return j, nil
+	}
+	if r.grader == nil {
+		cfg := r.Config
+		var err error
+		if cfg.Model, err = r.model(ctx, r.File.Judge); err != nil {
+			return nil, err
+		}
+		if r.grader, err = sluice.Open(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	j.Model, err = r.grader.LanguageModel(ctx)
+	return j, err
+}

@@ -1,0 +1,305 @@
+package experiment_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/eval/dataset"
+	"github.com/sluice-rag/sluice/eval/experiment"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const library = `{"id":"q1","context_id":"defer","text":"When does a deferred function run?","answers":["last in first out"]}
+{"id":"q2","context_id":"close","text":"What does sending on a closed channel cause?","answers":["run time panic"]}
+{"id":"q3","context_id":"herring","text":"Which plankton does the herring feed on?","answers":["northern"]}
+{"id":"q4","context_id":"lights","text":"Why do lighthouses warn ships?","answerable":false}
+{"id":"q5","context_id":"lights","text":"What do lighthouses warn ships of?","answers":["rocks and shallow water"]}
+{"id":"q6","text":"How long should I boil an egg?"}
+{"id":"q7","context_id":"defer","text":"In which order do deferred functions run?","answers":["last in first out"]}
+`
+
+const both = `name: both
+parts:
+  - name: search
+    retrievers: [{mode: dense, k: 2}, {mode: auto, k: 2}]
+    measures: [ndcg@2, recall@1, mrr, answer@1]
+  - name: answers
+    best: {of: search, by: ndcg@2}
+    base: {pseudo: 1}
+    generators: [{model: double, max_tokens: 20}]
+    systems:
+      - {name: RAG, gate: open}
+      - {name: CAG, gate: calibrated, policy: p5, threshold: 0.3}
+      - {name: adaptive, gate: model}
+      - {name: supervisor, gate: supervisor, supervise: 2}
+      - {name: none, gate: closed}
+    measures: [em, f1, rouge1, bleu, csga, correct, faithfulness, context_relevancy, answer_relevancy, gate_right]
+tables:
+  - {title: Search, part: search, rows: [mode], measures: [ndcg@2, mrr], plot: true, published: [[mode, NDCG], [dense, "1"]], source: nobody}
+  - {title: Answers, part: answers, rows: [system, group], measures: [f1, correct, llm_calls]}
+`
+
+type bench struct {
+	data, out string
+	encoder   *doubles.Encoder
+	model     *doubles.Model
+	judge     *doubles.Model
+	stopAfter int // items
+	notes     []string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{data: t.TempDir(), out: t.TempDir(), encoder: doubles.NewEncoder(),
+		model: doubles.NewModel("It runs last in first out."), judge: doubles.NewModel("not JSON")}
+	for name, text := range map[string]string{dataset.ContextsFile: doubles.Contexts, dataset.QueriesFile: library} {
+		if err := os.WriteFile(filepath.Join(b.data, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func (b *bench) run(t *testing.T, text string) (*experiment.Result, error) {
+	t.Helper()
+	f, err := experiment.Parse([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	return experiment.Run(ctx, experiment.Options{File: f, Data: b.data, Out: b.out, Judge: b.judge,
+		Config: sluice.Config{Embedder: b.encoder, Generator: b.model},
+		Progress: func(done, _ int) {
+			if done == b.stopAfter {
+				stop()
+			}
+		},
+		Note: func(text string) { b.notes = append(b.notes, text) },
+	})
+}
+
+func value(t *testing.T, r *experiment.Result, part, system, group, measure string) experiment.Row {
+	t.Helper()
+	for _, x := range r.Rows {
+		if x.Part == part && (system == "" || x.System == system) && x.Group == group && x.Measure == measure {
+			return x
+		}
+	}
+	t.Fatalf("no %s of %s %s %s", measure, part, system, group)
+	return experiment.Row{}
+}
+
+// TestRun: values of both parts, what cannot be graded is counted, and nothing is computed twice.
+func TestRun(t *testing.T) {
+	b := newBench(t)
+	r, err := b.run(t, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := value(t, r, "search", "", experiment.Answerable, "ndcg@2"); x.Mean != 1 || x.N != 5 || x.Unscored != 0 {
+		t.Errorf("%+v", x)
+	}
+	if x := value(t, r, "search", "", experiment.OutOfScope, "mrr"); x.N != 0 || x.Unscored != 1 {
+		t.Errorf("a question without a context has no rank: %+v", x)
+	}
+	if x := value(t, r, "answers", "RAG", experiment.Answerable, "f1"); x.N != 1 || x.Mean < .5 {
+		t.Errorf("the first question of each context is a pseudo-query: %+v", x)
+	}
+	if x := value(t, r, "answers", "RAG", "all", "correct"); x.N != 0 || x.Unscored != 3 {
+		t.Errorf("a judge's garbage is unscored: %+v", x)
+	}
+	for system, want := range map[string]float64{"RAG": 1, "adaptive": 2, "supervisor": 3, "none": 1, "CAG": 1} {
+		if x := value(t, r, "answers", system, "all", "llm_calls"); x.Mean != want {
+			t.Errorf("%s: %g calls, want %g", system, x.Mean, want)
+		}
+	}
+	if x := value(t, r, "answers", "CAG", "all", "gate_right"); x.Mean != 1 {
+		t.Errorf("the gate: %+v", x)
+	}
+	if r.Items != 7*2+3*5 || r.Resumed != 0 {
+		t.Errorf("%d items, %d resumed", r.Items, r.Resumed)
+	}
+	calls, asked := b.encoder.Calls.Load(), len(b.model.Requests())
+	again, err := b.run(t, both)
+	if err != nil || again.Resumed != again.Items || b.encoder.Calls.Load() != calls || len(b.model.Requests()) != asked {
+		t.Errorf("again: %d of %d resumed, %v", again.Resumed, again.Items, err)
+	}
+	if len(again.Rows) != len(r.Rows) {
+		t.Fatalf("%d rows, %d again", len(r.Rows), len(again.Rows))
+	}
+	for i := range r.Rows {
+		if r.Rows[i] != again.Rows[i] {
+			t.Errorf("row %+v, again %+v", r.Rows[i], again.Rows[i])
+		}
+	}
+}
+
+// TestRunGoesOn: after an interrupt, and after a kill that tore the journal's last line, what was finished is not
+// computed again, and the values are those of one run.
+func TestRunGoesOn(t *testing.T) {
+	whole := newBench(t)
+	want, err := whole.run(t, both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.stopAfter = 20
+	if _, err := b.run(t, both); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+	path := filepath.Join(b.out, "journal.jsonl")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text[:len(text)-9], 0o600); err != nil { // the 20th item is torn
+		t.Fatal(err)
+	}
+	b.stopAfter = 0
+	got, err := b.run(t, both)
+	if err != nil || got.Resumed != 19 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, x := range want.Rows {
+		if y := got.Rows[i]; !strings.HasPrefix(x.Measure, "ms.") && x != y {
+			t.Errorf("%+v, in one run %+v", y, x)
+		}
+	}
+	// A changed question is asked again, the others are not.
+	changed := strings.Replace(library, "Why do lighthouses warn ships?", "Why do lighthouses warn boats?", 1)
+	if err := os.WriteFile(filepath.Join(b.data, dataset.QueriesFile), []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = b.run(t, both); err != nil || got.Resumed != got.Items-2-5 {
+		t.Errorf("%d of %d resumed, %v", got.Resumed, got.Items, err)
+	}
+}
+
+// TestJournalRefuses: another file, a damaged line and a second run are errors that say so.
+func TestJournalRefuses(t *testing.T) {
+	b := newBench(t)
+	path := filepath.Join(b.out, "journal.jsonl")
+	for text, says := range map[string]string{"dear diary": "not the journal", "{}\n": "version 1",
+		"{\"sluice_experiment\":2}\n": "version 1", "{\"sluice_experiment\":1}\n{\n": ":2 is damaged"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.run(t, both); !errors.Is(err, experiment.ErrJournal) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if after, _ := os.ReadFile(path); string(after) != text {
+			t.Errorf("%q became %q", text, after)
+		}
+	}
+}
+
+// TestDistribution: the calibration's table, also from the journal.
+func TestDistribution(t *testing.T) {
+	const text = "name: d\nparts: [{name: table, kind: distribution, base: {pseudo: 1}}]\n"
+	b := newBench(t)
+	for range 2 {
+		r, err := b.run(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, high := value(t, r, "table", "", "negative", "median"), value(t, r, "table", "", "positive", "median")
+		if len(r.Rows) != 16 || low.Mean >= high.Mean || high.N != 4 {
+			t.Errorf("%d rows, %+v, %+v", len(r.Rows), low, high)
+		}
+	}
+}
+
+// TestDocuments: topics become documents, which the chunkers cut; questions have types.
+func TestDocuments(t *testing.T) {
+	b := newBench(t)
+	r, err := b.run(t, `name: d
+parts:
+  - name: chunks
+    base: {documents: true}
+    chunkers: [32/2, none, semantic 32/2]
+    group_by: question_type
+    sample: {"*": 60}
+    measures: [answer@1, ndcg@1]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := value(t, r, "chunks", "", "factual, sparse", "answer@1"); x.N != 4 || x.Mean != 1 {
+		t.Errorf("%+v", x)
+	}
+	if x := value(t, r, "chunks", "", "factual, sparse", "ndcg@1"); x.Unscored != 4 {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestFilesAreChecked(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                     "it is empty",
+		"nme: x":               "field nme not found",
+		"name: x":              "at least one part",
+		"name: x\nparts: [{}]": "a name of its own",
+		"name: x\nparts: [{name: a, measures: [mrr]}, {name: a, measures: [mrr]}]": "a name of its own",
+		"name: x\nparts: [{name: a}]":                                                     "measures nothing",
+		"name: x\nparts: [{name: a, measures: [ndcg]}]":                                   "needs @k",
+		"name: x\nparts: [{name: a, measures: [mrr@3]}]":                                  "takes no @k",
+		"name: x\nparts: [{name: a, measures: [ndcg@0]}]":                                 "at least 1",
+		"name: x\nparts: [{name: a, measures: [bertscore]}]":                              "not known",
+		"name: x\nparts: [{name: a, measures: [f1]}]":                                     "needs a generator",
+		"name: x\nparts: [{name: a, kind: magic}]":                                        "kind \"magic\"",
+		"name: x\nparts: [{name: a, measures: [mrr], group_by: moon}]":                    "group_by",
+		"name: x\nparts: [{name: a, measures: [mrr], systems: [{gate: calibrated}]}]":     "base.pseudo",
+		"name: x\nparts: [{name: a, measures: [mrr], systems: [{gate: half}]}]":           "gate \"half\"",
+		"name: x\nparts: [{name: a, measures: [mrr], best: {of: b, by: mrr}}]":            "no earlier part",
+		"name: x\nparts: [{name: a, measures: [mrr]}]\ntables: [{part: b}]":               "no part \"b\"",
+		"name: x\nparts: [{name: a, measures: [mrr]}]\ntables: [{part: a, rows: [moon]}]": "dimension \"moon\"",
+		"name: x\nparts: [{name: a, measures: [mrr], sample: {answerable: -1}}]":          "a sample of -1",
+		"name: x\n---\nname: y":                                                           "",
+	} {
+		if _, err := experiment.Parse([]byte(text)); !errors.Is(err, experiment.ErrFile) ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	b := newBench(t)
+	for text, want := range map[string]error{
+		"name: x\nparts: [{name: a, measures: [mrr], sample: {moon: 3}}]":               experiment.ErrMissing,
+		"name: x\nparts: [{name: a, measures: [mrr], retrievers: [{mode: telepathy}]}]": experiment.ErrMissing,
+	} {
+		if _, err := b.run(t, text); !errors.Is(err, want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	b.data = t.TempDir()
+	if _, err := b.run(t, both); !errors.Is(err, dataset.ErrData) {
+		t.Errorf("no data: %v", err)
+	}
+}
+
+// FuzzParse: a file is refused with ErrFile, or every cell of it has a digest of its own.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(both))
+	f.Add([]byte("name: x\nparts: [{name: a, measures: [ndcg@10], sample: {'*': 3}}]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := experiment.Parse(text)
+		if err != nil {
+			if !errors.Is(err, experiment.ErrFile) {
+				t.Fatal(err)
+			}
+			return
+		}
+		file.Scale(10)
+		if file.Name == "" || len(file.Parts) == 0 {
+			t.Fatalf("%+v", file)
+		}
+	})
+}

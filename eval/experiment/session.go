@@ -1,0 +1,148 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/eval/dataset"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// session is an open store with the models of the cells that share it.
+type session struct {
+	*sluice.Sluice
+	key, gate string // what is open; the policy in force
+}
+
+// session opens what a cell needs, or returns what is open already.
+func (r *run) session(ctx context.Context, c Cell, d *data) (*session, error) {
+	key := c.store() + " " + c.Generator.Model
+	if r.open != nil && r.open.key == key {
+		return r.open, nil
+	}
+	if err := r.closeSession(); err != nil {
+		return nil, err
+	}
+	cfg := r.Config
+	cfg.Store = filepath.Join(r.work, "store-"+c.store())
+	if c.Encoder.Name != "" {
+		cfg.Encoder = c.Encoder.Name
+	}
+	if c.Encoder.Precision != "" {
+		cfg.Precision = c.Encoder.Precision
+	}
+	if c.Generator.Model != "" {
+		model, err := r.model(ctx, c.Generator.Model)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Model = model
+	}
+	cfg.StaleTolerance, cfg.Metric = 1, kernels.Cosine
+	s, err := sluice.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.open = &session{Sluice: s, key: key}
+	return r.open, r.ingest(ctx, c, d)
+}
+
+func (r *run) closeSession() error {
+	if r.open == nil {
+		return nil
+	}
+	s := r.open
+	r.open = nil
+	return s.Close()
+}
+
+// ingest puts the base into the store; what is there stays.
+func (r *run) ingest(ctx context.Context, c Cell, d *data) error {
+	dir := filepath.Join(r.work, "base-"+digest([]any{c.Base, c.Data}))
+	path := filepath.Join(dir, dataset.ContextsFile)
+	if c.Base.Documents {
+		path = dir
+	}
+	if _, err := os.Stat(dir); err != nil {
+		if err := durable.MkdirAll(dir); err != nil {
+			return fmt.Errorf("experiment: %w", err)
+		}
+	}
+	var err error
+	if c.Base.Documents {
+		err = writeDocuments(dir, d.base)
+	} else {
+		err = dataset.WriteLines(path, d.base)
+	}
+	if err != nil {
+		return fmt.Errorf("experiment: %w", err)
+	}
+	o := sluice.IngestOptions{Strict: true, NoChunk: c.Chunker == "" || c.Chunker == "none"}
+	if !o.NoChunk {
+		size, semantic := strings.CutPrefix(c.Chunker, "semantic")
+		if o.Chunk = strings.TrimSpace(size); semantic {
+			o.Chunker = "semantic"
+		}
+	}
+	in, err := r.open.Ingest(ctx, []string{path}, o)
+	if err != nil {
+		return fmt.Errorf("experiment: %w", err)
+	}
+	if in.Truncated > 0 {
+		r.note(fmt.Sprintf("%s: the encoder did not read %d of %d chunks to their end", c.Part, in.Truncated, in.Chunks))
+	}
+	return nil
+}
+
+// writeDocuments makes a Markdown file of each topic: a title, then its contexts as paragraphs.
+func writeDocuments(dir string, base []dataset.Context) error {
+	var topics []string
+	texts := map[string]*strings.Builder{}
+	for _, c := range base {
+		if texts[c.Topic] == nil {
+			topics = append(topics, c.Topic)
+			texts[c.Topic] = &strings.Builder{}
+			fmt.Fprintf(texts[c.Topic], "# %s\n", strings.ReplaceAll(c.Topic, "_", " "))
+		}
+		fmt.Fprintf(texts[c.Topic], "\n%s\n", c.Text)
+	}
+	for i, t := range topics {
+		name := filepath.Join(dir, fmt.Sprintf("%03d.md", i))
+		if err := os.WriteFile(name, []byte(texts[t].String()), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calibrate puts the policy of a cell in force.
+func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*sluice.CalibrateResult, error) {
+	name := "eval-" + digest([]any{c.System.Policy, c.System.Threshold})
+	if s.gate == name && c.Kind != Distribution {
+		return nil, nil
+	}
+	var lines strings.Builder
+	e := json.NewEncoder(&lines)
+	for _, q := range d.pseudo {
+		if err := e.Encode(map[string]string{"context_id": q.ContextID, "text": q.Text}); err != nil {
+			return nil, err
+		}
+	}
+	if len(d.pseudo) == 0 {
+		return nil, fmt.Errorf("%w: part %s: the data has no answerable question for a calibration", ErrMissing, c.Part)
+	}
+	cal, err := s.Calibrate(ctx, sluice.CalibrateOptions{Name: name, Use: true, Policy: c.System.Policy,
+		Threshold: c.System.Threshold, PerContext: c.Base.Pseudo, Queries: strings.NewReader(lines.String()),
+		Source: "first questions of each context", Seed: r.File.Seed})
+	if err != nil {
+		return nil, fmt.Errorf("experiment: part %s: %w", c.Part, err)
+	}
+	s.gate = name
+	return cal, nil
+}

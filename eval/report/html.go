@@ -1,0 +1,42 @@
+package report
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"regexp"
+	"strings"
+)
+
+//go:embed report.html.tmpl
+var page string
+
+// beforeSVG is what a file of its own has before its drawing.
+var beforeSVG = regexp.MustCompile(`(?s)^.*?<svg `)
+
+// html writes the report as one page without any other resource.
+func (r *Report) html(w io.Writer, grids []grid, plots [][]byte) error {
+	type section struct {
+		grid
+		SVG           template.HTML
+		PublishedHead []string
+		PublishedBody [][]string
+	}
+	t, err := template.New("report").Parse(page)
+	if err != nil {
+		return err
+	}
+	var sections []section
+	for i, g := range grids {
+		s := section{grid: g}
+		if plots[i] != nil { // drawn by our own code: its texts are escaped there
+			s.SVG = template.HTML(beforeSVG.ReplaceAllString(string(plots[i]), "<svg "))
+		}
+		if len(g.Published) > 0 {
+			s.PublishedHead, s.PublishedBody = g.Published[0], g.Published[1:]
+		}
+		sections = append(sections, s)
+	}
+	return t.Execute(w, map[string]any{"Title": r.title(), "Note": strings.TrimSpace(r.File.Note), "Sections": sections,
+		"Facts": r.facts(), "Notes": r.Notes, "Settings": r.Settings})
+}

@@ -1,0 +1,116 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/eval/experiment"
+	"github.com/sluice-rag/sluice/eval/metric"
+)
+
+var update = flag.Bool("update", false, "write testdata/results.parquet; testdata/parquet.py checks it with pyarrow")
+
+func result() *Report {
+	row := func(mode, group, measure string, s metric.Summary) experiment.Row {
+		return experiment.Row{Experiment: "x", Part: "search", Encoder: "Straße <1>", Mode: mode, K: 10, Weight: .5,
+			Group: group, Measure: measure, Summary: s}
+	}
+	return &Report{
+		Result: &experiment.Result{
+			File: &experiment.File{Name: "x", Title: "An experiment & more", Tables: []experiment.Table{{
+				Title: "NDCG", Part: "search", Rows: []string{"encoder"}, Columns: []string{"mode"}, Plot: true,
+				Measures: []string{"ndcg@10", "mrr"}, Groups: []string{"all"},
+				Published: [][]string{{"encoder", "dense"}, {"MiniLM", ".823"}}, Source: "Keibel 2024, Fig. 7"}}},
+			Rows: []experiment.Row{
+				row("dense", "all", "mrr", metric.Summary{N: 4, Mean: .25, Low: .1, High: .5, P50: .2, P95: .5}),
+				row("dense", "all", "ndcg@10", metric.Summary{N: 3, Unscored: 1, Mean: .75, Low: .5, High: 1, P50: .8, P95: 1}),
+				row("hybrid", "all", "ndcg@10", metric.Summary{Unscored: 4}),
+				row("hybrid", "answerable", "ndcg@10", metric.Summary{N: 1, Mean: 1, Low: 1, High: 1, P50: 1, P95: 1}),
+			},
+			Notes: []string{"a note"}, Items: 8, Unscored: 5, Judge: "judge"},
+		Machine: "a machine", Settings: "name: x\n", When: time.Unix(0, 0),
+	}
+}
+
+// TestWrite: the files are there, the page needs nothing else, and is well-formed; the table has values, intervals and
+// what was not scored.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	if err := result().Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	page := read(HTML)
+	if m := regexp.MustCompile(`(?i)(src|href|url)\s*[=(]\s*["']?(https?:)?//[^"' )]*`).FindString(page); m != "" {
+		t.Errorf("the page fetches %s", m)
+	}
+	for _, says := range []string{"<svg ", "Straße &lt;1&gt;", "An experiment &amp; more", "0.750 [0.500, 1.000] (1 of 4 unscored)",
+		"no value (4 of 4 unscored)", "Keibel 2024, Fig. 7", ".823", "a machine", "a note", "aria-sort"} {
+		if !strings.Contains(page, says) {
+			t.Errorf("the page does not say %q", says)
+		}
+	}
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("the page is not well-formed: %v", err)
+		}
+	}
+	text := read(Markdown)
+	for _, says := range []string{"| encoder | dense, ndcg@10 | dense, mrr | hybrid, ndcg@10 |", "plot-1.svg", "- note: a note"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("%s does not say %q:\n%s", Markdown, says, text)
+		}
+	}
+	lines, err := csv.NewReader(strings.NewReader(read(CSV))).ReadAll()
+	if err != nil || len(lines) != 5 || len(lines[0]) != 21 || lines[2][16] != "0.75" || lines[3][16] != "" {
+		t.Errorf("%v, %v", lines, err)
+	}
+}
+
+// TestParquet: the file is byte for byte the one that pyarrow has read (testdata/parquet.py).
+func TestParquet(t *testing.T) {
+	var b bytes.Buffer
+	if err := result().parquet(&b); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", "results.parquet")
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%d bytes, want %d; %v", b.Len(), len(want), err)
+	}
+	for n := range 20 { // lists of 15 and more have another head
+		var columns []column
+		for range n {
+			columns = append(columns, column{name: "c", longs: []int64{1}})
+		}
+		b.Reset()
+		if err := writeParquet(&b, columns, 1, "x"); err != nil || !bytes.HasPrefix(b.Bytes(), []byte("PAR1")) {
+			t.Errorf("%d columns: %v", n, err)
+		}
+	}
+}
