@@ -83,11 +83,13 @@ func TestImport(t *testing.T) {
 		"CRSB": {"crsb", `{"id":"c1","topic":"sea","context":"Herring.","pseudo_queries":["Who?","What?"]}` + "\n" +
 			`{"text":"No id."}` + "\n{}\n",
 			dataset.Set{
-				Contexts: []dataset.Context{{ID: "c1", Topic: "sea", Text: "Herring."}, {ID: "crsb-00001", Text: "No id."}},
+				Contexts: []dataset.Context{{ID: "c1", Topic: "sea", Text: "Herring."},
+					{ID: "crsb-00001", Text: "No id."}},
 				Queries: []dataset.Query{{ID: "c1-q1", ContextID: "c1", Topic: "sea", Text: "Who?"},
 					{ID: "c1-q2", ContextID: "c1", Topic: "sea", Text: "What?"}},
-				Faults: dataset.Faults{BadLines: 1, NoTruth: 2, Examples: []string{`question "c1-q1"`, `question "c1-q2"`,
-					`entry 3: context "crsb-00002" is empty`}}}},
+				Faults: dataset.Faults{BadLines: 1, NoTruth: 2,
+					Examples: []string{`question "c1-q1"`, `question "c1-q2"`,
+						`entry 3: context "crsb-00002" is empty`}}}},
 		"SciBench": {"scibench", `[{"problem_text":" How far?","answer_number":"3.5","unit":"m","source":"fund",` +
 			`"problemid":" Q1.2 "}]`,
 			dataset.Set{Queries: []dataset.Query{{ID: "fund-Q1.2", Topic: "physics", Text: "How far?",

@@ -99,7 +99,8 @@ type Encoder struct {
 type Retriever struct {
 	Mode   string  `yaml:"mode" json:"mode,omitempty"`
 	Metric string  `yaml:"metric" json:"metric,omitempty"`
-	Weight float64 `yaml:"weight" json:"weight,omitempty"`
+	Weight float64 `yaml:"weight" json:"weight,omitempty"` // of the dense score; 0: the default
+	Fusion string  `yaml:"fusion" json:"fusion,omitempty"` // of hybrid searches
 	K      int     `yaml:"k" json:"k,omitempty"`
 	Routed bool    `yaml:"routed" json:"routed,omitempty"` // only in the partitions that the router chooses
 }
@@ -215,6 +216,11 @@ func (p *Part) check(earlier map[string]bool) error {
 	}
 	if p.Kind == Questions && len(p.Measures) == 0 {
 		return errors.New("it measures nothing")
+	}
+	for _, r := range p.Retrievers {
+		if _, err := r.options(); err != nil && !errors.Is(err, ErrMissing) {
+			return err
+		}
 	}
 	for _, s := range p.Systems {
 		if err := s.check(p); err != nil {

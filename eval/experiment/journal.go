@@ -75,7 +75,8 @@ func (j *journal) read() error {
 		if n++; n == 1 {
 			var h journalHead
 			if err := json.Unmarshal(line, &h); err != nil || h.Version != journalVersion {
-				return fmt.Errorf("%w: %s is not a journal of version %d; name another folder, or remove it", ErrJournal,
+				return fmt.Errorf("%w: %s is not a journal of version %d; name another folder, or remove it",
+					ErrJournal,
 					j.path, journalVersion)
 			}
 			continue

@@ -58,18 +58,13 @@ func (r *run) classifier(context.Context, Cell) error {
 
 // options are those of a search.
 func (r Retriever) options() (sluice.RetrieveOptions, error) {
-	o := sluice.RetrieveOptions{K: r.K}
-	if r.Mode != "" {
-		m, err := retrieveMode(r.Mode)
-		if err != nil {
-			return o, fmt.Errorf("%w: %w", ErrMissing, err)
-		}
-		o.Mode = m
-	}
+	o := sluice.RetrieveOptions{K: r.K, Mode: retrieve.Mode(r.Mode), Metric: r.Metric, Weight: r.Weight,
+		Fusion: retrieve.Fusion(r.Fusion)}
 	if r.Routed {
 		return o, fmt.Errorf("%w: this build does not route searches", ErrMissing)
 	}
+	if err := o.WithDefaults().Check(); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrFile, err)
+	}
 	return o, nil
 }
-
-func retrieveMode(name string) (retrieve.Mode, error) { return retrieve.ParseMode(name) }

@@ -131,7 +131,8 @@ func TestRun(t *testing.T) {
 	}
 	calls, asked := b.encoder.Calls.Load(), len(b.model.Requests())
 	again, err := b.run(t, both)
-	if err != nil || again.Resumed != again.Items || b.encoder.Calls.Load() != calls || len(b.model.Requests()) != asked {
+	if err != nil || again.Resumed != again.Items || b.encoder.Calls.Load() != calls ||
+		len(b.model.Requests()) != asked {
 		t.Errorf("again: %d of %d resumed, %v", again.Resumed, again.Items, err)
 	}
 	if len(again.Rows) != len(r.Rows) {
@@ -273,7 +274,7 @@ func TestFilesAreChecked(t *testing.T) {
 	b := newBench(t)
 	for text, want := range map[string]error{
 		"name: x\nparts: [{name: a, measures: [mrr], sample: {moon: 3}}]":               experiment.ErrMissing,
-		"name: x\nparts: [{name: a, measures: [mrr], retrievers: [{mode: telepathy}]}]": experiment.ErrMissing,
+		"name: x\nparts: [{name: a, measures: [mrr], retrievers: [{mode: telepathy}]}]": experiment.ErrFile,
 	} {
 		if _, err := b.run(t, text); !errors.Is(err, want) {
 			t.Errorf("%q: %v", text, err)

@@ -95,7 +95,8 @@ func (r *run) ingest(ctx context.Context, c Cell, d *data) error {
 		return fmt.Errorf("experiment: %w", err)
 	}
 	if in.Truncated > 0 {
-		r.note(fmt.Sprintf("%s: the encoder did not read %d of %d chunks to their end", c.Part, in.Truncated, in.Chunks))
+		r.note(fmt.Sprintf("%s: the encoder did not read %d of %d chunks to their end", c.Part, in.Truncated,
+			in.Chunks))
 	}
 	return nil
 }

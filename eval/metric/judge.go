@@ -240,7 +240,8 @@ func Cosine(a, b []float32) float64 {
 // NeedsContext asks whether a question needs texts to be looked up, or can be answered from the model's own knowledge:
 // the decision of adaptive retrieval, one call.
 func (j *Judge) NeedsContext(ctx context.Context, question string) (Score, error) {
-	yes, reason, err := j.flags(ctx, 1, "Reply 1 if answering the question needs documents to be looked up, 0 if general "+
-		"knowledge is enough. Reply in JSON.", "Question: "+question)
+	yes, reason, err := j.flags(ctx, 1,
+		"Reply 1 if answering the question needs documents to be looked up, 0 if general "+
+			"knowledge is enough. Reply in JSON.", "Question: "+question)
 	return Score{Value: float64(yes), Unscored: reason}, err
 }

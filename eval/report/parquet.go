@@ -59,8 +59,9 @@ func writeParquet(w io.Writer, columns []column, n int, created string) error {
 		}
 		data, at := c.plain(), int64(file.Len())
 		size := int64(len(data))
-		file.Write(thrift(fields{1: int32(0), 2: int32(size), 3: int32(size), 5: fields{1: int32(n), 2: int32(encodingPlain),
-			3: int32(encodingRLE), 4: int32(encodingRLE)}}))
+		file.Write(thrift(fields{1: int32(0), 2: int32(size), 3: int32(size),
+			5: fields{1: int32(n), 2: int32(encodingPlain),
+				3: int32(encodingRLE), 4: int32(encodingRLE)}}))
 		file.Write(data)
 		length := int64(file.Len()) - at
 		chunks = append(chunks, fields{2: at, 3: fields{1: int32(c.kind()), 2: []any{int32(encodingPlain)},

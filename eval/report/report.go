@@ -112,7 +112,8 @@ func (r *Report) csv(w io.Writer) error {
 	f := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, x := range r.Rows {
 		line := []string{x.Experiment, x.Part, x.Encoder, x.Precision, x.Chunker, x.Mode, x.Metric, f(x.Weight),
-			strconv.Itoa(x.K), strconv.FormatBool(x.Routed), x.Generator, x.System, x.Group, x.Measure, strconv.Itoa(x.N),
+			strconv.Itoa(x.K), strconv.FormatBool(x.Routed), x.Generator, x.System, x.Group, x.Measure,
+			strconv.Itoa(x.N),
 			strconv.Itoa(x.Unscored), f(x.Mean), f(x.Low), f(x.High), f(x.P50), f(x.P95)}
 		if x.N == 0 { // there is no value
 			for i := len(line) - 5; i < len(line); i++ {

@@ -33,7 +33,8 @@ func result() *Report {
 				Published: [][]string{{"encoder", "dense"}, {"MiniLM", ".823"}}, Source: "Keibel 2024, Fig. 7"}}},
 			Rows: []experiment.Row{
 				row("dense", "all", "mrr", metric.Summary{N: 4, Mean: .25, Low: .1, High: .5, P50: .2, P95: .5}),
-				row("dense", "all", "ndcg@10", metric.Summary{N: 3, Unscored: 1, Mean: .75, Low: .5, High: 1, P50: .8, P95: 1}),
+				row("dense", "all", "ndcg@10",
+					metric.Summary{N: 3, Unscored: 1, Mean: .75, Low: .5, High: 1, P50: .8, P95: 1}),
 				row("hybrid", "all", "ndcg@10", metric.Summary{Unscored: 4}),
 				row("hybrid", "answerable", "ndcg@10", metric.Summary{N: 1, Mean: 1, Low: 1, High: 1, P50: 1, P95: 1}),
 			},
@@ -60,7 +61,8 @@ func TestWrite(t *testing.T) {
 	if m := regexp.MustCompile(`(?i)(src|href|url)\s*[=(]\s*["']?(https?:)?//[^"' )]*`).FindString(page); m != "" {
 		t.Errorf("the page fetches %s", m)
 	}
-	for _, says := range []string{"<svg ", "Straße &lt;1&gt;", "An experiment &amp; more", "0.750 [0.500, 1.000] (1 of 4 unscored)",
+	for _, says := range []string{"<svg ", "Straße &lt;1&gt;", "An experiment &amp; more",
+		"0.750 [0.500, 1.000] (1 of 4 unscored)",
 		"no value (4 of 4 unscored)", "Keibel 2024, Fig. 7", ".823", "a machine", "a note", "aria-sort"} {
 		if !strings.Contains(page, says) {
 			t.Errorf("the page does not say %q", says)
@@ -76,7 +78,8 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	text := read(Markdown)
-	for _, says := range []string{"| encoder | dense, ndcg@10 | dense, mrr | hybrid, ndcg@10 |", "plot-1.svg", "- note: a note"} {
+	for _, says := range []string{"| encoder | dense, ndcg@10 | dense, mrr | hybrid, ndcg@10 |", "plot-1.svg",
+		"- note: a note"} {
 		if !strings.Contains(text, says) {
 			t.Errorf("%s does not say %q:\n%s", Markdown, says, text)
 		}
