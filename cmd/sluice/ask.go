@@ -67,7 +67,8 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
 		{"ask.temperature", "temperature"},
 		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"},
-		{"ask.templates", "templates"}, {"gate.stale_tolerance", "stale-tolerance"}} {
+		{"ask.templates", "templates"}, {"prompt.template", "template"}, {"prompt.order", "order"},
+		{"prompt.compress", "compress"}, {"gate.stale_tolerance", "stale-tolerance"}} {
 		a.flag(cmd, x[0], x[1])
 	}
 	a.generateFlags(cmd)
@@ -78,6 +79,7 @@ func askOptions(c config.Config) sluice.AskOptions {
 	return sluice.AskOptions{
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
 		Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
+		Template: c.Prompt.Template, Order: prompt.Order(c.Prompt.Order), Compress: c.Prompt.Compress,
 		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
 		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
 		Parallel: c.Generate.Parallel,
@@ -253,8 +255,8 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 	for _, r := range t.Retrieved {
 		line("retrieved", "%.4f  %s", r.Score, printable.Line(r.ID))
 	}
-	line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened", t.Template, t.PromptTokens,
-		t.DroppedPassages, t.TruncatedPassages)
+	line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened%s", t.Template, t.PromptTokens,
+		t.DroppedPassages, t.TruncatedPassages, promptText(t))
 	line("answer", "%d tokens, %d calls of %s, finish: %s", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
 	if t.Remote != "" {
 		line("sent to", "%s", t.Remote)
@@ -263,6 +265,20 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 	line("ms", "load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
 		"sentences %.1f, total %.1f",
 		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
+}
+
+// promptText is what else a trace says of the prompt, where it is not the usual.
+func promptText(t sluice.Trace) (text string) {
+	if t.Order != "" && t.Order != prompt.Forward {
+		text += ", order " + string(t.Order)
+	}
+	if c := t.Compression; c != nil {
+		text += fmt.Sprintf(", compressed to %d of %d sentences (%d of %d tokens)", c.Kept, c.Sentences, c.After, c.Before)
+	}
+	if t.Language != "" {
+		text += ", to be answered in " + printable.Line(t.Language)
+	}
+	return text
 }
 
 func gateText(t sluice.Trace) string {

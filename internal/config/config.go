@@ -30,6 +30,7 @@ type Config struct {
 	Gate      Gate      `koanf:"gate"`
 	Retrieve  Retrieve  `koanf:"retrieve"`
 	Ask       Ask       `koanf:"ask"`
+	Prompt    Prompt    `koanf:"prompt"`
 	Generate  Generate  `koanf:"generate"`
 	Remote    Remote    `koanf:"remote"`
 }
@@ -107,6 +108,13 @@ type Ask struct {
 	Seed          uint64  `koanf:"seed"`
 	Templates     string  `koanf:"templates"`
 	Language      string  `koanf:"language"`
+}
+
+// Prompt is how passages are put before the language model.
+type Prompt struct {
+	Template string `koanf:"template"`
+	Order    string `koanf:"order"`
+	Compress int    `koanf:"compress"`
 }
 
 // Generate is how a local language model works on several requests at once.

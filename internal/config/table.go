@@ -191,7 +191,16 @@ func answers() []row {
 		{key: "ask.templates",
 			doc: "folder whose files replace the built-in prompt templates of the same name"},
 		{key: "ask.language",
-			doc: "language of the answer, as English names it; empty takes the question's"},
+			doc: "language of the answer, as English names it or its code; empty takes the question's"},
+		{key: "prompt.template", initial: prompt.DefaultTemplate,
+			doc: "prompt of answers from passages: context (short, with citations), tutor (long and well ordered), " +
+				"strict (nothing else than the passages), marked (the same in one text with <|system|> and other marks), " +
+				"plain (no citations), or a file of the folder context in ask.templates"},
+		{key: "prompt.order", initial: prompt.Forward, oneOf: "forward reverse ends",
+			doc: "where passages stand: the best one first (forward), last (reverse), or the best ones at both ends and " +
+				"the worst in the middle (ends)"},
+		{key: "prompt.compress", min: "0", max: "1048576",
+			doc: "keep of the passages the sentences nearest to the question, of so many tokens in all; 0 keeps all"},
 		{key: "generate.slots", min: "0", max: "64",
 			doc: "requests that the language model decodes together; 0 takes 4 a thread, 4 to 16, fewer where memory " +
 				"is short, and for one question one"},

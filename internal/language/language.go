@@ -83,6 +83,70 @@ func (d *Detector) Of(text string) string {
 	return ""
 }
 
+// OfQuestion is Of, and where a text is too short for it, the language whose question words and articles it has more of
+// than of any other.
+func (d *Detector) OfQuestion(text string) string {
+	if code := d.Of(text); code != "" {
+		return code
+	}
+	hits := map[string]int{}
+	for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		word = strings.Trim(word, ".,;:?!¿¡\"'()„“”«»")
+		for _, code := range strings.Fields(functionWords(word)) {
+			hits[code]++
+		}
+	}
+	best, most, second := "", 0, 0
+	for code, n := range hits {
+		switch {
+		case n > most:
+			best, most, second = code, n, most
+		case n > second:
+			second = n
+		}
+	}
+	if most == second {
+		return ""
+	}
+	return best
+}
+
+// functionWords names the languages in which a word is a question word, an article, or another frequent one. A word that
+// is frequent in a language with another sense is of that one, too.
+func functionWords(word string) string {
+	switch word {
+	case "what", "who", "when", "where", "why", "how", "which", "whose", "the", "does", "did", "is", "are", "of", "and":
+		return "en"
+	case "was":
+		return "en de"
+	case "wer", "wann", "wo", "warum", "wie", "welche", "welcher", "welches", "wieso", "wem", "wen", "woher", "ist",
+		"sind", "der", "das", "ein", "eine", "und", "nicht", "hat", "kann", "im", "von":
+		return "de"
+	case "die":
+		return "de nl"
+	case "des":
+		return "de fr"
+	case "quel", "quelle", "quels", "quelles", "qui", "quand", "où", "pourquoi", "comment", "combien", "est-ce", "le",
+		"les", "est", "du":
+		return "fr"
+	case "la":
+		return "fr es it"
+	case "que", "de":
+		return "fr es pt"
+	case "qué", "quién", "cuándo", "dónde", "cómo", "cuál", "cuánto", "cuántos", "el", "los", "las", "es":
+		return "es"
+	case "por":
+		return "es pt"
+	case "che", "chi", "quando", "dove", "perché", "quale", "quanto", "il", "gli", "è", "di":
+		return "it"
+	case "o", "quem", "onde", "qual", "quais", "os", "são", "é":
+		return "pt"
+	case "wat", "wanneer", "waar", "waarom", "hoe", "welke", "het", "een", "zijn", "wie's":
+		return "nl"
+	}
+	return ""
+}
+
 // words counts the words of letters, as far as leastWords.
 func words(text string) (n int) {
 	for word := range strings.FieldsSeq(text) {

@@ -81,3 +81,18 @@ func FuzzOf(f *testing.F) {
 		}
 	})
 }
+
+// Questions of a few words, for which Of has no guess.
+func TestOfQuestion(t *testing.T) {
+	d := New()
+	for text, want := range map[string]string{
+		"Wer schrieb Faust?": "de", "Was ist ein Slice?": "de", "Who wrote Faust?": "en", "What was it?": "en",
+		"Qui est-ce?": "fr", "¿Qué es esto?": "es", "Dove è la stazione?": "it", "Waar is het station?": "nl",
+		"Onde é a estação?": "pt", "Faust?": "", "": "", "Was?": "", "xyzzy plugh": "",
+		"When does a deferred function run, in which order?": "en",
+	} {
+		if got := d.OfQuestion(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -36,6 +37,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	if a.library, err = prompt.Open(a.Templates); err != nil {
 		return a.answer, err
 	}
+	if err = a.library.CheckContext(a.Template); err != nil {
+		return nil, fmt.Errorf("%w: %w", knowledge.ErrOption, err)
+	}
 	var passages []prompt.Passage
 	if a.Gate != GateClosed {
 		if passages, err = a.contexts(ctx); err != nil {
@@ -48,6 +52,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	a.trace.Model = a.model.Info().Name
 	if r, ok := a.model.(*remote.Generator); ok {
 		a.trace.Remote = r.Endpoint()
+	}
+	if passages, err = a.compress(ctx, passages); err != nil {
+		return a.answer, err
 	}
 	p, err := a.prompt(passages)
 	if err != nil {
@@ -230,8 +237,9 @@ func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 	defer timer(&a.trace.Milliseconds.Prompt)()
 	o := prompt.Options{
 		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens,
-		Count: a.model.CountTokens, Language: a.Language,
+		Count: a.model.CountTokens, Language: a.language(passages), Template: a.Template, Order: a.Order,
 	}
+	a.trace.Language = o.Language
 	if len(passages) > 0 {
 		p, err = a.library.Context(a.Question, passages, o)
 	} else {
@@ -241,7 +249,7 @@ func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 		return p, err
 	}
 	if len(passages) > 0 && len(p.Citations) > 0 {
-		a.trace.Mode, a.answer.Retrieved = FromContext, true
+		a.trace.Mode, a.answer.Retrieved, a.trace.Order = FromContext, true, a.Order
 	}
 	if a.trace.Notice = a.trace.Mode.Notice(); a.trace.NoGate {
 		a.trace.Notice = noGate
@@ -273,8 +281,8 @@ func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
 		}
 	}
 	r, err := a.model.Generate(ctx, llm.Request{
-		Messages: p.Messages, MaxTokens: a.MaxTokens, Temperature: a.Temperature, TopK: a.TopK, TopP: a.TopP,
-		RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: a.Seed,
+		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: a.MaxTokens, Temperature: a.Temperature,
+		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: a.Seed,
 		Priority: cmp.Or(a.priority, llm.Interactive),
 	}, stream)
 	a.trace.LLMCalls++
@@ -301,6 +309,44 @@ func named(text string, passages int) (string, int) {
 	return text, u.Removed
 }
 
+// compress shortens passages to the sentences that are nearest to what was searched for, if that is asked for.
+func (a *run) compress(ctx context.Context, passages []prompt.Passage) ([]prompt.Passage, error) {
+	if a.Compress == 0 || len(passages) == 0 {
+		return passages, nil
+	}
+	defer timer(&a.trace.Milliseconds.Prompt)()
+	texts := make([]string, len(passages))
+	for i, p := range passages {
+		texts[i] = p.Chunk.Text
+	}
+	scored, err := a.base.SentenceScores(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
+	if err != nil {
+		return nil, err
+	}
+	short, done, err := prompt.Compress(passages, scored[0], a.metric, a.Compress, a.model.CountTokens)
+	if err == nil {
+		a.trace.Compression = &done
+	}
+	return short, err
+}
+
+// language is what the prompt says of the answer's language: what was asked for, else the question's, unless English
+// goes without saying.
+func (a *run) language(passages []prompt.Passage) string {
+	if a.Language != "" {
+		return a.Language
+	}
+	code := a.base.QuestionLanguage(a.Question)
+	foreign := code != "en" || slices.ContainsFunc(passages, func(p prompt.Passage) bool {
+		of := a.base.Language(p.Chunk.Text)
+		return of != "" && of != "en"
+	})
+	if code == "" || !foreign {
+		return ""
+	}
+	return a.base.LanguageName(code)
+}
+
 // sentences finds the sentence of each source that is nearest to the question, once the answer is there. That it cannot
 // is said, and no reason to fail.
 func (a *run) sentences(ctx context.Context, passages []prompt.Passage) {
@@ -312,6 +358,10 @@ func (a *run) sentences(ctx context.Context, passages []prompt.Passage) {
 	texts := make([]string, len(citations))
 	for i := range citations { // those that fit the prompt are the first ones
 		texts[i] = passages[i].Chunk.Text
+		citations[i].Sentence = passages[i].Sentence
+	}
+	if a.trace.Compression != nil { // they are known
+		return
 	}
 	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
 	if err != nil {

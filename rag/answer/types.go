@@ -39,8 +39,14 @@ type Options struct {
 	// the model.
 	Transform prompt.Transform
 	Style     prompt.Style // of answers from the model's own knowledge
-	Language  string       // of the answer; "" is the question's
-	Retrieve  retrieve.Options
+	// Language of the answer; "" is the question's, which is named to the model where it is known and not English, or
+	// where passages are in another one.
+	Language string
+	Template string       // of prompts with passages, as prompt.Options has it
+	Order    prompt.Order // of the passages; "" is prompt.Forward
+	// Compress keeps of the passages the sentences nearest to the question, of so many tokens in all; 0 keeps all.
+	Compress int
+	Retrieve retrieve.Options
 
 	MaxTokens   int // of the answer; 0 is 256
 	Temperature float64
@@ -90,28 +96,32 @@ type Answer struct {
 
 // Trace says how an answer came about.
 type Trace struct {
-	Mode              Mode              `json:"mode"`
-	Notice            string            `json:"notice,omitempty"`
-	GateMode          GateMode          `json:"gate_mode"`
-	Gate              *gate.Decision    `json:"gate,omitempty"`    // absent when the gate was not asked
-	NoGate            bool              `json:"no_gate,omitempty"` // GateAuto, and the store has no calibration
-	Transform         prompt.Transform  `json:"transform"`
-	TransformFailed   bool              `json:"transform_failed,omitempty"` // it gave nothing to search for
-	Queries           []string          `json:"queries"`                    // what was searched for
-	LLMCalls          int               `json:"llm_calls"`
-	Ranking           *retrieve.Taken   `json:"ranking,omitempty"` // how the first query's contexts were found
-	Retrieved         []retrieve.Result `json:"retrieved"`
-	Template          string            `json:"template"`
-	PromptTokens      int               `json:"prompt_tokens"`
-	AnswerTokens      int               `json:"answer_tokens"`
-	DroppedPassages   int               `json:"dropped_passages"`            // did not fit the window
-	TruncatedPassages int               `json:"truncated_passages"`          // were shortened to fit
-	RemovedCitations  int               `json:"removed_citations,omitempty"` // named no passage
-	Finish            llm.FinishReason  `json:"finish"`
-	Encoder           string            `json:"encoder,omitempty"`
-	Model             string            `json:"model"`
-	Remote            string            `json:"remote,omitempty"` // the server that question and passages were sent to
-	Milliseconds      Timings           `json:"ms"`
+	Mode              Mode                `json:"mode"`
+	Notice            string              `json:"notice,omitempty"`
+	GateMode          GateMode            `json:"gate_mode"`
+	Gate              *gate.Decision      `json:"gate,omitempty"`    // absent when the gate was not asked
+	NoGate            bool                `json:"no_gate,omitempty"` // GateAuto, and the store has no calibration
+	Transform         prompt.Transform    `json:"transform"`
+	TransformFailed   bool                `json:"transform_failed,omitempty"` // it gave nothing to search for
+	Queries           []string            `json:"queries"`                    // what was searched for
+	LLMCalls          int                 `json:"llm_calls"`
+	Ranking           *retrieve.Taken     `json:"ranking,omitempty"` // how the first query's contexts were found
+	Retrieved         []retrieve.Result   `json:"retrieved"`
+	Template          string              `json:"template"`
+	Order             prompt.Order        `json:"order,omitempty"`    // of the passages in the prompt
+	Language          string              `json:"language,omitempty"` // that the prompt asks to answer in
+	Compression       *prompt.Compression `json:"compression,omitempty"`
+	PromptTokens      int                 `json:"prompt_tokens"`
+	AnswerTokens      int                 `json:"answer_tokens"`
+	DroppedPassages   int                 `json:"dropped_passages"`            // did not fit the window
+	TruncatedPassages int                 `json:"truncated_passages"`          // were shortened to fit
+	RemovedCitations  int                 `json:"removed_citations,omitempty"` // named no passage
+	Finish            llm.FinishReason    `json:"finish"`
+	Encoder           string              `json:"encoder,omitempty"`
+	Model             string              `json:"model"`
+	// the server that question and passages were sent to
+	Remote       string  `json:"remote,omitempty"`
+	Milliseconds Timings `json:"ms"`
 }
 
 // Timings are wall times in milliseconds. Load is what loading models took, 0 when they were loaded.
@@ -139,6 +149,15 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Style == "" {
 		o.Style = prompt.FewShot
+	}
+	if o.Order == "" {
+		o.Order = prompt.Forward
+	}
+	if !slices.Contains(prompt.Orders(), o.Order) {
+		return o, fmt.Errorf("%w: order %q is none of %v", knowledge.ErrOption, o.Order, prompt.Orders())
+	}
+	if o.Compress < 0 {
+		return o, fmt.Errorf("%w: passages of %d tokens", knowledge.ErrOption, o.Compress)
 	}
 	if o.MaxTokens == 0 {
 		o.MaxTokens = DefaultMaxTokens

@@ -9,6 +9,7 @@ package excerpt
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -33,9 +34,37 @@ type Options struct {
 }
 
 // Nearest returns for each passage of each list the sentence that scores best with any of the list's queries, the first
-// of equal ones; nil for a passage without a letter or digit. Sentences are those of corpus.SentenceEnds, without white
-// space at their ends. All are embedded by one call, a passage that is in several lists once.
+// of equal ones; nil for a passage without a letter or digit. The rest is as Scores says.
 func Nearest(ctx context.Context, o Options, queries []engine.Vectors, passages [][]string) ([][]*Sentence, error) {
+	scored, err := Scores(ctx, o, queries, passages)
+	if err != nil {
+		return nil, err
+	}
+	nearest := make([][]*Sentence, len(scored))
+	for i, list := range scored {
+		nearest[i] = make([]*Sentence, len(list))
+		for j, sentences := range list {
+			nearest[i][j] = Best(o.Metric, sentences)
+		}
+	}
+	return nearest, nil
+}
+
+// Best is the sentence with the best score, the first of equal ones; nil of none.
+func Best(metric kernels.Metric, sentences []Sentence) *Sentence {
+	var best *Sentence
+	for i := range sentences {
+		if best == nil || metric.Better(sentences[i].Score, best.Score) {
+			best = &sentences[i]
+		}
+	}
+	return best
+}
+
+// Scores returns for each passage of each list its sentences in order, each with its best score with any of the list's
+// queries. Sentences are those of corpus.SentenceEnds, without white space at their ends; those without a letter or
+// digit are left out. All are embedded by one call, a passage that is in several lists once.
+func Scores(ctx context.Context, o Options, queries []engine.Vectors, passages [][]string) ([][][]Sentence, error) {
 	if len(queries) != len(passages) {
 		return nil, fmt.Errorf("excerpt: %w: %d queries for %d lists", kernels.ErrShape, len(queries), len(passages))
 	}
@@ -53,7 +82,7 @@ func Nearest(ctx context.Context, o Options, queries []engine.Vectors, passages 
 			}
 		}
 	}
-	nearest := make([][]*Sentence, len(passages))
+	scored := make([][][]Sentence, len(passages))
 	var vectors engine.Vectors
 	if len(texts) > 0 {
 		var err error
@@ -66,38 +95,40 @@ func Nearest(ctx context.Context, o Options, queries []engine.Vectors, passages 
 		}
 	}
 	for i, list := range passages {
-		nearest[i] = make([]*Sentence, len(list))
+		scored[i] = make([][]Sentence, len(list))
 		for j, passage := range list {
-			best, err := o.best(ctx, queries[i], vectors, first[passage], parts[passage])
+			sentences, err := o.scores(ctx, queries[i], vectors, first[passage], parts[passage])
 			if err != nil {
 				return nil, err
 			}
-			nearest[i][j] = best
+			scored[i][j] = sentences
 		}
 	}
-	return nearest, nil
+	return scored, nil
 }
 
-// best is the sentence with the best score for any of the queries; its vectors begin at row first.
-func (o Options) best(
+// scores are a passage's sentences, whose vectors begin at row first, with their best score for any of the queries.
+func (o Options) scores(
 	ctx context.Context, queries, vectors engine.Vectors, first int, sentences []Sentence,
-) (best *Sentence, err error) {
+) ([]Sentence, error) {
 	if len(sentences) == 0 {
 		return nil, nil
 	}
 	dim := vectors.Dim
 	rows := engine.Vectors{Data: vectors.Data[first*dim : (first+len(sentences))*dim], Rows: len(sentences), Dim: dim}
-	hits, err := o.Engine.TopK(ctx, queries, rows, o.Metric, 1, nil)
+	hits, err := o.Engine.TopK(ctx, queries, rows, o.Metric, len(sentences), nil)
 	if err != nil {
 		return nil, fmt.Errorf("excerpt: %w", err)
 	}
-	for _, h := range hits {
-		if s := sentences[h[0].Row]; best == nil || o.Metric.Better(h[0].Score, best.Score) {
-			s.Score = h[0].Score
-			best = &s
+	out := slices.Clone(sentences)
+	for q, list := range hits {
+		for _, h := range list {
+			if s := &out[h.Row]; q == 0 || o.Metric.Better(h.Score, s.Score) {
+				s.Score = h.Score
+			}
 		}
 	}
-	return best, nil
+	return out, nil
 }
 
 // split cuts a passage into sentences that hold a letter or a digit.

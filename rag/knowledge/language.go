@@ -12,6 +12,9 @@ import (
 // Language guesses the language of a text as an ISO 639-1 code, "" where that is not sure.
 func (b *Base) Language(text string) string { return b.languages.Of(text) }
 
+// QuestionLanguage is Language for a question, which may be a few words.
+func (b *Base) QuestionLanguage(text string) string { return b.languages.OfQuestion(text) }
+
 // Untrained says what an encoder was trained for, and which one was for languages (ISO 639-1) that it was not:
 // "all-MiniLM-L6-v2 was trained for English; 'sluice models pull …' brings an encoder that knows German".
 func (b *Base) Untrained(info embed.Info, codes ...string) string {

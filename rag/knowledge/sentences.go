@@ -13,7 +13,20 @@ import (
 func (b *Base) Sentences(
 	ctx context.Context, metric kernels.Metric, queries []engine.Vectors, passages [][]string,
 ) ([][]*excerpt.Sentence, error) {
-	o := excerpt.Options{Engine: b.cfg.Engine, Metric: metric, Embed: func(ctx context.Context, texts []string) (
+	return excerpt.Nearest(ctx, b.sentences(metric), queries, passages)
+}
+
+// SentenceScores finds the sentences of each passage with their scores for the queries of its list, as excerpt.Scores
+// says.
+func (b *Base) SentenceScores(
+	ctx context.Context, metric kernels.Metric, queries []engine.Vectors, passages [][]string,
+) ([][][]excerpt.Sentence, error) {
+	return excerpt.Scores(ctx, b.sentences(metric), queries, passages)
+}
+
+// sentences are options with the base's encoder.
+func (b *Base) sentences(metric kernels.Metric) excerpt.Options {
+	return excerpt.Options{Engine: b.cfg.Engine, Metric: metric, Embed: func(ctx context.Context, texts []string) (
 		engine.Vectors, error) {
 		enc, err := b.Encoder(ctx)
 		if err != nil {
@@ -25,5 +38,4 @@ func (b *Base) Sentences(
 		}
 		return Vectors(e), nil
 	}}
-	return excerpt.Nearest(ctx, o, queries, passages)
 }

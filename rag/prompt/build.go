@@ -1,7 +1,9 @@
 package prompt
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -35,9 +37,11 @@ type Options struct {
 	Count         func(string) (int, error) // tokens of a text, as the model counts
 	// of the answer: a name or a code ("German", "de"); "" leaves it to the model
 	Language string
+	Template string // of a prompt with passages, as ContextTemplates lists them; "" is DefaultTemplate
+	Order    Order  // of the passages; "" is Forward
 }
 
-// Context asks for an answer from passages, numbered from 1 in their order. Passages are taken while
+// Context asks for an answer from passages, which come best first and are numbered so from 1. Passages are taken while
 // they fit; the next one is shortened at a sentence if a quarter of it is left then (the first passage
 // at all events, at a word if need be) and counted in Truncated; the rest is counted in Dropped.
 // ErrBudget: not even the question fits, or nothing of the first passage.
@@ -45,9 +49,17 @@ func (l *Library) Context(question string, passages []Passage, o Options) (Promp
 	v := values{Question: neutralise(question), Language: languageName(o.Language)}
 	all := make([]shown, len(passages))
 	for i, p := range passages {
-		all[i] = shown{i + 1, oneLine(neutralise(p.Chunk.Heading)), strings.TrimSpace(neutralise(p.Chunk.Text))}
+		all[i] = shown{i + 1, oneLine(neutralise(p.Chunk.Heading)),
+			strings.TrimSpace(neutralise(cmp.Or(p.Text, p.Chunk.Text)))}
 	}
-	f := fitter{l: l, name: "context", o: o, v: v}
+	name, err := l.contextTemplate(o.Template)
+	if err == nil {
+		err = o.Order.check()
+	}
+	if err != nil {
+		return Prompt{}, err
+	}
+	f := fitter{l: l, name: name, o: o, v: v}
 	p, err := f.fit(all)
 	if err != nil {
 		return Prompt{}, err
@@ -96,7 +108,7 @@ func (f *fitter) limit() int { return f.o.ContextTokens - f.o.AnswerTokens }
 // render fills the template with passages and counts; fits is true without a limit.
 func (f *fitter) render(passages []shown) (p Prompt, fits bool, err error) {
 	v := f.v
-	v.Passages = passages
+	v.Passages = f.o.Order.of(passages)
 	if f.asText {
 		v.Passages, v.Text = nil, ""
 		if len(passages) > 0 {
@@ -106,6 +118,10 @@ func (f *fitter) render(passages []shown) (p Prompt, fits bool, err error) {
 	p = Prompt{Template: f.name, Citations: make([]Citation, len(passages))}
 	if p.Messages, err = f.l.run(f.name, v); err != nil {
 		return p, false, err
+	}
+	if len(p.Messages) == 1 && p.Messages[0].Role == asOneText {
+		p.Text, p.Messages = p.Messages[0].Content+"\n", nil
+		p.Stop = slices.Compact(slices.Sorted(slices.Values(mark.FindAllString(p.Text, -1))))
 	}
 	if f.o.Count == nil {
 		if f.o.ContextTokens > 0 {
@@ -122,6 +138,11 @@ func (f *fitter) render(passages []shown) (p Prompt, fits bool, err error) {
 		p.Tokens += n + turnTokens
 		if m.Role == llm.System {
 			p.Tokens -= systemTokens
+		}
+	}
+	if p.Text != "" {
+		if p.Tokens, err = f.o.Count(p.Text); err != nil {
+			return p, false, fmt.Errorf("prompt: count tokens: %w", err)
 		}
 	}
 	return p, f.o.ContextTokens <= 0 || p.Tokens <= f.limit(), nil

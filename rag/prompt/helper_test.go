@@ -62,6 +62,9 @@ func show(p Prompt) string {
 	for _, m := range p.Messages {
 		fmt.Fprintf(&b, "--- %s\n%s\n", m.Role, m.Content)
 	}
+	if p.Text != "" {
+		fmt.Fprintf(&b, "--- one text, stop at %q\n%s", p.Stop, p.Text)
+	}
 	for _, c := range p.Citations {
 		fmt.Fprintf(&b, "--- [%d] %s %s %q #%s %d-%d %.2f\n", c.Number, c.ID, c.Source, c.Heading, c.Anchor, c.Start,
 			c.End, c.Score)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -23,10 +24,10 @@ const roleMark = "=== "
 
 // Library holds the templates: those that come with Sluice, overlaid by the user's.
 //
-// A template file is a list of messages. A line "=== system", "=== user" or "=== assistant" opens one; what
-// stands above the first is a comment. Each message is a text/template of its own, run with the values
-// that the comment names, and is trimmed. Because the file is cut into messages before any value is
-// filled in, no value can open a message or be run as a template.
+// A template file is a list of messages. A line "=== system", "=== user" or "=== assistant" opens one, or "=== prompt"
+// the only one of a prompt that is one text, without the model's chat format; what stands above the first is a comment.
+// Each message is a text/template of its own, run with the values that the comment names, and is trimmed. Because the
+// file is cut into messages before any value is filled in, no value can open a message or be run as a template.
 type Library struct {
 	templates map[string][]message
 	replaced  map[string]bool // by the user's
@@ -50,7 +51,51 @@ type shown struct {
 	Heading, Text string
 }
 
-// Open reads the templates, those below dir instead of the built-in ones of the same name ("" = none).
+// asOneText is the role of the only message of a prompt without a chat format.
+const asOneText llm.Role = "prompt"
+
+// mark is what parts such a prompt. User text has none, because it is neutralised.
+var mark = regexp.MustCompile(`<\|[^<>|\s]{1,64}\|>`)
+
+// DefaultTemplate of a prompt with passages; the others lie in a folder of this name.
+const DefaultTemplate = "context"
+
+// isContext tells whether a template shows passages to answer from.
+func isContext(name string) bool {
+	return name == DefaultTemplate || strings.HasPrefix(name, DefaultTemplate+"/")
+}
+
+// ContextTemplates returns the names that Options.Template may have, DefaultTemplate first.
+func (l *Library) ContextTemplates() []string {
+	names := []string{DefaultTemplate}
+	for _, n := range l.Names() {
+		if short, ok := strings.CutPrefix(n, DefaultTemplate+"/"); ok {
+			names = append(names, short)
+		}
+	}
+	return names
+}
+
+// CheckContext returns ErrTemplate unless short is a name of ContextTemplates, or "".
+func (l *Library) CheckContext(short string) error {
+	_, err := l.contextTemplate(short)
+	return err
+}
+
+// contextTemplate is the whole name of a template by its name in ContextTemplates.
+func (l *Library) contextTemplate(short string) (string, error) {
+	switch {
+	case short == "" || short == DefaultTemplate:
+		return DefaultTemplate, nil
+	case slices.Contains(l.ContextTemplates(), short):
+		return DefaultTemplate + "/" + short, nil
+	}
+	return "", fmt.Errorf("%w: there is none named %q for answers from passages; the names are %s", ErrTemplate, short,
+		strings.Join(l.ContextTemplates(), ", "))
+}
+
+// Open reads the templates, those below dir instead of the built-in ones of the same name ("" = none). Files in its
+// folder "context" may have new names.
 // Every template is run once: ErrTemplate names the file and line of a mistake.
 func Open(dir string) (*Library, error) {
 	l := &Library{templates: make(map[string][]message), replaced: make(map[string]bool)}
@@ -93,7 +138,7 @@ func (l *Library) read(root fs.FS, dir string) error {
 			return nil
 		}
 		name, file := strings.TrimSuffix(p, ".tmpl"), filepath.Join(dir, filepath.FromSlash(p))
-		if _, known := l.templates[name]; dir != "" && !known {
+		if _, known := l.templates[name]; dir != "" && !known && !isContext(name) {
 			return fmt.Errorf("%w: %s replaces no template; the names are %s", ErrTemplate, file,
 				strings.Join(l.Names(), ", "))
 		}
@@ -104,6 +149,9 @@ func (l *Library) read(root fs.FS, dir string) error {
 		messages, err := parse(file, string(source))
 		if err != nil {
 			return err
+		}
+		if messages[0].role == asOneText && !isContext(name) {
+			return fmt.Errorf("%w: %s: only answers from passages may be asked for in one text", ErrTemplate, file)
 		}
 		l.templates[name], l.replaced[name] = messages, dir != ""
 		sample := values{Question: "q", Language: "l", Passages: []shown{{1, "h", "t"}}, Text: "t", Heading: "h", N: 1}
@@ -139,11 +187,16 @@ func parse(file, source string) ([]message, error) {
 			return nil, err
 		}
 		switch r := llm.Role(strings.TrimSpace(role)); r {
-		case llm.System, llm.User, llm.Assistant:
+		case llm.System, llm.User, llm.Assistant, asOneText:
+			if len(out) > 0 && (r == asOneText || out[0].role == asOneText) {
+				return nil, fmt.Errorf("%w: %s:%d: a prompt that is one text has no other message", ErrTemplate, file,
+					number)
+			}
 			out = append(out, message{role: r})
 		default:
 			return nil,
-				fmt.Errorf("%w: %s:%d: role %q is not system, user or assistant", ErrTemplate, file, number, role)
+				fmt.Errorf("%w: %s:%d: role %q is not system, user, assistant or prompt", ErrTemplate, file, number,
+					role)
 		}
 		body.Reset()
 		body.WriteString(strings.Repeat("\n", number))

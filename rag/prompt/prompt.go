@@ -34,11 +34,16 @@ type Passage struct {
 	Score    float64
 	Sentence *excerpt.Sentence // nearest to the question, if that was asked for
 	Joined   []string          // ids of the chunks that Chunk was joined from; nil: it is one as it was stored
+	Text     string            // what of the chunk's text is shown; "" is all of it
 }
 
 // Prompt is ready for the generator.
 type Prompt struct {
-	Messages  []llm.Message
+	Messages []llm.Message
+	// Text stands for Messages in a template that is one text; Stop are its marks, which an answer must not go on with.
+	Text string
+	Stop []string
+
 	Citations []Citation
 	Tokens    int // of the whole formatted prompt, as far as the counter can tell
 	Dropped   int // passages that did not fit the budget

@@ -167,7 +167,7 @@ func TestOverride(t *testing.T) {
 	if p, err := l.Own("why?", ChainOfThought, Options{}); err != nil || len(p.Messages) != 2 {
 		t.Errorf("the built-in one: %+v, %v", p, err)
 	}
-	if names := library(t).Names(); !cmp.Equal(names, l.Names()) || len(names) != 9 {
+	if names := library(t).Names(); !cmp.Equal(names, l.Names()) || len(names) != 13 {
 		t.Errorf("names %v", names)
 	}
 

@@ -36,7 +36,7 @@ rag/postings: kernels internal/durable
 rag/retrieve: kernels engine
 rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
 rag/excerpt: kernels engine rag/corpus
-rag/prompt: llm rag/corpus rag/excerpt
+rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/ingest: kernels embed engine/cores rag/corpus rag/knowledge rag/store

@@ -1,0 +1,119 @@
+package prompt
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/excerpt"
+)
+
+// Compression says what Compress has done.
+type Compression struct {
+	Budget    int `json:"budget"`    // tokens that were asked for
+	Sentences int `json:"sentences"` // of all passages
+	Kept      int `json:"kept"`
+	Before    int `json:"tokens_before"` // of the passages' texts
+	After     int `json:"tokens"`        // of what is shown of them; above Budget if one sentence of each takes more
+}
+
+// gap stands for sentences that were left out.
+const gap = " … "
+
+// Compress shows of each passage the sentences that score best, in their order, within a budget of tokens for all
+// passages together: the best sentence of each passage at all events, then the next best of any, each if it still fits.
+// sentences are those of each passage's chunk (excerpt.Scores). A passage without sentences is shown whole.
+func Compress(
+	passages []Passage, sentences [][]excerpt.Sentence, metric kernels.Metric, budget int,
+	count func(string) (int, error),
+) ([]Passage, Compression, error) {
+	done := Compression{Budget: budget}
+	if len(sentences) != len(passages) {
+		return nil, done, fmt.Errorf("prompt: %w: sentences of %d passages, %d passages", kernels.ErrShape,
+			len(sentences), len(passages))
+	}
+	type candidate struct{ passage, sentence, tokens int }
+	var rest []candidate
+	keep := make([][]bool, len(passages))
+	left := budget
+	for i, list := range sentences {
+		n, err := count(passages[i].Chunk.Text)
+		if err != nil {
+			return nil, done, fmt.Errorf("prompt: count tokens: %w", err)
+		}
+		done.Before, done.Sentences = done.Before+n, done.Sentences+len(list)
+		keep[i] = make([]bool, len(list))
+		best := excerpt.Best(metric, list)
+		for j := range list {
+			n, err := count(list[j].Text)
+			if err != nil {
+				return nil, done, fmt.Errorf("prompt: count tokens: %w", err)
+			}
+			if &list[j] == best {
+				keep[i][j] = true
+				left -= n
+			} else {
+				rest = append(rest, candidate{i, j, n})
+			}
+		}
+	}
+	score := func(c candidate) float64 { return sentences[c.passage][c.sentence].Score }
+	slices.SortStableFunc(rest, func(a, b candidate) int {
+		switch {
+		case metric.Better(score(a), score(b)):
+			return -1
+		case metric.Better(score(b), score(a)):
+			return 1
+		}
+		return cmp.Compare(a.passage, b.passage)
+	})
+	for _, c := range rest {
+		if c.tokens <= left {
+			keep[c.passage][c.sentence] = true
+			left -= c.tokens
+		}
+	}
+	out := slices.Clone(passages)
+	for i, list := range sentences {
+		out[i].Sentence = excerpt.Best(metric, list)
+		out[i].Text = shortened(out[i].Chunk.Text, list, keep[i])
+		n, err := count(out[i].Text)
+		if err != nil {
+			return nil, done, fmt.Errorf("prompt: count tokens: %w", err)
+		}
+		done.After += n
+		for _, kept := range keep[i] {
+			if kept {
+				done.Kept++
+			}
+		}
+	}
+	return out, done, nil
+}
+
+// shortened is a text without the sentences that are not kept. What stands between two that are kept stays.
+func shortened(text string, sentences []excerpt.Sentence, keep []bool) string {
+	if !slices.Contains(keep, false) {
+		return text
+	}
+	var b strings.Builder
+	last := -1 // the sentence that was written last
+	for j, s := range sentences {
+		switch {
+		case !keep[j]:
+			continue
+		case last >= 0 && last == j-1:
+			b.WriteString(text[sentences[last].End:s.Start])
+		case last >= 0 || j > 0:
+			b.WriteString(gap)
+		}
+		b.WriteString(s.Text)
+		last = j
+	}
+	if last < len(sentences)-1 {
+		b.WriteString(gap)
+	}
+	return strings.TrimSpace(b.String())
+}
