@@ -273,7 +273,8 @@ func promptText(t sluice.Trace) (text string) {
 		text += ", order " + string(t.Order)
 	}
 	if c := t.Compression; c != nil {
-		text += fmt.Sprintf(", compressed to %d of %d sentences (%d of %d tokens)", c.Kept, c.Sentences, c.After, c.Before)
+		text += fmt.Sprintf(", compressed to %d of %d sentences (%d of %d tokens)", c.Kept, c.Sentences, c.After,
+			c.Before)
 	}
 	if t.Language != "" {
 		text += ", to be answered in " + printable.Line(t.Language)

@@ -111,8 +111,8 @@ func (d *Detector) OfQuestion(text string) string {
 	return best
 }
 
-// functionWords names the languages in which a word is a question word, an article, or another frequent one. A word that
-// is frequent in a language with another sense is of that one, too.
+// functionWords names the languages in which a word is a question word, an article, or another frequent one. A word
+// that is frequent in a language with another sense is of that one, too.
 func functionWords(word string) string {
 	switch word {
 	case "what", "who", "when", "where", "why", "how", "which", "whose", "the", "does", "did", "is", "are", "of", "and":
