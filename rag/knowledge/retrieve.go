@@ -31,6 +31,13 @@ func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Op
 		}
 		c.Selected = true
 	}
+	if o.Mode != retrieve.Dense && len(q.Texts) > 0 {
+		x, err := s.Postings(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.Words = lexicon(x)
+	}
 	src := retrieve.Source{Engine: s.base.cfg.Engine, Contexts: c, Metric: s.Metric()}
 	if s.base.cfg.Scorer != nil {
 		src.Rerank = s.rerank

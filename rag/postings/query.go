@@ -233,6 +233,18 @@ func (q *Query) Score(row int) (score float64) {
 	return score
 }
 
+// Has tells whether a row has a term of Terms.
+func (q *Query) Has(term string, row int) bool {
+	for _, l := range q.x.lists(term) {
+		if at := row - l.seg.first; at >= 0 && at < l.seg.rows() {
+			if _, ok := slices.BinarySearch(l.at, uint32(at)); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // boundKey names a list with what its bound depends on.
 type boundKey struct {
 	term  string
