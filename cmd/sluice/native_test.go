@@ -78,7 +78,7 @@ func TestNativeEndToEnd(t *testing.T) {
 	if gated[0]["retrieve"] != true || gated[1]["retrieve"] != false {
 		t.Errorf("%v", gated)
 	}
-	retrieved := objects(t, b.ok("retrieve", "--batch", file, "--json", "--k", "1"))
+	retrieved := objects(t, b.ok("retrieve", "--batch", file, "--json", "--k", "1", "--mode", "dense"))
 	top := retrieved[0]["results"].([]any)[0].(map[string]any)
 	if top["id"] != gated[0]["context_id"] || top["score"] != gated[0]["score"] {
 		t.Errorf("retrieve has %v, the gate %v", top, gated[0])

@@ -139,7 +139,8 @@ func TestSearches(t *testing.T) {
 			w.Model.Answers = []string{"1. Why do lighthouses warn ships of rocks?\n" +
 				"2. Which plankton of the northern sea does the herring feed on?"}
 			before := w.Searches()
-			a, err := w.ask(t, c.question, answer.Options{Transform: c.transform})
+			a, err := w.ask(t, c.question, answer.Options{Transform: c.transform,
+				Retrieve: retrieve.Options{Mode: retrieve.Dense}})
 			if err != nil {
 				t.Fatal(err)
 			}

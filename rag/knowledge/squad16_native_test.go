@@ -135,7 +135,8 @@ func commit(t *testing.T, base *doubles.Base, enc embed.Embedder, contexts []lin
 	batch := store.Batch{}
 	for i, l := range contexts {
 		texts[i] = l.Text
-		batch.Documents = append(batch.Documents, &corpus.Document{ID: l.ID, Source: l.ID, Digest: l.ID, Topic: l.Topic})
+		batch.Documents = append(batch.Documents,
+			&corpus.Document{ID: l.ID, Source: l.ID, Digest: l.ID, Topic: l.Topic})
 		batch.Chunks = append(batch.Chunks,
 			corpus.Chunk{ID: l.ID, Document: l.ID, Source: l.ID, Text: l.Text, Topic: l.Topic})
 	}

@@ -11,8 +11,9 @@ import (
 // lexicon is an inverted index as searches go by it.
 func lexicon(x *postings.Index) retrieve.Lexicon {
 	return func(text string, s retrieve.Scoring) (retrieve.Words, error) {
-		q, err := x.Query(text, postings.Scoring{Kind: postings.Kind(s.Kind), K1: max(s.K1, math.SmallestNonzeroFloat64),
-			B: s.B, NoLength: s.B == 0})
+		q, err := x.Query(text,
+			postings.Scoring{Kind: postings.Kind(s.Kind), K1: max(s.K1, math.SmallestNonzeroFloat64),
+				B: s.B, NoLength: s.B == 0})
 		if err != nil {
 			return nil, err
 		}
