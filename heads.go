@@ -6,12 +6,14 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// labeller is the model that Config.Classifier names: a classifier of texts or of tokens.
+// labeller is the model that Config.Classifier names: a classifier of texts or of tokens, or a router.
 type labeller struct {
 	texts  *embed.Classifier
 	tokens *embed.TokenClassifier
+	router *route.Router
 }
 
 // Classify returns the probabilities of each text's labels, by the model that Config.Classifier names. It needs no
@@ -25,6 +27,9 @@ func (s *Sluice) Classify(ctx context.Context, texts []string) (_ *embed.Classes
 	l, err := s.classifier.get(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if l.router != nil {
+		return nil, fmt.Errorf("%w: %s is a router: use Route", ErrOption, s.cfg.Classifier)
 	}
 	if l.texts == nil {
 		return nil, fmt.Errorf("%w: %s labels parts of texts, not whole ones: use Spans", ErrOption, s.cfg.Classifier)
@@ -85,6 +90,10 @@ func (s *Sluice) openClassifier(ctx context.Context) (l labeller, closer func() 
 	dir, err := models.Locate(s.cfg.Classifier)
 	if err != nil {
 		return l, nil, err
+	}
+	if route.IsRouter(dir) {
+		l.router, err = route.Load(dir)
+		return l, func() error { return nil }, err
 	}
 	kind, err := embed.KindOf(dir)
 	if err != nil {

@@ -18,6 +18,10 @@ type classifyLine struct {
 	ID     string          `json:"id,omitempty"`
 	Labels *[]classifyItem `json:"labels,omitempty"`
 	Spans  *[]classifySpan `json:"spans,omitempty"`
+	// of a router: the labels that the text gets, and what it abstains by
+	Given       *[]string `json:"given,omitempty"`
+	Abstained   *bool     `json:"abstained,omitempty"`
+	Familiarity *float64  `json:"familiarity,omitempty"`
 }
 
 type classifyItem struct {
@@ -52,10 +56,12 @@ func (a *app) classifyCommand() *cobra.Command {
 		Long: `Prints the labels of a text with their probabilities, best first, by a sequence-classification model. A model with one
 label or with problem_type multi_label_classification gives each label a probability of its own; of others, they sum to 1.
 By a token-classification model it prints the parts of the text that have a label, such as names, with their place in
-bytes: a word has the label of its first token (the aggregation "first").
+bytes: a word has the label of its first token (the aggregation "first"). By a router ('sluice train router') it prints
+labels with their probabilities, and which ones the text gets: none where it is unlike all that the router was trained
+on.
 
-The model is a name of 'sluice models list', or a folder: one that 'sluice train classifier' made, or one as Hugging Face
-publishes it, with config.json, model.safetensors and tokenizer.json or vocab.txt.
+The model is a name of 'sluice models list', or a folder: one that 'sluice train classifier' or 'train router' made, or one
+as Hugging Face publishes it, with config.json, model.safetensors and tokenizer.json or vocab.txt.
 
 Labels below --threshold are not printed: a text may get none. The default is the model's own threshold, if it has one.
 It needs no store.
@@ -96,6 +102,9 @@ func (a *app) classify(cmd *cobra.Command, f *classifyFlags, args []string) erro
 	}
 	if c.Classifier == "" {
 		return closing(s, usagef("--classifier is missing: a name of 'sluice models list', or a folder"))
+	}
+	if s.IsRouter() {
+		return closing(s, a.classifyByRouter(cmd, s, f, text))
 	}
 	spinner := a.spin("loading " + c.Classifier)
 	parts, err := s.LabelsParts(cmd.Context())

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/route"
 )
 
 // isUsage tells whether an error is about a value that was given, and not about the world.
@@ -31,7 +32,7 @@ func isUsage(err error) bool {
 		retrieve.ErrMode, retrieve.ErrK, retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel,
 		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload,
 		generate.ErrOption, matrixfile.ErrName,
-		train.ErrSetting)
+		train.ErrSetting, route.ErrOption)
 }
 
 func isAny(err error, targets ...error) bool {

@@ -60,12 +60,13 @@ func (l layerCount) Set(text string) error {
 func (l layerCount) Type() string { return "head|N|all" }
 
 func (a *app) trainCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "train", Short: "train a classifier, or the encoder, on your own data",
-		Long: `Trains on the CPU, without Python. --out is a folder: while the training runs it holds a checkpoint, which is written after
-each epoch and every two minutes; Ctrl-C writes one and ends. The same command goes on from it, and gives the same bits
-as a training without a break. In the end the folder is a model: config.json, model.safetensors, tokenizer.json and
-model.yaml, which says where it comes from.`}
-	cmd.AddCommand(a.trainClassifierCommand(), a.trainEncoderCommand())
+	cmd := &cobra.Command{Use: "train", Short: "train a classifier, a router, or the encoder, on your own data",
+		Long: `Trains on the CPU, without Python. --out is a folder: of a classifier or an encoder, it holds a checkpoint while the
+training runs, which is written after each epoch and every two minutes; Ctrl-C writes one and ends. The same command
+goes on from it, and gives the same bits as a training without a break. In the end the folder is a model: config.json,
+model.safetensors, tokenizer.json and model.yaml, which says where it comes from. A router takes seconds, and has files
+of its own.`}
+	cmd.AddCommand(a.trainClassifierCommand(), a.trainEncoderCommand(), a.trainRouterCommand())
 	return group(cmd)
 }
 

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed/train"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/rag/route"
+	"github.com/sluice-rag/sluice/rag/route/learn"
+)
+
+// routerFlags are those of `train router`.
+type routerFlags struct {
+	data, out, field string
+	replace          bool
+	kind, features   string
+	set              route.Settings
+}
+
+func (a *app) trainRouterCommand() *cobra.Command {
+	f := routerFlags{set: route.Defaults()}
+	f.kind, f.features = string(f.set.Kind), string(f.set.Features)
+	cmd := &cobra.Command{Use: "router --data FILE.jsonl --out DIR",
+		Short: "train a router: a fast classifier of texts by their words and vectors",
+		Long: `Reads {"text","label"} lines, or {"text","labels":[…]} lines where a text may have several labels or none. Bad
+lines are an error, with their numbers; empty texts and ids that were there before are left out and counted. Kinds:
+multinomial and Gaussian naive Bayes (mnb, gnb), logistic regression (lr), a linear support vector classifier (svc), or
+distilbert, which is 'train classifier'. They read the weights of words (tfidf), the encoder's vectors (embedding), or
+both; mnb reads words only. The default took the most right labels of CLINC150 and SciBench (docs/routing.md).
+
+Each fifth of the texts is scored by a router of the others (from 5000 texts on, one fifth is): these scores set the
+temperature of the probabilities and the thresholds, and make the report: precision, recall and F1 of each label, and
+which label is taken for which. A router abstains from texts that are unlike those that it was trained on: from the rest
+of --keep of the held-out ones, or with --outside where it tells the texts of that label from the others best.
+
+The folder holds router.json (settings, digests, report), vocabulary.txt and router.safetensors. 'classify --classifier
+DIR' uses it; with another encoder than the one it was trained with it is refused.`,
+		Example: "  sluice train router --data tickets.jsonl --out router\n" +
+			"  sluice train router --kind lr --features tfidf --data tickets.jsonl --out router --json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.trainRouter(cmd, &f) }}
+	fl := cmd.Flags()
+	fl.StringVar(&f.data, "data", "", `texts with labels (required; "-": standard input)`)
+	fl.StringVar(&f.out, "out", "", "folder of the router (required)")
+	fl.BoolVar(&f.replace, "replace", false, "write over a router in that folder")
+	fl.StringVar(&f.kind, "kind", f.kind, "classifier: mnb, gnb, lr, svc or distilbert")
+	fl.StringVar(&f.features, "features", f.features, "what it reads of a text: tfidf, embedding or both")
+	fl.StringVar(&f.field, "label-field", "",
+		`field of the lines with the label or labels (default "label" or "labels")`)
+	fl.StringVar(&f.set.Outside, "outside", "", "label of texts of no domain: they set the threshold, and are no class")
+	fl.IntVar(&f.set.Ngrams, "ngrams", f.set.Ngrams, "words in a row that count as a term of their own, at most")
+	fl.IntVar(&f.set.MaxTerms, "max-terms", f.set.MaxTerms, "terms at most, the most frequent ones; 0 is all")
+	fl.Float64Var(&f.set.C, "c", f.set.C, "of lr and svc: how much the texts count against small weights")
+	fl.Float64Var(&f.set.Scale, "scale", f.set.Scale, "that vectors are multiplied by beside weights of words")
+	fl.IntVar(&f.set.Folds, "folds", 0, "parts of the texts that are measured one by one (default 5)")
+	fl.Float64Var(&f.set.Keep, "keep", f.set.Keep, "share of texts like those of the training that get a label")
+	fl.Uint64Var(&f.set.Seed, "seed", f.set.Seed, "seed of everything random")
+	for name, words := range map[string][]string{"kind": {"mnb", "gnb", "lr", "svc", "distilbert"},
+		"features": {"tfidf", "embedding", "both"}} {
+		// fails for unknown flags only
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+func (a *app) trainRouter(cmd *cobra.Command, f *routerFlags) error {
+	for _, x := range []struct{ name, value string }{{"data", f.data}, {"out", f.out}} {
+		if x.value == "" {
+			return usagef("--%s is missing", x.name)
+		}
+	}
+	f.set.Kind, f.set.Features = learn.Kind(f.kind), route.Features(f.features)
+	if f.kind == "distilbert" {
+		if cmd.Flags().Changed("features") || f.field != "" || f.set.Outside != "" {
+			return usagef("--kind distilbert reads texts: --features, --label-field and --outside do not go with it")
+		}
+		t := trainFlags{data: f.data, out: f.out, kind: f.kind, set: train.ClassifierDefaults(),
+			from: sluice.DefaultEncoder}
+		t.set.Seed = f.set.Seed
+		return a.trainClassifier(cmd, &t)
+	}
+	if f.set.Kind == learn.MultinomialNB && !cmd.Flags().Changed("features") {
+		f.set.Features = route.TFIDF
+	}
+	if _, err := os.Stat(f.out); !errors.Is(err, fs.ErrNotExist) && !f.replace {
+		if entries, readErr := os.ReadDir(f.out); readErr != nil || len(entries) > 0 {
+			return usagef("--out %s is there already; --replace writes over a router", f.out)
+		}
+	}
+	examples, err := a.routerExamples(f)
+	if err != nil {
+		return err
+	}
+	s, _, err := a.open(cmd)
+	if err != nil {
+		return err
+	}
+	report, done := a.stages()
+	r, err := s.TrainRouter(cmd.Context(), sluice.RouterOptions{Examples: examples, Settings: f.set, Progress: report,
+		Warn: func(text string) { a.warn("%s", text) }})
+	done()
+	if err == nil {
+		err = r.Save(f.out)
+	}
+	if err != nil {
+		return closing(s, err)
+	}
+	return closing(s, a.trainedRouter(f.out, r))
+}
+
+// routerExamples reads the data, and says what was left out.
+func (a *app) routerExamples(f *routerFlags) (*route.Examples, error) {
+	in := a.stdin
+	if f.data != "-" {
+		file, err := os.Open(f.data)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	e, err := route.ReadExamples(in, f.data, f.field)
+	if err == nil && e.Left != (route.Left{}) {
+		a.warn("left out: %s without a letter, %s with the id of one before", count(e.Left.Empty, "text"),
+			count(e.Left.Duplicates, "text"))
+	}
+	return e, err
+}
+
+// stages shows the progress of stages, one after the other; done ends the last one.
+func (a *app) stages() (report func(stage string, done, total int), done func()) {
+	var mu sync.Mutex
+	var now *progress.Task
+	name := ""
+	report = func(stage string, at, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stage != name {
+			now.Finish()
+			unit := "texts"
+			if stage != "embedding" {
+				unit = "steps"
+			}
+			now, name = a.task(stage, unit), stage
+		}
+		now.Set(int64(at), int64(total))
+	}
+	return report, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		now.Finish()
+		now = nil
+	}
+}
+
+// routerLine is what `train router --json` prints.
+type routerLine struct {
+	Out string `json:"out"`
+	route.About
+}
+
+// trainedRouter reports a router.
+func (a *app) trainedRouter(out string, r *route.Router) error {
+	if a.json {
+		return a.printJSON(routerLine{out, r.About})
+	}
+	h := r.HeldOut
+	var b strings.Builder
+	width := 5
+	for _, l := range r.Labels {
+		width = max(width, len(printable.Line(l)))
+	}
+	fmt.Fprintf(&b, "%-*s  precision  recall      F1  texts\n", width, "label")
+	for _, l := range h.Labels {
+		fmt.Fprintf(&b, "%-*s     %6.4f  %6.4f  %6.4f  %5d\n", width, printable.Line(l.Label), l.Precision, l.Recall,
+			l.F1,
+			l.Support)
+	}
+	for _, c := range confusions(r, 5) {
+		fmt.Fprintf(&b, "%d of %s were taken for %s\n", c.texts, printable.Line(c.is), printable.Line(c.got))
+	}
+	fmt.Fprintf(&b, "%d texts held out: accuracy %.4f, F1 %.4f (mean of the labels), calibration error %.4f\n", h.Texts,
+		h.Accuracy, h.MacroF1, h.ECE)
+	fmt.Fprintf(&b, "it abstains from %.1f %% of them; of the others, %.2f %% are right\n", 100*h.Abstains, 100*h.Kept)
+	if h.Outside > 0 {
+		fmt.Fprintf(&b, "%d texts of no domain: it abstains from %.1f %% of them (AUROC %.4f)\n", h.Outside,
+			100*h.Refused, h.AUROC)
+	}
+	fmt.Fprintf(&b, "trained on %d texts in %.1f s; the router is in %s\n", r.Data.Texts, r.Seconds, out)
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+type confused struct {
+	is, got string
+	texts   int
+}
+
+// confusions are the most frequent ones.
+func confusions(r *route.Router, most int) (list []confused) {
+	if r.Multi {
+		return nil
+	}
+	for range most {
+		top := confused{}
+		for i, row := range r.HeldOut.Confusion {
+			for j, n := range row {
+				c := confused{r.Labels[i], r.Labels[j], n}
+				taken := false
+				for _, x := range list {
+					taken = taken || x == c
+				}
+				if i != j && n > top.texts && !taken {
+					top = c
+				}
+			}
+		}
+		if top.texts == 0 {
+			break
+		}
+		list = append(list, top)
+	}
+	return list
+}
