@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -28,6 +29,17 @@ func checkBatch(b Batch, dim int) error {
 				return fmt.Errorf("%w: chunk %q is in the batch twice, with different texts", ErrInput, k.ID)
 			}
 			texts[k.ID] = k.Text
+		}
+	}
+	for id, list := range b.Labels {
+		if _, ok := texts[id]; !ok {
+			return fmt.Errorf("%w: labels of chunk %q, which is not in the batch", ErrInput, id)
+		}
+		for _, l := range list {
+			if err := errors.Join(checkText("label's kind", l.Kind, false),
+				checkText("label", l.Value, false)); err != nil {
+				return fmt.Errorf("chunk %q: %w", id, err)
+			}
 		}
 	}
 	return checkVectors(b, dim)

@@ -165,7 +165,10 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 	if err := c.putChunks(ctx, tx); err != nil {
 		return err
 	}
-	return c.updatePlaces(ctx, tx)
+	if err := c.updatePlaces(ctx, tx); err != nil {
+		return err
+	}
+	return c.putLabels(ctx, tx)
 }
 
 // plan finds out which chunks are new or changed. Of duplicates the first one counts (checkBatch has

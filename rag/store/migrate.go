@@ -21,6 +21,8 @@ func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
 			err = migrate1(ctx, db, dir, x)
 		case 2:
 			err = migrate2(db, x)
+		case 3:
+			err = migrate3(db, x)
 		default:
 			return nil
 		}
@@ -28,6 +30,23 @@ func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
 			return err
 		}
 	}
+}
+
+// migrate3 brings version 3 up to version 4: no chunk has a label.
+func migrate3(db *sql.DB, x seams) error {
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec(labels + `
+PRAGMA user_version = 4`); err != nil {
+		return err
+	}
+	if err := x.step("migrate"); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // migrate2 brings version 2 up to version 3: documents keep their ids. Where their files are is learnt when these are

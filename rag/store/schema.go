@@ -21,11 +21,11 @@ import (
 const (
 	databaseName  = "sluice.db"
 	applicationID = 0x736c6365 // "slce", in the database's own header
-	schemaVersion = 3          // user_version; migrate.go brings older ones up to it
+	schemaVersion = 4          // user_version; migrate.go brings older ones up to it
 	blockRows     = 256        // of a new store, vectors that have one checksum
 )
 
-// schema of version 3. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
+// schema of version 4. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
 // all texts. Chunks name their document and topic by number for the same reason.
 const schema = `
 CREATE TABLE store (
@@ -81,7 +81,7 @@ CREATE TABLE texts (
 	end_byte   INTEGER NOT NULL,
 	text       TEXT NOT NULL
 ) STRICT;
-` + deletedAndBlocks + `
+` + deletedAndBlocks + labels + `
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
 	value BLOB NOT NULL
@@ -98,6 +98,16 @@ CREATE TABLE collections (
 	flat INTEGER NOT NULL               -- 1: only files directly in it
 ) STRICT;
 CREATE UNIQUE INDEX documents_file ON documents (collection, path) WHERE line = 0 AND path <> '';`
+
+// labels is the table that version 4 has brought: what is said in chunks, such as the people that they name.
+const labels = `
+CREATE TABLE labels (
+	row   INTEGER NOT NULL REFERENCES chunks (row) ON DELETE CASCADE ON UPDATE CASCADE,
+	kind  TEXT NOT NULL,
+	value TEXT NOT NULL,
+	PRIMARY KEY (row, kind, value)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX labels_value ON labels (kind, value);`
 
 // deletedAndBlocks are the tables that version 2 has brought.
 const deletedAndBlocks = `

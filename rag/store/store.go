@@ -5,7 +5,7 @@
 //
 // A store is a folder:
 //
-//	sluice.db             SQLite, WAL: encoder, documents, chunks, texts, small values (schema.go)
+//	sluice.db             SQLite, WAL: encoder, documents, chunks, texts, labels, small values (schema.go)
 //	segments/000000.vec   4 KiB header (segment.go), then rows of dim little-endian float32
 //	segments/000001.vec   …
 //	index/                what could be made again: rows (rowsfile.go), and what knowledge keeps there
@@ -56,6 +56,15 @@ type Batch struct {
 	// Take are ids of documents that may be replaced by those of another source. Without that it is ErrConflict, unless
 	// the content is the same.
 	Take []string
+	// Labels are set for the chunks that it names by their ids, instead of those that they had; nil sets none. A chunk
+	// whose text stays keeps its labels otherwise.
+	Labels map[string][]Label
+}
+
+// Label is something that is said in a chunk, such as the name of a person. A chunk has it once.
+type Label struct {
+	Kind  string `json:"kind"`
+	Value string `json:"value"`
 }
 
 // DocumentInfo is a line of `docs list`.

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// putLabels writes Batch.Labels.
+func (c *commit) putLabels(ctx context.Context, tx *change) error {
+	if len(c.batch.Labels) == 0 {
+		return nil
+	}
+	rows := make(map[string]int64, len(c.ids))
+	for id, h := range c.held {
+		rows[id] = h.row
+	}
+	for n, i := range c.fresh {
+		rows[c.batch.Chunks[i].ID] = tx.next + int64(n)
+	}
+	drop, err := tx.Prepare(`DELETE FROM labels WHERE row = ?`)
+	if err != nil {
+		return err
+	}
+	defer drop.Close()
+	put, err := tx.Prepare(`INSERT INTO labels VALUES (?, ?, ?) ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return err
+	}
+	defer put.Close()
+	for _, list := range [][]corpus.Chunk{c.batch.Chunks, c.batch.Known} {
+		for i := range list {
+			labels, ok := c.batch.Labels[list[i].ID]
+			if !ok {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			row := rows[list[i].ID]
+			if _, err := drop.Exec(row); err != nil {
+				return err
+			}
+			for _, l := range labels {
+				if _, err := put.Exec(row, l.Kind, l.Value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Labels returns the labels of those of the chunks that have some, by kind and value.
+func (s *Store) Labels(ctx context.Context, ids []string) (map[string][]Label, error) {
+	labels := map[string][]Label{}
+	err := s.each(ctx, func(scan func(...any) error) error {
+		var id string
+		var l Label
+		if err := scan(&id, &l.Kind, &l.Value); err != nil {
+			return err
+		}
+		labels[id] = append(labels[id], l)
+		return ctx.Err()
+	}, `SELECT c.id, l.kind, l.value FROM json_each(?) AS j CROSS JOIN chunks AS c ON c.id = j.value
+		JOIN labels AS l ON l.row = c.row ORDER BY j.key, l.kind, l.value`, jsonList(ids))
+	if err != nil {
+		return nil, s.wrap("read labels", err)
+	}
+	return labels, nil
+}
+
+// LabelCount is how many chunks have a label.
+type LabelCount struct {
+	Label
+	Chunks int `json:"chunks"`
+}
+
+// LabelCounts lists the labels of live chunks, the ones that many chunks have first; of one kind unless kind is "", and
+// at most limit of them unless that is 0.
+func (s *Store) LabelCounts(ctx context.Context, kind string, limit int) (list []LabelCount, err error) {
+	if limit == 0 {
+		limit = -1
+	}
+	err = s.each(ctx, func(scan func(...any) error) error {
+		var l LabelCount
+		if err := scan(&l.Kind, &l.Value, &l.Chunks); err != nil {
+			return err
+		}
+		list = append(list, l)
+		return ctx.Err()
+	}, `SELECT kind, value, count(*) AS n FROM labels WHERE ?1 = '' OR kind = ?1
+		GROUP BY kind, value ORDER BY n DESC, kind, value LIMIT ?2`, kind, limit)
+	return list, s.wrap("count labels", err)
+}
+
+// Labels returns the labels of the view's live rows of some kinds, by row.
+func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, error) {
+	r := v.texts
+	select {
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.tx == nil {
+		return nil, wrap(r.store.dir, "read labels", ErrClosed)
+	}
+	labels := map[int][]Label{}
+	err := each(r.tx, func(scan func(...any) error) error {
+		var row int64
+		var l Label
+		if err := scan(&row, &l.Kind, &l.Value); err != nil {
+			return err
+		}
+		if i := int(row - v.First); i >= 0 && i < len(v.IDs) && !v.Deleted(i) {
+			labels[i] = append(labels[i], l)
+		}
+		return ctx.Err()
+	}, `SELECT row, kind, value FROM labels WHERE kind IN (SELECT value FROM json_each(?)) ORDER BY row, kind, value`,
+		jsonList(kinds))
+	return labels, wrap(r.store.dir, "read labels", err)
+}
