@@ -131,7 +131,7 @@ type Passage struct {
 const maxParent = 16
 
 // Passages returns the chunks of results in their order, with those joined to each that the options ask for. A chunk
-// that is a result itself is joined to none.
+// that is a result itself is joined to none, and one between two results to the first of them.
 func (s *Snapshot) Passages(
 	ctx context.Context, results []retrieve.Result, o retrieve.Options,
 ) ([]Passage, error) {
@@ -144,7 +144,7 @@ func (s *Snapshot) Passages(
 	if err != nil {
 		return nil, err
 	}
-	passages := make([]Passage, len(chunks))
+	passages, taken := make([]Passage, len(chunks)), slices.Clone(ids)
 	for i, c := range chunks {
 		passages[i] = Passage{Chunk: c, Found: c.Text}
 		if o.Expand == retrieve.NoExpansion {
@@ -159,9 +159,10 @@ func (s *Snapshot) Passages(
 			return nil, s.base.unlessClosed(err)
 		}
 		passages[i].join(siblings, func(other corpus.Chunk) bool {
-			return !slices.Contains(ids, other.ID) &&
+			return !slices.Contains(taken, other.ID) &&
 				(o.Expand == retrieve.Neighbours || other.Heading == c.Heading && other.Anchor == c.Anchor)
 		})
+		taken = append(taken, passages[i].Joined...)
 	}
 	return passages, nil
 }

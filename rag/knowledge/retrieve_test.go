@@ -1,0 +1,187 @@
+package knowledge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// library commits two documents of four chunks in two sections each.
+func library(t *testing.T, base *doubles.Base) {
+	t.Helper()
+	batch := store.Batch{}
+	var texts []string
+	for i, name := range []string{"sea", "go"} {
+		batch.Documents = append(batch.Documents, &corpus.Document{ID: name, Source: name + ".md", Digest: name,
+			Topic: name, Meta: map[string]string{"year": fmt.Sprint(2019 + 2*i)}})
+		for n, text := range map[string][]string{
+			"sea": {"Lighthouses warn ships of rocks.", "of rocks. Lamps rotate.", "Herrings live in schools.",
+				"They feed on plankton."},
+			"go": {"A deferred function runs last.", "Channels carry values.", "Maps have no order.", "Slices grow."},
+		}[name] {
+			section := []string{"first", "second"}[n/2]
+			batch.Chunks = append(batch.Chunks, corpus.Chunk{ID: fmt.Sprintf("%s%d", name, n), Document: name,
+				Source: name + ".md", Topic: name, Heading: section, Start: 25 * n, End: 25*n + 32, Text: text,
+				Tokens: 5})
+			texts = append(texts, text)
+		}
+	}
+	e, err := base.Embed(t.Context(), texts, embed.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch.Vectors = e.Data
+	id := base.Encoder.Info().Encoder
+	st, err := base.Writer(t.Context(), &id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = st.Commit(t.Context(), batch)
+	if err := base.Changed(err); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reversed is a reranker that likes short texts.
+type reversed struct{}
+
+func (reversed) Score(_ context.Context, _ string, documents []string) (*embed.Scores, error) {
+	s := &embed.Scores{}
+	for _, d := range documents {
+		s.Logits = append(s.Logits, -float32(len(d)))
+	}
+	return s, nil
+}
+
+func (reversed) Info() embed.Info { return embed.Info{} }
+
+func TestSearchWithFilterWordsAndReranker(t *testing.T) {
+	base := doubles.NewBase(t, func(c *knowledge.Config) {
+		c.Scorer = func(context.Context) (embed.Scorer, error) { return reversed{}, nil }
+	})
+	library(t, base)
+	snap, _, err := base.Searchable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	search := func(query string, o retrieve.Options, where ...string) retrieve.List {
+		t.Helper()
+		f, err := retrieve.ParseFilter(where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Where = f
+		e, err := base.Embed(t.Context(), []string{query}, embed.Query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists, err := snap.Search(t.Context(), retrieve.Queries{Texts: []string{query}, Vectors: knowledge.Vectors(e)},
+			o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lists[0]
+	}
+	first := func(l retrieve.List) string { return l.Results[0].ID }
+	for _, mode := range retrieve.Modes() {
+		o := retrieve.Options{Mode: mode, Explain: true}
+		if l := search("lighthouses and rocks", o); first(l) != "sea0" || l.Taken.Contexts != 8 {
+			t.Errorf("%s: %+v", mode, l)
+		}
+		if l := search("deferred lighthouses", o, "topic=go"); first(l) != "go0" || l.Taken.Contexts != 4 ||
+			l.Taken.Where != "topic=go" {
+			t.Errorf("%s, a topic: %+v", mode, l)
+		}
+		if l := search("deferred lighthouses", o, "meta.year<2020", "source~*.md"); first(l) != "sea0" {
+			t.Errorf("%s, a year: %+v", mode, l)
+		}
+		if l := search("lighthouses", o, "topic=air"); len(l.Results) != 0 || l.Taken.Contexts != 0 {
+			t.Errorf("%s, no such topic: %+v", mode, l)
+		}
+		// questions that are hardly any
+		for name, query := range map[string]string{"empty": "", "one character": "x", "stop words": "of the",
+			"NUL bytes": "light\x00houses \x00", "not UTF-8": "lighthouses \xff\xfe", "no letters": "?!",
+			"100 kB": strings.Repeat("lighthouses and rocks ", 4600), "another language": "Маяки и скалы 灯台と岩"} {
+			if l := search(query, o); len(l.Results) > 4 || l.Taken.Ranking == "" {
+				t.Errorf("%s, %s: %+v", mode, name, l)
+			}
+		}
+	}
+	l := search("lighthouses and rocks", retrieve.Options{Explain: true})
+	if p := l.Results[0].Parts; len(p.Terms) != 2 || p.Terms[0].DF != 1 || p.Terms[1].DF != 2 ||
+		*p.Cover != 1 || *p.Share <= 0 || l.Taken.Ranking != "cosine+cover+share" {
+		t.Errorf("%+v, %+v", l.Taken, p)
+	}
+	if l := search("lighthouses", retrieve.Options{Rerank: 8}); first(l) != "go3" || l.Taken.Reranked != 8 {
+		t.Errorf("reranked: %+v", l)
+	}
+}
+
+func TestPassages(t *testing.T) {
+	base := doubles.NewBase(t, nil)
+	library(t, base)
+	snap, _, err := base.Searchable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	passages := func(o retrieve.Options, ids ...string) []knowledge.Passage {
+		t.Helper()
+		var results []retrieve.Result
+		for _, id := range ids {
+			results = append(results, retrieve.Result{ID: id})
+		}
+		found, err := snap.Passages(t.Context(), results, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if p := passages(retrieve.Options{}, "sea1", "go3"); len(p) != 2 || p[0].Text != "of rocks. Lamps rotate." ||
+		p[0].Joined != nil {
+		t.Errorf("%+v", p)
+	}
+	p := passages(retrieve.Options{Expand: retrieve.Neighbours}, "sea1")[0]
+	want := knowledge.Passage{Chunk: p.Chunk, Found: "of rocks. Lamps rotate.",
+		Joined: []string{"sea0", "sea1", "sea2"}}
+	want.Text = "Lighthouses warn ships of rocks. Lamps rotate.\nHerrings live in schools."
+	want.ID, want.Start, want.End, want.Tokens = "sea1", 0, 82, 15
+	if diff := cmp.Diff(want, p); diff != "" {
+		t.Error(diff)
+	}
+	for name, x := range map[string]struct {
+		o    retrieve.Options
+		ids  []string
+		want [][]string
+	}{
+		"parent": {retrieve.Options{Expand: retrieve.Parent}, []string{"sea2"},
+			[][]string{{"sea2", "sea3"}}},
+		"two neighbours": {retrieve.Options{Expand: retrieve.Neighbours, Neighbours: 2}, []string{"go0"},
+			[][]string{{"go0", "go1", "go2"}}},
+		"a result in between": {retrieve.Options{Expand: retrieve.Neighbours, Neighbours: 3}, []string{"go2", "go0"},
+			[][]string{{"go1", "go2", "go3"}, nil}},
+	} {
+		for i, p := range passages(x.o, x.ids...) {
+			if !slices.Equal(p.Joined, x.want[i]) || p.ID != x.ids[i] {
+				t.Errorf("%s: %v, want %v", name, p.Joined, x.want[i])
+			}
+		}
+	}
+	if _, err := snap.Passages(t.Context(), []retrieve.Result{{ID: "gone"}},
+		retrieve.Options{}); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+}

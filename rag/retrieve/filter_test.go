@@ -1,0 +1,142 @@
+package retrieve
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+)
+
+func TestFilter(t *testing.T) {
+	r := Record{Document: "go/spec", Topic: "go", Source: "docs/guide/spec.md", Path: "/x/docs/guide/spec.md",
+		Title: "The Go spec", Collection: "docs",
+		Meta: map[string][]string{"year": {"2020"}, "date": {"2024-03-31"}, "person": {"Rob", "Ken"}, "empty": {""}}}
+	for text, want := range map[string]bool{
+		"":                                     true,
+		"topic=go":                             true,
+		"topic = go":                           true,
+		"topic=sea":                            false,
+		"topic!=sea":                           true,
+		"topic!=go":                            false,
+		"topic=sea topic=go":                   true,
+		"topic=sea topic=go collection=x":      false,
+		"source=docs/guide/spec.md":            true,
+		"source~*.md":                          true,
+		"source~docs/*.md":                     false,
+		"source~docs/**.md":                    true,
+		"source~docs/**/spec.??":               true,
+		"source!~*.md":                         false,
+		"document~spec":                        true,
+		"title~*Go*":                           true,
+		"title~*go*":                           false,
+		"path~**/guide/**":                     true,
+		"meta.year>=2020":                      true,
+		"meta.year>2020":                       false,
+		"meta.year<1e4":                        true,
+		"meta.year=2020.0":                     true,
+		"meta.year<=300":                       false,
+		"meta.date>=2024-01-01":                true,
+		"meta.date<2024-01-01":                 false,
+		"meta.date>2000":                       false, // text against a number
+		"meta.person=Ken":                      true,
+		"meta.person!=Ken":                     false,
+		"meta.person=Ann meta.person=Rob":      true,
+		"meta.absent=x":                        false,
+		"meta.absent!=x":                       true,
+		"meta.absent<1":                        false,
+		"meta.empty=":                          true,
+		"topic=go meta.year>=2020 source~*.md": true,
+		"topic=go meta.year>=2021 source~*.md": false,
+		"meta.year>=2000 meta.year<2010":       false,
+		"meta.year>=2000 meta.year<2030":       true,
+		"source~[a-z](.md":                     false, // no expression
+		"source~*\xff*":                        false,
+	} {
+		conditions := strings.Fields(text)
+		if strings.Contains(text, " = ") {
+			conditions = []string{text}
+		}
+		f, err := ParseFilter(conditions)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := f.Matcher()(r); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	for text, says := range map[string]string{"red": "not FIELD OPERATOR VALUE", "": "not FIELD",
+		"colour=red": "(known: topic, ",
+		"=red":       `no field ""`, "meta.=x": "names no key", "topic=a\x00b": "NUL", "topic!go": "not FIELD"} {
+		if _, err := ParseFilter([]string{text}); !errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestSelectionsOfAnySize: what a filter leaves is searched exactly, as runs of rows and as copies, in every metric.
+func TestSelectionsOfAnySize(t *testing.T) {
+	e := newEngine(t)
+	const rows, dim = 3*shortRun + 100, 3
+	data := make([]float32, rows*dim)
+	rng := uint32(1)
+	for i := range data {
+		rng = rng*1664525 + 1013904223
+		data[i] = float32(int32(rng)) / (1 << 30)
+	}
+	v := engine.Vectors{Data: data, Rows: rows, Dim: dim}
+	c := Contexts{Vectors: v, IDs: make([]string, rows), Selected: true}
+	rapid.Check(t, func(t *rapid.T) {
+		metric := rapid.SampledFrom([]kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}).Draw(t, "metric")
+		first := rapid.IntRange(0, rows-1).Draw(t, "first")
+		last := rapid.IntRange(first, rows-1).Draw(t, "last")
+		step := rapid.IntRange(2, 5000).Draw(t, "step")
+		c.Rows = nil
+		var bias kernels.BiasList
+		for r := range rows {
+			if r >= first && r <= last || r%step == 0 {
+				c.Rows = append(c.Rows, r)
+			}
+			if r%7 == 0 {
+				bias = append(bias, kernels.Bias{Row: r, Value: float64(r%5) / 8})
+			}
+		}
+		s := newSpace(e, c, metric)
+		q := engine.Vectors{Data: []float32{.3, -1, .5}, Rows: 1, Dim: dim}
+		hits, err := s.topK(t.Context(), q, 5, []engine.Biases{readOnly{bias}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst, err := s.worst(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []engine.Hit
+		farthest := metric.Worst()
+		for i, r := range c.Rows {
+			d := ref.Score(metric, q.Data, data[r*dim:(r+1)*dim])
+			if i == 0 || metric.Better(farthest, d) {
+				farthest = d
+			}
+			want = append(want, engine.Hit{Row: r, Score: metric.Biased(d, bias.At(r))})
+		}
+		slices.SortFunc(want, func(a, b engine.Hit) int {
+			if metric.Closer(a, b) {
+				return -1
+			}
+			return 1
+		})
+		if want = want[:min(5, len(want))]; !slices.Equal(hits[0], want) {
+			t.Fatalf("%v, want %v", hits[0], want)
+		}
+		if worst[0] != farthest {
+			t.Fatalf("the farthest has %v, want %v", worst[0], farthest)
+		}
+	})
+}
