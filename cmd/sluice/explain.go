@@ -48,7 +48,7 @@ func takenText(t retrieve.Taken) string {
 	if t.Reason != "" {
 		add("%s", t.Reason)
 	}
-	return text + ": " + strings.Join(more, ", ") + "\n"
+	return text + ": " + strings.Join(more, ", ")
 }
 
 // partsColumns are the columns of the table of --explain; those without a value in any line are left out.
