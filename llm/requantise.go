@@ -54,7 +54,8 @@ func Requantise(from, to, kind string) error {
 	defer C.free(unsafe.Pointer(in))
 	defer C.free(unsafe.Pointer(out))
 	if code := C.quantise(in, out, &o); code != 0 {
-		return errors.Join(fmt.Errorf("llm: %w: llama.cpp cannot write %s as %s", ErrModel, from, kind), os.Remove(part))
+		return errors.Join(fmt.Errorf("llm: %w: llama.cpp cannot write %s as %s", ErrModel, from, kind),
+			os.Remove(part))
 	}
 	if err := os.Rename(part, to); err != nil {
 		return fmt.Errorf("llm: %w", err)

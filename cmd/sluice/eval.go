@@ -49,7 +49,8 @@ type evalFlags struct {
 func (f *evalFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the reports, the journal and the stores (required)")
 	cmd.Flags().StringVar(&f.judge, "judge", "", "model that grades answers, instead of the experiment's")
-	cmd.Flags().IntVar(&f.sample, "sample", 0, "about so many questions in each part that draws a sample (0: as it says)")
+	cmd.Flags().IntVar(&f.sample, "sample", 0,
+		"about so many questions in each part that draws a sample (0: as it says)")
 }
 
 func (a *app) evalRunCommand() *cobra.Command {
