@@ -127,7 +127,7 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) (_ []gate.Decision,
 	if err != nil {
 		return nil, err
 	}
-	decisions, err := snap.Decide(ctx, g, knowledge.Vectors(e))
+	decisions, err := snap.Decide(ctx, g, retrieve.Queries{Texts: queries, Vectors: knowledge.Vectors(e)})
 	for i := range decisions {
 		if why := e.Fault(i); why != nil {
 			decisions[i].Close(why)
@@ -156,7 +156,7 @@ func (s *Sluice) Opens(ctx context.Context, queries []string) (_ []gate.Verdict,
 	if err != nil {
 		return nil, err
 	}
-	verdicts, err := snap.Any(ctx, g, knowledge.Vectors(e))
+	verdicts, err := snap.Any(ctx, g, retrieve.Queries{Texts: queries, Vectors: knowledge.Vectors(e)})
 	for i := range verdicts {
 		if why := e.Fault(i); why != nil {
 			verdicts[i].Close(why)

@@ -85,10 +85,9 @@ another policy and threshold: those of the calibration that is named, or for a n
 	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")
 	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from distributions that there are")
 	_ = f.MarkHidden("show") // fails for unknown flags only
-	for _, x := range [][2]string{{"policy", "policy"}, {"threshold", "threshold"}, {"negatives", "negatives"},
-		{"per_context", "per-context"},
-		{"sample", "sample"}, {"seed", "seed"}, {"holdout", "holdout"}, {"resamples", "resamples"},
-		{"rank_limit", "rank-limit"}} {
+	for _, x := range [][2]string{{"policy", "policy"}, {"score", "score"}, {"threshold", "threshold"},
+		{"negatives", "negatives"}, {"per_context", "per-context"}, {"sample", "sample"}, {"seed", "seed"},
+		{"holdout", "holdout"}, {"resamples", "resamples"}, {"rank_limit", "rank-limit"}} {
 		a.flag(cmd, "calibrate."+x[0], x[1])
 	}
 	a.generateFlags(cmd)
@@ -108,7 +107,7 @@ func (a *app) generateFlags(cmd *cobra.Command) {
 func fill(o *sluice.CalibrateOptions, c config.Calibrate) {
 	o.Policy, o.Threshold, o.Negatives, o.PerContext, o.Sample = c.Policy, c.Threshold, c.Negatives, c.PerContext,
 		c.Sample
-	o.Seed, o.Holdout, o.Resamples, o.RankLimit = c.Seed, c.Holdout, c.Resamples, c.RankLimit
+	o.Score, o.Seed, o.Holdout, o.Resamples, o.RankLimit = c.Score, c.Seed, c.Holdout, c.Resamples, c.RankLimit
 	if o.Resamples == 0 {
 		o.Resamples = -1 // to the library, 0 is the default
 	}
@@ -176,10 +175,14 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 	var b strings.Builder
 	if r.Negative.N > 0 {
-		fmt.Fprintf(&b, "\nseparation %.4f: the share of pairs in which a question's own passage is nearer than another\n",
+		fmt.Fprintf(&b,
+			"\nseparation %.4f: the share of pairs in which a question's own passage is nearer than another\n",
 			r.Separation)
 	} else {
 		b.WriteString("\nseparation not known: there is no other passage to compare with\n")
+	}
+	if r.Choice != "" {
+		fmt.Fprintf(&b, "score      %s\n", r.Choice)
 	}
 	fmt.Fprintf(&b, "policy     %s = %.4f", r.Policy, r.PolicyValue)
 	if interval := r.IntervalText(); interval != "" {

@@ -13,7 +13,6 @@ import (
 	benches "github.com/sluice-rag/sluice/bench"
 	"github.com/sluice-rag/sluice/bench/generate"
 	"github.com/sluice-rag/sluice/embed/train"
-	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/matrixfile"
 	"github.com/sluice-rag/sluice/internal/models"
@@ -33,7 +32,7 @@ func isUsage(err error) bool {
 		retrieve.ErrMode, retrieve.ErrK, retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel,
 		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload,
 		generate.ErrOption, matrixfile.ErrName,
-		train.ErrSetting, route.ErrOption, experiment.ErrFile)
+		train.ErrSetting, route.ErrOption)
 }
 
 func isAny(err error, targets ...error) bool {

@@ -179,11 +179,18 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 	if d.Metric == kernels.L2 {
 		direction, sign = "below", "+"
 	}
+	parts := ""
+	if d.Similarity != nil {
+		parts = fmt.Sprintf("              %.4f similarity + %g × %.4f, the share of the query's words that the "+
+			"context has\n",
+			*d.Similarity, d.CoverWeight, *d.Cover)
+	}
 	_, err := fmt.Fprintf(w, "  rule        retrieve if the best %s is strictly %s P %s T\n"+
 		"  P           %.4f (policy %s)\n  T           %.4f\n  cut-off     %.4f\n  score       %.4f, as good as or "+
-		"better than %.1f %% of the questions that belong to a context\n  stale       %.3g %% of the contexts "+
+		"better than %.1f %% of the questions that belong to a context\n%s  stale       %.3g %% of the contexts "+
 		"came after the calibration, %.3g %% of the calibrated ones have gone\n",
-		d.Metric, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, 100*d.Stale,
+		d.ScoredBy, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, parts,
+		100*d.Stale,
 		100*d.Gone)
 	return err
 }

@@ -61,6 +61,7 @@ type Ingest struct {
 // Calibrate is how the gate's cut-off is found.
 type Calibrate struct {
 	Policy     string  `koanf:"policy"`
+	Score      string  `koanf:"score"`
 	Threshold  float64 `koanf:"threshold"`
 	Negatives  string  `koanf:"negatives"`
 	PerContext int     `koanf:"per_context"`

@@ -101,8 +101,13 @@ func stages() []row {
 		{key: "ingest.buffer", min: "0", max: "16",
 			doc: "with the chunker semantic: neighbours on each side that are read with each sentence"},
 		{key: "calibrate.policy",
-			doc: "statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, " +
-				"density:NN; with 'maximum:' before it, of the maximum distribution; empty is maximum:p5"},
+			doc: "auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; " +
+				"paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, " +
+				"mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; empty is auto"},
+		{key: "calibrate.score",
+			doc: "what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the share of " +
+				"the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, or auto, the best of them; " +
+				"empty is auto with the policy auto, else the similarity"},
 		{key: "calibrate.threshold",
 			doc: "T: the gate opens above P - T, so more is looser"},
 		{key: "calibrate.negatives", initial: gate.DefaultNegatives,

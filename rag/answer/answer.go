@@ -139,7 +139,7 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 // one that does, else of the one that comes closest. A query whose vector says nothing opens no gate.
 func (a *run) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()
-	decisions, err := snap.Decide(ctx, g, a.vectors)
+	decisions, err := snap.Decide(ctx, g, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors})
 	if err != nil {
 		return gate.Decision{}, err
 	}

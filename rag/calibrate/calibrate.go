@@ -38,7 +38,8 @@ type Options struct {
 	PerContext int       // pseudo-queries per context that are written, or kept of a file; 0 is 3
 	Sample     int       // contexts with pseudo-queries, drawn at random; 0 takes all
 	RankLimit  int       // a written question is kept when its own context is among so many best; 0 is 10
-	Policy     string    // "" is gate.DefaultPolicy
+	Policy     string    // "" and "auto": gate.DefaultPolicy with the best score; "paper": the authors' rule
+	Score      string    // what the cut-off is compared with: "auto", or as gate.ParseScore has it; "" goes by Policy
 	Threshold  float64
 	Negatives  string  // all, cross-topic, sample:N; "" is all
 	Holdout    float64 // share of the contexts kept apart for the report; 0 is none
@@ -101,11 +102,6 @@ func (o Options) withDefaults() (Options, error) {
 			return o, err
 		}
 	}
-	if o.Policy != "" {
-		if _, err := gate.ParsePolicy(o.Policy); err != nil {
-			return o, err
-		}
-	}
 	_, err := gate.ParseNegatives(o.Negatives, o.Seed)
 	return o, err
 }
@@ -130,6 +126,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	defer snap.Release()
 	if d := snap.View.Damage; d != nil { // what rests on a part of the store would be behind it from the first day
 		return nil, d.Blocks[0]
+	}
+	if err := gate.CheckPolicy(o.Policy, o.Score, snap.Metric()); err != nil {
+		return nil, err
 	}
 	if err := gate.CheckThreshold(snap.Metric(), o.Threshold); err != nil {
 		return nil, err
@@ -348,10 +347,7 @@ func Repolicy(ctx context.Context, base *knowledge.Base, o Options) (_ *Result, 
 	if err != nil {
 		return nil, err
 	}
-	if o.Policy == "" {
-		o.Policy = r.Policy
-	}
-	if r.Calibration, err = r.WithPolicy(o.Policy, o.Threshold); err != nil {
+	if r.Calibration, err = r.WithPolicy(o.Policy, o.Score, o.Threshold); err != nil {
 		return nil, err
 	}
 	r.Name, r.Plot = o.Name, o.Plot

@@ -33,6 +33,10 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	if err != nil {
 		return gate.Input{}, err
 	}
+	words, err := c.words(ctx, texts, own)
+	if err != nil {
+		return gate.Input{}, err
+	}
 	general := engine.Vectors{Dim: q.Dim, Rows: len(texts) - own, Data: q.Data[own*q.Dim:]}
 	q.Rows, q.Data = own, q.Data[:own*q.Dim]
 	return gate.Input{
@@ -40,11 +44,26 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups,
 		Queries: q, Owner: owner,
 		Encoder: c.enc.Info().Encoder, CorpusDigest: view.Digest, Metric: c.snap.Metric(),
-		Negatives: c.Negatives, Policy: c.Policy, Threshold: c.Threshold,
+		Negatives: c.Negatives, Policy: c.Policy, Score: c.Score, Words: words, Threshold: c.Threshold,
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,
 		Provenance: c.provenance, Tool: buildinfo.Tool(), Checkpoint: filepath.Join(c.dir, c.Name+".pairs"),
 		Keep: c.keep(c.names[:own]), Counted: func(r pairs.Report) { c.counted = r },
 	}, nil
+}
+
+// words are the texts behind the vectors: the first own ones are pseudo-queries, the others general questions.
+func (c *run) words(ctx context.Context, texts []string, own int) (*gate.Words, error) {
+	x, err := c.snap.Postings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &gate.Words{Index: x, Queries: texts[:own], General: texts[own:]}
+	if len(c.live.Rows) < x.Rows() { // rows of deleted chunks lie between
+		for _, row := range c.live.Rows {
+			w.Rows = append(w.Rows, int(row-c.snap.View.First))
+		}
+	}
+	return w, nil
 }
 
 // keep says where counts are kept.

@@ -29,7 +29,7 @@ func (v *Verdict) Close(why error) {
 // Any is Decide where no score is asked for: a query needs one context that opens the gate, so no more is read than
 // that takes. The decisions are those of Decide.
 func (g *Gate) Any(
-	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors,
+	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases,
 ) ([]Verdict, error) {
 	if err := g.fits(c); err != nil {
 		return nil, err
@@ -37,7 +37,11 @@ func (g *Gate) Any(
 	verdicts := make([]Verdict, queries.Rows)
 	for i := range verdicts {
 		q := queries.Data[i*queries.Dim : (i+1)*queries.Dim]
-		witness, above, err := e.AnyAbove(ctx, q, c.Vectors, g.c.Metric, nil, g.c.Cutoff)
+		var words kernels.Biases
+		if bias != nil {
+			words = bias[i]
+		}
+		witness, above, err := e.AnyAbove(ctx, q, c.Vectors, g.c.Metric, words, g.c.Cutoff)
 		if err != nil {
 			return nil, fmt.Errorf("gate: %w", err)
 		}
@@ -50,7 +54,7 @@ func (g *Gate) Any(
 	return verdicts, nil
 }
 
-// Found decides by the best context of a query that a search has found: a search for retrieval serves the gate as well.
+// Found decides by the best context of a query that a search has found by the gate's own score.
 func (g *Gate) Found(best retrieve.Result) (Decision, error) {
 	if !finite(best.Score) { // NaN is neither above nor below: it must not pass for a decision
 		return Decision{},
@@ -59,7 +63,7 @@ func (g *Gate) Found(best retrieve.Result) (Decision, error) {
 	c := g.c
 	return Decision{
 		Retrieve: c.Metric.Better(best.Score, c.Cutoff),
-		Score:    best.Score, Cutoff: c.Cutoff, ContextID: best.ID,
+		Score:    best.Score, ScoredBy: c.Score, Cutoff: c.Cutoff, ContextID: best.ID,
 		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
 		Percentile: g.percentile(best.Score), Stale: g.stale, Gone: g.gone, Warning: g.Warning(),
 	}, nil

@@ -19,8 +19,9 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Schema is the version of the artifact that this package writes. It reads version 1 as well, which had no evidence.
-const Schema = 2
+// Schema is the version of the artifact that this package writes. It reads version 1 as well, which had no evidence,
+// and 2, which knew similarities only.
+const Schema = 3
 
 // maxArtifact bounds what Load reads of the JSON file; eight bytes per context fill most of it.
 const maxArtifact = 256 << 20
@@ -111,17 +112,23 @@ type Calibration struct {
 	Negative  Stats            `json:"negative"` // n 0 when there is no foreign context
 	Maximum   Stats            `json:"maximum"`
 	// over the contexts of other groups; absent with a single group
-	MaximumOther *Stats   `json:"maximum_other,omitempty"`
-	Separation   float64  `json:"separation,omitempty"` // P(D+ > D−), for l2 P(D+ < D−); absent when D− is empty
-	Policy       string   `json:"policy"`
-	PolicyValue  float64  `json:"policy_value"` // P
-	Threshold    float64  `json:"threshold"`    // T
-	Cutoff       float64  `json:"cutoff"`       // P − T (l2: P + T)
-	Bootstrap    Interval `json:"bootstrap"`
-	Holdout      *Holdout `json:"holdout,omitempty"`
-	Evidence     Evidence `json:"evidence"` // follows from the rest: Load derives it anew
-	Device       string   `json:"device"`
-	Kernel       string   `json:"kernel"`
+	MaximumOther *Stats  `json:"maximum_other,omitempty"`
+	Separation   float64 `json:"separation,omitempty"` // P(D+ > D−), for l2 P(D+ < D−); absent when D− is empty
+	// Score is what the gate compares with the cut-off: the name of a Score. Positive, Negative and Maximum are always
+	// of the similarity, Cover has those of a score with words.
+	Score       string      `json:"score"`
+	Choice      string      `json:"score_choice,omitempty"` // why it is this one
+	Candidates  []Candidate `json:"score_candidates,omitempty"`
+	Cover       *Cover      `json:"cover,omitempty"`
+	Policy      string      `json:"policy"`
+	PolicyValue float64     `json:"policy_value"` // P
+	Threshold   float64     `json:"threshold"`    // T
+	Cutoff      float64     `json:"cutoff"`       // P − T (l2: P + T)
+	Bootstrap   Interval    `json:"bootstrap"`
+	Holdout     *Holdout    `json:"holdout,omitempty"`
+	Evidence    Evidence    `json:"evidence"` // follows from the rest: Load derives it anew
+	Device      string      `json:"device"`
+	Kernel      string      `json:"kernel"`
 	// The names of the score files carry the first 16 hex digits of their sha256.
 	PositiveFile string `json:"positive_file"`
 	MaximumFile  string `json:"maximum_file,omitempty"`
@@ -141,11 +148,38 @@ type Calibration struct {
 // must not be changed.
 func (c *Calibration) MaximumScores() []float64 { return c.scores.maximum }
 
-// WithPolicy is the calibration under another policy and threshold: P, the cut-off, the bootstrap interval
-// and the hold-out report are derived anew from the kept distributions; c is not changed. An unknown
-// policy, or one of the maximum distribution where that was not kept, is ErrPolicy.
-func (c *Calibration) WithPolicy(policy string, threshold float64) (*Calibration, error) {
-	return c.withPolicy(context.Background(), nil, policy, threshold)
+// WithPolicy is the calibration under another policy, score and threshold: P, the cut-off, the bootstrap interval
+// and the hold-out report are derived anew from the kept distributions; c is not changed. An empty policy or score
+// stays what it is; Auto takes what the calibration found best, Paper the similarity. An unknown policy, or one of a
+// distribution that was not kept, is ErrPolicy.
+func (c *Calibration) WithPolicy(policy, score string, threshold float64) (*Calibration, error) {
+	n := *c
+	switch {
+	case policy == "" && score == "":
+		policy = c.Policy
+	case score == "" && policy != Auto && policy != Paper:
+		score = c.Score
+	case policy == "":
+		policy = c.Policy
+	}
+	p, s, err := resolve(policy, score, c.Metric)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil && len(c.Candidates) > 0 && c.Cover != nil:
+		n.Score = c.Candidates[winner(c.Candidates)].Score
+	case s == nil:
+		n.Score = c.Metric.String()
+	case s.Cover && (c.Cover == nil || s.Weight != 0 && s.Weight != c.Cover.Weight):
+		return nil, fmt.Errorf("%w: score %s needs distributions that this calibration does not hold; calibrate again",
+			ErrPolicy, score)
+	default:
+		n.Score = s.Name()
+	}
+	if n.Score != c.Score {
+		n.Choice = "asked for"
+	}
+	return n.withPolicy(context.Background(), nil, p.Name, threshold)
 }
 
 // Save writes the artifact to path (by convention *.cal.json) and the distributions beside it. positive
@@ -157,22 +191,12 @@ func (c *Calibration) Save(path string, positive []float64) error {
 		return fmt.Errorf("gate: saving %s: %d scores of D+, the calibration counts %d", path, len(positive),
 			c.Positive.N)
 	}
-	owner := make([]float64, len(c.scores.owner))
-	for i, o := range c.scores.owner {
-		owner[i] = float64(o)
-	}
 	saved := *c
-	for _, f := range []struct {
-		kind   string
-		scores []float64
-		name   *string
-	}{
-		{"positive", positive, &saved.PositiveFile},
-		{"maximum", c.scores.maximum, &saved.MaximumFile},
-		{"other", c.scores.other, &saved.OtherFile},
-		{"owner", owner, &saved.OwnerFile},
-		{"general", c.scores.general, &saved.GeneralFile},
-	} {
+	if c.Cover != nil {
+		cover := *c.Cover
+		saved.Cover = &cover
+	}
+	for _, f := range saved.files(positive) {
 		*f.name = ""
 		if len(f.scores) == 0 {
 			continue
@@ -196,8 +220,43 @@ func (c *Calibration) Save(path string, positive []float64) error {
 	}
 	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile = saved.PositiveFile, saved.MaximumFile,
 		saved.OtherFile, saved.OwnerFile, saved.GeneralFile
-	removeOldScores(path, saved.PositiveFile, saved.MaximumFile, saved.OtherFile, saved.OwnerFile, saved.GeneralFile)
+	c.Cover = saved.Cover
+	var kept []string
+	for _, f := range saved.files(nil) {
+		kept = append(kept, *f.name)
+	}
+	removeOldScores(path, kept...)
 	return nil
+}
+
+// file is a distribution that is kept whole, beside the artifact.
+type file struct {
+	kind   string
+	scores []float64
+	name   *string
+}
+
+// files are those of a calibration, with those of its score with words.
+func (c *Calibration) files(positive []float64) []file {
+	numbers := func(owner []int32) []float64 {
+		out := make([]float64, len(owner))
+		for i, o := range owner {
+			out[i] = float64(o)
+		}
+		return out
+	}
+	list := []file{
+		{"positive", positive, &c.PositiveFile}, {"maximum", c.scores.maximum, &c.MaximumFile},
+		{"other", c.scores.other, &c.OtherFile}, {"owner", numbers(c.scores.owner), &c.OwnerFile},
+		{"general", c.scores.general, &c.GeneralFile},
+	}
+	if w := c.Cover; w != nil {
+		list = append(list, file{"cover-positive", w.scores.positive, &w.PositiveFile},
+			file{"cover-maximum", w.scores.maximum, &w.MaximumFile}, file{"cover-other", w.scores.other, &w.OtherFile},
+			file{"cover-owner", numbers(w.scores.owner), &w.OwnerFile},
+			file{"cover-general", w.scores.general, &w.GeneralFile})
+	}
+	return list
 }
 
 // Load reads an artifact and D+. Unknown keys, values that are not finite or do not follow from each
@@ -224,29 +283,43 @@ func load(path string) (*Calibration, error) {
 		return nil, err
 	}
 	dir := filepath.Dir(path)
-	var owner []float64
+	if err := c.scores.read(dir, c.Positive.N, c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile,
+		c.GeneralFile); err != nil {
+		return nil, err
+	}
+	if w := c.Cover; w != nil {
+		if err := w.scores.read(dir, int64(w.Queries), w.PositiveFile, w.MaximumFile, w.OtherFile, w.OwnerFile,
+			w.GeneralFile); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.follows()
+}
+
+// read reads the files of distributions, "" is none; all but that of the general questions hold n scores.
+func (s *scores) read(dir string, n int64, positive, maximum, other, owner, general string) (err error) {
+	var rows []float64
 	for _, f := range []struct {
 		name string
 		to   *[]float64
-	}{{c.PositiveFile, &c.scores.positive}, {c.MaximumFile, &c.scores.maximum}, {c.OtherFile, &c.scores.other},
-		{c.OwnerFile, &owner}, {c.GeneralFile, &c.scores.general}} {
+	}{{positive, &s.positive}, {maximum, &s.maximum}, {other, &s.other}, {owner, &rows}, {general, &s.general}} {
 		if f.name == "" {
 			continue
 		}
 		if *f.to, err = readScores(dir, f.name); err != nil {
-			return nil, err
+			return err
 		}
-		if int64(len(*f.to)) != c.Positive.N && f.name != c.GeneralFile {
-			return nil, fmt.Errorf("%s holds %d scores, the calibration counts %d", f.name, len(*f.to), c.Positive.N)
+		if int64(len(*f.to)) != n && f.name != general {
+			return fmt.Errorf("%s holds %d scores, the calibration counts %d", f.name, len(*f.to), n)
 		}
 	}
-	for _, x := range owner {
+	for _, x := range rows {
 		if x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
-			return nil, fmt.Errorf("%s: %v is not a row number", c.OwnerFile, x)
+			return fmt.Errorf("%s: %v is not a row number", owner, x)
 		}
-		c.scores.owner = append(c.scores.owner, int32(x))
+		s.owner = append(s.owner, int32(x))
 	}
-	return c, c.follows()
+	return nil
 }
 
 // decode reads the JSON strictly, but looks for a newer schema first, because its new keys are unknown.
@@ -259,7 +332,8 @@ func decode(text []byte) (*Calibration, error) {
 	}
 	if version.Schema < 1 || version.Schema > Schema {
 		return nil,
-			fmt.Errorf("schema version %d, this version of sluice reads 1 to %d; use the newer sluice, or calibrate again",
+			fmt.Errorf("schema version %d, this version of sluice reads 1 to %d; use the newer sluice, or calibrate "+
+				"again",
 				version.Schema, Schema)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -273,8 +347,13 @@ func decode(text []byte) (*Calibration, error) {
 
 // check looks at what can be wrong in the JSON file alone.
 func (c *Calibration) check() error {
-	for name, s := range map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum,
-		"maximum_other": c.MaximumOther} {
+	tables := map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum,
+		"maximum_other": c.MaximumOther}
+	if w := c.Cover; w != nil {
+		tables["cover.positive"], tables["cover.maximum"], tables["cover.maximum_other"] = &w.Positive, &w.Maximum,
+			w.MaximumOther
+	}
+	for name, s := range tables {
 		if s == nil {
 			continue
 		}
@@ -312,8 +391,12 @@ func (c *Calibration) check() error {
 	case slices.ContainsFunc(c.NegativeHistogram, func(n int64) bool { return n < 0 }):
 		return errors.New("negative_histogram counts below zero")
 	}
-	for _, name := range []string{c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile} {
-		if name != "" && (name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || scoreDigest(name) == "") {
+	if err := c.checkScore(); err != nil {
+		return err
+	}
+	for _, f := range c.files(nil) {
+		if name := *f.name; name != "" &&
+			(name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || scoreDigest(name) == "") {
 			return fmt.Errorf("%q is not the name of a score file beside the artifact", name)
 		}
 	}
@@ -323,13 +406,38 @@ func (c *Calibration) check() error {
 	return nil
 }
 
+// checkScore looks at what the gate goes by.
+func (c *Calibration) checkScore() error {
+	if c.Score == "" && c.Schema < 3 {
+		c.Score = c.Metric.String()
+	}
+	s, err := ParseScore(c.Score, c.Metric)
+	if w := c.Cover; err == nil && w != nil {
+		switch {
+		case !(w.Weight > 0 && w.Weight <= maxCoverWeight) || w.Queries < 1:
+			err = fmt.Errorf("cover of weight %v over %d pseudo-queries", w.Weight, w.Queries)
+		case w.PositiveFile == "" || w.MaximumFile == "" || w.OwnerFile == "":
+			err = errors.New("cover without its score files")
+		}
+	}
+	if err == nil && s.Cover && c.Cover == nil {
+		err = fmt.Errorf("score %s without its distributions", c.Score)
+	}
+	for _, x := range c.Candidates {
+		if !finite(x.Balanced + x.Low + x.High + x.AUROC + x.Weight + x.Opens + x.KeepsOut) {
+			return fmt.Errorf("candidate %s is not a number", x.Score)
+		}
+	}
+	return err
+}
+
 // follows checks that what the gate decides by is what the distributions say, and weighs them.
 func (c *Calibration) follows() error {
 	p, err := ParsePolicy(c.Policy)
 	if err != nil {
 		return err
 	}
-	values := sorted(c.scores.of(p))
+	values := sorted(c.lists().of(p))
 	if len(values) == 0 {
 		return fmt.Errorf("policy %s without its distribution", c.Policy)
 	}

@@ -67,11 +67,11 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("D+ as .npy: %d values, %v", len(v), err)
 	}
 	// A loaded artifact can be given any policy, as the calibration itself.
-	want, err := c.WithPolicy("median", .1)
+	want, err := c.WithPolicy("median", "", .1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := got.WithPolicy("median", .1); err != nil || !reflect.DeepEqual(again, want) {
+	if again, err := got.WithPolicy("median", "", .1); err != nil || !reflect.DeepEqual(again, want) {
 		t.Errorf("policy after loading: %+v, %v; want %+v", again, err, want)
 	}
 	// The reviewable part is what the design names.
@@ -157,7 +157,7 @@ func TestLoadRefuses(t *testing.T) {
 		"empty":             {nil, "JSON"},
 		"truncated":         {original[:len(original)/2], "JSON"},
 		"more after it":     {append(slices.Clone(original), "{}"...), "after top-level value"},
-		"newer schema":      {edit(func(m map[string]any) { m["schema"], m["new key"] = 3, 1 }), "schema version 3"},
+		"newer schema":      {edit(func(m map[string]any) { m["schema"], m["new key"] = 4, 1 }), "schema version 4"},
 		"no schema":         {edit(func(m map[string]any) { delete(m, "schema") }), "schema version 0"},
 		"unknown key":       {set("polcy", "p5"), "polcy"},
 		"metric":            {set("metric", "hamming"), "hamming"},
@@ -266,7 +266,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add(original)
 	f.Add([]byte(`{"schema":1}`))
-	f.Add([]byte(`{"schema":3,"future":true}`))
+	f.Add([]byte(`{"schema":4,"future":true}`))
 	f.Add(bytes.Replace(original, []byte(`"cosine"`), []byte(`"l2"`), 1))
 	f.Add(bytes.Replace(original, []byte(`"n": 60`), []byte(`"n": -1`), 1))
 	f.Add(bytes.Replace(original, []byte(`maximum:p5`), []byte(`p5`), 1))
@@ -287,7 +287,7 @@ func FuzzLoad(f *testing.F) {
 				StaleTolerance: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.WithPolicy("p5", 0); err != nil {
+		if _, err := c.WithPolicy("p5", "", 0); err != nil {
 			t.Fatal(err)
 		}
 	})

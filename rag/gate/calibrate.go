@@ -48,7 +48,9 @@ type Input struct {
 	CorpusDigest string
 	Metric       kernels.Metric
 	Negatives    string  // all, cross-topic, sample:N; "" is all
-	Policy       string  // "" is DefaultPolicy
+	Policy       string  // "" and Auto are DefaultPolicy, Paper is the authors' rule
+	Score        string  // as ParseScore has it; "" is Auto where Policy is, else the similarity; Auto chooses
+	Words        *Words  // nil: scores are similarities
 	Threshold    float64 // T
 	Holdout      float64 // share of the contexts with pseudo-queries that the report holds out; 0 = no report
 	Resamples    int     // of the bootstrap; 0 = DefaultResamples, negative = none
@@ -69,8 +71,9 @@ type Input struct {
 // report. It returns D+ as well, in the order of the queries. No pseudo-query is ErrQueries, an unknown
 // policy or choice of negatives ErrPolicy, input that does not fit together kernels.ErrShape.
 func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibration, positive []float64, err error) {
-	if in.Policy == "" {
-		in.Policy = DefaultPolicy(in.Metric)
+	policy, score, err := resolve(in.Policy, in.Score, in.Metric)
+	if err != nil {
+		return nil, nil, err
 	}
 	if in.Negatives == "" {
 		in.Negatives = DefaultNegatives
@@ -118,6 +121,9 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 		return nil, nil, err
 	}
 	c.Device, c.Kernel = describe(e)
+	if err := in.score(ctx, e, c, policy, score); err != nil {
+		return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
+	}
 	c.Bootstrap = Interval{Level: bootstrapLevel, Resamples: max(in.Resamples, 0), Seed: in.Seed}
 	if in.Resamples == 0 {
 		c.Bootstrap.Resamples = DefaultResamples
@@ -125,10 +131,24 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 	if in.Holdout > 0 {
 		c.Holdout = &Holdout{Share: in.Holdout}
 	}
-	if c, err = c.withPolicy(ctx, workersOf(e), in.Policy, in.Threshold); err != nil {
+	if c, err = c.withPolicy(ctx, workersOf(e), policy.Name, in.Threshold); err != nil {
 		return nil, nil, err
 	}
 	return c, c.scores.positive, nil
+}
+
+// score sets what the gate compares with its cut-off: what was asked for, or the best of what can be compared.
+func (in *Input) score(ctx context.Context, e engine.Interface, c *Calibration, p Policy, want *Score) error {
+	c.Score = in.Metric.String()
+	switch {
+	case want != nil && !want.Cover:
+		return nil
+	case want != nil && in.Words == nil:
+		return fmt.Errorf("%w: score %s needs the texts of contexts and pseudo-queries", ErrPolicy, want.Name())
+	case in.Words == nil || in.Metric != kernels.Cosine:
+		return nil
+	}
+	return in.weigh(ctx, e, c, p, want)
 }
 
 // count computes the distributions, from kept counts where there are any and the engine can.
@@ -214,8 +234,12 @@ func (in *Input) check() (groups int, err error) {
 		return 0,
 			fmt.Errorf("%w: negatives cross-topic need contexts of at least two topics; use all or sample:N", ErrPolicy)
 	}
-	_, err = ParsePolicy(in.Policy)
-	return groups, err
+	if w := in.Words; w != nil && (len(w.Queries) != in.Queries.Rows || w.Rows != nil && len(w.Rows) != n ||
+		w.Rows == nil && w.Index.Rows() != n) {
+		return shape("%d texts of %d pseudo-queries, %d rows of %d contexts", len(w.Queries), in.Queries.Rows,
+			len(w.Rows), n)
+	}
+	return groups, nil
 }
 
 // withPolicy derives everything that depends on the policy and the threshold.
@@ -227,7 +251,8 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 	if !finite(threshold) {
 		return nil, fmt.Errorf("%w: threshold %v", ErrPolicy, threshold)
 	}
-	values := c.scores.of(p)
+	lists := c.lists()
+	values := lists.of(p)
 	if len(values) == 0 {
 		return nil,
 			fmt.Errorf("%w: %s needs a distribution that this calibration does not hold; calibrate again", ErrPolicy,
@@ -240,18 +265,18 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 	if err := n.checkCutoff(); err != nil {
 		return nil, err
 	}
-	if c.scores.owner == nil { // the clusters are unknown: no interval and no split rather than wrong ones
+	if lists.owner == nil { // the clusters are unknown: no interval and no split rather than wrong ones
 		n.Bootstrap, n.Holdout = Interval{Level: c.Bootstrap.Level, Seed: c.Bootstrap.Seed}, nil
 		n.weigh(p)
 		return &n, nil
 	}
 	if c.Bootstrap.Resamples > 0 {
-		if n.Bootstrap, err = bootstrap(ctx, e, p, c.Metric, values, c.scores.owner, c.Bootstrap); err != nil {
+		if n.Bootstrap, err = bootstrap(ctx, e, p, c.Metric, values, lists.owner, c.Bootstrap); err != nil {
 			return nil, fmt.Errorf("gate: bootstrap: %w", err)
 		}
 	}
 	if c.Holdout != nil {
-		n.Holdout = c.scores.holdout(p, c.Metric, threshold, c.Holdout.Share, c.Bootstrap.Seed)
+		n.Holdout = lists.holdout(p, c.Metric, threshold, c.Holdout.Share, c.Bootstrap.Seed)
 	}
 	n.weigh(p)
 	return &n, nil

@@ -207,7 +207,7 @@ func TestWithPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.WithPolicy(policy, .0625)
+		got, err := c.WithPolicy(policy, "", .0625)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,11 +219,11 @@ func TestWithPolicy(t *testing.T) {
 	if !reflect.DeepEqual(*c, before) {
 		t.Error("WithPolicy changed its receiver")
 	}
-	if _, err := c.WithPolicy("p5", math.NaN()); !errors.Is(err, ErrPolicy) {
+	if _, err := c.WithPolicy("p5", "", math.NaN()); !errors.Is(err, ErrPolicy) {
 		t.Errorf("threshold NaN: %v", err)
 	}
 	bare := withCutoff(kernels.Cosine, .5, positive)
-	if _, err := bare.WithPolicy("maximum:p5", 0); !errors.Is(err, ErrPolicy) {
+	if _, err := bare.WithPolicy("maximum:p5", "", 0); !errors.Is(err, ErrPolicy) {
 		t.Errorf("maximum distribution not kept: %v", err)
 	}
 }

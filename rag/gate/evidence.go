@@ -66,7 +66,7 @@ func (c *Calibration) checkCutoff() error {
 		return nil
 	}
 	low, high := math.Inf(1), math.Inf(-1)
-	for _, s := range []*Stats{&c.Positive, &c.Negative, &c.Maximum, c.MaximumOther} {
+	for _, s := range c.seen() {
 		if s != nil && s.N > 0 {
 			low, high = min(low, s.Min), max(high, s.Max)
 		}
@@ -92,6 +92,15 @@ func (c *Calibration) checkCutoff() error {
 		"would %s; T between %.4f and %.4f makes a difference", ErrThreshold, c.Threshold, c.Cutoff, way, low, high,
 		opens,
 		tight, loose)
+}
+
+// seen are the tables of the scores that were seen.
+func (c *Calibration) seen() []*Stats {
+	positive, maximum, other := c.tables()
+	if c.scored().Cover {
+		return []*Stats{positive, maximum, other}
+	}
+	return []*Stats{positive, &c.Negative, maximum, other}
 }
 
 // bounds says from how many independent values on each end of an interval of the statistic is bounded by them: the
@@ -133,8 +142,8 @@ func (p Policy) least(m kernels.Metric) int {
 // weigh fills in the evidence, once policy, cut-off, interval and hold-out are there.
 func (c *Calibration) weigh(p Policy) {
 	e := Evidence{Contexts: c.Queries.Sampled, Least: p.least(c.Metric)}
-	if c.scores.owner != nil {
-		_, e.Contexts = clusters(c.scores.owner)
+	if owner := c.lists().owner; owner != nil {
+		_, e.Contexts = clusters(owner)
 	}
 	low, high := p.bounds(c.Metric, bootstrapLevel)
 	if e.Enough = max(low, high); low == 0 || high == 0 {
@@ -145,7 +154,7 @@ func (c *Calibration) weigh(p Policy) {
 	others, _ := c.others()
 	e.Others = len(others)
 	e.KeptOut = e.Others - above(c.Metric, others, c.Cutoff)
-	e.InScope, e.Opens = len(c.scores.maximum), above(c.Metric, c.scores.maximum, c.Cutoff)
+	e.InScope, e.Opens = len(c.lists().maximum), above(c.Metric, c.lists().maximum, c.Cutoff)
 	if h := c.Holdout; h != nil && h.InScope > 0 {
 		e.InScope, e.Opens = h.InScope, h.Retrieved
 	}
@@ -157,13 +166,13 @@ func (c *Calibration) weigh(p Policy) {
 // others are the scores of questions that the gate should keep out, and what these are.
 func (c *Calibration) others() (scores []float64, what string) {
 	if c.byTopic() {
-		return c.scores.other, "questions of other topics"
+		return c.lists().other, "questions of other topics"
 	}
-	return c.scores.general, "general questions"
+	return c.lists().general, "general questions"
 }
 
 // byTopic tells whether questions of other topics are to be had.
-func (c *Calibration) byTopic() bool { return c.Corpus.Topics && len(c.scores.other) > 0 }
+func (c *Calibration) byTopic() bool { return c.Corpus.Topics && len(c.lists().other) > 0 }
 
 func (e *Evidence) grade() Grade {
 	kept := share(e.KeptOut, e.Others)

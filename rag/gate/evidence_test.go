@@ -117,7 +117,7 @@ func TestGeneralQuestions(t *testing.T) {
 		!strings.Contains(e.Verdict, "keeps out 10 of 12 general questions") {
 		t.Errorf("%+v", e)
 	}
-	strict, err := c.WithPolicy("min", 0)
+	strict, err := c.WithPolicy("min", "", 0)
 	if err != nil || strict.Evidence.Others != 12 {
 		t.Errorf("%+v %v", strict, err)
 	}
@@ -152,7 +152,7 @@ func TestThresholdsThatDecideNothing(t *testing.T) {
 		says string
 	}{{c, -5, "never open"}, {c, 5, "always be open"}, {c, -1.2, "never open"}, {d, -50, "never open"},
 		{d, 50, "always be open"}} {
-		if _, err := x.c.WithPolicy(x.c.Policy, x.t); !errors.Is(err, ErrThreshold) ||
+		if _, err := x.c.WithPolicy(x.c.Policy, "", x.t); !errors.Is(err, ErrThreshold) ||
 			!strings.Contains(err.Error(), x.says) {
 			t.Errorf("%v %v: %v", x.c.Metric, x.t, err)
 		}
@@ -163,10 +163,10 @@ func TestThresholdsThatDecideNothing(t *testing.T) {
 			t.Errorf("%v: %v", x, err)
 		}
 	}
-	if _, err := c.WithPolicy("max", 0); err != nil {
+	if _, err := c.WithPolicy("max", "", 0); err != nil {
 		t.Errorf("a strict policy: %v", err)
 	}
-	if _, err := c.WithPolicy(c.Policy, .05); err != nil {
+	if _, err := c.WithPolicy(c.Policy, "", .05); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,14 +16,20 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // Decision is the gate's answer for one query, with its trace.
 type Decision struct {
-	Retrieve    bool           `json:"retrieve"`
-	Reason      string         `json:"reason,omitempty"` // why the gate is closed whatever the score
-	Score       float64        `json:"score"`            // best score over the contexts
+	Retrieve   bool     `json:"retrieve"`
+	Reason     string   `json:"reason,omitempty"`     // why the gate is closed whatever the score
+	Score      float64  `json:"score"`                // best score over the contexts
+	ScoredBy   string   `json:"scored_by"`            // what the score is: "cosine", "cosine+cover", …
+	Similarity *float64 `json:"similarity,omitempty"` // of the best context, where the score has another part
+	// of the best context: share of the query's words that it has
+	Cover       *float64       `json:"cover,omitempty"`
+	CoverWeight float64        `json:"cover_weight,omitempty"` // score = similarity + cover_weight·cover
 	Cutoff      float64        `json:"cutoff"`
 	ContextID   string         `json:"context_id"` // the best context, also when closed
 	Policy      string         `json:"policy"`
@@ -95,6 +101,9 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 				fmt.Errorf("%w: %s %s, in use is %s; calibrate again", ErrMismatch, x.what, x.calibrated, x.used)
 		}
 	}
+	if c.scored().Cover {
+		positive = c.Cover.scores.positive
+	}
 	g := &Gate{c: c, positive: sorted(positive)}
 	if use.TextDigests == nil {
 		return g, nil
@@ -156,9 +165,10 @@ func Staleness(stale, gone float64) string {
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 // Decide tells for each row of queries, in their order, whether retrieval can help with it: whether the best
-// canonical score over the contexts is strictly closer than the cut-off. An empty base is kernels.ErrEmpty.
+// canonical score over the contexts is strictly closer than the cut-off. bias is Gate.Bias of each query, nil where the
+// score is a similarity. An empty base is kernels.ErrEmpty.
 func (g *Gate) Decide(
-	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors,
+	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases,
 ) ([]Decision, error) {
 	if err := g.fits(c); err != nil {
 		return nil, err
@@ -166,7 +176,7 @@ func (g *Gate) Decide(
 	if queries.Rows == 0 {
 		return nil, nil
 	}
-	hits, err := e.TopK(ctx, queries, c.Vectors, g.c.Metric, 1, nil)
+	hits, err := e.TopK(ctx, queries, c.Vectors, g.c.Metric, 1, bias)
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
@@ -175,8 +185,22 @@ func (g *Gate) Decide(
 		if decisions[i], err = g.Found(retrieve.Result{ID: c.IDs[h[0].Row], Score: h[0].Score}); err != nil {
 			return nil, err
 		}
+		if bias != nil {
+			g.explain(&decisions[i], bias[i], h[0].Row)
+		}
 	}
 	return decisions, nil
+}
+
+// explain adds the parts of the best context's score.
+func (g *Gate) explain(d *Decision, bias kernels.Biases, row int) {
+	b, ok := bias.(*postings.Biases)
+	if !ok {
+		return
+	}
+	part := float64(b.At(row))
+	similarity, cover := d.Score-part, part/g.c.Cover.Weight
+	d.Similarity, d.Cover, d.CoverWeight = &similarity, &cover, g.c.Cover.Weight
 }
 
 // fits checks the contexts before any work is done on them.

@@ -76,7 +76,7 @@ func TestDecideBothBranches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := g.Decide(t.Context(), newEngine(t), contexts, one(c.query, c.query))
+		all, err := g.Decide(t.Context(), newEngine(t), contexts, one(c.query, c.query), nil)
 		if err != nil || len(all) != 2 || all[0] != all[1] {
 			t.Fatalf("%s: %+v, %v", c.name, all, err)
 		}
@@ -91,7 +91,7 @@ func TestDecideBothBranches(t *testing.T) {
 		}
 		// Without a score: no search for the best one is made, and the witness opens the gate by itself.
 		none := broken{newEngine(t), errors.New("a search for the best")}
-		verdicts, err := g.Any(t.Context(), none, contexts, one(c.query, c.query))
+		verdicts, err := g.Any(t.Context(), none, contexts, one(c.query, c.query), nil)
 		if err != nil || len(verdicts) != 2 || verdicts[1].Retrieve != c.open ||
 			(verdicts[1].ContextID != "") != c.open {
 			t.Fatalf("%s: %+v, %v; want open %v", c.name, verdicts, err, c.open)
@@ -119,22 +119,22 @@ func TestDecideRefuses(t *testing.T) {
 		"infinite scores": {one(float32(math.Inf(1))), []string{"a"}, 1, kernels.ErrNonFinite},
 	} {
 		contexts := retrieve.Contexts{Vectors: c.vectors, IDs: c.ids}
-		if d, err := g.Decide(t.Context(), newEngine(t), contexts, one(c.query)); !errors.Is(err, c.want) {
+		if d, err := g.Decide(t.Context(), newEngine(t), contexts, one(c.query), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
-		if d, err := g.Any(t.Context(), newEngine(t), contexts, one(c.query)); !errors.Is(err, c.want) {
+		if d, err := g.Any(t.Context(), newEngine(t), contexts, one(c.query), nil); !errors.Is(err, c.want) {
 			t.Errorf("%s, without a score: %+v, %v", name, d, err)
 		}
 	}
 	contexts := retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}
-	if d, err := g.Decide(t.Context(), newEngine(t), contexts, one()); err != nil || len(d) != 0 {
+	if d, err := g.Decide(t.Context(), newEngine(t), contexts, one(), nil); err != nil || len(d) != 0 {
 		t.Errorf("no queries: %v, %v", d, err)
 	}
 	if d, err := g.Found(retrieve.Result{Score: math.NaN()}); !errors.Is(err, kernels.ErrNonFinite) {
 		t.Errorf("a score that is no number: %+v, %v", d, err)
 	}
 	failing := errors.New("device lost")
-	if _, err := g.Decide(t.Context(), broken{err: failing}, contexts, one(1)); !errors.Is(err, failing) {
+	if _, err := g.Decide(t.Context(), broken{err: failing}, contexts, one(1), nil); !errors.Is(err, failing) {
 		t.Errorf("an engine's error became %v", err)
 	}
 }
@@ -219,7 +219,8 @@ func TestStaleness(t *testing.T) {
 			strings.Contains(said, "have gone") != (s.gone > 0) {
 			t.Errorf("%s: it says %q", s.name, said)
 		}
-		d, err := g.Decide(t.Context(), newEngine(t), retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, one(1))
+		d, err := g.Decide(t.Context(), newEngine(t), retrieve.Contexts{Vectors: one(1), IDs: []string{"a"}}, one(1),
+			nil)
 		if err != nil || d[0].Stale != s.stale {
 			t.Errorf("%s: the decision says %+v, %v", s.name, d, err)
 		}

@@ -38,6 +38,9 @@ func Plot(path string, c *Calibration, positive, maximum []float64) error {
 	if format != ".png" && format != ".svg" {
 		return fmt.Errorf("%w, given %s", ErrPlot, path)
 	}
+	if c.scored().Cover {
+		positive, maximum = c.lists().positive, c.lists().maximum
+	}
 	d, err := newDrawing(c, positive, maximum)
 	if err != nil {
 		return fmt.Errorf("gate: plotting %s: %w", path, err)

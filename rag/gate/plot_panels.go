@@ -73,7 +73,7 @@ func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
 	if len(other) > 0 {
 		d.groups = append(d.groups, group{sorted(other), colour.other})
 		what := "questions about other topics: %s general ones, which have nothing to do with this base"
-		if c.Corpus.Topics && len(c.scores.other) > 0 {
+		if c.Corpus.Topics && len(c.lists().other) > 0 {
 			what = "questions about other topics: the same %s, with the passages of their own topic taken away"
 		}
 		d.key = append(d.key, keyLine{colour.other, fmt.Sprintf(what, grouped(int64(len(other))))})
@@ -88,10 +88,10 @@ func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
 
 // aboutPassages says on how many passages the questions rest, where that is known.
 func aboutPassages(c *Calibration) string {
-	if len(c.scores.owner) == 0 {
+	if len(c.lists().owner) == 0 {
 		return ""
 	}
-	_, n := clusters(c.scores.owner)
+	_, n := clusters(c.lists().owner)
 	return fmt.Sprintf(", about %s passages", grouped(int64(n)))
 }
 

@@ -31,7 +31,7 @@ func TestPlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkImage(t, path)
-		if c, err = c.WithPolicy("median", .05); err != nil {
+		if c, err = c.WithPolicy("median", "", .05); err != nil {
 			t.Fatal(err)
 		}
 		path = filepath.Join(dir, m.String()+".svg")

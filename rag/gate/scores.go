@@ -32,8 +32,11 @@ func (s scores) of(p Policy) []float64 {
 
 // The streams of random numbers that one seed gives.
 const (
-	streamBootstrap = 1
-	streamHoldout   = 2
+	streamBootstrap  = 1
+	streamHoldout    = 2
+	streamCover      = 3
+	streamClusters   = 4
+	streamCandidates = 1 << 32 // and the numbers behind it
 )
 
 // clusters numbers the owners 0, 1, … and counts them.

@@ -174,7 +174,7 @@ func (m *million) firstDecision() {
 	g, err := snap.Gate(m.t.Context(), enc.Info().Encoder)
 	m.check(err)
 	gated := time.Since(started)
-	d, err := snap.Decide(m.t.Context(), g, q)
+	d, err := snap.Decide(m.t.Context(), g, retrieve.Queries{Vectors: q})
 	m.check(err)
 	m.t.Logf("open and first decision %.3f s (view %.3f, index %.3f, gate %.3f, decision %.3f): %v",
 		time.Since(started).Seconds(), viewed.Seconds(), (loaded - viewed).Seconds(), (gated - loaded).Seconds(),

@@ -284,22 +284,66 @@ func (b *Base) sayDamage(v *store.View) {
 	}
 }
 
-// Decide asks the gate about each query vector.
-func (s *Snapshot) Decide(ctx context.Context, g *gate.Gate, queries engine.Vectors) ([]gate.Decision, error) {
-	c, err := s.contexts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return g.Decide(ctx, s.base.cfg.Engine, c, queries)
+// Decide asks the gate about each query: its text and its vector.
+func (s *Snapshot) Decide(
+	ctx context.Context, g *gate.Gate, queries retrieve.Queries,
+) (all []gate.Decision, err error) {
+	err = s.asked(ctx, g, queries, func(c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases) error {
+		d, err := g.Decide(ctx, s.base.cfg.Engine, c, queries, bias)
+		all = append(all, d...)
+		return err
+	})
+	return all, err
 }
 
-// Any asks the gate about each query vector where no score is wanted.
-func (s *Snapshot) Any(ctx context.Context, g *gate.Gate, queries engine.Vectors) ([]gate.Verdict, error) {
+// Any asks the gate about each query where no score is wanted.
+func (s *Snapshot) Any(
+	ctx context.Context, g *gate.Gate, queries retrieve.Queries,
+) (all []gate.Verdict, err error) {
+	err = s.asked(ctx, g, queries, func(c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases) error {
+		v, err := g.Any(ctx, s.base.cfg.Engine, c, queries, bias)
+		all = append(all, v...)
+		return err
+	})
+	return all, err
+}
+
+// maxBiases bounds the memory of what words add to similarities, in numbers: queries are asked in groups.
+const maxBiases = 64 << 20
+
+// asked has ask decide queries, in groups where the gate goes by their words as well.
+func (s *Snapshot) asked(ctx context.Context, g *gate.Gate, all retrieve.Queries,
+	ask func(c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases) error) error {
 	c, err := s.contexts(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return g.Any(ctx, s.base.cfg.Engine, c, queries)
+	if !g.ScoredBy().Cover {
+		return ask(c, all.Vectors, nil)
+	}
+	texts, queries := all.Texts, all.Vectors
+	if len(texts) != queries.Rows {
+		return fmt.Errorf("knowledge: %w: %d texts for %d vectors", kernels.ErrShape, len(texts), queries.Rows)
+	}
+	x, err := s.Postings(ctx)
+	if err != nil {
+		return err
+	}
+	group := max(maxBiases/max(x.Rows(), 1), 1)
+	for from := 0; from < queries.Rows; from += group {
+		to := min(from+group, queries.Rows)
+		bias := make([]kernels.Biases, to-from)
+		for i, text := range texts[from:to] {
+			if bias[i], err = g.Bias(x, text); err != nil {
+				return err
+			}
+		}
+		part := engine.Vectors{Data: queries.Data[from*queries.Dim : to*queries.Dim], Rows: to - from, Dim: queries.Dim}
+		if err := ask(c, part, bias); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Snapshot) contexts(ctx context.Context) (retrieve.Contexts, error) {

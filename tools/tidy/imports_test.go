@@ -30,7 +30,7 @@ llm/remote: llm
 rag/corpus: kernels internal/jsonl
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
 rag/pairs: kernels engine internal/filelock internal/durable
-rag/gate: kernels engine embed/identity rag/pairs rag/retrieve internal/npy internal/regular internal/durable
+rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable
 rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable
 rag/postings: kernels internal/durable
 rag/retrieve: kernels engine
@@ -44,14 +44,13 @@ rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retriev
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
 eval/dataset: internal/durable internal/jsonl
-eval/experiment: . kernels embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve internal/durable internal/filelock internal/jsonl internal/models
-eval/preset: eval/experiment
+eval/experiment: . kernels embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve internal/durable internal/filelock internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
 bench: kernels engine embed rag/gate rag/pairs internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
 bench/generate: engine/cores llm bench/harness internal
-cmd: . kernels engine embed llm rag eval bench internal
+cmd: . kernels engine embed llm rag bench internal
 examples: .
 third_party:
 internal: internal third_party
