@@ -3,6 +3,7 @@ package knowledge
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -112,7 +113,7 @@ func (s *Snapshot) rerank(ctx context.Context, query string, ids []string) ([]fl
 	}
 	scores := make([]float64, len(texts))
 	for i := range scores {
-		scores[i] = float64(found.Probability(i))
+		scores[i] = 1 / (1 + math.Exp(-float64(found.Logits[i]))) // in float32, high ones would be equal
 	}
 	if found.Truncated > 0 {
 		s.base.log.Info(fmt.Sprintf("the reranker cut %d of %d contexts at its limit", found.Truncated, len(texts)))

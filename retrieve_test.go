@@ -1,0 +1,107 @@
+package sluice_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// tenths scores a document by a tenth of its length in bytes over 60.
+type tenths struct{ lengths }
+
+func (tenths) Score(ctx context.Context, query string, documents []string) (*embed.Scores, error) {
+	s, err := lengths{}.Score(ctx, query, documents)
+	for i := range s.Logits {
+		s.Logits[i] = (s.Logits[i] - 60) / 10
+	}
+	return s, err
+}
+
+// TestSearch: results, their texts, and how they came about, for each query.
+func TestSearch(t *testing.T) {
+	enc := doubles.NewEncoder()
+	w := newWorld(t, func(c *sluice.Config) { c.Scorer, c.Embedder = tenths{}, enc })
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	search := func(o sluice.RetrieveOptions, queries ...string) []sluice.Found {
+		t.Helper()
+		found, err := w.Search(t.Context(), queries, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	found := search(sluice.RetrieveOptions{K: 2, Explain: true}, "Which plankton?", "Wann läuft es?")
+	if len(found) != 2 || found[0].Results[0].ID != "herring" || found[0].Passages[0].Chunk.Text != herring ||
+		found[0].Passages[0].Score != found[0].Results[0].Score || found[0].Taken.Ranking != "cosine+cover+share" ||
+		found[1].Taken.Ranking != "dense" || found[1].Taken.Reason == "" || found[0].Results[0].Parts.Cover == nil {
+		t.Errorf("%+v", found)
+	}
+	if f := search(sluice.RetrieveOptions{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "go"}}},
+		"Which plankton of the sea?")[0]; len(f.Results) != 2 || f.Taken.Contexts != 2 {
+		t.Errorf("a topic: %+v", f)
+	}
+	if f := search(sluice.RetrieveOptions{Rerank: 4}, "Which plankton?")[0]; f.Results[0].ID != "close" ||
+		f.Taken.Reranked != 4 {
+		t.Errorf("the longest text is the best one to the reranker: %+v", f)
+	}
+
+	// words need no vectors
+	before := enc.Calls.Load()
+	if f := search(sluice.RetrieveOptions{Mode: retrieve.BM25}, "plankton",
+		"nothing")[0]; f.Results[0].ID != "herring" {
+		t.Errorf("%+v", f)
+	}
+	if n := enc.Calls.Load() - before; n != 0 {
+		t.Errorf("bm25 embeds %d times", n)
+	}
+	lists, err := w.Retrieve(t.Context(), []string{"plankton"},
+		sluice.RetrieveOptions{Mode: retrieve.BM25, Sentences: true})
+	if err != nil || lists[0][0].ID != "herring" || enc.Calls.Load() != before {
+		t.Errorf("%+v, %v", lists, err)
+	}
+}
+
+func TestSearchRefuses(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	for says, o := range map[string]sluice.RetrieveOptions{
+		"no reranker is named":             {Rerank: 3},
+		`unknown mode: "best"`:             {Mode: "best"},
+		`fusion "sum" (known: min-max, `:   {Fusion: "sum"},
+		"weight is at most 1, given 2":     {Weight: 2},
+		`has no field "colour"`:            {Where: retrieve.Filter{{Field: "colour", Op: "=", Value: "red"}}},
+		`no operator "like" (known: != !~`: {Where: retrieve.Filter{{Field: "topic", Op: "like", Value: "x"}}},
+	} {
+		_, err := w.Search(t.Context(), []string{"x"}, o)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+		_, asked := w.Ask(t.Context(), "x", sluice.AskOptions{Gate: sluice.GateOpen, Retrieve: o})
+		if asked == nil {
+			t.Errorf("ask takes what is refused with %q", says)
+		}
+	}
+}
+
+// TestAskTakesTheOptionsOfSearches: mode, filter, reranker and joined passages, and the trace says so.
+func TestAskTakesTheOptionsOfSearches(t *testing.T) {
+	w := newWorld(t, func(c *sluice.Config) { c.Scorer = tenths{} })
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	a, err := w.Ask(t.Context(), "Which plankton of the northern sea?", sluice.AskOptions{Gate: sluice.GateOpen,
+		Retrieve: sluice.RetrieveOptions{K: 2, Rerank: 2, Explain: true,
+			Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "sea"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{a.Trace.Retrieved[0].ID, a.Trace.Retrieved[1].ID}
+	if r := a.Trace.Ranking; !slices.Equal(ids, []string{"herring", "lights"}) || r == nil || r.Mode != retrieve.Auto ||
+		r.Where != "topic=sea" || r.Reranked != 2 || a.Trace.Retrieved[0].Parts.Reranker == nil {
+		t.Errorf("%v, %+v", ids, a.Trace.Ranking)
+	}
+}
