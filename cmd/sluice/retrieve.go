@@ -55,9 +55,9 @@ func (a *app) retrieveCommand() *cobra.Command {
 the sentence that is nearest to the query. It needs neither a calibration nor a language model.
 
 --mode says how contexts are ranked; with --json, "taken" says what that came to. --explain prints what each score was
-made of. --where selects contexts before they are scored, by topic, document, source, path, title, collection or
-meta.KEY of their documents: topic=physics, source~docs/**, meta.year>=2020. Conditions must hold together; those with =
-of one field are alternatives.
+made of. --where selects contexts before they are scored, by topic, document, source, path, title, collection, added or
+meta.KEY of their documents, or label.KIND of their own: topic=physics, source~docs/**, meta.year>=2020. Conditions must
+hold together; those with = of one field are alternatives.
 ` + questionHelp + batchHelp,
 		Example: "  sluice retrieve --k 10 \"How are slices grown?\"\n" +
 			"  sluice retrieve --mode hybrid --weight 0.3 --explain \"How are slices grown?\"\n" +

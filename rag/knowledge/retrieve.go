@@ -69,10 +69,25 @@ func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) ([]int, erro
 	if i >= 0 {
 		return known, nil
 	}
-	matches := f.Matcher()
+	documents, labels, kinds := f.Labels()
+	matches := documents.Matcher()
 	rows, err := s.View.Select(ctx, func(d store.DocumentInfo) bool { return matches(record(d)) })
 	if err != nil {
 		return nil, err
+	}
+	if len(labels) > 0 {
+		of, err := s.View.Labels(ctx, kinds)
+		if err != nil {
+			return nil, err
+		}
+		matches := labels.Matcher()
+		rows = slices.DeleteFunc(rows, func(row int) bool {
+			r := retrieve.Record{Labels: map[string][]string{}}
+			for _, l := range of[row] {
+				r.Labels[l.Kind] = append(r.Labels[l.Kind], l.Value)
+			}
+			return !matches(r)
+		})
 	}
 	b.mu.Lock()
 	s.selections = append(s.selections, selection{name, rows})
@@ -86,7 +101,7 @@ func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) ([]int, erro
 // record is a document as filters know it.
 func record(d store.DocumentInfo) retrieve.Record {
 	r := retrieve.Record{Document: d.ID, Topic: d.Topic, Source: d.Source, Path: d.Path, Title: d.Title,
-		Collection: d.Collection, Meta: make(map[string][]string, len(d.Meta))}
+		Collection: d.Collection, Added: d.Added, Meta: make(map[string][]string, len(d.Meta))}
 	for key, value := range d.Meta {
 		r.Meta[key] = []string{value}
 	}

@@ -38,6 +38,8 @@ func library(t *testing.T, base *doubles.Base) {
 			texts = append(texts, text)
 		}
 	}
+	batch.Labels = map[string][]store.Label{"sea0": {{Kind: "place", Value: "reef"}, {Kind: "place", Value: "coast"}},
+		"go2": {{Kind: "place", Value: "coast"}}}
 	e, err := base.Embed(t.Context(), texts, embed.Document)
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +109,10 @@ func TestSearchWithFilterWordsAndReranker(t *testing.T) {
 		}
 		if l := search("deferred lighthouses", o, "meta.year<2020", "source~*.md"); first(l) != "sea0" {
 			t.Errorf("%s, a year: %+v", mode, l)
+		}
+		if l := search("no order of rocks", o, "label.place=coast", "topic=go"); first(l) != "go2" ||
+			l.Taken.Contexts != 1 {
+			t.Errorf("%s, a label: %+v", mode, l)
 		}
 		if l := search("lighthouses", o, "topic=air"); len(l.Results) != 0 || l.Taken.Contexts != 0 {
 			t.Errorf("%s, no such topic: %+v", mode, l)

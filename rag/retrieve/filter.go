@@ -16,10 +16,10 @@ type Filter []Condition
 
 // Condition compares a field of a document with a value.
 type Condition struct {
-	Field string // topic, document, source, path, title, collection, or meta.KEY
+	Field string // topic, document, source, path, title, collection, added, meta.KEY or label.KIND
 	// Op is =, !=, <, <=, >, >=, ~ or !~. Two numbers are compared as numbers, anything else as text, so that dates go
-	// as 2024-03-31. ~ takes a pattern: * is anything but a slash, ** anything, ? one character; one without a slash is
-	// compared with what stands behind the last one.
+	// as 2024-03-31; a year alone comes before its days. ~ takes a pattern: * is anything but a slash, ** anything, ?
+	// one character; one without a slash is compared with what stands behind the last one.
 	Op    string
 	Value string
 }
@@ -27,17 +27,39 @@ type Condition struct {
 // Record is what a filter knows of a context.
 type Record struct {
 	Document, Topic, Source, Path, Title, Collection string
-	// Meta are further fields of the document. A field may have several values: a condition holds if it does for one.
-	Meta map[string][]string
+	Added                                            string // RFC 3339
+	// Meta are further fields of the document, Labels what is said in the context, such as the people that it names,
+	// by kind. There may be several values: a condition holds if it does for one.
+	Meta, Labels map[string][]string
 }
 
 // The fields of a Condition besides meta.KEY, and its operators; those that begin with another one come first.
 var (
-	fields    = [...]string{"topic", "document", "source", "path", "title", "collection"}
+	fields    = [...]string{"topic", "document", "source", "path", "title", "collection", "added"}
 	operators = [...]string{"!=", "!~", "<=", ">=", "=", "~", "<", ">"}
 )
 
-const metaPrefix = "meta."
+const (
+	metaPrefix  = "meta."
+	labelPrefix = "label."
+)
+
+// Labels splits a filter into what it says of documents and what of the labels of contexts, and lists the kinds of
+// these.
+func (f Filter) Labels() (documents, labels Filter, kinds []string) {
+	for _, c := range f {
+		kind, label := strings.CutPrefix(c.Field, labelPrefix)
+		if !label {
+			documents = append(documents, c)
+			continue
+		}
+		labels = append(labels, c)
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return documents, labels, kinds
+}
 
 // ParseFilter reads conditions such as "topic=physics", "source~docs/**" or "meta.year>=2020"; ErrFilter says what is
 // wrong with one.
@@ -69,12 +91,14 @@ func parseCondition(text string) (c Condition, err error) {
 // Check says what is wrong with a filter: ErrFilter.
 func (f Filter) Check() error {
 	for _, c := range f {
-		switch key, meta := strings.CutPrefix(c.Field, metaPrefix); {
-		case meta && key == "":
-			return fmt.Errorf("%w: %q names no key behind %q", ErrFilter, c, metaPrefix)
-		case !meta && !slices.Contains(fields[:], c.Field):
-			return fmt.Errorf("%w: %q has no field %q (known: %s, %sKEY)", ErrFilter, c, c.Field,
-				strings.Join(fields[:], ", "), metaPrefix)
+		_, meta := strings.CutPrefix(c.Field, metaPrefix)
+		_, label := strings.CutPrefix(c.Field, labelPrefix)
+		switch {
+		case c.Field == metaPrefix || c.Field == labelPrefix:
+			return fmt.Errorf("%w: %q names nothing behind %q", ErrFilter, c, c.Field)
+		case !meta && !label && !slices.Contains(fields[:], c.Field):
+			return fmt.Errorf("%w: %q has no field %q (known: %s, %sKEY, %sKIND)", ErrFilter, c, c.Field,
+				strings.Join(fields[:], ", "), metaPrefix, labelPrefix)
 		case !slices.Contains(operators[:], c.Op):
 			return fmt.Errorf("%w: %q has no operator %q (known: %s)", ErrFilter, c, c.Op,
 				strings.Join(operators[:], " "))
@@ -138,8 +162,11 @@ func (r Record) values(field string) []string {
 	if key, meta := strings.CutPrefix(field, metaPrefix); meta {
 		return r.Meta[key]
 	}
+	if kind, label := strings.CutPrefix(field, labelPrefix); label {
+		return r.Labels[kind]
+	}
 	value := map[string]string{"topic": r.Topic, "document": r.Document, "source": r.Source, "path": r.Path,
-		"title": r.Title, "collection": r.Collection}[field]
+		"title": r.Title, "collection": r.Collection, "added": r.Added}[field]
 	return []string{value}
 }
 
@@ -160,7 +187,7 @@ func (c Condition) test() func(value string) bool {
 		order := strings.Compare(v, c.Value)
 		if x, ok := parseNumber(v); ok && numeric {
 			order = cmp.Compare(x, number)
-		} else if numeric && c.Op != "=" {
+		} else if numeric && c.Op != "=" && !isDate(v) {
 			return false // text is neither more nor less than a number
 		}
 		switch c.Op {
@@ -175,6 +202,19 @@ func (c Condition) test() func(value string) bool {
 		}
 		return order >= 0
 	}
+}
+
+// isDate tells whether a text begins with a year and a month.
+func isDate(s string) bool {
+	if len(s) < 7 || s[4] != '-' {
+		return false
+	}
+	for _, i := range [...]int{0, 1, 2, 3, 5, 6} {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 func parseNumber(s string) (x float64, ok bool) {

@@ -16,6 +16,7 @@ import (
 func TestFilter(t *testing.T) {
 	r := Record{Document: "go/spec", Topic: "go", Source: "docs/guide/spec.md", Path: "/x/docs/guide/spec.md",
 		Title: "The Go spec", Collection: "docs",
+		Added: "2026-03-01T10:00:00Z", Labels: map[string][]string{"place": {"Ulm", "Köln"}},
 		Meta: map[string][]string{"year": {"2020"}, "date": {"2024-03-31"}, "person": {"Rob", "Ken"}, "empty": {""}}}
 	for text, want := range map[string]bool{
 		"":                                     true,
@@ -43,7 +44,13 @@ func TestFilter(t *testing.T) {
 		"meta.year<=300":                       false,
 		"meta.date>=2024-01-01":                true,
 		"meta.date<2024-01-01":                 false,
-		"meta.date>2000":                       false, // text against a number
+		"meta.date>2000":                       true,
+		"meta.date<=2024":                      false, // a year comes before its days
+		"title>2000":                           false, // text against a number
+		"added>=2026-01-01":                    true,
+		"label.place=Ulm":                      true,
+		"label.place=Bonn":                     false,
+		"label.person=Ulm":                     false,
 		"meta.person=Ken":                      true,
 		"meta.person!=Ken":                     false,
 		"meta.person=Ann meta.person=Rob":      true,
@@ -73,7 +80,7 @@ func TestFilter(t *testing.T) {
 	}
 	for text, says := range map[string]string{"red": "not FIELD OPERATOR VALUE", "": "not FIELD",
 		"colour=red": "(known: topic, ",
-		"=red":       `no field ""`, "meta.=x": "names no key", "topic=a\x00b": "NUL", "topic!go": "not FIELD"} {
+		"=red":       `no field ""`, "meta.=x": "names nothing", "topic=a\x00b": "NUL", "topic!go": "not FIELD"} {
 		if _, err := ParseFilter([]string{text}); !errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
