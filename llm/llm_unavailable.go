@@ -66,3 +66,6 @@ func (*Model) Close() error { return nil }
 
 // ExitOnAbort does nothing: there is no native code that could abort.
 func ExitOnAbort() error { return nil }
+
+// Requantise returns ErrUnavailable.
+func Requantise(string, string, string) error { return ErrUnavailable }

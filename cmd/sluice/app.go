@@ -67,6 +67,7 @@ type app struct {
 	// Tests put doubles here.
 	embedder  embed.Embedder
 	generator llm.Generator
+	judge     llm.Generator
 }
 
 // run executes a command line and returns the exit code.
@@ -149,7 +150,8 @@ func (a *app) root() *cobra.Command {
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
 		a.rerankCommand(), a.calibrateCommand(),
 		a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.matrixCommand(), a.benchCommand(), a.doctorCommand(),
+		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.evalCommand(), a.matrixCommand(), a.benchCommand(),
+		a.doctorCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
 	// these fail for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(true, manifest.Encoder))

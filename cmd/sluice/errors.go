@@ -13,6 +13,7 @@ import (
 	benches "github.com/sluice-rag/sluice/bench"
 	"github.com/sluice-rag/sluice/bench/generate"
 	"github.com/sluice-rag/sluice/embed/train"
+	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/matrixfile"
 	"github.com/sluice-rag/sluice/internal/models"
@@ -32,7 +33,7 @@ func isUsage(err error) bool {
 		retrieve.ErrMode, retrieve.ErrK, retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel,
 		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload,
 		generate.ErrOption, matrixfile.ErrName,
-		train.ErrSetting, route.ErrOption)
+		train.ErrSetting, route.ErrOption, experiment.ErrFile)
 }
 
 func isAny(err error, targets ...error) bool {

@@ -27,7 +27,7 @@ type Cell struct {
 }
 
 // cellVersion changes with the meaning of an item's values.
-const cellVersion = 1
+const cellVersion = 2
 
 func digest(v any) string {
 	text, err := json.Marshal(v)

@@ -87,6 +87,7 @@ const (
 type Best struct {
 	Of string `yaml:"of"`
 	By string `yaml:"by"`
+	K  int    `yaml:"k"` // contexts instead of the retriever's own number
 }
 
 // Encoder of contexts and questions.

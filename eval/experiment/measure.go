@@ -62,13 +62,20 @@ func before(text string) string {
 
 // texts are the measures that compare an answer with the true ones.
 func texts(name, answer string, truths []string) map[string]metric.Score {
-	if len(truths) == 0 && name != "em" && name != "f1" {
-		return map[string]metric.Score{name: {Unscored: "there is no true answer"}}
-	}
 	one := func(v float64) map[string]metric.Score { return map[string]metric.Score{name: metric.Of(v)} }
 	prf := func(x metric.PRF) map[string]metric.Score {
 		return map[string]metric.Score{name + ".p": metric.Of(x.Precision), name + ".r": metric.Of(x.Recall),
 			name + ".f1": metric.Of(x.F1)}
+	}
+	if len(truths) == 0 && name != "em" && name != "f1" {
+		values := prf(metric.PRF{})
+		if name == "bleu" {
+			values = one(0)
+		}
+		for n := range values {
+			values[n] = metric.Score{Unscored: "there is no true answer"}
+		}
+		return values
 	}
 	switch name {
 	case "em":

@@ -18,14 +18,11 @@ import (
 
 // Options of Run.
 type Options struct {
-	File   *File
-	Data   string        // folder; "" is File.Data
-	Out    string        // folder of the journal and the stores
-	Config sluice.Config // for every cell; what a cell says replaces it
-	Judge  llm.Generator // grades instead of File.Judge; the caller closes it
-	// Model turns the name of a generator into that of a model; nil takes it as it is.
-	Model func(ctx context.Context, name string) (string, error)
-
+	File     *File
+	Data     string        // folder; "" is File.Data
+	Out      string        // folder of the journal and the stores
+	Config   sluice.Config // for every cell; what a cell says replaces it
+	Judge    llm.Generator // grades instead of File.Judge; the caller closes it
 	Progress func(done, total int)
 	Note     func(text string) // what a reader of the results should know; each text once
 }
@@ -115,19 +112,13 @@ func (r *run) note(text string) {
 	}
 }
 
-func (r *run) model(ctx context.Context, name string) (string, error) {
-	if r.Model == nil {
-		return name, nil
-	}
-	return r.Model(ctx, name)
-}
-
 func (r *run) part(ctx context.Context, p Part, d *data) error {
 	if p.Best != nil {
 		c, ok := r.best[p.Best.Of+" "+p.Best.By]
 		if !ok {
 			return fmt.Errorf("%w: part %s: part %s has no value of %s", ErrMissing, p.Name, p.Best.Of, p.Best.By)
 		}
+		c.Retriever.K = cmp.Or(p.Best.K, c.Retriever.K)
 		p.Encoders, p.Chunkers, p.Retrievers = []Encoder{c.Encoder}, []string{c.Chunker}, []Retriever{c.Retriever}
 		r.note(fmt.Sprintf("%s: the retriever is the best of %s by %s: %s %s, %s", p.Name, p.Best.Of, p.Best.By,
 			c.Encoder.Name, c.Encoder.Precision, cmp.Or(c.Retriever.Mode, "default mode")))
@@ -251,7 +242,7 @@ func (r *run) judge(ctx context.Context, s *session) (*metric.Judge, error) {
 	if r.grader == nil {
 		cfg := r.Config
 		var err error
-		if cfg.Model, err = r.model(ctx, r.File.Judge); err != nil {
+		if cfg.Model, err = r.model(r.File.Judge); err != nil {
 			return nil, err
 		}
 		if r.grader, err = sluice.Open(ctx, cfg); err != nil {

@@ -115,6 +115,9 @@ func TestRun(t *testing.T) {
 	if x := value(t, r, "answers", "RAG", experiment.Answerable, "f1"); x.N != 1 || x.Mean < .5 {
 		t.Errorf("the first question of each context is a pseudo-query: %+v", x)
 	}
+	if x := value(t, r, "answers", "RAG", "all", "rouge1.f1"); x.N != 1 || x.Unscored != 2 {
+		t.Errorf("a question without a true answer has no ROUGE: %+v", x)
+	}
 	if x := value(t, r, "answers", "RAG", "all", "correct"); x.N != 0 || x.Unscored != 3 {
 		t.Errorf("a judge's garbage is unscored: %+v", x)
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/eval/dataset"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // session is an open store with the models of the cells that share it.
@@ -38,7 +40,7 @@ func (r *run) session(ctx context.Context, c Cell, d *data) (*session, error) {
 		cfg.Precision = c.Encoder.Precision
 	}
 	if c.Generator.Model != "" {
-		model, err := r.model(ctx, c.Generator.Model)
+		model, err := r.model(c.Generator.Model)
 		if err != nil {
 			return nil, err
 		}
@@ -146,4 +148,26 @@ func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*slui
 	}
 	s.gate = name
 	return cal, nil
+}
+
+// model is the name or path of a generator. NAME:TYPE is NAME with its weights requantised, in a file of the run's
+// folder; with Config.Generator, nothing is done.
+func (r *run) model(name string) (string, error) {
+	i := strings.LastIndexByte(name, ':')
+	if i < 0 || strings.Contains(name[i:], "/") || r.Config.Generator != nil {
+		return name, nil
+	}
+	name, kind := name[:i], name[i+1:]
+	from, err := models.LocateGGUF(name)
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(r.work, strings.TrimSuffix(filepath.Base(from), ".gguf")+"."+kind+".gguf")
+	if _, err := os.Stat(to); err == nil {
+		return to, nil
+	}
+	if err := llm.Requantise(from, to, kind); err != nil {
+		return "", fmt.Errorf("experiment: %s as %s: %w", name, kind, err)
+	}
+	return to, nil
 }

@@ -44,13 +44,14 @@ rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retriev
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
 eval/dataset: internal/durable internal/jsonl
-eval/experiment: . kernels embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve internal/durable internal/filelock internal/jsonl
+eval/experiment: . kernels embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve internal/durable internal/filelock internal/jsonl internal/models
+eval/preset: eval/experiment
 eval/report: eval/experiment internal/buildinfo internal/durable
 bench: kernels engine embed rag/gate rag/pairs internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
 bench/generate: engine/cores llm bench/harness internal
-cmd: . kernels engine embed llm rag bench internal
+cmd: . kernels engine embed llm rag eval bench internal
 examples: .
 third_party:
 internal: internal third_party

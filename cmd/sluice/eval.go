@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/bench/harness"
+	"github.com/sluice-rag/sluice/eval/dataset"
+	"github.com/sluice-rag/sluice/eval/experiment"
+	"github.com/sluice-rag/sluice/eval/preset"
+	"github.com/sluice-rag/sluice/eval/report"
+	"github.com/sluice-rag/sluice/internal/config"
+)
+
+func (a *app) evalCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "eval",
+		Short: "experiments over questions with known answers: the papers' tables on your data, or your own",
+		Long: `Runs every combination of encoders, chunkers, retrievers, generators and gates that an experiment names over a
+dataset, and writes report.html, results.md, results.csv, results.parquet and plots. A dataset is a folder with
+contexts.jsonl ({"id","topic","text"}) and queries.jsonl ({"id","context_id","text","answerable","answers"}).
+
+A run that was ended, by Ctrl-C or a kill, goes on where it stopped when the same command is given again.`,
+	}
+	cmd.AddCommand(a.evalRunCommand(), a.evalImportCommand())
+	for _, name := range preset.Names() {
+		cmd.AddCommand(a.evalPresetCommand(name))
+	}
+	return group(cmd)
+}
+
+// evalFlags are those of a run.
+type evalFlags struct {
+	data, out, judge string
+	sample           int
+}
+
+func (f *evalFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.out, "out", "", "folder of the reports, the journal and the stores (required)")
+	cmd.Flags().StringVar(&f.judge, "judge", "", "model that grades answers, instead of the experiment's")
+	cmd.Flags().IntVar(&f.sample, "sample", 0,
+		"about so many questions in each part that draws a sample (0: as it says)")
+}
+
+func (a *app) evalRunCommand() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use: "run FILE.yaml", Short: "run the experiment of a file",
+		Example: "  sluice eval run experiment.yaml --out results",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			file, err := experiment.Parse(text)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if file.Data != "" && !filepath.IsAbs(file.Data) {
+				file.Data = filepath.Join(filepath.Dir(args[0]), file.Data)
+			}
+			return a.evaluate(cmd, file, f)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.data, "data", "", "folder of the dataset, instead of the file's")
+	return cmd
+}
+
+func (a *app) evalPresetCommand(name string) *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use: name, Short: "a paper's tables on your data, with the published values beside",
+		Example: "  sluice eval " + name + " --data folder --out results",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := preset.Load(name)
+			if err != nil {
+				return err
+			}
+			return a.evaluate(cmd, file, f)
+		},
+	}
+	if file, err := preset.Load(name); err == nil { // a test loads them all
+		cmd.Short, cmd.Long = file.Title, file.Title+"\n\n"+strings.TrimSpace(file.Note)
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.data, "data", "", "folder of the dataset, or of several (squad16, clinc150)")
+	return cmd
+}
+
+// evaluate runs an experiment and writes its report.
+func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) error {
+	file.Data = cmp.Or(f.data, file.Data)
+	switch {
+	case f.out == "":
+		return usagef("--out must name a folder for the results")
+	case file.Data == "":
+		return usagef("--data must name the folder of the dataset")
+	case f.sample < 0:
+		return usagef("--sample must not be negative, given %d", f.sample)
+	}
+	if f.sample > 0 {
+		file.Scale(f.sample)
+	}
+	file.Judge = cmp.Or(f.judge, file.Judge)
+	l, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	task := a.task("evaluating", "items")
+	defer task.Finish()
+	result, err := experiment.Run(cmd.Context(), experiment.Options{
+		File: file, Out: f.out, Config: a.evalConfig(l.Config), Judge: a.judge,
+		Progress: func(done, total int) { task.Set(int64(done), int64(total)) },
+		Note:     func(text string) { a.note("%s", text) },
+	})
+	if errors.Is(err, context.Canceled) {
+		a.note("the same command goes on from %s", f.out)
+	}
+	if err != nil {
+		return err
+	}
+	settings, err := yaml.Marshal(file)
+	if err != nil {
+		return err
+	}
+	r := report.Report{Result: result, Settings: string(settings), When: time.Now(),
+		Machine: fmt.Sprintf("%s, %d threads", harness.Processor(), cmp.Or(l.Config.Threads, runtime.NumCPU()))}
+	if err := r.Write(f.out); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"experiment": file.Name, "items": result.Items, "resumed": result.Resumed,
+			"unscored": result.Unscored, "seconds": result.Seconds, "notes": result.Notes,
+			"report": filepath.Join(f.out, report.HTML)})
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s: %d items, %d of them from the journal; %d values unscored; %.0f s\n%s\n",
+		file.Name, result.Items, result.Resumed, result.Unscored, result.Seconds, filepath.Join(f.out, report.HTML))
+	return err
+}
+
+// evalConfig is what all cells share.
+func (a *app) evalConfig(c config.Config) sluice.Config {
+	return sluice.Config{
+		Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: int64(c.MemLimitMiB) << 20,
+		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
+		ContextTokens: c.Ask.ContextTokens, Slots: 1, Templates: c.Ask.Templates, Logger: a.logger("error"),
+		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
+		ModelHelper: a.helper,
+	}
+}
+
+func (a *app) evalImportCommand() *cobra.Command {
+	var format, out string
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "make a dataset of a file of SQuAD, CRSB or SciBench",
+		Example: "  sluice eval import --format squad dev-v2.0.json --out squad",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if out == "" {
+				return usagef("--out must name the folder of the dataset")
+			}
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			set, err := dataset.Import(format, text)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if err := set.Save(out); err != nil {
+				return err
+			}
+			if text := set.Faults.String(); text != "" {
+				a.warn("%s: %s", args[0], text)
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"contexts": len(set.Contexts), "queries": len(set.Queries),
+					"faults": set.Faults})
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s: %d contexts, %d questions\n", out, len(set.Contexts), len(set.Queries))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "squad", "what the file is: "+strings.Join(dataset.Formats(), ", "))
+	cmd.Flags().StringVar(&out, "out", "", "folder of the dataset (required)")
+	return cmd
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/eval/preset"
+)
+
+const evalQueries = `{"id":"q1","context_id":"c1","text":"When does a deferred function run?","answers":["last in first out"]}
+{"id":"q2","context_id":"c3","text":"Which plankton does the herring feed on?","answers":["northern"]}
+{"id":"q3","context_id":"c4","text":"What do lighthouses warn ships of?","answers":["rocks"]}
+`
+
+// TestEval: the example's experiment leaves its files, goes on from its journal, and says what is missing.
+func TestEval(t *testing.T) {
+	b := newBench(t)
+	b.file("data/contexts.jsonl", contexts)
+	b.file("data/queries.jsonl", evalQueries)
+	example, err := os.ReadFile(filepath.Join("..", "..", "examples", "eval", "retrievers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, out := b.file("experiment.yaml", "data: data\n"+string(example)), filepath.Join(b.dir, "out")
+	for _, resumed := range []int{0, 8*3 + 3} {
+		var said struct {
+			Items, Resumed, Unscored int
+			Report                   string
+		}
+		if err := json.Unmarshal([]byte(b.ok("eval", "run", file, "--out", out, "--json")), &said); err != nil {
+			t.Fatal(err)
+		}
+		if said.Items != 8*3+3 || said.Resumed != resumed || said.Unscored != 3 || // the double is no judge
+			said.Report != filepath.Join(out, "report.html") {
+			t.Errorf("%+v", said)
+		}
+	}
+	for _, name := range []string{"report.html", "results.csv", "results.parquet", "results.md", "plot-1.svg"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(out, "results.md")); err != nil || !strings.Contains(string(text),
+		"| int8 | hybrid | 1.000 |") {
+		t.Errorf("%s, %v", text, err)
+	}
+	b.fails(exitUsage, "--out must name", "eval", "run", file)
+	b.fails(exitUsage, "field nme not found", "eval", "run", b.file("bad.yaml", "nme: x"), "--out", out)
+	b.fails(exitUsage, "--data must name", "eval", preset.Names()[0], "--out", out)
+	b.fails(exitFailure, "contexts.jsonl", "eval", preset.Names()[0], "--out", out, "--data", b.dir)
+}
+
+func TestEvalImport(t *testing.T) {
+	b := newBench(t)
+	squad := b.file("squad.json", `{"data":[{"title":"Sea","paragraphs":[{"context":"Herring swim.","qas":[`+
+		`{"id":"1","question":"Who?","answers":[{"text":"Herring"}]},{"id":"1","question":"Twice?"}]}]}]}`)
+	out := filepath.Join(b.dir, "set")
+	if said := b.ok("eval", "import", squad, "--out", out); !strings.Contains(said, "1 contexts, 1 questions") {
+		t.Error(said)
+	}
+	b.fails(exitFailure, "not usable", "eval", "import", squad, "--out", out, "--format", "crsb")
+	b.fails(exitUsage, "--out must name", "eval", "import", squad)
+}

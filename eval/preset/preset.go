@@ -1,0 +1,33 @@
+// Package preset has the experiments of the four papers as files that package experiment runs: their settings, and the
+// layouts of their tables with the published values beside. Input: a name. Output: *experiment.File.
+package preset
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/eval/experiment"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Names of the presets.
+func Names() []string {
+	return []string{"keibel-matrix", "keibel-book", "cag-tables", "car-tables", "local-rag"}
+}
+
+// Load returns a preset; a name that is none is experiment.ErrFile.
+func Load(name string) (*experiment.File, error) {
+	if !slices.Contains(Names(), name) {
+		return nil, fmt.Errorf("%w: there is no preset %q (known: %s)", experiment.ErrFile, name,
+			strings.Join(Names(), ", "))
+	}
+	text, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	return experiment.Parse(text)
+}
