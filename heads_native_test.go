@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
 // openHeads opens a system with a classifier and a reranker of random weights.
@@ -66,5 +67,41 @@ func TestClassifySpansRerank(t *testing.T) {
 	if _, err := s.Classify(t.Context(), texts); !errors.Is(err, sluice.ErrOption) ||
 		!strings.Contains(err.Error(), "use Spans") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRerankedSearch: a search is put in order by the cross-encoder, whose scores are those of Rerank.
+func TestRerankedSearch(t *testing.T) {
+	dir := t.TempDir()
+	if err := checkpoint.Write(dir,
+		checkpoint.Spec{Family: "xlm-roberta", Kind: "reranker", Labels: []string{"x"}}); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *sluice.Config) { c.Reranker = dir })
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	const query = "Why do lighthouses warn ships?"
+	found, err := w.Search(t.Context(), []string{query}, sluice.RetrieveOptions{Rerank: 4, Explain: true})
+	if errors.Is(err, embed.ErrLibrary) {
+		t.Skipf("SKIP: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, p := range found[0].Passages {
+		texts = append(texts, p.Chunk.EmbedText())
+	}
+	scores, err := w.Rerank(t.Context(), query, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range found[0].Results {
+		if d := r.Score - float64(scores.Probability(i)); d > 1e-6 || d < -1e-6 || *r.Parts.Reranker != r.Score ||
+			i > 0 && r.Score > found[0].Results[i-1].Score {
+			t.Errorf("result %d has %v, the reranker %v", i, r.Score, scores.Probability(i))
+		}
+	}
+	if len(found[0].Results) != 4 || found[0].Taken.Reranked != 4 {
+		t.Errorf("%+v", found[0])
 	}
 }

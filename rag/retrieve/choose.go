@@ -31,7 +31,9 @@ func (s *search) choose(ctx context.Context, i int) error {
 		}
 	}
 	if s.o.MMR > 0 {
-		s.diversify(list)
+		if err := s.diversify(ctx, list); err != nil {
+			return err
+		}
 	}
 	list.Results = list.Results[:min(s.o.K, len(list.Results))]
 	return nil
@@ -74,11 +76,11 @@ func (s *search) rerank(ctx context.Context, i int) error {
 // diversify chooses one candidate after the other: that with the highest λ·relevance − (1 − λ)·similarity. Relevance is
 // its score between the worst and the best of the candidates, similarity its cosine with the nearest that was chosen.
 // Scores stay what they were, so they need not descend.
-func (s *search) diversify(list *List) {
+func (s *search) diversify(ctx context.Context, list *List) error {
 	list.Taken.MMR = s.o.MMR
 	rest := list.Results
 	if len(rest) == 0 {
-		return
+		return nil
 	}
 	plain, lambda := s.Contexts.plain(), s.o.MMR
 	b := bounds{rest[0].Score, rest[0].Score}
@@ -91,6 +93,9 @@ func (s *search) diversify(list *List) {
 	var chosen []Result
 	similar := make([]float64, len(rest))
 	for len(chosen) < s.o.K && len(rest) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		best, value := 0, 0.
 		for n, r := range rest {
 			v := lambda*b.normalised(r.Score) - (1-lambda)*similar[n]
@@ -115,4 +120,5 @@ func (s *search) diversify(list *List) {
 		}
 	}
 	list.Results = chosen
+	return nil
 }
