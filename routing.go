@@ -59,6 +59,16 @@ func (s *Sluice) Route(ctx context.Context, texts []string) (_ []RouteDecision, 
 	return s.routed(ctx, l.router, texts)
 }
 
+// RouteBy is Route by a router that TrainRouter has made.
+func (s *Sluice) RouteBy(ctx context.Context, r *route.Router, texts []string) (_ []RouteDecision, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	return s.routed(ctx, r, texts)
+}
+
 // routed asks a router, with the encoder if it reads vectors.
 func (s *Sluice) routed(ctx context.Context, r *route.Router, texts []string) ([]RouteDecision, error) {
 	if !r.NeedsVectors() {

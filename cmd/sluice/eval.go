@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/eval/preset"
 	"github.com/sluice-rag/sluice/eval/report"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/progress"
 )
 
 func (a *app) evalCommand() *cobra.Command {
@@ -120,12 +121,19 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 	if err != nil {
 		return err
 	}
-	task := a.task("evaluating", "items")
-	defer task.Finish()
+	var task *progress.Task
+	var part string
+	defer func() { task.Finish() }()
 	result, err := experiment.Run(cmd.Context(), experiment.Options{
 		File: file, Out: f.out, Config: a.evalConfig(l.Config), Judge: a.judge,
-		Progress: func(done, total int) { task.Set(int64(done), int64(total)) },
-		Note:     func(text string) { a.note("%s", text) },
+		Progress: func(now string, done, total int) {
+			if now != part { // each has times of its own
+				task.Finish()
+				task, part = a.task(now, "items"), now
+			}
+			task.Set(int64(done), int64(total))
+		},
+		Note: func(text string) { a.note("%s", text) },
 	})
 	if errors.Is(err, context.Canceled) {
 		a.note("the same command goes on from %s", f.out)

@@ -17,6 +17,7 @@ import (
 type asking struct {
 	*run
 	s        *session
+	data     *data
 	cell     Cell
 	q        question
 	item     Item
@@ -25,8 +26,9 @@ type asking struct {
 }
 
 // ask computes an item.
-func (r *run) ask(ctx context.Context, s *session, c Cell, q question) (Item, error) {
-	a := &asking{run: r, s: s, cell: c, q: q, item: Item{Scores: map[string]metric.Score{}, MS: map[string]float64{}}}
+func (r *run) ask(ctx context.Context, s *session, d *data, c Cell, q question) (Item, error) {
+	a := &asking{run: r, s: s, data: d, cell: c, q: q,
+		item: Item{Scores: map[string]metric.Score{}, MS: map[string]float64{}}}
 	var err error
 	if c.Answers {
 		err = a.answer(ctx)
@@ -70,6 +72,9 @@ func (a *asking) search(ctx context.Context) error {
 	if !slices.ContainsFunc(a.cell.Measures, needsPassages) {
 		return nil
 	}
+	if o.Where, err = a.partitions(ctx); err != nil {
+		return err
+	}
 	return a.timed("retrieve", func() error { return a.find(ctx, o) })
 }
 
@@ -91,6 +96,9 @@ func (a *asking) answer(ctx context.Context) error {
 		NoRepeatNGram: a.cell.Generator.NoRepeatNGram, Transform: prompt.Transform(a.cell.System.Transform)}
 	var err error
 	if o.Retrieve, err = a.cell.Retriever.options(); err != nil {
+		return err
+	}
+	if o.Retrieve.Where, err = a.partitions(ctx); err != nil {
 		return err
 	}
 	switch a.cell.System.Gate {
@@ -119,7 +127,8 @@ func (a *asking) answer(ctx context.Context) error {
 	}
 	for stage, ms := range map[string]float64{"embed": t.Milliseconds.Embed, "gate": t.Milliseconds.Gate,
 		"transform": t.Milliseconds.Transform, "retrieve": t.Milliseconds.Retrieve, "prompt": t.Milliseconds.Prompt,
-		"generate": t.Milliseconds.Generate, "total": t.Milliseconds.Total - t.Milliseconds.Load + a.item.MS["gate"]} {
+		"generate": t.Milliseconds.Generate, "total": t.Milliseconds.Total - t.Milliseconds.Load + a.item.MS["gate"] +
+			a.item.MS["route"]} {
 		a.item.MS[stage] += ms
 	}
 	var ids []string

@@ -219,7 +219,7 @@ func (p *Part) check(earlier map[string]bool) error {
 		return errors.New("it measures nothing")
 	}
 	for _, r := range p.Retrievers {
-		if _, err := r.options(); err != nil && !errors.Is(err, ErrMissing) {
+		if _, err := r.options(); err != nil {
 			return err
 		}
 	}
@@ -238,7 +238,8 @@ func (p *Part) check(earlier map[string]bool) error {
 
 func (s System) check(p *Part) error {
 	if p.Kind == Classifiers {
-		return nil
+		_, err := s.router()
+		return err
 	}
 	if !slices.Contains([]string{"", "open", "closed", "calibrated", "model", "supervisor"}, s.Gate) {
 		return fmt.Errorf("gate %q (known: open, closed, calibrated, model, supervisor)", s.Gate)

@@ -38,7 +38,7 @@ func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
 			return err
 		}
 	}
-	r.finished(ok)
+	r.finished(c.Part, ok)
 	for _, group := range []string{"positive", "negative"} {
 		n := int(it.Scores[group+" pairs"].Value)
 		for _, m := range []string{"minimum", "5th percentile", "1st quartile", "mean", "median", "3rd quartile",
@@ -51,18 +51,10 @@ func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
 	return nil
 }
 
-// classifier trains and tests a classifier of questions.
-func (r *run) classifier(context.Context, Cell) error {
-	return fmt.Errorf("%w: classifiers of questions are not part of this build", ErrMissing)
-}
-
 // options are those of a search.
 func (r Retriever) options() (sluice.RetrieveOptions, error) {
 	o := sluice.RetrieveOptions{K: r.K, Mode: retrieve.Mode(r.Mode), Metric: r.Metric, Weight: r.Weight,
 		Fusion: retrieve.Fusion(r.Fusion)}
-	if r.Routed {
-		return o, fmt.Errorf("%w: this build does not route searches", ErrMissing)
-	}
 	if err := o.WithDefaults().Check(); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrFile, err)
 	}

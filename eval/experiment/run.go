@@ -23,7 +23,7 @@ type Options struct {
 	Out      string        // folder of the journal and the stores
 	Config   sluice.Config // for every cell; what a cell says replaces it
 	Judge    llm.Generator // grades instead of File.Judge; the caller closes it
-	Progress func(done, total int)
+	Progress func(part string, done, total int)
 	Note     func(text string) // what a reader of the results should know; each text once
 }
 
@@ -47,15 +47,16 @@ type run struct {
 	open    *session
 	grader  *sluice.Sluice
 	best    map[string]best // by part and measure
-	done    int
-	total   int
+	done    map[string]int  // items by part
+	total   map[string]int
 }
 
 // Run runs an experiment, going on from the journal in Options.Out. An error or the end of ctx leaves there what is
 // finished.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	begun := time.Now()
-	r := &run{Options: o, work: filepath.Join(o.Out, "work"), best: map[string]best{}}
+	r := &run{Options: o, work: filepath.Join(o.Out, "work"), best: map[string]best{},
+		done: map[string]int{}, total: map[string]int{}}
 	r.File.Judge = cmp.Or(r.File.Judge, sluice.DefaultModel)
 	r.Data = cmp.Or(o.Data, o.File.Data)
 	r.result = &Result{File: o.File, Judge: r.File.Judge}
@@ -76,29 +77,43 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	}()
 	sets := make([]*data, len(r.File.Parts))
 	for i, p := range r.File.Parts {
-		if p.Kind == Classifiers {
-			r.total += len(orOne(p.Systems)) * len(orOne(p.Encoders))
-			continue
-		}
-		if sets[i], err = load(r.Data, p, r.File.Seed); err != nil {
+		if sets[i], err = r.load(p); err != nil {
 			return nil, err
 		}
-		for _, n := range sets[i].notes {
-			r.note(fmt.Sprintf("%s: %s", p.Name, n))
-		}
-		n := len(p.cells(sets[i].digest, r.result.Judge))
-		if p.Kind == Questions {
-			n *= len(sets[i].questions)
-		}
-		r.total += n
 	}
 	for i, p := range r.File.Parts {
 		if err := r.part(ctx, p, sets[i]); err != nil {
 			return nil, err
 		}
 	}
-	r.result.Items, r.result.Seconds = r.total, time.Since(begun).Seconds()
+	r.result.Seconds = time.Since(begun).Seconds()
 	return r.result, nil
+}
+
+// load reads what a part needs, and counts its items.
+func (r *run) load(p Part) (d *data, err error) {
+	if p.Kind == Classifiers {
+		d = &data{}
+		if d.labelled, err = examples(r.Data, p, r.File.Seed); err != nil {
+			return nil, err
+		}
+		d.digest = digest([]any{d.labelled.train, d.labelled.test})
+	} else if d, err = load(r.Data, p, r.File.Seed); err != nil {
+		return nil, err
+	}
+	for _, n := range d.notes {
+		r.note(fmt.Sprintf("%s: %s", p.Name, n))
+	}
+	n := len(p.cells(d.digest, r.result.Judge))
+	if p.Kind == Questions {
+		n *= len(d.questions)
+	}
+	if p.Best != nil { // one retriever
+		n = len(orOne(p.Generators)) * len(orOne(p.Systems)) * len(d.questions)
+	}
+	r.total[p.Name] = n
+	r.result.Items += n
+	return d, nil
 }
 
 // note keeps a text once.
@@ -123,17 +138,13 @@ func (r *run) part(ctx context.Context, p Part, d *data) error {
 		r.note(fmt.Sprintf("%s: the retriever is the best of %s by %s: %s %s, %s", p.Name, p.Best.Of, p.Best.By,
 			c.Encoder.Name, c.Encoder.Precision, cmp.Or(c.Retriever.Mode, "default mode")))
 	}
-	var known string
-	if d != nil {
-		known = d.digest
-	}
-	for _, c := range p.cells(known, r.result.Judge) {
+	for _, c := range p.cells(d.digest, r.result.Judge) {
 		var err error
 		switch p.Kind {
 		case Distribution:
 			err = r.distribution(ctx, c, d)
 		case Classifiers:
-			err = r.classifier(ctx, c)
+			err = r.classifier(ctx, c, d.labelled)
 		default:
 			err = r.cell(ctx, c, d)
 		}
@@ -145,13 +156,13 @@ func (r *run) part(ctx context.Context, p Part, d *data) error {
 }
 
 // finished counts an item.
-func (r *run) finished(resumed bool) {
-	r.done++
+func (r *run) finished(part string, resumed bool) {
+	r.done[part]++
 	if resumed {
 		r.result.Resumed++
 	}
 	if r.Progress != nil {
-		r.Progress(r.done, r.total)
+		r.Progress(part, r.done[part], r.total[part])
 	}
 }
 
@@ -172,7 +183,7 @@ func (r *run) cell(ctx context.Context, c Cell, d *data) error {
 					return err
 				}
 			}
-			if it, err = r.ask(ctx, s, c, q); err != nil {
+			if it, err = r.ask(ctx, s, d, c, q); err != nil {
 				return err
 			}
 			if err := r.journal.add(key, id, it); err != nil {
@@ -180,7 +191,7 @@ func (r *run) cell(ctx context.Context, c Cell, d *data) error {
 			}
 		}
 		items[i] = it
-		r.finished(ok)
+		r.finished(c.Part, ok)
 	}
 	r.summarise(c, d.questions, items)
 	return nil

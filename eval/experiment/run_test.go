@@ -3,6 +3,7 @@ package experiment_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +55,7 @@ type bench struct {
 	model     *doubles.Model
 	judge     *doubles.Model
 	stopAfter int // items
+	items     int
 	notes     []string
 }
 
@@ -79,8 +81,8 @@ func (b *bench) run(t *testing.T, text string) (*experiment.Result, error) {
 	defer stop()
 	return experiment.Run(ctx, experiment.Options{File: f, Data: b.data, Out: b.out, Judge: b.judge,
 		Config: sluice.Config{Embedder: b.encoder, Generator: b.model},
-		Progress: func(done, _ int) {
-			if done == b.stopAfter {
+		Progress: func(string, int, int) {
+			if b.items++; b.items == b.stopAfter {
 				stop()
 			}
 		},
@@ -157,7 +159,7 @@ func TestRunGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBench(t)
-	b.stopAfter = 20
+	b.stopAfter, b.items = 20, 0
 	if _, err := b.run(t, both); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v", err)
 	}
@@ -306,4 +308,61 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%+v", file)
 		}
 	})
+}
+
+// TestRouting: classifiers learn the topics of questions, and a routed search stays within the topic's contexts.
+func TestRouting(t *testing.T) {
+	b := newBench(t)
+	var queries, contexts strings.Builder
+	for i := range 12 {
+		for topic, words := range map[string]string{"go": "channel panic function", "sea": "herring plankton ship"} {
+			for _, kind := range []string{"pseudo", "asked"} {
+				fmt.Fprintf(&queries, `{"id":"%[1]s%[2]d%[4]s","context_id":"%[1]s%[2]d","topic":"%[1]s",`+
+					`"text":"what of %[3]s number %[2]d","answers":["%[3]s"]}`+"\n", topic, i, words, kind)
+			}
+			fmt.Fprintf(&contexts, `{"id":"%[1]s%[2]d","topic":"%[1]s","text":"%[3]s number %[2]d"}`+"\n", topic, i,
+				words)
+		}
+	}
+	for name, text := range map[string]string{dataset.ContextsFile: contexts.String(),
+		dataset.QueriesFile: queries.String()} {
+		if err := os.WriteFile(filepath.Join(b.data, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.run(t, `name: r
+parts:
+  - name: classifiers
+    kind: classifiers
+    systems: [{classifier: mnb, features: tfidf}, {classifier: default}]
+  - name: search
+    base: {pseudo: 1}
+    retrievers: [{mode: dense, k: 20, routed: true}]
+    measures: [recall@1, recall@20]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, system := range []string{"mnb tfidf", "default"} {
+		if x := value(t, r, "classifiers", system, "test", "test accuracy"); x.Mean != 1 || x.N != 10 {
+			t.Errorf("%+v", x)
+		}
+	}
+	if x := value(t, r, "search", "", experiment.Answerable, "recall@20"); x.Mean != 1 || x.N != 24 {
+		t.Errorf("%+v", x)
+	}
+	all := value(t, r, "search", "", experiment.Answerable, "routed_to_all")
+	text, err := os.ReadFile(filepath.Join(b.out, "journal.jsonl"))
+	if err != nil || all.Mean > .2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	mixed := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `"retrieved":["go`) && strings.Contains(line, `,"sea`) {
+			mixed++
+		}
+	}
+	if float64(mixed) > all.Mean*24 {
+		t.Errorf("%d searches left their partition, %+v", mixed, all)
+	}
 }

@@ -14,12 +14,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/route"
 )
 
 // session is an open store with the models of the cells that share it.
 type session struct {
 	*sluice.Sluice
 	key, gate string // what is open; the policy in force
+	router    *route.Router
 }
 
 // session opens what a cell needs, or returns what is open already.
