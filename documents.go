@@ -60,6 +60,49 @@ func (s *Sluice) Chunks(ctx context.Context, ids []string) (_ []corpus.Chunk, er
 	return st.Chunks(ctx, ids)
 }
 
+// Document returns what the store knows of one document; a missing one is store.ErrNotFound.
+func (s *Sluice) Document(ctx context.Context, id string) (_ store.DocumentInfo, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return store.DocumentInfo{}, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return store.DocumentInfo{}, err
+	}
+	return st.Document(ctx, id)
+}
+
+// Labels returns the labels of those of the chunks that have some: their entities, if these were looked for.
+func (s *Sluice) Labels(ctx context.Context, ids []string) (_ map[string][]store.Label, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.Labels(ctx, ids)
+}
+
+// LabelCounts lists the labels of all chunks, those of many chunks first; of one kind unless that is "", and at most
+// limit of them unless that is 0.
+func (s *Sluice) LabelCounts(ctx context.Context, kind string, limit int) (_ []store.LabelCount, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.LabelCounts(ctx, kind, limit)
+}
+
 // AllChunks yields every chunk in the store's order.
 func (s *Sluice) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error] {
 	return func(yield func(corpus.Chunk, error) bool) {

@@ -56,6 +56,22 @@ func (s *Sluice) Spans(ctx context.Context, texts []string) (_ *embed.Spans, err
 	return l.tokens.Spans(ctx, texts)
 }
 
+// names is the configured classifier if it labels parts of texts, else nil.
+func (s *Sluice) names(ctx context.Context) (embed.Tagger, error) {
+	if s.cfg.Classifier == "" {
+		return nil, nil
+	}
+	l, err := s.classifier.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.tokens == nil {
+		s.log.Warn(fmt.Sprintf("%s labels whole texts, not parts of them: names are found by rules", s.cfg.Classifier))
+		return nil, nil
+	}
+	return l.tokens, nil
+}
+
 // LabelsParts loads the model that Config.Classifier names, and tells whether it is one for Spans.
 func (s *Sluice) LabelsParts(ctx context.Context) (parts bool, err error) {
 	ctx, leave, err := s.calls.enter(ctx)

@@ -19,14 +19,21 @@ import (
 )
 
 // Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
-// commits.
+// commits. With IngestOptions.Entities, the model that Config.Classifier names finds the names if it labels parts of
+// texts; rules do otherwise.
 func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (_ IngestResult, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return IngestResult{}, err
 	}
 	defer leave(&err)
-	r, err := ingest.Run(ctx, s.base, ingest.Input{Paths: paths, Options: o})
+	in := ingest.Input{Paths: paths, Options: o}
+	if o.Entities {
+		if in.Names, err = s.names(ctx); err != nil {
+			return IngestResult{}, err
+		}
+	}
+	r, err := ingest.Run(ctx, s.base, in)
 	if err != nil {
 		return r, err
 	}

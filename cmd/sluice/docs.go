@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -14,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -211,6 +215,9 @@ type documentLine struct {
 	Path       string `json:"path,omitempty"` // absolute
 	Collection string `json:"collection,omitempty"`
 	Partial    bool   `json:"partial,omitempty"`
+	Language   string `json:"language,omitempty"` // ISO 639-1, guessed or given
+
+	Meta map[string]string `json:"meta,omitempty"` // what else is known, the language included
 }
 
 func (a *app) listDocuments(
@@ -230,25 +237,31 @@ func (a *app) listDocuments(
 		p := newPrinter(a.stdout)
 		for _, d := range docs {
 			if err := p.print(documentLine{d.ID, d.Source, d.Title, d.Topic, d.Digest, d.Chunks, d.Tokens,
-				d.Added, d.Path, d.Collection, d.Partial}); err != nil {
+				d.Added, d.Path, d.Collection, d.Partial, d.Meta["language"], d.Meta}); err != nil {
 				return err
 			}
 		}
 		return p.flush()
 	}
 	table := terminal.Table{Columns: []terminal.Column{{Title: "ID", Path: true}, {Title: "CHUNKS", Right: true},
-		{Title: "TOKENS", Right: true, Spare: true}, {Title: "TITLE"}, {Title: "SOURCE", Path: true, Spare: true}}}
+		{Title: "TOKENS", Right: true, Spare: true}, {Title: "LANG", Spare: true}, {Title: "TITLE"}, {Title: "SOURCE", Path: true, Spare: true}}}
 	for _, d := range docs {
 		if d.Partial {
 			d.Source += " (incomplete)"
 		}
-		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), short(d.Title, 50), d.Source)
+		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), d.Meta["language"], short(d.Title, 50), d.Source)
 	}
 	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
 	return err
 }
 
-// listChunks prints all chunks, or those of one document with their text.
+// chunkLine is what 'docs show --json' and 'docs list --chunks --json' print.
+type chunkLine struct {
+	corpus.Chunk
+	Labels []store.Label `json:"labels,omitempty"`
+}
+
+// listChunks prints all chunks, or what is known of one document and its chunks with their text.
 func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) error {
 	p := newPrinter(a.stdout)
 	found := 0
@@ -260,13 +273,24 @@ func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) 
 		if err != nil {
 			return err
 		}
-		found++
+		if found++; found == 1 && document != "" && !a.json {
+			if err := a.showDocument(cmd, p.w, s, document); err != nil {
+				return err
+			}
+		}
+		var labels map[string][]store.Label
+		if a.json || document != "" {
+			if labels, err = s.Labels(cmd.Context(), []string{c.ID}); err != nil {
+				return err
+			}
+		}
 		switch {
 		case a.json:
-			err = p.print(c)
+			err = p.print(chunkLine{c, labels[c.ID]})
 		case document != "":
-			_, err = fmt.Fprintf(p.w, "%s  %s:%d-%d  %d tokens\n%s%s\n\n", printable.Line(c.ID),
-				printable.Line(c.Source), c.Start, c.End, c.Tokens, heading(c.Heading), printable.Text(c.Text))
+			_, err = fmt.Fprintf(p.w, "%s  %s:%d-%d  %d tokens\n%s%s%s\n\n", printable.Line(c.ID),
+				printable.Line(c.Source), c.Start, c.End, c.Tokens, heading(c.Heading), labelText(labels[c.ID]),
+				printable.Text(c.Text))
 		default:
 			_, err = fmt.Fprintf(p.w, "%s  %s\n", printable.Line(c.ID), short(c.Text, 100))
 		}
@@ -278,6 +302,40 @@ func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) 
 		return fmt.Errorf("%w: document %q; 'sluice docs list' shows the ids", store.ErrNotFound, document)
 	}
 	return p.flush()
+}
+
+// showDocument prints what is known of a document besides its chunks, a line for each.
+func (a *app) showDocument(cmd *cobra.Command, w io.Writer, s *sluice.Sluice, id string) error {
+	d, err := s.Document(cmd.Context(), id)
+	if err != nil {
+		return err
+	}
+	for _, x := range [][2]string{{"title", d.Title}, {"topic", d.Topic}} {
+		if x[1] != "" {
+			fmt.Fprintf(w, "%s: %s\n", x[0], printable.Line(x[1]))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Meta)) {
+		fmt.Fprintf(w, "%s: %s\n", printable.Line(key), printable.Line(d.Meta[key]))
+	}
+	_, err = fmt.Fprintln(w)
+	return err
+}
+
+// labelText is a line of a chunk's labels by their kinds.
+func labelText(labels []store.Label) string {
+	var parts []string
+	for i, l := range labels {
+		if i > 0 && labels[i-1].Kind == l.Kind {
+			parts[len(parts)-1] += ", " + printable.Line(l.Value)
+		} else {
+			parts = append(parts, l.Kind+": "+printable.Line(l.Value))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(parts, "; ") + "}\n"
 }
 
 func heading(h string) string {

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) ingestCommand() *cobra.Command {
-	var noChunk, strict, replace bool
+	var noChunk, strict, replace, entities bool
 	var collection string
 	cmd := &cobra.Command{
 		Use:   "ingest PATH...",
@@ -39,6 +39,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 				Replace: replace, Chunker: c.Ingest.Chunker, Semantic: sluice.SemanticOptions{
 					Percentile: c.Ingest.Percentile, MinTokens: c.Ingest.MinTokens, Buffer: c.Ingest.Buffer,
 				},
+				Language: c.Ingest.Language, Entities: c.Ingest.Entities || entities,
 			}))
 		},
 	}
@@ -50,11 +51,15 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 	f.StringVar(&collection, "collection", "",
 		"name that the ids begin with; for folders that have one already, that one (default: the folder's name)")
 	f.BoolVar(&replace, "replace", false, "replace documents of other sources that have the same ids")
+	f.BoolVar(&entities, "entities", false, "find people, places, organisations, dates and quantities in each chunk; "+
+		"names by the classifier, if that labels parts of texts, else by rules")
 	a.flag(cmd, "ingest.chunk", "chunk")
 	a.flag(cmd, "ingest.chunker", "chunker")
 	a.flag(cmd, "ingest.percentile", "percentile")
 	a.flag(cmd, "ingest.min_tokens", "min-tokens")
 	a.flag(cmd, "ingest.buffer", "buffer")
+	a.flag(cmd, "ingest.language", "language")
+	a.flag(cmd, "classifier", "classifier")
 	a.flag(cmd, "ingest.commit_every", "commit-every")
 	a.flag(cmd, "ingest.max_file_mib", "max-file-mib")
 	a.flag(cmd, "ingest.metric", "metric")
@@ -90,12 +95,16 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 	}
 	summary("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known,
 		r.Seconds)
+	if o.Entities {
+		summary("%d people, places, organisations, dates and quantities in chunks that had none looked for", r.Entities)
+	}
 	for _, x := range []struct {
 		n    int
 		what string
 	}{{r.Cut, "documents are long: only the beginning of each was kept (without --no-chunk, all would be)"},
 		{r.Empty, "documents had no words"},
 		{r.Truncated, "chunks were cut at what the encoder reads"},
+		{r.Unnamed, "chunks are longer than the classifier of names reads: names behind that were not found"},
 		{r.Renewed, "chunks were damaged in the store, and were embedded again"},
 		{r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
 		if x.n > 0 {

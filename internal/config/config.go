@@ -56,6 +56,9 @@ type Ingest struct {
 	Percentile float64 `koanf:"percentile"`
 	MinTokens  int     `koanf:"min_tokens"`
 	Buffer     int     `koanf:"buffer"`
+
+	Language string `koanf:"language"`
+	Entities bool   `koanf:"entities"`
 }
 
 // Calibrate is how the gate's cut-off is found.

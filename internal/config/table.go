@@ -100,6 +100,11 @@ func stages() []row {
 				"0 takes an eighth of the chunk size"},
 		{key: "ingest.buffer", min: "0", max: "16",
 			doc: "with the chunker semantic: neighbours on each side that are read with each sentence"},
+		{key: "ingest.language",
+			doc: "language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"},
+		{key: "ingest.entities",
+			doc: "find people, places, organisations, dates and quantities in each chunk, to search by them " +
+				"(--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"},
 		{key: "calibrate.policy",
 			doc: "auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; " +
 				"paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, " +

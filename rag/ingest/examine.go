@@ -36,12 +36,16 @@ func examine(o *corpus.ChunkOptions, enc embed.Embedder) {
 // languageKey is where a document's metadata name its language, as an ISO 639-1 code.
 const languageKey = "language"
 
-// tellLanguage guesses a document's language, unless its source names it.
+// tellLanguage sets a document's language, unless its source names it: to the one that was given, or to a guess.
 func (r *run) tellLanguage(doc *corpus.Document) {
 	if doc.Meta[languageKey] != "" {
 		return
 	}
-	if code := r.base.Language(doc.Text); code != "" {
+	code := r.o.Language
+	if code == "" {
+		code = r.base.Language(doc.Text)
+	}
+	if code != "" {
 		if doc.Meta == nil {
 			doc.Meta = map[string]string{}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/entities"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -20,6 +21,7 @@ import (
 type Input struct {
 	Paths []string
 	Options
+	Names embed.Tagger // finds names for Options.Entities; nil takes rules, which find fewer
 }
 
 // Options of Run. The zero value cuts into chunks of preset 256/2 and commits every 256.
@@ -30,6 +32,11 @@ type Options struct {
 	// Chunker says where chunks end: Fixed ("" as well) when they are full, Semantic where the subject changes, too.
 	Chunker  string
 	Semantic SemanticOptions
+
+	// Language of documents that name none, as an ISO 639-1 code; "" guesses each one's.
+	Language string
+	// Entities finds people, places, organisations, dates and quantities in each chunk and keeps them as its labels.
+	Entities bool
 
 	CommitEvery  int   // chunks of one commit; 0 is 256
 	MaxFileBytes int64 // larger files are skipped; 0 is 256 MiB
@@ -63,6 +70,8 @@ type Result struct {
 	Taken     int            `json:"taken"`     // documents that replace one of another source
 	Refused   int            `json:"refused"`   // documents whose id another source has
 	Commits   int            `json:"commits"`
+	Entities  int            `json:"entities"` // labels of chunks that were looked for
+	Unnamed   int            `json:"unnamed"`  // chunks in which names were not looked for to their end
 	Seconds   float64        `json:"seconds"`
 }
 
@@ -94,6 +103,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	}
 	if r.o.CommitEvery == 0 {
 		r.o.CommitEvery = DefaultCommitEvery
+	}
+	if err = r.chooseEntities(in.Names); err != nil {
+		return result, err
 	}
 	if r.enc, err = base.Encoder(ctx); err != nil {
 		return result, err
@@ -211,6 +223,9 @@ type run struct {
 
 	compared *meter // of the sentences that Semantic has compared; nil without it
 	reached  int64  // bytes up to there
+
+	entities *entities.Finder // nil without Options.Entities
+	labelled map[string]bool  // documents whose stored chunks have their labels
 }
 
 // open opens the store for writing, which makes it when absent, and learns the names in it.
@@ -249,6 +264,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		return err
 	}
 	r.tellLanguage(doc)
+	if err := r.tellEntities(ctx, doc); err != nil {
+		return err
+	}
 	var before, chunks []corpus.Chunk // committed, and to be
 	for c, err := range r.chunks(ctx, doc) {
 		if err != nil {
@@ -318,7 +336,8 @@ func (r *run) repair(ctx context.Context) error {
 	done, err := Repair(ctx, r.store, r.enc)
 	r.result.Renewed += done.Chunks
 	if done.Blocks > 0 {
-		r.base.Logger().Warn(fmt.Sprintf("%d damaged blocks of vectors: %d chunks were embedded again, %d were lost with "+
+		r.base.Logger().Warn(fmt.Sprintf("%d damaged blocks of vectors: %d chunks were embedded again, %d were lost "+
+			"with "+
 			"their texts", done.Blocks, done.Chunks, len(done.Lost)))
 	}
 	return err
@@ -426,6 +445,11 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 		r.result.Truncated += e.Truncated
 		r.result.Repaired += e.Repaired
 	}
+	labels, unnamed, err := r.labels(ctx, b)
+	if err != nil {
+		return err
+	}
+	b.Labels = labels
 	_, err = r.store.Commit(ctx, b)
 	if errors.Is(err, store.ErrNotFound) && tries < maxTries { // what was known has been deleted or replaced meanwhile
 		return r.tryCommit(ctx, whole, tries+1)
@@ -436,6 +460,10 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	r.result.Chunks += len(ids)
 	r.result.Embedded += len(fresh)
 	r.result.Known += known
+	r.result.Unnamed += unnamed
+	for _, list := range labels {
+		r.result.Entities += len(list)
+	}
 	if r.result.Renewed += renewed; renewed > 0 {
 		r.base.Logger().Warn(fmt.Sprintf("the texts of %d chunks were damaged and are read again", renewed))
 	}

@@ -39,7 +39,8 @@ rag/excerpt: kernels engine rag/corpus
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
-rag/ingest: kernels embed engine/cores rag/corpus rag/knowledge rag/store
+rag/entities: embed
+rag/ingest: kernels embed engine/cores rag/corpus rag/entities rag/knowledge rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
