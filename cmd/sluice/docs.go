@@ -61,7 +61,8 @@ func (a *app) docsCommand() *cobra.Command {
 			return err
 		})}
 	rm := &cobra.Command{Use: "rm DOCUMENT... | --gone", Short: "remove documents with their chunks",
-		Long: documentsHelp + " With --gone: those whose files are not there any more, as 'docs list --gone' shows them.",
+		Long: documentsHelp +
+			" With --gone: those whose files are not there any more, as 'docs list --gone' shows them.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if gone != (len(args) == 0) {
 				return usagef("docs rm takes documents, or --gone")
@@ -244,12 +245,14 @@ func (a *app) listDocuments(
 		return p.flush()
 	}
 	table := terminal.Table{Columns: []terminal.Column{{Title: "ID", Path: true}, {Title: "CHUNKS", Right: true},
-		{Title: "TOKENS", Right: true, Spare: true}, {Title: "LANG", Spare: true}, {Title: "TITLE"}, {Title: "SOURCE", Path: true, Spare: true}}}
+		{Title: "TOKENS", Right: true, Spare: true}, {Title: "LANG", Spare: true}, {Title: "TITLE"},
+		{Title: "SOURCE", Path: true, Spare: true}}}
 	for _, d := range docs {
 		if d.Partial {
 			d.Source += " (incomplete)"
 		}
-		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), d.Meta["language"], short(d.Title, 50), d.Source)
+		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), d.Meta["language"], short(d.Title, 50),
+			d.Source)
 	}
 	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
 	return err
