@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // The examples bring an encoder and a language model of their own, which need no files. Without Embedder and
@@ -147,6 +148,32 @@ func ExampleSluice_Retrieve() {
 	}
 	fmt.Println(results[0][0].ID)
 	// Output: lights
+}
+
+func ExampleSluice_Search() {
+	s, _, done := exampleStore()
+	defer done()
+	where, err := retrieve.ParseFilter([]string{"topic=sea"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	found, err := s.Search(context.Background(), []string{"What do lighthouses warn ships of?"},
+		sluice.RetrieveOptions{K: 1, Mode: retrieve.Hybrid, Where: where, Explain: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s of %d contexts: %s\n", found[0].Taken.Ranking, found[0].Taken.Contexts,
+		found[0].Passages[0].Chunk.Text)
+	for _, t := range found[0].Results[0].Parts.Terms {
+		fmt.Printf("%s is in %d contexts\n", t.Text, t.DF)
+	}
+	// Output:
+	// hybrid of 2 contexts: Lighthouses warn ships of rocks and shallow water with a rotating lamp.
+	// lighthous is in 1 contexts
+	// warn is in 1 contexts
+	// ship is in 1 contexts
 }
 
 func ExampleSluice_Ask() {

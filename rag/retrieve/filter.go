@@ -39,6 +39,9 @@ var (
 	operators = [...]string{"!=", "!~", "<=", ">=", "=", "~", "<", ">"}
 )
 
+// maxCondition bounds a condition: patterns become regular expressions.
+const maxCondition = 4096
+
 const (
 	metaPrefix  = "meta."
 	labelPrefix = "label."
@@ -94,6 +97,9 @@ func (f Filter) Check() error {
 		_, meta := strings.CutPrefix(c.Field, metaPrefix)
 		_, label := strings.CutPrefix(c.Field, labelPrefix)
 		switch {
+		case len(c.Field)+len(c.Value) > maxCondition:
+			return fmt.Errorf("%w: a condition is at most %d bytes long, given %d", ErrFilter, maxCondition,
+				len(c.Field)+len(c.Value))
 		case c.Field == metaPrefix || c.Field == labelPrefix:
 			return fmt.Errorf("%w: %q names nothing behind %q", ErrFilter, c, c.Field)
 		case !meta && !label && !slices.Contains(fields[:], c.Field):

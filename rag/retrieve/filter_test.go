@@ -80,7 +80,8 @@ func TestFilter(t *testing.T) {
 	}
 	for text, says := range map[string]string{"red": "not FIELD OPERATOR VALUE", "": "not FIELD",
 		"colour=red": "(known: topic, ",
-		"=red":       `no field ""`, "meta.=x": "names nothing", "topic=a\x00b": "NUL", "topic!go": "not FIELD"} {
+		"=red":       `no field ""`, "meta.=x": "names nothing", "topic=a\x00b": "NUL", "topic!go": "not FIELD",
+		"topic~" + strings.Repeat("?", 5000): "at most 4096 bytes long, given 5005"} {
 		if _, err := ParseFilter([]string{text}); !errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -144,6 +145,37 @@ func TestSelectionsOfAnySize(t *testing.T) {
 		}
 		if worst[0] != farthest {
 			t.Fatalf("the farthest has %v, want %v", worst[0], farthest)
+		}
+	})
+}
+
+// FuzzFilter: what is read as a filter can be asked, and is written as it is read.
+func FuzzFilter(f *testing.F) {
+	for _, s := range []string{"topic=go", "source~docs/**/?.md", "meta.year>=2020", "label.date<2024-01-01",
+		"title!~[*](", "a"} {
+		f.Add(s, "docs/x.md")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		filter, err := ParseFilter([]string{text})
+		if err != nil {
+			if !errors.Is(err, ErrFilter) {
+				t.Error(err)
+			}
+			return
+		}
+		again, err := ParseFilter([]string{filter[0].String()})
+		if err != nil || again[0] != filter[0] {
+			t.Errorf("%q is written as %q", text, filter[0])
+		}
+		r := Record{Document: value, Topic: value, Source: value, Path: value, Title: value, Collection: value,
+			Added: value,
+			Meta:  map[string][]string{strings.TrimPrefix(filter[0].Field, "meta."): {value}}}
+		holds := filter.Matcher()(r)
+		if op, negated := strings.CutPrefix(filter[0].Op, "!"); op == "~" || negated {
+			filter[0].Op = map[bool]string{true: op, false: "!" + op}[negated]
+			if !strings.HasPrefix(filter[0].Field, "label.") && filter.Matcher()(r) == holds {
+				t.Errorf("%q and its opposite are both %v for %q", text, holds, value)
+			}
 		}
 	})
 }

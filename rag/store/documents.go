@@ -52,8 +52,10 @@ func (v *View) Select(ctx context.Context, accepts func(DocumentInfo) bool) (row
 			&at.line, &d.Partial); err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
-			return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
+		if meta != "{}" && meta != "null" { // most documents have none
+			if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
+				return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
+			}
 		}
 		d.Path, d.Collection = at.absolute(collections)
 		d.Line = at.line
