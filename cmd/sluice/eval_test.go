@@ -64,3 +64,42 @@ func TestEvalImport(t *testing.T) {
 	b.fails(exitFailure, "not usable", "eval", "import", squad, "--out", out, "--format", "crsb")
 	b.fails(exitUsage, "--out must name", "eval", "import", squad)
 }
+
+// TestEvalRate: a rater at the terminal and one by a file; the report is theirs.
+func TestEvalRate(t *testing.T) {
+	b := newBench(t)
+	items := b.file("items.jsonl", `{"id":"1","question":"Who?","answers":{"CAR":"Herring.","RAG":"Cod."}}`)
+	ratings, pairs := filepath.Join(b.dir, "ratings.jsonl"), filepath.Join(b.dir, "pairs.jsonl")
+	b.stdin = "5\n4\n"
+	if said := b.ok("eval", "rate", items, "--ratings", ratings, "--rater",
+		"ann"); strings.Count(said, "Answer:") != 2 {
+		t.Error(said)
+	}
+	b.ok("eval", "rate", items, "--write", pairs, "--rater", "bob")
+	text, err := os.ReadFile(pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(pairs, []byte(strings.ReplaceAll(string(text), `"rating":0`, `"rating":5`)),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.ok("eval", "rate", items, "--read", pairs, "--rater", "bob", "--ratings", ratings)
+	if said := b.ok("eval", "rate", items, "--ratings", ratings, "--report"); !strings.Contains(said, "ann and bob") ||
+		!strings.Contains(said, "2 answers rated by both, agreement 0.500") {
+		t.Error(said)
+	}
+	b.fails(exitUsage, "--rater must", "eval", "rate", items, "--ratings", ratings)
+	b.fails(exitFailure, "line 1", "eval", "rate", ratings, "--ratings", ratings, "--rater", "ann")
+}
+
+func TestEvalBuildCRSB(t *testing.T) {
+	b := newBench(t)
+	out := filepath.Join(b.dir, "crsb")
+	said := b.ok("eval", "build-crsb", b.file("contexts.jsonl", contexts), "--no-chunk", "--out", out, "--queries",
+		b.file("questions.jsonl", questions))
+	if !strings.Contains(said, "4 contexts in 2 topics, 5 questions, 5 positive and 10 negative pairs") {
+		t.Error(said)
+	}
+	b.fails(exitUsage, "--out must", "eval", "build-crsb", b.dir)
+}

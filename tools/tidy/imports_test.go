@@ -47,6 +47,8 @@ eval/metric: llm rag/corpus
 eval/dataset: internal/durable internal/jsonl
 eval/experiment: . kernels embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filelock internal/jsonl internal/models
 eval/preset: eval/experiment
+eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
+eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
 bench: kernels engine embed rag/gate rag/pairs internal
 bench/peers: bench/harness

@@ -1,0 +1,208 @@
+// Package crsb makes a Context Retrieval Supervision Benchmark (Heydari et al. 2024) of any documents: contexts with
+// topics, questions that each of them answers, and positive and negative pairs of both. Input: a Sluice and Options.
+// Output: a dataset's folder with pairs.jsonl.
+package crsb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/eval/dataset"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/pseudo"
+)
+
+// PairsFile lies beside the dataset's files.
+const PairsFile = "pairs.jsonl"
+
+// Options of Build. The zero value asks the language model for three questions about each context and draws five
+// negative contexts for each question.
+type Options struct {
+	Paths     []string
+	Ingest    sluice.IngestOptions
+	Out       string    // folder; made
+	Queries   io.Reader // {"context_id","text"} lines instead of questions of the language model; may be nil
+	Questions int       // of each context; 0 is 3
+	Sample    int       // contexts that get questions; 0: all
+	Negatives int       // contexts of other topics paired with each question; 0 is 5, negative: none
+	Seed      uint64
+	Progress  func(done, total int)
+}
+
+// Pair is a question and a context. Negative ones are of other topics where there are several.
+type Pair struct {
+	QueryID   string `json:"query_id"`
+	ContextID string `json:"context_id"`
+	Positive  bool   `json:"positive"`
+}
+
+// Result counts what Build has made.
+type Result struct {
+	Contexts  int            `json:"contexts"`
+	Topics    int            `json:"topics"`
+	Queries   int            `json:"queries"`
+	Positive  int            `json:"positive_pairs"`
+	Negative  int            `json:"negative_pairs"`
+	BadLines  int            `json:"bad_lines"`        // of Options.Queries
+	Unknown   int            `json:"unknown_contexts"` // questions of Options.Queries about others
+	Generated *pseudo.Report `json:"generated,omitempty"`
+}
+
+// Build ingests the paths into the store of s and writes the benchmark.
+func Build(ctx context.Context, s *sluice.Sluice, o Options) (r Result, err error) {
+	if o.Questions == 0 {
+		o.Questions = 3
+	}
+	if o.Negatives == 0 {
+		o.Negatives = 5
+	}
+	if o.Questions < 0 || o.Sample < 0 {
+		return r, fmt.Errorf("%w: %d questions, a sample of %d: neither may be negative", sluice.ErrOption, o.Questions,
+			o.Sample)
+	}
+	if _, err := s.Ingest(ctx, o.Paths, o.Ingest); err != nil {
+		return r, err
+	}
+	var chunks []corpus.Chunk
+	set := &dataset.Set{}
+	topics := map[string]bool{}
+	for c, err := range s.AllChunks(ctx) {
+		if err != nil {
+			return r, err
+		}
+		c.Topic = topic(c)
+		topics[c.Topic] = true
+		chunks = append(chunks, c)
+		set.Contexts = append(set.Contexts, dataset.Context{ID: c.ID, Topic: c.Topic, Text: c.Text})
+	}
+	if err := durable.MkdirAll(o.Out); err != nil {
+		return r, fmt.Errorf("crsb: %w", err)
+	}
+	queries, err := o.queries(ctx, s, chunks, &r)
+	if err != nil {
+		return r, err
+	}
+	of := map[string]string{}
+	for _, c := range set.Contexts {
+		of[c.ID] = c.Topic
+	}
+	count := map[string]int{}
+	for _, q := range queries {
+		if _, known := of[q.ContextID]; !known {
+			r.Unknown++
+			continue
+		}
+		count[q.ContextID]++
+		set.Queries = append(set.Queries, dataset.Query{ID: fmt.Sprintf("%s-q%d", q.ContextID, count[q.ContextID]),
+			ContextID: q.ContextID, Topic: of[q.ContextID], Text: q.Text})
+	}
+	if len(set.Queries) == 0 {
+		return r, fmt.Errorf("%w: no question is about a context of the store (%d are about others)", dataset.ErrData,
+			r.Unknown)
+	}
+	pairs := pairs(set, o.Negatives, o.Seed)
+	if err := errors.Join(set.Save(o.Out), dataset.WriteLines(filepath.Join(o.Out, PairsFile), pairs)); err != nil {
+		return r, err
+	}
+	r.Contexts, r.Topics, r.Queries = len(set.Contexts), len(topics), len(set.Queries)
+	r.Positive, r.Negative = r.Queries, len(pairs)-r.Queries
+	return r, nil
+}
+
+// topic is that of a chunk, or the folder of its document.
+func topic(c corpus.Chunk) string {
+	if c.Topic != "" {
+		return c.Topic
+	}
+	if i := strings.LastIndexByte(c.Document, '/'); i > 0 {
+		return c.Document[:i]
+	}
+	return c.Document
+}
+
+func (o Options) queries(
+	ctx context.Context, s *sluice.Sluice, chunks []corpus.Chunk, r *Result,
+) ([]pseudo.Query, error) {
+	if o.Queries != nil {
+		return pseudo.Read(o.Queries, pseudo.ReadOptions{PerContext: o.Questions,
+			OnBad: func(int, error) { r.BadLines++ }})
+	}
+	gen, err := s.LanguageModel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	enc, err := newEncoder(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(chunks))
+	for i, c := range chunks {
+		texts[i] = c.EmbedText()
+	}
+	v, err := s.Embed(ctx, texts, embed.Document)
+	if err != nil {
+		return nil, err
+	}
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		return nil, err
+	}
+	contexts := pseudo.Contexts{Chunks: chunks, Vectors: engine.Vectors{Data: v.Data, Rows: len(chunks), Dim: v.Dim}}
+	queries, report, err := pseudo.Generate(ctx, gen, enc, e, contexts, pseudo.Options{PerContext: o.Questions,
+		Sample: o.Sample, Seed: o.Seed, Journal: filepath.Join(o.Out, "journal.jsonl"), Progress: o.Progress})
+	r.Generated = &report
+	return queries, err
+}
+
+// pairs are each question with its own context, and with contexts of other topics, drawn at random under a seed; of
+// other contexts where there is one topic only.
+func pairs(set *dataset.Set, negatives int, seed uint64) (list []Pair) {
+	random := rand.New(rand.NewPCG(seed, 17))
+	others := map[string][]string{} // by topic: contexts of others
+	for _, q := range set.Queries {
+		list = append(list, Pair{q.ID, q.ContextID, true})
+		if _, known := others[q.Topic]; !known {
+			others[q.Topic] = []string{}
+			for _, c := range set.Contexts {
+				if c.Topic != q.Topic {
+					others[q.Topic] = append(others[q.Topic], c.ID)
+				}
+			}
+		}
+		from := others[q.Topic]
+		if len(from) == 0 {
+			for _, c := range set.Contexts {
+				if c.ID != q.ContextID {
+					from = append(from, c.ID)
+				}
+			}
+		}
+		for _, i := range random.Perm(len(from))[:max(0, min(negatives, len(from)))] {
+			list = append(list, Pair{q.ID, from[i], false})
+		}
+	}
+	return list
+}
+
+// encoder is that of a Sluice as pseudo.Generate takes it.
+type encoder struct {
+	*sluice.Sluice
+	info embed.Info
+}
+
+func newEncoder(ctx context.Context, s *sluice.Sluice) (encoder, error) {
+	info, err := s.EncoderInfo(ctx)
+	return encoder{s, info}, err
+}
+
+func (e encoder) Info() embed.Info                   { return e.info }
+func (encoder) CountTokens(text string) (int, error) { return len(strings.Fields(text)), nil }
