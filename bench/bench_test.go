@@ -114,7 +114,7 @@ func TestShort(t *testing.T) {
 	}
 	for _, want := range []string{
 		"w1 exact", "w1 interval", "w2 exact", "w2 interval", "w3 exact", "w4 exact", "cover exact", "matrix bounded",
-		"real q=1 cover by block tau=none above out of scope", "real q=4 cover by block tau=cover's cut-off",
+		"real q=1 cover tau=none above out of scope", "real q=4 cover tau=cover's cut-off",
 		"mixture q=1 tau=0.55 in scope",
 		"real q=1 tau=cut-off out of scope", "real q=4 tau=0.55", "mixture q=4 maximum", "real q=1", "mixture q=4",
 	} {

@@ -9,25 +9,24 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // coverWeight is what the cover term counts beside the cosine.
 const coverWeight = .5
 
-// covered is a base with the cover terms of its queries, each in both forms that an index takes.
+// covered is a base with its inverted index and the texts of its queries.
 type covered struct {
 	*indexedBase
-	lexicon *lexicon
-	blocks  []engine.Biases // of each query: read by block
-	lists   *listWriter
-	cutoff  float64       // the 5th percentile of the questions' scores with their own contexts
-	best    []engine.Hit  // of each query, with its cover
-	none    [2][2]float64 // scope × (plain, cover): no query of the scope has a score above it
+	words  *postings.Index
+	texts  []string      // of the queries
+	cutoff float64       // the 5th percentile of the questions' scores with their own contexts
+	best   []engine.Hit  // of each query, with its cover
+	none   [2][2]float64 // scope × (plain, cover): no query of the scope has a score above it
 }
 
 // covers compares decisions by cosine with decisions by cosine + coverWeight·cover, where cover is the share of a
-// query's IDF mass that a row's text has. Its biases are delivered block by block from postings in the index's order,
-// or as a list that is written beforehand from postings in row order; times include the delivery.
+// query's IDF mass that a row's text has. Times include the analysis of the query's text.
 func (s *session) covers(ctx context.Context, indexed []*indexedBase) error {
 	for _, x := range indexed {
 		if x.kind() != "real" {
@@ -71,30 +70,38 @@ func (s *session) cover(ctx context.Context, x *indexedBase) (*covered, error) {
 		return nil, err
 	}
 	s.log("postings of %d rows", x.base.Rows)
-	begin := time.Now()
-	c := &covered{indexedBase: x,
-		lexicon: newLexicon(texts.base, origins(seedReal, len(texts.base), x.base.Rows), x.set.Blocks())}
-	c.lists = newListWriter(c.lexicon)
-	share := 0.0
-	for i := range x.queries.Rows {
-		text := texts.questions[min(i, half-1)]
-		if i >= half {
-			text = texts.foreign[i-half]
+	begin, origin := time.Now(), origins(seedReal, len(texts.base), x.base.Rows)
+	read := func(_ context.Context, from, to int) (d []postings.Document, err error) {
+		for _, text := range origin[from:to] {
+			d = append(d, postings.Document{Text: texts.base[text], Language: "en"})
 		}
-		q := c.lexicon.query(text, coverWeight)
-		c.blocks = append(c.blocks, q)
-		share += float64(len(c.lists.write(q))) / float64(x.base.Rows) / float64(x.queries.Rows)
+		return d, nil
 	}
-	s.note("cover: %d stems, %d postings, made in %.1f s; %.1f %% of the rows have one of a query's words (mean)",
-		len(c.lexicon.idf),
-		len(c.lexicon.byRow.at), time.Since(begin).Seconds(), 100*share)
+	c := &covered{indexedBase: x}
+	if c.words, err = postings.New().With(ctx, x.base.Rows, read, func(int) bool { return false },
+		x.engine.Each); err != nil {
+		return nil, err
+	}
+	made := time.Since(begin).Seconds()
+	if err := c.words.Place(ctx, x.set.Blocks(), x.engine.Each); err != nil {
+		return nil, err
+	}
+	s.note("cover: postings made in %.1f s, put in the order of the index in %.1f s", made,
+		time.Since(begin).Seconds()-made)
+	for i := range x.queries.Rows {
+		if i < half {
+			c.texts = append(c.texts, texts.questions[i])
+		} else {
+			c.texts = append(c.texts, texts.foreign[i-half])
+		}
+	}
 	var own []float64
 	for i := range half {
 		own = append(own, c.score(i, texts.own[i]))
 	}
 	slices.Sort(own)
 	c.cutoff = ref.Quantile7(own, .05)
-	if c.best, err = x.engine.MaxAll(ctx, x.queries.Vectors, x.set.Vectors(), kernels.Cosine, c.blocks); err != nil {
+	if c.best, err = x.engine.MaxAll(ctx, x.queries.Vectors, x.set.Vectors(), kernels.Cosine, c.all()); err != nil {
 		return nil, err
 	}
 	for i, scope := range x.scopes() {
@@ -105,7 +112,7 @@ func (s *session) cover(ctx context.Context, x *indexedBase) (*covered, error) {
 		}
 		for _, query := range scope.rows[:min(4, half)] { // the others' bests are the index's own
 			h, _, err := x.engine.Max(ctx, x.queries.row(query), x.base.Vectors, kernels.Cosine,
-				c.lists.write(c.blocks[query].(*coverQuery)))
+				list(c.bias(query), x.base.Rows))
 			if err != nil {
 				return nil, err
 			}
@@ -128,9 +135,34 @@ func (s *session) cover(ctx context.Context, x *indexedBase) (*covered, error) {
 
 // score is the canonical score with the cover.
 func (c *covered) score(query, row int) float64 {
-	var bias [1]float32
-	_ = c.blocks[query].Read(engine.RowBlock{Number: -1, First: row, Len: 1}, bias[:]) // never fails
-	return kernels.Cosine.Biased(c.indexedBase.score(query, row), float64(bias[0]))
+	return kernels.Cosine.Biased(c.indexedBase.score(query, row), float64(c.bias(query).At(row)))
+}
+
+// bias analyses a query's text.
+func (c *covered) bias(query int) *postings.Biases {
+	q, err := c.words.Query(c.texts[query], postings.Scoring{Kind: postings.Cover})
+	if err != nil {
+		panic(err) // of an unknown kind only
+	}
+	return q.Biases(coverWeight)
+}
+
+// all are the biases of all queries.
+func (c *covered) all() (all []engine.Biases) {
+	for query := range c.texts {
+		all = append(all, c.bias(query))
+	}
+	return all
+}
+
+// list is what biases say of each row, for searches that do without the blocks of a set.
+func list(b *postings.Biases, rows int) (l engine.BiasList) {
+	for row := range rows {
+		if v := b.At(row); v > 0 {
+			l = append(l, engine.Bias{Row: row, Value: float64(v)})
+		}
+	}
+	return l
 }
 
 type decided struct {
@@ -171,33 +203,19 @@ func (c *covered) alone(b *benchmark) {
 				return failed(d.above == (c.best[query].Score > at.tau) &&
 					(!d.above || d.Score > at.tau && c.score(query, d.Row) == d.Score))
 			}
-			add("cover by block "+at.name, func(ctx context.Context, query int, q []float32) (d decided, err error) {
-				d.Hit, d.above, err = x.engine.AnyAbove(ctx, q, x.set.Vectors(), kernels.Cosine, c.blocks[query],
-					at.tau)
-				return d, err
-			}, wrong)
-			add("cover as a list "+at.name, func(ctx context.Context, query int, q []float32) (d decided, err error) {
-				d.Hit, d.above, err = x.engine.AnyAbove(ctx, q, x.set.Vectors(), kernels.Cosine,
-					c.lists.write(c.blocks[query].(*coverQuery)), at.tau)
+			add("cover "+at.name, func(ctx context.Context, query int, q []float32) (d decided, err error) {
+				d.Hit, d.above, err = x.engine.AnyAbove(ctx, q, x.set.Vectors(), kernels.Cosine, c.bias(query), at.tau)
 				return d, err
 			}, wrong)
 		}
-		right := func(int, decided) float64 { return 0 }
-		add("delivery alone by block", func(_ context.Context, query int, _ []float32) (d decided, err error) {
-			return d, c.lexicon.readAll(c.blocks[query])
-		}, right)
-		add("delivery alone as a list", func(_ context.Context, query int, _ []float32) (d decided, err error) {
-			d.Row = len(c.lists.write(c.blocks[query].(*coverQuery)))
-			return d, nil
-		}, right)
-		for name, bias := range map[string][]engine.Biases{"plain": make([]engine.Biases, x.queries.Rows),
-			"cover by block": c.blocks} {
+		for name, bias := range c.ways() {
 			b.competitors = append(b.competitors,
 				searchCompetitor(x, b.shape+" "+name+" top 10 "+scope.name, scope.rows, 1, true,
 					func(ctx context.Context, rows []int, q engine.Vectors) ([][]engine.Hit, error) {
-						return x.engine.TopK(ctx, q, x.set.Vectors(), kernels.Cosine, topK, bias[rows[0]:rows[0]+1])
+						return x.engine.TopK(ctx, q, x.set.Vectors(), kernels.Cosine, topK,
+							[]engine.Biases{bias(rows[0])})
 					}, func(query, _ int, hits [][]engine.Hit) float64 {
-						if bias[query] == nil {
+						if bias(query) == nil {
 							return failed(hits[0][0].Row == x.want.IDs[query][0])
 						}
 						return failed(hits[0][0] == c.best[query])
@@ -206,22 +224,29 @@ func (c *covered) alone(b *benchmark) {
 	}
 }
 
+// ways are searches without and with words: what is added to a query's similarities.
+func (c *covered) ways() map[string]func(query int) engine.Biases {
+	return map[string]func(int) engine.Biases{
+		"plain": func(int) engine.Biases { return nil },
+		"cover": func(query int) engine.Biases { return c.bias(query) },
+	}
+}
+
 // together adds decisions for several queries at once.
 func (c *covered) together(b *benchmark, size int) {
 	x := c.indexedBase
-	for name, bias := range map[string][]engine.Biases{"plain": make([]engine.Biases, x.queries.Rows),
-		"cover by block": c.blocks} {
+	for name, bias := range c.ways() {
 		b.competitors = append(b.competitors,
 			searchCompetitor(x, b.shape+" "+name+" tau=cover's cut-off", x.mixed(), size, false,
 				func(ctx context.Context, rows []int, q engine.Vectors) ([]engine.Decision, error) {
 					of := make([]engine.Biases, len(rows))
 					for i, query := range rows {
-						of[i] = bias[query]
+						of[i] = bias(query)
 					}
 					return x.engine.AnyAboveAll(ctx, q, x.set.Vectors(), kernels.Cosine, of, c.cutoff)
 				}, func(query, i int, d []engine.Decision) float64 {
 					best := c.best[query].Score
-					if bias[query] == nil {
+					if bias(query) == nil {
 						best = x.want.Scores[query][0]
 					}
 					return failed(d[i].Above == (best > c.cutoff))

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -172,4 +173,33 @@ func (s *Snapshot) keepPostings(ctx context.Context) error {
 		return nil
 	}
 	return s.storePostings(ctx, x)
+}
+
+// placeWords prepares the inverted index, if it is in use, for searches by the set that is searched by.
+func (b *Base) placeWords(ctx context.Context) error {
+	if err := b.words.turn.take(ctx, nil); err != nil {
+		return err
+	}
+	x := b.words.now
+	b.words.turn.give()
+	if x == nil {
+		return nil
+	}
+	if err := b.search.turn.take(ctx, nil); err != nil {
+		return err
+	}
+	var blocks []engine.RowBlock
+	if b.search.now != nil {
+		blocks = b.search.now.set.Blocks()
+	}
+	b.search.turn.give()
+	if len(blocks) == 0 || x.Placed(blocks) {
+		return nil
+	}
+	started := time.Now()
+	if err := x.Place(ctx, blocks, b.cfg.Engine.Each); err != nil {
+		return err
+	}
+	b.log.Info("inverted index put in the order of the vectors' index", "seconds", time.Since(started).Seconds())
+	return nil
 }

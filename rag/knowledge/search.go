@@ -279,6 +279,9 @@ func (b *Base) buildIndex(s *Snapshot) {
 		if err := b.makeIndex(ctx, s); err != nil && ctx.Err() == nil {
 			b.log.Warn("no index: every search reads all vectors", "error", err)
 		}
+		if err := b.placeWords(ctx); err != nil && ctx.Err() == nil {
+			b.log.Warn("searches by vectors and words read all postings", "error", err)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -35,6 +36,7 @@ type Index struct {
 	mean      float64 // terms of a live row's text
 	languages []string
 	analyzers *analyzers
+	placed    atomic.Pointer[placed] // nil: not by the blocks of a set
 
 	mu     sync.Mutex
 	counts map[string]int       // live rows that have a term, where some are deleted
@@ -104,6 +106,7 @@ func (x *Index) With(ctx context.Context, rows int, source Source, deleted func(
 		return nil, err
 	}
 	n := &Index{segments: slices.Clone(x.segments), deleted: deleted, analyzers: x.analyzers}
+	n.placed.Store(x.placed.Load())
 	if len(parts) > 0 {
 		n.segments = append(n.segments, merge(parts))
 	}

@@ -226,6 +226,18 @@ func TestTopKIsSorting(t *testing.T) {
 				some[1] != out[0] {
 				t.Fatalf("%v, %v of %v", some, err, out)
 			}
+			block := kernels.RowBlock{Number: 3, Rows: rows, Len: 2}
+			if err := x.Place(context.Background(), []kernels.RowBlock{block}, nil); err != nil {
+				t.Fatal(err)
+			}
+			other := kernels.RowBlock{Number: 3, Rows: []int32{1, 2}, Len: 2}
+			for _, at := range []kernels.RowBlock{block, other} {
+				clear(some)
+				if err := q.Biases(.5).Read(at, some); err != nil || some[0] != out[at.Rows[0]] ||
+					some[1] != out[at.Rows[1]] {
+					t.Fatalf("block %v: %v, %v of %v", at, some, err, out)
+				}
+			}
 			clear(some)
 			if err := b.Of([]int{1, 2}).Read(kernels.RowBlock{Len: 2, Number: -1}, some); err != nil ||
 				some[0] != out[1] || some[1] != out[2] {

@@ -74,6 +74,7 @@ type Query struct {
 
 // weighted is a term that some row has, with what it counts.
 type weighted struct {
+	text   string
 	lists  []list
 	weight float64
 	bound  float64 // no row gets more from it
@@ -101,7 +102,7 @@ func (x *Index) Query(text string, s Scoring) (*Query, error) {
 			w.IDF = 1 + math.Log((1+n)/(1+df))
 		}
 		if w.Rows > 0 {
-			q.terms = append(q.terms, weighted{lists: lists})
+			q.terms = append(q.terms, weighted{text: w.Text, lists: lists})
 		}
 	}
 	if q.ideal = 1; s.Kind == BM25 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"sync"
 
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -214,104 +213,4 @@ func (s *scan) sink(i int) {
 		h[i], h[child] = h[child], h[i]
 		i = child
 	}
-}
-
-// Part is a query's score with a weight ≥ 0.
-type Part struct {
-	Query  *Query
-	Weight float64
-}
-
-// Biases are what queries of one index add to the rows' similarities: the sum of the weighted scores in float32. They
-// are summed in one pass over the postings when the first block is read.
-type Biases struct {
-	parts []Part
-	once  sync.Once
-	sums  []float32
-}
-
-// Biases are the query's scores times a weight ≥ 0.
-func (q *Query) Biases(weight float64) *Biases { return Sum(Part{q, weight}) }
-
-// Sum are the biases of several queries together.
-func Sum(parts ...Part) *Biases { return &Biases{parts: parts} }
-
-// Read implements kernels.Biases.
-func (b *Biases) Read(block kernels.RowBlock, out []float32) error {
-	b.once.Do(b.sum)
-	if len(b.sums) == 0 {
-		return nil
-	}
-	if block.Rows == nil {
-		copy(out, b.sums[min(block.First, len(b.sums)):])
-		return nil
-	}
-	for i := range out {
-		if row := block.Row(i); row < len(b.sums) {
-			out[i] = b.sums[row]
-		}
-	}
-	return nil
-}
-
-// sum makes one pass over the postings.
-func (b *Biases) sum() {
-	for _, p := range b.parts {
-		for i := range p.Query.terms {
-			t := p.Query.terms[i]
-			t.weight *= p.Weight
-			if b.sums == nil {
-				b.sums = make([]float32, p.Query.x.Rows())
-			}
-			for _, l := range t.lists {
-				sums := b.sums[l.seg.first:][:l.seg.rows()]
-				if p.Query.scoring.Kind == Cover {
-					w := float32(t.weight)
-					for _, at := range l.at {
-						sums[at] += w
-					}
-					continue
-				}
-				for j, at := range l.at {
-					sums[at] += float32(p.Query.part(&t, l.tf[j], l.seg.length[at], l.seg.first+int(at)))
-				}
-			}
-		}
-	}
-}
-
-// At is a row's bias, the one that Read writes.
-func (b *Biases) At(row int) (sum float32) {
-	for _, p := range b.parts {
-		for i := range p.Query.terms {
-			t := p.Query.terms[i]
-			t.weight *= p.Weight
-			for _, l := range t.lists {
-				if at := row - l.seg.first; at >= 0 && at < l.seg.rows() {
-					if j, ok := slices.BinarySearch(l.at, uint32(at)); ok {
-						sum += float32(p.Query.part(&t, l.tf[j], l.seg.length[at], row))
-					}
-				}
-			}
-		}
-	}
-	return sum
-}
-
-// Of are the biases for a search among some of the rows only: row i of that search is rows[i].
-func (b *Biases) Of(rows []int) kernels.Biases { return subset{b, rows} }
-
-type subset struct {
-	b    *Biases
-	rows []int
-}
-
-func (s subset) Read(block kernels.RowBlock, out []float32) error {
-	s.b.once.Do(s.b.sum)
-	for i := range out {
-		if row := s.rows[block.Row(i)]; row < len(s.b.sums) {
-			out[i] = s.b.sums[row]
-		}
-	}
-	return nil
 }

@@ -50,7 +50,7 @@ eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
-bench: kernels engine embed rag/gate rag/pairs internal
+bench: kernels engine embed rag/gate rag/pairs rag/postings internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
 bench/generate: engine/cores llm bench/harness internal
