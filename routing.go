@@ -6,7 +6,10 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/rag/domains"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/route"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // The settings and results of routers.
@@ -85,4 +88,61 @@ func (s *Sluice) routed(ctx context.Context, r *route.Router, texts []string) ([
 func (s *Sluice) IsRouter() bool {
 	dir, err := models.Locate(s.cfg.Classifier)
 	return s.cfg.Classifier != "" && err == nil && route.IsRouter(dir)
+}
+
+// The options and results of a store's router.
+type (
+	DomainOptions = domains.Options
+	DomainResult  = domains.Result
+)
+
+// StoreRouter is the router of the store with how far it is behind.
+type StoreRouter struct {
+	Dir string `json:"dir"`
+	route.About
+	Stale knowledge.RouterStaleness `json:"stale"`
+}
+
+// TrainStoreRouter makes the router of the store, as domains.Train says: chunks → domains → router. Searches with
+// RetrieveOptions.Route "auto" go by it, and documents without a topic get theirs from it when they are ingested.
+func (s *Sluice) TrainStoreRouter(ctx context.Context, o DomainOptions) (_ *DomainResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	return domains.Train(ctx, s.base, s.engine, o)
+}
+
+// StoreRouter describes the router of the store; store.ErrNotFound when it has none.
+func (s *Sluice) StoreRouter(ctx context.Context) (_ *StoreRouter, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	snap, err := s.base.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	r, err := s.base.Router(snap.Store)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, fmt.Errorf("%w: the store %s has no router; 'sluice route train' makes one", store.ErrNotFound,
+			s.base.Dir())
+	}
+	return &StoreRouter{Dir: knowledge.RouterDir(snap.Store), About: r.About, Stale: snap.RouterStaleness(r)}, nil
+}
+
+// RemoveStoreRouter removes the router of the store, if it has one.
+func (s *Sluice) RemoveStoreRouter(ctx context.Context) (err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave(&err)
+	return domains.Remove(ctx, s.base)
 }

@@ -150,7 +150,8 @@ func (a *app) root() *cobra.Command {
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
 		a.rerankCommand(), a.calibrateCommand(),
 		a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.evalCommand(), a.matrixCommand(), a.benchCommand(),
+		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(), a.matrixCommand(),
+		a.benchCommand(),
 		a.doctorCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
 	// these fail for unknown flags only

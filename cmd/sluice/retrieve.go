@@ -99,7 +99,7 @@ type retrieveFlags struct {
 
 // add gives a verb the flags that `retrieve` and `ask` share; the settings of a search have more.
 func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
-	for _, x := range [...]string{"k", "mode", "weight", "rerank", "expand", "sentences"} {
+	for _, x := range [...]string{"k", "mode", "weight", "route", "rerank", "expand", "sentences"} {
 		a.flag(cmd, "retrieve."+x, x)
 	}
 	a.flag(cmd, "reranker", "reranker")
@@ -120,6 +120,11 @@ func (f *retrieveFlags) options(c config.Config) (o sluice.RetrieveOptions, err 
 	o = sluice.RetrieveOptions{K: r.K, Mode: retrieve.Mode(r.Mode), Metric: r.Metric, Weight: none(r.Weight),
 		Fusion: retrieve.Fusion(r.Fusion), TopN: r.TopN, K1: none(r.K1), B: none(r.B), Rerank: r.Rerank, MMR: r.MMR,
 		Expand: retrieve.Expansion(r.Expand), Neighbours: r.Neighbours, Explain: f.explain, Sentences: r.Sentences}
+	for name := range strings.SplitSeq(r.Route, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			o.Route = append(o.Route, name)
+		}
+	}
 	if o.Metric == "store" {
 		o.Metric = ""
 	}

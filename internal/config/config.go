@@ -90,6 +90,7 @@ type Retrieve struct {
 	TopN       int     `koanf:"top_n"`
 	K1         float64 `koanf:"k1"`
 	B          float64 `koanf:"b"`
+	Route      string  `koanf:"route"`
 	Rerank     int     `koanf:"rerank"`
 	MMR        float64 `koanf:"mmr"`
 	Expand     string  `koanf:"expand"`

@@ -156,6 +156,9 @@ func searches() []row {
 			doc: "BM25: how much repeated words count"},
 		{key: "retrieve.b", initial: retrieve.DefaultB, min: "0", max: "1",
 			doc: "BM25: how much long contexts are discounted; 0 is not at all"},
+		{key: "retrieve.route", initial: "auto",
+			doc: "domains that are searched: auto (those of the query, by the store's router if it has one), off (all), " +
+				"or their names, with commas between them"},
 		{key: "retrieve.rerank", min: "0", max: "1000000",
 			doc: "the best so many contexts are put in order by the reranker (the setting reranker names it); 0: none"},
 		{key: "retrieve.mmr", min: "0", max: "1",

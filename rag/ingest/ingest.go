@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/entities"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -64,11 +65,12 @@ type Result struct {
 	Cut       int `json:"cut"`       // documents of which NoChunk kept the beginning only
 	// documents by language (ISO 639-1) that the encoder was not trained for
 	Foreign   map[string]int `json:"foreign,omitempty"`
-	Truncated int            `json:"truncated"` // chunks that the encoder did not read to their end
-	Repaired  int            `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
-	Renewed   int            `json:"renewed"`   // chunks whose text or vector was damaged: embedded again
-	Taken     int            `json:"taken"`     // documents that replace one of another source
-	Refused   int            `json:"refused"`   // documents whose id another source has
+	Truncated int            `json:"truncated"`          // chunks that the encoder did not read to their end
+	Repaired  int            `json:"repaired"`           // chunks with NUL bytes or invalid UTF-8
+	Renewed   int            `json:"renewed"`            // chunks whose text or vector was damaged: embedded again
+	Labelled  int            `json:"labelled,omitempty"` // documents that got their topic from the store's router
+	Taken     int            `json:"taken"`              // documents that replace one of another source
+	Refused   int            `json:"refused"`            // documents whose id another source has
 	Commits   int            `json:"commits"`
 	Entities  int            `json:"entities"` // labels of chunks that were looked for
 	Unnamed   int            `json:"unnamed"`  // chunks in which names were not looked for to their end
@@ -209,17 +211,19 @@ func chunkSize(s string) (size, overlap int, err error) {
 // run is one call of Run. pending holds whole documents; one with more chunks than a commit takes
 // goes in several, of which the last lists all its chunks, so that outdated ones are found.
 type run struct {
-	base    *knowledge.Base
-	o       Options
-	enc     embed.Embedder
-	store   *store.Store
-	chunk   corpus.ChunkOptions
-	result  *Result
-	pending store.Batch
-	meter   *meter
-	names   *names
-	take    []string // ids of Batch.Take
-	at      int64    // bytes that are committed
+	base       *knowledge.Base
+	o          Options
+	enc        embed.Embedder
+	store      *store.Store
+	chunk      corpus.ChunkOptions
+	result     *Result
+	pending    store.Batch
+	meter      *meter
+	names      *names
+	take       []string      // ids of Batch.Take
+	router     *route.Router // of the store, once it is read; nil without one
+	routerRead bool
+	at         int64 // bytes that are committed
 
 	compared *meter // of the sentences that Semantic has compared; nil without it
 	reached  int64  // bytes up to there
@@ -273,7 +277,11 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 			return fmt.Errorf("%s: %w", doc.Source, err)
 		}
 		if len(chunks) == r.o.CommitEvery { // there is more: the document goes in several commits
-			if err := r.commit(ctx, r.whole()); err != nil {
+			err := r.commit(ctx, r.whole())
+			if err == nil && before == nil {
+				err = r.label(ctx, doc, chunks)
+			}
+			if err != nil {
 				return err
 			}
 			part := store.Batch{Documents: []*corpus.Document{doc}, Chunks: chunks, Partial: true}
@@ -301,6 +309,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		return r.commit(ctx, store.Batch{
 			Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true,
 		})
+	}
+	if err := r.label(ctx, doc, chunks); err != nil {
+		return err
 	}
 	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery {
 		if err := r.commit(ctx, r.whole()); err != nil {

@@ -79,6 +79,9 @@ type Base struct {
 	lastGate   atomic.Pointer[snapshotGate]
 	calibrated atomic.Pointer[loadedCalibration]
 
+	router atomic.Pointer[loadedRouter] // that was read last
+	copies copies                       // of the vectors of partitions
+
 	languages *language.Detector
 	foreign   sync.Map // languages of questions that have been warned of
 
@@ -170,6 +173,7 @@ func (b *Base) Close() error {
 	errs := []error{last.closeIfUnused()}
 	b.builders.Wait()
 	b.search.drop()
+	b.copies.drop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, st := range []*store.Store{b.reader, b.writer} {

@@ -43,6 +43,9 @@ func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Op
 	if s.base.cfg.Scorer != nil {
 		src.Rerank = s.rerank
 	}
+	if len(o.Route) > 0 && o.Route[0] != RouteOff {
+		return s.routed(ctx, src, q, o)
+	}
 	return retrieve.Search(ctx, src, q, o)
 }
 

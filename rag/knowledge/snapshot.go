@@ -26,8 +26,10 @@ type Snapshot struct {
 	gating   turn // of who makes the gate
 	gate     atomic.Pointer[snapshotGate]
 	searched atomic.Pointer[engine.Vectors] // what searches go by; nil before the first one
-	sets     []*prepared                    // that it keeps open; of whose turn it is in base.search
-	words    shown                          // its inverted index
+	dividing turn                           // of who makes the partitions
+	divided  atomic.Pointer[partitions]
+	sets     []*prepared // that it keeps open; of whose turn it is in base.search
+	words    shown       // its inverted index
 
 	// under base.mu
 	users      int
@@ -67,7 +69,7 @@ func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, b.unlessClosed(err)
 	}
 	b.sayDamage(view)
-	s := &Snapshot{Store: st, View: view, base: b, gating: newTurn(), users: 1}
+	s := &Snapshot{Store: st, View: view, base: b, gating: newTurn(), dividing: newTurn(), users: 1}
 	if err := b.search.follow(ctx, s); err != nil {
 		return nil, errors.Join(b.unlessClosed(err), s.close())
 	}

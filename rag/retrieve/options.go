@@ -98,8 +98,11 @@ type Options struct {
 	// K1 and B are BM25's; 0 is 1.5 and .75, a negative value is none.
 	K1, B float64
 
-	Where  Filter // selects the contexts that are searched, before they are scored
-	Rerank int    // the best so many are scored by the reranker, at least K; 0: none
+	Where Filter // selects the contexts that are searched, before they are scored
+	// Route is nil for a search of all contexts, {"auto"} for one in the domains that the store's router takes a query
+	// to be of, if the store has a router, or lists the domains that are searched.
+	Route  []string
+	Rerank int // the best so many are scored by the reranker, at least K; 0: none
 	// MMR is the share λ of relevance against difference from those before, up to 1 (maximal marginal relevance,
 	// Carbonell and Goldstein, SIGIR 1998); 0 is off.
 	MMR float64

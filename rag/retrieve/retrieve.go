@@ -51,8 +51,28 @@ type Taken struct {
 	Reranked int      `json:"reranked,omitempty"`
 	MMR      float64  `json:"mmr,omitempty"`
 	Terms    []Term   `json:"terms,omitempty"` // words of the query, with Options.Explain
+	Route    *Route   `json:"route,omitempty"` // of a routed search
 
 	Ascending bool `json:"ascending,omitempty"` // the smaller score is the better one: distances
+}
+
+// Route says which contexts a routed search went by.
+type Route struct {
+	By       string   `json:"by"`                 // router, or given
+	Domains  []Domain `json:"domains,omitempty"`  // the most probable first, as far as they matter
+	Searched []string `json:"searched,omitempty"` // domains; absent: all contexts
+	// All: all contexts were searched, for Reason. Else contexts of no domain were searched as well.
+	All         bool    `json:"all"`
+	Reason      string  `json:"reason,omitempty"`
+	Familiarity float64 `json:"familiarity,omitempty"` // of the query to the router
+	// that the router took for the queries it was asked about together
+	Milliseconds float64 `json:"ms"`
+}
+
+// Domain is a domain of a query.
+type Domain struct {
+	Name        string  `json:"name"`
+	Probability float64 `json:"probability"`
 }
 
 // List are the results of a query, better first, and how they came about.
@@ -73,7 +93,14 @@ type Contexts struct {
 	Rows    []int              // the only rows that are searched, ascending and without deleted ones; see Selected
 	// Selected: only Rows are searched, which may be none.
 	Selected bool
+	Parts    []Part // the vectors of Rows, where they were copied together before; may be left out
 	Words    Lexicon
+}
+
+// Part are some of the contexts, such as those of a domain, with a copy of their vectors.
+type Part struct {
+	Vectors engine.Vectors // may be those of a prepared set
+	Rows    []int          // of the contexts, ascending
 }
 
 // Queries are texts and their vectors: row i of Vectors is that of Texts[i]. Vectors may be empty for searches that go

@@ -38,6 +38,12 @@ func newSpace(e engine.Interface, c Contexts, metric kernels.Metric) *space {
 	if !c.Selected {
 		return s
 	}
+	if c.Parts != nil {
+		for _, p := range c.Parts {
+			s.parts = append(s.parts, part{vectors: p.Vectors, rows: p.Rows})
+		}
+		return s
+	}
 	plain := c.plain()
 	s.parts = []part{}
 	var short []int
@@ -204,6 +210,7 @@ func (s *space) farthest(ctx context.Context, queries engine.Vectors) ([]float64
 			for from := 0; from < p.vectors.Rows; from += copiedRows {
 				n := min(copiedRows, p.vectors.Rows-from)
 				v := p.vectors
+				v.Set = nil // the rows are cut out of it
 				stride := max(v.Stride, v.Dim)
 				v.Data, v.Rows = v.Data[from*stride:], n
 				out = slices.Grow(out[:0], n)[:n]

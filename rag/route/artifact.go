@@ -33,6 +33,7 @@ const (
 	AboutFile      = "router.json"
 	vocabularyFile = "vocabulary.txt"
 	numbersFile    = "router.safetensors"
+	chunksFile     = "chunks.bin" // of a store's router: key (8 bytes) and label (4 bytes) of each chunk, little-endian
 )
 
 // What Load reads at most.
@@ -41,6 +42,7 @@ const (
 	maxVocabulary = 256 << 20
 	maxNumbers    = 4 << 30
 	maxLabels     = 4096
+	maxChunks     = chunkBytes * (1 << 31)
 )
 
 // aboutFile is router.json: what the router says of itself, and which files belong to it.
@@ -83,6 +85,11 @@ func (r *Router) Save(dir string) error {
 	}
 	if err := write(numbersFile, numbers); err != nil {
 		return err
+	}
+	if r.Data.Corpus != "" {
+		if err := write(chunksFile, packChunks(r.chunks)); err != nil {
+			return err
+		}
 	}
 	text, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {
@@ -205,6 +212,9 @@ func parseAbout(text []byte) (*aboutFile, error) {
 			return nil, bad("a threshold is %v", x)
 		}
 	}
+	if a.Sets.Most < 1 || !(a.Sets.Mass >= 0 && a.Sets.Mass <= 1) {
+		return nil, bad("sets of up to %d labels of %v", a.Sets.Most, a.Sets.Mass)
+	}
 	if a.Temperature <= 0 {
 		return nil, bad("the temperature is %v", a.Temperature)
 	}
@@ -240,6 +250,15 @@ func parse(text []byte, read func(name string, limit int64) ([]byte, error)) (*R
 		return nil, fmt.Errorf("%w: %s: %w", ErrArtifact, numbersFile, err)
 	}
 	r := &Router{About: a.About}
+	if a.Data.Corpus != "" {
+		packed, err := load(chunksFile, maxChunks)
+		if err == nil {
+			r.chunks, err = parseChunks(packed, len(a.Labels))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	columns := 0
 	if a.Settings.Features.words() {
 		vocabulary, err := load(vocabularyFile, maxVocabulary)
@@ -261,6 +280,17 @@ func parse(text []byte, read func(name string, limit int64) ([]byte, error)) (*R
 		if p.columns != a.Encoder.Dim || p.f32 == nil {
 			return nil, fmt.Errorf("%w: prototypes of %d dimensions, the encoder has %d", ErrArtifact, p.columns,
 				a.Encoder.Dim)
+		}
+		all := 0
+		for _, n := range a.Prototypes {
+			if n < 0 || n > maxPrototypes {
+				return nil, fmt.Errorf("%w: %d prototypes of a label", ErrArtifact, n)
+			}
+			all += n
+		}
+		if len(a.Prototypes) != len(a.Labels) || all != p.rows {
+			return nil, fmt.Errorf("%w: %d prototypes, of %d labels; there are %d", ErrArtifact, all, len(a.Prototypes),
+				p.rows)
 		}
 		r.prototypes = engine.Vectors{Data: p.f32, Rows: p.rows, Dim: p.columns}
 	}

@@ -161,7 +161,7 @@ const (
 // prototypes are the centres of each label's vectors, at most maxPrototypes of a label. Vectors of several labels count
 // for each.
 func prototypes(ctx context.Context, e engine.Interface, v engine.Vectors, of [][]int32, labels int, seed uint64) (
-	all engine.Vectors, err error,
+	all engine.Vectors, counts []int, err error,
 ) {
 	members := make([][]int, labels)
 	for i, list := range of {
@@ -169,7 +169,7 @@ func prototypes(ctx context.Context, e engine.Interface, v engine.Vectors, of []
 			members[k] = append(members[k], i)
 		}
 	}
-	all.Dim = v.Dim
+	all.Dim, counts = v.Dim, make([]int, labels)
 	for k, rows := range members {
 		if len(rows) == 0 {
 			continue
@@ -180,10 +180,38 @@ func prototypes(ctx context.Context, e engine.Interface, v engine.Vectors, of []
 		}
 		c, err := KMeans(ctx, e, own, min(maxPrototypes, (len(rows)+perPrototype-1)/perPrototype), seed+uint64(k))
 		if err != nil {
-			return all, err
+			return all, nil, err
 		}
 		all.Data = append(all.Data, c.Centres.Data...)
 		all.Rows += c.Centres.Rows
+		counts[k] = c.Centres.Rows
 	}
-	return all, nil
+	return all, counts, nil
+}
+
+// familiar is the largest cosine of a vector with a prototype of a label; 0 where the label has none.
+func (r *Router) familiar(v []float32, label int) float64 {
+	from := 0
+	for _, n := range r.Prototypes[:label] {
+		from += n
+	}
+	top := 0.
+	for i := range r.Prototypes[label] {
+		p := row(r.prototypes, from+i)
+		var a, b, c, d float64
+		j := 0
+		for ; j+4 <= len(p); j += 4 {
+			a += float64(v[j]) * float64(p[j])
+			b += float64(v[j+1]) * float64(p[j+1])
+			c += float64(v[j+2]) * float64(p[j+2])
+			d += float64(v[j+3]) * float64(p[j+3])
+		}
+		for ; j < len(p); j++ {
+			a += float64(v[j]) * float64(p[j])
+		}
+		if s := (a + b) + (c + d); i == 0 || s > top {
+			top = s
+		}
+	}
+	return top * unit(v)
 }

@@ -20,6 +20,7 @@ type Router struct {
 	words      *learn.Vectoriser // nil without weights of words
 	model      *learn.Model
 	prototypes engine.Vectors // no rows without vectors
+	chunks     []Chunk        // of the store that it was trained on, ascending by key
 }
 
 // About is what router.json says of a router.
@@ -35,10 +36,12 @@ type About struct {
 	Temperature float64           `json:"temperature"`      // that scores are divided by
 	Offset      float64           `json:"offset,omitempty"` // of the logits of several labels
 	// several labels: the probability from which on one is given
-	Threshold float64 `json:"threshold"`
-	Abstain   float64 `json:"abstain"` // the familiarity below which the router abstains
-	HeldOut   *Report `json:"held_out"`
-	Seconds   float64 `json:"seconds"` // of the training, embedding included
+	Threshold  float64 `json:"threshold"`
+	Abstain    float64 `json:"abstain"`              // the familiarity below which the router abstains
+	Prototypes []int   `json:"prototypes,omitempty"` // of each label
+	Sets       Sets    `json:"sets"`                 // of labels, for searches
+	HeldOut    *Report `json:"held_out"`
+	Seconds    float64 `json:"seconds"` // of the training, embedding included
 }
 
 // Data says what a router was trained on.
@@ -48,8 +51,10 @@ type Data struct {
 	Texts  int            `json:"texts"`
 	Counts map[string]int `json:"counts"` // texts of each label
 	Left   Left           `json:"left_out"`
-	// digest of the store's chunks, of a router that was trained on them
-	Corpus string `json:"corpus,omitempty"`
+	// of a router of a store:
+	Corpus  string `json:"corpus,omitempty"`  // digest of its chunks
+	Chunks  int    `json:"chunks,omitempty"`  // how many there were
+	Domains string `json:"domains,omitempty"` // what they were taken from
 }
 
 // Label is a label of a text and its probability.
@@ -65,8 +70,8 @@ type Decision struct {
 	// the router abstains.
 	Given     []string `json:"given"`
 	Abstained bool     `json:"abstained,omitempty"` // the text is unlike everything that the router was trained on
-	// Familiarity is how like the texts of the training it is: the largest cosine with a prototype of a domain, plus a
-	// tenth of the largest margin; without vectors the largest margin, or probability, alone.
+	// Familiarity is how like the texts of the training it is: the largest cosine with a prototype of its best label,
+	// plus a tenth of the largest margin; without vectors the largest margin, or probability, alone.
 	Familiarity float64 `json:"familiarity"`
 }
 
@@ -155,16 +160,6 @@ func (r *Router) outcomes(ctx context.Context, e Engine, texts []string, vectors
 	if err != nil {
 		return nil, err
 	}
-	near := make([]float64, len(texts))
-	if r.prototypes.Rows > 0 {
-		hits, err := e.TopK(ctx, vectors, r.prototypes, kernels.Cosine, 1, nil)
-		if err != nil {
-			return nil, fmt.Errorf("route: %w", err)
-		}
-		for i, h := range hits {
-			near[i] = h[0].Score
-		}
-	}
 	out := make([]outcome, len(texts))
 	for i := range out {
 		o := outcome{scores: scores[i*len(r.Labels):][:len(r.Labels)]}
@@ -175,7 +170,7 @@ func (r *Router) outcomes(ctx context.Context, e Engine, texts []string, vectors
 		}
 		o.familiar = sure
 		if r.prototypes.Rows > 0 {
-			o.familiar = near[i] + familiarWeight*max(-2, min(sure, 2))
+			o.familiar = r.familiar(row(vectors, i), best(o.scores)) + familiarWeight*max(-2, min(sure, 2))
 		}
 		out[i] = o
 	}

@@ -28,7 +28,9 @@ type Settings struct {
 	Folds int `json:"folds"`
 	// Keep is the share of held-out texts that the router does not abstain from. With texts of no domain (Outside) the
 	// threshold is where it tells the two best.
-	Keep    float64 `json:"keep"`
+	Keep float64 `json:"keep"`
+	// Cover is the share of held-out texts whose label must be among those that a routed search goes by.
+	Cover   float64 `json:"cover"`
 	Outside string  `json:"outside,omitempty"` // the label of texts of no domain: no class
 	Seed    uint64  `json:"seed"`
 }
@@ -36,7 +38,7 @@ type Settings struct {
 // Defaults are the settings of the default router (docs/adr/0023-routing.md).
 func Defaults() Settings {
 	return Settings{Kind: learn.LinearSVC, Features: Both, Ngrams: 2, MaxTerms: 200_000, Scale: .8, C: 4, Keep: .95,
-		Seed: 1}
+		Cover: .99, Seed: 1}
 }
 
 // Plain are scikit-learn's settings.
@@ -70,7 +72,7 @@ func (s Settings) check() error {
 	}{
 		{"ngrams", float64(s.Ngrams), 1, learn.MaxNgrams}, {"max terms", float64(s.MaxTerms), 0, 1 << 24},
 		{"scale", s.Scale, 1e-3, 1e3}, {"c", s.C, 1e-6, 1e6}, {"folds", float64(s.Folds), 0, 100},
-		{"keep", s.Keep, 0, 1},
+		{"keep", s.Keep, 0, 1}, {"cover", s.Cover, 0, 1},
 	} {
 		if !(c.value >= c.low && c.value <= c.high) || c.name == "folds" && c.value == 1 {
 			return fmt.Errorf("%w: %s is %v, expected %v to %v", ErrOption, c.name, c.value, c.low, c.high)

@@ -76,6 +76,7 @@ func Train(ctx context.Context, in Input) (*Router, error) {
 	}
 	t.familiarity(r, held)
 	r.Abstain = abstention(held, in.Settings.Keep)
+	r.Sets = chooseMass(held, r.Multi, in.Settings.Cover, r.Abstain)
 	r.HeldOut = report(held, r.Labels, r.Multi, r.Threshold, r.Abstain)
 	t.report = "training"
 	if err := t.fit(ctx, r, t.inside(func(int) bool { return true })); err != nil {
@@ -206,13 +207,20 @@ func (t *training) parts() []int {
 	r := rand.New(rand.NewPCG(t.Settings.Seed, 3))
 	part := make([]int, len(t.of))
 	next := 0
+	together := map[string]int{} // part of each group
 	for k, members := range groups {
 		r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 		for _, i := range members {
+			group := t.Examples.List[i].Group
+			if at, known := together[group]; known && group != "" {
+				part[i] = at
+				continue
+			}
 			part[i] = next % t.folds()
 			if next++; k < len(counts) && counts[k] == 1 {
 				part[i] = -1
 			}
+			together[group] = part[i]
 		}
 	}
 	for k := range t.labels { // a label keeps a text to train on
@@ -249,6 +257,7 @@ func (t *training) heldOut(ctx context.Context, r *Router) ([]outcome, error) {
 	if t.Settings.Folds == 0 && len(t.texts) >= manyTexts {
 		rounds = 1
 	}
+	probes := slices.ContainsFunc(t.Examples.List, func(x Example) bool { return x.Probe })
 	var all []outcome
 	for fold := range rounds {
 		t.progress("measuring", fold, rounds)
@@ -263,7 +272,7 @@ func (t *training) heldOut(ctx context.Context, r *Router) ([]outcome, error) {
 		}
 		var held []int
 		for i := range t.texts {
-			if part[i] == fold {
+			if part[i] == fold && (!probes || t.Examples.List[i].Probe) {
 				held = append(held, i)
 			}
 		}
@@ -281,7 +290,7 @@ func (t *training) heldOut(ctx context.Context, r *Router) ([]outcome, error) {
 		all = append(all, found...)
 	}
 	t.progress("measuring", rounds, rounds)
-	if len(t.inside(func(i int) bool { return part[i] >= 0 })) == 0 {
+	if len(all) == 0 {
 		return nil, fmt.Errorf("%w: %s: no label has a second text to measure with", ErrData, t.Examples.Source)
 	}
 	return all, nil
@@ -348,7 +357,7 @@ func (t *training) fit(ctx context.Context, r *Router, rows []int) (err error) {
 		return fmt.Errorf("%w: %w", ErrData, err)
 	}
 	if t.Settings.Features.vectors() {
-		r.prototypes, err = prototypes(ctx, t.Engine, vectors, of, len(t.labels), t.Settings.Seed)
+		r.prototypes, r.Prototypes, err = prototypes(ctx, t.Engine, vectors, of, len(t.labels), t.Settings.Seed)
 	}
 	return err
 }

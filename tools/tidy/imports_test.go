@@ -35,13 +35,14 @@ rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl intern
 rag/postings: kernels internal/durable
 rag/retrieve: kernels engine
 rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
+rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/entities: embed
-rag/ingest: kernels embed engine/cores rag/corpus rag/entities rag/knowledge rag/store
-rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/store rag/excerpt internal/language
+rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store
+rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
 eval/dataset: internal/durable internal/jsonl

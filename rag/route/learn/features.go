@@ -105,3 +105,19 @@ func (f *Features) Select(rows []int) *Features {
 	}
 	return out
 }
+
+// Means are the mean of each column over the rows of each class, class by class; a class without rows has zeros.
+func (f *Features) Means(of []int32, classes int) []float64 {
+	n := f.Columns()
+	out, rows := make([]float64, classes*n), make([]float64, classes)
+	for i, k := range of {
+		f.add(i, 1, out[int(k)*n:][:n])
+		rows[k]++
+	}
+	for k, count := range rows {
+		for j := range n {
+			out[k*n+j] /= max(count, 1)
+		}
+	}
+	return out
+}

@@ -243,7 +243,7 @@ func (m *Model) Scores(ctx context.Context, f *Features, parallel Parallel) ([]f
 	if f.Columns() != m.Columns {
 		return nil, fmt.Errorf("%w: %d columns, the model has %d", ErrFeatures, f.Columns(), m.Columns)
 	}
-	if parallel == nil {
+	if parallel == nil || f.Rows*m.Classes < fewScores { // sharing them out takes longer
 		parallel = inOrder
 	}
 	out := make([]float64, f.Rows*m.Classes)
@@ -263,6 +263,9 @@ func (m *Model) Scores(ctx context.Context, f *Features, parallel Parallel) ([]f
 		return nil
 	})
 }
+
+// fewScores take some hundred microseconds at most.
+const fewScores = 1024
 
 // Best is the class with the largest score, the first of equal ones.
 func Best(scores []float64) int {

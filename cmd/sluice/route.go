@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/domains"
+	"github.com/sluice-rag/sluice/rag/route"
+	"github.com/sluice-rag/sluice/rag/route/learn"
+)
+
+func (a *app) routeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "route",
+		Short: "train, show and remove the router of the store: which domains a query is of",
+		Long: `A store's router tells which domains a query is of, so that 'retrieve' and 'ask' search only the chunks of these (--route
+auto): one domain, several when it is unsure, and all of the store when it is very unsure or the query is unlike all that
+it was trained on, which the trace says. Documents without a topic that are ingested later get theirs from it.`}
+	cmd.AddCommand(a.routeTrainCommand(), a.routeShowCommand(), a.routeRemoveCommand())
+	return group(cmd)
+}
+
+// routeFlags are those of `route train`.
+type routeFlags struct {
+	by, labels, queries, kind, features string
+	clusters, sample                    int
+	set                                 route.Settings
+}
+
+func (a *app) routeTrainCommand() *cobra.Command {
+	f := routeFlags{set: route.Defaults()}
+	cmd := &cobra.Command{Use: "train", Short: "divide the store's chunks into domains and train a router on them",
+		Long: `--by says where the domains come from: the documents' topics, their first folder, a field of theirs (meta.KEY), clusters
+of the chunks' vectors (as many as have the largest mean silhouette, unless --clusters says how many), or the nearest of
+the descriptions in --labels FILE.jsonl, lines of {"label","description"}.
+
+The router is trained on the chunks' texts and on questions about them: those of --queries FILE.jsonl, lines of
+{"context_id","text"}; without, a sentence of each chunk takes the place of a question. It is measured by the questions
+alone, those about a fifth of the chunks by a router that knows neither them nor these chunks.`,
+		Example: "  sluice route train\n  sluice route train --by clusters\n  sluice route train --by " +
+			"meta.department " +
+			"--queries questions.jsonl --json",
+		Args: cobra.NoArgs,
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+			return a.trainStoreRouter(cmd, s, &f)
+		})}
+	fl := cmd.Flags()
+	fl.StringVar(&f.by, "by", domains.ByTopic,
+		"where the domains come from: topic, folder, meta.KEY, clusters or labels")
+	fl.StringVar(&f.labels, "labels", "", `domains with their descriptions, for --by labels`)
+	fl.IntVar(&f.clusters, "clusters", 0, "clusters of --by clusters (default: chosen by the mean silhouette)")
+	fl.StringVar(&f.queries, "queries", "", "questions about chunks")
+	fl.StringVar(&f.kind, "kind", string(f.set.Kind), "classifier: mnb, gnb, lr or svc")
+	fl.StringVar(&f.features, "features", string(f.set.Features), "what it reads of a text: tfidf, embedding or both")
+	fl.IntVar(&f.sample, "sample", domains.DefaultSample, "chunks that it is trained on, at most")
+	fl.Float64Var(&f.set.Cover, "cover", f.set.Cover, "share of the questions whose domain must be searched")
+	fl.Uint64Var(&f.set.Seed, "seed", f.set.Seed, "seed of everything random")
+	return cmd
+}
+
+func (a *app) trainStoreRouter(cmd *cobra.Command, s *sluice.Sluice, f *routeFlags) error {
+	if (f.by == domains.ByLabels) != (f.labels != "") {
+		return usagef("--by labels and --labels FILE.jsonl go together")
+	}
+	if f.sample < 1 {
+		return usagef("--sample must be at least 1, given %d", f.sample)
+	}
+	f.set.Kind, f.set.Features = learn.Kind(f.kind), route.Features(f.features)
+	if f.set.Kind == learn.MultinomialNB && !cmd.Flags().Changed("features") {
+		f.set.Features = route.TFIDF
+	}
+	o := sluice.DomainOptions{By: f.by, Clusters: f.clusters, Settings: f.set, Sample: f.sample,
+		Warn: func(text string) { a.warn("%s", text) }}
+	err := each(f.labels, func(line []byte) error {
+		var v struct{ Label, Description string }
+		err := json.Unmarshal(line, &v)
+		if err == nil && v.Label == "" {
+			err = errors.New(`"label" is missing`)
+		}
+		o.Labels = append(o.Labels, domains.Description{Label: v.Label, Text: v.Description})
+		return err
+	})
+	if err == nil {
+		err = each(f.queries, func(line []byte) error {
+			var v struct {
+				Chunk string `json:"context_id"`
+				Text  string `json:"text"`
+			}
+			err := json.Unmarshal(line, &v)
+			if err == nil && (v.Chunk == "" || v.Text == "") {
+				err = errors.New(`"context_id" or "text" is missing`)
+			}
+			o.Questions = append(o.Questions, domains.Question{Chunk: v.Chunk, Text: v.Text})
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	var done func()
+	o.Progress, done = a.stages()
+	r, err := s.TrainStoreRouter(cmd.Context(), o)
+	done()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(struct {
+			*sluice.DomainResult
+			Router route.About `json:"router"`
+		}{r, r.Router.About})
+	}
+	var b strings.Builder
+	for _, x := range r.Silhouette {
+		fmt.Fprintf(&b, "%d clusters: mean silhouette %.4f\n", x.K, x.Value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Chunks)) {
+		fmt.Fprintf(&b, "%6d chunks  %s\n", r.Chunks[name], printable.Line(name))
+	}
+	if r.Unassigned > 0 {
+		fmt.Fprintf(&b, "%6d chunks of no domain, which every search reads\n", r.Unassigned)
+	}
+	if _, err := fmt.Fprint(a.stdout, b.String()); err != nil {
+		return err
+	}
+	return a.trainedRouter(r.Dir, r.Router)
+}
+
+// each calls fn with the lines of a file that are not blank; "" is no file.
+func each(path string, fn func(line []byte) error) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for line, err := range jsonl.Lines(file, jsonl.MaxLineBytes) {
+		if raw := line.Text(); err == nil && len(raw) > 0 {
+			err = fn(raw)
+		}
+		if err != nil {
+			return &jsonl.LineError{Source: path, Line: line.Number, Err: err}
+		}
+	}
+	return nil
+}
+
+func (a *app) routeShowCommand() *cobra.Command {
+	return &cobra.Command{Use: "show", Short: "show the store's router, how good it is and how stale",
+		Args: cobra.NoArgs,
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+			r, err := s.StoreRouter(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(r)
+			}
+			fmt.Fprintf(a.stdout, "%s over %s, %d domains by %s: %.100q\n", r.Settings.Kind, r.Settings.Features,
+				len(r.Labels), r.Data.Domains, r.Labels)
+			fmt.Fprintf(a.stdout,
+				"accuracy %.4f on %d questions; %.2f domains are searched on average, %.1f %% of the "+
+					"questions everywhere\n", r.HeldOut.Accuracy, r.HeldOut.Texts, r.Sets.Size, 100*r.Sets.All)
+			if stale := r.Stale.String(); stale != "" {
+				fmt.Fprintf(a.stdout, "%s; 'sluice route train' brings it up to date\n", stale)
+			}
+			return nil
+		})}
+}
+
+func (a *app) routeRemoveCommand() *cobra.Command {
+	return &cobra.Command{Use: "rm", Short: "remove the store's router", Args: cobra.NoArgs,
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+			return s.RemoveStoreRouter(cmd.Context())
+		})}
+}
