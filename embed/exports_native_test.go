@@ -116,7 +116,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// Texts far beyond what a model reads are cut, and counted, with and without a space to cut at.
+// Texts far beyond what a model reads are cut, and counted, with and without a space to cut at; token classifiers read
+// them whole, in windows.
 func TestHeadsOfLongTexts(t *testing.T) {
 	words, solid := strings.Repeat("the gate opens. ", 100_000/16), strings.Repeat("gate", 25_000)
 	texts := []string{words, solid, "near"}
@@ -128,12 +129,12 @@ func TestHeadsOfLongTexts(t *testing.T) {
 	k := openTokenClassifier(t, writeCheckpoint(t, checkpoint.Spec{Family: "roberta", Kind: "token-classifier",
 		Labels: []string{"B-X", "I-X"}}))
 	spans, err := k.Spans(t.Context(), texts)
-	if err != nil || spans.Truncated != 2 {
-		t.Fatalf("%+v, %v", spans, err)
+	if err != nil || spans.Truncated != 0 {
+		t.Fatalf("%d cut, %v", spans.Truncated, err)
 	}
 	for i, list := range spans.Texts {
-		if len(list) == 0 || list[len(list)-1].End > len(texts[i]) || i < 2 && list[len(list)-1].End > 1000 {
-			t.Errorf("text %d: %+v", i, list)
+		if n := len(list); n == 0 || list[n-1].End > len(texts[i]) || list[n-1].End < len(texts[i])-1 {
+			t.Errorf("text %d: %d parts", i, n)
 		}
 	}
 	r := openReranker(t, writeCheckpoint(t, checkpoint.Spec{Family: "deberta-v2", Kind: "reranker",

@@ -18,7 +18,7 @@ type Spans struct {
 	Texts     [][]Span // per text, in the order of the text
 	Labels    []string // of the model's head, as its config.json has them
 	Tokens    []int    // per text, as in Embeddings
-	Truncated int      // texts that were cut at MaxTokens: what is behind has no spans
+	Truncated int      // texts of more than 2^20 tokens: what is behind has no spans
 	Repaired  int
 }
 

@@ -87,9 +87,29 @@ func TestSpans(t *testing.T) {
 				t.Errorf("%s, text %d alone: %+v, in the batch %+v (%v)", family, i, one, spans, err)
 			}
 		}
-		if found < 10 || got.Repaired != 1 || got.Truncated == 0 || len(got.Texts[0]) != 0 {
+		if found < 10 || got.Repaired != 1 || got.Truncated != 0 || len(got.Texts[0]) != 0 {
 			t.Errorf("%s: %d spans, %d repaired, %d cut, of nothing %v", family, found, got.Repaired, got.Truncated,
 				got.Texts[0])
+		}
+		// a text of many windows is read to its end, and its first half as it is alone
+		long := strings.Repeat(texts[5], 60)
+		whole, err := c.Spans(t.Context(), []string{long})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spans := whole.Texts[0]
+		if whole.Truncated != 0 || whole.Tokens[0] < 3*c.Info().MaxTokens || spans[len(spans)-1].End < len(long)*9/10 {
+			t.Errorf("%s: %d tokens, the last of %d spans ends at %d of %d", family, whole.Tokens[0], len(spans),
+				spans[len(spans)-1].End, len(long))
+		}
+		half, err := c.Spans(t.Context(), []string{long[:len(long)/2]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range half.Texts[0] {
+			if s.End < len(long)/4 && s != spans[i] {
+				t.Errorf("%s: span %d is %+v, in a longer text %+v", family, i, s, spans[i])
+			}
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)

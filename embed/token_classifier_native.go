@@ -22,29 +22,90 @@ func OpenTokenClassifier(ctx context.Context, dir string, o Options) (*TokenClas
 	return &TokenClassifier{m}, nil
 }
 
-// Spans implements Tagger.
+// maxSpanTokens of a text are read; behind, it is cut.
+const maxSpanTokens = 1 << 20
+
+// tagged is a text as its windows are made of.
+type tagged struct {
+	ids      []uint32 // with the special tokens
+	own      []token
+	cut      bool
+	repaired bool
+	windows  []tokenWindow
+	first    int // number of its first window among all
+}
+
+// Spans implements Tagger. A text of more tokens than the model takes is read in windows that overlap; each word has the
+// label of the window that shows most of what is around it.
 func (c *TokenClassifier) Spans(ctx context.Context, texts []string) (*Spans, error) {
-	tokens := make([][]token, len(texts))
-	first := make([]int, len(texts)) // of each text, its first token behind the special ones
-	r, err := c.m.infer(ctx, len(texts), func(i int) (input, error) {
-		ids, own, cut, err := c.m.tok.words(texts[i], c.m.set.MaxTokens)
-		if err != nil {
-			return input{}, fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
+	list, err := c.tokens(ctx, texts)
+	if err != nil {
+		return nil, err
+	}
+	out := &Spans{Texts: make([][]Span, len(texts)), Labels: c.m.src.labels, Tokens: make([]int, len(texts))}
+	var of []int // the text of each window
+	for i := range list {
+		t := &list[i]
+		t.first = len(of)
+		for range t.windows {
+			of = append(of, i)
 		}
-		tokens[i], first[i] = own, c.m.tok.special-c.m.tok.closing
-		_, changed := repair(texts[i])
-		return input{sequence: sequence{ids: ids}, cut: cut, repaired: changed}, nil
+		out.Tokens[i] = len(t.ids)
+		if t.cut {
+			out.Truncated++
+		}
+		if t.repaired {
+			out.Repaired++
+		}
+	}
+	front := c.m.tok.special - c.m.tok.closing
+	r, err := c.m.infer(ctx, len(of), func(n int) (input, error) {
+		t := &list[of[n]]
+		w := t.windows[n-t.first]
+		ids := make([]uint32, 0, w.to-w.from+c.m.tok.special)
+		ids = append(append(ids, t.ids[:front]...), t.ids[front+w.from:front+w.to]...)
+		return input{sequence: sequence{ids: append(ids, t.ids[len(t.ids)-c.m.tok.closing:]...)}}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &Spans{Texts: make([][]Span, len(texts)), Labels: c.m.src.labels, Tokens: r.tokens, Truncated: r.truncated,
-		Repaired: r.repaired}
 	n := len(out.Labels)
-	for i := range texts {
-		out.Texts[i] = trimmed(decode(tokens[i], r.data[(r.starts[i]+first[i])*n:], out.Labels), texts[i])
+	for i := range list {
+		t := &list[i]
+		row := func(k, token int) []float32 {
+			at := r.starts[t.first+k] + front + token - t.windows[k].from
+			return r.data[at*n : (at+1)*n]
+		}
+		logits := make([]float32, 0, len(t.own)*n)
+		for token, k := range owners(t.windows, len(t.own)) {
+			logits = append(logits, row(k, token)...)
+		}
+		out.Texts[i] = trimmed(decode(t.own, logits, out.Labels), texts[i])
 	}
 	return out, nil
+}
+
+// tokens reads texts and lays out their windows.
+func (c *TokenClassifier) tokens(ctx context.Context, texts []string) ([]tagged, error) {
+	if err := c.m.enter(); err != nil {
+		return nil, err
+	}
+	defer c.m.running.Done()
+	list := make([]tagged, len(texts))
+	size := c.m.set.MaxTokens - c.m.tok.special
+	err := c.m.each(ctx, len(texts), func(i int) (err error) {
+		t := &list[i]
+		if t.ids, t.own, t.cut, err = c.m.tok.words(texts[i], maxSpanTokens); err != nil {
+			return fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
+		}
+		_, t.repaired = repair(texts[i])
+		t.windows = tokenWindows(t.own, max(size, 1))
+		return nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return list, err
 }
 
 // Info identifies the token classifier; Dim is the number of labels.
