@@ -7,7 +7,8 @@ type tokenWindow struct{ from, to int }
 const overlapShare = 4
 
 // tokenWindows covers tokens by windows of at most size tokens, which begin and end with words where words are not too
-// long. Each token but those at the ends of the text has an eighth of a window of context on either side in one of them.
+// long. Each token but those at the ends of the text has an eighth of a window of context on either side in one of
+// them.
 func tokenWindows(tokens []token, size int) []tokenWindow {
 	var out []tokenWindow
 	for from := 0; ; {

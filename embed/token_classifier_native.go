@@ -35,8 +35,8 @@ type tagged struct {
 	first    int // number of its first window among all
 }
 
-// Spans implements Tagger. A text of more tokens than the model takes is read in windows that overlap; each word has the
-// label of the window that shows most of what is around it.
+// Spans implements Tagger. A text of more tokens than the model takes is read in windows that overlap; each word has
+// the label of the window that shows most of what is around it.
 func (c *TokenClassifier) Spans(ctx context.Context, texts []string) (*Spans, error) {
 	list, err := c.tokens(ctx, texts)
 	if err != nil {
