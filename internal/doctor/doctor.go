@@ -49,7 +49,9 @@ type Options struct {
 	Library        string         // libonnxruntime.so, "" is searched
 	ISA            string
 	Threads        int
-	ModelHelper    []string // opens a model file that is not pinned first, as sluice.Config.ModelHelper does
+	// Classifier and Reranker are names or folders of further models; "": none is looked at.
+	Classifier, Reranker string
+	ModelHelper          []string // opens a model file that is not pinned first, as sluice.Config.ModelHelper does
 	// Sizes are how many requests the language model decodes together; nil or false: not of a local one.
 	Sizes  func() (llm.Sizes, bool, error)
 	Logger *slog.Logger
@@ -73,7 +75,7 @@ const (
 // Run makes every check, in order, and gives each to report. It ends early only when ctx does.
 func Run(ctx context.Context, o Options, report func(Check)) error {
 	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, runtimes, encoder,
-		generator, knowledge} {
+		classifier, reranker, generator, knowledge} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

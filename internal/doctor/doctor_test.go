@@ -48,11 +48,12 @@ func TestNothingSetUpIsMissingNotFailed(t *testing.T) {
 func TestWhatShouldWorkFails(t *testing.T) {
 	dir := t.TempDir()
 	checks, err := collect(t, t.Context(),
-		Options{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model"})
+		Options{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model",
+			Classifier: "no such classifier", Reranker: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"engine", "encoder", "language model"} {
+	for _, name := range []string{"engine", "encoder", "classifier", "reranker", "language model"} {
 		if c := find(t, checks, name); c.Status != Failed {
 			t.Errorf("%s: %+v", name, c)
 		}

@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/rag/route"
+)
+
+// classifier loads the model that the settings name, if they name one, and labels a text alone and beside others.
+func classifier(ctx context.Context, o Options) []Check {
+	const name = "classifier"
+	if o.Classifier == "" {
+		return nil
+	}
+	if route.IsRouter(o.Classifier) {
+		if _, err := route.Load(o.Classifier); err != nil {
+			return failed(name, err, "sluice train router")
+		}
+		return one(Check{Name: name, Status: OK, Detail: o.Classifier + ": a router"})
+	}
+	dir, bad := head(name, o.Classifier)
+	if bad != nil {
+		return bad
+	}
+	kind, err := embed.KindOf(dir)
+	if err != nil {
+		return failed(name, err, headHint)
+	}
+	var info embed.Info
+	var apart float64
+	if kind == embed.KindTokenClassifier {
+		info, apart, err = tokens(ctx, dir, o)
+	} else {
+		info, apart, err = classes(ctx, dir, o)
+	}
+	return headCheck(name, info, "labels", apart, err)
+}
+
+func classes(ctx context.Context, dir string, o Options) (info embed.Info, apart float64, err error) {
+	c, err := embed.OpenClassifier(ctx, dir, embed.Options{Library: o.Library})
+	if err != nil {
+		return info, 0, err
+	}
+	defer c.Close()
+	together, err := c.Classify(ctx, probes[:])
+	if err != nil {
+		return info, 0, err
+	}
+	for i := range probes {
+		alone, err := c.Classify(ctx, probes[i:i+1])
+		if err != nil {
+			return info, 0, err
+		}
+		for j, p := range alone.Row(0) {
+			apart = max(apart, math.Abs(float64(p)-float64(together.Row(i)[j])))
+		}
+	}
+	return c.Info(), apart, nil
+}
+
+func tokens(ctx context.Context, dir string, o Options) (info embed.Info, apart float64, err error) {
+	c, err := embed.OpenTokenClassifier(ctx, dir, embed.Options{Library: o.Library})
+	if err != nil {
+		return info, 0, err
+	}
+	defer c.Close()
+	together, err := c.Spans(ctx, probes[:])
+	if err != nil {
+		return info, 0, err
+	}
+	for i := range probes {
+		alone, err := c.Spans(ctx, probes[i:i+1])
+		if err != nil {
+			return info, 0, err
+		}
+		if len(alone.Texts[0]) != len(together.Texts[i]) {
+			return info, 1, nil
+		}
+		for j, s := range alone.Texts[0] {
+			apart = max(apart, math.Abs(float64(s.Probability)-float64(together.Texts[i][j].Probability)))
+		}
+	}
+	return c.Info(), apart, nil
+}
+
+// reranker loads the cross-encoder that the settings name, if they name one, and scores a text alone and beside others.
+func reranker(ctx context.Context, o Options) []Check {
+	const name = "reranker"
+	if o.Reranker == "" {
+		return nil
+	}
+	dir, bad := head(name, o.Reranker)
+	if bad != nil {
+		return bad
+	}
+	r, err := embed.OpenReranker(ctx, dir, embed.Options{Library: o.Library})
+	if err != nil {
+		return failed(name, err, headHint)
+	}
+	defer r.Close()
+	const query = "What lets water pass?"
+	together, err := r.Score(ctx, query, probes[:])
+	var apart float64
+	for i := 0; err == nil && i < len(probes); i++ {
+		var alone *embed.Scores
+		if alone, err = r.Score(ctx, query, probes[i:i+1]); err == nil {
+			apart = max(apart, math.Abs(float64(alone.Probability(0))-float64(together.Probability(i))))
+		}
+	}
+	return headCheck(name, r.Info(), "score", apart, err)
+}
+
+const headHint = "sluice models list; a name or a folder is taken; sluice models verify"
+
+// head finds a model's folder; bad is what is wrong with it.
+func head(name, model string) (dir string, bad []Check) {
+	dir, err := models.Locate(model)
+	if err == nil && !embed.Available {
+		err = embed.ErrUnavailable
+	}
+	switch {
+	case err != nil && absent(err):
+		return "", notThere(name, err)
+	case err != nil:
+		return "", failed(name, err, headHint)
+	}
+	return dir, nil
+}
+
+func headCheck(name string, info embed.Info, what string, apart float64, err error) []Check {
+	if err == nil && !(apart <= batchTolerance) {
+		err = fmt.Errorf("a text in a batch and alone differ by %.2g, more than %.0g", apart, batchTolerance)
+	}
+	if err != nil {
+		return failed(name, err, headHint)
+	}
+	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s, %d %s, %d tokens): batch = single to %.1g",
+		info.Name, info.Architecture, info.Dim, what, info.MaxTokens, apart)})
+}
