@@ -122,6 +122,7 @@ type System struct {
 	// (the generator is asked about each of the Supervise nearest contexts).
 	Gate      string  `yaml:"gate" json:"gate,omitempty"`
 	Policy    string  `yaml:"policy" json:"policy,omitempty"` // of a calibrated gate
+	Score     string  `yaml:"score" json:"score,omitempty"`   // that the gate compares; "" goes by the policy
 	Threshold float64 `yaml:"threshold" json:"threshold,omitempty"`
 	Supervise int     `yaml:"supervise" json:"supervise,omitempty"`
 	Transform string  `yaml:"transform" json:"transform,omitempty"` // of the question

@@ -128,7 +128,7 @@ func writeDocuments(dir string, base []dataset.Context) error {
 
 // calibrate puts the policy of a cell in force.
 func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*sluice.CalibrateResult, error) {
-	name := "eval-" + digest([]any{c.System.Policy, c.System.Threshold})
+	name := "eval-" + digest([]any{c.System.Policy, c.System.Score, c.System.Threshold})
 	if s.gate == name && c.Kind != Distribution {
 		return nil, nil
 	}
@@ -143,6 +143,7 @@ func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*slui
 		return nil, fmt.Errorf("%w: part %s: the data has no answerable question for a calibration", ErrMissing, c.Part)
 	}
 	cal, err := s.Calibrate(ctx, sluice.CalibrateOptions{Name: name, Use: true, Policy: c.System.Policy,
+		Score:     c.System.Score,
 		Threshold: c.System.Threshold, PerContext: c.Base.Pseudo, Queries: strings.NewReader(lines.String()),
 		Source: "first questions of each context", Seed: r.File.Seed})
 	if err != nil {

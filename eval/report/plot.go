@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,16 +57,31 @@ func svg(g grid) ([]byte, error) {
 	}
 	p.NominalY(names...)
 	p.BackgroundColor, p.X.Label.Text = color.White, measure
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true
 	p.X.Min = min(p.X.Min, 0)
-	height := vg.Points(group*float64(len(names)) + 70 + 14*float64(len(columns)))
+	if len(columns) > 1 { // room for the legend above the bars
+		p.Y.Max = float64(len(names)) - .5 + 14*float64(len(columns))/group
+	}
+	height := vg.Points(group*float64(len(names)) + 70 + 18*float64(len(columns)))
 	canvas := vgsvg.New(8*vg.Inch, height)
 	p.Draw(draw.Crop(draw.New(canvas), vg.Points(6), vg.Points(-12), vg.Points(6), vg.Points(-6)))
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("report: plot of %s: %w", g.Title, err)
 	}
-	return b.Bytes(), nil
+	return fontSize.ReplaceAllFunc(b.Bytes(), smaller), nil
+}
+
+// fontSize is a size in a drawing. Whoever shows it need not have the font that the drawing was laid out for, and most
+// others are wider: texts become smaller, so that they keep within their places.
+var fontSize = regexp.MustCompile(`font-size:[0-9.]+px`)
+
+func smaller(size []byte) []byte {
+	var px float64
+	if _, err := fmt.Sscanf(string(size), "font-size:%gpx", &px); err != nil {
+		return size
+	}
+	return fmt.Appendf(nil, "font-size:%.3gpx", .78*px)
 }
 
 // bars adds column c, the i-th of n, and its intervals.
@@ -90,7 +106,9 @@ func bars(p *plot.Plot, g grid, i, c, n int, width float64) error {
 	}
 	b.Horizontal, b.Color, b.LineStyle.Width, b.Offset = true, palette()[i], 0, offset
 	p.Add(b)
-	p.Legend.Add(g.Head[len(g.Table.Rows)+c], b)
+	if n > 1 {
+		p.Legend.Add(g.Head[len(g.Table.Rows)+c], b)
+	}
 	if n == 1 { // bars have offsets in points, which intervals cannot share
 		e, err := plotter.NewXErrorBars(struct {
 			plotter.XYer
