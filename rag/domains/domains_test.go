@@ -1,0 +1,186 @@
+package domains
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/route"
+)
+
+// put ingests texts of three topics, mixed, from a number on.
+func put(t *testing.T, b *doubles.Base, from, n int) {
+	t.Helper()
+	words := map[string][]string{"bread": strings.Fields("dough oven crust flour yeast knead bake rye"),
+		"light": strings.Fields("lamp beam lens keeper tower fog signal night"),
+		"music": strings.Fields("fugue violin choir organ tune voice chord score")}
+	var lines strings.Builder
+	for i := from; i < from+n; i++ {
+		topic := []string{"bread", "light", "music"}[i%3]
+		w := words[topic]
+		fmt.Fprintf(&lines, `{"id":"c%d","topic":%q,"text":"%s %s %s of the %s with %s"}`+"\n", i, topic, w[i%8],
+			w[(i/3)%8], w[(i/7)%8], w[(i/5)%8], w[(i/11)%8])
+	}
+	path := filepath.Join(b.Dir, fmt.Sprintf("texts%d.jsonl", from))
+	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := ingest.Input{Paths: []string{path}, Options: ingest.Options{NoChunk: true}}
+	if _, err := ingest.Run(t.Context(), b.Base, in); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// found are the results of a search in some domains, and the same by a filter, which reads the vectors as they lie.
+func found(t *testing.T, b *doubles.Base, mode retrieve.Mode, text string, domains ...string) (routed,
+	filtered retrieve.List) {
+	t.Helper()
+	snap, err := b.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	e, err := b.Embed(t.Context(), []string{text}, embed.Query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := retrieve.Queries{Texts: []string{text}, Vectors: knowledge.Vectors(e)}
+	var where []string
+	for _, d := range domains {
+		where = append(where, "topic="+d)
+	}
+	f, err := retrieve.ParseFilter(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, errA := snap.Search(t.Context(), q, retrieve.Options{K: 7, Mode: mode, Route: domains})
+	c, errC := snap.Search(t.Context(), q, retrieve.Options{K: 7, Mode: mode, Where: f})
+	if err := errors.Join(errA, errC); err != nil {
+		t.Fatal(err)
+	}
+	return a[0], c[0]
+}
+
+// TestPartitionsAreWhatAFilterLeaves compares both while rows come and go, before and after a partition has an index.
+func TestPartitionsAreWhatAFilterLeaves(t *testing.T) {
+	b := doubles.NewBase(t, func(c *knowledge.Config) { c.IndexRows, c.IndexSearches = 1, 2 })
+	check := func() {
+		t.Helper()
+		for _, mode := range []retrieve.Mode{retrieve.Dense, retrieve.BM25, retrieve.Auto} {
+			for _, domains := range [][]string{{"light"}, {"music", "bread"}, {"light"}} {
+				routed, filtered := found(t, b, mode, "the lamp of the organ and the dough", domains...)
+				if diff := cmp.Diff(filtered.Results, routed.Results); diff != "" {
+					t.Errorf("%s in %v: %s", mode, domains, diff)
+				}
+				if routed.Taken.Route == nil || !slices.Equal(routed.Taken.Route.Searched, domains) {
+					t.Errorf("the trace says %+v", routed.Taken.Route)
+				}
+			}
+		}
+	}
+	put(t, b, 0, 60)
+	check()
+	put(t, b, 60, 33)
+	check()
+	st, err := b.Writer(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.DeleteDocuments(t.Context(), []string{"c4", "c61", "c7"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Changed(nil); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	put(t, b, 93, 9)
+	check()
+}
+
+// TestPartitionsWithAnIndex searches domains that are large enough for one, which is built in the background.
+func TestPartitionsWithAnIndex(t *testing.T) {
+	b := doubles.NewBase(t, func(c *knowledge.Config) { c.IndexRows, c.IndexSearches = 1, 2 })
+	put(t, b, 0, 3*1100)
+	for range 3 {
+		for _, mode := range []retrieve.Mode{retrieve.Dense, retrieve.Auto} {
+			routed, filtered := found(t, b, mode, "the lamp of the organ and the dough", "light")
+			if diff := cmp.Diff(filtered.Results, routed.Results); diff != "" {
+				t.Errorf("%s: %s", mode, diff)
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func TestARouterFollowsItsStore(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	put(t, b, 0, 90)
+	r, err := Train(t.Context(), b.Base, b.Engine, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"bread": 30, "light": 30, "music": 30}, r.Chunks); diff != "" || r.Probes != 90 {
+		t.Error(diff, r.Probes)
+	}
+	snap, err := b.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := b.Router(snap.Store)
+	if err != nil || read == nil {
+		t.Fatal(err)
+	}
+	if s := snap.RouterStaleness(read); s.String() != "" {
+		t.Errorf("a new router is stale: %s", s)
+	}
+	snap.Release()
+	put(t, b, 90, 10)
+	if snap, err = b.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := snap.RouterStaleness(read); s.New != 10 || s.Share != .1 {
+		t.Errorf("%+v", s)
+	}
+	snap.Release()
+	// a router of another encoder is refused
+	b.Encoder.Name = "another"
+	about := filepath.Join(r.Dir, route.AboutFile)
+	text, err := os.ReadFile(about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), r.Router.Encoder.Digest, "sha256:00", 1)
+	if err := os.WriteFile(about, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	st, err := b.Reader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Router(st); !errors.Is(err, route.ErrEncoder) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFewerThanTwoDomainsAreRefused(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	put(t, b, 0, 1)
+	for by, want := range map[string]error{ByTopic: route.ErrData, ByFolder: route.ErrData, "meta.x": route.ErrData,
+		"moon": knowledge.ErrOption, ByLabels: knowledge.ErrOption} {
+		if _, err := Train(t.Context(), b.Base, b.Engine, Options{By: by}); !errors.Is(err, want) {
+			t.Errorf("%s: %v", by, err)
+		}
+	}
+}
