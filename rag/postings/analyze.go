@@ -3,8 +3,6 @@ package postings
 import (
 	_ "embed"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -98,13 +96,11 @@ func stopWordsOf(language string) map[string]bool {
 	return words
 }
 
-// Analyzer turns texts of one language into terms. It may be used by several goroutines.
+// Analyzer turns texts of one language into terms. It is immutable.
 type Analyzer struct {
 	language string
 	stop     map[string]bool
 	stem     func(*snowballstem.Env) bool
-	stems    sync.Map     // of words that were met: word → stem
-	kept     atomic.Int32 // words in stems
 }
 
 // For makes the analyser of a language (ISO 639-1). Of languages without a stemmer, and of "", terms are the words as
@@ -127,65 +123,54 @@ func (a *Analyzer) Terms(text string) []string {
 
 // each calls f with each term.
 func (a *Analyzer) each(text string, f func(term string)) {
+	words(text, func(w string, joined bool) {
+		if joined {
+			pairs(w, f)
+		} else if term := a.term(w); term != "" {
+			f(term)
+		}
+	})
+}
+
+// words calls f with each word of a text, and whether it is of a script that spaces do not part.
+func words(text string, f func(w string, joined bool)) {
 	if !norm.NFC.IsNormalString(text) {
 		text = norm.NFC.String(text)
 	}
-	start, joined := -1, false // of the word that is being read; whether spaces do not part it
-	flush := func(end int) {
-		if start >= 0 {
-			a.word(text[start:end], joined, f)
-		}
-		start = -1
-	}
+	start, joined := -1, false // of the word that is being read
 	for i, r := range text {
-		switch {
-		case !isWord(r):
-			flush(i)
-		case start < 0:
-			start, joined = i, spaceless(r)
-		case joined != spaceless(r):
-			flush(i)
+		in := isWord(r)
+		if start >= 0 && (!in || joined != spaceless(r)) {
+			f(text[start:i], joined)
+			start = -1
+		}
+		if in && start < 0 {
 			start, joined = i, spaceless(r)
 		}
 	}
-	flush(len(text))
+	if start >= 0 {
+		f(text[start:], joined)
+	}
 }
 
-// word calls f with the terms of one word.
-func (a *Analyzer) word(w string, joined bool, f func(term string)) {
-	if joined {
-		pairs(w, f)
-		return
-	}
+// term is what a word becomes, "" for a stop word.
+func (a *Analyzer) term(w string) string {
 	if w = strings.ToLower(w); len(w) > maxTerm {
 		w = w[:maxTerm]
 		for !utf8.ValidString(w) {
 			w = w[:len(w)-1]
 		}
 	}
-	if a.stop[w] {
-		return
-	}
-	if a.stem == nil {
-		f(w)
-		return
-	}
-	if stem, ok := a.stems.Load(w); ok {
-		f(stem.(string))
-		return
+	switch {
+	case a.stop[w]:
+		return ""
+	case a.stem == nil:
+		return w
 	}
 	env := snowballstem.NewEnv(w)
 	a.stem(env)
-	stem := strings.Clone(env.Current())
-	if a.kept.Load() < maxKept {
-		a.kept.Add(1)
-		a.stems.Store(strings.Clone(w), stem)
-	}
-	f(stem)
+	return strings.Clone(env.Current())
 }
-
-// maxKept is of how many words the stems are kept: the frequent ones come early.
-const maxKept = 1 << 16
 
 // pairs calls f with each two characters that follow each other, or the only one.
 func pairs(w string, f func(term string)) {

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -65,7 +66,7 @@ type Query struct {
 	x       *Index
 	scoring Scoring
 	words   []Term     // all, each once, in order
-	terms   []weighted // those that rows have, in order
+	terms   []weighted // those that rows have, by bound, descending: scores are summed in this order
 	ideal   float64
 	offset  float64 // BM25: of the length norm
 	slope   float64 // BM25: of the length norm, for each term of the text
@@ -195,6 +196,7 @@ func (q *Query) weigh(counts []float64, mass float64) {
 		q.terms[t].bound = q.x.bound(w.Text, q, &q.terms[t])
 		t++
 	}
+	slices.SortStableFunc(q.terms, func(a, b weighted) int { return cmp.Compare(b.bound, a.bound) })
 }
 
 // Terms are the query's terms, also those that no row has, in order.
@@ -266,7 +268,9 @@ func (x *Index) bound(term string, q *Query, t *weighted) float64 {
 		unit := &weighted{weight: 1}
 		for _, l := range t.lists {
 			for j, at := range l.at {
-				share = max(share, q.part(unit, l.tf[j], l.seg.length[at], l.seg.first+int(at)))
+				if row := l.seg.first + int(at); !x.gone || !x.deleted(row) {
+					share = max(share, q.part(unit, l.tf[j], l.seg.length[at], row))
+				}
 			}
 		}
 		x.mu.Lock()

@@ -3,7 +3,7 @@ package postings
 import (
 	"context"
 	"fmt"
-	"slices"
+	"math/bits"
 	"sort"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -12,8 +12,8 @@ import (
 // TopK returns the k rows with the highest scores above 0, better first, then lower row; deleted rows and those that
 // allowed refuses (nil allows all) are left out. k below 1 is kernels.ErrArgument.
 //
-// Lists are read together, row by row, and those whose bounds cannot bring a row among the best are only looked up
-// (MaxScore: Turtle & Flood, Query Evaluation: Strategies and Optimizations, 1995).
+// Lists are read window of rows by window of rows, and those whose bounds cannot bring a row among the best are only
+// looked up (MaxScore: Turtle & Flood, Query Evaluation: Strategies and Optimizations, 1995; in windows as Lucene does).
 func (q *Query) TopK(ctx context.Context, k int, allowed func(row int) bool) ([]kernels.Hit, error) {
 	if k < 1 {
 		return nil, fmt.Errorf("postings: k: %w: %d, at least 1", kernels.ErrArgument, k)
@@ -34,18 +34,22 @@ type scan struct {
 	k      int
 	best   []kernels.Hit // a heap whose root is the worst
 	limit  float64       // a row's score must be above: that of the root once there are k
-	cursor []cursor      // by bound, ascending
-	below  []float64     // below[i] is the sum of the bounds of cursor[:i]
-	parts  []float64     // of the row in question, by term of the query
+	cursor []cursor      // by bound, descending, as the query's terms are: scores are summed in this order
+	rest   []float64     // rest[i] is the sum of the bounds of cursor[i:]
+
+	sums [window]float64     // of the rows of a window, over the lists that are read
+	met  [window / 64]uint64 // which of them a list has
 }
+
+// window is how many rows are summed together: their sums lie in the first-level cache.
+const window = 2048
 
 // cursor is a place in a term's list.
 type cursor struct {
-	term  int
-	bound float64
-	at    []uint32
-	tf    []uint16
-	next  int
+	*weighted
+	at   []uint32
+	tf   []uint16
+	next int
 }
 
 // none is the row of a cursor at the end of its list.
@@ -81,103 +85,103 @@ func (c *cursor) seek(row uint32) {
 }
 
 func newScan(q *Query, k int) *scan {
-	s := &scan{q: q, k: k, parts: make([]float64, len(q.terms)), below: make([]float64, len(q.terms)+1)}
+	s := &scan{q: q, k: k, rest: make([]float64, len(q.terms)+1)}
 	for i := range q.terms {
-		s.cursor = append(s.cursor, cursor{term: i, bound: q.terms[i].bound})
+		s.cursor = append(s.cursor, cursor{weighted: &q.terms[i]})
 	}
-	slices.SortStableFunc(s.cursor, func(a, b cursor) int {
-		switch {
-		case a.bound < b.bound:
-			return -1
-		case a.bound > b.bound:
-			return 1
-		}
-		return 0
-	})
-	for i, c := range s.cursor {
-		s.below[i+1] = s.below[i] + c.bound*(1+1e-12)
+	for i := len(s.cursor) - 1; i >= 0; i-- {
+		s.rest[i] = s.rest[i+1] + s.cursor[i].bound*(1+1e-12)
 	}
 	return s
 }
-
-// stretch is how many rows are scored between two looks at the context.
-const stretch = 1 << 14
 
 // segment scans one segment.
 func (s *scan) segment(ctx context.Context, seg *segment, allowed func(row int) bool) error {
 	for i := range s.cursor {
 		c := &s.cursor[i]
 		c.at, c.tf, c.next = nil, nil, 0
-		for _, l := range s.q.terms[c.term].lists {
+		for _, l := range c.lists {
 			if l.seg == seg {
 				c.at, c.tf = l.at, l.tf
 			}
 		}
 	}
-	first := s.essential(0)
-	for n := 1; ; n++ {
-		if n%stretch == 0 && ctx.Err() != nil {
-			return ctx.Err()
+	for read := s.read(len(s.cursor)); ; read = s.read(read) {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		row := none
-		for i := first; i < len(s.cursor); i++ {
-			row = min(row, s.cursor[i].row())
+		first := none
+		for i := range read {
+			first = min(first, s.cursor[i].row())
 		}
-		if row == none {
+		if first == none {
 			return nil
 		}
-		score, ok := s.score(seg, row, first)
-		if !ok {
-			continue
+		first -= first % window
+		for i := range read {
+			s.sum(&s.cursor[i], seg, first)
 		}
-		r := seg.first + int(row)
-		if s.q.x.gone && s.q.x.deleted(r) || allowed != nil && !allowed(r) {
-			continue
+		for w := range s.met {
+			for met := s.met[w]; met != 0; met &= met - 1 {
+				at := w*64 + bits.TrailingZeros64(met)
+				row, sum := first+uint32(at), s.sums[at]
+				s.sums[at] = 0
+				if score, ok := s.finish(seg, row, sum, read); ok {
+					r := seg.first + int(row)
+					if s.q.x.gone && s.q.x.deleted(r) || allowed != nil && !allowed(r) {
+						continue
+					}
+					s.add(kernels.Hit{Row: r, Score: score})
+				}
+			}
+			s.met[w] = 0
 		}
-		s.add(kernels.Hit{Row: r, Score: score})
-		first = s.essential(first)
 	}
 }
 
-// essential is the first of the cursors, from first on, that a row above the limit needs one of.
-func (s *scan) essential(first int) int {
-	for first < len(s.cursor) && len(s.best) == s.k && s.below[first+1] <= s.limit {
-		first++
+// read is how many of the lists must be read, where so many were before: a row that is in none of them cannot come
+// above the limit.
+func (s *scan) read(before int) int {
+	for before > 0 && len(s.best) == s.k && s.rest[before-1] <= s.limit {
+		before--
 	}
-	return first
+	return before
 }
 
-// score computes the score of a row that an essential cursor stands at, and moves these on. It is not ok as soon as the
-// row cannot come above the limit.
-func (s *scan) score(seg *segment, row uint32, first int) (score float64, ok bool) {
-	length, r := seg.length[row], seg.first+int(row)
-	clear(s.parts)
-	sum := 0.0
-	for i := first; i < len(s.cursor); i++ {
-		c := &s.cursor[i]
-		if c.row() == row {
-			p := s.q.part(&s.q.terms[c.term], c.tf[c.next], length, r)
-			s.parts[c.term] = p
-			sum += p
-			c.next++
+// sum adds what a list says of the rows of a window.
+func (s *scan) sum(c *cursor, seg *segment, first uint32) {
+	at, tf, next, q := c.at, c.tf, c.next, s.q
+	if q.scoring.Kind == BM25 {
+		length := seg.length[first:]
+		for ; next < len(at) && at[next]-first < window; next++ {
+			i, f := at[next]-first, float64(tf[next])
+			s.sums[i] += c.weight * f / (f + q.offset + q.slope*float64(length[i]))
+			s.met[i/64] |= 1 << (i % 64)
+		}
+	} else {
+		for ; next < len(at) && at[next]-first < window; next++ {
+			i := at[next] - first
+			s.sums[i] += q.part(c.weighted, tf[next], 0, seg.first+int(at[next]))
+			s.met[i/64] |= 1 << (i % 64)
 		}
 	}
+	c.next = next
+}
+
+// finish adds to a row's sum what the lists say that are only looked up. It is not ok as soon as the row cannot come
+// above the limit.
+func (s *scan) finish(seg *segment, row uint32, sum float64, read int) (score float64, ok bool) {
 	full := len(s.best) == s.k
-	for i := first - 1; i >= 0; i-- {
-		if full && (sum+s.below[i+1])*(1+1e-12) <= s.limit {
+	for i := read; i < len(s.cursor); i++ {
+		if full && (sum+s.rest[i])*(1+1e-12) <= s.limit {
 			return 0, false
 		}
 		c := &s.cursor[i]
 		if c.seek(row); c.row() == row {
-			p := s.q.part(&s.q.terms[c.term], c.tf[c.next], length, r)
-			s.parts[c.term] = p
-			sum += p
+			sum += s.q.part(c.weighted, c.tf[c.next], seg.length[row], seg.first+int(row))
 		}
 	}
-	for _, p := range s.parts { // in the order of Score: the same bits
-		score += p
-	}
-	return score, score > s.limit || !full && score > 0
+	return sum, sum > s.limit || !full && sum > 0
 }
 
 // add takes a row that is above the limit; rows come in ascending order, so one that equals the limit is not.

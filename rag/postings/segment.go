@@ -61,35 +61,46 @@ type posting struct {
 // builder collects the terms of consecutive rows.
 type builder struct {
 	seg    segment
-	number map[string]int32
+	number map[string]int32 // of each term's list
 	lists  [][]posting
-	names  []string
+	met    map[*Analyzer]map[string]int32 // number of the list of each word that was met, or stopWord
 	langs  map[string]uint8
 }
 
+const stopWord = -1
+
 func newBuilder(first int) *builder {
-	return &builder{seg: segment{first: first}, number: map[string]int32{}, langs: map[string]uint8{}}
+	return &builder{seg: segment{first: first}, number: map[string]int32{}, met: map[*Analyzer]map[string]int32{},
+		langs: map[string]uint8{}}
 }
 
 // add appends the next row's text.
 func (b *builder) add(a *Analyzer, text string) {
-	row, length := uint32(b.seg.rows()), uint32(0)
-	a.each(text, func(term string) {
-		length++
-		n, ok := b.number[term]
-		if !ok {
-			n = int32(len(b.lists))
-			b.number[strings.Clone(term)] = n
-			b.lists = append(b.lists, nil)
-		}
-		l := b.lists[n]
-		if len(l) > 0 && l[len(l)-1].at == row {
-			if last := &l[len(l)-1]; last.tf < math.MaxUint16 {
-				last.tf++
-			}
+	met := b.met[a]
+	if met == nil {
+		met = map[string]int32{}
+		b.met[a] = met
+	}
+	length := uint32(0)
+	words(text, func(w string, joined bool) {
+		if joined {
+			pairs(w, func(term string) {
+				length++
+				b.count(b.list(term))
+			})
 			return
 		}
-		b.lists[n] = append(l, posting{at: row, tf: 1})
+		n, ok := met[w]
+		if !ok {
+			if n = stopWord; a.term(w) != "" {
+				n = b.list(a.term(w))
+			}
+			met[strings.Clone(w)] = n
+		}
+		if n != stopWord {
+			length++
+			b.count(n)
+		}
 	})
 	lang, ok := b.langs[a.language]
 	if !ok && len(b.seg.languages) < math.MaxUint8 {
@@ -98,6 +109,27 @@ func (b *builder) add(a *Analyzer, text string) {
 		b.seg.languages = append(b.seg.languages, a.language)
 	}
 	b.seg.length, b.seg.language = append(b.seg.length, length), append(b.seg.language, lang)
+}
+
+// list is the number of a term's list.
+func (b *builder) list(term string) int32 {
+	n, ok := b.number[term]
+	if !ok {
+		n = int32(len(b.lists))
+		b.number[strings.Clone(term)] = n
+		b.lists = append(b.lists, nil)
+	}
+	return n
+}
+
+// count counts a term of the next row's text.
+func (b *builder) count(n int32) {
+	l, row := b.lists[n], uint32(b.seg.rows())
+	if len(l) == 0 || l[len(l)-1].at != row {
+		b.lists[n] = append(l, posting{at: row, tf: 1})
+	} else if last := &l[len(l)-1]; last.tf < math.MaxUint16 {
+		last.tf++
+	}
 }
 
 // finish is the segment of what was added.
