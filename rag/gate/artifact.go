@@ -156,7 +156,7 @@ func (c *Calibration) WithPolicy(policy, score string, threshold float64) (*Cali
 	n := *c
 	switch {
 	case policy == "" && score == "":
-		policy = c.Policy
+		policy, score = c.Policy, c.Score
 	case score == "" && policy != Auto && policy != Paper:
 		score = c.Score
 	case policy == "":

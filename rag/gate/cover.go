@@ -134,8 +134,11 @@ func (in *Input) choose(c *Calibration, want *Score, leftOut string) (best int) 
 	if best == 0 {
 		name += " alone"
 	}
-	c.Choice = fmt.Sprintf("%s: balanced accuracy %.4f (%.4f to %.4f) on questions whose %s is left out; %s has %.4f",
-		name, b.Balanced, b.Low, b.High, leftOut, c.Candidates[0].Score, c.Candidates[0].Balanced)
+	c.Choice = fmt.Sprintf("%s: balanced accuracy %.4f (%.4f to %.4f), AUROC %.4f on questions whose %s is left out",
+		name, b.Balanced, b.Low, b.High, b.AUROC, leftOut)
+	if best > 0 {
+		c.Choice += fmt.Sprintf("; %s alone has %.4f, %.4f", c.Metric, c.Candidates[0].Balanced, c.Candidates[0].AUROC)
+	}
 	return best
 }
 

@@ -34,8 +34,8 @@ func TestPeers(t *testing.T) {
 		some = append(some, questions[i])
 	}
 	dir := t.TempDir()
-	analysed(t, filepath.Join(dir, "terms_contexts.txt"), contexts)
-	analysed(t, filepath.Join(dir, "terms_queries.txt"), some)
+	writeTerms(t, filepath.Join(dir, "terms_contexts.txt"), contexts)
+	writeTerms(t, filepath.Join(dir, "terms_queries.txt"), some)
 	if err := os.Mkdir(filepath.Join(dir, "tantivy"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func scoresOf(hits []kernels.Hit) (scores []float64) {
 	return scores
 }
 
-func analysed(t *testing.T, name string, texts []string) {
+func writeTerms(t *testing.T, name string, texts []string) {
 	t.Helper()
 	var b strings.Builder
 	for _, text := range texts {
