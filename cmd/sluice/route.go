@@ -37,7 +37,7 @@ type routeFlags struct {
 }
 
 func (a *app) routeTrainCommand() *cobra.Command {
-	f := routeFlags{set: route.Defaults()}
+	f := routeFlags{set: domains.Defaults()}
 	cmd := &cobra.Command{Use: "train", Short: "divide the store's chunks into domains and train a router on them",
 		Long: `--by says where the domains come from: the documents' topics, their first folder, a field of theirs (meta.KEY), clusters
 of the chunks' vectors (as many as have the largest mean silhouette, unless --clusters says how many), or the nearest of

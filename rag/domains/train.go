@@ -42,10 +42,18 @@ type Options struct {
 	// Questions about chunks, which the router is measured by. Without any, a sentence of each chunk takes the place
 	// of one.
 	Questions []Question
-	Settings  route.Settings // the zero value is route.Defaults
+	Settings  route.Settings // the zero value is Defaults
 	Sample    int            // chunks that are trained on at most; 0 is DefaultSample
 	Progress  func(stage string, done, total int)
 	Warn      func(text string)
+}
+
+// Defaults are route.Defaults for a store: what is out of scope is left to the gate, so that fewer queries are searched
+// for everywhere.
+func Defaults() route.Settings {
+	s := route.Defaults()
+	s.Keep = .98
+	return s
 }
 
 // DefaultSample is how many chunks a router is trained on at most.
@@ -81,7 +89,7 @@ func Train(ctx context.Context, base *knowledge.Base, e route.Engine, o Options)
 		o.By = ByTopic
 	}
 	if o.Settings == (route.Settings{}) {
-		o.Settings = route.Defaults()
+		o.Settings = Defaults()
 	}
 	if o.Sample == 0 {
 		o.Sample = DefaultSample

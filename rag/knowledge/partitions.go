@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 
@@ -120,6 +121,10 @@ type copied struct {
 // A partition of a store that is large enough for an index gets one from so many rows on: fewer are read as fast.
 const partitionIndexRows = 1024
 
+// partitionClusters is how many times fewer clusters the index of a partition has than one of a whole store (√rows):
+// its rows are alike, and few clusters are visited sooner (docs/adr/0023-routing.md).
+const partitionClusters = 4
+
 // partition are the vectors of rows of a domain.
 func (b *Base) partition(s *Snapshot, name string, rows []int) engine.Vectors {
 	v := s.View.Vectors
@@ -172,7 +177,8 @@ func (b *Base) indexPartition(k *copied, metric kernels.Metric, dim int) {
 	}
 	v := engine.Vectors{Data: k.data, Rows: len(k.rows), Dim: dim}
 	b.builders.Go(func() {
-		set, err := b.cfg.Engine.Prepare(b.stopping, v, metric, engine.SetOptions{})
+		set, err := b.cfg.Engine.Prepare(b.stopping, v, metric, engine.SetOptions{
+			Clusters: max(1, int(math.Sqrt(float64(v.Rows)))/partitionClusters)})
 		if err != nil {
 			if b.stopping.Err() == nil {
 				b.log.Warn("no index of a domain: each search reads all its vectors", "error", err)
