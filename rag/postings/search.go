@@ -13,7 +13,8 @@ import (
 // allowed refuses (nil allows all) are left out. k below 1 is kernels.ErrArgument.
 //
 // Lists are read window of rows by window of rows, and those whose bounds cannot bring a row among the best are only
-// looked up (MaxScore: Turtle & Flood, Query Evaluation: Strategies and Optimizations, 1995; in windows as Lucene does).
+// looked up (MaxScore: Turtle & Flood, Query Evaluation: Strategies and Optimizations, 1995; the windows are those of
+// Lucene).
 func (q *Query) TopK(ctx context.Context, k int, allowed func(row int) bool) ([]kernels.Hit, error) {
 	if k < 1 {
 		return nil, fmt.Errorf("postings: k: %w: %d, at least 1", kernels.ErrArgument, k)
