@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -151,6 +152,32 @@ func TestSearchByEntities(t *testing.T) {
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", where, got, want)
+		}
+	}
+}
+
+// The words of a document are analysed by the language that it was ingested with, also where its text is too short to
+// tell.
+func TestWordsGoByTheDocumentsLanguage(t *testing.T) {
+	for language, want := range map[string]int{"de": 1, "": 0} {
+		b := doubles.NewBase(t, nil)
+		put(t, b, "a.jsonl", `{"id":"a","text":"Viele Häuser."}`, ingest.Options{NoChunk: true, Language: language})
+		snap, _, err := b.Searchable(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer snap.Release()
+		x, err := snap.Postings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := x.Query("Haus", postings.Scoring{Kind: postings.BM25})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hits, err := q.TopK(t.Context(), 1, nil)
+		if err != nil || len(hits) != want {
+			t.Errorf("%q: %v, %v", language, hits, err)
 		}
 	}
 }

@@ -1,14 +1,17 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -102,6 +105,14 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 		}
 	}
 	chunks, err := s.View.Chunks(ctx, ids)
+	var damaged *store.TextError
+	if errors.As(err, &damaged) {
+		chunks, err = s.undamaged(ctx, ids)
+	}
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.languages(ctx, chunks)
 	if err != nil {
 		return nil, err
 	}
@@ -111,15 +122,47 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 			continue
 		}
 		c := &chunks[next]
-		if next++; next == 1 || c.Document != of {
+		if next++; c.ID == "" { // damaged
+			continue
+		}
+		if c.Document != of {
 			of = c.Document
-			if language = s.base.languages.Of(c.Text); language == "" {
+			if language = cmp.Or(known[of], s.base.languages.Of(c.Text)); language == "" {
 				language = shortTexts
 			}
 		}
 		documents[row-from] = postings.Document{Text: c.EmbedText(), Language: language}
 	}
 	return documents, nil
+}
+
+// undamaged reads chunks one by one; those whose texts are damaged stay empty, and that is said.
+func (s *Snapshot) undamaged(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
+	chunks := make([]corpus.Chunk, len(ids))
+	for i := range ids {
+		one, err := s.View.Chunks(ctx, ids[i:i+1])
+		var damaged *store.TextError
+		switch {
+		case errors.As(err, &damaged):
+			s.base.log.Warn(fmt.Sprintf("its words are not searched: %v", err))
+		case err != nil:
+			return nil, err
+		default:
+			chunks[i] = one[0]
+		}
+	}
+	return chunks, nil
+}
+
+// languages are those that the documents of chunks were ingested with.
+func (s *Snapshot) languages(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
+	var ids []string
+	for _, c := range chunks {
+		if len(ids) == 0 || ids[len(ids)-1] != c.Document {
+			ids = append(ids, c.Document)
+		}
+	}
+	return s.View.DocumentMeta(ctx, ids, "language")
 }
 
 // shortTexts is the language that texts are analysed by which are too short to tell. English endings are few, and other

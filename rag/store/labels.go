@@ -121,3 +121,28 @@ func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, err
 		jsonList(kinds))
 	return labels, wrap(r.store.dir, "read labels", err)
 }
+
+// DocumentMeta returns the value of a key in the metadata of those of the documents that have it.
+func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[string]string, error) {
+	r := v.texts
+	select {
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.tx == nil {
+		return nil, wrap(r.store.dir, "read documents", ErrClosed)
+	}
+	values := map[string]string{}
+	err := each(r.tx, func(scan func(...any) error) error {
+		var id, value string
+		if err := scan(&id, &value); err != nil {
+			return err
+		}
+		values[id] = value
+		return ctx.Err()
+	}, `SELECT d.id, m.value FROM json_each(?1) AS j CROSS JOIN documents AS d ON d.id = j.value
+		JOIN json_each(d.meta) AS m ON m.key = ?2 AND m.type = 'text'`, jsonList(ids), key)
+	return values, wrap(r.store.dir, "read documents", err)
+}
