@@ -30,7 +30,8 @@ func TestNative(t *testing.T) {
 		{"The herring eats plankton.", "What does the herring eat?", "plankton"},
 		{"Go was designed at Google in 2007.", "When was Go designed?", "2007"}} {
 		fmt.Fprintf(&contexts, "{\"id\":\"c%d\",\"text\":%q}\n", i, c[0])
-		fmt.Fprintf(&queries, "{\"id\":\"q%d\",\"context_id\":\"c%[1]d\",\"text\":%q,\"answers\":[%q]}\n", i, c[1], c[2])
+		fmt.Fprintf(&queries, "{\"id\":\"q%d\",\"context_id\":\"c%[1]d\",\"text\":%q,\"answers\":[%q]}\n", i, c[1],
+			c[2])
 	}
 	for name, text := range map[string]string{dataset.ContextsFile: contexts.String(),
 		dataset.QueriesFile: queries.String()} {
