@@ -193,7 +193,11 @@ func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 	if h := r.Holdout; h != nil {
 		fmt.Fprintf(&b, "hold-out   %d of %d questions in scope open the gate", h.Retrieved, h.InScope)
 		if h.OutOfScope > 0 {
-			fmt.Fprintf(&b, "; with their own %s away, %d of %d still do", groupsOf(r), h.FalseRetrieve, h.OutOfScope)
+			away := groupsOf(r)
+			if r.Score != r.Metric.String() && !r.Corpus.Topics {
+				away = "cluster of passages"
+			}
+			fmt.Fprintf(&b, "; with their own %s away, %d of %d still do", away, h.FalseRetrieve, h.OutOfScope)
 		}
 		b.WriteString("\n")
 	}

@@ -14,12 +14,18 @@ const similarity = "similarity with the"
 // statistics is the table of a calibration's distributions, a line for each; on a terminal that is too narrow for that
 // a column for each.
 func statistics(r *sluice.CalibrateResult, screen terminal.Screen) string {
-	rows := []struct {
+	type row struct {
 		name, brief string
 		s           *gate.Stats
-	}{{"own passage", "own", &r.Positive}, {"other passages (" + r.Negatives + ")", "others", &r.Negative},
+	}
+	rows := []row{{"own passage", "own", &r.Positive}, {"other passages (" + r.Negatives + ")", "others", &r.Negative},
 		{"best passage", "best", &r.Maximum}, {"best of other " + groupsOf(r) + "s", "other " + groupsOf(r) + "s",
 			r.MaximumOther}}
+	if c := r.Cover; c != nil && r.Score != r.Metric.String() { // what the gate goes by
+		rows = append(rows, row{"own, with words", "own + words", &c.Positive},
+			row{"best, with words", "best + words", &c.Maximum},
+			row{"best of others, with words", "others + words", c.MaximumOther})
+	}
 	titles := []string{"n", "min", "p5", "Q1", "mean", "median", "Q3", "p95", "max"}
 	wide := terminal.Table{Columns: []terminal.Column{{Title: similarity, Right: true}}}
 	narrow := terminal.Table{Columns: []terminal.Column{{}}} // under a line of its own
