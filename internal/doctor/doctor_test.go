@@ -49,7 +49,7 @@ func TestWhatShouldWorkFails(t *testing.T) {
 	dir := t.TempDir()
 	checks, err := collect(t, t.Context(),
 		Options{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model",
-			Classifier: "no such classifier", Reranker: dir})
+			Classifier: "no such classifier", Reranker: "no such reranker"})
 	if err != nil {
 		t.Fatal(err)
 	}
