@@ -53,7 +53,7 @@ type Candidate struct {
 func coverWeights() []float64 { return []float64{.25, .5, .75, 1} }
 
 const (
-	coverPairs     = 400_000_000 // that are scored at most, if that leaves
+	coverPairs     = 100_000_000 // that are scored at most, if that leaves
 	coverQueries   = 1000        // pseudo-queries
 	candidateFolds = 5
 	candidateDraws = 1000
