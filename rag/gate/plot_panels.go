@@ -335,7 +335,7 @@ func (d *drawing) curves() *plot.Plot {
 	p := d.panel(1.05)
 	p.Y.Tick.Marker = plot.TickerFunc(percents)
 	p.Y.Label.Text = "gets through"
-	p.X.Label.Text = axisName(d.c.Metric)
+	p.X.Label.Text = axisName(d.c.scored())
 	const steps = 400
 	for _, g := range d.groups {
 		var curve plotter.XYs
@@ -425,8 +425,11 @@ func ticks(low, high float64) (t []plot.Tick) {
 	return t
 }
 
-func axisName(m kernels.Metric) string {
-	switch m {
+func axisName(s Score) string {
+	if s.Cover {
+		return fmt.Sprintf("cosine + %g × share of the question's words, of the best passage (further right is closer)", s.Weight)
+	}
+	switch s.Metric {
 	case kernels.Cosine:
 		return "cosine similarity with the nearest passage (further right is closer)"
 	case kernels.IP:
