@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/kmeans"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -49,7 +50,7 @@ func (r *run) cluster(ctx context.Context) error {
 	if r.Clusters > 0 {
 		tried = []int{r.Clusters}
 	}
-	var best *route.Clusters
+	var best *kmeans.Clusters
 	top := math.Inf(-1)
 	for i, k := range tried {
 		if k > max(2, len(rows)/minCluster) && r.Clusters == 0 {
@@ -58,7 +59,7 @@ func (r *run) cluster(ctx context.Context) error {
 		if r.Progress != nil {
 			r.Progress("clusters", i, len(tried))
 		}
-		c, err := route.KMeans(ctx, r.engine, v, k, r.Settings.Seed)
+		c, err := kmeans.Spherical(ctx, r.engine, v, k, r.Settings.Seed)
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func silhouette(ctx context.Context, e engine.Interface, v engine.Vectors, of []
 const nameTerms = 3
 
 // names are the words that stand out in each cluster: those whose mean weight is the most above that of all chunks.
-func (r *run) names(ctx context.Context, rows []int, c *route.Clusters) ([]string, error) {
+func (r *run) names(ctx context.Context, rows []int, c *kmeans.Clusters) ([]string, error) {
 	texts := make([]string, 0, len(rows))
 	err := r.eachChunk(ctx, rows, func(_ int, k corpus.Chunk) { texts = append(texts, k.EmbedText()) })
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/kmeans"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -13,7 +14,6 @@ import (
 // about.
 const (
 	clusterRows   = 20_000 // that the centres come from
-	clusterRounds = 12
 	minClusters   = 4
 	maxClusters   = 32
 	minPerCluster = 8
@@ -34,51 +34,24 @@ func (in *Input) leftOut(ctx context.Context, e engine.Interface) (groups []int3
 	return groups, "cluster of contexts", err
 }
 
-// cluster is spherical k-means (Dhillon & Modha, Concept decompositions for large sparse text data, 2001) from centres
-// that are drawn; the assignment of the last round is returned.
+// cluster finds k-means' centres for a sample of the contexts, and assigns all of them.
 func (in *Input) cluster(ctx context.Context, e engine.Interface, k int) ([]int32, error) {
 	n, d := in.Contexts.Rows, in.Contexts.Dim
-	rng := rand.New(rand.NewPCG(in.Seed, streamClusters))
 	sample := in.Contexts
-	if order := rng.Perm(n); n > clusterRows {
+	if n > clusterRows {
 		sample = engine.Vectors{Rows: clusterRows, Dim: d, Data: make([]float32, 0, clusterRows*d)}
-		for _, i := range order[:clusterRows] {
+		for _, i := range rand.New(rand.NewPCG(in.Seed, streamClusters)).Perm(n)[:clusterRows] {
 			sample.Data = append(sample.Data, row(in.Contexts, i)...)
 		}
 	}
-	centres := engine.Vectors{Rows: k, Dim: d}
-	for _, i := range rng.Perm(sample.Rows)[:k] {
-		centres.Data = append(centres.Data, row(sample, i)...)
+	c, err := kmeans.Spherical(ctx, e, sample, k, in.Seed)
+	if err != nil {
+		return nil, err
 	}
-	for range clusterRounds {
-		of, err := nearest(ctx, e, sample, centres)
-		if err != nil {
-			return nil, err
-		}
-		sums := make([]float64, k*d)
-		for i, c := range of {
-			for j, x := range row(sample, i) {
-				sums[int(c)*d+j] += float64(x)
-			}
-		}
-		for c := range k {
-			length := 0.
-			for _, x := range sums[c*d:][:d] {
-				length += x * x
-			}
-			if length = math.Sqrt(length); length == 0 {
-				continue // nobody's: it stays where it was
-			}
-			for j := range d {
-				centres.Data[c*d+j] = float32(sums[c*d+j] / length)
-			}
-		}
+	if sample.Rows == n {
+		return c.Of, nil
 	}
-	return nearest(ctx, e, in.Contexts, centres)
-}
-
-func nearest(ctx context.Context, e engine.Interface, rows, centres engine.Vectors) ([]int32, error) {
-	hits, err := e.TopK(ctx, rows, centres, kernels.Cosine, 1, nil)
+	hits, err := e.TopK(ctx, in.Contexts, c.Centres, kernels.Cosine, 1, nil)
 	if err != nil {
 		return nil, err
 	}

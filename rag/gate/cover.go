@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -52,6 +53,9 @@ type Candidate struct {
 // coverWeights are compared.
 func coverWeights() []float64 { return []float64{.25, .5, .75, 1} }
 
+// unmeasuredWeight is taken where a score with words is asked for and there are too few contexts to compare weights by.
+const unmeasuredWeight = .5
+
 const (
 	coverPairs     = 100_000_000 // that are scored at most, if that leaves
 	coverQueries   = 1000        // pseudo-queries
@@ -96,9 +100,15 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 			c.Candidates = append(c.Candidates, candidate)
 		}
 	}
-	best := in.choose(c, want, leftOut)
-	if best = max(best, 1); len(c.Candidates) == 0 && want == nil {
+	if in.choose(c, want, leftOut); len(c.Candidates) == 0 && want == nil {
 		return nil // nothing to choose by: the similarity alone
+	}
+	best := slices.Index(weights, unmeasuredWeight) // also where the similarity is better: the score can still be had
+	switch {
+	case len(c.Candidates) > 0:
+		best = 1 + winner(c.Candidates[1:])
+	case len(weights) == 2:
+		best = 1 // the one that was asked for
 	}
 	chosen := &scored[best]
 	c.Cover = &Cover{Weight: weights[best], Queries: len(sample), scores: *chosen,
@@ -111,20 +121,17 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 	return err
 }
 
-// choose sets the calibration's score and says why; it returns the number of the candidate.
-func (in *Input) choose(c *Calibration, want *Score, leftOut string) (best int) {
-	if want != nil {
+// choose sets the calibration's score and says why.
+func (in *Input) choose(c *Calibration, want *Score, leftOut string) {
+	switch {
+	case want != nil:
 		c.Score, c.Choice = want.Name(), "asked for"
-		if want.Cover && want.Weight == 0 {
-			best = winner(c.Candidates[min(1, len(c.Candidates)):]) + 1
-		}
-		return best
-	}
-	if len(c.Candidates) == 0 {
+		return
+	case len(c.Candidates) == 0:
 		c.Choice = "similarity alone: " + leftOut
-		return 0
+		return
 	}
-	best = winner(c.Candidates)
+	best := winner(c.Candidates)
 	b := c.Candidates[best]
 	c.Score = b.Score
 	name := b.Score
@@ -139,16 +146,12 @@ func (in *Input) choose(c *Calibration, want *Score, leftOut string) (best int) 
 	if best > 0 {
 		c.Choice += fmt.Sprintf("; %s alone has %.4f, %.4f", c.Metric, c.Candidates[0].Balanced, c.Candidates[0].AUROC)
 	}
-	return best
 }
 
 // winner is the candidate with the best AUROC of those whose balanced accuracy is within a standard error of the best
 // one's: between equals, the statistic that rests on all scores is the steadier.
 func winner(all []Candidate) (best int) {
-	if len(all) == 0 {
-		return 0
-	}
-	highest := slices.MaxFunc(all, func(a, b Candidate) int { return compareFloats(a.Balanced, b.Balanced) })
+	highest := slices.MaxFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Balanced, b.Balanced) })
 	least := highest.Balanced - (highest.High-highest.Low)/(2*1.96)
 	best = -1
 	for i, c := range all {
@@ -157,16 +160,6 @@ func winner(all []Candidate) (best int) {
 		}
 	}
 	return best
-}
-
-func compareFloats(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // coverSample are the pseudo-queries that are scored, ascending: all, unless pairs are too many.

@@ -245,6 +245,31 @@ func TestWithoutTopics(t *testing.T) {
 	if err != nil || c.Score != "cosine" || c.Cover != nil || !strings.Contains(c.Choice, "too few contexts") {
 		t.Errorf("%+v, %v", c, err)
 	}
+	few.Score = "cosine+cover"
+	c, _, err = Calibrate(t.Context(), newEngine(t), few)
+	if err != nil || c.Score != "cosine+cover" || c.Cover.Weight != unmeasuredWeight || c.Choice != "asked for" {
+		t.Errorf("asked for without a comparison: %+v, %v", c, err)
+	}
+}
+
+// TestWordsThatDoNotHelp: where the vectors say all, the similarity alone is taken; a score with words can still be
+// had, with the best of its weights.
+func TestWordsThatDoNotHelp(t *testing.T) {
+	in := wordsInput(t, 5, 12, false)
+	for j, own := range in.Owner {
+		copy(row(in.Queries, j), row(in.Contexts, int(own)))
+		in.Words.Queries[j] = "common words of every text" // and none of its own
+	}
+	c, _, err := Calibrate(t.Context(), newEngine(t), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Score != "cosine" || !strings.HasPrefix(c.Choice, "cosine alone") {
+		t.Errorf("%s: %s", c.Score, c.Choice)
+	}
+	if want := c.Candidates[1+winner(c.Candidates[1:])].Weight; c.Cover == nil || c.Cover.Weight != want {
+		t.Errorf("the weight that is kept is %+v, want %v", c.Cover, want)
+	}
 }
 
 // TestCluster: vectors around centres that are far from each other are parted by them, the same way each time.

@@ -19,6 +19,7 @@ kernels: kernels
 engine: kernels engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine
+engine/kmeans: kernels engine
 embed/remote: embed llm
 embed/ops: kernels
 embed: engine internal/filehash internal/regular internal/safetensors
