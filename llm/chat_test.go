@@ -14,14 +14,14 @@ import (
 	"unicode/utf8"
 )
 
-func ask(question string) []Message { return []Message{{User, question}} }
+func ask(question string) []Message { return []Message{{Role: User, Content: question}} }
 
 // conversations that the golden prompts are of.
 var conversations = map[string][]Message{
-	"user":   {{User, "Hi there"}},
-	"system": {{System, "Be brief."}, {User, "Hi there"}},
-	"turns":  {{User, "Hi there"}, {Assistant, "Hello."}, {User, " Bye\n"}},
-	"all":    {{System, "Be brief."}, {User, "Hi there"}, {Assistant, "Hello."}, {User, " Bye\n"}},
+	"user":   {{Role: User, Content: "Hi there"}},
+	"system": {{Role: System, Content: "Be brief."}, {Role: User, Content: "Hi there"}},
+	"turns":  {{Role: User, Content: "Hi there"}, {Role: Assistant, Content: "Hello."}, {Role: User, Content: " Bye\n"}},
+	"all":    {{Role: System, Content: "Be brief."}, {Role: User, Content: "Hi there"}, {Role: Assistant, Content: "Hello."}, {Role: User, Content: " Bye\n"}},
 }
 
 // The prompts of testdata/chat are what Jinja2 3.1.6 makes of the templates beside them with the settings of Hugging
@@ -37,9 +37,9 @@ func TestChatTemplatesAsJinja(t *testing.T) {
 	if err := json.Unmarshal(text, &golden); err != nil {
 		t.Fatal(err)
 	}
-	chats := map[string][]Message{"thought": {{User, "Größe?"}, {Assistant, "<think>\nA 🜚?\n</think>\n\nNo."},
-		{User, "日本?"},
-		{Assistant, "<think>x</think>Yes"}}}
+	chats := map[string][]Message{"thought": {{Role: User, Content: "Größe?"}, {Role: Assistant, Content: "<think>\nA 🜚?\n</think>\n\nNo."},
+		{Role: User, Content: "日本?"},
+		{Role: Assistant, Content: "<think>x</think>Yes"}}}
 	for kind, chat := range conversations {
 		chats[kind] = chat
 	}
@@ -73,12 +73,12 @@ func TestChatSystemMessages(t *testing.T) {
 		chat []Message
 		want string
 	}{
-		{[]Message{{System, "A"}, {User, "B"}}, "<user>A\n\nB"},
-		{[]Message{{System, "A"}, {System, "B"}, {User, "C"}}, "<user>A\n\nB\n\nC"},
-		{[]Message{{User, "A"}, {Assistant, "B"}, {System, "C"}, {User, "D"}}, "<user>A<assistant>B<user>C\n\nD"},
-		{[]Message{{System, "A"}, {Assistant, "B"}, {User, "C"}}, "<assistant>B<user>A\n\nC"},
-		{[]Message{{System, "A"}}, "<user>A"},
-		{[]Message{{User, "A"}, {System, "B"}}, "<user>A<user>B"},
+		{[]Message{{Role: System, Content: "A"}, {Role: User, Content: "B"}}, "<user>A\n\nB"},
+		{[]Message{{Role: System, Content: "A"}, {Role: System, Content: "B"}, {Role: User, Content: "C"}}, "<user>A\n\nB\n\nC"},
+		{[]Message{{Role: User, Content: "A"}, {Role: Assistant, Content: "B"}, {Role: System, Content: "C"}, {Role: User, Content: "D"}}, "<user>A<assistant>B<user>C\n\nD"},
+		{[]Message{{Role: System, Content: "A"}, {Role: Assistant, Content: "B"}, {Role: User, Content: "C"}}, "<assistant>B<user>A\n\nC"},
+		{[]Message{{Role: System, Content: "A"}}, "<user>A"},
+		{[]Message{{Role: User, Content: "A"}, {Role: System, Content: "B"}}, "<user>A<user>B"},
 	} {
 		if got, err := renderChat(nil, source, c.chat); err != nil || got != c.want {
 			t.Errorf("%q, not %q, %v", got, c.want, err)
@@ -132,7 +132,7 @@ func TestChatContents(t *testing.T) {
 	}
 	many := make([]Message, 1<<16)
 	for i := range many {
-		many[i] = Message{[]Role{User, Assistant}[i%2], "Hi"}
+		many[i] = Message{Role: []Role{User, Assistant}[i%2], Content: "Hi"}
 	}
 	source, err := os.ReadFile("testdata/chat/llama3.1.jinja")
 	if err != nil {
@@ -200,8 +200,8 @@ func FuzzChatTemplate(f *testing.F) {
 		if len(source) > 1<<12 || len(content) > 1<<12 {
 			return
 		}
-		text, err := renderChat(nil, source, []Message{{System, "Be brief."}, {User, content}, {Assistant, "Hello."},
-			{User, "Bye"}})
+		text, err := renderChat(nil, source, []Message{{Role: System, Content: "Be brief."}, {Role: User, Content: content}, {Role: Assistant, Content: "Hello."},
+			{Role: User, Content: "Bye"}})
 		switch {
 		case err != nil && (!errors.Is(err, ErrTemplate) || strings.ContainsAny(err.Error(), "\n\x1b") || text != ""):
 			t.Errorf("%q, %q", text, err)
@@ -290,7 +290,7 @@ func TestChatHostileTemplates(t *testing.T) {
 		"too long":            {`{{ 1 }}` + rep(" ", 1<<20), "more than 1048576"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := renderChat(nil, c.source, []Message{{User, "Hi"}})
+			text, err := renderChat(nil, c.source, []Message{{Role: User, Content: "Hi"}})
 			if err != nil && (!errors.Is(err, ErrTemplate) || strings.ContainsAny(err.Error(), "\n\x1b") ||
 				len(err.Error()) > 600) {
 				t.Errorf("not a line of ErrTemplate: %q", err)

@@ -4,6 +4,7 @@ package llm
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -19,6 +20,9 @@ const repeatLast = 64
 func (m *Model) Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error) {
 	if err := req.check(); err != nil {
 		return Result{}, err
+	}
+	if req.HasTools() {
+		return Result{}, fmt.Errorf("llm: %w: %s", ErrTools, m.info.Path)
 	}
 	if !m.enter() {
 		return Result{}, ErrClosed

@@ -34,12 +34,15 @@ const (
 	System    Role = "system"
 	User      Role = "user"
 	Assistant Role = "assistant"
+	ToolRole  Role = "tool" // the outcome of a ToolCall
 )
 
 // Message is one turn of a conversation.
 type Message struct {
-	Role    Role
-	Content string
+	Role       Role
+	Content    string
+	ToolCalls  []ToolCall // of an assistant's turn: what it asked for
+	ToolCallID string     // of a tool's turn: which call it answers
 }
 
 // Request is a prompt and how to continue it. The zero value of every setting is its plainest meaning: greedy, no
@@ -50,6 +53,11 @@ type Request struct {
 	// as U+FFFD.
 	Messages []Message
 	Prompt   string
+
+	// Tools are what the model may call, with messages only; ToolChoice says whether it must. A request with tools for
+	// a model whose chat template has no place for them fails with ErrTools.
+	Tools      []Tool
+	ToolChoice string // "", "auto": the model chooses; "none"; "required": one of them; or the name of one
 
 	MaxTokens     int     // of the completion; 0: until the context is full
 	Temperature   float64 // 0: greedy, always the most probable token; the settings up to MinP are then without effect
@@ -92,15 +100,17 @@ const (
 type FinishReason string
 
 const (
-	FinishStop      FinishReason = "stop"      // the model ended its turn, or a stop string came up
-	FinishLength    FinishReason = "length"    // MaxTokens
-	FinishContext   FinishReason = "context"   // the context is full
-	FinishCancelled FinishReason = "cancelled" // ctx, the stream function or Close
+	FinishStop      FinishReason = "stop"       // the model ended its turn, or a stop string came up
+	FinishLength    FinishReason = "length"     // MaxTokens
+	FinishContext   FinishReason = "context"    // the context is full
+	FinishCancelled FinishReason = "cancelled"  // ctx, the stream function or Close
+	FinishTools     FinishReason = "tool_calls" // the model asked for tools: Result.ToolCalls
 )
 
 // Result is a completion. When Generate fails it holds what there was by then.
 type Result struct {
 	Text             string
+	ToolCalls        []ToolCall // when Finish is FinishTools
 	PromptTokens     int
 	CachedTokens     int // of the prompt, taken from the KV cache of an earlier request
 	CompletionTokens int // the end-of-turn token not counted
@@ -259,12 +269,7 @@ func (r Request) check() error {
 			return optionError("stop string %q is empty, not UTF-8, or has a NUL", s)
 		}
 	}
-	for i, msg := range r.Messages {
-		if msg.Role != System && msg.Role != User && msg.Role != Assistant {
-			return optionError("message %d has role %q; roles are %q, %q and %q", i, msg.Role, System, User, Assistant)
-		}
-	}
-	return nil
+	return r.CheckTools()
 }
 
 // orOff maps the zero value of a setting to the value that llama.cpp takes for "off".

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"testing"
@@ -9,8 +10,9 @@ import (
 )
 
 func TestRequestCheck(t *testing.T) {
+	hello := []Message{{Role: User, Content: "x"}}
 	for name, r := range map[string]Request{
-		"both":                 {Prompt: "x", Messages: []Message{{User, "x"}}},
+		"both":                 {Prompt: "x", Messages: []Message{{Role: User, Content: "x"}}},
 		"max tokens":           {MaxTokens: -1},
 		"temperature":          {Temperature: -1},
 		"temperature NaN":      {Temperature: math.NaN()},
@@ -24,7 +26,19 @@ func TestRequestCheck(t *testing.T) {
 		"empty stop":           {Stop: []string{""}},
 		"stop with NUL":        {Stop: []string{"a\x00"}},
 		"stop that is no text": {Stop: []string{"\xff"}},
-		"role":                 {Messages: []Message{{"tool", "x"}}},
+		"role":                 {Messages: []Message{{Role: "robot", Content: "x"}}},
+		"tools for a prompt":   {Prompt: "x", Tools: []Tool{{Name: "f"}}},
+		"name of a tool":       {Messages: hello, Tools: []Tool{{Name: "f g"}}},
+		"no name of a tool":    {Messages: hello, Tools: []Tool{{}}},
+		"two of a name":        {Messages: hello, Tools: []Tool{{Name: "f"}, {Name: "f"}}},
+		"parameters":           {Messages: hello, Tools: []Tool{{Name: "f", Parameters: json.RawMessage(`[]`)}}},
+		"choice without tools": {Messages: hello, ToolChoice: ToolsRequired},
+		"unknown choice":       {Messages: hello, Tools: []Tool{{Name: "f"}}, ToolChoice: "g"},
+		"choice and grammar":   {Messages: hello, Tools: []Tool{{Name: "f"}}, ToolChoice: "f", Grammar: `root ::= "x"`},
+		"calls of a user":      {Messages: []Message{{Role: User, ToolCalls: []ToolCall{{Name: "f", Arguments: "{}"}}}}},
+		"arguments":            {Messages: []Message{{Role: Assistant, ToolCalls: []ToolCall{{Name: "f", Arguments: "x"}}}}},
+		"called name":          {Messages: []Message{{Role: Assistant, ToolCalls: []ToolCall{{Arguments: "{}"}}}}},
+		"answer of a user":     {Messages: []Message{{Role: User, ToolCallID: "1"}}},
 	} {
 		if err := r.check(); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v", name, err)
@@ -35,6 +49,8 @@ func TestRequestCheck(t *testing.T) {
 		"edges": {Prompt: "x", MaxTokens: math.MaxInt32, Temperature: 100, TopK: 1, TopP: 1, MinP: 1,
 			RepeatPenalty: 100, Seed: maxSeed, Stop: []string{"é"}},
 		"random seed": {Seed: -1},
+		"tools": {Messages: append(hello, Message{Role: Assistant, ToolCalls: []ToolCall{{"1", "f", " {}"}}},
+			Message{Role: ToolRole, Content: "1", ToolCallID: "1"}), Tools: []Tool{{Name: "f"}}, ToolChoice: "f"},
 	} {
 		if err := r.check(); err != nil {
 			t.Errorf("%s: %v", name, err)

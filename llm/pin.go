@@ -30,7 +30,7 @@ func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 	var text [2]string
 	for i, next := range []string{"a", "b"} {
 		var err error
-		if text[i], err = m.ApplyTemplate(append(slices.Clone(msgs), Message{User, next})); err != nil {
+		if text[i], err = m.ApplyTemplate(append(slices.Clone(msgs), Message{Role: User, Content: next})); err != nil {
 			return nil, err
 		}
 	}

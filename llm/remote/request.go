@@ -27,6 +27,9 @@ func (g *Generator) Check(req llm.Request) error {
 	if err := checkTexts(req); err != nil {
 		return err
 	}
+	if req.HasTools() {
+		return fmt.Errorf("remote: %w: tools are not passed on to servers", llm.ErrTools)
+	}
 	return g.checkKnown(req)
 }
 
@@ -73,13 +76,7 @@ func checkTexts(r llm.Request) error {
 			return optionError("stop string %q is empty, not UTF-8, or has a NUL", s)
 		}
 	}
-	for i, m := range r.Messages {
-		if m.Role != llm.System && m.Role != llm.User && m.Role != llm.Assistant {
-			return optionError("message %d has role %q; roles are %q, %q and %q",
-				i, m.Role, llm.System, llm.User, llm.Assistant)
-		}
-	}
-	return nil
+	return r.CheckTools()
 }
 
 // checkKnown refuses settings that the server would ignore. At temperature 0 those that truncate are without effect
@@ -148,7 +145,7 @@ func (g *Generator) body(ctx context.Context, r llm.Request, seed int64) ([]byte
 	}
 	messages := make([]message, len(r.Messages))
 	for i, x := range r.Messages {
-		messages[i] = message(x)
+		messages[i] = message{x.Role, x.Content}
 	}
 	m["messages"] = messages
 	if r.MaxTokens > 0 {
