@@ -39,7 +39,8 @@ func (r Request) CheckTools() error {
 	for i, t := range r.Tools {
 		switch {
 		case !toolName.MatchString(t.Name):
-			return optionError("tool %d has the name %q; letters, digits, _ and - are allowed, 1 to 64 of them", i, t.Name)
+			return optionError("tool %d has the name %q; letters, digits, _ and - are allowed, 1 to 64 of them",
+				i, t.Name)
 		case names[t.Name]:
 			return optionError("two tools have the name %q", t.Name)
 		case !isObject(t.Parameters) && len(t.Parameters) > 0:
