@@ -3,6 +3,7 @@ package sluice
 import (
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -24,6 +25,7 @@ type (
 	Answer     = answer.Answer
 	Trace      = answer.Trace
 	Timings    = answer.Timings
+	Step       = flow.Step // of Trace.Steps
 	GateMode   = answer.GateMode
 	Mode       = answer.Mode
 )

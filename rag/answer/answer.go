@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -14,70 +15,77 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// Run answers a question. The gate decides on the question with one embedding and no call of the language
-// model; with a Transform, on what that makes of it (open when any of the queries opens it). Open: the contexts
-// that are found go into the prompt, numbered for citations. Closed: the model answers from its own knowledge,
-// and the answer says so. What could be finished before an error or the end of ctx is in the answer that comes
-// with it; only for a bad option (knowledge.ErrOption, retrieve.ErrMode) there is none.
+// Run answers a question by the graph that Options.Flow names. In the shortest one, the gate decides on the question
+// with one embedding and no call of the language model; with a Transform, on what that makes of it (open when any of
+// the queries opens it). Open: the contexts that are found go into the prompt, numbered for citations. Closed: the
+// model answers from its own knowledge, and the answer says so. What could be finished before an error or the end of
+// ctx is in the answer that comes with it; only for a bad option (knowledge.ErrOption, retrieve.ErrMode) there is none.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
 	}
-	a := &run{Input: in, base: base, answer: &Answer{Citations: []prompt.Citation{}}}
-	a.trace = &a.answer.Trace
-	*a.trace = Trace{Mode: FromOwnKnowledge, GateMode: a.Gate, Transform: prompt.None, Queries: []string{},
-		Retrieved: []retrieve.Result{}}
-	defer timer(&a.trace.Milliseconds.Total)()
-	if a.library, err = prompt.Open(a.Templates); err != nil {
-		return a.answer, err
+	graph, err := Preset(in.Flow)
+	if err != nil {
+		return nil, err
 	}
-	if err = a.library.CheckContext(a.Template); err != nil {
+	s := &State{Input: in, base: base, Answer: &Answer{Citations: []prompt.Citation{}}}
+	defer s.release()
+	s.trace = &s.Answer.Trace
+	*s.trace = Trace{Flow: graph.Name(), Steps: []flow.Step{}, Mode: FromOwnKnowledge, GateMode: s.Gate,
+		Transform: prompt.None, Queries: []string{}, Retrieved: []retrieve.Result{}}
+	defer timer(&s.trace.Milliseconds.Total)()
+	if s.library, err = prompt.Open(s.Templates); err != nil {
+		return s.Answer, err
+	}
+	if err = s.library.CheckContext(s.Template); err != nil {
 		return nil, fmt.Errorf("%w: %w", knowledge.ErrOption, err)
 	}
-	var passages []prompt.Passage
-	if a.Gate != GateClosed {
-		if passages, err = a.contexts(ctx); err != nil {
-			return a.answer, err
-		}
-	}
-	if a.model, err = a.load(ctx); err != nil {
-		return a.answer, err
-	}
-	a.trace.Model = a.model.Info().Name
-	if r, ok := a.model.(*remote.Generator); ok {
-		a.trace.Remote = r.Endpoint()
-	}
-	if passages, err = a.compress(ctx, passages); err != nil {
-		return a.answer, err
-	}
-	p, err := a.prompt(passages)
+	ending, err := graph.Run(ctx, s, flow.Budget{}, s.note)
 	if err != nil {
-		return a.answer, err
+		return s.Answer, err
 	}
-	if err := a.generate(ctx, p); err != nil {
-		return a.answer, err
-	}
-	a.sentences(ctx, passages)
-	return a.answer, nil
+	s.trace.Outcome, s.trace.Why, s.trace.Retries = ending.Outcome, ending.Why, ending.Retries
+	return s.Answer, nil
 }
 
-// run is one call of Run, which fills answer and trace as far as it comes.
-type run struct {
+// State is a question on its way to an answer: what the nodes of a graph work on.
+type State struct {
 	Input
-	base    *knowledge.Base
-	answer  *Answer
-	trace   *Trace
-	library *prompt.Library
-	model   llm.Generator
-	metric  kernels.Metric
-	vectors engine.Vectors // of what was searched for
-	faults  []error        // per vector: why it says nothing, or nil
+	Answer   *Answer
+	Passages []prompt.Passage // for the prompt; none: the model's own knowledge is asked
+
+	base     *knowledge.Base
+	snapshot *knowledge.Snapshot // searched throughout; nil before the gate
+	trace    *Trace              // of Answer
+	library  *prompt.Library
+	model    llm.Generator
+	prompted prompt.Prompt
+	metric   kernels.Metric
+	vectors  engine.Vectors // of what was searched for
+	faults   []error        // per vector: why it says nothing, or nil
+}
+
+// note keeps a step in the trace and hands it to who wants it.
+func (a *State) note(s flow.Step) {
+	a.trace.LLMCalls += s.Calls
+	a.trace.Steps = append(a.trace.Steps, s)
+	if a.Step != nil {
+		a.Step(s)
+	}
+}
+
+// release ends the use of what was searched.
+func (a *State) release() {
+	if a.snapshot != nil {
+		a.snapshot.Release()
+	}
 }
 
 // timer adds the milliseconds until its result is called to a stage.
@@ -87,21 +95,25 @@ func timer(stage *float64) (stop func()) {
 }
 
 // load is the language model, opened when it is first needed.
-func (a *run) load(ctx context.Context) (llm.Generator, error) {
+func (a *State) load(ctx context.Context) (llm.Generator, error) {
 	defer timer(&a.trace.Milliseconds.Load)()
 	return a.Model(ctx)
 }
 
-// contexts searches once, for the gate and for passages. nil means that the knowledge base is not used.
-func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
+// gate opens the knowledge base, unless that is not to be used, and decides whether it can help.
+func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	v.Input(a.Question)
+	if a.Gate == GateClosed {
+		v.Detail("not asked")
+		return Closed, nil
+	}
 	t := &a.trace.Milliseconds
 	stop := timer(&t.Load)
 	snap, enc, err := a.base.Searchable(ctx)
 	if stop(); err != nil {
-		return nil, err
+		return "", err
 	}
-	defer snap.Release()
-	a.trace.Encoder = enc.Info().Name
+	a.snapshot, a.metric, a.trace.Encoder = snap, snap.Metric(), enc.Info().Name
 	var g *gate.Gate
 	if a.Gate == GateAuto { // before the embedding: a stale calibration is the sooner error
 		stop := timer(&t.Gate)
@@ -109,35 +121,49 @@ func (a *run) contexts(ctx context.Context) ([]prompt.Passage, error) {
 		if stop(); errors.Is(err, knowledge.ErrNotCalibrated) {
 			g, a.trace.NoGate = nil, true
 		} else if err != nil {
-			return nil, err
+			return "", err
 		}
 	}
-	queries, err := a.queries(ctx)
+	if a.vectors, err = a.queries(ctx, v); err != nil {
+		return "", err
+	}
+	if g == nil {
+		v.Detail("not asked")
+		return Open, nil
+	}
+	d, err := a.decide(ctx, snap, g)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	a.metric, a.vectors = snap.Metric(), queries
-	if g != nil {
-		d, err := a.decide(ctx, snap, g)
-		if err != nil {
-			return nil, err
-		}
-		a.trace.Gate = &d
-		if !d.Retrieve {
-			return nil, nil
-		}
+	a.trace.Gate = &d
+	v.Score(d.Score)
+	if !d.Retrieve {
+		return Closed, nil
 	}
-	stop = timer(&t.Retrieve)
-	lists, err := snap.Search(ctx, retrieve.Queries{Texts: a.trace.Queries, Vectors: queries}, a.Retrieve)
+	return Open, nil
+}
+
+// retrieve finds the passages for what is searched for.
+func (a *State) retrieve(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	v.Input(strings.Join(a.trace.Queries, " | "))
+	stop := timer(&a.trace.Milliseconds.Retrieve)
+	lists, err := a.snapshot.Search(ctx, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors}, a.Retrieve)
 	if stop(); err != nil {
-		return nil, err
+		return "", err
 	}
-	return a.passages(ctx, snap, lists)
+	if a.Passages, err = a.passages(ctx, a.snapshot, lists); err != nil {
+		return "", err
+	}
+	if len(a.Passages) == 0 {
+		return Nothing, nil
+	}
+	v.Score(a.Passages[0].Score)
+	return Found, nil
 }
 
 // decide asks the gate about each query: it is open when any of them opens it, and the decision is that of the first
 // one that does, else of the one that comes closest. A query whose vector says nothing opens no gate.
-func (a *run) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate) (gate.Decision, error) {
+func (a *State) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()
 	decisions, err := snap.Decide(ctx, g, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors})
 	if err != nil {
@@ -162,11 +188,11 @@ func (a *run) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate
 }
 
 // queries embeds what is searched for: the question, or what a transformation makes of it.
-func (a *run) queries(ctx context.Context) (engine.Vectors, error) {
+func (a *State) queries(ctx context.Context, v *flow.Visit) (engine.Vectors, error) {
 	a.trace.Queries = []string{a.Question}
 	role := embed.Query
 	if a.Transform != prompt.None {
-		changed, err := a.transform(ctx)
+		changed, err := a.transform(ctx, v)
 		if err != nil {
 			return engine.Vectors{}, err
 		}
@@ -187,16 +213,14 @@ func (a *run) queries(ctx context.Context) (engine.Vectors, error) {
 }
 
 // transform has the model rewrite the question; when nothing comes of it, the question stays and that is said.
-func (a *run) transform(ctx context.Context) (changed prompt.Transformed, err error) {
+func (a *State) transform(ctx context.Context, v *flow.Visit) (changed prompt.Transformed, err error) {
 	model, err := a.load(ctx)
 	if err != nil {
 		return changed, err
 	}
 	stop := timer(&a.trace.Milliseconds.Transform)
-	changed, err = a.library.Apply(ctx, model, a.Transform, a.Question)
-	stop()
-	a.trace.LLMCalls += changed.Calls
-	if err != nil {
+	changed, err = a.library.Apply(ctx, v.Model(model), a.Transform, a.Question)
+	if stop(); err != nil {
 		return changed, err
 	}
 	a.trace.Transform = a.Transform
@@ -210,7 +234,8 @@ func (a *run) transform(ctx context.Context) (changed prompt.Transformed, err er
 }
 
 // passages are the texts of what was found: each context with its best score.
-func (a *run) passages(ctx context.Context, snap *knowledge.Snapshot, lists []retrieve.List) ([]prompt.Passage, error) {
+func (a *State) passages(ctx context.Context, snap *knowledge.Snapshot, lists []retrieve.List) ([]prompt.Passage,
+	error) {
 	defer timer(&a.trace.Milliseconds.Retrieve)()
 	a.trace.Ranking = &lists[0].Taken
 	a.trace.Retrieved = retrieve.Merge(lists, a.Retrieve.K)
@@ -233,8 +258,19 @@ func Passages(
 }
 
 // prompt fits passages or, without any, the question alone into the model's window.
-func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
+func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err error) {
+	if a.model, err = a.load(ctx); err != nil {
+		return "", err
+	}
+	a.trace.Model = a.model.Info().Name
+	if r, ok := a.model.(*remote.Generator); ok {
+		a.trace.Remote = r.Endpoint()
+	}
+	if err := a.compress(ctx); err != nil {
+		return "", err
+	}
 	defer timer(&a.trace.Milliseconds.Prompt)()
+	passages, p := a.Passages, prompt.Prompt{}
 	o := prompt.Options{
 		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens,
 		Count: a.model.CountTokens, Language: a.language(passages), Template: a.Template, Order: a.Order,
@@ -246,11 +282,15 @@ func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 		p, err = a.library.Own(a.Question, a.Style, o)
 	}
 	if err != nil {
-		return p, err
+		return "", err
 	}
+	a.prompted = p
+	a.trace.Mode, a.Answer.Retrieved, a.trace.Order = FromOwnKnowledge, false, ""
 	if len(passages) > 0 && len(p.Citations) > 0 {
-		a.trace.Mode, a.answer.Retrieved, a.trace.Order = FromContext, true, a.Order
+		a.trace.Mode, a.Answer.Retrieved, a.trace.Order = FromContext, true, a.Order
 	}
+	v.Detail(fmt.Sprintf("template %s, %d tokens, %d of %d passages", p.Template, p.Tokens, len(p.Citations),
+		len(passages)))
 	if a.trace.Notice = a.trace.Mode.Notice(); a.trace.NoGate {
 		a.trace.Notice = noGate
 	}
@@ -261,11 +301,21 @@ func (a *run) prompt(passages []prompt.Passage) (p prompt.Prompt, err error) {
 			"the prompt is short of tokens: %d of %d passages dropped, %d shortened (window %d, answer %d)",
 			p.Dropped, len(passages), p.Truncated, o.ContextTokens, o.AnswerTokens))
 	}
-	return p, nil
+	return flow.Done, nil
 }
 
 // generate has the model answer and finds what it cited.
-func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
+func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	if err := a.complete(ctx, v); err != nil {
+		return "", err
+	}
+	a.sentences(ctx, a.Passages)
+	return flow.Done, nil
+}
+
+// complete asks the model.
+func (a *State) complete(ctx context.Context, v *flow.Visit) error {
+	p := a.prompted
 	defer timer(&a.trace.Milliseconds.Generate)()
 	if a.Start != nil {
 		a.Start(*a.trace)
@@ -280,24 +330,23 @@ func (a *run) generate(ctx context.Context, p prompt.Prompt) error {
 			return a.Stream(piece)
 		}
 	}
-	r, err := a.model.Generate(ctx, llm.Request{
+	r, err := v.Model(a.model).Generate(ctx, llm.Request{
 		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: a.MaxTokens, Temperature: a.Temperature,
 		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: a.Seed,
 		Priority: cmp.Or(a.priority, llm.Interactive),
 	}, stream)
-	a.trace.LLMCalls++
-	a.answer.Answer = r.Text
+	a.Answer.Answer = r.Text
 	a.trace.AnswerTokens, a.trace.Finish = r.CompletionTokens, r.Finish
-	a.answer.Truncated = r.Finish == llm.FinishLength || r.Finish == llm.FinishContext
+	a.Answer.Truncated = r.Finish == llm.FinishLength || r.Finish == llm.FinishContext
 	if r.PromptTokens > 0 {
 		a.trace.PromptTokens = r.PromptTokens
 	}
 	if len(p.Citations) > 0 {
-		a.answer.Citations = prompt.Cite(r.Text, p.Citations)
+		a.Answer.Citations = prompt.Cite(r.Text, p.Citations)
 		if rest := unnamed.Flush(); rest != "" && err == nil && a.Stream != nil {
 			err = a.Stream(rest)
 		}
-		a.answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
+		a.Answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
 	}
 	return err
 }
@@ -309,30 +358,30 @@ func named(text string, passages int) (string, int) {
 	return text, u.Removed
 }
 
-// compress shortens passages to the sentences that are nearest to what was searched for, if that is asked for.
-func (a *run) compress(ctx context.Context, passages []prompt.Passage) ([]prompt.Passage, error) {
-	if a.Compress == 0 || len(passages) == 0 {
-		return passages, nil
+// compress shortens the passages to the sentences that are nearest to what was searched for, if that is asked for.
+func (a *State) compress(ctx context.Context) error {
+	if a.Compress == 0 || len(a.Passages) == 0 {
+		return nil
 	}
 	defer timer(&a.trace.Milliseconds.Prompt)()
-	texts := make([]string, len(passages))
-	for i, p := range passages {
+	texts := make([]string, len(a.Passages))
+	for i, p := range a.Passages {
 		texts[i] = p.Chunk.Text
 	}
 	scored, err := a.base.SentenceScores(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	short, done, err := prompt.Compress(passages, scored[0], a.metric, a.Compress, a.model.CountTokens)
+	short, done, err := prompt.Compress(a.Passages, scored[0], a.metric, a.Compress, a.model.CountTokens)
 	if err == nil {
-		a.trace.Compression = &done
+		a.Passages, a.trace.Compression = short, &done
 	}
-	return short, err
+	return err
 }
 
 // language is what the prompt says of the answer's language: what was asked for, else the question's, unless English
 // goes without saying.
-func (a *run) language(passages []prompt.Passage) string {
+func (a *State) language(passages []prompt.Passage) string {
 	if a.Language != "" {
 		return a.Language
 	}
@@ -349,8 +398,8 @@ func (a *run) language(passages []prompt.Passage) string {
 
 // sentences finds the sentence of each source that is nearest to the question, once the answer is there. That it cannot
 // is said, and no reason to fail.
-func (a *run) sentences(ctx context.Context, passages []prompt.Passage) {
-	citations := a.answer.Citations
+func (a *State) sentences(ctx context.Context, passages []prompt.Passage) {
+	citations := a.Answer.Citations
 	if !a.Retrieve.Sentences || len(citations) == 0 {
 		return
 	}

@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
@@ -204,5 +206,40 @@ func TestSentences(t *testing.T) {
 	limit.Store(calls.Load() + calls.Load() - before) // what a question takes without them
 	if a := ask(true); a.Citations[0].Sentence != nil || !strings.Contains(w.Log.String(), "the encoder is gone") {
 		t.Errorf("without an encoder: %+v; log %s", a.Citations[0], w.Log)
+	}
+}
+
+// TestSteps: the trace and the callback have the nodes in order, with what each spent.
+func TestSteps(t *testing.T) {
+	w := newWorld(t)
+	var told []flow.Step
+	open, err := w.ask(t, "When does a deferred function run, in which order?",
+		answer.Options{Step: func(s flow.Step) { told = append(told, s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, err := w.ask(t, "Who won the match on Sunday evening?", answer.Options{Flow: answer.FlowAsk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := func(a *answer.Answer) (path string) {
+		for _, s := range a.Trace.Steps {
+			path += s.Node + ":" + string(s.Verdict) + ">" + s.Next + " "
+		}
+		return path
+	}
+	if got := path(open); got != "gate:open>retrieve retrieve:found>prompt prompt:done>generate generate:done>end " ||
+		len(told) != 4 || !cmp.Equal(told, open.Trace.Steps) || open.Trace.Outcome != flow.Answered {
+		t.Errorf("%s, %+v", got, told)
+	}
+	if got := path(closed); got != "gate:closed>prompt prompt:done>generate generate:done>end " {
+		t.Error(got)
+	}
+	last := open.Trace.Steps[3]
+	if last.Calls != 1 || last.Tokens == 0 || last.Model != "script" || open.Trace.Steps[0].Calls != 0 {
+		t.Errorf("%+v", last)
+	}
+	if _, err := w.ask(t, "x", answer.Options{Flow: "loud"}); !errors.Is(err, knowledge.ErrOption) {
+		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
@@ -58,6 +59,13 @@ type Options struct {
 	Seed          int64
 
 	Parallel int // questions that Each has under way; 0 is what pays for the model (llm.ParallelOf)
+
+	// Flow names the graph that the question goes through, one of Presets; "" is the shortest one, "ask".
+	Flow string
+	// History are the turns before the question, oldest first.
+	History []llm.Message
+	// Step is told of each node that has finished, on the caller's goroutine.
+	Step func(flow.Step)
 
 	// Start is told what is known of the answer before its first piece comes; Stream gets the
 	// pieces, which add up to Answer.Answer. An error of Stream ends the answer.
@@ -120,8 +128,15 @@ type Trace struct {
 	Encoder           string              `json:"encoder,omitempty"`
 	Model             string              `json:"model"`
 	// the server that question and passages were sent to
-	Remote       string  `json:"remote,omitempty"`
-	Milliseconds Timings `json:"ms"`
+	Remote  string      `json:"remote,omitempty"`
+	Flow    string      `json:"flow"`    // the graph that the question went through
+	Steps   []flow.Step `json:"steps"`   // the nodes that were visited, in order
+	Retries int         `json:"retries"` // how often it turned back
+	// Outcome is flow.Unknown where no answer could be stood for: Answer says so in words then, and Why is the limit
+	// that was reached.
+	Outcome      flow.Outcome `json:"outcome"`
+	Why          flow.Limit   `json:"why,omitempty"`
+	Milliseconds Timings      `json:"ms"`
 }
 
 // Timings are wall times in milliseconds. Load is what loading models took, 0 when they were loaded.

@@ -40,7 +40,8 @@ rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
-rag/answer: kernels engine embed llm rag/gate rag/knowledge rag/prompt rag/retrieve
+rag/flow: llm
+rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/entities: embed
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language

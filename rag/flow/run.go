@@ -1,0 +1,164 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Step is what a visited node did.
+type Step struct {
+	Node    string  `json:"node"`
+	Input   string  `json:"input,omitempty"` // what it went by, in a line
+	Verdict Verdict `json:"verdict"`         // Failed and Stopped are those of nodes that came to none
+	Next    string  `json:"next,omitempty"`  // a node, End or IDontKnow; "" after an error
+	Detail  string  `json:"detail,omitempty"`
+	// Score is the number that the verdict goes by, where there is one: a similarity, a probability.
+	Score        *float64 `json:"score,omitempty"`
+	Model        string   `json:"model,omitempty"` // language model that it asked
+	Tokens       int      `json:"tokens"`          // of language models: prompts and completions
+	Calls        int      `json:"calls"`           // of language models
+	Milliseconds float64  `json:"ms"`
+}
+
+// The verdicts of a step whose node came to none.
+const (
+	Failed  Verdict = "error"   // the run ends with the node's error
+	Stopped Verdict = "stopped" // the budget is spent
+)
+
+// Budget of a run. What is 0 has no limit, but for Retries.
+type Budget struct {
+	Retries int           // edges taken that count as one; 0 is DefaultRetries, a negative value is none
+	Calls   int           // of language models
+	Tokens  int           // of language models: prompts and completions
+	Time    time.Duration // of the whole run
+}
+
+// DefaultRetries is how often a run turns back.
+const DefaultRetries = 3
+
+// Outcome says how a run ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Answered Outcome = "answered"
+	Unknown  Outcome = "unknown" // no answer could be stood for
+)
+
+// Limit is what a budget is of.
+type Limit string
+
+// The limits, which are the reasons of Unknown; ByNode where a node said so.
+const (
+	Retries Limit = "retries"
+	Calls   Limit = "calls"
+	Tokens  Limit = "tokens"
+	Time    Limit = "time"
+	ByNode  Limit = "node"
+)
+
+// Ending of a run.
+type Ending struct {
+	Outcome Outcome
+	Why     Limit // of Unknown
+	Retries int   // that were made
+	Calls   int   // of language models
+	Tokens  int
+}
+
+// Say is the reason of Unknown in words, "" of an answer.
+func (e Ending) Say() string {
+	switch e.Why {
+	case Retries:
+		return fmt.Sprintf("no answer held after %d retries", e.Retries)
+	case Calls, Tokens, Time:
+		return fmt.Sprintf("the budget of %s was spent before an answer held", e.Why)
+	case ByNode:
+		return "no answer held"
+	}
+	return ""
+}
+
+// spentError ends a run whose budget is spent.
+type spentError struct{ limit Limit }
+
+func (e spentError) Error() string { return "flow: the budget of " + string(e.limit) + " is spent" }
+
+// Run visits nodes from the first one until an edge ends the run. step, unless nil, is called with each step when its
+// node has finished, on the goroutine of the caller; it is called for a node that failed, too, before Run returns that
+// error. A spent budget is no error but the outcome Unknown.
+func (g *Graph[S]) Run(ctx context.Context, state S, b Budget, step func(Step)) (Ending, error) {
+	r := &run{budget: b}
+	r.budget.Retries = max(cmp.Or(b.Retries, DefaultRetries), 0)
+	if b.Time > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, b.Time, spentError{Time})
+		defer stop()
+	}
+	for node := g.start; ; {
+		s := Step{Node: node}
+		v := &Visit{Last: g.last(node), run: r, step: &s}
+		begun := time.Now()
+		err := ctx.Err()
+		if err == nil {
+			s.Verdict, err = g.nodes[node].Visit(ctx, state, v)
+		}
+		s.Milliseconds = math.Round(float64(time.Since(begun).Microseconds())) / 1000
+		if err == nil {
+			err = g.next(r, &s)
+		}
+		if spent := (spentError{}); errors.As(err, &spent) || ctx.Err() != nil &&
+			errors.As(context.Cause(ctx), &spent) {
+			err, s.Verdict, s.Next, r.ending.Why = nil, Stopped, IDontKnow, spent.limit
+		}
+		if err != nil {
+			s.Verdict, s.Next = Failed, ""
+		}
+		if step != nil {
+			step(s)
+		}
+		if err != nil || terminal(s.Next) {
+			return r.end(s.Next), err
+		}
+		node = s.Next
+	}
+}
+
+// next finds where a step leads: to a node, or to IDontKnow where it would be one retry too many.
+func (g *Graph[S]) next(r *run, s *Step) error {
+	e, ok := g.edge(s.Node, s.Verdict)
+	if !ok {
+		return fmt.Errorf("%w: %q of node %q, which says %v", ErrVerdict, s.Verdict, s.Node,
+			slices.Clone(g.nodes[s.Node].verdicts()))
+	}
+	s.Next = e.To
+	switch {
+	case !e.Retry:
+	case r.ending.Retries >= r.budget.Retries:
+		s.Next, r.ending.Why = IDontKnow, Retries
+	default:
+		r.ending.Retries++
+	}
+	return nil
+}
+
+// run is one call of Run: what is spent.
+type run struct {
+	budget Budget
+	ending Ending
+}
+
+func (r *run) end(at string) Ending {
+	r.ending.Outcome = Answered
+	if at != End {
+		r.ending.Outcome = Unknown
+		r.ending.Why = cmp.Or(r.ending.Why, ByNode)
+	}
+	return r.ending
+}
