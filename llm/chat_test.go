@@ -20,8 +20,10 @@ func ask(question string) []Message { return []Message{{Role: User, Content: que
 var conversations = map[string][]Message{
 	"user":   {{Role: User, Content: "Hi there"}},
 	"system": {{Role: System, Content: "Be brief."}, {Role: User, Content: "Hi there"}},
-	"turns":  {{Role: User, Content: "Hi there"}, {Role: Assistant, Content: "Hello."}, {Role: User, Content: " Bye\n"}},
-	"all":    {{Role: System, Content: "Be brief."}, {Role: User, Content: "Hi there"}, {Role: Assistant, Content: "Hello."}, {Role: User, Content: " Bye\n"}},
+	"turns": {{Role: User, Content: "Hi there"}, {Role: Assistant, Content: "Hello."},
+		{Role: User, Content: " Bye\n"}},
+	"all": {{Role: System, Content: "Be brief."}, {Role: User, Content: "Hi there"},
+		{Role: Assistant, Content: "Hello."}, {Role: User, Content: " Bye\n"}},
 }
 
 // The prompts of testdata/chat are what Jinja2 3.1.6 makes of the templates beside them with the settings of Hugging
@@ -37,7 +39,8 @@ func TestChatTemplatesAsJinja(t *testing.T) {
 	if err := json.Unmarshal(text, &golden); err != nil {
 		t.Fatal(err)
 	}
-	chats := map[string][]Message{"thought": {{Role: User, Content: "Größe?"}, {Role: Assistant, Content: "<think>\nA 🜚?\n</think>\n\nNo."},
+	chats := map[string][]Message{"thought": {{Role: User, Content: "Größe?"},
+		{Role: Assistant, Content: "<think>\nA 🜚?\n</think>\n\nNo."},
 		{Role: User, Content: "日本?"},
 		{Role: Assistant, Content: "<think>x</think>Yes"}}}
 	for kind, chat := range conversations {
@@ -74,9 +77,12 @@ func TestChatSystemMessages(t *testing.T) {
 		want string
 	}{
 		{[]Message{{Role: System, Content: "A"}, {Role: User, Content: "B"}}, "<user>A\n\nB"},
-		{[]Message{{Role: System, Content: "A"}, {Role: System, Content: "B"}, {Role: User, Content: "C"}}, "<user>A\n\nB\n\nC"},
-		{[]Message{{Role: User, Content: "A"}, {Role: Assistant, Content: "B"}, {Role: System, Content: "C"}, {Role: User, Content: "D"}}, "<user>A<assistant>B<user>C\n\nD"},
-		{[]Message{{Role: System, Content: "A"}, {Role: Assistant, Content: "B"}, {Role: User, Content: "C"}}, "<assistant>B<user>A\n\nC"},
+		{[]Message{{Role: System, Content: "A"}, {Role: System, Content: "B"}, {Role: User, Content: "C"}},
+			"<user>A\n\nB\n\nC"},
+		{[]Message{{Role: User, Content: "A"}, {Role: Assistant, Content: "B"}, {Role: System, Content: "C"},
+			{Role: User, Content: "D"}}, "<user>A<assistant>B<user>C\n\nD"},
+		{[]Message{{Role: System, Content: "A"}, {Role: Assistant, Content: "B"}, {Role: User, Content: "C"}},
+			"<assistant>B<user>A\n\nC"},
 		{[]Message{{Role: System, Content: "A"}}, "<user>A"},
 		{[]Message{{Role: User, Content: "A"}, {Role: System, Content: "B"}}, "<user>A<user>B"},
 	} {
@@ -200,8 +206,10 @@ func FuzzChatTemplate(f *testing.F) {
 		if len(source) > 1<<12 || len(content) > 1<<12 {
 			return
 		}
-		text, err := renderChat(nil, source, []Message{{Role: System, Content: "Be brief."}, {Role: User, Content: content}, {Role: Assistant, Content: "Hello."},
-			{Role: User, Content: "Bye"}})
+		text, err := renderChat(nil, source,
+			[]Message{{Role: System, Content: "Be brief."}, {Role: User, Content: content},
+				{Role: Assistant, Content: "Hello."},
+				{Role: User, Content: "Bye"}})
 		switch {
 		case err != nil && (!errors.Is(err, ErrTemplate) || strings.ContainsAny(err.Error(), "\n\x1b") || text != ""):
 			t.Errorf("%q, %q", text, err)

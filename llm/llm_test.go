@@ -35,10 +35,12 @@ func TestRequestCheck(t *testing.T) {
 		"choice without tools": {Messages: hello, ToolChoice: ToolsRequired},
 		"unknown choice":       {Messages: hello, Tools: []Tool{{Name: "f"}}, ToolChoice: "g"},
 		"choice and grammar":   {Messages: hello, Tools: []Tool{{Name: "f"}}, ToolChoice: "f", Grammar: `root ::= "x"`},
-		"calls of a user":      {Messages: []Message{{Role: User, ToolCalls: []ToolCall{{Name: "f", Arguments: "{}"}}}}},
-		"arguments":            {Messages: []Message{{Role: Assistant, ToolCalls: []ToolCall{{Name: "f", Arguments: "x"}}}}},
-		"called name":          {Messages: []Message{{Role: Assistant, ToolCalls: []ToolCall{{Arguments: "{}"}}}}},
-		"answer of a user":     {Messages: []Message{{Role: User, ToolCallID: "1"}}},
+		"calls of a user": {Messages: []Message{{Role: User,
+			ToolCalls: []ToolCall{{Name: "f", Arguments: "{}"}}}}},
+		"arguments": {Messages: []Message{{Role: Assistant,
+			ToolCalls: []ToolCall{{Name: "f", Arguments: "x"}}}}},
+		"called name":      {Messages: []Message{{Role: Assistant, ToolCalls: []ToolCall{{Arguments: "{}"}}}}},
+		"answer of a user": {Messages: []Message{{Role: User, ToolCallID: "1"}}},
 	} {
 		if err := r.check(); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v", name, err)
@@ -98,7 +100,8 @@ func TestPromptTooLongError(t *testing.T) {
 	if !errors.Is(err, ErrPromptTooLong) {
 		t.Error("does not unwrap")
 	}
-	if want := "llm: prompt too long: it has 5000 tokens, at most 4095 fit; shorten it or open the model with a larger context"; err.Error() != want {
+	if want := "llm: prompt too long: it has 5000 tokens, at most 4095 fit; shorten it or open the model with a " +
+		"larger context"; err.Error() != want {
 		t.Error(err)
 	}
 }

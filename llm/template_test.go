@@ -12,7 +12,8 @@ import (
 
 // Each name is one of llama.cpp's built-in templates.
 func TestTemplateNamesAreLlamas(t *testing.T) {
-	chat := []Message{{Role: System, Content: "Be brief."}, {Role: User, Content: "One?"}, {Role: Assistant, Content: "Two."}, {Role: User, Content: "Three?"}}
+	chat := []Message{{Role: System, Content: "Be brief."}, {Role: User, Content: "One?"},
+		{Role: Assistant, Content: "Two."}, {Role: User, Content: "Three?"}}
 	for _, name := range gguf.TemplateNames() {
 		if text, err := renderChat(nil, name, chat); err != nil || !strings.Contains(text, "Three?") {
 			t.Errorf("%s formats %q, %v", name, text, err)
