@@ -1,0 +1,61 @@
+package corpus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Kind is what the bytes of a source are.
+type Kind string
+
+// The kinds that Read knows.
+const (
+	HTML     Kind = "html"
+	Markdown Kind = "markdown"
+	Plain    Kind = "text"
+)
+
+// Read makes a document of bytes that come from no file, such as a web page; most, unless it is 0, bounds its text in
+// bytes (Document.Cut). The caller fills in ID and Source. Bytes that are no text are ErrFormat, a text without a word
+// is ErrNoWords, and another kind ErrUnknown.
+func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, error) {
+	if err := checkText(raw); err != nil && kind != HTML { // HTML says what it is encoded in
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(raw))
+	d := &Document{Digest: "sha256:" + hex.EncodeToString(sum[:])}
+	p := &pulse{ctx: ctx}
+	err := parsing(ctx, len(raw), func() error {
+		switch kind {
+		case HTML:
+			in, err := decodeHTML(raw, p)
+			if err != nil {
+				return err
+			}
+			d.Repaired = in.repaired
+			parseHTML(d, in, p)
+			return nil
+		case Markdown:
+			if parseMarkdown(d, decode(raw, p), p) {
+				return nil
+			}
+			return parseText(d, raw, p)
+		case Plain:
+			return parseText(d, raw, p)
+		}
+		return fmt.Errorf("%w: %q", ErrUnknown, kind)
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.shorten(most)
+	if !hasWord(d.Text) {
+		return nil, ErrNoWords
+	}
+	if d.Title == "" && len(d.Sections) > 0 && len(d.Sections[0].Heading) > 0 {
+		d.Title = d.Sections[0].Heading[0]
+	}
+	return d, nil
+}

@@ -1,0 +1,174 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// Page is something that was found in the web.
+type Page struct {
+	URL     string    `json:"url"`
+	Title   string    `json:"title,omitempty"`
+	Snippet string    `json:"snippet,omitempty"` // what the provider says of it
+	Text    string    `json:"text,omitempty"`    // of the page; "" when it was not read
+	Fetched time.Time `json:"fetched,omitzero"`  // when it was read, or found
+	Cut     bool      `json:"cut,omitempty"`     // there is more in the page than was read
+	Err     error     `json:"-"`                 // why it was not read
+
+	document *corpus.Document // with headings; nil: of Text alone
+}
+
+// Content is the page's text, or what the provider says of it where it was not read.
+func (p Page) Content() string {
+	if p.Text != "" {
+		return p.Text
+	}
+	return p.Snippet
+}
+
+// Client searches with one provider. Its methods may be called from any goroutine.
+type Client struct {
+	o        Options
+	key      string
+	base     *url.URL
+	provider provider
+	api      *http.Client // to the provider
+	pages    *http.Client // to anyone
+	refused  []netip.Prefix
+}
+
+// Open checks the options; nothing is sent. ErrNoProvider when none is named, else ErrOptions.
+func Open(o Options) (*Client, error) {
+	if o.Provider == "" || o.Provider == "none" {
+		return nil, ErrNoProvider
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{o: o, refused: refused()}
+	if c.provider, err = providerOf(o.Provider); err != nil {
+		return nil, err
+	}
+	if c.key, err = o.readKey(); err != nil {
+		return nil, err
+	}
+	if o.URL == "" {
+		o.URL = c.provider.url
+	}
+	switch {
+	case o.URL == "":
+		return nil, optionError("%s needs the URL of its server (web.url)", o.Provider)
+	case c.key == "" && c.provider.needsKey:
+		return nil, optionError("%s needs a key (SLUICE_WEB_API_KEY, or the variable that web.api_key_env names)",
+			o.Provider)
+	}
+	if c.base, err = parseBase(o.URL); err != nil {
+		return nil, err
+	}
+	c.api = &http.Client{CheckRedirect: c.sameServer, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: 30 * time.Second,
+		TLSHandshakeTimeout: o.Timeout, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4}}
+	dialer := &net.Dialer{Timeout: o.Timeout, Control: c.control}
+	c.pages = &http.Client{CheckRedirect: c.followPage, Transport: &http.Transport{
+		DialContext: dialer.DialContext, MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: true,
+		TLSHandshakeTimeout: o.Timeout, ForceAttemptHTTP2: true}} // no proxy: it would make the check idle
+	return c, nil
+}
+
+const (
+	maxHeader    = 64 << 10
+	maxRedirects = 5
+)
+
+// Close closes idle connections to the provider.
+func (c *Client) Close() error {
+	c.api.CloseIdleConnections()
+	return nil
+}
+
+// Provider names the provider and its server: queries are sent there.
+func (c *Client) Provider() string { return c.o.Provider + " (" + site(c.base) + ")" }
+
+// Notice says what leaves the machine.
+func (c *Client) Notice() string {
+	return "questions may be sent to " + c.Provider() + " for a search of the web, and pages that it finds be fetched"
+}
+
+// Options are those in force; the key shows as a remote.Secret does.
+func (c *Client) Options() Options {
+	o := c.o
+	o.APIKey = remote.Secret(c.key)
+	return o
+}
+
+// sameServer lets a search follow a redirect that changes neither the server nor the method: the key must not go
+// elsewhere.
+func (c *Client) sameServer(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
+		return fmt.Errorf("%w: to %s; if that is right, make it web.url", ErrRedirect, site(req.URL))
+	case req.Method != first.Method || len(via) > maxRedirects:
+		return fmt.Errorf("%w: as %s, after %d others", ErrRedirect, req.Method, len(via)-1)
+	}
+	return nil
+}
+
+// followPage checks where a page sends its readers; the address that this resolves to is checked by control.
+func (c *Client) followPage(req *http.Request, via []*http.Request) error {
+	if len(via) > maxRedirects {
+		return fmt.Errorf("%w: more than %d", ErrRedirect, maxRedirects)
+	}
+	req.Header.Del("Referer") // the address before may hold what is nobody's business
+	_, err := c.checkURL(req.URL.String())
+	return err
+}
+
+// why is the reason behind an error of a request: the caller's context, the time limit, or the network, in words that
+// are fit to be shown.
+func (c *Client) why(parent context.Context, u *url.URL, err error) error {
+	if parent.Err() != nil {
+		return parent.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %s took longer than %v", ErrTimeout, site(u), c.o.Timeout)
+	}
+	for _, own := range []error{ErrAddress, ErrURL, ErrRedirect, ErrResponse, ErrTooLarge, ErrContent} {
+		if errors.Is(err, own) {
+			var wrapped *url.Error
+			if errors.As(err, &wrapped) {
+				err = wrapped.Err
+			}
+			return &shownError{clean(site(u)+": "+strings.TrimPrefix(err.Error(), "dial tcp "), c.key), err}
+		}
+	}
+	var status *StatusError
+	if errors.As(err, &status) {
+		return err
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) { // its own text has the whole address
+		err = wrapped.Err
+	}
+	return &shownError{clean("web: "+site(u)+": "+err.Error(), c.key), err}
+}
+
+// shownError is an error in words that are fit to be shown.
+type shownError struct {
+	text string
+	err  error
+}
+
+func (e *shownError) Error() string { return e.text }
+func (e *shownError) Unwrap() error { return e.err }

@@ -1,0 +1,96 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+var (
+	// ErrNoProvider: no provider of web search is configured.
+	ErrNoProvider = errors.New("web: no provider of web search is configured (web.provider)")
+	// ErrOptions: Options that do not go together, or a query that cannot be searched for.
+	ErrOptions = errors.New("web: bad option")
+	// ErrResponse: the provider's answer is not what it documents.
+	ErrResponse = errors.New("web: not an answer of the provider")
+	// ErrTooLarge: the provider's answer exceeds its limit.
+	ErrTooLarge = errors.New("web: the answer is too large")
+	// ErrTimeout: a request took longer than Options.Timeout.
+	ErrTimeout = errors.New("web: timed out")
+	// ErrAddress: a page lies at an address that is not fetched from.
+	ErrAddress = errors.New("web: not a public address")
+	// ErrURL: not a plain http or https address.
+	ErrURL = errors.New("web: not a web address that is fetched")
+	// ErrRedirect: more redirects than are followed, or of the provider to another server.
+	ErrRedirect = errors.New("web: redirect not followed")
+	// ErrContent: a page that is no text, or without a word.
+	ErrContent = errors.New("web: no readable text")
+)
+
+// StatusError is an answer with a status other than 200.
+type StatusError struct {
+	Server     string // scheme and host
+	Status     int
+	Message    string        // the server's, made fit to be shown; "" for pages
+	RetryAfter time.Duration // how long the server wants to be left alone; 0: it does not say
+	Hint       string
+}
+
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("web: %s answers HTTP %d", e.Server, e.Status)
+	if name := http.StatusText(e.Status); name != "" {
+		text += " " + name
+	}
+	if e.Message != "" {
+		text += ": " + e.Message
+	}
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
+}
+
+const (
+	maxErrorBody    = 64 << 10
+	maxErrorMessage = 512
+	minSecret       = 6 // bytes of a key; shorter ones are words
+)
+
+// clean makes a server's words fit for a terminal and takes the key out of them, should they hold it.
+func clean(s, key string) string {
+	if len(key) >= minSecret {
+		s = strings.ReplaceAll(s, key, "[key]")
+	}
+	if len(s) > maxErrorMessage {
+		s = strings.ToValidUTF8(s[:maxErrorMessage], "") + " …"
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "")))
+}
+
+// retryAfter reads the header of that name, seconds or a date, else Brave's X-RateLimit-Reset, whose first number is
+// that of the shortest window; 0 if there is neither.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := h.Get("Retry-After")
+	if value == "" {
+		value, _, _ = strings.Cut(h.Get("X-RateLimit-Reset"), ",")
+	}
+	if s, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31); err == nil {
+		return time.Duration(s) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
+}

@@ -1,0 +1,126 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html/charset"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// Fetch reads one page: at most Options.MaxPageBytes of it, within Options.Timeout, redirects and all. Its text is what
+// rag/corpus finds in it. Errors: ErrURL, ErrAddress, ErrRedirect, ErrContent, ErrTimeout, *StatusError, the context's,
+// those of the network.
+func (c *Client) Fetch(parent context.Context, address string) (Page, error) {
+	u, err := c.checkURL(address)
+	if err != nil {
+		return Page{}, err
+	}
+	ctx, stop := context.WithTimeout(parent, c.o.Timeout)
+	defer stop()
+	page, err := c.fetch(ctx, u.String())
+	if err != nil {
+		return Page{}, c.why(parent, u, err)
+	}
+	return page, nil
+}
+
+func (c *Client) fetch(ctx context.Context, address string) (p Page, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return p, err
+	}
+	req.Header.Set("Accept", "text/html, application/xhtml+xml, text/markdown;q=.9, text/plain;q=.9")
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := c.pages.Do(req)
+	if err != nil {
+		return p, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return p, &StatusError{Server: site(resp.Request.URL), Status: resp.StatusCode}
+	}
+	if e := resp.Header.Get("Content-Encoding"); e != "" { // gzip is taken off by net/http
+		return p, fmt.Errorf("%w: encoded as %q, which was not asked for", ErrContent, clean(e, ""))
+	}
+	body := bufio.NewReaderSize(io.LimitReader(resp.Body, c.o.MaxPageBytes+1), sniffBytes)
+	kind, err := kindOf(resp.Header.Get("Content-Type"), body)
+	if err != nil {
+		return p, err
+	}
+	raw, cut, err := c.read(body, resp.Header.Get("Content-Type"))
+	if err != nil {
+		return p, err
+	}
+	d, err := corpus.Read(ctx, kind, raw, c.o.MaxTextBytes)
+	if errors.Is(err, corpus.ErrNoWords) || errors.Is(err, corpus.ErrFormat) {
+		err = fmt.Errorf("%w: %w", ErrContent, err)
+	}
+	if err != nil {
+		return p, err
+	}
+	return Page{URL: resp.Request.URL.String(), Title: plainText(d.Title), Text: d.Text, Fetched: time.Now().UTC(),
+		Cut: cut || d.Cut, document: d}, nil
+}
+
+const sniffBytes = 1024 // what tells a page's charset; browsers read as much
+
+// kindOf is what a page is by its header, else by its first bytes.
+func kindOf(header string, body *bufio.Reader) (corpus.Kind, error) {
+	name, _, err := mime.ParseMediaType(header)
+	if header == "" || err != nil && name == "" || name == "application/octet-stream" {
+		head, _ := body.Peek(sniffBytes)
+		name, _, _ = mime.ParseMediaType(http.DetectContentType(head))
+	}
+	switch name {
+	case "text/html", "application/xhtml+xml":
+		return corpus.HTML, nil
+	case "text/plain":
+		return corpus.Plain, nil
+	case "text/markdown", "text/x-markdown":
+		return corpus.Markdown, nil
+	}
+	return "", fmt.Errorf("%w: it is %s, not HTML, Markdown or plain text", ErrContent, clean(name, ""))
+}
+
+// read returns a page as UTF-8, by the charset of its header, a byte order mark or its meta element, else of its bytes.
+func (c *Client) read(body *bufio.Reader, header string) (text string, cut bool, err error) {
+	head, err := body.Peek(sniffBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", false, err
+	}
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return "", false, err
+	}
+	if cut = int64(len(raw)) > c.o.MaxPageBytes; cut {
+		raw = raw[:c.o.MaxPageBytes]
+	}
+	enc, name, certain := charset.DetermineEncoding(raw[:min(len(raw), len(head))], header)
+	if name == "utf-8" {
+		return string(raw), cut, nil // corpus repairs it
+	}
+	if !certain && !strings.Contains(strings.ToLower(header), "charset") && isUTF8(raw, cut) {
+		return string(raw), cut, nil // the first kilobyte said nothing
+	}
+	decoded, err := enc.NewDecoder().Bytes(raw)
+	if err != nil {
+		return "", cut, fmt.Errorf("%w: it is not in %s: %w", ErrContent, name, err)
+	}
+	return string(decoded), cut, nil
+}
+
+// isUTF8 tells whether bytes are UTF-8, whose last character may have been cut.
+func isUTF8(raw []byte, cut bool) bool {
+	s := string(raw)
+	bad := strings.ToValidUTF8(s, "")
+	return bad == s || cut && len(s)-len(bad) < 4 && strings.HasPrefix(s, bad)
+}
