@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/web"
 )
 
 // The defaults of Config. The models are those that the set-up brings.
@@ -79,6 +81,11 @@ type Config struct {
 	// refuses with gate.ErrStale. 0 is 0.2, 1 never refuses, a negative value tolerates none.
 	StaleTolerance float64
 
+	// Web says who is asked where an answer needs the web; the zero value asks nobody. The logger is filled in.
+	Web web.Options
+	// WebLifetime is how long pages of the web are kept and searched; 0 is web.DefaultLifetime.
+	WebLifetime time.Duration
+
 	Logger *slog.Logger // warnings, what was cut, what is stale; nil is slog.Default()
 
 	// Embedder, Generator and Scorer are used instead of Encoder, Model and Reranker when set. The caller closes them.
@@ -101,6 +108,7 @@ type Sluice struct {
 
 	classifier *lazy[labeller]
 	reranker   *lazy[embed.Scorer]
+	web        *web.Client // nil without a provider
 
 	load cpuload.Meter
 }
@@ -134,6 +142,9 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.web, err = openWeb(cfg); err != nil {
+		return nil, err
+	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.base = knowledge.New(knowledge.Config{
@@ -148,6 +159,9 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 // ErrClosed. It must not be called from a function that a call was given, such as AskOptions.Stream.
 func (s *Sluice) Close() error {
 	s.calls.close()
+	if s.web != nil {
+		_ = s.web.Close()
+	}
 	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.classifier.close(), s.reranker.close())
 }
 

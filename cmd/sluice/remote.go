@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/web"
 )
 
 // remoteOptions are those of a server that the setting model names.
@@ -42,4 +43,15 @@ func withDefaultsOf(l *config.Loaded) config.Config {
 		c.Ask.RepeatPenalty = 1
 	}
 	return c
+}
+
+// webOptions are those of the web search that the settings name.
+func webOptions(c config.Web) web.Options {
+	o := web.Options{Provider: c.Provider, URL: c.URL, APIKey: remote.Secret(c.APIKey), APIKeyEnv: c.APIKeyEnv,
+		Timeout: time.Duration(c.TimeoutS) * time.Second, Retries: c.Retries, MaxPageBytes: int64(c.MaxPageBytes),
+		AllowPrivate: c.AllowPrivate, SnippetsOnly: !c.Fetch}
+	if o.Retries == 0 {
+		o.Retries = -1 // to the package, 0 is the default
+	}
+	return o
 }

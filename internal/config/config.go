@@ -33,6 +33,7 @@ type Config struct {
 	Prompt    Prompt    `koanf:"prompt"`
 	Generate  Generate  `koanf:"generate"`
 	Remote    Remote    `koanf:"remote"`
+	Web       Web       `koanf:"web"`
 }
 
 // Embed is how texts are embedded.
@@ -138,4 +139,19 @@ type Remote struct {
 	BytesPerToken float64 `koanf:"bytes_per_token"`
 	TimeoutS      int     `koanf:"timeout_s"`
 	Retries       int     `koanf:"retries"`
+}
+
+// Web is how the web is searched, which is off unless a provider is named.
+type Web struct {
+	Provider     string `koanf:"provider"`
+	URL          string `koanf:"url"`
+	APIKey       string `koanf:"api_key"`
+	APIKeyEnv    string `koanf:"api_key_env"`
+	Results      int    `koanf:"results"`
+	Fetch        bool   `koanf:"fetch"`
+	TimeoutS     int    `koanf:"timeout_s"`
+	Retries      int    `koanf:"retries"`
+	MaxPageBytes int    `koanf:"max_page_bytes"`
+	AllowPrivate bool   `koanf:"allow_private"`
+	LifetimeH    int    `koanf:"lifetime_h"`
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine"
@@ -15,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/web"
 )
 
 // row is what the table says about a setting besides its name and type.
@@ -29,7 +31,7 @@ type row struct {
 
 // table has a row for every field of Config. Defaults that the library has are its constants.
 func table() []row {
-	return slices.Concat(general(), stages(), searches(), answers())
+	return slices.Concat(general(), stages(), searches(), answers(), outside())
 }
 
 // general are the settings of the whole program.
@@ -238,5 +240,36 @@ func answers() []row {
 			doc: "longest silence of the server, seconds"},
 		{key: "remote.retries", initial: remote.DefaultRetries, min: "0", max: "100",
 			doc: "further tries when the server is busy, failing or not there yet"},
+	}
+}
+
+// outside are the settings of what asks the web.
+func outside() []row {
+	return []row{
+		{key: "web.provider", initial: "none", oneOf: "none searxng brave tavily",
+			doc: "who is asked where an answer needs the web: none, a SearXNG server, or the API of Brave or Tavily; questions " +
+				"are then sent there, and the pages found are fetched"},
+		{key: "web.url",
+			doc: "address of the SearXNG server (https://HOST), whose settings.yml has to list json under search.formats; " +
+				"of another provider when it is not its public one"},
+		{key: "web.api_key", secret: true,
+			doc: "key of the provider; the variable SLUICE_WEB_API_KEY is a better place for it than this file"},
+		{key: "web.api_key_env",
+			doc: "another environment variable that holds that key, such as TAVILY_API_KEY; no variable is read unless it " +
+				"is named here"},
+		{key: "web.results", initial: 4, min: "1", max: strconv.Itoa(web.MaxResults),
+			doc: "pages of one search"},
+		{key: "web.fetch", initial: true,
+			doc: "fetch the pages that are found; without, their text is what the provider says of them"},
+		{key: "web.timeout_s", initial: int(web.DefaultTimeout / time.Second), min: "1", max: "600",
+			doc: "longest time of a search, and of a page with its redirects, seconds"},
+		{key: "web.retries", initial: web.DefaultRetries, min: "0", max: "100",
+			doc: "further tries when the provider is busy or failing"},
+		{key: "web.max_page_bytes", initial: web.DefaultPageBytes, min: "1024", max: "1073741824",
+			doc: "bytes read of a page, after decompression; the rest is left out"},
+		{key: "web.allow_private",
+			doc: "fetch pages from private, local and reserved addresses as well; the provider may have such a one anyway"},
+		{key: "web.lifetime_h", initial: int(web.DefaultLifetime / time.Hour), min: "1", max: "87600",
+			doc: "hours for which pages of the web are kept and searched"},
 	}
 }

@@ -40,8 +40,10 @@ func TestAddresses(t *testing.T) {
 func TestURLs(t *testing.T) {
 	c, _ := open(t, Options{})
 	for s, want := range map[string]error{
-		"http://example.org/a?b=c#d": nil, "https://example.org": nil, "ftp://example.org": ErrURL, "file:///etc/passwd": ErrURL,
-		"//example.org": ErrURL, "http://": ErrURL, "http://u:p@example.org/": ErrURL, "http://exa mple.org": ErrURL,
+		"http://example.org/a?b=c#d": nil, "https://example.org": nil, "ftp://example.org": ErrURL,
+		"file:///etc/passwd": ErrURL,
+		"//example.org":      ErrURL, "http://": ErrURL, "http://u:p@example.org/": ErrURL,
+		"http://exa mple.org":         ErrURL,
 		"http://example.org/\r\nX: y": ErrURL, "javascript:alert(1)": ErrURL, "gopher://h": ErrURL, "": ErrURL,
 		"http:example.org": ErrURL, "http://127.0.0.1/": ErrAddress, "http://[::1]/": ErrAddress,
 		"http://[::ffff:10.0.0.1]/": ErrAddress, "http://" + strings.Repeat("a", maxURL): ErrURL,
@@ -68,12 +70,14 @@ func TestRebinding(t *testing.T) {
 	c.pages.Transport.(*http.Transport).DialContext = (&net.Dialer{Control: c.control, Resolver: resolver}).DialContext
 	_, err := c.Fetch(t.Context(), fmt.Sprintf("http://rebind.example:%d/", port))
 	if !errors.Is(err, ErrAddress) || reached.Load() != 0 || asked.Load() == 0 {
-		t.Fatalf("%v after %d answers of the name server; the server was reached %d times", err, asked.Load(), reached.Load())
+		t.Fatalf("%v after %d answers of the name server; the server was reached %d times", err, asked.Load(),
+			reached.Load())
 	}
 	if !strings.Contains(err.Error(), "web.allow_private") || !strings.Contains(err.Error(), "rebind.example") {
 		t.Errorf("the error does not say what to do: %v", err)
 	}
-	for _, name := range []string{"http://localhost:%d/", "http://127.1:%d/", "http://2130706433:%d/", "http://0x7f.1:%d/"} {
+	for _, name := range []string{"http://localhost:%d/", "http://127.1:%d/", "http://2130706433:%d/",
+		"http://0x7f.1:%d/"} {
 		if _, err := c.Fetch(t.Context(), fmt.Sprintf(name, port)); err == nil || reached.Load() != 0 {
 			t.Errorf("%s was reached: %v", name, err)
 		}

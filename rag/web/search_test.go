@@ -65,7 +65,8 @@ func TestProviders(t *testing.T) {
 				Query string `json:"query"`
 				Max   int    `json:"max_results"`
 			}
-			if err := json.Unmarshal([]byte(body), &b); err != nil || r.Method != "POST" || r.URL.Path != "/sx/search" ||
+			if err := json.Unmarshal([]byte(body), &b); err != nil || r.Method != "POST" ||
+				r.URL.Path != "/sx/search" ||
 				b.Query != "what is rust" || b.Max != 4 || r.Header.Get("Authorization") != "Bearer "+testKey {
 				return fmt.Sprint(r.Method, " ", r.URL, " ", r.Header, body)
 			}
@@ -80,7 +81,8 @@ func TestProviders(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = io.WriteString(w, c.answer)
 			})
-			client, _ := open(t, Options{Provider: c.provider, URL: s.URL + "/sx/", APIKey: testKey, SnippetsOnly: true})
+			client, _ := open(t,
+				Options{Provider: c.provider, URL: s.URL + "/sx/", APIKey: testKey, SnippetsOnly: true})
 			pages, err := client.Search(t.Context(), "  what is\nrust ", 4)
 			if err != nil {
 				t.Fatal(err)
@@ -156,7 +158,8 @@ func TestProviderFails(t *testing.T) {
 		}, nil, "Query is too long", 1},
 		{"brave", Brave, func(w http.ResponseWriter) {
 			w.WriteHeader(422)
-			fmt.Fprint(w, `{"type":"ErrorResponse","error":{"code":"SUBSCRIPTION_TOKEN_INVALID","detail":"no \u001b[31m"}}`)
+			fmt.Fprint(w,
+				`{"type":"ErrorResponse","error":{"code":"SUBSCRIPTION_TOKEN_INVALID","detail":"no \u001b[31m"}}`)
 		}, nil, "SUBSCRIPTION_TOKEN_INVALID: no [31m; check the key", 1},
 		{"brave wants a pause", Brave, func(w http.ResponseWriter) {
 			w.Header().Set("X-RateLimit-Reset", "0, 1419704")
@@ -173,7 +176,8 @@ func TestProviderFails(t *testing.T) {
 			fmt.Fprint(w, "<html>")
 		}, ErrResponse, "check web.url", 1},
 		{"not JSON", SearXNG, func(w http.ResponseWriter) { fmt.Fprint(w, `{"results":[{"url"`) }, ErrResponse, "", 1},
-		{"wrong types", SearXNG, func(w http.ResponseWriter) { fmt.Fprint(w, `{"results":{"url":1}}`) }, ErrResponse, "", 1},
+		{"wrong types", SearXNG, func(w http.ResponseWriter) { fmt.Fprint(w, `{"results":{"url":1}}`) }, ErrResponse,
+			"", 1},
 		{"no results", SearXNG, func(w http.ResponseWriter) { fmt.Fprint(w, `{}`) }, ErrResponse, "", 1},
 		{"another type", Brave, func(w http.ResponseWriter) { fmt.Fprint(w, `{"type":"news"}`) }, ErrResponse, "", 1},
 		{"endless", SearXNG, func(w http.ResponseWriter) {
@@ -269,7 +273,8 @@ func TestSearchFetches(t *testing.T) {
 				{"url":"http://169.254.169.254/latest/meta-data/","title":"keys","content":"none"}]}`, s.URL)
 		case "/page":
 			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(w, `<title>Rivers</title><nav>menu</nav><script>x()</script><h1>Danube</h1><p>It flows east.</p>`)
+			fmt.Fprint(w,
+				`<title>Rivers</title><nav>menu</nav><script>x()</script><h1>Danube</h1><p>It flows east.</p>`)
 		default:
 			http.NotFound(w, r)
 		}
@@ -309,7 +314,8 @@ func TestQueriesAreShortened(t *testing.T) {
 }
 
 func FuzzAnswers(f *testing.F) {
-	for _, s := range []string{searxngAnswer, braveAnswer, tavilyAnswer, `{}`, `[]`, `{"results":[null]}`, `{"results":null}`,
+	for _, s := range []string{searxngAnswer, braveAnswer, tavilyAnswer, `{}`, `[]`, `{"results":[null]}`,
+		`{"results":null}`,
 		`{"type":"search","web":null}`, "{\"results\":[{\"url\":\"\\u0000\",\"title\":\"\xff\"}]}"} {
 		f.Add([]byte(s))
 	}
