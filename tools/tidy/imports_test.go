@@ -47,6 +47,7 @@ rag/web: llm/remote rag/corpus
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
+serve/openai: llm
 eval/metric: llm rag/corpus
 eval/dataset: internal/durable internal/jsonl
 eval/experiment: . kernels embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filelock internal/jsonl internal/models

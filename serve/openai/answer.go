@@ -1,0 +1,169 @@
+package openai
+
+import (
+	"math"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// Usage counts the tokens of a request.
+type Usage struct {
+	PromptTokens     int            `json:"prompt_tokens"`
+	CompletionTokens int            `json:"completion_tokens"`
+	TotalTokens      int            `json:"total_tokens"`
+	PromptDetails    *PromptDetails `json:"prompt_tokens_details,omitempty"`
+}
+
+// PromptDetails says how many tokens of the prompt were read before, for an earlier request.
+type PromptDetails struct {
+	CachedTokens int `json:"cached_tokens"`
+}
+
+// UsageOf is that of a completion.
+func UsageOf(r llm.Result) *Usage {
+	return &Usage{PromptTokens: r.PromptTokens, CompletionTokens: r.CompletionTokens,
+		TotalTokens: r.PromptTokens + r.CompletionTokens, PromptDetails: &PromptDetails{r.CachedTokens}}
+}
+
+// FinishReason is how OpenAI names the end of a completion.
+func FinishReason(f llm.FinishReason) string {
+	switch f {
+	case llm.FinishLength, llm.FinishContext:
+		return "length"
+	case llm.FinishTools:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// ChatCompletion is the answer of POST /v1/chat/completions.
+type ChatCompletion struct {
+	ID          string   `json:"id"`
+	Object      string   `json:"object"` // "chat.completion"
+	Created     int64    `json:"created"`
+	Model       string   `json:"model"`
+	Fingerprint string   `json:"system_fingerprint,omitempty"`
+	Choices     []Choice `json:"choices"`
+	Usage       *Usage   `json:"usage"`
+	Sluice      any      `json:"sluice,omitempty"` // of answers from a knowledge base: sources and how it came about
+}
+
+// Choice is the one answer.
+type Choice struct {
+	Index        int       `json:"index"`
+	Message      Said      `json:"message"`
+	LogProbs     *LogProbs `json:"logprobs"`
+	FinishReason string    `json:"finish_reason"`
+}
+
+// Said is the assistant's message.
+type Said struct {
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"` // null where there are only tool calls
+	Refusal   *string    `json:"refusal"` // always null
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+}
+
+// ChatChunk is a piece of a streamed answer.
+type ChatChunk struct {
+	ID          string        `json:"id"`
+	Object      string        `json:"object"` // "chat.completion.chunk"
+	Created     int64         `json:"created"`
+	Model       string        `json:"model"`
+	Fingerprint string        `json:"system_fingerprint,omitempty"`
+	Choices     []ChunkChoice `json:"choices"`         // none in the one with the usage
+	Usage       *Usage        `json:"usage,omitempty"` // in the last one, if it was asked for
+	Sluice      any           `json:"sluice,omitempty"`
+}
+
+// ChunkChoice is what a chunk adds to the answer.
+type ChunkChoice struct {
+	Index        int       `json:"index"`
+	Delta        Delta     `json:"delta"`
+	LogProbs     *LogProbs `json:"logprobs"`
+	FinishReason *string   `json:"finish_reason"` // null but in the last one
+}
+
+// Delta is what a chunk adds to the message.
+type Delta struct {
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+}
+
+// Calls are the tool calls of a result as they are sent; numbered in a stream.
+func Calls(list []llm.ToolCall, numbered bool) []ToolCall {
+	out := make([]ToolCall, len(list))
+	for i, c := range list {
+		out[i].ID, out[i].Type = c.ID, "function"
+		out[i].Function.Name, out[i].Function.Arguments = c.Name, c.Arguments
+		if numbered {
+			n := i
+			out[i].Index = &n
+		}
+	}
+	return out
+}
+
+// LogProbs of a chat's tokens.
+type LogProbs struct {
+	Content []TokenLogProb `json:"content"`
+	Refusal []TokenLogProb `json:"refusal"` // always null
+}
+
+// TokenLogProb is a token, what it is in bytes (it may be a part of a character), and the logarithm of its probability.
+type TokenLogProb struct {
+	Token   string         `json:"token"`
+	LogProb float64        `json:"logprob"`
+	Bytes   []int          `json:"bytes"`
+	Top     []TokenLogProb `json:"top_logprobs,omitempty"`
+}
+
+// choiceLogProb is TokenLogProb at the upper level, where the alternatives are an array even if there are none.
+func choiceLogProb(t llm.TokenLogProb) TokenLogProb {
+	out := alternative(t)
+	out.Top = make([]TokenLogProb, 0, len(t.Top))
+	for _, other := range t.Top {
+		out.Top = append(out.Top, alternative(other))
+	}
+	return out
+}
+
+func alternative(t llm.TokenLogProb) TokenLogProb {
+	out := TokenLogProb{Token: valid(t.Text), LogProb: finite(t.LogProb), Bytes: make([]int, len(t.Text))}
+	for i := range len(t.Text) {
+		out.Bytes[i] = int(t.Text[i])
+	}
+	return out
+}
+
+// LogProbsOf are those of a chat; nil where none were asked for.
+func LogProbsOf(asked bool, list []llm.TokenLogProb) *LogProbs {
+	if !asked {
+		return nil
+	}
+	out := &LogProbs{Content: make([]TokenLogProb, len(list))}
+	for i, t := range list {
+		out.Content[i] = choiceLogProb(t)
+	}
+	return out
+}
+
+// impossible is what OpenAI writes for the logarithm of no probability, which JSON has no number for.
+const impossible = -9999
+
+func finite(v float64) float64 {
+	if math.IsNaN(v) || v < impossible {
+		return impossible
+	}
+	return math.Min(v, 0)
+}
+
+// valid is a token's text as JSON can have it: a part of a character is U+FFFD.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}

@@ -1,0 +1,144 @@
+package openai
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// CompletionRequest is the body of POST /v1/completions: a prompt as it is, without a chat template.
+type CompletionRequest struct {
+	Model  string          `json:"model"`
+	Prompt json.RawMessage `json:"prompt"`
+	Sampling
+
+	LogProbs       *int            `json:"logprobs"` // how many alternatives; 0: the tokens alone
+	Echo           *bool           `json:"echo"`
+	Suffix         json.RawMessage `json:"suffix"`
+	BestOf         *int            `json:"best_of"`
+	ResponseFormat json.RawMessage `json:"response_format"`
+}
+
+// The most and the usual tokens of a raw completion, as OpenAI has them.
+const (
+	maxRawLogProbs = 5
+	rawTokens      = 16
+)
+
+// Request is what the language model is asked to do.
+func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
+	l.MaxTokens = rawTokens
+	out, err := r.Sampling.request(l)
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case r.Echo != nil && *r.Echo:
+		return out, unsupported("echo", "it is not supported")
+	case given(r.Suffix) && string(r.Suffix) != `""`:
+		return out, unsupported("suffix", "it is not supported")
+	case r.BestOf != nil && *r.BestOf != 1:
+		return out, unsupported("best_of", "%d is asked for, only 1 is given", *r.BestOf)
+	}
+	if out.Prompt, err = r.prompt(); err != nil {
+		return out, err
+	}
+	if r.LogProbs != nil {
+		if *r.LogProbs < 0 || *r.LogProbs > maxRawLogProbs {
+			return out, invalid("logprobs", "%d is not between 0 and %d", *r.LogProbs, maxRawLogProbs)
+		}
+		out.LogProbs, out.Alternatives = true, *r.LogProbs
+	}
+	out.Schema, err = format(r.ResponseFormat)
+	return out, err
+}
+
+func (r *CompletionRequest) prompt() (string, *Error) {
+	if !given(r.Prompt) {
+		return "", missing("prompt")
+	}
+	if first(r.Prompt) == '[' {
+		list, err := array("prompt", r.Prompt, 1, "prompts")
+		switch {
+		case err != nil && err.Code == CodeLimit && isNumbers(r.Prompt):
+			return "", tokensRefused("prompt")
+		case err != nil:
+			return "", err
+		case len(list) == 0:
+			return "", invalid("prompt", "it is empty")
+		case first(list[0]) != '"':
+			return "", tokensRefused("prompt")
+		}
+	}
+	all, err := texts("prompt", r.Prompt, 1, "prompts")
+	if err != nil {
+		return "", err
+	}
+	if all[0] == "" {
+		return "", invalid("prompt", "it is empty")
+	}
+	return all[0], nil
+}
+
+// isNumbers tells whether an array begins with a number.
+func isNumbers(raw json.RawMessage) bool {
+	var list []json.RawMessage
+	return json.Unmarshal(raw, &list) == nil && len(list) > 0 && kind(list[0]) == "a number"
+}
+
+func tokensRefused(param string) *Error {
+	return unsupported(param, "token numbers are not taken, since those of another model's tokenizer mean other texts").
+		hint("send texts; LangChain's OpenAIEmbeddings does with check_embedding_ctx_length=False")
+}
+
+// Completion is the answer of POST /v1/completions, and a piece of a streamed one.
+type Completion struct {
+	ID          string       `json:"id"`
+	Object      string       `json:"object"` // "text_completion"
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Fingerprint string       `json:"system_fingerprint,omitempty"`
+	Choices     []TextChoice `json:"choices"`
+	Usage       *Usage       `json:"usage,omitempty"`
+}
+
+// TextChoice is the one continuation, or a piece of it.
+type TextChoice struct {
+	Text         string        `json:"text"`
+	Index        int           `json:"index"`
+	LogProbs     *TextLogProbs `json:"logprobs"`
+	FinishReason *string       `json:"finish_reason"` // null but in the last piece
+}
+
+// TextLogProbs are those of a raw completion's tokens, each in four lists.
+type TextLogProbs struct {
+	Tokens        []string             `json:"tokens"`
+	TokenLogProbs []float64            `json:"token_logprobs"`
+	TopLogProbs   []map[string]float64 `json:"top_logprobs"`
+	TextOffset    []int                `json:"text_offset"` // characters of the completion before the token
+}
+
+// TextLogProbsOf are those of a raw completion; nil where none were asked for.
+func TextLogProbsOf(asked bool, list []llm.TokenLogProb) *TextLogProbs {
+	if !asked {
+		return nil
+	}
+	out := &TextLogProbs{Tokens: []string{}, TokenLogProbs: []float64{}, TopLogProbs: []map[string]float64{},
+		TextOffset: []int{}}
+	before := ""
+	for _, t := range list {
+		out.Tokens = append(out.Tokens, valid(t.Text))
+		out.TokenLogProbs = append(out.TokenLogProbs, finite(t.LogProb))
+		top := map[string]float64{}
+		for _, other := range t.Top {
+			if _, there := top[valid(other.Text)]; !there { // two parts of characters look alike: the better one stays
+				top[valid(other.Text)] = finite(other.LogProb)
+			}
+		}
+		out.TopLogProbs = append(out.TopLogProbs, top)
+		out.TextOffset = append(out.TextOffset, utf8.RuneCountInString(before))
+		before += t.Text
+	}
+	return out
+}

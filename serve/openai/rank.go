@@ -1,0 +1,217 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// RerankRequest is the body of POST /v1/rerank, as Cohere has it in versions 1 and 2.
+type RerankRequest struct {
+	Model           string          `json:"model"`
+	Query           *string         `json:"query"`
+	Documents       json.RawMessage `json:"documents"` // strings or {"text": …}
+	TopN            *int            `json:"top_n"`
+	ReturnDocuments *bool           `json:"return_documents"`
+	RankFields      []string        `json:"rank_fields"` // ["text"] or none
+
+	// Without effect: the reranker's own window decides, and what it cuts is counted.
+	MaxChunksPerDoc *int `json:"max_chunks_per_doc"`
+	MaxTokensPerDoc *int `json:"max_tokens_per_doc"`
+	Priority        *int `json:"priority"`
+}
+
+// Texts are the documents to rerank.
+func (r *RerankRequest) Texts(l Limits) ([]string, *Error) {
+	if r.Query == nil {
+		return nil, missing("query")
+	}
+	if !given(r.Documents) {
+		return nil, missing("documents")
+	}
+	if r.TopN != nil && *r.TopN < 1 {
+		return nil, invalid("top_n", "%d is less than 1", *r.TopN)
+	}
+	for i, f := range r.RankFields {
+		if f != "text" {
+			return nil, unsupported(fmt.Sprintf("rank_fields[%d]", i), "%.40q is not supported, only \"text\" is", f)
+		}
+	}
+	list, err := array("documents", r.Documents, l.Texts, "documents")
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, invalid("documents", "it is empty")
+	}
+	out := make([]string, len(list))
+	for i, raw := range list {
+		param := fmt.Sprintf("documents[%d]", i)
+		if first(raw) == '"' {
+			if out[i], err = text(param, raw); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		var d struct { // other fields are the client's own
+			Text json.RawMessage `json:"text"`
+		}
+		if first(raw) != '{' || json.Unmarshal(raw, &d) != nil {
+			return nil, wrongType(param, `a string or {"text": …}`, raw)
+		}
+		if !given(d.Text) {
+			return nil, missing(param + ".text")
+		}
+		if out[i], err = text(param+".text", d.Text); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// RerankResponse is the answer of POST /v1/rerank.
+type RerankResponse struct {
+	ID      string       `json:"id"`
+	Model   string       `json:"model"`
+	Results []Ranked     `json:"results"` // better first
+	Meta    RerankMeta   `json:"meta"`
+	Usage   *Usage       `json:"usage"`
+	Sluice  RerankCounts `json:"sluice"`
+}
+
+// Ranked is a document's place.
+type Ranked struct {
+	Index    int             `json:"index"` // in the request
+	Score    float64         `json:"relevance_score"`
+	Document *RankedDocument `json:"document,omitempty"`
+}
+
+// RankedDocument is the document as the reranker read it, if return_documents asks for it.
+type RankedDocument struct {
+	Text string `json:"text"`
+}
+
+// RerankMeta is what Cohere's clients look for.
+type RerankMeta struct {
+	APIVersion struct {
+		Version string `json:"version"`
+	} `json:"api_version"`
+	BilledUnits struct {
+		SearchUnits int `json:"search_units"`
+	} `json:"billed_units"`
+}
+
+// RerankCounts says what was not read as it was sent.
+type RerankCounts struct {
+	Truncated      int `json:"truncated"`
+	QueryTruncated int `json:"query_truncated"`
+	Repaired       int `json:"repaired"`
+}
+
+// ClassifyRequest is the body of POST /v1/classify, as vLLM has it.
+type ClassifyRequest struct {
+	Model string          `json:"model"`
+	Input json.RawMessage `json:"input"` // a string or an array of strings
+	TopK  *int            `json:"top_k"` // labels of each text, better first; absent: all
+}
+
+// Texts are those to classify.
+func (r *ClassifyRequest) Texts(l Limits) ([]string, *Error) {
+	if r.TopK != nil && *r.TopK < 1 {
+		return nil, invalid("top_k", "%d is less than 1", *r.TopK)
+	}
+	return inputs("input", r.Input, l)
+}
+
+// ClassifyResponse is the answer of POST /v1/classify.
+type ClassifyResponse struct {
+	ID      string         `json:"id"`
+	Object  string         `json:"object"` // "list"
+	Created int64          `json:"created"`
+	Model   string         `json:"model"`
+	Kind    string         `json:"kind"` // what the model labels: "texts", "spans" or "domains" (a router)
+	Data    []Classified   `json:"data"`
+	Usage   *Usage         `json:"usage,omitempty"`
+	Sluice  ClassifyCounts `json:"sluice"`
+}
+
+// ClassifyCounts says what was not read as it was sent.
+type ClassifyCounts struct {
+	Truncated int `json:"truncated"`
+	Repaired  int `json:"repaired"`
+}
+
+// Classified is what was found of one text.
+type Classified struct {
+	Index  int     `json:"index"`
+	Label  string  `json:"label,omitempty"` // the best one; absent where the model abstains
+	Score  float64 `json:"score"`           // its probability
+	Labels []Label `json:"labels,omitempty"`
+	Spans  []Span  `json:"spans,omitempty"`
+}
+
+// Label is one with its probability.
+type Label struct {
+	Label string  `json:"label"`
+	Score float64 `json:"score"`
+}
+
+// Span is a labelled part of a text.
+type Span struct {
+	Label string  `json:"label"`
+	Start int     `json:"start"` // bytes of the text
+	End   int     `json:"end"`
+	Text  string  `json:"text"`
+	Score float64 `json:"score"`
+}
+
+// Models is the answer of GET /v1/models.
+type Models struct {
+	Object string  `json:"object"` // "list"
+	Data   []Model `json:"data"`
+}
+
+// Model is something that a request may name.
+type Model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"` // "model"
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	Kind    string `json:"kind"` // what it is for: "rag", "chat", "embedding", "rerank", "classify"
+	// MaxModelLen is the maximum of tokens of a request, where it is known (vLLM's name).
+	MaxModelLen int `json:"max_model_len,omitempty"`
+}
+
+// TokenizeRequest is the body of POST /tokenize; the text is "content" for llama-server's clients, "prompt" for vLLM's.
+type TokenizeRequest struct {
+	Model   string  `json:"model"`
+	Content *string `json:"content"`
+	Prompt  *string `json:"prompt"`
+
+	AddSpecial       *bool `json:"add_special"`        // true, as it is when absent, or an error
+	AddSpecialTokens *bool `json:"add_special_tokens"` // the same
+}
+
+// Text is what to cut into tokens.
+func (r *TokenizeRequest) Text() (string, *Error) {
+	switch {
+	case r.AddSpecial != nil && !*r.AddSpecial:
+		return "", unsupported("add_special", "only true is supported")
+	case r.AddSpecialTokens != nil && !*r.AddSpecialTokens:
+		return "", unsupported("add_special_tokens", "only true is supported")
+	case r.Content != nil && r.Prompt != nil:
+		return "", invalid("content", "it is given together with prompt, its other name")
+	case r.Content != nil:
+		return *r.Content, nil
+	case r.Prompt != nil:
+		return *r.Prompt, nil
+	}
+	return "", missing("content")
+}
+
+// Tokenized is the answer of POST /tokenize.
+type Tokenized struct {
+	Model       string  `json:"model"`
+	Count       int     `json:"count"`
+	MaxModelLen int     `json:"max_model_len"`
+	Tokens      []int32 `json:"tokens,omitempty"` // absent where the model only counts them
+}

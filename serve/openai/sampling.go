@@ -1,0 +1,159 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/llm"
+)
+
+const (
+	maxTopLogProbs = 20 // of chats; 5 of raw completions
+	maxStops       = 16 // OpenAI takes 4
+	maxStopBytes   = 1 << 10
+	// seeds are those of llm.Request: all of OpenAI's are folded into them.
+	seeds = math.MaxUint32
+)
+
+// request fills in what chat and raw completions have in common. What is not given has OpenAI's default.
+func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
+	if s.N != nil && *s.N != 1 {
+		return out, unsupported("n", "%d answers are asked for, only 1 is given", *s.N).
+			hint("send the request again, with another seed")
+	}
+	if given(s.LogitBias) && strings.TrimSpace(string(s.LogitBias)) != "{}" {
+		return out, unsupported("logit_bias", "it is not supported")
+	}
+	if s.StreamOptions != nil && !s.Streams() {
+		return out, invalid("stream_options", "it needs stream to be true")
+	}
+	if out.MaxTokens, err = count("max_tokens", s.MaxTokens, l.MaxTokens); err != nil {
+		return out, err
+	}
+	for _, x := range []struct {
+		param     string
+		given     *float64
+		into      *float64
+		initial   float64
+		low, high float64
+	}{
+		{"temperature", s.Temperature, &out.Temperature, 1, 0, 2},
+		{"top_p", s.TopP, &out.TopP, 1, 0, 1},
+		{"presence_penalty", s.PresencePenalty, &out.PresencePenalty, 0, -2, 2},
+		{"frequency_penalty", s.FrequencyPenalty, &out.FrequencyPenalty, 0, -2, 2},
+		{"min_p", s.MinP, &out.MinP, 0, 0, 1},
+		{"repetition_penalty", s.RepetitionPenalty, &out.RepeatPenalty, 0, 0, 100},
+		{"repeat_penalty", s.RepeatPenalty, &out.RepeatPenalty, out.RepeatPenalty, 0, 100},
+	} {
+		if x.given == nil {
+			if *x.into == 0 {
+				*x.into = x.initial
+			}
+			continue
+		}
+		if !(*x.given >= x.low && *x.given <= x.high) {
+			return out, invalid(x.param, "%v is not between %v and %v", *x.given, x.low, x.high)
+		}
+		*x.into = *x.given
+	}
+	if s.TopP != nil && *s.TopP == 0 { // the smallest set: the most probable token alone
+		out.TopP, out.TopK = 1, 1
+	}
+	if s.TopK != nil {
+		if *s.TopK < -1 || *s.TopK > math.MaxInt32 {
+			return out, invalid("top_k", "%d is not between -1 and %d", *s.TopK, math.MaxInt32)
+		}
+		out.TopK = max(*s.TopK, 0) // -1 is vLLM's "off"
+	}
+	if out.Seed = -1; s.Seed != nil {
+		out.Seed = int64(uint64(*s.Seed) % seeds)
+	}
+	out.Stop, err = stops(s.Stop)
+	out.Priority = llm.Interactive
+	return out, err
+}
+
+// count is a number of tokens, initial if none is given.
+func count(param string, given *int, initial int) (int, *Error) {
+	switch {
+	case given == nil:
+		return initial, nil
+	case *given < 1:
+		return 0, invalid(param, "%d is less than 1", *given)
+	}
+	return min(*given, math.MaxInt32), nil
+}
+
+// stops are the strings that end a completion: a string, a list, or nothing.
+func stops(raw json.RawMessage) ([]string, *Error) {
+	if !given(raw) {
+		return nil, nil
+	}
+	list, err := texts("stop", raw, maxStops, "strings")
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range list {
+		param := "stop"
+		if first(raw) == '[' {
+			param = fmt.Sprintf("stop[%d]", i)
+		}
+		switch {
+		case s == "":
+			return nil, invalid(param, "it is empty")
+		case len(s) > maxStopBytes:
+			return nil, &Error{Code: CodeLimit, Param: param,
+				Message: fmt.Sprintf("%s: it has %d bytes, at most %d are taken", param, len(s), maxStopBytes)}
+		case strings.Contains(s, "\x00") || !utf8.ValidString(s):
+			return nil, invalid(param, "it holds a NUL, which no answer has")
+		}
+	}
+	return list, nil
+}
+
+// format is the schema of response_format; nil for any text.
+func format(raw json.RawMessage) (json.RawMessage, *Error) {
+	if !given(raw) {
+		return nil, nil
+	}
+	var f struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"json_schema"`
+	}
+	if err := object("response_format", raw, &f); err != nil {
+		return nil, err
+	}
+	switch f.Type {
+	case "text":
+		return nil, nil
+	case "json_object":
+		return json.RawMessage(`{"type":"object"}`), nil
+	case "json_schema":
+	case "":
+		return nil, missing("response_format.type")
+	default:
+		return nil, invalid("response_format.type", "%.40q is none of text, json_object and json_schema", f.Type)
+	}
+	if !given(f.Schema) {
+		return nil, missing("response_format.json_schema")
+	}
+	var s struct {
+		Name        string          `json:"name"`
+		Description json.RawMessage `json:"description"` // without effect
+		Strict      json.RawMessage `json:"strict"`      // without effect: a schema is always followed
+		Schema      json.RawMessage `json:"schema"`
+	}
+	if err := object("response_format.json_schema", f.Schema, &s); err != nil {
+		return nil, err
+	}
+	if !given(s.Schema) {
+		return nil, missing("response_format.json_schema.schema")
+	}
+	if first(s.Schema) != '{' {
+		return nil, wrongType("response_format.json_schema.schema", "an object", s.Schema)
+	}
+	return s.Schema, nil
+}

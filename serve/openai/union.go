@@ -1,0 +1,131 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Several of OpenAI's parameters take values of more than one type. They stay as they were sent until their turn comes,
+// so that an error can say where in the request it is.
+
+// given tells whether a parameter is there and not null.
+func given(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
+}
+
+// first is the byte that tells the type of a value, 0 of none.
+func first(raw json.RawMessage) byte {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+		return 0
+	}
+	return raw[0]
+}
+
+// kind is the type of a value in words.
+func kind(raw json.RawMessage) string {
+	switch c := first(raw); {
+	case c == 0:
+		return "nothing"
+	case c == '"':
+		return "a string"
+	case c == '{':
+		return "an object"
+	case c == '[':
+		return "an array"
+	case c == 't' || c == 'f':
+		return "a boolean"
+	case c == 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// object reads an object; fields that it does not know are an error.
+func object(param string, raw json.RawMessage, into any) *Error {
+	if first(raw) != '{' {
+		return wrongType(param, "an object", raw)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		return nil
+	}
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mismatch) && mismatch.Field != "":
+		at := param + "." + mismatch.Field
+		return &Error{Code: CodeType, Param: at,
+			Message: fmt.Sprintf("%s: %s cannot be read from %s", at, plain(mismatch.Type.String()), mismatch.Value)}
+	case strings.Contains(err.Error(), "unknown field"):
+		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
+		return &Error{Code: CodeUnsupported, Param: param + "." + name,
+			Message: fmt.Sprintf("%s.%s is not known", param, name)}
+	}
+	return invalid(param, "%s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// plain is a Go type as a client knows it.
+func plain(goType string) string {
+	switch {
+	case strings.Contains(goType, "int"), strings.Contains(goType, "float"):
+		return "a number"
+	case strings.HasSuffix(goType, "string"):
+		return "a string"
+	case strings.HasSuffix(goType, "bool"):
+		return "a boolean"
+	case strings.HasPrefix(goType, "[]"):
+		return "an array"
+	}
+	return "an object"
+}
+
+// text reads a string.
+func text(param string, raw json.RawMessage) (string, *Error) {
+	var s string
+	if first(raw) != '"' || json.Unmarshal(raw, &s) != nil {
+		return "", wrongType(param, "a string", raw)
+	}
+	return s, nil
+}
+
+// array reads an array of at most limit values, whatever they are.
+func array(param string, raw json.RawMessage, limit int, what string) ([]json.RawMessage, *Error) {
+	var list []json.RawMessage
+	if first(raw) != '[' || json.Unmarshal(raw, &list) != nil {
+		return nil, wrongType(param, "an array", raw)
+	}
+	if len(list) > limit {
+		return nil, tooMany(param, len(list), limit, what)
+	}
+	return list, nil
+}
+
+// texts reads a string, or an array of at most limit of them.
+func texts(param string, raw json.RawMessage, limit int, what string) ([]string, *Error) {
+	if first(raw) == '"' {
+		s, err := text(param, raw)
+		if err != nil {
+			return nil, err
+		}
+		return []string{s}, nil
+	}
+	if first(raw) != '[' {
+		return nil, wrongType(param, "a string or an array of strings", raw)
+	}
+	list, err := array(param, raw, limit, what)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(list))
+	for i, one := range list {
+		if out[i], err = text(fmt.Sprintf("%s[%d]", param, i), one); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
