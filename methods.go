@@ -270,12 +270,8 @@ func (s *Sluice) retrieve(
 	ctx context.Context, queries []string, o RetrieveOptions,
 ) (found []Found, vectors engine.Vectors, _ *knowledge.Snapshot, err error) {
 	o = o.WithDefaults()
-	if err := o.Check(); err != nil {
+	if err := s.checkRetrieve(o); err != nil {
 		return nil, vectors, nil, err
-	}
-	if o.Rerank > 0 && s.cfg.Reranker == "" && s.cfg.Scorer == nil {
-		return nil, vectors, nil, fmt.Errorf("%w: the best %d are to be reranked, and no reranker is named",
-			retrieve.ErrOption, o.Rerank)
 	}
 	snap, _, err := s.base.Searchable(ctx)
 	if err != nil {

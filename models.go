@@ -95,7 +95,7 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	}
 	o := llm.Options{
 		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
-		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens,
+		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens, Queue: s.cfg.Queue,
 		Acquire: s.acquireThreads, Logger: s.log,
 	}
 	if err := s.probe(ctx, path, o); err != nil {

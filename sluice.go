@@ -74,6 +74,7 @@ type Config struct {
 	// Slots is how many requests the language model decodes together, CacheTokens the cells of the cache that they
 	// share, BatchTokens the tokens of one decode. 0 chooses by cores and memory (llm.ChooseSizes; Sizes tells what).
 	Slots, CacheTokens, BatchTokens int
+	Queue                           int // requests that may wait for a slot of it; 0: 1024, one more is llm.ErrBusy
 
 	Templates string // folder of prompt templates that replace the built-in ones of the same name
 
@@ -102,7 +103,8 @@ type Sluice struct {
 	engine  *engine.Engine
 	base    *knowledge.Base
 	calls   *calls
-	asking  atomic.Int64 // calls of Ask under way
+	asking  *atomic.Int64 // calls of Ask under way
+	shares  bool          // the models are another one's (With)
 	encoder *lazy[embed.Embedder]
 	model   *lazy[llm.Generator]
 
@@ -134,7 +136,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 			"tokens of a decode %d: none may be negative", ErrOption, cfg.Threads, cfg.Workers, cfg.MaxBatchTokens,
 			cfg.ContextTokens, cfg.Slots, cfg.CacheTokens, cfg.BatchTokens)
 	}
-	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads)}
+	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads), asking: &atomic.Int64{}}
 	var err error
 	s.engine, err = engine.New(engine.Options{
 		Threads: cfg.Threads, MemLimit: cfg.MemLimit, ISA: cfg.ISA, Cores: s.budget,
@@ -147,18 +149,25 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
-	s.base = knowledge.New(knowledge.Config{
-		Dir: cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get,
-		Metric:         cfg.Metric,
-		StaleTolerance: cfg.StaleTolerance, Logger: s.log, Multilingual: models.Multilingual,
-	})
+	s.base = knowledge.New(s.knowledge())
 	return s, nil
+}
+
+// knowledge is what the base of the store is made with.
+func (s *Sluice) knowledge() knowledge.Config {
+	return knowledge.Config{
+		Dir: s.cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
+		StaleTolerance: s.cfg.StaleTolerance, Logger: s.log, Multilingual: models.Multilingual,
+	}
 }
 
 // Close ends the calls under way, which return ErrClosed, waits for them, and frees models and store. Later calls are
 // ErrClosed. It must not be called from a function that a call was given, such as AskOptions.Stream.
 func (s *Sluice) Close() error {
 	s.calls.close()
+	if s.shares {
+		return errors.Join(s.base.Close(), s.encoder.close())
+	}
 	if s.web != nil {
 		_ = s.web.Close()
 	}

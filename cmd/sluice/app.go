@@ -151,7 +151,8 @@ func (a *app) root() *cobra.Command {
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
 		a.rerankCommand(), a.calibrateCommand(),
 		a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(), a.matrixCommand(),
+		a.retrieveCommand(), a.askCommand(), a.serveCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
+		a.matrixCommand(),
 		a.benchCommand(),
 		a.doctorCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
@@ -234,15 +235,21 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 	if (a.json || !single) && !l.Given("retrieve.text") {
 		c.Retrieve.Text = "full" // who reads JSON cuts as he likes
 	}
+	s, err := a.openWith(cmd.Context(), c, func(*sluice.Config) {})
+	return s, c, err
+}
+
+// openWith opens Sluice with settings; change is called with what they come to.
+func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice.Config)) (*sluice.Sluice, error) {
 	metric, err := kernels.ParseMetric(c.Ingest.Metric)
 	if err != nil {
-		return nil, c, err
+		return nil, err
 	}
 	tolerance := c.Gate.StaleTolerance
 	if tolerance == 0 {
 		tolerance = -1 // to the library, 0 is the default and less is none
 	}
-	s, err := sluice.Open(cmd.Context(), sluice.Config{
+	cfg := sluice.Config{
 		Store: c.Store, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker, Model: c.Model,
 		Threads: c.Threads, ISA: c.ISA,
 		MemLimit:    int64(c.MemLimitMiB) << 20,
@@ -254,8 +261,9 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
 		RemoteEncoder: encoderOptions(c),
 		Web:           webOptions(c.Web), WebLifetime: time.Duration(c.Web.LifetimeH) * time.Hour,
-	})
-	return s, c, err
+	}
+	change(&cfg)
+	return sluice.Open(ctx, cfg)
 }
 
 // screen is where results are shown.

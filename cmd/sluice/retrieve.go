@@ -23,26 +23,9 @@ const snippetRunes = 400
 
 // retrieveLine is what `retrieve --json` prints.
 type retrieveLine struct {
-	ID      string           `json:"id,omitempty"`
-	Taken   retrieve.Taken   `json:"taken"`
-	Results []retrieveResult `json:"results"`
-}
-
-type retrieveResult struct {
-	ID       string            `json:"id"`
-	Score    float64           `json:"score"`
-	Document string            `json:"document"`
-	Title    string            `json:"title,omitempty"`
-	Source   string            `json:"source"`
-	Heading  string            `json:"heading,omitempty"`
-	Anchor   string            `json:"anchor,omitempty"`
-	Topic    string            `json:"topic,omitempty"`
-	Start    int               `json:"start"` // bytes of the source
-	End      int               `json:"end"`
-	Text     string            `json:"text,omitempty"`
-	Joined   []string          `json:"joined,omitempty"`   // ids of the chunks that the passage was joined from
-	Sentence *excerpt.Sentence `json:"sentence,omitempty"` // nearest to the query; its bytes are the passage's
-	Parts    *retrieve.Parts   `json:"parts,omitempty"`    // of the score, with --explain
+	ID      string                `json:"id,omitempty"`
+	Taken   retrieve.Taken        `json:"taken"`
+	Results []sluice.FoundPassage `json:"results"`
 }
 
 func (a *app) retrieveCommand() *cobra.Command {
@@ -222,18 +205,15 @@ func search(
 }
 
 // results are what was found as JSON has it; how is retrieve.text.
-func results(found sluice.Found, titles map[string]string, how string) []retrieveResult {
-	all := make([]retrieveResult, len(found.Passages))
+func results(found sluice.Found, titles map[string]string, how string) []sluice.FoundPassage {
+	all := found.Lines(titles)
 	for i, p := range found.Passages {
-		c := p.Chunk
-		all[i] = retrieveResult{ID: c.ID, Score: p.Score, Document: c.Document, Title: titles[c.Document],
-			Source: c.Source, Heading: c.Heading, Anchor: c.Anchor, Topic: c.Topic, Start: c.Start, End: c.End,
-			Sentence: p.Sentence, Joined: p.Joined, Parts: found.Results[i].Parts}
 		switch how {
-		case "full":
-			all[i].Text = c.Text
 		case "snippet":
-			all[i].Text = snippetText(c, p.Sentence)
+			all[i].Text = snippetText(p.Chunk, p.Sentence)
+		case "full":
+		default:
+			all[i].Text = ""
 		}
 	}
 	return all

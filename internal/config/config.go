@@ -34,6 +34,7 @@ type Config struct {
 	Generate  Generate  `koanf:"generate"`
 	Remote    Remote    `koanf:"remote"`
 	Web       Web       `koanf:"web"`
+	Serve     Serve     `koanf:"serve"`
 }
 
 // Embed is how texts are embedded.

@@ -66,6 +66,7 @@ type Base struct {
 	opening turn // of who opens the store
 	longest waits
 	written atomic.Int64 // generation that calls must see
+	follows atomic.Int64 // calls of Follow under way
 
 	mu      sync.Mutex
 	reader  *store.Store
@@ -243,8 +244,15 @@ func (b *Base) open(ctx context.Context, at **store.Store, o store.Options) (*st
 }
 
 // Refresh lets the next call take a new snapshot. That is not needed to see what has changed, here or in another
-// process: every call looks.
+// process: every call looks. Beside Follow it returns when the snapshot in use is the store's state of now.
 func (b *Base) Refresh() error {
+	if b.follows.Load() > 0 {
+		s, err := b.latest(b.stopping)
+		if err == nil {
+			s.Release()
+		}
+		return err
+	}
 	b.mu.Lock()
 	old := b.replace(nil)
 	b.mu.Unlock()

@@ -39,8 +39,18 @@ type Snapshot struct {
 
 // Snapshot returns the snapshot of the store as it is now: the one in use, or a new one if something has changed since,
 // in whatever process. While another call takes that, the one in use serves, unless this process has written what it
-// lacks. Every call needs a Release of what it returned.
+// lacks. Beside Follow it is the one in use. Every call needs a Release of what it returned.
 func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
+	if b.follows.Load() > 0 {
+		if s, err := b.inUse(ctx, 0); s != nil || err != nil {
+			return s, err
+		}
+	}
+	return b.latest(ctx)
+}
+
+// latest is Snapshot where nobody follows the store.
+func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 	st, err := b.Reader(ctx)
 	if err != nil {
 		return nil, err
@@ -72,6 +82,9 @@ func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{Store: st, View: view, base: b, gating: newTurn(), dividing: newTurn(), users: 1}
 	if err := b.search.follow(ctx, s); err != nil {
 		return nil, errors.Join(b.unlessClosed(err), s.close())
+	}
+	if b.follows.Load() > 0 {
+		s.prepareAll(ctx)
 	}
 	b.mu.Lock()
 	var old *Snapshot

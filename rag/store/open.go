@@ -103,13 +103,12 @@ func (s *settings) segments(dir string, fs fsys) segments {
 
 // checkFolder sees to it that the folder and its database are there, or may be made.
 func checkFolder(dir string, o Options) error {
-	absent := fmt.Errorf("%w: there is no store in %s: make one with `sluice ingest --store %s PATH…`", ErrNotFound,
-		dir, dir)
+	absent := fmt.Errorf("%w in %s: make one with `sluice ingest --store %s PATH…`", ErrNoStore, dir, dir)
 	switch i, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist) && !o.Create:
 		return absent
 	case err == nil && !i.IsDir():
-		return fmt.Errorf("%w: %s is a file, a store is a folder", ErrNotFound, dir)
+		return fmt.Errorf("%w: %s is a file, a store is a folder", ErrNoStore, dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("store: %w", err)
 	}
@@ -245,7 +244,7 @@ func (s *Store) openForReading(ctx context.Context, x seams) (err error) {
 	case empty && hasSegments(s.dir):
 		return errEmpty(s.dir)
 	case empty:
-		return fmt.Errorf("%w: %s was begun but never made: repeat `sluice ingest --store %s PATH…`", ErrNotFound,
+		return fmt.Errorf("%w: %s was begun but never made: repeat `sluice ingest --store %s PATH…`", ErrNoStore,
 			s.dir, s.dir)
 	}
 	return nil

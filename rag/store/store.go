@@ -23,6 +23,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/kernels"
@@ -93,4 +94,6 @@ var (
 	ErrInput     = errors.New("store: unusable input")
 	ErrClosed    = errors.New("store: closed")
 	ErrConflict  = errors.New("store: refused")
+	// ErrNoStore is an ErrNotFound: the folder holds no store.
+	ErrNoStore = fmt.Errorf("%w: no store", ErrNotFound)
 )

@@ -47,7 +47,6 @@ rag/web: llm/remote rag/corpus
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
-serve/openai: llm
 eval/metric: llm rag/corpus
 eval/dataset: internal/durable internal/jsonl
 eval/experiment: . kernels embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filelock internal/jsonl internal/models
@@ -55,11 +54,13 @@ eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
+serve: . kernels engine embed llm rag
+serve/openai: llm
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
 bench/generate: engine/cores llm bench/harness internal
-cmd: . kernels engine embed llm rag eval bench internal
+cmd: . kernels engine embed llm rag serve eval bench internal
 examples: .
 third_party:
 internal: internal third_party

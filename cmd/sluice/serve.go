@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/buildinfo"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/serve"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var stores []string
+	var f retrieveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "answer over HTTP: gate, retrieval, answers, embeddings, and a web page",
+		Long: `Loads the models once and answers over HTTP until it is interrupted: POST /v1/gate, /v1/retrieve,
+/v1/chat/completions, /v1/embeddings and others, in the shapes of OpenAI's API where that has them; /openapi.json lists
+all. When the models are loaded it prints a line of JSON that says where it listens. It picks up what other processes
+change in its stores.
+
+It listens on this machine only, unless --listen says otherwise; others need a key then (--api-key-file). On SIGTERM or
+Ctrl-C it takes no new requests and finishes those under way.`,
+		Example: "  sluice serve\n" +
+			"  sluice serve --store docs=./docs.sluice --store wiki=./wiki.sluice\n" +
+			"  sluice serve --listen 0.0.0.0:7420 --api-key-file keys.txt",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			c := withDefaultsOf(l)
+			if !l.Given("retrieve.sentences") {
+				c.Retrieve.Sentences = false // a request may ask for them
+			}
+			if !l.Given("log_level") {
+				c.LogLevel = "info"
+			}
+			if len(stores) > 0 {
+				c.Serve.Stores = strings.Join(stores, ",")
+			}
+			return a.serve(cmd, c, f)
+		},
+	}
+	cmd.Flags().StringArrayVar(&stores, "store", nil,
+		"folder of a knowledge base, or NAME=FOLDER; may be given several times, the first is the default one")
+	for _, x := range [][2]string{{"listen", "listen"}, {"api_key_file", "api-key-file"}, {"hosts", "hosts"},
+		{"origins", "origins"}, {"tls_cert", "tls-cert"}, {"tls_key", "tls-key"}, {"insecure", "insecure"},
+		{"read_only", "read-only"}, {"log", "log"}, {"max_body_mib", "max-body-mib"}, {"max_file_mib", "max-file-mib"},
+		{"max_batch", "max-batch"}, {"max_requests", "max-requests"}, {"queue", "queue"}, {"timeout_s", "timeout-s"},
+		{"drain_s", "drain-s"}} {
+		a.flag(cmd, "serve."+x[0], x[1])
+	}
+	a.flag(cmd, "classifier", "classifier")
+	a.flag(cmd, "gate.stale_tolerance", "stale-tolerance")
+	a.flag(cmd, "ask.max_tokens", "max-tokens")
+	a.flag(cmd, "ask.context_tokens", "context-tokens")
+	f.add(a, cmd)
+	a.generateFlags(cmd)
+	return cmd
+}
+
+// serve answers requests until the command's context ends.
+func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err error) {
+	log := a.serverLog(c)
+	o := serve.Config{Logger: log, ReadOnly: c.Serve.ReadOnly, Version: buildinfo.Version,
+		Hosts: list(c.Serve.Hosts), Origins: list(c.Serve.Origins), Ask: askOptions(c), Limits: serveLimits(c.Serve)}
+	if o.Retrieve, err = f.options(c); err != nil {
+		return err
+	}
+	o.Ask.Retrieve = o.Retrieve
+	if o.Keys, err = readKeys(c.Serve.APIKeyFile, log); err != nil {
+		return err
+	}
+	if o.TLS, err = readTLS(c.Serve); err != nil {
+		return err
+	}
+	listener, err := listen(cmd.Context(), c.Serve, o.Keys != nil)
+	if err != nil {
+		return err
+	}
+	defer listener.Close() //nolint:errcheck // Serve closes it, this is for what fails before
+	bases, err := a.openBases(cmd.Context(), c, log)
+	defer func() { err = errors.Join(err, closeBases(bases)) }()
+	if err != nil {
+		return err
+	}
+	o.Bases = bases
+	s, err := serve.New(o)
+	if err != nil {
+		return usageError{err}
+	}
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	warm := make(chan error, 1)
+	go func() {
+		err := s.Warm(ctx)
+		if err == nil {
+			err = a.printJSON(map[string]string{"listening": address(listener, o.TLS != nil)})
+		}
+		if err != nil {
+			stop() // without its models it can do nothing
+		}
+		warm <- err
+	}()
+	err = s.Serve(ctx, listener)
+	stop()
+	if failed := <-warm; failed != nil && cmd.Context().Err() == nil {
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// list are the words between the commas.
+func list(text string) (words []string) {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+func serveLimits(c config.Serve) serve.Limits {
+	l := serve.Limits{Body: int64(c.MaxBodyMiB) << 20, Upload: int64(c.MaxFileMiB) << 20, Batch: c.MaxBatch,
+		Requests: c.MaxRequests, Timeout: time.Duration(c.TimeoutS) * time.Second,
+		Drain: time.Duration(c.DrainS) * time.Second}
+	if l.Drain == 0 {
+		l.Drain = time.Millisecond // 0 is the default there
+	}
+	return l
+}
+
+// serverLog writes to standard error.
+func (a *app) serverLog(c config.Config) *slog.Logger {
+	asJSON := c.Serve.Log == "json"
+	if c.Serve.Log == "auto" {
+		asJSON = terminal.Of(a.stderr, a.env).Columns == 0
+	}
+	if !asJSON {
+		return a.logger(c.LogLevel)
+	}
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // the settings have checked it
+	switch {
+	case a.quiet:
+		level = max(level, slog.LevelError)
+	case a.verbose:
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// readKeys reads the file of keys; "" is none.
+func readKeys(path string, log *slog.Logger) (*serve.Keys, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	if i, err := f.Stat(); err == nil && i.Mode().Perm()&0o077 != 0 {
+		log.Warn("other users of this machine may read the file of keys", "file", path, "mode",
+			i.Mode().Perm().String())
+	}
+	k, err := serve.ReadKeys(f)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", path, err)}
+	}
+	return k, nil
+}
+
+// readTLS reads certificate and key; none are plain HTTP.
+func readTLS(c config.Serve) (*tls.Config, error) {
+	if c.TLSCert == "" && c.TLSKey == "" {
+		return nil, nil
+	}
+	if c.TLSCert == "" || c.TLSKey == "" {
+		return nil, usagef("TLS needs both --tls-cert and --tls-key")
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("TLS: %w", err)}
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// listen opens the address, if it is one that only this machine reaches, or clients need a key.
+func listen(ctx context.Context, c config.Serve, keys bool) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok {
+		return listenUnix(ctx, path)
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, usagef("--listen %q is no address with a port, such as 127.0.0.1:7420", c.Listen)
+	}
+	if ip := net.ParseIP(host); !keys && !c.Insecure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, usagef("at %s other machines can reach the server: give --api-key-file, or --insecure", c.Listen)
+	}
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+}
+
+// listenUnix listens on a socket, in place of one that nobody listens on any more.
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	if i, err := os.Lstat(path); err == nil && i.Mode()&fs.ModeSocket != 0 {
+		dial := net.Dialer{Timeout: time.Second}
+		if c, err := dial.DialContext(ctx, "unix", path); err == nil {
+			_ = c.Close()
+			return nil, fmt.Errorf("a server listens on %s already", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	return (&net.ListenConfig{}).Listen(ctx, "unix", path)
+}
+
+// address is where a listener is reached.
+func address(l net.Listener, secure bool) string {
+	if l.Addr().Network() == "unix" {
+		return "unix:" + l.Addr().String()
+	}
+	if secure {
+		return "https://" + l.Addr().String()
+	}
+	return "http://" + l.Addr().String()
+}
+
+// openBases opens the stores that are served, over the same models.
+func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) (bases []serve.Base, err error) {
+	stores := list(c.Serve.Stores)
+	if len(stores) == 0 {
+		stores = []string{c.Store}
+	}
+	for i, text := range stores {
+		name, dir, named := strings.Cut(text, "=")
+		if !named {
+			name, dir = "default", text
+		}
+		var s *sluice.Sluice
+		if i == 0 {
+			c.Store = dir
+			s, err = a.openWith(ctx, c, func(o *sluice.Config) {
+				o.Logger, o.Queue = log, c.Serve.Queue
+			})
+			if err != nil {
+				return bases, err
+			}
+		} else {
+			s = bases[0].With(dir)
+		}
+		bases = append(bases, serve.Base{Name: name, Sluice: s})
+	}
+	return bases, nil
+}
+
+// closeBases closes the first one, whose models the others use, last.
+func closeBases(bases []serve.Base) (err error) {
+	for i := len(bases) - 1; i >= 0; i-- {
+		err = errors.Join(err, bases[i].Close())
+	}
+	return err
+}

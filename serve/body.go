@@ -1,0 +1,225 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep the values of a JSON body may lie in each other.
+const maxDepth = 64
+
+// decode reads the JSON body of a request into a value. Beside what encoding/json refuses, it refuses what is not
+// UTF-8, values that lie too deep in each other, objects that have a name twice (in whatever case, as encoding/json
+// reads them), and with strict names that the value has not.
+func decode(r *http.Request, into any, strict bool) error {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return &requestError{Status: http.StatusUnsupportedMediaType, Code: "not_json",
+			Message: fmt.Sprintf("the body has to be application/json, given %q", r.Header.Get("Content-Type")),
+			Hint:    "send the header 'Content-Type: application/json'"}
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return bad("", "the body is empty, a JSON object is wanted")
+	}
+	if err := checkJSON(body); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(into); err != nil {
+		return asBodyError(err)
+	}
+	if rest := bytes.TrimSpace(body[d.InputOffset():]); len(rest) > 0 {
+		return bad("", "something follows the JSON value, from byte %d on", d.InputOffset())
+	}
+	return nil
+}
+
+// readBody reads a body that route has bounded.
+func readBody(r *http.Request) ([]byte, error) {
+	var b bytes.Buffer
+	if n := r.ContentLength; n > 0 {
+		b.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a length that is only claimed takes no memory beyond that
+	}
+	if _, err := b.ReadFrom(r.Body); err != nil {
+		return nil, asBodyError(err)
+	}
+	return b.Bytes(), nil
+}
+
+// embedded are the names of embedded structs, which encoding/json puts before those of their fields.
+var embedded = regexp.MustCompile(`^(queries|searchOptions)\.`)
+
+// asBodyError says what is wrong with a body.
+func asBodyError(err error) error {
+	var (
+		size    *http.MaxBytesError
+		types   *json.UnmarshalTypeError
+		syntax  *json.SyntaxError
+		request *requestError
+		slow    interface{ Timeout() bool }
+	)
+	switch {
+	case errors.As(err, &request):
+		return request
+	case errors.As(err, &size):
+		return tooLarge(size.Limit, -1)
+	case errors.As(err, &types):
+		field := embedded.ReplaceAllString(types.Field, "")
+		return bad(field, "%s must be %s, given %s (byte %d)", orValue(field), jsonType(types.Type.String()),
+			types.Value, types.Offset)
+	case errors.As(err, &syntax):
+		return bad("", "the body is not JSON: %v (byte %d)", syntax, syntax.Offset)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return bad("", "the body breaks off")
+	case errors.As(err, &slow) && slow.Timeout():
+		return &requestError{Status: http.StatusRequestTimeout, Code: "slow_body", cause: err,
+			Message: "the body did not arrive in time"}
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return bad(strings.Trim(name, `"`), "there is no field %s", name)
+	}
+	return &requestError{Status: http.StatusBadRequest, Message: "the body cannot be read: " + err.Error(), cause: err}
+}
+
+// tooLarge is the error of a body above a limit; given is its length, if that is known, else negative.
+func tooLarge(limit, given int64) error {
+	e := &requestError{Status: http.StatusRequestEntityTooLarge, Code: "body_too_large",
+		Message: fmt.Sprintf("the body is larger than the limit of %d bytes", limit)}
+	if given >= 0 {
+		e.Message = fmt.Sprintf("the body has %d bytes, the limit is %d", given, limit)
+	}
+	return e
+}
+
+func orValue(field string) string {
+	if field == "" {
+		return "the value"
+	}
+	return field
+}
+
+// jsonType is a type of Go in JSON's words.
+func jsonType(name string) string {
+	switch name = strings.TrimLeft(name, "*"); {
+	case name == "string":
+		return "a string"
+	case name == "bool":
+		return "true or false"
+	case strings.HasPrefix(name, "[]"):
+		return "a list"
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(name, "float"):
+		return "a number"
+	}
+	return "an object"
+}
+
+// checkJSON looks at a text that may be JSON for what encoding/json lets pass. What is no JSON it may let pass itself.
+func checkJSON(b []byte) error {
+	if !utf8.Valid(b) {
+		return bad("", "the body is not UTF-8")
+	}
+	type object struct {
+		names map[string]bool // nil: a list
+		key   bool            // the next string is a name
+	}
+	var open []object
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '{', '[':
+			if len(open) == maxDepth {
+				return bad("", "values lie more than %d deep in each other (byte %d)", maxDepth, i)
+			}
+			o := object{}
+			if b[i] == '{' {
+				o = object{names: map[string]bool{}, key: true}
+			}
+			open = append(open, o)
+		case '}', ']':
+			if len(open) > 0 {
+				open = open[:len(open)-1]
+			}
+		case ',':
+			if n := len(open); n > 0 {
+				open[n-1].key = open[n-1].names != nil
+			}
+		case '"':
+			end := endOfString(b, i)
+			if n := len(open); n > 0 && open[n-1].key {
+				open[n-1].key = false
+				var name string
+				if end > len(b) || json.Unmarshal(b[i:end], &name) != nil {
+					return nil // encoding/json says it better
+				}
+				folded := strings.ToLower(name)
+				if open[n-1].names[folded] {
+					return bad(name, "an object has the field %q twice (byte %d)", name, i)
+				}
+				open[n-1].names[folded] = true
+			}
+			i = end - 1
+		}
+	}
+	return nil
+}
+
+// endOfString is where a string ends that begins at a position, behind its quotation mark; beyond the text if it does
+// not end.
+func endOfString(b []byte, at int) int {
+	for i := at + 1; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(b) + 1
+}
+
+// bounded lets a request's body be read up to a limit, within a time.
+func bounded(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) error {
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close") // what is not read cannot be skipped
+		return tooLarge(limit, r.ContentLength)
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(within)) // a connection that cannot have one is a test's
+	r.Body = &timedBody{http.MaxBytesReader(w, r.Body, limit), control}
+	return nil
+}
+
+// timedBody takes the deadline off its connection once it has been read: net/http goes on reading there, to notice that
+// the client leaves.
+type timedBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF { //nolint:errorlint // readers return it as it is
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}

@@ -1,0 +1,191 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/route"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// requestError is an error as a client sees it. Type follows from Status when it is empty; OpenAI's clients make their
+// classes of errors by Status, and show Message, Type, Code and Param.
+type requestError struct {
+	Status     int           `json:"-"`
+	RetryAfter time.Duration `json:"-"` // with 429 and 503
+	Message    string        `json:"message"`
+	Type       string        `json:"type"`
+	Code       string        `json:"code,omitempty"`
+	Hint       string        `json:"hint,omitempty"` // what to do about it
+	Param      string        `json:"param,omitempty"`
+	cause      error         // what is logged beside it
+}
+
+func (e *requestError) Error() string { return e.Message }
+func (e *requestError) Unwrap() error { return e.cause }
+
+// bad is a 400 about a field of the request, "" if it is about none.
+func bad(param, format string, args ...any) *requestError {
+	return &requestError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// typeOf is the type of an error with a status.
+func typeOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusConflict:
+		return "conflict_error"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case http.StatusServiceUnavailable:
+		return "unavailable_error"
+	case http.StatusGatewayTimeout:
+		return "timeout_error"
+	}
+	if status >= 500 {
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+// kind is an error of the packages below that is a client's to know.
+type kind struct {
+	err    error
+	status int
+	code   string
+	hint   string
+}
+
+func kinds() []kind {
+	return []kind{
+		{sluice.ErrEmptyStore, http.StatusConflict, "empty_store",
+			"put documents in: POST /v1/documents, or 'sluice ingest'"},
+		{sluice.ErrNotCalibrated, http.StatusConflict, "not_calibrated", "POST /v1/calibration, or 'sluice calibrate'"},
+		{gate.ErrStale, http.StatusConflict, "stale_calibration", "POST /v1/calibration, or 'sluice calibrate'"},
+		{gate.ErrMismatch, http.StatusConflict, "other_encoder", "calibrate with the encoder that is in use"},
+		{store.ErrEncoder, http.StatusConflict, "other_encoder", "serve the base with the encoder that made it"},
+		{sluice.ErrLocked, http.StatusConflict, "calibrating",
+			"a calibration of that name is being made: try again later"},
+		{store.ErrNoStore, http.StatusConflict, "no_store", "put documents in: POST /v1/documents, or 'sluice ingest'"},
+		{store.ErrNotFound, http.StatusNotFound, "not_found", ""},
+		{llm.ErrGrammar, http.StatusBadRequest, "grammar_too_slow", ""},
+		{store.ErrConflict, http.StatusConflict, "conflict", ""},
+		{store.ErrInput, http.StatusBadRequest, "bad_input", ""},
+		{sluice.ErrClosed, http.StatusServiceUnavailable, "closing", ""},
+		{llm.ErrClosed, http.StatusServiceUnavailable, "closing", ""},
+		{llm.ErrUnavailable, http.StatusNotImplemented, "not_built", "this program was built without the native parts"},
+		{embed.ErrUnavailable, http.StatusNotImplemented, "not_built",
+			"this program was built without the native parts"},
+		{llm.ErrBusy, http.StatusTooManyRequests, "busy", ""},
+		{prompt.ErrBudget, http.StatusBadRequest, "context_length_exceeded", ""},
+		{sluice.ErrOption, http.StatusBadRequest, "bad_option", ""},
+		{llm.ErrOptions, http.StatusBadRequest, "bad_option", ""},
+		{llm.ErrTemplate, http.StatusBadRequest, "bad_template", ""},
+		{gate.ErrPolicy, http.StatusBadRequest, "bad_policy", ""},
+		{retrieve.ErrMode, http.StatusBadRequest, "bad_option", ""},
+		{retrieve.ErrK, http.StatusBadRequest, "bad_option", ""},
+		{retrieve.ErrOption, http.StatusBadRequest, "bad_option", ""},
+		{retrieve.ErrFilter, http.StatusBadRequest, "bad_filter", ""},
+		{retrieve.ErrNoWords, http.StatusBadRequest, "no_words", ""},
+		{route.ErrOption, http.StatusBadRequest, "bad_option", ""},
+		{kernels.ErrMetric, http.StatusBadRequest, "bad_option", ""},
+		{kernels.ErrShape, http.StatusBadRequest, "bad_shape", ""},
+		{kernels.ErrNonFinite, http.StatusBadRequest, "not_finite", ""},
+		{syscall.ENOSPC, http.StatusInsufficientStorage, "disk_full", "what was acknowledged is kept"},
+		{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout",
+			"serve.timeout_s is how long a request may take"},
+	}
+}
+
+// asRequestError is an error as the client is to see it. What is not his to know is a 500 that says nothing but the
+// request's id, by which the log has it.
+func asRequestError(err error) *requestError {
+	var e *requestError
+	if errors.As(err, &e) {
+		return e
+	}
+	var long *llm.PromptTooLongError
+	if errors.As(err, &long) {
+		return &requestError{Status: http.StatusBadRequest, Code: "context_length_exceeded", Message: err.Error(),
+			cause: err}
+	}
+	var far *remote.APIError
+	if errors.As(err, &far) {
+		return &requestError{Status: http.StatusBadGateway, Code: "upstream", Message: err.Error(), cause: err}
+	}
+	for _, k := range kinds() {
+		if errors.Is(err, k.err) {
+			e := &requestError{Status: k.status, Code: k.code, Message: err.Error(), Hint: k.hint, cause: err}
+			var waits interface{ RetryAfter() time.Duration }
+			if errors.As(err, &waits) {
+				e.RetryAfter = waits.RetryAfter()
+			}
+			return e
+		}
+	}
+	return &requestError{Status: http.StatusInternalServerError, Code: "internal",
+		Message: "something went wrong here; the server's log says what, by the request's id", cause: err}
+}
+
+// finish fills in what follows from the rest.
+func (e *requestError) finish() *requestError {
+	c := *e
+	if c.Type == "" {
+		c.Type = typeOf(c.Status)
+	}
+	if c.RetryAfter == 0 && (c.Status == http.StatusTooManyRequests || c.Status == http.StatusServiceUnavailable) {
+		c.RetryAfter = time.Second
+	}
+	return &c
+}
+
+// errorBody is what the client gets of an error.
+type errorBody struct {
+	Error *requestError `json:"error"`
+}
+
+// writeError answers with an error.
+func writeError(w http.ResponseWriter, err error) {
+	e := asRequestError(err).finish()
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
+	}
+	_ = writeJSON(w, e.Status, errorBody{e}) // the client has gone
+}
+
+// writeJSON answers with a value.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("serve: an answer cannot be written as JSON: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)+1))
+	w.WriteHeader(status)
+	_, err = w.Write(append(b, '\n'))
+	return err
+}

@@ -1,0 +1,259 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// queries is the part of a request that says what is asked.
+type queries struct {
+	Store   string      `json:"store"`
+	Query   string      `json:"query"`
+	Queries []string    `json:"queries"`
+	Vectors [][]float32 `json:"vectors"` // of the queries by the store's encoder; they may stand without texts
+}
+
+// texts are those of the queries.
+func (q *queries) texts(limit int) ([]string, error) {
+	all := q.Queries
+	if q.Query != "" {
+		if len(all) > 0 {
+			return nil, bad("query", "either query or queries, both are given")
+		}
+		all = []string{q.Query}
+	}
+	n := max(len(all), len(q.Vectors))
+	switch {
+	case n == 0:
+		return nil, bad("query", "a query is needed: query, queries or vectors")
+	case n > limit:
+		return nil, bad("queries", "%d queries, the limit is %d", n, limit)
+	case len(all) > 0 && len(q.Vectors) > 0 && len(all) != len(q.Vectors):
+		return nil, bad("vectors", "%d vectors for %d queries", len(q.Vectors), len(all))
+	}
+	if i := slices.Index(all, ""); i >= 0 {
+		return nil, bad("queries", "query %d is empty", i)
+	}
+	return all, nil
+}
+
+// matrix puts the vectors of a request one behind the other.
+func (q *queries) matrix() (engine.Vectors, error) {
+	if len(q.Vectors) == 0 {
+		return engine.Vectors{}, nil
+	}
+	v := engine.Vectors{Rows: len(q.Vectors), Dim: len(q.Vectors[0])}
+	if v.Dim == 0 {
+		return v, bad("vectors", "vector 0 is empty")
+	}
+	v.Data = make([]float32, 0, v.Rows*v.Dim)
+	for i, row := range q.Vectors {
+		if len(row) != v.Dim {
+			return v, bad("vectors", "vector %d has %d numbers, the first has %d", i, len(row), v.Dim)
+		}
+		v.Data = append(v.Data, row...)
+	}
+	return v, nil
+}
+
+// gateAnswer is what /v1/gate says.
+type gateAnswer struct {
+	Store        string             `json:"store"`
+	Decisions    []gate.Decision    `json:"decisions"`
+	Milliseconds sluice.LookupTimes `json:"milliseconds"`
+}
+
+// gate decides for each query whether the base can help with it.
+func (s *Server) gate(w http.ResponseWriter, r *http.Request) error {
+	var q queries
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	b, all, times, err := s.lookup(r, &q, sluice.LookupOptions{})
+	if err != nil {
+		return err
+	}
+	out := gateAnswer{Store: b.Name, Milliseconds: times}
+	for _, one := range all {
+		if one.Decision == nil {
+			return sluice.ErrNotCalibrated
+		}
+		out.Decisions = append(out.Decisions, *one.Decision)
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// lookup asks the base of a request.
+func (s *Server) lookup(
+	r *http.Request, q *queries, o sluice.LookupOptions,
+) (b *base, all []sluice.Looked, times sluice.LookupTimes, err error) {
+	if b, err = s.base(r, q.Store); err != nil {
+		return nil, nil, times, err
+	}
+	texts, err := q.texts(s.cfg.Limits.Batch)
+	if err != nil {
+		return nil, nil, times, err
+	}
+	if o.Vectors, err = q.matrix(); err != nil {
+		return nil, nil, times, err
+	}
+	all, times, err = b.Lookup(r.Context(), texts, o)
+	return b, all, times, err
+}
+
+// searchOptions are what a request may say of a search. What it leaves out is as the server was told.
+type searchOptions struct {
+	K          int      `json:"k"`
+	Mode       string   `json:"mode"`
+	Metric     string   `json:"metric"`
+	Weight     *float64 `json:"weight"`
+	Fusion     string   `json:"fusion"`
+	TopN       int      `json:"top_n"`
+	K1         *float64 `json:"k1"`
+	B          *float64 `json:"b"`
+	Where      []string `json:"where"`
+	Route      []string `json:"route"`
+	Rerank     *int     `json:"rerank"`
+	MMR        *float64 `json:"mmr"`
+	Expand     string   `json:"expand"`
+	Neighbours int      `json:"neighbours"`
+	Explain    bool     `json:"explain"`
+	Sentences  *bool    `json:"sentences"`
+}
+
+// maxK bounds how many contexts a request may ask for.
+const maxK = 1000
+
+// over are the options with what the request says.
+func (x *searchOptions) over(o sluice.RetrieveOptions) (_ sluice.RetrieveOptions, err error) {
+	if x.K < 0 || x.K > maxK {
+		return o, bad("k", "k has to be between 1 and %d, given %d", maxK, x.K)
+	}
+	set(&o.K, x.K)
+	set(&o.Mode, retrieve.Mode(x.Mode))
+	set(&o.Metric, x.Metric)
+	set(&o.Fusion, retrieve.Fusion(x.Fusion))
+	set(&o.TopN, x.TopN)
+	set(&o.Expand, retrieve.Expansion(x.Expand))
+	set(&o.Neighbours, x.Neighbours)
+	for _, f := range []struct {
+		at   *float64
+		from *float64
+	}{{&o.Weight, x.Weight}, {&o.K1, x.K1}, {&o.B, x.B}} {
+		if f.from != nil {
+			if *f.at = *f.from; *f.at == 0 {
+				*f.at = -1 // to the library, 0 is the default and less is none
+			}
+		}
+	}
+	if x.MMR != nil {
+		o.MMR = *x.MMR
+	}
+	if x.Rerank != nil {
+		o.Rerank = *x.Rerank
+	}
+	if x.Sentences != nil {
+		o.Sentences = *x.Sentences
+	}
+	if x.Route != nil {
+		o.Route = x.Route
+	}
+	o.Explain = x.Explain
+	if x.Where != nil {
+		if o.Where, err = retrieve.ParseFilter(x.Where); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// set takes a value over that was given.
+func set[T comparable](at *T, given T) {
+	var none T
+	if given != none {
+		*at = given
+	}
+}
+
+// retrieveRequest is what /v1/retrieve takes.
+type retrieveRequest struct {
+	queries
+	searchOptions
+	Gate string `json:"gate"` // "open", the default, searches for every query; "auto" asks the gate first
+}
+
+// retrieveAnswer is what it says: a list for each query.
+type retrieveAnswer struct {
+	Store        string             `json:"store"`
+	Lists        []retrievedList    `json:"lists"`
+	Milliseconds sluice.LookupTimes `json:"milliseconds"`
+}
+
+type retrievedList struct {
+	Decision *gate.Decision        `json:"decision,omitempty"` // with gate "auto"
+	Taken    *retrieve.Taken       `json:"taken,omitempty"`    // how the list came about; nil where the gate is closed
+	Results  []sluice.FoundPassage `json:"results"`
+}
+
+// retrieve finds the best contexts of each query.
+func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
+	var q retrieveRequest
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	o := sluice.LookupOptions{Gate: sluice.GateOpen}
+	switch q.Gate {
+	case "", "open":
+	case "auto":
+		o.Gate = sluice.GateAuto
+	default:
+		return bad("gate", `gate has to be "open" or "auto", given %q`, q.Gate)
+	}
+	search, err := q.over(s.cfg.Retrieve)
+	if err != nil {
+		return err
+	}
+	o.Retrieve = &search
+	b, all, times, err := s.lookup(r, &q.queries, o)
+	if err != nil {
+		return err
+	}
+	out := retrieveAnswer{Store: b.Name, Lists: make([]retrievedList, len(all)), Milliseconds: times}
+	titles, err := b.titles(r.Context(), all)
+	if err != nil {
+		return err
+	}
+	for i, one := range all {
+		out.Lists[i] = retrievedList{Decision: one.Decision, Results: one.Lines(titles)}
+		if one.Decision == nil || one.Decision.Retrieve {
+			out.Lists[i].Taken = &all[i].Taken
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// titles are those of the documents that were found.
+func (b *base) titles(ctx context.Context, all []sluice.Looked) (map[string]string, error) {
+	var ids []string
+	for _, one := range all {
+		for _, p := range one.Passages {
+			ids = append(ids, p.Chunk.Document)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	titles, err := b.Titles(ctx, slices.Compact(ids))
+	if err != nil {
+		return nil, fmt.Errorf("the titles of what was found: %w", err)
+	}
+	return titles, nil
+}

@@ -1,0 +1,121 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a server over a small library, with doubles for the models.
+type world struct {
+	*Server
+	sluice  *sluice.Sluice
+	encoder *doubles.Encoder
+	model   *doubles.Model
+	log     *lockedBuilder
+	dir     string
+}
+
+// newWorld returns a warm server over a calibrated base named "sea"; change may be nil.
+func newWorld(t testing.TB, change func(*Config)) *world {
+	t.Helper()
+	w := &world{encoder: doubles.NewEncoder(), model: doubles.NewModel("An answer [1]."), log: &lockedBuilder{},
+		dir: t.TempDir()}
+	logger := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	w.sluice, err = sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: w.encoder,
+		Generator: w.model, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.sluice.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.fill(t, w.sluice)
+	c := Config{Bases: []Base{{"sea", w.sluice}}, Logger: logger}
+	if change != nil {
+		change(&c)
+	}
+	if w.Server, err = New(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// fill ingests the small library and calibrates.
+func (w *world) fill(t testing.TB, s *sluice.Sluice) {
+	t.Helper()
+	path := filepath.Join(w.dir, "a.jsonl")
+	if err := os.WriteFile(path, []byte(doubles.Contexts), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true}); err != nil {
+		t.Fatal(err)
+	}
+	o := sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
+	if _, err := s.Calibrate(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// do sends a request to a handler and returns status and body.
+func do(t testing.TB, h http.Handler, r *http.Request) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// post is a request with a JSON body.
+func post(path, body string) *http.Request {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost"+path,
+		strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+func get(path string) *http.Request {
+	return httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://localhost"+path, http.NoBody)
+}
+
+// as reads a JSON body.
+func as[T any](t testing.TB, body string) (v T) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(body))
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		t.Fatalf("more than one value: %s", body)
+	}
+	return v
+}
+
+// failure is the error of a body.
+func failure(t testing.TB, body string) requestError {
+	t.Helper()
+	e := as[errorBody](t, body).Error
+	if e == nil || e.Message == "" || e.Type == "" {
+		t.Fatalf("no error: %s", body)
+	}
+	return *e
+}

@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ErrKeys is wrapped by what ReadKeys says of a file.
+var ErrKeys = errors.New("serve: bad file of keys")
+
+// minKey is the length below which a key could be guessed.
+const minKey = 16
+
+// Keys are the API keys of a server. Only their digests are kept.
+type Keys struct{ list []key }
+
+type key struct {
+	digest [sha256.Size]byte
+	bases  []string // that it is for; nil: all
+}
+
+// ReadKeys reads a key a line, with the names of the knowledge bases that it is for behind it; without any it is for
+// all. Empty lines and those that begin with # are left out. ErrKeys names the line of a mistake, never a key.
+func ReadKeys(r io.Reader) (*Keys, error) {
+	k := &Keys{}
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if len(words[0]) < minKey {
+			return nil, fmt.Errorf("%w: the key of line %d has %d characters, at least %d are needed "+
+				"('openssl rand -hex 24' makes one)", ErrKeys, n, len(words[0]), minKey)
+		}
+		one := key{digest: sha256.Sum256([]byte(words[0])), bases: words[1:]}
+		if slices.ContainsFunc(k.list, func(x key) bool { return x.digest == one.digest }) {
+			return nil, fmt.Errorf("%w: the key of line %d is there twice", ErrKeys, n)
+		}
+		k.list = append(k.list, one)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
+	}
+	if len(k.list) == 0 {
+		return nil, fmt.Errorf("%w: it holds none", ErrKeys)
+	}
+	return k, nil
+}
+
+// bases are those that keys name.
+func (k *Keys) bases() (names []string) {
+	if k != nil {
+		for _, one := range k.list {
+			names = append(names, one.bases...)
+		}
+	}
+	return names
+}
+
+// find returns the key of a text. It takes the same time whatever the text has in common with a key.
+func (k *Keys) find(text string) (key, bool) {
+	digest, at := sha256.Sum256([]byte(text)), -1
+	for i := range k.list {
+		if subtle.ConstantTimeCompare(digest[:], k.list[i].digest[:]) == 1 {
+			at = i
+		}
+	}
+	if at < 0 {
+		return key{}, false
+	}
+	return k.list[at], true
+}
+
+// may tells whether a base may be used with the key.
+func (k key) may(base string) bool { return len(k.bases) == 0 || slices.Contains(k.bases, base) }
+
+// of is the key that a request brings. Without Keys everything is allowed.
+func (k *Keys) of(r *http.Request) (key, error) {
+	if k == nil {
+		return key{}, nil
+	}
+	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		text = r.Header.Get("X-Api-Key")
+	}
+	found, ok := k.find(strings.TrimSpace(text))
+	if !ok {
+		e := &requestError{Status: http.StatusUnauthorized, Code: "invalid_api_key",
+			Message: "this API key is not known",
+			Hint:    "send 'Authorization: Bearer KEY' with a key of the server's --api-key-file"}
+		if text == "" {
+			e.Message = "an API key is needed"
+		}
+		return key{}, e
+	}
+	return found, nil
+}

@@ -1,0 +1,178 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// contextKey is of what a request's context carries.
+type contextKey int
+
+const (
+	keyKey contextKey = iota
+	idKey
+)
+
+func keyOf(ctx context.Context) key {
+	k, _ := ctx.Value(keyKey).(key)
+	return k
+}
+
+// requestID is the id of a request, which its response and the log carry.
+func requestID(ctx context.Context) string {
+	id, _ := ctx.Value(idKey).(string)
+	return id
+}
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// response is a http.ResponseWriter that knows what was written, and gives each piece a time to be taken in.
+type response struct {
+	http.ResponseWriter
+	status  int
+	bytes   int64
+	within  time.Duration
+	control *http.ResponseController
+	err     error // what a handler has ended with
+}
+
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.within)) // a connection that cannot have one is a test's
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// middleware is what every request goes through.
+func (s *Server) middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("X-Request-Id")
+		if !idPattern.MatchString(id) {
+			id = strings.ToLower(rand.Text())
+		}
+		w := &response{ResponseWriter: out, within: s.cfg.Limits.Write, control: http.NewResponseController(out)}
+		h := w.Header()
+		h.Set("X-Request-Id", id)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		r = r.WithContext(context.WithValue(r.Context(), idKey, id))
+		started := time.Now()
+		defer func() {
+			if why := recover(); why != nil {
+				s.panicked(w, r, why)
+			}
+			s.logRequest(w, r, time.Since(started))
+		}()
+		if err := s.reachable(w, r); err != nil {
+			w.err = err
+			writeError(w, err)
+			return
+		}
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// panicked answers for a handler that has failed. A response that has begun is broken off.
+func (s *Server) panicked(w *response, r *http.Request, why any) {
+	if why == http.ErrAbortHandler { //nolint:errorlint // the value itself is what net/http documents
+		panic(why)
+	}
+	s.log.Error("a handler panicked", "request", requestID(r.Context()), "panic", fmt.Sprint(why),
+		"stack", string(debug.Stack()))
+	if w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	writeError(w, errors.New("panic"))
+}
+
+// logRequest writes the record of a request.
+func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
+	level, status := slog.LevelInfo, w.status
+	if status == 0 {
+		status = 499 // the client left before there was anything to say; nginx's number for that
+	}
+	attrs := []slog.Attr{slog.String("request", requestID(r.Context())), slog.String("method", r.Method),
+		slog.String("path", r.URL.Path), slog.Int("status", status), slog.Int64("bytes", w.bytes),
+		slog.Float64("ms", float64(took.Microseconds())/1000), slog.String("from", r.RemoteAddr)}
+	if w.err != nil {
+		cause := w.err
+		var e *requestError
+		if errors.As(w.err, &e) && e.cause != nil {
+			cause = e.cause
+		}
+		attrs = append(attrs, slog.String("error", cause.Error()))
+		if status >= 500 {
+			level = slog.LevelError
+		}
+	}
+	s.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// reachable refuses requests that a web page of somebody else makes with the user's browser, and answers those of the
+// pages that may.
+func (s *Server) reachable(w http.ResponseWriter, r *http.Request) error {
+	if !s.knownHost(r.Host) {
+		return &requestError{Status: http.StatusForbidden, Code: "unknown_host",
+			Message: fmt.Sprintf("this server is not called %q", r.Host),
+			Hint:    "serve.hosts lists the names that it may be addressed by"}
+	}
+	origin := r.Header.Get("Origin")
+	if origin != "" && slices.Contains(s.cfg.Origins, origin) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Sluice-Store, X-Api-Key, X-Request-Id")
+		h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
+		h.Set("Access-Control-Max-Age", "600")
+	}
+	if err := s.origins.Check(r); err != nil {
+		return &requestError{Status: http.StatusForbidden, Code: "cross_origin", cause: err,
+			Message: fmt.Sprintf("the page at %q may not use this server", origin),
+			Hint:    "serve.origins lists the sites whose pages may"}
+	}
+	return nil
+}
+
+// knownHost tells whether a request is addressed to this server: by an IP address, as localhost, or by a name that was
+// given. A page whose name an attacker has resolve to this machine comes with that name.
+func (s *Server) knownHost(host string) bool {
+	if s.cfg.Keys != nil && s.cfg.Hosts == nil {
+		return true // a page has no key
+	}
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.Trim(strings.TrimSuffix(name, "."), "[]")
+	if strings.EqualFold(name, "localhost") || net.ParseIP(name) != nil {
+		return true
+	}
+	return slices.ContainsFunc(s.cfg.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+}

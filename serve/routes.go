@@ -1,0 +1,121 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// handler answers a request, or says why not: the error is written as kinds says, unless the response has begun.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// use is what a route needs of the middleware.
+type use int
+
+const (
+	public use = iota // no key, no limit on requests under way
+	keyed             // a key, if there are Keys
+	upload            // keyed, with a body as large as a file
+)
+
+// endpoint is a line of the table.
+type endpoint struct {
+	pattern string // as http.ServeMux has it
+	use     use
+	handler handler
+}
+
+// table lists the routes.
+func (s *Server) table() []endpoint {
+	return []endpoint{
+		{"GET /healthz", public, s.health},
+		{"GET /readyz", public, s.readyz},
+		{"GET /info", keyed, s.info},
+		{"POST /v1/gate", keyed, s.gate},
+		{"POST /v1/retrieve", keyed, s.retrieve},
+	}
+}
+
+// mux sends requests to the routes' handlers.
+func (s *Server) mux() http.Handler {
+	m := http.NewServeMux()
+	s.routes = s.table()
+	methods := map[string][]string{}
+	for _, r := range s.routes {
+		m.Handle(r.pattern, s.run(r))
+		method, path, _ := strings.Cut(r.pattern, " ")
+		methods[path] = append(methods[path], method)
+	}
+	for path, list := range methods { // another method is a 405 in our words
+		allow := strings.Join(list, ", ")
+		m.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", allow)
+			s.fail(w, &requestError{Status: http.StatusMethodNotAllowed, Code: "method",
+				Message: r.URL.Path + " takes " + allow + ", given " + r.Method})
+		}))
+	}
+	if _, ok := methods["/"]; !ok {
+		m.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.fail(w, &requestError{Status: http.StatusNotFound, Code: "unknown_route",
+				Message: "there is nothing at " + r.URL.Path, Hint: "GET /openapi.json lists what there is"})
+		}))
+	}
+	return m
+}
+
+// fail answers with an error and keeps it for the log.
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	if out, ok := w.(*response); ok {
+		out.err = err
+	}
+	writeError(w, err)
+}
+
+// run is a route's handler with what its use asks for.
+func (s *Server) run(at endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.enter(w, r, at); err != nil {
+			out, _ := w.(*response)
+			if out != nil {
+				out.err = err
+			}
+			if r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
+				return // nobody reads an answer
+			}
+			if out == nil || out.status == 0 {
+				writeError(w, err)
+			}
+		}
+	})
+}
+
+// enter lets a request in: key, room, size and time.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) error {
+	if at.use == public {
+		return at.handler(w, r)
+	}
+	k, err := s.cfg.Keys.of(r)
+	if err != nil {
+		return err
+	}
+	select {
+	case s.room <- struct{}{}:
+		defer func() { <-s.room }()
+	default:
+		return &requestError{Status: http.StatusTooManyRequests, Code: "too_many_requests",
+			Message: "too many requests are " +
+				"under way", Hint: "serve.max_requests is the limit"}
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), keyKey, k), s.cfg.Limits.Timeout)
+	defer cancel()
+	r = r.WithContext(ctx)
+	limit, within := s.cfg.Limits.Body, s.cfg.Limits.Read
+	if at.use == upload {
+		limit, within = s.cfg.Limits.Upload+1<<20, 10*within // and what surrounds the file
+	}
+	if err := bounded(w, r, limit, within); err != nil {
+		return err
+	}
+	return at.handler(w, r)
+}

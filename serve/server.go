@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rag/sluice"
+)
+
+// Server answers requests. It is a http.Handler; Serve adds what a listening one needs.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	bases    map[string]*base
+	first    *base
+	handler  http.Handler
+	routes   []endpoint
+	origins  *http.CrossOriginProtection
+	room     chan struct{} // a token for each request under way
+	ready    atomic.Pointer[readiness]
+	draining atomic.Bool
+	started  time.Time
+}
+
+// base is a knowledge base with what the server knows of it.
+type base struct {
+	Base
+	mu  sync.Mutex
+	err error // why it does not answer; nil if it does
+}
+
+// New checks a configuration. Nothing is opened before Warm, Serve or a request.
+func New(c Config) (*Server, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	c.Limits = c.Limits.withDefaults()
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	s := &Server{cfg: c, log: c.Logger, bases: map[string]*base{}, room: make(chan struct{}, c.Limits.Requests),
+		started: time.Now(), origins: http.NewCrossOriginProtection()}
+	for _, origin := range c.Origins {
+		if err := s.origins.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("%w: the origin %q: %w (an example: https://example.org)", ErrConfig, origin, err)
+		}
+	}
+	for _, b := range c.Bases {
+		s.bases[b.Name] = &base{Base: b}
+	}
+	s.first = s.bases[c.Bases[0].Name]
+	s.handler = s.middleware(s.mux())
+	return s, nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Serve answers requests that come in by l, which it closes, until ctx ends: it then takes no new connections, lets
+// those under way end for Limits.Drain, and ends them after that. Warm, called beside it, loads the models. It returns
+// nil when ctx has ended.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	// requests outlive ctx, until they are drained
+	requests, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	h := &http.Server{
+		Handler: s, TLSConfig: s.cfg.TLS, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return requests },
+	}
+	var background sync.WaitGroup
+	defer background.Wait()
+	following, unfollow := context.WithCancel(ctx)
+	defer unfollow()
+	for _, b := range s.bases {
+		background.Go(func() { b.follow(following, s.cfg.Limits.Follow) })
+	}
+	failed := make(chan error, 1)
+	go func() {
+		if s.cfg.TLS != nil {
+			failed <- h.ServeTLS(l, "", "")
+			return
+		}
+		failed <- h.Serve(l)
+	}()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.log.Info("ending: requests under way are finished", "requests", len(s.room), "at_most",
+		s.cfg.Limits.Drain.String())
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.Drain)
+	defer cancel()
+	err := h.Shutdown(patience)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("requests are cut off that were not finished in time", "requests", len(s.room))
+		stop()
+		err = h.Close()
+	}
+	<-failed // http.ErrServerClosed
+	return err
+}
+
+// base is the knowledge base of a name, "" for the first one that the request's key is for; a request may name one by
+// the header Sluice-Store as well.
+func (s *Server) base(r *http.Request, name string) (*base, error) {
+	k := keyOf(r.Context())
+	if name == "" {
+		name = r.Header.Get("Sluice-Store")
+	}
+	if name == "" {
+		if len(k.bases) > 0 {
+			name = k.bases[0]
+		} else {
+			name = s.first.Name
+		}
+	}
+	b, ok := s.bases[name]
+	if !ok || !k.may(name) { // whether it exists is not told to who may not use it
+		return nil, &requestError{Status: http.StatusNotFound, Code: "unknown_store", Param: "store",
+			Message: fmt.Sprintf("there is no knowledge base %q", name), Hint: "GET /info lists those that there are"}
+	}
+	return b, nil
+}
+
+// allowed are the bases that a key is for, in the order of the configuration.
+func (s *Server) allowed(k key) (list []*base) {
+	for _, b := range s.cfg.Bases {
+		if k.may(b.Name) {
+			list = append(list, s.bases[b.Name])
+		}
+	}
+	return list
+}
+
+// writable is an error if requests may change nothing.
+func (s *Server) writable() error {
+	if s.cfg.ReadOnly {
+		return &requestError{Status: http.StatusForbidden, Code: "read_only",
+			Message: "this server changes no knowledge base", Hint: "it was started with --read-only"}
+	}
+	return nil
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// models is the Sluice whose models all bases share.
+func (s *Server) models() *sluice.Sluice { return s.first.Sluice }
