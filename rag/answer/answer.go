@@ -320,6 +320,9 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	if a.Start != nil {
 		a.Start(*a.trace)
 	}
+	if a.Sources != nil {
+		a.Sources(p.Citations)
+	}
 	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}
 	stream := a.Stream
 	if len(p.Citations) > 0 && stream != nil {

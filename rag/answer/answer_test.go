@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -113,6 +114,20 @@ func TestAnswersAreCutToTheWindowAndSaysSo(t *testing.T) {
 	_, err = w.ask(t, "What do lighthouses warn of?", answer.Options{Gate: answer.GateOpen, MaxTokens: 20})
 	if !errors.Is(err, prompt.ErrBudget) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSourcesComeFirst: the passages of the prompt are told before the first piece of the answer.
+func TestSourcesComeFirst(t *testing.T) {
+	w := newWorld(t)
+	w.Model.Answers = []string{"Rocks [1]."}
+	var order []string
+	_, err := w.ask(t, "Why do lighthouses warn ships of rocks?", answer.Options{Gate: answer.GateOpen,
+		Start:   func(answer.Trace) { order = append(order, "start") },
+		Sources: func(c []prompt.Citation) { order = append(order, c[0].ID) },
+		Stream:  func(piece string) error { order = append(order, piece); return nil }})
+	if want := []string{"start", "lights", "Rocks", " [1]."}; err != nil || !slices.Equal(order, want) {
+		t.Errorf("%q, %v, want %q", order, err, want)
 	}
 }
 

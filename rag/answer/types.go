@@ -71,6 +71,8 @@ type Options struct {
 	// pieces, which add up to Answer.Answer. An error of Stream ends the answer.
 	Start  func(Trace)
 	Stream func(piece string) error
+	// Sources is told, after Start, which passages the prompt has; what the answer cites of them is not known yet.
+	Sources func([]prompt.Citation)
 }
 
 // Mode is where an answer comes from.
