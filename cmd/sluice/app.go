@@ -154,7 +154,7 @@ func (a *app) root() *cobra.Command {
 		a.retrieveCommand(), a.askCommand(), a.serveCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
 		a.matrixCommand(),
 		a.benchCommand(),
-		a.doctorCommand(),
+		a.doctorCommand(), a.webCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
 	// these fail for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(true, manifest.Encoder))

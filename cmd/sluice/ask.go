@@ -186,6 +186,9 @@ func (a *app) writeSources(
 			text = chunks[0].Text
 		}
 		name, below := passageLines(titles[c.Document], c.Source, c.Heading, position(c.Source, c.Start, c.End, text))
+		if c.Web != nil {
+			name, below = pageLines(*c.Web)
+		}
 		number := fmt.Sprintf("  [%d] %.4f  ", c.Number, c.Score)
 		if c.Cited {
 			b.WriteString(screen.BoldLines(screen.Wrap(name+"  (cited)", number, "      ")))

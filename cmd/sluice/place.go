@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
 // longestLook is how far into a file line numbers are counted.
@@ -98,4 +99,13 @@ func passageLines(title, source, heading, place string) (name, below string) {
 		return heading, place
 	}
 	return title + " › " + heading, place
+}
+
+// pageLines are the lines that name a passage of the web: its title, then its address and when it was fetched.
+func pageLines(w prompt.Web) (name, below string) {
+	address := fmt.Sprintf("%s, fetched %s", printable.Line(w.URL), w.Fetched.UTC().Format("2006-01-02 15:04 UTC"))
+	if title := printable.Line(w.Title); title != "" {
+		return title, address
+	}
+	return address, ""
 }

@@ -72,6 +72,7 @@ type Base struct {
 	reader  *store.Store
 	writer  *store.Store
 	current *Snapshot
+	web     *Base // nil before it is asked for
 	closed  bool
 	said    [2]string // of the calibration last: how stale it is, and its warning
 	// saidDamage is what was said last of damaged blocks, "" of none.
@@ -168,10 +169,13 @@ func (b *Base) Close() error {
 		return nil
 	}
 	b.closed = true
-	last := b.replace(nil)
+	last, web := b.replace(nil), b.web
 	b.mu.Unlock()
 	b.stop()
 	errs := []error{last.closeIfUnused()}
+	if web != nil {
+		errs = append(errs, web.Close())
+	}
 	b.builders.Wait()
 	b.search.drop()
 	b.copies.drop()

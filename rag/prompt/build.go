@@ -68,7 +68,7 @@ func (l *Library) Context(question string, passages []Passage, o Options) (Promp
 	for i := range p.Citations {
 		c := passages[i].Chunk
 		p.Citations[i] = Citation{Number: i + 1, ID: c.ID, Document: c.Document, Source: c.Source, Heading: c.Heading,
-			Anchor: c.Anchor, Start: c.Start, End: c.End, Score: passages[i].Score}
+			Anchor: c.Anchor, Start: c.Start, End: c.End, Score: passages[i].Score, Web: passages[i].Web}
 	}
 	return p, nil
 }

@@ -5,6 +5,7 @@ package prompt
 
 import (
 	"errors"
+	"time"
 
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -26,6 +27,15 @@ type Citation struct {
 
 	// Sentence is the one of the context's text that is nearest to the question, if that was asked for.
 	Sentence *excerpt.Sentence `json:"sentence,omitempty"`
+
+	Web *Web `json:"web,omitempty"` // of a page of the web, whose address is Source
+}
+
+// Web says where in the web a passage comes from.
+type Web struct {
+	URL     string    `json:"url"`
+	Title   string    `json:"title,omitempty"`
+	Fetched time.Time `json:"fetched"`
 }
 
 // Passage is a retrieved chunk with its score.
@@ -35,6 +45,7 @@ type Passage struct {
 	Sentence *excerpt.Sentence // nearest to the question, if that was asked for
 	Joined   []string          // ids of the chunks that Chunk was joined from; nil: it is one as it was stored
 	Text     string            // what of the chunk's text is shown; "" is all of it
+	Web      *Web              // nil: it is not of the web
 }
 
 // Prompt is ready for the generator.

@@ -2,7 +2,8 @@
 // it finds, and keeps their texts beside the knowledge base for a time. Nothing is sent anywhere unless a provider is
 // named: Open is ErrNoProvider without.
 //
-// One data flow: query → provider (Search) → addresses → pages (Fetch) → text (rag/corpus) → Keep → knowledge.Base.Web.
+// One data flow: query → provider (Search) → addresses → pages (Fetch) → text (rag/corpus) → Keep →
+// knowledge.Base.Web.
 //
 // # What may be fetched
 //

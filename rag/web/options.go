@@ -27,7 +27,7 @@ const (
 	DefaultTimeout   = 10 * time.Second
 	DefaultRetries   = 2
 	DefaultPageBytes = 4 << 20
-	DefaultTextBytes = 256 << 10
+	DefaultTextBytes = 32 << 10
 	DefaultLifetime  = 24 * time.Hour
 	MaxResults       = 20 // pages of one search at most
 )

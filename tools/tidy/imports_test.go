@@ -43,7 +43,7 @@ rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/
 rag/flow: llm
 rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/entities: embed
-rag/web: llm/remote rag/corpus
+rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/web"
+)
+
+func (a *app) webCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "web", Short: "search the web, and see what is kept of it",
+		Long: `The web is searched by the provider that web.provider names (searxng, brave or tavily), and by nobody where none
+is named. Pages lie beside the store for web.lifetime_h hours. They change neither the calibration nor the gate.`}
+	cmd.AddCommand(a.webSearchCommand(), a.webListCommand(), a.webRemoveCommand())
+	return group(cmd)
+}
+
+// webPage is a page as JSON, with why it was not read.
+type webPage struct {
+	web.Page
+	Error string `json:"error,omitempty"`
+}
+
+func (a *app) webSearchCommand() *cobra.Command {
+	var keep bool
+	cmd := &cobra.Command{Use: "search QUESTION", Short: "ask the provider and fetch the pages that it finds",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, c, err := a.openFor(cmd, true)
+			if err != nil {
+				return err
+			}
+			return closing(s, func() error {
+				spinner := a.spin("searching the web")
+				pages, err := s.SearchWeb(cmd.Context(), args[0], c.Web.Results)
+				spinner.Stop()
+				if err != nil {
+					return err
+				}
+				if err := a.printPages(pages); err != nil || !keep {
+					return err
+				}
+				kept, err := s.KeepPages(cmd.Context(), pages)
+				if err == nil {
+					a.note("kept %s, %s", count(kept.Pages, "page"), count(kept.Chunks, "chunk"))
+				}
+				return err
+			}())
+		}}
+	cmd.Flags().BoolVar(&keep, "keep", false, "keep the pages beside the store, for web.lifetime_h hours")
+	a.flag(cmd, "web.results", "results")
+	a.webFlags(cmd)
+	return cmd
+}
+
+// webFlags are the settings that name a provider.
+func (a *app) webFlags(cmd *cobra.Command) {
+	a.flag(cmd, "web.provider", "web-provider")
+	a.flag(cmd, "web.url", "web-url")
+}
+
+func (a *app) printPages(pages []web.Page) error {
+	if a.json {
+		list := make([]webPage, len(pages))
+		for i, p := range pages {
+			list[i].Page = p
+			if p.Err != nil {
+				list[i].Error = p.Err.Error()
+			}
+		}
+		return a.printJSON(map[string]any{"pages": list})
+	}
+	screen := a.screen()
+	var b strings.Builder
+	for i, p := range pages {
+		b.WriteString(screen.BoldLines(screen.Wrap(printable.Line(p.Title), fmt.Sprintf("%2d. ", i+1), "    ")))
+		b.WriteString(screen.FaintLines(screen.Wrap(printable.Line(p.URL), "    ", "    ")))
+		if text := short(p.Content(), 300); text != "" {
+			b.WriteString(screen.Wrap(text, "    ", "    "))
+		}
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}
+
+func (a *app) webListCommand() *cobra.Command {
+	return &cobra.Command{Use: "list", Short: "list the pages that are kept", Args: cobra.NoArgs,
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+			list, err := s.Pages(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"pages": list})
+			}
+			for _, d := range list {
+				state := "until " + d.Expires.Format(time.DateTime)
+				if d.Expired {
+					state = "expired"
+				}
+				fmt.Fprintf(a.stdout, "%s  %s  %s, %s  %s\n", d.Fetched.Format(time.DateTime), state,
+					count(d.Chunks, "chunk"), printable.Line(d.URL), printable.Line(d.Title))
+			}
+			return nil
+		})}
+}
+
+func (a *app) webRemoveCommand() *cobra.Command {
+	var expired bool
+	cmd := &cobra.Command{Use: "rm URL... | --expired", Short: "remove pages that are kept",
+		Args: func(_ *cobra.Command, args []string) error {
+			if expired != (len(args) == 0) {
+				return usagef("web rm takes addresses, or --expired")
+			}
+			return nil
+		},
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
+			n, err := s.RemovePages(cmd.Context(), args...)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(map[string]any{"removed": n})
+			}
+			fmt.Fprintf(a.stdout, "removed %s\n", count(n, "page"))
+			return nil
+		})}
+	cmd.Flags().BoolVar(&expired, "expired", false, "remove those whose time is over")
+	return cmd
+}

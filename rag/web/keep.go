@@ -1,0 +1,259 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Topic is that of every page that is kept.
+const Topic = "web"
+
+// What a page's document remembers, in RFC 3339, UTC.
+const (
+	fetchedKey = "fetched"
+	expiresKey = "expires"
+)
+
+// How pages are cut, in tokens of the encoder, as documents are by default.
+const (
+	chunkSize    = 256
+	chunkOverlap = 2
+)
+
+// Kept counts what Keep did.
+type Kept struct {
+	Pages    int `json:"pages"`
+	Chunks   int `json:"chunks"`
+	Embedded int `json:"embedded"` // of Chunks: those that were not there with the same text
+	Expired  int `json:"expired"`  // pages that were removed since their time was over
+	Empty    int `json:"empty"`    // pages without a word, which are not kept
+}
+
+// Keep puts pages beside a base (knowledge.Base.Web) for a lifetime (0: DefaultLifetime) from their Fetched on; pages
+// whose time is over are removed. A page that is kept already is replaced. Nothing that is calibrated changes. Errors:
+// those of the store and the encoder, store.ErrEncoder when the pages there were embedded with another one.
+func Keep(ctx context.Context, base *knowledge.Base, pages []Page, lifetime time.Duration) (kept Kept, err error) {
+	if lifetime == 0 {
+		lifetime = DefaultLifetime
+	}
+	if lifetime < 0 {
+		return kept, fmt.Errorf("%w: a lifetime of %v", ErrOptions, lifetime)
+	}
+	enc, err := base.Encoder(ctx)
+	if err != nil {
+		return kept, err
+	}
+	w, id := base.Web(), enc.Info().Encoder
+	st, err := w.Writer(ctx, &id)
+	if err != nil {
+		return kept, fmt.Errorf("web: the pages that are kept: %w", err)
+	}
+	defer func() { err = w.Changed(err) }()
+	if err := knowledge.SameEncoder(st, id); err != nil {
+		return kept, fmt.Errorf("web: the pages that are kept, which may be removed and fetched again: %w", err)
+	}
+	if kept.Expired, err = expire(ctx, st, time.Now()); err != nil {
+		return kept, err
+	}
+	var batch store.Batch
+	for _, p := range pages {
+		doc, chunks, err := document(ctx, enc, p, lifetime)
+		if err != nil {
+			return kept, err
+		}
+		if len(chunks) == 0 {
+			kept.Empty++
+			continue
+		}
+		batch.Documents, batch.Chunks = append(batch.Documents, doc), append(batch.Chunks, chunks...)
+	}
+	kept.Pages, kept.Chunks = len(batch.Documents), len(batch.Chunks)
+	if kept.Pages == 0 {
+		return kept, nil
+	}
+	batch.Replace = true
+	kept.Embedded, err = commit(ctx, st, enc, batch)
+	if err != nil {
+		return kept, err
+	}
+	return kept, tidy(ctx, w, st)
+}
+
+// document makes a page's document and its chunks; none where there are no words.
+func document(
+	ctx context.Context, enc embed.Embedder, p Page, lifetime time.Duration,
+) (*corpus.Document, []corpus.Chunk, error) {
+	doc := &corpus.Document{}
+	if p.document != nil && p.Text == p.document.Text {
+		*doc = *p.document
+	} else {
+		read, err := corpus.Read(ctx, corpus.Plain, p.Content(), 0)
+		switch {
+		case errors.Is(err, corpus.ErrNoWords), errors.Is(err, corpus.ErrFormat):
+			return nil, nil, nil
+		case err != nil:
+			return nil, nil, err
+		}
+		doc = read
+	}
+	fetched := p.Fetched
+	if fetched.IsZero() {
+		fetched = time.Now()
+	}
+	doc.Meta = maps.Clone(doc.Meta)
+	if doc.Meta == nil {
+		doc.Meta = map[string]string{}
+	}
+	doc.Meta[fetchedKey] = fetched.UTC().Format(time.RFC3339)
+	doc.Meta[expiresKey] = fetched.Add(lifetime).UTC().Format(time.RFC3339)
+	doc.ID, doc.Source, doc.Topic, doc.Title = p.URL, p.URL, Topic, p.Title
+	size := chunkSize
+	if most := enc.Info().MaxTokens; most > 0 {
+		size = min(size, most)
+	}
+	var chunks []corpus.Chunk
+	o := corpus.ChunkOptions{Size: size, Overlap: chunkOverlap, MaxTokens: enc.Info().MaxTokens, Count: enc.CountTokens}
+	for c, err := range corpus.Chunks(ctx, doc, o) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("web: %s: %w", doc.Source, err)
+		}
+		chunks = append(chunks, c)
+	}
+	return doc, chunks, nil
+}
+
+// commit embeds what the store does not hold with the same text and makes all durable.
+func commit(ctx context.Context, st *store.Store, enc embed.Embedder, whole store.Batch) (embedded int, err error) {
+	for tries := 1; ; tries++ {
+		b := whole
+		b.Chunks = nil
+		ids := make([]string, len(whole.Chunks))
+		for i, c := range whole.Chunks {
+			ids[i] = c.ID
+		}
+		held, err := st.Has(ctx, ids)
+		if err != nil {
+			return 0, err
+		}
+		var texts []string
+		for _, c := range whole.Chunks {
+			if tries == 1 && held[c.ID] == c.Digest() {
+				b.Known = append(b.Known, c)
+				continue
+			}
+			b.Chunks, texts = append(b.Chunks, c), append(texts, c.EmbedText())
+		}
+		if len(texts) > 0 {
+			e, err := enc.Embed(ctx, texts, embed.Document)
+			if err != nil {
+				return 0, err
+			}
+			b.Vectors = e.Data
+		}
+		_, err = st.Commit(ctx, b)
+		if errors.Is(err, store.ErrNotFound) && tries == 1 { // another process has removed what was known
+			continue
+		}
+		return len(texts), err
+	}
+}
+
+// expire removes the pages whose time is over.
+func expire(ctx context.Context, st *store.Store, now time.Time) (n int, err error) {
+	list, err := st.Documents(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range list {
+		if !expired(d.Meta, now) {
+			continue
+		}
+		switch _, err := st.DeleteDocuments(ctx, []string{d.ID}); {
+		case errors.Is(err, store.ErrNotFound): // by another process
+		case err != nil:
+			return n, err
+		default:
+			n++
+		}
+	}
+	return n, nil
+}
+
+func expired(meta map[string]string, now time.Time) bool {
+	at, err := time.Parse(time.RFC3339, meta[expiresKey])
+	return err != nil || !now.Before(at)
+}
+
+// compactFrom so many rows of removed pages on their space is given back.
+const compactFrom = 2000
+
+func tidy(ctx context.Context, w *knowledge.Base, st *store.Store) error {
+	size, err := st.Stats(ctx)
+	if err != nil || size.Rows-int64(size.Chunks) < compactFrom {
+		return err
+	}
+	_, err = w.Compact(ctx, store.CompactShare)
+	return err
+}
+
+// Document is a page that is kept.
+type Document struct {
+	URL     string    `json:"url"`
+	Title   string    `json:"title,omitempty"`
+	Fetched time.Time `json:"fetched"`
+	Expires time.Time `json:"expires"`
+	Chunks  int       `json:"chunks"`
+	Expired bool      `json:"expired,omitempty"` // not searched any more, removed with the next Keep or Remove
+}
+
+// List returns the pages that are kept beside a base, the newest first; none where nothing was kept.
+func List(ctx context.Context, base *knowledge.Base) ([]Document, error) {
+	st, err := base.Web().Reader(ctx)
+	if errors.Is(err, store.ErrNotFound) {
+		return []Document{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := st.Documents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Document, len(list))
+	for i, d := range list {
+		out[i] = Document{URL: d.Source, Title: d.Title, Chunks: d.Chunks, Expired: expired(d.Meta, time.Now())}
+		out[i].Fetched, _ = time.Parse(time.RFC3339, d.Meta[fetchedKey])
+		out[i].Expires, _ = time.Parse(time.RFC3339, d.Meta[expiresKey])
+	}
+	slices.SortStableFunc(out, func(a, b Document) int { return b.Fetched.Compare(a.Fetched) })
+	return out, nil
+}
+
+// Remove removes pages by their addresses, without any those whose time is over, and returns how many.
+func Remove(ctx context.Context, base *knowledge.Base, urls ...string) (n int, err error) {
+	st, err := base.Web().Writer(ctx, nil)
+	if errors.Is(err, store.ErrNotFound) && len(urls) == 0 {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = base.Web().Changed(err) }()
+	if len(urls) == 0 {
+		return expire(ctx, st, time.Now())
+	}
+	_, err = st.DeleteDocuments(ctx, urls)
+	if err != nil {
+		return 0, err
+	}
+	return len(urls), nil
+}

@@ -1,0 +1,88 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Retrieve returns the best passages of the pages that are kept beside a base for a question, better first, with where
+// they come from (prompt.Passage.Web). Pages whose time is over are not searched. None kept is no error. Domains and
+// the conditions of o that pages do not meet (Route, Where) are those of documents: Route is not used here.
+func Retrieve(ctx context.Context, base *knowledge.Base, question string, o retrieve.Options) ([]prompt.Passage,
+	error) {
+	o.Route = nil
+	o = o.WithDefaults()
+	snap, _, err := base.Web().Searchable(ctx)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, knowledge.ErrEmptyStore) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	o.Where = append(slices.Clone(o.Where), retrieve.Condition{Field: "meta." + expiresKey, Op: ">",
+		Value: time.Now().UTC().Format(time.RFC3339)})
+	e, err := base.Embed(ctx, []string{question}, embed.Query)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := snap.Search(ctx, retrieve.Queries{Texts: []string{question}, Vectors: knowledge.Vectors(e)}, o)
+	if err != nil {
+		return nil, err
+	}
+	results := lists[0].Results
+	found, err := snap.Passages(ctx, results, o)
+	if err != nil {
+		return nil, err
+	}
+	return passages(ctx, snap, found, results)
+}
+
+// passages adds where each comes from.
+func passages(
+	ctx context.Context, snap *knowledge.Snapshot, found []knowledge.Passage, results []retrieve.Result,
+) ([]prompt.Passage, error) {
+	ids := make([]string, len(found))
+	for i, p := range found {
+		ids[i] = p.Document
+	}
+	titles, err := snap.Store.Titles(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	fetched, err := snap.View.DocumentMeta(ctx, ids, fetchedKey)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]prompt.Passage, len(found))
+	for i, p := range found {
+		at, _ := time.Parse(time.RFC3339, fetched[p.Document])
+		list[i] = prompt.Passage{Chunk: p.Chunk, Score: results[i].Score, Joined: p.Joined,
+			Web: &prompt.Web{URL: p.Source, Title: titles[p.Document], Fetched: at}}
+	}
+	return list, nil
+}
+
+// Merge puts passages of several searches with the same options into one list of at most k, better first; ascending
+// says that the smaller score is the better one (retrieve.Taken). Equal ones stay in the order of the lists.
+func Merge(k int, ascending bool, lists ...[]prompt.Passage) []prompt.Passage {
+	all := slices.Concat(lists...)
+	slices.SortStableFunc(all, func(a, b prompt.Passage) int {
+		switch {
+		case a.Score == b.Score:
+			return 0
+		case (a.Score > b.Score) != ascending:
+			return -1
+		}
+		return 1
+	})
+	return all[:min(k, len(all))]
+}
