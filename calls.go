@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/engine/cores"
 )
@@ -57,7 +58,8 @@ func (c *calls) close() {
 type lazy[T any] struct {
 	open func(context.Context) (T, func() error, error)
 
-	turn   chan struct{} // holds a token while somebody opens, reads or closes
+	turn   chan struct{}     // holds a token while somebody opens, reads or closes
+	opened atomic.Pointer[T] // value, once there is one: for peek
 	value  T
 	closer func() error
 	loaded bool
@@ -84,8 +86,17 @@ func (l *lazy[T]) get(ctx context.Context) (v T, err error) {
 			return v, err
 		}
 		l.loaded = true
+		l.opened.Store(&l.value)
 	}
 	return l.value, nil
+}
+
+// peek returns the value if it has been opened, also after close.
+func (l *lazy[T]) peek() (v T, ok bool) {
+	if p := l.opened.Load(); p != nil {
+		return *p, true
+	}
+	return v, false
 }
 
 // close closes the value, if there is one; get fails with ErrClosed from then on.

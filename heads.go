@@ -16,6 +16,14 @@ type labeller struct {
 	router *route.Router
 }
 
+// Stats are those of the model of texts; a router has none.
+func (l labeller) Stats() embed.Stats {
+	if l.texts == nil {
+		return embed.Stats{}
+	}
+	return l.texts.Stats()
+}
+
 // Classify returns the probabilities of each text's labels, by the model that Config.Classifier names. It needs no
 // store. Cut and repaired texts are counted in the result. A model that labels parts of texts is ErrOption.
 func (s *Sluice) Classify(ctx context.Context, texts []string) (_ *embed.Classes, err error) {
@@ -151,5 +159,5 @@ func (s *Sluice) openReranker(ctx context.Context) (embed.Scorer, func() error, 
 // embedOptions are what models that read texts are opened with.
 func (s *Sluice) embedOptions() embed.Options {
 	return embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
-		Cores: s.budget}
+		Queue: s.cfg.EncoderQueue, Cores: s.budget}
 }

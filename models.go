@@ -42,7 +42,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	s.log.Debug("loading encoder", "dir", dir)
 	e, err := embed.Open(ctx, dir, embed.Options{
 		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
-		Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
+		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -68,6 +68,7 @@ type Config struct {
 	ONNXRuntime    string         // path of the library; "" is searched
 	Workers        int            // concurrent encoder runs; 0 takes one per thread
 	MaxBatchTokens int            // tokens of an encoder batch; 0 is 512
+	EncoderQueue   int            // tokens that may wait for the encoder before calls are embed.ErrBusy; 0: any
 	Precision      string         // f32 or int8: what the encoder computes in; "" or "auto": the store's own, else f32
 	Metric         kernels.Metric // of a new store; an existing one keeps its own
 	ContextTokens  int            // window of the language model; 0 takes its own, at most 4096
@@ -130,11 +131,12 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		return nil, fmt.Errorf("%w: the stale tolerance is a share of at most 1, given %g",
 			ErrOption, cfg.StaleTolerance)
 	}
-	if cfg.Threads < 0 || cfg.Workers < 0 || cfg.MaxBatchTokens < 0 || cfg.ContextTokens < 0 ||
+	if cfg.Threads < 0 || cfg.Workers < 0 || cfg.MaxBatchTokens < 0 || cfg.EncoderQueue < 0 || cfg.ContextTokens < 0 ||
 		cfg.Slots < 0 || cfg.CacheTokens < 0 || cfg.BatchTokens < 0 {
-		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, context tokens %d, slots %d, cache tokens %d, "+
-			"tokens of a decode %d: none may be negative", ErrOption, cfg.Threads, cfg.Workers, cfg.MaxBatchTokens,
-			cfg.ContextTokens, cfg.Slots, cfg.CacheTokens, cfg.BatchTokens)
+		return nil, fmt.Errorf("%w: threads %d, workers %d, batch tokens %d, encoder queue %d, context tokens %d, "+
+			"slots %d, cache tokens %d, tokens of a decode %d: none may be negative", ErrOption, cfg.Threads,
+			cfg.Workers, cfg.MaxBatchTokens,
+			cfg.EncoderQueue, cfg.ContextTokens, cfg.Slots, cfg.CacheTokens, cfg.BatchTokens)
 	}
 	s := &Sluice{cfg: cfg, log: cfg.Logger, budget: cores.New(cfg.Threads), asking: &atomic.Int64{}}
 	var err error

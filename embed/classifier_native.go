@@ -33,5 +33,8 @@ func (c *Classifier) Classify(ctx context.Context, texts []string) (*Classes, er
 // Info identifies the classifier; Dim is the number of labels.
 func (c *Classifier) Info() Info { return c.m.info }
 
+// Stats counts what it has computed.
+func (c *Classifier) Stats() Stats { return c.m.batches.now() }
+
 // Close waits for the calls under way and frees the model; later calls return ErrClosed.
 func (c *Classifier) Close() error { return c.m.close() }

@@ -90,11 +90,13 @@ type Options struct {
 	// path of libonnxruntime.so; "" = SLUICE_ONNXRUNTIME, else searched beside the binary, in its build tree and in the
 	// cache for the one that the set-up assembled, by its digest
 	Library        string
-	Workers        int                   // concurrent ONNX runs; 0 = what Cores grants
-	MaxBatchTokens int                   // tokens per batch; 0 = 512
-	Precision      Precision             // "" = F32; a ready export computes as it is written, and takes no other
-	Progress       func(done, total int) // texts; called from one goroutine at a time; may be nil
-	Cores          *cores.Budget         // the process's CPU budget, one token per ONNX run; nil = one of its own
+	Workers        int // concurrent ONNX runs; 0 = what Cores grants
+	MaxBatchTokens int // tokens per batch; 0 = 512
+	// tokens that may wait before a call is a *BusyError, unless it is a batch job; 0 = any
+	Queue     int
+	Precision Precision             // "" = F32; a ready export computes as it is written, and takes no other
+	Progress  func(done, total int) // texts; called from one goroutine at a time; may be nil
+	Cores     *cores.Budget         // the process's CPU budget, one token per ONNX run; nil = one of its own
 }
 
 // Precision is what the layers of an encoder compute in.

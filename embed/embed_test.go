@@ -6,36 +6,7 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"pgregory.net/rapid"
 )
-
-func TestPlan(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		lengths := rapid.SliceOfN(rapid.IntRange(0, 300), 0, 200).Draw(t, "lengths")
-		budget := rapid.IntRange(1, 2000).Draw(t, "budget")
-		seen := map[int]bool{}
-		last := 1 << 30
-		for _, b := range plan(lengths, budget) {
-			longest := 0
-			for _, i := range b {
-				if seen[i] || lengths[i] > last {
-					t.Fatalf("text %d of %d tokens comes twice or after a text of %d", i, lengths[i], last)
-				}
-				seen[i], last = true, lengths[i]
-				longest = max(longest, lengths[i])
-			}
-			if len(b) == 0 || len(b) > 1 && longest*len(b) > budget {
-				t.Fatalf("batch of %d texts, longest %d, budget %d", len(b), longest, budget)
-			}
-		}
-		for i, n := range lengths {
-			if seen[i] != (n > 0) {
-				t.Fatalf("text %d of %d tokens: in a batch %t", i, n, seen[i])
-			}
-		}
-	})
-}
 
 func TestTruncate(t *testing.T) {
 	for _, c := range []struct {

@@ -68,5 +68,8 @@ func (e *Encoder) TokenOffsets(text string) (offsets [][2]int, err error) {
 // Info implements Embedder.
 func (e *Encoder) Info() Info { return e.m.info }
 
+// Stats counts what it has computed.
+func (e *Encoder) Stats() Stats { return e.m.batches.now() }
+
 // Close waits for the calls under way and frees the model; later calls return ErrClosed.
 func (e *Encoder) Close() error { return e.m.close() }

@@ -65,6 +65,43 @@ func TestBatchAndParallelInvariance(t *testing.T) {
 	}
 }
 
+// TestJoinedCallsHaveTheBitsOfOne: calls of one text at the same time share batches, and their vectors have the bits
+// that each text has alone.
+func TestJoinedCallsHaveTheBitsOfOne(t *testing.T) {
+	texts := mixed(t, 96)
+	for _, p := range []Precision{F32, Int8} {
+		e := openEncoder(t, minilm(t), Options{Cores: cores.New(2), Precision: p})
+		alone := make([][]float32, len(texts))
+		for i, text := range texts {
+			alone[i] = embedAll(t, e, []string{text}, Query).Data
+		}
+		if s := e.Stats(); s.Joined != 0 || s.Calls != int64(len(texts)) || s.Texts != s.Calls || s.ComputeTime <= 0 {
+			t.Errorf("%s: one after the other: %+v", p, s)
+		}
+		var wg sync.WaitGroup
+		for w := range 16 {
+			wg.Go(func() {
+				for i := w; i < len(texts); i += 16 {
+					got, err := e.Embed(t.Context(), texts[i:i+1], Query)
+					if err != nil || !slices.Equal(got.Data, alone[i]) {
+						t.Errorf("%s: text %d has other bits beside others than alone (%v)", p, i, err)
+					}
+				}
+			})
+		}
+		whole := embedAll(t, e, texts, Query) // beside them
+		wg.Wait()
+		for i := range texts {
+			if !slices.Equal(whole.Row(i), alone[i]) {
+				t.Errorf("%s: text %d has other bits in a large call than alone", p, i)
+			}
+		}
+		if s := e.Stats(); s.Joined == 0 {
+			t.Errorf("%s: no batch was of more than one call: %+v", p, s)
+		}
+	}
+}
+
 func TestConcurrentCallsAndClose(t *testing.T) {
 	e := openEncoder(t, minilm(t), Options{})
 	want := embedAll(t, e, []string{"one", "two words"}, Query)

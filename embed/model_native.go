@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	ort "github.com/yalue/onnxruntime_go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/embed/identity"
@@ -25,7 +24,7 @@ type model struct {
 	session *session
 	info    Info
 	workers int
-	budget  int // padded tokens per batch
+	batches *batcher
 	cores   *cores.Budget
 	library func() // releases ONNX Runtime
 
@@ -57,7 +56,7 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m = &model{workers: o.Workers, budget: o.MaxBatchTokens, cores: o.Cores, progress: o.Progress}
+	m = &model{workers: o.Workers, cores: o.Cores, progress: o.Progress}
 	if err := checkFolder(dir); err != nil {
 		return nil, err
 	}
@@ -70,13 +69,15 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if m.workers < 1 {
 		m.workers = m.cores.Size()
 	}
-	if m.budget < 1 {
-		m.budget = defaultBatchTokens
-	}
 	if err := m.load(dir, kind, o); err != nil {
 		m.free()
 		return nil, err
 	}
+	if o.MaxBatchTokens < 1 {
+		o.MaxBatchTokens = defaultBatchTokens
+	}
+	m.batches = (&batcher{workers: m.workers, budget: o.MaxBatchTokens, limit: o.Queue, dim: m.session.dim,
+		padded: m.session.finish != nil, cores: m.cores, compute: m.compute}).open()
 	return m, nil
 }
 
@@ -205,11 +206,9 @@ func (m *model) infer(ctx context.Context, n int, read func(i int) (input, error
 		return nil, err
 	}
 	defer m.running.Done()
-	stop, free, err := terminator(ctx)
-	if err != nil {
+	if err := m.batches.check(ctx); err != nil {
 		return nil, err
 	}
-	defer free()
 	r := &result{tokens: make([]int, n), contents: make([]Content, n), starts: make([]int, n+1)}
 	if m.src.task != onnx.Tokens {
 		r.data = make([]float32, 0, n*m.session.dim)
@@ -222,17 +221,12 @@ func (m *model) infer(ctx context.Context, n int, read func(i int) (input, error
 			return nil, err
 		}
 		r.data = append(r.data, make([]float32, (r.starts[end]-r.starts[start])*m.session.dim)...)
-		batches := plan(r.tokens[start:end], m.budget)
-		err = m.each(ctx, len(batches), func(b int) error {
-			if err := m.batch(inputs, batches[b], r, start, stop); err != nil {
-				return err
-			}
-			m.report(&done, len(batches[b]), n)
-			return nil
-		})
-		if ctx.Err() != nil { // a terminated run has an error of its own
-			return nil, ctx.Err()
+		sequences, starts := make([]sequence, len(inputs)), make([]int, len(inputs)+1)
+		for i, in := range inputs {
+			sequences[i], starts[i+1] = in.sequence, r.starts[start+i+1]-r.starts[start]
 		}
+		err = m.batches.do(ctx, sequences, starts, r.data[r.starts[start]*m.session.dim:],
+			func(k int) { m.report(&done, k, n) })
 		if err != nil {
 			return nil, err
 		}
@@ -244,16 +238,24 @@ func (m *model) infer(ctx context.Context, n int, read func(i int) (input, error
 func (m *model) read(
 	ctx context.Context, start, end int, read func(i int) (input, error), r *result,
 ) ([]input, error) {
-	const grain = 64
+	const grain, few = 64, 4
 	inputs := make([]input, end-start)
-	err := m.each(ctx, (len(inputs)+grain-1)/grain, func(g int) (err error) {
+	some := func(g int) (err error) {
 		for i := g * grain; i < min((g+1)*grain, len(inputs)); i++ {
 			if inputs[i], err = read(start + i); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}
+	var err error
+	if len(inputs) <= few { // takes less than the wait for a core
+		if err = ctx.Err(); err == nil && len(inputs) > 0 {
+			err = some(0)
+		}
+	} else {
+		err = m.each(ctx, (len(inputs)+grain-1)/grain, some)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -279,27 +281,20 @@ func (m *model) content(ids []uint32, role Role) Content {
 	return measure(ids, m.front[role], m.tok.closing, m.tok.unknown)
 }
 
-// batch runs one batch of the window that begins at input start, and puts its rows where they belong.
-func (m *model) batch(inputs []input, members []int, r *result, start int, stop *ort.RunOptions) error {
-	tokens := make([]sequence, len(members))
-	rows := 0
-	for i, at := range members {
-		tokens[i] = inputs[at].sequence
-		rows += r.starts[start+at+1] - r.starts[start+at]
+// compute runs a batch. Once ctx has ended it stops soon.
+func (m *model) compute(ctx context.Context, batch []sequence, out []float32) error {
+	stop, free, err := terminator(ctx)
+	if err != nil {
+		return err
 	}
-	dim := m.session.dim
-	out := make([]float32, rows*dim)
-	if err := m.session.run(tokens, out, stop); err != nil {
+	defer free()
+	if err := m.session.run(batch, out, stop); err != nil {
 		return err
 	}
 	for _, x := range out {
 		if x-x != 0 {
 			return fmt.Errorf("%s: %w: it makes %v of a text: its weights are damaged", m.session.path, ErrModel, x)
 		}
-	}
-	for _, at := range members {
-		n := copy(r.data[r.starts[start+at]*dim:r.starts[start+at+1]*dim], out)
-		out = out[n:]
 	}
 	return nil
 }
@@ -352,6 +347,9 @@ func (m *model) close() error {
 }
 
 func (m *model) free() {
+	if m.batches != nil {
+		m.batches.close()
+	}
 	if m.session != nil {
 		m.session.close()
 	}

@@ -77,5 +77,8 @@ func (r *Reranker) Score(ctx context.Context, query string, documents []string) 
 // Info identifies the reranker; Dim is 1.
 func (r *Reranker) Info() Info { return r.m.info }
 
+// Stats counts what it has computed.
+func (r *Reranker) Stats() Stats { return r.m.batches.now() }
+
 // Close waits for the calls under way and frees the model; later calls return ErrClosed.
 func (r *Reranker) Close() error { return r.m.close() }

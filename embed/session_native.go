@@ -28,12 +28,6 @@ type session struct {
 	finish func(raw []float32, tokens []sequence, columns int, out []float32)
 }
 
-// sequence are the tokens that a model reads as one.
-type sequence struct {
-	ids   []uint32
-	types []int64 // an entry per id; nil: all 0
-}
-
 // openSession loads a written graph, or a ready export with an output that its task wants.
 func openSession(src *source, set *settings, library string) (*session, error) {
 	o, err := sessionOptions()

@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -133,17 +132,10 @@ func unsorted(e *Encoder, texts []string, threads int) ([]float32, error) {
 }
 
 func timed(t *testing.T, run func() ([]float32, error)) func() pass {
-	cpu := func() float64 {
-		var r syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-			t.Fatal(err)
-		}
-		return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9
-	}
 	return func() pass {
-		before, start := cpu(), time.Now()
+		before, start := processTime(t), time.Now()
 		data, err := run()
-		p := pass{Wall: time.Since(start).Seconds(), CPU: cpu() - before}
+		p := pass{Wall: time.Since(start).Seconds(), CPU: processTime(t) - before}
 		if err != nil {
 			t.Fatal(err)
 		}

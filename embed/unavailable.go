@@ -30,6 +30,9 @@ func (*Encoder) TokenOffsets(string) ([][2]int, error) { return nil, ErrUnavaila
 // Info is empty.
 func (*Encoder) Info() Info { return Info{} }
 
+// Stats is empty.
+func (*Encoder) Stats() Stats { return Stats{} }
+
 // Close does nothing.
 func (*Encoder) Close() error { return nil }
 
@@ -46,6 +49,9 @@ func (*Classifier) Classify(context.Context, []string) (*Classes, error) { retur
 
 // Info is empty.
 func (*Classifier) Info() Info { return Info{} }
+
+// Stats is empty.
+func (*Classifier) Stats() Stats { return Stats{} }
 
 // Close does nothing.
 func (*Classifier) Close() error { return nil }
@@ -83,6 +89,9 @@ func (*Reranker) Score(context.Context, string, []string) (*Scores, error) {
 
 // Info is empty.
 func (*Reranker) Info() Info { return Info{} }
+
+// Stats is empty.
+func (*Reranker) Stats() Stats { return Stats{} }
 
 // Close does nothing.
 func (*Reranker) Close() error { return nil }

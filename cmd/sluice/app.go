@@ -254,6 +254,7 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 		Threads: c.Threads, ISA: c.ISA,
 		MemLimit:    int64(c.MemLimitMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
+		EncoderQueue:  c.Embed.QueueTokens,
 		Precision:     c.Precision,
 		ContextTokens: c.Ask.ContextTokens,
 		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,

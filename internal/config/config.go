@@ -41,6 +41,7 @@ type Config struct {
 type Embed struct {
 	Workers        int `koanf:"workers"`
 	MaxBatchTokens int `koanf:"max_batch_tokens"`
+	QueueTokens    int `koanf:"queue_tokens"`
 
 	APIKey    string `koanf:"api_key"`
 	APIKeyEnv string `koanf:"api_key_env"`

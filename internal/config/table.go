@@ -76,6 +76,8 @@ func stages() []row {
 			doc: "concurrent runs of the encoder; 0 takes one per thread"},
 		{key: "embed.max_batch_tokens", min: "0", max: "1048576",
 			doc: "tokens of one batch; 0 takes 512, the fastest measured. More takes more memory"},
+		{key: "embed.queue_tokens", initial: 32768, min: "0", max: "1073741824",
+			doc: "tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes any"},
 		{key: "embed.api_key", secret: true,
 			doc: "key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a " +
 				"better place for it than this file"},

@@ -1,0 +1,35 @@
+package sluice
+
+import (
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// Stats is what the models have computed since they were opened. One is nil while the model is not open, and where it
+// does not count: that of a server, for instance.
+type Stats struct {
+	Encoder, Reranker, Classifier *embed.Stats
+	Model                         *llm.Stats
+}
+
+// Stats returns the counts of the models. It opens none and never waits.
+func (s *Sluice) Stats() (all Stats) {
+	all.Encoder, all.Reranker, all.Classifier = counted(s.encoder), counted(s.reranker), counted(s.classifier)
+	if m, ok := s.model.peek(); ok {
+		if m, ok := m.(interface{ Stats() llm.Stats }); ok {
+			counts := m.Stats()
+			all.Model = &counts
+		}
+	}
+	return all
+}
+
+func counted[T any](l *lazy[T]) *embed.Stats {
+	if v, ok := l.peek(); ok {
+		if m, ok := any(v).(interface{ Stats() embed.Stats }); ok {
+			counts := m.Stats()
+			return &counts
+		}
+	}
+	return nil
+}
