@@ -80,7 +80,7 @@ func (s *Server) run(at endpoint) http.Handler {
 			if out != nil {
 				out.err = err
 			}
-			if r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), context.DeadlineExceeded) {
+			if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 				return // nobody reads an answer
 			}
 			if out == nil || out.status == 0 {

@@ -21,3 +21,9 @@ func (b *Base) HoldTurns() (release func()) {
 		b.search.turn.give()
 	}
 }
+
+// HoldWords has every call wait that needs an inverted index made.
+func (b *Base) HoldWords() (release func()) {
+	b.words.turn <- struct{}{}
+	return b.words.turn.give
+}

@@ -90,6 +90,7 @@ func (e *Encoder) Info() embed.Info {
 type Model struct {
 	Answers []string
 	Window  int
+	Wait    func(context.Context) error // called by Generate before it answers; may be nil
 
 	mu       sync.Mutex
 	requests []llm.Request
@@ -104,6 +105,11 @@ func (m *Model) Generate(ctx context.Context, r llm.Request, stream func(string)
 	m.requests = append(m.requests, r)
 	text := m.Answers[min(len(m.requests), len(m.Answers))-1]
 	m.mu.Unlock()
+	if m.Wait != nil {
+		if err := m.Wait(ctx); err != nil {
+			return llm.Result{Finish: llm.FinishCancelled}, err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return llm.Result{}, err
 	}
