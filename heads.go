@@ -24,6 +24,26 @@ func (l labeller) Stats() embed.Stats {
 	return l.texts.Stats()
 }
 
+// ModelNames are the models of a system by the names that Config gives them.
+type ModelNames struct {
+	Model, Encoder, Classifier, Reranker string // "": none, or the encoder that the store records
+}
+
+// ModelNames says which models are used, without loading any.
+func (s *Sluice) ModelNames() ModelNames {
+	n := ModelNames{Model: s.cfg.Model, Encoder: s.cfg.Encoder, Classifier: s.cfg.Classifier, Reranker: s.cfg.Reranker}
+	if s.cfg.Generator != nil {
+		n.Model = s.cfg.Generator.Info().Name
+	}
+	if s.cfg.Embedder != nil {
+		n.Encoder = s.cfg.Embedder.Info().Name
+	}
+	if s.cfg.Scorer != nil {
+		n.Reranker = s.cfg.Scorer.Info().Name
+	}
+	return n
+}
+
 // Classify returns the probabilities of each text's labels, by the model that Config.Classifier names. It needs no
 // store. Cut and repaired texts are counted in the result. A model that labels parts of texts is ErrOption.
 func (s *Sluice) Classify(ctx context.Context, texts []string) (_ *embed.Classes, err error) {

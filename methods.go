@@ -349,6 +349,20 @@ func (s *Sluice) EncoderInfo(ctx context.Context) (_ embed.Info, err error) {
 	return enc.Info(), nil
 }
 
+// CountTokens counts the tokens of a document as the encoder reads it, without cutting it.
+func (s *Sluice) CountTokens(ctx context.Context, text string) (n int, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave(&err)
+	enc, err := s.encoder.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return enc.CountTokens(text)
+}
+
 // LanguageModel loads the language model; Close frees it.
 func (s *Sluice) LanguageModel(ctx context.Context) (_ llm.Generator, err error) {
 	ctx, leave, err := s.calls.enter(ctx)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/store"
+	"github.com/sluice-rag/sluice/serve/openai"
 )
 
 // requestError is an error as a client sees it. Type follows from Status when it is empty; OpenAI's clients make their
@@ -123,6 +125,11 @@ func asRequestError(err error) *requestError {
 	var e *requestError
 	if errors.As(err, &e) {
 		return e
+	}
+	var shape *openai.Error
+	if errors.As(err, &shape) {
+		return &requestError{Status: cmp.Or(shape.Status, http.StatusBadRequest), Code: shape.Code, Param: shape.Param,
+			Message: shape.Message, Hint: shape.Hint}
 	}
 	var long *llm.PromptTooLongError
 	if errors.As(err, &long) {

@@ -32,6 +32,8 @@ type readiness struct {
 // it has succeeded. It returns why not, which is logged, too.
 func (s *Server) Warm(ctx context.Context) error {
 	began := time.Now()
+	s.warming.Store(true)
+	defer s.warming.Store(false)
 	_, err := s.models().EncoderInfo(ctx)
 	if err == nil {
 		_, err = s.models().LanguageModel(ctx)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,6 +27,7 @@ type world struct {
 	sluice  *sluice.Sluice
 	encoder *doubles.Encoder
 	model   *doubles.Model
+	other   llm.Generator // is the language model if it is not nil
 	log     *lockedBuilder
 	dir     string
 }
@@ -33,12 +35,26 @@ type world struct {
 // newWorld returns a warm server over a calibrated base named "sea"; change may be nil.
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
-	w := &world{encoder: doubles.NewEncoder(), model: doubles.NewModel("An answer [1]."), log: &lockedBuilder{},
-		dir: t.TempDir()}
+	return (&world{model: doubles.NewModel("An answer [1].")}).open(t, change)
+}
+
+// newWorldOf is newWorld with another language model.
+func newWorldOf(t testing.TB, model llm.Generator) *world {
+	t.Helper()
+	return (&world{model: doubles.NewModel(""), other: model}).open(t, nil)
+}
+
+func (w *world) open(t testing.TB, change func(*Config)) *world {
+	t.Helper()
+	w.encoder, w.log, w.dir = doubles.NewEncoder(), &lockedBuilder{}, t.TempDir()
+	var model llm.Generator = w.model
+	if w.other != nil {
+		model = w.other
+	}
 	logger := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	w.sluice, err = sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: w.encoder,
-		Generator: w.model, Logger: logger})
+		Generator: model, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,15 @@ func (s *Server) table() []endpoint {
 		{"GET /info", keyed, s.info},
 		{"POST /v1/gate", keyed, s.gate},
 		{"POST /v1/retrieve", keyed, s.retrieve},
+
+		{"POST /v1/chat/completions", keyed, s.chat},
+		{"POST /v1/completions", keyed, s.completions},
+		{"POST /v1/embeddings", keyed, s.embeddings},
+		{"POST /v1/rerank", keyed, s.rerank},
+		{"POST /v1/classify", keyed, s.classify},
+		{"GET /v1/models", keyed, s.modelList},
+		{"GET /v1/models/{model...}", keyed, s.oneModel},
+		{"POST /tokenize", keyed, s.tokenize},
 	}
 }
 

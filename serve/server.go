@@ -26,6 +26,7 @@ type Server struct {
 	room     chan struct{} // a token for each request under way
 	ready    atomic.Pointer[readiness]
 	draining atomic.Bool
+	warming  atomic.Bool
 	started  time.Time
 }
 

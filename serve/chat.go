@@ -1,0 +1,315 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+const (
+	maxMessages = 1024
+	maxTools    = 128
+	// chatTokens is the limit of a completion that says none: one without a limit would keep room for the whole window
+	// from the requests beside it.
+	chatTokens = 1024
+)
+
+func (s *Server) shapeLimits() openai.Limits {
+	return openai.Limits{Messages: maxMessages, Texts: s.cfg.Limits.Batch, Tools: maxTools, MaxTokens: chatTokens}
+}
+
+// asError keeps a nil *openai.Error from becoming an error.
+func asError(e *openai.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// head is what all pieces of an answer carry.
+type head struct {
+	id      string
+	created int64
+	model   string
+}
+
+func newHead(prefix, model string) head {
+	return head{id: prefix + "-" + strings.ToLower(rand.Text()), created: time.Now().Unix(), model: model}
+}
+
+func (h head) completion(said openai.Said, finish string) *openai.ChatCompletion {
+	return &openai.ChatCompletion{ID: h.id, Object: "chat.completion", Created: h.created, Model: h.model,
+		Choices: []openai.Choice{{Message: said, FinishReason: finish}}}
+}
+
+func (h head) chunk(d openai.Delta, finish string) *openai.ChatChunk {
+	c := openai.ChunkChoice{Delta: d}
+	if finish != "" {
+		c.FinishReason = &finish
+	}
+	return &openai.ChatChunk{ID: h.id, Object: "chat.completion.chunk", Created: h.created, Model: h.model,
+		Choices: []openai.ChunkChoice{c}}
+}
+
+// usage is the chunk behind the last one, if it was asked for.
+func (h head) usage(u *openai.Usage) *openai.ChatChunk {
+	return &openai.ChatChunk{ID: h.id, Object: "chat.completion.chunk", Created: h.created, Model: h.model,
+		Choices: []openai.ChunkChoice{}, Usage: u}
+}
+
+// chat answers POST /v1/chat/completions: from a knowledge base for the models "sluice" and "sluice/NAME", else by the
+// language model alone.
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
+	var q openai.ChatRequest
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	settings, err := ragSettingsOf(q.Sluice)
+	if err != nil {
+		return err
+	}
+	b, err := s.ragBase(r, q.Model, settings.Store)
+	if err != nil {
+		return err
+	}
+	req, wrong := q.Request(s.shapeLimits())
+	if wrong != nil {
+		return wrong
+	}
+	if b != nil {
+		return s.chatFromBase(w, r, b, &q, req, settings)
+	}
+	if given(q.Sluice) {
+		return bad("sluice", "these settings are of answers from a knowledge base, not of the model %q",
+			shortened(q.Model))
+	}
+	g, name, err := s.generator(r.Context(), q.Model)
+	if err != nil {
+		return err
+	}
+	h := newHead("chatcmpl", name)
+	oneCall := q.ParallelToolCalls != nil && !*q.ParallelToolCalls
+	if q.Streams() {
+		return s.streamChat(w, r, g, req, h, oneCall, q.WantsUsage())
+	}
+	result, err := g.Generate(r.Context(), req, nil)
+	if err != nil {
+		return chatError(err)
+	}
+	out := h.completion(said(result, oneCall), openai.FinishReason(result.Finish))
+	out.Choices[0].LogProbs = openai.LogProbsOf(req.LogProbs, result.LogProbs)
+	out.Usage = openai.UsageOf(result)
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// said is the message of a result.
+func said(r llm.Result, oneCall bool) openai.Said {
+	out := openai.Said{Role: "assistant"}
+	if len(r.ToolCalls) > 0 {
+		out.ToolCalls = openai.Calls(calls(r, oneCall), false)
+		if r.Text == "" {
+			return out
+		}
+	}
+	out.Content = &r.Text
+	return out
+}
+
+// calls are the tool calls of a result, only the first if the client wants one at a time.
+func calls(r llm.Result, one bool) []llm.ToolCall {
+	if one && len(r.ToolCalls) > 1 {
+		return r.ToolCalls[:1]
+	}
+	return r.ToolCalls
+}
+
+// streamChat sends an answer piece by piece: the role, the texts, the tool calls, then how it ended, with the
+// probabilities if they were asked for.
+func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Generator, req llm.Request, h head,
+	oneCall, usage bool) error {
+	out := openai.NewStream(w)
+	begin := func() error {
+		if out.Begun() {
+			return nil
+		}
+		empty := ""
+		return out.Send(h.chunk(openai.Delta{Role: "assistant", Content: &empty}, ""))
+	}
+	result, err := g.Generate(r.Context(), req, func(piece string) error {
+		if err := begin(); err != nil {
+			return err
+		}
+		return out.Send(h.chunk(openai.Delta{Content: &piece}, ""))
+	})
+	if err != nil {
+		return breakOff(out, chatError(err))
+	}
+	if err := begin(); err != nil {
+		return err
+	}
+	for _, c := range openai.Calls(calls(result, oneCall), true) {
+		if err := sendCall(out, h, c); err != nil {
+			return err
+		}
+	}
+	last := h.chunk(openai.Delta{}, openai.FinishReason(result.Finish))
+	last.Choices[0].LogProbs = openai.LogProbsOf(req.LogProbs, result.LogProbs)
+	return endStream(out, last, h, openai.UsageOf(result), usage)
+}
+
+// sendCall sends a tool call as OpenAI does: first which tool, then the arguments.
+func sendCall(out *openai.Stream, h head, c openai.ToolCall) error {
+	arguments := c.Function.Arguments
+	c.Function.Arguments = ""
+	if err := out.Send(h.chunk(openai.Delta{ToolCalls: []openai.ToolCall{c}}, "")); err != nil {
+		return err
+	}
+	rest := openai.ToolCall{Index: c.Index}
+	rest.Function.Arguments = arguments
+	return out.Send(h.chunk(openai.Delta{ToolCalls: []openai.ToolCall{rest}}, ""))
+}
+
+// endStream sends the last chunks.
+func endStream(out *openai.Stream, last *openai.ChatChunk, h head, u *openai.Usage, wanted bool) error {
+	if err := out.Send(last); err != nil {
+		return err
+	}
+	if wanted {
+		if err := out.Send(h.usage(u)); err != nil {
+			return err
+		}
+	}
+	return out.Done()
+}
+
+// breakOff ends a stream with an error: as a response of its own as long as nothing was sent, else as the event that
+// OpenAI's clients make an exception of, without [DONE].
+func breakOff(out *openai.Stream, err error) error {
+	if out.Begun() {
+		_ = out.Send(errorBody{asRequestError(err).finish()}) // the client has gone
+	}
+	return err
+}
+
+// decodeInto reads a part of a request that has its own form.
+func decodeInto(param string, raw json.RawMessage, into any) error {
+	if !given(raw) {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		return nil
+	}
+	err = asBodyError(err)
+	if e, ok := err.(*requestError); ok { //nolint:errorlint // it is made above
+		e.Param = strings.TrimSuffix(param+"."+e.Param, ".")
+	}
+	return err
+}
+
+// given tells whether a part of a request is there.
+func given(raw json.RawMessage) bool {
+	text := strings.TrimSpace(string(raw))
+	return text != "" && text != "null"
+}
+
+// counter is a model that tells the tokens of a text, beside their number.
+type counter interface {
+	Tokenize(text string) ([]int32, error)
+}
+
+// tokenize answers POST /tokenize: the tokens of a text as a prompt of the language model.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
+	var q openai.TokenizeRequest
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	text, wrong := q.Text()
+	if wrong != nil {
+		return wrong
+	}
+	g, name, err := s.generator(r.Context(), q.Model)
+	if err != nil {
+		return err
+	}
+	out := openai.Tokenized{Model: name, MaxModelLen: g.ContextSize()}
+	if c, ok := g.(counter); ok {
+		if out.Tokens, err = c.Tokenize(text); err != nil {
+			return err
+		}
+		out.Count = len(out.Tokens)
+		return writeJSON(w, http.StatusOK, out)
+	}
+	if out.Count, err = g.CountTokens(text); err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// completions answers POST /v1/completions: a prompt as it is.
+func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
+	var q openai.CompletionRequest
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	req, wrong := q.Request(s.shapeLimits())
+	if wrong != nil {
+		return wrong
+	}
+	g, name, err := s.generator(r.Context(), q.Model)
+	if err != nil {
+		return err
+	}
+	h := newHead("cmpl", name)
+	if q.Streams() {
+		return streamCompletion(r.Context(), w, g, req, h, q.WantsUsage())
+	}
+	result, err := g.Generate(r.Context(), req, nil)
+	if err != nil {
+		return chatError(err)
+	}
+	out := h.text(result.Text, openai.FinishReason(result.Finish))
+	out.Choices[0].LogProbs = openai.TextLogProbsOf(req.LogProbs, result.LogProbs)
+	out.Usage = openai.UsageOf(result)
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// text is a raw completion, or a piece of one.
+func (h head) text(text, finish string) *openai.Completion {
+	c := openai.TextChoice{Text: text}
+	if finish != "" {
+		c.FinishReason = &finish
+	}
+	return &openai.Completion{ID: h.id, Object: "text_completion", Created: h.created, Model: h.model,
+		Choices: []openai.TextChoice{c}}
+}
+
+func streamCompletion(ctx context.Context, w http.ResponseWriter, g llm.Generator, req llm.Request, h head,
+	usage bool) error {
+	out := openai.NewStream(w)
+	result, err := g.Generate(ctx, req, func(piece string) error { return out.Send(h.text(piece, "")) })
+	if err != nil {
+		return breakOff(out, chatError(err))
+	}
+	last := h.text("", openai.FinishReason(result.Finish))
+	last.Choices[0].LogProbs = openai.TextLogProbsOf(req.LogProbs, result.LogProbs)
+	if err := out.Send(last); err != nil {
+		return err
+	}
+	if usage {
+		end := h.text("", "")
+		end.Choices, end.Usage = []openai.TextChoice{}, openai.UsageOf(result)
+		if err := out.Send(end); err != nil {
+			return err
+		}
+	}
+	return out.Done()
+}

@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+// embeddings answers POST /v1/embeddings.
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
+	var q openai.EmbeddingRequest
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	texts, wrong := q.Texts(s.shapeLimits())
+	if wrong != nil {
+		return wrong
+	}
+	query, wrong := q.IsQuery()
+	if wrong != nil {
+		return wrong
+	}
+	encoded, wrong := q.Base64()
+	if wrong != nil {
+		return wrong
+	}
+	if err := s.loaded(); err != nil {
+		return err
+	}
+	info, err := s.models().EncoderInfo(r.Context())
+	if err != nil {
+		return err
+	}
+	if !named(q.Model, info.Name, s.models().ModelNames().Encoder) {
+		return unknownModel(q.Model, "encoder", info.Name)
+	}
+	if wrong := q.CheckDimensions(info.Dim); wrong != nil {
+		return wrong
+	}
+	role := embed.Document
+	if query {
+		role = embed.Query
+	}
+	e, err := s.models().Embed(r.Context(), texts, role)
+	if err != nil {
+		return err
+	}
+	if q.Truncate != nil && !*q.Truncate && e.Truncated > 0 {
+		return s.tooLong(r.Context(), texts, info.MaxTokens)
+	}
+	v := openai.Vectors{Model: modelName(info.Name), Data: e.Data, Dim: e.Dim, Cut: e.Truncated, Mended: e.Repaired,
+		Base64: encoded}
+	for _, n := range e.Tokens {
+		v.Tokens += n
+	}
+	room := 12*len(e.Data) + 64*len(texts) + 512
+	if encoded {
+		room = 6*len(e.Data) + 64*len(texts) + 512
+	}
+	body := append(openai.AppendEmbeddings(make([]byte, 0, room), v), '\n')
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, err = w.Write(body)
+	return err
+}
+
+// tooLong names the first text that the encoder does not read to its end.
+func (s *Server) tooLong(ctx context.Context, texts []string, limit int) error {
+	for i, text := range texts {
+		n, err := s.models().CountTokens(ctx, text)
+		if err != nil {
+			return err
+		}
+		if n > limit {
+			e := bad(fmt.Sprintf("input[%d]", i), "text %d has %d tokens, the encoder reads %d", i, n, limit)
+			e.Code, e.Hint = "text_too_long", "shorten it, or leave truncate out to have it cut"
+			return e
+		}
+	}
+	return bad("input", "a text is longer than the %d tokens that the encoder reads", limit)
+}

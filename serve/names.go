@@ -1,0 +1,170 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+// ragModel is the model of requests that are answered from a knowledge base: "sluice" of the first one that the key is
+// for, "sluice/NAME" of another one.
+const ragModel = "sluice"
+
+// anyModel stands for the one model of its kind.
+const anyModel = "default"
+
+// modelName is a model's name as requests have it: the name that a model's file gives may have spaces, the name that
+// the settings give may be a path.
+func modelName(name string) string {
+	if strings.HasSuffix(name, ".gguf") {
+		name = strings.TrimSuffix(filepath.Base(name), ".gguf")
+	}
+	return strings.ReplaceAll(strings.TrimSpace(name), " ", "-")
+}
+
+// named tells whether a request's model is one of these names.
+func named(asked string, names ...string) bool {
+	if asked == "" || asked == anyModel {
+		return true
+	}
+	for _, n := range names {
+		if n != "" && (strings.EqualFold(asked, n) || strings.EqualFold(asked, modelName(n))) {
+			return true
+		}
+	}
+	return false
+}
+
+// unknownModel is the error of a name that is not the one.
+func unknownModel(asked, what string, names ...string) error {
+	var known []string
+	for _, n := range names {
+		if n = modelName(n); n != "" {
+			known = append(known, n)
+		}
+	}
+	return &requestError{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
+		Message: fmt.Sprintf("there is no %s %q", what, shortened(asked)),
+		Hint:    fmt.Sprintf("this server has %s; GET /v1/models lists all models", strings.Join(known, ", "))}
+}
+
+// shortened is a text of a client as an error shows it.
+func shortened(s string) string {
+	const most = 100
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// ragBase is the base that a request's model means, nil if it is a language model's name.
+func (s *Server) ragBase(r *http.Request, model, store string) (*base, error) {
+	name, isRAG := strings.CutPrefix(model, ragModel+"/")
+	switch {
+	case isRAG && store != "" && store != name:
+		return nil, bad("sluice.store", "the model is of the knowledge base %q, the store is %q", shortened(name),
+			shortened(store))
+	case isRAG:
+		return s.base(r, name)
+	case model == ragModel || model == "":
+		return s.base(r, store)
+	}
+	return nil, nil
+}
+
+// generator is the language model, if it has the name that was asked for.
+func (s *Server) generator(ctx context.Context, asked string) (llm.Generator, string, error) {
+	if err := s.loaded(); err != nil {
+		return nil, "", err
+	}
+	g, err := s.models().LanguageModel(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	set, info := s.models().ModelNames().Model, g.Info().Name
+	if !named(asked, set, info) {
+		return nil, "", unknownModel(asked, "language model", ragModel, servedName(set, info))
+	}
+	return g, servedName(set, info), nil
+}
+
+// servedName is the one of a model's names that the answers carry: the one that the settings have, unless it is a path
+// or a server's.
+func servedName(set, info string) string {
+	if set != "" && !strings.ContainsAny(set, "/#") {
+		return modelName(set)
+	}
+	return modelName(info)
+}
+
+// loaded is an error while the models are loaded: who waits for that asks again.
+func (s *Server) loaded() error {
+	if s.ready.Load() == nil && s.warming.Load() {
+		return &requestError{Status: http.StatusServiceUnavailable, Code: "loading",
+			Message: "the models are being loaded", Hint: "GET /readyz says when they are"}
+	}
+	return nil
+}
+
+// modelList lists what requests may name.
+func (s *Server) modelList(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.listModels(r)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, openai.Models{Object: "list", Data: all})
+}
+
+// oneModel describes one of them. Names may hold slashes.
+func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.listModels(r)
+	if err != nil {
+		return err
+	}
+	asked := r.PathValue("model")
+	var names []string
+	for _, m := range all {
+		if strings.EqualFold(m.ID, asked) {
+			return writeJSON(w, http.StatusOK, m)
+		}
+		names = append(names, m.ID)
+	}
+	return unknownModel(asked, "model", names...)
+}
+
+func (s *Server) listModels(r *http.Request) ([]openai.Model, error) {
+	if err := s.loaded(); err != nil {
+		return nil, err
+	}
+	ctx, created := r.Context(), s.started.Unix()
+	g, llmName, err := s.generator(ctx, anyModel)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.models().EncoderInfo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []openai.Model
+	add := func(id, kind string, tokens int) {
+		if id != "" {
+			all = append(all, openai.Model{ID: id, Object: "model", Created: created, OwnedBy: "sluice", Kind: kind,
+				MaxModelLen: tokens})
+		}
+	}
+	add(ragModel, "rag", g.ContextSize())
+	for _, b := range s.allowed(keyOf(ctx)) {
+		add(ragModel+"/"+b.Name, "rag", g.ContextSize())
+	}
+	add(llmName, "chat", g.ContextSize())
+	add(modelName(e.Name), "embedding", e.MaxTokens)
+	names := s.models().ModelNames()
+	add(servedName(names.Reranker, filepath.Base(names.Reranker)), "rerank", 0)
+	add(servedName(names.Classifier, filepath.Base(names.Classifier)), "classify", 0)
+	return all, nil
+}

@@ -1,0 +1,253 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/grammar"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+// ragSettings are the "sluice" object of a request: what it says about an answer from a knowledge base. What it leaves
+// out is as the server was told.
+type ragSettings struct {
+	Store     string `json:"store"`
+	Gate      string `json:"gate"`      // auto, open or closed
+	Flow      string `json:"flow"`      // the graph that the question goes through
+	Transform string `json:"transform"` // of the question, before the gate
+	Language  string `json:"language"`
+	Template  string `json:"template"`
+	Order     string `json:"order"`
+	Compress  *int   `json:"compress"`
+	Steps     bool   `json:"steps"` // a stream tells of each node of the flow that has finished
+	searchOptions
+}
+
+func ragSettingsOf(raw json.RawMessage) (s ragSettings, err error) {
+	return s, decodeInto("sluice", raw, &s)
+}
+
+// ragAnswer is the "sluice" object of an answer.
+type ragAnswer struct {
+	Store     string            `json:"store"`
+	Retrieved bool              `json:"retrieved"`         // passages were in the prompt
+	Notice    string            `json:"notice,omitempty"`  // what the reader should know of how the answer came about
+	Ignored   []string          `json:"ignored,omitempty"` // messages that play no part in it
+	Citations []prompt.Citation `json:"citations"`
+	Trace     *sluice.Trace     `json:"trace,omitempty"`
+}
+
+// chatFromBase answers the last message from a knowledge base; the earlier ones are its history.
+func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q *openai.ChatRequest, req llm.Request,
+	settings ragSettings) error {
+	question, history, ignored, err := conversation(req.Messages)
+	if err != nil {
+		return err
+	}
+	o, err := s.askOptions(q, req, settings)
+	if err != nil {
+		return err
+	}
+	if err := s.loaded(); err != nil {
+		return err
+	}
+	o.History = history
+	h := newHead("chatcmpl", ragModel)
+	if strings.HasPrefix(q.Model, ragModel+"/") {
+		h.model = ragModel + "/" + b.Name
+	}
+	if q.Streams() {
+		return s.streamFromBase(w, r, b, question, o, h, ignored, q.WantsUsage(), settings.Steps)
+	}
+	a, err := b.Ask(r.Context(), question, o)
+	if err != nil {
+		return chatError(err)
+	}
+	text := a.Answer
+	out := h.completion(openai.Said{Role: "assistant", Content: &text}, openai.FinishReason(a.Trace.Finish))
+	out.Usage, out.Sluice = ragUsage(a), ragAnswerOf(b, a, ignored)
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// conversation is the question, what came before it, and which messages are passed over: system messages are the
+// prompts of the knowledge base itself.
+func conversation(all []llm.Message) (question string, history []llm.Message, ignored []string, err error) {
+	last := len(all) - 1
+	param := fmt.Sprintf("messages[%d]", last)
+	if all[last].Role != llm.User {
+		return "", nil, nil, bad(param+".role", "the last message has to be the user's question, its role is %q",
+			all[last].Role)
+	}
+	question = strings.TrimSpace(all[last].Content)
+	if question == "" {
+		return "", nil, nil, bad(param+".content", "the question is empty")
+	}
+	for i, m := range all[:last] {
+		if m.Role == llm.User || m.Role == llm.Assistant && len(m.ToolCalls) == 0 {
+			history = append(history, llm.Message{Role: m.Role, Content: m.Content})
+		} else {
+			ignored = append(ignored, fmt.Sprintf("messages[%d]: role %s", i, m.Role))
+		}
+	}
+	return question, history, ignored, nil
+}
+
+// askOptions are those of an answer from a base: the server's, with what the request says.
+func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSettings) (sluice.AskOptions, error) {
+	o := s.cfg.Ask
+	if err := refuseForRAG(q, req); err != nil {
+		return o, err
+	}
+	if q.MaxTokens != nil || q.MaxCompletionTokens != nil {
+		o.MaxTokens = req.MaxTokens
+	}
+	if q.Temperature != nil {
+		o.Temperature = req.Temperature
+	}
+	if q.TopP != nil {
+		o.TopP = req.TopP
+	}
+	if q.TopK != nil {
+		o.TopK = req.TopK
+	}
+	if q.RepeatPenalty != nil || q.RepetitionPenalty != nil {
+		o.RepeatPenalty = req.RepeatPenalty
+	}
+	if q.Seed != nil {
+		o.Seed = req.Seed
+	}
+	set(&o.Gate, sluice.GateMode(x.Gate))
+	set(&o.Flow, x.Flow)
+	set(&o.Transform, prompt.Transform(x.Transform))
+	set(&o.Language, x.Language)
+	set(&o.Template, x.Template)
+	set(&o.Order, prompt.Order(x.Order))
+	if x.Compress != nil {
+		o.Compress = *x.Compress
+	}
+	if strings.ContainsAny(o.Template, `/\`) {
+		return o, bad("sluice.template", "a template is named without a folder, given %q", shortened(o.Template))
+	}
+	if o.Transform != "" && !slices.Contains(prompt.Transforms(), o.Transform) {
+		return o, bad("sluice.transform", "%q is none of %v", shortened(x.Transform), prompt.Transforms())
+	}
+	if !slices.Contains(answer.Presets(), o.Flow) && o.Flow != "" {
+		return o, bad("sluice.flow", "%q is none of %v", shortened(x.Flow), answer.Presets())
+	}
+	search, err := x.over(s.cfg.Retrieve)
+	if err != nil {
+		var e *requestError
+		if errors.As(err, &e) && e.Param != "" {
+			e.Param = "sluice." + e.Param
+		}
+		return o, err
+	}
+	o.Retrieve = search
+	return o, nil
+}
+
+// refuseForRAG names what an answer from a knowledge base has no place for.
+func refuseForRAG(q *openai.ChatRequest, req llm.Request) error {
+	for _, x := range []struct {
+		param string
+		given bool
+	}{
+		{"stop", len(req.Stop) > 0}, {"response_format", len(req.Schema) > 0}, {"tools", len(req.Tools) > 0},
+		{"logprobs", req.LogProbs}, {"presence_penalty", req.PresencePenalty != 0},
+		{"frequency_penalty", req.FrequencyPenalty != 0}, {"min_p", q.MinP != nil && *q.MinP != 0},
+	} {
+		if x.given {
+			return &openai.Error{Code: openai.CodeUnsupported, Param: x.param,
+				Message: x.param + ": answers from a knowledge base do not have it",
+				Hint:    `leave it out, or ask the language model alone: model "default"`}
+		}
+	}
+	return nil
+}
+
+func ragUsage(a *sluice.Answer) *openai.Usage {
+	return &openai.Usage{PromptTokens: a.Trace.PromptTokens, CompletionTokens: a.Trace.AnswerTokens,
+		TotalTokens: a.Trace.PromptTokens + a.Trace.AnswerTokens}
+}
+
+func ragAnswerOf(b *base, a *sluice.Answer, ignored []string) *ragAnswer {
+	return &ragAnswer{Store: b.Name, Retrieved: a.Retrieved, Notice: a.Trace.Notice, Ignored: ignored,
+		Citations: a.Citations, Trace: &a.Trace}
+}
+
+// streamFromBase sends an answer piece by piece: in the first chunk the sources, with the decision, then the text; in
+// the last one what the answer cites of the sources, and its whole trace.
+func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base, question string, o sluice.AskOptions,
+	h head, ignored []string, usage, steps bool) error {
+	out := openai.NewStream(w)
+	var failed error // of a chunk that is sent where no error can be returned
+	send := func(c *openai.ChatChunk) {
+		if failed == nil {
+			failed = out.Send(c)
+		}
+	}
+	var begun sluice.Trace
+	o.Start = func(t sluice.Trace) { begun = t }
+	o.Sources = func(list []prompt.Citation) {
+		empty := ""
+		c := h.chunk(openai.Delta{Role: "assistant", Content: &empty}, "")
+		if list == nil {
+			list = []prompt.Citation{}
+		}
+		c.Sluice = &ragAnswer{Store: b.Name, Retrieved: len(list) > 0, Notice: begun.Notice, Ignored: ignored,
+			Citations: list, Trace: &begun}
+		send(c)
+	}
+	o.Stream = func(piece string) error {
+		send(h.chunk(openai.Delta{Content: &piece}, ""))
+		return failed
+	}
+	if steps {
+		o.Step = func(step flow.Step) {
+			c := h.chunk(openai.Delta{}, "")
+			c.Sluice = map[string]any{"step": step}
+			send(c)
+		}
+	}
+	a, err := b.Ask(r.Context(), question, o)
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return breakOff(out, chatError(err))
+	}
+	last := h.chunk(openai.Delta{}, openai.FinishReason(a.Trace.Finish))
+	last.Sluice = ragAnswerOf(b, a, ignored)
+	return endStream(out, last, h, ragUsage(a), usage)
+}
+
+// chatError says which parameter an error of the language model is about.
+func chatError(err error) error {
+	for _, x := range []struct {
+		kind  error
+		param string
+		code  string
+		hint  string
+	}{
+		{grammar.ErrSchema, "response_format.json_schema.schema", "invalid_schema",
+			"docs/api.md says what a schema may hold"},
+		{grammar.ErrGrammar, "response_format", "invalid_schema", ""},
+		{llm.ErrGrammar, "response_format", "invalid_schema", ""},
+		{llm.ErrTools, "tools", "tools_unsupported", "serve a model whose chat template has tools"},
+	} {
+		if errors.Is(err, x.kind) {
+			return &requestError{Status: http.StatusBadRequest, Code: x.code, Param: x.param, Message: err.Error(),
+				Hint: x.hint, cause: err}
+		}
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+// rerank answers POST /v1/rerank by the cross-encoder.
+func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
+	var q openai.RerankRequest
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	documents, wrong := q.Texts(s.shapeLimits())
+	if wrong != nil {
+		return wrong
+	}
+	name, err := s.head(q.Model, "reranker", s.models().ModelNames().Reranker)
+	if err != nil {
+		return err
+	}
+	scores, err := s.models().Rerank(r.Context(), *q.Query, documents)
+	if err != nil {
+		return err
+	}
+	top := 0
+	if q.TopN != nil {
+		top = *q.TopN
+	}
+	out := openai.RerankResponse{ID: newHead("rerank", name).id, Model: name, Results: []openai.Ranked{},
+		Sluice: openai.RerankCounts{Truncated: scores.Truncated, QueryTruncated: scores.QueryTruncated,
+			Repaired: scores.Repaired}}
+	for _, i := range scores.Ranked(top) {
+		one := openai.Ranked{Index: i, Score: float64(scores.Probability(i))}
+		if q.ReturnDocuments != nil && *q.ReturnDocuments {
+			one.Document = &openai.RankedDocument{Text: documents[i]}
+		}
+		out.Results = append(out.Results, one)
+	}
+	out.Meta.APIVersion.Version = "2"
+	out.Meta.BilledUnits.SearchUnits = 1
+	out.Usage = tokensRead(scores.Tokens)
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// head is the name of a model that is loaded only if the settings name one.
+func (s *Server) head(asked, what, set string) (string, error) {
+	if set == "" {
+		return "", &requestError{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
+			Message: "this server has no " + what, Hint: "start it with --" + what + " NAME (sluice models list)"}
+	}
+	name := servedName(set, filepath.Base(set))
+	if !named(asked, set, name) {
+		return "", unknownModel(asked, what, name)
+	}
+	return name, s.loaded()
+}
+
+func tokensRead(each []int) *openai.Usage {
+	u := &openai.Usage{}
+	for _, n := range each {
+		u.PromptTokens += n
+	}
+	u.TotalTokens = u.PromptTokens
+	return u
+}
+
+// classify answers POST /v1/classify by the classifier: of texts, of parts of texts, or a router.
+func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
+	var q openai.ClassifyRequest
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	texts, wrong := q.Texts(s.shapeLimits())
+	if wrong != nil {
+		return wrong
+	}
+	name, err := s.head(q.Model, "classifier", s.models().ModelNames().Classifier)
+	if err != nil {
+		return err
+	}
+	h := newHead("classify", name)
+	out := openai.ClassifyResponse{ID: h.id, Object: "list", Created: h.created, Model: name}
+	top := 0
+	if q.TopK != nil {
+		top = *q.TopK
+	}
+	switch parts, err := s.labelsParts(r.Context()); {
+	case err != nil:
+		return err
+	case s.models().IsRouter():
+		err = s.domains(r.Context(), &out, texts, top)
+		if err != nil {
+			return err
+		}
+	case parts:
+		if err := s.spans(r.Context(), &out, texts); err != nil {
+			return err
+		}
+	default:
+		if err := s.classes(r.Context(), &out, texts, top); err != nil {
+			return err
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+func (s *Server) labelsParts(ctx context.Context) (bool, error) {
+	if s.models().IsRouter() {
+		return false, nil
+	}
+	return s.models().LabelsParts(ctx)
+}
+
+func (s *Server) classes(ctx context.Context, out *openai.ClassifyResponse, texts []string, top int) error {
+	c, err := s.models().Classify(ctx, texts)
+	if err != nil {
+		return err
+	}
+	out.Kind, out.Usage = "texts", tokensRead(c.Tokens)
+	out.Sluice = openai.ClassifyCounts{Truncated: c.Truncated, Repaired: c.Repaired}
+	for i := range texts {
+		row := c.Row(i)
+		one := openai.Classified{Index: i, Score: float64(row[c.Best[i]])}
+		if !c.Abstains(i) {
+			one.Label = c.Label(i)
+		}
+		for _, j := range c.Ranked(i, top, 0) {
+			one.Labels = append(one.Labels, openai.Label{Label: c.Labels[j], Score: float64(row[j])})
+		}
+		out.Data = append(out.Data, one)
+	}
+	return nil
+}
+
+func (s *Server) spans(ctx context.Context, out *openai.ClassifyResponse, texts []string) error {
+	found, err := s.models().Spans(ctx, texts)
+	if err != nil {
+		return err
+	}
+	out.Kind, out.Usage = "spans", tokensRead(found.Tokens)
+	out.Sluice = openai.ClassifyCounts{Truncated: found.Truncated, Repaired: found.Repaired}
+	for i, list := range found.Texts {
+		one := openai.Classified{Index: i}
+		for _, p := range list {
+			one.Spans = append(one.Spans, spanOf(texts[i], p))
+		}
+		out.Data = append(out.Data, one)
+	}
+	return nil
+}
+
+func spanOf(text string, p embed.Span) openai.Span {
+	return openai.Span{Label: p.Label, Start: p.Start, End: p.End, Text: text[p.Start:p.End],
+		Score: float64(p.Probability)}
+}
+
+func (s *Server) domains(ctx context.Context, out *openai.ClassifyResponse, texts []string, top int) error {
+	all, err := s.models().Route(ctx, texts)
+	if err != nil {
+		return err
+	}
+	out.Kind = "domains"
+	for i, d := range all {
+		out.Data = append(out.Data, domainOf(i, d, top))
+	}
+	return nil
+}
+
+// domainOf is a router's decision; where it abstains or may give several labels, Label is the first it gives.
+func domainOf(i int, d sluice.RouteDecision, top int) openai.Classified {
+	one := openai.Classified{Index: i}
+	if len(d.Labels) > 0 {
+		one.Score = d.Labels[0].Probability
+	}
+	if len(d.Given) > 0 {
+		one.Label = d.Given[0]
+	}
+	for j, l := range d.Labels {
+		if top > 0 && j == top {
+			break
+		}
+		one.Labels = append(one.Labels, openai.Label{Label: l.Label, Score: l.Probability})
+	}
+	return one
+}
