@@ -162,7 +162,8 @@ func TestChatFromBase(t *testing.T) {
 	a := as[answered](t, body)
 	if status != 200 || a.Model != "sluice/sea" || *a.Choices[0].Message.Content != "An answer [1]." ||
 		!a.Sluice.Retrieved || len(a.Sluice.Citations) != 2 || !a.Sluice.Citations[0].Cited ||
-		a.Sluice.Store != "sea" || a.Sluice.Trace.GateMode != "open" || len(a.Sluice.Trace.Retrieved) != 2 || a.Usage.CompletionTokens != 3 ||
+		a.Sluice.Store != "sea" || a.Sluice.Trace.GateMode != "open" || len(a.Sluice.Trace.Retrieved) != 2 ||
+		a.Usage.CompletionTokens != 3 ||
 		len(a.Sluice.Ignored) != 1 || !strings.Contains(a.Sluice.Ignored[0], "messages[0]") {
 		t.Errorf("%d %s", status, body)
 	}
