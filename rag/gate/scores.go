@@ -168,20 +168,18 @@ var alternatives = []string{
 	"maximum:density:75",
 }
 
-// holdout takes a share of the contexts that have pseudo-queries out, derives the policy's cut-off from
-// the rest and lets the gate decide the pseudo-queries of those taken out. It is nil when fewer than two
-// contexts have pseudo-queries or the maximum distribution is not kept.
-func (s scores) holdout(p Policy, m kernels.Metric, threshold, share float64, seed uint64) *Holdout {
+// split takes a share of the contexts that have pseudo-queries out: held are the scores of their pseudo-queries, fit the
+// other ones'. ok is false when fewer than two contexts have pseudo-queries or the maximum distribution is not kept.
+func (s scores) split(share float64, seed uint64) (fit, held scores, ok bool) {
 	cluster, n := clusters(s.owner)
 	if n < 2 || s.maximum == nil {
-		return nil
+		return fit, held, false
 	}
 	out := make([]bool, n)
 	take := min(max(int(math.Round(share*float64(n))), 1), n-1)
 	for _, c := range rand.New(rand.NewPCG(seed, streamHoldout)).Perm(n)[:take] {
 		out[c] = true
 	}
-	var fit, held scores
 	for i, c := range cluster {
 		to := &fit
 		if out[c] {
@@ -192,6 +190,17 @@ func (s scores) holdout(p Policy, m kernels.Metric, threshold, share float64, se
 		}
 		to.positive = append(to.positive, s.positive[i])
 		to.maximum = append(to.maximum, s.maximum[i])
+	}
+	return fit, held, true
+}
+
+// holdout takes a share of the contexts that have pseudo-queries out, derives the policy's cut-off from
+// the rest and lets the gate decide the pseudo-queries of those taken out. It is nil when fewer than two
+// contexts have pseudo-queries or the maximum distribution is not kept.
+func (s scores) holdout(p Policy, m kernels.Metric, threshold, share float64, seed uint64) *Holdout {
+	fit, held, ok := s.split(share, seed)
+	if !ok {
+		return nil
 	}
 	slices.Sort(fit.positive)
 	slices.Sort(fit.maximum)

@@ -1,0 +1,161 @@
+package gate
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Effect is what the questions that a calibration keeps say about other policies and thresholds of one score, so that
+// whoever moves the cut-off sees at once what comes of it: at a policy's value P and a threshold T the gate opens for
+// the scores of InScope that are closer than Held − T (l2: Held + T), and keeps out those of Others that are not closer
+// than P − T. These are the numbers that WithPolicy then has as Evidence.
+type Effect struct {
+	Score    string  `json:"score"`              // name of a Score
+	Weight   float64 `json:"weight,omitempty"`   // of the cover
+	InForce  bool    `json:"in_force"`           // it is the calibration's own
+	Distance bool    `json:"distance,omitempty"` // smaller is closer: the cut-off is P + T
+	// Low and High are the ends of all scores that were seen: a threshold that leaves the cut-off between them decides
+	// something.
+	Low      float64       `json:"low"`
+	High     float64       `json:"high"`
+	Policies []PolicyValue `json:"policies"` // that of the calibration first, then from loose to strict
+	InScope  []float64     `json:"in_scope"` // best scores of questions that the base answers, ascending
+	HeldOut  bool          `json:"held_out"` // their contexts are not among those that Held comes from
+	Others   []float64     `json:"others"`   // best scores of questions to be kept out, ascending
+	What     string        `json:"others_are"`
+	EachOf   [2]int        `json:"each_of"` // an entry of InScope, of Others stands for so many; 1: all are there
+	Shapes   []Histogram   `json:"histograms"`
+	Bounds   [2]float64    `json:"bounds"` // of the histograms' axis
+}
+
+// PolicyValue is P of one policy.
+type PolicyValue struct {
+	Policy string  `json:"policy"`
+	Value  float64 `json:"value"` // P, of all pseudo-queries
+	Held   float64 `json:"held"`  // P without those that are held out; Value where none are
+}
+
+// Histogram counts a distribution in equal bins between Effect.Bounds.
+type Histogram struct {
+	Kind   string  `json:"kind"` // "positive", "negative", "maximum" or "others"
+	N      int64   `json:"n"`
+	Counts []int64 `json:"counts"`
+}
+
+const (
+	effectScores = 4096 // that an Effect holds of a list
+	effectBins   = 64
+)
+
+// Effects are those of the scores that the calibration holds distributions of, the one in force first.
+func (c *Calibration) Effects() []Effect {
+	list := []Effect{c.effect()}
+	list[0].InForce = true
+	other := *c
+	switch {
+	case c.Cover == nil:
+		return list
+	case c.scored().Cover:
+		other.Score = c.Metric.String()
+	default:
+		other.Score = Score{Metric: c.Metric, Cover: true}.Name()
+	}
+	return append(list, other.effect())
+}
+
+// effect is that of the score in force.
+func (c *Calibration) effect() Effect {
+	s := c.scored()
+	e := Effect{Score: s.Name(), Weight: s.Weight, Distance: c.Metric.Ascending(), EachOf: [2]int{1, 1}}
+	e.Low, e.High = math.Inf(1), math.Inf(-1)
+	for _, t := range c.seen() {
+		if t != nil && t.N > 0 {
+			e.Low, e.High = min(e.Low, t.Min), max(e.High, t.Max)
+		}
+	}
+	lists, fit, inScope := c.lists(), *c.lists(), c.lists().maximum
+	if h := c.Holdout; h != nil {
+		if kept, held, ok := lists.split(h.Share, c.Bootstrap.Seed); ok {
+			fit, inScope, e.HeldOut = kept, held.maximum, true
+		}
+	}
+	for _, name := range append([]string{c.Policy}, alternatives...) {
+		p, err := ParsePolicy(name)
+		if err != nil || len(lists.of(p)) == 0 || slices.ContainsFunc(e.Policies,
+			func(v PolicyValue) bool { return v.Policy == p.Name }) {
+			continue
+		}
+		v := PolicyValue{Policy: p.Name, Value: p.value(c.Metric, sorted(lists.of(p)))}
+		if v.Held = v.Value; e.HeldOut {
+			v.Held = p.value(c.Metric, sorted(fit.of(p)))
+		}
+		e.Policies = append(e.Policies, v)
+	}
+	others, what := c.others()
+	e.What = what
+	e.InScope, e.EachOf[0] = thinned(inScope)
+	e.Others, e.EachOf[1] = thinned(others)
+	e.shapes(c, lists, others)
+	return e
+}
+
+// thinned are at most effectScores of v in ascending order, at equal distances, each standing for so many.
+func thinned(v []float64) (list []float64, each int) {
+	all := sorted(v)
+	each = max(1, (len(all)+effectScores-1)/effectScores)
+	if each == 1 {
+		return all, 1
+	}
+	for i := each / 2; i < len(all); i += each {
+		list = append(list, all[i])
+	}
+	return list, each
+}
+
+// shapes counts the histograms over one axis.
+func (e *Effect) shapes(c *Calibration, lists *scores, others []float64) {
+	low, high := min(e.Low, c.Cutoff), max(e.High, c.Cutoff)
+	for _, x := range others {
+		low, high = min(low, x), max(high, x)
+	}
+	if low == high {
+		low, high = low-.5, high+.5 // a single score
+	}
+	e.Bounds = [2]float64{low, high}
+	add := func(kind string, v []float64) {
+		if len(v) == 0 {
+			return
+		}
+		h := Histogram{Kind: kind, N: int64(len(v)), Counts: make([]int64, effectBins)}
+		for _, x := range v {
+			h.Counts[bin(x, low, high)]++
+		}
+		e.Shapes = append(e.Shapes, h)
+	}
+	add("positive", lists.positive)
+	if n := len(c.NegativeHistogram); n > 0 && !c.scored().Cover { // pairs are counted by similarity only
+		h := Histogram{Kind: "negative", N: c.Negative.N, Counts: make([]int64, effectBins)}
+		width := (c.Negative.Max - c.Negative.Min) / float64(n)
+		for i, count := range c.NegativeHistogram {
+			h.Counts[bin(c.Negative.Min+(float64(i)+.5)*width, low, high)] += count
+		}
+		e.Shapes = append(e.Shapes, h)
+	}
+	add("maximum", lists.maximum)
+	add("others", others)
+}
+
+func bin(x, low, high float64) int {
+	return min(max(int((x-low)/(high-low)*effectBins), 0), effectBins-1)
+}
+
+// Opens counts the scores of v, in any order, for which a gate of this cut-off opens.
+func (e *Effect) Opens(v []float64, cutoff float64) int {
+	m := kernels.Cosine
+	if e.Distance {
+		m = kernels.L2
+	}
+	return above(m, v, cutoff)
+}

@@ -1,0 +1,92 @@
+package gate
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// What an Effect counts at a policy and a threshold is what the calibration has as its evidence once it is given them.
+func TestEffectsAreWhatWithPolicyFinds(t *testing.T) {
+	for name, holdout := range map[string]float64{"held out": .2, "all questions": 0} {
+		in := input(80, 3, 4, 8)
+		in.Topics, in.Holdout = true, holdout
+		c, _, err := Calibrate(t.Context(), newEngine(t), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		effects := c.Effects()
+		if len(effects) != 1 || !effects[0].InForce || effects[0].Policies[0].Policy != c.Policy {
+			t.Fatalf("%s: %+v", name, effects)
+		}
+		e := effects[0]
+		compared := 0
+		for _, v := range e.Policies {
+			for _, threshold := range []float64{0, .01, -.01, .05} {
+				n, err := c.WithPolicy(v.Policy, "", threshold)
+				if err != nil {
+					continue // a threshold that decides nothing
+				}
+				compared++
+				opens, through := e.Opens(e.InScope, v.Held-threshold), e.Opens(e.Others, v.Value-threshold)
+				got := n.Evidence
+				if opens != got.Opens || len(e.InScope) != got.InScope || len(e.Others)-through != got.KeptOut {
+					t.Errorf("%s: %s, T = %g: opens for %d of %d, keeps out %d; want %+v", name, v.Policy, threshold, opens,
+						len(e.InScope), len(e.Others)-through, got)
+				}
+			}
+		}
+		if compared < 20 || e.HeldOut != (holdout > 0) {
+			t.Errorf("%s: only %d were compared, held out %v", name, compared, e.HeldOut)
+		}
+	}
+}
+
+// Histograms count every score once, over the axis that all of them share.
+func TestEffectHistograms(t *testing.T) {
+	in := input(80, 3, 4, 8)
+	in.Topics = true
+	c, positive, err := Calibrate(t.Context(), newEngine(t), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := c.Effects()[0]
+	var kinds []string
+	for _, h := range e.Shapes {
+		kinds = append(kinds, h.Kind)
+		var n int64
+		for _, count := range h.Counts {
+			n += count
+		}
+		if n != h.N {
+			t.Errorf("%s counts %d of %d", h.Kind, n, h.N)
+		}
+	}
+	if !slices.Equal(kinds, []string{"positive", "negative", "maximum", "others"}) {
+		t.Errorf("%v", kinds)
+	}
+	first := e.Shapes[0]
+	want := make([]int64, len(first.Counts))
+	for _, x := range positive {
+		want[min(int(float64(len(want))*(x-e.Bounds[0])/(e.Bounds[1]-e.Bounds[0])), len(want)-1)]++
+	}
+	if !slices.Equal(first.Counts, want) {
+		t.Errorf("%v, want %v", first.Counts, want)
+	}
+}
+
+// Of many scores only so many are listed, at equal distances.
+func TestEffectsAreThinned(t *testing.T) {
+	all := make([]float64, 10*effectScores)
+	for i := range all {
+		all[i] = float64(len(all) - i)
+	}
+	list, each := thinned(all)
+	if each != 10 || len(list) != effectScores || !slices.IsSorted(list) {
+		t.Fatalf("%d of %d, each for %d", len(list), len(all), each)
+	}
+	e := Effect{}
+	if got, want := e.Opens(list, 30_000)*each, 10_960; math.Abs(float64(got-want)) > float64(each) {
+		t.Errorf("%d above, want %d", got, want)
+	}
+}
