@@ -135,16 +135,43 @@ func (e *Effect) shapes(c *Calibration, lists *scores, others []float64) {
 		e.Shapes = append(e.Shapes, h)
 	}
 	add("positive", lists.positive)
-	if n := len(c.NegativeHistogram); n > 0 && !c.scored().Cover { // pairs are counted by similarity only
-		h := Histogram{Kind: "negative", N: c.Negative.N, Counts: make([]int64, effectBins)}
-		width := (c.Negative.Max - c.Negative.Min) / float64(n)
-		for i, count := range c.NegativeHistogram {
-			h.Counts[bin(c.Negative.Min+(float64(i)+.5)*width, low, high)] += count
-		}
-		e.Shapes = append(e.Shapes, h)
+	if len(c.NegativeHistogram) > 0 && !c.scored().Cover { // pairs are counted by similarity only
+		e.Shapes = append(e.Shapes, Histogram{Kind: "negative", N: c.Negative.N,
+			Counts: rebin(c.NegativeHistogram, c.Negative.Min, c.Negative.Max, low, high)})
 	}
 	add("maximum", lists.maximum)
 	add("others", others)
+}
+
+// rebin counts anew, between low and high, what from counts in equal bins between first and last: as if what is in a bin
+// were spread evenly over it.
+func rebin(from []int64, first, last, low, high float64) []int64 {
+	below := make([]int64, len(from)+1) // counts below each edge
+	for i, n := range from {
+		below[i+1] = below[i] + n
+	}
+	total := below[len(from)]
+	at := func(x float64) int64 { // about how many lie below x
+		if x >= last {
+			return total
+		}
+		if x <= first {
+			return 0
+		}
+		place := (x - first) / (last - first) * float64(len(from))
+		i := min(int(place), len(from)-1)
+		return below[i] + int64((place-float64(i))*float64(from[i]))
+	}
+	counts := make([]int64, effectBins)
+	seen := int64(0)
+	for i := range counts {
+		next := at(low + (high-low)*float64(i+1)/effectBins)
+		if i == effectBins-1 {
+			next = total
+		}
+		counts[i], seen = next-seen, next
+	}
+	return counts
 }
 
 func bin(x, low, high float64) int {

@@ -1,0 +1,35 @@
+// A passage in a window, with the sentence marked that is nearest to the question.
+
+import { h, dialog, failure, put } from "./dom.js";
+import * as api from "./api.js";
+
+// marked splits a text at a sentence's place, which is given in bytes of UTF-8.
+export function marked(text, sentence) {
+  if (!sentence) return [text];
+  const raw = new TextEncoder().encode(text);
+  const cut = (from, to) => new TextDecoder().decode(raw.subarray(from, to));
+  if (sentence.end > raw.length || cut(sentence.start, sentence.end) !== sentence.text) {
+    const at = text.indexOf(sentence.text); // the text has changed since, or is another part of it
+    if (at < 0 || !sentence.text) return [text];
+    return [text.slice(0, at), h("mark", {}, sentence.text), text.slice(at + sentence.text.length)];
+  }
+  return [cut(0, sentence.start), h("mark", {}, cut(sentence.start, sentence.end)), cut(sentence.end)];
+}
+
+export async function open(citation) {
+  const body = h("div", { class: "passage", tabindex: "0" }, "…");
+  const place = [citation.source, citation.anchor && `#${citation.anchor}`].filter(Boolean).join("");
+  const box = dialog(
+    citation.heading || citation.document || citation.id,
+    h("p", { class: "faint small source" }, place),
+    body,
+  );
+  box.classList.add("wide");
+  try {
+    const chunk = await api.get(`/v1/chunks/${encodeURIComponent(citation.id)}`);
+    put(body, marked(chunk.text, citation.sentence));
+    body.querySelector("mark")?.scrollIntoView({ block: "nearest" });
+  } catch (e) {
+    put(body, failure(e));
+  }
+}
