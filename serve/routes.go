@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/sluice-rag/sluice/serve/page"
 )
 
 // handler answers a request, or says why not: the error is written as kinds says, unless the response has begun.
@@ -29,6 +31,8 @@ type endpoint struct {
 // table lists the routes.
 func (s *Server) table() []endpoint {
 	return []endpoint{
+		{"GET /{$}", public, s.page},
+		{"GET /page/", public, s.page},
 		{"GET /healthz", public, s.health},
 		{"GET /readyz", public, s.readyz},
 		{"GET /info", keyed, s.info},
@@ -127,4 +131,10 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 		return err
 	}
 	return at.handler(w, r)
+}
+
+// page serves the web page and its files.
+func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
+	page.Handler().ServeHTTP(w, r)
+	return nil
 }

@@ -143,8 +143,8 @@ func (e *Effect) shapes(c *Calibration, lists *scores, others []float64) {
 	add("others", others)
 }
 
-// rebin counts anew, between low and high, what from counts in equal bins between first and last: as if what is in a bin
-// were spread evenly over it.
+// rebin counts anew, between low and high, what from counts in equal bins between first and last: as if what is in a
+// bin were spread evenly over it.
 func rebin(from []int64, first, last, low, high float64) []int64 {
 	below := make([]int64, len(from)+1) // counts below each edge
 	for i, n := range from {

@@ -31,7 +31,8 @@ func TestEffectsAreWhatWithPolicyFinds(t *testing.T) {
 				opens, through := e.Opens(e.InScope, v.Held-threshold), e.Opens(e.Others, v.Value-threshold)
 				got := n.Evidence
 				if opens != got.Opens || len(e.InScope) != got.InScope || len(e.Others)-through != got.KeptOut {
-					t.Errorf("%s: %s, T = %g: opens for %d of %d, keeps out %d; want %+v", name, v.Policy, threshold, opens,
+					t.Errorf("%s: %s, T = %g: opens for %d of %d, keeps out %d; want %+v", name, v.Policy, threshold,
+						opens,
 						len(e.InScope), len(e.Others)-through, got)
 				}
 			}

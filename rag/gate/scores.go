@@ -168,8 +168,9 @@ var alternatives = []string{
 	"maximum:density:75",
 }
 
-// split takes a share of the contexts that have pseudo-queries out: held are the scores of their pseudo-queries, fit the
-// other ones'. ok is false when fewer than two contexts have pseudo-queries or the maximum distribution is not kept.
+// split takes a share of the contexts that have pseudo-queries out: held are the scores of their pseudo-queries, fit
+// the other ones'. ok is false when fewer than two contexts have pseudo-queries or the maximum distribution is not
+// kept.
 func (s scores) split(share float64, seed uint64) (fit, held scores, ok bool) {
 	cluster, n := clusters(s.owner)
 	if n < 2 || s.maximum == nil {

@@ -66,13 +66,17 @@ func newStandIn(t testing.TB) *standIn {
 		"GET /v1/documents/{id}":      s.document,
 		"DELETE /v1/documents/{id}":   s.remove,
 		"GET /v1/chunks/{id}":         s.chunk,
-		"GET /v1/jobs":                func(http.ResponseWriter, *http.Request) any { return map[string]any{"jobs": []any{}} },
-		"GET /v1/jobs/{id}/events":    s.events,
-		"POST /v1/feedback":           func(http.ResponseWriter, *http.Request) any { return map[string]any{} },
+		"GET /v1/jobs": func(http.ResponseWriter,
+			*http.Request) any {
+			return map[string]any{"jobs": []any{}}
+		},
+		"GET /v1/jobs/{id}/events": s.events,
+		"POST /v1/feedback":        func(http.ResponseWriter, *http.Request) any { return map[string]any{} },
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if s.key != "" && r.Header.Get("Authorization") != "Bearer "+s.key {
-				reply(w, http.StatusUnauthorized, map[string]any{"error": map[string]string{"message": "an API key is needed"}})
+				reply(w, http.StatusUnauthorized,
+					map[string]any{"error": map[string]string{"message": "an API key is needed"}})
 				return
 			}
 			if v := handler(w, r); v != nil {
@@ -113,8 +117,10 @@ func madeUp(t testing.TB) *gate.Calibration {
 	}
 	in := gate.Input{Contexts: engine.Vectors{Rows: contexts, Dim: dim}, Queries: engine.Vectors{Rows: contexts * each,
 		Dim: dim}, Topics: true, Holdout: .25, Resamples: 200, Seed: 1, Metric: kernels.Cosine,
-		Encoder:    identity.Encoder{Name: "all-MiniLM-L6-v2", Digest: "sha256:1", TokenizerDigest: "sha256:2", Dim: dim},
-		Provenance: gate.Provenance{Kind: "generated", Model: "SmolLM2-135M-Instruct", PerContext: each, Sampled: contexts}}
+		Encoder: identity.Encoder{Name: "all-MiniLM-L6-v2", Digest: "sha256:1", TokenizerDigest: "sha256:2",
+			Dim: dim},
+		Provenance: gate.Provenance{Kind: "generated", Model: "SmolLM2-135M-Instruct", PerContext: each,
+			Sampled: contexts}}
 	for i := range contexts {
 		all = append(all, vector(centres[i%topics], .45))
 		in.Contexts.Data = append(in.Contexts.Data, all[i]...)
@@ -141,8 +147,9 @@ func (s *standIn) info(http.ResponseWriter, *http.Request) any {
 	stores := []any{}
 	for _, name := range s.stores {
 		stores = append(stores, map[string]any{"name": name, "state": "ready", "documents": 120, "chunks": 840,
-			"calibration": map[string]any{"name": "default", "policy": s.calibration.Policy, "cutoff": s.calibration.Cutoff,
-				"stale": .012}})
+			"calibration": map[string]any{"name": "default", "policy": s.calibration.Policy,
+				"cutoff": s.calibration.Cutoff,
+				"stale":  .012}})
 	}
 	return map[string]any{"version": "0.1.0", "uptime_seconds": 4211, "feedback": true, "stores": stores,
 		"encoder": map[string]any{"name": "all-MiniLM-L6-v2", "dim": 384, "max_tokens": 256},
@@ -181,16 +188,19 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 	second := "Entries go into the log book at once."
 	at := strings.Index(s.passage, second)
 	citations := []any{
-		map[string]any{"number": 1, "id": "handbook/fog.md#3", "document": "handbook/fog.md", "source": "handbook/fog.md",
+		map[string]any{"number": 1, "id": "handbook/fog.md#3", "document": "handbook/fog.md",
+			"source":  "handbook/fog.md",
 			"heading": "Fog › Signals", "score": .71, "cited": true, "sentence": map[string]any{
 				"text": "In fog the horn sounds every ninety seconds.", "start": 0, "end": 0}},
-		map[string]any{"number": 2, "id": "handbook/log.md#1", "document": "handbook/log.md", "source": "handbook/log.md",
+		map[string]any{"number": 2, "id": "handbook/log.md#1", "document": "handbook/log.md",
+			"source":  "handbook/log.md",
 			"heading": "The log book", "score": .66, "cited": true, "sentence": map[string]any{"text": second,
 				"start": at, "end": at + len(second)}},
 		map[string]any{"number": 3, "id": "handbook/lamp.md#2", "document": "handbook/lamp.md", "cited": false,
 			"source": "handbook/lamp.md", "heading": "The lamp", "score": .51},
 	}
-	send(map[string]any{"role": "assistant", "content": ""}, nil, map[string]any{"citations": citations, "retrieved": true})
+	send(map[string]any{"role": "assistant", "content": ""}, nil,
+		map[string]any{"citations": citations, "retrieved": true})
 	words := strings.SplitAfter(s.answer, " ")
 	for i, word := range words {
 		if s.hold != nil && i == len(words)/2 {
@@ -259,7 +269,8 @@ func (s *standIn) list(_ http.ResponseWriter, r *http.Request) any {
 		counts[fmt.Sprint(d["topic"])]++
 		n, _ := d["chunks"].(int)
 		chunks += n
-		if (topic == "" || d["topic"] == topic) && strings.Contains(strings.ToLower(fmt.Sprint(d["id"], d["title"])), q) {
+		if (topic == "" || d["topic"] == topic) &&
+			strings.Contains(strings.ToLower(fmt.Sprint(d["id"], d["title"])), q) {
 			found = append(found, d)
 		}
 	}
@@ -287,7 +298,8 @@ func (s *standIn) upload(w http.ResponseWriter, r *http.Request) any {
 		content, _ := io.ReadAll(part)
 		s.uploads[part.FileName()] = string(content)
 		names = append(names, part.FileName())
-		s.documents = append([]map[string]any{{"id": "uploads/" + part.FileName(), "title": part.FileName(), "topic": "weather",
+		s.documents = append([]map[string]any{{"id": "uploads/" + part.FileName(), "title": part.FileName(),
+			"topic":  "weather",
 			"chunks": 2, "source": part.FileName(), "added": "2026-11-22T10:00:00Z"}}, s.documents...)
 	}
 	reply(w, http.StatusAccepted, map[string]any{"job": map[string]any{"id": "7", "kind": "ingest", "state": "queued",
@@ -305,7 +317,8 @@ func (s *standIn) events(w http.ResponseWriter, _ *http.Request) any {
 		time.Sleep(30 * time.Millisecond)
 	}
 	for i := range 4 {
-		send(map[string]any{"state": "running", "progress": map[string]any{"stage": "reading and embedding", "done": i, "total": 4}})
+		send(map[string]any{"state": "running",
+			"progress": map[string]any{"stage": "reading and embedding", "done": i, "total": 4}})
 	}
 	send(map[string]any{"state": "done", "result": map[string]any{"documents": 1, "chunks": 2, "embedded": 2},
 		"skipped": []any{map[string]any{"source": "<b>empty</b>.txt", "error": "no words"}}})

@@ -56,6 +56,7 @@ eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
 serve: . kernels engine embed llm rag
 serve/openai: llm
+serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal

@@ -327,8 +327,8 @@ function sources(citations) {
 // decision is the gate's, drawn when it is opened.
 function decision(g, effect) {
   const words = Number.isFinite(g.cover)
-    ? ` It is the similarity ${number(g.similarity)} and ${number(g.cover_weight, 2)} times the share of the question's ` +
-      `words that the passage has, ${number(g.cover)}.`
+    ? ` It is the similarity ${number(g.similarity)} and ${number(g.cover_weight, 2)} times the share of the ` +
+      `question's words that the passage has, ${number(g.cover)}.`
     : "";
   const picture = chart({ effect, cutoff: g.cutoff, score: g.score, which: "pairs" });
   return h(
@@ -339,12 +339,18 @@ function decision(g, effect) {
     h(
       "p",
       {},
-      `The best passage scores ${number(g.score)}, ${g.retrieve ? "beyond" : "not beyond"} the cut-off ${number(g.cutoff)} ` +
+      `The best passage scores ${number(g.score)}, ${g.retrieve ? "beyond" : "not beyond"} the cut-off ` +
+        `${number(g.cutoff)} ` +
         `(policy ${g.policy}${g.threshold ? `, threshold ${g.threshold}` : ""}).${words} ` +
-        `${percent(g.percentile / 100, 0)} of the questions that the calibration knows come no closer to their own passage.`,
+        `${percent(g.percentile / 100, 0)} of the questions that the calibration knows come no closer to ` +
+          "their own passage.",
     ),
   );
 }
+
+const thumb =
+  "M2.5 9h3v8h-3zM5.5 9.5L9.5 2.5c1.5 0 2.2 1 1.9 2.5L10.8 8H16c1 0 1.7.9 1.5 1.900l-1.2 5.600" +
+  "c-.2.900-.9 1.500-1.800 1.500H5.5";
 
 // thumbs are there where the server keeps them.
 function thumbs(turn) {
@@ -374,7 +380,7 @@ function thumbs(turn) {
         "svg",
         { width: 17, height: 17, viewBox: "0 0 20 20", "aria-hidden": "true" },
         svg("path", {
-          d: "M2.5 9h3v8h-3zM5.500 9.500L9.500 2.500c1.500 0 2.200 1 1.900 2.500L10.800 8h5.200c1 0 1.700.9 1.500 1.900l-1.200 5.600c-.2.900-.9 1.500-1.800 1.500H5.500",
+          d: thumb,
         }),
       ),
     );

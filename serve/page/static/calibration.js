@@ -1,5 +1,5 @@
-// Calibration: what the gate rests on, and what other policies and thresholds would do. The numbers are counted from the
-// scores that the server has sent, so a movement of the slider asks for nothing.
+// Calibration: what the gate rests on, and what other policies and thresholds would do. The numbers are counted from
+// the scores that the server has sent, so a movement of the slider asks for nothing.
 
 import { h, put, say, failure, confirm, number, percent, count } from "./dom.js";
 import * as api from "./api.js";

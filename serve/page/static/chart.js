@@ -9,8 +9,8 @@ const names = {
   others: "questions to keep out, with their best passage",
 };
 
-// kinds chooses what is drawn: "pairs" are D+ and D−, "questions" the best scores. Where a score has no D−, as pairs are
-// counted by similarity only, the questions that are to be kept out stand in.
+// kinds chooses what is drawn: "pairs" are D+ and D−, "questions" the best scores. Where a score has no D−, as
+// pairs are counted by similarity only, the questions that are to be kept out stand in.
 export function kinds(effect, which) {
   const has = (kind) => effect.histograms.some((x) => x.kind === kind);
   const wanted = which === "pairs" ? ["positive", has("negative") ? "negative" : "others"] : ["maximum", "others"];

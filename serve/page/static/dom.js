@@ -1,4 +1,5 @@
-// Elements are made by these functions only: whatever comes from the server or the user becomes a text node, never markup.
+// Elements are made by these functions only: whatever comes from the server or the user becomes a text node, never
+// markup.
 
 const svgSpace = "http://www.w3.org/2000/svg";
 

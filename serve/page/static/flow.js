@@ -1,4 +1,5 @@
-// The run of a flow as a graph: a box for each node, numbered arrows in the order of the steps, and the same as a table.
+// The run of a flow as a graph: a box for each node, numbered arrows in the order of the steps, and the same as a
+// table.
 
 import { h, svg, number } from "./dom.js";
 
