@@ -39,6 +39,9 @@ type Options struct {
 	Language string
 	Template string // of a prompt with passages, as ContextTemplates lists them; "" is DefaultTemplate
 	Order    Order  // of the passages; "" is Forward
+	// History are the turns before the question. The newest are shown, as many as fit a quarter of what the window has
+	// beside the answer.
+	History []llm.Message
 }
 
 // Context asks for an answer from passages, which come best first and are numbered so from 1. Passages are taken while
@@ -117,6 +120,9 @@ func (f *fitter) render(passages []shown) (p Prompt, fits bool, err error) {
 	}
 	p = Prompt{Template: f.name, Citations: make([]Citation, len(passages))}
 	if p.Messages, err = f.l.run(f.name, v); err != nil {
+		return p, false, err
+	}
+	if err := f.remember(&p); err != nil {
 		return p, false, err
 	}
 	if len(p.Messages) == 1 && p.Messages[0].Role == asOneText {

@@ -89,3 +89,11 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s (-want +got):\n%s", p, diff)
 	}
 }
+
+// turns are questions and answers in turn.
+func turns(texts ...string) (all []llm.Message) {
+	for i, text := range texts {
+		all = append(all, llm.Message{Role: []llm.Role{llm.User, llm.Assistant}[i%2], Content: text})
+	}
+	return all
+}

@@ -44,6 +44,7 @@ type values struct {
 	Passages           []shown
 	Text, Heading      string
 	N                  int
+	Choices            []Choice
 }
 
 type shown struct {
@@ -154,7 +155,8 @@ func (l *Library) read(root fs.FS, dir string) error {
 			return fmt.Errorf("%w: %s: only answers from passages may be asked for in one text", ErrTemplate, file)
 		}
 		l.templates[name], l.replaced[name] = messages, dir != ""
-		sample := values{Question: "q", Language: "l", Passages: []shown{{1, "h", "t"}}, Text: "t", Heading: "h", N: 1}
+		sample := values{Question: "q", Language: "l", Passages: []shown{{1, "h", "t"}}, Text: "t", Heading: "h", N: 1,
+			Choices: []Choice{{"c", "m"}}}
 		_, err = l.run(name, sample)
 		return err
 	})

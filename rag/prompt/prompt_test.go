@@ -34,7 +34,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "questions", show(p))
 	for _, tr := range Transforms()[1:] {
 		d := &double{answer: "1. One?\n2. Two?"}
-		if _, _, err := l.Transform(t.Context(), d, tr, "How do slices grow?"); err != nil {
+		asked := Asked{Question: "How do slices grow?", History: turns("What is a slice?", "A descriptor.")}
+		if _, err := l.ApplyTo(t.Context(), d, tr, asked); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, string(tr), show(Prompt{Template: string(tr), Messages: d.request.Messages}))
@@ -167,7 +168,7 @@ func TestOverride(t *testing.T) {
 	if p, err := l.Own("why?", ChainOfThought, Options{}); err != nil || len(p.Messages) != 2 {
 		t.Errorf("the built-in one: %+v, %v", p, err)
 	}
-	if names := library(t).Names(); !cmp.Equal(names, l.Names()) || len(names) != 13 {
+	if names := library(t).Names(); !cmp.Equal(names, l.Names()) || len(names) != 18 {
 		t.Errorf("names %v", names)
 	}
 

@@ -23,11 +23,13 @@ const (
 	StepBack   Transform = "step-back"   // the question and a more general one
 	Decompose  Transform = "decompose"   // the question and the simple ones that it consists of
 	MultiQuery Transform = "multi-query" // the question and others with the same meaning
+	// Condense makes a question that follows others one that stands for itself; without a history it is None.
+	Condense Transform = "condense"
 )
 
 // Transforms are all transformations, None first.
 func Transforms() []Transform {
-	return []Transform{None, Rewrite, HyDE, StepBack, Decompose, MultiQuery}
+	return []Transform{None, Rewrite, HyDE, StepBack, Decompose, MultiQuery, Condense}
 }
 
 // maxQueries is how many questions Decompose and MultiQuery ask for.
@@ -49,10 +51,25 @@ func (l *Library) Transform(ctx context.Context, gen llm.Generator, t Transform,
 	return r.Queries, r.Calls, err
 }
 
+// Asked is a question that is transformed, with what may be known beside it.
+type Asked struct {
+	Question    string
+	History     []llm.Message // the turns before it, for Condense
+	Temperature float64
+	Seed        int64
+	Priority    int
+}
+
 // Apply is Transform with all that there is to know about it.
 func (l *Library) Apply(ctx context.Context, gen llm.Generator, t Transform, question string) (Transformed, error) {
+	return l.ApplyTo(ctx, gen, t, Asked{Question: question})
+}
+
+// ApplyTo is Apply for a question with what is known beside it.
+func (l *Library) ApplyTo(ctx context.Context, gen llm.Generator, t Transform, asked Asked) (Transformed, error) {
+	question := asked.Question
 	r := Transformed{Queries: []string{question}}
-	if t == None || t == "" {
+	if t == None || t == "" || t == Condense && len(asked.History) == 0 {
 		return r, nil
 	}
 	if !slices.Contains(Transforms(), t) {
@@ -63,12 +80,14 @@ func (l *Library) Apply(ctx context.Context, gen llm.Generator, t Transform, que
 		limit = 128
 	}
 	o := Options{ContextTokens: gen.ContextSize(), AnswerTokens: limit, Count: gen.CountTokens}
-	f := fitter{l: l, name: string(t), o: o, v: values{Question: neutralise(question), N: maxQueries}}
+	f := fitter{l: l, name: string(t), o: o, v: values{Question: neutralise(question), N: maxQueries,
+		Text: conversation(asked.History)}}
 	p, err := f.fit(nil)
 	if err != nil {
 		return r, err
 	}
-	request := llm.Request{Messages: p.Messages, MaxTokens: limit}
+	request := llm.Request{Messages: p.Messages, MaxTokens: limit, Temperature: asked.Temperature, Seed: asked.Seed,
+		Priority: asked.Priority}
 	if t == HyDE {
 		request.RepeatPenalty = 1.1 // small models go round in circles; in a question, repeating words is the point
 		if c, ok := gen.(interface{ Check(llm.Request) error }); ok && errors.Is(c.Check(request), llm.ErrOptions) {
@@ -106,7 +125,7 @@ func (t Transform) queries(question, answer string, asked []llm.Message) []strin
 		return must && !strings.HasSuffix(s, "?")
 	})
 	switch t {
-	case Rewrite:
+	case Rewrite, Condense:
 		return items[:min(1, len(items))]
 	case StepBack:
 		items = items[:min(1, len(items))]
