@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -31,11 +30,26 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
 	}
-	graph, err := Preset(in.Flow)
-	if err != nil {
+	graph := in.Graph
+	if graph == nil {
+		if graph, err = Preset(in.Flow); err != nil {
+			return nil, err
+		}
+	}
+	if err := in.FlowOptions.check(graph); err != nil {
 		return nil, err
 	}
-	s := &State{Input: in, base: base, Answer: &Answer{Citations: []prompt.Citation{}}}
+	s := &State{Input: in, base: base, Query: in.Question, Answer: &Answer{Citations: []prompt.Citation{}}}
+	s.answerTemperature = in.Temperature
+	_, graded := graph.Node(hallucinationNode)
+	if graded && in.Temperature == 0 {
+		s.answerTemperature = AnswerTemperature
+	}
+	if s.answerTemperature = max(s.answerTemperature, 0); graded {
+		defer func() {
+			s.trace.Temperatures = &Temperatures{Answer: s.answerTemperature, Rewriter: s.rewriteTemperature}
+		}()
+	}
 	defer s.release()
 	s.trace = &s.Answer.Trace
 	*s.trace = Trace{Flow: graph.Name(), Steps: []flow.Step{}, Mode: FromOwnKnowledge, GateMode: s.Gate,
@@ -47,18 +61,18 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	if err = s.library.CheckContext(s.Template); err != nil {
 		return nil, fmt.Errorf("%w: %w", knowledge.ErrOption, err)
 	}
-	ending, err := graph.Run(ctx, s, flow.Budget{}, s.note)
+	ending, err := graph.Run(ctx, s, in.Budget, s.note)
 	if err != nil {
 		return s.Answer, err
 	}
-	s.trace.Outcome, s.trace.Why, s.trace.Retries = ending.Outcome, ending.Why, ending.Retries
-	return s.Answer, nil
+	return s.Answer, s.finish(ctx, ending)
 }
 
 // State is a question on its way to an answer: what the nodes of a graph work on.
 type State struct {
 	Input
 	Answer   *Answer
+	Query    string           // what is searched for: the question, or what a re-writer has made of it
 	Passages []prompt.Passage // for the prompt; none: the model's own knowledge is asked
 
 	base     *knowledge.Base
@@ -67,9 +81,15 @@ type State struct {
 	library  *prompt.Library
 	model    llm.Generator
 	prompted prompt.Prompt
-	metric   kernels.Metric
-	vectors  engine.Vectors // of what was searched for
-	faults   []error        // per vector: why it says nothing, or nil
+	embedded string // the Query that vectors are of
+	// the query is a re-writer's: no Transform, which is of the question
+	rewritten                             bool
+	fromWeb                               bool // Passages are
+	handedOut                             bool // the answer went to Stream as it was made
+	answerTemperature, rewriteTemperature float64
+	metric                                kernels.Metric
+	vectors                               engine.Vectors // of what was searched for
+	faults                                []error        // per vector: why it says nothing, or nil
 }
 
 // note keeps a step in the trace and hands it to who wants it.
@@ -80,6 +100,38 @@ func (a *State) note(s flow.Step) {
 		a.Step(s)
 	}
 }
+
+// IDontKnow is Answer.Answer where Trace.Outcome is flow.Unknown.
+const IDontKnow = "I don't know."
+
+// finish says how the run ended, and hands out an answer that had to wait for what came after it.
+func (a *State) finish(ctx context.Context, ending flow.Ending) error {
+	t := a.trace
+	t.Outcome, t.Why, t.Retries = ending.Outcome, ending.Why, ending.Retries
+	if ending.Outcome == flow.Unknown {
+		t.Notice = ending.Say()
+		*a.Answer = Answer{Answer: IDontKnow, Citations: []prompt.Citation{}, Trace: a.Answer.Trace}
+	}
+	if a.handedOut && ending.Outcome == flow.Answered {
+		return nil
+	}
+	if ending.Outcome == flow.Answered {
+		a.sentences(ctx, a.Passages)
+	}
+	if a.Start != nil {
+		a.Start(*t)
+	}
+	if a.Stream != nil {
+		return a.Stream(a.Answer.Answer)
+	}
+	return nil
+}
+
+// requests is the priority of the model's requests.
+func (a *State) requests() int { return cmp.Or(a.priority, llm.Interactive) }
+
+// subject is the question as one that stands for itself.
+func (a *State) subject() string { return a.Question }
 
 // release ends the use of what was searched.
 func (a *State) release() {
@@ -102,36 +154,35 @@ func (a *State) load(ctx context.Context) (llm.Generator, error) {
 
 // gate opens the knowledge base, unless that is not to be used, and decides whether it can help.
 func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
-	v.Input(a.Question)
+	v.Input(a.Query)
 	if a.Gate == GateClosed {
 		v.Detail("not asked")
 		return Closed, nil
 	}
-	t := &a.trace.Milliseconds
-	stop := timer(&t.Load)
-	snap, enc, err := a.base.Searchable(ctx)
-	if stop(); err != nil {
+	if err := a.open(ctx); err != nil {
 		return "", err
 	}
-	a.snapshot, a.metric, a.trace.Encoder = snap, snap.Metric(), enc.Info().Name
 	var g *gate.Gate
 	if a.Gate == GateAuto { // before the embedding: a stale calibration is the sooner error
-		stop := timer(&t.Gate)
-		g, err = snap.Gate(ctx, enc.Info().Encoder)
+		stop := timer(&a.trace.Milliseconds.Gate)
+		enc, err := a.base.Encoder(ctx)
+		if err == nil {
+			g, err = a.snapshot.Gate(ctx, enc.Info().Encoder)
+		}
 		if stop(); errors.Is(err, knowledge.ErrNotCalibrated) {
 			g, a.trace.NoGate = nil, true
 		} else if err != nil {
 			return "", err
 		}
 	}
-	if a.vectors, err = a.queries(ctx, v); err != nil {
+	if err := a.embed(ctx, v); err != nil {
 		return "", err
 	}
 	if g == nil {
 		v.Detail("not asked")
 		return Open, nil
 	}
-	d, err := a.decide(ctx, snap, g)
+	d, err := a.decide(ctx, a.snapshot, g)
 	if err != nil {
 		return "", err
 	}
@@ -143,22 +194,32 @@ func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	return Open, nil
 }
 
-// retrieve finds the passages for what is searched for.
-func (a *State) retrieve(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
-	v.Input(strings.Join(a.trace.Queries, " | "))
-	stop := timer(&a.trace.Milliseconds.Retrieve)
-	lists, err := a.snapshot.Search(ctx, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors}, a.Retrieve)
-	if stop(); err != nil {
-		return "", err
+// open takes the state of the knowledge base that the run searches.
+func (a *State) open(ctx context.Context) error {
+	if a.snapshot != nil {
+		return nil
 	}
-	if a.Passages, err = a.passages(ctx, a.snapshot, lists); err != nil {
-		return "", err
+	defer timer(&a.trace.Milliseconds.Load)()
+	snap, enc, err := a.base.Searchable(ctx)
+	if err != nil {
+		return err
 	}
-	if len(a.Passages) == 0 {
-		return Nothing, nil
+	a.snapshot, a.metric, a.trace.Encoder = snap, snap.Metric(), enc.Info().Name
+	return nil
+}
+
+// embed makes the vectors of what is searched for, unless they are there.
+func (a *State) embed(ctx context.Context, v *flow.Visit) (err error) {
+	if a.embedded != "" && a.embedded == a.Query {
+		return nil
 	}
-	v.Score(a.Passages[0].Score)
-	return Found, nil
+	if err := a.open(ctx); err != nil {
+		return err
+	}
+	if a.vectors, err = a.queries(ctx, v); err == nil {
+		a.embedded = a.Query
+	}
+	return err
 }
 
 // decide asks the gate about each query: it is open when any of them opens it, and the decision is that of the first
@@ -189,9 +250,9 @@ func (a *State) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Ga
 
 // queries embeds what is searched for: the question, or what a transformation makes of it.
 func (a *State) queries(ctx context.Context, v *flow.Visit) (engine.Vectors, error) {
-	a.trace.Queries = []string{a.Question}
+	a.trace.Queries = []string{a.Query}
 	role := embed.Query
-	if a.Transform != prompt.None {
+	if a.Transform != prompt.None && !a.rewritten {
 		changed, err := a.transform(ctx, v)
 		if err != nil {
 			return engine.Vectors{}, err
@@ -259,7 +320,7 @@ func Passages(
 
 // prompt fits passages or, without any, the question alone into the model's window.
 func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err error) {
-	if a.model, err = a.load(ctx); err != nil {
+	if a.model, err = a.modelOf(ctx, generateNode); err != nil {
 		return "", err
 	}
 	a.trace.Model = a.model.Info().Name
@@ -309,7 +370,9 @@ func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	if err := a.complete(ctx, v); err != nil {
 		return "", err
 	}
-	a.sentences(ctx, a.Passages)
+	if a.handedOut = v.Last; v.Last {
+		a.sentences(ctx, a.Passages)
+	}
 	return flow.Done, nil
 }
 
@@ -317,28 +380,32 @@ func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	p := a.prompted
 	defer timer(&a.trace.Milliseconds.Generate)()
-	if a.Start != nil {
+	var hand func(string) error // what comes after it may refuse the answer, unless it is the last
+	if v.Last {
+		hand = a.Stream
+	}
+	if v.Last && a.Start != nil {
 		a.Start(*a.trace)
 	}
 	if a.Sources != nil {
 		a.Sources(p.Citations)
 	}
 	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}
-	stream := a.Stream
-	if len(p.Citations) > 0 && stream != nil {
+	stream := hand
+	if len(p.Citations) > 0 && hand != nil {
 		stream = func(piece string) error {
 			if piece = unnamed.Write(piece); piece == "" {
 				return nil
 			}
-			return a.Stream(piece)
+			return hand(piece)
 		}
 	}
 	r, err := v.Model(a.model).Generate(ctx, llm.Request{
-		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: a.MaxTokens, Temperature: a.Temperature,
+		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: a.MaxTokens, Temperature: a.answerTemperature,
 		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: a.Seed,
-		Priority: cmp.Or(a.priority, llm.Interactive),
+		Priority: a.requests(),
 	}, stream)
-	a.Answer.Answer = r.Text
+	a.Answer.Answer, a.Answer.Citations = r.Text, []prompt.Citation{}
 	a.trace.AnswerTokens, a.trace.Finish = r.CompletionTokens, r.Finish
 	a.Answer.Truncated = r.Finish == llm.FinishLength || r.Finish == llm.FinishContext
 	if r.PromptTokens > 0 {
@@ -346,8 +413,8 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	}
 	if len(p.Citations) > 0 {
 		a.Answer.Citations = prompt.Cite(r.Text, p.Citations)
-		if rest := unnamed.Flush(); rest != "" && err == nil && a.Stream != nil {
-			err = a.Stream(rest)
+		if rest := unnamed.Flush(); rest != "" && err == nil && hand != nil {
+			err = hand(rest)
 		}
 		a.Answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
 	}

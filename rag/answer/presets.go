@@ -9,49 +9,138 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// The verdicts of nodes.
+// The presets.
 const (
-	Open    flow.Verdict = "open"
-	Closed  flow.Verdict = "closed"
-	Found   flow.Verdict = "found"
-	Nothing flow.Verdict = "nothing"
+	FlowAsk      = "ask"       // what an empty Options.Flow means
+	FlowPaper    = "paper"     // Rocha and Pessoa
+	FlowGraph    = "graph"     // the gate routes, embeddings grade passages, the language model grades answers
+	FlowGraphLLM = "graph-llm" // the same nodes, all by the language model
 )
 
-// FlowAsk is the preset that Options.Flow means when it is empty.
-const FlowAsk = "ask"
-
 // Presets are the names that Options.Flow may have.
-func Presets() []string { return []string{FlowAsk} }
+func Presets() []string { return []string{FlowAsk, FlowGraph, FlowGraphLLM, FlowPaper} }
 
 // Preset is the graph of a name, "" that of FlowAsk. Another name is knowledge.ErrOption.
 func Preset(name string) (*flow.Graph[*State], error) {
 	switch name {
 	case "", FlowAsk:
 		return ask()
+	case FlowPaper:
+		return paper()
+	case FlowGraph:
+		return graph(FlowGraph, "the gate routes, embeddings grade passages, the language model grades answers",
+			ByGate, ByEmbedding)
+	case FlowGraphLLM:
+		return graph(FlowGraphLLM, "the language model routes and grades", ByLLM, ByLLM)
 	}
 	return nil, fmt.Errorf("%w: flow %q (known: %s)", knowledge.ErrOption, name, strings.Join(Presets(), ", "))
 }
 
+type (
+	nodes = map[string]flow.Node[*State]
+	visit = func(*State, context.Context, *flow.Visit) (flow.Verdict, error)
+)
+
 // node makes a node of a method of State.
-func node(does string, visit func(*State, context.Context, *flow.Visit) (flow.Verdict, error),
-	verdicts ...flow.Verdict) flow.Node[*State] {
+func node(does string, visit visit, verdicts ...flow.Verdict) flow.Node[*State] {
 	return flow.Node[*State]{Does: does, Verdicts: verdicts,
 		Visit: func(ctx context.Context, s *State, v *flow.Visit) (flow.Verdict, error) { return visit(s, ctx, v) }}
 }
 
+// edge leads on; retry is an edge that leads back.
+func edge(from string, on flow.Verdict, to string) flow.Edge {
+	return flow.Edge{From: from, On: on, To: to}
+}
+func retry(from string, on flow.Verdict, to string) flow.Edge {
+	return flow.Edge{From: from, On: on, To: to, Retry: true}
+}
+
 // ask is the shortest graph.
 func ask() (*flow.Graph[*State], error) {
-	return flow.New(FlowAsk, "the gate decides whether the store is used; one call of the language model", "gate",
-		map[string]flow.Node[*State]{
-			"gate":     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
-			"retrieve": node("finds passages", (*State).retrieve, Found, Nothing),
-			"prompt":   node("fits passages and question into the model's window", (*State).prompt),
-			"generate": node("has the language model answer", (*State).generate),
+	return flow.New(FlowAsk, "the gate decides whether the store is used; one call of the language model", gateNode,
+		nodes{
+			gateNode:     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
+			retrieveNode: node("finds passages", (*State).retrieve, Found, Nothing),
+			promptNode:   node("fits passages and question into the model's window", (*State).prompt),
+			generateNode: node("has the language model answer", (*State).generate),
 		},
-		flow.Edge{From: "gate", On: Open, To: "retrieve"},
-		flow.Edge{From: "gate", On: Closed, To: "prompt"},
-		flow.Edge{From: "retrieve", On: Found, To: "prompt"},
-		flow.Edge{From: "retrieve", On: Nothing, To: "prompt"},
-		flow.Edge{From: "prompt", On: flow.Done, To: "generate"},
-		flow.Edge{From: "generate", On: flow.Done, To: flow.End})
+		edge(gateNode, Open, retrieveNode),
+		edge(gateNode, Closed, promptNode),
+		edge(retrieveNode, Found, promptNode),
+		edge(retrieveNode, Nothing, promptNode),
+		edge(promptNode, flow.Done, generateNode),
+		edge(generateNode, flow.Done, flow.End))
+}
+
+// common are the nodes that the longer graphs share.
+func common(router, documents Decider, own bool) nodes {
+	places := []flow.Verdict{VectorStore, WebSearch}
+	if own {
+		places = append(places, OwnKnowledge)
+	}
+	return nodes{
+		routerNode: node("chooses where the answer is looked for",
+			func(s *State, ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+				if own {
+					return s.choose(ctx, v, router)
+				}
+				return s.route(ctx, v, router, false)
+			}, places...),
+		retrieveNode: node("finds passages in the store", (*State).retrieve, Found, Nothing),
+		webNode:      node("finds passages in the web", (*State).web, Found, Nothing, Unavailable),
+		documentsNode: node("grades whether the passages are relevant",
+			func(s *State, ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+				return s.documents(ctx, v, documents)
+			}, Yes, No),
+		generateNode: node("has the language model answer", (*State).write),
+		hallucinationNode: node("grades whether the passages back the answer", (*State).hallucination,
+			Grounded, Hallucinated, Unchecked),
+		answerNode:  node("grades whether the answer resolves the question", (*State).resolved, Yes, No),
+		rewriteNode: node("puts the question in other words", (*State).rewrite),
+	}
+}
+
+// paper is the graph of Rocha and Pessoa, Advanced Retrieval Augmented Generation for Local LLMs: the chunks are
+// retrieved first, and the router is shown them.
+func paper() (*flow.Graph[*State], error) {
+	return flow.New(FlowPaper, "the self-correcting graph of Rocha and Pessoa", retrieveNode,
+		common(ByLLM, ByLLM, false),
+		edge(retrieveNode, Found, routerNode),
+		edge(retrieveNode, Nothing, routerNode),
+		edge(routerNode, VectorStore, documentsNode),
+		edge(routerNode, WebSearch, webNode),
+		edge(webNode, Found, documentsNode),
+		edge(webNode, Nothing, generateNode),
+		edge(webNode, Unavailable, generateNode),
+		edge(documentsNode, Yes, generateNode),
+		retry(documentsNode, No, rewriteNode),
+		edge(rewriteNode, flow.Done, retrieveNode),
+		edge(generateNode, flow.Done, hallucinationNode),
+		edge(hallucinationNode, Grounded, answerNode),
+		edge(hallucinationNode, Unchecked, answerNode),
+		retry(hallucinationNode, Hallucinated, webNode),
+		edge(answerNode, Yes, flow.End),
+		retry(answerNode, No, rewriteNode))
+}
+
+// graph is Sluice's own: the router comes before the search, and may choose the model's own knowledge.
+func graph(name, does string, router, documents Decider) (*flow.Graph[*State], error) {
+	return flow.New(name, does, routerNode, common(router, documents, true),
+		edge(routerNode, VectorStore, retrieveNode),
+		edge(routerNode, WebSearch, webNode),
+		edge(routerNode, OwnKnowledge, generateNode),
+		edge(retrieveNode, Found, documentsNode),
+		retry(retrieveNode, Nothing, rewriteNode),
+		edge(webNode, Found, documentsNode),
+		edge(webNode, Nothing, generateNode),
+		edge(webNode, Unavailable, generateNode),
+		edge(documentsNode, Yes, generateNode),
+		retry(documentsNode, No, rewriteNode),
+		edge(generateNode, flow.Done, hallucinationNode),
+		edge(hallucinationNode, Grounded, answerNode),
+		edge(hallucinationNode, Unchecked, answerNode),
+		retry(hallucinationNode, Hallucinated, webNode),
+		edge(answerNode, Yes, flow.End),
+		retry(answerNode, No, rewriteNode),
+		edge(rewriteNode, flow.Done, routerNode))
 }

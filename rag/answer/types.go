@@ -29,6 +29,9 @@ type Input struct {
 	Options
 	Model     func(context.Context) (llm.Generator, error) // called when the model is needed
 	Templates string                                       // folder of prompt templates, as prompt.Open takes it
+	// Named opens the language model of a name, for nodes that have one of their own; nil: there are none.
+	Named func(ctx context.Context, name string) (llm.Generator, error)
+	Web   Web // nil: no provider is named, and the web is never searched
 
 	priority int // of the model's requests; 0 is llm.Interactive
 }
@@ -49,7 +52,9 @@ type Options struct {
 	Compress int
 	Retrieve retrieve.Options
 
-	MaxTokens   int // of the answer; 0 is 256
+	MaxTokens int // of the answer; 0 is 256
+	// Temperature of the answer; 0 is greedy in FlowAsk, and AnswerTemperature in graphs that lower it. A negative
+	// value is greedy.
 	Temperature float64
 	// RepeatPenalty divides the scores of recent tokens; 0 and 1 are off. Small models repeat themselves without.
 	RepeatPenalty float64
@@ -60,8 +65,11 @@ type Options struct {
 
 	Parallel int // questions that Each has under way; 0 is what pays for the model (llm.ParallelOf)
 
-	// Flow names the graph that the question goes through, one of Presets; "" is the shortest one, "ask".
-	Flow string
+	// Flow names the graph that the question goes through, one of Presets; "" is the shortest one, "ask". Graph is a
+	// graph of one's own, instead.
+	Flow  string
+	Graph *flow.Graph[*State]
+	FlowOptions
 	// History are the turns before the question, oldest first.
 	History []llm.Message
 	// Step is told of each node that has finished, on the caller's goroutine.
@@ -136,9 +144,16 @@ type Trace struct {
 	Retries int         `json:"retries"` // how often it turned back
 	// Outcome is flow.Unknown where no answer could be stood for: Answer says so in words then, and Why is the limit
 	// that was reached.
-	Outcome      flow.Outcome `json:"outcome"`
-	Why          flow.Limit   `json:"why,omitempty"`
-	Milliseconds Timings      `json:"ms"`
+	Outcome      flow.Outcome  `json:"outcome"`
+	Temperatures *Temperatures `json:"temperatures,omitempty"` // of a graph that changes them, at its end
+	Why          flow.Limit    `json:"why,omitempty"`
+	Milliseconds Timings       `json:"ms"`
+}
+
+// Temperatures of language models.
+type Temperatures struct {
+	Answer   float64 `json:"answer"`
+	Rewriter float64 `json:"rewriter"`
 }
 
 // Timings are wall times in milliseconds. Load is what loading models took, 0 when they were loaded.

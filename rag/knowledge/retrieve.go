@@ -2,8 +2,6 @@ package knowledge
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -113,10 +111,6 @@ func record(d store.DocumentInfo) retrieve.Record {
 
 // rerank scores the texts of contexts by a query with the base's cross-encoder.
 func (s *Snapshot) rerank(ctx context.Context, query string, ids []string) ([]float64, error) {
-	scorer, err := s.base.cfg.Scorer(ctx)
-	if err != nil {
-		return nil, err
-	}
 	chunks, err := s.Chunks(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -125,18 +119,7 @@ func (s *Snapshot) rerank(ctx context.Context, query string, ids []string) ([]fl
 	for i, c := range chunks {
 		texts[i] = c.EmbedText()
 	}
-	found, err := scorer.Score(ctx, query, texts)
-	if err != nil {
-		return nil, err
-	}
-	scores := make([]float64, len(texts))
-	for i := range scores {
-		scores[i] = 1 / (1 + math.Exp(-float64(found.Logits[i]))) // in float32, high ones would be equal
-	}
-	if found.Truncated > 0 {
-		s.base.log.Info(fmt.Sprintf("the reranker cut %d of %d contexts at its limit", found.Truncated, len(texts)))
-	}
-	return scores, nil
+	return s.base.Rerank(ctx, query, texts)
 }
 
 // Passage is a chunk that was found, with what Options.Expand has joined to it.

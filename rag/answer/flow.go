@@ -1,0 +1,146 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// Decider is who decides at a node: the language model, or what costs no call of it.
+type Decider string
+
+// The deciders: of the router ByLLM and ByGate, of the document grader all but ByGate.
+const (
+	ByLLM       Decider = "llm"
+	ByGate      Decider = "gate"      // the calibrated gate
+	ByEmbedding Decider = "embedding" // the gate's score and cut-off for each passage
+	ByReranker  Decider = "reranker"  // the cross-encoder's probability for each passage
+)
+
+// Routers lists the deciders of the router.
+func Routers() []Decider { return []Decider{ByGate, ByLLM} }
+
+// DocumentGraders lists the deciders of the document grader.
+func DocumentGraders() []Decider { return []Decider{ByEmbedding, ByReranker, ByLLM} }
+
+// The temperatures of Rocha and Pessoa: the answer's is lowered by a hallucination, the re-writer's raised by an answer
+// that does not resolve the question.
+const (
+	AnswerTemperature  = .4
+	LoweredTemperature = .3
+	RaisedTemperature  = .1 // of the re-writer, from 0
+)
+
+// groundedFrom is the probability from which on a scored answer counts as backed.
+const groundedFrom = .5
+
+// rerankedFrom is the probability from which on a reranked passage counts as relevant.
+const rerankedFrom = .5
+
+// FlowOptions set up the nodes of graphs longer than FlowAsk. The zero value is what the preset says.
+type FlowOptions struct {
+	Budget   flow.Budget // of the whole run, whatever the graph
+	Router   Decider     // "": the preset's
+	Grader   Decider     // of documents; "": the preset's
+	Verdicts flow.Method // of language models; "" is flow.Grammar
+	// Models are the language models of nodes that are to have another one: names, GGUF files, or the URLs of
+	// OpenAI-compatible servers (https://HOST/v1#MODEL).
+	Models map[string]string
+	// Score has the hallucination grader go by the probability of its verdict (llm.Choice) instead of the verdict: an
+	// answer is backed from GroundedFrom on, 0 is .5.
+	Score        bool
+	GroundedFrom float64
+}
+
+// Web finds passages in the web for a question: what of the pages is nearest to it, and how many pages were found.
+type Web func(ctx context.Context, question string, pages int, o retrieve.Options) ([]prompt.Passage, int, error)
+
+// webPages is how many pages a search of the web takes, as in Rocha and Pessoa.
+const webPages = 4
+
+func (o FlowOptions) check(g *flow.Graph[*State]) error {
+	var errs []error
+	if o.Router != "" && !slices.Contains(Routers(), o.Router) {
+		errs = append(errs, fmt.Errorf("router %q is none of %v", o.Router, Routers()))
+	}
+	if o.Grader != "" && !slices.Contains(DocumentGraders(), o.Grader) {
+		errs = append(errs, fmt.Errorf("grader of documents %q is none of %v", o.Grader, DocumentGraders()))
+	}
+	if o.Verdicts != "" && !slices.Contains(flow.Methods(), o.Verdicts) {
+		errs = append(errs, fmt.Errorf("verdicts by %q are known by none of %v", o.Verdicts, flow.Methods()))
+	}
+	if b := o.Budget; b.Calls < 0 || b.Tokens < 0 || b.Time < 0 {
+		errs = append(errs, fmt.Errorf("a budget of %d calls, %d tokens, %v", b.Calls, b.Tokens, b.Time))
+	}
+	if o.GroundedFrom < 0 || o.GroundedFrom > 1 {
+		errs = append(errs, fmt.Errorf("a probability of %v", o.GroundedFrom))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
+		if _, ok := g.Node(name); !ok {
+			errs = append(errs, fmt.Errorf("a model for node %q, and the flow %q has the nodes %v", name, g.Name(),
+				g.Nodes()))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", knowledge.ErrOption, errors.Join(errs...))
+}
+
+// by is the first decider that is named.
+func by(set, preset Decider) Decider {
+	if set != "" {
+		return set
+	}
+	return preset
+}
+
+// modelOf is the language model of a node: its own, or that of the run.
+func (a *State) modelOf(ctx context.Context, node string) (llm.Generator, error) {
+	name := a.Models[node]
+	if name == "" {
+		return a.load(ctx)
+	}
+	if a.Named == nil {
+		return nil, fmt.Errorf("%w: node %q is to have the model %s, and nobody opens models by name here",
+			knowledge.ErrOption, node, name)
+	}
+	defer timer(&a.trace.Milliseconds.Load)()
+	return a.Named(ctx, name)
+}
+
+// grade asks the language model of a node for one of some choices. What cannot be read is the last one, which is the
+// careful one.
+func (a *State) grade(
+	ctx context.Context, v *flow.Visit, node string, g prompt.Grader, key string, in prompt.Graded, score bool,
+) (said flow.Said, err error) {
+	model, err := a.modelOf(ctx, node)
+	if err != nil {
+		return said, err
+	}
+	p, err := a.library.Grade(g, in, prompt.Options{ContextTokens: model.ContextSize(),
+		AnswerTokens: 2 * flow.MaxVerdictTokens, Count: model.CountTokens})
+	if err != nil {
+		return said, err
+	}
+	values := make([]flow.Verdict, len(in.Choices))
+	for i, c := range in.Choices {
+		values[i] = flow.Verdict(c.Name)
+	}
+	q := flow.Question{Messages: p.Messages, Key: key, Values: values, Method: a.Verdicts, Score: score, Seed: a.Seed,
+		Priority: a.requests()}
+	said, err = flow.Ask(ctx, v.Model(model), q)
+	if err == nil && said.Verdict == "" {
+		said.Verdict = values[len(values)-1]
+		v.Detail(fmt.Sprintf("no verdict could be read, taken as %q: %s", said.Verdict, line(said.Text, 80)))
+	}
+	return said, err
+}

@@ -1,0 +1,372 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// The verdicts of nodes.
+const (
+	Open    flow.Verdict = "open"
+	Closed  flow.Verdict = "closed"
+	Found   flow.Verdict = "found"
+	Nothing flow.Verdict = "nothing"
+
+	VectorStore  flow.Verdict = "vectorstore"
+	WebSearch    flow.Verdict = "web_search"
+	OwnKnowledge flow.Verdict = "own_knowledge"
+
+	Yes flow.Verdict = "yes"
+	No  flow.Verdict = "no"
+
+	Grounded     flow.Verdict = "grounded"
+	Hallucinated flow.Verdict = "hallucinated"
+	Unchecked    flow.Verdict = "unchecked" // there are no passages to check the answer with
+	Unavailable  flow.Verdict = "unavailable"
+)
+
+// The names of nodes.
+const (
+	gateNode          = "gate"
+	routerNode        = "router"
+	retrieveNode      = "retrieve"
+	webNode           = "web"
+	documentsNode     = "documents"
+	promptNode        = "prompt"
+	generateNode      = "generate"
+	hallucinationNode = "hallucination"
+	answerNode        = "answer"
+	rewriteNode       = "rewrite"
+)
+
+// noProvider is said where the web would be searched.
+const noProvider = "no web search: no provider is named (web.provider)"
+
+// line is a text in one line of at most n runes.
+func line(text string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return string(runes)
+}
+
+// choose is the router of graphs that route before they search: what was found for another query is dropped where the
+// store is not the place.
+func (a *State) choose(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
+	a.Passages, a.trace.Retrieved = nil, []retrieve.Result{}
+	return a.route(ctx, v, preset, true)
+}
+
+// route is the router: the gate where that is to decide, else the language model.
+func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bool) (flow.Verdict, error) {
+	away := WebSearch // where to, when not to the store
+	switch {
+	case a.Web == nil && own:
+		away = OwnKnowledge
+	case a.Web == nil:
+		away = VectorStore
+	}
+	if a.Web == nil {
+		v.Detail(noProvider)
+	}
+	v.Input(a.Query)
+	if a.Gate == GateClosed { // the store is not to be used
+		if away == VectorStore {
+			return "", fmt.Errorf("%w: the store is not to be used, and there is %s", knowledge.ErrOption, noProvider)
+		}
+		return away, nil
+	}
+	if a.Gate == GateOpen {
+		return VectorStore, nil
+	}
+	if by(a.Router, preset) == ByGate {
+		said, err := a.gate(ctx, v)
+		if err != nil || said == Open {
+			return VectorStore, err
+		}
+		return away, nil
+	}
+	var choices []prompt.Choice
+	if own {
+		choices = append(choices, prompt.Choice{Name: string(OwnKnowledge),
+			Means: "common knowledge or small talk, which needs no document"})
+	}
+	if a.Web != nil {
+		choices = append(choices, prompt.Choice{Name: string(WebSearch), Means: "recent events, and all that the " +
+			"documents do not cover"})
+	}
+	choices = append(choices, prompt.Choice{Name: string(VectorStore), Means: "the documents of the knowledge base"})
+	if len(choices) == 1 {
+		return VectorStore, nil
+	}
+	said, err := a.grade(ctx, v, routerNode, prompt.Router, "source", prompt.Graded{Question: a.subject(),
+		Passages: a.Passages, Choices: choices}, false)
+	return said.Verdict, err
+}
+
+// retrieve finds what the store has for the query.
+func (a *State) retrieve(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	if err := a.embed(ctx, v); err != nil {
+		return "", err
+	}
+	v.Input(strings.Join(a.trace.Queries, " | "))
+	stop := timer(&a.trace.Milliseconds.Retrieve)
+	lists, err := a.snapshot.Search(ctx, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors}, a.Retrieve)
+	if stop(); err != nil {
+		return "", err
+	}
+	if a.Passages, err = a.passages(ctx, a.snapshot, lists); err != nil {
+		return "", err
+	}
+	a.fromWeb = false
+	if len(a.Passages) == 0 {
+		return Nothing, nil
+	}
+	v.Score(a.Passages[0].Score)
+	return Found, nil
+}
+
+// web searches the web, if a provider is named.
+func (a *State) web(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	v.Input(a.Query)
+	if a.Web == nil {
+		v.Detail(noProvider)
+		return Unavailable, nil
+	}
+	defer timer(&a.trace.Milliseconds.Retrieve)()
+	passages, pages, err := a.Web(ctx, a.Query, webPages, a.Retrieve)
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil: // a provider that fails is no reason to have no answer
+		a.base.Logger().Warn(fmt.Sprintf("the search of the web failed: %v", err))
+		v.Detail("the search failed: " + line(err.Error(), 120))
+		return Unavailable, nil
+	}
+	v.Detail(fmt.Sprintf("%d pages", pages))
+	if len(passages) == 0 {
+		return Nothing, nil
+	}
+	a.Passages, a.fromWeb = passages, true
+	a.trace.Retrieved = make([]retrieve.Result, len(passages))
+	for i, p := range passages {
+		a.trace.Retrieved[i] = retrieve.Result{ID: p.Chunk.ID, Score: p.Score}
+	}
+	return Found, nil
+}
+
+// documents drops the passages that are not relevant. The language model grades all of them together, as in Rocha and
+// Pessoa.
+func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
+	v.Input(fmt.Sprintf("%d passages", len(a.Passages)))
+	decider := by(a.Grader, preset)
+	if decider == ByEmbedding {
+		switch graded, err := a.byEmbedding(ctx, v); {
+		case err != nil:
+			return "", err
+		case !graded: // there is no calibration
+			v.Detail("not graded: the store has no calibration")
+			return Yes, nil
+		}
+	}
+	switch decider {
+	case ByLLM:
+		said, err := a.grade(ctx, v, documentsNode, prompt.Documents, "relevant", prompt.Graded{Question: a.subject(),
+			Passages: a.Passages, Choices: []prompt.Choice{
+				{Name: string(Yes), Means: "some of the passages are about the question"},
+				{Name: string(No), Means: "none of them is"}}}, false)
+		return said.Verdict, err
+	case ByReranker:
+		if err := a.byReranker(ctx, v); err != nil {
+			return "", err
+		}
+	}
+	if len(a.Passages) == 0 {
+		return No, nil
+	}
+	return Yes, nil
+}
+
+// byEmbedding keeps the passages that would open the gate each alone; graded is false without a calibration.
+func (a *State) byEmbedding(ctx context.Context, v *flow.Visit) (graded bool, err error) {
+	if err := a.embed(ctx, v); err != nil {
+		return false, err
+	}
+	enc, err := a.base.Encoder(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer timer(&a.trace.Milliseconds.Gate)()
+	g, err := a.snapshot.Gate(ctx, enc.Info().Encoder)
+	if errors.Is(err, knowledge.ErrNotCalibrated) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	scores, cutoff := make([]float64, len(a.Passages)), 0.
+	for q, text := range a.trace.Queries {
+		vector := engine.Vectors{Data: a.vectors.Data[q*a.vectors.Dim : (q+1)*a.vectors.Dim], Rows: 1,
+			Dim: a.vectors.Dim}
+		var found []float64
+		if found, cutoff, err = a.gateScores(ctx, g, text, vector); err != nil {
+			return false, err
+		}
+		for i, s := range found {
+			if q == 0 || a.metric.Better(s, scores[i]) {
+				scores[i] = s
+			}
+		}
+	}
+	a.keep(v, scores, func(s float64) bool { return a.metric.Better(s, cutoff) })
+	return true, nil
+}
+
+// gateScores are those of the passages for a query, with the cut-off that they are compared with.
+func (a *State) gateScores(
+	ctx context.Context, g *gate.Gate, text string, vector engine.Vectors,
+) (scores []float64, cutoff float64, err error) {
+	if a.fromWeb {
+		if cutoff, err = g.SimilarityCutoff(); err != nil {
+			return nil, 0, err
+		}
+		scores, err = a.base.Similarities(ctx, a.metric, vector, a.texts())
+		return scores, cutoff, err
+	}
+	rows := make([]int, len(a.trace.Retrieved))
+	for i, r := range a.trace.Retrieved {
+		rows[i] = r.Row
+	}
+	decisions, err := a.snapshot.DecideEach(ctx, g, text, vector, rows)
+	for _, d := range decisions {
+		scores, cutoff = append(scores, d.Score), d.Cutoff
+	}
+	return scores, cutoff, err
+}
+
+// byReranker keeps the passages that the cross-encoder takes for relevant.
+func (a *State) byReranker(ctx context.Context, v *flow.Visit) error {
+	scores, err := a.base.Rerank(ctx, a.subject(), a.texts())
+	if err != nil {
+		return err
+	}
+	a.keep(v, scores, func(s float64) bool { return s >= rerankedFrom })
+	return nil
+}
+
+// keep drops the passages whose score is not relevant.
+func (a *State) keep(v *flow.Visit, scores []float64, relevant func(float64) bool) {
+	all, results := a.Passages, a.trace.Retrieved
+	a.Passages, a.trace.Retrieved = nil, []retrieve.Result{}
+	for i, s := range scores {
+		if i == 0 {
+			v.Score(s)
+		}
+		if relevant(s) {
+			a.Passages, a.trace.Retrieved = append(a.Passages, all[i]), append(a.trace.Retrieved, results[i])
+		}
+	}
+	v.Detail(fmt.Sprintf("%d of %d relevant", len(a.Passages), len(all)))
+}
+
+// texts are those of the passages.
+func (a *State) texts() []string {
+	texts := make([]string, len(a.Passages))
+	for i, p := range a.Passages {
+		texts[i] = cmp.Or(p.Text, p.Chunk.Text)
+	}
+	return texts
+}
+
+// write is prompt and generate as one node.
+func (a *State) write(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	if _, err := a.prompt(ctx, v); err != nil {
+		return "", err
+	}
+	v.Input(a.Question)
+	return a.generate(ctx, v)
+}
+
+// hallucination grades whether the passages that the model was shown back the answer. One that is not backed lowers the
+// temperature of the next.
+func (a *State) hallucination(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	v.Input(line(a.Answer.Answer, 200))
+	shown := a.shown()
+	if len(shown) == 0 {
+		v.Detail("there are no passages to check the answer with")
+		return Unchecked, nil
+	}
+	said, err := a.grade(ctx, v, hallucinationNode, prompt.Hallucination, "grounded", prompt.Graded{
+		Question: a.subject(), Answer: a.Answer.Answer, Passages: shown, Choices: []prompt.Choice{
+			{Name: string(Yes), Means: "the passages back the answer"},
+			{Name: string(No), Means: "the answer says something that the passages do not"}}}, a.Score)
+	if err != nil {
+		return "", err
+	}
+	grounded := said.Verdict == Yes
+	if a.Score {
+		if p, ok := said.Probability[Yes]; ok || said.Probability != nil {
+			v.Score(p)
+			grounded = p >= cmp.Or(a.GroundedFrom, groundedFrom)
+		} else {
+			v.Detail("the model gives no probabilities: its verdict counts")
+		}
+	}
+	if !grounded {
+		a.answerTemperature = min(a.answerTemperature, LoweredTemperature)
+		return Hallucinated, nil
+	}
+	return Grounded, nil
+}
+
+// shown are the passages that the model was shown.
+func (a *State) shown() []prompt.Passage {
+	return slices.Clone(a.Passages[:min(len(a.Passages), len(a.prompted.Citations))])
+}
+
+// resolved grades whether the answer resolves the question. One that does not raises the re-writer's temperature.
+func (a *State) resolved(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	v.Input(line(a.Answer.Answer, 200))
+	said, err := a.grade(ctx, v, answerNode, prompt.AnswerGrader, "resolves", prompt.Graded{Question: a.subject(),
+		Answer: a.Answer.Answer, Choices: []prompt.Choice{
+			{Name: string(Yes), Means: "the answer resolves the question"},
+			{Name: string(No), Means: "it does not, or says that it cannot"}}}, false)
+	if err == nil && said.Verdict == No {
+		a.rewriteTemperature = RaisedTemperature
+	}
+	return said.Verdict, err
+}
+
+// rewrite has the model put the query in other words.
+func (a *State) rewrite(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	v.Input(a.Query)
+	model, err := a.modelOf(ctx, rewriteNode)
+	if err != nil {
+		return "", err
+	}
+	defer timer(&a.trace.Milliseconds.Transform)()
+	changed, err := a.library.ApplyTo(ctx, v.Model(model), prompt.Rewrite, prompt.Asked{Question: a.Query,
+		Temperature: a.rewriteTemperature, Seed: a.Seed, Priority: a.requests()})
+	if err != nil {
+		return "", err
+	}
+	if changed.Fallback {
+		v.Detail("nothing came of it: the query stays")
+		return flow.Done, nil
+	}
+	a.Query, a.rewritten = changed.Queries[0], true
+	v.Detail(line(a.Query, 200))
+	return flow.Done, nil
+}
