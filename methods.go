@@ -296,7 +296,8 @@ func (s *Sluice) retrieve(
 	return found, vectors, snap, err
 }
 
-// Ask answers a question, as answer.Run says: gate → contexts or own knowledge → answer.
+// Ask answers a question by the graph that AskOptions.Flow names, as answer.Run says; the shortest is
+// gate → contexts or own knowledge → answer.
 func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (_ *Answer, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
@@ -305,9 +306,9 @@ func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (_ *Ans
 	defer leave(&err)
 	s.asking.Add(1)
 	defer s.asking.Add(-1)
-	return answer.Run(ctx, s.base, answer.Input{
-		Question: question, Options: o, Model: s.model.get, Templates: s.cfg.Templates,
-	})
+	in := s.asked(o)
+	in.Question = question
+	return answer.Run(ctx, s.base, in)
 }
 
 // AskEach answers questions, several at a time (AskOptions.Parallel), and hands the answers to emit in the order of the
@@ -320,8 +321,7 @@ func (s *Sluice) AskEach(
 		return err
 	}
 	defer leave(&err)
-	return answer.Each(ctx, s.base, answer.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates},
-		questions, emit)
+	return answer.Each(ctx, s.base, s.asked(o), questions, emit)
 }
 
 // Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are

@@ -77,15 +77,20 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 	if s.cfg.Generator != nil {
 		return s.cfg.Generator, nil, nil
 	}
-	if base, name, ok := remote.SplitName(s.cfg.Model); ok {
+	return s.openModelNamed(ctx, s.cfg.Model)
+}
+
+// openModelNamed loads a language model by its name, its file, or the URL of its server.
+func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generator, func() error, error) {
+	if base, name, ok := remote.SplitName(model); ok {
 		return s.openRemote(ctx, base, name)
 	}
 	s.load.Begin() // so that the first decode, which reads the whole prompt, knows how busy the machine is
-	path, err := models.LocateGGUF(s.cfg.Model)
+	path, err := models.LocateGGUF(model)
 	if err != nil {
 		return nil, nil, err
 	}
-	template, err := models.ChatTemplate(s.cfg.Model)
+	template, err := models.ChatTemplate(model)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +103,7 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens, Queue: s.cfg.Queue,
 		Acquire: s.acquireThreads, Logger: s.log,
 	}
-	if err := s.probe(ctx, path, o); err != nil {
+	if err := s.probe(ctx, model, path, o); err != nil {
 		return nil, nil, err
 	}
 	s.log.Info("loading language model", "file", path, "slots", sizes.Slots, "cache tokens", sizes.CacheTokens,
@@ -111,7 +116,7 @@ func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, er
 }
 
 // probe opens a file that no pinned digest vouches for in another process first, once for this file and this llama.cpp.
-func (s *Sluice) probe(ctx context.Context, path string, o llm.Options) error {
+func (s *Sluice) probe(ctx context.Context, model, path string, o llm.Options) error {
 	if len(s.cfg.ModelHelper) == 0 || !llm.Available {
 		return nil
 	}
@@ -120,7 +125,7 @@ func (s *Sluice) probe(ctx context.Context, path string, o llm.Options) error {
 		return err
 	}
 	with := fmt.Sprint(llm.NativeDigest(), " ", llm.ISA(), " ", o.ContextSize)
-	if r.Pinned(s.cfg.Model) || r.WasTried(path, with) {
+	if r.Pinned(model) || r.WasTried(path, with) {
 		return nil
 	}
 	s.log.Info("trying language model in a process of its own", "file", path)

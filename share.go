@@ -15,7 +15,7 @@ func (s *Sluice) With(store string) *Sluice {
 	c := s.cfg
 	c.Store = store
 	n := &Sluice{cfg: c, log: s.log, budget: s.budget, engine: s.engine, calls: newCalls(), asking: s.asking,
-		model: s.model, classifier: s.classifier, reranker: s.reranker, web: s.web, shares: true}
+		model: s.model, others: s.others, classifier: s.classifier, reranker: s.reranker, web: s.web, shares: true}
 	n.encoder = newLazy(func(ctx context.Context) (embed.Embedder, func() error, error) {
 		return n.sharedEncoder(ctx, s)
 	})

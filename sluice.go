@@ -108,6 +108,7 @@ type Sluice struct {
 	shares  bool          // the models are another one's (With)
 	encoder *lazy[embed.Embedder]
 	model   *lazy[llm.Generator]
+	others  *others // language models of nodes of a flow that have one of their own
 
 	classifier *lazy[labeller]
 	reranker   *lazy[embed.Scorer]
@@ -150,6 +151,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		return nil, err
 	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
+	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.base = knowledge.New(s.knowledge())
 	return s, nil
@@ -173,7 +175,8 @@ func (s *Sluice) Close() error {
 	if s.web != nil {
 		_ = s.web.Close()
 	}
-	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.classifier.close(), s.reranker.close())
+	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
+		s.reranker.close())
 }
 
 // Choice says which device, instruction set and threads the engine uses, and why.
