@@ -53,6 +53,8 @@ func (s *Server) Warm(ctx context.Context) error {
 	}
 	if ctx.Err() == nil {
 		s.ready.Store(&readiness{err})
+	}
+	if err == nil {
 		s.log.Info("models loaded", "seconds", time.Since(began).Seconds(), "stores", len(s.cfg.Bases))
 	}
 	return errors.Join(err, ctx.Err())
