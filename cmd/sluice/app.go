@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,10 +61,11 @@ type app struct {
 	configPath     string
 	json           bool
 	quiet, verbose bool
-	spinner        atomic.Pointer[progress.Spinner] // shows that something is going on, nil if nothing does
-	helper         []string                         // command that runs this program's `probe-model`; nil in tests
-	worker         []string                         // command that runs this program's `bench worker`; nil in tests
-	running        bool                             // a verb has begun: its errors are failures, no longer usage
+	spinner        atomic.Pointer[progress.Spinner]  // shows that something is going on, nil if nothing does
+	helper         []string                          // command that runs this program's `probe-model`; nil in tests
+	worker         []string                          // command that runs this program's `bench worker`; nil in tests
+	signals        func() (<-chan os.Signal, func()) // those that chat handles itself; nil in tests
+	running        bool                              // a verb has begun: its errors are failures, no longer usage
 
 	// Tests put doubles here.
 	embedder  embed.Embedder
@@ -151,7 +153,7 @@ func (a *app) root() *cobra.Command {
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
 		a.rerankCommand(), a.calibrateCommand(),
 		a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.serveCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
+		a.retrieveCommand(), a.askCommand(), a.chatCommand(), a.serveCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
 		a.matrixCommand(),
 		a.benchCommand(),
 		a.doctorCommand(), a.webCommand(),

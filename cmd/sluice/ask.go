@@ -62,6 +62,12 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 	cmd.Flags().Lookup("group").Hidden = true // answers come one by one
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
 	f.add(a, cmd)
+	a.askFlags(cmd)
+	return cmd
+}
+
+// askFlags are the settings of an answer.
+func (a *app) askFlags(cmd *cobra.Command) {
 	for _, x := range [][2]string{{"ask.gate", "gate"},
 		{"ask.transform", "transform"}, {"ask.style", "style"},
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
@@ -72,7 +78,6 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 		a.flag(cmd, x[0], x[1])
 	}
 	a.generateFlags(cmd)
-	return cmd
 }
 
 func askOptions(c config.Config) sluice.AskOptions {

@@ -23,6 +23,11 @@ func main() {
 		a.worker = []string{program, "bench", workerVerb}
 		a.helper = []string{program, probeVerb}
 	}
+	a.signals = func() (<-chan os.Signal, func()) {
+		c := make(chan os.Signal, 4)
+		signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+		return c, func() { signal.Stop(c) }
+	}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 

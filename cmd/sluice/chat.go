@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+const chatHelp = `/help          this list
+/sources       the passages of the last answer
+/trace         how the last answer came about
+/flow NAME     answer by another flow from now on; without NAME, say which
+/clear         forget the conversation
+/save FILE     write the conversation into a new file: Markdown, or JSON lines if it ends in .jsonl
+/quit          leave, as does the end of the input
+A line that ends with \ goes on in the next one. // begins a question with a slash.
+`
+
+func (a *app) chatCommand() *cobra.Command {
+	var f retrieveFlags
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "a conversation over the store",
+		Long: `Every line is a question, which is answered as 'ask' does; earlier questions and answers are part of it.
+Ctrl-C stops an answer, and leaves where none is under way. With a pipe for standard input, its lines are asked one by one.
+
+Lines that begin with a slash are commands:
+
+` + chatHelp,
+		Example: "  sluice chat\n  sluice chat --json < questions.txt",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, c, err := a.openFor(cmd, true)
+			if err != nil {
+				return err
+			}
+			o := askOptions(c)
+			if o.Retrieve, err = f.options(c); err != nil {
+				return closing(s, err)
+			}
+			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: c.Store, terminal: !a.piped() && !a.json}
+			return closing(s, ch.run(cmd.Context()))
+		},
+	}
+	f.add(a, cmd)
+	a.askFlags(cmd)
+	return cmd
+}
+
+// chatTurn is a question with its answer, and a line of `chat --json` and of /save FILE.jsonl.
+type chatTurn struct {
+	Question string `json:"question"`
+	*sluice.Answer
+	Error string `json:"error,omitempty"`
+}
+
+// chat is a conversation.
+type chat struct {
+	*app
+	cmd      *cobra.Command
+	s        *sluice.Sluice
+	o        sluice.AskOptions
+	store    string
+	terminal bool // somebody sits there: there is a prompt
+	turns    []chatTurn
+	failed   int
+}
+
+// maxTurns are remembered; prompts have room for fewer.
+const maxTurns = 100
+
+// run reads lines until the input ends, /quit, or a signal where nothing is under way.
+func (c *chat) run(ctx context.Context) error {
+	var signals <-chan os.Signal
+	if c.signals != nil { // of this process: the first one is not to end everything
+		var stop func()
+		signals, stop = c.app.signals()
+		defer stop()
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	if c.terminal {
+		fmt.Fprintf(c.stdout, "A conversation over %s. /help lists the commands, Ctrl-D leaves.\n",
+			printable.Line(c.store))
+	}
+	lines := c.lines(ctx)
+	for {
+		if c.terminal {
+			fmt.Fprint(c.stdout, c.screen().Bold("\n> "))
+		}
+		var l chatLine
+		select {
+		case l = <-lines:
+		case <-signals:
+			fmt.Fprintln(c.stdout)
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		switch {
+		case l.err != nil && !errors.Is(l.err, io.EOF):
+			return l.err
+		case l.err != nil:
+			if c.terminal {
+				fmt.Fprintln(c.stdout)
+			}
+			if c.failed > 0 && !c.terminal {
+				return errReported
+			}
+			return nil
+		}
+		done, err := c.line(ctx, strings.TrimSpace(l.text), signals)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// chatLine is a line of the input, or why there is none.
+type chatLine struct {
+	text string
+	err  error
+}
+
+// lines reads the input in a goroutine, which ends with it or with ctx.
+func (c *chat) lines(ctx context.Context) <-chan chatLine {
+	lines := make(chan chatLine)
+	in, err := c.input(ctx, "-")
+	go func() {
+		give := func(l chatLine) bool {
+			select {
+			case lines <- l:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		if err != nil {
+			give(chatLine{err: err})
+			return
+		}
+		scanner, text := bufio.NewScanner(in), ""
+		scanner.Buffer(nil, longestQuestion)
+		for scanner.Scan() {
+			part, more := strings.CutSuffix(scanner.Text(), `\`)
+			if text += part; more {
+				text += "\n"
+				continue
+			}
+			if !give(chatLine{text: text}) {
+				return
+			}
+			text = ""
+		}
+		if strings.TrimSpace(text) != "" && !give(chatLine{text: text}) {
+			return
+		}
+		err := scanner.Err()
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = usagef("a line of more than %d bytes, which is no question", longestQuestion)
+		}
+		if err == nil {
+			err = io.EOF
+		}
+		give(chatLine{err: err})
+	}()
+	return lines
+}
+
+// line handles a command or a question; done says to leave.
+func (c *chat) line(ctx context.Context, text string, signals <-chan os.Signal) (done bool, err error) {
+	switch {
+	case text == "":
+		return false, nil
+	case strings.HasPrefix(text, "//"):
+		text = text[1:]
+	case strings.HasPrefix(text, "/"):
+		return c.command(text)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	answered := make(chan struct{})
+	leaving := false
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			select {
+			case sig := <-signals:
+				leaving = leaving || sig == syscall.SIGTERM || ctx.Err() != nil
+				stop()
+				if sig == os.Interrupt && !leaving {
+					c.note("stopping; Ctrl-C again leaves")
+				}
+			case <-answered:
+				return
+			}
+		}
+	}()
+	err = c.ask(ctx, text)
+	stopped := ctx.Err() != nil && err != nil
+	close(answered)
+	<-watched
+	switch {
+	case leaving:
+		return true, nil
+	case err == nil:
+		return false, nil
+	case stopped && signals == nil: // whoever called has ended it
+		return true, err
+	case stopped:
+		return false, nil
+	}
+	c.failed++
+	if c.json {
+		return false, c.printJSON(chatTurn{Question: text, Error: err.Error()})
+	}
+	c.say("%v", err)
+	if todo := remedy(err); todo != "" {
+		fmt.Fprintf(c.stderr, "→ %s\n", todo)
+	}
+	return false, nil
+}
+
+// ask answers a question and remembers both, unless it was stopped.
+func (c *chat) ask(ctx context.Context, text string) error {
+	o := c.o
+	o.History = c.history()
+	spinner, out, streamed := c.spin("looking into the store"), terminal.NewWriter(c.stdout, c.screen()), false
+	defer func() { spinner.Stop() }()
+	if !c.json {
+		o.Start = func(t sluice.Trace) {
+			spinner.Stop()
+			if t.Notice != "" {
+				fmt.Fprint(c.stdout, c.screen().Wrap("["+t.Notice+"]", "", ""))
+			}
+			spinner = c.spin(reading(t))
+		}
+		o.Stream = func(piece string) error {
+			spinner.Stop()
+			streamed = true
+			_, err := io.WriteString(out, piece)
+			return err
+		}
+	}
+	answer, err := c.s.Ask(ctx, text, o)
+	spinner.Stop()
+	if streamed {
+		err = errors.Join(err, out.Flush())
+		fmt.Fprintln(c.stdout)
+	}
+	if err != nil {
+		if ctx.Err() != nil && streamed {
+			fmt.Fprintln(c.stdout, "[stopped]")
+		}
+		return err
+	}
+	c.turns = append(c.turns, chatTurn{Question: text, Answer: answer})
+	if len(c.turns) > maxTurns {
+		c.turns = c.turns[1:]
+	}
+	if c.json {
+		return c.printJSON(c.turns[len(c.turns)-1])
+	}
+	return c.shortSources(answer)
+}
+
+// history are the turns so far as the next question's prompt has them.
+func (c *chat) history() (list []llm.Message) {
+	for _, t := range c.turns {
+		list = append(list, llm.Message{Role: llm.User, Content: t.Question},
+			llm.Message{Role: llm.Assistant, Content: t.Answer.Answer})
+	}
+	return list
+}
+
+// shortSources names what an answer cites, a line each; /sources shows all.
+func (c *chat) shortSources(answer *sluice.Answer) error {
+	if answer.Truncated {
+		fmt.Fprintln(c.stdout, "[cut off: --max-tokens allows more]")
+	}
+	var documents []string
+	for _, x := range answer.Citations {
+		documents = append(documents, x.Document)
+	}
+	titles, err := c.s.Titles(c.cmd.Context(), documents)
+	if err != nil {
+		return nil // the answer is there; /sources says what is wrong
+	}
+	screen := c.screen()
+	for _, x := range answer.Citations {
+		if !x.Cited {
+			continue
+		}
+		name, below := passageLines(titles[x.Document], x.Source, x.Heading, printable.Line(x.Source))
+		if x.Web != nil {
+			name, below = pageLines(*x.Web)
+		}
+		if below != "" {
+			name += " (" + below + ")"
+		}
+		fmt.Fprint(c.stdout, screen.FaintLines(screen.Wrap(name, fmt.Sprintf("  [%d] ", x.Number), "      ")))
+	}
+	return nil
+}

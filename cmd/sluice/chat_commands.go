@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/answer"
+)
+
+// commandLine is what a command says with --json.
+type commandLine struct {
+	Command string `json:"command"`
+	Text    string `json:"text,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+var chatCommands = [...]string{"help", "sources", "trace", "flow", "clear", "save", "quit"}
+
+// command handles a line that begins with a slash. What it cannot do is said, and the conversation goes on.
+func (c *chat) command(line string) (done bool, err error) {
+	name, arg, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
+	arg = strings.TrimSpace(arg)
+	if name == "quit" || name == "exit" || name == "q" {
+		return true, nil
+	}
+	var b strings.Builder
+	switch name {
+	case "help":
+		b.WriteString(chatHelp)
+	case "sources", "trace":
+		err = c.last(&b, name)
+	case "flow":
+		err = c.flow(&b, arg)
+	case "clear":
+		b.WriteString(fmt.Sprintf("forgot %s\n", count(len(c.turns), "turn")))
+		c.turns = nil
+	case "save":
+		err = c.save(&b, arg)
+	default:
+		near, distance := config.Nearest(name, chatCommands[:])
+		err = fmt.Errorf("there is no command /%s; /help lists those that there are", printable.Line(name))
+		if distance <= 2 {
+			err = fmt.Errorf("there is no command /%s; did you mean /%s?", printable.Line(name), near)
+		}
+	}
+	if c.json {
+		l := commandLine{Command: "/" + name, Text: strings.TrimSpace(b.String())}
+		if err != nil {
+			l.Error = err.Error()
+			c.failed++
+		}
+		return false, c.printJSON(l)
+	}
+	if err != nil {
+		c.failed++
+		c.say("%v", err)
+	}
+	_, err = io.WriteString(c.stdout, b.String())
+	return false, err
+}
+
+// last shows the sources or the trace of the last answer.
+func (c *chat) last(b *strings.Builder, what string) error {
+	if len(c.turns) == 0 {
+		return errors.New("there is no answer yet")
+	}
+	last := c.turns[len(c.turns)-1].Answer
+	switch {
+	case what == "trace":
+		writeTrace(b, c.screen(), last.Trace)
+		return nil
+	case len(last.Citations) == 0:
+		b.WriteString("the last answer has no sources\n")
+		return nil
+	}
+	return c.writeSources(c.cmd, c.s, b, last.Citations)
+}
+
+// flow says which flow answers, or takes another one.
+func (c *chat) flow(b *strings.Builder, name string) error {
+	if name != "" {
+		if _, err := answer.Preset(name); err != nil {
+			return err
+		}
+		c.o.Flow = name
+	}
+	now := c.o.Flow
+	if now == "" {
+		now = answer.FlowAsk
+	}
+	fmt.Fprintf(b, "flow %s (known: %s)\n", now, strings.Join(answer.Presets(), ", "))
+	return nil
+}
+
+// save writes the conversation into a file that does not exist yet.
+func (c *chat) save(b *strings.Builder, path string) (err error) {
+	switch {
+	case path == "":
+		return errors.New("/save takes the name of a file")
+	case len(c.turns) == 0:
+		return errors.New("there is nothing to save yet")
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists already; give another name", printable.Line(path))
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+			_ = os.Remove(path)
+		}
+	}()
+	write := writeMarkdown
+	if ext := strings.ToLower(filepath.Ext(path)); ext == ".jsonl" || ext == ".json" {
+		write = writeJSONLines
+	}
+	fmt.Fprintf(b, "saved %s as %s\n", count(len(c.turns), "turn"), printable.Line(path))
+	return write(f, c.turns)
+}
+
+func writeJSONLines(w io.Writer, turns []chatTurn) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, t := range turns {
+		if err := enc.Encode(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeMarkdown(w io.Writer, turns []chatTurn) error {
+	var b strings.Builder
+	for i, t := range turns {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n", strings.ReplaceAll(t.Question, "\n", " "), strings.TrimSpace(t.Answer.Answer))
+		if t.Trace.Mode == sluice.FromOwnKnowledge {
+			b.WriteString("\n*From the model's own knowledge.*\n")
+		}
+		list := ""
+		for _, x := range t.Citations {
+			if !x.Cited {
+				continue
+			}
+			name := x.Source
+			if x.Heading != "" {
+				name += ", " + x.Heading
+			}
+			if x.Web != nil {
+				name = fmt.Sprintf("%s <%s>, fetched %s", x.Web.Title, x.Web.URL, x.Web.Fetched.Format("2006-01-02"))
+			}
+			list += fmt.Sprintf("- [%d] %s\n", x.Number, name)
+		}
+		if list != "" {
+			b.WriteString("\n" + list)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+func TestChatOverAPipe(t *testing.T) {
+	b := calibrated(t)
+	b.model = doubles.NewModel("It runs last in first out [1].", "When the function returns [1].")
+	file := filepath.Join(b.dir, "talk.md")
+	b.stdin = "/sources\nWhen does a deferred function run, in which order?\n\n/sources\n/trace\nAnd when \\\ndoes " +
+		"it end, the " +
+		"deferred function?\n" +
+		"/save " + file + "\n/save " + file + "\n/flow\n/flow nowhere\n/helo\n/clear\n/trace\n/help\n"
+	o := b.run("chat")
+	if o.code != exitFailure {
+		t.Errorf("exit code %d, want %d since some lines failed", o.code, exitFailure)
+	}
+	for _, want := range []string{"It runs last in first out [1].\n  [1] ", "When the function returns [1].",
+		"Sources:", "Trace:", "saved 2 turns", "flow ask (known: ask", "forgot 2 turns", "/clear "} {
+		if !strings.Contains(o.stdout, want) {
+			t.Errorf("standard output does not say %q:\n%s", want, o.stdout)
+		}
+	}
+	for _, want := range []string{"there is no answer yet", "exists already", `flow "nowhere"`, "did you mean /help"} {
+		if !strings.Contains(o.stderr, want) {
+			t.Errorf("standard error does not say %q:\n%s", want, o.stderr)
+		}
+	}
+	if strings.Contains(o.stdout, "\n> ") {
+		t.Errorf("a prompt in a pipe:\n%s", o.stdout)
+	}
+	saved, err := os.ReadFile(file)
+	if err != nil ||
+		!strings.HasPrefix(string(saved), "## When does a deferred function run, in which order?\n\nIt runs last in") ||
+		!strings.Contains(string(saved), "## And when  does it end") || !strings.Contains(string(saved), "- [1] ") {
+		t.Errorf("%v\n%s", err, saved)
+	}
+}
+
+// Earlier turns are part of the next question, and none after /clear.
+func TestChatRemembers(t *testing.T) {
+	b := calibrated(t)
+	b.model = doubles.NewModel("First answer.")
+	b.stdin = "/flow ask\nWhen does a deferred function run?\nAnd the herring, what does it feed on?\n/clear\nWhy do " +
+		"lighthouses warn ships?\n"
+	lines := objects(t, b.ok("chat", "--json", "--gate", "closed"))
+	if len(lines) != 5 || lines[0]["command"] != "/flow" ||
+		lines[1]["question"] != "When does a deferred function run?" ||
+		lines[1]["answer"] != "First answer." || lines[3]["text"] != "forgot 2 turns" {
+		t.Fatalf("%v", lines)
+	}
+	c := chat{turns: []chatTurn{{Question: "q", Answer: &sluice.Answer{Answer: "a"}}}}
+	want := []llm.Message{{Role: llm.User, Content: "q"}, {Role: llm.Assistant, Content: "a"}}
+	if d := cmp.Diff(want, c.history()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestChatGoesOnAfterAnError(t *testing.T) {
+	b := newBench(t) // without a store
+	b.stdin = "anything?\n/quit\nnever asked\n"
+	o := b.run("chat", "--json")
+	lines := objects(t, o.stdout)
+	if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0]["error"]), "no store in") || o.code != exitOK {
+		t.Errorf("%d: %v", o.code, lines)
+	}
+	b.stdin = "anything?\n"
+	if o := b.run("chat"); o.code != exitFailure || !strings.Contains(o.stderr, "no store in") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// slowModel answers until it is stopped.
+type slowModel struct {
+	*doubles.Model
+	began chan struct{}
+}
+
+func (m *slowModel) Generate(ctx context.Context, _ llm.Request, stream func(string) error) (llm.Result, error) {
+	err := stream("word ")
+	select {
+	case m.began <- struct{}{}:
+	default:
+	}
+	if err != nil {
+		return llm.Result{}, err
+	}
+	<-ctx.Done()
+	return llm.Result{Text: "word "}, ctx.Err()
+}
+
+// Ctrl-C stops an answer; a second one, or one where nothing is under way, leaves.
+func TestChatSignals(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		play  func(signals chan<- os.Signal, in io.Writer, began <-chan struct{})
+		stops int
+	}{
+		{"at the prompt", func(s chan<- os.Signal, _ io.Writer, _ <-chan struct{}) { s <- os.Interrupt }, 0},
+		{"an answer, then the prompt", func(s chan<- os.Signal, in io.Writer, began <-chan struct{}) {
+			fmt.Fprintln(in, "a question")
+			<-began
+			s <- os.Interrupt
+			fmt.Fprintln(in, "another question")
+			<-began
+			s <- os.Interrupt
+			time.Sleep(20 * time.Millisecond)
+			s <- os.Interrupt
+		}, 2},
+		{"terminated", func(s chan<- os.Signal, in io.Writer, began <-chan struct{}) {
+			fmt.Fprintln(in, "a question")
+			<-began
+			s <- syscall.SIGTERM
+		}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := calibrated(t)
+			in, out := io.Pipe()
+			defer out.Close()
+			signals, model := make(chan os.Signal), &slowModel{b.model, make(chan struct{})}
+			var stdout, stderr lockedBuilder
+			a := &app{stdin: in, stdout: &stdout, stderr: &stderr, embedder: b.embedder, generator: model,
+				env:     []string{"SLUICE_STORE=" + b.store, "SLUICE_CONFIG=" + b.file("empty.yaml", "")},
+				signals: func() (<-chan os.Signal, func()) { return signals, func() {} }}
+			done := make(chan int, 1)
+			go func() { done <- a.run(t.Context(), []string{"chat", "--gate", "closed"}) }()
+			c.play(signals, out, model.began)
+			select {
+			case code := <-done:
+				if n := strings.Count(stdout.String(), "[stopped]"); code != exitOK || n != c.stops {
+					t.Errorf("exit code %d, %d answers stopped, want %d:\n%s%s", code, n, c.stops, stdout.String(),
+						stderr.String())
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("it did not leave")
+			}
+		})
+	}
+}
+
+type lockedBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *lockedBuilder) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuilder) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
