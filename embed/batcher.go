@@ -25,6 +25,9 @@ func (e *BusyError) Error() string {
 		e.Waiting, e.Limit, e.Retry.Round(time.Millisecond))
 }
 
+// RetryAfter is Retry, for servers.
+func (e *BusyError) RetryAfter() time.Duration { return e.Retry }
+
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
 // sequence are the tokens that a model reads as one.

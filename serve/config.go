@@ -30,6 +30,7 @@ type Config struct {
 	Retrieve sluice.RetrieveOptions
 	Ask      sluice.AskOptions
 	Limits   Limits
+	Drift    Drift
 	Logger   *slog.Logger // a record for each request, and what goes wrong; nil is slog.Default()
 	Version  string       // of the program, for /info
 }
@@ -38,6 +39,12 @@ type Config struct {
 type Base struct {
 	Name string // letters, digits, ".", "_" and "-"
 	*sluice.Sluice
+}
+
+// Drift is when the gate's scores are said to have moved away from the calibration's. Zero values are defaults.
+type Drift struct {
+	Scores    int     // last ones of each base that are compared: 500
+	Threshold float64 // of the Kolmogorov-Smirnov statistic, above which there is an alarm: 0.3
 }
 
 // Limits bound what clients can take. Zero values are defaults.
@@ -53,7 +60,7 @@ type Limits struct {
 	Follow   time.Duration // how often a base is looked at for changes: 200 ms; negative: at each request
 }
 
-func orDefault[T int | int64 | time.Duration](v *T, initial T) {
+func orDefault[T int | int64 | float64 | time.Duration](v *T, initial T) {
 	if *v == 0 {
 		*v = initial
 	}

@@ -98,6 +98,7 @@ func kinds() []kind {
 		{llm.ErrUnavailable, http.StatusNotImplemented, "not_built", "this program was built without the native parts"},
 		{embed.ErrUnavailable, http.StatusNotImplemented, "not_built",
 			"this program was built without the native parts"},
+		{embed.ErrBusy, http.StatusTooManyRequests, "busy", "embed.queue_tokens is the limit"},
 		{llm.ErrBusy, http.StatusTooManyRequests, "busy", ""},
 		{prompt.ErrBudget, http.StatusBadRequest, "context_length_exceeded", ""},
 		{sluice.ErrOption, http.StatusBadRequest, "bad_option", ""},

@@ -132,6 +132,7 @@ func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 		}
 	}
 	s.log.LogAttrs(r.Context(), level, "request", attrs...)
+	s.metrics.request(r.Pattern, status, took)
 }
 
 // reachable refuses requests that a web page of somebody else makes with the user's browser, and answers those of the

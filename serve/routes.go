@@ -16,9 +16,10 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 type use int
 
 const (
-	public use = iota // no key, no limit on requests under way
-	keyed             // a key, if there are Keys
-	upload            // keyed, with a body as large as a file
+	public  use = iota // no key, no limit on requests under way
+	keyed              // a key, if there are Keys
+	scraped            // a key, if there are Keys, and no limit: it is wanted most when the server is full
+	upload             // keyed, with a body as large as a file
 )
 
 // endpoint is a line of the table.
@@ -36,6 +37,7 @@ func (s *Server) table() []endpoint {
 		{"GET /healthz", public, s.health},
 		{"GET /readyz", public, s.readyz},
 		{"GET /info", keyed, s.info},
+		{"GET /metrics", scraped, s.metrics.serve},
 		{"POST /v1/gate", keyed, s.gate},
 		{"POST /v1/retrieve", keyed, s.retrieve},
 
@@ -111,6 +113,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 	k, err := s.cfg.Keys.of(r)
 	if err != nil {
 		return err
+	}
+	if at.use == scraped {
+		return at.handler(w, r)
 	}
 	select {
 	case s.room <- struct{}{}:

@@ -28,6 +28,7 @@ type Server struct {
 	draining atomic.Bool
 	warming  atomic.Bool
 	started  time.Time
+	metrics  *metrics
 }
 
 // base is a knowledge base with what the server knows of it.
@@ -56,6 +57,10 @@ func New(c Config) (*Server, error) {
 	for _, b := range c.Bases {
 		s.bases[b.Name] = &base{Base: b}
 	}
+	orDefault(&c.Drift.Scores, 500)
+	orDefault(&c.Drift.Threshold, .3)
+	s.cfg = c
+	s.metrics = s.newMetrics()
 	s.first = s.bases[c.Bases[0].Name]
 	s.handler = s.middleware(s.mux())
 	return s, nil

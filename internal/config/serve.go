@@ -19,6 +19,9 @@ type Serve struct {
 	Queue       int    `koanf:"queue"`
 	TimeoutS    int    `koanf:"timeout_s"`
 	DrainS      int    `koanf:"drain_s"`
+
+	DriftScores    int     `koanf:"drift_scores"`
+	DriftThreshold float64 `koanf:"drift_threshold"`
 }
 
 // serving are the settings of `serve`.
@@ -27,13 +30,16 @@ func serving() []row {
 		{key: "serve.listen", initial: "127.0.0.1:7420",
 			doc: "address and port that the server listens on; port 0 takes a free one, unix:PATH is a socket"},
 		{key: "serve.stores",
-			doc: "knowledge bases that are served: NAME=FOLDER, with commas between them; the first is the default one; " +
+			doc: "knowledge bases that are served: NAME=FOLDER, with commas between them; the first is the default " +
+				"one; " +
 				"empty serves the one of store, as \"default\""},
 		{key: "serve.api_key_file",
-			doc: "file of API keys, one a line, with the names of the bases that it is for behind it (none: all of them); " +
+			doc: "file of API keys, one a line, with the names of the bases that it is for behind it (none: all of " +
+				"them); " +
 				"empty: no key is needed"},
 		{key: "serve.hosts",
-			doc: "names that requests may be addressed to besides localhost and IP addresses, with commas between them"},
+			doc: "names that requests may be addressed to besides localhost and IP addresses, with commas between " +
+				"them"},
 		{key: "serve.origins",
 			doc: "web sites whose pages may use the server (https://example.org), with commas between them"},
 		{key: "serve.tls_cert", doc: "file of the TLS certificate, with its chain; empty: plain HTTP"},
@@ -53,5 +59,11 @@ func serving() []row {
 		{key: "serve.timeout_s", initial: 600, min: "1", max: "86400", doc: "longest time of a request, seconds"},
 		{key: "serve.drain_s", initial: 30, min: "0", max: "3600",
 			doc: "how long requests under way may go on when the server is to end, seconds"},
+		{key: "serve.drift_scores", initial: 500, min: "20", max: "1000000",
+			doc: "how many of the gate's last scores are compared with the calibration's"},
+		{key: "serve.drift_threshold", initial: .3, min: "0", max: "1",
+			doc: "largest difference of the two distributions (Kolmogorov-Smirnov, 0 to 1) that is not an alarm; " +
+				"part of it is " +
+				"the questions that have nothing to do with the base"},
 	}
 }

@@ -105,6 +105,11 @@ func (c *Calibration) scored() Score {
 	return Score{Metric: c.Metric}
 }
 
+// Reference is what scores of queries are compared with to see whether these have changed: the best score of each of
+// the calibration's own pseudo-queries over all contexts, by the score in force; nil if it was not kept. It must not
+// be changed.
+func (g *Gate) Reference() []float64 { return g.c.lists().maximum }
+
 // lists are the distributions of the score in force.
 func (c *Calibration) lists() *scores {
 	if c.scored().Cover {

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/language"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -59,8 +60,9 @@ type Base struct {
 	cfg      Config
 	log      *slog.Logger
 	watcher  atomic.Pointer[func(done, total int)] // of the encoder's progress
-	builders sync.WaitGroup                        // of indexes
-	searched atomic.Int64                          // how often vectors were searched
+	decided  atomic.Pointer[func(*gate.Gate, []gate.Decision)]
+	builders sync.WaitGroup // of indexes
+	searched atomic.Int64   // how often vectors were searched
 
 	loading turn // of who takes a new snapshot
 	opening turn // of who opens the store
@@ -329,6 +331,16 @@ func (b *Base) WatchEncoder(f func(done, total int)) {
 		return
 	}
 	b.watcher.Store(&f)
+}
+
+// WatchDecisions has f called with what the gate decides, from the goroutine of the call that asks; nil ends that. f
+// must not change or keep the decisions. What Any finds out has no scores, and is not told.
+func (b *Base) WatchDecisions(f func(*gate.Gate, []gate.Decision)) {
+	if f == nil {
+		b.decided.Store(nil)
+		return
+	}
+	b.decided.Store(&f)
 }
 
 // SameEncoder refuses to compare vectors of two encoders: store.ErrEncoder.

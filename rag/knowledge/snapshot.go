@@ -308,6 +308,9 @@ func (s *Snapshot) Decide(
 		all = append(all, d...)
 		return err
 	})
+	if f := s.base.decided.Load(); f != nil && err == nil {
+		(*f)(g, all)
+	}
 	return all, err
 }
 

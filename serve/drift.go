@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+// drift compares the last scores that a base's gate has given with those of its calibration's own pseudo-queries: when
+// users ask something else than the calibration was made for, its cut-off says little.
+type drift struct {
+	store  string
+	log    *slog.Logger
+	limits Drift
+
+	mu        sync.Mutex
+	given     *float64  // where the calibration's scores lie: another calibration begins anew
+	reference []float64 // sorted
+	last      []float64 // a ring
+	seen      int
+	statistic float64
+	alarm     bool
+}
+
+// leastScores is how many scores say something about a distribution.
+const leastScores = 20
+
+// add takes scores in; reference are the calibration's.
+func (d *drift) add(reference []float64, scores ...float64) {
+	if len(reference) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if &reference[0] != d.given {
+		d.given, d.reference = &reference[0], slices.Sorted(slices.Values(reference))
+		d.last, d.seen, d.statistic = nil, 0, 0
+	}
+	every := max(d.limits.Scores/10, 1)
+	for _, x := range scores {
+		if len(d.last) < d.limits.Scores {
+			d.last = append(d.last, x)
+		} else {
+			d.last[d.seen%len(d.last)] = x
+		}
+		if d.seen++; d.seen%every == 0 && d.seen >= min(leastScores, d.limits.Scores) {
+			d.compare()
+		}
+	}
+}
+
+// compare says when an alarm begins or ends; d.mu is held. It ends below nine tenths of the threshold, so that it does
+// not come and go.
+func (d *drift) compare() {
+	d.statistic = kolmogorovSmirnov(d.reference, slices.Sorted(slices.Values(d.last)))
+	switch at := d.limits.Threshold; {
+	case !d.alarm && d.statistic > at && len(d.last) == d.limits.Scores:
+		d.alarm = true
+		d.log.Warn("the gate's scores have moved away from the calibration's: calibrate again with questions as they "+
+			"are "+
+			"asked now", "store", d.store, "statistic", d.statistic, "threshold", at, "scores", len(d.last),
+			"median", d.median(), "median of the calibration", d.reference[len(d.reference)/2])
+	case d.alarm && d.statistic < .9*at:
+		d.alarm = false
+		d.log.Info("the gate's scores are like the calibration's again", "store", d.store, "statistic", d.statistic)
+	}
+}
+
+func (d *drift) median() float64 { return slices.Sorted(slices.Values(d.last))[len(d.last)/2] }
+
+// now is the statistic, whether it is an alarm, and of how many scores it is.
+func (d *drift) now() (statistic float64, alarm bool, scores int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.statistic, d.alarm, len(d.last)
+}
+
+// kolmogorovSmirnov is the largest difference of two empirical distribution functions, of sorted values.
+func kolmogorovSmirnov(a, b []float64) (most float64) {
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		x := min(a[i], b[j])
+		for i < len(a) && a[i] <= x {
+			i++
+		}
+		for j < len(b) && b[j] <= x {
+			j++
+		}
+		most = max(most, float64(i)/float64(len(a))-float64(j)/float64(len(b)),
+			float64(j)/float64(len(b))-float64(i)/float64(len(a)))
+	}
+	return most
+}
+
+// watch has the decisions of a base counted and compared.
+func (m *metrics) watch(b *base) {
+	d := &drift{store: b.Name, log: m.s.log, limits: m.s.cfg.Drift}
+	m.drifts = append(m.drifts, d)
+	open, closed := m.decisions.WithLabelValues(b.Name, "open"),
+		m.decisions.WithLabelValues(b.Name, "closed")
+	stale := m.stale.WithLabelValues(b.Name)
+	b.WatchDecisions(func(g *gate.Gate, all []gate.Decision) {
+		if m.s.warming.Load() { // that question is nobody's
+			return
+		}
+		scores := make([]float64, len(all))
+		for i := range all {
+			scores[i] = all[i].Score
+			if all[i].Retrieve {
+				open.Inc()
+			} else {
+				closed.Inc()
+			}
+		}
+		stale.Set(g.Stale())
+		d.add(g.Reference(), scores...)
+	})
+}
