@@ -65,7 +65,7 @@ dist-check: go ## the archive of make dist on a bare Debian, made by debootstrap
 .PHONY: test
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped
 	@$(setup) -all-sets
-	@$(setup) python llama-asan
+	@$(setup) python clients llama-asan
 	go build -o bin/sluice ./cmd/sluice
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check test

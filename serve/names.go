@@ -164,7 +164,10 @@ func (s *Server) listModels(r *http.Request) ([]openai.Model, error) {
 	add(llmName, "chat", g.ContextSize())
 	add(modelName(e.Name), "embedding", e.MaxTokens)
 	names := s.models().ModelNames()
-	add(servedName(names.Reranker, filepath.Base(names.Reranker)), "rerank", 0)
-	add(servedName(names.Classifier, filepath.Base(names.Classifier)), "classify", 0)
+	for _, x := range []struct{ name, kind string }{{names.Reranker, "rerank"}, {names.Classifier, "classify"}} {
+		if x.name != "" {
+			add(servedName(x.name, filepath.Base(x.name)), x.kind, 0)
+		}
+	}
 	return all, nil
 }

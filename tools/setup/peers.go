@@ -19,6 +19,12 @@ func (e *Env) peersDir(elem ...string) string {
 
 // pythonPeers is an environment of wheels: pip checks every one against its digest in a file of bench/peers.
 func pythonPeers(name, requirements, sizes string) recipe {
+	return pinnedPython(name, filepath.Join("bench", "peers", requirements),
+		"peers: making a Python environment of pinned wheels (about "+sizes+")")
+}
+
+// pinnedPython is an environment of wheels: pip checks every one against its digest in a file of the repository.
+func pinnedPython(name, requirements, says string) recipe {
 	return recipe{
 		name: name, version: 1,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
@@ -30,11 +36,11 @@ func pythonPeers(name, requirements, sizes string) recipe {
 			if err != nil {
 				return nil, err
 			}
-			pins, err := filehash.Sum(ctx, e.peersDir(requirements))
+			pins, err := filehash.Sum(ctx, filepath.Join(e.Repo, requirements))
 			return []string{id, pins}, err
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
-			e.console.printf("peers: making a Python environment of pinned wheels (about %s)", sizes)
+			e.console.printf("%s", says)
 			path, _, err := e.python(ctx)
 			if err != nil {
 				return err
@@ -45,7 +51,7 @@ func pythonPeers(name, requirements, sizes string) recipe {
 			return e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"},
 				filepath.Join(j.out, "bin", "python3"), "-m", "pip", "install", "--quiet", "--require-hashes",
 				"--no-deps", "--only-binary=:all:", "--disable-pip-version-check",
-				"--no-warn-script-location", "-r", e.peersDir(requirements))
+				"--no-warn-script-location", "-r", filepath.Join(e.Repo, requirements))
 		},
 	}
 }
