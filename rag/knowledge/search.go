@@ -146,8 +146,9 @@ func (s *search) follow(ctx context.Context, snap *Snapshot) error {
 }
 
 // Vectors are the snapshot's, for the engine's searches, with the rows of its view: deleted ones are not found. They
-// are those of a prepared set when rows are deleted, when the store has a stored index, and when it was searched often,
-// with an index that is built in the background. Answers are the same.
+// are those of a prepared set when rows are deleted, when the store has a stored index, beside Follow, which saves each
+// search the rows' norms, and when it was searched often, with an index that is built in the background. Answers are the
+// same.
 func (s *Snapshot) Vectors(ctx context.Context) (engine.Vectors, error) {
 	b := s.base
 	if err := b.check(); err != nil {
@@ -188,7 +189,7 @@ func (s *Snapshot) prepare(ctx context.Context) error {
 			return nil
 		}
 	}
-	if s.View.Count() == s.View.Vectors.Rows {
+	if s.View.Count() == s.View.Vectors.Rows && s.base.follows.Load() == 0 {
 		b.take(s, nil)
 		return nil
 	}
