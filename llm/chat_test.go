@@ -16,6 +16,11 @@ import (
 
 func ask(question string) []Message { return []Message{{Role: User, Content: question}} }
 
+// rendered is what a template makes of messages, without a vocabulary.
+func rendered(source string, msgs []Message) (string, error) {
+	return renderChat(nil, source, chat{messages: msgs}, nil)
+}
+
 // conversations that the golden prompts are of.
 var conversations = map[string][]Message{
 	"user":   {{Role: User, Content: "Hi there"}},
@@ -57,7 +62,7 @@ func TestChatTemplatesAsJinja(t *testing.T) {
 		for kind, chat := range chats {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				before := time.Now()
-				got, err := renderChat(nil, string(source), chat)
+				got, err := rendered(string(source), chat)
 				day := func(at time.Time) string {
 					return strings.ReplaceAll(prompts[kind], "@DATE@", at.Format("02 Jan 2006"))
 				}
@@ -86,7 +91,7 @@ func TestChatSystemMessages(t *testing.T) {
 		{[]Message{{Role: System, Content: "A"}}, "<user>A"},
 		{[]Message{{Role: User, Content: "A"}, {Role: System, Content: "B"}}, "<user>A<user>B"},
 	} {
-		if got, err := renderChat(nil, source, c.chat); err != nil || got != c.want {
+		if got, err := rendered(source, c.chat); err != nil || got != c.want {
 			t.Errorf("%q, not %q, %v", got, c.want, err)
 		}
 	}
@@ -101,7 +106,7 @@ func TestChatErrors(t *testing.T) {
 		"{{ 'a'|nonsense }}":   "nonsense",
 		"{% include 'x' %}":    "Unknown statement: include",
 	} {
-		_, err := renderChat(nil, source, ask("Hi"))
+		_, err := rendered(source, ask("Hi"))
 		if !errors.Is(err, ErrTemplate) || !strings.Contains(err.Error(), reason) ||
 			strings.ContainsAny(err.Error(), "\n\x1b") {
 			t.Errorf("%q: %q, not %q", source, err, reason)
@@ -123,16 +128,16 @@ func TestChatContents(t *testing.T) {
 		"\xff\xfe", "\r\n\t", "日本 👩‍👩‍👧", strings.Repeat("long ", 1<<20)} {
 		for _, source := range []string{"{{ messages[0].content }}", "{{ messages[0]['content'] }}{% set x = 1 %}",
 			"{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}"} {
-			got, err := renderChat(nil, source, ask(content))
+			got, err := rendered(source, ask(content))
 			if want := strings.ToValidUTF8(content, "\uFFFD"); err != nil || got != want {
 				t.Errorf("%.40q comes out of %s as %.40q, %v", want, source, got, err)
 			}
 		}
 	}
-	if got, err := renderChat(nil, "{{ messages[0].content[:1] }}", ask("ö")); err != nil || !utf8.ValidString(got) {
+	if got, err := rendered("{{ messages[0].content[:1] }}", ask("ö")); err != nil || !utf8.ValidString(got) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := renderChat(nil, "{{ 1 }}", ask(strings.Repeat("x", 65<<20))); !errors.Is(err, ErrTemplate) ||
+	if _, err := rendered("{{ 1 }}", ask(strings.Repeat("x", 65<<20))); !errors.Is(err, ErrTemplate) ||
 		!strings.Contains(err.Error(), "67108864") {
 		t.Error("too much text:", err)
 	}
@@ -144,7 +149,7 @@ func TestChatContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := renderChat(nil, string(source), many); err != nil || strings.Count(got, "Hi") != len(many) {
+	if got, err := rendered(string(source), many); err != nil || strings.Count(got, "Hi") != len(many) {
 		t.Error("many messages:", len(got), err)
 	}
 }
@@ -154,7 +159,7 @@ func TestChatTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := renderChat(nil, string(source), conversations["all"])
+	want, err := rendered(string(source), conversations["all"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +167,7 @@ func TestChatTogether(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 20 {
-				if got, err := renderChat(nil, string(source), conversations["all"]); err != nil || got != want {
+				if got, err := rendered(string(source), conversations["all"]); err != nil || got != want {
 					t.Errorf("%q, %v", got, err)
 				}
 			}
@@ -177,7 +182,7 @@ func BenchmarkChatTemplate(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := renderChat(nil, string(source), conversations["all"]); err != nil {
+		if _, err := rendered(string(source), conversations["all"]); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -206,7 +211,7 @@ func FuzzChatTemplate(f *testing.F) {
 		if len(source) > 1<<12 || len(content) > 1<<12 {
 			return
 		}
-		text, err := renderChat(nil, source,
+		text, err := rendered(source,
 			[]Message{{Role: System, Content: "Be brief."}, {Role: User, Content: content},
 				{Role: Assistant, Content: "Hello."},
 				{Role: User, Content: "Bye"}})
@@ -298,7 +303,7 @@ func TestChatHostileTemplates(t *testing.T) {
 		"too long":            {`{{ 1 }}` + rep(" ", 1<<20), "more than 1048576"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := renderChat(nil, c.source, []Message{{Role: User, Content: "Hi"}})
+			text, err := rendered(c.source, []Message{{Role: User, Content: "Hi"}})
 			if err != nil && (!errors.Is(err, ErrTemplate) || strings.ContainsAny(err.Error(), "\n\x1b") ||
 				len(err.Error()) > 600) {
 				t.Errorf("not a line of ErrTemplate: %q", err)

@@ -4,7 +4,6 @@ package llm
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -21,21 +20,11 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	if err := req.check(); err != nil {
 		return Result{}, err
 	}
-	if req.HasTools() {
-		return Result{}, fmt.Errorf("llm: %w: %s", ErrTools, m.info.Path)
-	}
 	if !m.enter() {
 		return Result{}, ErrClosed
 	}
 	defer m.users.Done()
-	prompt := req.Prompt
-	if len(req.Messages) > 0 {
-		var err error
-		if prompt, err = m.ApplyTemplate(req.Messages); err != nil {
-			return Result{}, err
-		}
-	}
-	grammar, err := req.gbnf()
+	p, err := m.prompt(req)
 	if err != nil {
 		return Result{}, err
 	}
@@ -45,14 +34,13 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 		return Result{Finish: FinishCancelled}, err
 	}
 	waited := time.Since(begun)
-	r := &run{h: h, seed: req.Seed, more: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &run{h: h, seed: req.Seed, calls: p.calls, more: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.seed < 0 {
 		r.seed = rand.Int64N(maxSeed + 1)
 	}
-	prompt = m.valid(prompt)
-	h.prepare(len(prompt), uint32(r.seed), req)
+	h.prepare(len(p.text), p.marked, r.texts.orNull(p.calls.written()), uint32(r.seed), req)
 	m.users.Add(1) // while the caller's own registration holds
-	go r.predict(m, prompt, grammar, req)
+	go r.predict(m, p, req)
 	res, err := r.follow(ctx, m.closing, stream)
 	res.QueueTime += waited
 	return res, err
@@ -61,10 +49,12 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 // run is a prediction under way. Two goroutines share it: one sits in C, where upstream calls back with text while it
 // holds a lock of all predictions, so the callback only appends; the caller's takes the text to the stream function.
 type run struct {
-	h    *handle
-	seed int64
-	more chan struct{} // holds a token when there is new text
-	done chan struct{} // closed when result and err are final
+	h     *handle
+	seed  int64
+	calls *callReader   // nil: without tools
+	texts cStrings      // that C reads until the prediction ends
+	more  chan struct{} // holds a token when there is new text
+	done  chan struct{} // closed when result and err are final
 
 	mu       sync.Mutex
 	pieces   strings.Builder
@@ -73,9 +63,10 @@ type run struct {
 	err      error
 }
 
-func (r *run) predict(m *Model, prompt, grammar string, req Request) {
+func (r *run) predict(m *Model, p prompt, req Request) {
 	defer m.users.Done()
-	_, failed := r.h.llama.Predict(prompt,
+	defer r.texts.free()
+	_, failed := r.h.llama.Predict(p.text,
 		llama.SetTokenCallback(r.push),
 		llama.SetTokens(1), // the size of a result buffer that nobody reads; prepare set the limit
 		llama.SetTemperature(float32(req.Temperature)),
@@ -85,7 +76,7 @@ func (r *run) predict(m *Model, prompt, grammar string, req Request) {
 		llama.SetFrequencyPenalty(float32(req.FrequencyPenalty)),
 		llama.SetPresencePenalty(float32(req.PresencePenalty)),
 		llama.SetRepeat(repeatLast),
-		llama.WithGrammar(grammar),
+		llama.WithGrammar(p.grammar),
 		llama.SetStopWords(req.Stop...),
 	)
 	if failed != nil {
@@ -136,8 +127,7 @@ func (r *run) cancel() {
 func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(string) error) (Result, error) {
 	defer r.cancel() // whatever makes us leave, a panic of stream included
 	var text strings.Builder
-	deliver := func() error {
-		piece := r.take()
+	deliver := func(piece string) error {
 		text.WriteString(piece)
 		if piece == "" || stream == nil {
 			return nil
@@ -154,15 +144,19 @@ func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(s
 		case <-closing:
 			return partial(ErrClosed)
 		case <-r.more:
-			if err := deliver(); err != nil {
+			if err := deliver(r.calls.push(r.take())); err != nil {
 				return partial(err)
 			}
 		case <-r.done:
-			if err := deliver(); err != nil {
+			calls, rest := r.calls.finish(r.take())
+			if err := deliver(rest); err != nil {
 				return partial(err)
 			}
 			res := r.result
 			res.Text, res.Seed = text.String(), r.seed
+			if len(calls) > 0 && r.err == nil {
+				res.ToolCalls, res.Finish = calls, FinishTools
+			}
 			return res, r.err
 		}
 	}

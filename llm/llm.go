@@ -49,8 +49,9 @@ type Message struct {
 // truncation, no penalty, as long as the context allows.
 type Request struct {
 	// Messages are formatted with the model's chat template, which opens the assistant's turn; or Prompt is taken as it
-	// is. One of the two, not both. Special tokens written out in a text count as special tokens. Invalid UTF-8 is read
-	// as U+FFFD.
+	// is. One of the two, not both. Contents of messages are literal: a control token that they spell is ordinary text,
+	// and no control token. In a Prompt, special tokens written out count as such. Invalid UTF-8, and U+FDD0 in
+	// contents, is read as U+FFFD.
 	Messages []Message
 	Prompt   string
 

@@ -35,6 +35,15 @@ func (*Model) CountTokens(string) (int, error) { return 0, ErrUnavailable }
 // Tokenize returns ErrUnavailable.
 func (*Model) Tokenize(string) ([]int32, error) { return nil, ErrUnavailable }
 
+// TokenizeMessages returns ErrUnavailable.
+func (*Model) TokenizeMessages([]Message, ...Tool) ([]int32, error) { return nil, ErrUnavailable }
+
+// CountMessages returns ErrUnavailable.
+func (*Model) CountMessages([]Message, ...Tool) (int, error) { return 0, ErrUnavailable }
+
+// HasTools returns ErrUnavailable.
+func (*Model) HasTools() error { return ErrUnavailable }
+
 // ApplyTemplate returns ErrUnavailable.
 func (*Model) ApplyTemplate([]Message) (string, error) { return "", ErrUnavailable }
 

@@ -34,6 +34,9 @@ type Model struct {
 	tok   *handle        // for tokenising, under tokMu
 	all   []*handle
 
+	literal *chatLiterals // of the vocabulary and the chat template
+	tools   toolProbe
+
 	tokMu   sync.Mutex
 	digest  sync.Once
 	mu      sync.Mutex
@@ -139,6 +142,9 @@ func (m *Model) load(ctx context.Context) error {
 		}
 	}
 	m.tok.drainLog(m.opts.Logger)
+	var l chatLiterals
+	l.assistant, l.others = literalsOf(m.tok.specials(), m.info.ChatTemplate)
+	m.literal = &l
 	return nil
 }
 
@@ -216,7 +222,29 @@ func (m *Model) Stats() Stats {
 
 // Tokenize returns a text's tokens as a prompt: special tokens written out count as such, and those that the model puts
 // at the beginning are there.
-func (m *Model) Tokenize(text string) ([]int32, error) {
+func (m *Model) Tokenize(text string) ([]int32, error) { return m.tokenize(text, false) }
+
+// TokenizeMessages returns the tokens of messages, formatted with the model's chat template and with the assistant's
+// turn opened: what Generate gives the model for them. Contents are literal: none becomes a special token.
+func (m *Model) TokenizeMessages(msgs []Message, tools ...Tool) ([]int32, error) {
+	req := Request{Messages: msgs, Tools: tools}
+	if err := m.checkChat(req); err != nil {
+		return nil, err
+	}
+	text, err := m.render(chat{messages: msgs, tools: tools}, m.literal)
+	if err != nil {
+		return nil, err
+	}
+	return m.tokenize(text, true)
+}
+
+// CountMessages returns how many tokens messages are as a prompt, the template's own included.
+func (m *Model) CountMessages(msgs []Message, tools ...Tool) (int, error) {
+	ids, err := m.TokenizeMessages(msgs, tools...)
+	return len(ids), err
+}
+
+func (m *Model) tokenize(text string, marked bool) ([]int32, error) {
 	if !m.enter() {
 		return nil, ErrClosed
 	}
@@ -226,7 +254,7 @@ func (m *Model) Tokenize(text string) ([]int32, error) {
 	defer m.tokMu.Unlock()
 	room := len(text)/2 + 16
 	for {
-		m.tok.prepareText(len(text))
+		m.tok.prepareText(len(text), marked)
 		n, ids, err := m.tok.llama.TokenizeString(text, llama.SetTokens(room))
 		if err == nil {
 			return ids[:n:n], nil
@@ -248,11 +276,16 @@ func (m *Model) CountTokens(text string) (int, error) {
 // llama.cpp's Jinja engine with the variables of Hugging Face's transformers, without tools; one that has no place for
 // system messages gets them at the beginning of the next user message, with a blank line between. A template may take
 // about a second of CPU time, a few hundred megabytes and 64 MiB of text. It fails with ErrTemplate and the reason when
-// the model has no template or its template fails: give Options.ChatTemplate, or a raw prompt.
+// the model has no template or its template fails: give Options.ChatTemplate, or a raw prompt. As a raw prompt the
+// result may be other tokens than those of the messages: what contents spell is literal there, and not in a prompt.
 func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
-	if err := (Request{Messages: msgs}).check(); err != nil {
+	if err := m.checkChat(Request{Messages: msgs}); err != nil {
 		return "", err
 	}
+	return m.render(chat{messages: msgs}, nil)
+}
+
+func (m *Model) render(c chat, l *chatLiterals) (string, error) {
 	if m.info.ChatTemplate == "" {
 		return "", fmt.Errorf("llm: %w: %s has none; set a chat template or give a raw prompt",
 			ErrTemplate, m.info.Path)
@@ -261,7 +294,7 @@ func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 		return "", ErrClosed
 	}
 	defer m.users.Done()
-	text, err := renderChat(m.tok, m.info.ChatTemplate, msgs)
+	text, err := renderChat(m.tok, m.info.ChatTemplate, c, l)
 	if err != nil {
 		return "", fmt.Errorf("the chat template of %s: %w", m.info.Path, err)
 	}

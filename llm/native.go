@@ -127,8 +127,10 @@ func openHandle(r loadRequest) (*handle, error) {
 func (h *handle) free() { h.llama.Free() }
 
 // prepare tells the next predict what upstream's options cannot.
-func (h *handle) prepare(textLen int, seed uint32, req Request) {
+func (h *handle) prepare(textLen int, marked bool, shown *C.char, seed uint32, req Request) {
 	r := C.slc_llm_request{
+		marked:       C.bool(marked),
+		shown:        shown,
 		text_len:     C.int64_t(textLen),
 		max_tokens:   C.int32_t(req.MaxTokens),
 		seed:         C.uint32_t(seed),
@@ -144,8 +146,8 @@ func (h *handle) prepare(textLen int, seed uint32, req Request) {
 }
 
 // prepareText tells the next tokenise or embedding how long its text is.
-func (h *handle) prepareText(n int) {
-	C.slc_llm_prepare(h.state, &C.slc_llm_request{text_len: C.int64_t(n), alternatives: -1})
+func (h *handle) prepareText(n int, marked bool) {
+	C.slc_llm_prepare(h.state, &C.slc_llm_request{text_len: C.int64_t(n), marked: C.bool(marked), alternatives: -1})
 }
 
 // logProbs are those of the last predict, which was asked for so many alternatives.
@@ -177,10 +179,10 @@ func (h *handle) logProb(p C.slc_llm_prob) TokenLogProb {
 }
 
 // pin reads a text and keeps it in the cache.
-func (h *handle) pin(text string) (number int64, tokens int, err error) {
+func (h *handle) pin(text string, marked bool) (number int64, tokens int, err error) {
 	c := C.CString(text)
 	defer C.free(unsafe.Pointer(c))
-	number = int64(C.slc_llm_pin(h.state, c, C.int64_t(len(text))))
+	number = int64(C.slc_llm_pin(h.state, c, C.int64_t(len(text)), C.bool(marked)))
 	if number < 0 {
 		_, err = h.last()
 		return 0, 0, err
@@ -273,59 +275,6 @@ func (h *handle) drainLog(log *slog.Logger) {
 		}
 		log.Log(nil, to, text, "source", "llama.cpp") //nolint:staticcheck // slog takes a nil context
 	}
-}
-
-// renderChat formats messages with a template, knowing the tokens at a text's ends from h, which may be nil. Errors are
-// ErrTemplate. A NUL would end a C string, so it travels as the overlong pair that our library uses as well.
-func renderChat(h *handle, template string, msgs []Message) (string, error) {
-	size := C.size_t(len(msgs)) * C.size_t(unsafe.Sizeof((*C.char)(nil)))
-	table := func(field func(Message) string) (**C.char, func()) {
-		p := C.malloc(size)
-		cells := unsafe.Slice((**C.char)(p), len(msgs))
-		for i, m := range msgs {
-			cells[i] = C.CString(escapeNUL(field(m)))
-		}
-		return (**C.char)(p), func() {
-			for _, c := range cells {
-				C.free(unsafe.Pointer(c))
-			}
-			C.free(p)
-		}
-	}
-	roles, freeRoles := table(func(m Message) string { return string(m.Role) })
-	defer freeRoles()
-	contents, freeContents := table(func(m Message) string { return strings.ToValidUTF8(m.Content, "\uFFFD") })
-	defer freeContents()
-	tmpl := C.CString(template)
-	defer C.free(unsafe.Pointer(tmpl))
-	var state unsafe.Pointer
-	if h != nil {
-		state = h.state
-	}
-	var out *C.char
-	var reason [512]C.char
-	n := C.slc_llm_chat(state, tmpl, roles, contents, C.size_t(len(msgs)), &out, &reason[0], C.size_t(len(reason)))
-	if n < 0 {
-		return "", templateError(C.GoString(&reason[0]))
-	}
-	defer C.free(unsafe.Pointer(out))
-	// Templates count and cut bytes.
-	return strings.ToValidUTF8(unescapeNUL(C.GoStringN(out, C.int(n))), "\uFFFD"), nil
-}
-
-// parseChat looks whether a template parses, or is the name of a built-in one.
-func parseChat(template string) error {
-	tmpl := C.CString(template)
-	defer C.free(unsafe.Pointer(tmpl))
-	var reason [512]C.char
-	if C.slc_llm_chat(nil, tmpl, nil, nil, 0, nil, &reason[0], C.size_t(len(reason))) < 0 {
-		return templateError(C.GoString(&reason[0]))
-	}
-	return nil
-}
-
-func templateError(reason string) error {
-	return fmt.Errorf("llm: %w: %s", ErrTemplate, strings.ToValidUTF8(unescapeNUL(reason), ""))
 }
 
 func escapeNUL(s string) string   { return strings.ReplaceAll(s, "\x00", "\xC0\x80") }

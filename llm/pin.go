@@ -30,7 +30,11 @@ func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 	var text [2]string
 	for i, next := range []string{"a", "b"} {
 		var err error
-		if text[i], err = m.ApplyTemplate(append(slices.Clone(msgs), Message{Role: User, Content: next})); err != nil {
+		c := chat{messages: append(slices.Clone(msgs), Message{Role: User, Content: next})}
+		if err = m.checkChat(Request{Messages: c.messages}); err != nil {
+			return nil, err
+		}
+		if text[i], err = m.render(c, m.literal); err != nil {
 			return nil, err
 		}
 	}
@@ -38,11 +42,15 @@ func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 	for n < len(text[0]) && n < len(text[1]) && text[0][n] == text[1][n] {
 		n++
 	}
-	return m.PinPrompt(ctx, strings.ToValidUTF8(text[0][:n], ""))
+	return m.pin(ctx, strings.ToValidUTF8(text[0][:n], ""), true)
 }
 
 // PinPrompt is Pin for a raw prompt's beginning.
 func (m *Model) PinPrompt(ctx context.Context, text string) (*Pin, error) {
+	return m.pin(ctx, text, false)
+}
+
+func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error) {
 	if !m.enter() {
 		return nil, ErrClosed
 	}
@@ -52,12 +60,12 @@ func (m *Model) PinPrompt(ctx context.Context, text string) (*Pin, error) {
 		return nil, err
 	}
 	defer m.pins.give(h)
-	h.prepare(0, 0, Request{}) // an earlier cancellation is over
+	h.prepareText(0, false) // an earlier cancellation is over
 	done := make(chan struct{})
 	p := &Pin{model: m}
 	go func() {
 		defer close(done)
-		p.number, p.Tokens, err = h.pin(m.valid(text))
+		p.number, p.Tokens, err = h.pin(m.valid(text), marked)
 	}()
 	var ended error
 	select {

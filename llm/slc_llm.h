@@ -66,6 +66,9 @@ typedef struct slc_llm_request {
     int32_t no_repeat;    // no sequence of so many tokens comes twice in the completion; 0: off
     int32_t alternatives; // log-probabilities of each token and of so many best ones; -1: none
     int32_t priority;     // the highest of those that wait for KV cells starts first
+    bool marked;          // the text has marks (slc_llm_special)
+    const char * shown;   // the completion's text has those control tokens that are written here; may be NULL. It has to
+                          // live until the predict returns
 } slc_llm_request;
 
 typedef struct slc_llm_result {
@@ -105,16 +108,37 @@ int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 // slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests that begin with
 // it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read, or
 // for slc_llm_cancel; slc_llm_prepare clears an earlier one.
-int64_t slc_llm_pin(void * handle, const char * text, int64_t length);
+int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked);
 void slc_llm_unpin(void * handle, int64_t pin);
 
-// slc_llm_chat renders messages with a chat template and opens the assistant's turn. The template is Jinja source or,
+// slc_llm_special returns the first token from this one on that the tokenizer finds written out in a text, -1 when there
+// is none, and its text, which lives as long as the handle. A text that is not to become the token gets the mark U+FDD0
+// within it; the tokenizer takes the marks out of a text that is said to have some.
+int32_t slc_llm_special(void * handle, int32_t from, const char ** text, bool * user_defined, bool * end_of_turn);
+#define SLC_LLM_MARK "\xEF\xB7\x90"
+
+typedef struct slc_llm_turn {
+    const char * role, * content;
+    const char * calls;        // JSON array of OpenAI's tool calls, their arguments objects; NULL: none
+    const char * calls_text;   // the same with arguments as JSON text, which some templates want
+    const char * call_id, * name; // of a tool's turn; NULL: none
+} slc_llm_turn;
+
+typedef struct slc_llm_chat_request {
+    const char * tmpl;
+    const slc_llm_turn * turns;
+    size_t n;
+    const char * tools; // JSON array of OpenAI's tools; NULL: none
+    bool open;          // the assistant's turn
+    bool parse_only;
+} slc_llm_chat_request;
+
+// slc_llm_chat renders messages with a chat template. The template is Jinja source or,
 // without any '{', the name of one that llama.cpp has built in. The handle's vocabulary says what the template knows as
 // bos_token and eos_token, and whether the tokenizer puts them at the ends by itself: then they are left out. A null
-// handle is without both. Returns the length and a malloc'ed, NUL-terminated *out, or -1 and why in error. A null out
-// only looks whether the template parses.
-int64_t slc_llm_chat(void * handle, const char * tmpl, const char ** roles, const char ** contents, size_t n,
-                     char ** out, char * error, size_t error_size);
+// handle is without both. Returns the length and a malloc'ed, NUL-terminated *out, or -1 and why in error.
+int64_t slc_llm_chat(void * handle, const slc_llm_chat_request * request, char ** out, char * error,
+                     size_t error_size);
 
 // slc_llm_log takes the oldest line that llama.cpp logged for the handle's model. Returns its level (1 debug, 2 info,
 // 3 warning, 4 error), or 0 when there is none.
@@ -139,7 +163,7 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (5 << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (6u << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the

@@ -73,7 +73,7 @@ bool build(Handle & h, Params & p, const slc_llm_request & extras, int max_token
         return false;
     }
     slc::Engine & engine = *h.engine;
-    r.prompt = engine.tokenize(p.prompt, prompt_length(p, extras));
+    r.prompt = engine.tokenize(p.prompt, prompt_length(p, extras), extras.marked);
     if (r.prompt.empty()) {
         const llama_token bos = llama_vocab_bos(engine.vocab());
         const llama_token first = bos != LLAMA_TOKEN_NULL ? bos : llama_vocab_eos(engine.vocab());
@@ -95,6 +95,7 @@ bool build(Handle & h, Params & p, const slc_llm_request & extras, int max_token
     r.ignore_eos = p.ignore_eos;
     r.cancelled = &h.cancelled;
     r.text = slc::TextFilter(p.stops);
+    r.shown = extras.shown ? extras.shown : "";
     r.sampler.reset(new slc::Sampler(engine.vocab(), p.sampling, r.prompt, engine.context(), &h.cancelled));
     r.result = h.last;
     return true;
@@ -357,7 +358,7 @@ int llama_tokenize_string(void * params, void * state, int * result) {
     try {
         slc_llm_request extras;
         h.take_extras(extras);
-        const auto tokens = h.engine->tokenize(p->prompt, prompt_length(*p, extras));
+        const auto tokens = h.engine->tokenize(p->prompt, prompt_length(*p, extras), extras.marked);
         if (tokens.size() > (size_t) std::max(0, p->tokens)) {
             return -(int) tokens.size();
         }
@@ -374,7 +375,7 @@ int get_embeddings(void * params, void * state, float * out) {
     return guarded(state, [&](Handle & h) {
         slc_llm_request extras;
         h.take_extras(extras);
-        embed(h, h.engine->tokenize(p->prompt, prompt_length(*p, extras)), out, p->tokens);
+        embed(h, h.engine->tokenize(p->prompt, prompt_length(*p, extras), extras.marked), out, p->tokens);
     });
 }
 

@@ -5,6 +5,7 @@
 #include "jinja_budget.h"
 
 #include "jinja/caps.h"
+#include "jinja/json.h"
 #include "jinja/lexer.h"
 #include "jinja/parser.h"
 #include "jinja/runtime.h"
@@ -26,12 +27,16 @@ constexpr size_t kStack = size_t(512) << 20; // of address space; beyond JinjaLi
 
 struct Message {
     std::string role, content;
+    std::string calls, calls_text; // JSON, empty: none
+    std::string call_id, name;
 };
 
 struct Rendering {
     std::string source;
     std::vector<Message> messages;
+    std::string tools; // JSON, empty: none
     std::string bos, eos;
+    bool open = true; // the assistant's turn
     bool parse_only = false;
     std::string prompt, error; // the outcome
 };
@@ -89,14 +94,15 @@ std::vector<Message> merge_system(const std::vector<Message> & messages) {
         if (m.role == "system") {
             system += (system.empty() ? "" : "\n\n") + m.content;
         } else if (m.role == "user" && !system.empty()) {
-            merged.push_back({m.role, system + "\n\n" + m.content});
+            merged.push_back(m);
+            merged.back().content = system + "\n\n" + m.content;
             system.clear();
         } else {
             merged.push_back(m);
         }
     }
     if (!system.empty()) {
-        merged.push_back({"user", system});
+        merged.push_back({"user", system, "", "", "", ""});
     }
     return merged;
 }
@@ -105,11 +111,26 @@ jinja::value text_value(const std::string & text) {
     return jinja::mk_val<jinja::value_string>(text);
 }
 
-jinja::value messages_value(const std::vector<Message> & messages, bool typed) {
+jinja::value json_value(const std::string & json) {
+    jinja::context context("");
+    jinja::global_from_json(context, common_json{{"value", common_json::parse(json)}}, false);
+    return context.get_val("value");
+}
+
+jinja::value messages_value(const std::vector<Message> & messages, bool typed, bool objects) {
     auto list = jinja::mk_val<jinja::value_array>();
     for (const Message & m : messages) {
         auto message = jinja::mk_val<jinja::value_object>();
         message->insert("role", text_value(m.role));
+        if (!m.calls.empty()) {
+            message->insert("tool_calls", json_value(objects ? m.calls : m.calls_text));
+        }
+        if (!m.call_id.empty()) {
+            message->insert("tool_call_id", text_value(m.call_id));
+        }
+        if (!m.name.empty()) {
+            message->insert("name", text_value(m.name));
+        }
         if (typed) {
             auto part = jinja::mk_val<jinja::value_object>();
             part->insert("type", text_value("text"));
@@ -137,13 +158,13 @@ std::string render(const Rendering & r) {
 
     jinja::context context(lexed.source);
     context.set_val("messages",
-                    messages_value(caps.supports_system_role ? r.messages : merge_system(r.messages), typed));
+                    messages_value(caps.supports_system_role ? r.messages : merge_system(r.messages), typed,
+                                   caps.supports_object_arguments));
     context.set_val("bos_token", text_value(r.bos));
     context.set_val("eos_token", text_value(r.eos));
-    context.set_val("add_generation_prompt", jinja::mk_val<jinja::value_bool>(true));
-    for (const char * none : {"tools", "documents"}) { // as Hugging Face's transformers has it
-        context.set_val(none, jinja::mk_val<jinja::value_none>());
-    }
+    context.set_val("add_generation_prompt", jinja::mk_val<jinja::value_bool>(r.open));
+    context.set_val("documents", jinja::mk_val<jinja::value_none>()); // as Hugging Face's transformers has it
+    context.set_val("tools", r.tools.empty() ? jinja::mk_val<jinja::value_none>() : json_value(r.tools));
     jinja::runtime runtime(context);
     const jinja::value results = runtime.execute(program);
     return jinja::runtime::gather_string_parts(results)->as_string().str();
@@ -172,13 +193,15 @@ void break_cycles(slc::JinjaBudget & budget) {
 #pragma GCC diagnostic pop
 
 slc::JinjaLimits limits_of(const Rendering & r) {
-    uint64_t bytes = r.source.size();
+    uint64_t bytes = r.source.size(), json = r.tools.size();
     for (const Message & m : r.messages) {
         bytes += m.content.size();
+        json += m.calls.size() + m.calls_text.size();
     }
+    bytes += json;
     slc::JinjaLimits limits;
     limits.cpu_ns = 1000000000 + int64_t(1000000 * r.messages.size() + 100 * bytes);
-    limits.values = 300000 + 8 * r.messages.size();
+    limits.values = 300000 + 8 * r.messages.size() + json;
     limits.held = (uint64_t(256) << 20) + 16 * bytes;
     limits.made = (uint64_t(1) << 30) + 64 * bytes;
     return limits;
@@ -223,24 +246,24 @@ void run(Rendering & r) {
 }
 
 // built_in formats with what llama.cpp has under a name.
-std::string built_in(const char * name, const std::vector<Message> & messages, bool look_only) {
+std::string built_in(const char * name, const Rendering & r) {
     std::vector<const char *> names((size_t) llama_chat_builtin_templates(nullptr, 0));
     llama_chat_builtin_templates(names.data(), names.size());
     if (std::none_of(names.begin(), names.end(), [&](const char * known) { return strcmp(known, name) == 0; })) {
         throw std::runtime_error("llama.cpp has none of this name: " + one_line(name).substr(0, 80));
     }
-    if (look_only) {
+    if (r.parse_only) {
         return "";
     }
     std::vector<llama_chat_message> chat;
-    for (const Message & m : messages) {
+    for (const Message & m : r.messages) {
         chat.push_back({m.role.c_str(), m.content.c_str()});
     }
     std::string text;
     for (int32_t need = 0;;) {
         text.resize((size_t) need);
         const int32_t n =
-            llama_chat_apply_template(name, chat.data(), chat.size(), true, text.empty() ? nullptr : &text[0], need);
+            llama_chat_apply_template(name, chat.data(), chat.size(), r.open, text.empty() ? nullptr : &text[0], need);
         if (n < 0) {
             throw std::runtime_error("llama.cpp cannot format these messages");
         }
@@ -284,9 +307,9 @@ std::string chat(const llama_vocab * vocab, const char * tmpl, Rendering & r) {
         throw std::runtime_error("it has " + std::to_string(r.source.size()) + " bytes, more than " +
                                  std::to_string(kMaxSource));
     }
-    size_t bytes = 0;
+    size_t bytes = r.tools.size();
     for (const Message & m : r.messages) {
-        bytes += m.content.size();
+        bytes += m.content.size() + m.calls.size();
     }
     if (r.messages.size() > kMaxMessages || bytes > kMaxText) {
         throw std::runtime_error(std::to_string(r.messages.size()) + " messages of " + std::to_string(bytes) +
@@ -299,7 +322,7 @@ std::string chat(const llama_vocab * vocab, const char * tmpl, Rendering & r) {
     }
     std::string text;
     if (r.source.find('{') == std::string::npos) {
-        text = built_in(tmpl, r.messages, r.parse_only);
+        text = built_in(tmpl, r);
     } else {
         run(r);
         text = std::move(r.prompt);
@@ -313,24 +336,27 @@ std::string chat(const llama_vocab * vocab, const char * tmpl, Rendering & r) {
 
 } // namespace
 
-extern "C" int64_t slc_llm_chat(void * handle, const char * tmpl, const char ** roles, const char ** contents, size_t n,
-                                char ** out, char * error, size_t error_size) {
+extern "C" int64_t slc_llm_chat(void * handle, const slc_llm_chat_request * request, char ** out, char * error,
+                                size_t error_size) {
     const auto fail = [&](const char * what) {
         if (error_size > 0) {
             error[std::string(what).copy(error, error_size - 1)] = '\0';
         }
         return int64_t(-1);
     };
+    const auto text_of = [](const char * text) { return std::string(text ? text : ""); };
     try {
         Rendering r;
-        r.parse_only = !out;
-        for (size_t i = 0; i < n; i++) {
-            r.messages.push_back({roles[i], contents[i]});
+        r.parse_only = request->parse_only;
+        r.open = request->open;
+        r.tools = text_of(request->tools);
+        for (size_t i = 0; i < request->n; i++) {
+            const slc_llm_turn & t = request->turns[i];
+            r.messages.push_back({text_of(t.role), text_of(t.content), text_of(t.calls), text_of(t.calls_text),
+                                  text_of(t.call_id), text_of(t.name)});
         }
-        const std::string text = chat(handle ? static_cast<slc::Handle *>(handle)->engine->vocab() : nullptr, tmpl, r);
-        if (!out) {
-            return 0;
-        }
+        const llama_vocab * vocab = handle ? static_cast<slc::Handle *>(handle)->engine->vocab() : nullptr;
+        const std::string text = chat(vocab, request->tmpl, r);
         *out = static_cast<char *>(malloc(text.size() + 1));
         if (!*out) {
             return fail("out of memory");

@@ -1,6 +1,8 @@
 // Loading: weights, context, threads; what is shared and what is refused.
 #include "engine.h"
 
+#include "literal.h"
+
 #include "state.h"
 
 #include "ggml-cpu.h"
@@ -214,10 +216,11 @@ slc_llm_stats Engine::stats() {
     return stats_;
 }
 
-std::vector<llama_token> Engine::tokenize(const char * text, size_t n) const {
+std::vector<llama_token> Engine::tokenize(const char * text, size_t n, bool marked) const {
     if (n > INT32_MAX / 2) {
         throw std::runtime_error("a text of " + std::to_string(n) + " bytes is too long to tokenise");
     }
+    const Unmarking unmarking(marked);
     std::vector<llama_token> tokens(n / 2 + 16);
     int32_t k = llama_tokenize(vocab(), text, (int32_t) n, tokens.data(), (int32_t) tokens.size(), true, true);
     if (k < 0 && k != INT32_MIN) {

@@ -65,8 +65,9 @@ public:
     std::vector<float> embed(const std::vector<llama_token> & tokens);
     int embedding_width() const { return llama_model_n_embd(weights_->model); }
 
-    // Special tokens in the text count as such, and those the model wants at the beginning are added. Throws.
-    std::vector<llama_token> tokenize(const char * text, size_t n) const;
+    // Special tokens in the text count as such, and those the model wants at the beginning are added. A
+    // marked text's marks are taken out (literal.h). Throws.
+    std::vector<llama_token> tokenize(const char * text, size_t n, bool marked) const;
 
 private:
     struct Sequence {
@@ -117,6 +118,7 @@ private:
     void sample_all();
     void sample(Slot & slot);
     llama_token choose(Slot & slot, const float * logits);
+    std::string text_of(llama_token token, const std::string & shown) const;
     void emit(Slot & slot, llama_token token);
 
     void assign(Request * request);

@@ -28,6 +28,7 @@ public:
     int64_t pinned = -1;
     std::unique_ptr<Sampler> sampler;
     TextFilter text{{}};
+    std::string shown; // control tokens written here are text of the completion
     std::atomic<bool> * cancelled = nullptr;
     int64_t submitted = 0, started = 0, first = 0; // llama_time_us
     slc_llm_result result{};

@@ -388,6 +388,20 @@ void Engine::sample(Slot & s) {
     }
 }
 
+// text_of is what a token adds to a completion. A control token adds nothing, unless it is one of those to be shown.
+std::string Engine::text_of(llama_token token, const std::string & shown) const {
+    const bool show = !shown.empty() && llama_vocab_is_control(vocab(), token) &&
+                      shown.find(llama_vocab_get_text(vocab(), token)) != std::string::npos;
+    std::string piece(256, '\0');
+    int n = llama_token_to_piece(vocab(), token, &piece[0], (int32_t) piece.size(), 0, show);
+    if (n < 0) {
+        piece.resize((size_t) -n);
+        n = llama_token_to_piece(vocab(), token, &piece[0], (int32_t) piece.size(), 0, show);
+    }
+    piece.resize((size_t) std::max(0, n));
+    return piece;
+}
+
 void Engine::emit(Slot & s, llama_token token) {
     Request & r = *s.request;
     s.next = token;
@@ -396,15 +410,7 @@ void Engine::emit(Slot & s, llama_token token) {
         return;
     }
     r.result.completion_tokens++;
-    char buffer[256];
-    std::string piece, ready;
-    const int n = llama_token_to_piece(vocab(), token, buffer, sizeof buffer, 0, false);
-    if (n >= 0) {
-        piece.assign(buffer, (size_t) n);
-    } else {
-        piece.resize((size_t) -n);
-        llama_token_to_piece(vocab(), token, &piece[0], -n, 0, false);
-    }
+    std::string piece = text_of(token, r.shown), ready;
     const bool stopped = r.text.push(piece, ready);
     r.push(ready);
     if (stopped) {

@@ -90,13 +90,27 @@ int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room) {
     return n < 0 ? -n : n;
 }
 
-int64_t slc_llm_pin(void * handle, const char * text, int64_t length) {
+int32_t slc_llm_special(void * handle, int32_t from, const char ** text, bool * user_defined, bool * end_of_turn) {
+    const llama_vocab * vocab = of(handle).engine->vocab();
+    for (int32_t token = std::max(0, from); token < llama_vocab_n_tokens(vocab); token++) {
+        const int attr = llama_vocab_get_attr(vocab, token);
+        if (attr & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_USER_DEFINED)) {
+            *text = llama_vocab_get_text(vocab, token);
+            *user_defined = attr & LLAMA_TOKEN_ATTR_USER_DEFINED;
+            *end_of_turn = llama_vocab_is_eog(vocab, token);
+            return token;
+        }
+    }
+    return -1;
+}
+
+int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked) {
     slc::Handle & h = of(handle);
     h.last = slc_llm_result{};
     h.last.code = SLC_LLM_BAD_OPTION;
     try {
         slc::Request r;
-        r.prompt = h.engine->tokenize(text, (size_t) length);
+        r.prompt = h.engine->tokenize(text, (size_t) length, marked);
         const int limit = h.engine->context() - 1;
         if (r.prompt.empty() || (int) r.prompt.size() > limit) {
             const std::string why = "a text of " + std::to_string(r.prompt.size()) +

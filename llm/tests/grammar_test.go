@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,5 +114,24 @@ func TestGrammarDebtOutlivesItsRequest(t *testing.T) {
 	// It needs about ten decodes a request.
 	if n := <-ended; res.CompletionTokens != tokens || n > tokens/50 {
 		t.Errorf("%d tokens beside %d requests with ambiguous grammars", res.CompletionTokens, n)
+	}
+}
+
+// A grammar whose beginning takes too much already ends its request while the sampler is being made, and leaks nothing
+// (make asan).
+func TestAmbiguousAtTheBeginning(t *testing.T) {
+	m := openTiny(t, llm.Options{ContextSize: 512, Slots: 1})
+	var grammar strings.Builder
+	grammar.WriteString("root ::= x0")
+	for i := range 7000 {
+		fmt.Fprintf(&grammar, " | x \"%d\"", i)
+	}
+	grammar.WriteString("\nx0 ::= \"0\"\nx ::= [^d]\n")
+	for range 3 {
+		_, err := m.Generate(t.Context(), llm.Request{Prompt: "x", Grammar: grammar.String(), MaxTokens: 4}, nil)
+		var limit *llm.GrammarLimitError
+		if !errors.As(err, &limit) {
+			t.Fatal(err)
+		}
 	}
 }

@@ -121,7 +121,10 @@ func TestApplyTemplate(t *testing.T) {
 	if got, err := m.ApplyTemplate(ask(long)); err != nil || !strings.Contains(got, long) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if _, err := m.ApplyTemplate([]llm.Message{{Role: "tool", Content: "x"}}); !errors.Is(err, llm.ErrOptions) {
+	if _, err := m.ApplyTemplate([]llm.Message{{Role: "robot", Content: "x"}}); !errors.Is(err, llm.ErrOptions) {
+		t.Error(err)
+	}
+	if _, err := m.ApplyTemplate([]llm.Message{{Role: llm.ToolRole, Content: "x"}}); !errors.Is(err, llm.ErrTools) {
 		t.Error(err)
 	}
 	gemma := openModel(t, llm.Options{ContextSize: 64, Slots: 1, ChatTemplate: "gemma"})

@@ -27,7 +27,7 @@ var jinjaFlags = []string{"-O2", "-DNDEBUG", "-std=c++17", "-fPIC", "-w"}
 // llm/binding/jinja_guard.h).
 func libjinja() recipe {
 	return recipe{
-		name: "libjinja", version: 2,
+		name: "libjinja", version: 3,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
 			_, _, id, err := e.compilers(ctx)
@@ -66,7 +66,7 @@ func buildJinja(ctx context.Context, e *Env, j job) error {
 	if err != nil {
 		return err
 	}
-	headers, err := glob(src, "common/jinja/*.h")
+	headers, err := glob(src, "common/jinja/*.h", "common/json.h")
 	if err != nil {
 		return err
 	}

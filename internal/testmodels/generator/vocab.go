@@ -15,6 +15,7 @@ const (
 	Normal  Kind = 1
 	Unknown Kind = 2
 	Control Kind = 3
+	User    Kind = 4 // user-defined: a word that is found before all others
 	Byte    Kind = 6
 )
 

@@ -1,0 +1,128 @@
+package llm
+
+import (
+	"encoding/json"
+)
+
+// chat is what a template is given.
+type chat struct {
+	messages []Message
+	tools    []Tool
+	closed   bool // the assistant's turn is not opened
+}
+
+// turn is a message as the library takes it. calls is JSON of OpenAI's tool calls, whose arguments are objects,
+// callsText the same with the arguments as JSON text.
+type turn struct {
+	role, content, calls, callsText, callID, name string
+}
+
+type functionCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments any    `json:"arguments"`
+	} `json:"function"`
+}
+
+// turns returns a chat's messages, with marks by literals where these are not nil.
+func (c chat) turns(l *chatLiterals) ([]turn, error) {
+	names := map[string]string{} // of calls by their id
+	out := make([]turn, len(c.messages))
+	for i, m := range c.messages {
+		t := turn{role: string(m.Role), content: l.content(m), callID: m.ToolCallID, name: names[m.ToolCallID]}
+		if m.Role != ToolRole {
+			t.name = ""
+		}
+		for _, call := range m.ToolCalls {
+			names[call.ID] = call.Name
+		}
+		if len(m.ToolCalls) > 0 {
+			var err error
+			if t.calls, t.callsText, err = callsJSON(m.ToolCalls, l); err != nil {
+				return nil, err
+			}
+		}
+		out[i] = t
+	}
+	return out, nil
+}
+
+func callsJSON(calls []ToolCall, l *chatLiterals) (objects, texts string, err error) {
+	asObjects, asTexts := make([]functionCall, len(calls)), make([]functionCall, len(calls))
+	for i, call := range calls {
+		arguments, err := l.json([]byte(call.Arguments))
+		if err != nil {
+			return "", "", err
+		}
+		f := functionCall{ID: call.ID, Type: "function"}
+		f.Function.Name = call.Name
+		f.Function.Arguments = arguments
+		asObjects[i] = f
+		f.Function.Arguments = string(arguments)
+		asTexts[i] = f
+	}
+	one, err := plainJSON(asObjects)
+	if err != nil {
+		return "", "", err
+	}
+	two, err := plainJSON(asTexts)
+	return string(one), string(two), err
+}
+
+// toolsJSON returns a chat's tools as OpenAI's API has them, "" if there are none.
+func (c chat) toolsJSON(l *chatLiterals) (string, error) {
+	if len(c.tools) == 0 {
+		return "", nil
+	}
+	type function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	type tool struct {
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	list := make([]tool, len(c.tools))
+	for i, t := range c.tools {
+		parameters := t.Parameters
+		if len(parameters) == 0 {
+			parameters = json.RawMessage(`{"type": "object", "properties": {}}`)
+		}
+		parameters, err := l.json(parameters)
+		if err != nil {
+			return "", err
+		}
+		list[i] = tool{"function", function{t.Name, l.text(t.Description), parameters}}
+	}
+	text, err := plainJSON(list)
+	return string(text), err
+}
+
+// chatLiterals marks the texts of a chat. A nil one leaves them as they are.
+type chatLiterals struct {
+	assistant, others *literals
+}
+
+func (l *chatLiterals) text(s string) string {
+	if l == nil {
+		return s
+	}
+	return l.others.mark(s)
+}
+
+func (l *chatLiterals) content(m Message) string {
+	if l != nil && m.Role == Assistant {
+		return l.assistant.mark(m.Content)
+	}
+	return l.text(m.Content)
+}
+
+func (l *chatLiterals) json(text []byte) (json.RawMessage, error) {
+	if l == nil {
+		return json.RawMessage(text), nil
+	}
+	return l.others.markJSON(text)
+}

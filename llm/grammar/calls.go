@@ -1,0 +1,162 @@
+package grammar
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ID stands in a Format for the identifier of a call.
+const ID = '\x01'
+
+const (
+	idRule   = "[a-zA-Z0-9]{9}"
+	maxCalls = 16 // of a completion
+)
+
+// Function is what a completion may call.
+type Function struct {
+	Name   string
+	Schema []byte // JSON Schema of the arguments; empty: there are none
+}
+
+// Format says how a model writes calls: First NAME Middle ARGUMENTS (Next NAME Middle ARGUMENTS)* Last.
+type Format struct {
+	Trigger                   string // where First begins after other text; a call follows for certain
+	AtStart                   bool   // the trigger counts at the beginning of a completion only
+	First, Middle, Next, Last string // Next is empty where there is one call at most; runes ID are identifiers
+}
+
+// FromCalls returns the grammar of completions that call functions: with must nothing else, else any text that does not
+// hold the trigger, and calls after it. Errors are *SchemaError about the function that Path begins with.
+func FromCalls(f Format, functions []Function, must bool) (string, error) {
+	c := &compiler{builder: newBuilder(), names: map[*value]string{}, digits: map[[3]int]state{}}
+	root := c.reserve("root", "")
+	call := c.reserve("call", "")
+	alts := make([]string, len(functions))
+	for i, fn := range functions {
+		arguments, err := c.arguments(fn)
+		if err != nil {
+			return "", err
+		}
+		alts[i] = join(literal(fn.Name+f.Middle[:idAt(f.Middle)]), text(f.Middle[idAt(f.Middle):]), arguments)
+	}
+	c.body[call] = strings.Join(alts, " | ")
+	calls := join(call, text(f.Last))
+	if f.Next != "" {
+		more := c.add("more", "", join(text(f.Next), call))
+		calls = join(call, fmt.Sprintf("%s{0,%d}", more, maxCalls-1), text(f.Last))
+	}
+	first := strings.TrimLeft(f.First, " \n")
+	if must {
+		c.body[root] = join(text(first), calls)
+	} else {
+		tail := c.add("calls", "", join(text(strings.TrimPrefix(first, f.Trigger)), calls))
+		c.body[root] = c.until([]rune(f.Trigger), f.AtStart, tail)
+	}
+	source := c.String()
+	if _, err := check(source); err != nil {
+		return "", fmt.Errorf("grammar: of the functions: %w", err)
+	}
+	return source, nil
+}
+
+// idAt is where the first identifier of a text begins, its length if there is none.
+func idAt(s string) int {
+	if i := strings.IndexRune(s, ID); i >= 0 {
+		return i
+	}
+	return len(s)
+}
+
+// text writes a part of a format.
+func text(s string) string {
+	var parts []string
+	for i, fixed := range strings.Split(s, string(ID)) {
+		if i > 0 {
+			parts = append(parts, idRule)
+		}
+		if fixed != "" {
+			parts = append(parts, literal(fixed))
+		}
+	}
+	return join(parts...)
+}
+
+// arguments returns the rule of a function's arguments: an object, whatever else its schema allows.
+func (c *compiler) arguments(fn Function) (string, error) {
+	path := "/" + fn.Name
+	if len(fn.Schema) == 0 {
+		return literal("{}"), nil
+	}
+	doc, err := decode(fn.Schema)
+	if err != nil {
+		return "", fmt.Errorf("function %q: %w", fn.Name, err)
+	}
+	if doc.kind != '{' {
+		return "", c.errorf(path, "", "the schema of a function's arguments is an object, not %s", doc.encode())
+	}
+	if typ := doc.get("type"); typ != nil && (typ.kind != '"' || typ.text != "object") {
+		return "", c.errorf(path, "type", "arguments are an object, not %s", typ.encode())
+	}
+	properties := doc.get("properties")
+	open := doc.get("additionalProperties")
+	switch {
+	case properties != nil && properties.kind == '{' && len(properties.keys) == 0 && (open == nil || open.kind != 't'),
+		properties == nil && open != nil && open.kind == 'f':
+		return literal("{}"), nil
+	case doc.get("type") == nil && (properties != nil || len(doc.keys) == 0):
+		doc.keys = append(doc.keys, "type")
+		doc.values = append(doc.values, &value{kind: '"', text: "object"})
+	}
+	c.doc = doc
+	return c.named(doc, path, "arguments")
+}
+
+// until returns the body of any text that does not hold a word, or begin with it if that is enough, and of what follows
+// a text up to and with the word: the rule then. The states are those of Knuth, Morris and Pratt; a text can be read in
+// one way only.
+func (c *compiler) until(word []rune, atStart bool, then string) string {
+	states := make([]string, len(word))
+	for i := range states {
+		states[i] = c.reserve("text", "")
+	}
+	any := ""
+	if atStart {
+		any = c.add("any", "", every().write()+"*")
+	}
+	for i := range word {
+		alts := []string{`""`}
+		if i+1 < len(word) {
+			alts = append(alts, join(literal(string(word[i])), states[i+1]))
+		} else {
+			alts = append(alts, join(literal(string(word[i])), then))
+		}
+		if atStart {
+			alts = append(alts, join(set{{word[i], word[i]}}.not().write(), any))
+			c.body[states[i]] = strings.Join(alts, " | ")
+			continue
+		}
+		seen := [][2]rune{{word[i], word[i]}}
+		for _, r := range word[:i] {
+			next := overlap(append(slices.Clone(word[:i]), r), word)
+			if next > 0 && !slices.Contains(seen, [2]rune{r, r}) {
+				seen = append(seen, [2]rune{r, r})
+				alts = append(alts, join(literal(string(r)), states[next]))
+			}
+		}
+		alts = append(alts, join(newSet(seen).not().write(), states[0]))
+		c.body[states[i]] = strings.Join(alts, " | ")
+	}
+	return states[0]
+}
+
+// overlap is the length of the longest end of text that begins word, short of the whole word.
+func overlap(text, word []rune) int {
+	for n := min(len(text), len(word)-1); n > 0; n-- {
+		if slices.Equal(text[len(text)-n:], word[:n]) {
+			return n
+		}
+	}
+	return 0
+}

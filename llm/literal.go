@@ -1,0 +1,145 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// mark stands within what would be a special token of a literal text, behind its first character: a template carries it
+// along and finds no token, nor does the tokenizer, which then takes it out (llm/binding/literal.h). It is a
+// noncharacter of Unicode, which no text that is interchanged has.
+const mark = "\uFDD0"
+
+// literals finds the texts of a model's special tokens: a tree with a branch for each byte.
+type literals struct {
+	branch map[literalBranch]int32
+	ends   []bool // by node: a token's text ends here
+	first  [256]bool
+}
+
+type literalBranch struct {
+	node int32
+	b    byte
+}
+
+func newLiterals() *literals {
+	return &literals{branch: map[literalBranch]int32{}, ends: []bool{false}}
+}
+
+// add adds a token's text. One of a single character cannot be broken, and no chat format has one.
+func (l *literals) add(text string) {
+	if utf8.RuneCountInString(text) < 2 {
+		return
+	}
+	l.first[text[0]] = true
+	node := int32(0)
+	for i := range len(text) {
+		at := literalBranch{node, text[i]}
+		next, ok := l.branch[at]
+		if !ok {
+			next = int32(len(l.ends))
+			l.ends = append(l.ends, false)
+			l.branch[at] = next
+		}
+		node = next
+	}
+	l.ends[node] = true
+}
+
+// begins tells whether a token's text begins s.
+func (l *literals) begins(s string) bool {
+	node := int32(0)
+	for i := range len(s) {
+		next, ok := l.branch[literalBranch{node, s[i]}]
+		if !ok {
+			return false
+		}
+		if node = next; l.ends[node] {
+			return true
+		}
+	}
+	return false
+}
+
+// mark returns s with a mark in every text of a token. A mark that s has itself is what invalid UTF-8 is: U+FFFD.
+func (l *literals) mark(s string) string {
+	s = strings.ReplaceAll(s, mark, "\uFFFD")
+	var b strings.Builder
+	from := 0
+	for i := range len(s) {
+		if !l.first[s[i]] || !l.begins(s[i:]) {
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(s[i:])
+		b.WriteString(s[from : i+n])
+		b.WriteString(mark)
+		from = i + n
+	}
+	if from == 0 {
+		return s
+	}
+	b.WriteString(s[from:])
+	return b.String()
+}
+
+// markJSON is mark for the strings of a JSON text.
+func (l *literals) markJSON(text []byte) (json.RawMessage, error) {
+	var out bytes.Buffer
+	for {
+		begin := bytes.IndexByte(text, '"') // outside of strings JSON has no other
+		if begin < 0 {
+			out.Write(text)
+			return out.Bytes(), nil
+		}
+		out.Write(text[:begin])
+		dec := json.NewDecoder(bytes.NewReader(text[begin:]))
+		var s string
+		if err := dec.Decode(&s); err != nil {
+			return nil, fmt.Errorf("llm: %w: %w", ErrOptions, err)
+		}
+		quoted, err := plainJSON(l.mark(s))
+		if err != nil {
+			return nil, err
+		}
+		out.Write(quoted)
+		text = text[begin+int(dec.InputOffset()):]
+	}
+}
+
+// plainJSON is JSON with <, > and & as they are.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("llm: %w: %w", ErrOptions, err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// special is a token that a tokenizer finds written out in a text.
+type special struct {
+	id      int32
+	text    string
+	defined bool // by the user: a word of the texts that a model was trained on, and no control token
+	end     bool // of a turn
+}
+
+// literalsOf returns what stands for control tokens in the contents of messages: in those of an assistant, and in all
+// others. Of the user-defined tokens these are such that the chat template has to do with (<tool_call>, <think>), and
+// not in what the model has written itself: the template reads it there.
+func literalsOf(specials []special, template string) (assistant, others *literals) {
+	assistant, others = newLiterals(), newLiterals()
+	for _, s := range specials {
+		if !s.defined {
+			assistant.add(s.text)
+			others.add(s.text)
+		} else if strings.ContainsAny(s.text, "<>[]|") && strings.Contains(template, s.text) {
+			others.add(s.text)
+		}
+	}
+	return assistant, others
+}
