@@ -237,7 +237,8 @@ func (r *callReader) parse(s string) []ToolCall {
 			return nil
 		}
 		// An identifier behind the arguments is this call's, one before the next name the next one's.
-		if before, _, found := strings.Cut(f.Next, string(grammar.ID)); found && !strings.ContainsRune(f.First, grammar.ID) {
+		before, _, found := strings.Cut(f.Next, string(grammar.ID))
+		if found && !strings.ContainsRune(f.First, grammar.ID) {
 			if rest, ok := cutPart(s, before+string(grammar.ID), &id); !ok || rest == "" {
 				return nil
 			}

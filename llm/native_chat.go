@@ -36,8 +36,8 @@ func (c cStrings) free() {
 }
 
 // renderChat formats messages with a template, knowing the tokens at a text's ends from h, which may be nil, and with
-// marks by literals, which may be nil. Errors are ErrTemplate. A NUL would end a C string, so it travels as the overlong
-// pair that our library uses as well.
+// marks by literals, which may be nil. Errors are ErrTemplate. A NUL would end a C string, so it travels as the
+// overlong pair that our library uses as well.
 func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, error) {
 	turns, err := c.turns(l)
 	if err != nil {

@@ -67,8 +67,8 @@ typedef struct slc_llm_request {
     int32_t alternatives; // log-probabilities of each token and of so many best ones; -1: none
     int32_t priority;     // the highest of those that wait for KV cells starts first
     bool marked;          // the text has marks (slc_llm_special)
-    const char * shown;   // the completion's text has those control tokens that are written here; may be NULL. It has to
-                          // live until the predict returns
+    const char * shown;   // the completion's text has those control tokens that are written here; may be NULL. It
+                          // has to live until the predict returns
 } slc_llm_request;
 
 typedef struct slc_llm_result {
@@ -111,9 +111,9 @@ int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked);
 void slc_llm_unpin(void * handle, int64_t pin);
 
-// slc_llm_special returns the first token from this one on that the tokenizer finds written out in a text, -1 when there
-// is none, and its text, which lives as long as the handle. A text that is not to become the token gets the mark U+FDD0
-// within it; the tokenizer takes the marks out of a text that is said to have some.
+// slc_llm_special returns the first token from this one on that the tokenizer finds written out in a text, -1 when
+// there is none, and its text, which lives as long as the handle. A text that is not to become the token gets the mark
+// U+FDD0 within it; the tokenizer takes the marks out of a text that is said to have some.
 int32_t slc_llm_special(void * handle, int32_t from, const char ** text, bool * user_defined, bool * end_of_turn);
 #define SLC_LLM_MARK "\xEF\xB7\x90"
 
