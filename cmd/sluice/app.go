@@ -153,7 +153,7 @@ func (a *app) root() *cobra.Command {
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
 		a.rerankCommand(), a.calibrateCommand(),
 		a.gateCommand(),
-		a.retrieveCommand(), a.askCommand(), a.chatCommand(),
+		a.retrieveCommand(), a.askCommand(), a.chatCommand(), a.flowCommand(),
 		a.serveCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
 		a.matrixCommand(),
 		a.benchCommand(),

@@ -48,8 +48,11 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 			if err != nil {
 				return err
 			}
-			o := askOptions(c)
-			if o.Retrieve, err = f.options(c); err != nil {
+			o, err := askOptions(c)
+			if err == nil {
+				o.Retrieve, err = f.options(c)
+			}
+			if err != nil {
 				return closing(s, err)
 			}
 			if q.batch != "" {
@@ -77,18 +80,22 @@ func (a *app) askFlags(cmd *cobra.Command) {
 		{"prompt.compress", "compress"}, {"gate.stale_tolerance", "stale-tolerance"}} {
 		a.flag(cmd, x[0], x[1])
 	}
+	a.flowFlags(cmd)
 	a.generateFlags(cmd)
 }
 
-func askOptions(c config.Config) sluice.AskOptions {
+func askOptions(c config.Config) (sluice.AskOptions, error) {
+	flow, err := flowOptions(c.Flow)
 	return sluice.AskOptions{
+		Flow: c.Flow.Preset, FlowOptions: flow,
+
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
 		Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
 		Template: c.Prompt.Template, Order: prompt.Order(c.Prompt.Order), Compress: c.Prompt.Compress,
 		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
 		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
 		Parallel: c.Generate.Parallel,
-	}
+	}, err
 }
 
 // askOne streams the answer, or prints it as one object.
@@ -269,6 +276,7 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 	if t.Remote != "" {
 		line("sent to", "%s", t.Remote)
 	}
+	writeSteps(line, screen, t)
 	m := t.Milliseconds
 	line("ms", "load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
 		"sentences %.1f, total %.1f",

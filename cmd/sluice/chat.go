@@ -46,8 +46,11 @@ Lines that begin with a slash are commands:
 			if err != nil {
 				return err
 			}
-			o := askOptions(c)
-			if o.Retrieve, err = f.options(c); err != nil {
+			o, err := askOptions(c)
+			if err == nil {
+				o.Retrieve, err = f.options(c)
+			}
+			if err != nil {
 				return closing(s, err)
 			}
 			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: c.Store, terminal: !a.piped() && !a.json}

@@ -78,8 +78,11 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err error) {
 	log := a.serverLog(c)
 	o := serve.Config{Logger: log, ReadOnly: c.Serve.ReadOnly, Version: buildinfo.Version,
-		Hosts: list(c.Serve.Hosts), Origins: list(c.Serve.Origins), Ask: askOptions(c), Limits: serveLimits(c.Serve),
+		Hosts: list(c.Serve.Hosts), Origins: list(c.Serve.Origins), Limits: serveLimits(c.Serve),
 		Drift: serve.Drift{Scores: c.Serve.DriftScores, Threshold: c.Serve.DriftThreshold}}
+	if o.Ask, err = askOptions(c); err != nil {
+		return err
+	}
 	if o.Retrieve, err = f.options(c); err != nil {
 		return err
 	}

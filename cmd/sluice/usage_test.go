@@ -43,7 +43,7 @@ func golden(t *testing.T, name, got string) {
 func TestHelp(t *testing.T) {
 	b := newBench(t)
 	for _, verb := range []string{"", "models", "ingest", "docs", "embed", "classify", "rerank", "calibrate", "gate",
-		"retrieve", "ask",
+		"retrieve", "ask", "flow",
 		"matrix", "doctor", "config"} {
 		args, name := []string{verb, "--help"}, "help_"+verb
 		if verb == "" {

@@ -31,6 +31,7 @@ type Config struct {
 	Retrieve  Retrieve  `koanf:"retrieve"`
 	Ask       Ask       `koanf:"ask"`
 	Prompt    Prompt    `koanf:"prompt"`
+	Flow      Flow      `koanf:"flow"`
 	Generate  Generate  `koanf:"generate"`
 	Remote    Remote    `koanf:"remote"`
 	Web       Web       `koanf:"web"`
@@ -116,6 +117,21 @@ type Ask struct {
 	Seed          uint64  `koanf:"seed"`
 	Templates     string  `koanf:"templates"`
 	Language      string  `koanf:"language"`
+}
+
+// Flow is the graph that a question goes through, and how its nodes are set up.
+type Flow struct {
+	Preset       string  `koanf:"preset"`
+	Retries      int     `koanf:"retries"`
+	MaxCalls     int     `koanf:"max_calls"`
+	MaxTokens    int     `koanf:"max_tokens"`
+	TimeoutS     float64 `koanf:"timeout_s"`
+	Router       string  `koanf:"router"`
+	Grader       string  `koanf:"grader"`
+	Verdicts     string  `koanf:"verdicts"`
+	Score        bool    `koanf:"score"`
+	GroundedFrom float64 `koanf:"grounded_from"`
+	Models       string  `koanf:"models"`
 }
 
 // Prompt is how passages are put before the language model.

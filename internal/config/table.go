@@ -31,7 +31,7 @@ type row struct {
 
 // table has a row for every field of Config. Defaults that the library has are its constants.
 func table() []row {
-	return slices.Concat(general(), stages(), searches(), answers(), outside(), serving())
+	return slices.Concat(general(), stages(), searches(), answers(), flows(), outside(), serving())
 }
 
 // general are the settings of the whole program.
@@ -186,7 +186,7 @@ func answers() []row {
 	return []row{
 		{key: "ask.gate", initial: answer.GateAuto, oneOf: "auto open closed",
 			doc: "who decides on retrieval: auto is the calibrated gate, open always retrieves, closed never"},
-		{key: "ask.transform", initial: prompt.None, oneOf: "none rewrite hyde step-back decompose multi-query",
+		{key: "ask.transform", initial: prompt.None, oneOf: "none rewrite hyde step-back decompose multi-query condense",
 			doc: "query transformation before retrieval; each costs at least one call of the language model"},
 		{key: "ask.style", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
 			doc: "template of answers from the model's own knowledge"},

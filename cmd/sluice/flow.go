@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/flow"
+)
+
+func (a *app) flowCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "flow", Short: "list and draw the graphs that a question may go through"}
+	list := &cobra.Command{Use: "list", Short: "list the graphs of 'ask --flow'", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.listFlows() }}
+	form := "mermaid"
+	graph := &cobra.Command{Use: "graph FLOW", Short: "draw a graph: retries are dotted lines",
+		Example:   "  sluice flow graph paper\n  sluice flow graph paper --form dot | dot -Tsvg > paper.svg",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: sluice.Flows(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.drawFlow(args[0], form)
+		}}
+	graph.Flags().StringVar(&form, "form", form, "mermaid, dot (Graphviz) or table")
+	cmd.AddCommand(list, graph)
+	return cmd
+}
+
+// listFlows prints the presets with what they do.
+func (a *app) listFlows() error {
+	type line struct {
+		Name  string   `json:"name"`
+		Does  string   `json:"does"`
+		Nodes []string `json:"nodes"`
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, name := range sluice.Flows() {
+		g, err := sluice.FlowOf(name)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			if err := a.printJSON(line{name, g.Does(), g.Nodes()}); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\n\t%s\n", name, g.Does(), strings.Join(g.Nodes(), ", "))
+	}
+	return w.Flush()
+}
+
+// drawFlow prints a preset as a drawing or a table of its edges.
+func (a *app) drawFlow(name, form string) error {
+	g, err := sluice.FlowOf(name)
+	if err != nil {
+		return err
+	}
+	switch form {
+	case "mermaid":
+		fmt.Fprint(a.stdout, g.Mermaid())
+	case "dot":
+		fmt.Fprint(a.stdout, g.DOT())
+	case "table":
+		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "node\tverdict\tnext\tretry")
+		for _, e := range g.Edges() {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.From, e.On, e.To, map[bool]string{true: "yes"}[e.Retry])
+		}
+		return w.Flush()
+	default:
+		return usagef("--form is mermaid, dot or table, given %q", form)
+	}
+	return nil
+}
+
+// flowFlags adds the settings of graphs to a verb.
+func (a *app) flowFlags(cmd *cobra.Command) {
+	for _, x := range [][2]string{{"flow.preset", "flow"}, {"flow.retries", "retries"},
+		{"flow.max_calls", "max-calls"}, {"flow.max_tokens", "flow-tokens"}, {"flow.timeout_s", "flow-timeout"},
+		{"flow.router", "router"}, {"flow.grader", "grader"}, {"flow.verdicts", "verdicts"}, {"flow.score", "score"},
+		{"flow.grounded_from", "grounded-from"}, {"flow.models", "node-models"}} {
+		a.flag(cmd, x[0], x[1])
+	}
+}
+
+// flowOptions are the settings of graphs as options.
+func flowOptions(c config.Flow) (answer.FlowOptions, error) {
+	o := answer.FlowOptions{Router: answer.Decider(c.Router), Grader: answer.Decider(c.Grader),
+		Verdicts: flow.Method(c.Verdicts), Score: c.Score, GroundedFrom: c.GroundedFrom,
+		Budget: flow.Budget{Retries: cmp.Or(c.Retries, -1), Calls: c.MaxCalls, Tokens: c.MaxTokens,
+			Time: time.Duration(c.TimeoutS * float64(time.Second))}}
+	for _, d := range []*answer.Decider{&o.Router, &o.Grader} {
+		if *d == "auto" {
+			*d = ""
+		}
+	}
+	if c.Models == "" {
+		return o, nil
+	}
+	o.Models = map[string]string{}
+	for pair := range strings.SplitSeq(c.Models, ",") {
+		node, model, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if !ok || node == "" || model == "" {
+			return o, usagef("flow.models is NODE=MODEL,NODE=MODEL, given %q", c.Models)
+		}
+		o.Models[node] = model
+	}
+	return o, nil
+}
+
+// writeSteps writes the nodes that a question went through.
+func writeSteps(line func(name, format string, args ...any), screen terminal.Screen, t sluice.Trace) {
+	outcome := string(t.Outcome)
+	if t.Why != "" {
+		outcome += " (" + string(t.Why) + ")"
+	}
+	line("flow", "%s: %s, %d retries", t.Flow, outcome, t.Retries)
+	for _, s := range t.Steps {
+		said, spent := string(s.Verdict), ""
+		if s.Score != nil {
+			said += fmt.Sprintf(" (%.4f)", *s.Score)
+		}
+		if s.Calls > 0 {
+			spent = fmt.Sprintf(", %d calls, %d tokens", s.Calls, s.Tokens)
+		}
+		text := fmt.Sprintf("%s: %s → %s%s, %.1f ms", s.Node, said, s.Next, spent, s.Milliseconds)
+		for _, more := range []string{s.Input, s.Detail} {
+			if more != "" {
+				text += "; " + printable.Line(short(more, 100))
+			}
+		}
+		line("step", "%s", text)
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/flow"
+)
+
+func TestFlowOptions(t *testing.T) {
+	got, err := flowOptions(config.Flow{Retries: 2, MaxCalls: 7, TimeoutS: .5, Router: "auto", Grader: "llm",
+		Verdicts: "tool", Models: "answer=big.gguf, rewrite=https://example.org/v1#m"})
+	want := answer.FlowOptions{Budget: flow.Budget{Retries: 2, Calls: 7, Time: time.Second / 2}, Grader: answer.ByLLM,
+		Verdicts: flow.Tool, Models: map[string]string{"answer": "big.gguf", "rewrite": "https://example.org/v1#m"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, _ := flowOptions(config.Flow{}); got.Budget.Retries != -1 {
+		t.Errorf("no retries: %+v", got.Budget)
+	}
+	var usage usageError
+	if _, err := flowOptions(config.Flow{Models: "answer"}); !errors.As(err, &usage) {
+		t.Error(err)
+	}
+}
+
+func TestFlowVerb(t *testing.T) {
+	b := newBench(t)
+	for args, want := range map[string]string{
+		"flow list":                     "graph-llm",
+		"flow list --json":              `"nodes":["gate","retrieve","prompt","generate"]`,
+		"flow graph paper":              `n_documents -.->|"no"| n_rewrite`,
+		"flow graph paper --form dot":   `"hallucination" -> "web" [label="hallucinated", style=dashed]`,
+		"flow graph graph --form table": "own_knowledge",
+	} {
+		if said := b.ok(strings.Fields(args)...); !strings.Contains(said, want) {
+			t.Errorf("%s: %s", args, said)
+		}
+	}
+	b.fails(exitUsage, `flow "nothing"`, "flow", "graph", "nothing")
+	b.fails(exitUsage, "--form is", "flow", "graph", "paper", "--form", "painting")
+	b.fails(exitUsage, "must be one of ask, graph", "ask", "--flow", "nothing", "x")
+}
+
+// The nodes of a question's graph are in the trace, in order, also of a batch.
+func TestAskThroughAGraph(t *testing.T) {
+	b := calibrated(t)
+	b.model.Answers = []string{"An answer [1].", `{"grounded":"yes"}`, `{"resolves":"no"}`, "What else?"}
+	said := b.ok("ask", "alpha beta", "--gate", "open", "--flow", "graph", "--retries", "0", "--trace", "--grader", "llm",
+		"--max-calls", "1")
+	for _, want := range []string{"I don't know.", "flow        graph: unknown (", "step        router: vectorstore"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	file := b.file("q.jsonl", `{"id":"a","text":"alpha beta"}`+"\n")
+	steps := objects(t, b.ok("ask", "--batch", file, "--json"))[0]["trace"].(map[string]any)["steps"].([]any)
+	var nodes []string
+	for _, s := range steps {
+		nodes = append(nodes, s.(map[string]any)["node"].(string))
+	}
+	if got := strings.Join(nodes, " "); got != "gate retrieve prompt generate" && got != "gate prompt generate" {
+		t.Error(got)
+	}
+}
