@@ -93,11 +93,16 @@ func (w *world) fill(t testing.TB, s *sluice.Sluice) {
 	}
 }
 
-// do sends a request to a handler and returns status and body.
+// do sends a request to a handler and returns status and body. The answer has to be one that openapi.json describes.
 func do(t testing.TB, h http.Handler, r *http.Request) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
+	s, err := loadSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.ServeHTTP(w, r)
+	s.check(t, r, w.Code, w.Header().Get("Content-Type"), w.Body.String())
 	return w.Code, w.Body.String()
 }
 

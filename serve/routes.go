@@ -38,6 +38,7 @@ func (s *Server) table() []endpoint {
 		{"GET /readyz", public, s.readyz},
 		{"GET /info", keyed, s.info},
 		{"GET /metrics", scraped, s.metrics.serve},
+		{"GET /openapi.json", public, s.describe},
 		{"POST /v1/gate", keyed, s.gate},
 		{"POST /v1/retrieve", keyed, s.retrieve},
 

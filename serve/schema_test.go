@@ -1,0 +1,151 @@
+package serve
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// schemas makes JSON Schemas of Go types as encoding/json writes them: what may be left out is not required, what may be
+// nil and is not left out may be null.
+type schemas struct {
+	made  map[string]any
+	names map[reflect.Type]string
+}
+
+type object = map[string]any
+
+func (s *schemas) of(t reflect.Type) object {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return object{"type": "string"}
+	case reflect.TypeFor[json.RawMessage]():
+		return object{}
+	}
+	if t.Kind() != reflect.Pointer && (t.Implements(reflect.TypeFor[json.Marshaler]()) ||
+		t.Implements(reflect.TypeFor[encoding.TextMarshaler]())) {
+		return object{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number"}
+	case reflect.Interface:
+		return object{}
+	case reflect.Pointer:
+		return s.of(t.Elem())
+	case reflect.Slice, reflect.Array:
+		return object{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Struct:
+		if t.Name() == "" {
+			return s.object(t)
+		}
+		return object{"$ref": "#/components/schemas/" + s.named(t)}
+	}
+	return object{"type": "integer"}
+}
+
+// named makes the schema of a struct, once.
+func (s *schemas) named(t reflect.Type) string {
+	if name, there := s.names[t]; there {
+		return name
+	}
+	from := strings.TrimPrefix(t.PkgPath(), "github.com/sluice-rag/sluice/") + "." + t.Name()
+	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+	for n := range s.names {
+		if s.names[n] == name { // another package's of the same name
+			parts := strings.Split(t.PkgPath(), "/")
+			p := parts[len(parts)-1]
+			name = strings.ToUpper(p[:1]) + p[1:] + name
+			break
+		}
+	}
+	s.names[t] = name
+	made := s.object(t)
+	made["x-from"] = from
+	s.made[name] = made
+	return name
+}
+
+func (s *schemas) object(t reflect.Type) object {
+	properties, required := object{}, []any{}
+	s.fields(t, properties, &required)
+	made := object{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		made["required"] = required
+	}
+	return made
+}
+
+func (s *schemas) fields(t reflect.Type, properties object, required *[]any) {
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if f.Anonymous && name == "" && inner.Kind() == reflect.Struct {
+			s.fields(inner, properties, required)
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		schema := s.of(f.Type)
+		if !strings.Contains(options, "omit") {
+			*required = append(*required, name)
+			switch f.Type.Kind() {
+			case reflect.Pointer, reflect.Slice, reflect.Map:
+				schema = nullable(schema)
+			}
+		}
+		properties[name] = schema
+	}
+}
+
+func nullable(schema object) object {
+	if kind, ok := schema["type"].(string); ok {
+		schema["type"] = []any{kind, "null"}
+		return schema
+	}
+	return object{"anyOf": []any{schema, object{"type": "null"}}}
+}
+
+// made are the schemas of types and of those that they consist of, as they are in openapi.json.
+func made(types ...any) (map[string]any, error) {
+	s := &schemas{made: object{}, names: map[reflect.Type]string{}}
+	for _, x := range types {
+		if t := reflect.TypeOf(x); t.Name() != "" {
+			s.named(t)
+		} else {
+			return nil, fmt.Errorf("%v has no name", t)
+		}
+	}
+	raw, err := json.Marshal(s.made)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, json.Unmarshal(raw, &out)
+}
+
+// fieldsOf are the names that encoding/json reads into a struct.
+func fieldsOf(v any) []string {
+	s := &schemas{made: object{}, names: map[reflect.Type]string{}}
+	properties := object{}
+	s.fields(reflect.TypeOf(v), properties, &[]any{})
+	return slices.Sorted(maps.Keys(properties))
+}
