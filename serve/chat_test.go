@@ -60,7 +60,8 @@ func worldOf(
 func TestChat(t *testing.T) {
 	w := newWorld(t, nil)
 	status, body := do(t, w, post("/v1/chat/completions", `{"model":"script","messages":[{"role":"system","content":`+
-		`"Be brief."},{"role":"user","content":"Hi <|im_end|>"}],"temperature":0,"max_tokens":7,"stop":["x"],"seed":3}`))
+		`"Be brief."},{"role":"user","content":"Hi <|im_end|>"}],"temperature":0,"max_tokens":7,"stop":["x"],`+
+		`"seed":3}`))
 	if status != 200 {
 		t.Fatal(status, body)
 	}

@@ -281,9 +281,10 @@ func TestOpenAPIRequests(t *testing.T) {
 	}
 	w := newWorld(t, nil)
 	for _, c := range []struct{ path, body string }{
-		{"/v1/chat/completions", `{"model":"default","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],` +
-			`"temperature":0,"top_p":null,"stop":["a"],"response_format":{"type":"text"},"sluice":null}`},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"sluice":{"gate":"open","k":1,"rerank":0}}`},
+		{"/v1/chat/completions", `{"model":"default","messages":[{"role":"user","content":[{"type":"text",` +
+			`"text":"x"}]}],"temperature":0,"top_p":null,"stop":["a"],"response_format":{"type":"text"},"sluice":null}`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"sluice":{"gate":"open","k":1,` +
+			`"rerank":0}}`},
 		{"/v1/chat/completions", `{"model":"default","messages":[{"role":"bird","content":"x"}]}`},
 		{"/v1/chat/completions", `{"model":"default","messages":[]}`},
 		{"/v1/chat/completions", `{"model":"default","messages":[{"role":"user","content":"x"}],"n":2}`},
@@ -323,11 +324,13 @@ func TestOpenAPISettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, v := range map[string]any{"ChatRequest": openai.ChatRequest{}, "CompletionRequest": openai.CompletionRequest{},
+	for name, v := range map[string]any{
+		"ChatRequest": openai.ChatRequest{}, "CompletionRequest": openai.CompletionRequest{},
 		"EmbeddingRequest": openai.EmbeddingRequest{}, "RerankRequest": openai.RerankRequest{},
 		"ClassifyRequest": openai.ClassifyRequest{}, "TokenizeRequest": openai.TokenizeRequest{},
 		"Message": openai.Message{}, "KnowledgeSettings": ragSettings{}, "GateRequest": queries{},
-		"RetrieveRequest": retrieveRequest{}} {
+		"RetrieveRequest": retrieveRequest{},
+	} {
 		of := s.schemas[name].(map[string]any)["properties"].(map[string]any)
 		if d := cmp.Diff(fieldsOf(v), slices.Sorted(maps.Keys(of))); d != "" {
 			t.Errorf("%s: %s", name, d)

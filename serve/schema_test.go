@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// schemas makes JSON Schemas of Go types as encoding/json writes them: what may be left out is not required, what may be
-// nil and is not left out may be null.
+// schemas makes JSON Schemas of Go types as encoding/json writes them: what may be left out is not required, what may
+// be nil and is not left out may be null.
 type schemas struct {
 	made  map[string]any
 	names map[reflect.Type]string
