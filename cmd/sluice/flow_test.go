@@ -51,8 +51,8 @@ func TestFlowVerb(t *testing.T) {
 func TestAskThroughAGraph(t *testing.T) {
 	b := calibrated(t)
 	b.model.Answers = []string{"An answer [1].", `{"grounded":"yes"}`, `{"resolves":"no"}`, "What else?"}
-	said := b.ok("ask", "alpha beta", "--gate", "open", "--flow", "graph", "--retries", "0", "--trace", "--grader", "llm",
-		"--max-calls", "1")
+	said := b.ok("ask", "alpha beta", "--gate", "open", "--flow", "graph", "--retries", "0", "--trace",
+		"--grader", "llm", "--max-calls", "1")
 	for _, want := range []string{"I don't know.", "flow        graph: unknown (", "step        router: vectorstore"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)

@@ -186,7 +186,8 @@ func answers() []row {
 	return []row{
 		{key: "ask.gate", initial: answer.GateAuto, oneOf: "auto open closed",
 			doc: "who decides on retrieval: auto is the calibrated gate, open always retrieves, closed never"},
-		{key: "ask.transform", initial: prompt.None, oneOf: "none rewrite hyde step-back decompose multi-query condense",
+		{key: "ask.transform", initial: prompt.None,
+			oneOf: "none rewrite hyde step-back decompose multi-query condense",
 			doc: "query transformation before retrieval; each costs at least one call of the language model"},
 		{key: "ask.style", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
 			doc: "template of answers from the model's own knowledge"},
