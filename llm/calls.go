@@ -40,54 +40,76 @@ func callFormat(render func(chat) (string, error), ends []string) (grammar.Forma
 		return render(chat{messages: append(msgs, Message{Role: User, Content: "Two?"}), closed: true,
 			tools: []Tool{{Name: probeCalls[0].Name, Description: "D"}, {Name: probeCalls[1].Name, Description: "D"}}})
 	}
-	calls := func(n int) Message { return Message{Role: Assistant, ToolCalls: probeCalls[:n]} }
+	called := func(n int, answered bool) (string, error) {
+		turn := []Message{{Role: Assistant, ToolCalls: probeCalls[:n]}}
+		for _, c := range probeCalls[:n] {
+			turn = append(turn, Message{Role: ToolRole, ToolCallID: c.ID, Content: probeResult})
+		}
+		if !answered {
+			if text, err := probe(turn[0]); err == nil {
+				return text, nil
+			} // else it wants results and an answer
+		}
+		return probe(append(turn, Message{Role: Assistant, Content: probeAnswer})...)
+	}
 	plain, err := probe(Message{Role: Assistant, Content: probeAnswer})
 	if err != nil {
 		return f, fmt.Errorf("%w: its chat template fails with some: %w", ErrTools, err)
 	}
 	at := strings.LastIndex(plain, probeAnswer)
-	if at < 0 || !strings.Contains(plain[:at], probeCalls[0].Name) {
+	if at < 0 || !strings.Contains(plain, probeCalls[0].Name) {
 		return f, fmt.Errorf("%w: its chat template has no place for them", ErrTools)
 	}
-	answered, err := probe(calls(1), Message{Role: ToolRole, ToolCallID: probeCalls[0].ID, Content: probeResult},
-		Message{Role: Assistant, Content: probeAnswer})
+	answered, err := called(1, true)
 	if err != nil || !strings.Contains(answered, probeResult) {
 		return f, fmt.Errorf("%w: its chat template has no place for their results", ErrTools)
 	}
-	one, err := probe(calls(1))
+	one, err := called(1, false)
 	if err != nil {
 		return f, fmt.Errorf("%w: its chat template fails with a call: %w", ErrTools, err)
 	}
-	parts, ok := callParts(one, commonPrefix(plain, one), plain[at+len(probeAnswer):], ends, 1)
+	unknown := fmt.Errorf("%w: its chat template writes calls in a way that is not known here", ErrTools)
+	parts, ok := callParts(one, differ(plain, one), plain[at+len(probeAnswer):], ends, 1)
 	if !ok {
-		return f, fmt.Errorf("%w: its chat template writes calls in a way that is not known here", ErrTools)
+		return f, unknown
 	}
 	f.First, f.Middle, f.Last = parts[0], parts[1], parts[2]
-	if two, err := probe(calls(2)); err == nil {
-		more, ok := callParts(two, commonPrefix(plain, two), plain[at+len(probeAnswer):], ends, 2)
+	if two, err := called(2, false); err == nil {
+		more, ok := callParts(two, differ(plain, two), plain[at+len(probeAnswer):], ends, 2)
 		if ok && more[0] == f.First && more[1] == f.Middle && more[3] == f.Middle && more[4] == f.Last {
 			f.Next = more[2]
 		}
 	}
-	first := strings.TrimLeft(f.First, " \n")
-	f.Trigger = first
-	if at := jsonBegins.FindStringIndex(first); at != nil && at[0] > 0 {
-		f.Trigger = strings.TrimRight(first[:at[0]], " \n")
-	} else if at != nil {
-		f.AtStart = true // nothing but JSON: it may stand in an answer as well
-	}
-	if f.Trigger == "" {
-		return f, fmt.Errorf("%w: its chat template begins calls with nothing", ErrTools)
+	if f.Trigger, f.AtStart = trigger(f.First); f.Trigger == "" {
+		return f, unknown
 	}
 	return f, nil
 }
 
-func commonPrefix(a, b string) int {
+// trigger is what tells calls that begin with such a text from an answer; empty: nothing does. Where it is but the
+// beginning of a JSON object, it may stand in an answer as well, and counts at the start only.
+func trigger(first string) (text string, atStart bool) {
+	first = strings.TrimLeft(first, " \n")
+	if first == "" || !strings.Contains("<[{", first[:1]) {
+		return "", false
+	}
+	at := jsonBegins.FindStringIndex(first)
+	if at == nil {
+		return first, false
+	}
+	if at[0] == 0 {
+		return first, true
+	}
+	return strings.TrimRight(first[:at[0]], " \n"), false
+}
+
+// differ is where two renderings begin to differ, at the end of a token or a word.
+func differ(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
 	}
-	return n
+	return strings.LastIndexAny(a[:n], ">] \n") + 1
 }
 
 // callParts takes what a template makes of n calls apart, from an offset on: what stands before the first name, between
@@ -121,6 +143,9 @@ func callParts(text string, from int, afterAnswer string, ends []string, n int) 
 	}
 	parts = append(parts, strings.TrimRight(rest[:end], " \n"))
 	for i, p := range parts {
+		if strings.Contains(p, probeResult) || strings.Contains(p, "Two?") {
+			return nil, false // the end of the turn was not found
+		}
 		parts[i] = callIDs.ReplaceAllString(p, string(grammar.ID))
 	}
 	return parts, true

@@ -36,6 +36,7 @@ type Model struct {
 
 	literal *chatLiterals // of the vocabulary and the chat template
 	tools   toolProbe
+	forTool string // the chat template of conversations with tools; empty: the same
 
 	tokMu   sync.Mutex
 	digest  sync.Once
@@ -81,12 +82,13 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		if err := parseChat(o.ChatTemplate); err != nil {
 			return nil, fmt.Errorf("the one given in Options.ChatTemplate: %w", err)
 		}
-		file.ChatTemplate = o.ChatTemplate
+		file.ChatTemplate, file.ToolTemplate = o.ChatTemplate, ""
 	}
 	m := &Model{
 		info: infoOf(file), opts: o, mapped: file.Footprint.Mapped(), same: invariant(file.Types, ISA()),
 		slots:   queue[*handle]{limit: max(0, o.Queue)},
 		pins:    queue[*handle]{limit: math.MaxInt},
+		forTool: file.ToolTemplate,
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
@@ -143,7 +145,7 @@ func (m *Model) load(ctx context.Context) error {
 	}
 	m.tok.drainLog(m.opts.Logger)
 	var l chatLiterals
-	l.assistant, l.others = literalsOf(m.tok.specials(), m.info.ChatTemplate)
+	l.assistant, l.others = literalsOf(m.tok.specials(), m.info.ChatTemplate+m.forTool)
 	m.literal = &l
 	return nil
 }
@@ -294,7 +296,11 @@ func (m *Model) render(c chat, l *chatLiterals) (string, error) {
 		return "", ErrClosed
 	}
 	defer m.users.Done()
-	text, err := renderChat(m.tok, m.info.ChatTemplate, c, l)
+	template := m.info.ChatTemplate
+	if m.forTool != "" && (Request{Messages: c.messages, Tools: c.tools}).HasTools() {
+		template = m.forTool
+	}
+	text, err := renderChat(m.tok, template, c, l)
 	if err != nil {
 		return "", fmt.Errorf("the chat template of %s: %w", m.info.Path, err)
 	}

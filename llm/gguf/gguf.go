@@ -19,6 +19,7 @@ type Model struct {
 	ContextTrained int      // tokens the model was trained to read
 	Embedding      int      // width of its hidden state
 	ChatTemplate   string   // Jinja source; empty when the file has none
+	ToolTemplate   string   // the same for conversations with tools; empty when it is not another one
 	Bytes          int64    // size on disk
 	Types          []string // of its matrices, by name, sorted
 	Footprint      Footprint

@@ -85,6 +85,7 @@ func (h *header) model(path string) (Model, error) {
 		ContextTrained: h.number(arch + ".context_length"),
 		Embedding:      h.number(arch + ".embedding_length"),
 		ChatTemplate:   h.text("tokenizer.chat_template"),
+		ToolTemplate:   h.text("tokenizer.chat_template.tool_use"),
 	}
 	kind := h.text("general.type")
 	vocab := h.arrays[tokensKey]

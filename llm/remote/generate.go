@@ -128,8 +128,9 @@ type chunk struct {
 	Choices []struct {
 		Index int `json:"index"`
 		Delta struct {
-			Content string `json:"content"`
-			Refusal string `json:"refusal"`
+			Content   string     `json:"content"`
+			Refusal   string     `json:"refusal"`
+			ToolCalls []toolCall `json:"tool_calls"`
 		} `json:"delta"`
 		Text         string    `json:"text"`
 		FinishReason string    `json:"finish_reason"`
@@ -177,6 +178,9 @@ func (g *Generator) take(ev event, a *answer) error {
 			a.result.LogProbs = choice.LogProbs.appendTo(a.result.LogProbs, a.req.Alternatives)
 		}
 		a.refusal.WriteString(choice.Delta.Refusal)
+		if err := a.addCalls(choice.Delta.ToolCalls); err != nil {
+			return err
+		}
 		if err := a.add(choice.Delta.Content + choice.Text); err != nil {
 			return err
 		}
@@ -217,7 +221,7 @@ func (a *answer) add(piece string) error {
 func (a *answer) done(g *Generator) error {
 	r := &a.result
 	switch a.reason {
-	case "stop", "eos", "eos_token", "stop_sequence", "end_turn":
+	case "stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call":
 		r.Finish = llm.FinishStop
 	case "length", "max_tokens":
 		r.Finish = llm.FinishLength
@@ -230,6 +234,9 @@ func (a *answer) done(g *Generator) error {
 	default:
 		return &APIError{Type: "finish_reason", Code: g.clean(a.reason),
 			Message: "the server ended the completion for a reason of its own"}
+	}
+	if err := a.checkCalls(); err != nil {
+		return err
 	}
 	if a.text.Len() == 0 && a.refusal.Len() > 0 {
 		return &APIError{Type: "refusal", Message: g.clean(a.refusal.String())}
@@ -256,7 +263,7 @@ func (a *answer) end(err error) (llm.Result, error) {
 	}
 	r.PromptTime, r.DecodeTime = a.first.Sub(a.started), a.last.Sub(a.first)
 	if err != nil {
-		r.Finish = ""
+		r.Finish, r.ToolCalls = "", nil
 		if a.stopped || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, llm.ErrClosed) {
 			r.Finish = llm.FinishCancelled

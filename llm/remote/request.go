@@ -27,9 +27,6 @@ func (g *Generator) Check(req llm.Request) error {
 	if err := checkTexts(req); err != nil {
 		return err
 	}
-	if req.HasTools() {
-		return fmt.Errorf("remote: %w: tools are not passed on to servers", llm.ErrTools)
-	}
 	return g.checkKnown(req)
 }
 
@@ -139,15 +136,8 @@ func (g *Generator) body(ctx context.Context, r llm.Request, seed int64) ([]byte
 	if r.Prompt != "" {
 		return g.rawBody(ctx, m, r)
 	}
-	type message struct {
-		Role    llm.Role `json:"role"`
-		Content string   `json:"content"`
-	}
-	messages := make([]message, len(r.Messages))
-	for i, x := range r.Messages {
-		messages[i] = message{x.Role, x.Content}
-	}
-	m["messages"] = messages
+	m["messages"] = messagesOf(r.Messages)
+	addTools(m, r)
 	if r.MaxTokens > 0 {
 		m[g.limitName()] = r.MaxTokens
 	}

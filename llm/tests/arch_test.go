@@ -26,12 +26,17 @@ import (
 // openPreset writes and opens a preset. The context is a multiple of its sliding window, a batch is not.
 func openPreset(t *testing.T, m generator.Model, slots int) *llm.Model {
 	t.Helper()
+	return openPresetSized(t, m, slots, 512)
+}
+
+func openPresetSized(t *testing.T, m generator.Model, slots, context int) *llm.Model {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), m.Name+".gguf")
 	if err := generator.Write(path, m); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := llm.Open(context.Background(), path,
-		llm.Options{ContextSize: 512, CacheTokens: 2048, Slots: slots, BatchSize: 40, Threads: testThreads,
+	opened, err := llm.Open(t.Context(), path,
+		llm.Options{ContextSize: context, CacheTokens: 2048, Slots: slots, BatchSize: 40, Threads: testThreads,
 			Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
