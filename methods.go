@@ -121,26 +121,13 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) (_ []gate.Decision,
 		return nil, err
 	}
 	defer leave(&err)
-	snap, enc, err := s.base.Searchable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer snap.Release()
-	g, err := snap.Gate(ctx, enc.Info().Encoder)
-	if err != nil {
-		return nil, err
-	}
-	e, err := s.base.Embed(ctx, queries, embed.Query)
-	if err != nil {
-		return nil, err
-	}
-	decisions, err := snap.Decide(ctx, g, retrieve.Queries{Texts: queries, Vectors: knowledge.Vectors(e)})
-	for i := range decisions {
-		if why := e.Fault(i); why != nil {
-			decisions[i].Close(why)
+	found, err := s.decide(ctx, queries)
+	if err == nil {
+		for i := range found {
+			s.record(ctx, queries[i], &found[i], nil)
 		}
 	}
-	return decisions, err
+	return found, err
 }
 
 // Opens is Gate where no score is asked for: each query is searched until one context opens the gate.
@@ -308,7 +295,11 @@ func (s *Sluice) Ask(ctx context.Context, question string, o AskOptions) (_ *Ans
 	defer s.asking.Add(-1)
 	in := s.asked(o)
 	in.Question = question
-	return answer.Run(ctx, s.base, in)
+	a, err := answer.Run(ctx, s.base, in)
+	if err == nil {
+		s.recordAnswer(ctx, question, a)
+	}
+	return a, err
 }
 
 // AskEach answers questions, several at a time (AskOptions.Parallel), and hands the answers to emit in the order of the
@@ -321,7 +312,10 @@ func (s *Sluice) AskEach(
 		return err
 	}
 	defer leave(&err)
-	return answer.Each(ctx, s.base, s.asked(o), questions, emit)
+	return answer.Each(ctx, s.base, s.asked(o), questions, func(q Question, a *Answer) error {
+		s.recordAnswer(ctx, q.Text, a)
+		return emit(q, a)
+	})
 }
 
 // Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are

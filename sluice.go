@@ -17,6 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/decisions"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/web"
 )
@@ -88,6 +90,11 @@ type Config struct {
 	// WebLifetime is how long pages of the web are kept and searched; 0 is web.DefaultLifetime.
 	WebLifetime time.Duration
 
+	// Decisions is where the gate's decisions are logged; the zero value logs none.
+	Decisions decisions.Options
+	// Shadow is a policy that is tried beside the one in force: it decides nothing (gate.Decision.Shadow).
+	Shadow gate.Shadow
+
 	Logger *slog.Logger // warnings, what was cut, what is stale; nil is slog.Default()
 
 	// Embedder, Generator and Scorer are used instead of Encoder, Model and Reranker when set. The caller closes them.
@@ -112,7 +119,8 @@ type Sluice struct {
 
 	classifier *lazy[labeller]
 	reranker   *lazy[embed.Scorer]
-	web        *web.Client // nil without a provider
+	web        *web.Client    // nil without a provider
+	decisions  *decisions.Log // nil without one
 
 	load cpuload.Meter
 }
@@ -150,6 +158,12 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if s.web, err = openWeb(cfg); err != nil {
 		return nil, err
 	}
+	if err = checkShadow(cfg.Shadow); err != nil {
+		return nil, err
+	}
+	if s.decisions, err = openDecisions(cfg); err != nil {
+		return nil, err
+	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
@@ -161,7 +175,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 func (s *Sluice) knowledge() knowledge.Config {
 	return knowledge.Config{
 		Dir: s.cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
-		StaleTolerance: s.cfg.StaleTolerance, Logger: s.log, Multilingual: models.Multilingual,
+		StaleTolerance: s.cfg.StaleTolerance, Shadow: s.cfg.Shadow, Logger: s.log, Multilingual: models.Multilingual,
 	}
 }
 
@@ -176,7 +190,7 @@ func (s *Sluice) Close() error {
 		_ = s.web.Close()
 	}
 	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
-		s.reranker.close())
+		s.reranker.close(), s.decisions.Close())
 }
 
 // Choice says which device, instruction set and threads the engine uses, and why.

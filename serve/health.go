@@ -69,7 +69,7 @@ func text(err error) string {
 
 // examine asks the gate of a base, which brings everything along that a question goes by.
 func (b *base) examine(ctx context.Context) (state string, why error) {
-	_, err := b.Gate(ctx, []string{"Is everything there that a question goes by?"})
+	_, err := b.Gate(sluice.WithoutLog(ctx), []string{"Is everything there that a question goes by?"})
 	b.mu.Lock()
 	b.err = err
 	b.mu.Unlock()

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/gate"
 )
 
 // The exit codes.
@@ -157,7 +158,8 @@ func (a *app) root() *cobra.Command {
 		a.serveCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
 		a.matrixCommand(),
 		a.benchCommand(),
-		a.doctorCommand(), a.webCommand(),
+		a.doctorCommand(), a.webCommand(), a.logCommand(),
+		a.feedbackCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
 	// these fail for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(true, manifest.Encoder))
@@ -265,6 +267,7 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
 		RemoteEncoder: encoderOptions(c),
 		Web:           webOptions(c.Web), WebLifetime: time.Duration(c.Web.LifetimeH) * time.Hour,
+		Decisions: logOptions(c.Log), Shadow: gate.Shadow{Policy: c.Log.ShadowPolicy, Threshold: c.Log.ShadowThreshold},
 	}
 	change(&cfg)
 	return sluice.Open(ctx, cfg)

@@ -16,15 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/pairs"
 )
 
-func (a *app) calibrateCommand() *cobra.Command {
-	var o sluice.CalibrateOptions
-	var queries string
-	var show, reuse bool
-	var keep int64
-	cmd := &cobra.Command{
-		Use:   "calibrate",
-		Short: "find the gate's cut-off from contexts and pseudo-queries",
-		Long: `Compares every context with questions that the contexts answer (pseudo-queries), and puts the resulting cut-off in
+const calibrateHelp = `Compares every context with questions that the contexts answer (pseudo-queries), and puts the resulting cut-off in
 force: the artifact <store>/calibration/NAME.cal.json with all figures and their provenance. The questions are
 written by the language model, or read with --queries from {"context_id","text",...} lines. Written questions
 are kept as they come: an interrupted run goes on where it stopped.
@@ -34,14 +26,26 @@ have changed, with the same result. Where that is not possible it counts all of 
 
 A store can have several calibrations; one of them is in force: the first one, until 'calibrate use NAME' or --use says
 otherwise. Without --name, that one is made anew. --reuse takes distributions that were computed before and only derives
-another policy and threshold: those of the calibration that is named, or for a new name those of the one in force.`,
+another policy and threshold: those of the calibration that is named, or for a new name those of the one in force.
+--from-log FILE finds these by what people have said of answers ('sluice feedback'), and reports what comes of it with
+questions that it was not fitted to.`
+
+func (a *app) calibrateCommand() *cobra.Command {
+	var o sluice.CalibrateOptions
+	var queries, from string
+	var show, reuse bool
+	var keep int64
+	cmd := &cobra.Command{
+		Use:   "calibrate",
+		Short: "find the gate's cut-off from contexts and pseudo-queries",
+		Long:  calibrateHelp,
 		Example: "  sluice calibrate --sample 200 --plot calibration.svg\n" +
 			"  sluice calibrate --queries questions.jsonl --json\n" +
 			"  sluice calibrate --reuse --policy maximum:p10 --name strict\n" +
 			"  sluice calibrate use strict",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkCalibrateFlags(cmd, show, reuse); err != nil {
+			if err := checkCalibrateFlags(cmd, show, reuse, from != ""); err != nil {
 				return err
 			}
 			s, c, err := a.open(cmd)
@@ -52,6 +56,9 @@ another policy and threshold: those of the calibration that is named, or for a n
 			o.Parallel = c.Generate.Parallel
 			if o.KeepBytes = keep << 20; keep <= 0 {
 				o.KeepBytes = -1 // to the library, 0 is the default
+			}
+			if from != "" {
+				return closing(s, a.fromLog(cmd, s, from, o))
 			}
 			var r *sluice.CalibrateResult
 			switch {
@@ -74,6 +81,8 @@ another policy and threshold: those of the calibration that is named, or for a n
 	f := cmd.Flags()
 	f.StringVar(&queries, "queries", "",
 		`pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
+	f.StringVar(&from, "from-log", "",
+		"derive policy and threshold from the feedback in a log of decisions (log.decisions)")
 	f.StringVar(&o.Name, "name", "", "name of the calibration (default: the one in force, else \""+
 		calibrate.DefaultName+"\")")
 	f.BoolVar(&o.Use, "use", false, "put it in force where another one is")

@@ -93,11 +93,16 @@ func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {
 }
 
 // checkCalibrateFlags refuses flags that have no effect beside --show or --reuse.
-func checkCalibrateFlags(cmd *cobra.Command, show, reuse bool) (err error) {
+func checkCalibrateFlags(cmd *cobra.Command, show, reuse, fromLog bool) (err error) {
 	mode, used := "--show", map[string]bool{"show": true, "name": true}
 	switch {
 	case show && reuse:
 		return usagef("--show and --reuse exclude each other")
+	case fromLog && (show || reuse):
+		return usagef("--from-log goes with neither --show nor --reuse")
+	case fromLog:
+		mode, used = "--from-log", map[string]bool{"from-log": true, "name": true, "use": true, "holdout": true,
+			"seed": true}
 	case reuse:
 		mode, used = "--reuse",
 			map[string]bool{"reuse": true, "name": true, "use": true, "policy": true, "threshold": true,

@@ -22,6 +22,7 @@ const chatHelp = `/help          this list
 /sources       the passages of the last answer
 /trace         how the last answer came about
 /flow NAME     answer by another flow from now on; without NAME, say which
+/up, /down     the last answer was right, or wrong: for the log of decisions (log.decisions)
 /clear         forget the conversation
 /save FILE     write the conversation into a new file: Markdown, or JSON lines if it ends in .jsonl
 /quit          leave, as does the end of the input
@@ -34,7 +35,8 @@ func (a *app) chatCommand() *cobra.Command {
 		Use:   "chat",
 		Short: "a conversation over the store",
 		Long: `Every line is a question, which is answered as 'ask' does; earlier questions and answers are part of it.
-Ctrl-C stops an answer, and leaves where none is under way. With a pipe for standard input, its lines are asked one by one.
+Ctrl-C stops an answer, and leaves where none is under way. With a pipe for standard input, its lines are asked one
+by one.
 
 Lines that begin with a slash are commands:
 

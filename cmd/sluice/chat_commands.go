@@ -22,7 +22,7 @@ type commandLine struct {
 	Error   string `json:"error,omitempty"`
 }
 
-var chatCommands = [...]string{"help", "sources", "trace", "flow", "clear", "save", "quit"}
+var chatCommands = [...]string{"help", "sources", "trace", "flow", "up", "down", "clear", "save", "quit"}
 
 // command handles a line that begins with a slash. What it cannot do is said, and the conversation goes on.
 func (c *chat) command(line string) (done bool, err error) {
@@ -39,6 +39,8 @@ func (c *chat) command(line string) (done bool, err error) {
 		err = c.last(&b, name)
 	case "flow":
 		err = c.flow(&b, arg)
+	case "up", "down":
+		err = c.thumb(&b, name == "up")
 	case "clear":
 		b.WriteString(fmt.Sprintf("forgot %s\n", count(len(c.turns), "turn")))
 		c.turns = nil
@@ -82,6 +84,19 @@ func (c *chat) last(b *strings.Builder, what string) error {
 		return nil
 	}
 	return c.writeSources(c.cmd, c.s, b, last.Citations)
+}
+
+// thumb writes into the log of decisions what somebody says of the last answer.
+func (c *chat) thumb(b *strings.Builder, up bool) error {
+	if len(c.turns) == 0 {
+		return errors.New("there is no answer yet")
+	}
+	d := c.turns[len(c.turns)-1].Trace.Gate
+	if d == nil || d.LogID == "" {
+		return errors.New("the last answer is not in a log of decisions (log.decisions)")
+	}
+	b.WriteString("noted\n")
+	return c.s.Feedback(c.cmd.Context(), d.LogID, up)
 }
 
 // flow says which flow answers, or takes another one.

@@ -23,6 +23,7 @@ type gateLine struct {
 	Cutoff    float64        `json:"cutoff"`
 	ContextID string         `json:"context_id"`
 	Warning   string         `json:"warning,omitempty"`
+	LogID     string         `json:"log_id,omitempty"`
 	Explain   *gate.Decision `json:"explain,omitempty"`
 }
 
@@ -67,7 +68,7 @@ It needs a calibration ('sluice calibrate') but no language model.
 
 func lineOf(id string, d gate.Decision, explain bool) gateLine {
 	l := gateLine{ID: id, Retrieve: d.Retrieve, Reason: d.Reason, Score: d.Score, Cutoff: d.Cutoff,
-		ContextID: d.ContextID, Warning: d.Warning}
+		ContextID: d.ContextID, Warning: d.Warning, LogID: d.LogID}
 	if explain {
 		l.Explain = &d
 	}
@@ -192,6 +193,18 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 		d.ScoredBy, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, parts,
 		100*d.Stale,
 		100*d.Gone)
+	if x := d.Shadow; x != nil && err == nil {
+		word := map[bool]string{true: "open", false: "closed"}[x.Retrieve]
+		if x.Retrieve == d.Retrieve {
+			word += ", too"
+		}
+		_, err = fmt.Fprintf(w, "  shadow      policy %s with T = %g would be %s (cut-off %.4f)\n", x.Policy,
+			x.Threshold, word,
+			x.Cutoff)
+	}
+	if d.LogID != "" && err == nil {
+		_, err = fmt.Fprintf(w, "  logged      as %s ('sluice feedback %s up' or 'down')\n", d.LogID, d.LogID)
+	}
 	return err
 }
 

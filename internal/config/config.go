@@ -35,6 +35,7 @@ type Config struct {
 	Generate  Generate  `koanf:"generate"`
 	Remote    Remote    `koanf:"remote"`
 	Web       Web       `koanf:"web"`
+	Log       Log       `koanf:"log"`
 	Serve     Serve     `koanf:"serve"`
 }
 
@@ -172,4 +173,14 @@ type Web struct {
 	MaxPageBytes int    `koanf:"max_page_bytes"`
 	AllowPrivate bool   `koanf:"allow_private"`
 	LifetimeH    int    `koanf:"lifetime_h"`
+}
+
+// Log is the log of decisions, which is off unless a file is named.
+type Log struct {
+	Decisions       string  `koanf:"decisions"`
+	Text            string  `koanf:"text"`
+	MaxMiB          int     `koanf:"max_mib"`
+	Keep            int     `koanf:"keep"`
+	ShadowPolicy    string  `koanf:"shadow_policy"`
+	ShadowThreshold float64 `koanf:"shadow_threshold"`
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -41,16 +42,19 @@ func general() []row {
 			doc: "folder of the knowledge base"},
 		{key: "encoder",
 			doc: "encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server " +
-				"(https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the " +
+				"(https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store " +
+				"the " +
 				"default one"},
 		{key: "precision", initial: "auto", oneOf: "auto f32 int8",
-			doc: "what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes " +
+			doc: "what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto " +
+				"takes " +
 				"the store's own, for a new store f32"},
 		{key: "model",
 			doc: "language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server " +
 				"(https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"},
 		{key: "classifier",
-			doc: "classifier of texts, or of parts of texts: a name of 'models list' or a folder; 'classify' needs one"},
+			doc: "classifier of texts, or of parts of texts: a name of 'models list' or a folder; 'classify' needs " +
+				"one"},
 		{key: "reranker",
 			doc: "cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"},
 		{key: "threads", min: "0", max: "4096",
@@ -77,14 +81,16 @@ func stages() []row {
 		{key: "embed.max_batch_tokens", min: "0", max: "1048576",
 			doc: "tokens of one batch; 0 takes 512, the fastest measured. More takes more memory"},
 		{key: "embed.queue_tokens", initial: 32768, min: "0", max: "1073741824",
-			doc: "tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes any"},
+			doc: "tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes " +
+				"any"},
 		{key: "embed.api_key", secret: true,
 			doc: "key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a " +
 				"better place for it than this file"},
 		{key: "embed.api_key_env",
 			doc: "another environment variable that holds that key; no variable is read unless it is named here"},
 		{key: "embed.max_tokens", min: "0", max: "1048576",
-			doc: "where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes 8192"},
+			doc: "where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes " +
+				"8192"},
 		{key: "ingest.chunk", initial: ingest.DefaultChunk,
 			doc: "SIZE/OVERLAP of chunks in tokens of the encoder, special ones counted"},
 		{key: "ingest.commit_every", initial: ingest.DefaultCommitEvery, min: "1", max: "65536",
@@ -94,13 +100,16 @@ func stages() []row {
 		{key: "ingest.max_file_mib", initial: corpus.DefaultMaxFileBytes >> 20, min: "1", max: "65536",
 			doc: "larger files are skipped and reported, MiB"},
 		{key: "ingest.chunker", initial: ingest.Fixed, oneOf: ingest.Fixed + " " + ingest.Semantic,
-			doc: "where chunks end: fixed fills them with sentences; semantic also ends them where the subject changes, " +
+			doc: "where chunks end: fixed fills them with sentences; semantic also ends them where the subject " +
+				"changes, " +
 				"which embeds each sentence as well"},
 		{key: "ingest.percentile", initial: ingest.DefaultPercentile, min: "0.01", max: "100",
-			doc: "with the chunker semantic: two sentences are parted whose cosine is below this percentile of all cosines " +
+			doc: "with the chunker semantic: two sentences are parted whose cosine is below this percentile of all " +
+				"cosines " +
 				"of consecutive sentences of the document"},
 		{key: "ingest.min_tokens", min: "0", max: "1048576",
-			doc: "with the chunker semantic: fewer tokens make no chunk of their own where a neighbour is there to join; " +
+			doc: "with the chunker semantic: fewer tokens make no chunk of their own where a neighbour is there to " +
+				"join; " +
 				"0 takes an eighth of the chunk size"},
 		{key: "ingest.buffer", min: "0", max: "16",
 			doc: "with the chunker semantic: neighbours on each side that are read with each sentence"},
@@ -110,12 +119,17 @@ func stages() []row {
 			doc: "find people, places, organisations, dates and quantities in each chunk, to search by them " +
 				"(--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"},
 		{key: "calibrate.policy",
-			doc: "auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; " +
-				"paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, " +
-				"mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; empty is auto"},
+			doc: "auto: maximum:p5 of the score that tells the calibration's questions best from those of other " +
+				"topics; " +
+				"paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: " +
+				"min, q1, " +
+				"mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; " +
+				"empty is auto"},
 		{key: "calibrate.score",
-			doc: "what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the share of " +
-				"the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, or auto, the best of them; " +
+			doc: "what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the " +
+				"share of " +
+				"the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, or auto, the best of " +
+				"them; " +
 				"empty is auto with the policy auto, else the similarity"},
 		{key: "calibrate.threshold",
 			doc: "T: the gate opens above P - T, so more is looser"},
@@ -144,14 +158,16 @@ func searches() []row {
 		{key: "retrieve.k", initial: retrieve.DefaultK, min: "1", max: "1000000",
 			doc: "contexts per query"},
 		{key: "retrieve.mode", initial: retrieve.Auto, oneOf: retrieve.Join(retrieve.Modes(), " "),
-			doc: "how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors and " +
+			doc: "how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors " +
+				"and " +
 				"words; dense goes by vectors, bm25 and tfidf by words, hybrid by both"},
 		{key: "retrieve.metric", initial: "store", oneOf: "store cosine ip l2",
 			doc: "how vectors are compared in a search: store is as the store was made"},
 		{key: "retrieve.weight", initial: retrieve.DefaultWeight, min: "0", max: "1",
 			doc: "share of the vectors in auto and hybrid; the rest is that of the words"},
 		{key: "retrieve.fusion", initial: retrieve.MinMax, oneOf: retrieve.Join(retrieve.Fusions(), " "),
-			doc: "how hybrid makes one score of two: normalised between the worst and the best of all contexts, or of " +
+			doc: "how hybrid makes one score of two: normalised between the worst and the best of all contexts, or " +
+				"of " +
 				"the top n of each search, or by ranks (rrf)"},
 		{key: "retrieve.top_n", min: "0", max: "1000000",
 			doc: "length of the lists that min-max-top-n and rrf fuse; 0 takes 10 for the one, 100 for the other, at " +
@@ -161,19 +177,23 @@ func searches() []row {
 		{key: "retrieve.b", initial: retrieve.DefaultB, min: "0", max: "1",
 			doc: "BM25: how much long contexts are discounted; 0 is not at all"},
 		{key: "retrieve.route", initial: "auto",
-			doc: "domains that are searched: auto (those of the query, by the store's router if it has one), off (all), " +
+			doc: "domains that are searched: auto (those of the query, by the store's router if it has one), off " +
+				"(all), " +
 				"or their names, with commas between them"},
 		{key: "retrieve.rerank", min: "0", max: "1000000",
 			doc: "the best so many contexts are put in order by the reranker (the setting reranker names it); 0: none"},
 		{key: "retrieve.mmr", min: "0", max: "1",
-			doc: "maximal marginal relevance: share of relevance against difference from the contexts before; 0 is off"},
+			doc: "maximal marginal relevance: share of relevance against difference from the contexts before; 0 is " +
+				"off"},
 		{key: "retrieve.expand", initial: retrieve.NoExpansion, oneOf: retrieve.Join(retrieve.Expansions(), " "),
-			doc: "what is joined to a context that was found: the chunks around it in its document, or the section that " +
+			doc: "what is joined to a context that was found: the chunks around it in its document, or the section " +
+				"that " +
 				"it was cut from"},
 		{key: "retrieve.neighbours", initial: retrieve.DefaultNeighbours, min: "1", max: "1000",
 			doc: "chunks on either side that 'neighbours' joins"},
 		{key: "retrieve.text", initial: "snippet", oneOf: "full snippet none",
-			doc: "how much of each context 'retrieve' prints: a snippet is the nearest sentence with what stands around " +
+			doc: "how much of each context 'retrieve' prints: a snippet is the nearest sentence with what stands " +
+				"around " +
 				"it; with --json all of it, unless this is set"},
 		{key: "retrieve.sentences", initial: true,
 			doc: "show with each source its sentence that is nearest to the question, in batches only when this is " +
@@ -212,10 +232,12 @@ func answers() []row {
 			doc: "language of the answer, as English names it or its code; empty takes the question's"},
 		{key: "prompt.template", initial: prompt.DefaultTemplate,
 			doc: "prompt of answers from passages: context (short, with citations), tutor (long and well ordered), " +
-				"strict (nothing else than the passages), marked (the same in one text with <|system|> and other marks), " +
+				"strict (nothing else than the passages), marked (the same in one text with <|system|> and other " +
+				"marks), " +
 				"plain (no citations), or a file of the folder context in ask.templates"},
 		{key: "prompt.order", initial: prompt.Forward, oneOf: "forward reverse ends",
-			doc: "where passages stand: the best one first (forward), last (reverse), or the best ones at both ends and " +
+			doc: "where passages stand: the best one first (forward), last (reverse), or the best ones at both ends " +
+				"and " +
 				"the worst in the middle (ends)"},
 		{key: "prompt.compress", min: "0", max: "1048576",
 			doc: "keep of the passages the sentences nearest to the question, of so many tokens in all; 0 keeps all"},
@@ -250,15 +272,18 @@ func answers() []row {
 func outside() []row {
 	return []row{
 		{key: "web.provider", initial: "none", oneOf: "none searxng brave tavily",
-			doc: "who is asked where an answer needs the web: none, a SearXNG server, or the API of Brave or Tavily; questions " +
+			doc: "who is asked where an answer needs the web: none, a SearXNG server, or the API of Brave or Tavily; " +
+				"questions " +
 				"are then sent there, and the pages found are fetched"},
 		{key: "web.url",
-			doc: "address of the SearXNG server (https://HOST), whose settings.yml has to list json under search.formats; " +
+			doc: "address of the SearXNG server (https://HOST), whose settings.yml has to list json under " +
+				"search.formats; " +
 				"of another provider when it is not its public one"},
 		{key: "web.api_key", secret: true,
 			doc: "key of the provider; the variable SLUICE_WEB_API_KEY is a better place for it than this file"},
 		{key: "web.api_key_env",
-			doc: "another environment variable that holds that key, such as TAVILY_API_KEY; no variable is read unless it " +
+			doc: "another environment variable that holds that key, such as TAVILY_API_KEY; no variable is read " +
+				"unless it " +
 				"is named here"},
 		{key: "web.results", initial: 4, min: "1", max: strconv.Itoa(web.MaxResults),
 			doc: "pages of one search"},
@@ -271,8 +296,23 @@ func outside() []row {
 		{key: "web.max_page_bytes", initial: web.DefaultPageBytes, min: "1024", max: "1073741824",
 			doc: "bytes read of a page, after decompression; the rest is left out"},
 		{key: "web.allow_private",
-			doc: "fetch pages from private, local and reserved addresses as well; the provider may have such a one anyway"},
+			doc: "fetch pages from private, local and reserved addresses as well; the provider may have such a one " +
+				"anyway"},
 		{key: "web.lifetime_h", initial: int(web.DefaultLifetime / time.Hour), min: "1", max: "87600",
 			doc: "hours for which pages of the web are kept and searched"},
+		{key: "log.decisions",
+			doc: "file for a log of the gate's decisions, JSON lines; empty keeps none"},
+		{key: "log.text", initial: "full", oneOf: "full digest",
+			doc: "how that log has the questions: their texts, or only SHA-256 digests of them"},
+		{key: "log.max_mib", initial: decisions.DefaultMaxBytes >> 20, min: "1", max: "65536",
+			doc: "size at which that file is renamed to FILE.1, MiB"},
+		{key: "log.keep", initial: decisions.DefaultKeep, min: "0", max: "1000",
+			doc: "renamed files that are kept"},
+		{key: "log.shadow_policy",
+			doc: "a policy that is tried beside the one in force, such as maximum:p10: it decides nothing, and 'gate " +
+				"--explain' " +
+				"and 'log report' say where it would have decided otherwise"},
+		{key: "log.shadow_threshold",
+			doc: "T of that policy"},
 	}
 }

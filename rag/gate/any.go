@@ -66,5 +66,6 @@ func (g *Gate) Found(best retrieve.Result) (Decision, error) {
 		Score:    best.Score, ScoredBy: c.Score, Cutoff: c.Cutoff, ContextID: best.ID,
 		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
 		Percentile: g.percentile(best.Score), Stale: g.stale, Gone: g.gone, Warning: g.Warning(),
+		Shadow: g.besides(best.Score),
 	}, nil
 }

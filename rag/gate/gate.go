@@ -41,11 +41,17 @@ type Decision struct {
 	Gone        float64        `json:"gone"`       // share of the calibrated contexts that are no longer there
 	// Warning says why the decision is not to be relied on: the warnings of the calibration's evidence.
 	Warning string `json:"warning,omitempty"`
+	// Shadow is what another policy would decide, where one is tried.
+	Shadow *ShadowDecision `json:"shadow,omitempty"`
+	LogID  string          `json:"log_id,omitempty"` // of the decision log, where one is kept: feedback names it
 }
 
 // Close closes the gate whatever the score, because the query's vector says nothing about it.
 func (d *Decision) Close(why error) {
 	d.Retrieve, d.Reason = false, "the query says nothing: "+why.Error()
+	if d.Shadow != nil {
+		d.Shadow.Retrieve = false
+	}
 }
 
 // The errors of this package.
@@ -77,6 +83,7 @@ type Gate struct {
 	c           *Calibration
 	positive    []float64 // sorted
 	stale, gone float64
+	shadow      *ShadowDecision // without a decision; nil: none
 }
 
 // New checks that the calibration belongs to the encoder, metric and contexts that the gate is used on:

@@ -36,6 +36,7 @@ type Config struct {
 	Metric  kernels.Metric                                // of a new store; an existing one keeps its own
 	// StaleTolerance is the share of live chunks that the calibration may not have seen, as gate.Use has it.
 	StaleTolerance float64
+	Shadow         gate.Shadow // another policy that is tried beside the gate
 	// A snapshot gets an index when it holds so many vectors and has been searched so often. 0 takes
 	// DefaultIndexRows and DefaultIndexSearches.
 	IndexRows, IndexSearches int

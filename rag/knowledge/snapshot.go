@@ -255,6 +255,9 @@ func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, 
 	if err != nil {
 		return nil, err
 	}
+	if g, err = g.WithShadow(b.cfg.Shadow); err != nil {
+		b.log.Warn(fmt.Sprintf("no shadow policy: %v", err))
+	}
 	b.sayDoubts(g)
 	made := &snapshotGate{g, s.View.Generation, enc}
 	s.gate.Store(made)

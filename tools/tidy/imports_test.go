@@ -42,6 +42,7 @@ rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm
 rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve
+rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store

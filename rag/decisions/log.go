@@ -1,0 +1,378 @@
+package decisions
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/filelock"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+// The errors of this package.
+var (
+	ErrOff     = errors.New("decisions: no log is kept (log.decisions)")
+	ErrUnknown = errors.New("decisions: no such decision in the log")
+	ErrFile    = errors.New("decisions: unusable log")
+	ErrTooFew  = errors.New("decisions: too few questions with feedback")
+	ErrClosed  = errors.New("decisions: the log is closed")
+)
+
+// The defaults of Options.
+const (
+	DefaultMaxBytes = 64 << 20
+	DefaultKeep     = 4
+)
+
+// Options of Open.
+type Options struct {
+	File     string // "": there is no log
+	Digest   bool   // keep the SHA-256 of questions instead of their texts
+	MaxBytes int64  // of a file, then it is renamed; 0: DefaultMaxBytes
+	Keep     int    // renamed files that are kept; 0: DefaultKeep, negative: none
+}
+
+// version of the lines.
+const version = 1
+
+const (
+	kindDecision = "decision"
+	kindFeedback = "feedback"
+	maxQuery     = 8 << 10 // bytes of a question that are kept
+	syncEvery    = 200 * time.Millisecond
+	recentIDs    = 4096 // that Thumb knows without reading the log
+)
+
+// Entry is a line of the log: a decision, or feedback about one.
+type Entry struct {
+	Version int       `json:"v"`
+	Kind    string    `json:"kind"`
+	ID      string    `json:"id"`
+	Time    time.Time `json:"time"`
+
+	Store  string `json:"store,omitempty"`        // folder
+	Query  string `json:"query,omitempty"`        // what the gate was asked
+	Digest string `json:"query_sha256,omitempty"` // instead of Query
+	Cut    bool   `json:"cut,omitempty"`          // Query is the beginning only
+
+	Retrieve    bool                 `json:"retrieve"`
+	Reason      string               `json:"reason,omitempty"` // why it is closed whatever the score
+	Score       float64              `json:"score"`
+	Cutoff      float64              `json:"cutoff"`
+	ScoredBy    string               `json:"scored_by,omitempty"`
+	CoverWeight float64              `json:"cover_weight,omitempty"`
+	Policy      string               `json:"policy,omitempty"`
+	Threshold   float64              `json:"threshold"`
+	Best        []string             `json:"best,omitempty"` // contexts, better first
+	Shadow      *gate.ShadowDecision `json:"shadow,omitempty"`
+
+	Thumb string `json:"thumb,omitempty"` // of feedback: Up or Down
+}
+
+// What feedback says: the answer, and that the store was used for it or not, was right, or wrong.
+const (
+	Up   = "up"
+	Down = "down"
+)
+
+// Log is an open log. Its methods may be called from any goroutine; those of nil are ErrOff.
+type Log struct {
+	o Options
+
+	mu      sync.Mutex
+	file    *os.File // the current one; reopened when another process has renamed it
+	lock    *os.File
+	sync    *time.Timer // nil: all is on the disk
+	closed  bool
+	recent  map[string]bool
+	order   []string // of recent, oldest first
+	lastErr error    // of a sync in the background
+}
+
+// Open opens a log for writing, nil without a file. It makes the file where there is none.
+func Open(o Options) (*Log, error) {
+	if o.File == "" {
+		return nil, nil
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Keep == 0 {
+		o.Keep = DefaultKeep
+	}
+	if o.MaxBytes < 0 {
+		return nil, fmt.Errorf("%w: a limit of %d bytes", ErrFile, o.MaxBytes)
+	}
+	var err error
+	if o.File, err = filepath.Abs(o.File); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	l := &Log{o: o, recent: map[string]bool{}}
+	if l.lock, err = os.OpenFile(o.File+filelock.Suffix, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	if err := l.locked(l.current); err != nil {
+		_ = l.lock.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// File is where the log lies.
+func (l *Log) File() string { return l.o.File }
+
+// Notice says what is kept.
+func (l *Log) Notice() string {
+	what := "questions"
+	if l.o.Digest {
+		what = "digests of questions"
+	}
+	return fmt.Sprintf("%s and the gate's decisions are written to %s (log.decisions)", what, l.o.File)
+}
+
+// locked runs fn while no other process writes.
+func (l *Log) locked(fn func() error) error {
+	for {
+		err := unix.Flock(int(l.lock.Fd()), unix.LOCK_EX)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%w: lock: %w", ErrFile, err)
+		}
+		break
+	}
+	defer func() { _ = unix.Flock(int(l.lock.Fd()), unix.LOCK_UN) }()
+	return fn()
+}
+
+// current sees to it that l.file is the file of the name.
+func (l *Log) current() error {
+	if l.file != nil {
+		ours, err := l.file.Stat()
+		there, errThere := os.Stat(l.o.File)
+		if err == nil && errThere == nil && os.SameFile(ours, there) {
+			return nil
+		}
+		_ = l.file.Sync()
+		_ = l.file.Close()
+		l.file = nil
+	}
+	if st, err := os.Stat(l.o.File); err == nil && !st.Mode().IsRegular() {
+		return fmt.Errorf("%w: %s is no regular file", ErrFile, l.o.File)
+	}
+	f, err := os.OpenFile(l.o.File, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	l.file = f
+	return nil
+}
+
+// Add writes a decision about a question and returns its id. best are the contexts that were found, better first.
+func (l *Log) Add(store, query string, d gate.Decision, best []string) (id string, err error) {
+	if l == nil {
+		return "", ErrOff
+	}
+	e := Entry{Version: version, Kind: kindDecision, ID: newID(), Time: time.Now().UTC(), Store: store,
+		Retrieve: d.Retrieve, Reason: d.Reason, Score: d.Score, Cutoff: d.Cutoff, ScoredBy: d.ScoredBy,
+		CoverWeight: d.CoverWeight, Policy: d.Policy, Threshold: d.Threshold, Best: best, Shadow: d.Shadow}
+	if len(best) == 0 && d.ContextID != "" {
+		e.Best = []string{d.ContextID}
+	}
+	switch {
+	case l.o.Digest:
+		e.Digest = digestOf(query)
+	case len(query) > maxQuery:
+		e.Query, e.Cut = strings.ToValidUTF8(query[:maxQuery], ""), true
+	default:
+		e.Query = query
+	}
+	return e.ID, l.write(e, false)
+}
+
+func digestOf(query string) string {
+	sum := sha256.Sum256([]byte(query))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func newID() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return "d" + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}
+
+// Thumb writes what somebody says of a decision; it is on the disk when Thumb returns. An id that the log does not have
+// is ErrUnknown. The last word about a decision counts.
+func (l *Log) Thumb(id string, up bool) error {
+	if l == nil {
+		return ErrOff
+	}
+	if !plausible(id) {
+		return fmt.Errorf("%w: %.40q is no id of a decision", ErrUnknown, id)
+	}
+	l.mu.Lock()
+	known := l.recent[id]
+	l.mu.Unlock()
+	if !known {
+		entries, err := Read(l.o.File)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries.Entries {
+			known = known || e.ID == id
+		}
+	}
+	if !known {
+		return fmt.Errorf("%w: %s; the oldest ones are removed as the log grows", ErrUnknown, id)
+	}
+	e := Entry{Version: version, Kind: kindFeedback, ID: id, Time: time.Now().UTC(), Thumb: Down}
+	if up {
+		e.Thumb = Up
+	}
+	return l.write(e, true)
+}
+
+func plausible(id string) bool {
+	return len(id) == 17 && id[0] == 'd' && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// write appends a line.
+func (l *Log) write(e Entry, durably bool) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	line = append(line, '\n')
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	if err := l.locked(func() error { return l.append(line) }); err != nil {
+		return err
+	}
+	if !l.recent[e.ID] {
+		l.recent[e.ID], l.order = true, append(l.order, e.ID)
+		if len(l.order) > recentIDs {
+			delete(l.recent, l.order[0])
+			l.order = l.order[1:]
+		}
+	}
+	switch err := l.lastErr; {
+	case err != nil:
+		l.lastErr = nil
+		return err
+	case durably:
+		return l.flush()
+	case l.sync == nil:
+		l.sync = time.AfterFunc(syncEvery, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if !l.closed {
+				l.lastErr = l.flush()
+			}
+		})
+	}
+	return nil
+}
+
+// flush has the disk take what was written; l.mu is held.
+func (l *Log) flush() error {
+	if l.sync != nil {
+		l.sync.Stop()
+		l.sync = nil
+	}
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	return nil
+}
+
+// append writes a line behind the last whole one, into a new file where the old one is full; both locks are held.
+func (l *Log) append(line []byte) error {
+	if err := l.current(); err != nil {
+		return err
+	}
+	st, err := l.file.Stat()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	size := st.Size()
+	if size > 0 && size+int64(len(line)) > l.o.MaxBytes {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+		size = 0
+	}
+	if last := []byte{0}; size > 0 { // a writer was killed, or the disk was full, in the middle of a line
+		if _, err := l.file.ReadAt(last, size-1); err == nil && last[0] != '\n' {
+			line = append([]byte{'\n'}, line...)
+		}
+	}
+	n, err := l.file.Write(line)
+	if err != nil {
+		if n > 0 {
+			_ = l.file.Truncate(size)
+		}
+		return fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	return nil
+}
+
+// rotate renames the files and begins a new one.
+func (l *Log) rotate() error {
+	name := func(i int) string { return l.o.File + "." + strconv.Itoa(i) }
+	err := l.file.Sync()
+	if l.o.Keep < 0 {
+		err = errors.Join(err, os.Remove(l.o.File))
+	} else {
+		for i := l.o.Keep; i >= 1 && err == nil; i-- {
+			from := l.o.File
+			if i > 1 {
+				from = name(i - 1)
+			}
+			if err = os.Rename(from, name(i)); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+	}
+	if err == nil {
+		err = l.current()
+	}
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(l.o.File))
+	}
+	if err != nil && !errors.Is(err, ErrFile) {
+		err = fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	return err
+}
+
+// Close has the disk take what was written. Closing twice, or nil, is harmless.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	return errors.Join(l.flush(), l.file.Close(), l.lock.Close())
+}

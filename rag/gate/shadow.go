@@ -1,0 +1,63 @@
+package gate
+
+import "fmt"
+
+// Shadow is a second policy and threshold over the same score. It decides nothing: what it would decide stands beside
+// each decision, so that it can be tried on real questions. The zero value is none.
+type Shadow struct {
+	Policy    string // as ParsePolicy reads it; "" is none
+	Threshold float64
+}
+
+// ShadowDecision is what a Shadow would decide.
+type ShadowDecision struct {
+	Policy      string  `json:"policy"`
+	PolicyValue float64 `json:"policy_value"`
+	Threshold   float64 `json:"threshold"`
+	Cutoff      float64 `json:"cutoff"`
+	Retrieve    bool    `json:"retrieve"`
+}
+
+// Check is ErrPolicy for a policy that does not exist.
+func (s Shadow) Check() error {
+	if s.Policy == "" {
+		return nil
+	}
+	_, err := ParsePolicy(s.Policy)
+	if err == nil && !finite(s.Threshold) {
+		err = fmt.Errorf("%w: threshold %v", ErrPolicy, s.Threshold)
+	}
+	return err
+}
+
+// WithShadow is the gate with a shadow beside it: ErrPolicy for an unknown policy, or one of a distribution that the
+// calibration does not hold.
+func (g *Gate) WithShadow(s Shadow) (*Gate, error) {
+	if err := s.Check(); err != nil || s.Policy == "" {
+		return g, err
+	}
+	p, err := ParsePolicy(s.Policy)
+	if err != nil {
+		return g, err
+	}
+	values := g.c.lists().of(p)
+	if len(values) == 0 {
+		return g, fmt.Errorf("%w: shadow %s needs a distribution that this calibration does not hold; calibrate again",
+			ErrPolicy, s.Policy)
+	}
+	n := *g
+	value := p.value(g.c.Metric, sorted(values))
+	n.shadow = &ShadowDecision{Policy: p.Name, PolicyValue: value, Threshold: s.Threshold,
+		Cutoff: cutoff(g.c.Metric, value, s.Threshold)}
+	return &n, nil
+}
+
+// besides is what the shadow says of a score, nil without one.
+func (g *Gate) besides(score float64) *ShadowDecision {
+	if g.shadow == nil {
+		return nil
+	}
+	d := *g.shadow
+	d.Retrieve = g.c.Metric.Better(score, d.Cutoff)
+	return &d
+}
