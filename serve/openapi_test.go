@@ -96,8 +96,8 @@ func pathOf(pattern string) (method, path string) {
 func (s *spec) check(t testing.TB, r *http.Request, status int, kind, body string) {
 	t.Helper()
 	_, pattern := s.mux.Handler(r)
-	if pattern == "" {
-		return // an unknown route
+	if pattern == "" || status >= 300 && status < 400 {
+		return // an unknown route, or net/http's word on a path with dots and slashes
 	}
 	method, path := pathOf(pattern)
 	op, ok := s.paths[path][method]
@@ -282,7 +282,8 @@ func TestOpenAPIRequests(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, c := range []struct{ path, body string }{
 		{"/v1/chat/completions", `{"model":"default","messages":[{"role":"user","content":[{"type":"text",` +
-			`"text":"x"}]}],"temperature":0,"top_p":null,"stop":["a"],"response_format":{"type":"text"},"sluice":null}`},
+			`"text":"x"}]}],"temperature":0,"top_p":null,"stop":["a"],"response_format":{"type":"text"},` +
+			`"sluice":null}`},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"sluice":{"gate":"open","k":1,` +
 			`"rerank":0}}`},
 		{"/v1/chat/completions", `{"model":"default","messages":[{"role":"bird","content":"x"}]}`},

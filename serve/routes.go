@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -141,6 +142,10 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 
 // page serves the web page and its files.
 func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
-	page.Handler().ServeHTTP(w, r)
+	if !page.Has(r.URL.Path) {
+		return &requestError{Status: http.StatusNotFound, Code: "unknown_route",
+			Message: fmt.Sprintf("the page has no file %q", shortened(r.URL.Path))}
+	}
+	s.pages.ServeHTTP(w, r)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/serve/page"
 )
 
 // Server answers requests. It is a http.Handler; Serve adds what a listening one needs.
@@ -27,6 +28,7 @@ type Server struct {
 	ready    atomic.Pointer[readiness]
 	draining atomic.Bool
 	warming  atomic.Bool
+	pages    http.Handler
 	started  time.Time
 	metrics  *metrics
 }
@@ -61,6 +63,7 @@ func New(c Config) (*Server, error) {
 	orDefault(&c.Drift.Threshold, .3)
 	s.cfg = c
 	s.metrics = s.newMetrics()
+	s.pages = page.Handler()
 	s.first = s.bases[c.Bases[0].Name]
 	s.handler = s.middleware(s.mux())
 	return s, nil
