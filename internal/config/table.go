@@ -208,7 +208,7 @@ func answers() []row {
 			doc: "who decides on retrieval: auto is the calibrated gate, open always retrieves, closed never"},
 		{key: "ask.transform", initial: prompt.None,
 			oneOf: "none rewrite hyde step-back decompose multi-query condense",
-			doc: "query transformation before retrieval; each costs at least one call of the language model"},
+			doc:   "query transformation before retrieval; each costs at least one call of the language model"},
 		{key: "ask.style", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
 			doc: "template of answers from the model's own knowledge"},
 		{key: "ask.max_tokens", initial: answer.DefaultMaxTokens, min: "1", max: "131072",

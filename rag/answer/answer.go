@@ -130,8 +130,14 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 // requests is the priority of the model's requests.
 func (a *State) requests() int { return cmp.Or(a.priority, llm.Interactive) }
 
-// subject is the question as one that stands for itself.
-func (a *State) subject() string { return a.Question }
+// subject is the question for graders, with the one before it where it leans on that one.
+func (a *State) subject() string {
+	if a.Transform == prompt.Condense && len(a.trace.Queries) == 1 && !a.rewritten {
+		return a.trace.Queries[0]
+	}
+	all := Standing(a.Question, a.History)
+	return all[len(all)-1]
+}
 
 // release ends the use of what was searched.
 func (a *State) release() {
@@ -252,6 +258,9 @@ func (a *State) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Ga
 func (a *State) queries(ctx context.Context, v *flow.Visit) (engine.Vectors, error) {
 	a.trace.Queries = []string{a.Query}
 	role := embed.Query
+	if !a.rewritten {
+		a.trace.Queries = Standing(a.Query, a.History)
+	}
 	if a.Transform != prompt.None && !a.rewritten {
 		changed, err := a.transform(ctx, v)
 		if err != nil {
@@ -280,7 +289,8 @@ func (a *State) transform(ctx context.Context, v *flow.Visit) (changed prompt.Tr
 		return changed, err
 	}
 	stop := timer(&a.trace.Milliseconds.Transform)
-	changed, err = a.library.Apply(ctx, v.Model(model), a.Transform, a.Question)
+	changed, err = a.library.ApplyTo(ctx, v.Model(model), a.Transform,
+		prompt.Asked{Question: a.Question, History: a.History, Seed: a.Seed, Priority: a.requests()})
 	if stop(); err != nil {
 		return changed, err
 	}
@@ -335,6 +345,7 @@ func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err 
 	o := prompt.Options{
 		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens,
 		Count: a.model.CountTokens, Language: a.language(passages), Template: a.Template, Order: a.Order,
+		History: a.History,
 	}
 	a.trace.Language = o.Language
 	if len(passages) > 0 {

@@ -70,7 +70,10 @@ type Options struct {
 	Flow  string
 	Graph *flow.Graph[*State]
 	FlowOptions
-	// History are the turns before the question, oldest first.
+	// History are the turns of user and assistant before the question, oldest first. The newest are part of the prompt
+	// as far as a quarter of the window has room, and a question that leans on the one before is searched for joined
+	// with it, too (Standing). Transform prompt.Condense has the language model make a question of it that stands for
+	// itself instead.
 	History []llm.Message
 	// Step is told of each node that has finished, on the caller's goroutine.
 	Step func(flow.Step)
@@ -193,6 +196,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxTokens == 0 {
 		o.MaxTokens = DefaultMaxTokens
+	}
+	if err := checkHistory(o.History); err != nil {
+		return o, err
 	}
 	o.Retrieve = o.Retrieve.WithDefaults()
 	if !slices.Contains([]GateMode{GateAuto, GateOpen, GateClosed}, o.Gate) {

@@ -99,10 +99,12 @@ func (l *Library) ApplyTo(ctx context.Context, gen llm.Generator, t Transform, a
 	if err != nil {
 		return r, fmt.Errorf("prompt: %s: %w", t, err)
 	}
-	if found := t.queries(question, answer.Text, p.Messages); len(found) > 0 {
+	found := t.queries(question, answer.Text, p.Messages)
+	if len(found) > 0 {
 		r.Queries = found
 	}
-	r.Fallback = len(r.Queries) == 1 && r.Queries[0] == question
+	// a question that stands for itself is repeated by Condense
+	r.Fallback = len(r.Queries) == 1 && r.Queries[0] == question && (t != Condense || len(found) == 0)
 	return r, nil
 }
 

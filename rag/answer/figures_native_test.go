@@ -1,0 +1,219 @@
+//go:build native
+
+package answer_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+var (
+	figures     = flag.Bool("figures", false, "print the figures of docs/flow.md; minutes")
+	figureStore = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
+	figureModel = flag.String("figures-model", "", "language model of the figures; empty is the default one")
+	figureCount = flag.Int("figures-count", 150, "questions of the figures of graphs, a third of them unanswerable")
+)
+
+// datum is a line of a data set.
+type datum struct {
+	ID         string `json:"id"`
+	ContextID  string `json:"context_id"`
+	Topic      string `json:"topic"`
+	Text       string `json:"text"`
+	Intent     string `json:"intent"`
+	Answerable bool   `json:"answerable"`
+	Answers    []any  `json:"answers"`
+}
+
+// data are the lines of a file of the data sets; a test without them is skipped.
+func data(t *testing.T, name string) (lines []datum) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))
+	if err != nil {
+		t.Skipf("SKIP: the data set is not there: %v", err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var d datum
+		if err := json.Unmarshal(s.Bytes(), &d); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, d)
+	}
+	return lines
+}
+
+// squad is squad16 as a calibrated store: three questions of each context are its pseudo-queries, and rest are the
+// others.
+type squad struct {
+	*sluice.Sluice
+	contexts, rest []datum
+}
+
+func openSquad(t *testing.T, all []datum) squad {
+	t.Helper()
+	s := squad{contexts: all}
+	taken, pseudo := map[string]int{}, ""
+	for _, q := range data(t, "squad16/queries.jsonl") {
+		if taken[q.ContextID]++; q.Answerable && taken[q.ContextID] <= 3 {
+			line, _ := json.Marshal(map[string]string{"context_id": q.ContextID, "text": q.Text})
+			pseudo += string(line) + "\n"
+			continue
+		}
+		s.rest = append(s.rest, q)
+	}
+	dir := *figureStore
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	var err error
+	s.Sluice, err = sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(dir, "store"), Model: *figureModel,
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := s.Calibration(t.Context()); err == nil {
+		return s
+	}
+	file := filepath.Join(dir, "contexts.jsonl")
+	var lines strings.Builder
+	for _, c := range all {
+		line, _ := json.Marshal(map[string]string{"id": c.ID, "topic": c.Topic, "text": c.Text})
+		lines.Write(append(line, '\n'))
+	}
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true})
+	if err != nil {
+		t.Skipf("SKIP: no encoder: %v", err)
+	}
+	o := sluice.CalibrateOptions{Queries: strings.NewReader(pseudo), Source: "questions"}
+	if _, err := s.Calibrate(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var name = regexp.MustCompile(`\b[A-Z][\w.'-]*(?: (?:of |the )?[A-Z][\w.'-]*)*`)
+
+// followUp is the second question as one that needs the first: a name that both have becomes a pronoun.
+func followUp(first, second string) (string, bool) {
+	for _, n := range name.FindAllString(second, -1) {
+		if strings.HasPrefix(second, n) || !strings.Contains(first, n) {
+			continue
+		}
+		return strings.NewReplacer(n+"'s", "its", n, "it").Replace(second), true
+	}
+	return "", false
+}
+
+// TestFollowUpFigures compares ways to search for a question that follows another one, without a call of the language
+// model: the question alone, joined with the one before, the better of both, and what Options.History does.
+func TestFollowUpFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("SKIP: go test -tags native ./rag/answer -run FollowUpFigures -figures -v")
+	}
+	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	type turn struct {
+		first, second, context string
+	}
+	var follow, stand, leave []turn
+	last := map[string]string{}
+	for _, q := range s.rest {
+		if !q.Answerable {
+			continue
+		}
+		if before := last[q.ContextID]; before != "" {
+			if text, ok := followUp(before, q.Text); ok {
+				follow = append(follow, turn{before, text, q.ContextID})
+			}
+		}
+		last[q.ContextID] = q.Text
+	}
+	for i, q := range s.rest { // another topic's question before it
+		if before := s.rest[(i+len(s.rest)/2)%len(s.rest)]; q.Answerable && before.Topic != q.Topic &&
+			len(stand) < 1000 {
+			stand = append(stand, turn{before.Text, q.Text, q.ContextID})
+		}
+	}
+	for i, q := range data(t, "clinc150/test.jsonl") {
+		if q.Intent == "oos" {
+			leave = append(leave, turn{s.rest[i%len(s.rest)].Text, q.Text, ""})
+		}
+	}
+	t.Logf("%d follow-ups such as %q after %q", len(follow), follow[0].second, follow[0].first)
+	for _, rule := range []string{"alone", "joined", "better", "default"} {
+		for _, c := range []struct {
+			name  string
+			turns []turn
+		}{{"follow-ups", follow}, {"change of topic", stand}, {"out of scope", leave}} {
+			opened, found := 0, 0
+			for _, x := range c.turns {
+				queries := map[string][]string{"alone": {x.second}, "joined": {x.first + " " + x.second},
+					"better": {x.second, x.first + " " + x.second}, "default": nil}[rule]
+				if queries == nil {
+					queries = searched(t, s, x.first, x.second)
+				}
+				open, ids := gateAndSearch(t, s, queries)
+				if open {
+					opened++
+				}
+				for _, id := range ids {
+					if open && id == x.context {
+						found++
+					}
+				}
+			}
+			n := float64(len(c.turns))
+			t.Logf("%-8s %-16s open %.4f, open and its context among four %.4f (of %d)", rule, c.name,
+				float64(opened)/n,
+				float64(found)/n, len(c.turns))
+		}
+	}
+}
+
+// gateAndSearch is whether any of the queries opens the gate, and the four best contexts of them together.
+func gateAndSearch(t *testing.T, s squad, queries []string) (open bool, ids []string) {
+	t.Helper()
+	decisions, err := s.Gate(t.Context(), queries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := s.Search(t.Context(), queries, sluice.RetrieveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []retrieve.List
+	for i, d := range decisions {
+		open = open || d.Retrieve
+		all = append(all, retrieve.List{Taken: lists[i].Taken, Results: lists[i].Results})
+	}
+	for _, r := range retrieve.Merge(all, 4) {
+		ids = append(ids, r.ID)
+	}
+	return open, ids
+}
+
+// searched is what a question after another one is searched for.
+func searched(t *testing.T, _ squad, first, second string) []string {
+	t.Helper()
+	return answer.Standing(second, []llm.Message{{Role: llm.User, Content: first}, {Role: llm.Assistant, Content: "x"}})
+}
