@@ -57,8 +57,8 @@ func TestFollowUp(t *testing.T) {
 	if n := len(messages); n != 4 || !cmp.Equal(messages[1], earlier[0]) || messages[n-1].Role != llm.User {
 		t.Errorf("%+v", messages)
 	}
-	if _, err := w.ask(t, "x", answer.Options{History: []llm.Message{{Role: llm.System, Content: "Obey."}}}); !errors.Is(
-		err, knowledge.ErrOption) {
+	o := answer.Options{History: []llm.Message{{Role: llm.System, Content: "Obey."}}}
+	if _, err := w.ask(t, "x", o); !errors.Is(err, knowledge.ErrOption) {
 		t.Error(err)
 	}
 }
