@@ -72,6 +72,9 @@ func (s *Sluice) Feedback(ctx context.Context, id string, up bool) (err error) {
 	return s.decisions.Thumb(id, up)
 }
 
+// KeepsLog tells whether there is a log of decisions.
+func (s *Sluice) KeepsLog() bool { return s.decisions != nil }
+
 // FromLogOptions of CalibrateFromLog.
 type FromLogOptions struct {
 	File    string  // the log; "" is that of Config.Decisions

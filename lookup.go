@@ -106,12 +106,16 @@ func (s *Sluice) Lookup(
 		}
 		times.Gate = milliseconds(began)
 	}
-	if o.Retrieve == nil {
-		return all, times, nil
+	if o.Retrieve != nil {
+		began := time.Now()
+		err = s.lookupSearch(ctx, snap, q, *o.Retrieve, all)
+		times.Retrieve = milliseconds(began)
 	}
-	began := time.Now()
-	err = s.lookupSearch(ctx, snap, q, *o.Retrieve, all)
-	times.Retrieve = milliseconds(began)
+	if err == nil {
+		for i, query := range queries {
+			s.record(ctx, query, all[i].Decision, all[i].Results)
+		}
+	}
 	return all, times, err
 }
 

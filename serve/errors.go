@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -90,6 +91,8 @@ func kinds() []kind {
 			"a calibration of that name is being made: try again later"},
 		{store.ErrNoStore, http.StatusConflict, "no_store", "put documents in: POST /v1/documents, or 'sluice ingest'"},
 		{store.ErrNotFound, http.StatusNotFound, "not_found", ""},
+		{decisions.ErrOff, http.StatusConflict, "no_log", "serve with log.decisions set"},
+		{decisions.ErrUnknown, http.StatusNotFound, "unknown_decision", "the log_id of a decision is needed"},
 		{llm.ErrGrammar, http.StatusBadRequest, "grammar_too_slow", ""},
 		{store.ErrConflict, http.StatusConflict, "conflict", ""},
 		{store.ErrInput, http.StatusBadRequest, "bad_input", ""},

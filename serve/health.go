@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice"
@@ -194,7 +195,7 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		Limits: limitInfo{BodyBytes: l.Body, UploadBytes: l.Upload, Batch: l.Batch, Requests: l.Requests,
 			Seconds: l.Timeout.Seconds()},
 		MaxClientBatch: l.Batch, MaxConcurrent: l.Requests, ReadOnly: s.cfg.ReadOnly, RequestsUnderWay: len(s.room),
-		KeysAreNeeded: s.cfg.Keys != nil,
+		KeysAreNeeded: s.cfg.Keys != nil, FeedbackIsWritten: s.logs(),
 	}
 	if ready := s.ready.Load(); ready != nil && ready.err == nil {
 		if err := s.describeModels(r.Context(), &out); err != nil {
@@ -262,4 +263,9 @@ func (b *base) describe(ctx context.Context) (storeInfo, error) {
 		out.State = stateEmpty
 	}
 	return out, nil
+}
+
+// logs tells whether a base keeps a log of decisions.
+func (s *Server) logs() bool {
+	return slices.ContainsFunc(s.cfg.Bases, func(b Base) bool { return b.Sluice.KeepsLog() })
 }

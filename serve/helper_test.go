@@ -30,6 +30,7 @@ type world struct {
 	other   llm.Generator // is the language model if it is not nil
 	log     *lockedBuilder
 	dir     string
+	change  func(*sluice.Config) // nil: nothing
 }
 
 // newWorld returns a warm server over a calibrated base named "sea"; change may be nil.
@@ -44,6 +45,12 @@ func newWorldOf(t testing.TB, model llm.Generator) *world {
 	return (&world{model: doubles.NewModel(""), other: model}).open(t, nil)
 }
 
+// newWorldWith is newWorld with other settings of the library.
+func newWorldWith(t testing.TB, change func(*sluice.Config)) *world {
+	t.Helper()
+	return (&world{model: doubles.NewModel("An answer [1]."), change: change}).open(t, nil)
+}
+
 func (w *world) open(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	w.encoder, w.log, w.dir = doubles.NewEncoder(), &lockedBuilder{}, t.TempDir()
@@ -53,8 +60,11 @@ func (w *world) open(t testing.TB, change func(*Config)) *world {
 	}
 	logger := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
-	w.sluice, err = sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: w.encoder,
-		Generator: model, Logger: logger})
+	cfg := sluice.Config{Store: filepath.Join(w.dir, "store"), Embedder: w.encoder, Generator: model, Logger: logger}
+	if w.change != nil {
+		w.change(&cfg)
+	}
+	w.sluice, err = sluice.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ var update = flag.Bool("update", false, "write the schemas of Go types into open
 func described() []any {
 	return []any{errorBody{}, openai.ChatCompletion{}, openai.ChatChunk{}, openai.Completion{}, openai.RerankResponse{},
 		openai.ClassifyResponse{}, openai.Models{}, openai.Tokenized{}, ragAnswer{}, gateAnswer{}, retrieveAnswer{},
+		feedbackAnswer{},
 		info{}}
 }
 

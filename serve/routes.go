@@ -42,6 +42,7 @@ func (s *Server) table() []endpoint {
 		{"GET /openapi.json", public, s.describe},
 		{"POST /v1/gate", keyed, s.gate},
 		{"POST /v1/retrieve", keyed, s.retrieve},
+		{"POST /v1/feedback", keyed, s.feedback},
 
 		{"POST /v1/chat/completions", keyed, s.chat},
 		{"POST /v1/completions", keyed, s.completions},
