@@ -34,7 +34,7 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 		return Result{Finish: FinishCancelled}, err
 	}
 	waited := time.Since(begun)
-	r := &run{h: h, seed: req.Seed, calls: p.calls, more: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &run{h: h, seed: req.Seed, calls: p.calls, begun: time.Now(), more: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.seed < 0 {
 		r.seed = rand.Int64N(maxSeed + 1)
 	}
@@ -51,8 +51,9 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 type run struct {
 	h     *handle
 	seed  int64
-	calls *callReader   // nil: without tools
-	texts cStrings      // that C reads until the prediction ends
+	calls *callReader // nil: without tools
+	texts cStrings    // that C reads until the prediction ends
+	begun time.Time
 	more  chan struct{} // holds a token when there is new text
 	done  chan struct{} // closed when result and err are final
 
@@ -90,6 +91,7 @@ func (r *run) predict(m *Model, p prompt, req Request) {
 	r.mu.Lock()
 	r.result, r.err, r.finished = result, err, true
 	r.mu.Unlock()
+	m.slots.used(time.Since(r.begun))
 	m.slots.give(r.h)
 	close(r.done)
 }

@@ -87,7 +87,8 @@ type Request struct {
 	Alternatives int  // of each token there, the most probable ones; at most 20
 
 	// Priority decides which of the waiting requests starts first: the higher one, among equals that whose ctx ends
-	// first, then the older one. Running requests are not interrupted.
+	// first, then the older one. Running requests are not interrupted; but for half a minute after a request of
+	// Interactive or more, those below 0 leave one slot of several free for the next one.
 	Priority int
 }
 

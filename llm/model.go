@@ -86,7 +86,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	}
 	m := &Model{
 		info: infoOf(file), opts: o, mapped: file.Footprint.Mapped(), same: invariant(file.Types, ISA()),
-		slots:   queue[*handle]{limit: max(0, o.Queue)},
+		slots:   queue[*handle]{limit: max(0, o.Queue), size: o.Slots},
 		pins:    queue[*handle]{limit: math.MaxInt},
 		forTool: file.ToolTemplate,
 		closing: make(chan struct{}),
@@ -218,8 +218,18 @@ func (m *Model) Stats() Stats {
 	}
 	defer m.users.Done()
 	s := m.tok.stats()
-	s.Queued += m.slots.length()
+	m.slots.count(&s)
 	return s
+}
+
+// Ready returns nil when a request would be taken now: ErrClosed when the model is closed, a *BusyError while as many
+// requests wait as may. It decodes nothing and never waits for what is being decoded.
+func (m *Model) Ready() error {
+	if !m.enter() {
+		return ErrClosed
+	}
+	defer m.users.Done()
+	return m.slots.full()
 }
 
 // Tokenize returns a text's tokens as a prompt: special tokens written out count as such, and those that the model puts

@@ -10,25 +10,86 @@ import (
 
 // BusyError says how many requests wait. It unwraps to ErrBusy.
 type BusyError struct {
-	Limit int // Options.Queue
+	Limit int           // Options.Queue
+	Retry time.Duration // in about which time those that wait will have begun, by the last requests; at least a second
 }
 
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("llm: %v: %d, the limit; try again later, or open the model with a longer queue",
-		ErrBusy, e.Limit)
+	return fmt.Sprintf("llm: %v: %d, the limit; try again in about %v, or open the model with a longer queue",
+		ErrBusy, e.Limit, e.Retry.Round(time.Second))
 }
+
+// RetryAfter is Retry, for servers.
+func (e *BusyError) RetryAfter() time.Duration { return e.Retry }
 
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
-// queue hands out things that one request uses at a time. Who waits gets one by priority, then by deadline, then by
-// age.
-type queue[T any] struct {
-	limit int // of those that wait
+const (
+	// interactiveFor is how long after an interactive request the next one is expected: one thing is kept for it then.
+	interactiveFor = 30 * time.Second
+	maxRetry       = time.Minute
+	// recent is how much the last use counts in the mean of their durations.
+	recent = .2
+)
 
-	mu      sync.Mutex
-	free    []T
-	waiting waiters[T]
-	arrived uint64
+// queue hands out things that one request uses at a time. Who waits gets one by priority, then by deadline, then by
+// age. While interactive requests come, batch requests leave one thing free for the next of them, where there are
+// several.
+type queue[T any] struct {
+	limit int              // of those that wait
+	size  int              // things in all; 0: batch requests get the last one, too
+	now   func() time.Time // nil: time.Now
+
+	mu          sync.Mutex
+	free        []T
+	waiting     waiters[T]
+	arrived     uint64
+	interactive time.Time     // when the last such request came
+	mean        time.Duration // of a use, the last ones more than those before; 0: none has ended
+	refused     int64
+}
+
+func (q *queue[T]) clock() time.Time {
+	if q.now == nil {
+		return time.Now()
+	}
+	return q.now()
+}
+
+// mayHave tells whether a request may have a thing that is free; q.mu is held.
+func (q *queue[T]) mayHave(priority int) bool {
+	keep := 0
+	if priority < 0 && q.size > 1 && !q.interactive.IsZero() && q.clock().Sub(q.interactive) < interactiveFor {
+		keep = 1
+	}
+	return len(q.free) > keep
+}
+
+// used says how long a use took.
+func (q *queue[T]) used(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mean == 0 {
+		q.mean = d
+	} else {
+		q.mean += time.Duration(recent * float64(d-q.mean))
+	}
+}
+
+// busy is the error of one that cannot wait; q.mu is held.
+func (q *queue[T]) busy() *BusyError {
+	retry := q.mean * time.Duration(len(q.waiting)+1) / time.Duration(max(1, q.size))
+	return &BusyError{Limit: q.limit, Retry: min(max(retry, time.Second), maxRetry)}
+}
+
+// full is a *BusyError while one more request could not wait.
+func (q *queue[T]) full() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.free) == 0 && len(q.waiting) >= q.limit {
+		return q.busy()
+	}
+	return nil
 }
 
 type waiter[T any] struct {
@@ -50,15 +111,18 @@ func (q *queue[T]) take(ctx context.Context, closing <-chan struct{}, priority i
 	default:
 	}
 	q.mu.Lock()
-	if n := len(q.free); n > 0 {
-		got := q.free[n-1]
-		q.free = q.free[:n-1]
+	if priority >= Interactive {
+		q.interactive = q.clock()
+	}
+	if q.mayHave(priority) {
+		got := q.pop()
 		q.mu.Unlock()
 		return got, nil
 	}
 	if len(q.waiting) >= q.limit {
-		q.mu.Unlock()
-		return none, &BusyError{Limit: q.limit}
+		defer q.mu.Unlock()
+		q.refused++
+		return none, q.busy()
 	}
 	q.arrived++
 	w := &waiter[T]{priority: priority, arrival: q.arrived, ready: make(chan T, 1)}
@@ -90,11 +154,18 @@ func (q *queue[T]) take(ctx context.Context, closing <-chan struct{}, priority i
 func (q *queue[T]) give(t T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		q.free = append(q.free, t)
-		return
+	q.free = append(q.free, t)
+	for len(q.waiting) > 0 && q.mayHave(q.waiting[0].priority) {
+		heap.Pop(&q.waiting).(*waiter[T]).ready <- q.pop()
 	}
-	heap.Pop(&q.waiting).(*waiter[T]).ready <- t
+}
+
+// pop takes what is free; q.mu is held.
+func (q *queue[T]) pop() T {
+	last := len(q.free) - 1
+	got := q.free[last]
+	q.free = q.free[:last]
+	return got
 }
 
 // length is how many wait.
@@ -102,6 +173,14 @@ func (q *queue[T]) length() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
+}
+
+// count adds what the queue knows to s.
+func (q *queue[T]) count(s *Stats) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.Queued += len(q.waiting)
+	s.QueueLimit, s.Slots, s.Refused, s.MeanTime = q.limit, q.size, q.refused, q.mean
 }
 
 type waiters[T any] []*waiter[T]

@@ -120,3 +120,96 @@ func TestQueueLosesNothing(t *testing.T) {
 		t.Errorf("%d of %d are back, %d wait", len(q.free), things, q.length())
 	}
 }
+
+// TestQueueKeepsOneForInteractive: while interactive requests come, batch requests do not take the last slot, and get
+// it when none has come for a while.
+func TestQueueKeepsOneForInteractive(t *testing.T) {
+	clock := time.Unix(1000, 0)
+	q := &queue[int]{limit: 10, size: 2, now: func() time.Time { return clock }}
+	take := func(priority int) int {
+		t.Helper()
+		got, err := q.take(t.Context(), nil, priority)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	waits := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		got, err := q.take(ctx, nil, Batch)
+		if err == nil {
+			q.give(got)
+		}
+		return err != nil
+	}
+	q.give(1)
+	q.give(2)
+	a, b := take(Batch), take(Batch) // no interactive request has come
+	q.give(a)
+	q.give(b)
+	q.give(take(Interactive))
+	a = take(Batch)
+	if !waits() {
+		t.Error("a batch request took the last slot")
+	}
+	b = take(Interactive) // at once
+	q.give(b)
+	clock = clock.Add(interactiveFor)
+	b = take(Batch)
+	q.give(a)
+	q.give(b)
+
+	// A batch request that waits gets its slot as soon as one more than the kept one is free.
+	q.give(take(Interactive))
+	a, b = take(0), take(0)
+	served := line(t, q, []func(context.Context) (context.Context, int){
+		func(ctx context.Context) (context.Context, int) { return ctx, Batch }})
+	q.give(a)
+	select {
+	case <-served:
+		t.Error("a batch request was given the last slot")
+	case <-time.After(20 * time.Millisecond):
+	}
+	q.give(b)
+	<-served
+}
+
+// TestQueueRetry: the estimate grows with what requests take and with how many wait, and has bounds.
+func TestQueueRetry(t *testing.T) {
+	q := &queue[int]{limit: 3, size: 2}
+	refuse := func() time.Duration {
+		t.Helper()
+		_, err := q.take(t.Context(), nil, 0)
+		var busy *BusyError
+		if !errors.As(err, &busy) || !errors.Is(err, ErrBusy) || busy.RetryAfter() != busy.Retry {
+			t.Fatal(err)
+		}
+		return busy.Retry
+	}
+	plain := func(ctx context.Context) (context.Context, int) { return ctx, 0 }
+	served := line(t, q, []func(context.Context) (context.Context, int){plain, plain, plain})
+	if d := refuse(); d != time.Second || !errors.Is(q.full(), ErrBusy) {
+		t.Error("nothing has ended yet:", d, q.full())
+	}
+	q.used(10 * time.Second)
+	if d := refuse(); d != 20*time.Second { // four that take 10 s each, in two slots
+		t.Error(d)
+	}
+	q.used(5 * time.Second)
+	if d := refuse(); d != 18*time.Second {
+		t.Error(d)
+	}
+	q.used(time.Hour)
+	if d := refuse(); d != maxRetry {
+		t.Error(d)
+	}
+	for range 3 {
+		q.give(0)
+		<-served
+	}
+	var s Stats
+	if q.count(&s); s.Refused != 4 || s.Slots != 2 || s.QueueLimit != 3 || s.Queued != 0 || q.full() != nil {
+		t.Errorf("%+v, %v", s, q.full())
+	}
+}

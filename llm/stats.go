@@ -13,8 +13,12 @@ type Stats struct {
 	Evicted          int64                  // histories of idle slots forgotten to make room
 	DecodeTime       time.Duration          // in passes through the weights
 
-	Active       int // requests being decoded
-	Queued       int // requests waiting
-	Cells        int // of the KV cache in use; what slots share counts once per slot
+	Active       int           // requests being decoded
+	Slots        int           // most of them
+	Queued       int           // requests waiting
+	QueueLimit   int           // most of them
+	Refused      int64         // requests that could not wait any more: ErrBusy
+	MeanTime     time.Duration // of a request in its slot, the last ones above all; 0: none has ended
+	Cells        int           // of the KV cache in use; what slots share counts once per slot
 	PinnedTokens int
 }
