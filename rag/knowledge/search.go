@@ -147,8 +147,8 @@ func (s *search) follow(ctx context.Context, snap *Snapshot) error {
 
 // Vectors are the snapshot's, for the engine's searches, with the rows of its view: deleted ones are not found. They
 // are those of a prepared set when rows are deleted, when the store has a stored index, beside Follow, which saves each
-// search the rows' norms, and when it was searched often, with an index that is built in the background. Answers are the
-// same.
+// search the rows' norms, and when it was searched often, with an index that is built in the background. Answers are
+// the same.
 func (s *Snapshot) Vectors(ctx context.Context) (engine.Vectors, error) {
 	b := s.base
 	if err := b.check(); err != nil {
