@@ -14,7 +14,8 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "measure Sluice against its peers and the limits of the machine",
 	}
-	cmd.AddCommand(a.benchComputeCommand(), a.benchEmbedCommand(), a.benchGenerateCommand(), a.benchWorkerCommand())
+	cmd.AddCommand(a.benchComputeCommand(), a.benchEmbedCommand(), a.benchGenerateCommand(), a.benchServeCommand(),
+		a.benchWorkerCommand())
 	return group(cmd)
 }
 

@@ -61,6 +61,7 @@ serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
 bench/peers: bench/harness
 bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
+bench/serve: kernels engine embed rag/corpus rag/knowledge rag/store bench/harness bench/peers internal
 bench/generate: engine/cores llm bench/harness internal
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: .
