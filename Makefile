@@ -115,6 +115,11 @@ bench-generate: build ## the language model against llama.cpp's own programs; GE
 	@$(setup) llama-bench llama-server
 	bin/sluice bench generate $(GENERATE)
 
+.PHONY: bench-serve
+bench-serve: build ## the server against FastAPI + onnxruntime + FAISS and llama-server; SERVE holds flags
+	@$(setup) serve-peers llama-server
+	bin/sluice bench serve $(SERVE)
+
 .PHONY: demo
 demo: ## the main job on real documents, from nothing to two answers with their traces
 	@started=$$(date +%s); $(MAKE) --no-print-directory build && SLUICE_DEMO_STARTED=$$started sh build/demo.sh

@@ -50,8 +50,10 @@ func (s *session) generate(ctx context.Context) (err error) {
 		return err
 	}
 	n := fmt.Sprint
-	own, err := launchSluice(ctx, s.o.Program, "--store", dir, "--model", s.o.Model, "--threads", n(s.o.Threads), "--slots",
-		n(generating), "--cache-tokens", n(generating*promptCells), "--context-tokens", n(promptCells), "--batch-tokens",
+	own, err := launchSluice(ctx, s.o.Program, "--store", dir, "--model", s.o.Model, "--threads", n(s.o.Threads),
+		"--slots",
+		n(generating), "--cache-tokens", n(generating*promptCells), "--context-tokens", n(promptCells),
+		"--batch-tokens",
 		"512")
 	if err != nil {
 		return err
@@ -102,7 +104,8 @@ func (s *session) generate(ctx context.Context) (err error) {
 }
 
 // talks sends conversations to one server, and counts tokens and the times to the first ones.
-func (s *session) talks(ctx context.Context, p *process, connections, n, at int, of func(int) talk, to *measured) error {
+func (s *session) talks(ctx context.Context, p *process, connections, n, at int, of func(int) talk,
+	to *measured) error {
 	var mu sync.Mutex
 	var firsts []time.Duration
 	tokens := 0

@@ -55,7 +55,8 @@ func (s *session) pair(ctx context.Context, dir, contexts, vectors string, query
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	own = &side{p, "/v1/retrieve", func(i int) string { return `{"gate":"auto","mode":"dense","k":5,` + query(i) + `}` }}
+	own = &side{p, "/v1/retrieve",
+		func(i int) string { return `{"gate":"auto","mode":"dense","k":5,` + query(i) + `}` }}
 	closing = p.close
 	var first decided
 	if err := ask(ctx, own.url+own.path, own.body(0), &first); err != nil {
@@ -102,7 +103,8 @@ func (s *session) agree(ctx context.Context, own, other *side) error {
 			found++
 		}
 	}
-	s.note("%s and %s decide the same for %d of %d questions, and find the same best context for %d of %d", Own, FastAPI,
+	s.note("%s and %s decide the same for %d of %d questions, and find the same best context for %d of %d", Own,
+		FastAPI,
 		decisions, n, found, open)
 	if decisions < n*98/100 || found < open*98/100 {
 		return fmt.Errorf("%w: %s does something else than Sluice", ErrPeer, FastAPI)
@@ -232,7 +234,8 @@ func (s *session) vectors(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, closing()) }()
 	for _, c := range s.o.Connections {
-		if err := s.turns(ctx, fmt.Sprintf("%s of %d", vectorsLoad, s.o.Rows), "queries/s", c, sidesOf(own, other)); err !=
+		if err := s.turns(ctx, fmt.Sprintf("%s of %d", vectorsLoad, s.o.Rows), "queries/s", c,
+			sidesOf(own, other)); err !=
 			nil {
 			return err
 		}

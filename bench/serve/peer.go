@@ -78,8 +78,9 @@ func (s *session) startFastAPI(ctx context.Context, contexts, vectors string, cu
 	settings := filepath.Join(s.temp, "settings.json")
 	return launchOther(ctx, FastAPI, "/healthz", peers.Environment(1), func(port int) []string {
 		raw, _ := json.Marshal(map[string]any{"graph": filepath.Join(export, "fused.onnx"),
-			"tokenizer": filepath.Join(s.encoder.Info().Dir, "tokenizer.json"), "max_tokens": s.encoder.Info().MaxTokens,
-			"contexts": contexts, "vectors": vectors, "cutoff": cutoff, "port": port, "workers": s.o.Threads,
+			"tokenizer":  filepath.Join(s.encoder.Info().Dir, "tokenizer.json"),
+			"max_tokens": s.encoder.Info().MaxTokens,
+			"contexts":   contexts, "vectors": vectors, "cutoff": cutoff, "port": port, "workers": s.o.Threads,
 			"tokens": 2048})
 		_ = os.WriteFile(settings, raw, 0o644) // the program says when it is not there
 		return []string{s.o.Python, program, settings}
@@ -97,9 +98,11 @@ func (s *session) llamaServer(ctx context.Context, slots, cells int) (*process, 
 		n := fmt.Sprint
 		var p *process
 		p, err = launchOther(ctx, Llama, "/health", os.Environ(), func(port int) []string {
-			// a cache for each slot is faster than a common one where nothing is shared between slots, and it shares nothing
+			// a cache for each slot is faster than a common one where nothing is shared between slots, and it shares
+			// nothing
 			return []string{path, "-m", s.o.Model, "--host", "127.0.0.1", "--port", n(port), "-np", n(slots), "-c",
-				n(slots * cells), "--no-kv-unified", "-b", "512", "-ub", "512", "-t", n(s.o.Threads), "-tb", n(s.o.Threads),
+				n(slots * cells), "--no-kv-unified", "-b", "512", "-ub", "512", "-t", n(s.o.Threads), "-tb",
+				n(s.o.Threads),
 				"--cont-batching", "--cache-prompt", "--jinja", "--no-ui", "--no-slots", "--offline", "-lv", "1"}
 		})
 		if err == nil {

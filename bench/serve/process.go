@@ -111,8 +111,9 @@ func launchOther(ctx context.Context, name, health string, env []string, command
 		case <-p.ended:
 			return nil, fmt.Errorf("%w: %s ended while it started%s", ErrPeer, name, p.stderr.Last())
 		case <-late:
-			return nil, errors.Join(fmt.Errorf("%w: %s was not ready after %v%s", ErrPeer, name, startup, p.stderr.Last()),
-				p.close())
+			return nil,
+				errors.Join(fmt.Errorf("%w: %s was not ready after %v%s", ErrPeer, name, startup, p.stderr.Last()),
+					p.close())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

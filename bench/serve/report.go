@@ -40,7 +40,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		fmt.Fprintf(b, "| %s | %s | %d | %.4g %s | %.4g | %.4g | %.4g | %s | %s | %.0f |\n", x.Workload, x.Impl,
 			x.Connections, x.Rate, x.Unit, x.P50MS, x.P99MS, x.CPUMS, known(x.EmbedMS), known(x.DecisionMS), x.RSSMiB)
 	}
-	fmt.Fprint(b, "\nSluice's rate by others', round by round; above 1 Sluice is faster. p99 and CPU: theirs by Sluice's.\n\n")
+	fmt.Fprint(b,
+		"\nSluice's rate by others', round by round; above 1 Sluice is faster. p99 and CPU: theirs by Sluice's.\n\n")
 	fmt.Fprint(b, harness.TableHead("workload", "connections", "beside", "ratio", "rounds", "p99", "CPU"))
 	for _, x := range r.Ratios {
 		fmt.Fprintf(b, "| %s | %d | %s | **%.3g** | %.3g to %.3g | %.3g | %.3g |\n", x.Workload, x.Connections, x.Peer,

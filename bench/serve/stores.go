@@ -118,7 +118,8 @@ func (s *session) squad(ctx context.Context) (string, error) {
 }
 
 // many is a calibrated and indexed store of so many contexts, with vectors.npy beside its own files: squad16's
-// contexts, and then copies of them with a third of the difference of two others, which keeps the spectrum of real text.
+// contexts, and then copies of them with a third of the difference of two others, which keeps the spectrum of real
+// text.
 func (s *session) many(ctx context.Context, rows int) (string, error) {
 	return s.once(fmt.Sprintf("rows-%d-%s", rows, s.digest()), func(dir string) error {
 		s.log("making a store of %d contexts", rows)
@@ -168,7 +169,8 @@ func (s *session) fill(ctx context.Context, dir string, base *embed.Embeddings, 
 				vary(v, base.Row(random.IntN(len(contexts))), base.Row(random.IntN(len(contexts))))
 			}
 			b.Documents = append(b.Documents, &corpus.Document{ID: c.ID, Source: c.ID, Digest: c.ID})
-			b.Chunks = append(b.Chunks, corpus.Chunk{ID: c.ID, Document: c.ID, Source: c.ID, Topic: c.Topic, Text: c.Text})
+			b.Chunks = append(b.Chunks,
+				corpus.Chunk{ID: c.ID, Document: c.ID, Source: c.ID, Topic: c.Topic, Text: c.Text})
 			b.Vectors = append(b.Vectors, v...)
 			if err := out.Append(v); err != nil {
 				return err

@@ -63,7 +63,8 @@ machine: another busy process disturbs the times.
 	f.BoolVar(&o.Short, "short", false, "one short run and few contexts, to see that it works")
 	f.StringVar(&o.Data, "data", "../shared/data", "folder with squad16")
 	f.StringVar(&o.Python, "python", "", "interpreter of the peer (default: the one that the set-up made)")
-	f.StringVar(&o.Tools, "tools", "", "folder of llama-server (default build/out, here or beside the program's folder)")
+	f.StringVar(&o.Tools, "tools", "",
+		"folder of llama-server (default build/out, here or beside the program's folder)")
 	f.StringVar(&out, "out", "", "also write report.md and report.json to this folder")
 	return cmd
 }

@@ -12,7 +12,7 @@ func parts() []part {
 	return []part{
 		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), modelsPart(),
 		pythonPart(), llamaSanitizedPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
-		embedPeersPart(), clientsPart(),
+		embedPeersPart(), servePeersPart(), clientsPart(),
 	}
 }
 
