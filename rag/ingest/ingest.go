@@ -46,6 +46,10 @@ type Options struct {
 	// JSON lines; "" names it after the folder.
 	Collection string
 	Replace    bool // an id that another source has is taken from it, instead of being refused
+	// Given are the names under which files were handed in that are here for the ingest only, by their paths in Paths.
+	// Such a document has no file: its id and its source are UploadPrefix and the name, and the same name handed in
+	// again replaces it. A name is text only, and never a path that anything is read from.
+	Given map[string]string
 
 	OnTake   func(id, from string)   // for each document that replaces one of another source
 	OnFolder func(store.Collection)  // for each folder that gets a name which is not its own
@@ -118,6 +122,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	}
 	examine(&r.chunk, r.enc)
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
+		return result, err
+	}
+	if err = r.resolveGiven(); err != nil {
 		return result, err
 	}
 	r.meter = newMeter(in.Paths)
@@ -230,6 +237,8 @@ type run struct {
 
 	entities *entities.Finder // nil without Options.Entities
 	labelled map[string]bool  // documents whose stored chunks have their labels
+
+	given map[string]string // Options.Given, by what Document.Path is
 }
 
 // open opens the store for writing, which makes it when absent, and learns the names in it.
@@ -264,6 +273,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 			return err
 		}
 	}
+	r.handedIn(doc)
 	if ok, err := r.name(ctx, doc); !ok {
 		return err
 	}

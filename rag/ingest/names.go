@@ -86,8 +86,16 @@ func (e *refusedError) Unwrap() error { return store.ErrConflict }
 // refusedError.
 func (n *names) name(ctx context.Context, d *corpus.Document) (from string, err error) {
 	switch {
-	case d.Path == "": // of no file: its id is all there is
-		return "", nil
+	case d.Path == "": // handed in, of no file: its id is all there is
+		was, ok := n.held[d.ID]
+		if ok && !n.replace && (was.path != "" || was.line != (d.Line > 0)) && was.digest != digestOf(d.Digest) {
+			return "", &refusedError{d.ID, was.source}
+		}
+		if ok && was.path != "" {
+			from = was.source
+		}
+		n.held[d.ID] = heldOf(d.Source, "", d.Digest, d.Line > 0)
+		return from, nil
 	case d.Line > 0:
 		if n.collection != "" {
 			d.ID = n.collection + "/" + d.ID
