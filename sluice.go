@@ -193,5 +193,8 @@ func (s *Sluice) Close() error {
 		s.reranker.close(), s.decisions.Close())
 }
 
+// Dir is the folder of the store.
+func (s *Sluice) Dir() string { return s.base.Dir() }
+
 // Choice says which device, instruction set and threads the engine uses, and why.
 func (s *Sluice) Choice() engine.Choice { return s.engine.Describe() }

@@ -29,6 +29,7 @@ type Config struct {
 	// Retrieve and Ask are what requests leave out.
 	Retrieve sluice.RetrieveOptions
 	Ask      sluice.AskOptions
+	Ingest   sluice.IngestOptions // of documents that are uploaded
 	Limits   Limits
 	Drift    Drift
 	Logger   *slog.Logger // a record for each request, and what goes wrong; nil is slog.Default()

@@ -107,6 +107,7 @@ func kinds() []kind {
 		{sluice.ErrOption, http.StatusBadRequest, "bad_option", ""},
 		{llm.ErrOptions, http.StatusBadRequest, "bad_option", ""},
 		{llm.ErrTemplate, http.StatusBadRequest, "bad_template", ""},
+		{gate.ErrThreshold, http.StatusBadRequest, "bad_threshold", ""},
 		{gate.ErrPolicy, http.StatusBadRequest, "bad_policy", ""},
 		{retrieve.ErrMode, http.StatusBadRequest, "bad_option", ""},
 		{retrieve.ErrK, http.StatusBadRequest, "bad_option", ""},

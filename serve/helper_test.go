@@ -74,7 +74,7 @@ func (w *world) open(t testing.TB, change func(*Config)) *world {
 		}
 	})
 	w.fill(t, w.sluice)
-	c := Config{Bases: []Base{{"sea", w.sluice}}, Logger: logger}
+	c := Config{Bases: []Base{{"sea", w.sluice}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}}
 	if change != nil {
 		change(&c)
 	}

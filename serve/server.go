@@ -31,6 +31,7 @@ type Server struct {
 	pages    http.Handler
 	started  time.Time
 	metrics  *metrics
+	jobs     *jobs
 }
 
 // base is a knowledge base with what the server knows of it.
@@ -65,6 +66,7 @@ func New(c Config) (*Server, error) {
 	s.metrics = s.newMetrics()
 	s.pages = page.Handler()
 	s.first = s.bases[c.Bases[0].Name]
+	s.jobs = newJobs(s.bases, s.log)
 	s.handler = s.middleware(s.mux())
 	return s, nil
 }
@@ -91,6 +93,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	for _, b := range s.bases {
 		background.Go(func() { b.follow(following, s.cfg.Limits.Follow) })
 	}
+	s.resume()
+	background.Go(func() { s.jobs.run(following) })
 	failed := make(chan error, 1)
 	go func() {
 		if s.cfg.TLS != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -33,14 +34,10 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			if err != nil {
 				return err
 			}
-			return closing(s, a.ingest(cmd, s, args, sluice.IngestOptions{
-				Chunk: c.Ingest.Chunk, NoChunk: noChunk, CommitEvery: c.Ingest.CommitEvery,
-				MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20, Strict: strict, Collection: collection,
-				Replace: replace, Chunker: c.Ingest.Chunker, Semantic: sluice.SemanticOptions{
-					Percentile: c.Ingest.Percentile, MinTokens: c.Ingest.MinTokens, Buffer: c.Ingest.Buffer,
-				},
-				Language: c.Ingest.Language, Entities: c.Ingest.Entities || entities,
-			}))
+			o := ingestOptions(c)
+			o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
+			o.Entities = o.Entities || entities
+			return closing(s, a.ingest(cmd, s, args, o))
 		},
 	}
 	f := cmd.Flags()
@@ -64,6 +61,17 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 	a.flag(cmd, "ingest.max_file_mib", "max-file-mib")
 	a.flag(cmd, "ingest.metric", "metric")
 	return cmd
+}
+
+// ingestOptions are those that the settings say.
+func ingestOptions(c config.Config) sluice.IngestOptions {
+	return sluice.IngestOptions{
+		Chunk: c.Ingest.Chunk, CommitEvery: c.Ingest.CommitEvery, MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20,
+		Chunker: c.Ingest.Chunker, Semantic: sluice.SemanticOptions{
+			Percentile: c.Ingest.Percentile, MinTokens: c.Ingest.MinTokens, Buffer: c.Ingest.Buffer,
+		},
+		Language: c.Ingest.Language, Entities: c.Ingest.Entities,
+	}
 }
 
 func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions) error {

@@ -55,7 +55,7 @@ eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
-serve: . kernels engine embed llm rag
+serve: . kernels engine embed llm rag internal/durable
 serve/openai: llm
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal

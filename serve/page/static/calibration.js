@@ -51,7 +51,7 @@ export default async function calibration(view) {
   try {
     data = await api.get("/v1/calibration");
   } catch (e) {
-    if (e.status !== 404) throw e;
+    if (!["not_calibrated", "empty_store", "no_store"].includes(e.code)) throw e;
     put(
       view,
       h("h1", {}, "Calibration"),

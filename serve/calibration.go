@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+// calibrationAnswer is what GET /v1/calibration and POST /v1/calibration/policy answer: enough for a client to tell
+// what any policy and threshold would do, without another request.
+type calibrationAnswer struct {
+	Store       string                  `json:"store"`
+	Name        string                  `json:"name"`
+	InForce     string                  `json:"in_force"`
+	Names       []string                `json:"names"` // of all calibrations of the base
+	Stale       float64                 `json:"stale"`
+	Gone        float64                 `json:"gone"`
+	Staleness   string                  `json:"staleness,omitempty"` // a sentence about both
+	Interval    string                  `json:"interval,omitempty"`  // of the policy's value, in words
+	Calibration *sluice.CalibrateResult `json:"calibration"`
+	Effects     []gate.Effect           `json:"effects"`
+}
+
+func (b *base) calibrationAnswer(ctx context.Context, c *sluice.CalibrateResult) (*calibrationAnswer, error) {
+	all, err := b.Calibrations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &calibrationAnswer{Store: b.Name, Name: c.Name, InForce: c.InForce, Stale: c.Stale, Gone: c.Gone,
+		Staleness: gate.Staleness(c.Stale, c.Gone), Interval: c.IntervalText(), Calibration: c, Effects: c.Effects(),
+		Names: []string{}}
+	for _, one := range all {
+		out.Names = append(out.Names, one.Name)
+	}
+	shown := *c
+	shown.File = "" // where it lies on the server's disk
+	out.Calibration = &shown
+	return out, nil
+}
+
+// showCalibration answers GET /v1/calibration?name=: the one in force, or that of a name.
+func (s *Server) showCalibration(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.base(r, r.URL.Query().Get("store"))
+	if err != nil {
+		return err
+	}
+	c, err := b.CalibrationOf(r.Context(), r.URL.Query().Get("name"))
+	if err != nil {
+		return err
+	}
+	out, err := b.calibrationAnswer(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// policyRequest is what POST /v1/calibration/policy takes: what is left out stays as it is.
+type policyRequest struct {
+	Store     string   `json:"store"`
+	Name      string   `json:"name"` // of a calibration; "" is the one in force
+	Policy    string   `json:"policy"`
+	Score     string   `json:"score"`
+	Threshold *float64 `json:"threshold"`
+}
+
+// changePolicy answers POST /v1/calibration/policy: another cut-off from the same distributions.
+func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
+	var in policyRequest
+	if err := decode(r, &in, true); err != nil {
+		return err
+	}
+	b, err := s.base(r, in.Store)
+	if err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	was, err := b.CalibrationOf(r.Context(), in.Name)
+	if err != nil {
+		return err
+	}
+	o := sluice.CalibrateOptions{Name: was.Name, Policy: in.Policy, Score: in.Score, Threshold: was.Threshold}
+	if in.Threshold != nil {
+		o.Threshold = *in.Threshold
+	}
+	c, err := b.Repolicy(r.Context(), o)
+	if err == nil {
+		err = b.Refresh()
+	}
+	if err != nil {
+		return err
+	}
+	out, err := b.calibrationAnswer(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// calibrateRequest is what POST /v1/calibration takes; zero values are the defaults of 'sluice calibrate'.
+type calibrateRequest struct {
+	Store      string   `json:"store"`
+	Name       string   `json:"name"`
+	Sample     int      `json:"sample"` // passages that questions are written about; 0: all
+	PerContext int      `json:"per_context"`
+	Policy     string   `json:"policy"`
+	Score      string   `json:"score"`
+	Threshold  float64  `json:"threshold"`
+	Negatives  string   `json:"negatives"`
+	Holdout    *float64 `json:"holdout"` // share of the passages; .2 unless given
+	Seed       uint64   `json:"seed"`
+}
+
+// defaultHoldout is that of 'sluice calibrate'.
+const defaultHoldout = .2
+
+// calibrate answers POST /v1/calibration: the language model writes questions, and the distributions are computed, as a
+// job. The calibration in force goes on deciding until it is done.
+func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
+	var in calibrateRequest
+	if err := decode(r, &in, true); err != nil {
+		return err
+	}
+	b, err := s.base(r, in.Store)
+	if err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	o := sluice.CalibrateOptions{Name: in.Name, Sample: in.Sample, PerContext: in.PerContext, Policy: in.Policy,
+		Score: in.Score, Threshold: in.Threshold, Negatives: in.Negatives, Holdout: defaultHoldout, Seed: in.Seed}
+	if in.Holdout != nil {
+		o.Holdout = *in.Holdout
+	}
+	switch {
+	case o.Sample < 0 || o.PerContext < 0:
+		return bad("sample", "sample and per_context must not be negative, given %d and %d", o.Sample, o.PerContext)
+	case !(o.Holdout >= 0 && o.Holdout < 1):
+		return bad("holdout", "holdout is a share below 1, given %g", o.Holdout)
+	}
+	j, err := s.jobs.add(newJobID(), jobState{Kind: "calibration", Store: b.Name},
+		func(ctx context.Context, j *job) (any, error) {
+			o.Progress = j.progress
+			c, err := b.Calibrate(ctx, o)
+			if err == nil {
+				err = b.Refresh()
+			}
+			if err != nil {
+				return nil, err
+			}
+			return map[string]any{"name": c.Name, "policy": c.Policy, "cutoff": c.Cutoff, "evidence": c.Evidence,
+				"seconds": c.Seconds}, nil
+		}, nil)
+	if err != nil {
+		return err
+	}
+	return accepted(w, j)
+}

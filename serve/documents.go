@@ -1,0 +1,328 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// maxPage bounds the documents and passages of one answer.
+const maxPage = 500
+
+// document is one of a base as clients see it: where it lies on the server's disk is not theirs to know.
+type document struct {
+	ID         string `json:"id"`
+	Source     string `json:"source"`
+	Title      string `json:"title,omitempty"`
+	Topic      string `json:"topic,omitempty"`
+	Chunks     int    `json:"chunks"`
+	Tokens     int    `json:"tokens"`
+	Added      string `json:"added"`
+	Collection string `json:"collection,omitempty"`
+	Partial    bool   `json:"partial,omitempty"` // an ingest was interrupted
+}
+
+func documentOf(d store.DocumentInfo) document {
+	source := d.Source
+	if d.Path != "" { // as it was given on a command line: its id says enough
+		source = d.ID
+	}
+	return document{d.ID, source, d.Title, d.Topic, d.Chunks, d.Tokens, d.Added, d.Collection, d.Partial}
+}
+
+// partition counts the documents of a topic.
+type partition struct {
+	Topic     string `json:"topic"`
+	Documents int    `json:"documents"`
+	Chunks    int    `json:"chunks"`
+}
+
+// documentList is what GET /v1/documents answers.
+type documentList struct {
+	Store     string      `json:"store"`
+	Documents []document  `json:"documents"`
+	Total     int         `json:"total"` // that fit the search
+	Offset    int         `json:"offset"`
+	Topics    []partition `json:"topics"` // of all documents
+	All       int         `json:"documents_total"`
+	Chunks    int         `json:"chunks_total"`
+}
+
+// paging reads offset and limit.
+func paging(q url.Values) (offset, limit int, err error) {
+	limit = 50
+	for _, x := range []struct {
+		name     string
+		at       *int
+		low, top int
+	}{{"offset", &offset, 0, 1 << 40}, {"limit", &limit, 1, maxPage}} {
+		if text := q.Get(x.name); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < x.low || n > x.top {
+				return 0, 0,
+					bad(x.name, "%s has to be between %d and %d, given %q", x.name, x.low, x.top, shortened(text))
+			}
+			*x.at = n
+		}
+	}
+	return offset, limit, nil
+}
+
+// listDocuments answers GET /v1/documents?q=&topic=&offset=&limit=, in the order of the ids.
+func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	b, err := s.base(r, query.Get("store"))
+	if err != nil {
+		return err
+	}
+	offset, limit, err := paging(query)
+	if err != nil {
+		return err
+	}
+	all, err := b.Documents(r.Context())
+	if err != nil && !errors.Is(err, store.ErrNoStore) {
+		return err
+	}
+	out := documentList{Store: b.Name, Offset: offset, All: len(all), Documents: []document{}, Topics: []partition{}}
+	words, topics := strings.Fields(strings.ToLower(query.Get("q"))), map[string]*partition{}
+	for _, d := range all {
+		if topics[d.Topic] == nil {
+			topics[d.Topic] = &partition{Topic: d.Topic}
+		}
+		topics[d.Topic].Documents++
+		topics[d.Topic].Chunks += d.Chunks
+		out.Chunks += d.Chunks
+		if query.Has("topic") && query.Get("topic") != d.Topic || !hasWords(d, words) {
+			continue
+		}
+		if out.Total++; out.Total > offset && len(out.Documents) < limit {
+			out.Documents = append(out.Documents, documentOf(d))
+		}
+	}
+	for _, p := range topics {
+		out.Topics = append(out.Topics, *p)
+	}
+	slices.SortFunc(out.Topics, func(a, b partition) int { return strings.Compare(a.Topic, b.Topic) })
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// hasWords tells whether each word is in the id, the title or the topic of a document.
+func hasWords(d store.DocumentInfo, words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	in := strings.ToLower(d.ID + "\n" + d.Title + "\n" + d.Topic)
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(in, w) })
+}
+
+// showDocument answers GET /v1/documents/ID?offset=&limit=: the document with its passages.
+func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.base(r, r.URL.Query().Get("store"))
+	if err != nil {
+		return err
+	}
+	offset, limit, err := paging(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	d, err := b.Document(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	chunks, at := []corpus.Chunk{}, 0
+	for c, err := range b.DocumentChunks(r.Context(), d.ID) {
+		if err != nil {
+			return err
+		}
+		if at++; at > offset {
+			chunks = append(chunks, c)
+		}
+		if len(chunks) == limit {
+			break
+		}
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"store": b.Name, "document": documentOf(d), "offset": offset,
+		"chunks": chunks})
+}
+
+// showChunk answers GET /v1/chunks/ID.
+func (s *Server) showChunk(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.base(r, r.URL.Query().Get("store"))
+	if err != nil {
+		return err
+	}
+	chunks, err := b.Chunks(r.Context(), []string{r.PathValue("id")})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, chunks[0])
+}
+
+// deleteDocument answers DELETE /v1/documents/ID. When it has answered, the document is no longer found.
+func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
+	b, err := s.base(r, r.URL.Query().Get("store"))
+	if err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	n, err := b.DeleteDocuments(r.Context(), []string{r.PathValue("id")})
+	if err == nil {
+		err = b.Refresh()
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"store": b.Name, "id": r.PathValue("id"), "chunks": n})
+}
+
+// addDocuments answers POST /v1/documents: files as multipart/form-data in the field "file", or JSON as textDocuments.
+// What it has answered with 202 is on the disk and gets ingested, also by the next process.
+func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error) {
+	b, err := s.base(r, r.URL.Query().Get("store"))
+	if err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/form-data" && kind != "application/json" {
+		return &requestError{Status: http.StatusUnsupportedMediaType, Code: "unknown_type",
+			Message: "documents come as " +
+				"multipart/form-data or application/json", Hint: "curl -F file=@notes.md …/v1/documents"}
+	}
+	var texts []byte
+	if kind == "application/json" { // before anything is written
+		if texts, err = textDocuments(r); err != nil {
+			return err
+		}
+	}
+	u, err := newUpload(b.Dir())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, u.drop())
+		}
+	}()
+	if texts != nil {
+		err = u.add("texts.jsonl", bytes.NewReader(texts))
+	} else {
+		err = u.receive(r)
+	}
+	if err == nil {
+		err = u.keep()
+	}
+	if err != nil {
+		return err
+	}
+	j, err := s.ingest(b, u)
+	if err != nil {
+		return err
+	}
+	return accepted(w, j)
+}
+
+// receive writes the files of a form.
+func (u *handedIn) receive(r *http.Request) error {
+	form, err := r.MultipartReader()
+	if err != nil {
+		return bad("", "the form cannot be read: %v", err)
+	}
+	for {
+		part, err := form.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return asFormError(err)
+		}
+		_, parameters, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+		if err != nil || parameters["name"] != "file" {
+			return bad(parameters["name"], `files come in the field "file", given %q`, shortened(parameters["name"]))
+		}
+		if err := u.add(parameters["filename"], part); err != nil {
+			return asFormError(err)
+		}
+	}
+	if len(u.Files) == 0 {
+		return bad("file", "the form holds no file")
+	}
+	return nil
+}
+
+// asFormError is what has gone wrong with a form: its size or shape, or the disk.
+func asFormError(err error) error {
+	var size *http.MaxBytesError
+	var slow interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &size), errors.As(err, &slow), errors.Is(err, io.ErrUnexpectedEOF):
+		return asBodyError(err)
+	case strings.HasPrefix(err.Error(), "multipart: "), strings.Contains(err.Error(), "malformed MIME"):
+		return bad("", "the form cannot be read: %v", err)
+	}
+	return err
+}
+
+// textDocument is a document that comes as text.
+type textDocument struct {
+	ID    string `json:"id,omitempty"` // "": it follows from the text
+	Text  string `json:"text"`
+	Title string `json:"title,omitempty"`
+	Topic string `json:"topic,omitempty"`
+}
+
+// textDocuments reads {"text", "id", "title", "topic"} or {"documents": [{…}, …]} and returns them as JSON lines.
+func textDocuments(r *http.Request) ([]byte, error) {
+	var in struct {
+		textDocument
+		Documents []textDocument `json:"documents"`
+		Store     string         `json:"store"`
+	}
+	if err := decode(r, &in, true); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Store != "":
+		return nil,
+			bad("store", "the knowledge base is named in the address, ?store=NAME, or by the header Sluice-Store")
+	case len(in.Documents) > 0 && in.textDocument != textDocument{}:
+		return nil, bad("documents", "either a text or documents, both are given")
+	case len(in.Documents) == 0:
+		in.Documents = []textDocument{in.textDocument}
+	}
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
+	for i, d := range in.Documents {
+		if strings.TrimSpace(d.Text) == "" {
+			return nil, bad("text", "document %d has no text", i)
+		}
+		if len(d.ID) > 1000 || strings.ContainsFunc(d.ID, func(c rune) bool { return c < ' ' }) {
+			return nil, bad("id", "the id of document %d is longer than 1000 bytes, or has control characters", i)
+		}
+		if d.ID == "" {
+			sum := sha256.Sum256([]byte(d.Text))
+			d.ID = "text-" + hex.EncodeToString(sum[:8])
+		}
+		if err := encoder.Encode(d); err != nil {
+			return nil, err
+		}
+	}
+	return lines.Bytes(), nil
+}

@@ -1,0 +1,342 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The states of a job.
+const (
+	jobQueued    = "queued"
+	jobRunning   = "running"
+	jobDone      = "done"
+	jobFailed    = "failed"
+	jobCancelled = "cancelled"
+)
+
+const (
+	jobsWaiting  = 32                     // of one base, beside the one that runs
+	jobsKept     = 200                    // that have ended, for who asks later
+	jobsSkipped  = 100                    // files and lines of a job that are named; more are counted
+	jobsInterval = 100 * time.Millisecond // between two events of a job
+)
+
+// jobState is a job as clients see it.
+type jobState struct {
+	ID        string        `json:"id"`
+	Kind      string        `json:"kind"` // "ingest" or "calibration"
+	Store     string        `json:"store"`
+	State     string        `json:"state"`
+	Names     []string      `json:"names,omitempty"` // of what is ingested
+	Created   time.Time     `json:"created"`
+	Started   *time.Time    `json:"started,omitempty"`
+	Ended     *time.Time    `json:"ended,omitempty"`
+	Progress  *jobProgress  `json:"progress,omitempty"`
+	Committed int           `json:"committed,omitempty"` // passages that are durable
+	Skipped   []jobSkip     `json:"skipped,omitempty"`   // files and lines that were not read
+	Result    any           `json:"result,omitempty"`
+	Error     *requestError `json:"error,omitempty"`
+}
+
+type jobProgress struct {
+	Stage string `json:"stage,omitempty"`
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"`
+}
+
+type jobSkip struct {
+	Source string `json:"source"`
+	Error  string `json:"error"`
+}
+
+// over tells whether a job has ended.
+func (s *jobState) over() bool { return s.Ended != nil }
+
+// job is work that goes on when its request has been answered.
+type job struct {
+	work func(ctx context.Context, j *job) (result any, err error)
+	kept func() // what is done with its files when it has ended for good; may be nil
+
+	ctx    context.Context // ends when the job is cancelled
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	state   jobState
+	changed chan struct{} // closed at the next change
+}
+
+// look is the job as it is, and a channel that is closed when it changes.
+func (j *job) look() (jobState, <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.state
+	s.Skipped = slices.Clone(s.Skipped)
+	return s, j.changed
+}
+
+// change changes the job and tells those who follow it.
+func (j *job) change(f func(*jobState)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f(&j.state)
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+func (j *job) progress(stage string, done, total int64) {
+	j.change(func(s *jobState) { s.Progress = &jobProgress{stage, done, total} })
+}
+
+// end is the job's last change, unless it has ended before.
+func (j *job) end(state string, result any, err error) {
+	j.change(func(s *jobState) {
+		if s.over() {
+			return
+		}
+		now := time.Now().UTC()
+		s.State, s.Result, s.Ended = state, result, &now
+		if err != nil && state == jobFailed {
+			s.Error = asRequestError(err).finish()
+		}
+	})
+}
+
+// jobs are those of a server: one at a time of each base, the others wait.
+type jobs struct {
+	mu     sync.Mutex
+	byID   map[string]*job
+	order  []*job // oldest first
+	queues map[string]chan *job
+	ending chan struct{} // closed when the server ends
+	once   sync.Once
+	log    *slog.Logger
+}
+
+func newJobs(bases map[string]*base, log *slog.Logger) *jobs {
+	js := &jobs{log: log, byID: map[string]*job{}, queues: map[string]chan *job{}, ending: make(chan struct{})}
+	for name := range bases {
+		js.queues[name] = make(chan *job, jobsWaiting)
+	}
+	return js
+}
+
+// run works off the queues until ctx ends; a job that is under way then ends with it.
+func (js *jobs) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, queue := range js.queues {
+		all.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case j := <-queue:
+					j.run(ctx)
+					js.say(j)
+				}
+			}
+		})
+	}
+	all.Wait()
+	js.once.Do(func() { close(js.ending) })
+}
+
+// say logs how a job has ended.
+func (js *jobs) say(j *job) {
+	s, _ := j.look()
+	attributes := []any{"job", s.ID, "kind", s.Kind, "store", s.Store, "state", s.State, "committed", s.Committed}
+	if s.Error != nil {
+		js.log.Error("job", append(attributes, "error", text(cmp.Or(s.Error.cause, error(s.Error))))...)
+		return
+	}
+	js.log.Info("job", attributes...)
+}
+
+// run does the job's work. One that the server's end has cut off stays queued: what it needs is kept for the next
+// start.
+func (j *job) run(ctx context.Context) {
+	defer j.cancel()
+	if j.ctx.Err() != nil { // cancelled while it waited
+		return
+	}
+	defer context.AfterFunc(ctx, j.cancel)()
+	j.change(func(s *jobState) {
+		now := time.Now().UTC()
+		s.State, s.Started = jobRunning, &now
+	})
+	result, err := j.work(j.ctx, j)
+	switch {
+	case err == nil:
+		j.end(jobDone, result, nil)
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		j.change(func(s *jobState) { s.State, s.Progress = jobQueued, nil })
+		return
+	case j.ctx.Err() != nil:
+		j.end(jobCancelled, result, nil)
+	default:
+		j.end(jobFailed, result, err)
+		if !isContent(err) {
+			return // the disk is full, another process writes: the next start tries again
+		}
+	}
+	if j.kept != nil {
+		j.kept()
+	}
+}
+
+// add puts a job into its base's queue; a full one is a 429.
+func (js *jobs) add(id string, state jobState, work func(context.Context, *job) (any, error), kept func()) (*job,
+	error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &job{work: work, kept: kept, ctx: ctx, cancel: cancel, changed: make(chan struct{}), state: state}
+	j.state.ID, j.state.State, j.state.Created = id, jobQueued, time.Now().UTC()
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	select {
+	case js.queues[state.Store] <- j:
+	default:
+		cancel()
+		return nil,
+			&requestError{Status: http.StatusTooManyRequests, Code: "too_many_jobs", RetryAfter: 10 * time.Second,
+				Message: fmt.Sprintf("%d jobs of this knowledge base are waiting", jobsWaiting)}
+	}
+	js.byID[id], js.order = j, append(js.order, j)
+	js.forget()
+	return j, nil
+}
+
+// forget drops the oldest jobs that have ended, as far as there are too many.
+func (js *jobs) forget() {
+	ended := 0
+	for _, j := range js.order {
+		if s, _ := j.look(); s.over() {
+			ended++
+		}
+	}
+	js.order = slices.DeleteFunc(js.order, func(j *job) bool {
+		s, _ := j.look()
+		if ended <= jobsKept || !s.over() {
+			return false
+		}
+		ended--
+		delete(js.byID, s.ID)
+		return true
+	})
+}
+
+// newJobID is one that nobody guesses.
+func newJobID() string { return "job-" + rand.Text() }
+
+// jobOf is the job that a request names, if its key may use the job's base.
+func (s *Server) jobOf(r *http.Request) (*job, error) {
+	id := r.PathValue("id")
+	s.jobs.mu.Lock()
+	j := s.jobs.byID[id]
+	s.jobs.mu.Unlock()
+	if j == nil || !keyOf(r.Context()).may(j.state.Store) {
+		return nil, &requestError{Status: http.StatusNotFound, Code: "unknown_job",
+			Message: fmt.Sprintf("there is no job %q", shortened(id)), Hint: "GET /v1/jobs lists those that there are"}
+	}
+	return j, nil
+}
+
+// jobAnswer is what POST /v1/documents and /v1/calibration answer with.
+type jobAnswer struct {
+	Job jobState `json:"job"`
+}
+
+func accepted(w http.ResponseWriter, j *job) error {
+	state, _ := j.look()
+	w.Header().Set("Location", "/v1/jobs/"+state.ID)
+	return writeJSON(w, http.StatusAccepted, jobAnswer{state})
+}
+
+// listJobs answers GET /v1/jobs, the latest first.
+func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
+	s.jobs.mu.Lock()
+	all := slices.Clone(s.jobs.order)
+	s.jobs.mu.Unlock()
+	list := []jobState{}
+	for _, j := range slices.Backward(all) {
+		if state, _ := j.look(); keyOf(r.Context()).may(state.Store) {
+			list = append(list, state)
+		}
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"jobs": list})
+}
+
+// showJob answers GET /v1/jobs/ID.
+func (s *Server) showJob(w http.ResponseWriter, r *http.Request) error {
+	j, err := s.jobOf(r)
+	if err != nil {
+		return err
+	}
+	state, _ := j.look()
+	return writeJSON(w, http.StatusOK, state)
+}
+
+// cancelJob answers DELETE /v1/jobs/ID: what the job has committed stays.
+func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
+	j, err := s.jobOf(r)
+	if err != nil {
+		return err
+	}
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if state, _ := j.look(); state.State == jobQueued {
+		j.end(jobCancelled, nil, nil)
+		if j.kept != nil {
+			j.kept()
+		}
+	}
+	j.cancel()
+	state, _ := j.look()
+	return writeJSON(w, http.StatusOK, state)
+}
+
+// followJob answers GET /v1/jobs/ID/events: an event with the whole job whenever it has changed, until it has ended.
+func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
+	j, err := s.jobOf(r)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	flush := http.NewResponseController(w)
+	for {
+		state, changed := j.look()
+		text, err := json.Marshal(state)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "event: job\ndata: %s\n\n", text); err != nil {
+			return err
+		}
+		if err := flush.Flush(); err != nil || state.over() {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-s.jobs.ending:
+			return nil
+		}
+		select {
+		case <-time.After(jobsInterval):
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
+}
