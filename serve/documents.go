@@ -127,6 +127,21 @@ func hasWords(d store.DocumentInfo, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(in, w) })
 }
 
+// documentAnswer is what GET /v1/documents/ID answers.
+type documentAnswer struct {
+	Store    string         `json:"store"`
+	Document document       `json:"document"`
+	Offset   int            `json:"offset"`
+	Chunks   []corpus.Chunk `json:"chunks"`
+}
+
+// deletedAnswer is what DELETE /v1/documents/ID answers.
+type deletedAnswer struct {
+	Store  string `json:"store"`
+	ID     string `json:"id"`
+	Chunks int    `json:"chunks"` // that went with it
+}
+
 // showDocument answers GET /v1/documents/ID?offset=&limit=: the document with its passages.
 func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.base(r, r.URL.Query().Get("store"))
@@ -153,8 +168,7 @@ func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"store": b.Name, "document": documentOf(d), "offset": offset,
-		"chunks": chunks})
+	return writeJSON(w, http.StatusOK, documentAnswer{b.Name, documentOf(d), offset, chunks})
 }
 
 // showChunk answers GET /v1/chunks/ID.
@@ -186,7 +200,7 @@ func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"store": b.Name, "id": r.PathValue("id"), "chunks": n})
+	return writeJSON(w, http.StatusOK, deletedAnswer{b.Name, r.PathValue("id"), n})
 }
 
 // addDocuments answers POST /v1/documents: files as multipart/form-data in the field "file", or JSON as textDocuments.

@@ -65,7 +65,7 @@ func finished(t *testing.T, w *world, id string) jobState {
 	t.Helper()
 	status, body := do(t, w, get("/v1/jobs/"+id+"/events"))
 	events := strings.Split(strings.TrimSpace(body), "\n\n")
-	last := strings.TrimPrefix(events[len(events)-1], "event: job\ndata: ")
+	last := strings.TrimPrefix(events[len(events)-1], "data: ")
 	if status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -85,7 +85,8 @@ func TestDocuments(t *testing.T) {
 	w := newWorld(t, nil)
 	working(t, w)
 	l := documentsOf(t, w, "")
-	if l.Total != 4 || l.All != 4 || l.Chunks != 4 || l.Store != "sea" || len(l.Topics) != 2 || l.Topics[0].Documents != 2 {
+	if l.Total != 4 || l.All != 4 || l.Chunks != 4 || l.Store != "sea" || len(l.Topics) != 2 ||
+		l.Topics[0].Documents != 2 {
 		t.Fatalf("%+v", l)
 	}
 	if l := documentsOf(t, w, "?topic=sea&limit=1&offset=1"); l.Total != 2 || len(l.Documents) != 1 ||
@@ -100,7 +101,8 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, status, body)
 		}
 	}
-	j := ended(t, w, form("notes on fog.md", "# Fog\n\nThe horn sounds every ninety seconds.\n", "tide.txt", "Low water at noon."))
+	j := ended(t, w, form("notes on fog.md", "# Fog\n\nThe horn sounds every ninety seconds.\n",
+		"tide.txt", "Low water at noon."))
 	if j.State != jobDone || j.Committed != 2 || !slices.Equal(j.Names, []string{"notes on fog.md", "tide.txt"}) {
 		t.Fatalf("%+v", j)
 	}
@@ -141,8 +143,8 @@ func TestTextsAsJSON(t *testing.T) {
 	if status, body := do(t, w, get("/v1/documents/a%2F1")); status != 200 || !strings.Contains(body, "Buoys are red") {
 		t.Errorf("%d %s", status, body)
 	}
-	for _, bad := range []string{`{}`, `{"text":" "}`, `{"text":"x","documents":[{"text":"y"}]}`, `{"text":"x","path":"/etc"}`,
-		`{"text":"x","id":"a\u0000b"}`, `[]`} {
+	for _, bad := range []string{`{}`, `{"text":" "}`, `{"text":"x","documents":[{"text":"y"}]}`,
+		`{"text":"x","path":"/etc"}`, `{"text":"x","id":"a\u0000b"}`, `[]`} {
 		if status, body := do(t, w, post("/v1/documents", bad)); status != 400 {
 			t.Errorf("%s: %d %s", bad, status, body)
 		}
@@ -154,7 +156,8 @@ func TestNamesOfUploadsAreNoPaths(t *testing.T) {
 	w := newWorld(t, nil)
 	before := tree(t, w.dir)
 	long := strings.Repeat("ä", 4000) + ".md"
-	names := []string{"../../escape.md", "/etc/passwd.md", `C:\Windows\win.md`, `..\..\up.md`, "a\x00b.md", "..", ".", "",
+	names := []string{"../../escape.md", "/etc/passwd.md", `C:\Windows\win.md`, `..\..\up.md`, "a\x00b.md", "..",
+		".", "",
 		"CON.md", long, "new\nline.md", "a/../../b.md", "‮evil.md", ".hidden", "~root.md", "upload.json"}
 	for i, name := range names {
 		u, err := newUpload(w.sluice.Dir())
@@ -212,7 +215,8 @@ func TestBadUploads(t *testing.T) {
 		r      *http.Request
 		status int
 	}{
-		"another type": {other, 415}, "another boundary": {broken, 400}, "another field": {field, 400}, "cut off": {cut, 400},
+		"another type": {other, 415}, "another boundary": {broken, 400}, "another field": {field, 400},
+		"cut off": {cut, 400},
 		"no file": {form(), 400}, "two of a name": {form("a.md", "x", "b/a.md", "y"), 400},
 		"too large": {form("a.md", strings.Repeat("x", 2<<20)), 413},
 	} {
@@ -392,7 +396,8 @@ func TestCalibration(t *testing.T) {
 	}
 	status, body = do(t, w, post("/v1/calibration/policy", `{"policy":"median"}`))
 	changed := as[calibrationAnswer](t, body)
-	if status != 200 || changed.Calibration.Policy != "median" || changed.Calibration.Threshold != c.Calibration.Threshold {
+	if status != 200 || changed.Calibration.Policy != "median" ||
+		changed.Calibration.Threshold != c.Calibration.Threshold {
 		t.Errorf("%d %s", status, body)
 	}
 	decided := func() (d struct{ Decisions []struct{ Policy string } }) {
@@ -405,7 +410,8 @@ func TestCalibration(t *testing.T) {
 	if d := decided(); d.Decisions[0].Policy != "median" {
 		t.Errorf("the gate goes by %+v", d)
 	}
-	for _, bad := range []string{`{"policy":"guess"}`, `{"threshold":9}`, `{"threshold":"x"}`, `{"store":"none"}`, `{"p":1}`} {
+	for _, bad := range []string{`{"policy":"guess"}`, `{"threshold":9}`, `{"threshold":"x"}`, `{"store":"none"}`,
+		`{"p":1}`} {
 		if status, body := do(t, w, post("/v1/calibration/policy", bad)); status != 400 && status != 404 {
 			t.Errorf("%s: %d %s", bad, status, body)
 		}

@@ -259,6 +259,11 @@ func accepted(w http.ResponseWriter, j *job) error {
 	return writeJSON(w, http.StatusAccepted, jobAnswer{state})
 }
 
+// jobList is what GET /v1/jobs answers.
+type jobList struct {
+	Jobs []jobState `json:"jobs"`
+}
+
 // listJobs answers GET /v1/jobs, the latest first.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	s.jobs.mu.Lock()
@@ -270,7 +275,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 			list = append(list, state)
 		}
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"jobs": list})
+	return writeJSON(w, http.StatusOK, jobList{list})
 }
 
 // showJob answers GET /v1/jobs/ID.
@@ -320,7 +325,7 @@ func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "event: job\ndata: %s\n\n", text); err != nil {
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
 			return err
 		}
 		if err := flush.Flush(); err != nil || state.over() {

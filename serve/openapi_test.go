@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -27,7 +28,8 @@ func described() []any {
 	return []any{errorBody{}, openai.ChatCompletion{}, openai.ChatChunk{}, openai.Completion{}, openai.RerankResponse{},
 		openai.ClassifyResponse{}, openai.Models{}, openai.Tokenized{}, ragAnswer{}, gateAnswer{}, retrieveAnswer{},
 		feedbackAnswer{},
-		info{}}
+		info{}, documentList{}, documentAnswer{}, deletedAnswer{}, corpus.Chunk{}, jobAnswer{}, jobList{}, jobState{},
+		calibrationAnswer{}}
 }
 
 // spec is openapi.json, and what it says of answers.

@@ -105,6 +105,8 @@ func (s *schemas) fields(t reflect.Type, properties object, required *[]any) {
 			name = f.Name
 		}
 		schema := s.of(f.Type)
+		// one of an embedded struct that this one stands before
+		*required = slices.DeleteFunc(*required, func(x any) bool { return x == name })
 		if !strings.Contains(options, "omit") {
 			*required = append(*required, name)
 			switch f.Type.Kind() {

@@ -10,12 +10,13 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// A file that was handed in is a document of its name, without a path; the same name again replaces it, and nothing of a
-// file on this machine is replaced.
+// A file that was handed in is a document of its name, without a path; the same name again replaces it, and nothing
+// of a file on this machine is replaced.
 func TestFilesThatWereHandedIn(t *testing.T) {
 	b := doubles.NewBase(t, nil)
 	tree(t, b, map[string]string{"spool/0.md": "About herrings.", "spool/1.md": "# Tides\n\nAbout tides.",
-		"spool/2.jsonl": `{"id":"line","text":"About lamps."}`, "own/line.jsonl": `{"id":"mine","text":"About ropes."}`})
+		"spool/2.jsonl":  `{"id":"line","text":"About lamps."}`,
+		"own/line.jsonl": `{"id":"mine","text":"About ropes."}`})
 	at := func(name string) string { return filepath.Join(b.Dir, "spool", name) }
 	give := func(names map[string]string) error {
 		o := ingest.Options{Given: map[string]string{}, Chunk: "32/0"}
@@ -26,7 +27,8 @@ func TestFilesThatWereHandedIn(t *testing.T) {
 		_, err := ingest.Run(t.Context(), b.Base, ingest.Input{Paths: paths, Options: o})
 		return err
 	}
-	if err := give(map[string]string{"0.md": "../../etc/fish <&>.md", "1.md": "tides.md", "2.jsonl": "l.jsonl"}); err != nil {
+	all := map[string]string{"0.md": "../../etc/fish <&>.md", "1.md": "tides.md", "2.jsonl": "l.jsonl"}
+	if err := give(all); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]store.DocumentInfo{}
