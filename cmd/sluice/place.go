@@ -11,15 +11,23 @@ import (
 	"unicode"
 
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
 // longestLook is how far into a file line numbers are counted.
 const longestLook = 64 << 20
 
-// position is where a passage stands: its source, with lines if they are known, else with bytes.
-func position(source string, start, end int, text string) string {
+// position is where a passage stands: its source, with lines if they are known, else with bytes; of a format whose text
+// is made of it, with the anchor ("slide=3").
+func position(source, anchor string, start, end int, text string) string {
 	shown := printable.Line(source)
+	if corpus.Converted(source) {
+		if anchor != "" {
+			shown += "#" + printable.Line(anchor)
+		}
+		return shown
+	}
 	if from, to := lineRange(source, start, end, text); from > 0 {
 		if from == to {
 			return fmt.Sprintf("%s:%d", shown, from)

@@ -153,7 +153,7 @@ func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]
 		}
 		number := fmt.Sprintf("%2d  %.4f  ", i+1, p.Score)
 		k := p.Chunk
-		place := position(k.Source, k.Start, k.End, k.Text) + "  (" + printable.Line(k.ID) + ")"
+		place := position(k.Source, k.Anchor, k.Start, k.End, k.Text) + "  (" + printable.Line(k.ID) + ")"
 		if len(p.Joined) > 1 {
 			place += fmt.Sprintf("  joined from %d chunks", len(p.Joined))
 		}

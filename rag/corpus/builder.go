@@ -198,6 +198,10 @@ func (b *builder) finish(d *Document, in offsetMap) {
 	}
 	b.endBlock("")
 	text, m := b.w.done()
+	if b.w.isSource {
+		b.finishConverted(d, text)
+		return
+	}
 	if len(text) > 0 && m == nil {
 		m = offsetMap{{0, 0, 1, 1}}
 	}
@@ -207,6 +211,16 @@ func (b *builder) finish(d *Document, in offsetMap) {
 		d.Sections[i].source = in.start(d.Sections[i].source)
 	}
 	d.normalise(b.pulse)
+}
+
+// finishConverted is finish where the text is its own source.
+func (b *builder) finishConverted(d *Document, text string) {
+	d.Text, d.Sections, d.blocks = text, b.sections, b.blocks
+	d.normalise(b.pulse)
+	d.offsets = nil
+	for i := range d.Sections {
+		d.Sections[i].source = d.Sections[i].Start
+	}
 }
 
 // normalise brings the text to NFC and moves every offset along.

@@ -10,7 +10,8 @@ import (
 // TestGolden shows the text, sections and chunks of small files of each kind, with the source bytes
 // that each chunk points to.
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"guide.md", "page.html", "lines.jsonl", "letter.txt"} {
+	for _, name := range []string{"guide.md", "page.html", "lines.jsonl", "letter.txt", "guests.csv", "harbour.docx",
+		"winds.pptx", "prices.xlsx", "lights.odt", "tides.ods", "sea.epub", "greetings.eml", "letters.mbox"} {
 		t.Run(name, func(t *testing.T) {
 			path := "testdata/" + name
 			source, err := os.ReadFile(path)
@@ -35,6 +36,10 @@ func TestGolden(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkChunks(t, d, o, chunks, dropped)
+				source := string(source)
+				if Converted(path) || d.Line > 0 && strings.HasSuffix(path, ".mbox") {
+					source = d.Text
+				}
 				for _, c := range chunks {
 					fmt.Fprintf(&out, "-- chunk %s [%s] #%s, %d tokens, bytes %d to %d\n%s\n.. source: %q\n", c.ID,
 						c.Heading, c.Anchor, c.Tokens, c.Start, c.End, c.Text, source[c.Start:c.End])

@@ -24,7 +24,8 @@ const DefaultMaxFileBytes = 256 << 20
 // errStop ends the walk: the consumer wants no more, or the error has been yielded.
 var errStop = errors.New("stop")
 
-// Load yields the documents below paths: text (.txt), Markdown (.md), HTML (.html, .htm), JSON lines
+// Load yields the documents below paths: text (.txt), Markdown (.md), HTML (.html, .htm), tables (.csv, .tsv), Office
+// documents (.docx, .pptx, .xlsx, .odt, .odp, .ods), books (.epub), messages (.eml, .mbox), JSON lines
 // (.jsonl, .ndjson, a document a line), and folders of them, walked in name order. A document's id is
 // its path relative to the folder given (the base name, for a file given), with slashes, whatever
 // the working directory; or the JSON line's id. Ids of different folders may be equal: Document.Path tells files apart,
@@ -230,33 +231,19 @@ func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
 		return nil
 	}
 	l.seen[place{path: l.real}] = place{path: path}
-	var parse func(*Document, string) error
-	share := int64(markupShare)
-	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	ext := strings.ToLower(filepath.Ext(path))
+	switch ext {
 	case ".jsonl", ".ndjson":
 		return l.jsonLines(path)
-	case ".txt", ".text":
-		parse, share = func(d *Document, raw string) error { return parseText(d, raw, l.pulse) }, plainShare
-	case ".md", ".markdown":
-		parse = func(d *Document, raw string) error {
-			if parseMarkdown(d, decode(raw, l.pulse), l.pulse) {
-				return nil
-			}
-			return parseText(d, raw, l.pulse)
-		}
-	case ".html", ".htm", ".xhtml":
-		parse = func(d *Document, raw string) error {
-			in, err := decodeHTML(raw, l.pulse)
-			if err == nil {
-				d.Repaired = in.repaired
-				parseHTML(d, in, l.pulse)
-			}
-			return err
-		}
-	default:
-		return l.skip(path, fmt.Errorf("%w %q: txt, md, html and jsonl are read", ErrUnknown, ext), named)
+	case ".mbox":
+		return l.mailbox(path, id, info.Size())
 	}
-	raw, digest, cut, err := l.readText(path, info.Size(), share*int64(l.o.MaxTextBytes))
+	f, ok := l.formats()[ext]
+	if !ok {
+		return l.skip(path, fmt.Errorf("%w %q: %s are read", ErrUnknown, ext, formatNames), named)
+	}
+	parse := f.parse
+	raw, digest, cut, err := l.readText(path, info.Size(), f)
 	if err != nil {
 		return l.skip(path, err, true)
 	}
@@ -272,6 +259,65 @@ func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
 		d.Title = title(d, path)
 	}
 	return l.emit(d, place{path: path})
+}
+
+// formatNames are the endings of files that are read, for messages.
+const formatNames = "txt, md, html, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml and mbox"
+
+// format is how files with an ending are read.
+type format struct {
+	parse func(*Document, string) error
+	// share bounds how many bytes are read for a byte of text that is wanted; 0: the file is no text, and is read
+	// whole.
+	share int64
+}
+
+// formats are those of files that are one document, by their endings.
+func (l *loader) formats() map[string]format {
+	text := format{func(d *Document, raw string) error { return parseText(d, raw, l.pulse) }, plainShare}
+	markdown := format{func(d *Document, raw string) error {
+		if parseMarkdown(d, decode(raw, l.pulse), l.pulse) {
+			return nil
+		}
+		return parseText(d, raw, l.pulse)
+	}, markupShare}
+	html := format{func(d *Document, raw string) error {
+		in, err := decodeHTML(raw, l.pulse)
+		if err == nil {
+			d.Repaired = in.repaired
+			parseHTML(d, in, l.pulse)
+		}
+		return err
+	}, markupShare}
+	packed := func(parse func(*Document, *archive) error) format {
+		return format{func(d *Document, raw string) error {
+			a, err := openArchive(raw, l.o.MaxFileBytes, l.pulse)
+			if err != nil {
+				return err
+			}
+			return parse(d, a)
+		}, 0}
+	}
+	return map[string]format{
+		".txt": text, ".text": text, ".md": markdown, ".markdown": markdown, ".html": html, ".htm": html,
+		".xhtml": html,
+		".csv":   {func(d *Document, raw string) error { return parseTable(d, raw, false, l.pulse) }, plainShare},
+		".tsv":   {func(d *Document, raw string) error { return parseTable(d, raw, true, l.pulse) }, plainShare},
+		".docx":  packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
+		".odt": packed(parseOpenDocument), ".odp": packed(parseOpenDocument), ".ods": packed(parseOpenDocument),
+		".epub": packed(parseBook),
+		".eml":  {func(d *Document, raw string) error { return parseMail(d, raw, l.pulse) }, 0},
+	}
+}
+
+// Converted tells whether a source is of a format whose text is made of it, so that the positions of chunks are bytes
+// of that text, not of the file: its anchors ("slide=3", "sheet=Prices") say where something stands.
+func Converted(source string) bool {
+	switch strings.ToLower(filepath.Ext(source)) {
+	case ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml":
+		return true
+	}
+	return false
 }
 
 func parseText(d *Document, raw string, p *pulse) error {

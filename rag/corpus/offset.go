@@ -51,9 +51,14 @@ func (m offsetMap) end(t int) int {
 type textWriter struct {
 	text strings.Builder // its String is the text without a copy of it
 	m    offsetMap
+	// the source is no text (a ZIP file): places are those of the text itself, the map stays empty
+	isSource bool
 }
 
 func (w *textWriter) segment(source, tu, su int) {
+	if w.isSource {
+		return
+	}
 	if n := len(w.m); n > 0 {
 		l := w.m[n-1]
 		units := (w.text.Len() - l.text) / l.tu

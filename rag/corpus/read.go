@@ -19,8 +19,10 @@ const (
 	plainShare  = 2
 )
 
-// readText reads a file, or its first most bytes: cut tells that there are more. The digest is of what was read.
-func (l *loader) readText(path string, size, most int64) (raw, digest string, cut bool, err error) {
+// readText reads a file of a format, or so much of its beginning as can be kept: cut tells that there is more. The
+// digest is of what was read.
+func (l *loader) readText(path string, size int64, kind format) (raw, digest string, cut bool, err error) {
+	most := kind.share * int64(l.o.MaxTextBytes)
 	if size > l.o.MaxFileBytes {
 		return "", "", false, fmt.Errorf("%w of %d bytes: %d", ErrTooLarge, l.o.MaxFileBytes, size)
 	}
@@ -45,7 +47,10 @@ func (l *loader) readText(path string, size, most int64) (raw, digest string, cu
 	if cut = int64(len(raw)) == most && size > most; cut {
 		raw = wholeCharacters(raw)
 	}
-	return raw, "sha256:" + hex.EncodeToString(h.Sum(nil)), cut, checkText(raw)
+	if kind.share > 0 {
+		err = checkText(raw)
+	}
+	return raw, "sha256:" + hex.EncodeToString(h.Sum(nil)), cut, err
 }
 
 // wholeCharacters takes half a character off the end of a text that was cut.

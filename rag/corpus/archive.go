@@ -1,0 +1,187 @@
+package corpus
+
+import (
+	"archive/zip"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+)
+
+// archive is a ZIP file whose parts are read: an office document or a book.
+type archive struct {
+	files map[string]*zip.File // by their names without a slash in front
+	left  int64                // bytes that may still come out of it
+	limit int64
+	p     *pulse
+}
+
+// oleMagic begins the compound files of Office until 2003, and those that hold an encrypted document of today.
+const oleMagic = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+
+// openArchive opens a ZIP file of which at most limit bytes come out, however much it claims to hold.
+func openArchive(raw string, limit int64, p *pulse) (*archive, error) {
+	if strings.HasPrefix(raw, oleMagic) {
+		return nil,
+			fmt.Errorf("%w: encrypted, or of an Office before 2007; save it without a password, in a current format",
+				ErrFormat)
+	}
+	z, err := zip.NewReader(strings.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: no ZIP file: %w", ErrFormat, err)
+	}
+	a := &archive{files: make(map[string]*zip.File, len(z.File)), left: limit, limit: limit, p: p}
+	for _, f := range z.File {
+		a.files[strings.TrimPrefix(f.Name, "/")] = f
+	}
+	return a, nil
+}
+
+// errNoPart is what a part's absence is.
+var errNoPart = errors.New("no such part")
+
+// open reads a part.
+func (a *archive) open(name string) (io.Reader, error) {
+	f, ok := a.files[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %w: %s", ErrFormat, errNoPart, name)
+	}
+	if f.Flags&1 != 0 {
+		return nil, fmt.Errorf("%w: encrypted; save it without a password", ErrFormat)
+	}
+	r, err := f.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
+	}
+	return beating{&portion{a, r}, a.p}, nil
+}
+
+// portion reads a part within what is left of the archive's limit.
+type portion struct {
+	a *archive
+	r io.Reader
+}
+
+func (r *portion) Read(b []byte) (int, error) {
+	if r.a.left <= 0 {
+		return 0, fmt.Errorf("%w of %d bytes, unpacked", ErrTooLarge, r.a.limit)
+	}
+	n, err := r.r.Read(b[:min(int64(len(b)), r.a.left)])
+	r.a.left -= int64(n)
+	return n, err
+}
+
+// text reads a whole part.
+func (a *archive) text(name string) (string, error) {
+	r, err := a.open(name)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if _, err := io.Copy(&b, r); err != nil {
+		return "", asFormat(name, err)
+	}
+	return b.String(), nil
+}
+
+func asFormat(name string, err error) error {
+	if errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
+}
+
+// elements reads a part of XML, token by token: no nesting, however deep, costs it stack.
+func (a *archive) elements(name string, token func(xml.Token) error) error {
+	r, err := a.open(name)
+	if err != nil {
+		return err
+	}
+	d := xml.NewDecoder(r)
+	d.CharsetReader = charset.NewReaderLabel
+	for {
+		t, err := d.RawToken()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			a.p.beat()
+			err = token(t)
+		}
+		if err != nil {
+			return asFormat(name, err)
+		}
+	}
+}
+
+// attribute is the value of an element's attribute, whatever its prefix, or "".
+func attribute(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// prefixed is the value of an attribute with a prefix, or "".
+func prefixed(e xml.StartElement, prefix, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Space == prefix && a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// related are the parts that a part of an Office document refers to: their names by the ids of the references, and by
+// the last word of their type ("slide", "notesSlide").
+func (a *archive) related(name string) (byID, byType map[string]string, err error) {
+	byID, byType = map[string]string{}, map[string]string{}
+	dir, base := path.Split(name)
+	err = a.elements(dir+"_rels/"+base+".rels", func(t xml.Token) error {
+		e, ok := t.(xml.StartElement)
+		if !ok || e.Name.Local != "Relationship" || attribute(e, "TargetMode") == "External" {
+			return nil
+		}
+		target := attribute(e, "Target")
+		if !strings.HasPrefix(target, "/") {
+			target = path.Join(dir, target)
+		}
+		target = strings.TrimPrefix(path.Clean(target), "/")
+		byID[attribute(e, "Id")] = target
+		byType[path.Base(attribute(e, "Type"))] = target
+		return nil
+	})
+	if errors.Is(err, errNoPart) {
+		err = nil
+	}
+	return byID, byType, err
+}
+
+// coreTitle is the title that an Office document gives itself, or "".
+func (a *archive) coreTitle() string {
+	var title strings.Builder
+	in := false
+	err := a.elements("docProps/core.xml", func(t xml.Token) error {
+		switch t := t.(type) {
+		case xml.StartElement:
+			in = t.Name.Local == "title"
+		case xml.EndElement:
+			in = false
+		case xml.CharData:
+			if in {
+				title.Write(t)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "" // it is only a title
+	}
+	return strings.Join(strings.Fields(title.String()), " ")
+}

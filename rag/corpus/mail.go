@@ -1,0 +1,244 @@
+package corpus
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+)
+
+// maxParts and maxPartDepth bound what one message is made of.
+const (
+	maxParts     = 1000
+	maxPartDepth = 20
+)
+
+// parseMail reads a message (.eml; RFC 5322 and MIME): its subject is the title, the plain text its text, the HTML only
+// where there is none. Names of attachments are listed, their contents are not read. Sender, recipients and date go to
+// Meta.
+func parseMail(d *Document, raw string, p *pulse) error {
+	b := &builder{pulse: p, w: textWriter{isSource: true}}
+	if err := readMail(d, b, raw); err != nil {
+		return err
+	}
+	b.finish(d, nil)
+	return nil
+}
+
+func readMail(d *Document, b *builder, raw string) error {
+	m, err := mail.ReadMessage(beating{strings.NewReader(raw), b.pulse})
+	if err != nil {
+		return fmt.Errorf("%w: no message: %w", ErrFormat, err)
+	}
+	words := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
+	header := func(name string) string {
+		text, err := words.DecodeHeader(m.Header.Get(name))
+		if err != nil {
+			text = m.Header.Get(name)
+		}
+		return strings.Join(strings.Fields(clean(text)), " ")
+	}
+	d.Title = header("Subject")
+	d.Meta = map[string]string{}
+	if id := strings.Trim(header("Message-Id"), "<>"); id != "" && len(id) <= maxHeading {
+		d.Meta["message-id"] = id
+	}
+	for _, name := range []string{"From", "To", "Date"} {
+		if text := header(name); text != "" {
+			d.Meta[strings.ToLower(name)] = text
+		}
+	}
+	if d.Title != "" {
+		b.heading(1, d.Title, "", 0, 0)
+	}
+	r := mailReader{b: b, words: words}
+	body := m.Body
+	text, err := r.part(m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), body, 0)
+	if err != nil {
+		return err
+	}
+	text.write(d, b)
+	if len(r.attached) > 0 {
+		b.collapsed("Attachments: "+strings.Join(r.attached, ", "), 0)
+		b.endBlock("\n\n")
+	}
+	return nil
+}
+
+// clean is a text as documents have it: valid UTF-8 without NUL.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "")
+}
+
+// mailText is what a part says, in one of two forms.
+type mailText struct{ plain, html string }
+
+func (t mailText) write(d *Document, b *builder) {
+	if strings.TrimSpace(t.plain) != "" {
+		for _, block := range strings.Split(strings.ReplaceAll(t.plain, "\r\n", "\n"), "\n\n") {
+			linesOf(b, block)
+			b.endBlock("\n\n")
+		}
+		return
+	}
+	in := decode(t.html, b.pulse)
+	d.Repaired += in.repaired
+	readHTML(b, in.text, 0)
+	b.endBlock("\n\n")
+}
+
+// mailReader reads the parts of a message.
+type mailReader struct {
+	b        *builder
+	words    mime.WordDecoder
+	parts    int
+	attached []string
+}
+
+func (r *mailReader) part(contentType, encoding string, body io.Reader, depth int) (t mailText, err error) {
+	if r.parts++; r.parts > maxParts || depth > maxPartDepth {
+		return t, fmt.Errorf("%w: more than %d parts, or %d in each other", ErrFormat, maxParts, maxPartDepth)
+	}
+	kind, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		kind = "text/plain" // as RFC 2045 has it for what is not understood
+	}
+	switch strings.ToLower(encoding) {
+	case "base64":
+		body = base64.NewDecoder(base64.StdEncoding, body)
+	case "quoted-printable":
+		body = quotedprintable.NewReader(body)
+	}
+	if strings.HasPrefix(kind, "multipart/") {
+		return r.multipart(kind, multipart.NewReader(body, params["boundary"]), depth)
+	}
+	if kind != "text/plain" && kind != "text/html" {
+		return t, nil
+	}
+	if decoded, err := charset.NewReaderLabel(params["charset"], body); err == nil {
+		body = decoded
+	}
+	var text strings.Builder
+	if _, err = io.Copy(&text, body); err != nil && text.Len() == 0 { // what came before a mistake is kept
+		return t, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	plain := clean(text.String())
+	if kind == "text/html" {
+		return mailText{html: plain}, nil
+	}
+	return mailText{plain: plain}, nil
+}
+
+// multipart joins the parts' texts; of alternatives the plain one.
+func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) (t mailText, err error) {
+	for {
+		p, err := parts.NextRawPart()
+		if err != nil { // the end, or a message that breaks off
+			return t, nil //nolint:nilerr // what came before is kept
+		}
+		name := p.FileName()
+		if decoded, err := r.words.DecodeHeader(name); err == nil {
+			name = decoded
+		}
+		disposition, _, _ := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+		if name != "" || disposition == "attachment" {
+			if name != "" {
+				r.attached = append(r.attached, clean(name))
+			}
+			continue
+		}
+		one, err := r.part(p.Header.Get("Content-Type"), p.Header.Get("Content-Transfer-Encoding"), p, depth+1)
+		if err != nil {
+			return t, err
+		}
+		if kind == "multipart/alternative" {
+			if one.plain != "" {
+				t.plain = one.plain
+			}
+			if one.html != "" {
+				t.html = one.html
+			}
+			continue
+		}
+		if one.plain == "" && one.html != "" && t.plain == "" {
+			t.html += one.html
+			continue
+		}
+		t.plain += one.plain + "\n\n"
+	}
+}
+
+// mailbox reads the messages of an mbox file (RFC 4155), a document each: every one begins with a line "From …", which
+// stands at the beginning or behind an empty line. Its id is its Message-ID behind the file's.
+func (l *loader) mailbox(path, id string, size int64) error {
+	raw, _, _, err := l.readText(path, size, format{})
+	if err != nil {
+		return l.skip(path, err, true)
+	}
+	n := 0
+	for at, line := range messages(raw) {
+		if err := l.cancelled(); err != nil {
+			return err
+		}
+		n++
+		from := place{path: path, line: line}
+		sum := sha256.Sum256([]byte(at))
+		d := &Document{Digest: "sha256:" + hex.EncodeToString(sum[:])}
+		err := parsing(l.ctx, len(at), func() error { return parseMail(d, unquoted(at), l.pulse) })
+		if err != nil {
+			if stop := l.cancelled(); stop != nil {
+				return stop
+			}
+			if err := l.skip(from.String(), err, true); err != nil {
+				return err
+			}
+			continue
+		}
+		d.ID = fmt.Sprintf("%s#%d", id, n)
+		if name := d.Meta["message-id"]; name != "" {
+			d.ID = id + "#" + name
+		}
+		d.shorten(l.o.MaxTextBytes)
+		if err := l.emit(d, from); err != nil {
+			return err
+		}
+	}
+	if n == 0 {
+		return l.skip(path, fmt.Errorf("%w: no message begins with a line \"From \"", ErrFormat), true)
+	}
+	return nil
+}
+
+// messages yields each message of a mailbox with the line that it begins on.
+func messages(raw string) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		begin, number, at, n, empty := -1, 0, 0, 0, true
+		for line := range strings.Lines(raw) {
+			if n++; empty && strings.HasPrefix(line, "From ") {
+				if begin >= 0 && !yield(raw[begin:at], number) {
+					return
+				}
+				begin, number = at+len(line), n
+			}
+			empty = strings.TrimRight(line, "\r\n") == ""
+			at += len(line)
+		}
+		if begin >= 0 {
+			yield(raw[begin:], number)
+		}
+	}
+}
+
+// unquoted takes the ">" off lines that were "From …" before they were put into the mailbox.
+func unquoted(message string) string {
+	return strings.ReplaceAll(message, "\n>From ", "\nFrom ")
+}

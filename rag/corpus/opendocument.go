@@ -1,0 +1,190 @@
+package corpus
+
+import (
+	"encoding/xml"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// parseOpenDocument reads a text, presentation or spreadsheet of OpenDocument (.odt, .odp, .ods; ISO/IEC 26300):
+// headings, paragraphs, lists, tables row by row, a section for each slide ("slide=N") or sheet ("sheet=NAME").
+func parseOpenDocument(d *Document, a *archive) error {
+	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
+	r := openReader{b: b}
+	if err := a.elements("content.xml", r.token); err != nil {
+		return err
+	}
+	r.endParagraph()
+	b.finish(d, nil)
+	var title strings.Builder
+	in := false
+	err := a.elements("meta.xml", func(t xml.Token) error {
+		switch t := t.(type) {
+		case xml.StartElement:
+			in = t.Name.Space == "dc" && t.Name.Local == "title"
+		case xml.EndElement:
+			in = false
+		case xml.CharData:
+			if in {
+				title.Write(t)
+			}
+		}
+		return nil
+	})
+	d.Title = strings.Join(strings.Fields(title.String()), " ")
+	if errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	return nil // a damaged title is none
+}
+
+type openReader struct {
+	b       *builder
+	text    strings.Builder
+	depth   int // of paragraphs and headings that are open
+	level   int
+	inList  int
+	inTable int
+	cells   int // of the row so far
+	slides  int
+	sheets  bool // the tables are a spreadsheet's
+	sheet   table
+	row     []string // of a sheet
+	skips   int
+}
+
+// maxSpaces bounds what one element of repeated spaces stands for.
+const maxSpaces = 100
+
+func (r *openReader) token(t xml.Token) error {
+	switch t := t.(type) {
+	case xml.StartElement:
+		if r.skips > 0 {
+			r.skips++
+			return nil
+		}
+		r.start(t)
+	case xml.EndElement:
+		if r.skips > 0 {
+			r.skips--
+			return nil
+		}
+		r.end(t.Name.Space + ":" + t.Name.Local)
+	case xml.CharData:
+		if r.depth > 0 && r.skips == 0 {
+			r.text.Write(t)
+		}
+	}
+	return nil
+}
+
+func (r *openReader) start(e xml.StartElement) {
+	switch e.Name.Space + ":" + e.Name.Local {
+	case "office:annotation", "text:tracked-changes", "presentation:notes", "text:table-of-content", "svg:title":
+		r.skips = 1
+	case "office:spreadsheet":
+		r.sheets = true
+	case "text:p", "text:h":
+		if r.depth++; e.Name.Local == "h" {
+			r.level = 1
+			if n, err := strconv.Atoi(prefixed(e, "text", "outline-level")); err == nil && n >= 1 && n <= 10 {
+				r.level = n
+			}
+		}
+	case "text:s":
+		n, err := strconv.Atoi(prefixed(e, "text", "c"))
+		if err != nil {
+			n = 1
+		}
+		r.text.WriteString(strings.Repeat(" ", min(max(n, 1), maxSpaces)))
+	case "text:tab":
+		r.text.WriteByte(' ')
+	case "text:line-break":
+		r.text.WriteByte('\n')
+	case "text:list-item":
+		r.inList++
+	case "draw:page":
+		r.slides++
+		anchor := "slide=" + strconv.Itoa(r.slides)
+		r.b.heading(1, "Slide "+strconv.Itoa(r.slides), anchor, 0, 0)
+	case "table:table":
+		if r.inTable++; r.inTable == 1 {
+			r.b.endBlock("\n\n")
+		}
+		if r.sheets {
+			name := prefixed(e, "table", "name")
+			r.b.heading(1, name, "sheet="+name, 0, 0)
+			r.sheet = table{b: r.b}
+		}
+	case "table:table-row":
+		r.cells, r.row = 0, nil
+	case "table:table-cell", "table:covered-table-cell":
+		r.cell(e)
+	}
+}
+
+// cell begins a cell, which may stand for several empty ones.
+func (r *openReader) cell(e xml.StartElement) {
+	if !r.sheets {
+		if r.cells++; r.cells > 1 && r.b.open {
+			r.b.borders++
+		}
+		return
+	}
+	n, err := strconv.Atoi(prefixed(e, "table", "number-columns-repeated"))
+	if err != nil || n < 1 {
+		n = 1
+	}
+	r.cells = min(r.cells+n, maxColumns)
+}
+
+func (r *openReader) end(name string) {
+	switch name {
+	case "text:p", "text:h":
+		if r.depth = max(r.depth-1, 0); r.depth == 0 {
+			r.endParagraph()
+		}
+	case "text:list-item":
+		r.inList = max(r.inList-1, 0)
+	case "table:table-row":
+		if r.sheets && len(r.row) > 0 {
+			r.sheet.row(r.row, 0, 0)
+		}
+		r.b.borders = 0
+		r.b.endBlock("\n")
+	case "table:table":
+		if r.inTable = max(r.inTable-1, 0); r.sheets {
+			r.sheet.end()
+		}
+		r.b.endBlock("\n\n")
+	}
+}
+
+func (r *openReader) endParagraph() {
+	text, level := r.text.String(), r.level
+	r.text.Reset()
+	r.level = 0
+	switch {
+	case strings.TrimSpace(text) == "":
+	case r.inTable > 0 && r.sheets:
+		for len(r.row) < r.cells {
+			r.row = append(r.row, "")
+		}
+		if r.cells > 0 {
+			r.row[r.cells-1] = strings.TrimSpace(r.row[r.cells-1] + " " + text)
+		}
+	case r.inTable > 0:
+		r.b.gap(" ", 0)
+		r.b.collapsed(text, 0)
+	case level > 0:
+		r.b.heading(level, text, "", 0, 0)
+	default:
+		sep := "\n\n"
+		if r.inList > 0 {
+			r.b.marker, sep = "- ", "\n"
+		}
+		linesOf(r.b, text)
+		r.b.endBlock(sep)
+	}
+}

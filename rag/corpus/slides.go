@@ -1,0 +1,172 @@
+package corpus
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+)
+
+// parseSlides reads a PowerPoint presentation (.pptx, ECMA-376): a section for each slide under its title, its tables
+// row by row, and its notes behind it. The anchor of a section is "slide=N".
+func parseSlides(d *Document, a *archive) error {
+	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
+	names, err := slideNames(a)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		r := slideReader{b: b, number: i + 1}
+		if err := a.elements(name, r.token); err != nil {
+			return err
+		}
+		r.finish()
+		_, parts, err := a.related(name)
+		if err != nil {
+			return err
+		}
+		if notes := parts["notesSlide"]; notes != "" {
+			r := slideReader{b: b, notes: true}
+			if err := a.elements(notes, r.token); err != nil {
+				return err
+			}
+			r.finish()
+		}
+	}
+	b.finish(d, nil)
+	d.Title = a.coreTitle()
+	return nil
+}
+
+// slideNames are the parts of the slides in their order.
+func slideNames(a *archive) (names []string, err error) {
+	const presentation = "ppt/presentation.xml"
+	parts, _, err := a.related(presentation)
+	if err != nil {
+		return nil, err
+	}
+	err = a.elements(presentation, func(t xml.Token) error {
+		if e, ok := t.(xml.StartElement); ok && e.Name.Local == "sldId" {
+			if name := parts[prefixed(e, "r", "id")]; name != "" {
+				names = append(names, name)
+			}
+		}
+		return nil
+	})
+	return names, err
+}
+
+// slideReader collects the paragraphs of a slide, whose title may stand behind other text, and gives them on at the
+// end.
+type slideReader struct {
+	b      *builder
+	number int
+	notes  bool // only the body is read: what else is there repeats the slide
+
+	title      []string
+	paragraphs []slideParagraph
+	text       strings.Builder
+	inText     bool
+	kind       string // of the shape's placeholder, "" for none
+	skips      int
+	row        []string // cells of the table's row; nil outside of a table
+	cell       []string
+}
+
+type slideParagraph struct {
+	text string
+	row  bool
+}
+
+func (r *slideReader) token(t xml.Token) error {
+	switch t := t.(type) {
+	case xml.StartElement:
+		if r.skips > 0 || t.Name.Local == "Fallback" {
+			r.skips++
+			return nil
+		}
+		switch t.Name.Local {
+		case "t":
+			r.inText = true
+		case "br", "tab":
+			r.text.WriteByte(' ')
+		case "sp":
+			r.kind = ""
+		case "ph":
+			if r.kind = attribute(t, "type"); r.kind == "" {
+				r.kind = "body"
+			}
+		case "tr":
+			r.row = []string{}
+		case "tc":
+			r.cell = nil
+		}
+	case xml.EndElement:
+		if r.skips > 0 {
+			r.skips--
+			return nil
+		}
+		r.end(t.Name.Local)
+	case xml.CharData:
+		if r.inText && r.skips == 0 {
+			r.text.Write(t)
+		}
+	}
+	return nil
+}
+
+func (r *slideReader) end(name string) {
+	switch name {
+	case "t":
+		r.inText = false
+	case "p":
+		r.endParagraph()
+	case "tc":
+		if r.row != nil {
+			r.row = append(r.row, strings.Join(r.cell, " "))
+		}
+	case "tr":
+		if len(r.row) > 0 {
+			r.paragraphs = append(r.paragraphs, slideParagraph{strings.Join(r.row, " | "), true})
+		}
+		r.row = nil
+	case "sp":
+		r.kind = ""
+	}
+}
+
+func (r *slideReader) endParagraph() {
+	text := strings.Join(strings.Fields(r.text.String()), " ")
+	r.text.Reset()
+	switch {
+	case text == "":
+	case r.row != nil:
+		r.cell = append(r.cell, text)
+	case r.kind == "title" || r.kind == "ctrTitle":
+		r.title = append(r.title, text)
+	case r.kind == "sldNum" || r.kind == "dt" || r.kind == "ftr" || r.kind == "hdr" || r.notes && r.kind != "body":
+	default:
+		r.paragraphs = append(r.paragraphs, slideParagraph{text, false})
+	}
+}
+
+func (r *slideReader) finish() {
+	if !r.notes {
+		title := strings.Join(r.title, " ")
+		if title == "" {
+			title = fmt.Sprintf("Slide %d", r.number)
+		}
+		if len(r.title)+len(r.paragraphs) == 0 {
+			return // a picture
+		}
+		r.b.heading(1, title, fmt.Sprintf("slide=%d", r.number), 0, 0)
+	}
+	for _, p := range r.paragraphs {
+		sep := "\n\n"
+		if p.row {
+			sep = "\n"
+		}
+		r.b.collapsed(p.text, 0)
+		r.b.endBlock(sep)
+	}
+	r.b.endBlock("\n\n")
+}
