@@ -197,7 +197,8 @@ func (a *app) writeSources(
 		if chunks, err := s.Chunks(cmd.Context(), []string{c.ID}); err == nil { // gone meanwhile: its bytes are known
 			text = chunks[0].Text
 		}
-		name, below := passageLines(titles[c.Document], c.Source, c.Heading, position(c.Source, c.Anchor, c.Start, c.End, text))
+		name, below := passageLines(titles[c.Document], c.Source, c.Heading,
+			position(c.Source, c.Anchor, c.Start, c.End, text))
 		if c.Web != nil {
 			name, below = pageLines(*c.Web)
 		}

@@ -28,8 +28,9 @@ JSON line keeps the id that it has, or gets COLLECTION/ before it. An id that an
 takes it.
 
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error.`,
-		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker semantic book.md",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
+			"semantic book.md",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, c, err := a.open(cmd)
 			if err != nil {
