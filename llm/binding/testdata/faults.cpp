@@ -67,7 +67,7 @@ int main(int argc, char ** argv) {
     const auto run = [&](const char * grammar) {
         slc::Request r;
         const std::string prompt = "hello " + std::to_string(failed) + " there is a pump and a valve in the house";
-        r.prompt = engine->tokenize(prompt.data(), prompt.size());
+        r.prompt = engine->tokenize(prompt.data(), prompt.size(), false);
         r.max_tokens = 6;
         r.cancelled = &cancelled;
         slc::SamplingParams p;
