@@ -17,16 +17,20 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-// served is a `sluice serve` over the small library with the default models; it gets SIGTERM at the test's end, and has
-// to end with exit code 0.
+// served is a `sluice serve` over the small library, calibrated, with the default models; it gets SIGTERM at the test's
+// end, and has to end with exit code 0.
 func served(t *testing.T, more ...string) (url string) {
 	t.Helper()
 	bin, dir := binary(t), t.TempDir()
 	corpus, store := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "store")
-	if err := os.WriteFile(corpus, []byte(doubles.Contexts), 0o600); err != nil {
-		t.Fatal(err)
+	questions := filepath.Join(dir, "q.jsonl")
+	for path, text := range map[string]string{corpus: doubles.Contexts, questions: doubles.Questions} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	run(t, bin, "ingest", corpus, "--store", store, "--no-chunk")
+	run(t, bin, "calibrate", "--store", store, "--queries", questions)
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--store", store}, more...)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), bin, args...)
 	var stderr bytes.Buffer

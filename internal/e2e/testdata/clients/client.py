@@ -144,7 +144,8 @@ def embeddings():
 def knowledge():
     question = [{"role": "system", "content": "Be brief."},
                 {"role": "user", "content": "What do lighthouses warn of?"}]
-    a = client.chat.completions.create(model="sluice", messages=question, max_tokens=12)
+    a = client.chat.completions.create(
+        model="sluice", messages=question, max_tokens=12, extra_body={"sluice": {"gate": "open"}})
     assert a.choices[0].message.content and a.model == "sluice"
     assert a.sluice["citations"][0]["document"] == "lights", a.sluice
     assert a.sluice["ignored"] == ["messages[0]: role system"], a.sluice
