@@ -23,6 +23,10 @@ var (
 	figures     = flag.Bool("figures", false, "print the figures of docs/flow.md; minutes")
 	figureStore = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
 	figureModel = flag.String("figures-model", "", "language model of the figures; empty is the default one")
+	figureFlows = flag.String("figures-flows", "", "graphs of the figures, with their router and grader; empty is all")
+
+	figureMethods = flag.String("figures-methods", "", "methods of the graders' figures; empty is grammar,parse")
+
 	figureCount = flag.Int("figures-count", 150, "questions of the figures of graphs, a third of them unanswerable")
 )
 
@@ -60,13 +64,20 @@ func data(t *testing.T, name string) (lines []datum) {
 type squad struct {
 	*sluice.Sluice
 	contexts, rest []datum
+	dir            string // of the store
 }
 
 func openSquad(t *testing.T, all []datum) squad {
 	t.Helper()
 	s := squad{contexts: all}
-	taken, pseudo := map[string]int{}, ""
+	taken, pseudo, there := map[string]int{}, "", map[string]bool{}
+	for _, c := range all {
+		there[c.ID] = true
+	}
 	for _, q := range data(t, "squad16/queries.jsonl") {
+		if !there[q.ContextID] {
+			continue
+		}
 		if taken[q.ContextID]++; q.Answerable && taken[q.ContextID] <= 3 {
 			line, _ := json.Marshal(map[string]string{"context_id": q.ContextID, "text": q.Text})
 			pseudo += string(line) + "\n"
@@ -79,7 +90,8 @@ func openSquad(t *testing.T, all []datum) squad {
 		dir = t.TempDir()
 	}
 	var err error
-	s.Sluice, err = sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(dir, "store"), Model: *figureModel,
+	s.dir = filepath.Join(dir, "store")
+	s.Sluice, err = sluice.Open(t.Context(), sluice.Config{Store: s.dir, Model: *figureModel, StaleTolerance: 1,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -92,17 +104,7 @@ func openSquad(t *testing.T, all []datum) squad {
 	if _, err := s.Calibration(t.Context()); err == nil {
 		return s
 	}
-	file := filepath.Join(dir, "contexts.jsonl")
-	var lines strings.Builder
-	for _, c := range all {
-		line, _ := json.Marshal(map[string]string{"id": c.ID, "topic": c.Topic, "text": c.Text})
-		lines.Write(append(line, '\n'))
-	}
-	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true})
-	if err != nil {
+	if err := s.ingest(t, all); err != nil {
 		t.Skipf("SKIP: no encoder: %v", err)
 	}
 	o := sluice.CalibrateOptions{Queries: strings.NewReader(pseudo), Source: "questions"}
@@ -110,6 +112,22 @@ func openSquad(t *testing.T, all []datum) squad {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// ingest puts contexts into the store, in place of those of the same ids.
+func (s squad) ingest(t *testing.T, contexts []datum) error {
+	t.Helper()
+	var lines strings.Builder
+	for _, c := range contexts {
+		line, _ := json.Marshal(map[string]string{"id": c.ID, "topic": c.Topic, "text": c.Text})
+		lines.Write(append(line, '\n'))
+	}
+	file := filepath.Join(filepath.Dir(s.dir), "contexts.jsonl")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true})
+	return err
 }
 
 var name = regexp.MustCompile(`\b[A-Z][\w.'-]*(?: (?:of |the )?[A-Z][\w.'-]*)*`)

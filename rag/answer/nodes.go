@@ -98,20 +98,14 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 		}
 		return away, nil
 	}
-	var choices []prompt.Choice
-	if own {
-		choices = append(choices, prompt.Choice{Name: string(OwnKnowledge),
-			Means: "common knowledge or small talk, which needs no document"})
-	}
-	if a.Web != nil {
-		choices = append(choices, prompt.Choice{Name: string(WebSearch), Means: "recent events, and all that the " +
-			"documents do not cover"})
-	}
-	choices = append(choices, prompt.Choice{Name: string(VectorStore), Means: "the documents of the knowledge base"})
+	_, choices := Verdicts(prompt.Router)
+	choices = slices.DeleteFunc(slices.Clone(choices), func(c prompt.Choice) bool {
+		return c.Name == string(WebSearch) && a.Web == nil || c.Name == string(OwnKnowledge) && !own
+	})
 	if len(choices) == 1 {
 		return VectorStore, nil
 	}
-	said, err := a.grade(ctx, v, routerNode, prompt.Router, "source", prompt.Graded{Question: a.subject(),
+	said, err := a.grade(ctx, v, routerNode, prompt.Router, prompt.Graded{Question: a.subject(),
 		Passages: a.Passages, Choices: choices}, false)
 	return said.Verdict, err
 }
@@ -183,10 +177,8 @@ func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (f
 	}
 	switch decider {
 	case ByLLM:
-		said, err := a.grade(ctx, v, documentsNode, prompt.Documents, "relevant", prompt.Graded{Question: a.subject(),
-			Passages: a.Passages, Choices: []prompt.Choice{
-				{Name: string(Yes), Means: "some of the passages are about the question"},
-				{Name: string(No), Means: "none of them is"}}}, false)
+		said, err := a.grade(ctx, v, documentsNode, prompt.Documents, prompt.Graded{Question: a.subject(),
+			Passages: a.Passages}, false)
 		return said.Verdict, err
 	case ByReranker:
 		if err := a.byReranker(ctx, v); err != nil {
@@ -308,10 +300,8 @@ func (a *State) hallucination(ctx context.Context, v *flow.Visit) (flow.Verdict,
 		v.Detail("there are no passages to check the answer with")
 		return Unchecked, nil
 	}
-	said, err := a.grade(ctx, v, hallucinationNode, prompt.Hallucination, "grounded", prompt.Graded{
-		Question: a.subject(), Answer: a.Answer.Answer, Passages: shown, Choices: []prompt.Choice{
-			{Name: string(Yes), Means: "the passages back the answer"},
-			{Name: string(No), Means: "the answer says something that the passages do not"}}}, a.Score)
+	said, err := a.grade(ctx, v, hallucinationNode, prompt.Hallucination, prompt.Graded{Question: a.subject(),
+		Answer: a.Answer.Answer, Passages: shown}, a.Score)
 	if err != nil {
 		return "", err
 	}
@@ -339,10 +329,8 @@ func (a *State) shown() []prompt.Passage {
 // resolved grades whether the answer resolves the question. One that does not raises the re-writer's temperature.
 func (a *State) resolved(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	v.Input(line(a.Answer.Answer, 200))
-	said, err := a.grade(ctx, v, answerNode, prompt.AnswerGrader, "resolves", prompt.Graded{Question: a.subject(),
-		Answer: a.Answer.Answer, Choices: []prompt.Choice{
-			{Name: string(Yes), Means: "the answer resolves the question"},
-			{Name: string(No), Means: "it does not, or says that it cannot"}}}, false)
+	said, err := a.grade(ctx, v, answerNode, prompt.AnswerGrader, prompt.Graded{Question: a.subject(),
+		Answer: a.Answer.Answer}, false)
 	if err == nil && said.Verdict == No {
 		a.rewriteTemperature = RaisedTemperature
 	}

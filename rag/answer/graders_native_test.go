@@ -1,0 +1,360 @@
+//go:build native
+
+package answer_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+// rate counts verdicts on pairs whose label is known.
+type rate struct{ yes, ofYes, no, ofNo int }
+
+func (r *rate) add(label, said bool) {
+	switch {
+	case label && said:
+		r.yes, r.ofYes = r.yes+1, r.ofYes+1
+	case label:
+		r.ofYes++
+	case !said:
+		r.no, r.ofNo = r.no+1, r.ofNo+1
+	default:
+		r.ofNo++
+	}
+}
+
+func (r rate) String() string {
+	sensitivity, specificity := float64(r.yes)/float64(r.ofYes), float64(r.no)/float64(r.ofNo)
+	return fmt.Sprintf("balanced accuracy %.3f (yes %d of %d, no %d of %d)", (sensitivity+specificity)/2, r.yes,
+		r.ofYes,
+		r.no, r.ofNo)
+}
+
+// pair is a question with a context, and whether that is its own.
+type pair struct {
+	question, context datum
+	own               bool
+}
+
+// pairsOf are answerable questions each with its own context, and with one of another topic or, hard, with the best of
+// its own topic's others.
+func pairsOf(t *testing.T, s squad, n int, hard bool) (pairs []pair) {
+	t.Helper()
+	byID := map[string]datum{}
+	for _, c := range s.contexts {
+		byID[c.ID] = c
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	rest := slices.DeleteFunc(slices.Clone(s.rest), func(q datum) bool { return !q.Answerable })
+	random.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	for _, q := range rest[:min(n, len(rest))] {
+		other := s.contexts[random.IntN(len(s.contexts))]
+		for other.Topic == q.Topic {
+			other = s.contexts[random.IntN(len(s.contexts))]
+		}
+		if hard {
+			lists, err := s.Retrieve(t.Context(), []string{q.Text}, sluice.RetrieveOptions{K: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			other = byID[lists[0][0].ID]
+			if other.ID == q.ContextID {
+				other = byID[lists[0][1].ID]
+			}
+		}
+		pairs = append(pairs, pair{q, byID[q.ContextID], true}, pair{q, other, false})
+	}
+	return pairs
+}
+
+// TestEmbeddingGraderFigures grades pairs by the gate's score and cut-off, as the embedding grader does.
+func TestEmbeddingGraderFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("SKIP: go test -tags native ./rag/answer -run EmbeddingGraderFigures -figures -v")
+	}
+	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	base, enc := s.base(t)
+	snap, _, err := base.Searchable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	g, err := snap.Gate(t.Context(), enc.Info().Encoder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]int{}
+	for i, id := range snap.View.IDs {
+		rows[id] = i
+	}
+	for _, hard := range []bool{false, true} {
+		var r rate
+		for _, p := range pairsOf(t, s, 1000, hard) {
+			e, err := base.Embed(t.Context(), []string{p.question.Text}, embed.Query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := snap.DecideEach(t.Context(), g, p.question.Text, knowledge.Vectors(e), []int{rows[p.context.ID]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.add(p.own, d[0].Retrieve)
+		}
+		t.Logf("embedding grader, %s: %v",
+			map[bool]string{false: "contexts of other topics", true: "the nearest others"}[hard],
+			r)
+		if !hard && float64(r.yes)/float64(r.ofYes)+float64(r.no)/float64(r.ofNo) < 1.8 {
+			t.Errorf("balanced accuracy below .9")
+		}
+	}
+}
+
+// base is the store's, below the API.
+func (s squad) base(t *testing.T) (*knowledge.Base, embed.Embedder) {
+	t.Helper()
+	dir, err := models.Locate(sluice.DefaultEncoder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := embed.Open(t.Context(), dir, embed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := knowledge.New(knowledge.Config{Dir: s.dir, Engine: e,
+		Encoder: func(context.Context) (embed.Embedder, error) { return enc, nil }})
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		enc.Close()
+	})
+	return b, enc
+}
+
+// TestModelGraderFigures has the language model grade labelled pairs with each method.
+func TestModelGraderFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("SKIP: go test -tags native ./rag/answer -run ModelGraderFigures -figures -v")
+	}
+	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	model, err := s.LanguageModel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	library, err := prompt.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := pairsOf(t, s, *figureCount/3, false)
+	methods := []flow.Method{flow.Grammar, flow.Parse}
+	if *figureMethods != "" {
+		methods = nil
+		for m := range strings.SplitSeq(*figureMethods, ",") {
+			methods = append(methods, flow.Method(m))
+		}
+	}
+	for _, method := range methods {
+		for _, grader := range []prompt.Grader{prompt.Documents, prompt.Hallucination, prompt.AnswerGrader} {
+			var r rate
+			unread, scored := 0, [2][]float64{}
+			for i, p := range pairs {
+				in := prompt.Graded{Question: p.question.Text,
+					Passages: []prompt.Passage{{Chunk: corpus.Chunk{Text: p.context.Text}}}}
+				if i%2 == 1 { // the question's own context, with another one's answer
+					in.Answer = statement(pairs[(i+1)%len(pairs)].question)
+				} else {
+					in.Answer = statement(p.question)
+				}
+				if grader == prompt.Hallucination && i%2 == 1 {
+					in.Passages[0].Chunk.Text = pairs[i-1].context.Text
+				}
+				said := askGrader(t, library, model, grader, in, method)
+				if said.Verdict == "" {
+					unread++
+				}
+				r.add(p.own, said.Verdict == answer.Yes)
+				if p, ok := said.Probability[answer.Yes]; ok {
+					scored[i%2] = append(scored[i%2], p)
+				}
+			}
+			t.Logf("%-13s by %-7s: %v, %d could not be read%s", grader, method, r, unread, separated(scored))
+		}
+	}
+}
+
+// statement is a question's answer as a model would give it.
+func statement(q datum) string {
+	if len(q.Answers) == 0 {
+		return "I do not know."
+	}
+	return fmt.Sprintf("It is %v.", q.Answers[0])
+}
+
+// separated is how often a pair with the label yes has a higher probability than one with no.
+func separated(scored [2][]float64) string {
+	above, all := 0., 0.
+	for _, yes := range scored[0] {
+		for _, no := range scored[1] {
+			switch all++; {
+			case yes > no:
+				above++
+			case yes == no:
+				above += .5
+			}
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; AUROC of its probability %.3f", above/all)
+}
+
+func askGrader(t *testing.T, l *prompt.Library, m llm.Generator, g prompt.Grader, in prompt.Graded,
+	method flow.Method) flow.Said {
+	t.Helper()
+	key, choices := answer.Verdicts(g)
+	in.Choices = choices
+	p, err := l.Grade(g, in, prompt.Options{ContextTokens: m.ContextSize(), AnswerTokens: 100, Count: m.CountTokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := flow.Question{Messages: p.Messages, Key: key, Method: method, Score: method == flow.Grammar}
+	for _, c := range choices {
+		q.Values = append(q.Values, flow.Verdict(c.Name))
+	}
+	said, err := flow.Ask(t.Context(), m, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return said
+}
+
+// variants are the graphs of TestFlowFigures, with and without gate and embedding grader.
+var variants = []struct {
+	name           string
+	router, grader answer.Decider
+}{{"ask", "", ""}, {"graph", "", ""}, {"graph-llm", "", ""}, {"graph-llm", answer.ByGate, ""},
+	{"graph-llm", "", answer.ByEmbedding}, {"paper", "", ""}}
+
+// TestFlowFigures sends questions through the graphs and counts what came of them: answered with one of the known
+// answers in it, refused ("I don't know", or in the model's own words), or wrong.
+func TestFlowFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("SKIP: go test -tags native ./rag/answer -run FlowFigures -figures -v -timeout 10h")
+	}
+	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	for _, v := range variants {
+		name := strings.TrimSuffix(fmt.Sprintf("%s %s %s", v.name, v.router, v.grader), "  ")
+		if *figureFlows != "" && !slices.Contains(strings.Split(*figureFlows, ","), name) {
+			continue
+		}
+		o := sluice.AskOptions{Flow: v.name, MaxTokens: 64, RepeatPenalty: 1.1}
+		o.Router, o.Grader = v.router, v.grader
+		s.figure(t, name, o)
+	}
+}
+
+func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
+	t.Helper()
+	asked := s.sample(*figureCount)
+	nodes, outcomes, calls, tokens, done := map[string]int{}, map[string]int{}, 0, 0, 0
+	questions := make(chan sluice.Question)
+	go func() {
+		defer close(questions)
+		for i := range asked {
+			select {
+			case questions <- sluice.Question{ID: fmt.Sprint(i), Text: asked[i].Text}:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	summary := func() {
+		t.Logf("%s after %d of %d questions: %d calls, %d tokens", name, done, len(asked), calls, tokens)
+		for _, k := range slices.Sorted(maps.Keys(outcomes)) {
+			t.Logf("    %-24s %d", k, outcomes[k])
+		}
+		for _, k := range slices.Sorted(maps.Keys(nodes)) {
+			t.Logf("    %-36s %d", k, nodes[k])
+		}
+	}
+	err := s.AskEach(t.Context(), questions, o, func(_ sluice.Question, a *sluice.Answer) error {
+		q := asked[done]
+		done++
+		kind := "unanswerable: "
+		if q.Answerable {
+			kind = "answerable: "
+		}
+		outcomes[kind+judged(q, a)]++
+		for _, step := range a.Trace.Steps {
+			nodes[step.Node+" "+string(step.Verdict)]++
+			calls += step.Calls
+			tokens += step.Tokens
+		}
+		if a.Trace.Temperatures != nil && done <= 10 { // in the form of the paper's tables 1 and 2
+			row, _ := json.Marshal(a.Trace.Temperatures)
+			t.Logf("    Q%d %s %s", done, row, path(a.Trace))
+		}
+		if done%25 == 0 {
+			summary()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary()
+}
+
+// sample are questions of squad16 that are no pseudo-queries, two answerable ones for each unanswerable one.
+func (s squad) sample(n int) (asked []datum) {
+	random := rand.New(rand.NewPCG(3, 4))
+	rest := slices.Clone(s.rest)
+	random.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	left := map[bool]int{true: n - n/3, false: n / 3}
+	for _, q := range rest {
+		if left[q.Answerable]--; left[q.Answerable] >= 0 {
+			asked = append(asked, q)
+		}
+	}
+	return asked
+}
+
+// judged says what came of a question.
+func judged(q datum, a *sluice.Answer) string {
+	text := strings.ToLower(a.Answer)
+	switch {
+	case a.Trace.Outcome == flow.Unknown:
+		return "refused by the graph"
+	case strings.Contains(text, "not contain") || strings.Contains(text, "do not know") ||
+		strings.Contains(text, "don't know"):
+		return "refused in words"
+	}
+	for _, gold := range q.Answers {
+		if q.Answerable && strings.Contains(text, strings.ToLower(fmt.Sprint(gold))) {
+			return "answered"
+		}
+	}
+	return "wrong"
+}
