@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -143,6 +144,8 @@ type info struct {
 	RequestsUnderWay  int    `json:"requests_under_way"`
 	KeysAreNeeded     bool   `json:"keys_are_needed"`
 	FeedbackIsWritten bool   `json:"feedback"`
+
+	Flows []string `json:"flows"` // graphs that a question can go through
 }
 
 type encoderInfo struct {
@@ -195,7 +198,7 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		Limits: limitInfo{BodyBytes: l.Body, UploadBytes: l.Upload, Batch: l.Batch, Requests: l.Requests,
 			Seconds: l.Timeout.Seconds()},
 		MaxClientBatch: l.Batch, MaxConcurrent: l.Requests, ReadOnly: s.cfg.ReadOnly, RequestsUnderWay: len(s.room),
-		KeysAreNeeded: s.cfg.Keys != nil, FeedbackIsWritten: s.logs(),
+		KeysAreNeeded: s.cfg.Keys != nil, FeedbackIsWritten: s.logs(), Flows: answer.Presets(),
 	}
 	if ready := s.ready.Load(); ready != nil && ready.err == nil {
 		if err := s.describeModels(r.Context(), &out); err != nil {

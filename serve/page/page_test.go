@@ -14,7 +14,12 @@ import (
 	"github.com/sluice-rag/sluice/serve/page"
 )
 
-var screenshots = flag.String("screenshots", "", "folder that TestScreenshots writes to")
+var (
+	screenshots = flag.String("screenshots", "", "folder that TestScreenshots writes to")
+	server      = flag.String("server", "", "address of a server whose page it shows; a stand-in unless given")
+	question    = flag.String("question", "How often does the horn sound, and where does the keeper write it down?",
+		"that TestScreenshots asks")
+)
 
 // All files are there with their types and headers; nothing else is, and nothing but GET and HEAD is taken.
 func TestHandler(t *testing.T) {
@@ -402,6 +407,9 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("-screenshots names no folder")
 	}
 	b, s := startBrowser(t), newStandIn(t)
+	if *server != "" {
+		s.url = *server
+	}
 	for name, l := range map[string]look{"light": desktop(), "dark": {1100, 800, true}, "narrow": {400, 800, false},
 		"narrow-dark": {400, 800, true}} {
 		p := b.open(t, s.url, l)
@@ -417,13 +425,14 @@ func TestScreenshots(t *testing.T) {
 		}
 		p.wait(`document.querySelector("#question")`)
 		shot("welcome")
-		ask(p, "How often does the horn sound, and where does the keeper write it down?")
+		ask(p, *question)
 		p.wait(finished)
 		whole("ask")
 		p.eval(`document.querySelectorAll(".below details").forEach((d, i) => { d.open = i > 0; })`, nil)
 		whole("ask-details")
-		p.click(".answer button.cite")
-		p.wait(`document.querySelector("dialog mark")`)
+		p.eval(`document.querySelectorAll(".below details").forEach((d) => { d.open = true; })`, nil)
+		p.click("button.source")
+		p.wait(`document.querySelector("dialog .passage:not(:empty)")?.innerText.length > 1`)
 		shot("passage")
 		p.press("Escape", 0)
 		for _, view := range []string{"calibration", "index", "status"} {

@@ -161,7 +161,7 @@ func (s *standIn) info(http.ResponseWriter, *http.Request) any {
 func (s *standIn) decision(score float64) gate.Decision {
 	c := s.calibration
 	return gate.Decision{Retrieve: score > c.Cutoff, Score: score, ScoredBy: c.Score, Cutoff: c.Cutoff, ContextID: "1",
-		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Percentile: 41}
+		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Percentile: 41, LogID: "0123"}
 }
 
 // chat streams the answer word by word.

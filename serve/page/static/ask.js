@@ -184,7 +184,7 @@ function options() {
         ["open", "always open"],
         ["closed", "always closed"],
       ]),
-      flows.length > 0 && select("flow", "Flow", [["", "shortest"], ...flows.map((f) => [f, f])]),
+      flows.length > 0 && select("flow", "Flow", [["", "ask"], ...flows.filter((f) => f !== "ask").map((f) => [f, f])]),
       select("k", "Passages", [
         ["", "4"],
         ["2", "2"],
@@ -210,7 +210,6 @@ async function stream(turn, messages, signal) {
     if (data === "[DONE]") break;
     const chunk = JSON.parse(data);
     if (chunk.error) throw new api.RequestError(0, chunk.error);
-    if (chunk.id) turn.id = chunk.id;
     if (chunk.sluice) Object.assign(turn.sluice, chunk.sluice);
     turn.add(chunk.choices?.[0]?.delta?.content ?? "");
     turn.reason = chunk.choices?.[0]?.finish_reason ?? turn.reason;
@@ -314,7 +313,7 @@ function sources(citations) {
               "span",
               { class: "text" },
               h("b", {}, titleOf(c)),
-              h("span", { class: "faint small" }, c.source),
+              h("span", { class: "faint small" }, c.document),
               c.sentence && h("q", { class: "small" }, c.sentence.text),
             ),
           ),
@@ -354,7 +353,7 @@ const thumb =
 
 // thumbs are there where the server keeps them.
 function thumbs(turn) {
-  if (!api.info().feedback) return null;
+  if (!api.info().feedback || !turn.sluice.trace?.gate?.log_id) return null;
   const button = (value, label) =>
     h(
       "button",
@@ -366,7 +365,7 @@ function thumbs(turn) {
         onclick: async (e) => {
           const pressed = e.currentTarget;
           try {
-            await api.post("/v1/feedback", { id: turn.id, rating: value });
+            await api.post("/v1/feedback", { id: turn.sluice.trace.gate.log_id, thumb: value });
             for (const b of pressed.parentElement.querySelectorAll(".thumb")) {
               b.setAttribute("aria-pressed", b === pressed ? "true" : "false");
             }

@@ -18,7 +18,7 @@ export function marked(text, sentence) {
 
 export async function open(citation) {
   const body = h("div", { class: "passage", tabindex: "0" }, "…");
-  const place = [citation.source, citation.anchor && `#${citation.anchor}`].filter(Boolean).join("");
+  const place = [citation.document, citation.anchor && `#${citation.anchor}`].filter(Boolean).join("");
   const box = dialog(
     citation.heading || citation.document || citation.id,
     h("p", { class: "faint small source" }, place),
