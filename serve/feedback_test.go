@@ -36,7 +36,8 @@ func TestFeedback(t *testing.T) {
 		{`{"id":"../../etc/passwd","thumb":"up"}`, 404, "unknown_decision"},
 		{`{"id":"x","thumb":"up","more":1}`, 400, ""},
 	} {
-		if status, body := do(t, w, post("/v1/feedback", c.body)); status != c.status || !strings.Contains(body, c.says) {
+		status, body := do(t, w, post("/v1/feedback", c.body))
+		if status != c.status || !strings.Contains(body, c.says) {
 			t.Errorf("%s: %d %s, want %d with %s", c.body, status, body, c.status, c.says)
 		}
 	}
