@@ -370,3 +370,38 @@ func TestCompletions(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// full is a model whose queue is full.
+type full struct{ *doubles.Model }
+
+func (full) Ready() error { return &llm.BusyError{Limit: 3, Retry: 4 * time.Second} }
+
+// TestChatFromBaseIsBusy: a stream that could not be answered is refused before its sources are sent.
+func TestChatFromBaseIsBusy(t *testing.T) {
+	w := newWorldOf(t, full{doubles.NewModel("x")})
+	for _, stream := range []string{"true", "false"} {
+		out := httptest.NewRecorder()
+		w.ServeHTTP(out, post("/v1/chat/completions", `{"messages":[{"role":"user","content":"`+inScope+`"}],"stream":`+
+			stream+`}`))
+		if e := failure(t, out.Body.String()); out.Code != 429 || out.Header().Get("Retry-After") != "4" ||
+			e.Code != "busy" || !strings.Contains(e.Message, "3") {
+			t.Errorf("%d %v %s", out.Code, out.Header(), out.Body)
+		}
+	}
+}
+
+// TestPageMayUseTheClient: OpenAI's JavaScript client works in the pages of an origin that is listed.
+func TestPageMayUseTheClient(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://example.org"} })
+	r := httptest.NewRequest(http.MethodOptions, "http://localhost/v1/chat/completions", http.NoBody)
+	r.Header.Set("Origin", "https://example.org")
+	r.Header.Set("Access-Control-Request-Method", "POST")
+	r.Header.Set("Access-Control-Request-Headers", "authorization, x-stainless-lang,x-stainless-os , x-other, "+
+		"x-stainless-\r\n")
+	out := httptest.NewRecorder()
+	w.ServeHTTP(out, r)
+	allowed := out.Header().Get("Access-Control-Allow-Headers")
+	if out.Code != 204 || !strings.HasSuffix(allowed, "X-Request-Id, x-stainless-lang, x-stainless-os, x-stainless-") {
+		t.Errorf("%d %q", out.Code, allowed)
+	}
+}

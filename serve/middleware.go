@@ -149,7 +149,7 @@ func (s *Server) reachable(w http.ResponseWriter, r *http.Request) error {
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Add("Vary", "Origin")
 		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Sluice-Store, X-Api-Key, X-Request-Id")
+		h.Set("Access-Control-Allow-Headers", allowedHeaders(r.Header.Get("Access-Control-Request-Headers")))
 		h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
 		h.Set("Access-Control-Max-Age", "600")
 	}
@@ -159,6 +159,19 @@ func (s *Server) reachable(w http.ResponseWriter, r *http.Request) error {
 			Hint:    "serve.origins lists the sites whose pages may"}
 	}
 	return nil
+}
+
+// allowedHeaders are those that a page may send: OpenAI's client adds a dozen of its own, which say nothing here.
+func allowedHeaders(asked string) string {
+	const always = "Authorization, Content-Type, Sluice-Store, X-Api-Key, X-Request-Id"
+	allowed := always
+	for name := range strings.SplitSeq(asked, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if strings.HasPrefix(name, "x-stainless-") && idPattern.MatchString(name) {
+			allowed += ", " + name
+		}
+	}
+	return allowed
 }
 
 // knownHost tells whether a request is addressed to this server: by an IP address, as localhost, or by a name that was

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 	if err != nil {
 		return err
 	}
-	if err := s.loaded(); err != nil {
+	if err := s.modelTakes(r.Context()); err != nil {
 		return err
 	}
 	o.History = history
@@ -76,6 +77,22 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 	out := h.completion(openai.Said{Role: "assistant", Content: &text}, openai.FinishReason(a.Trace.Finish))
 	out.Usage, out.Sluice = ragUsage(a), ragAnswerOf(b, a, ignored)
 	return writeJSON(w, http.StatusOK, out)
+}
+
+// modelTakes is an error while the language model takes no more requests: once the sources of a stream have been sent,
+// it would be too late for a 429.
+func (s *Server) modelTakes(ctx context.Context) error {
+	if err := s.loaded(); err != nil {
+		return err
+	}
+	g, err := s.models().LanguageModel(ctx)
+	if err != nil {
+		return err
+	}
+	if m, ok := g.(interface{ Ready() error }); ok {
+		return m.Ready()
+	}
+	return nil
 }
 
 // conversation is the question, what came before it, and which messages are passed over: system messages are the
