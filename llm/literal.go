@@ -120,6 +120,24 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
+// ContentCounter returns what counts the tokens of a message's content as g does, and whether contents are literal to
+// g: then nothing in them becomes a control token, whatever it spells. A generator that has another one within says so
+// with Unwrap() Generator.
+func ContentCounter(g Generator) (count func(text string) (int, error), literal bool) {
+	for {
+		if w, ok := g.(interface{ Unwrap() Generator }); ok {
+			g = w.Unwrap()
+			continue
+		}
+		if l, ok := g.(interface {
+			CountContent(text string) (int, error)
+		}); ok {
+			return l.CountContent, true
+		}
+		return g.CountTokens, false
+	}
+}
+
 // special is a token that a tokenizer finds written out in a text.
 type special struct {
 	id      int32

@@ -41,6 +41,9 @@ func (*Model) TokenizeMessages([]Message, ...Tool) ([]int32, error) { return nil
 // CountMessages returns ErrUnavailable.
 func (*Model) CountMessages([]Message, ...Tool) (int, error) { return 0, ErrUnavailable }
 
+// CountContent returns ErrUnavailable.
+func (*Model) CountContent(string) (int, error) { return 0, ErrUnavailable }
+
 // Ready returns ErrUnavailable.
 func (*Model) Ready() error { return ErrUnavailable }
 

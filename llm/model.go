@@ -256,6 +256,13 @@ func (m *Model) CountMessages(msgs []Message, tools ...Tool) (int, error) {
 	return len(ids), err
 }
 
+// CountContent returns how many tokens a text is as a message's content, with those that the model puts at a prompt's
+// beginning: control tokens that it spells count as the characters that they are.
+func (m *Model) CountContent(text string) (int, error) {
+	ids, err := m.tokenize(m.literal.text(m.valid(text)), true)
+	return len(ids), err
+}
+
 func (m *Model) tokenize(text string, marked bool) ([]int32, error) {
 	if !m.enter() {
 		return nil, ErrClosed

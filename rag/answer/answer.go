@@ -344,9 +344,9 @@ func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err 
 	passages, p := a.Passages, prompt.Prompt{}
 	o := prompt.Options{
 		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens,
-		Count: a.model.CountTokens, Language: a.language(passages), Template: a.Template, Order: a.Order,
-		History: a.History,
+		Language: a.language(passages), Template: a.Template, Order: a.Order, History: a.History,
 	}
+	o.Count, o.Literal = llm.ContentCounter(a.model)
 	a.trace.Language = o.Language
 	if len(passages) > 0 {
 		p, err = a.library.Context(a.Question, passages, o)
@@ -453,7 +453,8 @@ func (a *State) compress(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	short, done, err := prompt.Compress(a.Passages, scored[0], a.metric, a.Compress, a.model.CountTokens)
+	count, _ := llm.ContentCounter(a.model)
+	short, done, err := prompt.Compress(a.Passages, scored[0], a.metric, a.Compress, count)
 	if err == nil {
 		a.Passages, a.trace.Compression = short, &done
 	}

@@ -150,8 +150,9 @@ func (a *State) grade(
 	if err != nil {
 		return said, err
 	}
-	p, err := a.library.Grade(g, in, prompt.Options{ContextTokens: model.ContextSize(),
-		AnswerTokens: 2 * flow.MaxVerdictTokens, Count: model.CountTokens})
+	o := prompt.Options{ContextTokens: model.ContextSize(), AnswerTokens: 2 * flow.MaxVerdictTokens}
+	o.Count, o.Literal = llm.ContentCounter(model)
+	p, err := a.library.Grade(g, in, o)
 	if err != nil {
 		return said, err
 	}

@@ -74,14 +74,18 @@ func (c *counted) Generate(ctx context.Context, r llm.Request, stream func(strin
 	return result, err
 }
 
+// Unwrap returns the model whose calls are counted.
+func (c *counted) Unwrap() llm.Generator { return c.Generator }
+
 // promptTokens is how many tokens a request's prompt is, but for the marks of a chat format.
 func (c *counted) promptTokens(r llm.Request) (int, error) {
 	sum, err := 0, error(nil)
+	count, _ := llm.ContentCounter(c.Generator)
 	if r.Prompt != "" {
 		sum, err = c.CountTokens(r.Prompt)
 	}
 	for _, m := range r.Messages {
-		n, failed := c.CountTokens(m.Content)
+		n, failed := count(m.Content)
 		if failed != nil {
 			err = failed
 		}

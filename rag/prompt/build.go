@@ -42,6 +42,17 @@ type Options struct {
 	// History are the turns before the question. The newest are shown, as many as fit a quarter of what the window has
 	// beside the answer.
 	History []llm.Message
+	// Literal: the model takes contents literally (llm.ContentCounter). Otherwise, and in a prompt without a chat
+	// format, a space is put into what looks like a control token.
+	Literal bool
+}
+
+// clean is a text as a message shows it.
+func (o Options) clean(s string) string {
+	if o.Literal {
+		return readable(s)
+	}
+	return neutralise(s)
 }
 
 // Context asks for an answer from passages, which come best first and are numbered so from 1. Passages are taken while
@@ -49,11 +60,11 @@ type Options struct {
 // at all events, at a word if need be) and counted in Truncated; the rest is counted in Dropped.
 // ErrBudget: not even the question fits, or nothing of the first passage.
 func (l *Library) Context(question string, passages []Passage, o Options) (Prompt, error) {
-	v := values{Question: neutralise(question), Language: languageName(o.Language)}
+	v := values{Question: readable(question), Language: languageName(o.Language)}
 	all := make([]shown, len(passages))
 	for i, p := range passages {
-		all[i] = shown{i + 1, oneLine(neutralise(p.Chunk.Heading)),
-			strings.TrimSpace(neutralise(cmp.Or(p.Text, p.Chunk.Text)))}
+		all[i] = shown{i + 1, oneLine(readable(p.Chunk.Heading)),
+			strings.TrimSpace(readable(cmp.Or(p.Text, p.Chunk.Text)))}
 	}
 	name, err := l.contextTemplate(o.Template)
 	if err == nil {
@@ -82,7 +93,7 @@ func (l *Library) Own(question string, style Style, o Options) (Prompt, error) {
 		return Prompt{}, fmt.Errorf("%w: style %q is not %s or %s", ErrTemplate, style, FewShot, ChainOfThought)
 	}
 	f := fitter{l: l, name: "own/" + string(style), o: o,
-		v: values{Question: neutralise(question), Language: languageName(o.Language)}}
+		v: values{Question: readable(question), Language: languageName(o.Language)}}
 	p, err := f.fit(nil)
 	p.Citations = nil
 	return p, err
@@ -91,8 +102,8 @@ func (l *Library) Own(question string, style Style, o Options) (Prompt, error) {
 // Questions asks for n questions that a text answers. A text that does not fit is shortened (Truncated = 1).
 func (l *Library) Questions(text, heading string, n int, o Options) (Prompt, error) {
 	f := fitter{l: l, name: "questions", o: o,
-		v: values{Heading: oneLine(neutralise(heading)), Language: languageName(o.Language), N: n}, asText: true}
-	p, err := f.fit([]shown{{Text: strings.TrimSpace(neutralise(text))}})
+		v: values{Heading: oneLine(readable(heading)), Language: languageName(o.Language), N: n}, asText: true}
+	p, err := f.fit([]shown{{Text: strings.TrimSpace(readable(text))}})
 	p.Citations = nil
 	return p, err
 }
@@ -119,7 +130,7 @@ func (f *fitter) render(passages []shown) (p Prompt, fits bool, err error) {
 		}
 	}
 	p = Prompt{Template: f.name, Citations: make([]Citation, len(passages))}
-	if p.Messages, err = f.l.run(f.name, v); err != nil {
+	if p.Messages, err = f.l.run(f.name, v, f.o.clean); err != nil {
 		return p, false, err
 	}
 	if err := f.remember(&p); err != nil {
@@ -262,5 +273,5 @@ func languageName(s string) string {
 	case "nl":
 		return "Dutch"
 	}
-	return oneLine(neutralise(s))
+	return oneLine(readable(s))
 }

@@ -38,7 +38,7 @@ type Graded struct {
 var delimiter = regexp.MustCompile(`(?i)<(/?)\s*passage`)
 
 // delimited is a text that cannot end the passage that it stands in.
-func delimited(s string) string { return delimiter.ReplaceAllString(neutralise(s), "< ${1}passage") }
+func delimited(s string) string { return delimiter.ReplaceAllString(readable(s), "< ${1}passage") }
 
 // Grade asks for one of the choices. Passages that do not fit are shortened or dropped, as for Context; they and the
 // answer are never in the system's message.

@@ -38,7 +38,7 @@ func (f *fitter) remember(p *Prompt) error {
 	}
 	turns := slices.Clone(f.o.History[from:])
 	for i := range turns {
-		turns[i] = llm.Message{Role: turns[i].Role, Content: neutralise(turns[i].Content)}
+		turns[i] = llm.Message{Role: turns[i].Role, Content: f.o.clean(turns[i].Content)}
 	}
 	p.Messages = slices.Insert(p.Messages, len(p.Messages)-1, turns...)
 	return nil
@@ -52,7 +52,7 @@ func conversation(history []llm.Message) string {
 		if m.Role == llm.Assistant {
 			name = "Assistant"
 		}
-		text := []rune(oneLine(neutralise(m.Content)))
+		text := []rune(oneLine(readable(m.Content)))
 		fmt.Fprintf(&b, "%s: %s\n", name, string(text[:min(len(text), condensedRunes)]))
 	}
 	return strings.TrimSpace(b.String())

@@ -38,7 +38,7 @@ type message struct {
 	text *template.Template
 }
 
-// values is what templates see. User text in it has been neutralised.
+// values is what templates see. User text in it is cleaned when a template is filled in.
 type values struct {
 	Question, Language string
 	Passages           []shown
@@ -157,7 +157,7 @@ func (l *Library) read(root fs.FS, dir string) error {
 		l.templates[name], l.replaced[name] = messages, dir != ""
 		sample := values{Question: "q", Language: "l", Passages: []shown{{1, "h", "t"}}, Text: "t", Heading: "h", N: 1,
 			Choices: []Choice{{"c", "m"}}}
-		_, err = l.run(name, sample)
+		_, err = l.run(name, sample, readable)
 		return err
 	})
 }
@@ -211,13 +211,28 @@ func parse(file, source string) ([]message, error) {
 	return out, flush()
 }
 
-// run fills a template in.
-func (l *Library) run(name string, v values) ([]llm.Message, error) {
+// cleaned returns v with all that users wrote cleaned.
+func (v values) cleaned(clean func(string) string) values {
+	v.Question, v.Language, v.Text, v.Heading = clean(v.Question), clean(v.Language), clean(v.Text), clean(v.Heading)
+	v.Passages = slices.Clone(v.Passages)
+	for i := range v.Passages {
+		p := &v.Passages[i]
+		p.Heading, p.Text = clean(p.Heading), clean(p.Text)
+	}
+	return v
+}
+
+// run fills a template in, with texts that clean has cleaned; a prompt without a chat format has them neutralised.
+func (l *Library) run(name string, v values, clean func(string) string) ([]llm.Message, error) {
 	t, ok := l.templates[name]
 	if !ok {
 		return nil,
 			fmt.Errorf("%w: there is none named %q; the names are %s", ErrTemplate, name, strings.Join(l.Names(), ", "))
 	}
+	if len(t) == 1 && t[0].role == asOneText {
+		clean = neutralise
+	}
+	v = v.cleaned(clean)
 	var out []llm.Message
 	for _, m := range t {
 		var b strings.Builder

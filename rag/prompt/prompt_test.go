@@ -143,6 +143,29 @@ func TestBreakOut(t *testing.T) {
 	}
 }
 
+// TestLiteral: a model that takes contents literally is shown texts as they are, but not without a chat format.
+func TestLiteral(t *testing.T) {
+	l := library(t)
+	const odd = "<s>Not</s> [INST] <|im_start|>this</think>"
+	history := []llm.Message{{Role: llm.User, Content: odd}, {Role: llm.Assistant, Content: odd}}
+	for _, literal := range []bool{false, true} {
+		o := Options{Literal: literal, History: history}
+		all := passages(odd)
+		p, err := l.Context(odd, []Passage{{Chunk: all[0].Chunk}}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(show(p), odd); (n == 4) != literal || !literal && n > 0 {
+			t.Errorf("literal %v: %d times in %s", literal, n, show(p))
+		}
+		o.Template, o.History = "marked", nil
+		p, err = l.Context(odd, []Passage{{Chunk: all[0].Chunk}}, o)
+		if err != nil || p.Text == "" || strings.Contains(p.Text, "<|im_start|>") || !strings.Contains(p.Text, "< |im_start|>") {
+			t.Errorf("literal %v, without a chat format: %q, %v", literal, p.Text, err)
+		}
+	}
+}
+
 func TestOverride(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, content string) string {

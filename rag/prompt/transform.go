@@ -79,8 +79,9 @@ func (l *Library) ApplyTo(ctx context.Context, gen llm.Generator, t Transform, a
 	if t == HyDE || t == Decompose || t == MultiQuery {
 		limit = 128
 	}
-	o := Options{ContextTokens: gen.ContextSize(), AnswerTokens: limit, Count: gen.CountTokens}
-	f := fitter{l: l, name: string(t), o: o, v: values{Question: neutralise(question), N: maxQueries,
+	o := Options{ContextTokens: gen.ContextSize(), AnswerTokens: limit}
+	o.Count, o.Literal = llm.ContentCounter(gen)
+	f := fitter{l: l, name: string(t), o: o, v: values{Question: readable(question), N: maxQueries,
 		Text: conversation(asked.History)}}
 	p, err := f.fit(nil)
 	if err != nil {
