@@ -20,8 +20,8 @@ func readable(s string) string {
 }
 
 // neutralise makes user text harmless: a space behind the first bracket of a control token makes plain
-// characters of it, which stay readable; NUL and invalid UTF-8 are replaced. Servers and prompts without a chat format need it, not models that
-// take contents literally (Options.Literal).
+// characters of it, which stay readable; NUL and invalid UTF-8 are replaced. Servers and prompts without a
+// chat format need it, not models that take contents literally (Options.Literal).
 func neutralise(s string) string {
 	return controls.ReplaceAllStringFunc(readable(s), func(token string) string { return token[:1] + " " + token[1:] })
 }
