@@ -23,6 +23,7 @@ setup := CGO_ENABLED=$(cgo) go run ./tools/setup/cmd
 FUZZTIME ?= 20s
 BENCH ?= .
 KILLS ?= 50
+SOAK_SERVE ?= 10m
 REQUESTS ?= 10000
 COMPUTE ?= --out build/out/bench
 GENERATE ?= --out build/out/bench-generate
@@ -90,6 +91,10 @@ fuzz: setup ## every fuzz target for FUZZTIME (20s)
 .PHONY: soak
 soak: build ## REQUESTS (10000) random requests to a language model, after twice as many to warm up: nothing crashes, nothing leaks
 	SLUICE_SOAK_REQUESTS=$(REQUESTS) go test -count=1 -v -timeout 60m -run Soak ./llm/tests
+
+.PHONY: soak-serve
+soak-serve: build ## a server under twice its load for SOAK_SERVE (10m), with kills and changes by another process
+	SLUICE_SOAK_SERVE=$(SOAK_SERVE) go test -count=1 -v -timeout 120m -run 'SoakServe|ServeDrains|ServeKilled' ./internal/e2e
 
 .PHONY: kill
 kill: build ## kill -9 in ingest at KILLS (50) random moments; nothing committed may be lost

@@ -54,6 +54,7 @@ type Limits struct {
 	Upload   int64         // bytes of an uploaded file: 64 MiB
 	Batch    int           // texts of one request: 1024
 	Requests int           // under way at a time, those that wait included: 256; one more is 429
+	Answers  int           // of them, those for the language model; one more is 429; 0: any
 	Timeout  time.Duration // of one request: 10 minutes
 	Drain    time.Duration // that Serve waits for requests under way when it ends: 30 seconds
 	Read     time.Duration // for a body to arrive: 1 minute; uploads have ten times that

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -217,5 +218,29 @@ func TestDrift(t *testing.T) {
 	}
 	if got := kolmogorovSmirnov([]float64{1, 2, 2, 3}, []float64{2, 2, 2, 9}); got != .25 {
 		t.Errorf("with ties: %v", got)
+	}
+}
+
+// A request for the language model is refused before anything is answered, and others still come in.
+func TestTooManyAnswers(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.Answers = 2 })
+	w.answering.Store(2)
+	const question = `{"model":"sluice","stream":true,"messages":[{"role":"user","content":"Where do herrings live?"}]}`
+	r := httptest.NewRecorder()
+	w.ServeHTTP(r, post("/v1/chat/completions", question))
+	if r.Code != http.StatusTooManyRequests || r.Header().Get("Retry-After") == "" ||
+		!strings.Contains(r.Body.String(), "2 answers") {
+		t.Errorf("%d %v %s", r.Code, r.Header(), r.Body)
+	}
+	if status, body := do(t, w, post("/v1/gate", `{"query":"Where do herrings live?"}`)); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+	w.answering.Store(1)
+	if status, body := do(t, w, post("/v1/chat/completions", question)); status != http.StatusOK ||
+		!strings.Contains(body, "[DONE]") {
+		t.Errorf("%d %s", status, body)
+	}
+	if n := w.answering.Load(); n != 1 {
+		t.Errorf("%d answers are counted", n)
 	}
 }

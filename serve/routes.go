@@ -20,6 +20,7 @@ const (
 	public  use = iota // no key, no limit on requests under way
 	keyed              // a key, if there are Keys
 	scraped            // a key, if there are Keys, and no limit: it is wanted most when the server is full
+	answers            // keyed, and the language model writes
 	upload             // keyed, with a body as large as a file
 )
 
@@ -57,8 +58,8 @@ func (s *Server) table() []endpoint {
 		{"DELETE /v1/jobs/{id}", keyed, s.cancelJob},
 		{"GET /v1/jobs/{id}/events", keyed, s.followJob},
 
-		{"POST /v1/chat/completions", keyed, s.chat},
-		{"POST /v1/completions", keyed, s.completions},
+		{"POST /v1/chat/completions", answers, s.chat},
+		{"POST /v1/completions", answers, s.completions},
 		{"POST /v1/embeddings", keyed, s.embeddings},
 		{"POST /v1/rerank", keyed, s.rerank},
 		{"POST /v1/classify", keyed, s.classify},
@@ -141,6 +142,12 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 			Message: "too many requests are " +
 				"under way", Hint: "serve.max_requests is the limit"}
 	}
+	if at.use == answers {
+		if err := s.mayAnswer(); err != nil {
+			return err
+		}
+		defer s.answering.Add(-1)
+	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), keyKey, k), s.cfg.Limits.Timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
@@ -152,6 +159,19 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 		return err
 	}
 	return at.handler(w, r)
+}
+
+// mayAnswer takes in a request for the language model, if there are not too many. Later it would be too late to refuse
+// one: a stream has its sources before the model is asked, and a flow asks it more than once.
+func (s *Server) mayAnswer() error {
+	n, limit := s.answering.Add(1), int64(s.cfg.Limits.Answers)
+	if limit == 0 || n <= limit {
+		return nil
+	}
+	s.answering.Add(-1)
+	return &requestError{Status: http.StatusTooManyRequests, Code: "busy",
+		Message: fmt.Sprintf("%d answers are being written or wait, the limit is %d", n-1, limit),
+		Hint:    "the limit is the language model's slots and serve.queue"}
 }
 
 // page serves the web page and its files.

@@ -27,11 +27,13 @@ type Server struct {
 	room     chan struct{} // a token for each request under way
 	ready    atomic.Pointer[readiness]
 	draining atomic.Bool
-	warming  atomic.Bool
-	pages    http.Handler
-	started  time.Time
-	metrics  *metrics
-	jobs     *jobs
+
+	answering atomic.Int64 // requests for the language model
+	warming   atomic.Bool
+	pages     http.Handler
+	started   time.Time
+	metrics   *metrics
+	jobs      *jobs
 }
 
 // base is a knowledge base with what the server knows of it.

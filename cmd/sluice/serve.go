@@ -105,6 +105,9 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 		return err
 	}
 	o.Bases = bases
+	if sizes, ok, err := bases[0].Sizes(); err == nil && ok { // Warm says what is wrong with the model
+		o.Limits.Answers = sizes.Slots + c.Serve.Queue
+	}
 	s, err := serve.New(o)
 	if err != nil {
 		return usageError{err}
@@ -262,7 +265,7 @@ func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) 
 		if i == 0 {
 			c.Store = dir
 			s, err = a.openWith(ctx, c, func(o *sluice.Config) {
-				o.Logger, o.Queue = log, c.Serve.Queue
+				o.Logger = log // the model's own queue is longer: the server refuses before it has begun to answer
 			})
 			if err != nil {
 				return bases, err

@@ -69,8 +69,10 @@ func (k *soak) problem(format string, args ...any) {
 
 // questions are in scope and out of it.
 func soakQuestion(r *rand.Rand) string {
-	return []string{"When does a deferred function run, in which order?", "What does sending on a closed channel cause?",
-		"Which plankton does the herring feed on?", "Who wrote the second symphony?", "Why do lighthouses warn ships?"}[r.IntN(5)]
+	return []string{"When does a deferred function run, in which order?",
+		"What does sending on a closed channel cause?",
+		"Which plankton does the herring feed on?", "Who wrote the second symphony?",
+		"Why do lighthouses warn ships?"}[r.IntN(5)]
 }
 
 // request sends one of the mix. It returns whether the server refused it.
@@ -179,7 +181,8 @@ func (k *soak) loris(all *sync.WaitGroup, n int) {
 				if err != nil {
 					return
 				}
-				for _, b := range []byte("POST /v1/gate HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + strings.Repeat("a", 10_000)) {
+				for _, b := range []byte("POST /v1/gate HTTP/1.1\r\nHost: localhost\r\nX-Slow: " +
+					strings.Repeat("a", 10_000)) {
 					if _, err := c.Write([]byte{b}); err != nil || k.stop.Err() != nil {
 						break
 					}
@@ -203,7 +206,8 @@ func (k *soak) resourcesNow() (r resources) {
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		for name, at := range map[string]*float64{"process_resident_memory_bytes": &r.rss, "go_goroutines": &r.goroutines,
+		for name, at := range map[string]*float64{"process_resident_memory_bytes": &r.rss,
+			"go_goroutines":    &r.goroutines,
 			"process_open_fds": &r.fds} {
 			if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
 				*at, _ = strconv.ParseFloat(value, 64)
@@ -297,26 +301,36 @@ func (k *soak) verdict(length time.Duration, idle resources, first, last []resou
 	if grown > most {
 		k.t.Errorf("memory grew by %.1f %% from %.0f MiB in the steady phase", 100*grown, medianOf(first, rss)/(1<<20))
 	}
+	goroutines, fds := func(r resources) float64 { return r.goroutines }, func(r resources) float64 { return r.fds }
+	for what, of := range map[string]func(resources) float64{"goroutines": goroutines, "descriptors": fds} {
+		if from, to := medianOf(first, of), medianOf(last, of); to > 1.1*from+4 {
+			k.t.Errorf("%s grew from %.0f to %.0f in the steady phase", what, from, to)
+		}
+	}
 	var now resources
+	over := func() bool { // the store's connections and mappings stay
+		return now.goroutines > idle.goroutines+6 || now.fds > idle.fds+16
+	}
 	for range 100 { // what was under way ends, and connections are found to be closed
-		if now = k.resourcesNow(); now.goroutines <= idle.goroutines+4 && now.fds <= idle.fds+2 {
+		if now = k.resourcesNow(); !over() {
 			break
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
-	if now.goroutines > idle.goroutines+4 || now.fds > idle.fds+2 {
+	if over() {
 		k.t.Errorf("when all have gone it holds %+v, before %+v", now, idle)
 	}
 	k.t.Logf("%v: %v, %d streams left by their clients, slowest answer %v; memory %+.1f %% from %.0f MiB; goroutines "+
 		"%.0f → %.0f idle, %.0f loaded; descriptors %.0f → %.0f", length, k.statuses, k.left, k.slowest, 100*grown,
 		medianOf(first, rss)/(1<<20), idle.goroutines, now.goroutines,
-		medianOf(last, func(r resources) float64 { return r.goroutines }), idle.fds, now.fds)
+		medianOf(last, goroutines), idle.fds, now.fds)
 }
 
 // followed has another process ingest and calibrate, and waits until the server goes by both.
 func (k *soak) followed(bin, store string) {
 	k.t.Helper()
-	const more = `{"id":"puffin","topic":"sea","text":"Puffins dig burrows on grassy cliffs and carry sand eels in their beaks."}`
+	const more = `{"id":"puffin","topic":"sea","text":"Puffins dig burrows on grassy cliffs and carry sand eels in " +
+		"their beaks."}`
 	run(k.t, bin, "ingest", "-q", "--no-chunk", "--store", store, writeFile(k.t, "more.jsonl", more))
 	const question = "Where do puffins dig their burrows?"
 	until := func(what, path, body, wanted string) {
@@ -349,8 +363,8 @@ func TestServeDrainsUnderLoad(t *testing.T) {
 		all.Go(func() {
 			once := sync.OnceFunc(begun.Done)
 			defer once()
-			body := fmt.Sprintf(`{"model":"default","stream":true,"max_tokens":40,"messages":[{"role":"user","content":`+
-				`"Tell the story of lighthouse number %d."}]}`, i)
+			body := fmt.Sprintf(`{"model":"default","stream":true,"max_tokens":40,`+
+				`"messages":[{"role":"user","content":"Tell the story of lighthouse number %d."}]}`, i)
 			//nolint:noctx // the test ends with it
 			resp, err := http.Post(s.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
 			if err != nil {
