@@ -327,16 +327,19 @@ func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
 	summary()
 }
 
-// sample are questions of squad16 that are no pseudo-queries, two answerable ones for each unanswerable one.
+// sample are questions of squad16 that are no pseudo-queries, two answerable ones and an unanswerable one in turn.
 func (s squad) sample(n int) (asked []datum) {
 	random := rand.New(rand.NewPCG(3, 4))
 	rest := slices.Clone(s.rest)
 	random.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	left := map[bool]int{true: n - n/3, false: n / 3}
+	of := map[bool][]datum{}
 	for _, q := range rest {
-		if left[q.Answerable]--; left[q.Answerable] >= 0 {
-			asked = append(asked, q)
-		}
+		of[q.Answerable] = append(of[q.Answerable], q)
+	}
+	for i := range n { // what is counted in between has the same shares
+		kind := i%3 < 2
+		asked = append(asked, of[kind][0])
+		of[kind] = of[kind][1:]
 	}
 	return asked
 }

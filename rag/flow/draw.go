@@ -75,9 +75,9 @@ func (g *Graph[S]) drawn() []string {
 func label(node string) string {
 	switch node {
 	case End:
-		return "answer"
+		return "the answer"
 	case IDontKnow:
-		return "I don't know"
+		return "I don't know, once the retries are spent"
 	}
 	return node
 }

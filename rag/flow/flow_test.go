@@ -208,13 +208,13 @@ func TestWith(t *testing.T) {
 func TestDrawings(t *testing.T) {
 	g := newLoop(t)
 	for _, want := range []string{"flowchart TD", `n_write["write"]`, `n_check -.->|"bad"| n_write`,
-		`n_end(["answer"])`, `n_unknown(["I don't know"])`} {
+		`n_end(["the answer"])`, `n_unknown(["I don't know, once the retries are spent"])`} {
 		if !strings.Contains(g.Mermaid(), want) {
 			t.Errorf("%q is not in\n%s", want, g.Mermaid())
 		}
 	}
 	for _, want := range []string{`digraph "loop" {`, `"check" -> "write" [label="bad", style=dashed]`,
-		`"check" -> "end" [label="good"]`, `"end" [label="answer", shape=oval]`} {
+		`"check" -> "end" [label="good"]`, `"end" [label="the answer", shape=oval]`} {
 		if !strings.Contains(g.DOT(), want) {
 			t.Errorf("%q is not in\n%s", want, g.DOT())
 		}
