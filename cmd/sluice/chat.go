@@ -104,7 +104,7 @@ func (c *chat) run(ctx context.Context) error {
 	lines := c.lines(ctx)
 	for {
 		if c.terminal {
-			fmt.Fprint(c.stdout, c.screen().Bold("\n> "))
+			fmt.Fprint(c.stdout, "\n"+c.screen().Bold("> "))
 		}
 		var l chatLine
 		select {
@@ -305,11 +305,12 @@ func (c *chat) shortSources(answer *sluice.Answer) error {
 	if err != nil {
 		return nil // the answer is there; /sources says what is wrong
 	}
-	screen := c.screen()
+	screen, cited := c.screen(), 0
 	for _, x := range answer.Citations {
 		if !x.Cited {
 			continue
 		}
+		cited++
 		name, below := passageLines(titles[x.Document], x.Source, x.Heading, printable.Line(x.Source))
 		if x.Web != nil {
 			name, below = pageLines(*x.Web)
@@ -318,6 +319,10 @@ func (c *chat) shortSources(answer *sluice.Answer) error {
 			name += " (" + below + ")"
 		}
 		fmt.Fprint(c.stdout, screen.FaintLines(screen.Wrap(name, fmt.Sprintf("  [%d] ", x.Number), "      ")))
+	}
+	if n := len(answer.Citations); n > 0 && cited == 0 {
+		text := "it was shown " + count(n, "passage") + ", and cites none: /sources"
+		fmt.Fprint(c.stdout, screen.FaintLines(screen.Wrap(text, "  ", "  ")))
 	}
 	return nil
 }
