@@ -18,6 +18,9 @@ var (
 		Next: ", \"id\": \"\x01\"}, {\"name\": \"", Last: ", \"id\": \"\x01\"}]"}
 	devstral = grammar.Format{Trigger: "[TOOL_CALLS]", First: "[TOOL_CALLS]", Middle: "[CALL_ID]\x01[ARGS]",
 		Next: "[TOOL_CALLS]"}
+	coder = grammar.Format{Trigger: "<tool_call>", First: "<tool_call>\n<function=",
+		Next: ">\n</function>\n</tool_call>\n<tool_call>\n<function=", Last: ">\n</function>\n</tool_call>",
+		Parameters: &grammar.Parameters{Begin: ">\n<parameter=", Middle: ">\n", End: "\n</parameter"}}
 )
 
 // TestCallReader: whatever pieces a completion comes in, its calls are taken out, and nothing of them is given out.
@@ -30,6 +33,11 @@ func TestCallReader(t *testing.T) {
 		text   string
 		calls  []ToolCall
 	}{
+		"parameters": {coder, false, "Hm.\n<tool_call>\n<function=f>\n<parameter=a>\nx \"y\"\n</b>\n</parameter>\n" +
+			"<parameter=n>\n[1, 2]\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n" +
+			"</tool_call>", "Hm.", []ToolCall{f("", "f", `{"a": "x \"y\"\n</b>", "n": [1, 2]}`), f("", "g", "{}")}},
+		"parameter that is no JSON": {coder, true, "<tool_call>\n<function=f>\n<parameter=n>\nx\n</parameter>\n" +
+			"</function>\n</tool_call>", "", nil},
 		"text":   {hermes, false, "An <answer> <tool", "An <answer> <tool", nil},
 		"spaces": {hermes, false, " a \n", " a \n", nil},
 		"call": {hermes, false, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}\"}}\n</tool_call>", "",
@@ -47,7 +55,8 @@ func TestCallReader(t *testing.T) {
 		"bare late": {llama3, false, ` {"name": "f", "parameters": {}}`, ` {"name": "f", "parameters": {}}`, nil},
 		"bare not":  {llama3, false, `{"name": 1}`, `{"name": 1}`, nil},
 		"ids": {mistral, false,
-			`[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abcdefgh1"}, {"name": "g", "arguments": {}, "id": "abcdefgh2"}]`, "",
+			`[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abcdefgh1"}, {"name": "g", "arguments": {}, "id": " +
+				""abcdefgh2"}]`, "",
 			[]ToolCall{f("abcdefgh1", "f", "{}"), f("abcdefgh2", "g", "{}")}},
 		"ids before": {devstral, false,
 			`x[TOOL_CALLS]f[CALL_ID]abcdefgh1[ARGS]{}[TOOL_CALLS]g[CALL_ID]abcdefgh2[ARGS]{"a":1}`, "x",
@@ -55,7 +64,8 @@ func TestCallReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for size := 1; size <= len(c.given); size++ {
-				r := &callReader{format: c.format, must: c.must, seed: "s"}
+				r := newCallReader(c.format, c.must, "s", []Tool{{Name: "f",
+					Parameters: []byte(`{"properties": {"a": {"type": "string"}, "n": {"type": "array"}}}`)}})
 				var text strings.Builder
 				rest := c.given
 				for ; len(rest) > size; rest = rest[size:] {

@@ -115,6 +115,6 @@ func (p *prompt) withCalls(req Request, format grammar.Format) error {
 			break
 		}
 	}
-	p.calls = &callReader{format: format, must: must, seed: seed}
+	p.calls = newCallReader(format, must, seed, req.Tools)
 	return nil
 }

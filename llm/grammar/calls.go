@@ -12,6 +12,8 @@ const ID = '\x01'
 const (
 	idRule   = "[a-zA-Z0-9]{9}"
 	maxCalls = 16 // of a completion
+
+	maxReferences = 16 // from one to the next
 )
 
 // Function is what a completion may call.
@@ -20,11 +22,19 @@ type Function struct {
 	Schema []byte // JSON Schema of the arguments; empty: there are none
 }
 
-// Format says how a model writes calls: First NAME Middle ARGUMENTS (Next NAME Middle ARGUMENTS)* Last.
+// Format says how a model writes calls: First NAME Middle ARGUMENTS (Next NAME Middle ARGUMENTS)* Last. Arguments are a
+// JSON object or, where there are Parameters, each of them by itself.
 type Format struct {
+	Parameters                *Parameters
 	Trigger                   string // where First begins after other text; a call follows for certain
 	AtStart                   bool   // the trigger counts at the beginning of a completion only
 	First, Middle, Next, Last string // Next is empty where there is one call at most; runes ID are identifiers
+}
+
+// Parameters says how arguments are written one by one: Begin NAME Middle VALUE End. A value is a text as it is where
+// the schema asks for a string, else JSON.
+type Parameters struct {
+	Begin, Middle, End string
 }
 
 // FromCalls returns the grammar of completions that call functions: with must nothing else, else any text that does not
@@ -35,7 +45,7 @@ func FromCalls(f Format, functions []Function, must bool) (string, error) {
 	call := c.reserve("call", "")
 	alts := make([]string, len(functions))
 	for i, fn := range functions {
-		arguments, err := c.arguments(fn)
+		arguments, err := c.arguments(fn, f.Parameters)
 		if err != nil {
 			return "", err
 		}
@@ -52,7 +62,7 @@ func FromCalls(f Format, functions []Function, must bool) (string, error) {
 		c.body[root] = join(text(first), calls)
 	} else {
 		tail := c.add("calls", "", join(text(strings.TrimPrefix(first, f.Trigger)), calls))
-		c.body[root] = c.until([]rune(f.Trigger), f.AtStart, tail)
+		c.body[root] = c.until([]rune(f.Trigger), f.AtStart, true, tail)
 	}
 	source := c.String()
 	if _, err := check(source); err != nil {
@@ -84,10 +94,13 @@ func text(s string) string {
 }
 
 // arguments returns the rule of a function's arguments: an object, whatever else its schema allows.
-func (c *compiler) arguments(fn Function) (string, error) {
-	path := "/" + fn.Name
+func (c *compiler) arguments(fn Function, p *Parameters) (string, error) {
+	path, none := "/"+fn.Name, literal("{}")
+	if p != nil {
+		none = ""
+	}
 	if len(fn.Schema) == 0 {
-		return literal("{}"), nil
+		return none, nil
 	}
 	doc, err := decode(fn.Schema)
 	if err != nil {
@@ -102,9 +115,12 @@ func (c *compiler) arguments(fn Function) (string, error) {
 	properties := doc.get("properties")
 	open := doc.get("additionalProperties")
 	switch {
+	case p != nil:
+		c.doc = doc
+		return c.parameters(doc, path, p)
 	case properties != nil && properties.kind == '{' && len(properties.keys) == 0 && (open == nil || open.kind != 't'),
 		properties == nil && open != nil && open.kind == 'f':
-		return literal("{}"), nil
+		return none, nil
 	case doc.get("type") == nil && (properties != nil || len(doc.keys) == 0):
 		doc.keys = append(doc.keys, "type")
 		doc.values = append(doc.values, &value{kind: '"', text: "object"})
@@ -113,10 +129,95 @@ func (c *compiler) arguments(fn Function) (string, error) {
 	return c.named(doc, path, "arguments")
 }
 
+// parameters returns the arguments that are written one by one, in the schema's order.
+func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, error) {
+	properties := doc.get("properties")
+	if properties == nil {
+		return "", nil
+	}
+	if properties.kind != '{' || len(properties.keys) > maxList {
+		return "", c.errorf(path, "properties", "it is an object of at most %d schemas", maxList)
+	}
+	required := map[string]bool{}
+	if list := doc.get("required"); list != nil {
+		for _, name := range list.values {
+			required[name.text] = true
+		}
+	}
+	var items []string
+	for i, name := range properties.keys {
+		s := properties.values[i]
+		if strings.Contains(name, p.Middle) {
+			return "", c.errorf(path+"/properties/"+name, "", "its name holds %q, which ends names", p.Middle)
+		}
+		body := ""
+		switch values, text := c.texts(s); {
+		case values != nil:
+			for j, v := range values {
+				values[j] = literal(v + p.End)
+			}
+			body = choice(values...)
+		case text:
+			body = c.until([]rune(p.End), false, false, "")
+		default:
+			rule, err := c.named(s, path+"/properties/"+name, "parameter")
+			if err != nil {
+				return "", err
+			}
+			body = join(rule, literal(p.End))
+		}
+		item := c.add("parameter", path+"/properties/"+name, join(literal(p.Begin+name+p.Middle), body))
+		if !required[name] {
+			item += "?"
+		}
+		items = append(items, item)
+	}
+	return join(items...), nil
+}
+
+// texts tells whether a schema asks for a string, and which ones if it lists them.
+func (c *compiler) texts(s *value) (values []string, text bool) {
+	for range maxReferences {
+		ref := s.get("$ref")
+		if s.kind != '{' || ref == nil || !strings.HasPrefix(ref.text, "#/") {
+			break
+		}
+		if s = c.doc.pointer(ref.text[1:]); s == nil {
+			return nil, false // named says so
+		}
+	}
+	if list := s.get("enum"); list != nil && list.kind == '[' {
+		for _, v := range list.values {
+			if v.kind != '"' {
+				return nil, false
+			}
+			values = append(values, v.text)
+		}
+		return values, true
+	}
+	typ := s.get("type")
+	return nil, typ != nil && typ.kind == '"' && typ.text == "string"
+}
+
+// TextParameters tells of each property of a schema whether it is a string, which Parameters write as it is.
+func TextParameters(schema []byte) map[string]bool {
+	doc, err := decode(schema)
+	if err != nil {
+		return nil
+	}
+	text := map[string]bool{}
+	if properties := doc.get("properties"); properties != nil && properties.kind == '{' {
+		for i, name := range properties.keys {
+			_, text[name] = (&compiler{doc: doc}).texts(properties.values[i])
+		}
+	}
+	return text
+}
+
 // until returns the body of any text that does not hold a word, or begin with it if that is enough, and of what follows
-// a text up to and with the word: the rule then. The states are those of Knuth, Morris and Pratt; a text can be read in
-// one way only.
-func (c *compiler) until(word []rune, atStart bool, then string) string {
+// a text up to and with the word: the rule then. With mayEnd the word need not come. The states are those of Knuth,
+// Morris and Pratt; a text can be read in one way only.
+func (c *compiler) until(word []rune, atStart, mayEnd bool, then string) string {
 	states := make([]string, len(word))
 	for i := range states {
 		states[i] = c.reserve("text", "")
@@ -126,7 +227,10 @@ func (c *compiler) until(word []rune, atStart bool, then string) string {
 		any = c.add("any", "", every().write()+"*")
 	}
 	for i := range word {
-		alts := []string{`""`}
+		var alts []string
+		if mayEnd {
+			alts = []string{`""`}
+		}
 		if i+1 < len(word) {
 			alts = append(alts, join(literal(string(word[i])), states[i+1]))
 		} else {

@@ -18,6 +18,8 @@ func functions() []Function {
 			"$defs": {"city": {"type": "string"}}}`)},
 		{"now", nil},
 		{"any", []byte(`{"type": "object"}`)},
+		{"trip", []byte(`{"type": "object", "properties": {"to": {"enum": ["Rome", "Oslo"]}, "days": {"type": "array",
+			"items": {"type": "integer"}}}, "required": ["to"]}`)},
 		{"nothing", []byte(`{"type": "object", "properties": {}}`)},
 	}
 }
@@ -26,6 +28,8 @@ func TestFromCalls(t *testing.T) {
 	bare := Format{Trigger: `{"name": "`, AtStart: true, First: `{"name": "`, Middle: `", "parameters": `, Last: "}"}
 	ids := Format{Trigger: "[CALLS]", First: `[CALLS][{"name": "`, Middle: `", "arguments": `,
 		Next: ", \"id\": \"\x01\"}, {\"name\": \"", Last: ", \"id\": \"\x01\"}]"}
+	tags := Format{Trigger: "<call>", First: "<call><f=", Next: "</f><f=", Last: "></f></call>",
+		Parameters: &Parameters{Begin: "><p=", Middle: ">", End: "</p"}}
 	weather := "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n</tool_call>"
 	for name, c := range map[string]struct {
 		format  Format
@@ -50,8 +54,20 @@ func TestFromCalls(t *testing.T) {
 		"bare": {bare, false, []string{
 			"", "text", `{"name": "now", "parameters": {}}`, `{"other": 1}`, `so {"name": "x"}`, `{"name": 1}`,
 		}, []string{`{"name": "x"}`, `{"name": "now", "parameters": {}} text`}},
+		"parameters": {tags, true, []string{
+			"<call><f=weather><p=city>Rome<br></p></f></call>", "<call><f=now></f></call>",
+			"<call><f=nothing></f></call>",
+			"<call><f=trip><p=to>Oslo</p><p=days>[1,2]</p></f></call>", "<call><f=trip><p=to>Rome</p></f></call>",
+			"<call><f=weather><p=city></p></f></call>",
+		}, []string{
+			"<call><f=weather></f></call>", "<call><f=weather><p=city>Rome</f></call>",
+			"<call><f=now><p=x>1</p></f></call>",
+			"<call><f=trip><p=to>Paris</p></f></call>", "<call><f=trip><p=to>Oslo</p><p=days>x</p></f></call>",
+			"<call><f=trip><p=days>[1]</p><p=to>Oslo</p></f></call>",
+		}},
 		"identifiers": {ids, true, []string{`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}]`,
-			`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}, {"name": "now", "arguments": {}, "id": "abcDEF124"}]`},
+			`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}, {"name": "now", "arguments": {}, "id": " +
+				""abcDEF124"}]`},
 			[]string{`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF12"}]`,
 				`[CALLS][{"name": "now", "arguments": {}}]`}},
 	} {

@@ -42,7 +42,8 @@ func toolModels(t *testing.T) map[string]generator.Model {
 		return p
 	}
 	return map[string]generator.Model{
-		"qwen": with("qwen2", source("qwen2.5"), generator.User, "<tool_call>", "</tool_call>"),
+		"qwen":  with("qwen2", source("qwen2.5"), generator.User, "<tool_call>", "</tool_call>"),
+		"coder": with("qwen2", source("qwen3-coder"), generator.User, "<tool_call>", "</tool_call>"),
 		"mistral": with("mistral", source("mistral-nemo"), generator.Control, "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
 			"[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[INST]", "[/INST]"),
 		"llama3": with("llama-bpe", templateLlama3Tools, generator.Control),

@@ -1,0 +1,204 @@
+package llm
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-rag/sluice/llm/grammar"
+)
+
+// A template's way to write calls is read off what it makes of some: two calls of these names, arguments and
+// identifiers, beside a plain answer.
+const (
+	probeAnswer = "Zq, a plain answer."
+	probeResult = "probe result 7"
+	probeKey    = "probe_argument"
+	probeValue  = "probe_value"
+	probeKey2   = "second_argument"
+	probeValue2 = "second_value"
+	probeNext   = "Two?"
+	probeBoth   = `{"` + probeKey + `": "` + probeValue + `", "` + probeKey2 + `": "` + probeValue2 + `"}`
+)
+
+var (
+	probeCalls = []ToolCall{
+		{ID: "prb000001", Name: "probe_first", Arguments: probeBoth},
+		{ID: "prb000002", Name: "probe_second", Arguments: probeBoth},
+	}
+	probeJSON = regexp.MustCompile(`\{\s*"` + probeKey + `"\s*:\s*"` + probeValue + `"\s*,\s*"` + probeKey2 +
+		`"\s*:\s*"` + probeValue2 + `"\s*\}`)
+	jsonBegins = regexp.MustCompile(`\[?\s*\{\s*"`)
+	callIDs    = regexp.MustCompile(`prb00000[12]`)
+)
+
+// prober asks a template.
+type prober struct {
+	render func(chat) (string, error)
+	ends   []string // texts of the tokens that end a turn
+	plain  string   // a conversation with a plain answer
+	after  string   // what follows the answer there
+}
+
+// turn renders a conversation with an assistant's turn in it.
+func (p *prober) turn(turn ...Message) (string, error) {
+	msgs := append([]Message{{Role: User, Content: "One?"}}, turn...)
+	return p.render(chat{messages: append(msgs, Message{Role: User, Content: probeNext}), closed: true,
+		tools: []Tool{{Name: probeCalls[0].Name, Description: "D"}, {Name: probeCalls[1].Name, Description: "D"}}})
+}
+
+// called renders one with calls, with their results where that is asked for, or the template wants it.
+func (p *prober) called(answered bool, calls ...ToolCall) (string, error) {
+	turn := []Message{{Role: Assistant, ToolCalls: calls}}
+	for _, c := range calls {
+		turn = append(turn, Message{Role: ToolRole, ToolCallID: c.ID, Content: probeResult})
+	}
+	if !answered {
+		if text, err := p.turn(turn[0]); err == nil {
+			return text, nil
+		}
+	}
+	return p.turn(append(turn, Message{Role: Assistant, Content: probeAnswer})...)
+}
+
+// callFormat finds out how the model writes calls. render formats a conversation with its template, ends are the texts
+// of the tokens that end a turn. It fails with ErrTools.
+func callFormat(render func(chat) (string, error), ends []string) (f grammar.Format, err error) {
+	fail := func(what string) (grammar.Format, error) {
+		return f, fmt.Errorf("%w: its chat template %s", ErrTools, what)
+	}
+	p := &prober{render: render, ends: ends}
+	if p.plain, err = p.turn(Message{Role: Assistant, Content: probeAnswer}); err != nil {
+		return fail("fails with some: " + err.Error())
+	}
+	at := strings.LastIndex(p.plain, probeAnswer)
+	if at < 0 || !strings.Contains(p.plain, probeCalls[0].Name) {
+		return fail("has no place for them")
+	}
+	p.after = p.plain[at+len(probeAnswer):]
+	if text, err := p.called(true, probeCalls[0]); err != nil || !strings.Contains(text, probeResult) {
+		return fail("has no place for their results")
+	}
+	one, err := p.called(false, probeCalls[0])
+	if err != nil {
+		return fail("fails with a call: " + err.Error())
+	}
+	const unknown = "writes calls in a way that is not known here"
+	written := probeJSON
+	parts, ok := p.parts(one, written, 1)
+	if !ok {
+		if f.Parameters, written = p.parameters(one); f.Parameters == nil {
+			return fail(unknown)
+		}
+		if parts, ok = p.parts(one, written, 1); !ok {
+			return fail(unknown)
+		}
+	}
+	f.First, f.Middle, f.Last = parts[0], parts[1], parts[2]
+	if two, err := p.called(false, probeCalls...); err == nil {
+		more, ok := p.parts(two, written, 2)
+		if ok && more[0] == f.First && more[1] == f.Middle && more[3] == f.Middle && more[4] == f.Last {
+			f.Next = more[2]
+		}
+	}
+	if f.Trigger, f.AtStart = trigger(f.First); f.Trigger == "" {
+		return fail(unknown)
+	}
+	return f, nil
+}
+
+// trigger is what tells calls that begin with such a text from an answer; empty: nothing does. Where it is but the
+// beginning of a JSON object, it may stand in an answer as well, and counts at the start only.
+func trigger(first string) (text string, atStart bool) {
+	first = strings.TrimLeft(first, " \n")
+	if first == "" || !strings.Contains("<[{", first[:1]) {
+		return "", false
+	}
+	at := jsonBegins.FindStringIndex(first)
+	if at == nil {
+		if tag, _, _ := strings.Cut(first, "\n"); strings.HasSuffix(tag, ">") || strings.HasSuffix(tag, "]") {
+			first = tag
+		}
+		return first, false
+	}
+	if at[0] == 0 {
+		return first, true
+	}
+	return strings.TrimRight(first[:at[0]], " \n"), false
+}
+
+// begin is where a rendering begins to differ from that of the plain answer, at the end of a token or a word.
+func (p *prober) begin(text string) int {
+	n := 0
+	for n < len(p.plain) && n < len(text) && p.plain[n] == text[n] {
+		n++
+	}
+	return strings.LastIndexAny(text[:n], ">] \n") + 1
+}
+
+// parts takes what a template makes of n calls, whose arguments are written so, apart: what stands before the first
+// name, between name and arguments, and so on, and after the last arguments up to the end of the turn, which is one
+// of ends, or what follows a plain answer.
+func (p *prober) parts(text string, written *regexp.Regexp, n int) (parts []string, ok bool) {
+	rest := text[p.begin(text):]
+	for _, c := range probeCalls[:n] {
+		before, after, ok := strings.Cut(rest, c.Name)
+		args := written.FindStringIndex(after)
+		if !ok || args == nil {
+			return nil, false
+		}
+		parts = append(parts, before, after[:args[0]])
+		rest = after[args[1]:]
+	}
+	end := len(rest)
+	if last, ok := strings.CutSuffix(rest, p.after); ok && p.after != "" {
+		end = len(last)
+	}
+	for _, token := range p.ends {
+		if at := strings.Index(rest, token); at >= 0 && token != "" {
+			end = min(end, at)
+		}
+	}
+	if end == len(rest) {
+		return nil, false
+	}
+	parts = append(parts, strings.TrimRight(rest[:end], " \n"))
+	for i, part := range parts {
+		if strings.Contains(part, probeResult) || strings.Contains(part, probeNext) {
+			return nil, false // the end of the turn was not found
+		}
+		parts[i] = callIDs.ReplaceAllString(part, string(grammar.ID))
+	}
+	return parts, true
+}
+
+// parameters finds out how arguments are written one by one, and what finds those of the probe; nil: they are not, or
+// numbers otherwise than strings.
+func (p *prober) parameters(one string) (*grammar.Parameters, *regexp.Regexp) {
+	_, rest, _ := strings.Cut(one[p.begin(one):], probeCalls[0].Name)
+	var between [4]string
+	for i, word := range []string{probeKey, probeValue, probeKey2, probeValue2} {
+		var ok bool
+		if between[i], rest, ok = strings.Cut(rest, word); !ok {
+			return nil, nil
+		}
+	}
+	n := 0 // what comes before both keys
+	for a, b := between[0], between[2]; n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n]; {
+		n++
+	}
+	q := &grammar.Parameters{Begin: between[0][len(between[0])-n:], Middle: between[1],
+		End: between[2][:len(between[2])-n]}
+	if q.Begin == "" || q.Middle == "" || q.Middle != between[3] || !strings.ContainsAny(q.End, "<[|") ||
+		!strings.HasPrefix(rest, q.End) {
+		return nil, nil
+	}
+	number := probeCalls[0]
+	number.Arguments = `{"` + probeKey + `": 7}`
+	text, err := p.called(false, number)
+	if err != nil || !strings.Contains(text, q.Begin+probeKey+q.Middle+"7"+q.End) {
+		return nil, nil
+	}
+	return q, regexp.MustCompile(regexp.QuoteMeta(q.Begin + probeKey + q.Middle + probeValue + q.End + q.Begin +
+		probeKey2 + q.Middle + probeValue2 + q.End))
+}
