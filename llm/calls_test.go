@@ -55,8 +55,7 @@ func TestCallReader(t *testing.T) {
 		"bare late": {llama3, false, ` {"name": "f", "parameters": {}}`, ` {"name": "f", "parameters": {}}`, nil},
 		"bare not":  {llama3, false, `{"name": 1}`, `{"name": 1}`, nil},
 		"ids": {mistral, false,
-			`[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abcdefgh1"}, {"name": "g", "arguments": {}, "id": " +
-				""abcdefgh2"}]`, "",
+			`[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abcdefgh1"}, {"name": "g", "arguments": {}, "id": "abcdefgh2"}]`, "",
 			[]ToolCall{f("abcdefgh1", "f", "{}"), f("abcdefgh2", "g", "{}")}},
 		"ids before": {devstral, false,
 			`x[TOOL_CALLS]f[CALL_ID]abcdefgh1[ARGS]{}[TOOL_CALLS]g[CALL_ID]abcdefgh2[ARGS]{"a":1}`, "x",

@@ -66,8 +66,7 @@ func TestFromCalls(t *testing.T) {
 			"<call><f=trip><p=days>[1]</p><p=to>Oslo</p></f></call>",
 		}},
 		"identifiers": {ids, true, []string{`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}]`,
-			`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}, {"name": "now", "arguments": {}, "id": " +
-				""abcDEF124"}]`},
+			`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}, {"name": "now", "arguments": {}, "id": "abcDEF124"}]`},
 			[]string{`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF12"}]`,
 				`[CALLS][{"name": "now", "arguments": {}}]`}},
 	} {
