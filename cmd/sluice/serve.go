@@ -114,11 +114,14 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	}
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
+	tell := a.systemd(log)
+	defer context.AfterFunc(ctx, func() { tell("STOPPING=1") })()
 	warm := make(chan error, 1)
 	go func() {
 		err := s.Warm(ctx)
 		if err == nil {
 			err = a.printJSON(map[string]string{"listening": address(listener, o.TLS != nil)})
+			tell("READY=1\nSTATUS=ready at " + address(listener, o.TLS != nil))
 		}
 		if err != nil {
 			stop() // without its models it can do nothing

@@ -209,6 +209,12 @@ func (b *builder) share(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, name := range []string{"systemd/sluice.service", "containers/Containerfile"} {
+		from := filepath.Join(b.repo, "tools", "dist", "share", filepath.Base(name))
+		if err := copyFile(from, b.path("share", filepath.FromSlash(name))); err != nil {
+			return err
+		}
+	}
 	if _, err := copyTree(b.path(doc), b.repo, filepath.Join(b.repo, "docs")); err != nil {
 		return err
 	}
