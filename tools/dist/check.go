@@ -56,7 +56,8 @@ func Check(ctx context.Context, o CheckOptions) error {
 		return err
 	}
 	defer os.RemoveAll(c.outside(c.place))
-	for _, step := range []func(context.Context) error{c.unpack, c.bring, c.job, c.pull, c.moved, c.withoutRuntime} {
+	for _, step := range []func(context.Context) error{c.unpack, c.bring, c.job, c.serve, c.container,
+		c.pull, c.moved, c.withoutRuntime} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w: %w", ErrCheck, err)
 		}

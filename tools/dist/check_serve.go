@@ -1,0 +1,206 @@
+package dist
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// service is a server that runs on the other system.
+type service struct {
+	address string
+	key     string
+	cmd     *exec.Cmd
+	log     *bytes.Buffer // its standard error
+}
+
+// start starts a server as a user, "UID:GID", and waits until it says where it listens.
+func (c *checker) start(ctx context.Context, user, workdir string, env []string, args ...string) (*service, error) {
+	all := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc=" + c.outside("/proc"), "chroot",
+		"--userspec=" + user, c.Root, "/usr/bin/env", "-i", "-C", workdir, "PATH=/usr/local/bin:/usr/bin:/bin"}
+	s := &service{log: &bytes.Buffer{}}
+	s.cmd = exec.CommandContext(ctx, "unshare", append(append(all, env...), args...)...)
+	s.cmd.Stderr = s.log
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	var ready struct{ Listening string }
+	if err == nil {
+		err = json.Unmarshal([]byte(line), &ready)
+	}
+	if err != nil || ready.Listening == "" {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		return nil,
+			fmt.Errorf("%s: says %q instead of where it listens: %w\n%s", strings.Join(args, " "), line, err, s.log)
+	}
+	s.address = regexp.MustCompile(`//(0\.0\.0\.0|\[::\]):`).ReplaceAllString(ready.Listening, "//127.0.0.1:")
+	return s, nil
+}
+
+// ask sends a request, a POST if there is a body, and looks for a text in the answer.
+func (s *service) ask(ctx context.Context, path, body, want string) error {
+	method := http.MethodGet
+	if body != "" {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(ctx, method, s.address+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if r.Header.Set("Content-Type", "application/json"); s.key != "" {
+		r.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(a.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	if a.StatusCode >= 300 || !regexp.MustCompile(want).Match(text) {
+		return fmt.Errorf("%s %s: %s, and not %q:\n%.2000s", method, path, a.Status, want, text)
+	}
+	return nil
+}
+
+// eventually asks until the answer is as wanted, for half a minute.
+func (s *service) eventually(ctx context.Context, path, body, want string) (err error) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = s.ask(ctx, path, body, want); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// end sends SIGTERM to the server and waits until it has ended, as it should.
+func (s *service) end() error {
+	pid := strconv.Itoa(s.cmd.Process.Pid)
+	children, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+	if err != nil {
+		return err
+	}
+	for _, child := range strings.Fields(string(children)) {
+		n, err := strconv.Atoi(child)
+		if err == nil {
+			err = syscall.Kill(n, syscall.SIGTERM)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("after SIGTERM: %w\n%s", err, s.log)
+	}
+	return nil
+}
+
+// serve answers over HTTP from the store of the main job.
+func (c *checker) serve(ctx context.Context) (err error) {
+	s, err := c.start(ctx, fmt.Sprintf("%d:%d", user, user), "/", []string{"HOME=" + c.home},
+		path.Join(c.place, "first", c.top, "bin/sluice"), "serve", "--listen", "127.0.0.1:0", "--store", c.home+"/kb")
+	if err != nil {
+		return err
+	}
+	for _, x := range []struct{ path, body, want string }{
+		{"/readyz", "", `"ready"`},
+		{"/", "", `<title>Sluice</title>`},
+		{"/v1/gate", `{"query":"How long do I boil an egg?"}`, `"retrieve":false`},
+		{"/v1/retrieve", `{"query":"What is a tile?","k":1}`, `"score":`},
+		{"/v1/chat/completions", `{"model":"sluice","max_tokens":16,"messages":[{"role":"user","content":` +
+			`"What does the build tag native do?"}]}`, `"citations":\[\{`},
+		{"/v1/calibration", "", `"effects":\[\{`},
+	} {
+		if err = s.ask(ctx, x.path, x.body, x.want); err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, s.end()); err != nil {
+		return err
+	}
+	c.say("✓ sluice serve: page, gate, retrieval, an answer, SIGTERM")
+	return nil
+}
+
+// container follows the Containerfile of the archive in the root, starts what it names, and hands in a document.
+func (c *checker) container(ctx context.Context) (err error) {
+	folder := c.outside(c.place + "/first/" + c.top)
+	img, err := readContainerfile(filepath.Join(folder, "share", "containers", "Containerfile"))
+	if err != nil {
+		return err
+	}
+	var made []string // in the root, removed at the end
+	defer func() {
+		for _, p := range made {
+			err = errors.Join(err, os.RemoveAll(c.outside(p)))
+		}
+	}()
+	for _, i := range img.steps {
+		if i.name == "RUN" {
+			if _, err := output(ctx, ".", "chroot", c.Root, "/bin/sh", "-c", i.args); err != nil {
+				return err
+			}
+			continue
+		}
+		words := strings.Fields(i.args)
+		names, err := files(filepath.Join(folder, words[0]))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			to := path.Join(words[1], name)
+			if err := os.MkdirAll(c.outside(path.Dir(to)), 0o755); err != nil {
+				return err
+			}
+			made = append(made, to)
+			if err := copyFile(filepath.Join(folder, words[0], filepath.FromSlash(name)), c.outside(to)); err != nil {
+				return err
+			}
+		}
+	}
+	const key = "a-key-of-the-check-and-no-other"
+	made = append(made, "/etc/sluice", "/var/lib/sluice", "/var/cache/sluice")
+	if err := os.WriteFile(c.outside("/etc/sluice/keys.txt"), []byte(key+"\n"), 0o644); err != nil {
+		return err
+	}
+	if err := os.Symlink(c.home+"/.cache/sluice/models", c.outside("/var/cache/sluice/models")); err != nil {
+		return err
+	}
+	args := strings.Split(strings.ReplaceAll(strings.Join(img.start, "\x00"), ":7420", ":0"), "\x00")
+	s, err := c.start(ctx, img.user, img.workdir, img.env, args...)
+	if err != nil {
+		return err
+	}
+	s.key = key
+	err = s.ask(ctx, "/v1/documents", `{"id":"egg","text":"A soft egg boils for four minutes."}`, `"job"`)
+	if err == nil {
+		err = s.eventually(ctx, "/v1/retrieve", `{"query":"How long does an egg boil?","k":1}`, `four minutes`)
+	}
+	if err = errors.Join(err, s.end()); err != nil {
+		return err
+	}
+	c.say("✓ the steps of the Containerfile in this root, a key, a document that was handed in")
+	return nil
+}
