@@ -244,7 +244,7 @@ function drop(changed) {
     { class: "drop" },
     h("label", { for: "files", class: "button" }, "Choose files"),
     file,
-    h("span", { class: "faint" }, "or drop them here: text, Markdown, HTML, JSON lines"),
+    h("span", { class: "faint" }, "or drop them here: text, Markdown, HTML, tables, Office documents, books, mail"),
   );
   const over = (on) => (e) => {
     e.preventDefault();

@@ -91,13 +91,13 @@ function graph(steps) {
   const arrows = [];
   let bend = 0;
   for (const { from, to, numbers, verdict } of edges.values()) {
-    const text = `${numbers.join(", ")}${verdict ? ` ${verdict}` : ""}`;
+    const text = `${numbers.join(", ")}${verdict ? `: ${verdict}` : ""}`;
     const [a, b] = [y(order[from]), y(order[to])];
     if (to === from + 1) {
       const x = left + boxWidth / 2;
       arrows.push(
         svg("path", { class: "edge", d: `M${x} ${a + boxHeight}V${b - 2}`, "marker-end": `url(#${tip})` }),
-        svg("text", { x: x + 7, y: a + boxHeight + gap / 2 + 3 }, clip(text, 18)),
+        svg("text", { x: x + 7, y: a + boxHeight + gap / 2 + 3 }, clip(text, 19)),
       );
       continue;
     }
