@@ -198,6 +198,7 @@ func endOfString(b []byte, at int) int {
 func bounded(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) error {
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close") // what is not read cannot be skipped
+		drain(w, r)
 		return tooLarge(limit, r.ContentLength)
 	}
 	if r.Body == nil || r.Body == http.NoBody {
@@ -207,6 +208,21 @@ func bounded(w http.ResponseWriter, r *http.Request, limit int64, within time.Du
 	_ = control.SetReadDeadline(time.Now().Add(within)) // a connection that cannot have one is a test's
 	r.Body = &timedBody{http.MaxBytesReader(w, r.Body, limit), control}
 	return nil
+}
+
+// drain reads a body that nobody looks at: many clients read no answer before they have sent all, and would see a
+// broken connection instead. One that waits to be told to send (curl), or would send too much for that, is answered at
+// once.
+func drain(w http.ResponseWriter, r *http.Request) {
+	const (
+		most   = 64 << 20
+		within = 5 * time.Second
+	)
+	if r.ContentLength > most || r.Header.Get("Expect") != "" {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // as above
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, most))
 }
 
 // timedBody takes the deadline off its connection once it has been read: net/http goes on reading there, to notice that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -93,6 +94,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := fits(g, req); err != nil {
+		return err
+	}
 	h := newHead("chatcmpl", name)
 	oneCall := q.ParallelToolCalls != nil && !*q.ParallelToolCalls
 	if q.Streams() {
@@ -106,6 +110,24 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	out.Choices[0].LogProbs = openai.LogProbsOf(req.LogProbs, result.LogProbs)
 	out.Usage = openai.UsageOf(result)
 	return writeJSON(w, http.StatusOK, out)
+}
+
+// tokenBytes are more than a token has, of the text of a prompt: the longest tokens of vocabularies are runs of spaces.
+const tokenBytes = 128
+
+// fits refuses a prompt that is too long for the window whatever its tokens are: cutting megabytes into tokens, to
+// count them, takes seconds, in which no other text is cut.
+func fits(g llm.Generator, req llm.Request) error {
+	bytes, limit := len(req.Prompt), tokenBytes*g.ContextSize()
+	for _, m := range req.Messages {
+		bytes += len(m.Content)
+	}
+	if bytes <= limit {
+		return nil
+	}
+	return &requestError{Status: http.StatusBadRequest, Code: "context_length_exceeded",
+		Message: fmt.Sprintf("the texts have %d bytes, more than fit the window of %d tokens; at most %d bytes are read",
+			bytes, g.ContextSize(), limit)}
 }
 
 // said is the message of a result.
@@ -240,6 +262,9 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := fits(g, llm.Request{Prompt: text}); err != nil {
+		return err
+	}
 	out := openai.Tokenized{Model: name, MaxModelLen: g.ContextSize()}
 	if c, ok := g.(counter); ok {
 		if out.Tokens, err = c.Tokenize(text); err != nil {
@@ -266,6 +291,9 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	}
 	g, name, err := s.generator(r.Context(), q.Model)
 	if err != nil {
+		return err
+	}
+	if err := fits(g, req); err != nil {
 		return err
 	}
 	h := newHead("cmpl", name)

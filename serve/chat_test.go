@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -403,5 +405,56 @@ func TestPageMayUseTheClient(t *testing.T) {
 	allowed := out.Header().Get("Access-Control-Allow-Headers")
 	if out.Code != 204 || !strings.HasSuffix(allowed, "X-Request-Id, x-stainless-lang, x-stainless-os, x-stainless-") {
 		t.Errorf("%d %q", out.Code, allowed)
+	}
+}
+
+// TestLongPrompts: what is too long whatever its tokens are is not cut into tokens, and a body above the limit has its
+// answer also for a client that reads none before it has sent all.
+func TestLongPrompts(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Limits.Body = 1 << 20 })
+	long := strings.Repeat("x", tokenBytes*2048+1)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"default","messages":[{"role":"user","content":"` + long + `"}]}`,
+		"/v1/completions":      `{"prompt":"` + long + `"}`,
+		"/tokenize":            `{"content":"` + long + `"}`,
+	} {
+		status, said := do(t, w, post(path, body))
+		if e := failure(t, said); status != 400 || e.Code != "context_length_exceeded" ||
+			!strings.Contains(e.Message, "262145 bytes") || !strings.Contains(e.Message, "262144 bytes") {
+			t.Errorf("%s: %d %s", path, status, said)
+		}
+	}
+	status, said := do(t, w, post("/v1/chat/completions", `{"messages":[{"role":"user","content":"`+long+`"}]}`))
+	if e := failure(t, said); status != 400 || e.Code != "context_length_exceeded" {
+		t.Errorf("%d %s", status, said)
+	}
+	if n := len(w.model.Requests()); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	server := httptest.NewServer(w)
+	defer server.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String()) //nolint:noctx // a local server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // it was only read
+	_, err = c.Write([]byte("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" +
+		"Content-Type: application/json\r\nContent-Length: 20000000\r\n\r\n" + strings.Repeat(" ", 20000000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(raw), "HTTP/1.1 413 ") ||
+		!strings.Contains(string(raw), "20000000 bytes") {
+		t.Errorf("%v: %s", err, raw)
+	}
+}
+
+// TestErrorsTellNoFolders: a client learns which file an error is about, not where it lies.
+func TestErrorsTellNoFolders(t *testing.T) {
+	err := fmt.Errorf("llm: /home/ann/models/a.gguf: %w: see \"/srv/x/y.yaml\" and/or 1/2", llm.ErrTemplate)
+	const want = `llm: a.gguf: no usable chat template: see "y.yaml" and/or 1/2`
+	if e := asRequestError(err); e.Message != want || e.Status != 400 {
+		t.Errorf("%q", e.Message)
 	}
 }

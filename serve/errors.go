@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -147,7 +148,8 @@ func asRequestError(err error) *requestError {
 	}
 	for _, k := range kinds() {
 		if errors.Is(err, k.err) {
-			e := &requestError{Status: k.status, Code: k.code, Message: err.Error(), Hint: k.hint, cause: err}
+			e := &requestError{Status: k.status, Code: k.code, Message: withoutFolders(err.Error()), Hint: k.hint,
+				cause: err}
 			var waits interface{ RetryAfter() time.Duration }
 			if errors.As(err, &waits) {
 				e.RetryAfter = waits.RetryAfter()
@@ -158,6 +160,11 @@ func asRequestError(err error) *requestError {
 	return &requestError{Status: http.StatusInternalServerError, Code: "internal",
 		Message: "something went wrong here; the server's log says what, by the request's id", cause: err}
 }
+
+var folders = regexp.MustCompile(`(^|[\s"'(:=])/(?:[^\s/:"']+/)+`)
+
+// withoutFolders is an error's text without the folders of the files that it names: where they lie is not told.
+func withoutFolders(text string) string { return folders.ReplaceAllString(text, "$1") }
 
 // finish fills in what follows from the rest.
 func (e *requestError) finish() *requestError {

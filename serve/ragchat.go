@@ -58,7 +58,7 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 	if err != nil {
 		return err
 	}
-	if err := s.modelTakes(r.Context()); err != nil {
+	if err := s.modelTakes(r.Context(), req); err != nil {
 		return err
 	}
 	o.History = history
@@ -79,14 +79,17 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// modelTakes is an error while the language model takes no more requests: once the sources of a stream have been sent,
-// it would be too late for a 429.
-func (s *Server) modelTakes(ctx context.Context) error {
+// modelTakes is an error while the language model takes no more requests, or not this one: once the sources of a stream
+// have been sent, it would be too late for a 429.
+func (s *Server) modelTakes(ctx context.Context, req llm.Request) error {
 	if err := s.loaded(); err != nil {
 		return err
 	}
 	g, err := s.models().LanguageModel(ctx)
 	if err != nil {
+		return err
+	}
+	if err := fits(g, req); err != nil {
 		return err
 	}
 	if m, ok := g.(interface{ Ready() error }); ok {
@@ -262,8 +265,8 @@ func chatError(err error) error {
 		{llm.ErrTools, "tools", "tools_unsupported", "serve a model whose chat template has tools"},
 	} {
 		if errors.Is(err, x.kind) {
-			return &requestError{Status: http.StatusBadRequest, Code: x.code, Param: x.param, Message: err.Error(),
-				Hint: x.hint, cause: err}
+			return &requestError{Status: http.StatusBadRequest, Code: x.code, Param: x.param,
+				Message: withoutFolders(err.Error()), Hint: x.hint, cause: err}
 		}
 	}
 	return err
