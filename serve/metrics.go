@@ -109,6 +109,8 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		}
 		out.gauge("sluice_model_active_requests", "Requests being decoded.", float64(l.Active))
 		out.gauge("sluice_model_waiting_requests", "Requests that wait for the language model.", float64(l.Queued))
+		out.counter("sluice_model_refused_requests_total", "Requests that could not wait any more.", float64(l.Refused))
+		out.gauge("sluice_model_slots", "Most requests that are decoded together.", float64(l.Slots))
 		out.gauge("sluice_model_cache_cells", "Cells of the cache in use.", float64(l.Cells))
 	}
 	for _, d := range m.drifts {

@@ -30,7 +30,7 @@ func (countingEncoder) Stats() embed.Stats {
 type countingModel struct{ llm.Generator }
 
 func (countingModel) Stats() llm.Stats {
-	return llm.Stats{Decodes: 5, PromptTokens: 100, ReusedTokens: 60, CompletionTokens: 20, Queued: 3,
+	return llm.Stats{Decodes: 5, PromptTokens: 100, ReusedTokens: 60, CompletionTokens: 20, Queued: 3, Refused: 2, Slots: 4,
 		Finished: map[llm.FinishReason]int64{llm.FinishStop: 7, "": 1}}
 }
 
@@ -90,6 +90,8 @@ func TestMetrics(t *testing.T) {
 		`sluice_model_reused_tokens_total 60`:                            true,
 		`sluice_model_requests_total{finish="failed"} 1`:                 true,
 		`sluice_model_waiting_requests 3`:                                true,
+		`sluice_model_refused_requests_total 2`:                          true,
+		`sluice_model_slots 4`:                                           true,
 		`sluice_gate_drift_scores{store="sea"} 3`:                        true,
 		`sluice_http_request_duration_seconds_count{route="/v1/gate"} 4`: true,
 		`sluice_encoder_tokens_total{model="reranker"} 0`:                false,
