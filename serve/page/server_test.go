@@ -62,7 +62,8 @@ func realServer(t *testing.T) (address string) {
 	return "http://" + l.Addr().String() + "/"
 }
 
-// The page and the server understand each other: an answer with its passage, a policy, a document handed in and deleted.
+// The page and the server understand each other: an answer with its passage, a policy, a document handed in and
+// deleted.
 func TestPageOfTheServer(t *testing.T) {
 	b := startBrowser(t)
 	s := &standIn{t: t, url: realServer(t)}
