@@ -452,7 +452,7 @@ func TestLongPrompts(t *testing.T) {
 
 // TestErrorsTellNoFolders: a client learns which file an error is about, not where it lies.
 func TestErrorsTellNoFolders(t *testing.T) {
-	err := fmt.Errorf("llm: /home/ann/models/a.gguf: %w: see \"/srv/x/y.yaml\" and/or 1/2", llm.ErrTemplate)
+	err := fmt.Errorf("llm: /opt/models/a.gguf: %w: see \"/srv/x/y.yaml\" and/or 1/2", llm.ErrTemplate)
 	const want = `llm: a.gguf: no usable chat template: see "y.yaml" and/or 1/2`
 	if e := asRequestError(err); e.Message != want || e.Status != 400 {
 		t.Errorf("%q", e.Message)

@@ -34,7 +34,7 @@ func newFuzzer(t *testing.T) (f *fuzzer, requests int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests = 3000
+	requests = 1500
 	if text := os.Getenv(fuzzRequests); text != "" {
 		if requests, err = strconv.Atoi(text); err != nil {
 			t.Fatalf("%s=%q: %v", fuzzRequests, text, err)
