@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -217,5 +218,40 @@ func TestMerge(t *testing.T) {
 	}
 	if got := Merge(9, true, of(.1, .9), of(.5)); !cmp.Equal(of(.1, .5, .9), got) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Keeping, searching and removing go on at the same time; what is found is always a page that is kept.
+func TestTogether(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	var wg sync.WaitGroup
+	for g := range 3 {
+		wg.Go(func() {
+			for i := range 8 {
+				p := Page{URL: fmt.Sprintf("https://a.example/%d/%d", g, i%2), Title: "T", Fetched: now,
+					Text: fmt.Sprintf("Whale number %d of %d.", i, g)}
+				if _, err := Keep(t.Context(), b.Base, []Page{p}, time.Hour); err != nil {
+					t.Error(err)
+				}
+				found, err := Retrieve(t.Context(), b.Base, "whale", retrieve.Options{K: 9})
+				if err != nil || len(found) == 0 {
+					t.Errorf("%d passages: %v", len(found), err)
+				}
+				for _, x := range found {
+					if x.Web.Title != "T" || !strings.HasPrefix(x.Chunk.Text, "Whale number") {
+						t.Errorf("%+v", x)
+					}
+				}
+				if i == 5 {
+					if _, err := Remove(t.Context(), b.Base, p.URL); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if list, err := List(t.Context(), b.Base); err != nil || len(list) != 6 {
+		t.Errorf("%d pages are kept, want 6: %v", len(list), err)
 	}
 }
