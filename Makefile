@@ -25,6 +25,7 @@ BENCH ?= .
 KILLS ?= 50
 SOAK_SERVE ?= 10m
 REQUESTS ?= 10000
+HTTP_REQUESTS ?= 200000
 COMPUTE ?= --out build/out/bench
 GENERATE ?= --out build/out/bench-generate
 EMBED ?= --out build/out/bench-embed
@@ -87,6 +88,10 @@ asan: setup ## the C kernels and llama.cpp's binding under AddressSanitizer and 
 fuzz: setup ## every fuzz target for FUZZTIME (20s)
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check fuzz $(FUZZTIME)
+
+.PHONY: fuzz-http
+fuzz-http: setup ## HTTP_REQUESTS (200000) requests by openapi.json, spoiled ones and raw bytes to the server: no 5xx, no crash
+	SLUICE_FUZZ_REQUESTS=$(HTTP_REQUESTS) go test -count=1 -v -timeout 60m -run TestFuzzed ./serve
 
 .PHONY: soak
 soak: build ## REQUESTS (10000) random requests to a language model, after twice as many to warm up: nothing crashes, nothing leaks
