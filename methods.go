@@ -3,10 +3,12 @@ package sluice
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -28,6 +30,9 @@ func (s *Sluice) Ingest(ctx context.Context, paths []string, o IngestOptions) (_
 	}
 	defer leave(&err)
 	in := ingest.Input{Paths: paths, Options: o}
+	if root, err := fetch.Root(); err == nil && o.CacheDir == "" {
+		in.CacheDir = filepath.Join(root, "pdf")
+	}
 	if o.Entities {
 		if in.Names, err = s.names(ctx); err != nil {
 			return IngestResult{}, err

@@ -17,7 +17,7 @@ func (a *app) ingestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ingest PATH...",
 		Short: "put files, folders and JSON lines into the store",
-		Long: `Reads text, Markdown, HTML, tables (csv, tsv), Office documents (docx, pptx, xlsx, odt, odp, ods), books (epub),
+		Long: `Reads text, Markdown, HTML, PDF, tables (csv, tsv), Office documents (docx, pptx, xlsx, odt, odp, ods), books (epub),
 messages (eml, mbox) and JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and commits them.
 What is committed survives a kill; the same command again goes on where it stopped, because chunks that are stored with
 the same text are not embedded again.
@@ -116,6 +116,7 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 		{r.Truncated, "chunks were cut at what the encoder reads"},
 		{r.Unnamed, "chunks are longer than the classifier of names reads: names behind that were not found"},
 		{r.Renewed, "chunks were damaged in the store, and were embedded again"},
+		{r.EmptyPages, "pages of PDF files have no text; pictures of text are not read"},
 		{r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
 		if x.n > 0 {
 			a.warn("%d %s", x.n, x.what)

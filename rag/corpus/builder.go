@@ -30,6 +30,7 @@ type builder struct {
 	path     []openHeading
 	from, to int    // source range of the last heading
 	open     bool   // a block is open
+	headed   bool   // the last section was begun by a heading, whose text is nowhere else
 	sep      string // to be inserted before the next block
 	marker   string // to be inserted before the next text: a list bullet
 	borders  int    // of table cells, to be inserted before the next text
@@ -145,6 +146,7 @@ func (b *builder) heading(level int, text, anchor string, from, to int) {
 	}
 	b.path = append(b.path, openHeading{level, text})
 	b.beginSection(anchor, from)
+	b.headed = true
 	if text != whole {
 		b.atom(whole, from, to-from)
 		b.endBlock("\n\n")
@@ -181,7 +183,7 @@ func (b *builder) endSection(next int) {
 		return
 	}
 	s := &b.sections[len(b.sections)-1]
-	if b.w.text.Len() == s.Start && next <= b.path[len(b.path)-1].level {
+	if b.headed && b.w.text.Len() == s.Start && next <= b.path[len(b.path)-1].level {
 		b.atom(b.path[len(b.path)-1].text, b.from, b.to-b.from)
 		b.endBlock("\n\n")
 	}
@@ -193,7 +195,7 @@ func (b *builder) endSection(next int) {
 
 // finish fills the text fields of d. in maps the reader's text to the source bytes.
 func (b *builder) finish(d *Document, in offsetMap) {
-	if len(b.path) > 0 {
+	if len(b.sections) > 0 {
 		b.endSection(0)
 	}
 	b.endBlock("")

@@ -30,6 +30,7 @@ type Document struct {
 	Cut      bool              // there is more in the source than LoadOptions.MaxTextBytes
 	Meta     map[string]string // further string fields of a JSON line or of Markdown front matter
 	Repaired int               // invalid byte sequences that became U+FFFD, and NULs that were removed
+	Empty    []int             // pages of a PDF file that have no text: pictures of text, mostly
 	offsets  offsetMap         // Text → source bytes; empty: Text is the source
 	blocks   []block           // paragraphs, list items, table rows, code; nil: found by blank lines
 }
@@ -78,6 +79,7 @@ type Skipped struct {
 // LoadOptions of Load.
 type LoadOptions struct {
 	MaxFileBytes int64         // 0 = 256 MiB
+	CacheDir     string        // where the compiled reader of PDF files is kept, which takes seconds to make; "": nowhere
 	MaxTextBytes int           // of a document, what is kept of its text; the rest is not read. 0 = all
 	Strict       bool          // a bad line or file ends the iteration with its error instead of a skip
 	OnSkip       func(Skipped) // called for each; may be nil

@@ -3,9 +3,13 @@ package corpus
 import (
 	"archive/zip"
 	"bytes"
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,3 +246,88 @@ func FuzzMail(f *testing.F) {
 	fuzzKind(f, ".eml", nested(3), "Subject: =?utf-8?q?a=C3=A9?=\n\nwords\n")
 }
 func FuzzBook(f *testing.F) { fuzzKind(f, ".epub") }
+
+// TestHostilePDF: what is no PDF, breaks off, is encrypted, claims what it does not have or unpacks to gigabytes is
+// skipped with a reason, and the file behind it is read.
+func TestHostilePDF(t *testing.T) {
+	good := string(must(os.ReadFile("testdata/tides.pdf")))
+	page := func(stream string) string {
+		return "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count " +
+			"1>>endobj " +
+			"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R>>endobj 4 0 obj<</Length " +
+			fmt.Sprint(len(stream)) + "/Filter/FlateDecode>>stream\n" + stream +
+			"\nendstream endobj trailer<</Root 1 0 R>>"
+	}
+	var bomb bytes.Buffer
+	z := zlib.NewWriter(&bomb)
+	for range 1 << 10 {
+		_, _ = z.Write(bytes.Repeat([]byte("q "), 1<<19)) // a buffer takes it
+	}
+	_ = z.Close()
+	for name, c := range map[string]struct{ content, says string }{
+		"text":      {"just words", "no readable PDF"},
+		"empty":     {"", "no readable PDF"},
+		"encrypted": {string(must(os.ReadFile("testdata/locked.pdf"))), "encrypted"},
+		"half":      {good[:len(good)/2], ""},
+		"no table":  {strings.ReplaceAll(good, "startxref", "startxxxx"), "read"},
+		"a bomb":    {page(bomb.String()), ""},
+		"pages in a circle": {"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[2 0 R " +
+			"2 0 R]/Count " +
+			"2000000000>>endobj trailer<</Root 1 0 R>>", ""},
+		"deep": {"%PDF-1.4\n1 0 obj" + strings.Repeat("[", 1e6), "no readable PDF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, "a.pdf", c.content)
+			write(t, dir, "b.pdf", good)
+			began := time.Now()
+			docs, skips := load(t, LoadOptions{}, dir)
+			switch {
+			case c.says == "read":
+				if len(docs) != 2 {
+					t.Errorf("%d documents, skipped %v", len(docs), skips)
+				}
+			case len(docs) != 1 || docs[0].ID != filepath.Base(dir)+"/b.pdf" && docs[0].ID != "b.pdf" ||
+				len(skips) != 1 ||
+				!strings.Contains(skips[0].Err.Error(), c.says):
+				t.Errorf("%d documents, skipped %v, want %q", len(docs), skips, c.says)
+			}
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// TestSlowPDF: a file that takes too long is given up, a context that ends ends the reading, and other files are read.
+func TestSlowPDF(t *testing.T) {
+	good := string(must(os.ReadFile("testdata/tides.pdf")))
+	r, err := openPDF(t.Context(), compiled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.time = time.Nanosecond
+	if _, err := r.parse(&Document{}, good, &pulse{ctx: t.Context()}); !errors.Is(err, ErrFormat) ||
+		!strings.Contains(err.Error(), "too long") {
+		t.Error(err)
+	}
+	r.time = time.Minute
+	var d Document
+	empty, err := r.parse(&d, good, &pulse{ctx: t.Context()})
+	if err != nil || !strings.Contains(d.Text, "harbourmaster") || !slices.Equal(empty, []int{5}) {
+		t.Errorf("%v, %v, %q", err, empty, d.Text)
+	}
+}
+
+func FuzzPDF(f *testing.F) {
+	r, err := openPDF(f.Context(), compiled) // which compiles it, before the first input's time begins
+	if err != nil || r.close() != nil {
+		f.Fatal(err)
+	}
+	fuzzKind(f, ".pdf")
+}

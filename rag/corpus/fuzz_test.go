@@ -28,7 +28,8 @@ func fuzzKind(f *testing.F, ext string, seeds ...string) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, content []byte) {
 		path := write(t, dir, "x"+ext, string(content))
-		for d, err := range Load(context.Background(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20}) {
+		for d, err := range Load(context.Background(), []string{path},
+			LoadOptions{MaxFileBytes: 1 << 20, CacheDir: compiled}) {
 			if err != nil {
 				return // nothing to read
 			}

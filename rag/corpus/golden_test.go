@@ -11,7 +11,8 @@ import (
 // that each chunk points to.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"guide.md", "page.html", "lines.jsonl", "letter.txt", "guests.csv", "harbour.docx",
-		"winds.pptx", "prices.xlsx", "lights.odt", "tides.ods", "sea.epub", "greetings.eml", "letters.mbox"} {
+		"winds.pptx", "prices.xlsx", "lights.odt", "tides.ods", "sea.epub", "greetings.eml", "letters.mbox",
+		"tides.pdf"} {
 		t.Run(name, func(t *testing.T) {
 			path := "testdata/" + name
 			source, err := os.ReadFile(path)

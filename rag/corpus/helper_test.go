@@ -33,12 +33,27 @@ func countTokens(text string) (int, error) {
 	return n, nil
 }
 
+// compiled is the folder in which the reader of PDF files is kept while the tests run.
+var compiled string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sluice-corpus")
+	if err != nil {
+		panic(err)
+	}
+	compiled = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // load loads paths and returns documents and skips; errors fail the test.
 func load(t testing.TB, o LoadOptions, paths ...string) ([]*Document, []Skipped) {
 	t.Helper()
 	var docs []*Document
 	var skips []Skipped
 	o.OnSkip = func(s Skipped) { skips = append(skips, s) }
+	o.CacheDir = compiled
 	for d, err := range Load(context.Background(), paths, o) {
 		if err != nil {
 			t.Fatal(err)

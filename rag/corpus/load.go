@@ -25,7 +25,7 @@ const DefaultMaxFileBytes = 256 << 20
 var errStop = errors.New("stop")
 
 // Load yields the documents below paths: text (.txt), Markdown (.md), HTML (.html, .htm), tables (.csv, .tsv), Office
-// documents (.docx, .pptx, .xlsx, .odt, .odp, .ods), books (.epub), messages (.eml, .mbox), JSON lines
+// documents (.pdf, .docx, .pptx, .xlsx, .odt, .odp, .ods), books (.epub), messages (.eml, .mbox), JSON lines
 // (.jsonl, .ndjson, a document a line), and folders of them, walked in name order. A document's id is
 // its path relative to the folder given (the base name, for a file given), with slashes, whatever
 // the working directory; or the JSON line's id. Ids of different folders may be equal: Document.Path tells files apart,
@@ -39,6 +39,7 @@ func Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Documen
 			o.MaxFileBytes = DefaultMaxFileBytes
 		}
 		l := loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, seen: make(map[place]place)}
+		defer func() { _ = l.pdf.close() }() // it only gives memory back
 		for _, p := range paths {
 			if l.path(p) != nil {
 				return
@@ -68,6 +69,7 @@ type loader struct {
 	documents int
 	skipped   int
 	first     Skipped
+	pdf       *pdfReader // nil before the first PDF file
 }
 
 // place is where a document came from; line is 0 for a file.
@@ -262,7 +264,7 @@ func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
 }
 
 // formatNames are the endings of files that are read, for messages.
-const formatNames = "txt, md, html, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml and mbox"
+const formatNames = "txt, md, html, pdf, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml and mbox"
 
 // format is how files with an ending are read.
 type format struct {
@@ -306,6 +308,7 @@ func (l *loader) formats() map[string]format {
 		".docx":  packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
 		".odt": packed(parseOpenDocument), ".odp": packed(parseOpenDocument), ".ods": packed(parseOpenDocument),
 		".epub": packed(parseBook),
+		".pdf":  {l.pdfFile, 0},
 		".eml":  {func(d *Document, raw string) error { return parseMail(d, raw, l.pulse) }, 0},
 	}
 }
@@ -314,10 +317,27 @@ func (l *loader) formats() map[string]format {
 // of that text, not of the file: its anchors ("slide=3", "sheet=Prices") say where something stands.
 func Converted(source string) bool {
 	switch strings.ToLower(filepath.Ext(source)) {
-	case ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml":
+	case ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml":
 		return true
 	}
 	return false
+}
+
+// pdfFile reads a PDF file, and says which of its pages have no text.
+func (l *loader) pdfFile(d *Document, raw string) error {
+	if l.pdf == nil {
+		r, err := openPDF(l.ctx, l.o.CacheDir)
+		if err != nil {
+			return err
+		}
+		l.pdf = r
+	}
+	empty, err := l.pdf.parse(d, raw, l.pulse)
+	if err != nil || len(empty) == 0 || d.Text == "" {
+		return err
+	}
+	d.Empty = empty
+	return nil
 }
 
 func parseText(d *Document, raw string, p *pulse) error {

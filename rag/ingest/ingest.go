@@ -55,6 +55,7 @@ type Options struct {
 	OnFolder func(store.Collection)  // for each folder that gets a name which is not its own
 	OnCommit func(ids []string)      // after each commit, with the ids that are durable now
 	OnSkip   func(corpus.Skipped)    // for each file or line that was not read
+	CacheDir string                  // as corpus.LoadOptions has it
 	Progress func(done, total int64) // bytes of the sources, now and then
 }
 
@@ -69,16 +70,18 @@ type Result struct {
 	Cut       int `json:"cut"`       // documents of which NoChunk kept the beginning only
 	// documents by language (ISO 639-1) that the encoder was not trained for
 	Foreign   map[string]int `json:"foreign,omitempty"`
-	Truncated int            `json:"truncated"`          // chunks that the encoder did not read to their end
-	Repaired  int            `json:"repaired"`           // chunks with NUL bytes or invalid UTF-8
-	Renewed   int            `json:"renewed"`            // chunks whose text or vector was damaged: embedded again
-	Labelled  int            `json:"labelled,omitempty"` // documents that got their topic from the store's router
-	Taken     int            `json:"taken"`              // documents that replace one of another source
-	Refused   int            `json:"refused"`            // documents whose id another source has
-	Commits   int            `json:"commits"`
-	Entities  int            `json:"entities"` // labels of chunks that were looked for
-	Unnamed   int            `json:"unnamed"`  // chunks in which names were not looked for to their end
-	Seconds   float64        `json:"seconds"`
+	Truncated int            `json:"truncated"` // chunks that the encoder did not read to their end
+	Repaired  int            `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
+	// EmptyPages are those of PDF files that have no text: pictures of it, mostly.
+	EmptyPages int     `json:"empty_pages,omitempty"`
+	Renewed    int     `json:"renewed"`            // chunks whose text or vector was damaged: embedded again
+	Labelled   int     `json:"labelled,omitempty"` // documents that got their topic from the store's router
+	Taken      int     `json:"taken"`              // documents that replace one of another source
+	Refused    int     `json:"refused"`            // documents whose id another source has
+	Commits    int     `json:"commits"`
+	Entities   int     `json:"entities"` // labels of chunks that were looked for
+	Unnamed    int     `json:"unnamed"`  // chunks in which names were not looked for to their end
+	Seconds    float64 `json:"seconds"`
 }
 
 // The defaults of Options.
@@ -139,7 +142,8 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	}
 	r.progress(0) // reading and cutting a large file takes a while
 	defer r.base.WatchEncoder(nil)
-	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip}
+	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip,
+		CacheDir: r.o.CacheDir}
 	if r.o.NoChunk {
 		load.MaxTextBytes = max(minTextBytes, info.MaxTokens*corpus.BytesPerToken)
 	}
@@ -312,6 +316,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		r.result.Empty++
 		return nil
 	}
+	r.result.EmptyPages += len(doc.Empty)
 	if doc.Cut {
 		r.result.Cut++
 	}

@@ -1,5 +1,5 @@
 """Makes the fixtures of formats_test.go with other people's libraries:
-python-docx 1.2.0, python-pptx 1.0.2, openpyxl 3.1.5, odfpy 1.4.1, EbookLib 0.20.
+python-docx 1.2.0, python-pptx 1.0.2, openpyxl 3.1.5, odfpy 1.4.1, EbookLib 0.20, reportlab 5.1.0, pypdf 7.1.0.
 
     python formats.py FOLDER
 """
@@ -11,10 +11,13 @@ import sys
 import zipfile
 
 import docx
+import pypdf
 import openpyxl
 import pptx
 from ebooklib import epub
 from odf import opendocument, table, text
+from reportlab.lib.pagesizes import A5
+from reportlab.pdfgen import canvas
 
 os.chdir(sys.argv[1])
 
@@ -134,6 +137,46 @@ for one in (m, html):
     box.add(one)
 box.flush()
 os.remove("letters.mbox.lock") if os.path.exists("letters.mbox.lock") else None
+
+# PDF: a running title, page numbers, headings by size, two columns, a parted word, a page without text; the same encrypted.
+c = canvas.Canvas("tides.pdf", pagesize=A5, invariant=1)
+c.setTitle("Tides & winds")
+
+
+def page(number, blocks):
+    c.setFont("Helvetica", 8)
+    c.drawString(40, 570, "The harbour handbook")
+    c.drawString(200, 20, f"- {number} -")
+    for x, y, size, lines in blocks:
+        t = c.beginText(x, y)
+        t.setFont("Helvetica", size, leading=size * 1.2)
+        for line in lines:
+            t.textLine(line)
+        c.drawText(t)
+    c.showPage()
+
+
+page(1, [
+    (40, 530, 18, ["Tides"]),
+    (40, 500, 10, ["The tide turns four times a day. At new moon and at", "full moon it is highest, which sailors call a spring",
+                   "tide."]),
+    (40, 440, 10, ["A second paragraph ends in a parted harbour-", "master of the old school."]),
+    (40, 400, 13, ["Neap tides"]),
+    (40, 380, 10, ["Between them the difference is smallest."]),
+])
+page(2, [
+    (40, 530, 10, ["The left column says", "what comes first and", "goes on below."]),
+    (220, 530, 10, ["The right column says", "what comes second."]),
+])
+c.rect(100, 100, 200, 200, fill=1)
+page(3, [])
+page(4, [(40, 530, 18, ["Winds"]), (40, 500, 10, ["The bora is cold: Gr\u00fc\u00dfe, \u20ac 5."])])
+c.rect(100, 100, 200, 200, fill=1)
+c.showPage()
+c.save()
+locked = pypdf.PdfWriter("tides.pdf")
+locked.encrypt("secret", algorithm="AES-256")
+locked.write("locked.pdf")
 
 # The archives' times are not ours to keep.
 for name in os.listdir("."):

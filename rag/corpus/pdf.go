@@ -1,0 +1,325 @@
+package corpus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/klippa-app/go-pdfium"
+	pdferrors "github.com/klippa-app/go-pdfium/errors"
+	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/webassembly"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+const (
+	pdfMemory   = 512 << 20 // bytes that PDFium may take
+	pdfPages    = 100_000   // a file that claims more has its first ones read
+	pdfTime     = 30 * time.Second
+	pdfTimeMiB  = 5 * time.Second // more for each MiB of a file
+	pdfHeadings = 6               // levels of headings, by their sizes
+)
+
+// pdfReader is PDFium, compiled to WebAssembly: it has no access to anything but its own memory, which is bounded, and
+// ends when its context does, whatever a file makes of it.
+type pdfReader struct {
+	ctx    context.Context
+	cache  wazero.CompilationCache
+	engine pdfium.Pool
+	time   time.Duration // for a file
+}
+
+// openPDF makes the reader. Compiling takes seconds; a folder keeps what comes of it.
+func openPDF(ctx context.Context, folder string) (*pdfReader, error) {
+	r := &pdfReader{ctx: ctx, time: pdfTime}
+	c := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemory >> 16).WithCloseOnContextDone(true).
+		WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling)
+	if folder != "" {
+		cache, err := wazero.NewCompilationCacheWithDir(folder)
+		if err == nil { // else it is compiled each time
+			r.cache = cache
+			c = c.WithCompilationCache(cache)
+		}
+	}
+	var err error
+	r.engine, err = webassembly.Init(webassembly.Config{Context: ctx, MaxIdle: 1, MaxTotal: 1, RuntimeConfig: c,
+		FSConfig: wazero.NewFSConfig(), Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("PDFium does not start: %w", err), r.close())
+	}
+	return r, nil
+}
+
+func (r *pdfReader) close() (err error) {
+	if r == nil {
+		return nil
+	}
+	if r.engine != nil {
+		err = r.engine.Close()
+	}
+	if r.cache != nil {
+		err = errors.Join(err, r.cache.Close(context.WithoutCancel(r.ctx)))
+	}
+	return err
+}
+
+// pdfLine is a line of a page.
+type pdfLine struct {
+	text                     string
+	size                     float64 // of most of its letters, in points
+	top, bottom, left, right float64 // top above bottom
+}
+
+// parse reads a PDF file: paragraphs by the lines' places, headings by their size, a section for each page with the
+// anchor "page=N". Lines that most pages begin or end with, such as running titles and page numbers, are left out. It
+// returns the numbers of the pages that have no text.
+func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err error) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.time+time.Duration(len(raw)>>20)*pdfTimeMiB)
+	defer cancel()
+	in, err := r.engine.GetInstanceWithContext(ctx)
+	if err != nil {
+		return nil, pdfError(ctx, err)
+	}
+	defer in.Close() //nolint:errcheck // its memory goes with it
+	content := []byte(raw)
+	doc, err := in.OpenDocument(&requests.OpenDocument{File: &content})
+	if err != nil {
+		return nil, pdfError(ctx, err)
+	}
+	n, err := in.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: doc.Document})
+	if err != nil {
+		return nil, pdfError(ctx, err)
+	}
+	pages := make([][]pdfLine, 0, min(n.PageCount, pdfPages))
+	for i := range min(n.PageCount, pdfPages) {
+		p.check()
+		page := requests.Page{ByIndex: &requests.PageByIndex{Document: doc.Document, Index: i}}
+		text, err := in.GetPageTextStructured(&requests.GetPageTextStructured{Page: page,
+			Mode: requests.GetPageTextStructuredModeRects, CollectFontInformation: true})
+		if ctx.Err() != nil {
+			return nil, pdfError(ctx, err)
+		}
+		var lines pdfLines
+		if err == nil { // else it is a page without text
+			for _, x := range text.Rects {
+				size := 0.0
+				if x.FontInformation != nil {
+					size = x.FontInformation.Size
+				}
+				at := x.PointPosition
+				lines.add(pdfLine{clean(x.Text), size, at.Top, at.Bottom, at.Left, at.Right})
+			}
+		}
+		if pages = append(pages, lines); len(lines) == 0 {
+			empty = append(empty, i+1)
+		}
+	}
+	if meta, err := in.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: doc.Document, Tag: "Title"}); err == nil {
+		d.Title = strings.Join(strings.Fields(clean(meta.Value)), " ")
+	}
+	writePDF(d, pages, p)
+	return empty, nil
+}
+
+// pdfError is why a file cannot be read.
+func pdfError(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return fmt.Errorf("%w: reading it takes too long", ErrFormat)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
+		return fmt.Errorf("%w: encrypted; save it without a password", ErrFormat)
+	}
+	return fmt.Errorf("%w: no readable PDF: %w", ErrFormat, err)
+}
+
+// pdfLines puts together what stands on one line.
+type pdfLines []pdfLine
+
+func (l *pdfLines) add(x pdfLine) {
+	if strings.TrimSpace(x.text) == "" {
+		return
+	}
+	if n := len(*l); n > 0 {
+		last := &(*l)[n-1]
+		overlap := min(last.top, x.top) - max(last.bottom, x.bottom)
+		if height := min(last.top-last.bottom, x.top-x.bottom); overlap > height/2 && x.left >= last.left {
+			if gap := x.left - last.right; gap > .1*max(x.size, 1) && !strings.HasSuffix(last.text, " ") {
+				last.text += " "
+			}
+			if utf8.RuneCountInString(x.text) > utf8.RuneCountInString(last.text) {
+				last.size = x.size
+			}
+			last.text += x.text
+			last.top, last.bottom = max(last.top, x.top), min(last.bottom, x.bottom)
+			last.right = max(last.right, x.right)
+			return
+		}
+	}
+	*l = append(*l, x)
+}
+
+// writePDF makes the document of its lines.
+func writePDF(d *Document, pages [][]pdfLine, p *pulse) {
+	b := &builder{pulse: p, w: textWriter{isSource: true}}
+	running, levels := runningLines(pages), headingSizes(pages)
+	for i, lines := range pages {
+		lines = withoutRunning(lines, running)
+		if len(lines) == 0 {
+			continue
+		}
+		b.page(fmt.Sprintf("page=%d", i+1))
+		for j := 0; j < len(lines); {
+			level := levels[rounded(lines[j].size)]
+			k := j + 1
+			if level > 0 { // a heading of several lines
+				for k < len(lines) && rounded(lines[k].size) == rounded(lines[j].size) &&
+					follows(lines[k-1], lines[k], 2) {
+					k++
+				}
+				if text := joined(lines[j:k]); utf8.RuneCountInString(text) <= maxHeading {
+					b.heading(level, text, fmt.Sprintf("page=%d", i+1), 0, 0)
+					j = k
+					continue
+				}
+			}
+			for k < len(lines) && levels[rounded(lines[k].size)] == level && follows(lines[k-1], lines[k], 1.5) {
+				k++
+			}
+			b.collapsed(joined(lines[j:k]), 0)
+			b.endBlock("\n\n")
+			j = k
+		}
+		b.endBlock("\n\n")
+	}
+	b.finish(d, nil)
+}
+
+// page begins a section below the headings that are open.
+func (b *builder) page(anchor string) {
+	b.endBlock("\n\n")
+	if len(b.sections) > 0 || b.w.text.Len() > 0 {
+		b.endSection(math.MaxInt)
+	}
+	b.beginSection(anchor, 0)
+	b.headed = false
+}
+
+// follows tells whether a line continues the one before: close below it, in letters of about the same size.
+func follows(last, next pdfLine, spacing float64) bool {
+	height := max(last.size, last.top-last.bottom, 1)
+	drop := last.bottom - next.bottom
+	return drop > 0 && drop < spacing*height*1.2 && math.Abs(last.size-next.size) < .1*max(last.size, next.size)+.01 &&
+		next.left < last.right && next.right > last.left
+}
+
+// joined are lines as one text; a word that was parted at the end of a line is put together.
+func joined(lines []pdfLine) string {
+	var b strings.Builder
+	for i, l := range lines {
+		text := strings.TrimSpace(l.text)
+		whole := strings.TrimRight(text, "\u0002\u00ad\ufffe")
+		b.WriteString(whole)
+		if i+1 < len(lines) && len(whole) == len(text) {
+			b.WriteByte(' ')
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\u0002' || r == '\ufffe' || r == '\u00ad' {
+			return -1
+		}
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, b.String())
+}
+
+func rounded(size float64) int { return int(math.Round(2 * size)) }
+
+// headingSizes are the levels of headings by the sizes of their letters: the largest ones, which are above that of most
+// letters.
+func headingSizes(pages [][]pdfLine) map[int]int {
+	letters := map[int]int{}
+	for _, lines := range pages {
+		for _, l := range lines {
+			letters[rounded(l.size)] += utf8.RuneCountInString(l.text)
+		}
+	}
+	body, total := 0, 0
+	for size, n := range letters {
+		if total += n; n > letters[body] || n == letters[body] && size < body {
+			body = size
+		}
+	}
+	var sizes []int
+	for size, n := range letters {
+		if float64(size) > 1.12*float64(body) && 4*n < total {
+			sizes = append(sizes, size)
+		}
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return cmp.Compare(b, a) })
+	levels := map[int]int{}
+	for i, size := range sizes {
+		levels[size] = min(i+1, pdfHeadings)
+	}
+	return levels
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// running is what is the same in lines of several pages, whatever their numbers.
+func runningText(l pdfLine) string {
+	return digits.ReplaceAllString(strings.Join(strings.Fields(l.text), " "), "0")
+}
+
+// runningLines are those that at least half of the pages, and three, begin or end with.
+func runningLines(pages [][]pdfLine) map[string]bool {
+	counts := map[string]int{}
+	for _, lines := range pages {
+		seen := map[string]bool{}
+		for _, l := range edges(lines) {
+			if text := runningText(l); !seen[text] {
+				seen[text] = true
+				counts[text]++
+			}
+		}
+	}
+	running := map[string]bool{}
+	for text, n := range counts {
+		if n >= 3 && 2*n >= len(pages) {
+			running[text] = true
+		}
+	}
+	return running
+}
+
+// edges are the first and the last two lines of a page.
+func edges(lines []pdfLine) []pdfLine {
+	if len(lines) <= 4 {
+		return lines
+	}
+	return append(slices.Clone(lines[:2]), lines[len(lines)-2:]...)
+}
+
+func withoutRunning(lines []pdfLine, running map[string]bool) (kept []pdfLine) {
+	for i, l := range lines {
+		if (i < 2 || i >= len(lines)-2) && running[runningText(l)] {
+			continue
+		}
+		kept = append(kept, l)
+	}
+	return kept
+}
