@@ -78,8 +78,9 @@ type Skipped struct {
 
 // LoadOptions of Load.
 type LoadOptions struct {
-	MaxFileBytes int64         // 0 = 256 MiB
-	CacheDir     string        // where the compiled reader of PDF files is kept, which takes seconds to make; "": nowhere
+	MaxFileBytes int64 // 0 = 256 MiB
+	// CacheDir is where the reader of PDF files is kept once it is compiled, which takes seconds; "": nowhere.
+	CacheDir     string
 	MaxTextBytes int           // of a document, what is kept of its text; the rest is not read. 0 = all
 	Strict       bool          // a bad line or file ends the iteration with its error instead of a skip
 	OnSkip       func(Skipped) // called for each; may be nil
