@@ -30,7 +30,13 @@ type world struct{ *doubles.Base }
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	w := world{doubles.NewBase(t, nil)}
+	return newWorldWith(t, nil)
+}
+
+// newWorldWith is newWorld with a change of its configuration.
+func newWorldWith(t *testing.T, change func(*knowledge.Config)) world {
+	t.Helper()
+	w := world{doubles.NewBase(t, change)}
 	in := ingest.Input{Paths: []string{w.File(t, "a.jsonl", doubles.Contexts)}, Options: ingest.Options{NoChunk: true}}
 	if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
 		t.Fatal(err)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -416,5 +418,82 @@ func TestAnswersWaitForTheirGraders(t *testing.T) {
 	if strings.Join(heard, "") != "Right [1]." || a.Answer != "Right [1]." || started != finished || finished < 8 ||
 		!a.Citations[0].Cited {
 		t.Errorf("%q, %d steps before of %d; %+v", heard, started, finished, a.Citations)
+	}
+}
+
+// scorer is a cross-encoder that takes what holds a word for relevant.
+type scorer struct{ word string }
+
+func (s scorer) Score(_ context.Context, _ string, documents []string) (*embed.Scores, error) {
+	scores := &embed.Scores{}
+	for _, d := range documents {
+		logit := float32(-3)
+		if strings.Contains(d, s.word) {
+			logit = 3
+		}
+		scores.Logits = append(scores.Logits, logit)
+	}
+	return scores, nil
+}
+
+func (scorer) Info() embed.Info { return embed.Info{} }
+
+// TestRerankerGrades: the cross-encoder keeps what it takes for relevant, also of the web.
+func TestRerankerGrades(t *testing.T) {
+	w := newWorldWith(t, func(c *knowledge.Config) {
+		c.Scorer = func(context.Context) (embed.Scorer, error) { return scorer{"function"}, nil }
+	})
+	o := answer.Options{Flow: "graph"}
+	o.Grader = answer.ByReranker
+	a := w.flow(t, newActor(nil), pages, inScope, o)
+	if len(a.Trace.Retrieved) != 1 || a.Trace.Retrieved[0].ID != "defer" || len(a.Citations) != 1 ||
+		a.Trace.Steps[2].Score == nil || a.Trace.Steps[2].Detail != "1 of 4 relevant" {
+		t.Errorf("%+v", a.Trace)
+	}
+	o.Router = answer.ByLLM
+	a = w.flow(t, newActor(lists("router", "web_search")), pages, inScope, o)
+	if a.Trace.Retrieved[0].ID != "https://example.org#0" {
+		t.Errorf("%+v", a.Trace.Retrieved)
+	}
+}
+
+// sure is an actor whose verdicts have probabilities.
+type sure struct {
+	*actor
+	yes float64
+}
+
+func (s sure) Generate(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error) {
+	result, err := s.actor.Generate(ctx, r, stream)
+	if r.LogProbs {
+		before, after, _ := strings.Cut(result.Text, "yes")
+		result.LogProbs = []llm.TokenLogProb{{Text: before}, {Text: "yes", Top: []llm.TokenLogProb{
+			{Text: "yes", LogProb: math.Log(s.yes)}, {Text: "no", LogProb: math.Log(1 - s.yes)}}}, {Text: after}}
+	}
+	return result, err
+}
+
+// TestHallucinationScore: the probability decides where it is asked for, and the cut-off is the user's.
+func TestHallucinationScore(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		yes, from float64
+		want      flow.Verdict
+	}{{.6, 0, answer.Grounded}, {.4, 0, answer.Hallucinated}, {.6, .7, answer.Hallucinated},
+		{.4, .3, answer.Grounded}} {
+		o := answer.Options{Flow: "graph"}
+		o.Score, o.GroundedFrom, o.Budget.Retries = true, c.from, -1
+		a := w.flow(t, sure{newActor(nil), c.yes}, nil, inScope, o)
+		step := a.Trace.Steps[4]
+		if step.Node != "hallucination" || step.Verdict != c.want || step.Score == nil ||
+			math.Abs(*step.Score-c.yes) > 1e-9 {
+			t.Errorf("%v: %+v", c, step)
+		}
+	}
+	o := answer.Options{Flow: "graph"}
+	o.Score = true
+	a := w.flow(t, newActor(nil), nil, inScope, o) // a model without probabilities
+	if step := a.Trace.Steps[4]; step.Verdict != answer.Grounded || !strings.Contains(step.Detail, "no probabilities") {
+		t.Errorf("%+v", step)
 	}
 }
