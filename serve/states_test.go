@@ -1,0 +1,58 @@
+package serve
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+)
+
+// TestChatOfUnreadyBases: what is the matter with a knowledge base has a status, a code and a hint; one without a
+// calibration answers, and says so.
+func TestChatOfUnreadyBases(t *testing.T) {
+	w := newWorld(t, nil)
+	open := func(store, encoder string) *sluice.Sluice {
+		e := doubles.NewEncoder()
+		e.Name = encoder
+		s, err := sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(w.dir, store), Embedder: e,
+			Generator: w.model, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	library := []string{filepath.Join(w.dir, "a.jsonl")}
+	fresh, emptied := open("fresh", "words"), open("emptied", "words")
+	for _, s := range []*sluice.Sluice{fresh, emptied} {
+		if _, err := s.Ingest(t.Context(), library, sluice.IngestOptions{NoChunk: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := emptied.DeleteDocuments(t.Context(), []string{"defer", "close", "herring", "lights"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{Logger: slog.New(slog.DiscardHandler), Bases: []Base{{"fresh", fresh}, {"emptied", emptied},
+		{"none", open("none", "words")}, {"foreign", open("store", "other words")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []string{"false", "true"} {
+		ask := func(store string) (int, string) {
+			return do(t, s, post("/v1/chat/completions", `{"model":"sluice/`+store+`","stream":`+stream+
+				`,"messages":[{"role":"user","content":"`+inScope+`"}]}`))
+		}
+		if status, body := ask("fresh"); status != 200 || !strings.Contains(body, "no gate yet") {
+			t.Errorf("%d %s", status, body)
+		}
+		for store, code := range map[string]string{"none": "no_store", "emptied": "empty_store", "foreign": "other_encoder"} {
+			status, body := ask(store)
+			if e := failure(t, body); status != 409 || e.Code != code || e.Hint == "" || strings.Contains(body, w.dir) {
+				t.Errorf("%s: %d %s", store, status, body)
+			}
+		}
+	}
+}
