@@ -6,9 +6,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	crand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -180,5 +188,50 @@ func TestServeRefuses(t *testing.T) {
 				t.Errorf("%v, want exit code %d and %q\n%s", err, c.code, c.says, out)
 			}
 		})
+	}
+}
+
+// TestServeTLS: the certificate is the one that was given, and plain HTTP is refused.
+func TestServeTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	certificate, err := x509.CreateCertificate(crand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	s := startServer(t, binary(t), "--store", filepath.Join(t.TempDir(), "store"), "--tls-cert",
+		writeFile(t, "cert.pem", block("CERTIFICATE", certificate)), "--tls-key",
+		writeFile(t, "key.pem", block("PRIVATE KEY", private)))
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(block("CERTIFICATE", certificate)))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	get := func(url string) (int, error) {
+		resp, err := client.Get(url) //nolint:noctx // the test ends with it
+		if err != nil {
+			return 0, err
+		}
+		return resp.StatusCode, resp.Body.Close()
+	}
+	if status, err := get(s.url + "/readyz"); err != nil || status != http.StatusOK ||
+		!strings.HasPrefix(s.url, "https://") {
+		t.Errorf("%s: %d, %v", s.url, status, err)
+	}
+	if status, err := get("http" + strings.TrimPrefix(s.url, "https") + "/readyz"); err == nil && status == http.StatusOK {
+		t.Error("plain HTTP is answered as well")
+	}
+	if err := s.end(t); err != nil {
+		t.Errorf("%v\n%s", err, s.stderr)
 	}
 }

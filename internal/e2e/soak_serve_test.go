@@ -31,7 +31,7 @@ func soakTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("SLUICE_SOAK_SERVE")
 	if text == "" {
-		return 8 * time.Second
+		return 6 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -56,6 +56,7 @@ type soak struct {
 	statuses map[string]int // "status path"
 	slowest  time.Duration
 	left     int // streams that the client ended
+	cut      int // connections of slow clients that the server ended
 	problems []string
 }
 
@@ -183,7 +184,13 @@ func (k *soak) loris(all *sync.WaitGroup, n int) {
 				}
 				for _, b := range []byte("POST /v1/gate HTTP/1.1\r\nHost: localhost\r\nX-Slow: " +
 					strings.Repeat("a", 10_000)) {
-					if _, err := c.Write([]byte{b}); err != nil || k.stop.Err() != nil {
+					_, err := c.Write([]byte{b})
+					if err != nil {
+						k.mu.Lock()
+						k.cut++
+						k.mu.Unlock()
+					}
+					if err != nil || k.stop.Err() != nil {
 						break
 					}
 					time.Sleep(50 * time.Millisecond)
@@ -306,6 +313,9 @@ func (k *soak) verdict(length time.Duration, idle resources, first, last []resou
 		if from, to := medianOf(first, of), medianOf(last, of); to > 1.1*from+4 {
 			k.t.Errorf("%s grew from %.0f to %.0f in the steady phase", what, from, to)
 		}
+	}
+	if length >= time.Minute && k.cut == 0 {
+		k.t.Error("clients that send a byte at a time are never cut off")
 	}
 	var now resources
 	over := func() bool { // the store's connections and mappings stay
