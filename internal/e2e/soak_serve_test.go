@@ -339,8 +339,7 @@ func (k *soak) verdict(length time.Duration, idle resources, first, last []resou
 // followed has another process ingest and calibrate, and waits until the server goes by both.
 func (k *soak) followed(bin, store string) {
 	k.t.Helper()
-	const more = `{"id":"puffin","topic":"sea","text":"Puffins dig burrows on grassy cliffs and carry sand eels in " +
-		"their beaks."}`
+	const more = `{"id":"puffin","topic":"sea","text":"Puffins dig their burrows on grassy cliffs above the sea."}`
 	run(k.t, bin, "ingest", "-q", "--no-chunk", "--store", store, writeFile(k.t, "more.jsonl", more))
 	const question = "Where do puffins dig their burrows?"
 	until := func(what, path, body, wanted string) {
