@@ -30,7 +30,8 @@ func (countingEncoder) Stats() embed.Stats {
 type countingModel struct{ llm.Generator }
 
 func (countingModel) Stats() llm.Stats {
-	return llm.Stats{Decodes: 5, PromptTokens: 100, ReusedTokens: 60, CompletionTokens: 20, Queued: 3, Refused: 2, Slots: 4,
+	return llm.Stats{Decodes: 5, PromptTokens: 100, ReusedTokens: 60, CompletionTokens: 20, Queued: 3,
+		Refused: 2, Slots: 4,
 		Finished: map[llm.FinishReason]int64{llm.FinishStop: 7, "": 1}}
 }
 
