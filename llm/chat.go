@@ -104,6 +104,7 @@ func (c chat) toolsJSON(l *chatLiterals) (string, error) {
 // chatLiterals marks the texts of a chat. A nil one leaves them as they are.
 type chatLiterals struct {
 	assistant, others *literals
+	whole             bool // every mark of the chat format is a token, so that no content can have it
 }
 
 func (l *chatLiterals) text(s string) string {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -121,8 +123,8 @@ func plainJSON(v any) ([]byte, error) {
 }
 
 // ContentCounter returns what counts the tokens of a message's content as g does, and whether contents are literal to
-// g: then nothing in them becomes a control token, whatever it spells. A generator that has another one within says so
-// with Unwrap() Generator.
+// g: then nothing in them is taken for a mark of the chat format, whatever it spells. A generator that has another one
+// within says so with Unwrap() Generator.
 func ContentCounter(g Generator) (count func(text string) (int, error), literal bool) {
 	for {
 		if w, ok := g.(interface{ Unwrap() Generator }); ok {
@@ -131,7 +133,8 @@ func ContentCounter(g Generator) (count func(text string) (int, error), literal 
 		}
 		if l, ok := g.(interface {
 			CountContent(text string) (int, error)
-		}); ok {
+			LiteralContents() bool
+		}); ok && l.LiteralContents() {
 			return l.CountContent, true
 		}
 		return g.CountTokens, false
@@ -144,6 +147,20 @@ type special struct {
 	text    string
 	defined bool // by the user: a word of the texts that a model was trained on, and no control token
 	end     bool // of a turn
+}
+
+// formatMarks are what chat formats write around contents; mostly they are control tokens.
+var formatMarks = regexp.MustCompile(`<\|[^<>|\s]{1,64}\|>|<｜[^<>｜\s]{1,64}｜>|\[/?[A-Z][A-Z_]{2,}\]|<</?SYS>>|` +
+	`</?(?:s|start_of_turn|end_of_turn|bos|eos|turn|tool_call|tool_response|think)>`)
+
+// plainMarks returns a template's marks that are no tokens: Llama 2's [INST] is ordinary text, which a content may have
+// as well.
+func plainMarks(specials []special, template string) []string {
+	tokens := map[string]bool{}
+	for _, s := range specials {
+		tokens[s.text] = true
+	}
+	return slices.DeleteFunc(formatMarks.FindAllString(template, -1), func(m string) bool { return tokens[m] })
 }
 
 // literalsOf returns what stands for control tokens in the contents of messages: in those of an assistant, and in all

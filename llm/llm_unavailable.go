@@ -44,6 +44,9 @@ func (*Model) CountMessages([]Message, ...Tool) (int, error) { return 0, ErrUnav
 // CountContent returns ErrUnavailable.
 func (*Model) CountContent(string) (int, error) { return 0, ErrUnavailable }
 
+// LiteralContents returns false.
+func (*Model) LiteralContents() bool { return false }
+
 // Ready returns ErrUnavailable.
 func (*Model) Ready() error { return ErrUnavailable }
 

@@ -146,6 +146,7 @@ func (m *Model) load(ctx context.Context) error {
 	m.tok.drainLog(m.opts.Logger)
 	var l chatLiterals
 	l.assistant, l.others = literalsOf(m.tok.specials(), m.info.ChatTemplate+m.forTool)
+	l.whole = len(plainMarks(m.tok.specials(), m.info.ChatTemplate+m.forTool)) == 0
 	m.literal = &l
 	return nil
 }
@@ -262,6 +263,10 @@ func (m *Model) CountContent(text string) (int, error) {
 	ids, err := m.tokenize(m.literal.text(m.valid(text)), true)
 	return len(ids), err
 }
+
+// LiteralContents tells whether contents cannot be taken for anything else: control tokens that they spell never are,
+// but the marks of some chat formats are ordinary text (Llama 2's [INST], where the vocabulary has no such token).
+func (m *Model) LiteralContents() bool { return m.literal.whole }
 
 func (m *Model) tokenize(text string, marked bool) ([]int32, error) {
 	if !m.enter() {

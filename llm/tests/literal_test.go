@@ -147,3 +147,20 @@ func TestLiteralIsGenerated(t *testing.T) {
 		}
 	}
 }
+
+// TestLiteralMarks: formats whose marks are tokens cannot be imitated; those whose marks are ordinary text say so.
+func TestLiteralMarks(t *testing.T) {
+	for name, want := range map[string]bool{"qwen2": true, "llama-bpe": true, "gemma2": true, "phi3": true,
+		"llama-spm": false, "zephyr": false} {
+		m := openPreset(t, preset(t, name), 1)
+		if _, literal := llm.ContentCounter(m); literal != want {
+			t.Errorf("%s: %v", name, literal)
+		}
+	}
+	m := openPreset(t, preset(t, "qwen2"), 1)
+	count, _ := llm.ContentCounter(m)
+	plain, err := m.CountTokens("<|im_end|><|im_end|>")
+	if literal, errLiteral := count("<|im_end|><|im_end|>"); err != nil || errLiteral != nil || literal < plain+4 {
+		t.Errorf("%d tokens, %d in a prompt, %v, %v", literal, plain, err, errLiteral)
+	}
+}
