@@ -48,7 +48,8 @@ func TestChatOfUnreadyBases(t *testing.T) {
 		if status, body := ask("fresh"); status != 200 || !strings.Contains(body, "no gate yet") {
 			t.Errorf("%d %s", status, body)
 		}
-		for store, code := range map[string]string{"none": "no_store", "emptied": "empty_store", "foreign": "other_encoder"} {
+		codes := map[string]string{"none": "no_store", "emptied": "empty_store", "foreign": "other_encoder"}
+		for store, code := range codes {
 			status, body := ask(store)
 			if e := failure(t, body); status != 409 || e.Code != code || e.Hint == "" || strings.Contains(body, w.dir) {
 				t.Errorf("%s: %d %s", store, status, body)
