@@ -4,43 +4,65 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
 )
 
-// What an Effect counts at a policy and a threshold is what the calibration has as its evidence once it is given them.
+// What an Effect counts at a policy and a threshold is what the calibration has as its evidence once it is given them,
+// whatever the score: similarities, with words, distances.
 func TestEffectsAreWhatWithPolicyFinds(t *testing.T) {
-	for name, holdout := range map[string]float64{"held out": .2, "all questions": 0} {
-		in := input(80, 3, 4, 8)
-		in.Topics, in.Holdout = true, holdout
-		c, _, err := Calibrate(t.Context(), newEngine(t), in)
+	all, heldOut, distances := input(80, 3, 4, 8), input(80, 3, 4, 8), input(80, 3, 4, 8)
+	all.Topics, heldOut.Topics, distances.Topics = true, true, true
+	all.Holdout, heldOut.Holdout, distances.Holdout, distances.Metric = 0, .2, .2, kernels.L2
+	words := wordsInput(t, 5, 24, false)
+	words.Policy = Auto
+	for name, x := range map[string]struct {
+		in     Input
+		scores []string
+	}{"all questions": {all, []string{"cosine"}}, "held out": {heldOut, []string{"cosine"}},
+		"distances": {distances, []string{"l2"}}, "words": {words, []string{"cosine+cover", "cosine"}}} {
+		c, _, err := Calibrate(t.Context(), newEngine(t), x.in)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatal(name, err)
 		}
 		effects := c.Effects()
-		if len(effects) != 1 || !effects[0].InForce || effects[0].Policies[0].Policy != c.Policy {
+		if len(effects) != len(x.scores) || !effects[0].InForce || effects[0].Policies[0].Policy != c.Policy {
 			t.Fatalf("%s: %+v", name, effects)
 		}
-		e := effects[0]
-		compared := 0
-		for _, v := range e.Policies {
-			for _, threshold := range []float64{0, .01, -.01, .05} {
-				n, err := c.WithPolicy(v.Policy, "", threshold)
-				if err != nil {
-					continue // a threshold that decides nothing
-				}
-				compared++
-				opens, through := e.Opens(e.InScope, v.Held-threshold), e.Opens(e.Others, v.Value-threshold)
-				got := n.Evidence
-				if opens != got.Opens || len(e.InScope) != got.InScope || len(e.Others)-through != got.KeptOut {
-					t.Errorf("%s: %s, T = %g: opens for %d of %d, keeps out %d; want %+v", name, v.Policy, threshold,
-						opens,
-						len(e.InScope), len(e.Others)-through, got)
-				}
+		for i, e := range effects {
+			if compared := compareEffect(t, c, e); compared < 20 || e.HeldOut != (x.in.Holdout > 0) ||
+				e.Score != x.scores[i] ||
+				e.InForce != (i == 0) {
+				t.Errorf("%s: only %d were compared, held out %v, score %s", name, compared, e.HeldOut, e.Score)
 			}
 		}
-		if compared < 20 || e.HeldOut != (holdout > 0) {
-			t.Errorf("%s: only %d were compared, held out %v", name, compared, e.HeldOut)
+	}
+}
+
+// compareEffect compares an Effect with the evidence of the calibration under its policies, and counts them.
+func compareEffect(t *testing.T, c *Calibration, e Effect) (compared int) {
+	t.Helper()
+	way := 1.
+	if e.Distance {
+		way = -1
+	}
+	for _, v := range e.Policies {
+		for _, threshold := range []float64{0, .01, -.01, .05} {
+			n, err := c.WithPolicy(v.Policy, e.Score, threshold)
+			if err != nil {
+				continue // a threshold that decides nothing
+			}
+			compared++
+			opens, through := e.Opens(e.InScope, v.Held-way*threshold), e.Opens(e.Others, v.Value-way*threshold)
+			got := n.Evidence
+			if opens != got.Opens || len(e.InScope) != got.InScope || len(e.Others)-through != got.KeptOut {
+				t.Errorf("%s: %s, T = %g: opens for %d of %d, keeps out %d; want %+v", e.Score, v.Policy, threshold,
+					opens,
+					len(e.InScope), len(e.Others)-through, got)
+			}
 		}
 	}
+	return compared
 }
 
 // Histograms count every score once, over the axis that all of them share.
