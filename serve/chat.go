@@ -182,7 +182,10 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Genera
 	}
 	last := h.chunk(openai.Delta{}, openai.FinishReason(result.Finish))
 	last.Choices[0].LogProbs = openai.LogProbsOf(req.LogProbs, result.LogProbs)
-	return endStream(out, last, h, openai.UsageOf(result), usage)
+	if err := out.Send(last); err != nil {
+		return err
+	}
+	return endStream(out, h, openai.UsageOf(result), usage)
 }
 
 // sendCall sends a tool call as OpenAI does: first which tool, then the arguments.
@@ -197,11 +200,8 @@ func sendCall(out *openai.Stream, h head, c openai.ToolCall) error {
 	return out.Send(h.chunk(openai.Delta{ToolCalls: []openai.ToolCall{rest}}, ""))
 }
 
-// endStream sends the last chunks.
-func endStream(out *openai.Stream, last *openai.ChatChunk, h head, u *openai.Usage, wanted bool) error {
-	if err := out.Send(last); err != nil {
-		return err
-	}
+// endStream sends what follows the last chunk of the answer.
+func endStream(out *openai.Stream, h head, u *openai.Usage, wanted bool) error {
 	if wanted {
 		if err := out.Send(h.usage(u)); err != nil {
 			return err

@@ -188,6 +188,11 @@ func TestChatFromBase(t *testing.T) {
 	status, body = do(t, w, post("/v1/chat/completions", `{"model":"sluice","stream":true,"sluice":{"steps":true},`+
 		`"messages":[{"role":"user","content":"`+unrelated+`"}]}`))
 	list = chunks(t, body)
+	for i, c := range list {
+		if (c.Choices[0].Delta.Role == "assistant") != (i == 0) {
+			t.Errorf("chunk %d has the role %q", i, c.Choices[0].Delta.Role)
+		}
+	}
 	if status != 200 || !strings.Contains(body, `"node":"gate"`) || of(list[len(list)-1]).Retrieved ||
 		!strings.Contains(of(list[len(list)-1]).Notice, "own knowledge") {
 		t.Errorf("%d %s", status, body)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,6 +212,10 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 	out := openai.NewStream(w)
 	var failed error // of a chunk that is sent where no error can be returned
 	send := func(c *openai.ChatChunk) {
+		if d := &c.Choices[0].Delta; !out.Begun() { // whichever comes first names the role: OpenAI's clients look for it
+			d.Role = "assistant"
+			d.Content = cmp.Or(d.Content, new(string))
+		}
 		if failed == nil {
 			failed = out.Send(c)
 		}
@@ -218,8 +223,7 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 	var begun sluice.Trace
 	o.Start = func(t sluice.Trace) { begun = t }
 	o.Sources = func(list []prompt.Citation) {
-		empty := ""
-		c := h.chunk(openai.Delta{Role: "assistant", Content: &empty}, "")
+		c := h.chunk(openai.Delta{}, "")
 		if list == nil {
 			list = []prompt.Citation{}
 		}
@@ -247,7 +251,10 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 	}
 	last := h.chunk(openai.Delta{}, openai.FinishReason(a.Trace.Finish))
 	last.Sluice = ragAnswerOf(b, a, ignored)
-	return endStream(out, last, h, ragUsage(a), usage)
+	if send(last); failed != nil {
+		return failed
+	}
+	return endStream(out, h, ragUsage(a), usage)
 }
 
 // chatError says which parameter an error of the language model is about.
