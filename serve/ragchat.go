@@ -212,7 +212,7 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 	out := openai.NewStream(w)
 	var failed error // of a chunk that is sent where no error can be returned
 	send := func(c *openai.ChatChunk) {
-		if d := &c.Choices[0].Delta; !out.Begun() { // whichever comes first names the role: OpenAI's clients look for it
+		if d := &c.Choices[0].Delta; !out.Begun() { // OpenAI's clients look for the role in what comes first
 			d.Role = "assistant"
 			d.Content = cmp.Or(d.Content, new(string))
 		}

@@ -84,7 +84,7 @@ await run('knowledge', async () => {
     sluice: { gate: 'open', k: 2 } })) chunks.push(c);
   assert.equal(chunks[0].sluice.citations[0].document, 'lights');
   assert(chunks.at(-1).sluice.trace.finish);
-  for (const sluice of [{ gate: 'closed' }, { flow: 'paper', steps: true }]) { // the helper wants the role in a first chunk
+  for (const sluice of [{ gate: 'closed' }, { flow: 'paper', steps: true }]) { // it wants a role first
     const helper = client.chat.completions.stream({ model: 'sluice', messages, max_tokens: 8, sluice });
     assert((await helper.finalContent()).length > 0);
   }

@@ -1,4 +1,4 @@
-"""OpenAI's official Python client against a server of Sluice, which it knows nothing of: it gets a base URL and a key."""
+"""OpenAI's official Python client against a server of Sluice, of which it knows a base URL and a key."""
 import json
 import struct
 import sys
