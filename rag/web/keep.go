@@ -17,10 +17,11 @@ import (
 // Topic is that of every page that is kept.
 const Topic = "web"
 
-// What a page's document remembers, in RFC 3339, UTC.
+// What a page's document remembers; times in RFC 3339, UTC.
 const (
 	fetchedKey = "fetched"
 	expiresKey = "expires"
+	titleKey   = "page_title" // as a view has it, also when the page is removed meanwhile
 )
 
 // How pages are cut, in tokens of the encoder, as documents are by default.
@@ -115,6 +116,9 @@ func document(
 	}
 	doc.Meta[fetchedKey] = fetched.UTC().Format(time.RFC3339)
 	doc.Meta[expiresKey] = fetched.Add(lifetime).UTC().Format(time.RFC3339)
+	if p.Title != "" {
+		doc.Meta[titleKey] = p.Title
+	}
 	doc.ID, doc.Source, doc.Topic, doc.Title = p.URL, p.URL, Topic, p.Title
 	size := chunkSize
 	if most := enc.Info().MaxTokens; most > 0 {

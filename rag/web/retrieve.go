@@ -54,7 +54,7 @@ func passages(
 	for i, p := range found {
 		ids[i] = p.Document
 	}
-	titles, err := snap.Store.Titles(ctx, ids)
+	titles, err := snap.View.DocumentMeta(ctx, ids, titleKey)
 	if err != nil {
 		return nil, err
 	}
