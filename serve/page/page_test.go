@@ -154,6 +154,26 @@ func TestAsk(t *testing.T) {
 	clean(t, p, s)
 }
 
+// While a flow has not come to its answer, the page says where it is.
+func TestFlowIsFollowed(t *testing.T) {
+	b, s := startBrowser(t), newStandIn(t)
+	s.hold, s.holdFirst = make(chan struct{}), true
+	p := b.open(t, s.url, desktop())
+	p.click(".options summary")
+	p.eval(`(() => { const e = [...document.querySelectorAll(".options select")].find((x) =>
+		[...x.options].some((o) => o.value === "graph")); e.value = "graph"; e.dispatchEvent(new Event("change")); })()`, nil)
+	p.click("#question")
+	ask(p, "How often does the horn sound?")
+	p.wait(`document.querySelector(".answer .step")?.innerText === "grade documents: no"`)
+	close(s.hold)
+	p.wait(finished)
+	o, _ := s.bodies[0]["sluice"].(map[string]any)
+	if o["flow"] != "graph" || o["steps"] != true || get[int](p, `document.querySelectorAll(".step").length`) != 0 {
+		t.Errorf("asked was %v", s.bodies[0])
+	}
+	clean(t, p, s)
+}
+
 func TestStopLeavesTheServer(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	s.hold = make(chan struct{})

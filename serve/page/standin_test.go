@@ -33,6 +33,7 @@ type standIn struct {
 	uploads     map[string]string // name → content
 	key         string            // that requests need; "" is none
 	hold        chan struct{}     // an answer waits for it before its last piece; nil: it does not
+	holdFirst   bool              // it waits before the first word, not in the middle
 	left        chan struct{}     // is told when a client has left in mid-answer
 	bodies      []map[string]any  // of chat completions
 	passage     string
@@ -151,7 +152,8 @@ func (s *standIn) info(http.ResponseWriter, *http.Request) any {
 				"cutoff": s.calibration.Cutoff,
 				"stale":  .012}})
 	}
-	return map[string]any{"version": "0.1.0", "uptime_seconds": 4211, "feedback": true, "stores": stores,
+	return map[string]any{"version": "0.1.0", "uptime_seconds": 4211, "feedback": true,
+		"flows": []string{"ask", "graph"}, "stores": stores,
 		"encoder": map[string]any{"name": "all-MiniLM-L6-v2", "dim": 384, "max_tokens": 256},
 		"model":   map[string]any{"name": "SmolLM2-135M-Instruct", "parameters": 134515008, "context_size": 4096},
 		"engine":  map[string]any{"device": "cpu", "kernel": "avx512vnni", "threads": 8},
@@ -201,9 +203,16 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 	}
 	send(map[string]any{"role": "assistant", "content": ""}, nil,
 		map[string]any{"citations": citations, "retrieved": true})
+	if o, ok := body["sluice"].(map[string]any); ok && o["steps"] == true {
+		send(map[string]any{}, nil, map[string]any{"step": map[string]any{"node": "grade documents", "verdict": "no"}})
+	}
 	words := strings.SplitAfter(s.answer, " ")
+	at = len(words) / 2
+	if s.holdFirst {
+		at = 0
+	}
 	for i, word := range words {
-		if s.hold != nil && i == len(words)/2 {
+		if s.hold != nil && i == at {
 			select {
 			case <-s.hold:
 			case <-r.Context().Done():

@@ -198,7 +198,10 @@ function options() {
 async function stream(turn, messages, signal) {
   const options = { sentences: true };
   if (settings.gate !== "auto") options.gate = settings.gate;
-  if (settings.flow) options.flow = settings.flow;
+  if (settings.flow) {
+    options.flow = settings.flow;
+    options.steps = true; // it may take a while until the first word
+  }
   if (settings.k) options.k = Number(settings.k);
   const stores = api.info().stores ?? [];
   const model = api.base() && stores[0]?.name !== api.base() ? `sluice/${api.base()}` : "sluice";
@@ -210,18 +213,21 @@ async function stream(turn, messages, signal) {
     if (data === "[DONE]") break;
     const chunk = JSON.parse(data);
     if (chunk.error) throw new api.RequestError(0, chunk.error);
-    if (chunk.sluice) Object.assign(turn.sluice, chunk.sluice);
+    if (chunk.sluice?.step) turn.passed(chunk.sluice.step);
+    else if (chunk.sluice) Object.assign(turn.sluice, chunk.sluice);
     turn.add(chunk.choices?.[0]?.delta?.content ?? "");
     turn.reason = chunk.choices?.[0]?.finish_reason ?? turn.reason;
   }
 }
+
+const dots = () => h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i"));
 
 // newTurn is a question with its answer, as far as it has come.
 function newTurn(question) {
   const answer = h(
     "div",
     { class: "answer", "aria-busy": "true" },
-    h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")),
+    dots(),
   );
   const below = h("div", { class: "below" });
   const turn = {
@@ -229,6 +235,12 @@ function newTurn(question) {
     answer: "",
     sluice: {},
     element: h("article", { class: "turn" }, h("h2", { class: "question" }, question), answer, below),
+    passed(step) {
+      if (turn.answer) return;
+      const told = `${step.node}: ${step.verdict}`;
+      put(answer, dots(), h("span", { class: "faint small step" }, told));
+      say(told);
+    },
     add(text) {
       if (!text) return;
       turn.answer += text;
