@@ -121,6 +121,9 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 	if a.Start != nil {
 		a.Start(*t)
 	}
+	if a.Sources != nil && ending.Outcome == flow.Answered {
+		a.Sources(a.prompted.Citations)
+	}
 	if a.Stream != nil {
 		return a.Stream(a.Answer.Answer)
 	}
@@ -398,7 +401,7 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	if v.Last && a.Start != nil {
 		a.Start(*a.trace)
 	}
-	if a.Sources != nil {
+	if v.Last && a.Sources != nil {
 		a.Sources(p.Citations)
 	}
 	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}

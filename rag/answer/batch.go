@@ -20,8 +20,8 @@ type Question struct {
 const ahead = 4
 
 // Each answers questions, several at a time, and hands the answers to emit one by one in the order of the questions; an
-// answer is that of Run alone. in.Question, Start, Stream and Sources are not used. The first error, of an answer or of
-// emit, ends the rest, without waiting for the channel, which whoever sends on it closes.
+// answer is that of Run alone. in.Question, Start, Stream, Sources and Step are not used. The first error, of an answer
+// or of emit, ends the rest, without waiting for the channel, which whoever sends on it closes.
 func Each(
 	ctx context.Context, base *knowledge.Base, in Input, questions <-chan Question,
 	emit func(Question, *Answer) error,
@@ -30,7 +30,7 @@ func Each(
 	if in.Options, err = in.withDefaults(); err != nil {
 		return err
 	}
-	in.Start, in.Stream, in.Sources, in.priority = nil, nil, nil, llm.Batch
+	in.Start, in.Stream, in.Sources, in.Step, in.priority = nil, nil, nil, nil, llm.Batch
 	if in.Parallel == 0 {
 		model, err := in.Model(ctx)
 		if err != nil {

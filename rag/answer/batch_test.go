@@ -77,8 +77,9 @@ func ask(t *testing.T, w world, c *crowd, parallel, questions int) (ids []string
 		}
 	}()
 	err = answer.Each(t.Context(), w.Base.Base, answer.Input{
-		Options: answer.Options{Gate: answer.GateOpen, Parallel: parallel},
-		Model:   func(context.Context) (llm.Generator, error) { return c, nil },
+		Options: answer.Options{Gate: answer.GateOpen, Parallel: parallel,
+			Step: func(flow.Step) { t.Error("steps of several questions at a time are told") }},
+		Model: func(context.Context) (llm.Generator, error) { return c, nil },
 	}, in, func(q answer.Question, a *answer.Answer) error {
 		ids, answers = append(ids, q.ID), append(answers, a)
 		return nil

@@ -410,12 +410,17 @@ func TestAnswersWaitForTheirGraders(t *testing.T) {
 	w := newWorld(t)
 	m := newActor(map[string][]string{"generate": {"Wrong.", "Right [1]."}, "hallucination": {"no", "yes"}})
 	var heard []string
-	started, finished := 0, 0
+	started, finished, sources := 0, 0, 0
 	o := answer.Options{Flow: "paper", Step: func(flow.Step) { finished++ },
-		Start:  func(t answer.Trace) { started = len(t.Steps) },
+		Start: func(t answer.Trace) { started = len(t.Steps) },
+		Sources: func(c []prompt.Citation) {
+			if sources++; started == 0 || len(heard) > 0 || len(c) == 0 {
+				t.Errorf("%d sources after %d steps and %q", len(c), started, heard)
+			}
+		},
 		Stream: func(piece string) error { heard = append(heard, piece); return nil }}
 	a := w.flow(t, m, pages, inScope, o)
-	if strings.Join(heard, "") != "Right [1]." || a.Answer != "Right [1]." || started != finished || finished < 8 ||
+	if strings.Join(heard, "") != "Right [1]." || a.Answer != "Right [1]." || started != finished || finished < 8 || sources != 1 ||
 		!a.Citations[0].Cited {
 		t.Errorf("%q, %d steps before of %d; %+v", heard, started, finished, a.Citations)
 	}
