@@ -420,7 +420,8 @@ func TestAnswersWaitForTheirGraders(t *testing.T) {
 		},
 		Stream: func(piece string) error { heard = append(heard, piece); return nil }}
 	a := w.flow(t, m, pages, inScope, o)
-	if strings.Join(heard, "") != "Right [1]." || a.Answer != "Right [1]." || started != finished || finished < 8 || sources != 1 ||
+	if strings.Join(heard, "") != "Right [1]." || a.Answer != "Right [1]." || started != finished || finished < 8 ||
+		sources != 1 ||
 		!a.Citations[0].Cited {
 		t.Errorf("%q, %d steps before of %d; %+v", heard, started, finished, a.Citations)
 	}
