@@ -16,7 +16,7 @@ var ErrBusy = errors.New("too many tokens wait for the encoder")
 
 // BusyError says how full the queue is. It unwraps to ErrBusy.
 type BusyError struct {
-	Waiting, Limit int           // tokens
+	Waiting, Limit int           // tokens; of a call no more than of a batch count, which is what others wait for
 	Retry          time.Duration // what waits will have been computed by then; 0: not known
 }
 
@@ -86,6 +86,7 @@ type job struct {
 	report    func(n int)
 
 	waiting []int // indices of the sequences that wait, longest first
+	tokens  int   // of those
 	left    int   // sequences without a result
 	err     error
 	done    chan struct{} // closed once there are all results, or an error
@@ -145,36 +146,37 @@ func lineOf(ctx context.Context) int {
 	return 0
 }
 
-// full is a *BusyError when a call under ctx is refused now; b.mu is held.
-func (b *batcher) full(ctx context.Context) error {
-	l := &b.lines[lineOf(ctx)]
-	if b.limit < 1 || l.tokens < b.limit || cores.IsBatch(ctx) {
-		return nil
-	}
-	b.stats.Refused++
-	e := &BusyError{Waiting: l.tokens, Limit: b.limit}
-	if s := &b.stats; s.Tokens > 0 {
-		each := s.ComputeTime / time.Duration(s.Tokens) / time.Duration(b.workers)
-		e.Retry = each * time.Duration(l.tokens)
-	}
-	return e
-}
-
-// check is full for a call that has not read its texts yet.
+// check is a *BusyError when a call under ctx is refused now. It is asked once for a call, before its texts are read:
+// what is taken in is computed to its end.
 func (b *batcher) check(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.full(ctx)
+	if b.limit < 1 || cores.IsBatch(ctx) {
+		return nil
+	}
+	waiting := 0
+	for _, j := range b.lines[0].jobs { // calls take turns, so a large one keeps nobody waiting for all of it
+		waiting += min(j.tokens, b.budget)
+	}
+	if waiting < b.limit {
+		return nil
+	}
+	b.stats.Refused++
+	e := &BusyError{Waiting: waiting, Limit: b.limit}
+	if s := &b.stats; s.Tokens > 0 {
+		each := s.ComputeTime / time.Duration(s.Tokens) / time.Duration(b.workers)
+		e.Retry = each * time.Duration(waiting)
+	}
+	return e
 }
 
 // do computes the rows of sequences into out; starts has the first row of each, and the number of rows. Sequences
 // without a token have none. report is told how many are done; it is not called once do has returned.
 func (b *batcher) do(ctx context.Context, sequences []sequence, starts []int, out []float32, report func(n int)) error {
 	j := &job{sequences: sequences, starts: starts, out: out, report: report, done: make(chan struct{})}
-	tokens := 0
 	for i, s := range sequences {
 		if len(s.ids) > 0 {
-			j.waiting, tokens = append(j.waiting, i), tokens+len(s.ids)
+			j.waiting, j.tokens = append(j.waiting, i), j.tokens+len(s.ids)
 		}
 	}
 	if j.left = len(j.waiting); j.left == 0 {
@@ -183,12 +185,8 @@ func (b *batcher) do(ctx context.Context, sequences []sequence, starts []int, ou
 	slices.SortStableFunc(j.waiting, func(x, y int) int { return len(sequences[y].ids) - len(sequences[x].ids) })
 	at := lineOf(ctx)
 	b.mu.Lock()
-	if err := b.full(ctx); err != nil {
-		b.mu.Unlock()
-		return err
-	}
 	l := &b.lines[at]
-	l.jobs, l.tokens = append(l.jobs, j), l.tokens+tokens
+	l.jobs, l.tokens = append(l.jobs, j), l.tokens+j.tokens
 	b.stats.Calls++
 	b.start(at)
 	b.mu.Unlock()
@@ -225,9 +223,7 @@ func (b *batcher) leave(j *job) {
 		l := &b.lines[i]
 		if k := slices.Index(l.jobs, j); k >= 0 {
 			l.jobs = slices.Delete(l.jobs, k, k+1)
-			for _, at := range j.waiting {
-				l.tokens -= len(j.sequences[at].ids)
-			}
+			l.tokens -= j.tokens
 		}
 	}
 	for r := range b.running {
@@ -285,7 +281,7 @@ func (b *batcher) next(at int) (*joint, context.Context) {
 			break
 		}
 		r.parts, r.live[j], tokens = append(r.parts, part{j, i}), true, tokens+n
-		j.waiting = j.waiting[1:]
+		j.waiting, j.tokens = j.waiting[1:], j.tokens-n
 		switch {
 		case len(j.waiting) == 0:
 			l.drop()
