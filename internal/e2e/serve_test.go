@@ -228,7 +228,8 @@ func TestServeTLS(t *testing.T) {
 		!strings.HasPrefix(s.url, "https://") {
 		t.Errorf("%s: %d, %v", s.url, status, err)
 	}
-	if status, err := get("http" + strings.TrimPrefix(s.url, "https") + "/readyz"); err == nil && status == http.StatusOK {
+	plain := "http" + strings.TrimPrefix(s.url, "https") + "/readyz"
+	if status, err := get(plain); err == nil && status == http.StatusOK {
 		t.Error("plain HTTP is answered as well")
 	}
 	if err := s.end(t); err != nil {
