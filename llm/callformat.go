@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
@@ -101,10 +102,23 @@ func callFormat(render func(chat) (string, error), ends []string) (f grammar.For
 			f.Next = more[2]
 		}
 	}
-	if f.Trigger, f.AtStart = trigger(f.First); f.Trigger == "" {
+	if f.Trigger, f.AtStart = trigger(f.First); f.Trigger == "" || tooLong(f) {
 		return fail(unknown)
 	}
 	return f, nil
+}
+
+// Bounds of a format's texts, in bytes: a grammar has a state for each character of the words that end a text.
+const (
+	maxWord = 128
+	maxPart = 1024
+)
+
+func tooLong(f grammar.Format) bool {
+	if q := f.Parameters; q != nil && (len(q.End) > maxWord || len(q.Begin)+len(q.Middle) > maxPart) {
+		return true
+	}
+	return len(f.Trigger) > maxWord || len(f.First)+len(f.Middle)+len(f.Next)+len(f.Last) > maxPart
 }
 
 // trigger is what tells calls that begin with such a text from an answer; empty: nothing does. Where it is but the
@@ -186,6 +200,9 @@ func (p *prober) parameters(one string) (*grammar.Parameters, *regexp.Regexp) {
 	n := 0 // what comes before both keys
 	for a, b := between[0], between[2]; n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n]; {
 		n++
+	}
+	for n > 0 && !utf8.RuneStart(between[0][len(between[0])-n]) {
+		n--
 	}
 	q := &grammar.Parameters{Begin: between[0][len(between[0])-n:], Middle: between[1],
 		End: between[2][:len(between[2])-n]}
