@@ -81,9 +81,11 @@ func TestCallFormat(t *testing.T) {
 		"long end": {func(name string, keys, values []string) string {
 			return "<call>" + name + each(keys, values, "<p=", ">", "</"+strings.Repeat("p", 1000)+">") + "</call>"
 		}, grammar.Format{}},
-		"no arguments": {func(name string, _, _ []string) string { return "<call>" + name + "</call>" }, grammar.Format{}},
-		"no name":      {func(string, []string, []string) string { return "<call>{}</call>" }, grammar.Format{}},
-		"nothing":      {func(string, []string, []string) string { return "" }, grammar.Format{}},
+		"no arguments": {func(name string, _, _ []string) string {
+			return "<call>" + name + "</call>"
+		}, grammar.Format{}},
+		"no name": {func(string, []string, []string) string { return "<call>{}</call>" }, grammar.Format{}},
+		"nothing": {func(string, []string, []string) string { return "" }, grammar.Format{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := callFormat(template(c.call), []string{"<|end|>"})
