@@ -43,6 +43,9 @@ func (a *app) webSearchCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if len(pages) == 0 {
+					a.note("no pages were found")
+				}
 				if err := a.printPages(pages); err != nil || !keep {
 					return err
 				}
