@@ -44,7 +44,7 @@ func decode(r *http.Request, into any, strict bool) error {
 	if err := d.Decode(into); err != nil {
 		return asBodyError(err)
 	}
-	if rest := bytes.TrimSpace(body[d.InputOffset():]); len(rest) > 0 {
+	if rest := bytes.Trim(body[d.InputOffset():], " \t\r\n"); len(rest) > 0 { // JSON's white space alone
 		return bad("", "something follows the JSON value, from byte %d on", d.InputOffset())
 	}
 	return nil
