@@ -86,8 +86,8 @@ func (s *server) upload(round, batch int) (ids []string, ok bool) {
 	for i := range 40 {
 		id := fmt.Sprintf("up-%d-%d-%d", round, batch, i)
 		ids = append(ids, id)
-		texts = append(texts, fmt.Sprintf(`{"id":%q,"text":"Box %d of batch %d in round %d holds %d marbles."}`, id, i, batch,
-			round, 7*i+batch))
+		text := fmt.Sprintf("Box %d of batch %d in round %d holds %d marbles.", i, batch, round, 7*i+batch)
+		texts = append(texts, fmt.Sprintf(`{"id":%q,"text":%q}`, id, text))
 	}
 	body := `{"documents":[` + strings.Join(texts, ",") + `]}`
 	resp, err := http.Post(s.url+"/v1/documents", "application/json", strings.NewReader(body)) //nolint:noctx // short
