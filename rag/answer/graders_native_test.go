@@ -265,7 +265,7 @@ func TestFlowFigures(t *testing.T) {
 	}
 	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
 	for _, v := range variants {
-		name := strings.TrimSuffix(fmt.Sprintf("%s %s %s", v.name, v.router, v.grader), "  ")
+		name := strings.Join(strings.Fields(fmt.Sprint(v.name, " ", v.router, " ", v.grader)), " ")
 		if *figureFlows != "" && !slices.Contains(strings.Split(*figureFlows, ","), name) {
 			continue
 		}
