@@ -129,6 +129,18 @@ func newJobs(bases map[string]*base, log *slog.Logger) *jobs {
 	return js
 }
 
+// widen makes room for n more jobs of a base: those that an earlier process has acknowledged wait in addition to new
+// ones. It is called before run.
+func (js *jobs) widen(store string, n int) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	wider := make(chan *job, cap(js.queues[store])+n)
+	for len(js.queues[store]) > 0 {
+		wider <- <-js.queues[store]
+	}
+	js.queues[store] = wider
+}
+
 // run works off the queues until ctx ends; a job that is under way then ends with it.
 func (js *jobs) run(ctx context.Context) {
 	var all sync.WaitGroup

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -245,5 +246,30 @@ func TestTooManyAnswers(t *testing.T) {
 	}
 	if n := w.answering.Load(); n != 1 {
 		t.Errorf("%d answers are counted", n)
+	}
+}
+
+// What an earlier process has acknowledged is queued, however much it is.
+func TestJobsAreWidened(t *testing.T) {
+	js := newJobs(map[string]*base{"sea": nil}, slog.New(slog.DiscardHandler))
+	add := func(id string) error {
+		_, err := js.add(id, jobState{Kind: "ingest", Store: "sea"},
+			func(context.Context, *job) (any, error) { return nil, nil }, func() {})
+		return err
+	}
+	if err := add("first"); err != nil {
+		t.Fatal(err)
+	}
+	js.widen("sea", 5)
+	for i := range jobsWaiting + 4 {
+		if err := add(fmt.Sprint(i)); err != nil {
+			t.Fatalf("job %d: %v", i, err)
+		}
+	}
+	if err := add("one too many"); err == nil {
+		t.Error("there is no limit any more")
+	}
+	if j := <-js.queues["sea"]; j.state.ID != "first" {
+		t.Errorf("%s comes first", j.state.ID)
 	}
 }

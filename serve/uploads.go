@@ -179,7 +179,9 @@ func (s *Server) resume() {
 		return
 	}
 	for _, b := range s.bases {
-		for _, u := range uploadsOf(b.Dir(), s.log) {
+		kept := uploadsOf(b.Dir(), s.log)
+		s.jobs.widen(b.Name, len(kept))
+		for _, u := range kept {
 			if _, err := s.ingest(b, u); err != nil {
 				s.log.Warn("an upload waits for the next start", "store", b.Name, "upload", u.ID, "error", err)
 			}
