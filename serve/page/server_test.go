@@ -91,7 +91,8 @@ func TestPageOfTheServer(t *testing.T) {
 	p.click(".row.end .primary")
 	p.click("dialog .primary")
 	p.wait(`!document.querySelector("dialog")`)
-	p.wait(`document.querySelector("[data-name=cutoff]")?.innerText.includes("in force")`)
+	// before it is applied, the tile says "in force: 0.6080" of another one
+	p.wait(`/in force\s*$/.test(document.querySelector("[data-name=cutoff]")?.innerText)`)
 	if now := get[string](p, `document.querySelector("[data-name=cutoff] .big").innerText`); now != shown ||
 		get[string](p, `document.querySelector("#policy").value`) != "median" {
 		t.Errorf("the cut-off is %s, the slider said %s", now, shown)
