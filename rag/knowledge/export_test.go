@@ -1,6 +1,10 @@
 package knowledge
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
 
 // LongestWaits are the longest times that a call has waited for another one's turn.
 func (b *Base) LongestWaits() map[string]time.Duration {
@@ -27,3 +31,9 @@ func (b *Base) HoldWords() (release func()) {
 	b.words.turn <- struct{}{}
 	return b.words.turn.give
 }
+
+// KeepTexts keeps chunks as if they had been read.
+func KeepTexts(s *Snapshot, chunks []corpus.Chunk) { s.texts.keep(chunks) }
+
+// KeptBytes is how much is kept.
+func KeptBytes(s *Snapshot) int { return s.texts.bytes }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -189,5 +190,46 @@ func TestPassages(t *testing.T) {
 	if _, err := snap.Passages(t.Context(), []retrieve.Result{{ID: "gone"}},
 		retrieve.Options{}); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// TestTextsAreKept: chunks that were read before come without the database, in the order that is asked for, until there
+// are too many.
+func TestTextsAreKept(t *testing.T) {
+	var kept []corpus.Chunk
+	for i := range 50 {
+		kept = append(kept, corpus.Chunk{ID: fmt.Sprint(i), Text: strings.Repeat("x", 3<<18)})
+	}
+	w := doubles.NewBase(t, nil)
+	in := ingest.Input{Paths: []string{w.File(t, "a.jsonl", doubles.Contexts)}, Options: ingest.Options{NoChunk: true}}
+	if _, err := ingest.Run(t.Context(), w.Base, in); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := w.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	first, err := snap.Chunks(t.Context(), []string{"herring", "defer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	again, err := snap.Chunks(gone, []string{"defer", "herring", "defer"}) // reading anything would fail
+	if err != nil || again[0] != first[1] || again[1] != first[0] || again[2] != first[1] {
+		t.Errorf("%v, %v", again, err)
+	}
+	if _, err := snap.Chunks(gone, []string{"defer", "lights"}); err == nil {
+		t.Error("a chunk that was not read is there")
+	}
+	if _, err := snap.Chunks(t.Context(), []string{"no such chunk"}); !errors.Is(err, store.ErrNotFound) {
+		t.Error(err)
+	}
+	for i := range kept {
+		knowledge.KeepTexts(snap, kept[i:i+1])
+	}
+	if n := knowledge.KeptBytes(snap); n > 16<<20 || n < 1<<20 {
+		t.Errorf("%d bytes are kept", n)
 	}
 }

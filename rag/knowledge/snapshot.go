@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -30,6 +29,7 @@ type Snapshot struct {
 	divided  atomic.Pointer[partitions]
 	sets     []*prepared // that it keeps open; of whose turn it is in base.search
 	words    shown       // its inverted index
+	texts    texts       // that were read last
 
 	// under base.mu
 	users      int
@@ -205,16 +205,6 @@ func (s *Snapshot) closeIfUnused() error {
 func (s *Snapshot) close() error {
 	s.base.search.release(s)
 	return s.View.Close()
-}
-
-// Chunks returns the snapshot's chunks of ids in that order, with the texts that belong to its vectors, also when they
-// have been deleted or replaced since.
-func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
-	if err := s.base.check(); err != nil {
-		return nil, err
-	}
-	chunks, err := s.View.Chunks(ctx, ids)
-	return chunks, s.base.unlessClosed(err)
 }
 
 // Metric is how the snapshot's vectors are compared.
