@@ -102,7 +102,8 @@ func TestReady(t *testing.T) {
 		t.Error(err)
 	}
 	settled(t, m)
-	for end := time.Now().Add(10 * time.Second); m.Ready() != nil && time.Now().Before(end); { // the slot goes back last
+	// the slot goes back last
+	for end := time.Now().Add(10 * time.Second); m.Ready() != nil && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	res := generate(t, m, llm.Request{Prompt: "x", MaxTokens: 1000})
