@@ -199,27 +199,37 @@ func (s *Sluice) labelled(
 	return list, nil
 }
 
-// decide is Gate without the log.
-func (s *Sluice) decide(ctx context.Context, queries []string) ([]gate.Decision, error) {
+// gated embeds queries and has ask put them to the gate of the store as it is now.
+func (s *Sluice) gated(ctx context.Context, queries []string,
+	ask func(*knowledge.Snapshot, *gate.Gate, retrieve.Queries, *embed.Embeddings) error) error {
 	snap, enc, err := s.base.Searchable(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer snap.Release()
-	g, err := snap.Gate(ctx, enc.Info().Encoder)
+	g, err := snap.Gate(ctx, enc.Info().Encoder) // before the embedding: a stale calibration is the sooner error
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e, err := s.base.Embed(ctx, queries, embed.Query)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	found, err := snap.Decide(ctx, g, retrieve.Queries{Texts: queries, Vectors: knowledge.Vectors(e)})
-	for i := range found {
-		if why := e.Fault(i); why != nil {
-			found[i].Close(why)
-		}
-	}
+	return ask(snap, g, retrieve.Queries{Texts: queries, Vectors: knowledge.Vectors(e)}, e)
+}
+
+// decide is Gate without the log.
+func (s *Sluice) decide(ctx context.Context, queries []string) (found []gate.Decision, err error) {
+	err = s.gated(ctx, queries,
+		func(snap *knowledge.Snapshot, g *gate.Gate, q retrieve.Queries, e *embed.Embeddings) error {
+			found, err = snap.Decide(ctx, g, q)
+			for i := range found {
+				if why := e.Fault(i); why != nil {
+					found[i].Close(why)
+				}
+			}
+			return err
+		})
 	return found, err
 }
 

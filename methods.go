@@ -136,31 +136,22 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) (_ []gate.Decision,
 }
 
 // Opens is Gate where no score is asked for: each query is searched until one context opens the gate.
-func (s *Sluice) Opens(ctx context.Context, queries []string) (_ []gate.Verdict, err error) {
+func (s *Sluice) Opens(ctx context.Context, queries []string) (verdicts []gate.Verdict, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave(&err)
-	snap, enc, err := s.base.Searchable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer snap.Release()
-	g, err := snap.Gate(ctx, enc.Info().Encoder)
-	if err != nil {
-		return nil, err
-	}
-	e, err := s.base.Embed(ctx, queries, embed.Query)
-	if err != nil {
-		return nil, err
-	}
-	verdicts, err := snap.Any(ctx, g, retrieve.Queries{Texts: queries, Vectors: knowledge.Vectors(e)})
-	for i := range verdicts {
-		if why := e.Fault(i); why != nil {
-			verdicts[i].Close(why)
-		}
-	}
+	err = s.gated(ctx, queries,
+		func(snap *knowledge.Snapshot, g *gate.Gate, q retrieve.Queries, e *embed.Embeddings) error {
+			verdicts, err = snap.Any(ctx, g, q)
+			for i := range verdicts {
+				if why := e.Fault(i); why != nil {
+					verdicts[i].Close(why)
+				}
+			}
+			return err
+		})
 	return verdicts, err
 }
 

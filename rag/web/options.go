@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/apikey"
 	"github.com/sluice-rag/sluice/llm/remote"
 )
 
@@ -90,15 +90,9 @@ func (o Options) withDefaults() (Options, error) {
 
 // readKey returns the key in a form that a header can hold. Errors do not show it.
 func (o Options) readKey() (string, error) {
-	key := string(o.APIKey)
-	if o.APIKeyEnv != "" {
-		if key = os.Getenv(o.APIKeyEnv); strings.TrimSpace(key) == "" {
-			return "", optionError("the environment variable %s, which is to hold the key, is not set", o.APIKeyEnv)
-		}
-	}
-	key = strings.TrimSpace(key)
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", optionError("the key has a space or another character that no key has")
+	key, err := apikey.Read(string(o.APIKey), o.APIKeyEnv)
+	if err != nil {
+		return "", optionError("%v", err)
 	}
 	return key, nil
 }

@@ -19,6 +19,7 @@ type provider struct {
 	url      string // of its public API; "" when every server is someone's own
 	needsKey bool
 	maxQuery int // characters of a query
+	maxWords int // of a query; 0: any number
 	request  func(ctx context.Context, base *url.URL, key, query string, n int) (*http.Request, error)
 	parse    func(body []byte) ([]Page, error)
 	// message is what the body of a failed request says, with a hint by its status.
@@ -28,22 +29,22 @@ type provider struct {
 func providerOf(name string) (provider, error) {
 	switch name {
 	case SearXNG:
-		return provider{maxQuery: 2000, request: searxngRequest, parse: parseSearXNG, message: searxngMessage}, nil
+		return provider{maxQuery: 2000, request: searxngRequest, parse: parseResults, message: searxngMessage}, nil
 	case Brave:
-		return provider{url: "https://api.search.brave.com/res/v1", needsKey: true, maxQuery: 400,
+		return provider{url: "https://api.search.brave.com/res/v1", needsKey: true, maxQuery: 400, maxWords: 50,
 			request: braveRequest, parse: parseBrave, message: braveMessage}, nil
 	case Tavily:
 		return provider{url: "https://api.tavily.com", needsKey: true, maxQuery: 400,
-			request: tavilyRequest, parse: parseTavily, message: tavilyMessage}, nil
+			request: tavilyRequest, parse: parseResults, message: tavilyMessage}, nil
 	}
 	return provider{}, optionError("provider %q is none of %s", name, strings.Join(Providers(), ", "))
 }
 
-// shorten cuts a query to what a provider takes, at the end of a word where there is one. Brave takes 50 words as well.
+// shorten cuts a query to what a provider takes, at the end of a word where there is one.
 func (p provider) shorten(query string) string {
 	words := strings.Fields(strings.ToValidUTF8(query, " "))
-	if p.maxQuery == 400 {
-		words = words[:min(len(words), 50)]
+	if p.maxWords > 0 {
+		words = words[:min(len(words), p.maxWords)]
 	}
 	query = strings.Join(words, " ")
 	if utf8.RuneCountInString(query) <= p.maxQuery {
@@ -121,7 +122,8 @@ func searxngRequest(ctx context.Context, base *url.URL, key, query string, _ int
 	return req, err
 }
 
-func parseSearXNG(body []byte) ([]Page, error) {
+// parseResults reads the answer of SearXNG and of Tavily.
+func parseResults(body []byte) ([]Page, error) {
 	var r struct {
 		Results *[]struct {
 			URL     string `json:"url"`
@@ -224,27 +226,6 @@ func tavilyRequest(ctx context.Context, base *url.URL, key, query string, n int)
 		req.Header.Set("Content-Type", "application/json")
 	}
 	return req, err
-}
-
-func parseTavily(body []byte) ([]Page, error) {
-	var r struct {
-		Results *[]struct {
-			URL     string `json:"url"`
-			Title   string `json:"title"`
-			Content string `json:"content"`
-		} `json:"results"`
-	}
-	if err := unmarshal(body, &r); err != nil {
-		return nil, err
-	}
-	if r.Results == nil {
-		return nil, fmt.Errorf("%w: no results in it", ErrResponse)
-	}
-	var list []found
-	for _, x := range *r.Results {
-		list = append(list, found{x.URL, x.Title, []string{x.Content}})
-	}
-	return pagesOf(list), nil
 }
 
 func tavilyMessage(status int, body []byte) (text, hint string) {
