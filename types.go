@@ -10,8 +10,9 @@ import (
 
 // The options and results of the pipelines.
 type (
-	IngestOptions = ingest.Options
-	IngestResult  = ingest.Result
+	IngestOptions  = ingest.Options
+	IngestResult   = ingest.Result
+	IngestProgress = ingest.Progress
 
 	SemanticOptions = ingest.SemanticOptions
 

@@ -222,7 +222,7 @@ func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.I
 		})
 	}
 	o.OnCommit = func(ids []string) { j.change(func(s *jobState) { s.Committed += len(ids) }) }
-	o.Progress = func(done, total int64) { j.progress("reading and embedding", done, total) }
+	o.Progress = func(p sluice.IngestProgress) { j.progress("reading and embedding", p.Bytes, p.BytesTotal) }
 	result, err := b.Ingest(ctx, paths, o)
 	err = errors.Join(err, b.Refresh())
 	if isContent(err) {

@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
 func (a *app) ingestCommand() *cobra.Command {
-	var noChunk, strict, replace, entities bool
+	var noChunk, strict, replace, entities, events bool
 	var collection string
 	cmd := &cobra.Command{
 		Use:   "ingest PATH...",
@@ -27,7 +28,8 @@ docs/guide/start.md. It is the same however the file is reached, and stays: 'doc
 JSON line keeps the id that it has, or gets COLLECTION/ before it. An id that another source has is refused; --replace
 takes it.
 
-With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error.`,
+With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error. With --events,
+{"progress":{...}} comes about once a second, {"skipped":{...}} for what is not read, and {"summary":{...}} at the end.`,
 		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
 			"semantic book.md",
 		Args: cobra.MinimumNArgs(1),
@@ -39,7 +41,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			o := ingestOptions(c)
 			o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
 			o.Entities = o.Entities || entities
-			return closing(s, a.ingest(cmd, s, args, o))
+			return closing(s, a.ingest(cmd, s, args, o, events))
 		},
 	}
 	f := cmd.Flags()
@@ -52,6 +54,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 	f.BoolVar(&replace, "replace", false, "replace documents of other sources that have the same ids")
 	f.BoolVar(&entities, "entities", false, "find people, places, organisations, dates and quantities in each chunk; "+
 		"names by the classifier, if that labels parts of texts, else by rules")
+	f.BoolVar(&events, "events", false, "as --json, with progress, what is skipped, and a summary")
 	a.flag(cmd, "ingest.chunk", "chunk")
 	a.flag(cmd, "ingest.chunker", "chunker")
 	a.flag(cmd, "ingest.percentile", "percentile")
@@ -76,26 +79,24 @@ func ingestOptions(c config.Config) sluice.IngestOptions {
 	}
 }
 
-func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions) error {
-	task := a.task("ingest", "kB")
-	out := newPrinter(a.stdout)
-	var printing error
+func (a *app) ingest(
+	cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions, events bool,
+) error {
+	tell := &ingestEvents{task: a.task("ingest", "kB"), all: events}
+	if a.json || events {
+		tell.out = newPrinter(a.stdout)
+	}
 	skipped := &skips{app: a, paths: paths}
-	o.OnSkip = skipped.add
+	o.OnSkip = func(k corpus.Skipped) { skipped.add(k); tell.skipped(k) }
 	o.OnFolder = func(c store.Collection) {
 		a.note("ids of %s begin with %s/", printable.Line(c.Root), printable.Line(c.Name))
 	}
 	o.OnTake = func(id, from string) {
 		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
 	}
-	o.OnCommit = func(ids []string) {
-		if a.json && printing == nil {
-			printing = errors.Join(out.print(map[string][]string{"committed": ids}), out.flush())
-		}
-	}
-	o.Progress = func(done, total int64) { task.Set(done/1000, total/1000) }
+	o.OnCommit, o.Progress = tell.committed, tell.progress
 	r, err := s.Ingest(cmd.Context(), paths, o)
-	task.Finish()
+	tell.end(r)
 	summary := a.note
 	if err != nil && r.Commits > 0 {
 		summary = a.say // what is kept is said even to those who want it quiet
@@ -130,7 +131,7 @@ func (a *app) ingest(cmd *cobra.Command, s *sluice.Sluice, paths []string, o slu
 		a.say("%d of the %d paths could not be read", skipped.unread, len(paths))
 		err = errReported
 	}
-	return errors.Join(err, printing)
+	return errors.Join(err, tell.err)
 }
 
 // closing closes s and returns the first error.

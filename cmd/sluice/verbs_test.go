@@ -71,6 +71,35 @@ func TestIngestPrintsCommittedIDs(t *testing.T) {
 	}
 }
 
+func TestIngestEvents(t *testing.T) {
+	b := newBench(t)
+	b.file("kb/contexts.jsonl", contexts)
+	folder := filepath.Dir(b.file("kb/odd.bin", "x"))
+	kinds := map[string]int{}
+	var last, summary map[string]any
+	for _, l := range objects(t, b.ok("ingest", "--no-chunk", "--events", folder)) {
+		for kind, v := range l {
+			switch kinds[kind]++; kind {
+			case "progress":
+				last = v.(map[string]any)
+			case "skipped":
+				sameKeys(t, kind, v.(map[string]any), "source", "reason", "error")
+			case "summary":
+				summary = v.(map[string]any)
+			}
+		}
+	}
+	if kinds["committed"] != 1 || kinds["skipped"] != 1 || kinds["summary"] != 1 || kinds["progress"] == 0 {
+		t.Errorf("%v", kinds)
+	}
+	if last["chunks"] != 4. || last["embedded"] != 4. || last["files_total"] != 2. || last["tokens"].(float64) < 4 {
+		t.Errorf("%v", last)
+	}
+	if summary["documents"] != 4. || summary["skipped"] != 1. {
+		t.Errorf("%v", summary)
+	}
+}
+
 func TestChangedDocumentLosesItsOldChunks(t *testing.T) {
 	b := newBench(t)
 	long := strings.Repeat("A sentence of seven words is here. ", 60)

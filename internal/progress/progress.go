@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type Task struct {
 	last  time.Time
 	first int64 // count of the first report: work that an earlier run had done does not speed up the estimate
 	begun bool
+	about string
 	done  int64
 	total int64
 }
@@ -92,6 +94,19 @@ func (t *Task) Set(done, total int64) {
 	}
 }
 
+// Describe says more about the task with what the next Set reports: "3 of 12 files, 9,120 tokens/s".
+func (t *Task) Describe(about string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.about = about
+	if t.bar != nil {
+		t.bar.Describe(strings.TrimSpace(t.name + "  " + about))
+	}
+}
+
 // Finish ends the task. A bar is wiped; the caller says what came of the work.
 func (t *Task) Finish() {
 	if t == nil {
@@ -107,10 +122,14 @@ func (t *Task) Finish() {
 
 // line is what a plain report says: "embedding: 512/1906 texts (26 %), 1m3s left".
 func (t *Task) line(now time.Time) string {
-	if t.total <= 0 {
-		return fmt.Sprintf("%s: %d %s, %s", t.name, t.done, t.unit, round(now.Sub(t.start)))
+	about := ""
+	if t.about != "" {
+		about = ", " + t.about
 	}
-	s := fmt.Sprintf("%s: %d/%d %s (%d %%)", t.name, t.done, t.total, t.unit, 100*t.done/t.total)
+	if t.total <= 0 {
+		return fmt.Sprintf("%s: %d %s%s, %s", t.name, t.done, t.unit, about, round(now.Sub(t.start)))
+	}
+	s := fmt.Sprintf("%s: %d/%d %s (%d %%)", t.name, t.done, t.total, t.unit, 100*t.done/t.total) + about
 	if left, ok := remaining(now.Sub(t.start), t.done-t.first, t.total-t.done); ok {
 		s += fmt.Sprintf(", %s left", round(left))
 	}

@@ -41,6 +41,22 @@ func TestUnknownTotal(t *testing.T) {
 	}
 }
 
+func TestDescribe(t *testing.T) {
+	var out bytes.Buffer
+	task, wait := clocked(&out)
+	task.Describe("3 of 12 files")
+	wait(10 * time.Second)
+	task.Set(25, 100)
+	wait(10 * time.Second)
+	task.Describe("7 of 12 files")
+	task.Set(50, 100)
+	want := "embedding: 25/100 texts (25 %), 3 of 12 files\nembedding: 50/100 texts (50 %), 7 of 12 files, 40s left\n"
+	if out.String() != want {
+		t.Errorf("got %q\nwant %q", out.String(), want)
+	}
+	(*Task)(nil).Describe("nothing")
+}
+
 func TestQuietShowsNothing(t *testing.T) {
 	var out bytes.Buffer
 	task := Start(&out, Quiet, "a", "b")

@@ -51,12 +51,12 @@ type Options struct {
 	// again replaces it. A name is text only, and never a path that anything is read from.
 	Given map[string]string
 
-	OnTake   func(id, from string)   // for each document that replaces one of another source
-	OnFolder func(store.Collection)  // for each folder that gets a name which is not its own
-	OnCommit func(ids []string)      // after each commit, with the ids that are durable now
-	OnSkip   func(corpus.Skipped)    // for each file or line that was not read
-	CacheDir string                  // as corpus.LoadOptions has it
-	Progress func(done, total int64) // bytes of the sources, now and then
+	OnTake   func(id, from string)  // for each document that replaces one of another source
+	OnFolder func(store.Collection) // for each folder that gets a name which is not its own
+	OnCommit func(ids []string)     // after each commit, with the ids that are durable now
+	OnSkip   func(corpus.Skipped)   // for each file or line that was not read
+	CacheDir string                 // as corpus.LoadOptions has it
+	Progress func(Progress)         // now and then
 }
 
 // Result counts what Run did. It is right also when Run failed: what it counts as committed stays.
@@ -102,7 +102,7 @@ const minTextBytes = 64 << 10
 func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, err error) {
 	started := time.Now()
 	ctx = cores.AsBatch(ctx)
-	r := &run{base: base, o: in.Options, result: &result}
+	r := &run{base: base, o: in.Options, result: &result, track: newTracker(in.Progress, time.Now)}
 	defer func() {
 		result.Seconds = time.Since(started).Seconds()
 		err = base.Changed(err)
@@ -230,6 +230,7 @@ type run struct {
 	result     *Result
 	pending    store.Batch
 	meter      *meter
+	track      *tracker
 	names      *names
 	take       []string      // ids of Batch.Take
 	router     *route.Router // of the store, once it is read; nil without one
@@ -460,9 +461,13 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 		fresh, texts = append(fresh, c), append(texts, c.EmbedText())
 	}
 	b.Chunks = fresh
+	r.track.begin(fresh)
 	if len(texts) > 0 {
 		from := r.at
-		r.base.WatchEncoder(func(done, total int) { r.progress(from + (to-from)*int64(done)/int64(total)) })
+		r.base.WatchEncoder(func(done, total int) {
+			r.track.embedding(done)
+			r.progress(from + (to-from)*int64(done)/int64(total))
+		})
 		e, err := r.enc.Embed(ctx, texts, embed.Document)
 		if err != nil {
 			return err
@@ -497,6 +502,7 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	if b.Replace { // not a part of a document that goes on in the next commit
 		r.result.Documents += len(b.Documents)
 	}
+	r.track.committed(len(ids))
 	if r.o.OnCommit != nil {
 		r.o.OnCommit(ids)
 	}
@@ -506,12 +512,9 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 }
 
 func (r *run) progress(done int64) {
-	if r.o.Progress == nil {
-		return
-	}
 	total := r.meter.total
 	if r.compared != nil { // each byte is read twice
 		done, total = done+r.reached, 2*total
 	}
-	r.o.Progress(done, total)
+	r.track.at(done, total, r.meter.files, len(r.meter.sizes))
 }

@@ -86,7 +86,8 @@ func TestLongDocumentsTakeSeveralCommits(t *testing.T) {
 	var last, total int64
 	o := ingest.Options{Chunk: "60/0", CommitEvery: 3,
 		OnCommit: func(ids []string) { commits = append(commits, ids) },
-		Progress: func(done, of int64) {
+		Progress: func(p ingest.Progress) {
+			done, of := p.Bytes, p.BytesTotal
 			if done < last || done > of {
 				t.Errorf("progress %d of %d after %d", done, of, last)
 			}
@@ -137,7 +138,8 @@ func TestBigParagraphIsCancelled(t *testing.T) {
 	var first, total int64
 	r, err := ingest.Run(ctx, b.Base, ingest.Input{Paths: []string{path}, Options: ingest.Options{
 		Chunk: "60/2", CommitEvery: 4,
-		Progress: func(done, of int64) {
+		Progress: func(p ingest.Progress) {
+			done, of := p.Bytes, p.BytesTotal
 			if done > 0 { // 0 is said before a source is read
 				first, total = done, of
 				cancel()

@@ -4,13 +4,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // meter measures an ingest in bytes of its sources, the only measure whose total is known beforehand.
 type meter struct {
 	sizes   map[string]int64 // of the files, by path
 	total   int64
+	files   int    // that are behind the one being read
 	current string // file being read
 	before  int64  // bytes of the files before it
 }
@@ -41,12 +41,13 @@ func (m *meter) again() *meter { return &meter{sizes: m.sizes, total: m.total} }
 // the other.
 func (m *meter) position(source string, end int) int64 {
 	file := source
-	if _, ok := m.sizes[file]; !ok { // a JSON line: "file:7"
-		if i := strings.LastIndexByte(source, ':'); i > 0 {
-			file = source[:i]
-		}
+	if _, ok := m.sizes[file]; !ok { // a JSON line, "file:7"
+		file = FileOf(source)
 	}
-	if file != m.current {
+	if _, ok := m.sizes[file]; ok && file != m.current {
+		if m.current != "" {
+			m.files++
+		}
 		m.before += m.sizes[m.current]
 		m.current = file
 	}

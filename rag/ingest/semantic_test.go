@@ -32,7 +32,8 @@ func TestSemanticChunks(t *testing.T) {
 	o := ingest.Options{Chunk: "130/0", Chunker: ingest.Semantic,
 		Semantic: ingest.SemanticOptions{Percentile: 20, MinTokens: 5},
 		OnCommit: func(list []string) { ids = append(ids, list...) },
-		Progress: func(done, of int64) {
+		Progress: func(p ingest.Progress) {
+			done, of := p.Bytes, p.BytesTotal
 			if done < last || done > of {
 				t.Errorf("progress %d of %d after %d", done, of, last)
 			}

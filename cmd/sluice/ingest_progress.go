@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// ingestEvents tells what an ingest does: a bar or lines on standard error, and with --json or --events lines of JSON
+// on standard output, each an object of one key: "committed" with either, and with --events "progress", "skipped" and,
+// at the end, "summary". Scripts that read what --json prints count on "committed" alone.
+type ingestEvents struct {
+	out  *printer // nil without JSON
+	all  bool     // --events
+	task *progress.Task
+	last time.Time              // of a "progress" line
+	rest *sluice.IngestProgress // that came after it
+	err  error                  // of the first write that failed
+}
+
+// eventInterval is the time between two "progress" lines.
+const eventInterval = time.Second
+
+func (e *ingestEvents) print(kind string, v any) {
+	if e.out != nil && e.err == nil {
+		e.err = errors.Join(e.out.print(map[string]any{kind: v}), e.out.flush())
+	}
+}
+
+// committed tells of ids that are durable now.
+func (e *ingestEvents) committed(ids []string) { e.print("committed", ids) }
+
+// progress tells how far the ingest is.
+func (e *ingestEvents) progress(p sluice.IngestProgress) {
+	e.task.Describe(ingestState(p))
+	e.task.Set(p.Bytes/1000, p.BytesTotal/1000)
+	if !e.all {
+		return
+	}
+	e.rest = &p
+	if now := time.Now(); now.Sub(e.last) >= eventInterval {
+		e.last, e.rest = now, nil
+		e.print("progress", p)
+	}
+}
+
+// skipped tells of a file or line that is not read.
+func (e *ingestEvents) skipped(k corpus.Skipped) {
+	if e.all {
+		e.print("skipped", map[string]string{"source": k.Source, "reason": reason(k.Err), "error": k.Err.Error()})
+	}
+}
+
+// end ends with the counts of all.
+func (e *ingestEvents) end(r sluice.IngestResult) {
+	e.task.Finish()
+	if e.rest != nil {
+		e.print("progress", e.rest)
+	}
+	if e.all {
+		e.print("summary", r)
+	}
+}
+
+// ingestState is the part of a line of progress that says more than bytes: "3 of 12 files, 512 chunks, 98,304 tokens
+// (9,120/s)".
+func ingestState(p sluice.IngestProgress) string {
+	number := message.NewPrinter(language.English)
+	s := number.Sprintf("%d chunks", p.Chunks)
+	if p.FilesTotal > 1 {
+		s = number.Sprintf("%d of %d files, ", p.Files, p.FilesTotal) + s
+	}
+	if p.Tokens > 0 {
+		s += number.Sprintf(", %d tokens", p.Tokens)
+	}
+	if p.TokensPerSecond >= 1 {
+		s += fmt.Sprintf(" (%s/s)", number.Sprint(int64(p.TokensPerSecond)))
+	}
+	return s
+}
