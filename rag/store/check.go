@@ -18,6 +18,9 @@ func checkBatch(b Batch, dim int) error {
 			return err
 		}
 	}
+	if err := checkFiles(b.Files); err != nil {
+		return err
+	}
 	texts := make(map[string]string, len(b.Chunks))
 	for _, list := range [][]corpus.Chunk{b.Chunks, b.Known} {
 		for i := range list {

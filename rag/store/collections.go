@@ -33,7 +33,8 @@ func (c Collection) Below(path string) (rel string, ok bool) {
 	return rel, true
 }
 
-// Sources lists where the documents are from: of each the ID, Source, Digest, Path, Line and Collection.
+// Sources lists where the documents are from: of each the ID, Source, Digest, Path, Line,
+// Collection and Partial.
 func (s *Store) Sources(ctx context.Context) (list []DocumentInfo, err error) {
 	err = s.reading(ctx, func(q queryer) error {
 		collections, err := s.collections(q)
@@ -43,14 +44,15 @@ func (s *Store) Sources(ctx context.Context) (list []DocumentInfo, err error) {
 		return each(q, func(scan func(...any) error) error {
 			var d DocumentInfo
 			var at place
-			if err := scan(&d.ID, &d.Source, &d.Digest, &at.collection, &at.path, &at.line); err != nil {
+			if err := scan(&d.ID, &d.Source, &d.Digest, &at.collection, &at.path, &at.line,
+				&d.Partial); err != nil {
 				return err
 			}
 			d.Path, d.Collection = at.absolute(collections)
 			d.Line = at.line
 			list = append(list, d)
 			return ctx.Err()
-		}, `SELECT id, source, digest, collection, path, line FROM documents ORDER BY no`)
+		}, `SELECT id, source, digest, collection, path, line, partial FROM documents ORDER BY no`)
 	})
 	return list, s.wrap("list sources", err)
 }

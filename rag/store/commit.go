@@ -168,7 +168,10 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 	if err := c.updatePlaces(ctx, tx); err != nil {
 		return err
 	}
-	return c.putLabels(ctx, tx)
+	if err := c.putLabels(ctx, tx); err != nil {
+		return err
+	}
+	return putFiles(ctx, tx, c.batch.Files)
 }
 
 // plan finds out which chunks are new or changed. Of duplicates the first one counts (checkBatch has

@@ -45,7 +45,8 @@ func TestOlderVersionsAreMigrated(t *testing.T) {
 	}{"writer": {1, Options{}}, "reader": {1, Options{ReadOnly: true}}, "creator": {1, Options{Create: true,
 		Encoder: &testEncoder}}, "writer of version 2": {2, Options{}}, "reader of version 2": {2,
 		Options{ReadOnly: true}}, "writer of version 3": {3, Options{}},
-		"reader of version 3": {3, Options{ReadOnly: true}}} {
+		"reader of version 3": {3, Options{ReadOnly: true}}, "writer of version 4": {4, Options{}},
+		"reader of version 4": {4, Options{ReadOnly: true}}} {
 		t.Run(name, func(t *testing.T) {
 			dir, want := oldStore(t, c.version)
 			o := c.o

@@ -23,6 +23,8 @@ func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
 			err = migrate2(db, x)
 		case 3:
 			err = migrate3(db, x)
+		case 4:
+			err = migrate4(db, x)
 		default:
 			return nil
 		}
@@ -30,6 +32,23 @@ func migrate(ctx context.Context, db *sql.DB, dir string, x seams) error {
 			return err
 		}
 	}
+}
+
+// migrate4 brings version 4 up to version 5: no file's state is known, so that each one is read once more.
+func migrate4(db *sql.DB, x seams) error {
+	tx, err := db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec(files + `
+PRAGMA user_version = 5`); err != nil {
+		return err
+	}
+	if err := x.step("migrate"); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // migrate3 brings version 3 up to version 4: no chunk has a label.

@@ -21,11 +21,11 @@ import (
 const (
 	databaseName  = "sluice.db"
 	applicationID = 0x736c6365 // "slce", in the database's own header
-	schemaVersion = 4          // user_version; migrate.go brings older ones up to it
+	schemaVersion = 5          // user_version; migrate.go brings older ones up to it
 	blockRows     = 256        // of a new store, vectors that have one checksum
 )
 
-// schema of version 4. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
+// schema of version 5. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
 // all texts. Chunks name their document and topic by number for the same reason.
 const schema = `
 CREATE TABLE store (
@@ -81,7 +81,7 @@ CREATE TABLE texts (
 	end_byte   INTEGER NOT NULL,
 	text       TEXT NOT NULL
 ) STRICT;
-` + deletedAndBlocks + labels + `
+` + deletedAndBlocks + labels + files + `
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
 	value BLOB NOT NULL

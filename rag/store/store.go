@@ -60,6 +60,8 @@ type Batch struct {
 	// Labels are set for the chunks that it names by their ids, instead of those that they had; nil sets none. A chunk
 	// whose text stays keeps its labels otherwise.
 	Labels map[string][]Label
+	// Files are states of files that this batch brings up to date, with it or not at all.
+	Files []FileState
 }
 
 // Label is something that is said in a chunk, such as the name of a person. A chunk has it once.
