@@ -15,6 +15,7 @@ import (
 func (a *app) ingestCommand() *cobra.Command {
 	var noChunk, strict, replace, entities, events bool
 	var collection string
+	var files func(config.Config) corpus.FileOptions
 	cmd := &cobra.Command{
 		Use:   "ingest PATH...",
 		Short: "put files, folders and JSON lines into the store",
@@ -28,9 +29,14 @@ docs/guide/start.md. It is the same however the file is reached, and stays: 'doc
 JSON line keeps the id that it has, or gets COLLECTION/ before it. An id that another source has is refused; --replace
 takes it.
 
+Of a folder, hidden files, folders of packages and caches (node_modules) and what .gitignore, .ignore and .sluiceignore
+name are left out, unless --hidden and --no-ignore say otherwise; a file that is given itself is read. A path may be a
+pattern in quotes, such as 'docs/**/*.md'.
+
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error. With --events,
 {"progress":{...}} comes about once a second, {"skipped":{...}} for what is not read, and {"summary":{...}} at the end.`,
-		Example: "  sluice ingest docs/\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
+		Example: "  sluice ingest docs/\n  sluice ingest 'docs/**/*.md' --exclude drafts\n" +
+			"  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
 			"semantic book.md",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,9 +47,11 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			o := ingestOptions(c)
 			o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
 			o.Entities = o.Entities || entities
+			o.Files = files(c)
 			return closing(s, a.ingest(cmd, s, args, o, events))
 		},
 	}
+	files = a.fileFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&noChunk, "no-chunk", false,
 		"one chunk for each JSON line or file: its first 64 KiB, of which the encoder reads the beginning")

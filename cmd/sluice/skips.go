@@ -32,7 +32,8 @@ func (s *skips) add(k corpus.Skipped) {
 	line := fmt.Sprintf("%s: %v", printable.Line(k.Source), k.Err)
 	named := slices.ContainsFunc(s.paths,
 		func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
-	named = named && !isAny(k.Err, corpus.ErrUnknown, corpus.ErrHidden, corpus.ErrTooLarge, corpus.ErrNoWords,
+	named = named && !isAny(k.Err, corpus.ErrUnknown, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge,
+		corpus.ErrNoWords,
 		corpus.ErrDuplicate)
 	if named {
 		s.unread++
@@ -60,7 +61,8 @@ func reason(err error) string {
 	for _, r := range []struct {
 		err  error
 		text string
-	}{{corpus.ErrUnknown, "of an unknown kind"}, {corpus.ErrHidden, "hidden"}, {corpus.ErrTooLarge, "too large"},
+	}{{corpus.ErrUnknown, "of an unknown kind"}, {corpus.ErrHidden, "hidden"}, {corpus.ErrIgnored, "ignored"},
+		{corpus.ErrTooLarge, "too large"},
 		{corpus.ErrNoWords, "without words"}, {corpus.ErrDuplicate, "with an id seen before"},
 		{jsonl.ErrLine, "bad lines"},
 		{embed.ErrUnknownWords, "of unknown words"}, {embed.ErrRepetition, "of one word"},

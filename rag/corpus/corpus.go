@@ -78,6 +78,7 @@ type Skipped struct {
 
 // LoadOptions of Load.
 type LoadOptions struct {
+	FileOptions
 	MaxFileBytes int64 // 0 = 256 MiB
 	// CacheDir is where the reader of PDF files is kept once it is compiled, which takes seconds; "": nowhere.
 	CacheDir     string
@@ -109,6 +110,7 @@ var (
 	ErrNoDocument = errors.New("corpus: nothing to read")
 	ErrUnknown    = errors.New("corpus: unknown file kind")
 	ErrHidden     = errors.New("corpus: hidden file or folder")
+	ErrIgnored    = errors.New("corpus: ignored")
 	ErrStore      = errors.New("corpus: a store of Sluice")
 	ErrTooLarge   = errors.New("corpus: larger than the limit")
 	ErrNoWords    = errors.New("corpus: no words in it")

@@ -8,12 +8,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/internal/jsonl"
 )
@@ -40,8 +38,16 @@ func Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Documen
 		}
 		l := loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, seen: make(map[place]place)}
 		defer func() { _ = l.pdf.close() }() // it only gives memory back
+		if err := o.FileOptions.check(); err != nil {
+			yield(nil, err)
+			return
+		}
+		w := walker{ctx: ctx, o: o.FileOptions, file: l.file, skip: l.skip}
 		for _, p := range paths {
-			if l.path(p) != nil {
+			if err := w.path(p); err != nil {
+				if !errors.Is(err, errStop) {
+					yield(nil, err)
+				}
 				return
 			}
 		}
@@ -62,10 +68,8 @@ type loader struct {
 	o         LoadOptions
 	yield     func(*Document, error) bool
 	pulse     *pulse
-	seen      map[place]place // by what may be there once: a file's real path; a line's id, in its file
-	folder    string          // being loaded, or that of the file being loaded: absolute, links followed
-	given     bool            // the file being loaded was given itself
-	real      string          // path of the file being loaded, likewise
+	seen      map[place]place // lines, by their ids and the real paths of their files
+	at        found           // the file being loaded
 	documents int
 	skipped   int
 	first     Skipped
@@ -112,12 +116,12 @@ func (l *loader) cancelled() error {
 
 // emit yields d unless it has no words, or the line's id was seen before in its file.
 func (l *loader) emit(d *Document, from place) error {
-	d.Source, d.Line, d.Folder, d.Given = from.String(), from.line, l.folder, l.given
+	d.Source, d.Line, d.Folder, d.Given = from.String(), from.line, l.at.folder, l.at.given
 	if !hasWord(d.Text) {
 		return l.skip(d.Source, ErrNoWords, true)
 	}
-	d.Path = l.real
-	if key := (place{path: l.real, id: d.ID}); from.line > 0 {
+	d.Path = l.at.real
+	if key := (place{path: l.at.real, id: d.ID}); from.line > 0 {
 		if first, again := l.seen[key]; again {
 			return l.skip(d.Source, fmt.Errorf("%w: %q is that of %s", ErrDuplicate, d.ID, first), true)
 		}
@@ -130,109 +134,13 @@ func (l *loader) emit(d *Document, from place) error {
 	return nil
 }
 
-// realPath is a path as it is whatever the working directory, and with links followed.
-func realPath(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.EvalSymlinks(path)
-}
-
-// path loads one argument of Load.
-func (l *loader) path(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return l.skip(path, reason(err), true)
-	}
-	if l.folder, err = realPath(path); err != nil {
-		return l.skip(path, reason(err), true)
-	}
-	if l.given = !info.IsDir(); l.given {
-		l.folder = filepath.Dir(l.folder)
-		return l.file(path, filepath.Base(path), info, true)
-	}
-	root := path
-	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
-		root += string(filepath.Separator) // a link that is named is followed
-	}
-	return filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
-		if stop := l.cancelled(); stop != nil {
-			return stop
-		}
-		if err != nil {
-			return l.skip(p, reason(err), true)
-		}
-		if p == root {
-			return nil
-		}
-		if strings.HasPrefix(e.Name(), ".") {
-			if err := l.skip(p, ErrHidden, false); err != nil || !e.IsDir() {
-				return err
-			}
-			return fs.SkipDir
-		}
-		if e.IsDir() {
-			if isStore(p) {
-				if err := l.skip(p, ErrStore, false); err != nil {
-					return err
-				}
-				return fs.SkipDir
-			}
-			return nil
-		}
-		info, err := os.Stat(p) // follows links, to files only: a linked folder could be a loop
-		if err != nil {
-			return l.skip(p, reason(err), true)
-		}
-		rel, err := filepath.Rel(path, p)
-		if err != nil {
-			return l.skip(p, reason(err), true)
-		}
-		return l.file(p, filepath.ToSlash(rel), info, false)
-	})
-}
-
-// isStore tells whether a folder is a store of Sluice: its journals of questions are no documents.
-func isStore(path string) bool {
-	for _, name := range []string{"sluice.db", "segments"} {
-		if _, err := os.Stat(filepath.Join(path, name)); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// reason shortens an error of the operating system: the path is in Skipped.Source already.
-func reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("%w: %w", ErrFormat, err)
-}
-
-func (l *loader) file(path, id string, info fs.FileInfo, named bool) error {
+// file reads a file that the walk has come to.
+func (l *loader) file(at found) error {
 	if err := l.cancelled(); err != nil {
 		return err
 	}
-	switch {
-	case info.IsDir():
-		return l.skip(path, fmt.Errorf("%w: a link to a folder; give the folder itself", ErrUnknown), false)
-	case !info.Mode().IsRegular():
-		return l.skip(path, fmt.Errorf("%w: %v is not a regular file", ErrUnknown, info.Mode().Type()), named)
-	}
-	var err error
-	if l.real, err = realPath(path); err != nil {
-		return l.skip(path, reason(err), true)
-	}
-	if !utf8.ValidString(path + l.real) { // an id could not name it
-		return l.skip(path, fmt.Errorf("%w: its name is not UTF-8; rename it", ErrFormat), true)
-	}
-	if _, again := l.seen[place{path: l.real}]; again { // by another way
-		return nil
-	}
-	l.seen[place{path: l.real}] = place{path: path}
+	l.at = at
+	path, id, info, named := at.path, at.name, at.info, at.given
 	ext := strings.ToLower(filepath.Ext(path))
 	switch ext {
 	case ".jsonl", ".ndjson":

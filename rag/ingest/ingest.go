@@ -42,6 +42,7 @@ type Options struct {
 	CommitEvery  int   // chunks of one commit; 0 is 256
 	MaxFileBytes int64 // larger files are skipped; 0 is 256 MiB
 	Strict       bool  // a bad line or file is an error instead of a skip
+	Files        corpus.FileOptions
 	// Collection names the folder whose documents these are, where it has no name yet, and stands before the ids of
 	// JSON lines; "" names it after the folder.
 	Collection string
@@ -142,8 +143,8 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	}
 	r.progress(0) // reading and cutting a large file takes a while
 	defer r.base.WatchEncoder(nil)
-	load := corpus.LoadOptions{MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: r.skip,
-		CacheDir: r.o.CacheDir}
+	load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
+		OnSkip: r.skip, CacheDir: r.o.CacheDir}
 	if r.o.NoChunk {
 		load.MaxTextBytes = max(minTextBytes, info.MaxTokens*corpus.BytesPerToken)
 	}

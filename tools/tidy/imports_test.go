@@ -28,7 +28,7 @@ llm: engine/cores internal/filehash
 llm/gguf:
 llm/grammar:
 llm/remote: llm internal/apikey
-rag/corpus: kernels internal/jsonl
+rag/corpus: kernels internal/jsonl internal/regular
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
 rag/pairs: kernels engine internal/filelock internal/durable
 rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// fileFlags adds the flags that say which files are read and how, and returns what reads them and the settings.
+func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptions {
+	var o corpus.FileOptions
+	f := cmd.Flags()
+	f.StringArrayVar(&o.Include, "include", nil, "read only files that match this pattern, such as '*.md' or "+
+		"'docs/**'; may be given several times")
+	f.StringArrayVar(&o.Exclude, "exclude", nil, "leave out files and folders that match this pattern; may be given "+
+		"several times")
+	f.BoolVar(&o.Hidden, "hidden", false, "read files and folders whose names begin with a dot, too")
+	f.BoolVar(&o.NoIgnore, "no-ignore", false, "read what .gitignore, .ignore and .sluiceignore name, and folders of "+
+		"packages and caches, too")
+	return func(config.Config) corpus.FileOptions { return o }
+}

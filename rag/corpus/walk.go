@@ -1,0 +1,273 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// FileOptions say which files below a folder are read, and how. The zero value leaves out hidden ones, what ignore
+// files name, and folders of packages and caches.
+type FileOptions struct {
+	// Include and Exclude are patterns of paths relative to the folder given: "*", "?", "[a-z]" and "{a,b}" within a
+	// part between slashes, "**" across parts; one without a slash is compared with the name alone. With Include only
+	// files that match one of it are read; Exclude goes before it, for folders as well. Both hold for files that are
+	// given, too.
+	Include, Exclude []string
+	Hidden           bool // files and folders whose names begin with a dot are read
+	// NoIgnore reads what .gitignore, .ignore and .sluiceignore name, and folders of packages, caches and versions.
+	NoIgnore bool
+}
+
+// check refuses what is no pattern.
+func (o FileOptions) check() error {
+	for _, p := range slices.Concat(o.Include, o.Exclude) {
+		if _, ok := newGlob(p, true); !ok {
+			return fmt.Errorf("%w: %q is no pattern of paths", ErrFormat, p)
+		}
+	}
+	return nil
+}
+
+// found is a regular file that a walk has come to.
+type found struct {
+	path   string // as it was given, or what was given with what lies below it
+	name   string // relative to the folder given, with slashes; of a file that was given its base name
+	real   string // absolute, with links followed
+	folder string // that was given, or that of the file that was given: as real
+	given  bool   // the file was given, not a folder
+	info   fs.FileInfo
+}
+
+// walker finds the files below paths, each once, folders in the order of names. It opens none but ignore files.
+type walker struct {
+	ctx context.Context
+	o   FileOptions
+	// file is called for each; its error ends the walk.
+	file func(found) error
+	// skip is called for what is left out; fault tells that it should have been readable. Its error ends the walk.
+	skip func(source string, err error, fault bool) error
+
+	include, exclude []globPattern
+	seen             map[string]bool // by found.real
+	folder           string          // found.folder of the path at hand
+	only             *globPattern    // of the path at hand, where that is a pattern
+	any              bool            // it has matched something
+}
+
+// path walks one path, which may be a pattern ("docs/**/*.md").
+func (w *walker) path(path string) error {
+	if w.seen == nil {
+		w.seen = map[string]bool{}
+		w.include, w.exclude = globs(w.o.Include), globs(w.o.Exclude)
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?[{") {
+		return w.pattern(path)
+	}
+	if err == nil {
+		w.folder, err = realPath(path)
+	}
+	if err != nil {
+		return w.skip(path, reason(err), true)
+	}
+	if !info.IsDir() {
+		w.folder = filepath.Dir(w.folder)
+		return w.visit(path, filepath.Base(path), info, true)
+	}
+	return w.tree(path)
+}
+
+// pattern walks the folder that a pattern begins with.
+func (w *walker) pattern(path string) error {
+	base, pattern := doublestar.SplitPattern(filepath.ToSlash(filepath.Clean(path)))
+	glob, ok := newGlob("/"+pattern, true)
+	if !ok {
+		return w.skip(path, fmt.Errorf("%w: no such file, and no pattern of paths", ErrFormat), true)
+	}
+	var err error
+	if w.folder, err = realPath(base); err != nil {
+		return w.skip(path, reason(err), true)
+	}
+	hidden := w.o.Hidden
+	w.only, w.any = &glob, false
+	w.o.Hidden = hidden || strings.HasPrefix(pattern, ".") || strings.Contains(pattern, "/.") // it asks for them
+	err = w.tree(base)
+	w.only, w.o.Hidden = nil, hidden
+	if err == nil && !w.any {
+		err = w.skip(path, fmt.Errorf("%w: no file matches it", ErrFormat), true)
+	}
+	return err
+}
+
+// globs are patterns that were checked.
+func globs(patterns []string) (all []globPattern) {
+	for _, p := range patterns {
+		if g, ok := newGlob(strings.TrimPrefix(p, "./"), true); ok {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// tree walks a folder that was given.
+func (w *walker) tree(root string) error {
+	var rules *ignoreRules
+	if !w.o.NoIgnore {
+		rules = rulesAbove(w.folder)
+	}
+	return w.entries(root, "", rules)
+}
+
+// entries walks what is in a folder, whose path below the one given is rel.
+func (w *walker) entries(dir, rel string, above *ignoreRules) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		if err := w.skip(dir, reason(err), true); err != nil {
+			return err
+		}
+	}
+	rules := above
+	if !w.o.NoIgnore {
+		rules = above.below(filepath.Join(w.folder, filepath.FromSlash(rel)))
+	}
+	for _, e := range list {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		path, name := filepath.Join(dir, e.Name()), e.Name()
+		if rel != "" {
+			name = rel + "/" + name
+		}
+		if why := w.left(e, path, name, rules); why != nil {
+			err = w.skip(path, why, false)
+		} else if e.IsDir() {
+			err = w.entries(path, name, rules)
+		} else {
+			err = w.entry(path, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry visits what is no folder. Links are followed to files only: a linked folder could be a loop.
+func (w *walker) entry(path, name string) error {
+	if w.only != nil {
+		if !w.only.matchesAbove(name) {
+			return nil
+		}
+		w.any = true
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return w.skip(path, reason(err), true)
+	}
+	return w.visit(path, name, info, false)
+}
+
+// left is why an entry of a folder is left out, nil for one that is not.
+func (w *walker) left(e fs.DirEntry, path, name string, rules *ignoreRules) error {
+	if strings.HasPrefix(e.Name(), ".") && !w.o.Hidden {
+		return ErrHidden
+	}
+	if matchesAny(w.exclude, name) {
+		return fmt.Errorf("%w: excluded", ErrIgnored)
+	}
+	if e.IsDir() && isStore(path) {
+		return ErrStore
+	}
+	if w.o.NoIgnore {
+		return nil
+	}
+	if e.IsDir() && isLitter(path, e.Name()) {
+		return fmt.Errorf("%w: a folder of packages, caches or versions", ErrIgnored)
+	}
+	if by, yes := rules.ignored(filepath.ToSlash(w.folder)+"/"+name, e.IsDir()); yes {
+		return fmt.Errorf("%w: by %s", ErrIgnored, by)
+	}
+	return nil
+}
+
+func matchesAny(patterns []globPattern, name string) bool {
+	return slices.ContainsFunc(patterns, func(g globPattern) bool { return g.matches(name) })
+}
+
+// isLitter tells whether a folder holds what programs put there and nobody wrote: versions, packages, caches.
+func isLitter(path, name string) bool {
+	has := func(file string) bool {
+		_, err := os.Stat(filepath.Join(path, file))
+		return err == nil
+	}
+	switch name {
+	case ".git", ".hg", ".svn", ".bzr", ".jj", ".pijul", "_darcs", "node_modules", "bower_components", "__pycache__":
+		return true
+	case "CVS":
+		return has("Entries")
+	}
+	return has("pyvenv.cfg") || has("CACHEDIR.TAG")
+}
+
+// visit gives on a file that may be read.
+func (w *walker) visit(path, name string, info fs.FileInfo, given bool) error {
+	switch {
+	case info.IsDir():
+		return w.skip(path, fmt.Errorf("%w: a link to a folder; give the folder itself", ErrUnknown), false)
+	case !info.Mode().IsRegular():
+		return w.skip(path, fmt.Errorf("%w: %v is not a regular file", ErrUnknown, info.Mode().Type()), given)
+	case given && matchesAny(w.exclude, name):
+		return w.skip(path, fmt.Errorf("%w: excluded", ErrIgnored), false)
+	case len(w.include) > 0 && !matchesAny(w.include, name):
+		return w.skip(path, fmt.Errorf("%w: not among those included", ErrIgnored), false)
+	}
+	real, err := realPath(path)
+	if err != nil {
+		return w.skip(path, reason(err), true)
+	}
+	if !utf8.ValidString(path + real) { // an id could not name it
+		return w.skip(path, fmt.Errorf("%w: its name is not UTF-8; rename it", ErrFormat), true)
+	}
+	if w.seen[real] { // by another way
+		return nil
+	}
+	w.seen[real] = true
+	return w.file(found{path: path, name: name, real: real, folder: w.folder, given: given, info: info})
+}
+
+// realPath is a path as it is whatever the working directory, and with links followed.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// isStore tells whether a folder is a store of Sluice: its journals of questions are no documents.
+func isStore(path string) bool {
+	for _, name := range []string{"sluice.db", "segments"} {
+		if _, err := os.Stat(filepath.Join(path, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reason shortens an error of the operating system: the path is in Skipped.Source already.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("%w: %w", ErrFormat, err)
+}
