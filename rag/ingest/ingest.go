@@ -39,10 +39,10 @@ type Options struct {
 	// Entities finds people, places, organisations, dates and quantities in each chunk and keeps them as its labels.
 	Entities bool
 
-	CommitEvery  int   // chunks of one commit; 0 is 256
-	MaxFileBytes int64 // larger files are skipped; 0 is 256 MiB
-	Strict       bool  // a bad line or file is an error instead of a skip
-	Files        corpus.FileOptions
+	CommitEvery  int                // chunks of one commit; 0 is 256
+	MaxFileBytes int64              // larger files are skipped; 0 is 256 MiB
+	Strict       bool               // a bad line or file is an error instead of a skip
+	Files        corpus.FileOptions // which files are read, and how
 	// Collection names the folder whose documents these are, where it has no name yet, and stands before the ids of
 	// JSON lines; "" names it after the folder.
 	Collection string
@@ -169,37 +169,6 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 			corpus.ErrNoDocument, strings.Join(in.Paths, ", "), result.Skipped, result.Empty)
 	}
 	return result, errors.Join(tidy(ctx, base, result.Embedded), refused)
-}
-
-// compactFrom so many deleted rows on the store is compacted, if their share is large: fewer are not worth that the
-// calibration counts all pairs again, whose vectors of deleted chunks have gone.
-const compactFrom = 10_000
-
-// tidy compacts the store if that pays, and brings its index up to date. What was ingested is there whatever comes of
-// it.
-func tidy(ctx context.Context, base *knowledge.Base, embedded int) error {
-	if embedded == 0 {
-		return nil
-	}
-	st, err := base.Writer(ctx, nil)
-	if err != nil {
-		return err
-	}
-	size, err := st.Stats(ctx)
-	if err == nil && size.Rows-int64(size.Chunks) >= compactFrom {
-		var rows int64
-		if rows, err = base.Compact(ctx, store.CompactShare); rows > 0 {
-			base.Logger().Info("the store was compacted", "rows", rows)
-		}
-	}
-	if err == nil {
-		err = errors.Join(base.Changed(nil), base.KeepIndex(ctx))
-	}
-	if err != nil && ctx.Err() == nil {
-		base.Logger().Warn("the store was not compacted, or its index not brought up to date", "error", err)
-		err = nil
-	}
-	return err
 }
 
 // chunkSize reads a preset's name or SIZE/OVERLAP.
