@@ -33,11 +33,8 @@ var errStop = errors.New("stop")
 // all, ErrNoDocument is the last thing yielded.
 func Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {
-		if o.MaxFileBytes <= 0 {
-			o.MaxFileBytes = DefaultMaxFileBytes
-		}
-		l := loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, seen: make(map[place]place)}
-		defer func() { _ = l.pdf.close() }() // it only gives memory back
+		l := newLoader(ctx, o, yield)
+		defer l.close()
 		if err := o.FileOptions.check(); err != nil {
 			yield(nil, err)
 			return
@@ -68,13 +65,22 @@ type loader struct {
 	o         LoadOptions
 	yield     func(*Document, error) bool
 	pulse     *pulse
-	seen      map[place]place // lines, by their ids and the real paths of their files
+	seen      map[place]place // lines of the file being loaded, by their ids
 	at        found           // the file being loaded
 	documents int
 	skipped   int
 	first     Skipped
 	pdf       *pdfReader // nil before the first PDF file
 }
+
+func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) bool) *loader {
+	if o.MaxFileBytes <= 0 {
+		o.MaxFileBytes = DefaultMaxFileBytes
+	}
+	return &loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}}
+}
+
+func (l *loader) close() { _ = l.pdf.close() } // it only gives memory back
 
 // place is where a document came from; line is 0 for a file.
 type place struct {
@@ -139,7 +145,7 @@ func (l *loader) file(at found) error {
 	if err := l.cancelled(); err != nil {
 		return err
 	}
-	l.at = at
+	l.at, l.seen = at, map[place]place{}
 	path, id, info, named := at.path, at.name, at.info, at.given
 	ext := strings.ToLower(filepath.Ext(path))
 	switch ext {
