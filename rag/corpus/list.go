@@ -35,21 +35,20 @@ func List(ctx context.Context, paths []string, o LoadOptions) (files []File, err
 	if err := o.FileOptions.check(); err != nil {
 		return nil, err
 	}
-	w := walker{ctx: ctx, o: o.FileOptions,
-		file: func(f found) error {
-			files = append(files, File{Path: f.path, Name: f.name, Real: f.real, Folder: f.folder, Given: f.given,
-				Info: f.info})
-			return ctx.Err()
-		},
-		skip: func(source string, err error, fault bool) error {
-			if fault && o.Strict {
-				return fmt.Errorf("%s: %w", source, err)
-			}
-			if o.OnSkip != nil {
-				o.OnSkip(Skipped{source, err})
-			}
-			return nil
-		},
+	w := newWalker(ctx, o.FileOptions)
+	w.file = func(f found) error {
+		files = append(files, File{Path: f.path, Name: f.name, Real: f.real, Folder: f.folder, Given: f.given,
+			Info: f.info})
+		return ctx.Err()
+	}
+	w.skip = func(source string, err error, fault bool) error {
+		if fault && o.Strict {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+		if o.OnSkip != nil {
+			o.OnSkip(Skipped{source, err})
+		}
+		return nil
 	}
 	for _, p := range paths {
 		if err := errors.Join(ctx.Err(), w.path(p)); err != nil {
@@ -66,8 +65,8 @@ func LoadFiles(ctx context.Context, files iter.Seq[File], o LoadOptions) iter.Se
 		l := newLoader(ctx, o, yield)
 		defer l.close()
 		for f := range files {
-			if l.file(found{path: f.Path, name: f.Name, real: f.Real, folder: f.Folder, given: f.Given,
-				info: f.Info}) != nil {
+			at := found{path: f.Path, name: f.Name, real: f.Real, folder: f.Folder, given: f.Given}
+			if l.file(at.is(f.Info)) != nil {
 				return
 			}
 		}

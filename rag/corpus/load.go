@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -39,9 +38,8 @@ func Load(ctx context.Context, paths []string, o LoadOptions) iter.Seq2[*Documen
 			yield(nil, err)
 			return
 		}
-		w := walker{ctx: ctx, o: o.FileOptions, file: l.file, skip: l.skip}
 		for _, p := range paths {
-			if err := w.path(p); err != nil {
+			if err := l.walk.path(p); err != nil {
 				if !errors.Is(err, errStop) {
 					yield(nil, err)
 				}
@@ -66,7 +64,8 @@ type loader struct {
 	yield     func(*Document, error) bool
 	pulse     *pulse
 	seen      map[place]place // lines of the file being loaded, by their ids
-	at        found           // the file being loaded
+	walk      *walker
+	at        found // the file being loaded
 	documents int
 	skipped   int
 	first     Skipped
@@ -77,7 +76,9 @@ func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) 
 	if o.MaxFileBytes <= 0 {
 		o.MaxFileBytes = DefaultMaxFileBytes
 	}
-	return &loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}}
+	l := &loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, walk: newWalker(ctx, o.FileOptions)}
+	l.walk.file, l.walk.skip = l.file, l.skip
+	return l
 }
 
 func (l *loader) close() { _ = l.pdf.close() } // it only gives memory back
@@ -142,39 +143,55 @@ func (l *loader) emit(d *Document, from place) error {
 
 // file reads a file that the walk has come to.
 func (l *loader) file(at found) error {
+	if kind := archiveKind(at.path); kind != nil {
+		return l.archive(at, kind)
+	}
+	return l.document(at)
+}
+
+// document reads a file of one document, or of a document for each line or message.
+func (l *loader) document(at found) error {
 	if err := l.cancelled(); err != nil {
 		return err
 	}
 	l.at, l.seen = at, map[place]place{}
-	path, id, info, named := at.path, at.name, at.info, at.given
-	ext := strings.ToLower(filepath.Ext(path))
+	ext := strings.ToLower(filepath.Ext(at.path))
 	switch ext {
 	case ".jsonl", ".ndjson":
-		return l.jsonLines(path)
+		return l.jsonLines(at)
 	case ".mbox":
-		return l.mailbox(path, id, info.Size())
+		return l.mailbox(at)
 	}
 	f, ok := l.formats()[ext]
 	if !ok {
-		return l.skip(path, fmt.Errorf("%w %q: %s are read", ErrUnknown, ext, formatNames), named)
+		err := fmt.Errorf("%w %q: %s are read, and archives of them (%s)", ErrUnknown, ext, formatNames, archiveNames)
+		return l.skip(at.path, err, at.given && at.content == nil)
 	}
 	parse := f.parse
-	raw, digest, cut, err := l.readText(path, info.Size(), f)
+	raw, digest, cut, err := l.readText(at, f)
 	if err != nil {
-		return l.skip(path, err, true)
+		return l.unread(at, err)
 	}
-	d := &Document{ID: id, Digest: digest, Cut: cut}
+	d := &Document{ID: at.name, Digest: digest, Cut: cut}
 	if err := parsing(l.ctx, len(raw), func() error { return parse(d, raw) }); err != nil {
-		if stop := l.cancelled(); stop != nil {
-			return stop
-		}
-		return l.skip(path, err, true)
+		return l.unread(at, err)
 	}
 	d.shorten(l.o.MaxTextBytes)
 	if d.Title == "" {
-		d.Title = title(d, path)
+		d.Title = title(d, at.path)
 	}
-	return l.emit(d, place{path: path})
+	return l.emit(d, place{path: at.path})
+}
+
+// unread skips a file that could not be read, unless the context has ended, or its archive has become too large.
+func (l *loader) unread(at found, err error) error {
+	if stop := l.cancelled(); stop != nil {
+		return stop
+	}
+	if at.content != nil && errors.Is(err, errArchive) {
+		return err // the archive is skipped
+	}
+	return l.skip(at.path, err, true)
 }
 
 // formatNames are the endings of files that are read, for messages.
@@ -272,8 +289,9 @@ func title(d *Document, path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-func (l *loader) jsonLines(path string) error {
-	f, err := os.Open(path)
+func (l *loader) jsonLines(at found) error {
+	path := at.path
+	f, err := at.open()
 	if err != nil {
 		return l.skip(path, reason(err), true)
 	}
@@ -292,7 +310,7 @@ func (l *loader) jsonLines(path string) error {
 		case errors.Is(err, jsonl.ErrLong):
 			err = fmt.Errorf("%w of %d bytes: a line of %d bytes", ErrTooLarge, l.o.MaxFileBytes, line.Length)
 		case err != nil:
-			return l.skip(path, reason(err), true)
+			return l.unread(at, reason(err))
 		}
 		lines++
 		if err := l.cancelled(); err != nil {

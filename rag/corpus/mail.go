@@ -179,10 +179,11 @@ func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) 
 
 // mailbox reads the messages of an mbox file (RFC 4155), a document each: every one begins with a line "From …", which
 // stands at the beginning or behind an empty line. Its id is its Message-ID behind the file's.
-func (l *loader) mailbox(path, id string, size int64) error {
-	raw, _, _, err := l.readText(path, size, format{})
+func (l *loader) mailbox(file found) error {
+	path, id := file.path, file.name
+	raw, _, _, err := l.readText(file, format{})
 	if err != nil {
-		return l.skip(path, err, true)
+		return l.unread(file, err)
 	}
 	n := 0
 	for at, line := range messages(raw) {

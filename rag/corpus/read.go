@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,12 +20,13 @@ const (
 
 // readText reads a file of a format, or so much of its beginning as can be kept: cut tells that there is more. The
 // digest is of what was read.
-func (l *loader) readText(path string, size int64, kind format) (raw, digest string, cut bool, err error) {
+func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, err error) {
+	size := at.size
 	most := kind.share * int64(l.o.MaxTextBytes)
 	if size > l.o.MaxFileBytes {
 		return "", "", false, fmt.Errorf("%w of %d bytes: %d", ErrTooLarge, l.o.MaxFileBytes, size)
 	}
-	f, err := os.Open(path)
+	f, err := at.open()
 	if err != nil {
 		return "", "", false, reason(err)
 	}
@@ -35,7 +35,7 @@ func (l *loader) readText(path string, size int64, kind format) (raw, digest str
 		most = l.o.MaxFileBytes + 1
 	}
 	var b strings.Builder // its String is what was read without a copy of it
-	b.Grow(int(min(size, most) + 1))
+	b.Grow(int(min(max(size, 0), most, 64<<20) + 1)) // an archive may claim any size
 	h := sha256.New()
 	if _, err = io.Copy(io.MultiWriter(&b, h), io.LimitReader(cancelled{l.ctx, f}, most)); err != nil {
 		return "", "", false, reason(err)
@@ -44,7 +44,7 @@ func (l *loader) readText(path string, size int64, kind format) (raw, digest str
 	if int64(len(raw)) > l.o.MaxFileBytes { // it has grown
 		return "", "", false, fmt.Errorf("%w of %d bytes", ErrTooLarge, l.o.MaxFileBytes)
 	}
-	if cut = int64(len(raw)) == most && size > most; cut {
+	if cut = int64(len(raw)) == most && (size > most || size < 0); cut {
 		raw = wholeCharacters(raw)
 	}
 	if kind.share > 0 {

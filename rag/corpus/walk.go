@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/sluice-rag/sluice/internal/regular"
 )
 
 // FileOptions say which files below a folder are read, and how. The zero value leaves out hidden ones, what ignore
@@ -25,6 +29,7 @@ type FileOptions struct {
 	Hidden           bool // files and folders whose names begin with a dot are read
 	// NoIgnore reads what .gitignore, .ignore and .sluiceignore name, and folders of packages, caches and versions.
 	NoIgnore bool
+	Archives ArchiveLimits
 }
 
 // check refuses what is no pattern.
@@ -37,14 +42,38 @@ func (o FileOptions) check() error {
 	return nil
 }
 
-// found is a regular file that a walk has come to.
+// found is a regular file that a walk has come to, or one in an archive.
 type found struct {
-	path   string // as it was given, or what was given with what lies below it
-	name   string // relative to the folder given, with slashes; of a file that was given its base name
-	real   string // absolute, with links followed
-	folder string // that was given, or that of the file that was given: as real
-	given  bool   // the file was given, not a folder
-	info   fs.FileInfo
+	path     string      // as it was given, or what was given with what lies below it
+	name     string      // relative to the folder given, with slashes; of a file that was given its base name
+	real     string      // absolute, with links followed
+	folder   string      // that was given, or that of the file that was given: as real
+	given    bool        // the file was given, not a folder
+	info     fs.FileInfo // nil of a file in an archive
+	size     int64       // as far as it is known before it is read; -1 if it is not
+	modified time.Time
+	content  io.Reader // of a file in an archive; nil for one of its own
+}
+
+// open opens what was found for reading. A file that has become a pipe since is not waited for.
+func (f found) open() (io.ReadCloser, error) {
+	if f.content != nil {
+		return io.NopCloser(f.content), nil
+	}
+	return regular.Open(f.path)
+}
+
+// is says what a file of its own was when it was found.
+func (f found) is(info fs.FileInfo) found {
+	f.info, f.size, f.modified = info, info.Size(), info.ModTime()
+	return f
+}
+
+// in is what was found in an archive, by its path there.
+func (f found) in(inner string, size int64, modified time.Time, content io.Reader) found {
+	f.path, f.name, f.real = f.path+"/"+inner, f.name+"/"+inner, f.real+"/"+inner
+	f.info, f.size, f.modified, f.content = nil, size, modified, content
+	return f
 }
 
 // walker finds the files below paths, each once, folders in the order of names. It opens none but ignore files.
@@ -63,12 +92,13 @@ type walker struct {
 	any              bool            // it has matched something
 }
 
+// newWalker makes a walker; what it calls may be given later.
+func newWalker(ctx context.Context, o FileOptions) *walker {
+	return &walker{ctx: ctx, o: o, include: globs(o.Include), exclude: globs(o.Exclude), seen: map[string]bool{}}
+}
+
 // path walks one path, which may be a pattern ("docs/**/*.md").
 func (w *walker) path(path string) error {
-	if w.seen == nil {
-		w.seen = map[string]bool{}
-		w.include, w.exclude = globs(w.o.Include), globs(w.o.Exclude)
-	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?[{") {
 		return w.pattern(path)
@@ -199,6 +229,17 @@ func (w *walker) left(e fs.DirEntry, path, name string, rules *ignoreRules) erro
 	return nil
 }
 
+// chosen is why a file is left out by Include and Exclude, nil for one that is not.
+func (w *walker) chosen(name string) error {
+	switch {
+	case slices.ContainsFunc(w.exclude, func(g globPattern) bool { return g.matchesAbove(name) }):
+		return fmt.Errorf("%w: excluded", ErrIgnored)
+	case len(w.include) > 0 && !matchesAny(w.include, name):
+		return fmt.Errorf("%w: not among those included", ErrIgnored)
+	}
+	return nil
+}
+
 func matchesAny(patterns []globPattern, name string) bool {
 	return slices.ContainsFunc(patterns, func(g globPattern) bool { return g.matches(name) })
 }
@@ -209,13 +250,15 @@ func isLitter(path, name string) bool {
 		_, err := os.Stat(filepath.Join(path, file))
 		return err == nil
 	}
+	return isLitterName(name) || name == "CVS" && has("Entries") || has("pyvenv.cfg") || has("CACHEDIR.TAG")
+}
+
+func isLitterName(name string) bool {
 	switch name {
 	case ".git", ".hg", ".svn", ".bzr", ".jj", ".pijul", "_darcs", "node_modules", "bower_components", "__pycache__":
 		return true
-	case "CVS":
-		return has("Entries")
 	}
-	return has("pyvenv.cfg") || has("CACHEDIR.TAG")
+	return false
 }
 
 // visit gives on a file that may be read.
@@ -225,10 +268,9 @@ func (w *walker) visit(path, name string, info fs.FileInfo, given bool) error {
 		return w.skip(path, fmt.Errorf("%w: a link to a folder; give the folder itself", ErrUnknown), false)
 	case !info.Mode().IsRegular():
 		return w.skip(path, fmt.Errorf("%w: %v is not a regular file", ErrUnknown, info.Mode().Type()), given)
-	case given && matchesAny(w.exclude, name):
-		return w.skip(path, fmt.Errorf("%w: excluded", ErrIgnored), false)
-	case len(w.include) > 0 && !matchesAny(w.include, name):
-		return w.skip(path, fmt.Errorf("%w: not among those included", ErrIgnored), false)
+	}
+	if why := w.chosen(name); why != nil && (archiveKind(name) == nil || matchesAny(w.exclude, name)) {
+		return w.skip(path, why, false)
 	}
 	real, err := realPath(path)
 	if err != nil {
@@ -241,7 +283,7 @@ func (w *walker) visit(path, name string, info fs.FileInfo, given bool) error {
 		return nil
 	}
 	w.seen[real] = true
-	return w.file(found{path: path, name: name, real: real, folder: w.folder, given: given, info: info})
+	return w.file(found{path: path, name: name, real: real, folder: w.folder, given: given}.is(info))
 }
 
 // realPath is a path as it is whatever the working directory, and with links followed.

@@ -20,12 +20,12 @@ import (
 func walked(t *testing.T, dir string, o FileOptions, paths ...string) (names []string, left map[string]error) {
 	t.Helper()
 	left = map[string]error{}
-	w := walker{ctx: context.Background(), o: o,
-		file: func(f found) error { names = append(names, f.name); return nil },
-		skip: func(source string, err error, _ bool) error {
-			left[strings.TrimPrefix(source, dir+"/")] = err
-			return nil
-		}}
+	w := newWalker(context.Background(), o)
+	w.file = func(f found) error { names = append(names, f.name); return nil }
+	w.skip = func(source string, err error, _ bool) error {
+		left[strings.TrimPrefix(source, dir+"/")] = err
+		return nil
+	}
 	for _, p := range paths {
 		if err := w.path(p); err != nil {
 			t.Fatal(err)

@@ -30,6 +30,12 @@ func (r *run) resolveGiven() error {
 // handedIn makes a document that was read from a file of Options.Given one of no file.
 func (r *run) handedIn(d *corpus.Document) {
 	name, ok := r.given[d.Path]
+	if !ok && len(r.given) > 0 { // a file in an archive that was handed in
+		archive := corpus.ArchiveOf(d.Path)
+		if name, ok = r.given[archive]; ok {
+			name += d.Path[len(archive):]
+		}
+	}
 	if !ok {
 		return
 	}
