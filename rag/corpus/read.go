@@ -34,7 +34,7 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 	if most <= 0 {
 		most = l.o.MaxFileBytes + 1
 	}
-	var b strings.Builder // its String is what was read without a copy of it
+	var b strings.Builder                            // its String is what was read without a copy of it
 	b.Grow(int(min(max(size, 0), most, 64<<20) + 1)) // an archive may claim any size
 	h := sha256.New()
 	if _, err = io.Copy(io.MultiWriter(&b, h), io.LimitReader(cancelled{l.ctx, f}, most)); err != nil {
