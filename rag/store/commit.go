@@ -253,8 +253,11 @@ func (c *commit) putDocuments(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 		var no int64
-		at := placeOf(c.collections, d)
-		if err := put.QueryRow(d.ID, d.Source, d.Title, d.Topic, d.Digest, string(meta), now, at.collection, at.path,
+		at, added := placeOf(c.collections, d), now
+		if then, known := c.batch.added[d.ID]; known {
+			added = then
+		}
+		if err := put.QueryRow(d.ID, d.Source, d.Title, d.Topic, d.Digest, string(meta), added, at.collection, at.path,
 			at.line, c.batch.Partial).Scan(&no); err != nil {
 			return err
 		}

@@ -55,8 +55,11 @@ type seams struct {
 // readers too if they may write. Errors: ErrNotFound, ErrLocked, ErrEncoder, ErrCorrupt, ErrVersion, ErrInput,
 // ErrDimension.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
-	return open(ctx, dir, o, seams{fs: osFS{}, segmentBytes: segmentBytes, step: func(string) error { return nil },
-		patient: lockPatient})
+	return open(ctx, dir, o, realSeams())
+}
+
+func realSeams() seams {
+	return seams{fs: osFS{}, segmentBytes: segmentBytes, step: func(string) error { return nil }, patient: lockPatient}
 }
 
 func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err error) {

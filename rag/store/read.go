@@ -225,27 +225,35 @@ func (s *Store) documents(ctx context.Context, where string, args ...any) (list 
 		if err != nil {
 			return err
 		}
-		return each(q, func(scan func(...any) error) error {
-			var d DocumentInfo
-			var meta string
-			var at place
-			if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &at.collection, &at.path,
-				&at.line, &d.Partial, &d.Chunks, &d.Tokens); err != nil {
-				return err
-			}
-			if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
-				return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
-			}
-			d.Path, d.Collection = at.absolute(collections)
-			d.Line = at.line
-			list = append(list, d)
-			return ctx.Err()
-		}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, d.collection, d.path, d.line, d.partial,
-			count(c.row), coalesce(sum(c.tokens), 0)
-			FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no WHERE `+where+` GROUP BY d.no ORDER BY d.no`,
-			args...)
+		list, err = documentsIn(ctx, q, collections, where, args...)
+		return err
 	})
 	return list, err
+}
+
+// documentsIn reads the documents of a condition on them as d.
+func documentsIn(
+	ctx context.Context, q queryer, collections []Collection, where string, args ...any,
+) (list []DocumentInfo, err error) {
+	return list, each(q, func(scan func(...any) error) error {
+		var d DocumentInfo
+		var meta string
+		var at place
+		if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &at.collection, &at.path,
+			&at.line, &d.Partial, &d.Chunks, &d.Tokens); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
+			return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
+		}
+		d.Path, d.Collection = at.absolute(collections)
+		d.Line = at.line
+		list = append(list, d)
+		return ctx.Err()
+	}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, d.collection, d.path, d.line, d.partial,
+		count(c.row), coalesce(sum(c.tokens), 0)
+		FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no WHERE `+where+` GROUP BY d.no ORDER BY d.no`,
+		args...)
 }
 
 // Meta returns the value under key, or ErrNotFound.

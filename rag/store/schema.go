@@ -191,6 +191,10 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 	e := *o.Encoder
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
+	created := time.Now().UTC().Format(time.RFC3339)
+	if o.like != nil {
+		id, created = o.like.idOf(), o.like.Created
+	}
 	tx, err := db.Begin()
 	if err != nil {
 		return err
@@ -206,7 +210,7 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 		}
 	}
 	if _, err := tx.Exec(`INSERT INTO store VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0)`, id[:],
-		time.Now().UTC().Format(time.RFC3339), e.Name, e.Digest, e.TokenizerDigest, e.Dim, o.Metric.String(),
+		created, e.Name, e.Digest, e.TokenizerDigest, e.Dim, o.Metric.String(),
 		segmentRows(e.Dim, limit), blockRows); err != nil {
 		return err
 	}

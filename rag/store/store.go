@@ -37,6 +37,7 @@ type Options struct {
 	// whose vectors the store holds; another one is ErrEncoder. nil accepts whatever the store holds (reading, listing)
 	Encoder *identity.Encoder
 	Metric  kernels.Metric // recorded at creation; later opens keep the recorded one (Store.Metric)
+	like    *archiveHeader // whose id and date a new store gets; nil: its own
 }
 
 // Batch is what one Commit makes durable: documents with their chunks and one vector per chunk.
@@ -62,6 +63,8 @@ type Batch struct {
 	Labels map[string][]Label
 	// Files are states of files that this batch brings up to date, with it or not at all.
 	Files []FileState
+
+	added map[string]string // when documents were first committed, by their ids; of an export
 }
 
 // Label is something that is said in a chunk, such as the name of a person. A chunk has it once.
