@@ -35,7 +35,7 @@ func (a *app) withStore(f func(cmd *cobra.Command, s *sluice.Sluice, args []stri
 }
 
 func (a *app) docsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "docs", Short: "list, show and remove what the store holds"}
+	cmd := &cobra.Command{Use: "docs", Short: "list, show, remove, export and check what the store holds"}
 	var chunks, gone bool
 	list := &cobra.Command{Use: "list", Short: "list documents, or with --chunks every chunk", Args: cobra.NoArgs,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
@@ -87,7 +87,8 @@ func (a *app) docsCommand() *cobra.Command {
 	show.ValidArgsFunction = a.completing(documentIDs, true)
 	rm.ValidArgsFunction = show.ValidArgsFunction
 	rm.Flags().BoolVar(&gone, "gone", false, "remove those whose files are not there any more")
-	cmd.AddCommand(list, show, rm, a.rootCommand(), a.repairCommand(), a.compactCommand())
+	cmd.AddCommand(list, show, rm, a.rootCommand(), a.exportCommand(), a.restoreCommand(), a.repairCommand(),
+		a.compactCommand())
 	return group(cmd)
 }
 

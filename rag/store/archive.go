@@ -20,13 +20,13 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// An export is a text file of JSON lines (docs/store.md), each an object with one key that says what it is, in the order
-// of the fields here:
+// An export is a text file of JSON lines (docs/store.md), each an object with one key that says what it is, in the
+// order of the fields here:
 //
 //	{"sluice_export": …}  the first line: version, encoder, metric
 //	{"collection": …}     a folder that documents are from
 //	{"document": …}       what is known of a document
-//	{"chunk": …}          its text with the SHA-256, its vector (base64 of float32, little-endian), its labels; in row order
+//	{"chunk": …}          its text with the SHA-256, its vector (base64 of float32), its labels; in row order
 //	{"meta": …}           a small value of the store; only if the whole store is exported, as the next
 //	{"file": …}           of a calibration or the router, in parts
 //	{"end": …}            the last line: how many of each, and the SHA-256 of all bytes before it
@@ -302,7 +302,8 @@ func (k *archiveChunk) check(dim int) error {
 		return fmt.Errorf("%w: chunk %q has the SHA-256 %s, expected %.64q", ErrArchive, k.ID, digest, k.SHA256)
 	}
 	for _, l := range k.Labels {
-		if err := errors.Join(checkText("label's kind", l.Kind, false), checkText("label", l.Value, false)); err != nil {
+		if err := errors.Join(checkText("label's kind", l.Kind, false),
+			checkText("label", l.Value, false)); err != nil {
 			return fmt.Errorf("chunk %q: %w", k.ID, err)
 		}
 	}

@@ -31,9 +31,9 @@ type Exported struct {
 	SHA256      string `json:"sha256"` // of all lines but the last, which has it
 }
 
-// Export writes documents with all that belongs to them, or the whole store, as docs/store.md has it. It is one state of
-// the store, whoever writes meanwhile. What is damaged is not exported: the error is a BlockError or a TextError, which
-// says how it is repaired. An unknown document is ErrNotFound.
+// Export writes documents with all that belongs to them, or the whole store, as docs/store.md has it. It is one state
+// of the store, whoever writes meanwhile. What is damaged is not exported: the error is a BlockError or a TextError,
+// which says how it is repaired. An unknown document is ErrNotFound.
 func (s *Store) Export(ctx context.Context, to io.Writer, o ExportOptions) (done Exported, err error) {
 	v, err := s.View(ctx)
 	if err != nil {

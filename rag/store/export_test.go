@@ -118,7 +118,8 @@ func TestExportRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(done, Restored{New: true, Encoder: testEncoder, Restored: 2, Chunks: 2800, Files: 1}); diff != "" {
+	if diff := cmp.Diff(done,
+		Restored{New: true, Encoder: testEncoder, Restored: 2, Chunks: 2800, Files: 1}); diff != "" {
 		t.Fatal(diff)
 	}
 	r := mustOpen(t, to, testSeams())
@@ -340,7 +341,8 @@ func TestExportBesideAWriter(t *testing.T) {
 				return
 			default:
 			}
-			_, err = s.Commit(context.Background(), batchOf(v%50+1, testDim, append(ids("a", 400), ids("b", 400)...)...))
+			_, err = s.Commit(context.Background(),
+				batchOf(v%50+1, testDim, append(ids("a", 400), ids("b", 400)...)...))
 			if err == nil && v%7 == 0 {
 				_, err = s.Compact(context.Background(), 0)
 			}
@@ -435,7 +437,8 @@ func TestExportOfDamage(t *testing.T) {
 // FuzzArchive reads anything as an export: no crash, and what is refused says why.
 func FuzzArchive(f *testing.F) {
 	head := `{"sluice_export":{"version":1,"store":"000102030405060708090a0b0c0d0e0f","created":"2026-01-01T00:00:00Z",` +
-		`"encoder":{"name":"e","digest":"sha256:e","tokenizer_digest":"","dim":1},"metric":"cosine","whole":true}}` + "\n"
+		`"encoder":{"name":"e","digest":"sha256:e","tokenizer_digest":"","dim":1},"metric":"cosine","whole":true}}` +
+		"\n"
 	chunk := `{"chunk":{"id":"c","document":"d","source":"s","start":0,"end":1,"text":"x","tokens":1,"sha256":` +
 		`"2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881","vector":"AACAPw=="}}` + "\n"
 	for _, rest := range []string{

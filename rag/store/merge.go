@@ -74,8 +74,9 @@ func (r *restorer) compare(ctx context.Context) (missing []*archived, err error)
 	for _, d := range r.documents {
 		old, known := has[d.ID]
 		if other := paths[d.Path]; !known && other != "" && !d.Line {
-			return nil, fmt.Errorf("%w: %s is document %q in the store and %q in the export", ErrConflict, d.Path, other,
-				d.ID)
+			return nil,
+				fmt.Errorf("%w: %s is document %q in the store and %q in the export", ErrConflict, d.Path, other,
+					d.ID)
 		}
 		sameChunks := signatures[d.ID] == d.signature && old.Chunks == d.Chunks
 		switch {
@@ -90,8 +91,9 @@ func (r *restorer) compare(ctx context.Context) (missing []*archived, err error)
 	}
 	if len(others) > 0 && !r.o.Replace {
 		r.done = Restored{}
-		return nil, fmt.Errorf("%w: the store has %d documents of the export with another content, %s: --replace makes "+
-			"them those of the export", ErrConflict, len(others), strings.Join(others[:min(len(others), 3)], ", "))
+		return nil,
+			fmt.Errorf("%w: the store has %d documents of the export with another content, %s: --replace makes "+
+				"them those of the export", ErrConflict, len(others), strings.Join(others[:min(len(others), 3)], ", "))
 	}
 	return missing, nil
 }
@@ -133,8 +135,8 @@ func (r *restorer) mergeLong(ctx context.Context, c *archiveCursor, d *archived)
 	return nil
 }
 
-// restoreCollection makes a collection of an export, unless its folder is one. If its name is another folder's it gets a
-// number.
+// restoreCollection makes a collection of an export, unless its folder is one. If its name is another folder's it gets
+// a number.
 func (s *Store) restoreCollection(ctx context.Context, c Collection) error {
 	return s.transact(ctx, "restore a collection", func(_ context.Context, tx *change) error {
 		list, err := s.collections(tx)

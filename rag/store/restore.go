@@ -44,9 +44,9 @@ const restoreRows = 2048
 // changed if not. A store that is not there is then made aside and put in its place when it is complete, with the id,
 // the order of rows, the calibrations and the router of the exported one, so that it answers as that did. Into a store
 // that is there the documents come one by one, each whole or not at all (one of more than restoreRows chunks is shown
-// as incomplete meanwhile): what an interruption leaves is completed by another Restore. Errors: ErrArchive, ErrVersion,
-// ErrEncoder, ErrConflict (the store has other content, and not Replace; or the folder holds something else), those of
-// Open and Commit.
+// as incomplete meanwhile): what an interruption leaves is completed by another Restore. Errors: ErrArchive,
+// ErrVersion, ErrEncoder, ErrConflict (the store has other content, and not Replace; or the folder holds something
+// else), those of Open and Commit.
 func Restore(ctx context.Context, dir string, from io.ReadSeeker, o RestoreOptions) (Restored, error) {
 	return restore(ctx, dir, from, o, realSeams())
 }
@@ -172,7 +172,8 @@ func (r *restorer) survey(ctx context.Context) error {
 		want = &r.store.settings.encoder
 	}
 	if want != nil && !want.Same(r.header.Encoder) {
-		return fmt.Errorf("%w: the export holds vectors of %s, not of %s: restore it into another folder, and use that "+
+		return fmt.Errorf("%w: the export holds vectors of %s, not of %s: restore it into another folder, and use "+
+			"that "+
 			"encoder there", ErrEncoder, r.header.Encoder, *want)
 	}
 	return nil
