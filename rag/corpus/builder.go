@@ -12,7 +12,9 @@ const maxHeading = 200
 // block is a byte range of a text that no sentence crosses.
 type block struct {
 	start, end int
-	code       bool // lines, not sentences
+	code       bool  // lines, not sentences
+	more       bool  // goes on with the row of the block before
+	table      int32 // 1 + the index of the table in Document.tables that it is in; 0 for none
 }
 
 // openHeading is a heading whose section has not been closed by one of its level or above.
@@ -27,6 +29,9 @@ type builder struct {
 	w        textWriter
 	blocks   []block
 	sections []Section
+	tables   []tableSpan
+	within   []openTable // outermost first
+	more     bool        // blocks go on with the row before: the format says where rows begin
 	path     []openHeading
 	from, to int    // source range of the last heading
 	open     bool   // a block is open
@@ -61,12 +66,13 @@ func (b *builder) begin(source int, code bool) {
 			b.w.atom(b.sep, source, 0)
 		}
 		b.open, b.sep, b.space = true, "", ""
-		b.blocks = append(b.blocks, block{start: b.w.text.Len(), code: code})
+		b.blocks = append(b.blocks, block{start: b.w.text.Len(), code: code, more: b.more && len(b.within) > 0})
+		b.more = len(b.within) > 0 && b.within[len(b.within)-1].rows
 	}
 	if b.space != "" && b.marker == "" && b.borders == 0 {
 		b.w.atom(b.space, b.spaceAt, source-b.spaceAt)
 	}
-	b.w.atom(b.marker+strings.Repeat(" | ", b.borders), source, 0)
+	b.w.atom(b.marker+strings.Repeat(cellBorder, b.borders), source, 0)
 	b.space, b.marker, b.borders = "", "", 0
 }
 
@@ -135,6 +141,7 @@ func (b *builder) heading(level int, text, anchor string, from, to int) {
 	if text == "" {
 		return
 	}
+	b.layout()
 	b.endSection(level)
 	for len(b.path) > 0 && b.path[len(b.path)-1].level >= level {
 		b.path = b.path[:len(b.path)-1]
@@ -195,6 +202,9 @@ func (b *builder) endSection(next int) {
 
 // finish fills the text fields of d. in maps the reader's text to the source bytes.
 func (b *builder) finish(d *Document, in offsetMap) {
+	for len(b.within) > 0 {
+		b.endTable()
+	}
 	if len(b.sections) > 0 {
 		b.endSection(0)
 	}
@@ -207,7 +217,7 @@ func (b *builder) finish(d *Document, in offsetMap) {
 	if len(text) > 0 && m == nil {
 		m = offsetMap{{0, 0, 1, 1}}
 	}
-	d.Text, d.Sections, d.blocks = text, b.sections, b.blocks
+	d.Text, d.Sections, d.blocks, d.tables = text, b.sections, b.blocks, b.tables
 	d.offsets = compose(m, in, len(text))
 	for i := range d.Sections {
 		d.Sections[i].source = in.start(d.Sections[i].source)
@@ -217,7 +227,7 @@ func (b *builder) finish(d *Document, in offsetMap) {
 
 // finishConverted is finish where the text is its own source.
 func (b *builder) finishConverted(d *Document, text string) {
-	d.Text, d.Sections, d.blocks = text, b.sections, b.blocks
+	d.Text, d.Sections, d.blocks, d.tables = text, b.sections, b.blocks, b.tables
 	d.normalise(b.pulse)
 	d.offsets = nil
 	for i := range d.Sections {
@@ -238,6 +248,12 @@ func (d *Document) normalise(p *pulse) {
 	for i := range d.blocks {
 		d.blocks[i].start = m.forward(d.blocks[i].start, len(text))
 		d.blocks[i].end = m.forward(d.blocks[i].end, len(text))
+	}
+	for i := range d.tables {
+		t := &d.tables[i]
+		for _, at := range []*int{&t.start, &t.end, &t.caption.start, &t.caption.end, &t.head.start, &t.head.end} {
+			*at = m.forward(*at, len(text))
+		}
 	}
 	d.offsets = compose(m, d.offsets, len(text))
 	d.Text = text

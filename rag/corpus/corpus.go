@@ -33,6 +33,7 @@ type Document struct {
 	Empty    []int             // pages of a PDF file that have no text: pictures of text, mostly
 	offsets  offsetMap         // Text → source bytes; empty: Text is the source
 	blocks   []block           // paragraphs, list items, table rows, code; nil: found by blank lines
+	tables   []tableSpan
 }
 
 // Section is a heading and the byte range of Text that belongs to it (its own text, not its children's).
@@ -41,6 +42,7 @@ type Section struct {
 	Anchor     string   // id attribute or slug, for links; may be ""
 	Start, End int
 	source     int // first source byte of the heading
+	line       int // of a source file, from 1, that it begins on, comments included; 0: it is no code
 }
 
 // Chunk is a context: what is embedded, gated, retrieved and cited.

@@ -47,6 +47,12 @@ func fuzzKind(f *testing.F, ext string, seeds ...string) {
 			}
 			checkRanges(t, chunks, size)
 			checkChunks(t, d, o, chunks, dropped)
+			o.Semantic, dropped = &Semantic{Percentile: 20, Similar: byTopic(nil)}, nil
+			if chunks, err = Split(d, o); err != nil {
+				t.Fatal(err)
+			}
+			checkRanges(t, chunks, size)
+			checkChunks(t, d, o, chunks, dropped)
 			if chunks, err = Split(d, ChunkOptions{NoChunk: true}); err != nil || len(chunks) != 1 ||
 				chunks[0].ID != d.ID {
 				t.Fatalf("NoChunk: %v, %v", chunks, err)
@@ -83,6 +89,12 @@ func checkDocument(t *testing.T, d *Document, size int) {
 			t.Fatalf("text outside of blocks: %q", d.Text[at:b.start])
 		}
 		at = b.end
+	}
+	for _, s := range d.tables {
+		if s.start < 0 || s.end <= s.start || s.end > len(d.Text) || s.head.end > s.end || s.caption.end > s.end ||
+			s.head.start > s.head.end || s.caption.start > s.caption.end {
+			t.Fatalf("table %+v of %d", s, len(d.Text))
+		}
 	}
 	last := 0
 	for i := range len(d.Text) {

@@ -55,6 +55,8 @@ type htmlReader struct {
 	cells     int    // of the current row so far
 	cellText  bool   // the cell has text
 	cellBreak bool   // the next text of the cell begins a line
+	headRow   bool   // the row has a cell that names its column
+	bodyRow   bool   // the row has another cell
 	level     int    // of the open heading, 0 = none
 	head      strings.Builder
 	anchor    string
@@ -176,6 +178,11 @@ func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
 		if r.cells++; r.cells > 1 {
 			r.b.borders++
 		}
+		if name == "th" {
+			r.headRow = true
+		} else {
+			r.bodyRow = true
+		}
 		r.cellText, r.cellBreak = false, false
 	case name == "a" && r.level > 0 && r.anchor == "":
 		r.anchor = r.attribute(attrs, "id", "name")
@@ -184,6 +191,11 @@ func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
 	default:
 		r.boundary(kind, at)
 		switch name {
+		case "table":
+			r.b.beginTable(openTable{rows: true})
+		case "tr":
+			r.endRow()
+			r.b.row()
 		case "li":
 			r.b.marker = "- "
 		case "pre":
@@ -215,8 +227,22 @@ func (r *htmlReader) end(name string, at, next int) {
 		r.pre--
 	case name == "table":
 		r.cells = 0
+	case name == "caption":
+		r.b.endCaption()
 	}
 	r.boundary(kind, at)
+	if name == "tr" || name == "table" {
+		r.endRow()
+	}
+	if name == "table" {
+		r.b.endTable()
+	}
+}
+
+// endRow ends a row. It names the columns if all its cells do.
+func (r *htmlReader) endRow() {
+	r.b.endRow(r.headRow && !r.bodyRow)
+	r.headRow, r.bodyRow = false, false
 }
 
 // boundary parts the text before and behind a tag at source at.

@@ -121,8 +121,18 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 			r.heading(n)
 		}
 		return true
-	case *ast.TextBlock, *east.TableRow, *east.TableHeader:
+	case *east.Table:
+		if entering {
+			r.b.beginTable(openTable{})
+		} else {
+			r.b.endTable()
+		}
+	case *ast.TextBlock, *east.TableRow:
 		r.b.endBlock("\n")
+		r.b.borders = 0
+	case *east.TableHeader:
+		r.b.endBlock("\n")
+		r.b.endRow(true)
 		r.b.borders = 0
 	case *ast.ListItem:
 		r.b.endBlock("\n")
@@ -189,11 +199,15 @@ func (r *markdownReader) inline(n ast.Node) bool {
 			r.at = s.Stop
 		}
 	case *east.TaskCheckBox:
+		box, length := "[ ] ", 0
 		if n.IsChecked {
-			r.b.atom("[x] ", r.at+r.base, 0)
-		} else {
-			r.b.atom("[ ] ", r.at+r.base, 0)
+			box = "[x] "
 		}
+		if i := strings.IndexByte(r.text[r.at:], '['); i >= 0 && len(r.text)-r.at-i >= 3 {
+			r.at, length = r.at+i, 3
+		}
+		r.b.atom(box, r.at+r.base, length)
+		r.at += length
 	case *ast.String:
 		r.b.atom(string(n.Value), r.at+r.base, 0)
 	}

@@ -8,10 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// unit is what is packed: a sentence, a line of code, or a piece of one that is too long.
+// unit is what is packed: a sentence, a line of code, a row of a table, or a piece of one that is too long.
 type unit struct {
 	span
-	tokens int // without the special ones
+	tokens int   // without the special ones; of a piece of a row with the names of its columns
+	cost   uint8 // of beginning a chunk with it: cutFree, or more where that parts what belongs together
+	code   bool
+	table  int32 // as block.table
+	row    int   // 1 + the start of the row that it is a piece of; 0: it is none
+	cell   int   // of a piece of a row: the cell's index
 }
 
 // part is a section with those of its units that have been measured.
@@ -23,6 +28,7 @@ type part struct {
 	heading string // as it will stand in the chunks
 	base    int    // tokens of an empty text below the heading
 	cuts    []int  // where chunks begin because the subject changes, ascending; those of the units and later ones
+	lead    lead   // of the chunks that begin within a table
 	next    func() (unit, error, bool)
 	stop    func()
 }
@@ -53,10 +59,11 @@ func (p *part) isCut(at int) bool {
 	return found
 }
 
-// nextCut returns the index of the first unit behind the one at i where the subject changes, or the number of units.
+// nextCut returns the index of the first unit behind the one at i that must begin a chunk, because the subject changes
+// or a row that is cut by cells begins or ends; or the number of units.
 func (p *part) nextCut(i int) int {
-	for j := i + 1; j < len(p.units) && len(p.cuts) > 0; j++ {
-		if p.isCut(p.units[j].start) {
+	for j := i + 1; j < len(p.units); j++ {
+		if p.units[j].row != p.units[i].row || len(p.cuts) > 0 && p.isCut(p.units[j].start) {
 			return j
 		}
 	}
@@ -93,7 +100,8 @@ func (d *Document) blocksOf(start, end int) iter.Seq[block] {
 		i, _ := slices.BinarySearchFunc(d.blocks, start, func(b block, at int) int { return b.end - at - 1 })
 		for ; i < len(d.blocks) && d.blocks[i].start < end; i++ {
 			b := d.blocks[i]
-			if !yield(block{max(b.start, start), min(b.end, end), b.code}) {
+			b.start, b.end = max(b.start, start), min(b.end, end)
+			if !yield(b) {
 				return
 			}
 		}
@@ -108,7 +116,7 @@ func (s *splitter) parts() iter.Seq2[*part, error] {
 			var err error
 			if p.heading, p.base, err = s.fitHeading(sec.Heading); err == nil {
 				p.cuts = s.cuts(sec, s.o.Size-p.base)
-				p.next, p.stop = iter.Pull2(s.units(sec, s.o.Size-p.base))
+				p.next, p.stop = iter.Pull2(s.units(p))
 				err = p.measure(0, s.o.Size/tinyShare)
 			}
 			p.isTiny = p.tokens < s.o.Size/tinyShare
@@ -120,27 +128,6 @@ func (s *splitter) parts() iter.Seq2[*part, error] {
 			}
 			if !yield(p, err) || err != nil {
 				return
-			}
-		}
-	}
-}
-
-// units yields the units of a section, none above room tokens.
-func (s *splitter) units(sec Section, room int) iter.Seq2[unit, error] {
-	return func(yield func(unit, error) bool) {
-		var few []unit
-		for b := range s.d.blocksOf(sec.Start, sec.End) {
-			for sentence := range sentences(s.d.Text, span{b.start, b.end}, b.code) {
-				var err error
-				if few, err = s.measure(few[:0], sentence, room); err != nil {
-					yield(unit{}, err)
-					return
-				}
-				for _, u := range few {
-					if !yield(u, nil) {
-						return
-					}
-				}
 			}
 		}
 	}
@@ -184,7 +171,7 @@ func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
 			return nil, err
 		}
 		if n -= s.special; n <= room {
-			return append(out, unit{sp, n}), nil
+			return append(out, unit{span: sp, tokens: n}), nil
 		}
 	}
 	return s.halve(out, sp, room)
@@ -210,7 +197,7 @@ func (s *splitter) halve(out []unit, sp span, room int) ([]unit, error) {
 			}
 			_, size := utf8.DecodeRuneInString(text)
 			if n -= s.special; n <= max(room/4, 1) || n <= room && size == len(text) {
-				out = append(out, unit{half, n})
+				out = append(out, unit{span: half, tokens: n})
 				continue
 			}
 		}

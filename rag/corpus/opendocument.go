@@ -111,6 +111,9 @@ func (r *openReader) start(e xml.StartElement) {
 	case "table:table":
 		if r.inTable++; r.inTable == 1 {
 			r.b.endBlock("\n\n")
+			if !r.sheets {
+				r.b.beginTable(openTable{})
+			}
 		}
 		if r.sheets {
 			name := prefixed(e, "table", "name")
@@ -156,6 +159,8 @@ func (r *openReader) end(name string) {
 	case "table:table":
 		if r.inTable = max(r.inTable-1, 0); r.sheets {
 			r.sheet.end()
+		} else if r.inTable == 0 {
+			r.b.endTable()
 		}
 		r.b.endBlock("\n\n")
 	}

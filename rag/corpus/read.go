@@ -113,4 +113,10 @@ func (d *Document) shorten(most int) {
 			d.blocks = append(d.blocks, b)
 		}
 	}
+	for i := range d.tables {
+		t := &d.tables[i]
+		for _, at := range []*int{&t.start, &t.end, &t.caption.start, &t.caption.end, &t.head.start, &t.head.end} {
+			*at = min(*at, most)
+		}
+	}
 }

@@ -74,16 +74,8 @@ func (s *splitter) compare() (*compared, error) {
 	var section []span
 	for _, sec := range s.d.sections() {
 		section = section[:0]
-		for b := range s.d.blocksOf(sec.Start, sec.End) {
-			if b.code {
-				if t := (span{b.start, b.end}).trim(s.d.Text); t.start < t.end {
-					section = append(section, t)
-				}
-				continue
-			}
-			for t := range sentences(s.d.Text, span{b.start, b.end}, false) {
-				section = append(section, t)
-			}
+		for it := range s.d.items(sec) {
+			section = append(section, it.span)
 		}
 		if err := s.compareSection(c, section); err != nil {
 			return nil, err

@@ -126,7 +126,7 @@ func (r *slideReader) end(name string) {
 		}
 	case "tr":
 		if len(r.row) > 0 {
-			r.paragraphs = append(r.paragraphs, slideParagraph{strings.Join(r.row, " | "), true})
+			r.paragraphs = append(r.paragraphs, slideParagraph{strings.Join(r.row, cellBorder), true})
 		}
 		r.row = nil
 	case "sp":
@@ -160,13 +160,23 @@ func (r *slideReader) finish() {
 		}
 		r.b.heading(1, title, fmt.Sprintf("slide=%d", r.number), 0, 0)
 	}
+	inTable := false
 	for _, p := range r.paragraphs {
+		switch {
+		case p.row && !inTable:
+			r.b.beginTable(openTable{})
+		case !p.row && inTable:
+			r.b.endTable()
+		}
 		sep := "\n\n"
-		if p.row {
+		if inTable = p.row; inTable {
 			sep = "\n"
 		}
 		r.b.collapsed(p.text, 0)
 		r.b.endBlock(sep)
+	}
+	if inTable {
+		r.b.endTable()
 	}
 	r.b.endBlock("\n\n")
 }

@@ -23,6 +23,7 @@ type table struct {
 func (t *table) row(cells []string, from, to int) {
 	switch {
 	case !t.begun:
+		t.b.beginTable(openTable{named: true})
 		t.begun, t.first, t.at = true, cells, [2]int{from, to}
 		return
 	case t.first != nil:
@@ -41,6 +42,9 @@ func (t *table) end() {
 	if t.first != nil {
 		t.write(t.first, t.at[0], t.at[1])
 	}
+	if t.begun {
+		t.b.endTable()
+	}
 	t.b.endBlock("\n\n")
 }
 
@@ -56,7 +60,7 @@ func (t *table) write(cells []string, from, to int) {
 		}
 		parts = append(parts, cell)
 	}
-	t.b.atom(strings.Join(parts, " | "), from, to-from)
+	t.b.atom(strings.Join(parts, cellBorder), from, to-from)
 	t.b.endBlock("\n")
 	t.b.pulse.beat()
 }

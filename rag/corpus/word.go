@@ -139,7 +139,7 @@ func (r *wordReader) start(e xml.StartElement) {
 	case "tbl":
 		r.endParagraph()
 		if r.inTable++; r.inTable == 1 {
-			r.b.endBlock("\n\n")
+			r.b.beginTable(openTable{})
 		}
 	case "tr":
 		r.cells = 0
@@ -160,6 +160,9 @@ func (r *wordReader) end(name string) {
 		r.b.borders = 0
 		r.b.endBlock("\n")
 	case "tbl":
+		if r.inTable == 1 {
+			r.b.endTable()
+		}
 		r.inTable = max(r.inTable-1, 0)
 		r.b.endBlock("\n\n")
 	}

@@ -31,7 +31,7 @@ type SemanticOptions struct {
 const DefaultPercentile = 5
 
 // semanticVersion changes when other chunks come of the same text and options.
-const semanticVersion = 1
+const semanticVersion = 2
 
 // chunkingKey is where a document's metadata say how it was cut, if that cost more than reading it.
 const chunkingKey = "chunking"

@@ -1,0 +1,237 @@
+package corpus
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// pack cuts a section into chunks.
+func (s *splitter) pack(p *part) error {
+	// What a chunk can hold, and what tells whether the rest behind it were tiny. Halving a unit can double its tokens
+	// at worst.
+	ahead := 2*s.o.Size + s.o.Size/tinyShare
+	for i, prev, prevStart := 0, 0, 0; ; {
+		if err := p.measure(i, ahead); err != nil {
+			return err
+		}
+		if i == len(p.units) {
+			return nil
+		}
+		start, j, c, err := s.next(p, prev, i, prevStart)
+		if err != nil {
+			return err
+		}
+		c.Start, c.End = s.d.offsets.start(start), s.d.offsets.end(p.units[j-1].end)
+		if err := s.emit(c); err != nil {
+			return err
+		}
+		prevStart = start
+		p.units = slices.Delete(p.units, 0, i) // i … j is the previous chunk now
+		prev, i = 0, j-i
+	}
+}
+
+// next makes the chunk of the units from i on, behind the one of the units from prev on that starts at prevStart. It
+// returns where it starts and the index behind its units.
+func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk, err error) {
+	u := p.units
+	start, first, carried := -1, i, 0
+	if !p.isCut(u[i].start) && u[i].row == 0 {
+		start, first, carried, err = s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
+		if err != nil {
+			return 0, 0, c, err
+		}
+		first += prev
+	}
+	if start < 0 {
+		start, first = u[i].start, i
+	}
+	l, err := s.leadOf(p, u[first])
+	if err != nil {
+		return 0, 0, c, err
+	}
+	j = s.fill(u[:p.nextCut(i)], i, start, s.o.Size-p.base-carried-l.tokens)
+	for {
+		if u[i].row != 0 {
+			l = s.pieceLead(p, u[i], u[j-1])
+		}
+		c = s.chunk(p, l, span{start, u[j-1].end})
+		if c.Tokens, err = s.count(c.EmbedText()); err != nil {
+			return 0, 0, c, err
+		}
+		if c.Tokens <= s.o.Size {
+			p.units = u
+			return start, j, c, nil
+		}
+		switch { // the whole has more tokens than its parts
+		case start < u[i].start:
+			start = u[i].start
+			if l, err = s.leadOf(p, u[i]); err != nil {
+				return 0, 0, c, err
+			}
+		case j > i+1:
+			j--
+		case l.text != "" || l.heading != p.heading:
+			c = s.chunk(p, lead{heading: p.heading}, u[i].span)
+			if c.Tokens, err = s.count(c.EmbedText()); err != nil || c.Tokens <= s.o.Size {
+				p.units = u
+				return start, j, c, err
+			}
+			fallthrough
+		default:
+			pieces, err := s.halve(nil, u[i].span, s.o.Size-p.base)
+			if err != nil {
+				return 0, 0, c, err
+			}
+			for k := range pieces {
+				pieces[k].code, pieces[k].table, pieces[k].row, pieces[k].cell = u[i].code, u[i].table, u[i].row,
+					u[i].cell
+				pieces[k].cost = cutCloser
+			}
+			pieces[0].cost = u[i].cost
+			u = slices.Replace(u, i, i+1, pieces...)
+		}
+	}
+}
+
+// chunk is the text of a span of a section, below what it repeats.
+func (s *splitter) chunk(p *part, l lead, text span) Chunk {
+	c := Chunk{Heading: l.heading, Anchor: p.Anchor, Text: s.d.Text[text.start:text.end]}
+	if l.text != "" {
+		c.Text = l.text + "\n" + c.Text
+	}
+	if p.line > 0 {
+		c.Anchor = lineAnchor(p.line + strings.Count(s.d.Text[p.Start:text.start], "\n"))
+	}
+	return c
+}
+
+// lineAnchor is how a line of a file is named in a link.
+func lineAnchor(line int) string { return "L" + strconv.Itoa(line) }
+
+// fill returns the end of the units from i on that fit into room tokens: at least one. If what
+// remains were a tiny chunk, the units are shared out evenly. Of the ends that fill half of the room, the one that
+// parts least of what belongs together is taken.
+func (s *splitter) fill(u []unit, i, start, room int) int {
+	j, sum := i+1, u[i].tokens
+	for j < len(u) && sum+u[j].tokens <= room && u[j].end-start <= s.o.Size*BytesPerToken {
+		sum += u[j].tokens
+		j++
+	}
+	rest, k := 0, j
+	for ; k < len(u) && rest < s.o.Size/tinyShare; k++ {
+		rest += u[k].tokens
+	}
+	if j == len(u) {
+		return j
+	}
+	if rest >= s.o.Size/tinyShare {
+		return s.better(u, i, j, sum, room)
+	}
+	full, all := j, sum
+	for j > i+1 && rest+u[j-1].tokens <= sum-u[j-1].tokens {
+		j--
+		rest += u[j].tokens
+		sum -= u[j].tokens
+	}
+	if s.isWhole(u, i, j, room) {
+		j, sum = full, all
+	}
+	return s.better(u, i, j, sum, room)
+}
+
+// isWhole tells whether j is within a table that begins at i or behind it and fits a chunk.
+func (s *splitter) isWhole(u []unit, i, j, room int) bool {
+	t := u[j].table
+	if t == 0 || u[j-1].table != t {
+		return false
+	}
+	k := j
+	for k > i && u[k-1].table == t {
+		k--
+	}
+	tokens := 0
+	for n := k; n < len(u) && u[n].table == t && tokens <= room; n++ {
+		tokens += u[n].tokens
+	}
+	return u[k].start <= s.d.tables[t-1].start && tokens <= room
+}
+
+// better is the end j of a chunk of the units from i on, which have sum tokens, or one before it where less is parted:
+// a table that fits a chunk stays whole, rows that name columns stay with the one behind them, and code is cut where a
+// function ends or a line is blank rather than elsewhere.
+func (s *splitter) better(u []unit, i, j, sum, room int) int {
+	if t := u[j].table; t != 0 && u[j-1].table == t {
+		k := j
+		for k > i && u[k-1].table == t {
+			k--
+		}
+		if k > i && (u[j].cost == cutNowhere || s.isWhole(u, i, j, room)) {
+			return k
+		}
+		return j
+	}
+	best, least := j, min(room/2, sum*3/4)
+	for k := j - 1; k > i && u[best].cost > cutFree; k-- {
+		if sum -= u[k].tokens; sum < least || u[k].table != 0 {
+			break
+		}
+		if u[k].cost < u[best].cost {
+			best = k
+		}
+	}
+	return best
+}
+
+// overlap returns where the repetition of a chunk begins that started at from and ended with the units
+// u, the index of the unit that it begins in, and its tokens: the last whole units that fit into limit, else, of a
+// sentence, the last words; never the whole chunk. There is none when start is negative.
+func (s *splitter) overlap(u []unit, from, limit int) (start, first, tokens int, err error) {
+	start = -1
+	sum := 0
+	for k := len(u) - 1; k >= 0 && u[k].start > from && u[k].row == 0 && u[k].cost != cutNowhere; k-- {
+		if sum += u[k].tokens; sum > limit {
+			break
+		}
+		if u[k].cost < cutLine {
+			start, first, tokens = u[k].start, k, sum
+		}
+	}
+	if start >= 0 || len(u) == 0 || limit <= 0 || u[len(u)-1].code || u[len(u)-1].table != 0 {
+		return start, first, tokens, nil
+	}
+	last := s.d.Text[u[len(u)-1].start:u[len(u)-1].end]
+	words := wordStarts(last, limit)
+	for len(words) > 0 {
+		n, err := s.count(last[words[0]:])
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		if n -= s.special; n <= limit {
+			return u[len(u)-1].start + words[0], len(u) - 1, n, nil
+		}
+		words = words[min(max((n-limit)/2, 1), len(words)):]
+	}
+	return -1, 0, 0, nil
+}
+
+// wordStarts returns where the last n words of s begin, the first word of s excepted.
+func wordStarts(s string, n int) []int {
+	var out []int
+	for end := len(s); len(out) < n; {
+		i := strings.LastIndexFunc(s[:end], unicode.IsSpace)
+		if i < 0 {
+			break
+		}
+		_, size := utf8.DecodeRuneInString(s[i:])
+		if i+size < end {
+			out = append(out, i+size)
+		}
+		end = i
+	}
+	slices.Reverse(out)
+	return out
+}

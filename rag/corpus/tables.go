@@ -1,0 +1,215 @@
+package corpus
+
+import (
+	"strings"
+)
+
+// tableSpan is a table in a text: bytes of the text.
+type tableSpan struct {
+	start, end int
+	caption    span // what stands above the table and belongs to it; empty: nothing
+	head       span // rows that name the columns; empty: none, or each cell has its column's name
+}
+
+// openTable is a table whose end has not been read.
+type openTable struct {
+	from    int  // index of its first block, behind the caption's
+	caption int  // index of the caption's first block; from, if there is none
+	last    int  // index behind the last row that has ended
+	count   int  // of these rows
+	header  int  // of these rows, from the first on, those that name the columns, as far as the format says
+	named   bool // each cell has its column's name
+	rows    bool // the format says where rows begin (builder.row), else each block is one
+	layout  bool // it holds tables or headings: it places things on a page and is no table
+}
+
+const (
+	maxCaption = 300  // bytes of a paragraph that is a table's caption
+	maxRow     = 2000 // bytes of a table's rows on average; what has longer ones places texts side by side
+	maxHead    = 3    // rows that name columns
+)
+
+// beginTable begins a table.
+func (b *builder) beginTable(t openTable) {
+	b.endBlock("\n\n")
+	b.layout()
+	t.from = len(b.blocks)
+	t.caption = t.from
+	b.within = append(b.within, t)
+	b.more = false
+}
+
+// layout notes that the open table is none.
+func (b *builder) layout() {
+	if n := len(b.within); n > 0 {
+		b.within[n-1].layout = true
+	}
+}
+
+// row begins a row.
+func (b *builder) row() { b.more = false }
+
+// endRow ends a row; isHeader says that it names the columns. One without text is none.
+func (b *builder) endRow(isHeader bool) {
+	if len(b.within) == 0 {
+		return
+	}
+	t := &b.within[len(b.within)-1]
+	if len(b.blocks) <= max(t.last, t.from) {
+		return
+	}
+	t.last = len(b.blocks)
+	if t.count++; isHeader && t.header == t.count-1 {
+		t.header++
+	}
+}
+
+// endCaption ends what stands above the first row.
+func (b *builder) endCaption() {
+	b.endBlock("\n\n")
+	if n := len(b.within); n > 0 && b.within[n-1].caption == b.within[n-1].from {
+		b.within[n-1].from = len(b.blocks)
+	}
+	b.more = false
+}
+
+// endTable ends the innermost table and marks its blocks, if it is one of data.
+func (b *builder) endTable() {
+	b.endBlock("\n\n")
+	n := len(b.within)
+	if n == 0 {
+		return
+	}
+	t := b.within[n-1]
+	b.within, b.more = b.within[:n-1], false
+	if t.layout {
+		b.layout()
+		return
+	}
+	t.from = min(t.from, len(b.blocks))
+	rows := b.blocks[t.from:]
+	if len(rows) == 0 || !b.isData(t, rows) {
+		return
+	}
+	if t.caption == t.from && b.isCaption(t.from-1) {
+		t.caption--
+	}
+	text := b.w.text.String()
+	s := tableSpan{start: b.blocks[t.caption].start, end: b.blocks[len(b.blocks)-1].end}
+	if t.caption < t.from {
+		s.caption = span{s.start, b.blocks[t.from-1].end}
+	}
+	s.head = headOf(text, rows, t)
+	b.tables = append(b.tables, s)
+	for i := t.caption; i < len(b.blocks); i++ {
+		b.blocks[i].table = int32(len(b.tables))
+	}
+}
+
+// isData tells tables of data from those that place texts on a page.
+func (b *builder) isData(t openTable, blocks []block) bool {
+	if t.named {
+		return true
+	}
+	text := b.w.text.String()
+	rows, wide := 0, 0
+	for i, x := range blocks {
+		if x.code {
+			return false
+		}
+		if i == 0 || !x.more {
+			rows++
+			if strings.Contains(text[x.start:x.end], cellBorder) {
+				wide++
+			}
+		}
+	}
+	size := blocks[len(blocks)-1].end - blocks[0].start
+	return rows > 1 && 2*wide >= rows && size <= rows*maxRow
+}
+
+// isCaption tells whether a block announces the table behind it.
+func (b *builder) isCaption(i int) bool {
+	if i < 0 || b.blocks[i].code || b.blocks[i].table > 0 || b.blocks[i].end-b.blocks[i].start > maxCaption {
+		return false
+	}
+	if n := len(b.sections); n > 0 && b.blocks[i].start < b.sections[n-1].Start {
+		return false
+	}
+	text := strings.TrimSpace(b.w.text.String()[b.blocks[i].start:b.blocks[i].end])
+	if strings.HasSuffix(text, ":") {
+		return true
+	}
+	first, rest, _ := strings.Cut(text, " ")
+	if strings.HasPrefix(text, "- ") || rest == "" {
+		return false
+	}
+	switch strings.ToLower(strings.TrimRight(first, ".:")) {
+	case "table", "tab", "tabelle", "tableau", "tabla", "tabella":
+		return rest[0] >= '0' && rest[0] <= '9'
+	}
+	return false
+}
+
+// headOf are the rows that name the columns: those of which the format says so, else the first one if it looks like it.
+func headOf(text string, blocks []block, t openTable) span {
+	if t.named {
+		return span{}
+	}
+	var rows []span
+	for i, x := range blocks {
+		switch {
+		case i > 0 && x.more:
+			rows[len(rows)-1].end = x.end
+		case len(rows) > maxHead:
+			return headRows(text, rows, t.header)
+		default:
+			rows = append(rows, span{x.start, x.end})
+		}
+	}
+	return headRows(text, rows, t.header)
+}
+
+func headRows(text string, rows []span, header int) span {
+	if len(rows) < 2 {
+		return span{}
+	}
+	if header == 0 && isHeader(strings.Split(text[rows[0].start:rows[0].end], cellBorder),
+		strings.Split(text[rows[1].start:rows[1].end], cellBorder)) {
+		header = 1
+	}
+	if header == 0 || header > maxHead || header >= len(rows) {
+		return span{}
+	}
+	return span{rows[0].start, rows[header-1].end}
+}
+
+// cellBorder stands between the cells of a row.
+const cellBorder = " | "
+
+// cells are the places of the cells of a row, with what parts each from the next one.
+func cells(text string, row span) []span {
+	var out []span
+	for at := row.start; at < row.end; {
+		n := row.end - at
+		if i := strings.IndexAny(text[at:row.end], "|\n"); i >= 0 {
+			n = i + 1
+			for j := i; j >= 0; { // the next border: "|" within a word is none
+				if text[at+j] == '\n' || j > 0 && text[at+j-1] == ' ' && at+j+1 < row.end && text[at+j+1] == ' ' {
+					n = j + 1
+					break
+				}
+				k := strings.IndexAny(text[at+j+1:row.end], "|\n")
+				if n = row.end - at; k < 0 {
+					break
+				}
+				j += k + 1
+			}
+		}
+		if s := (span{at, at + n}).trim(text); s.start < s.end {
+			out = append(out, s)
+		}
+		at += n
+	}
+	return out
+}
