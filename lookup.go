@@ -34,7 +34,7 @@ type Looked struct {
 // LookupTimes are how long the steps of a Lookup took, for all queries together.
 type LookupTimes struct {
 	Embed    float64 `json:"embed"`
-	Gate     float64 `json:"gate"`
+	Gate     float64 `json:"gate"` // with the search for the passages, where one search gives both
 	Retrieve float64 `json:"retrieve"`
 }
 
@@ -92,10 +92,11 @@ func (s *Sluice) Lookup(
 	} else if err := checkVectors(snap, q.Vectors); err != nil {
 		return nil, times, err
 	}
+	var near *knowledge.Nearest
 	if g != nil {
 		began := time.Now()
-		decisions, err := snap.Decide(ctx, g, q)
-		if err != nil {
+		decisions, found, err := s.lookupGate(ctx, snap, g, q, o.Retrieve)
+		if near = found; err != nil {
 			return nil, times, err
 		}
 		for i := range decisions {
@@ -108,7 +109,7 @@ func (s *Sluice) Lookup(
 	}
 	if o.Retrieve != nil {
 		began := time.Now()
-		err = s.lookupSearch(ctx, snap, q, *o.Retrieve, all)
+		err = s.lookupSearch(ctx, snap, q, *o.Retrieve, near, all)
 		times.Retrieve = milliseconds(began)
 	}
 	if err == nil {
@@ -130,9 +131,21 @@ func checkVectors(snap *knowledge.Snapshot, v engine.Vectors) error {
 	return nil
 }
 
+// lookupGate asks the gate, and finds what the search for passages can go by, if there is to be one.
+func (s *Sluice) lookupGate(
+	ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate, q retrieve.Queries, o *RetrieveOptions,
+) ([]gate.Decision, *knowledge.Nearest, error) {
+	if o == nil {
+		all, err := snap.Decide(ctx, g, q)
+		return all, nil, err
+	}
+	return snap.DecideFor(ctx, g, q, *o)
+}
+
 // lookupSearch fills in what is found for the queries whose gate is not closed.
 func (s *Sluice) lookupSearch(
-	ctx context.Context, snap *knowledge.Snapshot, q retrieve.Queries, o RetrieveOptions, all []Looked,
+	ctx context.Context, snap *knowledge.Snapshot, q retrieve.Queries, o RetrieveOptions, near *knowledge.Nearest,
+	all []Looked,
 ) error {
 	o = o.WithDefaults()
 	if err := s.checkRetrieve(o); err != nil {
@@ -148,9 +161,9 @@ func (s *Sluice) lookupSearch(
 		return nil
 	}
 	if len(open) < len(all) {
-		q = some(q, open)
+		q, near = some(q, open), near.Of(open)
 	}
-	lists, err := snap.Search(ctx, q, o)
+	lists, err := snap.SearchFrom(ctx, q, o, near)
 	if err != nil {
 		return err
 	}

@@ -88,8 +88,9 @@ type State struct {
 	handedOut                             bool // the answer went to Stream as it was made
 	answerTemperature, rewriteTemperature float64
 	metric                                kernels.Metric
-	vectors                               engine.Vectors // of what was searched for
-	faults                                []error        // per vector: why it says nothing, or nil
+	vectors                               engine.Vectors     // of what was searched for
+	near                                  *knowledge.Nearest // to the vectors; nil: not known
+	faults                                []error            // per vector: why it says nothing, or nil
 }
 
 // note keeps a step in the trace and hands it to who wants it.
@@ -226,7 +227,7 @@ func (a *State) embed(ctx context.Context, v *flow.Visit) (err error) {
 		return err
 	}
 	if a.vectors, err = a.queries(ctx, v); err == nil {
-		a.embedded = a.Query
+		a.embedded, a.near = a.Query, nil
 	}
 	return err
 }
@@ -235,8 +236,9 @@ func (a *State) embed(ctx context.Context, v *flow.Visit) (err error) {
 // one that does, else of the one that comes closest. A query whose vector says nothing opens no gate.
 func (a *State) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()
-	decisions, err := snap.Decide(ctx, g, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors})
-	if err != nil {
+	decisions, near, err := snap.DecideFor(ctx, g, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors},
+		a.Retrieve)
+	if a.near = near; err != nil {
 		return gate.Decision{}, err
 	}
 	closest := 0

@@ -117,7 +117,8 @@ func (a *State) retrieve(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	}
 	v.Input(strings.Join(a.trace.Queries, " | "))
 	stop := timer(&a.trace.Milliseconds.Retrieve)
-	lists, err := a.snapshot.Search(ctx, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors}, a.Retrieve)
+	lists, err := a.snapshot.SearchFrom(ctx, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors}, a.Retrieve,
+		a.near)
 	if stop(); err != nil {
 		return "", err
 	}

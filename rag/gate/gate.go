@@ -187,6 +187,19 @@ func (g *Gate) Decide(
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
+	return g.decisions(c, hits, bias)
+}
+
+// DecideFound is Decide by hits that a search for one or more has found before, of contexts by their similarity alone.
+func (g *Gate) DecideFound(c retrieve.Contexts, hits [][]engine.Hit) ([]Decision, error) {
+	if err := g.fits(c); err != nil {
+		return nil, err
+	}
+	return g.decisions(c, hits, nil)
+}
+
+// decisions are those by the best hit of each query.
+func (g *Gate) decisions(c retrieve.Contexts, hits [][]engine.Hit, bias []kernels.Biases) (_ []Decision, err error) {
 	decisions := make([]Decision, len(hits))
 	for i, h := range hits {
 		if decisions[i], err = g.Found(retrieve.Result{ID: c.IDs[h[0].Row], Score: h[0].Score}); err != nil {

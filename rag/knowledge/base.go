@@ -62,8 +62,10 @@ type Base struct {
 	log      *slog.Logger
 	watcher  atomic.Pointer[func(done, total int)] // of the encoder's progress
 	decided  atomic.Pointer[func(*gate.Gate, []gate.Decision)]
-	builders sync.WaitGroup // of indexes
-	searched atomic.Int64   // how often vectors were searched
+	builders sync.WaitGroup // of indexes, and searches for several calls
+
+	joinedRows int          // from how many rows on searches are joined
+	searched   atomic.Int64 // how often vectors were searched
 
 	loading turn // of who takes a new snapshot
 	opening turn // of who opens the store
@@ -147,8 +149,9 @@ func New(cfg Config) *Base {
 		cfg.Logger = slog.Default()
 	}
 	b := &Base{cfg: cfg, log: cfg.Logger, loading: newTurn(), opening: newTurn(), search: search{turn: newTurn()},
-		words:     words{turn: newTurn()},
-		languages: language.New()}
+		words:      words{turn: newTurn()},
+		joinedRows: joinedRows,
+		languages:  language.New()}
 	b.stopping, b.stop = context.WithCancel(cores.AsBatch(context.Background()))
 	return b
 }

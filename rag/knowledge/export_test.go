@@ -3,6 +3,7 @@ package knowledge
 import (
 	"time"
 
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -37,3 +38,19 @@ func KeepTexts(s *Snapshot, chunks []corpus.Chunk) { s.texts.keep(chunks) }
 
 // KeptBytes is how much is kept.
 func KeptBytes(s *Snapshot) int { return s.texts.bytes }
+
+// JoinFrom joins searches of so many rows or more.
+func (b *Base) JoinFrom(rows int) { b.joinedRows = rows }
+
+// Joined is how the snapshot's searches use an engine.
+func (s *Snapshot) Joined(e engine.Interface) engine.Interface { return joining{e, s} }
+
+// Waiting is how many searches wait for others to end.
+func (s *Snapshot) Waiting() (n int) {
+	s.joins.mu.Lock()
+	defer s.joins.mu.Unlock()
+	for _, g := range s.joins.groups {
+		n += len(g.waiting)
+	}
+	return n
+}

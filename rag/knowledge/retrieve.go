@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -12,11 +14,24 @@ import (
 // Search returns the best contexts of each query, as retrieve.Search says, with the filter, the words and the reranker
 // of the base.
 func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Options) ([]retrieve.List, error) {
+	return s.SearchFrom(ctx, q, o, nil)
+}
+
+// SearchFrom is Search with what DecideFor has found of the same queries for the same options; nil is nothing.
+func (s *Snapshot) SearchFrom(
+	ctx context.Context, q retrieve.Queries, o retrieve.Options, near *Nearest,
+) ([]retrieve.List, error) {
 	o = o.WithDefaults()
+	if k, same := s.nearest(q, o); near != nil && (!same || k > near.k) {
+		near = nil
+	}
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	c, err := s.contexts(ctx)
+	if near != nil {
+		s.base.searched.Add(-1) // it was counted
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -30,14 +45,17 @@ func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Op
 		}
 		c.Selected = true
 	}
-	if o.Mode != retrieve.Dense && len(q.Texts) > 0 {
+	if byWords(o, q) {
 		x, err := s.Postings(ctx)
 		if err != nil {
 			return nil, err
 		}
 		c.Words = lexicon(x)
 	}
-	src := retrieve.Source{Engine: s.base.cfg.Engine, Contexts: c, Metric: s.Metric()}
+	src := retrieve.Source{Engine: s.joined(), Contexts: c, Metric: s.Metric()}
+	if near != nil {
+		src.Nearest = near.hits
+	}
 	if s.base.cfg.Scorer != nil {
 		src.Rerank = s.rerank
 	}
@@ -45,6 +63,62 @@ func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Op
 		return s.routed(ctx, src, q, o)
 	}
 	return retrieve.Search(ctx, src, q, o)
+}
+
+// byWords tells whether a search needs the inverted index.
+func byWords(o retrieve.Options, q retrieve.Queries) bool {
+	return o.Mode != retrieve.Dense && len(q.Texts) > 0
+}
+
+// Nearest are the contexts nearest to each query of a DecideFor, for a SearchFrom of the same snapshot; nil is none.
+type Nearest struct {
+	hits [][]engine.Hit
+	k    int // hits of each query, unless there are fewer contexts
+}
+
+// Of are those of the queries with the numbers.
+func (n *Nearest) Of(numbers []int) *Nearest {
+	if n == nil {
+		return nil
+	}
+	part := &Nearest{hits: make([][]engine.Hit, len(numbers)), k: n.k}
+	for i, at := range numbers {
+		part.hits[i] = n.hits[at]
+	}
+	return part
+}
+
+// nearest is how many contexts a search finds by nothing but their similarity; ok is false where it does more.
+func (s *Snapshot) nearest(q retrieve.Queries, o retrieve.Options) (k int, ok bool) {
+	if routed := len(o.Route) > 0 && o.Route[0] != RouteOff; routed || q.Vectors.Rows == 0 {
+		return 0, false
+	}
+	return retrieve.Nearest(o, s.Metric(), byWords(o, q))
+}
+
+// DecideFor is Decide before a SearchFrom with the options. Where the gate and the search go by the same similarities,
+// it makes one search for both: the hits for SearchFrom are as many as that needs. For queries whose gate stays closed
+// the others than the best are found in vain.
+func (s *Snapshot) DecideFor(
+	ctx context.Context, g *gate.Gate, q retrieve.Queries, o retrieve.Options,
+) ([]gate.Decision, *Nearest, error) {
+	o = o.WithDefaults()
+	k, same := s.nearest(q, o)
+	if by := g.ScoredBy(); !same || by.Cover || by.Metric != s.Metric() || o.Check() != nil {
+		all, err := s.Decide(ctx, g, q)
+		return all, nil, err
+	}
+	c, err := s.contexts(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	hits, err := s.joined().TopK(ctx, q.Vectors, c.Vectors, s.Metric(), k, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := g.DecideFound(c, hits)
+	s.decided(g, all, err)
+	return all, &Nearest{hits, k}, err
 }
 
 // selection are the rows that a filter has left of a snapshot.

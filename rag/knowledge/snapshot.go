@@ -30,6 +30,7 @@ type Snapshot struct {
 	sets     []*prepared // that it keeps open; of whose turn it is in base.search
 	words    shown       // its inverted index
 	texts    texts       // that were read last
+	joins    joins       // searches under way
 
 	// under base.mu
 	users      int
@@ -297,14 +298,19 @@ func (s *Snapshot) Decide(
 	ctx context.Context, g *gate.Gate, queries retrieve.Queries,
 ) (all []gate.Decision, err error) {
 	err = s.asked(ctx, g, queries, func(c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases) error {
-		d, err := g.Decide(ctx, s.base.cfg.Engine, c, queries, bias)
+		d, err := g.Decide(ctx, s.joined(), c, queries, bias)
 		all = append(all, d...)
 		return err
 	})
+	s.decided(g, all, err)
+	return all, err
+}
+
+// decided tells who watches decisions.
+func (s *Snapshot) decided(g *gate.Gate, all []gate.Decision, err error) {
 	if f := s.base.decided.Load(); f != nil && err == nil {
 		(*f)(g, all)
 	}
-	return all, err
 }
 
 // Any asks the gate about each query where no score is wanted.

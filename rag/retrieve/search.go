@@ -17,6 +17,19 @@ type Source struct {
 	Metric   kernels.Metric // of the contexts, unless Options.Metric names another
 	// Rerank scores contexts, given by their ids, by a query, from 0 to 1; for Options.Rerank.
 	Rerank func(ctx context.Context, query string, ids []string) ([]float64, error)
+	// Nearest are the nearest contexts of each query by Metric, better first, where a search has found them before: as
+	// many as Nearest says, or all that there are. nil: they are searched for.
+	Nearest [][]engine.Hit
+}
+
+// Nearest tells whether Search ranks contexts by the nearest ones in the metric alone, and how many it asks for; words
+// tells whether the contexts have an index of words.
+func Nearest(o Options, metric kernels.Metric, words bool) (k int, ok bool) {
+	o = o.WithDefaults()
+	if o.Metric != "" && o.Metric != metric.String() || len(o.Where) > 0 {
+		return 0, false
+	}
+	return o.candidates(), o.Mode == Dense || o.Mode == Auto && !words
 }
 
 // Search ranks the contexts for each query and returns the best of each, in the order of the queries: fewer where
@@ -69,6 +82,9 @@ func (src Source) fits(q Queries, o Options) error {
 		return fmt.Errorf("%w: mode %s", ErrNoWords, o.Mode)
 	case o.Mode != Dense && c.Words != nil && len(q.Texts) != q.len(), o.Rerank > 0 && len(q.Texts) != q.len():
 		return fmt.Errorf("retrieve: %w: %d texts for %d queries", kernels.ErrShape, len(q.Texts), q.len())
+	case src.Nearest != nil && len(src.Nearest) != q.len():
+		return fmt.Errorf("retrieve: %w: nearest contexts of %d queries, there are %d", kernels.ErrShape,
+			len(src.Nearest), q.len())
 	case o.Rerank > 0 && src.Rerank == nil:
 		return fmt.Errorf("%w: there is no reranker", ErrOption)
 	}
@@ -125,8 +141,7 @@ func (s *search) dense(ctx context.Context, queries []int, reason string) error 
 	if len(queries) == 0 {
 		return nil
 	}
-	space := newSpace(s.Engine, s.Contexts, s.Metric)
-	hits, err := space.topK(ctx, s.some(queries), s.k, nil)
+	hits, err := s.nearest(ctx, queries)
 	if err != nil {
 		return err
 	}
@@ -143,6 +158,18 @@ func (s *search) dense(ctx context.Context, queries []int, reason string) error 
 		}
 	}
 	return nil
+}
+
+// nearest are the contexts that are nearest to some of the queries.
+func (s *search) nearest(ctx context.Context, queries []int) ([][]engine.Hit, error) {
+	if s.Nearest == nil {
+		return newSpace(s.Engine, s.Contexts, s.Metric).topK(ctx, s.some(queries), s.k, nil)
+	}
+	hits := make([][]engine.Hit, len(queries))
+	for j, i := range queries {
+		hits[j] = s.Nearest[i][:min(s.k, len(s.Nearest[i]))]
+	}
+	return hits, nil
 }
 
 func same(x float64) float64 { return x }

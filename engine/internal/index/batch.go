@@ -121,9 +121,14 @@ type batch struct {
 	packs []*packed
 }
 
+// room is how many queries are scanned together at most: memory for more is not asked for.
+func (b *batch) room() int {
+	return min(workers.Ceil(len(b.all), cpu.ScanLanes)*cpu.ScanLanes, cpu.ScanQueries)
+}
+
 func (b *batch) lane(worker int) *lane {
 	if b.lanes[worker] == nil {
-		b.lanes[worker] = newLane(b.x.r, cpu.ScanQueries)
+		b.lanes[worker] = newLane(b.x.r, b.room())
 	}
 	return b.lanes[worker]
 }
@@ -224,7 +229,7 @@ func (b *batch) group() {
 			continue
 		}
 		if p == nil || len(p.states) == cpu.ScanQueries {
-			p = newPacked(b.s.model, cpu.ScanQueries)
+			p = newPacked(b.s.model, b.room())
 			b.packs = append(b.packs, p)
 		}
 		p.states = append(p.states, k)

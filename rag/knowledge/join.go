@@ -1,0 +1,211 @@
+package knowledge
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+const (
+	// joinedQueries bounds the queries of a joined search: as many as the engine's scan takes at once.
+	joinedQueries = 64
+	// joinedRows is from how many rows on searches are joined: fewer are searched sooner than a batch is put together.
+	joinedRows = 4096
+	// leastClass is the binary logarithm of how many hits a joined search may find in vain for who wants one.
+	leastClass = 3
+)
+
+// joining is the engine as the searches of a snapshot use it. Searches of the same vectors that come while one is under
+// way are answered by the next call of the engine, all together: the engine reads the vectors once for all of them.
+// Nobody waits for others to come. The hits are those of separate searches, bit for bit.
+type joining struct {
+	engine.Interface
+	s *Snapshot
+}
+
+func (s *Snapshot) joined() joining { return joining{s.base.cfg.Engine, s} }
+
+// TopK implements engine.Interface.
+func (j joining) TopK(
+	ctx context.Context, q, c engine.Vectors, metric kernels.Metric, k int, bias []engine.Biases,
+) ([][]engine.Hit, error) {
+	alone := c.Set == nil || c.Rows < j.s.base.joinedRows || q.Rows < 1 || q.Rows > joinedQueries/2 ||
+		q.Set != nil || q.Dim != c.Dim || k < 1 || bias != nil && len(bias) != q.Rows || cores.IsBatch(ctx)
+	if alone {
+		return j.Interface.TopK(ctx, q, c, metric, k, bias)
+	}
+	call := &joinedCall{q: q, k: k, bias: bias, done: make(chan struct{})}
+	return j.s.joins.do(ctx, j, c, joinKey{c.Set, metric, max(leastClass, bits.Len(uint(k-1)))}, call)
+}
+
+// joinKey names searches that one call of the engine can answer: of the same vectors, by the same metric, for about as
+// many hits (k up to the next power of two).
+type joinKey struct {
+	set    any
+	metric kernels.Metric
+	class  int
+}
+
+// joinedCall is a search.
+type joinedCall struct {
+	q    engine.Vectors
+	k    int
+	bias []engine.Biases
+
+	hits [][]engine.Hit
+	err  error
+	done chan struct{} // closed once there is a result
+	left bool          // nobody waits for it any more; joins.mu
+}
+
+// joins are the searches of a snapshot that are under way, and those that wait for them.
+type joins struct {
+	mu     sync.Mutex
+	groups map[joinKey]*joinGroup
+}
+
+// joinGroup has a search under way; when that ends, the next ones follow, or the group does not exist any more.
+type joinGroup struct {
+	waiting []*joinedCall
+	running []*joinedCall // of the batch that is under way; none while a search of its own is
+	stop    context.CancelFunc
+}
+
+// do has a call answered: at once if nothing of its key is under way, else by the next batch.
+func (js *joins) do(
+	ctx context.Context, j joining, c engine.Vectors, key joinKey, call *joinedCall,
+) ([][]engine.Hit, error) {
+	js.mu.Lock()
+	g := js.groups[key]
+	if g == nil {
+		if js.groups == nil {
+			js.groups = map[joinKey]*joinGroup{}
+		}
+		js.groups[key] = &joinGroup{}
+		js.mu.Unlock()
+		defer js.next(j, c, key)
+		return j.Interface.TopK(ctx, call.q, c, key.metric, call.k, call.bias)
+	}
+	g.waiting = append(g.waiting, call)
+	js.mu.Unlock()
+	select {
+	case <-call.done:
+		return call.hits, call.err
+	case <-ctx.Done():
+	}
+	js.leave(key, call)
+	return nil, ctx.Err()
+}
+
+// leave ends a call early. A batch that nobody waits for any more is stopped.
+func (js *joins) leave(key joinKey, call *joinedCall) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	call.left = true
+	g := js.groups[key]
+	if g == nil {
+		return
+	}
+	if i := slices.Index(g.waiting, call); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	if slices.Contains(g.running, call) && !slices.ContainsFunc(g.running, (*joinedCall).wanted) {
+		g.stop()
+	}
+}
+
+func (c *joinedCall) wanted() bool { return !c.left }
+
+// next follows a search or a batch that has ended: it starts the next batch, or ends the group.
+func (js *joins) next(j joining, c engine.Vectors, key joinKey) {
+	js.mu.Lock()
+	g := js.groups[key]
+	g.running = nil
+	if len(g.waiting) == 0 {
+		delete(js.groups, key)
+		js.mu.Unlock()
+		return
+	}
+	n, queries := 0, 0
+	for n < len(g.waiting) && queries+g.waiting[n].q.Rows <= joinedQueries {
+		queries += g.waiting[n].q.Rows
+		n++
+	}
+	batch := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	ctx, stop := context.WithCancel(context.Background())
+	g.running, g.stop = batch, stop
+	js.mu.Unlock()
+	run := func() {
+		defer js.next(j, c, key)
+		defer stop()
+		j.batch(ctx, c, key.metric, batch)
+	}
+	if !j.s.background(run) { // the base is closed
+		for _, call := range batch {
+			call.err = ErrClosed
+			close(call.done)
+		}
+		stop()
+		js.next(j, c, key)
+	}
+}
+
+// background runs fn beside the calls of a snapshot that is in use, which stays open until then; false: the base is
+// closed.
+func (s *Snapshot) background(fn func()) bool {
+	b := s.base
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	s.users++ // the vectors stay mapped, also when whoever asked has left
+	b.builders.Go(func() {
+		defer s.leave()
+		fn()
+	})
+	return true
+}
+
+// batch answers calls by one search. After an error each is searched for by itself, so that one gets its own error
+// only.
+func (j joining) batch(ctx context.Context, c engine.Vectors, metric kernels.Metric, batch []*joinedCall) {
+	all, k := engine.Vectors{Dim: c.Dim}, 0
+	var bias []engine.Biases
+	for _, call := range batch {
+		stride := max(call.q.Stride, call.q.Dim)
+		for i := range call.q.Rows {
+			all.Data = append(all.Data, call.q.Data[i*stride:][:c.Dim]...)
+		}
+		all.Rows += call.q.Rows
+		k = max(k, call.k)
+		if call.bias != nil && bias == nil {
+			bias = make([]engine.Biases, all.Rows-call.q.Rows, joinedQueries)
+		}
+		if bias != nil {
+			bias = append(bias, call.bias...)
+			bias = append(bias, make([]engine.Biases, all.Rows-len(bias))...)
+		}
+	}
+	hits, err := j.Interface.TopK(ctx, all, c, metric, k, bias)
+	for _, call := range batch {
+		switch {
+		case err == nil:
+			call.hits, hits = hits[:call.q.Rows:call.q.Rows], hits[call.q.Rows:]
+			for i, h := range call.hits {
+				call.hits[i] = h[:min(call.k, len(h)):min(call.k, len(h))]
+			}
+		case len(batch) == 1:
+			call.err = err
+		default:
+			call.hits, call.err = j.Interface.TopK(ctx, call.q, c, metric, call.k, call.bias)
+		}
+		close(call.done)
+	}
+}
