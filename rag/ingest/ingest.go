@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -328,37 +327,6 @@ func (r *run) hasChunk(ctx context.Context, doc *corpus.Document) (bool, error) 
 	return false, nil
 }
 
-// repair has the vectors that are damaged embedded again, from the stored texts.
-func (r *run) repair(ctx context.Context) error {
-	done, err := Repair(ctx, r.store, r.enc)
-	r.result.Renewed += done.Chunks
-	if done.Blocks > 0 {
-		r.base.Logger().Warn(fmt.Sprintf("%d damaged blocks of vectors: %d chunks were embedded again, %d were lost "+
-			"with "+
-			"their texts", done.Blocks, done.Chunks, len(done.Lost)))
-	}
-	return err
-}
-
-// Repair is store.Repair with an encoder.
-func Repair(ctx context.Context, st *store.Store, enc embed.Embedder) (store.Repaired, error) {
-	done, err := st.Repair(ctx, func(ctx context.Context, chunks []corpus.Chunk) ([]float32, error) {
-		texts := make([]string, len(chunks))
-		for i, c := range chunks {
-			texts[i] = c.EmbedText()
-		}
-		e, err := enc.Embed(ctx, texts, embed.Document)
-		if err != nil {
-			return nil, err
-		}
-		return e.Data, nil
-	})
-	if done.Blocks > 0 { // rows that counts were made of cannot be read back any more
-		err = errors.Join(err, knowledge.DropCounts(st))
-	}
-	return done, err
-}
-
 // name gives a document its id; ok is false when it is left out, or with an error.
 func (r *run) name(ctx context.Context, doc *corpus.Document) (ok bool, err error) {
 	if err := r.open(ctx); err != nil {
@@ -381,110 +349,4 @@ func (r *run) name(ctx context.Context, doc *corpus.Document) (ok bool, err erro
 		}
 	}
 	return true, nil
-}
-
-// whole is the batch of whole documents that wait for a commit.
-func (r *run) whole() store.Batch {
-	b := r.pending
-	b.Replace = true
-	r.pending = store.Batch{}
-	return b
-}
-
-// commit embeds those chunks of b that the store does not hold with the same text, and makes all durable.
-func (r *run) commit(ctx context.Context, b store.Batch) error {
-	if len(b.Documents) == 0 {
-		return nil
-	}
-	return r.tryCommit(ctx, b, 1)
-}
-
-// maxTries of a commit whose known chunks others delete meanwhile.
-const maxTries = 5
-
-func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error {
-	b := whole
-	b.Known, b.Take = slices.Clone(whole.Known), r.take
-	ids := make([]string, len(b.Chunks))
-	to := r.at
-	for i, c := range b.Chunks {
-		ids[i] = c.ID
-		to = r.meter.position(c.Source, c.End)
-	}
-	held, err := r.store.Has(ctx, ids)
-	if err != nil {
-		return err
-	}
-	var fresh []corpus.Chunk
-	var texts []string
-	known, renewed := 0, 0
-	for _, c := range b.Chunks {
-		digest, ok := held[c.ID]
-		if ok && digest == c.Digest() {
-			b.Known = append(b.Known, c)
-			known++
-			continue
-		}
-		if ok && digest == "" {
-			renewed++
-		}
-		fresh, texts = append(fresh, c), append(texts, c.EmbedText())
-	}
-	b.Chunks = fresh
-	r.track.begin(fresh)
-	if len(texts) > 0 {
-		from := r.at
-		r.base.WatchEncoder(func(done, total int) {
-			r.track.embedding(done)
-			r.progress(from + (to-from)*int64(done)/int64(total))
-		})
-		e, err := r.enc.Embed(ctx, texts, embed.Document)
-		if err != nil {
-			return err
-		}
-		b.Vectors = e.Data
-		r.result.Truncated += e.Truncated
-		r.result.Repaired += e.Repaired
-	}
-	labels, unnamed, err := r.labels(ctx, b)
-	if err != nil {
-		return err
-	}
-	b.Labels = labels
-	_, err = r.store.Commit(ctx, b)
-	if errors.Is(err, store.ErrNotFound) && tries < maxTries { // what was known has been deleted or replaced meanwhile
-		return r.tryCommit(ctx, whole, tries+1)
-	}
-	if err != nil {
-		return err
-	}
-	r.result.Chunks += len(ids)
-	r.result.Embedded += len(fresh)
-	r.result.Known += known
-	r.result.Unnamed += unnamed
-	for _, list := range labels {
-		r.result.Entities += len(list)
-	}
-	if r.result.Renewed += renewed; renewed > 0 {
-		r.base.Logger().Warn(fmt.Sprintf("the texts of %d chunks were damaged and are read again", renewed))
-	}
-	r.result.Commits++
-	if b.Replace { // not a part of a document that goes on in the next commit
-		r.result.Documents += len(b.Documents)
-	}
-	r.track.committed(len(ids))
-	if r.o.OnCommit != nil {
-		r.o.OnCommit(ids)
-	}
-	r.at = to
-	r.progress(to)
-	return nil
-}
-
-func (r *run) progress(done int64) {
-	total := r.meter.total
-	if r.compared != nil { // each byte is read twice
-		done, total = done+r.reached, 2*total
-	}
-	r.track.at(done, total, r.meter.files, len(r.meter.sizes))
 }
