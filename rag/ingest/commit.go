@@ -54,7 +54,10 @@ func (r *run) whole() store.Batch {
 // commit embeds those chunks of b that the store does not hold with the same text, and makes all durable.
 func (r *run) commit(ctx context.Context, b store.Batch) error {
 	if len(b.Documents) == 0 {
-		return nil
+		if r.store == nil { // nothing to put in has come yet
+			return nil
+		}
+		return r.store.PutFiles(ctx, b.Files, nil)
 	}
 	return r.tryCommit(ctx, b, 1)
 }
@@ -76,7 +79,6 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 		return err
 	}
 	var fresh []corpus.Chunk
-	var texts []string
 	known, renewed := 0, 0
 	for _, c := range b.Chunks {
 		digest, ok := held[c.ID]
@@ -88,23 +90,12 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 		if ok && digest == "" {
 			renewed++
 		}
-		fresh, texts = append(fresh, c), append(texts, c.EmbedText())
+		fresh = append(fresh, c)
 	}
 	b.Chunks = fresh
-	r.track.begin(fresh)
-	if len(texts) > 0 {
-		from := r.at
-		r.base.WatchEncoder(func(done, total int) {
-			r.track.embedding(done)
-			r.progress(from + (to-from)*int64(done)/int64(total))
-		})
-		e, err := r.enc.Embed(ctx, texts, embed.Document)
-		if err != nil {
-			return err
-		}
-		b.Vectors = e.Data
-		r.result.Truncated += e.Truncated
-		r.result.Repaired += e.Repaired
+	var reused int
+	if b.Vectors, reused, err = r.vectors(ctx, fresh, to); err != nil {
+		return err
 	}
 	labels, unnamed, err := r.labels(ctx, b)
 	if err != nil {
@@ -119,7 +110,8 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 		return err
 	}
 	r.result.Chunks += len(ids)
-	r.result.Embedded += len(fresh)
+	r.result.Embedded += len(fresh) - reused
+	r.result.Reused += reused
 	r.result.Known += known
 	r.result.Unnamed += unnamed
 	for _, list := range labels {
@@ -135,6 +127,9 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	r.track.committed(len(ids))
 	if r.o.OnCommit != nil {
 		r.o.OnCommit(ids)
+	}
+	if b.Replace {
+		r.tellChanges(b.Documents)
 	}
 	r.at = to
 	r.progress(to)

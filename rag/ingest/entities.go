@@ -28,6 +28,14 @@ func (r *run) chooseEntities(names embed.Tagger) error {
 	return nil
 }
 
+// entitiesBy names what finds entities, "" if nothing does.
+func (r *run) entitiesBy() string {
+	if r.entities == nil {
+		return ""
+	}
+	return r.entities.Name()
+}
+
 // tellEntities notes what a document's entities are found by, and whether its stored chunks have them already.
 func (r *run) tellEntities(ctx context.Context, doc *corpus.Document) error {
 	if r.entities == nil {

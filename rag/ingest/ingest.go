@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,11 @@ type Options struct {
 	// again replaces it. A name is text only, and never a path that anything is read from.
 	Given map[string]string
 
+	// Sync brings the documents below Paths up to date: files that are as they were are not read, and documents whose
+	// files have gone are removed, within limits.
+	Sync bool
+	SyncOptions
+
 	OnTake   func(id, from string)  // for each document that replaces one of another source
 	OnFolder func(store.Collection) // for each folder that gets a name which is not its own
 	OnCommit func(ids []string)     // after each commit, with the ids that are durable now
@@ -65,6 +71,8 @@ type Result struct {
 	Chunks    int `json:"chunks"`    // committed
 	Embedded  int `json:"embedded"`  // of Chunks: new or changed
 	Known     int `json:"known"`     // of Chunks: stored before with the same text and heading
+	Reused    int `json:"reused"`    // of Chunks: new ones that got the vector of another chunk with the same text
+	Read      int `json:"read"`      // files that were read
 	Skipped   int `json:"skipped"`   // files and lines that were not read
 	Empty     int `json:"empty"`     // documents without a word
 	Cut       int `json:"cut"`       // documents of which NoChunk kept the beginning only
@@ -82,6 +90,8 @@ type Result struct {
 	Entities   int     `json:"entities"` // labels of chunks that were looked for
 	Unnamed    int     `json:"unnamed"`  // chunks in which names were not looked for to their end
 	Seconds    float64 `json:"seconds"`
+
+	Sync *SyncResult `json:"sync,omitempty"` // nil without Options.Sync
 }
 
 // The defaults of Options.
@@ -127,27 +137,31 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return result, err
 	}
+	if err = errors.Join(r.chooseSync(), r.chooseChunker()); err != nil {
+		return result, err
+	}
 	if err = r.resolveGiven(); err != nil {
 		return result, err
 	}
-	r.meter = newMeter(in.Paths)
-	if err = r.chooseChunker(); err != nil {
+	// else it is made when there is something to put in
+	if r.held, err = base.Reader(ctx); !errors.Is(err, store.ErrNotFound) && !r.o.DryRun {
+		err = r.open(ctx)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return result, err
 	}
-	// else it is made when there is something to put in
-	if _, err = base.Reader(ctx); !errors.Is(err, store.ErrNotFound) {
-		if err = r.open(ctx); err != nil {
-			return result, err
-		}
-	}
-	r.progress(0) // reading and cutting a large file takes a while
+	r.how = howOf(r.o, r.entitiesBy())
 	defer r.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
-		OnSkip: r.skip, CacheDir: r.o.CacheDir}
+		OnSkip: r.unread, CacheDir: r.o.CacheDir}
 	if r.o.NoChunk {
 		load.MaxTextBytes = max(minTextBytes, info.MaxTokens*corpus.BytesPerToken)
 	}
-	for doc, err := range corpus.Load(ctx, in.Paths, load) {
+	if err = r.plan(ctx, in.Paths, load); err != nil {
+		return result, err
+	}
+	r.measure()
+	for doc, err := range corpus.LoadFiles(ctx, r.files(ctx), load) {
 		if err == nil {
 			err = r.add(ctx, doc)
 		}
@@ -155,19 +169,28 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 			return result, err
 		}
 	}
-	if err = r.commit(ctx, r.whole()); err != nil {
+	if err = ctx.Err(); err == nil {
+		err = r.commit(ctx, r.whole())
+	}
+	refused := error(nil)
+	if err == nil && r.o.Sync {
+		if err = r.remove(ctx); errors.Is(err, ErrVanished) {
+			refused, err = err, nil
+		}
+	}
+	if err != nil {
 		return result, err
 	}
 	r.sayLanguages()
-	refused := error(nil)
 	if result.Refused > 0 {
-		refused = fmt.Errorf("%w: %d documents, whose ids other sources have", store.ErrConflict, result.Refused)
+		refused = errors.Join(refused, fmt.Errorf("%w: %d documents, whose ids other sources have", store.ErrConflict,
+			result.Refused))
 	}
-	if result.Documents == 0 && refused == nil {
+	if result.Documents == 0 && refused == nil && !r.o.Sync {
 		return result, fmt.Errorf("%w in %s: %d files or lines skipped, %d documents without a word",
 			corpus.ErrNoDocument, strings.Join(in.Paths, ", "), result.Skipped, result.Empty)
 	}
-	return result, errors.Join(tidy(ctx, base, result.Embedded), refused)
+	return result, errors.Join(r.tidy(ctx), refused)
 }
 
 // chunkSize reads a preset's name or SIZE/OVERLAP.
@@ -201,6 +224,14 @@ type run struct {
 	meter      *meter
 	track      *tracker
 	names      *names
+
+	held  *store.Store // for reading; nil when there was none
+	todo  []reading    // files that are to be read
+	now   *reading     // the one that is being read
+	how   string       // what documents depend on besides their files (store.FileState.How)
+	texts texts
+	sync  syncing
+
 	take       []string      // ids of Batch.Take
 	router     *route.Router // of the store, once it is read; nil without one
 	routerRead bool
@@ -230,7 +261,10 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err := r.repair(ctx); err != nil {
 		return err
 	}
-	r.names, err = newNames(ctx, r.store, r.o)
+	sources, err := r.store.Sources(ctx)
+	if err == nil {
+		r.names, err = newNames(ctx, r.store, r.o, sources)
+	}
 	return err
 }
 
@@ -242,6 +276,13 @@ func (r *run) skip(k corpus.Skipped) {
 }
 
 func (r *run) add(ctx context.Context, doc *corpus.Document) error {
+	switch {
+	case doc.Line == 0 && !r.now.still(): // it is read again
+		return nil
+	case r.o.DryRun:
+		r.preview(doc)
+		return nil
+	}
 	if r.store == nil { // nothing is made for documents without a word
 		if some, err := r.hasChunk(ctx, doc); err != nil || !some {
 			return err
@@ -249,6 +290,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	}
 	r.handedIn(doc)
 	if ok, err := r.name(ctx, doc); !ok {
+		return err
+	}
+	if err := r.lendCopy(ctx, doc); err != nil {
 		return err
 	}
 	r.tellLanguage(doc)
@@ -284,13 +328,16 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	}
 	if len(chunks) == 0 { // each was reported
 		r.result.Empty++
+		r.now.noWords = true
 		return nil
 	}
 	r.result.EmptyPages += len(doc.Empty)
 	if doc.Cut {
 		r.result.Cut++
 	}
+	r.meet(doc)
 	if before != nil {
+		r.now.documents[doc.ID] = doc.Digest
 		return r.commit(ctx, store.Batch{
 			Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true,
 		})
@@ -298,11 +345,14 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	if err := r.label(ctx, doc, chunks); err != nil {
 		return err
 	}
-	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery {
+	isPending := func(d *corpus.Document) bool { return d.ID == doc.ID } // its file is being read again
+	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery ||
+		slices.ContainsFunc(r.pending.Documents, isPending) {
 		if err := r.commit(ctx, r.whole()); err != nil {
 			return err
 		}
 	}
+	r.now.documents[doc.ID] = doc.Digest
 	r.pending.Documents = append(r.pending.Documents, doc)
 	r.pending.Chunks = append(r.pending.Chunks, chunks...)
 	return nil
@@ -336,6 +386,7 @@ func (r *run) name(ctx context.Context, doc *corpus.Document) (ok bool, err erro
 	var refused *refusedError
 	switch {
 	case errors.As(err, &refused) && !r.o.Strict:
+		r.now.refused = true
 		r.result.Refused++
 		r.skip(corpus.Skipped{Source: doc.Source, Err: err})
 		return false, nil

@@ -1,11 +1,5 @@
 package ingest
 
-import (
-	"io/fs"
-	"os"
-	"path/filepath"
-)
-
 // meter measures an ingest in bytes of its sources, the only measure whose total is known beforehand.
 type meter struct {
 	sizes   map[string]int64 // of the files, by path
@@ -15,23 +9,23 @@ type meter struct {
 	before  int64  // bytes of the files before it
 }
 
-// newMeter sums up what lies below paths. Files that will be skipped make the estimate too cautious, no more.
-func newMeter(paths []string) *meter {
-	m := &meter{sizes: map[string]int64{}}
-	for _, root := range paths {
-		// Errors are the loader's to report.
-		_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return nil
-			}
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-				m.sizes[path] = info.Size()
-				m.total += info.Size()
-			}
-			return nil
-		})
+// newMeter sums up files. Those that will be skipped make the estimate too cautious, no more.
+func newMeter(files []reading) *meter {
+	m := &meter{sizes: make(map[string]int64, len(files))}
+	for _, f := range files {
+		m.sizes[f.file.Path] = f.file.Info.Size()
+		m.total += f.file.Info.Size()
 	}
 	return m
+}
+
+// measure begins to measure the files that are to be read.
+func (r *run) measure() {
+	r.meter = newMeter(r.todo)
+	if r.chunk.Semantic != nil {
+		r.compared = r.meter.again()
+	}
+	r.progress(0) // reading and cutting a large file takes a while
 }
 
 // again measures the same sources from the beginning.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 func TestMeterCountsBytesOfFilesAndLines(t *testing.T) {
@@ -16,7 +18,11 @@ func TestMeterCountsBytesOfFilesAndLines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := newMeter([]string{dir, filepath.Join(dir, "gone")})
+	files, err := corpus.List(t.Context(), []string{dir, filepath.Join(dir, "gone")}, corpus.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMeter([]reading{{file: files[0]}, {file: files[1]}})
 	var got []int64
 	for _, c := range []struct {
 		source string

@@ -26,6 +26,7 @@ type names struct {
 	files       map[string]string   // path → id
 	held        map[string]held     // by id
 	unplaced    map[string][]string // base name → ids of files that a store of an older version knows
+	sameAs      map[[16]byte]string // digest → id of a document that the store had before
 }
 
 // held is what is known of a document, of which there may be millions.
@@ -44,21 +45,21 @@ func digestOf(digest string) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-func newNames(ctx context.Context, st *store.Store, o Options) (*names, error) {
+func newNames(ctx context.Context, st *store.Store, o Options, sources []store.DocumentInfo) (*names, error) {
 	n := &names{store: st, collection: o.Collection, replace: o.Replace, onFolder: o.OnFolder,
 		files: map[string]string{},
-		held:  map[string]held{}, unplaced: map[string][]string{}}
+		held:  map[string]held{}, unplaced: map[string][]string{}, sameAs: map[[16]byte]string{}}
 	var err error
 	if n.collections, err = st.Collections(ctx); err != nil {
 		return nil, err
 	}
-	list, err := st.Sources(ctx)
 	path := ""
-	for _, d := range list {
+	for _, d := range sources {
 		if path != d.Path { // lines of a file share it
 			path = d.Path
 		}
 		n.held[d.ID] = heldOf(d.Source, path, d.Digest, d.Line)
+		n.sameAs[n.held[d.ID].digest] = d.ID
 		switch {
 		case d.Line:
 		case d.Path != "":

@@ -58,7 +58,6 @@ func (r *run) chooseChunker() error {
 			"(0 to %d)", knowledge.ErrOption, o.Percentile, o.MinTokens, r.chunk.Size/2, o.Buffer, corpus.MaxBuffer)
 	}
 	r.o.Semantic = o
-	r.compared = r.meter.again()
 	r.chunk.Semantic = &corpus.Semantic{Percentile: o.Percentile, MinTokens: o.MinTokens, Buffer: o.Buffer,
 		Similar: r.similar}
 	return nil

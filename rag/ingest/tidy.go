@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -14,8 +13,9 @@ const compactFrom = 10_000
 
 // tidy compacts the store if that pays, and brings its index up to date. What was ingested is there whatever comes of
 // it.
-func tidy(ctx context.Context, base *knowledge.Base, embedded int) error {
-	if embedded == 0 {
+func (r *run) tidy(ctx context.Context) error {
+	base := r.base
+	if r.result.Embedded+r.result.Reused == 0 && (r.sync.result == nil || r.sync.result.Removed == 0) {
 		return nil
 	}
 	st, err := base.Writer(ctx, nil)

@@ -45,7 +45,7 @@ rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt 
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/apikey
-rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store
+rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus

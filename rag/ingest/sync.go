@@ -1,0 +1,303 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// SyncOptions of Options.Sync.
+type SyncOptions struct {
+	Checksum bool // reads all files, also those that are as they were by size, times and number
+	DryRun   bool // changes nothing: OnChange tells what would be
+	// MaxDelete is the share of a folder's documents, in percent, that is removed at most, of a folder with at least
+	// FewDocuments; 0 is DefaultMaxDelete. DeleteAll removes any number.
+	MaxDelete float64
+	DeleteAll bool
+	// DeleteExcluded also removes documents whose files are there, but are not among those that are read now: hidden,
+	// ignored or excluded ones.
+	DeleteExcluded bool
+	OnChange       func(Change) // for each document that is new, changed, moved or removed, once that is durable
+}
+
+// The limits of what a sync removes.
+const (
+	DefaultMaxDelete = 50
+	FewDocuments     = 10
+)
+
+// ErrVanished: more documents would be removed than SyncOptions allow, so that none was.
+var ErrVanished = errors.New("ingest: too many documents would be removed")
+
+// Kinds of changes.
+const (
+	New     = "new"
+	Changed = "changed"
+	Moved   = "moved"   // the same content, which another document had whose file has gone
+	Removed = "removed" // the file has gone, or holds it no more
+	Failed  = "failed"  // of a file that could not be read: its documents stay as they are
+)
+
+// Change is what a sync does with one document.
+type Change struct {
+	Kind   string `json:"change"`
+	ID     string `json:"id,omitempty"`   // "" of a new document in a dry run, and of a file that could not be read
+	From   string `json:"from,omitempty"` // the id that a moved document had
+	Source string `json:"source"`
+	Why    string `json:"why,omitempty"` // of what failed or is removed
+}
+
+// SyncResult counts documents by what became of them.
+type SyncResult struct {
+	New       int `json:"new"`
+	Changed   int `json:"changed"`
+	Moved     int `json:"moved"`
+	Removed   int `json:"removed"`
+	Unchanged int `json:"unchanged"`
+	Failed    int `json:"failed"`   // files that could not be read: their documents stay as they are
+	Excluded  int `json:"excluded"` // documents that stay although their files are left out now
+}
+
+// syncing is what a sync goes by.
+type syncing struct {
+	SyncOptions
+	result      *SyncResult
+	roots       []string // folders that were given: absolute, links followed
+	collections []store.Collection
+	sources     []store.DocumentInfo
+	states      map[string]store.FileState
+	byID        map[string]int
+	byFile      map[string][]int
+
+	listed map[string]bool    // files that were found
+	lost   map[int]string     // documents that have vanished, with the reason
+	lostBy map[[16]byte][]int // of these, those whose files have gone, by their digests
+	moved  map[int]bool       // of these, those that came again elsewhere
+	came   map[string]int     // new documents by root
+	seen   map[string]bool    // ids of documents that were read
+	news   map[string]Change  // by id, until the document is durable
+	gone   []string           // files whose states need not be kept
+}
+
+// chooseSync reads Options.Sync.
+func (r *run) chooseSync() error {
+	o := r.o.SyncOptions
+	switch {
+	case !r.o.Sync && o.DryRun:
+		return fmt.Errorf("%w: a dry run is one of a sync", knowledge.ErrOption)
+	case !r.o.Sync:
+		return nil
+	case len(r.o.Given) > 0:
+		return fmt.Errorf("%w: documents that are handed in cannot be synchronised", knowledge.ErrOption)
+	case o.MaxDelete < 0 || o.MaxDelete > 100:
+		return fmt.Errorf("%w: at most %g %% of the documents to be removed (0 to 100)", knowledge.ErrOption, o.MaxDelete)
+	}
+	if o.MaxDelete == 0 {
+		o.MaxDelete = DefaultMaxDelete
+	}
+	r.result.Sync = &SyncResult{}
+	r.sync = syncing{SyncOptions: o, result: r.result.Sync, byID: map[string]int{}, byFile: map[string][]int{},
+		listed: map[string]bool{}, lost: map[int]string{}, lostBy: map[[16]byte][]int{}, moved: map[int]bool{},
+		came: map[string]int{}, seen: map[string]bool{}, news: map[string]Change{}}
+	return nil
+}
+
+// plan finds the files that are to be read: all of them, without Options.Sync.
+func (r *run) plan(ctx context.Context, paths []string, load corpus.LoadOptions) error {
+	files, err := corpus.List(ctx, paths, load)
+	if err != nil {
+		return err
+	}
+	if !r.o.Sync {
+		r.todo = make([]reading, len(files))
+		for i, f := range files {
+			r.todo[i].file = f
+		}
+		return nil
+	}
+	s := &r.sync
+	if err := s.learn(ctx, r.held, paths); err != nil {
+		return err
+	}
+	var lenders []string
+	for _, f := range files {
+		s.listed[f.Real] = true
+		documents := s.byFile[f.Real]
+		if was, ok := s.states[f.Real]; ok && !s.Checksum && was.How == r.how && isAsRead(f.Info, was) &&
+			s.holds(was, documents) {
+			s.result.Unchanged += len(documents)
+			if was.NoWords {
+				r.skip(corpus.Skipped{Source: f.Path, Err: corpus.ErrNoWords})
+			}
+			continue
+		}
+		r.todo = append(r.todo, reading{file: f})
+		for _, i := range documents {
+			lenders = append(lenders, s.sources[i].ID)
+		}
+	}
+	if err := s.findLost(ctx); err != nil {
+		return err
+	}
+	if r.store == nil || len(r.todo) == 0 {
+		return nil
+	}
+	for i := range s.lost {
+		lenders = append(lenders, s.sources[i].ID)
+	}
+	return r.lend(ctx, lenders...)
+}
+
+// learn reads what the store knows of documents and files; st is nil when there is none.
+func (s *syncing) learn(ctx context.Context, st *store.Store, paths []string) (err error) {
+	for _, p := range paths {
+		if root, ok := folderOf(p); ok {
+			s.roots = append(s.roots, root)
+		}
+	}
+	if st == nil {
+		return nil
+	}
+	if s.sources, err = st.Sources(ctx); err != nil {
+		return err
+	}
+	for i, d := range s.sources {
+		s.byID[d.ID] = i
+		if d.Path != "" {
+			s.byFile[d.Path] = append(s.byFile[d.Path], i)
+		}
+	}
+	if s.collections, err = st.Collections(ctx); err != nil {
+		return err
+	}
+	s.states, err = st.Files(ctx)
+	return err
+}
+
+// holds tells whether the documents of a file are those that its state tells of, to their ends.
+func (s *syncing) holds(was store.FileState, documents []int) bool {
+	digests := make(map[string]string, len(documents))
+	for _, i := range documents {
+		if s.sources[i].Partial {
+			return false
+		}
+		digests[s.sources[i].ID] = s.sources[i].Digest
+	}
+	return digestOfDocuments(digests) == was.Documents
+}
+
+// meet notes what a document that has been read is to the store; it is told once that is durable.
+func (r *run) meet(d *corpus.Document) {
+	s := &r.sync
+	if !r.o.Sync || s.seen[d.ID] {
+		return
+	}
+	s.seen[d.ID] = true
+	c := Change{Source: d.Source, ID: d.ID}
+	i, held := s.byID[d.ID]
+	switch {
+	case held && s.sources[i].Digest == d.Digest:
+	case held:
+		c.Kind = Changed
+	default:
+		c.Kind = New
+		if from, ok := s.cameFrom(d); ok {
+			c.Kind, c.From = Moved, from
+		}
+		s.came[s.rootOf(r.now.file.Via())]++
+	}
+	s.news[d.ID] = c
+}
+
+// cameFrom is the id of a document of the same content whose file has gone.
+func (s *syncing) cameFrom(d *corpus.Document) (id string, ok bool) {
+	list := s.lostBy[digestOf(d.Digest)]
+	if len(list) == 0 {
+		return "", false
+	}
+	s.lostBy[digestOf(d.Digest)] = list[1:]
+	s.moved[list[0]] = true
+	return s.sources[list[0]].ID, true
+}
+
+// preview is what becomes of a document in a dry run.
+func (r *run) preview(d *corpus.Document) {
+	s := &r.sync
+	switch {
+	case d.Line > 0:
+		if r.o.Collection != "" {
+			d.ID = r.o.Collection + "/" + d.ID
+		}
+	default:
+		name := filepath.Base(d.Folder)
+		if in, rel := store.CollectionOf(s.collections, d.Path); in != nil {
+			name, d.ID = in.Name, rel
+		}
+		if r.o.Collection != "" {
+			name = r.o.Collection
+		}
+		d.ID = name + "/" + d.ID
+		for _, i := range s.byFile[d.Path] {
+			if !s.sources[i].Line {
+				d.ID = s.sources[i].ID
+				break
+			}
+		}
+	}
+	r.now.documents[d.ID] = d.Digest
+	r.meet(d)
+	r.tellChanges([]*corpus.Document{d})
+}
+
+// tellChanges tells of documents that are durable.
+func (r *run) tellChanges(list []*corpus.Document) {
+	for _, d := range list {
+		if c, ok := r.sync.news[d.ID]; ok {
+			r.sync.tell(c)
+			delete(r.sync.news, d.ID)
+		}
+	}
+}
+
+func (s *syncing) tell(c Change) {
+	switch c.Kind {
+	case "":
+		s.result.Unchanged++
+		return
+	case New:
+		s.result.New++
+	case Changed:
+		s.result.Changed++
+	case Moved:
+		s.result.Moved++
+	case Removed:
+		s.result.Removed++
+	case Failed:
+		s.result.Failed++
+	}
+	if s.OnChange != nil {
+		s.OnChange(c)
+	}
+}
+
+// synced takes in a file that was read: what it held before and holds no more has vanished. Where some of it could not
+// be read, nothing has.
+func (r *run) synced(f *reading) {
+	s := &r.sync
+	if f.failed != nil {
+		s.tell(Change{Kind: Failed, Source: f.file.Path, Why: f.failed.Error()})
+	}
+	if f.failed != nil || f.refused {
+		return
+	}
+	for _, i := range s.byFile[f.file.Real] {
+		if _, still := f.documents[s.sources[i].ID]; !still {
+			s.lost[i] = noMore
+		}
+	}
+}
