@@ -14,6 +14,10 @@ type (
 	IngestResult   = ingest.Result
 	IngestProgress = ingest.Progress
 
+	SyncOptions = ingest.SyncOptions
+	SyncResult  = ingest.SyncResult
+	Change      = ingest.Change
+
 	SemanticOptions = ingest.SemanticOptions
 
 	CalibrateOptions = calibrate.Options

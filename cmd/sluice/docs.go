@@ -62,7 +62,9 @@ func (a *app) docsCommand() *cobra.Command {
 		})}
 	rm := &cobra.Command{Use: "rm DOCUMENT... | --gone", Short: "remove documents with their chunks",
 		Long: documentsHelp +
-			" With --gone: those whose files are not there any more, as 'docs list --gone' shows them.",
+			" With --gone: those whose files are not there any more, as 'docs list --gone' shows them.\n\nA removed " +
+			"document whose file is still there comes back with the next 'ingest' or 'ingest --sync' of its folder;\n" +
+			"a line in .sluiceignore keeps the file out.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if gone != (len(args) == 0) {
 				return usagef("docs rm takes documents, or --gone")

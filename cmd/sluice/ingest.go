@@ -16,6 +16,7 @@ func (a *app) ingestCommand() *cobra.Command {
 	var noChunk, strict, replace, entities, events bool
 	var collection string
 	var files func(config.Config) corpus.FileOptions
+	var sync *syncFlags
 	cmd := &cobra.Command{
 		Use:   "ingest PATH...",
 		Short: "put files, folders and JSON lines into the store",
@@ -34,9 +35,11 @@ name are left out, unless --hidden and --no-ignore say otherwise; a file that is
 pattern in quotes, such as 'docs/**/*.md'.
 
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error. With --events,
-{"progress":{...}} comes about once a second, {"skipped":{...}} for what is not read, and {"summary":{...}} at the end.`,
-		Example: "  sluice ingest docs/\n  sluice ingest 'docs/**/*.md' --exclude drafts\n" +
-			"  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
+{"progress":{...}} comes about once a second, {"skipped":{...}} for what is not read, and {"summary":{...}} at the end.
+
+` + syncHelp,
+		Example: "  sluice ingest docs/\n  sluice ingest --sync docs/\n  sluice ingest --sync --dry-run docs/\n" +
+			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
 			"semantic book.md",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,10 +51,13 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
 			o.Entities = o.Entities || entities
 			o.Files = files(c)
+			if err := sync.fill(&o, c); err != nil {
+				return closing(s, err)
+			}
 			return closing(s, a.ingest(cmd, s, args, o, events))
 		},
 	}
-	files = a.fileFlags(cmd)
+	files, sync = a.fileFlags(cmd), a.syncFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&noChunk, "no-chunk", false,
 		"one chunk for each JSON line or file: its first 64 KiB, of which the encoder reads the beginning")
@@ -103,6 +109,7 @@ func (a *app) ingest(
 		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
 	}
 	o.OnCommit, o.Progress = tell.committed, tell.progress
+	a.tellChanges(&o, tell)
 	r, err := s.Ingest(cmd.Context(), paths, o)
 	tell.end(r)
 	summary := a.note
@@ -112,11 +119,7 @@ func (a *app) ingest(
 	if err != nil && isUsage(err) {
 		return err // nothing was begun
 	}
-	summary("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known,
-		r.Seconds)
-	if o.Entities {
-		summary("%d people, places, organisations, dates and quantities in chunks that had none looked for", r.Entities)
-	}
+	a.summarise(summary, r, o)
 	for _, x := range []struct {
 		n    int
 		what string
@@ -140,6 +143,22 @@ func (a *app) ingest(
 		err = errReported
 	}
 	return errors.Join(err, tell.err)
+}
+
+// summarise says what was done.
+func (a *app) summarise(say func(string, ...any), r sluice.IngestResult, o sluice.IngestOptions) {
+	if r.Sync != nil {
+		say("%s", syncSummary(r, o.DryRun))
+		if n := r.Sync.Excluded; n > 0 {
+			a.warn("%d documents stay although their files are left out now; --delete-excluded removes them", n)
+		}
+	} else {
+		say("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known,
+			r.Seconds)
+	}
+	if o.Entities {
+		say("%d people, places, organisations, dates and quantities in chunks that had none looked for", r.Entities)
+	}
 }
 
 // closing closes s and returns the first error.

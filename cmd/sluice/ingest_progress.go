@@ -64,7 +64,7 @@ func (e *ingestEvents) end(r sluice.IngestResult) {
 	if e.rest != nil {
 		e.print("progress", e.rest)
 	}
-	if e.all {
+	if e.all || r.Sync != nil {
 		e.print("summary", r)
 	}
 }

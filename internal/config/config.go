@@ -64,6 +64,8 @@ type Ingest struct {
 
 	Language string `koanf:"language"`
 	Entities bool   `koanf:"entities"`
+
+	MaxDelete float64 `koanf:"max_delete"`
 }
 
 // Calibrate is how the gate's cut-off is found.

@@ -118,6 +118,9 @@ func stages() []row {
 		{key: "ingest.entities",
 			doc: "find people, places, organisations, dates and quantities in each chunk, to search by them " +
 				"(--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"},
+		{key: "ingest.max_delete", initial: ingest.DefaultMaxDelete, min: "0.1", max: "100",
+			doc: "share of a folder's documents, in percent, that 'ingest --sync' removes at most, of a folder with " +
+				"10 or more: what vanishes at once may be a disk that is not there; --delete-all removes any number"},
 		{key: "calibrate.policy",
 			doc: "auto: maximum:p5 of the score that tells the calibration's questions best from those of other " +
 				"topics; " +

@@ -214,16 +214,16 @@ func chunkSize(s string) (size, overlap int, err error) {
 // run is one call of Run. pending holds whole documents; one with more chunks than a commit takes
 // goes in several, of which the last lists all its chunks, so that outdated ones are found.
 type run struct {
-	base       *knowledge.Base
-	o          Options
-	enc        embed.Embedder
-	store      *store.Store
-	chunk      corpus.ChunkOptions
-	result     *Result
-	pending    store.Batch
-	meter      *meter
-	track      *tracker
-	names      *names
+	base    *knowledge.Base
+	o       Options
+	enc     embed.Embedder
+	store   *store.Store
+	chunk   corpus.ChunkOptions
+	result  *Result
+	pending store.Batch
+	meter   *meter
+	track   *tracker
+	names   *names
 
 	held  *store.Store // for reading; nil when there was none
 	todo  []reading    // files that are to be read

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A sync tells what has become of documents, to people and to programs; a dry run tells the same and does nothing.
+func TestIngestSync(t *testing.T) {
+	b := newBench(t)
+	folder := filepath.Dir(b.file("kb/a.md", "About herrings in the northern sea."))
+	b.file("kb/b.md", "About lighthouses and their lamps.")
+	b.file("kb/c.md", "About tides and currents.")
+	kinds := func(out string) map[string]int {
+		found := map[string]int{}
+		for _, l := range objects(t, out) {
+			for kind, v := range l {
+				if kind == "change" {
+					kind = v.(map[string]any)["change"].(string)
+				}
+				found[kind]++
+			}
+		}
+		return found
+	}
+	if k := kinds(b.ok("ingest", "--chunk", "32/0", "--sync", "--json", folder)); k["new"] != 3 || k["committed"] != 1 || k["summary"] != 1 {
+		t.Errorf("%v", k)
+	}
+	if err := os.Rename(filepath.Join(folder, "a.md"), filepath.Join(folder, "d.md")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(folder, "b.md")); err != nil {
+		t.Fatal(err)
+	}
+	b.file("kb/c.md", "About tides and other currents.")
+	want := "changed  kb/c.md\nmoved    kb/d.md from kb/a.md\nremoved  kb/b.md\n"
+	if out := b.ok("ingest", "--chunk", "32/0", "--sync", "--dry-run", folder); out != want {
+		t.Errorf("%q", out)
+	}
+	if out := b.ok("docs", "list"); !strings.Contains(out, "kb/b.md") {
+		t.Errorf("a dry run removed it: %s", out)
+	}
+	if k := kinds(b.ok("ingest", "--chunk", "32/0", "--sync", "--json", folder)); k["changed"] != 1 || k["moved"] != 1 || k["removed"] != 1 {
+		t.Errorf("%v", k)
+	}
+	b.fails(exitUsage, "go with --sync", "ingest", "--dry-run", folder)
+	for _, name := range []string{"c.md", "d.md"} {
+		if err := os.Remove(filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.fails(exitFailure, "all 2 documents", "ingest", "--chunk", "32/0", "--sync", folder)
+	b.ok("ingest", "--chunk", "32/0", "--sync", "--delete-all", folder)
+	if out := b.ok("docs", "list", "--json"); out != "" {
+		t.Errorf("%s", out)
+	}
+}
