@@ -25,7 +25,8 @@ func TestIngestSync(t *testing.T) {
 		}
 		return found
 	}
-	if k := kinds(b.ok("ingest", "--chunk", "32/0", "--sync", "--json", folder)); k["new"] != 3 || k["committed"] != 1 || k["summary"] != 1 {
+	if k := kinds(b.ok("ingest", "--chunk", "32/0", "--sync", "--json", folder)); k["new"] != 3 ||
+		k["committed"] != 1 || k["summary"] != 1 {
 		t.Errorf("%v", k)
 	}
 	if err := os.Rename(filepath.Join(folder, "a.md"), filepath.Join(folder, "d.md")); err != nil {
@@ -42,7 +43,8 @@ func TestIngestSync(t *testing.T) {
 	if out := b.ok("docs", "list"); !strings.Contains(out, "kb/b.md") {
 		t.Errorf("a dry run removed it: %s", out)
 	}
-	if k := kinds(b.ok("ingest", "--chunk", "32/0", "--sync", "--json", folder)); k["changed"] != 1 || k["moved"] != 1 || k["removed"] != 1 {
+	if k := kinds(b.ok("ingest", "--chunk", "32/0", "--sync", "--json", folder)); k["changed"] != 1 ||
+		k["moved"] != 1 || k["removed"] != 1 {
 		t.Errorf("%v", k)
 	}
 	b.fails(exitUsage, "go with --sync", "ingest", "--dry-run", folder)

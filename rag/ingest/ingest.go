@@ -320,6 +320,11 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		}
 		chunks = append(chunks, c)
 	}
+	return r.put(ctx, doc, before, chunks)
+}
+
+// put has the last chunks of a document committed, with those of others; before are those that were committed already.
+func (r *run) put(ctx context.Context, doc *corpus.Document, before, chunks []corpus.Chunk) error {
 	if code := doc.Meta[languageKey]; !r.enc.Info().Knows(code) {
 		if r.result.Foreign == nil {
 			r.result.Foreign = map[string]int{}
@@ -336,8 +341,8 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		r.result.Cut++
 	}
 	r.meet(doc)
+	r.now.documents[doc.ID] = doc.Digest
 	if before != nil {
-		r.now.documents[doc.ID] = doc.Digest
 		return r.commit(ctx, store.Batch{
 			Documents: []*corpus.Document{doc}, Chunks: chunks, Known: before, Replace: true,
 		})
@@ -352,7 +357,6 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 			return err
 		}
 	}
-	r.now.documents[doc.ID] = doc.Digest
 	r.pending.Documents = append(r.pending.Documents, doc)
 	r.pending.Chunks = append(r.pending.Chunks, chunks...)
 	return nil

@@ -95,7 +95,8 @@ func (r *run) chooseSync() error {
 	case len(r.o.Given) > 0:
 		return fmt.Errorf("%w: documents that are handed in cannot be synchronised", knowledge.ErrOption)
 	case o.MaxDelete < 0 || o.MaxDelete > 100:
-		return fmt.Errorf("%w: at most %g %% of the documents to be removed (0 to 100)", knowledge.ErrOption, o.MaxDelete)
+		return fmt.Errorf("%w: at most %g %% of the documents to be removed (0 to 100)", knowledge.ErrOption,
+			o.MaxDelete)
 	}
 	if o.MaxDelete == 0 {
 		o.MaxDelete = DefaultMaxDelete

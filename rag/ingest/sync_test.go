@@ -66,7 +66,8 @@ func (f *folder) age(name string) {
 
 func (f *folder) move(from, to string) {
 	f.t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(f.path(to)), 0o755), os.Rename(f.path(from), f.path(to))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(f.path(to)), 0o755),
+		os.Rename(f.path(from), f.path(to))); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -168,7 +169,8 @@ func (f *folder) isFresh() {
 }
 
 func words(about string) string {
-	return fmt.Sprintf("The keeper writes about %s. %s", about, strings.Repeat("Ships of "+about+" pass the harbour. ", 8))
+	return fmt.Sprintf("The keeper writes about %s. %s", about,
+		strings.Repeat("Ships of "+about+" pass the harbour. ", 8))
 }
 
 func TestSync(t *testing.T) {
@@ -256,7 +258,8 @@ func TestSyncDoesNotRemoveAll(t *testing.T) {
 	f.write("new.md", words("gulls"))
 	_, err := f.trySync(nil)
 	if !errors.Is(err, ingest.ErrVanished) || !strings.Contains(err.Error(), "12 of the 12 documents") ||
-		!strings.Contains(err.Error(), "100 %, and at most 50 %") || !slices.Equal(f.told, []string{"new docs/new.md"}) {
+		!strings.Contains(err.Error(), "100 %, and at most 50 %") ||
+		!slices.Equal(f.told, []string{"new docs/new.md"}) {
 		t.Errorf("%q %v", f.told, err)
 	}
 	f.remove("new.md")
