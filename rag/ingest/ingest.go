@@ -143,11 +143,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if err = r.resolveGiven(); err != nil {
 		return result, err
 	}
-	// else it is made when there is something to put in
-	if r.held, err = base.Reader(ctx); !errors.Is(err, store.ErrNotFound) && !r.o.DryRun {
-		err = r.open(ctx)
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err = r.openExisting(ctx); err != nil {
 		return result, err
 	}
 	r.how = howOf(r.o, r.entitiesBy())
@@ -244,6 +240,17 @@ type run struct {
 	labelled map[string]bool  // documents whose stored chunks have their labels
 
 	given map[string]string // Options.Given, by what Document.Path is
+}
+
+// openExisting opens the store if there is one; else it is made when there is something to put in.
+func (r *run) openExisting(ctx context.Context) (err error) {
+	if r.held, err = r.base.Reader(ctx); !errors.Is(err, store.ErrNotFound) && !r.o.DryRun {
+		err = r.open(ctx)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // open opens the store for writing, which makes it when absent, and learns the names in it.
