@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/domains"
@@ -31,13 +32,11 @@ it was trained on, which the trace says. Documents without a topic that are inge
 
 // routeFlags are those of `route train`.
 type routeFlags struct {
-	by, labels, queries, kind, features string
-	clusters, sample                    int
-	set                                 route.Settings
+	labels, queries string
 }
 
 func (a *app) routeTrainCommand() *cobra.Command {
-	f := routeFlags{set: domains.Defaults()}
+	var f routeFlags
 	cmd := &cobra.Command{Use: "train", Short: "divide the store's chunks into domains and train a router on them",
 		Long: `--by says where the domains come from: the documents' topics, their first folder, a field of theirs (meta.KEY), clusters
 of the chunks' vectors (as many as have the largest mean silhouette, unless --clusters says how many), or the nearest of
@@ -50,36 +49,65 @@ alone, those about a fifth of the chunks by a router that knows neither them nor
 			"meta.department " +
 			"--queries questions.jsonl --json",
 		Args: cobra.NoArgs,
-		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
-			return a.trainStoreRouter(cmd, s, &f)
-		})}
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.trainStoreRouter(cmd, f) }}
 	fl := cmd.Flags()
-	fl.StringVar(&f.by, "by", domains.ByTopic,
-		"where the domains come from: topic, folder, meta.KEY, clusters or labels")
 	fl.StringVar(&f.labels, "labels", "", `domains with their descriptions, for --by labels`)
-	fl.IntVar(&f.clusters, "clusters", 0, "clusters of --by clusters (default: chosen by the mean silhouette)")
 	fl.StringVar(&f.queries, "queries", "", "questions about chunks")
-	fl.StringVar(&f.kind, "kind", string(f.set.Kind), "classifier: mnb, gnb, lr or svc")
-	fl.StringVar(&f.features, "features", string(f.set.Features), "what it reads of a text: tfidf, embedding or both")
-	fl.IntVar(&f.sample, "sample", domains.DefaultSample, "chunks that it is trained on, at most")
-	fl.Float64Var(&f.set.Cover, "cover", f.set.Cover, "share of the questions whose domain must be searched")
-	fl.Uint64Var(&f.set.Seed, "seed", f.set.Seed, "seed of everything random")
+	for _, x := range []string{"by", "clusters", "sample", "cover"} {
+		a.flag(cmd, "route."+x, x)
+	}
+	a.routerFlags(cmd)
 	return cmd
 }
 
-func (a *app) trainStoreRouter(cmd *cobra.Command, s *sluice.Sluice, f *routeFlags) error {
-	if (f.by == domains.ByLabels) != (f.labels != "") {
+// routerFlags adds the settings that all routers have.
+func (a *app) routerFlags(cmd *cobra.Command) {
+	for _, x := range [][2]string{{"kind", "kind"}, {"features", "features"}, {"ngrams", "ngrams"},
+		{"max_terms", "max-terms"}, {"c", "c"}, {"scale", "scale"}, {"folds", "folds"}, {"keep", "keep"},
+		{"seed", "seed"}} {
+		a.flag(cmd, "route."+x[0], x[1])
+	}
+}
+
+// routerSettings are those of a router in the configuration; keep is the default of that setting.
+func routerSettings(l *config.Loaded, keep float64) route.Settings {
+	s := l.Config.Route.Settings(keep)
+	if s.Kind == learn.MultinomialNB && !l.Given("route.features") {
+		s.Features = route.TFIDF
+	}
+	return s
+}
+
+func (a *app) trainStoreRouter(cmd *cobra.Command, f routeFlags) error {
+	l, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	c := l.Config.Route
+	if (c.By == domains.ByLabels) != (f.labels != "") {
 		return usagef("--by labels and --labels FILE.jsonl go together")
 	}
-	if f.sample < 1 {
-		return usagef("--sample must be at least 1, given %d", f.sample)
+	o := sluice.DomainOptions{By: c.By, Clusters: c.Clusters, Sample: c.Sample,
+		Settings: routerSettings(l, domains.Defaults().Keep), Warn: func(text string) { a.warn("%s", text) }}
+	if err := f.read(&o); err != nil {
+		return err
 	}
-	f.set.Kind, f.set.Features = learn.Kind(f.kind), route.Features(f.features)
-	if f.set.Kind == learn.MultinomialNB && !cmd.Flags().Changed("features") {
-		f.set.Features = route.TFIDF
+	s, _, err := a.open(cmd)
+	if err != nil {
+		return err
 	}
-	o := sluice.DomainOptions{By: f.by, Clusters: f.clusters, Settings: f.set, Sample: f.sample,
-		Warn: func(text string) { a.warn("%s", text) }}
+	var done func()
+	o.Progress, done = a.stages()
+	r, err := s.TrainStoreRouter(cmd.Context(), o)
+	done()
+	if err == nil {
+		err = a.trainedDomains(r)
+	}
+	return closing(s, err)
+}
+
+// read fills in the descriptions and questions of the files.
+func (f routeFlags) read(o *sluice.DomainOptions) error {
 	err := each(f.labels, func(line []byte) error {
 		var v struct{ Label, Description string }
 		err := json.Unmarshal(line, &v)
@@ -103,16 +131,11 @@ func (a *app) trainStoreRouter(cmd *cobra.Command, s *sluice.Sluice, f *routeFla
 			return err
 		})
 	}
-	if err != nil {
-		return err
-	}
-	var done func()
-	o.Progress, done = a.stages()
-	r, err := s.TrainStoreRouter(cmd.Context(), o)
-	done()
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// trainedDomains prints a store's new router.
+func (a *app) trainedDomains(r *sluice.DomainResult) error {
 	if a.json {
 		return a.printJSON(struct {
 			*sluice.DomainResult

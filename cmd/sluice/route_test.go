@@ -92,3 +92,26 @@ func TestRouteByClustersAndDescriptions(t *testing.T) {
 	b.fails(exitUsage, "domains by", "route", "train", "--by", "moon")
 	b.fails(exitUsage, "go together", "route", "train", "--by", "labels")
 }
+
+// Each flag of a router has a setting, which the file gives and a flag overrides.
+func TestRouterSettingsOfTheFile(t *testing.T) {
+	b := library(t)
+	file := b.file("sluice.yaml", "route:\n  by: clusters\n  clusters: 3\n  kind: mnb\n  keep: 0.9\n  seed: 7\n")
+	train := func(more ...string) (settings map[string]any, by any) {
+		line := objects(t, b.ok(append([]string{"route", "train", "--json", "--config", file}, more...)...))[0]
+		router, _ := line["router"].(map[string]any)
+		settings, _ = router["settings"].(map[string]any)
+		data, _ := router["data"].(map[string]any)
+		return settings, data["domains"]
+	}
+	s, by := train()
+	if by != "clusters" || s["kind"] != "mnb" || s["features"] != "tfidf" || s["keep"] != .9 || s["seed"] != 7. {
+		t.Errorf("domains by %v, %v", by, s)
+	}
+	s, by = train("--by", "topic", "--kind", "lr")
+	if by != "topic" || s["kind"] != "lr" || s["features"] != "both" || s["seed"] != 7. {
+		t.Errorf("with flags: domains by %v, %v", by, s)
+	}
+	b.fails(exitUsage, "route.cover must be at most 1", "route", "train", "--cover", "2")
+	b.fails(exitUsage, "kind \"distilbert\"", "route", "train", "--kind", "distilbert")
+}

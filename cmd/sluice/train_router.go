@@ -15,20 +15,16 @@ import (
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/rag/route"
-	"github.com/sluice-rag/sluice/rag/route/learn"
 )
 
 // routerFlags are those of `train router`.
 type routerFlags struct {
-	data, out, field string
-	replace          bool
-	kind, features   string
-	set              route.Settings
+	data, out, field, outside string
+	replace                   bool
 }
 
 func (a *app) trainRouterCommand() *cobra.Command {
-	f := routerFlags{set: route.Defaults()}
-	f.kind, f.features = string(f.set.Kind), string(f.set.Features)
+	var f routerFlags
 	cmd := &cobra.Command{Use: "router --data FILE.jsonl --out DIR",
 		Short: "train a router: a fast classifier of texts by their words and vectors",
 		Long: `Reads {"text","label"} lines, or {"text","labels":[…]} lines where a text may have several labels or none. Bad
@@ -52,23 +48,10 @@ DIR' uses it; with another encoder than the one it was trained with it is refuse
 	fl.StringVar(&f.data, "data", "", `texts with labels (required; "-": standard input)`)
 	fl.StringVar(&f.out, "out", "", "folder of the router (required)")
 	fl.BoolVar(&f.replace, "replace", false, "write over a router in that folder")
-	fl.StringVar(&f.kind, "kind", f.kind, "classifier: mnb, gnb, lr, svc or distilbert")
-	fl.StringVar(&f.features, "features", f.features, "what it reads of a text: tfidf, embedding or both")
 	fl.StringVar(&f.field, "label-field", "",
 		`field of the lines with the label or labels (default "label" or "labels")`)
-	fl.StringVar(&f.set.Outside, "outside", "", "label of texts of no domain: they set the threshold, and are no class")
-	fl.IntVar(&f.set.Ngrams, "ngrams", f.set.Ngrams, "words in a row that count as a term of their own, at most")
-	fl.IntVar(&f.set.MaxTerms, "max-terms", f.set.MaxTerms, "terms at most, the most frequent ones; 0 is all")
-	fl.Float64Var(&f.set.C, "c", f.set.C, "of lr and svc: how much the texts count against small weights")
-	fl.Float64Var(&f.set.Scale, "scale", f.set.Scale, "that vectors are multiplied by beside weights of words")
-	fl.IntVar(&f.set.Folds, "folds", 0, "parts of the texts that are measured one by one (default 5)")
-	fl.Float64Var(&f.set.Keep, "keep", f.set.Keep, "share of texts like those of the training that get a label")
-	fl.Uint64Var(&f.set.Seed, "seed", f.set.Seed, "seed of everything random")
-	for name, words := range map[string][]string{"kind": {"mnb", "gnb", "lr", "svc", "distilbert"},
-		"features": {"tfidf", "embedding", "both"}} {
-		// fails for unknown flags only
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-	}
+	fl.StringVar(&f.outside, "outside", "", "label of texts of no domain: they set the threshold, and are no class")
+	a.routerFlags(cmd)
 	return cmd
 }
 
@@ -78,18 +61,20 @@ func (a *app) trainRouter(cmd *cobra.Command, f *routerFlags) error {
 			return usagef("--%s is missing", x.name)
 		}
 	}
-	f.set.Kind, f.set.Features = learn.Kind(f.kind), route.Features(f.features)
-	if f.kind == "distilbert" {
-		if cmd.Flags().Changed("features") || f.field != "" || f.set.Outside != "" {
+	l, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	set := routerSettings(l, route.Defaults().Keep)
+	set.Outside = f.outside
+	if set.Kind == "distilbert" {
+		if cmd.Flags().Changed("features") || f.field != "" || f.outside != "" {
 			return usagef("--kind distilbert reads texts: --features, --label-field and --outside do not go with it")
 		}
-		t := trainFlags{data: f.data, out: f.out, kind: f.kind, set: train.ClassifierDefaults(),
+		t := trainFlags{data: f.data, out: f.out, kind: string(set.Kind), set: train.ClassifierDefaults(),
 			from: sluice.DefaultEncoder}
-		t.set.Seed = f.set.Seed
+		t.set.Seed = set.Seed
 		return a.trainClassifier(cmd, &t)
-	}
-	if f.set.Kind == learn.MultinomialNB && !cmd.Flags().Changed("features") {
-		f.set.Features = route.TFIDF
 	}
 	if _, err := os.Stat(f.out); !errors.Is(err, fs.ErrNotExist) && !f.replace {
 		if entries, readErr := os.ReadDir(f.out); readErr != nil || len(entries) > 0 {
@@ -105,7 +90,7 @@ func (a *app) trainRouter(cmd *cobra.Command, f *routerFlags) error {
 		return err
 	}
 	report, done := a.stages()
-	r, err := s.TrainRouter(cmd.Context(), sluice.RouterOptions{Examples: examples, Settings: f.set, Progress: report,
+	r, err := s.TrainRouter(cmd.Context(), sluice.RouterOptions{Examples: examples, Settings: set, Progress: report,
 		Warn: func(text string) { a.warn("%s", text) }})
 	done()
 	if err == nil {

@@ -29,6 +29,7 @@ type Config struct {
 	Calibrate Calibrate `koanf:"calibrate"`
 	Gate      Gate      `koanf:"gate"`
 	Retrieve  Retrieve  `koanf:"retrieve"`
+	Route     Route     `koanf:"route"`
 	Ask       Ask       `koanf:"ask"`
 	Prompt    Prompt    `koanf:"prompt"`
 	Flow      Flow      `koanf:"flow"`

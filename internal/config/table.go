@@ -32,7 +32,7 @@ type row struct {
 
 // table has a row for every field of Config. Defaults that the library has are its constants.
 func table() []row {
-	return slices.Concat(general(), stages(), searches(), answers(), flows(), outside(), serving())
+	return slices.Concat(general(), stages(), searches(), routes(), answers(), flows(), outside(), serving())
 }
 
 // general are the settings of the whole program.
