@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/bench/limits"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/engine/cores"
-	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -87,33 +85,21 @@ func newSession(o Options) (*session, error) {
 	if o.Threads < 0 || o.Rounds < 0 {
 		return nil, fmt.Errorf("%w: threads %d, rounds %d: none may be negative", ErrOption, o.Threads, o.Rounds)
 	}
-	for _, p := range o.Peers {
-		if !slices.Contains(Peers(), p) {
-			return nil, fmt.Errorf("%w: peer %q (there are %s)", ErrOption, p, strings.Join(Peers(), ", "))
-		}
+	err := harness.Known("peer", o.Peers, Peers())
+	if err == nil {
+		o.Threads, err = harness.Threads(o.Threads)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOption, err)
 	}
 	if o.ISA != "" {
 		if _, err := cpu.Open(o.ISA); err != nil {
 			return nil, fmt.Errorf("bench: %w", err)
 		}
 	}
-	available := cores.Available()
-	if o.Threads == 0 {
-		o.Threads = available
-	}
-	if o.Threads > available {
-		return nil, fmt.Errorf("%w: %d threads on %d cores would measure the scheduler", ErrOption, o.Threads,
-			available)
-	}
-	root, err := fetch.Root()
-	if err != nil {
+	if err := harness.InCache(map[*string]string{&o.Cache: "bench", &o.Python: pythonProgram,
+		&o.GoPeers: goProgram}); err != nil {
 		return nil, err
-	}
-	for value, fallback := range map[*string]string{&o.Cache: "bench", &o.Python: pythonProgram,
-		&o.GoPeers: goProgram} {
-		if *value == "" {
-			*value = filepath.Join(root, filepath.FromSlash(fallback))
-		}
 	}
 	s := &session{o: o, cache: o.Cache, blas: map[string][]string{}}
 	if s.reference, err = newReference(o.Threads); err != nil {
@@ -264,18 +250,12 @@ func (v variant) describe(operation ...string) string {
 }
 
 func (s *session) log(format string, args ...any) {
-	if s.o.Log != nil {
-		s.o.Log(fmt.Sprintf(format, args...))
-	}
+	harness.Say(s.o.Log, format, args...)
 }
 
 // note adds a line to the report.
 func (s *session) note(format string, args ...any) {
-	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "bench: ")
-	s.report.Notes = append(s.report.Notes, text)
-	if s.o.Note != nil {
-		s.o.Note(text)
-	}
+	harness.Note(&s.report.Notes, s.o.Note, format, args...)
 }
 
 func (s *session) row(r Row) {

@@ -2,11 +2,8 @@ package bench
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/bench/limits"
-	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
@@ -35,9 +31,8 @@ type Report struct {
 
 func newReport(o Options) *Report {
 	r := &Report{
-		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(),
-		System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
-		Versions: map[string]string{"sluice": buildinfo.Version + " " + buildinfo.Commit(), "go": runtime.Version()},
+		Time: harness.Now(), CPU: harness.Processor(), System: harness.System(), Threads: o.Threads, Short: o.Short,
+		Versions: map[string]string{Own: harness.Version(), "go": runtime.Version()},
 	}
 	for _, isa := range cpu.Available() {
 		r.ISAs = append(r.ISAs, isa.String())
@@ -69,52 +64,27 @@ func (r *Report) Markdown(w io.Writer) error {
 				"median ms", "min ms", "Mpairs/s", "% of limit", "max error"))
 		for _, x := range group {
 			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.4g | %.4g | %.4g | %.3g | %.2g |\n",
-				x.Shape, bold(x.Impl), x.ISA, x.DType, x.Mode, x.MedianMS, x.MinMS, x.PairsPerS/1e6,
+				x.Shape, harness.Bold(x.Impl), x.ISA, x.DType, x.Mode, x.MedianMS, x.MinMS, x.PairsPerS/1e6,
 				x.LimitPct, x.MaxError)
 		}
 		fmt.Fprintln(b)
 		r.ratioTable(b, group[0].Workload)
 		choices(b, group)
 	}
-	if len(r.Notes) > 0 {
-		fmt.Fprint(b, "## Notes\n\n")
-		for _, n := range r.Notes {
-			fmt.Fprintf(b, "- %s\n", strings.ReplaceAll(n, "\n", " "))
-		}
-		fmt.Fprintln(b)
-	}
-	fmt.Fprint(b, "## Versions\n\n")
-	for _, name := range sortedKeys(r.Versions) {
-		fmt.Fprintf(b, "- %s %s\n", name, r.Versions[name])
-	}
+	harness.NotesList(b, r.Notes)
+	harness.VersionsList(b, r.Versions)
 	return b.Flush()
 }
 
-func bold(impl string) string {
-	if impl == Own {
-		return "**" + impl + "**"
-	}
-	return impl
-}
-
 func (r *Report) limitsTable(w io.Writer) {
-	fmt.Fprintf(w, "Limits measured in this run (%d threads):\n\n| limit | |\n|---|---|\n", r.Limits.Threads)
-	for _, l := range []struct {
-		name  string
-		value float64
-		unit  string
-	}{
-		{"reading memory", r.Limits.Read, "GB/s"}, {"fp32 without extensions", r.Limits.FMABase, "GFLOP/s"},
-		{"fp32 FMA, AVX2", r.Limits.FMAAVX2, "GFLOP/s"},
-		{"fp32 FMA, AVX-512", r.Limits.FMAAVX512, "GFLOP/s"}, {"int8, VNNI", r.Limits.VNNI, "Gop/s"},
-		{"bfloat16, AMX", r.Limits.AMXBF16, "GFLOP/s"},
-		{"int8, AMX", r.Limits.AMXI8, "Gop/s"},
-	} {
-		if l.value > 0 {
-			fmt.Fprintf(w, "| %s | %.4g %s |\n", l.name, l.value/1e9, l.unit)
-		}
-	}
-	fmt.Fprintln(w)
+	l := r.Limits
+	harness.LimitsTable(w, l.Threads, harness.Limit{Name: "reading memory", Value: l.Read, Unit: "GB/s"},
+		harness.Limit{Name: "fp32 without extensions", Value: l.FMABase, Unit: "GFLOP/s"},
+		harness.Limit{Name: "fp32 FMA, AVX2", Value: l.FMAAVX2, Unit: "GFLOP/s"},
+		harness.Limit{Name: "fp32 FMA, AVX-512", Value: l.FMAAVX512, Unit: "GFLOP/s"},
+		harness.Limit{Name: "int8, VNNI", Value: l.VNNI, Unit: "Gop/s"},
+		harness.Limit{Name: "bfloat16, AMX", Value: l.AMXBF16, Unit: "GFLOP/s"},
+		harness.Limit{Name: "int8, AMX", Value: l.AMXI8, Unit: "Gop/s"})
 }
 
 func (r *Report) ratioTable(w io.Writer, workload string) {
@@ -168,26 +138,9 @@ func grouped[T any](rows []T, key func(T) string) (out [][]T) {
 	return out
 }
 
-func sortedKeys(m map[string]string) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // Write puts report.md, report.json and a plot of each benchmark into a folder.
 func (r *Report) Write(dir string) error {
-	err := harness.Atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
-	if err != nil {
-		return err
-	}
-	err = harness.Atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
-		e := json.NewEncoder(f)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	})
-	if err != nil {
+	if err := harness.Write(dir, r); err != nil {
 		return err
 	}
 	return r.plots(dir)

@@ -51,7 +51,7 @@ func (r Row) label() string {
 }
 
 // Own is the name of Sluice's rows.
-const Own = "sluice"
+const Own = harness.Own
 
 // accuracyFactor is how many times larger an error may be and still count as equal: errors of the same
 // number format differ by a small factor, those of a coarser one by far more.

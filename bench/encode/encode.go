@@ -5,18 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/bench/limits"
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/engine/cores"
-	"github.com/sluice-rag/sluice/internal/buildinfo"
-	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -29,7 +22,7 @@ var (
 )
 
 // Own is the name of Sluice among the competitors.
-const Own = "sluice"
+const Own = harness.Own
 
 // The workloads.
 const (
@@ -91,38 +84,18 @@ func (o *Options) check() error {
 	if o.Workloads == nil {
 		o.Workloads = Workloads()
 	}
-	for _, w := range o.Workloads {
-		if !slices.Contains(Workloads(), w) {
-			return optionError("workload %q (there are %s)", w, strings.Join(Workloads(), ", "))
-		}
+	err := errors.Join(harness.Known("workload", o.Workloads, Workloads()), harness.Known("peer", o.Peers, Peers()))
+	if err == nil {
+		o.Threads, err = harness.Threads(o.Threads)
 	}
-	for _, p := range o.Peers {
-		if !slices.Contains(Peers(), p) {
-			return optionError("peer %q (there are %s)", p, strings.Join(Peers(), ", "))
-		}
-	}
-	available := cores.Available()
-	if o.Threads == 0 {
-		o.Threads = available
-	}
-	if o.Threads < 1 || o.Threads > available {
-		return optionError("%d threads are not between 1 and the %d cores: more would measure the scheduler", o.Threads,
-			available)
+	if err != nil {
+		return optionError("%v", err)
 	}
 	if o.Rounds < 0 || len(o.Precisions) == 0 || o.Open == nil {
 		return optionError("%d rounds, precisions %v", o.Rounds, o.Precisions)
 	}
-	root, err := fetch.Root()
-	if err != nil {
-		return err
-	}
-	for value, fallback := range map[*string]string{&o.Cache: "bench/encode", &o.Python: pythonProgram,
-		&o.Hugot: hugotProgram, &o.Reference: referenceFile} {
-		if *value == "" {
-			*value = filepath.Join(root, filepath.FromSlash(fallback))
-		}
-	}
-	return nil
+	return harness.InCache(map[*string]string{&o.Cache: "bench/encode", &o.Python: pythonProgram,
+		&o.Hugot: hugotProgram, &o.Reference: referenceFile})
 }
 
 // session is one call of Run.
@@ -145,10 +118,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	s := &session{o: o}
 	s.report = &Report{
-		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(),
-		System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
-		Versions: map[string]string{Own: strings.TrimSpace(buildinfo.Version + " " + buildinfo.Commit()),
-			"go": runtime.Version()},
+		Time: harness.Now(), CPU: harness.Processor(), System: harness.System(), Threads: o.Threads, Short: o.Short,
+		Versions: map[string]string{Own: harness.Version(), "go": runtime.Version()},
 	}
 	for _, isa := range cpu.Available() {
 		s.report.ISAs = append(s.report.ISAs, isa.String())
@@ -214,16 +185,10 @@ func (s *session) measure(ctx context.Context) error {
 }
 
 func (s *session) log(format string, args ...any) {
-	if s.o.Log != nil {
-		s.o.Log(fmt.Sprintf(format, args...))
-	}
+	harness.Say(s.o.Log, format, args...)
 }
 
 // note adds a line to the report.
 func (s *session) note(format string, args ...any) {
-	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "bench: ")
-	s.report.Notes = append(s.report.Notes, text)
-	if s.o.Note != nil {
-		s.o.Note(text)
-	}
+	harness.Note(&s.report.Notes, s.o.Note, format, args...)
 }

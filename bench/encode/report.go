@@ -2,12 +2,8 @@ package encode
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,48 +60,18 @@ func (r *Report) Markdown(w io.Writer) error {
 		r.rowsTable(b, workload)
 	}
 	r.qualityTable(b)
-	if len(r.Notes) > 0 {
-		fmt.Fprint(b, "## Notes\n\n")
-		for _, n := range r.Notes {
-			fmt.Fprintf(b, "- %s\n", strings.ReplaceAll(n, "\n", " "))
-		}
-		fmt.Fprintln(b)
-	}
-	fmt.Fprint(b, "## Versions\n\n")
-	var names []string
-	for name := range r.Versions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(b, "- %s %s\n", name, r.Versions[name])
-	}
+	harness.NotesList(b, r.Notes)
+	harness.VersionsList(b, r.Versions)
 	return b.Flush()
 }
 
 func (r *Report) limitsTable(w io.Writer) {
-	fmt.Fprintf(w, "Limits measured in this run (%d threads):\n\n| limit | |\n|---|---|\n", r.Limits.Threads)
-	for _, l := range []struct {
-		name  string
-		value float64
-		unit  string
-	}{
-		{"reading memory", r.Limits.Read, "GB/s"}, {"fp32 fused multiply-add", r.Limits.FMA(), "GFLOP/s"},
-		{"int8, VNNI", r.Limits.VNNI, "Gop/s"}, {"bfloat16, AMX", r.Limits.AMXBF16, "GFLOP/s"},
-		{"int8, AMX", r.Limits.AMXI8, "Gop/s"},
-	} {
-		if l.value > 0 {
-			fmt.Fprintf(w, "| %s | %.4g %s |\n", l.name, l.value/1e9, l.unit)
-		}
-	}
-	fmt.Fprintln(w)
-}
-
-func bold(impl string) string {
-	if impl == Own {
-		return "**" + impl + "**"
-	}
-	return impl
+	l := r.Limits
+	harness.LimitsTable(w, l.Threads, harness.Limit{Name: "reading memory", Value: l.Read, Unit: "GB/s"},
+		harness.Limit{Name: "fp32 fused multiply-add", Value: l.FMA(), Unit: "GFLOP/s"},
+		harness.Limit{Name: "int8, VNNI", Value: l.VNNI, Unit: "Gop/s"},
+		harness.Limit{Name: "bfloat16, AMX", Value: l.AMXBF16, Unit: "GFLOP/s"},
+		harness.Limit{Name: "int8, AMX", Value: l.AMXI8, Unit: "Gop/s"})
 }
 
 // optional is a number that may be missing.
@@ -138,8 +104,8 @@ func (r *Report) rowsTable(w io.Writer, workload string) {
 		if workload == Question {
 			second = x.P99MS
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %.4g | %.4g | %.4g | %.4g | %.3g | %s | %s |\n", bold(x.Impl), x.ISA, x.DType,
-			x.MedianMS, second, x.TextsPerS, x.TokensPerS, x.LimitPct, optional("%.2g", x.MaxError),
+		fmt.Fprintf(w, "| %s | %s | %s | %.4g | %.4g | %.4g | %.4g | %.3g | %s | %s |\n", harness.Bold(x.Impl), x.ISA,
+			x.DType, x.MedianMS, second, x.TextsPerS, x.TokensPerS, x.LimitPct, optional("%.2g", x.MaxError),
 			optional("%.4f", x.NDCG))
 	}
 	fmt.Fprintln(w)
@@ -176,8 +142,8 @@ func (r *Report) qualityTable(w io.Writer) {
 		harness.TableHead("impl", "dtype", "max error", "cosine mean", "cosine worst", "NDCG@10 squad16",
 			"NDCG@10 xquad-de", "AUROC"))
 	for _, x := range r.Quality {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4f (%+.5f) | %.4f (%+.5f) | %.4f (%+.5f) |\n", bold(x.Impl),
-			x.DType,
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4f (%+.5f) | %.4f (%+.5f) | %.4f (%+.5f) |\n",
+			harness.Bold(x.Impl), x.DType,
 			optional("%.2g", x.MaxError), optional("%.7f", x.CosineMean), optional("%.7f", x.CosineWorst), x.NDCG,
 			x.NDCGChange, x.NDCGGerman, x.NDCGGermanChange, x.AUROC, x.AUROCChange)
 	}
@@ -186,13 +152,5 @@ func (r *Report) qualityTable(w io.Writer) {
 
 // Write puts report.md and report.json into a folder.
 func (r *Report) Write(dir string) error {
-	err := harness.Atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
-	if err != nil {
-		return err
-	}
-	return harness.Atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
-		e := json.NewEncoder(f)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	})
+	return harness.Write(dir, r)
 }

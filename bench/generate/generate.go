@@ -7,12 +7,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/bench/harness"
-	"github.com/sluice-rag/sluice/engine/cores"
-	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -25,7 +22,7 @@ var (
 
 // The competitors.
 const (
-	Own         = "sluice"
+	Own         = harness.Own
 	LlamaBench  = "llama-bench"
 	LlamaServer = "llama-server"
 )
@@ -80,23 +77,12 @@ func (o *Options) check() error {
 	if o.Workloads == nil {
 		o.Workloads = Workloads()
 	}
-	for _, w := range o.Workloads {
-		if !slices.Contains(Workloads(), w) {
-			return optionError("workload %q (there are %s)", w, strings.Join(Workloads(), ", "))
-		}
+	err := errors.Join(harness.Known("workload", o.Workloads, Workloads()), harness.Known("peer", o.Peers, Peers()))
+	if err == nil {
+		o.Threads, err = harness.Threads(o.Threads)
 	}
-	for _, p := range o.Peers {
-		if !slices.Contains(Peers(), p) {
-			return optionError("peer %q (there are %s)", p, strings.Join(Peers(), ", "))
-		}
-	}
-	available := cores.Available()
-	if o.Threads == 0 {
-		o.Threads = available
-	}
-	if o.Threads < 1 || o.Threads > available {
-		return optionError("%d threads are not between 1 and the %d cores: more would measure the scheduler", o.Threads,
-			available)
+	if err != nil {
+		return optionError("%v", err)
 	}
 	lists := map[string][]int{"prompt tokens": o.PromptTokens, "tokens": o.Tokens, "prefix tokens": {o.PrefixTokens},
 		"tokens of a batch": {o.Batch}}
@@ -143,12 +129,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	s := &session{o: o, missing: map[string]bool{}}
 	s.report = &Report{
-		Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(),
-		System: runtime.GOOS + "/" + runtime.GOARCH,
+		Time: harness.Now(), CPU: harness.Processor(), System: harness.System(),
 		Settings: Settings{Threads: o.Threads, Batch: o.Batch, Rounds: o.Rounds, PromptTokens: o.PromptTokens,
 			Tokens: o.Tokens, PrefixTokens: o.PrefixTokens},
-		Versions: map[string]string{Own: strings.TrimSpace(buildinfo.Version + " " + buildinfo.Commit()),
-			"go": runtime.Version()},
+		Versions: map[string]string{Own: harness.Version(), "go": runtime.Version()},
 	}
 	if v := linkedVersion(); v != "" {
 		s.report.Versions["llama.cpp in "+Own] = v
@@ -198,19 +182,10 @@ func pause(ctx context.Context) error {
 }
 
 func (s *session) log(format string, args ...any) {
-	if s.o.Log != nil {
-		s.o.Log(fmt.Sprintf(format, args...))
-	}
+	harness.Say(s.o.Log, format, args...)
 }
 
 // note adds a line to the report, once.
 func (s *session) note(format string, args ...any) {
-	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "bench: ")
-	if slices.Contains(s.report.Notes, text) {
-		return
-	}
-	s.report.Notes = append(s.report.Notes, text)
-	if s.o.Note != nil {
-		s.o.Note(text)
-	}
+	harness.Note(&s.report.Notes, s.o.Note, format, args...)
 }

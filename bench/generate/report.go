@@ -2,12 +2,8 @@ package generate
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,33 +52,14 @@ func (r *Report) Markdown(w io.Writer) error {
 		r.manyTable(b, workload)
 	}
 	r.ratioTable(b)
-	if len(r.Notes) > 0 {
-		fmt.Fprint(b, "\n## Notes\n\n")
-		for _, n := range r.Notes {
-			fmt.Fprintf(b, "- %s\n", strings.ReplaceAll(n, "\n", " "))
-		}
-	}
-	fmt.Fprint(b, "\n## Versions\n\n")
-	var names []string
-	for name := range r.Versions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(b, "- %s: %s\n", name, r.Versions[name])
-	}
+	fmt.Fprintln(b)
+	harness.NotesList(b, r.Notes)
+	harness.VersionsList(b, r.Versions)
 	return b.Flush()
 }
 
 func many(workload string) bool {
 	return workload == "concurrent" || strings.HasPrefix(workload, "prefix-")
-}
-
-func bold(impl string) string {
-	if impl == Own {
-		return "**" + impl + "**"
-	}
-	return impl
 }
 
 func (r *Report) singleTable(w io.Writer) {
@@ -96,7 +73,7 @@ func (r *Report) singleTable(w io.Writer) {
 				harness.TableHead("", "impl", "median", "min", "max"))
 			began = true
 		}
-		fmt.Fprintf(w, "| %s | %s | %.4g | %.4g | %.4g |\n", x.Workload, bold(x.Impl), x.Median, x.Min, x.Max)
+		fmt.Fprintf(w, "| %s | %s | %.4g | %.4g | %.4g |\n", x.Workload, harness.Bold(x.Impl), x.Median, x.Min, x.Max)
 	}
 }
 
@@ -135,7 +112,7 @@ func (r *Report) manyTable(w io.Writer, workload string) {
 	for _, at := range lines {
 		c := cell[at]
 		fmt.Fprintf(w, "| %d | %s | %.4g (%.4g–%.4g) | %.4g, %.4g | %.4g, %.4g | %.4g of %.4g | %.4g |\n",
-			at.concurrency, bold(at.impl),
+			at.concurrency, harness.Bold(at.impl),
 			c[Rate].Median, c[Rate].Min, c[Rate].Max, c[FirstToken].Median, c[FirstToken].P95, c[Latency].Median,
 			c[Latency].P95,
 			c[Reused].Median, c[Prompt].Median, c[Resident].Median)
@@ -162,16 +139,7 @@ func (r *Report) ratioTable(w io.Writer) {
 
 // Write puts report.md, report.json and the plots into a folder.
 func (r *Report) Write(dir string) error {
-	err := harness.Atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
-	if err != nil {
-		return err
-	}
-	err = harness.Atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
-		e := json.NewEncoder(f)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	})
-	if err != nil {
+	if err := harness.Write(dir, r); err != nil {
 		return err
 	}
 	return r.plots(dir)

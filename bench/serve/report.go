@@ -2,12 +2,8 @@ package serve
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/bench/harness"
@@ -47,12 +43,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		fmt.Fprintf(b, "| %s | %d | %s | **%.3g** | %.3g to %.3g | %.3g | %.3g |\n", x.Workload, x.Connections, x.Peer,
 			x.Ratio, x.Min, x.Max, x.P99, x.CPU)
 	}
-	if len(r.Notes) > 0 {
-		fmt.Fprint(b, "\n## Notes\n\n")
-		for _, n := range r.Notes {
-			fmt.Fprintf(b, "- %s\n", strings.ReplaceAll(n, "\n", " "))
-		}
-	}
+	fmt.Fprintln(b)
+	harness.NotesList(b, r.Notes)
 	return b.Flush()
 }
 
@@ -65,13 +57,5 @@ func known(x float64) string {
 
 // Write writes report.md and report.json to a folder.
 func (r *Report) Write(dir string) error {
-	err := harness.Atomically(filepath.Join(dir, "report.md"), func(f *os.File) error { return r.Markdown(f) })
-	if err != nil {
-		return err
-	}
-	return harness.Atomically(filepath.Join(dir, "report.json"), func(f *os.File) error {
-		e := json.NewEncoder(f)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	})
+	return harness.Write(dir, r)
 }

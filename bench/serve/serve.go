@@ -5,17 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine/cores"
-	"github.com/sluice-rag/sluice/internal/buildinfo"
-	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
 var (
@@ -29,7 +23,7 @@ var (
 
 // The competitors.
 const (
-	Own       = "sluice"
+	Own       = harness.Own
 	FastAPI   = "fastapi"
 	Llama     = "llama-server"
 	inProcess = "in-process" // one call of Sluice's encoder
@@ -93,15 +87,9 @@ func (o *Options) check() error {
 	if o.Workloads == nil {
 		o.Workloads = Workloads()
 	}
-	for _, list := range []struct {
-		what       string
-		given, all []string
-	}{{"workload", o.Workloads, Workloads()}, {"peer", o.Peers, Peers()}} {
-		for _, name := range list.given {
-			if !slices.Contains(list.all, name) {
-				return optionError("%s %q (there are %s)", list.what, name, strings.Join(list.all, ", "))
-			}
-		}
+	err := errors.Join(harness.Known("workload", o.Workloads, Workloads()), harness.Known("peer", o.Peers, Peers()))
+	if err != nil {
+		return optionError("%v", err)
 	}
 	if o.Connections == nil {
 		o.Connections = []int{1, 8, 32}
@@ -125,14 +113,9 @@ func (o *Options) check() error {
 	if o.Seconds == 0 {
 		o.Seconds = 5
 	}
-	root, err := fetch.Root()
+	err = harness.InCache(map[*string]string{&o.Cache: "bench/serve", &o.Python: "bench/peers/serve-python3"})
 	if err != nil {
 		return err
-	}
-	for at, name := range map[*string]string{&o.Cache: "bench/serve", &o.Python: "bench/peers/serve-python3"} {
-		if *at == "" {
-			*at = filepath.Join(root, filepath.FromSlash(name))
-		}
 	}
 	return os.MkdirAll(o.Cache, 0o755)
 }
@@ -154,9 +137,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &session{o: o, report: &Report{Time: time.Now().UTC().Truncate(time.Second), CPU: harness.Processor(),
-		System: runtime.GOOS + "/" + runtime.GOARCH, Threads: o.Threads, Short: o.Short,
-		Version: strings.TrimSpace(buildinfo.Version + " " + buildinfo.Commit())}}
+	s := &session{o: o, report: &Report{Time: harness.Now(), CPU: harness.Processor(), System: harness.System(),
+		Threads: o.Threads, Short: o.Short, Version: harness.Version()}}
 	if s.questions, err = readQuestions(o.Data); err != nil {
 		return nil, err
 	}
@@ -183,18 +165,12 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 }
 
 func (s *session) log(format string, args ...any) {
-	if s.o.Log != nil {
-		s.o.Log(fmt.Sprintf(format, args...))
-	}
+	harness.Say(s.o.Log, format, args...)
 }
 
 // note adds a line to the report.
 func (s *session) note(format string, args ...any) {
-	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "bench: ")
-	s.report.Notes = append(s.report.Notes, text)
-	if s.o.Note != nil {
-		s.o.Note(text)
-	}
+	harness.Note(&s.report.Notes, s.o.Note, format, args...)
 }
 
 // publish reports what competitors have done in a workload; the first is Sluice's.

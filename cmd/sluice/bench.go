@@ -91,30 +91,10 @@ func (a *app) benchCompute(cmd *cobra.Command, o benches.Options, out string) er
 		return err
 	}
 	o.Threads, o.ISA, o.Embed = c.Threads, c.ISA, s.Embed
-	o.Log = func(text string) { a.note("%s", text) }
-	o.Note = o.Log
-	var failed error // to print: the benchmark goes on, because its report may be written
-	if a.json {
-		keep := func(err error) {
-			if failed == nil {
-				failed = err
-			}
-		}
-		o.Row = func(r benches.Row) { keep(a.printJSON(r)) }
-		o.Ratio = func(r benches.Ratio) { keep(a.printJSON(r)) }
-	}
+	b := benchmark{a: a, out: out}
+	o.Log, o.Note = b.say, b.say
+	o.Row = func(r benches.Row) { b.row(r) }
+	o.Ratio = func(r benches.Ratio) { b.row(r) }
 	report, err := benches.Compute(cmd.Context(), o)
-	if err = closing(s, err); err != nil {
-		return err
-	}
-	if !a.json {
-		failed = report.Markdown(a.stdout)
-	}
-	if out != "" {
-		if err := report.Write(out); err != nil {
-			return err
-		}
-		a.note("wrote %s", out)
-	}
-	return failed
+	return b.end(report, closing(s, err), benches.ErrOption)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -93,30 +92,11 @@ func (a *app) benchEmbed(cmd *cobra.Command, o encode.Options, out string) error
 		return err
 	}
 	o.Open = openMode(dir)
-	o.Log = func(text string) { a.note("%s", text) }
-	o.Note = o.Log
-	var failed error // to print: the benchmark goes on, because its report may be written
-	if a.json {
-		keep := func(err error) { failed = cmp.Or(failed, err) }
-		o.Row = func(r encode.Row) { keep(a.printJSON(r)) }
-		o.Ratio = func(r encode.Ratio) { keep(a.printJSON(r)) }
-		o.Quality = func(r encode.QualityRow) { keep(a.printJSON(r)) }
-	}
+	b := benchmark{a: a, out: out}
+	o.Log, o.Note = b.say, b.say
+	o.Row = func(r encode.Row) { b.row(r) }
+	o.Ratio = func(r encode.Ratio) { b.row(r) }
+	o.Quality = func(r encode.QualityRow) { b.row(r) }
 	report, err := encode.Run(cmd.Context(), o)
-	if errors.Is(err, encode.ErrOption) {
-		return usageError{err}
-	}
-	if err != nil {
-		return err
-	}
-	if !a.json {
-		failed = report.Markdown(a.stdout)
-	}
-	if out != "" {
-		if err := report.Write(out); err != nil {
-			return err
-		}
-		a.note("wrote %s", out)
-	}
-	return failed
+	return b.end(report, err, encode.ErrOption)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -139,29 +138,10 @@ func (a *app) benchGenerate(cmd *cobra.Command, o generate.Options, out string) 
 	if o.Model, err = models.LocateGGUF(cmp.Or(l.Config.Model, sluice.DefaultModel)); err != nil {
 		return err
 	}
-	o.Log = func(text string) { a.note("%s", text) }
-	o.Note = o.Log
-	var failed error // to print: the benchmark goes on, because its report may be written
-	if a.json {
-		keep := func(err error) { failed = cmp.Or(failed, err) }
-		o.Row = func(r generate.Row) { keep(a.printJSON(r)) }
-		o.Ratio = func(r generate.Ratio) { keep(a.printJSON(r)) }
-	}
+	b := benchmark{a: a, out: out}
+	o.Log, o.Note = b.say, b.say
+	o.Row = func(r generate.Row) { b.row(r) }
+	o.Ratio = func(r generate.Ratio) { b.row(r) }
 	report, err := generate.Run(cmd.Context(), o)
-	if errors.Is(err, generate.ErrOption) {
-		return usageError{err}
-	}
-	if err != nil {
-		return err
-	}
-	if !a.json {
-		failed = report.Markdown(a.stdout)
-	}
-	if out != "" {
-		if err := report.Write(out); err != nil {
-			return err
-		}
-		a.note("wrote %s", out)
-	}
-	return failed
+	return b.end(report, err, generate.ErrOption)
 }

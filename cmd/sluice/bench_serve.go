@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"os"
 	"strings"
 
@@ -88,29 +87,10 @@ func (a *app) benchServe(cmd *cobra.Command, o serve.Options, out string) error 
 	o.Open = func(ctx context.Context) (serve.Encoder, error) {
 		return embed.Open(ctx, dir, embed.Options{Cores: cores.New(o.Threads)})
 	}
-	o.Log = func(text string) { a.note("%s", text) }
-	o.Note = o.Log
-	var failed error // to print: the benchmark goes on, because its report may be written
-	if a.json {
-		keep := func(err error) { failed = cmp.Or(failed, err) }
-		o.Row = func(r serve.Row) { keep(a.printJSON(r)) }
-		o.Ratio = func(r serve.Ratio) { keep(a.printJSON(r)) }
-	}
+	b := benchmark{a: a, out: out}
+	o.Log, o.Note = b.say, b.say
+	o.Row = func(r serve.Row) { b.row(r) }
+	o.Ratio = func(r serve.Ratio) { b.row(r) }
 	report, err := serve.Run(cmd.Context(), o)
-	if errors.Is(err, serve.ErrOption) {
-		return usageError{err}
-	}
-	if err != nil {
-		return err
-	}
-	if !a.json {
-		failed = report.Markdown(a.stdout)
-	}
-	if out != "" {
-		if err := report.Write(out); err != nil {
-			return err
-		}
-		a.note("wrote %s", out)
-	}
-	return failed
+	return b.end(report, err, serve.ErrOption)
 }

@@ -59,10 +59,11 @@ serve: . kernels engine embed llm rag internal/durable
 serve/openai: llm
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
+bench/harness: engine/cores internal
 bench/peers: bench/harness
-bench/encode: kernels engine/cores embed bench/harness bench/limits bench/peers internal
+bench/encode: kernels embed bench/harness bench/limits bench/peers internal
 bench/serve: kernels engine embed rag/corpus rag/knowledge rag/store bench/harness bench/peers internal
-bench/generate: engine/cores llm bench/harness internal
+bench/generate: llm bench/harness
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: .
 third_party:
