@@ -39,9 +39,11 @@ type Index struct {
 	placed    atomic.Pointer[placed] // nil: not by the blocks of a set
 
 	mu     sync.Mutex
-	counts map[string]int       // live rows that have a term, where some are deleted
-	bounds map[boundKey]float64 // of lists
-	norms  []float64            // of the rows' tf-idf vectors, once they were needed
+	counts map[string]int      // live rows that have a term, where some are deleted
+	bounds map[boundKey]bounds // of terms
+	norms  []float64           // of the rows' tf-idf vectors, once they were needed
+
+	boundBytes int // of the tables in bounds
 }
 
 // analyzers are one for each language.

@@ -12,16 +12,19 @@ import (
 // TopK returns the k rows with the highest scores above 0, better first, then lower row; deleted rows and those that
 // allowed refuses (nil allows all) are left out. k below 1 is kernels.ErrArgument.
 //
-// Lists are read window of rows by window of rows, and those whose bounds cannot bring a row among the best are only
-// looked up (MaxScore: Turtle & Flood, Query Evaluation: Strategies and Optimizations, 1995; the windows are those of
-// Lucene).
+// Window of rows by window of rows, a filter over the bits of the terms' lists leaves the rows whose terms can bring
+// them among the best. Their scores are bounded by a byte a term, and computed where that does not rule them out.
 func (q *Query) TopK(ctx context.Context, k int, allowed func(row int) bool) ([]kernels.Hit, error) {
 	if k < 1 {
 		return nil, fmt.Errorf("postings: k: %w: %d, at least 1", kernels.ErrArgument, k)
 	}
 	s := newScan(q, k)
+	s.allowed = allowed
+	if q.x.gone {
+		s.allowed = func(row int) bool { return !q.x.deleted(row) && (allowed == nil || allowed(row)) }
+	}
 	for _, seg := range q.x.segments {
-		if err := s.segment(ctx, seg, allowed); err != nil {
+		if err := s.segment(ctx, seg); err != nil {
 			return nil, err
 		}
 	}
@@ -31,26 +34,34 @@ func (q *Query) TopK(ctx context.Context, k int, allowed func(row int) bool) ([]
 
 // scan is the state of one TopK.
 type scan struct {
-	q      *Query
-	k      int
-	best   []kernels.Hit // a heap whose root is the worst
-	limit  float64       // a row's score must be above: that of the root once there are k
-	cursor []cursor      // by bound, descending, as the query's terms are: scores are summed in this order
-	rest   []float64     // rest[i] is the sum of the bounds of cursor[i:]
+	q       *Query
+	k       int
+	allowed func(row int) bool // nil: all
+	best    []kernels.Hit      // a heap whose root is the worst
+	limit   float64            // a row's score must be above: that of the root once there are k
+	cursor  []cursor           // by bound, descending, as the query's terms are: scores are summed in this order
+	rest    []float64          // rest[i] is the sum of the bounds of cursor[i:]
+	tf      []uint16           // of a row, for each cursor; 0 where it is not in the list
 
-	sums [window]float64     // of the rows of a window, over the lists that are read
-	met  [window / 64]uint64 // which of them a list has
+	filter  filter
+	has     []*rows // the rows of a window that have each of the filter's terms
+	sparse  []rows  // those of terms without bits
+	chosen  []rows  // what the filter's steps find
+	scores  [window]float64
+	touched rows // rows with a score
 }
 
-// window is how many rows are summed together: their sums lie in the first-level cache.
+// window is how many rows are read together: their scores lie in the first-level cache.
 const window = 2048
 
 // cursor is a place in a term's list.
 type cursor struct {
 	*weighted
-	at   []uint32
-	tf   []uint16
-	next int
+	at    []uint32
+	tf    []uint16
+	dense *dense
+	next  int // the first posting that is not before the window
+	end   int // the first posting behind the window
 }
 
 // none is the row of a cursor at the end of its list.
@@ -63,11 +74,34 @@ func (c *cursor) row() uint32 {
 	return none
 }
 
-// seek moves to the first row that is not below row.
-func (c *cursor) seek(row uint32) {
-	at, low, step := c.at, c.next, 1
-	if low >= len(at) || at[low] >= row {
+// open finds the postings of a window.
+func (c *cursor) open(first uint32) {
+	if d := c.dense; d != nil {
+		c.next, c.end = int(d.begins[first/wordRows]), len(c.at)
+		if behind := int(first+window) / wordRows; behind < len(d.begins) {
+			c.end = int(d.begins[behind])
+		}
 		return
+	}
+	c.next = c.seek(c.next, first)
+	for c.end = c.next; c.end < len(c.at) && c.at[c.end]-first < window; c.end++ {
+	}
+}
+
+// find is where a row of the window is in the list.
+func (c *cursor) find(row uint32) (at int, ok bool) {
+	if c.dense != nil {
+		return c.dense.find(row)
+	}
+	at = c.seek(c.next, row)
+	return at, at < c.end && c.at[at] == row
+}
+
+// seek finds the first posting from low on whose row is not below row.
+func (c *cursor) seek(low int, row uint32) int {
+	at, step := c.at, 1
+	if low >= len(at) || at[low] >= row {
+		return low
 	}
 	high := low + step
 	for high < len(at) && at[high] < row {
@@ -82,107 +116,211 @@ func (c *cursor) seek(row uint32) {
 			high = mid
 		}
 	}
-	c.next = low
+	return low
 }
 
 func newScan(q *Query, k int) *scan {
-	s := &scan{q: q, k: k, rest: make([]float64, len(q.terms)+1)}
+	n := len(q.terms)
+	filtered := min(n, maxFiltered)
+	s := &scan{q: q, k: k, rest: make([]float64, n+1), tf: make([]uint16, n), has: make([]*rows, filtered),
+		sparse: make([]rows, filtered)}
 	for i := range q.terms {
 		s.cursor = append(s.cursor, cursor{weighted: &q.terms[i]})
 	}
 	for i := len(s.cursor) - 1; i >= 0; i-- {
 		s.rest[i] = s.rest[i+1] + s.cursor[i].bound*(1+1e-12)
 	}
+	s.filter.build(s.cursor, s.rest, 0)
 	return s
 }
 
 // segment scans one segment.
-func (s *scan) segment(ctx context.Context, seg *segment, allowed func(row int) bool) error {
+func (s *scan) segment(ctx context.Context, seg *segment) error {
+	inDense := 0. // what a row gets at most that is in no list without bits
 	for i := range s.cursor {
 		c := &s.cursor[i]
-		c.at, c.tf, c.next = nil, nil, 0
-		for _, l := range c.lists {
+		c.at, c.tf, c.dense, c.next = nil, nil, nil, 0
+		for j, l := range c.lists {
 			if l.seg == seg {
-				c.at, c.tf = l.at, l.tf
+				c.at, c.tf, c.dense = l.at, l.tf, c.weighted.dense[j]
 			}
 		}
+		if c.dense != nil {
+			inDense += c.bound * (1 + 1e-12)
+		}
 	}
-	for read := s.read(len(s.cursor)); ; read = s.read(read) {
+	for first := uint32(0); first < uint32(seg.rows()); first += window {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		first := none
-		for i := range read {
-			first = min(first, s.cursor[i].row())
+		if inDense <= s.limit {
+			if first = s.nextSparse(first); first == none {
+				return nil
+			}
 		}
-		if first == none {
+		if s.filter.limit != s.limit {
+			s.filter.build(s.cursor, s.rest, s.limit)
+		}
+		if s.filter.root == noRow {
 			return nil
 		}
-		first -= first % window
-		for i := range read {
-			s.sum(&s.cursor[i], seg, first)
-		}
-		for w := range s.met {
-			for met := s.met[w]; met != 0; met &= met - 1 {
-				at := w*64 + bits.TrailingZeros64(met)
-				row, sum := first+uint32(at), s.sums[at]
-				s.sums[at] = 0
-				if score, ok := s.finish(seg, row, sum, read); ok {
-					r := seg.first + int(row)
-					if s.q.x.gone && s.q.x.deleted(r) || allowed != nil && !allowed(r) {
-						continue
-					}
-					s.add(kernels.Hit{Row: r, Score: score})
-				}
-			}
-			s.met[w] = 0
-		}
+		s.window(seg, first)
 	}
+	return nil
 }
 
-// read is how many of the lists must be read, where so many were before: a row that is in none of them cannot come
-// above the limit.
-func (s *scan) read(before int) int {
-	for before > 0 && len(s.best) == s.k && s.rest[before-1] <= s.limit {
-		before--
+// nextSparse is the first window from first on with a row of a list without bits; none if there is none.
+func (s *scan) nextSparse(first uint32) uint32 {
+	next := none
+	for i := range s.cursor {
+		if c := &s.cursor[i]; c.dense == nil {
+			c.next = c.seek(c.next, first)
+			next = min(next, c.row())
+		}
 	}
-	return before
+	if next != none {
+		next -= next % window
+	}
+	return next
+}
+
+// window takes the rows of a window that are above the limit.
+func (s *scan) window(seg *segment, first uint32) {
+	postings := 0
+	for i := range s.cursor {
+		c := &s.cursor[i]
+		c.open(first)
+		postings += c.end - c.next
+	}
+	if s.filter.root != allRow {
+		chosen := s.choose(first)
+		count := 0
+		for _, w := range chosen {
+			count += bits.OnesCount64(w)
+		}
+		if count*len(s.cursor) <= 2*postings {
+			s.look(seg, first, chosen)
+			return
+		}
+	}
+	s.readAll(seg, first)
+}
+
+// choose is what the filter leaves of a window.
+func (s *scan) choose(first uint32) *rows {
+	for i := range s.has {
+		c := &s.cursor[i]
+		if c.dense != nil {
+			s.has[i] = (*rows)(c.dense.has[first/wordRows:])
+			continue
+		}
+		has := &s.sparse[i]
+		*has = rows{}
+		for _, row := range c.at[c.next:c.end] {
+			has[(row-first)/wordRows] |= 1 << (row % wordRows)
+		}
+		s.has[i] = has
+	}
+	if len(s.chosen) < len(s.filter.nodes) {
+		s.chosen = make([]rows, len(s.filter.nodes))
+	}
+	return s.filter.choose(s.has, s.chosen)
+}
+
+// readAll sums the scores of all rows of a window, list by list.
+func (s *scan) readAll(seg *segment, first uint32) {
+	for i := range s.cursor {
+		c := &s.cursor[i]
+		s.sum(c, seg, first)
+	}
+	for w := range s.touched {
+		for met := s.touched[w]; met != 0; met &= met - 1 {
+			at := w*wordRows + bits.TrailingZeros64(met)
+			s.take(seg.first+int(first)+at, s.scores[at])
+			s.scores[at] = 0
+		}
+		s.touched[w] = 0
+	}
 }
 
 // sum adds what a list says of the rows of a window.
 func (s *scan) sum(c *cursor, seg *segment, first uint32) {
-	at, tf, next, q := c.at, c.tf, c.next, s.q
+	at, tf, q := c.at[c.next:c.end], c.tf[c.next:c.end], s.q
 	if q.scoring.Kind == BM25 {
 		length := seg.length[first:]
-		for ; next < len(at) && at[next]-first < window; next++ {
-			i, f := at[next]-first, float64(tf[next])
-			s.sums[i] += c.weight * f / (f + q.offset + q.slope*float64(length[i]))
-			s.met[i/64] |= 1 << (i % 64)
+		for j, row := range at {
+			i, f := row-first, float64(tf[j])
+			s.scores[i] += c.weight * f / (f + q.offset + q.slope*float64(length[i]))
+			s.touched[i/wordRows] |= 1 << (i % wordRows)
 		}
-	} else {
-		for ; next < len(at) && at[next]-first < window; next++ {
-			i := at[next] - first
-			s.sums[i] += q.part(c.weighted, tf[next], 0, seg.first+int(at[next]))
-			s.met[i/64] |= 1 << (i % 64)
-		}
+		return
 	}
-	c.next = next
+	for j, row := range at {
+		i := row - first
+		s.scores[i] += q.part(c.weighted, tf[j], 0, seg.first+int(row))
+		s.touched[i/wordRows] |= 1 << (i % wordRows)
+	}
 }
 
-// finish adds to a row's sum what the lists say that are only looked up. It is not ok as soon as the row cannot come
-// above the limit.
-func (s *scan) finish(seg *segment, row uint32, sum float64, read int) (score float64, ok bool) {
-	full := len(s.best) == s.k
-	for i := read; i < len(s.cursor); i++ {
-		if full && (sum+s.rest[i])*(1+1e-12) <= s.limit {
-			return 0, false
-		}
-		c := &s.cursor[i]
-		if c.seek(row); c.row() == row {
-			sum += s.q.part(c.weighted, c.tf[c.next], seg.length[row], seg.first+int(row))
+// look computes the scores of those of the chosen rows that their bounds do not rule out.
+func (s *scan) look(seg *segment, first uint32, chosen *rows) {
+	for w, left := range chosen {
+		for ; left != 0; left &= left - 1 {
+			bit := bits.TrailingZeros64(left)
+			row := first + uint32(w*wordRows+bit)
+			if !s.promising(row, w, bit) {
+				continue
+			}
+			score, length := 0., seg.length[row]
+			for i, tf := range s.tf {
+				if tf > 0 {
+					score += s.q.part(s.cursor[i].weighted, tf, length, seg.first+int(row))
+				}
+			}
+			s.take(seg.first+int(row), score)
 		}
 	}
-	return sum, sum > s.limit || !full && sum > 0
+}
+
+// promising finds the postings of a row, in tf; it is false as soon as the row cannot come above the limit.
+func (s *scan) promising(row uint32, w, bit int) bool {
+	bound := s.filter.rest
+	for i, has := range s.has {
+		if has[w]>>bit&1 != 0 {
+			bound += s.cursor[i].bound
+		}
+	}
+	for i := range s.cursor {
+		c := &s.cursor[i]
+		s.tf[i] = 0
+		if i < len(s.has) && s.has[i][w]>>bit&1 == 0 {
+			continue
+		}
+		at, ok := c.find(row)
+		switch {
+		case !ok:
+			bound -= c.bound
+		case c.dense == nil:
+			s.tf[i] = c.tf[at]
+		default:
+			part := c.dense.parts[at]
+			if s.tf[i] = part & 0xff; s.tf[i] == manyTF {
+				s.tf[i] = c.tf[at]
+			}
+			bound -= c.bound * float64(fullPart-part>>8) * (1. / fullPart)
+		}
+		if bound*(1+1e-9) <= s.limit {
+			return false
+		}
+	}
+	return true
+}
+
+// take takes a row if its score is above the limit.
+func (s *scan) take(row int, score float64) {
+	if score > s.limit && (s.allowed == nil || s.allowed(row)) {
+		s.add(kernels.Hit{Row: row, Score: score})
+	}
 }
 
 // add takes a row that is above the limit; rows come in ascending order, so one that equals the limit is not.

@@ -1,0 +1,162 @@
+package postings
+
+import (
+	"math"
+	"math/bits"
+)
+
+// wordRows is how many rows a word of bits is about.
+const wordRows = 64
+
+// dense is a term's list of one segment by rows: which rows have the term, and what they get of it. It is nil of lists
+// with fewer postings than two a word, which are read posting by posting: it takes at most eight bytes a posting.
+type dense struct {
+	has    []uint64 // a bit a row, whole windows
+	begins []uint32 // of each word's postings in the list
+	parts  []uint16 // of each posting: above, its part in units of 1/255 of the term's bound, rounded up; below, its tf
+}
+
+const (
+	fullPart = 255
+	manyTF   = 255 // stands for this tf and any larger one
+)
+
+// find is where a row's posting is in the list.
+func (d *dense) find(row uint32) (at int, ok bool) {
+	w := d.has[row/wordRows]
+	bit := uint64(1) << (row % wordRows)
+	return int(d.begins[row/wordRows]) + bits.OnesCount64(w&(bit-1)), w&bit != 0
+}
+
+// bounds are what no row gets more of from a term of weight 1, and its lists by rows.
+type bounds struct {
+	share float64
+	dense []*dense // of each of the term's lists
+	bytes int
+}
+
+// boundsOf makes a pass over a term's lists.
+func (q *Query) boundsOf(lists []list) bounds {
+	b := bounds{dense: make([]*dense, len(lists))}
+	unit, x := &weighted{weight: 1}, q.x
+	for _, l := range lists {
+		for j, at := range l.at {
+			if row := l.seg.first + int(at); !x.gone || !x.deleted(row) {
+				b.share = max(b.share, q.part(unit, l.tf[j], l.seg.length[at], row))
+			}
+		}
+	}
+	for i, l := range lists {
+		windows := (l.seg.rows() + window - 1) / window
+		if b.share == 0 || len(l.at) < 2*windows*window/wordRows {
+			continue
+		}
+		d := &dense{has: make([]uint64, windows*window/wordRows), begins: make([]uint32, windows*window/wordRows),
+			parts: make([]uint16, len(l.at))}
+		for j, at := range l.at {
+			d.has[at/wordRows] |= 1 << (at % wordRows)
+			share := q.part(unit, l.tf[j], l.seg.length[at], l.seg.first+int(at)) / b.share
+			part := uint16(min(math.Ceil(share*fullPart*(1+1e-12)), fullPart)) // that of a deleted row may be more
+			d.parts[j] = part<<8 | min(l.tf[j], manyTF)
+		}
+		n := 0
+		for w, has := range d.has {
+			d.begins[w] = uint32(n)
+			n += bits.OnesCount64(has)
+		}
+		b.dense[i], b.bytes = d, b.bytes+12*len(d.has)+2*len(d.parts)
+	}
+	return b
+}
+
+// filter finds the rows that can have more than a limit by what each term gives at most: the rows whose terms' bounds
+// add up to more. It is a program of one step a node of that sum's decision diagram (Bryant, Graph-Based Algorithms for
+// Boolean Function Manipulation, 1986).
+type filter struct {
+	limit float64 // that it was made for
+	rest  float64 // what the terms that it does not know give at most
+	nodes []node
+	known [maxFiltered][]span // the nodes of each term
+	root  int
+
+	noRows, allRows rows
+}
+
+// node is a step: of the rows that have the term those that with finds, and those that without finds.
+type node struct{ term, with, without int }
+
+// span are the limits from low on and below high, for which a node finds the same rows.
+type span struct {
+	low, high float64
+	node      int
+}
+
+// maxFiltered is how many terms a filter knows: those with the highest bounds.
+const maxFiltered = 10
+
+// The nodes that need no step.
+const (
+	noRow  = -1
+	allRow = -2
+)
+
+// build makes the filter for a limit; rest[i] is the sum of the bounds of cursors[i:].
+func (f *filter) build(cursors []cursor, rest []float64, limit float64) {
+	n := min(len(cursors), maxFiltered)
+	for w := range f.allRows {
+		f.allRows[w] = ^uint64(0)
+	}
+	f.limit, f.rest, f.nodes = limit, rest[n], f.nodes[:0]
+	for i := range f.known {
+		f.known[i] = f.known[i][:0]
+	}
+	f.root = f.node(cursors[:n], rest, 0, limit*(1-1e-9)-f.rest).node
+}
+
+// node is the node of the rows whose terms from the i-th on add up to more than limit.
+func (f *filter) node(cursors []cursor, rest []float64, i int, limit float64) span {
+	all := rest[i] - f.rest
+	switch {
+	case limit < 0:
+		return span{math.Inf(-1), 0, allRow}
+	case i == len(cursors) || limit >= all:
+		return span{all, math.Inf(1), noRow}
+	}
+	for _, s := range f.known[i] {
+		if limit >= s.low && limit < s.high {
+			return s
+		}
+	}
+	bound := cursors[i].bound
+	with, without := f.node(cursors, rest, i+1, limit-bound), f.node(cursors, rest, i+1, limit)
+	f.nodes = append(f.nodes, node{i, with.node, without.node})
+	s := span{max(with.low+bound, without.low), min(with.high+bound, without.high), len(f.nodes) - 1}
+	f.known[i] = append(f.known[i], s)
+	return s
+}
+
+// rows are bits of the rows of a window.
+type rows [window / wordRows]uint64
+
+// choose keeps in out[a] the rows of a window that node a finds; has are the rows that have each term.
+func (f *filter) choose(has []*rows, out []rows) *rows {
+	of := func(node int) *rows {
+		switch node {
+		case noRow:
+			return &f.noRows
+		case allRow:
+			return &f.allRows
+		}
+		return &out[node]
+	}
+	for i, n := range f.nodes {
+		x, with, without, to := has[n.term], of(n.with), of(n.without), &out[i]
+		for w := 0; w < len(to); w += 4 { // four at a time are half as fast again as one
+			to[w] = x[w]&with[w] | without[w]
+			to[w+1] = x[w+1]&with[w+1] | without[w+1]
+			to[w+2] = x[w+2]&with[w+2] | without[w+2]
+			to[w+3] = x[w+3]&with[w+3] | without[w+3]
+		}
+	}
+	return of(f.root)
+}
