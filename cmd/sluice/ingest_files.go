@@ -18,5 +18,9 @@ func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptio
 	f.BoolVar(&o.Hidden, "hidden", false, "read files and folders whose names begin with a dot, too")
 	f.BoolVar(&o.NoIgnore, "no-ignore", false, "read what .gitignore, .ignore and .sluiceignore name, and folders of "+
 		"packages and caches, too")
-	return func(config.Config) corpus.FileOptions { return o }
+	a.flag(cmd, "ingest.encoding", "encoding")
+	return func(c config.Config) corpus.FileOptions {
+		o.Encoding = c.Ingest.Encoding
+		return o
+	}
 }

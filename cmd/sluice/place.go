@@ -1,22 +1,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
+	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
-
-// longestLook is how far into a file line numbers are counted.
-const longestLook = 64 << 20
 
 // position is where a passage stands: its source, with lines if they are known, else with bytes; of a format whose text
 // is made of it, with the anchor ("slide=3").
@@ -28,7 +21,7 @@ func position(source, anchor string, start, end int, text string) string {
 		}
 		return shown
 	}
-	if from, to := lineRange(source, start, end, text); from > 0 {
+	if from, to := corpus.Lines(context.Background(), source, start, end, text); from > 0 {
 		if from == to {
 			return fmt.Sprintf("%s:%d", shown, from)
 		}
@@ -44,50 +37,6 @@ func position(source, anchor string, start, end int, text string) string {
 func lineOfJSON(source string) bool {
 	i := strings.LastIndexByte(source, ':')
 	return i >= 0 && i+1 < len(source) && strings.Trim(source[i+1:], "0123456789") == ""
-}
-
-// lineRange returns the first and the last line of a passage, counted from 1, and 0 where the file is not there or does
-// not hold the passage's first and last words at that place: it has changed since it was read.
-func lineRange(source string, start, end int, text string) (from, to int) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
-	if len(words) == 0 || start < 0 || end <= start || end > longestLook {
-		return 0, 0
-	}
-	st, err := os.Stat(source)
-	if err != nil || !st.Mode().IsRegular() || st.Size() < int64(end) { // opening a pipe would wait
-		return 0, 0
-	}
-	f, err := os.Open(source)
-	if err != nil {
-		return 0, 0
-	}
-	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<16)
-	lines := 0
-	if lines, err = newlines(r, start); err != nil {
-		return 0, 0
-	}
-	passage := make([]byte, end-start)
-	if _, err := io.ReadFull(r, passage); err != nil || !bytes.Contains(passage, []byte(words[0])) ||
-		!bytes.Contains(passage, []byte(words[len(words)-1])) {
-		return 0, 0
-	}
-	from = lines + 1
-	return from, from + bytes.Count(bytes.TrimRight(passage, "\n"), []byte("\n"))
-}
-
-// newlines reads n bytes and counts the lines that end in them.
-func newlines(r io.Reader, n int) (lines int, err error) {
-	buffer := make([]byte, 1<<16)
-	for n > 0 {
-		k, err := io.ReadFull(r, buffer[:min(n, len(buffer))])
-		if err != nil {
-			return 0, err
-		}
-		lines += bytes.Count(buffer[:k], []byte("\n"))
-		n -= k
-	}
-	return lines, nil
 }
 
 // passageLines are the lines that name a passage: title and heading, then its place; where there is neither title nor

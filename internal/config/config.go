@@ -57,6 +57,7 @@ type Ingest struct {
 	CommitEvery int    `koanf:"commit_every"`
 	Metric      string `koanf:"metric"`
 	MaxFileMiB  int    `koanf:"max_file_mib"`
+	Encoding    string `koanf:"encoding"`
 
 	Chunker    string  `koanf:"chunker"`
 	Percentile float64 `koanf:"percentile"`

@@ -99,6 +99,8 @@ func stages() []row {
 			doc: "how vectors of a new store are compared; an existing store keeps its own"},
 		{key: "ingest.max_file_mib", initial: corpus.DefaultMaxFileBytes >> 20, min: "1", max: "65536",
 			doc: "larger files are skipped and reported, MiB"},
+		{key: "ingest.encoding",
+			doc: "encoding of texts (txt, md, html, csv, tsv), such as windows-1252 or shift_jis; empty finds each one's"},
 		{key: "ingest.chunker", initial: ingest.Fixed, oneOf: ingest.Fixed + " " + ingest.Semantic,
 			doc: "where chunks end: fixed fills them with sentences; semantic also ends them where the subject " +
 				"changes, " +

@@ -211,7 +211,7 @@ func (u *unpacking) member(at found, depth int) error {
 	kind := archiveKind(at.path)
 	switch {
 	case kind == nil:
-		return u.l.document(at)
+		return u.l.each(at)
 	case depth >= u.limits.Nesting:
 		return u.l.skip(at.path, fmt.Errorf("%w: an archive in an archive", ErrUnknown), false)
 	}

@@ -34,11 +34,10 @@ func parseBook(d *Document, a *archive) error {
 		if err != nil {
 			return err
 		}
-		in, err := decodeHTML(raw, a.p)
+		in, err := decodeHTML(d, raw, "", a.p)
 		if err != nil {
 			return err
 		}
-		d.Repaired += in.repaired
 		readHTML(b, in.text, 0)
 		b.endBlock("\n\n")
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -14,15 +15,146 @@ import (
 // probeBytes is how much of a file decides whether it is text.
 const probeBytes = 8 << 10
 
+// The names of encodings that the WHATWG's list has not, and of those that are told apart without it.
+const (
+	utf8Name    = "utf-8"
+	utf16LEName = "utf-16le"
+	utf16BEName = "utf-16be"
+	utf32LEName = "utf-32le"
+	utf32BEName = "utf-32be"
+)
+
+// charsetOf finds what a text is encoded in: as forced says, else by its byte order mark, as UTF-8 if it is that but
+// for a few bytes, as UTF-16 or UTF-32 by its NULs, else by how it reads. What is no text is ErrFormat.
+func charsetOf(raw, forced string) (string, error) {
+	switch {
+	case forced != "":
+		return charsetNamed(forced)
+	case len(raw)%4 == 0 && strings.HasPrefix(raw, "\xff\xfe\x00\x00"):
+		return utf32LEName, nil
+	case len(raw)%4 == 0 && strings.HasPrefix(raw, "\x00\x00\xfe\xff"):
+		return utf32BEName, nil
+	case strings.HasPrefix(raw, "\xff\xfe"):
+		return utf16LEName, nil
+	case strings.HasPrefix(raw, "\xfe\xff"):
+		return utf16BEName, nil
+	case strings.HasPrefix(raw, "\ufeff"):
+		return utf8Name, nil
+	}
+	probe := raw[:min(len(raw), probeBytes)]
+	err := checkText(probe)
+	if err == nil && utf8.ValidString(raw) {
+		if strings.Contains(probe, "\x1b$B") || strings.Contains(probe, "\x1b$@") {
+			return "iso-2022-jp", nil
+		}
+		return utf8Name, nil
+	}
+	if strings.IndexByte(probe, 0) >= 0 {
+		if name := guessUnicode(probe); name != "" {
+			return name, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return utf8Name, nil
+	}
+	if mostlyUTF8(raw) {
+		return utf8Name, err
+	}
+	if n := controls(probe); n*50 > len(probe) {
+		return "", fmt.Errorf("%w: binary (%d of its first %d bytes are control characters)", ErrFormat, n, len(probe))
+	}
+	if name := guessCharset(raw); name != "" {
+		return name, nil
+	}
+	if err == nil { // its mistakes become U+FFFD
+		return utf8Name, nil
+	}
+	return "", fmt.Errorf("%w: binary, or text in an encoding that is not recognised; --encoding names one", ErrFormat)
+}
+
+// charsetNamed is the name that this package has for an encoding.
+func charsetNamed(name string) (string, error) {
+	switch lower := strings.ToLower(strings.TrimSpace(name)); lower {
+	case utf32LEName, utf32BEName:
+		return lower, nil
+	default:
+		e, err := htmlindex.Get(lower)
+		if err == nil {
+			name, err = htmlindex.Name(e)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%w: %q is no encoding; such as utf-8, windows-1252, shift_jis, gb18030 and utf-16le",
+				ErrFormat, name)
+		}
+		return name, nil
+	}
+}
+
+// mostlyUTF8 tells whether a text is UTF-8 with mistakes: characters of several bytes outnumber bytes that are of none.
+func mostlyUTF8(raw string) bool {
+	good, bad := 0, 0
+	for i := 0; i < len(raw) && good+bad < probeBytes; {
+		r, size := utf8.DecodeRuneInString(raw[i:])
+		if r == utf8.RuneError && size == 1 {
+			bad++
+		} else if size > 1 {
+			good++
+		}
+		i += size
+	}
+	return good >= 2*bad
+}
+
+// isControl tells whether a character is one that no text has.
+func isControl(r rune) bool {
+	return r < ' ' && !strings.ContainsRune("\t\n\v\f\r\x1b", r) || r == 0x7f
+}
+
+func controls(text string) (n int) {
+	for i := range len(text) {
+		if isControl(rune(text[i])) {
+			n++
+		}
+	}
+	return n
+}
+
+// guessUnicode tells UTF-16 and UTF-32 without a byte order mark: in the right order they read as letters, spaces and
+// punctuation of a few scripts.
+func guessUnicode(probe string) string {
+	best, most := "", .9
+	for _, name := range []string{utf32LEName, utf32BEName, utf16LEName, utf16BEName} {
+		width := 2
+		if strings.HasPrefix(name, "utf-32") {
+			width = 4
+		}
+		text := decodeWide(probe[:len(probe)-len(probe)%width], 0, name, nil).text
+		good, ascii, n := 0, 0, 0
+		for _, r := range text {
+			if n++; r == ' ' || r == '\n' || r < utf8.RuneSelf && unicode.IsLetter(r) {
+				ascii++
+			}
+			switch {
+			case r == utf8.RuneError || isControl(r):
+			case r < 0x600 || unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Thai, unicode.Devanagari,
+				unicode.Hiragana, unicode.Katakana, unicode.Hangul) || r >= 0x4e00 && r < 0xa000 || unicode.IsPunct(r):
+				good++
+			}
+		}
+		if n*width*2 < len(probe) || ascii == 0 || n < 4 { // NULs, which decodeWide removes; or where they come from
+			continue
+		}
+		if share := float64(good) / float64(max(n, 1)); share > most {
+			best, most = name, share
+		}
+	}
+	return best
+}
+
 // checkText refuses what is not UTF-8 text: more than a tenth of its first bytes are control
-// characters or invalid. UTF-16 is told by its byte order mark and passes.
+// characters or invalid.
 func checkText(head string) error {
-	if strings.HasPrefix(head, "\xff\xfe\x00\x00") || strings.HasPrefix(head, "\x00\x00\xfe\xff") {
-		return fmt.Errorf("%w: UTF-32; convert it to UTF-8", ErrFormat)
-	}
-	if utf16Order(head) != nil {
-		return nil
-	}
 	head = head[:min(len(head), probeBytes)]
 	bad, n := 0, 0
 	for i := 0; i < len(head); {
@@ -30,15 +162,14 @@ func checkText(head string) error {
 		if r == utf8.RuneError && size == 1 && !utf8.FullRuneInString(head[i:]) {
 			break // a character cut by the end of the probe
 		}
-		if r == utf8.RuneError && size == 1 || r < ' ' && !strings.ContainsRune("\t\n\v\f\r\x1b", r) || r == 0x7f {
+		if r == utf8.RuneError && size == 1 || isControl(r) {
 			bad += size
 		}
 		i += size
 		n += size
 	}
 	if bad*10 > n {
-		return fmt.Errorf("%w: binary, or text that is not UTF-8 (%d of its first %d bytes are control characters or "+
-			"invalid); convert text to UTF-8", ErrFormat, bad, n)
+		return fmt.Errorf("%w: binary (%d of its first %d bytes are control characters or no UTF-8)", ErrFormat, bad, n)
 	}
 	return nil
 }
@@ -60,12 +191,101 @@ type decoded struct {
 	repaired int
 }
 
-// decode makes valid UTF-8 of raw: UTF-16 by its byte order mark, else UTF-8; what is invalid
-// becomes U+FFFD, one per byte, and NUL is removed; both are counted.
+// decodeText makes valid UTF-8 of a text in whatever encoding; forced names one, "" finds it. Its name goes to the
+// metadata unless it is UTF-8.
+func decodeText(d *Document, raw, forced string, p *pulse) (decoded, error) {
+	name, err := charsetOf(raw, forced)
+	if err != nil {
+		return decoded{}, err
+	}
+	in, err := decodeCharset(raw, name, p)
+	if err == nil && name != utf8Name {
+		d.setMeta(encodingKey, name)
+	}
+	d.Repaired += in.repaired
+	return in, err
+}
+
+// encodingKey is where a document's metadata names the encoding of its source, unless it is UTF-8.
+const encodingKey = "encoding"
+
+// setMeta keeps a value of the metadata.
+func (d *Document) setMeta(key, value string) {
+	if d.Meta == nil {
+		d.Meta = map[string]string{}
+	}
+	d.Meta[key] = value
+}
+
+// decodeCharset is raw in an encoding by its name, as charsetNamed has it.
+func decodeCharset(raw, name string, p *pulse) (decoded, error) {
+	switch name {
+	case utf8Name:
+		return decodeUTF8(raw, p), nil
+	case utf16LEName, utf16BEName, utf32LEName, utf32BEName:
+		return decodeWide(raw, byteOrderMark(raw, name), name, p), nil
+	}
+	e, err := htmlindex.Get(name)
+	if err != nil {
+		return decoded{}, fmt.Errorf("%w: encoding %q: %w", ErrFormat, name, err)
+	}
+	var w textWriter
+	w.text.Grow(len(raw))
+	repaired := 0
+	add := func(text string, at, n int) {
+		p.beat()
+		switch {
+		case text == "\x00":
+			repaired++
+			return
+		case text == "\ufffd":
+			repaired++
+		}
+		if utf8.RuneCountInString(text) != 1 {
+			w.atom(text, at, n)
+			return
+		}
+		w.segment(at, len(text), n)
+		w.text.WriteString(text)
+	}
+	if cm, ok := e.(*charmap.Charmap); ok {
+		for i := range len(raw) {
+			add(string(cm.DecodeByte(raw[i])), i, 1)
+		}
+	} else {
+		characters(e, raw, func(text string, at, n int) bool {
+			add(text, at, n)
+			return true
+		})
+	}
+	text, m := w.done()
+	return decoded{text, m, repaired}, nil
+}
+
+// byteOrderMark is the length of the mark that a text begins with.
+func byteOrderMark(raw, name string) int {
+	mark := map[string]string{utf16LEName: "\xff\xfe", utf16BEName: "\xfe\xff", utf32LEName: "\xff\xfe\x00\x00",
+		utf32BEName: "\x00\x00\xfe\xff"}[name]
+	if strings.HasPrefix(raw, mark) {
+		return len(mark)
+	}
+	return 0
+}
+
+// decode is decodeText of UTF-8, or UTF-16 by its byte order mark: what is invalid becomes U+FFFD, one per byte, and
+// NUL is removed; both are counted.
 func decode(raw string, p *pulse) decoded {
 	if order := utf16Order(raw); order != nil {
-		return decodeUTF16(raw, order, p)
+		name := utf16LEName
+		if order == binary.BigEndian {
+			name = utf16BEName
+		}
+		return decodeWide(raw, 2, name, p)
 	}
+	return decodeUTF8(raw, p)
+}
+
+func decodeUTF8(raw string, p *pulse) decoded {
 	from := 0
 	if strings.HasPrefix(raw, "\ufeff") {
 		from = 3
@@ -95,32 +315,28 @@ func decode(raw string, p *pulse) decoded {
 	return decoded{text, m, repaired}
 }
 
-func decodeUTF16(raw string, order binary.ByteOrder, p *pulse) decoded {
+// decodeWide decodes UTF-16 or UTF-32 from a byte on.
+func decodeWide(raw string, from int, name string, p *pulse) decoded {
+	var order binary.ByteOrder = binary.LittleEndian
+	if name == utf16BEName || name == utf32BEName {
+		order = binary.BigEndian
+	}
+	next := utf16Rune
+	if name == utf32LEName || name == utf32BEName {
+		next = utf32Rune
+	}
 	var w textWriter
-	unit := func(i int) rune { return rune(order.Uint16([]byte{raw[i], raw[i+1]})) }
 	repaired := 0
-	for i := 2; i < len(raw); {
+	for i := from; i < len(raw); {
 		p.beat()
-		if i+1 == len(raw) {
-			w.atom("\ufffd", i, 1)
+		r, size := next(raw[i:], order)
+		switch {
+		case r == utf8.RuneError:
+			w.atom("\ufffd", i, size)
 			repaired++
-			break
-		}
-		r, size := unit(i), 2
-		if utf16.IsSurrogate(r) {
-			pair := utf8.RuneError
-			if i+3 < len(raw) {
-				pair = utf16.DecodeRune(r, unit(i+2))
-			}
-			if r = pair; r == utf8.RuneError {
-				repaired++
-			} else {
-				size = 4
-			}
-		}
-		if r == 0 {
+		case r == 0:
 			repaired++
-		} else {
+		default:
 			w.segment(i, utf8.RuneLen(r), size)
 			w.text.WriteRune(r)
 		}
@@ -130,42 +346,42 @@ func decodeUTF16(raw string, order binary.ByteOrder, p *pulse) decoded {
 	return decoded{text, m, repaired}
 }
 
-// decodeHTML is decode, and for HTML that is not UTF-8 the one-byte encoding that it declares.
+func utf16Rune(raw string, order binary.ByteOrder) (r rune, size int) {
+	if len(raw) < 2 {
+		return utf8.RuneError, len(raw)
+	}
+	unit := func(i int) rune { return rune(order.Uint16([]byte{raw[i], raw[i+1]})) }
+	if r = unit(0); !utf16.IsSurrogate(r) {
+		return r, 2
+	}
+	if len(raw) > 3 {
+		if r = utf16.DecodeRune(r, unit(2)); r != utf8.RuneError {
+			return r, 4
+		}
+	}
+	return utf8.RuneError, 2
+}
+
+func utf32Rune(raw string, order binary.ByteOrder) (r rune, size int) {
+	if len(raw) < 4 {
+		return utf8.RuneError, len(raw)
+	}
+	if r = rune(order.Uint32([]byte(raw[:4]))); !utf8.ValidRune(r) {
+		r = utf8.RuneError
+	}
+	return r, 4
+}
+
+// decodeHTML is decodeText, and for HTML that is not UTF-8 the encoding that it declares goes before a guess.
 // Browsers look at the first 1024 bytes as well.
-func decodeHTML(raw string, p *pulse) (decoded, error) {
-	if utf16Order(raw) != nil || utf8.ValidString(raw) {
-		return decode(raw, p), nil
-	}
-	name := declaredCharset(raw[:min(len(raw), 1024)])
-	enc, err := htmlindex.Get(name)
-	if name == "" || err != nil {
-		return decode(raw, p), nil
-	}
-	if canonical, _ := htmlindex.Name(enc); canonical == "utf-8" || canonical == "utf-16le" || canonical == "utf-16be" {
-		return decode(raw, p), nil
-	}
-	cm, ok := enc.(*charmap.Charmap)
-	if !ok {
-		return decoded{}, fmt.Errorf("%w: HTML in %s; convert it to UTF-8", ErrFormat, name)
-	}
-	var w textWriter
-	w.text.Grow(len(raw))
-	repaired := 0
-	for i := range len(raw) {
-		p.beat()
-		r := cm.DecodeByte(raw[i])
-		if r == 0 {
-			repaired++
-			continue
+func decodeHTML(d *Document, raw, forced string, p *pulse) (decoded, error) {
+	if forced == "" && utf16Order(raw) == nil && !utf8.ValidString(raw) {
+		name, err := charsetNamed(declaredCharset(raw[:min(len(raw), 1024)]))
+		if err == nil && name != utf8Name && name != utf16LEName && name != utf16BEName && name != "replacement" {
+			forced = name
 		}
-		if r == utf8.RuneError {
-			repaired++
-		}
-		w.segment(i, utf8.RuneLen(r), 1)
-		w.text.WriteRune(r)
 	}
-	text, m := w.done()
-	return decoded{text, m, repaired}, nil
+	return decodeText(d, raw, forced, p)
 }
 
 func declaredCharset(head string) string {

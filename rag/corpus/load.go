@@ -65,7 +65,8 @@ type loader struct {
 	pulse     *pulse
 	seen      map[place]place // lines of the file being loaded, by their ids
 	walk      *walker
-	at        found // the file being loaded
+	each      func(found) error // reads a file in an archive
+	at        found             // the file being loaded
 	documents int
 	skipped   int
 	first     Skipped
@@ -77,7 +78,7 @@ func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) 
 		o.MaxFileBytes = DefaultMaxFileBytes
 	}
 	l := &loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, walk: newWalker(ctx, o.FileOptions)}
-	l.walk.file, l.walk.skip = l.file, l.skip
+	l.walk.file, l.walk.skip, l.each = l.file, l.skip, l.document
 	return l
 }
 
@@ -207,21 +208,37 @@ type format struct {
 
 // formats are those of files that are one document, by their endings.
 func (l *loader) formats() map[string]format {
-	text := format{func(d *Document, raw string) error { return parseText(d, raw, l.pulse) }, plainShare}
-	markdown := format{func(d *Document, raw string) error {
-		if parseMarkdown(d, decode(raw, l.pulse), l.pulse) {
-			return nil
+	decoding := func(share int64, parse func(*Document, decoded)) format {
+		return format{func(d *Document, raw string) error {
+			in, err := decodeText(d, raw, l.o.Encoding, l.pulse)
+			if err == nil {
+				parse(d, in)
+			}
+			return err
+		}, share}
+	}
+	text := decoding(plainShare, func(d *Document, in decoded) { parseText(d, in, l.pulse) })
+	markdown := decoding(markupShare, func(d *Document, in decoded) {
+		if !parseMarkdown(d, in, l.pulse) {
+			parseText(d, in, l.pulse)
 		}
-		return parseText(d, raw, l.pulse)
-	}, markupShare}
+	})
 	html := format{func(d *Document, raw string) error {
-		in, err := decodeHTML(raw, l.pulse)
+		in, err := decodeHTML(d, raw, l.o.Encoding, l.pulse)
 		if err == nil {
-			d.Repaired = in.repaired
 			parseHTML(d, in, l.pulse)
 		}
 		return err
 	}, markupShare}
+	separated := func(tabs bool) format {
+		return format{func(d *Document, raw string) error {
+			in, err := decodeText(d, raw, l.o.Encoding, l.pulse)
+			if err != nil {
+				return err
+			}
+			return parseTable(d, in, tabs, l.pulse)
+		}, plainShare}
+	}
 	packed := func(parse func(*Document, *archive) error) format {
 		return format{func(d *Document, raw string) error {
 			a, err := openArchive(raw, l.o.MaxFileBytes, l.pulse)
@@ -234,8 +251,8 @@ func (l *loader) formats() map[string]format {
 	return map[string]format{
 		".txt": text, ".text": text, ".md": markdown, ".markdown": markdown, ".html": html, ".htm": html,
 		".xhtml": html,
-		".csv":   {func(d *Document, raw string) error { return parseTable(d, raw, false, l.pulse) }, plainShare},
-		".tsv":   {func(d *Document, raw string) error { return parseTable(d, raw, true, l.pulse) }, plainShare},
+		".csv":   separated(false),
+		".tsv":   separated(true),
 		".docx":  packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
 		".odt": packed(parseOpenDocument), ".odp": packed(parseOpenDocument), ".ods": packed(parseOpenDocument),
 		".epub": packed(parseBook),
@@ -271,11 +288,9 @@ func (l *loader) pdfFile(d *Document, raw string) error {
 	return nil
 }
 
-func parseText(d *Document, raw string, p *pulse) error {
-	in := decode(raw, p)
-	d.Text, d.offsets, d.Repaired = in.text, in.m, in.repaired
+func parseText(d *Document, in decoded, p *pulse) {
+	d.Text, d.offsets = in.text, in.m
 	d.normalise(p)
-	return nil
 }
 
 // title is the first heading, or the file's name without its extension.

@@ -37,8 +37,8 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	walk(newMarkdown().Parser().Parse(text.NewReader(r.src)), r.visit)
 	d.Title = meta["title"]
 	delete(meta, "title")
-	if len(meta) > 0 {
-		d.Meta = meta
+	for key, value := range meta {
+		d.setMeta(key, value)
 	}
 	r.b.finish(d, in.m)
 	return true

@@ -21,29 +21,23 @@ const (
 // bytes (Document.Cut). The caller fills in ID and Source. Bytes that are no text are ErrFormat, a text without a word
 // is ErrNoWords, and another kind ErrUnknown.
 func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, error) {
-	if err := checkText(raw); err != nil && kind != HTML { // HTML says what it is encoded in
-		return nil, err
-	}
 	sum := sha256.Sum256([]byte(raw))
 	d := &Document{Digest: "sha256:" + hex.EncodeToString(sum[:])}
 	p := &pulse{ctx: ctx}
 	err := parsing(ctx, len(raw), func() error {
 		switch kind {
 		case HTML:
-			in, err := decodeHTML(raw, p)
-			if err != nil {
-				return err
+			in, err := decodeHTML(d, raw, "", p)
+			if err == nil {
+				parseHTML(d, in, p)
 			}
-			d.Repaired = in.repaired
-			parseHTML(d, in, p)
-			return nil
-		case Markdown:
-			if parseMarkdown(d, decode(raw, p), p) {
-				return nil
+			return err
+		case Markdown, Plain:
+			in, err := decodeText(d, raw, "", p)
+			if err == nil && (kind == Plain || !parseMarkdown(d, in, p)) {
+				parseText(d, in, p)
 			}
-			return parseText(d, raw, p)
-		case Plain:
-			return parseText(d, raw, p)
+			return err
 		}
 		return fmt.Errorf("%w: %q", ErrUnknown, kind)
 	})

@@ -47,10 +47,7 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 	if cut = int64(len(raw)) == most && (size > most || size < 0); cut {
 		raw = wholeCharacters(raw)
 	}
-	if kind.share > 0 {
-		err = checkText(raw)
-	}
-	return raw, "sha256:" + hex.EncodeToString(h.Sum(nil)), cut, err
+	return raw, "sha256:" + hex.EncodeToString(h.Sum(nil)), cut, nil
 }
 
 // wholeCharacters takes half a character off the end of a text that was cut.

@@ -96,9 +96,7 @@ func isNumber(s string) bool {
 
 // parseTable reads comma- or tab-separated values (RFC 4180, and what programs write): ragged rows, loose quotes, and
 // of .csv whatever of , ; tab and | parts the first lines best.
-func parseTable(d *Document, raw string, tabs bool, p *pulse) error {
-	in := decode(raw, p)
-	d.Repaired = in.repaired
+func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 	r := csv.NewReader(beating{strings.NewReader(in.text), p})
 	r.Comma, r.LazyQuotes, r.FieldsPerRecord, r.ReuseRecord = delimiter(in.text, tabs), true, -1, false
 	b := &builder{pulse: p}

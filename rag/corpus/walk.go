@@ -30,6 +30,8 @@ type FileOptions struct {
 	// NoIgnore reads what .gitignore, .ignore and .sluiceignore name, and folders of packages, caches and versions.
 	NoIgnore bool
 	Archives ArchiveLimits
+	// Encoding is that of texts (txt, md, html, csv, tsv), by a name such as windows-1252; "" finds each one's.
+	Encoding string
 }
 
 // check refuses what is no pattern.
@@ -37,6 +39,11 @@ func (o FileOptions) check() error {
 	for _, p := range slices.Concat(o.Include, o.Exclude) {
 		if _, ok := newGlob(p, true); !ok {
 			return fmt.Errorf("%w: %q is no pattern of paths", ErrFormat, p)
+		}
+	}
+	if o.Encoding != "" {
+		if _, err := charsetNamed(o.Encoding); err != nil {
+			return err
 		}
 	}
 	return nil
