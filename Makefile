@@ -10,11 +10,16 @@ else ifeq (,$(filter native,$(subst $(comma), ,$(patsubst -tags=%,%,$(tags)))))
   GOFLAGS := $(patsubst -tags=%,-tags=%$(comma)native,$(GOFLAGS))
 endif
 # go-llama.cpp's own binding.cpp, which go build always compiles, becomes inert with the headers of our shim.
-CGO_CFLAGS := $(shell go env CGO_CFLAGS 2>/dev/null)
+# gorgonia.org/cu reads cuda.h from the cache (set-up part cuda), where cuda/compat gives it the declarations of its time. No real
+# libcuda is linked: the driver is opened at run time (cuda/internal/driver).
+cache := $(or $(SLUICE_CACHE),$(HOME)/.cache/sluice)
+cuda := $(abspath $(cache))/include/cuda-$(shell sha256sum $(CURDIR)/cuda/compat/cuda.h | cut -c1-12)
+CGO_CFLAGS := $(strip $(filter-out -I$(abspath $(cache))/include/cuda-%,$(shell go env CGO_CFLAGS 2>/dev/null)) -I$(cuda))
+CGO_LDFLAGS := $(strip $(filter-out -Wl$(comma)--as-needed,$(shell go env CGO_LDFLAGS 2>/dev/null)) -Wl$(comma)--as-needed)
 CGO_CXXFLAGS := $(filter-out -O2 -g -O1 -w -I$(CURDIR)/llm/binding/shim,$(shell go env CGO_CXXFLAGS 2>/dev/null)) \
 	-O1 -w -I$(CURDIR)/llm/binding/shim
 CGO_CXXFLAGS := $(strip $(CGO_CXXFLAGS))
-export GOFLAGS CGO_CFLAGS CGO_CXXFLAGS
+export GOFLAGS CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 # The set-up and the checks are plain Go: they compile in seconds, without a C compiler. Where there is one, the set-up is
 # compiled as the program is, so that net/http and what it needs are compiled once.
@@ -143,6 +148,7 @@ env: ## print the environment for a shell (see build/env.sh)
 	@echo "export GOFLAGS='$(GOFLAGS)'"
 	@echo "export CGO_CFLAGS='$(CGO_CFLAGS)'"
 	@echo "export CGO_CXXFLAGS='$(CGO_CXXFLAGS)'"
+	@echo "export CGO_LDFLAGS='$(CGO_LDFLAGS)'"
 
 .PHONY: clean
 clean: ## remove what was built in this folder (the cache stays)

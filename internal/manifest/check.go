@@ -90,6 +90,12 @@ func (m *Manifest) checkNative() error {
 	if n.ONNXRuntime.Library.SHA256 == "" {
 		return errors.New("onnxruntime: the library needs sha256 and size")
 	}
+	if p, ok := m.Package(n.CUDA.Package); !ok || len(p.Wheels) == 0 {
+		return fmt.Errorf("cuda: no wheel of package %q", n.CUDA.Package)
+	}
+	if err := checkFile(n.CUDA.Header, true); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
 	if p, ok := m.Package(n.Llama.Package); !ok || p.Sdist == nil {
 		return fmt.Errorf("llama: no sdist of package %q", n.Llama.Package)
 	}

@@ -51,6 +51,13 @@ type Native struct {
 	ONNXRuntime ONNXRuntime `yaml:"onnxruntime"`
 	Tokenizers  Module      `yaml:"tokenizers"`
 	Llama       Llama       `yaml:"llama"`
+	CUDA        CUDA        `yaml:"cuda"`
+}
+
+// CUDA is the header of the driver interface inside a wheel; compilers read it, and nothing of it is linked.
+type CUDA struct {
+	Package string `yaml:"package"`
+	Header  File   `yaml:"header"`
 }
 
 // ONNXRuntime is the shared library inside a wheel.

@@ -178,6 +178,7 @@ native:
   onnxruntime: {package: w, library: {path: l.so, member: m/l.so, sha256: *d, size: 1}}
   tokenizers: {module: m/t, version: v1, licence: MIT}
   llama: {package: s, tree: s/t, commit: 0000000000000000000000000000000000000000, licence: MIT, module: m/l, version: v0}
+  cuda: {package: w, header: {path: c.h, member: m/c.h, sha256: *d, size: 1}}
 python: {packages: [w]}
 models:
   - {name: e, kind: encoder, licence: MIT, source: https://h/e, encoder: {pooling: cls, normalise: true, max_tokens: 9}, files: [{path: a/b, url: https://h/e/b}]}

@@ -6,13 +6,13 @@ import (
 )
 
 // productParts is how many of parts() the product needs; the rest is for tests and benches.
-const productParts = 5
+const productParts = 6
 
 func parts() []part {
 	return []part{
-		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), modelsPart(),
+		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), cudaPart(), modelsPart(),
 		pythonPart(), llamaSanitizedPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
-		embedPeersPart(), servePeersPart(), clientsPart(),
+		embedPeersPart(), servePeersPart(), clientsPart(), nvccPart(),
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 // be imported by every package.
 const edges = `
 kernels: kernels
+cuda:
+cuda/drivertest: internal/filelock
 engine: kernels engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine

@@ -1,0 +1,199 @@
+//go:build native && cgo && linux && (amd64 || arm64)
+
+package driver
+
+// #cgo LDFLAGS: -L${SRCDIR}/lib -ldl
+// #include <cuda.h>
+// #include <stdlib.h>
+// #include "forward.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// Result is a CUresult that is not zero.
+type Result int
+
+// Error is the number alone: Text has the driver's words.
+func (r Result) Error() string { return fmt.Sprintf("CUDA error %d", int(r)) }
+
+func result(code C.CUresult) error {
+	if code == C.CUDA_SUCCESS {
+		return nil
+	}
+	return Result(code)
+}
+
+// LoadError says why there is no driver. Code is 0, and Name empty, where no library could be opened.
+type LoadError struct {
+	Code       int
+	Name, Text string
+}
+
+func (e *LoadError) Error() string { return e.Text }
+
+// loading is the state of the forwarders, which are the process's: one driver, once it has been initialised.
+var loading struct {
+	sync.Mutex
+	done bool
+}
+
+// places are tried in turn: what the dynamic linker finds, and where container images and WSL put it.
+var places = []string{"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}
+
+// Load opens the driver at path, or where drivers are found if path is "", and initialises it. Once it has
+// succeeded it does nothing; after a failure it tries again.
+func Load(path string) error {
+	loading.Lock()
+	defer loading.Unlock()
+	if loading.done {
+		return nil
+	}
+	try := places
+	if path != "" {
+		try = []string{path}
+	}
+	var first *LoadError
+	for _, p := range try {
+		err := load(p)
+		if err == nil {
+			loading.done = true
+			return nil
+		}
+		if first == nil || err.Code != 0 {
+			first = err
+		}
+		if err.Code != 0 { // a driver that says no is the answer
+			break
+		}
+	}
+	return first
+}
+
+func load(path string) *LoadError {
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	const size = 512
+	text := (*C.char)(C.calloc(1, size))
+	defer C.free(unsafe.Pointer(text))
+	var loaded C.int
+	code := C.slc_cuda_load(name, &loaded, text, size)
+	if code == 0 {
+		return nil
+	}
+	e := &LoadError{Text: C.GoString(text)}
+	if loaded != 0 {
+		e.Code = int(code)
+		if name, what, ok := strings.Cut(e.Text, "\n"); ok {
+			e.Name, e.Text = name, what
+		}
+	}
+	return e
+}
+
+// Version returns the CUDA version that the driver supports: 13000 is 13.0.
+func Version() (int, error) {
+	var v C.int
+	err := result(C.cuDriverGetVersion(&v))
+	return int(v), err
+}
+
+// Text returns the driver's name and description of a code.
+func Text(code int) (name, text string) {
+	var n, t *C.char
+	C.cuGetErrorName(C.CUresult(code), &n)
+	C.cuGetErrorString(C.CUresult(code), &t)
+	if n != nil {
+		name = C.GoString(n)
+	}
+	if t != nil {
+		text = C.GoString(t)
+	}
+	return name, text
+}
+
+// cu's handles are structures of one pointer each.
+func stream(s cu.Stream) C.CUstream       { return *(*C.CUstream)(unsafe.Pointer(&s)) }
+func function(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
+
+// SetShared lets a kernel have so many bytes of dynamic shared memory; without it 48 KiB is the maximum.
+func SetShared(f cu.Function, bytes int) error {
+	return result(C.cuFuncSetAttribute(function(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
+}
+
+// HostAlloc returns page-locked memory, which copies can read and write while the caller goes on.
+func HostAlloc(bytes int) (unsafe.Pointer, error) {
+	var p unsafe.Pointer
+	err := result(C.cuMemHostAlloc(&p, C.size_t(bytes), 0))
+	return p, err
+}
+
+// Pool is a pool of device memory whose allocations are ordered with the work of a stream.
+type Pool struct{ p C.CUmemoryPool }
+
+// NewPool makes a pool on a device; what is freed to it goes back to the system at the next synchronisation.
+func NewPool(device int) (Pool, error) {
+	var props C.CUmemPoolProps
+	props.allocType = C.CU_MEM_ALLOCATION_TYPE_PINNED
+	props.location._type = C.CU_MEM_LOCATION_TYPE_DEVICE
+	props.location.id = C.int(device)
+	var p Pool
+	err := result(C.cuMemPoolCreate(&p.p, &props))
+	return p, err
+}
+
+// Alloc orders an allocation behind what is queued on s.
+func (p Pool) Alloc(bytes int64, s cu.Stream) (cu.DevicePtr, error) {
+	var d C.CUdeviceptr
+	err := result(C.cuMemAllocFromPoolAsync(&d, C.size_t(bytes), p.p, stream(s)))
+	return cu.DevicePtr(d), err
+}
+
+// Destroy gives the pool back; what is still allocated from it goes when it is freed.
+func (p Pool) Destroy() error { return result(C.cuMemPoolDestroy(p.p)) }
+
+// FreeAsync frees what a pool has given, behind what is queued on s.
+func FreeAsync(p cu.DevicePtr, s cu.Stream) error {
+	return result(C.cuMemFreeAsync(C.CUdeviceptr(p), stream(s)))
+}
+
+// BeginCapture makes s record what is queued on it instead of doing it.
+func BeginCapture(s cu.Stream) error {
+	return result(C.cuStreamBeginCapture(stream(s), C.CU_STREAM_CAPTURE_MODE_RELAXED))
+}
+
+// Graph is a recorded sequence, ready to be launched.
+type Graph struct{ exec C.CUgraphExec }
+
+// EndCapture ends the recording; with keep it returns what was recorded.
+func EndCapture(s cu.Stream, keep bool) (Graph, error) {
+	var recorded C.CUgraph
+	if err := result(C.cuStreamEndCapture(stream(s), &recorded)); err != nil {
+		return Graph{}, err
+	}
+	var g Graph
+	var err error
+	if keep {
+		err = result(C.cuGraphInstantiateWithFlags(&g.exec, recorded, 0))
+	}
+	if gone := result(C.cuGraphDestroy(recorded)); err == nil && gone != nil {
+		err = gone
+		if g.exec != nil {
+			C.cuGraphExecDestroy(g.exec) // the first error is the one that is told
+		}
+		g = Graph{}
+	}
+	return g, err
+}
+
+// Launch queues a recorded sequence on s.
+func (g Graph) Launch(s cu.Stream) error { return result(C.cuGraphLaunch(g.exec, stream(s))) }
+
+// Destroy gives a recorded sequence back.
+func (g Graph) Destroy() error { return result(C.cuGraphExecDestroy(g.exec)) }

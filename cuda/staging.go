@@ -1,0 +1,138 @@
+//go:build native && cgo && linux && (amd64 || arm64)
+
+package cuda
+
+import (
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/sluice-rag/sluice/cuda/internal/driver"
+)
+
+const (
+	stagingMin      = 4096
+	stagingAlign    = 256
+	stagingSegments = 16 // copies that are on their way at once
+	// stagingParts is how many pieces of a long copy fit: one is filled while another is on its way.
+	stagingParts = 4
+	// polls is how often an event is asked whether it is done, some tens of microseconds, before the thread sleeps.
+	polls = 64
+)
+
+// ordering are events that streams wait for.
+const ordering = cu.DisableTiming | cu.BlockingSyncEvent
+
+func pointer(p *uint64) unsafe.Pointer { return unsafe.Pointer(p) }
+
+// segment is a part of the staging memory that a copy reads or writes until its event.
+type segment struct {
+	from, to int
+	event    cu.Event
+}
+
+// staging is a ring of pinned host memory. Segments are given in order of place and come back in order of time,
+// because all copies go over one stream.
+type staging struct {
+	memory  unsafe.Pointer
+	bytes   []byte
+	head    int
+	busy    [stagingSegments]segment // a ring of its own
+	first   int
+	n       int
+	created int // events
+}
+
+func (g *staging) open(bytes int) error {
+	bytes &^= stagingAlign - 1
+	p, err := driver.HostAlloc(bytes)
+	if err != nil {
+		return check("cuMemHostAlloc", err)
+	}
+	g.memory, g.bytes = p, unsafe.Slice((*byte)(p), bytes)
+	for i := range g.busy {
+		if g.busy[i].event, err = cu.MakeEvent(ordering); err != nil {
+			return check("cuEventCreate", err)
+		}
+		g.created++
+	}
+	return nil
+}
+
+func (g *staging) close() error {
+	var first error
+	for i := range g.created {
+		if err := check("cuEventDestroy", cu.DestroyEvent(&g.busy[i].event)); err != nil && first == nil {
+			first = err
+		}
+	}
+	if g.memory != nil {
+		if err := check("cuMemFreeHost", cu.MemFreeHost(g.memory)); err != nil && first == nil {
+			first = err
+		}
+	}
+	*g = staging{}
+	return first
+}
+
+// part is how much of a copy goes into one segment.
+func (g *staging) part() int { return max(len(g.bytes)/stagingParts&^(stagingAlign-1), stagingAlign) }
+
+// take returns a segment of n bytes, n at most part(), waiting for the copies that still use its place.
+func (s *Stream) take(n int) (*segment, error) {
+	g := &s.staging
+	n = (n + stagingAlign - 1) &^ (stagingAlign - 1)
+	from := g.head
+	if from+n > len(g.bytes) {
+		from = 0
+	}
+	for g.n > 0 {
+		if g.n < stagingSegments && !g.overlap(from, from+n) {
+			break
+		}
+		if err := s.retire(); err != nil {
+			return nil, err
+		}
+	}
+	x := &g.busy[(g.first+g.n)%stagingSegments]
+	x.from, x.to = from, from+n
+	g.n++
+	g.head = from + n
+	return x, nil
+}
+
+func (g *staging) overlap(from, to int) bool {
+	for i := range g.n {
+		x := &g.busy[(g.first+i)%stagingSegments]
+		if x.from < to && from < x.to {
+			return true
+		}
+	}
+	return false
+}
+
+// retire waits for the oldest copy that is on its way.
+func (s *Stream) retire() error {
+	g := &s.staging
+	err := s.await(g.busy[g.first].event)
+	g.first = (g.first + 1) % stagingSegments
+	g.n--
+	return err
+}
+
+// notReady is the driver's answer while an event is still to come.
+const notReady = 600
+
+// await waits for an event: first awake, because most copies are short, then asleep.
+func (s *Stream) await(e cu.Event) error {
+	for range polls {
+		err := e.Query()
+		if err == nil {
+			return nil
+		}
+		if err := check("cuEventQuery", err); err.(*Error).Code != notReady {
+			return s.broken(err)
+		}
+	}
+	return s.check("cuEventSynchronize", e.Synchronize())
+}

@@ -1,0 +1,316 @@
+//go:build native && cgo && linux && (amd64 || arm64)
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/sluice-rag/sluice/cuda/internal/driver"
+)
+
+// paramsMax is how many parameters a kernel can have.
+const paramsMax = 64
+
+// Stream is what a function that Do runs works with. It must not be kept.
+type Stream struct {
+	d        *Device
+	device   cu.Device
+	retained bool // the primary context
+	compute  cu.Stream
+	copies   cu.Stream
+	events   [4]cu.Event // behind a launch, behind a copy, and two that measure
+	pool     driver.Pool
+	staging  staging
+	modules  map[*Module]struct{}
+	graphs   map[*Graph]struct{}
+
+	// Launches and copies are numbered. The copies' stream is behind launch copiesSaw, the launches' behind copy
+	// computeSaw.
+	launched, copied      uint64
+	copiesSaw, computeSaw uint64
+
+	recording *Graph // inside Capture
+	measuring bool   // inside Time
+	lost      error
+
+	values   [paramsMax]uint64
+	pointers [paramsMax]unsafe.Pointer
+}
+
+// run is what a task does on the thread.
+func (s *Stream) run(f func(s *Stream) error) error {
+	if s.lost != nil {
+		return s.lost
+	}
+	return f(s)
+}
+
+// check is the package's check, which also notices that the context is broken.
+func (s *Stream) check(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.broken(check(call, err))
+}
+
+func (s *Stream) broken(err error) error {
+	var e *Error
+	if !errors.As(err, &e) || !breaks(e.Code) {
+		return err
+	}
+	if s.lost == nil {
+		s.lost = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return s.lost
+}
+
+// copyBehind makes the next copy wait for the launches that use the piece.
+func (s *Stream) copyBehind(p *piece) error {
+	if p.used <= s.copiesSaw {
+		return nil
+	}
+	if err := s.check("cuEventRecord", s.events[0].Record(s.compute)); err != nil {
+		return err
+	}
+	if err := s.check("cuStreamWaitEvent", s.copies.Wait(s.events[0], 0)); err != nil {
+		return err
+	}
+	s.copiesSaw = s.launched
+	return nil
+}
+
+// computeBehind makes the next launch wait for copy n and those before it.
+func (s *Stream) computeBehind(n uint64) error {
+	if n <= s.computeSaw {
+		return nil
+	}
+	if s.recording != nil {
+		return fmt.Errorf("%w: memory that was allocated or written inside Capture", ErrMisuse)
+	}
+	if err := s.check("cuEventRecord", s.events[1].Record(s.copies)); err != nil {
+		return err
+	}
+	if err := s.check("cuStreamWaitEvent", s.compute.Wait(s.events[1], 0)); err != nil {
+		return err
+	}
+	s.computeSaw = s.copied
+	return nil
+}
+
+// uses notes that the next launch has these parameters, and makes it wait for the copies of what they point at.
+func (s *Stream) uses(args []uint64) error {
+	var behind uint64
+	m := &s.d.mem
+	m.mu.Lock()
+	s.launched++
+	for _, a := range args {
+		if p := m.around(Ptr(a)); p != nil {
+			behind = max(behind, p.copied)
+			p.used = s.launched
+		}
+	}
+	m.mu.Unlock()
+	return s.computeBehind(behind)
+}
+
+// sharedDefault is how much dynamic shared memory every kernel may have.
+const sharedDefault = 48 << 10
+
+// Launch queues a kernel. grid is in blocks, block in threads, shared in bytes of dynamic shared memory. Every
+// parameter of the kernel is eight bytes wide; those that are addresses say what memory it uses.
+func (s *Stream) Launch(k Kernel, grid, block [3]int, shared int, args ...uint64) error {
+	if k.kernel == nil || k.d != s.d {
+		return fmt.Errorf("%w: launch of a kernel of another device", ErrMisuse)
+	}
+	if len(args) > paramsMax {
+		return fmt.Errorf("%w: %s with %d parameters, the maximum is %d", ErrMisuse, k.name, len(args), paramsMax)
+	}
+	for i := range grid {
+		if grid[i] < 1 || block[i] < 1 {
+			return fmt.Errorf("%w: %s with grid %v and block %v", ErrMisuse, k.name, grid, block)
+		}
+	}
+	if shared > max(sharedDefault, k.shared) {
+		if err := s.check("cuFuncSetAttribute of "+k.name, driver.SetShared(k.function, shared)); err != nil {
+			return err
+		}
+		k.shared = shared
+	}
+	if err := s.uses(args); err != nil {
+		return err
+	}
+	copy(s.values[:], args)
+	err := k.function.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s.compute,
+		s.pointers[:len(args)])
+	if err != nil {
+		return fmt.Errorf("launch of %s, grid %v, block %v, %d bytes shared: %w", k.name, grid, block, shared,
+			s.check("cuLaunchKernel", err))
+	}
+	if s.recording != nil {
+		s.recording.uses = append(s.recording.uses, args...)
+	}
+	return nil
+}
+
+// Fill sets bytes.
+func (s *Stream) Fill(p Ptr, value byte, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	if _, err := s.d.mem.find("fill", p, bytes); err != nil {
+		return err
+	}
+	if err := s.uses([]uint64{uint64(p)}); err != nil {
+		return err
+	}
+	if s.recording != nil {
+		s.recording.uses = append(s.recording.uses, uint64(p))
+	}
+	return s.check("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(p), value, bytes, s.compute))
+}
+
+// Write copies to the device. from may be changed when it returns: it has gone through the staging memory.
+func (s *Stream) Write(to Ptr, from []byte) error {
+	if len(from) == 0 {
+		return nil
+	}
+	p, err := s.begin("write", to, len(from))
+	if err != nil {
+		return err
+	}
+	for len(from) > 0 {
+		n := min(len(from), s.staging.part())
+		x, err := s.take(n)
+		if err != nil {
+			return err
+		}
+		at := s.staging.bytes[x.from:x.to]
+		copy(at, from[:n])
+		err = cu.MemcpyHtoDAsync(cu.DevicePtr(to), unsafe.Pointer(&at[0]), int64(n), s.copies)
+		if err != nil {
+			return s.check("cuMemcpyHtoDAsync", err)
+		}
+		s.copied++
+		p.copied = s.copied
+		if err := s.check("cuEventRecord", x.event.Record(s.copies)); err != nil {
+			return err
+		}
+		to, from = to+Ptr(n), from[n:]
+	}
+	return nil
+}
+
+// begin checks a copy's range and makes it wait for the launches that use it.
+func (s *Stream) begin(what string, at Ptr, bytes int) (*piece, error) {
+	if s.recording != nil {
+		return nil, fmt.Errorf("%w: a %s inside Capture", ErrMisuse, what)
+	}
+	p, err := s.d.mem.find(what, at, int64(bytes))
+	if err != nil {
+		return nil, err
+	}
+	return p, s.copyBehind(p)
+}
+
+// Read copies from the device. It waits: to is filled when it returns.
+func (s *Stream) Read(to []byte, from Ptr) error {
+	if len(to) == 0 {
+		return nil
+	}
+	if _, err := s.begin("read", from, len(to)); err != nil {
+		return err
+	}
+	asked := to // what has been asked for but not queued
+	type arrival struct {
+		x *segment
+		n int
+	}
+	var under [stagingSegments]arrival // queued, the oldest first
+	first, queued := 0, 0
+	for len(to) > 0 {
+		for len(asked) > 0 && queued < stagingParts-1 {
+			n := min(len(asked), s.staging.part())
+			x, err := s.take(n)
+			if err != nil {
+				return err
+			}
+			at := unsafe.Pointer(&s.staging.bytes[x.from])
+			err = cu.MemcpyDtoHAsync(at, cu.DevicePtr(from), int64(n), s.copies)
+			if err := s.check("cuMemcpyDtoHAsync", err); err != nil {
+				return err
+			}
+			if err := s.check("cuEventRecord", x.event.Record(s.copies)); err != nil {
+				return err
+			}
+			under[(first+queued)%stagingSegments] = arrival{x, n}
+			queued++
+			from, asked = from+Ptr(n), asked[n:]
+		}
+		a := under[first]
+		if err := s.await(a.x.event); err != nil {
+			return err
+		}
+		copy(to[:a.n], s.staging.bytes[a.x.from:])
+		to = to[a.n:]
+		first, queued = (first+1)%stagingSegments, queued-1
+	}
+	return nil
+}
+
+// Wait waits until everything that was asked of the device has been done.
+func (s *Stream) Wait() error {
+	if s.recording != nil {
+		return fmt.Errorf("%w: Wait inside Capture", ErrMisuse)
+	}
+	for i, st := range []cu.Stream{s.compute, s.copies} {
+		if err := s.check("cuEventRecord", s.events[i].Record(st)); err != nil {
+			return err
+		}
+	}
+	for i := range 2 {
+		if err := s.await(s.events[i]); err != nil {
+			return err
+		}
+	}
+	s.copiesSaw, s.computeSaw = s.launched, s.copied
+	return nil
+}
+
+// Time measures what f asks of the device, copies included, by the device's own clock. It waits.
+func (s *Stream) Time(f func() error) (milliseconds float64, err error) {
+	if s.measuring || s.recording != nil {
+		return 0, fmt.Errorf("%w: Time inside Time or Capture", ErrMisuse)
+	}
+	s.measuring = true
+	defer func() { s.measuring = false }()
+	if err := s.mark(2); err != nil {
+		return 0, err
+	}
+	// Copies must not come before the first event, although they use another stream.
+	if err := s.check("cuStreamWaitEvent", s.copies.Wait(s.events[2], 0)); err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	if err := s.mark(3); err != nil {
+		return 0, err
+	}
+	if err := s.await(s.events[3]); err != nil {
+		return 0, err
+	}
+	milliseconds, err = s.events[2].Elapsed(s.events[3])
+	return milliseconds, s.check("cuEventElapsedTime", err)
+}
+
+// mark records an event behind all that was asked so far.
+func (s *Stream) mark(event int) error {
+	if err := s.computeBehind(s.copied); err != nil {
+		return err
+	}
+	return s.check("cuEventRecord", s.events[event].Record(s.compute))
+}
