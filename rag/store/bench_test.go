@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed/identity"
@@ -94,4 +98,49 @@ func BenchmarkView(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Run("after deletions", view)
+}
+
+// BenchmarkCommitters is how many acknowledged Commits of 4 chunks per second some callers of one Store get together,
+// beside what the disk gives them for the vectors alone: raw writes of the same bytes to one file, each synced.
+func BenchmarkCommitters(b *testing.B) {
+	const each = 4
+	for _, callers := range []int{1, 8, 32} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			s := benchOpen(b)
+			if _, err := s.Commit(context.Background(), benchBatch(-1, 1)); err != nil { // makes the segment
+				b.Fatal(err)
+			}
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			for range callers {
+				wg.Go(func() {
+					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						if _, err := s.Commit(context.Background(), benchBatch(int(n), each)); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+		})
+	}
+	b.Run("raw", func(b *testing.B) {
+		f, err := osFS{}.OpenFile(filepath.Join(b.TempDir(), "raw"), os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+		data := make([]byte, each*(benchEncoder.Dim*4+1000))
+		for n := range b.N {
+			if _, err := f.WriteAt(data, int64(n*len(data))); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Sync(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+	})
 }

@@ -160,11 +160,12 @@ func (s *Store) AddCollection(ctx context.Context, name, root string, flat bool)
 			}
 			return err
 		}
-		if name, err = freeName(list, name, root); err != nil {
+		free, err := freeName(list, name, root)
+		if err != nil {
 			return err
 		}
-		c = Collection{Name: name, Root: root, Flat: flat}
-		return tx.QueryRow(`INSERT INTO collections (name, root, near, flat) VALUES (?, ?, ?, ?) RETURNING no`, name,
+		c = Collection{Name: free, Root: root, Flat: flat}
+		return tx.QueryRow(`INSERT INTO collections (name, root, near, flat) VALUES (?, ?, ?, ?) RETURNING no`, free,
 			root,
 			s.near(root), flat).Scan(&c.no)
 	})

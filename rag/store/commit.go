@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -32,41 +33,49 @@ func (s *Store) Commit(ctx context.Context, b Batch) ([]string, error) {
 	if err := checkBatch(b, s.settings.encoder.Dim); err != nil {
 		return nil, fmt.Errorf("store %s: %w", s.dir, err)
 	}
-	c := commit{store: s, batch: b, digests: make([][sha256.Size]byte, len(b.Chunks)),
-		documents: map[string]int64{}, topics: map[string]any{"": nil}, takes: map[string]bool{}}
-	for _, id := range b.Take {
-		c.takes[id] = true
-	}
+	digests := make([][sha256.Size]byte, len(b.Chunks))
 	for i := range b.Chunks {
-		c.digests[i] = sha256.Sum256([]byte(b.Chunks[i].EmbedText()))
+		digests[i] = sha256.Sum256([]byte(b.Chunks[i].EmbedText()))
 	}
-	if err := s.transact(ctx, "commit", c.run); err != nil {
+	var c *commit
+	err := s.join(&member{ctx: ctx, doing: "commit", chunks: len(b.Chunks),
+		fn: func(ctx context.Context, tx *change) error {
+			c = newCommit(s, b, digests)
+			return c.run(ctx, tx)
+		}})
+	if err != nil {
 		return nil, err
 	}
 	return c.ids, nil
 }
 
+func newCommit(s *Store, b Batch, digests [][sha256.Size]byte) *commit {
+	c := &commit{store: s, batch: b, digests: digests, documents: map[string]int64{}, topics: map[string]any{"": nil},
+		takes: map[string]bool{}}
+	for _, id := range b.Take {
+		c.takes[id] = true
+	}
+	return c
+}
+
 // change is a transaction that writes.
 type change struct {
 	*sql.Tx
-	state           // as it began, but for the generation, which is the one that it makes
-	next, end int64 // rows that it writes
-	regroups  bool  // a chunk that stays gets another document or topic
+	state                 // as it began, but for the generation, which is the one that it makes
+	next, end int64       // rows that it writes
+	regroups  bool        // a chunk that stays gets another document or topic
+	vectors   [][]float32 // of rows next … end−1 that are still to be written
 }
 
-// transact runs fn in a transaction under the writer's lock. fn says in the change which rows it writes.
-func (s *Store) transact(ctx context.Context, doing string, fn func(context.Context, *change) error) (err error) {
-	if err := s.lock.take(ctx); err != nil {
-		return s.wrap(doing, err)
-	}
-	defer func() { s.lock.give(s.burnt > 0) }()
+// transaction runs fn in a transaction. The caller has the writer's lock.
+func (s *Store) transaction(ctx context.Context, fn func(context.Context, *change) error) (err error) {
 	if err := errors.Join(ctx.Err(), s.step("begin")); err != nil {
-		return s.wrap(doing, err)
+		return err
 	}
 	// Without the context's cancellation: fn and its loops ask it, and no statement is long.
 	tx, err := s.write.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
-		return s.wrap(doing, err)
+		return err
 	}
 	c := &change{Tx: tx}
 	if c.state, err = readState(context.WithoutCancel(ctx), tx); err == nil {
@@ -74,6 +83,9 @@ func (s *Store) transact(ctx context.Context, doing string, fn func(context.Cont
 		c.next = max(c.endRow, s.burnt)
 		c.end = c.next
 		if err = fn(ctx, c); err == nil {
+			err = s.writeVectors(ctx, c)
+		}
+		if err == nil {
 			err = c.finish()
 		}
 	}
@@ -83,14 +95,32 @@ func (s *Store) transact(ctx context.Context, doing string, fn func(context.Cont
 	if err != nil {
 		_ = tx.Rollback()
 		s.segments.trim(c.next, c.end)
-		return s.wrap(doing, err)
+		return err
 	}
 	if err := tx.Commit(); err != nil {
 		s.burnt = max(s.burnt, c.end) // see Commit
-		return s.wrap(doing, err)
+		return errCommit{err}
 	}
 	s.burnt = 0
 	return nil
+}
+
+// writeVectors writes the vectors of all who share the transaction, with one sync, and the checksums of their blocks.
+func (s *Store) writeVectors(ctx context.Context, c *change) error {
+	if len(c.vectors) == 0 {
+		return nil
+	}
+	all := c.vectors[0]
+	if len(c.vectors) > 1 {
+		all = slices.Concat(c.vectors...)
+	}
+	if err := s.segments.write(ctx, c.next, all); err != nil {
+		return err
+	}
+	if err := s.step("rows"); err != nil {
+		return err
+	}
+	return s.putBlocks(ctx, c.Tx, c.endRow, c.next, asBytes(all))
 }
 
 // finish writes the state that the change leaves. Rows that were skipped are deleted ones.
@@ -122,6 +152,7 @@ type commit struct {
 	ids       []string            // distinct, in order
 	held      map[string]held     // what the store has of ids
 	fresh     []int               // chunks that get a row and whose vector is written
+	first     int64               // row of the first of these
 	documents map[string]int64    // id → number
 	topics    map[string]any      // name → number; "" → NULL
 
@@ -134,23 +165,15 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 	if err := c.plan(tx); err != nil {
 		return err
 	}
-	if n := tx.next + int64(len(c.fresh)) - tx.firstRow; n > maxRows {
+	if n := tx.end + int64(len(c.fresh)) - tx.firstRow; n > maxRows {
 		return fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: 'sluice compact', or ingest into "+
 			"another "+
 			"folder", ErrInput, maxRows, n)
 	}
-	vectors := c.vectors()
-	tx.end += int64(len(c.fresh))
-	if err := s.segments.write(ctx, tx.next, vectors); err != nil {
-		return err
-	}
-	if err := s.step("rows"); err != nil {
-		return err
-	}
+	c.first = tx.end
 	if len(c.fresh) > 0 {
-		if err := s.putBlocks(ctx, tx.Tx, tx.endRow, tx.next, asBytes(vectors)); err != nil {
-			return err
-		}
+		tx.end += int64(len(c.fresh))
+		tx.vectors = append(tx.vectors, c.vectors())
 	}
 	var err error
 	if c.collections, err = s.collections(tx); err != nil {
@@ -341,7 +364,7 @@ func (c *commit) putChunks(ctx context.Context, tx *change) error {
 		if err != nil {
 			return err
 		}
-		row := tx.next + int64(n)
+		row := c.first + int64(n)
 		if _, err := chunk.Exec(row, k.ID, c.digests[i][:], document, topic, k.Tokens); err != nil {
 			return err
 		}
@@ -426,6 +449,7 @@ func (s *Store) DeleteDocuments(ctx context.Context, ids []string) (chunks int, 
 		return 0, fmt.Errorf("%w: %s: open it without ReadOnly to delete", ErrReadOnly, s.dir)
 	}
 	err = s.transact(ctx, "delete documents", func(ctx context.Context, tx *change) error {
+		chunks = 0
 		gone := make(map[string]bool, len(ids))
 		for _, id := range ids {
 			if err := ctx.Err(); err != nil {

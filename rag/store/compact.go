@@ -20,7 +20,7 @@ func (s *Store) Compact(ctx context.Context, minShare float64) (rows int64, err 
 		return 0, fmt.Errorf("%w: %s: open it without ReadOnly to compact", ErrReadOnly, s.dir)
 	}
 	first := int64(0)
-	err = s.transact(ctx, "compact", func(ctx context.Context, tx *change) error {
+	err = s.transactAlone(ctx, "compact", func(ctx context.Context, tx *change) error {
 		var deleted int64
 		if err := tx.QueryRow(`SELECT count(*) FROM deleted`).Scan(&deleted); err != nil {
 			return err

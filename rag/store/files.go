@@ -134,6 +134,7 @@ func (s *Store) DeleteUnchanged(ctx context.Context, list []DocumentInfo) (ids [
 		return nil, 0, fmt.Errorf("%w: %s: open it without ReadOnly to delete", ErrReadOnly, s.dir)
 	}
 	err = s.transact(ctx, "delete documents", func(ctx context.Context, tx *change) error {
+		ids, chunks = nil, 0
 		for _, d := range list {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -16,7 +16,7 @@ func (c *commit) putLabels(ctx context.Context, tx *change) error {
 		rows[id] = h.row
 	}
 	for n, i := range c.fresh {
-		rows[c.batch.Chunks[i].ID] = tx.next + int64(n)
+		rows[c.batch.Chunks[i].ID] = c.first + int64(n)
 	}
 	drop, err := tx.Prepare(`DELETE FROM labels WHERE row = ?`)
 	if err != nil {

@@ -49,20 +49,26 @@ func (l *writerLock) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	err := ErrClosed
-	if !l.closed {
-		if err = nil; !l.held {
-			err = l.flock(ctx)
-		}
-	}
+	err := l.hold(ctx, time.Now())
 	if err != nil {
 		l.turn <- struct{}{}
 	}
 	return err
 }
 
-func (l *writerLock) flock(ctx context.Context) error {
-	for started, pause := time.Now(), lockPoll; ; pause = min(2*pause, lockPollMax) {
+// hold waits for other processes, for the caller whose turn it is and who has been waiting since a time.
+func (l *writerLock) hold(ctx context.Context, since time.Time) error {
+	switch {
+	case l.closed:
+		return ErrClosed
+	case l.held:
+		return nil
+	}
+	return l.flock(ctx, since)
+}
+
+func (l *writerLock) flock(ctx context.Context, since time.Time) error {
+	for pause := lockPoll; ; pause = min(2*pause, lockPollMax) {
 		err := filelock.Try(l.file, l.dir)
 		var held *filelock.HeldError
 		switch {
@@ -71,7 +77,7 @@ func (l *writerLock) flock(ctx context.Context) error {
 			return nil
 		case !errors.As(err, &held):
 			return err
-		case time.Since(started) > l.patient:
+		case time.Since(since) > l.patient:
 			return fmt.Errorf("%w: %s is held by %s for %s: wait for it, or end it; reading is possible meanwhile",
 				ErrLocked, l.dir, held.Holder(), l.patient)
 		}

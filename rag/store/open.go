@@ -32,6 +32,8 @@ type Store struct {
 	lock     *writerLock // nil when read-only
 	closed   atomic.Bool
 
+	waiting waiting // for a transaction
+
 	burnt int64 // rows below are not used, see Commit; of whoever has the lock
 	step  func(string) error
 

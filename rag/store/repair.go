@@ -131,7 +131,7 @@ func (s *Store) repairBlock(
 		}
 	}
 	repaired := Repaired{}
-	err = s.transact(ctx, "repair", func(ctx context.Context, tx *change) error {
+	err = s.transactAlone(ctx, "repair", func(ctx context.Context, tx *change) error {
 		repaired = Repaired{} // of this try
 		damaged, err := s.writeOff(ctx, tx, no)
 		if err != nil || !damaged {
