@@ -1,0 +1,121 @@
+// What the kernels use of CUDA, in one place: nvcc compiles it to instructions, and g++ to the emulation of
+// host/emulate.h, so that the same kernels run where there is no GPU.
+#ifndef SLC_DEVICE_CUH
+#define SLC_DEVICE_CUH
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define SLC_FN __device__ __forceinline__
+#define SLC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+#define SLC_SHARED __shared__
+extern __shared__ __align__(128) unsigned char slc_dynamic[];
+#define SLC_UNROLL _Pragma("unroll")
+
+namespace slc {
+
+SLC_FN void sync_block() { __syncthreads(); }
+SLC_FN void sync_warp() { __syncwarp(); }
+template <class T> SLC_FN T shuffle_xor(T v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+template <class T> SLC_FN T shuffle(T v, int lane) { return __shfl_sync(0xffffffffu, v, lane); }
+SLC_FN int count_bits(uint32_t x) { return __popc(x); }
+SLC_FN int first_bit(uint32_t x) { return __ffs((int)x) - 1; }
+SLC_FN float bits_to_float(uint32_t x) { return __uint_as_float(x); }
+SLC_FN uint32_t float_to_bits(float x) { return __float_as_uint(x); }
+SLC_FN uint64_t double_to_bits(double x) { return (uint64_t)__double_as_longlong(x); }
+
+// Products and sums of doubles that must not be fused (canonical scores of l2).
+SLC_FN double mul(double x, double y) { return __dmul_rn(x, y); }
+SLC_FN double add(double x, double y) { return __dadd_rn(x, y); }
+
+SLC_FN uint64_t atomic_add(uint64_t *p, uint64_t v) {
+	return atomicAdd((unsigned long long *)p, (unsigned long long)v);
+}
+SLC_FN uint64_t atomic_max(uint64_t *p, uint64_t v) {
+	return atomicMax((unsigned long long *)p, (unsigned long long)v);
+}
+SLC_FN uint32_t atomic_max(uint32_t *p, uint32_t v) { return atomicMax((unsigned int *)p, v); }
+SLC_FN uint32_t atomic_add32(uint32_t *p, uint32_t v) { return atomicAdd((unsigned int *)p, v); }
+SLC_FN uint32_t atomic_or(uint32_t *p, uint32_t v) { return atomicOr((unsigned int *)p, v); }
+
+// copy16 starts a copy of 16 bytes from global to shared memory; both are aligned. copies_commit ends a group of
+// copies, copies_wait<n> waits until at most n groups are under way. GPUs before sm_80 copy at once.
+SLC_FN void copy16(void *shared, const void *global) {
+#if __CUDA_ARCH__ >= 800
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(at), "l"(global) : "memory");
+#else
+	*(uint4 *)shared = *(const uint4 *)global;
+#endif
+}
+SLC_FN void copies_commit() {
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.commit_group;\n" ::: "memory");
+#endif
+}
+template <int n> SLC_FN void copies_wait() {
+#if __CUDA_ARCH__ >= 800
+	asm volatile("cp.async.wait_group %0;\n" ::"n"(n) : "memory");
+#endif
+}
+
+// load_matrices reads four 8 x 8 matrices of bfloat16: lane l gives the address of row l % 8 of matrix l / 8, and gets
+// of matrix m, in r[m], the two elements 2 (l % 4) of row l / 4.
+SLC_FN void load_matrices(uint32_t r[4], const void *row) {
+#if __CUDA_ARCH__ >= 750
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+	             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+	             : "r"(at)
+	             : "memory");
+#endif
+}
+
+// multiply adds the product of a 16 x 16 and a 16 x 8 matrix of bfloat16 to c, in the layout of mma.m16n8k16.
+SLC_FN void multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+	             "{%0, %1, %2, %3};\n"
+	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
+} // namespace slc
+#else
+#include "host/emulate.h"
+#endif
+
+namespace slc {
+
+// The metrics, as kernels.Metric numbers them.
+enum { kCosine = 0, kIP = 1, kL2 = 2 };
+
+// to_bf16 rounds to the nearest bfloat16, ties to even. x is finite.
+SLC_FN uint16_t to_bf16(float x) {
+	uint32_t bits = float_to_bits(x);
+	return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
+}
+SLC_FN float from_bf16(uint16_t x) { return bits_to_float((uint32_t)x << 16); }
+
+// Floats in the order of unsigned integers, so that atomic_max serves them; NaN is not used.
+SLC_FN uint32_t ordered(float x) {
+	uint32_t b = float_to_bits(x);
+	return b & 0x80000000u ? ~b : b | 0x80000000u;
+}
+SLC_FN float unordered(uint32_t b) { return bits_to_float(b & 0x80000000u ? b & 0x7fffffffu : ~b); }
+
+template <class T> SLC_FN T least(T a, T b) { return a < b ? a : b; }
+template <class T> SLC_FN T most(T a, T b) { return a > b ? a : b; }
+
+SLC_FN double warp_sum(double x) {
+	for (int mask = 16; mask > 0; mask /= 2) x = add(x, shuffle_xor(x, mask));
+	return x;
+}
+SLC_FN int warp_total(int x) {
+	for (int mask = 16; mask > 0; mask /= 2) x += shuffle_xor(x, mask);
+	return x;
+}
+
+} // namespace slc
+#endif

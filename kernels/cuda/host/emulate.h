@@ -1,0 +1,194 @@
+// The emulation of device.cuh on a CPU: the threads of a block are fibers of one thread of the process, which take turns
+// at barriers and at the operations of a warp. Kernels run as they are written, index for index; only instructions are
+// replaced. It is for tests: a block of 256 threads multiplies about a thousandth as fast as a GPU.
+#ifndef SLC_EMULATE_H
+#define SLC_EMULATE_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SLC_FN inline
+#define SLC_KERNEL(threads) static void
+#define SLC_SHARED static thread_local
+#define SLC_UNROLL
+
+struct uint3_ {
+	unsigned x, y, z;
+};
+
+namespace slc_emu {
+
+enum { kWarp = 32, kMaxThreads = 1024 };
+
+// Barrier of a block or a warp: the last to come lets the others go.
+struct Barrier {
+	int arrived = 0, size = 0;
+	unsigned turn = 0;
+};
+
+struct Warp {
+	Barrier barrier;
+	const void *in[kWarp];
+	void *out[kWarp];
+	uint64_t slot[kWarp];
+};
+
+struct Fiber {
+	uint3_ thread;
+	int number, lane;
+	bool done;
+	jmp_buf at;
+	Warp *warp;
+};
+
+extern thread_local Fiber *now;
+extern thread_local uint3_ block_index, block_size, grid_size;
+extern thread_local unsigned char *dynamic;
+
+void wait(Barrier *b); // gives turns to the other fibers until all have come
+Barrier *block_barrier();
+void finish(Barrier *b); // for the last who comes: lets the others go
+bool arrive(Barrier *b); // tells the last who comes
+
+// collective calls f once for the warp, by its last lane that comes, when all have given in and out.
+template <class F> inline void collective(const void *in, void *out, F f) {
+	Warp *w = now->warp;
+	w->in[now->lane] = in, w->out[now->lane] = out;
+	if (arrive(&w->barrier)) {
+		f(w);
+		finish(&w->barrier);
+	} else {
+		wait(&w->barrier);
+	}
+}
+
+} // namespace slc_emu
+
+#define threadIdx (slc_emu::now->thread)
+#define blockIdx (slc_emu::block_index)
+#define blockDim (slc_emu::block_size)
+#define gridDim (slc_emu::grid_size)
+#define slc_dynamic (slc_emu::dynamic)
+
+namespace slc {
+
+SLC_FN void sync_block() {
+	slc_emu::Barrier *b = slc_emu::block_barrier();
+	if (slc_emu::arrive(b))
+		slc_emu::finish(b);
+	else
+		slc_emu::wait(b);
+}
+SLC_FN void sync_warp() { slc_emu::collective(nullptr, nullptr, [](slc_emu::Warp *) {}); }
+
+template <class T> SLC_FN T shuffle_by(T v, int from) {
+	struct Give {
+		T v;
+		int from;
+	} give = {v, from & 31};
+	T got;
+	slc_emu::collective(&give, &got, [](slc_emu::Warp *w) {
+		for (int l = 0; l < slc_emu::kWarp; l++) {
+			const Give *g = (const Give *)w->in[l];
+			*(T *)w->out[l] = ((const Give *)w->in[g->from])->v;
+		}
+	});
+	return got;
+}
+template <class T> SLC_FN T shuffle_xor(T v, int mask) { return shuffle_by(v, slc_emu::now->lane ^ mask); }
+template <class T> SLC_FN T shuffle(T v, int lane) { return shuffle_by(v, lane); }
+
+SLC_FN int count_bits(uint32_t x) { return __builtin_popcount(x); }
+SLC_FN int first_bit(uint32_t x) { return __builtin_ffs((int)x) - 1; }
+SLC_FN float bits_to_float(uint32_t x) {
+	float f;
+	memcpy(&f, &x, sizeof f);
+	return f;
+}
+SLC_FN uint32_t float_to_bits(float x) {
+	uint32_t b;
+	memcpy(&b, &x, sizeof b);
+	return b;
+}
+SLC_FN uint64_t double_to_bits(double x) {
+	uint64_t b;
+	memcpy(&b, &x, sizeof b);
+	return b;
+}
+SLC_FN double mul(double x, double y) { return x * y; } // compiled with -ffp-contract=off
+SLC_FN double add(double x, double y) { return x + y; }
+
+// One thread of the process runs a grid, so plain operations are atomic.
+SLC_FN uint64_t atomic_add(uint64_t *p, uint64_t v) {
+	uint64_t old = *p;
+	*p += v;
+	return old;
+}
+SLC_FN uint64_t atomic_max(uint64_t *p, uint64_t v) {
+	uint64_t old = *p;
+	if (v > old) *p = v;
+	return old;
+}
+SLC_FN uint32_t atomic_max(uint32_t *p, uint32_t v) {
+	uint32_t old = *p;
+	if (v > old) *p = v;
+	return old;
+}
+SLC_FN uint32_t atomic_add32(uint32_t *p, uint32_t v) {
+	uint32_t old = *p;
+	*p += v;
+	return old;
+}
+SLC_FN uint32_t atomic_or(uint32_t *p, uint32_t v) {
+	uint32_t old = *p;
+	*p |= v;
+	return old;
+}
+
+SLC_FN void copy16(void *shared, const void *global) { memcpy(shared, global, 16); }
+SLC_FN void copies_commit() {}
+template <int n> SLC_FN void copies_wait() {}
+
+SLC_FN void load_matrices(uint32_t r[4], const void *row) {
+	slc_emu::collective(row, r, [](slc_emu::Warp *w) {
+		for (int l = 0; l < slc_emu::kWarp; l++)
+			for (int m = 0; m < 4; m++)
+				memcpy((uint32_t *)w->out[l] + m, (const uint32_t *)w->in[8 * m + l / 4] + l % 4, 4);
+	});
+}
+
+// Products of bfloat16 are exact; their sum with c is rounded towards 0 once, a rounding that tensor cores are known
+// for (Fasi et al., Numerical behavior of NVIDIA tensor cores, 2021).
+SLC_FN void multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+	uint32_t in[6] = {a[0], a[1], a[2], a[3], b0, b1};
+	slc_emu::collective(in, c, [](slc_emu::Warp *w) {
+		double x[16][16], y[8][16]; // [row or column][k]
+		for (int l = 0; l < slc_emu::kWarp; l++) {
+			const uint32_t *f = (const uint32_t *)w->in[l];
+			int g = l / 4, t = l % 4;
+			for (int half = 0; half < 2; half++) {
+				auto part = [&](uint32_t pair) { return (double)bits_to_float((pair >> (16 * half)) << 16); };
+				x[g][2 * t + half] = part(f[0]), x[g + 8][2 * t + half] = part(f[1]);
+				x[g][2 * t + 8 + half] = part(f[2]), x[g + 8][2 * t + 8 + half] = part(f[3]);
+				y[g][2 * t + half] = part(f[4]), y[g][2 * t + 8 + half] = part(f[5]);
+			}
+		}
+		for (int l = 0; l < slc_emu::kWarp; l++) {
+			float *d = (float *)w->out[l];
+			for (int r = 0; r < 4; r++) {
+				int row = l / 4 + 8 * (r / 2), column = 2 * (l % 4) + r % 2;
+				double sum = d[r];
+				for (int k = 0; k < 16; k++) sum += x[row][k] * y[column][k];
+				float f = (float)sum;
+				if (fabs((double)f) > fabs(sum)) f = nextafterf(f, 0);
+				d[r] = f;
+			}
+		}
+	});
+}
+
+} // namespace slc
+#endif

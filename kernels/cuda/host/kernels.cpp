@@ -1,0 +1,169 @@
+// The kernels for the host: fibers that take turns, and a table of kernels by name. A stand-in for the driver launches
+// them by slc_host_launch.
+#include "../kernels.cu"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace slc_emu {
+
+thread_local Fiber *now;
+thread_local uint3_ block_index, block_size, grid_size;
+thread_local unsigned char *dynamic;
+
+namespace {
+
+enum { kStack = 64 << 10 };
+
+struct Block {
+	std::vector<Fiber> fibers;
+	std::vector<Warp> warps;
+	std::vector<unsigned char> stacks, shared;
+	Barrier barrier;
+	jmp_buf caller;
+	int left = 0, idle = 0; // fibers that have not ended; turns since one came further
+	bool stuck = false;
+	void (*run)(void **) = nullptr;
+	void **params = nullptr;
+};
+
+thread_local Block *block;
+
+// next gives the turn to the fiber behind the one that runs.
+void next() {
+	int n = (int)block->fibers.size();
+	for (int i = 1; i <= n; i++) {
+		Fiber *f = &block->fibers[(size_t)((now->number + i) % n)];
+		if (f->done) continue;
+		if (f == now) return;
+		now = f;
+		_longjmp(f->at, 1);
+	}
+}
+
+void yield() {
+	if (_setjmp(now->at) == 0) next();
+}
+
+void begin() { // a fiber's life; it does not return
+	block->run(block->params);
+	now->done = true;
+	block->idle = 0;
+	if (--block->left == 0) _longjmp(block->caller, 1);
+	next();
+	abort(); // another fiber was left
+}
+
+} // namespace
+
+Barrier *block_barrier() { return &block->barrier; }
+
+bool arrive(Barrier *b) { return ++b->arrived == b->size; }
+
+void finish(Barrier *b) {
+	b->arrived = 0;
+	b->turn++;
+	block->idle = 0;
+}
+
+void wait(Barrier *b) {
+	unsigned turn = b->turn;
+	while (b->turn == turn) {
+		if (++block->idle > 4 * (int)block->fibers.size() + 64) { // nobody comes further: threads wait at different places
+			block->stuck = true;
+			_longjmp(block->caller, 1);
+		}
+		yield();
+	}
+}
+
+// runs a block. makecontext is for the first turn only: swapcontext would change the mask of signals each time.
+static bool run_block(Block *b, unsigned x, unsigned y, unsigned z) {
+	block = b;
+	int n = (int)(x * y * z);
+	b->fibers.assign((size_t)n, Fiber());
+	b->warps.assign((size_t)(n + kWarp - 1) / kWarp, Warp());
+	b->stacks.resize((size_t)n * kStack);
+	b->barrier = Barrier();
+	b->barrier.size = n;
+	b->left = n, b->idle = 0, b->stuck = false;
+	dynamic = b->shared.data();
+	dynamic += -(uintptr_t)dynamic & 127;
+	static thread_local ucontext_t caller, fresh;
+	for (int i = 0; i < n; i++) {
+		Fiber *f = &b->fibers[(size_t)i];
+		f->number = i, f->lane = i % kWarp, f->done = false;
+		f->thread = {(unsigned)i % x, (unsigned)i / x % y, (unsigned)i / (x * y)};
+		f->warp = &b->warps[(size_t)(i / kWarp)];
+		f->warp->barrier.size++;
+	}
+	// Each fiber comes to its first jmp_buf by a context of its own, and returns here at once.
+	for (int i = 0; i < n; i++) {
+		Fiber *f = &b->fibers[(size_t)i];
+		getcontext(&fresh);
+		fresh.uc_stack.ss_sp = b->stacks.data() + (size_t)i * kStack;
+		fresh.uc_stack.ss_size = kStack;
+		fresh.uc_link = nullptr;
+		makecontext(&fresh, (void (*)())(+[] {
+			Fiber *self = now;
+			if (_setjmp(self->at) == 0) setcontext(&caller);
+			begin();
+		}), 0);
+		now = f;
+		swapcontext(&caller, &fresh);
+	}
+	if (_setjmp(b->caller) == 0) {
+		now = &b->fibers[0];
+		_longjmp(now->at, 1);
+	}
+	now = nullptr;
+	return !b->stuck;
+}
+
+template <class... A, size_t... i> static void call(void (*f)(A...), void **p, std::index_sequence<i...>) {
+	(void)p;
+	f(*(A *)p[i]...);
+}
+template <class... A> static void call(void (*f)(A...), void **p) { call(f, p, std::index_sequence_for<A...>{}); }
+
+struct Kernel {
+	const char *name;
+	void (*run)(void **);
+};
+
+#define ENTRY(name) {#name, [](void **p) { call(name, p); }},
+static const Kernel entries[] = {SLC_KERNELS(ENTRY)};
+
+} // namespace slc_emu
+
+extern "C" const char *slc_host_kernels(int i) {
+	int n = (int)(sizeof slc_emu::entries / sizeof slc_emu::entries[0]);
+	return i >= 0 && i < n ? slc_emu::entries[i].name : nullptr;
+}
+
+// slc_host_launch runs a grid. It returns 0; 1 where there is no such kernel; 2 where threads waited for each other for
+// ever.
+extern "C" int slc_host_launch(const char *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+		unsigned bz, unsigned shared, void **params) {
+	using namespace slc_emu;
+	for (const Kernel &e : entries) {
+		if (strcmp(e.name, kernel) != 0) continue;
+		static thread_local Block b;
+		b.run = e.run, b.params = params;
+		b.shared.assign(shared + 256, 0xff); // NaN, where a kernel reads what it has not written
+		block_size = {bx, by, bz}, grid_size = {gx, gy, gz};
+		for (unsigned z = 0; z < gz; z++)
+			for (unsigned y = 0; y < gy; y++)
+				for (unsigned x = 0; x < gx; x++) {
+					block_index = {x, y, z};
+					if (!run_block(&b, bx, by, bz)) return 2;
+				}
+		return 0;
+	}
+	return 1;
+}

@@ -1,0 +1,65 @@
+// The entry points. Every parameter has eight bytes, which is what drivers' launches through gorgonia.org/cu take.
+#include "count.cuh"
+#include "matrix.cuh"
+#include "scores.cuh"
+
+using namespace slc;
+
+#define PACK(name, format)                                                                                          \
+	SLC_KERNEL(kPackThreads)                                                                                        \
+	name(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n, int64_t dim,      \
+		int64_t padded, int64_t from, int64_t to, double scale, void *out, void *low, float *terms, PackFound *found) { \
+		pack<format>(rows, stride, norms, order, n, dim, padded, from, to, scale, out, low, terms, found);          \
+	}
+
+#define COUNT(name, multiplier)                                                                                     \
+	SLC_KERNEL(kTileThreads)                                                                                        \
+	name(const void *rows, const void *rows_low, const float *row_terms, int64_t n_rows, int64_t row0, int64_t row1, \
+		const void *columns, const void *columns_low, const float *column_terms, int64_t n_columns, int64_t column0, \
+		int64_t column1, int64_t padded, const Look *look, Found *found, const int32_t *own, const int32_t *row_group, \
+		const int32_t *column_group, uint32_t *best_other, uint32_t *best_all, Entry *kept, int64_t kept_room,      \
+		Entry *other, int64_t other_room, Entry *all, int64_t all_room, uint64_t *bins, int64_t n_bins) {           \
+		const Side left = {rows, rows_low, row_terms, n_rows, row0, row1, padded};                                  \
+		const Side right = {columns, columns_low, column_terms, n_columns, column0, column1, padded};               \
+		const Counting c = {look, found, own, row_group, column_group, best_other, best_all, kept, other, all,      \
+			kept_room, other_room, all_room, bins, n_bins};                                                         \
+		count<multiplier>(left, right, c);                                                                          \
+	}
+
+#define MATRIX(name, multiplier)                                                                                    \
+	SLC_KERNEL(kTileThreads)                                                                                        \
+	name(const void *rows, const void *rows_low, const float *row_terms, int64_t n_rows, int64_t row0, int64_t row1, \
+		const void *columns, const void *columns_low, const float *column_terms, int64_t n_columns, int64_t column0, \
+		int64_t column1, int64_t padded, int64_t metric, double factor, float *out, int64_t stride) {               \
+		const Side left = {rows, rows_low, row_terms, n_rows, row0, row1, padded};                                  \
+		const Side right = {columns, columns_low, column_terms, n_columns, column0, column1, padded};               \
+		matrix<multiplier>(left, right, metric, factor, out, stride);                                               \
+	}
+
+PACK(slc_pack_f32, kF32)
+PACK(slc_pack_bf16, kBF16)
+PACK(slc_pack_bf16x3, kBF16x3)
+COUNT(slc_count_f32, MultiplyF32)
+COUNT(slc_count_bf16, MultiplyBF16<false>)
+COUNT(slc_count_bf16x3, MultiplyBF16<true>)
+MATRIX(slc_matrix_f32, MultiplyF32)
+MATRIX(slc_matrix_bf16, MultiplyBF16<false>)
+MATRIX(slc_matrix_bf16x3, MultiplyBF16<true>)
+
+SLC_KERNEL(kScoreSide *kScoreSide)
+slc_scores(const float *a, int64_t stride_a, const double *norms_a, int64_t n_a, const float *b, int64_t stride_b,
+	const double *norms_b, int64_t n_b, int64_t dim, int64_t metric, double *out, int64_t out_stride) {
+	scores(a, stride_a, norms_a, n_a, b, stride_b, norms_b, n_b, dim, metric, out, out_stride);
+}
+
+SLC_KERNEL(kPairThreads)
+slc_pairs(const float *a, int64_t stride_a, const double *norms_a, const int32_t *rows_a, const float *b,
+	int64_t stride_b, const double *norms_b, const int32_t *rows_b, int64_t n, int64_t dim, int64_t metric,
+	double *out) {
+	pairs(a, stride_a, norms_a, rows_a, b, stride_b, norms_b, rows_b, n, dim, metric, out);
+}
+
+// All of them, for the host.
+#define SLC_KERNELS(X)                                                                                              \
+	X(slc_pack_f32) X(slc_pack_bf16) X(slc_pack_bf16x3) X(slc_count_f32) X(slc_count_bf16) X(slc_count_bf16x3)      \
+	X(slc_matrix_f32) X(slc_matrix_bf16) X(slc_matrix_bf16x3) X(slc_scores) X(slc_pairs)

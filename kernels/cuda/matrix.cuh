@@ -1,0 +1,30 @@
+// A matrix of scores, in the metric's own unit.
+#ifndef SLC_MATRIX_CUH
+#define SLC_MATRIX_CUH
+
+#include "tiles.cuh"
+
+namespace slc {
+
+// matrix writes the scores of a block's tile: out[(row - 32 rows.from) * stride + column - 32 columns.from].
+template <class M> SLC_FN void matrix(const Side &rows, const Side &columns, int64_t metric, double factor, float *out,
+		int64_t stride) {
+	const int64_t row = rows.from + (int64_t)blockIdx.y * kTilePanels, column = columns.from + (int64_t)blockIdx.x * kTilePanels;
+	float v[kLaneValues];
+	tile_values<M>(v, rows, row, columns, column, slc_dynamic);
+	const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+	const int64_t row_end = least(rows.n, rows.to * kPanel), column_end = least(columns.n, columns.to * kPanel);
+	SLC_UNROLL
+	for (int i = 0; i < kLaneValues; i++) {
+		const int64_t r = (row + warp / 2) * kPanel + M::row(lane, i), c = (column + warp % 2 * 2) * kPanel + M::column(lane, i);
+		if (r >= row_end || c >= column_end) continue;
+		float x = v[i];
+		if (metric == kCosine) x = most(least(x, 1.0f), -1.0f);
+		if (metric == kIP) x = (float)((double)x * factor);
+		if (metric == kL2) x = (float)(sqrt(most(-2 * (double)x, 0.0)) * factor);
+		out[(r - rows.from * kPanel) * stride + c - columns.from * kPanel] = x;
+	}
+}
+
+} // namespace slc
+#endif

@@ -1,0 +1,78 @@
+// Packing: rows of float32 into the layouts that tiles are multiplied from. Vectors are normalised (cosine) or scaled by
+// a power of two (ip, l2) as kernels/cpu.Panels says, and come in panels of 32, the last one filled up with zeros.
+//
+//	f32     [panel][padded dimension][32] floats
+//	bf16    [vector][padded dimension] bfloat16
+//	bf16x3  the same twice: value rounded to bfloat16, and the rounded rest
+//
+// The padded dimension is a multiple of 32.
+#ifndef SLC_PACK_CUH
+#define SLC_PACK_CUH
+
+#include "device.cuh"
+
+namespace slc {
+
+enum { kPanel = 32, kPackThreads = 256 };
+
+// What packing finds, over all vectors: the squares of the largest norm of a packed vector, of its distance to the exact
+// one and of its second part, as the bits of doubles that are not negative, so that the order of bits is that of values;
+// NaN is above all.
+struct PackFound {
+	uint64_t norm, residual, low;
+	uint32_t is_short, unused; // 1: some vector has 0 < norm < 2^-45
+};
+
+enum Format { kF32, kBF16, kBF16x3 };
+
+// pack_vector packs vector v of the set by one warp. terms are -1/2 norm^2 (l2).
+template <Format format>
+SLC_FN void pack_vector(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n,
+		int64_t dim, int64_t padded, int64_t v, double scale, void *out, void *low_out, float *terms,
+		PackFound *found) {
+	const int lane = (int)(threadIdx.x % 32);
+	const int64_t row = v >= n ? 0 : order ? order[v] : v;
+	double factor = scale;
+	if (norms) factor = v < n && norms[row] > 0 ? 1 / norms[row] : 0;
+	double norm = 0, residual = 0, low = 0, exact = 0;
+	for (int64_t k = lane; k < padded; k += 32) {
+		const double y = v < n && k < dim ? mul((double)rows[row * stride + k], factor) : 0;
+		const float f = (float)y;
+		double packed = f;
+		if (format == kF32) {
+			((float *)out)[(v / kPanel * padded + k) * kPanel + v % kPanel] = f;
+		} else {
+			const uint16_t high = to_bf16(f);
+			((uint16_t *)out)[v * padded + k] = high;
+			packed = from_bf16(high);
+			if (format == kBF16x3) {
+				const uint16_t rest = to_bf16(f - from_bf16(high));
+				((uint16_t *)low_out)[v * padded + k] = rest;
+				const double second = from_bf16(rest);
+				packed = add(packed, second);
+				low = add(low, mul(second, second));
+			}
+		}
+		norm = add(norm, mul(packed, packed));
+		residual = add(residual, mul(packed - y, packed - y));
+		exact = add(exact, mul(y, y));
+	}
+	norm = warp_sum(norm), residual = warp_sum(residual), low = warp_sum(low), exact = warp_sum(exact);
+	if (lane != 0) return;
+	if (terms) terms[v] = (float)(-0.5 * exact);
+	atomic_max(&found->norm, double_to_bits(norm));
+	atomic_max(&found->residual, double_to_bits(residual));
+	atomic_max(&found->low, double_to_bits(low));
+	if (norm > 0 && norm < 0x1p-90) atomic_or(&found->is_short, 1);
+}
+
+// pack is a grid of blocks of eight warps, a vector each.
+template <Format format>
+SLC_FN void pack(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n, int64_t dim,
+		int64_t padded, int64_t from, int64_t to, double scale, void *out, void *low, float *terms, PackFound *found) {
+	const int64_t v = from + (int64_t)blockIdx.x * (kPackThreads / 32) + (int64_t)(threadIdx.x / 32);
+	if (v < to) pack_vector<format>(rows, stride, norms, order, n, dim, padded, v, scale, out, low, terms, found);
+}
+
+} // namespace slc
+#endif
