@@ -47,11 +47,13 @@ struct CountShared {
 	uint32_t bins[kSharedBins];
 };
 
-// append writes the marked values of all lanes of a warp behind what the list has, while there is room.
-template <class M> SLC_FN void append(uint32_t marks, const float *v, int first, int64_t row0, int64_t column0,
-		Entry *list, int64_t room, uint64_t *count) {
+// append writes the marked values of all lanes of a warp behind what the list has, while there is room. place is where
+// the lane's first pair is.
+template <class M> SLC_FN void append(uint32_t marks, const float v[32], uint32_t place, Entry *list,
+		int64_t room, uint64_t *count) {
 	const int lane = (int)(threadIdx.x % 32), mine = count_bits(marks);
 	int before = mine; // inclusive prefix sum over the lanes
+	SLC_UNROLL
 	for (int d = 1; d < 32; d *= 2) {
 		const int other = shuffle(before, (lane + 32 - d) % 32);
 		if (lane >= d) before += other;
@@ -60,15 +62,17 @@ template <class M> SLC_FN void append(uint32_t marks, const float *v, int first,
 	if (total == 0) return;
 	uint64_t base = 0;
 	if (lane == 0) base = atomic_add(count, (uint64_t)total);
-	base = shuffle(base, 0);
-	int64_t at = (int64_t)base + before - mine;
+	base = shuffle(base, 0) + (uint64_t)(before - mine);
+	const int left = base < (uint64_t)room ? (int)least((uint64_t)room - base, (uint64_t)32) : 0;
+	Entry *to = list + base;
+	int at = 0;
 	SLC_UNROLL
 	for (int i = 0; i < 32; i++) {
 		if (!(marks >> i & 1)) continue;
-		if (at < room) {
-			const int64_t row = row0 + M::row(lane, first + i), column = column0 + M::column(lane, first + i);
-			list[at].value = v[i];
-			list[at].at = (uint32_t)(row << 16 | column);
+		if (at < left) {
+			const Entry e = {v[i], place + (uint32_t)(M::row(lane, M::row_of(i)) << 16) +
+				(uint32_t)M::column(lane, M::column_of(i))};
+			to[at] = e;
 		}
 		at++;
 	}
@@ -87,29 +91,37 @@ SLC_FN void add_units(uint64_t *sum, uint32_t *overflow, double x) {
 	atomic_add(&sum[2], (uint64_t)(n >> 63));
 }
 
+// enter_bins enters the marked values into the histogram.
+SLC_FN void enter_bins(const Counting &c, CountShared *s, const float v[32], uint32_t mask) {
+	const Look &look = *c.look;
+	SLC_UNROLL
+	for (int i = 0; i < 32; i++) {
+		if (!(mask >> i & 1)) continue;
+		const float x = look.l2 ? square_root(most(-2 * v[i], 0.0f)) : v[i];
+		const float bin = (x - look.bin_low) * look.bin_scale;
+		const int at = (int)most(least(bin, (float)(c.n_bins - 1)), 0.0f);
+		if (c.n_bins <= kSharedBins)
+			atomic_add32(&s->bins[at], 1);
+		else
+			atomic_add(&c.bins[at], 1);
+	}
+}
+
 // negatives counts the pairs of a panel's 32 x 32 values for which mask is set, of which this lane has 32.
-template <class M> SLC_FN void negatives(const Counting &c, CountShared *s, const float *v, int first, uint32_t mask,
-		int64_t row0, int64_t column0) {
+template <class M> SLC_FN void negatives(const Counting &c, CountShared *s, const float v[32], uint32_t mask,
+		uint32_t place) {
 	const Look &look = *c.look;
 	uint32_t keep = 0;
-	double sum = 0, sum2 = 0;
 	float part = 0, part2 = 0;
+	const bool l2 = look.l2 != 0;
+	const float lowest = look.min, highest = look.max;
 	SLC_UNROLL
 	for (int i = 0; i < 32; i++) {
 		const uint32_t bit = 1u << i;
-		const float x = look.l2 ? (float)sqrt(most(-2 * (double)v[i], 0.0)) : v[i];
-		if (v[i] <= look.min || v[i] >= look.max) keep |= bit;
+		const float x = l2 ? square_root(most(-2 * v[i], 0.0f)) : v[i];
+		if (v[i] <= lowest || v[i] >= highest) keep |= bit;
 		if (mask & bit) part += x, part2 += x * x;
-		if (c.n_bins > 0 && (mask & bit)) {
-			const float bin = (x - look.bin_low) * look.bin_scale;
-			const int64_t at = (int64_t)most(least(bin, (float)(c.n_bins - 1)), 0.0f);
-			if (c.n_bins <= kSharedBins)
-				atomic_add32(&s->bins[at], 1);
-			else
-				atomic_add(&c.bins[at], 1);
-		}
 	}
-	sum = warp_sum(part), sum2 = warp_sum(part2);
 	for (int b = 0; b < look.brackets; b++) {
 		const float low = look.low[b], high = look.high[b];
 		uint32_t below = 0;
@@ -122,13 +134,108 @@ template <class M> SLC_FN void negatives(const Counting &c, CountShared *s, cons
 		const int n = warp_total(count_bits(below & mask));
 		if (threadIdx.x % 32 == 0 && n > 0) atomic_add(&s->below[b], (uint64_t)n);
 	}
+	const double sum = warp_sum(part), sum2 = warp_sum(part2);
 	const int counted = warp_total(count_bits(mask));
 	if (threadIdx.x % 32 == 0) {
 		atomic_add(&s->counted, (uint64_t)counted);
 		add_units(s->sum, &s->overflow, sum);
 		add_units(s->sum2, &s->overflow, sum2);
 	}
-	append<M>(keep & mask, v, first, row0, column0, c.kept, c.kept_room, &c.found->kept);
+	if (c.n_bins > 0) enter_bins(c, s, v, mask);
+	append<M>(keep & mask, v, place, c.kept, c.kept_room, &c.found->kept);
+}
+
+// Classes of the values that a lane has of a panel, a bit each.
+struct Classes {
+	uint32_t counted, far, near;
+};
+
+// classify tells them by owners and groups; row and column are the panel's first, from the call's first.
+template <class M> SLC_FN Classes classify(const Counting &c, int row, int column, int row_end, int column_end,
+		int row_base) {
+	const int lane = (int)(threadIdx.x % 32);
+	const bool cross = c.look->cross_group != 0, groups = c.row_group != 0;
+	int own[M::kColumns], column_group[M::kColumns], row_group[M::kRows]; // own: the row of the call, or another number
+	SLC_UNROLL
+	for (int j = 0; j < M::kColumns; j++) {
+		const int q = column + M::column(lane, j);
+		own[j] = q < column_end ? c.own[q] - row_base : -1;
+		column_group[j] = groups && q < column_end ? c.column_group[q] : 0;
+	}
+	SLC_UNROLL
+	for (int j = 0; j < M::kRows; j++) {
+		const int r = row + M::row(lane, j);
+		row_group[j] = groups && r < row_end ? c.row_group[r] : 0;
+	}
+	Classes k = {0, 0, 0};
+	SLC_UNROLL
+	for (int i = 0; i < 32; i++) {
+		const int r = row + M::row(lane, M::row_of(i)), q = column + M::column(lane, M::column_of(i));
+		const bool in = r < row_end && q < column_end, is_own = own[M::column_of(i)] == r;
+		const bool is_near = is_own || (groups && row_group[M::row_of(i)] == column_group[M::column_of(i)]);
+		const uint32_t bit = 1u << i;
+		if (in && !is_own && !(is_near && cross)) k.counted |= bit;
+		if (in && is_near) k.near |= bit;
+		if (in && !is_near) k.far |= bit;
+	}
+	return k;
+}
+
+// column_maxima takes the largest far values of a panel's columns into the block's.
+template <class M> SLC_FN void column_maxima(uint32_t *best, const float v[32], uint32_t far) {
+	const int lane = (int)(threadIdx.x % 32);
+	uint32_t largest[M::kColumns];
+	SLC_UNROLL
+	for (int j = 0; j < M::kColumns; j++) largest[j] = 0;
+	SLC_UNROLL
+	for (int i = 0; i < 32; i++)
+		if (far >> i & 1) largest[M::column_of(i)] = most(largest[M::column_of(i)], ordered(v[i]));
+	SLC_UNROLL
+	for (int j = 0; j < M::kColumns; j++) atomic_max(&best[M::column(lane, j)], largest[j]);
+}
+
+// candidates marks the values within the margin of their columns' best ones, and takes part in those of near pairs.
+template <class M> SLC_FN void candidates(const Counting &c, const uint32_t *best, const float v[32], Classes k, int column,
+		uint32_t place) {
+	const int lane = (int)(threadIdx.x % 32);
+	const float margin = c.look->margin;
+	uint32_t marks = 0, near_marks = 0;
+	float from[M::kColumns];
+	SLC_UNROLL
+	for (int j = 0; j < M::kColumns; j++) from[j] = unordered(best[M::column(lane, j)]) - margin;
+	SLC_UNROLL
+	for (int i = 0; i < 32; i++)
+		if (v[i] >= from[M::column_of(i)]) marks |= 1u << i;
+	append<M>(marks & k.far, v, place, c.other, c.other_room, &c.found->other);
+	if (k.near != 0) {
+		SLC_UNROLL
+		for (int i = 0; i < 32; i++) {
+			if (!(k.near >> i & 1)) continue;
+			const uint32_t mine = ordered(v[i]);
+			uint32_t *at = &c.best_all[column + M::column(lane, M::column_of(i))];
+			if (v[i] >= unordered(most(atomic_max(at, mine), mine)) - margin) near_marks |= 1u << i;
+		}
+	}
+	sync_warp();
+	append<M>(near_marks, v, place, c.all, c.all_room, &c.found->all);
+}
+
+// give_back adds what a block has found to the call's.
+SLC_FN void give_back(const Counting &c, const CountShared *s) {
+	Found *found = c.found;
+	const int thread = (int)threadIdx.x;
+	if (thread < kBrackets && s->below[thread]) atomic_add(&found->below[thread], s->below[thread]);
+	if (thread < 3) {
+		atomic_add(&found->sum[thread], s->sum[thread]);
+		atomic_add(&found->sum2[thread], s->sum2[thread]);
+	}
+	if (thread == 0) {
+		atomic_add(&found->counted, s->counted);
+		if (s->overflow) atomic_or(&found->overflow, 1);
+	}
+	if (c.n_bins > 0 && c.n_bins <= kSharedBins)
+		for (int at = thread; at < c.n_bins; at += kTileThreads)
+			if (s->bins[at]) atomic_add(&c.bins[at], s->bins[at]);
 }
 
 // count goes over a block's tile.
@@ -142,74 +249,41 @@ template <class M> SLC_FN void count(const Side &rows, const Side &columns, cons
 	for (int at = (int)threadIdx.x; at < (int)(sizeof *s / 4); at += kTileThreads) ((uint32_t *)s)[at] = 0;
 	sync_block();
 
-	const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-	const int64_t row0 = (row + warp / 2 - rows.from) * kPanel, // of the warp, from the call's first
-		column0 = (column + warp % 2 * 2 - columns.from) * kPanel;
-	const int64_t row_end = least(rows.n, rows.to * kPanel) - rows.from * kPanel,
-		column_end = least(columns.n, columns.to * kPanel) - columns.from * kPanel;
-	uint32_t counted[2] = {0, 0}, far[2] = {0, 0}, near[2] = {0, 0};
+	const int warp = (int)threadIdx.x / 32;
+	const int row_base = (int)(rows.from * kPanel), row0 = (int)((row + warp / 2) * kPanel) - row_base;
+	const int row_end = (int)least(rows.n, rows.to * kPanel) - row_base;
+	const int column0 = (int)(column - columns.from) * kPanel;
+	const int column_end = (int)(least(columns.n, columns.to * kPanel) - columns.from * kPanel);
+	Classes k[2];
 	SLC_UNROLL
-	for (int i = 0; i < kLaneValues; i++) {
-		const int64_t r = row0 + M::row(lane, i), q = column0 + M::column(lane, i);
-		if (r >= row_end || q >= column_end) continue;
-		const bool own = c.own[q] == r + rows.from * kPanel;
-		const bool is_near = own || (c.row_group && c.row_group[r] == c.column_group[q]);
-		const uint32_t bit = 1u << (i % 32);
-		if (!own && !(is_near && c.look->cross_group)) counted[i / 32] |= bit;
-		(is_near ? near : far)[i / 32] |= bit;
-	}
-	SLC_UNROLL
-	for (int p = 0; p < 2; p++) negatives<M>(c, s, v + 32 * p, 32 * p, counted[p], row0, column0);
-
+	for (int p = 0; p < 2; p++)
+		k[p] = classify<M>(c, row0, column0 + warp % 2 * 64 + p * kPanel, row_end, column_end, row_base);
 	if (c.look->best) {
-		// First the block's largest values of each column, then the largest of all so far, then candidates: fewer pairs come
-		// within the margin of a best value that is already high.
+		// The block's largest values of each column come first, then the largest of all so far, then candidates: fewer pairs
+		// come within the margin of a best value that is already high.
 		SLC_UNROLL
-		for (int i = 0; i < kLaneValues; i++)
-			if (far[i / 32] >> (i % 32) & 1) atomic_max(&s->best[warp % 2 * 64 + M::column(lane, i)], ordered(v[i]));
+		for (int p = 0; p < 2; p++) column_maxima<M>(s->best + warp % 2 * 64 + p * kPanel, v + p * 32, k[p].far);
 		sync_block();
-		const int64_t first = (column - columns.from) * kPanel;
 		for (int at = (int)threadIdx.x; at < kTileSide; at += kTileThreads)
-			if (first + at < column_end) {
+			if (column0 + at < column_end) {
 				const uint32_t mine = s->best[at];
-				s->best[at] = most(mine, atomic_max(&c.best_other[first + at], mine));
+				s->best[at] = most(mine, atomic_max(&c.best_other[column0 + at], mine));
 			}
 		sync_block();
-		uint32_t marks[2] = {0, 0}, near_marks[2] = {0, 0};
+	}
+	// One panel after the other, by the same code: the first 32 values are the panel's.
+	const int panels = two_panels(columns);
+	for (int p = 0; p < panels; p++) {
+		const int block_column = warp % 2 * 64 + p * kPanel, first = column0 + block_column;
+		const uint32_t place = (uint32_t)(row0 << 16) + (uint32_t)first;
+		negatives<M>(c, s, v, k[0].counted, place);
+		if (c.look->best) candidates<M>(c, s->best + block_column, v, k[0], first, place);
+		k[0] = k[1];
 		SLC_UNROLL
-		for (int i = 0; i < kLaneValues; i++) {
-			const uint32_t bit = 1u << (i % 32);
-			if (far[i / 32] & bit) {
-				const float best = unordered(s->best[warp % 2 * 64 + M::column(lane, i)]);
-				if (v[i] >= best - c.look->margin) marks[i / 32] |= bit;
-			}
-			if (near[i / 32] & bit) {
-				uint32_t *at = &c.best_all[column0 + M::column(lane, i)];
-				const uint32_t best = most(atomic_max(at, ordered(v[i])), ordered(v[i]));
-				if (v[i] >= unordered(best) - c.look->margin) near_marks[i / 32] |= bit;
-			}
-		}
-		SLC_UNROLL
-		for (int p = 0; p < 2; p++) {
-			append<M>(marks[p], v + 32 * p, 32 * p, row0, column0, c.other, c.other_room, &c.found->other);
-			append<M>(near_marks[p], v + 32 * p, 32 * p, row0, column0, c.all, c.all_room, &c.found->all);
-		}
+		for (int i = 0; i < 32; i++) v[i] = v[32 + i];
 	}
 	sync_block();
-
-	Found *found = c.found;
-	if (threadIdx.x < kBrackets) atomic_add(&found->below[threadIdx.x], s->below[threadIdx.x]);
-	if (threadIdx.x < 3) {
-		atomic_add(&found->sum[threadIdx.x], s->sum[threadIdx.x]);
-		atomic_add(&found->sum2[threadIdx.x], s->sum2[threadIdx.x]);
-	}
-	if (threadIdx.x == 0) {
-		atomic_add(&found->counted, s->counted);
-		if (s->overflow) atomic_or(&found->overflow, 1);
-	}
-	if (c.n_bins > 0 && c.n_bins <= kSharedBins)
-		for (int at = (int)threadIdx.x; at < c.n_bins; at += kTileThreads)
-			if (s->bins[at]) atomic_add(&c.bins[at], s->bins[at]);
+	give_back(c, s);
 }
 
 } // namespace slc

@@ -27,6 +27,7 @@ SLC_FN uint64_t double_to_bits(double x) { return (uint64_t)__double_as_longlong
 // Products and sums of doubles that must not be fused (canonical scores of l2).
 SLC_FN double mul(double x, double y) { return __dmul_rn(x, y); }
 SLC_FN double add(double x, double y) { return __dadd_rn(x, y); }
+SLC_FN float square_root(float x) { return __fsqrt_rn(x); }
 
 SLC_FN uint64_t atomic_add(uint64_t *p, uint64_t v) {
 	return atomicAdd((unsigned long long *)p, (unsigned long long)v);

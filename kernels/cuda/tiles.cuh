@@ -25,39 +25,47 @@ struct Side {
 // panel_of is panel i of a block's tile; what lies beyond the call repeats its last panel and is not looked at.
 SLC_FN int64_t panel_of(const Side &s, int64_t first, int i) { return least(first + i, s.to - 1); }
 
+// two_panels is 2, which the compiler does not know: it would write the code of the second panel out as well.
+SLC_FN int two_panels(const Side &s) { return s.padded > 0 ? 2 : 0; }
+
 // A multiplier has
-//   kStageBytes   shared memory of a stage; there are kStages of them
-//   load          starts copying step k of both sides to a stage
+//   kDepth        elements of a step
+//   kStageBytes   shared memory of a stage, which holds a step of both sides; there are kStages of them
+//   kCopies       copies of 16 bytes that a thread makes for a stage
+//   source        where copy i of a thread begins in step 0 and where it goes in a stage; a step later it begins
+//                 kStepBytes later
 //   multiply      adds the products of a stage
 //   finish        the values
-//   row, column   of value i of a lane in its warp's 32 x 64
+//   kRows, kColumns of a panel that a lane has values of, 32 in all: value i, of 0 to 31, is in its row_of(i) and
+//                 column_of(i), which are row(lane, .) and column(lane, .) of the panel
 
 // Float32: a lane has 8 rows x 4 columns of either panel; chains of 64 products are summed apart.
 struct MultiplyF32 {
 	enum { kDepth = 16, kStages = 3, kSideBytes = kTileSide * kDepth * 4, kStageBytes = 2 * kSideBytes };
 	float chain[kLaneValues], sum[kLaneValues];
 
-	static SLC_FN int row(int lane, int i) { return lane / 8 * 8 + i % 32 / 4; }
-	static SLC_FN int column(int lane, int i) { return i / 32 * 32 + lane % 8 * 4 + i % 4; }
+	enum { kRows = 8, kColumns = 4 };
+	static SLC_FN int row_of(int i) { return i / 4; }
+	static SLC_FN int column_of(int i) { return i % 4; }
+	static SLC_FN int row(int lane, int r) { return lane / 8 * 8 + r; }
+	static SLC_FN int column(int lane, int c) { return lane % 8 * 4 + c; }
 
-	static SLC_FN void load_side(unsigned char *to, const Side &s, int64_t first, int64_t step) {
-		for (int at = (int)threadIdx.x; at < kSideBytes / 16; at += kTileThreads) {
-			const int panel = at / (kDepth * kPanel / 4), rest = at % (kDepth * kPanel / 4);
-			const float *from = (const float *)s.data + (panel_of(s, first, panel) * s.padded + step * kDepth) * kPanel;
-			copy16(to + at * 16, from + rest * 4);
-		}
-	}
-	static SLC_FN void load(unsigned char *stage, const Side &rows, int64_t row, const Side &columns, int64_t column,
-			int64_t step) {
-		load_side(stage, rows, row, step);
-		load_side(stage + kSideBytes, columns, column, step);
+	enum { kSideCopies = kSideBytes / 16 / kTileThreads, kCopies = 2 * kSideCopies, kStepBytes = kDepth * kPanel * 4 };
+	static SLC_FN const unsigned char *source(int i, const Side &rows, int64_t row, const Side &columns, int64_t column,
+			uint32_t *to) {
+		const bool left = i < kSideCopies;
+		const Side &s = left ? rows : columns;
+		const uint32_t at = (uint32_t)(i % kSideCopies) * kTileThreads + threadIdx.x, unit = at % (kDepth * kPanel / 4);
+		*to = (left ? 0 : kSideBytes) + at * 16;
+		const int64_t panel = panel_of(s, left ? row : column, (int)(at / (kDepth * kPanel / 4)));
+		return (const unsigned char *)s.data + (panel * s.padded * kPanel + unit * 4) * 4;
 	}
 
 	SLC_FN void begin() {
 		SLC_UNROLL
 		for (int i = 0; i < kLaneValues; i++) chain[i] = sum[i] = 0;
 	}
-	SLC_FN void multiply(const unsigned char *stage, int64_t step) {
+	SLC_FN void multiply(const unsigned char *stage, int step) {
 		const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 		const float *x = (const float *)stage + warp / 2 * kDepth * kPanel + lane / 8 * 8;
 		const float *y = (const float *)(stage + kSideBytes) + warp % 2 * 2 * kDepth * kPanel + lane % 8 * 4;
@@ -97,28 +105,28 @@ template <bool three> struct MultiplyBF16 {
 	};
 	float chain[kLaneValues], sum[kLaneValues];
 
-	static SLC_FN int row(int lane, int i) { return i / 4 % 2 * 16 + i % 4 / 2 * 8 + lane / 4; }
-	static SLC_FN int column(int lane, int i) { return i / 8 * 8 + lane % 4 * 2 + i % 2; }
+	enum { kRows = 4, kColumns = 8 };
+	static SLC_FN int row_of(int i) { return i / 2 % 4; }
+	static SLC_FN int column_of(int i) { return i / 8 * 2 + i % 2; }
+	static SLC_FN int row(int lane, int r) { return r * 8 + lane / 4; }
+	static SLC_FN int column(int lane, int c) { return c / 2 * 8 + lane % 4 * 2 + c % 2; }
 
 	// A row of a stage is four units of 16 bytes, which change places so that eight rows' units at the same place lie in
 	// different banks.
 	static SLC_FN int place(int row, int unit) { return row * 64 + ((unit ^ (row / 2 % 4)) * 16); }
 
-	static SLC_FN void load_part(unsigned char *to, const void *data, const Side &s, int64_t first, int64_t step) {
-		for (int at = (int)threadIdx.x; at < kPartBytes / 16; at += kTileThreads) {
-			const int row = at / 4, unit = at % 4;
-			const int64_t vector = panel_of(s, first, row / kPanel) * kPanel + row % kPanel;
-			copy16(to + place(row, unit), (const uint16_t *)data + vector * s.padded + step * kDepth + unit * 8);
-		}
-	}
-	static SLC_FN void load(unsigned char *stage, const Side &rows, int64_t row, const Side &columns, int64_t column,
-			int64_t step) {
-		load_part(stage, rows.data, rows, row, step);
-		load_part(stage + kPartBytes, columns.data, columns, column, step);
-		if (three) {
-			load_part(stage + 2 * kPartBytes, rows.low, rows, row, step);
-			load_part(stage + 3 * kPartBytes, columns.low, columns, column, step);
-		}
+	enum { kPartCopies = kPartBytes / 16 / kTileThreads, kCopies = 2 * kParts * kPartCopies, kStepBytes = kDepth * 2 };
+	// The parts of a stage: rows, columns, and with three also their second parts.
+	static SLC_FN const unsigned char *source(int i, const Side &rows, int64_t row, const Side &columns, int64_t column,
+			uint32_t *to) {
+		const int part = i / kPartCopies;
+		const bool left = part % 2 == 0;
+		const Side &s = left ? rows : columns;
+		const uint32_t at = (uint32_t)(i % kPartCopies) * kTileThreads + threadIdx.x, r = at / 4, unit = at % 4;
+		*to = (uint32_t)(part * kPartBytes + place((int)r, (int)unit));
+		const int64_t vector = panel_of(s, left ? row : column, (int)(r / kPanel)) * kPanel + r % kPanel;
+		const void *data = part < 2 ? s.data : s.low;
+		return (const unsigned char *)data + (vector * s.padded + unit * 8) * 2;
 	}
 
 	SLC_FN void begin() {
@@ -146,7 +154,7 @@ template <bool three> struct MultiplyBF16 {
 			}
 		}
 	}
-	SLC_FN void multiply(const unsigned char *stage, int64_t) {
+	SLC_FN void multiply(const unsigned char *stage, int) {
 		if (three) {
 			product(stage, stage + 3 * kPartBytes);
 			product(stage + 2 * kPartBytes, stage + kPartBytes);
@@ -163,37 +171,54 @@ template <bool three> struct MultiplyBF16 {
 	}
 };
 
+// load starts the copies of a step.
+template <class M> SLC_FN void load(unsigned char *stage, const unsigned char *(&from)[M::kCopies],
+		const uint32_t (&to)[M::kCopies]) {
+	SLC_UNROLL
+	for (int i = 0; i < M::kCopies; i++) {
+		copy16(stage + to[i], from[i]);
+		from[i] += M::kStepBytes;
+	}
+}
+
 // tile_values computes a block's tile, whose first panels are row and column; each lane gets its values.
 template <class M> SLC_FN void tile_values(float v[kLaneValues], const Side &rows, int64_t row, const Side &columns,
 		int64_t column, unsigned char *shared) {
 	M m;
 	m.begin();
-	const int64_t steps = rows.padded / M::kDepth;
+	const int steps = (int)(rows.padded / M::kDepth);
+	const unsigned char *from[M::kCopies];
+	uint32_t to[M::kCopies];
+	SLC_UNROLL
+	for (int i = 0; i < M::kCopies; i++) from[i] = M::source(i, rows, row, columns, column, &to[i]);
 	SLC_UNROLL
 	for (int s = 0; s < M::kStages - 1; s++) {
-		if (s < steps) M::load(shared + s * M::kStageBytes, rows, row, columns, column, s);
+		if (s < steps) load<M>(shared + s * M::kStageBytes, from, to);
 		copies_commit();
 	}
-	for (int64_t step = 0; step < steps; step++) {
+	unsigned char *read = shared, *write = shared + (M::kStages - 1) * M::kStageBytes;
+	unsigned char *const end = shared + M::kStages * M::kStageBytes;
+	for (int step = 0; step < steps; step++) {
 		copies_wait<M::kStages - 2>();
 		sync_block(); // the stage is there, and the one before it is not read any more
-		const int64_t later = step + M::kStages - 1;
-		if (later < steps)
-			M::load(shared + later % M::kStages * M::kStageBytes, rows, row, columns, column, later);
+		if (step + M::kStages - 1 < steps) load<M>(write, from, to);
 		copies_commit();
-		m.multiply(shared + step % M::kStages * M::kStageBytes, step);
+		m.multiply(read, step);
+		read = read + M::kStageBytes == end ? shared : read + M::kStageBytes;
+		write = write + M::kStageBytes == end ? shared : write + M::kStageBytes;
 	}
 	copies_wait<0>();
 	sync_block(); // shared memory may be used again
 	m.finish(v);
 	if (!rows.terms) return;
 	const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-	const int64_t row_panel = panel_of(rows, row, warp / 2);
+	const float *left = rows.terms + panel_of(rows, row, warp / 2) * kPanel;
 	SLC_UNROLL
-	for (int i = 0; i < kLaneValues; i++) {
-		const int c = M::column(lane, i);
-		const int64_t column_panel = panel_of(columns, column, warp % 2 * 2 + c / kPanel);
-		v[i] = v[i] + rows.terms[row_panel * kPanel + M::row(lane, i)] + columns.terms[column_panel * kPanel + c % kPanel];
+	for (int p = 0; p < 2; p++) {
+		const float *right = columns.terms + panel_of(columns, column, warp % 2 * 2 + p) * kPanel;
+		SLC_UNROLL
+		for (int i = 0; i < 32; i++)
+			v[p * 32 + i] = v[p * 32 + i] + left[M::row(lane, M::row_of(i))] + right[M::column(lane, M::column_of(i))];
 	}
 }
 

@@ -120,6 +120,7 @@ SLC_FN uint64_t double_to_bits(double x) {
 }
 SLC_FN double mul(double x, double y) { return x * y; } // compiled with -ffp-contract=off
 SLC_FN double add(double x, double y) { return x + y; }
+SLC_FN float square_root(float x) { return sqrtf(x); }
 
 // One thread of the process runs a grid, so plain operations are atomic.
 SLC_FN uint64_t atomic_add(uint64_t *p, uint64_t v) {
