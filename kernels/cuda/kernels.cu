@@ -8,8 +8,9 @@ using namespace slc;
 #define PACK(name, format)                                                                                          \
 	SLC_KERNEL(kPackThreads)                                                                                        \
 	name(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n, int64_t dim,      \
-		int64_t padded, int64_t from, int64_t to, double scale, void *out, void *low, float *terms, PackFound *found) { \
-		pack<format>(rows, stride, norms, order, n, dim, padded, from, to, scale, out, low, terms, found);          \
+		int64_t padded, int64_t from, int64_t to, int64_t base, double scale, void *out, void *low, float *terms,   \
+		PackFound *found) {                                                                                         \
+		pack<format>(rows, stride, norms, order, n, dim, padded, from, to, base, scale, out, low, terms, found);    \
 	}
 
 #define COUNT(name, multiplier)                                                                                     \

@@ -25,13 +25,14 @@ struct PackFound {
 
 enum Format { kF32, kBF16, kBF16x3 };
 
-// pack_vector packs vector v of the set by one warp. terms are -1/2 norm^2 (l2).
+// pack_vector packs vector v of the set by one warp: row order[v - from], or row v without a list. rows and norms begin
+// with row base. terms are -1/2 norm^2 (l2).
 template <Format format>
 SLC_FN void pack_vector(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n,
-		int64_t dim, int64_t padded, int64_t v, double scale, void *out, void *low_out, float *terms,
+		int64_t dim, int64_t padded, int64_t from, int64_t base, int64_t v, double scale, void *out, void *low_out, float *terms,
 		PackFound *found) {
 	const int lane = (int)(threadIdx.x % 32);
-	const int64_t row = v >= n ? 0 : order ? order[v] : v;
+	const int64_t row = v >= n ? 0 : (order ? order[v - from] : v) - base;
 	double factor = scale;
 	if (norms) factor = v < n && norms[row] > 0 ? 1 / norms[row] : 0;
 	double norm = 0, residual = 0, low = 0, exact = 0;
@@ -69,9 +70,10 @@ SLC_FN void pack_vector(const float *rows, int64_t stride, const double *norms, 
 // pack is a grid of blocks of eight warps, a vector each.
 template <Format format>
 SLC_FN void pack(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n, int64_t dim,
-		int64_t padded, int64_t from, int64_t to, double scale, void *out, void *low, float *terms, PackFound *found) {
+		int64_t padded, int64_t from, int64_t to, int64_t base, double scale, void *out, void *low, float *terms, PackFound *found) {
 	const int64_t v = from + (int64_t)blockIdx.x * (kPackThreads / 32) + (int64_t)(threadIdx.x / 32);
-	if (v < to) pack_vector<format>(rows, stride, norms, order, n, dim, padded, v, scale, out, low, terms, found);
+	if (v < to)
+		pack_vector<format>(rows, stride, norms, order, n, dim, padded, from, base, v, scale, out, low, terms, found);
 }
 
 } // namespace slc

@@ -1,0 +1,187 @@
+// Package gpu is the device of the engine that computes on an NVIDIA GPU: sets and copies of rows in its memory, the
+// kernels of kernels/cuda, launched through package cuda.
+package gpu
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/sluice-rag/sluice/cuda"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cuda/image"
+)
+
+// Device implements device.Device. Its calls may come from any goroutine; they run one after the other on the thread
+// that package cuda has for the GPU.
+type Device struct {
+	gpu    *cuda.Device
+	host   cpu.Kernels // canonical scores of rows that are not on the GPU
+	module *cuda.Module
+	memory int64
+	mu     sync.Mutex
+	cached map[string]cuda.Kernel
+}
+
+var _ device.Device = (*Device)(nil)
+
+// New loads the kernels. host computes the canonical scores of rows that have no copy on the GPU: they have the same
+// bits everywhere. Closing d is the caller's.
+func New(d *cuda.Device, host cpu.Kernels) (*Device, error) {
+	module, err := d.Load(image.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %w", err)
+	}
+	memory := d.Limit()
+	return &Device{gpu: d, host: host, module: module, memory: memory, cached: map[string]cuda.Kernel{}}, nil
+}
+
+// The multiply-adds of a task: some milliseconds of a data-centre GPU, so that cancellation comes soon and launches
+// cost nothing.
+const (
+	countWork  = 200e9
+	matrixWork = 50e9
+)
+
+// Describe implements device.Device.
+func (d *Device) Describe() device.Info {
+	i := d.gpu.Info()
+	return device.Info{Name: "cuda", Kernel: "slc_scores (" + i.Name + ")",
+		ISA: fmt.Sprintf("sm_%d%d", i.Capability[0], i.Capability[1]), CountWork: countWork, MatrixWork: matrixWork,
+		Memory: d.memory}
+}
+
+// Has implements device.Device: products of bfloat16 need the tensor cores of sm_80 and later.
+func (d *Device) Has(t kernels.DType) bool {
+	switch t {
+	case kernels.F32:
+		return true
+	case kernels.BF16, kernels.BF16x3:
+		return d.gpu.Info().Capability[0] >= 8
+	}
+	return false
+}
+
+// kernel is one of the image's.
+func (d *Device) kernel(name string) (cuda.Kernel, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k, ok := d.cached[name]; ok {
+		return k, nil
+	}
+	k, err := d.module.Kernel(name)
+	if err != nil {
+		return k, fmt.Errorf("gpu: kernel %s: %w", name, err)
+	}
+	d.cached[name] = k
+	return k, nil
+}
+
+// held is a copy of rows, one after the other, with their norms if they had some.
+type held struct {
+	mu          sync.Mutex
+	owner       *Device
+	rows, norms cuda.Ptr // norms 0: none
+	n, dim      int
+}
+
+// Upload implements device.Device.
+func (d *Device) Upload(rows cpu.Rows) (any, error) {
+	h := &held{owner: d, n: rows.N, dim: rows.Dim}
+	err := d.upload(rows, &h.rows, &h.norms)
+	if err != nil {
+		return nil, fmt.Errorf("gpu: %d rows of dimension %d: %w", rows.N, rows.Dim, err)
+	}
+	return h, nil
+}
+
+// upload copies rows and norms into new memory; after an error there is none.
+func (d *Device) upload(rows cpu.Rows, data, norms *cuda.Ptr) (err error) {
+	defer func() {
+		if err != nil {
+			d.gpu.Free(*data)
+			d.gpu.Free(*norms)
+			*data, *norms = 0, 0
+		}
+	}()
+	width := 4 * rows.Dim
+	if *data, err = d.gpu.Alloc(int64(rows.N) * int64(width)); err != nil {
+		return err
+	}
+	if rows.Norms != nil {
+		if *norms, err = d.gpu.Alloc(8 * int64(rows.N)); err != nil {
+			return err
+		}
+	}
+	return d.gpu.Do(func(s *cuda.Stream) error {
+		if *norms != 0 {
+			if err := s.Write(*norms, bytesOf(rows.Norms[:rows.N])); err != nil {
+				return err
+			}
+		}
+		if rows.Stride == rows.Dim {
+			return s.Write(*data, bytesOf(rows.Data[:rows.N*rows.Dim]))
+		}
+		step := max(1, gather/width)
+		buffer := make([]float32, 0, min(step, rows.N)*rows.Dim)
+		for i := 0; i < rows.N; i += step {
+			buffer = buffer[:0]
+			for j := i; j < min(i+step, rows.N); j++ {
+				buffer = append(buffer, rows.Row(j)...)
+			}
+			if err := s.Write(*data+cuda.Ptr(i*width), bytesOf(buffer)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// gather is how many bytes of rows with gaps between them are put together for one copy.
+const gather = 4 << 20
+
+// Release implements device.Device.
+func (d *Device) Release(resident any) {
+	h, ok := resident.(*held)
+	if !ok || h.owner != d {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d.gpu.Free(h.rows)
+	d.gpu.Free(h.norms)
+	h.owner, h.rows, h.norms = nil, 0, 0
+}
+
+// view is rows in the GPU's memory, Dim apart.
+type view struct {
+	rows, norms uint64
+	n, stride   int
+}
+
+// resident is where rows lie on the GPU; ok is false where they are in the process's memory only.
+func (d *Device) resident(rows cpu.Rows, norms bool) (v view, ok bool, err error) {
+	if rows.Resident == nil {
+		return view{}, false, nil
+	}
+	h, isHeld := rows.Resident.(*held)
+	if !isHeld || h.owner != d || rows.First < 0 || rows.First+rows.N > h.n || rows.Dim != h.dim {
+		return view{}, false, fmt.Errorf("%w: a copy of another device, or one that was given back", kernels.ErrArgument)
+	}
+	if norms && h.norms == 0 {
+		return view{}, false, nil
+	}
+	v = view{rows: uint64(h.rows) + uint64(rows.First*h.dim*4), n: rows.N, stride: h.dim}
+	if h.norms != 0 {
+		v.norms = uint64(h.norms) + uint64(rows.First*8)
+	}
+	return v, true, nil
+}
+
+// bytesOf is a slice as bytes.
+func bytesOf[T any](s []T) []byte {
+	var one T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(one)))
+}
