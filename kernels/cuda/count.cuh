@@ -195,8 +195,8 @@ template <class M> SLC_FN void column_maxima(uint32_t *best, const float v[32], 
 }
 
 // candidates marks the values within the margin of their columns' best ones, and takes part in those of near pairs.
-template <class M> SLC_FN void candidates(const Counting &c, const uint32_t *best, const float v[32], Classes k, int column,
-		uint32_t place) {
+template <class M> SLC_FN void candidates(const Counting &c, const uint32_t *best, const float v[32], Classes k,
+		int column, uint32_t place) {
 	const int lane = (int)(threadIdx.x % 32);
 	const float margin = c.look->margin;
 	uint32_t marks = 0, near_marks = 0;
@@ -259,8 +259,8 @@ template <class M> SLC_FN void count(const Side &rows, const Side &columns, cons
 	for (int p = 0; p < 2; p++)
 		k[p] = classify<M>(c, row0, column0 + warp % 2 * 64 + p * kPanel, row_end, column_end, row_base);
 	if (c.look->best) {
-		// The block's largest values of each column come first, then the largest of all so far, then candidates: fewer pairs
-		// come within the margin of a best value that is already high.
+		// The block's largest values of each column come first, then the largest of all so far, then candidates: fewer
+		// pairs come within the margin of a best value that is already high.
 		SLC_UNROLL
 		for (int p = 0; p < 2; p++) column_maxima<M>(s->best + warp % 2 * 64 + p * kPanel, v + p * 32, k[p].far);
 		sync_block();

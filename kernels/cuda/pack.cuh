@@ -1,5 +1,5 @@
-// Packing: rows of float32 into the layouts that tiles are multiplied from. Vectors are normalised (cosine) or scaled by
-// a power of two (ip, l2) as kernels/cpu.Panels says, and come in panels of 32, the last one filled up with zeros.
+// Packing: rows of float32 into the layouts that tiles are multiplied from. Vectors are normalised (cosine) or scaled
+// by a power of two (ip, l2) as kernels/cpu.Panels says, and come in panels of 32, the last one filled up with zeros.
 //
 //	f32     [panel][padded dimension][32] floats
 //	bf16    [vector][padded dimension] bfloat16
@@ -15,9 +15,9 @@ namespace slc {
 
 enum { kPanel = 32, kPackThreads = 256 };
 
-// What packing finds, over all vectors: the squares of the largest norm of a packed vector, of its distance to the exact
-// one and of its second part, as the bits of doubles that are not negative, so that the order of bits is that of values;
-// NaN is above all.
+// What packing finds, over all vectors: the squares of the largest norm of a packed vector, of its distance to the
+// exact one and of its second part, as the bits of doubles that are not negative, so that the order of bits is that of
+// values; NaN is above all.
 struct PackFound {
 	uint64_t norm, residual, low;
 	uint32_t is_short, unused; // 1: some vector has 0 < norm < 2^-45
@@ -29,8 +29,8 @@ enum Format { kF32, kBF16, kBF16x3 };
 // with row base. terms are -1/2 norm^2 (l2).
 template <Format format>
 SLC_FN void pack_vector(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n,
-		int64_t dim, int64_t padded, int64_t from, int64_t base, int64_t v, double scale, void *out, void *low_out, float *terms,
-		PackFound *found) {
+		int64_t dim, int64_t padded, int64_t from, int64_t base, int64_t v, double scale, void *out,
+		void *low_out, float *terms, PackFound *found) {
 	const int lane = (int)(threadIdx.x % 32);
 	const int64_t row = v >= n ? 0 : (order ? order[v - from] : v) - base;
 	double factor = scale;
@@ -70,7 +70,8 @@ SLC_FN void pack_vector(const float *rows, int64_t stride, const double *norms, 
 // pack is a grid of blocks of eight warps, a vector each.
 template <Format format>
 SLC_FN void pack(const float *rows, int64_t stride, const double *norms, const int32_t *order, int64_t n, int64_t dim,
-		int64_t padded, int64_t from, int64_t to, int64_t base, double scale, void *out, void *low, float *terms, PackFound *found) {
+		int64_t padded, int64_t from, int64_t to, int64_t base, double scale, void *out, void *low,
+		float *terms, PackFound *found) {
 	const int64_t v = from + (int64_t)blockIdx.x * (kPackThreads / 32) + (int64_t)(threadIdx.x / 32);
 	if (v < to)
 		pack_vector<format>(rows, stride, norms, order, n, dim, padded, from, base, v, scale, out, low, terms, found);

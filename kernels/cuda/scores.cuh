@@ -45,14 +45,15 @@ SLC_FN void scores(const float *a, int64_t stride_a, const double *norms_a, int6
 		for (int k = 0; k < kScoreDepth; k++) sum[k % 8] = add(sum[k % 8], term(left[y][k], right[x][k], squares));
 		sync_block();
 	}
-	const double total = add(add(add(sum[0], sum[4]), add(sum[2], sum[6])), add(add(sum[1], sum[5]), add(sum[3], sum[7])));
+	const double total = add(add(add(sum[0], sum[4]), add(sum[2], sum[6])),
+		add(add(sum[1], sum[5]), add(sum[3], sum[7])));
 	if (i0 + y < n_a && j0 + x < n_b)
 		out[(i0 + y) * out_stride + j0 + x] = finish_score(total, metric, norms_a ? norms_a[i0 + y] : 0,
 			norms_b ? norms_b[j0 + x] : 0);
 }
 
-// pairs writes the scores of rows rows_a[i] of a (its only one without a list) with rows rows_b[i] of b, eight threads a
-// pair, one a lane of the sum.
+// pairs writes the scores of rows rows_a[i] of a (its only one without a list) with rows rows_b[i] of b, eight threads
+// a pair, one a lane of the sum.
 SLC_FN void pairs(const float *a, int64_t stride_a, const double *norms_a, const int32_t *rows_a, const float *b,
 		int64_t stride_b, const double *norms_b, const int32_t *rows_b, int64_t n, int64_t dim, int64_t metric,
 		double *out) {

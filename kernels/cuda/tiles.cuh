@@ -111,8 +111,8 @@ template <bool three> struct MultiplyBF16 {
 	static SLC_FN int row(int lane, int r) { return r * 8 + lane / 4; }
 	static SLC_FN int column(int lane, int c) { return c / 2 * 8 + lane % 4 * 2 + c % 2; }
 
-	// A row of a stage is four units of 16 bytes, which change places so that eight rows' units at the same place lie in
-	// different banks.
+	// A row of a stage is four units of 16 bytes, which change places so that eight rows' units at the same place lie
+	// in different banks.
 	static SLC_FN int place(int row, int unit) { return row * 64 + ((unit ^ (row / 2 % 4)) * 16); }
 
 	enum { kPartCopies = kPartBytes / 16 / kTileThreads, kCopies = 2 * kParts * kPartCopies, kStepBytes = kDepth * 2 };

@@ -18,7 +18,7 @@ const edges = `
 kernels: kernels
 cuda:
 cuda/drivertest: internal/filelock
-engine: kernels engine internal/durable
+engine: kernels cuda engine internal/durable
 engine/cores:
 engine/gorgonia: kernels engine
 engine/kmeans: kernels engine

@@ -1,6 +1,6 @@
-// The emulation of device.cuh on a CPU: the threads of a block are fibers of one thread of the process, which take turns
-// at barriers and at the operations of a warp. Kernels run as they are written, index for index; only instructions are
-// replaced. It is for tests: a block of 256 threads multiplies about a thousandth as fast as a GPU.
+// The emulation of device.cuh on a CPU: the threads of a block are fibers of one thread of the process, which take
+// turns at barriers and at the operations of a warp. Kernels run as they are written, index for index; only
+// instructions are replaced. It is for tests: it multiplies at about a thousandth of a GPU's speed.
 #ifndef SLC_EMULATE_H
 #define SLC_EMULATE_H
 

@@ -74,7 +74,7 @@ void finish(Barrier *b) {
 void wait(Barrier *b) {
 	unsigned turn = b->turn;
 	while (b->turn == turn) {
-		if (++block->idle > 4 * (int)block->fibers.size() + 64) { // nobody comes further: threads wait at different places
+		if (++block->idle > 4 * (int)block->fibers.size() + 64) { // threads wait at different places
 			block->stuck = true;
 			_longjmp(block->caller, 1);
 		}

@@ -11,8 +11,8 @@ import (
 //
 // The terms are those of kernels/cpu.Bound; what differs is how sums are rounded. Float32 is a chain of 64 fused
 // products, then a sum of chains. Tensor cores multiply bfloat16 exactly, bring the products and the sum so far of one
-// instruction to the exponent of the largest and cut off below its last place: up to 17 terms of 2^-23 of the largest in
-// one step of 16, 18 in two steps of 8 (Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores,
+// instruction to the exponent of the largest and cut off below its last place: up to 17 terms of 2^-23 of the largest
+// in one step of 16, 18 in two steps of 8 (Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores,
 // 2021); 20 are counted, and the largest is at most the product of the norms.
 func (d *Device) Bound(left, right device.Set) float64 {
 	const (
@@ -46,5 +46,6 @@ func (d *Device) Bound(left, right device.Set) float64 {
 func (s *set) limits() (norm, residual, low float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return up * math.Sqrt(s.stats.Norm), up*math.Sqrt(s.stats.Residual) + 0x1p-149*float64(s.dim), up * math.Sqrt(s.stats.Low)
+	return up * math.Sqrt(s.stats.Norm), up*math.Sqrt(s.stats.Residual) + 0x1p-149*float64(s.dim),
+		up * math.Sqrt(s.stats.Low)
 }

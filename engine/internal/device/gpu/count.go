@@ -68,7 +68,8 @@ func (d *Device) place(c *device.Count, l *set, row0, row1 int, r *set, lane0, l
 func (p *placed) fill(l *set, r0, r1, q0, q1, width int) {
 	c := p.c
 	k := look{Min: c.Min, Max: c.Max, Margin: c.Margin, BinLow: c.BinLow, BinScale: c.BinScale,
-		Brackets: int32(len(c.Low)), CrossGroup: flag(c.CrossGroup), Best: flag(!c.NoBest), IsL2: flag(l.metric == kernels.L2)}
+		Brackets: int32(len(c.Low)), CrossGroup: flag(c.CrossGroup), Best: flag(!c.NoBest),
+		IsL2: flag(l.metric == kernels.L2)}
 	copy(k.Low[:], c.Low)
 	copy(k.High[:], c.High)
 	copy(p.host, bytesOf([]look{k}))
@@ -110,7 +111,8 @@ func (p *placed) arguments() []uint64 {
 		return uint64(p.block) + uint64(offset)
 	}
 	groups, best := p.c.RowGroup != nil, !p.c.NoBest
-	return []uint64{uint64(p.block), at(p.found, true), at(p.own, true), at(p.rowGroup, groups), at(p.laneGroup, groups),
+	return []uint64{uint64(p.block), at(p.found, true), at(p.own, true), at(p.rowGroup, groups),
+		at(p.laneGroup, groups),
 		at(p.bestOther, best), at(p.bestAll, best), uint64(p.kept), uint64(cap(p.c.Kept)), uint64(p.other),
 		uint64(cap(p.c.Other)), uint64(p.all), uint64(cap(p.c.All)), at(p.bins, true), uint64(len(p.c.Bins))}
 }

@@ -168,7 +168,8 @@ func (d *Device) resident(rows cpu.Rows, norms bool) (v view, ok bool, err error
 	}
 	h, isHeld := rows.Resident.(*held)
 	if !isHeld || h.owner != d || rows.First < 0 || rows.First+rows.N > h.n || rows.Dim != h.dim {
-		return view{}, false, fmt.Errorf("%w: a copy of another device, or one that was given back", kernels.ErrArgument)
+		return view{}, false,
+			fmt.Errorf("%w: a copy of another device, or one that was given back", kernels.ErrArgument)
 	}
 	if norms && h.norms == 0 {
 		return view{}, false, nil

@@ -18,7 +18,8 @@ func (d *Device) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Ro
 		return d.host.Scores(m, out, stride, a, b)
 	}
 	if a.Dim != b.Dim || stride < b.N || len(out) < (a.N-1)*stride+b.N {
-		return fmt.Errorf("%w: scores of %d×%d and %d×%d rows into %d values with stride %d", kernels.ErrShape, a.N, a.Dim,
+		return fmt.Errorf("%w: scores of %d×%d and %d×%d rows into %d values with stride %d", kernels.ErrShape, a.N,
+			a.Dim,
 			b.N, b.Dim, len(out), stride)
 	}
 	const side = 16
@@ -81,7 +82,8 @@ func (d *Device) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int3
 		return err
 	}
 	single := rowsA == nil && a.N == 1
-	if !onGPU || len(rowsB) < fewPairs || a.Dim != b.Dim || !single && len(rowsA) != len(rowsB) || len(out) < len(rowsB) {
+	if !onGPU || len(rowsB) < fewPairs || a.Dim != b.Dim || !single && len(rowsA) != len(rowsB) ||
+		len(out) < len(rowsB) {
 		return d.host.Pairs(m, out, a, rowsA, b, rowsB)
 	}
 	for _, l := range []struct {

@@ -34,12 +34,14 @@ func (d *Device) sides(rows device.Set, row0, row1 int, lanes device.Set, lane0,
 		return nil, nil, err
 	}
 	if l.side != device.Left || r.side != device.Right || l.dtype != r.dtype || l.metric != r.metric || l.dim != r.dim {
-		return nil, nil, fmt.Errorf("%w: tiles of %s %s×%d and %s %s×%d", kernels.ErrShape, l.dtype, l.metric, l.dim, r.dtype,
-			r.metric, r.dim)
+		return nil, nil,
+			fmt.Errorf("%w: tiles of %s %s×%d and %s %s×%d", kernels.ErrShape, l.dtype, l.metric, l.dim, r.dtype,
+				r.metric, r.dim)
 	}
 	if row0 < 0 || row1 < row0 || row1 > l.Count() || lane0 < 0 || lane1 < lane0 || lane1 > r.Count() {
-		return nil, nil, fmt.Errorf("%w: panels [%d, %d) of %d × [%d, %d) of %d", kernels.ErrShape, row0, row1, l.Count(),
-			lane0, lane1, r.Count())
+		return nil, nil,
+			fmt.Errorf("%w: panels [%d, %d) of %d × [%d, %d) of %d", kernels.ErrShape, row0, row1, l.Count(),
+				lane0, lane1, r.Count())
 	}
 	return l, r, nil
 }
@@ -87,7 +89,8 @@ func (d *Device) Matrix(out []float32, stride int, rows device.Set, row0, row1 i
 		values = make([]float32, m*n)
 	}
 	err = d.gpu.Do(func(s *cuda.Stream) error {
-		args := append(arguments(l, r, row0, row1, lane0, lane1), uint64(l.metric), math.Float64bits(factor), uint64(to),
+		args := append(arguments(l, r, row0, row1, lane0, lane1), uint64(l.metric), math.Float64bits(factor),
+			uint64(to),
 			uint64(n))
 		if err := s.Launch(k, grid(row0, row1, lane0, lane1), [3]int{tileThreads, 1, 1}, stages(l.dtype),
 			args...); err != nil {
@@ -166,7 +169,8 @@ func checkCount(c *device.Count, l *set, row0, row1 int, r *set, lane0, lane1 in
 		return fmt.Errorf("%w: %d and %d groups of %d rows and %d columns", kernels.ErrShape, len(c.RowGroup),
 			len(c.ColumnGroup), l.n, r.n)
 	case !c.NoBest && (len(c.BestOther) < width || len(c.BestAll) < width):
-		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther), len(c.BestAll),
+		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther),
+			len(c.BestAll),
 			width)
 	}
 	return nil
