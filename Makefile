@@ -135,6 +135,16 @@ bench-serve: build ## the server against FastAPI + onnxruntime + FAISS and llama
 	@$(setup) serve-peers llama-server
 	bin/sluice bench serve $(SERVE)
 
+.PHONY: cuda-image
+cuda-image: go ## compile kernels/cuda into its image; brings NVIDIA's compiler (105 MB); prints registers, fails on spills
+	@$(setup) nvcc
+	@CGO_ENABLED=0 GOFLAGS= go run ./tools/cudaimage/cmd
+
+.PHONY: cuda-image-check
+cuda-image-check: go ## compile kernels/cuda again and compare with the image that is checked in
+	@$(setup) nvcc
+	@CGO_ENABLED=0 GOFLAGS= go run ./tools/cudaimage/cmd -check
+
 .PHONY: demo
 demo: ## the main job on real documents, from nothing to two answers with their traces
 	@started=$$(date +%s); $(MAKE) --no-print-directory build && SLUICE_DEMO_STARTED=$$started sh build/demo.sh
