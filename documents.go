@@ -39,11 +39,12 @@ func (s *Sluice) Titles(ctx context.Context, ids []string) (_ map[string]string,
 		return nil, err
 	}
 	defer leave(&err)
-	st, err := s.base.Reader(ctx)
+	snap, err := s.base.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return st.Titles(ctx, ids)
+	defer snap.Release()
+	return snap.Titles(ctx, ids)
 }
 
 // Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.

@@ -14,10 +14,10 @@ import (
 
 // queries is the part of a request that says what is asked.
 type queries struct {
-	Store   string      `json:"store"`
-	Query   string      `json:"query"`
-	Queries []string    `json:"queries"`
-	Vectors [][]float32 `json:"vectors"` // of the queries by the store's encoder; they may stand without texts
+	Store   string   `json:"store"`
+	Query   string   `json:"query"`
+	Queries []string `json:"queries"`
+	Vectors []vector `json:"vectors"` // of the queries by the store's encoder; they may stand without texts
 }
 
 // texts are those of the queries.

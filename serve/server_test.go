@@ -43,7 +43,7 @@ func TestVectorsStandForTheirTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := queries{Vectors: [][]float32{e.Row(0)}}
+	q := queries{Vectors: []vector{e.Row(0)}}
 	o := sluice.RetrieveOptions{Mode: "dense", K: 4}
 	v, err := q.matrix()
 	if err != nil {

@@ -54,3 +54,6 @@ func (s *Snapshot) Waiting() (n int) {
 	}
 	return n
 }
+
+// KeptTitles is of how many documents the title is kept.
+func KeptTitles(s *Snapshot) int { return len(s.texts.titles) }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
@@ -20,9 +21,17 @@ const (
 	leastClass = 3
 )
 
+// A batch waits for the callers of the one before it, who often ask again at once, for as long as awaited says: a share
+// of the time that the search before has taken, which two searches of half as many queries would lose.
+const (
+	awaitedShare = 8
+	leastAwaited = 100 * time.Microsecond // a shorter wait is none
+	mostAwaited  = 5 * time.Millisecond
+)
+
 // joining is the engine as the searches of a snapshot use it. Searches of the same vectors that come while one is under
 // way are answered by the next call of the engine, all together: the engine reads the vectors once for all of them.
-// Nobody waits for others to come. The hits are those of separate searches, bit for bit.
+// Where nothing is under way, a search goes at once. The hits are those of separate searches, bit for bit.
 type joining struct {
 	engine.Interface
 	s *Snapshot
@@ -74,6 +83,10 @@ type joinGroup struct {
 	waiting []*joinedCall
 	running []*joinedCall // of the batch that is under way; none while a search of its own is
 	stop    context.CancelFunc
+
+	begun    time.Time     // of the search that is under way
+	expected int           // calls that a batch to come waits for
+	come     chan struct{} // closed when they are there; nil: nobody waits for them
 }
 
 // do has a call answered: at once if nothing of its key is under way, else by the next batch.
@@ -86,12 +99,13 @@ func (js *joins) do(
 		if js.groups == nil {
 			js.groups = map[joinKey]*joinGroup{}
 		}
-		js.groups[key] = &joinGroup{}
+		js.groups[key] = &joinGroup{begun: time.Now()}
 		js.mu.Unlock()
 		defer js.next(j, c, key)
 		return j.Interface.TopK(ctx, call.q, c, key.metric, call.k, call.bias)
 	}
 	g.waiting = append(g.waiting, call)
+	g.enough()
 	js.mu.Unlock()
 	select {
 	case <-call.done:
@@ -121,39 +135,68 @@ func (js *joins) leave(key joinKey, call *joinedCall) {
 
 func (c *joinedCall) wanted() bool { return !c.left }
 
+// enough starts the batch that waits for calls which have come; js.mu is held.
+func (g *joinGroup) enough() {
+	if g.come != nil && len(g.waiting) >= g.expected {
+		close(g.come)
+		g.come = nil
+	}
+}
+
 // next follows a search or a batch that has ended: it starts the next batch, or ends the group.
 func (js *joins) next(j joining, c engine.Vectors, key joinKey) {
 	js.mu.Lock()
 	g := js.groups[key]
-	g.running = nil
+	ended := max(len(g.running), 1)
+	g.running, g.stop = nil, nil
 	if len(g.waiting) == 0 {
 		delete(js.groups, key)
 		js.mu.Unlock()
 		return
 	}
+	g.expected = min(ended+len(g.waiting), joinedQueries)
+	awaited := min(time.Since(g.begun)/awaitedShare, mostAwaited)
+	var come chan struct{}
+	if awaited >= leastAwaited {
+		come = make(chan struct{})
+		g.come = come
+		g.enough()
+	}
+	js.mu.Unlock()
+	run := func() {
+		defer js.next(j, c, key)
+		if come != nil {
+			select {
+			case <-come:
+			case <-time.After(awaited):
+			}
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		j.batch(ctx, c, key.metric, js.take(key, stop))
+	}
+	if !j.s.background(run) { // the base is closed
+		for _, call := range js.take(key, func() {}) {
+			call.err = ErrClosed
+			close(call.done)
+		}
+		js.next(j, c, key)
+	}
+}
+
+// take takes the next batch out of those that wait, which stop ends early.
+func (js *joins) take(key joinKey, stop context.CancelFunc) []*joinedCall {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	g := js.groups[key]
 	n, queries := 0, 0
 	for n < len(g.waiting) && queries+g.waiting[n].q.Rows <= joinedQueries {
 		queries += g.waiting[n].q.Rows
 		n++
 	}
-	batch := slices.Clone(g.waiting[:n])
+	g.running, g.stop, g.begun, g.come = slices.Clone(g.waiting[:n]), stop, time.Now(), nil
 	g.waiting = slices.Delete(g.waiting, 0, n)
-	ctx, stop := context.WithCancel(context.Background())
-	g.running, g.stop = batch, stop
-	js.mu.Unlock()
-	run := func() {
-		defer js.next(j, c, key)
-		defer stop()
-		j.batch(ctx, c, key.metric, batch)
-	}
-	if !j.s.background(run) { // the base is closed
-		for _, call := range batch {
-			call.err = ErrClosed
-			close(call.done)
-		}
-		stop()
-		js.next(j, c, key)
-	}
+	return g.running
 }
 
 // background runs fn beside the calls of a snapshot that is in use, which stays open until then; false: the base is
@@ -176,6 +219,9 @@ func (s *Snapshot) background(fn func()) bool {
 // batch answers calls by one search. After an error each is searched for by itself, so that one gets its own error
 // only.
 func (j joining) batch(ctx context.Context, c engine.Vectors, metric kernels.Metric, batch []*joinedCall) {
+	if len(batch) == 0 { // all have left
+		return
+	}
 	all, k := engine.Vectors{Dim: c.Dim}, 0
 	var bias []engine.Biases
 	for _, call := range batch {

@@ -233,3 +233,43 @@ func TestTextsAreKept(t *testing.T) {
 		t.Errorf("%d bytes are kept", n)
 	}
 }
+
+// TestTitlesAreReadOnce: what a snapshot has read it does not ask the store for again, also that there is none; a later
+// snapshot has the titles of then.
+func TestTitlesAreReadOnce(t *testing.T) {
+	w := newWorld(t, 1000, 1000)
+	w.add("ships", "harbours")
+	title := func(want string) {
+		t.Helper()
+		snap, _, err := w.Searchable(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer snap.Release()
+		for range 2 {
+			got, err := snap.Titles(t.Context(), []string{"ships", "harbours", "gone"})
+			if _, known := got["harbours"]; err != nil || got["ships"] != want || known {
+				t.Errorf("%v, %v, want %q", got, err, want)
+			}
+		}
+		if n := knowledge.KeptTitles(snap); n != 3 {
+			t.Errorf("%d documents are kept", n)
+		}
+	}
+	title("")
+	st, err := w.Writer(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := w.Embed(t.Context(), []string{"ships"}, embed.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = st.Commit(t.Context(), store.Batch{Vectors: e.Data,
+		Documents: []*corpus.Document{{ID: "ships", Source: "ships", Digest: "other", Title: "Of ships"}},
+		Chunks:    []corpus.Chunk{{ID: "ships", Document: "ships", Source: "ships", Text: "ships"}}})
+	if err := w.Changed(err); err != nil {
+		t.Fatal(err)
+	}
+	title("Of ships")
+}

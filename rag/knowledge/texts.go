@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -15,6 +16,9 @@ type texts struct {
 	mu    sync.RWMutex
 	byID  map[string]corpus.Chunk
 	bytes int
+
+	titles     map[string]string // of documents; "" is none
+	titleBytes int
 }
 
 // get fills in the chunks that are kept, and returns the places of the others.
@@ -73,4 +77,55 @@ func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, er
 	}
 	s.texts.keep(read)
 	return chunks, nil
+}
+
+// Titles returns the titles of documents by their ids; those that have none, or are not in the store, are left out.
+func (s *Snapshot) Titles(ctx context.Context, ids []string) (map[string]string, error) {
+	if err := s.base.check(); err != nil {
+		return nil, err
+	}
+	found := make(map[string]string, len(ids))
+	unread := s.texts.known(ids, found)
+	if len(unread) > 0 {
+		read, err := s.Store.Titles(ctx, unread)
+		if err != nil {
+			return nil, s.base.unlessClosed(err)
+		}
+		s.texts.keepTitles(unread, read)
+		maps.Copy(found, read)
+	}
+	return found, nil
+}
+
+// known fills in the titles that are kept, and returns the ids of the other documents.
+func (t *texts) known(ids []string, found map[string]string) (unread []string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, id := range ids {
+		title, ok := t.titles[id]
+		switch {
+		case !ok:
+			unread = append(unread, id)
+		case title != "":
+			found[id] = title
+		}
+	}
+	return unread
+}
+
+// keepTitles keeps those of documents; when there are too many, it begins anew.
+func (t *texts) keepTitles(ids []string, titles map[string]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		size := len(id) + len(titles[id]) + 64
+		if _, again := t.titles[id]; again || size > keptTexts/64 {
+			continue
+		}
+		if t.titles == nil || t.titleBytes+size > keptTexts/4 {
+			t.titles, t.titleBytes = map[string]string{}, 0
+		}
+		t.titles[id] = titles[id]
+		t.titleBytes += size
+	}
 }
