@@ -12,6 +12,7 @@ import (
 	"math"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/daulet/tokenizers"
 )
@@ -26,6 +27,7 @@ type tokenizer struct {
 	digest  string
 
 	continuing string // with which tokens begin that go on with a word; "": spaces tell words apart
+	wordChars  int    // of BERT's tokenizers: a longer word is one unknown token; 0 for others
 
 	pair    template // how two texts become one sequence; nil when pairErr says why there is none
 	pairErr error
@@ -51,7 +53,7 @@ func openTokenizer(dir string) (*tokenizer, error) {
 	if err != nil {
 		return bad(err)
 	}
-	tok := &tokenizer{t: t, path: path, unknown: unknown, continuing: continuing,
+	tok := &tokenizer{t: t, path: path, unknown: unknown, continuing: continuing, wordChars: longestWord(raw),
 		digest: "sha256:" + hex.EncodeToString(digest[:])}
 	tok.pair, tok.pairErr = parseTemplate(raw)
 	probe := t.EncodeWithOptions("a", true, tokenizers.WithReturnSpecialTokensMask())
@@ -148,7 +150,7 @@ func (t *tokenizer) encoding(text string, opts ...tokenizers.EncodeOption) (toke
 
 // encode returns the ids of a repaired text with special tokens, uncut.
 func (t *tokenizer) encode(text string) ([]uint32, error) {
-	e, err := t.encoding(text)
+	e, err := t.encoding(condense(text, t.wordChars))
 	return e.IDs, err
 }
 
@@ -156,17 +158,24 @@ func (t *tokenizer) encode(text string) ([]uint32, error) {
 const slack = 16
 
 // head is encoding for a text of which limit tokens are wanted: of one that is much longer, only a beginning is
-// read, to the end of a word, that has more tokens than that; whole tells that all of it was.
+// read, to the end of a word where that can be, that has more tokens than that; whole tells that all of it was.
 func (t *tokenizer) head(
 	text string, limit int, opts ...tokenizers.EncodeOption,
 ) (e tokenizers.Encoding, whole bool, err error) {
 	for n := 8 * (limit + slack); n < len(text); n *= 4 {
-		end := strings.LastIndexFunc(text[:n], unicode.IsSpace)
+		end, more := strings.LastIndexFunc(text[:n], unicode.IsSpace), slack
 		if end < n/2 {
-			continue
+			if t.wordChars == 0 {
+				continue
+			}
+			// In the midst of a word: only the tokens of that one, which has at most so many characters or is one
+			// token, depend on where it ends.
+			for end = n; !utf8.RuneStart(text[end]); end-- {
+			}
+			more += t.wordChars
 		}
 		e, err := t.encoding(text[:end], opts...)
-		if err != nil || len(e.IDs) > limit+slack {
+		if err != nil || len(e.IDs) > limit+more {
 			return e, false, err
 		}
 	}
@@ -176,7 +185,7 @@ func (t *tokenizer) head(
 
 // encodeHead is head for the ids alone.
 func (t *tokenizer) encodeHead(text string, limit int) (ids []uint32, whole bool, err error) {
-	e, whole, err := t.head(text, limit)
+	e, whole, err := t.head(condense(text, t.wordChars), limit)
 	return e.IDs, whole, err
 }
 
