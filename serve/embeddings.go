@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -45,8 +48,12 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if query {
 		role = embed.Query
 	}
-	e, err := s.models().Embed(r.Context(), texts, role)
+	ctx, leave, err := s.bulk(r.Context(), texts)
 	if err != nil {
+		return err
+	}
+	e, err := s.models().Embed(ctx, texts, role)
+	if leave(); err != nil {
 		return err
 	}
 	if q.Truncate != nil && !*q.Truncate && e.Truncated > 0 {
@@ -69,15 +76,47 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
+// A request of more texts, or of more bytes of text, than that is a batch job to the encoder: those of somebody who
+// waits for one answer go first. So many of them are under way at a time.
+const (
+	bulkTexts    = 64
+	bulkBytes    = 64 << 10
+	bulkRequests = 16
+)
+
+// bulk is the context of a request for embeddings, and what to call when they are there.
+func (s *Server) bulk(ctx context.Context, texts []string) (context.Context, func(), error) {
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
+	}
+	if len(texts) <= bulkTexts && bytes <= bulkBytes {
+		return ctx, func() {}, nil
+	}
+	select {
+	case s.bulks <- struct{}{}:
+		return cores.AsBatch(ctx), func() { <-s.bulks }, nil
+	default: // the encoder's queue refuses no batch job
+		return nil, nil, &requestError{Status: http.StatusTooManyRequests, Code: "busy", RetryAfter: time.Second,
+			Message: fmt.Sprintf("%d requests of more than %d texts or %d bytes are under way, the limit is %d", bulkRequests,
+				bulkTexts, bulkBytes, bulkRequests),
+			Hint: "try again later, or send fewer texts in a request"}
+	}
+}
+
 // tooLong names the first text that the encoder does not read to its end.
 func (s *Server) tooLong(ctx context.Context, texts []string, limit int) error {
 	for i, text := range texts {
+		more := ""
+		if len(text) > bulkBytes { // counting the rest would take long, and say no more
+			text, more = strings.ToValidUTF8(text[:bulkBytes], ""), "more than "
+		}
 		n, err := s.models().CountTokens(ctx, text)
 		if err != nil {
 			return err
 		}
 		if n > limit {
-			e := bad(fmt.Sprintf("input[%d]", i), "text %d has %d tokens, the encoder reads %d", i, n, limit)
+			e := bad(fmt.Sprintf("input[%d]", i), "text %d has %s%d tokens, the encoder reads %d", i, more, n, limit)
 			e.Code, e.Hint = "text_too_long", "shorten it, or leave truncate out to have it cut"
 			return e
 		}

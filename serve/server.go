@@ -25,6 +25,7 @@ type Server struct {
 	routes   []endpoint
 	origins  *http.CrossOriginProtection
 	room     chan struct{} // a token for each request under way
+	bulks    chan struct{} // a token for each large request for embeddings
 	ready    atomic.Pointer[readiness]
 	draining atomic.Bool
 
@@ -53,6 +54,7 @@ func New(c Config) (*Server, error) {
 		c.Logger = slog.Default()
 	}
 	s := &Server{cfg: c, log: c.Logger, bases: map[string]*base{}, room: make(chan struct{}, c.Limits.Requests),
+		bulks:   make(chan struct{}, bulkRequests),
 		started: time.Now(), origins: http.NewCrossOriginProtection()}
 	for _, origin := range c.Origins {
 		if err := s.origins.AddTrustedOrigin(origin); err != nil {
