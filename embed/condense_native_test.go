@@ -53,7 +53,8 @@ func TestLongTextsWithoutSpaces(t *testing.T) {
 		}
 		got, cut := truncate(ids, limit, tok.closing)
 		if !slices.Equal(want, got) || cut != wantCut {
-			t.Errorf("round %d, limit %d, cut %v, want %v: %d ids, want %d", round, limit, cut, wantCut, len(got), len(want))
+			t.Errorf("round %d, limit %d, cut %v, want %v: %d ids, want %d", round, limit, cut, wantCut, len(got),
+				len(want))
 		}
 		if all, err := tok.encode(text); err != nil || !slices.Equal(all, e.IDs) {
 			t.Errorf("round %d: %d ids of the condensed text, want %d: %v", round, len(all), len(e.IDs), err)

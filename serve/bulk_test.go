@@ -74,7 +74,8 @@ func TestLargeRequestsForEmbeddingsAreBatchJobs(t *testing.T) {
 		n = len(c.batch)
 		c.mu.Unlock()
 	}
-	if status, body := send(many...); status != http.StatusTooManyRequests || !strings.Contains(body, "the limit is 16") {
+	if status, body := send(many...); status != http.StatusTooManyRequests ||
+		!strings.Contains(body, "the limit is 16") {
 		t.Error(status, body)
 	}
 	if status, body := send("a ship"); status != http.StatusOK {
