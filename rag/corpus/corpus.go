@@ -115,6 +115,7 @@ var (
 	ErrIgnored    = errors.New("corpus: ignored")
 	ErrStore      = errors.New("corpus: a store of Sluice")
 	ErrTooLarge   = errors.New("corpus: larger than the limit")
+	ErrGenerated  = errors.New("corpus: generated or minified code")
 	ErrNoWords    = errors.New("corpus: no words in it")
 	ErrDuplicate  = errors.New("corpus: document id seen before")
 )

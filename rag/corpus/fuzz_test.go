@@ -184,6 +184,21 @@ func TestHostile(t *testing.T) {
 		"table.md": strings.Repeat("|a", n/64) + "\n" + strings.Repeat("|-", n/64) + "\n" +
 			strings.Repeat("|text\n", 100),
 		"ladder.md":   ladder(600),
+		"open.js":     "text" + strings.Repeat("{", n),
+		"calls.js":    "text" + strings.Repeat("f({", n),
+		"line.js":     strings.Repeat("function f(){}", n/4),
+		"slashes.js":  "text=" + strings.Repeat("(/", n),
+		"ticks.js":    strings.Repeat("text`${", n/4),
+		"hashes.c":    strings.Repeat("text#", n),
+		"ifs.c":       strings.Repeat("#if a\n{\n", n/4) + "text",
+		"names.cpp":   strings.Repeat("a::b<", n) + "text() {}",
+		"marks.rs":    strings.Repeat("r#'", n) + "text",
+		"defs.py":     strings.Repeat("class a:\n", n/4) + "text",
+		"deep.py":     "text" + strings.Repeat("(", n),
+		"deep.go":     "package text\nvar x = " + strings.Repeat("(", n),
+		"chans.go":    "package text\ntype x " + strings.Repeat("chan ", n),
+		"docs.php":    "text<?php " + strings.Repeat("<<<a\n", n/4),
+		"modules.rb":  strings.Repeat("module a\n", n/4) + "text",
 		"array.jsonl": `{"x":` + strings.Repeat("[", n) + "}\n" + `{"text":"text"}`,
 		"marks.txt":   "text e" + strings.Repeat("\u0301", n),
 	} {
@@ -248,4 +263,42 @@ func FuzzJSONFields(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzCode reads a text as each programming language.
+func FuzzCode(f *testing.F) {
+	for _, seed := range []string{program, "class A:\n  def b(self):\n    '''x\n'''\n",
+		"a(`${b}`, /x[/]/, {c: 'd'}) => {\n}",
+		"#if 1\nint f() {\n#else\nint g() {\n#endif\n}\nR\"x(})x\"", "<?php\nfunction f() { <<<X\n}\nX\n} ?>'",
+		"def a\n  x\nend\nfunction b() { }\n",
+		"impl<'a> S<'a> { fn f() { r#\"}\"# } }", "@\"a\"\"}\" class X { int y() { } }"} {
+		for ending := range len(codeEndings()) {
+			f.Add([]byte(seed), uint8(ending))
+		}
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content []byte, ending uint8) {
+		endings := codeEndings()
+		path := write(t, dir, "x"+endings[int(ending)%len(endings)], string(content))
+		for d, err := range Load(context.Background(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20}) {
+			if err != nil {
+				return // nothing to read
+			}
+			checkDocument(t, d, len(content))
+			o := ChunkOptions{Size: 24, Overlap: 3, Count: countTokens}
+			var dropped []Skipped
+			o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
+			chunks, err := Split(d, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRanges(t, chunks, len(content))
+			checkChunks(t, d, o, chunks, dropped)
+		}
+	})
+}
+
+// codeEndings are those of one language each.
+func codeEndings() []string {
+	return []string{".go", ".py", ".ts", ".cpp", ".java", ".rs", ".cs", ".php", ".rb", ".sh", ".kt", ".lua", ".pl"}
 }

@@ -70,7 +70,8 @@ type loader struct {
 	documents int
 	skipped   int
 	first     Skipped
-	pdf       *pdfReader // nil before the first PDF file
+	code      map[string]language // by endings; nil before the first file
+	pdf       *pdfReader          // nil before the first PDF file
 }
 
 func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) bool) *loader {
@@ -164,6 +165,13 @@ func (l *loader) document(at found) error {
 		return l.mailbox(at)
 	}
 	f, ok := l.formats()[ext]
+	if l.code == nil {
+		l.code = languages()
+	}
+	if code, known := l.code[ext]; known {
+		f, ok = format{func(d *Document, raw string) error { return parseCode(d, raw, code, at.given, l.pulse) },
+			plainShare}, true
+	}
 	if !ok {
 		err := fmt.Errorf("%w %q: %s are read, and archives of them (%s)", ErrUnknown, ext, formatNames, archiveNames)
 		return l.skip(at.path, err, at.given && at.content == nil)
@@ -192,11 +200,13 @@ func (l *loader) unread(at found, err error) error {
 	if at.content != nil && errors.Is(err, errArchive) {
 		return err // the archive is skipped
 	}
-	return l.skip(at.path, err, true)
+	return l.skip(at.path, err, !errors.Is(err, ErrGenerated))
 }
 
 // formatNames are the endings of files that are read, for messages.
-const formatNames = "txt, md, html, pdf, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml and mbox"
+const formatNames = "txt, md, html, pdf, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml, mbox, source " +
+	"code (" +
+	codeNames + ")"
 
 // format is how files with an ending are read.
 type format struct {

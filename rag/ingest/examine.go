@@ -42,7 +42,7 @@ func (r *run) tellLanguage(doc *corpus.Document) {
 		return
 	}
 	code := r.o.Language
-	if code == "" {
+	if code == "" && doc.Meta["code"] == "" { // source files: what is guessed of them is chance
 		code = r.base.Language(doc.Text)
 	}
 	if code != "" {
