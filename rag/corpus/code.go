@@ -54,16 +54,15 @@ const codeNames = "go, py, js, ts, java, c, h, cpp, cs, rs, rb, php, sh, kt, swi
 // parseCode reads a source file: a section for each function and type, with the comment above it, below the file's
 // name. What a parser does not understand is one section. Files that say they are generated, or have the long lines of
 // minified ones, are ErrGenerated unless all is asked for.
-func parseCode(d *Document, raw string, l language, all bool, p *pulse) error {
-	in := decode(raw, p)
+func parseCode(d *Document, in decoded, l language, all bool, p *pulse) error {
 	if !all {
 		if why := generated(in.text); why != "" {
 			return fmt.Errorf("%w: %s; name the file itself to have it read", ErrGenerated, why)
 		}
 	}
 	name := path.Base(d.ID)
-	d.Text, d.offsets, d.Repaired = in.text, in.m, in.repaired
-	d.Title, d.Meta = name, map[string]string{codeKey: l.name}
+	d.Text, d.offsets, d.Title = in.text, in.m, name
+	d.setMeta(codeKey, l.name)
 	d.blocks = []block{{end: len(in.text), code: true}}
 	d.Sections = codeSections(in.text, name, l.outline(in.text, name, p))
 	for i := range d.Sections {

@@ -169,8 +169,13 @@ func (l *loader) document(at found) error {
 		l.code = languages()
 	}
 	if code, known := l.code[ext]; known {
-		f, ok = format{func(d *Document, raw string) error { return parseCode(d, raw, code, at.given, l.pulse) },
-			plainShare}, true
+		f, ok = format{func(d *Document, raw string) error {
+			in, err := decodeText(d, raw, l.o.Encoding, l.pulse)
+			if err != nil {
+				return err
+			}
+			return parseCode(d, in, code, at.given, l.pulse)
+		}, plainShare}, true
 	}
 	if !ok {
 		err := fmt.Errorf("%w %q: %s are read, and archives of them (%s)", ErrUnknown, ext, formatNames, archiveNames)

@@ -18,13 +18,14 @@ const longestLook = 64 << 20
 
 // Lines returns the first and the last line of a passage that stands at bytes start to end of a source, counted from 1:
 // of a file, or of one in an archive, whatever its encoding. It is 0 where the source is not there or does not hold the
-// passage's first and last words at that place: it has changed since it was read.
+// passage's last words at that place: it has changed since it was read.
 func Lines(ctx context.Context, source string, start, end int, text string) (from, to int) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	if len(words) == 0 || start < 0 || end <= start || end > longestLook {
 		return 0, 0
 	}
-	first, last := words[0], words[len(words)-1]
+	// What a chunk begins with may be repeated from elsewhere: the names of a table's columns.
+	first, last := words[len(words)*3/4], words[len(words)-1]
 	f, err := openSource(ctx, source)
 	if err != nil {
 		return 0, 0
