@@ -93,6 +93,9 @@ func (r *run) finish(f *reading) {
 	}
 	if !f.still() {
 		if f.tries < maxReads {
+			for id := range f.documents {
+				delete(r.sync.seen, id) // what it holds now will be seen again
+			}
 			r.todo = append(r.todo, reading{file: f.file, tries: f.tries})
 			return
 		}
