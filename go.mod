@@ -7,6 +7,7 @@ require (
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/daulet/tokenizers v1.24.0
+	github.com/fsnotify/fsnotify v1.9.0
 	github.com/go-skynet/go-llama.cpp v0.0.0-20240314183750-6a8041ef6b46
 	github.com/google/go-cmp v0.7.0
 	github.com/klauspost/compress v1.20.3

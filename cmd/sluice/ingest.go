@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -37,8 +38,9 @@ pattern in quotes, such as 'docs/**/*.md'.
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error. With --events,
 {"progress":{...}} comes about once a second, {"skipped":{...}} for what is not read, and {"summary":{...}} at the end.
 
-` + syncHelp,
+` + syncHelp + "\n\n" + watchHelp,
 		Example: "  sluice ingest docs/\n  sluice ingest --sync docs/\n  sluice ingest --sync --dry-run docs/\n" +
+			"  sluice ingest --watch docs/ notes/\n" +
 			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
 			"semantic book.md",
 		Args: cobra.MinimumNArgs(1),
@@ -53,6 +55,10 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			o.Files = files(c)
 			if err := sync.fill(&o, c); err != nil {
 				return closing(s, err)
+			}
+			if sync.watch {
+				return closing(s, a.watch(cmd, s, a.newIngesting(args, o, events, true), sync.interval,
+					func(context.Context, sluice.IngestResult) error { return nil }))
 			}
 			return closing(s, a.ingest(cmd, s, args, o, events))
 		},
@@ -93,25 +99,60 @@ func ingestOptions(c config.Config) sluice.IngestOptions {
 	}
 }
 
+// ingesting is an ingest under way, with what it tells; of a watch, a sync.
+type ingesting struct {
+	*app
+	paths   []string
+	o       sluice.IngestOptions
+	events  bool
+	tell    *ingestEvents
+	skipped *skips
+	watches bool
+}
+
+// newIngesting sets what the options tell.
+func (a *app) newIngesting(paths []string, o sluice.IngestOptions, events, watches bool) *ingesting {
+	i := &ingesting{app: a, paths: paths, o: o, events: events, watches: watches}
+	i.o.OnSkip = func(k corpus.Skipped) { i.skipped.add(k); i.tell.skipped(k) }
+	i.o.OnFolder = func(c store.Collection) {
+		a.note("ids of %s begin with %s/", printable.Line(c.Root), printable.Line(c.Name))
+	}
+	i.o.OnTake = func(id, from string) {
+		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
+	}
+	i.o.OnCommit = func(ids []string) { i.tell.committed(ids) }
+	i.o.Progress = func(p sluice.IngestProgress) { i.tell.progress(p) }
+	if i.o.Sync {
+		i.o.OnChange = i.change
+	}
+	i.begin()
+	return i
+}
+
+// begin begins to count.
+func (i *ingesting) begin() {
+	i.tell = &ingestEvents{all: i.events}
+	if !i.watches { // a bar for each file that changes is too much
+		i.tell.task = i.task("ingest", "kB")
+	}
+	if i.json || i.events {
+		i.tell.out = newPrinter(i.stdout)
+	}
+	i.skipped = &skips{app: i.app, paths: i.paths}
+}
+
 func (a *app) ingest(
 	cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions, events bool,
 ) error {
-	tell := &ingestEvents{task: a.task("ingest", "kB"), all: events}
-	if a.json || events {
-		tell.out = newPrinter(a.stdout)
-	}
-	skipped := &skips{app: a, paths: paths}
-	o.OnSkip = func(k corpus.Skipped) { skipped.add(k); tell.skipped(k) }
-	o.OnFolder = func(c store.Collection) {
-		a.note("ids of %s begin with %s/", printable.Line(c.Root), printable.Line(c.Name))
-	}
-	o.OnTake = func(id, from string) {
-		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
-	}
-	o.OnCommit, o.Progress = tell.committed, tell.progress
-	a.tellChanges(&o, tell)
-	r, err := s.Ingest(cmd.Context(), paths, o)
-	tell.end(r)
+	i := a.newIngesting(paths, o, events, false)
+	r, err := s.Ingest(cmd.Context(), paths, i.o)
+	return i.end(r, err)
+}
+
+// end says what was done.
+func (i *ingesting) end(r sluice.IngestResult, err error) error {
+	a := i.app
+	i.tell.end(r)
 	summary := a.note
 	if err != nil && r.Commits > 0 {
 		summary = a.say // what is kept is said even to those who want it quiet
@@ -119,7 +160,7 @@ func (a *app) ingest(
 	if err != nil && isUsage(err) {
 		return err // nothing was begun
 	}
-	a.summarise(summary, r, o)
+	a.summarise(summary, r, i.o)
 	for _, x := range []struct {
 		n    int
 		what string
@@ -137,12 +178,12 @@ func (a *app) ingest(
 	if err != nil && r.Commits > 0 {
 		a.say("the %d chunks committed so far are kept; the same command goes on from there", r.Chunks)
 	}
-	skipped.summary()
-	if err == nil && skipped.unread > 0 {
-		a.say("%d of the %d paths could not be read", skipped.unread, len(paths))
+	i.skipped.summary()
+	if err == nil && i.skipped.unread > 0 {
+		a.say("%d of the %d paths could not be read", i.skipped.unread, len(i.paths))
 		err = errReported
 	}
-	return errors.Join(err, tell.err)
+	return errors.Join(err, i.tell.err)
 }
 
 // summarise says what was done.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +21,9 @@ not be there. --dry-run tells what would be done. With --json, {"change":{...}} 
 
 // syncFlags are those of --sync.
 type syncFlags struct {
-	sync bool
-	o    sluice.SyncOptions
+	sync, watch bool
+	interval    time.Duration
+	o           sluice.SyncOptions
 }
 
 func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
@@ -34,13 +36,19 @@ func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
 	f.BoolVar(&s.o.DeleteAll, "delete-all", false, "with --sync: remove as many documents as have vanished")
 	f.BoolVar(&s.o.DeleteExcluded, "delete-excluded", false,
 		"with --sync: also remove documents whose files are there, but left out now")
+	f.BoolVar(&s.watch, "watch", false, "synchronise again after each change, until Ctrl-C")
+	f.DurationVar(&s.interval, "interval", ingest.DefaultEvery, "with --watch: time between two syncs without a change")
 	a.flag(cmd, "ingest.max_delete", "max-delete")
 	return s
 }
 
 // fill sets the options of an ingest.
 func (s *syncFlags) fill(o *sluice.IngestOptions, c config.Config) error {
+	s.sync = s.sync || s.watch
 	o.Sync, o.SyncOptions = s.sync, s.o
+	if s.interval <= 0 {
+		return usagef("--interval %v is not above 0", s.interval)
+	}
 	o.MaxDelete = c.Ingest.MaxDelete
 	if !s.sync && (s.o.Checksum || s.o.DryRun || s.o.DeleteAll || s.o.DeleteExcluded) {
 		return usagef("--checksum, --dry-run, --delete-all and --delete-excluded go with --sync")
@@ -48,29 +56,23 @@ func (s *syncFlags) fill(o *sluice.IngestOptions, c config.Config) error {
 	return nil
 }
 
-// tellChanges has the changes of a sync told: as JSON, or those of a dry run as lines for people, or with --verbose on
-// standard error.
-func (a *app) tellChanges(o *sluice.IngestOptions, tell *ingestEvents) {
-	if !o.Sync {
-		return
+// change tells of a change: as JSON, or to people as a line, of a dry run and a watch on standard output, else with
+// --verbose on standard error.
+func (i *ingesting) change(c sluice.Change) {
+	line := fmt.Sprintf("%-8s %s", c.Kind, printable.Line(c.ID))
+	switch {
+	case c.Kind == ingest.Failed:
+		line = fmt.Sprintf("%-8s %s", c.Kind, printable.Line(c.Source))
+	case c.From != "":
+		line += " from " + printable.Line(c.From)
 	}
-	dry := o.DryRun
-	o.OnChange = func(c sluice.Change) {
-		line := fmt.Sprintf("%-8s %s", c.Kind, printable.Line(c.ID))
-		switch {
-		case c.Kind == ingest.Failed:
-			line = fmt.Sprintf("%-8s %s", c.Kind, printable.Line(c.Source))
-		case c.From != "":
-			line += " from " + printable.Line(c.From)
-		}
-		switch {
-		case tell.out != nil:
-			tell.print("change", c)
-		case dry:
-			fmt.Fprintln(a.stdout, line)
-		case a.verbose && c.Kind != ingest.Failed: // that is said already
-			a.say("%s", line)
-		}
+	switch {
+	case i.tell.out != nil:
+		i.tell.print("change", c)
+	case i.o.DryRun, i.watches:
+		fmt.Fprintln(i.stdout, line)
+	case i.verbose && c.Kind != ingest.Failed: // that is said already
+		i.say("%s", line)
 	}
 }
 

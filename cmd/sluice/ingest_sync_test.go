@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A sync tells what has become of documents, to people and to programs; a dry run tells the same and does nothing.
@@ -57,5 +59,44 @@ func TestIngestSync(t *testing.T) {
 	b.ok("ingest", "--chunk", "32/0", "--sync", "--delete-all", folder)
 	if out := b.ok("docs", "list", "--json"); out != "" {
 		t.Errorf("%s", out)
+	}
+}
+
+// A watch commits what comes and removes what goes, beside readers, until it is interrupted, which is no failure.
+func TestIngestWatch(t *testing.T) {
+	b := newBench(t)
+	folder := filepath.Dir(b.file("kb/a.md", "About herrings in the northern sea."))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- b.runContext(ctx, "ingest", "--chunk", "32/0", "--watch", "--json", folder) }()
+	until := func(what string, is func(list string) bool) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			if o := b.run("docs", "list", "--json"); o.code == exitOK && is(o.stdout) {
+				return
+			}
+			if time.Since(began) > 30*time.Second {
+				stop()
+				t.Fatalf("not seen: %s; %+v", what, <-ended)
+			}
+		}
+	}
+	until("the first file", func(list string) bool { return strings.Contains(list, "kb/a.md") })
+	b.file("kb/b.md", "About lighthouses and their lamps.")
+	until("a new file", func(list string) bool { return strings.Contains(list, "kb/b.md") })
+	if err := os.Remove(filepath.Join(folder, "a.md")); err != nil {
+		t.Fatal(err)
+	}
+	until("a removed file", func(list string) bool { return !strings.Contains(list, "kb/a.md") })
+	stop()
+	o := <-ended
+	kinds := map[string]int{}
+	for _, l := range objects(t, o.stdout) {
+		for kind := range l {
+			kinds[kind]++
+		}
+	}
+	if o.code != exitOK || kinds["committed"] != 2 || kinds["change"] != 3 || kinds["summary"] < 3 {
+		t.Errorf("%d %v %s", o.code, kinds, o.stderr)
 	}
 }

@@ -58,6 +58,29 @@ func List(ctx context.Context, paths []string, o LoadOptions) (files []File, err
 	return files, nil
 }
 
+// Folders calls enters for each folder that List reads, just before it is read: whoever has it watched from then on
+// misses no file. Files that are given bring the folders that they lie in. What cannot be read is left out.
+func Folders(ctx context.Context, paths []string, o FileOptions, enters func(dir string)) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	w := newWalker(ctx, o)
+	w.enters = enters
+	w.file = func(f found) error {
+		if f.given {
+			enters(filepath.Dir(f.path))
+		}
+		return ctx.Err()
+	}
+	w.skip = func(string, error, bool) error { return nil }
+	for _, p := range paths {
+		if err := errors.Join(ctx.Err(), w.path(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // LoadFiles yields the documents of files that List has found, as Load does: the next file is asked for when the last
 // one has been read to its end, and its Info says what it is now. That there was no document is no error.
 func LoadFiles(ctx context.Context, files iter.Seq[File], o LoadOptions) iter.Seq2[*Document, error] {

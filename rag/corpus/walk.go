@@ -92,6 +92,7 @@ type walker struct {
 	// skip is called for what is left out; fault tells that it should have been readable. Its error ends the walk.
 	skip func(source string, err error, fault bool) error
 
+	enters           func(dir string) // called for each folder before it is read; may be nil
 	include, exclude []globPattern
 	seen             map[string]bool // by found.real
 	folder           string          // found.folder of the path at hand
@@ -166,6 +167,9 @@ func (w *walker) tree(root string) error {
 
 // entries walks what is in a folder, whose path below the one given is rel.
 func (w *walker) entries(dir, rel string, above *ignoreRules) error {
+	if w.enters != nil {
+		w.enters(dir)
+	}
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		if err := w.skip(dir, reason(err), true); err != nil {

@@ -23,6 +23,7 @@ type reading struct {
 	file      corpus.File // Info: just before it is opened
 	began     time.Time
 	tries     int
+	sameTime  bool              // as when its documents were read that the store has, with the same options
 	documents map[string]string // that came of it: id → digest
 	failed    error             // a fault of the file, or of a line of it: what else it holds is not known
 	unknown   bool              // it is of a kind that is not read
@@ -51,7 +52,8 @@ func (r *run) files(ctx context.Context) iter.Seq[corpus.File] {
 				continue
 			}
 			next.file.Info = info
-			r.now = &reading{file: next.file, tries: next.tries + 1, began: time.Now(), documents: map[string]string{}}
+			next.tries, next.began, next.documents = next.tries+1, time.Now(), map[string]string{}
+			r.now = &next
 			if !yield(next.file) {
 				return
 			}
@@ -77,8 +79,9 @@ func (r *run) unread(k corpus.Skipped) {
 		case errors.Is(k.Err, corpus.ErrNoWords):
 			f.noWords = f.noWords || k.Source == f.file.Path
 		case errors.Is(k.Err, corpus.ErrUnknown):
-			f.unknown = true
-		case !errors.Is(k.Err, corpus.ErrDuplicate):
+			f.unknown = f.unknown || k.Source == f.file.Path
+		case errors.Is(k.Err, corpus.ErrDuplicate), errors.Is(k.Err, corpus.ErrHidden), errors.Is(k.Err, corpus.ErrIgnored):
+		default:
 			f.failed = k.Err
 		}
 	}

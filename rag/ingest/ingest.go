@@ -296,7 +296,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		}
 	}
 	r.handedIn(doc)
-	if ok, err := r.name(ctx, doc); !ok {
+	if ok, err := r.name(ctx, doc); !ok || r.isThere(doc) {
 		return err
 	}
 	if err := r.lendCopy(ctx, doc); err != nil {

@@ -73,6 +73,7 @@ type syncing struct {
 	states      map[string]store.FileState
 	byID        map[string]int
 	byFile      map[string][]int
+	archives    map[int]string // of documents in archives: the archive's file
 
 	listed map[string]bool    // files that were found
 	lost   map[int]string     // documents that have vanished, with the reason
@@ -102,7 +103,7 @@ func (r *run) chooseSync() error {
 		o.MaxDelete = DefaultMaxDelete
 	}
 	r.result.Sync = &SyncResult{}
-	r.sync = syncing{SyncOptions: o, result: r.result.Sync, byID: map[string]int{}, byFile: map[string][]int{},
+	r.sync = syncing{SyncOptions: o, result: r.result.Sync, byID: map[string]int{}, byFile: map[string][]int{}, archives: map[int]string{},
 		listed: map[string]bool{}, lost: map[int]string{}, lostBy: map[[16]byte][]int{}, moved: map[int]bool{},
 		came: map[string]int{}, seen: map[string]bool{}, news: map[string]Change{}}
 	return nil
@@ -129,15 +130,16 @@ func (r *run) plan(ctx context.Context, paths []string, load corpus.LoadOptions)
 	for _, f := range files {
 		s.listed[f.Real] = true
 		documents := s.byFile[f.Real]
-		if was, ok := s.states[f.Real]; ok && !s.Checksum && was.How == r.how && isAsRead(f.Info, was) &&
-			s.holds(was, documents) {
+		was, known := s.states[f.Real]
+		known = known && !s.Checksum && was.How == r.how && s.holds(was, documents)
+		if known && isAsRead(f.Info, was) {
 			s.result.Unchanged += len(documents)
 			if was.NoWords {
 				r.skip(corpus.Skipped{Source: f.Path, Err: corpus.ErrNoWords})
 			}
 			continue
 		}
-		r.todo = append(r.todo, reading{file: f})
+		r.todo = append(r.todo, reading{file: f, sameTime: known && f.Info.ModTime().UnixNano() == was.Modified})
 		for _, i := range documents {
 			lenders = append(lenders, s.sources[i].ID)
 		}
@@ -169,15 +171,27 @@ func (s *syncing) learn(ctx context.Context, st *store.Store, paths []string) (e
 	}
 	for i, d := range s.sources {
 		s.byID[d.ID] = i
-		if d.Path != "" {
-			s.byFile[d.Path] = append(s.byFile[d.Path], i)
+		if d.Path == "" {
+			continue
 		}
+		if archive := corpus.ArchiveOf(d.Path); archive != "" {
+			s.archives[i] = archive
+		}
+		s.byFile[s.fileOf(i)] = append(s.byFile[s.fileOf(i)], i)
 	}
 	if s.collections, err = st.Collections(ctx); err != nil {
 		return err
 	}
 	s.states, err = st.Files(ctx)
 	return err
+}
+
+// fileOf is the file of a document: its path, or that of the archive which it is in.
+func (s *syncing) fileOf(i int) string {
+	if archive, ok := s.archives[i]; ok {
+		return archive
+	}
+	return s.sources[i].Path
 }
 
 // holds tells whether the documents of a file are those that its state tells of, to their ends.
@@ -215,6 +229,23 @@ func (r *run) meet(d *corpus.Document) {
 	s.news[d.ID] = c
 }
 
+// isThere tells whether the store has a document as it is, read from the same file with the same options and of the same
+// time: there is nothing to be done then but to remember that.
+func (r *run) isThere(d *corpus.Document) bool {
+	if !r.o.Sync || !r.now.sameTime {
+		return false
+	}
+	i, held := r.sync.byID[d.ID]
+	if !held || r.sync.sources[i].Digest != d.Digest || r.sync.sources[i].Path != d.Path ||
+		r.sync.sources[i].Source != d.Source {
+		return false
+	}
+	r.now.documents[d.ID] = d.Digest
+	r.meet(d)
+	r.tellChanges([]*corpus.Document{d})
+	return true
+}
+
 // cameFrom is the id of a document of the same content whose file has gone.
 func (s *syncing) cameFrom(d *corpus.Document) (id string, ok bool) {
 	list := s.lostBy[digestOf(d.Digest)]
@@ -243,8 +274,9 @@ func (r *run) preview(d *corpus.Document) {
 			name = r.o.Collection
 		}
 		d.ID = name + "/" + d.ID
-		for _, i := range s.byFile[d.Path] {
-			if !s.sources[i].Line {
+		file := r.now.file.Real
+		for _, i := range s.byFile[file] {
+			if !s.sources[i].Line && s.sources[i].Path == d.Path {
 				d.ID = s.sources[i].ID
 				break
 			}

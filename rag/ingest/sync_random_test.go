@@ -179,7 +179,9 @@ func (f *folder) together(change func(*ingest.Options)) {
 // Lines of a file that changes while it is read are read again; a file that changes each time is left to the next sync,
 // and nothing of it is removed.
 func TestSyncOfAChangingFile(t *testing.T) {
-	line := func(id int, about string) string { return fmt.Sprintf(`{"id":"l%d","text":"About %s."}`+"\n", id, about) }
+	line := func(id int, about string) string {
+		return fmt.Sprintf(`{"id":"l%d","text":"About %s."}`+"\n", id, about)
+	}
 	f := newFolder(t, map[string]string{"lines.jsonl": line(1, "herrings") + line(2, "tides")})
 	f.sync()
 	f.write("lines.jsonl", line(1, "lamps")+line(2, "tides"))

@@ -1,6 +1,8 @@
 package ingest_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -474,4 +476,48 @@ func TestSyncWithOtherOptions(t *testing.T) {
 	if r, err := f.trySync(func(o *ingest.Options) { o.Chunk = "60/0"; o.CommitEvery = 7 }); err != nil || r.Read != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
+}
+
+// Files in an archive are documents that come and go with it.
+func TestSyncOfAnArchive(t *testing.T) {
+	f := newFolder(t, map[string]string{"a.md": words("herrings")})
+	pack := func(files map[string]string) {
+		t.Helper()
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			w, err := z.Create(name)
+			if err == nil {
+				_, err = w.Write([]byte(files[name]))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f.write("pack.zip", b.String())
+	}
+	pack(map[string]string{"b.md": words("tides"), "c.md": words("lamps"), ".hidden": "x", "odd.bin": "x"})
+	f.sync()
+	f.expect(6, "new docs/a.md", "new docs/pack.zip/b.md", "new docs/pack.zip/c.md")
+	if r := f.sync(); r.Read != 0 || r.Sync.Unchanged != 3 || r.Sync.Removed != 0 {
+		t.Errorf("%+v %+v", r, r.Sync)
+	}
+	pack(map[string]string{"b.md": words("tides"), "d.md": words("lamps"), "e.md": words("gulls")})
+	f.sync()
+	f.expect(2, "removed docs/pack.zip/c.md", "new docs/pack.zip/d.md", "new docs/pack.zip/e.md")
+	f.isFresh()
+	f.move("pack.zip", "sub/other.zip")
+	f.sync()
+	if len(f.texts) != 0 || len(f.told) != 3 {
+		t.Errorf("%q %q", f.told, f.texts)
+	}
+	f.isFresh()
+	f.remove("sub")
+	if _, err := f.trySync(func(o *ingest.Options) { o.DeleteAll = true }); err != nil {
+		t.Error(err)
+	}
+	f.isFresh()
 }

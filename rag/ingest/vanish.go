@@ -41,18 +41,19 @@ func (s *syncing) rootOf(path string) (root string) {
 
 // placeOf is the root of a document, and the path whose going makes it vanish: that of its file, or that of the link by
 // which a file was reached that lies in no collection.
-func (s *syncing) placeOf(d store.DocumentInfo) (root, path string) {
-	if d.Path == "" {
+func (s *syncing) placeOf(i int) (root, path string) {
+	file := s.fileOf(i)
+	if file == "" {
 		return "", ""
 	}
-	if root = s.rootOf(d.Path); root != "" {
-		return root, d.Path
+	if root = s.rootOf(file); root != "" {
+		return root, file
 	}
-	via := s.states[d.Path].Via
+	via := s.states[file].Via
 	if via == "" {
 		return "", ""
 	}
-	if in, _ := store.CollectionOf(s.collections, d.Path); in != nil {
+	if in, _ := store.CollectionOf(s.collections, file); in != nil {
 		return "", ""
 	}
 	return s.rootOf(via), via
@@ -62,10 +63,10 @@ func (s *syncing) placeOf(d store.DocumentInfo) (root, path string) {
 // did not come to a file is no evidence.
 func (s *syncing) findLost(ctx context.Context) error {
 	for i, d := range s.sources {
-		if s.listed[d.Path] {
+		if s.listed[s.fileOf(i)] {
 			continue
 		}
-		root, path := s.placeOf(d)
+		root, path := s.placeOf(i)
 		if root == "" {
 			continue
 		}
@@ -135,8 +136,8 @@ func (s *syncing) checkLimit() error {
 		return nil
 	}
 	all, lost, moved := map[string]int{}, map[string]int{}, map[string]int{}
-	for i, d := range s.sources {
-		root, _ := s.placeOf(d)
+	for i := range s.sources {
+		root, _ := s.placeOf(i)
 		if root == "" {
 			continue
 		}
@@ -194,10 +195,9 @@ func (r *run) remove(ctx context.Context) error {
 
 // isStillLost tells whether a document that has vanished has not come again, in another file or in its place.
 func (s *syncing) isStillLost(i int, why string, isThere map[string]bool) bool {
-	d := s.sources[i]
-	root, path := s.placeOf(d)
+	root, path := s.placeOf(i)
 	switch {
-	case s.seen[d.ID]:
+	case s.seen[s.sources[i].ID]:
 		return false
 	case why == noMore:
 		return true

@@ -1,0 +1,173 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// WatchOptions of Watch. The zero value takes the defaults.
+type WatchOptions struct {
+	// Settle is for how long nothing must have happened before a sync, so that a file that is being written is read
+	// once; Longest bounds the wait while things go on happening. 0 are DefaultSettle and DefaultLongest.
+	Settle, Longest time.Duration
+	// Every is the time between two syncs without an event: what file systems do not tell, as those of other machines,
+	// is found then. 0 is DefaultEvery.
+	Every time.Duration
+	// OnBlind is called when changes are not told any more, because the system cannot watch so many folders, say:
+	// syncs then come every DefaultBlind, if Every is longer. May be nil.
+	OnBlind func(error)
+}
+
+// The defaults of WatchOptions.
+const (
+	DefaultSettle  = 500 * time.Millisecond
+	DefaultLongest = 10 * time.Second
+	DefaultEvery   = 5 * time.Minute
+	DefaultBlind   = 30 * time.Second
+)
+
+// Watch calls sync at once, and again after each time that something has changed below paths, and now and then, until
+// ctx ends, which is no error, or sync returns one. Changes while sync is under way are followed by another one.
+func Watch(
+	ctx context.Context, paths []string, files corpus.FileOptions, o WatchOptions, sync func(context.Context) error,
+) error {
+	w := &watch{o: o.withDefaults(), paths: paths, files: files}
+	defer w.close()
+	if notifier, err := fsnotify.NewWatcher(); err != nil {
+		w.isBlind(err)
+	} else {
+		w.notifier = notifier
+	}
+	return w.run(ctx, sync)
+}
+
+func (w *watch) run(ctx context.Context, sync func(context.Context) error) error {
+	for {
+		if err := w.follow(ctx); err == nil {
+			err = sync(ctx)
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+		} else if ctx.Err() == nil {
+			return err
+		}
+		if !w.wait(ctx) {
+			return nil
+		}
+	}
+}
+
+func (o WatchOptions) withDefaults() WatchOptions {
+	for _, x := range []struct {
+		value   *time.Duration
+		initial time.Duration
+	}{{&o.Settle, DefaultSettle}, {&o.Longest, DefaultLongest}, {&o.Every, DefaultEvery}} {
+		if *x.value <= 0 {
+			*x.value = x.initial
+		}
+	}
+	return o
+}
+
+type watch struct {
+	o        WatchOptions
+	paths    []string
+	files    corpus.FileOptions
+	notifier *fsnotify.Watcher // nil where there is none
+	blind    bool
+}
+
+func (w *watch) close() {
+	if w.notifier != nil {
+		_ = w.notifier.Close() // it only gives descriptors back
+	}
+}
+
+// isBlind says once that changes are not told.
+func (w *watch) isBlind(err error) {
+	if w.blind {
+		return
+	}
+	w.blind = true
+	if w.o.Every > DefaultBlind {
+		w.o.Every = DefaultBlind
+	}
+	if w.o.OnBlind != nil {
+		w.o.OnBlind(err)
+	}
+}
+
+// follow watches the folders that there are. The system forgets one that goes by itself.
+func (w *watch) follow(ctx context.Context) error {
+	if w.notifier == nil {
+		return nil
+	}
+	there := map[string]bool{}
+	return corpus.Folders(ctx, w.paths, w.files, func(dir string) {
+		if there[dir] {
+			return
+		}
+		there[dir] = true
+		// adding one that is watched changes nothing, unless it has been replaced
+		if err := w.notifier.Add(dir); err != nil && !errors.Is(err, fsnotify.ErrClosed) {
+			w.isBlind(fmt.Errorf("%s: %w", dir, err))
+		}
+	})
+}
+
+// wait returns when there may be something to do, false when ctx has ended.
+func (w *watch) wait(ctx context.Context) bool {
+	var events chan fsnotify.Event
+	var faults chan error
+	if w.notifier != nil {
+		events, faults = w.notifier.Events, w.notifier.Errors
+	}
+	periodic := time.NewTimer(w.o.Every)
+	defer periodic.Stop()
+	settled := time.NewTimer(time.Hour)
+	settled.Stop()
+	defer settled.Stop()
+	var first time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case e := <-events:
+			if !w.isChange(e) {
+				continue
+			}
+			now := time.Now()
+			if first.IsZero() {
+				first = now
+			}
+			settled.Reset(max(0, min(w.o.Settle, w.o.Longest-now.Sub(first))))
+		case err := <-faults:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) { // of that one a sync makes up for
+				w.isBlind(err)
+			}
+			return true
+		case <-settled.C:
+			return true
+		case <-periodic.C:
+			return true
+		}
+	}
+}
+
+// isChange tells whether an event may be one of a document: other rights of a file are none, and neither are hidden
+// files, unless these are read or say which are, and those that editors write beside a file.
+func (w *watch) isChange(e fsnotify.Event) bool {
+	if e.Op == fsnotify.Chmod {
+		return false
+	}
+	name := filepath.Base(e.Name)
+	isRule := name == ".sluiceignore" || name == ".ignore" || name == ".gitignore"
+	return (name[0] != '.' || w.files.Hidden || isRule) && name[len(name)-1] != '~'
+}
