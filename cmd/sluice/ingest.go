@@ -41,7 +41,8 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 ` + syncHelp + "\n\n" + watchHelp,
 		Example: "  sluice ingest docs/\n  sluice ingest --sync docs/\n  sluice ingest --sync --dry-run docs/\n" +
 			"  sluice ingest --watch docs/ notes/\n" +
-			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  sluice ingest --chunker " +
+			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  " +
+			"sluice ingest --chunker " +
 			"semantic book.md",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

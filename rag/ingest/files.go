@@ -80,7 +80,8 @@ func (r *run) unread(k corpus.Skipped) {
 			f.noWords = f.noWords || k.Source == f.file.Path
 		case errors.Is(k.Err, corpus.ErrUnknown):
 			f.unknown = f.unknown || k.Source == f.file.Path
-		case errors.Is(k.Err, corpus.ErrDuplicate), errors.Is(k.Err, corpus.ErrHidden), errors.Is(k.Err, corpus.ErrIgnored):
+		case errors.Is(k.Err, corpus.ErrDuplicate), errors.Is(k.Err, corpus.ErrHidden),
+			errors.Is(k.Err, corpus.ErrIgnored):
 		default:
 			f.failed = k.Err
 		}

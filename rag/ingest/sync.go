@@ -103,8 +103,9 @@ func (r *run) chooseSync() error {
 		o.MaxDelete = DefaultMaxDelete
 	}
 	r.result.Sync = &SyncResult{}
-	r.sync = syncing{SyncOptions: o, result: r.result.Sync, byID: map[string]int{}, byFile: map[string][]int{}, archives: map[int]string{},
-		listed: map[string]bool{}, lost: map[int]string{}, lostBy: map[[16]byte][]int{}, moved: map[int]bool{},
+	r.sync = syncing{SyncOptions: o, result: r.result.Sync, byID: map[string]int{}, byFile: map[string][]int{},
+		archives: map[int]string{},
+		listed:   map[string]bool{}, lost: map[int]string{}, lostBy: map[[16]byte][]int{}, moved: map[int]bool{},
 		came: map[string]int{}, seen: map[string]bool{}, news: map[string]Change{}}
 	return nil
 }
@@ -229,8 +230,8 @@ func (r *run) meet(d *corpus.Document) {
 	s.news[d.ID] = c
 }
 
-// isThere tells whether the store has a document as it is, read from the same file with the same options and of the same
-// time: there is nothing to be done then but to remember that.
+// isThere tells whether the store has a document as it is, read from the same file with the same options and of the
+// same time: there is nothing to be done then but to remember that.
 func (r *run) isThere(d *corpus.Document) bool {
 	if !r.o.Sync || !r.now.sameTime {
 		return false
