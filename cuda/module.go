@@ -123,19 +123,26 @@ func (s *Stream) Capture(f func() error) (*Graph, error) {
 	defer func() { // f may panic
 		s.recording = nil
 		if !ended {
-			_, _ = driver.EndCapture(s.compute, false)
+			if r, err := driver.EndCapture(s.compute); err == nil {
+				_ = r.Destroy() // the panic is what is told
+			}
 		}
 	}()
 	err := f()
 	ended = true
-	var ending error
-	if g.g, ending = driver.EndCapture(s.compute, err == nil); err != nil {
-		return nil, err
-	}
+	recording, ending := driver.EndCapture(s.compute)
 	if ending != nil {
-		return nil, s.check("cuStreamEndCapture", ending)
+		return nil, errors.Join(err, s.check("cuStreamEndCapture", ending))
 	}
-	s.graphs[g] = struct{}{}
+	if err == nil {
+		if g.g, err = recording.Graph(); err == nil {
+			s.graphs[g] = struct{}{}
+		}
+		err = s.check("cuGraphInstantiate", err)
+	}
+	if err = errors.Join(err, s.check("cuGraphDestroy", recording.Destroy())); err != nil {
+		return nil, err // a graph that has been made goes with the device
+	}
 	return g, nil
 }
 

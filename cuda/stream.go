@@ -145,7 +145,7 @@ func (s *Stream) Launch(k Kernel, grid, block [3]int, shared int, args ...uint64
 	}
 	copy(s.values[:], args)
 	err := k.function.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s.compute,
-		s.pointers[:len(args)])
+		s.pointers[:max(len(args), 1)]) // cu allocates, and nobody should read, nothing
 	if err != nil {
 		return fmt.Errorf("launch of %s, grid %v, block %v, %d bytes shared: %w", k.name, grid, block, shared,
 			s.check("cuLaunchKernel", err))

@@ -20,7 +20,7 @@ Block *block_around(uintptr_t address) {
   auto next = s.blocks.upper_bound(address);
   if (next == s.blocks.begin()) return nullptr;
   auto &b = *std::prev(next);
-  return address < b.first + b.second.bytes && !b.second.freed ? &b.second : nullptr;
+  return address < b.first + b.second.bytes ? &b.second : nullptr;
 }
 
 static uintptr_t address_of(const Block &b) { return (uintptr_t)b.raw + band; }
@@ -78,7 +78,7 @@ static void destroy(std::map<uintptr_t, Block>::iterator b) {
 static int release(uintptr_t address, const char *what) {
   State &s = state();
   auto b = s.blocks.find(address);
-  if (b == s.blocks.end() || b->second.freed) {
+  if (b == s.blocks.end()) {
     fault(std::string(what) + " of what is not allocated");
     return invalid_value;
   }
@@ -205,7 +205,7 @@ STANDIN_API int cuMemPoolDestroy(Pool *pool) {
   if (!state().pools_made.erase(pool)) return invalid_value;
   for (auto &b : state().blocks)
     if (b.second.pool == pool) {
-      fault("cuMemPoolDestroy of a pool with memory in use");
+      if (!b.second.leaving) fault("cuMemPoolDestroy of a pool with memory in use");
       b.second.pool = nullptr;
     }
   delete pool;
@@ -223,10 +223,12 @@ STANDIN_API int cuMemFreeAsync(uintptr_t address, Stream *s) {
   Context *c;
   if (int code = use(&c)) return code;
   if (!stream_fits(s, c, "cuMemFreeAsync")) return invalid_handle;
-  if (!block_around(address)) {
+  Block *b = block_around(address);
+  if (!b || b->leaving) {
     fault("cuMemFreeAsync of what is not allocated");
     return invalid_value;
   }
+  b->leaving = true;
   int code = queue(s, [address] { return release(address, "cuMemFreeAsync"); });
   return e.code ? e.code : code;
 }

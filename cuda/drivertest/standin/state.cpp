@@ -119,7 +119,7 @@ STANDIN_API void standin_left(char *to, int size) {
   };
   size_t references = 0, live = 0;
   for (auto &c : s.contexts) references += (size_t)c.second.references;
-  for (auto &b : s.blocks) live += !b.second.freed;
+  for (auto &b : s.blocks) live += !b.second.leaving;
   count("contexts", references);
   count("pieces of device memory", live);
   count("pieces of pinned memory", s.pinned.size());

@@ -44,6 +44,7 @@ struct Event {
   uint64_t position = 0;
   double milliseconds = 0; /* of the stand-in's clock, when it was reached */
   bool reached = true;
+  int asked = 0; /* by queries, since it was recorded */
 };
 
 struct Work {
@@ -66,7 +67,7 @@ struct Block {
   char *raw;
   size_t bytes;
   struct Pool *pool = nullptr;
-  bool freed = false; /* in the order of a stream; its bytes stay until the end of the context */
+  bool leaving = false; /* a stream's work ends with its release */
 };
 
 struct Pool {

@@ -132,6 +132,7 @@ STANDIN_API int cuEventRecord(Event *v, Stream *s) {
   v->stream = s;
   v->position = s->queued + 1;
   v->reached = false;
+  v->asked = 0;
   uint64_t position = v->position;
   return queue(s, [v, position] {
     if (state().events.count(v) && v->position == position) { /* not recorded again since */
@@ -142,8 +143,12 @@ STANDIN_API int cuEventRecord(Event *v, Stream *s) {
   });
 }
 
-/* A lazy device is not ready until somebody waits. */
+/* A lazy device is not ready until somebody waits. Who asks again and again is not counted each time. */
 STANDIN_API int cuEventQuery(Event *v) {
+  {
+    std::lock_guard<std::recursive_mutex> held(state().lock);
+    if (current() && !current()->broken && state().events.count(v) && !v->reached && v->asked++ >= 2) return not_ready;
+  }
   ENTER("cuEventQuery");
   if (!state().events.count(v)) return invalid_handle;
   return v->reached ? ok : not_ready;
@@ -274,8 +279,9 @@ STANDIN_API int cuGraphInstantiateWithFlags(Graph **made, Graph *g, unsigned lon
   return ok;
 }
 
+/* A recording is the host's: no context has to be whole for it. */
 STANDIN_API int cuGraphDestroy(Graph *g) {
-  LEAVE("cuGraphDestroy");
+  Entered e("cuGraphDestroy");
   if (!state().graphs.erase(g)) return invalid_handle;
   delete g;
   return e.code;

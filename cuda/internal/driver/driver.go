@@ -168,29 +168,28 @@ func BeginCapture(s cu.Stream) error {
 	return result(C.cuStreamBeginCapture(stream(s), C.CU_STREAM_CAPTURE_MODE_RELAXED))
 }
 
-// Graph is a recorded sequence, ready to be launched.
-type Graph struct{ exec C.CUgraphExec }
+// Recording is what a stream was told between BeginCapture and EndCapture.
+type Recording struct{ g C.CUgraph }
 
-// EndCapture ends the recording; with keep it returns what was recorded.
-func EndCapture(s cu.Stream, keep bool) (Graph, error) {
-	var recorded C.CUgraph
-	if err := result(C.cuStreamEndCapture(stream(s), &recorded)); err != nil {
-		return Graph{}, err
-	}
+// EndCapture ends the recording.
+func EndCapture(s cu.Stream) (Recording, error) {
+	var r Recording
+	err := result(C.cuStreamEndCapture(stream(s), &r.g))
+	return r, err
+}
+
+// Graph makes a recording ready to be launched.
+func (r Recording) Graph() (Graph, error) {
 	var g Graph
-	var err error
-	if keep {
-		err = result(C.cuGraphInstantiateWithFlags(&g.exec, recorded, 0))
-	}
-	if gone := result(C.cuGraphDestroy(recorded)); err == nil && gone != nil {
-		err = gone
-		if g.exec != nil {
-			C.cuGraphExecDestroy(g.exec) // the first error is the one that is told
-		}
-		g = Graph{}
-	}
+	err := result(C.cuGraphInstantiateWithFlags(&g.exec, r.g, 0))
 	return g, err
 }
+
+// Destroy gives a recording back; its graphs stay.
+func (r Recording) Destroy() error { return result(C.cuGraphDestroy(r.g)) }
+
+// Graph is a recorded sequence, ready to be launched.
+type Graph struct{ exec C.CUgraphExec }
 
 // Launch queues a recorded sequence on s.
 func (g Graph) Launch(s cu.Stream) error { return result(C.cuGraphLaunch(g.exec, stream(s))) }
