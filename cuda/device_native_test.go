@@ -129,7 +129,7 @@ func add(d *cuda.Device, k cuda.Kernel, n int, seed uint64) error {
 // both runs a test with a driver that does everything at once, and with one that does nothing before somebody
 // waits; and with and without memory pools.
 func both(t *testing.T, f func(t *testing.T, driver *drivertest.Driver)) {
-	for _, lazy := range []int64{0, 1} {
+	for _, lazy := range []int64{0, 1, 2} {
 		for _, pools := range []int64{1, 0} {
 			t.Run(fmt.Sprintf("lazy=%d,pools=%d", lazy, pools), func(t *testing.T) {
 				driver := drivertest.OpenSmall(t)

@@ -5,8 +5,8 @@
 // It is stricter than a real driver: it knows the guard bands around every allocation, asynchronous copies from
 // memory that is not pinned, calls on a thread without a context, work on another device's streams, what is freed
 // twice and what is never freed. Any call can be made to fail (FailAt). With Set("lazy", 1) nothing happens on
-// the device before somebody waits for it, which finds work that lacks an order; otherwise everything happens at
-// once.
+// the device before somebody waits for it, with 2 this is so on every second stream: both find work that lacks an
+// order. Otherwise everything happens at once.
 //
 // What it does not show: speed, and what only a device does (wgmma, TMA, the order of threads within a block but
 // for barriers).

@@ -19,7 +19,7 @@ type selection struct {
 func racy() []selection {
 	return []selection{
 		{
-			packages: []string{"./engine/...", "./embed/...", "./rag/store/...", "./llm", "./llm/remote"},
+			packages: []string{"./cuda", "./engine/...", "./embed/...", "./rag/store/...", "./llm", "./llm/remote"},
 			skip: []string{
 				"TestVendoring", "TestMemoryLimits", "TestManyQuantiles", "TestIndexManyBiases",
 				"TestIndexBoundaries", "TestNoInputIsSlowerThanCanonicalScores", "TestStretches", "TestTextFilter",

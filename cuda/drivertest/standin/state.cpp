@@ -246,7 +246,7 @@ STANDIN_API int cuDevicePrimaryCtxRetain(void **context, int device) {
   Context &c = state().contexts[device];
   c.device = device;
   if (c.broken) return c.broken;
-  if (c.references++ == 0) c.generation++;
+  if (c.references++ == 0) c.generation++, c.streams_made = 0;
   *context = &c;
   return ok;
 }

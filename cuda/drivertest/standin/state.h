@@ -51,13 +51,13 @@ struct Work {
   std::function<int()> run;
 };
 
-/* Work waits in a stream until something asks for it (lazy), or is done at once. */
 struct Stream {
   explicit Stream(Context *c) : context(c) {}
   Context *context;
   std::deque<Work> work;
   uint64_t queued = 0, done = 0;
   bool busy = false; /* its work is being done */
+  bool lazy = false; /* its work waits until something asks for it */
   struct Graph *capture = nullptr;
 };
 
@@ -96,6 +96,7 @@ struct Context {
   uint64_t generation = 0; /* of the primary context: it is another one after its last release */
   int broken = 0;          /* the error that all calls return */
   size_t used = 0;         /* bytes */
+  int streams_made = 0;
 };
 
 struct State {

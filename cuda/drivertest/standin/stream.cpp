@@ -27,7 +27,7 @@ int queue(Stream *s, std::function<int()> run) {
   }
   s->work.push_back(Work{run});
   s->queued++;
-  return state().lazy ? (int)ok : advance(s, s->queued);
+  return s->lazy ? (int)ok : advance(s, s->queued);
 }
 
 /* advance does a stream's work up to a position. An error breaks the context, as it does on a device; here it
@@ -78,6 +78,8 @@ STANDIN_API int cuStreamCreate(Stream **s, unsigned flags) {
   ENTER("cuStreamCreate");
   if (flags > 1) return invalid_value;
   *s = new Stream(c);
+  int number = c->streams_made++;
+  (*s)->lazy = state().lazy == 1 || (state().lazy == 2 && number % 2 == 1);
   state().streams.insert(*s);
   return ok;
 }
