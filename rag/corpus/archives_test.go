@@ -218,3 +218,54 @@ func TestHostileArchives(t *testing.T) {
 		}
 	}
 }
+
+// fuzzArchive fuzzes an archive: nothing that it holds leads out of it, or takes long.
+func fuzzArchive(f *testing.F, ext string, seeds ...string) {
+	f.Helper()
+	for _, s := range append(seeds, "", "PK") {
+		f.Add([]byte(s))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content []byte) {
+		path := write(t, dir, "x"+ext, string(content))
+		defer soon(t)()
+		for d, err := range Load(t.Context(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20,
+			FileOptions: FileOptions{Archives: ArchiveLimits{MaxBytes: 64 << 20, MaxEntries: 1000}}}) {
+			if err != nil {
+				return
+			}
+			if !strings.HasPrefix(d.Path, path+"/") || strings.Contains(d.Path, "/../") {
+				t.Fatalf("%q leads out of the archive", d.Path)
+			}
+			size := len(d.Text)
+			if !Converted(d.Path) {
+				size = 1 << 20
+			}
+			checkDocument(t, d, size)
+		}
+	})
+}
+
+func FuzzZip(f *testing.F) {
+	fuzzArchive(f, ".zip", zipped(f, "a.txt", "Words.", "b/c.md", "# X\n\ny"),
+		zipped(f, "a.zip", zipped(f, "b.txt", "Words.")),
+		zipped(f, "../a.txt", "Words.", "a.jsonl", `{"text":"Words."}`))
+}
+
+func FuzzTar(f *testing.F) {
+	fuzzArchive(f, ".tar", tarred(f, member("a.txt", "Words."), member("b/c.md", "# X\n\ny")),
+		tarred(f, tar.Header{Name: "l", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}, member("a.zip", "PK")))
+}
+
+func FuzzGzip(f *testing.F) { fuzzArchive(f, ".txt.gz", packed(f, "Words.", gz)) }
+
+func FuzzZstd(f *testing.F) { fuzzArchive(f, ".txt.zst", packed(f, "Words.", zst)) }
+
+func FuzzXz(f *testing.F) {
+	fuzzArchive(f, ".tar.xz", string(must(os.ReadFile("testdata/notes.tar.xz"))),
+		string(must(os.ReadFile("testdata/wide.txt.xz"))))
+}
+
+func FuzzBzip2(f *testing.F) {
+	fuzzArchive(f, ".tar.bz2", string(must(os.ReadFile("testdata/notes.tar.bz2"))))
+}

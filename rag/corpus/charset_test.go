@@ -192,3 +192,25 @@ func TestBinaries(t *testing.T) {
 		t.Errorf("%d binaries are read", read)
 	}
 }
+
+// FuzzCharset: any bytes become valid text in any encoding, and every character has its place.
+func FuzzCharset(f *testing.F) {
+	encodedTexts(f, func(_, name string, e encoding.Encoding, text string) {
+		f.Add(must(e.NewEncoder().String(text)), name)
+	})
+	f.Add("\x1b$B%F\x1b(Bx", "iso-2022-jp")
+	f.Add("\xff\xfe\x00\x00a\x00\x00\x00", "utf-32le")
+	f.Fuzz(func(t *testing.T, raw, name string) {
+		if _, err := charsetNamed(name); err != nil {
+			name = ""
+		}
+		d := &Document{}
+		in, err := decodeText(d, raw, name, nil)
+		if err != nil {
+			return
+		}
+		d.Text, d.offsets = in.text, in.m
+		d.normalise(nil)
+		checkDocument(t, d, len(raw))
+	})
+}

@@ -198,6 +198,7 @@ func fuzzPart(f *testing.F, ext string, pack func(testing.TB, string) string, se
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, part string) {
 		path := write(t, dir, "x"+ext, pack(t, part))
+		defer soon(t)()
 		for d, err := range Load(context.Background(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20}) {
 			if err != nil {
 				return

@@ -3,6 +3,7 @@ package corpus
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,7 @@ func fuzzKind(f *testing.F, ext string, seeds ...string) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, content []byte) {
 		path := write(t, dir, "x"+ext, string(content))
+		defer soon(t)()
 		for d, err := range Load(context.Background(), []string{path},
 			LoadOptions{MaxFileBytes: 1 << 20, CacheDir: compiled}) {
 			if err != nil {
@@ -59,6 +61,24 @@ func fuzzKind(f *testing.F, ext string, seeds ...string) {
 			}
 		}
 	})
+}
+
+// soon begins a measurement that ends with an error where an input took longer than any may: 5 s. With the variable
+// SLUICE_FUZZ_WORST the durations above 10 ms are appended to that file.
+func soon(t testing.TB) func() {
+	began := time.Now()
+	return func() {
+		took := time.Since(began)
+		if name := os.Getenv("SLUICE_FUZZ_WORST"); name != "" && took > 10*time.Millisecond {
+			if f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+				_, _ = fmt.Fprintf(f, "%.3f\n", took.Seconds())
+				_ = f.Close()
+			}
+		}
+		if took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	}
 }
 
 func checkRanges(t *testing.T, chunks []Chunk, size int) {
