@@ -163,25 +163,8 @@ func (a *archive) related(name string) (byID, byType map[string]string, err erro
 	return byID, byType, err
 }
 
-// coreTitle is the title that an Office document gives itself, or "".
-func (a *archive) coreTitle() string {
-	var title strings.Builder
-	in := false
-	err := a.elements("docProps/core.xml", func(t xml.Token) error {
-		switch t := t.(type) {
-		case xml.StartElement:
-			in = t.Name.Local == "title"
-		case xml.EndElement:
-			in = false
-		case xml.CharData:
-			if in {
-				title.Write(t)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return "" // it is only a title
-	}
-	return strings.Join(strings.Fields(title.String()), " ")
-}
+// The parts in which an Office document and an OpenDocument say what they are.
+const (
+	coreProperties = "docProps/core.xml"
+	openProperties = "meta.xml"
+)

@@ -25,7 +25,7 @@ func parseBook(d *Document, a *archive) error {
 	if err != nil {
 		return err
 	}
-	title, chapters, err := bookChapters(a, pkg)
+	chapters, err := bookChapters(a, pkg)
 	if err != nil {
 		return err
 	}
@@ -42,40 +42,32 @@ func parseBook(d *Document, a *archive) error {
 		b.endBlock("\n\n")
 	}
 	b.finish(d, nil)
-	d.Title = title
+	a.said(d, pkg)
 	return nil
 }
 
-// bookChapters are the title of a book and the parts of its spine.
-func bookChapters(a *archive, pkg string) (title string, chapters []string, err error) {
+// bookChapters are the parts of a book's spine.
+func bookChapters(a *archive, pkg string) (chapters []string, err error) {
 	type item struct{ name, kind string }
-	items, inTitle := map[string]item{}, false
-	var text strings.Builder
+	items := map[string]item{}
 	err = a.elements(pkg, func(t xml.Token) error {
-		switch t := t.(type) {
-		case xml.StartElement:
-			switch t.Name.Local {
-			case "title":
-				inTitle = text.Len() == 0
-			case "item":
-				name := attribute(t, "href")
-				if plain, err := url.PathUnescape(name); err == nil {
-					name = plain
-				}
-				items[attribute(t, "id")] = item{path.Join(path.Dir(pkg), name), attribute(t, "media-type")}
-			case "itemref":
-				if i, ok := items[attribute(t, "idref")]; ok && strings.Contains(i.kind, "html") {
-					chapters = append(chapters, i.name)
-				}
+		e, ok := t.(xml.StartElement)
+		if !ok {
+			return nil
+		}
+		switch e.Name.Local {
+		case "item":
+			name := attribute(e, "href")
+			if plain, err := url.PathUnescape(name); err == nil {
+				name = plain
 			}
-		case xml.EndElement:
-			inTitle = false
-		case xml.CharData:
-			if inTitle {
-				text.Write(t)
+			items[attribute(e, "id")] = item{path.Join(path.Dir(pkg), name), attribute(e, "media-type")}
+		case "itemref":
+			if i, ok := items[attribute(e, "idref")]; ok && strings.Contains(i.kind, "html") {
+				chapters = append(chapters, i.name)
 			}
 		}
 		return nil
 	})
-	return strings.Join(strings.Fields(text.String()), " "), chapters, err
+	return chapters, err
 }

@@ -42,6 +42,7 @@ type builder struct {
 	space    string // white space inside a block: held back, because it may turn out to trail
 	spaceAt  int    // where space began in the source
 	pulse    *pulse
+	said     map[string]string // what the source says of itself, by the keys of the metadata; nil: nobody asks
 }
 
 // endBlock closes the block, if one is open. sep is the least that parts it from the next one.

@@ -131,7 +131,7 @@ func isRaw(name string) bool {
 func parseHTML(d *Document, in decoded, p *pulse) {
 	var keep []string
 	for {
-		b := builder{pulse: p}
+		b := builder{pulse: p, said: map[string]string{}}
 		b.w.text.Grow(len(in.text))
 		title, open := readHTML(&b, in.text, 0, keep...)
 		if open == "nav" || open == "template" || open == "svg" {
@@ -139,6 +139,9 @@ func parseHTML(d *Document, in decoded, p *pulse) {
 			continue
 		}
 		d.Title = title
+		for key, value := range b.said {
+			d.property(key, value)
+		}
 		b.finish(d, in.m)
 		return
 	}
@@ -188,6 +191,9 @@ func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
 		r.anchor = r.attribute(attrs, "id", "name")
 	case name == "br":
 		r.lineBreak(at)
+	case (name == "meta" || name == "html") && r.b.said != nil:
+		r.property(name, attrs)
+		r.boundary(kind, at)
 	default:
 		r.boundary(kind, at)
 		switch name {
@@ -204,6 +210,32 @@ func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
 		case "title":
 			r.inTitle = r.title == ""
 		}
+	}
+}
+
+// property keeps what a <meta> says of the document, or the language of <html>.
+func (r *htmlReader) property(element string, more bool) {
+	var name, content, lang string
+	for more {
+		var key, value []byte
+		key, value, more = r.z.TagAttr()
+		switch string(key) {
+		case "name", "property", "itemprop":
+			name = strings.ToLower(string(value))
+		case "content":
+			content = string(value)
+		case "lang", "xml:lang":
+			lang = string(value)
+		}
+	}
+	key := map[string]string{"author": authorKey, "dc.creator": authorKey, "article:author": authorKey,
+		"article:published_time": createdKey, "date": createdKey, "dc.date": createdKey, "datepublished": createdKey,
+		"article:modified_time": modifiedKey, "last-modified": modifiedKey, "datemodified": modifiedKey}[name]
+	if element == "html" {
+		key, content = languageKey, lang
+	}
+	if key != "" && r.b.said[key] == "" {
+		r.b.said[key] = content
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sluice-rag/sluice/internal/jsonl"
 )
@@ -193,6 +194,9 @@ func (l *loader) document(at found) error {
 	d.shorten(l.o.MaxTextBytes)
 	if d.Title == "" {
 		d.Title = title(d, at.path)
+	}
+	if !at.modified.IsZero() {
+		d.property(modifiedKey, at.modified.UTC().Format(time.RFC3339))
 	}
 	return l.emit(d, place{path: at.path})
 }

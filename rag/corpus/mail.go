@@ -57,6 +57,8 @@ func readMail(d *Document, b *builder, raw string) error {
 			d.Meta[strings.ToLower(name)] = text
 		}
 	}
+	d.property(authorKey, d.Meta["from"])
+	d.property(createdKey, commentOff(d.Meta["date"]))
 	if d.Title != "" {
 		b.heading(1, d.Title, "", 0, 0)
 	}
@@ -72,6 +74,12 @@ func readMail(d *Document, b *builder, raw string) error {
 		b.endBlock("\n\n")
 	}
 	return nil
+}
+
+// commentOff is a date without the name of its zone in brackets.
+func commentOff(date string) string {
+	date, _, _ = strings.Cut(date, " (")
+	return date
 }
 
 // clean is a text as documents have it: valid UTF-8 without NUL.

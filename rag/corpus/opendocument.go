@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"encoding/xml"
-	"errors"
 	"strconv"
 	"strings"
 )
@@ -17,26 +16,8 @@ func parseOpenDocument(d *Document, a *archive) error {
 	}
 	r.endParagraph()
 	b.finish(d, nil)
-	var title strings.Builder
-	in := false
-	err := a.elements("meta.xml", func(t xml.Token) error {
-		switch t := t.(type) {
-		case xml.StartElement:
-			in = t.Name.Space == "dc" && t.Name.Local == "title"
-		case xml.EndElement:
-			in = false
-		case xml.CharData:
-			if in {
-				title.Write(t)
-			}
-		}
-		return nil
-	})
-	d.Title = strings.Join(strings.Fields(title.String()), " ")
-	if errors.Is(err, ErrTooLarge) {
-		return err
-	}
-	return nil // a damaged title is none
+	a.said(d, openProperties)
+	return nil
 }
 
 type openReader struct {

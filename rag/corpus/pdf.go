@@ -9,6 +9,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -125,9 +126,18 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 			empty = append(empty, i+1)
 		}
 	}
-	if meta, err := in.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: doc.Document, Tag: "Title"}); err == nil {
-		d.Title = strings.Join(strings.Fields(clean(meta.Value)), " ")
+	said := func(tag string) string {
+		meta, err := in.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: doc.Document, Tag: tag})
+		if err != nil {
+			return ""
+		}
+		return meta.Value
 	}
+	d.Title = strings.Join(strings.Fields(clean(said("Title"))), " ")
+	d.property(authorKey, said("Author"))
+	d.property(createdKey, dateOfPDF(said("CreationDate")))
+	d.property(modifiedKey, dateOfPDF(said("ModDate")))
+	d.property(pagesKey, strconv.Itoa(len(pages)))
 	writePDF(d, pages, p)
 	return empty, nil
 }

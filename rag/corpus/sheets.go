@@ -50,7 +50,7 @@ func parseSheets(d *Document, a *archive) error {
 		r.t.end()
 	}
 	b.finish(d, nil)
-	d.Title = a.coreTitle()
+	a.said(d, coreProperties)
 	return nil
 }
 

@@ -33,7 +33,7 @@ func parseSlides(d *Document, a *archive) error {
 		}
 	}
 	b.finish(d, nil)
-	d.Title = a.coreTitle()
+	a.said(d, coreProperties)
 	return nil
 }
 

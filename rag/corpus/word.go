@@ -27,7 +27,7 @@ func parseWord(d *Document, a *archive) error {
 		r.endParagraph()
 	}
 	b.finish(d, nil)
-	d.Title = a.coreTitle()
+	a.said(d, coreProperties)
 	return nil
 }
 
