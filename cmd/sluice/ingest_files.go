@@ -19,8 +19,9 @@ func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptio
 	f.BoolVar(&o.NoIgnore, "no-ignore", false, "read what .gitignore, .ignore and .sluiceignore name, and folders of "+
 		"packages and caches, too")
 	a.flag(cmd, "ingest.encoding", "encoding")
+	a.flag(cmd, "ingest.max_file_seconds", "max-file-seconds")
 	return func(c config.Config) corpus.FileOptions {
-		o.Encoding = c.Ingest.Encoding
+		o.Encoding, o.MaxSeconds = c.Ingest.Encoding, float64(c.Ingest.MaxSeconds)
 		return o
 	}
 }

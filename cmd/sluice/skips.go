@@ -63,6 +63,7 @@ func reason(err error) string {
 		text string
 	}{{corpus.ErrUnknown, "of an unknown kind"}, {corpus.ErrHidden, "hidden"}, {corpus.ErrIgnored, "ignored"},
 		{corpus.ErrTooLarge, "too large"},
+		{corpus.ErrTime, "too slow"},
 		{corpus.ErrNoWords, "without words"}, {corpus.ErrDuplicate, "with an id seen before"},
 		{jsonl.ErrLine, "bad lines"},
 		{embed.ErrUnknownWords, "of unknown words"}, {embed.ErrRepetition, "of one word"},

@@ -58,6 +58,7 @@ type Ingest struct {
 	Metric      string `koanf:"metric"`
 	MaxFileMiB  int    `koanf:"max_file_mib"`
 	Encoding    string `koanf:"encoding"`
+	MaxSeconds  int    `koanf:"max_file_seconds"`
 
 	Chunker    string  `koanf:"chunker"`
 	Percentile float64 `koanf:"percentile"`

@@ -17,6 +17,8 @@ func ingests() []row {
 			doc: "how vectors of a new store are compared; an existing store keeps its own"},
 		{key: "ingest.max_file_mib", initial: corpus.DefaultMaxFileBytes >> 20, min: "1", max: "65536",
 			doc: "larger files are skipped and reported, MiB"},
+		{key: "ingest.max_file_seconds", initial: 60, min: "1", max: "86400",
+			doc: "a file that takes longer to be parsed is skipped and reported, s; each MiB of it adds a second"},
 		{key: "ingest.encoding",
 			doc: "encoding of texts (txt, md, html, csv, tsv), such as windows-1252 or shift_jis; empty finds each one's"},
 		{key: "ingest.chunker", initial: ingest.Fixed, oneOf: ingest.Fixed + " " + ingest.Semantic,

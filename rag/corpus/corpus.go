@@ -116,6 +116,7 @@ var (
 	ErrStore      = errors.New("corpus: a store of Sluice")
 	ErrTooLarge   = errors.New("corpus: larger than the limit")
 	ErrGenerated  = errors.New("corpus: generated or minified code")
+	ErrTime       = errors.New("corpus: takes longer than the limit")
 	ErrNoWords    = errors.New("corpus: no words in it")
 	ErrDuplicate  = errors.New("corpus: document id seen before")
 )

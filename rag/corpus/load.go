@@ -63,7 +63,6 @@ type loader struct {
 	ctx       context.Context
 	o         LoadOptions
 	yield     func(*Document, error) bool
-	pulse     *pulse
 	seen      map[place]place // lines of the file being loaded, by their ids
 	walk      *walker
 	each      func(found) error // reads a file in an archive
@@ -79,7 +78,7 @@ func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) 
 	if o.MaxFileBytes <= 0 {
 		o.MaxFileBytes = DefaultMaxFileBytes
 	}
-	l := &loader{ctx: ctx, o: o, yield: yield, pulse: &pulse{ctx: ctx}, walk: newWalker(ctx, o.FileOptions)}
+	l := &loader{ctx: ctx, o: o, yield: yield, walk: newWalker(ctx, o.FileOptions)}
 	l.walk.file, l.walk.skip, l.each = l.file, l.skip, l.document
 	return l
 }
@@ -165,17 +164,19 @@ func (l *loader) document(at found) error {
 	case ".mbox":
 		return l.mailbox(at)
 	}
-	f, ok := l.formats()[ext]
+	limit := l.limited(at.size)
+	defer limit.end()
+	f, ok := l.formats(limit.pulse)[ext]
 	if l.code == nil {
 		l.code = languages()
 	}
 	if code, known := l.code[ext]; known {
 		f, ok = format{func(d *Document, raw string) error {
-			in, err := decodeText(d, raw, l.o.Encoding, l.pulse)
+			in, err := decodeText(d, raw, l.o.Encoding, limit.pulse)
 			if err != nil {
 				return err
 			}
-			return parseCode(d, in, code, at.given, l.pulse)
+			return parseCode(d, in, code, at.given, limit.pulse)
 		}, plainShare}, true
 	}
 	if !ok {
@@ -188,7 +189,7 @@ func (l *loader) document(at found) error {
 		return l.unread(at, err)
 	}
 	d := &Document{ID: at.name, Digest: digest, Cut: cut}
-	if err := parsing(l.ctx, len(raw), func() error { return parse(d, raw) }); err != nil {
+	if err := limit.parsing(len(raw), func() error { return parse(d, raw) }); err != nil {
 		return l.unread(at, err)
 	}
 	d.shorten(l.o.MaxTextBytes)
@@ -226,41 +227,41 @@ type format struct {
 }
 
 // formats are those of files that are one document, by their endings.
-func (l *loader) formats() map[string]format {
+func (l *loader) formats(p *pulse) map[string]format {
 	decoding := func(share int64, parse func(*Document, decoded)) format {
 		return format{func(d *Document, raw string) error {
-			in, err := decodeText(d, raw, l.o.Encoding, l.pulse)
+			in, err := decodeText(d, raw, l.o.Encoding, p)
 			if err == nil {
 				parse(d, in)
 			}
 			return err
 		}, share}
 	}
-	text := decoding(plainShare, func(d *Document, in decoded) { parseText(d, in, l.pulse) })
+	text := decoding(plainShare, func(d *Document, in decoded) { parseText(d, in, p) })
 	markdown := decoding(markupShare, func(d *Document, in decoded) {
-		if !parseMarkdown(d, in, l.pulse) {
-			parseText(d, in, l.pulse)
+		if !parseMarkdown(d, in, p) {
+			parseText(d, in, p)
 		}
 	})
 	html := format{func(d *Document, raw string) error {
-		in, err := decodeHTML(d, raw, l.o.Encoding, l.pulse)
+		in, err := decodeHTML(d, raw, l.o.Encoding, p)
 		if err == nil {
-			parseHTML(d, in, l.pulse)
+			parseHTML(d, in, p)
 		}
 		return err
 	}, markupShare}
 	separated := func(tabs bool) format {
 		return format{func(d *Document, raw string) error {
-			in, err := decodeText(d, raw, l.o.Encoding, l.pulse)
+			in, err := decodeText(d, raw, l.o.Encoding, p)
 			if err != nil {
 				return err
 			}
-			return parseTable(d, in, tabs, l.pulse)
+			return parseTable(d, in, tabs, p)
 		}, plainShare}
 	}
 	packed := func(parse func(*Document, *archive) error) format {
 		return format{func(d *Document, raw string) error {
-			a, err := openArchive(raw, l.o.MaxFileBytes, l.pulse)
+			a, err := openArchive(raw, l.o.MaxFileBytes, p)
 			if err != nil {
 				return err
 			}
@@ -275,8 +276,8 @@ func (l *loader) formats() map[string]format {
 		".docx":  packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
 		".odt": packed(parseOpenDocument), ".odp": packed(parseOpenDocument), ".ods": packed(parseOpenDocument),
 		".epub": packed(parseBook),
-		".pdf":  {l.pdfFile, 0},
-		".eml":  {func(d *Document, raw string) error { return parseMail(d, raw, l.pulse) }, 0},
+		".pdf":  {func(d *Document, raw string) error { return l.pdfFile(d, raw, p) }, 0},
+		".eml":  {func(d *Document, raw string) error { return parseMail(d, raw, p) }, 0},
 	}
 }
 
@@ -291,7 +292,7 @@ func Converted(source string) bool {
 }
 
 // pdfFile reads a PDF file, and says which of its pages have no text.
-func (l *loader) pdfFile(d *Document, raw string) error {
+func (l *loader) pdfFile(d *Document, raw string, p *pulse) error {
 	if l.pdf == nil {
 		r, err := openPDF(l.ctx, l.o.CacheDir)
 		if err != nil {
@@ -299,7 +300,7 @@ func (l *loader) pdfFile(d *Document, raw string) error {
 		}
 		l.pdf = r
 	}
-	empty, err := l.pdf.parse(d, raw, l.pulse)
+	empty, err := l.pdf.parse(d, raw, p)
 	if err != nil || len(empty) == 0 || d.Text == "" {
 		return err
 	}
@@ -370,8 +371,10 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 		return nil
 	}
 	var d *Document
-	err = parsing(l.ctx, len(line.Raw), func() (err error) {
-		d, err = parseJSONLine(line.Raw, int(line.Offset), l.pulse)
+	limit := l.limited(int64(len(line.Raw)))
+	defer limit.end()
+	err = limit.parsing(len(line.Raw), func() (err error) {
+		d, err = parseJSONLine(line.Raw, int(line.Offset), limit.pulse)
 		return err
 	})
 	if err != nil {

@@ -202,7 +202,9 @@ func (l *loader) mailbox(file found) error {
 		from := place{path: path, line: line}
 		sum := sha256.Sum256([]byte(at))
 		d := &Document{Digest: "sha256:" + hex.EncodeToString(sum[:])}
-		err := parsing(l.ctx, len(at), func() error { return parseMail(d, unquoted(at), l.pulse) })
+		limit := l.limited(int64(len(at)))
+		err := limit.parsing(len(at), func() error { return parseMail(d, unquoted(at), limit.pulse) })
+		limit.end()
 		if err != nil {
 			if stop := l.cancelled(); stop != nil {
 				return stop

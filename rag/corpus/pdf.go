@@ -86,7 +86,7 @@ type pdfLine struct {
 // anchor "page=N". Lines that most pages begin or end with, such as running titles and page numbers, are left out. It
 // returns the numbers of the pages that have no text.
 func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err error) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.time+time.Duration(len(raw)>>20)*pdfTimeMiB)
+	ctx, cancel := context.WithTimeout(p.ctx, r.time+time.Duration(len(raw)>>20)*pdfTimeMiB)
 	defer cancel()
 	in, err := r.engine.GetInstanceWithContext(ctx)
 	if err != nil {

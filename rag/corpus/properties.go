@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/language"
+	tags "golang.org/x/text/language"
 )
 
-// The keys under which a document's metadata says what its source does of itself. Dates are as in RFC 3339, in UTC where
-// the source says which time it is, and days as 2006-01-02.
+// The keys under which a document's metadata says what its source does of itself. Dates are as in RFC 3339, in UTC
+// where the source says which time it is, and days as 2006-01-02.
 const (
 	authorKey   = "author"
 	createdKey  = "created"
@@ -71,12 +71,12 @@ func dateOfPDF(text string) string {
 
 // languageSaid is the language of a tag such as "en-US", in ISO 639-1; "" for what is none, or has no such code.
 func languageSaid(tag string) string {
-	t, err := language.Parse(tag)
+	t, err := tags.Parse(tag)
 	if err != nil {
 		return ""
 	}
 	base, sure := t.Base()
-	if code := base.String(); len(code) == 2 && sure == language.Exact {
+	if code := base.String(); len(code) == 2 && sure == tags.Exact {
 		return code
 	}
 	return ""

@@ -2,7 +2,9 @@ package corpus
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"time"
 )
 
 // pulse lets a context end the parsing of one large source: the readers beat at every word or character, and a beat
@@ -61,6 +63,45 @@ func parsing(ctx context.Context, bytes int, parse func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// timeLimit ends the parsing of a file that takes too long.
+type timeLimit struct {
+	*pulse
+	outer context.Context
+	most  time.Duration
+	end   func()
+}
+
+// defaultSeconds is FileOptions.MaxSeconds; each MiB of a file adds a second.
+const defaultSeconds = 60
+
+// limited begins the time that a file of so many bytes may take to be parsed; end gives back what it holds.
+func (l *loader) limited(bytes int64) timeLimit {
+	seconds := l.o.MaxSeconds
+	if seconds <= 0 {
+		seconds = defaultSeconds
+	}
+	most := time.Duration((seconds + float64(max(bytes, 0)>>20)) * float64(time.Second))
+	ctx, cancel := context.WithTimeout(l.ctx, most)
+	return timeLimit{&pulse{ctx: ctx}, l.ctx, most, cancel}
+}
+
+// parsing runs parse, which beats, on a source of so many bytes. When it has taken too long, it is ErrTime, and ends
+// when it next beats; what does not beat goes on alone until it is done, and nobody waits for it.
+func (l timeLimit) parsing(bytes int, parse func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- abortable(parse) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-l.ctx.Done():
+		err = l.ctx.Err()
+	}
+	if err != nil && l.ctx.Err() != nil && l.outer.Err() == nil {
+		return fmt.Errorf("%w: %v (ingest.max_file_seconds)", ErrTime, l.most.Round(time.Millisecond))
+	}
+	return err
 }
 
 // abortable runs parse, which beats.

@@ -32,6 +32,9 @@ type FileOptions struct {
 	Archives ArchiveLimits
 	// Encoding is that of texts (txt, md, html, csv, tsv), by a name such as windows-1252; "" finds each one's.
 	Encoding string
+	// MaxSeconds is how long one file, line or message may take to be parsed, and a second more for each MiB of it; 0
+	// is 60.
+	MaxSeconds float64
 }
 
 // check refuses what is no pattern.
