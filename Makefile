@@ -27,7 +27,8 @@ cgo := $(shell printf '\043include <stdlib.h>\n' | $${CC:-gcc} -E - >/dev/null 2
 setup := CGO_ENABLED=$(cgo) go run ./tools/setup/cmd
 FUZZTIME ?= 20s
 BENCH ?= .
-KILLS ?= 50
+KILLS ?= 200
+FAULTS ?= 3000
 SOAK_SERVE ?= 10m
 REQUESTS ?= 10000
 HTTP_REQUESTS ?= 200000
@@ -107,8 +108,9 @@ soak-serve: build ## a server under twice its load for SOAK_SERVE (10m), with ki
 	SLUICE_SOAK_SERVE=$(SOAK_SERVE) go test -count=1 -v -timeout 120m -run 'SoakServe|ServeDrains|ServeKilled' ./internal/e2e
 
 .PHONY: kill
-kill: build ## kill -9 in ingest at KILLS (50) random moments; nothing committed may be lost
-	SLUICE_KILL_ROUNDS=$(KILLS) go test -count=1 -v -timeout 60m -run Kill ./internal/e2e ./rag/store
+kill: build ## kill -9 at KILLS (200) random moments of ingest, sync, rm and compact, and FAULTS (3000) changes on a disk that fails
+	SLUICE_KILL_ROUNDS=$(KILLS) SLUICE_FAULT_ROUNDS=$(FAULTS) go test -count=1 -v -timeout 60m -run 'Kill|RandomFaults' \
+		./internal/e2e ./rag/store
 
 .PHONY: bench
 bench: build ## Go benchmarks matching BENCH (.); what needs Python or llama-bench finds them

@@ -66,3 +66,15 @@ func (s *Sluice) Restore(ctx context.Context, from io.ReadSeeker, replace bool) 
 	done, err := store.Restore(ctx, s.base.Dir(), from, store.RestoreOptions{Replace: replace})
 	return done, errors.Join(err, s.base.Refresh())
 }
+
+// Check reads and compares everything that the store holds, and what is made of it: the database, all vectors and texts
+// with their checksums, rows, calibrations, router and indexes. It calls found for each thing that is damaged, with
+// what mends it, and for what is harmless but odd. Others may read and write meanwhile.
+func (s *Sluice) Check(ctx context.Context, found func(store.Finding)) (_ store.Inspected, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return store.Inspected{}, err
+	}
+	defer leave(&err)
+	return s.base.Inspect(ctx, found)
+}

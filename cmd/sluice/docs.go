@@ -89,8 +89,8 @@ func (a *app) docsCommand() *cobra.Command {
 	show.ValidArgsFunction = a.completing(documentIDs, true)
 	rm.ValidArgsFunction = show.ValidArgsFunction
 	rm.Flags().BoolVar(&gone, "gone", false, "remove those whose files are not there any more")
-	cmd.AddCommand(list, show, rm, a.rootCommand(), a.exportCommand(), a.restoreCommand(), a.repairCommand(),
-		a.compactCommand())
+	cmd.AddCommand(list, show, rm, a.rootCommand(), a.exportCommand(), a.restoreCommand(), a.checkCommand(),
+		a.repairCommand(), a.compactCommand())
 	return group(cmd)
 }
 

@@ -23,7 +23,8 @@ type faults struct {
 	steps   []string
 	content map[string][]byte
 	names   map[string]bool
-	folders []string // that SyncDir was called for
+	folders []string     // that SyncDir was called for
+	random  func() error // asked at each step, unless nil
 }
 
 func (f *faults) seams() seams {
@@ -39,6 +40,9 @@ func (f *faults) step(name string) error {
 	f.steps = append(f.steps, name)
 	if f.n == f.at {
 		return f.do()
+	}
+	if f.random != nil {
+		return f.random()
 	}
 	return nil
 }

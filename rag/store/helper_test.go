@@ -3,10 +3,8 @@ package store
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -15,29 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// op is one change that the helper process announces before and confirms after; version 0 deletes the
-// document.
-type op struct {
-	Doc     string
-	IDs     []string
-	Version int
-	Replace bool
-}
-
-// apply is what the operation makes of the live chunks.
-func (o op) apply(state map[string]int) map[string]int {
-	next := map[string]int{}
-	for id, v := range state {
-		if doc := id[:len(o.Doc)+1]; doc != o.Doc+"/" || (o.Version > 0 && !o.Replace) {
-			next[id] = v
-		}
-	}
-	for _, id := range o.IDs {
-		next[id] = o.Version
-	}
-	return next
-}
 
 // start runs the test binary as another process.
 func start(t *testing.T, part string, args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
@@ -77,43 +52,6 @@ func helper(part string, args []string) int {
 		return 1
 	}
 	return 0
-}
-
-// churn changes the store until it is killed, and says so on standard output, unbuffered.
-func churn(dir string, seed uint64) error {
-	ctx := context.Background()
-	s, err := open(ctx, dir, Options{Create: true, Encoder: &testEncoder}, testSeams())
-	if err != nil {
-		return err
-	}
-	r := rand.New(rand.NewPCG(seed, 0))
-	for {
-		o := op{Doc: fmt.Sprintf("d%d", r.IntN(4)), Version: 1 + r.IntN(3), Replace: r.IntN(2) == 0}
-		for range 1 + r.IntN(60) {
-			o.IDs = append(o.IDs, fmt.Sprintf("%s/%d", o.Doc, r.IntN(90)))
-		}
-		exists, err := s.read.Query(`SELECT 1 FROM documents WHERE id = ?`, o.Doc)
-		if err != nil {
-			return err
-		}
-		if exists.Next() && r.IntN(6) == 0 {
-			o = op{Doc: o.Doc}
-		}
-		exists.Close()
-		line, _ := json.Marshal(o)
-		os.Stdout.Write(append(line, '\n'))
-		if o.Version == 0 {
-			_, err = s.DeleteDocuments(ctx, []string{o.Doc})
-		} else {
-			b := batchOf(o.Version, testDim, o.IDs...)
-			b.Replace = o.Replace
-			_, err = s.Commit(ctx, b)
-		}
-		if err != nil {
-			return err
-		}
-		os.Stdout.WriteString("ok\n")
-	}
 }
 
 // hold opens the store for writing, then commits a chunk for each line it reads. Before "stop ID" is committed, it

@@ -4,4 +4,4 @@ package store
 
 const raceEnabled = false
 
-const killWithin = 50_000 // microseconds of work before a kill
+const killWithin = 300_000 // microseconds of work before a kill

@@ -1,18 +1,11 @@
 package store
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math/rand/v2"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,84 +31,6 @@ func stored(t *testing.T, s *Store) map[string]int {
 		t.Fatalf("%d chunks of known text, %d in the view", len(got), len(v.IDs))
 	}
 	return got
-}
-
-// kill -9 at random moments, from the creation on: what was confirmed is there, what was announced is
-// there whole or not at all. SLUICE_KILL_ROUNDS sets the number (20).
-func TestKill(t *testing.T) {
-	rounds := 20
-	if v := os.Getenv("SLUICE_KILL_ROUNDS"); v != "" {
-		var err error
-		if rounds, err = strconv.Atoi(v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := filepath.Join(t.TempDir(), "s")
-	known := map[string]int{}
-	var confirmed, lost, kept int
-	for round := range rounds {
-		c, _, out := start(t, "churn", dir, fmt.Sprint(round))
-		if round%3 > 0 { // else: also while it opens
-			if line, err := out.Peek(1); err != nil {
-				t.Fatal(line, err)
-			}
-		}
-		time.Sleep(time.Duration(rand.IntN(killWithin)) * time.Microsecond)
-		if err := c.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		pending, n := replay(t, out, &known)
-		confirmed += n
-		if err := c.Wait(); c.ProcessState.Exited() {
-			t.Fatalf("the helper ended by itself: %v", err)
-		}
-		if r, err := open(context.Background(), dir, Options{ReadOnly: true}, testSeams()); err == nil {
-			stored(t, r) // recovers the log without writing
-			r.Close()
-		} else if !errors.Is(err, ErrNotFound) || confirmed > 0 {
-			t.Fatal(err)
-		}
-		s := mustOpen(t, dir, testSeams())
-		got := stored(t, s)
-		switch {
-		case maps.Equal(got, known):
-			lost++
-		case pending != nil && maps.Equal(got, pending.apply(known)):
-			known = got
-			kept++
-		default:
-			t.Fatalf("round %d: %d chunks, want %d, or those after %+v", round, len(got), len(known), pending)
-		}
-		verify(t, s, known)
-		s.Close()
-	}
-	if confirmed == 0 && rounds > 0 {
-		t.Fatal("nothing was ever confirmed")
-	}
-	t.Logf("%d rounds, %d operations confirmed; the one under way was applied %d times", rounds, confirmed, kept)
-}
-
-// replay applies what the killed process confirmed and returns what it had announced last.
-func replay(t *testing.T, out *bufio.Reader, known *map[string]int) (pending *op, confirmed int) {
-	t.Helper()
-	for {
-		line, err := out.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return pending, confirmed // a cut line announces nothing that had begun
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if line == "ok\n" {
-			*known, pending = pending.apply(*known), nil
-			confirmed++
-			continue
-		}
-		pending = &op{}
-		if err := json.Unmarshal([]byte(line), pending); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // kill -9 at each step of one Commit.
