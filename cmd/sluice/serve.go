@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -105,6 +106,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 		return err
 	}
 	o.Bases = bases
+	defer spareProcessors()()
 	if sizes, ok, err := bases[0].Sizes(); err == nil && ok { // Warm says what is wrong with the model
 		o.Limits.Answers = sizes.Slots + c.Serve.Queue
 	}
@@ -134,6 +136,16 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 		err = errors.Join(err, failed)
 	}
 	return err
+}
+
+// spareProcessors has Go run goroutines on more threads than there are cores to compute on, until what it returns is
+// called. Who computes is in C for 10 ms at a time and keeps a processor of Go's, which the runtime notices late: with
+// as many of them as cores, requests, and what is to be done with results, would wait for that. The CPU budget, which
+// is made before, stays what it is.
+func spareProcessors() (restore func()) {
+	n := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(n + max(2, n/2))
+	return func() { runtime.GOMAXPROCS(n) }
 }
 
 // list are the words between the commas.
