@@ -117,6 +117,19 @@ func library(t *testing.T) string {
 // run makes a session of a graph and runs it with x, and starts if it wants them; y has the shape that is given.
 func run(t *testing.T, g graph, x []float32, rows, columns int, starts []int64, shape ...int64) ([]float32, error) {
 	t.Helper()
+	return feed(t, g, starts, shape, matrix{"x", rows, columns, x})
+}
+
+// matrix is an input of a graph.
+type matrix struct {
+	name          string
+	rows, columns int
+	values        []float32
+}
+
+// feed makes a session of a graph and runs it with matrices, and starts if it wants them.
+func feed(t *testing.T, g graph, starts []int64, shape []int64, matrices ...matrix) ([]float32, error) {
+	t.Helper()
 	path := library(t)
 	o, err := ort.NewSessionOptions()
 	if err != nil {
@@ -128,13 +141,16 @@ func run(t *testing.T, g graph, x []float32, rows, columns int, starts []int64, 
 		t.Fatal(err)
 	}
 	defer d.Close()
-	names := []string{"x"}
-	in, err := ort.NewTensor(ort.NewShape(int64(rows), int64(columns)), x)
-	if err != nil {
-		t.Fatal(err)
+	var names []string
+	var values []ort.Value
+	for _, m := range matrices {
+		in, err := ort.NewTensor(ort.NewShape(int64(m.rows), int64(m.columns)), m.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Destroy()
+		names, values = append(names, m.name), append(values, in)
 	}
-	defer in.Destroy()
-	values := []ort.Value{in}
 	if starts != nil {
 		s, err := ort.NewTensor(ort.NewShape(int64(len(starts))), starts)
 		if err != nil {
