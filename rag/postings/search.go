@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sort"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -41,12 +42,14 @@ type scan struct {
 	limit   float64            // a row's score must be above: that of the root once there are k
 	cursor  []cursor           // by bound, descending, as the query's terms are: scores are summed in this order
 	rest    []float64          // rest[i] is the sum of the bounds of cursor[i:]
-	tf      []uint16           // of a row, for each cursor; 0 where it is not in the list
 
 	filter  filter
 	has     []*rows // the rows of a window that have each of the filter's terms
 	sparse  []rows  // those of terms without bits
 	chosen  []rows  // what the filter's steps find
+	rows    []uint32
+	bounds  []float64 // of the scores of rows
+	tf      []uint16  // of rows, for each cursor; 0 where it is not in the list
 	scores  [window]float64
 	touched rows // rows with a score
 }
@@ -60,8 +63,8 @@ type cursor struct {
 	at    []uint32
 	tf    []uint16
 	dense *dense
-	next  int // the first posting that is not before the window
-	end   int // the first posting behind the window
+	// of a list without bits: the first posting that is not before the window, and the first behind it
+	next, end int
 }
 
 // none is the row of a cursor at the end of its list.
@@ -74,13 +77,9 @@ func (c *cursor) row() uint32 {
 	return none
 }
 
-// open finds the postings of a window.
+// open finds the postings of a window, of a list without bits.
 func (c *cursor) open(first uint32) {
-	if d := c.dense; d != nil {
-		c.next, c.end = int(d.begins[first/wordRows]), len(c.at)
-		if behind := int(first+window) / wordRows; behind < len(d.begins) {
-			c.end = int(d.begins[behind])
-		}
+	if c.dense != nil {
 		return
 	}
 	c.next = c.seek(c.next, first)
@@ -88,13 +87,16 @@ func (c *cursor) open(first uint32) {
 	}
 }
 
-// find is where a row of the window is in the list.
-func (c *cursor) find(row uint32) (at int, ok bool) {
-	if c.dense != nil {
-		return c.dense.find(row)
+// in is where the postings of the window that is open are.
+func (c *cursor) in(first uint32) (from, to int) {
+	d := c.dense
+	if d == nil {
+		return c.next, c.end
 	}
-	at = c.seek(c.next, row)
-	return at, at < c.end && c.at[at] == row
+	if behind := int(first+window) / wordRows; behind < len(d.begins) {
+		return int(d.begins[first/wordRows]), int(d.begins[behind])
+	}
+	return int(d.begins[first/wordRows]), len(c.at)
 }
 
 // seek finds the first posting from low on whose row is not below row.
@@ -122,7 +124,7 @@ func (c *cursor) seek(low int, row uint32) int {
 func newScan(q *Query, k int) *scan {
 	n := len(q.terms)
 	filtered := min(n, maxFiltered)
-	s := &scan{q: q, k: k, rest: make([]float64, n+1), tf: make([]uint16, n), has: make([]*rows, filtered),
+	s := &scan{q: q, k: k, rest: make([]float64, n+1), has: make([]*rows, filtered),
 		sparse: make([]rows, filtered)}
 	for i := range q.terms {
 		s.cursor = append(s.cursor, cursor{weighted: &q.terms[i]})
@@ -186,24 +188,33 @@ func (s *scan) nextSparse(first uint32) uint32 {
 
 // window takes the rows of a window that are above the limit.
 func (s *scan) window(seg *segment, first uint32) {
-	postings := 0
 	for i := range s.cursor {
-		c := &s.cursor[i]
-		c.open(first)
-		postings += c.end - c.next
+		s.cursor[i].open(first)
 	}
 	if s.filter.root != allRow {
-		chosen := s.choose(first)
-		count := 0
+		chosen, count := s.choose(first), 0
 		for _, w := range chosen {
 			count += bits.OnesCount64(w)
 		}
-		if count*len(s.cursor) <= 2*postings {
+		if count < fewRows || count*len(s.cursor) <= 2*s.postings(first) {
 			s.look(seg, first, chosen)
 			return
 		}
 	}
 	s.readAll(seg, first)
+}
+
+// fewRows of a window are looked at one by one, whatever its lists hold.
+const fewRows = window / 32
+
+// postings counts those of a window.
+func (s *scan) postings(first uint32) (n int) {
+	for i := range s.cursor {
+		c := &s.cursor[i]
+		from, to := c.in(first)
+		n += to - from
+	}
+	return n
 }
 
 // choose is what the filter leaves of a window.
@@ -245,7 +256,8 @@ func (s *scan) readAll(seg *segment, first uint32) {
 
 // sum adds what a list says of the rows of a window.
 func (s *scan) sum(c *cursor, seg *segment, first uint32) {
-	at, tf, q := c.at[c.next:c.end], c.tf[c.next:c.end], s.q
+	from, to := c.in(first)
+	at, tf, q := c.at[from:to], c.tf[from:to], s.q
 	if q.scoring.Kind == BM25 {
 		length := seg.length[first:]
 		for j, row := range at {
@@ -262,58 +274,60 @@ func (s *scan) sum(c *cursor, seg *segment, first uint32) {
 	}
 }
 
-// look computes the scores of those of the chosen rows that their bounds do not rule out.
+// look computes the scores of those of the chosen rows that their bounds do not rule out. List by list, it finds what
+// each row gets of it: so that the processor waits for many rows' postings at a time.
 func (s *scan) look(seg *segment, first uint32, chosen *rows) {
+	s.rows, s.bounds = s.rows[:0], s.bounds[:0]
 	for w, left := range chosen {
 		for ; left != 0; left &= left - 1 {
-			bit := bits.TrailingZeros64(left)
-			row := first + uint32(w*wordRows+bit)
-			if !s.promising(row, w, bit) {
-				continue
-			}
-			score, length := 0., seg.length[row]
-			for i, tf := range s.tf {
-				if tf > 0 {
-					score += s.q.part(s.cursor[i].weighted, tf, length, seg.first+int(row))
-				}
-			}
-			s.take(seg.first+int(row), score)
+			s.rows = append(s.rows, first+uint32(w*wordRows+bits.TrailingZeros64(left)))
+			s.bounds = append(s.bounds, 0)
 		}
+	}
+	n := len(s.rows)
+	s.tf = slices.Grow(s.tf[:0], n*len(s.cursor))[:n*len(s.cursor)]
+	for i := range s.cursor {
+		s.cursor[i].bounds(s.rows, s.tf[i*n:][:n], s.bounds)
+	}
+	for j, row := range s.rows {
+		if s.bounds[j]*(1+1e-9) <= s.limit {
+			continue
+		}
+		score, length := 0., seg.length[row]
+		for i := range s.cursor {
+			if tf := s.tf[i*n+j]; tf > 0 {
+				score += s.q.part(s.cursor[i].weighted, tf, length, seg.first+int(row))
+			}
+		}
+		s.take(seg.first+int(row), score)
 	}
 }
 
-// promising finds the postings of a row, in tf; it is false as soon as the row cannot come above the limit.
-func (s *scan) promising(row uint32, w, bit int) bool {
-	bound := s.filter.rest
-	for i, has := range s.has {
-		if has[w]>>bit&1 != 0 {
-			bound += s.cursor[i].bound
+// bounds adds to each row's bound what it gets of the list at most, and writes its tf: 0 if it is not in the list.
+func (c *cursor) bounds(rows []uint32, tf []uint16, bounds []float64) {
+	d := c.dense
+	if d == nil {
+		for j, row := range rows {
+			if tf[j] = 0; c.next < c.end {
+				if at := c.seek(c.next, row); at < c.end && c.at[at] == row {
+					tf[j], bounds[j] = c.tf[at], bounds[j]+c.bound
+				}
+			}
 		}
+		return
 	}
-	for i := range s.cursor {
-		c := &s.cursor[i]
-		s.tf[i] = 0
-		if i < len(s.has) && s.has[i][w]>>bit&1 == 0 {
+	unit := c.bound / fullPart
+	for j, row := range rows {
+		at, ok := d.find(row)
+		if tf[j] = 0; !ok {
 			continue
 		}
-		at, ok := c.find(row)
-		switch {
-		case !ok:
-			bound -= c.bound
-		case c.dense == nil:
-			s.tf[i] = c.tf[at]
-		default:
-			part := c.dense.parts[at]
-			if s.tf[i] = part & 0xff; s.tf[i] == manyTF {
-				s.tf[i] = c.tf[at]
-			}
-			bound -= c.bound * float64(fullPart-part>>8) * (1. / fullPart)
-		}
-		if bound*(1+1e-9) <= s.limit {
-			return false
+		part := d.parts[at]
+		bounds[j] += unit * float64(part>>8)
+		if tf[j] = part & 0xff; tf[j] == manyTF {
+			tf[j] = c.tf[at]
 		}
 	}
-	return true
 }
 
 // take takes a row if its score is above the limit.
