@@ -195,8 +195,9 @@ func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) er
 	for _, q := range tokens {
 		count += len(q.ids)
 	}
-	ids, places, types := make([]int64, 0, count), make([]int64, count), make([]int64, count)
-	starts := make([]int64, 1, len(tokens)+1)
+	all := make([]int64, 3*count+len(tokens)+1)
+	ids, places, types := all[:0:count], all[count:2*count], all[2*count:3*count]
+	starts := all[3*count : 3*count+1]
 	for _, q := range tokens {
 		from := len(ids)
 		var err error

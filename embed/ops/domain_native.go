@@ -16,6 +16,7 @@ import (
 	"os"
 	"reflect"
 	"runtime/cgo"
+	"sync"
 	"unsafe"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -29,6 +30,7 @@ type Domain struct {
 	kernels cpu.Kernels
 	handle  cgo.Handle
 	domain  unsafe.Pointer
+	calls   sync.Pool // of *call
 }
 
 // Register adds the operators to the options of a session of the ONNX Runtime at the path library, which is loaded.
@@ -117,11 +119,17 @@ func sluiceCreateKernel(
 //export sluiceCompute
 func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext) *C.OrtStatus {
 	k := cgo.Handle(handle).Value().(*kernel)
-	c := call{domain: k.domain, context: context}
+	c, _ := k.domain.calls.Get().(*call)
+	if c == nil {
+		c = &call{domain: k.domain}
+	}
+	c.context = context
 	err := c.read()
 	if err == nil {
-		err = k.compute(&c)
+		err = k.compute(c)
 	}
+	c.in, c.data = [maxInputs]C.slc_ops_tensor{}, nil // no pointers into Go's memory for the next call
+	k.domain.calls.Put(c)
 	if err != nil {
 		return status(k.domain.api, err)
 	}
@@ -187,12 +195,16 @@ type call struct {
 	context *C.OrtKernelContext
 	n       int
 	in      [maxInputs]C.slc_ops_tensor
+
+	// What C writes and reads: variables of Go's stack would be allocated anew for each call.
+	count C.size_t
+	dims  [2]C.int64_t
+	data  *C.float
 }
 
 func (c *call) read() error {
-	var count C.size_t
-	err := failure(c.domain.api, C.slc_ops_arguments(c.domain.api, c.context, &c.in[0], maxInputs, &count))
-	c.n = min(int(count), maxInputs)
+	err := failure(c.domain.api, C.slc_ops_arguments(c.domain.api, c.context, &c.in[0], maxInputs, &c.count))
+	c.n = min(int(c.count), maxInputs)
 	return err
 }
 
@@ -226,11 +238,10 @@ func (c *call) starts(index, rows int) ([]int64, error) {
 
 // result is the output, n rows of dim values.
 func (c *call) result(n, dim int) ([]float32, error) {
-	dims := [2]C.int64_t{C.int64_t(n), C.int64_t(dim)}
-	var data *C.float
-	err := failure(c.domain.api, C.slc_ops_result(c.domain.api, c.context, &dims[0], 2, &data))
+	c.dims, c.data = [2]C.int64_t{C.int64_t(n), C.int64_t(dim)}, nil
+	err := failure(c.domain.api, C.slc_ops_result(c.domain.api, c.context, &c.dims[0], 2, &c.data))
 	if err != nil {
 		return nil, err
 	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(data)), n*dim), nil
+	return unsafe.Slice((*float32)(unsafe.Pointer(c.data)), n*dim), nil
 }
