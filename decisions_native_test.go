@@ -3,7 +3,6 @@
 package sluice_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
 	"io"
@@ -16,35 +15,11 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/rag/decisions"
 )
 
 var figures = flag.Bool("figures", false, "print the figures of docs/adr/0031-decisions.md; about a minute")
-
-type squadLine struct {
-	ID         string `json:"id"`
-	ContextID  string `json:"context_id"`
-	Topic      string `json:"topic"`
-	Text       string `json:"text"`
-	Answerable bool   `json:"answerable"`
-}
-
-func squadLines(t *testing.T, name string) (list []squadLine) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "shared", "data", "squad16", name))
-	if err != nil {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var l squadLine
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, l)
-	}
-	return list
-}
 
 // TestFeedbackMovesTheCutoff: half of squad16's topics are a store whose threshold is wrong; 100 of its questions and
 // 100 of the other topics get feedback by what is true, and others tell what the calibration by that is worth.
@@ -52,7 +27,7 @@ func TestFeedbackMovesTheCutoff(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: a minute; go test . -run FeedbackMoves -figures -v prints the figures of ADR 31")
 	}
-	contexts, all := squadLines(t, "contexts.jsonl"), squadLines(t, "queries.jsonl")
+	contexts, all := datasets.Lines(t, "squad16/contexts.jsonl"), datasets.Lines(t, "squad16/queries.jsonl")
 	r := rand.New(rand.NewPCG(7, 0))
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var topics []string

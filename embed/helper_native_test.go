@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -163,21 +164,7 @@ func worst32(a, b []float32) float64 {
 // squad returns the texts of the squad16 file (contexts or queries), or skips.
 func squad(t testing.TB, file string) []string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "..", "shared", "data", "squad16", file+".jsonl"))
-	if err != nil {
-		t.Skipf("SKIP: %v", err)
-	}
-	var out []string
-	for line := range bytes.Lines(raw) {
-		var v struct {
-			Text string `json:"text"`
-		}
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, v.Text)
-	}
-	return out
+	return datasets.Texts(t, "squad16/"+file+".jsonl")
 }
 
 // mixed are n texts of very different lengths: questions, paragraphs, and beginnings of paragraphs.

@@ -1,12 +1,10 @@
 package language
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 )
 
 func TestOf(t *testing.T) {
@@ -46,17 +44,9 @@ func TestOnRealTexts(t *testing.T) {
 		{"squad16/contexts", "en", .002, .01}, {"squad16/queries", "en", .004, .4},
 		{"xquad-de/contexts", "de", .005, .01}, {"xquad-de/queries", "de", .006, .45},
 	} {
-		f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", c.file+".jsonl"))
-		if err != nil {
-			t.Skipf("SKIP: %v", err)
-		}
-		defer f.Close()
-		n, wrong, unknown := 0., 0., 0.
-		for lines := bufio.NewScanner(f); lines.Scan(); n++ {
-			var line struct{ Text string }
-			if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-				t.Fatal(err)
-			}
+		lines := datasets.Lines(t, c.file+".jsonl")
+		n, wrong, unknown := float64(len(lines)), 0., 0.
+		for _, line := range lines {
 			switch d.Of(line.Text) {
 			case c.language:
 			case "":

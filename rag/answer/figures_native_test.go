@@ -3,7 +3,6 @@
 package answer_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -30,34 +30,7 @@ var (
 	figureCount = flag.Int("figures-count", 150, "questions of the figures of graphs, a third of them unanswerable")
 )
 
-// datum is a line of a data set.
-type datum struct {
-	ID         string `json:"id"`
-	ContextID  string `json:"context_id"`
-	Topic      string `json:"topic"`
-	Text       string `json:"text"`
-	Intent     string `json:"intent"`
-	Answerable bool   `json:"answerable"`
-	Answers    []any  `json:"answers"`
-}
-
-// data are the lines of a file of the data sets; a test without them is skipped.
-func data(t *testing.T, name string) (lines []datum) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))
-	if err != nil {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var d datum
-		if err := json.Unmarshal(s.Bytes(), &d); err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, d)
-	}
-	return lines
-}
+type datum = datasets.Line
 
 // squad is squad16 as a calibrated store: three questions of each context are its pseudo-queries, and rest are the
 // others.
@@ -74,7 +47,7 @@ func openSquad(t *testing.T, all []datum) squad {
 	for _, c := range all {
 		there[c.ID] = true
 	}
-	for _, q := range data(t, "squad16/queries.jsonl") {
+	for _, q := range datasets.Lines(t, "squad16/queries.jsonl") {
 		if !there[q.ContextID] {
 			continue
 		}
@@ -149,7 +122,7 @@ func TestFollowUpFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: go test -tags native ./rag/answer -run FollowUpFigures -figures -v")
 	}
-	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	s := openSquad(t, datasets.Lines(t, "squad16/contexts.jsonl"))
 	type turn struct {
 		first, second, context string
 	}
@@ -172,7 +145,7 @@ func TestFollowUpFigures(t *testing.T) {
 			stand = append(stand, turn{before.Text, q.Text, q.ContextID})
 		}
 	}
-	for i, q := range data(t, "clinc150/test.jsonl") {
+	for i, q := range datasets.Lines(t, "clinc150/test.jsonl") {
 		if q.Intent == "oos" {
 			leave = append(leave, turn{s.rest[i%len(s.rest)].Text, q.Text, ""})
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -89,7 +90,7 @@ func TestEmbeddingGraderFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: go test -tags native ./rag/answer -run EmbeddingGraderFigures -figures -v")
 	}
-	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	s := openSquad(t, datasets.Lines(t, "squad16/contexts.jsonl"))
 	base, enc := s.base(t)
 	snap, _, err := base.Searchable(t.Context())
 	if err != nil {
@@ -157,7 +158,7 @@ func TestModelGraderFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: go test -tags native ./rag/answer -run ModelGraderFigures -figures -v")
 	}
-	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	s := openSquad(t, datasets.Lines(t, "squad16/contexts.jsonl"))
 	model, err := s.LanguageModel(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +264,7 @@ func TestFlowFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: go test -tags native ./rag/answer -run FlowFigures -figures -v -timeout 10h")
 	}
-	s := openSquad(t, data(t, "squad16/contexts.jsonl"))
+	s := openSquad(t, datasets.Lines(t, "squad16/contexts.jsonl"))
 	for _, v := range variants {
 		name := strings.Join(strings.Fields(fmt.Sprint(v.name, " ", v.router, " ", v.grader)), " ")
 		if *figureFlows != "" && !slices.Contains(strings.Split(*figureFlows, ","), name) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -66,7 +67,7 @@ func TestInjectedPassagesLeaveTheGate(t *testing.T) {
 // injectable are fifty questions, half of them out of scope, with the context that decides on each: contexts differ.
 func injectable(t *testing.T) (s squad, questions, contexts []string) {
 	t.Helper()
-	all := data(t, "squad16/contexts.jsonl")
+	all := datasets.Lines(t, "squad16/contexts.jsonl")
 	var topics []string
 	some := slices.DeleteFunc(all, func(c datum) bool {
 		if !slices.Contains(topics, c.Topic) {
@@ -75,7 +76,7 @@ func injectable(t *testing.T) (s squad, questions, contexts []string) {
 		return slices.Index(topics, c.Topic) >= 4
 	})
 	s = openSquad(t, some)
-	out := slices.DeleteFunc(data(t, "clinc150/test.jsonl"), func(q datum) bool { return q.Intent != "oos" })
+	out := slices.DeleteFunc(datasets.Lines(t, "clinc150/test.jsonl"), func(q datum) bool { return q.Intent != "oos" })
 	for i, list := range [][]datum{s.rest, out} {
 		texts := make([]string, min(len(list), 400))
 		for j := range texts {

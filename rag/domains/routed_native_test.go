@@ -3,16 +3,12 @@
 package domains
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -31,36 +28,6 @@ var (
 	routing = flag.Int("routing", 0, "copies of squad16 in the comparison of routed and full searches; 0 skips it")
 	timed   = flag.Int("routing-queries", 600, "queries that are timed one by one")
 )
-
-type line struct {
-	ID         string `json:"id"`
-	ContextID  string `json:"context_id"`
-	Topic      string `json:"topic"`
-	Text       string `json:"text"`
-	Answerable bool   `json:"answerable"`
-}
-
-func lines(t *testing.T, name string) (list []line) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		var l line
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, l)
-	}
-	return list
-}
 
 // TestRoutedSearchIsFaster compares searches in a query's domains with searches of everything: squad16 in copies whose
 // vectors are slightly moved, 16 topics, chunks of a topic scattered over the store.
@@ -84,7 +51,7 @@ func TestRoutedSearchIsFaster(t *testing.T) {
 	base := knowledge.New(knowledge.Config{Dir: filepath.Join(t.TempDir(), "store"), Engine: e,
 		Encoder: func(context.Context) (embed.Embedder, error) { return enc, nil }})
 	defer base.Close()
-	contexts := lines(t, "squad16/contexts.jsonl")
+	contexts := datasets.Lines(t, "squad16/contexts.jsonl")
 	topics := fill(t, base, enc, contexts, *routing)
 	begun := time.Now()
 	r, err := Train(t.Context(), base, e, Options{Sample: 2000})
@@ -96,7 +63,7 @@ func TestRoutedSearchIsFaster(t *testing.T) {
 		"searched everywhere", r.Trained, r.Probes, time.Since(begun).Seconds(), r.Router.HeldOut.Accuracy,
 		r.Router.Sets.Size, r.Router.Sets.Covered, r.Router.Sets.All)
 	var texts, gold []string
-	for _, q := range lines(t, "squad16/queries.jsonl") {
+	for _, q := range datasets.Lines(t, "squad16/queries.jsonl") {
 		if q.Answerable {
 			texts, gold = append(texts, q.Text), append(gold, q.ContextID)
 		}
@@ -118,7 +85,9 @@ func TestRoutedSearchIsFaster(t *testing.T) {
 }
 
 // fill commits copies of contexts and returns the topic of each context.
-func fill(t *testing.T, base *knowledge.Base, enc embed.Embedder, contexts []line, copies int) map[string]string {
+func fill(
+	t *testing.T, base *knowledge.Base, enc embed.Embedder, contexts []datasets.Line, copies int,
+) map[string]string {
 	t.Helper()
 	texts, topics := make([]string, len(contexts)), map[string]string{}
 	for i, c := range contexts {

@@ -1,45 +1,20 @@
 package entities
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 )
 
 // Questions of squad16 that ask when, who, where and how many have answers of a kind, in texts that nobody wrote for
 // this: the share of the answers that an entity of the kind covers or lies in is a recall on real texts. (An answer of
 // "who" may be a people or a company, one of "how many" a bare number: 1 is out of reach.)
 func TestRecallOnSquad16(t *testing.T) {
-	type line struct {
-		ID, Text   string
-		ContextID  string `json:"context_id"`
-		Answers    []string
-		Answerable bool
-	}
-	read := func(name string) (list []line) {
-		f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "squad16", name))
-		if err != nil {
-			t.Skipf("SKIP: the data are not there: %v", err)
-		}
-		defer f.Close()
-		s := bufio.NewScanner(f)
-		s.Buffer(nil, 1<<20)
-		for s.Scan() {
-			var l line
-			if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, l)
-		}
-		return list
-	}
 	f := New(nil)
 	found, texts := map[string][]Entity{}, map[string]string{}
-	for _, c := range read("contexts.jsonl") {
+	for _, c := range datasets.Lines(t, "squad16/contexts.jsonl") {
 		list, _, err := f.Find(context.Background(), []string{c.Text}, []string{"en"})
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +22,7 @@ func TestRecallOnSquad16(t *testing.T) {
 		found[c.ID], texts[c.ID] = list[0], c.Text
 	}
 	hits, all := map[string]int{}, map[string]int{}
-	for _, q := range read("queries.jsonl") {
+	for _, q := range datasets.Lines(t, "squad16/queries.jsonl") {
 		kind, text := "", strings.ToLower(q.Text)
 		for _, x := range []struct{ begins, kind string }{{"when ", Date}, {"in what year", Date}, {"what year", Date},
 			{"in which year", Date}, {"who ", Person}, {"where ", Place}, {"what city", Place}, {"what country", Place},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
@@ -43,7 +44,7 @@ func TestGateFigures(t *testing.T) {
 	}
 	enc := openMiniLM(t)
 	load := func(name string, role embed.Role) loads {
-		lines := readData(t, name)
+		lines := datasets.Lines(t, name)
 		return loads{lines, vectors(t, enc, lines, role)}
 	}
 	contexts, questions := load("squad16/contexts.jsonl", embed.Document), load("squad16/queries.jsonl", embed.Query)

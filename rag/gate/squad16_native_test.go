@@ -3,14 +3,10 @@
 package gate
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -18,40 +14,14 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/language"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-type line struct {
-	ID         string `json:"id"`
-	ContextID  string `json:"context_id"`
-	Topic      string `json:"topic"`
-	Text       string `json:"text"`
-	Answerable bool   `json:"answerable"`
-	Intent     string `json:"intent"`
-}
-
-func readData(t *testing.T, name string) (lines []line) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var l line
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, l)
-	}
-	return lines
-}
+type line = datasets.Line
 
 func openMiniLM(t *testing.T) *embed.Encoder {
 	t.Helper()
@@ -88,10 +58,10 @@ func vectors(t *testing.T, enc *embed.Encoder, lines []line, role embed.Role) en
 // the default policy decide every third of the other 1,004 answerable questions and of the 1,200 utterances of
 // CLINC150 that are out of scope; docs/adr/0004-default-policy.md has them all.
 func TestSquad16(t *testing.T) {
-	contexts, all, utterances := readData(t, "squad16/contexts.jsonl"), readData(t, "squad16/queries.jsonl"),
-		[]line(nil)
+	contexts, all := datasets.Lines(t, "squad16/contexts.jsonl"), datasets.Lines(t, "squad16/queries.jsonl")
+	var utterances []line
 	for _, part := range []string{"test", "validation", "train"} {
-		for _, l := range readData(t, "clinc150/"+part+".jsonl") {
+		for _, l := range datasets.Lines(t, "clinc150/"+part+".jsonl") {
 			if l.Intent == "oos" {
 				utterances = append(utterances, l)
 			}

@@ -3,55 +3,21 @@
 package knowledge_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
-
-// line is one of the data: a context, or a question about one.
-type line struct {
-	ID         string `json:"id"`
-	ContextID  string `json:"context_id"`
-	Topic      string `json:"topic"`
-	Text       string `json:"text"`
-	Answerable *bool  `json:"answerable"`
-}
-
-func readLines(t *testing.T, set, name string) (lines []line) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", set, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var l line
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
-		if l.Answerable == nil || *l.Answerable {
-			lines = append(lines, l)
-		}
-	}
-	return lines
-}
 
 // TestFigures shows the figures of docs/retrieval.md: NDCG@10 and recall@1 of questions for the context that they were
 // asked about. Those wanted were computed with NumPy (testdata/rankings.py), the German ones without stop words; what
@@ -80,7 +46,9 @@ func TestFigures(t *testing.T) {
 			retrieve.Hybrid: {.9401, .8849, true}, retrieve.Auto: {.948, .9, true}},
 	} {
 		t.Run(set, func(t *testing.T) {
-			contexts, questions := readLines(t, set, "contexts.jsonl"), readLines(t, set, "queries.jsonl")
+			contexts := datasets.Lines(t, set+"/contexts.jsonl")
+			questions := slices.DeleteFunc(datasets.Lines(t, set+"/queries.jsonl"),
+				func(q datasets.Line) bool { return !q.Answerable })
 			base := doubles.NewBase(t, func(c *knowledge.Config) {
 				c.Encoder = func(context.Context) (embed.Embedder, error) { return enc, nil }
 			})
@@ -129,7 +97,7 @@ func TestFigures(t *testing.T) {
 }
 
 // commit stores each context as a document of one chunk.
-func commit(t *testing.T, base *doubles.Base, enc embed.Embedder, contexts []line) {
+func commit(t *testing.T, base *doubles.Base, enc embed.Embedder, contexts []datasets.Line) {
 	t.Helper()
 	texts := make([]string, len(contexts))
 	batch := store.Batch{}

@@ -3,10 +3,8 @@ package postings
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -17,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -29,7 +28,7 @@ func TestPeers(t *testing.T) {
 		t.Skip("SKIP: go test ./rag/postings -run Peers -peers PYTHON -v")
 	}
 	const rows, k, rounds = 1_000_000, 10, 7
-	contexts, questions := texts(t, "squad16/contexts.jsonl"), texts(t, "squad16/queries.jsonl")
+	contexts, questions := datasets.Texts(t, "squad16/contexts.jsonl"), datasets.Texts(t, "squad16/queries.jsonl")
 	var some []string
 	for i := 0; i < len(questions); i += 12 {
 		some = append(some, questions[i])
@@ -154,24 +153,4 @@ func writeTerms(t *testing.T, name string, texts []string) {
 	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func texts(t *testing.T, name string) (texts []string) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var line struct{ Text string }
-		if err := json.Unmarshal(s.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, line.Text)
-	}
-	return texts
 }

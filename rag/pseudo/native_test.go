@@ -3,13 +3,8 @@
 package pseudo
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
@@ -25,20 +21,8 @@ import (
 // readContexts reads the first n contexts of each topic of squad16.
 func readContexts(t *testing.T, n int) (chunks []corpus.Chunk) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "squad16", "contexts.jsonl"))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	count := map[string]int{}
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var c struct{ ID, Topic, Text string }
-		if err := json.Unmarshal(s.Bytes(), &c); err != nil {
-			t.Fatal(err)
-		}
+	for _, c := range datasets.Lines(t, "squad16/contexts.jsonl") {
 		if count[c.Topic]++; count[c.Topic] <= n {
 			chunks = append(chunks, corpus.Chunk{ID: c.ID, Topic: c.Topic, Text: c.Text})
 		}

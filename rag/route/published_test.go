@@ -1,50 +1,15 @@
 package route
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/rag/route/learn"
 )
-
-type line struct {
-	ID        string `json:"id"`
-	Text      string `json:"text"`
-	Domain    string `json:"domain"`
-	Subject   string `json:"subject"`
-	Topic     string `json:"topic"`
-	ContextID string `json:"context_id"`
-}
-
-// lines reads a data set, or skips the test.
-func lines(t testing.TB, name string) (list []line) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIP: the data set is not there: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		var l line
-		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, l)
-	}
-	return list
-}
 
 func newEngine(t testing.TB) *engine.Engine {
 	t.Helper()
@@ -113,12 +78,12 @@ func scored(t testing.TB, s Settings, train, test labelled) (accuracy float64, a
 // clinc are the texts of CLINC150 by their domains; those of none are left out of the training.
 func clinc(t testing.TB) (train, test labelled) {
 	t.Helper()
-	for _, l := range lines(t, "clinc150/train.jsonl") {
+	for _, l := range datasets.Lines(t, "clinc150/train.jsonl") {
 		if l.Domain != "oos" {
 			train.texts, train.labels = append(train.texts, l.Text), append(train.labels, l.Domain)
 		}
 	}
-	for _, l := range lines(t, "clinc150/test.jsonl") {
+	for _, l := range datasets.Lines(t, "clinc150/test.jsonl") {
 		test.texts, test.labels = append(test.texts, l.Text), append(test.labels, l.Domain)
 	}
 	return train, test
@@ -128,7 +93,7 @@ func clinc(t testing.TB) (train, test labelled) {
 // tells how scikit-learn was run on them; numpy's default_rng(seed).choice draws 60 of each subject).
 func scibench(t testing.TB) (all labelled, splits [][]int) {
 	t.Helper()
-	for _, l := range lines(t, "scibench/questions.jsonl") {
+	for _, l := range datasets.Lines(t, "scibench/questions.jsonl") {
 		all.texts, all.labels = append(all.texts, l.Text), append(all.labels, l.Subject)
 	}
 	text, err := os.ReadFile("testdata/scibench_splits.json")
