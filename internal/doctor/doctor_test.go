@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/llm"
@@ -17,6 +18,7 @@ import (
 
 func collect(t *testing.T, ctx context.Context, o Options) (checks []Check, err error) {
 	t.Helper()
+	t.Setenv(cuda.EnvLibrary, "/none/libcuda.so.1") // a process keeps the driver that it has opened
 	err = Run(ctx, o, func(c Check) { checks = append(checks, c) })
 	return checks, err
 }

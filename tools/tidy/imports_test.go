@@ -74,7 +74,7 @@ internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
 tools/cudaimage: cuda tools/cudaimage tools/setup
 internal/config: engine kernels llm/remote rag internal/regular
-internal/doctor: kernels engine embed llm rag internal
+internal/doctor: kernels cuda engine embed llm rag internal
 `
 
 // edgeTable parses edges.
