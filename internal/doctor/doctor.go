@@ -62,7 +62,7 @@ type Options struct {
 }
 
 // Bad tells whether a check stands in the way of answers: something failed, or a part of the program or a model is not
-// here. A store or a calibration that nobody has made yet does not, nor does a machine without a GPU.
+// here. A store or a calibration that nobody has made yet does not, nor does the lack of a GPU.
 func (c Check) Bad() bool {
 	return c.Status == Failed || c.Status == Missing && c.Name != storeName && c.Name != calibrationName &&
 		c.Name != gpuName
@@ -75,8 +75,8 @@ const (
 
 // Run makes every check, in order, and gives each to report. It ends early only when ctx does.
 func Run(ctx context.Context, o Options, report func(Check)) error {
-	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, gpus, runtimes, encoder,
-		classifier, reranker, generator, knowledge} {
+	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, gpus, runtimes,
+		encoder, classifier, reranker, generator, knowledge} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cuda/image"
 )
 
-// noGPU wants a line that says why there is no GPU, and that this is nothing bad. A process that has opened a driver keeps
-// it, so this comes first.
+// noGPU wants a line that says why there is no GPU, and that this is nothing bad. A process that has opened a
+// driver keeps it, so this comes first.
 func noGPU(t *testing.T) {
 	t.Helper()
 	t.Setenv(cuda.EnvLibrary, "/none/libcuda.so.1")
