@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -33,6 +34,17 @@ func (s *Sluice) Watch(ctx context.Context, paths []string, o IngestOptions, w W
 		}
 		return ctx.Err()
 	})
+}
+
+// FollowCalibration brings the calibration in force up to date with the store, as calibrate.Follow says; nil when it
+// is.
+func (s *Sluice) FollowCalibration(ctx context.Context, o CalibrateOptions) (_ *CalibrateResult, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave(&err)
+	return calibrate.Follow(ctx, s.base, calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates})
 }
 
 // isPassing tells whether an error of a sync may be none the next time.

@@ -138,19 +138,9 @@ func (a *app) calibrate(
 		defer in.Close()
 		o.Queries, o.Source = in, queries
 	}
-	stages := map[string]*progress.Task{}
-	defer func() {
-		for _, t := range stages {
-			t.Finish()
-		}
-	}()
-	o.Progress = func(stage string, done, total int64) {
-		if _, ok := stages[stage]; !ok {
-			stages[stage] = a.task(stage,
-				map[string]string{"pseudo-queries": "contexts", "embedding": "questions"}[stage])
-		}
-		stages[stage].Set(done, total)
-	}
+	var finish func()
+	o.Progress, finish = a.calibrationStages()
+	defer finish()
 	r, err := s.Calibrate(cmd.Context(), o)
 	if bad > 0 {
 		a.say("%s: %d bad lines", queries, bad)
@@ -159,6 +149,23 @@ func (a *app) calibrate(
 		a.say("the questions written so far are kept; the same command goes on from there")
 	}
 	return r, err
+}
+
+// calibrationStages shows the progress of a calibration, until finish is called.
+func (a *app) calibrationStages() (set func(stage string, done, total int64), finish func()) {
+	stages := map[string]*progress.Task{}
+	set = func(stage string, done, total int64) {
+		if _, ok := stages[stage]; !ok {
+			stages[stage] = a.task(stage,
+				map[string]string{"pseudo-queries": "contexts", "embedding": "questions"}[stage])
+		}
+		stages[stage].Set(done, total)
+	}
+	return set, func() {
+		for _, t := range stages {
+			t.Finish()
+		}
+	}
 }
 
 func (a *app) printCalibration(r *sluice.CalibrateResult) error {

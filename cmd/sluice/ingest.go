@@ -57,11 +57,12 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			if err := sync.fill(&o, c); err != nil {
 				return closing(s, err)
 			}
+			c.Ingest.Calibrate = c.Ingest.Calibrate || sync.calibrate
+			after := func(ctx context.Context, r sluice.IngestResult) error { return a.follow(ctx, s, c, r) }
 			if sync.watch {
-				return closing(s, a.watch(cmd, s, a.newIngesting(args, o, events, true), sync.interval,
-					func(context.Context, sluice.IngestResult) error { return nil }))
+				return closing(s, a.watch(cmd, s, a.newIngesting(args, o, events, true), sync.interval, after))
 			}
-			return closing(s, a.ingest(cmd, s, args, o, events))
+			return closing(s, a.ingest(cmd, s, args, o, events, after))
 		},
 	}
 	files, sync = a.fileFlags(cmd), a.syncFlags(cmd)
@@ -144,10 +145,14 @@ func (i *ingesting) begin() {
 
 func (a *app) ingest(
 	cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions, events bool,
+	after func(context.Context, sluice.IngestResult) error,
 ) error {
 	i := a.newIngesting(paths, o, events, false)
 	r, err := s.Ingest(cmd.Context(), paths, i.o)
-	return i.end(r, err)
+	if err = i.end(r, err); err == nil && !o.DryRun {
+		err = after(cmd.Context(), r)
+	}
+	return err
 }
 
 // end says what was done.

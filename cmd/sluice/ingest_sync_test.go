@@ -100,3 +100,33 @@ func TestIngestWatch(t *testing.T) {
 		t.Errorf("%d %v %s", o.code, kinds, o.stderr)
 	}
 }
+
+// With --calibrate the calibration follows; without, that it is stale is said.
+func TestIngestCalibrates(t *testing.T) {
+	b := newBench(t)
+	b.model.Answers = []string{" live in the northern sea and eat plankton?", " warn ships of rocks?"}
+	folder := filepath.Dir(b.file("kb/a.md", "About herrings in the northern sea, which eat plankton."))
+	b.file("kb/b.md", "About lighthouses and their lamps, which warn ships.")
+	sync := []string{"ingest", "--chunk", "32/0", "--sync", folder}
+	b.ok(sync...)
+	if o := b.run(append(sync, "--calibrate")...); o.code != exitOK ||
+		!strings.Contains(o.stderr, "calibration default") {
+		t.Fatalf("%+v", o)
+	}
+	b.file("kb/c.md", "About tides and currents of the harbour.")
+	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "has not seen 33.3 % of the chunks") {
+		t.Errorf("%+v", o)
+	}
+	asked := len(b.model.Requests())
+	b.env = append(b.env, "SLUICE_INGEST_CALIBRATE=true")
+	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "calibration default: cut-off") {
+		t.Errorf("%+v", o)
+	}
+	perContext := asked / 2
+	if n := len(b.model.Requests()) - asked; n == 0 || n > perContext {
+		t.Errorf("%d requests for one new chunk, %d for two before", n, asked)
+	}
+	if o := b.run(sync...); o.code != exitOK || strings.Contains(o.stderr, "calibration") {
+		t.Errorf("nothing has changed: %+v", o)
+	}
+}

@@ -69,6 +69,7 @@ type Ingest struct {
 	Entities bool   `koanf:"entities"`
 
 	MaxDelete float64 `koanf:"max_delete"`
+	Calibrate bool    `koanf:"calibrate"`
 }
 
 // Calibrate is how the gate's cut-off is found.

@@ -88,6 +88,9 @@ func stages() []row {
 		{key: "embed.max_tokens", min: "0", max: "1048576",
 			doc: "where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes " +
 				"8192"},
+		{key: "ingest.calibrate",
+			doc: "bring the calibration up to date after an ingest, or make one: the language model is asked about " +
+				"new chunks only"},
 		{key: "calibrate.policy",
 			doc: "auto: maximum:p5 of the score that tells the calibration's questions best from those of other " +
 				"topics; " +

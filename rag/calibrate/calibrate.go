@@ -51,6 +51,8 @@ type Options struct {
 	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, negative keeps nothing.
 	KeepBytes int64
 
+	follows *gate.Calibration // set by Follow
+
 	OnBad    func(line int, err error)             // for each bad line of Queries
 	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding"
 }
@@ -150,7 +152,8 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	if err != nil {
 		return nil, err
 	}
-	c := &run{Input: in, base: base, snap: snap, live: live, enc: enc, dir: knowledge.CalibrationDir(st)}
+	c := &run{Input: in, base: base, snap: snap, live: live, enc: enc, dir: knowledge.CalibrationDir(st),
+		follows: o.follows}
 	if err := c.questions(ctx); err != nil {
 		return nil, err
 	}

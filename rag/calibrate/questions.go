@@ -33,6 +33,7 @@ type run struct {
 	names      [][32]byte // digests of the questions that vectors keeps
 	vectors    *questionVectors
 	counted    pairs.Report
+	follows    *gate.Calibration // whose contexts are asked about, and their share of new ones; nil asks anew
 }
 
 func (c *run) progress(stage string, done, total int64) {
@@ -103,13 +104,14 @@ func (c *run) write(ctx context.Context) error {
 	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, pseudo.Options{
 		Parallel: c.Parallel, PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, RankLimit: c.RankLimit,
 		Metric: c.snap.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
+		Rows:     c.rows(chunks, c.journal(gen.Info())),
 		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
 	})
 	if err != nil {
 		return err
 	}
 	c.queries, c.report = queries, &report
-	c.provenance.Kind = "generated"
+	c.provenance.Kind, c.provenance.Sample = "generated", c.Sample
 	c.provenance.Model, c.provenance.ModelSHA256 = gen.Info().Name, gen.Info().SHA256
 	for reason, n := range report.Rejected {
 		c.provenance.Rejected[string(reason)] = n

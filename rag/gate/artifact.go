@@ -56,6 +56,7 @@ type Provenance struct {
 	ModelSHA256 string         `json:"model_sha256,omitempty"`
 	PerContext  int            `json:"per_context"`
 	Sampled     int            `json:"sampled_contexts"`
+	Sample      int            `json:"sample,omitempty"` // contexts that were asked about at most; 0: all, or not known
 	Queries     int            `json:"queries"`
 	Rejected    map[string]int `json:"rejected,omitempty"` // reason → count
 	Seed        uint64         `json:"seed"`

@@ -58,6 +58,10 @@ func ask(
 		if cut {
 			report.Truncated++
 		}
+		text, err := digestOf(requests)
+		if err != nil {
+			return nil, errors.Join(err, group.Wait())
+		}
 		for k := range requests {
 			requests[k].Seed = seed(o.Seed, chunk.ID, k)
 		}
@@ -65,7 +69,7 @@ func ask(
 		if err != nil {
 			return nil, errors.Join(err, group.Wait())
 		}
-		if e, ok := j.find(chunk.ID, digest); ok {
+		if e, ok := j.find(chunk.ID, digest, text); ok {
 			finished(i, e, 0, 1)
 			continue
 		}
@@ -74,7 +78,7 @@ func ask(
 			if err != nil {
 				return fmt.Errorf("pseudo: asking about context %s: %w", chunk.ID, err)
 			}
-			e.Context, e.Digest = chunk.ID, digest
+			e.Context, e.Digest, e.Text = chunk.ID, digest, text
 			if err := j.add(e); err != nil {
 				return err
 			}

@@ -376,7 +376,7 @@ func FuzzJournal(f *testing.F) {
 		if err != nil {
 			t.Fatalf("after adding an entry: %v", err)
 		}
-		if _, ok := again.find("new one", "d"); !ok || len(again.done) < known {
+		if _, ok := again.find("new one", "d", ""); !ok || len(again.done) < known {
 			t.Fatal("the entry is lost")
 		}
 		if err := again.close(); err != nil {

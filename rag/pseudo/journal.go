@@ -31,9 +31,12 @@ const journalVersion = 1
 // entry is what the model said about one context. The filters are applied anew in each run: they are cheap,
 // and depend on the whole base.
 type entry struct {
-	Context string   `json:"context"`
-	Digest  string   `json:"digest"` // of the requests: an entry about an older text or prompt is not used
-	Raw     []answer `json:"raw"`
+	Context string `json:"context"`
+	Digest  string `json:"digest"` // of the requests: an entry about an older text or prompt is not used
+	// Text is the digest of the requests without their seeds, which depend on the context's id: a context that got
+	// another id, because its file has moved, has been asked about already. "" in journals of older versions.
+	Text string   `json:"text,omitempty"`
+	Raw  []answer `json:"raw"`
 }
 
 // answer is a line of a completion; Cut says that it ran into a limit.
@@ -48,6 +51,7 @@ type journal struct {
 	lock *filelock.Lock
 	f    *os.File
 	done map[string]entry // by context id
+	text map[string]entry // by entry.Text
 }
 
 // openJournal opens or begins the journal at path ("" = none). A last line without its end is the trace of
@@ -57,7 +61,7 @@ func openJournal(path string, s settings) (_ *journal, err error) {
 	if path == "" {
 		return nil, nil
 	}
-	j := &journal{done: map[string]entry{}}
+	j := &journal{done: map[string]entry{}, text: map[string]entry{}}
 	if j.lock, err = filelock.Take(path); err != nil {
 		return nil, fmt.Errorf("pseudo: journal: %w", err)
 	}
@@ -94,7 +98,7 @@ func (j *journal) read(path string, s settings) error {
 		if err := json.Unmarshal(line, &e); err != nil || e.Context == "" {
 			return fmt.Errorf("%w: %s:%d is damaged; name another file or remove it", ErrJournal, path, i+1)
 		}
-		j.done[e.Context] = e
+		j.learn(e)
 	}
 	if err := j.f.Truncate(int64(len(whole))); err != nil {
 		return fmt.Errorf("pseudo: journal %s: %w", path, err)
@@ -131,15 +135,26 @@ func (s settings) same(line []byte) error {
 	return nil
 }
 
-// find returns what the journal holds about a context, if it was asked the same.
-func (j *journal) find(context, digest string) (entry, bool) {
+// learn takes an entry in.
+func (j *journal) learn(e entry) {
+	j.done[e.Context] = e
+	if e.Text != "" {
+		j.text[e.Text] = e
+	}
+}
+
+// find returns what the journal holds about a context, if it was asked the same, or about another one with its text.
+func (j *journal) find(context, digest, text string) (entry, bool) {
 	if j == nil {
 		return entry{}, false
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, ok := j.done[context]
-	return e, ok && e.Digest == digest
+	if e, ok := j.done[context]; ok && e.Digest == digest {
+		return e, true
+	}
+	e, ok := j.text[text]
+	return e, ok
 }
 
 // add makes a finished context durable.
@@ -171,4 +186,21 @@ func (j *journal) close() error {
 		return nil
 	}
 	return errors.Join(j.f.Close(), j.lock.Release())
+}
+
+// Asked returns the ids of the contexts that a journal holds answers about; none of one that is not there or cannot be
+// read.
+func Asked(path string) map[string]bool {
+	asked := map[string]bool{}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return asked
+	}
+	for line := range bytes.Lines(text) {
+		var e entry
+		if json.Unmarshal(line, &e) == nil && e.Context != "" {
+			asked[e.Context] = true
+		}
+	}
+	return asked
 }

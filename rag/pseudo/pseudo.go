@@ -69,6 +69,7 @@ const (
 type Options struct {
 	PerContext int    // questions asked for, and kept at most, per context
 	Sample     int    // contexts to ask about, spread over topics; 0 = all
+	Rows       []int  // contexts to ask about instead of a sample, ascending; nil draws one
 	Seed       uint64 // of the sample and of the model's sampling
 	RankLimit  int    // a question is kept if its own context is among the best RankLimit for it
 	Metric     kernels.Metric
@@ -104,7 +105,10 @@ func Generate(
 		return nil, report,
 			fmt.Errorf("pseudo: %w: %d vectors for %d contexts", kernels.ErrShape, c.Vectors.Rows, len(c.Chunks))
 	}
-	rows := sample(c.Chunks, o.Sample, o.Seed)
+	rows := o.Rows
+	if rows == nil {
+		rows = sample(c.Chunks, o.Sample, o.Seed)
+	}
 	if o.Parallel == 0 {
 		o.Parallel = llm.ParallelOf(gen)
 	}

@@ -41,7 +41,7 @@ rag/route: kernels engine embed internal/buildinfo internal/durable internal/jso
 rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
 rag/prompt: kernels llm rag/corpus rag/excerpt
-rag/calibrate: engine embed llm rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
+rag/calibrate: engine embed llm rag/corpus rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm
 rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/decisions: kernels internal/durable internal/filelock rag/gate
