@@ -101,7 +101,8 @@ func TestEnvironment(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "SLUICE_THREADS: threads must be at least 0, given -1") {
 		t.Errorf("%v", err)
 	}
-	l := load(t, Source{Env: []string{"SLUICE_CACHE=/c", "SLUICE_NO_SUCH_THING=1", "SLUICE_DEMO_SAMPLE=3"}})
+	l := load(t, Source{Env: []string{"SLUICE_CACHE=/c", "SLUICE_NO_SUCH_THING=1", "SLUICE_DEMO_SAMPLE=3",
+		"SLUICE_LIBCUDA=/l", "SLUICE_STANDIN_DEVICES=2"}})
 	if diff := cmp.Diff([]string{"SLUICE_NO_SUCH_THING"}, l.Unused); diff != "" {
 		t.Error(diff)
 	}

@@ -256,14 +256,14 @@ func mergeEnv(env []string, fields []Field, merge merger) (unused []string, err 
 	return unused, nil
 }
 
-// own tells whether a variable is read elsewhere in this program or its tests: where the cache is, which Python brings
-// models, and what benchmarks, tests and llama.cpp's own kernels go by.
+// own tells whether a variable is read elsewhere in this program or its tests: where the cache and the driver of GPUs
+// are, which Python brings models, and what benchmarks, tests and llama.cpp's own kernels go by.
 func own(name string) bool {
 	switch name = strings.TrimPrefix(name, envPrefix); name {
-	case "CACHE", "CONFIG", "PYTHON", "BIN", "MATMUL", "ATTENTION":
+	case "CACHE", "CONFIG", "PYTHON", "BIN", "MATMUL", "ATTENTION", "LIBCUDA":
 		return true
 	}
-	for _, prefix := range []string{"BENCH_", "DEMO_", "TEST_"} {
+	for _, prefix := range []string{"BENCH_", "DEMO_", "TEST_", "STANDIN_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
