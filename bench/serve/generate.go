@@ -15,7 +15,7 @@ import (
 
 const (
 	generating  = 8    // connections
-	answer      = 48   // tokens of an answer at most
+	answer      = 32   // tokens of an answer at most: a round of both servers takes about a minute on two cores
 	promptCells = 1280 // of a request: five passages, a question and an answer
 )
 
@@ -71,7 +71,7 @@ func (s *session) generate(ctx context.Context) (err error) {
 	if llama != nil {
 		sides = append(sides, llama)
 	}
-	requests, rounds := 4*generating, s.o.Rounds
+	requests, rounds := 2*generating, s.o.Rounds
 	if s.o.Short {
 		requests = generating
 	}
@@ -89,7 +89,8 @@ func (s *session) generate(ctx context.Context) (err error) {
 		if load.connections == 1 {
 			count = max(requests/4, 2)
 		}
-		for range rounds {
+		for round := range rounds {
+			s.log("%s, %s: round %d of %d", generateLoad, load.name, round+1, rounds)
 			at += requests // nothing is in a cache from the round before
 			for i, p := range sides {
 				time.Sleep(20 * time.Millisecond)

@@ -127,6 +127,21 @@ func (q *query) base(r *device.Resources, g *group, i int, product []float64) (f
 	return q.factor * (product[0] - g.chunks[i].shift), err
 }
 
+// bases are those of n chunks from one on, in out.
+func (q *query) bases(r *device.Resources, g *group, first, n int, out []float64) ([]float64, error) {
+	if cap(out) < n {
+		out = make([]float64, n)
+	}
+	out = out[:n]
+	if err := r.Host.Scores(kernels.IP, out, n, q.Rows, g.centres.Slice(first, first+n)); err != nil {
+		return out[:0], err
+	}
+	for i, product := range out {
+		out[i] = q.factor * (product - g.chunks[first+i].shift)
+	}
+	return out, nil
+}
+
 // need is the limit on the sums of a scan of c, whose base is off by less than `off` more than float64
 // products are: what misses it has a worse score.
 func (q *query) need(c *chunk, base, limit, off float64) float32 {

@@ -164,6 +164,7 @@ func (w *search) finished() bool {
 
 // walk visits the units of the order up to that one until the search is decided.
 func (w *search) walk(l *lane, end int) {
+	l.ahead = l.ahead[:0] // they are of another query
 	for {
 		from := w.next.Load()
 		to := min(from+runUnits, int64(end))
@@ -177,7 +178,11 @@ func (w *search) walk(l *lane, end int) {
 			if w.done.Load() {
 				return
 			}
-			if err := w.unit(l, w.order[i], i%probing == probing-1); err != nil {
+			run := i + 1
+			for run < to && w.order[run] == w.order[run-1]+1 {
+				run++
+			}
+			if err := w.unit(l, w.order[i], int(run-i), i%probing == probing-1); err != nil {
 				w.fail(err)
 				return
 			}
@@ -197,16 +202,22 @@ func (w *search) fail(err error) {
 	w.done.Store(true)
 }
 
-func (w *search) unit(l *lane, at int32, probe bool) error {
+// unit visits a unit, behind which others are visited that follow it: run with it.
+func (w *search) unit(l *lane, at int32, run int, probe bool) error {
 	u := w.units[at]
 	if u.chunk < 0 {
 		return l.plain(w.pack, u.g, u.from, u.to)
 	}
-	base, err := w.query.base(w.x.r, u.g, u.chunk, l.scores[:1])
-	if err != nil {
-		return err
+	place := u.chunk - l.aheadFrom
+	if len(l.ahead) == 0 || l.aheadOf != u.g || place < 0 || place >= len(l.ahead) {
+		var err error
+		l.aheadOf, l.aheadFrom, place = u.g, u.chunk, 0
+		l.ahead, err = w.query.bases(w.x.r, u.g, u.chunk, min(run, len(u.g.chunks)-u.chunk), l.ahead)
+		if err != nil {
+			return err
+		}
 	}
-	l.base[0] = base
+	l.base[0] = l.ahead[place]
 	if probe {
 		return l.probe(w.pack, u, int(at))
 	}
@@ -248,7 +259,7 @@ func (w *search) sample() error {
 	for i := range sampled {
 		j := at + (2*i+1)*left/(2*sampled)
 		w.order[at+i], w.order[j] = w.order[j], w.order[at+i]
-		if err := w.unit(l, w.order[at+i], true); err != nil {
+		if err := w.unit(l, w.order[at+i], 1, true); err != nil {
 			return err
 		}
 		if u := w.units[w.order[at+i]]; u.chunk >= 0 {

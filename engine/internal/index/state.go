@@ -106,6 +106,10 @@ type lane struct {
 	need   []float32
 	base   []float64 // of the chunk to be visited, per query
 	bounds []float32
+
+	ahead     []float64 // bases of chunks that follow each other, of a search for one query
+	aheadOf   *group
+	aheadFrom int
 }
 
 func newLane(r *device.Resources, queries int) *lane {
