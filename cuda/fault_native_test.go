@@ -77,6 +77,9 @@ func everything() (err error) {
 // and the next Open works.
 func TestEveryCallFails(t *testing.T) {
 	both(t, func(t *testing.T, driver *drivertest.Driver) {
+		if err := everything(); err != nil { // the first Open of a process initialises the driver, too
+			t.Fatal(err)
+		}
 		before := driver.Calls()
 		if err := everything(); err != nil {
 			t.Fatal(err)
@@ -398,6 +401,10 @@ func TestMisuse(t *testing.T) {
 		_, err := s.Capture(func() error { return s.Read(make([]byte, 1), p) })
 		if !errors.Is(err, cuda.ErrMisuse) {
 			t.Errorf("a read inside Capture: %v", err)
+		}
+		_, err = s.Capture(func() error { _, err := d.Alloc(1 << 20); return err })
+		if !errors.Is(err, cuda.ErrMisuse) {
+			t.Errorf("an allocation inside Capture: %v", err)
 		}
 		if err := s.Launch(k, one, [3]int{2048, 1, 1}, 0, uint64(p), 1); !errors.Is(err, cuda.ErrDriver) {
 			t.Errorf("2,048 threads in a block: %v", err)

@@ -198,6 +198,9 @@ func (s *Stream) grow(bytes int64) (Ptr, error) {
 	if s.lost != nil {
 		return 0, s.lost
 	}
+	if s.recording != nil { // what orders it would become a part of the recording
+		return 0, fmt.Errorf("%w: an allocation inside Capture that the pool cannot serve", ErrMisuse)
+	}
 	m, size := &s.d.mem, class(bytes)
 	m.mu.Lock()
 	defer m.mu.Unlock()
