@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/rag/route"
 )
 
 // trainFlags are those of the verbs of `train`.
@@ -248,6 +250,21 @@ func scoreText(s train.Scores) string {
 	return fmt.Sprintf("accuracy %.4f, F1 %.4f (loss %.4f)", s.Accuracy, s.F1, s.Loss)
 }
 
+// classifierTable is a classifier's report as a router's is printed.
+func classifierTable(r *train.Report) string {
+	var b strings.Builder
+	labels := make([]route.LabelReport, len(r.Labels))
+	for i, l := range r.Labels {
+		labels[i] = route.LabelReport(l)
+	}
+	confusion := r.Confusion
+	if r.Multi {
+		confusion = nil
+	}
+	labelTable(&b, labels, confusion)
+	return b.String()
+}
+
 // trained reports the result.
 func (a *app) trained(out string, r *train.Result, err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -260,6 +277,9 @@ func (a *app) trained(out string, r *train.Result, err error) error {
 	}
 	if a.json {
 		return a.printJSON(r)
+	}
+	if r.Report != nil {
+		fmt.Fprint(a.stdout, classifierTable(r.Report))
 	}
 	fmt.Fprintf(a.stdout, "the best of %d epochs is number %d: validation %s\n", r.Epochs, r.BestEpoch,
 		scoreText(r.Validation))

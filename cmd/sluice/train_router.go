@@ -160,19 +160,11 @@ func (a *app) trainedRouter(out string, r *route.Router) error {
 	}
 	h := r.HeldOut
 	var b strings.Builder
-	width := 5
-	for _, l := range r.Labels {
-		width = max(width, len(printable.Line(l)))
+	confusion := h.Confusion
+	if r.Multi {
+		confusion = nil
 	}
-	fmt.Fprintf(&b, "%-*s  precision  recall      F1  texts\n", width, "label")
-	for _, l := range h.Labels {
-		fmt.Fprintf(&b, "%-*s     %6.4f  %6.4f  %6.4f  %5d\n", width, printable.Line(l.Label), l.Precision, l.Recall,
-			l.F1,
-			l.Support)
-	}
-	for _, c := range confusions(r, 5) {
-		fmt.Fprintf(&b, "%d of %s were taken for %s\n", c.texts, printable.Line(c.is), printable.Line(c.got))
-	}
+	labelTable(&b, h.Labels, confusion)
 	fmt.Fprintf(&b, "%d texts held out: accuracy %.4f, F1 %.4f (mean of the labels), calibration error %.4f\n", h.Texts,
 		h.Accuracy, h.MacroF1, h.ECE)
 	fmt.Fprintf(&b, "it abstains from %.1f %% of them; of the others, %.2f %% are right\n", 100*h.Abstains, 100*h.Kept)
@@ -190,16 +182,29 @@ type confused struct {
 	texts   int
 }
 
-// confusions are the most frequent ones.
-func confusions(r *route.Router, most int) (list []confused) {
-	if r.Multi {
-		return nil
+// labelTable prints the scores of each label, and the most frequent confusions, if they are known.
+func labelTable(b *strings.Builder, labels []route.LabelReport, confusion [][]int) {
+	width, names := 5, make([]string, len(labels))
+	for i, l := range labels {
+		names[i] = printable.Line(l.Label)
+		width = max(width, len(names[i]))
 	}
+	fmt.Fprintf(b, "%-*s  precision  recall      F1  texts\n", width, "label")
+	for i, l := range labels {
+		fmt.Fprintf(b, "%-*s     %6.4f  %6.4f  %6.4f  %5d\n", width, names[i], l.Precision, l.Recall, l.F1, l.Support)
+	}
+	for _, c := range confusions(names, confusion, 5) {
+		fmt.Fprintf(b, "%d of %s were taken for %s\n", c.texts, c.is, c.got)
+	}
+}
+
+// confusions are the most frequent ones.
+func confusions(labels []string, confusion [][]int, most int) (list []confused) {
 	for range most {
 		top := confused{}
-		for i, row := range r.HeldOut.Confusion {
+		for i, row := range confusion {
 			for j, n := range row {
-				c := confused{r.Labels[i], r.Labels[j], n}
+				c := confused{labels[i], labels[j], n}
 				taken := false
 				for _, x := range list {
 					taken = taken || x == c

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestTemperature: logits whose probabilities are right, times three, get the temperature three.
@@ -56,6 +58,23 @@ func TestNothingToCalibrate(t *testing.T) {
 	lowest := 1 / (1 + math.Exp(-2))
 	if c.Temperature != 1 || !(c.Threshold > .5 && c.Threshold < lowest) || c.Kept != 1 || c.Precision != 1 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestReport: the labels of two classifiers, counted by hand.
+func TestReport(t *testing.T) {
+	single := report(&objective{labels: 2}, []string{"a", "b"}, []float32{1, 0, 0, 1, 0, 1}, []target{{0}, {0}, {1}})
+	want := &Report{Labels: []LabelScores{{"a", 1, .5, 2. / 3, 2}, {"b", .5, 1, 2. / 3, 1}},
+		Confusion: [][]int{{1, 1}, {0, 1}}}
+	if diff := cmp.Diff(want, single); diff != "" {
+		t.Error(diff)
+	}
+	multi := report(&objective{labels: 2, multi: true}, []string{"a", "b"}, []float32{1, -1, 1, 1, -1, -1},
+		[]target{{0}, {0}, {1}})
+	want = &Report{Labels: []LabelScores{{"a", 1, 1, 1, 2}, {"b", 0, 0, 0, 1}},
+		Multi: true, Confusion: [][]int{{1, 0, 0, 2}, {1, 1, 1, 0}}}
+	if diff := cmp.Diff(want, multi); diff != "" {
+		t.Error(diff)
 	}
 }
 

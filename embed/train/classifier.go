@@ -47,7 +47,8 @@ type Result struct {
 	Validation  Scores       `json:"validation"`       // of the best epoch
 	Calibration *Calibration `json:"calibration,omitempty"`
 	Test        *Scores      `json:"test,omitempty"`
-	Seconds     float64      `json:"seconds"` // of the training, all its runs together
+	Report      *Report      `json:"report,omitempty"` // on the test texts, without any on the validation's
+	Seconds     float64      `json:"seconds"`          // of the training, all its runs together
 }
 
 // set is a tokenised part of the data.
@@ -387,7 +388,8 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 		return nil, err
 	}
 	out := &Result{Out: c.in.Out, Labels: len(c.labels), Epochs: len(r.state.History), BestEpoch: r.state.Best + 1,
-		Validation: scores, Seconds: r.state.Seconds}
+		Validation: scores, Seconds: r.state.Seconds,
+		Report: report(&c.objective, c.labels, c.logits, c.val.targets)}
 	calibration := calibrate(&c.objective, c.logits, c.val.targets)
 	if c.in.Threshold > 0 {
 		calibration.Threshold = c.in.Threshold
@@ -396,7 +398,7 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 	}
 	out.Calibration = &calibration
 	if c.in.Test != nil {
-		if out.Test, err = c.test(ctx); err != nil {
+		if out.Test, out.Report, err = c.test(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -410,7 +412,7 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 }
 
 // test scores the test texts. Those with a label that was not trained cannot be right; they are counted, and said.
-func (c *classifier) test(ctx context.Context) (*Scores, error) {
+func (c *classifier) test(ctx context.Context) (*Scores, *Report, error) {
 	known := *c.in.Test
 	known.List = nil
 	strange := map[string]bool{}
@@ -433,18 +435,18 @@ func (c *classifier) test(ctx context.Context) (*Scores, error) {
 			c.in.Test.Source, missed, len(c.in.Test.List), list(names))
 	}
 	if len(known.List) == 0 {
-		return nil, fmt.Errorf("%w: %s: no text has a label that was trained", ErrData, c.in.Test.Source)
+		return nil, nil, fmt.Errorf("%w: %s: no text has a label that was trained", ErrData, c.in.Test.Source)
 	}
 	s, err := c.tokenise(ctx, &known, known.List)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	logits, err := c.logitsOf(&s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	scores := score(&c.objective, logits, s.targets)
-	return &scores, nil
+	return &scores, report(&c.objective, c.labels, logits, s.targets), nil
 }
 
 // digest names everything that decides the training's bits but the machine's instruction set.

@@ -12,16 +12,7 @@ func score(o *objective, logits []float32, targets []target) Scores {
 	given, right, wanted := make([]float64, o.labels), make([]float64, o.labels), make([]float64, o.labels)
 	correct := 0
 	for i, t := range targets {
-		z := logits[i*o.labels:][:o.labels]
-		found := []int32{int32(argmax(z))}
-		if o.multi {
-			found = found[:0]
-			for j, v := range z {
-				if v > 0 { // a probability above one half
-					found = append(found, int32(j))
-				}
-			}
-		}
+		found := o.found(logits[i*o.labels:][:o.labels])
 		for _, j := range found {
 			given[j]++
 			if slices.Contains(t, j) {
@@ -39,6 +30,73 @@ func score(o *objective, logits []float32, targets []target) Scores {
 	s.Accuracy = float64(correct) / float64(max(len(targets), 1))
 	s.F1 = f1(o.multi, given, right, wanted)
 	return s
+}
+
+// found are the labels that a text's logits give: the best one, or with several all that are likelier than not.
+func (o *objective) found(z []float32) []int32 {
+	if !o.multi {
+		return []int32{int32(argmax(z))}
+	}
+	var found []int32
+	for j, v := range z {
+		if v > 0 {
+			found = append(found, int32(j))
+		}
+	}
+	return found
+}
+
+// LabelScores are those of one label.
+type LabelScores struct {
+	Label     string  `json:"label"`
+	Precision float64 `json:"precision"`
+	Recall    float64 `json:"recall"`
+	F1        float64 `json:"f1"`
+	Support   int     `json:"support"` // texts that have it
+}
+
+// Report says which labels are told apart how well.
+type Report struct {
+	Labels []LabelScores `json:"per_label"` // in the order of the model's labels
+	// Confusion counts texts by their label (rows) and the one that they got (columns). With several labels a text,
+	// each label has its true negatives, false positives, false negatives and true positives.
+	Confusion [][]int `json:"confusion"`
+	Multi     bool    `json:"multi,omitempty"` // several labels a text
+}
+
+// report counts, label by label.
+func report(o *objective, labels []string, logits []float32, targets []target) *Report {
+	r := &Report{Confusion: make([][]int, len(labels)), Multi: o.multi}
+	cells := make([][4]int, len(labels))
+	for k := range r.Confusion {
+		r.Confusion[k] = make([]int, len(labels))
+	}
+	for i, t := range targets {
+		found := o.found(logits[i*o.labels:][:o.labels])
+		for k := range labels {
+			cell := 0
+			if slices.Contains(found, int32(k)) {
+				cell = 1
+			}
+			if slices.Contains(t, int32(k)) {
+				cell += 2
+			}
+			cells[k][cell]++
+		}
+		if !o.multi {
+			r.Confusion[t[0]][found[0]]++
+		}
+	}
+	share := func(part, whole int) float64 { return float64(part) / float64(max(whole, 1)) }
+	for k, c := range cells {
+		if o.multi {
+			r.Confusion[k] = c[:]
+		}
+		given, wanted, right := c[1]+c[3], c[2]+c[3], c[3]
+		r.Labels = append(r.Labels, LabelScores{Label: labels[k], Precision: share(right, given),
+			Recall: share(right, wanted), F1: share(2*right, given+wanted), Support: wanted})
+	}
+	return r
 }
 
 // f1 is the harmonic mean of precision and recall: over all decisions, or the mean over the labels that occur.
