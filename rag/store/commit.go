@@ -114,6 +114,9 @@ func (s *Store) writeVectors(ctx context.Context, c *change) error {
 	if len(c.vectors) > 1 {
 		all = slices.Concat(c.vectors...)
 	}
+	if err := s.segments.pad(c.endRow, c.next); err != nil {
+		return err
+	}
 	if err := s.segments.write(ctx, c.next, all); err != nil {
 		return err
 	}

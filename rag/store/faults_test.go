@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,17 +183,7 @@ func TestFailedCommitBurnsItsRows(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 10)...))
 	refuse := int32(1)
-	c, err := s.write.Conn(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Raw(func(dc any) error {
-		dc.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { return refuse })
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
+	refuseCommits(t, s, &refuse)
 	if _, err := s.Commit(ctx, batchOf(1, testDim, ids("b", 1500)...)); err == nil {
 		t.Fatal("COMMIT was refused, Commit was not")
 	}
@@ -206,6 +197,52 @@ func TestFailedCommitBurnsItsRows(t *testing.T) {
 	}
 	s.Close()
 	verify(t, mustOpen(t, s.Dir(), testSeams()), want)
+}
+
+// refuseCommits lets the COMMIT of transactions fail while refuse is not 0.
+func refuseCommits(t *testing.T, s *Store, refuse *int32) {
+	t.Helper()
+	c, err := s.write.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Raw(func(dc any) error {
+		dc.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { return *refuse })
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A COMMIT of Compact that fails burns rows of new segments, and those between: the store goes on behind them.
+func TestFailedCommitOfCompact(t *testing.T) {
+	skipRace(t)
+	ctx := context.Background()
+	f := &faults{}
+	s, want := sparse(t, f.seams())
+	refuse := int32(1)
+	refuseCommits(t, s, &refuse)
+	for range 2 {
+		if _, err := s.Compact(ctx, 0); err == nil {
+			t.Fatal("COMMIT was refused, Compact was not")
+		}
+	}
+	verify(t, s, want)
+	refuse = 0
+	mustCommit(t, s, batchOf(1, testDim, ids("c", 10)...))
+	maps.Copy(want, versions(1, ids("c", 10)...))
+	verify(t, s, want)
+	s.Close()
+	if err := f.powerCut(s.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, s.Dir(), testSeams())
+	verify(t, s, want)
+	if _, err := s.Compact(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	verify(t, s, want)
 }
 
 // SQLite's own "database is full".

@@ -211,6 +211,9 @@ func (s *Store) renew(ctx context.Context, tx *change, chunks []rowOf, vectors [
 		return 0, nil
 	}
 	tx.end += int64(len(rows))
+	if err := s.segments.pad(tx.endRow, tx.next); err != nil {
+		return 0, err
+	}
 	if err := s.segments.write(ctx, tx.next, kept); err != nil {
 		return 0, err
 	}

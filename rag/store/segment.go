@@ -99,6 +99,33 @@ func (g *segments) writeOne(ctx context.Context, no, at int64, data []float32) (
 	return nil
 }
 
+// pad sees to it that rows from … end−1, which will not be used, are there: what comes behind them in a block has its
+// checksum together with them. They are short of it where Compact has begun another segment and its COMMIT failed.
+func (g *segments) pad(from, end int64) error {
+	for no := from / g.rows; no < g.count(end) && from < end; no++ {
+		if err := g.padOne(no, g.offset(g.used(no, end))); err != nil {
+			return fmt.Errorf("write %s: %w", g.path(no), err)
+		}
+	}
+	return nil
+}
+
+func (g *segments) padOne(no, size int64) (err error) {
+	f, err := g.fs.OpenFile(g.path(no), os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	now, err := f.Size()
+	if err == nil && now < size {
+		err = f.Truncate(size)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Sync() // also if an earlier try was long enough and could not be synced
+}
+
 // trim gives back the space of rows first … end−1 after a failed write. It is a courtesy: what stays
 // is ignored and overwritten, so its own errors do not matter.
 func (g *segments) trim(first, end int64) {
