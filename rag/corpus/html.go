@@ -23,7 +23,8 @@ const (
 
 func kindOf(name string) element {
 	switch name {
-	case "script", "style", "nav", "template", "svg", "iframe", "noembed", "noframes", "noscript":
+	case "script", "style", "nav", "template", "svg", "iframe", "noembed", "noframes", "noscript",
+		"rt", "rp": // readings beside the characters
 		return dropped
 	case "li", "dt", "dd", "tr", "option":
 		return line
@@ -134,7 +135,7 @@ func parseHTML(d *Document, in decoded, p *pulse) {
 		b := builder{pulse: p, said: map[string]string{}}
 		b.w.text.Grow(len(in.text))
 		title, open := readHTML(&b, in.text, 0, keep...)
-		if open == "nav" || open == "template" || open == "svg" {
+		if open == "nav" || open == "template" || open == "svg" || open == "rt" || open == "rp" {
 			keep = append(keep, open)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"mime/quotedprintable"
 	"net/mail"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
 )
@@ -139,7 +140,15 @@ func (r *mailReader) part(contentType, encoding string, body io.Reader, depth in
 	if _, err = io.Copy(&text, body); err != nil && text.Len() == 0 { // what came before a mistake is kept
 		return t, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	plain := clean(text.String())
+	said := text.String()
+	if params["charset"] == "" && !utf8.ValidString(said) {
+		if name := guessCharset(said); name != "" {
+			if decoded, ok := decodedAs(name, said); ok {
+				said = decoded
+			}
+		}
+	}
+	plain := clean(said)
 	if kind == "text/html" {
 		return mailText{html: plain}, nil
 	}
@@ -158,6 +167,10 @@ func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) 
 			name = decoded
 		}
 		disposition, _, _ := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
+		if kind, _, _ := mime.ParseMediaType(p.Header.Get("Content-Type")); kind == "message/rfc822" {
+			t.plain += r.forwarded(p, depth+1)
+			continue
+		}
 		if name != "" || disposition == "attachment" {
 			if name != "" {
 				r.attached = append(r.attached, clean(name))
@@ -183,6 +196,29 @@ func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) 
 		}
 		t.plain += one.plain + "\n\n"
 	}
+}
+
+// forwarded is the text of a message in a message, below its subject; "" where it cannot be read.
+func (r *mailReader) forwarded(p io.Reader, depth int) string {
+	m, err := mail.ReadMessage(p)
+	if err != nil {
+		return ""
+	}
+	text, err := r.part(m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body, depth)
+	if err != nil {
+		return ""
+	}
+	subject, err := r.words.DecodeHeader(m.Header.Get("Subject"))
+	if err != nil {
+		subject = m.Header.Get("Subject")
+	}
+	plain := text.plain
+	if strings.TrimSpace(plain) == "" && text.html != "" {
+		var d Document
+		parseHTML(&d, decoded{text: text.html}, r.b.pulse)
+		plain = d.Text
+	}
+	return "\n\n" + clean(subject) + "\n\n" + plain
 }
 
 // mailbox reads the messages of an mbox file (RFC 4155), a document each: every one begins with a line "From …", which

@@ -23,7 +23,9 @@ func parseOpenDocument(d *Document, a *archive) error {
 type openReader struct {
 	b       *builder
 	text    strings.Builder
-	depth   int // of paragraphs and headings that are open
+	depth   int      // of paragraphs and headings that are open
+	outer   []string // what the paragraphs said so far that hold the open one: a note or a text box stands in them
+	after   []string // what stood in the paragraph, to come behind it
 	level   int
 	inList  int
 	inTable int
@@ -66,8 +68,13 @@ func (r *openReader) start(e xml.StartElement) {
 		r.skips = 1
 	case "office:spreadsheet":
 		r.sheets = true
+	case "text:note-citation":
+		r.skips = 1
 	case "text:p", "text:h":
-		if r.depth++; e.Name.Local == "h" {
+		if r.depth++; r.depth > 1 {
+			r.outer = append(r.outer, r.text.String())
+			r.text.Reset()
+		} else if e.Name.Local == "h" {
 			r.level = 1
 			if n, err := strconv.Atoi(prefixed(e, "text", "outline-level")); err == nil && n >= 1 && n <= 10 {
 				r.level = n
@@ -126,7 +133,15 @@ func (r *openReader) cell(e xml.StartElement) {
 func (r *openReader) end(name string) {
 	switch name {
 	case "text:p", "text:h":
-		if r.depth = max(r.depth-1, 0); r.depth == 0 {
+		if r.depth = max(r.depth-1, 0); r.depth > 0 {
+			r.inner()
+			return
+		}
+		r.endParagraph()
+		after := r.after
+		r.after = nil
+		for _, text := range after {
+			r.text.WriteString(text)
 			r.endParagraph()
 		}
 	case "text:list-item":
@@ -144,6 +159,18 @@ func (r *openReader) end(name string) {
 			r.b.endTable()
 		}
 		r.b.endBlock("\n\n")
+	}
+}
+
+// inner ends a paragraph in another one: what it says comes behind that.
+func (r *openReader) inner() {
+	if n := len(r.outer) - 1; n >= 0 {
+		if text := r.text.String(); strings.TrimSpace(text) != "" {
+			r.after = append(r.after, text)
+		}
+		r.text.Reset()
+		r.text.WriteString(r.outer[n])
+		r.outer = r.outer[:n]
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/internal/regular"
 )
@@ -18,14 +20,12 @@ const longestLook = 64 << 20
 
 // Lines returns the first and the last line of a passage that stands at bytes start to end of a source, counted from 1:
 // of a file, or of one in an archive, whatever its encoding. It is 0 where the source is not there or does not hold the
-// passage's last words at that place: it has changed since it was read.
+// passage's words at that place: it has changed since it was read.
 func Lines(ctx context.Context, source string, start, end int, text string) (from, to int) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	if len(words) == 0 || start < 0 || end <= start || end > longestLook {
 		return 0, 0
 	}
-	// What a chunk begins with may be repeated from elsewhere: the names of a table's columns.
-	first, last := words[len(words)*3/4], words[len(words)-1]
 	f, err := openSource(ctx, source)
 	if err != nil {
 		return 0, 0
@@ -42,7 +42,7 @@ func Lines(ctx context.Context, source string, start, end int, text string) (fro
 		if _, err := io.ReadFull(r, passage); err != nil {
 			return 0, 0
 		}
-		if bytes.Contains(passage, []byte(first)) && bytes.Contains(passage, []byte(last)) {
+		if holds(string(passage), words) {
 			from = before.n + 1
 			return from, from + bytes.Count(bytes.TrimRight(passage, "\n"), []byte("\n"))
 		}
@@ -56,13 +56,30 @@ func Lines(ctx context.Context, source string, start, end int, text string) (fro
 	if err != nil || len(raw) < end {
 		return 0, 0
 	}
-	return decodedLines(string(raw), start, end, first, last)
+	return decodedLines(string(raw), start, end, words)
 }
 
-// decodedLines is Lines of a source in another encoding than UTF-8.
-func decodedLines(raw string, start, end int, first, last string) (from, to int) {
+// holds tells whether a passage of a source has the words of a chunk: two of five, because names of columns are repeated
+// from elsewhere, and markup may stand in words. Short words are in every text; they count where there are no others.
+func holds(passage string, words []string) bool {
+	words = slices.Compact(slices.Sorted(slices.Values(words)))
+	long := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return utf8.RuneCountInString(w) < 3 })
+	if len(long) > 0 {
+		words = long
+	}
+	step, n, there := max(len(words)/64, 1), 0, 0
+	for i := 0; i < len(words); i += step {
+		if n++; strings.Contains(passage, words[i]) {
+			there++
+		}
+	}
+	return 5*there >= 2*n
+}
+
+// decodedLines is Lines of a source that is not plain UTF-8.
+func decodedLines(raw string, start, end int, words []string) (from, to int) {
 	name, err := charsetOf(raw, "")
-	if err != nil || name == utf8Name {
+	if err != nil {
 		return 0, 0
 	}
 	before, err := decodeCharset(raw[:start], name, nil)
@@ -70,7 +87,7 @@ func decodedLines(raw string, start, end int, first, last string) (from, to int)
 		return 0, 0
 	}
 	passage, err := decodeCharset(raw[start:end], name, nil)
-	if err != nil || !strings.Contains(passage.text, first) || !strings.Contains(passage.text, last) {
+	if err != nil || !holds(passage.text, words) {
 		return 0, 0
 	}
 	from = strings.Count(before.text, "\n") + 1

@@ -37,7 +37,7 @@ func parseSheets(d *Document, a *archive) error {
 	if r.strings, err = sharedStrings(a); err != nil {
 		return err
 	}
-	if r.dates, err = dateStyles(a); err != nil {
+	if r.dates, r.percents, err = cellStyles(a); err != nil {
 		return err
 	}
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
@@ -90,21 +90,24 @@ func sharedStrings(a *archive) (all []string, err error) {
 	return all, err
 }
 
-// dateStyles tells of each cell style whether it shows a number as a date or a time.
-func dateStyles(a *archive) (dates []bool, err error) {
-	custom, inCells := map[string]bool{}, false
+// cellStyles tells of each cell style whether it shows a number as a date or a time, or in percent.
+func cellStyles(a *archive) (dates, percents []bool, err error) {
+	custom, percent, inCells := map[string]bool{}, map[string]bool{"9": true, "10": true}, false
 	err = a.elements("xl/styles.xml", func(t xml.Token) error {
 		switch t := t.(type) {
 		case xml.StartElement:
 			switch t.Name.Local {
 			case "numFmt":
-				custom[attribute(t, "numFmtId")] = isDateFormat(attribute(t, "formatCode"))
+				code := attribute(t, "formatCode")
+				custom[attribute(t, "numFmtId")] = isDateFormat(code)
+				percent[attribute(t, "numFmtId")] = strings.HasSuffix(code, "%") && !strings.ContainsAny(code, `"\\`)
 			case "cellXfs":
 				inCells = true
 			case "xf":
 				if inCells {
 					id := attribute(t, "numFmtId")
 					n, _ := strconv.Atoi(id)
+					percents = append(percents, percent[id])
 					dates = append(dates, custom[id] || n >= 14 && n <= 22 || n >= 45 && n <= 47)
 				}
 			}
@@ -118,7 +121,7 @@ func dateStyles(a *archive) (dates []bool, err error) {
 	if errors.Is(err, errNoPart) {
 		err = nil
 	}
-	return dates, err
+	return dates, percents, err
 }
 
 // isDateFormat tells whether a number format has a day, month, year or time in it: letters outside of quotes and
@@ -145,7 +148,8 @@ func isDateFormat(code string) bool {
 // sheetReader turns a sheet into rows.
 type sheetReader struct {
 	strings  []string
-	dates    []bool
+	dates    []bool // by the styles of cells
+	percents []bool
 	from1904 bool
 
 	t      table
@@ -231,7 +235,11 @@ func (r *sheetReader) shown(value string) string {
 	if r.style >= 0 && r.style < len(r.dates) && r.dates[r.style] && x >= 0 && x < 2958466 { // 9999-12-31
 		return dateOf(x, r.from1904)
 	}
-	return strconv.FormatFloat(x, 'g', 15, 64) // as Excel keeps it: 0.30000000000000004 is 0.3
+	sign := ""
+	if r.style >= 0 && r.style < len(r.percents) && r.percents[r.style] {
+		x, sign = 100*x, "%"
+	}
+	return strconv.FormatFloat(x, 'g', 15, 64) + sign // as Excel keeps it: 0.30000000000000004 is 0.3
 }
 
 // dateOf is Excel's serial number as a date, a time, or both.
