@@ -59,8 +59,9 @@ func Lines(ctx context.Context, source string, start, end int, text string) (fro
 	return decodedLines(string(raw), start, end, words)
 }
 
-// holds tells whether a passage of a source has the words of a chunk: two of five, because names of columns are repeated
-// from elsewhere, and markup may stand in words. Short words are in every text; they count where there are no others.
+// holds tells whether a passage of a source has the words of a chunk: two of five, because names of columns are
+// repeated from elsewhere, and markup may stand in words. Short words are in every text; they count where there are no
+// others.
 func holds(passage string, words []string) bool {
 	words = slices.Compact(slices.Sorted(slices.Values(words)))
 	long := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return utf8.RuneCountInString(w) < 3 })

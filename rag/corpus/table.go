@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // table gives rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the first row if
@@ -60,7 +62,7 @@ func (t *table) write(cells []string, from, to int) {
 		}
 		parts = append(parts, cell)
 	}
-	t.b.atom(strings.Join(parts, cellBorder), from, to-from)
+	t.b.atom(norm.NFC.String(strings.Join(parts, cellBorder)), from, to-from) // one unit, which must not change later
 	t.b.endBlock("\n")
 	t.b.pulse.beat()
 }
