@@ -76,6 +76,24 @@ func (*Tokenizer) Digest() string { return "" }
 // Close does nothing.
 func (*Tokenizer) Close() {}
 
+// Counter needs the build tag "native"; without it none can be opened.
+type Counter struct{}
+
+// OpenCounter returns ErrUnavailable.
+func OpenCounter(string) (*Counter, error) { return nil, ErrUnavailable }
+
+// CountTokens returns ErrUnavailable.
+func (*Counter) CountTokens(string) (int, error) { return 0, ErrUnavailable }
+
+// Examine returns ErrUnavailable.
+func (*Counter) Examine(string) (int, Content, error) { return 0, Content{}, ErrUnavailable }
+
+// MaxTokens is 0.
+func (*Counter) MaxTokens() int { return 0 }
+
+// Close does nothing.
+func (*Counter) Close() {}
+
 // Reranker needs the build tag "native"; without it none can be opened.
 type Reranker struct{}
 

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) ingestCommand() *cobra.Command {
-	var noChunk, strict, replace, entities, events bool
+	var noChunk, strict, replace, entities, events, preview bool
 	var collection string
 	var files func(config.Config) corpus.FileOptions
 	var sync *syncFlags
@@ -62,6 +62,9 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			if sync.watch {
 				return closing(s, a.watch(cmd, s, a.newIngesting(args, o, events, true), sync.interval, after))
 			}
+			if preview {
+				return closing(s, a.preview(cmd, s, args, o))
+			}
 			return closing(s, a.ingest(cmd, s, args, o, events, after))
 		},
 	}
@@ -76,6 +79,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 	f.BoolVar(&replace, "replace", false, "replace documents of other sources that have the same ids")
 	f.BoolVar(&entities, "entities", false, "find people, places, organisations, dates and quantities in each chunk; "+
 		"names by the classifier, if that labels parts of texts, else by rules")
+	f.BoolVar(&preview, "preview", false, "show the chunks of the files, and store nothing")
 	f.BoolVar(&events, "events", false, "as --json, with progress, what is skipped, and a summary")
 	a.flag(cmd, "ingest.chunk", "chunk")
 	a.flag(cmd, "ingest.chunker", "chunker")

@@ -14,10 +14,13 @@ import (
 // others of their kind. The count of a chunk's whole text, which comes last, serves both.
 func examine(o *corpus.ChunkOptions, enc embed.Embedder) {
 	o.Count = enc.CountTokens
-	x, ok := enc.(embed.Examiner)
-	if !ok {
-		return
+	if x, ok := enc.(embed.Examiner); ok {
+		examineBy(o, x)
 	}
+}
+
+// examineBy is examine of what tells contents.
+func examineBy(o *corpus.ChunkOptions, x embed.Examiner) {
 	var last string
 	var content embed.Content
 	o.Count = func(text string) (int, error) {
