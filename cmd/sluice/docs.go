@@ -91,6 +91,7 @@ func (a *app) docsCommand() *cobra.Command {
 	rm.Flags().BoolVar(&gone, "gone", false, "remove those whose files are not there any more")
 	cmd.AddCommand(list, show, rm, a.rootCommand(), a.exportCommand(), a.restoreCommand(), a.checkCommand(),
 		a.repairCommand(), a.compactCommand())
+	cmd.AddCommand(a.duplicatesCommand())
 	return group(cmd)
 }
 

@@ -17,7 +17,8 @@ func TestPreviewShowsWhatIngestStores(t *testing.T) {
 	file := b.file("harbour.md", text)
 	var want []string
 	for _, o := range objects(t, b.ok("ingest", "--preview", "--json", "--chunk", "64/2", file)) {
-		sameKeys(t, "preview", o, "number", "id", "document", "source", "heading", "anchor", "start", "end", "text", "tokens",
+		sameKeys(t, "preview", o, "number", "id", "document", "source", "heading", "anchor", "start", "end", "text",
+			"tokens",
 			"place")
 		want = append(want, o["text"].(string))
 	}
