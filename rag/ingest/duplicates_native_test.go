@@ -35,8 +35,8 @@ func contextsOf(t *testing.T, set string, n int) (texts []string) {
 	return texts
 }
 
-// edits are copies of a text that people take for the same.
-func edits(text, other string) map[string]string {
+// editedCopies are copies of a text that people take for the same.
+func editedCopies(text, other string) map[string]string {
 	words := strings.Fields(text)
 	changed := append([]string(nil), words...)
 	changed[len(words)/2] = "something"
@@ -84,7 +84,7 @@ func TestDuplicatesAreTold(t *testing.T) {
 		var kinds []string
 		var of []int
 		for i, text := range texts {
-			for kind, copied := range edits(text, texts[(i+len(texts)/2)%len(texts)]) {
+			for kind, copied := range editedCopies(text, texts[(i+len(texts)/2)%len(texts)]) {
 				all, kinds, of = append(all, copied), append(kinds, kind), append(of, i)
 			}
 		}
