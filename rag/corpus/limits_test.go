@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestSlowFiles: a file that takes too long is skipped with that reason, and the one behind it is read.
+// TestSlowFiles: a file that takes too long is skipped with that reason, and the walk goes on.
 func TestSlowFiles(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("<p>Words &amp; more words.</p>\n", 30<<10)
@@ -26,8 +26,14 @@ func TestSlowFiles(t *testing.T) {
 	}
 	write(t, dir, "b.jsonl", `{"text":"`+strings.Repeat(`W\u00f6rter `, 70_000)+`"}`)
 	write(t, dir, "c.txt", "Words.")
-	docs, skips := load(t, LoadOptions{FileOptions: FileOptions{MaxSeconds: .001}}, dir)
-	slow := 0
+	var skips []Skipped
+	read, slow := 0, 0
+	for _, err := range Load(t.Context(), []string{dir}, LoadOptions{FileOptions: FileOptions{MaxSeconds: .001},
+		OnSkip: func(s Skipped) { skips = append(skips, s) }}) {
+		if err == nil {
+			read++
+		}
+	}
 	for _, s := range skips {
 		if errors.Is(s.Err, ErrTime) {
 			slow++
@@ -35,8 +41,8 @@ func TestSlowFiles(t *testing.T) {
 			t.Errorf("skipped %v", s)
 		}
 	}
-	if slow < 4 || len(docs) > 1 {
-		t.Errorf("%d files were too slow, %d read", slow, len(docs))
+	if slow < 4 || slow+read != 5 { // on a busy machine the few words take as long
+		t.Errorf("%d files were too slow, %d read", slow, read)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
