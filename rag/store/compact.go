@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -49,9 +50,17 @@ func (s *Store) compact(ctx context.Context, tx *change) error {
 	if _, err := tx.Exec(`PRAGMA defer_foreign_keys = ON`); err != nil { // texts and chunks move one after the other
 		return err
 	}
+	var updates [2]*sql.Stmt
+	for i, q := range [...]string{`UPDATE texts SET row = ? WHERE row = ?`, `UPDATE chunks SET row = ? WHERE row = ?`} {
+		var err error
+		if updates[i], err = tx.Prepare(q); err != nil {
+			return err
+		}
+		defer updates[i].Close()
+	}
 	for from := tx.firstRow; from < end; {
 		to := min(from+compactRows, (from/g.rows+1)*g.rows, end)
-		if err := s.move(ctx, tx, from, to); err != nil {
+		if err := s.move(ctx, tx, updates[:], from, to); err != nil {
 			return err
 		}
 		from = to
@@ -68,7 +77,7 @@ func (s *Store) compact(ctx context.Context, tx *change) error {
 }
 
 // move writes the live ones of rows from … to−1, which are compared with their checksums, behind the change's last row.
-func (s *Store) move(ctx context.Context, tx *change, from, to int64) error {
+func (s *Store) move(ctx context.Context, tx *change, updates []*sql.Stmt, from, to int64) error {
 	g := &s.segments
 	b, err := g.read(ctx, from, to)
 	if err != nil {
@@ -104,9 +113,8 @@ func (s *Store) move(ctx context.Context, tx *change, from, to int64) error {
 		return err
 	}
 	for i, row := range rows {
-		for _, q := range []string{`UPDATE texts SET row = ? WHERE row = ?`,
-			`UPDATE chunks SET row = ? WHERE row = ?`} {
-			if _, err := tx.Exec(q, at+int64(i), row); err != nil {
+		for _, update := range updates {
+			if _, err := update.Exec(at+int64(i), row); err != nil {
 				return err
 			}
 		}
