@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/decisions"
 )
 
-var figures = flag.Bool("figures", false, "print the figures of docs/adr/0031-decisions.md; about a minute")
+var figures = flag.Bool("figures", false, "print figures of docs/adr; about a minute each")
 
 // TestFeedbackMovesTheCutoff: half of squad16's topics are a store whose threshold is wrong; 100 of its questions and
 // 100 of the other topics get feedback by what is true, and others tell what the calibration by that is worth.

@@ -1,0 +1,162 @@
+//go:build native
+
+package sluice_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+)
+
+// spent is the time that f takes, and the processors' time, of which a busy machine gives as much as it would alone.
+func spent(t *testing.T, f func() error) (wall, processor time.Duration) {
+	t.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	began, before := time.Now(), used()
+	if err := f(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began), used() - before
+}
+
+// TestSyncFigures: 1,000 files of squad16's contexts, of which 10 change: only their chunks are embedded, and the
+// calibration follows. The figures are those of docs/adr/0033-sync.md.
+func TestSyncFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("SKIP: a minute; go test . -run SyncFigures -figures -v prints the figures of ADR 33")
+	}
+	const files, changed = 1000, 10
+	dir := t.TempDir()
+	folder, questions := filepath.Join(dir, "docs"), filepath.Join(dir, "questions.jsonl")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(i int, text string) {
+		t.Helper()
+		name := filepath.Join(folder, fmt.Sprintf("%04d.txt", i))
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(name, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var texts []string
+	context := map[string]int{} // id → file, of its first half
+	lines := datasets.Lines(t, "squad16/contexts.jsonl")
+	for k, c := range lines {
+		context[c.ID] = len(texts)
+		if half := strings.IndexByte(c.Text[len(c.Text)/2:], ' ') + len(c.Text)/2; k < files-len(lines) {
+			texts = append(texts, c.Text[:half], c.Text[half:])
+		} else {
+			texts = append(texts, c.Text)
+		}
+	}
+	for i, text := range texts {
+		write(i, text)
+	}
+	s, err := sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(dir, "store"),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sync := func() (r sluice.IngestResult, wall, processor time.Duration) {
+		wall, processor = spent(t, func() error {
+			r, err = s.Ingest(t.Context(), []string{folder}, sluice.IngestOptions{Sync: true})
+			return err
+		})
+		t.Logf("sync: %d files read, %d chunks embedded: %v, %v of processor time", r.Read, r.Embedded, wall, processor)
+		return r, wall, processor
+	}
+	ask := func() { // three questions about each first chunk, by the chunk's id of now
+		t.Helper()
+		first := map[string]string{}
+		for c, err := range s.AllChunks(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, again := first[c.Document]; !again {
+				first[c.Document] = c.ID
+			}
+		}
+		var b strings.Builder
+		asked := map[string]int{}
+		for _, q := range datasets.Lines(t, "squad16/queries.jsonl") {
+			i, ok := context[q.ContextID]
+			if asked[q.ContextID]++; !ok || asked[q.ContextID] > 3 {
+				continue
+			}
+			text := q.Text
+			if id := fmt.Sprintf("docs/%04d.txt", i); strings.HasPrefix(texts[i], "Now ") {
+				text = "And now, " + text // as a language model would ask otherwise about another text
+			} else if first[id] == "" {
+				t.Fatalf("no chunk of %s", id)
+			}
+			_ = json.NewEncoder(&b).Encode(map[string]string{"context_id": first[fmt.Sprintf("docs/%04d.txt", i)],
+				"text": text})
+		}
+		if err := os.WriteFile(questions, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full, fullWall, fullSpent := sync()
+	ask()
+	var counted string
+	calibrateWall, calibrateSpent := spent(t, func() error {
+		in, err := os.Open(questions)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		r, err := s.Calibrate(t.Context(), sluice.CalibrateOptions{Queries: in, Source: questions})
+		if err == nil {
+			counted = fmt.Sprintf("%d questions, %d pairs", r.Queries.Queries, r.Counted.Pairs)
+		}
+		return err
+	})
+	t.Logf("calibration: %s: %v, %v of processor time", counted, calibrateWall, calibrateSpent)
+	if r, _, _ := sync(); r.Read != 0 || r.Embedded != 0 {
+		t.Errorf("nothing has changed: %+v", r)
+	}
+	for i := range changed {
+		at := i * files / changed
+		texts[at] = "Now there is more to say. " + texts[at]
+		write(at, texts[at])
+	}
+	r, wall, processor := sync()
+	if r.Read != changed || r.Sync.Changed != changed || r.Embedded == 0 || r.Embedded > full.Embedded/50 {
+		t.Errorf("%+v %+v", r, r.Sync)
+	}
+	ask()
+	followWall, followSpent := spent(t, func() error {
+		r, err := s.FollowCalibration(t.Context(), sluice.CalibrateOptions{})
+		if err == nil {
+			counted = fmt.Sprintf("%d of %d pairs", r.Counted.Pairs, r.Counted.Of)
+		}
+		return err
+	})
+	t.Logf("calibration follows: %s: %v, %v of processor time", counted, followWall, followSpent)
+	share := func(a, b time.Duration) float64 { return 100 * float64(a) / float64(b) }
+	t.Logf("sync of %d changed files: %.2f %% of a full ingest's wall time, %.2f %% of its processor time", changed,
+		share(wall, fullWall), share(processor, fullSpent))
+	t.Logf("calibration: %.1f %% of a full one's wall time, %.1f %% of its processor time; with the sync: %.1f %% and "+
+		"%.1f %% of full ingest and calibration", share(followWall, calibrateWall), share(followSpent, calibrateSpent),
+		share(wall+followWall, fullWall+calibrateWall), share(processor+followSpent, fullSpent+calibrateSpent))
+}
