@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -47,7 +48,7 @@ func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distr
 		return nil, err
 	}
 	if contexts.rows == nil && queries.rows == nil {
-		return statistics.Compute(ctx, &e.r, e.tune, in)
+		return e.compute(ctx, in)
 	}
 	if err := whole.Check(ctx); err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distr
 			return bias(ctx, mapped(queries, qs), mapped(contexts, cs), out)
 		}
 	}
-	d, err := statistics.Compute(ctx, &e.r, e.tune, in)
+	d, err := e.compute(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -84,4 +85,29 @@ func (e *Engine) Distribution(ctx context.Context, in DistributionInput) (*Distr
 		spread(d, queries, n, in.Metric)
 	}
 	return d, nil
+}
+
+// compute is Distribution of rows none of which is deleted.
+func (e *Engine) compute(ctx context.Context, in DistributionInput) (*Distribution, error) {
+	return counted(ctx, e, &in, in.Contexts.Rows, in.Queries.Rows, func(r *device.Resources) (*Distribution, error) {
+		return statistics.Compute(ctx, r, e.tune, in)
+	})
+}
+
+// counted runs fn, which counts that many pairs of the input, on the device that is chosen for it.
+func counted[T any](ctx context.Context, e *Engine, in *DistributionInput, contexts, queries int,
+	fn func(r *device.Resources) (T, error)) (out T, err error) {
+	t := task{op: device.OpDistribution, shape: device.Shape{A: queries, B: contexts, Dim: in.Contexts.Dim},
+		a: in.Queries, b: in.Contexts}
+	if in.DType != nil {
+		t.fixed, t.shape.DType = true, *in.DType
+	}
+	if in.Bias != nil { // canonical scores throughout
+		t.op = device.OpScores
+	}
+	err = e.run(ctx, &t, func(r *device.Resources) (err error) {
+		out, err = fn(r)
+		return err
+	})
+	return out, err
 }

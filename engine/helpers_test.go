@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/kernels"
@@ -27,7 +29,11 @@ func newEngine(t testing.TB, o Options) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, ok := e.r.Device.(*devicetest.StandIn); ok {
+	d, ok := e.r.Device.(*devicetest.StandIn)
+	if s, is := e.gpu().(*device.Shared); is {
+		d, ok = s.Device.(*devicetest.StandIn)
+	}
+	if ok {
 		t.Cleanup(func() {
 			if n := d.Live(); n != 0 {
 				t.Errorf("%d sets and copies of rows are left on the device", n)
@@ -38,7 +44,23 @@ func newEngine(t testing.TB, o Options) *Engine {
 }
 
 // open is New on the device of the tests.
-func open(o Options) (*Engine, error) { return newOn(o, devicetest.Open) }
+func open(o Options) (*Engine, error) {
+	if devicetest.OnGPU() && o.Device == "" {
+		o.Device = DeviceCUDA
+		return newOn(o, devicetest.Open, func(_ []int, _ int64, k cpu.Kernels) (device.Device, string, func() error, error) {
+			d := devicetest.NewStandIn(k)
+			d.Memory = 1 << 30
+			return d, "", func() error { return nil }, nil
+		})
+	}
+	return newOn(o, devicetest.Open, noGPU)
+}
+
+var errNoGPU = errors.New("no GPU in this test")
+
+func noGPU([]int, int64, cpu.Kernels) (device.Device, string, func() error, error) {
+	return nil, "", nil, errNoGPU
+}
 
 // isas are the instruction sets that a test goes through; the stand-in has none.
 func isas() []cpu.ISA {

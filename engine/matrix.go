@@ -25,18 +25,29 @@ func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric
 	if err := e.r.PrepareBoth(ctx, &left, &right, metric); err != nil || len(out) == 0 {
 		return err
 	}
-	p, err := e.r.Plan(left.N, right.N, left.Dim, 8*int64(left.N+right.N), 0)
+	t := task{op: device.OpScores, shape: device.Shape{A: a.Rows, B: b.Rows, Dim: a.Dim}, a: a, b: b}
+	err = e.run(ctx, &t, func(r *device.Resources) error { return canonical(ctx, r, out, &left, &right, metric) })
+	if err == nil {
+		blank(out, right.N, a, b)
+	}
+	return err
+}
+
+// canonical writes canonical scores, rounded to float32.
+func canonical(ctx context.Context, r *device.Resources, out []float32, left, right *device.Operand,
+	metric kernels.Metric) error {
+	p, err := r.Plan(left.N, right.N, left.Dim, 8*int64(left.N+right.N), 0)
 	if err != nil {
 		return err
 	}
-	release, err := e.r.HoldBoth(&left, &right)
+	release, err := r.HoldBoth(left, right)
 	defer release()
 	if err != nil {
 		return err
 	}
-	work, progress := e.r.Scorers(p, metric), e.r.Meter(int64(len(out)))
-	err = e.r.Grid(ctx, p, left.N, right.N, func(worker, i0, i1, j0, j1 int) error {
-		scores, err := work.Get(worker).Block(&left, &right, i0, i1, j0, j1)
+	work, progress := r.Scorers(p, metric), r.Meter(int64(len(out)))
+	return r.Grid(ctx, p, left.N, right.N, func(worker, i0, i1, j0, j1 int) error {
+		scores, err := work.Get(worker).Block(left, right, i0, i1, j0, j1)
 		if err != nil {
 			return err
 		}
@@ -49,10 +60,6 @@ func (e *Engine) Matrix(ctx context.Context, out []float32, a, b Vectors, metric
 		progress.Add(int64(len(scores)))
 		return nil
 	})
-	if err == nil {
-		blank(out, right.N, a, b)
-	}
-	return err
 }
 
 // blank writes NaN where a row of a or b is deleted.
@@ -99,7 +106,13 @@ func (e *Engine) bounded(ctx context.Context, in matrix.Input) (bound float64, e
 	if err := fill(ctx, &in.A, &in.B); err != nil {
 		return 0, err
 	}
-	if bound, err = matrix.Bounded(ctx, &e.r, in); err == nil {
+	t := task{op: device.OpMatrix, shape: device.Shape{A: in.A.Rows, B: in.B.Rows, Dim: in.A.Dim, DType: in.DType},
+		fixed: true, a: in.A, b: in.B}
+	err = e.run(ctx, &t, func(r *device.Resources) (err error) {
+		bound, err = matrix.Bounded(ctx, r, in)
+		return err
+	})
+	if err == nil {
 		blank(in.Out, in.Stride, in.A, in.B)
 	}
 	return bound, err

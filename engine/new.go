@@ -17,10 +17,12 @@ import (
 // DefaultMemLimit is Options.MemLimit where that is 0.
 const DefaultMemLimit = 1 << 30
 
-// Engine implements Interface on the CPU. It holds no state between calls and may be used by many
-// goroutines at once; they share the CPU budget.
+// Engine implements Interface on the CPU and on GPUs. It may be used by many goroutines at once; they share the CPU
+// budget. Between calls it holds nothing but the GPUs, once they are open, and what prepared sets keep there: Close
+// gives them back.
 type Engine struct {
-	r      device.Resources
+	r      device.Resources // on the CPU
+	gpus   *gpus            // nil: none are wanted
 	choice Choice
 	tune   statistics.Tuning
 }
@@ -37,13 +39,13 @@ type Choice struct {
 }
 
 // New returns an engine. An instruction set that the machine or the build lacks (Options.ISA, else
-// $SLUICE_ISA) is kernels.ErrISA, a negative option kernels.ErrArgument.
+// $SLUICE_ISA) is kernels.ErrISA, a device that is not there ErrDevice, a negative option kernels.ErrArgument.
 func New(o Options) (*Engine, error) {
-	return newOn(o, func(k cpu.Kernels) device.Device { return device.NewCPU(k) })
+	return newOn(o, func(k cpu.Kernels) device.Device { return device.NewCPU(k) }, openCUDA)
 }
 
-// newOn returns an engine on the device that open makes for those kernels.
-func newOn(o Options, open func(cpu.Kernels) device.Device) (*Engine, error) {
+// newOn returns an engine on the device that open makes for those kernels, and on the GPUs that the opener finds.
+func newOn(o Options, open func(cpu.Kernels) device.Device, gpus opener) (*Engine, error) {
 	if o.Threads < 0 || o.MemLimit < 0 || o.TileRows < 0 {
 		return nil, fmt.Errorf("engine: %w: threads %d, memory limit %d, tile rows %d must not be negative",
 			kernels.ErrArgument, o.Threads, o.MemLimit, o.TileRows)
@@ -80,19 +82,66 @@ func newOn(o Options, open func(cpu.Kernels) device.Device) (*Engine, error) {
 	if name == "" {
 		reason = bestReason(k)
 	}
-	_, backend := device.Choose(device.OpDistribution, device.Shape{}, device.Residency{}, device.Costs{})
+	asked := o.Device
+	if asked == "" {
+		asked = os.Getenv(EnvDevice)
+	}
+	if e.gpus, err = newGPUs(o, asked, &e.r, gpus); err != nil {
+		return nil, err
+	}
 	e.choice = Choice{
 		ISA:     k.ISA().String(),
 		Device:  e.r.Describe().Name,
 		Kernel:  e.r.Describe().Kernel,
 		Threads: threads,
-		Reason:  reason + "; " + backend,
+		Reason:  reason,
 	}
 	return e, nil
 }
 
-// Describe tells what the engine runs on.
-func (e *Engine) Describe() Choice { return e.choice }
+// Close gives the GPUs back, where there are any; the memory of prepared sets on them, too, which are to be closed
+// before. Operations that run meanwhile fail, later ones run on the CPU. Closing again does nothing.
+func (e *Engine) Close() error {
+	if e.gpus == nil {
+		return nil
+	}
+	return e.gpus.close()
+}
+
+// Describe tells what the engine runs on; a GPU once one was looked for.
+func (e *Engine) Describe() Choice {
+	c := e.choice
+	if e.gpus == nil {
+		c.Reason += "; " + e.r.Costs.Absent
+		return c
+	}
+	switch s := e.gpus.now.Load(); {
+	case s == nil:
+		c.Reason += "; CPU: " + e.r.Costs.Absent
+	case s.gpu == nil:
+		c.Reason += "; CPU: " + s.cpu.Costs.Absent
+	default:
+		c.Device = s.on.Describe().Name
+		if !e.gpus.forced {
+			c.Device = "auto: " + e.choice.Device + " or " + c.Device
+		}
+		c.Reason += "; " + s.costs.String()
+	}
+	return c
+}
+
+// Costs looks for a GPU now and returns the figures by which operations choose, or ErrDevice with the reason why there
+// is none, which is also the answer where the CPU was asked for.
+func (e *Engine) Costs(ctx context.Context) (DeviceCosts, error) {
+	if e.gpus == nil {
+		return DeviceCosts{}, fmt.Errorf("engine: %w: the CPU was asked for", ErrDevice)
+	}
+	s := e.gpus.look(ctx)
+	if s.err != nil {
+		return DeviceCosts{}, fmt.Errorf("engine: %w: %w", ErrDevice, s.err)
+	}
+	return s.costs, nil
+}
 
 // Each runs fn for the tasks 0 … tasks−1 on the engine's workers, each with a token of the process's CPU budget: for
 // arithmetic beside the engine's own. The error of the lowest failing task wins.
@@ -119,11 +168,16 @@ func (e *Engine) Parallel(ctx context.Context, tasks int, fn func(task int) erro
 	return e.r.Pool.Each(ctx, tasks, 0, func(_, task int) error { return fn(task) })
 }
 
-// DTypes lists what BoundedMatrix can multiply in with this engine's device.
+// DTypes lists what BoundedMatrix can multiply in with this engine's device; with GPUs that were not asked for, with the
+// CPU.
 func (e *Engine) DTypes() []kernels.DType {
+	d := e.r.Device
+	if e.gpus != nil && e.gpus.forced {
+		d = e.gpus.now.Load().cpuOrGPU()
+	}
 	var has []kernels.DType
 	for t := kernels.F32; t < kernels.DTypes; t++ {
-		if e.r.Has(t) {
+		if d.Has(t) {
 			has = append(has, t)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
 )
 
@@ -42,7 +43,7 @@ func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput,
 	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
-	return statistics.Brackets(ctx, &e.r, e.tune, in, slack)
+	return statistics.Brackets(ctx, &e.r, e.tune, in, slack) // a sample: too little for a GPU
 }
 
 // KeepDistribution computes what Distribution does, within MemLimit and in one pass, and returns it with a part of all
@@ -56,11 +57,19 @@ func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, lim
 	if err := whole(ctx, &in); err != nil {
 		return nil, nil, nil, err
 	}
-	d, b, p, err := statistics.Keep(ctx, &e.r, e.tune, in, limit)
+	type kept struct {
+		d *Distribution
+		b *Brackets
+		p *statistics.Part
+	}
+	k, err := counted(ctx, e, &in, in.Contexts.Rows, in.Queries.Rows, func(r *device.Resources) (k kept, err error) {
+		k.d, k.b, k.p, err = statistics.Keep(ctx, r, e.tune, in, limit)
+		return k, err
+	})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return d, b, &Part{*p}, nil
+	return k.d, k.b, &Part{*k.p}, nil
 }
 
 // DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have
@@ -69,7 +78,10 @@ func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *
 	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
-	p, err := statistics.ComputePart(ctx, &e.r, e.tune, in, b, share)
+	contexts, queries := share.Contexts[1]-share.Contexts[0], share.Queries[1]-share.Queries[0]
+	p, err := counted(ctx, e, &in, contexts, queries, func(r *device.Resources) (*statistics.Part, error) {
+		return statistics.ComputePart(ctx, r, e.tune, in, b, share)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +95,10 @@ func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Br
 	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
-	q, err := statistics.Remove(ctx, &e.r, e.tune, in, b, &p.p, contexts, queries)
+	gone := max(len(contexts), len(queries))
+	q, err := counted(ctx, e, &in, in.Contexts.Rows, gone, func(r *device.Resources) (*statistics.Part, error) {
+		return statistics.Remove(ctx, r, e.tune, in, b, &p.p, contexts, queries)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -108,5 +123,5 @@ func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, b 
 			inner[i] = &p.p
 		}
 	}
-	return statistics.Merge(ctx, &e.r, e.tune, in, b, inner...)
+	return statistics.Merge(ctx, &e.r, e.tune, in, b, inner...) // what is left is sorting
 }

@@ -19,7 +19,13 @@ func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, 
 	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {
 		return nil, err
 	}
+	if k > 0 {
+		if found, done, err := e.onGPU(ctx, q, c, metric, k, 0, bias); done || err != nil {
+			return hitsOf(found), err
+		}
+	}
 	if x := searched(c, metric); x != nil {
+		defer e.timed(q.Rows, c)()
 		return x.TopK(ctx, q, k, bias)
 	}
 	if err := fill(ctx, &c); err != nil {
@@ -111,7 +117,17 @@ func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels
 	if err := use(&c); err != nil {
 		return none, false, err
 	}
+	found, done, err := e.onGPU(ctx, one(q), c, metric, 1, 0, oneBias(bias))
+	switch {
+	case err != nil:
+		return none, false, err
+	case done && len(found[0].Hits) == 0:
+		return none, false, nil
+	case done:
+		return found[0].Hits[0], true, nil
+	}
 	if x := searched(c, metric); x != nil {
+		defer e.timed(1, c)()
 		return x.Max(ctx, q, bias)
 	}
 	query, contexts, err := single(ctx, q, c, metric, bias)
@@ -137,7 +153,18 @@ func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric ke
 	if err := use(&c); err != nil {
 		return none, false, err
 	}
+	if snapshotOf(c) != nil && !math.IsNaN(tau) {
+		switch found, done, err := e.onGPU(ctx, one(q), c, metric, 0, tau, oneBias(bias)); {
+		case err != nil:
+			return none, false, err
+		case done && len(found[0].Hits) == 0:
+			return none, false, nil
+		case done:
+			return found[0].Hits[0], true, nil
+		}
+	}
 	if x := searched(c, metric); x != nil {
+		defer e.timed(1, c)()
 		return x.AnyAbove(ctx, q, bias, tau)
 	}
 	query, contexts, err := single(ctx, q, c, metric, bias)
@@ -215,13 +242,25 @@ func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric
 	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {
 		return nil, err
 	}
-	if x := searched(c, metric); x != nil {
-		return x.MaxAll(ctx, q, bias)
-	}
-	found, err := e.TopK(ctx, q, c, metric, 1, bias)
+	found, done, err := e.onGPU(ctx, q, c, metric, 1, 0, bias)
 	if err != nil {
 		return nil, err
 	}
+	all := hitsOf(found)
+	if x := searched(c, metric); x != nil && !done {
+		defer e.timed(q.Rows, c)()
+		return x.MaxAll(ctx, q, bias)
+	}
+	if !done {
+		if all, err = e.TopK(ctx, q, c, metric, 1, bias); err != nil {
+			return nil, err
+		}
+	}
+	return bests(all, metric), nil
+}
+
+// bests are the first hits; {−1, Worst()} where there is none.
+func bests(found [][]Hit, metric kernels.Metric) []Hit {
 	best := make([]Hit, len(found))
 	for i, h := range found {
 		best[i] = Hit{Row: -1, Score: metric.Worst()}
@@ -229,7 +268,7 @@ func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric
 			best[i] = h[0]
 		}
 	}
-	return best, nil
+	return best
 }
 
 // AnyAboveAll decides for each query whether any row's biased score is strictly better than tau; the queries share the
@@ -243,6 +282,21 @@ func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.M
 		return nil, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
 	out := make([]Decision, q.Rows)
+	if snapshotOf(c) != nil {
+		found, done, err := e.onGPU(ctx, q, c, metric, 0, tau, bias)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			for i, f := range found {
+				out[i] = Decision{Hit: Hit{Row: -1, Score: metric.Worst()}, Survivors: f.Survivors}
+				if len(f.Hits) > 0 {
+					out[i].Hit, out[i].Above = f.Hits[0], true
+				}
+			}
+			return out, nil
+		}
+	}
 	if x := searched(c, metric); x != nil {
 		found, err := x.AnyAboveAll(ctx, q, bias, tau)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
@@ -46,7 +47,8 @@ type SetStats struct {
 	Kernel        string // of the scan
 	Reason        string // why there are no codes, or ""
 	Choice        string // which device the search for one query speaks for, and why
-	Packed        int64  // bytes of packed copies that are kept
+	Packed        int64  // bytes of packed copies that are kept, and of copies of the rows on GPUs
+	OnGPU         int64  // bytes of them that lie in the memory of each GPU
 }
 
 // Set is a set of vectors that was made ready once, to be searched and calibrated many times: checked, with norms
@@ -65,6 +67,7 @@ type Set struct {
 
 	write  sync.Mutex // of those who change the set
 	x      *index.Index
+	rent   rent
 	mu     sync.Mutex // of what follows
 	now    *snapshot
 	closed bool
@@ -96,15 +99,24 @@ func (e *Engine) newSet(x *index.Index, o SetOptions) (*Set, error) {
 	if s.limit == 0 {
 		s.limit = e.r.MemLimit
 	}
-	s.now = s.snapshot()
+	s.now = s.snapshot(nil)
 	return s, nil
 }
 
-// snapshot is the set as it is; s.write is held, or nobody else knows s.
-func (s *Set) snapshot() *snapshot {
-	m := &snapshot{set: s, x: s.x.Freeze(), kept: device.NewKept(s.e.r.Device, s.limit)}
+// snapshot is the set as it is; s.write is held, or nobody else knows s. Rows that the one before had as well keep what
+// devices hold of them.
+func (s *Set) snapshot(before *snapshot) *snapshot {
+	m := &snapshot{set: s, x: s.x.Freeze()}
 	m.size, m.dim = m.x.Shape()
 	m.deleted = m.x.Describe().Deleted
+	for _, g := range m.x.Groups() {
+		m.parts = append(m.parts, before.part(g, s.limit))
+	}
+	if len(m.parts) == 1 {
+		m.kept = m.parts[0].kept
+	} else {
+		m.kept = device.NewKept(s.limit)
+	}
 	return m
 }
 
@@ -121,12 +133,12 @@ func (s *Set) change(fn func() error) error {
 	if err := fn(); err != nil {
 		return err
 	}
-	next := s.snapshot()
+	next := s.snapshot(s.now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.now.retire()
+	s.now.retire(next)
 	if s.now = next; s.closed {
-		next.retire()
+		next.retire(nil)
 	}
 	return nil
 }
@@ -173,9 +185,8 @@ func (s *Set) Describe() SetStats {
 	return SetStats{
 		Rows: d.Rows, Deleted: d.Deleted, Unclustered: d.Unclustered, Plain: d.Plain, Clusters: d.Clusters,
 		Chunks: d.Chunks,
-		Dim:    d.Dim, Bytes: d.Bytes, Kernel: d.Kernel, Reason: d.Reason, Packed: s.now.kept.Bytes(),
-		Choice: s.e.r.Choose(device.OpTopK, device.Shape{A: 1, B: d.Rows, Dim: d.Dim},
-			device.Residency{Indexed: s.x.Coded()}),
+		Dim:    d.Dim, Bytes: d.Bytes, Kernel: d.Kernel, Reason: d.Reason, Packed: s.now.bytes(nil),
+		OnGPU: s.now.onGPU(), Choice: s.e.choiceFor(s.now),
 	}
 }
 
@@ -191,7 +202,7 @@ func (s *Set) Close() {
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
-		s.now.retire()
+		s.now.retire(nil)
 	}
 }
 
@@ -200,20 +211,29 @@ type snapshot struct {
 	set                *Set
 	x                  *index.Index
 	size, dim, deleted int
-	kept               *device.Kept
+	kept               *device.Kept // of all rows
+	parts              []*part      // the rows as they were added
 
-	mu     sync.Mutex
-	rows   cpu.Rows  // all, one behind the other; N = 0 until someone asks
-	live   *snapshot // without the deleted ones
-	others [kernels.L2 + 1]*index.Index
+	mu      sync.Mutex
+	rows    cpu.Rows  // all, one behind the other; N = 0 until someone asks
+	live    *snapshot // without the deleted ones
+	retired bool
+	others  [kernels.L2 + 1]*index.Index
 }
 
-// retire frees what later operations on the same snapshot would have found.
-func (m *snapshot) retire() {
-	m.kept.Close()
+// retire frees what later operations on the same snapshot would have found, but for what the next one has, too.
+func (m *snapshot) retire(next *snapshot) {
+	for _, p := range m.parts {
+		if next == nil || !slices.Contains(next.parts, p) {
+			p.kept.Close()
+		}
+	}
+	if len(m.parts) != 1 {
+		m.kept.Close()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.live != nil {
+	if m.retired = true; m.live != nil {
 		m.live.kept.Close()
 	}
 }

@@ -41,8 +41,8 @@ func (m *snapshot) withoutDeleted(ctx context.Context) (live *snapshot, rows []i
 			return nil, nil, err
 		}
 		m.live = &snapshot{set: m.set, x: m.x, size: len(rows), dim: m.dim, rows: all,
-			kept: device.NewKept(m.set.e.r.Device, m.set.limit)}
-		if m.kept.Closed() { // the set has changed: nobody would close the new one
+			kept: device.NewKept(m.set.limit)}
+		if m.retired { // the set has changed: nobody would close the new one
 			m.live.kept.Close()
 		}
 	}

@@ -21,7 +21,7 @@ func TestStandIn(t *testing.T) {
 func onFaulty(t *testing.T, o Options) (*Engine, *devicetest.StandIn) {
 	t.Helper()
 	var d *devicetest.StandIn
-	e, err := newOn(o, func(k cpu.Kernels) device.Device { d = devicetest.NewStandIn(k); return d })
+	e, err := newOn(o, func(k cpu.Kernels) device.Device { d = devicetest.NewStandIn(k); return d }, noGPU)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 		says  string
 	}{
 		"no GPU": {OpDistribution, Shape{60_000, 20_000, 384, f32}, Residency{}, alone, OnCPU,
-			"no GPU backend"},
+			"no GPU is used"},
 		"calibration": {OpDistribution, Shape{60_000, 20_000, 384, x3}, Residency{}, all, OnGPU,
 			"H100"},
 		"a small calibration": {OpDistribution, Shape{100, 100, 384, x3}, Residency{}, all, OnCPU,
@@ -48,7 +48,7 @@ func TestChoose(t *testing.T) {
 		"one query, a fast index": {OpTopK, Shape{1, 1_000_000, 384, f32}, Residency{B: true, Indexed: true}, fast,
 			OnCPU, "with its index"},
 		"an index that does not help": {OpTopK, Shape{64, 1_000_000, 384, f32}, Residency{B: true, Indexed: true}, all,
-			OnGPU, "the CPU in"},
+			OnGPU, "the CPU with its index in"},
 		"an index is for searches": {OpDistribution, Shape{64, 1_000_000, 384, f32},
 			Residency{B: true, Indexed: true}, fast, OnGPU, "the CPU in"},
 		"a matrix that is sent back": {OpMatrix, Shape{4096, 4096, 8, f32}, Residency{A: true, B: true}, all, OnCPU,
@@ -61,7 +61,8 @@ func TestChoose(t *testing.T) {
 			OnGPU, "H100"},
 		"nothing": {OpTopK, Shape{0, 10, 8, f32}, Residency{}, all, OnCPU, "nothing"},
 	} {
-		got, why := Choose(c.op, c.shape, c.has, c.costs)
+		got, reason := Choose(c.op, c.shape, c.has, c.costs)
+		why := reason.String()
 		if got != c.want || !strings.Contains(why, c.says) {
 			t.Errorf("%s: %v, %q; want %v and %q", name, got, why, c.want, c.says)
 		}

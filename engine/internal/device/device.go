@@ -97,7 +97,8 @@ type Resources struct {
 	MemLimit int64                   // bytes of scratch memory
 	TileRows int                     // rows of a tile that the user asked for; 0 = chosen
 	Report   func(done, total int64) // of progress; may be nil
-	Costs    Costs                   // what Choose goes by; none are measured yet
+	Costs    Costs                   // what Choose goes by
+	Why      *Reason                 // why the operation runs on this device, where that was chosen for it alone
 }
 
 // Meter reports the progress of an operation on that many pairs.
@@ -113,8 +114,11 @@ func (r *Resources) SetMemory() int64 {
 
 // Choose says what an operation should run on, and why, by the costs that are known.
 func (r *Resources) Choose(op Op, s Shape, has Residency) string {
+	if r.Why != nil {
+		return r.Why.String()
+	}
 	_, why := Choose(op, s, has, r.Costs)
-	return why
+	return why.String()
 }
 
 // Hold makes the device's own copy of an operand that is ready, unless it has one. The returned function ends that.
@@ -123,19 +127,21 @@ func (r *Resources) Hold(o *Operand) (release func(), err error) {
 	if o.N == 0 || !o.Ready || o.Resident != nil {
 		return release, nil
 	}
-	if o.Kept != nil && o.Kept.device == r.Device {
-		resident, end, err := o.Kept.hold(o.Rows)
-		if resident != nil {
-			o.Resident, release = resident, func() { o.Resident = nil; end() }
-			return release, nil
-		}
-		if err != nil {
+	var resident any
+	if o.Kept != nil {
+		var end func()
+		if resident, end, err = r.hold(o); err != nil {
 			return release, err
 		}
+		if end != nil {
+			o.Resident = resident
+			return func() { o.Resident = nil; end() }, nil
+		}
 	}
-	resident, err := r.Upload(o.Rows)
-	if err != nil || resident == nil {
-		return release, err
+	if resident == nil {
+		if resident, err = r.Upload(o.Rows); err != nil || resident == nil {
+			return release, err
+		}
 	}
 	o.Resident = resident
 	return func() {

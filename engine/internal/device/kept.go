@@ -6,22 +6,38 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Kept holds packed sets of one operand for later operations, within a limit of bytes; the one that was not used for
-// longest goes first. It belongs to one device.
+// Kept holds packed sets, and copies of the rows, of one operand for later operations: in the process's memory within a
+// limit of its own, on each device with memory of its own within that device's limit (Shared). Where there is no room,
+// what was not used for longest goes first.
 type Kept struct {
-	device Device
-
 	mu     sync.Mutex
-	limit  int64
-	used   int64
+	own    keep // of devices that take the process's memory
+	shared []*keep
 	closed bool
-	sets   []*keptSet // the one used last at the end
 
-	resident any // the device's copy of all rows, once an operation held it; freed when closed and unused
-	holders  int
+	uploads sync.Mutex // one copy of the rows is made at a time
+}
+
+// keep is what is kept in one memory, by one operand or by all that share a device.
+type keep struct {
+	mu    sync.Mutex
+	limit int64
+	used  int64
+	items []*item // the one used last at the end
+}
+
+// item is a packed set, or a copy of rows.
+type item struct {
+	packing
+	owner  *Kept
+	device Device
+	set    Set // nil: a copy of rows
+	copied any
+	bytes  int64
+	users  int
+	dead   bool // to be freed when nobody uses it
 }
 
 // packing says how a set was packed.
@@ -33,30 +49,73 @@ type packing struct {
 	order  []int32
 }
 
-type keptSet struct {
-	packing
-	set   Set
-	bytes int64
-	users int
-}
+// NewKept makes room for that many bytes of sets in the process's memory.
+func NewKept(limit int64) *Kept { return &Kept{own: keep{limit: limit}} }
 
-// NewKept makes room for that many bytes of sets on d.
-func NewKept(d Device, limit int64) *Kept { return &Kept{device: d, limit: limit} }
-
-// Bytes is what the sets take at the moment.
-func (k *Kept) Bytes() int64 {
+// in is where what is on that device is kept; nil after Close.
+func (k *Kept) in(d Device) *keep {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.used
+	if k.closed {
+		return nil
+	}
+	s, ok := d.(*Shared)
+	if !ok {
+		return &k.own
+	}
+	if !slices.Contains(k.shared, &s.kept) {
+		k.shared = append(k.shared, &s.kept)
+	}
+	return &s.kept
+}
+
+// Bytes is what is kept at the moment; of one device where it is given, else of all.
+func (k *Kept) Bytes(of ...Device) (bytes int64) {
+	for _, s := range k.all() {
+		s.mu.Lock()
+		for _, x := range s.items {
+			if x.owner == k && (len(of) == 0 || slices.Contains(of, x.device)) {
+				bytes += x.bytes
+			}
+		}
+		s.mu.Unlock()
+	}
+	return bytes
+}
+
+// Has tells whether that device has a packed left set of the format.
+func (k *Kept) Has(d Device, t kernels.DType, m kernels.Metric) bool {
+	s := k.in(Root(d))
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.items, func(x *item) bool {
+		return x.owner == k && x.device == Root(d) && x.set != nil && x.side == Left && x.dtype == t && x.metric == m &&
+			x.order == nil
+	})
+}
+
+func (k *Kept) all() []*keep {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]*keep{&k.own}, k.shared...)
 }
 
 // Close frees what nobody uses, and the rest when its users are done.
 func (k *Kept) Close() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.closed = true
-	k.evict(0)
-	k.release()
+	k.mu.Unlock()
+	for _, s := range k.all() {
+		s.mu.Lock()
+		for _, x := range s.items {
+			x.dead = x.dead || x.owner == k
+		}
+		s.evict(s.limit)
+		s.mu.Unlock()
+	}
 }
 
 // Closed tells whether Close was called.
@@ -66,102 +125,122 @@ func (k *Kept) Closed() bool {
 	return k.closed
 }
 
-// hold is the device's copy of the rows, which stays for later operations, and the end of its use. It is nil after
-// Close, and where the device needs none.
-func (k *Kept) hold(rows cpu.Rows) (resident any, end func(), err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed {
-		return nil, nil, nil
-	}
-	if k.resident == nil {
-		if k.resident, err = k.device.Upload(rows); err != nil || k.resident == nil {
-			return nil, nil, err
-		}
-	}
-	k.holders++
-	return k.resident, func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.holders--
-		k.release()
-	}, nil
-}
-
-// release frees the copy of the rows when it will not be used again.
-func (k *Kept) release() {
-	if k.closed && k.holders == 0 && k.resident != nil {
-		k.device.Release(k.resident)
-		k.resident = nil
-	}
-}
-
-// evict frees unused sets until no more than room bytes are left, if it can.
-func (k *Kept) evict(room int64) {
-	k.sets = slices.DeleteFunc(k.sets, func(s *keptSet) bool {
-		if k.used <= room || s.users > 0 {
+// evict frees what is dead, and unused items until no more than room bytes are left, if it can. s.mu is held.
+func (s *keep) evict(room int64) {
+	s.items = slices.DeleteFunc(s.items, func(x *item) bool {
+		if x.users > 0 || !x.dead && s.used <= room {
 			return false
 		}
-		k.used -= s.bytes
-		k.device.Free(s.set)
+		s.used -= x.bytes
+		if x.set != nil {
+			x.device.Free(x.set)
+		} else {
+			x.device.Release(x.copied)
+		}
 		return true
 	})
 }
 
-// find is a set that was packed that way, and the end of its use.
-func (k *Kept) find(p packing) (Set, func()) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i, s := range k.sets {
-		same := s.side == p.side && s.dtype == p.dtype && s.metric == p.metric && s.scale == p.scale
-		if same && slices.Equal(s.order, p.order) {
-			k.sets = append(slices.Delete(k.sets, i, i+1), s)
-			return s.set, k.begin(s)
+// fits makes room for so many more bytes, if it can. s.mu is held.
+func (s *keep) fits(bytes int64) bool {
+	if bytes > s.limit {
+		return false
+	}
+	s.evict(s.limit - bytes)
+	return s.used <= s.limit-bytes
+}
+
+// begin notes a user of x; s.mu is held.
+func (s *keep) begin(x *item) (end func()) {
+	x.users++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		x.users--
+		s.evict(s.limit)
+	}
+}
+
+// find is the item that is like, and the end of its use.
+func (s *keep) find(like *item) (x *item, end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, x := range s.items {
+		same := x.owner == like.owner && x.device == like.device && !x.dead && (x.copied != nil) == (like.copied != nil) &&
+			x.side == like.side && x.dtype == like.dtype && x.metric == like.metric && x.scale == like.scale
+		if same && slices.Equal(x.order, like.order) {
+			s.items = append(slices.Delete(s.items, i, i+1), x)
+			return x, s.begin(x)
 		}
 	}
 	return nil, nil
 }
 
-func (k *Kept) begin(s *keptSet) (end func()) {
-	s.users++
-	return func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if s.users--; k.closed {
-			k.evict(0)
-		}
+// add keeps an item if there is room for it; else it stays the caller's.
+func (s *keep) add(x *item) (end func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.owner.Closed() || !s.fits(x.bytes) {
+		return nil, false
 	}
+	s.items, s.used = append(s.items, x), s.used+x.bytes
+	return s.begin(x), true
 }
 
-// add keeps a set if there is room for it; else it stays the caller's.
-func (k *Kept) add(p packing, set Set, bytes int64) (end func(), ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed || bytes > k.limit {
-		return nil, false
+// someRows stands for a copy of rows in a search for one.
+var someRows any = struct{}{}
+
+// hold is the device's copy of the rows, which stays for later operations, and the end of its use. The copy is nil where
+// the device needs none, and the end where it is not kept.
+func (r *Resources) hold(o *Operand) (resident any, end func(), err error) {
+	d := Root(r.Device)
+	s := o.Kept.in(d)
+	if s == nil {
+		return nil, nil, nil
 	}
-	if k.evict(k.limit - bytes); k.used > k.limit-bytes {
-		return nil, false
+	o.Kept.uploads.Lock()
+	defer o.Kept.uploads.Unlock()
+	if x, end := s.find(&item{owner: o.Kept, device: d, copied: someRows}); x != nil {
+		return x.copied, end, nil
 	}
-	p.order = slices.Clone(p.order)
-	s := &keptSet{packing: p, set: set, bytes: bytes}
-	k.sets, k.used = append(k.sets, s), k.used+bytes
-	return k.begin(s), true
+	x := &item{owner: o.Kept, device: d}
+	if d.Describe().Memory > 0 {
+		x.bytes = CopyBytes(o.N, o.Dim)
+		s.mu.Lock() // what is not used gives way before the copy is made
+		s.fits(x.bytes)
+		s.mu.Unlock()
+	}
+	if x.copied, err = r.Upload(o.Rows); err != nil || x.copied == nil {
+		return nil, nil, err
+	}
+	if end, ok := s.add(x); ok {
+		return x.copied, end, nil
+	}
+	return x.copied, nil, nil
 }
+
+// CopyBytes is what a device's copy of n rows takes.
+func CopyBytes(n, dim int) int64 { return int64(n) * (4*int64(dim) + 8) }
 
 // Packed is all of o as a set, vector i being row order[i] (nil: row i): packed now, or kept from before where o
 // belongs to a prepared set. release ends its use.
 func (r *Resources) Packed(ctx context.Context, o *Operand, side Side, t kernels.DType, m kernels.Metric, scale float64,
 	order []int32) (
 	s Set, release func(), err error) {
-	how := packing{side, t, m, scale, order}
-	kept := o.Kept
-	if kept != nil && kept.device != r.Device {
-		kept = nil
+	var in *keep
+	x := &item{packing: packing{side, t, m, scale, order}, owner: o.Kept, device: Root(r.Device)}
+	x.bytes = r.Bytes(t, o.N, o.Dim) + 4*int64(len(order))
+	if o.Kept != nil {
+		in = o.Kept.in(x.device)
 	}
-	if kept != nil {
-		if s, release := kept.find(how); s != nil {
-			return s, release, nil
+	if in != nil {
+		if found, release := in.find(x); found != nil {
+			return found.set, release, nil
+		}
+		if r.Describe().Memory > 0 {
+			in.mu.Lock()
+			in.fits(x.bytes)
+			in.mu.Unlock()
 		}
 	}
 	if s, err = r.New(side, t, m, o.N, o.Dim, scale); err != nil {
@@ -171,8 +250,9 @@ func (r *Resources) Packed(ctx context.Context, o *Operand, side Side, t kernels
 		r.Free(s)
 		return nil, nil, err
 	}
-	if kept != nil {
-		if end, ok := kept.add(how, s, r.Bytes(t, o.N, o.Dim)+4*int64(len(order))); ok {
+	if in != nil {
+		x.order, x.set = slices.Clone(order), s
+		if end, ok := in.add(x); ok {
 			return s, end, nil
 		}
 	}

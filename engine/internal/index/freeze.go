@@ -85,3 +85,20 @@ func (x *Index) Gather(ctx context.Context, live bool) (cpu.Rows, error) {
 	}
 	return all, nil
 }
+
+// Group is rows that were added together, checked and with norms, and the number of the first of them.
+type Group struct {
+	cpu.Rows
+	Begin int
+}
+
+// Groups lists all rows, deleted ones as well, in ascending order. A group stays as it is while rows are added, but for
+// the last one, which may be put together with what comes next.
+func (x *Index) Groups() []Group {
+	s := x.now.Load()
+	out := make([]Group, len(s.groups))
+	for i, g := range s.groups {
+		out[i] = Group{g.Rows, g.first}
+	}
+	return out
+}

@@ -131,14 +131,12 @@ func (b *bounded) plan(j *job) bool {
 	return true
 }
 
-// copyBytes is what a device's copy of an operand takes, residentBytes what the copy that it has does.
-func copyBytes(o *device.Operand) int64 { return int64(o.N) * (4*int64(o.Dim) + 8) }
-
+// residentBytes is what the copy takes that the device has of an operand.
 func residentBytes(o *device.Operand) int64 {
 	if o.Resident == nil {
 		return 0
 	}
-	return copyBytes(o)
+	return device.CopyBytes(o.N, o.Dim)
 }
 
 // setScales chooses the powers of two that bring vectors near length 1.

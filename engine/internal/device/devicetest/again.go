@@ -13,10 +13,14 @@ import (
 const (
 	variable = "SLUICE_TEST_DEVICE" // read by tests only
 	byName   = "standin"
+	asGPU    = "gpu"
 )
 
 // OnStandIn tells that tests run on a StandIn instead of the CPU.
 func OnStandIn() bool { return os.Getenv(variable) == byName }
+
+// OnGPU tells that tests run on the CPU with a StandIn as its GPU, which was asked for.
+func OnGPU() bool { return os.Getenv(variable) == asGPU }
 
 // Open is the device that tests run on.
 func Open(k cpu.Kernels) device.Device {
@@ -28,15 +32,20 @@ func Open(k cpu.Kernels) device.Device {
 
 // RunAgain runs the tests of the package again, on a StandIn, but for those that the pattern names and the test that
 // calls it.
-func RunAgain(t *testing.T, skip string) {
-	if OnStandIn() {
+func RunAgain(t *testing.T, skip string) { runAgain(t, byName, skip) }
+
+// RunAgainGPU is RunAgain with a StandIn as GPU.
+func RunAgainGPU(t *testing.T, skip string) { runAgain(t, asGPU, skip) }
+
+func runAgain(t *testing.T, name, skip string) {
+	if OnStandIn() || OnGPU() {
 		t.Skip("SKIP: this is the run on the stand-in")
 	}
 	if Race {
 		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
 	}
 	cmd := exec.Command(os.Args[0], "-test.short", "-test.timeout=5m", "-test.skip="+skip)
-	cmd.Env = append(os.Environ(), variable+"="+byName)
+	cmd.Env = append(os.Environ(), variable+"="+name)
 	out, err := cmd.CombinedOutput()
 	if text := string(out); err != nil || !strings.Contains(text, "PASS") || strings.Contains(text, "no tests to run") {
 		t.Errorf("%v\n%s", err, text)

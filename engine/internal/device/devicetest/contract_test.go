@@ -33,6 +33,48 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// TestContractSeveral: several devices are one, also where they are of different kinds, and give all back.
+func TestContractSeveral(t *testing.T) {
+	k, err := cpu.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := devicetest.NewStandIn(k), devicetest.NewStandIn(k)
+	a.Memory, b.Memory = 1<<30, 1<<30
+	for name, d := range map[string]device.Device{
+		"two": device.NewSeveral([]device.Device{a, b}), "with the CPU": device.NewSeveral([]device.Device{a, device.NewCPU(k)}),
+		"shared":  device.Share(a),
+		"limited": device.Limited(device.Share(b), 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) { devicetest.Contract(t, d) })
+		if a.Live() != 0 || b.Live() != 0 || a.FromCopies()+b.FromCopies() == 0 {
+			t.Errorf("%s: %d and %d sets and copies are left", name, a.Live(), b.Live())
+		}
+	}
+}
+
+// TestSeveralGiveBack: where one of several devices fails, what the others made is given back.
+func TestSeveralGiveBack(t *testing.T) {
+	k, err := cpu.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := devicetest.NewStandIn(k), devicetest.NewStandIn(k)
+	a.Memory, b.Memory = 1<<30, 1<<30
+	d := device.NewSeveral([]device.Device{a, b})
+	b.Room = 100
+	rows := cpu.Rows{Data: make([]float32, 100), N: 10, Dim: 10, Stride: 10}
+	if _, err := d.New(device.Left, kernels.F32, kernels.IP, 10, 10, 1); !errors.Is(err, device.ErrMemory) {
+		t.Errorf("New: %v", err)
+	}
+	if _, err := d.Upload(rows); !errors.Is(err, device.ErrMemory) {
+		t.Errorf("Upload: %v", err)
+	}
+	if a.Live() != 0 || b.Live() != 0 {
+		t.Errorf("%d and %d sets and copies are left", a.Live(), b.Live())
+	}
+}
+
 // TestFailAt: the n-th call fails, and those after it.
 func TestFailAt(t *testing.T) {
 	k, err := cpu.Open("go")

@@ -3,6 +3,7 @@
 package devicetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -21,6 +22,8 @@ var ErrInjected = errors.New("injected failure")
 // time. It keeps count of what is not given back, and fails when asked to.
 type StandIn struct {
 	Memory int64 // Info.Memory
+	Fault  error // what FailAt fails with; nil: ErrInjected
+	Room   int64 // bytes of sets and copies beyond which New and Upload are device.ErrMemory; 0: no limit
 
 	host  cpu.Kernels
 	calls chan struct{} // has room for the calls that run at once
@@ -75,7 +78,7 @@ func (d *StandIn) enter(method string) (leave func(), err error) {
 	fails := method == d.failing && d.at > 0 && d.count[method] >= d.at
 	d.mu.Unlock()
 	if fails {
-		return nil, fmt.Errorf("stand-in: %s: %w", method, ErrInjected)
+		return nil, fmt.Errorf("stand-in: %s: %w", method, cmp.Or(d.Fault, ErrInjected))
 	}
 	d.calls <- struct{}{}
 	return func() { <-d.calls }, nil
@@ -113,6 +116,9 @@ func (d *StandIn) Upload(rows cpu.Rows) (any, error) {
 		return nil, err
 	}
 	defer leave()
+	if err := d.fits(device.CopyBytes(rows.N, rows.Dim)); err != nil {
+		return nil, err
+	}
 	h := &held{d, cpu.Rows{Data: make([]float32, rows.N*rows.Dim), N: rows.N, Dim: rows.Dim, Stride: rows.Dim}}
 	if rows.Norms != nil {
 		h.rows.Norms = make([]float64, rows.N)
@@ -130,6 +136,14 @@ func (d *StandIn) Upload(rows cpu.Rows) (any, error) {
 
 // bytes is the size of a copy.
 func (h *held) bytes() int64 { return int64(h.rows.N) * (4*int64(h.rows.Dim) + 8) }
+
+// fits refuses what there is no room for.
+func (d *StandIn) fits(bytes int64) error {
+	if used := d.bytes.Load(); d.Room > 0 && used+bytes > d.Room {
+		return fmt.Errorf("stand-in: %w: %d bytes beside %d, of %d", device.ErrMemory, bytes, used, d.Room)
+	}
+	return nil
+}
 
 // take changes what sets and copies take.
 func (d *StandIn) take(bytes int64) {

@@ -46,6 +46,9 @@ func (d *StandIn) New(side device.Side, t kernels.DType, m kernels.Metric, n, di
 	if !d.Has(t) || n < 0 || dim < 1 || m > kernels.L2 || !(scale > 0) {
 		return nil, fmt.Errorf("%w: a set of %d×%d %s, metric %s, scale %v", kernels.ErrShape, n, dim, t, m, scale)
 	}
+	if err := d.fits(d.Bytes(t, n, dim)); err != nil {
+		return nil, err
+	}
 	d.live.Add(1)
 	d.take(d.Bytes(t, n, dim))
 	return &set{owner: d, side: side, dtype: t, metric: m, n: n, dim: dim, scale: scale,

@@ -1,0 +1,342 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/search"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// ErrDevice is wrapped where Options.Device names no device, or one that is not there; the reason is wrapped, too
+// (cuda.ErrUnavailable).
+var ErrDevice = errors.New("the device cannot be used")
+
+// EnvDevice names the environment variable that Options.Device is taken from where that is "".
+const EnvDevice = "SLUICE_DEVICE"
+
+// The names of devices. DeviceCUDA is all NVIDIA GPUs; "cuda:1" is the second.
+const (
+	DeviceAuto = "auto"
+	DeviceCPU  = "cpu"
+	DeviceCUDA = "cuda"
+)
+
+// gpus are the GPUs of an engine: opened when they are asked for, or when there is enough to do.
+type gpus struct {
+	forced   bool  // asked for: all that a GPU can do is done there
+	ordinals []int // of those that are used; nil: all
+	memory   int64 // of each, in bytes; 0: what is free
+	open     opener
+	log      *slog.Logger
+	cpu      *device.Resources // of the engine
+
+	asked   atomic.Int64  // multiply-adds of operations before a GPU was looked for
+	indexed atomic.Uint64 // math.Float64bits of Rates.Indexed as searches found it
+	now     atomic.Pointer[gpuState]
+	mu      sync.Mutex
+	opening chan struct{} // closed when the background is done
+	closed  bool
+}
+
+// gpuState is what became of looking for GPUs. Nothing in it changes.
+type gpuState struct {
+	err   error // why there is none
+	cpu   *device.Resources
+	gpu   *device.Resources // nil: there is none
+	on    *device.Shared
+	costs DeviceCosts
+	close func() error
+}
+
+// opener opens GPUs as one device. key names machine, driver and kernels as far as costs depend on them.
+type opener func(ordinals []int, memory int64, host cpu.Kernels) (d device.Device, key string, close func() error,
+	err error)
+
+// The sizes at which automatic choice looks for a GPU.
+const (
+	lookWork = 8e9  // multiply-adds of all operations so far: some 20 ms of a CPU
+	waitWork = 1e12 // of one operation: it waits for the GPU, where others go on on the CPU
+	budget   = 280 * time.Millisecond
+)
+
+// parseDevice reads Options.Device. ordinals are nil for all GPUs.
+func parseDevice(name string) (cpuOnly, forced bool, ordinals []int, err error) {
+	switch name {
+	case "", DeviceAuto:
+		return false, false, nil, nil
+	case DeviceCPU:
+		return true, false, nil, nil
+	case DeviceCUDA:
+		return false, true, nil, nil
+	}
+	if number, ok := strings.CutPrefix(name, DeviceCUDA+":"); ok {
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil {
+			return false, true, []int{int(n)}, nil
+		}
+	}
+	return false, false, nil, fmt.Errorf("engine: device %q: %w: %w: auto, cpu, cuda or cuda:N are expected", name,
+		ErrDevice, kernels.ErrArgument)
+}
+
+// newGPUs reads the options; nil where the CPU does everything.
+func newGPUs(o Options, name string, r *device.Resources, open opener) (*gpus, error) {
+	cpuOnly, forced, ordinals, err := parseDevice(name)
+	if err != nil || cpuOnly {
+		r.Costs.Absent = "asked for by the options"
+		return nil, err
+	}
+	if o.DeviceMemory < 0 {
+		return nil, fmt.Errorf("engine: device memory: %w: %d bytes", kernels.ErrArgument, o.DeviceMemory)
+	}
+	g := &gpus{forced: forced, ordinals: ordinals, memory: o.DeviceMemory, open: open, log: o.Logger, cpu: r}
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	r.Costs.Absent = "there was too little to compute to look for a GPU"
+	if !forced {
+		return g, nil
+	}
+	if s := g.look(context.Background()); s.err != nil {
+		return nil, fmt.Errorf("engine: device %q: %w: %w", name, ErrDevice, s.err)
+	}
+	return g, nil
+}
+
+// look opens the GPUs and finds out what they cost, unless that was done.
+func (g *gpus) look(ctx context.Context) *gpuState {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lookLocked(ctx)
+}
+
+func (g *gpus) lookLocked(ctx context.Context) *gpuState {
+	if s := g.now.Load(); s != nil {
+		return s
+	}
+	s := &gpuState{cpu: g.copyOfCPU(), close: func() error { return nil }}
+	if g.closed {
+		s.err = fmt.Errorf("%w: the engine is closed", ErrDevice)
+	} else {
+		s.err = g.start(ctx, s)
+	}
+	if s.err != nil {
+		s.cpu.Costs = device.Costs{CPU: s.cpu.Costs.CPU, Absent: "no GPU: " + s.err.Error()}
+		if ctx.Err() != nil {
+			return s // the next operation looks again
+		}
+		g.log.Debug("no GPU is used", "reason", s.err)
+	}
+	g.now.Store(s)
+	return s
+}
+
+// start opens the GPUs into s.
+func (g *gpus) start(ctx context.Context, s *gpuState) error {
+	d, key, end, err := g.open(g.ordinals, g.memory, g.cpu.Host)
+	if err != nil {
+		return err
+	}
+	s.costs, err = measured(ctx, key, d, g.cpu)
+	if err != nil {
+		return errors.Join(err, end())
+	}
+	s.close, s.on = end, device.Share(d)
+	s.cpu.Costs = s.costs.costs(d.Describe())
+	s.gpu = g.copyOfCPU()
+	s.gpu.Device, s.gpu.Costs = s.on, s.cpu.Costs
+	g.log.Info("GPU is ready", "device", d.Describe().Name, "costs", s.costs.String())
+	return nil
+}
+
+func (g *gpus) copyOfCPU() *device.Resources {
+	r := *g.cpu
+	return &r
+}
+
+// close gives the GPUs back; operations that run fail. Later ones run on the CPU.
+func (g *gpus) close() error {
+	g.mu.Lock()
+	opening := g.opening
+	g.closed = true
+	g.mu.Unlock()
+	if opening != nil {
+		<-opening
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.now.Load()
+	if s == nil || s.gpu == nil {
+		return nil
+	}
+	cpu := *s.cpu
+	cpu.Costs = device.Costs{CPU: cpu.Costs.CPU, Absent: "the engine is closed"}
+	g.now.Store(&gpuState{err: fmt.Errorf("%w: the engine is closed", ErrDevice), cpu: &cpu, costs: s.costs,
+		close: s.close})
+	s.on.Evict()
+	return s.close()
+}
+
+// state is what is known of GPUs for an operation of that much work: nil if it is not worth while to look for one.
+func (g *gpus) state(ctx context.Context, work float64) *gpuState {
+	if s := g.now.Load(); s != nil {
+		return s
+	}
+	asked := g.asked.Add(int64(min(work, math.MaxInt64/4)))
+	switch {
+	case work >= waitWork:
+		return g.look(ctx)
+	case float64(asked) < lookWork || !g.mu.TryLock():
+		return nil
+	}
+	defer g.mu.Unlock()
+	if g.opening == nil && !g.closed {
+		done := make(chan struct{})
+		g.opening = done
+		go func() {
+			defer close(done)
+			g.look(context.Background())
+		}()
+	}
+	return nil
+}
+
+// task is an operation as far as the choice of its device is concerned.
+type task struct {
+	op    device.Op
+	shape device.Shape
+	fixed bool    // shape.DType is asked for
+	a, b  Vectors // operands, which tell what lies on the device already
+}
+
+// on returns what an operation runs on.
+func (e *Engine) on(ctx context.Context, t *task) *device.Resources {
+	g := e.gpus
+	if g == nil {
+		return &e.r
+	}
+	s := g.state(ctx, float64(t.shape.A)*float64(t.shape.B)*float64(t.shape.Dim))
+	switch {
+	case s == nil:
+		return &e.r
+	case s.gpu == nil:
+		return s.cpu
+	}
+	backend, why := g.choose(s, t)
+	r := *s.cpu
+	if backend == device.OnGPU {
+		r = *s.gpu
+	}
+	r.Why = &why
+	return &r
+}
+
+// choose says where an operation runs, there being a GPU.
+func (g *gpus) choose(s *gpuState, t *task) (device.Backend, device.Reason) {
+	if g.forced {
+		return device.OnGPU, device.Because("GPU: asked for by the options")
+	}
+	shape, costs := t.shape, s.cpu.Costs
+	switch {
+	case t.op == device.OpTopK:
+		shape.DType = search.Format(s.on)
+	case !t.fixed:
+		shape.DType = s.gpu.Accurate()
+	}
+	has := device.Residency{A: s.holds(t.a), B: s.holds(t.b)}
+	m := snapshotOf(t.b)
+	has.Indexed = m != nil && m.x.Coded()
+	if rate := math.Float64frombits(g.indexed.Load()); rate > 0 {
+		costs.CPU.Indexed = rate
+	}
+	backend, why := device.Choose(t.op, shape, has, costs)
+	if backend == device.OnGPU || t.op != device.OpTopK || m == nil || has.B || costs.GPU == nil {
+		return backend, why
+	}
+	// Searches come again: the rows go to the GPU when those so far would have saved as much as that takes.
+	has.B = true
+	resident, there := device.Choose(t.op, shape, has, costs)
+	fits := device.CopyBytes(m.size, m.dim) < costs.GPU.Memory/2
+	if resident == device.OnGPU && fits && m.set.rent.due(there.Saved(), why.Transfer()) {
+		return device.OnGPU, device.Because("GPU: searches of this set so far would have been done sooner there by more " +
+			"than bringing its rows there takes")
+	}
+	return backend, why
+}
+
+// searchedOnCPU notes how long an index took for that many queries of v, for later choices.
+func (e *Engine) searchedOnCPU(queries int, v Vectors, begun time.Time) {
+	const share = .1 // of the newest
+	seconds := max(time.Since(begun).Seconds(), 1e-9)
+	rate := float64(queries) * float64(v.Rows) * float64(v.Dim) / seconds
+	if before := math.Float64frombits(e.gpus.indexed.Load()); before > 0 {
+		rate = before + share*(rate-before)
+	}
+	e.gpus.indexed.Store(math.Float64bits(rate))
+}
+
+// holds tells whether the GPU has the rows of a prepared set.
+func (s *gpuState) holds(v Vectors) bool {
+	m := snapshotOf(v)
+	return m != nil && m.holds(s.on)
+}
+
+// run runs an operation on the device that is chosen for it. Where a GPU's memory does not do, the operation takes less
+// of it, and then the CPU; the reason says so.
+func (e *Engine) run(ctx context.Context, t *task, do func(r *device.Resources) error) error {
+	return e.runOn(ctx, e.on(ctx, t), do)
+}
+
+// runOn is run on what was chosen.
+func (e *Engine) runOn(ctx context.Context, r *device.Resources, do func(r *device.Resources) error) error {
+	err := do(r)
+	if err == nil || r.Device == e.r.Device || !outOfMemory(err) {
+		return err
+	}
+	s := e.gpus.now.Load()
+	s.on.Evict()
+	memory, begun := r.Describe().Memory, err
+	for range memoryTries {
+		memory /= memoryStep
+		why := device.Because(fmt.Sprintf("GPU: with at most %d bytes of its memory at a time: %v", memory, begun))
+		e.gpus.log.Warn("the GPU's memory does not do: smaller tiles", "bytes", memory, "reason", err)
+		less := *r
+		less.Device, less.Why = device.Limited(r.Device, memory), &why
+		if err = do(&less); err == nil || !outOfMemory(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+	e.gpus.log.Warn("the GPU's memory does not do: the CPU computes", "reason", begun)
+	why := device.Because(fmt.Sprintf("CPU: %v", begun))
+	cpu := *s.cpu
+	cpu.Why = &why
+	return do(&cpu)
+}
+
+// An operation takes so often an eighth of the memory before it goes to the CPU.
+const (
+	memoryTries = 3
+	memoryStep  = 8
+)
+
+func outOfMemory(err error) bool {
+	return errors.Is(err, device.ErrMemory) || errors.Is(err, kernels.ErrMemoryLimit)
+}
+
+// cpuOrGPU is the GPU where there is one.
+func (s *gpuState) cpuOrGPU() device.Device {
+	if s.gpu != nil {
+		return s.gpu.Device
+	}
+	return s.cpu.Device
+}

@@ -1,0 +1,238 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Several is several devices as one: each has all sets and copies of rows, and a call goes to the one that has the
+// fewest under way. So the tiles of an operation are split among them, and what they count is added up by who adds up
+// tiles anyway. Tile values of one pair may differ from call to call, as the devices do, within Bound.
+type Several struct {
+	of   []Device
+	busy []atomic.Int32 // calls under way
+}
+
+// NewSeveral joins at least one device; they may be of different kinds.
+func NewSeveral(of []Device) *Several { return &Several{of: of, busy: make([]atomic.Int32, len(of))} }
+
+// Describe implements Device: names of all, tasks and memory of the smallest.
+func (d *Several) Describe() Info {
+	i := d.of[0].Describe()
+	names := []string{i.Name}
+	for _, other := range d.of[1:] {
+		o := other.Describe()
+		names = append(names, o.Name)
+		i.CountWork, i.MatrixWork = min(i.CountWork, o.CountWork), min(i.MatrixWork, o.MatrixWork)
+		if o.Memory > 0 && (i.Memory == 0 || o.Memory < i.Memory) {
+			i.Memory = o.Memory
+		}
+	}
+	i.Name = strings.Join(names, " + ")
+	return i
+}
+
+// Has implements Device: all of them must.
+func (d *Several) Has(t kernels.DType) bool {
+	for _, one := range d.of {
+		if !one.Has(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// Bytes implements Device: on the one where it is most.
+func (d *Several) Bytes(t kernels.DType, n, dim int) (bytes int64) {
+	for _, one := range d.of {
+		bytes = max(bytes, one.Bytes(t, n, dim))
+	}
+	return bytes
+}
+
+// each runs fn for all devices at the same time.
+func (d *Several) each(fn func(i int, one Device) error) error {
+	errs := make([]error, len(d.of))
+	var wait sync.WaitGroup
+	for i, one := range d.of[1:] {
+		wait.Go(func() { errs[i+1] = fn(i+1, one) })
+	}
+	errs[0] = fn(0, d.of[0])
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// on calls fn with the device that has the fewest calls under way.
+func (d *Several) on(fn func(i int, one Device) error) error {
+	best := 0
+	for i := range d.of {
+		if d.busy[i].Load() < d.busy[best].Load() {
+			best = i
+		}
+	}
+	d.busy[best].Add(1)
+	defer d.busy[best].Add(-1)
+	return fn(best, d.of[best])
+}
+
+// copies are those of rows, by device.
+type copies struct{ of []any }
+
+// Upload implements Device.
+func (d *Several) Upload(rows cpu.Rows) (any, error) {
+	c := &copies{make([]any, len(d.of))}
+	err := d.each(func(i int, one Device) (err error) {
+		c.of[i], err = one.Upload(rows)
+		return err
+	})
+	if err != nil {
+		d.Release(c)
+		return nil, err
+	}
+	for _, x := range c.of {
+		if x != nil {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// Release implements Device.
+func (d *Several) Release(resident any) {
+	if c, ok := resident.(*copies); ok {
+		for i, one := range d.of {
+			one.Release(c.of[i]) // again does nothing
+		}
+	}
+}
+
+// view is rows as device i sees them.
+func view(rows cpu.Rows, i int) cpu.Rows {
+	if c, ok := rows.Resident.(*copies); ok {
+		rows.Resident = c.of[i]
+	}
+	return rows
+}
+
+// sets are one set on all devices.
+type sets struct {
+	Set
+	owner *Several
+	of    []Set
+}
+
+// Norm implements Set: the largest that a device states.
+func (s *sets) Norm() (norm float64) {
+	for _, one := range s.of {
+		norm = max(norm, one.Norm())
+	}
+	return norm
+}
+
+// Short implements Set.
+func (s *sets) Short() bool {
+	for _, one := range s.of {
+		if one.Short() {
+			return true
+		}
+	}
+	return false
+}
+
+// New implements Device.
+func (d *Several) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (Set, error) {
+	s := &sets{owner: d, of: make([]Set, len(d.of))}
+	err := d.each(func(i int, one Device) (err error) {
+		s.of[i], err = one.New(side, t, m, n, dim, scale)
+		return err
+	})
+	if err != nil {
+		for i, one := range s.of {
+			if one != nil {
+				d.of[i].Free(one)
+			}
+		}
+		return nil, err
+	}
+	s.Set = s.of[0]
+	return s, nil
+}
+
+// Free implements Device.
+func (d *Several) Free(s Set) {
+	if s, ok := s.(*sets); ok && s.owner == d {
+		s.owner = nil
+		for i, one := range s.of {
+			d.of[i].Free(one)
+		}
+	}
+}
+
+func (d *Several) own(s Set) (*sets, error) {
+	if s, ok := s.(*sets); ok && s.owner == d {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w: a set of another device, or one that was freed", kernels.ErrArgument)
+}
+
+// Pack implements Device.
+func (d *Several) Pack(s Set, rows cpu.Rows, order []int32, from, to int) error {
+	set, err := d.own(s)
+	if err != nil {
+		return err
+	}
+	return d.each(func(i int, one Device) error { return one.Pack(set.of[i], view(rows, i), order, from, to) })
+}
+
+// Bound implements Device: the largest of all.
+func (d *Several) Bound(left, right Set) (bound float64) {
+	l, r := left.(*sets), right.(*sets)
+	for i, one := range d.of {
+		bound = max(bound, one.Bound(l.of[i], r.of[i]))
+	}
+	return bound
+}
+
+// Count implements Device.
+func (d *Several) Count(c *Count, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
+	l, err := d.own(rows)
+	if err != nil {
+		return err
+	}
+	r, err := d.own(lanes)
+	if err != nil {
+		return err
+	}
+	return d.on(func(i int, one Device) error { return one.Count(c, l.of[i], row0, row1, r.of[i], lane0, lane1) })
+}
+
+// Matrix implements Device.
+func (d *Several) Matrix(out []float32, stride int, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
+	l, err := d.own(rows)
+	if err != nil {
+		return err
+	}
+	r, err := d.own(lanes)
+	if err != nil {
+		return err
+	}
+	return d.on(func(i int, one Device) error {
+		return one.Matrix(out, stride, l.of[i], row0, row1, r.of[i], lane0, lane1)
+	})
+}
+
+// Scores implements Device.
+func (d *Several) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error {
+	return d.on(func(i int, one Device) error { return one.Scores(m, out, stride, view(a, i), view(b, i)) })
+}
+
+// Pairs implements Device.
+func (d *Several) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
+	return d.on(func(i int, one Device) error { return one.Pairs(m, out, view(a, i), rowsA, view(b, i), rowsB) })
+}

@@ -1,0 +1,316 @@
+// Package search finds rows on a device by tiles: a fast format rules out what cannot be among the best, and what is
+// left gets its canonical score on the device. So results are those of canonical scores alone, bit for bit, on every
+// device and in every format.
+package search
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/hits"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Part is rows that were added together, ready: checked, with norms.
+type Part struct {
+	device.Operand
+	First   int     // number of its first row
+	Largest float64 // norm
+}
+
+// Input is a search of all rows of the parts for each query.
+type Input struct {
+	Queries device.Operand // ready
+	Parts   []Part
+	Metric  kernels.Metric
+	K       int              // best rows that are wanted; 0: any row better than Tau
+	Tau     float64          // not NaN
+	Bias    []kernels.Biases // by query, checked; nil: none
+	Deleted []int            // rows that are not to be found, ascending
+}
+
+// Found is what a search has for a query: the K best rows, better first, or one that is better than Tau; and how many
+// rows needed their canonical score.
+type Found struct {
+	Hits      []kernels.Hit
+	Survivors int64
+}
+
+// Format is what a device rules out in.
+func Format(d device.Device) kernels.DType {
+	for _, t := range []kernels.DType{kernels.BF16, kernels.BF16x3} {
+		if d.Has(t) {
+			return t
+		}
+	}
+	return kernels.F32
+}
+
+// The sizes of a search.
+const (
+	firstRows = 1024    // rows whose canonical scores give the first bars
+	laneBlock = 64      // panels of queries at a time
+	piece     = 1 << 13 // canonical scores of a call
+	spare     = 1 << 12 // candidates of a task, besides those that are expected
+	leastTask = 4       // panels of rows: fewer get canonical scores, all of them
+	setShare  = 0.75    // of an operation's memory for packed rows
+	rounding  = 0x1p-20 // of bars, as a share of the largest value
+)
+
+// Run searches. The queries are gone through in blocks, so that their number has no limit.
+func Run(ctx context.Context, r *device.Resources, in Input) ([]Found, error) {
+	out := make([]Found, in.Queries.N)
+	n := 0
+	for _, p := range in.Parts {
+		n += p.N
+	}
+	progress := r.Meter(int64(in.Queries.N) * int64(n))
+	for q0 := 0; q0 < in.Queries.N; q0 += laneBlock * device.Panel {
+		s := &search{Input: in, r: r, q0: q0, dtype: Format(r.Device), progress: progress}
+		s.queries = in.Queries
+		if in.Queries.N > laneBlock*device.Panel {
+			s.queries.Rows = in.Queries.Slice(q0, min(in.Queries.N, q0+laneBlock*device.Panel))
+			s.queries.Kept, s.queries.First = nil, 0
+		}
+		s.lanes = make([]lane, s.queries.N)
+		if err := s.run(ctx); err != nil {
+			return nil, err
+		}
+		for i := range s.lanes {
+			out[q0+i] = s.lanes[i].found(&in)
+		}
+	}
+	return out, nil
+}
+
+// search is the search for a block of queries.
+type search struct {
+	Input
+	r        *device.Resources
+	q0       int
+	queries  device.Operand // of the block
+	dtype    kernels.DType
+	progress *workers.Meter
+
+	mu    sync.Mutex // of the lanes
+	lanes []lane
+	open  atomic.Int32 // queries that are not decided
+}
+
+// lane is what is known of a query.
+type lane struct {
+	hits      []kernels.Hit // heap of the best so far, the worst on top; without K, the row that is above
+	survivors int64
+	biased    []int32 // rows with a bias, ascending: their scores are in hits already
+}
+
+func (l *lane) found(in *Input) Found {
+	slices.SortFunc(l.hits, func(a, b kernels.Hit) int {
+		switch {
+		case in.Metric.Closer(a, b):
+			return -1
+		case in.Metric.Closer(b, a):
+			return 1
+		}
+		return 0
+	})
+	return Found{l.hits, l.survivors}
+}
+
+// offer takes the canonical score of a row; s.mu is held.
+func (s *search) offer(l *lane, h kernels.Hit) {
+	if s.K > 0 {
+		l.hits = hits.Offer(l.hits, h, s.Metric, s.K)
+		return
+	}
+	if len(l.hits) == 0 && s.Metric.Better(h.Score, s.Tau) {
+		l.hits = append(l.hits, h)
+		s.open.Add(-1)
+	}
+}
+
+// done tells whether no row can change anything.
+func (s *search) done() bool { return s.K == 0 && s.open.Load() == 0 }
+
+func (s *search) run(ctx context.Context) error {
+	s.open.Store(int32(len(s.lanes)))
+	release, err := s.r.Hold(&s.queries)
+	defer release()
+	if err != nil {
+		return err
+	}
+	end, err := s.hold()
+	defer end()
+	if err != nil {
+		return err
+	}
+	if err := s.biased(ctx); err != nil {
+		return err
+	}
+	live := 0 // rows that were scored and not deleted: K of them give every query a bar
+	for i := range s.Parts {
+		if s.done() {
+			return nil
+		}
+		if live, err = s.part(ctx, &s.Parts[i], live); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold makes the device's copies of the rows that it has room for; the others are read from the process's memory.
+func (s *search) hold() (end func(), err error) {
+	var ends []func()
+	end = func() {
+		for _, e := range ends {
+			e()
+		}
+	}
+	own := s.r.Describe().Memory
+	room := int64(setShare * float64(own))
+	for i := range s.Parts {
+		p := &s.Parts[i]
+		bytes := device.CopyBytes(p.N, p.Dim)
+		switch {
+		case own > 0 && p.Kept != nil && bytes > own, own > 0 && p.Kept == nil && bytes > room:
+			continue
+		case p.Kept == nil:
+			room -= bytes
+		}
+		release, err := s.r.Hold(&p.Operand)
+		ends = append(ends, release)
+		if err != nil {
+			return end, err
+		}
+	}
+	return end, nil
+}
+
+// part searches a part. live rows have been scored in all; it returns their number.
+func (s *search) part(ctx context.Context, p *Part, live int) (int, error) {
+	from := 0
+	for enough := max(s.K, firstRows); from < p.N && live < enough && !s.done(); {
+		to := min(p.N, from+firstRows)
+		if err := s.canonical(ctx, p, from, to); err != nil {
+			return live, err
+		}
+		s.progress.Add(int64(len(s.lanes)) * int64(to-from))
+		live += to - from - s.deletedIn(p.First+from, p.First+to)
+		from = to
+	}
+	return live, s.tiles(ctx, p, from) // from is the begin of a panel, or the end
+}
+
+// deletedIn is how many of the rows [from, to) are deleted.
+func (s *search) deletedIn(from, to int) int {
+	a, _ := slices.BinarySearch(s.Deleted, from)
+	b, _ := slices.BinarySearch(s.Deleted, to)
+	return b - a
+}
+
+func (s *search) deleted(row int) bool {
+	_, yes := slices.BinarySearch(s.Deleted, row)
+	return yes
+}
+
+// Blocks of canonical scores.
+const (
+	blockRows  = 256
+	blockLanes = 256
+)
+
+// canonical scores the rows [from, to) of p for all queries. It is not for tasks of the pool: block is.
+func (s *search) canonical(ctx context.Context, p *Part, from, to int) error {
+	return s.r.Pool.Each(ctx, workers.Ceil(to-from, blockRows), 0, func(_, task int) error {
+		r0 := from + task*blockRows
+		return s.block(ctx, p, r0, min(to, r0+blockRows))
+	})
+}
+
+// block is canonical for few rows, on the caller's thread.
+func (s *search) block(ctx context.Context, p *Part, from, to int) error {
+	var out []float64
+	for q0 := 0; q0 < len(s.lanes); q0 += blockLanes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		q1 := min(len(s.lanes), q0+blockLanes)
+		if n := (q1 - q0) * (to - from); cap(out) < n {
+			out = make([]float64, n)
+		}
+		if err := s.r.Scores(s.Metric, out[:cap(out)], to-from, s.queries.Slice(q0, q1), p.Slice(from, to)); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		for q := q0; q < q1; q++ {
+			l := &s.lanes[q]
+			for i, score := range out[(q-q0)*(to-from):][:to-from] {
+				s.take(l, p.First+from+i, score)
+			}
+			l.survivors += int64(to - from)
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// take offers a row that has no bias and is not deleted; s.mu is held.
+func (s *search) take(l *lane, row int, score float64) {
+	if _, has := slices.BinarySearch(l.biased, int32(row)); has || s.deleted(row) {
+		return
+	}
+	s.offer(l, kernels.Hit{Row: row, Score: score})
+}
+
+// bar is the score that an unbiased row must reach for a query to matter; s.mu is held. ok is false where none does.
+func (s *search) bar(l *lane) (score float64, ok bool) {
+	switch {
+	case s.K == 0:
+		return s.Tau, len(l.hits) == 0
+	case len(l.hits) < s.K: // all rows count
+		return s.Metric.Worst(), true
+	}
+	return l.hits[0].Score, true
+}
+
+// limits are the largest and the least value that a tile of two sets can have.
+func limits(m kernels.Metric, rows, lanes device.Set, epsilon float64) (low, high float64) {
+	a, b := rows.Norm(), lanes.Norm()
+	switch m {
+	case kernels.IP:
+		return -a*b - epsilon, a*b + epsilon
+	case kernels.L2:
+		return -(a+b)*(a+b)/2 - epsilon, epsilon
+	}
+	return -1.001 - epsilon, 1.001 + epsilon
+}
+
+// value is the counterpart of a score among tile values.
+func value(m kernels.Metric, score float64, rows, lanes device.Set) float64 {
+	switch m {
+	case kernels.IP:
+		return score * rows.Scale() * lanes.Scale()
+	case kernels.L2:
+		if score <= 0 {
+			return 0
+		}
+		score *= rows.Scale()
+		return -score * score / 2
+	}
+	return score
+}
+
+// down rounds to float32, not up.
+func down(x float64) float32 {
+	f := float32(x)
+	if float64(f) > x {
+		f = math.Nextafter32(f, float32(math.Inf(-1)))
+	}
+	return f
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/search"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// onGPU searches on a GPU if one is chosen for it: for the k best rows, or with k = 0 for any that is better than tau.
+// done is false where the CPU is to search, which is also what refuses bad arguments, so that there is one way to say
+// so.
+func (e *Engine) onGPU(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, tau float64,
+	bias []Biases) (found []search.Found, done bool, err error) {
+	if e.gpus == nil || q.Rows == 0 || c.Rows == 0 {
+		return nil, false, nil
+	}
+	t := task{op: device.OpTopK, shape: device.Shape{A: q.Rows, B: c.Rows, Dim: c.Dim}, a: q, b: c}
+	r := e.on(ctx, &t)
+	if r.Device == e.r.Device {
+		return nil, false, nil
+	}
+	in, ok, err := e.searchInput(ctx, q, c, metric, bias)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	in.K, in.Tau = k, tau
+	err = e.runOn(ctx, r, func(r *device.Resources) (err error) {
+		if done = r.Device != e.r.Device; !done {
+			return nil
+		}
+		found, err = search.Run(ctx, r, in)
+		return err
+	})
+	return found, done && err == nil, err
+}
+
+// searchInput checks the operands; ok is false where something is wrong with them.
+func (e *Engine) searchInput(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases) (in search.Input,
+	ok bool, err error) {
+	m := snapshotOf(c)
+	if metric > kernels.L2 || m != nil && q.Dim != m.dim || len(bias) != 0 && len(bias) != q.Rows {
+		return in, false, nil
+	}
+	in = search.Input{Metric: metric, Bias: bias}
+	if in.Queries, err = device.View("queries", q); err != nil {
+		return in, false, nil
+	}
+	for i, list := range bias {
+		if device.CheckBias(ctx, i, list, c.Rows) != nil {
+			return in, false, ctx.Err()
+		}
+	}
+	if ok, err := e.ready(ctx, &in.Queries); !ok {
+		return in, false, err
+	}
+	if m != nil {
+		in.Parts, in.Deleted = m.searched(), m.x.Deleted()
+		return in, true, nil
+	}
+	contexts, err := device.View("contexts", c)
+	if err != nil || contexts.Dim != in.Queries.Dim {
+		return in, false, nil
+	}
+	if ok, err := e.ready(ctx, &contexts); !ok {
+		return in, false, err
+	}
+	in.Parts = []search.Part{{Operand: contexts, Largest: largest(contexts.Norms)}}
+	return in, true, nil
+}
+
+// ready checks and measures an operand; it is false, without an error, where a value is no number.
+func (e *Engine) ready(ctx context.Context, o *device.Operand) (bool, error) {
+	err := e.r.Prepare(ctx, o, kernels.Cosine) // norms serve every metric
+	if errors.Is(err, kernels.ErrNonFinite) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func largest(norms []float64) (x float64) {
+	for _, n := range norms {
+		x = max(x, n)
+	}
+	return x
+}
+
+// one is a query as a set.
+func one(q []float32) Vectors {
+	v := Vectors{Data: q, Dim: len(q)}
+	if len(q) > 0 {
+		v.Rows = 1
+	}
+	return v
+}
+
+func oneBias(bias Biases) []Biases {
+	if bias == nil {
+		return nil
+	}
+	return []Biases{bias}
+}
+
+func hitsOf(found []search.Found) [][]Hit {
+	if found == nil {
+		return nil
+	}
+	out := make([][]Hit, len(found))
+	for i, f := range found {
+		out[i] = f.Hits
+	}
+	return out
+}
+
+// timed notes, when the returned function is called, how long an index took, where a GPU is what else could have
+// searched.
+func (e *Engine) timed(queries int, c Vectors) func() {
+	if e.gpu() == nil {
+		return nothing
+	}
+	begun := time.Now()
+	return func() { e.searchedOnCPU(queries, c, begun) }
+}
+
+func nothing() {}
