@@ -67,6 +67,8 @@ type Config struct {
 	Threads        int            // CPU threads at most; 0 takes what the machine or container grants
 	ISA            string         // instruction set of the kernels; "" takes the best
 	MemLimit       int64          // scratch bytes of the engine; 0 is 1 GiB
+	Device         string         // of the engine: "", "auto", "cpu", "cuda" or "cuda:1" (engine.Options)
+	DeviceMemory   int64          // bytes of each GPU at most; 0 is 90 % of what is free
 	ONNXRuntime    string         // path of the library; "" is searched
 	Workers        int            // concurrent encoder runs; 0 takes one per thread
 	MaxBatchTokens int            // tokens of an encoder batch; 0 is 512
@@ -151,6 +153,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	var err error
 	s.engine, err = engine.New(engine.Options{
 		Threads: cfg.Threads, MemLimit: cfg.MemLimit, ISA: cfg.ISA, Cores: s.budget,
+		Device: cfg.Device, DeviceMemory: cfg.DeviceMemory, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +193,7 @@ func (s *Sluice) Close() error {
 		_ = s.web.Close()
 	}
 	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
-		s.reranker.close(), s.decisions.Close())
+		s.reranker.close(), s.decisions.Close(), s.engine.Close())
 }
 
 // Dir is the folder of the store.

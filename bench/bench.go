@@ -200,7 +200,7 @@ func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 
 // engine of an instruction set. The best one is left to the engine's own choice, so that it says why.
 func (s *session) engine(isa string, memLimit int64) (*engine.Engine, error) {
-	o := engine.Options{Threads: s.o.Threads, ISA: isa, MemLimit: memLimit}
+	o := engine.Options{Threads: s.o.Threads, ISA: isa, MemLimit: memLimit, Device: engine.DeviceCPU}
 	if s.o.ISA == "" && os.Getenv("SLUICE_ISA") == "" && isa == cpu.Available()[0].String() {
 		o.ISA = ""
 	}

@@ -61,13 +61,15 @@ func (c DeviceCosts) String() string {
 		from = "measured at " + c.Time.Format(time.DateTime)
 	}
 	return fmt.Sprintf("GPU: GFLOP/s of tiles %s, canonical %.3g, read %.3g GB/s, copies %.3g GB/s, a call %.0f µs; "+
-		"CPU, %d threads: tiles %s, canonical %.3g, read %.3g GB/s; %s", tiles(c.GPU, 1), 2*c.GPU.Scores/1e9, c.GPU.Read/1e9,
+		"CPU, %d threads: tiles %s, canonical %.3g, read %.3g GB/s; %s", tiles(c.GPU, 1), 2*c.GPU.Scores/1e9,
+		c.GPU.Read/1e9,
 		c.GPU.Transfer/1e9, c.GPU.Launch*1e6, c.Threads, tiles(c.CPU, float64(c.Threads)),
 		2*c.CPU.Scores*float64(c.Threads)/1e9, c.CPU.Read/1e9, from)
 }
 
 func ratesOf(m device.Measured) DeviceRates {
-	r := DeviceRates{Tiles: map[string]float64{}, Scores: m.Scores, Read: m.Read, Transfer: m.Transfer, Launch: m.Launch,
+	r := DeviceRates{Tiles: map[string]float64{}, Scores: m.Scores, Read: m.Read, Transfer: m.Transfer,
+		Launch:  m.Launch,
 		Seconds: m.Seconds}
 	for t, rate := range m.Tiles {
 		if rate > 0 {

@@ -6,18 +6,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/cuda"
 )
 
-// TestDependencies: whoever imports engine gets the standard library, golang.org/x and this
-// project's compute core with the few lines that make files durable, and nothing else.
+// TestDependencies: whoever imports engine gets the standard library, golang.org/x and this project's compute core with
+// the few lines that make files durable, and nothing else; with the build tag native also the bindings of the CUDA
+// driver.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	const module = "github.com/sluice-rag/sluice/"
-	allowed := []string{module + "engine", module + "kernels", module + "internal/durable",
+	allowed := []string{module + "engine", module + "kernels", module + "cuda", module + "internal/durable",
 		"golang.org/x/sync", "golang.org/x/sys"}
+	if cuda.Available {
+		allowed = append(allowed, "gorgonia.org/cu", "github.com/google/uuid", "github.com/pkg/errors")
+	}
 	count := 0
 	for path := range strings.FieldsSeq(string(out)) {
 		ok := false
@@ -90,7 +96,11 @@ func main() {
 	write("go.sum", string(sums))
 	run("go", "mod", "edit", "-require=github.com/sluice-rag/sluice@v0.0.0",
 		"-replace=github.com/sluice-rag/sluice="+root,
-		"-require=golang.org/x/sys@"+version(t, root, "golang.org/x/sys"))
+		"-require=golang.org/x/sys@"+version(t, root, "golang.org/x/sys"),
+		// not built without the tag native, but go mod vendor looks at all tags
+		"-require=gorgonia.org/cu@"+version(t, root, "gorgonia.org/cu"),
+		"-require=github.com/google/uuid@"+version(t, root, "github.com/google/uuid"),
+		"-require=github.com/pkg/errors@"+version(t, root, "github.com/pkg/errors"))
 	run("go", "mod", "vendor")
 	if got := run("go", "run", "-mod=vendor", "."); got != "1 1 <nil>\n" {
 		t.Errorf("the program printed %q", got)

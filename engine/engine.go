@@ -32,9 +32,9 @@ type Options struct {
 	Progress func(done, total int64) // called from one goroutine at a time, in pairs; may be nil
 	Cores    *cores.Budget           // the process's CPU budget; nil = one of its own, of cores.Available()
 
-	// Device is what operations run on: "" and "auto" choose for each of them by measured costs, and look for a GPU only
-	// when there is enough to compute; "cpu"; "cuda" for all NVIDIA GPUs, "cuda:1" for the second: where that cannot be
-	// had, New is ErrDevice. "" is $SLUICE_DEVICE first. No result depends on it.
+	// Device is what operations run on: "" and "auto" choose for each of them by measured costs, and look for a GPU
+	// only when there is enough to compute; "cpu"; "cuda" for all NVIDIA GPUs, "cuda:1" for the second: where that
+	// cannot be had, New is ErrDevice. "" is $SLUICE_DEVICE first. No result depends on it.
 	Device       string
 	DeviceMemory int64        // bytes of each GPU's memory at most; 0 = 90 % of what is free
 	Logger       *slog.Logger // told which GPU is used, and where its memory does not do; nil: nobody

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/search"
 	"github.com/sluice-rag/sluice/kernels"
@@ -268,8 +269,9 @@ func (g *gpus) choose(s *gpuState, t *task) (device.Backend, device.Reason) {
 	resident, there := device.Choose(t.op, shape, has, costs)
 	fits := device.CopyBytes(m.size, m.dim) < costs.GPU.Memory/2
 	if resident == device.OnGPU && fits && m.set.rent.due(there.Saved(), why.Transfer()) {
-		return device.OnGPU, device.Because("GPU: searches of this set so far would have been done sooner there by more " +
-			"than bringing its rows there takes")
+		return device.OnGPU,
+			device.Because("GPU: searches of this set so far would have been done sooner there by more " +
+				"than bringing its rows there takes")
 	}
 	return backend, why
 }
@@ -330,7 +332,7 @@ const (
 )
 
 func outOfMemory(err error) bool {
-	return errors.Is(err, device.ErrMemory) || errors.Is(err, kernels.ErrMemoryLimit)
+	return errors.Is(err, device.ErrMemory) || errors.Is(err, cuda.ErrMemory) || errors.Is(err, kernels.ErrMemoryLimit)
 }
 
 // cpuOrGPU is the GPU where there is one.

@@ -221,7 +221,8 @@ func sameSearches(t *testing.T, want, e *Engine, q, v Vectors, metric kernels.Me
 		}
 		gone := []int{step, 17 * step, v.Rows - 1 - step}
 		more := vectors(rng, 40*(step+1), v.Dim, v.Dim)
-		if err := errors.Join(x.Delete(gone...), y.Delete(gone...), x.Append(ctx, more), y.Append(ctx, more)); err != nil {
+		if err := errors.Join(x.Delete(gone...), y.Delete(gone...), x.Append(ctx, more),
+			y.Append(ctx, more)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -47,11 +47,12 @@ func newEngine(t testing.TB, o Options) *Engine {
 func open(o Options) (*Engine, error) {
 	if devicetest.OnGPU() && o.Device == "" {
 		o.Device = DeviceCUDA
-		return newOn(o, devicetest.Open, func(_ []int, _ int64, k cpu.Kernels) (device.Device, string, func() error, error) {
-			d := devicetest.NewStandIn(k)
-			d.Memory = 1 << 30
-			return d, "", func() error { return nil }, nil
-		})
+		return newOn(o, devicetest.Open,
+			func(_ []int, _ int64, k cpu.Kernels) (device.Device, string, func() error, error) {
+				d := devicetest.NewStandIn(k)
+				d.Memory = 1 << 30
+				return d, "", func() error { return nil }, nil
+			})
 	}
 	return newOn(o, devicetest.Open, noGPU)
 }

@@ -168,8 +168,8 @@ func (e *Engine) Parallel(ctx context.Context, tasks int, fn func(task int) erro
 	return e.r.Pool.Each(ctx, tasks, 0, func(_, task int) error { return fn(task) })
 }
 
-// DTypes lists what BoundedMatrix can multiply in with this engine's device; with GPUs that were not asked for, with the
-// CPU.
+// DTypes lists what BoundedMatrix can multiply in with this engine's device; with GPUs that were not asked for, with
+// the CPU.
 func (e *Engine) DTypes() []kernels.DType {
 	d := e.r.Device
 	if e.gpus != nil && e.gpus.forced {

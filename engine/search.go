@@ -117,7 +117,7 @@ func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels
 	if err := use(&c); err != nil {
 		return none, false, err
 	}
-	found, done, err := e.onGPU(ctx, one(q), c, metric, 1, 0, oneBias(bias))
+	found, done, err := e.oneOnGPU(ctx, q, c, metric, 1, 0, bias)
 	switch {
 	case err != nil:
 		return none, false, err
@@ -154,7 +154,7 @@ func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric ke
 		return none, false, err
 	}
 	if snapshotOf(c) != nil && !math.IsNaN(tau) {
-		switch found, done, err := e.onGPU(ctx, one(q), c, metric, 0, tau, oneBias(bias)); {
+		switch found, done, err := e.oneOnGPU(ctx, q, c, metric, 0, tau, bias); {
 		case err != nil:
 			return none, false, err
 		case done && len(found[0].Hits) == 0:

@@ -15,12 +15,8 @@ import (
 // so.
 func (e *Engine) onGPU(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, tau float64,
 	bias []Biases) (found []search.Found, done bool, err error) {
-	if e.gpus == nil || q.Rows == 0 || c.Rows == 0 {
-		return nil, false, nil
-	}
-	t := task{op: device.OpTopK, shape: device.Shape{A: q.Rows, B: c.Rows, Dim: c.Dim}, a: q, b: c}
-	r := e.on(ctx, &t)
-	if r.Device == e.r.Device {
+	r := e.searchOn(ctx, q.Rows, q, c)
+	if r == nil {
 		return nil, false, nil
 	}
 	in, ok, err := e.searchInput(ctx, q, c, metric, bias)
@@ -36,6 +32,31 @@ func (e *Engine) onGPU(ctx context.Context, q, c Vectors, metric kernels.Metric,
 		return err
 	})
 	return found, done && err == nil, err
+}
+
+// oneOnGPU is onGPU for one query. It allocates nothing where the CPU is to search.
+func (e *Engine) oneOnGPU(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, k int, tau float64,
+	bias Biases) (found []search.Found, done bool, err error) {
+	if len(q) == 0 || e.searchOn(ctx, 1, Vectors{}, c) == nil {
+		return nil, false, nil
+	}
+	var list []Biases
+	if bias != nil {
+		list = []Biases{bias}
+	}
+	return e.onGPU(ctx, Vectors{Data: q, Rows: 1, Dim: len(q)}, c, metric, k, tau, list)
+}
+
+// searchOn is the GPU that is chosen for a search; nil where the CPU is to search.
+func (e *Engine) searchOn(ctx context.Context, queries int, q, c Vectors) *device.Resources {
+	if e.gpus == nil || queries == 0 || c.Rows == 0 {
+		return nil
+	}
+	t := task{op: device.OpTopK, shape: device.Shape{A: queries, B: c.Rows, Dim: c.Dim}, a: q, b: c}
+	if r := e.on(ctx, &t); r.Device != e.r.Device {
+		return r
+	}
+	return nil
 }
 
 // searchInput checks the operands; ok is false where something is wrong with them.
@@ -86,22 +107,6 @@ func largest(norms []float64) (x float64) {
 		x = max(x, n)
 	}
 	return x
-}
-
-// one is a query as a set.
-func one(q []float32) Vectors {
-	v := Vectors{Data: q, Dim: len(q)}
-	if len(q) > 0 {
-		v.Rows = 1
-	}
-	return v
-}
-
-func oneBias(bias Biases) []Biases {
-	if bias == nil {
-		return nil
-	}
-	return []Biases{bias}
 }
 
 func hitsOf(found []search.Found) [][]Hit {

@@ -257,7 +257,8 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 	cfg := sluice.Config{
 		Store: c.Store, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker, Model: c.Model,
 		Threads: c.Threads, ISA: c.ISA,
-		MemLimit:    int64(c.MemLimitMiB) << 20,
+		MemLimit: int64(c.MemLimitMiB) << 20,
+		Device:   c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
 		EncoderQueue:  c.Embed.QueueTokens,
 		Precision:     c.Precision,

@@ -100,6 +100,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 		a.flag(cmd, "calibrate."+x[0], x[1])
 	}
 	a.generateFlags(cmd)
+	a.flag(cmd, "device", "device")
 	cmd.AddCommand(a.calibrationVerbs()...)
 	_ = cmd.RegisterFlagCompletionFunc("name", a.completing(calibrationNames, true)) // fails for unknown flags only
 	return cmd

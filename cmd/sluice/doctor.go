@@ -18,8 +18,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{Use: "doctor", Short: "check this installation, the models and the store", Args: cobra.NoArgs,
 		Long: "Checks what is linked and chosen on this machine, the kernels against the reference, the encoder " +
 			"against golden\n" +
-			"vectors, a classifier and a reranker where the settings name them, a generated answer, and the store. The\n" +
-			"exit code is 1 when something does not work, or when the native parts or a model are missing; a store or\n" +
+			"vectors, a classifier and a reranker where the settings name them, a generated answer, and the store. " +
+			"The\n" +
+			"exit code is 1 when something does not work, or when the native parts or a model are missing; a store " +
+			"or\n" +
 			"calibration that nobody has made yet is only said.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := a.settings(cmd)
@@ -32,7 +34,8 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
-				Threads: c.Threads, Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
+				Threads: c.Threads, Device: c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
+				Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
 				ModelHelper: a.helper, Classifier: c.Classifier, Reranker: c.Reranker,
 				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,
 				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {

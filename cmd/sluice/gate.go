@@ -63,6 +63,7 @@ It needs a calibration ('sluice calibrate') but no language model.
 		"only decide: a query is searched until one context opens the gate, which need not be the best")
 	cmd.MarkFlagsMutuallyExclusive("explain", "no-score")
 	a.flag(cmd, "gate.stale_tolerance", "stale-tolerance")
+	a.flag(cmd, "device", "device")
 	return cmd
 }
 

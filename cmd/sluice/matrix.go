@@ -81,6 +81,7 @@ ids are int64 row numbers of B, the best first, equal ones by number; their scor
 		"tensor of .safetensors inputs with more than one matrix; given twice, for A and for B")
 	a.flag(cmd, "mem_limit_mib", "memory")
 	a.flag(cmd, "isa", "isa")
+	a.flag(cmd, "device", "device")
 	return cmd
 }
 
@@ -165,10 +166,12 @@ func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out
 	defer job.task.Finish()
 	job.limit = int64(c.MemLimitMiB) << 20
 	job.engine, err = engine.New(engine.Options{Threads: c.Threads, ISA: c.ISA, MemLimit: job.limit / 2,
-		Progress: job.progress})
+		Progress: job.progress, Device: c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
+		Logger: a.logger(c.LogLevel)})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, job.engine.Close()) }()
 	start := time.Now()
 	report := matrixReport{Rows: job.a.Rows, Cols: job.b.Rows, Dim: job.a.Dim, Metric: job.metric.String(),
 		DType: job.dtype.String(), TopK: job.topK}

@@ -86,6 +86,7 @@ func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
 		a.flag(cmd, "retrieve."+x, x)
 	}
 	a.flag(cmd, "reranker", "reranker")
+	a.flag(cmd, "device", "device")
 	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails for unknown flags only
 	cmd.Flags().StringArrayVar(&f.where, "where", nil,
 		"only contexts whose documents fit, as topic=physics or meta.year>=2020; may be given several times")

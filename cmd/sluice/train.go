@@ -193,7 +193,8 @@ func (a *app) trainWith(cmd *cobra.Command, f *trainFlags, from *string, tokeniz
 		return nil, err
 	}
 	budget := cores.New(l.Config.Threads)
-	if *to, err = engine.New(engine.Options{Cores: budget, ISA: l.Config.ISA}); err != nil {
+	if *to, err = engine.New(engine.Options{Cores: budget, ISA: l.Config.ISA,
+		Device: engine.DeviceCPU}); err != nil {
 		return nil, err
 	}
 	t, err := embed.OpenTokenizer(*from)

@@ -22,6 +22,10 @@ type Config struct {
 	LogLevel    string `koanf:"log_level"`
 	ISA         string `koanf:"isa"`
 	MemLimitMiB int    `koanf:"mem_limit_mib"`
+	Device      string `koanf:"device"`
+
+	DeviceMemoryMiB int `koanf:"device_memory_mib"`
+
 	ONNXRuntime string `koanf:"onnxruntime"`
 
 	Embed     Embed     `koanf:"embed"`

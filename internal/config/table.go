@@ -63,6 +63,11 @@ func general() []row {
 				"as SLUICE_ISA it limits llama.cpp, too"},
 		{key: "mem_limit_mib", initial: engine.DefaultMemLimit >> 20, min: "1", max: "1048576",
 			doc: "scratch memory of the engine, MiB"},
+		{key: "device", initial: engine.DeviceAuto,
+			doc: "what the engine computes on: auto chooses for each operation by measured costs, cpu, cuda for all " +
+				"NVIDIA GPUs, cuda:1 for the second; a GPU that is asked for and is not there is an error"},
+		{key: "device_memory_mib", min: "0", max: "16777216",
+			doc: "memory of each GPU that the engine takes at most, MiB; 0 takes 90 % of what is free"},
 		{key: "onnxruntime",
 			doc: "path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, " +
 				"for the " +

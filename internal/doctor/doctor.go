@@ -49,6 +49,8 @@ type Options struct {
 	Library        string         // libonnxruntime.so, "" is searched
 	ISA            string
 	Threads        int
+	Device         string // of the engine
+	DeviceMemory   int64  // bytes
 	// Classifier and Reranker are names or folders of further models; "": none is looked at.
 	Classifier, Reranker string
 	ModelHelper          []string // opens a model file that is not pinned first, as sluice.Config.ModelHelper does
@@ -103,11 +105,16 @@ func build(context.Context, Options) []Check {
 	return one(c)
 }
 
-func compute(_ context.Context, o Options) []Check {
-	e, err := engine.New(engine.Options{ISA: o.ISA, Threads: o.Threads})
-	if err != nil {
+func compute(ctx context.Context, o Options) []Check {
+	e, err := engine.New(engine.Options{ISA: o.ISA, Threads: o.Threads, Device: o.Device, DeviceMemory: o.DeviceMemory})
+	switch {
+	case errors.Is(err, engine.ErrDevice):
+		return failed("engine", err, "set device (SLUICE_DEVICE) to auto or cpu")
+	case err != nil:
 		return failed("engine", err, "leave isa (SLUICE_ISA) empty to take the best one")
 	}
+	defer e.Close()
+	_, _ = e.Costs(ctx) // Describe says what they are, or why there is no GPU
 	c := e.Describe()
 	return one(Check{Name: "engine", Status: OK,
 		Detail: fmt.Sprintf("%s on %s, %d threads: %s", c.Kernel, c.Device, c.Threads, c.Reason)})

@@ -166,7 +166,8 @@ func (s *keep) find(like *item) (x *item, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, x := range s.items {
-		same := x.owner == like.owner && x.device == like.device && !x.dead && (x.copied != nil) == (like.copied != nil) &&
+		same := x.owner == like.owner && x.device == like.device && !x.dead &&
+			(x.copied != nil) == (like.copied != nil) &&
 			x.side == like.side && x.dtype == like.dtype && x.metric == like.metric && x.scale == like.scale
 		if same && slices.Equal(x.order, like.order) {
 			s.items = append(slices.Delete(s.items, i, i+1), x)
@@ -190,8 +191,8 @@ func (s *keep) add(x *item) (end func(), ok bool) {
 // someRows stands for a copy of rows in a search for one.
 var someRows any = struct{}{}
 
-// hold is the device's copy of the rows, which stays for later operations, and the end of its use. The copy is nil where
-// the device needs none, and the end where it is not kept.
+// hold is the device's copy of the rows, which stays for later operations, and the end of its use. The copy is nil
+// where the device needs none, and the end where it is not kept.
 func (r *Resources) hold(o *Operand) (resident any, end func(), err error) {
 	d := Root(r.Device)
 	s := o.Kept.in(d)

@@ -63,3 +63,19 @@ func Root(d Device) Device {
 	}
 	return d
 }
+
+// named is a device under another name.
+type named struct {
+	Device
+	name string
+}
+
+// Named is d under that name.
+func Named(d Device, name string) Device { return &named{d, name} }
+
+// Describe implements Device.
+func (n *named) Describe() Info {
+	i := n.Device.Describe()
+	i.Name = n.name
+	return i
+}

@@ -244,7 +244,8 @@ func (s *search) block(ctx context.Context, p *Part, from, to int) error {
 		if n := (q1 - q0) * (to - from); cap(out) < n {
 			out = make([]float64, n)
 		}
-		if err := s.r.Scores(s.Metric, out[:cap(out)], to-from, s.queries.Slice(q0, q1), p.Slice(from, to)); err != nil {
+		if err := s.r.Scores(s.Metric, out[:cap(out)], to-from, s.queries.Slice(q0, q1),
+			p.Slice(from, to)); err != nil {
 			return err
 		}
 		s.mu.Lock()

@@ -240,7 +240,8 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	if t.Spill > 0 && t.Kept == 0 {
 		j.spill = &spill{limit: min(t.Spill, max(freeSpill, int64(m)*int64(n)*spillPerPair))}
 	}
-	if own := r.Describe().Memory; own > 0 && device.CopyBytes(j.q.N, j.q.Dim)+device.CopyBytes(j.c.N, j.c.Dim) > own/2 {
+	if own := r.Describe().Memory; own > 0 &&
+		device.CopyBytes(j.q.N, j.q.Dim)+device.CopyBytes(j.c.N, j.c.Dim) > own/2 {
 		return j, nil // sets need the device's memory; rows are read from the process's
 	}
 	if j.held, err = r.HoldBoth(j.q, j.c); err != nil {

@@ -42,9 +42,10 @@ func TestContractSeveral(t *testing.T) {
 	a, b := devicetest.NewStandIn(k), devicetest.NewStandIn(k)
 	a.Memory, b.Memory = 1<<30, 1<<30
 	for name, d := range map[string]device.Device{
-		"two": device.NewSeveral([]device.Device{a, b}), "with the CPU": device.NewSeveral([]device.Device{a, device.NewCPU(k)}),
-		"shared":  device.Share(a),
-		"limited": device.Limited(device.Share(b), 1<<20),
+		"two":          device.NewSeveral([]device.Device{a, b}),
+		"with the CPU": device.NewSeveral([]device.Device{a, device.NewCPU(k)}),
+		"shared":       device.Share(a),
+		"limited":      device.Limited(device.Share(b), 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) { devicetest.Contract(t, d) })
 		if a.Live() != 0 || b.Live() != 0 || a.FromCopies()+b.FromCopies() == 0 {
