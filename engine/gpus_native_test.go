@@ -29,7 +29,8 @@ func TestCUDA(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := e.Describe()
-		if both := name == DeviceCUDA; !strings.Contains(c.Device, "cuda:0") || both != strings.Contains(c.Device, "cuda:1") {
+		if both := name == DeviceCUDA; !strings.Contains(c.Device, "cuda:0") ||
+			both != strings.Contains(c.Device, "cuda:1") {
 			t.Errorf("%s: %+v", name, c)
 		}
 		for _, metric := range metrics {
