@@ -113,7 +113,7 @@ func (s *session) talks(ctx context.Context, p *process, connections, n, at int,
 	before, _ := p.used()
 	r, err := drive(ctx, connections, n, 0, func(i int) asking {
 		begun := time.Now()
-		return asking{url: p.url + "/v1/chat/completions", body: of(at + i).body(), read: func(body io.Reader) error {
+		return asking{url: p.url + "/v1/chat/completions", body: of(at + i).body(), fresh: true, read: func(body io.Reader) error {
 			first, made, err := readStream(body, begun)
 			mu.Lock()
 			defer mu.Unlock()

@@ -15,9 +15,10 @@ import (
 
 // asking is one request of a load, and what reads its answer; read may be nil.
 type asking struct {
-	url  string
-	body []byte
-	read func(io.Reader) error
+	url   string
+	body  []byte
+	read  func(io.Reader) error
+	fresh bool // by a connection of its own: llama-server closes one that it has answered by, now and then
 }
 
 // result is what a load has measured.
@@ -85,6 +86,7 @@ func send(ctx context.Context, client *http.Client, a asking) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Close = a.fresh
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
