@@ -113,13 +113,14 @@ func (s *session) talks(ctx context.Context, p *process, connections, n, at int,
 	before, _ := p.used()
 	r, err := drive(ctx, connections, n, 0, func(i int) asking {
 		begun := time.Now()
-		return asking{url: p.url + "/v1/chat/completions", body: of(at + i).body(), fresh: true, read: func(body io.Reader) error {
-			first, made, err := readStream(body, begun)
-			mu.Lock()
-			defer mu.Unlock()
-			firsts, tokens = append(firsts, first), tokens+made
-			return err
-		}}
+		return asking{url: p.url + "/v1/chat/completions", body: of(at + i).body(), fresh: true,
+			read: func(body io.Reader) error {
+				first, made, err := readStream(body, begun)
+				mu.Lock()
+				defer mu.Unlock()
+				firsts, tokens = append(firsts, first), tokens+made
+				return err
+			}}
 	})
 	if err != nil {
 		return err
