@@ -272,7 +272,7 @@ template <class M> SLC_FN void count(const Side &rows, const Side &columns, cons
 		sync_block();
 	}
 	// One panel after the other, by the same code: the first 32 values are the panel's.
-	const int panels = two_panels(columns);
+	const int panels = has_pairs(rows, row, columns, column) ? two_panels(columns) : 0;
 	for (int p = 0; p < panels; p++) {
 		const int block_column = warp % 2 * 64 + p * kPanel, first = column0 + block_column;
 		const uint32_t place = (uint32_t)(row0 << 16) + (uint32_t)first;

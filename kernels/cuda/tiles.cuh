@@ -181,9 +181,17 @@ template <class M> SLC_FN void load(unsigned char *stage, const unsigned char *(
 	}
 }
 
-// tile_values computes a block's tile, whose first panels are row and column; each lane gets its values.
+// has_pairs tells whether a warp's part of a block's tile has a pair of the call.
+SLC_FN bool has_pairs(const Side &rows, int64_t row, const Side &columns, int64_t column) {
+	const int warp = (int)threadIdx.x / 32;
+	return row + warp / 2 < rows.to && column + warp % 2 * 2 < columns.to;
+}
+
+// tile_values computes a block's tile, whose first panels are row and column; each lane gets its values. Warps without
+// pairs copy with the others and multiply nothing.
 template <class M> SLC_FN void tile_values(float v[kLaneValues], const Side &rows, int64_t row, const Side &columns,
 		int64_t column, unsigned char *shared) {
+	const bool multiplies = has_pairs(rows, row, columns, column);
 	M m;
 	m.begin();
 	const int steps = (int)(rows.padded / M::kDepth);
@@ -203,7 +211,7 @@ template <class M> SLC_FN void tile_values(float v[kLaneValues], const Side &row
 		sync_block(); // the stage is there, and the one before it is not read any more
 		if (step + M::kStages - 1 < steps) load<M>(write, from, to);
 		copies_commit();
-		m.multiply(read, step);
+		if (multiplies) m.multiply(read, step);
 		read = read + M::kStageBytes == end ? shared : read + M::kStageBytes;
 		write = write + M::kStageBytes == end ? shared : write + M::kStageBytes;
 	}

@@ -166,28 +166,30 @@ SLC_FN void load_matrices(uint32_t r[4], const void *row) {
 SLC_FN void multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
 	uint32_t in[6] = {a[0], a[1], a[2], a[3], b0, b1};
 	slc_emu::collective(in, c, [](slc_emu::Warp *w) {
-		double x[16][16], y[8][16]; // [row or column][k]
+		typedef double columns __attribute__((vector_size(64))); // 8 of them
+		double x[16][16];                                         // [row][k]
+		columns y[16], sum[16];                                   // [k], [row]
 		for (int l = 0; l < slc_emu::kWarp; l++) {
 			const uint32_t *f = (const uint32_t *)w->in[l];
-			int g = l / 4, t = l % 4;
+			const float *d = (const float *)w->out[l];
+			const int g = l / 4, t = 2 * (l % 4);
 			for (int half = 0; half < 2; half++) {
 				auto part = [&](uint32_t pair) { return (double)bits_to_float((pair >> (16 * half)) << 16); };
-				x[g][2 * t + half] = part(f[0]), x[g + 8][2 * t + half] = part(f[1]);
-				x[g][2 * t + 8 + half] = part(f[2]), x[g + 8][2 * t + 8 + half] = part(f[3]);
-				y[g][2 * t + half] = part(f[4]), y[g][2 * t + 8 + half] = part(f[5]);
+				x[g][t + half] = part(f[0]), x[g + 8][t + half] = part(f[1]);
+				x[g][t + 8 + half] = part(f[2]), x[g + 8][t + 8 + half] = part(f[3]);
+				y[t + half][g] = part(f[4]), y[t + 8 + half][g] = part(f[5]);
+				sum[g][t + half] = d[half], sum[g + 8][t + half] = d[2 + half];
 			}
 		}
-		for (int l = 0; l < slc_emu::kWarp; l++) {
-			float *d = (float *)w->out[l];
+		for (int k = 0; k < 16; k++)
+			for (int row = 0; row < 16; row++) sum[row] += x[row][k] * y[k];
+		for (int l = 0; l < slc_emu::kWarp; l++)
 			for (int r = 0; r < 4; r++) {
-				int row = l / 4 + 8 * (r / 2), column = 2 * (l % 4) + r % 2;
-				double sum = d[r];
-				for (int k = 0; k < 16; k++) sum += x[row][k] * y[column][k];
-				float f = (float)sum;
-				if (fabs((double)f) > fabs(sum)) f = nextafterf(f, 0);
-				d[r] = f;
+				const double exact = sum[l / 4 + 8 * (r / 2)][2 * (l % 4) + r % 2];
+				float f = (float)exact;
+				if (fabs((double)f) > fabs(exact)) f = nextafterf(f, 0);
+				((float *)w->out[l])[r] = f;
 			}
-		}
 	});
 }
 

@@ -18,7 +18,8 @@ thread_local unsigned char *dynamic;
 
 namespace {
 
-enum { kStack = 64 << 10 };
+// The stacks do not begin at the same place of their pages, so that they lie in different lines of the cache.
+enum { kStack = (32 << 10) + 832 };
 
 struct Block {
 	std::vector<Fiber> fibers;
@@ -50,13 +51,18 @@ void yield() {
 	if (_setjmp(now->at) == 0) next();
 }
 
-void begin() { // a fiber's life; it does not return
-	block->run(block->params);
-	now->done = true;
-	block->idle = 0;
-	if (--block->left == 0) _longjmp(block->caller, 1);
-	next();
-	abort(); // another fiber was left
+// live is a fiber's life: one block after the other. It does not return.
+[[noreturn]] void live(Fiber *self) {
+	for (;;) {
+		block->run(block->params);
+		self->done = true;
+		block->idle = 0;
+		if (_setjmp(self->at) == 0) {
+			if (--block->left == 0) _longjmp(block->caller, 1);
+			next();
+			abort(); // another fiber was left
+		}
+	}
 }
 
 } // namespace
@@ -82,29 +88,17 @@ void wait(Barrier *b) {
 	}
 }
 
-// runs a block. makecontext is for the first turn only: swapcontext would change the mask of signals each time.
-static bool run_block(Block *b, unsigned x, unsigned y, unsigned z) {
-	block = b;
-	int n = (int)(x * y * z);
+// make brings n fibers to their first turn. makecontext is for that only: swapcontext would change the mask of signals
+// each time.
+static void make(Block *b, int n) {
 	b->fibers.assign((size_t)n, Fiber());
 	b->warps.assign((size_t)(n + kWarp - 1) / kWarp, Warp());
 	b->stacks.resize((size_t)n * kStack);
-	b->barrier = Barrier();
-	b->barrier.size = n;
-	b->left = n, b->idle = 0, b->stuck = false;
-	dynamic = b->shared.data();
-	dynamic += -(uintptr_t)dynamic & 127;
 	static thread_local ucontext_t caller, fresh;
 	for (int i = 0; i < n; i++) {
 		Fiber *f = &b->fibers[(size_t)i];
-		f->number = i, f->lane = i % kWarp, f->done = false;
-		f->thread = {(unsigned)i % x, (unsigned)i / x % y, (unsigned)i / (x * y)};
+		f->number = i, f->lane = i % kWarp;
 		f->warp = &b->warps[(size_t)(i / kWarp)];
-		f->warp->barrier.size++;
-	}
-	// Each fiber comes to its first jmp_buf by a context of its own, and returns here at once.
-	for (int i = 0; i < n; i++) {
-		Fiber *f = &b->fibers[(size_t)i];
 		getcontext(&fresh);
 		fresh.uc_stack.ss_sp = b->stacks.data() + (size_t)i * kStack;
 		fresh.uc_stack.ss_size = kStack;
@@ -112,10 +106,29 @@ static bool run_block(Block *b, unsigned x, unsigned y, unsigned z) {
 		makecontext(&fresh, (void (*)())(+[] {
 			Fiber *self = now;
 			if (_setjmp(self->at) == 0) setcontext(&caller);
-			begin();
+			live(self);
 		}), 0);
 		now = f;
 		swapcontext(&caller, &fresh);
+	}
+}
+
+// run_block tells whether all threads came to their end. Fibers are kept for the next block.
+static bool run_block(Block *b, unsigned x, unsigned y, unsigned z) {
+	block = b;
+	const int n = (int)(x * y * z);
+	if ((int)b->fibers.size() != n || b->stuck) make(b, n);
+	b->barrier = Barrier();
+	b->barrier.size = n;
+	b->left = n, b->idle = 0, b->stuck = false;
+	dynamic = b->shared.data();
+	dynamic += -(uintptr_t)dynamic & 127;
+	for (Warp &w : b->warps) w.barrier = Barrier();
+	for (Fiber &f : b->fibers) {
+		const unsigned i = (unsigned)f.number;
+		f.thread = {i % x, i / x % y, i / (x * y)};
+		f.done = false;
+		f.warp->barrier.size++;
 	}
 	if (_setjmp(b->caller) == 0) {
 		now = &b->fibers[0];

@@ -24,8 +24,11 @@ func OnGPU() bool { return os.Getenv(variable) == asGPU }
 
 // Open is the device that tests run on.
 func Open(k cpu.Kernels) device.Device {
-	if OnStandIn() {
+	switch os.Getenv(variable) {
+	case byName:
 		return NewStandIn(k)
+	case onCUDA:
+		return openCUDA(k)
 	}
 	return device.NewCPU(k)
 }
@@ -38,14 +41,20 @@ func RunAgain(t *testing.T, skip string) { runAgain(t, byName, skip) }
 func RunAgainGPU(t *testing.T, skip string) { runAgain(t, asGPU, skip) }
 
 func runAgain(t *testing.T, name, skip string) {
-	if OnStandIn() || OnGPU() {
-		t.Skip("SKIP: this is the run on the stand-in")
+	if os.Getenv(variable) != "" {
+		t.Skip("SKIP: this is the run on another device")
 	}
 	if Race {
 		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
 	}
-	cmd := exec.Command(os.Args[0], "-test.short", "-test.timeout=5m", "-test.skip="+skip)
-	cmd.Env = append(os.Environ(), variable+"="+name)
+	again(t, name, nil, "-test.skip="+skip)
+}
+
+// again runs the test's own program on a device.
+func again(t *testing.T, on string, env []string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"-test.short", "-test.timeout=10m"}, args...)...)
+	cmd.Env = append(append(os.Environ(), variable+"="+on), env...)
 	out, err := cmd.CombinedOutput()
 	if text := string(out); err != nil || !strings.Contains(text, "PASS") || strings.Contains(text, "no tests to run") {
 		t.Errorf("%v\n%s", err, text)

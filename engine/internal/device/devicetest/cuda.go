@@ -1,0 +1,39 @@
+package devicetest
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/sluice-rag/sluice/cuda"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/device/gpu"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// onCUDA is the value of the variable for runs on package gpu over a stand-in driver.
+const onCUDA = "cuda"
+
+// RunOnCUDA runs the tests of the package that a pattern names again, on package gpu over the stand-in driver at
+// library (drivertest.Build). Its kernels are the GPU's, run by the host, which takes its time.
+func RunOnCUDA(t *testing.T, library, run string) {
+	if os.Getenv(variable) != "" {
+		t.Skip("SKIP: this is the run on another device")
+	}
+	again(t, onCUDA, []string{cuda.EnvLibrary + "=" + library}, "-test.run="+run)
+}
+
+// theGPU is the process's one device of the stand-in driver.
+var theGPU = sync.OnceValues(func() (*cuda.Device, error) { return cuda.Open(cuda.Options{}) })
+
+// openCUDA is a device on the process's GPU.
+func openCUDA(k cpu.Kernels) device.Device {
+	d, err := theGPU()
+	if err == nil {
+		var g *gpu.Device
+		if g, err = gpu.New(d, k); err == nil {
+			return g
+		}
+	}
+	panic(err) // in tests only
+}
