@@ -142,6 +142,10 @@ cuda-image: go ## compile kernels/cuda into its image; brings NVIDIA's compiler 
 	@$(setup) nvcc
 	@CGO_ENABLED=0 GOFLAGS= go run ./tools/cudaimage/cmd
 
+.PHONY: cuda-emulated
+cuda-emulated: go ## all tests of the engine on the GPU's kernels, which the host runs (an hour or so)
+	@SLUICE_EMULATED=all go test ./engine ./engine/internal/statistics -run '^TestOnCUDA$$' -count=1 -timeout 130m
+
 .PHONY: cuda-image-check
 cuda-image-check: go ## compile kernels/cuda again and compare with the image that is checked in
 	@$(setup) nvcc

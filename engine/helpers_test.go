@@ -16,7 +16,10 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines that are left, but for that of the one GPU of a run on CUDA.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/sluice-rag/sluice/cuda.(*Device).thread"))
+}
 
 var metrics = []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}
 

@@ -14,13 +14,13 @@ import (
 // onCUDA is the value of the variable for runs on package gpu over a stand-in driver.
 const onCUDA = "cuda"
 
-// RunOnCUDA runs the tests of the package that a pattern names again, on package gpu over the stand-in driver at
-// library (drivertest.Build). Its kernels are the GPU's, run by the host, which takes its time.
-func RunOnCUDA(t *testing.T, library, run string) {
+// RunOnCUDA runs the tests of the package that are chosen by -test.run or -test.skip again, on package gpu over the
+// stand-in driver at library (drivertest.Build). Its kernels are the GPU's, run by the host, which takes its time.
+func RunOnCUDA(t *testing.T, library, choice string) {
 	if os.Getenv(variable) != "" {
 		t.Skip("SKIP: this is the run on another device")
 	}
-	again(t, onCUDA, []string{cuda.EnvLibrary + "=" + library}, "-test.run="+run)
+	again(t, onCUDA, []string{cuda.EnvLibrary + "=" + library}, choice)
 }
 
 // theGPU is the process's one device of the stand-in driver.
