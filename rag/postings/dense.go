@@ -28,45 +28,55 @@ func (d *dense) find(row uint32) (at int, ok bool) {
 	return int(d.begins[row/wordRows]) + bits.OnesCount64(w&(bit-1)), w&bit != 0
 }
 
-// bounds are what no row gets more of from a term of weight 1, and its lists by rows.
-type bounds struct {
-	share float64
-	dense []*dense // of each of the term's lists
-	bytes int
+// denseLists are a term's lists by rows. They are made when a term is first searched for, and kept: all of one kind of
+// score take less than twice the memory of the index.
+func (x *Index) denseLists(q *Query, t *weighted) []*dense {
+	key := q.key(t.text)
+	x.mu.Lock()
+	lists, ok := x.dense[key]
+	x.mu.Unlock()
+	if ok {
+		return lists
+	}
+	lists, bytes := make([]*dense, len(t.lists)), 64
+	for i, l := range t.lists {
+		if lists[i] = q.newDense(t, l); lists[i] != nil {
+			bytes += 12*len(lists[i].has) + 2*len(lists[i].parts)
+		}
+	}
+	limit := 1 << 20
+	for _, s := range x.segments {
+		limit += 8 * len(s.at)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.dense == nil || len(x.dense) > maxBounds || x.denseBytes > limit {
+		x.dense, x.denseBytes = map[boundKey][]*dense{}, 0
+	}
+	x.dense[key] = lists
+	x.denseBytes += bytes
+	return lists
 }
 
-// boundsOf makes a pass over a term's lists.
-func (q *Query) boundsOf(lists []list) bounds {
-	b := bounds{dense: make([]*dense, len(lists))}
-	unit, x := &weighted{weight: 1}, q.x
-	for _, l := range lists {
-		for j, at := range l.at {
-			if row := l.seg.first + int(at); !x.gone || !x.deleted(row) {
-				b.share = max(b.share, q.part(unit, l.tf[j], l.seg.length[at], row))
-			}
-		}
+// newDense makes a pass over a list; nil for one with few postings.
+func (q *Query) newDense(t *weighted, l list) *dense {
+	words := (l.seg.rows() + window - 1) / window * window / wordRows
+	if len(l.at) < 2*words {
+		return nil
 	}
-	for i, l := range lists {
-		windows := (l.seg.rows() + window - 1) / window
-		if b.share == 0 || len(l.at) < 2*windows*window/wordRows {
-			continue
-		}
-		d := &dense{has: make([]uint64, windows*window/wordRows), begins: make([]uint32, windows*window/wordRows),
-			parts: make([]uint16, len(l.at))}
-		for j, at := range l.at {
-			d.has[at/wordRows] |= 1 << (at % wordRows)
-			share := q.part(unit, l.tf[j], l.seg.length[at], l.seg.first+int(at)) / b.share
-			part := uint16(min(math.Ceil(share*fullPart*(1+1e-12)), fullPart)) // that of a deleted row may be more
-			d.parts[j] = part<<8 | min(l.tf[j], manyTF)
-		}
-		n := 0
-		for w, has := range d.has {
-			d.begins[w] = uint32(n)
-			n += bits.OnesCount64(has)
-		}
-		b.dense[i], b.bytes = d, b.bytes+12*len(d.has)+2*len(d.parts)
+	d := &dense{has: make([]uint64, words), begins: make([]uint32, words), parts: make([]uint16, len(l.at))}
+	for j, at := range l.at {
+		d.has[at/wordRows] |= 1 << (at % wordRows)
+		share := q.part(t, l.tf[j], l.seg.length[at], l.seg.first+int(at)) / t.bound
+		part := uint16(min(math.Ceil(share*fullPart*(1+2e-12)), fullPart)) // that of a deleted row may be more
+		d.parts[j] = part<<8 | min(l.tf[j], manyTF)
 	}
-	return b
+	n := 0
+	for w, has := range d.has {
+		d.begins[w] = uint32(n)
+		n += bits.OnesCount64(has)
+	}
+	return d
 }
 
 // filter finds the rows that can have more than a limit by what each term gives at most: the rows whose terms' bounds

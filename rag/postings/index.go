@@ -39,11 +39,12 @@ type Index struct {
 	placed    atomic.Pointer[placed] // nil: not by the blocks of a set
 
 	mu     sync.Mutex
-	counts map[string]int      // live rows that have a term, where some are deleted
-	bounds map[boundKey]bounds // of terms
-	norms  []float64           // of the rows' tf-idf vectors, once they were needed
+	counts map[string]int       // live rows that have a term, where some are deleted
+	bounds map[boundKey]float64 // of lists
+	norms  []float64            // of the rows' tf-idf vectors, once they were needed
 
-	boundBytes int // of the tables in bounds
+	dense      map[boundKey][]*dense // of the terms that were searched for
+	denseBytes int
 }
 
 // analyzers are one for each language.

@@ -77,7 +77,6 @@ type Query struct {
 type weighted struct {
 	text   string
 	lists  []list
-	dense  []*dense // of the lists
 	weight float64
 	bound  float64 // no row gets more from it
 }
@@ -194,7 +193,7 @@ func (q *Query) weigh(counts []float64, mass float64) {
 			w.Weight = w.IDF / mass
 		}
 		q.terms[t].weight = w.Weight
-		q.x.bound(w.Text, q, &q.terms[t])
+		q.terms[t].bound = q.x.bound(w.Text, q, &q.terms[t])
 		t++
 	}
 	slices.SortStableFunc(q.terms, func(a, b weighted) int { return cmp.Compare(b.bound, a.bound) })
@@ -256,30 +255,40 @@ type boundKey struct {
 	k1, b float64
 }
 
-// bound finds what no row, and no row of a block, gets more of from a term.
-func (x *Index) bound(term string, q *Query, t *weighted) {
-	key := boundKey{term, q.scoring.Kind, q.scoring.K1, q.scoring.B}
+// bound is the largest part of a term's list.
+func (x *Index) bound(term string, q *Query, t *weighted) float64 {
+	if q.scoring.Kind == Cover {
+		return t.weight
+	}
+	key := q.key(term)
 	x.mu.Lock()
-	b, ok := x.bounds[key]
+	share, ok := x.bounds[key]
 	x.mu.Unlock()
 	if !ok {
-		b = q.boundsOf(t.lists)
-		x.mu.Lock()
-		if x.bounds == nil || len(x.bounds) > maxBounds || x.boundBytes > maxBoundBytes {
-			x.bounds, x.boundBytes = map[boundKey]bounds{}, 0
+		unit := &weighted{weight: 1}
+		for _, l := range t.lists {
+			for j, at := range l.at {
+				if row := l.seg.first + int(at); !x.gone || !x.deleted(row) {
+					share = max(share, q.part(unit, l.tf[j], l.seg.length[at], row))
+				}
+			}
 		}
-		x.bounds[key] = b
-		x.boundBytes += b.bytes
+		x.mu.Lock()
+		if x.bounds == nil || len(x.bounds) > maxBounds {
+			x.bounds = map[boundKey]float64{}
+		}
+		x.bounds[key] = share
 		x.mu.Unlock()
 	}
-	t.bound, t.dense = t.weight*b.share*(1+1e-12), b.dense
+	return t.weight * share * (1 + 1e-12)
 }
 
-// What is kept of bounds; they are found again in one pass over a list.
-const (
-	maxBounds     = 1 << 16
-	maxBoundBytes = 1 << 28
-)
+func (q *Query) key(term string) boundKey {
+	return boundKey{term, q.scoring.Kind, q.scoring.K1, q.scoring.B}
+}
+
+// maxBounds are kept; they are found again in one pass over the list.
+const maxBounds = 1 << 16
 
 // tfidfNorms are the lengths of the rows' vectors of tf·idf.
 func (x *Index) tfidfNorms() []float64 {

@@ -60,6 +60,7 @@ const window = 2048
 // cursor is a place in a term's list.
 type cursor struct {
 	*weighted
+	rows  []*dense // of the lists of all segments
 	at    []uint32
 	tf    []uint16
 	dense *dense
@@ -127,7 +128,8 @@ func newScan(q *Query, k int) *scan {
 	s := &scan{q: q, k: k, rest: make([]float64, n+1), has: make([]*rows, filtered),
 		sparse: make([]rows, filtered)}
 	for i := range q.terms {
-		s.cursor = append(s.cursor, cursor{weighted: &q.terms[i]})
+		t := &q.terms[i]
+		s.cursor = append(s.cursor, cursor{weighted: t, rows: q.x.denseLists(q, t)})
 	}
 	for i := len(s.cursor) - 1; i >= 0; i-- {
 		s.rest[i] = s.rest[i+1] + s.cursor[i].bound*(1+1e-12)
@@ -144,7 +146,7 @@ func (s *scan) segment(ctx context.Context, seg *segment) error {
 		c.at, c.tf, c.dense, c.next = nil, nil, nil, 0
 		for j, l := range c.lists {
 			if l.seg == seg {
-				c.at, c.tf, c.dense = l.at, l.tf, c.weighted.dense[j]
+				c.at, c.tf, c.dense = l.at, l.tf, c.rows[j]
 			}
 		}
 		if c.dense != nil {

@@ -59,8 +59,8 @@ func TestTopKOfManyRows(t *testing.T) {
 		if want = want[:min(k, len(want))]; err != nil || !slices.Equal(got, want) {
 			t.Fatalf("query %d %q, %v: %v, %v; want %v", i, words, q.scoring.Kind, got, err, want)
 		}
-		for _, term := range q.terms {
-			for _, d := range term.dense {
+		for i := range q.terms {
+			for _, d := range x.denseLists(q, &q.terms[i]) {
 				ways[fmt.Sprintf("list with bits: %v", d != nil)]++
 			}
 		}
