@@ -141,6 +141,22 @@ func TestTablesOfHTML(t *testing.T) {
 	}
 }
 
+// A list of lines without sentences, as Go's api files are, is cut between lines, and little more than counted once.
+func TestListsOfLinesAreCutBetweenLines(t *testing.T) {
+	source := strings.Repeat("pkg strings, method (*Builder) Grow(int)\n", 2000)
+	counted := 0
+	_, chunks := cut(t, "api.txt", source, ChunkOptions{Size: 256, Overlap: 2,
+		Count: func(s string) (int, error) { counted += len(s); return countTokens(s) }})
+	for _, c := range chunks[1:] {
+		if !strings.HasSuffix(c.Text, "Grow(int)") {
+			t.Fatalf("%q ends within a line", c.Text)
+		}
+	}
+	if most := 4 * len(source); counted > most+len(source) {
+		t.Errorf("%d bytes were counted of %d", counted, len(source))
+	}
+}
+
 const program = `// Package x is short.
 package x
 

@@ -163,7 +163,7 @@ func (s *splitter) fitHeading(headings []string) (string, int, error) {
 	return "", s.special, nil
 }
 
-// measure appends the unit of sp, or its pieces if it does not fit into room tokens.
+// measure appends the unit of sp, or its pieces if it does not fit into room tokens: its lines, if it has several.
 func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
 	if sp.end-sp.start <= s.o.Size*BytesPerToken/4 {
 		n, err := s.count(s.d.Text[sp.start:sp.end])
@@ -174,7 +174,21 @@ func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
 			return append(out, unit{span: sp, tokens: n}), nil
 		}
 	}
-	return s.halve(out, sp, room)
+	if !strings.Contains(s.d.Text[sp.start:sp.end], "\n") {
+		return s.halve(out, sp, room)
+	}
+	at := sp.start // a list without marks, mostly: its lines are counted once, where halves would be again and again
+	for line := range strings.Lines(s.d.Text[sp.start:sp.end]) {
+		l := (span{at, at + len(line)}).trim(s.d.Text)
+		if at += len(line); l.start == l.end {
+			continue
+		}
+		var err error
+		if out, err = s.measure(out, l, room); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // halve appends pieces of sp of at most a quarter of room, so that they pack well.
