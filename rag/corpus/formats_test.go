@@ -282,7 +282,7 @@ func TestHostilePDF(t *testing.T) {
 			write(t, dir, "a.pdf", c.content)
 			write(t, dir, "b.pdf", good)
 			began := time.Now()
-			docs, skips := load(t, LoadOptions{}, dir)
+			docs, skips := load(t, LoadOptions{FileOptions: FileOptions{MaxSeconds: 30}}, dir)
 			switch {
 			case c.says == "read":
 				if len(docs) != 2 {

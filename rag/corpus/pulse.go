@@ -73,8 +73,12 @@ type timeLimit struct {
 	end   func()
 }
 
-// defaultSeconds is FileOptions.MaxSeconds; each MiB of a file adds a second.
-const defaultSeconds = 60
+// defaultSeconds is FileOptions.MaxSeconds, and secondsMiB what each MiB of a file adds: much more than files that people
+// have take on a busy machine, where 500 pages of PDF take 9 s of a core that has little time for them.
+const (
+	defaultSeconds = 300
+	secondsMiB     = 5
+)
 
 // limited begins the time that a file of so many bytes may take to be parsed; end gives back what it holds.
 func (l *loader) limited(bytes int64) timeLimit {
@@ -82,7 +86,7 @@ func (l *loader) limited(bytes int64) timeLimit {
 	if seconds <= 0 {
 		seconds = defaultSeconds
 	}
-	most := time.Duration((seconds + float64(max(bytes, 0)>>20)) * float64(time.Second))
+	most := time.Duration((seconds + secondsMiB*float64(max(bytes, 0)>>20)) * float64(time.Second))
 	ctx, cancel := context.WithTimeout(l.ctx, most)
 	return timeLimit{&pulse{ctx: ctx}, l.ctx, most, cancel}
 }

@@ -32,8 +32,7 @@ type FileOptions struct {
 	Archives ArchiveLimits
 	// Encoding is that of texts (txt, md, html, csv, tsv), by a name such as windows-1252; "" finds each one's.
 	Encoding string
-	// MaxSeconds is how long one file, line or message may take to be parsed, and a second more for each MiB of it; 0
-	// is 60.
+	// MaxSeconds is how long one file, line or message may take to be parsed, and 5 s more for each MiB; 0 is 300.
 	MaxSeconds float64
 }
 
