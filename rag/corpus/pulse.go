@@ -86,7 +86,8 @@ func (l *loader) limited(bytes int64) timeLimit {
 	if seconds <= 0 {
 		seconds = defaultSeconds
 	}
-	most := time.Duration((seconds + secondsMiB*float64(max(bytes, 0)>>20)) * float64(time.Second))
+	seconds += secondsMiB * float64(max(bytes, 0)>>20)
+	most := time.Duration(seconds * float64(time.Second))
 	ctx, cancel := context.WithTimeout(l.ctx, most)
 	return timeLimit{&pulse{ctx: ctx}, l.ctx, most, cancel}
 }
