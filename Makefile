@@ -70,6 +70,11 @@ dist-check: go ## the archive of make dist on a bare Debian, made by debootstrap
 	@CGO_ENABLED=0 go build -o build/out/dist-tool ./tools/dist/cmd
 	@build/out/dist-tool check $(DIST_CHECK)
 
+.PHONY: gpu-bundle
+gpu-bundle: build ## dist/gpu-bundle.tar.gz: what runs the tests of the GPU part on a machine without toolchain and network
+	@mkdir -p dist
+	@go run ./tools/gpubundle dist
+
 .PHONY: test
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped
 	@$(setup) -all-sets

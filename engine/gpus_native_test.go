@@ -4,11 +4,15 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/cuda/drivertest"
@@ -18,9 +22,7 @@ import (
 // TestCUDA: the engine on the stand-in for the driver, with the kernels of a GPU: the same bits as on the CPU, on one
 // device and on two.
 func TestCUDA(t *testing.T) {
-	driver := drivertest.Open(t)
-	driver.Set("devices", 2)
-	t.Setenv("SLUICE_CACHE", t.TempDir())
+	twoDevices(t)
 	rng := rand.New(rand.NewPCG(121, 1))
 	want := newEngine(t, Options{Device: DeviceCPU, Threads: 2})
 	for _, name := range []string{"cuda:0", "cuda"} {
@@ -29,8 +31,8 @@ func TestCUDA(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := e.Describe()
-		if both := name == DeviceCUDA; !strings.Contains(c.Device, "cuda:0") ||
-			both != strings.Contains(c.Device, "cuda:1") {
+		if both := name == DeviceCUDA && !onRealGPU(); !strings.Contains(c.Device, "cuda:0") ||
+			both && !strings.Contains(c.Device, "cuda:1") {
 			t.Errorf("%s: %+v", name, c)
 		}
 		for _, metric := range metrics {
@@ -55,6 +57,51 @@ func TestCUDA(t *testing.T) {
 	}
 	if _, err := New(Options{Device: "cuda:7"}); !errors.Is(err, ErrDevice) {
 		t.Errorf("a GPU that is not there: %v", err)
+	}
+}
+
+// onRealGPU tells that the tests are to run on the machine's own driver: the bundle for a GPU machine asks for that.
+func onRealGPU() bool { return os.Getenv("SLUICE_TEST_GPU") != "" }
+
+// twoDevices opens the stand-in driver with two devices, unless the machine's GPUs are asked for.
+func twoDevices(t *testing.T) {
+	t.Setenv("SLUICE_CACHE", t.TempDir())
+	if !onRealGPU() {
+		drivertest.Open(t).Set("devices", 2)
+	}
+}
+
+// TestCUDACases: random searches have the CPU's bits, at the boundary of a decision, too. SLUICE_TEST_CASES is how many.
+func TestCUDACases(t *testing.T) {
+	twoDevices(t)
+	cases, _ := strconv.Atoi(os.Getenv("SLUICE_TEST_CASES"))
+	e, err := New(Options{Device: DeviceCUDA, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	want, rng := newEngine(t, Options{Device: DeviceCPU, Threads: 2}), rand.New(rand.NewPCG(122, 1))
+	for i := range max(cases, 20) {
+		metric, dim := metrics[rng.IntN(len(metrics))], 1+rng.IntN(70)
+		q, v := vectors(rng, 1+rng.IntN(5), dim, dim), vectors(rng, 1+rng.IntN(1500), dim, dim+rng.IntN(3))
+		a, err := want.TopK(t.Context(), q, v, metric, 1+i%4, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := e.TopK(t.Context(), q, v, metric, 1+i%4, nil)
+		if diff := cmp.Diff(a, b); err != nil || diff != "" {
+			t.Fatalf("case %d, %s, %d×%d×%d: %v\n%s", i, metric, q.Rows, v.Rows, dim, err, diff)
+		}
+		s := prepare(t, e, v, metric, SetOptions{NoIndex: true})
+		d, err := s.AnyAboveAll(t.Context(), q, nil, a[0][0].Score)
+		if err != nil || d[0].Above {
+			t.Fatalf("case %d, %s: %v, %+v is better than the best", i, metric, err, d[0])
+		}
+		below := math.Nextafter(a[0][0].Score, metric.Worst())
+		if d, err = s.AnyAboveAll(t.Context(), q, nil, below); err != nil || !d[0].Above || d[0].Score != a[0][0].Score {
+			t.Fatalf("case %d, %s: %v, %+v; the best is %v", i, metric, err, d[0], a[0][0])
+		}
+		s.Close()
 	}
 }
 

@@ -72,6 +72,7 @@ third_party:
 internal: internal third_party
 internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
+tools/gpubundle: cuda/drivertest
 tools/cudaimage: cuda tools/cudaimage tools/setup
 internal/config: engine kernels llm/remote rag internal/regular
 internal/doctor: kernels cuda engine embed llm rag internal
