@@ -1,5 +1,6 @@
-// Gpubundle packs the program, tests that run on a GPU, a stand-in for the driver and the script run-gpu into one archive
-// for a machine without toolchain and network. Started by `make gpu-bundle`; its argument is the folder to write to.
+// Gpubundle packs the program, tests that run on a GPU, a stand-in for the driver and the script run-gpu into one
+// archive for a machine without toolchain and network. Started by `make gpu-bundle`; its argument is the folder to
+// write to.
 package main
 
 import (
@@ -46,7 +47,8 @@ func pack(ctx context.Context, parent string) error {
 			return err
 		}
 	}
-	library, err := drivertest.Compile(ctx, ".", filepath.Join("kernels", "cuda", "host", "kernels.cpp"), "kernels/cuda")
+	kernels := filepath.Join("kernels", "cuda", "host", "kernels.cpp")
+	library, err := drivertest.Compile(ctx, ".", kernels, "kernels/cuda")
 	if err != nil {
 		return err
 	}
