@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	pdfMemory   = 512 << 20 // bytes that PDFium may take
-	pdfPages    = 100_000   // a file that claims more has its first ones read
-	pdfTime     = time.Hour // FileOptions.MaxSeconds is less
+	pdfMemory   = 512 << 20       // bytes that PDFium may take
+	pdfPages    = 100_000         // a file that claims more has its first ones read
+	pdfTime     = time.Hour       // FileOptions.MaxSeconds is less
 	pdfTimeMiB  = 5 * time.Second // more for each MiB of a file
 	pdfHeadings = 6               // levels of headings, by their sizes
 )

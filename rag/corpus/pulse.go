@@ -73,8 +73,8 @@ type timeLimit struct {
 	end   func()
 }
 
-// defaultSeconds is FileOptions.MaxSeconds, and secondsMiB what each MiB of a file adds: much more than files that people
-// have take on a busy machine, where 500 pages of PDF take 9 s of a core that has little time for them.
+// defaultSeconds is FileOptions.MaxSeconds, and secondsMiB what each MiB of a file adds: much more than files that
+// people have take on a busy machine, where 500 pages of PDF take 9 s of a core that has little time for them.
 const (
 	defaultSeconds = 300
 	secondsMiB     = 5
