@@ -21,9 +21,12 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// TestOnGPU runs all tests of the package again, on the CPU and a stand-in for a GPU that is asked for.
+// TestOnGPU runs tests of the package again, on the CPU and a stand-in for a GPU that is asked for: not those that are
+// about the CPU's formats and memory, take minutes on the stand-in, or open devices of their own.
 func TestOnGPU(t *testing.T) {
-	devicetest.RunAgainGPU(t, "^Test(DeviceFaults|IndexBoundaries|IndexAllocations|StandIn|NewRefuses|Describe)$")
+	devicetest.RunAgainGPU(t, "^Test(Device|IndexBoundaries|IndexAllocations|StandIn|NewRefuses|Describe|Format|"+
+		"BoundedMatrixErrors|PartsOfCoarse|.*Memory|Set|OneTile|Resume|Killed|Checkpoint|Many|Brackets|CUDA|Auto|NoGPU|"+
+		"GPU|Resident|Dependencies|Vendoring|Cancel)")
 }
 
 // withGPUs is an engine on the CPU with so many stand-ins as GPUs.
