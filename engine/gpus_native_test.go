@@ -71,7 +71,8 @@ func twoDevices(t *testing.T) {
 	}
 }
 
-// TestCUDACases: random searches have the CPU's bits, at the boundary of a decision, too. SLUICE_TEST_CASES is how many.
+// TestCUDACases: random searches have the CPU's bits, at the boundary of a decision, too. SLUICE_TEST_CASES is how
+// many.
 func TestCUDACases(t *testing.T) {
 	twoDevices(t)
 	cases, _ := strconv.Atoi(os.Getenv("SLUICE_TEST_CASES"))
@@ -98,7 +99,8 @@ func TestCUDACases(t *testing.T) {
 			t.Fatalf("case %d, %s: %v, %+v is better than the best", i, metric, err, d[0])
 		}
 		below := math.Nextafter(a[0][0].Score, metric.Worst())
-		if d, err = s.AnyAboveAll(t.Context(), q, nil, below); err != nil || !d[0].Above || d[0].Score != a[0][0].Score {
+		if d, err = s.AnyAboveAll(t.Context(), q, nil, below); err != nil || !d[0].Above ||
+			d[0].Score != a[0][0].Score {
 			t.Fatalf("case %d, %s: %v, %+v; the best is %v", i, metric, err, d[0], a[0][0])
 		}
 		s.Close()
