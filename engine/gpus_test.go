@@ -24,9 +24,9 @@ import (
 // TestOnGPU runs tests of the package again, on the CPU and a stand-in for a GPU that is asked for: not those that are
 // about the CPU's formats and memory, take minutes on the stand-in, or open devices of their own.
 func TestOnGPU(t *testing.T) {
-	devicetest.RunAgainGPU(t, "^Test(Device|IndexBoundaries|IndexAllocations|StandIn|NewRefuses|Describe|Format|"+
-		"BoundedMatrixErrors|PartsOfCoarse|.*Memory|Set|OneTile|Resume|Killed|Checkpoint|Many|Brackets|CUDA|Auto|NoGPU|"+
-		"GPU|Resident|Dependencies|Vendoring|Cancel)")
+	devicetest.RunAgainGPU(t, "^Test(Device|IndexBound|IndexAllocations|IndexReads|IndexM|BoundedDistribution|Biased|"+
+		"KeepDistribution|OnCUDA|StandIn|NewRefuses|Describe|Format|BoundedMatrixErrors|PartsOfCoarse|.*Memory|Set|OneTile|"+
+		"Resume|Killed|Checkpoint|Many|Brackets|CUDA|Auto|NoGPU|GPU|Resident|Dependencies|Vendoring|Cancel)")
 }
 
 // withGPUs is an engine on the CPU with so many stand-ins as GPUs.

@@ -15,7 +15,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Short: "measure Sluice against its peers and the limits of the machine",
 	}
 	cmd.AddCommand(a.benchComputeCommand(), a.benchEmbedCommand(), a.benchGenerateCommand(), a.benchServeCommand(),
-		a.benchWorkerCommand())
+		a.benchGPUCommand(), a.benchWorkerCommand())
 	return group(cmd)
 }
 

@@ -65,6 +65,7 @@ bench/harness: engine/cores internal
 bench/peers: bench/harness
 bench/encode: kernels embed bench/harness bench/limits bench/peers internal
 bench/serve: kernels engine embed rag/corpus rag/knowledge rag/store bench/harness bench/peers internal
+bench/gpu: kernels engine bench/harness
 bench/generate: llm bench/harness
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: .

@@ -65,7 +65,7 @@ func TestChoiceIsInTheResult(t *testing.T) {
 		}
 		return d.Way
 	}
-	if w := run(); w.Device != e.r.Describe().Name || w.Choice != "this build has no GPU backend" {
+	if w := run(); w.Device != e.r.Describe().Name || w.Choice != "no GPU is used" {
 		t.Errorf("no costs: %+v", w)
 	}
 	e.r.Costs.CPU.Tiles[kernels.F32], e.r.Costs.CPU.Read = 1e6, 1e9

@@ -1,0 +1,384 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/bench/harness"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// ErrOption is returned for an option that makes no sense.
+var ErrOption = errors.New("bench gpu")
+
+// The workloads.
+const (
+	Distribution = "distribution" // brackets, maxima and five quantiles of contexts × queries, never stored
+	Matrix       = "matrix"       // contexts × queries, stored in the process's memory
+	Search       = "search"       // the ten nearest contexts of 1, 8, 64 and 512 queries
+)
+
+// Workloads are all of them.
+func Workloads() []string { return []string{Distribution, Matrix, Search} }
+
+// Options of Run.
+type Options struct {
+	Workloads []string
+	Contexts  []int // rows, in turn
+	Queries   int   // of distributions and matrices
+	Dims      []int
+	Rounds    int
+	Threads   int
+	Device    string // "cuda", "cuda:1"
+	Log, Note func(string)
+	Row       func(Row)
+}
+
+// Row is one operation on one device.
+type Row struct {
+	Workload string `json:"workload"`
+	Format   string `json:"format,omitempty"` // of tiles; "" is the engine's choice
+	Device   string `json:"device"`           // "cpu" or "gpu"
+	// State says what a GPU has: "warm", the contexts lie in its memory; "cold", everything is sent in each call.
+	State    string  `json:"state"`
+	Contexts int     `json:"contexts"`
+	Queries  int     `json:"queries"`
+	Dim      int     `json:"dim"`
+	Median   float64 `json:"median_seconds"`
+	Minimum  float64 `json:"minimum_seconds"`
+	// TFLOPs are two for each multiply-add of all pairs, in units of 10¹² a second, by the median.
+	TFLOPs float64 `json:"tflops"`
+	// OfTiles is the share of the rate at which the device multiplies tiles of the format, as measured in this run; 0
+	// where the format is the engine's choice.
+	OfTiles float64 `json:"of_tiles,omitempty"`
+	// Bytes that the operation sends to the GPU and back, and the time that they take at the rate of copies.
+	Bytes       int64   `json:"bytes,omitempty"`
+	CopySeconds float64 `json:"copy_seconds,omitempty"`
+	Speedup     float64 `json:"speedup,omitempty"` // CPU's median ÷ this one
+	// exact results have the CPU's bits; bounded ones are within both bounds
+	Same bool `json:"same"`
+}
+
+// Report is a run.
+type Report struct {
+	Time     time.Time          `json:"time"`
+	System   string             `json:"system"`
+	Version  string             `json:"version"`
+	CPU      string             `json:"cpu"`
+	Threads  int                `json:"threads"`
+	GPU      string             `json:"gpu"`
+	StandIn  bool               `json:"stand_in"` // a stand-in for the driver: no figure counts
+	Costs    engine.DeviceCosts `json:"costs"`
+	Rows     []Row              `json:"rows"`
+	Break    []BreakEven        `json:"break_even"`
+	Notes    []string           `json:"notes,omitempty"`
+	options  Options
+	cpu, gpu *engine.Engine
+}
+
+// BreakEven is the least number of queries at once from which on the GPU searches a set in less time.
+type BreakEven struct {
+	Contexts int    `json:"contexts"`
+	Dim      int    `json:"dim"`
+	State    string `json:"state"`
+	Queries  int    `json:"queries"` // 0: none of those tried
+}
+
+// Run measures. Without a GPU it is engine.ErrDevice with the reason.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Report{Time: harness.Now(), System: harness.System(), Version: harness.Version(), CPU: harness.Processor(),
+		options: o}
+	var err error
+	if r.Threads, err = harness.Threads(o.Threads); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	if r.cpu, err = engine.New(engine.Options{Threads: o.Threads, Device: "cpu"}); err != nil {
+		return nil, err
+	}
+	defer r.cpu.Close()
+	if r.gpu, err = engine.New(engine.Options{Threads: o.Threads, Device: o.Device}); err != nil {
+		return nil, err
+	}
+	defer r.gpu.Close()
+	if r.Costs, err = r.gpu.Costs(ctx); err != nil {
+		return nil, err
+	}
+	r.describe()
+	for _, dim := range o.Dims {
+		for _, n := range o.Contexts {
+			if err := r.size(ctx, n, dim); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+func (o *Options) check() error {
+	if err := harness.Known("workload", o.Workloads, Workloads()); err != nil {
+		return fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	for _, n := range slices.Concat(o.Contexts, o.Dims, []int{o.Queries, o.Rounds}) {
+		if n < 1 {
+			return fmt.Errorf("%w: sizes and rounds must be at least 1, given %d", ErrOption, n)
+		}
+	}
+	return nil
+}
+
+// size runs the workloads on n contexts.
+func (r *Report) size(ctx context.Context, n, dim int) error {
+	o := r.options
+	harness.Say(o.Log, "%d contexts of dimension %d", n, dim)
+	contexts, err := r.vectors(ctx, n, dim, 1)
+	if err != nil {
+		return err
+	}
+	queries, err := r.vectors(ctx, max(o.Queries, slices.Max(batches)), dim, 2)
+	if err != nil {
+		return err
+	}
+	for _, w := range o.Workloads {
+		switch w {
+		case Distribution:
+			err = r.distributions(ctx, contexts, head(queries, o.Queries))
+		case Matrix:
+			err = r.matrices(ctx, contexts, head(queries, o.Queries))
+		case Search:
+			err = r.searches(ctx, contexts, queries)
+		}
+		if err != nil {
+			return fmt.Errorf("%s of %d contexts, dimension %d: %w", w, n, dim, err)
+		}
+	}
+	return nil
+}
+
+func head(v engine.Vectors, rows int) engine.Vectors {
+	v.Data, v.Rows = v.Data[:rows*v.Dim], rows
+	return v
+}
+
+// vectors are random directions around a common one, so that cosines are spread as those of sentences are.
+func (r *Report) vectors(ctx context.Context, n, dim int, seed uint64) (engine.Vectors, error) {
+	v := engine.Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim}
+	const rows = 1024
+	err := r.cpu.Each(ctx, (n+rows-1)/rows, func(task int) error {
+		rng := rand.New(rand.NewPCG(seed, uint64(task)))
+		for i := task * rows; i < min(n, (task+1)*rows); i++ {
+			row := v.Data[i*dim : (i+1)*dim]
+			for j := range row {
+				row[j] = float32(rng.NormFloat64())
+			}
+			row[0] += float32(.5 * math.Sqrt(float64(dim)))
+		}
+		return nil
+	})
+	return v, err
+}
+
+// side is an operation on one device; what it returns is compared.
+type side struct {
+	row Row
+	do  func() (any, error)
+}
+
+// turns runs all sides in turns and reports them, the first being the CPU's.
+func (r *Report) turns(ctx context.Context, sides []side, same func(cpu, gpu any) bool) error {
+	times, found := make([][]float64, len(sides)), make([]any, len(sides))
+	for round := range r.options.Rounds + 1 { // the first is not counted: memory is new, GPUs wake up
+		for i, s := range sides {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			begun := time.Now()
+			got, err := s.do()
+			if err != nil {
+				return err
+			}
+			if found[i] = got; round > 0 {
+				times[i] = append(times[i], time.Since(begun).Seconds())
+			}
+		}
+	}
+	for i, s := range sides {
+		row := s.row
+		slices.Sort(times[i])
+		row.Minimum, row.Median = harness.Digits(times[i][0]), times[i][len(times[i])/2]
+		work := 2 * float64(row.Contexts) * float64(row.Queries) * float64(row.Dim)
+		row.TFLOPs = harness.Digits(work / row.Median / 1e12)
+		if rate := r.rate(row); rate > 0 {
+			row.OfTiles = harness.Digits(work / 2 / row.Median / rate)
+		}
+		if row.Device == onGPU {
+			row.Speedup = harness.Digits(times[0][len(times[0])/2] / row.Median)
+			if rate := r.Costs.GPU.Transfer; rate > 0 {
+				row.CopySeconds = harness.Digits(float64(row.Bytes) / rate)
+			}
+		}
+		row.Median, row.Same = harness.Digits(row.Median), same(found[0], found[i])
+		r.Rows = append(r.Rows, row)
+		if r.options.Row != nil {
+			r.options.Row(row)
+		}
+	}
+	return nil
+}
+
+// The devices of rows.
+const (
+	onCPU = "cpu"
+	onGPU = "gpu"
+)
+
+// rate is how many multiply-adds of tiles of the row's format its device does in a second; 0: not known.
+func (r *Report) rate(row Row) float64 {
+	if row.Device == onGPU {
+		return r.Costs.GPU.Tiles[row.Format]
+	}
+	return r.Costs.CPU.Tiles[row.Format] * float64(r.Threads)
+}
+
+// distributions compares formats; the set that the GPU keeps is the contexts'.
+func (r *Report) distributions(ctx context.Context, contexts, queries engine.Vectors) error {
+	owner := make([]int32, queries.Rows)
+	for i := range owner {
+		owner[i] = int32(i % contexts.Rows)
+	}
+	for _, t := range r.formats() {
+		input := func(c engine.Vectors) engine.DistributionInput {
+			return engine.DistributionInput{Contexts: c, Queries: queries, Owner: owner, Metric: kernels.Cosine,
+				Quantiles: []float64{.05, .25, .5, .75, .95}, DType: &t}
+		}
+		err := r.coldAndWarm(ctx, Row{Workload: Distribution, Format: t.String()}, contexts, queries.Rows,
+			func(e *engine.Engine, c engine.Vectors) (any, error) { return e.Distribution(ctx, input(c)) },
+			func(cpu, gpu any) bool {
+				a, b := cpu.(*engine.Distribution), gpu.(*engine.Distribution)
+				return cmp.Equal(a.Positive, b.Positive) && cmp.Equal(a.Best, b.Best) &&
+					cmp.Equal(a.BestRow, b.BestRow) &&
+					cmp.Equal(a.NegativeSummary.Quantiles, b.NegativeSummary.Quantiles)
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// formats are those that both devices multiply in.
+func (r *Report) formats() (both []kernels.DType) {
+	for t := range kernels.DTypes {
+		if r.Costs.GPU.Tiles[t.String()] > 0 && slices.Contains(r.cpu.DTypes(), t) {
+			both = append(both, t)
+		}
+	}
+	return both
+}
+
+// matrices are stored in the process's memory, so that the GPU's are sent back.
+func (r *Report) matrices(ctx context.Context, contexts, queries engine.Vectors) error {
+	for _, t := range r.formats() {
+		type result struct {
+			out   []float32
+			bound float64
+		}
+		err := r.coldAndWarm(ctx, Row{Workload: Matrix, Format: t.String()}, contexts, queries.Rows,
+			func(e *engine.Engine, c engine.Vectors) (any, error) {
+				out := make([]float32, queries.Rows*c.Rows)
+				bound, err := e.BoundedMatrix(ctx, out, c.Rows, queries, c, kernels.Cosine, t)
+				return result{out, bound}, err
+			},
+			func(cpu, gpu any) bool {
+				a, b := cpu.(result), gpu.(result)
+				for i, x := range a.out {
+					if !(math.Abs(float64(x)-float64(b.out[i])) <= a.bound+b.bound) {
+						return false
+					}
+				}
+				return true
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batches are queries of one search.
+var batches = []int{1, 8, 64, 512}
+
+func (r *Report) searches(ctx context.Context, contexts, queries engine.Vectors) error {
+	least := map[string]int{}
+	for _, n := range batches {
+		q := head(queries, n)
+		from := len(r.Rows)
+		err := r.coldAndWarm(ctx, Row{Workload: Search}, contexts, n,
+			func(e *engine.Engine, c engine.Vectors) (any, error) {
+				return e.TopK(ctx, q, c, kernels.Cosine, 10, nil)
+			},
+			func(cpu, gpu any) bool { return cmp.Equal(cpu, gpu) })
+		if err != nil {
+			return err
+		}
+		for _, row := range r.Rows[from:] {
+			if row.Device == onGPU && row.Speedup > 1 && least[row.State] == 0 {
+				least[row.State] = n
+			}
+		}
+	}
+	for _, state := range []string{cold, warm} {
+		r.Break = append(r.Break, BreakEven{Contexts: contexts.Rows, Dim: contexts.Dim, State: state,
+			Queries: least[state]})
+	}
+	return nil
+}
+
+// The states of rows.
+const (
+	cold = "cold"
+	warm = "warm"
+)
+
+// coldAndWarm runs an operation on the CPU with a prepared set, and on the GPU with the contexts sent in each call and
+// with a prepared set. The CPU's set has an index, which its searches use, as they do elsewhere.
+func (r *Report) coldAndWarm(ctx context.Context, row Row, contexts engine.Vectors, queries int,
+	do func(e *engine.Engine, contexts engine.Vectors) (any, error), same func(cpu, gpu any) bool) error {
+	row.Contexts, row.Queries, row.Dim = contexts.Rows, queries, contexts.Dim
+	onCPUSet, err := r.cpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{NoIndex: row.Workload != Search})
+	if err != nil {
+		return err
+	}
+	defer onCPUSet.Close()
+	onGPUSet, err := r.gpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{NoIndex: true})
+	if err != nil {
+		return err
+	}
+	defer onGPUSet.Close()
+	width := int64(4*row.Dim + 8)
+	results := 16 * int64(queries)
+	if row.Workload == Matrix {
+		results = 4 * int64(queries) * int64(contexts.Rows)
+	}
+	as := func(device, state string, bytes int64) Row {
+		x := row
+		x.Device, x.State, x.Bytes = device, state, bytes
+		return x
+	}
+	return r.turns(ctx, []side{
+		{as(onCPU, warm, 0), func() (any, error) { return do(r.cpu, onCPUSet.Vectors()) }},
+		{as(onGPU, cold, int64(contexts.Rows+queries)*width+results),
+			func() (any, error) { return do(r.gpu, contexts) }},
+		{as(onGPU, warm, int64(queries)*width+results), func() (any, error) { return do(r.gpu, onGPUSet.Vectors()) }},
+	}, same)
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice/bench/gpu"
+)
+
+func (a *app) benchGPUCommand() *cobra.Command {
+	var o gpu.Options
+	var workload, contexts, dims, out string
+	cmd := &cobra.Command{
+		Use:   "gpu",
+		Short: "the GPU beside the CPU: distributions, matrices, searches",
+		Long: `Runs the engine's operations on an NVIDIA GPU and on the CPU in turns, on the same seeded vectors, and prints a
+row for each: median and minimum time, TFLOP/s, the share of the rate at which the device multiplies tiles, the time
+that copies take at the measured rate, the ratio, and whether the results are the same. "cold" sends everything in
+each call, "warm" finds the contexts in the GPU's memory. Without a GPU it ends with the reason and exit code 1.`,
+		Example: "  sluice bench gpu --json\n  sluice bench gpu --workload search --contexts 1000000 --dims 384",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Contexts, err = wholeNumbers("--contexts", contexts); err != nil {
+				return err
+			}
+			if o.Dims, err = wholeNumbers("--dims", dims); err != nil {
+				return err
+			}
+			if o.Workloads, err = someOf("--workload", workload, gpu.Workloads()); err != nil {
+				return err
+			}
+			l, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			o.Threads = l.Config.Threads
+			b := benchmark{a: a, out: out}
+			o.Log, o.Note = b.say, b.say
+			o.Row = func(r gpu.Row) { b.row(r) }
+			report, err := gpu.Run(cmd.Context(), o)
+			return b.end(report, err, gpu.ErrOption)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&workload, "workload", "all", "what to run: all, or some of "+strings.Join(gpu.Workloads(), ","))
+	f.StringVar(&contexts, "contexts", "2000,20000,200000", "numbers of contexts, in turn")
+	f.StringVar(&dims, "dims", "384,768", "dimensions, in turn")
+	f.IntVar(&o.Queries, "queries", 5000, "queries of distributions and matrices")
+	f.IntVar(&o.Rounds, "rounds", 5, "runs of each device that are counted")
+	f.StringVar(&o.Device, "gpu", "cuda", "the GPU: cuda for all, cuda:1 for the second")
+	f.StringVar(&out, "out", "", "also write report.md and report.json to this folder")
+	return cmd
+}
