@@ -29,7 +29,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		"TFLOP/s", "of tiles", "copies, s", "CPU ÷ GPU", "same"))
 	for _, x := range r.Rows {
 		fmt.Fprintf(w, "| %s | %s | %s, %s | %d × %d × %d | %.4g | %.3g | %s | %s | %s | %s |\n", x.Workload, x.Format,
-			x.Device, x.State, x.Contexts, x.Queries, x.Dim, x.Median, x.TFLOPs, share(x.OfTiles), number(x.CopySeconds),
+			x.Device, x.State, x.Contexts, x.Queries, x.Dim, x.Median, x.TFLOPs, share(x.OfTiles),
+			number(x.CopySeconds),
 			number(x.Speedup), yes(x.Same))
 	}
 	fmt.Fprintln(w)
@@ -38,7 +39,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		if b.Queries == 0 {
 			from = "with none of the numbers of queries tried"
 		}
-		fmt.Fprintf(w, "- The GPU searches %d contexts of dimension %d (%s) in less time than the CPU %s.\n", b.Contexts,
+		fmt.Fprintf(w, "- The GPU searches %d contexts of dimension %d (%s) in less time than the CPU %s.\n",
+			b.Contexts,
 			b.Dim, b.State, from)
 	}
 	fmt.Fprintln(w)
