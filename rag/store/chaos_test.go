@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
@@ -62,8 +63,20 @@ func limited(t *testing.T, size uint64, fn func()) {
 // Errors of any write, sync, opening or removal, and short writes, at random, also of SQLite's own files: an operation
 // that succeeds is there, one that fails has changed nothing, and the next ones go on; also after the store was opened
 // anew, and after a power cut. SLUICE_FAULT_ROUNDS sets the number of operations (300).
+//
+// It runs in a process of its own, in which no file but the store's is written: the limit of sizes is the process's.
 func TestRandomFaults(t *testing.T) {
 	skipRace(t)
+	const alone = "SLUICE_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRandomFaults$", "-test.v", "-test.timeout=0")
+		c.Env = append(os.Environ(), alone+"=1")
+		out, err := c.CombinedOutput()
+		if t.Logf("%s", out); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	rounds := 300
 	if v := os.Getenv("SLUICE_FAULT_ROUNDS"); v != "" {
 		var err error

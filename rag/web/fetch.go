@@ -91,7 +91,8 @@ func kindOf(header string, body *bufio.Reader) (corpus.Kind, error) {
 	return "", fmt.Errorf("%w: it is %s, not HTML, Markdown or plain text", ErrContent, clean(name, ""))
 }
 
-// read returns a page as UTF-8, by the charset of its header, a byte order mark or its meta element, else of its bytes.
+// read returns a page as UTF-8, by the charset of its header, a byte order mark or its meta element, else of its bytes;
+// what is said to be UTF-8 and is not gets replacement characters, because corpus would look for another encoding.
 func (c *Client) read(body *bufio.Reader, header string) (text string, cut bool, err error) {
 	head, err := body.Peek(sniffBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -105,9 +106,6 @@ func (c *Client) read(body *bufio.Reader, header string) (text string, cut bool,
 		raw = raw[:c.o.MaxPageBytes]
 	}
 	enc, name, certain := charset.DetermineEncoding(raw[:min(len(raw), len(head))], header)
-	if name == "utf-8" {
-		return string(raw), cut, nil // corpus repairs it
-	}
 	if !certain && !strings.Contains(strings.ToLower(header), "charset") && isUTF8(raw, cut) {
 		return string(raw), cut, nil // the first kilobyte said nothing
 	}
