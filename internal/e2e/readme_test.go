@@ -19,7 +19,7 @@ const repo = "../.."
 var (
 	codeBlock   = regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```")
 	makeTarget  = regexp.MustCompile(`\bmake ([a-z][a-z-]*)`)
-	progressed  = regexp.MustCompile(`^[a-z-]+: \d+(/\d+)? \w+( \(\d+ %\))?(, \S+( left)?)?$`)
+	progressed  = regexp.MustCompile(`^[a-z-]+: \d+(/\d+ \w+ \(\d+ %\)(, \d.*)?| \w+(, \S+)?)$`)
 	doubted     = regexp.MustCompile(`^sluice: warning: the (gate|cut-off) `) // depends on what the model wrote
 	hexadecimal = regexp.MustCompile(`\b[0-9a-f]{8,}\b`)
 	numeral     = regexp.MustCompile(`-?\d[\d.,]*(e-?\d+)?`)
