@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/kernels"
@@ -24,6 +25,9 @@ import (
 // TestOnGPU runs tests of the package again, on the CPU and a stand-in for a GPU that is asked for: not those that are
 // about the CPU's formats and memory, take minutes on the stand-in, or open devices of their own.
 func TestOnGPU(t *testing.T) {
+	if !cuda.Available {
+		t.Skip("SKIP: takes a minute, and runs with the tag native")
+	}
 	devicetest.RunAgainGPU(t, "^Test(Device|IndexBound|IndexAllocations|IndexReads|IndexM|BoundedDistribution|Biased|"+
 		"KeepDistribution|OnCUDA|StandIn|NewRefuses|Describe|Format|BoundedMatrixErrors|PartsOfCoarse|.*Memory|Set|OneTile|"+
 		"Resume|Killed|Checkpoint|Many|Brackets|CUDA|Auto|NoGPU|GPU|Resident|Dependencies|Vendoring|Cancel)")
