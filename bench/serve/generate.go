@@ -34,11 +34,15 @@ func (s *session) alone(i int) talk {
 	return talk{c + "\n\n" + s.question(i) + " Answer at length."}
 }
 
+// passageBytes is how much of a passage is sent: five fit the context of either server.
+const passageBytes = 800
+
 // together are questions about five passages, which as many requests in a row as there are connections share.
 func (s *session) together(i int) talk {
 	var b strings.Builder
 	for k := range 5 {
-		fmt.Fprintf(&b, "Passage %d: %s\n\n", k+1, s.contexts[(i/generating*5+k)*53%len(s.contexts)].Text)
+		text := s.contexts[(i/generating*5+k)*53%len(s.contexts)].Text
+		fmt.Fprintf(&b, "Passage %d: %s\n\n", k+1, strings.ToValidUTF8(text[:min(len(text), passageBytes)], ""))
 	}
 	return talk{b.String() + "Question: " + s.question(i) + " Answer at length."}
 }
