@@ -1,56 +1,62 @@
 package calibrate
 
-// generalQuestions are about what few knowledge bases hold, from many fields: how many of them a gate keeps out says
-// what it does with questions that have nothing to do with the documents.
-func generalQuestions() []string {
-	return []string{
-		"What is the capital of Mongolia?",
-		"Who painted the Night Watch?",
-		"How do I bake sourdough bread?",
-		"What causes the ocean tides?",
-		"When did the Western Roman Empire fall?",
-		"How many players are there in a cricket team?",
-		"At what temperature does mercury freeze?",
-		"Who wrote Pride and Prejudice?",
-		"What are the first symptoms of measles?",
-		"How does photosynthesis work?",
-		"When should tomatoes be planted outdoors?",
-		"Which planet has the most moons?",
-		"How do interest rates affect inflation?",
-		"What happens at the end of Hamlet?",
-		"How far is the Moon from the Earth?",
-		"Which instruments play in a string quartet?",
-		"How do I change a bicycle tyre?",
-		"What do hedgehogs eat in winter?",
-		"Who was the first woman to win a Nobel Prize?",
-		"Why is the sky blue?",
-		"What is the difference between a violin and a viola?",
-		"How long does it take to boil an egg?",
-		"Which river flows through Budapest?",
-		"What does a red card mean in football?",
-		"How are diamonds formed?",
-		"Who invented the printing press?",
-		"What is the best treatment for a sprained ankle?",
-		"How many strings does a harp have?",
-		"Why do leaves change colour in autumn?",
-		"What was the cause of the First World War?",
-		"How is Parmesan cheese made?",
-		"Which animals hibernate?",
-		"How do I remove a wine stain from a carpet?",
-		"What is the highest mountain in Africa?",
-		"Who composed the Brandenburg Concertos?",
-		"How does a kidney filter blood?",
-		"What are the rules of chess castling?",
-		"When is the best time to visit Patagonia?",
-		"How do volcanoes erupt?",
-		"What is the tallest building in the world?",
-		"How do I train a puppy to sit?",
-		"What did Socrates teach?",
-		"Which vitamins are in oranges?",
-		"How do I apply for a passport?",
-		"What is a leap year?",
-		"Who discovered penicillin?",
-		"How do birds find their way when they migrate?",
-		"What wine goes well with salmon?",
+import (
+	"context"
+	"embed"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+// generalSets are questions about what few knowledge bases hold, from many fields: how many of them a gate keeps out
+// says what it does with questions that have nothing to do with the documents. A file for each language, a question a
+// line; the n-th lines of all files are about the same field.
+//
+//go:embed general/*.txt
+var generalSets embed.FS
+
+// generalQuestions are those in the language that most of the base is in, or else the English ones.
+func (c *run) generalQuestions(ctx context.Context, own []string) ([]string, gate.General, error) {
+	code, err := c.language(ctx, own)
+	if err != nil {
+		return nil, gate.General{}, err
 	}
+	about := gate.General{Language: code}
+	text, err := generalSets.ReadFile("general/" + code + ".txt")
+	if err != nil {
+		about.Language = "en"
+		if code != "" {
+			about.InsteadOf = c.base.LanguageName(code)
+		}
+		if text, err = generalSets.ReadFile("general/en.txt"); err != nil {
+			return nil, about, err
+		}
+	}
+	about.Name = c.base.LanguageName(about.Language)
+	return strings.Split(strings.TrimSpace(string(text)), "\n"), about, nil
+}
+
+// language is the one that most chunks are in, as their documents say; where none says it, most of the base's own
+// questions. "" is not known.
+func (c *run) language(ctx context.Context, own []string) (string, error) {
+	counts, err := c.snap.View.ChunksByMeta(ctx, "language")
+	if err != nil {
+		return "", err
+	}
+	if len(counts) == 0 {
+		for _, q := range own {
+			if code := c.base.QuestionLanguage(q); code != "" {
+				counts[code]++
+			}
+		}
+	}
+	best := ""
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		if best == "" || counts[code] > counts[best] {
+			best = code
+		}
+	}
+	return best, nil
 }

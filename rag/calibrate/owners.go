@@ -24,7 +24,11 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 		return gate.Input{}, err
 	}
 	own := len(texts)
-	texts = append(texts, generalQuestions()...)
+	others, about, err := c.generalQuestions(ctx, texts)
+	if err != nil {
+		return gate.Input{}, err
+	}
+	texts = append(texts, others...)
 	c.names = make([][32]byte, len(texts))
 	for i, text := range texts {
 		c.names[i] = sha256.Sum256([]byte(text))
@@ -40,7 +44,7 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	general := engine.Vectors{Dim: q.Dim, Rows: len(texts) - own, Data: q.Data[own*q.Dim:]}
 	q.Rows, q.Data = own, q.Data[:own*q.Dim]
 	return gate.Input{
-		General: general, Topics: view.Topics,
+		General: general, AboutGeneral: about, Topics: view.Topics,
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups,
 		Queries: q, Owner: owner,
 		Encoder: c.enc.Info().Encoder, CorpusDigest: view.Digest, Metric: c.snap.Metric(),

@@ -62,6 +62,24 @@ type Provenance struct {
 	Seed        uint64         `json:"seed"`
 }
 
+// General says which questions were asked that have nothing to do with the contexts.
+type General struct {
+	Language  string `json:"language"`             // ISO 639-1
+	Name      string `json:"name"`                 // of the language, in English
+	InsteadOf string `json:"instead_of,omitempty"` // name of the language of most contexts, if there are none in that
+}
+
+// words say what the questions are; those of an artifact that does not say are English.
+func (g *General) words() string {
+	switch {
+	case g == nil || g.Language == "en" && g.InsteadOf == "":
+		return "general questions"
+	case g.InsteadOf == "":
+		return "general questions in " + g.Name
+	}
+	return fmt.Sprintf("general questions in %s (there are none in %s)", g.Name, g.InsteadOf)
+}
+
 // Interval is a bootstrap confidence interval of the policy value P (percentile method, resampled by
 // context because the queries of one context are not independent). Resamples 0 means that none was
 // computed; Seed is also the hold-out split's.
@@ -127,6 +145,7 @@ type Calibration struct {
 	Cutoff      float64     `json:"cutoff"`       // P − T (l2: P + T)
 	Bootstrap   Interval    `json:"bootstrap"`
 	Holdout     *Holdout    `json:"holdout,omitempty"`
+	General     *General    `json:"general,omitempty"`
 	Evidence    Evidence    `json:"evidence"` // follows from the rest: Load derives it anew
 	Device      string      `json:"device"`
 	Kernel      string      `json:"kernel"`

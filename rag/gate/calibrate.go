@@ -43,6 +43,8 @@ type Input struct {
 	Queries     engine.Vectors
 	Owner       []int32
 	General     engine.Vectors // questions that have nothing to do with the contexts; may be none
+	// AboutGeneral says which ones General are, for the artifact.
+	AboutGeneral General
 
 	Encoder      identity.Encoder
 	CorpusDigest string
@@ -113,6 +115,9 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 		c.scores.other = d.BestOther
 		other := tableOf(d.BestOther)
 		c.MaximumOther = &other
+	}
+	if in.General.Rows > 0 && in.AboutGeneral != (General{}) {
+		c.General = &in.AboutGeneral
 	}
 	if c.scores.general, err = in.general(ctx, e); err != nil {
 		return nil, nil, fmt.Errorf("gate: calibrating: %w", err)

@@ -168,7 +168,7 @@ func (c *Calibration) others() (scores []float64, what string) {
 	if c.byTopic() {
 		return c.lists().other, "questions of other topics"
 	}
-	return c.lists().general, "general questions"
+	return c.lists().general, c.General.words()
 }
 
 // byTopic tells whether questions of other topics are to be had.

@@ -72,7 +72,8 @@ func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
 		keyLine{colour.own, "questions this base answers: " + grouped(int64(len(own))) + aboutPassages(c)})
 	if len(other) > 0 {
 		d.groups = append(d.groups, group{sorted(other), colour.other})
-		what := "questions about other topics: %s general ones, which have nothing to do with this base"
+		ones := strings.Replace(c.General.words(), "general questions", "%s general ones", 1)
+		what := "questions about other topics: " + ones + ", which have nothing to do with this base"
 		if c.Corpus.Topics && len(c.lists().other) > 0 {
 			what = "questions about other topics: the same %s, with the passages of their own topic taken away"
 		}

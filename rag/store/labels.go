@@ -146,3 +146,31 @@ func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[
 		JOIN json_each(d.meta) AS m ON m.key = ?2 AND m.type = 'text'`, jsonList(ids), key)
 	return values, wrap(r.store.dir, "read documents", err)
 }
+
+// ChunksByMeta counts the live chunks by the value of a key in their documents' metadata; those without it are not
+// counted.
+func (v *View) ChunksByMeta(ctx context.Context, key string) (map[string]int, error) {
+	r := v.texts
+	select {
+	case <-r.turn:
+		defer func() { r.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.tx == nil {
+		return nil, wrap(r.store.dir, "read documents", ErrClosed)
+	}
+	counts := map[string]int{}
+	err := each(r.tx, func(scan func(...any) error) error {
+		var value string
+		var n int
+		if err := scan(&value, &n); err != nil {
+			return err
+		}
+		counts[value] = n
+		return ctx.Err()
+	}, `SELECT m.value, sum(c.n) FROM (SELECT document, count(*) AS n FROM chunks GROUP BY document) AS c
+		JOIN documents AS d ON d.no = c.document JOIN json_each(d.meta) AS m ON m.key = ?1 AND m.type = 'text'
+		GROUP BY m.value`, key)
+	return counts, wrap(r.store.dir, "read documents", err)
+}

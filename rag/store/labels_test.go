@@ -77,3 +77,38 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+// Chunks are counted by what their documents' metadata say: live ones, of the state that the view is of.
+func TestChunksByMeta(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), testSeams())
+	b := batchOf(1, testDim, "a/0", "a/1", "b/0", "c/0")
+	for i, code := range []string{"de", "en", ""} {
+		if b.Documents[i].Meta = nil; code != "" {
+			b.Documents[i].Meta = map[string]string{"language": code}
+		}
+	}
+	if _, err := s.Commit(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	if _, err := s.DeleteDocuments(t.Context(), []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	for _, c := range []struct {
+		view *View
+		want map[string]int
+	}{{before, map[string]int{"de": 2, "en": 1}}, {after, map[string]int{"en": 1}}} {
+		if got, err := c.view.ChunksByMeta(t.Context(), "language"); err != nil || !cmp.Equal(got, c.want) {
+			t.Errorf("%v %v, want %v", got, err, c.want)
+		}
+	}
+}
