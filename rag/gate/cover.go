@@ -91,13 +91,11 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 		return err
 	}
 	if groups != nil {
+		if c.Candidates, err = compare(ctx, workersOf(e), c.Metric, scored, p, in.Seed); err != nil {
+			return err
+		}
 		for w, weight := range weights {
-			candidate, err := compare(ctx, workersOf(e), c.Metric, &scored[w], p, in.Seed)
-			if err != nil {
-				return err
-			}
-			candidate.Score, candidate.Weight = Score{Metric: c.Metric, Cover: weight > 0}.Name(), weight
-			c.Candidates = append(c.Candidates, candidate)
+			c.Candidates[w].Score, c.Candidates[w].Weight = Score{Metric: c.Metric, Cover: weight > 0}.Name(), weight
 		}
 	}
 	if in.choose(c, want, leftOut); len(c.Candidates) == 0 && want == nil {
@@ -217,12 +215,13 @@ func (in *Input) coverScore(j, at int, cosines []float32, weights []float64, gro
 		return err
 	}
 	own := int(in.Owner[j])
+	s.find(own, groups, slices.Max(weights))
 	for w, weight := range weights {
 		s.weigh(q, weight)
-		out[w].positive[at] = s.exact(own)
-		out[w].maximum[at] = s.best(nil, -1)
+		out[w].positive[at] = s.exact(&s.own)
+		out[w].maximum[at] = s.best(false)
 		if groups != nil {
-			out[w].other[at] = s.best(groups, groups[own])
+			out[w].other[at] = s.best(true)
 		}
 	}
 	return nil
@@ -249,6 +248,47 @@ type pairScores struct {
 	cosines, covers []float32
 	weight          float64
 	bias            *postings.Biases // nil without weight
+
+	own  pairScore
+	near []pairScore // the contexts that can be the best at some weight
+}
+
+// pairScore is a context's similarity.
+type pairScore struct {
+	context    int
+	other      bool // it is of another group than the query's own context
+	known      bool
+	similarity float64 // canonical, once it is known
+}
+
+// slack is above the error of cosines and covers in float32, times the largest weight or 1.
+const slack = 1e-5
+
+// find looks for the contexts that can be the best ones, of all or of those of other groups, at any weight up to a
+// largest one: covers are not negative, so that a context whose similarity with the largest weight's cover is below the
+// best similarity alone is best at none.
+func (s *pairScores) find(own int, groups []int32, largest float64) {
+	s.own.context = own
+	nearest := float32(-2)
+	for i, c := range s.cosines {
+		if c > nearest && (groups == nil || groups[i] != groups[own]) {
+			nearest = c
+		}
+	}
+	all := nearest // the query's own group may be nearer, or not
+	if groups != nil {
+		all = slices.Max(s.cosines)
+	}
+	weight, less := float32(largest), 2*float32(max(largest, 1)*slack)
+	for i, c := range s.cosines {
+		v := c + weight*s.covers[i]
+		if v < nearest-less {
+			continue
+		}
+		if other := groups != nil && groups[i] != groups[own]; other || v >= all-less {
+			s.near = append(s.near, pairScore{context: i, other: other})
+		}
+	}
 }
 
 func (s *pairScores) weigh(q *postings.Query, weight float64) {
@@ -259,33 +299,33 @@ func (s *pairScores) weigh(q *postings.Query, weight float64) {
 }
 
 // exact is the score of a context, with the bits of engine.TopK.
-func (s *pairScores) exact(i int) float64 {
-	score := ref.Score(s.in.Metric, s.query, row(s.in.Contexts, i))
+func (s *pairScores) exact(p *pairScore) float64 {
+	if !p.known {
+		p.known, p.similarity = true, ref.Score(s.in.Metric, s.query, row(s.in.Contexts, p.context))
+	}
 	if s.bias == nil {
-		return score
+		return p.similarity
 	}
-	at := i
+	at := p.context
 	if s.in.Words.Rows != nil {
-		at = s.in.Words.Rows[i]
+		at = s.in.Words.Rows[at]
 	}
-	return s.in.Metric.Biased(score, float64(s.bias.At(at)))
+	return s.in.Metric.Biased(p.similarity, float64(s.bias.At(at)))
 }
 
-// slack is above the error of cosines and covers in float32.
-const slack = 1e-5
-
-// best is the largest exact score of the contexts that are not in a group; −1 without any.
-func (s *pairScores) best(groups []int32, without int32) float64 {
-	near, weight := float32(-2), float32(s.weight)
-	for i, c := range s.cosines {
-		if v := c + weight*s.covers[i]; v > near && (groups == nil || groups[i] != without) {
-			near = v
+// best is the largest exact score of all contexts, or of those of other groups; −1 without any.
+func (s *pairScores) best(other bool) float64 {
+	near, weight, less := float32(-2), float32(s.weight), float32(max(s.weight, 1)*slack)
+	for i := range s.near {
+		if p := &s.near[i]; p.other || !other {
+			near = max(near, s.cosines[p.context]+weight*s.covers[p.context])
 		}
 	}
 	best := -1.
-	for i, c := range s.cosines {
-		if v := c + weight*s.covers[i]; v >= near-slack && (groups == nil || groups[i] != without) {
-			best = max(best, s.exact(i))
+	for i := range s.near {
+		p := &s.near[i]
+		if (p.other || !other) && s.cosines[p.context]+weight*s.covers[p.context] >= near-less {
+			best = max(best, s.exact(p))
 		}
 	}
 	return best
@@ -315,10 +355,48 @@ func (in *Input) generalCover(ctx context.Context, e engine.Interface, weight fl
 	return best, nil
 }
 
-// compare finds out how well a score tells questions in scope from those whose group is left out.
-func compare(ctx context.Context, run each, m kernels.Metric, s *scores, p Policy, seed uint64) (c Candidate,
-	err error) {
-	cluster, n := clusters(s.owner)
+// compare finds out how well each score of the same questions tells those in scope from those whose group is left out.
+func compare(ctx context.Context, run each, m kernels.Metric, scored []scores, p Policy, seed uint64) ([]Candidate,
+	error) {
+	cluster, n := clusters(scored[0].owner)
+	size := make([]int, n)
+	for _, k := range cluster {
+		size[k]++
+	}
+	candidates, right := make([]Candidate, len(scored)), make([][]int, len(scored))
+	for w := range scored {
+		candidates[w], right[w] = scored[w].decided(m, p, cluster, n)
+	}
+	drawn := make([]float64, len(scored)*candidateDraws)
+	err := run.run(ctx, candidateDraws, func(task int) error {
+		rng, weight, all := newDraws(seed, streamCandidates+uint64(task), n), make([]int32, n), 0
+		rng.into(weight)
+		for k, times := range weight {
+			all += int(times) * 2 * size[k]
+		}
+		for w := range right {
+			sum := 0
+			for k, times := range weight {
+				sum += int(times) * right[w][k]
+			}
+			drawn[w*candidateDraws+task] = float64(sum) / float64(all)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for w := range candidates {
+		d := drawn[w*candidateDraws:][:candidateDraws]
+		slices.Sort(d)
+		candidates[w].Low, candidates[w].High = ref.Quantile7(d, .025), ref.Quantile7(d, .975)
+	}
+	return candidates, nil
+}
+
+// decided lets cut-offs of the other folds decide the questions of each: the shares, and of each of n clusters how many
+// decisions are right.
+func (s *scores) decided(m kernels.Metric, p Policy, cluster []int32, n int) (c Candidate, right []int) {
 	fold := func(i int) int { return int(cluster[i]) % candidateFolds }
 	var cuts [candidateFolds]float64
 	for f := range cuts {
@@ -331,10 +409,9 @@ func compare(ctx context.Context, run each, m kernels.Metric, s *scores, p Polic
 		slices.Sort(fit)
 		cuts[f] = p.value(m, fit)
 	}
-	size, opens, kept := make([]int, n), make([]int, n), make([]int, n)
+	opens, kept := make([]int, n), make([]int, n)
 	for i := range s.maximum {
 		k, cut := cluster[i], cuts[fold(i)]
-		size[k]++
 		if m.Better(s.maximum[i], cut) {
 			opens[k]++
 		}
@@ -343,26 +420,12 @@ func compare(ctx context.Context, run each, m kernels.Metric, s *scores, p Polic
 		}
 	}
 	total := float64(len(s.maximum))
-	for k := range size {
+	right = make([]int, n)
+	for k := range right {
 		c.Opens += float64(opens[k]) / total
 		c.KeepsOut += float64(kept[k]) / total
+		right[k] = opens[k] + kept[k]
 	}
 	c.Balanced, c.AUROC = (c.Opens+c.KeepsOut)/2, auroc(m, s.maximum, s.other)
-	drawn := make([]float64, candidateDraws)
-	err = run.run(ctx, candidateDraws, func(task int) error {
-		rng := rand.New(rand.NewPCG(seed, streamCandidates+uint64(task)))
-		right, all := 0, 0
-		for range n {
-			k := rng.IntN(n)
-			right, all = right+opens[k]+kept[k], all+2*size[k]
-		}
-		drawn[task] = float64(right) / float64(all)
-		return nil
-	})
-	if err != nil {
-		return c, err
-	}
-	slices.Sort(drawn)
-	c.Low, c.High = ref.Quantile7(drawn, .025), ref.Quantile7(drawn, .975)
-	return c, nil
+	return c, right
 }

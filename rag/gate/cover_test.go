@@ -298,3 +298,43 @@ func TestCluster(t *testing.T) {
 		t.Error("another run has other clusters", err)
 	}
 }
+
+// TestScoresOfAllWeights: the shortcut over contexts that can be the best at no weight leaves none out that is, with
+// and without groups, whatever the largest weight.
+func TestScoresOfAllWeights(t *testing.T) {
+	for _, gaps := range []bool{false, true} {
+		for _, weights := range [][]float64{{0, .25, .5, .75, 1}, {0, .003}, {0, maxCoverWeight}} {
+			in := wordsInput(t, 6, 9, gaps)
+			sample := in.coverSample()
+			for _, groups := range [][]int32{in.Groups, make([]int32, in.Contexts.Rows), nil} {
+				scored := make([]scores, len(weights))
+				for w := range scored {
+					n := len(sample)
+					scored[w] = scores{positive: make([]float64, n), maximum: make([]float64, n), other: make([]float64, n)}
+				}
+				in := in
+				if in.Groups = groups; groups == nil {
+					in.Groups = make([]int32, in.Contexts.Rows)
+				}
+				if err := in.coverScores(t.Context(), newEngine(t), sample, weights, groups, scored); err != nil {
+					t.Fatal(err)
+				}
+				for w, weight := range weights {
+					for j := range sample {
+						own, best, other := naiveScores(t, &in, j, weight)
+						switch {
+						case groups == nil:
+							other = 0 // not asked for
+						case math.IsInf(other, -1):
+							other = -1 // there is none
+						}
+						if s := scored[w]; s.positive[j] != own || s.maximum[j] != best || s.other[j] != other {
+							t.Fatalf("weight %v, question %d: %v %v %v, want %v %v %v", weight, j, s.positive[j],
+								s.maximum[j], s.other[j], own, best, other)
+						}
+					}
+				}
+			}
+		}
+	}
+}
