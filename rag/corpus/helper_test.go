@@ -53,7 +53,9 @@ func load(t testing.TB, o LoadOptions, paths ...string) ([]*Document, []Skipped)
 	var docs []*Document
 	var skips []Skipped
 	o.OnSkip = func(s Skipped) { skips = append(skips, s) }
-	o.CacheDir = compiled
+	if o.CacheDir == "" {
+		o.CacheDir = compiled
+	}
 	for d, err := range Load(context.Background(), paths, o) {
 		if err != nil {
 			t.Fatal(err)

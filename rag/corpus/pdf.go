@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/klippa-app/go-pdfium"
 	pdferrors "github.com/klippa-app/go-pdfium/errors"
+	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
 	"github.com/klippa-app/go-pdfium/webassembly"
 	"github.com/tetratelabs/wazero"
@@ -41,8 +45,23 @@ type pdfReader struct {
 	time   time.Duration // for a file
 }
 
-// openPDF makes the reader. Compiling takes seconds; a folder keeps what comes of it.
+// openPDF makes the reader. Compiling takes seconds; a folder keeps what comes of it. What is kept there and damaged is
+// removed and made anew.
 func openPDF(ctx context.Context, folder string) (*pdfReader, error) {
+	r, err := startPDF(ctx, folder)
+	if err == nil || folder == "" || ctx.Err() != nil {
+		return r, err
+	}
+	kept, _ := filepath.Glob(filepath.Join(folder, "wazero-*"))
+	for _, dir := range kept {
+		if os.RemoveAll(dir) != nil {
+			return startPDF(ctx, "")
+		}
+	}
+	return startPDF(ctx, folder)
+}
+
+func startPDF(ctx context.Context, folder string) (*pdfReader, error) {
 	r := &pdfReader{ctx: ctx, time: pdfTime}
 	c := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemory >> 16).WithCloseOnContextDone(true).
 		WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling)
@@ -105,22 +124,12 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 	pages := make([][]pdfLine, 0, min(n.PageCount, pdfPages))
 	for i := range min(n.PageCount, pdfPages) {
 		p.check()
-		page := requests.Page{ByIndex: &requests.PageByIndex{Document: doc.Document, Index: i}}
-		text, err := in.GetPageTextStructured(&requests.GetPageTextStructured{Page: page,
-			Mode: requests.GetPageTextStructuredModeRects, CollectFontInformation: true})
+		lines, err := pdfPage(in, requests.Page{ByIndex: &requests.PageByIndex{Document: doc.Document, Index: i}})
 		if ctx.Err() != nil {
 			return nil, pdfError(ctx, err)
 		}
-		var lines pdfLines
-		if err == nil { // else it is a page without text
-			for _, x := range text.Rects {
-				size := 0.0
-				if x.FontInformation != nil {
-					size = x.FontInformation.Size
-				}
-				at := x.PointPosition
-				lines.add(pdfLine{clean(x.Text), size, at.Top, at.Bottom, at.Left, at.Right})
-			}
+		if err != nil {
+			lines = nil // a page without text
 		}
 		if pages = append(pages, lines); len(lines) == 0 {
 			empty = append(empty, i+1)
@@ -140,6 +149,135 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 	d.property(pagesKey, strconv.Itoa(len(pages)))
 	writePDF(d, pages, p)
 	return empty, nil
+}
+
+// pdfRects are the rectangles of text that a line may have to be read by them.
+const pdfRects = 200
+
+// pdfPage reads the lines of a page. A call into the sandbox takes microseconds, so the text comes in one piece, and the
+// place of each of its rectangles in another; GetPageTextStructured, which makes three calls for each character, is left
+// to pages whose characters cannot be counted off in their text, and to those with lines of very many rectangles.
+func pdfPage(in pdfium.Pdfium, page requests.Page) (lines pdfLines, err error) {
+	loaded, err := in.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	if err != nil {
+		return nil, err
+	}
+	p := pdfText{Pdfium: in, page: loaded.TextPage}
+	defer in.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: p.page}) //nolint:errcheck // it gives memory back
+	n, err := in.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: p.page})
+	if err != nil || n.Count <= 0 {
+		return nil, err
+	}
+	text, err := in.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: p.page, Count: n.Count})
+	if err != nil {
+		return nil, err
+	}
+	chars := []rune(strings.TrimSuffix(text.Text, "\x00"))
+	if len(chars) != n.Count {
+		return pdfCrowdedPage(in, page)
+	}
+	for from := 0; from < len(chars); {
+		to := from + 1
+		for to < len(chars) && chars[to-1] != '\n' {
+			to++
+		}
+		rects, err := p.rects(from, to)
+		if err != nil {
+			return nil, err
+		}
+		if len(rects) > pdfRects {
+			return pdfCrowdedPage(in, page)
+		}
+		begin := from
+		for i, r := range rects {
+			end := to
+			if i+1 < len(rects) {
+				if end, err = p.begin(from, to, i+1); err != nil {
+					return nil, err
+				}
+			}
+			if r.size, err = p.size(chars, begin, end); err != nil {
+				return nil, err
+			}
+			r.text = clean(strings.TrimRight(string(chars[begin:end]), "\r\n"))
+			lines.add(r)
+			begin = end
+		}
+		from = to
+	}
+	return lines, nil
+}
+
+// pdfText is the text of a page.
+type pdfText struct {
+	pdfium.Pdfium
+	page references.FPDF_TEXTPAGE
+}
+
+// count counts the rectangles of the characters from … to−1.
+func (p pdfText) count(from, to int) (int, error) {
+	n, err := p.FPDFText_CountRects(&requests.FPDFText_CountRects{TextPage: p.page, StartIndex: from, Count: to - from})
+	if err != nil {
+		return 0, err
+	}
+	return n.Count, nil
+}
+
+// rects are the rectangles of the characters from … to−1 without their texts, but not more than pdfRects and one.
+func (p pdfText) rects(from, to int) ([]pdfLine, error) {
+	n, err := p.count(from, to)
+	if err != nil || n <= 0 {
+		return nil, err
+	}
+	rects := make([]pdfLine, min(n, pdfRects+1))
+	for i := range rects {
+		at, err := p.FPDFText_GetRect(&requests.FPDFText_GetRect{TextPage: p.page, Index: i})
+		if err != nil {
+			return nil, err
+		}
+		rects[i] = pdfLine{top: at.Top, bottom: at.Bottom, left: at.Left, right: at.Right}
+	}
+	return rects, nil
+}
+
+// begin is the first character of a rectangle: the one that makes them one more.
+func (p pdfText) begin(from, to, rect int) (at int, err error) {
+	at = from + sort.Search(to-from-1, func(i int) bool {
+		n, failed := p.count(from, from+i+1)
+		err = cmp.Or(err, failed)
+		return n > rect
+	})
+	return at, err
+}
+
+// size is that of the first letter.
+func (p pdfText) size(chars []rune, from, to int) (float64, error) {
+	for from+1 < to && unicode.IsSpace(chars[from]) {
+		from++
+	}
+	size, err := p.FPDFText_GetFontSize(&requests.FPDFText_GetFontSize{TextPage: p.page, Index: from})
+	if err != nil {
+		return 0, err
+	}
+	return size.FontSize, nil
+}
+
+// pdfCrowdedPage is pdfPage of a page with many rectangles of text.
+func pdfCrowdedPage(in pdfium.Pdfium, page requests.Page) (lines pdfLines, err error) {
+	text, err := in.GetPageTextStructured(&requests.GetPageTextStructured{Page: page,
+		Mode: requests.GetPageTextStructuredModeRects, CollectFontInformation: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range text.Rects {
+		size := 0.0
+		if x.FontInformation != nil {
+			size = x.FontInformation.Size
+		}
+		at := x.PointPosition
+		lines.add(pdfLine{clean(x.Text), size, at.Top, at.Bottom, at.Left, at.Right})
+	}
+	return lines, nil
 }
 
 // pdfError is why a file cannot be read.
