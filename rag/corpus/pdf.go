@@ -154,16 +154,16 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 // pdfRects are the rectangles of text that a line may have to be read by them.
 const pdfRects = 200
 
-// pdfPage reads the lines of a page. A call into the sandbox takes microseconds, so the text comes in one piece, and the
-// place of each of its rectangles in another; GetPageTextStructured, which makes three calls for each character, is left
-// to pages whose characters cannot be counted off in their text, and to those with lines of very many rectangles.
+// pdfPage reads the lines of a page. A call into the sandbox takes microseconds, so the text comes in one piece, and
+// the place of each of its rectangles in another; GetPageTextStructured, which makes three calls for each character, is
+// left to pages whose characters cannot be counted off in their text, and to lines of very many rectangles.
 func pdfPage(in pdfium.Pdfium, page requests.Page) (lines pdfLines, err error) {
 	loaded, err := in.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
 	if err != nil {
 		return nil, err
 	}
 	p := pdfText{Pdfium: in, page: loaded.TextPage}
-	defer in.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: p.page}) //nolint:errcheck // it gives memory back
+	defer in.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: p.page}) //nolint:errcheck // memory
 	n, err := in.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: p.page})
 	if err != nil || n.Count <= 0 {
 		return nil, err

@@ -310,7 +310,8 @@ func TestScoresOfAllWeights(t *testing.T) {
 				scored := make([]scores, len(weights))
 				for w := range scored {
 					n := len(sample)
-					scored[w] = scores{positive: make([]float64, n), maximum: make([]float64, n), other: make([]float64, n)}
+					scored[w] = scores{positive: make([]float64, n), maximum: make([]float64, n),
+						other: make([]float64, n)}
 				}
 				in := in
 				if in.Groups = groups; groups == nil {
