@@ -247,9 +247,10 @@ func (h *handle) stats() Stats {
 	return Stats{
 		Decodes: int64(s.decodes), Tokens: int64(s.tokens), PromptTokens: int64(s.prompt),
 		ReusedTokens: int64(s.reused), CompletionTokens: int64(s.completion), Finished: finished,
-		Evicted:    int64(s.evicted),
-		DecodeTime: time.Duration(s.decode_us) * time.Microsecond,
-		Active:     int(s.active), Queued: int(s.queued), Cells: int(s.cells), PinnedTokens: int(s.pinned),
+		Evicted:      int64(s.evicted),
+		DecodeTime:   time.Duration(s.decode_us) * time.Microsecond,
+		GrammarSteps: int64(s.grammar_steps), GrammarTokens: int64(s.grammar_tokens),
+		Active: int(s.active), Queued: int(s.queued), Cells: int(s.cells), PinnedTokens: int(s.pinned),
 	}
 }
 

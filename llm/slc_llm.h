@@ -153,6 +153,8 @@ typedef struct slc_llm_stats {
     int64_t finished[5];   // requests by enum slc_llm_finish; NONE: failed
     int64_t evicted;       // idle histories forgotten to make room
     int64_t decode_us;     // in llama_decode
+    int64_t grammar_steps; // of grammars, on the thread that decodes
+    int64_t grammar_tokens; // given to the thread of grammars, because they take more steps
     int32_t active;        // slots in use
     int32_t queued;        // requests waiting
     int32_t cells;         // KV cells in use; what slots share counts once per slot
@@ -163,7 +165,7 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (6u << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (7u << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the

@@ -12,6 +12,8 @@ type Stats struct {
 	Finished         map[FinishReason]int64 // requests; "" are those that failed
 	Evicted          int64                  // histories of idle slots forgotten to make room
 	DecodeTime       time.Duration          // in passes through the weights
+	GrammarSteps     int64                  // of grammars between passes, while no request is decoded
+	GrammarTokens    int64                  // whose grammars took more, so that a thread of their own chose them
 
 	Active       int           // requests being decoded
 	Slots        int           // most of them

@@ -145,7 +145,7 @@ void run(Handle & h, Params & p, char * result, bool generate) {
             all += piece;
         }
         if (!h.cancelled && !tokenCallback(&h, const_cast<char *>(slc::escape_nul(piece).c_str()))) {
-            h.cancelled = true;
+            slc_llm_cancel(&h);
         }
     }
     h.last = r.result;

@@ -181,6 +181,7 @@ Engine::~Engine() {
     }
     wake_.notify_one();
     thread_.join();
+    grammars_.reset(); // its thread calls look_again
     destroy();
 }
 
@@ -208,6 +209,13 @@ void Engine::submit(Request * request) {
         std::find_if(queue_.begin(), queue_.end(), [&](const Request * r) { return r->priority < request->priority; });
     queue_.insert(later, request);
     stats_.queued = (int32_t) queue_.size();
+    changed_ = true;
+    wake_.notify_one();
+}
+
+void Engine::look_again() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    changed_ = true;
     wake_.notify_one();
 }
 
@@ -238,6 +246,7 @@ void Engine::run_on_scheduler(std::function<bool()> work) {
     Task task{std::move(work), false, nullptr};
     std::unique_lock<std::mutex> lock(mutex_);
     tasks_.push_back(&task);
+    changed_ = true;
     wake_.notify_one();
     task_done_.wait(lock, [&] { return task.done; });
     if (task.error) {

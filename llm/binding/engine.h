@@ -4,6 +4,7 @@
 // from the longest prefix that any slot or pin already has.
 #pragma once
 
+#include "grammar_thread.h"
 #include "log.h"
 #include "request.h"
 
@@ -61,6 +62,8 @@ public:
 
     void unpin(int64_t pin);
 
+    void look_again(); // a request was cancelled
+
     // The last token's hidden state, `embedding_width()` floats. Throws std::runtime_error.
     std::vector<float> embed(const std::vector<llama_token> & tokens);
     int embedding_width() const { return llama_model_n_embd(weights_->model); }
@@ -82,7 +85,7 @@ private:
         llama_token next = LLAMA_TOKEN_NULL; // sampled, not decoded yet
         int output = -1;                   // index in the batch whose logits are this slot's
         int64_t last_use = 0;
-        int64_t debt_us = 0;               // time that others decode in before this one goes on, see owes
+        std::shared_ptr<Choice> choice;    // of the next token, while the thread of grammars makes it
     };
     struct Pin : Sequence {
         int64_t number = -1; // < 0: not in use
@@ -112,12 +115,16 @@ private:
     bool fill_batch();
     void read_prompts(std::vector<Slot *> & slots);
     void add(Slot & slot, llama_token token, bool output);
-    bool owes(const Slot & slot) const;
     void decode();
     int decode_batch(char * error, size_t size);
     void sample_all();
+    void take_choices();
+    void attempt(Slot & slot, void (Engine::*work)(Slot & slot));
     void sample(Slot & slot);
-    llama_token choose(Slot & slot, const float * logits);
+    bool choose(Slot & slot, const float * logits, llama_token & token);
+    void hand_over(Slot & slot, const float * logits);
+    void take_choice(Slot & slot);
+    void chosen(Slot & slot, llama_token token);
     std::string text_of(llama_token token, const std::string & shown) const;
     void emit(Slot & slot, llama_token token);
 
@@ -136,6 +143,7 @@ private:
     void fail_batch(slc_llm_code code, const char * error) noexcept;
     Slot * free_slot();
     bool busy() const;
+    bool decoding() const;
     int32_t cells_needed(const Request & request) const;
     static bool abort_decode(void * self);
 
@@ -158,7 +166,9 @@ private:
     int64_t last_pin_ = 0;
     std::vector<Slot *> reading_; // prompts of the batch that is being filled
     int64_t decode_us_ = 0;       // of the last decode
-    int64_t debt_us_ = 0;         // that requests which ended have left, for the next one with a grammar
+    uint64_t grammar_budget_ = 0; // steps of a slot's grammar after it, on this thread
+    uint64_t grammar_steps_ = 0;  // of all since it
+    std::unique_ptr<GrammarThread> grammars_; // made when it is first needed
     int64_t reserved_ = 0; // KV cells that the running requests may come to need, and those of pins
 
     std::mutex mutex_; // guards what follows
@@ -167,6 +177,7 @@ private:
     std::deque<Request *> queue_;      // by priority, then by age
     std::deque<Task *> tasks_;
     slc_llm_stats stats_{};
+    bool changed_ = false; // something that a step may have to do with, since the last step began
     bool quit_ = false;
 
     std::thread thread_; // last: it starts when everything else exists

@@ -15,7 +15,9 @@ GrammarLimit::GrammarLimit(uint64_t steps, uint64_t limit)
                          std::to_string(limit)),
       steps(steps), limit(limit) {}
 
-GrammarWork::GrammarWork(const std::atomic<bool> * cancelled, uint64_t limit) : cancelled_(cancelled), limit_(limit) {
+GrammarWork::GrammarWork(const std::atomic<bool> * cancelled, uint64_t & steps, uint64_t budget)
+    : cancelled_(cancelled), steps_(steps), budget_(budget) {
+    steps_ = 0;
     work = this;
 }
 
@@ -24,10 +26,14 @@ GrammarWork::~GrammarWork() {
 }
 
 void GrammarWork::step(uint64_t n) {
-    steps_ += n;
-    if (steps_ > limit_) {
-        throw GrammarLimit(steps_, limit_);
+    if (steps_ + n > kGrammarSteps) {
+        steps_ += n;
+        throw GrammarLimit(steps_, kGrammarSteps);
     }
+    if (steps_ + n > budget_) {
+        throw GrammarBudget{};
+    }
+    steps_ += n;
     if (cancelled_ && cancelled_->load(std::memory_order_relaxed)) {
         throw GrammarCancelled{};
     }

@@ -1,7 +1,8 @@
 // What a grammar may cost while one token is chosen. llama.cpp keeps a stack for every way in which a text can be read,
 // and an ambiguous grammar doubles them with every character: beside such a request all others would stand still, since
 // one thread decodes for all. A patch puts calls of grammar_step into llama.cpp's grammar
-// (third_party/llama/patches/library).
+// (third_party/llama/patches/library). What takes more than a small budget goes to a thread of its own
+// (grammar_thread.h).
 #pragma once
 
 #include <atomic>
@@ -24,10 +25,15 @@ struct GrammarLimit : std::runtime_error {
 // Thrown when the request is cancelled meanwhile. Not a std::exception: nothing has failed.
 struct GrammarCancelled {};
 
+// Thrown when the steps go beyond the budget: another thread is to choose the token. Not a failure either.
+struct GrammarBudget {};
+
 // GrammarWork counts the calling thread's steps while it lives; one at a time. Without it, nothing is counted.
 class GrammarWork {
 public:
-    explicit GrammarWork(const std::atomic<bool> * cancelled, uint64_t limit = kGrammarSteps);
+    // cancelled may be null. steps is where they are counted; what is thrown leaves those that were done, or the ones
+    // beyond kGrammarSteps.
+    GrammarWork(const std::atomic<bool> * cancelled, uint64_t & steps, uint64_t budget = kGrammarSteps);
     ~GrammarWork();
     GrammarWork(const GrammarWork &) = delete;
     GrammarWork & operator=(const GrammarWork &) = delete;
@@ -35,9 +41,9 @@ public:
     void step(uint64_t n);
 
 private:
-    const std::atomic<bool> * cancelled_; // may be null
-    const uint64_t limit_;
-    uint64_t steps_ = 0;
+    const std::atomic<bool> * cancelled_;
+    uint64_t & steps_;
+    const uint64_t budget_;
 };
 
 void grammar_step(size_t steps);

@@ -1,6 +1,5 @@
 #include "sampling.h"
 
-#include "grammar_guard.h"
 #include "text.h"
 
 #include <algorithm>
@@ -113,14 +112,13 @@ void top_k_logits(const float * logits, int n, size_t k, std::vector<llama_token
 
 Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std::vector<llama_token> & prompt,
                  int n_ctx, const std::atomic<bool> * cancelled)
-    : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)), cancelled_(cancelled), no_repeat_(p.no_repeat),
-      alternatives_(p.alternatives) {
+    : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)), no_repeat_(p.no_repeat), alternatives_(p.alternatives) {
     check(p);
     auto cp = llama_sampler_chain_default_params();
     cp.no_perf = true;
     chain_.reset(llama_sampler_chain_init(cp));
     if (!p.grammar.empty()) {
-        const GrammarWork work(cancelled_);
+        const GrammarWork work(cancelled, steps_);
         grammar_.reset(llama_sampler_init_grammar(vocab, p.grammar.c_str(), "root"));
         require(grammar_ != nullptr, "the grammar does not parse, or has no rule \"root\"");
     }
@@ -210,17 +208,23 @@ void Sampler::take_all(const float * logits) {
     }
 }
 
+// The chain's random numbers go on with each pick, so that a call which is repeated takes those that it had.
 llama_token Sampler::pick(llama_token_data_array & a) {
-    llama_sampler_apply(chain_.get(), &a);
-    const bool ok = a.selected >= 0 && (size_t) a.selected < a.size && std::isfinite(a.data[a.selected].logit);
-    return ok ? a.data[a.selected].id : LLAMA_TOKEN_NULL;
+    if (picked_ == picks_.size()) {
+        llama_sampler_apply(chain_.get(), &a);
+        const bool ok = a.selected >= 0 && (size_t) a.selected < a.size && std::isfinite(a.data[a.selected].logit);
+        picks_.push_back(ok ? a.data[a.selected].id : LLAMA_TOKEN_NULL);
+    }
+    return picks_[picked_++];
 }
 
-llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & probs) {
+llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & probs,
+                            const std::atomic<bool> * cancelled, uint64_t budget) {
     if (has_nan(logits, n_vocab_)) {
         throw std::runtime_error("the model gave a logit that is not a number: its weights are damaged");
     }
-    const GrammarWork work(cancelled_);
+    const GrammarWork work(cancelled, steps_, budget);
+    picked_ = 0;
     const int top = argmax(logits, n_vocab_);
     const float * allowed = without_repeats(logits);
     llama_token id = choose(allowed, allowed == logits ? top : argmax(allowed, n_vocab_));
@@ -231,12 +235,13 @@ llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & pr
         return id;
     }
     if (grammar_) {
-        llama_sampler_accept(grammar_.get(), id);
+        llama_sampler_accept(grammar_.get(), id); // the last that may throw: whole or not at all
         std::string rest;
         if (keeps_utf8(id, rest)) {
             rune_ = rest;
         }
     }
+    picks_.clear();
     if (!plain_greedy_) {
         llama_sampler_accept(chain_.get(), id);
     }

@@ -1,6 +1,8 @@
 // From logits to a token: llama.cpp's samplers, fed with as few candidates as the settings allow.
 #pragma once
 
+#include "grammar_guard.h"
+
 #include "llama.h"
 
 #include "../slc_llm.h"
@@ -35,15 +37,18 @@ struct SamplingParams {
 class Sampler {
 public:
     // Throws std::invalid_argument that says which setting is wrong, and what a GrammarWork throws. The penalties see
-    // the prompt's last tokens, as in llama-server. cancelled, which may be null, is looked at while the grammar works.
+    // the prompt's last tokens, as in llama-server. cancelled is looked at while the grammar's beginning is computed.
     Sampler(const llama_vocab * vocab, const SamplingParams & params, const std::vector<llama_token> & prompt,
             int n_ctx, const std::atomic<bool> * cancelled);
 
     // Picks a token and remembers it. Returns LLAMA_TOKEN_NULL when no token has a finite logit (broken weights) or the
     // grammar allows none. Log-probabilities, where asked for, are appended to probs. Throws std::runtime_error when a
-    // logit is not a number, and what a GrammarWork throws.
-    llama_token sample(const float * logits, std::vector<slc_llm_prob> & probs);
+    // logit is not a number, and what a GrammarWork with this flag and budget throws: after a GrammarBudget, a call
+    // with the same logits gives what this one would have given.
+    llama_token sample(const float * logits, std::vector<slc_llm_prob> & probs, const std::atomic<bool> * cancelled,
+                       uint64_t budget = kGrammarSteps);
     bool has_grammar() const { return grammar_ != nullptr; }
+    uint64_t grammar_steps() const { return steps_; } // of the last call
 
 private:
     struct Free {
@@ -67,8 +72,10 @@ private:
 
     const llama_vocab * vocab_;
     int n_vocab_;
-    const std::atomic<bool> * cancelled_;
     Owned chain_, grammar_;
+    uint64_t steps_ = 0;
+    std::vector<llama_token> picks_; // of this call and those before it that ran out of their budget
+    size_t picked_ = 0;              // of these, by this call
     std::string rune_; // with a grammar: the beginning of a rune that the last token left
     bool plain_greedy_ = false; // the largest logit wins: no candidates needed
     size_t needed_ = 0;         // so many largest logits decide; 0: all do

@@ -18,6 +18,7 @@ void Engine::run() {
             step();
         } catch (const std::exception & e) { // no memory, mostly
             fail_batch(SLC_LLM_DECODE, e.what());
+            look_again();
         }
     }
 }
@@ -26,6 +27,7 @@ void Engine::step() {
     run_tasks();
     admit();
     drop_cancelled();
+    take_choices();
     if (fill_batch()) {
         decode();
     }
@@ -35,13 +37,19 @@ bool Engine::busy() const {
     return std::any_of(slots_.begin(), slots_.end(), [](const Slot & s) { return s.request; });
 }
 
+// Whether a slot has something to decode: not those whose next token is being chosen.
+bool Engine::decoding() const {
+    return std::any_of(slots_.begin(), slots_.end(), [](const Slot & s) { return s.request && !s.choice; });
+}
+
 // Returns false when the engine is to end; everything that ran or waited has then been finished.
 bool Engine::wait_for_work() {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!busy() && queue_.empty() && tasks_.empty() && !quit_) {
+    if (!decoding() && !changed_ && !quit_) {
         ggml_threadpool_pause(pool_); // its threads would spin for a while; the next decode resumes them
-        wake_.wait(lock, [&] { return quit_ || !queue_.empty() || !tasks_.empty(); });
+        wake_.wait(lock, [&] { return quit_ || changed_; });
     }
+    changed_ = false;
     if (!quit_) {
         return true;
     }
@@ -133,12 +141,15 @@ void Engine::admit() {
 void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, const char * error) noexcept {
     Request * r = slot.request;
     slot.request = nullptr;
-    debt_us_ = std::max(debt_us_, slot.debt_us);
-    slot.debt_us = 0;
+    if (slot.choice) {
+        slot.choice->cancelled = true;
+        slot.choice.reset();
+    }
     slot.last_use = llama_time_us();
     reserved_ -= cells_needed(*r);
     {
         std::lock_guard<std::mutex> lock(mutex_);
+        changed_ = true; // there is room
         stats_.active--;
         stats_.completion += r->result.completion_tokens;
         stats_.finished[finish]++;
@@ -182,18 +193,6 @@ void Engine::add(Slot & slot, llama_token token, bool output) {
     }
 }
 
-// Grammars work on this thread, while nobody decodes. Four times that long others go first, so that they keep four
-// fifths of their speed whatever a grammar costs. A decode that is longer than what is owed pays for it, and nobody has
-// to wait; nor do those that owe much alike for each other.
-bool Engine::owes(const Slot & slot) const {
-    if (slot.debt_us <= decode_us_) {
-        return false;
-    }
-    return std::any_of(slots_.begin(), slots_.end(), [&](const Slot & other) {
-        return other.request && !other.waits && other.debt_us <= std::max(decode_us_, slot.debt_us / 2);
-    });
-}
-
 // First a token of every generating slot, then prompts. Returns false when there is nothing to decode.
 bool Engine::fill_batch() {
     batch_.n_tokens = 0;
@@ -202,13 +201,13 @@ bool Engine::fill_batch() {
     for (Slot & s : slots_) {
         s.output = -1;
         s.kv_before = s.kv.size();
-        if (!s.request) {
+        if (!s.request || s.choice) {
             continue;
         }
-        if (s.next == LLAMA_TOKEN_NULL && !s.waits) {
-            reading_.push_back(&s);
-        } else if (s.next != LLAMA_TOKEN_NULL && !owes(s)) {
+        if (s.next != LLAMA_TOKEN_NULL) {
             add(s, s.next, true);
+        } else if (!s.waits) {
+            reading_.push_back(&s);
         }
     }
     read_prompts(reading_);
@@ -292,10 +291,6 @@ void Engine::decode() {
     const int64_t begun = llama_time_us();
     const int status = decode_batch(error, sizeof error);
     decode_us_ = llama_time_us() - begun;
-    for (Slot & s : slots_) {
-        s.debt_us = std::max<int64_t>(0, s.debt_us - decode_us_);
-    }
-    debt_us_ = std::max<int64_t>(0, debt_us_ - decode_us_);
     {
         std::lock_guard<std::mutex> lock(mutex_);
         stats_.decodes++;
@@ -332,34 +327,95 @@ void Engine::fail_batch(slc_llm_code code, const char * error) noexcept {
     }
 }
 
+// Grammars work on this thread, while nobody decodes, for a twentieth to a tenth of the decode before; what takes
+// longer goes on on another thread. They share that, but each may take as much as an ordinary JSON Schema needs.
 void Engine::sample_all() {
+    constexpr uint64_t kStepsPerMicrosecond = 8, kMinSteps = 1 << 12;
+    const auto constrained = std::count_if(slots_.begin(), slots_.end(), [](const Slot & s) {
+        return s.request && s.output >= 0 && s.request->sampler->has_grammar();
+    });
+    const uint64_t all = (uint64_t) decode_us_ * kStepsPerMicrosecond;
+    grammar_budget_ = std::max(kMinSteps, all / (uint64_t) std::max<int64_t>(1, constrained));
+    grammar_steps_ = 0;
     for (Slot & s : slots_) {
-        if (!s.request) {
-            continue;
+        if (s.request && !s.choice) {
+            attempt(s, &Engine::sample);
         }
-        Request & r = *s.request;
-        try {
-            sample(s);
-        } catch (const GrammarCancelled &) {
-            release(s, SLC_LLM_FINISH_CANCELLED);
-        } catch (const GrammarLimit & e) {
-            r.result.grammar_steps = (int64_t) e.steps;
-            r.result.grammar_limit = (int64_t) e.limit;
-            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_GRAMMAR, e.what());
-        } catch (const std::exception & e) { // of llama.cpp's grammar, or no memory
-            roll_back(s, 0);
-            release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE, e.what());
+    }
+    if (grammar_steps_ > 0) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        stats_.grammar_steps += (int64_t) grammar_steps_;
+    }
+}
+
+// Takes what the thread of grammars has finished.
+void Engine::take_choices() {
+    for (Slot & s : slots_) {
+        if (s.choice && s.choice->done) {
+            attempt(s, &Engine::take_choice);
         }
     }
 }
 
-llama_token Engine::choose(Slot & s, const float * logits) {
-    struct Debt { // also of work that was stopped
-        Slot & slot;
-        const int64_t begun = slot.request->sampler->has_grammar() ? llama_time_us() : 0;
-        ~Debt() { slot.debt_us += begun ? 4 * (llama_time_us() - begun) : 0; }
-    } debt{s};
-    return s.request->sampler->sample(logits, s.request->probs);
+void Engine::attempt(Slot & s, void (Engine::*work)(Slot &)) {
+    Request & r = *s.request;
+    try {
+        (this->*work)(s);
+    } catch (const GrammarCancelled &) {
+        release(s, SLC_LLM_FINISH_CANCELLED);
+    } catch (const GrammarLimit & e) {
+        r.result.grammar_steps = (int64_t) e.steps;
+        r.result.grammar_limit = (int64_t) e.limit;
+        release(s, SLC_LLM_FINISH_NONE, SLC_LLM_GRAMMAR, e.what());
+    } catch (const std::exception & e) { // of llama.cpp's grammar, or no memory
+        roll_back(s, 0);
+        release(s, SLC_LLM_FINISH_NONE, SLC_LLM_DECODE, e.what());
+    }
+}
+
+// Chooses a slot's token, unless its grammar takes more than the budget: then another thread does. A grammar that took
+// more the last time is not even tried.
+bool Engine::choose(Slot & s, const float * logits, llama_token & token) {
+    Request & r = *s.request;
+    if (r.sampler->grammar_steps() <= grammar_budget_) {
+        struct Count {
+            Engine & engine;
+            const Sampler & sampler;
+            ~Count() { engine.grammar_steps_ += sampler.grammar_steps(); }
+        } count{*this, *r.sampler};
+        try {
+            token = r.sampler->sample(logits, r.probs, r.cancelled, grammar_budget_);
+            return true;
+        } catch (const GrammarBudget &) {
+        }
+    }
+    hand_over(s, logits);
+    return false;
+}
+
+void Engine::hand_over(Slot & s, const float * logits) {
+    if (!grammars_) {
+        grammars_.reset(new GrammarThread([this] { look_again(); }));
+    }
+    auto choice = std::make_shared<Choice>();
+    choice->logits.assign(logits, logits + llama_vocab_n_tokens(vocab()));
+    choice->sampler = std::move(s.request->sampler);
+    s.choice = choice;
+    s.next = LLAMA_TOKEN_NULL;
+    grammars_->add(std::move(choice));
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.grammar_tokens++;
+}
+
+void Engine::take_choice(Slot & s) {
+    const std::shared_ptr<Choice> choice = std::move(s.choice);
+    Request & r = *s.request;
+    r.sampler = std::move(choice->sampler);
+    if (choice->error) {
+        std::rethrow_exception(choice->error);
+    }
+    r.probs.insert(r.probs.end(), choice->probs.begin(), choice->probs.end());
+    chosen(s, choice->token);
 }
 
 // Takes what the decode has brought for a slot.
@@ -374,7 +430,14 @@ void Engine::sample(Slot & s) {
         return;
     }
     const float * logits = llama_get_logits_ith(ctx_, s.output);
-    const llama_token token = logits ? choose(s, logits) : LLAMA_TOKEN_NULL;
+    llama_token token = LLAMA_TOKEN_NULL;
+    if (!logits || choose(s, logits, token)) {
+        chosen(s, token);
+    }
+}
+
+void Engine::chosen(Slot & s, llama_token token) {
+    Request & r = *s.request;
     if (!r.first) {
         r.first = llama_time_us();
         r.result.prompt_us = r.first - r.started;

@@ -69,6 +69,7 @@ void slc_llm_prepare(void * handle, const slc_llm_request * request) {
 
 void slc_llm_cancel(void * handle) {
     of(handle).cancelled = true;
+    of(handle).engine->look_again();
 }
 
 void slc_llm_last(void * handle, slc_llm_result * result) {

@@ -90,7 +90,6 @@ void Engine::assign(Request * r) {
     }
     slot.read = adopt_prefix(slot, r->prompt);
     slot.request = r;
-    slot.debt_us = r->sampler && r->sampler->has_grammar() ? debt_us_ : 0;
     slot.next = LLAMA_TOKEN_NULL;
     reserved_ += cells_needed(*r);
     r->started = llama_time_us();

@@ -10,6 +10,12 @@ var encoders = map[string]bool{
 	"clip": true, "wavtokenizer-dec": true,
 }
 
+// unrotated are those with attention that never call ggml's rope.
+var unrotated = map[string]bool{
+	"gpt2": true, "gptj": true, "mpt": true, "refact": true, "bloom": true, "jais": true, "jamba": true,
+	"nemotron_h": true, "nemotron_h_moe": true, "kimi-linear": true, "kimi-k3": true,
+}
+
 // headWidth is the number of elements of a head's keys, the largest where layers differ; 0 if there is no attention.
 func (h *header) headWidth(arch string) int {
 	prefix := arch + ".attention."
@@ -22,12 +28,30 @@ func (h *header) headWidth(arch string) int {
 	return width
 }
 
+// checkRope refuses widths that ggml's rope would assert on, or never come to an end with: it skips the rotated
+// elements of a head by adding their number.
+func (h *header) checkRope(arch string) error {
+	width := h.headWidth(arch)
+	for _, key := range []string{"dimension_count", "dimension_count_swa"} {
+		key = arch + ".rope." + key
+		rotated := h.number(key)
+		if _, set := h.values[key]; !set || width == 0 {
+			continue
+		}
+		if rotated == 0 && (unrotated[arch] || h.values[arch+".rope.scaling.finetuned"] == false) {
+			continue
+		}
+		if rotated < 2 || rotated > width || rotated%2 != 0 {
+			return fmt.Errorf("%s is %d, not an even number between 2 and the %d of a head", key, rotated, width)
+		}
+	}
+	return nil
+}
+
 // checkAsserted refuses what llama.cpp's llama_model::load_hparams, or ggml's rope, would end the process for.
 func (h *header) checkAsserted(arch string) error {
 	layers, drafts := h.number(arch+".block_count"), h.number(arch+".nextn_predict_layers")
 	scaling, scaled := h.values[arch+".rope.scaling.type"]
-	rotated := max(h.number(arch+".rope.dimension_count"), h.number(arch+".rope.dimension_count_swa"))
-	width := h.headWidth(arch)
 	for _, key := range []string{"layer_norm_rms_epsilon", "layer_norm_epsilon", "group_norm_epsilon"} {
 		key = arch + ".attention." + key
 		if v, ok := h.values[key].(float64); ok && !(v >= 0 && v <= 1) {
@@ -41,12 +65,12 @@ func (h *header) checkAsserted(arch string) error {
 		return fmt.Errorf("%s.nextn_predict_layers is %d, more than the %d layers", arch, drafts, layers)
 	case scaled && scaling != "none" && scaling != "linear" && scaling != "yarn" && scaling != "longrope":
 		return fmt.Errorf("%s.rope.scaling.type is %v, which llama.cpp does not know", arch, scaling)
-	case width > 0 && (rotated > width || rotated%2 != 0):
-		return fmt.Errorf("%s.rope.dimension_count is %d, not an even number of at most the %d of a head",
-			arch, rotated, width)
 	case h.loose != "":
 		return fmt.Errorf("its experts are in tensors of their own (%s), as files from before April 2024 have them; "+
 			"llama.cpp does not read these any more: take a newer conversion of the model", h.loose)
+	}
+	if err := h.checkRope(arch); err != nil {
+		return err
 	}
 	return h.checkExperts(arch)
 }

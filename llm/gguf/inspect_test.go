@@ -88,12 +88,18 @@ func TestInspectRefuses(t *testing.T) {
 		{"drafts", "nextn_predict_layers is 2, more than the 1 layers",
 			tinyModel().set("llama.nextn_predict_layers", 4, uint32(2)).build()},
 		{"rope scaling", "rope.scaling.type is su", tinyModel().set("llama.rope.scaling.type", 8, "su").build()},
-		{"rope dimensions", "rope.dimension_count is 18, not an even number of at most the 16",
+		{"rope dimensions", "rope.dimension_count is 18, not an even number between 2 and the 16",
 			tinyModel().set("llama.attention.head_count", 4, uint32(2)).
 				set("llama.rope.dimension_count", 4, uint32(18)).build()},
 		{"odd rope", "rope.dimension_count is 15",
 			tinyModel().set("llama.attention.head_count", 4, uint32(2)).
 				set("llama.rope.dimension_count", 4, uint32(15)).build()},
+		{"no rope", "rope.dimension_count is 0", // ggml's loop over a head would not end
+			tinyModel().set("llama.attention.head_count", 4, uint32(2)).
+				set("llama.rope.dimension_count", 4, uint32(0)).build()},
+		{"no rope in windows", "rope.dimension_count_swa is 0",
+			tinyModel().set("llama.attention.head_count", 4, uint32(2)).
+				set("llama.rope.dimension_count_swa", 4, uint32(0)).build()},
 		{"epsilon", "epsilon is -0.5", tinyModel().set("llama.attention.layer_norm_rms_epsilon", 6, float32(-.5)).
 			build()},
 		{"no expert used", "0 of 4 experts are used", tinyModel().set("llama.expert_count", 4, uint32(4)).build()},

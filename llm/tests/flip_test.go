@@ -4,6 +4,7 @@ package tests
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
@@ -82,11 +84,13 @@ func TestOpenFlipped(t *testing.T) {
 				continue
 			}
 			passed++
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestOpenFlipped$")
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // one that never ends is a defect, too
+			child := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestOpenFlipped$")
 			child.Env = append(os.Environ(), flippedFile+"="+path)
 			if out, err := child.CombinedOutput(); err != nil {
 				t.Errorf("byte %d, after %q: %v\n%.800s", at, whole[max(0, at-30):at], err, out)
 			}
+			cancel()
 		}
 		t.Logf("%d of %d flipped files pass Inspect", passed, flips)
 	})

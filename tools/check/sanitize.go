@@ -72,7 +72,7 @@ func (r *runner) sanitize(ctx context.Context) {
 // the hostile templates, which throw from the end of a stack of their own: the sanitizer takes that for an overflow
 // (google/sanitizers#189), and what they may take is measured in time.
 const (
-	bindingTests  = "^Test(Arch|Literal|Tools|Pin|Priority|Soak|StructuredRefused|Ambiguous|GrammarPays|NaN|Chat)"
+	bindingTests  = "^Test(Arch|Literal|Tools|Pin|Priority|Soak|StructuredRefused|Ambiguous|Grammar|NaN|Chat)"
 	upstreamTests = "^Test(Upstream|TemplateNames|" +
 		"Chat(TemplatesAsJinja|SystemMessages|Errors|Contents|Together))"
 )
