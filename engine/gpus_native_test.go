@@ -36,6 +36,9 @@ func TestCUDA(t *testing.T) {
 			t.Errorf("%s: %+v", name, c)
 		}
 		for _, metric := range metrics {
+			e.scanRows = 0 // tiles
+			sameSearches(t, want, e, vectors(rng, 3, 24, 24), vectors(rng, 1300, 24, 25), metric)
+			e.scanRows = 1
 			sameSearches(t, want, e, vectors(rng, 3, 24, 24), vectors(rng, 1300, 24, 25), metric)
 		}
 		in := partInput(kernels.Cosine, 5, 0)
@@ -94,6 +97,14 @@ func TestCUDACases(t *testing.T) {
 			t.Fatalf("case %d, %s, %d×%d×%d: %v\n%s", i, metric, q.Rows, v.Rows, dim, err, diff)
 		}
 		s := prepare(t, e, v, metric, SetOptions{NoIndex: true})
+		e.scanRows = i % 2 * (1 << 20) // scans and tiles in turns
+		if e.scanHead = 1 + rng.IntN(dim); e.scanRows == 0 {
+			e.scanRows = 1
+		}
+		g, err := s.TopK(t.Context(), q, 1+i%4, nil)
+		if diff := cmp.Diff(a, g); err != nil || diff != "" {
+			t.Fatalf("case %d, %s, %d×%d×%d, prepared: %v\n%s", i, metric, q.Rows, v.Rows, dim, err, diff)
+		}
 		d, err := s.AnyAboveAll(t.Context(), q, nil, a[0][0].Score)
 		if err != nil || d[0].Above {
 			t.Fatalf("case %d, %s: %v, %+v is better than the best", i, metric, err, d[0])

@@ -25,6 +25,8 @@ type Engine struct {
 	gpus   *gpus            // nil: none are wanted
 	choice Choice
 	tune   statistics.Tuning
+
+	scanRows, scanHead int // search.Input's; 0: chosen
 }
 
 var _ Interface = (*Engine)(nil)

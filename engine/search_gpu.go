@@ -66,7 +66,7 @@ func (e *Engine) searchInput(ctx context.Context, q, c Vectors, metric kernels.M
 	if metric > kernels.L2 || m != nil && q.Dim != m.dim || len(bias) != 0 && len(bias) != q.Rows {
 		return in, false, nil
 	}
-	in = search.Input{Metric: metric, Bias: bias}
+	in = search.Input{Metric: metric, Bias: bias, ScanRows: e.scanRows, Head: e.scanHead}
 	if in.Queries, err = device.View("queries", q); err != nil {
 		return in, false, nil
 	}

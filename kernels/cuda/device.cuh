@@ -11,6 +11,8 @@
 #define SLC_SHARED __shared__
 extern __shared__ __align__(128) unsigned char slc_dynamic[];
 #define SLC_UNROLL _Pragma("unroll")
+#define SLC_TEXT(x) #x
+#define SLC_UNROLL_BY(n) _Pragma(SLC_TEXT(unroll n))
 
 namespace slc {
 
@@ -18,6 +20,7 @@ SLC_FN void sync_block() { __syncthreads(); }
 SLC_FN void sync_warp() { __syncwarp(); }
 template <class T> SLC_FN T shuffle_xor(T v, int mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
 template <class T> SLC_FN T shuffle(T v, int lane) { return __shfl_sync(0xffffffffu, v, lane); }
+SLC_FN uint32_t ballot(bool b) { return __ballot_sync(0xffffffffu, b); }
 SLC_FN int count_bits(uint32_t x) { return __popc(x); }
 SLC_FN int first_bit(uint32_t x) { return __ffs((int)x) - 1; }
 SLC_FN float bits_to_float(uint32_t x) { return __uint_as_float(x); }
@@ -59,6 +62,19 @@ template <int n> SLC_FN void copies_wait() {
 	asm volatile("cp.async.wait_group %0;\n" ::"n"(n) : "memory");
 #endif
 }
+
+// Word4 is 16 bytes, at a multiple of 16. load_once reads one that nobody will read again soon.
+struct __align__(16) Word4 {
+	int x, y, z, w;
+};
+SLC_FN Word4 load_once(const Word4 *p) {
+	const int4 v = __ldcs((const int4 *)p);
+	const Word4 w = {v.x, v.y, v.z, v.w};
+	return w;
+}
+
+// dot4 adds the products of four signed bytes to c.
+SLC_FN int dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 
 // load_matrices reads four 8 x 8 matrices of bfloat16: lane l gives the address of row l % 8 of matrix l / 8, and gets
 // of matrix m, in r[m], the two elements 2 (l % 4) of row l / 4.

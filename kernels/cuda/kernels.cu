@@ -1,6 +1,7 @@
 // The entry points. Every parameter has eight bytes, which is what drivers' launches through gorgonia.org/cu take.
 #include "count.cuh"
 #include "matrix.cuh"
+#include "scan.cuh"
 #include "scores.cuh"
 
 using namespace slc;
@@ -60,7 +61,48 @@ slc_pairs(const float *a, int64_t stride_a, const double *norms_a, const int32_t
 	pairs(a, stride_a, norms_a, rows_a, b, stride_b, norms_b, rows_b, n, dim, metric, out);
 }
 
+SLC_KERNEL(kScanThreads)
+slc_code(const float *y, int64_t dim, const double *turned, int64_t first, int64_t n, int64_t head_units,
+	int64_t tail_units, double slop, void *head, void *tail, RowCode *head_rows, RowCode *tail_rows, float *terms,
+	CodeFound *found) {
+	code(y, dim, turned, first, n, head_units, tail_units, slop, (unsigned char *)head, (unsigned char *)tail,
+		head_rows, tail_rows, terms, found);
+}
+
+#define CODED                                                                                                       \
+	const void *head, const void *tail, const RowCode *head_rows, const RowCode *tail_rows, const float *terms,     \
+		int64_t rows, int64_t head_units, int64_t tail_units
+#define CODED_ROWS                                                                                                  \
+	{(const unsigned char *)head, (const unsigned char *)tail, head_rows, tail_rows, terms, rows, head_units, tail_units}
+
+#define SCAN(name, most_queries)                                                                                    \
+	SLC_KERNEL(kScanThreads)                                                                                        \
+	name(CODED, const ScanQuery *queries, const Word4 *codes, int64_t n, int64_t from, int64_t to, uint32_t *lists,  \
+		int64_t room, uint64_t *counts) {                                                                           \
+		const Coded c = CODED_ROWS;                                                                                 \
+		scan<most_queries>(c, queries, codes, n, from, to, lists, room, counts);                                    \
+	}
+
+SCAN(slc_scan_1, 1)
+SCAN(slc_scan_8, kScanQueries)
+
+SLC_KERNEL(kScanThreads)
+slc_sift(CODED, const ScanQuery *queries, const Word4 *codes, const uint32_t *lists, const float *lifts, int64_t room,
+	const uint64_t *counts, uint32_t *found_lists, uint64_t *found_counts, int64_t places) {
+	const Coded c = CODED_ROWS;
+	sift(c, queries, codes, lists, lifts, room, counts, found_lists, found_counts, places);
+}
+
+SLC_KERNEL(kScanThreads)
+slc_rescore(const float *a, int64_t stride_a, const double *norms_a, const float *b, int64_t stride_b,
+	const double *norms_b, int64_t dim, int64_t metric, const ScanQuery *queries, const uint32_t *lists, int64_t room,
+	const uint32_t *found_lists, const uint64_t *found_counts, int64_t places, Scored *out, uint64_t *out_counts) {
+	rescore(a, stride_a, norms_a, b, stride_b, norms_b, dim, metric, queries, lists, room, found_lists, found_counts,
+		places, out, out_counts);
+}
+
 // All of them, for the host.
 #define SLC_KERNELS(X)                                                                                              \
 	X(slc_pack_f32) X(slc_pack_bf16) X(slc_pack_bf16x3) X(slc_count_f32) X(slc_count_bf16) X(slc_count_bf16x3)      \
-	X(slc_matrix_f32) X(slc_matrix_bf16) X(slc_matrix_bf16x3) X(slc_scores) X(slc_pairs)
+	X(slc_matrix_f32) X(slc_matrix_bf16) X(slc_matrix_bf16x3) X(slc_scores) X(slc_pairs)                     \
+	X(slc_code) X(slc_scan_1) X(slc_scan_8) X(slc_sift) X(slc_rescore)

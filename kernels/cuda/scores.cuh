@@ -52,6 +52,16 @@ SLC_FN void scores(const float *a, int64_t stride_a, const double *norms_a, int6
 			norms_b ? norms_b[j0 + x] : 0);
 }
 
+// pair_sum is the sum of a pair, by eight threads of a warp, one a lane of the sum; the first of them gets it.
+SLC_FN double pair_sum(const float *a, const float *b, int64_t dim, int64_t metric, int lane) {
+	double sum = 0;
+	for (int64_t k = lane; k < dim; k += 8) sum = add(sum, term(a[k], b[k], metric == kL2));
+	// lanes 0 to 3 hold l + l4, then 0 and 1 hold (l0+l4)+(l2+l6) and (l1+l5)+(l3+l7)
+	sum = add(sum, shuffle_xor(sum, 4));
+	sum = add(sum, shuffle_xor(sum, 2));
+	return add(sum, shuffle_xor(sum, 1));
+}
+
 // pairs writes the scores of rows rows_a[i] of a (its only one without a list) with rows rows_b[i] of b, eight threads
 // a pair, one a lane of the sum.
 SLC_FN void pairs(const float *a, int64_t stride_a, const double *norms_a, const int32_t *rows_a, const float *b,
@@ -61,13 +71,7 @@ SLC_FN void pairs(const float *a, int64_t stride_a, const double *norms_a, const
 	const int lane = (int)(thread % 8);
 	const int64_t at = pair < n ? pair : n - 1; // all threads of a warp take part in its shuffles
 	const int64_t i = rows_a ? rows_a[at] : 0, j = rows_b[at];
-	double sum = 0;
-	for (int64_t k = lane; k < dim; k += 8)
-		sum = add(sum, term(a[i * stride_a + k], b[j * stride_b + k], metric == kL2));
-	// lanes 0 to 3 hold l + l4, then 0 and 1 hold (l0+l4)+(l2+l6) and (l1+l5)+(l3+l7)
-	sum = add(sum, shuffle_xor(sum, 4));
-	sum = add(sum, shuffle_xor(sum, 2));
-	sum = add(sum, shuffle_xor(sum, 1));
+	const double sum = pair_sum(a + i * stride_a, b + j * stride_b, dim, metric, lane);
 	if (lane == 0 && pair < n)
 		out[pair] = finish_score(sum, metric, norms_a ? norms_a[i] : 0, norms_b ? norms_b[j] : 0);
 }

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -123,3 +124,14 @@ func (c *CPU) Matrix(out []float32, stride int, rows Set, row0, row1 int, lanes 
 	}
 	return c.Kernels.Matrix(out, stride, left, row0, row1, right, lane0, lane1)
 }
+
+// HasScan implements Device: the index has scans of its own (engine/internal/index).
+func (c *CPU) HasScan() bool { return false }
+
+// Code implements Device.
+func (c *CPU) Code(context.Context, cpu.Rows, *Axes, int) (Codes, error) { return nil, errNoScan }
+
+// Scan implements Device.
+func (c *CPU) Scan(*Scan) error { return errNoScan }
+
+var errNoScan = fmt.Errorf("%w: the device has no scans", kernels.ErrISA)

@@ -4,6 +4,8 @@
 package device
 
 import (
+	"context"
+
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -49,6 +51,13 @@ type Device interface {
 	Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error
 	// Pairs writes the canonical scores of rows rowsA[i] of a with rows rowsB[i] of b; without rowsA, of a's only row.
 	Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error
+
+	// HasScan tells whether Code and Scan are there; they are for rows and queries that have copies on the device. Code
+	// makes the codes of all rows, of which Scan reads the first head coordinates before it looks at the others. Free
+	// gives them back.
+	HasScan() bool
+	Code(ctx context.Context, rows cpu.Rows, x *Axes, head int) (Codes, error)
+	Scan(s *Scan) error
 }
 
 // Set is a set of vectors in a device's own layout.

@@ -47,6 +47,7 @@ type packing struct {
 	metric kernels.Metric
 	scale  float64
 	order  []int32
+	head   int // of codes
 }
 
 // NewKept makes room for that many bytes of sets in the process's memory.
@@ -168,7 +169,8 @@ func (s *keep) find(like *item) (x *item, end func()) {
 	for i, x := range s.items {
 		same := x.owner == like.owner && x.device == like.device && !x.dead &&
 			(x.copied != nil) == (like.copied != nil) &&
-			x.side == like.side && x.dtype == like.dtype && x.metric == like.metric && x.scale == like.scale
+			x.side == like.side && x.dtype == like.dtype && x.metric == like.metric && x.scale == like.scale &&
+			x.head == like.head
 		if same && slices.Equal(x.order, like.order) {
 			s.items = append(slices.Delete(s.items, i, i+1), x)
 			return x, s.begin(x)
@@ -229,7 +231,7 @@ func (r *Resources) Packed(ctx context.Context, o *Operand, side Side, t kernels
 	order []int32) (
 	s Set, release func(), err error) {
 	var in *keep
-	x := &item{packing: packing{side, t, m, scale, order}, owner: o.Kept, device: Root(r.Device)}
+	x := &item{packing: packing{side: side, dtype: t, metric: m, scale: scale, order: order}, owner: o.Kept, device: Root(r.Device)}
 	x.bytes = r.Bytes(t, o.N, o.Dim) + 4*int64(len(order))
 	if o.Kept != nil {
 		in = o.Kept.in(x.device)

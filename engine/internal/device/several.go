@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -166,6 +167,9 @@ func (d *Several) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, 
 
 // Free implements Device.
 func (d *Several) Free(s Set) {
+	if c, ok := s.(*severalCodes); ok {
+		s = c.sets
+	}
 	if s, ok := s.(*sets); ok && s.owner == d {
 		s.owner = nil
 		for i, one := range s.of {
@@ -235,4 +239,60 @@ func (d *Several) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.R
 // Pairs implements Device.
 func (d *Several) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
 	return d.on(func(i int, one Device) error { return one.Pairs(m, out, view(a, i), rowsA, view(b, i), rowsB) })
+}
+
+// HasScan implements Device: all of them must.
+func (d *Several) HasScan() bool {
+	for _, one := range d.of {
+		if !one.HasScan() {
+			return false
+		}
+	}
+	return true
+}
+
+// severalCodes are the same codes on all devices.
+type severalCodes struct {
+	*sets
+	axes *Axes
+}
+
+// Axes implements Codes.
+func (c *severalCodes) Axes() *Axes { return c.axes }
+
+// Code implements Device.
+func (d *Several) Code(ctx context.Context, rows cpu.Rows, x *Axes, head int) (Codes, error) {
+	s := &sets{owner: d, of: make([]Set, len(d.of))}
+	err := d.each(func(i int, one Device) error {
+		c, err := one.Code(ctx, view(rows, i), x, head)
+		if err == nil {
+			s.of[i] = c
+		}
+		return err
+	})
+	if err != nil {
+		for i, one := range s.of {
+			if one != nil {
+				d.of[i].Free(one)
+			}
+		}
+		return nil, err
+	}
+	s.Set = s.of[0]
+	return &severalCodes{s, x}, nil
+}
+
+// Scan implements Device.
+func (d *Several) Scan(s *Scan) error {
+	c, ok := s.Codes.(*severalCodes)
+	if !ok || c.owner != d {
+		return fmt.Errorf("%w: codes of another device, or ones that were freed", kernels.ErrArgument)
+	}
+	return d.on(func(i int, one Device) error {
+		part := *s
+		part.Codes, part.Rows, part.Queries = c.of[i].(Codes), view(s.Rows, i), view(s.Queries, i)
+		err := one.Scan(&part)
+		s.Found, s.Survivors, s.Full = part.Found, part.Survivors, part.Full
+		return err
+	})
 }

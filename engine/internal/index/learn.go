@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/sluice-rag/sluice/engine/internal/axes"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/matrix"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
@@ -68,7 +69,12 @@ func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
 		return nil, err
 	}
 	all := cpu.Rows{Data: sample, N: len(picked), Dim: g.Dim, Stride: g.Dim}
-	if err := rotate(ctx, x.r, m, all.Slice(0, min(all.N, sampleRows)), rng); err != nil {
+	if m.rotation, m.skew, err = axes.Learn(ctx, x.r, all.Slice(0, min(all.N, sampleRows)), rng); err != nil {
+		return nil, err
+	}
+	m.turned = make([]float64, g.Dim)
+	origin := cpu.Rows{Data: m.origin, N: 1, Dim: g.Dim, Stride: g.Dim}
+	if err := x.r.Host.Scores(kernels.IP, m.turned, g.Dim, origin, m.rotation); err != nil {
 		return nil, err
 	}
 	return m, cluster(ctx, x.r, m, all, rng)
@@ -216,9 +222,9 @@ func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows
 
 // leading writes the first points.Dim coordinates of rotation·row of all rows.
 func leading(ctx context.Context, r *device.Resources, m *model, rows, points cpu.Rows) error {
-	axes := vectorsOf(m.rotation.Slice(0, points.Dim))
+	first := vectorsOf(m.rotation.Slice(0, points.Dim))
 	_, err := accurate(ctx, r, kernels.IP,
-		matrix.Input{Out: points.Data, Stride: points.Dim, A: vectorsOf(rows), B: axes})
+		matrix.Input{Out: points.Data, Stride: points.Dim, A: vectorsOf(rows), B: first})
 	return err
 }
 

@@ -20,7 +20,7 @@ func (s *search) biased(ctx context.Context) error {
 			return nil
 		}
 		for i := range s.Parts {
-			if err := s.biasedOf(ctx, q, b, &s.Parts[i]); err != nil {
+			if err := s.biasedOf(ctx, q, b, i); err != nil {
 				return err
 			}
 		}
@@ -29,11 +29,12 @@ func (s *search) biased(ctx context.Context) error {
 }
 
 // biasedOf is biased for one query and one part.
-func (s *search) biasedOf(ctx context.Context, q int, b kernels.Biases, p *Part) error {
+func (s *search) biasedOf(ctx context.Context, q int, b kernels.Biases, part int) error {
+	p := &s.Parts[part]
 	var rows []int32 // of the part
 	var values []float64
 	score := func() error {
-		err := s.scoreBiased(q, p, rows, values)
+		err := s.scoreBiased(q, part, rows, values)
 		rows, values = rows[:0], values[:0]
 		return err
 	}
@@ -75,24 +76,36 @@ func (s *search) biasedOf(ctx context.Context, q int, b kernels.Biases, p *Part)
 	return score()
 }
 
-// scoreBiased offers rows of the part with their biases, and notes that they were offered.
-func (s *search) scoreBiased(q int, p *Part, rows []int32, values []float64) error {
+// scoreBiased offers rows of a part with their biases, and notes that they were offered. Where the part is scanned, those
+// that cannot reach the bar are left out.
+func (s *search) scoreBiased(q, part int, rows []int32, values []float64) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	out := make([]float64, len(rows))
-	if err := s.r.Pairs(s.Metric, out, s.queries.Slice(q, q+1), nil, p.Rows, rows); err != nil {
+	p := &s.Parts[part]
+	found, all, err := s.sift(p, s.coded[part], q, rows, values)
+	if err != nil {
 		return err
+	}
+	if all {
+		out := make([]float64, len(rows))
+		if err := s.r.Pairs(s.Metric, out, s.queries.Slice(q, q+1), nil, p.Rows, rows); err != nil {
+			return err
+		}
+		for i, score := range out {
+			found = append(found, device.Scored{Score: score, Row: uint32(rows[i]), At: uint32(i)})
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &s.lanes[q]
-	for i, score := range out {
-		row := p.First + int(rows[i])
-		l.biased = append(l.biased, int32(row))
-		l.survivors++
-		if !s.deleted(row) {
-			s.offer(l, kernels.Hit{Row: row, Score: s.Metric.Biased(score, values[i])})
+	for _, row := range rows {
+		l.biased = append(l.biased, int32(p.First)+row)
+	}
+	l.survivors += int64(len(found))
+	for _, f := range found {
+		if row := p.First + int(f.Row); !s.deleted(row) {
+			s.offer(l, kernels.Hit{Row: row, Score: s.Metric.Biased(f.Score, values[f.At])})
 		}
 	}
 	return nil

@@ -32,6 +32,8 @@ type Input struct {
 	Tau     float64          // not NaN
 	Bias    []kernels.Biases // by query, checked; nil: none
 	Deleted []int            // rows that are not to be found, ascending
+	// Rows of a part from which on few queries scan it, and how many coordinates are read first; 0: chosen.
+	ScanRows, Head int
 }
 
 // Found is what a search has for a query: the K best rows, better first, or one that is better than Tau; and how many
@@ -96,6 +98,7 @@ type search struct {
 	queries  device.Operand // of the block
 	dtype    kernels.DType
 	progress *workers.Meter
+	coded    []*coded // by part; nil: tiles
 
 	mu    sync.Mutex // of the lanes
 	lanes []lane
@@ -149,6 +152,13 @@ func (s *search) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.coded = make([]*coded, len(s.Parts))
+	defer s.release()
+	for i := range s.Parts {
+		if s.coded[i], err = s.codes(ctx, &s.Parts[i]); err != nil {
+			return err
+		}
+	}
 	if err := s.biased(ctx); err != nil {
 		return err
 	}
@@ -157,7 +167,7 @@ func (s *search) run(ctx context.Context) error {
 		if s.done() {
 			return nil
 		}
-		if live, err = s.part(ctx, &s.Parts[i], live); err != nil {
+		if live, err = s.part(ctx, i, live); err != nil {
 			return err
 		}
 	}
@@ -192,9 +202,21 @@ func (s *search) hold() (end func(), err error) {
 	return end, nil
 }
 
+// release ends the use of codes.
+func (s *search) release() {
+	for _, c := range s.coded {
+		if c != nil {
+			c.end()
+		}
+	}
+}
+
 // part searches a part. live rows have been scored in all; it returns their number.
-func (s *search) part(ctx context.Context, p *Part, live int) (int, error) {
-	from := 0
+func (s *search) part(ctx context.Context, i, live int) (int, error) {
+	p, from := &s.Parts[i], 0
+	if c := s.coded[i]; c != nil && s.K == 0 { // the bar is known
+		return live, s.scan(ctx, p, c, 0)
+	}
 	for enough := max(s.K, firstRows); from < p.N && live < enough && !s.done(); {
 		to := min(p.N, from+firstRows)
 		if err := s.canonical(ctx, p, from, to); err != nil {
@@ -203,6 +225,9 @@ func (s *search) part(ctx context.Context, p *Part, live int) (int, error) {
 		s.progress.Add(int64(len(s.lanes)) * int64(to-from))
 		live += to - from - s.deletedIn(p.First+from, p.First+to)
 		from = to
+	}
+	if c := s.coded[i]; c != nil {
+		return live, s.scan(ctx, p, c, from)
 	}
 	return live, s.tiles(ctx, p, from) // from is the begin of a panel, or the end
 }

@@ -14,6 +14,7 @@
 #define SLC_KERNEL(threads) static void
 #define SLC_SHARED static thread_local
 #define SLC_UNROLL
+#define SLC_UNROLL_BY(n)
 
 struct uint3_ {
 	unsigned x, y, z;
@@ -101,6 +102,15 @@ template <class T> SLC_FN T shuffle_by(T v, int from) {
 template <class T> SLC_FN T shuffle_xor(T v, int mask) { return shuffle_by(v, slc_emu::now->lane ^ mask); }
 template <class T> SLC_FN T shuffle(T v, int lane) { return shuffle_by(v, lane); }
 
+SLC_FN uint32_t ballot(bool b) {
+	uint32_t votes;
+	slc_emu::collective(&b, &votes, [](slc_emu::Warp *w) {
+		uint32_t all = 0;
+		for (int l = 0; l < slc_emu::kWarp; l++) all |= (uint32_t)*(const bool *)w->in[l] << l;
+		for (int l = 0; l < slc_emu::kWarp; l++) *(uint32_t *)w->out[l] = all;
+	});
+	return votes;
+}
 SLC_FN int count_bits(uint32_t x) { return __builtin_popcount(x); }
 SLC_FN int first_bit(uint32_t x) { return __builtin_ffs((int)x) - 1; }
 SLC_FN float bits_to_float(uint32_t x) {
@@ -147,6 +157,15 @@ SLC_FN uint32_t atomic_or(uint32_t *p, uint32_t v) {
 	uint32_t old = *p;
 	*p |= v;
 	return old;
+}
+
+struct alignas(16) Word4 {
+	int x, y, z, w;
+};
+SLC_FN Word4 load_once(const Word4 *p) { return *p; }
+SLC_FN int dot4(int a, int b, int c) {
+	for (int i = 0; i < 32; i += 8) c += (int)(int8_t)(a >> i) * (int)(int8_t)(b >> i);
+	return c;
 }
 
 SLC_FN void copy16(void *shared, const void *global) { memcpy(shared, global, 16); }

@@ -29,6 +29,9 @@ func Contract(t *testing.T, d device.Device) {
 						p.tiles(t, d, dtype)
 					}
 				}
+				if d.HasScan() {
+					p.scans(t, d)
+				}
 			})
 		}
 	}

@@ -47,7 +47,7 @@ func NewStandIn(host cpu.Kernels) *StandIn {
 
 // Methods are those that may fail.
 func Methods() []string {
-	return []string{"Upload", "New", "Pack", "Count", "Matrix", "Scores", "Pairs"}
+	return []string{"Upload", "New", "Pack", "Count", "Matrix", "Scores", "Pairs", "Code", "Scan"}
 }
 
 // FailAt lets the n-th call (from 1) of a method from now on, and all after it, fail with ErrInjected; n = 0: none.

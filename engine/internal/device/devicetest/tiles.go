@@ -57,6 +57,9 @@ func (d *StandIn) New(side device.Side, t kernels.DType, m kernels.Metric, n, di
 
 // Free implements device.Device.
 func (d *StandIn) Free(s device.Set) {
+	if c, ok := s.(*codes); ok {
+		s = c.set
+	}
 	if s, ok := s.(*set); ok && s.owner == d {
 		s.owner, s.rows = nil, nil
 		d.live.Add(-1)

@@ -118,6 +118,10 @@ func (d *Device) free(s *set) {
 
 // Free implements device.Device.
 func (d *Device) Free(x device.Set) {
+	if c, ok := x.(*codes); ok {
+		d.freeCodes(c)
+		return
+	}
 	if s, ok := x.(*set); ok && s.owner == d && !s.isFreed {
 		d.free(s)
 	}

@@ -1,4 +1,5 @@
-package index
+// Package axes learns rotations: orthogonal matrices whose first coordinates hold most of the variance of some vectors.
+package axes
 
 import (
 	"context"
@@ -11,31 +12,32 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// rotate learns an orthogonal matrix whose leading sections of coordinates hold most of the sample's
-// variance: principal axes by orthogonal iteration (Golub & Van Loan 8.2.4), then a random rotation
-// inside each section, which makes its coordinates alike, as codes with one scale need them.
-// Few iterations do: every orthogonal matrix is valid, and how far this one is from that is m.skew.
-func rotate(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows, rng *rand.Rand) error {
+// Learn returns an orthogonal matrix whose leading sections of coordinates hold most of the sample's variance:
+// principal axes by orthogonal iteration (Golub & Van Loan 8.2.4), then a random rotation inside each section, which
+// makes its coordinates alike, as codes with one scale need them. Few iterations do: every orthogonal matrix is valid,
+// and how far this one is from that is skew ≥ ‖RᵀR − I‖.
+func Learn(ctx context.Context, r *device.Resources, sample cpu.Rows, rng *rand.Rand) (rotation cpu.Rows, skew float64,
+	err error) {
 	d := sample.Dim
 	covariance, err := covariance(ctx, r, sample)
 	if err != nil {
-		return err
+		return rotation, 0, err
 	}
-	axes := make([]float64, d*d)
+	basis := make([]float64, d*d)
 	for i := range d {
-		axes[i*d+i] = 1
+		basis[i*d+i] = 1
 	}
 	image, narrow := make([]float64, d*d), make([]float32, d*d)
 	for range iterations(d) {
-		for i, v := range axes {
+		for i, v := range basis {
 			narrow[i] = float32(v)
 		}
 		if err := products(ctx, r, image, square(narrow, d), square(covariance, d)); err != nil {
-			return err
+			return rotation, 0, err
 		}
-		axes, image = image, axes
-		if err := orthonormalise(ctx, r, axes, d, rng); err != nil {
-			return err
+		basis, image = image, basis
+		if err := orthonormalise(ctx, r, basis, d, rng); err != nil {
+			return rotation, 0, err
 		}
 	}
 	mixed := make([]float64, d*d)
@@ -46,35 +48,34 @@ func rotate(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows,
 			mix[i] = rng.NormFloat64()
 		}
 		if err := orthonormalise(ctx, r, mix, n, rng); err != nil {
-			return err
+			return rotation, 0, err
 		}
 		for i := range n {
 			if err := ctx.Err(); err != nil {
-				return err
+				return rotation, 0, err
 			}
 			out := mixed[(from+i)*d:][:d]
 			for j, f := range mix[i*n : (i+1)*n] {
-				axpy(f, axes[(from+j)*d:][:d], out)
+				axpy(f, basis[(from+j)*d:][:d], out)
 			}
 		}
 	}
 	if err := orthonormalise(ctx, r, mixed, d, rng); err != nil {
-		return err
+		return rotation, 0, err
 	}
 	for i, v := range mixed {
 		narrow[i] = float32(v)
 	}
-	m.rotation = square(narrow, d)
-	if err := products(ctx, r, image, m.rotation, m.rotation); err != nil {
-		return err
+	rotation = square(narrow, d)
+	if err := products(ctx, r, image, rotation, rotation); err != nil {
+		return rotation, 0, err
 	}
 	for i := range d {
 		image[i*d+i]--
 	}
 	// ‖RᵀR − I‖₂ = ‖RRᵀ − I‖₂ ≤ the Frobenius norm; each product is off by less than d·2⁻⁵².
-	m.skew = math.Sqrt(dot(image, image))*(1+1e-9) + float64(d*d)*0x1p-52
-	m.turned = make([]float64, d)
-	return r.Host.Scores(kernels.IP, m.turned, d, cpu.Rows{Data: m.origin, N: 1, Dim: d, Stride: d}, m.rotation)
+	skew = math.Sqrt(dot(image, image))*(1+1e-9) + float64(d*d)*0x1p-52
+	return rotation, skew, nil
 }
 
 // iterations keeps the work for large dimensions within seconds.
