@@ -96,11 +96,8 @@ func TestCUDACases(t *testing.T) {
 		if diff := cmp.Diff(a, b); err != nil || diff != "" {
 			t.Fatalf("case %d, %s, %d×%d×%d: %v\n%s", i, metric, q.Rows, v.Rows, dim, err, diff)
 		}
-		s := prepare(t, e, v, metric, SetOptions{NoIndex: true})
-		e.scanRows = i % 2 * (1 << 20) // scans and tiles in turns
-		if e.scanHead = 1 + rng.IntN(dim); e.scanRows == 0 {
-			e.scanRows = 1
-		}
+		s := prepare(t, e, v, metric, SetOptions{NoIndex: true, ScanDims: 1 + rng.IntN(dim)})
+		e.scanRows = 1 + i%2*(1<<20) // scans and tiles in turns
 		g, err := s.TopK(t.Context(), q, 1+i%4, nil)
 		if diff := cmp.Diff(a, g); err != nil || diff != "" {
 			t.Fatalf("case %d, %s, %d×%d×%d, prepared: %v\n%s", i, metric, q.Rows, v.Rows, dim, err, diff)

@@ -26,7 +26,7 @@ type Engine struct {
 	choice Choice
 	tune   statistics.Tuning
 
-	scanRows, scanHead int // search.Input's; 0: chosen
+	scanRows int // search.Input's
 }
 
 var _ Interface = (*Engine)(nil)

@@ -17,8 +17,7 @@ func TestGPUScans(t *testing.T) {
 	for _, gpus := range []int{1, 2} {
 		e, all := withGPUs(t, Options{Device: DeviceCUDA, Threads: 2}, gpus, nil)
 		e.scanRows = 1
-		for i, metric := range metrics {
-			e.scanHead = []int{0, 8, 1 << 20}[i]
+		for _, metric := range metrics {
 			for _, n := range []int{1, 3, 16} {
 				sameSearches(t, want, e, vectors(rng, n, 24, 24), vectors(rng, 1800, 24, 25), metric)
 			}

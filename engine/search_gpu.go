@@ -66,7 +66,7 @@ func (e *Engine) searchInput(ctx context.Context, q, c Vectors, metric kernels.M
 	if metric > kernels.L2 || m != nil && q.Dim != m.dim || len(bias) != 0 && len(bias) != q.Rows {
 		return in, false, nil
 	}
-	in = search.Input{Metric: metric, Bias: bias, ScanRows: e.scanRows, Head: e.scanHead}
+	in = search.Input{Metric: metric, Bias: bias, ScanRows: e.scanRows}
 	if in.Queries, err = device.View("queries", q); err != nil {
 		return in, false, nil
 	}
@@ -79,7 +79,7 @@ func (e *Engine) searchInput(ctx context.Context, q, c Vectors, metric kernels.M
 		return in, false, err
 	}
 	if m != nil {
-		in.Parts, in.Deleted = m.searched(), m.x.Deleted()
+		in.Parts, in.Deleted, in.Head = m.searched(), m.x.Deleted(), m.set.scanDims
 		return in, true, nil
 	}
 	contexts, err := device.View("contexts", c)

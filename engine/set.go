@@ -30,6 +30,9 @@ type SetOptions struct {
 	Clusters int    // of the index: groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
 	MemLimit int64  // bytes of packed copies that are kept for later operations; 0 = the engine's limit
+	// ScanDims is how many coordinates of a rotation a GPU reads first where it searches for few queries, in codes of
+	// eight bits; 0: about a third of all; the dimension or more: all of them.
+	ScanDims int
 	// Digest names the first rows of the vectors in the files of Save and Load, instead of a digest that reads them
 	// all: for who keeps checksums of his vectors. Load then takes more rows than the file has, and appends them.
 	Digest func(ctx context.Context, rows int) ([32]byte, error)
@@ -62,8 +65,9 @@ type SetStats struct {
 // Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. Vectors are kept by
 // reference and must not change while the set is in use. All methods may be called at the same time.
 type Set struct {
-	e     *Engine
-	limit int64
+	e        *Engine
+	limit    int64
+	scanDims int
 
 	write  sync.Mutex // of those who change the set
 	x      *index.Index
@@ -87,15 +91,19 @@ func (e *Engine) Prepare(ctx context.Context, v Vectors, metric kernels.Metric, 
 	return e.newSet(x, o)
 }
 
+// ScanDims is what SetOptions.ScanDims 0 stands for with vectors of that dimension.
+func ScanDims(dim int) int { return device.ScanHead(dim) }
+
 func (o SetOptions) index() index.Options {
 	return index.Options{Clusters: o.Clusters, Seed: o.Seed, Plain: o.NoIndex, Digest: o.Digest}
 }
 
 func (e *Engine) newSet(x *index.Index, o SetOptions) (*Set, error) {
-	if o.MemLimit < 0 {
-		return nil, fmt.Errorf("engine: memory limit of a set: %w: %d", kernels.ErrArgument, o.MemLimit)
+	if o.MemLimit < 0 || o.ScanDims < 0 {
+		return nil, fmt.Errorf("engine: a set with a memory limit of %d and %d coordinates that are read first: %w",
+			o.MemLimit, o.ScanDims, kernels.ErrArgument)
 	}
-	s := &Set{e: e, limit: o.MemLimit, x: x}
+	s := &Set{e: e, limit: o.MemLimit, scanDims: o.ScanDims, x: x}
 	if s.limit == 0 {
 		s.limit = e.r.MemLimit
 	}

@@ -43,6 +43,9 @@ func TestOnStandIn(t *testing.T) {
 	}
 	for _, w := range gpu.Workloads() {
 		for _, on := range []string{" cpu warm", " gpu cold", " gpu warm"} {
+			if w == gpu.Decision && on == " gpu cold" { // what a GPU does not keep is not scanned
+				continue
+			}
 			if !seen[w+on] {
 				t.Errorf("no row of %s%s", w, on)
 			}

@@ -24,10 +24,11 @@ const (
 	Distribution = "distribution" // brackets, maxima and five quantiles of contexts × queries, never stored
 	Matrix       = "matrix"       // contexts × queries, stored in the process's memory
 	Search       = "search"       // the ten nearest contexts of 1, 8, 64 and 512 queries
+	Decision     = "decision"     // whether any context is above a cut-off that none reaches, for 1 and 8 queries
 )
 
 // Workloads are all of them.
-func Workloads() []string { return []string{Distribution, Matrix, Search} }
+func Workloads() []string { return []string{Distribution, Matrix, Search, Decision} }
 
 // Options of Run.
 type Options struct {
@@ -63,6 +64,11 @@ type Row struct {
 	Bytes       int64   `json:"bytes,omitempty"`
 	CopySeconds float64 `json:"copy_seconds,omitempty"`
 	Speedup     float64 `json:"speedup,omitempty"` // CPU's median ÷ this one
+	// ReadBytes is what a scan reads at least, and OfRead what that takes at the rate at which the GPU was measured to
+	// read sets, as a share of the median. Survivors are rows that needed their canonical score.
+	ReadBytes int64   `json:"read_bytes,omitempty"`
+	OfRead    float64 `json:"of_read,omitempty"`
+	Survivors int64   `json:"survivors,omitempty"`
 	// exact results have the CPU's bits; bounded ones are within both bounds
 	Same bool `json:"same"`
 }
@@ -157,6 +163,8 @@ func (r *Report) size(ctx context.Context, n, dim int) error {
 			err = r.matrices(ctx, contexts, head(queries, o.Queries))
 		case Search:
 			err = r.searches(ctx, contexts, queries)
+		case Decision:
+			err = r.decisions(ctx, contexts, queries)
 		}
 		if err != nil {
 			return fmt.Errorf("%s of %d contexts, dimension %d: %w", w, n, dim, err)
@@ -170,7 +178,8 @@ func head(v engine.Vectors, rows int) engine.Vectors {
 	return v
 }
 
-// vectors are random directions around a common one, so that cosines are spread as those of sentences are.
+// vectors are random directions around a common one, with variances that fall as those of sentences' embeddings do along
+// their axes: to a tenth behind a third of the coordinates.
 func (r *Report) vectors(ctx context.Context, n, dim int, seed uint64) (engine.Vectors, error) {
 	v := engine.Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim}
 	const rows = 1024
@@ -179,9 +188,9 @@ func (r *Report) vectors(ctx context.Context, n, dim int, seed uint64) (engine.V
 		for i := task * rows; i < min(n, (task+1)*rows); i++ {
 			row := v.Data[i*dim : (i+1)*dim]
 			for j := range row {
-				row[j] = float32(rng.NormFloat64())
+				row[j] = float32(rng.NormFloat64() / math.Sqrt(1+27*float64(j)/float64(dim)))
 			}
-			row[0] += float32(.5 * math.Sqrt(float64(dim)))
+			row[0] += float32(.15 * math.Sqrt(float64(dim)))
 		}
 		return nil
 	})
@@ -220,6 +229,12 @@ func (r *Report) turns(ctx context.Context, sides []side, same func(cpu, gpu any
 		row.TFLOPs = harness.Digits(work / row.Median / 1e12)
 		if rate := r.rate(row); rate > 0 {
 			row.OfTiles = harness.Digits(work / 2 / row.Median / rate)
+		}
+		if counted, ok := found[i].(interface{ survivors() int64 }); ok {
+			row.Survivors = counted.survivors()
+		}
+		if rate := r.Costs.GPU.Read; row.Device == onGPU && rate > 0 {
+			row.OfRead = harness.Digits(float64(row.ReadBytes) / rate / row.Median)
 		}
 		if row.Device == onGPU {
 			row.Speedup = harness.Digits(times[0][len(times[0])/2] / row.Median)
