@@ -1,8 +1,10 @@
 // The entry points. Every parameter has eight bytes, which is what drivers' launches through gorgonia.org/cu take.
 #include "count.cuh"
+#include "ladder/ladder.cuh"
 #include "matrix.cuh"
 #include "scan.cuh"
 #include "scores.cuh"
+#include "transpose.cuh"
 
 using namespace slc;
 
@@ -101,8 +103,24 @@ slc_rescore(const float *a, int64_t stride_a, const double *norms_a, const float
 		places, out, out_counts);
 }
 
+SLC_KERNEL(kTransposeSide *kTransposeRows)
+slc_transpose(const float *in, int64_t stride, int64_t rows, int64_t columns, float *out) {
+	transpose(in, stride, rows, columns, out);
+}
+
+SLC_KERNEL(kStepSide *kStepSide)
+slc_ladder_plain(const float *a, const float *b, int64_t rows, int64_t columns, int64_t dim, float *out) {
+	ladder_plain(a, b, rows, columns, dim, out);
+}
+
+SLC_KERNEL(kStepSide *kStepSide)
+slc_ladder_shared(const float *a, const float *b, int64_t rows, int64_t columns, int64_t dim, float *out) {
+	ladder_shared(a, b, rows, columns, dim, out);
+}
+
 // All of them, for the host.
 #define SLC_KERNELS(X)                                                                                              \
 	X(slc_pack_f32) X(slc_pack_bf16) X(slc_pack_bf16x3) X(slc_count_f32) X(slc_count_bf16) X(slc_count_bf16x3)      \
 	X(slc_matrix_f32) X(slc_matrix_bf16) X(slc_matrix_bf16x3) X(slc_scores) X(slc_pairs)                     \
-	X(slc_code) X(slc_scan_1) X(slc_scan_8) X(slc_sift) X(slc_rescore)
+	X(slc_code) X(slc_scan_1) X(slc_scan_8) X(slc_sift) X(slc_rescore) X(slc_transpose)          \
+	X(slc_ladder_plain) X(slc_ladder_shared)

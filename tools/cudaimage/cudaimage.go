@@ -73,22 +73,24 @@ const (
 
 // SourceDigest covers all that the image is made of: the sources and the flags.
 func SourceDigest(root string) (string, error) {
-	dir := filepath.Join(root, filepath.FromSlash(Folder))
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return "", err
-	}
 	h := sha256.New()
 	fmt.Fprintln(h, strings.Join(Flags(), " "))
-	for _, d := range list {
-		if x := filepath.Ext(d.Name()); !d.Type().IsRegular() || x != ".cu" && x != ".cuh" {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(dir, d.Name()))
+	for _, folder := range []string{"", "ladder/"} {
+		dir := filepath.Join(root, filepath.FromSlash(Folder), folder)
+		list, err := os.ReadDir(dir)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(h, "%s %d\n%s", d.Name(), len(text), text)
+		for _, d := range list {
+			if x := filepath.Ext(d.Name()); !d.Type().IsRegular() || x != ".cu" && x != ".cuh" {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(dir, d.Name()))
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(h, "%s%s %d\n%s", folder, d.Name(), len(text), text)
+		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }

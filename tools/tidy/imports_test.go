@@ -20,7 +20,7 @@ cuda:
 cuda/drivertest: internal/filelock
 engine: kernels cuda engine internal/durable
 engine/cores:
-engine/gorgonia: kernels engine
+engine/gorgonia: kernels cuda engine
 engine/kmeans: kernels engine
 embed/remote: embed llm
 embed/ops: kernels

@@ -193,6 +193,13 @@ func (d *Device) pack(s *set, rows cpu.Rows, order []int32, first, end, last int
 		temporary.add(data, norms)
 		v, base = view{rows: uint64(data), norms: uint64(norms), n: part.N, stride: s.dim}, first
 	}
+	return d.packView(s, v, order, base, first, end, last)
+}
+
+// packView is pack for rows on the GPU; base is the number of their first.
+func (d *Device) packView(s *set, v view, order []int32, base, first, end, last int) error {
+	var temporary pieces
+	defer temporary.free(d)
 	if s.metric != kernels.Cosine {
 		v.norms = 0
 	}
