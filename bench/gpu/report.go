@@ -29,7 +29,8 @@ func (r *Report) Markdown(w io.Writer) error {
 		"TFLOP/s", "of tiles", "of reading", "rows rescored", "copies, s", "CPU ÷ GPU", "same"))
 	for _, x := range r.Rows {
 		fmt.Fprintf(w, "| %s | %s | %s, %s | %d × %d × %d | %.4g | %.3g | %s | %s | %d | %s | %s | %s |\n", x.Workload,
-			x.Format, x.Device, x.State, x.Contexts, x.Queries, x.Dim, x.Median, x.TFLOPs, share(x.OfTiles), share(x.OfRead),
+			x.Format, x.Device, x.State, x.Contexts, x.Queries, x.Dim, x.Median, x.TFLOPs, share(x.OfTiles),
+			share(x.OfRead),
 			x.Survivors, number(x.CopySeconds),
 			number(x.Speedup), yes(x.Same))
 	}

@@ -178,7 +178,8 @@ func head(v engine.Vectors, rows int) engine.Vectors {
 	return v
 }
 
-// vectors are random directions around a common one, with variances that fall as those of sentences' embeddings do along
+// vectors are random directions around a common one, with variances that fall as those of sentences' embeddings do
+// along
 // their axes: to a tenth behind a third of the coordinates.
 func (r *Report) vectors(ctx context.Context, n, dim int, seed uint64) (engine.Vectors, error) {
 	v := engine.Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim}

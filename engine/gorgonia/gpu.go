@@ -25,11 +25,13 @@ var ErrOnGPU = errors.New("the tensor lies in a GPU's memory")
 //	c, err := tensor.MatMul(a, b)
 //	err = g.Memcpy(result, c) // back
 //
-// Tensors are float32, whole or transposed (T); c.Data() of such a tensor must not be called. tensor never frees memory:
+// Tensors are float32, whole or transposed (T); c.Data() of such a tensor must not be called. tensor never frees
+// memory:
 // Release gives that of a tensor back, and Close all of it. Rounding is that of a float32 sum in chains of 64 products.
 // It may be used by many goroutines at once, on tensors that nobody writes meanwhile.
 type GPU struct {
-	// DType is how matrices are multiplied: kernels.F32, or kernels.BF16x3 on GPUs of sm_80 and later. Set it before the
+	// DType is how matrices are multiplied: kernels.F32, or kernels.BF16x3 on GPUs of sm_80 and later. Set it before
+	// the
 	// first use.
 	DType kernels.DType
 
@@ -135,7 +137,8 @@ func (g *GPU) owns(m tensor.Memory) bool {
 func hostBytes(m tensor.Memory) ([]byte, error) {
 	t, ok := m.(*tensor.Dense)
 	if !ok || !t.IsNativelyAccessible() {
-		return nil, fmt.Errorf("gorgonia: %w: a tensor in the process's memory is expected on one side", kernels.ErrArgument)
+		return nil, fmt.Errorf("gorgonia: %w: a tensor in the process's memory is expected on one side",
+			kernels.ErrArgument)
 	}
 	values, ok := t.Data().([]float32)
 	if !ok {
@@ -191,7 +194,8 @@ func (g *GPU) Memset(m tensor.Memory, value any) error {
 		values[i] = x
 	}
 	return g.gpu.Do(func(s *cuda.Stream) error {
-		return s.Write(cuda.Ptr(m.Uintptr()), unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values)))
+		return s.Write(cuda.Ptr(m.Uintptr()), unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))),
+			4*len(values)))
 	})
 }
 
@@ -225,7 +229,8 @@ func (g *GPU) product(op string, a, b, out view, tensors ...tensor.Tensor) error
 	for i, v := range []view{a, b, out} {
 		t, ok := tensors[i].(*tensor.Dense)
 		if !ok || t.Dtype() != tensor.Float32 || t.MemSize() > 0 && !g.owns(t) {
-			return fmt.Errorf("gorgonia: %s: %w: dense float32 tensors of this GPU are expected", op, kernels.ErrArgument)
+			return fmt.Errorf("gorgonia: %s: %w: dense float32 tensors of this GPU are expected", op,
+				kernels.ErrArgument)
 		}
 		dense[i] = gpu.Dense{At: cuda.Ptr(t.Uintptr()), Rows: v.rows, Cols: v.cols, Down: v.down, Right: v.right}
 	}

@@ -75,7 +75,8 @@ slc_code(const float *y, int64_t dim, const double *turned, int64_t first, int64
 	const void *head, const void *tail, const RowCode *head_rows, const RowCode *tail_rows, const float *terms,     \
 		int64_t rows, int64_t head_units, int64_t tail_units
 #define CODED_ROWS                                                                                                  \
-	{(const unsigned char *)head, (const unsigned char *)tail, head_rows, tail_rows, terms, rows, head_units, tail_units}
+	{(const unsigned char *)head, (const unsigned char *)tail, head_rows, tail_rows, terms, rows, head_units,       \
+		tail_units}
 
 #define SCAN(name, most_queries)                                                                                    \
 	SLC_KERNEL(kScanThreads)                                                                                        \

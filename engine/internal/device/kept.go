@@ -231,7 +231,8 @@ func (r *Resources) Packed(ctx context.Context, o *Operand, side Side, t kernels
 	order []int32) (
 	s Set, release func(), err error) {
 	var in *keep
-	x := &item{packing: packing{side: side, dtype: t, metric: m, scale: scale, order: order}, owner: o.Kept, device: Root(r.Device)}
+	x := &item{packing: packing{side: side, dtype: t, metric: m, scale: scale, order: order}, owner: o.Kept,
+		device: Root(r.Device)}
 	x.bytes = r.Bytes(t, o.N, o.Dim) + 4*int64(len(order))
 	if o.Kept != nil {
 		in = o.Kept.in(x.device)

@@ -110,7 +110,8 @@ func (s *ScanQuery) Far() bool { return !(s.Length < 1e3) }
 
 // Limit is the least value of a row whose score reaches a bar, at most: z·y ≥ limit, for l2 z·y − ½‖y‖² ≥ limit.
 func (x *Axes) Limit(s *ScanQuery, bar float64) float64 {
-	off := x.tiny() * float64(x.Rotation.Dim) * s.size * s.size * 16 // the norms of rows and of the origin are at most 2
+	// The norms of rows and of the origin are at most 2.
+	off := x.tiny() * float64(x.Rotation.Dim) * s.size * s.size * 16
 	switch x.Metric {
 	case kernels.L2:
 		if bar < 0 || math.IsNaN(bar) {

@@ -76,7 +76,8 @@ func (s *search) biasedOf(ctx context.Context, q int, b kernels.Biases, part int
 	return score()
 }
 
-// scoreBiased offers rows of a part with their biases, and notes that they were offered. Where the part is scanned, those
+// scoreBiased offers rows of a part with their biases, and notes that they were offered. Where the part is scanned,
+// those
 // that cannot reach the bar are left out.
 func (s *search) scoreBiased(q, part int, rows []int32, values []float64) error {
 	if len(rows) == 0 {

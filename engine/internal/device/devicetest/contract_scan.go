@@ -47,13 +47,15 @@ func (p *pair) scans(t *testing.T, d device.Device) {
 			t.Fatal(err)
 		}
 		for _, n := range []int{1, q.N} {
-			s := &device.Scan{Codes: c, Rows: rows, Queries: q.Slice(0, n), Turned: turned[:n], To: rows.N, Room: rows.N}
+			s := &device.Scan{Codes: c, Rows: rows, Queries: q.Slice(0, n), Turned: turned[:n], To: rows.N,
+				Room: rows.N}
 			s.From = p.rng.IntN(rows.N)
 			p.scan(t, d, s)
 			s.From, s.To = 0, 1+p.rng.IntN(rows.N)
 			p.scan(t, d, s)
 		}
-		p.list(t, d, &device.Scan{Codes: c, Rows: rows, Queries: q.Slice(0, 1), Turned: turned[:1], To: rows.N, Room: 1})
+		p.list(t, d, &device.Scan{Codes: c, Rows: rows, Queries: q.Slice(0, 1), Turned: turned[:1], To: rows.N,
+			Room: 1})
 		s := &device.Scan{Codes: c, Rows: rows, Queries: q.Slice(0, 1), Turned: turned[:1], To: rows.N, Room: 1,
 			Bars: []float64{p.metric.Worst()}}
 		if err := d.Scan(s); err != nil || s.Full[0] != (rows.N > 1) {
@@ -178,7 +180,8 @@ func (p *pair) list(t *testing.T, d device.Device, s *device.Scan) {
 	for i, row := range s.List {
 		reaches := !p.metric.Better(bar, p.metric.Biased(p.score(0, int(row)), biases[i]))
 		if _, ok := found[uint32(row)]; reaches && !ok {
-			t.Fatalf("row %d, score %v, bias %v, is not found; the bar is %v", row, p.score(0, int(row)), biases[i], bar)
+			t.Fatalf("row %d, score %v, bias %v, is not found; the bar is %v", row, p.score(0, int(row)), biases[i],
+				bar)
 		}
 	}
 }

@@ -159,7 +159,8 @@ func (d *Device) codeBlock(c *codes, rows cpu.Rows, from, to int, axes *set, y, 
 		blocks := (packed.Count()*device.Panel + scanWarps - 1) / scanWarps
 		at := c.addresses()
 		return s.Launch(code, [3]int{blocks, 1, 1}, [3]int{scanThreads, 1, 1}, 0, uint64(y), uint64(rows.Dim),
-			uint64(turned), uint64(from), uint64(to-from), uint64(c.head), uint64(c.tail), math.Float64bits(slop), at[0],
+			uint64(turned), uint64(from), uint64(to-from), uint64(c.head), uint64(c.tail), math.Float64bits(slop),
+			at[0],
 			at[1], at[2], at[3], at[4], uint64(found))
 	})
 }
@@ -228,8 +229,10 @@ func (d *Device) Scan(s *device.Scan) error {
 	}
 	n := s.Queries.N
 	if !there || n < 1 || n > device.ScanQueries || len(s.Turned) != n || len(s.Bars) != n || s.Rows.N != c.n ||
-		s.From < 0 || s.To < s.From || s.To > c.n || s.Room < 1 || s.List != nil && (n != 1 || len(s.Lifts) != len(s.List)) {
-		return fmt.Errorf("%w: a scan of rows [%d, %d) of %d for %d queries, room for %d; on the GPU %v", kernels.ErrShape,
+		s.From < 0 || s.To < s.From || s.To > c.n || s.Room < 1 || s.List != nil && (n != 1 ||
+		len(s.Lifts) != len(s.List)) {
+		return fmt.Errorf("%w: a scan of rows [%d, %d) of %d for %d queries, room for %d; on the GPU %v",
+			kernels.ErrShape,
 			s.From, s.To, c.n, n, s.Room, there)
 	}
 	for i, row := range s.List {
