@@ -102,7 +102,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	a.say("%v", err)
 	if todo := remedy(err); todo != "" {
-		fmt.Fprintf(a.stderr, "→ %s\n", todo)
+		_, _ = io.WriteString(a.stderr, lines(a.stderr, a.env, "→ "+todo))
 	}
 	return exitFailure
 }
@@ -110,7 +110,13 @@ func (a *app) run(ctx context.Context, args []string) int {
 // say writes a message for a person.
 func (a *app) say(format string, args ...any) {
 	a.spinner.Load().Clear()
-	fmt.Fprintf(a.stderr, "sluice: %s\n", printable.Text(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: ")))
+	_, _ = io.WriteString(a.stderr, lines(a.stderr, a.env,
+		"sluice: "+printable.Text(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: "))))
+}
+
+// lines are a text with its end of line, on a terminal broken between words.
+func lines(to io.Writer, env []string, text string) string {
+	return terminal.Of(to, env).Wrap(text, "", "")
 }
 
 // warn is say for what is no error.
@@ -313,12 +319,13 @@ func (a *app) logger(level string) *slog.Logger {
 	case a.verbose:
 		l = min(l, slog.LevelInfo)
 	}
-	return slog.New(&logHandler{w: a.stderr, level: l, before: func() { a.spinner.Load().Clear() }})
+	return slog.New(&logHandler{w: a.stderr, env: a.env, level: l, before: func() { a.spinner.Load().Clear() }})
 }
 
 // logHandler writes a record as "sluice: warning: message key=value".
 type logHandler struct {
 	w      io.Writer
+	env    []string
 	level  slog.Level
 	suffix string
 	before func() // called before a line
@@ -341,7 +348,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	h.before()
-	_, err := fmt.Fprintln(h.w, b.String()+h.suffix)
+	_, err := io.WriteString(h.w, lines(h.w, h.env, b.String()+h.suffix))
 	return err
 }
 

@@ -75,6 +75,7 @@ type Line struct {
 	Offset int64  // of its first byte
 	Length int64  // in bytes, with its end
 	Raw    []byte // without its end, valid until the next line; nil of a line that is too long
+	Own    bool   // Raw is the caller's for good: the line is a long one, and its memory is not used again
 	Cut    int64  // bytes that Shortened left out of its strings
 }
 
@@ -93,16 +94,19 @@ func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] { return Shortened(r
 func Shortened(r io.Reader, limit int64, most int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)
-		var buf []byte
+		var room []byte // of lines that are not long
 		for line := (Line{Number: 1}); ; line.Number++ {
 			short := shortener{most: most}
-			length, err := readLine(br, &buf, limit, &short)
+			buf, length, err := readLine(br, room[:0], limit, &short)
 			if err != nil && err != io.EOF {
 				yield(Line{Number: line.Number, Offset: line.Offset}, err)
 				return
 			}
 			if length == 0 { // nothing after the last line's end
 				return
+			}
+			if line.Own = len(buf) > longLine; !line.Own {
+				room = buf
 			}
 			line.Length, line.Raw, line.Cut = length, bytes.TrimRight(buf, "\r\n"), short.cut
 			var long error
@@ -117,18 +121,35 @@ func Shortened(r io.Reader, limit int64, most int) iter.Seq2[Line, error] {
 	}
 }
 
-// readLine reads a line into buf and returns its length. Of a line that is much longer than limit, buf holds a
-// beginning only.
-func readLine(br *bufio.Reader, buf *[]byte, limit int64, short *shortener) (length int64, err error) {
-	*buf = (*buf)[:0]
+// longLine is the size from which on a line is collected in blocks of that size and joined at its end: a buffer that
+// grows by copying would leave several times the line behind.
+const longLine = 1 << 20
+
+// readLine reads a line, into buf if it is not a long one, and returns its length. Of a line that is much longer than
+// limit, only a beginning is held.
+func readLine(br *bufio.Reader, buf []byte, limit int64, short *shortener) (line []byte, length int64, err error) {
+	var blocks [][]byte
+	held := int64(0) // in blocks
 	for {
 		part, err := br.ReadSlice('\n')
 		length += int64(len(part))
-		if int64(len(*buf)) <= limit+2 { // with a line's end
-			*buf = short.append(*buf, part)
+		if held+int64(len(buf)) <= limit+2 { // with a line's end
+			if len(buf)+len(part) > longLine {
+				blocks, held = append(blocks, buf), held+int64(len(buf))
+				buf = make([]byte, 0, longLine)
+			}
+			buf = short.append(buf, part)
 		}
-		if err != bufio.ErrBufferFull {
-			return length, err
+		if err == bufio.ErrBufferFull {
+			continue
 		}
+		if blocks == nil {
+			return buf, length, err
+		}
+		line = make([]byte, 0, held+int64(len(buf)))
+		for _, block := range append(blocks, buf) {
+			line = append(line, block...)
+		}
+		return line, length, err
 	}
 }

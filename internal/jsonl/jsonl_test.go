@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,44 @@ func TestLinesSayWhereTheyAre(t *testing.T) {
 	}
 	if !slices.Equal(want, got) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestLongLinesAreTheCallers: a line of many blocks is whole, is not written over by later ones, and costs its size
+// twice.
+func TestLongLinesAreTheCallers(t *testing.T) {
+	long := func(c string, n int) string { return strings.Repeat(c, n) }
+	text := "short\n" + long("a", 3*longLine+17) + "\r\n" + long("b", longLine) + "\n" + long("c", 2*longLine) +
+		"\nlast"
+	var kept []string
+	var own []bool
+	var raws [][]byte
+	for l, err := range Lines(strings.NewReader(text), 1<<30) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		own = append(own, l.Own)
+		if l.Own {
+			raws = append(raws, l.Raw)
+		} else {
+			kept = append(kept, string(l.Raw))
+		}
+	}
+	if !slices.Equal(own, []bool{false, true, true, true, false}) || !slices.Equal(kept, []string{"short", "last"}) {
+		t.Errorf("own %v, short lines %q", own, kept)
+	}
+	for i, want := range []string{long("a", 3*longLine+17), long("b", longLine), long("c", 2*longLine)} {
+		if string(raws[i]) != want {
+			t.Errorf("long line %d: %d bytes from %q", i, len(raws[i]), raws[i][:9])
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range Lines(strings.NewReader(long("x", 64<<20)), 1<<30) {
+	}
+	runtime.ReadMemStats(&after)
+	if n := float64(after.TotalAlloc-before.TotalAlloc) / (64 << 20); n > 3.1 { // the text that is read is one of them
+		t.Errorf("%.1f bytes are allocated for each byte of a line", n)
 	}
 }
 

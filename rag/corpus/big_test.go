@@ -139,6 +139,18 @@ func TestBigParagraphsOfHTML(t *testing.T) {
 	}
 }
 
+// A text file is held once, as it is read. Before: from 64 MiB on the memory for it grew by copying.
+func TestBigFileIsHeldOnce(t *testing.T) {
+	path := write(t, t.TempDir(), "a.txt", paragraph(96<<20))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	docs, _ := load(t, LoadOptions{}, path)
+	runtime.ReadMemStats(&after)
+	if n := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(docs[0].Text)); n > 1.1 {
+		t.Errorf("%.2f bytes are allocated for each byte of a file", n)
+	}
+}
+
 // A parser that does not look at the context is left behind when that ends.
 func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further string fields go to Meta. A title is
-// the heading of the text. Without an id the document gets one from the digest of its text.
-func parseJSONLine(raw []byte, at int, p *pulse) (*Document, error) {
+// the heading of the text. Without an id the document gets one from the digest of its text. With own raw is given away:
+// the document's text may lie in it.
+func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 	skip := 0
 	if at == 0 && bytes.HasPrefix(raw, []byte("\ufeff")) {
 		skip = 3
@@ -32,7 +34,7 @@ func parseJSONLine(raw []byte, at int, p *pulse) (*Document, error) {
 			}
 			return nil
 		}
-		text, m, repaired := unquote(value, at+offset, p)
+		text, m, repaired := unquote(value, at+offset, own && key == "text", p)
 		d.Repaired += repaired
 		switch key {
 		case "text":
@@ -90,7 +92,7 @@ func jsonFields(raw []byte, f func(key string, value []byte, offset int) error) 
 			at = jsonSpace(raw, at+1)
 		}
 		end := jsonEnd(raw, at)
-		key, _, _ := unquote(raw[at:end], 0, nil)
+		key, _, _ := unquote(raw[at:end], 0, false, nil)
 		at = jsonSpace(raw, jsonSpace(raw, end)+1) // behind the colon
 		end = jsonEnd(raw, at)
 		if err := f(key, raw[at:end], at); err != nil {
@@ -141,31 +143,58 @@ func jsonEnd(raw []byte, at int) int {
 }
 
 // unquote decodes a valid JSON string literal that stands at source offset at, with its map. Lone
-// surrogates and invalid UTF-8 become U+FFFD, NUL is removed; both are counted.
-func unquote(lit []byte, at int, p *pulse) (text string, m offsetMap, repaired int) {
-	var w textWriter
-	w.text.Grow(len(lit))
+// surrogates and invalid UTF-8 become U+FFFD, NUL is removed; both are counted. With own the text takes the place of
+// the literal, whose bytes are the caller's to give away.
+func unquote(lit []byte, at int, own bool, p *pulse) (text string, m offsetMap, repaired int) {
+	out := lit[:0]
+	if !own {
+		out = make([]byte, 0, len(lit))
+	}
 	for i := 1; i < len(lit)-1; {
 		p.beat()
+		if n := plainBytes(lit[i : len(lit)-1]); n > 0 {
+			m.add(len(out), at+i, 1, 1)
+			out = append(out, lit[i:i+n]...)
+			i += n
+			continue
+		}
 		r, n := utf8.DecodeRune(lit[i:])
-		if r == '\\' {
+		escaped := r == '\\'
+		if escaped {
 			r, n = unescape(lit[i:])
 		}
 		switch {
 		case r == 0:
 			repaired++
-		case r == utf8.RuneError && (n == 1 || lit[i] == '\\' && !bytes.EqualFold(lit[i:i+n], []byte(`\ufffd`))):
-			w.atom("\ufffd", at+i, n)
+			i += n
+			continue
+		case r == utf8.RuneError && (n == 1 || escaped && !bytes.EqualFold(lit[i:i+n], []byte(`\ufffd`))):
 			repaired++
-		case lit[i] == '\\':
-			w.atom(string(r), at+i, n)
-		default:
-			w.segment(at+i, 1, 1)
-			w.text.Write(lit[i : i+n])
+			escaped = true // it is another character than the one that stands there
 		}
+		size := utf8.RuneLen(r)
+		if own && len(out)+size > i+n { // U+FFFD for a byte, more often than there is room for before it
+			out, own = append(make([]byte, 0, len(lit)), out...), false
+		}
+		if escaped {
+			m.add(len(out), at+i, size, n)
+		} else {
+			m.add(len(out), at+i, 1, 1)
+		}
+		out = utf8.AppendRune(out, r)
 		i += n
 	}
-	return w.text.String(), w.m, repaired
+	return unsafe.String(unsafe.SliceData(out), len(out)), m, repaired // nobody writes to out any more
+}
+
+// plainBytes is how many ASCII characters a string of JSON begins with that stand for themselves, up to as many as are
+// copied between two looks at the context.
+func plainBytes(s []byte) (n int) {
+	s = s[:min(len(s), 4<<10)]
+	for n < len(s) && s[n] != '\\' && s[n] < utf8.RuneSelf && s[n] != 0 {
+		n++
+	}
+	return n
 }
 
 // unescape decodes the escape sequence that s begins with and returns its length.

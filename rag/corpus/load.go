@@ -189,9 +189,11 @@ func (l *loader) document(at found) error {
 		return l.unread(at, err)
 	}
 	d := &Document{ID: at.name, Digest: digest, Cut: cut}
-	if err := limit.parsing(len(raw), func() error { return parse(d, raw) }); err != nil {
+	size := len(raw)
+	if err := limit.parsing(size, func() error { return parse(d, raw) }); err != nil {
 		return l.unread(at, err)
 	}
+	collect(size)
 	d.shorten(l.o.MaxTextBytes)
 	if d.Title == "" {
 		d.Title = title(d, at.path)
@@ -373,8 +375,10 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 	var d *Document
 	limit := l.limited(int64(len(line.Raw)))
 	defer limit.end()
+	sum := sha256.Sum256(line.Raw) // parsing writes over the line
+	collect(len(line.Raw))
 	err = limit.parsing(len(line.Raw), func() (err error) {
-		d, err = parseJSONLine(line.Raw, int(line.Offset), limit.pulse)
+		d, err = parseJSONLine(line.Raw, int(line.Offset), line.Own, limit.pulse)
 		return err
 	})
 	if err != nil {
@@ -383,7 +387,6 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 		}
 		return l.skip(from.String(), err, true)
 	}
-	sum := sha256.Sum256(line.Raw)
 	d.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	d.Cut = line.Cut > 0
 	d.shorten(l.o.MaxTextBytes)

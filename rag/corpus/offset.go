@@ -56,17 +56,21 @@ type textWriter struct {
 }
 
 func (w *textWriter) segment(source, tu, su int) {
-	if w.isSource {
-		return
+	if !w.isSource {
+		w.m.add(w.text.Len(), source, tu, su)
 	}
-	if n := len(w.m); n > 0 {
-		l := w.m[n-1]
-		units := (w.text.Len() - l.text) / l.tu
+}
+
+// add says that units of tu text bytes, from a text offset on, come from su source bytes each.
+func (m *offsetMap) add(text, source, tu, su int) {
+	if n := len(*m); n > 0 {
+		l := (*m)[n-1]
+		units := (text - l.text) / l.tu
 		if l.tu == tu && l.su == su && l.source+units*su == source {
 			return
 		}
 	}
-	w.m = append(w.m, offsetSegment{w.text.Len(), source, tu, su})
+	*m = append(*m, offsetSegment{text, source, tu, su})
 }
 
 // copy appends s, whose bytes are the source bytes from source on.

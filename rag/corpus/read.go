@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -34,8 +35,12 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 	if most <= 0 {
 		most = l.o.MaxFileBytes + 1
 	}
-	var b strings.Builder                            // its String is what was read without a copy of it
-	b.Grow(int(min(max(size, 0), most, 64<<20) + 1)) // an archive may claim any size
+	var b strings.Builder // its String is what was read without a copy of it
+	room := min(max(size, 0), most)
+	if at.content != nil {
+		room = min(room, 64<<20) // an archive may claim any size
+	}
+	b.Grow(int(room + 1))
 	h := sha256.New()
 	if _, err = io.Copy(io.MultiWriter(&b, h), io.LimitReader(cancelled{l.ctx, f}, most)); err != nil {
 		return "", "", false, reason(err)
@@ -48,6 +53,17 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 		raw = wholeCharacters(raw)
 	}
 	return raw, "sha256:" + hex.EncodeToString(h.Sum(nil)), cut, nil
+}
+
+// largeSource is the size from which on what was read of a source is worth a collection of its own.
+const largeSource = 64 << 20
+
+// collect frees what a large source has left behind. The garbage collector would wait until twice as much is in use,
+// and takes a moment only for texts, which hold no pointers.
+func collect(bytes int) {
+	if bytes >= largeSource {
+		runtime.GC()
+	}
 }
 
 // wholeCharacters takes half a character off the end of a text that was cut.

@@ -38,7 +38,9 @@ func Snippet(passage string, s *Sentence, runes int) []Part {
 		}
 		return compact(parts...)
 	}
-	parts[at].Text = beginning(parts[at].Text, runes)
+	if whole := parts[at].Text; utf8.RuneCountInString(whole) > runes { // what follows would not be what comes next
+		parts[at].Text, parts = beginning(whole, runes), parts[:at+1]
+	}
 	left := runes - utf8.RuneCountInString(parts[at].Text)
 	before := left / 2
 	if at+1 < len(parts) {

@@ -39,6 +39,11 @@ func TestSnippet(t *testing.T) {
 			t.Errorf("%d runes, has %d: %s", c.runes, total, diff)
 		}
 	}
+	// behind a sentence that was cut nothing follows: it would read as what comes next
+	if got := excerpt.Snippet("aa bbbbbbbbbbbbbbbbbbbb. A thing.", &excerpt.Sentence{End: 24}, 14); len(got) != 1 ||
+		got[0].Text != "aa …" {
+		t.Errorf("behind a cut: %v", got)
+	}
 	if got := excerpt.Snippet(" \n", nil, 10); len(got) != 0 {
 		t.Errorf("%v of nothing", got)
 	}
