@@ -117,7 +117,7 @@ type Way struct {
 	Choice  string // which device the shape, what is prepared and the measured costs speak for, and why
 	Regions int    // blocks of contexts × queries that were packed one after the other; 1 = all at once, 0 = none
 	Passes  int    // over all pairs by bounded kernels
-	Spilled int64  // bytes of kept pairs that went through a temporary file
+	Spilled int64  // bytes of kept pairs and scores that went through a temporary file
 	Reason  string // why canonical scores, regions or more than one pass were needed, or ""
 }
 

@@ -2,18 +2,24 @@ package statistics
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 )
 
 // binned counts the canonical scores of a window that has no room for them in cells, and then keeps those of a few
-// cells.
+// cells. Meanwhile the scores are in the spill file; what that has no room for is scored once more.
 type binned struct {
 	cells  cells
 	counts []int64
+	stored []stretch
+	lost   bool        // stored is not complete
 	kept   []int       // cells that are kept, ascending; nil while counting
 	scores [][]float64 // of each of these
 }
+
+// stretch is n scores in the spill file.
+type stretch struct{ at, n int64 }
 
 const binnedCells = 1 << 10
 
@@ -45,7 +51,10 @@ func (w *binned) empty() *binned {
 		scores: make([][]float64, len(w.kept))}
 }
 
-func (w *binned) take(scores []float64) {
+func (w *binned) take(scores []float64, file *spill) {
+	if w.kept == nil && !w.lost && len(scores) > 0 {
+		w.store(scores, file)
+	}
 	for _, x := range scores {
 		cell := w.cells.of(x)
 		if w.kept == nil {
@@ -56,7 +65,40 @@ func (w *binned) take(scores []float64) {
 	}
 }
 
+func (w *binned) store(scores []float64, file *spill) {
+	at, err := file.write(bytesOf(scores))
+	if err != nil { // the second turn needs no file
+		w.lost = true
+		return
+	}
+	if i := len(w.stored) - 1; i >= 0 && w.stored[i].at+8*w.stored[i].n == at {
+		w.stored[i].n += int64(len(scores))
+		return
+	}
+	w.stored = append(w.stored, stretch{at, int64(len(scores))})
+}
+
+// load takes the scores from the file.
+func (w *binned) load(ctx context.Context, file *spill) error {
+	buffer := make([]float64, 1<<13)
+	for _, s := range w.stored {
+		for s.n > 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			piece := buffer[:min(s.n, int64(len(buffer)))]
+			if _, err := file.file.ReadAt(bytesOf(piece), s.at); err != nil {
+				return fmt.Errorf("engine: scores in a temporary file: %w", err)
+			}
+			w.take(piece, nil)
+			s.at, s.n = s.at+8*int64(len(piece)), s.n-int64(len(piece))
+		}
+	}
+	return nil
+}
+
 func (w *binned) merge(o *binned) {
+	w.stored, w.lost = append(w.stored, o.stored...), w.lost || o.lost
 	for i, n := range o.counts {
 		w.counts[i] += n
 	}
@@ -93,27 +135,35 @@ func (w *binned) find(rank int64) (cell int, below int64) {
 	return -1, math.MaxInt64
 }
 
-// settleBinned goes over the binned windows once more, for the cells that hold their statistics.
+// settleBinned goes over the scores of the binned windows once more, for the cells that hold their statistics.
 func (r *resolver) settleBinned(ctx context.Context) error {
-	var left []*window
+	var stored, lost []*window
 	room := r.j.scoreRoom()
 	for _, w := range r.windows {
 		if w.binned == nil {
 			continue
 		}
-		room -= w.keep(room)
-		if len(w.binned.kept) > 0 {
-			left = append(left, w)
+		switch room -= w.keep(room); {
+		case len(w.binned.kept) == 0:
+		case w.binned.lost:
+			lost = append(lost, w)
+		default:
+			stored = append(stored, w)
 		}
 	}
-	if r.windows = left; len(left) == 0 {
-		return nil
-	}
-	r.setMarks()
-	if err := r.recheck(ctx); err != nil {
+	err := r.j.r.Pool.Each(ctx, len(stored), r.j.blocks.Workers, func(_, i int) error {
+		return stored[i].binned.load(ctx, r.j.spill)
+	})
+	if err != nil {
 		return err
 	}
-	for _, w := range r.windows {
+	if r.windows = lost; len(lost) > 0 {
+		r.setMarks()
+		if err := r.recheck(ctx); err != nil {
+			return err
+		}
+	}
+	for _, w := range append(stored, lost...) {
 		for i, cell := range w.binned.kept {
 			var of []*statistic
 			below := w.below

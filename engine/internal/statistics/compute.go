@@ -121,7 +121,7 @@ func (j *job) describe() {
 	}
 	if j.spill != nil {
 		if w.Spilled = j.spill.used; w.Spilled > 0 {
-			reasons = append(reasons, "kept pairs went through a temporary file")
+			reasons = append(reasons, "kept pairs, or their scores, went through a temporary file")
 		}
 	}
 	reasons = append(reasons, j.reasons...)

@@ -94,7 +94,7 @@ func (k *keeper) keep(w *worker, task int32, entries []device.Entry) {
 		w.buffer = w.buffer[n:n:cap(w.buffer)]
 		return
 	}
-	at, err := k.j.spill.write(entries)
+	at, err := k.j.spill.write(bytesOf(entries))
 	if err != nil {
 		k.full.Store(true)
 		w.mine.full = true
@@ -128,7 +128,7 @@ const (
 
 const entryBytes = int64(unsafe.Sizeof(device.Entry{}))
 
-// spill is a temporary file of kept entries. It has no name where the system allows that, so that a killed
+// spill is a temporary file of kept entries and scores. It has no name where the system allows that, so that a killed
 // process leaves nothing.
 type spill struct {
 	limit int64 // bytes
@@ -141,9 +141,12 @@ type spill struct {
 
 var errSpillFull = errors.New("no room for kept pairs on the disk")
 
-// write appends entries and returns where they begin.
-func (s *spill) write(entries []device.Entry) (at int64, err error) {
-	size := int64(len(entries)) * entryBytes
+// write appends bytes and returns where they begin. A nil spill is full.
+func (s *spill) write(data []byte) (at int64, err error) {
+	if s == nil {
+		return 0, errSpillFull
+	}
+	size := int64(len(data))
 	s.mu.Lock()
 	if s.file == nil {
 		err = s.open()
@@ -159,7 +162,7 @@ func (s *spill) write(entries []device.Entry) (at int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = s.file.WriteAt(bytesOf(entries), at)
+	_, err = s.file.WriteAt(data, at)
 	return at, err
 }
 
@@ -187,9 +190,9 @@ func (s *spill) close() error {
 	return err
 }
 
-// bytesOf is the memory of entries: the file is read by the process that wrote it, in its own byte order.
-func bytesOf(entries []device.Entry) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(entries))), len(entries)*int(entryBytes))
+// bytesOf is the memory of entries or scores: the file is read by the process that wrote it, in its own byte order.
+func bytesOf[T device.Entry | float64](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }
 
 // load returns a run's entries; buffer is reused for those in the file.

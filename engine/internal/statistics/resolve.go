@@ -459,7 +459,7 @@ func (r *resolver) store(p *picker, window int) {
 	if p.binned[window] == nil {
 		p.binned[window] = w.binned.empty()
 	}
-	p.binned[window].take(scores)
+	p.binned[window].take(scores, r.j.spill)
 }
 
 // settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon,
