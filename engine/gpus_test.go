@@ -251,8 +251,8 @@ func TestResident(t *testing.T) {
 	}
 	search()
 	held := s.Describe().OnGPU
-	if least := int64(4 * v.Rows * v.Dim); held < least || !strings.Contains(s.Describe().Choice, "GPU") {
-		t.Fatalf("%d bytes on the GPU, %d are the rows; %s", held, least, s.Describe().Choice)
+	if rows := int64(4 * v.Rows * v.Dim); held < rows || !strings.Contains(s.Describe().Choice, "GPU") {
+		t.Fatalf("%d bytes on the GPU, %d are the rows; %s", held, rows, s.Describe().Choice)
 	}
 	for name, change := range map[string]func() error{
 		"nothing": func() error { return nil },

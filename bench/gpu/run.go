@@ -335,10 +335,10 @@ func (r *Report) matrices(ctx context.Context, contexts, queries engine.Vectors)
 var batches = []int{1, 8, 64, 512}
 
 func (r *Report) searches(ctx context.Context, contexts, queries engine.Vectors) error {
-	least := map[string]int{}
+	from := map[string]int{}
 	for _, n := range batches {
 		q := head(queries, n)
-		from := len(r.Rows)
+		before := len(r.Rows)
 		err := r.coldAndWarm(ctx, Row{Workload: Search}, contexts, n,
 			func(e *engine.Engine, c engine.Vectors) (any, error) {
 				return e.TopK(ctx, q, c, kernels.Cosine, 10, nil)
@@ -347,15 +347,15 @@ func (r *Report) searches(ctx context.Context, contexts, queries engine.Vectors)
 		if err != nil {
 			return err
 		}
-		for _, row := range r.Rows[from:] {
-			if row.Device == onGPU && row.Speedup > 1 && least[row.State] == 0 {
-				least[row.State] = n
+		for _, row := range r.Rows[before:] {
+			if row.Device == onGPU && row.Speedup > 1 && from[row.State] == 0 {
+				from[row.State] = n
 			}
 		}
 	}
 	for _, state := range []string{cold, warm} {
 		r.Break = append(r.Break, BreakEven{Contexts: contexts.Rows, Dim: contexts.Dim, State: state,
-			Queries: least[state]})
+			Queries: from[state]})
 	}
 	return nil
 }

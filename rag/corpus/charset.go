@@ -13,8 +13,8 @@ import (
 // charsetSample is how many bytes with characters outside of ASCII decide on an encoding.
 const charsetSample = 4 << 10
 
-// leastPlausible is how well a text must read in the encoding that suits it best; below, it is none.
-const leastPlausible = .5
+// minPlausible is how well a text must read in the encoding that suits it best; below, it is none.
+const minPlausible = .5
 
 // guessCharset finds the encoding of a text that is not Unicode, by its name in the WHATWG's list; "" for what reads as
 // a text in none. Each encoding is tried, and the one wins in which the text reads best: as letters of one language in
@@ -24,7 +24,7 @@ func guessCharset(raw string) string {
 	if name := guessWide(sample); name != "" {
 		return name
 	}
-	best, most := "", leastPlausible
+	best, most := "", minPlausible
 	for _, name := range strings.Fields("windows-1252 windows-1251 windows-1250 windows-1253 windows-1254 " +
 		"windows-1255 " +
 		"windows-1256 koi8-u koi8-r windows-1257 iso-8859-2 iso-8859-7 iso-8859-5 iso-8859-8 iso-8859-6 windows-874 " +

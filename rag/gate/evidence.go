@@ -40,13 +40,13 @@ type Evidence struct {
 
 // What the grades ask for.
 const (
-	goodShare   = .9 // of the questions of other topics, kept out
-	fairShare   = .7
-	openShare   = .7 // of the questions in scope, which open
-	leastOthers = 10 // questions of other topics that a grade needs
-	leastSample = 5  // contexts, whatever the statistic
-	leastTail   = 20 // contexts, for an extreme
-	wideShare   = .25
+	goodShare = .9 // of the questions of other topics, kept out
+	fairShare = .7
+	openShare = .7 // of the questions in scope, which open
+	minOthers = 10 // questions of other topics that a grade needs
+	minSample = 5  // contexts, whatever the statistic
+	minTail   = 20 // contexts, for an extreme
+	wideShare = .25
 )
 
 // ErrThreshold is a threshold with which the gate decides nothing.
@@ -108,7 +108,7 @@ func (c *Calibration) seen() []*Stats {
 // the level leaves. 0 is never.
 func (p Policy) bounds(m kernels.Metric, level float64) (low, high int) {
 	if p.mean {
-		return 2 * leastSample, 2 * leastSample
+		return 2 * minSample, 2 * minSample
 	}
 	from := func(p float64) int {
 		if p <= 0 || p >= 1 {
@@ -132,11 +132,11 @@ func (p Policy) least(m kernels.Metric) int {
 	tail := min(q, 1-q)
 	switch {
 	case p.mean:
-		return leastSample
+		return minSample
 	case tail <= 0:
-		return leastTail
+		return minTail
 	}
-	return max(leastSample, int(math.Ceil(1/tail-1e-9)))
+	return max(minSample, int(math.Ceil(1/tail-1e-9)))
 }
 
 // weigh fills in the evidence, once policy, cut-off, interval and hold-out are there.
@@ -183,7 +183,7 @@ func (e *Evidence) grade() Grade {
 		return GradeWeak
 	case e.Others == 0:
 		return GradeUnknown
-	case e.Others < leastOthers:
+	case e.Others < minOthers:
 		return GradeLittle
 	case kept >= goodShare:
 		return GradeGood
@@ -226,7 +226,7 @@ func (e *Evidence) little(c *Calibration) string {
 	what := fmt.Sprintf("questions about %s, %s needs %d", plural(e.Contexts, "context"), c.Policy, e.Least)
 	switch {
 	case e.Contexts >= e.Least:
-		return fmt.Sprintf("%s of other topics, it takes %d; %s", plural(e.Others, "question"), leastOthers,
+		return fmt.Sprintf("%s of other topics, it takes %d; %s", plural(e.Others, "question"), minOthers,
 			adviceQuestions)
 	case c.Corpus.Contexts < e.Least:
 		return fmt.Sprintf("%s; the store has %d: add documents, or do without a gate, 'ask --gate open'", what,

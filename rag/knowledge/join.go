@@ -17,16 +17,16 @@ const (
 	joinedQueries = 64
 	// joinedRows is from how many rows on searches are joined: fewer are searched sooner than a batch is put together.
 	joinedRows = 4096
-	// leastClass is the binary logarithm of how many hits a joined search may find in vain for who wants one.
-	leastClass = 3
+	// minClass is the binary logarithm of how many hits a joined search may find in vain for who wants one.
+	minClass = 3
 )
 
 // A batch waits for the callers of the one before it, who often ask again at once, for as long as awaited says: a share
 // of the time that the search before has taken, which two searches of half as many queries would lose.
 const (
 	awaitedShare = 8
-	leastAwaited = 100 * time.Microsecond // a shorter wait is none
-	mostAwaited  = 5 * time.Millisecond
+	minAwaited   = 100 * time.Microsecond // a shorter wait is none
+	maxAwaited   = 5 * time.Millisecond
 )
 
 // joining is the engine as the searches of a snapshot use it. Searches of the same vectors that come while one is under
@@ -49,7 +49,7 @@ func (j joining) TopK(
 		return j.Interface.TopK(ctx, q, c, metric, k, bias)
 	}
 	call := &joinedCall{q: q, k: k, bias: bias, done: make(chan struct{})}
-	return j.s.joins.do(ctx, j, c, joinKey{c.Set, metric, max(leastClass, bits.Len(uint(k-1)))}, call)
+	return j.s.joins.do(ctx, j, c, joinKey{c.Set, metric, max(minClass, bits.Len(uint(k-1)))}, call)
 }
 
 // joinKey names searches that one call of the engine can answer: of the same vectors, by the same metric, for about as
@@ -155,9 +155,9 @@ func (js *joins) next(j joining, c engine.Vectors, key joinKey) {
 		return
 	}
 	g.expected = min(ended+len(g.waiting), joinedQueries)
-	awaited := min(time.Since(g.begun)/awaitedShare, mostAwaited)
+	awaited := min(time.Since(g.begun)/awaitedShare, maxAwaited)
 	var come chan struct{}
-	if awaited >= leastAwaited {
+	if awaited >= minAwaited {
 		come = make(chan struct{})
 		g.come = come
 		g.enough()

@@ -22,9 +22,13 @@ import (
 // minutes) in a new folder of TMPDIR: SLUICE_STORE_ROWS=1000000 go test ./rag/store -run TestMillionRows -v -timeout
 // 60m. It prints times, and asserts what does not depend on the machine.
 func TestMillionRows(t *testing.T) {
-	rows, err := strconv.Atoi(os.Getenv("SLUICE_STORE_ROWS"))
-	if err != nil {
-		t.Skip("SLUICE_STORE_ROWS is no number of chunks")
+	given := os.Getenv("SLUICE_STORE_ROWS")
+	if given == "" {
+		t.Skip("SKIP: SLUICE_STORE_ROWS is not set: it names the number of chunks")
+	}
+	rows, err := strconv.Atoi(given)
+	if err != nil || rows < 10_000 {
+		t.Fatalf("SLUICE_STORE_ROWS is %q, not a number of chunks from 10,000 on", given)
 	}
 	rows -= rows % 10_000
 	dir := filepath.Join(t.TempDir(), "s")

@@ -14,7 +14,7 @@ const (
 	costDim  = 384
 	costRows = 1 << 14    // different rows
 	costStep = 1.5 / 1000 // seconds: what takes longer is long enough to be measured
-	leastRun = 64         // vectors on a side of the first, smallest, run
+	minRun   = 64         // vectors on a side of the first, smallest, run
 	copyRoom = 24 << 20   // bytes of the longest copy
 	retries  = 3          // of a run whose length is right; the best counts
 	launches = 8          // calls of one pair
@@ -107,7 +107,7 @@ func (c *calibration) grow(first, largest int, units func(size int) float64, run
 // copy times copies to the device and leaves one of all rows there.
 func (c *calibration) copy(m *Measured) (err error) {
 	none := false
-	rate, err := c.grow(leastRun, min(costRows, copyRoom/(4*costDim)), func(n int) float64 {
+	rate, err := c.grow(minRun, min(costRows, copyRoom/(4*costDim)), func(n int) float64 {
 		return float64(CopyBytes(n,
 			costDim))
 	},
@@ -173,7 +173,7 @@ func counting(lanes int) *Count {
 // timed is the rate of Count over sets that grow; the time to pack them does not count.
 func (c *calibration) timed(t kernels.DType, shape func(size int) (a, b int), largest int,
 	units func(a, b int) float64) (best float64, err error) {
-	for size := leastRun; ; size = min(2*size, largest) {
+	for size := minRun; ; size = min(2*size, largest) {
 		took := math.Inf(1)
 		a, b := shape(size)
 		err := c.packed(t, a, b, func(rows, lanes Set) error {
@@ -220,7 +220,7 @@ func (c *calibration) read() (float64, error) {
 func (c *calibration) scores() (float64, error) {
 	const few = 128
 	out := make([]float64, few*costRows)
-	return c.grow(leastRun, costRows, func(n int) float64 { return few * float64(n) * costDim }, func(n int) error {
+	return c.grow(minRun, costRows, func(n int) float64 { return few * float64(n) * costDim }, func(n int) error {
 		return c.d.Scores(kernels.Cosine, out, n, c.rows.Slice(0, few), c.rows.Slice(0, n))
 	})
 }

@@ -59,7 +59,7 @@ const (
 	laneBlock = 64      // panels of queries at a time
 	piece     = 1 << 13 // canonical scores of a call
 	spare     = 1 << 12 // candidates of a task, besides those that are expected
-	leastTask = 4       // panels of rows: fewer get canonical scores, all of them
+	minTask   = 4       // panels of rows: fewer get canonical scores, all of them
 	setShare  = 0.75    // of an operation's memory for packed rows
 	rounding  = 0x1p-20 // of bars, as a share of the largest value
 )
@@ -305,7 +305,7 @@ func (s *search) bar(l *lane) (score float64, ok bool) {
 	return l.hits[0].Score, true
 }
 
-// limits are the largest and the least value that a tile of two sets can have.
+// limits are the largest and the smallest value that a tile of two sets can have.
 func limits(m kernels.Metric, rows, lanes device.Set, epsilon float64) (low, high float64) {
 	a, b := rows.Norm(), lanes.Norm()
 	switch m {

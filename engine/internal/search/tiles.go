@@ -74,7 +74,7 @@ func (s *search) set(ctx context.Context, p *Part, first, panel int, rows, lanes
 		return s.canonical(ctx, p, first+panel*device.Panel, first+rows.Len())
 	}
 	work := float64(lanes.Count()*device.Panel*device.Panel) * float64(rows.Dimension())
-	step := workers.Clamp(int(float64(s.r.Describe().CountWork)/work), leastTask, device.MaxSide)
+	step := workers.Clamp(int(float64(s.r.Describe().CountWork)/work), minTask, device.MaxSide)
 	return s.r.Pool.Each(ctx, workers.Ceil(rows.Count()-panel, step), 0, func(_, task int) error {
 		row0 := panel + task*step
 		row1 := min(rows.Count(), row0+step)
@@ -105,7 +105,7 @@ func (t *tiling) count(ctx context.Context, row0, row1 int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if row1-row0 <= leastTask {
+	if row1-row0 <= minTask {
 		return t.block(ctx, t.p, t.first+row0*device.Panel, t.first+min(t.rows.Len(), row1*device.Panel))
 	}
 	c := t.wanted(row1 - row0)
@@ -132,7 +132,7 @@ func (t *tiling) count(ctx context.Context, row0, row1 int) error {
 // query's own.
 func (t *tiling) wanted(panels int) *device.Count {
 	width := t.lanes.Count() * device.Panel
-	bars, least := make([]float64, width), t.high
+	bars, lowest := make([]float64, width), t.high
 	t.mu.Lock()
 	open := false
 	for i := range bars {
@@ -144,13 +144,13 @@ func (t *tiling) wanted(panels int) *device.Count {
 			bars[i] = min(max(value(t.Metric, score, t.rows, t.lanes), t.low), t.high)
 			open = true
 		}
-		least = min(least, bars[i])
+		lowest = min(lowest, bars[i])
 	}
 	t.mu.Unlock()
 	if !open {
 		return nil
 	}
-	shift := t.high - least
+	shift := t.high - lowest
 	c := &device.Count{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)), Own: make([]int32, width),
 		BestOther: make([]float32, width), BestAll: make([]float32, width)}
 	c.Margin = -down(-(shift + t.epsilon + t.slack))
