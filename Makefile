@@ -147,6 +147,10 @@ cuda-image: go ## compile kernels/cuda into its image; brings NVIDIA's compiler 
 	@$(setup) nvcc
 	@CGO_ENABLED=0 GOFLAGS= go run ./tools/cudaimage/cmd
 
+.PHONY: llama-cuda
+llama-cuda: go ## llama.cpp's back-end for NVIDIA GPUs of one architecture (ARCH=90): build/out/llama-cuda; brings 530 MB, takes long
+	@SLUICE_CUDA_ARCH=$(or $(ARCH),90) $(setup) llama-cuda
+
 .PHONY: cuda-emulated
 cuda-emulated: go ## all tests of the engine on the GPU's kernels, which the host runs (an hour or so)
 	@SLUICE_EMULATED=all go test ./engine ./engine/internal/statistics -run '^TestOnCUDA$$' -count=1 -timeout 130m

@@ -101,7 +101,7 @@ func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generato
 	o := llm.Options{
 		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
 		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens, Queue: s.cfg.Queue,
-		Acquire: s.acquireThreads, Logger: s.log,
+		GPULayers: s.cfg.GPULayers, GPULibrary: s.cfg.GPULibrary, Acquire: s.acquireThreads, Logger: s.log,
 	}
 	if err := s.probe(ctx, model, path, o); err != nil {
 		return nil, nil, err
@@ -162,7 +162,8 @@ func (s *Sluice) sizes(path string) (llm.Sizes, error) {
 	}
 	available, _, _ := cores.AvailableMemory() // 0: not known
 	return llm.ChooseSizes(file, llm.Options{ContextSize: s.cfg.ContextTokens, Slots: s.cfg.Slots,
-		CacheTokens: s.cfg.CacheTokens, BatchSize: s.cfg.BatchTokens}, s.budget.Size(), available, llm.ISA()), nil
+		CacheTokens: s.cfg.CacheTokens, BatchSize: s.cfg.BatchTokens, GPULayers: s.cfg.GPULayers}, s.budget.Size(),
+			available, llm.ISA()), nil
 }
 
 // openRemote says where text is about to go before any goes there.

@@ -69,6 +69,8 @@ type Config struct {
 	MemLimit       int64          // scratch bytes of the engine; 0 is 1 GiB
 	Device         string         // of the engine: "", "auto", "cpu", "cuda" or "cuda:1" (engine.Options)
 	DeviceMemory   int64          // bytes of each GPU at most; 0 is 90 % of what is free
+	GPULayers      int            // layers of the language model that go to a GPU; none unless asked for
+	GPULibrary     string         // llama.cpp's back-end for GPUs; "" is searched (llm.Options)
 	ONNXRuntime    string         // path of the library; "" is searched
 	Workers        int            // concurrent encoder runs; 0 takes one per thread
 	MaxBatchTokens int            // tokens of an encoder batch; 0 is 512

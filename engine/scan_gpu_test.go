@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -105,5 +106,24 @@ func TestGPUScanFaults(t *testing.T) {
 		if d.Live() != 0 {
 			t.Errorf("%s: %d sets and copies are left", method, d.Live())
 		}
+	}
+}
+
+// TestGPUPacksInLargeSteps: a set that a GPU packs is sent in pieces of the size that it says, not in ones for a CPU's
+// caches.
+func TestGPUPacksInLargeSteps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(135, 1))
+	for packs, calls := range map[int]int{0: 10, 4 * 64 * 3200: 2, 1 << 30: 1} {
+		e, gpus := withGPUs(t, Options{Device: DeviceCUDA, Threads: 2}, 1,
+			func(d *devicetest.StandIn) { d.Packs = packs })
+		s := prepare(t, e, plain(rng, 5120, 64), kernels.Cosine, SetOptions{NoIndex: true})
+		gpus[0].FailAt("", 0)
+		if _, err := s.TopK(t.Context(), plain(rng, 17, 64), 3, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := gpus[0].Calls("Pack") - 1; n != calls { // one is of the queries
+			t.Errorf("steps of %d bytes: %d calls of Pack, want %d", packs, n, calls)
+		}
+		s.Close()
 	}
 }

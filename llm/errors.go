@@ -26,6 +26,8 @@ var (
 	ErrGrammar = errors.New("the grammar takes too long")
 	// ErrCPU: the processor lacks instructions that llama.cpp needs.
 	ErrCPU = errors.New("llama.cpp needs a processor with AVX2, FMA, F16C and BMI2, and this one lacks some of them")
+	// ErrGPU: layers are to be offloaded, and there is no back-end or no GPU for it; the reason is told.
+	ErrGPU = errors.New("no layer can be offloaded")
 	// ErrGenerate: llama.cpp failed while it generated.
 	ErrGenerate = errors.New("generation failed")
 	// ErrClosed: the model was closed.

@@ -155,10 +155,13 @@ type Options struct {
 	// CacheTokens is the size of the KV cache, which all slots share. A request waits until prompt and MaxTokens fit
 	// beside the running ones, so it never runs out later. 0: ContextSize.
 	CacheTokens int
-	BatchSize   int    // tokens of one decode, hence of the pieces a prompt is read in; Slots to 2048; 0: 64
-	Threads     int    // of one decode; 0: every core this process may use. See the package comment
-	GPULayers   int    // layers to offload; refused when this build cannot
-	LoRA        string // path of a LoRA adapter in GGUF that every request goes through; empty: none
+	BatchSize   int // tokens of one decode, hence of the pieces a prompt is read in; Slots to 2048; 0: 64
+	Threads     int // of one decode; 0: every core this process may use. See the package comment
+	GPULayers   int // layers to offload to a GPU; ErrGPU where that cannot be done
+	// GPULibrary is llama.cpp's back-end for GPUs, which is opened when GPULayers ask for it, and stays open. "": what
+	// the environment variable SLUICE_LLAMA_CUDA names, else libggml-cuda.so where the system finds libraries.
+	GPULibrary string
+	LoRA       string // path of a LoRA adapter in GGUF that every request goes through; empty: none
 	// SkipMemoryCheck opens a model even if it seems not to fit the memory that is available (CheckMemory). Weights
 	// that another model of this process shares are counted again.
 	SkipMemoryCheck bool

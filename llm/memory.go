@@ -1,8 +1,10 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/sluice-rag/sluice/engine/cores"
@@ -12,15 +14,23 @@ import (
 // ErrMemory: the model with these options needs more memory than there is; see MemoryError.
 var ErrMemory = errors.New("not enough memory")
 
+// EnvGPULibrary names the environment variable that Options.GPULibrary is taken from where that is "".
+const EnvGPULibrary = "SLUICE_LLAMA_CUDA"
+
+// gpuLibrary is the back-end to open.
+func (o Options) gpuLibrary() string {
+	return cmp.Or(o.GPULibrary, os.Getenv(EnvGPULibrary), "libggml-cuda.so")
+}
+
 // pinnedSequences are those that the binding keeps beside the slots (kPins of llm/binding/engine.h).
 const pinnedSequences = 8
 
 // EstimateMemory returns what a model holds when it is opened with these options. Options that Open would refuse are
-// taken as they are. GPU layers are counted as if they were in main memory.
+// taken as they are. The share of the layers that is offloaded counts as GPU memory (Memory.GPU), not in Total.
 func EstimateMemory(m gguf.Model, o Options) gguf.Memory {
 	o, _ = o.withDefaults(m)
 	return m.Footprint.Memory(gguf.Sizes{Cells: o.CacheTokens, Batch: o.BatchSize, Slots: o.Slots,
-		Sequences: max(o.Slots, 1) + pinnedSequences})
+		Sequences: max(o.Slots, 1) + pinnedSequences, GPULayers: o.GPULayers})
 }
 
 // MemoryError says what a model needs, what there is, and what to lower. It unwraps to ErrMemory.

@@ -70,8 +70,10 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if o, err = o.withDefaults(file); err != nil {
 		return nil, err
 	}
-	if o.GPULayers > 0 && !canOffload() {
-		return nil, optionError("%d GPU layers asked for, but this build of llama.cpp has no GPU support", o.GPULayers)
+	if o.GPULayers > 0 {
+		if err := loadGPU(o.gpuLibrary()); err != nil {
+			return nil, fmt.Errorf("llm: %d GPU layers are asked for: %w", o.GPULayers, err)
+		}
 	}
 	if !o.SkipMemoryCheck {
 		if err := CheckMemory(file, o); err != nil {

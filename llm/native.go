@@ -318,7 +318,19 @@ func OwnOperations() (attention, products int64) {
 	return int64(a), int64(p)
 }
 
-func canOffload() bool { return bool(C.slc_llm_gpu()) }
+// loadGPU opens a back-end, once in a process.
+func loadGPU(path string) error {
+	var reason [1024]C.char
+	p := C.CString(path)
+	defer C.free(unsafe.Pointer(p))
+	if !C.slc_llm_load_gpu(p, &reason[0], C.size_t(len(reason))) {
+		return fmt.Errorf("%w: %s", ErrGPU, C.GoString(&reason[0]))
+	}
+	if !C.slc_llm_gpu() {
+		return fmt.Errorf("%w: %s has no GPU that llama.cpp offloads to", ErrGPU, path)
+	}
+	return nil
+}
 
 // cancelFlag is an int32 that C reads while Go may set it.
 type cancelFlag struct{ p *C.int32_t }

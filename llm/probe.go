@@ -41,6 +41,7 @@ type probeRequest struct {
 	CacheTokens  int    `json:"cache_tokens"`
 	BatchSize    int    `json:"batch_size"`
 	GPULayers    int    `json:"gpu_layers"`
+	GPULibrary   string `json:"gpu_library,omitempty"`
 	LoRA         string `json:"lora,omitempty"`
 	ChatTemplate string `json:"chat_template,omitempty"`
 	SkipMemory   bool   `json:"skip_memory_check,omitempty"`
@@ -91,7 +92,8 @@ func Probe(ctx context.Context, helper []string, path string, o Options) error {
 		return fmt.Errorf("llm: %w: %w", ErrModel, err)
 	}
 	request, err := json.Marshal(probeRequest{Path: path, ContextSize: o.ContextSize, Slots: o.Slots,
-		CacheTokens: o.CacheTokens, BatchSize: o.BatchSize, GPULayers: o.GPULayers, LoRA: o.LoRA,
+		CacheTokens: o.CacheTokens, BatchSize: o.BatchSize, GPULayers: o.GPULayers, GPULibrary: o.GPULibrary,
+		LoRA:         o.LoRA,
 		ChatTemplate: o.ChatTemplate, SkipMemory: o.SkipMemoryCheck})
 	if err != nil {
 		return err
@@ -147,7 +149,8 @@ func ServeProbe(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func (r probeRequest) try(ctx context.Context) error {
 	m, err := Open(ctx, r.Path, Options{ContextSize: r.ContextSize, Slots: r.Slots, CacheTokens: r.CacheTokens,
-		BatchSize: r.BatchSize, GPULayers: r.GPULayers, LoRA: r.LoRA, ChatTemplate: r.ChatTemplate,
+		BatchSize: r.BatchSize, GPULayers: r.GPULayers, GPULibrary: r.GPULibrary, LoRA: r.LoRA,
+		ChatTemplate:    r.ChatTemplate,
 		SkipMemoryCheck: r.SkipMemory, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

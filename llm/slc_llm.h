@@ -184,7 +184,11 @@ const char * slc_llm_choose_isa(uint32_t cpu, uint32_t have, const char * limit)
 // slc_llm_ran counts the operations that llm/ggml has done instead of ggml since the process began.
 void slc_llm_ran(int64_t * attention, int64_t * products);
 
-// slc_llm_gpu reports whether this build of llama.cpp can offload layers.
+// slc_llm_load_gpu opens a back-end of ggml for GPUs, a library, for the life of the process; again does nothing. It is
+// false, with the reason in error, where the library is missing, is none, or finds no GPU.
+bool slc_llm_load_gpu(const char * path, char * error, size_t error_size);
+
+// slc_llm_gpu reports whether llama.cpp can offload layers: a back-end is there that has a GPU.
 bool slc_llm_gpu(void);
 
 #ifdef __cplusplus

@@ -24,11 +24,13 @@ const (
 	Distribution = "distribution" // brackets, maxima and five quantiles of contexts × queries, never stored
 	Matrix       = "matrix"       // contexts × queries, stored in the process's memory
 	Search       = "search"       // the ten nearest contexts of 1, 8, 64 and 512 queries
+	Interval     = "interval"     // distribution without canonical scores, quantiles as [low, high], on the GPU only
+	Pairs        = "pairs"        // distribution, exact, on the GPU only
 	Decision     = "decision"     // whether any context is above a cut-off that none reaches, for 1 and 8 queries
 )
 
 // Workloads are all of them.
-func Workloads() []string { return []string{Distribution, Matrix, Search, Decision} }
+func Workloads() []string { return []string{Distribution, Matrix, Search, Decision, Interval, Pairs} }
 
 // Options of Run.
 type Options struct {
@@ -163,6 +165,8 @@ func (r *Report) size(ctx context.Context, n, dim int) error {
 			err = r.matrices(ctx, contexts, head(queries, o.Queries))
 		case Search:
 			err = r.searches(ctx, contexts, queries)
+		case Interval, Pairs:
+			err = r.alone(ctx, w == Interval, contexts, head(queries, o.Queries))
 		case Decision:
 			err = r.decisions(ctx, contexts, queries)
 		}
@@ -237,11 +241,11 @@ func (r *Report) turns(ctx context.Context, sides []side, same func(cpu, gpu any
 		if rate := r.Costs.GPU.Read; row.Device == onGPU && rate > 0 {
 			row.OfRead = harness.Digits(float64(row.ReadBytes) / rate / row.Median)
 		}
-		if row.Device == onGPU {
+		if row.Device == onGPU && sides[0].row.Device == onCPU {
 			row.Speedup = harness.Digits(times[0][len(times[0])/2] / row.Median)
-			if rate := r.Costs.GPU.Transfer; rate > 0 {
-				row.CopySeconds = harness.Digits(float64(row.Bytes) / rate)
-			}
+		}
+		if rate := r.Costs.GPU.Transfer; row.Device == onGPU && rate > 0 {
+			row.CopySeconds = harness.Digits(float64(row.Bytes) / rate)
 		}
 		row.Median, row.Same = harness.Digits(row.Median), same(found[0], found[i])
 		r.Rows = append(r.Rows, row)

@@ -270,6 +270,7 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 		Precision:     c.Precision,
 		ContextTokens: c.Ask.ContextTokens,
 		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,
+		GPULayers: c.Generate.GPULayers, GPULibrary: c.LlamaCUDA,
 		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
 		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
 		RemoteEncoder: encoderOptions(c),

@@ -27,6 +27,7 @@ type Config struct {
 	DeviceMemoryMiB int `koanf:"device_memory_mib"`
 
 	ONNXRuntime string `koanf:"onnxruntime"`
+	LlamaCUDA   string `koanf:"llama_cuda"`
 
 	Embed     Embed     `koanf:"embed"`
 	Ingest    Ingest    `koanf:"ingest"`
@@ -158,6 +159,7 @@ type Generate struct {
 	CacheTokens int `koanf:"cache_tokens"`
 	BatchTokens int `koanf:"batch_tokens"`
 	Parallel    int `koanf:"parallel"`
+	GPULayers   int `koanf:"gpu_layers"`
 }
 
 // Remote is how a language model is asked whose name is a URL.

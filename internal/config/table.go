@@ -68,6 +68,9 @@ func general() []row {
 				"NVIDIA GPUs, cuda:1 for the second; a GPU that is asked for and is not there is an error"},
 		{key: "device_memory_mib", min: "0", max: "16777216",
 			doc: "memory of each GPU that the engine takes at most, MiB; 0 takes 90 % of what is free"},
+		{key: "llama_cuda",
+			doc: "path of llama.cpp's back-end for NVIDIA GPUs (make llama-cuda), opened when generate.gpu_layers asks " +
+				"for it; empty searches libggml-cuda.so where the system finds libraries"},
 		{key: "onnxruntime",
 			doc: "path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, " +
 				"for the " +
@@ -229,6 +232,9 @@ func answers() []row {
 		{key: "generate.parallel", min: "0", max: "1024",
 			doc: "requests that calibrate and 'ask --batch' have under way; 0 takes the slots where results do not " +
 				"depend on what runs beside, else 1, as for a server"},
+		{key: "generate.gpu_layers", min: "0", max: "1000",
+			doc: "layers of the language model that a GPU keeps and computes (llama_cuda); 0 uses none, more than there " +
+				"are takes all; a GPU that is asked for and is not there is an error"},
 		{key: "remote.api_key", secret: true,
 			doc: "key of the server; the variable SLUICE_REMOTE_API_KEY is a better place for it than this file"},
 		{key: "remote.api_key_env",

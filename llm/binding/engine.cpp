@@ -89,6 +89,10 @@ std::shared_ptr<Weights> load_weights(const EngineOptions & o, LogSink & log) {
     auto mp = llama_model_default_params();
     mp.n_gpu_layers = o.gpu_layers;
     mp.main_gpu = o.main_gpu;
+    ggml_backend_dev_t none = nullptr;
+    if (o.gpu_layers <= 0) { // no GPU that was not asked for, even if another model has one
+        mp.devices = &none;
+    }
     std::vector<float> split(std::max(llama_max_devices(), o.tensor_split.size()), 0.f);
     std::copy(o.tensor_split.begin(), o.tensor_split.end(), split.begin());
     mp.tensor_split = o.tensor_split.empty() ? nullptr : split.data();
@@ -143,6 +147,7 @@ void Engine::create_context() {
     cp.kv_unified = true; // a prefix can be shared only within one buffer; llama.cpp asserts otherwise
     cp.swa_full = true;   // and taken up again only if a sliding window has not dropped it
     cp.no_perf = true;
+    cp.op_offload = cp.offload_kqv = options_.gpu_layers > 0;
     cp.abort_callback = abort_decode;
     cp.abort_callback_data = this;
     ctx_ = llama_init_from_model(weights_->model, cp);
@@ -352,6 +357,7 @@ std::vector<float> Engine::embed(const std::vector<llama_token> & tokens) {
     std::lock_guard<std::mutex> lock(embedding_);
     if (!embedder_) {
         auto cp = llama_context_default_params();
+        cp.op_offload = cp.offload_kqv = options_.gpu_layers > 0;
         cp.n_ctx = (uint32_t) load.context;
         cp.n_batch = cp.n_ubatch = (uint32_t) std::min(load.batch, load.context);
         cp.n_seq_max = 1;

@@ -8,6 +8,7 @@ type Footprint struct {
 	Token    int64 // bytes of the KV cache that one token takes over all layers, in float16
 	State    int64 // bytes of the recurrent state of one sequence, in float32; 0 when the model has only attention
 	Scratch  int64 // bytes that one token of a batch needs at most between two operations
+	Layers   int64 // that can be offloaded, besides the output
 	Vocab    int64 // tokens, hence values of a row of logits
 }
 
@@ -39,6 +40,7 @@ func (h *header) copies(isa string) (repacked, extra int64) {
 func (h *header) footprint(arch string) Footprint {
 	f := Footprint{Weights: int64(h.bytes), Vocab: int64(h.arrays["tokenizer.ggml.tokens"])}
 	layers := h.number(arch + ".block_count")
+	f.Layers = int64(min(max(layers, 0), maxLayers))
 	embedding := int64(h.number(arch + ".embedding_length"))
 	state := h.state(arch, embedding)
 	// Gemma 3n and 4: the last ones look at earlier layers

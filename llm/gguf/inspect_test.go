@@ -23,7 +23,7 @@ func TestInspect(t *testing.T) {
 	}
 	want := Model{Name: "x", Path: path, Architecture: "llama", Description: "llama, 0.0 M parameters, Q4_1",
 		Parameters: 96, ContextTrained: 64, Embedding: 32, ChatTemplate: "{{ messages }}", Bytes: int64(len(data)),
-		Types: []string{"Q4_1"}, Footprint: Footprint{Weights: 168, Scratch: 4 * 8 * 32, Vocab: 2}}
+		Types: []string{"Q4_1"}, Footprint: Footprint{Weights: 168, Scratch: 4 * 8 * 32, Layers: 1, Vocab: 2}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

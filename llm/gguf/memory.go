@@ -11,6 +11,7 @@ type Sizes struct {
 	Batch     int // tokens of one decode
 	Slots     int // requests decoded together
 	Sequences int // whose recurrent state is kept: slots, and what is kept beside them
+	GPULayers int // offloaded
 }
 
 // Memory is an estimate of the bytes that an open model holds.
@@ -23,6 +24,9 @@ type Memory struct {
 	// recurrent state of all sequences; exact where llama.cpp's own is Mamba's, RWKV's, LFM2's or Kimi's
 	State   int64
 	Compute int64 // scratch of a decode, logits and what else llama.cpp holds; an upper estimate
+	// GPU is what offloaded layers take there: their share of weights, cache and state, which the others lack then, and
+	// as much scratch as on the CPU.
+	GPU int64
 }
 
 // Total returns the sum of all parts.
@@ -59,6 +63,25 @@ func (f Footprint) Memory(s Sizes) Memory {
 	if m.State > 0 {
 		m.Compute = sum(m.Compute, mul(f.State, slots)) // a decode copies the states that it changes, layer by layer
 	}
+	return m.offloaded(int64(s.GPULayers), f)
+}
+
+// offloaded moves the share of so many layers, of those that there are and the output behind them, to the GPU. The
+// copies that the CPU's code makes of weights are not made there.
+func (m Memory) offloaded(n int64, f Footprint) Memory {
+	all := f.Layers + 1
+	if n = min(n, all); n <= 0 {
+		return m
+	}
+	m.GPU = m.Compute
+	for _, part := range []*int64{&m.Cache, &m.State} {
+		there := int64(float64(*part) * float64(n) / float64(all))
+		*part, m.GPU = *part-there, sum(m.GPU, there)
+	}
+	weights := int64(float64(f.Weights) * float64(n) / float64(all))
+	m.GPU = sum(m.GPU, weights)
+	left := float64(all-n) / float64(all)
+	m.Weights, m.Mapped = int64(float64(m.Weights)*left), int64(float64(m.Mapped)*left)
 	return m
 }
 

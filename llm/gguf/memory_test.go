@@ -90,8 +90,8 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	for name, more := range map[string]Sizes{
-		"cells": {4097, 64, 4, 12}, "batch": {4096, 65, 4, 12}, "slots": {4096, 64, 5, 12},
-		"sequences": {4096, 64, 4, 13},
+		"cells": {4097, 64, 4, 12, 0}, "batch": {4096, 65, 4, 12, 0}, "slots": {4096, 64, 5, 12, 0},
+		"sequences": {4096, 64, 4, 13, 0},
 	} {
 		if n := f.Memory(more); n.Total() <= m.Total() {
 			t.Errorf("more %s do not need more: %+v", name, n)
@@ -107,7 +107,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%d bytes repacked, %d extra: %+v", c.repacked, c.extra, n)
 		}
 	}
-	if n := (Footprint{}).Memory(Sizes{-1, -5, -3, -1}); n.Total() < 0 || n != (Footprint{}).Memory(Sizes{1, 1, 1, 1}) {
+	if n := (Footprint{}).Memory(Sizes{-1, -5, -3, -1, 0}); n.Total() < 0 || n != (Footprint{}).Memory(Sizes{1, 1, 1,
+		1, 0}) {
 		t.Errorf("sizes below 1: %+v", n)
 	}
 }

@@ -80,13 +80,17 @@ func TestOpenOptions(t *testing.T) {
 		"context": {ContextSize: 1 << 20},
 		"slots":   {Slots: 100},
 		"batch":   {BatchSize: 1, Slots: 2},
-		"gpu":     {GPULayers: 10},
 	} {
 		if m, err := llm.Open(context.Background(), path, o); m != nil || !errors.Is(err, llm.ErrOptions) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
-	_, err := llm.Open(context.Background(), path, llm.Options{ChatTemplate: "no such template"})
+	_, err := llm.Open(context.Background(), path, llm.Options{GPULayers: 10, GPULibrary: "/nowhere/libggml-cuda.so"})
+	if !errors.Is(err, llm.ErrGPU) || !strings.Contains(err.Error(), "10 GPU layers") ||
+		!strings.Contains(err.Error(), "/nowhere/libggml-cuda.so") {
+		t.Error("layers for a GPU without its library:", err)
+	}
+	_, err = llm.Open(context.Background(), path, llm.Options{ChatTemplate: "no such template"})
 	if !errors.Is(err, llm.ErrTemplate) {
 		t.Error("template:", err)
 	}

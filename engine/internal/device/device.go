@@ -77,6 +77,8 @@ type Info struct {
 	ISA    string
 	// CountWork and MatrixWork are multiply-adds of a task that counts tiles, or writes them.
 	CountWork, MatrixWork int
+	// PackBytes is how many bytes of float32 rows a call of Pack takes best; 0: what fits the CPU's caches.
+	PackBytes int
 	// Memory is what sets and copies of rows may take together, in bytes, in memory of the device's own; 0: sets
 	// take the process's memory, within the limit of the operation.
 	Memory int64

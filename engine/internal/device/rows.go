@@ -143,6 +143,9 @@ func PowerOfTwo(norms []float64) float64 {
 // PackAll fills all panels of s, in parallel.
 func (r *Resources) PackAll(ctx context.Context, s Set, rows cpu.Rows, order []int32) error {
 	step := workers.Clamp(TileWork/8/(Panel*rows.Dim), 1, 16)
+	if bytes := r.Describe().PackBytes; bytes > 0 {
+		step = workers.Clamp(bytes/(4*Panel*rows.Dim), 1, MaxSide)
+	}
 	return r.Pool.Each(ctx, workers.Ceil(s.Count(), step), 0, func(_, task int) error {
 		return r.Pack(s, rows, order, task*step, min(s.Count(), (task+1)*step))
 	})

@@ -22,6 +22,7 @@ var ErrInjected = errors.New("injected failure")
 // time. It keeps count of what is not given back, and fails when asked to.
 type StandIn struct {
 	Memory int64 // Info.Memory
+	Packs  int   // Info.PackBytes
 	Fault  error // what FailAt fails with; nil: ErrInjected
 	Room   int64 // bytes of sets and copies beyond which New and Upload are device.ErrMemory; 0: no limit
 
@@ -94,7 +95,7 @@ const (
 func (d *StandIn) Describe() device.Info {
 	return device.Info{Name: "stand-in", Kernel: "standin_scores_f64", ISA: "none", CountWork: countWork,
 		MatrixWork: matrixWork,
-		Memory:     d.Memory}
+		PackBytes:  d.Packs, Memory: d.Memory}
 }
 
 // Has implements device.Device.

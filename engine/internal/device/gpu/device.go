@@ -43,6 +43,7 @@ func New(d *cuda.Device, host cpu.Kernels) (*Device, error) {
 const (
 	countWork  = 200e9
 	matrixWork = 50e9
+	packBytes  = 64 << 20 // twice the staging memory: some 3 ms of copies to one launch and its wait
 )
 
 // Describe implements device.Device.
@@ -50,7 +51,7 @@ func (d *Device) Describe() device.Info {
 	i := d.gpu.Info()
 	return device.Info{Name: "cuda", Kernel: "slc_scores (" + i.Name + ")",
 		ISA: fmt.Sprintf("sm_%d%d", i.Capability[0], i.Capability[1]), CountWork: countWork, MatrixWork: matrixWork,
-		Memory: d.memory}
+		PackBytes: packBytes, Memory: d.memory}
 }
 
 // Has implements device.Device: products of bfloat16 need the tensor cores of sm_80 and later.

@@ -1,0 +1,48 @@
+package gpu
+
+import (
+	"context"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// alone runs a distribution on the GPU only, for numbers of pairs that take a CPU minutes or hours: in intervals, or
+// exact. Cold sends everything in each call; warm finds the contexts there. What is compared is that both agree.
+func (r *Report) alone(ctx context.Context, interval bool, contexts, queries engine.Vectors) error {
+	owner := make([]int32, queries.Rows)
+	for i := range owner {
+		owner[i] = int32(i % contexts.Rows)
+	}
+	set, err := r.gpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{NoIndex: true})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	dtype := kernels.F32
+	if r.Costs.GPU.Tiles[kernels.BF16x3.String()] > 0 {
+		dtype = kernels.BF16x3
+	}
+	row := Row{Workload: Pairs, Format: dtype.String(), Device: onGPU, Contexts: contexts.Rows, Queries: queries.Rows,
+		Dim: contexts.Dim}
+	if interval {
+		row.Workload = Interval
+	}
+	run := func(c engine.Vectors) func() (any, error) {
+		return func() (any, error) {
+			return r.gpu.Distribution(ctx, engine.DistributionInput{Contexts: c, Queries: queries, Owner: owner,
+				Metric: kernels.Cosine, Quantiles: []float64{.05, .25, .5, .75, .95}, DType: &dtype,
+				Interval: interval})
+		}
+	}
+	coldRow, warmRow := row, row
+	width := int64(4*row.Dim + 8)
+	coldRow.State, coldRow.Bytes = cold, int64(row.Contexts+row.Queries)*width
+	warmRow.State, warmRow.Bytes = warm, int64(row.Queries)*width
+	return r.turns(ctx, []side{{coldRow, run(contexts)}, {warmRow, run(set.Vectors())}}, func(first, other any) bool {
+		a, b := first.(*engine.Distribution), other.(*engine.Distribution)
+		return cmp.Equal(a.Positive, b.Positive)
+	})
+}
