@@ -163,8 +163,8 @@ func (s *Sluice) labelled(
 	var texts []string
 	var asked []decisions.Entry
 	weight := 0.
-	if c.Cover != nil && c.Score != c.Metric.String() {
-		weight = c.Cover.Weight
+	if s := c.Chosen(); s != nil {
+		weight = s.Weight
 	}
 	for _, key := range order {
 		e := last[key]

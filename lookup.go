@@ -71,7 +71,7 @@ func (s *Sluice) Lookup(
 			return nil, times, err
 		}
 	}
-	if g != nil && g.ScoredBy().Cover && len(queries) == 0 {
+	if g != nil && g.ScoredBy().Words() && len(queries) == 0 {
 		return nil, times,
 			fmt.Errorf("%w: the gate goes by words, too: give the texts of the queries beside their vectors",
 				ErrOption)

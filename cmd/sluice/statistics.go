@@ -21,10 +21,17 @@ func statistics(r *sluice.CalibrateResult, screen terminal.Screen) string {
 	rows := []row{{"own passage", "own", &r.Positive}, {"other passages (" + r.Negatives + ")", "others", &r.Negative},
 		{"best passage", "best", &r.Maximum}, {"best of other " + groupsOf(r) + "s", "other " + groupsOf(r) + "s",
 			r.MaximumOther}}
-	if c := r.Cover; c != nil && r.Score != r.Metric.String() { // what the gate goes by
-		rows = append(rows, row{"own, with words", "own + words", &c.Positive},
-			row{"best, with words", "best + words", &c.Maximum},
-			row{"best of others, with words", "others + words", c.MaximumOther})
+	if s := r.Chosen(); s != nil { // what the gate goes by
+		with, and := "with words", "words"
+		switch r.Score {
+		case string(gate.PseudoQuery):
+			with, and = "by questions", "questions"
+		case string(gate.Logistic):
+			with, and = "probability", "probability"
+		}
+		rows = append(rows, row{"own, " + with, "own + " + and, &s.Positive},
+			row{"best, " + with, "best + " + and, &s.Maximum},
+			row{"best of others, " + with, "others + " + and, s.MaximumOther})
 	}
 	titles := []string{"n", "min", "p5", "Q1", "mean", "median", "Q3", "p95", "max"}
 	wide := terminal.Table{Columns: []terminal.Column{{Title: similarity, Right: true}}}

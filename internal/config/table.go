@@ -109,8 +109,9 @@ func stages() []row {
 		{key: "calibrate.score",
 			doc: "what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the " +
 				"share of " +
-				"the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, or auto, the best of " +
-				"them; " +
+				"the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, pseudo-query (the best " +
+				"similarity with a question of the calibration), logistic (a regression by five features of the best " +
+				"contexts), or auto, the best of them; " +
 				"empty is auto with the policy auto, else the similarity"},
 		{key: "calibrate.threshold",
 			doc: "T: the gate opens above P - T, so more is looser"},

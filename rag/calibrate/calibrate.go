@@ -74,6 +74,7 @@ type Result struct {
 	// These stand before the fields of the same JSON name, to leave them out.
 	NoHistogram *struct{} `json:"negative_histogram,omitempty"`
 	NoDigests   *struct{} `json:"context_digests,omitempty"`
+	NoQuestions *struct{} `json:"question_contexts,omitempty"`
 }
 
 // ErrLocked: another call or process is making the calibration of the same name.

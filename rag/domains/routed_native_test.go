@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -257,8 +258,41 @@ func (c *comparison) speed(name string, embedding float64) {
 		"%.1f %% faster (95 %%: %.1f to %.1f); medians %.1f %%", name, median(asked), meanFull, median(full),
 		meanFull-mean, median(routed),
 		100*mean/meanFull, 100*low/meanFull, 100*high/meanFull, 100*(1-median(routed)/median(full)))
+	c.processor(name, time1)
 	c.t.Logf("with the embedding of the query (%.2f ms): %.3f ms, routed %.3f ms", embedding, meanFull+embedding,
 		meanFull-mean+embedding)
+}
+
+// processor compares the processor's time, which other programs disturb little, in groups of searches in turns.
+func (c *comparison) processor(name string, search func(i int, o retrieve.Options) float64) {
+	g := rand.New(rand.NewPCG(4, 9))
+	used := func(queries []int, o retrieve.Options) float64 {
+		begun := c.used()
+		for _, i := range queries {
+			search(i, o)
+		}
+		return (c.used() - begun).Seconds() * 1000 / float64(len(queries))
+	}
+	var full, share []float64
+	for range *timed / 20 {
+		some := g.Perm(len(c.texts))[:40]
+		a, b := used(some, fullSearch), used(some, routedSearch)
+		full, share = append(full, a), append(share, 1-b/a)
+	}
+	ms, _, _ := interval(full)
+	mean, low, high := interval(share)
+	c.t.Logf("%s: processor time of a full search %.3f ms, of a routed one %.1f %% less (95 %%: %.1f to %.1f)", name, ms,
+		100*mean, 100*low, 100*high)
+}
+
+// used is the processor's time that this process has taken.
+func (c *comparison) used() time.Duration {
+	c.t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		c.t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func number(b bool) float64 {

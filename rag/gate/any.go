@@ -34,6 +34,9 @@ func (g *Gate) Any(
 	if err := g.fits(c); err != nil {
 		return nil, err
 	}
+	if g.ScoredBy().questions() {
+		return g.anyAsked(ctx, e, c, queries, bias)
+	}
 	verdicts := make([]Verdict, queries.Rows)
 	for i := range verdicts {
 		q := queries.Data[i*queries.Dim : (i+1)*queries.Dim]

@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
 // Schema is the version of the artifact that this package writes. It reads version 1 as well, which had no evidence,
-// and 2, which knew similarities only.
-const Schema = 3
+// 2, which knew similarities only, and 3, which knew no pseudo-queries and no regression.
+const Schema = 4
 
 // maxArtifact bounds what Load reads of the JSON file; eight bytes per context fill most of it.
 const maxArtifact = 256 << 20
@@ -138,7 +139,9 @@ type Calibration struct {
 	Score       string      `json:"score"`
 	Choice      string      `json:"score_choice,omitempty"` // why it is this one
 	Candidates  []Candidate `json:"score_candidates,omitempty"`
-	Cover       *Cover      `json:"cover,omitempty"`
+	Cover       *Scored     `json:"cover,omitempty"`
+	PseudoQuery *Scored     `json:"pseudo_query,omitempty"`
+	Logistic    *Scored     `json:"logistic,omitempty"`
 	Policy      string      `json:"policy"`
 	PolicyValue float64     `json:"policy_value"` // P
 	Threshold   float64     `json:"threshold"`    // T
@@ -160,8 +163,13 @@ type Calibration struct {
 	// ContextDigests are the first 8 bytes of each calibrated context's text digest, sorted, each once
 	// (base64 in the file): staleness is the share of live contexts that are not among them.
 	ContextDigests []byte `json:"context_digests"`
+	// QuestionContexts are the ids of the pseudo-queries' contexts, QuestionsFile has their vectors: where the score
+	// goes by them.
+	QuestionContexts []string `json:"question_contexts,omitempty"`
+	QuestionsFile    string   `json:"questions_file,omitempty"`
 
-	scores scores
+	scores    scores
+	questions engine.Vectors
 }
 
 // MaximumScores is the maximum distribution, one score per pseudo-query; nil when it was not kept. It
@@ -186,11 +194,11 @@ func (c *Calibration) WithPolicy(policy, score string, threshold float64) (*Cali
 	switch {
 	case err != nil:
 		return nil, err
-	case s == nil && len(c.Candidates) > 0 && c.Cover != nil:
+	case s == nil && len(c.Candidates) > 0:
 		n.Score = c.Candidates[winner(c.Candidates)].Score
 	case s == nil:
 		n.Score = c.Metric.String()
-	case s.Cover && (c.Cover == nil || s.Weight != 0 && s.Weight != c.Cover.Weight):
+	case !c.holds(*s):
 		return nil, fmt.Errorf("%w: score %s needs distributions that this calibration does not hold; calibrate again",
 			ErrPolicy, score)
 	default:
@@ -212,9 +220,11 @@ func (c *Calibration) Save(path string, positive []float64) error {
 			c.Positive.N)
 	}
 	saved := *c
-	if c.Cover != nil {
-		cover := *c.Cover
-		saved.Cover = &cover
+	for _, k := range saved.kinds() {
+		if *k.of != nil {
+			s := **k.of
+			*k.of = &s
+		}
 	}
 	for _, f := range saved.files(positive) {
 		*f.name = ""
@@ -226,6 +236,13 @@ func (c *Calibration) Save(path string, positive []float64) error {
 			return fmt.Errorf("gate: saving %s: %w", path, err)
 		}
 		*f.name = name
+	}
+	if saved.QuestionsFile = ""; saved.questions.Rows > 0 {
+		name, err := writeQuestions(path, saved.questions)
+		if err != nil {
+			return fmt.Errorf("gate: saving %s: %w", path, err)
+		}
+		saved.QuestionsFile = name
 	}
 	if err := saved.check(); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
@@ -240,8 +257,9 @@ func (c *Calibration) Save(path string, positive []float64) error {
 	}
 	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile = saved.PositiveFile, saved.MaximumFile,
 		saved.OtherFile, saved.OwnerFile, saved.GeneralFile
-	c.Cover = saved.Cover
-	var kept []string
+	c.Cover, c.PseudoQuery, c.Logistic = saved.Cover, saved.PseudoQuery, saved.Logistic
+	c.QuestionsFile = saved.QuestionsFile
+	kept := []string{saved.QuestionsFile}
 	for _, f := range saved.files(nil) {
 		kept = append(kept, *f.name)
 	}
@@ -256,7 +274,7 @@ type file struct {
 	name   *string
 }
 
-// files are those of a calibration, with those of its score with words.
+// files are those of a calibration, with those of its other scores.
 func (c *Calibration) files(positive []float64) []file {
 	numbers := func(owner []int32) []float64 {
 		out := make([]float64, len(owner))
@@ -270,11 +288,14 @@ func (c *Calibration) files(positive []float64) []file {
 		{"other", c.scores.other, &c.OtherFile}, {"owner", numbers(c.scores.owner), &c.OwnerFile},
 		{"general", c.scores.general, &c.GeneralFile},
 	}
-	if w := c.Cover; w != nil {
-		list = append(list, file{"cover-positive", w.scores.positive, &w.PositiveFile},
-			file{"cover-maximum", w.scores.maximum, &w.MaximumFile}, file{"cover-other", w.scores.other, &w.OtherFile},
-			file{"cover-owner", numbers(w.scores.owner), &w.OwnerFile},
-			file{"cover-general", w.scores.general, &w.GeneralFile})
+	for _, k := range c.kinds() {
+		if w := *k.of; w != nil {
+			list = append(list, file{k.file + "positive", w.scores.positive, &w.PositiveFile},
+				file{k.file + "maximum", w.scores.maximum, &w.MaximumFile},
+				file{k.file + "other", w.scores.other, &w.OtherFile},
+				file{k.file + "owner", numbers(w.scores.owner), &w.OwnerFile},
+				file{k.file + "general", w.scores.general, &w.GeneralFile})
+		}
 	}
 	return list
 }
@@ -307,9 +328,19 @@ func load(path string) (*Calibration, error) {
 		c.GeneralFile); err != nil {
 		return nil, err
 	}
-	if w := c.Cover; w != nil {
+	for _, k := range c.kinds() {
+		w := *k.of
+		if w == nil {
+			continue
+		}
 		if err := w.scores.read(dir, int64(w.Queries), w.PositiveFile, w.MaximumFile, w.OtherFile, w.OwnerFile,
 			w.GeneralFile); err != nil {
+			return nil, err
+		}
+	}
+	if c.QuestionsFile != "" {
+		c.questions, err = readQuestions(dir, c.QuestionsFile, len(c.QuestionContexts), c.Encoder.Dim)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -369,9 +400,11 @@ func decode(text []byte) (*Calibration, error) {
 func (c *Calibration) check() error {
 	tables := map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum,
 		"maximum_other": c.MaximumOther}
-	if w := c.Cover; w != nil {
-		tables["cover.positive"], tables["cover.maximum"], tables["cover.maximum_other"] = &w.Positive, &w.Maximum,
-			w.MaximumOther
+	for _, k := range c.kinds() {
+		if w := *k.of; w != nil {
+			tables[k.file+"positive"], tables[k.file+"maximum"] = &w.Positive, &w.Maximum
+			tables[k.file+"maximum_other"] = w.MaximumOther
+		}
 	}
 	for name, s := range tables {
 		if s == nil {
@@ -420,6 +453,9 @@ func (c *Calibration) check() error {
 			return fmt.Errorf("%q is not the name of a score file beside the artifact", name)
 		}
 	}
+	if name := c.QuestionsFile; name != "" && (name != filepath.Base(name) || scoreDigest(name) == "") {
+		return fmt.Errorf("%q is not the name of a file of pseudo-queries beside the artifact", name)
+	}
 	if c.PositiveFile == "" {
 		return errors.New("positive_file is missing")
 	}
@@ -432,16 +468,16 @@ func (c *Calibration) checkScore() error {
 		c.Score = c.Metric.String()
 	}
 	s, err := ParseScore(c.Score, c.Metric)
-	if w := c.Cover; err == nil && w != nil {
-		switch {
-		case !(w.Weight > 0 && w.Weight <= maxCoverWeight) || w.Queries < 1:
-			err = fmt.Errorf("cover of weight %v over %d pseudo-queries", w.Weight, w.Queries)
-		case w.PositiveFile == "" || w.MaximumFile == "" || w.OwnerFile == "":
-			err = errors.New("cover without its score files")
+	for _, k := range c.kinds() {
+		if err == nil && *k.of != nil {
+			err = (*k.of).check(k.kind)
 		}
 	}
-	if err == nil && s.Cover && c.Cover == nil {
+	if err == nil && !c.holds(s) {
 		err = fmt.Errorf("score %s without its distributions", c.Score)
+	}
+	if err == nil && s.questions() && (c.QuestionsFile == "" || len(c.QuestionContexts) == 0) {
+		err = fmt.Errorf("score %s without the vectors of its pseudo-queries", c.Score)
 	}
 	for _, x := range c.Candidates {
 		if !finite(x.Balanced + x.Low + x.High + x.AUROC + x.Weight + x.Opens + x.KeepsOut) {

@@ -157,7 +157,7 @@ func TestLoadRefuses(t *testing.T) {
 		"empty":             {nil, "JSON"},
 		"truncated":         {original[:len(original)/2], "JSON"},
 		"more after it":     {append(slices.Clone(original), "{}"...), "after top-level value"},
-		"newer schema":      {edit(func(m map[string]any) { m["schema"], m["new key"] = 4, 1 }), "schema version 4"},
+		"newer schema":      {edit(func(m map[string]any) { m["schema"], m["new key"] = 5, 1 }), "schema version 5"},
 		"no schema":         {edit(func(m map[string]any) { delete(m, "schema") }), "schema version 0"},
 		"unknown key":       {set("polcy", "p5"), "polcy"},
 		"metric":            {set("metric", "hamming"), "hamming"},
@@ -266,7 +266,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add(original)
 	f.Add([]byte(`{"schema":1}`))
-	f.Add([]byte(`{"schema":4,"future":true}`))
+	f.Add([]byte(`{"schema":5,"future":true}`))
 	f.Add(bytes.Replace(original, []byte(`"cosine"`), []byte(`"l2"`), 1))
 	f.Add(bytes.Replace(original, []byte(`"n": 60`), []byte(`"n": -1`), 1))
 	f.Add(bytes.Replace(original, []byte(`maximum:p5`), []byte(`p5`), 1))

@@ -146,11 +146,11 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 func (in *Input) score(ctx context.Context, e engine.Interface, c *Calibration, p Policy, want *Score) error {
 	c.Score = in.Metric.String()
 	switch {
-	case want != nil && !want.Cover:
+	case want != nil && want.Kind == Similarity:
 		return nil
-	case want != nil && in.Words == nil:
+	case want != nil && want.Words() && in.Words == nil:
 		return fmt.Errorf("%w: score %s needs the texts of contexts and pseudo-queries", ErrPolicy, want.Name())
-	case in.Words == nil || in.Metric != kernels.Cosine:
+	case want == nil && (in.Words == nil || in.Metric != kernels.Cosine):
 		return nil
 	}
 	return in.weigh(ctx, e, c, p, want)

@@ -83,7 +83,7 @@ func TestCalibrationChoosesTheScore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Score != "cosine+cover" || c.Policy != "maximum:p5" || len(c.Candidates) != 5 ||
+		if c.Score != "cosine+cover" || c.Policy != "maximum:p5" || len(c.Candidates) != 7 ||
 			!strings.Contains(c.Choice, "topic is left out") || c.Cover.Queries != in.Queries.Rows {
 			t.Fatalf("%s, %s, %s, %+v", c.Score, c.Policy, c.Choice, c.Candidates)
 		}
@@ -187,7 +187,7 @@ func TestScoresThatAreAskedFor(t *testing.T) {
 		{"p5", "", "p5", "cosine"}, {"paper", "", "density:95", "cosine"}, {"auto", "cosine", "maximum:p5", "cosine"},
 		{"", "cosine+cover:0.4", "maximum:p5", "cosine+cover"},
 		{"maximum:p10", "cosine+cover", "maximum:p10", "cosine+cover"},
-		{"maximum:p10", "auto", "maximum:p10", "cosine+cover"},
+		{"maximum:p10", "auto", "maximum:p10", "logistic"},
 	} {
 		c := calibrate(x.policy, x.score)
 		if c.Policy != x.wantPolicy || c.Score != x.wantScore || x.score == "cosine+cover:0.4" && c.Cover.Weight != .4 {
@@ -267,7 +267,7 @@ func TestWordsThatDoNotHelp(t *testing.T) {
 	if c.Score != "cosine" || !strings.HasPrefix(c.Choice, "cosine alone") {
 		t.Errorf("%s: %s", c.Score, c.Choice)
 	}
-	if want := c.Candidates[1+winner(c.Candidates[1:])].Weight; c.Cover == nil || c.Cover.Weight != want {
+	if want := c.Candidates[1+winner(c.Candidates[1:5])].Weight; c.Cover == nil || c.Cover.Weight != want {
 		t.Errorf("the weight that is kept is %+v, want %v", c.Cover, want)
 	}
 }
@@ -307,29 +307,30 @@ func TestScoresOfAllWeights(t *testing.T) {
 			in := wordsInput(t, 6, 9, gaps)
 			sample := in.coverSample()
 			for _, groups := range [][]int32{in.Groups, make([]int32, in.Contexts.Rows), nil} {
-				scored := make([]scores, len(weights))
-				for w := range scored {
-					n := len(sample)
-					scored[w] = scores{positive: make([]float64, n), maximum: make([]float64, n),
-						other: make([]float64, n)}
+				r := rater{in: &in, sample: sample, groups: groups}
+				for _, w := range weights {
+					r.all = append(r.all, candidate{score: Score{Kind: Cover, Weight: w}})
 				}
 				in := in
 				if in.Groups = groups; groups == nil {
 					in.Groups = make([]int32, in.Contexts.Rows)
 				}
-				if err := in.coverScores(t.Context(), newEngine(t), sample, weights, groups, scored); err != nil {
+				r.in = &in
+				if err := r.rate(t.Context(), newEngine(t)); err != nil {
 					t.Fatal(err)
 				}
 				for w, weight := range weights {
 					for j := range sample {
 						own, best, other := naiveScores(t, &in, j, weight)
 						switch {
-						case groups == nil:
-							other = 0 // not asked for
+						case groups == nil: // not asked for
+							if other = 0; r.all[w].scores.other == nil {
+								r.all[w].scores.other = make([]float64, len(sample))
+							}
 						case math.IsInf(other, -1):
 							other = -1 // there is none
 						}
-						if s := scored[w]; s.positive[j] != own || s.maximum[j] != best || s.other[j] != other {
+						if s := r.all[w].scores; s.positive[j] != own || s.maximum[j] != best || s.other[j] != other {
 							t.Fatalf("weight %v, question %d: %v %v %v, want %v %v %v", weight, j, s.positive[j],
 								s.maximum[j], s.other[j], own, best, other)
 						}

@@ -53,16 +53,20 @@ const (
 func (c *Calibration) Effects() []Effect {
 	list := []Effect{c.effect()}
 	list[0].InForce = true
-	other := *c
-	switch {
-	case c.Cover == nil:
-		return list
-	case c.scored().Cover:
-		other.Score = c.Metric.String()
-	default:
-		other.Score = Score{Metric: c.Metric, Cover: true}.Name()
+	names := []string{c.Metric.String()}
+	for _, k := range c.kinds() {
+		if *k.of != nil {
+			names = append(names, Score{Metric: c.Metric, Kind: k.kind}.Name())
+		}
 	}
-	return append(list, other.effect())
+	for _, name := range names {
+		if name != c.scored().Name() {
+			other := *c
+			other.Score = name
+			list = append(list, other.effect())
+		}
+	}
+	return list
 }
 
 // effect is that of the score in force.
@@ -135,7 +139,7 @@ func (e *Effect) shapes(c *Calibration, lists *scores, others []float64) {
 		e.Shapes = append(e.Shapes, h)
 	}
 	add("positive", lists.positive)
-	if len(c.NegativeHistogram) > 0 && !c.scored().Cover { // pairs are counted by similarity only
+	if len(c.NegativeHistogram) > 0 && c.Chosen() == nil { // pairs are counted by similarity only
 		e.Shapes = append(e.Shapes, Histogram{Kind: "negative", N: c.Negative.N,
 			Counts: rebin(c.NegativeHistogram, c.Negative.Min, c.Negative.Max, low, high)})
 	}

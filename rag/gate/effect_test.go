@@ -15,12 +15,15 @@ func TestEffectsAreWhatWithPolicyFinds(t *testing.T) {
 	all.Topics, heldOut.Topics, distances.Topics = true, true, true
 	all.Holdout, heldOut.Holdout, distances.Holdout, distances.Metric = 0, .2, .2, kernels.L2
 	words := wordsInput(t, 5, 24, false)
-	words.Policy = Auto
+	words.Score = "cosine+cover"
+	regression := words
+	regression.Score = "logistic"
 	for name, x := range map[string]struct {
 		in     Input
 		scores []string
 	}{"all questions": {all, []string{"cosine"}}, "held out": {heldOut, []string{"cosine"}},
-		"distances": {distances, []string{"l2"}}, "words": {words, []string{"cosine+cover", "cosine"}}} {
+		"distances": {distances, []string{"l2"}}, "words": {words, []string{"cosine+cover", "cosine"}},
+		"regression": {regression, []string{"logistic", "cosine"}}} {
 		c, _, err := Calibrate(t.Context(), newEngine(t), x.in)
 		if err != nil {
 			t.Fatal(name, err)

@@ -97,7 +97,7 @@ func (c *Calibration) checkCutoff() error {
 // seen are the tables of the scores that were seen.
 func (c *Calibration) seen() []*Stats {
 	positive, maximum, other := c.tables()
-	if c.scored().Cover {
+	if c.Chosen() != nil {
 		return []*Stats{positive, maximum, other}
 	}
 	return []*Stats{positive, &c.Negative, maximum, other}

@@ -101,7 +101,7 @@ func gateFigures(t *testing.T, name string, enc *embed.Encoder, contexts, questi
 	}
 	in.Queries, in.Words = pseudo.vectors, &Words{Index: indexOf(t, contexts.lines), Queries: textsOf(pseudo.lines)}
 	rules := []struct{ name, policy, score string }{{"paper", Paper, ""}, {"cosine maximum:p5", "maximum:p5", ""},
-		{"default", Auto, ""}}
+		{"pseudo-query", Auto, "pseudo-query"}, {"logistic", Auto, "logistic"}, {"default", Auto, ""}}
 	right := map[string][][2][]bool{} // of each rule, for each load: in scope, out of scope
 	for _, rule := range rules {
 		in.Policy, in.Score = rule.policy, rule.score
@@ -113,7 +113,7 @@ func gateFigures(t *testing.T, name string, enc *embed.Encoder, contexts, questi
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rule.policy == Auto {
+		if rule.name == "default" {
 			t.Logf("%s: %s, cut-off %.4f", name, c.Choice, c.Cutoff)
 			for _, x := range c.Candidates {
 				t.Logf("    %s %.2f: balanced %.4f (%.4f to %.4f), AUROC %.4f", x.Score, x.Weight, x.Balanced, x.Low,

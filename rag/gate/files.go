@@ -12,12 +12,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/npy"
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-var scoreName = regexp.MustCompile(`\.((?:cover-)?(?:positive|maximum|other|owner|general))\.([0-9a-f]{16})\.npy$`)
+var scoreName = regexp.MustCompile(`\.((?:(?:cover-|question-|logistic-)?(?:positive|maximum|other|owner|general))|questions)\.([0-9a-f]{16})\.npy$`)
 
 // scoreDigest is the part of a score file's name that its content must have; "" for another name.
 func scoreDigest(name string) string {
@@ -59,6 +60,49 @@ func readScores(dir, name string) ([]float64, error) {
 	}
 	if i := slices.IndexFunc(v, func(x float64) bool { return !finite(x) }); i >= 0 {
 		return nil, fmt.Errorf("%s: value %d is %v", name, i, v[i])
+	}
+	return v, nil
+}
+
+// writeQuestions writes vectors beside the artifact under a name that carries their digest.
+func writeQuestions(artifact string, v engine.Vectors) (name string, err error) {
+	data := v.Data
+	if stride := max(v.Stride, v.Dim); stride != v.Dim {
+		data = make([]float32, 0, v.Rows*v.Dim)
+		for i := range v.Rows {
+			data = append(data, row(v, i)...)
+		}
+	}
+	data = data[:v.Rows*v.Dim]
+	h := sha256.New()
+	if err := npy.WriteFloat32(h, data, v.Rows, v.Dim); err != nil {
+		return "", err
+	}
+	name = fmt.Sprintf("%s.questions.%s.npy", scorePrefix(artifact), hex.EncodeToString(h.Sum(nil)[:8]))
+	path := filepath.Join(filepath.Dir(artifact), name)
+	return name, durable.Replace(path, func(w io.Writer) error { return npy.WriteFloat32(w, data, v.Rows, v.Dim) })
+}
+
+// readQuestions reads the vectors that writeQuestions has written, and checks them against the file's name.
+func readQuestions(dir, name string, rows, dim int) (v engine.Vectors, err error) {
+	f, err := regular.Open(filepath.Join(dir, name))
+	if err != nil {
+		return v, fmt.Errorf("%w (an artifact is moved together with its .npy files)", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if v.Data, v.Rows, v.Dim, err = npy.ReadFloat32(io.TeeReader(bufio.NewReaderSize(f, 64<<10), h)); err != nil {
+		return v, fmt.Errorf("%s: %w", name, err)
+	}
+	if got := hex.EncodeToString(h.Sum(nil)[:8]); got != scoreDigest(name) {
+		return v, fmt.Errorf("%s was changed: its sha256 begins with %s", name, got)
+	}
+	if v.Rows != rows || v.Dim != dim {
+		return v, fmt.Errorf("%s holds %d × %d numbers, the calibration has %d pseudo-queries of dimension %d", name,
+			v.Rows, v.Dim, rows, dim)
+	}
+	if i := slices.IndexFunc(v.Data, func(x float32) bool { return !finite(float64(x)) }); i >= 0 {
+		return v, fmt.Errorf("%s: value %d is %v", name, i, v.Data[i])
 	}
 	return v, nil
 }

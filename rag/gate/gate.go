@@ -30,6 +30,7 @@ type Decision struct {
 	// of the best context: share of the query's words that it has
 	Cover       *float64       `json:"cover,omitempty"`
 	CoverWeight float64        `json:"cover_weight,omitempty"` // score = similarity + cover_weight·cover
+	Features    *Features      `json:"features,omitempty"`     // what a logistic regression went by
 	Cutoff      float64        `json:"cutoff"`
 	ContextID   string         `json:"context_id"` // the best context, also when closed
 	Policy      string         `json:"policy"`
@@ -73,6 +74,8 @@ type Use struct {
 	// TextDigests are those of the live contexts (corpus.Chunk.Digest, in binary); they are compared with
 	// the calibrated ones. nil leaves the staleness unknown, reported as 0.
 	TextDigests iter.Seq[[sha256.Size]byte]
+	// LiveIDs are those of the live contexts: pseudo-queries of others are not compared with. nil: all are live.
+	LiveIDs iter.Seq[string]
 	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. 0 means
 	// DefaultStaleTolerance, a negative value tolerates none, 1 never refuses.
 	StaleTolerance float64
@@ -84,6 +87,10 @@ type Gate struct {
 	positive    []float64 // sorted
 	stale, gone float64
 	shadow      *ShadowDecision // without a decision; nil: none
+
+	questions  engine.Vectors     // of live contexts, where the score goes by them
+	asked      []string           // ids of their contexts
+	questionOf map[string][]int32 // the questions of each context
 }
 
 // New checks that the calibration belongs to the encoder, metric and contexts that the gate is used on:
@@ -108,10 +115,13 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 				fmt.Errorf("%w: %s %s, in use is %s; calibrate again", ErrMismatch, x.what, x.calibrated, x.used)
 		}
 	}
-	if c.scored().Cover {
-		positive = c.Cover.scores.positive
+	if s := c.Chosen(); s != nil {
+		positive = s.scores.positive
 	}
 	g := &Gate{c: c, positive: sorted(positive)}
+	if c.scored().questions() {
+		g.ask(use.LiveIDs)
+	}
 	if use.TextDigests == nil {
 		return g, nil
 	}
@@ -183,9 +193,19 @@ func (g *Gate) Decide(
 	if queries.Rows == 0 {
 		return nil, nil
 	}
-	hits, err := e.TopK(ctx, queries, c.Vectors, g.c.Metric, 1, bias)
+	rows := 1
+	switch g.ScoredBy().Kind {
+	case PseudoQuery:
+		return g.decideAsked(ctx, e, queries)
+	case Logistic:
+		rows = featureRows
+	}
+	hits, err := e.TopK(ctx, queries, c.Vectors, g.c.Metric, rows, bias)
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
+	}
+	if g.ScoredBy().Kind == Logistic {
+		return g.decideLogistic(c, hits, queries, bias)
 	}
 	return g.decisions(c, hits, bias)
 }
@@ -219,8 +239,9 @@ func (g *Gate) explain(d *Decision, bias kernels.Biases, row int) {
 		return
 	}
 	part := float64(b.At(row))
-	similarity, cover := d.Score-part, part/g.c.Cover.Weight
-	d.Similarity, d.Cover, d.CoverWeight = &similarity, &cover, g.c.Cover.Weight
+	weight := g.ScoredBy().Weight
+	similarity, cover := d.Score-part, part/weight
+	d.Similarity, d.Cover, d.CoverWeight = &similarity, &cover, weight
 }
 
 // fits checks the contexts before any work is done on them.

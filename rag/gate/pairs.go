@@ -21,6 +21,9 @@ func (g *Gate) Each(
 	if len(rows) == 0 {
 		return nil, nil
 	}
+	if g.ScoredBy().questions() {
+		return g.eachAsked(c, rows, query, bias)
+	}
 	some := engine.Vectors{Rows: len(rows), Dim: c.Vectors.Dim}
 	for _, r := range rows {
 		some.Data = append(some.Data, row(c.Vectors, r)...)

@@ -38,7 +38,7 @@ func Plot(path string, c *Calibration, positive, maximum []float64) error {
 	if format != ".png" && format != ".svg" {
 		return fmt.Errorf("%w, given %s", ErrPlot, path)
 	}
-	if c.scored().Cover {
+	if c.Chosen() != nil {
 		positive, maximum = c.lists().positive, c.lists().maximum
 	}
 	d, err := newDrawing(c, positive, maximum)

@@ -427,7 +427,12 @@ func ticks(low, high float64) (t []plot.Tick) {
 }
 
 func axisName(s Score) string {
-	if s.Cover {
+	switch s.Kind {
+	case PseudoQuery:
+		return "cosine similarity with the nearest pseudo-query (further right is closer)"
+	case Logistic:
+		return "probability that a passage answers the question, by a logistic regression"
+	case Cover:
 		return fmt.Sprintf("cosine + %g × share of the question's words, of the best passage (further right is closer)", s.Weight)
 	}
 	switch s.Metric {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,37 +19,70 @@ const (
 	paperPolicy = "density:95"
 )
 
-// coverSuffix of a score's name: the similarity plus a weight times the cover, the share of the query's words, weighted
-// by IDF, that the context has (postings.Cover).
+// Kind is what is compared beside the similarities of the contexts, or instead of them.
+type Kind string
+
+// The kinds of scores.
+const (
+	// Similarity is the best similarity over the contexts.
+	Similarity Kind = ""
+	// Cover is the best similarity plus a weight times the cover: the share of the query's words, weighted by IDF, that
+	// the context has (postings.Cover).
+	Cover Kind = "cover"
+	// PseudoQuery is the best similarity over the calibration's pseudo-queries instead of the contexts (the further
+	// work of Heydari et al.). A context without pseudo-queries is not found.
+	PseudoQuery Kind = "pseudo-query"
+	// Logistic is the probability that a logistic regression gives by bounded features of the query (Features).
+	Logistic Kind = "logistic"
+)
+
+// coverSuffix of a score's name, behind that of the metric.
 const coverSuffix = "+cover"
 
 // Score is what the gate compares with the cut-off: of a query, the best over the contexts.
 type Score struct {
 	Metric kernels.Metric
-	Cover  bool
+	Kind   Kind
 	Weight float64 // of the cover; 0: the calibration chooses it
 }
 
-// Name is "cosine", or "cosine+cover", as artifacts keep it.
+// Name is "cosine", "cosine+cover", "pseudo-query" or "logistic", as artifacts keep it.
 func (s Score) Name() string {
-	if s.Cover {
+	switch s.Kind {
+	case Similarity:
+		return s.Metric.String()
+	case Cover:
 		return s.Metric.String() + coverSuffix
 	}
-	return s.Metric.String()
+	return string(s.Kind)
 }
 
-// ParseScore reads the metric's name ("cosine"), "cosine+cover", or "cosine+cover:WEIGHT".
+// Words tells whether the score goes by the query's words as well.
+func (s Score) Words() bool { return s.Kind == Cover || s.Kind == Logistic }
+
+// questions tells whether it goes by the pseudo-queries' vectors.
+func (s Score) questions() bool { return s.Kind == PseudoQuery || s.Kind == Logistic }
+
+// ParseScore reads the metric's name ("cosine"), "cosine+cover", "cosine+cover:WEIGHT", "pseudo-query" or "logistic".
 func ParseScore(s string, m kernels.Metric) (Score, error) {
 	score := Score{Metric: m}
 	name, weight, weighed := strings.Cut(s, ":")
-	if name, score.Cover = strings.CutSuffix(name, coverSuffix); name != m.String() || weighed && !score.Cover {
-		return score, fmt.Errorf("%w: score %q (known for this store: auto, %s, %s%s, %s%s:WEIGHT)", ErrPolicy, s, m, m,
-			coverSuffix, m, coverSuffix)
+	switch {
+	case name == m.String():
+	case name == m.String()+coverSuffix:
+		score.Kind = Cover
+	case name == string(PseudoQuery), name == string(Logistic):
+		score.Kind = Kind(name)
+	default:
+		weighed, score.Kind = true, PseudoQuery // unknown
 	}
-	if score.Cover && m != kernels.Cosine {
+	if weighed && score.Kind != Cover {
+		return Score{Metric: m}, fmt.Errorf("%w: score %q (known for this store: auto, %s, %s%s, %s%s:WEIGHT, %s, %s)",
+			ErrPolicy, s, m, m, coverSuffix, m, coverSuffix, PseudoQuery, Logistic)
+	}
+	if score.Kind != Similarity && m != kernels.Cosine {
 		return score,
-			fmt.Errorf("%w: score %q: words are weighed beside cosines only, the store compares by %s", ErrPolicy,
-				s, m)
+			fmt.Errorf("%w: score %q: it is made of cosines, the store compares by %s", ErrPolicy, s, m)
 	}
 	if weighed {
 		w, err := strconv.ParseFloat(weight, 64)
@@ -99,10 +133,38 @@ func (g *Gate) ScoredBy() Score { return g.c.scored() }
 
 // scored is the score in force.
 func (c *Calibration) scored() Score {
-	if c.Cover != nil && c.Score == (Score{Metric: c.Metric, Cover: true}).Name() {
-		return Score{Metric: c.Metric, Cover: true, Weight: c.Cover.Weight}
+	s := Score{Metric: c.Metric}
+	for _, k := range c.kinds() {
+		with := Score{Metric: c.Metric, Kind: k.kind, Weight: (*k.of).weight()}
+		if *k.of != nil && c.Score == with.Name() {
+			s = with
+		}
 	}
-	return Score{Metric: c.Metric}
+	return s
+}
+
+// kept is where the distributions of a kind of score are.
+type kept struct {
+	kind Kind
+	file string // what the names of its files begin with
+	of   **Scored
+}
+
+// kinds are the scores beside the similarity.
+func (c *Calibration) kinds() []kept {
+	return []kept{{Cover, "cover-", &c.Cover}, {PseudoQuery, "question-", &c.PseudoQuery},
+		{Logistic, "logistic-", &c.Logistic}}
+}
+
+// Chosen are the distributions of the score in force; nil where that is the similarity.
+func (c *Calibration) Chosen() *Scored {
+	s := c.scored()
+	for _, k := range c.kinds() {
+		if s.Kind == k.kind {
+			return *k.of
+		}
+	}
+	return nil
 }
 
 // Reference is what scores of queries are compared with to see whether these have changed: the best score of each of
@@ -112,16 +174,16 @@ func (g *Gate) Reference() []float64 { return g.c.lists().maximum }
 
 // lists are the distributions of the score in force.
 func (c *Calibration) lists() *scores {
-	if c.scored().Cover {
-		return &c.Cover.scores
+	if s := c.Chosen(); s != nil {
+		return &s.scores
 	}
 	return &c.scores
 }
 
 // tables are their statistics.
 func (c *Calibration) tables() (positive, maximum *Stats, other *Stats) {
-	if c.scored().Cover {
-		return &c.Cover.Positive, &c.Cover.Maximum, c.Cover.MaximumOther
+	if s := c.Chosen(); s != nil {
+		return &s.Positive, &s.Maximum, s.MaximumOther
 	}
 	return &c.Positive, &c.Maximum, c.MaximumOther
 }
@@ -129,11 +191,13 @@ func (c *Calibration) tables() (positive, maximum *Stats, other *Stats) {
 // Bias is what the words of a query add to the contexts' similarities: nil where the gate goes by similarity alone. x
 // is the index of the contexts.
 func (g *Gate) Bias(x *postings.Index, query string) (kernels.Biases, error) {
-	s := g.ScoredBy()
-	if !s.Cover {
-		return nil, nil
+	switch s := g.ScoredBy(); s.Kind {
+	case Cover:
+		return coverOf(x, query, s.Weight)
+	case Logistic:
+		return wordsOf(x, query)
 	}
-	return coverOf(x, query, s.Weight)
+	return nil, nil
 }
 
 func coverOf(x *postings.Index, query string, weight float64) (*postings.Biases, error) {
@@ -142,4 +206,27 @@ func coverOf(x *postings.Index, query string, weight float64) (*postings.Biases,
 		return nil, fmt.Errorf("gate: %w", err)
 	}
 	return q.Biases(weight), nil
+}
+
+// holds tells whether the calibration has the distributions of a score.
+func (c *Calibration) holds(s Score) bool {
+	for _, k := range c.kinds() {
+		if k.kind == s.Kind {
+			return *k.of != nil && (s.Weight == 0 || s.Weight == (*k.of).Weight)
+		}
+	}
+	return s.Kind == Similarity
+}
+
+// check looks at the distributions of a kind of score.
+func (s *Scored) check(kind Kind) error {
+	switch {
+	case s.Queries < 1 || kind == Cover && !(s.Weight > 0 && s.Weight <= maxCoverWeight):
+		return fmt.Errorf("%s of weight %v over %d pseudo-queries", kind, s.Weight, s.Queries)
+	case s.PositiveFile == "" || s.MaximumFile == "" || s.OwnerFile == "":
+		return fmt.Errorf("%s without its score files", kind)
+	case kind == Logistic && (s.Model == nil || !s.Model.finite()):
+		return errors.New("logistic without its model")
+	}
+	return nil
 }

@@ -161,7 +161,7 @@ func TestSquad16(t *testing.T) {
 func decide(t *testing.T, g *Gate, in Input, queries engine.Vectors, lines []line) []Decision {
 	t.Helper()
 	var bias []kernels.Biases
-	if g.ScoredBy().Cover {
+	if g.ScoredBy().Words() {
 		for _, l := range lines {
 			b, err := g.Bias(in.Words.Index, l.Text)
 			if err != nil {

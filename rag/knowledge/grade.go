@@ -19,7 +19,7 @@ func (s *Snapshot) DecideEach(
 ) ([]gate.Decision, error) {
 	c := retrieve.Contexts{Vectors: s.View.Vectors, IDs: s.View.IDs}
 	var bias kernels.Biases
-	if g.ScoredBy().Cover {
+	if g.ScoredBy().Words() {
 		x, err := s.Postings(ctx)
 		if err != nil {
 			return nil, err

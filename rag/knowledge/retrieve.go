@@ -104,7 +104,7 @@ func (s *Snapshot) DecideFor(
 ) ([]gate.Decision, *Nearest, error) {
 	o = o.WithDefaults()
 	k, same := s.nearest(q, o)
-	if by := g.ScoredBy(); !same || by.Cover || by.Metric != s.Metric() || o.Check() != nil {
+	if by := g.ScoredBy(); !same || by.Kind != gate.Similarity || by.Metric != s.Metric() || o.Check() != nil {
 		all, err := s.Decide(ctx, g, q)
 		return all, nil, err
 	}

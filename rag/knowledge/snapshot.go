@@ -239,7 +239,7 @@ func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, 
 		return nil, b.unlessClosed(err)
 	}
 	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: enc, Metric: s.Metric(),
-		TextDigests: s.View.LiveDigests(), StaleTolerance: b.cfg.StaleTolerance})
+		TextDigests: s.View.LiveDigests(), LiveIDs: s.liveIDs, StaleTolerance: b.cfg.StaleTolerance})
 	if errors.Is(err, gate.ErrStale) {
 		return nil, fmt.Errorf("%w ('sluice calibrate'; gate.stale_tolerance)", err)
 	}
@@ -254,6 +254,15 @@ func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, 
 	s.gate.Store(made)
 	b.lastGate.Store(made)
 	return g, nil
+}
+
+// liveIDs are those of the chunks that are not deleted.
+func (s *Snapshot) liveIDs(yield func(string) bool) {
+	for i, id := range s.View.IDs {
+		if !s.View.Deleted(i) && !yield(id) {
+			return
+		}
+	}
 }
 
 // snapshotGate is a gate over the chunks of a generation.
@@ -335,7 +344,7 @@ func (s *Snapshot) asked(ctx context.Context, g *gate.Gate, all retrieve.Queries
 	if err != nil {
 		return err
 	}
-	if !g.ScoredBy().Cover {
+	if !g.ScoredBy().Words() {
 		return ask(c, all.Vectors, nil)
 	}
 	texts, queries := all.Texts, all.Vectors

@@ -153,10 +153,17 @@ func (v *Vectoriser) Features(texts []string, dense []float32, dim int) (*Featur
 
 // row appends a text.
 func (v *Vectoriser) row(f *Features, text string) {
-	var columns []int32
-	for _, t := range terms(text, v.Ngrams) {
-		if c, ok := v.index[t]; ok {
-			columns = append(columns, c)
+	words := Words(text)
+	columns, term := make([]int32, 0, v.Ngrams*len(words)), make([]byte, 0, 64)
+	for n := 1; n <= v.Ngrams; n++ { // those of terms, without memory for each
+		for i := 0; i+n <= len(words); i++ {
+			term = append(term[:0], words[i]...)
+			for _, word := range words[i+1 : i+n] {
+				term = append(append(term, ' '), word...)
+			}
+			if c, ok := v.index[string(term)]; ok {
+				columns = append(columns, c)
+			}
 		}
 	}
 	slices.Sort(columns)
