@@ -67,7 +67,7 @@ const maxTries = 5
 
 func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error {
 	b := whole
-	b.Known, b.Take = slices.Clone(whole.Known), r.take
+	b.Known, b.Chunks, b.Take = slices.Clone(r.withoutDropped(whole.Known)), r.withoutDropped(whole.Chunks), r.take
 	ids := make([]string, len(b.Chunks))
 	to := r.at
 	for i, c := range b.Chunks {
@@ -97,6 +97,11 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	if b.Vectors, reused, err = r.vectors(ctx, fresh, to); err != nil {
 		return err
 	}
+	found := len(fresh)
+	if err := r.duplicates(ctx, &b); err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return r.dropped[id] })
 	labels, unnamed, err := r.labels(ctx, b)
 	if err != nil {
 		return err
@@ -110,7 +115,7 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 		return err
 	}
 	r.result.Chunks += len(ids)
-	r.result.Embedded += len(fresh) - reused
+	r.result.Embedded += found - reused
 	r.result.Reused += reused
 	r.result.Known += known
 	r.result.Unnamed += unnamed

@@ -39,6 +39,10 @@ type Options struct {
 	// Entities finds people, places, organisations, dates and quantities in each chunk and keeps them as its labels.
 	Entities bool
 
+	// Duplicates says what becomes of new chunks that nearly repeat others: KeepDuplicates ("" as well),
+	// ReportDuplicates or DropDuplicates.
+	Duplicates string
+
 	CommitEvery  int                // chunks of one commit; 0 is 256
 	MaxFileBytes int64              // larger files are skipped; 0 is 256 MiB
 	Strict       bool               // a bad line or file is an error instead of a skip
@@ -61,15 +65,17 @@ type Options struct {
 	OnFolder func(store.Collection) // for each folder that gets a name which is not its own
 	OnCommit func(ids []string)     // after each commit, with the ids that are durable now
 	OnSkip   func(corpus.Skipped)   // for each file or line that was not read
-	CacheDir string                 // as corpus.LoadOptions has it
-	Progress func(Progress)         // now and then
+	// for each new chunk that repeats another one, unless these are kept; it is told again when a commit is tried again
+	OnDuplicate func(knowledge.Repeat)
+	CacheDir    string         // as corpus.LoadOptions has it
+	Progress    func(Progress) // now and then
 }
 
 // Result counts what Run did. It is right also when Run failed: what it counts as committed stays.
 type Result struct {
 	Documents int `json:"documents"` // committed to their end
 	Chunks    int `json:"chunks"`    // committed
-	Embedded  int `json:"embedded"`  // of Chunks: new or changed
+	Embedded  int `json:"embedded"`  // new or changed chunks, with those that were dropped
 	Known     int `json:"known"`     // of Chunks: stored before with the same text and heading
 	Reused    int `json:"reused"`    // of Chunks: new ones that got the vector of another chunk with the same text
 	Read      int `json:"read"`      // files that were read
@@ -81,7 +87,9 @@ type Result struct {
 	Truncated int            `json:"truncated"` // chunks that the encoder did not read to their end
 	Repaired  int            `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
 	// EmptyPages are those of PDF files that have no text: pictures of it, mostly.
-	EmptyPages int     `json:"empty_pages,omitempty"`
+	EmptyPages int `json:"empty_pages,omitempty"`
+	// Duplicates are new chunks that repeat others; those that were dropped are not of Chunks.
+	Duplicates int     `json:"duplicates,omitempty"`
 	Renewed    int     `json:"renewed"`            // chunks whose text or vector was damaged: embedded again
 	Labelled   int     `json:"labelled,omitempty"` // documents that got their topic from the store's router
 	Taken      int     `json:"taken"`              // documents that replace one of another source
@@ -137,7 +145,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return result, err
 	}
-	if err = errors.Join(r.chooseSync(), r.chooseChunker()); err != nil {
+	if err = errors.Join(r.chooseSync(), r.chooseChunker(), r.chooseDuplicates()); err != nil {
 		return result, err
 	}
 	if err = r.resolveGiven(); err != nil {
@@ -240,6 +248,8 @@ type run struct {
 	labelled map[string]bool  // documents whose stored chunks have their labels
 
 	given map[string]string // Options.Given, by what Document.Path is
+
+	dropped map[string]bool // ids of chunks that repeat others
 }
 
 // openExisting opens the store if there is one; else it is made when there is something to put in.
