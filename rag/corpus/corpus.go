@@ -31,6 +31,7 @@ type Document struct {
 	Meta     map[string]string // further string fields of a JSON line or of Markdown front matter
 	Repaired int               // invalid byte sequences that became U+FFFD, and NULs that were removed
 	Empty    []int             // pages of a PDF file that have no text: pictures of text, mostly
+	Cleaned  []Cleaned         // what LoadOptions.Clean took out, in the order of the work
 	offsets  offsetMap         // Text → source bytes; empty: Text is the source
 	blocks   []block           // paragraphs, list items, table rows, code; nil: found by blank lines
 	tables   []tableSpan
@@ -84,6 +85,7 @@ type LoadOptions struct {
 	MaxFileBytes int64 // 0 = 256 MiB
 	// CacheDir is where the reader of PDF files is kept once it is compiled, which takes seconds; "": nowhere.
 	CacheDir     string
+	Clean        []Cleaner     // what is taken out of the prose of documents, in the order of ParseCleaners
 	MaxTextBytes int           // of a document, what is kept of its text; the rest is not read. 0 = all
 	Strict       bool          // a bad line or file ends the iteration with its error instead of a skip
 	OnSkip       func(Skipped) // called for each; may be nil
@@ -119,6 +121,7 @@ var (
 	ErrTime       = errors.New("corpus: takes longer than the limit")
 	ErrNoWords    = errors.New("corpus: no words in it")
 	ErrDuplicate  = errors.New("corpus: document id seen before")
+	ErrCleaner    = errors.New("corpus: unknown way of cleaning")
 )
 
 // TextDigest is the SHA-256 of text in hex.

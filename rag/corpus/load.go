@@ -126,6 +126,13 @@ func (l *loader) cancelled() error {
 // emit yields d unless it has no words, or the line's id was seen before in its file.
 func (l *loader) emit(d *Document, from place) error {
 	d.Source, d.Line, d.Folder, d.Given = from.String(), from.line, l.at.folder, l.at.given
+	if hasWord(d.Text) && len(l.o.Clean) > 0 {
+		limit := l.limited(int64(len(d.Text)))
+		err := limit.parsing(len(d.Text), func() error { d.clean(l.o.Clean, limit.pulse); return nil })
+		if limit.end(); err != nil {
+			return l.unread(l.at, err)
+		}
+	}
 	if !hasWord(d.Text) {
 		return l.skip(d.Source, ErrNoWords, true)
 	}
