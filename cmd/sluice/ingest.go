@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -86,6 +92,8 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 	a.flag(cmd, "ingest.percentile", "percentile")
 	a.flag(cmd, "ingest.min_tokens", "min-tokens")
 	a.flag(cmd, "ingest.buffer", "buffer")
+	a.flag(cmd, "ingest.clean", "clean")
+	a.flag(cmd, "ingest.duplicates", "duplicates")
 	a.flag(cmd, "ingest.language", "language")
 	a.flag(cmd, "classifier", "classifier")
 	a.flag(cmd, "ingest.commit_every", "commit-every")
@@ -101,7 +109,8 @@ func ingestOptions(c config.Config) sluice.IngestOptions {
 		Chunker: c.Ingest.Chunker, Semantic: sluice.SemanticOptions{
 			Percentile: c.Ingest.Percentile, MinTokens: c.Ingest.MinTokens, Buffer: c.Ingest.Buffer,
 		},
-		Language: c.Ingest.Language, Entities: c.Ingest.Entities,
+		Language: c.Ingest.Language, Entities: c.Ingest.Entities, Clean: c.Ingest.Clean,
+		Duplicates: c.Ingest.Duplicates,
 	}
 }
 
@@ -125,6 +134,14 @@ func (a *app) newIngesting(paths []string, o sluice.IngestOptions, events, watch
 	}
 	i.o.OnTake = func(id, from string) {
 		a.say("%s: replaces the document of %s", printable.Line(id), printable.Line(from))
+	}
+	i.o.OnDuplicate = func(x knowledge.Repeat) {
+		if i.verbose {
+			i.say("%s repeats %s (cosine %.3f, words %.2f)", printable.Line(x.ID), printable.Line(x.Of), x.Cosine, x.Overlap)
+		}
+		if i.events {
+			i.tell.print("duplicate", x)
+		}
 	}
 	i.o.OnCommit = func(ids []string) { i.tell.committed(ids) }
 	i.o.Progress = func(p sluice.IngestProgress) { i.tell.progress(p) }
@@ -207,9 +224,26 @@ func (a *app) summarise(say func(string, ...any), r sluice.IngestResult, o sluic
 		say("%d documents, %d chunks (%d embedded, %d known) in %.1f s", r.Documents, r.Chunks, r.Embedded, r.Known,
 			r.Seconds)
 	}
+	if len(r.Cleaned) > 0 {
+		say("taken out: %s", takenOut(r.Cleaned))
+	}
+	if r.Duplicates > 0 && o.Duplicates == ingest.DropDuplicates {
+		say("%d chunks nearly repeat others and were not stored; --verbose names them", r.Duplicates)
+	} else if r.Duplicates > 0 {
+		say("%d chunks nearly repeat others; 'sluice docs duplicates' lists them", r.Duplicates)
+	}
 	if o.Entities {
 		say("%d people, places, organisations, dates and quantities in chunks that had none looked for", r.Entities)
 	}
+}
+
+// takenOut says how often each cleaner has found something.
+func takenOut(n map[corpus.Cleaner]int) string {
+	var list []string
+	for _, by := range slices.Sorted(maps.Keys(n)) {
+		list = append(list, fmt.Sprintf("%s %d", by, n[by]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // closing closes s and returns the first error.

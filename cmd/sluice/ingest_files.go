@@ -20,8 +20,17 @@ func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptio
 		"packages and caches, too")
 	a.flag(cmd, "ingest.encoding", "encoding")
 	a.flag(cmd, "ingest.max_file_seconds", "max-file-seconds")
+	a.flag(cmd, "ingest.max_archive_gib", "max-archive-gib")
+	a.flag(cmd, "ingest.max_archive_entries", "max-archive-entries")
+	a.flag(cmd, "ingest.max_archive_ratio", "max-archive-ratio")
+	a.flag(cmd, "ingest.archive_nesting", "archive-nesting")
 	return func(c config.Config) corpus.FileOptions {
 		o.Encoding, o.MaxSeconds = c.Ingest.Encoding, float64(c.Ingest.MaxSeconds)
+		o.Archives = corpus.ArchiveLimits{MaxBytes: int64(c.Ingest.MaxArchiveGiB) << 30,
+			MaxEntries: c.Ingest.MaxArchiveEntries, MaxRatio: c.Ingest.MaxArchiveRatio, Nesting: c.Ingest.ArchiveNesting}
+		if c.Ingest.ArchiveNesting == 0 {
+			o.Archives.Nesting = -1
+		}
 		return o
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -32,8 +33,20 @@ func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, paths []string, o sl
 	p := &preview{app: a, out: newPrinter(a.stdout)}
 	skipped := &skips{app: a, paths: paths}
 	o.OnSkip = skipped.add
+	taken := map[corpus.Cleaner]int{}
+	var written error
+	o.OnClean = func(source string, what []corpus.Cleaned) {
+		for _, c := range what {
+			lines := c.By == corpus.CleanContents || c.By == corpus.CleanIndex || c.By == corpus.CleanBoilerplate
+			if taken[c.By]++; lines && !a.json {
+				_, err := fmt.Fprintf(p.out.w, "%s\n%s\n\n", a.boundary(fmt.Sprintf("── taken out (%s) ── %s", c.By,
+					printable.Line(source))), printable.Text(c.Text))
+				written = cmp.Or(written, err)
+			}
+		}
+	}
 	for c, err := range s.Preview(cmd.Context(), paths, o) {
-		if err == nil {
+		if err = cmp.Or(err, written); err == nil {
 			err = p.show(c)
 		}
 		if err != nil {
@@ -44,6 +57,9 @@ func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, paths []string, o sl
 		return err
 	}
 	skipped.summary()
+	if len(taken) > 0 {
+		a.note("taken out: %s", takenOut(taken))
+	}
 	if n := len(p.tokens); n > 0 {
 		slices.Sort(p.tokens)
 		a.note("%d chunks of %d documents: at least %d, half of them up to %d, at most %d tokens; nothing was stored",

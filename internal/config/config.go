@@ -65,6 +65,14 @@ type Ingest struct {
 	Encoding    string `koanf:"encoding"`
 	MaxSeconds  int    `koanf:"max_file_seconds"`
 
+	MaxArchiveGiB     int `koanf:"max_archive_gib"`
+	MaxArchiveEntries int `koanf:"max_archive_entries"`
+	MaxArchiveRatio   int `koanf:"max_archive_ratio"`
+	ArchiveNesting    int `koanf:"archive_nesting"`
+
+	Clean      string `koanf:"clean"`
+	Duplicates string `koanf:"duplicates"`
+
 	Chunker    string  `koanf:"chunker"`
 	Percentile float64 `koanf:"percentile"`
 	MinTokens  int     `koanf:"min_tokens"`

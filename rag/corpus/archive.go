@@ -68,7 +68,7 @@ type portion struct {
 
 func (r *portion) Read(b []byte) (int, error) {
 	if r.a.left <= 0 {
-		return 0, fmt.Errorf("%w of %d bytes, unpacked", ErrTooLarge, r.a.limit)
+		return 0, fmt.Errorf("%w of %d bytes (ingest.max_file_mib), unpacked: more than that", ErrTooLarge, r.a.limit)
 	}
 	n, err := r.r.Read(b[:min(int64(len(b)), r.a.left)])
 	r.a.left -= int64(n)

@@ -31,6 +31,13 @@ type ArchiveLimits struct {
 	Nesting int
 }
 
+// The defaults of ArchiveLimits.
+const (
+	DefaultArchiveBytes   = 4 << 30
+	DefaultArchiveEntries = 100_000
+	DefaultArchiveRatio   = 250
+)
+
 const (
 	maxDirectory  = 32 << 20 // bytes of the list of files in a ZIP file
 	maxDictionary = 64 << 20 // bytes that xz and zstd may refer back to; their levels up to 9 and 19 stay within them
@@ -46,13 +53,13 @@ var errArchive = errors.New("corpus: the archive ends")
 // limits are those with the defaults filled in.
 func (a ArchiveLimits) limits() ArchiveLimits {
 	if a.MaxBytes <= 0 {
-		a.MaxBytes = 4 << 30
+		a.MaxBytes = DefaultArchiveBytes
 	}
 	if a.MaxEntries <= 0 {
-		a.MaxEntries = 100_000
+		a.MaxEntries = DefaultArchiveEntries
 	}
 	if a.MaxRatio <= 0 {
-		a.MaxRatio = 250
+		a.MaxRatio = DefaultArchiveRatio
 	}
 	switch {
 	case a.Nesting == 0:
@@ -190,10 +197,11 @@ func (c *counted) Read(b []byte) (int, error) {
 	c.u.out += int64(n)
 	switch limits := c.u.limits; {
 	case c.u.out > limits.MaxBytes:
-		return n, fmt.Errorf("%w: %w: more than %d bytes come out of it", errArchive, ErrTooLarge, limits.MaxBytes)
+		return n, fmt.Errorf("%w: %w: more than %d bytes (ingest.max_archive_gib) come out of it: at least %d", errArchive,
+			ErrTooLarge, limits.MaxBytes, c.u.out)
 	case c.u.out > freeBytes && c.u.out/c.u.packed >= int64(limits.MaxRatio):
-		return n, fmt.Errorf("%w: %w: more than %d bytes come out for each of its own", errArchive, ErrTooLarge,
-			limits.MaxRatio)
+		return n, fmt.Errorf("%w: %w: more than %d bytes (ingest.max_archive_ratio) come out for each of its own: %d of "+
+			"%d", errArchive, ErrTooLarge, limits.MaxRatio, c.u.out, c.u.packed)
 	}
 	return n, err
 }
@@ -201,7 +209,8 @@ func (c *counted) Read(b []byte) (int, error) {
 // entry counts a file, folder or link in an archive.
 func (u *unpacking) entry() error {
 	if u.entries++; u.entries > u.limits.MaxEntries {
-		return fmt.Errorf("%w: %w: more than %d entries", errArchive, ErrTooLarge, u.limits.MaxEntries)
+		return fmt.Errorf("%w: %w: more than %d entries (ingest.max_archive_entries)", errArchive, ErrTooLarge,
+			u.limits.MaxEntries)
 	}
 	return u.l.cancelled()
 }
@@ -213,7 +222,8 @@ func (u *unpacking) member(at found, depth int) error {
 	case kind == nil:
 		return u.l.each(at)
 	case depth >= u.limits.Nesting:
-		return u.l.skip(at.path, fmt.Errorf("%w: an archive in an archive", ErrUnknown), false)
+		return u.l.skip(at.path, fmt.Errorf("%w: an archive %d deep in another, at most %d are read "+
+			"(ingest.archive_nesting)", ErrUnknown, depth+1, u.limits.Nesting), false)
 	}
 	return u.read(at, kind, depth+1)
 }
@@ -343,7 +353,8 @@ func (u *unpacking) readZip(at found, f io.Reader, depth int) error {
 			return u.broken(at, err)
 		}
 		if int64(len(raw)) > u.l.o.MaxFileBytes {
-			return u.l.skip(at.path, fmt.Errorf("%w of %d bytes", ErrTooLarge, u.l.o.MaxFileBytes), true)
+			return u.l.skip(at.path, fmt.Errorf("%w of %d bytes (ingest.max_file_mib): at least %d", ErrTooLarge,
+				u.l.o.MaxFileBytes, len(raw)), true)
 		}
 		from, size = strings.NewReader(string(raw)), int64(len(raw))
 	}

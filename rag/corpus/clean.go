@@ -71,29 +71,25 @@ func (d *Document) clean(list []Cleaner, p *pulse) {
 		case CleanBullets:
 			edits = d.replaced(bulletMark, "", p)
 		case CleanDashes:
-			edits = d.replaced(ruleOrLeader, " ", p)
-			d.edit(edits)
-			d.note(c, edits)
-			edits = d.replaced(softHyphen, "", p)
-			d.edit(edits)
-			d.note(c, edits)
+			d.apply(c, d.replaced(ruleOrLeader, " ", p))
+			d.apply(c, d.replaced(softHyphen, "", p))
 			edits = d.replaced(anyDash, "-", p)
 		case CleanSpace:
 			edits = d.spaces(p)
 		}
-		d.note(c, edits)
-		d.edit(edits)
+		d.apply(c, edits)
 	}
 }
 
 // maxCleaned bounds what is kept of one document for those who want to see what was taken out.
 const maxCleaned = 10_000
 
-// note keeps what edits take out.
-func (d *Document) note(by Cleaner, edits []edit) {
+// apply takes out what edits say, and keeps it.
+func (d *Document) apply(by Cleaner, edits []edit) {
 	for _, e := range edits[:min(len(edits), max(maxCleaned-len(d.Cleaned), 0))] {
 		d.Cleaned = append(d.Cleaned, Cleaned{by, strings.Clone(cutRunes(d.Text[e.start:e.end], maxHeading))})
 	}
+	d.edit(edits)
 }
 
 // edit replaces ranges of the text, which ascend and do not overlap, and moves all offsets along.

@@ -25,7 +25,8 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 	size := at.size
 	most := kind.share * int64(l.o.MaxTextBytes)
 	if size > l.o.MaxFileBytes {
-		return "", "", false, fmt.Errorf("%w of %d bytes: %d", ErrTooLarge, l.o.MaxFileBytes, size)
+		return "", "", false, fmt.Errorf("%w of %d bytes (ingest.max_file_mib): %d", ErrTooLarge, l.o.MaxFileBytes,
+			size)
 	}
 	f, err := at.open()
 	if err != nil {
@@ -47,7 +48,8 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 	}
 	raw = b.String()
 	if int64(len(raw)) > l.o.MaxFileBytes { // it has grown
-		return "", "", false, fmt.Errorf("%w of %d bytes", ErrTooLarge, l.o.MaxFileBytes)
+		return "", "", false, fmt.Errorf("%w of %d bytes (ingest.max_file_mib): at least %d", ErrTooLarge,
+			l.o.MaxFileBytes, len(raw))
 	}
 	if cut = int64(len(raw)) == most && (size > most || size < 0); cut {
 		raw = wholeCharacters(raw)

@@ -2,7 +2,7 @@ package ingest_test
 
 import (
 	"errors"
-		"os"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"

@@ -154,12 +154,23 @@ func howOf(o Options, entities string) string {
 	v := reflect.ValueOf(o)
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; name {
+		case "Clean": // by what it means
+			if list, err := corpus.ParseCleaners(o.Clean); err == nil && len(list) > 0 {
+				fmt.Fprintf(h, "%s=%v\n", name, list)
+			}
+		case "Duplicates":
+			if o.Duplicates == DropDuplicates {
+				fmt.Fprintf(h, "%s=%s\n", name, o.Duplicates)
+			}
 		case "CommitEvery", "Strict", "Files", "Replace", "Given", "CacheDir", "Sync", "SyncOptions":
 		default:
 			if v.Field(i).Kind() != reflect.Func {
 				fmt.Fprintf(h, "%s=%#v\n", name, v.Field(i).Interface())
 			}
 		}
+	}
+	if o.Files.Encoding != "" {
+		fmt.Fprintf(h, "Encoding=%s\n", o.Files.Encoding)
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)[:16])
 }

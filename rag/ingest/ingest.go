@@ -34,6 +34,9 @@ type Options struct {
 	Chunker  string
 	Semantic SemanticOptions
 
+	// Clean says what is taken out of the prose of documents, as corpus.ParseCleaners reads it; "" takes out nothing.
+	Clean string
+
 	// Language of documents that name none, as an ISO 639-1 code; "" guesses each one's.
 	Language string
 	// Entities finds people, places, organisations, dates and quantities in each chunk and keeps them as its labels.
@@ -61,10 +64,11 @@ type Options struct {
 	Sync bool
 	SyncOptions
 
-	OnTake   func(id, from string)  // for each document that replaces one of another source
-	OnFolder func(store.Collection) // for each folder that gets a name which is not its own
-	OnCommit func(ids []string)     // after each commit, with the ids that are durable now
-	OnSkip   func(corpus.Skipped)   // for each file or line that was not read
+	OnTake   func(id, from string)                      // for each document that replaces one of another source
+	OnFolder func(store.Collection)                     // for each folder that gets a name which is not its own
+	OnCommit func(ids []string)                         // after each commit, with the ids that are durable now
+	OnSkip   func(corpus.Skipped)                       // for each file or line that was not read
+	OnClean  func(source string, what []corpus.Cleaned) // for each document that something was taken out of
 	// for each new chunk that repeats another one, unless these are kept; it is told again when a commit is tried again
 	OnDuplicate func(knowledge.Repeat)
 	CacheDir    string         // as corpus.LoadOptions has it
@@ -86,6 +90,8 @@ type Result struct {
 	Foreign   map[string]int `json:"foreign,omitempty"`
 	Truncated int            `json:"truncated"` // chunks that the encoder did not read to their end
 	Repaired  int            `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
+	// Cleaned counts what Options.Clean has taken out, by the cleaner.
+	Cleaned map[corpus.Cleaner]int `json:"cleaned,omitempty"`
 	// EmptyPages are those of PDF files that have no text: pictures of it, mostly.
 	EmptyPages int `json:"empty_pages,omitempty"`
 	// Duplicates are new chunks that repeat others; those that were dropped are not of Chunks.
@@ -145,7 +151,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return result, err
 	}
-	if err = errors.Join(r.chooseSync(), r.chooseChunker(), r.chooseDuplicates()); err != nil {
+	if err = errors.Join(r.chooseSync(), r.chooseChunker(), r.chooseDuplicates(), r.chooseClean()); err != nil {
 		return result, err
 	}
 	if err = r.resolveGiven(); err != nil {
@@ -157,7 +163,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	r.how = howOf(r.o, r.entitiesBy())
 	defer r.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
-		OnSkip: r.unread, CacheDir: r.o.CacheDir}
+		OnSkip: r.unread, CacheDir: r.o.CacheDir, Clean: r.clean}
 	if r.o.NoChunk {
 		load.MaxTextBytes = max(minTextBytes, info.MaxTokens*corpus.BytesPerToken)
 	}
@@ -250,6 +256,7 @@ type run struct {
 	given map[string]string // Options.Given, by what Document.Path is
 
 	dropped map[string]bool // ids of chunks that repeat others
+	clean   []corpus.Cleaner
 }
 
 // openExisting opens the store if there is one; else it is made when there is something to put in.
@@ -293,6 +300,7 @@ func (r *run) skip(k corpus.Skipped) {
 }
 
 func (r *run) add(ctx context.Context, doc *corpus.Document) error {
+	r.cleaned(doc)
 	switch {
 	case doc.Line == 0 && !r.now.still(): // it is read again
 		return nil

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -32,7 +33,7 @@ func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counte
 			return
 		}
 		load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
-			OnSkip: r.skip, CacheDir: r.o.CacheDir}
+			OnSkip: r.skip, CacheDir: r.o.CacheDir, Clean: r.clean}
 		if r.o.NoChunk {
 			load.MaxTextBytes = max(minTextBytes, limit*corpus.BytesPerToken)
 		}
@@ -41,6 +42,7 @@ func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counte
 				yield(corpus.Chunk{}, err)
 				return
 			}
+			r.cleaned(doc)
 			for c, err := range corpus.Chunks(ctx, doc, r.chunk) {
 				if err != nil {
 					err = fmt.Errorf("%s: %w", doc.Source, err)
@@ -59,7 +61,7 @@ func (r *run) prepare(ctx context.Context, counter Counter) (limit int, err erro
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return 0, err
 	}
-	if err = r.chooseChunker(); err != nil {
+	if err = errors.Join(r.chooseChunker(), r.chooseClean()); err != nil {
 		return 0, err
 	}
 	if counter != nil && r.chunk.Semantic == nil {

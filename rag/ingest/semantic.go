@@ -66,8 +66,12 @@ func (r *run) chooseChunker() error {
 // chunking names what the chunks of a text depend on, besides the encoder, of which a store has one.
 func (r *run) chunking() string {
 	o := r.o.Semantic
-	return fmt.Sprintf("%s/%d %d/%d percentile %g min %d buffer %d", Semantic, semanticVersion, r.chunk.Size,
+	how := fmt.Sprintf("%s/%d %d/%d percentile %g min %d buffer %d", Semantic, semanticVersion, r.chunk.Size,
 		r.chunk.Overlap, o.Percentile, o.MinTokens, o.Buffer)
+	if len(r.clean) > 0 {
+		how += " clean " + cleaning(r.clean)
+	}
+	return how
 }
 
 // similar returns the cosine of each text with the next one.
