@@ -87,19 +87,17 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 		"names by the classifier, if that labels parts of texts, else by rules")
 	f.BoolVar(&preview, "preview", false, "show the chunks of the files, and store nothing")
 	f.BoolVar(&events, "events", false, "as --json, with progress, what is skipped, and a summary")
-	a.flag(cmd, "ingest.chunk", "chunk")
-	a.flag(cmd, "ingest.chunker", "chunker")
-	a.flag(cmd, "ingest.percentile", "percentile")
-	a.flag(cmd, "ingest.min_tokens", "min-tokens")
-	a.flag(cmd, "ingest.buffer", "buffer")
-	a.flag(cmd, "ingest.clean", "clean")
-	a.flag(cmd, "ingest.duplicates", "duplicates")
-	a.flag(cmd, "ingest.language", "language")
-	a.flag(cmd, "classifier", "classifier")
-	a.flag(cmd, "ingest.commit_every", "commit-every")
-	a.flag(cmd, "ingest.max_file_mib", "max-file-mib")
-	a.flag(cmd, "ingest.metric", "metric")
+	a.ingestSettings(cmd)
 	return cmd
+}
+
+// ingestSettings adds the flags that are settings, too.
+func (a *app) ingestSettings(cmd *cobra.Command) {
+	for _, name := range []string{"chunk", "chunker", "percentile", "min-tokens", "buffer", "clean", "duplicates",
+		"language", "commit-every", "max-file-mib", "metric"} {
+		a.flag(cmd, "ingest."+strings.ReplaceAll(name, "-", "_"), name)
+	}
+	a.flag(cmd, "classifier", "classifier")
 }
 
 // ingestOptions are those that the settings say.
@@ -137,7 +135,8 @@ func (a *app) newIngesting(paths []string, o sluice.IngestOptions, events, watch
 	}
 	i.o.OnDuplicate = func(x knowledge.Repeat) {
 		if i.verbose {
-			i.say("%s repeats %s (cosine %.3f, words %.2f)", printable.Line(x.ID), printable.Line(x.Of), x.Cosine, x.Overlap)
+			i.say("%s repeats %s (cosine %.3f, words %.2f)", printable.Line(x.ID), printable.Line(x.Of), x.Cosine,
+				x.Overlap)
 		}
 		if i.events {
 			i.tell.print("duplicate", x)

@@ -27,7 +27,8 @@ func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptio
 	return func(c config.Config) corpus.FileOptions {
 		o.Encoding, o.MaxSeconds = c.Ingest.Encoding, float64(c.Ingest.MaxSeconds)
 		o.Archives = corpus.ArchiveLimits{MaxBytes: int64(c.Ingest.MaxArchiveGiB) << 30,
-			MaxEntries: c.Ingest.MaxArchiveEntries, MaxRatio: c.Ingest.MaxArchiveRatio, Nesting: c.Ingest.ArchiveNesting}
+			MaxEntries: c.Ingest.MaxArchiveEntries, MaxRatio: c.Ingest.MaxArchiveRatio,
+			Nesting: c.Ingest.ArchiveNesting}
 		if c.Ingest.ArchiveNesting == 0 {
 			o.Archives.Nesting = -1
 		}

@@ -129,7 +129,8 @@ func contentLines(lines []proseLine) (out []proseLine) {
 		return len(l.heads) > 0 && contentsTitle.MatchString(strings.TrimSpace(l.heads[len(l.heads)-1]))
 	}
 	isEntry := func(l proseLine) bool {
-		return leaderPage.MatchString(l.text) || len(manyLeads.FindAllStringIndex(l.text, fewContents)) == fewContents ||
+		return leaderPage.MatchString(l.text) ||
+			len(manyLeads.FindAllStringIndex(l.text, fewContents)) == fewContents ||
 			titled(l) && (endsInPage.MatchString(l.text) || !isSentence(l.text))
 	}
 	for i := 0; i < len(lines); {

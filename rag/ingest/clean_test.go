@@ -20,13 +20,15 @@ func TestSyncNoticesCleaning(t *testing.T) {
 		clean, chunk, meta string
 		read, taken        int
 	}{
-		{"", "Contents", "", 1, 0}, {"none", "Contents", "", 0, 0}, {"contents", "• The tide comes in.", "contents", 1, 1},
+		{"", "Contents", "", 1, 0}, {"none", "Contents", "", 0, 0},
+		{"contents", "• The tide comes in.", "contents", 1, 1},
 		{"bullets,contents", "The tide comes in.", "contents,bullets", 1, 2}, {"contents, bullets", "", "", 0, 0},
 		{"none", "Contents", "", 1, 0},
 	} {
 		told := 0
-		r, err := ingest.Run(t.Context(), b.Base, ingest.Input{Paths: []string{folder}, Options: ingest.Options{Sync: true,
-			Chunk: "64/0", Clean: x.clean, OnClean: func(_ string, what []corpus.Cleaned) { told += len(what) }}})
+		r, err := ingest.Run(t.Context(), b.Base, ingest.Input{Paths: []string{folder}, Options: ingest.Options{
+			Sync: true, Chunk: "64/0", Clean: x.clean,
+			OnClean: func(_ string, what []corpus.Cleaned) { told += len(what) }}})
 		if err != nil || r.Read != x.read || told != x.taken {
 			t.Fatalf("%q: read %d, taken out %d, %v: %+v", x.clean, r.Read, told, err, r)
 		}
@@ -51,7 +53,8 @@ func TestSyncNoticesCleaning(t *testing.T) {
 			}
 		}
 	}
-	_, err := ingest.Run(t.Context(), b.Base, ingest.Input{Paths: []string{folder}, Options: ingest.Options{Clean: "x"}})
+	_, err := ingest.Run(t.Context(), b.Base, ingest.Input{Paths: []string{folder},
+		Options: ingest.Options{Clean: "x"}})
 	if !errors.Is(err, knowledge.ErrOption) || !errors.Is(err, corpus.ErrCleaner) {
 		t.Error(err)
 	}
