@@ -209,7 +209,8 @@ func (m *model) infer(ctx context.Context, n int, read func(i int) (input, error
 	if err := m.batches.check(ctx); err != nil {
 		return nil, err
 	}
-	r := &result{tokens: make([]int, n), contents: make([]Content, n), starts: make([]int, n+1)}
+	numbers := make([]int, 2*n+1)
+	r := &result{tokens: numbers[:n:n], contents: make([]Content, n), starts: numbers[n:]}
 	if m.src.task != onnx.Tokens {
 		r.data = make([]float32, 0, n*m.session.dim)
 	}
@@ -283,12 +284,12 @@ func (m *model) content(ids []uint32, role Role) Content {
 
 // compute runs a batch. Once ctx has ended it stops soon.
 func (m *model) compute(ctx context.Context, batch []sequence, out []float32) error {
-	stop, free, err := terminator(ctx)
+	stop, err := m.session.kept.stopWith(ctx)
 	if err != nil {
 		return err
 	}
-	defer free()
-	if err := m.session.run(batch, out, stop); err != nil {
+	defer m.session.kept.over(stop)
+	if err := m.session.run(batch, out, stop.options); err != nil {
 		return err
 	}
 	for _, x := range out {

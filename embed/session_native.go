@@ -3,7 +3,6 @@
 package embed
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -24,6 +23,7 @@ type session struct {
 	padID  int64
 	vocab  int                            // ids at or above are refused; 0 = unknown
 	places func(ids []uint32, to []int64) // position ids of a sequence's tokens
+	kept   kept
 	// finish turns what an export returns into rows; nil when the graph ends in rows itself.
 	finish func(raw []float32, tokens []sequence, columns int, out []float32)
 }
@@ -187,7 +187,7 @@ func normalise(v []float32) {
 }
 
 // run computes one row of dim values per sequence into out, or one per token. Every sequence has at least one token.
-func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) error {
+func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) (err error) {
 	if s.finish != nil {
 		return s.runExport(tokens, out, stop)
 	}
@@ -195,42 +195,27 @@ func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) er
 	for _, q := range tokens {
 		count += len(q.ids)
 	}
-	all := make([]int64, 3*count+len(tokens)+1)
-	ids, places, types := all[:0:count], all[count:2*count], all[2*count:3*count]
-	starts := all[3*count : 3*count+1]
+	b, err := s.take(count, len(tokens), out)
+	if err != nil {
+		return err
+	}
+	defer func() { s.give(b, err) }()
+	b.ids, b.starts = b.ids[:0], b.starts[:1]
+	clear(b.types)
 	for _, q := range tokens {
-		from := len(ids)
-		var err error
-		if ids, err = s.appendIDs(ids, q.ids); err != nil {
+		from := len(b.ids)
+		if b.ids, err = s.appendIDs(b.ids, q.ids); err != nil {
 			return err
 		}
-		s.places(q.ids, places[from:len(ids)])
-		copy(types[from:], q.types)
-		starts = append(starts, int64(len(ids)))
+		s.places(q.ids, b.places[from:len(b.ids)])
+		copy(b.types[from:], q.types)
+		b.starts = append(b.starts, int64(len(b.ids)))
 	}
-	in := inputs{}
-	defer in.free()
-	for _, name := range s.inputs {
-		data := ids
-		switch name {
-		case onnx.PositionIDs:
-			data = places
-		case onnx.Starts:
-			data = starts
-		case onnx.TokenTypes:
-			data = types
-		}
-		if err := in.add(data, len(data)); err != nil {
-			return fmt.Errorf("%s: %w", s.path, err)
-		}
-	}
-	t, err := ort.NewTensor(ort.NewShape(int64(len(out)/s.dim), int64(s.dim)), out)
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.path, err)
-	}
-	defer t.Destroy()
-	if err := s.s.RunWithOptions(in, []ort.Value{t}, stop); err != nil {
+	if err := s.s.RunWithOptions(b.in, b.result, stop); err != nil {
 		return fmt.Errorf("%s: %d texts of %d tokens together: %w", s.path, len(tokens), count, err)
+	}
+	if b.kept {
+		copy(out, b.out)
 	}
 	return nil
 }
@@ -327,26 +312,8 @@ func (s *session) pad(tokens []sequence, columns int) (ids, mask, types []int64,
 	return ids, mask, types, nil
 }
 
-// terminator returns run options that end every run made with them soon after ctx does. free must be called once the
-// runs are over.
-func terminator(ctx context.Context) (o *ort.RunOptions, free func(), err error) {
-	if o, err = ort.NewRunOptions(); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrLibrary, err)
-	}
-	called := make(chan struct{})
-	detach := context.AfterFunc(ctx, func() {
-		_ = o.Terminate() // setting a flag does not fail
-		close(called)
-	})
-	return o, func() {
-		if !detach() {
-			<-called
-		}
-		_ = o.Destroy()
-	}, nil
-}
-
 func (s *session) close() {
+	s.kept.free()
 	if s.s != nil {
 		_ = s.s.Destroy()
 	}
