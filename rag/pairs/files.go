@@ -216,14 +216,12 @@ func encodeState(h header, contexts []contextRow, queries []queryRow) ([]byte, e
 // write puts a state in the place of the last one, and returns the bytes of its files.
 func (c *counting) write(b *engine.Brackets, pieces []piece) (size int64, err error) {
 	h := header{Config: c.config(), Brackets: b}
-	for i := range pieces {
-		if pieces[i].file == nil {
-			if pieces[i].file, err = c.writePart(pieces[i].part); err != nil {
-				return 0, err
-			}
-		}
-		h.Parts = append(h.Parts, *pieces[i].file)
-		size += pieces[i].file.Size
+	if err := c.writeParts(pieces); err != nil {
+		return 0, err
+	}
+	for _, p := range pieces {
+		h.Parts = append(h.Parts, *p.file)
+		size += p.file.Size
 	}
 	contexts, queries := c.rows()
 	data, err := encodeState(h, contexts, queries)
@@ -236,6 +234,20 @@ func (c *counting) write(b *engine.Brackets, pieces []piece) (size int64, err er
 	}
 	c.clean(h.Parts)
 	return size + int64(len(data)), nil
+}
+
+// writeParts writes those that have no file yet.
+func (c *counting) writeParts(pieces []piece) (err error) {
+	for i := range pieces {
+		if pieces[i].file != nil {
+			continue
+		}
+		if pieces[i].file, err = c.writePart(pieces[i].part); err != nil {
+			pieces[i].file = nil
+			return err
+		}
+	}
+	return nil
 }
 
 // writePart writes a part under a new name.

@@ -134,7 +134,14 @@ func (c *counting) update(ctx context.Context, s *state) (d *engine.Distribution
 	for _, p := range pieces {
 		parts = append(parts, p.part)
 	}
-	if d, err = c.e.MergeDistribution(ctx, c.in.DistributionInput, s.Brackets, parts...); err != nil {
+	written := make(chan error, 1)
+	go func() { written <- c.writeParts(pieces) }() // meanwhile
+	d, err = c.e.MergeDistribution(ctx, c.in.DistributionInput, s.Brackets, parts...)
+	<-written // what failed is tried again, and said, by save
+	if err != nil || len(d.Missed) > 0 {
+		c.clean(s.Parts)
+	}
+	if err != nil {
 		return nil, doesNotFit(err), unless(err)
 	}
 	if len(d.Missed) > 0 {

@@ -1,11 +1,14 @@
 package statistics
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -35,6 +38,37 @@ func TestKeepIsCounting(t *testing.T) {
 		if x, y := content(kept), content(counted); !slices.Equal(x, y) {
 			t.Errorf("%v: %d kept and counted below, and %d: not the same", metric, len(x), len(y))
 		}
+	}
+}
+
+// TestMergeReadsWhatIsNear: of a kept part, a merge reads runs near the quantiles only; of the others it takes the
+// range and the number. What it reads it checks.
+func TestMergeReadsWhatIsNear(t *testing.T) {
+	in := partInput(10)
+	in.Quantiles = []float64{.1, .5}
+	tune := DefaultTuning()
+	tune.MinSamples = 1 << 14
+	r := &newTestEngine(t, 0).r
+	want, of, p, err := Keep(t.Context(), r, tune, in, 400_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried, read := 0, 0
+	for i := 0; i < len(p.kept); i += 50 {
+		k := p.kept[i]
+		p.kept[i].entries = slices.Repeat([]device.Entry{{Value: k.low, At: math.MaxUint32}}, len(k.entries))
+		got, err := Merge(t.Context(), r, tune, in, of, p)
+		tried++
+		switch {
+		case errors.Is(err, distribution.ErrPart):
+			read++
+		case err != nil || !slices.Equal(got.NegativeSummary.Quantiles, want.NegativeSummary.Quantiles):
+			t.Errorf("run %d of %d: %v, %v", i, len(p.kept), got, err)
+		}
+		p.kept[i].entries = k.entries
+	}
+	if tried < 20 || read > tried/10 {
+		t.Errorf("%d of %d runs were read", read, tried)
 	}
 }
 

@@ -197,6 +197,9 @@ func bytesOf[T device.Entry | float64](x []T) []byte {
 
 // load returns a run's entries; buffer is reused for those in the file.
 func (j *job) load(r run, buffer *[]device.Entry) ([]device.Entry, error) {
+	if of := r.of; of != nil {
+		return r.entries, of.check(r.entries, len(of.contexts), len(of.queries), r.low, r.high)
+	}
 	if r.entries != nil {
 		return r.entries, nil
 	}

@@ -99,9 +99,15 @@ func (p *Part) head() []byte {
 }
 
 // UnmarshalBinary is the inverse of MarshalBinary; anything else is distribution.ErrPart.
-func (p *Part) UnmarshalBinary(data []byte) error { return p.UnmarshalShared(bytes.Clone(data)) }
+func (p *Part) UnmarshalBinary(data []byte) error {
+	if err := p.UnmarshalShared(bytes.Clone(data)); err != nil {
+		return err
+	}
+	return p.checkEntries()
+}
 
-// UnmarshalShared is UnmarshalBinary without a copy: the part refers to data, which must then stay as it is.
+// UnmarshalShared is UnmarshalBinary without a copy: the part refers to data, which must then stay as it is. Entries
+// are looked at when they are used.
 func (p *Part) UnmarshalShared(data []byte) error {
 	if len(data) < len(partMagic)+4 || string(data[:len(partMagic)]) != partMagic {
 		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(data))
@@ -126,6 +132,7 @@ func (p *Part) Decode(body []byte) error {
 	return nil
 }
 
+// decodePart leaves the entries unchecked.
 func decodePart(data []byte) (*Part, error) {
 	r := &reader{data: data}
 	p := new(Part)
@@ -209,26 +216,43 @@ func (p *Part) check() error {
 		}
 	}
 	for _, r := range p.kept {
-		var row, lane uint32
-		lowest, highest := len(r.entries) == 0, len(r.entries) == 0 // are there
-		within := true
-		for _, e := range r.entries {
-			if e.At>>16 > row {
-				row = e.At >> 16
-			}
-			if e.At&0xffff > lane {
-				lane = e.At & 0xffff
-			}
-			within = within && e.Value >= r.low && e.Value <= r.high // no NaN is
-			lowest, highest = lowest || e.Value == r.low, highest || e.Value == r.high
+		if len(r.entries) > 0 && (r.row < 0 || r.lane < 0 || !(r.low <= r.high)) {
+			return fmt.Errorf("pairs from %d, %d, values from %v to %v", r.row, r.lane, r.low, r.high)
 		}
-		last, end := int64(r.row)+int64(row), int64(r.lane)+int64(lane)
-		if len(r.entries) > 0 &&
-			(r.row < 0 || r.lane < 0 || last >= int64(len(p.contexts)) || end >= int64(len(p.queries)) || !within ||
-				!lowest || !highest) {
-			return fmt.Errorf("pairs up to %d, %d of %d×%d, values from %v to %v", last, end, len(p.contexts),
-				len(p.queries), r.low, r.high)
+	}
+	return nil
+}
+
+// checkEntries refuses entries that no count can have kept.
+func (p *Part) checkEntries() error {
+	for _, r := range p.kept {
+		at := rowsOfPart{row: r.row, lane: r.lane}
+		if err := at.check(r.entries, len(p.contexts), len(p.queries), r.low, r.high); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// check refuses entries beyond the rows or the range of values of a run, whose ends are among them.
+func (of *rowsOfPart) check(entries []device.Entry, contexts, queries int, low, high float32) error {
+	var row, lane uint32
+	lowest, highest := len(entries) == 0, len(entries) == 0 // are there
+	within := true
+	for _, e := range entries {
+		if e.At>>16 > row {
+			row = e.At >> 16
+		}
+		if e.At&0xffff > lane {
+			lane = e.At & 0xffff
+		}
+		within = within && e.Value >= low && e.Value <= high // no NaN is
+		lowest, highest = lowest || e.Value == low, highest || e.Value == high
+	}
+	last, end := int64(of.row)+int64(row), int64(of.lane)+int64(lane)
+	if len(entries) > 0 && (last >= int64(contexts) || end >= int64(queries) || !within || !lowest || !highest) {
+		return fmt.Errorf("engine: %w: pairs up to %d, %d of %d×%d, values from %v to %v", distribution.ErrPart, last,
+			end, contexts, queries, low, high)
 	}
 	return nil
 }

@@ -18,6 +18,9 @@ import (
 func Remove(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
 	p *Part, contexts, queries []uint64) (*Part, error) {
 	in.Checkpoint = ""
+	if err := p.checkEntries(); err != nil {
+		return nil, err
+	}
 	m := &removal{ctx: ctx, r: r, tune: t, in: in, of: of, part: p, out: new(Part)}
 	*m.out = *p
 	m.out.below, m.out.bins = slices.Clone(p.below), slices.Clone(p.bins)

@@ -159,14 +159,15 @@ func (r *resolver) count(ctx context.Context, l *wanted) error {
 		buffer          []device.Entry
 	}
 	work := make([]*found, r.j.blocks.Workers)
-	parts := r.parts()
+	parts, near := r.parts(), r.near(l)
 	err := r.j.r.Pool.Each(ctx, len(parts), len(work), func(worker, i int) error {
 		if work[worker] == nil {
 			work[worker] = &found{counts: new([maxCells]int32), lowest: plusInf, highest: minusInf}
 		}
 		f := work[worker]
 		for _, k := range parts[i] {
-			if low, high, ok := k.within(); ok && r.cells.of(float64(low)) == r.cells.of(float64(high)) {
+			if low, high, ok := k.within(); ok &&
+				(r.cells.of(float64(low)) == r.cells.of(float64(high)) || !near.meets(low, high)) {
 				f.lowest, f.highest = min(f.lowest, low), max(f.highest, high)
 				f.counts[r.cells.of(float64(low))] += k.n
 				continue

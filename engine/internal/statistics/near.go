@@ -1,0 +1,62 @@
+package statistics
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ranges are where it matters which values there are, and not just how many.
+type ranges []bracket
+
+func (n ranges) meets(low, high float32) bool {
+	return slices.ContainsFunc(n, func(r bracket) bool { return low <= r.high && high >= r.low })
+}
+
+// near tells between which values each statistic and its window lie, from the ranges of merged parts' runs alone, and
+// adds the ends of brackets: runs that hold none of it are as good as at one place. Runs without a range are all near.
+func (r *resolver) near(l *wanted) ranges {
+	all := ranges{{minusInf, plusInf}}
+	if r.cells.scale == 0 || slices.ContainsFunc(r.t.kept, func(k run) bool { return k.of == nil }) {
+		return all
+	}
+	pad := 2*r.b.epsilon + 4/r.cells.scale
+	byLow, byHigh := slices.Clone(r.t.kept), slices.Clone(r.t.kept)
+	slices.SortFunc(byLow, func(a, b run) int { return cmp.Compare(a.low, b.low) })
+	slices.SortFunc(byHigh, func(a, b run) int { return cmp.Compare(a.high, b.high) })
+	out := ranges{{l.low, l.low}, {l.high, l.high}}
+	for _, b := range l.brackets {
+		out = append(out, bracket{b.low, b.low}, bracket{b.high, b.high})
+	}
+	for _, s := range r.b.statistics {
+		i := len(l.brackets) - 1
+		for i >= 0 && r.t.below[i] > s.rank {
+			i--
+		}
+		if i < 0 {
+			out = append(out, bracket{minusInf, l.low})
+			continue
+		}
+		b, rank := l.brackets[i], s.rank-r.t.below[i] // of the values in the bracket
+		low, high, found := b.low, b.high, false
+		for n, at := int64(0), 0; at < len(byLow); at++ { // so many may lie below the next run
+			if k := byLow[at]; k.high >= b.low && k.low <= b.high {
+				if n += int64(k.n); n > rank {
+					low = max(low, k.low)
+					break
+				}
+			}
+		}
+		for n, at := int64(0), 0; at < len(byHigh) && !found; at++ { // so many lie in this run or below for certain
+			if k := byHigh[at]; k.low >= b.low && k.high <= b.high {
+				if n += int64(k.n); n > rank {
+					high, found = k.high, true
+				}
+			}
+		}
+		if !found && i == len(l.brackets)-1 {
+			out = append(out, bracket{l.high, plusInf})
+		}
+		out = append(out, bracket{down(float64(low) - pad), up(float64(high) + pad)})
+	}
+	return out
+}
