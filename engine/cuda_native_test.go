@@ -15,7 +15,7 @@ import (
 func TestOnCUDA(t *testing.T) {
 	choice := "-test.run=^Test(OpsEqualReference|Brackets|CanonicalDistribution|Product|BoundaryDecisions|Properties|OfNothing)$"
 	if os.Getenv("SLUICE_EMULATED") == "all" {
-		choice = "-test.skip=^Test(OnCUDA|StandIn|DeviceFaults|IndexBoundaries)$"
+		choice = "-test.skip=^Test(OnCUDA|StandIn|DeviceFaults|IndexBoundaries|CUDA.*)$"
 	}
 	devicetest.RunOnCUDA(t, drivertest.Build(t), choice)
 }

@@ -53,7 +53,7 @@ func runAgain(t *testing.T, name, skip string) {
 // again runs the test's own program on a device.
 func again(t *testing.T, on string, env []string, args ...string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{"-test.short", "-test.timeout=60m"}, args...)...)
+	cmd := exec.Command(os.Args[0], append([]string{"-test.short", "-test.timeout=125m"}, args...)...)
 	cmd.Env = append(append(os.Environ(), variable+"="+on), env...)
 	out, err := cmd.CombinedOutput()
 	if text := string(out); err != nil || !strings.Contains(text, "PASS") || strings.Contains(text, "no tests to run") {

@@ -21,6 +21,8 @@ func TestLadder(t *testing.T) {
 	n, dim, standIn := 8192, 768, os.Getenv("SLUICE_TEST_GPU") == ""
 	if standIn {
 		drivertest.Open(t)
+	}
+	if standIn = standIn || os.Getenv("SLUICE_TEST_STANDIN") != ""; standIn {
 		n, dim = 50, 40
 	}
 	d, err := cuda.Open(cuda.Options{})
