@@ -72,6 +72,8 @@ type Base struct {
 	// they are not asked then.
 	Pseudo     int      `yaml:"pseudo"`
 	OutOfScope []string `yaml:"out_of_scope"` // files of questions in the data folder, JSON lines with "text"
+	// Draws is how often texts of classifiers are drawn for training; the values are the draws' means. 0: once.
+	Draws int `yaml:"draws" json:",omitempty"`
 }
 
 // GroupBy is how questions are told apart in tables.

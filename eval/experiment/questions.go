@@ -37,7 +37,7 @@ type data struct {
 	base      []dataset.Context
 	pseudo    []dataset.Query
 	questions []question
-	labelled  *labelled // of classifiers, instead
+	draws     []*labelled // of classifiers, instead
 	digest    string
 	notes     []string // what is wrong with it, or was not there
 }

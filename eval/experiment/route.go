@@ -89,8 +89,8 @@ func readExamples(path, field string) ([]route.Example, error) {
 	}), nil
 }
 
-// classifier trains and tests a classifier of questions.
-func (r *run) classifier(ctx context.Context, c Cell, l *labelled) error {
+// classifier trains and tests a classifier of questions, on each draw of its texts.
+func (r *run) classifier(ctx context.Context, c Cell, draws []*labelled) error {
 	key := c.Digest()
 	it, ok := r.journal.done[key][whole]
 	if !ok {
@@ -105,7 +105,7 @@ func (r *run) classifier(ctx context.Context, c Cell, l *labelled) error {
 		if err != nil {
 			return err
 		}
-		it, err = classify(ctx, s, settings, l)
+		it, err = classifyDraws(ctx, s, settings, draws)
 		if err = errors.Join(err, s.Close()); err != nil {
 			return fmt.Errorf("part %s, %s: %w", c.Part, c.System.label(), err)
 		}
@@ -117,7 +117,7 @@ func (r *run) classifier(ctx context.Context, c Cell, l *labelled) error {
 	for _, m := range []string{"train accuracy", "test accuracy", "recall", "precision", "f1", "seconds"} {
 		v := it.Scores[m].Value
 		r.result.Rows = append(r.result.Rows,
-			c.row(r.File.Name, "test", m, metric.Summary{N: len(l.test), Mean: v, Low: v,
+			c.row(r.File.Name, "test", m, metric.Summary{N: len(draws[0].test), Mean: v, Low: v,
 				High: v, P50: v, P95: v}))
 	}
 	return nil
@@ -133,6 +133,25 @@ func (s System) router() (route.Settings, error) {
 		return route.Plain(learn.Kind(s.Classifier), route.Features(s.Features)), nil
 	}
 	return route.Settings{}, fmt.Errorf("%w: classifier %q (known: default, mnb, gnb, lr, svc)", ErrFile, s.Classifier)
+}
+
+// classifyDraws are the means of classify.
+func classifyDraws(ctx context.Context, s *sluice.Sluice, settings route.Settings, draws []*labelled) (Item, error) {
+	sums := map[string]float64{}
+	for _, l := range draws {
+		it, err := classify(ctx, s, settings, l)
+		if err != nil {
+			return it, err
+		}
+		for m, v := range it.Scores {
+			sums[m] += v.Value
+		}
+	}
+	it := Item{Scores: map[string]metric.Score{}}
+	for m, sum := range sums {
+		it.Scores[m] = metric.Of(sum / float64(len(draws)))
+	}
+	return it, nil
 }
 
 func classify(ctx context.Context, s *sluice.Sluice, settings route.Settings, l *labelled) (it Item, err error) {

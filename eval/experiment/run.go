@@ -94,10 +94,14 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 func (r *run) load(p Part) (d *data, err error) {
 	if p.Kind == Classifiers {
 		d = &data{}
-		if d.labelled, err = examples(r.Data, p, r.File.Seed); err != nil {
-			return nil, err
+		for i := range max(p.Base.Draws, 1) {
+			l, err := examples(r.Data, p, r.File.Seed+uint64(i))
+			if err != nil {
+				return nil, err
+			}
+			d.draws = append(d.draws, l)
 		}
-		d.digest = digest([]any{d.labelled.train, d.labelled.test})
+		d.digest = digest([]any{d.draws[0].train, d.draws[0].test})
 	} else if d, err = load(r.Data, p, r.File.Seed); err != nil {
 		return nil, err
 	}
@@ -144,7 +148,7 @@ func (r *run) part(ctx context.Context, p Part, d *data) error {
 		case Distribution:
 			err = r.distribution(ctx, c, d)
 		case Classifiers:
-			err = r.classifier(ctx, c, d.labelled)
+			err = r.classifier(ctx, c, d.draws)
 		default:
 			err = r.cell(ctx, c, d)
 		}

@@ -334,6 +334,7 @@ func TestRouting(t *testing.T) {
 parts:
   - name: classifiers
     kind: classifiers
+    base: {draws: 2}
     systems: [{classifier: mnb, features: tfidf}, {classifier: default}]
   - name: search
     base: {pseudo: 1}
