@@ -109,7 +109,7 @@ func (c oddCase) wrongPlace(t *testing.T, path string, chunks []Chunk) string {
 				break
 			}
 			from, to := Lines(t.Context(), path, x.Start, x.End, x.Text)
-			if strings.HasSuffix(path, ".jsonl") {
+			if strings.HasSuffix(path, ".jsonl") || strings.HasSuffix(path, ".mbox") {
 				from, _ = strconv.Atoi(x.Source[strings.LastIndexByte(x.Source, ':')+1:])
 				to = from
 			}

@@ -31,6 +31,8 @@ type openReader struct {
 	inTable int
 	cells   int // of the row so far
 	slides  int
+	begins  bool // a slide has begun and has no heading yet
+	inTitle bool // of the slide
 	sheets  bool // the tables are a spreadsheet's
 	sheet   table
 	row     []string // of a sheet
@@ -94,9 +96,11 @@ func (r *openReader) start(e xml.StartElement) {
 		r.inList++
 	case "draw:page":
 		r.slides++
-		anchor := "slide=" + strconv.Itoa(r.slides)
-		r.b.heading(1, "Slide "+strconv.Itoa(r.slides), anchor, 0, 0)
+		r.begins = true
+	case "draw:frame":
+		r.inTitle = prefixed(e, "presentation", "class") == "title"
 	case "table:table":
+		r.slide("Slide " + strconv.Itoa(r.slides))
 		if r.inTable++; r.inTable == 1 {
 			r.b.endBlock("\n\n")
 			if !r.sheets {
@@ -112,6 +116,14 @@ func (r *openReader) start(e xml.StartElement) {
 		r.cells, r.row = 0, nil
 	case "table:table-cell", "table:covered-table-cell":
 		r.cell(e)
+	}
+}
+
+// slide begins a slide's section, if that has not begun.
+func (r *openReader) slide(title string) {
+	if r.begins {
+		r.b.heading(1, title, "slide="+strconv.Itoa(r.slides), 0, 0)
+		r.begins = false
 	}
 }
 
@@ -180,6 +192,13 @@ func (r *openReader) endParagraph() {
 	r.level = 0
 	switch {
 	case strings.TrimSpace(text) == "":
+		return
+	case r.begins && r.inTitle:
+		r.slide(text)
+		return
+	}
+	r.slide("Slide " + strconv.Itoa(r.slides))
+	switch {
 	case r.inTable > 0 && r.sheets:
 		for len(r.row) < r.cells {
 			r.row = append(r.row, "")
