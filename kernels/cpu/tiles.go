@@ -16,6 +16,9 @@ type Entry struct {
 // MaxBrackets is how many brackets one count takes.
 const MaxBrackets = 12
 
+// MaxSide is how many panels each way one count takes.
+const MaxSide = 2048
+
 // Count is what Kernels.Count looks for and finds in the tiles rows × columns (contexts are rows, on
 // the left; queries are columns, on the right).
 //
@@ -52,33 +55,43 @@ type Count struct {
 	BestOther, BestAll []float32
 }
 
-// Count goes over the panels [row0, row1) × [column0, column1) (at most 2048 panels each way). rows is
+// Count goes over the panels [row0, row1) × [column0, column1) (at most MaxSide panels each way). rows is
 // packed Left, columns Right, of one dtype, metric and dimension. A sum that its type does not hold, or that of a tile
 // beyond 2⁶² units, is kernels.ErrRange, and then nothing in c is of use.
 func (k Kernels) Count(c *Count, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
 	if err := k.checkTiles(rows, row0, row1, columns, column0, column1); err != nil {
 		return err
 	}
-	width := (column1 - column0) * Panel
-	switch {
-	case row1-row0 > 2048 || column1-column0 > 2048:
-		return fmt.Errorf("%w: %d×%d panels in one count, at most 2048", kernels.ErrShape, row1-row0, column1-column0)
-	case len(c.Low) != len(c.High) || len(c.Below) != len(c.Low) || len(c.Low) > MaxBrackets:
-		return fmt.Errorf("%w: %d and %d bracket ends, %d counters; at most %d", kernels.ErrArgument, len(c.Low),
-			len(c.High), len(c.Below), MaxBrackets)
-	case len(c.Own) < columns.N || (c.RowGroup == nil) != (c.ColumnGroup == nil):
-		return fmt.Errorf("%w: %d owners of %d columns", kernels.ErrShape, len(c.Own), columns.N)
-	case c.RowGroup != nil && (len(c.RowGroup) < rows.N || len(c.ColumnGroup) < columns.N):
-		return fmt.Errorf("%w: %d and %d groups of %d rows and %d columns", kernels.ErrShape, len(c.RowGroup),
-			len(c.ColumnGroup), rows.N, columns.N)
-	case !c.NoBest && (len(c.BestOther) < width || len(c.BestAll) < width):
-		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther),
-			len(c.BestAll), width)
+	if err := c.Check(rows.N, columns.N, row1-row0, column1-column0); err != nil {
+		return err
 	}
 	if row0 == row1 || column0 == column1 {
 		return nil
 	}
 	return k.count(c, rows, row0, row1, columns, column0, column1)
+}
+
+// Check says what is wrong with a count of rowPanels × columnPanels panels out of sets of that many rows and columns:
+// kernels.ErrShape or kernels.ErrArgument.
+func (c *Count) Check(rows, columns, rowPanels, columnPanels int) error {
+	width := columnPanels * Panel
+	switch {
+	case rowPanels > MaxSide || columnPanels > MaxSide:
+		return fmt.Errorf("%w: %d×%d panels in one count, at most %d", kernels.ErrShape, rowPanels, columnPanels,
+			MaxSide)
+	case len(c.Low) != len(c.High) || len(c.Below) != len(c.Low) || len(c.Low) > MaxBrackets:
+		return fmt.Errorf("%w: %d and %d bracket ends, %d counters; at most %d", kernels.ErrArgument, len(c.Low),
+			len(c.High), len(c.Below), MaxBrackets)
+	case len(c.Own) < columns || (c.RowGroup == nil) != (c.ColumnGroup == nil):
+		return fmt.Errorf("%w: %d owners of %d columns", kernels.ErrShape, len(c.Own), columns)
+	case c.RowGroup != nil && (len(c.RowGroup) < rows || len(c.ColumnGroup) < columns):
+		return fmt.Errorf("%w: %d and %d groups of %d rows and %d columns", kernels.ErrShape, len(c.RowGroup),
+			len(c.ColumnGroup), rows, columns)
+	case !c.NoBest && (len(c.BestOther) < width || len(c.BestAll) < width):
+		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther),
+			len(c.BestAll), width)
+	}
+	return nil
 }
 
 // Matrix writes the scores of the panels [row0, row1) × [column0, column1) to out, in the metric's own

@@ -63,7 +63,7 @@ template <class M> SLC_FN void append(uint32_t marks, const float v[32], uint32_
 	uint64_t base = 0;
 	if (lane == 0) base = atomic_add(count, (uint64_t)total);
 	base = shuffle(base, 0) + (uint64_t)(before - mine);
-	const int left = base < (uint64_t)room ? (int)least((uint64_t)room - base, (uint64_t)32) : 0;
+	const int left = base < (uint64_t)room ? (int)min((uint64_t)room - base, (uint64_t)32) : 0;
 	Entry *to = list + base;
 	int at = 0;
 	SLC_UNROLL
@@ -97,9 +97,9 @@ SLC_FN void enter_bins(const Counting &c, CountShared *s, const float v[32], uin
 	SLC_UNROLL
 	for (int i = 0; i < 32; i++) {
 		if (!(mask >> i & 1)) continue;
-		const float x = look.l2 ? square_root(most(-2 * v[i], 0.0f)) : v[i];
+		const float x = look.l2 ? square_root(max(-2 * v[i], 0.0f)) : v[i];
 		const float bin = (x - look.bin_low) * look.bin_scale;
-		const int at = (int)most(least(bin, (float)(c.n_bins - 1)), 0.0f);
+		const int at = (int)max(min(bin, (float)(c.n_bins - 1)), 0.0f);
 		if (c.n_bins <= kSharedBins)
 			atomic_add32(&s->bins[at], 1);
 		else
@@ -118,7 +118,7 @@ template <class M> SLC_FN void negatives(const Counting &c, CountShared *s, cons
 	SLC_UNROLL
 	for (int i = 0; i < 32; i++) {
 		const uint32_t bit = 1u << i;
-		const float x = l2 ? square_root(most(-2 * v[i], 0.0f)) : v[i];
+		const float x = l2 ? square_root(max(-2 * v[i], 0.0f)) : v[i];
 		if (v[i] <= lowest || v[i] >= highest) keep |= bit;
 		if (mask & bit) part += x, part2 += x * x;
 	}
@@ -189,7 +189,7 @@ template <class M> SLC_FN void column_maxima(uint32_t *best, const float v[32], 
 	for (int j = 0; j < M::kColumns; j++) largest[j] = 0;
 	SLC_UNROLL
 	for (int i = 0; i < 32; i++)
-		if (far >> i & 1) largest[M::column_of(i)] = most(largest[M::column_of(i)], ordered(v[i]));
+		if (far >> i & 1) largest[M::column_of(i)] = max(largest[M::column_of(i)], ordered(v[i]));
 	SLC_UNROLL
 	for (int j = 0; j < M::kColumns; j++) atomic_max(&best[M::column(lane, j)], largest[j]);
 }
@@ -213,7 +213,7 @@ template <class M> SLC_FN void candidates(const Counting &c, const uint32_t *bes
 			if (!(k.near >> i & 1)) continue;
 			const uint32_t mine = ordered(v[i]);
 			uint32_t *at = &c.best_all[column + M::column(lane, M::column_of(i))];
-			if (v[i] >= unordered(most(atomic_max(at, mine), mine)) - margin) near_marks |= 1u << i;
+			if (v[i] >= unordered(max(atomic_max(at, mine), mine)) - margin) near_marks |= 1u << i;
 		}
 	}
 	sync_warp();
@@ -251,9 +251,9 @@ template <class M> SLC_FN void count(const Side &rows, const Side &columns, cons
 
 	const int warp = (int)threadIdx.x / 32;
 	const int row_base = (int)(rows.from * kPanel), row0 = (int)((row + warp / 2) * kPanel) - row_base;
-	const int row_end = (int)least(rows.n, rows.to * kPanel) - row_base;
+	const int row_end = (int)min(rows.n, rows.to * kPanel) - row_base;
 	const int column0 = (int)(column - columns.from) * kPanel;
-	const int column_end = (int)(least(columns.n, columns.to * kPanel) - columns.from * kPanel);
+	const int column_end = (int)(min(columns.n, columns.to * kPanel) - columns.from * kPanel);
 	Classes k[2];
 	SLC_UNROLL
 	for (int p = 0; p < 2; p++)
@@ -267,7 +267,7 @@ template <class M> SLC_FN void count(const Side &rows, const Side &columns, cons
 		for (int at = (int)threadIdx.x; at < kTileSide; at += kTileThreads)
 			if (column0 + at < column_end) {
 				const uint32_t mine = s->best[at];
-				s->best[at] = most(mine, atomic_max(&c.best_other[column0 + at], mine));
+				s->best[at] = max(mine, atomic_max(&c.best_other[column0 + at], mine));
 			}
 		sync_block();
 	}

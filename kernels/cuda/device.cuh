@@ -122,8 +122,8 @@ SLC_FN uint32_t ordered(float x) {
 }
 SLC_FN float unordered(uint32_t b) { return bits_to_float(b & 0x80000000u ? b & 0x7fffffffu : ~b); }
 
-template <class T> SLC_FN T least(T a, T b) { return a < b ? a : b; }
-template <class T> SLC_FN T most(T a, T b) { return a > b ? a : b; }
+template <class T> SLC_FN T min(T a, T b) { return a < b ? a : b; }
+template <class T> SLC_FN T max(T a, T b) { return a > b ? a : b; }
 
 SLC_FN double warp_sum(double x) {
 	for (int mask = 16; mask > 0; mask /= 2) x = add(x, shuffle_xor(x, mask));

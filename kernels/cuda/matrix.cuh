@@ -14,7 +14,7 @@ template <class M> SLC_FN void matrix(const Side &rows, const Side &columns, int
 	float v[kLaneValues];
 	tile_values<M>(v, rows, row, columns, column, slc_dynamic);
 	const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-	const int64_t row_end = least(rows.n, rows.to * kPanel), column_end = least(columns.n, columns.to * kPanel);
+	const int64_t row_end = min(rows.n, rows.to * kPanel), column_end = min(columns.n, columns.to * kPanel);
 	const int panels = two_panels(columns);
 	for (int p = 0; p < panels; p++) {
 		const int64_t first = (column + warp % 2 * 2 + p) * kPanel;
@@ -24,9 +24,9 @@ template <class M> SLC_FN void matrix(const Side &rows, const Side &columns, int
 				c = first + M::column(lane, M::column_of(i));
 			if (r >= row_end || c >= column_end) continue;
 			float x = v[i];
-			if (metric == kCosine) x = most(least(x, 1.0f), -1.0f);
+			if (metric == kCosine) x = max(min(x, 1.0f), -1.0f);
 			if (metric == kIP) x = (float)((double)x * factor);
-			if (metric == kL2) x = (float)((double)square_root(most(-2 * x, 0.0f)) * factor);
+			if (metric == kL2) x = (float)((double)square_root(max(-2 * x, 0.0f)) * factor);
 			out[(r - rows.from * kPanel) * stride + c - columns.from * kPanel] = x;
 		}
 		SLC_UNROLL

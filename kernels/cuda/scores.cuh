@@ -21,7 +21,7 @@ SLC_FN double finish_score(double sum, int64_t metric, double norm_a, double nor
 	if (metric == kIP) return sum;
 	const double norms = mul(norm_a, norm_b);
 	if (norms == 0) return 0;
-	return most(least(sum / norms, 1.0), -1.0);
+	return max(min(sum / norms, 1.0), -1.0);
 }
 
 // scores writes those of 16 rows of a and 16 of b per block of 16 x 16 threads: out[i * stride + j].

@@ -23,7 +23,7 @@ struct Side {
 };
 
 // panel_of is panel i of a block's tile; what lies beyond the call repeats its last panel and is not looked at.
-SLC_FN int64_t panel_of(const Side &s, int64_t first, int i) { return least(first + i, s.to - 1); }
+SLC_FN int64_t panel_of(const Side &s, int64_t first, int i) { return min(first + i, s.to - 1); }
 
 // two_panels is 2, which the compiler does not know: it would write the code of the second panel out as well.
 SLC_FN int two_panels(const Side &s) { return s.padded > 0 ? 2 : 0; }

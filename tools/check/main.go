@@ -101,7 +101,21 @@ func (r *runner) native(ctx context.Context, plain, native string) {
 	}
 	packages, same := affected(a, b)
 	fmt.Fprintf(r.out, "----  %d packages are the same program with the set-up and are not tested again\n", same)
-	r.test(ctx, "native", native, packages...)
+	engine, others := split(packages, "/engine")
+	r.test(ctx, "native", native, append([]string{"-skip", onceOnly}, engine...)...)
+	r.test(ctx, "native", native, others...)
+}
+
+// split returns the packages whose path has that element, and the others.
+func split(packages []string, element string) (with, without []string) {
+	for _, p := range packages {
+		if strings.Contains(p+"/", element+"/") {
+			with = append(with, p)
+		} else {
+			without = append(without, p)
+		}
+	}
+	return with, without
 }
 
 // withTag returns GOFLAGS with a build tag added to those that it has.

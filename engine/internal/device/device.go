@@ -97,7 +97,7 @@ const (
 	Right       = cpu.Right
 	Panel       = cpu.Panel
 	MaxBrackets = cpu.MaxBrackets
-	MaxSide     = 2048 // panels
+	MaxSide     = cpu.MaxSide // panels
 )
 
 // Resources are what an operation runs on.

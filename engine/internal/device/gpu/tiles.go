@@ -127,7 +127,7 @@ func (d *Device) Count(c *device.Count, rows device.Set, row0, row1 int, lanes d
 	if err != nil {
 		return err
 	}
-	if err := checkCount(c, l, row0, row1, r, lane0, lane1); err != nil || row0 == row1 || lane0 == lane1 {
+	if err := c.Check(l.n, r.n, row1-row0, lane1-lane0); err != nil || row0 == row1 || lane0 == lane1 {
 		return err
 	}
 	k, err := d.kernel("slc_count_" + l.dtype.String())
@@ -152,28 +152,6 @@ func (d *Device) Count(c *device.Count, rows device.Set, row0, row1 int, lanes d
 		return fmt.Errorf("gpu: counting %d×%d panels: %w", row1-row0, lane1-lane0, err)
 	}
 	return p.add()
-}
-
-func checkCount(c *device.Count, l *set, row0, row1 int, r *set, lane0, lane1 int) error {
-	width := (lane1 - lane0) * device.Panel
-	switch {
-	case row1-row0 > device.MaxSide || lane1-lane0 > device.MaxSide:
-		return fmt.Errorf("%w: %d×%d panels in one count, at most %d", kernels.ErrShape, row1-row0, lane1-lane0,
-			device.MaxSide)
-	case len(c.Low) != len(c.High) || len(c.Below) != len(c.Low) || len(c.Low) > device.MaxBrackets:
-		return fmt.Errorf("%w: %d and %d bracket ends, %d counters; at most %d", kernels.ErrArgument, len(c.Low),
-			len(c.High), len(c.Below), device.MaxBrackets)
-	case len(c.Own) < r.n || (c.RowGroup == nil) != (c.ColumnGroup == nil):
-		return fmt.Errorf("%w: %d owners of %d columns", kernels.ErrShape, len(c.Own), r.n)
-	case c.RowGroup != nil && (len(c.RowGroup) < l.n || len(c.ColumnGroup) < r.n):
-		return fmt.Errorf("%w: %d and %d groups of %d rows and %d columns", kernels.ErrShape, len(c.RowGroup),
-			len(c.ColumnGroup), l.n, r.n)
-	case !c.NoBest && (len(c.BestOther) < width || len(c.BestAll) < width):
-		return fmt.Errorf("%w: room for %d and %d best of %d columns", kernels.ErrShape, len(c.BestOther),
-			len(c.BestAll),
-			width)
-	}
-	return nil
 }
 
 // units is a sum of a kernel, whose parts of 32, 32 and 64 bits add up with carries.
