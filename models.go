@@ -163,7 +163,7 @@ func (s *Sluice) sizes(path string) (llm.Sizes, error) {
 	available, _, _ := cores.AvailableMemory() // 0: not known
 	return llm.ChooseSizes(file, llm.Options{ContextSize: s.cfg.ContextTokens, Slots: s.cfg.Slots,
 		CacheTokens: s.cfg.CacheTokens, BatchSize: s.cfg.BatchTokens, GPULayers: s.cfg.GPULayers}, s.budget.Size(),
-			available, llm.ISA()), nil
+		available, llm.ISA()), nil
 }
 
 // openRemote says where text is about to go before any goes there.

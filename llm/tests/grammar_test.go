@@ -69,7 +69,9 @@ func heavy(ends int) string {
 
 // allowedSteps is how many steps of grammars the decoding thread may have done: 8 for each microsecond of a decode, or
 // 4,096 a slot (sample_all in llm/binding/scheduler.cpp).
-func allowedSteps(s llm.Stats) int64 { return 8*s.DecodeTime.Microseconds() + 4096*int64(s.Slots)*s.Decodes }
+func allowedSteps(s llm.Stats) int64 {
+	return 8*s.DecodeTime.Microseconds() + 4096*int64(s.Slots)*s.Decodes
+}
 
 // TestGrammarsBesideDecodes: what ambiguous grammars take beyond a small share happens on another thread, however many
 // requests bring them, and a request beside them gets each decode. It counts steps, decodes and tokens.
