@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -249,4 +250,24 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLookupOfEveryField: the one field that Lookup makes is that of the whole table.
+func TestLookupOfEveryField(t *testing.T) {
+	for _, want := range Fields() {
+		got, ok := Lookup(want.Key)
+		if !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, not %+v", want.Key, got, want)
+		}
+		for _, key := range []string{want.Key + ".x", want.Key + ".", "." + want.Key, "x" + want.Key} {
+			if _, ok := Lookup(key); ok {
+				t.Errorf("there is no %q", key)
+			}
+		}
+	}
+	for _, key := range []string{"", ".", "generate"} {
+		if _, ok := Lookup(key); ok {
+			t.Errorf("%q is no field", key)
+		}
+	}
 }

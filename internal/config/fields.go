@@ -39,14 +39,18 @@ func walk(t reflect.Type, prefix string, documented map[string]row) (fields []Fi
 			fields = append(fields, walk(f.Type, key+".", documented)...)
 			continue
 		}
-		r := documented[key]
-		fields = append(fields, Field{
-			Key: key, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")),
-			Default: r.text(f.Type), Doc: r.doc, OneOf: strings.Fields(r.oneOf), Kind: f.Type.Kind(),
-			Secret: r.secret, min: r.min, max: r.max,
-		})
+		fields = append(fields, documented[key].field(key, f.Type))
 	}
 	return fields
+}
+
+// field is what a row says of the field of that key and type.
+func (r row) field(key string, t reflect.Type) Field {
+	return Field{
+		Key: key, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")),
+		Default: r.text(t), Doc: r.doc, OneOf: strings.Fields(r.oneOf), Kind: t.Kind(),
+		Secret: r.secret, min: r.min, max: r.max,
+	}
 }
 
 // text is the default as a file or flag would give it.
@@ -57,13 +61,33 @@ func (r row) text(t reflect.Type) string {
 	return fmt.Sprint(r.initial)
 }
 
-// Lookup returns the field of a key.
+// Lookup returns the field of a key. It makes that one only: a command line asks for hundreds at every start.
 func Lookup(key string) (Field, bool) {
-	fields := Fields()
-	if i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key }); i >= 0 {
-		return fields[i], true
+	t, names := reflect.TypeFor[Config](), strings.Split(key, ".")
+	for _, name := range names {
+		if t.Kind() != reflect.Struct {
+			return Field{}, false
+		}
+		inside := t
+		t = nil
+		for i := range inside.NumField() {
+			if f := inside.Field(i); f.Tag.Get("koanf") == name {
+				t = f.Type
+			}
+		}
+		if t == nil {
+			return Field{}, false
+		}
 	}
-	return Field{}, false
+	if t.Kind() == reflect.Struct {
+		return Field{}, false
+	}
+	for _, r := range table() {
+		if r.key == key {
+			return r.field(key, t), true
+		}
+	}
+	return row{}.field(key, t), true
 }
 
 // parse turns a value's text into the field's type and checks its limits. The error says the limit and the value.

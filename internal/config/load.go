@@ -69,15 +69,14 @@ func Load(s Source) (*Loaded, error) {
 	}
 	l := &Loaded{Path: path}
 	fields := Fields()
-	k := koanf.New(".")
-	origins := map[string]Origin{}
+	origins, values := map[string]Origin{}, map[string]any{}
 	merge := func(f Field, text string, o Origin) error {
 		v, err := f.parse(text)
 		if err != nil {
 			return fmt.Errorf("%w: %s: %s %w", ErrConfig, o, f.Key, err)
 		}
-		origins[f.Key] = o
-		return k.Load(confmap.Provider(map[string]any{f.Key: v}, "."), nil)
+		origins[f.Key], values[f.Key] = o, v
+		return nil
 	}
 	for _, f := range fields {
 		if err := merge(f, f.Default, "default"); err != nil {
@@ -104,6 +103,10 @@ func Load(s Source) (*Loaded, error) {
 		if err := merge(f, flag.Value, Origin("--"+flag.Name)); err != nil {
 			return nil, err
 		}
+	}
+	k := koanf.New(".")
+	if err := k.Load(confmap.Provider(values, "."), nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if err := k.Unmarshal("", &l.Config); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)

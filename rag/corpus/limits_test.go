@@ -28,7 +28,7 @@ func TestSlowFiles(t *testing.T) {
 	write(t, dir, "c.txt", "Words.")
 	var skips []Skipped
 	read, slow := 0, 0
-	for _, err := range Load(t.Context(), []string{dir}, LoadOptions{FileOptions: FileOptions{MaxSeconds: .001},
+	for _, err := range Load(t.Context(), []string{dir}, LoadOptions{FileOptions: FileOptions{MaxSeconds: 1e-5},
 		OnSkip: func(s Skipped) { skips = append(skips, s) }}) {
 		if err == nil {
 			read++
@@ -41,7 +41,7 @@ func TestSlowFiles(t *testing.T) {
 			t.Errorf("skipped %v", s)
 		}
 	}
-	if slow < 4 || slow+read != 5 { // on a busy machine the few words take as long
+	if slow < 4 || slow+read != 5 { // the few words may take as long
 		t.Errorf("%d files were too slow, %d read", slow, read)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ func TestBinnedWindows(t *testing.T) {
 		}
 		const gib = 1 << 30
 		once := int64(0)
-		for _, c := range []struct{ room, file int64 }{{1, gib}, {40, gib}, {40, 0}, {40, 1 << 10}, {3000, gib}} {
+		for _, c := range []struct{ room, file int64 }{{1, gib}, {40, gib}, {40, 0}, {40, 64}, {3000, gib}} {
 			room := c.room
 			tune.Scores, tune.Spill = room, c.file
 			got, err := Compute(t.Context(), &newTestEngine(t, 0).r, tune, in)
