@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -101,22 +102,20 @@ func (r *runner) native(ctx context.Context, plain, native string) {
 	}
 	packages, same := affected(a, b)
 	fmt.Fprintf(r.out, "----  %d packages are the same program with the set-up and are not tested again\n", same)
-	engine, others := split(packages, "/engine")
-	r.test(ctx, "native", native, append([]string{"-skip", onceOnly}, engine...)...)
-	r.test(ctx, "native", native, others...)
+	if i := slices.Index(packages, engine); i >= 0 {
+		fmt.Fprintf(r.out, "----  %s has been tested; its tests of GPUs come with the set-up\n", engine)
+		r.test(ctx, "native", native, "-run", ofGPUs, engine)
+		packages = slices.Delete(packages, i, i+1)
+	}
+	r.test(ctx, "native", native, packages...)
 }
 
-// split returns the packages whose path has that element, and the others.
-func split(packages []string, element string) (with, without []string) {
-	for _, p := range packages {
-		if strings.Contains(p+"/", element+"/") {
-			with = append(with, p)
-		} else {
-			without = append(without, p)
-		}
-	}
-	return with, without
-}
+// engine is another program with the set-up only because it can open a GPU's driver then. ofGPUs are its tests of that:
+// they, and what it may depend on, run with the set-up, the minute of others does not once more.
+const (
+	engine = "github.com/sluice-rag/sluice/engine"
+	ofGPUs = "CUDA|GPU|Resident|Dependencies"
+)
 
 // withTag returns GOFLAGS with a build tag added to those that it has.
 func withTag(flags, tag string) string {

@@ -71,6 +71,6 @@ func (r *runner) race(ctx context.Context) {
 	}
 }
 
-// onceOnly are tests of engine that do the same whatever the instruction set and the tags: they run in the first pass,
-// and not again without a C compiler or with the set-up.
+// onceOnly are tests of engine that do the same whatever the instruction set: they run in the first pass, and not again
+// without a C compiler.
 const onceOnly = "^(TestStandIn|TestVendoring)$"
