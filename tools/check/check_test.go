@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,6 +72,21 @@ func TestParser(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "m/d") {
 		t.Error("a package without tests is not worth a line")
+	}
+}
+
+// Of a long output the beginning and the end are printed.
+func TestParserLongOutput(t *testing.T) {
+	var out bytes.Buffer
+	p := &parser{label: "native", out: &out}
+	for i := range 10_000 {
+		p.line(fmt.Appendf(nil, `{"Action":"output","Package":"m/a","Test":"TestLong","Output":"line %d\n"}`, i))
+	}
+	p.line([]byte(`{"Action":"fail","Package":"m/a","Test":"TestLong"}`))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2*maxOutput+1 || lines[0] != "line 0" || lines[maxOutput] != "…" ||
+		lines[2*maxOutput] != "line 9999" {
+		t.Errorf("%d lines, the first %q, the last %q", len(lines), lines[0], lines[len(lines)-1])
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -53,8 +54,9 @@ type parser struct {
 	packages map[string]*counts
 }
 
-// maxOutput bounds what is kept of one test's output.
-const maxOutput = 400
+// maxOutput bounds what is kept of one test's output: so many lines of its beginning, and as many of its end, where it
+// says what failed.
+const maxOutput = 200
 
 func (p *parser) line(text []byte) {
 	var e event
@@ -70,9 +72,12 @@ func (p *parser) line(text []byte) {
 	case "build-output":
 		p.output["build "+e.ImportPath] = append(p.output["build "+e.ImportPath], e.Output)
 	case "output":
-		if list := p.output[key]; len(list) < maxOutput {
-			p.output[key] = append(list, e.Output)
+		list := append(p.output[key], e.Output)
+		if len(list) > 2*maxOutput+1 {
+			list[maxOutput] = "…\n"
+			list = slices.Delete(list, maxOutput+1, maxOutput+2)
 		}
+		p.output[key] = list
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			p.ended(e, key)
