@@ -23,6 +23,7 @@ func racy() []selection {
 			skip: []string{
 				"TestVendoring", "TestMemoryLimits", "TestManyQuantiles", "TestIndexManyBiases",
 				"TestIndexBoundaries", "TestNoInputIsSlowerThanCanonicalScores", "TestStretches", "TestTextFilter",
+				"TestBoundedDistribution", "TestKeepDistribution", "TestGPUScans", "TestOnCUDA",
 			},
 			why: "compare values over many inputs, on one goroutine or as the others do",
 		},
