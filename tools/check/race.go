@@ -24,8 +24,9 @@ func racy() []selection {
 				"TestVendoring", "TestMemoryLimits", "TestManyQuantiles", "TestIndexManyBiases",
 				"TestIndexBoundaries", "TestNoInputIsSlowerThanCanonicalScores", "TestStretches", "TestTextFilter",
 				"TestBoundedDistribution", "TestKeepDistribution", "TestGPUScans", "TestOnCUDA",
+				"TestAllocationsOfAQuestion",
 			},
-			why: "compare values over many inputs, on one goroutine or as the others do",
+			why: "compare values over many inputs, on one goroutine or as the others do, or count allocations",
 		},
 		{
 			packages: []string{"./rag/knowledge"},
