@@ -18,10 +18,30 @@ type rater struct {
 	groups []int32 // of the contexts, that are left out together; nil: none are
 	all    []candidate
 
-	questions [][]int32 // the pseudo-queries of each context, where a candidate goes by them
+	questions       [][]int32 // the pseudo-queries of each context, where a candidate goes by them
+	asked, contexts normed    // pseudo-queries and contexts, there
 	// features of the sampled pseudo-queries, where a candidate goes by them: by their own context alone, by all
 	// contexts, and by those of other groups
 	own, best, other []Features
+}
+
+// normed are vectors with their norms: a cosine takes one product then, not three, and has the same bits.
+type normed struct {
+	engine.Vectors
+	norms []float64
+}
+
+func withNorms(v engine.Vectors) normed {
+	n := normed{v, make([]float64, v.Rows)}
+	for i := range n.norms {
+		n.norms[i] = ref.Norm(row(v, i))
+	}
+	return n
+}
+
+// cosine is the canonical cosine of a row with a vector of that norm.
+func (v normed) cosine(i int, query []float32, norm float64) float64 {
+	return ref.Cosine(ref.Dot(query, row(v.Vectors, i)), norm, v.norms[i])
 }
 
 // rateBlock is how many numbers a block of similarities holds at most.
@@ -45,6 +65,7 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 		for j, o := range in.Owner {
 			r.questions[o] = append(r.questions[o], int32(j))
 		}
+		r.asked, r.contexts = withNorms(in.Queries), withNorms(in.Contexts)
 	}
 	n, m, d, from := in.Contexts.Rows, in.Queries.Rows, in.Queries.Dim, 0
 	if !asks {
@@ -94,6 +115,9 @@ func (r *rater) empty() scores {
 // and with all pseudo-queries.
 func (r *rater) one(j, at int, cosines, asked []float32) error {
 	s := pairScores{in: r.in, query: row(r.in.Queries, j), cosines: cosines}
+	if r.contexts.norms != nil {
+		s.contexts, s.norm = r.contexts, r.asked.norms[j]
+	}
 	if err := s.read(j); err != nil {
 		return err
 	}
@@ -146,12 +170,23 @@ func (r *rater) nearestOf(query, asked []float32, j int, without int32) float64 
 
 // features fills in those of pseudo-query j.
 func (r *rater) features(s *pairScores, j, at int) {
+	type found struct{ cosine, asked, bm25, cover float64 }
+	known := map[int]found{} // the contexts of two lists are mostly the same
 	of := func(rows []int) Features {
 		f := none()
 		for _, i := range rows {
-			cover, bm25 := s.words.scores(r.in.indexRow(i))
-			f.take(ref.Score(kernels.Cosine, s.query, row(r.in.Contexts, i)),
-				nearest(s.query, r.in.Queries, r.questions[i], int32(j)), bm25, cover)
+			x, ok := known[i]
+			if !ok {
+				x = found{cosine: r.contexts.cosine(i, s.query, r.asked.norms[j]), asked: -1}
+				for _, question := range r.questions[i] {
+					if int(question) != j {
+						x.asked = max(x.asked, r.asked.cosine(int(question), s.query, r.asked.norms[j]))
+					}
+				}
+				x.cover, x.bm25 = s.words.scores(r.in.indexRow(i))
+				known[i] = x
+			}
+			f.take(x.cosine, x.asked, x.bm25, x.cover)
 		}
 		return f
 	}
@@ -269,6 +304,9 @@ type pairScores struct {
 
 	own  pairScore
 	near []pairScore // the contexts that can be the best at some weight
+
+	contexts normed  // without norms where nothing needs them
+	norm     float64 // of the query, beside them
 }
 
 // pairScore is a context's similarity.
@@ -326,10 +364,17 @@ func (s *pairScores) weigh(weight float64) {
 	}
 }
 
+func (s *pairScores) similarity(context int) float64 {
+	if s.in.Metric == kernels.Cosine && s.contexts.norms != nil {
+		return s.contexts.cosine(context, s.query, s.norm)
+	}
+	return ref.Score(s.in.Metric, s.query, row(s.in.Contexts, context))
+}
+
 // exact is the score of a context, with the bits of engine.TopK.
 func (s *pairScores) exact(p *pairScore) float64 {
 	if !p.known {
-		p.known, p.similarity = true, ref.Score(s.in.Metric, s.query, row(s.in.Contexts, p.context))
+		p.known, p.similarity = true, s.similarity(p.context)
 	}
 	if s.bias == nil {
 		return p.similarity
