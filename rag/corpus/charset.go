@@ -24,7 +24,7 @@ func guessCharset(raw string) string {
 	if name := guessWide(sample); name != "" {
 		return name
 	}
-	best, most := "", minPlausible
+	best, score := "", minPlausible
 	for _, name := range strings.Fields("windows-1252 windows-1251 windows-1250 windows-1253 windows-1254 " +
 		"windows-1255 " +
 		"windows-1256 koi8-u koi8-r windows-1257 iso-8859-2 iso-8859-7 iso-8859-5 iso-8859-8 iso-8859-6 windows-874 " +
@@ -33,8 +33,8 @@ func guessCharset(raw string) string {
 		if !ok {
 			continue
 		}
-		if p := plausible(text, name); p > most+.004 { // of equals, the first
-			best, most = name, p
+		if p := plausible(text, name); p > score+.004 { // of equals, the first
+			best, score = name, p
 		}
 	}
 	return best

@@ -24,15 +24,17 @@ func (g *Gate) ask(ids iter.Seq[string]) {
 			}
 		}
 	}
-	g.questions, g.questionOf = engine.Vectors{Dim: g.c.questions.Dim}, map[string][]int32{}
+	questions := engine.Vectors{Dim: g.c.questions.Dim}
+	g.questionOf = map[string][]int32{}
 	for j, id := range g.c.QuestionContexts {
 		if live[id] {
-			g.questionOf[id] = append(g.questionOf[id], int32(g.questions.Rows))
-			g.questions.Data = append(g.questions.Data, row(g.c.questions, j)...)
-			g.questions.Rows++
+			g.questionOf[id] = append(g.questionOf[id], int32(questions.Rows))
+			questions.Data = append(questions.Data, row(g.c.questions, j)...)
+			questions.Rows++
 			g.asked = append(g.asked, id)
 		}
 	}
+	g.questions = withNorms(questions)
 }
 
 // decideAsked is Decide by the pseudo-queries: the best context is that of the nearest one.
@@ -41,7 +43,7 @@ func (g *Gate) decideAsked(ctx context.Context, e engine.Interface, queries engi
 	var hits [][]engine.Hit
 	var err error
 	if g.questions.Rows > 0 {
-		if hits, err = e.TopK(ctx, queries, g.questions, g.c.Metric, 1, nil); err != nil {
+		if hits, err = e.TopK(ctx, queries, g.questions.Vectors, g.c.Metric, 1, nil); err != nil {
 			return nil, fmt.Errorf("gate: %w", err)
 		}
 	}
@@ -81,11 +83,12 @@ func (g *Gate) logistic(c retrieve.Contexts, rows []int, query []float32, bias k
 	if !ok {
 		return Decision{}, fmt.Errorf("gate: %w: score %s needs the words of the query", kernels.ErrArgument, Logistic)
 	}
-	f := none()
+	f, norm := none(), ref.Norm(query)
 	for _, at := range rows {
 		cover, bm25 := w.scores(at)
-		f.take(ref.Score(kernels.Cosine, query, row(c.Vectors, at)),
-			nearest(query, g.questions, g.questionOf[c.IDs[at]], -1), bm25, cover)
+		context := row(c.Vectors, at)
+		f.take(ref.Cosine(ref.Dot(query, context), norm, ref.Norm(context)),
+			g.questions.nearest(query, norm, g.questionOf[c.IDs[at]], -1), bm25, cover)
 	}
 	d, err := g.Found(retrieve.Result{ID: c.IDs[rows[0]], Score: g.c.Logistic.Model.Probability(f)})
 	d.Features = &f
@@ -114,13 +117,15 @@ func (g *Gate) anyAsked(
 func (g *Gate) eachAsked(
 	c retrieve.Contexts, rows []int, query engine.Vectors, bias kernels.Biases,
 ) (decisions []Decision, err error) {
+	q := row(query, 0)
+	norm := ref.Norm(q)
 	for _, at := range rows {
 		var d Decision
 		if g.ScoredBy().Kind == Logistic {
-			d, err = g.logistic(c, []int{at}, row(query, 0), bias)
+			d, err = g.logistic(c, []int{at}, q, bias)
 		} else {
 			d, err = g.Found(retrieve.Result{ID: c.IDs[at],
-				Score: nearest(row(query, 0), g.questions, g.questionOf[c.IDs[at]], -1)})
+				Score: g.questions.nearest(q, norm, g.questionOf[c.IDs[at]], -1)})
 		}
 		if err != nil {
 			return nil, err

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/postings"
 )
@@ -191,12 +190,31 @@ func (w *words) scores(row int) (cover, bm25 float64) {
 	return w.cover.Score(row), bm25
 }
 
-// nearest is the largest cosine of a query with some of the questions, but for one of them (−1: none); −1 without any.
-func nearest(query []float32, questions engine.Vectors, some []int32, but int32) float64 {
+// normed are vectors with their norms: a cosine takes one product then, not three, and has the same bits.
+type normed struct {
+	engine.Vectors
+	norms []float64
+}
+
+func withNorms(v engine.Vectors) normed {
+	n := normed{v, make([]float64, v.Rows)}
+	for i := range n.norms {
+		n.norms[i] = ref.Norm(row(v, i))
+	}
+	return n
+}
+
+// cosine is the canonical cosine of a row with a vector of that norm.
+func (v normed) cosine(i int, query []float32, norm float64) float64 {
+	return ref.Cosine(ref.Dot(query, row(v.Vectors, i)), norm, v.norms[i])
+}
+
+// nearest is the largest cosine of a query of that norm with some rows, but for one of them (−1: none); −1 without any.
+func (v normed) nearest(query []float32, norm float64, some []int32, but int32) float64 {
 	best := -1.
 	for _, i := range some {
 		if i != but {
-			best = max(best, ref.Score(kernels.Cosine, query, row(questions, int(i))))
+			best = max(best, v.cosine(int(i), query, norm))
 		}
 	}
 	return best

@@ -88,7 +88,7 @@ type Gate struct {
 	stale, gone float64
 	shadow      *ShadowDecision // without a decision; nil: none
 
-	questions  engine.Vectors     // of live contexts, where the score goes by them
+	questions  normed             // of live contexts, where the score goes by them
 	asked      []string           // ids of their contexts
 	questionOf map[string][]int32 // the questions of each context
 }

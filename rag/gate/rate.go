@@ -25,25 +25,6 @@ type rater struct {
 	own, best, other []Features
 }
 
-// normed are vectors with their norms: a cosine takes one product then, not three, and has the same bits.
-type normed struct {
-	engine.Vectors
-	norms []float64
-}
-
-func withNorms(v engine.Vectors) normed {
-	n := normed{v, make([]float64, v.Rows)}
-	for i := range n.norms {
-		n.norms[i] = ref.Norm(row(v, i))
-	}
-	return n
-}
-
-// cosine is the canonical cosine of a row with a vector of that norm.
-func (v normed) cosine(i int, query []float32, norm float64) float64 {
-	return ref.Cosine(ref.Dot(query, row(v.Vectors, i)), norm, v.norms[i])
-}
-
 // rateBlock is how many numbers a block of similarities holds at most.
 const rateBlock = 16 << 20
 
@@ -134,7 +115,7 @@ func (r *rater) one(j, at int, cosines, asked []float32) error {
 			r.features(&s, j, at)
 			continue
 		case PseudoQuery:
-			x.scores.positive[at] = nearest(s.query, r.in.Queries, r.questions[own], int32(j))
+			x.scores.positive[at] = r.asked.nearest(s.query, s.norm, r.questions[own], int32(j))
 			x.scores.maximum[at] = r.nearestOf(s.query, asked, j, -1)
 			if r.groups != nil {
 				x.scores.other[at] = r.nearestOf(s.query, asked, j, r.groups[own])
@@ -177,12 +158,8 @@ func (r *rater) features(s *pairScores, j, at int) {
 		for _, i := range rows {
 			x, ok := known[i]
 			if !ok {
-				x = found{cosine: r.contexts.cosine(i, s.query, r.asked.norms[j]), asked: -1}
-				for _, question := range r.questions[i] {
-					if int(question) != j {
-						x.asked = max(x.asked, r.asked.cosine(int(question), s.query, r.asked.norms[j]))
-					}
-				}
+				x.cosine = r.contexts.cosine(i, s.query, s.norm)
+				x.asked = r.asked.nearest(s.query, s.norm, r.questions[i], int32(j))
 				x.cover, x.bm25 = s.words.scores(r.in.indexRow(i))
 				known[i] = x
 			}
@@ -275,10 +252,11 @@ func (r *rater) general(ctx context.Context, e engine.Interface, x *candidate) (
 			return nil, err
 		}
 		f, query := none(), row(in.General, i)
+		norm := ref.Norm(query)
 		for _, hit := range h {
 			cover, bm25 := w.scores(in.indexRow(hit.Row))
-			f.take(ref.Score(kernels.Cosine, query, row(in.Contexts, hit.Row)),
-				nearest(query, in.Queries, r.questions[hit.Row], -1), bm25, cover)
+			f.take(r.contexts.cosine(hit.Row, query, norm),
+				r.asked.nearest(query, norm, r.questions[hit.Row], -1), bm25, cover)
 		}
 		best[i] = x.model.Probability(f)
 	}

@@ -16,8 +16,8 @@ type Repeat struct {
 	Overlap float64 `json:"overlap"` // share of words
 }
 
-// repeatsMost is how many of the nearest chunks are looked at when those before them do not count.
-const repeatsMost = 512
+// maxRepeats is how many of the nearest chunks are looked at when those before them do not count.
+const maxRepeats = 512
 
 // Repeats finds those of new chunks, with their vectors one behind the other, that are near-duplicates of a chunk of
 // the snapshot that counts tells of, or of a new one before them which is none itself. s is nil where there is no
@@ -70,7 +70,7 @@ func (s *Snapshot) repeats(ctx context.Context, chunks []corpus.Chunk, vectors e
 	for i := range ask {
 		ask[i] = i
 	}
-	for k := duplicateNearest; len(ask) > 0 && k <= repeatsMost; k *= 4 {
+	for k := duplicateNearest; len(ask) > 0 && k <= maxRepeats; k *= 4 {
 		hits, err := s.base.cfg.Engine.TopK(ctx, compact(vectors, ask), s.View.Vectors, kernels.Cosine, k, nil)
 		if err != nil {
 			return err

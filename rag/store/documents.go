@@ -29,15 +29,11 @@ func (s *Store) Titles(ctx context.Context, ids []string) (map[string]string, er
 // taken. Of a document it tells what Store.Documents does, without Chunks and Tokens. ErrClosed after Close.
 func (v *View) Select(ctx context.Context, accepts func(DocumentInfo) bool) (rows []int, err error) {
 	r := v.texts
-	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := r.take(ctx, "select chunks")
+	if err != nil {
+		return nil, err
 	}
-	if r.tx == nil {
-		return nil, wrap(r.store.dir, "select chunks", ErrClosed)
-	}
+	defer done()
 	collections, err := r.store.collections(r.tx)
 	if err != nil {
 		return nil, wrap(r.store.dir, "select chunks", err)
@@ -83,18 +79,14 @@ func (v *View) Select(ctx context.Context, accepts func(DocumentInfo) bool) (row
 // places from a chunk, with the chunk itself, as they were when the view was taken. ErrNotFound if the view lacks it.
 func (v *View) Siblings(ctx context.Context, id string, before, after int) ([]corpus.Chunk, error) {
 	r := v.texts
-	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := r.take(ctx, "read chunks")
+	if err != nil {
+		return nil, err
 	}
-	if r.tx == nil {
-		return nil, wrap(r.store.dir, "read chunks", ErrClosed)
-	}
+	defer done()
 	var ids []string
 	place := -1
-	err := each(r.tx, func(scan func(...any) error) error {
+	err = each(r.tx, func(scan func(...any) error) error {
 		var other string
 		if err := scan(&other); err != nil {
 			return err

@@ -97,17 +97,13 @@ func (s *Store) LabelCounts(ctx context.Context, kind string, limit int) (list [
 // Labels returns the labels of the view's live rows of some kinds, by row.
 func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, error) {
 	r := v.texts
-	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := r.take(ctx, "read labels")
+	if err != nil {
+		return nil, err
 	}
-	if r.tx == nil {
-		return nil, wrap(r.store.dir, "read labels", ErrClosed)
-	}
+	defer done()
 	labels := map[int][]Label{}
-	err := each(r.tx, func(scan func(...any) error) error {
+	err = each(r.tx, func(scan func(...any) error) error {
 		var row int64
 		var l Label
 		if err := scan(&row, &l.Kind, &l.Value); err != nil {
@@ -125,17 +121,13 @@ func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, err
 // DocumentMeta returns the value of a key in the metadata of those of the documents that have it.
 func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[string]string, error) {
 	r := v.texts
-	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := r.take(ctx, "read documents")
+	if err != nil {
+		return nil, err
 	}
-	if r.tx == nil {
-		return nil, wrap(r.store.dir, "read documents", ErrClosed)
-	}
+	defer done()
 	values := map[string]string{}
-	err := each(r.tx, func(scan func(...any) error) error {
+	err = each(r.tx, func(scan func(...any) error) error {
 		var id, value string
 		if err := scan(&id, &value); err != nil {
 			return err
@@ -151,17 +143,13 @@ func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[
 // counted.
 func (v *View) ChunksByMeta(ctx context.Context, key string) (map[string]int, error) {
 	r := v.texts
-	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := r.take(ctx, "read documents")
+	if err != nil {
+		return nil, err
 	}
-	if r.tx == nil {
-		return nil, wrap(r.store.dir, "read documents", ErrClosed)
-	}
+	defer done()
 	counts := map[string]int{}
-	err := each(r.tx, func(scan func(...any) error) error {
+	err = each(r.tx, func(scan func(...any) error) error {
 		var value string
 		var n int
 		if err := scan(&value, &n); err != nil {

@@ -6,17 +6,13 @@ import "context"
 // view was taken. ErrClosed after Close.
 func (v *View) Topics(ctx context.Context) ([]string, error) {
 	r := v.texts
-	select {
-	case <-r.turn:
-		defer func() { r.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	done, err := r.take(ctx, "read topics")
+	if err != nil {
+		return nil, err
 	}
-	if r.tx == nil {
-		return nil, wrap(r.store.dir, "read topics", ErrClosed)
-	}
+	defer done()
 	names := map[int64]string{}
-	err := each(r.tx, func(scan func(...any) error) error {
+	err = each(r.tx, func(scan func(...any) error) error {
 		var no int64
 		var name string
 		err := scan(&no, &name)

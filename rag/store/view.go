@@ -318,6 +318,22 @@ func (r *reader) end() error {
 	return err
 }
 
+// take waits until nobody else reads, and tells in an error what was to be read; done lets the next one read. ErrClosed
+// after close.
+func (r *reader) take(ctx context.Context, what string) (done func(), err error) {
+	select {
+	case <-r.turn:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	done = func() { r.turn <- struct{}{} }
+	if r.tx == nil {
+		done()
+		return nil, wrap(r.store.dir, what, ErrClosed)
+	}
+	return done, nil
+}
+
 func (r *reader) hold(ctx context.Context) (ok bool, err error) {
 	select {
 	case <-r.turn:

@@ -148,15 +148,27 @@ func (s *sets) Short() bool {
 
 // New implements Device.
 func (d *Several) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (Set, error) {
+	s, err := d.newSets(func(_ int, one Device) (Set, error) { return one.New(side, t, m, n, dim, scale) })
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newSets has each device make its own set; where one fails, the others' are freed.
+func (d *Several) newSets(one func(i int, d Device) (Set, error)) (*sets, error) {
 	s := &sets{owner: d, of: make([]Set, len(d.of))}
-	err := d.each(func(i int, one Device) (err error) {
-		s.of[i], err = one.New(side, t, m, n, dim, scale)
+	err := d.each(func(i int, of Device) error {
+		set, err := one(i, of)
+		if err == nil {
+			s.of[i] = set
+		}
 		return err
 	})
 	if err != nil {
-		for i, one := range s.of {
-			if one != nil {
-				d.of[i].Free(one)
+		for i, set := range s.of {
+			if set != nil {
+				d.of[i].Free(set)
 			}
 		}
 		return nil, err
@@ -262,23 +274,10 @@ func (c *severalCodes) Axes() *Axes { return c.axes }
 
 // Code implements Device.
 func (d *Several) Code(ctx context.Context, rows cpu.Rows, x *Axes, head int) (Codes, error) {
-	s := &sets{owner: d, of: make([]Set, len(d.of))}
-	err := d.each(func(i int, one Device) error {
-		c, err := one.Code(ctx, view(rows, i), x, head)
-		if err == nil {
-			s.of[i] = c
-		}
-		return err
-	})
+	s, err := d.newSets(func(i int, one Device) (Set, error) { return one.Code(ctx, view(rows, i), x, head) })
 	if err != nil {
-		for i, one := range s.of {
-			if one != nil {
-				d.of[i].Free(one)
-			}
-		}
 		return nil, err
 	}
-	s.Set = s.of[0]
 	return &severalCodes{s, x}, nil
 }
 
