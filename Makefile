@@ -41,7 +41,7 @@ DIST_CHECK ?= -suite bookworm
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  The first set-up downloads about 400 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
+	@echo "  The first set-up downloads about 480 MB and compiles for some minutes; the cache is SLUICE_CACHE, else ~/.cache/sluice."
 
 .PHONY: go
 go:

@@ -78,7 +78,7 @@ func wordsInput(t testing.TB, topics, each int, gaps bool) Input {
 // distributions are the scores that decisions have, and they survive being saved.
 func TestCalibrationChoosesTheScore(t *testing.T) {
 	for _, gaps := range []bool{false, true} {
-		in := wordsInput(t, 5, 12, gaps)
+		in := wordsInput(t, 5, 20, gaps)
 		c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 		if err != nil {
 			t.Fatal(err)
@@ -169,10 +169,48 @@ func naiveScores(t *testing.T, in *Input, j int, weight float64) (own, best, oth
 	return own, best, other
 }
 
+// TestScoresThatNeedQuestions: scores that search the pseudo-queries are compared where most contexts have some, a
+// regression where there are 100 of those too; asked for, both are made all the same.
+func TestScoresThatNeedQuestions(t *testing.T) {
+	few := wordsInput(t, 5, 20, false) // questions about 40 of 100 contexts
+	n := slices.IndexFunc(few.Owner, func(o int32) bool { return o >= 40 })
+	few.Owner, few.Words.Queries = few.Owner[:n], few.Words.Queries[:n]
+	few.Queries.Rows, few.Queries.Data = n, few.Queries.Data[:n*few.Queries.Dim]
+	for _, x := range []struct {
+		name string
+		in   Input
+		want []string
+	}{
+		{"60 contexts", wordsInput(t, 5, 12, false), []string{string(PseudoQuery)}},
+		{"100 contexts", wordsInput(t, 5, 20, false), []string{string(PseudoQuery), string(Logistic)}},
+		{"40 of 100 contexts", few, nil},
+	} {
+		var compared []string
+		c, _, err := Calibrate(t.Context(), newEngine(t), x.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, y := range c.Candidates {
+			if !y.simple() {
+				compared = append(compared, y.Score)
+			}
+		}
+		if !slices.Equal(compared, x.want) || len(c.Candidates) != 5+len(x.want) {
+			t.Errorf("%s: %v of %+v", x.name, compared, c.Candidates)
+		}
+		for _, score := range []Kind{PseudoQuery, Logistic} {
+			x.in.Score = string(score)
+			if c, _, err = Calibrate(t.Context(), newEngine(t), x.in); err != nil || c.Score != string(score) {
+				t.Errorf("%s, %s: %s, %v", x.name, score, c.Score, err)
+			}
+		}
+	}
+}
+
 // TestScoresThatAreAskedFor: a policy alone means similarities, a score is taken as it is named, and both can be had
 // from distributions that were computed before.
 func TestScoresThatAreAskedFor(t *testing.T) {
-	in := wordsInput(t, 5, 12, false)
+	in := wordsInput(t, 5, 20, false)
 	calibrate := func(policy, score string) *Calibration {
 		t.Helper()
 		in := in
@@ -187,7 +225,7 @@ func TestScoresThatAreAskedFor(t *testing.T) {
 		{"p5", "", "p5", "cosine"}, {"paper", "", "density:95", "cosine"}, {"auto", "cosine", "maximum:p5", "cosine"},
 		{"", "cosine+cover:0.4", "maximum:p5", "cosine+cover"},
 		{"maximum:p10", "cosine+cover", "maximum:p10", "cosine+cover"},
-		{"maximum:p10", "auto", "maximum:p10", "logistic"},
+		{"maximum:p10", "auto", "maximum:p10", "cosine+cover"},
 	} {
 		c := calibrate(x.policy, x.score)
 		if c.Policy != x.wantPolicy || c.Score != x.wantScore || x.score == "cosine+cover:0.4" && c.Cover.Weight != .4 {
