@@ -177,7 +177,8 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 	return nil
 }
 
-// bestOf is the best candidate of a kind; nil if there is none.
+// bestOf is the best candidate of a kind; nil if there is none. The best one of all is also the best one of its kind:
+// among fewer candidates the standard error that the winner goes by is another one's.
 func bestOf(kind Kind, all []candidate, compared []Candidate) (best *candidate) {
 	var some []int
 	var of []Candidate
@@ -193,6 +194,9 @@ func bestOf(kind Kind, all []candidate, compared []Candidate) (best *candidate) 
 	case len(some) == 0:
 		return nil
 	case len(of) > 0:
+		if i := winner(compared); all[i].score.Kind == kind {
+			return &all[i]
+		}
 		return &all[some[winner(of)]]
 	}
 	for _, i := range some {

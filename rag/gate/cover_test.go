@@ -169,6 +169,31 @@ func naiveScores(t *testing.T, in *Input, j int, weight float64) (own, best, oth
 	return own, best, other
 }
 
+// TestTheBestScoreIsKept: among the covers alone another weight would win, because the standard error is then that of the
+// best cover, not that of the similarity.
+func TestTheBestScoreIsKept(t *testing.T) {
+	var all []candidate
+	compared := []Candidate{
+		{Score: "cosine", Balanced: .60, Low: .59, High: .61, AUROC: .70},
+		{Score: string(Cover), Weight: .25, Balanced: .597, Low: .57, High: .62, AUROC: .75},
+		{Score: string(Cover), Weight: .5, Balanced: .59, Low: .57, High: .61, AUROC: .80},
+	}
+	for _, c := range compared {
+		kind := Kind("")
+		if c.Weight > 0 {
+			kind = Cover
+		}
+		all = append(all, candidate{score: Score{Metric: kernels.Cosine, Kind: kind, Weight: c.Weight}})
+	}
+	if got := bestOf(Cover, all, compared); got.score.Weight != compared[winner(compared)].Weight {
+		t.Errorf("weight %g is kept, %+v won", got.score.Weight, compared[winner(compared)])
+	}
+	compared[0].AUROC = .9 // now the similarity wins, and the best cover is kept beside it
+	if got := bestOf(Cover, all, compared); got.score.Weight != .5 {
+		t.Errorf("weight %g is kept beside the similarity", got.score.Weight)
+	}
+}
+
 // TestScoresThatNeedQuestions: scores that search the pseudo-queries are compared where most contexts have some, a
 // regression where there are 100 of those too; asked for, both are made all the same.
 func TestScoresThatNeedQuestions(t *testing.T) {
