@@ -364,6 +364,7 @@ func TestOneSearchForGateAndPassages(t *testing.T) {
 			{"mmr", retrieve.Options{Mode: retrieve.Dense, K: 3, MMR: .5}, true, true},
 			{"explain", retrieve.Options{Mode: retrieve.Dense, K: 3, Explain: true}, true, true},
 			{"auto, no texts", retrieve.Options{K: 4}, false, true},
+			{"no router", retrieve.Options{Mode: retrieve.Dense, K: 4, Route: []string{"auto"}}, true, true},
 			{"auto", retrieve.Options{K: 4}, true, false},
 			{"another metric", retrieve.Options{Mode: retrieve.Dense, Metric: "l2"}, true, false},
 			{"hybrid", retrieve.Options{Mode: retrieve.Hybrid}, true, false},

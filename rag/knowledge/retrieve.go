@@ -59,10 +59,23 @@ func (s *Snapshot) SearchFrom(
 	if s.base.cfg.Scorer != nil {
 		src.Rerank = s.rerank
 	}
-	if len(o.Route) > 0 && o.Route[0] != RouteOff {
+	if s.routes(o) {
 		return s.routed(ctx, src, q, o)
 	}
 	return retrieve.Search(ctx, src, q, o)
+}
+
+// routes tells whether a search may go to some domains only. "auto", the default of the settings, is a search of all where
+// the store has no router; if it cannot be read, the search says so.
+func (s *Snapshot) routes(o retrieve.Options) bool {
+	if len(o.Route) == 0 || o.Route[0] == RouteOff {
+		return false
+	}
+	if o.Route[0] != RouteAuto {
+		return true
+	}
+	r, err := s.base.Router(s.Store)
+	return r != nil || err != nil
 }
 
 // byWords tells whether a search needs the inverted index.
@@ -90,7 +103,7 @@ func (n *Nearest) Of(numbers []int) *Nearest {
 
 // nearest is how many contexts a search finds by nothing but their similarity; ok is false where it does more.
 func (s *Snapshot) nearest(q retrieve.Queries, o retrieve.Options) (k int, ok bool) {
-	if routed := len(o.Route) > 0 && o.Route[0] != RouteOff; routed || q.Vectors.Rows == 0 {
+	if q.Vectors.Rows == 0 || s.routes(o) {
 		return 0, false
 	}
 	return retrieve.Nearest(o, s.Metric(), byWords(o, q))
