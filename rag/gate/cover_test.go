@@ -169,8 +169,8 @@ func naiveScores(t *testing.T, in *Input, j int, weight float64) (own, best, oth
 	return own, best, other
 }
 
-// TestTheBestScoreIsKept: among the covers alone another weight would win, because the standard error is then that of the
-// best cover, not that of the similarity.
+// TestTheBestScoreIsKept: among the covers alone another weight would win, because the standard error is then that of
+// the best cover, not that of the similarity.
 func TestTheBestScoreIsKept(t *testing.T) {
 	var all []candidate
 	compared := []Candidate{

@@ -65,8 +65,8 @@ func (s *Snapshot) SearchFrom(
 	return retrieve.Search(ctx, src, q, o)
 }
 
-// routes tells whether a search may go to some domains only. "auto", the default of the settings, is a search of all where
-// the store has no router; if it cannot be read, the search says so.
+// routes tells whether a search may go to some domains only. "auto", the default of the settings, is a search of all
+// where the store has no router; if it cannot be read, the search says so.
 func (s *Snapshot) routes(o retrieve.Options) bool {
 	if len(o.Route) == 0 || o.Route[0] == RouteOff {
 		return false
