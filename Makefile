@@ -151,6 +151,10 @@ cuda-image: go ## compile kernels/cuda into its image; brings NVIDIA's compiler 
 llama-cuda: go ## llama.cpp's back-end for NVIDIA GPUs of one architecture (ARCH=90): build/out/llama-cuda; brings 530 MB, takes long
 	@SLUICE_CUDA_ARCH=$(or $(ARCH),90) $(setup) llama-cuda
 
+.PHONY: onnxruntime-cuda
+onnxruntime-cuda: go ## ONNX Runtime for NVIDIA GPUs (embed.device), into the cache; brings 1.3 GB
+	@$(setup) onnxruntime-cuda
+
 .PHONY: cuda-emulated
 cuda-emulated: go ## all tests of the engine on the GPU's kernels, which the host runs (an hour or so)
 	@SLUICE_EMULATED=all go test ./engine ./engine/internal/statistics -run '^TestOnCUDA$$' -count=1 -timeout 130m

@@ -179,5 +179,5 @@ func (s *Sluice) openReranker(ctx context.Context) (embed.Scorer, func() error, 
 // embedOptions are what models that read texts are opened with.
 func (s *Sluice) embedOptions() embed.Options {
 	return embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
-		Queue: s.cfg.EncoderQueue, Cores: s.budget}
+		Queue: s.cfg.EncoderQueue, Cores: s.budget, Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory}
 }

@@ -43,6 +43,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	e, err := embed.Open(ctx, dir, embed.Options{
 		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
 		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
+		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory,
 	})
 	if err != nil {
 		return nil, nil, err

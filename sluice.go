@@ -73,8 +73,10 @@ type Config struct {
 	GPULibrary     string         // llama.cpp's back-end for GPUs; "" is searched (llm.Options)
 	ONNXRuntime    string         // path of the library; "" is searched
 	Workers        int            // concurrent encoder runs; 0 takes one per thread
-	MaxBatchTokens int            // tokens of an encoder batch; 0 is 512
+	MaxBatchTokens int            // tokens of an encoder batch; 0 is 512, on a GPU 16384
 	EncoderQueue   int            // tokens that may wait for the encoder before calls are embed.ErrBusy; 0: any
+	EncoderDevice  string         // of encoder, classifiers and reranker: "", "cpu", "cuda", "cuda:1" or "auto"
+	EncoderMemory  int64          // bytes of the GPU's memory that each of them takes at most; 0: any
 	Precision      string         // f32 or int8: what the encoder computes in; "" or "auto": the store's own, else f32
 	Metric         kernels.Metric // of a new store; an existing one keeps its own
 	ContextTokens  int            // window of the language model; 0 takes its own, at most 4096

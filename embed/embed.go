@@ -91,12 +91,17 @@ type Options struct {
 	// cache for the one that the set-up assembled, by its digest
 	Library        string
 	Workers        int // concurrent ONNX runs; 0 = what Cores grants
-	MaxBatchTokens int // tokens per batch; 0 = 512
+	MaxBatchTokens int // tokens per batch; 0 = 512, on a GPU 16384
 	// tokens that may wait before a call is a *BusyError, unless it is a batch job; 0 = any
 	Queue     int
-	Precision Precision             // "" = F32; a ready export computes as it is written, and takes no other
-	Progress  func(done, total int) // texts; called from one goroutine at a time; may be nil
-	Cores     *cores.Budget         // the process's CPU budget, one token per ONNX run; nil = one of its own
+	Precision Precision // "" = F32; a ready export computes as it is written, and takes no other
+	// Device is what the layers are computed on: "" or "cpu", "cuda", "cuda:1" or "auto". A GPU needs ONNX Runtime's
+	// build for it (make onnxruntime-cuda), which then serves all models of the process; it computes in float32, in
+	// graphs of ONNX's own operators over padded batches. Its vectors are within 1e-5 of the CPU's.
+	Device       string
+	DeviceMemory int64                 // bytes of the GPU's memory at most; 0 = any
+	Progress     func(done, total int) // texts; called from one goroutine at a time; may be nil
+	Cores        *cores.Budget         // the process's CPU budget, one token per ONNX run; nil = one of its own
 }
 
 // Precision is what the layers of an encoder compute in.

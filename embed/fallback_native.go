@@ -45,12 +45,19 @@ func openFallback(library, digests string) error {
 		if have != want {
 			return fmt.Errorf("%w: %s has the digest %s, not %s", ErrLibrary, path, have, want)
 		}
-		text := C.CString(path)
-		message := C.slc_open_for_all(text)
-		C.free(unsafe.Pointer(text))
-		if message != nil {
-			return fmt.Errorf("%w: %s", ErrLibrary, C.GoString(message))
+		if err := openForAll(path); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// openForAll opens a library for those that are opened after it.
+func openForAll(path string) error {
+	text := C.CString(path)
+	defer C.free(unsafe.Pointer(text))
+	if message := C.slc_open_for_all(text); message != nil {
+		return fmt.Errorf("%w: %s", ErrLibrary, C.GoString(message))
 	}
 	return nil
 }

@@ -56,18 +56,62 @@ func findLibrary(option, digest string) (string, error) {
 			ErrLibrary, strings.Join(folders, ", "))
 }
 
+// findGPULibrary looks for ONNX Runtime's build for NVIDIA GPUs: the option, SLUICE_ONNXRUNTIME, lib-cuda beside the
+// program, and what the set-up left in the cache (make onnxruntime-cuda). What is searched must have the digests of the
+// wheel.
+func findGPULibrary(option string) (string, error) {
+	if option == "" {
+		option = os.Getenv("SLUICE_ONNXRUNTIME")
+	}
+	if option != "" {
+		if !exists(option) {
+			return "", fmt.Errorf("%w: %q is not a file", ErrDevice, option)
+		}
+		return option, nil
+	}
+	folders := besideProgram("lib-cuda")
+	for _, dir := range slices.Concat(folders, cachedOutputs("libonnxruntime-cuda")) {
+		if !exists(filepath.Join(dir, gpuLibrary)) {
+			continue
+		}
+		for _, file := range [][2]string{{gpuLibrary, gpuLibraryDigest}, {gpuProvider, gpuProviderDigest},
+			{gpuProviderShared, gpuSharedDigest}} {
+			sum, err := hashFile(filepath.Join(dir, file[0]))
+			if err != nil {
+				return "", fmt.Errorf("%w: %w", ErrDevice, err)
+			}
+			if sum != file[1] {
+				return "", fmt.Errorf("%w: %s has %s, not %s; run %s", ErrDevice, filepath.Join(dir, file[0]), sum,
+					file[1], gpuSetUp)
+			}
+		}
+		return filepath.Join(dir, gpuLibrary), nil
+	}
+	return "", fmt.Errorf("%w: ONNX Runtime for GPUs, %s, is neither in %s nor in the cache, %s; run %s, or set "+
+		"SLUICE_ONNXRUNTIME to its path", ErrDevice, gpuLibrary, strings.Join(folders, ", "), cacheRoot(), gpuSetUp)
+}
+
+// besideProgram are the folders of a name beside the program and beside the program's folder.
+func besideProgram(name string) []string {
+	program, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	if p, err := filepath.EvalSymlinks(program); err == nil {
+		program = p
+	}
+	dir := filepath.Dir(program)
+	return []string{filepath.Join(dir, name), filepath.Join(filepath.Dir(dir), name)}
+}
+
 // libraryFolders are where findLibrary searches. Not below the working folder: that may hold anything.
 func libraryFolders() []string {
-	var folders []string
-	if program, err := os.Executable(); err == nil {
-		if p, err := filepath.EvalSymlinks(program); err == nil {
-			program = p
-		}
-		dir := filepath.Dir(program)
-		folders = append(folders, dir, filepath.Join(dir, "lib"), filepath.Join(filepath.Dir(dir), "lib"))
-		folders = append(folders, buildTree(dir)...)
+	folders := besideProgram("lib")
+	if len(folders) > 0 {
+		dir := filepath.Dir(folders[0])
+		folders = slices.Concat([]string{dir}, folders, buildTree(dir))
 	}
-	return append(folders, cacheFolders()...)
+	return append(folders, cachedOutputs("onnxruntime")...)
 }
 
 // buildTree is the library folder of the Sluice checkout above dir. The module line is checked, because a
@@ -90,19 +134,27 @@ func buildTree(dir string) []string {
 	}
 }
 
-// cacheFolders are the set-up's outputs in the cache, for a program that was moved away from its build tree.
-func cacheFolders() []string {
-	root := os.Getenv("SLUICE_CACHE")
+// cachedOutputs are a part's libraries in the set-up's cache, for a program that was moved away from its build tree.
+func cachedOutputs(part string) []string {
+	root := cacheRoot()
 	if root == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return nil
-		}
-		root = filepath.Join(home, ".cache", "sluice")
+		return nil
 	}
 	// only a bad pattern fails
-	found, _ := filepath.Glob(filepath.Join(escapeGlob(root), "out", "onnxruntime-*", "lib"))
+	found, _ := filepath.Glob(filepath.Join(escapeGlob(root), "out", part+"-*", "lib"))
 	return found
+}
+
+// cacheRoot is the set-up's cache; "" where the user has no home.
+func cacheRoot() string {
+	if root := os.Getenv("SLUICE_CACHE"); root != "" {
+		return root
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".cache", "sluice")
 }
 
 // escapeGlob makes filepath.Match take a folder's name literally.

@@ -52,10 +52,23 @@ type result struct {
 	truncated, repaired int
 }
 
-func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err error) {
+func openModel(ctx context.Context, dir, kind string, o Options) (*model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	m, err := newModel(dir, kind, o)
+	if err != nil {
+		return nil, err
+	}
+	p, err := findProvider(o)
+	if err != nil {
+		return nil, err
+	}
+	return m.open(dir, kind, o, p)
+}
+
+// newModel reads the settings of the model in a folder.
+func newModel(dir, kind string, o Options) (m *model, err error) {
 	m = &model{workers: o.Workers, cores: o.Cores, progress: o.Progress}
 	if err := checkFolder(dir); err != nil {
 		return nil, err
@@ -69,12 +82,17 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 	if m.workers < 1 {
 		m.workers = m.cores.Size()
 	}
-	if err := m.load(dir, kind, o); err != nil {
+	return m, nil
+}
+
+// open loads the model for a provider.
+func (m *model) open(dir, kind string, o Options, p *provider) (*model, error) {
+	if err := m.load(dir, kind, o, p); err != nil {
 		m.free()
 		return nil, err
 	}
 	if o.MaxBatchTokens < 1 {
-		o.MaxBatchTokens = defaultBatchTokens
+		o.MaxBatchTokens = p.batchTokens()
 	}
 	m.batches = (&batcher{workers: m.workers, budget: o.MaxBatchTokens, limit: o.Queue, dim: m.session.dim,
 		padded: m.session.finish != nil, cores: m.cores, compute: m.compute}).open()
@@ -82,11 +100,11 @@ func openModel(ctx context.Context, dir, kind string, o Options) (m *model, err 
 }
 
 // findSource finds or writes the graph of a kind of model.
-func (m *model) findSource(dir, kind string, p Precision) (err error) {
+func (m *model) findSource(dir, kind string, p Precision, standard bool) (err error) {
 	if p != "" && p != F32 && p != Int8 {
 		return fmt.Errorf("%w: precision %q; known are %s and %s", ErrModel, p, F32, Int8)
 	}
-	o := onnx.Options{Pooling: m.set.Pooling, Normalise: m.set.Normalise, Int8: p == Int8}
+	o := onnx.Options{Pooling: m.set.Pooling, Normalise: m.set.Normalise, Int8: p == Int8, Standard: standard}
 	switch kind {
 	case kindClassifier:
 		o.Task = onnx.Classify
@@ -117,18 +135,14 @@ func (m *model) vectorSettings() string {
 }
 
 // load opens the tokenizer and the session while the digests are computed.
-func (m *model) load(dir, kind string, o Options) (err error) {
+func (m *model) load(dir, kind string, o Options, p *provider) (err error) {
 	if m.tok, err = openTokenizer(dir); err != nil {
 		return err
 	}
-	if err := m.findSource(dir, kind, o.Precision); err != nil {
+	if err := m.findSource(dir, kind, o.Precision, p.standard); err != nil {
 		return err
 	}
-	library, err := findLibrary(o.Library, libraryDigest())
-	if err != nil {
-		return err
-	}
-	if m.library, err = ortRuntime.acquire(library); err != nil {
+	if m.library, err = ortRuntime.acquire(p.library); err != nil {
 		return err
 	}
 	for _, role := range []Role{Document, Query} {
@@ -143,7 +157,7 @@ func (m *model) load(dir, kind string, o Options) (err error) {
 	}
 	m.info = Info{Encoder: identity.Encoder{Name: m.name(), TokenizerDigest: m.tok.digest}, Dir: dir,
 		MaxTokens: m.set.MaxTokens, Languages: m.set.languages(), Architecture: m.src.architecture,
-		Runtime: m.src.runtime()}
+		Runtime: m.src.runtime(p)}
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		files, err := m.src.files()
@@ -153,7 +167,7 @@ func (m *model) load(dir, kind string, o Options) (err error) {
 		m.info.Digest, err = vectorDigest(files, m.info.TokenizerDigest, m.src.identity, m.vectorSettings())
 		return err
 	})
-	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, library); return err })
+	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, p); return err })
 	if err := g.Wait(); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 // other settings). Another runtime rounds otherwise, mostly in the seventh digit; KeepRuntime looks whether it does.
 type Runtime struct {
 	Library   string `json:"library"`   // "onnxruntime 1.31.1"
-	Provider  string `json:"provider"`  // "cpu"
-	ISA       string `json:"isa"`       // what the library chooses its kernels by
+	Provider  string `json:"provider"`  // "cpu" or "cuda"
+	ISA       string `json:"isa"`       // what the library chooses its kernels by; of a GPU "sm_90"
 	Precision string `json:"precision"` // class of the arithmetic: "float32", or "export": as a ready graph says
 }
 

@@ -65,7 +65,7 @@ func (r *ortOwner) release() {
 
 // runtime describes the loaded library, and what it computes in: graphs that are written here are float32, whatever the
 // weights are stored in.
-func (s *source) runtime() Runtime {
+func (s *source) runtime(p *provider) Runtime {
 	precision := "float32"
 	switch {
 	case s.graph == nil:
@@ -73,7 +73,7 @@ func (s *source) runtime() Runtime {
 	case s.int8:
 		precision = string(Int8)
 	}
-	return Runtime{Library: "onnxruntime " + ort.GetVersion(), Provider: "cpu", ISA: cpuISA(), Precision: precision}
+	return Runtime{Library: "onnxruntime " + ort.GetVersion(), Provider: p.name, ISA: p.isa, Precision: precision}
 }
 
 // LibraryVersion loads ONNX Runtime and returns its version and path.

@@ -24,21 +24,29 @@ type session struct {
 	vocab  int                            // ids at or above are refused; 0 = unknown
 	places func(ids []uint32, to []int64) // position ids of a sequence's tokens
 	kept   kept
-	// finish turns what an export returns into rows; nil when the graph ends in rows itself.
+	// finish turns what a graph of padded texts returns into rows; nil when the graph takes texts end to end.
 	finish func(raw []float32, tokens []sequence, columns int, out []float32)
 }
 
 // openSession loads a written graph, or a ready export with an output that its task wants.
-func openSession(src *source, set *settings, library string) (*session, error) {
+func openSession(src *source, set *settings, p *provider) (*session, error) {
 	o, err := sessionOptions()
 	if err != nil {
 		return nil, err
 	}
 	defer o.Destroy()
+	if err := p.add(o); err != nil {
+		return nil, err
+	}
 	s := &session{path: src.weights(), padID: src.padID, vocab: src.vocab}
 	if g := src.graph; g != nil {
 		s.inputs, s.dim, s.places = g.Inputs, g.Dim, g.Config.PlaceTokens
-		if s.ops, err = ops.Register(library, o); err != nil {
+		if p.standard {
+			s.finish = whole
+			if src.task == onnx.Tokens {
+				s.finish = tokenRows(s.dim)
+			}
+		} else if s.ops, err = ops.Register(p.library, o); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrLibrary, err)
 		}
 		err = o.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", g.Folder)
@@ -51,12 +59,18 @@ func openSession(src *source, set *settings, library string) (*session, error) {
 			s.s, err = ort.NewDynamicAdvancedSession(src.export, s.inputs, []string{output}, o)
 		}
 	}
+	if err != nil && p.options != nil {
+		err = fmt.Errorf("%w: %w", ErrDevice, err)
+	}
 	if err != nil {
 		s.close()
 		return nil, fmt.Errorf("%s: %w: %w", s.path, ErrModel, err)
 	}
 	return s, nil
 }
+
+// whole is what a graph returns that ends in rows.
+func whole(raw []float32, _ []sequence, _ int, out []float32) { copy(out, raw) }
 
 func sessionOptions() (o *ort.SessionOptions, err error) {
 	if o, err = ort.NewSessionOptions(); err != nil {
@@ -189,7 +203,7 @@ func normalise(v []float32) {
 // run computes one row of dim values per sequence into out, or one per token. Every sequence has at least one token.
 func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) (err error) {
 	if s.finish != nil {
-		return s.runExport(tokens, out, stop)
+		return s.runPadded(tokens, out, stop)
 	}
 	count := 0
 	for _, q := range tokens {
@@ -253,8 +267,8 @@ func (s *session) appendIDs(to []int64, ids []uint32) ([]int64, error) {
 	return to, nil
 }
 
-// runExport is run for a ready export, which takes texts padded to the longest.
-func (s *session) runExport(tokens []sequence, out []float32, stop *ort.RunOptions) error {
+// runPadded is run for graphs that take texts padded to the longest.
+func (s *session) runPadded(tokens []sequence, out []float32, stop *ort.RunOptions) error {
 	columns := 0
 	for _, q := range tokens {
 		columns = max(columns, len(q.ids))

@@ -59,6 +59,9 @@ func (*Classifier) Close() error { return nil }
 // LibraryVersion returns ErrUnavailable.
 func LibraryVersion(Options) (version, path string, err error) { return "", "", ErrUnavailable }
 
+// GPULibrary returns ErrUnavailable.
+func GPULibrary(string) (string, error) { return "", ErrUnavailable }
+
 // Tokenizer needs the build tag "native"; without it none can be opened.
 type Tokenizer struct{}
 

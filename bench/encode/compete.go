@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/bench/harness"
+	"github.com/sluice-rag/sluice/embed"
 )
 
 // competitor is one implementation with one set of choices. run embeds batches of places in the list of texts and
@@ -123,7 +124,11 @@ func (s *session) publish(ctx context.Context, l load, ran []*competitor) error 
 		r := c.Row
 		r.Workload, r.Shape = l.workload, l.shape
 		c.rounds = c.rounds[1:] // the first one was to warm up
-		r.timed(c.rounds, texts, tokens, shortest(s.limits, s.model.size, lengths, l.single, r.DType))
+		minimum := shortest(s.limits, s.model.size, lengths, l.single, r.DType)
+		if r.DType == onGPU {
+			minimum = 0 // the limits are the CPU's
+		}
+		r.timed(c.rounds, texts, tokens, minimum)
 		if r.MaxError, err = s.largestError(ctx, c, references); err != nil {
 			return err
 		}
@@ -141,7 +146,10 @@ func (s *session) publish(ctx context.Context, l load, ran []*competitor) error 
 			continue
 		}
 		for j, p := range ran {
-			if x, ok := ratio(c.rounds, p.rounds); p.own == nil && ok {
+			if !against(c, p) {
+				continue
+			}
+			if x, ok := ratio(c.rounds, p.rounds); ok {
 				x.Workload, x.DType, x.Peer = l.workload, c.DType, p.label()
 				x.SameClass = asExact(rows[j].MaxError, rows[i].MaxError)
 				s.report.Ratios = append(s.report.Ratios, x)
@@ -152,6 +160,11 @@ func (s *session) publish(ctx context.Context, l load, ran []*competitor) error 
 		}
 	}
 	return nil
+}
+
+// against tells whether one of Sluice's rows is compared with another: with peers, and a GPU with the same on the CPU.
+func against(c, p *competitor) bool {
+	return p.own == nil || c.DType == onGPU && p.DType == string(embed.F32)
 }
 
 // largestError is the largest difference of a component to the reference, nil without one.

@@ -103,7 +103,8 @@ func TestRun(t *testing.T) {
 	closed := 0
 	var rows []Row
 	var notes []string
-	o := Options{Short: true, Rounds: 2, Data: data, Cache: t.TempDir(), Precisions: []string{"f32", "int8", "none"},
+	o := Options{Short: true, Rounds: 2, Data: data, Cache: t.TempDir(),
+		Precisions: []string{"f32", "int8", "none", "cuda"},
 		Peers: []string{"onnxruntime"}, Python: "/nowhere/python3",
 		Open: func(_ context.Context, p string, _ int) (Encoder, error) {
 			if p == "none" {
@@ -116,8 +117,8 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed != 2 {
-		t.Errorf("%d encoders are closed, 2 expected", closed)
+	if closed != 3 {
+		t.Errorf("%d encoders are closed, 3 expected", closed)
 	}
 	var got []string
 	for _, r := range rows {
@@ -126,12 +127,25 @@ func TestRun(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	want := []string{"mixed sluice f32 batch 2", "mixed sluice i8 batch 2", "contexts sluice f32 batch 2",
-		"contexts sluice i8 batch 2", "question sluice f32 one 6", "question sluice i8 one 6"}
+	var want []string
+	for _, workload := range []string{"mixed sluice %s batch 2", "contexts sluice %s batch 2",
+		"question sluice %s one 6"} {
+		for _, dtype := range []string{"f32", "i8", "f32 cuda"} {
+			want = append(want, fmt.Sprintf(workload, dtype))
+		}
+	}
 	if !slices.Equal(got, want) || len(report.Rows) != len(rows) {
 		t.Errorf("rows %q, want %q", got, want)
 	}
-	if len(report.Quality) != 2 || report.Quality[0].AUROC != 1 || report.Quality[1].NDCGGermanChange != 0 {
+	for _, x := range report.Ratios { // there are no peers: a GPU is compared with the CPU
+		if x.DType != "f32 cuda" || x.Peer != "sluice f32" || len(x.Rounds) == 0 {
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(report.Ratios) != 3 || rows[2].LimitPct != 0 {
+		t.Errorf("%d ratios, limit of a GPU's row %v", len(report.Ratios), rows[2].LimitPct)
+	}
+	if len(report.Quality) != 3 || report.Quality[0].AUROC != 1 || report.Quality[1].NDCGGermanChange != 0 {
 		t.Errorf("quality %+v", report.Quality)
 	}
 	for _, says := range []string{"sluice none is left out: no such mode", "the peers are left out",

@@ -24,6 +24,9 @@ type own struct {
 	precision string
 }
 
+// onGPU is the format of float32 on a GPU among the rows.
+const onGPU = "f32 cuda"
+
 // openOwn opens Sluice's modes, and reads the texts with the first one's tokenizer. The first mode must be there.
 func (s *session) openOwn(ctx context.Context) error {
 	for i, p := range s.o.Precisions {
@@ -101,8 +104,11 @@ func (s *session) ofOwn(o *own, mode, isa string) *competitor {
 
 // dtypeOf is a precision's name as the other benchmarks have it.
 func dtypeOf(precision string) string {
-	if precision == "int8" {
+	switch precision {
+	case "int8":
 		return "i8"
+	case embed.DeviceCUDA:
+		return onGPU
 	}
 	return precision
 }

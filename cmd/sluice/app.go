@@ -267,6 +267,7 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 		Device:   c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
 		EncoderQueue:  c.Embed.QueueTokens,
+		EncoderDevice: c.Embed.Device, EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
 		Precision:     c.Precision,
 		ContextTokens: c.Ask.ContextTokens,
 		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,

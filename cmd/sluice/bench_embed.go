@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,9 @@ the times.
   contexts  squad16's 646 contexts, all in one call
   question  one question of 12 tokens after the other: p50 and p99
   quality   errors and cosines to float64, NDCG@10 on squad16 and xquad-de, AUROC of the gate's score
+
+The mode cuda is float32 on the first NVIDIA GPU ('make onnxruntime-cuda'); its rows are compared with f32's as with a
+peer's. Without a GPU it is noted and left out, as a missing peer is.
 
 Peers get batches of 32 texts of similar length, as many threads as Sluice, and the fastest of their settings. 'make
 bench-embed' sets them up (about 150 MB). A missing peer is noted and left out.`,
@@ -71,13 +75,28 @@ bench-embed' sets them up (about 150 MB). A missing peer is noted and left out.`
 	return cmd
 }
 
-// precisionNames are the modes of an encoder.
-func precisionNames() []string { return []string{string(embed.F32), string(embed.Int8)} }
+// precisionNames are the modes of an encoder: precisions on the CPU, and float32 on a GPU.
+func precisionNames() []string {
+	return []string{string(embed.F32), string(embed.Int8), embed.DeviceCUDA}
+}
 
-// openMode opens an encoder in a mode.
-func openMode(dir string) func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {
+// openMode opens an encoder in a mode. With a GPU among the modes all of them need its library, which computes on the
+// CPU, too; where it cannot be had, the GPU's mode says why.
+func openMode(
+	dir string, modes []string,
+) func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {
+	library := ""
+	if slices.Contains(modes, embed.DeviceCUDA) {
+		if path, err := embed.GPULibrary(embed.DeviceCUDA); err == nil {
+			library = path
+		}
+	}
 	return func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {
-		return embed.Open(ctx, dir, embed.Options{Cores: cores.New(threads), Precision: embed.Precision(precision)})
+		o := embed.Options{Cores: cores.New(threads), Library: library, Precision: embed.Precision(precision)}
+		if precision == embed.DeviceCUDA {
+			o.Device, o.Precision = embed.DeviceCUDA, embed.F32
+		}
+		return embed.Open(ctx, dir, o)
 	}
 }
 
@@ -91,7 +110,7 @@ func (a *app) benchEmbed(cmd *cobra.Command, o encode.Options, out string) error
 	if err != nil {
 		return err
 	}
-	o.Open = openMode(dir)
+	o.Open = openMode(dir, o.Precisions)
 	b := benchmark{a: a, out: out}
 	o.Log, o.Note = b.say, b.say
 	o.Row = func(r encode.Row) { b.row(r) }

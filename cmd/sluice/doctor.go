@@ -35,6 +35,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			}
 			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
 				Threads: c.Threads, Device: c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
+				EncoderDevice: c.Embed.Device, EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
 				Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
 				ModelHelper: a.helper, Classifier: c.Classifier, Reranker: c.Reranker,
 				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,

@@ -164,7 +164,9 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 func (a *app) evalConfig(c config.Config) sluice.Config {
 	return sluice.Config{
 		Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: int64(c.MemLimitMiB) << 20,
-		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
+		ONNXRuntime: c.ONNXRuntime, EncoderDevice: c.Embed.Device,
+		EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
+		Workers:       c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
 		EncoderQueue:  c.Embed.QueueTokens,
 		ContextTokens: c.Ask.ContextTokens, Slots: 1, Templates: c.Ask.Templates, Logger: a.logger("error"),
 		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),

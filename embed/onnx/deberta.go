@@ -3,6 +3,7 @@ package onnx
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -145,18 +146,48 @@ func (e *encoder) positionTable() string {
 // disentangled is the attention of a layer over its queries, keys and values.
 func (e *encoder) disentangled(qkv, p string) string {
 	d, number := e.Disentangled, map[bool]int64{true: 1}
-	keys, queries := p+"attention.self.pos_key_proj", p+"attention.self.pos_query_proj"
-	if d.Shared {
-		keys, queries = p+e.family.key, p+e.family.query
-	}
+	keys, queries := e.positionKeys(p)
 	in := []string{qkv, Starts}
 	if d.ToKeys {
-		in = append(in, e.product(e.bias, keys, e.Hidden, e.Hidden))
+		in = append(in, e.product(e.table, keys, e.Hidden, e.Hidden))
 	}
 	if d.ToQueries {
-		in = append(in, e.product(e.bias, queries, e.Hidden, e.Hidden))
+		in = append(in, e.product(e.table, queries, e.Hidden, e.Hidden))
 	}
 	return e.own("DisentangledAttention", in, attrInt("heads", e.Heads), attrInt("span", d.Span()),
 		attrInt("buckets", d.Buckets), attrInt("farthest", d.Farthest), attrInt("keys", number[d.ToKeys]),
 		attrInt("queries", number[d.ToQueries]))
+}
+
+// positionKeys are the names of the layers that make keys and queries of positions.
+func (e *encoder) positionKeys(p string) (keys, queries string) {
+	if e.Disentangled.Shared {
+		return p + e.family.key, p + e.family.query
+	}
+	return p + "attention.self.pos_key_proj", p + "attention.self.pos_query_proj"
+}
+
+// Row is the row of the position table for a distance, query − key: the distance itself, or with buckets the distance
+// up to half of them and logarithmic from there to the farthest; shifted to begin at 0 and held within the table. The
+// logarithms are taken in float32 step by step, as DeBERTa-v2's published model definition does.
+func (d *Disentangled) Row(distance int) int64 {
+	if d.Buckets > 0 {
+		distance = logBucket(distance, int(d.Buckets), int(d.Farthest))
+	}
+	return min(max(int64(distance)+d.Span(), 0), 2*d.Span()-1)
+}
+
+func logBucket(distance, buckets, farthest int) int {
+	mid := buckets / 2
+	n := max(distance, -distance)
+	if n <= mid {
+		return distance
+	}
+	log := func(v float64) float32 { return float32(math.Log(float64(float32(v)))) }
+	ratio := log(float64(float32(n)/float32(mid))) / log(float64(farthest-1)/float64(mid))
+	far := int(math.Ceil(float64(ratio*float32(mid-1)))) + mid
+	if distance < 0 {
+		return -far
+	}
+	return far
 }

@@ -152,23 +152,24 @@ type encoder struct {
 	family *family
 	types  bool   // token types are an input
 	codes  int64  // 1 while products are of 8-bit codes
-	bias   string // what attention adds to all layers' scores, or for DeBERTa the position table; "": nothing
+	bias   string // what attention adds to all layers' scores; "": nothing
+	table  string // DeBERTa's vectors of relative positions
+	rows   string // of standard graphs: the table's row of each query and key, [1, 1, sequence, sequence]
 }
 
 // hidden is the last layer's output.
 func (e *encoder) hidden() string {
 	x := ""
-	switch {
-	case e.family.disentangled && e.Standard:
-		e.fail("there is no standard graph of a %s", e.ModelType)
-		return x
-	case e.family.disentangled:
-		x, e.bias = e.disentangledEmbeddings(), e.positionTable()
-	default:
+	if e.family.disentangled {
+		x, e.table = e.disentangledEmbeddings(), e.positionTable()
+	} else {
 		x = e.embeddings()
 	}
 	if e.Standard {
 		e.bias = e.maskBias()
+		if e.family.disentangled {
+			e.rows = e.positionRows()
+		}
 	} else if e.family.relative {
 		e.bias = e.distanceBias()
 	}

@@ -47,11 +47,28 @@ func (e *encoder) maskBias() string {
 	if !e.family.relative {
 		return bias
 	}
-	at := e.op("Range", e.scalarInt(0), e.length(), e.scalarInt(1))
-	distance := e.op("Sub", e.op("Unsqueeze", at, e.ints(0)), e.op("Unsqueeze", at, e.ints(1)))
-	far := e.scalarInt(int64(e.MaxTokens()) - 1)
-	relative := e.node("Gather", []string{e.distanceBias(), e.op("Add", distance, far)}, attrInt("axis", 1))
+	relative := e.node("Gather", []string{e.distanceBias(), e.distances(1, 0)}, attrInt("axis", 1))
 	return e.op("Add", e.op("Unsqueeze", relative, e.ints(0)), bias)
+}
+
+// distances are a token's place less another's plus the longest distance, [sequence, sequence]: that of the axis plus
+// less that of the axis minus.
+func (e *encoder) distances(plus, minus int64) string {
+	at := e.op("Range", e.scalarInt(0), e.length(), e.scalarInt(1))
+	distance := e.op("Sub", e.op("Unsqueeze", at, e.ints(minus)), e.op("Unsqueeze", at, e.ints(plus)))
+	return e.op("Add", distance, e.scalarInt(int64(e.MaxTokens())-1))
+}
+
+// positionRows are the rows of DeBERTa's position table, [1, 1, query, key].
+func (e *encoder) positionRows() string {
+	far := e.MaxTokens() - 1
+	rows := make([]int64, 2*far+1)
+	for i := range rows {
+		rows[i] = e.Disentangled.Row(i - far)
+	}
+	const name = "distance_rows"
+	table := e.init(name, func() []byte { return int64Tensor(name, []int64{int64(len(rows))}, rows) })
+	return e.op("Unsqueeze", e.op("Gather", table, e.distances(0, 1)), e.ints(0, 1))
 }
 
 // paddedAttention is [batch, sequence, hidden].
@@ -62,10 +79,38 @@ func (e *encoder) paddedAttention(x, p string) string {
 		return e.node("Transpose", []string{split}, attrInts("perm", perm...))
 	}
 	q, k, v := heads(f.query, 0, 2, 1, 3), heads(f.key, 0, 2, 3, 1), heads(f.value, 0, 2, 1, 3)
-	scores := e.op("Div", e.op("MatMul", q, k), e.scalar(float32(math.Sqrt(float64(size)))))
+	scores, parts := e.op("MatMul", q, k), int64(1)
+	if f.disentangled {
+		scores, parts = e.addPositions(scores, q, k, p)
+	}
+	scores = e.op("Div", scores, e.scalar(float32(math.Sqrt(float64(size*parts)))))
 	share := e.node("Softmax", []string{e.op("Add", scores, e.bias)}, attrInt("axis", -1))
 	joined := e.node("Transpose", []string{e.op("MatMul", share, v)}, attrInts("perm", 0, 2, 1, 3))
 	return e.op("Reshape", joined, e.ints(0, 0, e.Hidden))
+}
+
+// addPositions adds what DeBERTa's scores have of relative positions, and tells of how many parts they are then. q is
+// [batch, heads, query, size], k [batch, heads, size, key].
+func (e *encoder) addPositions(scores, q, k, p string) (sum string, parts int64) {
+	keys, queries := e.positionKeys(p)
+	places := func(key string) string { // [heads, size, rows of the table]
+		split := e.op("Reshape", e.product(e.table, key, e.Hidden, e.Hidden), e.ints(0, e.Heads, e.Hidden/e.Heads))
+		return e.node("Transpose", []string{split}, attrInts("perm", 1, 2, 0))
+	}
+	rows := e.op("Expand", e.rows, e.op("Shape", scores))
+	turned := func(x string) string { return e.node("Transpose", []string{x}, attrInts("perm", 0, 1, 3, 2)) }
+	pick := func(x, rows string) string {
+		return e.node("GatherElements", []string{x, rows}, attrInt("axis", 3))
+	}
+	sum, parts = scores, 1
+	if e.Disentangled.ToKeys {
+		sum, parts = e.op("Add", sum, pick(e.op("MatMul", q, places(keys)), rows)), parts+1
+	}
+	if e.Disentangled.ToQueries {
+		of := pick(e.op("MatMul", turned(k), places(queries)), turned(rows))
+		sum, parts = e.op("Add", sum, turned(of)), parts+1
+	}
+	return sum, parts
 }
 
 func (e *encoder) paddedPool(x string, o Options) string {

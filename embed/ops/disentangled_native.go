@@ -7,18 +7,19 @@ import (
 	"math"
 	"sync"
 
+	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // disentangled is DeBERTa's attention of each text to itself. A score is the sum of up to three: of two tokens'
 // contents, of the query's content and the key's relative position, and of the key's content and the query's.
 //
-// Source: He et al. 2021 (DeBERTa), with the logarithmic buckets of DeBERTa-v2's published model definition.
+// Source: He et al. 2021 (DeBERTa), with the buckets of onnx.Disentangled.
 type disentangled struct {
-	heads                   int
-	span, buckets, farthest int
-	keys, queries           []*cpu.Weights // of positions, by head; nil: no such part
-	scratch                 sync.Pool      // of *disentangledScratch
+	heads, span   int
+	positions     onnx.Disentangled // rows of distances
+	keys, queries []*cpu.Weights    // of positions, by head; nil: no such part
+	scratch       sync.Pool         // of *disentangledScratch
 }
 
 // disentangledScratch is what one head of one text needs.
@@ -29,20 +30,21 @@ type disentangledScratch struct {
 
 func newDisentangled(n *node) (operator, error) {
 	a := &disentangled{}
-	var toKeys, toQueries int
+	var toKeys, toQueries, buckets, farthest int
 	for _, v := range []struct {
 		name string
 		to   *int
-	}{{"heads", &a.heads}, {"span", &a.span}, {"buckets", &a.buckets}, {"farthest", &a.farthest},
+	}{{"heads", &a.heads}, {"span", &a.span}, {"buckets", &buckets}, {"farthest", &farthest},
 		{"keys", &toKeys}, {"queries", &toQueries}} {
 		var err error
 		if *v.to, err = n.int(v.name); err != nil {
 			return nil, err
 		}
 	}
-	if a.heads < 1 || a.span < 1 || toKeys|toQueries|1 != 1 {
-		return nil, fmt.Errorf("DisentangledAttention with %d heads, a span of %d, keys %d and queries %d", a.heads,
-			a.span, toKeys, toQueries)
+	a.positions = onnx.Disentangled{Buckets: int64(buckets), Farthest: int64(farthest)}
+	if a.heads < 1 || a.span < 1 || int64(a.span) != a.positions.Span() || toKeys|toQueries|1 != 1 {
+		return nil, fmt.Errorf("DisentangledAttention with %d heads, a span of %d (buckets %d, farthest %d), keys %d "+
+			"and queries %d", a.heads, a.span, buckets, farthest, toKeys, toQueries)
 	}
 	input := 2
 	for _, part := range []struct {
@@ -129,11 +131,7 @@ func (s *disentangledScratch) prepare(a *disentangled, n, size int) {
 	grow(&s.position, n*2*a.span)
 	s.at = s.at[:0]
 	for d := 1 - n; d < n; d++ {
-		row := d
-		if a.buckets > 0 {
-			row = logBucket(d, a.buckets, a.farthest)
-		}
-		s.at = append(s.at, int32(min(max(row+a.span, 0), 2*a.span-1)))
+		s.at = append(s.at, int32(a.positions.Row(d)))
 	}
 }
 
@@ -214,21 +212,4 @@ func (a *disentangled) softmax(n int, scale float64, s *disentangledScratch) {
 			row[j] = float32(float64(v) / sum)
 		}
 	}
-}
-
-// logBucket is DeBERTa-v2's bucket of a distance: the distance itself up to half of the buckets, and logarithmic from
-// there to the farthest. The logarithms are taken in float32 step by step, as the published definition does.
-func logBucket(distance, buckets, farthest int) int {
-	mid := buckets / 2
-	n := max(distance, -distance)
-	if n <= mid {
-		return distance
-	}
-	log := func(v float64) float32 { return float32(math.Log(float64(float32(v)))) }
-	ratio := log(float64(float32(n)/float32(mid))) / log(float64(farthest-1)/float64(mid))
-	far := int(math.Ceil(float64(ratio*float32(mid-1)))) + mid
-	if distance < 0 {
-		return -far
-	}
-	return far
 }

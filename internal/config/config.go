@@ -51,6 +51,9 @@ type Embed struct {
 	MaxBatchTokens int `koanf:"max_batch_tokens"`
 	QueueTokens    int `koanf:"queue_tokens"`
 
+	Device          string `koanf:"device"`
+	DeviceMemoryMiB int    `koanf:"device_memory_mib"`
+
 	APIKey    string `koanf:"api_key"`
 	APIKeyEnv string `koanf:"api_key_env"`
 	MaxTokens int    `koanf:"max_tokens"`

@@ -84,10 +84,16 @@ func stages() []row {
 		{key: "embed.workers", min: "0", max: "4096",
 			doc: "concurrent runs of the encoder; 0 takes one per thread"},
 		{key: "embed.max_batch_tokens", min: "0", max: "1048576",
-			doc: "tokens of one batch; 0 takes 512, the fastest measured. More takes more memory"},
+			doc: "tokens of one batch; 0 takes 512, the fastest measured, and 16384 on a GPU. More takes more memory"},
 		{key: "embed.queue_tokens", initial: 32768, min: "0", max: "1073741824",
 			doc: "tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes " +
 				"any"},
+		{key: "embed.device", initial: "cpu",
+			doc: "what the encoder, classifiers and the reranker compute on: cpu, cuda for the first NVIDIA GPU, cuda:1 " +
+				"for the second, or auto, the first GPU where it can be used. A GPU needs 'make onnxruntime-cuda'; one " +
+				"that is asked for and is not there is an error"},
+		{key: "embed.device_memory_mib", min: "0", max: "16777216",
+			doc: "memory of the GPU that each of these models takes at most, MiB; 0 takes any"},
 		{key: "embed.api_key", secret: true,
 			doc: "key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a " +
 				"better place for it than this file"},

@@ -51,6 +51,8 @@ type Options struct {
 	Threads        int
 	Device         string // of the engine
 	DeviceMemory   int64  // bytes
+	EncoderDevice  string // of encoder, classifier and reranker
+	EncoderMemory  int64  // bytes
 	// Classifier and Reranker are names or folders of further models; "": none is looked at.
 	Classifier, Reranker string
 	ModelHelper          []string // opens a model file that is not pinned first, as sluice.Config.ModelHelper does

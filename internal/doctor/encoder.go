@@ -19,6 +19,11 @@ const batchTolerance = 1e-6
 var probes = [...]string{"sluice", "A sluice is a gate that lets water pass.",
 	"Deferred functions run in last-in, first-out order, after the surrounding function has set its results."}
 
+// embedding are what models that read texts are opened with.
+func (o Options) embedding() embed.Options {
+	return embed.Options{Library: o.Library, Device: o.EncoderDevice, DeviceMemory: o.EncoderMemory}
+}
+
 // encoder compares with the golden vectors, and texts one by one with the same texts together.
 func encoder(ctx context.Context, o Options) []Check {
 	const name = "encoder"
@@ -35,7 +40,10 @@ func encoder(ctx context.Context, o Options) []Check {
 	if err != nil {
 		return failed(name, err, "sluice models list; --encoder takes a name or a folder")
 	}
-	e, err := embed.Open(ctx, dir, embed.Options{Library: o.Library})
+	e, err := embed.Open(ctx, dir, o.embedding())
+	if errors.Is(err, embed.ErrDevice) {
+		return failed(name, err, "set embed.device (SLUICE_EMBED_DEVICE) to auto or cpu")
+	}
 	if err != nil {
 		return failed(name, err, "sluice models verify")
 	}
@@ -46,8 +54,8 @@ func encoder(ctx context.Context, o Options) []Check {
 	}
 	info := e.Info()
 	return one(Check{Name: name, Status: OK,
-		Detail: fmt.Sprintf("%s (%s, %d dimensions, %d tokens): %s", info.Name, info.Architecture, info.Dim,
-			info.MaxTokens, detail)})
+		Detail: fmt.Sprintf("%s (%s, %d dimensions, %d tokens) on %s: %s", info.Name, info.Architecture, info.Dim,
+			info.MaxTokens, info.Runtime.Provider, detail)})
 }
 
 // remoteEncoder has a server embed a word, and says that using it sends text there.

@@ -41,7 +41,7 @@ func classifier(ctx context.Context, o Options) []Check {
 }
 
 func classes(ctx context.Context, dir string, o Options) (info embed.Info, apart float64, err error) {
-	c, err := embed.OpenClassifier(ctx, dir, embed.Options{Library: o.Library})
+	c, err := embed.OpenClassifier(ctx, dir, o.embedding())
 	if err != nil {
 		return info, 0, err
 	}
@@ -63,7 +63,7 @@ func classes(ctx context.Context, dir string, o Options) (info embed.Info, apart
 }
 
 func tokens(ctx context.Context, dir string, o Options) (info embed.Info, apart float64, err error) {
-	c, err := embed.OpenTokenClassifier(ctx, dir, embed.Options{Library: o.Library})
+	c, err := embed.OpenTokenClassifier(ctx, dir, o.embedding())
 	if err != nil {
 		return info, 0, err
 	}
@@ -97,7 +97,7 @@ func reranker(ctx context.Context, o Options) []Check {
 	if bad != nil {
 		return bad
 	}
-	r, err := embed.OpenReranker(ctx, dir, embed.Options{Library: o.Library})
+	r, err := embed.OpenReranker(ctx, dir, o.embedding())
 	if err != nil {
 		return failed(name, err, headHint)
 	}

@@ -49,6 +49,9 @@ func TestLicencesAreComplete(t *testing.T) {
 	pins = append(pins, pin.FindAllStringSubmatch(read("../../bench/peers/embed-requirements.txt"), -1)...)
 	pins = append(pins, pin.FindAllStringSubmatch(read("../../bench/peers/serve-requirements.txt"), -1)...)
 	pins = append(pins, pin.FindAllStringSubmatch(read("../../third_party/cuda/requirements.txt"), -1)...)
+	for _, file := range []string{"llama", "onnxruntime"} {
+		pins = append(pins, pin.FindAllStringSubmatch(read("../../third_party/cuda/"+file+"-requirements.txt"), -1)...)
+	}
 	if len(pins) < 50 {
 		t.Fatalf("%d pinned peers", len(pins))
 	}

@@ -23,8 +23,8 @@ engine/cores:
 engine/gorgonia: kernels cuda engine
 engine/kmeans: kernels engine
 embed/remote: embed llm
-embed/ops: kernels
-embed: engine internal/filehash internal/regular internal/safetensors
+embed/ops: kernels embed/onnx
+embed: cuda engine internal/filehash internal/regular internal/safetensors
 embed/train: kernels embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash
 llm/gguf:

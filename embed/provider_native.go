@@ -1,0 +1,133 @@
+//go:build native
+
+package embed
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/sluice-rag/sluice/cuda"
+)
+
+// provider is what computes a session: ONNX Runtime's CPU provider, whose graphs have our own operators, or its CUDA
+// provider, which takes graphs of ONNX's operators only.
+type provider struct {
+	standard bool // graphs of ONNX's operators, over padded batches
+	library  string
+	name     string // of Runtime
+	isa      string
+	options  map[string]string // of the CUDA provider; nil: the CPU
+}
+
+// onCPU is the provider where no GPU was asked for.
+func onCPU(o Options) (*provider, error) {
+	library, err := findLibrary(o.Library, libraryDigest())
+	return &provider{library: library, name: "cpu", isa: cpuISA()}, err
+}
+
+// findProvider is the provider for a device. Nothing of a GPU is opened unless the options ask for it.
+func findProvider(o Options) (*provider, error) {
+	at, err := parsePlace(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	if !at.gpu {
+		return onCPU(o)
+	}
+	p, err := onCUDA(o, at.ordinal)
+	if err == nil && o.Precision == Int8 {
+		err = fmt.Errorf("%w: %s is computed on the CPU only", ErrDevice, Int8)
+	}
+	if err != nil && !at.must {
+		return onCPU(o)
+	}
+	return p, err
+}
+
+// GPULibrary finds ONNX Runtime's build for the GPU that a device's name says; ErrDevice where it cannot be used. Models
+// on the CPU and on the GPU can be open together when all are opened with it (Options.Library).
+func GPULibrary(device string) (string, error) {
+	at, err := parsePlace(device)
+	if err != nil {
+		return "", err
+	}
+	p, err := onCUDA(Options{}, at.ordinal)
+	if err != nil {
+		return "", err
+	}
+	return p.library, nil
+}
+
+// onCUDA is the CUDA provider on a GPU. TF32 is off: products are float32's.
+func onCUDA(o Options, ordinal int) (*provider, error) {
+	if o.DeviceMemory < 0 {
+		return nil, fmt.Errorf("%w: %d bytes of its memory are less than 0", ErrDevice, o.DeviceMemory)
+	}
+	gpus, err := cuda.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("%w: cuda:%d: %w", ErrDevice, ordinal, err)
+	}
+	if ordinal >= len(gpus) {
+		return nil, fmt.Errorf("%w: cuda:%d: there are %d GPUs", ErrDevice, ordinal, len(gpus))
+	}
+	library, err := findGPULibrary(o.Library)
+	if err != nil {
+		return nil, err
+	}
+	c := gpus[ordinal].Capability
+	p := &provider{standard: true, library: library, name: DeviceCUDA, isa: fmt.Sprintf("sm_%d%d", c[0], c[1]),
+		options: map[string]string{"device_id": strconv.Itoa(ordinal), "use_tf32": "0",
+			"arena_extend_strategy": "kSameAsRequested"}}
+	if o.DeviceMemory > 0 {
+		p.options["gpu_mem_limit"] = strconv.FormatInt(o.DeviceMemory, 10)
+	}
+	return p, nil
+}
+
+// batchTokens are those of a batch where the options name none.
+func (p *provider) batchTokens() int {
+	if p.options != nil {
+		return defaultBatchOnCUDA
+	}
+	return defaultBatchTokens
+}
+
+// add gives a session's options the CUDA provider, which opens its library and looks for its GPU.
+func (p *provider) add(o *ort.SessionOptions) error {
+	if p.options == nil {
+		return nil
+	}
+	if err := openNVIDIA(filepath.Dir(p.library)); err != nil {
+		return err
+	}
+	c, err := ort.NewCUDAProviderOptions()
+	if err != nil {
+		return fmt.Errorf("%w: %s has no CUDA provider: %w", ErrDevice, p.library, err)
+	}
+	err = c.Update(p.options)
+	if err == nil {
+		err = o.AppendExecutionProviderCUDA(c)
+	}
+	if err = errors.Join(err, c.Destroy()); err != nil {
+		return fmt.Errorf("%w: %w", ErrDevice, err)
+	}
+	return nil
+}
+
+// openNVIDIA opens NVIDIA's libraries that lie in a folder, as the set-up leaves them, so that the provider finds them
+// by their names; what is not there is the system's.
+func openNVIDIA(dir string) error {
+	for _, name := range []string{"libcudart.so.13", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13",
+		"libcurand.so.10", "libcudnn.so.9"} {
+		if path := filepath.Join(dir, name); exists(path) {
+			if err := openForAll(path); err != nil {
+				return fmt.Errorf("%w: %w", ErrDevice, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+//go:build native
+
+package embed
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
+)
+
+// standardOnCPU is the provider of a GPU's graphs, but computed by ONNX Runtime on the CPU.
+func standardOnCPU(t testing.TB) *provider {
+	t.Helper()
+	needLibrary(t)
+	p, err := onCPU(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.standard = true
+	return p
+}
+
+// openStandard is openModel with a standard graph.
+func openStandard(t testing.TB, dir, kind string) *model {
+	t.Helper()
+	o := Options{MaxBatchTokens: 300}
+	m, err := newModel(dir, kind, o)
+	if err == nil {
+		m, err = m.open(dir, kind, o, standardOnCPU(t))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.close() })
+	return m
+}
+
+// TestStandardGraphs: what a GPU computes gives, by ONNX Runtime's own operators on the CPU, what our operators give,
+// for every family, with texts of different lengths in a padded batch.
+func TestStandardGraphs(t *testing.T) {
+	deberta := func(d checkpoint.Deberta) checkpoint.Spec { return checkpoint.Spec{Family: "deberta-v2", Deberta: d} }
+	for _, s := range []checkpoint.Spec{
+		{Family: "bert", Normalise: true},
+		{Family: "bert", Prefixed: true, Pooling: "cls", DType: "F16"},
+		{Family: "bert", Hidden: 48, Heads: 3, Layers: 3, Act: "gelu_new", DType: "BF16"},
+		{Family: "distilbert", Normalise: true, Act: "relu"},
+		{Family: "roberta", Prefixed: true},
+		{Family: "xlm-roberta", Pooling: "cls", Normalise: true},
+		{Family: "camembert"},
+		{Family: "mpnet", Normalise: true, Positions: 200},
+		deberta(checkpoint.Deberta{}),
+		deberta(checkpoint.Deberta{Embedding: 16, Biased: true, Types: 2, Separate: true, Plain: true}),
+		deberta(checkpoint.Deberta{Buckets: -1, Farthest: 20, Kinds: []string{"c2p"}}),
+		deberta(checkpoint.Deberta{Buckets: 4, Kinds: []string{"p2c"}}),
+		deberta(checkpoint.Deberta{Kinds: []string{}}),
+		{Family: "bert", Prefixed: true, Labels: []string{"no", "yes", "maybe"}},
+		{Family: "distilbert", Prefixed: true, Labels: []string{"a", "b"}},
+		{Family: "xlm-roberta", Prefixed: true, Labels: []string{"one"}},
+		{Family: "deberta-v2", Prefixed: true, Labels: []string{"one", "two"}},
+		{Family: "bert", Kind: "token-classifier", Labels: entityLabels},
+		{Family: "deberta-v2", Kind: "token-classifier", Labels: entityLabels},
+	} {
+		t.Run(fmt.Sprintf("%s %s %s %+v labels=%d %s", s.Family, s.DType, s.Act, s.Deberta, len(s.Labels), s.Kind),
+			func(t *testing.T) {
+				kind := cmp.Or(s.Kind, kindEncoder)
+				if s.Kind == "" && len(s.Labels) > 0 {
+					kind = kindClassifier
+				}
+				dir := writeCheckpoint(t, s)
+				own, err := openModel(t.Context(), dir, kind, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer own.close()
+				standard := openStandard(t, dir, kind)
+				texts := smallTexts()
+				want, err := own.infer(t.Context(), len(texts), own.texts(texts, Document))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := standard.infer(t.Context(), len(texts), standard.texts(texts, Document))
+				if err != nil {
+					t.Fatal(err)
+				}
+				scale := 0.
+				for _, x := range want.data {
+					scale = max(scale, math.Abs(float64(x)))
+				}
+				if d := worst32(got.data, want.data); scale == 0 || !(d <= 4e-6*max(scale, 1)) {
+					t.Errorf("max |d| = %g at a scale of %g", d, scale)
+				}
+				if own.info.Digest != standard.info.Digest {
+					t.Error("the graph's operators are part of the digest")
+				}
+			})
+	}
+}
+
+// TestStandardRerankers: pairs with token types.
+func TestStandardRerankers(t *testing.T) {
+	for _, s := range []checkpoint.Spec{
+		{Family: "bert", Kind: kindReranker, Labels: []string{"x"}},
+		{Family: "deberta-v2", Kind: kindReranker, Labels: []string{"x"}, Deberta: checkpoint.Deberta{Types: 2}},
+	} {
+		dir := writeCheckpoint(t, s)
+		want, err := openReranker(t, dir, Options{}).Score(t.Context(), "the gate", smallTexts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := openStandard(t, dir, kindReranker)
+		pair, err := newPairer(m.tok, m.set.MaxTokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := (&Reranker{m, pair}).Score(t.Context(), "the gate", smallTexts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := worst32(got.Logits, want.Logits); !(d <= 4e-6) {
+			t.Errorf("%s: max |d| %g", s.Family, d)
+		}
+	}
+}
+
+// TestStandardGolden: the default encoder's standard graph is as near to float64 as ours.
+func TestStandardGolden(t *testing.T) {
+	r, err := Golden(t.Context(), &Encoder{openStandard(t, minilm(t), kindEncoder)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", *r)
+}
+
+func TestDevices(t *testing.T) {
+	for name, want := range map[string]place{"": {}, "cpu": {}, "auto": {gpu: true}, "cuda": {gpu: true, must: true},
+		"cuda:1": {gpu: true, ordinal: 1, must: true}} {
+		if got, err := parsePlace(name); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999", "CUDA"} {
+		if _, err := parsePlace(name); !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

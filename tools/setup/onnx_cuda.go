@@ -1,0 +1,73 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/filehash"
+)
+
+// onnxCUDARequirements pins ONNX Runtime's build for NVIDIA GPUs, and what it opens.
+var onnxCUDARequirements = filepath.Join("third_party", "cuda", "onnxruntime-requirements.txt")
+
+// onnxCUDA are the libraries of those wheels in one folder, where package embed searches them.
+func onnxCUDA() recipe {
+	return recipe{
+		name: "libonnxruntime-cuda", version: 1,
+		inputs: func(ctx context.Context, e *Env) ([]string, error) {
+			pins, err := filehash.Sum(ctx, filepath.Join(e.Repo, onnxCUDARequirements))
+			return []string{pins}, err
+		},
+		build: func(ctx context.Context, e *Env, j job) error {
+			e.console.printf("onnxruntime-cuda: downloading ONNX Runtime for CUDA 13 and NVIDIA's libraries " +
+				"(1.3 GB, 2.2 GB unpacked)")
+			path, _, err := e.python(ctx)
+			if err != nil {
+				return err
+			}
+			wheels := filepath.Join(j.work, "wheels")
+			if err := os.RemoveAll(wheels); err != nil {
+				return err
+			}
+			if err := e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"}, path, "-m", "pip",
+				"install", "--quiet", "--target", wheels, "--require-hashes", "--no-deps", "--only-binary=:all:",
+				"--no-compile", "--disable-pip-version-check", "-r",
+				filepath.Join(e.Repo, onnxCUDARequirements)); err != nil {
+				return err
+			}
+			libs, err := glob(wheels, "onnxruntime/capi/libonnxruntime.so.*",
+				"onnxruntime/capi/libonnxruntime_providers_cuda.so",
+				"onnxruntime/capi/libonnxruntime_providers_shared.so", "nvidia/*/lib/lib*.so.*",
+				"onnxruntime/LICENSE", "onnxruntime/ThirdPartyNotices.txt", "nvidia_cudnn*.dist-info/licenses/*")
+			if err != nil {
+				return err
+			}
+			to := filepath.Join(j.out, "lib")
+			if err := os.MkdirAll(to, 0o755); err != nil {
+				return err
+			}
+			for _, lib := range libs {
+				if err := os.Rename(lib, filepath.Join(to, filepath.Base(lib))); err != nil {
+					return err
+				}
+			}
+			return os.RemoveAll(wheels)
+		},
+	}
+}
+
+func onnxCUDAPart() part {
+	return part{
+		name: "onnxruntime-cuda", doc: "ONNX Runtime for NVIDIA GPUs (embed.device): $SLUICE_CACHE/out",
+		key: func(ctx context.Context, e *Env) (string, error) {
+			key, err := onnxCUDA().key(ctx, e)
+			return fmt.Sprintf("%s, there: %t", key, exists(e.Cache.Path("out", key))), err
+		},
+		assemble: func(ctx context.Context, e *Env) error {
+			_, err := e.output(ctx, onnxCUDA())
+			return err
+		},
+	}
+}
