@@ -48,8 +48,8 @@ func findProvider(o Options) (*provider, error) {
 	return p, err
 }
 
-// GPULibrary finds ONNX Runtime's build for the GPU that a device's name says; ErrDevice where it cannot be used. Models
-// on the CPU and on the GPU can be open together when all are opened with it (Options.Library).
+// GPULibrary finds ONNX Runtime's build for the GPU that a device's name says; ErrDevice where it cannot be used.
+// Models on the CPU and on the GPU can be open together when all are opened with it (Options.Library).
 func GPULibrary(device string) (string, error) {
 	at, err := parsePlace(device)
 	if err != nil {

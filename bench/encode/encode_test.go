@@ -105,7 +105,7 @@ func TestRun(t *testing.T) {
 	var notes []string
 	o := Options{Short: true, Rounds: 2, Data: data, Cache: t.TempDir(),
 		Precisions: []string{"f32", "int8", "none", "cuda"},
-		Peers: []string{"onnxruntime"}, Python: "/nowhere/python3",
+		Peers:      []string{"onnxruntime"}, Python: "/nowhere/python3",
 		Open: func(_ context.Context, p string, _ int) (Encoder, error) {
 			if p == "none" {
 				return nil, errors.New("no such mode")
