@@ -69,41 +69,34 @@ func (m Model) finite() bool {
 
 const (
 	fitSteps = 100
-	fitStop  = 1e-10 // of the largest component of a step
+	fitStop  = 1e-7 // of the largest component of a step: the error behind it is about its square
 )
 
-// fit finds the regression of inside (1) against outside (0) by Newton's method: the smallest sum of log losses plus
-// half the square of the weights (the intercept's is free), as scikit-learn's LogisticRegression has it with C = 1.
-func fit(inside, outside []Features) Model {
-	var w [dims]float64
-	loss := fitLoss(w, inside, outside)
+// example is a question that a regression is fitted to.
+type example struct {
+	x      [dims]float64
+	inside bool
+}
+
+// fit finds the regression of questions inside (1) against others (0) by Newton's method: the smallest sum of log
+// losses plus half the square of the weights (the intercept's is free), as scikit-learn's LogisticRegression has it
+// with C = 1. The nearer to that it starts, the fewer steps it takes.
+func fit(all []example, start Model) Model {
+	w := start.Weights.row()
+	w[0] = start.Intercept
+	at := fitAt(w, all)
 	for range fitSteps {
-		var gradient [dims]float64
-		var hessian [dims][dims]float64
-		for k := 1; k < dims; k++ {
-			gradient[k], hessian[k][k] = w[k], 1
-		}
-		labelled(inside, outside, func(f Features, y float64) {
-			x := f.row()
-			p := modelOf(w).Probability(f)
-			for i := range dims {
-				gradient[i] += (p - y) * x[i]
-				for j := range dims {
-					hessian[i][j] += p * (1 - p) * x[i] * x[j]
-				}
-			}
-		})
-		step, largest := solved(hessian, gradient), 0.
+		step, largest := solved(at.hessian, at.gradient), 0.
 		for factor := 1.; factor > 1e-6; factor /= 2 {
 			next := w
 			for k := range next {
 				next[k] -= factor * step[k]
 			}
-			if l := fitLoss(next, inside, outside); l <= loss {
+			if there := fitAt(next, all); there.loss <= at.loss {
 				for k := range next {
 					largest = max(largest, math.Abs(next[k]-w[k]))
 				}
-				w, loss = next, l
+				w, at = next, there
 				break
 			}
 		}
@@ -114,31 +107,49 @@ func fit(inside, outside []Features) Model {
 	return modelOf(w)
 }
 
-func labelled(inside, outside []Features, fn func(f Features, y float64)) {
-	for _, f := range inside {
-		fn(f, 1)
-	}
-	for _, f := range outside {
-		fn(f, 0)
-	}
+// fitted is what fit makes small, with its derivatives.
+type fitted struct {
+	loss     float64
+	gradient [dims]float64
+	hessian  [dims][dims]float64
 }
 
-// fitLoss is what fit makes small.
-func fitLoss(w [dims]float64, inside, outside []Features) (loss float64) {
+func fitAt(w [dims]float64, all []example) (at fitted) {
 	for k := 1; k < dims; k++ {
-		loss += w[k] * w[k] / 2
+		at.loss += w[k] * w[k] / 2
+		at.gradient[k], at.hessian[k][k] = w[k], 1
 	}
-	labelled(inside, outside, func(f Features, y float64) {
-		z := 0.
-		for k, x := range f.row() {
-			z += w[k] * x
+	for n := range all {
+		x, z := &all[n].x, 0.
+		for k := range dims {
+			z += w[k] * x[k]
 		}
-		if y == 1 {
+		if !all[n].inside {
 			z = -z
 		}
-		loss += max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))
-	})
-	return loss
+		small := math.Exp(-math.Abs(z))
+		wrong := 1 / (1 + small) // the probability that it is not what it is
+		if at.loss += max(-z, 0) + math.Log1p(small); z > 0 {
+			wrong = small / (1 + small)
+		}
+		off, curve := wrong, wrong*(1-wrong)
+		if all[n].inside {
+			off = -wrong
+		}
+		for i := range dims {
+			at.gradient[i] += off * x[i]
+			scaled := curve * x[i]
+			for j := i; j < dims; j++ {
+				at.hessian[i][j] += scaled * x[j]
+			}
+		}
+	}
+	for i := range dims {
+		for j := range i {
+			at.hessian[i][j] = at.hessian[j][i]
+		}
+	}
+	return at
 }
 
 // solved is x of a·x = b for a positive definite a (Gauss; the diagonal needs no exchange of rows). The intercept's
@@ -175,7 +186,7 @@ func wordsOf(x *postings.Index, query string) (*words, error) {
 	if err != nil {
 		return nil, err
 	}
-	bm25, err := x.Query(query, postings.Scoring{Kind: postings.BM25})
+	bm25, err := cover.As(postings.Scoring{Kind: postings.BM25})
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +194,14 @@ func wordsOf(x *postings.Index, query string) (*words, error) {
 }
 
 // scores are the cover of a row of the index, and its BM25 ÷ ideal.
-func (w *words) scores(row int) (cover, bm25 float64) {
+func (w *words) scores(row int) (cover, bm25 float64) { return w.cover.Score(row), w.rank(row) }
+
+// rank is BM25 ÷ ideal of a row of the index.
+func (w *words) rank(row int) float64 {
 	if ideal := w.bm25.Ideal(); ideal > 0 {
-		bm25 = w.bm25.Score(row) / ideal
+		return w.bm25.Score(row) / ideal
 	}
-	return w.cover.Score(row), bm25
+	return 0
 }
 
 // normed are vectors with their norms: a cosine takes one product then, not three, and has the same bits.

@@ -39,7 +39,13 @@ func TestFit(t *testing.T) {
 		return all
 	}
 	inside, outside := of(golden.Inside), of(golden.Outside)
-	m := fit(inside, outside)
+	m := fit(examples(inside, outside), Model{})
+	again := fit(examples(inside, outside), Model{Intercept: 3, Weights: Features{Maximum: -2, Joint: 5}})
+	for k, w := range again.Weights.row() {
+		if math.Abs(w-m.Weights.row()[k]) > 1e-9 {
+			t.Errorf("weight %d is %v, from another start %v", k, m.Weights.row()[k], w)
+		}
+	}
 	got := m.Weights.row()
 	if got[0] = m.Intercept; math.Abs(got[0]-golden.Intercept) > 1e-6 {
 		t.Errorf("intercept %v, want %v", got[0], golden.Intercept)
@@ -56,14 +62,25 @@ func TestFit(t *testing.T) {
 	}
 }
 
+func examples(inside, outside []Features) (all []example) {
+	for _, f := range inside {
+		all = append(all, example{f.row(), true})
+	}
+	for _, f := range outside {
+		all = append(all, example{f.row(), false})
+	}
+	return all
+}
+
 // TestFitOfWhatIsParted: questions that a single feature parts have finite weights.
 func TestFitOfWhatIsParted(t *testing.T) {
-	m := fit([]Features{{Maximum: 1, PseudoQuery: 1}, {Maximum: .9, PseudoQuery: .8}},
-		[]Features{{Maximum: -1}, none()})
+	m := fit(examples([]Features{{Maximum: 1, PseudoQuery: 1}, {Maximum: .9, PseudoQuery: .8}},
+		[]Features{{Maximum: -1}, none()}), Model{})
 	if !m.finite() || m.Probability(Features{Maximum: 1, PseudoQuery: 1}) <= m.Probability(none()) {
 		t.Errorf("%+v", m)
 	}
-	if same := fit([]Features{{}}, []Features{{}}); !same.finite() || math.Abs(same.Probability(Features{})-.5) > 1e-9 {
+	same := fit(examples([]Features{{}}, []Features{{}}), Model{})
+	if !same.finite() || math.Abs(same.Probability(Features{})-.5) > 1e-9 {
 		t.Errorf("%+v", same)
 	}
 }
@@ -169,7 +186,7 @@ func TestScoresByQuestions(t *testing.T) {
 					}
 					best, other = of(func(int) bool { return true }), of(func(i int) bool { return !mine(i) })
 				}
-				if math.Abs(s.scores.maximum[j]-best) > 1e-6 || math.Abs(s.scores.other[j]-other) > 1e-6 {
+				if s.scores.maximum[j] != best || s.scores.other[j] != other {
 					t.Fatalf("%s, question %d: %v and %v, want %v and %v", score, j, s.scores.maximum[j],
 						s.scores.other[j], best, other)
 				}

@@ -3,7 +3,10 @@ package gate
 import (
 	"cmp"
 	"context"
+	"errors"
+	"math"
 	"slices"
+	"sync"
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
@@ -23,10 +26,15 @@ type rater struct {
 	// features of the sampled pseudo-queries, where a candidate goes by them: by their own context alone, by all
 	// contexts, and by those of other groups
 	own, best, other []Features
+
+	free sync.Pool // of *pairScores
 }
 
-// rateBlock is how many numbers a block of similarities holds at most.
-const rateBlock = 16 << 20
+// Of a block of similarities: how many numbers it holds, and how many questions it is of, at most.
+const (
+	rateBlock     = 16 << 20
+	rateQuestions = 512
+)
 
 // rate fills in the scores of all candidates.
 func (r *rater) rate(ctx context.Context, e engine.Interface) error {
@@ -52,22 +60,30 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 	if !asks {
 		m = 0
 	}
-	for part := range slices.Chunk(r.sample, min(max(rateBlock/(n+m), 1), 256)) {
+	most := min(max(rateBlock/(n+m), 1), rateQuestions, len(r.sample))
+	cosines, asked := make([]float32, most*n), make([]float32, most*m)
+	for part := range slices.Chunk(r.sample, most) {
 		queries := engine.Vectors{Rows: len(part), Dim: d, Data: make([]float32, 0, len(part)*d)}
 		for _, j := range part {
 			queries.Data = append(queries.Data, row(in.Queries, j)...)
 		}
-		cosines, asked := make([]float32, len(part)*n), make([]float32, len(part)*m)
-		if err := e.Matrix(ctx, cosines, queries, in.Contexts, in.Metric); err != nil {
+		off, err := similarities(ctx, e, cosines[:len(part)*n], queries, in.Contexts, kernels.F32)
+		askedOff := 0.
+		if err == nil && asks {
+			askedOff, err = similarities(ctx, e, asked[:len(part)*m], queries, in.Queries, kernels.BF16, kernels.F32)
+		}
+		if err != nil {
 			return err
 		}
-		if asks {
-			if err := e.Matrix(ctx, asked, queries, in.Queries, in.Metric); err != nil {
-				return err
+		err = workersOf(e).run(ctx, len(part), func(i int) error {
+			s, ok := r.free.Get().(*pairScores)
+			if !ok {
+				s = &pairScores{in: in, covers: make([]float32, n), ranks: make([]float64, n)}
 			}
-		}
-		err := workersOf(e).run(ctx, len(part), func(i int) error {
-			return r.one(part[i], from+i, cosines[i*n:][:n], asked[i*m:][:m])
+			defer r.free.Put(s)
+			s.query, s.cosines, s.asked, s.off = row(in.Queries, part[i]), cosines[i*n:][:n], asked[i*m:][:m], off
+			s.askedSlack = float32(2*askedOff + 0x1p-20)
+			return r.one(part[i], from+i, s)
 		})
 		if err != nil {
 			return err
@@ -78,6 +94,26 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 		r.regress(&r.all[regression])
 	}
 	return nil
+}
+
+// similarities writes the cosines of questions with rows, and tells what they are off by at most. An engine that has
+// bounded products, of one of the types, need not compute each one's canonical value.
+func similarities(ctx context.Context, e engine.Interface, out []float32, questions, rows engine.Vectors,
+	types ...kernels.DType) (off float64, err error) {
+	fast, ok := e.(interface {
+		BoundedMatrix(ctx context.Context, out []float32, stride int, a, b engine.Vectors, metric kernels.Metric,
+			dtype kernels.DType) (bound float64, err error)
+	})
+	for _, dtype := range types {
+		if !ok {
+			break
+		}
+		off, err = fast.BoundedMatrix(ctx, out, rows.Rows, questions, rows, kernels.Cosine, dtype)
+		if !errors.Is(err, kernels.ErrISA) {
+			return off, err
+		}
+	}
+	return 0x1p-25, e.Matrix(ctx, out, questions, rows, kernels.Cosine)
 }
 
 func (r *rater) empty() scores {
@@ -92,10 +128,8 @@ func (r *rater) empty() scores {
 	return s
 }
 
-// one fills in the scores of pseudo-query j, which is the sample's number at, from its similarities with the contexts
-// and with all pseudo-queries.
-func (r *rater) one(j, at int, cosines, asked []float32) error {
-	s := pairScores{in: r.in, query: row(r.in.Queries, j), cosines: cosines}
+// one fills in the scores of pseudo-query j, which is the sample's number at.
+func (r *rater) one(j, at int, s *pairScores) error {
 	if r.contexts.norms != nil {
 		s.contexts, s.norm = r.contexts, r.asked.norms[j]
 	}
@@ -112,13 +146,13 @@ func (r *rater) one(j, at int, cosines, asked []float32) error {
 		x := &r.all[i]
 		switch x.score.Kind {
 		case Logistic:
-			r.features(&s, j, at)
+			r.features(s, j, at)
 			continue
 		case PseudoQuery:
 			x.scores.positive[at] = r.asked.nearest(s.query, s.norm, r.questions[own], int32(j))
-			x.scores.maximum[at] = r.nearestOf(s.query, asked, j, -1)
+			x.scores.maximum[at] = r.nearestOf(s, j, -1)
 			if r.groups != nil {
-				x.scores.other[at] = r.nearestOf(s.query, asked, j, r.groups[own])
+				x.scores.other[at] = r.nearestOf(s, j, r.groups[own])
 			}
 			continue
 		}
@@ -133,17 +167,18 @@ func (r *rater) one(j, at int, cosines, asked []float32) error {
 }
 
 // nearestOf is the largest cosine of pseudo-query j with another one, whose context is not of a group; −1 without any.
-func (r *rater) nearestOf(query, asked []float32, j int, without int32) float64 {
+func (r *rater) nearestOf(s *pairScores, j int, without int32) float64 {
 	allowed := func(i int) bool { return i != j && (without < 0 || r.groups[r.in.Owner[i]] != without) }
-	near, best := float32(-2), -1.
-	for i, c := range asked {
-		if c > near && allowed(i) {
-			near = c
+	top, best := float32(-2), -1.
+	for i, c := range s.asked {
+		if c > top && allowed(i) {
+			top = c
 		}
 	}
-	for i, c := range asked {
-		if c >= near-slack && allowed(i) {
-			best = max(best, ref.Score(kernels.Cosine, query, row(r.in.Queries, i)))
+	top -= s.askedSlack
+	for i, c := range s.asked {
+		if c >= top && allowed(i) {
+			best = max(best, r.asked.cosine(i, s.query, s.norm))
 		}
 	}
 	return best
@@ -151,26 +186,39 @@ func (r *rater) nearestOf(query, asked []float32, j int, without int32) float64 
 
 // features fills in those of pseudo-query j.
 func (r *rater) features(s *pairScores, j, at int) {
-	type found struct{ cosine, asked, bm25, cover float64 }
-	known := map[int]found{} // the contexts of two lists are mostly the same
-	of := func(rows []int) Features {
-		f := none()
-		for _, i := range rows {
-			x, ok := known[i]
-			if !ok {
-				x.cosine = r.contexts.cosine(i, s.query, s.norm)
-				x.asked = r.asked.nearest(s.query, s.norm, r.questions[i], int32(j))
-				x.cover, x.bm25 = s.words.scores(r.in.indexRow(i))
-				known[i] = x
-			}
-			f.take(x.cosine, x.asked, x.bm25, x.cover)
-		}
-		return f
-	}
 	own := r.in.Owner[j]
 	s.weigh(featureWeight)
-	r.own[at], r.best[at] = of([]int{int(own)}), of(s.top(nil, -1))
-	r.other[at] = of(s.top(r.groups, r.groups[own]))
+	r.own[at] = r.featuresOf(s, j, []int{int(own)})
+	r.best[at] = r.featuresOf(s, j, s.top(nil, -1))
+	r.other[at] = r.featuresOf(s, j, s.top(r.groups, r.groups[own]))
+}
+
+// featuresOf are those by some contexts. Each is the largest of a value over these, so that a value is computed only
+// where it can be the largest one.
+func (r *rater) featuresOf(s *pairScores, j int, rows []int) Features {
+	f, top, asked, slack := none(), none(), float32(-2), s.slack(1)
+	for _, i := range rows {
+		top.take(float64(s.cosines[i]), -1, 0, float64(s.covers[i]))
+		f.BM25 = max(f.BM25, s.bm25(i))
+		for _, q := range r.questions[i] {
+			if int(q) != j {
+				asked = max(asked, s.asked[q])
+			}
+		}
+	}
+	for _, i := range rows {
+		cosine, cover := s.cosines[i], s.covers[i]
+		whole, shared := cosine >= float32(top.Maximum)-slack, cover >= float32(top.Cover)-slack
+		if joint := min(cosine, cover) >= float32(top.Joint)-slack; whole || shared || joint {
+			f.take(s.similarity(i), -1, 0, s.words.cover.Score(r.in.indexRow(i)))
+		}
+		for _, q := range r.questions[i] {
+			if int(q) != j && s.asked[q] >= asked-s.askedSlack {
+				f.PseudoQuery = max(f.PseudoQuery, r.asked.cosine(int(q), s.query, s.norm))
+			}
+		}
+	}
+	return f
 }
 
 // regress finds the regression of all, and one without each fold of the contexts.
@@ -184,21 +232,20 @@ func (r *rater) regress(x *candidate) {
 		}
 		return s
 	}
-	model := func(fold int) Model {
-		var inside, outside []Features
+	model := func(fold int, start Model) Model {
+		all := make([]example, 0, 2*len(r.sample))
 		for i := range r.sample {
 			if int(cluster[i])%candidateFolds != fold || n < 2*candidateFolds {
-				inside, outside = append(inside, r.best[i]), append(outside, r.other[i])
+				all = append(all, example{r.best[i].row(), true}, example{r.other[i].row(), false})
 			}
 		}
-		return fit(inside, outside)
+		return fit(all, start)
 	}
-	x.folds = new([candidateFolds]scores)
+	m := model(-1, Model{})
+	x.model, x.scores, x.folds = &m, scored(m), new([candidateFolds]scores)
 	for f := range x.folds {
-		x.folds[f] = scored(model(f))
+		x.folds[f] = scored(model(f, m))
 	}
-	m := model(-1)
-	x.model, x.scores = &m, scored(m)
 }
 
 // keep are the distributions of a candidate, with those of the general questions.
@@ -275,7 +322,10 @@ func (in *Input) indexRow(i int) int {
 type pairScores struct {
 	in              *Input
 	query           []float32
-	cosines, covers []float32
+	cosines, covers []float32 // of the contexts
+	asked           []float32 // cosines with all pseudo-queries, where a candidate goes by them
+	off             float64   // of the cosines at most
+	askedSlack      float32   // at least twice what these are off by
 	words           *words
 	weight          float64
 	bias            *postings.Biases // nil without weight
@@ -283,8 +333,9 @@ type pairScores struct {
 	own  pairScore
 	near []pairScore // the contexts that can be the best at some weight
 
-	contexts normed  // without norms where nothing needs them
-	norm     float64 // of the query, beside them
+	contexts normed    // without norms where nothing needs them
+	norm     float64   // of the query, beside them
+	ranks    []float64 // BM25 ÷ ideal of the contexts, −1 where it is not known
 }
 
 // pairScore is a context's similarity.
@@ -295,28 +346,35 @@ type pairScore struct {
 	similarity float64 // canonical, once it is known
 }
 
-// slack is above the error of cosines and covers in float32, times the largest weight or 1.
-const slack = 1e-5
+// slack is at least twice what a cosine plus a weight times a cover is off by: a cover is a sum of float32 numbers that
+// is at most 1, an exact score has one with the weight in each.
+func (s *pairScores) slack(weight float64) float32 {
+	terms := 0
+	if s.words != nil {
+		terms = len(s.words.cover.Terms())
+	}
+	return float32(2*s.off + max(weight, 1)*float64(terms+8)*0x1p-23)
+}
 
 // find looks for the contexts that can be the best ones, of all or of those of other groups, at any weight up to a
 // largest one: covers are not negative, so that a context whose similarity with the largest weight's cover is below the
 // best similarity alone is best at none.
 func (s *pairScores) find(own int, groups []int32, largest float64) {
-	s.own.context = own
-	nearest := float32(-2)
+	s.own, s.near = pairScore{context: own}, s.near[:0]
+	nearest, all, covers := float32(-2), float32(-2), s.covers[:len(s.cosines)]
 	for i, c := range s.cosines {
-		if c > nearest && (groups == nil || groups[i] != groups[own]) {
+		if c <= nearest {
+			continue
+		}
+		if all = max(all, c); groups == nil || groups[i] != groups[own] { // the query's own group may be nearer, or not
 			nearest = c
 		}
 	}
-	all := nearest // the query's own group may be nearer, or not
-	if groups != nil {
-		all = slices.Max(s.cosines)
-	}
-	weight, less := float32(largest), 2*float32(max(largest, 1)*slack)
+	weight, less := float32(largest), s.slack(largest)
+	enough := nearest - less
 	for i, c := range s.cosines {
-		v := c + weight*s.covers[i]
-		if v < nearest-less {
+		v := c + weight*covers[i]
+		if v < enough {
 			continue
 		}
 		if other := groups != nil && groups[i] != groups[own]; other || v >= all-less {
@@ -327,8 +385,12 @@ func (s *pairScores) find(own int, groups []int32, largest float64) {
 
 // read reads the words of pseudo-query j.
 func (s *pairScores) read(j int) (err error) {
-	if s.covers = make([]float32, len(s.cosines)); s.in.Words == nil {
+	if s.in.Words == nil {
 		return nil
+	}
+	clear(s.covers)
+	for i := range s.ranks {
+		s.ranks[i] = -1
 	}
 	if s.words, err = wordsOf(s.in.Words.Index, s.in.Words.Queries[j]); err != nil {
 		return err
@@ -362,7 +424,7 @@ func (s *pairScores) exact(p *pairScore) float64 {
 
 // best is the largest exact score of all contexts, or of those of other groups; −1 without any.
 func (s *pairScores) best(other bool) float64 {
-	near, weight, less := float32(-2), float32(s.weight), float32(max(s.weight, 1)*slack)
+	near, weight, less := float32(-2), float32(s.weight), s.slack(s.weight)
 	for i := range s.near {
 		if p := &s.near[i]; p.other || !other {
 			near = max(near, s.cosines[p.context]+weight*s.covers[p.context])
@@ -378,31 +440,50 @@ func (s *pairScores) best(other bool) float64 {
 	return best
 }
 
-// top are the featureRows contexts with the largest exact scores that are not in a group, ties to the lower row.
+// bm25 is a context's BM25 ÷ ideal.
+func (s *pairScores) bm25(context int) float64 {
+	if v := s.ranks[context]; v >= 0 {
+		return v
+	}
+	s.ranks[context] = s.words.rank(s.in.indexRow(context))
+	return s.ranks[context]
+}
+
+// top are the featureRows contexts with the largest exact scores that are not in a group, ties to the lower row; in no
+// order.
 func (s *pairScores) top(groups []int32, without int32) []int {
 	var near [featureRows]float32 // the largest so far, descending
-	count, weight := 0, float32(s.weight)
+	count, limit, weight, covers := 0, float32(math.Inf(-1)), float32(s.weight), s.covers[:len(s.cosines)]
 	for i, c := range s.cosines {
-		v := c + weight*s.covers[i]
-		if count == featureRows && v <= near[count-1] || groups != nil && groups[i] == without {
+		v := c + weight*covers[i]
+		if v <= limit || groups != nil && groups[i] == without {
 			continue
 		}
 		at := min(count, featureRows-1)
 		for ; at > 0 && near[at-1] < v; at-- {
 			near[at] = near[at-1]
 		}
-		near[at], count = v, min(count+1, featureRows)
+		near[at] = v
+		if count = min(count+1, featureRows); count == featureRows {
+			limit = near[count-1]
+		}
 	}
 	if count == 0 {
 		return nil
 	}
-	var rows []int
-	exact := map[int]float64{}
+	rows, enough := make([]int, 0, featureRows+8), near[count-1]-s.slack(s.weight)
 	for i, c := range s.cosines {
-		if v := c + weight*s.covers[i]; v >= near[count-1]-slack && (groups == nil || groups[i] != without) {
-			rows, exact[i] = append(rows, i), s.exact(&pairScore{context: i})
+		if c+weight*covers[i] >= enough && (groups == nil || groups[i] != without) {
+			rows = append(rows, i)
 		}
 	}
+	if len(rows) <= featureRows {
+		return rows
+	}
+	exact := make(map[int]float64, len(rows))
+	for _, i := range rows {
+		exact[i] = s.exact(&pairScore{context: i})
+	}
 	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(exact[b], exact[a]) })
-	return rows[:min(len(rows), featureRows)]
+	return rows[:featureRows]
 }

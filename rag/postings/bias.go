@@ -41,7 +41,7 @@ func (q *Query) Biases(weight float64) *Biases { return Sum(Part{q, weight}) }
 func Sum(parts ...Part) *Biases {
 	b := &Biases{}
 	for _, p := range parts {
-		b.x = p.Query.x
+		b.x, b.terms = p.Query.x, slices.Grow(b.terms, len(p.Query.terms))
 		for _, t := range p.Query.terms {
 			t.weight *= p.Weight
 			b.terms = append(b.terms, term{weighted: t, query: p.Query})
@@ -154,6 +154,14 @@ func (s subset) Read(block kernels.RowBlock, out []float32) error {
 		return nil
 	}
 	sums := s.b.sum()
+	if block.Rows == nil {
+		for i, row := range s.rows[block.First:][:len(out)] {
+			if row < len(sums) {
+				out[i] = sums[row]
+			}
+		}
+		return nil
+	}
 	for i := range out {
 		if row := s.rows[block.Row(i)]; row < len(sums) {
 			out[i] = sums[row]

@@ -417,3 +417,40 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestQueryByAnotherScoring: As is what Query makes of the same text.
+func TestQueryByAnotherScoring(t *testing.T) {
+	x := index(t, library{{"the cat sat on the mat", "en"}, {"der Hund und die Katze", "de"}, {"dogs and cats", "en"}},
+		never)
+	kinds := []Kind{BM25, TFIDF, Cover}
+	for _, language := range []string{"", "en", "de"} {
+		for _, from := range kinds {
+			q, err := x.Query("cats, dogs and Katzen: cats", Scoring{Kind: from, Language: language})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, to := range kinds {
+				got, err := q.As(Scoring{Kind: to, K1: 1.2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := x.Query("cats, dogs and Katzen: cats", Scoring{Kind: to, K1: 1.2, Language: language})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(got.Terms(), want.Terms()) || got.Ideal() != want.Ideal() {
+					t.Errorf("%s as %s: %v, %v, want %v, %v", from, to, got.Terms(), got.Ideal(), want.Terms(),
+						want.Ideal())
+				}
+				for row := range 3 {
+					if got.Score(row) != want.Score(row) {
+						t.Errorf("%s as %s, row %d: %v, want %v", from, to, row, got.Score(row), want.Score(row))
+					}
+				}
+			}
+			if _, err := q.As(Scoring{Kind: "other"}); !errors.Is(err, ErrKind) {
+				t.Errorf("an unknown kind: %v", err)
+			}
+		}
+	}
+}

@@ -65,6 +65,7 @@ type Term struct {
 type Query struct {
 	x       *Index
 	scoring Scoring
+	text    *analysed
 	words   []Term     // all, each once, in order
 	terms   []weighted // those that rows have, by bound, descending: scores are summed in this order
 	ideal   float64
@@ -92,31 +93,54 @@ func (x *Index) Query(text string, s Scoring) (*Query, error) {
 		return nil, err
 	}
 	q := &Query{x: x, scoring: s}
-	a := q.count(text)
-	n := float64(x.live)
+	q.count(text)
+	q.text.lists = make([][]list, len(q.words))
 	for i := range q.words {
 		w := &q.words[i]
-		lists := x.lists(w.Text)
-		w.Rows = x.having(w.Text, lists)
+		q.text.lists[i] = x.lists(w.Text)
+		w.Rows = x.having(w.Text, q.text.lists[i])
+	}
+	q.score()
+	return q, nil
+}
+
+// As is the query by another scoring, without its text being analysed again: the language stays as it is. An unknown
+// kind and parameters out of range are ErrKind.
+func (q *Query) As(s Scoring) (*Query, error) {
+	s, err := s.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s.Language = q.scoring.Language
+	other := &Query{x: q.x, scoring: s, text: q.text, words: slices.Clone(q.words)}
+	other.score()
+	return other, nil
+}
+
+// score finds what the words count.
+func (q *Query) score() {
+	a, s, n := q.text, q.scoring, float64(q.x.live)
+	for i := range q.words {
+		w := &q.words[i]
 		df := float64(w.Rows)
 		if w.IDF = math.Log(1 + (n-df+.5)/(df+.5)); s.Kind == TFIDF {
 			w.IDF = 1 + math.Log((1+n)/(1+df))
 		}
 		if w.Rows > 0 {
-			q.terms = append(q.terms, weighted{text: w.Text, lists: lists})
+			q.terms = append(q.terms, weighted{text: w.Text, lists: a.lists[i]})
 		}
 	}
 	if q.ideal = 1; s.Kind == BM25 {
 		q.ideal = (s.K1 + 1) * a.sum(q.words, func(i int) float64 { return a.counts[i] * q.words[i].IDF })
 	}
 	q.weigh(a.counts, a.sum(q.words, func(i int) float64 { return q.words[i].IDF }))
-	return q, nil
 }
 
 // analysed is a query's text as terms.
 type analysed struct {
 	counts []float64 // how often each term comes
 	word   []int     // the word that each term is of, by its place: in several languages it has several stems
+	lists  [][]list  // of each term
 	words  int
 }
 
@@ -138,7 +162,9 @@ func (a *analysed) sum(terms []Term, value func(term int) float64) (sum float64)
 }
 
 // count finds the query's terms, each once.
-func (q *Query) count(text string) (a analysed) {
+func (q *Query) count(text string) {
+	a := &analysed{}
+	q.text = a
 	languages := q.x.languages
 	if q.scoring.Language != "" {
 		languages = []string{q.scoring.Language}
@@ -164,7 +190,6 @@ func (q *Query) count(text string) (a analysed) {
 		})
 		a.words = max(a.words, at)
 	}
-	return a
 }
 
 // weigh gives the terms their weights and bounds.

@@ -144,7 +144,7 @@ func (m *removal) subtract(share *block) error {
 	}
 	byID(rows.contexts, p.contexts, m.in.ContextID, share.rows)
 	byID(rows.queries, p.queries, m.in.QueryID, share.lanes)
-	if err := m.belowOf(j, p, rows, below, nil); err != nil {
+	if err := m.belowOf(j, p, rows, below); err != nil {
 		return err
 	}
 	for i, n := range below {
@@ -160,8 +160,8 @@ func negative(s cpu.Sum) cpu.Sum {
 }
 
 // belowOf adds to below, for each bracket, the part's kept pairs that are canonically below it although their tile
-// value is in it: tile values below it have been counted. only chooses entries; nil takes all.
-func (m *removal) belowOf(j *job, p *Part, rows rowsOfPart, below []int64, only func(context, query int32) bool) error {
+// value is in it: tile values below it have been counted.
+func (m *removal) belowOf(j *job, p *Part, rows rowsOfPart, below []int64) error {
 	b := &bounded{metric: p.metric, unit: p.unit}
 	w, err := b.wantedOf(m.of, p.epsilon)
 	if err != nil {
@@ -185,9 +185,6 @@ func (m *removal) belowOf(j *job, p *Part, rows rowsOfPart, below []int64, only 
 		var at []int
 		for _, e := range r.entries {
 			row, lane := r.row+int32(e.At>>16), r.lane+int32(e.At&0xffff)
-			if only != nil && !only(row, lane) {
-				continue
-			}
 			for i, x := range w.brackets {
 				if e.Value >= x.low && float64(e.Value) <= edges[i]+2*p.epsilon {
 					qs, cs, at = append(qs, rows.queries[lane]), append(cs, rows.contexts[row]), append(at, i)
@@ -214,31 +211,39 @@ func (m *removal) drop() error {
 		return err
 	}
 	defer j.free()
-	gone := func(row, lane int32) bool { return m.contextGone[row] || m.queryGone[lane] }
+	gone := &Part{metric: m.part.metric, unit: m.part.unit, epsilon: m.part.epsilon}
+	m.out.kept = nil
+	for _, r := range m.part.kept {
+		left := make([]device.Entry, 0, len(r.entries))
+		var goes []device.Entry
+		var scores []byte
+		if r.scores != nil {
+			scores = make([]byte, 0, len(r.scores))
+		}
+		for i, e := range r.entries {
+			if m.contextGone[r.row+int32(e.At>>16)] || m.queryGone[r.lane+int32(e.At&0xffff)] {
+				goes = append(goes, e)
+				continue
+			}
+			if left = append(left, e); r.scores != nil {
+				scores = append(scores, r.scores[8*i:8*i+8]...)
+			}
+		}
+		if len(goes) > 0 {
+			gone.kept = append(gone.kept, partRun{row: r.row, lane: r.lane, entries: goes})
+		}
+		if len(left) > 0 {
+			run := newRun(int(r.row), int(r.lane), left)
+			run.scores = scores
+			m.out.kept = append(m.out.kept, run)
+		}
+	}
 	uncounted := make([]int64, len(m.out.below))
-	if err := m.belowOf(j, m.part, m.rows, uncounted, gone); err != nil {
+	if err := m.belowOf(j, gone, m.rows, uncounted); err != nil {
 		return err
 	}
 	for i, n := range uncounted {
 		m.out.below[i] += n
-	}
-	m.out.kept = nil
-	for _, r := range m.part.kept {
-		left := partRun{entries: make([]device.Entry, 0, len(r.entries))}
-		for i, e := range r.entries {
-			if gone(r.row+int32(e.At>>16), r.lane+int32(e.At&0xffff)) {
-				continue
-			}
-			if left.entries = append(left.entries, e); r.scores != nil {
-				left.scores = append(left.scores, r.scores[8*i:8*i+8]...)
-			}
-		}
-		if len(left.entries) > 0 {
-			scores := left.scores
-			left = newRun(int(r.row), int(r.lane), left.entries)
-			left.scores = scores
-			m.out.kept = append(m.out.kept, left)
-		}
 	}
 	m.out.contexts, m.out.queries = slices.Clone(m.part.contexts), slices.Clone(m.part.queries)
 	for i, yes := range m.contextGone {
