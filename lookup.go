@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/spans"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/excerpt"
@@ -80,13 +83,8 @@ func (s *Sluice) Lookup(
 	faults := make([]error, n)
 	if q.Vectors.Rows == 0 {
 		began := time.Now()
-		e, err := s.base.Embed(ctx, queries, embed.Query)
-		if err != nil {
+		if q.Vectors, err = s.lookupEmbed(ctx, queries, faults); err != nil {
 			return nil, times, err
-		}
-		q.Vectors = knowledge.Vectors(e)
-		for i := range faults {
-			faults[i] = e.Fault(i)
 		}
 		times.Embed = milliseconds(began)
 	} else if err := checkVectors(snap, q.Vectors); err != nil {
@@ -131,12 +129,28 @@ func checkVectors(snap *knowledge.Snapshot, v engine.Vectors) error {
 	return nil
 }
 
+// lookupEmbed embeds queries, and says what is wrong with them.
+func (s *Sluice) lookupEmbed(ctx context.Context, queries []string, faults []error) (_ engine.Vectors, err error) {
+	ctx, end := spans.Start(ctx, "embed", attribute.Int("sluice.texts", len(queries)))
+	defer end(&err)
+	e, err := s.base.Embed(ctx, queries, embed.Query)
+	if err != nil {
+		return engine.Vectors{}, err
+	}
+	for i := range faults {
+		faults[i] = e.Fault(i)
+	}
+	return knowledge.Vectors(e), nil
+}
+
 // lookupGate asks the gate, and finds what the search for passages can go by, if there is to be one.
 func (s *Sluice) lookupGate(
 	ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate, q retrieve.Queries, o *RetrieveOptions,
-) ([]gate.Decision, *knowledge.Nearest, error) {
+) (all []gate.Decision, _ *knowledge.Nearest, err error) {
+	ctx, end := spans.Start(ctx, "gate")
+	defer end(&err)
 	if o == nil {
-		all, err := snap.Decide(ctx, g, q)
+		all, err = snap.Decide(ctx, g, q)
 		return all, nil, err
 	}
 	return snap.DecideFor(ctx, g, q, *o)
@@ -146,7 +160,9 @@ func (s *Sluice) lookupGate(
 func (s *Sluice) lookupSearch(
 	ctx context.Context, snap *knowledge.Snapshot, q retrieve.Queries, o RetrieveOptions, near *knowledge.Nearest,
 	all []Looked,
-) error {
+) (err error) {
+	ctx, end := spans.Start(ctx, "retrieve")
+	defer end(&err)
 	o = o.WithDefaults()
 	if err := s.checkRetrieve(o); err != nil {
 		return err

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/sluice-rag/sluice/internal/spans"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
@@ -102,7 +105,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if q.Streams() {
 		return s.streamChat(w, r, g, req, h, oneCall, q.WantsUsage())
 	}
-	result, err := g.Generate(r.Context(), req, nil)
+	result, err := generate(r.Context(), g, req, nil)
 	if err != nil {
 		return chatError(err)
 	}
@@ -110,6 +113,17 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	out.Choices[0].LogProbs = openai.LogProbsOf(req.LogProbs, result.LogProbs)
 	out.Usage = openai.UsageOf(result)
 	return writeJSON(w, http.StatusOK, out)
+}
+
+// generate asks the language model, as a span of its own.
+func generate(ctx context.Context, g llm.Generator, req llm.Request, stream func(string) error) (_ llm.Result,
+	err error) {
+	ctx, end := spans.Start(ctx, "generate")
+	defer end(&err)
+	result, err := g.Generate(ctx, req, stream)
+	spans.Say(ctx, attribute.Int("sluice.prompt_tokens", result.PromptTokens),
+		attribute.Int("sluice.completion_tokens", result.CompletionTokens))
+	return result, err
 }
 
 // tokenBytes are more than a token has, of the text of a prompt: the longest tokens of vocabularies are runs of spaces.
@@ -163,7 +177,7 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Genera
 		empty := ""
 		return out.Send(h.chunk(openai.Delta{Role: "assistant", Content: &empty}, ""))
 	}
-	result, err := g.Generate(r.Context(), req, func(piece string) error {
+	result, err := generate(r.Context(), g, req, func(piece string) error {
 		if err := begin(); err != nil {
 			return err
 		}
@@ -300,7 +314,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	if q.Streams() {
 		return streamCompletion(r.Context(), w, g, req, h, q.WantsUsage())
 	}
-	result, err := g.Generate(r.Context(), req, nil)
+	result, err := generate(r.Context(), g, req, nil)
 	if err != nil {
 		return chatError(err)
 	}
@@ -323,7 +337,7 @@ func (h head) text(text, finish string) *openai.Completion {
 func streamCompletion(ctx context.Context, w http.ResponseWriter, g llm.Generator, req llm.Request, h head,
 	usage bool) error {
 	out := openai.NewStream(w)
-	result, err := g.Generate(ctx, req, func(piece string) error { return out.Send(h.text(piece, "")) })
+	result, err := generate(ctx, g, req, func(piece string) error { return out.Send(h.text(piece, "")) })
 	if err != nil {
 		return breakOff(out, chatError(err))
 	}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/sluice-rag/sluice"
 )
 
@@ -32,8 +34,10 @@ type Config struct {
 	Ingest   sluice.IngestOptions // of documents that are uploaded
 	Limits   Limits
 	Drift    Drift
-	Logger   *slog.Logger // a record for each request, and what goes wrong; nil is slog.Default()
-	Version  string       // of the program, for /info
+	// Traces gets a span for each request and for each of its steps, without texts; nil: nobody.
+	Traces  trace.TracerProvider
+	Logger  *slog.Logger // a record for each request, and what goes wrong; nil is slog.Default()
+	Version string       // of the program, for /info
 }
 
 // Base is a knowledge base with the name that requests use.

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/spans"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -52,7 +55,9 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	ctx, end := spans.Start(ctx, "embed", attribute.Int("sluice.texts", len(texts)))
 	e, err := s.models().Embed(ctx, texts, role)
+	end(&err)
 	if leave(); err != nil {
 		return err
 	}

@@ -13,6 +13,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sluice-rag/sluice/internal/spans"
 )
 
 // contextKey is of what a request's context carries.
@@ -77,9 +84,11 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		h.Set("X-Request-Id", id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
-		r = r.WithContext(context.WithValue(r.Context(), idKey, id))
+		ctx, span := s.trace(r)
+		r = r.WithContext(context.WithValue(ctx, idKey, id))
 		started := time.Now()
 		defer func() {
+			defer span.End()
 			if why := recover(); why != nil {
 				s.panicked(w, r, why)
 			}
@@ -96,6 +105,33 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// trace begins the span of a request, below the caller's if it names one (W3C Trace Context). Names and attributes are
+// those of OpenTelemetry's conventions for HTTP.
+func (s *Server) trace(r *http.Request) (context.Context, trace.Span) {
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	return s.cfg.Traces.Tracer(spans.Scope).Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(attribute.String("http.request.method", r.Method),
+			attribute.String("url.path", r.URL.Path)))
+}
+
+// traced says in the span of a request what came of it.
+func traced(r *http.Request, status int, cause string) {
+	span := trace.SpanFromContext(r.Context())
+	if !span.IsRecording() {
+		return
+	}
+	if r.Pattern != "" {
+		span.SetName(r.Pattern)
+		_, route, _ := strings.Cut(r.Pattern, " ")
+		span.SetAttributes(attribute.String("http.route", route))
+	}
+	span.SetAttributes(attribute.Int("http.response.status_code", status),
+		attribute.String("sluice.request", requestID(r.Context())))
+	if status >= 500 {
+		span.SetStatus(codes.Error, cause)
+	}
 }
 
 // panicked answers for a handler that has failed. A response that has begun is broken off.
@@ -120,17 +156,23 @@ func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 	attrs := []slog.Attr{slog.String("request", requestID(r.Context())), slog.String("method", r.Method),
 		slog.String("path", r.URL.Path), slog.Int("status", status), slog.Int64("bytes", w.bytes),
 		slog.Float64("ms", float64(took.Microseconds())/1000), slog.String("from", r.RemoteAddr)}
+	if id := trace.SpanContextFromContext(r.Context()); id.IsSampled() {
+		attrs = append(attrs, slog.String("trace", id.TraceID().String()))
+	}
+	said := ""
 	if w.err != nil {
 		cause := w.err
 		var e *requestError
 		if errors.As(w.err, &e) && e.cause != nil {
 			cause = e.cause
 		}
-		attrs = append(attrs, slog.String("error", cause.Error()))
+		said = cause.Error()
+		attrs = append(attrs, slog.String("error", said))
 		if status >= 500 {
 			level = slog.LevelError
 		}
 	}
+	traced(r, status, said)
 	s.log.LogAttrs(r.Context(), level, "request", attrs...)
 	s.metrics.request(r.Pattern, status, took)
 }

@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"path/filepath"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/spans"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -24,7 +27,9 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	scores, err := s.models().Rerank(r.Context(), *q.Query, documents)
+	ctx, end := spans.Start(r.Context(), "rerank", attribute.Int("sluice.texts", len(documents)))
+	scores, err := s.models().Rerank(ctx, *q.Query, documents)
+	end(&err)
 	if err != nil {
 		return err
 	}
@@ -90,22 +95,19 @@ func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
 	if q.TopK != nil {
 		top = *q.TopK
 	}
-	switch parts, err := s.labelsParts(r.Context()); {
+	ctx, end := spans.Start(r.Context(), "classify", attribute.Int("sluice.texts", len(texts)))
+	parts, err := s.labelsParts(ctx)
+	switch {
 	case err != nil:
-		return err
 	case s.models().IsRouter():
-		err = s.domains(r.Context(), &out, texts, top)
-		if err != nil {
-			return err
-		}
+		err = s.domains(ctx, &out, texts, top)
 	case parts:
-		if err := s.spans(r.Context(), &out, texts); err != nil {
-			return err
-		}
+		err = s.spans(ctx, &out, texts)
 	default:
-		if err := s.classes(r.Context(), &out, texts, top); err != nil {
-			return err
-		}
+		err = s.classes(ctx, &out, texts, top)
+	}
+	if end(&err); err != nil {
+		return err
 	}
 	return writeJSON(w, http.StatusOK, out)
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/serve/page"
 )
@@ -63,6 +65,9 @@ func New(c Config) (*Server, error) {
 	}
 	for _, b := range c.Bases {
 		s.bases[b.Name] = &base{Base: b}
+	}
+	if c.Traces == nil {
+		c.Traces = noop.NewTracerProvider()
 	}
 	orDefault(&c.Drift.Scores, 500)
 	orDefault(&c.Drift.Threshold, .3)

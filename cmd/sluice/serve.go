@@ -63,7 +63,7 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 		{"origins", "origins"}, {"tls_cert", "tls-cert"}, {"tls_key", "tls-key"}, {"insecure", "insecure"},
 		{"read_only", "read-only"}, {"log", "log"}, {"max_body_mib", "max-body-mib"}, {"max_file_mib", "max-file-mib"},
 		{"max_batch", "max-batch"}, {"max_requests", "max-requests"}, {"queue", "queue"}, {"timeout_s", "timeout-s"},
-		{"drain_s", "drain-s"}} {
+		{"drain_s", "drain-s"}, {"traces", "traces"}} {
 		a.flag(cmd, "serve."+x[0], x[1])
 	}
 	a.flag(cmd, "classifier", "classifier")
@@ -89,6 +89,12 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 		return err
 	}
 	o.Ask.Retrieve = o.Retrieve
+	traces, flush, err := tracing(cmd.Context(), c.Serve, log)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	o.Traces = traces
 	if o.Keys, err = readKeys(c.Serve.APIKeyFile, log); err != nil {
 		return err
 	}

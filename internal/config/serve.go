@@ -19,6 +19,7 @@ type Serve struct {
 	Queue       int    `koanf:"queue"`
 	TimeoutS    int    `koanf:"timeout_s"`
 	DrainS      int    `koanf:"drain_s"`
+	Traces      string `koanf:"traces"`
 
 	DriftScores    int     `koanf:"drift_scores"`
 	DriftThreshold float64 `koanf:"drift_threshold"`
@@ -59,6 +60,9 @@ func serving() []row {
 		{key: "serve.timeout_s", initial: 600, min: "1", max: "86400", doc: "longest time of a request, seconds"},
 		{key: "serve.drain_s", initial: 30, min: "0", max: "3600",
 			doc: "how long requests under way may go on when the server is to end, seconds"},
+		{key: "serve.traces",
+			doc: "URL of an OpenTelemetry collector (OTLP over HTTP, http://127.0.0.1:4318) that is sent how long each " +
+				"request and its steps took, without texts; empty: nobody"},
 		{key: "serve.drift_scores", initial: 500, min: "20", max: "1000000",
 			doc: "how many of the gate's last scores are compared with the calibration's"},
 		{key: "serve.drift_threshold", initial: .3, min: "0", max: "1",

@@ -8,6 +8,10 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/sluice-rag/sluice/internal/spans"
 )
 
 // Step is what a visited node did.
@@ -107,7 +111,7 @@ func (g *Graph[S]) Run(ctx context.Context, state S, b Budget, step func(Step)) 
 		begun := time.Now()
 		err := ctx.Err()
 		if err == nil {
-			s.Verdict, err = g.nodes[node].Visit(ctx, state, v)
+			s.Verdict, err = g.visit(ctx, node, state, v)
 		}
 		s.Milliseconds = math.Round(float64(time.Since(begun).Microseconds())) / 1000
 		if err == nil {
@@ -128,6 +132,16 @@ func (g *Graph[S]) Run(ctx context.Context, state S, b Budget, step func(Step)) 
 		}
 		node = s.Next
 	}
+}
+
+// visit visits a node, as a span of its own.
+func (g *Graph[S]) visit(ctx context.Context, node string, state S, v *Visit) (verdict Verdict, err error) {
+	ctx, end := spans.Start(ctx, node)
+	defer end(&err)
+	verdict, err = g.nodes[node].Visit(ctx, state, v)
+	spans.Say(ctx, attribute.String("sluice.verdict", string(verdict)), attribute.Int("sluice.calls", v.step.Calls),
+		attribute.Int("sluice.tokens", v.step.Tokens))
+	return verdict, err
 }
 
 // next finds where a step leads: to a node, or to IDontKnow where it would be one retry too many.

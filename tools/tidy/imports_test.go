@@ -42,7 +42,7 @@ rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/corpus rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
-rag/flow: llm
+rag/flow: llm internal/spans
 rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
@@ -57,7 +57,7 @@ eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
-serve: . kernels engine embed llm rag internal/durable
+serve: . kernels engine embed llm rag internal/durable internal/spans
 serve/openai: llm
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
