@@ -142,7 +142,7 @@ func TestWaitsGrowAndDiffer(t *testing.T) {
 	g := &Generator{o: Options{Retries: 100, backoff: 500 * time.Millisecond}}
 	distinct := map[time.Duration]bool{}
 	for attempt := range 100 {
-		full := min(500*time.Millisecond<<min(attempt, 16), maxWait)
+		full := min(500*time.Millisecond<<min(attempt, 16), 20*time.Second)
 		wait, again := g.retry(&APIError{Status: 503}, attempt)
 		if !again || wait < full/2 || wait > full {
 			t.Errorf("attempt %d: %v of %v", attempt, wait, full)

@@ -7,18 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"syscall"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 const (
-	maxWait       = 20 * time.Second // before a retry, when the server does not say
-	maxRetryAfter = time.Minute      // a server that wants longer gets no retry
+	maxRetryAfter = time.Minute // a server that wants longer gets no retry
 	maxRedirects  = 3
 )
 
@@ -154,8 +153,7 @@ func (g *Generator) retry(err error, attempt int) (wait time.Duration, again boo
 	if attempt >= g.o.Retries {
 		return 0, false
 	}
-	wait = min(g.o.backoff<<min(attempt, 16), maxWait)
-	wait -= time.Duration(rand.Int64N(int64(wait)/2 + 1)) // so that many clients do not come back at once
+	wait = upstream.Wait(g.o.backoff, attempt)
 	var e *APIError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/apikey"
+	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -127,29 +127,19 @@ func (o Options) withDefaults() (Options, error) {
 
 // readKey returns the key in a form that a header can hold. Errors do not show it.
 func (o Options) readKey() (string, error) {
-	key, err := apikey.Read(string(o.APIKey), o.APIKeyEnv)
+	key, err := upstream.Key(string(o.APIKey), o.APIKeyEnv)
 	if err != nil {
 		return "", optionError("%v", err)
 	}
 	return key, nil
 }
 
-// parseBase checks a base URL and returns it without a slash at its end.
+// parseBase checks a base URL; one without a path means /v1.
 func parseBase(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil { // its text would show a password
-		return nil, optionError("the base URL is not a URL")
+	u, err := upstream.Base("the base URL", s)
+	if err != nil {
+		return nil, optionError("%v", err)
 	}
-	switch {
-	case u.User != nil:
-		return nil, optionError("the base URL holds a user or password; give the key as a key")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
-		return nil, optionError("the base URL %q does not begin with http:// or https:// and a host", u.Redacted())
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, optionError("the base URL of %s has a query or fragment", u.Host)
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	u.RawPath = ""
 	if u.Path == "" {
 		u.Path = "/v1"
 	}

@@ -5,10 +5,9 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/apikey"
+	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm/remote"
 )
 
@@ -90,26 +89,18 @@ func (o Options) withDefaults() (Options, error) {
 
 // readKey returns the key in a form that a header can hold. Errors do not show it.
 func (o Options) readKey() (string, error) {
-	key, err := apikey.Read(string(o.APIKey), o.APIKeyEnv)
+	key, err := upstream.Key(string(o.APIKey), o.APIKeyEnv)
 	if err != nil {
 		return "", optionError("%v", err)
 	}
 	return key, nil
 }
 
-// parseBase checks the URL of a provider and returns it without a slash at its end.
+// parseBase checks the URL of a provider.
 func parseBase(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil: // its text would show a password
-		return nil, optionError("the provider's URL is not a URL")
-	case u.User != nil:
-		return nil, optionError("the provider's URL holds a user or password; give the key as a key")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
-		return nil, optionError("the provider's URL %q does not begin with http:// or https:// and a host", s)
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, optionError("the provider's URL of %s has a query or fragment", u.Host)
+	u, err := upstream.Base("the provider's URL", s)
+	if err != nil {
+		return nil, optionError("%v", err)
 	}
-	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
 	return u, nil
 }

@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/upstream"
 )
 
 const (
 	maxAnswer     = 8 << 20 // bytes of a provider's answer
 	maxRetryAfter = time.Minute
-	maxWait       = 20 * time.Second // before a retry, when the server does not say
-	fetchTogether = 4                // pages under way
+	fetchTogether = 4 // pages under way
 	userAgent     = "sluice (+https://github.com/sluice-rag/sluice)"
 )
 
@@ -155,8 +155,7 @@ func (c *Client) retry(err error, attempt int) (wait time.Duration, again bool) 
 	if attempt >= c.o.Retries {
 		return 0, false
 	}
-	wait = min(c.o.backoff<<min(attempt, 16), maxWait)
-	wait -= time.Duration(rand.Int64N(int64(wait)/2 + 1)) // so that many clients do not come back at once
+	wait = upstream.Wait(c.o.backoff, attempt)
 	var e *StatusError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

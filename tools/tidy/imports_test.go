@@ -29,7 +29,7 @@ embed/train: kernels embed engine internal/buildinfo internal/durable internal/f
 llm: engine/cores internal/filehash
 llm/gguf:
 llm/grammar:
-llm/remote: llm internal/apikey
+llm/remote: llm internal/upstream
 rag/corpus: kernels internal/jsonl internal/regular
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
 rag/pairs: kernels engine internal/filelock internal/durable
@@ -46,7 +46,7 @@ rag/flow: llm internal/spans
 rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
-rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/apikey
+rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
