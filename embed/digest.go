@@ -14,8 +14,11 @@ import (
 const arithmetic = 1
 
 // hashFile returns "sha256:…" of a file of the model.
-func hashFile(path string) (string, error) {
-	sum, err := filehash.Sum(context.Background(), path)
+func hashFile(ctx context.Context, path string) (string, error) {
+	sum, err := filehash.Sum(ctx, path)
+	if err != nil && ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrModel, err)
 	}
@@ -35,11 +38,11 @@ func (s *source) files() ([]string, error) {
 }
 
 // vectorDigest is Info.Digest: the weights, the tokenizer, and every setting that changes a vector.
-func vectorDigest(weights []string, tokenizer, architecture, settings string) (string, error) {
+func vectorDigest(ctx context.Context, weights []string, tokenizer, architecture, settings string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "sluice encoder %d\n%s\n%s\ntokenizer %s\n", arithmetic, architecture, settings, tokenizer)
 	for _, path := range weights {
-		sum, err := hashFile(path)
+		sum, err := hashFile(ctx, path)
 		if err != nil {
 			return "", err
 		}

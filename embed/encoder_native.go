@@ -13,7 +13,7 @@ var (
 )
 
 // Open loads the encoder in the folder dir. The errors wrap ErrModel (naming the file, what is expected
-// and what was found) or ErrLibrary. Close frees it.
+// and what was found) or ErrLibrary; ctx's error comes at once when that ends. Close frees it.
 func Open(ctx context.Context, dir string, o Options) (*Encoder, error) {
 	m, err := openModel(ctx, dir, kindEncoder, o)
 	if err != nil {

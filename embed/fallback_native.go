@@ -10,6 +10,7 @@ package embed
 import "C"
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -38,7 +39,7 @@ func openFallback(library, digests string) error {
 	for entry := range strings.FieldsSeq(digests) {
 		name, want, _ := strings.Cut(entry, "=")
 		path := filepath.Join(filepath.Dir(library), fallbackFolder, name)
-		have, err := hashFile(path)
+		have, err := hashFile(context.Background(), path)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrLibrary, err)
 		}

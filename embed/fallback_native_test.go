@@ -20,7 +20,7 @@ func TestFallbackIsVerified(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := hashFile(path)
+	sum, err := hashFile(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

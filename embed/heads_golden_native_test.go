@@ -77,7 +77,7 @@ func headsOf(t *testing.T, s checkpoint.Spec, byReference bool) headGolden {
 	classifier.Labels = []string{"a", "b", "c"}
 	tokens.Labels, tokens.Kind = entityLabels, "token-classifier"
 	dirs := []string{writeCheckpoint(t, ranker), writeCheckpoint(t, classifier), writeCheckpoint(t, tokens)}
-	digest, err := hashFile(filepath.Join(dirs[1], "model.safetensors"))
+	digest, err := hashFile(t.Context(), filepath.Join(dirs[1], "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}

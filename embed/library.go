@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ func findLibrary(option, digest string) (string, error) {
 			if !exists(p) {
 				continue
 			}
-			sum, err := hashFile(p)
+			sum, err := hashFile(context.Background(), p)
 			if err != nil {
 				return "", fmt.Errorf("%w: %w", ErrLibrary, err)
 			}
@@ -76,7 +77,7 @@ func findGPULibrary(option string) (string, error) {
 		}
 		for _, file := range [][2]string{{gpuLibrary, gpuLibraryDigest}, {gpuProvider, gpuProviderDigest},
 			{gpuProviderShared, gpuSharedDigest}} {
-			sum, err := hashFile(filepath.Join(dir, file[0]))
+			sum, err := hashFile(context.Background(), filepath.Join(dir, file[0]))
 			if err != nil {
 				return "", fmt.Errorf("%w: %w", ErrDevice, err)
 			}

@@ -41,7 +41,7 @@ func TestLibraryIsVerified(t *testing.T) {
 	t.Setenv("SLUICE_CACHE", filepath.Join(dir, "cache"))
 	t.Chdir(dir)
 	digest := func(name string) string {
-		sum, err := hashFile(filepath.Join(dir, name))
+		sum, err := hashFile(t.Context(), filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}

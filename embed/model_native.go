@@ -52,6 +52,8 @@ type result struct {
 	truncated, repaired int
 }
 
+// openModel opens the model in a folder until ctx ends. ONNX Runtime cannot be stopped while it reads a graph: nobody
+// waits for it then, and what it opened is freed at its end.
 func openModel(ctx context.Context, dir, kind string, o Options) (*model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -60,11 +62,28 @@ func openModel(ctx context.Context, dir, kind string, o Options) (*model, error)
 	if err != nil {
 		return nil, err
 	}
-	p, err := findProvider(o)
+	opened := make(chan error, 1)
+	go func() {
+		p, err := findProvider(o)
+		if err == nil {
+			err = m.open(ctx, dir, kind, o, p)
+		}
+		opened <- err
+	}()
+	select {
+	case err = <-opened:
+	case <-ctx.Done():
+		err = ctx.Err()
+		go func() {
+			if <-opened == nil {
+				m.free()
+			}
+		}()
+	}
 	if err != nil {
 		return nil, err
 	}
-	return m.open(dir, kind, o, p)
+	return m, nil
 }
 
 // newModel reads the settings of the model in a folder.
@@ -86,17 +105,17 @@ func newModel(dir, kind string, o Options) (m *model, err error) {
 }
 
 // open loads the model for a provider.
-func (m *model) open(dir, kind string, o Options, p *provider) (*model, error) {
-	if err := m.load(dir, kind, o, p); err != nil {
+func (m *model) open(ctx context.Context, dir, kind string, o Options, p *provider) error {
+	if err := m.load(ctx, dir, kind, o, p); err != nil {
 		m.free()
-		return nil, err
+		return err
 	}
 	if o.MaxBatchTokens < 1 {
 		o.MaxBatchTokens = p.batchTokens()
 	}
 	m.batches = (&batcher{workers: m.workers, budget: o.MaxBatchTokens, limit: o.Queue, dim: m.session.dim,
 		padded: m.session.finish != nil, cores: m.cores, compute: m.compute}).open()
-	return m, nil
+	return nil
 }
 
 // findSource finds or writes the graph of a kind of model.
@@ -135,7 +154,7 @@ func (m *model) vectorSettings() string {
 }
 
 // load opens the tokenizer and the session while the digests are computed.
-func (m *model) load(dir, kind string, o Options, p *provider) (err error) {
+func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provider) (err error) {
 	if m.tok, err = openTokenizer(dir); err != nil {
 		return err
 	}
@@ -164,7 +183,7 @@ func (m *model) load(dir, kind string, o Options, p *provider) (err error) {
 		if err != nil {
 			return err
 		}
-		m.info.Digest, err = vectorDigest(files, m.info.TokenizerDigest, m.src.identity, m.vectorSettings())
+		m.info.Digest, err = vectorDigest(ctx, files, m.info.TokenizerDigest, m.src.identity, m.vectorSettings())
 		return err
 	})
 	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, p); return err })

@@ -31,7 +31,7 @@ func openStandard(t testing.TB, dir, kind string) *model {
 	o := Options{MaxBatchTokens: 300}
 	m, err := newModel(dir, kind, o)
 	if err == nil {
-		m, err = m.open(dir, kind, o, standardOnCPU(t))
+		err = m.open(t.Context(), dir, kind, o, standardOnCPU(t))
 	}
 	if err != nil {
 		t.Fatal(err)

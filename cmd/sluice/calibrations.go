@@ -21,7 +21,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				return a.listCalibrations(cmd, s)
 			})},
 		{Use: "show [NAME]", ValidArgsFunction: names,
-			Short: "print a calibration, or the one in force", Args: cobra.MaximumNArgs(1),
+			Short: "print a calibration, or the one in force", Args: takes(0, 1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 				name := ""
 				if len(args) == 1 {
@@ -34,7 +34,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				return a.printCalibration(r)
 			})},
 		{Use: "use NAME", ValidArgsFunction: names,
-			Short: "put a calibration in force", Args: cobra.ExactArgs(1),
+			Short: "put a calibration in force", Args: takes(1, 1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 				r, err := s.UseCalibration(cmd.Context(), args[0])
 				if err != nil {
@@ -48,7 +48,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				return err
 			})},
 		{Use: "rm NAME", ValidArgsFunction: names,
-			Short: "remove a calibration that is not in force", Args: cobra.ExactArgs(1),
+			Short: "remove a calibration that is not in force", Args: takes(1, 1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 				if err := s.RemoveCalibration(cmd.Context(), args[0]); err != nil {
 					return err

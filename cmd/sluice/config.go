@@ -29,7 +29,7 @@ func (a *app) configCommand() *cobra.Command {
 			return a.status(map[string]string{"path": l.Path}, "%s\n", l.Path)
 		}}
 	init := &cobra.Command{Use: "init [FILE]",
-		Short: "write a file with every setting explained (default ./sluice.yaml)", Args: cobra.MaximumNArgs(1),
+		Short: "write a file with every setting explained (default ./sluice.yaml)", Args: takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file := config.FileName
 			if len(args) > 0 {

@@ -52,7 +52,7 @@ func (a *app) docsCommand() *cobra.Command {
 	list.Flags().BoolVar(&chunks, "chunks", false, "list chunks instead of documents")
 	list.MarkFlagsMutuallyExclusive("chunks", "gone")
 	show := &cobra.Command{Use: "show DOCUMENT...", Short: "show documents' chunks with their text",
-		Long: documentsHelp, Args: cobra.MinimumNArgs(1),
+		Long: documentsHelp, Args: takes(1, many),
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 			ids, err := s.FindDocuments(cmd.Context(), args)
 			for _, id := range ids {

@@ -77,7 +77,7 @@ func (a *app) restoreCommand() *cobra.Command {
 fit together or is of another encoder. A store that is not there is made, complete or not at all. Into a store that is
 there the documents come one by one, and what it has already stays: after an interruption the same command goes on.
 Documents that it has with another content are refused, or replaced with --replace; its calibrations and router stay.`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1),
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 			from, err := a.seekable(args[0])
 			if err != nil {

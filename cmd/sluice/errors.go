@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 
@@ -74,6 +75,24 @@ func remedy(err error) string {
 			"has them written again"
 	}
 	return ""
+}
+
+// many is no limit for takes.
+const many = math.MaxInt
+
+// takes lets a command have low to high arguments. Its error names them as the help does, with its first example.
+func takes(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if low <= len(args) && len(args) <= high {
+			return nil
+		}
+		_, names, _ := strings.Cut(cmd.Use, " ")
+		text := fmt.Sprintf("'%s' takes %s, given %d arguments", cmd.CommandPath(), names, len(args))
+		if example, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n"); example != "" {
+			text += "; for example: " + example
+		}
+		return usageError{errors.New(text)}
+	}
 }
 
 // group makes a command of commands: alone it prints its help, and with a word that is none of them it is a usage

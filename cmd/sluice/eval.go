@@ -59,7 +59,7 @@ func (a *app) evalRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run FILE.yaml", Short: "run the experiment of a file",
 		Example: "  sluice eval run experiment.yaml --out results",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := os.ReadFile(args[0])
 			if err != nil {
@@ -179,7 +179,7 @@ func (a *app) evalImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "make a dataset of a file of SQuAD, CRSB or SciBench",
 		Example: "  sluice eval import --format squad dev-v2.0.json --out squad",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
 				return usagef("--out must name the folder of the dataset")

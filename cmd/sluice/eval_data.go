@@ -25,7 +25,7 @@ func (a *app) evalBuildCommand() *cobra.Command {
 pairs.jsonl: questions that the language model wrote about each context, or those of a file, each paired with its
 context and with contexts of other topics. A topic is a line's "topic", or the folder of the document.`,
 		Example: "  sluice eval build-crsb docs/ --out crsb --sample 100",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    takes(1, many),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.Out == "" {
 				return usagef("--out must name the folder of the benchmark")
@@ -103,7 +103,7 @@ each rater and without the systems' names, and appends the ratings (1 to 5) to a
 often each system got which rating.`,
 		Example: "  sluice eval rate answers.jsonl --rater ann --ratings ratings.jsonl\n" +
 			"  sluice eval rate answers.jsonl --ratings ratings.jsonl --report",
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.ratings == "" && f.write == "" {
 				return usagef("--ratings must name the file that the ratings are kept in")

@@ -24,7 +24,7 @@ func (a *app) flowCommand() *cobra.Command {
 	form := "mermaid"
 	graph := &cobra.Command{Use: "graph FLOW", Short: "draw a graph: retries are dotted lines",
 		Example:   "  sluice flow graph paper\n  sluice flow graph paper --form dot | dot -Tsvg > paper.svg",
-		Args:      cobra.ExactArgs(1),
+		Args:      takes(1, 1),
 		ValidArgs: sluice.Flows(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.drawFlow(args[0], form)

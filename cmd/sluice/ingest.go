@@ -50,7 +50,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  " +
 			"sluice ingest --chunker " +
 			"semantic book.md",
-		Args: cobra.MinimumNArgs(1),
+		Args: takes(1, many),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, c, err := a.open(cmd)
 			if err != nil {

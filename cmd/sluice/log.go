@@ -27,7 +27,7 @@ func (a *app) logCommand() *cobra.Command {
 		Long: `The gate's decisions are logged only if log.decisions names a file. 'feedback' adds what people say of the
 answers, and 'calibrate --from-log' finds a policy and threshold by that.`}
 	report := &cobra.Command{Use: "report [FILE]",
-		Short: "count decisions, feedback, and where the shadow policy disagrees", Args: cobra.MaximumNArgs(1),
+		Short: "count decisions, feedback, and where the shadow policy disagrees", Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.settings(cmd)
 			if err != nil {

@@ -30,7 +30,7 @@ type webPage struct {
 func (a *app) webSearchCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{Use: "search QUESTION", Short: "ask the provider and fetch the pages that it finds",
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, c, err := a.openFor(cmd, true)
 			if err != nil {

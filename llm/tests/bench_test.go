@@ -44,8 +44,10 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 // BenchmarkBesideGrammar measures a request's tokens for each second that the scheduler's thread works, which decodes
-// alone here: without another request, beside one without a grammar, and beside ambiguous grammars, which are sent
-// again and again; in turns. Other work on the machine takes no part in it. Ratios to the first are what to compare.
+// alone here, and for each second that the request takes: without another request, beside one without a grammar, and
+// beside ambiguous grammars, which are sent again and again; in turns. Ratios are what to compare, each of its own
+// sum: to the first (NAME/alone, NAME/alone-wall), and to the second (NAME/plain-wall). Other work on the machine takes
+// no part in the first kind only.
 func BenchmarkBesideGrammar(b *testing.B) {
 	const tokens = 64
 	m, err := llm.Open(context.Background(), testModel(b),
@@ -55,7 +57,7 @@ func BenchmarkBesideGrammar(b *testing.B) {
 	}
 	defer m.Close()
 	scheduler := ""
-	rate := func(beside *llm.Request) float64 {
+	rate := func(beside *llm.Request) speed {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() {
@@ -68,12 +70,12 @@ func BenchmarkBesideGrammar(b *testing.B) {
 		if beside != nil {
 			time.Sleep(300 * time.Millisecond)
 		}
-		before := threadTimes(b)
+		before, began := threadTimes(b), time.Now()
 		res, err := m.Generate(context.Background(), llm.Request{Prompt: "Once upon a time", MaxTokens: tokens}, nil)
 		if err != nil || res.CompletionTokens < tokens/2 {
 			b.Fatalf("%d tokens, %v", res.CompletionTokens, err)
 		}
-		after := threadTimes(b)
+		took, after := time.Since(began), threadTimes(b)
 		if scheduler == "" {
 			for thread, t := range after {
 				if scheduler == "" || t-before[thread] > after[scheduler]-before[scheduler] {
@@ -81,25 +83,40 @@ func BenchmarkBesideGrammar(b *testing.B) {
 				}
 			}
 		}
-		return float64(res.CompletionTokens) / (after[scheduler] - before[scheduler]).Seconds()
+		n := float64(res.CompletionTokens)
+		return speed{n / (after[scheduler] - before[scheduler]).Seconds(), n / took.Seconds()}
 	}
 	rate(nil) // warm up
-	var alone float64
-	rounds, beside := 0, map[string]float64{}
+	rounds, sums := 0, map[string]speed{}
+	add := func(name string, beside *llm.Request) {
+		r := rate(beside)
+		sums[name] = speed{sums[name].cpu + r.cpu, sums[name].wall + r.wall}
+	}
 	for b.Loop() {
 		rounds++
-		alone += rate(nil)
-		beside["plain"] += rate(&llm.Request{Prompt: "x", MaxTokens: 800})
+		add("alone", nil)
+		add("plain", &llm.Request{Prompt: "x", MaxTokens: 800})
 		for name, grammar := range ambiguous() {
-			beside[name] += rate(&llm.Request{Prompt: "x", Grammar: grammar, MaxTokens: 400})
+			add(name, &llm.Request{Prompt: "x", Grammar: grammar, MaxTokens: 400})
 		}
 	}
-	b.ReportMetric(alone/float64(rounds), "tok/cpu-s")
+	alone, plain := sums["alone"], sums["plain"]
+	b.ReportMetric(alone.cpu/float64(rounds), "tok/cpu-s")
+	b.ReportMetric(alone.wall/float64(rounds), "tok/s")
 	b.ReportMetric(0, "ns/op")
-	for name, sum := range beside {
-		b.ReportMetric(sum/alone, name+"/alone")
+	for name, sum := range sums {
+		if name != "alone" {
+			b.ReportMetric(sum.cpu/alone.cpu, name+"/alone")
+			b.ReportMetric(sum.wall/alone.wall, name+"/alone-wall")
+		}
+		if name != "alone" && name != "plain" {
+			b.ReportMetric(sum.wall/plain.wall, name+"/plain-wall")
+		}
 	}
 }
+
+// speed is in tokens per second: of the time that the scheduler's thread worked, and that passed.
+type speed struct{ cpu, wall float64 }
 
 // threadTimes is how long each thread of this process has run.
 func threadTimes(b *testing.B) map[string]time.Duration {

@@ -110,8 +110,10 @@ func (r *runner) fuzz(ctx context.Context, each time.Duration) {
 				continue
 			}
 			start := time.Now()
+			// Go makes each input that reaches new code as small as it can, for up to a minute each: in a run of less
+			// than that, little else would happen.
 			out, err := r.command(ctx, flags, "go", "test", "-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime",
-				each.String(), pkg).CombinedOutput()
+				each.String(), "-fuzzminimizetime", "10x", pkg).CombinedOutput()
 			if err != nil {
 				r.fail(pkg+" "+name, string(out))
 				continue
