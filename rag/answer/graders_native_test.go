@@ -5,9 +5,13 @@ package answer_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -276,23 +280,40 @@ func TestFlowFigures(t *testing.T) {
 	}
 }
 
+// asked is what a graph made of a question, as the journal of the figures has it.
+type asked struct {
+	Flow     string         `json:"flow"` // with its router and grader
+	Question string         `json:"question"`
+	Outcome  string         `json:"outcome"`
+	Nodes    map[string]int `json:"nodes"` // visits by node and verdict
+	Calls    int            `json:"calls"`
+	Tokens   int            `json:"tokens"`
+}
+
+// figure sends questions through a graph. With -figures-store, what came of them is kept there, so that a run that was
+// ended goes on where it was: the graphs take hours.
 func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
 	t.Helper()
-	asked := s.sample(*figureCount)
+	journal, known := openJournal(t, name)
+	questions := s.sample(*figureCount)
+	var rest []datum
 	nodes, outcomes, calls, tokens, done := map[string]int{}, map[string]int{}, 0, 0, 0
-	questions := make(chan sluice.Question)
-	go func() {
-		defer close(questions)
-		for i := range asked {
-			select {
-			case questions <- sluice.Question{ID: fmt.Sprint(i), Text: asked[i].Text}:
-			case <-t.Context().Done():
-				return
-			}
+	add := func(x asked) {
+		outcomes[x.Outcome]++
+		for k, n := range x.Nodes {
+			nodes[k] += n
 		}
-	}()
+		calls, tokens, done = calls+x.Calls, tokens+x.Tokens, done+1
+	}
+	for _, q := range questions {
+		if x, ok := known[q.Text]; ok {
+			add(x)
+			continue
+		}
+		rest = append(rest, q)
+	}
 	summary := func() {
-		t.Logf("%s after %d of %d questions: %d calls, %d tokens", name, done, len(asked), calls, tokens)
+		t.Logf("%s after %d of %d questions: %d calls, %d tokens", name, done, len(questions), calls, tokens)
 		for _, k := range slices.Sorted(maps.Keys(outcomes)) {
 			t.Logf("    %-24s %d", k, outcomes[k])
 		}
@@ -300,18 +321,24 @@ func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
 			t.Logf("    %-36s %d", k, nodes[k])
 		}
 	}
-	err := s.AskEach(t.Context(), questions, o, func(_ sluice.Question, a *sluice.Answer) error {
-		q := asked[done]
-		done++
-		kind := "unanswerable: "
+	at := 0
+	err := s.AskEach(t.Context(), s.each(t.Context(), rest), o, func(_ sluice.Question, a *sluice.Answer) error {
+		q := rest[at]
+		at++
+		x := asked{Flow: name, Question: q.Text, Outcome: "unanswerable: ", Nodes: map[string]int{}}
 		if q.Answerable {
-			kind = "answerable: "
+			x.Outcome = "answerable: "
 		}
-		outcomes[kind+judged(q, a)]++
+		x.Outcome += judged(q, a)
 		for _, step := range a.Trace.Steps {
-			nodes[step.Node+" "+string(step.Verdict)]++
-			calls += step.Calls
-			tokens += step.Tokens
+			x.Nodes[step.Node+" "+string(step.Verdict)]++
+			x.Calls += step.Calls
+			x.Tokens += step.Tokens
+		}
+		if add(x); journal != nil {
+			if err := json.NewEncoder(journal).Encode(x); err != nil {
+				return err
+			}
 		}
 		if a.Trace.Temperatures != nil && done <= 10 { // in the form of the paper's tables 1 and 2
 			row, _ := json.Marshal(a.Trace.Temperatures)
@@ -326,6 +353,47 @@ func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
 		t.Fatal(err)
 	}
 	summary()
+}
+
+// each gives questions one by one.
+func (s squad) each(ctx context.Context, all []datum) <-chan sluice.Question {
+	questions := make(chan sluice.Question)
+	go func() {
+		defer close(questions)
+		for i := range all {
+			select {
+			case questions <- sluice.Question{ID: fmt.Sprint(i), Text: all[i].Text}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return questions
+}
+
+// openJournal returns the file that the figures of graphs are kept in, and what it has of one; none without a folder.
+func openJournal(t *testing.T, name string) (*os.File, map[string]asked) {
+	t.Helper()
+	if *figureStore == "" {
+		return nil, nil
+	}
+	f, err := os.OpenFile(filepath.Join(*figureStore, "asked.jsonl"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	known := map[string]asked{}
+	for d := json.NewDecoder(f); ; {
+		var x asked
+		if err := d.Decode(&x); errors.Is(err, io.EOF) {
+			return f, known
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if x.Flow == name {
+			known[x.Question] = x
+		}
+	}
 }
 
 // sample are questions of squad16 that are no pseudo-queries, two answerable ones and an unanswerable one in turn.
