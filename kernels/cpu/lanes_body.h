@@ -1,21 +1,33 @@
 // What the encoder's kernels compute on vectors of floats, over the operations of lanes_<isa>.h.
 #include "inline.h"
 
-// total adds the lanes of a vector: halves first, so that the order is the same for every caller.
+// BEHIND has in each lane the one that is n behind it, beginning anew after the last.
+#define FROM(n) ((n) % W)
+#if W == 16
+#define BEHIND(v, n) __builtin_shufflevector(v, v, FROM(n), FROM(n + 1), FROM(n + 2), FROM(n + 3), FROM(n + 4), \
+	FROM(n + 5), FROM(n + 6), FROM(n + 7), FROM(n + 8), FROM(n + 9), FROM(n + 10), FROM(n + 11), FROM(n + 12), \
+	FROM(n + 13), FROM(n + 14), FROM(n + 15))
+#elif W == 8
+#define BEHIND(v, n) __builtin_shufflevector(v, v, FROM(n), FROM(n + 1), FROM(n + 2), FROM(n + 3), FROM(n + 4), \
+	FROM(n + 5), FROM(n + 6), FROM(n + 7))
+#else
+#define BEHIND(v, n) __builtin_shufflevector(v, v, FROM(n), FROM(n + 1), FROM(n + 2), FROM(n + 3))
+#endif
+
+// total adds the lanes of a vector: halves first, so that the order is the same for every caller. (In registers: what
+// is copied to memory here would be kept there by gcc while the caller adds to it.)
 INLINE float total(vec v) {
-	float lane[W];
-	memcpy(lane, &v, sizeof v);
-	for (int n = W / 2; n > 0; n /= 2)
-		for (int i = 0; i < n; i++) lane[i] += lane[i + n];
-	return lane[0];
+	if (W > 8) v = v + BEHIND(v, 8);
+	if (W > 4) v = v + BEHIND(v, 4);
+	v = v + BEHIND(v, 2);
+	return v[0] + v[1];
 }
 
 INLINE float largest(vec v) {
-	float lane[W];
-	memcpy(lane, &v, sizeof v);
-	for (int n = W / 2; n > 0; n /= 2)
-		for (int i = 0; i < n; i++) lane[i] = lane[i] > lane[i + n] ? lane[i] : lane[i + n];
-	return lane[0];
+	if (W > 8) v = MAX(v, BEHIND(v, 8));
+	if (W > 4) v = MAX(v, BEHIND(v, 4));
+	v = MAX(v, BEHIND(v, 2));
+	return v[0] > v[1] ? v[0] : v[1];
 }
 
 // power_e is e^x to about 2 units of the last place for x between -87 and 88; what is beyond counts as these.

@@ -26,8 +26,13 @@ void PASTE(slc_layer_norm_f32_, ISA)(float *rows, int64_t n, int64_t dim, int64_
 	for (int64_t i = 0; i < n; i++, rows += stride) {
 		const float mean = sum(rows, dim, 0, 0) / (float)dim;
 		const float norm = 1 / __builtin_sqrtf(sum(rows, dim, mean, 1) / (float)dim + epsilon);
-		for (int64_t j = 0; j < dim; j += W) {
-			const int64_t m = dim - j < W ? dim - j : W;
+		int64_t j = 0;
+		for (; j + W <= dim; j += W) {
+			vec x = (LOAD(rows + j) - SET1(mean)) * SET1(norm);
+			STORE(rows + j, MADD(LOAD(shift + j), x, LOAD(scale + j)));
+		}
+		if (j < dim) {
+			const int64_t m = dim - j;
 			vec x = (LOADN(rows + j, m) - SET1(mean)) * SET1(norm);
 			STOREN(rows + j, MADD(LOADN(shift + j, m), x, LOADN(scale + j, m)), m);
 		}
