@@ -191,6 +191,9 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 		return err
 	}
 	m.info.Dim = m.session.dim
+	if m.session.ops != nil {
+		m.info.Runtime.ISA = m.session.ops.ISA().String()
+	}
 	if kind == kindEncoder {
 		return nil
 	}

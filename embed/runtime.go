@@ -17,7 +17,7 @@ import (
 type Runtime struct {
 	Library   string `json:"library"`   // "onnxruntime 1.31.1"
 	Provider  string `json:"provider"`  // "cpu" or "cuda"
-	ISA       string `json:"isa"`       // what the library chooses its kernels by; of a GPU "sm_90"
+	ISA       string `json:"isa"`       // of our operators, else what the library chooses by; of a GPU "sm_90"
 	Precision string `json:"precision"` // class of the arithmetic: "float32", or "export": as a ready graph says
 }
 

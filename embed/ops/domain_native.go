@@ -62,6 +62,9 @@ func Register(library string, o *ort.SessionOptions) (*Domain, error) {
 	return d, nil
 }
 
+// ISA is the instruction set that they compute with.
+func (d *Domain) ISA() cpu.ISA { return d.kernels.ISA() }
+
 // Close frees the operators.
 func (d *Domain) Close() {
 	C.slc_ops_free(d.api, d.domain)
