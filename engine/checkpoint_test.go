@@ -25,7 +25,9 @@ import (
 )
 
 // TestOneTileEqualsMany: one task, 64 tasks and more, one and more threads, and regions of panels where memory is short
-// give the same bits in every field, moments included, but for the bound of the standard deviation.
+// give the same bits in every field, moments included. Regions have bounds of their own: those of the panels that lie on
+// the device together, which are lower or higher by some percent where a format's bounds follow the panels' norms. What
+// follows from bounds is within them then.
 func TestOneTileEqualsMany(t *testing.T) {
 	for _, metric := range metrics {
 		for _, groups := range []int32{0, 5} {
@@ -34,9 +36,12 @@ func TestOneTileEqualsMany(t *testing.T) {
 				in.Negatives.Kind = NegativesCrossGroup
 			}
 			var want *Distribution
-			for name, o := range map[string]Options{"one tile": {TileRows: 1000}, "64 tiles": {TileRows: 64},
-				"threads": {TileRows: 32, Threads: 4}, "chosen": {}, "regions": {TileRows: 32}} {
-				e := newEngine(t, o)
+			for _, c := range []struct {
+				name string
+				o    Options
+			}{{"one tile", Options{TileRows: 1000}}, {"64 tiles", Options{TileRows: 64}},
+				{"threads", Options{TileRows: 32, Threads: 4}}, {"chosen", Options{}}, {"regions", Options{TileRows: 32}}} {
+				name, e := c.name, newEngine(t, c.o)
 				if name == "regions" {
 					format := e.r.Accurate()
 					if format == kernels.F32 && e.r.Has(kernels.I16) {
@@ -55,22 +60,29 @@ func TestOneTileEqualsMany(t *testing.T) {
 				if want == nil {
 					want = got
 				}
-				// The bound of panels holds for those that lie on the device together: regions may have a lower one,
-				// and keep a little less.
-				for _, x := range [][2]*float64{{&want.NegativeSummary.StdError, &got.NegativeSummary.StdError},
-					{&want.NegativeSummary.MeanError, &got.NegativeSummary.MeanError}} {
-					if math.Abs(*x[0]-*x[1]) < 1e-3**x[0] {
-						*x[1] = *x[0]
+				if name == "regions" {
+					near(&got.NegativeSummary.StdError, want.NegativeSummary.StdError, .05)
+					near(&got.NegativeSummary.MeanError, want.NegativeSummary.MeanError, .05)
+					near(&got.SeparationError, want.SeparationError, .05)
+					if d := got.Separation - want.Separation; math.Abs(d) <= want.SeparationError {
+						got.Separation = want.Separation
 					}
-				}
-				if d := want.Kept - got.Kept; max(d, -d) < want.Kept/1000 {
-					got.Kept = want.Kept
+					if d := want.Kept - got.Kept; max(d, -d) < want.Kept/100 {
+						got.Kept = want.Kept
+					}
 				}
 				if diff := cmp.Diff(want, got, theWay); diff != "" {
 					t.Errorf("%v groups %d: %s (-first +got):\n%s", metric, groups, name, diff)
 				}
 			}
 		}
+	}
+}
+
+// near makes got the same as want where they are as near as a share of want.
+func near(got *float64, want, share float64) {
+	if math.Abs(*got-want) <= share*want {
+		*got = want
 	}
 }
 

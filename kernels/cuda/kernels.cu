@@ -78,12 +78,12 @@ slc_code(const float *y, int64_t dim, const double *turned, int64_t first, int64
 	{(const unsigned char *)head, (const unsigned char *)tail, head_rows, tail_rows, terms, rows, head_units,       \
 		tail_units}
 
-#define SCAN(name, most_queries)                                                                                    \
+#define SCAN(name, max_queries)                                                                                    \
 	SLC_KERNEL(kScanThreads)                                                                                        \
 	name(CODED, const ScanQuery *queries, const Word4 *codes, int64_t n, int64_t from, int64_t to, uint32_t *lists,  \
 		int64_t room, uint64_t *counts) {                                                                           \
 		const Coded c = CODED_ROWS;                                                                                 \
-		scan<most_queries>(c, queries, codes, n, from, to, lists, room, counts);                                    \
+		scan<max_queries>(c, queries, codes, n, from, to, lists, room, counts);                                    \
 	}
 
 SCAN(slc_scan_1, 1)

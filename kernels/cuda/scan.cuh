@@ -174,10 +174,10 @@ SLC_FN Word4 *fetch_queries(const Word4 *codes, int64_t n, int64_t units) {
 	return shared;
 }
 
-// scan reads the heads of the rows [from, to) and lists, for each of n <= most_queries queries, those that may reach its
+// scan reads the heads of the rows [from, to) and lists, for each of n <= max_queries queries, those that may reach its
 // limit: lists[q * room], how many in counts[q], which may be more than there is room for. Blocks go over the panels in
 // turns.
-template <int most_queries> SLC_FN void scan(const Coded &c, const ScanQuery *queries, const Word4 *codes, int64_t n,
+template <int max_queries> SLC_FN void scan(const Coded &c, const ScanQuery *queries, const Word4 *codes, int64_t n,
 		int64_t from, int64_t to, uint32_t *lists, int64_t room, uint64_t *counts) {
 	const int64_t units = c.head_units;
 	// A query's codes have all units; the head's come first.
@@ -188,21 +188,21 @@ template <int most_queries> SLC_FN void scan(const Coded &c, const ScanQuery *qu
 			panel += step) {
 		const int64_t row = panel * kPanel + lane;
 		const Word4 *words = (const Word4 *)c.head + panel * units * kPanel + lane;
-		int high[most_queries], low[most_queries];
+		int high[max_queries], low[max_queries];
 		SLC_UNROLL
-		for (int q = 0; q < most_queries; q++) high[q] = low[q] = 0;
+		for (int q = 0; q < max_queries; q++) high[q] = low[q] = 0;
 		SLC_UNROLL_BY(4)
 		for (int64_t u = 0; u < units; u++) {
 			const Word4 w = load_once(words + u * kPanel);
 			SLC_UNROLL
-			for (int q = 0; q < most_queries; q++)
+			for (int q = 0; q < max_queries; q++)
 				if (q < n) add_unit(w, shared + (q * (units + c.tail_units) + u) * 2, &high[q], &low[q]);
 		}
 		const bool in = row >= from && row < to;
 		const RowCode r = c.head_rows[row];
 		const float term = c.terms ? c.terms[row] : 0;
 		SLC_UNROLL
-		for (int q = 0; q < most_queries; q++) {
+		for (int q = 0; q < max_queries; q++) {
 			if (q >= n) continue;
 			const ScanQuery &z = queries[q];
 			const float x = joined(high[q], low[q]) * (z.step * r.step) + term + z.head * from_bf16(r.error) +
