@@ -252,6 +252,13 @@ func TestOrder(t *testing.T) {
 			if got[0] != 21 {
 				t.Fatalf("round %d: a is %d, want 21", round, got[0])
 			}
+			must(d.Do(func(s *cuda.Stream) error { return s.Write(a, bytes.Repeat([]byte{30}, n)) }))
+			must(d.Do(func(s *cuda.Stream) error { return s.Copy(b, a, n/2) })) // waits for what was written
+			must(d.Do(func(s *cuda.Stream) error { return s.Write(a, bytes.Repeat([]byte{40}, n)) }))
+			must(d.Do(func(s *cuda.Stream) error { return s.Read(got, b) }))
+			if got[0] != 30 || got[n/2] != 11 {
+				t.Fatalf("round %d: b is %d, %d, want 30, 11", round, got[0], got[n/2])
+			}
 		}
 	})
 }

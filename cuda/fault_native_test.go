@@ -64,7 +64,10 @@ func everything() (err error) {
 		if err := s.Write(p+50, make([]byte, 50)); err != nil {
 			return err
 		}
-		return errors.Join(s.Wait(), s.Read(got, p), g.Close())
+		if err := s.Copy(p+200, p, 100); err != nil {
+			return err
+		}
+		return errors.Join(s.Wait(), s.Read(got, p+200), g.Close())
 	})
 	if err == nil && !(got[0] == 7 && got[49] == 7 && got[50] == 0) {
 		err = fmt.Errorf("the device has %v", got)
@@ -393,6 +396,8 @@ func TestMisuse(t *testing.T) {
 			"read beyond":     s.Read(make([]byte, 101), p),
 			"fill beyond":     s.Fill(p, 0, 513),
 			"fill of nothing": s.Fill(4096, 0, 1),
+			"copy beyond":     s.Copy(p, p+8, 505),
+			"copy to nothing": s.Copy(4096, p, 1),
 		} {
 			if !errors.Is(err, cuda.ErrRange) {
 				t.Errorf("%s: %v", what, err)

@@ -84,6 +84,9 @@ func (*Stream) Read([]byte, Ptr) error { return errBuild }
 // Fill returns ErrUnavailable.
 func (*Stream) Fill(Ptr, byte, int64) error { return errBuild }
 
+// Copy returns ErrUnavailable.
+func (*Stream) Copy(_, _ Ptr, _ int64) error { return errBuild }
+
 // Wait returns ErrUnavailable.
 func (*Stream) Wait() error { return errBuild }
 

@@ -173,6 +173,42 @@ func (s *Stream) Fill(p Ptr, value byte, bytes int64) error {
 	return s.check("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(p), value, bytes, s.compute))
 }
 
+// Copy copies from one piece of the device's memory to another.
+func (s *Stream) Copy(to, from Ptr, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	for _, p := range []Ptr{to, from} {
+		if _, err := s.d.mem.find("copy", p, bytes); err != nil {
+			return err
+		}
+	}
+	uses := []uint64{uint64(to), uint64(from)}
+	if err := s.uses(uses); err != nil {
+		return err
+	}
+	if s.recording != nil {
+		s.recording.uses = append(s.recording.uses, uses...)
+	}
+	return s.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to), cu.DevicePtr(from), bytes, s.compute))
+}
+
+// Call lets another library queue its own kernels, which use the memory named, on the stream of launches (a CUstream).
+// The library must leave the thread's context as it is.
+func (s *Stream) Call(f func(stream unsafe.Pointer) error, uses ...Ptr) error {
+	if s.recording != nil {
+		return fmt.Errorf("%w: Call inside Capture", ErrMisuse)
+	}
+	all := make([]uint64, len(uses))
+	for i, p := range uses {
+		all[i] = uint64(p)
+	}
+	if err := s.uses(all); err != nil {
+		return err
+	}
+	return f(driver.Handle(s.compute))
+}
+
 // Write copies to the device. from may be changed when it returns: it has gone through the staging memory.
 func (s *Stream) Write(to Ptr, from []byte) error {
 	if len(from) == 0 {

@@ -25,9 +25,9 @@ import (
 )
 
 // TestOneTileEqualsMany: one task, 64 tasks and more, one and more threads, and regions of panels where memory is short
-// give the same bits in every field, moments included. Regions have bounds of their own: those of the panels that lie on
-// the device together, which are lower or higher by some percent where a format's bounds follow the panels' norms. What
-// follows from bounds is within them then.
+// give the same bits in every field, moments included. Regions have bounds of their own: those of the panels that lie
+// on the device together, which are lower or higher by some percent where a format's bounds follow the panels' norms.
+// What follows from bounds is within them then.
 func TestOneTileEqualsMany(t *testing.T) {
 	for _, metric := range metrics {
 		for _, groups := range []int32{0, 5} {
@@ -40,7 +40,8 @@ func TestOneTileEqualsMany(t *testing.T) {
 				name string
 				o    Options
 			}{{"one tile", Options{TileRows: 1000}}, {"64 tiles", Options{TileRows: 64}},
-				{"threads", Options{TileRows: 32, Threads: 4}}, {"chosen", Options{}}, {"regions", Options{TileRows: 32}}} {
+				{"threads", Options{TileRows: 32, Threads: 4}}, {"chosen", Options{}},
+				{"regions", Options{TileRows: 32}}} {
 				name, e := c.name, newEngine(t, c.o)
 				if name == "regions" {
 					format := e.r.Accurate()

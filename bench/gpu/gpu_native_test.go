@@ -4,7 +4,10 @@ package gpu_test
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +45,9 @@ func TestOnStandIn(t *testing.T) {
 		}
 	}
 	for _, w := range gpu.Workloads() {
+		if w == gpu.Fused {
+			continue // TestPeers
+		}
 		for _, on := range []string{" cpu warm", " gpu cold", " gpu warm"} {
 			if (w == gpu.Interval || w == gpu.Pairs) &&
 				on == " cpu warm" { // for numbers of pairs that a CPU is not asked for
@@ -61,6 +67,54 @@ func TestOnStandIn(t *testing.T) {
 	}
 	if err := r.Write(filepath.Join(t.TempDir(), "results")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPeers: cuBLASLt and PyTorch, by stand-ins, do the same work, and what is not installed is noted.
+func TestPeers(t *testing.T) {
+	t.Setenv("SLUICE_CACHE", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	drivertest.Open(t)
+	python, err := filepath.Abs("../../third_party/python/bin/python3")
+	if _, serr := os.Stat(python); err != nil || serr != nil {
+		t.Skipf("SKIP: no Python with NumPy (make python): %v", errors.Join(err, serr))
+	}
+	modules, err := filepath.Abs("testdata/modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", modules)
+	library := filepath.Join(t.TempDir(), "libcublasLt.so.13")
+	if out, err := exec.CommandContext(t.Context(), "g++", "-std=c++17", "-shared", "-fPIC", "-O1", "-o", library,
+		"testdata/cublaslt.cpp").CombinedOutput(); err != nil {
+		t.Skipf("SKIP: %v\n%s", err, out)
+	}
+	o := small()
+	o.Workloads, o.Peers, o.Python, o.CuBLASLt = []string{gpu.Search, gpu.Fused}, gpu.Peers(), python, library
+	r, err := gpu.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]int{}
+	for _, row := range r.Rows {
+		rows[row.Workload+" "+row.Impl]++
+		if !row.Same || row.Workload == gpu.Fused && !(row.OfGEMM > 0) {
+			t.Errorf("%+v", row)
+		}
+	}
+	if rows["search torch"] != 4 || rows["fused "] != 1 || rows["fused cublaslt"] != 1 ||
+		r.Versions["cublaslt"] != "13.1.0" || r.Versions["torch"] != "1.0" || !(r.CopyRate > 0) {
+		t.Errorf("%v, %v, copies %g", rows, r.Versions, r.CopyRate)
+	}
+	for _, says := range []string{"faissgpu is not installed", "cuvs is not installed"} {
+		if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, says) }) {
+			t.Errorf("%q do not say %q", r.Notes, says)
+		}
+	}
+	o.CuBLASLt, o.Peers, o.Workloads = library+".none", nil, []string{gpu.Fused}
+	if r, err = gpu.Run(t.Context(), o); err != nil || len(r.Rows) != 1 || r.Rows[0].OfGEMM != 0 ||
+		!strings.Contains(strings.Join(r.Notes, "\n"), "cublaslt is not installed") {
+		t.Errorf("%v, %+v", err, r)
 	}
 }
 

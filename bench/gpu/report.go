@@ -24,15 +24,15 @@ func (r *Report) Markdown(w io.Writer) error {
 	if r.StandIn {
 		fmt.Fprint(w, "**Stand-in: not a GPU, no figure counts.**\n\n")
 	}
-	fmt.Fprintf(w, "%s\n\n", r.Costs)
+	fmt.Fprintf(w, "%s\n\nCopies within the GPU's memory: %.3g GB/s read and written.\n\n", r.Costs, r.CopyRate/1e9)
 	fmt.Fprint(w, harness.TableHead("workload", "format", "device", "contexts × queries × dimension", "median, s",
-		"TFLOP/s", "of tiles", "of reading", "rows rescored", "copies, s", "CPU ÷ GPU", "same"))
+		"TFLOP/s", "of tiles", "of cuBLASLt", "of reading", "of copying", "rows rescored", "copies, s", "CPU ÷ GPU",
+		"same"))
 	for _, x := range r.Rows {
-		fmt.Fprintf(w, "| %s | %s | %s, %s | %d × %d × %d | %.4g | %.3g | %s | %s | %d | %s | %s | %s |\n", x.Workload,
-			x.Format, x.Device, x.State, x.Contexts, x.Queries, x.Dim, x.Median, x.TFLOPs, share(x.OfTiles),
-			share(x.OfRead),
-			x.Survivors, number(x.CopySeconds),
-			number(x.Speedup), yes(x.Same))
+		fmt.Fprintf(w, "| %s | %s | %s, %s | %d × %d × %d | %.4g | %.3g | %s | %s | %s | %s | %d | %s | %s | %s |\n",
+			x.Workload, strings.TrimSpace(x.Impl+" "+x.Format), x.Device, x.State, x.Contexts, x.Queries, x.Dim,
+			x.Median, x.TFLOPs, share(x.OfTiles), share(x.OfGEMM), share(x.OfRead), share(x.OfCopy), x.Survivors,
+			number(x.CopySeconds), number(x.Speedup), yes(x.Same))
 	}
 	fmt.Fprintln(w)
 	for _, b := range r.Break {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/bench/harness"
+	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -26,11 +27,14 @@ const (
 	Search       = "search"       // the ten nearest contexts of 1, 8, 64 and 512 queries
 	Interval     = "interval"     // distribution without canonical scores, quantiles as [low, high], on the GPU only
 	Pairs        = "pairs"        // distribution, exact, on the GPU only
+	Fused        = "fused"        // distribution in bfloat16, bounded, beside cuBLASLt's product, which is stored
 	Decision     = "decision"     // whether any context is above a cut-off that none reaches, for 1 and 8 queries
 )
 
 // Workloads are all of them.
-func Workloads() []string { return []string{Distribution, Matrix, Search, Decision, Interval, Pairs} }
+func Workloads() []string {
+	return []string{Distribution, Matrix, Search, Decision, Fused, Interval, Pairs}
+}
 
 // Options of Run.
 type Options struct {
@@ -40,7 +44,10 @@ type Options struct {
 	Dims      []int
 	Rounds    int
 	Threads   int
-	Device    string // "cuda", "cuda:1"
+	Device    string   // "cuda", "cuda:1"
+	CuBLASLt  string   // path of libcublasLt; "": what the set-up left in the cache, or the system's
+	Peers     []string // of Peers(); nil: none
+	Python    string   // interpreter that has the peers' packages; "": python3
 	Log, Note func(string)
 	Row       func(Row)
 }
@@ -48,6 +55,7 @@ type Options struct {
 // Row is one operation on one device.
 type Row struct {
 	Workload string `json:"workload"`
+	Impl     string `json:"impl,omitempty"`   // "": Sluice
 	Format   string `json:"format,omitempty"` // of tiles; "" is the engine's choice
 	Device   string `json:"device"`           // "cpu" or "gpu"
 	// State says what a GPU has: "warm", the contexts lie in its memory; "cold", everything is sent in each call.
@@ -71,25 +79,35 @@ type Row struct {
 	ReadBytes int64   `json:"read_bytes,omitempty"`
 	OfRead    float64 `json:"of_read,omitempty"`
 	Survivors int64   `json:"survivors,omitempty"`
+	// OfCopy is the same by the rate of copies within the GPU's memory, and OfGEMM the share of cuBLASLt's rate.
+	OfCopy float64 `json:"of_copy,omitempty"`
+	OfGEMM float64 `json:"of_gemm,omitempty"`
 	// exact results have the CPU's bits; bounded ones are within both bounds
 	Same bool `json:"same"`
 }
 
 // Report is a run.
 type Report struct {
-	Time     time.Time          `json:"time"`
-	System   string             `json:"system"`
-	Version  string             `json:"version"`
-	CPU      string             `json:"cpu"`
-	Threads  int                `json:"threads"`
-	GPU      string             `json:"gpu"`
-	StandIn  bool               `json:"stand_in"` // a stand-in for the driver: no figure counts
-	Costs    engine.DeviceCosts `json:"costs"`
-	Rows     []Row              `json:"rows"`
-	Break    []BreakEven        `json:"break_even"`
-	Notes    []string           `json:"notes,omitempty"`
+	Time    time.Time          `json:"time"`
+	System  string             `json:"system"`
+	Version string             `json:"version"`
+	CPU     string             `json:"cpu"`
+	Threads int                `json:"threads"`
+	GPU     string             `json:"gpu"`
+	StandIn bool               `json:"stand_in"` // a stand-in for the driver: no figure counts
+	Costs   engine.DeviceCosts `json:"costs"`
+	// CopyRate are the bytes read and written in a second by copies from a GPU's memory to itself.
+	CopyRate float64           `json:"copy_rate"`
+	Versions map[string]string `json:"versions,omitempty"` // of peers
+	Rows     []Row             `json:"rows"`
+	Break    []BreakEven       `json:"break_even"`
+	Notes    []string          `json:"notes,omitempty"`
 	options  Options
 	cpu, gpu *engine.Engine
+	device   *cuda.Device
+	gemm     *gemm // nil: not installed
+	peers    []*peer
+	folder   string // of the peers' programs and vectors
 }
 
 // BreakEven is the least number of queries at once from which on the GPU searches a set in less time.
@@ -123,6 +141,17 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	r.describe()
+	if r.device, err = cuda.Open(cuda.Options{Ordinal: ordinal(o.Device), Staging: staging}); err != nil {
+		return nil, err
+	}
+	defer r.device.Close()
+	if r.CopyRate, err = copyRate(r.device); err != nil {
+		return nil, err
+	}
+	defer r.closePeers()
+	if err := r.openPeers(ctx); err != nil {
+		return nil, err
+	}
 	for _, dim := range o.Dims {
 		for _, n := range o.Contexts {
 			if err := r.size(ctx, n, dim); err != nil {
@@ -134,7 +163,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 func (o *Options) check() error {
-	if err := harness.Known("workload", o.Workloads, Workloads()); err != nil {
+	err := errors.Join(harness.Known("workload", o.Workloads, Workloads()), harness.Known("peer", o.Peers, Peers()))
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOption, err)
 	}
 	for _, n := range slices.Concat(o.Contexts, o.Dims, []int{o.Queries, o.Rounds}) {
@@ -169,6 +199,8 @@ func (r *Report) size(ctx context.Context, n, dim int) error {
 			err = r.alone(ctx, w == Interval, contexts, head(queries, o.Queries))
 		case Decision:
 			err = r.decisions(ctx, contexts, queries)
+		case Fused:
+			err = r.fused(ctx, contexts, head(queries, o.Queries))
 		}
 		if err != nil {
 			return fmt.Errorf("%s of %d contexts, dimension %d: %w", w, n, dim, err)
@@ -221,8 +253,12 @@ func (r *Report) turns(ctx context.Context, sides []side, same func(cpu, gpu any
 			if err != nil {
 				return err
 			}
+			took := time.Since(begun).Seconds()
+			if own, ok := got.(interface{ seconds() float64 }); ok {
+				took = own.seconds()
+			}
 			if found[i] = got; round > 0 {
-				times[i] = append(times[i], time.Since(begun).Seconds())
+				times[i] = append(times[i], took)
 			}
 		}
 	}
@@ -240,6 +276,13 @@ func (r *Report) turns(ctx context.Context, sides []side, same func(cpu, gpu any
 		}
 		if rate := r.Costs.GPU.Read; row.Device == onGPU && rate > 0 {
 			row.OfRead = harness.Digits(float64(row.ReadBytes) / rate / row.Median)
+		}
+		if row.Device == onGPU && r.CopyRate > 0 {
+			row.OfCopy = harness.Digits(float64(row.ReadBytes) / r.CopyRate / row.Median)
+		}
+		if other := sides[len(sides)-1]; other.row.Impl == cublasLt {
+			best := times[len(sides)-1]
+			row.OfGEMM = harness.Digits(best[len(best)/2] / row.Median)
 		}
 		if row.Device == onGPU && sides[0].row.Device == onCPU {
 			row.Speedup = harness.Digits(times[0][len(times[0])/2] / row.Median)
@@ -264,6 +307,9 @@ const (
 
 // rate is how many multiply-adds of tiles of the row's format its device does in a second; 0: not known.
 func (r *Report) rate(row Row) float64 {
+	if row.Impl != "" {
+		return 0
+	}
 	if row.Device == onGPU {
 		return r.Costs.GPU.Tiles[row.Format]
 	}
@@ -335,24 +381,30 @@ func (r *Report) matrices(ctx context.Context, contexts, queries engine.Vectors)
 	return nil
 }
 
+// neighbours are those of each query.
+const neighbours = 10
+
 // batches are queries of one search.
 var batches = []int{1, 8, 64, 512}
 
 func (r *Report) searches(ctx context.Context, contexts, queries engine.Vectors) error {
+	if err := r.preparePeers(ctx, contexts, queries); err != nil {
+		return err
+	}
 	from := map[string]int{}
 	for _, n := range batches {
 		q := head(queries, n)
 		before := len(r.Rows)
 		err := r.coldAndWarm(ctx, Row{Workload: Search}, contexts, n,
 			func(e *engine.Engine, c engine.Vectors) (any, error) {
-				return e.TopK(ctx, q, c, kernels.Cosine, 10, nil)
+				return e.TopK(ctx, q, c, kernels.Cosine, neighbours, nil)
 			},
-			func(cpu, gpu any) bool { return cmp.Equal(cpu, gpu) })
+			sameHits, r.peerSides(ctx, contexts, n)...)
 		if err != nil {
 			return err
 		}
 		for _, row := range r.Rows[before:] {
-			if row.Device == onGPU && row.Speedup > 1 && from[row.State] == 0 {
+			if row.Device == onGPU && row.Impl == "" && row.Speedup > 1 && from[row.State] == 0 {
 				from[row.State] = n
 			}
 		}
@@ -373,7 +425,8 @@ const (
 // coldAndWarm runs an operation on the CPU with a prepared set, and on the GPU with the contexts sent in each call and
 // with a prepared set. The CPU's set has an index, which its searches use, as they do elsewhere.
 func (r *Report) coldAndWarm(ctx context.Context, row Row, contexts engine.Vectors, queries int,
-	do func(e *engine.Engine, contexts engine.Vectors) (any, error), same func(cpu, gpu any) bool) error {
+	do func(e *engine.Engine, contexts engine.Vectors) (any, error), same func(cpu, gpu any) bool,
+	peers ...side) error {
 	row.Contexts, row.Queries, row.Dim = contexts.Rows, queries, contexts.Dim
 	onCPUSet, err := r.cpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{NoIndex: row.Workload != Search})
 	if err != nil {
@@ -395,10 +448,10 @@ func (r *Report) coldAndWarm(ctx context.Context, row Row, contexts engine.Vecto
 		x.Device, x.State, x.Bytes = device, state, bytes
 		return x
 	}
-	return r.turns(ctx, []side{
+	return r.turns(ctx, append([]side{
 		{as(onCPU, warm, 0), func() (any, error) { return do(r.cpu, onCPUSet.Vectors()) }},
 		{as(onGPU, cold, int64(contexts.Rows+queries)*width+results),
 			func() (any, error) { return do(r.gpu, contexts) }},
 		{as(onGPU, warm, int64(queries)*width+results), func() (any, error) { return do(r.gpu, onGPUSet.Vectors()) }},
-	}, same)
+	}, peers...), same)
 }

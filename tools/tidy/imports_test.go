@@ -65,7 +65,7 @@ bench/harness: engine/cores internal
 bench/peers: bench/harness
 bench/encode: kernels embed bench/harness bench/limits bench/peers internal
 bench/serve: kernels engine embed rag/corpus rag/knowledge rag/store bench/harness bench/peers internal
-bench/gpu: kernels engine bench/harness
+bench/gpu: cuda kernels engine bench/harness bench/peers internal/npy
 bench/generate: llm bench/harness
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: .

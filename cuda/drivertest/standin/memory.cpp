@@ -263,6 +263,19 @@ STANDIN_API int cuMemcpyDtoHAsync_v2(void *to, uintptr_t from, size_t bytes, Str
   });
 }
 
+STANDIN_API int cuMemcpyDtoDAsync_v2(uintptr_t to, uintptr_t from, size_t bytes, Stream *s) {
+  ENTER("cuMemcpyDtoDAsync_v2");
+  if (!stream_fits(s, c, "a copy")) return invalid_handle;
+  for (uintptr_t p : {to, from})
+    if (int code = inside("a copy on the device", p, bytes, c)) return code;
+  return queue(s, [=] {
+    for (uintptr_t p : {to, from})
+      if (inside("a copy on the device", p, bytes, c)) return (int)illegal_address;
+    memmove((void *)to, (const void *)from, bytes);
+    return (int)ok;
+  });
+}
+
 STANDIN_API int cuMemsetD8Async(uintptr_t to, unsigned char value, size_t bytes, Stream *s) {
   ENTER("cuMemsetD8Async");
   if (!stream_fits(s, c, "a fill")) return invalid_handle;

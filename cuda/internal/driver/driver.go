@@ -122,6 +122,9 @@ func Text(code int) (name, text string) {
 func stream(s cu.Stream) C.CUstream       { return *(*C.CUstream)(unsafe.Pointer(&s)) }
 func function(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
 
+// Handle is the driver's own name of a stream.
+func Handle(s cu.Stream) unsafe.Pointer { return unsafe.Pointer(stream(s)) }
+
 // SetShared lets a kernel have so many bytes of dynamic shared memory; without it 48 KiB is the maximum.
 func SetShared(f cu.Function, bytes int) error {
 	return result(C.cuFuncSetAttribute(function(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
