@@ -27,7 +27,7 @@ func TestBinnedWindows(t *testing.T) {
 		}
 		const gib = 1 << 30
 		once := int64(0)
-		// Room for the cells of a window's statistics: of 1,024 cells, and windows of bfloat16 hold thousands of scores.
+		// Room for the cells of a window's statistics: of 1,024, and windows of bfloat16 hold thousands of scores.
 		few := max(40, want.Rechecked/100)
 		for _, c := range []struct{ room, file int64 }{{1, gib}, {few, gib}, {few, 0}, {few, 64}, {3000, gib}} {
 			room := c.room
