@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -325,10 +326,24 @@ func TestSlowPDF(t *testing.T) {
 	}
 }
 
+// FuzzPDF reads with one reader, as a folder of files is read: to start one takes longer than most inputs.
 func FuzzPDF(f *testing.F) {
-	r, err := openPDF(f.Context(), compiled) // which compiles it, before the first input's time begins
-	if err != nil || r.close() != nil {
+	r, err := openPDF(f.Context(), compiled)
+	if err != nil {
 		f.Fatal(err)
 	}
-	fuzzKind(f, ".pdf")
+	f.Cleanup(func() {
+		if err := r.close(); err != nil {
+			f.Error(err)
+		}
+	})
+	fuzzFiles(f, ".pdf", func(path string) iter.Seq2[*Document, error] {
+		return func(yield func(*Document, error) bool) {
+			l := newLoader(context.Background(), LoadOptions{MaxFileBytes: 1 << 20}, yield)
+			l.pdf = r
+			if err := l.walk.path(path); err != nil && !errors.Is(err, errStop) {
+				yield(nil, err)
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,13 @@ import (
 // splits it and checks the chunks.
 func fuzzKind(f *testing.F, ext string, seeds ...string) {
 	f.Helper()
+	fuzzFiles(f, ext, func(path string) iter.Seq2[*Document, error] {
+		return Load(context.Background(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20})
+	}, seeds...)
+}
+
+func fuzzFiles(f *testing.F, ext string, load func(path string) iter.Seq2[*Document, error], seeds ...string) {
+	f.Helper()
 	if golden, err := filepath.Glob("testdata/*" + ext); err == nil {
 		for _, p := range golden {
 			seeds = append(seeds, string(must(os.ReadFile(p))))
@@ -30,8 +38,7 @@ func fuzzKind(f *testing.F, ext string, seeds ...string) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		path := write(t, dir, "x"+ext, string(content))
 		defer soon(t)()
-		for d, err := range Load(context.Background(), []string{path},
-			LoadOptions{MaxFileBytes: 1 << 20, CacheDir: compiled}) {
+		for d, err := range load(path) {
 			if err != nil {
 				return // nothing to read
 			}
