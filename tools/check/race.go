@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 )
 
@@ -62,8 +64,17 @@ func (s selection) args() []string {
 	return append(args, s.packages...)
 }
 
-// race runs the tests under the race detector.
+// race runs the tests under the race detector. It watches Go; C is the same program but for how fast it is.
 func (r *runner) race(ctx context.Context) {
+	if cc := cmp.Or(os.Getenv("CC"), "gcc"); exists(cc) {
+		wrapper, err := lightly(cc)
+		if err != nil {
+			r.fail("race", err.Error())
+			return
+		}
+		r.env = []string{"CC=" + wrapper}
+		defer func() { r.env = nil }()
+	}
 	for _, s := range racy() {
 		if ctx.Err() != nil {
 			return
@@ -76,3 +87,8 @@ func (r *runner) race(ctx context.Context) {
 // onceOnly are tests of engine that do the same whatever the instruction set: they run in the first pass, and not again
 // without a C compiler.
 const onceOnly = "^(TestStandIn|TestVendoring)$"
+
+func exists(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}

@@ -35,13 +35,7 @@ func (r *runner) sanitize(ctx context.Context) {
 		fmt.Fprintf(r.out, "skip  %s: %s\n", what, reason)
 		return
 	}
-	// The package asks for -O3, with which instrumented kernels compile for minutes; the last -O counts. The wrapper
-	// has a place of its own, because go keeps what it compiled by the compiler's path.
-	wrapper, err := filepath.Abs("build/out/asan-cc")
-	if err == nil {
-		err = errors.Join(os.MkdirAll(filepath.Dir(wrapper), 0o755),
-			os.WriteFile(wrapper, []byte("#!/bin/sh\nexec "+compiler+" \"$@\" -O1\n"), 0o755))
-	}
+	wrapper, err := lightly(compiler)
 	if err != nil {
 		r.fail(what, err.Error())
 		return
@@ -65,6 +59,18 @@ func (r *runner) sanitize(ctx context.Context) {
 	r.env = []string{"CGO_ENABLED=1", "CGO_LDFLAGS=-L" + library + " " + undefined}
 	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", bindingTests, "./llm/tests")
 	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", upstreamTests, "./llm")
+}
+
+// lightly returns a compiler that takes C as the given one does, with -O1 behind all that packages ask for: the kernels
+// ask for -O3, with which they compile for more than a minute, and the last -O counts. It has a place of its own,
+// because go keeps what it compiled by the compiler's path.
+func lightly(compiler string) (path string, err error) {
+	path, err = filepath.Abs("build/out/lightly-" + filepath.Base(compiler))
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte("#!/bin/sh\nexec "+compiler+" \"$@\" -O1\n"), 0o755))
+	}
+	return path, err
 }
 
 // bindingTests are the tests of models of random weights: architectures, caches, pins, queues, grammars, and thousands
