@@ -25,6 +25,7 @@ type client struct {
 	stop   context.CancelFunc
 	wait   func() error
 	model  modelInfo
+	label  string
 }
 
 // endTimeout is how long a process may take to end when it is asked to.
@@ -33,7 +34,10 @@ const endTimeout = 5 * time.Second
 // startWorker starts a worker and opens the model in it. The worker ends with ctx or with close.
 func (s *session) startWorker(ctx context.Context, c capacity) (*client, error) {
 	ctx, stop := context.WithCancel(ctx)
-	o := &client{stop: stop, pid: os.Getpid()}
+	o := &client{stop: stop, pid: os.Getpid(), label: Own}
+	if c.GPULayers > 0 {
+		o.label = OnGPU
+	}
 	if len(s.o.Worker) == 0 {
 		o.goroutine(ctx)
 	} else if err := o.command(ctx, s.o.Worker); err != nil {
@@ -48,6 +52,23 @@ func (s *session) startWorker(ctx context.Context, c capacity) (*client, error) 
 		return nil, errors.Join(err, o.close())
 	}
 	o.model = *a.Model
+	return o, nil
+}
+
+// startGPU is startWorker with layers on a GPU; nil where that was not chosen, or cannot be done, which is noted.
+func (s *session) startGPU(ctx context.Context, c capacity) (*client, error) {
+	if !s.takesPart(OnGPU) || s.o.GPULayers == 0 {
+		return nil, nil
+	}
+	c.GPULayers, c.GPULibrary = s.o.GPULayers, s.o.GPULibrary
+	o, err := s.startWorker(ctx, c)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		s.skip(OnGPU, err)
+		return nil, nil
+	}
 	return o, nil
 }
 
@@ -111,7 +132,7 @@ func (o *client) call(ctx context.Context, q request) (reply, error) {
 	return a, nil
 }
 
-func (o *client) name() string { return Own }
+func (o *client) name() string { return o.label }
 func (o *client) process() int { return o.pid }
 
 func (o *client) run(ctx context.Context, b batch) (batchResult, error) {

@@ -66,7 +66,10 @@ type capacity struct {
 	Cells   int    `json:"cells"` // of the KV cache, for each slot
 	Batch   int    `json:"batch"`
 	Threads int    `json:"threads"`
-	HostRAM bool   `json:"-"` // llama-server may keep prompts in memory beside its KV cache, as it does by default
+	// of OnGPU
+	GPULayers  int    `json:"gpu_layers,omitempty"`
+	GPULibrary string `json:"gpu_library,omitempty"`
+	HostRAM    bool   `json:"-"` // llama-server may keep prompts in memory beside its KV cache, as it does by default
 }
 
 func firstToken(c completion) time.Duration { return c.First }

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 type echo struct{ seen atomic.Int64 }
 
 func openEcho(_ context.Context, path string, o llm.Options) (generator, error) {
+	if o.GPULayers > 0 && o.GPULibrary != "" {
+		return nil, llm.ErrGPU
+	}
 	if path != "echo.gguf" {
 		return nil, errors.New("no such model: " + path)
 	}

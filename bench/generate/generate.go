@@ -27,8 +27,11 @@ const (
 	LlamaServer = "llama-server"
 )
 
+// OnGPU is Sluice with layers of the model on a GPU, as a peer of Sluice on the CPU.
+const OnGPU = Own + "-gpu"
+
 // Peers are the names that Options.Peers may hold.
-func Peers() []string { return []string{LlamaBench, LlamaServer} }
+func Peers() []string { return []string{LlamaBench, LlamaServer, OnGPU} }
 
 // Workloads are what Options.Workloads may hold.
 func Workloads() []string { return []string{"single", "concurrent", "prefix"} }
@@ -46,6 +49,9 @@ type Options struct {
 	PrefixTokens         int // that the prompts of workload prefix share
 	Batch                int // of one decode, of every competitor
 	Rounds               int // runs of every competitor
+
+	GPULayers  int    // of OnGPU; 0 leaves it out
+	GPULibrary string // llama.cpp's back-end for GPUs; "" is searched (llm.Options)
 
 	Tools string // folder of llama-bench and llama-server
 	// Worker is a command that calls Serve with its standard streams. nil: Serve runs in this process, and

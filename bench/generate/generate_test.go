@@ -60,6 +60,32 @@ func TestSingle(t *testing.T) {
 	}
 }
 
+// TestOnGPU: a model with layers on a GPU is a peer, and one that cannot be had is noted.
+func TestOnGPU(t *testing.T) {
+	s := newSession(t, map[string]string{})
+	s.o.GPULayers, s.o.Peers = 3, []string{OnGPU}
+	if err := errors.Join(s.single(t.Context()), s.concurrent(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if x := find(t, s.report, "pp20", OnGPU, Rate); x.Median != 1000 || x.Samples != 2 {
+		t.Errorf("%+v", x)
+	}
+	find(t, s.report, "concurrent", OnGPU, Latency)
+	for _, x := range s.report.Ratios {
+		if x.Peer != OnGPU {
+			t.Errorf("%+v", x)
+		}
+	}
+	s = newSession(t, map[string]string{})
+	s.o.GPULayers, s.o.GPULibrary, s.o.Peers = 3, "none", []string{OnGPU}
+	if err := s.single(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.report.Notes) != 1 || !strings.Contains(s.report.Notes[0], OnGPU+" is skipped") {
+		t.Errorf("%q", s.report.Notes)
+	}
+}
+
 func TestMany(t *testing.T) {
 	s := newSession(t, map[string]string{LlamaServer: ""})
 	if err := errors.Join(s.concurrent(t.Context()), s.prefix(t.Context())); err != nil {

@@ -75,6 +75,14 @@ func (s *session) many(ctx context.Context, c capacity, steps []step) (err error
 	defer func() { err = errors.Join(err, o.close()) }()
 	s.report.Model = o.model
 	competitors := []competitor{o}
+	g, err := s.startGPU(ctx, c)
+	if err != nil {
+		return err
+	}
+	if g != nil {
+		defer func() { err = errors.Join(err, g.close()) }()
+		competitors = append(competitors, g)
+	}
 	if s.takesPart(LlamaServer) {
 		v, err := s.startServer(ctx, c)
 		switch {

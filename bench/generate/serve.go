@@ -148,7 +148,7 @@ func (w *worker) reply(ctx context.Context, line []byte) reply {
 func (w *worker) begin(ctx context.Context, c capacity) (*modelInfo, error) {
 	m, err := w.open(ctx, c.Model, llm.Options{
 		ContextSize: c.Cells, CacheTokens: c.Slots * c.Cells, Slots: c.Slots, BatchSize: c.Batch, Threads: c.Threads,
-		Logger: slog.New(slog.DiscardHandler),
+		GPULayers: c.GPULayers, GPULibrary: c.GPULibrary, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return nil, err

@@ -17,36 +17,48 @@ func (s *session) single(ctx context.Context) (err error) {
 	for _, n := range s.o.Tokens {
 		tests = append(tests, test{generate: n})
 	}
-	o, err := s.startWorker(ctx, s.capacity(1, slices.Max(slices.Concat(s.o.PromptTokens, s.o.Tokens))+suffixRoom))
+	c := s.capacity(1, slices.Max(slices.Concat(s.o.PromptTokens, s.o.Tokens))+suffixRoom)
+	o, err := s.startWorker(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
+	own := []*client{o}
+	g, err := s.startGPU(ctx, c)
+	if err != nil {
+		return err
+	}
+	if g != nil {
+		defer func() { err = errors.Join(err, g.close()) }()
+		own = append(own, g)
+	}
 	s.report.Model = o.model
 	for _, t := range tests {
-		if err := s.runSingle(ctx, o, t); err != nil {
+		if err := s.runSingle(ctx, own, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *session) runSingle(ctx context.Context, o *client, t test) error {
+func (s *session) runSingle(ctx context.Context, own []*client, t test) error {
 	b := newMeasurements(t.String(), 1)
 	s.log("%s: %d rounds", t, s.o.Rounds)
 	for round := range s.o.Rounds {
-		if err := pause(ctx); err != nil {
-			return err
+		for _, o := range own {
+			if err := pause(ctx); err != nil {
+				return err
+			}
+			// The first run of a round warms up, as llama-bench does.
+			if _, err := s.ownRate(ctx, o, t, 2*round); err != nil {
+				return err
+			}
+			rate, err := s.ownRate(ctx, o, t, 2*round+1)
+			if err != nil {
+				return err
+			}
+			b.add(o.name(), Rate, rate)
 		}
-		// The first run of a round warms up, as llama-bench does.
-		if _, err := s.ownRate(ctx, o, t, 2*round); err != nil {
-			return err
-		}
-		rate, err := s.ownRate(ctx, o, t, 2*round+1)
-		if err != nil {
-			return err
-		}
-		b.add(Own, Rate, rate)
 		if !s.takesPart(LlamaBench) {
 			continue
 		}

@@ -33,7 +33,8 @@ busy process disturbs the times.
   concurrent  different prompts at once, against llama-server over HTTP; temperature 0
   prefix      requests that share a 400-token prefix, against llama-server: first in no cache, then in all
 
-'make bench-generate' builds the peers from the sources of the library. A missing peer is noted and left out.`,
+sluice-gpu is Sluice with generate.gpu_layers (all, where none is set) on a GPU ('make llama-cuda', llama_cuda), in both.
+'make bench-generate' builds the other peers from the sources of the library. A missing peer is noted and left out.`,
 		Example: "  sluice bench generate --workload single --json\n" +
 			"  sluice bench generate --concurrency 4 --rounds 3 --peers none\n" +
 			"  sluice bench generate --out docs/benchmarks/generate",
@@ -126,11 +127,15 @@ func peerTools() string {
 	return filepath.Join(filepath.Dir(program), "..", local)
 }
 
+// allLayers are more than any model has.
+const allLayers = 1000
+
 func (a *app) benchGenerate(cmd *cobra.Command, o generate.Options, out string) error {
 	l, err := a.settings(cmd)
 	if err != nil {
 		return err
 	}
+	o.GPULayers, o.GPULibrary = cmp.Or(l.Config.Generate.GPULayers, allLayers), l.Config.LlamaCUDA
 	o.Threads, o.Tools, o.Worker = l.Config.Threads, cmp.Or(o.Tools, peerTools()), a.worker
 	if strings.Contains(l.Config.Model, "://") {
 		return usagef("--model must be a model of this machine, given %q", l.Config.Model)
