@@ -75,6 +75,11 @@ gpu-bundle: build ## dist/gpu-bundle.tar.gz: what runs the tests of the GPU part
 	@mkdir -p dist
 	@go run ./tools/gpubundle dist
 
+.PHONY: gpu-models
+gpu-models: go ## dist/gpu-models.tar.gz.NN: models and NVIDIA's libraries for two stages of run-gpu; DATA holds squad16
+	@mkdir -p dist
+	@go run ./tools/gpubundle dist -models '$(abspath $(cache))' '$(or $(DATA),../shared/data)'
+
 .PHONY: test
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped
 	@$(setup) -all-sets

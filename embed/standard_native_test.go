@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -146,6 +147,44 @@ func TestDevices(t *testing.T) {
 	for _, name := range []string{"gpu", "cuda:", "cuda:-1", "cuda:x", "cuda:99999", "CUDA"} {
 		if _, err := parsePlace(name); !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestOnGPU: with SLUICE_TEST_GPU=1 and ONNX Runtime's build for GPUs, the vectors of a real GPU are the CPU's within
+// 1e-5 of their scale (run-gpu).
+func TestOnGPU(t *testing.T) {
+	if os.Getenv("SLUICE_TEST_GPU") == "" {
+		t.Skip("SKIP: needs a GPU: SLUICE_TEST_GPU=1")
+	}
+	library, err := GPULibrary(DeviceCUDA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []checkpoint.Spec{{Family: "bert", Normalise: true}, {Family: "distilbert"}, {Family: "roberta"},
+		{Family: "mpnet", Normalise: true, Positions: 200}, {Family: "deberta-v2", Normalise: true},
+		{Family: "bert", Hidden: 384, Heads: 12, Layers: 6, Positions: 512, Normalise: true}} {
+		dir := writeCheckpoint(t, s)
+		var got [2]*Embeddings
+		for i, o := range []Options{{Library: library}, {Library: library, Device: DeviceCUDA}} {
+			e, err := Open(t.Context(), dir, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(e.Info().Runtime)
+			if got[i], err = e.Embed(t.Context(), smallTexts(), Document); err != nil {
+				t.Error(err)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		scale := 1.
+		for _, x := range got[0].Data {
+			scale = max(scale, math.Abs(float64(x)))
+		}
+		if d := worst32(got[1].Data, got[0].Data); !(d <= runtimeTolerance*scale) {
+			t.Errorf("%s: max |d| = %g at a scale of %g", s.Family, d, scale)
 		}
 	}
 }

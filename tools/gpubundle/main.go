@@ -1,6 +1,7 @@
 // Gpubundle packs the program, tests that run on a GPU, a stand-in for the driver and the script run-gpu into one
 // archive for a machine without toolchain and network. Started by `make gpu-bundle`; its argument is the folder to
-// write to.
+// write to. With -models CACHE DATA (`make gpu-models`) it packs what the encoder's and the language model's lines
+// need, in pieces.
 package main
 
 import (
@@ -22,11 +23,17 @@ var script []byte
 const limit = 64 << 20
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gpubundle FOLDER")
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 1:
+		err = pack(context.Background(), args[0])
+	case len(args) == 4 && args[1] == "-models":
+		err = packModels(args[0], args[2], args[3])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: gpubundle FOLDER [-models CACHE DATA]")
 		os.Exit(2)
 	}
-	if err := pack(context.Background(), os.Args[1]); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gpubundle:", err)
 		os.Exit(1)
 	}
@@ -42,6 +49,7 @@ func pack(ctx context.Context, parent string) error {
 		{"build", small, "-o", filepath.Join(dir, "sluice"), "./cmd/sluice"},
 		{"test", "-c", small, "-o", filepath.Join(dir, "engine.test"), "./engine"},
 		{"test", "-c", small, "-o", filepath.Join(dir, "gpu.test"), "./engine/internal/device/gpu"},
+		{"test", "-c", small, "-o", filepath.Join(dir, "embed.test"), "./embed"},
 	} {
 		if err := run(ctx, "go", args...); err != nil {
 			return err
