@@ -23,8 +23,8 @@ func things(cache, data string) []thing {
 
 type thing struct{ to, from, how string }
 
-// packModels writes what the encoder's and the language model's lines need into pieces of an archive, gpu-models.tar.gz.00
-// and so on, each below the limit.
+// packModels writes what the encoder's and the language model's lines need into pieces of an archive,
+// gpu-models.tar.gz.00 and so on, each below the limit.
 func packModels(parent, cache, data string) error {
 	dir := filepath.Join(parent, "gpu-models")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
