@@ -111,7 +111,8 @@ func TestRunUnpacksPieces(t *testing.T) {
 		t.Errorf("%q", summary)
 	}
 	from := t.TempDir()
-	for _, path := range []string{"models/m/m.gguf", "lib-cuda/libonnxruntime.so.1.31.1", "llama-cuda/libggml-cuda.so"} {
+	for _, path := range []string{"models/m/m.gguf", "lib-cuda/libonnxruntime.so.1.31.1",
+		"llama-cuda/libggml-cuda.so"} {
 		path = filepath.Join(from, path)
 		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(path), 0o644))
 		if err != nil {
