@@ -307,6 +307,7 @@ func FuzzCode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte, ending uint8) {
 		endings := codeEndings()
 		path := write(t, dir, "x"+endings[int(ending)%len(endings)], string(content))
+		defer soon(t)()
 		for d, err := range Load(context.Background(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20}) {
 			if err != nil {
 				return // nothing to read
