@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -299,4 +300,74 @@ func TestSemanticIsCancelled(t *testing.T) {
 	if !errors.Is(last, context.Canceled) || !slices.IsSorted(ends) || ends[0] <= 0 || compared > 4*comparedAtOnce {
 		t.Errorf("%v after %d sentences, progress %v", last, compared, ends)
 	}
+}
+
+// FuzzSemantic: whatever the text, the options and the similarities, chunks have all of the text at its places; what is
+// compared at once is bounded, and so is the memory: some per byte of text.
+func FuzzSemantic(f *testing.F) {
+	subjects := strings.Join([]string{harbour, bread, chess}, " ")
+	f.Add(subjects, uint8(40), uint8(3), uint8(20), uint8(5), uint8(0), uint8(60), uint64(1), false)
+	f.Add("# A\n\n"+subjects+"\n\n```\nx = 1\n\ny = 2\n```\n", uint8(0), uint8(8), uint8(100), uint8(200), uint8(16),
+		uint8(7), uint64(2), true)
+	f.Add(strings.Repeat("One. ", 400)+strings.Repeat("x", 5000)+" Two.", uint8(255), uint8(0), uint8(50), uint8(0),
+		uint8(1), uint8(255), uint64(3), false)
+	f.Fuzz(func(t *testing.T, text string, size, overlap, percentile, least, buffer, section uint8, seed uint64,
+		greedy bool) {
+		defer soon(t)()
+		d := &Document{ID: "d", Text: decode(text, nil).text}
+		d.normalise(nil)
+		d.offsets = nil
+		cut := min(int(section), len(d.Text))
+		for cut > 0 && cut < len(d.Text) && !utf8.RuneStart(d.Text[cut]) {
+			cut--
+		}
+		d.Sections = []Section{{Heading: []string{"A"}, End: cut},
+			{Heading: []string{"A", "B"}, Start: cut, End: len(d.Text)}}
+		m := &Semantic{Percentile: float64(percentile % 101), Buffer: int(buffer) % (MaxBuffer + 1)}
+		o := ChunkOptions{Size: 16 + int(size), Count: countTokens, Semantic: m}
+		o.Overlap, m.MinTokens = min(int(overlap), o.Size/2), int(least)%(o.Size/2+1)
+		if greedy {
+			o.Count = greedyCount
+		}
+		m.Similar = func(_ context.Context, texts []string) ([]float64, error) {
+			if len(texts) < 2 || len(texts) > comparedAtOnce {
+				t.Fatalf("%d sentences are compared at once", len(texts))
+			}
+			links := make([]float64, len(texts)-1)
+			for i, s := range texts {
+				if limit := (2*m.Buffer + 1) * (comparedBytes + 1); len(s) > limit || !utf8.ValidString(s) {
+					t.Fatalf("a sentence of %d bytes with its neighbours, at most %d: %.80q", len(s), limit, s)
+				}
+				if i > 0 { // any number, infinities as well: the same one for the same pair
+					h := fnv.New64a()
+					_, _ = fmt.Fprint(h, seed, texts[i-1], "\x00", s)
+					if links[i-1] = math.Float64frombits(h.Sum64()); math.IsNaN(links[i-1]) {
+						links[i-1] = 0
+					}
+				}
+			}
+			return links, nil
+		}
+		at := 0
+		m.Progress = func(end int) {
+			if end < at || end > len(d.Text) {
+				t.Fatalf("compared up to byte %d behind %d, of %d", end, at, len(d.Text))
+			}
+			at = end
+		}
+		var dropped []Skipped
+		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		chunks, err := Split(d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(16<<20+32<<10*len(d.Text)); used > limit {
+			t.Errorf("%d bytes of memory for a text of %d, at most %d", used, len(d.Text), limit)
+		}
+		checkRanges(t, chunks, len(d.Text))
+		checkChunks(t, d, o, chunks, dropped)
+	})
 }

@@ -161,11 +161,17 @@ func (f *filter) choose(has []*rows, out []rows) *rows {
 	}
 	for i, n := range f.nodes {
 		x, with, without, to := has[n.term], of(n.with), of(n.without), &out[i]
-		for w := 0; w < len(to); w += 4 { // four at a time are half as fast again as one
-			to[w] = x[w]&with[w] | without[w]
-			to[w+1] = x[w+1]&with[w+1] | without[w+1]
-			to[w+2] = x[w+2]&with[w+2] | without[w+2]
-			to[w+3] = x[w+3]&with[w+3] | without[w+3]
+		for w := 0; w < len(to); w += 8 { // eight at a time: their places need no check
+			x, with := (*[8]uint64)(x[w:]), (*[8]uint64)(with[w:])
+			without, to := (*[8]uint64)(without[w:]), (*[8]uint64)(to[w:])
+			to[0] = x[0]&with[0] | without[0]
+			to[1] = x[1]&with[1] | without[1]
+			to[2] = x[2]&with[2] | without[2]
+			to[3] = x[3]&with[3] | without[3]
+			to[4] = x[4]&with[4] | without[4]
+			to[5] = x[5]&with[5] | without[5]
+			to[6] = x[6]&with[6] | without[6]
+			to[7] = x[7]&with[7] | without[7]
 		}
 	}
 	return of(f.root)

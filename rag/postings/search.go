@@ -289,7 +289,12 @@ func (s *scan) look(seg *segment, first uint32, chosen *rows) {
 	n := len(s.rows)
 	s.tf = slices.Grow(s.tf[:0], n*len(s.cursor))[:n*len(s.cursor)]
 	for i := range s.cursor {
-		s.cursor[i].bounds(s.rows, s.tf[i*n:][:n], s.bounds)
+		c, tf := &s.cursor[i], s.tf[i*n:][:n]
+		if c.dense == nil && i < len(s.has) {
+			c.sparseBounds(s.rows, tf, s.bounds, s.has[i])
+		} else {
+			c.bounds(s.rows, tf, s.bounds)
+		}
 	}
 	for j, row := range s.rows {
 		if s.bounds[j]*(1+1e-9) <= s.limit {
@@ -329,6 +334,20 @@ func (c *cursor) bounds(rows []uint32, tf []uint16, bounds []float64) {
 		if tf[j] = part & 0xff; tf[j] == manyTF {
 			tf[j] = c.tf[at]
 		}
+	}
+}
+
+// sparseBounds is bounds of a list without bits, with the bits of its rows in the window.
+func (c *cursor) sparseBounds(rows []uint32, tf []uint16, bounds []float64, bits *rows) {
+	at := c.next
+	for j, row := range rows {
+		if tf[j] = 0; bits[row%window/wordRows]>>(row%wordRows)&1 == 0 {
+			continue
+		}
+		for c.at[at] != row {
+			at++
+		}
+		tf[j], bounds[j] = c.tf[at], bounds[j]+c.bound
 	}
 }
 
