@@ -35,7 +35,7 @@ func TestKilledCommands(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	k := &killedFolder{t: t, bin: binary(t), dir: t.TempDir(), r: rand.New(rand.NewPCG(seed, 0)),
 		files:    map[string]int{},
-		promised: map[string]map[string]bool{}}
+		promised: map[string]map[string]bool{}, took: map[string]time.Duration{}}
 	k.folder, k.store = filepath.Join(k.dir, "notes"), filepath.Join(k.dir, "store")
 	if err := os.Mkdir(k.folder, 0o755); err != nil {
 		t.Fatal(err)
@@ -79,6 +79,7 @@ type killedFolder struct {
 	files                   map[string]int             // name → version on disk
 	promised                map[string]map[string]bool // document → ids of chunks that were printed as committed
 	version                 int
+	took                    map[string]time.Duration // how long a command last took that was not killed
 }
 
 // write makes a new version of a file: some lines that name it and its version, and how many there are.
@@ -140,13 +141,16 @@ func (k *killedFolder) round(verb string) (killed bool) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	longest := 2 * time.Second
-	if len(args) < 5 {
-		longest = 300 * time.Millisecond
+	longest, known := k.took[verb]
+	if !known {
+		longest = 2 * time.Second
 	}
+	begun := time.Now()
 	timer := time.AfterFunc(time.Duration(k.r.Int64N(int64(longest))), func() { _ = cmd.Process.Kill() })
 	err := cmd.Wait()
-	timer.Stop()
+	if timer.Stop(); err == nil {
+		k.took[verb] = time.Since(begun)
+	}
 	if err != nil && cmd.ProcessState.Exited() {
 		t.Fatalf("%v failed by itself: %v\n%s", args, err, stderr.String())
 	}
