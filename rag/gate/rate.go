@@ -60,9 +60,9 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 	if !asks {
 		m = 0
 	}
-	most := min(max(rateBlock/(n+m), 1), rateQuestions, len(r.sample))
-	cosines, asked := make([]float32, most*n), make([]float32, most*m)
-	for part := range slices.Chunk(r.sample, most) {
+	together := min(max(rateBlock/(n+m), 1), rateQuestions, len(r.sample))
+	cosines, asked := make([]float32, together*n), make([]float32, together*m)
+	for part := range slices.Chunk(r.sample, together) {
 		queries := engine.Vectors{Rows: len(part), Dim: d, Data: make([]float32, 0, len(part)*d)}
 		for _, j := range part {
 			queries.Data = append(queries.Data, row(in.Queries, j)...)
