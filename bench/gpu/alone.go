@@ -9,14 +9,20 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// alone runs a distribution on the GPU only, for numbers of pairs that take a CPU minutes or hours: in intervals, or
-// exact. Cold sends everything in each call; warm finds the contexts there. What is compared is that both agree.
-func (r *Report) alone(ctx context.Context, interval bool, contexts, queries engine.Vectors) error {
-	owner := make([]int32, queries.Rows)
+// owned prepares contexts on the GPU, and deals so many queries out to them in turn.
+func (r *Report) owned(ctx context.Context, contexts engine.Vectors, queries int) ([]int32, *engine.Set, error) {
+	owner := make([]int32, queries)
 	for i := range owner {
 		owner[i] = int32(i % contexts.Rows)
 	}
 	set, err := r.gpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{NoIndex: true})
+	return owner, set, err
+}
+
+// alone runs a distribution on the GPU only, for numbers of pairs that take a CPU minutes or hours: in intervals, or
+// exact. Cold sends everything in each call; warm finds the contexts there. What is compared is that both agree.
+func (r *Report) alone(ctx context.Context, interval bool, contexts, queries engine.Vectors) error {
+	owner, set, err := r.owned(ctx, contexts, queries.Rows)
 	if err != nil {
 		return err
 	}

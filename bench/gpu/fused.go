@@ -20,11 +20,7 @@ func (r *Report) fused(ctx context.Context, contexts, queries engine.Vectors) er
 		r.note("fused is left out: compute capability %d.%d has no bfloat16 products", c[0], c[1])
 		return nil
 	}
-	owner := make([]int32, queries.Rows)
-	for i := range owner {
-		owner[i] = int32(i % contexts.Rows)
-	}
-	set, err := r.gpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{NoIndex: true})
+	owner, set, err := r.owned(ctx, contexts, queries.Rows)
 	if err != nil {
 		return err
 	}

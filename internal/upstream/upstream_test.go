@@ -48,10 +48,10 @@ func TestBase(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	for attempts, most := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 3: 8 * time.Second,
+	for attempts, full := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 3: 8 * time.Second,
 		5: 20 * time.Second, 1 << 30: 20 * time.Second} {
 		for range 100 {
-			if w := Wait(time.Second, attempts); w > most || w < most/2 {
+			if w := Wait(time.Second, attempts); w > full || w < full/2 {
 				t.Fatalf("%v after %d attempts", w, attempts)
 			}
 		}

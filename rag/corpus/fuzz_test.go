@@ -151,6 +151,16 @@ func FuzzJSONL(f *testing.F) {
 		"\ufeff{\"text\":\"a\"}\r\n{}\n[1]\n")
 }
 
+// divide gives a document two sections, the first of so many bytes, or of a few less where a rune would be cut.
+func divide(d *Document, at int) {
+	at = min(at, len(d.Text))
+	for at > 0 && at < len(d.Text) && !utf8.RuneStart(d.Text[at]) {
+		at--
+	}
+	d.Sections = []Section{{Heading: []string{"A"}, End: at},
+		{Heading: []string{"A", "B"}, Start: at, End: len(d.Text)}}
+}
+
 // FuzzSplit splits texts with arbitrary sections, sizes and a counter whose counts do not add up.
 func FuzzSplit(f *testing.F) {
 	f.Add("One. Two three. Four five six seven.", uint8(20), uint8(3), uint8(5), false)
@@ -160,12 +170,7 @@ func FuzzSplit(f *testing.F) {
 		d := &Document{ID: "d", Text: in.text}
 		d.normalise(nil)
 		d.offsets = nil
-		cut := min(int(section), len(d.Text))
-		for cut > 0 && cut < len(d.Text) && !utf8.RuneStart(d.Text[cut]) {
-			cut--
-		}
-		d.Sections = []Section{{Heading: []string{"A"}, End: cut},
-			{Heading: []string{"A", "B"}, Start: cut, End: len(d.Text)}}
+		divide(d, int(section))
 		o := ChunkOptions{Size: 16 + int(size), Count: countTokens}
 		o.Overlap = min(int(overlap), o.Size/2)
 		if greedy {

@@ -311,21 +311,16 @@ func FuzzSemantic(f *testing.F) {
 		uint8(7), uint64(2), true)
 	f.Add(strings.Repeat("One. ", 400)+strings.Repeat("x", 5000)+" Two.", uint8(255), uint8(0), uint8(50), uint8(0),
 		uint8(1), uint8(255), uint64(3), false)
-	f.Fuzz(func(t *testing.T, text string, size, overlap, percentile, least, buffer, section uint8, seed uint64,
+	f.Fuzz(func(t *testing.T, text string, size, overlap, percentile, smallest, buffer, section uint8, seed uint64,
 		greedy bool) {
 		defer soon(t)()
 		d := &Document{ID: "d", Text: decode(text, nil).text}
 		d.normalise(nil)
 		d.offsets = nil
-		cut := min(int(section), len(d.Text))
-		for cut > 0 && cut < len(d.Text) && !utf8.RuneStart(d.Text[cut]) {
-			cut--
-		}
-		d.Sections = []Section{{Heading: []string{"A"}, End: cut},
-			{Heading: []string{"A", "B"}, Start: cut, End: len(d.Text)}}
+		divide(d, int(section))
 		m := &Semantic{Percentile: float64(percentile % 101), Buffer: int(buffer) % (MaxBuffer + 1)}
 		o := ChunkOptions{Size: 16 + int(size), Count: countTokens, Semantic: m}
-		o.Overlap, m.MinTokens = min(int(overlap), o.Size/2), int(least)%(o.Size/2+1)
+		o.Overlap, m.MinTokens = min(int(overlap), o.Size/2), int(smallest)%(o.Size/2+1)
 		if greedy {
 			o.Count = greedyCount
 		}
