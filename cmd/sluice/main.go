@@ -7,12 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/sluice-rag/sluice/llm"
 )
 
 func main() {
-	ctx := signals() // a closed pipe behind standard output ends the program quietly (SIGPIPE)
+	ctx := signals(sameSignal) // a closed pipe behind standard output ends the program quietly (SIGPIPE)
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
 	if os.Getenv("GOTRACEBACK") != "crash" { // who sets that wants a core dump
 		if err := llm.ExitOnAbort(); err != nil {
@@ -31,10 +32,18 @@ func main() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// signals returns a context that the first signal ends, so that the work ends in good order. It also gives the signals
-// their default effect back: a second one kills.
-func signals() context.Context {
+// sameSignal is how long a second signal counts as the first one. `timeout`, as supervisors do, sends its signal twice,
+// to the program and to its group of processes, and the first one asks for an end in good order.
+const sameSignal = 250 * time.Millisecond
+
+// signals returns a context that the first signal ends, so that the work ends in good order. After `same` it gives the
+// signals their default effect back: a second one kills.
+func signals(same time.Duration) context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	go func() { <-ctx.Done(); stop() }()
+	go func() {
+		<-ctx.Done()
+		time.Sleep(same)
+		stop()
+	}()
 	return ctx
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -288,8 +291,16 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	case "deaf": // work that does not look at its context
-		signals()
+		signals(0)
 		time.Sleep(time.Minute)
+		return
+	case "ending": // work that ends in good order, for as long as its input is open
+		ctx := signals(time.Hour)
+		fmt.Println("ready")
+		<-ctx.Done()
+		time.Sleep(100 * time.Millisecond) // so that the default effect would be back, if it came at once
+		fmt.Println("ending")
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	}
 	os.Exit(m.Run())
@@ -314,11 +325,44 @@ func TestSignalsAndBrokenPipe(t *testing.T) {
 			t.Errorf("%v: the second signal did not kill: %v", sig, err)
 		}
 	}
+	endsInGoodOrder(t)
 	var stderr bytes.Buffer
 	cmd := exec.Command("sh", "-c", `"$0" ask --help | true`, os.Args[0])
 	cmd.Env = append(os.Environ(), "SLUICE_TEST_AS_COMMAND=1")
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil || stderr.Len() > 0 {
 		t.Errorf("a closed pipe is not quiet: %v %q", err, stderr.String())
+	}
+}
+
+// endsInGoodOrder: timeout(1) signals the program and then its group of processes, of which it is one. Now and then the
+// second signal came after the first one had given the signals their default effect back, and killed.
+func endsInGoodOrder(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SLUICE_TEST_AS_COMMAND=ending")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewReader(out)
+	for range 2 { // when it is ready, and when it is ending
+		if line, err := said.ReadString('\n'); err != nil {
+			t.Fatalf("%q, %v", line, err)
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond) // the signal comes before its end
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Errorf("the same signal, sent twice, killed: %v", err)
 	}
 }
