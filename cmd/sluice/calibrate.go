@@ -21,8 +21,9 @@ force: the artifact <store>/calibration/NAME.cal.json with all figures and their
 written by the language model, or read with --queries from {"context_id","text",...} lines. Written questions
 are kept as they come: an interrupted run goes on where it stopped.
 
-What was counted is kept as well: after chunks or questions have come or gone, the next run counts only the pairs that
-have changed, with the same result. Where that is not possible it counts all of them, and says why.
+What was counted of a large base is kept as well: after chunks or questions have come or gone, the next run counts
+only the pairs that have changed, with the same result. Where that is not possible it counts all of them, and says why.
+A small base is counted anew each time, which takes less time.
 
 A store can have several calibrations; one of them is in force: the first one, until 'calibrate use NAME' or --use says
 otherwise. Without --name, that one is made anew. --reuse takes distributions that were computed before and only derives
@@ -54,8 +55,12 @@ func (a *app) calibrateCommand() *cobra.Command {
 			}
 			fill(&o, c.Calibrate)
 			o.Parallel = c.Generate.Parallel
-			if o.KeepBytes = keep << 20; keep <= 0 {
-				o.KeepBytes = -1 // to the library, 0 is the default
+			switch { // to the library, 0 is the default
+			case !cmd.Flags().Changed("keep-mb"):
+			case keep <= 0:
+				o.KeepBytes = -1
+			default:
+				o.KeepBytes = keep << 20
 			}
 			if from != "" {
 				return closing(s, a.fromLog(cmd, s, from, o))
@@ -88,7 +93,8 @@ func (a *app) calibrateCommand() *cobra.Command {
 	f.BoolVar(&o.Use, "use", false, "put it in force where another one is")
 	f.StringVar(&o.Plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
 	f.Int64Var(&keep, "keep-mb", pairs.DefaultLimit>>20,
-		"megabytes of pairs kept beside the artifact, so that the next run counts only what has changed; 0 keeps none")
+		"megabytes of pairs kept beside the artifact, so that the next run counts only what has changed; 0 keeps none; "+
+			"unless it is given, small bases are counted anew")
 	f.BoolVar(&o.Strict, "strict", false,
 		"a bad line of --queries, or one of an unknown context, is an error instead of being counted")
 	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")

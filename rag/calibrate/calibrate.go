@@ -48,7 +48,8 @@ type Options struct {
 	Strict     bool   // a bad line, or one whose context is not in the store, is an error instead of a count
 	Plot       string // file for a drawing, .png or .svg; "" is none
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
-	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, negative keeps nothing.
+	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, and nothing for up to pairs.SmallWork,
+	// which is computed anew sooner; negative keeps nothing.
 	KeepBytes int64
 
 	follows *gate.Calibration // set by Follow

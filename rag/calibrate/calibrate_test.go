@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/pairs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -138,7 +139,7 @@ func TestCalibrateIncrementally(t *testing.T) {
 	}
 	ingestText("b.jsonl", strings.Join(lines[:38], "\n"))
 	asked := append(strings.Split(strings.TrimSpace(doubles.Questions), "\n"), questions[:38]...)
-	run := func(what string, pairs int64, texts int) {
+	run := func(what string, changed int64, texts int) {
 		t.Helper()
 		options := calibrate.Options{Source: "q", Holdout: .3, Resamples: 50, Policy: "p5"}
 		read := func(keep int64, name string) *calibrate.Result {
@@ -152,7 +153,7 @@ func TestCalibrateIncrementally(t *testing.T) {
 		want := read(-1, "full")
 		embedded := 0
 		w.Encoder.After = func(texts []string) { embedded += len(texts) }
-		got := read(0, "default")
+		got := read(pairs.DefaultLimit, "default")
 		w.Encoder.After = nil
 		for _, name := range []*string{&want.PositiveFile, &want.MaximumFile, &want.OtherFile, &want.OwnerFile,
 			&want.GeneralFile} {
@@ -170,9 +171,9 @@ func TestCalibrateIncrementally(t *testing.T) {
 		if math.Abs(want.Separation-got.Separation) > .01 {
 			t.Errorf("%s: separation %v and %v", what, want.Separation, got.Separation)
 		}
-		if got.Counted.Pairs != pairs || embedded != texts || want.Counted.Pairs != want.Counted.Of ||
+		if got.Counted.Pairs != changed || embedded != texts || want.Counted.Pairs != want.Counted.Of ||
 			want.Counted.StateBytes != 0 {
-			t.Errorf("%s: %+v, want %d pairs; %d texts embedded, want %d", what, got.Counted, pairs, embedded, texts)
+			t.Errorf("%s: %+v, want %d pairs; %d texts embedded, want %d", what, got.Counted, changed, embedded, texts)
 		}
 	}
 	run("first", 42*42, 42+48) // and the general ones
@@ -204,7 +205,8 @@ func TestCalibrateIncrementally(t *testing.T) {
 func TestCalibrateSaysWhyItCountsAll(t *testing.T) {
 	w := newWorld(t)
 	run := func() *calibrate.Result {
-		r, err := w.calibrate(t, calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions"})
+		r, err := w.calibrate(t, calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions",
+			KeepBytes: pairs.DefaultLimit})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/pairs"
 )
 
 // synced is a base of a folder with 40 files, each one chunk.
@@ -65,7 +66,8 @@ func TestFollowAsksAboutNewContextsOnly(t *testing.T) {
 		return calibrate.Follow(t.Context(), w.Base.Base,
 			calibrate.Input{Options: o, Model: w.Generator, Templates: w.templates})
 	}
-	o := calibrate.Options{PerContext: 1, RankLimit: 1000, Resamples: 20, Policy: "maximum:p10", Threshold: .02}
+	o := calibrate.Options{PerContext: 1, RankLimit: 1000, Resamples: 20, Policy: "maximum:p10", Threshold: .02,
+		KeepBytes: pairs.DefaultLimit}
 	if r, err := follow(o); err != nil || r.Name != "default" || r.InForce != "default" { // there was none
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -78,7 +80,7 @@ func TestFollowAsksAboutNewContextsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	sync()
-	r, err := follow(calibrate.Options{RankLimit: 1000})
+	r, err := follow(calibrate.Options{RankLimit: 1000, KeepBytes: pairs.DefaultLimit})
 	if err != nil || r == nil {
 		t.Fatal(err)
 	}

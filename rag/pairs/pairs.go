@@ -45,8 +45,10 @@ type Input struct {
 // Keep says where counts are kept and how rows are known again. Whatever is not in the names below, other vectors among
 // them, makes a row another one; that costs time and no exactness.
 type Keep struct {
-	File  string // the parts lie beside it; "" keeps nothing
-	Limit int64  // bytes of kept pairs; 0 is DefaultLimit
+	File string // the parts lie beside it; "" keeps nothing
+	// Limit is how many bytes of pairs are kept; 0 is DefaultLimit, and nothing is kept where counting all pairs anew
+	// takes less time than reading and writing what would be kept: up to SmallWork.
+	Limit int64
 	// Encoder identifies what made the vectors. A state of another encoder is not used.
 	Encoder string
 
@@ -62,6 +64,10 @@ type Keep struct {
 
 // DefaultLimit is what a state keeps: at 10¹⁰ pairs the ranks within .05 % of a quantile, and all pairs of small bases.
 const DefaultLimit = 256 << 20
+
+// SmallWork is how many products of numbers, contexts × queries × dimension, are computed anew each time where
+// Keep.Limit is not set: some .15 s of one core (docs/adr/0045-reading-and-cleaning.md). They need no checkpoint.
+const SmallWork = 1 << 32
 
 // Report says how the pairs were counted.
 type Report struct {
@@ -100,6 +106,11 @@ func countLocked(ctx context.Context, e Distributor, in Input) (*engine.Distribu
 	c := &counting{counter: e, in: in}
 	c.report.Of = int64(in.Contexts.Rows) * int64(in.Queries.Rows)
 	if in.Limit == 0 {
+		if c.report.Of*int64(in.Contexts.Dim) <= SmallWork {
+			c.in.Checkpoint = ""
+			d, err := c.plain(ctx, "")
+			return d, c.report, err
+		}
 		c.in.Limit = DefaultLimit
 	}
 	if in.File == "" {

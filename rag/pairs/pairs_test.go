@@ -283,3 +283,43 @@ func FuzzState(f *testing.F) {
 		}
 	})
 }
+
+// TestCountSmall: without a limit, what is sooner counted than read is counted whole, leaves no file and needs none;
+// one product more, and counts are kept.
+func TestCountSmall(t *testing.T) {
+	l, file := newLibrary(50, 2, 0), stateFile(t)
+	l.live = upTo(50)
+	in := l.input(file)
+	count(t, "kept", in)
+	in.Limit, in.Checkpoint = 0, file+".pairs"
+	want, err := newEngine(t).Distribution(t.Context(), in.DistributionInput)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, r, err := Count(t.Context(), newEngine(t), in)
+	if all := int64(in.Contexts.Rows * in.Queries.Rows); err != nil || r != (Report{Pairs: all, Of: all}) {
+		t.Errorf("%+v %v", r, err)
+	}
+	if got.NegativeSummary.Mean != want.NegativeSummary.Mean || !slices.Equal(got.Best, want.Best) {
+		t.Errorf("%+v, want %+v", got.NegativeSummary, want.NegativeSummary)
+	}
+	left, err := filepath.Glob(file + "*")
+	if left = slices.DeleteFunc(left, func(f string) bool { return strings.HasSuffix(f, ".lock") }); len(left) > 0 {
+		t.Errorf("files: %v %v", left, err)
+	}
+	for rows, kept := range map[int]bool{SmallWork / 1024: false, SmallWork/1024 + 1: true} {
+		var in Input
+		in.File = file
+		in.Contexts.Rows, in.Contexts.Dim, in.Queries.Rows = rows, 1024, 1
+		if _, r, err := countLocked(t.Context(), nothing{}, in); err != nil || (r.Reason != "") != kept {
+			t.Errorf("%d contexts: %+v %v", rows, r, err)
+		}
+	}
+}
+
+// nothing counts nothing, and no parts.
+type nothing struct{}
+
+func (nothing) Distribution(context.Context, engine.DistributionInput) (*engine.Distribution, error) {
+	return &engine.Distribution{}, nil
+}
