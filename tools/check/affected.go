@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// listed is what `go list -test -deps` tells of a package, or of the test program of one, whose path ends in ".test".
+// listed is what `go list` tells of a package.
 type listed struct {
-	ImportPath string
-	Standard   bool
-	Deps       []string
-	GoFiles    []string
-	CgoFiles   []string
-	CFiles     []string
-	CXXFiles   []string
-	HFiles     []string
-	SFiles     []string
-	EmbedFiles []string
+	ImportPath   string
+	GoFiles      []string
+	CgoFiles     []string
+	CFiles       []string
+	CXXFiles     []string
+	HFiles       []string
+	SFiles       []string
+	EmbedFiles   []string
+	TestGoFiles  []string
+	XTestGoFiles []string
 }
 
-// list returns all packages and test programs by their paths.
+// list returns all packages by their paths.
 func (r *runner) list(ctx context.Context, goflags string) (map[string]listed, error) {
-	const fields = "-json=ImportPath,Standard,Deps,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,EmbedFiles"
-	out, err := r.command(ctx, goflags, "go", "list", "-test", "-deps", fields, "./...").Output()
+	const fields = "-json=ImportPath,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,EmbedFiles,TestGoFiles,XTestGoFiles"
+	out, err := r.command(ctx, goflags, "go", "list", fields, "./...").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
@@ -43,37 +43,25 @@ func (r *runner) list(ctx context.Context, goflags string) (map[string]listed, e
 	}
 }
 
-// affected returns which packages have tests that are another program in b than in a, because the test, or something
-// that it needs, is of other files; and how many have tests that are the same program.
+// affected returns which packages have other files in b than in a, their own or those of their tests, and how many have
+// tests that were compiled from the same files. The latter say the same in both: what differs below them is tested in
+// the packages that it belongs to, and all of it together by internal/e2e.
 func affected(a, b map[string]listed) (others []string, same int) {
-	for path := range b {
-		pkg, ok := strings.CutSuffix(path, ".test")
-		if !ok {
-			continue
-		}
-		if _, ok := a[path]; ok && slices.Equal(sources(a, path), sources(b, path)) {
+	for path, p := range b {
+		switch {
+		case len(p.TestGoFiles)+len(p.XTestGoFiles) == 0:
+		case slices.Equal(sources(a[path]), sources(p)):
 			same++
-			continue
+		default:
+			others = append(others, path)
 		}
-		others = append(others, pkg)
 	}
 	slices.Sort(others)
 	return others, same
 }
 
-// sources returns the files of a test program, but for those of the standard library.
-func sources(packages map[string]listed, path string) (files []string) {
-	for _, name := range append([]string{path}, packages[path].Deps...) {
-		p := packages[name]
-		if p.Standard {
-			continue
-		}
-		for _, list := range [][]string{p.GoFiles, p.CgoFiles, p.CFiles, p.CXXFiles, p.HFiles, p.SFiles, p.EmbedFiles} {
-			for _, f := range list {
-				files = append(files, name+" "+f)
-			}
-		}
-	}
-	slices.Sort(files)
-	return files
+// sources returns the files of a package and of its tests.
+func sources(p listed) []string {
+	return slices.Concat(p.GoFiles, p.CgoFiles, p.CFiles, p.CXXFiles, p.HFiles, p.SFiles, p.EmbedFiles,
+		p.TestGoFiles, p.XTestGoFiles)
 }

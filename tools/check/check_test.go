@@ -105,26 +105,23 @@ func TestSummaryFailsOnFailures(t *testing.T) {
 	}
 }
 
-// A package is tested again when its own files, those of its tests, or those of what they need are others.
+// A package is tested again when its own files, or those of its tests, are others.
 func TestAffected(t *testing.T) {
 	module := func(tag bool) map[string]listed {
 		native := map[bool]string{false: "none.go", true: "native.go"}[tag]
+		tests := map[bool][]string{false: {"a_test.go"}, true: {"a_test.go", "a_native_test.go"}}[tag]
 		return map[string]listed{
-			"m/low":                  {GoFiles: []string{"low.go"}},
-			"m/llm":                  {GoFiles: []string{"llm.go", native}, Deps: []string{"m/low"}},
-			"m/low.test":             {GoFiles: []string{"1"}, Deps: []string{"m/low", "fmt"}},
-			"m/llm.test":             {GoFiles: []string{"2"}, Deps: []string{"m/llm", "m/low"}},
-			"m/high.test":            {GoFiles: []string{"3"}, Deps: []string{"m/high", "m/llm", "m/low"}},
-			"m/tests.test":           {GoFiles: []string{"4"}, Deps: []string{"m/tests [m/tests.test]"}},
-			"m/tests [m/tests.test]": {GoFiles: []string{"a_test.go", native}},
-			"m/high":                 {GoFiles: []string{"high.go"}, Deps: []string{"m/llm", "m/low"}},
-			"fmt":                    {Standard: true, GoFiles: []string{native}},
+			"m/low":      {GoFiles: []string{"low.go"}, TestGoFiles: []string{"low_test.go"}},
+			"m/llm":      {GoFiles: []string{"llm.go", native}, XTestGoFiles: []string{"llm_test.go"}},
+			"m/inner":    {GoFiles: []string{"inner.go"}, TestGoFiles: tests},
+			"m/outer":    {GoFiles: []string{"outer.go"}, XTestGoFiles: tests},
+			"m/untested": {GoFiles: []string{native}},
 		}
 	}
 	without, with := module(false), module(true)
-	with["m/new.test"] = listed{}
+	with["m/new"] = listed{TestGoFiles: []string{"new_test.go"}}
 	got, same := affected(without, with)
-	if want := "m/high m/llm m/new m/tests"; strings.Join(got, " ") != want || same != 1 {
+	if want := "m/inner m/llm m/new m/outer"; strings.Join(got, " ") != want || same != 1 {
 		t.Errorf("%v, not %s; %d the same", got, want, same)
 	}
 	if got, same := affected(with, with); len(got) > 0 || same != 5 {

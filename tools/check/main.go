@@ -85,7 +85,7 @@ func (r *runner) checks(ctx context.Context) {
 	r.sanitize(ctx)
 }
 
-// native tests the packages that are others with the set-up; the rest has been tested without, and is the same program.
+// native tests the packages that have files of their own with the set-up; the others have been tested without.
 func (r *runner) native(ctx context.Context, plain, native string) {
 	if ctx.Err() != nil {
 		return
@@ -101,21 +101,23 @@ func (r *runner) native(ctx context.Context, plain, native string) {
 		return
 	}
 	packages, same := affected(a, b)
-	fmt.Fprintf(r.out, "----  %d packages are the same program with the set-up and are not tested again\n", same)
-	if i := slices.Index(packages, engine); i >= 0 {
-		fmt.Fprintf(r.out, "----  %s has been tested; its tests of GPUs come with the set-up\n", engine)
-		r.test(ctx, "native", native, "-run", ofGPUs, engine)
-		packages = slices.Delete(packages, i, i+1)
-	}
+	fmt.Fprintf(r.out, "----  %d packages have the same files with the set-up and are not tested again\n", same)
+	fmt.Fprintf(r.out, "----  %s have been tested; their tests of GPUs come with the set-up\n",
+		strings.Join(computing, ", "))
+	r.test(ctx, "native", native, append([]string{"-run", ofGPUs}, computing...)...)
+	packages = slices.DeleteFunc(packages, func(p string) bool { return slices.Contains(computing, p) })
 	r.test(ctx, "native", native, packages...)
 }
 
-// engine is another program with the set-up only because it can open a GPU's driver then. ofGPUs are its tests of that:
-// they, and what it may depend on, run with the set-up, the minute of others does not once more.
-const (
-	engine = "github.com/sluice-rag/sluice/engine"
-	ofGPUs = "CUDA|GPU|Resident|Dependencies"
-)
+// computing are other programs with the set-up only because they can open a GPU's driver then. ofGPUs are their tests
+// of that: they, and what these packages may depend on, run with the set-up, the minute of others does not once more,
+// nor do those of GPUs that Go stands in for.
+var computing = []string{
+	"github.com/sluice-rag/sluice/engine",
+	"github.com/sluice-rag/sluice/engine/internal/statistics",
+}
+
+const ofGPUs = "CUDA|NoGPU|Resident|Dependencies"
 
 // withTag returns GOFLAGS with a build tag added to those that it has.
 func withTag(flags, tag string) string {
