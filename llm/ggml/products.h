@@ -151,12 +151,12 @@ static inline __attribute__((always_inline)) void slc_multiply(int blocks, int n
     for (int v = 0; v < n; v++) {
         sum[v] = slc_zero();
     }
-    // One vector, or two, wait for weights: the rows lie beside each other, but are read across, so that the processor
+    // Up to eight vectors wait for weights: the rows lie beside each other, but are read across, so that the processor
     // does not see what comes. These are the rows after the next ones; reading ahead of the matrix's end does no harm.
     const size_t line = 64, bytes = SLC_ROWS * sizeof(block_q4_1);
     const char * ahead = rows + 2 * SLC_ROWS * stride;
     for (int b = 0; b < blocks; b++, rows += sizeof(block_q4_1), ahead += bytes) {
-        for (size_t at = 0; n <= 2 && at < bytes; at += line) {
+        for (size_t at = 0; n <= 8 && at < bytes; at += line) {
             _mm_prefetch(ahead + at, _MM_HINT_T0);
         }
         slc_bytes weights[8];
