@@ -3,7 +3,8 @@
 //
 // In a shared cache most cells are masked for most rows, and rows of one text, or of texts that begin alike, see the
 // same cells. So cells are taken in blocks of 64, and of each block only the rows that see some of it: their scores and
-// values are two small matrix products in registers. ggml's own code converts the mask and the keys number by number
+// values are two small matrix products in registers. Texts that are made together have a cell in turns: of a block of
+// which each row sees little, its cells are put aside, and a row's 64 make a block of its own. ggml's own code converts the mask and the keys number by number
 // for every head, and for less than 64 rows it goes cell by cell, with an exponential each and values summed in
 // float16. Softmax over blocks as in FlashAttention (Dao et al. 2022), with sums in float32 and scales that are powers
 // of two. Scaling by these is exact, and every sum goes over a text's tokens in the order of their cells, so that a
@@ -107,16 +108,17 @@ inline void sums(int rows, const float * const * weights, const float * values, 
     }
 }
 
-// all_masked tells whether a block's row of the mask is minus infinity everywhere.
-inline bool all_masked(const ggml_fp16_t * mask) {
-    const __m256i want = _mm256_set1_epi16((short) 0xfc00);
-    for (int i = 0; i < kCells; i += 16) {
-        const __m256i differs = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *) (mask + i)), want);
-        if (!_mm256_testz_si256(differs, differs)) {
-            return false;
-        }
+// visible has a bit for each cell of a block whose mask is not minus infinity.
+inline uint64_t visible(const ggml_fp16_t * mask) {
+    const __m256i hidden = _mm256_set1_epi16((short) 0xfc00);
+    uint64_t bits = 0;
+    for (int i = 0; i < kCells; i += 32) {
+        const __m256i a = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) (mask + i)), hidden);
+        const __m256i b = _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *) (mask + i + 16)), hidden);
+        const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi16(a, b), 0xd8);
+        bits |= (uint64_t) ~(uint32_t) _mm256_movemask_epi8(both) << i;
     }
-    return true;
+    return bits;
 }
 
 // Attention is the operation's operands; see ggml_flash_attn_ext in ggml.h for their shapes.
@@ -168,22 +170,26 @@ struct Attention {
         }
     }
 
-    // transposed_keys writes a block's keys, [number][cell].
-    void transposed_keys(int64_t i3, int64_t head, int64_t cell, float * to) const {
-        const char * from = (const char *) k->data + cell * k->nb[1] + head * k->nb[2] + i3 * k->nb[3];
-        for (int64_t d = 0; d < keys; d += kWidth) {
-            for (int i = 0; i < kCells; i += kWidth) {
-                transpose(from + i * k->nb[1] + d * 2, k->nb[1], to + d * kCells + i, kCells);
+    // transposed_keys writes the keys of a block's cells, [number][cell].
+    void transposed_keys(int64_t i3, int64_t head, const int64_t * block, float * to) const {
+        const char * from = (const char *) k->data + head * k->nb[2] + i3 * k->nb[3];
+        for (int i = 0; i < kCells; i += kWidth) {
+            const char * rows[kWidth];
+            for (int j = 0; j < kWidth; j++) {
+                rows[j] = from + block[i + j] * k->nb[1];
+            }
+            for (int64_t d = 0; d < keys; d += kWidth) {
+                transpose(rows, d * 2, to + d * kCells + i, kCells);
             }
         }
     }
 
-    // float_values writes columns of a block's values, [cell][n columns from c].
-    void float_values(int64_t i3, int64_t head, int64_t cell, int64_t c, int64_t n, float * to) const {
-        const char * from = (const char *) v->data + cell * v->nb[1] + head * v->nb[2] + i3 * v->nb[3] + c * 2;
+    // float_values writes columns of the values of a block's cells, [cell][n columns from c].
+    void float_values(int64_t i3, int64_t head, const int64_t * block, int64_t c, int64_t n, float * to) const {
+        const char * from = (const char *) v->data + head * v->nb[2] + i3 * v->nb[3] + c * 2;
         for (int i = 0; i < kCells; i++) {
             for (int64_t d = 0; d < n; d += kWidth) {
-                store(to + i * n + d, load((const ggml_fp16_t *) (from + i * v->nb[1]) + d));
+                store(to + i * n + d, load((const ggml_fp16_t *) (from + block[i] * v->nb[1]) + d));
             }
         }
     }
@@ -227,6 +233,23 @@ inline void exponentiate(float * score, float max) {
 // ggml plans a thread's workspace for its own tiles (ggml_graph_plan), and this is how large these are.
 static_assert(GGML_FA_TILE_Q == kRows && GGML_FA_TILE_KV == kCells, "ggml's tiles have another size: see Tile::floats");
 
+// Cells are those of a block that follow each other.
+struct Cells {
+    int64_t at[kCells];
+    explicit Cells(int64_t first) {
+        for (int i = 0; i < kCells; i++) {
+            at[i] = first + i;
+        }
+    }
+};
+
+// Aside are cells that a row sees, with their mask, until there are enough for a block.
+struct Aside {
+    int count = 0;
+    int64_t cells[kCells];
+    ggml_fp16_t mask[kCells];
+};
+
 // Tile is a thread's workspace.
 struct Tile {
     const Attention & a;
@@ -234,6 +257,7 @@ struct Tile {
     float *scores, *queries, *sums; // [rows][cells], [rows][keys], [rows][values]
     float max[kRows];               // of each row: the largest score so far, rounded up,
     float weight[kRows];            // and the sum of 2^(score - max)
+    Aside aside[kRows];
 
     static size_t floats(const Attention & a) { return kRows * (2 * (a.keys + a.values) + 2 * kCells); }
 
@@ -254,7 +278,10 @@ struct Tile {
             weight[i] = 0;
         }
         for (int64_t cell = 0; cell < a.cells; cell += kCells) {
-            block(i3, group, row, n, cell);
+            cells(i3, group, row, n, cell);
+        }
+        for (int r = 0; r < n; r++) {
+            own_block(i3, group, r);
         }
         for (int i = 0; i < n * a.shared; i++) {
             const int64_t head = group * a.shared + i % a.shared;
@@ -262,20 +289,71 @@ struct Tile {
         }
     }
 
-    // block adds what a block of cells gives to the rows that see some of it.
-    void block(int64_t i3, int64_t group, int64_t row, int n, int64_t cell) {
+    // cells adds what the cells from `cell` on give to the rows that see some of them, or puts them aside. A row's cells
+    // are added in their order.
+    void cells(int64_t i3, int64_t group, int64_t row, int n, int64_t cell) {
+        int rows[kRows], active = 0, seen = 0;
+        const ggml_fp16_t * mask[kRows];
+        uint64_t bits[kRows];
+        for (int r = 0; r < n; r++) {
+            const ggml_fp16_t * m = a.mask_row(i3, row + r, cell);
+            const uint64_t b = m ? visible(m) : ~UINT64_C(0);
+            if (b) {
+                rows[active] = r;
+                mask[active] = m;
+                bits[active] = b;
+                active++;
+                seen += __builtin_popcountll(b);
+            }
+        }
+        // A block's keys and values are converted at about the cost of the products of four of its rows.
+        constexpr int64_t kConverted = 4;
+        if (seen * (kConverted + a.shared) >= kCells * (kConverted + active * a.shared)) {
+            for (int i = 0; i < active; i++) {
+                own_block(i3, group, rows[i]);
+            }
+            block(i3, group, Cells(cell).at, active, rows, mask);
+            return;
+        }
+        for (int i = 0; i < active; i++) {
+            for (uint64_t b = bits[i]; b; b &= b - 1) {
+                const int c = __builtin_ctzll(b);
+                Aside & own = aside[rows[i]];
+                own.cells[own.count] = cell + c;
+                own.mask[own.count] = mask[i][c];
+                if (++own.count == kCells) {
+                    own_block(i3, group, rows[i]);
+                }
+            }
+        }
+    }
+
+    // own_block adds what was put aside for a row. A block that is not full repeats a cell, masked.
+    void own_block(int64_t i3, int64_t group, int row) {
+        Aside & own = aside[row];
+        if (own.count == 0) {
+            return;
+        }
+        for (int i = own.count; i < kCells; i++) {
+            own.cells[i] = own.cells[0];
+            own.mask[i] = 0xfc00;
+        }
+        const ggml_fp16_t * mask = own.mask;
+        block(i3, group, own.cells, 1, &row, &mask);
+        own.count = 0;
+    }
+
+    // block adds what a block of cells gives to n rows.
+    void block(int64_t i3, int64_t group, const int64_t * cells, int n, const int * rows,
+               const ggml_fp16_t * const * masks) {
         int active = 0;
         const ggml_fp16_t * mask[kRows];
         const float * query[kRows];
         float *score[kRows], *sum[kRows], *weights[kRows];
         for (int r = 0; r < n; r++) {
-            const ggml_fp16_t * m = a.mask_row(i3, row + r, cell);
-            if (m && all_masked(m)) {
-                continue;
-            }
             for (int g = 0; g < a.shared; g++) {
-                const int i = r * (int) a.shared + g;
-                mask[active] = m;
+                const int i = rows[r] * (int) a.shared + g;
+                mask[active] = masks[r];
                 query[active] = queries + i * a.keys;
                 score[active] = scores + active * kCells;
                 sum[active] = sums + i * a.values;
@@ -283,17 +361,14 @@ struct Tile {
                 active++;
             }
         }
-        if (active == 0) {
-            return;
-        }
-        a.transposed_keys(i3, group, cell, keys);
+        a.transposed_keys(i3, group, cells, keys);
         slc::scores(active, query, keys, (int) a.keys, score);
         for (int i = 0; i < active; i++) {
             const float now = std::ceil(a.mask_scores(score[i], mask[i]));
             rescale(weights[i] - weight, now);
             exponentiate(score[i], max[weights[i] - weight]);
         }
-        a.float_values(i3, group, cell, 0, a.values, values);
+        a.float_values(i3, group, cells, 0, a.values, values);
         slc::sums(active, score, values, (int) a.values, sum, weights);
     }
 
@@ -361,10 +436,10 @@ struct Row {
         }
         for (int64_t cell = from; cell < to; cell += kCells) {
             const ggml_fp16_t * mask = a.mask_row(0, 0, cell);
-            if (mask && all_masked(mask)) {
+            if (mask && !visible(mask)) {
                 continue;
             }
-            a.transposed_keys(0, group, cell, work);
+            a.transposed_keys(0, group, Cells(cell).at, work);
             for (int g = 0; g < a.shared; g++) {
                 out[g] = scores + (group * a.shared + g) * a.cells + cell;
             }
@@ -393,14 +468,14 @@ struct Row {
         }
         for (int64_t cell = 0; cell < a.cells; cell += kCells) {
             const ggml_fp16_t * mask = a.mask_row(0, 0, cell);
-            if (mask && all_masked(mask)) {
+            if (mask && !visible(mask)) {
                 continue;
             }
             for (int g = 0; g < a.shared; g++) {
                 memcpy(score + g * kCells, scores + (group * a.shared + g) * a.cells + cell, kCells * sizeof(float));
                 exponentiate(score + g * kCells, max[g]);
             }
-            a.float_values(0, group, cell, c, kChunk, work);
+            a.float_values(0, group, Cells(cell).at, c, kChunk, work);
             slc::sums((int) a.shared, weights, work, kChunk, out, total);
         }
         for (int g = 0; g < a.shared; g++) {

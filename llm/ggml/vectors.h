@@ -81,12 +81,12 @@ inline vec exponential(vec x, float max) {
     return scale_by_power_of_two(y, add(n, broadcast(-max)), x);
 }
 
-// transpose reads kWidth float16 numbers of kWidth rows that are `stride` bytes apart, and writes them as kWidth rows
-// of floats that are `wide` floats apart: out[number][row].
-inline void transpose(const char * rows, size_t stride, float * out, int wide) {
+// transpose reads kWidth float16 numbers of kWidth rows, `offset` bytes from their beginnings, and writes them as kWidth
+// rows of floats that are `wide` floats apart: out[number][row].
+inline void transpose(const char * const * rows, size_t offset, float * out, int wide) {
     vec r[kWidth], t[kWidth];
     for (int i = 0; i < kWidth; i++) {
-        r[i] = load((const ggml_fp16_t *) (rows + i * stride));
+        r[i] = load((const ggml_fp16_t *) (rows[i] + offset));
     }
     for (int i = 0; i < kWidth; i += 2) {
         t[i] = unpack_low(r[i], r[i + 1]);
