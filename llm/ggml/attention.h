@@ -4,12 +4,12 @@
 // In a shared cache most cells are masked for most rows, and rows of one text, or of texts that begin alike, see the
 // same cells. So cells are taken in blocks of 64, and of each block only the rows that see some of it: their scores and
 // values are two small matrix products in registers. Texts that are made together have a cell in turns: of a block of
-// which each row sees little, its cells are put aside, and a row's 64 make a block of its own. ggml's own code converts the mask and the keys number by number
-// for every head, and for less than 64 rows it goes cell by cell, with an exponential each and values summed in
-// float16. Softmax over blocks as in FlashAttention (Dao et al. 2022), with sums in float32 and scales that are powers
-// of two. Scaling by these is exact, and every sum goes over a text's tokens in the order of their cells, so that a
-// row's result has the same bits whatever else is in the batch, wherever in the cache its cells lie, and on any number
-// of threads.
+// which each row sees little, its cells are put aside, and a row's 64 make a block of its own. ggml's own code converts
+// the mask and the keys number by number for every head, and for less than 64 rows it goes cell by cell, with an
+// exponential each and values summed in float16. Softmax over blocks as in FlashAttention (Dao et al. 2022), with sums
+// in float32 and scales that are powers of two. Scaling by these is exact, and every sum goes over a text's tokens in
+// the order of their cells, so that a row's result has the same bits whatever else is in the batch, wherever in the
+// cache its cells lie, and on any number of threads.
 #pragma once
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
@@ -28,83 +28,30 @@ namespace slc {
 constexpr int kCells = 64; // of a block
 constexpr int kRows = 64;  // of a tile: rows of queries times the heads that share their keys
 
-// product adds a[R][n] · b[n][columns at c], rows of b being `wide` floats apart, to out[R][columns at c], or replaces
-// it. With weigh, it also adds each row of a to its weight.
-template <int R, int C, bool weigh>
-inline void product(const float * const * a, const float * b, int wide, int n, float * const * out, int c, bool sum,
-                    float * const * weight) {
-    vec acc[R][C], all[R];
-    for (int r = 0; r < R; r++) {
-        for (int i = 0; i < C; i++) {
-            acc[r][i] = sum ? load(out[r] + c + i * kWidth) : broadcast(0);
-        }
-        all[r] = broadcast(weigh ? *weight[r] : 0);
-    }
-    for (int k = 0; k < n; k++) {
-        vec x[C];
-        for (int i = 0; i < C; i++) {
-            x[i] = load(b + (size_t) k * wide + c + i * kWidth);
-        }
-        for (int r = 0; r < R; r++) {
-            const vec y = broadcast(a[r][k]);
-            for (int i = 0; i < C; i++) {
-                acc[r][i] = fma(y, x[i], acc[r][i]);
-            }
-            if (weigh) {
-                all[r] = add(all[r], y);
-            }
-        }
-    }
-    for (int r = 0; r < R; r++) {
-        for (int i = 0; i < C; i++) {
-            store(out[r] + c + i * kWidth, acc[r][i]);
-        }
-        if (weigh) {
-            *weight[r] = lane0(all[r]);
-        }
-    }
-}
-
-// strip is product for any number of rows.
-template <int C, bool weigh>
-inline void strip(int rows, const float * const * a, const float * b, int wide, int n, float * const * out, int c,
-                  bool sum, float * const * w) {
-    constexpr int R = C > 2 ? 5 : 4; // so that all sums stay in registers
-    int r = 0;
-    for (; r + R <= rows; r += R) {
-        product<R, C, weigh>(a + r, b, wide, n, out + r, c, sum, w + r);
-    }
-    switch (rows - r) {
-        case 4: return product<4, C, weigh>(a + r, b, wide, n, out + r, c, sum, w + r);
-        case 3: return product<3, C, weigh>(a + r, b, wide, n, out + r, c, sum, w + r);
-        case 2: return product<2, C, weigh>(a + r, b, wide, n, out + r, c, sum, w + r);
-        case 1: return product<1, C, weigh>(a + r, b, wide, n, out + r, c, sum, w + r);
-    }
-}
-
 // scores are queries · keys, [rows][cells].
 inline void scores(int rows, const float * const * queries, const float * keys, int n, float * const * out) {
     for (int c = 0; c < kCells; c += kColumns * kWidth) {
-        strip<kColumns, false>(rows, queries, keys, kCells, n, out, c, false, out);
+        strip<kColumns, false>(rows, queries, Floats{keys, kCells}, n, out, c, false, out);
     }
 }
 
 // sums add weights · values to what is there, [rows][wide], and the weights to theirs.
-inline void sums(int rows, const float * const * weights, const float * values, int wide, float * const * out,
+template <class Values>
+inline void sums(int rows, const float * const * weights, const Values & values, int wide, float * const * out,
                  float * const * weight) {
     int c = 0;
     if (wide >= kColumns * kWidth) {
-        strip<kColumns, true>(rows, weights, values, wide, kCells, out, c, true, weight);
+        strip<kColumns, true>(rows, weights, values, kCells, out, c, true, weight);
         c += kColumns * kWidth;
     } else {
-        strip<1, true>(rows, weights, values, wide, kCells, out, c, true, weight);
+        strip<1, true>(rows, weights, values, kCells, out, c, true, weight);
         c += kWidth;
     }
     for (; c + kColumns * kWidth <= wide; c += kColumns * kWidth) {
-        strip<kColumns, false>(rows, weights, values, wide, kCells, out, c, true, weight);
+        strip<kColumns, false>(rows, weights, values, kCells, out, c, true, weight);
     }
     for (; c < wide; c += kWidth) {
-        strip<1, false>(rows, weights, values, wide, kCells, out, c, true, weight);
+        strip<1, false>(rows, weights, values, kCells, out, c, true, weight);
     }
 }
 
@@ -120,6 +67,14 @@ inline uint64_t visible(const ggml_fp16_t * mask) {
     }
     return bits;
 }
+
+// Halves are the values of a block's cells as the cache has them.
+struct Halves {
+    const char * from;
+    const int64_t * cells;
+    size_t stride;
+    vec at(int row, int column) const { return load((const ggml_fp16_t *) (from + cells[row] * stride) + column); }
+};
 
 // Attention is the operation's operands; see ggml_flash_attn_ext in ggml.h for their shapes.
 struct Attention {
@@ -184,12 +139,16 @@ struct Attention {
         }
     }
 
-    // float_values writes columns of the values of a block's cells, [cell][n columns from c].
-    void float_values(int64_t i3, int64_t head, const int64_t * block, int64_t c, int64_t n, float * to) const {
-        const char * from = (const char *) v->data + head * v->nb[2] + i3 * v->nb[3] + c * 2;
+    // half_values are columns of the values of a block's cells, from c on.
+    Halves half_values(int64_t i3, int64_t head, const int64_t * block, int64_t c) const {
+        return {(const char *) v->data + head * v->nb[2] + i3 * v->nb[3] + c * 2, block, v->nb[1]};
+    }
+
+    // float_values writes them, n columns, [cell][column].
+    static void float_values(const Halves & from, int64_t n, float * to) {
         for (int i = 0; i < kCells; i++) {
             for (int64_t d = 0; d < n; d += kWidth) {
-                store(to + i * n + d, load((const ggml_fp16_t *) (from + block[i] * v->nb[1]) + d));
+                store(to + i * n + d, from.at(i, (int) d));
             }
         }
     }
@@ -289,8 +248,8 @@ struct Tile {
         }
     }
 
-    // cells adds what the cells from `cell` on give to the rows that see some of them, or puts them aside. A row's cells
-    // are added in their order.
+    // cells adds what the cells from `cell` on give to the rows that see some of them, or puts them aside. A row's
+    // cells are added in their order.
     void cells(int64_t i3, int64_t group, int64_t row, int n, int64_t cell) {
         int rows[kRows], active = 0, seen = 0;
         const ggml_fp16_t * mask[kRows];
@@ -368,8 +327,13 @@ struct Tile {
             rescale(weights[i] - weight, now);
             exponentiate(score[i], max[weights[i] - weight]);
         }
-        a.float_values(i3, group, cells, 0, a.values, values);
-        slc::sums(active, score, values, (int) a.values, sum, weights);
+        const Halves halves = a.half_values(i3, group, cells, 0);
+        if (active <= kStrip) { // each value is read once
+            slc::sums(active, score, halves, (int) a.values, sum, weights);
+            return;
+        }
+        a.float_values(halves, a.values, values);
+        slc::sums(active, score, Floats{values, (int) a.values}, (int) a.values, sum, weights);
     }
 
     // rescale brings what was summed before to the scale of a larger score.
@@ -394,10 +358,10 @@ struct Row {
     const ggml_compute_params * params;
     const Attention & a;
     float *scores, *maxima;        // of all threads: [heads][cells], and the largest ones, [threads][heads]
-    float *work, *score, *queries; // of this thread: [keys][cells] or [cells][chunk]; [shared][cells]; [shared][keys]
+    float *work, *score, *queries; // of this thread: [keys][cells]; [shared][cells]; [shared][keys]
 
     // Floats of a thread's workspace.
-    static size_t own(const Attention & a) { return kCells * std::max(a.keys, kChunk) + a.shared * (kCells + a.keys); }
+    static size_t own(const Attention & a) { return kCells * a.keys + a.shared * (kCells + a.keys); }
     static bool fits(const ggml_compute_params * params, const Attention & a) {
         return a.rows == 1 && a.q->ne[3] == 1 && params->nth > 1 && a.values % kChunk == 0 &&
                (size_t) (a.heads * a.cells) + params->nth * (a.heads + own(a)) <= params->nth * Tile::floats(a);
@@ -407,7 +371,7 @@ struct Row {
         scores = (float *) params->wdata;
         maxima = scores + a.heads * a.cells;
         work = maxima + params->nth * a.heads + params->ith * own(a);
-        score = work + kCells * std::max(a.keys, kChunk);
+        score = work + kCells * a.keys;
         queries = score + a.shared * kCells;
     }
 
@@ -475,8 +439,9 @@ struct Row {
                 memcpy(score + g * kCells, scores + (group * a.shared + g) * a.cells + cell, kCells * sizeof(float));
                 exponentiate(score + g * kCells, max[g]);
             }
-            a.float_values(0, group, Cells(cell).at, c, kChunk, work);
-            slc::sums((int) a.shared, weights, work, kChunk, out, total);
+            const Cells block(cell);
+            const Halves halves = a.half_values(0, group, block.at, c);
+            slc::sums((int) a.shared, weights, halves, kChunk, out, total);
         }
         for (int g = 0; g < a.shared; g++) {
             a.write(0, 0, group * a.shared + g, c, kChunk, sum[g], weight[g]);

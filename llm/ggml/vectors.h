@@ -1,4 +1,5 @@
-// Vectors of floats for attention.h: the widest registers that this file is compiled for, AVX2 or AVX-512.
+// Vectors of floats, and products of small matrices of them, for attention.h: in the widest registers that this file is
+// compiled for, AVX2 or AVX-512.
 #pragma once
 
 #include <cmath>
@@ -81,8 +82,8 @@ inline vec exponential(vec x, float max) {
     return scale_by_power_of_two(y, add(n, broadcast(-max)), x);
 }
 
-// transpose reads kWidth float16 numbers of kWidth rows, `offset` bytes from their beginnings, and writes them as kWidth
-// rows of floats that are `wide` floats apart: out[number][row].
+// transpose reads kWidth float16 numbers of kWidth rows, `offset` bytes from their beginnings, and writes them as
+// kWidth rows of floats that are `wide` floats apart: out[number][row].
 inline void transpose(const char * const * rows, size_t offset, float * out, int wide) {
     vec r[kWidth], t[kWidth];
     for (int i = 0; i < kWidth; i++) {
@@ -114,6 +115,69 @@ inline void transpose(const char * const * rows, size_t offset, float * out, int
         store(out + (4 + j) * wide, _mm256_permute2f128_ps(r[j], r[4 + j], 0x31));
     }
 #endif
+}
+
+// Floats is a matrix whose rows are `wide` floats apart.
+struct Floats {
+    const float * from;
+    int wide;
+    vec at(int row, int column) const { return load(from + (size_t) row * wide + column); }
+};
+
+// product adds a[R][n] · b[n][columns at c] to out[R][columns at c], or replaces it. With weigh, it also adds each row
+// of a to its weight.
+template <int R, int C, bool weigh, class B>
+inline void product(const float * const * a, const B & b, int n, float * const * out, int c, bool sum,
+                    float * const * weight) {
+    vec acc[R][C], all[R];
+    for (int r = 0; r < R; r++) {
+        for (int i = 0; i < C; i++) {
+            acc[r][i] = sum ? load(out[r] + c + i * kWidth) : broadcast(0);
+        }
+        all[r] = broadcast(weigh ? *weight[r] : 0);
+    }
+    for (int k = 0; k < n; k++) {
+        vec x[C];
+        for (int i = 0; i < C; i++) {
+            x[i] = b.at(k, c + i * kWidth);
+        }
+        for (int r = 0; r < R; r++) {
+            const vec y = broadcast(a[r][k]);
+            for (int i = 0; i < C; i++) {
+                acc[r][i] = fma(y, x[i], acc[r][i]);
+            }
+            if (weigh) {
+                all[r] = add(all[r], y);
+            }
+        }
+    }
+    for (int r = 0; r < R; r++) {
+        for (int i = 0; i < C; i++) {
+            store(out[r] + c + i * kWidth, acc[r][i]);
+        }
+        if (weigh) {
+            *weight[r] = lane0(all[r]);
+        }
+    }
+}
+
+constexpr int kStrip = kColumns > 2 ? 5 : 4; // rows of a strip of kColumns: their sums stay in registers
+
+// strip is product for any number of rows.
+template <int C, bool weigh, class B>
+inline void strip(int rows, const float * const * a, const B & b, int n, float * const * out, int c, bool sum,
+                  float * const * w) {
+    constexpr int R = C == kColumns ? kStrip : 4;
+    int r = 0;
+    for (; r + R <= rows; r += R) {
+        product<R, C, weigh>(a + r, b, n, out + r, c, sum, w + r);
+    }
+    switch (rows - r) {
+        case 4: return product<4, C, weigh>(a + r, b, n, out + r, c, sum, w + r);
+        case 3: return product<3, C, weigh>(a + r, b, n, out + r, c, sum, w + r);
+        case 2: return product<2, C, weigh>(a + r, b, n, out + r, c, sum, w + r);
+        case 1: return product<1, C, weigh>(a + r, b, n, out + r, c, sum, w + r);
+    }
 }
 
 } // namespace slc
