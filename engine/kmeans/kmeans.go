@@ -34,6 +34,10 @@ func Spherical(ctx context.Context, e engine.Interface, v engine.Vectors, k int,
 	if c.Centres, err = drawCentres(ctx, e, v, min(k, v.Rows), seed); err != nil {
 		return nil, err
 	}
+	scales := make([]float64, v.Rows)
+	for i := range scales {
+		scales[i] = unit(row(v, i))
+	}
 	for round := range rounds {
 		hits, err := e.TopK(ctx, v, c.Centres, kernels.Cosine, 1, nil)
 		if err != nil {
@@ -52,7 +56,7 @@ func Spherical(ctx context.Context, e engine.Interface, v engine.Vectors, k int,
 			return c, nil
 		}
 		if round+1 < rounds {
-			c.recentre(v)
+			c.recentre(v, scales)
 		}
 	}
 	return c, nil
@@ -67,15 +71,15 @@ func row(v engine.Vectors, i int) []float32 {
 	return v.Data[i*stride:][:v.Dim]
 }
 
-// recentre makes the centres anew and drops those without vectors; Of is right again after the next assignment.
-func (c *Clusters) recentre(v engine.Vectors) {
+// recentre makes the centres anew, of vectors times scales, and drops those without vectors; Of is right again after
+// the next assignment.
+func (c *Clusters) recentre(v engine.Vectors, scales []float64) {
 	k, dim := c.Centres.Rows, v.Dim
 	sums, counts := make([]float64, k*dim), make([]int, k)
 	for i, own := range c.Of {
 		counts[own]++
 		to := sums[int(own)*dim:][:dim]
-		x := row(v, i)
-		scale := unit(x)
+		x, scale := row(v, i), scales[i]
 		for j := range to {
 			to[j] += scale * float64(x[j])
 		}

@@ -11,7 +11,15 @@ import (
 
 // Replace writes a file by write: under a name of its own first, which is synced, then renamed, and the folder is
 // synced. So name is there whole, or as it was before; mode is 0644.
-func Replace(name string, write func(io.Writer) error) (err error) {
+func Replace(name string, write func(io.Writer) error) error {
+	if err := Put(name, write); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(name))
+}
+
+// Put is Replace without the sync of the folder: of several files, that one is enough.
+func Put(name string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err
@@ -32,10 +40,7 @@ func Replace(name string, write func(io.Writer) error) (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(name))
+	return os.Rename(f.Name(), name)
 }
 
 // SyncDir makes the names in a folder durable: a file that was synced may still lack its name.

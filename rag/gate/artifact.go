@@ -226,23 +226,8 @@ func (c *Calibration) Save(path string, positive []float64) error {
 			*k.of = &s
 		}
 	}
-	for _, f := range saved.files(positive) {
-		*f.name = ""
-		if len(f.scores) == 0 {
-			continue
-		}
-		name, err := writeScores(path, f.kind, f.scores)
-		if err != nil {
-			return fmt.Errorf("gate: saving %s: %w", path, err)
-		}
-		*f.name = name
-	}
-	if saved.QuestionsFile = ""; saved.questions.Rows > 0 {
-		name, err := writeQuestions(path, saved.questions)
-		if err != nil {
-			return fmt.Errorf("gate: saving %s: %w", path, err)
-		}
-		saved.QuestionsFile = name
+	if err := saved.writeAll(path, positive); err != nil {
+		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
 	if err := saved.check(); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)

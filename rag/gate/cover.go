@@ -308,11 +308,15 @@ func compare(ctx context.Context, run each, m kernels.Metric, all []candidate, p
 		size[k]++
 	}
 	compared, right := make([]Candidate, len(all)), make([][]int, len(all))
-	for w := range all {
+	err := run.run(ctx, len(all), func(w int) error {
 		compared[w], right[w] = all[w].decided(m, p, cluster, n)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	drawn := make([]float64, len(all)*candidateDraws)
-	err := run.run(ctx, candidateDraws, func(task int) error {
+	err = run.run(ctx, candidateDraws, func(task int) error {
 		rng, weight, total := newDraws(seed, streamCandidates+uint64(task), n), make([]int32, n), 0
 		rng.into(weight)
 		for k, times := range weight {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/npy"
@@ -32,7 +34,34 @@ func scorePrefix(artifact string) string {
 	return strings.TrimSuffix(filepath.Base(artifact), ".json")
 }
 
-// writeScores writes scores beside the artifact under a name that carries their digest.
+// writing is how many files are written at a time: they mostly wait for the disk, which syncs several as soon as one.
+const writing = 8
+
+// writeAll writes the score files and the questions beside the artifact, and sets their names.
+func (c *Calibration) writeAll(artifact string, positive []float64) error {
+	var all errgroup.Group
+	all.SetLimit(writing)
+	for _, f := range c.files(positive) {
+		if *f.name = ""; len(f.scores) > 0 {
+			all.Go(func() (err error) {
+				*f.name, err = writeScores(artifact, f.kind, f.scores)
+				return err
+			})
+		}
+	}
+	if c.QuestionsFile = ""; c.questions.Rows > 0 {
+		all.Go(func() (err error) {
+			c.QuestionsFile, err = writeQuestions(artifact, c.questions)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(artifact))
+}
+
+// writeScores writes scores beside the artifact under a name that carries their digest; the folder is not synced.
 func writeScores(artifact, kind string, scores []float64) (name string, err error) {
 	h := sha256.New()
 	if err := npy.WriteFloat64(h, scores); err != nil {
@@ -40,7 +69,7 @@ func writeScores(artifact, kind string, scores []float64) (name string, err erro
 	}
 	name = fmt.Sprintf("%s.%s.%s.npy", scorePrefix(artifact), kind, hex.EncodeToString(h.Sum(nil)[:8]))
 	path := filepath.Join(filepath.Dir(artifact), name)
-	return name, durable.Replace(path, func(w io.Writer) error { return npy.WriteFloat64(w, scores) })
+	return name, durable.Put(path, func(w io.Writer) error { return npy.WriteFloat64(w, scores) })
 }
 
 // readScores reads a score file and checks it against its name.
@@ -64,7 +93,7 @@ func readScores(dir, name string) ([]float64, error) {
 	return v, nil
 }
 
-// writeQuestions writes vectors beside the artifact under a name that carries their digest.
+// writeQuestions is writeScores for vectors.
 func writeQuestions(artifact string, v engine.Vectors) (name string, err error) {
 	data := v.Data
 	if stride := max(v.Stride, v.Dim); stride != v.Dim {
@@ -80,7 +109,7 @@ func writeQuestions(artifact string, v engine.Vectors) (name string, err error) 
 	}
 	name = fmt.Sprintf("%s.questions.%s.npy", scorePrefix(artifact), hex.EncodeToString(h.Sum(nil)[:8]))
 	path := filepath.Join(filepath.Dir(artifact), name)
-	return name, durable.Replace(path, func(w io.Writer) error { return npy.WriteFloat32(w, data, v.Rows, v.Dim) })
+	return name, durable.Put(path, func(w io.Writer) error { return npy.WriteFloat32(w, data, v.Rows, v.Dim) })
 }
 
 // readQuestions reads the vectors that writeQuestions has written, and checks them against the file's name.

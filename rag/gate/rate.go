@@ -1,10 +1,8 @@
 package gate
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 
@@ -91,7 +89,7 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 		from += len(part)
 	}
 	if regression >= 0 {
-		r.regress(&r.all[regression])
+		return r.regress(ctx, workersOf(e), &r.all[regression])
 	}
 	return nil
 }
@@ -150,9 +148,9 @@ func (r *rater) one(j, at int, s *pairScores) error {
 			continue
 		case PseudoQuery:
 			x.scores.positive[at] = r.asked.nearest(s.query, s.norm, r.questions[own], int32(j))
-			x.scores.maximum[at] = r.nearestOf(s, j, -1)
-			if r.groups != nil {
-				x.scores.other[at] = r.nearestOf(s, j, r.groups[own])
+			all, other := r.nearestOf(s, j)
+			if x.scores.maximum[at] = all; r.groups != nil {
+				x.scores.other[at] = other
 			}
 			continue
 		}
@@ -166,22 +164,37 @@ func (r *rater) one(j, at int, s *pairScores) error {
 	return nil
 }
 
-// nearestOf is the largest cosine of pseudo-query j with another one, whose context is not of a group; −1 without any.
-func (r *rater) nearestOf(s *pairScores, j int, without int32) float64 {
-	allowed := func(i int) bool { return i != j && (without < 0 || r.groups[r.in.Owner[i]] != without) }
-	top, best := float32(-2), -1.
+// nearestOf are the largest cosines of pseudo-query j with another one, and with one whose context is of another group,
+// if there are groups; −1 without any.
+func (r *rater) nearestOf(s *pairScores, j int) (all, other float64) {
+	own, top, topOther := int32(-1), float32(-2), float32(-2)
+	if r.groups != nil {
+		own = r.groups[r.in.Owner[j]]
+	}
+	isOther := func(i int) bool { return own < 0 || r.groups[r.in.Owner[i]] != own }
+	s.rows = s.rows[:0] // those that can be one of both
 	for i, c := range s.asked {
-		if c > top && allowed(i) {
-			top = c
+		if c < topOther-s.askedSlack || i == j {
+			continue
+		}
+		s.rows = append(s.rows, i)
+		if top = max(top, c); c > topOther && isOther(i) {
+			topOther = c
 		}
 	}
-	top -= s.askedSlack
-	for i, c := range s.asked {
-		if c >= top && allowed(i) {
-			best = max(best, r.asked.cosine(i, s.query, s.norm))
+	all, other = -1, -1
+	for _, i := range s.rows {
+		c := s.asked[i]
+		best, out := c >= top-s.askedSlack, c >= topOther-s.askedSlack && isOther(i)
+		if !best && !out {
+			continue
+		}
+		exact := r.asked.cosine(i, s.query, s.norm)
+		if all = max(all, exact); out {
+			other = max(other, exact)
 		}
 	}
-	return best
+	return all, other
 }
 
 // features fills in those of pseudo-query j.
@@ -189,8 +202,8 @@ func (r *rater) features(s *pairScores, j, at int) {
 	own := r.in.Owner[j]
 	s.weigh(featureWeight)
 	r.own[at] = r.featuresOf(s, j, []int{int(own)})
-	r.best[at] = r.featuresOf(s, j, s.top(nil, -1))
-	r.other[at] = r.featuresOf(s, j, s.top(r.groups, r.groups[own]))
+	all, others := s.top(r.groups, r.groups[own])
+	r.best[at], r.other[at] = r.featuresOf(s, j, all), r.featuresOf(s, j, others)
 }
 
 // featuresOf are those by some contexts. Each is the largest of a value over these, so that a value is computed only
@@ -222,7 +235,7 @@ func (r *rater) featuresOf(s *pairScores, j int, rows []int) Features {
 }
 
 // regress finds the regression of all, and one without each fold of the contexts.
-func (r *rater) regress(x *candidate) {
+func (r *rater) regress(ctx context.Context, run each, x *candidate) error {
 	cluster, n := clusters(x.scores.owner)
 	scored := func(m Model) scores {
 		s := r.empty()
@@ -243,9 +256,10 @@ func (r *rater) regress(x *candidate) {
 	}
 	m := model(-1, Model{})
 	x.model, x.scores, x.folds = &m, scored(m), new([candidateFolds]scores)
-	for f := range x.folds {
+	return run.run(ctx, candidateFolds, func(f int) error {
 		x.folds[f] = scored(model(f, m))
-	}
+		return nil
+	})
 }
 
 // keep are the distributions of a candidate, with those of the general questions.
@@ -316,174 +330,4 @@ func (in *Input) indexRow(i int) int {
 		return i
 	}
 	return in.Words.Rows[i]
-}
-
-// pairScores scores one pseudo-query: nearly, from its cosines and covers, and exactly, as a decision does.
-type pairScores struct {
-	in              *Input
-	query           []float32
-	cosines, covers []float32 // of the contexts
-	asked           []float32 // cosines with all pseudo-queries, where a candidate goes by them
-	off             float64   // of the cosines at most
-	askedSlack      float32   // at least twice what these are off by
-	words           *words
-	weight          float64
-	bias            *postings.Biases // nil without weight
-
-	own  pairScore
-	near []pairScore // the contexts that can be the best at some weight
-
-	contexts normed    // without norms where nothing needs them
-	norm     float64   // of the query, beside them
-	ranks    []float64 // BM25 ÷ ideal of the contexts, −1 where it is not known
-}
-
-// pairScore is a context's similarity.
-type pairScore struct {
-	context    int
-	other      bool // it is of another group than the query's own context
-	known      bool
-	similarity float64 // canonical, once it is known
-}
-
-// slack is at least twice what a cosine plus a weight times a cover is off by: a cover is a sum of float32 numbers that
-// is at most 1, an exact score has one with the weight in each.
-func (s *pairScores) slack(weight float64) float32 {
-	terms := 0
-	if s.words != nil {
-		terms = len(s.words.cover.Terms())
-	}
-	return float32(2*s.off + max(weight, 1)*float64(terms+8)*0x1p-23)
-}
-
-// find looks for the contexts that can be the best ones, of all or of those of other groups, at any weight up to a
-// largest one: covers are not negative, so that a context whose similarity with the largest weight's cover is below the
-// best similarity alone is best at none.
-func (s *pairScores) find(own int, groups []int32, largest float64) {
-	s.own, s.near = pairScore{context: own}, s.near[:0]
-	nearest, all, covers := float32(-2), float32(-2), s.covers[:len(s.cosines)]
-	for i, c := range s.cosines {
-		if c <= nearest {
-			continue
-		}
-		if all = max(all, c); groups == nil || groups[i] != groups[own] { // the query's own group may be nearer, or not
-			nearest = c
-		}
-	}
-	weight, less := float32(largest), s.slack(largest)
-	enough := nearest - less
-	for i, c := range s.cosines {
-		v := c + weight*covers[i]
-		if v < enough {
-			continue
-		}
-		if other := groups != nil && groups[i] != groups[own]; other || v >= all-less {
-			s.near = append(s.near, pairScore{context: i, other: other})
-		}
-	}
-}
-
-// read reads the words of pseudo-query j.
-func (s *pairScores) read(j int) (err error) {
-	if s.in.Words == nil {
-		return nil
-	}
-	clear(s.covers)
-	for i := range s.ranks {
-		s.ranks[i] = -1
-	}
-	if s.words, err = wordsOf(s.in.Words.Index, s.in.Words.Queries[j]); err != nil {
-		return err
-	}
-	return s.in.biases(s.words.cover, 1).Read(kernels.RowBlock{Number: -1, Len: len(s.cosines)}, s.covers)
-}
-
-func (s *pairScores) weigh(weight float64) {
-	if s.weight, s.bias = weight, nil; weight > 0 {
-		s.bias = s.words.cover.Biases(weight)
-	}
-}
-
-func (s *pairScores) similarity(context int) float64 {
-	if s.in.Metric == kernels.Cosine && s.contexts.norms != nil {
-		return s.contexts.cosine(context, s.query, s.norm)
-	}
-	return ref.Score(s.in.Metric, s.query, row(s.in.Contexts, context))
-}
-
-// exact is the score of a context, with the bits of engine.TopK.
-func (s *pairScores) exact(p *pairScore) float64 {
-	if !p.known {
-		p.known, p.similarity = true, s.similarity(p.context)
-	}
-	if s.bias == nil {
-		return p.similarity
-	}
-	return s.in.Metric.Biased(p.similarity, float64(s.bias.At(s.in.indexRow(p.context))))
-}
-
-// best is the largest exact score of all contexts, or of those of other groups; −1 without any.
-func (s *pairScores) best(other bool) float64 {
-	near, weight, less := float32(-2), float32(s.weight), s.slack(s.weight)
-	for i := range s.near {
-		if p := &s.near[i]; p.other || !other {
-			near = max(near, s.cosines[p.context]+weight*s.covers[p.context])
-		}
-	}
-	best := -1.
-	for i := range s.near {
-		p := &s.near[i]
-		if (p.other || !other) && s.cosines[p.context]+weight*s.covers[p.context] >= near-less {
-			best = max(best, s.exact(p))
-		}
-	}
-	return best
-}
-
-// bm25 is a context's BM25 ÷ ideal.
-func (s *pairScores) bm25(context int) float64 {
-	if v := s.ranks[context]; v >= 0 {
-		return v
-	}
-	s.ranks[context] = s.words.rank(s.in.indexRow(context))
-	return s.ranks[context]
-}
-
-// top are the featureRows contexts with the largest exact scores that are not in a group, ties to the lower row; in no
-// order.
-func (s *pairScores) top(groups []int32, without int32) []int {
-	var near [featureRows]float32 // the largest so far, descending
-	count, limit, weight, covers := 0, float32(math.Inf(-1)), float32(s.weight), s.covers[:len(s.cosines)]
-	for i, c := range s.cosines {
-		v := c + weight*covers[i]
-		if v <= limit || groups != nil && groups[i] == without {
-			continue
-		}
-		at := min(count, featureRows-1)
-		for ; at > 0 && near[at-1] < v; at-- {
-			near[at] = near[at-1]
-		}
-		near[at] = v
-		if count = min(count+1, featureRows); count == featureRows {
-			limit = near[count-1]
-		}
-	}
-	if count == 0 {
-		return nil
-	}
-	rows, enough := make([]int, 0, featureRows+8), near[count-1]-s.slack(s.weight)
-	for i, c := range s.cosines {
-		if c+weight*covers[i] >= enough && (groups == nil || groups[i] != without) {
-			rows = append(rows, i)
-		}
-	}
-	if len(rows) <= featureRows {
-		return rows
-	}
-	exact := make(map[int]float64, len(rows))
-	for _, i := range rows {
-		exact[i] = s.exact(&pairScore{context: i})
-	}
-	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(exact[b], exact[a]) })
-	return rows[:featureRows]
 }
