@@ -111,13 +111,13 @@ func (r *runner) native(ctx context.Context, plain, native string) {
 
 // computing are other programs with the set-up only because they can open a GPU's driver then. ofGPUs are their tests
 // of that: they, and what these packages may depend on, run with the set-up, the minute of others does not once more,
-// nor do those of GPUs that Go stands in for.
+// nor do those of a stand-in for a GPU, but the one that is left for this pass (TestOnGPU).
 var computing = []string{
 	"github.com/sluice-rag/sluice/engine",
 	"github.com/sluice-rag/sluice/engine/internal/statistics",
 }
 
-const ofGPUs = "CUDA|NoGPU|Resident|Dependencies"
+const ofGPUs = "CUDA|OnGPU|NoGPU|Resident|Dependencies"
 
 // withTag returns GOFLAGS with a build tag added to those that it has.
 func withTag(flags, tag string) string {
