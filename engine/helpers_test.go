@@ -130,6 +130,15 @@ func refHits(hits []ref.Hit) []Hit {
 	return out
 }
 
+// searches are operations over the rows of a set, or some of them.
+type searches interface {
+	TopK(ctx context.Context, q Vectors, k int, bias []Biases) ([][]Hit, error)
+	MaxAll(ctx context.Context, q Vectors, bias []Biases) ([]Hit, error)
+	AnyAboveAll(ctx context.Context, q Vectors, bias []Biases, tau float64) ([]Decision, error)
+	Max(ctx context.Context, q []float32, bias Biases) (best Hit, ok bool, err error)
+	AnyAbove(ctx context.Context, q []float32, bias Biases, tau float64) (Hit, bool, error)
+}
+
 // preparedSet has the engine's operations over the rows of a set.
 type preparedSet struct{ *Set }
 

@@ -39,7 +39,7 @@ func (j *expected) topK(q []float32, bias Biases, k int) []Hit {
 }
 
 // check compares all operations for the queries, and the decisions at the boundary.
-func (j *expected) check(t testing.TB, x preparedSet, queries Vectors, bias []Biases, k int) {
+func (j *expected) check(t testing.TB, x searches, queries Vectors, bias []Biases, k int) {
 	t.Helper()
 	ctx := context.Background()
 	all, err := x.TopK(ctx, queries, k, bias)
@@ -71,7 +71,7 @@ func (j *expected) check(t testing.TB, x preparedSet, queries Vectors, bias []Bi
 }
 
 // boundary: at the canonical maximum closed, at the next float64 open, with a right witness.
-func (j *expected) boundary(t testing.TB, x preparedSet, queries Vectors, bias []Biases, i int, want []Hit) {
+func (j *expected) boundary(t testing.TB, x searches, queries Vectors, bias []Biases, i int, want []Hit) {
 	t.Helper()
 	ctx, q := context.Background(), rows(queries)[i]
 	var list Biases
@@ -208,6 +208,152 @@ func TestIndexBoundaries(t *testing.T) {
 	}
 }
 
+// onlySet has the engine's operations over some rows of a set.
+type onlySet struct {
+	preparedSet
+	v Vectors
+}
+
+func (x onlySet) TopK(ctx context.Context, q Vectors, k int, bias []Biases) ([][]Hit, error) {
+	return x.e.TopK(ctx, q, x.v, x.Metric(), k, bias)
+}
+
+func (x onlySet) MaxAll(ctx context.Context, q Vectors, bias []Biases) ([]Hit, error) {
+	return x.e.MaxAll(ctx, q, x.v, x.Metric(), bias)
+}
+
+func (x onlySet) AnyAboveAll(ctx context.Context, q Vectors, bias []Biases, tau float64) ([]Decision, error) {
+	return x.e.AnyAboveAll(ctx, q, x.v, x.Metric(), bias, tau)
+}
+
+func (x onlySet) Max(ctx context.Context, q []float32, bias Biases) (best Hit, ok bool, err error) {
+	return x.e.Max(ctx, q, x.v, x.Metric(), bias)
+}
+
+func (x onlySet) AnyAbove(ctx context.Context, q []float32, bias Biases, tau float64) (Hit, bool, error) {
+	return x.e.AnyAbove(ctx, q, x.v, x.Metric(), bias, tau)
+}
+
+// TestSomeRowsOfASet: searches of some rows alone have the results of the other rows being deleted, whether the parts
+// that the index was made for are those of the selection or not, after appends and deletions.
+func TestSomeRowsOfASet(t *testing.T) {
+	e, ctx := newEngine(t, Options{Threads: 3}), context.Background()
+	if !e.r.Host.CanScan() {
+		t.Skip("SKIP: no index on this machine")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+		metric, dim := rapid.SampledFrom(metrics).Draw(t, "metric"), rapid.SampledFrom([]int{3, 70}).Draw(t, "dim")
+		n, count := rapid.IntRange(1, 6000).Draw(t, "rows"), rapid.IntRange(1, 6).Draw(t, "parts")
+		v := plain(rng, n, dim)
+		if rapid.Bool().Draw(t, "nasty") {
+			n = min(n, 300)
+			v = vectors(rng, n, dim, dim)
+		}
+		parts := make([]int32, n)
+		for i := range parts {
+			parts[i] = int32(min(rng.IntN(count), n-1)) // parts may be without rows
+		}
+		clusters := rapid.IntRange(0, 90).Draw(t, "clusters")
+		s, err := e.Prepare(ctx, v, metric, SetOptions{Parts: parts, Clusters: clusters})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, b := range s.Blocks() {
+			for i := range b.Len {
+				if b.Number >= 0 && parts[b.Row(i)] != parts[b.Row(0)] {
+					t.Fatalf("block %d has rows of the parts %d and %d", b.Number, parts[b.Row(0)], parts[b.Row(i)])
+				}
+			}
+		}
+		all := rows(v)
+		if rapid.Bool().Draw(t, "append") {
+			more := plain(rng, rapid.SampledFrom([]int{1, 1500}).Draw(t, "more"), dim)
+			if err := s.Append(ctx, more); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, rows(more)...)
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "deleted") {
+			row := rng.IntN(len(all))
+			if err := s.Delete(row); err != nil {
+				t.Fatal(err)
+			}
+			all[row] = nil
+		}
+		wanted := rapid.SampledFrom([]string{"a part", "some", "all", "none"}).Draw(t, "wanted")
+		var some []int
+		for row := range all {
+			inPart, drawn := row < n && parts[row] == 0, rng.IntN(3) == 0
+			if wanted == "all" || wanted == "a part" && inPart || wanted == "some" && drawn {
+				some = append(some, row)
+				continue
+			}
+			all[row] = nil
+		}
+		only, ok, err := Only(ctx, s.Vectors(), some)
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		j, x := &expected{metric, all}, onlySet{preparedSet{s}, only}
+		q, bias := plain(rng, rapid.SampledFrom([]int{1, 4}).Draw(t, "queries"), dim), []Biases(nil)
+		if rapid.Bool().Draw(t, "biases") {
+			for range q.Rows {
+				bias = append(bias, randomBias(rng, len(all)))
+			}
+		}
+		j.checkMachine(t, x, q, bias)
+	})
+}
+
+// TestSomeRowsAreOnlySearched: what a selection refuses.
+func TestSomeRowsAreOnlySearched(t *testing.T) {
+	e, ctx := newEngine(t, Options{}), context.Background()
+	if !e.r.Host.CanScan() {
+		t.Skip("SKIP: no index on this machine")
+	}
+	v := plain(rand.New(rand.NewPCG(1, 1)), 50, 4)
+	s := prepare(t, e, v, kernels.Cosine, SetOptions{})
+	for _, wrong := range [][]int{{3, 3}, {4, 1}, {-1}, {50}} {
+		if _, _, err := Only(ctx, s.Vectors(), wrong); !errors.Is(err, kernels.ErrArgument) {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+	some, ok, err := Only(ctx, s.Vectors(), []int{1, 7})
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if err := e.Matrix(ctx, make([]float32, 50*50), v, some, kernels.Cosine); !errors.Is(err, kernels.ErrArgument) {
+		t.Errorf("a matrix: %v", err)
+	}
+	if hits, err := e.TopK(ctx, v, some, kernels.L2, 9, nil); err != nil || len(hits[0]) != 2 { // another metric
+		t.Errorf("%v, %v", hits, err)
+	}
+	if _, ok, err := Only(ctx, v, []int{1}); ok || err != nil {
+		t.Errorf("of plain vectors: %v, %v", ok, err)
+	}
+	if _, ok, err := Only(ctx, prepare(t, e, v, kernels.Cosine, SetOptions{NoIndex: true}).Vectors(), []int{1}); ok ||
+		err != nil {
+		t.Errorf("without an index: %v, %v", ok, err)
+	}
+	for _, parts := range [][]int32{
+		{0}, make([]int32, 51), append(make([]int32, 49), 50), append(make([]int32, 49), -1),
+	} {
+		_, err := e.Prepare(ctx, v, kernels.Cosine, SetOptions{Parts: parts})
+		if !errors.Is(err, kernels.ErrShape) && !errors.Is(err, kernels.ErrArgument) {
+			t.Errorf("%d parts, the last %d: %v", len(parts), parts[len(parts)-1], err)
+		}
+	}
+	s.Close()
+	if _, err := e.TopK(ctx, v, some, kernels.Cosine, 1, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if _, _, err := Only(ctx, some, []int{1}); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
 // TestIndexMachine appends, deletes and asks in any order (a state machine).
 func TestIndexMachine(t *testing.T) {
 	budget := newEngine(t, Options{}).r.Pool.Budget
@@ -267,7 +413,7 @@ func TestIndexMachine(t *testing.T) {
 	})
 }
 
-func (j *expected) checkMachine(t *rapid.T, x preparedSet, q Vectors, bias []Biases) {
+func (j *expected) checkMachine(t *rapid.T, x searches, q Vectors, bias []Biases) {
 	got, err := x.TopK(context.Background(), q, 4, bias)
 	if err != nil {
 		t.Fatal(err)

@@ -52,6 +52,9 @@ func (e *Engine) searchOn(ctx context.Context, queries int, q, c Vectors) *devic
 	if e.gpus == nil || queries == 0 || c.Rows == 0 {
 		return nil
 	}
+	if m := snapshotOf(c); m != nil && m.selected { // the index reads little of them
+		return nil
+	}
 	t := task{op: device.OpTopK, shape: device.Shape{A: queries, B: c.Rows, Dim: c.Dim}, a: q, b: c}
 	if r := e.on(ctx, &t); r.Device != e.r.Device {
 		return r

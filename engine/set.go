@@ -29,7 +29,10 @@ type SetOptions struct {
 	NoIndex  bool
 	Clusters int    // of the index: groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
-	MemLimit int64  // bytes of packed copies that are kept for later operations; 0 = the engine's limit
+	// Parts is the part that each of the rows belongs to, numbered from 0; nil: they are one part. Searches of a part
+	// alone (Only) then read no row of another one. No result depends on it.
+	Parts    []int32
+	MemLimit int64 // bytes of packed copies that are kept for later operations; 0 = the engine's limit
 	// ScanDims is how many coordinates of a rotation a GPU reads first where it searches for few queries, in codes of
 	// eight bits; 0: about a third of all; the dimension or more: all of them.
 	ScanDims int
@@ -95,7 +98,8 @@ func (e *Engine) Prepare(ctx context.Context, v Vectors, metric kernels.Metric, 
 func ScanDims(dim int) int { return device.ScanHead(dim) }
 
 func (o SetOptions) index() index.Options {
-	return index.Options{Clusters: o.Clusters, Seed: o.Seed, Plain: o.NoIndex, Digest: o.Digest}
+	return index.Options{Clusters: o.Clusters, Seed: o.Seed, Plain: o.NoIndex, Parts: o.Parts,
+		Digest: o.Digest}
 }
 
 func (e *Engine) newSet(x *index.Index, o SetOptions) (*Set, error) {
@@ -198,6 +202,26 @@ func (s *Set) Describe() SetStats {
 	}
 }
 
+// Only are those rows of a prepared set's Vectors alone that are given, ascending, for TopK, Max, AnyAbove and the same
+// of many queries: they find no other row, and read only chunks that have one of them. Rows keep their numbers, biases
+// are those of all rows. Other operations refuse them with kernels.ErrArgument, which is also the error for rows that
+// are not there. ok is false where v has no index: the rows would be read in full, and copying them is faster.
+func Only(ctx context.Context, v Vectors, rows []int) (some Vectors, ok bool, err error) {
+	if err := use(&v); err != nil {
+		return some, false, err
+	}
+	m := snapshotOf(v)
+	if m == nil || !m.x.Coded() {
+		return some, false, nil
+	}
+	x, err := m.x.Select(ctx, rows)
+	if err != nil {
+		return some, false, err
+	}
+	return Vectors{Rows: m.size, Dim: m.dim, Set: &snapshot{set: m.set, x: x, size: m.size, dim: m.dim,
+		selected: true}}, true, nil
+}
+
 // Blocks lists all rows in blocks of at most 1,024, near rows together. These are the blocks whose biases a search
 // reads: who computes biases from lists of rows (postings) does so fastest if those are in this order. A block with a
 // number keeps it and its rows for good. Those without, and rows appended later, join new ones as more rows come.
@@ -219,6 +243,7 @@ type snapshot struct {
 	set                *Set
 	x                  *index.Index
 	size, dim, deleted int
+	selected           bool         // by Only
 	kept               *device.Kept // of all rows
 	parts              []*part      // the rows as they were added
 
@@ -320,6 +345,9 @@ func fill(ctx context.Context, all ...*Vectors) error {
 		if m == nil || m.size == 0 {
 			continue
 		}
+		if m.selected {
+			return fmt.Errorf("engine: %w: some rows of a prepared set can only be searched", kernels.ErrArgument)
+		}
 		rows, err := m.gather(ctx)
 		if err != nil {
 			return err
@@ -343,7 +371,7 @@ func searched(c Vectors, metric kernels.Metric) *index.Index {
 	if m == nil || m.size == 0 || metric > kernels.L2 {
 		return nil
 	}
-	if m.deleted > 0 || metric == m.x.Metric() && m.x.Coded() {
+	if m.selected || m.deleted > 0 || metric == m.x.Metric() && m.x.Coded() {
 		return m.index(metric)
 	}
 	return nil

@@ -109,19 +109,115 @@ func TestPartitionsAreWhatAFilterLeaves(t *testing.T) {
 	check()
 }
 
-// TestPartitionsWithAnIndex searches domains that are large enough for one, which is built in the background.
+// everything are the results of a search of all chunks, those of a topic alone.
+func everything(t *testing.T, b *doubles.Base, mode retrieve.Mode, text, topic string) (results []retrieve.Result) {
+	t.Helper()
+	snap, err := b.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	e, err := b.Embed(t.Context(), []string{text}, embed.Query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topics, err := snap.View.Topics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := snap.Search(t.Context(), retrieve.Queries{Texts: []string{text}, Vectors: knowledge.Vectors(e)},
+		retrieve.Options{K: len(topics), Mode: mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range lists[0].Results {
+		if topics[r.Row] == topic {
+			results = append(results, r)
+		}
+	}
+	return results
+}
+
+// TestPartitionsWithAnIndex searches domains that are large enough for the index, before and after it is built in the
+// background, and when rows have come and gone: the results are those of a search of everything, without the others.
 func TestPartitionsWithAnIndex(t *testing.T) {
 	b := doubles.NewBase(t, func(c *knowledge.Config) { c.IndexRows, c.IndexSearches = 1, 2 })
-	put(t, b, 0, 3*1100)
-	for range 3 {
-		for _, mode := range []retrieve.Mode{retrieve.Dense, retrieve.Auto} {
-			routed, filtered := found(t, b, mode, "the lamp of the organ and the dough", "light")
-			if diff := cmp.Diff(filtered.Results, routed.Results); diff != "" {
-				t.Errorf("%s: %s", mode, diff)
+	check := func(when string) {
+		t.Helper()
+		for _, mode := range []retrieve.Mode{retrieve.Dense, retrieve.BM25, retrieve.Auto} {
+			const text = "the lamp of the organ and the dough"
+			routed, filtered := found(t, b, mode, text, "light")
+			want := everything(t, b, mode, text, "light")[:7]
+			if diff := cmp.Diff(want, routed.Results); diff != "" {
+				t.Errorf("%s, %s, routed: %s", when, mode, diff)
+			}
+			if diff := cmp.Diff(want, filtered.Results); diff != "" {
+				t.Errorf("%s, %s, by a filter: %s", when, mode, diff)
 			}
 		}
-		time.Sleep(200 * time.Millisecond)
 	}
+	put(t, b, 0, 3*1100)
+	check("no index")
+	for range 500 {
+		if strings.Contains(b.Log.String(), "index built") {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	check("index")
+	if err := b.KeepIndex(t.Context()); err != nil { // the words are put in its order, too
+		t.Fatal(err)
+	}
+	check("kept")
+	put(t, b, 3*1100, 30)
+	check("more rows")
+	st, err := b.Writer(t.Context(), nil)
+	if err == nil {
+		_, err = st.DeleteDocuments(t.Context(), []string{"c1", "c2", "c3301", "c1000"})
+	}
+	if err := errors.Join(err, b.Changed(nil)); err != nil {
+		t.Fatal(err)
+	}
+	check("fewer rows")
+	if n := strings.Count(b.Log.String(), "index built"); n != 1 {
+		t.Errorf("the index was built %d times", n)
+	}
+}
+
+// TestTheIndexFollowsARouter: an index that was made for other domains than a router's is made anew, once.
+func TestTheIndexFollowsARouter(t *testing.T) {
+	b := doubles.NewBase(t, func(c *knowledge.Config) { c.IndexRows, c.IndexSearches = 1, 1<<30 })
+	put(t, b, 0, 3*1100)
+	keep := func(built int) {
+		t.Helper()
+		if err := b.KeepIndex(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(b.Log.String(), "index built"); n != built {
+			t.Fatalf("the index was built %d times, wanted %d", n, built)
+		}
+	}
+	keep(1)
+	r, err := Train(t.Context(), b.Base, b.Engine, Options{Sample: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(1) // the router's domains are the topics
+	snap, err := b.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	var chunks []route.Chunk
+	for i, id := range snap.View.IDs {
+		chunks = append(chunks, route.Chunk{Key: route.ChunkKey(id, snap.View.Digests[i]), Label: int32(i / 3 % 3)})
+	}
+	r.Router.SetChunks(chunks, r.Router.Data.Corpus, "something else")
+	if err := r.Router.Save(r.Dir); err != nil {
+		t.Fatal(err)
+	}
+	keep(2)
+	keep(2)
 }
 
 func TestARouterFollowsItsStore(t *testing.T) {

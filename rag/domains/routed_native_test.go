@@ -77,12 +77,13 @@ func TestRoutedSearchIsFaster(t *testing.T) {
 	embedding := time.Since(begun).Seconds() * 1000 / float64(len(texts))
 	c := comparison{t: t, base: base, texts: texts, gold: gold, topics: topics, vectors: knowledge.Vectors(embedded)}
 	c.quality()
-	c.speed("with indexes of store and domains", embedding)
+	c.speed("by vectors, with an index", embedding, retrieve.Dense)
+	c.speed("by vectors and words, the default, with an index", embedding, retrieve.Auto)
 	scanned := knowledge.New(knowledge.Config{Dir: base.Dir(), Engine: e, IndexRows: 1 << 30,
 		Encoder: func(context.Context) (embed.Embedder, error) { return enc, nil }})
 	defer scanned.Close()
 	c.base = scanned
-	c.speed("without indexes: all vectors are read, of the store or of the domains", embedding)
+	c.speed("by vectors, without an index: all are read, of the store or of the domains", embedding, retrieve.Dense)
 }
 
 // fill commits copies of contexts and returns the topic of each context.
@@ -153,10 +154,12 @@ type comparison struct {
 	vectors engine.Vectors
 }
 
-var (
-	fullSearch   = retrieve.Options{Mode: retrieve.Dense, K: 10}
-	routedSearch = retrieve.Options{Mode: retrieve.Dense, K: 10, Route: []string{knowledge.RouteAuto}}
-)
+// full and routed are the searches that are compared.
+func full(mode retrieve.Mode) retrieve.Options { return retrieve.Options{Mode: mode, K: 10} }
+
+func routed(mode retrieve.Mode) retrieve.Options {
+	return retrieve.Options{Mode: mode, K: 10, Route: []string{knowledge.RouteAuto}}
+}
 
 // search takes a snapshot for one call.
 func (c *comparison) search(texts []string, v engine.Vectors, o retrieve.Options) []retrieve.List {
@@ -190,7 +193,8 @@ func has(list retrieve.List, gold string) bool {
 
 // quality shows what routing costs in recall@10, beside the queries whose topic was not searched.
 func (c *comparison) quality() {
-	full, routed := c.search(c.texts, c.vectors, fullSearch), c.search(c.texts, c.vectors, routedSearch)
+	full := c.search(c.texts, c.vectors, full(retrieve.Dense))
+	routed := c.search(c.texts, c.vectors, routed(retrieve.Dense))
 	var lost, wrong, everywhere, recall, kept []float64
 	for i, gold := range c.gold {
 		trace := routed[i].Taken.Route
@@ -217,12 +221,13 @@ func (c *comparison) quality() {
 }
 
 // speed times single queries, full and routed in turns.
-func (c *comparison) speed(name string, embedding float64) {
+func (c *comparison) speed(name string, embedding float64, mode retrieve.Mode) {
 	snap, err := c.base.Snapshot(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer snap.Release()
+	fullSearch, routedSearch := full(mode), routed(mode)
 	g := rand.New(rand.NewPCG(2, 7))
 	var full, routed, saved, asked []float64
 	time1 := func(i int, o retrieve.Options) float64 {
@@ -234,7 +239,7 @@ func (c *comparison) speed(name string, embedding float64) {
 		}
 		return float64(time.Since(begun).Nanoseconds()) / 1e6
 	}
-	for range 2 { // the indexes of all topics are built in the background
+	for range 2 { // the words are put in the order of the index in the background
 		for i := range c.texts {
 			time1(i, routedSearch)
 		}
@@ -258,13 +263,13 @@ func (c *comparison) speed(name string, embedding float64) {
 		"%.1f %% faster (95 %%: %.1f to %.1f); medians %.1f %%", name, median(asked), meanFull, median(full),
 		meanFull-mean, median(routed),
 		100*mean/meanFull, 100*low/meanFull, 100*high/meanFull, 100*(1-median(routed)/median(full)))
-	c.processor(name, time1)
+	c.processor(name, time1, mode)
 	c.t.Logf("with the embedding of the query (%.2f ms): %.3f ms, routed %.3f ms", embedding, meanFull+embedding,
 		meanFull-mean+embedding)
 }
 
 // processor compares the processor's time, which other programs disturb little, in groups of searches in turns.
-func (c *comparison) processor(name string, search func(i int, o retrieve.Options) float64) {
+func (c *comparison) processor(name string, search func(i int, o retrieve.Options) float64, mode retrieve.Mode) {
 	g := rand.New(rand.NewPCG(4, 9))
 	used := func(queries []int, o retrieve.Options) float64 {
 		begun := c.used()
@@ -273,10 +278,11 @@ func (c *comparison) processor(name string, search func(i int, o retrieve.Option
 		}
 		return (c.used() - begun).Seconds() * 1000 / float64(len(queries))
 	}
+	whole, parts := full(mode), routed(mode)
 	var full, share []float64
 	for range *timed / 20 {
 		some := g.Perm(len(c.texts))[:40]
-		a, b := used(some, fullSearch), used(some, routedSearch)
+		a, b := used(some, whole), used(some, parts)
 		full, share = append(full, a), append(share, 1-b/a)
 	}
 	ms, _, _ := interval(full)

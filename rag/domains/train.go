@@ -112,7 +112,10 @@ func Train(ctx context.Context, base *knowledge.Base, e route.Engine, o Options)
 	}
 	router.SetChunks(r.chunks(router.Labels), live.Digest, o.By)
 	r.result.Dir, r.result.Router = knowledge.RouterDir(r.snap.Store), router
-	return r.result, router.Save(r.result.Dir)
+	if err := router.Save(r.result.Dir); err != nil {
+		return nil, err
+	}
+	return r.result, base.KeepIndex(ctx) // by the new domains
 }
 
 // Remove removes the router of a base's store; there was none is no error.

@@ -2,13 +2,11 @@ package knowledge
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
 )
@@ -21,35 +19,31 @@ type partitions struct {
 	rest   []int // of no domain, or of one that the router does not know: a routed search goes by them, too
 
 	mu     sync.Mutex
-	unions map[string][]int // of several domains that were searched together, by their names
+	unions map[string]*rowset // of domains that were searched, with the rest, by their names
 }
 
 // keptUnions is how many unions are kept; they are made again in a few tenths of a millisecond.
 const keptUnions = 256
 
-// union are the rows of domains with the rest, ascending; lists are theirs.
-func (p *partitions) union(names []string, lists [][]int) []int {
-	if len(lists) == 0 {
-		return nil
-	}
-	if len(lists) == 1 {
-		return lists[0]
-	}
-	sorted := slices.Sorted(slices.Values(names))
-	key := strings.Join(sorted, "\x00")
+// union are the rows of domains with the rest, ascending.
+func (p *partitions) union(names []string) *rowset {
+	key := strings.Join(slices.Sorted(slices.Values(names)), "\x00")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rows, ok := p.unions[key]
-	if ok {
-		return rows
+	if u := p.unions[key]; u != nil {
+		return u
 	}
-	rows = slices.Concat(lists...)
-	slices.Sort(rows)
+	lists := [][]int{p.rest}
+	for _, name := range names {
+		lists = append(lists, p.rows[name])
+	}
+	u := &rowset{rows: slices.Concat(lists...)}
+	slices.Sort(u.rows)
 	if p.unions == nil || len(p.unions) >= keptUnions {
-		p.unions = map[string][]int{}
+		p.unions = map[string]*rowset{}
 	}
-	p.unions[key] = rows
-	return rows
+	p.unions[key] = u
+	return u
 }
 
 // partitions divides the snapshot by the domains of a router, or by topics alone where r is nil.
@@ -94,59 +88,48 @@ func (s *Snapshot) partitions(ctx context.Context, r *route.Router) (*partitions
 // unassigned is the name of the rows without a domain among the copies; no domain has it.
 const unassigned = ""
 
-// contexts narrows the searched contexts to domains, with copies of their vectors that lie together.
-func (s *Snapshot) inDomains(p *partitions, c retrieve.Contexts, names []string) retrieve.Contexts {
-	var lists [][]int
-	whole := !c.Selected
+// inDomains narrows the searched contexts to domains: by the index, or with copies of their vectors that lie together.
+func (s *Snapshot) inDomains(ctx context.Context, p *partitions, c retrieve.Contexts, names []string) (
+	retrieve.Contexts, error,
+) {
+	u := p.union(names)
+	if c.Selected { // both: the filter and the domains
+		rows := u.rows
+		c.Rows = slices.DeleteFunc(slices.Clone(c.Rows), func(r int) bool {
+			_, ok := slices.BinarySearch(rows, r)
+			return !ok
+		})
+		c.Allowed = nil
+		return c, nil
+	}
+	if err := u.narrow(ctx, &c); err != nil || c.Narrowed {
+		s.base.copies.forget(names)
+		return c, err
+	}
 	for _, name := range append(slices.Clone(names), unassigned) {
 		rows := p.rows[name]
 		if name == unassigned {
 			rows = p.rest
 		}
-		if len(rows) == 0 {
-			continue
-		}
-		lists = append(lists, rows)
-		if whole {
-			c.Parts = append(c.Parts, retrieve.Part{Rows: rows,
-				Vectors: s.base.partition(s, name, rows)})
+		if len(rows) > 0 {
+			c.Parts = append(c.Parts, retrieve.Part{Rows: rows, Vectors: s.base.partition(s, name, rows)})
 		}
 	}
-	rows := p.union(names, lists)
-	if !whole { // both: the filter and the domains
-		var both []int
-		for _, r := range c.Rows {
-			if _, ok := slices.BinarySearch(rows, r); ok {
-				both = append(both, r)
-			}
-		}
-		rows, c.Parts = both, nil
-	}
-	c.Rows, c.Selected = rows, true
-	return c
+	return c, nil
 }
 
-// copies are the vectors of partitions, each in memory of its own. One follows the store: where rows have come behind
-// those that it has, they are added. One that is searched often gets an index, like a snapshot's vectors.
+// copies are the vectors of partitions, each in memory of its own, for searches without an index. One follows the
+// store: where rows have come behind those that it has, they are added.
 type copies struct {
 	mu   sync.Mutex
 	list map[string]*copied
 }
 
 type copied struct {
-	first    int64 // row in the store of row 0 of rows
-	rows     []int
-	data     []float32
-	searches int
-	set      *engine.Set // nil before there is one; whoever has its Vectors may go on with them when it is replaced
+	first int64 // row in the store of row 0 of rows
+	rows  []int
+	data  []float32
 }
-
-// A partition of a store that is large enough for an index gets one from so many rows on: fewer are read as fast.
-const partitionIndexRows = 1024
-
-// partitionClusters is how many times fewer clusters the index of a partition has than one of a whole store (√rows):
-// its rows are alike, and few clusters are visited sooner (docs/adr/0023-routing.md).
-const partitionClusters = 4
 
 // partition are the vectors of rows of a domain.
 func (b *Base) partition(s *Snapshot, name string, rows []int) engine.Vectors {
@@ -167,13 +150,6 @@ func (b *Base) partition(s *Snapshot, name string, rows []int) engine.Vectors {
 		b.copies.list = map[string]*copied{}
 	}
 	b.copies.list[name] = k
-	if k.searches++; k.searches == b.cfg.IndexSearches && len(rows) >= partitionIndexRows &&
-		v.Rows >= b.cfg.IndexRows {
-		b.indexPartition(k, s.Metric(), v.Dim)
-	}
-	if k.set != nil {
-		return k.set.Vectors()
-	}
 	return engine.Vectors{Data: k.data, Rows: len(rows), Dim: v.Dim}
 }
 
@@ -191,37 +167,18 @@ func (k *copied) take(v engine.Vectors, rows []int) {
 	k.rows = rows
 }
 
-// indexPartition prepares a copy in the background.
-func (b *Base) indexPartition(k *copied, metric kernels.Metric, dim int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return
+// forget frees the copies of domains.
+func (c *copies) forget(names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
+		delete(c.list, name)
 	}
-	v := engine.Vectors{Data: k.data, Rows: len(k.rows), Dim: dim}
-	b.builders.Go(func() {
-		set, err := b.cfg.Engine.Prepare(b.stopping, v, metric, engine.SetOptions{
-			Clusters: max(1, int(math.Sqrt(float64(v.Rows)))/partitionClusters)})
-		if err != nil {
-			if b.stopping.Err() == nil {
-				b.log.Warn("no index of a domain: each search reads all its vectors", "error", err)
-			}
-			return
-		}
-		b.copies.mu.Lock()
-		defer b.copies.mu.Unlock()
-		k.set = set
-	})
 }
 
 // drop frees the copies.
 func (c *copies) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, k := range c.list {
-		if k.set != nil {
-			k.set.Close()
-		}
-	}
 	c.list = nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -22,8 +23,10 @@ func (s *Snapshot) SearchFrom(
 	ctx context.Context, q retrieve.Queries, o retrieve.Options, near *Nearest,
 ) ([]retrieve.List, error) {
 	o = o.WithDefaults()
-	if k, same := s.nearest(q, o); near != nil && (!same || k > near.k) {
-		near = nil
+	if near != nil {
+		if k, same := s.nearest(q, o); !same || k > near.k {
+			near = nil
+		}
 	}
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -40,10 +43,13 @@ func (s *Snapshot) SearchFrom(
 		c.Deleted, c.Live = s.View.Deleted, live
 	}
 	if len(o.Where) > 0 {
-		if c.Rows, err = s.selected(ctx, o.Where); err != nil {
+		rows, err := s.selected(ctx, o.Where)
+		if err == nil {
+			err = rows.narrow(ctx, &c)
+		}
+		if err != nil {
 			return nil, s.base.unlessClosed(err)
 		}
-		c.Selected = true
 	}
 	if byWords(o, q) {
 		x, err := s.Postings(ctx)
@@ -59,23 +65,22 @@ func (s *Snapshot) SearchFrom(
 	if s.base.cfg.Scorer != nil {
 		src.Rerank = s.rerank
 	}
-	if s.routes(o) {
-		return s.routed(ctx, src, q, o)
+	if routed, r, err := s.routes(o); err != nil {
+		return nil, err
+	} else if routed {
+		return s.routed(ctx, r, src, q, o)
 	}
 	return retrieve.Search(ctx, src, q, o)
 }
 
-// routes tells whether a search may go to some domains only. "auto", the default of the settings, is a search of all
-// where the store has no router; if it cannot be read, the search says so.
-func (s *Snapshot) routes(o retrieve.Options) bool {
+// routes tells whether a search may go to some domains only, and gives the store's router, if it has one. "auto", the
+// default of the settings, is a search of all where it has none.
+func (s *Snapshot) routes(o retrieve.Options) (bool, *route.Router, error) {
 	if len(o.Route) == 0 || o.Route[0] == RouteOff {
-		return false
-	}
-	if o.Route[0] != RouteAuto {
-		return true
+		return false, nil, nil
 	}
 	r, err := s.base.Router(s.Store)
-	return r != nil || err != nil
+	return r != nil || o.Route[0] != RouteAuto, r, err
 }
 
 // byWords tells whether a search needs the inverted index.
@@ -103,7 +108,10 @@ func (n *Nearest) Of(numbers []int) *Nearest {
 
 // nearest is how many contexts a search finds by nothing but their similarity; ok is false where it does more.
 func (s *Snapshot) nearest(q retrieve.Queries, o retrieve.Options) (k int, ok bool) {
-	if q.Vectors.Rows == 0 || s.routes(o) {
+	if q.Vectors.Rows == 0 {
+		return 0, false
+	}
+	if routed, _, err := s.routes(o); routed || err != nil { // the search says so
 		return 0, false
 	}
 	return retrieve.Nearest(o, s.Metric(), byWords(o, q))
@@ -137,21 +145,21 @@ func (s *Snapshot) DecideFor(
 // selection are the rows that a filter has left of a snapshot.
 type selection struct {
 	filter string
-	rows   []int
+	*rowset
 }
 
 // keptSelections is how many a snapshot keeps.
 const keptSelections = 8
 
 // selected are the rows of the contexts that a filter leaves.
-func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) ([]int, error) {
+func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) (*rowset, error) {
 	name := f.String()
 	b := s.base
 	b.mu.Lock()
 	i := slices.IndexFunc(s.selections, func(x selection) bool { return x.filter == name })
-	var known []int
+	var known *rowset
 	if i >= 0 {
-		known = s.selections[i].rows
+		known = s.selections[i].rowset
 	}
 	b.mu.Unlock()
 	if i >= 0 {
@@ -177,13 +185,14 @@ func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) ([]int, erro
 			return !matches(r)
 		})
 	}
+	found := &rowset{rows: rows}
 	b.mu.Lock()
-	s.selections = append(s.selections, selection{name, rows})
+	s.selections = append(s.selections, selection{name, found})
 	if len(s.selections) > keptSelections {
 		s.selections = slices.Delete(s.selections, 0, 1)
 	}
 	b.mu.Unlock()
-	return rows, nil
+	return found, nil
 }
 
 // record is a document as filters know it.

@@ -99,17 +99,10 @@ func (s *Snapshot) RouterStaleness(r *route.Router) RouterStaleness {
 }
 
 // routed searches each query in its domains.
-func (s *Snapshot) routed(ctx context.Context, src retrieve.Source, q retrieve.Queries, o retrieve.Options) (
-	[]retrieve.List, error,
-) {
-	r, err := s.base.Router(s.Store)
-	if err != nil {
-		return nil, err
-	}
+func (s *Snapshot) routed(
+	ctx context.Context, r *route.Router, src retrieve.Source, q retrieve.Queries, o retrieve.Options,
+) ([]retrieve.List, error) {
 	if o.Route[0] == RouteAuto {
-		if r == nil {
-			return retrieve.Search(ctx, src, q, o)
-		}
 		return s.byRouter(ctx, r, src, q, o)
 	}
 	p, err := s.partitions(ctx, r)
@@ -121,7 +114,9 @@ func (s *Snapshot) routed(ctx context.Context, src retrieve.Source, q retrieve.Q
 			return nil, fmt.Errorf("%w: there is no domain %q; there are %s", retrieve.ErrOption, name, p.names())
 		}
 	}
-	src.Contexts = s.inDomains(p, src.Contexts, o.Route)
+	if src.Contexts, err = s.inDomains(ctx, p, src.Contexts, o.Route); err != nil {
+		return nil, s.base.unlessClosed(err)
+	}
 	lists, err := retrieve.Search(ctx, src, q, o)
 	for i := range lists {
 		lists[i].Taken.Route = &retrieve.Route{By: "given", Searched: o.Route}
@@ -189,7 +184,10 @@ func (s *Snapshot) byRouter(
 		rows := groups[key]
 		narrowed := src
 		if !traces[rows[0]].All {
-			narrowed.Contexts = s.inDomains(p, src.Contexts, traces[rows[0]].Searched)
+			narrowed.Contexts, err = s.inDomains(ctx, p, src.Contexts, traces[rows[0]].Searched)
+			if err != nil {
+				return nil, s.base.unlessClosed(err)
+			}
 		}
 		found, err := retrieve.Search(ctx, narrowed, some(q, rows), o)
 		if err != nil {

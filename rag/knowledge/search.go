@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -36,7 +37,9 @@ type prepared struct {
 	at      *float32    // where its vectors lie
 	view    *store.View // for its rows and which of them are deleted; it may be closed
 	indexed bool
-	users   int // snapshots, and search.now; of whose turn it is
+	router  *route.Router // whose domains the blocks of the index were compared with
+	mixed   bool          // a block has rows of several of them
+	users   int           // snapshots, and search.now; of whose turn it is
 
 	stored atomic.Int64               // rows of its file
 	naming atomic.Pointer[store.View] // whose fingerprints name the rows of the file
@@ -257,6 +260,9 @@ func (p *prepared) wanted() bool {
 	if p == nil || !p.indexed {
 		return true
 	}
+	if p.mixed {
+		return true
+	}
 	d := p.set.Describe()
 	return float64(d.Unclustered) > unclusteredShare*float64(d.Rows)
 }
@@ -289,15 +295,23 @@ func (b *Base) buildIndex(s *Snapshot) {
 // makeIndex builds an index if one is wanted, stores it, and has the snapshot in use search by it.
 func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
 	started := time.Now()
-	if err := b.search.turn.take(ctx, nil); err != nil {
+	router, err := b.Router(s.Store)
+	if err != nil { // its searches say so
+		router = nil
+	}
+	wanted, err := b.wantsIndex(ctx, s, router)
+	if err != nil || !wanted {
 		return err
 	}
-	wanted := b.search.now.wanted()
-	b.search.turn.give()
-	if !wanted {
-		return nil
+	var o engine.SetOptions
+	domains, err := s.partitions(ctx, router)
+	switch {
+	case err == nil:
+		o.Parts = domains.numbers(s.View.Vectors.Rows)
+	case !errors.Is(err, ErrClosed): // what the topics are read from has been closed: the index serves without them
+		return err
 	}
-	p, err := s.newSet(ctx, engine.SetOptions{})
+	p, err := s.newSet(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -329,6 +343,35 @@ func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
 		current.leave()
 	}
 	return err
+}
+
+// wantsIndex tells whether an index should be built: none is there, too much came after it, or it was not made for the
+// domains of the router (nil: there is none).
+func (b *Base) wantsIndex(ctx context.Context, s *Snapshot, router *route.Router) (bool, error) {
+	if err := b.search.turn.take(ctx, nil); err != nil {
+		return false, err
+	}
+	p, wanted, blocks := b.search.now, b.search.now.wanted(), []engine.RowBlock(nil)
+	if !wanted && router != nil && p.router != router {
+		blocks = p.set.Blocks()
+	}
+	b.search.turn.give()
+	if blocks == nil {
+		return wanted, nil
+	}
+	mixed, err := s.mixed(ctx, router, blocks)
+	switch {
+	case errors.Is(err, ErrClosed): // the next snapshot is asked
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if err := b.search.turn.take(ctx, nil); err != nil {
+		return false, err
+	}
+	defer b.search.turn.give()
+	p.router, p.mixed = router, mixed
+	return mixed, nil
 }
 
 // storeIndex writes the files of the index and of the list of rows; p shows the snapshot.

@@ -87,6 +87,30 @@ func (b *Biases) readRange(first int, out []float32) {
 	}
 }
 
+// ReadRows adds the biases of rows, ascending, to out. It takes time that goes with the rows rather than the postings.
+func (b *Biases) ReadRows(rows []int, out []float32) error {
+	for i := range b.terms {
+		t := &b.terms[i]
+		for _, l := range t.lists {
+			from, _ := slices.BinarySearch(rows, l.seg.first)
+			c := cursor{at: l.at}
+			for place, row := range rows[from:] {
+				if row -= l.seg.first; row >= l.seg.rows() {
+					break
+				}
+				if c.next = c.seek(c.next, uint32(row)); c.next == len(l.at) {
+					break
+				}
+				if l.at[c.next] == uint32(row) {
+					part := t.query.part(&t.weighted, l.tf[c.next], l.seg.length[row], l.seg.first+row)
+					out[from+place] += float32(part)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // place finds the terms' lists by place; nil where there are none.
 func (b *Biases) place() *placed {
 	b.placing.Do(func() {

@@ -211,6 +211,9 @@ func TestTopKIsSorting(t *testing.T) {
 		if q.Ideal() < 0 || len(got) > 0 && got[0].Score > q.Ideal()*(1+1e-9) {
 			t.Fatalf("a score of %v above the ideal %v", got[0].Score, q.Ideal())
 		}
+		if any := q.Any(odd); any != (len(got) > 0) {
+			t.Fatalf("any row: %v, found %v", any, got)
+		}
 		b, out := q.Biases(.5), make([]float32, len(l))
 		if err := b.Read(kernels.RowBlock{Number: -1, Len: len(l)}, out); err != nil {
 			t.Fatal(err)
@@ -218,6 +221,21 @@ func TestTopKIsSorting(t *testing.T) {
 		for row := range out {
 			if out[row] != b.At(row) || math.Abs(float64(out[row])-.5*q.Score(row)) > 1e-6 {
 				t.Fatalf("row %d: bias %v, alone %v, score %v", row, out[row], b.At(row), q.Score(row))
+			}
+		}
+		var odds []int
+		for row := range l {
+			if odd(row) {
+				odds = append(odds, row)
+			}
+		}
+		of := make([]float32, len(odds))
+		if err := b.ReadRows(odds, of); err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range odds {
+			if of[i] != out[row] {
+				t.Fatalf("row %d of some rows: bias %v, %v among all", row, of[i], out[row])
 			}
 		}
 		rows, some := []int32{2, 0}, make([]float32, 2)

@@ -261,6 +261,21 @@ func (q *Query) Score(row int) (score float64) {
 	return score
 }
 
+// Any tells whether a row that is allowed (nil: any) and not deleted has one of the query's words.
+func (q *Query) Any(allowed func(row int) bool) bool {
+	for i := range q.terms {
+		for _, l := range q.terms[i].lists {
+			for _, at := range l.at {
+				row := l.seg.first + int(at)
+				if (allowed == nil || allowed(row)) && !(q.x.gone && q.x.deleted(row)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // Has tells whether a row has a term of Terms.
 func (q *Query) Has(term string, row int) bool {
 	for _, l := range q.x.lists(term) {

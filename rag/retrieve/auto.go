@@ -48,7 +48,7 @@ func (s *search) covered(ctx context.Context, space *space, queries []int) error
 	biases, w := make([]engine.Biases, len(queries)), s.o.weight()
 	parts := make([]*covered, len(queries))
 	for n, i := range queries {
-		q, err := s.coveredQuery(ctx, i)
+		q, err := s.coveredQuery(i)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (s *search) covered(ctx context.Context, space *space, queries []int) error
 }
 
 // coveredQuery analyses query i and says what is taken for it.
-func (s *search) coveredQuery(ctx context.Context, i int) (*covered, error) {
+func (s *search) coveredQuery(i int) (*covered, error) {
 	cover, err := s.words(i, KindCover)
 	if err != nil {
 		return nil, err
@@ -80,17 +80,14 @@ func (s *search) coveredQuery(ctx context.Context, i int) (*covered, error) {
 	if err != nil {
 		return nil, err
 	}
-	hits, err := cover.TopK(ctx, 1, s.Contexts.allowed())
-	if err != nil {
-		return nil, err
-	}
+	found := cover.Any(s.Contexts.allowed())
 	t := &s.lists[i].Taken
 	s.takeWords(t, KindBM25, bm25)
 	t.Sparse, t.Metric, t.Weight = "", s.Metric.String(), at(s.o.weight())
-	if t.Ranking = autoRanking; len(hits) == 0 {
+	if t.Ranking = autoRanking; !found {
 		t.Ranking, t.Reason = string(Dense), noWords
 	}
-	return &covered{i, cover, bm25, len(hits) > 0}, nil
+	return &covered{i, cover, bm25, found}, nil
 }
 
 // covered is a query of auto.

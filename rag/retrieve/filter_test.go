@@ -88,7 +88,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestSelectionsOfAnySize: what a filter leaves is searched exactly, as runs of rows and as copies, in every metric.
+// TestSelectionsOfAnySize: what a filter leaves is searched exactly, as runs of rows, as copies, and by an index of all
+// rows, in every metric.
 func TestSelectionsOfAnySize(t *testing.T) {
 	e := newEngine(t)
 	const rows, dim = 3*shortRun + 100, 3
@@ -100,6 +101,15 @@ func TestSelectionsOfAnySize(t *testing.T) {
 	}
 	v := engine.Vectors{Data: data, Rows: rows, Dim: dim}
 	c := Contexts{Vectors: v, IDs: make([]string, rows), Selected: true}
+	var sets [kernels.L2 + 1]engine.Vectors
+	for metric := range sets {
+		s, err := e.Prepare(t.Context(), v, kernels.Metric(metric), engine.SetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		sets[metric] = s.Vectors()
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		metric := rapid.SampledFrom([]kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}).Draw(t, "metric")
 		first := rapid.IntRange(0, rows-1).Draw(t, "first")
@@ -113,6 +123,16 @@ func TestSelectionsOfAnySize(t *testing.T) {
 			}
 			if r%7 == 0 {
 				bias = append(bias, kernels.Bias{Row: r, Value: float64(r%5) / 8})
+			}
+		}
+		c := c
+		if rapid.Bool().Draw(t, "by an index") {
+			some, ok, err := engine.Only(t.Context(), sets[metric], c.Rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok { // this machine has a scan
+				c.Vectors, c.Narrowed, c.Data = some, true, v
 			}
 		}
 		s := newSpace(e, c, metric)

@@ -87,6 +87,11 @@ func (q naive) TopK(_ context.Context, k int, allowed func(row int) bool) ([]ker
 	return hits[:min(k, len(hits))], nil
 }
 
+func (q naive) Any(allowed func(row int) bool) bool {
+	hits, _ := q.TopK(context.Background(), 1, allowed) // never fails
+	return len(hits) > 0
+}
+
 func (q naive) Biases(weight float64, more ...Weighted) kernels.Biases {
 	var list kernels.BiasList
 	for row := range q.rows {

@@ -93,7 +93,9 @@ type Contexts struct {
 	Rows    []int              // the only rows that are searched, ascending and without deleted ones; see Selected
 	// Selected: only Rows are searched, which may be none.
 	Selected bool
-	Parts    []Part // the vectors of Rows, where they were copied together before; may be left out
+	Allowed  func(row int) bool // whether a row is one of Rows; may be left out
+	Narrowed bool               // Vectors are those of Rows alone (engine.Only)
+	Parts    []Part             // the vectors of Rows, where they were copied together before; may be left out
 	Words    Lexicon
 }
 
@@ -163,8 +165,8 @@ func (c Contexts) each(yield func(row int) bool) {
 
 // allowed is the set of searched rows as Words.TopK takes it; nil where the index and the contexts have the same.
 func (c Contexts) allowed() func(row int) bool {
-	if !c.Selected {
-		return nil
+	if !c.Selected || c.Allowed != nil {
+		return c.Allowed
 	}
 	bits := make([]uint64, (c.Vectors.Rows+63)/64)
 	for _, r := range c.Rows {

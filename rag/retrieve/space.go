@@ -15,7 +15,7 @@ type space struct {
 	e      engine.Interface
 	c      Contexts
 	metric kernels.Metric
-	parts  []part // of a selection; nil: all of c.Vectors
+	parts  []part // of a selection; nil: c.Vectors
 }
 
 // part is a piece of a selection that is searched at once: rows that follow each other as they lie, or rows that were
@@ -35,7 +35,7 @@ const (
 
 func newSpace(e engine.Interface, c Contexts, metric kernels.Metric) *space {
 	s := &space{e: e, c: c, metric: metric}
-	if !c.Selected {
+	if !c.Selected || c.Narrowed {
 		return s
 	}
 	if c.Parts != nil {
@@ -84,7 +84,7 @@ func (p part) row(i int) int {
 func (s *space) topK(
 	ctx context.Context, queries engine.Vectors, k int, bias []engine.Biases,
 ) ([][]engine.Hit, error) {
-	if !s.c.Selected {
+	if s.parts == nil {
 		return s.e.TopK(ctx, queries, s.c.Vectors, s.metric, k, bias)
 	}
 	found := make([][]engine.Hit, queries.Rows)
@@ -145,8 +145,16 @@ type gathered struct {
 	rows []int
 }
 
+// rowsReader are biases that can be read of any rows, ascending.
+type rowsReader interface {
+	ReadRows(rows []int, out []float32) error
+}
+
 // Read implements kernels.Biases: runs of rows that follow each other are read together.
 func (g *gathered) Read(b engine.RowBlock, out []float32) error {
+	if of, ok := g.of.(rowsReader); ok && b.Rows == nil {
+		return of.ReadRows(g.rows[b.First:][:b.Len], out)
+	}
 	for from := 0; from < b.Len; {
 		first := g.rows[b.Row(from)]
 		to := from + 1
@@ -195,9 +203,11 @@ func (s *space) worst(ctx context.Context, queries engine.Vectors) ([]float64, e
 // farthest reads all distances, as float32, and takes the canonical one of the rows that are the farthest so.
 func (s *space) farthest(ctx context.Context, queries engine.Vectors) ([]float64, error) {
 	pieces, deleted := s.parts, func(int) bool { return false }
-	if !s.c.Selected {
+	if s.parts == nil {
 		pieces = []part{{vectors: s.c.plain()}}
-		if s.c.Deleted != nil {
+		if allowed := s.c.allowed(); allowed != nil {
+			deleted = func(row int) bool { return !allowed(row) }
+		} else if s.c.Deleted != nil {
 			deleted = s.c.Deleted
 		}
 	}

@@ -34,6 +34,8 @@ type Words interface {
 	// TopK are the k best rows with a score above 0 among those that are allowed (nil: all), better first, then lower
 	// row.
 	TopK(ctx context.Context, k int, allowed func(row int) bool) ([]kernels.Hit, error)
+	// Any tells whether TopK finds a row.
+	Any(allowed func(row int) bool) bool
 	Score(row int) float64 // 0 where the row has none of the words
 	// Biases add weight × score to another score, and that of other words of the same index.
 	Biases(weight float64, more ...Weighted) kernels.Biases

@@ -151,8 +151,10 @@ func (b *batch) run(ctx context.Context, queries cpu.Rows) error {
 			return err
 		}
 	}
-	err = r.Pool.Each(ctx, workers.Ceil(len(b.s.units), runUnits), r.Pool.Threads, func(worker, task int) error {
-		for at := task * runUnits; at < min(len(b.s.units), (task+1)*runUnits); at++ {
+	n := len(b.s.visits)
+	err = r.Pool.Each(ctx, workers.Ceil(n, runUnits), r.Pool.Threads, func(worker, task int) error {
+		for _, next := range b.s.visits[task*runUnits : min(n, (task+1)*runUnits)] {
+			at := int(next)
 			u := b.s.units[at]
 			for _, p := range b.packs {
 				if visited[at] || slices.Contains(reads, p) {
@@ -278,12 +280,12 @@ func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, er
 			return nil, err
 		}
 	}
-	n := len(b.s.units)
+	n := len(b.s.visits)
 	if n < 8*sampled {
 		return nil, nil
 	}
 	for i := range sampled {
-		visited[(2*i+1)*n/(2*sampled)] = true
+		visited[b.s.visits[(2*i+1)*n/(2*sampled)]] = true
 	}
 	useful := make([]bool, len(b.packs))
 	err = b.x.r.Pool.Each(ctx, len(b.packs), b.x.r.Pool.Threads, func(worker, task int) error {
@@ -304,7 +306,7 @@ func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, er
 		for _, k := range p.states {
 			before += k.survivors.Load()
 		}
-		useful[task] = !useless(before, panels)
+		useful[task] = b.s.selected || !useless(before, panels)
 		return nil
 	})
 	for i, p := range b.packs {

@@ -16,9 +16,9 @@ const chunkRows = cpu.ScanPanels * cpu.ScanLanes
 // blockRows is how many rows are rotated at a time: 48 MiB of scratch at dimension 384.
 const blockRows = 16384
 
-// encode orders the group's rows by cluster, cuts them into chunks and codes them.
-func (x *Index) encode(ctx context.Context, m *model, g *group) (*group, error) {
-	order, cuts, err := x.order(ctx, m, g)
+// encode orders the group's rows by part and cluster, cuts them into chunks and codes them.
+func (x *Index) encode(ctx context.Context, m *model, g *group, in division) (*group, error) {
+	order, cuts, err := x.order(ctx, m, g, in)
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +75,21 @@ func vectorsOf(r cpu.Rows) kernels.Vectors {
 
 // place is where a row belongs: its cluster, and how much of it the leading coordinates leave out.
 type place struct {
-	cluster, row int32
-	rest         float32
+	part, cluster, row int32
+	rest               float32
 }
 
-// order sorts the rows by cluster, inside by what their leading coordinates leave, so that a panel's
+// order sorts the rows by part and cluster, inside by what their leading coordinates leave, so that a panel's
 // rows have like bounds, and says where the chunks begin: at clusters, unless those are small.
-func (x *Index) order(ctx context.Context, m *model, g *group) (rows []int32, cuts []int, err error) {
+func (x *Index) order(ctx context.Context, m *model, g *group, in division) (rows []int32, cuts []int, err error) {
 	places := make([]place, g.N)
 	block := min(g.N, blockRows)
 	tilde, points, cells := newRows(block, g.Dim), newRows(block, m.centres.Dim), make([]int32, block)
 	for from := 0; from < g.N; from += block {
-		n := min(block, g.N-from)
+		n, parts := min(block, g.N-from), []int32(nil)
+		if in.rows != nil {
+			parts = in.rows[from : from+n]
+		}
 		err := x.r.Pool.Ranges(ctx, n, func(i int) { m.tilde(tilde.Row(i), g, from+i, x.metric) })
 		if err != nil {
 			return nil, nil, err
@@ -94,18 +97,23 @@ func (x *Index) order(ctx context.Context, m *model, g *group) (rows []int32, cu
 		if err := leading(ctx, x.r, m, tilde.Slice(0, n), points.Slice(0, n)); err != nil {
 			return nil, nil, err
 		}
-		if err := assign(ctx, x.r, m.centres, points.Slice(0, n), cells[:n]); err != nil {
+		if err := assign(ctx, x.r, m.centres, points.Slice(0, n), cells[:n], parts, &in); err != nil {
 			return nil, nil, err
 		}
 		err = x.r.Pool.Ranges(ctx, n, func(i int) {
-			places[from+i] = place{cells[i], int32(from + i), squared(tilde.Row(i)) - squared(points.Row(i))}
+			p := &places[from+i]
+			p.cluster, p.row, p.rest = cells[i], int32(from+i), squared(tilde.Row(i))-squared(points.Row(i))
+			if parts != nil {
+				p.part = parts[i]
+			}
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 	}
 	err = workers.Sort(ctx, x.r.Pool, places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.rest, b.rest), cmp.Compare(a.row, b.row))
+		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.rest, b.rest),
+			cmp.Compare(a.row, b.row))
 	})
 	if err != nil {
 		return nil, nil, err
@@ -130,7 +138,7 @@ func squared(x []float32) (sum float32) {
 	return sum
 }
 
-// cut says where chunks begin and, last, where the rows end. A cluster is cut into equal chunks; small
+// cut says where chunks begin and, last, where the rows end: at each part. A cluster is cut into equal chunks; small
 // ones share a chunk until it has 64 rows, so that few panels are partly empty.
 func cut(ctx context.Context, places []place) ([]int, error) {
 	const few = 4 * cpu.ScanLanes
@@ -139,7 +147,8 @@ func cut(ctx context.Context, places []place) ([]int, error) {
 		if i%workers.Stretch == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if i+1 < len(places) && (places[i+1].cluster == places[i].cluster || i+1-begin < few) {
+		if i+1 < len(places) && places[i+1].part == places[i].part &&
+			(places[i+1].cluster == places[i].cluster || i+1-begin < few) {
 			continue
 		}
 		size := i + 1 - begin

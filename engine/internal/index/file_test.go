@@ -173,8 +173,8 @@ func TestFileRefused(t *testing.T) {
 // need not be written, and to raise the version.
 func TestFileHoldsEveryField(t *testing.T) {
 	for kind, want := range map[reflect.Type]string{
-		// units, chunks and length follow
-		reflect.TypeFor[snapshot](): "model groups units chunks rows dim length unclustered dead",
+		// units, chunks, visits, runs and length follow; a selection is not saved
+		reflect.TypeFor[snapshot](): "model groups units chunks visits runs rows dim selected length unclustered dead",
 		// places are found when asked for
 		reflect.TypeFor[group](): "Operand first chunks centres leads locate where",
 		reflect.TypeFor[chunk](): "Chunk rows shift radius term length half",

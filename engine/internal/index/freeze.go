@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
@@ -15,11 +16,43 @@ func (x *Index) Freeze() *Index {
 	return f
 }
 
+// Select is the index as it is at the moment, of the given rows alone, ascending: the others are as good as deleted. A
+// search goes by the chunks that have one of them. Rows that are not there are kernels.ErrArgument.
+func (x *Index) Select(ctx context.Context, rows []int) (*Index, error) {
+	next := *x.now.Load()
+	dead, before := deadRows{count: next.rows}, -1
+	for first := 0; first < next.rows; first += pageRows {
+		page := new([64]uint64)
+		for i := range min(pageRows, next.rows-first) {
+			page[i/64] |= 1 << (i % 64)
+		}
+		dead.pages = append(dead.pages, page)
+	}
+	for i, row := range rows {
+		if i%workers.Stretch == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if row <= before || row >= next.rows {
+			return nil, fmt.Errorf("engine: selection: %w: row %d of %d rows, after %d", kernels.ErrArgument, row,
+				next.rows, before)
+		}
+		if before = row; !next.dead.has(row) {
+			dead.pages[row/pageRows][row%pageRows/64] &^= 1 << (row % 64)
+			dead.count--
+		}
+	}
+	next.dead, next.selected = dead, true
+	next.visit()
+	f := x.Freeze()
+	f.now.Store(&next)
+	return f, nil
+}
+
 // For is the same rows in another metric, without codes.
 func (x *Index) For(metric kernels.Metric) *Index {
 	old := x.now.Load()
 	f := &Index{r: x.r, metric: metric, options: Options{Plain: true}, kernel: x.kernel}
-	s := &snapshot{rows: old.rows, dim: old.dim, dead: old.dead,
+	s := &snapshot{rows: old.rows, dim: old.dim, dead: old.dead, selected: old.selected,
 		model: &model{reason: "another metric: all rows are read in full"}}
 	for _, g := range old.groups {
 		s.groups = append(s.groups, &group{Operand: g.Operand, first: g.first})

@@ -18,6 +18,9 @@ type Options struct {
 	Clusters int    // groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
 	Plain    bool   // no codes: every search reads all rows
+	// Parts is the part that each of New's rows belongs to, numbered from 0; nil: they are one part. Rows of different
+	// parts share no chunk, so that a search of a part alone (Select) reads no row of another one.
+	Parts []int32
 	// Digest names the first rows instead of the digest of all their numbers; nil: that one.
 	Digest func(ctx context.Context, rows int) ([sha256.Size]byte, error)
 }
@@ -73,7 +76,10 @@ type snapshot struct {
 	groups      []*group
 	units       []unit // all chunks, then plain groups
 	chunks      int
+	visits      []int32 // numbers of the units that are searched
+	runs        []run   // their chunks
 	rows, dim   int
+	selected    bool    // Select has left only some of the rows
 	length      float64 // largest |c~| of coded rows
 	unclustered int
 	dead        deadRows
@@ -109,6 +115,13 @@ type unit struct {
 	from, to int
 }
 
+// run are chunks of a group that follow each other, the first of them and its unit.
+type run struct {
+	g           *group
+	chunk, unit int
+	count       int
+}
+
 // New prepares c for searching. An empty c is fine: Append can come later, and the first rows that
 // do come decide the clusters and the rotation.
 func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric kernels.Metric, o Options) (*Index,
@@ -119,10 +132,19 @@ func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric ker
 	if o.Clusters < 0 {
 		return nil, fmt.Errorf("engine: clusters: %w: %d", kernels.ErrArgument, o.Clusters)
 	}
+	if o.Parts != nil && len(o.Parts) != c.Rows {
+		return nil, fmt.Errorf("engine: %w: parts of %d rows, there are %d", kernels.ErrShape, len(o.Parts), c.Rows)
+	}
+	for _, p := range o.Parts {
+		if p < 0 || int(p) >= len(o.Parts) {
+			return nil, fmt.Errorf("engine: parts: %w: number %d of %d rows", kernels.ErrArgument, p, len(o.Parts))
+		}
+	}
 	x := empty(r, metric, o)
 	if err := x.add(ctx, c, 1); err != nil {
 		return nil, err
 	}
+	x.options.Parts = nil // what comes later belongs to none
 	return x, nil
 }
 
@@ -213,18 +235,17 @@ func (x *Index) encoded(ctx context.Context, next *snapshot, g *group, enough in
 	if g.N < enough {
 		return g, nil
 	}
-	first := next.model == nil
+	first, in := next.model == nil, division{}
 	if first {
-		m, err := x.learn(ctx, g)
-		if err != nil {
+		var err error
+		if next.model, in, err = x.learn(ctx, g); err != nil {
 			return nil, err
 		}
-		next.model = m
 	}
 	if next.model.reason != "" {
 		return g, nil
 	}
-	coded, err := x.encode(ctx, next.model, g)
+	coded, err := x.encode(ctx, next.model, g, in)
 	if err == nil && !first {
 		next.unclustered += g.N
 	}
@@ -263,6 +284,37 @@ func (s *snapshot) list() {
 			s.units = appendPlain(s.units, g)
 		}
 	}
+	s.visit()
+}
+
+// visit lists the units that have a row which is left, all of them unless Select has left only some rows.
+func (s *snapshot) visit() {
+	s.visits, s.runs = make([]int32, 0, len(s.units)), nil
+	for at, u := range s.units {
+		if s.selected && !s.alive(u) {
+			continue
+		}
+		s.visits = append(s.visits, int32(at))
+		if u.chunk < 0 {
+			continue
+		}
+		if n := len(s.runs); n > 0 && s.runs[n-1].g == u.g && s.runs[n-1].chunk+s.runs[n-1].count == u.chunk {
+			s.runs[n-1].count++
+			continue
+		}
+		s.runs = append(s.runs, run{g: u.g, chunk: u.chunk, unit: at, count: 1})
+	}
+}
+
+// alive tells whether a unit has a row that is left.
+func (s *snapshot) alive(u unit) bool {
+	b := u.block(0)
+	for i := range b.Len {
+		if !s.dead.has(b.Row(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 func appendPlain(units []unit, g *group) []unit {

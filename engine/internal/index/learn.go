@@ -1,10 +1,12 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/axes"
 	"github.com/sluice-rag/sluice/engine/internal/device"
@@ -43,10 +45,11 @@ const (
 )
 
 // learn finds the rotation and the clusters of the group's rows. No result depends on how good they are.
-func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
+func (x *Index) learn(ctx context.Context, g *group) (*model, division, error) {
+	in := division{rows: x.options.Parts}
 	m := &model{sections: workers.Ceil(g.Dim, cpu.ScanSection), scale: 1}
 	if m.reason = x.noCodes(g.Dim); m.reason != "" {
-		return m, nil
+		return m, in, nil
 	}
 	rng := rand.New(rand.NewPCG(x.options.Seed, 0x1d))
 	m.clusters = x.options.Clusters
@@ -56,28 +59,71 @@ func (x *Index) learn(ctx context.Context, g *group) (*model, error) {
 	m.clusters = workers.Clamp(m.clusters, 1, g.N)
 	picked, err := pick(ctx, rng, g.N, min(g.N, max(sampleRows, perCluster*m.clusters)))
 	if err != nil {
-		return nil, err
+		return nil, in, err
 	}
 	if err := m.normalise(ctx, g, picked, x.metric); err != nil {
-		return nil, err
+		return nil, in, err
 	}
 	sample := make([]float32, len(picked)*g.Dim)
 	err = x.r.Pool.Ranges(ctx, len(picked), func(i int) {
 		m.tilde(sample[i*g.Dim:(i+1)*g.Dim], g, picked[i], x.metric)
 	})
 	if err != nil {
-		return nil, err
+		return nil, in, err
 	}
 	all := cpu.Rows{Data: sample, N: len(picked), Dim: g.Dim, Stride: g.Dim}
 	if m.rotation, m.skew, err = axes.Learn(ctx, x.r, all.Slice(0, min(all.N, sampleRows)), rng); err != nil {
-		return nil, err
+		return nil, in, err
 	}
 	m.turned = make([]float64, g.Dim)
 	origin := cpu.Rows{Data: m.origin, N: 1, Dim: g.Dim, Stride: g.Dim}
 	if err := x.r.Host.Scores(kernels.IP, m.turned, g.Dim, origin, m.rotation); err != nil {
-		return nil, err
+		return nil, in, err
 	}
-	return m, cluster(ctx, x.r, m, all, rng)
+	err = cluster(ctx, x.r, m, all, rng, in.of(picked), &in)
+	return m, in, err
+}
+
+// division says which rows belong together, by parts numbered from 0, and which clusters are of each part.
+type division struct {
+	rows  []int32 // the part of each row; nil: there is one part
+	first []int   // the clusters of part p are [first[p], first[p+1]); none where p has few rows
+}
+
+// of are the parts of some rows.
+func (in division) of(rows []int) []int32 {
+	if in.rows == nil {
+		return nil
+	}
+	parts := make([]int32, len(rows))
+	for i, row := range rows {
+		parts[i] = in.rows[row]
+	}
+	return parts
+}
+
+// order sorts points that clusters begin with by their parts, and counts those of each part.
+func (in *division) order(points []int, parts []int32) {
+	slices.SortStableFunc(points, func(a, b int) int { return cmp.Compare(parts[a], parts[b]) })
+	in.first = make([]int, slices.Max(in.rows)+2)
+	for _, i := range points {
+		in.first[parts[i]+1]++
+	}
+	for p := range in.first[1:] {
+		in.first[p+1] += in.first[p]
+	}
+}
+
+// clusters are those that a point of a part may belong to, out of n.
+func (in *division) clusters(parts []int32, point, n int) (from, to int) {
+	if parts == nil {
+		return 0, n
+	}
+	p := parts[point]
+	if from, to = in.first[p], in.first[p+1]; from == to {
+		return 0, n
+	}
+	return from, to
 }
 
 // noCodes says why rows of that dimension get no codes here, or "".
@@ -173,8 +219,9 @@ func (m *model) tilde(out []float32, g *group, row int, metric kernels.Metric) {
 	}
 }
 
-// cluster runs Lloyd's algorithm (k-means) on the leading coordinates of the sample.
-func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows, rng *rand.Rand) error {
+// cluster runs Lloyd's algorithm (k-means) on the leading coordinates of the sample, of each part by itself.
+func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows, rng *rand.Rand, parts []int32,
+	in *division) error {
 	dims := min(sample.Dim, clusterDims)
 	points := cpu.Rows{Data: make([]float32, sample.N*dims), N: sample.N, Dim: dims, Stride: dims}
 	if err := leading(ctx, r, m, sample, points); err != nil {
@@ -185,12 +232,15 @@ func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows
 	if err != nil {
 		return err
 	}
+	if parts != nil {
+		in.order(first, parts)
+	}
 	for i, row := range first {
 		copy(centres.Row(i), points.Row(row))
 	}
 	nearest := make([]int32, points.N)
 	for range clusterTurns {
-		if err := assign(ctx, r, centres, points, nearest); err != nil {
+		if err := assign(ctx, r, centres, points, nearest, parts, in); err != nil {
 			return err
 		}
 		sums, counts := make([]float64, len(centres.Data)), make([]int, m.clusters)
@@ -228,8 +278,9 @@ func leading(ctx context.Context, r *device.Resources, m *model, rows, points cp
 	return err
 }
 
-// assign writes the nearest centre of each point.
-func assign(ctx context.Context, r *device.Resources, centres, points cpu.Rows, nearest []int32) error {
+// assign writes the nearest centre of each point, among those of its part.
+func assign(ctx context.Context, r *device.Resources, centres, points cpu.Rows, nearest, parts []int32,
+	in *division) error {
 	distances := make([]float32, points.N*centres.N)
 	_, err := accurate(ctx, r, kernels.L2,
 		matrix.Input{Out: distances, Stride: centres.N, A: vectorsOf(points), B: vectorsOf(centres)})
@@ -238,9 +289,10 @@ func assign(ctx context.Context, r *device.Resources, centres, points cpu.Rows, 
 	}
 	return r.Pool.Ranges(ctx, points.N, func(i int) {
 		best := float32(math.Inf(1))
-		for c, v := range distances[i*centres.N : (i+1)*centres.N] {
+		from, to := in.clusters(parts, i, centres.N)
+		for c, v := range distances[i*centres.N+from : i*centres.N+to] {
 			if v < best {
-				best, nearest[i] = v, int32(c)
+				best, nearest[i] = v, int32(from+c)
 			}
 		}
 	})

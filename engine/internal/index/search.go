@@ -237,12 +237,12 @@ func (w *search) sort() error {
 		w.order = append(w.order, t.unit)
 	}
 	skip := top.ascending()
-	for i := range w.units {
-		if len(skip) > 0 && int(skip[0].unit) == i {
+	for _, at := range w.s.visits {
+		if len(skip) > 0 && skip[0].unit == at {
 			skip = skip[1:]
 			continue
 		}
-		w.order = append(w.order, int32(i))
+		w.order = append(w.order, at)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (w *search) sample() error {
 		}
 	}
 	w.next.Store(int64(at + sampled))
-	if useless(w.survivors.Load()-before, panels) && !w.done.Load() {
+	if useless(w.survivors.Load()-before, panels) && !w.s.selected && !w.done.Load() {
 		return w.readAll()
 	}
 	return nil
@@ -304,29 +304,24 @@ type nearUnit struct {
 	score float64
 }
 
-// find looks at all chunks of s, in the leading coordinates; scratch is reused.
+// find looks at the chunks of s that are searched, in the leading coordinates; scratch is reused.
 func (n *nearest) find(r *device.Resources, s *snapshot, q *query, scratch *[]float64) error {
-	unit := 0
-	for _, g := range s.groups {
-		count := len(g.chunks)
-		if count == 0 {
-			continue
+	lead := cpu.Rows{Data: q.lead, N: 1, Dim: len(q.lead), Stride: len(q.lead)}
+	for _, u := range s.runs {
+		if cap(*scratch) < u.count {
+			*scratch = make([]float64, u.count)
 		}
-		if cap(*scratch) < count {
-			*scratch = make([]float64, count)
-		}
-		scores := (*scratch)[:count]
-		lead := cpu.Rows{Data: q.lead, N: 1, Dim: len(q.lead), Stride: len(q.lead)}
-		if err := r.Host.Scores(kernels.IP, scores, count, lead, g.leads); err != nil {
+		scores := (*scratch)[:u.count]
+		err := r.Host.Scores(kernels.IP, scores, u.count, lead, u.g.leads.Slice(u.chunk, u.chunk+u.count))
+		if err != nil {
 			return err
 		}
 		for i, score := range scores {
 			if q.metric == kernels.L2 {
-				score -= g.chunks[i].half
+				score -= u.g.chunks[u.chunk+i].half
 			}
-			n.add(nearUnit{int32(unit + i), score})
+			n.add(nearUnit{int32(u.unit + i), score})
 		}
-		unit += count
 	}
 	return nil
 }
