@@ -64,6 +64,10 @@ func everything() (err error) {
 		if err := s.Write(p+50, make([]byte, 50)); err != nil {
 			return err
 		}
+		if _, err := s.Map(cuda.Boxes{At: p, Element: 2, Width: 40, Height: 9, Stride: 80, BoxWidth: 64,
+			BoxHeight: 64}); err != nil {
+			return err
+		}
 		if err := s.Copy(p+200, p, 100); err != nil {
 			return err
 		}

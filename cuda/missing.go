@@ -87,6 +87,9 @@ func (*Stream) Fill(Ptr, byte, int64) error { return errBuild }
 // Copy returns ErrUnavailable.
 func (*Stream) Copy(_, _ Ptr, _ int64) error { return errBuild }
 
+// Map returns ErrUnavailable.
+func (*Stream) Map(Boxes) ([MapBytes]byte, error) { return [MapBytes]byte{}, errBuild }
+
 // Wait returns ErrUnavailable.
 func (*Stream) Wait() error { return errBuild }
 

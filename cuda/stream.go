@@ -193,6 +193,20 @@ func (s *Stream) Copy(to, from Ptr, bytes int64) error {
 	return s.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to), cu.DevicePtr(from), bytes, s.compute))
 }
 
+// Map encodes the map of boxes that kernels copy with a swizzle of 128 bytes; what lies beyond the matrix is 0. The
+// driver refuses it (ErrDriver) before CUDA 12 and where sizes are not those that it documents.
+func (s *Stream) Map(b Boxes) ([MapBytes]byte, error) {
+	bytes := int64(b.Height-1)*b.Stride + int64(b.Width*b.Element)
+	if _, err := s.d.mem.find("map", b.At, bytes); err != nil {
+		return [MapBytes]byte{}, err
+	}
+	m, err := driver.EncodeBoxes(cu.DevicePtr(b.At), b.Element, b.Width, b.Height, b.Stride, b.BoxWidth, b.BoxHeight)
+	if err != nil {
+		return m, fmt.Errorf("the map of %d×%d elements: %w", b.Height, b.Width, s.check("cuTensorMapEncodeTiled", err))
+	}
+	return m, nil
+}
+
 // Call lets another library queue its own kernels, which use the memory named, on the stream of launches (a CUstream).
 // The library must leave the thread's context as it is.
 func (s *Stream) Call(f func(stream unsafe.Pointer) error, uses ...Ptr) error {

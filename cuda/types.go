@@ -25,6 +25,19 @@ type Options struct {
 	Library string
 }
 
+// Boxes describes a matrix in a device's memory of which kernels copy boxes by the tensor memory accelerator: Height
+// rows of Width elements of Element bytes (1 or 2), Stride bytes apart. A box has at most 128 bytes in a row and 256
+// rows.
+type Boxes struct {
+	At                     Ptr
+	Element, Width, Height int
+	Stride                 int64
+	BoxWidth, BoxHeight    int
+}
+
+// MapBytes is the size of a map, which has to lie at a multiple of 64.
+const MapBytes = 128
+
 // EnvLibrary names the environment variable with the path of the driver's library.
 const EnvLibrary = "SLUICE_LIBCUDA"
 

@@ -35,6 +35,9 @@ func TestCUDA(t *testing.T) {
 			both && !strings.Contains(c.Device, "cuda:1") {
 			t.Errorf("%s: %+v", name, c)
 		}
+		if !onRealGPU() && !strings.HasSuffix(c.Reason, "; tiles of bfloat16: wgmma and TMA") {
+			t.Errorf("%s: %s", name, c.Reason)
+		}
 		for _, metric := range metrics {
 			e.scanRows = 0 // tiles
 			sameSearches(t, want, e, vectors(rng, 3, 24, 24), vectors(rng, 1300, 24, 25), metric)

@@ -84,6 +84,10 @@ func TestBoundedMatrixErrors(t *testing.T) {
 		_, err := e.BoundedMatrix(ctx, out, stride, a, b, m, d)
 		return err
 	}
+	memory := kernels.ErrMemoryLimit
+	if e.r.Describe().Memory > 0 { // sets lie in the device's own memory, which the limit is not for
+		memory = nil
+	}
 	for name, c := range map[string]struct{ err, want error }{
 		"stride":    {call(ctx, e, out, 6, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
 		"short":     {call(ctx, e, out[:34], 7, a, b, kernels.IP, kernels.F32), kernels.ErrShape},
@@ -93,10 +97,9 @@ func TestBoundedMatrixErrors(t *testing.T) {
 		"no tiles": {call(ctx, newEngine(t, Options{ISA: "go"}), out, 7, a, b, kernels.IP, kernels.I8),
 			kernels.ErrISA},
 		"non-finite": {call(ctx, e, out, 7, bad, b, kernels.IP, kernels.F32), kernels.ErrNonFinite},
-		"memory": {call(ctx, newEngine(t, Options{MemLimit: 1000}), out, 7, a, b, kernels.IP, kernels.F32),
-			kernels.ErrMemoryLimit},
-		"cancelled": {call(cancelled, e, out, 7, a, b, kernels.IP, kernels.F32), context.Canceled},
-		"empty":     {call(ctx, e, nil, 0, Vectors{}, b, kernels.IP, kernels.F32), nil},
+		"memory":     {call(ctx, newEngine(t, Options{MemLimit: 1000}), out, 7, a, b, kernels.IP, kernels.F32), memory},
+		"cancelled":  {call(cancelled, e, out, 7, a, b, kernels.IP, kernels.F32), context.Canceled},
+		"empty":      {call(ctx, e, nil, 0, Vectors{}, b, kernels.IP, kernels.F32), nil},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

@@ -128,6 +128,9 @@ func (e *Engine) Describe() Choice {
 			c.Device = "auto: " + e.choice.Device + " or " + c.Device
 		}
 		c.Reason += "; " + s.costs.String()
+		if tiles := s.on.Describe().Tiles; tiles != "" {
+			c.Reason += "; tiles of bfloat16: " + tiles
+		}
 	}
 	return c
 }

@@ -88,7 +88,8 @@ func Compile(ctx context.Context, root, kernels, sources string) (string, error)
 	made := library + ".new"
 	args := slices.Concat(flags,
 		[]string{"-o", made, filepath.Join(driver, "state.cpp"), filepath.Join(driver, "memory.cpp"),
-			filepath.Join(driver, "stream.cpp"), filepath.Join(root, kernels), "-lpthread"})
+			filepath.Join(driver, "stream.cpp"), filepath.Join(driver, "maps.cpp"),
+			filepath.Join(root, kernels), "-lpthread"})
 	if out, err := exec.CommandContext(ctx, cxx, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("drivertest: %s %s: %w\n%s", cxx, strings.Join(args, " "), err, out)
 	}

@@ -8,6 +8,6 @@
 // the device before somebody waits for it, with 2 this is so on every second stream: both find work that lacks an
 // order. Otherwise everything happens at once.
 //
-// What it does not show: speed, and what only a device does (wgmma, TMA, the order of threads within a block but
-// for barriers).
+// What it does not show: speed, and what only a device does (instructions, the order of threads within a block but for
+// barriers).
 package drivertest

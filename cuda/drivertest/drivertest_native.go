@@ -69,7 +69,7 @@ func (d *Driver) Reset() {
 		name  string
 		value int64
 	}{{"devices", 1}, {"version", 13000}, {"major", 9}, {"minor", 0}, {"init", 0}, {"pools", 1}, {"lazy", 0},
-		{"memory", 1 << 30}, {"fail_at", 0}} {
+		{"maps", 1}, {"swizzle", -1}, {"multiprocessors", 132}, {"memory", 1 << 30}, {"fail_at", 0}} {
 		d.Set(s.name, s.value)
 	}
 }
@@ -86,7 +86,8 @@ func (d *Driver) entry(name string) unsafe.Pointer {
 }
 
 // Set changes a setting: devices, version (13000 is CUDA 13.0), major and minor (compute capability), init (what cuInit
-// returns), pools (whether devices have memory pools), lazy, memory (bytes a device).
+// returns), pools (whether devices have memory pools), maps (whether the driver encodes maps for TMA),
+// swizzle (bytes of the pattern in maps, whatever is asked for, or -1), multiprocessors, lazy, memory (bytes a device).
 func (d *Driver) Set(name string, value int64) {
 	d.t.Helper()
 	n := C.CString(name)

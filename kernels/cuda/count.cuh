@@ -220,10 +220,9 @@ template <class M> SLC_FN void candidates(const Counting &c, const uint32_t *bes
 	append<M>(near_marks, v, place, c.all, c.all_room, &c.found->all);
 }
 
-// give_back adds what a block has found to the call's.
-SLC_FN void give_back(const Counting &c, const CountShared *s) {
+// give_back adds what so many threads have found to the call's.
+SLC_FN void give_back(const Counting &c, const CountShared *s, int thread, int threads) {
 	Found *found = c.found;
-	const int thread = (int)threadIdx.x;
 	if (thread < kBrackets && s->below[thread]) atomic_add(&found->below[thread], s->below[thread]);
 	if (thread < 3) {
 		atomic_add(&found->sum[thread], s->sum[thread]);
@@ -234,7 +233,7 @@ SLC_FN void give_back(const Counting &c, const CountShared *s) {
 		if (s->overflow) atomic_or(&found->overflow, 1);
 	}
 	if (c.n_bins > 0 && c.n_bins <= kSharedBins)
-		for (int at = thread; at < c.n_bins; at += kTileThreads)
+		for (int at = thread; at < c.n_bins; at += threads)
 			if (s->bins[at]) atomic_add(&c.bins[at], s->bins[at]);
 }
 
@@ -283,7 +282,7 @@ template <class M> SLC_FN void count(const Side &rows, const Side &columns, cons
 		for (int i = 0; i < 32; i++) v[i] = v[32 + i];
 	}
 	sync_block();
-	give_back(c, s);
+	give_back(c, s, (int)threadIdx.x, kTileThreads);
 }
 
 } // namespace slc

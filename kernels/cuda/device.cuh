@@ -9,7 +9,7 @@
 #define SLC_FN __device__ __forceinline__
 #define SLC_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 #define SLC_SHARED __shared__
-extern __shared__ __align__(128) unsigned char slc_dynamic[];
+extern __shared__ __align__(1024) unsigned char slc_dynamic[];
 #define SLC_UNROLL _Pragma("unroll")
 #define SLC_TEXT(x) #x
 #define SLC_UNROLL_BY(n) _Pragma(SLC_TEXT(unroll n))

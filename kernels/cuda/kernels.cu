@@ -4,6 +4,7 @@
 #include "matrix.cuh"
 #include "scan.cuh"
 #include "scores.cuh"
+#include "tiles_sm90.cuh"
 #include "transpose.cuh"
 
 using namespace slc;
@@ -40,6 +41,35 @@ using namespace slc;
 		matrix<multiplier>(left, right, metric, factor, out, stride);                                               \
 	}
 
+// The same for sm_90a, with maps of both sides for the copies; blocks stay.
+#define COUNT_RING(name, multiplier)                                                                                \
+	SLC_KERNEL(kRingThreads)                                                                                        \
+	name(const void *rows, const void *rows_low, const float *row_terms, int64_t n_rows, int64_t row0, int64_t row1, \
+		const void *columns, const void *columns_low, const float *column_terms, int64_t n_columns, int64_t column0, \
+		int64_t column1, int64_t padded, const void *row_maps, const void *column_maps, const Look *look,           \
+		Found *found, const int32_t *own, const int32_t *row_group, const int32_t *column_group,                    \
+		uint32_t *best_other, uint32_t *best_all, Entry *kept, int64_t kept_room, Entry *other, int64_t other_room, \
+		Entry *all, int64_t all_room, uint64_t *bins, int64_t n_bins) {                                             \
+		const Tiles t = {{rows, rows_low, row_terms, n_rows, row0, row1, padded},                                   \
+			{columns, columns_low, column_terms, n_columns, column0, column1, padded},                              \
+			(const unsigned char *)row_maps, (const unsigned char *)column_maps};                                   \
+		const Counting c = {look, found, own, row_group, column_group, best_other, best_all, kept, other, all,      \
+			kept_room, other_room, all_room, bins, n_bins};                                                         \
+		count_ring<multiplier>(t, c);                                                                               \
+	}
+
+#define MATRIX_RING(name, multiplier)                                                                               \
+	SLC_KERNEL(kRingThreads)                                                                                        \
+	name(const void *rows, const void *rows_low, const float *row_terms, int64_t n_rows, int64_t row0, int64_t row1, \
+		const void *columns, const void *columns_low, const float *column_terms, int64_t n_columns, int64_t column0, \
+		int64_t column1, int64_t padded, const void *row_maps, const void *column_maps, int64_t metric,             \
+		double factor, float *out, int64_t stride) {                                                                \
+		const Tiles t = {{rows, rows_low, row_terms, n_rows, row0, row1, padded},                                   \
+			{columns, columns_low, column_terms, n_columns, column0, column1, padded},                              \
+			(const unsigned char *)row_maps, (const unsigned char *)column_maps};                                   \
+		matrix_ring<multiplier>(t, metric, factor, out, stride);                                                    \
+	}
+
 PACK(slc_pack_f32, kF32)
 PACK(slc_pack_bf16, kBF16)
 PACK(slc_pack_bf16x3, kBF16x3)
@@ -49,6 +79,10 @@ COUNT(slc_count_bf16x3, MultiplyBF16<true>)
 MATRIX(slc_matrix_f32, MultiplyF32)
 MATRIX(slc_matrix_bf16, MultiplyBF16<false>)
 MATRIX(slc_matrix_bf16x3, MultiplyBF16<true>)
+COUNT_RING(slc_count_bf16_sm90, RingBF16<false>)
+COUNT_RING(slc_count_bf16x3_sm90, RingBF16<true>)
+MATRIX_RING(slc_matrix_bf16_sm90, RingBF16<false>)
+MATRIX_RING(slc_matrix_bf16x3_sm90, RingBF16<true>)
 
 SLC_KERNEL(kScoreSide *kScoreSide)
 slc_scores(const float *a, int64_t stride_a, const double *norms_a, int64_t n_a, const float *b, int64_t stride_b,
@@ -122,6 +156,7 @@ slc_ladder_shared(const float *a, const float *b, int64_t rows, int64_t columns,
 // All of them, for the host.
 #define SLC_KERNELS(X)                                                                                              \
 	X(slc_pack_f32) X(slc_pack_bf16) X(slc_pack_bf16x3) X(slc_count_f32) X(slc_count_bf16) X(slc_count_bf16x3)      \
-	X(slc_matrix_f32) X(slc_matrix_bf16) X(slc_matrix_bf16x3) X(slc_scores) X(slc_pairs)                     \
+	X(slc_matrix_f32) X(slc_matrix_bf16) X(slc_matrix_bf16x3) X(slc_count_bf16_sm90)                        \
+	X(slc_count_bf16x3_sm90) X(slc_matrix_bf16_sm90) X(slc_matrix_bf16x3_sm90) X(slc_scores) X(slc_pairs)           \
 	X(slc_code) X(slc_scan_1) X(slc_scan_8) X(slc_sift) X(slc_rescore) X(slc_transpose)          \
 	X(slc_ladder_plain) X(slc_ladder_shared)

@@ -6,6 +6,13 @@
 
 namespace slc {
 
+// in_unit is a value in the metric's own unit.
+SLC_FN float in_unit(float x, int64_t metric, double factor) {
+	if (metric == kCosine) return max(min(x, 1.0f), -1.0f);
+	if (metric == kIP) return (float)((double)x * factor);
+	return (float)((double)square_root(max(-2 * x, 0.0f)) * factor);
+}
+
 // matrix writes the scores of a block's tile: out[(row - 32 rows.from) * stride + column - 32 columns.from].
 template <class M> SLC_FN void matrix(const Side &rows, const Side &columns, int64_t metric, double factor, float *out,
 		int64_t stride) {
@@ -23,11 +30,7 @@ template <class M> SLC_FN void matrix(const Side &rows, const Side &columns, int
 			const int64_t r = (row + warp / 2) * kPanel + M::row(lane, M::row_of(i)),
 				c = first + M::column(lane, M::column_of(i));
 			if (r >= row_end || c >= column_end) continue;
-			float x = v[i];
-			if (metric == kCosine) x = max(min(x, 1.0f), -1.0f);
-			if (metric == kIP) x = (float)((double)x * factor);
-			if (metric == kL2) x = (float)((double)square_root(max(-2 * x, 0.0f)) * factor);
-			out[(r - rows.from * kPanel) * stride + c - columns.from * kPanel] = x;
+			out[(r - rows.from * kPanel) * stride + c - columns.from * kPanel] = in_unit(v[i], metric, factor);
 		}
 		SLC_UNROLL
 		for (int i = 0; i < 32; i++) v[i] = v[32 + i];

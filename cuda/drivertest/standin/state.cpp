@@ -77,6 +77,9 @@ STANDIN_API int standin_set(const char *name, long long value) {
   else if (n == "init") s.init = (int)value;
   else if (n == "pools") s.pools = (int)value;
   else if (n == "lazy") s.lazy = (int)value;
+  else if (n == "maps") s.maps = (int)value;
+  else if (n == "swizzle") s.swizzle = (int)value;
+  else if (n == "multiprocessors") s.sms = (int)value;
   else if (n == "memory") s.memory = (size_t)value;
   else if (n == "fail_code") s.fail_code = (int)value;
   else if (n == "fail_at") s.fail_at = value ? s.calls + value : 0, s.failed.clear();

@@ -103,6 +103,7 @@ struct State {
   std::recursive_mutex lock;
   /* Settings. */
   int devices = 1, version = 13000, major = 9, minor = 0, init = 0, pools = 1, lazy = 0, sms = 132;
+  int maps = 1, swizzle = -1;
   size_t memory = size_t(1) << 30;
   long fail_at = 0;
   int fail_code = 0;

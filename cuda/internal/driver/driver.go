@@ -6,6 +6,11 @@ package driver
 // #include <cuda.h>
 // #include <stdlib.h>
 // #include "forward.h"
+// static CUresult slc_encode_boxes(CUtensorMap *m, CUtensorMapDataType type, CUdeviceptr p, const cuuint64_t *size,
+//     const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps) {
+//   return cuTensorMapEncodeTiled(m, type, 2, (void *)p, size, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+//       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+// }
 import "C"
 
 import (
@@ -190,6 +195,29 @@ func (r Recording) Graph() (Graph, error) {
 
 // Destroy gives a recording back; its graphs stay.
 func (r Recording) Destroy() error { return result(C.cuGraphDestroy(r.g)) }
+
+// EncodeBoxes makes the map by which kernels copy boxes of a matrix of bytes or bfloat16 (element 1 or 2) in device
+// memory, with a swizzle of 128 bytes and zeros beyond the matrix. Sizes are in elements and rows, the stride in
+// bytes.
+func EncodeBoxes(p cu.DevicePtr, element, width, height int, stride int64, boxWidth, boxHeight int) (m [128]byte,
+	err error) {
+	kind := C.CUtensorMapDataType(C.CU_TENSOR_MAP_DATA_TYPE_UINT8)
+	if element == 2 {
+		kind = C.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+	}
+	made := (*C.CUtensorMap)(C.aligned_alloc(64, C.sizeof_CUtensorMap))
+	if made == nil {
+		return m, Result(C.CUDA_ERROR_OUT_OF_MEMORY)
+	}
+	defer C.free(unsafe.Pointer(made))
+	size, strides := [2]C.cuuint64_t{C.cuuint64_t(width), C.cuuint64_t(height)}, [1]C.cuuint64_t{C.cuuint64_t(stride)}
+	box, steps := [2]C.cuuint32_t{C.cuuint32_t(boxWidth), C.cuuint32_t(boxHeight)}, [2]C.cuuint32_t{1, 1}
+	err = result(C.slc_encode_boxes(made, kind, C.CUdeviceptr(p), &size[0], &strides[0], &box[0], &steps[0]))
+	if err == nil {
+		m = *(*[128]byte)(unsafe.Pointer(made))
+	}
+	return m, err
+}
 
 // Graph is a recorded sequence, ready to be launched.
 type Graph struct{ exec C.CUgraphExec }

@@ -75,6 +75,7 @@ type Info struct {
 	Name   string // "cpu"
 	Kernel string // family of its canonical kernels
 	ISA    string
+	Tiles  string // how tiles of low precision are multiplied, where a device has several ways, and why
 	// CountWork and MatrixWork are multiply-adds of a task that counts tiles, or writes them.
 	CountWork, MatrixWork int
 	// PackBytes is how many bytes of float32 rows a call of Pack takes best; 0: what fits the CPU's caches.

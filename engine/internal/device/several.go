@@ -30,6 +30,9 @@ func (d *Several) Describe() Info {
 	for _, other := range d.of[1:] {
 		o := other.Describe()
 		names = append(names, o.Name)
+		if o.Tiles != i.Tiles {
+			i.Tiles = strings.Join([]string{i.Tiles, o.Tiles}, " + ")
+		}
 		i.CountWork, i.MatrixWork = min(i.CountWork, o.CountWork), min(i.MatrixWork, o.MatrixWork)
 		if o.Memory > 0 && (i.Memory == 0 || o.Memory < i.Memory) {
 			i.Memory = o.Memory

@@ -2,6 +2,8 @@
 // them by slc_host_launch.
 #include "../kernels.cu"
 
+#include "hopper.cpp"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
@@ -88,6 +90,19 @@ void wait(Barrier *b) {
 	}
 }
 
+void moved() { block->idle = 0; }
+
+void turn() {
+	if (++block->idle > 4 * (int)block->fibers.size() + 64) fault("threads that wait for ever");
+	yield();
+}
+
+void fault(const char *what) {
+	fprintf(stderr, "kernels/cuda/host: %s\n", what);
+	block->stuck = true;
+	_longjmp(block->caller, 1);
+}
+
 // make brings n fibers to their first turn. makecontext is for that only: swapcontext would change the mask of signals
 // each time.
 static void make(Block *b, int n) {
@@ -122,7 +137,8 @@ static bool run_block(Block *b, unsigned x, unsigned y, unsigned z) {
 	b->barrier.size = n;
 	b->left = n, b->idle = 0, b->stuck = false;
 	dynamic = b->shared.data();
-	dynamic += -(uintptr_t)dynamic & 127;
+	dynamic += -(uintptr_t)dynamic & 1023;
+	hopper.reset(n);
 	for (Warp &w : b->warps) w.barrier = Barrier();
 	for (Fiber &f : b->fibers) {
 		const unsigned i = (unsigned)f.number;
@@ -135,6 +151,10 @@ static bool run_block(Block *b, unsigned x, unsigned y, unsigned z) {
 		_longjmp(now->at, 1);
 	}
 	now = nullptr;
+	if (!b->stuck && hopper.left()) {
+		fprintf(stderr, "kernels/cuda/host: copies or products that nobody has waited for\n");
+		b->stuck = true;
+	}
 	return !b->stuck;
 }
 
@@ -168,7 +188,7 @@ extern "C" int slc_host_launch(const char *kernel, unsigned gx, unsigned gy, uns
 		if (strcmp(e.name, kernel) != 0) continue;
 		static thread_local Block b;
 		b.run = e.run, b.params = params;
-		b.shared.assign(shared + 256, 0xff); // NaN, where a kernel reads what it has not written
+		b.shared.assign(shared + 1280, 0xff); // NaN, where a kernel reads what it has not written
 		block_size = {bx, by, bz}, grid_size = {gx, gy, gz};
 		for (unsigned z = 0; z < gz; z++)
 			for (unsigned y = 0; y < gy; y++)

@@ -23,6 +23,7 @@ type Device struct {
 	memory int64
 	mu     sync.Mutex
 	cached map[string]cuda.Kernel
+	ring   ringState
 }
 
 var _ device.Device = (*Device)(nil)
@@ -35,7 +36,8 @@ func New(d *cuda.Device, host cpu.Kernels) (*Device, error) {
 		return nil, fmt.Errorf("gpu: %w", err)
 	}
 	memory := d.Limit()
-	return &Device{gpu: d, host: host, module: module, memory: memory, cached: map[string]cuda.Kernel{}}, nil
+	g := &Device{gpu: d, host: host, module: module, memory: memory, cached: map[string]cuda.Kernel{}}
+	return g, g.tryRing()
 }
 
 // The multiply-adds of a task: some milliseconds of a data-centre GPU, so that cancellation comes soon and launches
@@ -51,7 +53,7 @@ func (d *Device) Describe() device.Info {
 	i := d.gpu.Info()
 	return device.Info{Name: "cuda", Kernel: "slc_scores (" + i.Name + ")",
 		ISA: fmt.Sprintf("sm_%d%d", i.Capability[0], i.Capability[1]), CountWork: countWork, MatrixWork: matrixWork,
-		PackBytes: packBytes, Memory: d.memory}
+		PackBytes: packBytes, Memory: d.memory, Tiles: d.tiles()}
 }
 
 // Has implements device.Device: products of bfloat16 need the tensor cores of sm_80 and later.

@@ -70,14 +70,14 @@ func (d *Device) product(temporary *pieces, out, a, b Dense, t kernels.DType) er
 		return err
 	}
 	defer d.free(right)
-	k, err := d.kernel("slc_matrix_" + t.String())
+	w := d.way(left, right, 0, left.Count(), 0, right.Count())
+	k, err := d.kernel("slc_matrix_" + w.kernel)
 	if err != nil {
 		return err
 	}
 	err = d.gpu.Do(func(s *cuda.Stream) error {
-		args := append(arguments(left, right, 0, left.Count(), 0, right.Count()), uint64(kernels.IP),
-			math.Float64bits(1), uint64(to.At), uint64(to.Down))
-		return s.Launch(k, grid(0, left.Count(), 0, right.Count()), [3]int{tileThreads, 1, 1}, stages(t), args...)
+		return s.Launch(k, w.grid, w.block, w.shared,
+			append(w.arguments, uint64(kernels.IP), math.Float64bits(1), uint64(to.At), uint64(to.Down))...)
 	})
 	if err != nil || to.At == out.At {
 		return err

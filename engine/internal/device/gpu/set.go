@@ -25,6 +25,7 @@ type set struct {
 	data    cuda.Ptr
 	low     cuda.Ptr // second parts of bf16x3
 	terms   cuda.Ptr // l2
+	maps    cuda.Ptr // of data and low, for copies of boxes; 0: none
 	mu      sync.Mutex
 	stats   packFound // of what is packed
 	isFreed bool
@@ -72,7 +73,7 @@ func parts(t kernels.DType) (size, arrays int) {
 func (d *Device) Bytes(t kernels.DType, n, dim int) int64 {
 	size, arrays := parts(t)
 	s := set{n: n, dim: dim}
-	return int64(s.Count()) * device.Panel * (int64(s.padded())*int64(size*arrays) + 4)
+	return int64(s.Count())*device.Panel*(int64(s.padded())*int64(size*arrays)+4) + mapsBytes
 }
 
 // New implements device.Device.
@@ -105,11 +106,14 @@ func (d *Device) New(side device.Side, t kernels.DType, m kernels.Metric, n, dim
 			return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
 		}
 	}
+	if err = d.makeMaps(s); err != nil {
+		return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
+	}
 	return s, nil
 }
 
 func (d *Device) free(s *set) {
-	for _, p := range []*cuda.Ptr{&s.data, &s.low, &s.terms} {
+	for _, p := range []*cuda.Ptr{&s.data, &s.low, &s.terms, &s.maps} {
 		d.gpu.Free(*p)
 		*p = 0
 	}

@@ -70,7 +70,8 @@ func (d *Device) Matrix(out []float32, stride int, rows device.Set, row0, row1 i
 	if stride < n || len(out) < (m-1)*stride+n {
 		return fmt.Errorf("%w: %d×%d scores into %d values with stride %d", kernels.ErrShape, m, n, len(out), stride)
 	}
-	k, err := d.kernel("slc_matrix_" + l.dtype.String())
+	w := d.way(l, r, row0, row1, lane0, lane1)
+	k, err := d.kernel("slc_matrix_" + w.kernel)
 	if err != nil {
 		return err
 	}
@@ -89,11 +90,8 @@ func (d *Device) Matrix(out []float32, stride int, rows device.Set, row0, row1 i
 		values = make([]float32, m*n)
 	}
 	err = d.gpu.Do(func(s *cuda.Stream) error {
-		args := append(arguments(l, r, row0, row1, lane0, lane1), uint64(l.metric), math.Float64bits(factor),
-			uint64(to),
-			uint64(n))
-		if err := s.Launch(k, grid(row0, row1, lane0, lane1), [3]int{tileThreads, 1, 1}, stages(l.dtype),
-			args...); err != nil {
+		args := append(w.arguments, uint64(l.metric), math.Float64bits(factor), uint64(to), uint64(n))
+		if err := s.Launch(k, w.grid, w.block, w.shared, args...); err != nil {
 			return err
 		}
 		return s.Read(bytesOf(values[:m*n]), to)
@@ -130,7 +128,8 @@ func (d *Device) Count(c *device.Count, rows device.Set, row0, row1 int, lanes d
 	if err := c.Check(l.n, r.n, row1-row0, lane1-lane0); err != nil || row0 == row1 || lane0 == lane1 {
 		return err
 	}
-	k, err := d.kernel("slc_count_" + l.dtype.String())
+	w := d.way(l, r, row0, row1, lane0, lane1)
+	k, err := d.kernel("slc_count_" + w.kernel)
 	if err != nil {
 		return err
 	}
@@ -141,8 +140,7 @@ func (d *Device) Count(c *device.Count, rows device.Set, row0, row1 int, lanes d
 			if err := p.send(s); err != nil {
 				return err
 			}
-			if err := s.Launch(k, grid(row0, row1, lane0, lane1), [3]int{tileThreads, 1, 1}, stages(l.dtype),
-				append(arguments(l, r, row0, row1, lane0, lane1), p.arguments()...)...); err != nil {
+			if err := s.Launch(k, w.grid, w.block, w.shared, append(w.arguments, p.arguments()...)...); err != nil {
 				return err
 			}
 			return p.receive(s)
