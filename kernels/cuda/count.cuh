@@ -107,12 +107,16 @@ SLC_FN void enter_bins(const Counting &c, CountShared *s, const float v[32], uin
 	}
 }
 
-// negatives counts the pairs of a panel's 32 x 32 values for which mask is set, of which this lane has 32.
+// negatives counts the pairs of a panel's 32 x 32 values for which mask is set, of which this lane has 32. Sums are
+// rounded once for the panel, or for each of M::kSums parts of the lane's values.
 template <class M> SLC_FN void negatives(const Counting &c, CountShared *s, const float v[32], uint32_t mask,
 		uint32_t place) {
 	const Look &look = *c.look;
 	uint32_t keep = 0;
-	float part = 0, part2 = 0;
+	enum { kSums = M::kSums };
+	float part[kSums], part2[kSums];
+	SLC_UNROLL
+	for (int u = 0; u < kSums; u++) part[u] = part2[u] = 0;
 	const bool l2 = look.l2 != 0;
 	const float lowest = look.min, highest = look.max;
 	SLC_UNROLL
@@ -120,7 +124,7 @@ template <class M> SLC_FN void negatives(const Counting &c, CountShared *s, cons
 		const uint32_t bit = 1u << i;
 		const float x = l2 ? square_root(max(-2 * v[i], 0.0f)) : v[i];
 		if (v[i] <= lowest || v[i] >= highest) keep |= bit;
-		if (mask & bit) part += x, part2 += x * x;
+		if (mask & bit) part[i * kSums / 32] += x, part2[i * kSums / 32] += x * x;
 	}
 	for (int b = 0; b < look.brackets; b++) {
 		const float low = look.low[b], high = look.high[b];
@@ -134,13 +138,15 @@ template <class M> SLC_FN void negatives(const Counting &c, CountShared *s, cons
 		const int n = warp_total(count_bits(below & mask));
 		if (threadIdx.x % 32 == 0 && n > 0) atomic_add(&s->below[b], (uint64_t)n);
 	}
-	const double sum = warp_sum(part), sum2 = warp_sum(part2);
-	const int counted = warp_total(count_bits(mask));
-	if (threadIdx.x % 32 == 0) {
-		atomic_add(&s->counted, (uint64_t)counted);
+	SLC_UNROLL
+	for (int u = 0; u < kSums; u++) {
+		const double sum = warp_sum(part[u]), sum2 = warp_sum(part2[u]);
+		if (threadIdx.x % 32 != 0) continue;
 		add_units(s->sum, &s->overflow, sum);
 		add_units(s->sum2, &s->overflow, sum2);
 	}
+	const int counted = warp_total(count_bits(mask));
+	if (threadIdx.x % 32 == 0) atomic_add(&s->counted, (uint64_t)counted);
 	if (c.n_bins > 0) enter_bins(c, s, v, mask);
 	append<M>(keep & mask, v, place, c.kept, c.kept_room, &c.found->kept);
 }

@@ -36,6 +36,8 @@ SLC_FN int two_panels(const Side &s) { return s.padded > 0 ? 2 : 0; }
 //                 kStepBytes later
 //   multiply      adds the products of a stage
 //   finish        the values
+//   kSums         into how many parts of a lane's 32 values sums are split, so that a part's place does not depend on
+//                 where the tile begins
 //   kRows, kColumns of a panel that a lane has values of, 32 in all: value i, of 0 to 31, is in its row_of(i) and
 //                 column_of(i), which are row(lane, .) and column(lane, .) of the panel
 
@@ -44,7 +46,7 @@ struct MultiplyF32 {
 	enum { kDepth = 16, kStages = 3, kSideBytes = kTileSide * kDepth * 4, kStageBytes = 2 * kSideBytes };
 	float chain[kLaneValues], sum[kLaneValues];
 
-	enum { kRows = 8, kColumns = 4 };
+	enum { kRows = 8, kColumns = 4, kSums = 1 };
 	static SLC_FN int row_of(int i) { return i / 4; }
 	static SLC_FN int column_of(int i) { return i % 4; }
 	static SLC_FN int row(int lane, int r) { return lane / 8 * 8 + r; }
@@ -105,7 +107,7 @@ template <bool three> struct MultiplyBF16 {
 	};
 	float chain[kLaneValues], sum[kLaneValues];
 
-	enum { kRows = 4, kColumns = 8 };
+	enum { kRows = 4, kColumns = 8, kSums = 1 };
 	static SLC_FN int row_of(int i) { return i / 2 % 4; }
 	static SLC_FN int column_of(int i) { return i / 8 * 2 + i % 2; }
 	static SLC_FN int row(int lane, int r) { return r * 8 + lane / 4; }

@@ -50,7 +50,8 @@ template <bool three> struct RingBF16 {
 		kColumns = 32 / kRows,
 		kBoxValues = 32 / kRowBoxes,
 		kPartColumns = kColumns * 4,
-		kColumnParts = kTileColumns / kPartColumns
+		kColumnParts = kTileColumns / kPartColumns,
+		kSums = 2 // of 16 rows x 32 columns, whose places are multiples of these
 	};
 	static SLC_FN int row_of(int i) { return i / kBoxValues * 2 + i / 2 % 2; }
 	static SLC_FN int column_of(int i) { return i % kBoxValues / 4 * 2 + i % 2; }
