@@ -31,8 +31,8 @@ func openPreset(t *testing.T, m generator.Model, slots int) *llm.Model {
 
 func openPresetSized(t *testing.T, m generator.Model, slots, context int) *llm.Model {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), m.Name+".gguf")
-	if err := generator.Write(path, m); err != nil {
+	path, err := presetFile(m)
+	if err != nil {
 		t.Fatal(err)
 	}
 	opened, err := llm.Open(t.Context(), path,

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,15 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 // openTiny opens a small model of random weights: what is tested is the machinery.
 func openTiny(t *testing.T, o llm.Options) *llm.Model {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tiny.gguf")
-	if err := generator.Write(path, preset(t, "qwen2")); err != nil {
+	path, err := presetFile(preset(t, "qwen2"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	o.Threads, o.Logger = testThreads, slog.New(slog.DiscardHandler)

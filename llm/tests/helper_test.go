@@ -4,15 +4,20 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -42,6 +47,42 @@ var shared struct {
 	once  sync.Once
 	model *llm.Model
 	err   error
+}
+
+// written are the files of presets. Nobody changes them: to write one takes longer than to open and use it, by far
+// under a sanitizer.
+var written struct {
+	sync.Mutex
+	dir   string
+	files []presetWritten
+}
+
+type presetWritten struct {
+	model generator.Model
+	path  string
+}
+
+// presetFile returns the path of a model's file, which is written once.
+func presetFile(m generator.Model) (path string, err error) {
+	written.Lock()
+	defer written.Unlock()
+	for _, f := range written.files {
+		if reflect.DeepEqual(f.model, m) {
+			return f.path, nil
+		}
+	}
+	if written.dir == "" {
+		if written.dir, err = os.MkdirTemp("", "presets"); err != nil {
+			return "", err
+		}
+	}
+	dir := filepath.Join(written.dir, strconv.Itoa(len(written.files)))
+	path = filepath.Join(dir, m.Name+".gguf")
+	if err := errors.Join(os.Mkdir(dir, 0o700), generator.Write(path, m)); err != nil {
+		return "", err
+	}
+	written.files = append(written.files, presetWritten{m, path})
+	return path, nil
 }
 
 func sharedModel(t testing.TB) *llm.Model {
@@ -88,11 +129,14 @@ func assistant(text string) llm.Message { return llm.Message{Role: llm.Assistant
 
 func ask(question string) []llm.Message { return []llm.Message{user(question)} }
 
-// TestMain checks that nothing keeps running once the shared model is closed.
+// TestMain checks that nothing keeps running once the shared model is closed, and removes the presets' files.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if shared.model != nil {
 		shared.model.Close()
+	}
+	if err := os.RemoveAll(written.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
