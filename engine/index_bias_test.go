@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // manyBiases gives about a share of n rows a bias of up to largest.
@@ -91,7 +90,7 @@ func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric ke
 // TestIndexManyBiases: lists of few and of many rows over many chunks, small and large beside the scores (distances
 // become negative), with rows deleted and appended.
 func TestIndexManyBiases(t *testing.T) {
-	for _, isa := range cpu.Available() {
+	for _, isa := range isas() {
 		for _, metric := range metrics {
 			t.Run(isa.String()+"/"+metric.String(), func(t *testing.T) {
 				rng, ctx := rand.New(rand.NewPCG(103, uint64(isa))), context.Background()

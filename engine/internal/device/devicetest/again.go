@@ -13,11 +13,15 @@ import (
 const (
 	variable = "SLUICE_TEST_DEVICE" // read by tests only
 	byName   = "standin"
+	onCUDA   = "cuda" // package gpu over a stand-in driver
 	asGPU    = "gpu"
 )
 
 // OnStandIn tells that tests run on a StandIn instead of the CPU.
 func OnStandIn() bool { return os.Getenv(variable) == byName }
+
+// OnCUDA tells that tests run on the GPU's kernels, which the host runs.
+func OnCUDA() bool { return os.Getenv(variable) == onCUDA }
 
 // OnGPU tells that tests run on the CPU with a StandIn as its GPU, which was asked for.
 func OnGPU() bool { return os.Getenv(variable) == asGPU }

@@ -11,9 +11,6 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// onCUDA is the value of the variable for runs on package gpu over a stand-in driver.
-const onCUDA = "cuda"
-
 // RunOnCUDA runs the tests of the package that are chosen by -test.run or -test.skip again, on package gpu over the
 // stand-in driver at library (drivertest.Build). Its kernels are the GPU's, run by the host, which takes its time.
 func RunOnCUDA(t *testing.T, library, choice string) {
