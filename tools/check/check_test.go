@@ -105,6 +105,22 @@ func TestSummaryFailsOnFailures(t *testing.T) {
 	}
 }
 
+// Steps beside each other say what they say one after the other, and their failures count.
+func TestBeside(t *testing.T) {
+	var out bytes.Buffer
+	r := &runner{out: &out, env: []string{"A=1"}}
+	met := make(chan struct{})
+	r.beside(
+		func(r *runner) { <-met; r.silent(t.Context(), "first", "", "true") },
+		func(r *runner) { r.env = nil; r.silent(t.Context(), "second", "", "false"); close(met) },
+	)
+	first, second := strings.Index(out.String(), "first"), strings.Index(out.String(), "second")
+	if first < 0 || second < first || r.total.Passed != 1 || r.total.Failed != 1 || len(r.env) != 1 ||
+		strings.Join(r.failed, " ") != "second" {
+		t.Errorf("%+v, %v, %v\n%s", r.total, r.failed, r.env, &out)
+	}
+}
+
 // A package is tested again when its own files, or those of its tests, are others.
 func TestAffected(t *testing.T) {
 	module := func(tag bool) map[string]listed {

@@ -104,9 +104,11 @@ func (r *runner) native(ctx context.Context, plain, native string) {
 	fmt.Fprintf(r.out, "----  %d packages have the same files with the set-up and are not tested again\n", same)
 	fmt.Fprintf(r.out, "----  %s have been tested; their tests of GPUs come with the set-up\n",
 		strings.Join(computing, ", "))
-	r.test(ctx, "native", native, append([]string{"-run", ofGPUs}, computing...)...)
 	packages = slices.DeleteFunc(packages, func(p string) bool { return slices.Contains(computing, p) })
-	r.test(ctx, "native", native, packages...)
+	r.beside(
+		func(r *runner) { r.test(ctx, "native", native, append([]string{"-run", ofGPUs}, computing...)...) },
+		func(r *runner) { r.test(ctx, "native", native, packages...) },
+	)
 }
 
 // computing are other programs with the set-up only because they can open a GPU's driver then. ofGPUs are their tests

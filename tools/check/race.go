@@ -75,13 +75,24 @@ func (r *runner) race(ctx context.Context) {
 		r.env = []string{"CC=" + wrapper}
 		defer func() { r.env = nil }()
 	}
-	for _, s := range racy() {
-		if ctx.Err() != nil {
-			return
+	of := func(s selection) func(*runner) {
+		return func(r *runner) {
+			if ctx.Err() != nil {
+				return
+			}
+			skipped := strings.Join(s.skip, " ")
+			fmt.Fprintf(r.out, "----  without the race detector only, as they %s: %s\n", s.why, skipped)
+			r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, s.args()...)...)
 		}
-		fmt.Fprintf(r.out, "----  without the race detector only, as they %s: %s\n", s.why, strings.Join(s.skip, " "))
-		r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, s.args()...)...)
 	}
+	// The first compiles what the others need as well.
+	all := racy()
+	of(all[0])(r)
+	var rest []func(*runner)
+	for _, s := range all[1:] {
+		rest = append(rest, of(s))
+	}
+	r.beside(rest...)
 }
 
 // onceOnly are tests of engine that do the same whatever the instruction set: they run in the first pass, and not again

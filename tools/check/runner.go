@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -82,6 +83,24 @@ func (r *runner) test(ctx context.Context, what, goflags string, args ...string)
 	r.failed = append(r.failed, p.failed...)
 	if err != nil && p.total.Failed == 0 { // a failure that no event told of
 		r.fail(what, fmt.Sprintf("%v\n%s", err, &stderr))
+	}
+}
+
+// beside runs steps at the same time, each on a runner of its own, and prints and adds up what they say in their order.
+// It is for steps with one package each, beside which a processor would wait.
+func (r *runner) beside(steps ...func(*runner)) {
+	runners := make([]runner, len(steps))
+	texts := make([]bytes.Buffer, len(steps))
+	var all sync.WaitGroup
+	for i, step := range steps {
+		runners[i] = runner{out: &texts[i], started: r.started, env: r.env}
+		all.Go(func() { step(&runners[i]) })
+	}
+	all.Wait()
+	for i := range runners {
+		_, _ = r.out.Write(texts[i].Bytes())
+		r.total.add(runners[i].total)
+		r.failed = append(r.failed, runners[i].failed...)
 	}
 }
 

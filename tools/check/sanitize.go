@@ -41,10 +41,19 @@ func (r *runner) sanitize(ctx context.Context) {
 		return
 	}
 	const undefined = "-fsanitize=undefined"
-	r.env = []string{"CGO_ENABLED=1", "CC=" + wrapper, "CGO_CFLAGS=" + undefined + " -fno-sanitize-recover=all",
-		"CGO_LDFLAGS=" + undefined}
-	defer func() { r.env = nil }()
-	r.test(ctx, what, withoutTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-skip", "AllocateNothing", instrumented)
+	r.beside(
+		func(r *runner) {
+			r.env = []string{"CGO_ENABLED=1", "CC=" + wrapper, "CGO_CFLAGS=" + undefined + " -fno-sanitize-recover=all",
+				"CGO_LDFLAGS=" + undefined}
+			flags := withoutTag(os.Getenv("GOFLAGS"), "native")
+			r.test(ctx, what, flags, "-asan", "-skip", "AllocateNothing", instrumented)
+		},
+		func(r *runner) { r.sanitizeBinding(ctx, what, undefined) },
+	)
+}
+
+// sanitizeBinding is the half of sanitize that is about the language model.
+func (r *runner) sanitizeBinding(ctx context.Context, what, undefined string) {
 	// The sanitized library comes first on the linker's path.
 	library, err := filepath.Abs("build/out/asan")
 	if err != nil {
@@ -57,8 +66,9 @@ func (r *runner) sanitize(ctx context.Context) {
 		return
 	}
 	r.env = []string{"CGO_ENABLED=1", "CGO_LDFLAGS=-L" + library + " " + undefined}
-	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", bindingTests, "./llm/tests")
-	r.test(ctx, what, withTag(os.Getenv("GOFLAGS"), "native"), "-asan", "-run", upstreamTests, "./llm")
+	flags := withTag(os.Getenv("GOFLAGS"), "native")
+	r.test(ctx, what, flags, "-asan", "-run", bindingTests, "./llm/tests")
+	r.test(ctx, what, flags, "-asan", "-run", upstreamTests, "./llm")
 }
 
 // lightly returns a compiler that takes C as the given one does, with -O1 behind all that packages ask for: the kernels
