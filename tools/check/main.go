@@ -77,6 +77,7 @@ func (r *runner) checks(ctx context.Context) {
 	r.silent(ctx, "go vet, no set-up", plain, "go", "vet", "./...")
 	r.test(ctx, "no set-up", plain, "./...")
 	r.env = []string{"CGO_ENABLED=0"}
+	r.silent(ctx, "go vet, no C compiler", plain, "go", "vet", "./kernels/...", "./engine/...")
 	r.test(ctx, "no C compiler", plain, "-skip", onceOnly, "./kernels/...", "./engine/...")
 	r.env = nil
 	r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
