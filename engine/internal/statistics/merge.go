@@ -3,6 +3,7 @@ package statistics
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -249,21 +250,32 @@ func (m *merging) settle(ctx context.Context) error {
 	return m.histogram(ctx)
 }
 
-// maximaOf computes the maxima of queries whose best context was removed.
+// maximaOf computes the maxima of queries whose best context was removed, as those of a part of all contexts.
 func (m *merging) maximaOf(ctx context.Context) error {
 	if len(m.open) == 0 {
 		return nil
 	}
-	b := *m.b
-	b.laneAt = nil
-	for q := range m.open {
-		b.laneAt = append(b.laneAt, q)
+	j := m.j
+	share := &block{lanes: slices.Sorted(maps.Keys(m.open)), rows: make([]int32, j.c.N)}
+	for i := range share.rows {
+		share.rows[i] = int32(i)
 	}
-	slices.Sort(b.laneAt)
-	b.laneCount, b.rowAt = len(b.laneAt), nil
-	m.j.reasons = append(m.j.reasons,
-		fmt.Sprintf("maxima of %d queries whose best context is gone, by canonical scores", len(b.laneAt)))
-	return m.j.canonicalMaximaOf(ctx, &b)
+	in := j.in
+	in.ContextIDs, in.QueryIDs = nil, nil // of rows
+	in.DType = nil                        // maxima are exact in each; one of a GPU may be unknown here
+	p, other, err := computePart(ctx, j.r, j.tune, in, m.of, share, nil)
+	if err != nil {
+		return err
+	}
+	other.free()
+	for kind, list := range p.best {
+		for l, x := range list {
+			if x.context >= 0 {
+				j.improve(kind, int32(p.queries[l]), int32(p.contexts[x.context]), x.score)
+			}
+		}
+	}
+	return nil
 }
 
 // setCells chooses the cells that kept values are sorted into: fine ones over the brackets where they hold all order

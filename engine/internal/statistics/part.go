@@ -52,11 +52,18 @@ func (s scoreBytes) at(i int) float64 {
 
 // newRun finds the entries' range.
 func newRun(row, lane int, entries []device.Entry) partRun {
-	r := partRun{row: int32(row), lane: int32(lane), low: plusInf, high: minusInf, entries: entries}
-	for _, e := range entries {
-		r.low, r.high = min(r.low, e.Value), max(r.high, e.Value)
-	}
+	r := partRun{row: int32(row), lane: int32(lane), entries: entries}
+	r.low, r.high = rangeOf(entries)
 	return r
+}
+
+// rangeOf is the smallest and the largest value of entries.
+func rangeOf(entries []device.Entry) (low, high float32) {
+	low, high = plusInf, minusInf
+	for _, e := range entries {
+		low, high = min(low, e.Value), max(high, e.Value)
+	}
+	return low, high
 }
 
 // partBest is a maximum: a position in the ids of contexts.

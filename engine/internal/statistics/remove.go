@@ -18,9 +18,6 @@ import (
 func Remove(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
 	p *Part, contexts, queries []uint64) (*Part, error) {
 	in.Checkpoint = ""
-	if err := p.checkEntries(); err != nil {
-		return nil, err
-	}
 	m := &removal{ctx: ctx, r: r, tune: t, in: in, of: of, part: p, out: new(Part)}
 	*m.out = *p
 	m.out.below, m.out.bins = slices.Clone(p.below), slices.Clone(p.bins)
@@ -212,32 +209,16 @@ func (m *removal) drop() error {
 	}
 	defer j.free()
 	gone := &Part{metric: m.part.metric, unit: m.part.unit, epsilon: m.part.epsilon}
-	m.out.kept = nil
-	for _, r := range m.part.kept {
-		left := make([]device.Entry, 0, len(r.entries))
-		var goes []device.Entry
-		var scores []byte
-		if r.scores != nil {
-			scores = make([]byte, 0, len(r.scores))
-		}
-		for i, e := range r.entries {
-			if m.contextGone[r.row+int32(e.At>>16)] || m.queryGone[r.lane+int32(e.At&0xffff)] {
-				goes = append(goes, e)
-				continue
-			}
-			if left = append(left, e); r.scores != nil {
-				scores = append(scores, r.scores[8*i:8*i+8]...)
-			}
-		}
-		if len(goes) > 0 {
-			gone.kept = append(gone.kept, partRun{row: r.row, lane: r.lane, entries: goes})
-		}
-		if len(left) > 0 {
-			run := newRun(int(r.row), int(r.lane), left)
-			run.scores = scores
-			m.out.kept = append(m.out.kept, run)
-		}
+	left, goes := make([]partRun, len(m.part.kept)), make([]partRun, len(m.part.kept))
+	err = m.r.Pool.Each(m.ctx, len(left), 0, func(_, i int) (err error) {
+		left[i], goes[i], err = m.split(&m.part.kept[i])
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	empty := func(r partRun) bool { return len(r.entries) == 0 }
+	m.out.kept, gone.kept = slices.DeleteFunc(left, empty), slices.DeleteFunc(goes, empty)
 	uncounted := make([]int64, len(m.out.below))
 	if err := m.belowOf(j, gone, m.rows, uncounted); err != nil {
 		return err
@@ -257,4 +238,47 @@ func (m *removal) drop() error {
 		}
 	}
 	return nil
+}
+
+// split checks a run's entries, and parts those that stay from those of rows that go. A run that nothing goes from is
+// returned itself.
+func (m *removal) split(r *partRun) (left, goes partRun, err error) {
+	at := rowsOfPart{row: r.row, lane: r.lane}
+	if err := at.check(r.entries, len(m.part.contexts), len(m.part.queries), r.low, r.high); err != nil {
+		return left, goes, err
+	}
+	if len(r.entries) == 0 {
+		return left, goes, nil
+	}
+	contexts, queries := m.contextGone[r.row:], m.queryGone[r.lane:]
+	from, ends := 0, false // where what stays begins; whether the range may have changed
+	take := func(to int) {
+		left.entries = append(left.entries, r.entries[from:to]...)
+		if r.scores != nil {
+			left.scores = append(left.scores, r.scores[8*from:8*to]...)
+		}
+		from = to + 1
+	}
+	for i, e := range r.entries {
+		if !contexts[e.At>>16] && !queries[e.At&0xffff] {
+			continue
+		}
+		if goes.entries == nil {
+			left.entries = make([]device.Entry, 0, len(r.entries)-1)
+			left.scores = slices.Grow(left.scores, len(r.scores))
+		}
+		take(i)
+		goes.entries = append(goes.entries, e)
+		ends = ends || e.Value == r.low || e.Value == r.high
+	}
+	goes.row, goes.lane = r.row, r.lane
+	if goes.entries == nil {
+		return *r, goes, nil
+	}
+	take(len(r.entries))
+	left.row, left.lane, left.low, left.high = r.row, r.lane, r.low, r.high
+	if ends {
+		left.low, left.high = rangeOf(left.entries)
+	}
+	return left, goes, nil
 }
