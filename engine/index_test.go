@@ -354,6 +354,40 @@ func TestSomeRowsAreOnlySearched(t *testing.T) {
 	}
 }
 
+// TestIndexBiasesOfTheFirstChunk: the first rows that are scored set a bar, and rows of the same chunk whose bias lifts
+// them above it are not lost, whatever their distance.
+func TestIndexBiasesOfTheFirstChunk(t *testing.T) {
+	e, rng := newEngine(t, Options{}), rand.New(rand.NewPCG(3, 1))
+	for _, metric := range metrics {
+		for range 50 {
+			v, q := plain(rng, 40+rng.IntN(200), 70), plain(rng, 1+rng.IntN(3), 70)
+			x, j := prepare(t, e, v, metric, SetOptions{}), &expected{metric, rows(v)}
+			for row := range v.Rows { // few are left, so that the bar is low
+				if rng.IntN(3) > 0 {
+					j.rows[row] = nil
+					if err := x.Delete(row); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			var bias []Biases
+			for range q.Rows {
+				bias = append(bias, randomBias(rng, v.Rows))
+			}
+			got, err := x.TopK(t.Context(), q, 4, bias)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, vector := range rows(q) {
+				if diff := cmp.Diff(j.topK(vector, bias[i], 4), got[i]); diff != "" {
+					t.Fatalf("%v, %d rows, query %d (-ref +got):\n%s", metric, v.Rows, i, diff)
+				}
+			}
+			x.Close()
+		}
+	}
+}
+
 // TestIndexMachine appends, deletes and asks in any order (a state machine).
 func TestIndexMachine(t *testing.T) {
 	budget := newEngine(t, Options{}).r.Pool.Budget

@@ -306,7 +306,10 @@ const likely = 32
 func (l *lane) settle(p *packed, n int, g *group, c *chunk, found []uint32, bounds []float32) error {
 	k, biased := p.states[n], l.bias.Queries>>n&1 != 0
 	cut := float32(math.Inf(-1))
-	if first := likely + k.k; len(found) > 2*first {
+	// At an infinite bar no bias lifts a bound of l2 (lift), so that bounds say nothing of the bar that the likely rows
+	// set.
+	comparable := !biased || k.query.metric != kernels.L2 || l.need[n] > -math.MaxFloat32
+	if first := likely + k.k; comparable && len(found) > 2*first {
 		l.bounds = append(l.bounds[:0], bounds...)
 		cut = largest(l.bounds, first)
 	}
