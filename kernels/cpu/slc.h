@@ -9,7 +9,7 @@
 // may be NULL), so that no second call can find it overwritten by another thread.
 //
 // Names: slc_<op>_<metric>_<dtype>_<isa>, without what an operation does not have; slc_<op> checks its arguments and
-// calls one of them. Each operation has a header of its own: scores, pairs, pack, tiles, scan, transpose.
+// calls one of them. Each operation has a header of its own: scores, pairs, pack, tiles, scan, bits, transpose.
 #ifndef SLC_H
 #define SLC_H
 

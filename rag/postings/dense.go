@@ -3,6 +3,9 @@ package postings
 import (
 	"math"
 	"math/bits"
+	"slices"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // wordRows is how many rows a word of bits is about.
@@ -81,46 +84,47 @@ func (q *Query) newDense(t *weighted, l list) *dense {
 
 // filter finds the rows that can have more than a limit by what each term gives at most: the rows whose terms' bounds
 // add up to more. It is a program of one step a node of that sum's decision diagram (Bryant, Graph-Based Algorithms for
-// Boolean Function Manipulation, 1986).
+// Boolean Function Manipulation, 1986): a node finds, of the rows that have its term, those that one node below finds,
+// and those that the other one finds.
 type filter struct {
 	limit float64 // that it was made for
 	rest  float64 // what the terms that it does not know give at most
-	nodes []node
+	steps []cpu.BitStep
 	known [maxFiltered][]span // the nodes of each term
-	root  int
+	root  int32               // the set of the rows that the filter finds
 
-	noRows, allRows rows
+	// The rows of a window: those of each term, which are for the caller to set, none, all, and those of each step.
+	sets []cpu.BitSet
 }
-
-// node is a step: of the rows that have the term those that with finds, and those that without finds.
-type node struct{ term, with, without int }
 
 // span are the limits from low on and below high, for which a node finds the same rows.
 type span struct {
 	low, high float64
-	node      int
+	node      int32
 }
 
 // maxFiltered is how many terms a filter knows: those with the highest bounds.
 const maxFiltered = 10
 
-// The nodes that need no step.
+// The sets behind those of the terms: two that need no step, and the first step's.
 const (
-	noRow  = -1
-	allRow = -2
+	noRow  = maxFiltered
+	allRow = maxFiltered + 1
+	steps  = maxFiltered + 2
 )
 
 // build makes the filter for a limit; rest[i] is the sum of the bounds of cursors[i:].
 func (f *filter) build(cursors []cursor, rest []float64, limit float64) {
 	n := min(len(cursors), maxFiltered)
-	for w := range f.allRows {
-		f.allRows[w] = ^uint64(0)
-	}
-	f.limit, f.rest, f.nodes = limit, rest[n], f.nodes[:0]
+	f.limit, f.rest, f.steps = limit, rest[n], f.steps[:0]
 	for i := range f.known {
 		f.known[i] = f.known[i][:0]
 	}
 	f.root = f.node(cursors[:n], rest, 0, limit*(1-1e-9)-f.rest).node
+	f.sets = slices.Grow(f.sets[:0], steps+len(f.steps))[:steps+len(f.steps)]
+	for w := range f.sets[allRow] {
+		f.sets[noRow][w], f.sets[allRow][w] = 0, ^uint64(0)
+	}
 }
 
 // node is the node of the rows whose terms from the i-th on add up to more than limit.
@@ -139,40 +143,8 @@ func (f *filter) node(cursors []cursor, rest []float64, i int, limit float64) sp
 	}
 	bound := cursors[i].bound
 	with, without := f.node(cursors, rest, i+1, limit-bound), f.node(cursors, rest, i+1, limit)
-	f.nodes = append(f.nodes, node{i, with.node, without.node})
-	s := span{max(with.low+bound, without.low), min(with.high+bound, without.high), len(f.nodes) - 1}
+	f.steps = append(f.steps, cpu.BitStep{Set: int32(i), Both: with.node, Either: without.node})
+	s := span{max(with.low+bound, without.low), min(with.high+bound, without.high), int32(steps + len(f.steps) - 1)}
 	f.known[i] = append(f.known[i], s)
 	return s
-}
-
-// rows are bits of the rows of a window.
-type rows [window / wordRows]uint64
-
-// choose keeps in out[a] the rows of a window that node a finds; has are the rows that have each term.
-func (f *filter) choose(has []*rows, out []rows) *rows {
-	of := func(node int) *rows {
-		switch node {
-		case noRow:
-			return &f.noRows
-		case allRow:
-			return &f.allRows
-		}
-		return &out[node]
-	}
-	for i, n := range f.nodes {
-		x, with, without, to := has[n.term], of(n.with), of(n.without), &out[i]
-		for w := 0; w < len(to); w += 8 { // eight at a time: their places need no check
-			x, with := (*[8]uint64)(x[w:]), (*[8]uint64)(with[w:])
-			without, to := (*[8]uint64)(without[w:]), (*[8]uint64)(to[w:])
-			to[0] = x[0]&with[0] | without[0]
-			to[1] = x[1]&with[1] | without[1]
-			to[2] = x[2]&with[2] | without[2]
-			to[3] = x[3]&with[3] | without[3]
-			to[4] = x[4]&with[4] | without[4]
-			to[5] = x[5]&with[5] | without[5]
-			to[6] = x[6]&with[6] | without[6]
-			to[7] = x[7]&with[7] | without[7]
-		}
-	}
-	return of(f.root)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // The errors of this package.
@@ -36,6 +38,7 @@ type Index struct {
 	mean      float64 // terms of a live row's text
 	languages []string
 	analyzers *analyzers
+	kernels   cpu.Kernels
 	placed    atomic.Pointer[placed] // nil: not by the blocks of a set
 
 	mu     sync.Mutex
@@ -62,9 +65,15 @@ func (a *analyzers) get(language string) *Analyzer {
 	return a.of[language]
 }
 
-// New is an index without rows.
+// New is an index without rows. Its searches use the best instruction set of the machine, or the one that SLUICE_ISA
+// names.
 func New() *Index {
-	return &Index{deleted: func(int) bool { return false }, analyzers: &analyzers{of: map[string]*Analyzer{}}}
+	k, err := cpu.Open(os.Getenv("SLUICE_ISA"))
+	if err != nil { // the engine refuses the name; a search has the same result by Go
+		k, _ = cpu.Open(cpu.Go.String())
+	}
+	return &Index{deleted: func(int) bool { return false }, analyzers: &analyzers{of: map[string]*Analyzer{}},
+		kernels: k}
 }
 
 // groupRows are the rows that one task analyses.
@@ -108,7 +117,8 @@ func (x *Index) With(ctx context.Context, rows int, source Source, deleted func(
 	} else if err := each(ctx, len(parts), analyse); err != nil {
 		return nil, err
 	}
-	n := &Index{segments: slices.Clone(x.segments), deleted: deleted, analyzers: x.analyzers}
+	n := &Index{segments: slices.Clone(x.segments), deleted: deleted, analyzers: x.analyzers,
+		kernels: x.kernels}
 	n.placed.Store(x.placed.Load())
 	if len(parts) > 0 {
 		n.segments = append(n.segments, merge(parts))

@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // TopK returns the k rows with the highest scores above 0, better first, then lower row; deleted rows and those that
@@ -44,14 +45,11 @@ type scan struct {
 	rest    []float64          // rest[i] is the sum of the bounds of cursor[i:]
 
 	filter  filter
-	has     []*rows // the rows of a window that have each of the filter's terms
-	sparse  []rows  // those of terms without bits
-	chosen  []rows  // what the filter's steps find
 	rows    []uint32
 	bounds  []float64 // of the scores of rows
 	tf      []uint16  // of rows, for each cursor; 0 where it is not in the list
 	scores  [window]float64
-	touched rows // rows with a score
+	touched cpu.BitSet // rows with a score
 }
 
 // window is how many rows are read together: their scores lie in the first-level cache.
@@ -124,9 +122,7 @@ func (c *cursor) seek(low int, row uint32) int {
 
 func newScan(q *Query, k int) *scan {
 	n := len(q.terms)
-	filtered := min(n, maxFiltered)
-	s := &scan{q: q, k: k, rest: make([]float64, n+1), has: make([]*rows, filtered),
-		sparse: make([]rows, filtered)}
+	s := &scan{q: q, k: k, rest: make([]float64, n+1)}
 	for i := range q.terms {
 		t := &q.terms[i]
 		s.cursor = append(s.cursor, cursor{weighted: t, rows: q.x.denseLists(q, t)})
@@ -168,7 +164,9 @@ func (s *scan) segment(ctx context.Context, seg *segment) error {
 		if s.filter.root == noRow {
 			return nil
 		}
-		s.window(seg, first)
+		if err := s.window(seg, first); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -189,21 +187,22 @@ func (s *scan) nextSparse(first uint32) uint32 {
 }
 
 // window takes the rows of a window that are above the limit.
-func (s *scan) window(seg *segment, first uint32) {
+func (s *scan) window(seg *segment, first uint32) error {
 	for i := range s.cursor {
 		s.cursor[i].open(first)
 	}
 	if s.filter.root != allRow {
-		chosen, count := s.choose(first), 0
-		for _, w := range chosen {
-			count += bits.OnesCount64(w)
+		count, err := s.choose(first)
+		if err != nil {
+			return err
 		}
 		if count < fewRows || count*len(s.cursor) <= 2*s.postings(first) {
-			s.look(seg, first, chosen)
-			return
+			s.look(seg, first)
+			return nil
 		}
 	}
 	s.readAll(seg, first)
+	return nil
 }
 
 // fewRows of a window are looked at one by one, whatever its lists hold.
@@ -219,25 +218,20 @@ func (s *scan) postings(first uint32) (n int) {
 	return n
 }
 
-// choose is what the filter leaves of a window.
-func (s *scan) choose(first uint32) *rows {
-	for i := range s.has {
-		c := &s.cursor[i]
+// choose finds what the filter leaves of a window, and counts it.
+func (s *scan) choose(first uint32) (int, error) {
+	for i := range s.cursor[:min(len(s.cursor), maxFiltered)] {
+		c, has := &s.cursor[i], &s.filter.sets[i]
 		if c.dense != nil {
-			s.has[i] = (*rows)(c.dense.has[first/wordRows:])
+			*has = cpu.BitSet(c.dense.has[first/wordRows:])
 			continue
 		}
-		has := &s.sparse[i]
-		*has = rows{}
+		*has = cpu.BitSet{}
 		for _, row := range c.at[c.next:c.end] {
 			has[(row-first)/wordRows] |= 1 << (row % wordRows)
 		}
-		s.has[i] = has
 	}
-	if len(s.chosen) < len(s.filter.nodes) {
-		s.chosen = make([]rows, len(s.filter.nodes))
-	}
-	return s.filter.choose(s.has, s.chosen)
+	return s.q.x.kernels.Bits(s.filter.sets, s.filter.steps)
 }
 
 // readAll sums the scores of all rows of a window, list by list.
@@ -278,9 +272,9 @@ func (s *scan) sum(c *cursor, seg *segment, first uint32) {
 
 // look computes the scores of those of the chosen rows that their bounds do not rule out. List by list, it finds what
 // each row gets of it: so that the processor waits for many rows' postings at a time.
-func (s *scan) look(seg *segment, first uint32, chosen *rows) {
+func (s *scan) look(seg *segment, first uint32) {
 	s.rows, s.bounds = s.rows[:0], s.bounds[:0]
-	for w, left := range chosen {
+	for w, left := range &s.filter.sets[s.filter.root] {
 		for ; left != 0; left &= left - 1 {
 			s.rows = append(s.rows, first+uint32(w*wordRows+bits.TrailingZeros64(left)))
 			s.bounds = append(s.bounds, 0)
@@ -290,8 +284,8 @@ func (s *scan) look(seg *segment, first uint32, chosen *rows) {
 	s.tf = slices.Grow(s.tf[:0], n*len(s.cursor))[:n*len(s.cursor)]
 	for i := range s.cursor {
 		c, tf := &s.cursor[i], s.tf[i*n:][:n]
-		if c.dense == nil && i < len(s.has) {
-			c.sparseBounds(s.rows, tf, s.bounds, s.has[i])
+		if c.dense == nil && i < maxFiltered {
+			c.sparseBounds(s.rows, tf, s.bounds, &s.filter.sets[i])
 		} else {
 			c.bounds(s.rows, tf, s.bounds)
 		}
@@ -338,7 +332,7 @@ func (c *cursor) bounds(rows []uint32, tf []uint16, bounds []float64) {
 }
 
 // sparseBounds is bounds of a list without bits, with the bits of its rows in the window.
-func (c *cursor) sparseBounds(rows []uint32, tf []uint16, bounds []float64, bits *rows) {
+func (c *cursor) sparseBounds(rows []uint32, tf []uint16, bounds []float64, bits *cpu.BitSet) {
 	at := c.next
 	for j, row := range rows {
 		if tf[j] = 0; bits[row%window/wordRows]>>(row%wordRows)&1 == 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // TestTopKOfManyRows: texts of several windows and segments, with words from rare to everywhere, so that lists with and
@@ -87,14 +88,16 @@ func TestFilter(t *testing.T) {
 		var f filter
 		f.build(cursors, rest, limit)
 		known := min(n, maxFiltered)
-		has := make([]*rows, known)
-		for i := range has {
-			has[i] = new(rows)
+		for i := range known {
+			f.sets[i] = cpu.BitSet{}
 			for row := range window {
-				has[i][row/wordRows] |= uint64(row>>i&1) << (row % wordRows)
+				f.sets[i][row/wordRows] |= uint64(row>>i&1) << (row % wordRows)
 			}
 		}
-		chosen := f.choose(has, make([]rows, len(f.nodes)))
+		if _, err := New().kernels.Bits(f.sets, f.steps); err != nil {
+			t.Fatal(err)
+		}
+		chosen := &f.sets[f.root]
 		for row := range window {
 			sum := rest[known]
 			for i := range known {
@@ -104,8 +107,8 @@ func TestFilter(t *testing.T) {
 				t.Fatalf("round %d: terms %b of %d: %v, sum %v, limit %v", round, row, n, got, sum, limit)
 			}
 		}
-		if len(f.nodes) > 100 {
-			t.Errorf("round %d: %d nodes", round, len(f.nodes))
+		if len(f.steps) > 100 {
+			t.Errorf("round %d: %d steps", round, len(f.steps))
 		}
 	}
 }

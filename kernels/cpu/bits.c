@@ -1,0 +1,31 @@
+//go:build amd64 || arm64
+
+// Checks that a program's steps stay within its sets, then calls the kernel by instruction set.
+#include "bits.h"
+#include "fail.h"
+
+static slc_bits_fn *const table[] = {
+	[SLC_SCALAR] = slc_bits_scalar,
+#if defined(__x86_64__)
+	[SLC_AVX2] = slc_bits_avx2,
+	[SLC_AVX512] = slc_bits_avx512,
+#endif
+};
+
+int32_t slc_bits(int32_t isa, uint64_t *words, int64_t sets, const slc_bits_step *steps, int64_t n, int64_t *count,
+                 slc_error *error) {
+	const int32_t last = (int32_t)(sizeof table / sizeof table[0]) - 1;
+	if (isa < 0 || isa >= SLC_ISAS) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+	if (n < 0 || sets < n) FAIL(SLC_ERROR_SHAPE, "bits: %lld steps write %lld sets", (long long)n, (long long)sets);
+	const int64_t first = sets - n;
+	for (int64_t i = 0; i < n; i++) {
+		// as unsigned numbers, those below 0 are too large
+		const uint32_t before = (uint32_t)(first + i < INT32_MAX ? first + i : INT32_MAX);
+		if (((uint32_t)steps[i].set >= before) | ((uint32_t)steps[i].both >= before) |
+		    ((uint32_t)steps[i].either >= before))
+			FAIL(SLC_ERROR_SHAPE, "bits: step %lld reads sets %d, %d and %d, and writes set %lld", (long long)i,
+			     (int)steps[i].set, (int)steps[i].both, (int)steps[i].either, (long long)(first + i));
+	}
+	*count = table[isa < last ? isa : last](words, first, steps, n);
+	return SLC_OK;
+}
