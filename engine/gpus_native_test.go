@@ -35,7 +35,7 @@ func TestCUDA(t *testing.T) {
 			both && !strings.Contains(c.Device, "cuda:1") {
 			t.Errorf("%s: %+v", name, c)
 		}
-		if !onRealGPU() && !strings.HasSuffix(c.Reason, "; tiles of bfloat16: wgmma and TMA") {
+		if !onRealGPU() && !strings.HasSuffix(c.Reason, "; tiles of tensor cores: wgmma and TMA") {
 			t.Errorf("%s: %s", name, c.Reason)
 		}
 		for _, metric := range metrics {

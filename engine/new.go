@@ -129,7 +129,7 @@ func (e *Engine) Describe() Choice {
 		}
 		c.Reason += "; " + s.costs.String()
 		if tiles := s.on.Describe().Tiles; tiles != "" {
-			c.Reason += "; tiles of bfloat16: " + tiles
+			c.Reason += "; tiles of tensor cores: " + tiles
 		}
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Metric is how two vectors are compared.
@@ -87,7 +88,7 @@ var (
 )
 
 // DType is the number format in which a bounded kernel multiplies. Sums are float32 (int32 for I8, and for every 32
-// products of I16).
+// products of I16; for every 32 products of FP8, about as many bits as float16 has).
 type DType uint8
 
 const (
@@ -103,11 +104,14 @@ const (
 	I8
 	// I16 rounds each vector to 16-bit integers with a scale of its own: some 20 times coarser than F32.
 	I16
+	// FP8 rounds each vector to floats of eight bits with three of fraction (e4m3; Micikevicius et al., "FP8 formats
+	// for deep learning", 2022) with a scale of its own. Only GPUs have it.
+	FP8
 	// DTypes is the number of formats.
 	DTypes
 )
 
-var dtypeNames = [...]string{F32: "f32", BF16x3: "bf16x3", BF16: "bf16", I8: "i8", I16: "i16"}
+var dtypeNames = [...]string{F32: "f32", BF16x3: "bf16x3", BF16: "bf16", I8: "i8", I16: "i16", FP8: "fp8"}
 
 // String returns the type's name as flags and kernels spell it.
 func (t DType) String() string {
@@ -124,5 +128,5 @@ func ParseDType(name string) (DType, error) {
 			return DType(t), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: data type %q (known: f32, bf16x3, bf16, i8)", ErrArgument, name)
+	return 0, fmt.Errorf("%w: data type %q (known: %s)", ErrArgument, name, strings.Join(dtypeNames[:], ", "))
 }

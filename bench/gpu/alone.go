@@ -19,18 +19,36 @@ func (r *Report) owned(ctx context.Context, contexts engine.Vectors, queries int
 	return owner, set, err
 }
 
-// alone runs a distribution on the GPU only, for numbers of pairs that take a CPU minutes or hours: in intervals, or
-// exact. Cold sends everything in each call; warm finds the contexts there. What is compared is that both agree.
+// alone runs a distribution on the GPU only, for numbers of pairs that take a CPU minutes or hours: in intervals, in
+// formats of eight bits as well, or exact. Cold sends everything in each call; warm finds the contexts there. What is
+// compared is that both agree.
 func (r *Report) alone(ctx context.Context, interval bool, contexts, queries engine.Vectors) error {
 	owner, set, err := r.owned(ctx, contexts, queries.Rows)
 	if err != nil {
 		return err
 	}
 	defer set.Close()
-	dtype := kernels.F32
-	if r.Costs.GPU.Tiles[kernels.BF16x3.String()] > 0 {
-		dtype = kernels.BF16x3
+	has := func(t kernels.DType) bool { return r.Costs.GPU.Tiles[t.String()] > 0 }
+	formats := []kernels.DType{kernels.F32}
+	if has(kernels.BF16x3) {
+		formats[0] = kernels.BF16x3
 	}
+	for _, t := range []kernels.DType{kernels.I8, kernels.FP8} {
+		if interval && has(t) {
+			formats = append(formats, t)
+		}
+	}
+	for _, t := range formats {
+		if err := r.aloneIn(ctx, t, interval, owner, set, contexts, queries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aloneIn is alone in one format.
+func (r *Report) aloneIn(ctx context.Context, dtype kernels.DType, interval bool, owner []int32, set *engine.Set,
+	contexts, queries engine.Vectors) error {
 	row := Row{Workload: Pairs, Format: dtype.String(), Device: onGPU, Contexts: contexts.Rows, Queries: queries.Rows,
 		Dim: contexts.Dim}
 	if interval {

@@ -323,6 +323,9 @@ func (r *Report) distributions(ctx context.Context, contexts, queries engine.Vec
 		owner[i] = int32(i % contexts.Rows)
 	}
 	for _, t := range r.formats() {
+		if t == kernels.I8 { // leaves too many pairs to canonical scores; interval has it
+			continue
+		}
 		input := func(c engine.Vectors) engine.DistributionInput {
 			return engine.DistributionInput{Contexts: c, Queries: queries, Owner: owner, Metric: kernels.Cosine,
 				Quantiles: []float64{.05, .25, .5, .75, .95}, DType: &t}

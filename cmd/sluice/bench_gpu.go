@@ -19,8 +19,9 @@ row for each: median and minimum time, TFLOP/s, the share of the rate at which t
 that copies take at the measured rate, the ratio, and whether the results are the same. "cold" sends everything in
 each call, "warm" finds the contexts in the GPU's memory. Without a GPU it ends with the reason and exit code 1.
 
-The workload fused is a bounded distribution in bfloat16 beside cuBLASLt's product of the same sizes; searches have
-PyTorch, FAISS and cuVS beside them where the Python of --python has them. What is not installed is noted.`,
+The workload interval is a distribution in intervals, in bf16x3 and in formats of eight bits; fused is a bounded
+distribution in bfloat16 beside cuBLASLt's product of the same sizes; searches have PyTorch, FAISS and cuVS beside
+them where the Python of --python has them. What is not installed is noted.`,
 		Example: "  sluice bench gpu --json\n  sluice bench gpu --workload search --contexts 1000000 --dims 384",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -74,7 +74,7 @@ ids are int64 row numbers of B, the best first, equal ones by number; their scor
 	flags.StringVar(&f.metric, "metric", "cosine",
 		"how rows are compared: cosine, ip (inner product), l2 (Euclidean distance)")
 	flags.StringVar(&f.dtype, "dtype", "f32",
-		"how pairs are multiplied: f32, bf16x3 (nearly as accurate), bf16, i8, exact")
+		"how pairs are multiplied: f32, bf16x3 (nearly as accurate), bf16, i8, fp8 (on GPUs only), exact")
 	flags.IntVar(&f.topK, "topk", 0, "only the best K rows of B for each row of A; always exact")
 	flags.StringVar(&f.out, "out", "", "file to write, .npy or .safetensors")
 	flags.StringArrayVar(&f.tensors, "tensor", nil,
@@ -92,7 +92,7 @@ func (f *matrixFlags) check(cmd *cobra.Command) (job matrixJob, err error) {
 	}
 	if job.exact = f.dtype == exactScores; !job.exact {
 		if job.dtype, err = kernels.ParseDType(f.dtype); err != nil {
-			return job, usagef("--dtype must be f32, bf16x3, bf16, i8 or exact, given %q", f.dtype)
+			return job, usagef("--dtype must be f32, bf16x3, bf16, i8, fp8 or exact, given %q", f.dtype)
 		}
 	}
 	job.topK = f.topK

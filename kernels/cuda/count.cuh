@@ -244,11 +244,11 @@ SLC_FN void give_back(const Counting &c, const CountShared *s, int thread, int t
 }
 
 // count goes over a block's tile.
-template <class M> SLC_FN void count(const Side &rows, const Side &columns, const Counting &c) {
+template <class M> SLC_FN void count(int64_t format, const Side &rows, const Side &columns, const Counting &c) {
 	const int64_t row = rows.from + (int64_t)blockIdx.y * kTilePanels,
 		column = columns.from + (int64_t)blockIdx.x * kTilePanels;
 	float v[kLaneValues];
-	tile_values<M>(v, rows, row, columns, column, slc_dynamic);
+	values_of<M>(format, v, rows, row, columns, column, slc_dynamic);
 
 	CountShared *s = (CountShared *)slc_dynamic;
 	for (int at = (int)threadIdx.x; at < (int)(sizeof *s / 4); at += kTileThreads) ((uint32_t *)s)[at] = 0;

@@ -30,6 +30,7 @@ SLC_FN uint64_t double_to_bits(double x) { return (uint64_t)__double_as_longlong
 // Products and sums of doubles that must not be fused (canonical scores of l2).
 SLC_FN double mul(double x, double y) { return __dmul_rn(x, y); }
 SLC_FN double add(double x, double y) { return __dadd_rn(x, y); }
+SLC_FN float mul(float x, float y) { return __fmul_rn(x, y); }
 SLC_FN float square_root(float x) { return __fsqrt_rn(x); }
 
 SLC_FN uint64_t atomic_add(uint64_t *p, uint64_t v) {
@@ -76,8 +77,8 @@ SLC_FN Word4 load_once(const Word4 *p) {
 // dot4 adds the products of four signed bytes to c.
 SLC_FN int dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 
-// load_matrices reads four 8 x 8 matrices of bfloat16: lane l gives the address of row l % 8 of matrix l / 8, and gets
-// of matrix m, in r[m], the two elements 2 (l % 4) of row l / 4.
+// load_matrices reads four matrices of 8 rows of 16 bytes: lane l gives the address of row l % 8 of matrix l / 8, and gets
+// of matrix m, in r[m], the four bytes from 4 (l % 4) on of row l / 4.
 SLC_FN void load_matrices(uint32_t r[4], const void *row) {
 #if __CUDA_ARCH__ >= 750
 	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
@@ -88,8 +89,8 @@ SLC_FN void load_matrices(uint32_t r[4], const void *row) {
 #endif
 }
 
-// multiply adds the product of a 16 x 16 and a 16 x 8 matrix of bfloat16 to c, in the layout of mma.m16n8k16.
-SLC_FN void multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+// multiply_bf16 adds the product of a 16 x 16 and a 16 x 8 matrix of bfloat16 to c, in the layout of mma.m16n8k16.
+SLC_FN void multiply_bf16(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
 	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
 	             "{%0, %1, %2, %3};\n"
@@ -98,9 +99,36 @@ SLC_FN void multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) 
 #endif
 }
 
+// multiply_i8 is multiply_bf16 for a 16 x 32 and a 32 x 8 matrix of signed bytes, whose sums are exact; multiply_e4m3 for
+// floats of eight bits (e4m3), whose sums are of fewer bits than float32 has.
+SLC_FN void multiply_i8(int c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+	             "{%0, %1, %2, %3};\n"
+	             : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+SLC_FN void multiply_e4m3(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+#if __CUDA_ARCH__ >= 890
+	asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+	             "{%0, %1, %2, %3};\n"
+	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#endif
+}
+
 } // namespace slc
+// SLC_SINCE tells whether the architecture that is compiled for has instructions that came with that one. Kernels that
+// need them have nothing in them elsewhere.
+#ifdef __CUDA_ARCH__
+#define SLC_SINCE(arch) (__CUDA_ARCH__ >= (arch))
+#else
+#define SLC_SINCE(arch) 1
+#endif
 #else
 #include "host/emulate.h"
+#define SLC_SINCE(arch) 1
 #endif
 
 namespace slc {
@@ -127,6 +155,13 @@ template <class T> SLC_FN T max(T a, T b) { return a > b ? a : b; }
 
 SLC_FN double warp_sum(double x) {
 	for (int mask = 16; mask > 0; mask /= 2) x = add(x, shuffle_xor(x, mask));
+	return x;
+}
+SLC_FN double warp_largest(double x) {
+	for (int mask = 16; mask > 0; mask /= 2) {
+		const double other = shuffle_xor(x, mask);
+		if (other > x) x = other;
+	}
 	return x;
 }
 SLC_FN int warp_total(int x) {

@@ -73,24 +73,47 @@ template <int n> SLC_FN void touched(float (&c)[n]) {
 	SLC_UNROLL
 	for (int i = 0; i < n; i++) asm volatile("" : "+f"(c[i])::"memory");
 }
+template <int n> SLC_FN void touched(int (&c)[n]) {
+	SLC_UNROLL
+	for (int i = 0; i < n; i++) asm volatile("" : "+r"(c[i])::"memory");
+}
 
-#define SLC_F8(c, i)                                                                                                \
-	"+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]),     \
-		"+f"(c[i + 7])
+#define SLC_8(how, c, i)                                                                                            \
+	how(c[i]), how(c[i + 1]), how(c[i + 2]), how(c[i + 3]), how(c[i + 4]), how(c[i + 5]), how(c[i + 6]), how(c[i + 7])
+#define SLC_64(how, c)                                                                                              \
+	SLC_8(how, c, 0), SLC_8(how, c, 8), SLC_8(how, c, 16), SLC_8(how, c, 24), SLC_8(how, c, 32), SLC_8(how, c, 40), \
+		SLC_8(how, c, 48), SLC_8(how, c, 56)
+#define SLC_REGISTERS_64                                                                                            \
+	"{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "     \
+	"%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, " \
+	"%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
 
-// multiply_group starts a product of 64 x 16 and 16 x 128 bfloat16, which described matrices in shared memory hold; it
+// multiply_group_bf16 starts a product of 64 x 16 and 16 x 128 bfloat16, which described matrices in shared memory hold; it
 // is added to c, or replaces it. Value 4 j + e of a lane is in row 16 warp + lane / 4 + 8 (e / 2) and column
 // 8 j + 2 (lane % 4) + e % 2.
-SLC_FN void multiply_group(float *c, uint64_t a, uint64_t b, int add) {
+SLC_FN void multiply_group_bf16(float *c, uint64_t a, uint64_t b, int add) {
 	asm volatile(
 		"{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
-		"wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-		"{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-		"%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
-		"%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+		"wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " SLC_REGISTERS_64
 		"%64, %65, add, 1, 1, 0, 0;\n}\n"
-		: SLC_F8(c, 0), SLC_F8(c, 8), SLC_F8(c, 16), SLC_F8(c, 24), SLC_F8(c, 32), SLC_F8(c, 40), SLC_F8(c, 48),
-		  SLC_F8(c, 56)
+		: SLC_64("+f", c)
+		: "l"(a), "l"(b), "r"(add));
+}
+// The same for 64 x 32 and 32 x 128 signed bytes, and floats of eight bits.
+SLC_FN void multiply_group_i8(int *c, uint64_t a, uint64_t b, int add) {
+	asm volatile(
+		"{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+		"wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " SLC_REGISTERS_64
+		"%64, %65, add;\n}\n"
+		: SLC_64("+r", c)
+		: "l"(a), "l"(b), "r"(add));
+}
+SLC_FN void multiply_group_e4m3(float *c, uint64_t a, uint64_t b, int add) {
+	asm volatile(
+		"{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+		"wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 " SLC_REGISTERS_64
+		"%64, %65, add, 1, 1;\n}\n"
+		: SLC_64("+f", c)
 		: "l"(a), "l"(b), "r"(add));
 }
 

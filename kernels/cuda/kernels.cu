@@ -17,28 +17,29 @@ using namespace slc;
 		pack<format>(rows, stride, norms, order, n, dim, padded, from, to, base, scale, out, low, terms, found);    \
 	}
 
-#define COUNT(name, multiplier)                                                                                     \
+#define COUNT(name, since, multiplier)                                                                              \
 	SLC_KERNEL(kTileThreads)                                                                                        \
 	name(const void *rows, const void *rows_low, const float *row_terms, int64_t n_rows, int64_t row0, int64_t row1, \
 		const void *columns, const void *columns_low, const float *column_terms, int64_t n_columns, int64_t column0, \
-		int64_t column1, int64_t padded, const Look *look, Found *found, const int32_t *own, const int32_t *row_group, \
-		const int32_t *column_group, uint32_t *best_other, uint32_t *best_all, Entry *kept, int64_t kept_room,      \
-		Entry *other, int64_t other_room, Entry *all, int64_t all_room, uint64_t *bins, int64_t n_bins) {           \
+		int64_t column1, int64_t padded, int64_t format, const Look *look, Found *found, const int32_t *own,        \
+		const int32_t *row_group, const int32_t *column_group, uint32_t *best_other, uint32_t *best_all,            \
+		Entry *kept, int64_t kept_room, Entry *other, int64_t other_room, Entry *all, int64_t all_room,             \
+		uint64_t *bins, int64_t n_bins) {                                                                           \
 		const Side left = {rows, rows_low, row_terms, n_rows, row0, row1, padded};                                  \
 		const Side right = {columns, columns_low, column_terms, n_columns, column0, column1, padded};               \
 		const Counting c = {look, found, own, row_group, column_group, best_other, best_all, kept, other, all,      \
 			kept_room, other_room, all_room, bins, n_bins};                                                         \
-		count<multiplier>(left, right, c);                                                                          \
+		if constexpr (SLC_SINCE(since)) count<multiplier>(format, left, right, c);                                  \
 	}
 
-#define MATRIX(name, multiplier)                                                                                    \
+#define MATRIX(name, since, multiplier)                                                                             \
 	SLC_KERNEL(kTileThreads)                                                                                        \
 	name(const void *rows, const void *rows_low, const float *row_terms, int64_t n_rows, int64_t row0, int64_t row1, \
 		const void *columns, const void *columns_low, const float *column_terms, int64_t n_columns, int64_t column0, \
-		int64_t column1, int64_t padded, int64_t metric, double factor, float *out, int64_t stride) {               \
+		int64_t column1, int64_t padded, int64_t format, int64_t metric, double factor, float *out, int64_t stride) { \
 		const Side left = {rows, rows_low, row_terms, n_rows, row0, row1, padded};                                  \
 		const Side right = {columns, columns_low, column_terms, n_columns, column0, column1, padded};               \
-		matrix<multiplier>(left, right, metric, factor, out, stride);                                               \
+		if constexpr (SLC_SINCE(since)) matrix<multiplier>(format, left, right, metric, factor, out, stride);       \
 	}
 
 // The same for sm_90a, with maps of both sides for the copies; blocks stay.
@@ -73,16 +74,22 @@ using namespace slc;
 PACK(slc_pack_f32, kF32)
 PACK(slc_pack_bf16, kBF16)
 PACK(slc_pack_bf16x3, kBF16x3)
-COUNT(slc_count_f32, MultiplyF32)
-COUNT(slc_count_bf16, MultiplyBF16<false>)
-COUNT(slc_count_bf16x3, MultiplyBF16<true>)
-MATRIX(slc_matrix_f32, MultiplyF32)
-MATRIX(slc_matrix_bf16, MultiplyBF16<false>)
-MATRIX(slc_matrix_bf16x3, MultiplyBF16<true>)
-COUNT_RING(slc_count_bf16_sm90, RingBF16<false>)
-COUNT_RING(slc_count_bf16x3_sm90, RingBF16<true>)
-MATRIX_RING(slc_matrix_bf16_sm90, RingBF16<false>)
-MATRIX_RING(slc_matrix_bf16x3_sm90, RingBF16<true>)
+PACK(slc_pack_i8, kI8)
+PACK(slc_pack_fp8, kE4M3)
+COUNT(slc_count_f32, 0, MultiplyF32)
+COUNT(slc_count_tensor, 800, AnyTensor)
+COUNT(slc_count_bf16x3, 800, MultiplyTensor<ElementBF16x3>)
+MATRIX(slc_matrix_f32, 0, MultiplyF32)
+MATRIX(slc_matrix_tensor, 800, AnyTensor)
+MATRIX(slc_matrix_bf16x3, 800, MultiplyTensor<ElementBF16x3>)
+COUNT_RING(slc_count_bf16_sm90, RingTensor<ElementBF16>)
+COUNT_RING(slc_count_bf16x3_sm90, RingTensor<ElementBF16x3>)
+COUNT_RING(slc_count_i8_sm90, RingTensor<ElementI8>)
+COUNT_RING(slc_count_fp8_sm90, RingTensor<ElementE4M3>)
+MATRIX_RING(slc_matrix_bf16_sm90, RingTensor<ElementBF16>)
+MATRIX_RING(slc_matrix_bf16x3_sm90, RingTensor<ElementBF16x3>)
+MATRIX_RING(slc_matrix_i8_sm90, RingTensor<ElementI8>)
+MATRIX_RING(slc_matrix_fp8_sm90, RingTensor<ElementE4M3>)
 
 SLC_KERNEL(kScoreSide *kScoreSide)
 slc_scores(const float *a, int64_t stride_a, const double *norms_a, int64_t n_a, const float *b, int64_t stride_b,
@@ -155,8 +162,9 @@ slc_ladder_shared(const float *a, const float *b, int64_t rows, int64_t columns,
 
 // All of them, for the host.
 #define SLC_KERNELS(X)                                                                                              \
-	X(slc_pack_f32) X(slc_pack_bf16) X(slc_pack_bf16x3) X(slc_count_f32) X(slc_count_bf16) X(slc_count_bf16x3)      \
-	X(slc_matrix_f32) X(slc_matrix_bf16) X(slc_matrix_bf16x3) X(slc_count_bf16_sm90)                        \
-	X(slc_count_bf16x3_sm90) X(slc_matrix_bf16_sm90) X(slc_matrix_bf16x3_sm90) X(slc_scores) X(slc_pairs)           \
-	X(slc_code) X(slc_scan_1) X(slc_scan_8) X(slc_sift) X(slc_rescore) X(slc_transpose)          \
+	X(slc_pack_f32) X(slc_pack_bf16) X(slc_pack_bf16x3) X(slc_pack_i8) X(slc_pack_fp8) X(slc_count_f32)             \
+	X(slc_count_tensor) X(slc_count_bf16x3) X(slc_matrix_f32) X(slc_matrix_tensor) X(slc_matrix_bf16x3)             \
+	X(slc_count_bf16_sm90) X(slc_count_bf16x3_sm90) X(slc_count_i8_sm90) X(slc_count_fp8_sm90)                      \
+	X(slc_matrix_bf16_sm90) X(slc_matrix_bf16x3_sm90) X(slc_matrix_i8_sm90) X(slc_matrix_fp8_sm90) X(slc_scores)    \
+	X(slc_pairs) X(slc_code) X(slc_scan_1) X(slc_scan_8) X(slc_sift) X(slc_rescore) X(slc_transpose)                \
 	X(slc_ladder_plain) X(slc_ladder_shared)

@@ -14,12 +14,12 @@ SLC_FN float in_unit(float x, int64_t metric, double factor) {
 }
 
 // matrix writes the scores of a block's tile: out[(row - 32 rows.from) * stride + column - 32 columns.from].
-template <class M> SLC_FN void matrix(const Side &rows, const Side &columns, int64_t metric, double factor, float *out,
-		int64_t stride) {
+template <class M> SLC_FN void matrix(int64_t format, const Side &rows, const Side &columns, int64_t metric,
+		double factor, float *out, int64_t stride) {
 	const int64_t row = rows.from + (int64_t)blockIdx.y * kTilePanels,
 		column = columns.from + (int64_t)blockIdx.x * kTilePanels;
 	float v[kLaneValues];
-	tile_values<M>(v, rows, row, columns, column, slc_dynamic);
+	values_of<M>(format, v, rows, row, columns, column, slc_dynamic);
 	const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 	const int64_t row_end = min(rows.n, rows.to * kPanel), column_end = min(columns.n, columns.to * kPanel);
 	const int panels = two_panels(columns);

@@ -65,30 +65,20 @@ SLC_FN uint16_t up_bf16(double x) {
 	return (uint16_t)((float_to_bits(f) + 0xffffu) >> 16);
 }
 
-SLC_FN double warp_largest(double x) {
-	for (int mask = 16; mask > 0; mask /= 2) {
-		const double other = shuffle_xor(x, mask);
-		if (other > x) x = other;
-	}
-	return x;
-}
-
 // code_part writes the codes of the coordinates [from, from + 16 units) of a row, whose largest is given, and returns
 // the squares of the norms of what they are off and of the codes.
 SLC_FN void code_part(const float *y, const double *turned, int64_t dim, int64_t from, int64_t units, int64_t row,
 		double largest, unsigned char *out, float *step, double *error, double *norm) {
 	const int lane = (int)(threadIdx.x % 32);
-	*step = (float)(largest / 127);
-	const double inverse = *step > 0 ? 1 / (double)*step : 0;
+	*step = step_of<kI8>(largest);
+	const double inverse = inverse_of(*step);
 	double off = 0, size = 0;
 	for (int64_t g = lane; g < units * (kUnit / 4); g += 32) {
 		uint32_t word = 0;
 		for (int i = 0; i < 4; i++) {
 			const int64_t k = from + 4 * g + i;
 			const double x = k < dim ? (double)y[k] - turned[k] : 0;
-			double c = rint(x * inverse);
-			if (c > 127) c = 127;
-			if (c < -127) c = -127;
+			const double c = nearest_i8(x * inverse);
 			word |= (uint32_t)((int)c & 255) << (8 * i);
 			const double coded = c * (double)*step;
 			off += (x - coded) * (x - coded), size += coded * coded;

@@ -17,7 +17,7 @@ enum {
 
 // A side of a call: packed vectors, and the panels of the call.
 struct Side {
-	const void *data, *low;
+	const void *data, *low; // low: second parts, or the steps of codes
 	const float *terms; // l2: -1/2 norm^2, added to every value; else NULL
 	int64_t n, from, to, padded;
 };
@@ -35,7 +35,8 @@ SLC_FN int two_panels(const Side &s) { return s.padded > 0 ? 2 : 0; }
 //   source        where copy i of a thread begins in step 0 and where it goes in a stage; a step later it begins
 //                 kStepBytes later
 //   multiply      adds the products of a stage
-//   finish        the values
+//   finish        the values, without the steps of codes
+//   kSteps        whether there are such
 //   kSums         into how many parts of a lane's 32 values sums are split, so that a part's place does not depend on
 //                 where the tile begins
 //   kRows, kColumns of a panel that a lane has values of, 32 in all: value i, of 0 to 31, is in its row_of(i) and
@@ -46,7 +47,7 @@ struct MultiplyF32 {
 	enum { kDepth = 16, kStages = 3, kSideBytes = kTileSide * kDepth * 4, kStageBytes = 2 * kSideBytes };
 	float chain[kLaneValues], sum[kLaneValues];
 
-	enum { kRows = 8, kColumns = 4, kSums = 1 };
+	enum { kRows = 8, kColumns = 4, kSums = 1, kSteps = 0 };
 	static SLC_FN int row_of(int i) { return i / 4; }
 	static SLC_FN int column_of(int i) { return i % 4; }
 	static SLC_FN int row(int lane, int r) { return lane / 8 * 8 + r; }
@@ -94,20 +95,46 @@ struct MultiplyF32 {
 	}
 };
 
-// Bfloat16 by mma.m16n8k16: a lane has 4 rows x 8 columns of either panel. With three, each vector is the sum of two
-// parts, of which the product of the second parts is left out; every 32 elements are a chain of their own, the small
-// products first, because tensor cores round towards 0 at each instruction.
-template <bool three> struct MultiplyBF16 {
+// The elements of tensor cores: their bytes; into how many parts a vector is split; whether the products of a stage are a
+// chain of their own, which is added by the CUDA cores (instructions round sums towards 0, those of e4m3 far above
+// float32's last place); whether vectors have steps. An instruction takes 32 bytes of 16 rows and of 8 columns.
+struct ElementBF16 {
+	enum { kBytes = 2, kParts = 1, kChains = 0, kSteps = 0 };
+	typedef float Sum;
+	static SLC_FN void multiply(Sum c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+		multiply_bf16(c, a, b0, b1);
+	}
+};
+struct ElementBF16x3 : ElementBF16 {
+	enum { kParts = 2, kChains = 1 };
+};
+struct ElementI8 {
+	enum { kBytes = 1, kParts = 1, kChains = 0, kSteps = 1 };
+	typedef int Sum;
+	static SLC_FN void multiply(Sum c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) { multiply_i8(c, a, b0, b1); }
+};
+struct ElementE4M3 {
+	enum { kBytes = 1, kParts = 1, kChains = 1, kSteps = 1 };
+	typedef float Sum;
+	static SLC_FN void multiply(Sum c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+		multiply_e4m3(c, a, b0, b1);
+	}
+};
+
+// Tensor cores, by mma: a lane has 4 rows x 8 columns of either panel. A row of a stage has 64 bytes. Of two parts the
+// product of the second ones is left out, and the small products come first.
+template <class E> struct MultiplyTensor {
 	enum {
-		kDepth = 32,
-		kStages = three ? 2 : 4,
-		kPartBytes = kTileSide * kDepth * 2,
-		kParts = three ? 2 : 1,
+		kDepth = 64 / E::kBytes,
+		kStages = E::kParts == 2 ? 2 : 4,
+		kPartBytes = kTileSide * 64,
+		kParts = E::kParts,
 		kStageBytes = 2 * kParts * kPartBytes
 	};
-	float chain[kLaneValues], sum[kLaneValues];
+	typename E::Sum chain[kLaneValues];
+	float sum[kLaneValues];
 
-	enum { kRows = 4, kColumns = 8, kSums = 1 };
+	enum { kRows = 4, kColumns = 8, kSums = 1, kSteps = E::kSteps };
 	static SLC_FN int row_of(int i) { return i / 2 % 4; }
 	static SLC_FN int column_of(int i) { return i / 8 * 2 + i % 2; }
 	static SLC_FN int row(int lane, int r) { return r * 8 + lane / 4; }
@@ -117,8 +144,8 @@ template <bool three> struct MultiplyBF16 {
 	// in different banks.
 	static SLC_FN int place(int row, int unit) { return row * 64 + ((unit ^ (row / 2 % 4)) * 16); }
 
-	enum { kPartCopies = kPartBytes / 16 / kTileThreads, kCopies = 2 * kParts * kPartCopies, kStepBytes = kDepth * 2 };
-	// The parts of a stage: rows, columns, and with three also their second parts.
+	enum { kPartCopies = kPartBytes / 16 / kTileThreads, kCopies = 2 * kParts * kPartCopies, kStepBytes = 64 };
+	// The parts of a stage: rows, columns, and of what is split also their second parts.
 	static SLC_FN const unsigned char *source(int i, const Side &rows, int64_t row, const Side &columns, int64_t column,
 			uint32_t *to) {
 		const int part = i / kPartCopies;
@@ -128,7 +155,7 @@ template <bool three> struct MultiplyBF16 {
 		*to = (uint32_t)(part * kPartBytes + place((int)r, (int)unit));
 		const int64_t vector = panel_of(s, left ? row : column, (int)(r / kPanel)) * kPanel + r % kPanel;
 		const void *data = part < 2 ? s.data : s.low;
-		return (const unsigned char *)data + (vector * s.padded + unit * 8) * 2;
+		return (const unsigned char *)data + vector * s.padded * E::kBytes + unit * 16;
 	}
 
 	SLC_FN void begin() {
@@ -139,7 +166,7 @@ template <bool three> struct MultiplyBF16 {
 	SLC_FN void product(const unsigned char *x, const unsigned char *y) {
 		const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 		SLC_UNROLL
-		for (int k = 0; k < kDepth / 16; k++) {
+		for (int k = 0; k < 2; k++) {
 			uint32_t a[2][4];
 			SLC_UNROLL
 			for (int m = 0; m < 2; m++)
@@ -150,26 +177,26 @@ template <bool three> struct MultiplyBF16 {
 				load_matrices(b, y + place(warp % 2 * 64 + n * 8 + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
 				SLC_UNROLL
 				for (int m = 0; m < 2; m++) {
-					slc::multiply(chain + (n * 2 + m) * 4, a[m], b[0], b[1]);
-					slc::multiply(chain + ((n + 1) * 2 + m) * 4, a[m], b[2], b[3]);
+					E::multiply(chain + (n * 2 + m) * 4, a[m], b[0], b[1]);
+					E::multiply(chain + ((n + 1) * 2 + m) * 4, a[m], b[2], b[3]);
 				}
 			}
 		}
 	}
 	SLC_FN void multiply(const unsigned char *stage, int) {
-		if (three) {
+		if (E::kParts == 2) {
 			product(stage, stage + 3 * kPartBytes);
 			product(stage + 2 * kPartBytes, stage + kPartBytes);
 		}
 		product(stage, stage + kPartBytes);
-		if (three) {
+		if (E::kChains) {
 			SLC_UNROLL
-			for (int i = 0; i < kLaneValues; i++) sum[i] += chain[i], chain[i] = 0;
+			for (int i = 0; i < kLaneValues; i++) sum[i] += (float)chain[i], chain[i] = 0;
 		}
 	}
 	SLC_FN void finish(float v[kLaneValues]) {
 		SLC_UNROLL
-		for (int i = 0; i < kLaneValues; i++) v[i] = three ? sum[i] : chain[i];
+		for (int i = 0; i < kLaneValues; i++) v[i] = E::kChains ? sum[i] : (float)chain[i];
 	}
 };
 
@@ -220,16 +247,41 @@ template <class M> SLC_FN void tile_values(float v[kLaneValues], const Side &row
 	copies_wait<0>();
 	sync_block(); // shared memory may be used again
 	m.finish(v);
-	if (!rows.terms) return;
 	const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-	const float *left = rows.terms + panel_of(rows, row, warp / 2) * kPanel;
+	const int64_t left = panel_of(rows, row, warp / 2) * kPanel;
 	SLC_UNROLL
 	for (int p = 0; p < 2; p++) {
-		const float *right = columns.terms + panel_of(columns, column, warp % 2 * 2 + p) * kPanel;
+		const int64_t right = panel_of(columns, column, warp % 2 * 2 + p) * kPanel;
+		if (M::kSteps) {
+			const float *steps = (const float *)rows.low + left, *others = (const float *)columns.low + right;
+			SLC_UNROLL
+			for (int i = 0; i < 32; i++)
+				v[p * 32 + i] = mul(v[p * 32 + i],
+					mul(steps[M::row(lane, M::row_of(i))], others[M::column(lane, M::column_of(i))]));
+		}
+		if (!rows.terms) continue;
+		const float *terms = rows.terms + left, *others = columns.terms + right;
 		SLC_UNROLL
 		for (int i = 0; i < 32; i++)
-			v[p * 32 + i] = v[p * 32 + i] + left[M::row(lane, M::row_of(i))] + right[M::column(lane, M::column_of(i))];
+			v[p * 32 + i] = v[p * 32 + i] + terms[M::row(lane, M::row_of(i))] + others[M::column(lane, M::column_of(i))];
 	}
+}
+
+// AnyTensor has the layout of values of all elements of one part, which share the code behind the multiplication.
+struct AnyTensor : MultiplyTensor<ElementBF16> {};
+
+// values_of is tile_values; of AnyTensor, in the format that is given.
+template <class M> SLC_FN void values_of(int64_t, float v[kLaneValues], const Side &rows, int64_t row,
+		const Side &columns, int64_t column, unsigned char *shared) {
+	tile_values<M>(v, rows, row, columns, column, shared);
+}
+template <> SLC_FN void values_of<AnyTensor>(int64_t format, float v[kLaneValues], const Side &rows, int64_t row,
+		const Side &columns, int64_t column, unsigned char *shared) {
+	if (format == kBF16) tile_values<MultiplyTensor<ElementBF16>>(v, rows, row, columns, column, shared);
+	if (format == kI8) tile_values<MultiplyTensor<ElementI8>>(v, rows, row, columns, column, shared);
+#if SLC_SINCE(890)
+	if (format == kE4M3) tile_values<MultiplyTensor<ElementE4M3>>(v, rows, row, columns, column, shared);
+#endif
 }
 
 } // namespace slc

@@ -14,9 +14,9 @@ enum {
 	kGroupThreads = 128,  // the group that copies comes first, then those that multiply
 	kGroups = 2,          // that multiply
 	kRingThreads = (1 + kGroups) * kGroupThreads,
-	kBoxRows = 64,        // of a copy: 64 rows of 64 bfloat16
-	kBoxDepth = 64,
-	kBoxBytes = kBoxRows * kBoxDepth * 2,
+	kBoxRows = 64,        // of a copy: 64 rows of 128 bytes
+	kBoxRowBytes = 128,
+	kBoxBytes = kBoxRows * kBoxRowBytes,
 	kMapBytes = 256,      // the maps of a set: of its vectors, and of their second parts
 	kTileColumns = 128
 };
@@ -28,21 +28,28 @@ struct Tiles {
 };
 
 #if SLC_HOPPER
-// Bfloat16 with 128 x 128 pairs a tile, or the three products of two parts with 64 x 128, whose sums take the other
-// half of the registers. A lane has 4 rows x 8 columns of 32 columns, or 2 rows x 16 columns of 64: 32 values in any
-// case. As in MultiplyBF16, every 32 elements are a chain of their own where there are three products, the small ones
-// first.
-template <bool three> struct RingBF16 {
+SLC_FN void multiply_in(ElementBF16, float *c, uint64_t a, uint64_t b, int add) { multiply_group_bf16(c, a, b, add); }
+SLC_FN void multiply_in(ElementI8, int *c, uint64_t a, uint64_t b, int add) { multiply_group_i8(c, a, b, add); }
+SLC_FN void multiply_in(ElementE4M3, float *c, uint64_t a, uint64_t b, int add) { multiply_group_e4m3(c, a, b, add); }
+
+// Elements without chains (tiles.cuh) with 128 x 128 pairs a tile, or those with chains with 64 x 128, whose sums take the
+// other half of the registers. A lane has 4 rows x 8 columns of 32 columns, or 2 rows x 16 columns of 64: 32 values in any
+// case. As in MultiplyTensor, every 64 bytes of a vector are a chain of their own, small products first.
+template <class E> struct RingTensor {
+	static constexpr bool chains = E::kChains != 0;
 	enum {
-		kRowBoxes = three ? 1 : 2,
+		kDepth = kBoxRowBytes / E::kBytes, // elements of a step
+		kSteps = E::kSteps,
+		kRowBoxes = chains ? 1 : 2,
 		kTileRows = kRowBoxes * kBoxRows,
-		kParts = three ? 2 : 1,
+		kParts = E::kParts,
 		kBoxes = kRowBoxes + kTileColumns / kBoxRows, // of a part: rows, then columns
 		kStageBytes = kParts * kBoxes * kBoxBytes,
-		kStages = three ? 4 : 6,
-		kUnderway = three ? 0 : 1, // steps whose products may be under way when the next one begins
+		kStages = kParts == 2 ? 4 : 6,
+		kUnderway = chains ? 0 : 1, // steps whose products may be under way when the next one begins
 	};
-	float value[kRowBoxes][64], chain[2][three ? 64 : 1];
+	typename E::Sum value[kRowBoxes][64];
+	typename E::Sum chain[2][chains ? 64 : 1];
 
 	// As tiles.cuh says, for the values of one part of the columns: kBoxValues of them are of each box of rows.
 	enum {
@@ -74,11 +81,11 @@ template <bool three> struct RingBF16 {
 
 	SLC_FN void begin() {
 		SLC_UNROLL
-		for (int i = 0; i < (three ? 64 : 0); i++) value[0][i] = 0;
+		for (int i = 0; i < (chains ? 64 : 0); i++) value[0][i] = 0;
 	}
 	SLC_FN void multiply(const unsigned char *stage, int step) {
-		if constexpr (three)
-			multiply_three(stage);
+		if constexpr (chains)
+			multiply_chains(stage);
 		else
 			multiply_one(stage, step);
 	}
@@ -87,18 +94,18 @@ template <bool three> struct RingBF16 {
 		touch();
 		products_begin();
 		SLC_UNROLL
-		for (int k = 0; k < kBoxDepth * 2; k += 32) {
+		for (int k = 0; k < kBoxRowBytes; k += 32) {
 			SLC_UNROLL
 			for (int i = 0; i < kRowBoxes; i++)
-				multiply_group(value[i], described(stage + i * kBoxBytes + k), described(columns + k),
+				multiply_in(E(), value[i], described(stage + i * kBoxBytes + k), described(columns + k),
 					step > 0 || k > 0);
 		}
 		products_end();
 		products_wait<kUnderway>();
 		touch();
 	}
-	// multiply_three adds a chain while the next one is multiplied.
-	SLC_FN void multiply_three(const unsigned char *stage) {
+	// multiply_chains adds a chain while the next one is multiplied.
+	SLC_FN void multiply_chains(const unsigned char *stage) {
 		products_begin();
 		start_chain(chain[0], stage, 0);
 		start_chain(chain[1], stage, 64);
@@ -107,24 +114,27 @@ template <bool three> struct RingBF16 {
 		products_wait<0>();
 		add_chain(chain[1]);
 	}
-	// start_chain starts the products of 32 elements from byte k of a row on, the small ones first.
-	static SLC_FN void start_chain(float (&c)[three ? 64 : 1], const unsigned char *stage, int k) {
+	// start_chain starts the products of 64 bytes from byte k of a row on, the small ones first.
+	static SLC_FN void start_chain(float (&c)[chains ? 64 : 1], const unsigned char *stage, int k) {
 		const unsigned char *columns = stage + kRowBoxes * kBoxBytes, *low = stage + kBoxes * kBoxBytes,
 			*low_columns = columns + kBoxes * kBoxBytes;
 		touched(c);
+		if (kParts == 2) {
+			SLC_UNROLL
+			for (int i = k; i < k + 64; i += 32)
+				multiply_in(E(), c, described(stage + i), described(low_columns + i), i > k);
+			SLC_UNROLL
+			for (int i = k; i < k + 64; i += 32) multiply_in(E(), c, described(low + i), described(columns + i), 1);
+		}
 		SLC_UNROLL
 		for (int i = k; i < k + 64; i += 32)
-			multiply_group(c, described(stage + i), described(low_columns + i), i > k);
-		SLC_UNROLL
-		for (int i = k; i < k + 64; i += 32) multiply_group(c, described(low + i), described(columns + i), 1);
-		SLC_UNROLL
-		for (int i = k; i < k + 64; i += 32) multiply_group(c, described(stage + i), described(columns + i), 1);
+			multiply_in(E(), c, described(stage + i), described(columns + i), kParts == 2 || i > k);
 		products_end();
 	}
-	SLC_FN void add_chain(float (&c)[three ? 64 : 1]) {
+	SLC_FN void add_chain(float (&c)[chains ? 64 : 1]) {
 		touched(c);
 		SLC_UNROLL
-		for (int i = 0; i < (three ? 64 : 0); i++) value[0][i] += c[i];
+		for (int i = 0; i < (chains ? 64 : 0); i++) value[0][i] += c[i];
 	}
 	SLC_FN void touch() {
 		SLC_UNROLL
@@ -134,19 +144,31 @@ template <bool three> struct RingBF16 {
 		products_wait<0>();
 		touch();
 	}
-	// part gives the values of the first part that is left, and moves the others so that the next one comes first; with
-	// turn these come last.
-	SLC_FN void part(float (&v)[32], bool turn) {
+	// float_of is a sum as a float; of what put has left, the float itself.
+	static SLC_FN float float_of(float x, bool) { return x; }
+	static SLC_FN float float_of(int x, bool put) { return put ? bits_to_float((uint32_t)x) : (float)x; }
+	static SLC_FN void set(float *to, float x) { *to = x; }
+	static SLC_FN void set(int *to, float x) { *to = (int)float_to_bits(x); }
+	// part gives the values of the first part that is left, and moves the others so that the next one comes first. With
+	// is_put it is one that put has left.
+	SLC_FN void part(float (&v)[32], bool is_put) {
 		SLC_UNROLL
 		for (int box = 0; box < kRowBoxes; box++) {
 			SLC_UNROLL
 			for (int i = 0; i < kBoxValues; i++) {
-				float *x = value[box] + i;
-				v[box * kBoxValues + i] = x[0];
+				typename E::Sum *x = value[box] + i;
+				v[box * kBoxValues + i] = float_of(x[0], is_put);
 				SLC_UNROLL
 				for (int at = 0; at + kBoxValues < 64; at += kBoxValues) x[at] = x[at + kBoxValues];
-				if (turn) x[64 - kBoxValues] = v[box * kBoxValues + i];
 			}
+		}
+	}
+	// put leaves values behind the others.
+	SLC_FN void put(const float (&v)[32]) {
+		SLC_UNROLL
+		for (int box = 0; box < kRowBoxes; box++) {
+			SLC_UNROLL
+			for (int i = 0; i < kBoxValues; i++) set(&value[box][64 - kBoxValues + i], v[box * kBoxValues + i]);
 		}
 	}
 };
@@ -177,13 +199,22 @@ SLC_FN int first_row() { return (int)threadIdx.x % kGroupThreads / 32 * 16; }
 // many is n, which the compiler does not know: it would write the code of all parts out.
 SLC_FN int many(const Tiles &t, int n) { return t.rows.padded > 0 ? n : 0; }
 
-// add_terms adds what l2 adds to every value of a part, whose first row and column are given from the call's first.
-template <class M> SLC_FN void add_terms(float (&v)[32], const Tiles &t, int row, int column) {
-	if (!t.rows.terms) return;
+// in_steps multiplies the values of a part, whose first row and column are given from the call's first, with the steps of
+// codes, and adds what l2 adds to every value.
+template <class M> SLC_FN void in_steps(float (&v)[32], const Tiles &t, int row, int column) {
 	const int lane = (int)threadIdx.x % 32;
-	const float *rows = t.rows.terms + t.rows.from * kPanel, *columns = t.columns.terms + t.columns.from * kPanel;
+	const int64_t left = t.rows.from * kPanel, right = t.columns.from * kPanel;
 	const int row_last = (int)(t.rows.to - t.rows.from) * kPanel - 1,
 		column_last = (int)(t.columns.to - t.columns.from) * kPanel - 1;
+	if (M::kSteps) {
+		const float *rows = (const float *)t.rows.low + left, *columns = (const float *)t.columns.low + right;
+		SLC_UNROLL
+		for (int i = 0; i < 32; i++)
+			v[i] = mul(v[i], mul(rows[min(row + M::row(lane, M::row_of(i)), row_last)],
+				columns[min(column + M::column(lane, M::column_of(i)), column_last)]));
+	}
+	if (!t.rows.terms) return;
+	const float *rows = t.rows.terms + left, *columns = t.columns.terms + right;
 	SLC_UNROLL
 	for (int i = 0; i < 32; i++)
 		v[i] = v[i] + rows[min(row + M::row(lane, M::row_of(i)), row_last)] +
@@ -207,7 +238,7 @@ SLC_FN void for_tiles(const Tiles &t, Before before, F f, After after) {
 	sync_block();
 	const int64_t down = ((t.rows.to - t.rows.from) * kPanel + M::kTileRows - 1) / M::kTileRows,
 		across = ((t.columns.to - t.columns.from) * kPanel + kTileColumns - 1) / kTileColumns, tiles = down * across;
-	const int steps = (int)((t.rows.padded + kBoxDepth - 1) / kBoxDepth);
+	const int steps = (int)((t.rows.padded + M::kDepth - 1) / M::kDepth);
 	const int group = (int)threadIdx.x / kGroupThreads;
 	if (group == 0) {
 		registers_down<24>();
@@ -221,7 +252,7 @@ SLC_FN void for_tiles(const Tiles &t, Before before, F f, After after) {
 			for (int step = 0; step < steps; step++, p.advance()) {
 				barrier_wait(&ring->empty[p.stage], p.parity ^ 1);
 				barrier_expect(&ring->full[p.stage], M::kStageBytes);
-				M::load(stages + p.stage * M::kStageBytes, t, row, column, step * kBoxDepth, &ring->full[p.stage]);
+				M::load(stages + p.stage * M::kStageBytes, t, row, column, step * M::kDepth, &ring->full[p.stage]);
 			}
 		}
 		return;
@@ -268,12 +299,14 @@ template <class M> SLC_FN void count_ring(const Tiles &t, const Counting &c) {
 		[&](CountShared *s, M &m, int row, int column) {
 			const int row0 = row + first_row();
 			float v[32];
-			if (c.look->best) {
+			const bool best = c.look->best != 0;
+			if (best) {
 				for (int p = 0; p < many(t, M::kColumnParts); p++) {
 					const int first = p * M::kPartColumns;
 					const Classes k = classify<M>(c, row0, column + first, row_end, column_end, row_base);
-					m.part(v, true);
-					add_terms<M>(v, t, row0, column + first);
+					m.part(v, false);
+					in_steps<M>(v, t, row0, column + first);
+					m.put(v);
 					column_maxima<M>(s->best + first, v, k.far);
 				}
 				sync_group(number);
@@ -288,12 +321,12 @@ template <class M> SLC_FN void count_ring(const Tiles &t, const Counting &c) {
 				const int part = p * M::kPartColumns, first = column + part;
 				const Classes k = classify<M>(c, row0, first, row_end, column_end, row_base);
 				const uint32_t place = ((uint32_t)row0 << 16) + (uint32_t)first;
-				m.part(v, false);
-				add_terms<M>(v, t, row0, first);
+				m.part(v, best);
+				if (!best) in_steps<M>(v, t, row0, first);
 				negatives<M>(c, s, v, k.counted, place);
-				if (c.look->best) candidates<M>(c, s->best + part, v, k, first, place);
+				if (best) candidates<M>(c, s->best + part, v, k, first, place);
 			}
-			if (!c.look->best) return;
+			if (!best) return;
 			sync_group(number);
 			s->best[thread] = 0;
 			sync_group(number);
@@ -316,7 +349,7 @@ template <class M> SLC_FN void matrix_ring(const Tiles &t, int64_t metric, doubl
 			for (int p = 0; p < many(t, M::kColumnParts); p++) {
 				const int first = column + p * M::kPartColumns;
 				m.part(v, false);
-				add_terms<M>(v, t, row0, first);
+				in_steps<M>(v, t, row0, first);
 				SLC_UNROLL
 				for (int i = 0; i < 32; i++) {
 					const int64_t r = row0 + M::row(lane, M::row_of(i)), q = first + M::column(lane, M::column_of(i));
@@ -327,7 +360,7 @@ template <class M> SLC_FN void matrix_ring(const Tiles &t, int64_t metric, doubl
 		[](CountShared *) {});
 }
 #else
-template <bool three> struct RingBF16 {};
+template <class E> struct RingTensor {};
 template <class M> SLC_FN void count_ring(const Tiles &, const Counting &) {}
 template <class M> SLC_FN void matrix_ring(const Tiles &, int64_t, double, float *, int64_t) {}
 #endif

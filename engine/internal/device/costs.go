@@ -44,7 +44,7 @@ func Measure(ctx context.Context, d Device, host cpu.Kernels, budget time.Durati
 	if err := c.launch(&m); err != nil {
 		return m, err
 	}
-	for _, t := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I16, kernels.I8} {
+	for _, t := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8, kernels.FP8, kernels.I16} {
 		if !d.Has(t) || t != kernels.F32 && c.late() {
 			continue
 		}

@@ -25,6 +25,8 @@ type wanted struct {
 	binScale        float32
 	expected        float64 // pairs that will be kept
 	near            float64 // pairs that will be so near a quantile that they need canonical scores
+	width           float64 // of the widest interval of a quantile, in the unit of scores, with Interval
+	rivals          float64 // pairs that will be so near their query's maximum that they need canonical scores
 	from, to        float64 // where the cells of what is kept lie
 	spare           float32 // how far parts with the largest bound keep beyond what all keep
 }
@@ -96,7 +98,7 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 		return err
 	}
 	if b.first.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
-		b.first = wanted{best: true, near: b.first.near}
+		b.first = wanted{best: true, near: b.first.near, width: b.first.width, rivals: b.first.rivals}
 		b.first.bin(b)
 		return b.first.choose(ctx, j, b, sample, nil)
 	}
@@ -163,11 +165,14 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	if j.in.Interval {
 		margin = gap // no canonical score is looked for around a statistic
 	}
+	best := c.edge(cell(min(size*(1-float64(j.q.N)/total), size-1)))
+	l.rivals = total * share(bracket{float32(best) - b.margin(), plusInf})
 	scored := minusInf // up to here pairs are in near
 	for _, s := range statistics {
 		p := (float64(s.rank) + .5) / total
 		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2 + (j.tune.Slack+j.tune.Spread*spreadAt(p))*size
 		first, last := p*size-reach, p*size+reach
+		l.width = max(l.width, b.interval(c.edge(cell(max(first, 0))), c.edge(cell(min(last, size-1))+1), gap))
 		centre := c.edge(cell(p * size))
 		window := bracket{max(scored, float32(centre-scoredReach*b.epsilon)), float32(centre + scoredReach*b.epsilon)}
 		if window.high > window.low {
@@ -183,17 +188,31 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 		}
 	}
 	l.settle(float32(gap))
-	l.expected = 0
+	l.expected = total * l.share(share)
+	return nil
+}
+
+// share is that of what is kept, by the shares of ranges.
+func (l *wanted) share(of func(r bracket) float64) (all float64) {
 	if l.low > minusInf {
-		l.expected += total * share(bracket{minusInf, l.low})
+		all += of(bracket{minusInf, l.low})
 	}
 	if l.high < plusInf {
-		l.expected += total * share(bracket{l.high, plusInf})
+		all += of(bracket{l.high, plusInf})
 	}
 	for _, r := range l.brackets {
-		l.expected += total * share(r)
+		all += of(r)
 	}
-	return nil
+	return all
+}
+
+// interval is how wide, in the unit of scores, the interval of a statistic between two values may be: its cell, which
+// is less than gap, with the bound to each side.
+func (b *bounded) interval(from, to, gap float64) float64 {
+	at := func(v float64) float64 {
+		return math.Abs(b.score(v+b.epsilon+gap/2) - b.score(v-b.epsilon-gap/2))
+	}
+	return max(at(from), at(to))
 }
 
 // add appends a bracket that does not begin before the last one, joined to it where the gap is small.

@@ -1,8 +1,10 @@
 package statistics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +107,9 @@ func (j *job) describe() {
 	w.Device = j.r.Describe().Name
 	w.Choice = j.r.Choose(device.OpDistribution, device.Shape{A: j.q.N, B: j.c.N, Dim: j.c.Dim, DType: j.dtype},
 		device.Residency{A: j.q.Resident != nil, B: j.c.Resident != nil})
+	if b != nil && j.in.Within > 0 {
+		w.Choice += fmt.Sprintf("; tiles of %s: intervals of at most %.3g were asked for", b.dtype, j.in.Within)
+	}
 	if b == nil {
 		if j.q.N > 0 {
 			w.Reason = "canonical scores throughout: few pairs, or no room for panels"
@@ -178,20 +183,61 @@ func (j *job) chooseFormat(ctx context.Context) (err error) {
 		return err
 	}
 	finest := j.dtype
-	if j.in.DType != nil || j.in.Interval || finest != kernels.F32 || !j.r.Has(kernels.I16) ||
-		j.negatives.sampled() || j.negatives.total <= j.tune.KeepAll {
-		return plan(finest)
+	for _, t := range j.coarser(finest) {
+		room, outOfCore, workers := j.room, j.outOfCore, j.blocks.Workers
+		if err = plan(t); err != nil || j.bounded != nil && j.suffices(finest) {
+			return err
+		}
+		if j.bounded != nil {
+			j.bounded.free()
+		}
+		j.room, j.outOfCore, j.blocks.Workers = room, outOfCore, workers
 	}
-	room, outOfCore, workers := j.room, j.outOfCore, j.blocks.Workers
-	err = plan(kernels.I16)
-	if err != nil || j.bounded != nil && j.bounded.first.near <= coarseShare*float64(j.negatives.total) {
-		return err
-	}
-	if j.bounded != nil {
-		j.bounded.free()
-	}
-	j.room, j.outOfCore, j.blocks.Workers = room, outOfCore, workers
 	return plan(finest)
+}
+
+// coarser are the formats that may take less time than the finest, the fastest first: 16-bit codes for exact results on
+// CPUs; for intervals that may be wider, those that are multiplied faster by the measured rates, or as long as nothing
+// was measured those of fewer bits.
+func (j *job) coarser(finest kernels.DType) (list []kernels.DType) {
+	if j.in.DType != nil || j.negatives.sampled() || j.negatives.total <= j.tune.KeepAll {
+		return nil
+	}
+	if !j.in.Interval {
+		if finest == kernels.F32 && j.r.Has(kernels.I16) {
+			list = append(list, kernels.I16)
+		}
+		return list
+	}
+	if j.in.Within == 0 {
+		return nil
+	}
+	rates := j.r.Rates().Tiles
+	for _, t := range []kernels.DType{kernels.I8, kernels.FP8, kernels.BF16, kernels.I16} {
+		if j.r.Has(t) && (rates[t] > rates[finest] || rates[t] == 0 && rates[finest] == 0) {
+			list = append(list, t)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b kernels.DType) int { return cmp.Compare(rates[b], rates[a]) })
+	return list
+}
+
+// suffices tells whether the plan at hand is to be preferred to the finest format's: few enough pairs need canonical
+// scores; intervals are narrow enough.
+func (j *job) suffices(finest kernels.DType) bool {
+	l := &j.bounded.first
+	if !j.in.Interval {
+		return l.near <= coarseShare*float64(j.negatives.total)
+	}
+	if !(l.width > 0 && l.width <= j.in.Within) {
+		return false
+	}
+	rates := j.r.Rates()
+	fast, fine, scores := rates.Tiles[j.dtype], rates.Tiles[finest], rates.Scores
+	if fast == 0 || scores == 0 {
+		return true
+	}
+	return float64(j.q.N)*float64(j.c.N)*(1/fine-1/fast) > l.rivals/scores
 }
 
 // coarseShare is up to which share of the pairs canonical scores take less time than tiles of 16-bit codes save.

@@ -20,7 +20,7 @@ import (
 // an interval. Parts that overlap, leave a gap or belong to other brackets are distribution.ErrPart.
 func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
 	parts ...*Part) (*distribution.Result, error) {
-	in.Checkpoint, in.Interval = "", false
+	in.Checkpoint, in.Interval, in.Within = "", false, 0
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ type partBest struct {
 func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
 	slack float64) (*distribution.Brackets, error) {
 	t.KeepAll, t.MaxSamples, t.Slack = 0, max(t.MaxSamples, partSamples), slack
-	in.Interval = false
+	in.Interval, in.Within = false, 0
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 		return nil, nil,
 			fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
 	}
-	in.Bins, in.Interval = 0, false
+	in.Bins, in.Interval, in.Within = 0, false, 0
 	if j, err = prepareJob(ctx, r, t, in); err != nil {
 		return nil, nil, err
 	}

@@ -130,6 +130,7 @@ SLC_FN uint64_t double_to_bits(double x) {
 }
 SLC_FN double mul(double x, double y) { return x * y; } // compiled with -ffp-contract=off
 SLC_FN double add(double x, double y) { return x + y; }
+SLC_FN float mul(float x, float y) { return x * y; }
 SLC_FN float square_root(float x) { return sqrtf(x); }
 
 // One thread of the process runs a grid, so plain operations are atomic.
@@ -180,9 +181,72 @@ SLC_FN void load_matrices(uint32_t r[4], const void *row) {
 	});
 }
 
+// multiply_bytes calls f for the matrices of mma.m16n8k32: 16 rows of 32 bytes, 8 columns of 32, and 16 x 8 sums.
+template <class T, class F> inline void multiply_bytes(T c[4], const uint32_t a[4], uint32_t b0, uint32_t b1, F f) {
+	uint32_t in[6] = {a[0], a[1], a[2], a[3], b0, b1};
+	slc_emu::collective(in, c, [f](slc_emu::Warp *w) {
+		uint8_t x[16][32], y[8][32];
+		for (int l = 0; l < slc_emu::kWarp; l++) {
+			const uint32_t *word = (const uint32_t *)w->in[l];
+			const int g = l / 4, t = l % 4 * 4;
+			memcpy(&x[g][t], word, 4), memcpy(&x[g + 8][t], word + 1, 4);
+			memcpy(&x[g][t + 16], word + 2, 4), memcpy(&x[g + 8][t + 16], word + 3, 4);
+			memcpy(&y[g][t], word + 4, 4), memcpy(&y[g][t + 16], word + 5, 4);
+		}
+		for (int l = 0; l < slc_emu::kWarp; l++)
+			for (int r = 0; r < 4; r++) {
+				T *sum = (T *)w->out[l] + r;
+				*sum = f(x[l / 4 + 8 * (r / 2)], y[2 * (l % 4) + r % 2], *sum);
+			}
+	});
+}
+
+inline int sum_i8(const uint8_t x[32], const uint8_t y[32], int sum) {
+	for (int k = 0; k < 32; k++) sum += (int)(int8_t)x[k] * (int)(int8_t)y[k];
+	return sum;
+}
+SLC_FN void multiply_i8(int c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+	multiply_bytes(c, a, b0, b1, sum_i8);
+}
+
+// sum_e4m3 adds 32 products of e4m3: all terms are brought to the exponent of the largest and cut off 13 bits behind
+// its point, the result keeps 13 bits of fraction, as on sm_89 and sm_90 (Xie et al., MMA-Sim, 2025; DeepSeek-V3's
+// report, 2024, section 3.3.2). Terms come in two steps, which loses more than one. Numbers are in units of 2^-18.
+inline float sum_e4m3(const uint8_t x[32], const uint8_t y[32], float before) {
+	auto units = [](uint8_t code) { // of 2^-9, told apart from what packing does
+		const int exponent = code >> 3 & 15, fraction = code & 7;
+		const int64_t size = exponent ? (int64_t)(8 + fraction) << (exponent - 1) : fraction;
+		return code & 0x80 ? -size : size;
+	};
+	auto size = [](int64_t t) { return t < 0 ? -t : t; };
+	auto cut = [&](int64_t t, int64_t largest) { // of a term beside the largest
+		const int bits = 63 - __builtin_clzll((uint64_t)largest) - 13;
+		const int64_t kept = bits > 0 ? size(t) >> bits << bits : size(t);
+		return t < 0 ? -kept : kept;
+	};
+	int64_t sum = (int64_t)ldexp(before, 18);
+	for (int half = 0; half < 32; half += 16) {
+		int64_t terms[17] = {sum}, largest = size(sum);
+		for (int k = 0; k < 16; k++) {
+			const uint8_t a = x[half + k], b = y[half + k];
+			if ((a & 0x7f) == 0x7f || (b & 0x7f) == 0x7f) return NAN;
+			terms[1 + k] = units(a) * units(b);
+			largest = size(terms[1 + k]) > largest ? size(terms[1 + k]) : largest;
+		}
+		if (largest == 0) continue;
+		sum = 0;
+		for (int64_t t : terms) sum += cut(t, largest);
+		if (sum != 0) sum = cut(sum, size(sum));
+	}
+	return (float)ldexp((double)sum, -18);
+}
+SLC_FN void multiply_e4m3(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+	multiply_bytes(c, a, b0, b1, sum_e4m3);
+}
+
 // Products of bfloat16 are exact; their sum with c is rounded towards 0 once, a rounding that tensor cores are known
 // for (Fasi et al., Numerical behavior of NVIDIA tensor cores, 2021).
-SLC_FN void multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
+SLC_FN void multiply_bf16(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
 	uint32_t in[6] = {a[0], a[1], a[2], a[3], b0, b1};
 	slc_emu::collective(in, c, [](slc_emu::Warp *w) {
 		typedef double columns __attribute__((vector_size(64))); // 8 of them

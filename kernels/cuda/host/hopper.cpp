@@ -93,52 +93,88 @@ void deliver(Arrivals *b) {
 	settle(b);
 }
 
-// What a product reads: 64 or 128 rows of 16 elements.
-static uint16_t element(uint64_t described, int row, int k) {
+// What a product reads: 64 or 128 rows of 32 bytes. place is where the byte of that number lies.
+static const unsigned char *place(uint64_t described, int row, int k) {
 	const uint32_t start = (uint32_t)(described & 0x3fff) << 4, leading = (uint32_t)(described >> 16 & 0x3fff) << 4,
 				   stride = (uint32_t)(described >> 32 & 0x3fff) << 4, mode = (uint32_t)(described >> 62);
 	uint32_t at;
 	if (mode == 1) // 128 bytes: rows of that size, eight of them together
-		at = swizzled(start + (uint32_t)row / 8 * stride + (uint32_t)row % 8 * 128 + (uint32_t)k * 2, 128);
+		at = swizzled(start + (uint32_t)row / 8 * stride + (uint32_t)row % 8 * 128 + (uint32_t)k, 128);
 	else if (mode == 0) // none: matrices of 8 x 16 bytes
-		at = start + (uint32_t)row / 8 * stride + (uint32_t)k / 8 * leading + (uint32_t)row % 8 * 16 +
-			 (uint32_t)k % 8 * 2;
+		at = start + (uint32_t)row / 8 * stride + (uint32_t)k / 16 * leading + (uint32_t)row % 8 * 16 +
+			 (uint32_t)k % 16;
 	else
 		fault("a descriptor with a swizzle that is not used here");
-	uint16_t x;
-	memcpy(&x, dynamic + at, sizeof x);
-	return x;
+	return dynamic + at;
 }
 
-// product is one instruction. As in emulate.h: products are exact, their sum with c is rounded towards 0 once.
-static void product(int first, size_t i) {
-	enum { kRows = 64, kColumns = 128, kDepth = 16 };
+enum { kRows = 64, kColumns = 128 };
+
+// sum_of is where a product's value of that row and column lies.
+template <class T> static T *sum_of(int first, size_t i, int row, int column) {
+	const int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+	return (T *)hopper.products[first + thread][i].c + column / 8 * 4 + row / 8 % 2 * 2 + column % 2;
+}
+
+// product_of_bytes calls f with 32 bytes of a row, of a column, and the sum so far.
+template <class T, class F> static void product_of_bytes(int first, size_t i, F f) {
+	const Product &p = hopper.products[first][i];
+	static thread_local uint8_t a[kRows][32], b[kColumns][32];
+	for (int k = 0; k < 32; k++) {
+		for (int r = 0; r < kRows; r++) a[r][k] = *place(p.a, r, k);
+		for (int c = 0; c < kColumns; c++) b[c][k] = *place(p.b, c, k);
+	}
+	for (int r = 0; r < kRows; r++)
+		for (int c = 0; c < kColumns; c++) {
+			T *to = sum_of<T>(first, i, r, c);
+			*to = f(a[r], b[c], p.add ? *to : 0);
+		}
+}
+
+// product_of_bf16: as in emulate.h, products are exact, their sum with c is rounded towards 0 once.
+static void product_of_bf16(int first, size_t i) {
+	enum { kDepth = 16 };
 	typedef double lanes __attribute__((vector_size(64)));
 	const Product &p = hopper.products[first][i];
-	for (int t = 0; t < kGroupOfWarps; t++) {
-		const Product &o = hopper.products[first + t][i];
-		if (o.a != p.a || o.b != p.b || o.add != p.add) fault("threads of a group that ask for other products");
-	}
 	static thread_local double a[kRows][kDepth];
 	static thread_local lanes b[kDepth][kColumns / 8];
-	auto value = [](uint16_t bits) { return (double)slc::bits_to_float((uint32_t)bits << 16); };
+	auto value = [](uint64_t described, int row, int k) {
+		uint16_t bits;
+		memcpy(&bits, place(described, row, 2 * k), sizeof bits);
+		return (double)slc::bits_to_float((uint32_t)bits << 16);
+	};
 	for (int k = 0; k < kDepth; k++) {
-		for (int r = 0; r < kRows; r++) a[r][k] = value(element(p.a, r, k));
-		for (int c = 0; c < kColumns; c++) b[k][c / 8][c % 8] = value(element(p.b, c, k));
+		for (int r = 0; r < kRows; r++) a[r][k] = value(p.a, r, k);
+		for (int c = 0; c < kColumns; c++) b[k][c / 8][c % 8] = value(p.b, c, k);
 	}
 	for (int r = 0; r < kRows; r++) {
 		lanes sum[kColumns / 8] = {};
 		for (int k = 0; k < kDepth; k++)
 			for (int c = 0; c < kColumns / 8; c++) sum[c] += a[r][k] * b[k][c];
-		const int warp = r / 16, half = r / 8 % 2;
 		for (int c = 0; c < kColumns; c++) {
-			float *to = hopper.products[first + warp * 32 + r % 8 * 4 + c % 8 / 2][i].c + c / 8 * 4 + half * 2 + c % 2;
+			float *to = sum_of<float>(first, i, r, c);
 			const double exact = sum[c / 8][c % 8] + (p.add ? (double)*to : 0);
 			float f = (float)exact;
 			if (fabs((double)f) > fabs(exact)) f = nextafterf(f, 0);
 			*to = f;
 		}
 	}
+}
+
+// product is one instruction.
+static void product(int first, size_t i) {
+	const Product &p = hopper.products[first][i];
+	for (int t = 0; t < kGroupOfWarps; t++) {
+		const Product &o = hopper.products[first + t][i];
+		if (o.a != p.a || o.b != p.b || o.add != p.add || o.of != p.of)
+			fault("threads of a group that ask for other products");
+	}
+	if (p.of == kElementsI8)
+		product_of_bytes<int>(first, i, slc::sum_i8);
+	else if (p.of == kElementsE4M3)
+		product_of_bytes<float>(first, i, slc::sum_e4m3);
+	else
+		product_of_bf16(first, i);
 }
 
 void multiply(int group, int under_way) {

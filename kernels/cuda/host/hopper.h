@@ -39,10 +39,12 @@ struct BoxCopy {
 };
 
 // A product that a thread has asked for.
+enum Elements { kElementsBF16, kElementsI8, kElementsE4M3 };
 struct Product {
-	float *c;
+	void *c; // floats; ints for I8
 	uint64_t a, b;
 	int add, depth; // depth: of the group of products, from the thread's first; -1: not ended
+	Elements of;
 };
 
 enum { kGroupOfWarps = 128, kMaxGroups = kMaxThreads / kGroupOfWarps, kRegisterFile = 65536 };
@@ -110,9 +112,15 @@ template <int n> SLC_FN void products_wait() {
 		slc_emu::wait(b);
 	}
 }
-template <int n> SLC_FN void touched(float (&)[n]) {}
-SLC_FN void multiply_group(float *c, uint64_t a, uint64_t b, int add) {
-	slc_emu::hopper.products[slc_emu::number()].push_back({c, a, b, add, -1});
+template <class T, int n> SLC_FN void touched(T (&)[n]) {}
+SLC_FN void multiply_group_bf16(float *c, uint64_t a, uint64_t b, int add) {
+	slc_emu::hopper.products[slc_emu::number()].push_back({c, a, b, add, -1, slc_emu::kElementsBF16});
+}
+SLC_FN void multiply_group_i8(int *c, uint64_t a, uint64_t b, int add) {
+	slc_emu::hopper.products[slc_emu::number()].push_back({c, a, b, add, -1, slc_emu::kElementsI8});
+}
+SLC_FN void multiply_group_e4m3(float *c, uint64_t a, uint64_t b, int add) {
+	slc_emu::hopper.products[slc_emu::number()].push_back({c, a, b, add, -1, slc_emu::kElementsE4M3});
 }
 void set_registers(int n, bool more);
 template <int n> SLC_FN void registers_down() { set_registers(n, false); }

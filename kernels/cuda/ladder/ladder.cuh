@@ -36,7 +36,7 @@ SLC_FN void ladder_shared(const float *a, const float *b, int64_t rows, int64_t 
 }
 
 // Step 3 is slc_matrix_f32: 64 pairs a thread in registers, copies in several stages (tiles.cuh). Step 4 are
-// slc_matrix_bf16 and slc_matrix_bf16x3: the same on the tensor cores.
+// slc_matrix_tensor and slc_matrix_bf16x3: the same on the tensor cores.
 
 } // namespace slc
 #endif

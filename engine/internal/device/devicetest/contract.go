@@ -35,6 +35,11 @@ func Contract(t *testing.T, d device.Device) {
 			})
 		}
 	}
+	for _, dtype := range []kernels.DType{kernels.I8, kernels.FP8} {
+		if d.Has(dtype) {
+			t.Run("codes "+dtype.String(), func(t *testing.T) { hostileCodes(t, d, dtype) })
+		}
+	}
 	foreign(t, d)
 }
 
@@ -55,14 +60,21 @@ func newPair(t *testing.T, rng *rand.Rand, metric kernels.Metric, m, n, dim int)
 	}{{&p.a, m}, {&p.b, n}} {
 		v := testvectors.Any(rng, side.n, dim, dim+rng.IntN(3))
 		*side.rows = cpu.Rows{Data: v.Data, N: v.Rows, Dim: v.Dim, Stride: v.Stride}
-		for i := range side.n {
-			side.rows.Norms = append(side.rows.Norms, ref.Norm(side.rows.Row(i)))
+	}
+	p.reference()
+	return p
+}
+
+// reference computes norms and scores.
+func (p *pair) reference() {
+	for _, rows := range []*cpu.Rows{&p.a, &p.b} {
+		for i := range rows.N {
+			rows.Norms = append(rows.Norms, ref.Norm(rows.Row(i)))
 		}
 	}
 	for i := range p.scores {
-		p.scores[i] = ref.Score(metric, p.a.Row(i/n), p.b.Row(i%n))
+		p.scores[i] = ref.Score(p.metric, p.a.Row(i/p.b.N), p.b.Row(i%p.b.N))
 	}
-	return p
 }
 
 func (p *pair) score(i, j int) float64 { return p.scores[i*p.b.N+j] }

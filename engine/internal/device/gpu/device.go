@@ -56,13 +56,17 @@ func (d *Device) Describe() device.Info {
 		PackBytes: packBytes, Memory: d.memory, Tiles: d.tiles()}
 }
 
-// Has implements device.Device: products of bfloat16 need the tensor cores of sm_80 and later.
+// Has implements device.Device: products of bfloat16 and int8 need the tensor cores of sm_80 and later, those of e4m3
+// sm_89.
 func (d *Device) Has(t kernels.DType) bool {
 	switch t {
 	case kernels.F32:
 		return true
-	case kernels.BF16, kernels.BF16x3:
+	case kernels.BF16, kernels.BF16x3, kernels.I8:
 		return d.gpu.Info().Capability[0] >= 8
+	case kernels.FP8:
+		c := d.gpu.Info().Capability
+		return c[0] > 8 || c[0] == 8 && c[1] >= 9
 	}
 	return false
 }

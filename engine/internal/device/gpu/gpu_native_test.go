@@ -3,11 +3,16 @@
 package gpu_test
 
 import (
+	"errors"
+	"math"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/cuda/drivertest"
+	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/device/gpu"
 	"github.com/sluice-rag/sluice/kernels"
@@ -48,14 +53,63 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestOlderCapability: sm_75 has no products of bfloat16.
+// TestContractWithoutMaps: what TestContract checks, by the kernels for architectures without wgmma.
+func TestContractWithoutMaps(t *testing.T) {
+	drivertest.Open(t).Set("maps", 0)
+	g, _ := opened(t)
+	if tiles := g.Describe().Tiles; !strings.HasPrefix(tiles, "mma.sync") {
+		t.Fatalf("tiles by %q", tiles)
+	}
+	devicetest.Contract(t, g)
+}
+
+// TestOlderCapability: sm_75 has no products of bfloat16 and int8, sm_86 none of e4m3.
 func TestOlderCapability(t *testing.T) {
 	driver := drivertest.Open(t)
-	driver.Set("major", 7)
-	driver.Set("minor", 5)
+	for arch, want := range map[[2]int64][]kernels.DType{
+		{7, 5}: {kernels.F32},
+		{8, 6}: {kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8},
+		{8, 9}: {kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8, kernels.FP8},
+	} {
+		driver.Set("major", arch[0])
+		driver.Set("minor", arch[1])
+		g, _ := opened(t)
+		var has []kernels.DType
+		for f := range kernels.DTypes {
+			if g.Has(f) {
+				has = append(has, f)
+			}
+		}
+		if !slices.Equal(has, want) {
+			t.Errorf("formats of sm_%d%d: %v, want %v", arch[0], arch[1], has, want)
+		}
+	}
+}
+
+// TestNoNumbers: a set with a value that is not finite has no finite norm, in any format, wherever the value is.
+func TestNoNumbers(t *testing.T) {
+	drivertest.Open(t)
 	g, _ := opened(t)
-	if !g.Has(kernels.F32) || g.Has(kernels.BF16) || g.Has(kernels.BF16x3) || g.Has(kernels.I8) {
-		t.Errorf("formats of sm_75: f32 %v, bf16 %v, bf16x3 %v, i8 %v", g.Has(kernels.F32), g.Has(kernels.BF16),
-			g.Has(kernels.BF16x3), g.Has(kernels.I8))
+	for f := range kernels.DTypes {
+		for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			if !g.Has(f) {
+				continue
+			}
+			for _, at := range []int{0, 34, 69} {
+				rows := cpu.Rows{Data: make([]float32, 70), N: 2, Dim: 35, Stride: 35}
+				rows.Data[3], rows.Data[at] = 1, float32(x)
+				s, err := g.New(device.Left, f, kernels.IP, 2, 35, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := g.Pack(s, rows, nil, 0, 1); err != nil || s.Norm() <= math.MaxFloat64 {
+					t.Errorf("%s: %v at %d: norm %v, %v", f, x, at, s.Norm(), err)
+				}
+				g.Free(s)
+			}
+		}
+	}
+	if _, err := g.New(device.Left, kernels.I8, kernels.IP, 1, 1<<17+1, 1); !errors.Is(err, kernels.ErrShape) {
+		t.Errorf("a dimension whose sums no int32 holds: %v", err)
 	}
 }

@@ -80,7 +80,7 @@ func TestLadder(t *testing.T) {
 	for _, x := range []struct {
 		t   kernels.DType
 		off float64
-	}{{kernels.F32, 1e-4}, {kernels.BF16x3, 1e-3}, {kernels.BF16, .05}} {
+	}{{kernels.F32, 1e-4}, {kernels.BF16x3, 1e-3}, {kernels.BF16, .05}, {kernels.I8, .1}, {kernels.FP8, .3}} {
 		if !g.Has(x.t) {
 			continue
 		}
@@ -103,7 +103,7 @@ func TestLadder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps = append(steps, step{k.Name(), func(s *cuda.Stream) error {
+			steps = append(steps, step{k.Name() + " " + x.t.String(), func(s *cuda.Stream) error {
 				return s.Launch(k, w.grid, w.block, w.shared,
 					append(w.arguments, uint64(kernels.IP), math.Float64bits(1), uint64(at[2]), uint64(n))...)
 			}, x.off})
@@ -136,7 +136,7 @@ func TestLadder(t *testing.T) {
 			}
 		}
 		if !standIn {
-			t.Logf("%-24s %8.3f ms  %7.2f TFLOP/s", step.name, best, 2*float64(n)*float64(n)*float64(dim)/best/1e9)
+			t.Logf("%-30s %8.3f ms  %7.2f TFLOP/s", step.name, best, 2*float64(n)*float64(n)*float64(dim)/best/1e9)
 		}
 	}
 }

@@ -12,12 +12,13 @@ import (
 // The tiles of sm_90a (kernels/cuda/tiles_sm90.cuh).
 const (
 	ringThreads = 384
-	ringBox     = 64 // rows and elements of a copy
+	ringBox     = 64  // rows of a copy
+	ringBytes   = 128 // of each of them
 	ringColumns = 128
 	mapsBytes   = 2 * cuda.MapBytes // of a set's vectors and second parts
 )
 
-// ringState says whether tiles of bfloat16 are multiplied by the kernels of sm_90a.
+// ringState says whether tiles of tensor cores are multiplied by the kernels of sm_90a.
 type ringState struct {
 	why  string // why not
 	used bool
@@ -30,13 +31,13 @@ func (d *Device) tryRing() error {
 		d.ring.why = fmt.Sprintf("the kernels are those of %v", part)
 		return nil
 	}
-	at, err := d.gpu.Alloc(ringBox * 2)
+	at, err := d.gpu.Alloc(ringBytes)
 	if err != nil {
 		return fmt.Errorf("gpu: %w", err)
 	}
 	defer d.gpu.Free(at)
 	d.ring.used = true
-	_, err = d.encode(at, ringBox, 1)
+	_, err = d.encode(at, 2, ringBytes/2, 1)
 	return err
 }
 
@@ -50,11 +51,11 @@ func (d *Device) tiles() string {
 	return "mma.sync and cp.async: " + d.ring.why
 }
 
-// encode is the map of rows of bfloat16. Where the driver refuses it, sets have none from now on.
-func (d *Device) encode(at cuda.Ptr, width, height int) (m [cuda.MapBytes]byte, err error) {
+// encode is the map of rows of elements of so many bytes. Where the driver refuses it, sets have none from now on.
+func (d *Device) encode(at cuda.Ptr, size, width, height int) (m [cuda.MapBytes]byte, err error) {
 	err = d.gpu.Do(func(s *cuda.Stream) (err error) {
-		m, err = s.Map(cuda.Boxes{At: at, Element: 2, Width: width, Height: height, Stride: int64(2 * width),
-			BoxWidth: ringBox, BoxHeight: ringBox})
+		m, err = s.Map(cuda.Boxes{At: at, Element: size, Width: width, Height: height, Stride: int64(size * width),
+			BoxWidth: ringBytes / size, BoxHeight: ringBox})
 		return err
 	})
 	var refused *cuda.Error
@@ -74,17 +75,15 @@ func (d *Device) usesRing() bool {
 	return d.ring.used
 }
 
-// makeMaps gives a set of bfloat16 its maps.
+// makeMaps gives a set its maps, but in float32.
 func (d *Device) makeMaps(s *set) error {
-	if s.dtype != kernels.BF16 && s.dtype != kernels.BF16x3 || s.n == 0 || !d.usesRing() {
+	if s.dtype == kernels.F32 || s.n == 0 || !d.usesRing() {
 		return nil
 	}
 	var maps []byte
-	for _, at := range []cuda.Ptr{s.data, s.low} {
-		if at == 0 {
-			continue
-		}
-		m, err := d.encode(at, s.padded(), s.Count()*device.Panel)
+	l := layoutOf(s.dtype)
+	for _, at := range []cuda.Ptr{s.data, s.low}[:l.arrays] {
+		m, err := d.encode(at, l.size, s.padded(), s.Count()*device.Panel)
 		if err != nil || !d.usesRing() {
 			return err
 		}
@@ -107,8 +106,27 @@ type launch struct {
 
 // tilesOf is by the kernels for all architectures.
 func tilesOf(l, r *set, row0, row1, lane0, lane1 int) launch {
-	return launch{kernel: l.dtype.String(), grid: grid(row0, row1, lane0, lane1), block: [3]int{tileThreads, 1, 1},
-		shared: stages(l.dtype), arguments: arguments(l, r, row0, row1, lane0, lane1)}
+	w := launch{kernel: l.dtype.String(), grid: grid(row0, row1, lane0, lane1), block: [3]int{tileThreads, 1, 1},
+		shared: stages(l.dtype)}
+	format, shares := sharing(l.dtype)
+	if shares {
+		w.kernel = "tensor"
+	}
+	w.arguments = append(arguments(l, r, row0, row1, lane0, lane1), format)
+	return w
+}
+
+// sharing tells whether one kernel multiplies several formats, and which of slc::Format this is.
+func sharing(t kernels.DType) (format uint64, shares bool) {
+	switch t {
+	case kernels.BF16:
+		return 1, true
+	case kernels.I8:
+		return 3, true
+	case kernels.FP8:
+		return 4, true
+	}
+	return 0, false
 }
 
 // way is by the kernels of sm_90a where both sets have maps.
@@ -117,16 +135,19 @@ func (d *Device) way(l, r *set, row0, row1, lane0, lane1 int) launch {
 	if l.maps == 0 || r.maps == 0 {
 		return w
 	}
-	boxes, stage, depth := 2, 4*ringBox*ringBox*2, 6 // of rows in a tile; bytes; stages
-	if l.dtype == kernels.BF16x3 {
-		boxes, stage, depth = 1, 6*ringBox*ringBox*2, 4
+	boxes, stage, depth := 2, 4*ringBox*ringBytes, 6 // of rows in a tile; bytes; stages
+	switch l.dtype {
+	case kernels.BF16x3:
+		boxes, stage, depth = 1, 6*ringBox*ringBytes, 4
+	case kernels.FP8:
+		boxes, stage = 1, 3*ringBox*ringBytes
 	}
 	panels := func(of, from, to int) int { return (to - from + of/device.Panel - 1) / (of / device.Panel) }
 	tiles := panels(boxes*ringBox, row0, row1) * panels(ringColumns, lane0, lane1)
-	w.kernel += "_sm90"
+	w.kernel = l.dtype.String() + "_sm90"
 	w.grid, w.block = [3]int{min(tiles, max(1, d.gpu.Info().Multiprocessors)), 1, 1}, [3]int{ringThreads, 1, 1}
 	w.shared = stage*depth + ringShared
-	w.arguments = append(w.arguments, uint64(l.maps), uint64(r.maps))
+	w.arguments = append(arguments(l, r, row0, row1, lane0, lane1), uint64(l.maps), uint64(r.maps))
 	return w
 }
 

@@ -102,9 +102,14 @@ func TestRing(t *testing.T) {
 		t.Fatalf("tiles by %q", got)
 	}
 	rng := rand.New(rand.NewPCG(17, 90))
-	for _, dim := range []int{1, 64, 200, 450} { // steps: 1, 1, 3.5 with padding, and more than the ring has stages
+	both, bytes := []kernels.DType{kernels.BF16, kernels.BF16x3}, []kernels.DType{kernels.I8, kernels.FP8}
+	for _, c := range []struct {
+		dim     int // steps: 1, 1, 3.5 with padding, and more than the ring has stages
+		formats []kernels.DType
+	}{{1, append(both, bytes...)}, {64, both}, {128, bytes}, {200, both}, {450, both}, {800, bytes}} {
+		dim := c.dim
 		a, b := gaussian(rng, 300, dim), gaussian(rng, 410, dim)
-		for _, f := range []kernels.DType{kernels.BF16, kernels.BF16x3} {
+		for _, f := range c.formats {
 			l, r := packed(t, g, f, a, b)
 			if w := g.way(l, r, 0, l.Count(), 0, r.Count()); w.kernel != f.String()+"_sm90" || w.grid[0] != 2 {
 				t.Errorf("%s: %s on a grid of %v", f, w.kernel, w.grid)
@@ -161,7 +166,7 @@ func TestRingCounts(t *testing.T) {
 		return r
 	}
 	a, b := whole(290, 100), whole(330, 100)
-	for _, f := range []kernels.DType{kernels.BF16, kernels.BF16x3} {
+	for _, f := range []kernels.DType{kernels.BF16, kernels.BF16x3, kernels.I8, kernels.FP8} {
 		driver.Set("multiprocessors", 1)
 		driver.Set("maps", 1)
 		ring := onStandIn(t)
@@ -174,6 +179,15 @@ func TestRingCounts(t *testing.T) {
 			t.Fatal("a set has maps that the driver did not make")
 		}
 		want := counted(t, plain, l, r)
+		// Values of eight bits are the same, but no whole numbers, so that parts of a sum are rounded in other places.
+		if f == kernels.I8 || f == kernels.FP8 {
+			for _, s := range [][2]*cpu.Sum{{&got.Sum, &want.Sum}, {&got.Sum2, &want.Sum2}} {
+				if off := math.Abs(s[0].Float64() - s[1].Float64()); !(off <= 1e-5*math.Abs(s[1].Float64())) {
+					t.Errorf("%s: sums %v, %v", f, *s[0], *s[1])
+				}
+				*s[0] = *s[1]
+			}
+		}
 		if got.Counted != want.Counted || got.Counted != 290*330-330 || !slices.Equal(got.Below, want.Below) ||
 			!slices.Equal(got.Bins, want.Bins) || !slices.Equal(got.Kept, want.Kept) || len(got.Kept) < 100 ||
 			got.Sum != want.Sum || got.Sum2 != want.Sum2 || !slices.Equal(got.BestOther, want.BestOther) ||
@@ -240,7 +254,7 @@ func TestRingFallsBack(t *testing.T) {
 			t.Errorf("%s %d: tiles by %q", c.set, c.value, got)
 		}
 		l, r := packed(t, g, kernels.BF16, a, b)
-		if w := g.way(l, r, 0, 2, 0, 2); w.kernel != "bf16" {
+		if w := g.way(l, r, 0, 2, 0, 2); w.kernel != "tensor" {
 			t.Errorf("%s %d: kernel %s", c.set, c.value, w.kernel)
 		}
 		if off := farthest(t, g, l, r, a, b, 0, l.Count(), 0, r.Count()); !(off <= 1) {
@@ -253,7 +267,7 @@ func TestRingFallsBack(t *testing.T) {
 	l, _ := packed(t, g, kernels.BF16, a, a)
 	driver.Set("maps", 0)
 	_, r := packed(t, g, kernels.BF16, a, b)
-	if w := g.way(l, r, 0, 2, 0, 2); l.maps == 0 || r.maps != 0 || w.kernel != "bf16" ||
+	if w := g.way(l, r, 0, 2, 0, 2); l.maps == 0 || r.maps != 0 || w.kernel != "tensor" ||
 		!strings.Contains(g.Describe().Tiles, "cuTensorMapEncodeTiled") {
 		t.Errorf("kernel %s, tiles by %q", w.kernel, g.Describe().Tiles)
 	}

@@ -141,7 +141,8 @@ func (d *Device) codeBlock(c *codes, rows cpu.Rows, from, to int, axes *set, y, 
 	}
 	slop := d.Bound(packed, axes) * math.Sqrt(float64(rows.Dim)) * (1 + 1e-9)
 	c.slop = max(c.slop, slop)
-	matrix, err := d.kernel("slc_matrix_f32")
+	w := tilesOf(packed.(*set), axes, 0, packed.Count(), 0, axes.Count())
+	matrix, err := d.kernel("slc_matrix_" + w.kernel)
 	if err != nil {
 		return err
 	}
@@ -150,10 +151,8 @@ func (d *Device) codeBlock(c *codes, rows cpu.Rows, from, to int, axes *set, y, 
 		return err
 	}
 	return d.gpu.Do(func(s *cuda.Stream) error {
-		args := append(arguments(packed.(*set), axes, 0, packed.Count(), 0, axes.Count()), uint64(kernels.IP),
-			math.Float64bits(1), uint64(y), uint64(rows.Dim))
-		if err := s.Launch(matrix, grid(0, packed.Count(), 0, axes.Count()), [3]int{tileThreads, 1, 1},
-			stages(kernels.F32), args...); err != nil {
+		args := append(w.arguments, uint64(kernels.IP), math.Float64bits(1), uint64(y), uint64(rows.Dim))
+		if err := s.Launch(matrix, w.grid, w.block, w.shared, args...); err != nil {
 			return err
 		}
 		blocks := (packed.Count()*device.Panel + scanWarps - 1) / scanWarps

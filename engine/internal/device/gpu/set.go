@@ -11,8 +11,36 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// depth is what dimensions are padded to.
-const depth = 32
+// layout is how a format's vectors lie in memory.
+type layout struct {
+	size   int  // bytes of an element
+	arrays int  // of them
+	steps  bool // each vector has a step, in place of a second array
+	depth  int  // what dimensions are padded to
+}
+
+func layoutOf(t kernels.DType) layout {
+	switch t {
+	case kernels.BF16:
+		return layout{size: 2, arrays: 1, depth: 32}
+	case kernels.BF16x3:
+		return layout{size: 2, arrays: 2, depth: 32}
+	case kernels.I8, kernels.FP8:
+		return layout{size: 1, arrays: 1, steps: true, depth: 64}
+	}
+	return layout{size: 4, arrays: 1, depth: 32}
+}
+
+// lowBytes are those of a vector's second part or its step.
+func (l layout) lowBytes(padded int) int64 {
+	if l.steps {
+		return 4
+	}
+	return int64(l.arrays-1) * int64(l.size*padded)
+}
+
+// maxDimI8 is the largest dimension whose sums of products of codes, 127² each, an int32 holds.
+const maxDimI8 = 1 << 17
 
 // set is packed vectors in the GPU's memory, in the layouts of kernels/cuda/pack.cuh.
 type set struct {
@@ -23,7 +51,7 @@ type set struct {
 	n, dim  int
 	scale   float64
 	data    cuda.Ptr
-	low     cuda.Ptr // second parts of bf16x3
+	low     cuda.Ptr // second parts of bf16x3, steps of i8 and fp8
 	terms   cuda.Ptr // l2
 	maps    cuda.Ptr // of data and low, for copies of boxes; 0: none
 	mu      sync.Mutex
@@ -41,7 +69,10 @@ func (s *set) Len() int       { return s.n }
 func (s *set) Count() int     { return (s.n + device.Panel - 1) / device.Panel }
 func (s *set) Dimension() int { return s.dim }
 func (s *set) Scale() float64 { return s.scale }
-func (s *set) padded() int    { return (s.dim + depth - 1) / depth * depth }
+func (s *set) padded() int {
+	depth := layoutOf(s.dtype).depth
+	return (s.dim + depth - 1) / depth * depth
+}
 
 // up is more than the sums of squares can be off.
 const up = 1 + 1e-9
@@ -58,22 +89,10 @@ func (s *set) Short() bool {
 	return s.dtype != kernels.F32 && s.stats.Short != 0
 }
 
-// parts is how many bytes an element takes, in how many arrays.
-func parts(t kernels.DType) (size, arrays int) {
-	switch t {
-	case kernels.BF16:
-		return 2, 1
-	case kernels.BF16x3:
-		return 2, 2
-	}
-	return 4, 1
-}
-
 // Bytes implements device.Device.
 func (d *Device) Bytes(t kernels.DType, n, dim int) int64 {
-	size, arrays := parts(t)
-	s := set{n: n, dim: dim}
-	return int64(s.Count())*device.Panel*(int64(s.padded())*int64(size*arrays)+4) + mapsBytes
+	l, s := layoutOf(t), set{dtype: t, n: n, dim: dim}
+	return int64(s.Count())*device.Panel*(int64(s.padded()*l.size)+l.lowBytes(s.padded())+4) + mapsBytes
 }
 
 // New implements device.Device.
@@ -85,19 +104,21 @@ func (d *Device) New(side device.Side, t kernels.DType, m kernels.Metric, n, dim
 	if n < 0 || dim < 1 || m > kernels.L2 || !(scale > 0) {
 		return nil, fmt.Errorf("%w: a set of %d×%d, metric %s, scale %v", kernels.ErrShape, n, dim, m, scale)
 	}
+	if t == kernels.I8 && dim > maxDimI8 {
+		return nil, fmt.Errorf("%w: %s tiles of dimension %d, at most %d", kernels.ErrShape, t, dim, maxDimI8)
+	}
 	s := &set{owner: d, side: side, dtype: t, metric: m, n: n, dim: dim, scale: scale}
 	defer func() {
 		if err != nil {
 			d.free(s)
 		}
 	}()
-	size, arrays := parts(t)
-	vectors := int64(s.Count() * device.Panel)
-	if s.data, err = d.gpu.Alloc(vectors * int64(s.padded()*size)); err != nil {
+	l, vectors := layoutOf(t), int64(s.Count()*device.Panel)
+	if s.data, err = d.gpu.Alloc(vectors * int64(s.padded()*l.size)); err != nil {
 		return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
 	}
-	if arrays > 1 {
-		if s.low, err = d.gpu.Alloc(vectors * int64(s.padded()*size)); err != nil {
+	if low := l.lowBytes(s.padded()); low > 0 {
+		if s.low, err = d.gpu.Alloc(vectors * low); err != nil {
 			return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
 		}
 	}
