@@ -68,7 +68,8 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 		off, err := similarities(ctx, e, cosines[:len(part)*n], queries, in.Contexts, kernels.F32)
 		askedOff := 0.
 		if err == nil && asks {
-			askedOff, err = similarities(ctx, e, asked[:len(part)*m], queries, in.Queries, kernels.BF16, kernels.F32)
+			askedOff, err = similarities(ctx, e, asked[:len(part)*m], queries, in.Queries, kernels.I8, kernels.BF16,
+				kernels.F32)
 		}
 		if err != nil {
 			return err
