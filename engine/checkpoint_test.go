@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -42,6 +43,9 @@ func TestOneTileEqualsMany(t *testing.T) {
 			}{{"one tile", Options{TileRows: 1000}}, {"64 tiles", Options{TileRows: 64}},
 				{"threads", Options{TileRows: 32, Threads: 4}}, {"chosen", Options{}},
 				{"regions", Options{TileRows: 32}}} {
+				if devicetest.OnCUDA() { // a block takes 128 × 128 pairs in any case
+					c.o.TileRows *= 4
+				}
 				name, e := c.name, newEngine(t, c.o)
 				if name == "regions" {
 					format := e.r.Accurate()
@@ -153,6 +157,9 @@ func TestResume(t *testing.T) {
 // TestCancelledAnywhere: whatever phase a cancellation falls into, there is an error and no result, soon.
 func TestCancelledAnywhere(t *testing.T) {
 	in := mixture(1200, 96)
+	if devicetest.OnCUDA() { // a sixteenth of the pairs
+		in = mixture(300, 32)
+	}
 	in.Bins = 50
 	budget := cores.New(2)
 	e := newEngine(t, Options{Cores: budget})
