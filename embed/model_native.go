@@ -192,7 +192,7 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 	}
 	m.info.Dim = m.session.dim
 	if m.session.ops != nil {
-		m.info.Runtime.ISA = m.session.ops.ISA().String()
+		m.info.Runtime.ISA = m.session.ops.ISA()
 	}
 	if kind == kindEncoder {
 		return nil

@@ -109,7 +109,7 @@ func (a *disentangled) compute(c *call) error {
 		from, to := int(starts[i]), int(starts[i+1])
 		s.prepare(a, to-from, width/a.heads)
 		for h := range a.heads {
-			if err := a.head(c.domain.kernels, qkv.Slice(from, to), h, y[from*width:to*width], s); err != nil {
+			if err := a.head(c, qkv.Slice(from, to), h, y[from*width:to*width], s); err != nil {
 				return err
 			}
 		}
@@ -136,7 +136,8 @@ func (s *disentangledScratch) prepare(a *disentangled, n, size int) {
 }
 
 // head computes one head of one text, whose queries, keys and values are the rows of qkv, into its columns of y.
-func (a *disentangled) head(k cpu.Kernels, qkv cpu.Rows, h int, y []float32, s *disentangledScratch) error {
+func (a *disentangled) head(c *call, qkv cpu.Rows, h int, y []float32, s *disentangledScratch) error {
+	k := c.domain.kernels
 	n, width := qkv.N, qkv.Dim/3
 	if n == 0 {
 		return nil
@@ -150,19 +151,19 @@ func (a *disentangled) head(k cpu.Kernels, qkv cpu.Rows, h int, y []float32, s *
 	if err != nil {
 		return err
 	}
-	if err := product(k, q, packed, s.scores, n); err != nil {
+	if err := product(c, q, packed, s.scores, n); err != nil {
 		return err
 	}
 	parts := 1
 	if a.keys != nil {
 		parts++
-		if err := product(k, q, a.keys[h], s.content, 2*a.span); err != nil {
+		if err := product(c, q, a.keys[h], s.content, 2*a.span); err != nil {
 			return err
 		}
 	}
 	if a.queries != nil {
 		parts++
-		if err := product(k, keys, a.queries[h], s.position, 2*a.span); err != nil {
+		if err := product(c, keys, a.queries[h], s.position, 2*a.span); err != nil {
 			return err
 		}
 	}
@@ -175,12 +176,14 @@ func (a *disentangled) head(k cpu.Kernels, qkv cpu.Rows, h int, y []float32, s *
 	if packed, err = k.PackWeights(cpu.Rows{Data: s.values, N: size, Dim: n, Stride: n}); err != nil {
 		return err
 	}
-	return product(k, cpu.Rows{Data: s.scores, N: n, Dim: n, Stride: n}, packed, y[h*size:], width)
+	return product(c, cpu.Rows{Data: s.scores, N: n, Dim: n, Stride: n}, packed, y[h*size:], width)
 }
 
 // product is y = x·Wᵀ.
-func product(k cpu.Kernels, x cpu.Rows, w *cpu.Weights, y []float32, stride int) error {
-	return k.Linear(&cpu.Linear{X: x, Weights: w, Y: y, Stride: stride, Last: w.Panels()})
+func product(c *call, x cpu.Rows, w *cpu.Weights, y []float32, stride int) error {
+	k := c.domain.kernels
+	return k.Linear(&cpu.Linear{X: x, Weights: w, Y: y, Stride: stride, Last: w.Panels(),
+		Scratch: c.room(k.LinearScratch(x.N, x.Dim))})
 }
 
 // softmax adds the parts of the scores that depend on positions, and makes shares of them, row by row.

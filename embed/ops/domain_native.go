@@ -62,8 +62,14 @@ func Register(library string, o *ort.SessionOptions) (*Domain, error) {
 	return d, nil
 }
 
-// ISA is the instruction set that they compute with.
-func (d *Domain) ISA() cpu.ISA { return d.kernels.ISA() }
+// ISA names the instruction set that they compute with. With AMX the name also says how floats are multiplied: vectors
+// are recorded under "amx" alone that were computed there with AVX-512.
+func (d *Domain) ISA() string {
+	if name := d.kernels.String(); name != cpu.AMX.String() {
+		return name
+	}
+	return "amx-bf16x6"
+}
 
 // Close frees the operators.
 func (d *Domain) Close() {
@@ -198,6 +204,7 @@ type call struct {
 	context *C.OrtKernelContext
 	n       int
 	in      [maxInputs]C.slc_ops_tensor
+	scratch []float32 // of products
 
 	// What C writes and reads: variables of Go's stack would be allocated anew for each call.
 	count C.size_t
@@ -209,6 +216,14 @@ func (c *call) read() error {
 	err := failure(c.domain.api, C.slc_ops_arguments(c.domain.api, c.context, &c.in[0], maxInputs, &c.count))
 	c.n = min(int(c.count), maxInputs)
 	return err
+}
+
+// room is memory for n values, valid until the next call of room.
+func (c *call) room(n int) []float32 {
+	if len(c.scratch) < n {
+		c.scratch = make([]float32, n)
+	}
+	return c.scratch[:n]
 }
 
 // rows is an input of float32 rows.

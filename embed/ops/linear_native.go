@@ -72,7 +72,8 @@ func (l *linear) take(n *node, first, count int) error {
 }
 
 // product computes y = f(x·Wᵀ + b) + residual.
-func (l *linear) product(k cpu.Kernels, x cpu.Rows, residual, y []float32) error {
+func (l *linear) product(c *call, x cpu.Rows, residual, y []float32) error {
+	k := c.domain.kernels
 	p := cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Residual: residual, Y: y,
 		Stride: l.weights.Out, Last: l.weights.Panels()}
 	if l.coded {
@@ -85,6 +86,8 @@ func (l *linear) product(k cpu.Kernels, x cpu.Rows, residual, y []float32) error
 			return err
 		}
 		p.X, p.Codes = cpu.Rows{}, codes
+	} else {
+		p.Scratch = c.room(k.LinearScratch(x.N, x.Dim))
 	}
 	return k.Linear(&p)
 }
@@ -98,7 +101,7 @@ func (l *linear) compute(c *call) error {
 	if err != nil {
 		return err
 	}
-	return l.product(c.domain.kernels, x, nil, y)
+	return l.product(c, x, nil, y)
 }
 
 // linearNorm is the layer normalisation of x·Wᵀ + b + residual.
@@ -145,7 +148,7 @@ func (l *linearNorm) compute(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := l.product(c.domain.kernels, x, residual.Data, y); err != nil {
+	if err := l.product(c, x, residual.Data, y); err != nil {
 		return err
 	}
 	return c.domain.kernels.LayerNorm(y, x.N, out, out, l.scale, l.shift, l.epsilon)

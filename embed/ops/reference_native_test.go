@@ -11,11 +11,19 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// everyISA runs a test once for each instruction set of this machine with the kernels of the operators.
+// everyISA runs a test once for each instruction set of this machine with the kernels of the operators, and with AMX
+// emulated.
 func everyISA(t *testing.T, test func(t *testing.T)) {
+	var names []string
 	for _, isa := range cpu.Available() {
-		t.Run(isa.String(), func(t *testing.T) {
-			t.Setenv("SLUICE_ISA", isa.String())
+		names = append(names, isa.String())
+		if isa == cpu.AVX2 {
+			names = append(names, cpu.EmulatedAMX)
+		}
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("SLUICE_ISA", name)
 			test(t)
 		})
 	}

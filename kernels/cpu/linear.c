@@ -12,19 +12,21 @@ typedef struct {
 	slc_codes_fn *codes;
 	int64_t panel;
 	int32_t i8_panel, offset; // of the codes
+	int32_t splits;           // floats into bfloat16
 } kernels;
 
-static const kernels table[SLC_ISAS] = {
-	[SLC_SCALAR] = {slc_linear_f32_scalar, slc_linear_i8_scalar, slc_codes_i8_scalar, 8, 8, 0},
+static const kernels table[SLC_LINEAR_ISAS] = {
+	[SLC_SCALAR] = {slc_linear_f32_scalar, slc_linear_i8_scalar, slc_codes_i8_scalar, 8, 8, 0, 0},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_linear_f32_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0},
-	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx2, slc_codes_i8_avx2, 32, 16, 0},
-#define VNNI {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128}
-	[SLC_AVX512VNNI] = VNNI, [SLC_AMX] = VNNI,
+	[SLC_AVX2] = {slc_linear_f32_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 0},
+	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx2, slc_codes_i8_avx2, 32, 16, 0, 0},
+	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 0},
+	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 1},
+	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_avx2, 32, 16, 0, 1},
 #endif
 };
 
-int64_t slc_linear_panel(int32_t isa) { return isa < 0 || isa >= SLC_ISAS ? 0 : table[isa].panel; }
+int64_t slc_linear_panel(int32_t isa) { return isa < 0 || isa >= SLC_LINEAR_ISAS ? 0 : table[isa].panel; }
 
 static int32_t check(int64_t panel, const slc_linear *l, slc_error *error) {
 	if (!panel) FAIL(SLC_ERROR_ISA, "this instruction set is not in this build");
@@ -46,13 +48,24 @@ int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error) {
 	if (l->x_stride < l->in || (l->rows > 0 && (!l->x || !l->y || !l->weights)))
 		FAIL(SLC_ERROR_SHAPE, "linear: no rows, or a stride of %lld for %lld inputs", (long long)l->x_stride,
 		     (long long)l->in);
+	if (table[isa].splits && l->rows > 0 && !l->scratch) FAIL(SLC_ERROR_SHAPE, "linear: no scratch");
 	table[isa].f32(l);
 	return SLC_OK;
 }
 
+int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in) {
+	if (!slc_linear_panel(isa) || !table[isa].splits) return 0;
+	return (slc_linear_split_bytes(rows, in) + 6 * 32 * SLC_LINEAR_SLICE) / 4;
+}
+
+int64_t slc_linear_bytes_f32(int32_t isa, int64_t out, int64_t in) {
+	const int64_t panel = slc_linear_panel(isa);
+	return panel ? (out + panel - 1) / panel * panel * (table[isa].splits ? slc_linear_whole(in) : in) * 4 : 0;
+}
+
 static int64_t groups(int64_t in) { return (in + SLC_I8_GROUP - 1) / SLC_I8_GROUP; }
 
-int64_t slc_linear_panel_i8(int32_t isa) { return isa < 0 || isa >= SLC_ISAS ? 0 : table[isa].i8_panel; }
+int64_t slc_linear_panel_i8(int32_t isa) { return isa < 0 || isa >= SLC_LINEAR_ISAS ? 0 : table[isa].i8_panel; }
 
 int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
 	int32_t code = check(slc_linear_panel_i8(isa), l, error);
@@ -118,15 +131,29 @@ int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t 
 	return SLC_OK;
 }
 
-int32_t slc_linear_pack_f32(int32_t isa, float *to, const float *weights, int64_t stride, int64_t out, int64_t in,
+// pack_pairs writes the weights of the 32 outputs from o on as linear_amx_body.h has them.
+static float *pack_pairs(float *to, const float *weights, int64_t stride, int64_t out, int64_t in, int64_t o) {
+	for (int64_t k = 0; k < in; k += 32)
+		for (int64_t half = o; half < o + 32; half += 16)
+			for (int64_t i = k; i < k + 32; i++)
+				for (int64_t j = half; j < half + 16; j++) *to++ = i < in && j < out ? weights[j * stride + i] : 0;
+	return to;
+}
+
+int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error) {
 	const int64_t panel = slc_linear_panel(isa);
 	if (!panel) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
 	if (in < 1 || out < 1 || stride < in || !to || !weights)
 		FAIL(SLC_ERROR_SHAPE, "linear: packing %lld rows of %lld weights with stride %lld", (long long)out,
 		     (long long)in, (long long)stride);
+	float *p = to;
+	if (table[isa].splits) {
+		for (int64_t o = 0; o < out; o += panel) p = pack_pairs(p, weights, stride, out, in, o);
+		return SLC_OK;
+	}
 	for (int64_t o = 0; o < out; o += panel)
 		for (int64_t k = 0; k < in; k++)
-			for (int64_t j = 0; j < panel; j++) *to++ = o + j < out ? weights[(o + j) * stride + k] : 0;
+			for (int64_t j = 0; j < panel; j++) *p++ = o + j < out ? weights[(o + j) * stride + k] : 0;
 	return SLC_OK;
 }

@@ -35,7 +35,7 @@ func (k Kernels) PackWeights(a Rows) (*Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.data = make([]float32, w.Panels()*w.panel*w.In)
+	w.data = make([]float32, k.weightSize(w))
 	return w, k.packWeights(w.data, a)
 }
 
@@ -95,9 +95,14 @@ type Linear struct {
 	Activation  Activation
 	Residual    []float32 // rows like those of Y, as far apart; nil: none
 	Y           []float32
-	Stride      int // of Y and Residual
-	First, Last int // the panels to compute
+	Stride      int       // of Y and Residual
+	Scratch     []float32 // LinearScratch(rows, inputs) values; not with Codes
+	First, Last int       // the panels to compute
 }
+
+// LinearScratch is how many values Linear needs beside its arguments for so many rows and inputs of float32: with AMX,
+// which multiplies parts of them; otherwise none.
+func (k Kernels) LinearScratch(rows, inputs int) int { return k.linearScratch(rows, inputs) }
 
 // Linear computes the panels [First, Last) of a product. A row of Y depends on the same row of X alone, and its bits
 // neither on the other rows nor on First and Last. Y overlaps none of the others.
@@ -111,6 +116,9 @@ func (k Kernels) Linear(l *Linear) error {
 			return fmt.Errorf("%w: weights of 8 bits want codes", kernels.ErrShape)
 		}
 		n, dim, panel = l.Codes.n, l.Codes.dim, k.codePanel()
+	} else if need := k.linearScratch(n, dim); len(l.Scratch) < need {
+		return fmt.Errorf("%w: scratch of %d values where a product of %d×%d values needs %d", kernels.ErrShape,
+			len(l.Scratch), n, dim, need)
 	}
 	if n == 0 {
 		return nil

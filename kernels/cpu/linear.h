@@ -22,19 +22,42 @@ typedef struct {
 	int64_t y_stride;
 	int64_t first, last;
 	int32_t activation;
+	float *scratch; // slc_linear_scratch_f32(isa, rows, in) floats; NULL where that is 0
 	// slc_linear_i8 reads these instead of x.
 	const uint8_t *codes;
 	const float *steps;
 	int64_t code_stride, step_stride;
 } slc_linear;
 
+// Beside the instruction sets of slc.h, the functions here take that of AMX with its tile instructions emulated: the
+// same bits on any machine with AVX2, slowly (tile_ops_emulated.h).
+enum { SLC_AMX_EMULATED = SLC_ISAS, SLC_LINEAR_ISAS };
+
 int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error);
 
 // slc_linear_panel is the outputs of a panel; 0 for an instruction set that this build lacks.
 int64_t slc_linear_panel(int32_t isa);
 
-// slc_linear_pack_f32 writes the panels of `out` rows of `in` weights: slc_linear_panel · in floats each.
-int32_t slc_linear_pack_f32(int32_t isa, float *to, const float *weights, int64_t stride, int64_t out, int64_t in,
+// With AMX, a product of floats is six of three bfloat16 parts of each (linear_amx_body.h), of which a group of rows
+// and a slice of inputs lie in scratch; with up to SLC_LINEAR_FEW rows, all slices do.
+enum { SLC_LINEAR_ROWS = 512, SLC_LINEAR_FEW = 128, SLC_LINEAR_SLICE = 192 };
+
+static inline int64_t slc_linear_whole(int64_t n) { return (n + 31) / 32 * 32; }
+
+// slc_linear_split_bytes is the size of the inputs' parts; those of a panel's slice of weights lie behind them.
+static inline int64_t slc_linear_split_bytes(int64_t rows, int64_t in) {
+	const int64_t inputs = slc_linear_whole(in), slice = inputs < SLC_LINEAR_SLICE ? inputs : SLC_LINEAR_SLICE;
+	if (rows <= SLC_LINEAR_FEW) return slc_linear_whole(rows) * inputs * 6;
+	return (rows < SLC_LINEAR_ROWS ? slc_linear_whole(rows) : SLC_LINEAR_ROWS) * slice * 6;
+}
+
+// slc_linear_scratch_f32 is how many floats of scratch a call needs; 0 for other instruction sets.
+int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in);
+
+// slc_linear_bytes_f32 is the size of packed weights: slc_linear_panel · in floats a panel; with AMX `in` is rounded
+// up to a multiple of 32, and the order is that of linear_amx_body.h.
+int64_t slc_linear_bytes_f32(int32_t isa, int64_t out, int64_t in);
+int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error);
 
 // The same with weights and inputs of 8 bits. Both sides have a step for each SLC_I8_GROUP inputs of a row, so a value
@@ -62,7 +85,8 @@ slc_linear_fn slc_linear_f32_scalar, slc_linear_i8_scalar;
 slc_codes_fn slc_codes_i8_scalar;
 #if defined(__x86_64__)
 slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512, slc_linear_i8_avx2, slc_linear_i8_avx512vnni;
-slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512vnni;
+slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_i8_amx, slc_linear_i8_amx_emulated;
+slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512vnni, slc_codes_i8_amx;
 #endif
 
 #endif

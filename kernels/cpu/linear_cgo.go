@@ -17,8 +17,8 @@ package cpu
 
 // Pointers as arguments, so that no structure in Go's memory holds pointers to it.
 static int32_t linear(int32_t isa, slc_linear l, const float *x, const float *weights, const float *bias,
-                      const float *residual, float *y, slc_error *error) {
-	l.x = x, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
+                      const float *residual, float *y, float *scratch, slc_error *error) {
+	l.x = x, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y, l.scratch = scratch;
 	return slc_linear_f32(isa, &l, error);
 }
 
@@ -44,11 +44,33 @@ import "C"
 
 import "unsafe"
 
+// products is the instruction set that linear.h's functions are called with.
+func (k Kernels) products() C.int32_t {
+	if k.emulated {
+		return C.SLC_AMX_EMULATED
+	}
+	return C.int32_t(k.isa)
+}
+
 func (k Kernels) panel() int {
 	if k.isa == Go {
 		return goPanel
 	}
-	return int(C.slc_linear_panel(C.int32_t(k.isa)))
+	return int(C.slc_linear_panel(k.products()))
+}
+
+func (k Kernels) weightSize(w *Weights) int {
+	if k.isa == Go {
+		return w.Out * w.In
+	}
+	return int(C.slc_linear_bytes_f32(k.products(), C.int64_t(w.Out), C.int64_t(w.In))) / 4
+}
+
+func (k Kernels) linearScratch(rows, inputs int) int {
+	if k.isa != AMX && !k.emulated {
+		return 0
+	}
+	return int(C.slc_linear_scratch_f32(k.products(), C.int64_t(rows), C.int64_t(inputs)))
 }
 
 func (k Kernels) packWeights(to []float32, a Rows) error {
@@ -57,8 +79,8 @@ func (k Kernels) packWeights(to []float32, a Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_linear_pack_f32(C.int32_t(k.isa), floats(to), floats(a.Data), C.int64_t(a.Stride), C.int64_t(a.N),
-		C.int64_t(a.Dim), &e)
+	code := C.slc_linear_pack_f32(k.products(), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
+		C.int64_t(a.Stride), C.int64_t(a.N), C.int64_t(a.Dim), &e)
 	return failure(code, &e)
 }
 
@@ -68,8 +90,8 @@ func (k Kernels) linear(l *Linear) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.linear(C.int32_t(k.isa), arguments(l, l.X.N, l.X.Stride), floats(l.X.Data), floats(l.Weights.data),
-		floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
+	code := C.linear(k.products(), arguments(l, l.X.N, l.X.Stride), floats(l.X.Data), floats(l.Weights.data),
+		floats(l.Bias), floats(l.Residual), floats(l.Y), floats(l.Scratch), &e)
 	return failure(code, &e)
 }
 
@@ -86,14 +108,14 @@ func (k Kernels) codePanel() int {
 	if k.isa == Go {
 		return goPanel
 	}
-	return int(C.slc_linear_panel_i8(C.int32_t(k.isa)))
+	return int(C.slc_linear_panel_i8(k.products()))
 }
 
 func (k Kernels) codeBytes(w *Weights) int {
 	if k.isa == Go {
 		return goCodeBytes(w)
 	}
-	return int(C.slc_linear_bytes_i8(C.int32_t(k.isa), C.int64_t(w.Out), C.int64_t(w.In)))
+	return int(C.slc_linear_bytes_i8(k.products(), C.int64_t(w.Out), C.int64_t(w.In)))
 }
 
 func (k Kernels) packCodes(to []byte, a Rows) error {
@@ -102,7 +124,7 @@ func (k Kernels) packCodes(to []byte, a Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_linear_pack_i8(C.int32_t(k.isa), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
+	code := C.slc_linear_pack_i8(k.products(), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
 		C.int64_t(a.Stride), C.int64_t(a.N), C.int64_t(a.Dim), &e)
 	return failure(code, &e)
 }
@@ -113,7 +135,7 @@ func (k Kernels) encode(c *Codes, x Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_codes_i8(C.int32_t(k.isa), floats(x.Data), C.int64_t(x.N), C.int64_t(x.Stride), C.int64_t(x.Dim),
+	code := C.slc_codes_i8(k.products(), floats(x.Data), C.int64_t(x.N), C.int64_t(x.Stride), C.int64_t(x.Dim),
 		bytes(c.codes), C.int64_t(c.groups*codeGroup), floats(c.steps), C.int64_t(c.groups), &e)
 	return failure(code, &e)
 }
@@ -126,7 +148,7 @@ func (k Kernels) linearCodes(l *Linear) error {
 	args := arguments(l, l.Codes.n, 0)
 	args.code_stride, args.step_stride = C.int64_t(l.Codes.groups*codeGroup), C.int64_t(l.Codes.groups)
 	var e C.slc_error
-	code := C.linear_codes(C.int32_t(k.isa), args, bytes(l.Codes.codes), floats(l.Codes.steps),
+	code := C.linear_codes(k.products(), args, bytes(l.Codes.codes), floats(l.Codes.steps),
 		unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
 	return failure(code, &e)
 }

@@ -2,7 +2,7 @@
 // lanes_<isa>.h and defines ISA, BLOCK_R and BLOCK_V as for block_body.h, and
 //   START(p)       the first of the integer sums, where p are those that make up for the codes' offset
 //   DOT(s, x, y)   adds to each lane's sum the products of the four codes of x with the four weights of y
-//   CODES(p, v)    stores the lowest bytes of the lanes, plus the offset that linear.c has for this instruction set
+// and CODES for codes_i8_body.h, which ends it.
 #include <string.h>
 
 #include "linear.h"
@@ -96,40 +96,4 @@ static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint
 #define GROUPS(inputs) (((inputs) + SLC_I8_GROUP - 1) / SLC_I8_GROUP)
 #include "linear_loop_body.h"
 
-// largest_bits is the largest of the lanes as integers: for magnitudes of floats that is the largest, and a NaN counts
-// as larger than all numbers.
-INLINE int32_t largest_bits(ivec v) {
-	int32_t lane[W], highest = 0;
-	memcpy(lane, &v, sizeof v);
-	for (int i = 0; i < W; i++) highest = lane[i] > highest ? lane[i] : highest;
-	return highest;
-}
-
-// encode writes the codes of a group of n inputs, and returns their step: an input is its code times the step, to half
-// a step. A group with a value that is not finite has a step that is not.
-INLINE float encode(uint8_t *codes, const float *x, int64_t n) {
-	float group[SLC_I8_GROUP] = {0};
-	if (n < SLC_I8_GROUP) memcpy(group, x, n * sizeof *x), x = group;
-	ivec highest = {0};
-#pragma GCC unroll 8
-	for (int j = 0; j < SLC_I8_GROUP; j += W) {
-		ivec bits = (ivec)LOAD(x + j) & 0x7fffffff, more = bits > highest;
-		highest = (bits & more) | (highest & ~more);
-	}
-	const int32_t bits = largest_bits(highest);
-	float top;
-	memcpy(&top, &bits, sizeof top);
-	const float scale = top > 1e-30f ? 127 / top : 0;
-#pragma GCC unroll 8
-	for (int j = 0; j < SLC_I8_GROUP; j += W)
-		CODES(codes + j, (ivec)MADD(SET1(0x1.8p23f), LOAD(x + j), SET1(scale))); // the nearest integer in the low bits
-	return top > 1e-30f || top != top ? top / 127 : 0;
-}
-
-void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
-                               int64_t code_stride, float *steps, int64_t step_stride) {
-	for (int64_t i = 0; i < rows; i++)
-		for (int64_t k = 0; k < in; k += SLC_I8_GROUP)
-			steps[i * step_stride + k / SLC_I8_GROUP] = encode(codes + i * code_stride + k, x + i * stride + k,
-			                                                   in - k < SLC_I8_GROUP ? in - k : SLC_I8_GROUP);
-}
+#include "codes_i8_body.h"

@@ -1,6 +1,23 @@
 // The loops over the slices, panels and rows of a product with weights, and what comes after the sums. A file that
 // includes it defines NAME, PANEL, BLOCK_R, DEPTH, the most inputs of a slice, STEP, of which a slice has a multiple,
-// WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums.
+// WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums. Where it needs more,
+// it also defines BEGIN_GROUP() and END_GROUP(), which stand around the products of a group of rows, BEGIN_SLICE(l,
+// from, inputs, row, rows), which stands before those of a slice of a group, GROUP, the most rows of a group, and
+// ROW_STEP, of which all blocks but a group's last have a multiple.
+#ifndef BEGIN_GROUP
+#define BEGIN_GROUP()
+#define END_GROUP()
+#endif
+#ifndef BEGIN_SLICE
+#define BEGIN_SLICE(l, from, inputs, row, rows) (void)0
+#endif
+#ifndef ROW_STEP
+#define ROW_STEP 1
+#endif
+#ifndef GROUP
+#define GROUP (512 / BLOCK_R * BLOCK_R)
+#endif
+
 typedef struct {
 	int64_t from, steps; // inputs of this sum
 	int starts, ends;    // the first and the last of a product
@@ -52,15 +69,16 @@ INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row,
 
 // GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by. Where there are no more
 // than FEW, reading the weights is what takes time, and the slices of a panel follow each other as they lie in memory.
-enum { GROUP = 512 / BLOCK_R * BLOCK_R, FEW = 4 * BLOCK_R };
+enum { FEW = 4 * BLOCK_R };
 
 // rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size. During the first one
 // it prefetches the weights that come next: the processor's own prefetching reached 13 of 34 GB/s here.
 INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const void *next,
 		const int activation) {
-	float sums[BLOCK_R * PANEL];
+	float sums[BLOCK_R * PANEL] __attribute__((aligned(64)));
 	for (int64_t blocks = (end - row + BLOCK_R - 1) / BLOCK_R; blocks > 0; blocks--) {
-		const int64_t rows = (end - row + blocks - 1) / blocks;
+		const int64_t left = end - row, even = ((left + blocks - 1) / blocks + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+		const int64_t rows = even < left ? even : left;
 		SUMS(l, sums, k, row, rows, panel, next);
 		finish(l, sums, k, row, rows, panel * PANEL, activation);
 		row += rows, next = NULL;
@@ -73,10 +91,12 @@ INLINE void product(const slc_linear *l, const int activation) {
 	const int64_t panels = l->last - l->first, together = l->rows <= FEW ? 1 : panels; // panels of a slice at a time
 	for (int64_t group = 0; group < l->rows; group += GROUP) {
 		const int64_t end = group + GROUP < l->rows ? group + GROUP : l->rows;
+		BEGIN_GROUP();
 		for (int64_t first = l->first; first < l->last; first += together)
 			for (int64_t i = 0; i < slices; i++) {
 				slice k = {i * depth, depth, i == 0, i == slices - 1};
 				if (k.ends) k.steps = l->in - k.from;
+				if (first == l->first) BEGIN_SLICE(l, k.from, k.steps, group, end - group);
 				for (int64_t panel = first; panel < first + together; panel++) {
 					const void *next = panel + 1 < first + together ? WEIGHTS(l, panel + 1, k.from)
 					                   : k.ends                     ? WEIGHTS(l, first + together, 0)
@@ -84,6 +104,7 @@ INLINE void product(const slc_linear *l, const int activation) {
 					rows_of(l, k, panel, group, end, next, activation);
 				}
 			}
+		END_GROUP();
 	}
 }
 

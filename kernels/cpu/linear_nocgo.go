@@ -4,6 +4,10 @@ package cpu
 
 func (k Kernels) panel() int { return goPanel }
 
+func (k Kernels) weightSize(w *Weights) int { return w.Out * w.In }
+
+func (k Kernels) linearScratch(_, _ int) int { return 0 }
+
 func (k Kernels) packWeights(to []float32, a Rows) error {
 	goPackWeights(to, a)
 	return nil

@@ -45,6 +45,27 @@ func largestError(got, want []float32) (d float64) {
 	return d
 }
 
+// forEachProduct is forEachISA, and the products of AMX in emulation.
+func forEachProduct(t *testing.T, test func(t *testing.T, k Kernels)) {
+	forEachISA(t, test)
+	t.Run(EmulatedAMX, func(t *testing.T) {
+		k, err := Open(EmulatedAMX)
+		if err != nil {
+			t.Skipf("SKIP: %v", err)
+		}
+		test(t, k)
+	})
+}
+
+// multiply is Linear with as much scratch as it wants.
+func multiply(k Kernels, l *Linear) error {
+	l.Scratch = nil
+	if l.Codes == nil {
+		l.Scratch = make([]float32, k.LinearScratch(l.X.N, l.X.Dim))
+	}
+	return k.Linear(l)
+}
+
 func weightsOf(t *testing.T, k Kernels, w []float32, out, in int) *Weights {
 	t.Helper()
 	p, err := k.PackWeights(Rows{Data: w, N: out, Dim: in, Stride: in})
@@ -57,10 +78,11 @@ func weightsOf(t *testing.T, k Kernels, w []float32, out, in int) *Weights {
 // Every activation, with and without bias and residual, over shapes around the sizes of blocks, panels and slices,
 // against float64.
 func TestLinear(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for i, shape := range [][3]int{{1, 1, 1}, {2, 7, 3}, {3, 8, 33}, {5, 31, 31}, {13, 64, 32}, {12, 257, 40},
-			{25, 520, 97}, {600, 16, 9}, {4, 1536, 64}} {
+			{25, 520, 97}, {600, 16, 9}, {4, 1536, 64}, {16, 32, 16}, {17, 63, 48}, {33, 65, 32}, {257, 40, 33},
+			{48, 600, 70}} {
 			rows, in, out := shape[0], shape[1], shape[2]
 			x, w, bias := normal(rng, rows*(in+3), 1), normal(rng, in*out, .5/math.Sqrt(float64(in))),
 				normal(rng, out, 1)
@@ -73,16 +95,16 @@ func TestLinear(t *testing.T) {
 			size := (rows-1)*stride + out
 			want := make([]float32, size)
 			reference := l
-			reference.Weights, reference.Y = weightsOf(t, Kernels{Go}, w, out, in), want
+			reference.Weights, reference.Y = weightsOf(t, Kernels{isa: Go}, w, out, in), want
 			reference.Last = reference.Weights.Panels()
-			if err := (Kernels{Go}).Linear(&reference); err != nil {
+			if err := multiply(Kernels{isa: Go}, &reference); err != nil {
 				t.Fatal(err)
 			}
 			y, broken := between(size)
 			l.Y, l.Weights = y, weightsOf(t, k, w, out, in)
 			for part := range l.Weights.Panels() { // any split of the panels
 				l.First, l.Last = part, part+1
-				if err := k.Linear(&l); err != nil {
+				if err := multiply(k, &l); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -103,23 +125,23 @@ func TestLinear(t *testing.T) {
 
 // Products of codes against the same products in Go, and both against float64 products of the values themselves.
 func TestLinearCodes(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(11, 12))
 		for i, shape := range [][3]int{{1, 1, 1}, {2, 31, 3}, {3, 33, 33}, {5, 96, 31}, {13, 64, 32}, {7, 800, 40},
-			{7, 1536, 70}, {30, 384, 129}} {
+			{7, 1536, 70}, {30, 384, 129}, {16, 800, 16}, {33, 1600, 31}, {530, 32, 17}} {
 			rows, in, out := shape[0], shape[1], shape[2]
 			x := Rows{Data: normal(rng, rows*(in+3), 1), N: rows, Dim: in, Stride: in + 3}
 			w := Rows{Data: normal(rng, in*out, 1/math.Sqrt(float64(in))), N: out, Dim: in, Stride: in}
 			exact, coded := make([]float32, rows*out), make([]float32, rows*out)
 			l := Linear{X: x, Bias: normal(rng, out, 1), Activation: Activation(i % 3), Stride: out}
 			for _, to := range [][]float32{exact, coded} {
-				ref, pack := l, Kernels{Go}.PackWeights
+				ref, pack := l, Kernels{isa: Go}.PackWeights
 				if &to[0] == &coded[0] {
-					ref.X, ref.Codes, pack = Rows{}, encoded(t, Kernels{Go}, x), Kernels{Go}.PackCodes
+					ref.X, ref.Codes, pack = Rows{}, encoded(t, Kernels{isa: Go}, x), Kernels{isa: Go}.PackCodes
 				}
 				ref.Y, ref.Weights = to, must(pack(w))
 				ref.Last = ref.Weights.Panels()
-				if err := (Kernels{Go}).Linear(&ref); err != nil {
+				if err := multiply(Kernels{isa: Go}, &ref); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -127,7 +149,7 @@ func TestLinearCodes(t *testing.T) {
 			l.X, l.Codes, l.Y, l.Weights = Rows{}, encoded(t, k, x), y, must(k.PackCodes(w))
 			for part := range l.Weights.Panels() {
 				l.First, l.Last = part, part+1
-				if err := k.Linear(&l); err != nil {
+				if err := multiply(k, &l); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -159,7 +181,7 @@ func must[T any](v T, err error) T {
 
 // Values that are not finite, zeros and denormals: what is not finite stays that, the rest has finite outputs.
 func TestCodesOfOddValues(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
 		nan, inf := float32(math.NaN()), float32(math.Inf(1))
 		w := must(k.PackCodes(Rows{Data: []float32{1, 1, 1, 1}, N: 1, Dim: 4, Stride: 4}))
 		for _, test := range []struct {
@@ -177,7 +199,7 @@ func TestCodesOfOddValues(t *testing.T) {
 			y := make([]float32, 1)
 			l := Linear{Codes: encoded(t, k, Rows{Data: test.x, N: 1, Dim: 4, Stride: 4}), Weights: w, Y: y, Stride: 1,
 				Last: w.Panels()}
-			if err := k.Linear(&l); err != nil {
+			if err := multiply(k, &l); err != nil {
 				t.Fatal(err)
 			}
 			got := float64(y[0])
@@ -190,14 +212,14 @@ func TestCodesOfOddValues(t *testing.T) {
 
 // A weight that is no number shows in the output.
 func TestCodesOfDamagedWeights(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			w := make([]float32, 40)
 			w[35] = float32(bad)
 			weights, y := must(k.PackCodes(Rows{Data: w, N: 1, Dim: 40, Stride: 40})), make([]float32, 1)
 			ones := Rows{Data: slices.Repeat([]float32{1}, 40), N: 1, Dim: 40, Stride: 40}
 			l := Linear{Codes: encoded(t, k, ones), Weights: weights, Y: y, Stride: 1, Last: weights.Panels()}
-			if err := k.Linear(&l); err != nil || y[0]-y[0] == 0 {
+			if err := multiply(k, &l); err != nil || y[0]-y[0] == 0 {
 				t.Errorf("a weight of %g gives %g, %v", bad, y[0], err)
 			}
 		}
@@ -206,13 +228,13 @@ func TestCodesOfDamagedWeights(t *testing.T) {
 
 // A row's bits do not depend on the rows beside it, nor on how the panels are split.
 func TestLinearRowsAreIndependent(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(3, 4))
-		const rows, in, out = 29, 300, 70
+		const rows, in, out = 301, 300, 70
 		x, w := weightsOf(t, k, normal(rng, in*out, 1), out, in), normal(rng, rows*in, 1)
 		l := Linear{X: Rows{Data: w, N: rows, Dim: in, Stride: in}, Weights: x, Activation: GELU, Stride: out,
 			Y: make([]float32, rows*out), Last: x.Panels()}
-		if err := k.Linear(&l); err != nil {
+		if err := multiply(k, &l); err != nil {
 			t.Fatal(err)
 		}
 		for r := range rows {
@@ -220,7 +242,7 @@ func TestLinearRowsAreIndependent(t *testing.T) {
 			alone.X, alone.Y = l.X.Slice(r, r+1), make([]float32, out)
 			for p := range x.Panels() {
 				alone.First, alone.Last = p, p+1
-				if err := k.Linear(&alone); err != nil {
+				if err := multiply(k, &alone); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -233,7 +255,7 @@ func TestLinearRowsAreIndependent(t *testing.T) {
 
 // The activations over their whole range, where the error of their approximation is largest, and at the ends.
 func TestActivations(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
 		one := weightsOf(t, k, []float32{1}, 1, 1)
 		var x []float32
 		for v := -12.0; v <= 12; v += 1.0 / 512 {
@@ -244,7 +266,7 @@ func TestActivations(t *testing.T) {
 			y := make([]float32, len(x))
 			l := Linear{X: Rows{Data: x, N: len(x), Dim: 1, Stride: 1}, Weights: one, Activation: a, Y: y, Stride: 1,
 				Last: 1}
-			if err := k.Linear(&l); err != nil {
+			if err := multiply(k, &l); err != nil {
 				t.Fatal(err)
 			}
 			for i, v := range x {
@@ -338,7 +360,7 @@ func attentionOf(rng *rand.Rand, k Kernels, heads, size int, lengths []int, bias
 }
 
 func TestEncoderKernelsRefuse(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
 		w := weightsOf(t, k, make([]float32, 6), 2, 3)
 		x := Rows{Data: make([]float32, 6), N: 2, Dim: 3, Stride: 3}
 		good := Linear{X: x, Weights: w, Y: make([]float32, 4), Stride: 2, Last: w.Panels()}
@@ -353,8 +375,14 @@ func TestEncoderKernelsRefuse(t *testing.T) {
 		} {
 			bad := good
 			change(&bad)
-			if err := k.Linear(&bad); !errors.Is(err, kernels.ErrShape) {
+			if err := multiply(k, &bad); !errors.Is(err, kernels.ErrShape) {
 				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if need := k.LinearScratch(2, 3); need > 0 {
+			good.Scratch = make([]float32, need-1)
+			if err := k.Linear(&good); !errors.Is(err, kernels.ErrShape) {
+				t.Errorf("scratch: %v", err)
 			}
 		}
 		if err := k.LayerNorm(make([]float32, 5), 2, 3, 3, make([]float32, 3), make([]float32, 3), 1); !errors.Is(err,

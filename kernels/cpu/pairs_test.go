@@ -141,7 +141,7 @@ func BenchmarkPairs(b *testing.B) {
 		}
 		b.Run(isa.String(), func(b *testing.B) {
 			for b.Loop() {
-				if err := (Kernels{isa}).Pairs(kernels.Cosine, out, a, rowsA, c, rowsB); err != nil {
+				if err := (Kernels{isa: isa}).Pairs(kernels.Cosine, out, a, rowsA, c, rowsB); err != nil {
 					b.Fatal(err)
 				}
 			}

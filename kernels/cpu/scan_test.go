@@ -260,7 +260,7 @@ func TestScanErrors(t *testing.T) {
 func BenchmarkScan(b *testing.B) {
 	rng := rand.New(rand.NewPCG(47, 1))
 	for _, isa := range Available() {
-		k := Kernels{isa}
+		k := Kernels{isa: isa}
 		if !k.CanScan() {
 			continue
 		}

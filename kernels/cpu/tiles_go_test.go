@@ -16,10 +16,11 @@ func TestGoTilesWithinBound(t *testing.T) {
 	for _, dim := range []int{1, 7, 8, 9, 33, 130, 384} {
 		for _, m := range metrics {
 			a, b := withNorms(guarded(rng, 37, dim, dim+1)), withNorms(guarded(rng, 34, dim, dim))
-			left, right := packed(t, Kernels{Go}, Left, m, a), packed(t, Kernels{Go}, Right, m, b)
+			left, right := packed(t, Kernels{isa: Go}, Left, m, a), packed(t, Kernels{isa: Go}, Right, m, b)
 			if m == kernels.L2 { // one scale for both
 				s := min(left.Scale, right.Scale)
-				left, right = packedWith(t, Kernels{Go}, Left, m, a, s), packedWith(t, Kernels{Go}, Right, m, b, s)
+				left = packedWith(t, Kernels{isa: Go}, Left, m, a, s)
+				right = packedWith(t, Kernels{isa: Go}, Right, m, b, s)
 			}
 			epsilon := Bound(left, right)
 			values := values(left, right)
@@ -89,7 +90,8 @@ func packedWith(t *testing.T, k Kernels, side Side, m kernels.Metric, r Rows, sc
 func TestGoCount(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 2))
 	a, b := withNorms(guarded(rng, 70, 20, 20)), withNorms(guarded(rng, 45, 20, 20))
-	rows, columns := packed(t, Kernels{Go}, Left, kernels.Cosine, a), packed(t, Kernels{Go}, Right, kernels.Cosine, b)
+	rows := packed(t, Kernels{isa: Go}, Left, kernels.Cosine, a)
+	columns := packed(t, Kernels{isa: Go}, Right, kernels.Cosine, b)
 	c := Count{Low: []float32{-.1, .2}, High: []float32{0, .25}, Below: make([]int64, 2), Min: -.6, Max: .7,
 		Margin: .01,
 		Own:    make([]int32, b.N), RowGroup: make([]int32, a.N), ColumnGroup: make([]int32, b.N), CrossGroup: true,

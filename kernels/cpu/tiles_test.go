@@ -391,7 +391,7 @@ func BenchmarkTiles(b *testing.B) {
 	x, y := unitRows(rng, 1024, 384), unitRows(rng, 2048, 384)
 	for _, isa := range Available() {
 		for _, dtype := range dtypes {
-			k := Kernels{isa}
+			k := Kernels{isa: isa}
 			if isa == Go || !k.Has(dtype) {
 				continue
 			}

@@ -1,0 +1,7 @@
+//go:build amd64
+
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#define ISA amx
+#include "lanes_avx512.h"
+#include "tile_ops_amx.h"
+#include "linear_amx_body.h"

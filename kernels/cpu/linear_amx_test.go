@@ -1,0 +1,170 @@
+package cpu
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// emulatedAMX are the kernels with AMX's products emulated.
+func emulatedAMX(t *testing.T) Kernels {
+	t.Helper()
+	k, err := Open(EmulatedAMX)
+	if errors.Is(err, kernels.ErrISA) {
+		t.Skipf("SKIP: %v", err)
+	}
+	if err != nil || k.String() != EmulatedAMX {
+		t.Fatal(k, err)
+	}
+	return k
+}
+
+// wide draws values of very different sizes: of both signs, zeros, denormals, and many whose parts are too small for
+// AMX.
+func wide(rng *rand.Rand, n, lowest, highest int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(math.Ldexp(rng.NormFloat64(), lowest+rng.IntN(highest-lowest+1)))
+		if rng.IntN(20) == 0 {
+			v[i] = 0
+		}
+	}
+	return v
+}
+
+// rounded is x to the nearest float32, even where two are as near; AMX has 0 for what is below 2⁻¹²⁶.
+func rounded(x *big.Float) float32 {
+	v, _ := x.Float32()
+	return flushed(v)
+}
+
+func flushed(x float32) float32 {
+	if math.Abs(float64(x)) < 0x1p-126 {
+		return float32(math.Copysign(0, float64(x)))
+	}
+	return x
+}
+
+func exact(x float32) *big.Float { return new(big.Float).SetPrec(1000).SetFloat64(float64(x)) }
+
+// tileProduct is what TDPBF16PS adds to an element of its sum, sum itself included: the products of up to 32 bfloat16.
+func tileProduct(sum float32, a, b []float32) float32 {
+	var chains [2]float32
+	for k := range a {
+		p := new(big.Float).Mul(exact(flushed(a[k])), exact(flushed(b[k])))
+		chains[k%2] = rounded(p.Add(p, exact(chains[k%2])))
+	}
+	both := exact(rounded(new(big.Float).Add(exact(chains[0]), exact(chains[1]))))
+	return rounded(both.Add(both, exact(sum)))
+}
+
+// bfloat16Parts are the upper half of each value, that of what is left, and the rest.
+func bfloat16Parts(x []float32) (parts [3][]float32) {
+	x = slices.Clone(x)
+	for p := range parts {
+		for i, v := range x {
+			high := math.Float32frombits(math.Float32bits(v) &^ 0xffff)
+			parts[p] = append(parts[p], high)
+			x[i] = v - high
+		}
+	}
+	return parts
+}
+
+// The emulated products against the definition of the instruction in exact arithmetic, bit for bit, with numbers around
+// 1 and with such that vanish. A sum of 0 may have either sign: big.Float has its own rules.
+func TestEmulatedTilesAreExact(t *testing.T) {
+	k, rng := emulatedAMX(t), rand.New(rand.NewPCG(15, 1))
+	for _, sizes := range [][2]int{{-3, 3}, {-70, -40}, {-140, 20}} {
+		for _, in := range []int{1, 31, 32, 90, 192} {
+			const rows, out = 3, 35
+			x, w := wide(rng, rows*in, sizes[0], sizes[1]), wide(rng, out*in, sizes[0], sizes[1])
+			l := Linear{X: Rows{Data: x, N: rows, Dim: in, Stride: in}, Weights: weightsOf(t, k, w, out, in),
+				Y: make([]float32, rows*out), Stride: out, Last: 2}
+			if err := multiply(k, &l); err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				for o := range out {
+					var want float32
+					for from := 0; from < in; from += 32 {
+						to := min(from+32, in)
+						a, b := bfloat16Parts(x[i*in+from:i*in+to]), bfloat16Parts(w[o*in+from:o*in+to])
+						for _, p := range [][2]int{{0, 2}, {0, 0}, {2, 0}, {1, 0}, {1, 1}, {0, 1}} {
+							want = tileProduct(want, a[p[0]], b[p[1]])
+						}
+					}
+					if got := l.Y[i*out+o]; got != want {
+						t.Fatalf("sizes 2^%v, %d inputs: output %d of row %d is %b, not %b", sizes, in, o, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Codes of 8 bits give the same bits on AMX as with VNNI.
+func TestEmulatedCodesAreThoseOfVNNI(t *testing.T) {
+	k := emulatedAMX(t)
+	vnni, err := Open(AVX512VNNI.String())
+	if err != nil {
+		t.Skipf("SKIP: %v", err)
+	}
+	compareProducts(t, k, vnni, true, normal)
+}
+
+// On a machine with AMX, its instructions give the same bits as their emulation, for all inputs.
+func TestTilesAreThoseOfTheEmulation(t *testing.T) {
+	emulated := emulatedAMX(t)
+	amx, err := Open(AMX.String())
+	if err != nil {
+		t.Skipf("SKIP: the instructions themselves are not tested: %v", err)
+	}
+	for _, draw := range []func(*rand.Rand, int, float64) []float32{normal,
+		func(rng *rand.Rand, n int, _ float64) []float32 { return wide(rng, n, -70, -40) },
+		func(rng *rand.Rand, n int, _ float64) []float32 { return wide(rng, n, -149, 60) }} {
+		for _, coded := range []bool{false, true} {
+			compareProducts(t, amx, emulated, coded, draw)
+		}
+	}
+}
+
+// compareProducts fails where two sets of kernels give other bits for the same product.
+func compareProducts(t *testing.T, a, b Kernels, coded bool, draw func(*rand.Rand, int, float64) []float32) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(15, 2))
+	for i, shape := range [][3]int{{1, 1, 1}, {2, 33, 7}, {15, 96, 16}, {16, 384, 48}, {17, 800, 33}, {32, 1536, 64},
+		{45, 1600, 100}, {128, 64, 31}, {129, 300, 32}, {515, 200, 40}} {
+		rows, in, out := shape[0], shape[1], shape[2]
+		x := Rows{Data: draw(rng, rows*(in+5), 1), N: rows, Dim: in, Stride: in + 5}
+		w := Rows{Data: draw(rng, out*in, .1), N: out, Dim: in, Stride: in}
+		l := Linear{X: x, Stride: out, Activation: Activation(i % 5)}
+		if i%3 > 0 {
+			l.Bias, l.Residual = normal(rng, out, 1), normal(rng, rows*out, 1)
+		}
+		var results [2][]float32
+		for at, k := range []Kernels{a, b} {
+			p, pack := l, k.PackWeights
+			if coded {
+				p.X, p.Codes, pack = Rows{}, encoded(t, k, x), k.PackCodes
+			}
+			p.Weights, p.Y = must(pack(w)), make([]float32, rows*out)
+			p.Last = p.Weights.Panels()
+			if err := multiply(k, &p); err != nil {
+				t.Fatal(err)
+			}
+			results[at] = p.Y
+		}
+		for at, v := range results[0] {
+			other := results[1][at]
+			if math.Float32bits(v) != math.Float32bits(other) && (v == v || other == other) {
+				t.Fatalf("%v, codes %v: output %d is %b with %v and %b with %v", shape, coded, at, v, a, other, b)
+			}
+		}
+	}
+}

@@ -1,0 +1,9 @@
+//go:build amd64
+
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#define ISA amx
+#include "lanes_avx512.h"
+#include "tile_ops_amx.h"
+#include "linear_i8_amx_body.h"
+#define CODES(p, v) _mm_storeu_si128((__m128i *)(p), _mm512_cvtepi32_epi8((__m512i)(v)))
+#include "codes_i8_body.h"
