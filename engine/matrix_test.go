@@ -94,7 +94,7 @@ func TestBoundedMatrixErrors(t *testing.T) {
 		"dimension": {call(ctx, e, out, 7, a, plain(rng, 7, 8), kernels.IP, kernels.F32), kernels.ErrShape},
 		"metric":    {call(ctx, e, out, 7, a, b, 9, kernels.F32), kernels.ErrMetric},
 		"type":      {call(ctx, e, out, 7, a, b, kernels.IP, 9), kernels.ErrISA},
-		"no tiles": {call(ctx, newEngine(t, Options{ISA: "go"}), out, 7, a, b, kernels.IP, kernels.I8),
+		"no tiles": {call(ctx, newEngine(t, Options{ISA: "go"}), out, 7, a, b, kernels.IP, kernels.I16),
 			kernels.ErrISA},
 		"non-finite": {call(ctx, e, out, 7, bad, b, kernels.IP, kernels.F32), kernels.ErrNonFinite},
 		"memory":     {call(ctx, newEngine(t, Options{MemLimit: 1000}), out, 7, a, b, kernels.IP, kernels.F32), memory},
