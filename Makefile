@@ -161,7 +161,7 @@ onnxruntime-cuda: go ## ONNX Runtime for NVIDIA GPUs (embed.device), into the ca
 	@$(setup) onnxruntime-cuda
 
 .PHONY: cuda-emulated
-cuda-emulated: go ## all tests of the engine on the GPU's kernels, which the host runs (ten to twenty minutes)
+cuda-emulated: go ## all tests of the engine on the GPU's kernels, which the host runs (some seven minutes)
 	@SLUICE_EMULATED=all go test ./engine ./engine/internal/statistics -run '^TestOnCUDA$$' -count=1 -timeout 130m
 
 .PHONY: cuda-image-check
