@@ -108,9 +108,9 @@ const maxFiltered = 10
 
 // The sets behind those of the terms: two that need no step, and the first step's.
 const (
-	noRow  = maxFiltered
-	allRow = maxFiltered + 1
-	steps  = maxFiltered + 2
+	noRow     = maxFiltered
+	allRow    = maxFiltered + 1
+	firstStep = maxFiltered + 2
 )
 
 // build makes the filter for a limit; rest[i] is the sum of the bounds of cursors[i:].
@@ -121,7 +121,8 @@ func (f *filter) build(cursors []cursor, rest []float64, limit float64) {
 		f.known[i] = f.known[i][:0]
 	}
 	f.root = f.node(cursors[:n], rest, 0, limit*(1-1e-9)-f.rest).node
-	f.sets = slices.Grow(f.sets[:0], steps+len(f.steps))[:steps+len(f.steps)]
+	n = firstStep + len(f.steps)
+	f.sets = slices.Grow(f.sets[:0], n)[:n]
 	for w := range f.sets[allRow] {
 		f.sets[noRow][w], f.sets[allRow][w] = 0, ^uint64(0)
 	}
@@ -144,7 +145,7 @@ func (f *filter) node(cursors []cursor, rest []float64, i int, limit float64) sp
 	bound := cursors[i].bound
 	with, without := f.node(cursors, rest, i+1, limit-bound), f.node(cursors, rest, i+1, limit)
 	f.steps = append(f.steps, cpu.BitStep{Set: int32(i), Both: with.node, Either: without.node})
-	s := span{max(with.low+bound, without.low), min(with.high+bound, without.high), int32(steps + len(f.steps) - 1)}
+	s := span{max(with.low+bound, without.low), min(with.high+bound, without.high), int32(firstStep + len(f.steps) - 1)}
 	f.known[i] = append(f.known[i], s)
 	return s
 }

@@ -52,7 +52,7 @@ type scan struct {
 	touched cpu.BitSet // rows with a score
 }
 
-// window is how many rows are read together: their scores lie in the first-level cache.
+// window is how many rows are read together, as many as a cpu.BitSet has: their scores lie in the first-level cache.
 const window = 2048
 
 // cursor is a place in a term's list.
