@@ -1,12 +1,14 @@
-package cpu
+package cpu_test
 
 import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -25,6 +27,23 @@ func forEachISA(t *testing.T, test func(t *testing.T, k Kernels)) {
 			test(t, k)
 		})
 	}
+}
+
+// plainGo are the kernels without C.
+var plainGo = kernelsOf(Go)
+
+func kernelsOf(isa ISA) Kernels { return must(Open(isa.String())) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// field is a field that the package keeps to itself, of the struct that of points to.
+func field[T any](of any, name string) *T {
+	return (*T)(reflect.ValueOf(of).Elem().FieldByName(name).Addr().UnsafePointer())
 }
 
 // canary surrounds the vectors, fills the gaps between them, and must not show in any result.

@@ -1,5 +1,6 @@
-package cpu
+package cpu_test
 
+import . "github.com/sluice-rag/sluice/kernels/cpu"
 import "testing"
 
 // Nothing behind the last row of inputs or codes is read, though tiles have 16 rows.
@@ -22,7 +23,8 @@ func TestLinearReadsNothingBehindTheEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				codes := encoded(t, k, x)
-				codes.codes, codes.steps = inFence(t, codes.codes, true), inFence(t, codes.steps, true)
+				fenceFields[byte](t, codes, true, "codes")
+				fenceFields[float32](t, codes, true, "steps")
 				l.X, l.Codes, l.Weights = Rows{}, codes, must(k.PackCodes(w))
 				l.Last = l.Weights.Panels()
 				if err := multiply(k, &l); err != nil {

@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 func normal(rng *rand.Rand, n int, scale float64) []float32 {
@@ -95,9 +96,9 @@ func TestLinear(t *testing.T) {
 			size := (rows-1)*stride + out
 			want := make([]float32, size)
 			reference := l
-			reference.Weights, reference.Y = weightsOf(t, Kernels{isa: Go}, w, out, in), want
+			reference.Weights, reference.Y = weightsOf(t, plainGo, w, out, in), want
 			reference.Last = reference.Weights.Panels()
-			if err := multiply(Kernels{isa: Go}, &reference); err != nil {
+			if err := multiply(plainGo, &reference); err != nil {
 				t.Fatal(err)
 			}
 			y, broken := between(size)
@@ -135,13 +136,13 @@ func TestLinearCodes(t *testing.T) {
 			exact, coded := make([]float32, rows*out), make([]float32, rows*out)
 			l := Linear{X: x, Bias: normal(rng, out, 1), Activation: Activation(i % 3), Stride: out}
 			for _, to := range [][]float32{exact, coded} {
-				ref, pack := l, Kernels{isa: Go}.PackWeights
+				ref, pack := l, plainGo.PackWeights
 				if &to[0] == &coded[0] {
-					ref.X, ref.Codes, pack = Rows{}, encoded(t, Kernels{isa: Go}, x), Kernels{isa: Go}.PackCodes
+					ref.X, ref.Codes, pack = Rows{}, encoded(t, plainGo, x), plainGo.PackCodes
 				}
 				ref.Y, ref.Weights = to, must(pack(w))
 				ref.Last = ref.Weights.Panels()
-				if err := multiply(Kernels{isa: Go}, &ref); err != nil {
+				if err := multiply(plainGo, &ref); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -170,13 +171,6 @@ func encoded(t *testing.T, k Kernels, x Rows) *Codes {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // Values that are not finite, zeros and denormals: what is not finite stays that, the rest has finite outputs.
@@ -270,13 +264,28 @@ func TestActivations(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, v := range x {
-				want := goActivate(float64(v), a)
+				want := activated(float64(v), a)
 				if d := math.Abs(float64(y[i]) - want); !(d <= 1.5e-6*max(1, math.Abs(want))) {
 					t.Fatalf("activation %d of %g: %g, not %g", a, v, y[i], want)
 				}
 			}
 		}
 	})
+}
+
+// activated is an activation by its definition.
+func activated(x float64, a Activation) float64 {
+	switch a {
+	case GELU:
+		return x / 2 * (1 + math.Erf(x/math.Sqrt2))
+	case GELUTanh: // Hendrycks and Gimpel 2016, section 2
+		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+.044715*x*x*x)))
+	case ReLU:
+		return max(x, 0)
+	case Tanh:
+		return math.Tanh(x)
+	}
+	return x
 }
 
 func TestLayerNorm(t *testing.T) {
@@ -290,7 +299,7 @@ func TestLayerNorm(t *testing.T) {
 			}
 			scale, shift := normal(rng, dim, 1), normal(rng, dim, 1)
 			want := slices.Clone(x)
-			goLayerNorm(want, n, dim, dim, scale, shift, 1e-5)
+			must(0, plainGo.LayerNorm(want, n, dim, dim, scale, shift, 1e-5))
 			got, broken := between(len(x))
 			copy(got, x)
 			if err := k.LayerNorm(got, n, dim, dim, scale, shift, 1e-5); err != nil {
@@ -313,7 +322,7 @@ func TestAttention(t *testing.T) {
 				a := attentionOf(rng, k, shape[0], shape[1], lengths, biased)
 				want := *a
 				want.Y = make([]float32, len(a.Y))
-				goAttention(&want)
+				must(0, plainGo.Attention(&want))
 				got, broken := between(len(a.Y))
 				a.Y = got
 				if err := k.Attention(a); err != nil {

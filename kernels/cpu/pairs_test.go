@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -141,7 +142,7 @@ func BenchmarkPairs(b *testing.B) {
 		}
 		b.Run(isa.String(), func(b *testing.B) {
 			for b.Loop() {
-				if err := (Kernels{isa: isa}).Pairs(kernels.Cosine, out, a, rowsA, c, rowsB); err != nil {
+				if err := kernelsOf(isa).Pairs(kernels.Cosine, out, a, rowsA, c, rowsB); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"math"
@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // TestScanStaysInside puts all that a scan reads and writes right before and right behind pages that must
@@ -20,7 +22,7 @@ func TestScanStaysInside(t *testing.T) {
 			for _, queries := range []int{1, 3, 4, 17, 64} {
 				s := newScanCase(t, rng, 37, 70, queries, 0, queries%2 == 1)
 				s.addBiases(rng)
-				need, size := inFence(t, make([]float32, roomFor(queries)), atEnd), queries*s.chunk.Panels*ScanLanes
+				need, size := inFence(t, make([]float32, len(*field[[]float32](s.queries, "weights"))/s.queries.Sections), atEnd), queries*s.chunk.Panels*ScanLanes
 				for q := range queries {
 					score, _ := s.score(q, q%37)
 					need[q] = float32(score)
@@ -31,15 +33,19 @@ func TestScanStaysInside(t *testing.T) {
 					t.Fatalf("%d found, %v", len(want), err)
 				}
 				c, q := *s.chunk, *s.queries
-				c.codes, c.meta, c.terms = inFence(t, c.codes, atEnd), inFence(t, c.meta, atEnd),
-					inFence(t, c.terms, atEnd)
-				q.q8, q.sums, q.weights = inFence(t, q.q8, atEnd), inFence(t, q.sums, atEnd),
-					inFence(t, q.weights, atEnd)
+				fenceFields[byte](t, &c, atEnd, "codes")
+				fenceFields[float32](t, &c, atEnd, "meta", "terms")
+				fenceFields[int8](t, &q, atEnd, "q8")
+				fenceFields[int32](t, &q, atEnd, "sums")
+				fenceFields[float32](t, &q, atEnd, "weights")
 				bias := *s.bias
 				bias.Rows = inFence(t, bias.Rows[:(queries-1)*ScanRows+s.chunk.Panels*ScanLanes], atEnd)
-				scratch := &ScanScratch{acc: inFence(t, make([]float32, size), atEnd),
-					found: inFence(t, make([]uint32, size), atEnd),
-					lines: inFence(t, make([]float32, size), atEnd)}
+				scratch := new(ScanScratch)
+				*field[[]float32](scratch, "acc") = make([]float32, size)
+				*field[[]uint32](scratch, "found") = make([]uint32, size)
+				*field[[]float32](scratch, "lines") = make([]float32, size)
+				fenceFields[float32](t, scratch, atEnd, "acc", "lines")
+				fenceFields[uint32](t, scratch, atEnd, "found")
 				got, bounds, err := k.Scan(&c, &q, []uint8{0, 1, 2, 3}, 2, need, &bias, scratch)
 				if err != nil || len(got) != len(want) {
 					t.Fatalf("%d found, want %d, %v", len(got), len(want), err)
@@ -65,11 +71,19 @@ func inFence[T any](t *testing.T, x []T, atEnd bool) []T {
 	return out
 }
 
+// fenceFields moves the named slices of a struct into fences.
+func fenceFields[T any](t *testing.T, of any, atEnd bool, names ...string) {
+	for _, name := range names {
+		f := field[[]T](of, name)
+		*f = inFence(t, *f, atEnd)
+	}
+}
+
 // fencedPages is fenced for bytes, of any number of pages.
 func fencedPages(t *testing.T, n int, atEnd bool) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()
-	inside := ceilDiv(n, page) * page
+	inside := (n + page - 1) / page * page
 	mem, err := syscall.Mmap(-1, 0, inside+2*page, syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {

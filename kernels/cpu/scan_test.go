@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // scanCase is a chunk of rows y, queries z in float64, terms of the rows, and biases of query × row.
@@ -25,7 +26,7 @@ type scanCase struct {
 // newScanCase makes rows of decaying spread; kind 1 has wild magnitudes, kind 2 equal rows, kind 3 zeros.
 func newScanCase(t testing.TB, rng *rand.Rand, n, dim, queries, kind int, terms bool) *scanCase {
 	t.Helper()
-	panels, sections := ceilDiv(n, ScanLanes), ceilDiv(dim, ScanSection)
+	panels, sections := (n+ScanLanes-1)/ScanLanes, (dim+ScanSection-1)/ScanSection
 	c, err := NewChunk(Aligned(ScanBytes(panels, sections)), panels, sections, terms)
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +261,7 @@ func TestScanErrors(t *testing.T) {
 func BenchmarkScan(b *testing.B) {
 	rng := rand.New(rand.NewPCG(47, 1))
 	for _, isa := range Available() {
-		k := Kernels{isa: isa}
+		k := kernelsOf(isa)
 		if !k.CanScan() {
 			continue
 		}

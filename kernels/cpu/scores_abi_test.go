@@ -1,4 +1,7 @@
-//go:build cgo && (amd64 || arm64)
+//go:build asan && cgo && (amd64 || arm64)
+
+// A test from within has this package compiled once more, C and all, so that all others are from without (package
+// cpu_test); under the sanitizer it is compiled for the tests alone.
 
 package cpu
 

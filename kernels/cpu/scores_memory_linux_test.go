@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rag/sluice/kernels/ref"
+
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // TestReadsNothingBehindTheEnd puts the last element right before a page that must not be touched,

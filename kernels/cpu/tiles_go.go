@@ -66,7 +66,7 @@ func goCount(c *Count, rows *Panels, row0, row1 int, columns *Panels, column0, c
 					if rows.Metric == kernels.L2 {
 						x = float32(math.Sqrt(max(0, -2*float64(v))))
 					}
-					if c.pair(v, x, row*Panel+i, column*Panel+l, row0*Panel, column0*Panel) {
+					if c.Pair(v, x, row*Panel+i, column*Panel+l, row0*Panel, column0*Panel) {
 						sum[l%len(sum)] += x
 						sum2[l%len(sum)] += float32(x * x)
 					}
@@ -94,9 +94,9 @@ func (s *Sum) add(columns *[Panel / 2]float32) (err error) {
 	return err
 }
 
-// pair enters a value v, x in sums and bins, and tells whether it is counted. row0 and column0 are the
+// Pair enters a value v, x in sums and bins, and tells whether it is counted. row0 and column0 are the
 // call's first.
-func (c *Count) pair(v, x float32, row, column, row0, column0 int) (counted bool) {
+func (c *Count) Pair(v, x float32, row, column, row0, column0 int) (counted bool) {
 	own := int(c.Own[column]) == row
 	near := own || c.RowGroup != nil && c.RowGroup[row] == c.ColumnGroup[column]
 	e := Entry{v, uint32(row-row0)<<16 | uint32(column-column0)}

@@ -1,11 +1,13 @@
-package cpu
+package cpu_test
 
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -16,18 +18,17 @@ func TestGoTilesWithinBound(t *testing.T) {
 	for _, dim := range []int{1, 7, 8, 9, 33, 130, 384} {
 		for _, m := range metrics {
 			a, b := withNorms(guarded(rng, 37, dim, dim+1)), withNorms(guarded(rng, 34, dim, dim))
-			left, right := packed(t, Kernels{isa: Go}, Left, m, a), packed(t, Kernels{isa: Go}, Right, m, b)
+			left, right := packed(t, plainGo, Left, m, a), packed(t, plainGo, Right, m, b)
 			if m == kernels.L2 { // one scale for both
 				s := min(left.Scale, right.Scale)
-				left = packedWith(t, Kernels{isa: Go}, Left, m, a, s)
-				right = packedWith(t, Kernels{isa: Go}, Right, m, b, s)
+				left = packedWith(t, plainGo, Left, m, a, s)
+				right = packedWith(t, plainGo, Right, m, b, s)
 			}
 			epsilon := Bound(left, right)
-			values := values(left, right)
+			values := values(t, left, right)
 			for i := range a.N {
 				for j := range b.N {
-					v := &values[i/Panel][j/Panel]
-					got := float64(v[i%Panel][j%Panel])
+					got := float64(values[i][j])
 					want := ref.Score(m, a.Row(i), b.Row(j))
 					switch m {
 					case kernels.IP:
@@ -47,13 +48,21 @@ func TestGoTilesWithinBound(t *testing.T) {
 	t.Logf("max |err|/bound %.3f", worst)
 }
 
-func values(rows, columns *Panels) [][]tile {
-	all := make([][]tile, rows.Count())
+// values are the values of all pairs as a count sees them, [row][column]: it keeps all of them.
+func values(t *testing.T, rows, columns *Panels) [][]float32 {
+	t.Helper()
+	c := Count{Min: float32(math.Inf(1)), NoBest: true, Own: slices.Repeat([]int32{-1}, columns.N),
+		Kept: make([]Entry, 0, rows.N*columns.N)}
+	must(0, plainGo.Count(&c, rows, 0, rows.Count(), columns, 0, columns.Count()))
+	all := make([][]float32, rows.N)
 	for i := range all {
-		all[i] = make([]tile, columns.Count())
-		for j := range all[i] {
-			all[i][j].fill(rows, i, columns, j)
-		}
+		all[i] = make([]float32, columns.N)
+	}
+	if len(c.Kept) != rows.N*columns.N {
+		t.Fatalf("%d values of %d×%d", len(c.Kept), rows.N, columns.N)
+	}
+	for _, e := range c.Kept {
+		all[e.At>>16][e.At&0xffff] = e.Value
 	}
 	return all
 }
@@ -90,8 +99,8 @@ func packedWith(t *testing.T, k Kernels, side Side, m kernels.Metric, r Rows, sc
 func TestGoCount(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 2))
 	a, b := withNorms(guarded(rng, 70, 20, 20)), withNorms(guarded(rng, 45, 20, 20))
-	rows := packed(t, Kernels{isa: Go}, Left, kernels.Cosine, a)
-	columns := packed(t, Kernels{isa: Go}, Right, kernels.Cosine, b)
+	rows := packed(t, plainGo, Left, kernels.Cosine, a)
+	columns := packed(t, plainGo, Right, kernels.Cosine, b)
 	c := Count{Low: []float32{-.1, .2}, High: []float32{0, .25}, Below: make([]int64, 2), Min: -.6, Max: .7,
 		Margin: .01,
 		Own:    make([]int32, b.N), RowGroup: make([]int32, a.N), ColumnGroup: make([]int32, b.N), CrossGroup: true,
@@ -107,16 +116,16 @@ func TestGoCount(t *testing.T) {
 	for l := range c.BestOther {
 		c.BestOther[l], c.BestAll[l] = float32(math.Inf(-1)), float32(math.Inf(-1))
 	}
-	if err := goCount(&c, rows, 0, 3, columns, 0, 2); err != nil {
+	if err := plainGo.Count(&c, rows, 0, 3, columns, 0, 2); err != nil {
 		t.Fatal(err)
 	}
 	var counted, below, kept, bins int64
 	var sum float64
-	values := values(rows, columns)
+	values := values(t, rows, columns)
 	for l := range b.N {
 		best := [2]float32{float32(math.Inf(-1)), float32(math.Inf(-1))}
 		for i := range a.N {
-			x := values[i/Panel][l/Panel][i%Panel][l%Panel]
+			x := values[i][l]
 			if c.RowGroup[i] == c.ColumnGroup[l] || int(c.Own[l]) == i {
 				best[1] = max(best[1], x)
 				continue
@@ -145,7 +154,7 @@ func TestGoCount(t *testing.T) {
 		t.Errorf("sum %v, want %v", c.Sum.Float64(), sum)
 	}
 	c.Kept = make([]Entry, 0, 5)
-	if err := goCount(&c, rows, 0, 3, columns, 0, 2); err != nil || !c.KeptFull || c.Counted != 2*counted {
+	if err := plainGo.Count(&c, rows, 0, 3, columns, 0, 2); err != nil || !c.KeptFull || c.Counted != 2*counted {
 		t.Errorf("no room: full %v, %d counted, %v", c.KeptFull, c.Counted, err)
 	}
 }

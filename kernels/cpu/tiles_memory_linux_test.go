@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // fence returns n bytes that end right before a page that must not be touched.
@@ -87,7 +88,8 @@ func fencedPanels(t *testing.T, k Kernels, side Side, dtype kernels.DType, m ker
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.data, p.terms = behind(t, p.data), behind(t, p.terms)
+	data, terms := field[[]byte](p, "data"), field[[]float32](p, "terms")
+	*data, *terms = behind(t, *data), behind(t, *terms)
 	s, err := k.Pack(p, r, nil, 0, p.Count())
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"errors"
@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-func (s Sum) big() *big.Int {
+func bigOf(s Sum) *big.Int {
 	hi := new(big.Int).Lsh(big.NewInt(s.Hi), 64)
 	return hi.Add(hi, new(big.Int).SetUint64(s.Lo))
 }
@@ -23,22 +24,22 @@ func TestSumPlus(t *testing.T) {
 	for range 30 {
 		edge = append(edge, Sum{int64(rng.Uint64()) >> rng.IntN(64), rng.Uint64()})
 	}
-	lowest, highest := (Sum{math.MinInt64, 0}).big(), (Sum{math.MaxInt64, math.MaxUint64}).big()
+	lowest, highest := bigOf(Sum{math.MinInt64, 0}), bigOf(Sum{math.MaxInt64, math.MaxUint64})
 	refused := 0
 	for _, a := range edge {
 		for _, b := range edge {
-			want := new(big.Int).Add(a.big(), b.big())
+			want := new(big.Int).Add(bigOf(a), bigOf(b))
 			fits := want.Cmp(lowest) >= 0 && want.Cmp(highest) <= 0
 			got, err := a.Plus(b)
 			if err != nil {
 				refused++
 			}
-			if fits != (err == nil) || fits && got.big().Cmp(want) != 0 || err != nil &&
+			if fits != (err == nil) || fits && bigOf(got).Cmp(want) != 0 || err != nil &&
 				!errors.Is(err, kernels.ErrRange) {
 				t.Errorf("%v + %v = %v, %v; want %v", a, b, got, err, want)
 			}
 		}
-		value, _ := new(big.Float).SetInt(a.big()).Float64()
+		value, _ := new(big.Float).SetInt(bigOf(a)).Float64()
 		if got := a.Float64() * (1 << 30); math.Abs(got-value) > 0x1p-52*math.Abs(value) {
 			t.Errorf("%v is %v units, want %v", a, got, value)
 		}

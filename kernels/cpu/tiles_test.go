@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -154,7 +155,7 @@ func TestCountEqualsGo(t *testing.T) {
 				sum, sum2 := 0., 0.
 				for l := l0 * Panel; l < b.N; l++ {
 					for r := r0 * Panel; r < a.N; r++ {
-						if v := values[r*b.N+l]; want.pair(v, v, r, l, r0*Panel, l0*Panel) {
+						if v := values[r*b.N+l]; want.Pair(v, v, r, l, r0*Panel, l0*Panel) {
 							sum, sum2 = sum+float64(v), sum2+float64(v)*float64(v)
 						}
 					}
@@ -216,7 +217,7 @@ func TestCountAtBoundaries(t *testing.T) {
 			}
 			for l := range b.N {
 				for r := range a.N {
-					want.pair(values[r*b.N+l], values[r*b.N+l], r, l, 0, 0)
+					want.Pair(values[r*b.N+l], values[r*b.N+l], r, l, 0, 0)
 				}
 			}
 			name := fmt.Sprintf("round %d", round)
@@ -391,7 +392,7 @@ func BenchmarkTiles(b *testing.B) {
 	x, y := unitRows(rng, 1024, 384), unitRows(rng, 2048, 384)
 	for _, isa := range Available() {
 		for _, dtype := range dtypes {
-			k := Kernels{isa: isa}
+			k := kernelsOf(isa)
 			if isa == Go || !k.Has(dtype) {
 				continue
 			}

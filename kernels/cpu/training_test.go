@@ -1,4 +1,4 @@
-package cpu
+package cpu_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	. "github.com/sluice-rag/sluice/kernels/cpu"
 )
 
 // TestGELUSlope compares with float64 on a grid and at the ends, at every alignment and length of a rest.
@@ -18,7 +19,7 @@ func TestGELUSlope(t *testing.T) {
 	}
 	grid = append(grid, 0, 1e-30, -1e-30, 100, -100, 3e38, -3e38)
 	for _, isa := range Available() {
-		k := Kernels{isa: isa}
+		k := kernelsOf(isa)
 		y, slope := slices.Clone(grid), make([]float32, len(grid))
 		if err := k.GELUSlope(y, slope); err != nil {
 			t.Fatal(err)
@@ -55,7 +56,7 @@ func TestGELUSlope(t *testing.T) {
 func TestAdam(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, isa := range Available() {
-		k := Kernels{isa: isa}
+		k := kernelsOf(isa)
 		for _, n := range []int{0, 1, 7, 16, 33, 100} {
 			s := AdamStep{Scale: .5, Beta1: .9, Beta2: .999, Rate: 1e-2, Root: 3, Epsilon: 1e-8, Shrink: .99}
 			var in [4][]float32
@@ -118,7 +119,7 @@ func TestAttendedHead(t *testing.T) {
 		q, k, v, d := numbers(nq), numbers(nk), numbers(nk), numbers(nq)
 		var want [][]float32
 		for _, isa := range slices.Backward(Available()) { // the Go code first
-			kernel := Kernels{isa: isa}
+			kernel := kernelsOf(isa)
 			p, context := make([]float32, a.Queries*a.PStride()), numbers(0)
 			context = append(context, d...) // what lies between the rows stays
 			dq, dk, dv := slices.Clone(q), slices.Clone(k), slices.Clone(v)
@@ -142,7 +143,7 @@ func TestAttendedHead(t *testing.T) {
 	}
 	a := AttendedHead{Queries: 2, Length: 3, Dim: 4, QStride: 4, KVStride: 4}
 	var scratch []float32
-	if err := (Kernels{isa: Available()[0]}).Attend(a, make([]float32, 7), make([]float32, 12), make([]float32, 12),
+	if err := kernelsOf(Available()[0]).Attend(a, make([]float32, 7), make([]float32, 12), make([]float32, 12),
 		make([]float32, 32), make([]float32, 8), &scratch); !errors.Is(err, kernels.ErrShape) {
 		t.Error(err)
 	}
