@@ -71,4 +71,49 @@ parts:
 	}
 }
 
+// TestDistilBERT: one that is trained from the default encoder learns which of two topics a question is of, on each
+// draw, and is read by the ONNX Runtime; a second run computes nothing.
+func TestDistilBERT(t *testing.T) {
+	if err := err2(models.Locate("all-MiniLM-L6-v2")); err != nil {
+		t.Skipf("SKIP: the default encoder is not there: %v", err)
+	}
+	data, out := t.TempDir(), t.TempDir()
+	var contexts, queries strings.Builder
+	for i := range 15 {
+		for topic, words := range map[string]string{"go": "goroutine, channel and compiler",
+			"sea": "herring, wave and ship"} {
+			fmt.Fprintf(&contexts, "{\"id\":\"%s%d\",\"topic\":%[1]q,\"text\":%[3]q}\n", topic, i, words)
+			fmt.Fprintf(&queries, "{\"id\":\"%[1]s%[2]d\",\"context_id\":\"%[1]s%[2]d\",\"topic\":%[1]q,"+
+				"\"text\":\"What is number %[2]d of %[3]s?\"}\n", topic, i, words)
+		}
+	}
+	for name, text := range map[string]string{dataset.ContextsFile: contexts.String(),
+		dataset.QueriesFile: queries.String()} {
+		if err := os.WriteFile(filepath.Join(data, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := experiment.Parse([]byte(`name: d
+parts:
+  - {name: classifiers, kind: classifiers, base: {draws: 2}, systems: [{classifier: distilbert}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for again := range 2 {
+		r, err := experiment.Run(t.Context(), experiment.Options{File: f, Data: data, Out: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []string{"train accuracy", "test accuracy", "f1"} {
+			if x := value(t, r, "classifiers", "distilbert", "test", m); x.Mean != 1 || x.N != 6 {
+				t.Errorf("%+v", x)
+			}
+		}
+		if x := value(t, r, "classifiers", "distilbert", "test", "seconds"); x.Mean <= 0 || r.Resumed != again {
+			t.Errorf("%+v, %d resumed", x, r.Resumed)
+		}
+	}
+}
+
 func err2(_ string, err error) error { return err }

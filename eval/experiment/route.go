@@ -94,19 +94,8 @@ func (r *run) classifier(ctx context.Context, c Cell, draws []*labelled) error {
 	key := c.Digest()
 	it, ok := r.journal.done[key][whole]
 	if !ok {
-		settings, err := c.System.router()
-		if err != nil {
-			return err
-		}
-		cfg := r.Config
-		cfg.Store = filepath.Join(r.work, "none") // routers need no store
-		cfg.Encoder, cfg.Precision = c.Encoder.Name, c.Encoder.Precision
-		s, err := sluice.Open(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		it, err = classifyDraws(ctx, s, settings, draws)
-		if err = errors.Join(err, s.Close()); err != nil {
+		var err error
+		if it, err = r.classifyDraws(ctx, c, draws); err != nil {
 			return fmt.Errorf("part %s, %s: %w", c.Part, c.System.label(), err)
 		}
 		if err := r.journal.add(key, whole, it); err != nil {
@@ -123,23 +112,29 @@ func (r *run) classifier(ctx context.Context, c Cell, draws []*labelled) error {
 	return nil
 }
 
-// router are the settings of a classifier: those of scikit-learn, or the default router's.
+// router are the settings of a classifier: those of scikit-learn, or the default router's, which a DistilBERT does not
+// read.
 func (s System) router() (route.Settings, error) {
 	kinds := []learn.Kind{learn.MultinomialNB, learn.GaussianNB, learn.LogisticRegression, learn.LinearSVC}
 	switch {
-	case s.Classifier == "default":
+	case s.Classifier == "default" || s.Classifier == distilBERT:
 		return route.Defaults(), nil
 	case slices.Contains(kinds, learn.Kind(s.Classifier)):
 		return route.Plain(learn.Kind(s.Classifier), route.Features(s.Features)), nil
 	}
-	return route.Settings{}, fmt.Errorf("%w: classifier %q (known: default, mnb, gnb, lr, svc)", ErrFile, s.Classifier)
+	return route.Settings{}, fmt.Errorf("%w: classifier %q (known: default, mnb, gnb, lr, svc, distilbert)", ErrFile,
+		s.Classifier)
 }
 
-// classifyDraws are the means of classify.
-func classifyDraws(ctx context.Context, s *sluice.Sluice, settings route.Settings, draws []*labelled) (Item, error) {
+// classifyDraws are the means over the draws.
+func (r *run) classifyDraws(ctx context.Context, c Cell, draws []*labelled) (Item, error) {
 	sums := map[string]float64{}
 	for _, l := range draws {
-		it, err := classify(ctx, s, settings, l)
+		classify := r.trainRouter
+		if c.System.Classifier == distilBERT {
+			classify = r.trainDistilBERT
+		}
+		it, err := classify(ctx, c, l)
 		if err != nil {
 			return it, err
 		}
@@ -154,32 +149,49 @@ func classifyDraws(ctx context.Context, s *sluice.Sluice, settings route.Setting
 	return it, nil
 }
 
-func classify(ctx context.Context, s *sluice.Sluice, settings route.Settings, l *labelled) (it Item, err error) {
-	dir, err := os.MkdirTemp("", "sluice-router")
+// trainRouter trains a router on one draw and tests it.
+func (r *run) trainRouter(ctx context.Context, c Cell, l *labelled) (it Item, err error) {
+	settings, err := c.System.router()
 	if err != nil {
 		return it, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cfg := r.Config
+	cfg.Store = filepath.Join(r.work, "none") // routers need no store
+	cfg.Encoder, cfg.Precision = c.Encoder.Name, c.Encoder.Precision
+	s, err := sluice.Open(ctx, cfg)
+	if err != nil {
+		return it, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	trained, err := s.TrainRouter(ctx, sluice.RouterOptions{Settings: settings,
 		Examples: &sluice.RouterExamples{Source: "training texts", List: l.train}})
 	if err != nil {
 		return it, err
 	}
-	it = Item{Scores: map[string]metric.Score{"seconds": metric.Of(trained.Seconds)}}
+	return scored(l, trained.Seconds, func(texts []string) ([]string, error) {
+		decisions, err := s.RouteBy(ctx, trained, texts)
+		labels := make([]string, len(decisions))
+		for i, d := range decisions {
+			labels[i] = d.Labels[0].Label
+		}
+		return labels, err
+	})
+}
+
+// scored tests a classifier on what it was trained with and on what it was not.
+func scored(l *labelled, seconds float64, label func(texts []string) ([]string, error)) (Item, error) {
+	it := Item{Scores: map[string]metric.Score{"seconds": metric.Of(seconds)}}
 	for _, x := range []struct {
 		name string
 		list []route.Example
 	}{{"train accuracy", l.train}, {"test accuracy", l.test}} {
-		texts, truth, got := make([]string, len(x.list)), make([]string, len(x.list)), make([]string, len(x.list))
+		texts, truth := make([]string, len(x.list)), make([]string, len(x.list))
 		for i, e := range x.list {
 			texts[i], truth[i] = e.Text, e.Labels[0]
 		}
-		decisions, err := s.RouteBy(ctx, trained, texts)
+		got, err := label(texts)
 		if err != nil {
 			return it, err
-		}
-		for i, d := range decisions {
-			got[i] = d.Labels[0].Label
 		}
 		classes, err := metric.Compare(truth, got)
 		if err != nil {

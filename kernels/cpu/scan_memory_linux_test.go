@@ -22,7 +22,8 @@ func TestScanStaysInside(t *testing.T) {
 			for _, queries := range []int{1, 3, 4, 17, 64} {
 				s := newScanCase(t, rng, 37, 70, queries, 0, queries%2 == 1)
 				s.addBiases(rng)
-				need, size := inFence(t, make([]float32, len(*field[[]float32](s.queries, "weights"))/s.queries.Sections), atEnd), queries*s.chunk.Panels*ScanLanes
+				places, size := *field[int](s.queries, "room"), queries*s.chunk.Panels*ScanLanes
+				need := inFence(t, make([]float32, places), atEnd)
 				for q := range queries {
 					score, _ := s.score(q, q%37)
 					need[q] = float32(score)
