@@ -75,15 +75,12 @@ func (a *asking) search(ctx context.Context) error {
 	if o.Where, err = a.partitions(ctx); err != nil {
 		return err
 	}
-	return a.timed("retrieve", func() error { return a.find(ctx, o) })
-}
-
-func (a *asking) find(ctx context.Context, o sluice.RetrieveOptions) error {
-	found, err := a.s.Passages(ctx, []string{a.q.Text}, o)
+	found, times, err := a.s.Lookup(ctx, []string{a.q.Text}, sluice.LookupOptions{Gate: sluice.GateOpen, Retrieve: &o})
 	if err != nil {
 		return err
 	}
-	for _, p := range found[0] {
+	a.item.MS["embed"], a.item.MS["retrieve"] = times.Embed, times.Retrieve // as in an answer's trace
+	for _, p := range found[0].Passages {
 		a.passages = append(a.passages, p.Chunk)
 	}
 	return nil

@@ -352,6 +352,11 @@ parts:
 	if x := value(t, r, "search", "", experiment.Answerable, "recall@20"); x.Mean != 1 || x.N != 24 {
 		t.Errorf("%+v", x)
 	}
+	for _, stage := range []string{"ms.embed", "ms.route", "ms.retrieve"} { // each apart, as in the trace of an answer
+		if x := value(t, r, "search", "", experiment.Answerable, stage); x.N != 24 {
+			t.Errorf("%+v", x)
+		}
+	}
 	all := value(t, r, "search", "", experiment.Answerable, "routed_to_all")
 	text, err := os.ReadFile(filepath.Join(b.out, "journal.jsonl"))
 	if err != nil || all.Mean > .2 {

@@ -57,7 +57,8 @@ func svg(g grid) ([]byte, error) {
 	}
 	p.NominalY(names...)
 	p.BackgroundColor, p.X.Label.Text = color.White, measure
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.X.Min = min(p.X.Min, 0)
 	if len(columns) > 1 { // room for the legend above the bars
 		p.Y.Max = float64(len(names)) - .5 + 14*float64(len(columns))/group
