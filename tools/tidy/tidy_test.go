@@ -29,7 +29,7 @@ func skippedDir(p, name string) bool {
 		return true
 	}
 	assembled := name == "lib" || name == "include" || name == "python"
-	return strings.HasPrefix(p, "third_party/") && assembled || p == "build/out"
+	return strings.HasPrefix(p, "third_party/") && assembled || p == "build/out" || p == "dist"
 }
 
 // walk visits every file of the repository by its path with slashes.
