@@ -20,7 +20,7 @@ import (
 // `sluice train classifier` and `sluice classify`.
 const distilBERT = "distilbert"
 
-// trainDistilBERT is classify for it.
+// trainDistilBERT trains a DistilBERT on one draw and tests it.
 func (r *run) trainDistilBERT(ctx context.Context, c Cell, l *labelled) (it Item, err error) {
 	dir, err := os.MkdirTemp("", "sluice-distilbert")
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *run) trainDistilBERT(ctx context.Context, c Cell, l *labelled) (it Item
 	})
 }
 
-// distilBERT trains one into cfg.Classifier.
+// distilBERT trains a DistilBERT from an encoder into the folder cfg.Classifier, on the CPU.
 func (r *run) distilBERT(ctx context.Context, cfg sluice.Config, encoder string, l *labelled) (
 	_ *train.Result, err error,
 ) {
@@ -76,6 +76,7 @@ func (r *run) distilBERT(ctx context.Context, cfg sluice.Config, encoder string,
 		Out: cfg.Classifier, Name: distilBERT, Settings: set, Tokenizer: tokenizer, Engine: e})
 }
 
+// trainingTexts are the examples of a router as those of a trained classifier.
 func trainingTexts(list []route.Example) *train.Examples {
 	e := &train.Examples{Source: "training texts"}
 	for _, x := range list {
