@@ -94,8 +94,8 @@ func (s *Sum) add(columns *[Panel / 2]float32) (err error) {
 	return err
 }
 
-// Pair enters one pair of vectors into the count: v is its tile value, x what bins and the caller's sums go by (for l2 the
-// scaled distance). It tells whether the pair is counted. row0 and column0 are the call's first row and column.
+// Pair enters one pair of vectors into the count: v is its tile value, x what bins and the caller's sums go by (for l2
+// the scaled distance). It tells whether the pair is counted. row0 and column0 are the call's first row and column.
 func (c *Count) Pair(v, x float32, row, column, row0, column0 int) (counted bool) {
 	own := int(c.Own[column]) == row
 	near := own || c.RowGroup != nil && c.RowGroup[row] == c.ColumnGroup[column]
