@@ -227,7 +227,7 @@ func binding(sets []isa, libs, jinja string, cpus []string, sanitized bool) reci
 		flags = append(flags, "-DSLC_HAS_"+v.name)
 	}
 	return recipe{
-		name: name, version: 2,
+		name: name, version: 3,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			_, _, id, err := e.compilers(ctx)
 			if err != nil {
@@ -278,22 +278,31 @@ func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, j
 	flags = append(slices.Clone(flags), "-std=c++17", "-fPIC", "-Wall", "-Wextra", renamed(e.Repo, "sluice"),
 		"-I", e.bindingDir(), "-I", filepath.Join(libs, "include"), "-isystem", filepath.Join(jinja, "include"),
 		"-I", upstream)
-	for i := range sources {
-		sources[i] = filepath.Join(e.bindingDir(), sources[i])
+	units := make([][]string, 2)
+	for i, name := range sources {
+		units[i%2] = append(units[i%2], filepath.Join(e.bindingDir(), name))
 	}
-	return e.compile(ctx, j, cxx, flags, sources)
+	return e.compile(ctx, j, cxx, flags, units)
 }
 
-// compile makes an object of each source in the job's folder, as many at a time as there are processors, and returns
-// their names.
-func (e *Env) compile(ctx context.Context, j job, cxx string, flags, sources []string) (objects []string, err error) {
+// compile makes an object of each unit in the job's folder, as many at a time as there are processors, and returns
+// their names. A unit is several sources that are compiled as one: their headers take more time than they do.
+func (e *Env) compile(ctx context.Context, j job, cxx string, flags []string, units [][]string,
+) (objects []string, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.NumCPU())
-	for _, src := range sources {
-		obj := strings.TrimSuffix(filepath.Base(src), ".cpp") + ".o"
-		objects = append(objects, obj)
+	for i, sources := range units {
+		unit := fmt.Sprintf("%s-%d", j.name, i+1)
+		objects = append(objects, unit+".o")
+		var b strings.Builder
+		for _, src := range sources {
+			fmt.Fprintf(&b, "#include %q\n", src)
+		}
+		if err := os.WriteFile(filepath.Join(j.work, unit+".cpp"), []byte(b.String()), 0o644); err != nil {
+			return nil, errors.Join(err, g.Wait())
+		}
 		g.Go(func() error {
-			return e.run(ctx, j, j.work, nil, cxx, append(slices.Clone(flags), "-c", src, "-o", obj)...)
+			return e.run(ctx, j, j.work, nil, cxx, append(slices.Clone(flags), "-c", unit+".cpp", "-o", unit+".o")...)
 		})
 	}
 	return objects, g.Wait()
