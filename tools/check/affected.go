@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,6 +16,7 @@ import (
 // listed is what `go list` tells of a package.
 type listed struct {
 	ImportPath   string
+	Dir          string
 	GoFiles      []string
 	CgoFiles     []string
 	CFiles       []string
@@ -26,7 +30,8 @@ type listed struct {
 
 // list returns all packages by their paths.
 func (r *runner) list(ctx context.Context, goflags string) (map[string]listed, error) {
-	const fields = "-json=ImportPath,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,EmbedFiles,TestGoFiles,XTestGoFiles"
+	const fields = "-json=ImportPath,Dir,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,EmbedFiles,TestGoFiles," +
+		"XTestGoFiles"
 	out, err := r.command(ctx, goflags, "go", "list", fields, "./...").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
@@ -45,23 +50,63 @@ func (r *runner) list(ctx context.Context, goflags string) (map[string]listed, e
 
 // affected returns which packages have other files in b than in a, their own or those of their tests, and how many have
 // tests that were compiled from the same files. The latter say the same in both: what differs below them is tested in
-// the packages that it belongs to, and all of it together by internal/e2e.
-func affected(a, b map[string]listed) (others []string, same int) {
+// the packages that it belongs to, and all of it together by internal/e2e. For the same reason, of a package that has
+// only got more files of tests, grown has those files: the other tests have run.
+func affected(a, b map[string]listed) (others []string, grown map[string][]string, same int) {
+	grown = map[string][]string{}
 	for path, p := range b {
+		before, after := tests(a[path]), tests(p)
 		switch {
-		case len(p.TestGoFiles)+len(p.XTestGoFiles) == 0:
-		case slices.Equal(sources(a[path]), sources(p)):
-			same++
-		default:
+		case len(after) == 0:
+		case !slices.Equal(sources(a[path]), sources(p)) || len(before) == 0:
 			others = append(others, path)
+		case slices.Equal(before, after):
+			same++
+		case slices.ContainsFunc(before, func(f string) bool { return !slices.Contains(after, f) }):
+			others = append(others, path)
+		default:
+			for _, f := range after {
+				if !slices.Contains(before, f) {
+					grown[path] = append(grown[path], filepath.Join(p.Dir, f))
+				}
+			}
 		}
 	}
 	slices.Sort(others)
-	return others, same
+	return others, grown, same
 }
 
-// sources returns the files of a package and of its tests.
+// sources returns the files of a package, tests those of its tests.
 func sources(p listed) []string {
-	return slices.Concat(p.GoFiles, p.CgoFiles, p.CFiles, p.CXXFiles, p.HFiles, p.SFiles, p.EmbedFiles,
-		p.TestGoFiles, p.XTestGoFiles)
+	return slices.Concat(p.GoFiles, p.CgoFiles, p.CFiles, p.CXXFiles, p.HFiles, p.SFiles, p.EmbedFiles)
 }
+func tests(p listed) []string { return slices.Concat(p.TestGoFiles, p.XTestGoFiles) }
+
+// onlyIn returns the packages that have a file in a which they have not in b.
+func onlyIn(a, b map[string]listed) (packages []string) {
+	for path, p := range a {
+		theirs := slices.Concat(sources(b[path]), tests(b[path]))
+		if slices.ContainsFunc(slices.Concat(sources(p), tests(p)),
+			func(f string) bool { return !slices.Contains(theirs, f) }) {
+			packages = append(packages, path)
+		}
+	}
+	slices.Sort(packages)
+	return packages
+}
+
+// declared returns the names of the tests, examples and fuzz targets of Go files.
+func declared(files []string) (names []string, err error) {
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range reDeclared.FindAllSubmatch(text, -1) {
+			names = append(names, string(m[1]))
+		}
+	}
+	return names, nil
+}
+
+var reDeclared = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz)\w*)\(`)

@@ -67,6 +67,9 @@ func TestParser(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)
 		}
 	}
+	if got := strings.Join(p.skipped["m/a"], " "); got != "TestSkip" {
+		t.Errorf("skipped: %q", got)
+	}
 	if want := "native: m/a TestBad|native: m/b|native: m/c"; strings.Join(p.failed, "|") != want {
 		t.Errorf("failed: %q", p.failed)
 	}
@@ -121,27 +124,50 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// A package is tested again when its own files, or those of its tests, are others.
+// A package is tested again when its own files are others, or one of its tests' files is missing; with more files of
+// tests, those are run.
 func TestAffected(t *testing.T) {
 	module := func(tag bool) map[string]listed {
 		native := map[bool]string{false: "none.go", true: "native.go"}[tag]
-		tests := map[bool][]string{false: {"a_test.go"}, true: {"a_test.go", "a_native_test.go"}}[tag]
+		more := map[bool][]string{false: {"a_test.go"}, true: {"a_test.go", "a_native_test.go"}}[tag]
+		twins := map[bool][]string{false: {"none_test.go"}, true: {"native_test.go"}}[tag]
 		return map[string]listed{
 			"m/low":      {GoFiles: []string{"low.go"}, TestGoFiles: []string{"low_test.go"}},
 			"m/llm":      {GoFiles: []string{"llm.go", native}, XTestGoFiles: []string{"llm_test.go"}},
-			"m/inner":    {GoFiles: []string{"inner.go"}, TestGoFiles: tests},
-			"m/outer":    {GoFiles: []string{"outer.go"}, XTestGoFiles: tests},
+			"m/inner":    {Dir: "/m/inner", GoFiles: []string{"inner.go"}, TestGoFiles: more},
+			"m/outer":    {GoFiles: []string{"outer.go"}, XTestGoFiles: twins},
 			"m/untested": {GoFiles: []string{native}},
 		}
 	}
 	without, with := module(false), module(true)
 	with["m/new"] = listed{TestGoFiles: []string{"new_test.go"}}
-	got, same := affected(without, with)
-	if want := "m/inner m/llm m/new m/outer"; strings.Join(got, " ") != want || same != 1 {
-		t.Errorf("%v, not %s; %d the same", got, want, same)
+	others, grown, same := affected(without, with)
+	if want := "m/llm m/new m/outer"; strings.Join(others, " ") != want || same != 1 {
+		t.Errorf("%v, not %s; %d the same", others, want, same)
 	}
-	if got, same := affected(with, with); len(got) > 0 || same != 5 {
-		t.Errorf("compared with itself: %v, %d", got, same)
+	if got := grown["m/inner"]; len(grown) != 1 || len(got) != 1 || got[0] != "/m/inner/a_native_test.go" {
+		t.Errorf("more tests: %v", grown)
+	}
+	if others, grown, same := affected(with, with); len(others)+len(grown) > 0 || same != 5 {
+		t.Errorf("compared with itself: %v, %v, %d", others, grown, same)
+	}
+	if got := strings.Join(onlyIn(without, with), " "); got != "m/llm m/outer m/untested" {
+		t.Errorf("files that are only there without the tag: %s", got)
+	}
+}
+
+func TestDeclared(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a_test.go")
+	text := "package a\n\nfunc TestOne(t *testing.T) {\n\tfunc TestNot() {}\n}\n\nfunc FuzzTwo(f *testing.F) {}\n" +
+		"func helper() {}\nfunc Example_three() {}\nfunc BenchmarkFour(b *testing.B) {}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := declared([]string{file}); err != nil || strings.Join(got, " ") != "TestOne FuzzTwo Example_three" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := declared([]string{file + ".no"}); err == nil {
+		t.Error("a file that is not there declares nothing")
 	}
 }
 

@@ -43,9 +43,9 @@ func run(ctx context.Context, args []string) int {
 	case verb == "test" && len(args) <= 1:
 		r.checks(ctx)
 	case verb == "race" && len(args) == 1:
-		r.race(ctx)
+		r.alone(r.racing(ctx))
 	case verb == "asan" && len(args) == 1:
-		r.sanitize(ctx)
+		r.alone(r.sanitizing(ctx))
 	case verb == "fuzz" && len(args) <= 2:
 		each := 20 * time.Second
 		if len(args) == 2 {
@@ -73,27 +73,9 @@ func (r *runner) checks(ctx context.Context) {
 	plain, native := withoutTag(flags, "native"), withTag(flags, "native")
 	r.silent(ctx, "gofmt", native, "gofmt", "-l", ".")
 	r.silent(ctx, "go mod tidy", native, "go", "mod", "tidy", "-diff")
-	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
-	r.silent(ctx, "go vet, no set-up", plain, "go", "vet", "./...")
-	r.test(ctx, "no set-up", plain, "./...")
-	r.env = []string{"CGO_ENABLED=0"}
-	r.silent(ctx, "go vet, no C compiler", plain, "go", "vet", "./kernels/...", "./engine/...")
-	r.test(ctx, "no C compiler", plain, "-skip", onceOnly, "./kernels/...", "./engine/...")
-	r.env = nil
-	r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
-	r.native(ctx, plain, native)
-	r.race(ctx)
-	r.sanitize(ctx)
-}
-
-// native tests the packages that have files of their own with the set-up; the others have been tested without.
-func (r *runner) native(ctx context.Context, plain, native string) {
-	if ctx.Err() != nil {
-		return
-	}
 	a, err := r.list(ctx, plain)
 	if err != nil {
-		r.fail("native", err.Error())
+		r.fail("no set-up", err.Error())
 		return
 	}
 	b, err := r.list(ctx, native)
@@ -101,16 +83,69 @@ func (r *runner) native(ctx context.Context, plain, native string) {
 		r.fail("native", err.Error())
 		return
 	}
-	packages, same := affected(a, b)
+	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
+	r.test(ctx, "no set-up", plain, "./...")
+	skipped := r.skipped
+	// What all of these print stands in their order; beside each other, so that no processor waits for the last of one.
+	r.beside(
+		func(r *runner) {
+			r.env = []string{"CGO_ENABLED=0"}
+			r.silent(ctx, "go vet, no C compiler", plain, "go", "vet", "./kernels/...", "./engine/...")
+			r.test(ctx, "no C compiler", plain, "-skip", onceOnly, "./kernels/...", "./engine/...")
+		},
+		func(r *runner) {
+			// The other packages have no file that the next one does not read.
+			r.silent(ctx, "go vet, no set-up", plain, "go", append([]string{"vet"}, onlyIn(a, b)...)...)
+			r.silent(ctx, "go vet, native", native, "go", "vet", "./...")
+		},
+	)
+	r.native(ctx, native, a, b, skipped)
+	racing, sanitizing := r.racing(ctx), r.sanitizing(ctx)
+	racing[0](r) // the first compiles what the others need as well
+	r.beside(slices.Concat(racing[1:], sanitizing)...)
+}
+
+// native tests the packages that have files of their own with the set-up; the others have been tested without. a and b
+// are the packages without and with it, skipped the tests that did not run for want of it.
+func (r *runner) native(ctx context.Context, flags string, a, b map[string]listed, skipped map[string][]string) {
+	if ctx.Err() != nil {
+		return
+	}
+	others, grown, same := affected(a, b)
+	others = slices.DeleteFunc(others, func(p string) bool { return slices.Contains(computing, p) })
+	var more, names []string
+	for path, files := range grown {
+		switch {
+		case slices.Contains(computing, path):
+		case slices.Contains(whole, path):
+			others = append(others, path)
+		default:
+			found, err := declared(files)
+			if err != nil {
+				r.fail("native", err.Error())
+				return
+			}
+			more, names = append(more, path), slices.Concat(names, found, skipped[path])
+		}
+	}
+	slices.Sort(others)
+	slices.Sort(more)
+	slices.Sort(names)
+	run := "^(" + strings.Join(slices.Compact(names), "|") + ")$"
 	fmt.Fprintf(r.out, "----  %d packages have the same files with the set-up and are not tested again\n", same)
+	fmt.Fprintf(r.out, "----  %d have more tests with the set-up: these run, and what was skipped without\n", len(more))
 	fmt.Fprintf(r.out, "----  %s have been tested; their tests of GPUs come with the set-up\n",
 		strings.Join(computing, ", "))
-	packages = slices.DeleteFunc(packages, func(p string) bool { return slices.Contains(computing, p) })
 	r.beside(
-		func(r *runner) { r.test(ctx, "native", native, append([]string{"-run", ofGPUs}, computing...)...) },
-		func(r *runner) { r.test(ctx, "native", native, packages...) },
+		func(r *runner) { r.test(ctx, "native", flags, append([]string{"-run", ofGPUs}, computing...)...) },
+		func(r *runner) { r.test(ctx, "native", flags, others...) },
+		func(r *runner) { r.test(ctx, "native", flags, append([]string{"-run", run}, more...)...) },
 	)
 }
+
+// whole are the library and the program: all of their tests run with the set-up as well, because it is within them that
+// native parts and the rest come together.
+var whole = []string{"github.com/sluice-rag/sluice", "github.com/sluice-rag/sluice/cmd/sluice"}
 
 // computing are other programs with the set-up only because they can open a GPU's driver then. ofGPUs are their tests
 // of that: they, and what these packages may depend on, run with the set-up, the minute of others does not once more,

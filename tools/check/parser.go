@@ -49,6 +49,8 @@ type parser struct {
 	out    io.Writer
 	total  counts
 	failed []string
+	// Tests of a package that were skipped, or of which a part was, by their names without that of the part.
+	skipped map[string][]string
 
 	output   map[string][]string // of tests and packages that have not ended
 	packages map[string]*counts
@@ -65,7 +67,7 @@ func (p *parser) line(text []byte) {
 		return
 	}
 	if p.output == nil {
-		p.output, p.packages = map[string][]string{}, map[string]*counts{}
+		p.output, p.packages, p.skipped = map[string][]string{}, map[string]*counts{}, map[string][]string{}
 	}
 	key := e.Package + "\x00" + e.Test
 	switch e.Action {
@@ -104,6 +106,8 @@ func (p *parser) result(e event, key string) {
 	case "skip":
 		t.Skipped++
 		t.skip(reason(p.output[key]), 1)
+		test, _, _ := strings.Cut(e.Test, "/")
+		p.skipped[e.Package] = append(p.skipped[e.Package], test)
 	case "fail":
 		t.Failed++
 		p.failed = append(p.failed, fmt.Sprintf("%s: %s %s", p.label, short(e.Package), e.Test))

@@ -69,35 +69,29 @@ func (s selection) args() []string {
 	return append(args, s.packages...)
 }
 
-// race runs the tests under the race detector. It watches Go; C is the same program but for how fast it is.
-func (r *runner) race(ctx context.Context) {
+// racing are steps that run the tests under the race detector. It watches Go; C is the same program but for how fast it
+// is.
+func (r *runner) racing(ctx context.Context) (steps []func(*runner)) {
+	var env []string
 	if cc := cmp.Or(os.Getenv("CC"), "gcc"); exists(cc) {
 		wrapper, err := lightly(cc)
 		if err != nil {
-			r.fail("race", err.Error())
-			return
+			return []func(*runner){func(r *runner) { r.fail("race", err.Error()) }}
 		}
-		r.env = []string{"CC=" + wrapper}
-		defer func() { r.env = nil }()
+		env = []string{"CC=" + wrapper}
 	}
-	of := func(s selection) func(*runner) {
-		return func(r *runner) {
+	for _, s := range racy() {
+		steps = append(steps, func(r *runner) {
 			if ctx.Err() != nil {
 				return
 			}
+			r.env = env
 			skipped := strings.Join(s.skip, " ")
 			fmt.Fprintf(r.out, "----  without the race detector only, as they %s: %s\n", s.why, skipped)
 			r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, s.args()...)...)
-		}
+		})
 	}
-	// The first compiles what the others need as well.
-	all := racy()
-	of(all[0])(r)
-	var rest []func(*runner)
-	for _, s := range all[1:] {
-		rest = append(rest, of(s))
-	}
-	r.beside(rest...)
+	return steps
 }
 
 // onceOnly are tests of engine that do the same whatever the instruction set: they run in the first pass, and not again

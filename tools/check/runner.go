@@ -19,8 +19,9 @@ type runner struct {
 	out     io.Writer
 	started time.Time
 	total   counts
-	failed  []string // names, for the summary
-	env     []string // for the commands, beside the process's own
+	failed  []string            // names, for the summary
+	env     []string            // for the commands, beside the process's own
+	skipped map[string][]string // tests that the last test left out, by package
 }
 
 func (r *runner) command(ctx context.Context, goflags, name string, args ...string) *exec.Cmd {
@@ -81,6 +82,7 @@ func (r *runner) test(ctx context.Context, what, goflags string, args ...string)
 	}
 	err = cmd.Wait()
 	r.total.add(p.total)
+	r.skipped = p.skipped
 	r.failed = append(r.failed, p.failed...)
 	if err != nil && p.total.Failed == 0 { // a failure that no event told of
 		r.fail(what, fmt.Sprintf("%v\n%s", err, &stderr))
@@ -102,6 +104,13 @@ func (r *runner) beside(steps ...func(*runner)) {
 		_, _ = r.out.Write(texts[i].Bytes())
 		r.total.add(runners[i].total)
 		r.failed = append(r.failed, runners[i].failed...)
+	}
+}
+
+// alone runs steps one after the other, each with an environment of its own.
+func (r *runner) alone(steps []func(*runner)) {
+	for _, step := range steps {
+		r.beside(step)
 	}
 }
 

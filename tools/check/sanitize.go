@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,46 +14,45 @@ import (
 // instrumented are the packages whose C code is ours.
 const instrumented = "./kernels/cpu"
 
-// sanitize runs the tests of the C kernels, and those of the language model's binding that need no large model, under
-// AddressSanitizer, which also watches Go's heap (go help build, -asan), and UndefinedBehaviorSanitizer. What a kernel
-// reads or writes beside its buffers, and what C does not define, ends the test. A sanitized call from Go allocates, so
-// the tests that count allocations are left out.
-func (r *runner) sanitize(ctx context.Context) {
-	const what = "asan, ubsan"
-	if ctx.Err() != nil {
-		return
-	}
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "gcc"
-	}
+// sanitizing are steps that run the tests of the C kernels, and those of the language model's binding that need no
+// large model, under AddressSanitizer, which also watches Go's heap (go help build, -asan), and
+// UndefinedBehaviorSanitizer.
+// What a kernel reads or writes beside its buffers, and what C does not define, ends the test. A sanitized call from Go
+// allocates, so the tests that count allocations are left out.
+func (r *runner) sanitizing(ctx context.Context) []func(*runner) {
+	const what, undefined = "asan, ubsan", "-fsanitize=undefined"
+	compiler := cmp.Or(os.Getenv("CC"), "gcc")
 	if _, err := exec.LookPath(compiler); err != nil || runtime.GOOS != "linux" ||
 		runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
-		reason := fmt.Sprintf("sanitizers need gcc on linux, amd64 or arm64 (%s/%s, %s)",
-			runtime.GOOS, runtime.GOARCH, compiler)
-		r.total.Skipped++
-		r.total.skip(reason, 1)
-		fmt.Fprintf(r.out, "skip  %s: %s\n", what, reason)
-		return
+		return []func(*runner){func(r *runner) {
+			r.leaveOut(what, fmt.Sprintf("sanitizers need gcc on linux, amd64 or arm64 (%s/%s, %s)",
+				runtime.GOOS, runtime.GOARCH, compiler))
+		}}
 	}
-	wrapper, err := lightly(compiler)
-	if err != nil {
-		r.fail(what, err.Error())
-		return
-	}
-	const undefined = "-fsanitize=undefined"
-	r.beside(
+	return []func(*runner){
 		func(r *runner) {
+			wrapper, err := lightly(compiler)
+			if err != nil {
+				r.fail(what, err.Error())
+				return
+			}
 			r.env = []string{"CGO_ENABLED=1", "CC=" + wrapper, "CGO_CFLAGS=" + undefined + " -fno-sanitize-recover=all",
 				"CGO_LDFLAGS=" + undefined}
 			flags := withoutTag(os.Getenv("GOFLAGS"), "native")
 			r.test(ctx, what, flags, "-asan", "-skip", "AllocateNothing", instrumented)
 		},
 		func(r *runner) { r.sanitizeBinding(ctx, what, undefined) },
-	)
+	}
 }
 
-// sanitizeBinding is the half of sanitize that is about the language model.
+// leaveOut counts a step that cannot run here as a test that was skipped.
+func (r *runner) leaveOut(what, reason string) {
+	r.total.Skipped++
+	r.total.skip(reason, 1)
+	fmt.Fprintf(r.out, "skip  %s: %s\n", what, reason)
+}
+
+// sanitizeBinding is the half of sanitizing that is about the language model.
 func (r *runner) sanitizeBinding(ctx context.Context, what, undefined string) {
 	// The sanitized library comes first on the linker's path.
 	library, err := filepath.Abs("build/out/asan")
@@ -61,14 +61,15 @@ func (r *runner) sanitizeBinding(ctx context.Context, what, undefined string) {
 		return
 	}
 	if _, err := os.Stat(filepath.Join(library, "libbinding.a")); err != nil {
-		r.total.Skipped++
-		r.total.skip("the sanitized libbinding is not built (make asan builds it)", 1)
+		r.leaveOut(what, "the sanitized libbinding is not built (make asan builds it)")
 		return
 	}
 	r.env = []string{"CGO_ENABLED=1", "CGO_LDFLAGS=-L" + library + " " + undefined}
 	flags := withTag(os.Getenv("GOFLAGS"), "native")
-	r.test(ctx, what, flags, "-asan", "-run", bindingTests, "./llm/tests")
-	r.test(ctx, what, flags, "-asan", "-run", upstreamTests, "./llm")
+	r.beside(
+		func(r *runner) { r.test(ctx, what, flags, "-asan", "-run", bindingTests, "./llm/tests") },
+		func(r *runner) { r.test(ctx, what, flags, "-asan", "-run", upstreamTests, "./llm") },
+	)
 }
 
 // lightly returns a compiler that takes C as the given one does, with -O1 behind all that packages ask for: the kernels
