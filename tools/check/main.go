@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -84,7 +86,8 @@ func (r *runner) checks(ctx context.Context) {
 		return
 	}
 	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
-	r.test(ctx, "no set-up", plain, "./...")
+	// One more at a time than there are processors: some tests wait.
+	r.test(ctx, "no set-up", plain, "-p", strconv.Itoa(runtime.NumCPU()+1), "./...")
 	skipped := r.skipped
 	// What all of these print stands in their order; beside each other, so that no processor waits for the last of one.
 	r.beside(
