@@ -99,8 +99,10 @@ func (r *runner) racing(ctx context.Context) (steps []func(*runner)) {
 }
 
 // onceOnly are tests of engine that do the same whatever the instruction set: they run in the first pass, and not again
-// without a C compiler.
-const onceOnly = "^(TestStandIn|TestVendoring)$"
+// without a C compiler. Beside the stand-in and what is vendored: work that is split with a GPU, and what is still done
+// after a cancellation.
+const onceOnly = "^(TestStandIn|TestVendoring|TestGPUEqualsCPU|TestGPUScans|TestCancelledAnywhere|" +
+	"TestCancelledAtAnyMoment)$"
 
 func exists(program string) bool {
 	_, err := exec.LookPath(program)
