@@ -5,9 +5,9 @@
 #include "linear.h"
 #include "block_body.h"
 
-// DEPTH is the most inputs of one sum: a panel of so many stays in the first cache while the rows go by. Longer
-// products are sums of such sums, which also keeps their rounding small.
-enum { DEPTH = 32768 / 4 / PANEL, STEP = 1 };
+// DEPTH is the most inputs of one sum: a panel's slice of 48 KiB, which is read from the second cache while the rows
+// go by. Longer products are sums of such sums, which also keeps their rounding small.
+enum { DEPTH = 49152 / 4 / PANEL, STEP = 1 };
 
 #define NAME PASTE(slc_linear_f32_, ISA)
 #define SUMS(l, sums, k, row, rows, panel, next) \
