@@ -62,10 +62,16 @@ func bindingKey(sanitized bool) func(context.Context, *Env) (string, error) {
 
 func bindingOutputs(sanitized bool) func(context.Context, *Env) ([]string, error) {
 	return func(ctx context.Context, e *Env) ([]string, error) {
-		outs, err := outputsOf(bindingNeeds(e)...)(ctx, e)
+		needs := bindingNeeds(e)
+		outs, err := outputsOf(needs[0])(ctx, e) // alone: the crates' lane is still at work then, and it ends later
 		if err != nil {
 			return nil, err
 		}
+		rest, err := outputsOf(needs[1:]...)(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, rest...)
 		merged, err := e.output(ctx, binding(e.sets(), outs[0], outs[1], outs[2:], sanitized))
 		return append([]string{merged}, outs...), err
 	}

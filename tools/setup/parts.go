@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/filehash"
 )
@@ -303,16 +305,19 @@ func keyOf(rs ...recipe) func(context.Context, *Env) (string, error) {
 	}
 }
 
-// outputsOf builds recipes that do not depend on each other.
+// outputsOf builds recipes that do not depend on each other, two at a time: where one has work for one core, the other
+// takes the rest.
 func outputsOf(rs ...recipe) func(context.Context, *Env) ([]string, error) {
-	return func(ctx context.Context, e *Env) (dirs []string, err error) {
-		for _, r := range rs {
-			dir, err := e.output(ctx, r)
-			if err != nil {
-				return nil, err
-			}
-			dirs = append(dirs, dir)
+	return func(ctx context.Context, e *Env) ([]string, error) {
+		dirs := make([]string, len(rs))
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(2)
+		for i, r := range rs {
+			g.Go(func() (err error) {
+				dirs[i], err = e.output(ctx, r)
+				return err
+			})
 		}
-		return dirs, nil
+		return dirs, g.Wait()
 	}
 }
