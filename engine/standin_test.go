@@ -12,9 +12,10 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// TestStandIn runs all tests of the package again, with a device behind the interface that is not the CPU.
+// TestStandIn runs all tests of the package again, with a device behind the interface that is not the CPU: not those
+// that open devices of their own, which are the same again.
 func TestStandIn(t *testing.T) {
-	devicetest.RunAgain(t, "^Test(DeviceFaults|IndexBoundaries)$")
+	devicetest.RunAgain(t, "^Test(DeviceFaults|IndexBoundaries|GPU.*|NoGPU|Auto|Resident|PartsOfBoth)$")
 }
 
 // onFaulty is an engine on a stand-in of the test's own.
