@@ -1,8 +1,6 @@
 //go:build amd64 || arm64
 
-#ifdef __x86_64__ // as fast as with -O3, in half of the compiler's time
-#pragma GCC optimize("O2")
-#endif
+#include "optimize.h"
 
 // Baseline of the compiler's target: four floats at a time (SSE2, NEON).
 #define ISA scalar

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestTags(t *testing.T) {
@@ -208,5 +210,44 @@ func TestSelections(t *testing.T) {
 		if args := strings.Join(s.args(), " "); !strings.HasPrefix(args, "-skip ^("+s.skip[0]+"|") {
 			t.Errorf("arguments %s", args)
 		}
+	}
+}
+
+// What is compiled ahead is what `go test` compiles: the flags and packages are the same, what chooses tests is not
+// among them.
+func TestCompiling(t *testing.T) {
+	got := compiling([]string{"-race", "-skip", "^TestA$", "-run", "TestB", "./cuda", "./engine/..."})
+	if diff := cmp.Diff([]string{"list", "-export", "-test", "-race", "./cuda", "./engine/..."}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestCompileAhead: what later steps would run is compiled, in their environment, and nothing of it is said.
+func TestCompileAhead(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("nice", "#!/bin/sh\necho \"$STEP $GOFLAGS $@\" >> "+filepath.Join(dir, "calls")+"\n")
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var out bytes.Buffer
+	r := &runner{out: &out}
+	step := func(name string) func(*runner) {
+		return func(r *runner) {
+			r.env = []string{"STEP=" + name}
+			r.beside(func(r *runner) { r.test(t.Context(), "what", "-v", "-race", "-run", "x", "./"+name) })
+		}
+	}
+	r.compileAhead([]func(*runner){step("a"), step("b")})()
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a -v -n 19 go list -export -test -race ./a\nb -v -n 19 go list -export -test -race ./b\n"
+	if diff := cmp.Diff(want, string(calls)); diff != "" || out.Len() > 0 || r.total.Passed+r.total.Failed > 0 {
+		t.Errorf("%s\nsaid %q, %+v", diff, &out, r.total)
 	}
 }

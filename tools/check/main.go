@@ -85,6 +85,9 @@ func (r *runner) checks(ctx context.Context) {
 		r.fail("native", err.Error())
 		return
 	}
+	early, cancel := context.WithCancel(ctx)
+	compiled := r.compileAhead(r.racing(early))
+	defer func() { cancel(); compiled() }()
 	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
 	// One more at a time than there are processors: some tests wait.
 	r.test(ctx, "no set-up", plain, "-p", strconv.Itoa(runtime.NumCPU()+1), "./...")
@@ -103,6 +106,7 @@ func (r *runner) checks(ctx context.Context) {
 		},
 	)
 	r.native(ctx, native, a, b, skipped)
+	compiled() // and not the same twice
 	racing, sanitizing := r.racing(ctx), r.sanitizing(ctx)
 	racing[0](r) // the first compiles what the others need as well
 	r.beside(slices.Concat(racing[1:], sanitizing)...)

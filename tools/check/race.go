@@ -78,7 +78,7 @@ func (s selection) args() []string {
 func (r *runner) racing(ctx context.Context) (steps []func(*runner)) {
 	var env []string
 	if cc := cmp.Or(os.Getenv("CC"), "gcc"); exists(cc) {
-		wrapper, err := lightly(cc)
+		wrapper, err := lightly(cc, "-O1")
 		if err != nil {
 			return []func(*runner){func(r *runner) { r.fail("race", err.Error()) }}
 		}

@@ -22,6 +22,7 @@ type runner struct {
 	failed  []string            // names, for the summary
 	env     []string            // for the commands, beside the process's own
 	skipped map[string][]string // tests that the last test left out, by package
+	ahead   bool                // test only compiles what it would run
 }
 
 func (r *runner) command(ctx context.Context, goflags, name string, args ...string) *exec.Cmd {
@@ -59,6 +60,11 @@ func (r *runner) test(ctx context.Context, what, goflags string, args ...string)
 	if ctx.Err() != nil {
 		return
 	}
+	if r.ahead {
+		// What fails here fails once more where it is run, and is told there.
+		_ = r.command(ctx, goflags, "nice", append([]string{"-n", "19", "go"}, compiling(args)...)...).Run()
+		return
+	}
 	fmt.Fprintf(r.out, "----  go test %s (%s)\n", strings.Join(args, " "), what)
 	cmd := r.command(ctx, goflags, "go", append([]string{"test", "-json", "-vet=off", "-timeout", "20m"}, args...)...)
 	var stderr bytes.Buffer
@@ -89,6 +95,31 @@ func (r *runner) test(ctx context.Context, what, goflags string, args ...string)
 	}
 }
 
+// compiling are the arguments with which go compiles, and keeps, all that a `go test` needs, but does not link it.
+func compiling(test []string) []string {
+	args := []string{"list", "-export", "-test"}
+	for i := 0; i < len(test); i++ {
+		if test[i] == "-run" || test[i] == "-skip" {
+			i++ // say what is run only
+			continue
+		}
+		args = append(args, test[i])
+	}
+	return args
+}
+
+// compileAhead compiles what tests of later steps need, one step after the other with the lowest priority: it is for a
+// processor that waits. What it returns waits until that is done.
+func (r *runner) compileAhead(steps []func(*runner)) (wait func()) {
+	var all sync.WaitGroup
+	all.Go(func() {
+		for _, step := range steps {
+			step(&runner{out: io.Discard, started: r.started, ahead: true})
+		}
+	})
+	return all.Wait
+}
+
 // beside runs steps at the same time, each on a runner of its own, and prints and adds up what they say in their order.
 // It is for steps with one package each, beside which a processor would wait.
 func (r *runner) beside(steps ...func(*runner)) {
@@ -96,7 +127,7 @@ func (r *runner) beside(steps ...func(*runner)) {
 	texts := make([]bytes.Buffer, len(steps))
 	var all sync.WaitGroup
 	for i, step := range steps {
-		runners[i] = runner{out: &texts[i], started: r.started, env: r.env}
+		runners[i] = runner{out: &texts[i], started: r.started, env: r.env, ahead: r.ahead}
 		all.Go(func() { step(&runners[i]) })
 	}
 	all.Wait()

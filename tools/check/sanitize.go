@@ -31,7 +31,7 @@ func (r *runner) sanitizing(ctx context.Context) []func(*runner) {
 	}
 	return []func(*runner){
 		func(r *runner) {
-			wrapper, err := lightly(compiler)
+			wrapper, err := lightly(compiler, "-Og")
 			if err != nil {
 				r.fail(what, err.Error())
 				return
@@ -72,14 +72,15 @@ func (r *runner) sanitizeBinding(ctx context.Context, what, undefined string) {
 	)
 }
 
-// lightly returns a compiler that takes C as the given one does, with -O1 behind all that packages ask for: the kernels
-// ask for -O3, with which they compile for more than a minute, and the last -O counts. It has a place of its own,
-// because go keeps what it compiled by the compiler's path.
-func lightly(compiler string) (path string, err error) {
-	path, err = filepath.Abs("build/out/lightly-" + filepath.Base(compiler))
+// lightly returns a compiler that takes C as the given one does, with a level of optimization behind all that packages
+// ask for: the kernels ask for -O3, with which they compile for more than a minute, and the last -O counts; those that
+// choose another one in the file go without (SLC_LIGHTLY). It has a place of its own, because go keeps what it compiled
+// by the compiler's path.
+func lightly(compiler, level string) (path string, err error) {
+	path, err = filepath.Abs("build/out/lightly" + level + "-" + filepath.Base(compiler))
 	if err == nil {
 		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
-			os.WriteFile(path, []byte("#!/bin/sh\nexec "+compiler+" \"$@\" -O1\n"), 0o755))
+			os.WriteFile(path, []byte("#!/bin/sh\nexec "+compiler+" \"$@\" -DSLC_LIGHTLY "+level+"\n"), 0o755))
 	}
 	return path, err
 }
