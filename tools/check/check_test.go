@@ -217,7 +217,8 @@ func TestSelections(t *testing.T) {
 // among them.
 func TestCompiling(t *testing.T) {
 	got := compiling([]string{"-race", "-skip", "^TestA$", "-run", "TestB", "./cuda", "./engine/..."})
-	if diff := cmp.Diff([]string{"list", "-export", "-test", "-race", "./cuda", "./engine/..."}, got); diff != "" {
+	if diff := cmp.Diff([]string{"list", "-export", "-test", "-toolexec", "env GOGC=800", "-race", "./cuda",
+		"./engine/..."}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -246,7 +247,7 @@ func TestCompileAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "a -v -n 19 go list -export -test -race ./a\nb -v -n 19 go list -export -test -race ./b\n"
+	want := "a -v -n 19 go list -export -test -toolexec env GOGC=800 -race ./a\nb -v -n 19 go list -export -test -toolexec env GOGC=800 -race ./b\n"
 	if diff := cmp.Diff(want, string(calls)); diff != "" || out.Len() > 0 || r.total.Passed+r.total.Failed > 0 {
 		t.Errorf("%s\nsaid %q, %+v", diff, &out, r.total)
 	}

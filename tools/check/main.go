@@ -89,8 +89,7 @@ func (r *runner) checks(ctx context.Context) {
 	compiled := r.compileAhead(r.racing(early))
 	defer func() { cancel(); compiled() }()
 	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
-	// One more at a time than there are processors: some tests wait.
-	r.test(ctx, "no set-up", plain, "-p", strconv.Itoa(runtime.NumCPU()+1), "./...")
+	r.test(ctx, "no set-up", plain, "-p", oneMore(), "./...")
 	skipped := r.skipped
 	// What all of these print stands in their order; beside each other, so that no processor waits for the last of one.
 	r.beside(
@@ -111,6 +110,9 @@ func (r *runner) checks(ctx context.Context) {
 	racing[0](r) // the first compiles what the others need as well
 	r.beside(slices.Concat(racing[1:], sanitizing)...)
 }
+
+// oneMore is how many packages are tested at a time: one more than there are processors, as some tests wait.
+func oneMore() string { return strconv.Itoa(runtime.NumCPU() + 1) }
 
 // native tests the packages that have files of their own with the set-up; the others have been tested without. a and b
 // are the packages without and with it, skipped the tests that did not run for want of it.

@@ -92,7 +92,7 @@ func (r *runner) racing(ctx context.Context) (steps []func(*runner)) {
 			r.env = env
 			skipped := strings.Join(s.skip, " ")
 			fmt.Fprintf(r.out, "----  without the race detector only, as they %s: %s\n", s.why, skipped)
-			r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race"}, s.args()...)...)
+			r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race", "-p", oneMore()}, s.args()...)...)
 		})
 	}
 	return steps
