@@ -92,7 +92,8 @@ func (r *runner) racing(ctx context.Context) (steps []func(*runner)) {
 			r.env = env
 			skipped := strings.Join(s.skip, " ")
 			fmt.Fprintf(r.out, "----  without the race detector only, as they %s: %s\n", s.why, skipped)
-			r.test(ctx, "race", withTag(os.Getenv("GOFLAGS"), "native"), append([]string{"-race", "-p", oneMore()}, s.args()...)...)
+			flags := withTag(os.Getenv("GOFLAGS"), "native")
+			r.test(ctx, "race", flags, append([]string{"-race", "-p", oneMore()}, s.args()...)...)
 		})
 	}
 	return steps

@@ -25,8 +25,8 @@ type runner struct {
 	ahead   bool                // test only compiles what it would run
 }
 
-// The compilers, linkers and vet that go calls, not the tests, collect their garbage later: a tenth less time of theirs.
-// What go keeps is the same.
+// hasty lets the compilers, linkers and vet that go calls collect their garbage later, but not the tests: a tenth less
+// of their time. What go keeps is the same.
 func hasty() []string { return []string{"-toolexec", "env GOGC=800"} }
 
 func (r *runner) command(ctx context.Context, goflags, name string, args ...string) *exec.Cmd {
