@@ -174,10 +174,6 @@ func crateLicences(ctx context.Context, folder, triple, dst string) error {
 	return rustLicences(ctx, folder, filepath.Join(dst, "rust"))
 }
 
-// bare are crates whose authors put no licence text into what they published. Their Cargo.toml says which licence it
-// is and who wrote it, and that is what goes into the archive. By version: a new one has to be looked at.
-var bare = map[string]bool{"tiktoken-rs 0.7.0": true}
-
 func crateLicence(c crate, dst string) error {
 	root := filepath.Dir(c.Manifest)
 	folders := []string{root}
@@ -191,16 +187,10 @@ func crateLicence(c crate, dst string) error {
 		return err
 	}
 	err = collect(dst, root, folders...)
-	if !errors.Is(err, ErrNoLicence) {
-		return err
-	}
-	if !bare[c.Name+" "+c.Version] || c.License == "" {
+	if errors.Is(err, ErrNoLicence) {
 		return fmt.Errorf("%w (Cargo.toml says %q, authors %q)", err, c.License, c.Authors)
 	}
-	text := fmt.Sprintf("%s %s brings no licence text. Its Cargo.toml says:\n\nlicense = %q\nauthors = %q\n\n"+
-		"The text of the Apache licence is in LICENSE, that of the MIT licence in licences/native/llama.cpp/LICENSE.\n",
-		c.Name, c.Version, c.License, c.Authors)
-	return setup.WriteFile(filepath.Join(dst, "DECLARED"), strings.NewReader(text), 0o644)
+	return err
 }
 
 // rustLicences collects those of Rust's standard library, from where rustup or a distribution puts them.

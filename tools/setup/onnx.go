@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,10 +94,10 @@ func notices(z *zip.Reader, dir string) error {
 	return nil
 }
 
-// tokenizers builds the C library from the Go module's own Rust sources, with our Cargo.toml and Cargo.lock.
+// tokenizers builds the C library from the Go module's own Rust sources, with our patch, Cargo.toml and Cargo.lock.
 func tokenizers() recipe {
 	return recipe{
-		name: "tokenizers", version: 2,
+		name: "tokenizers", version: 3,
 		inputs: func(ctx context.Context, e *Env) ([]string, error) {
 			rustc, err := e.query(ctx, "cargo", "--version")
 			if err != nil {
@@ -107,7 +108,11 @@ func tokenizers() recipe {
 				return nil, err
 			}
 			_, sums, err := sourceDigests(e.crateDir(), ".toml", ".lock")
-			return append([]string{e.Manifest.Native.Tokenizers.Version, rustc, id}, sums...), err
+			if err != nil {
+				return nil, err
+			}
+			patches, err := e.patchInputs(tokenizerPatches)
+			return slices.Concat([]string{e.Manifest.Native.Tokenizers.Version, rustc, id}, sums, patches), err
 		},
 		build: buildTokenizers,
 	}
@@ -135,6 +140,9 @@ func (e *Env) crate(ctx context.Context, j job, dir string) (triple string, err 
 	}
 	if err := copyInto(dir, filepath.Join(e.crateDir(), "Cargo.toml"),
 		filepath.Join(e.crateDir(), "Cargo.lock")); err != nil {
+		return "", err
+	}
+	if err := e.patch(tokenizerPatches, dir); err != nil {
 		return "", err
 	}
 	triple, err = e.query(ctx, "rustc", "--print", "host-tuple")

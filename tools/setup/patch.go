@@ -204,18 +204,19 @@ func find(lines, want []string) (at []int) {
 	return at
 }
 
-// patchSet is a folder of third_party/llama/patches.
+// patchSet is a folder of patches below third_party.
 type patchSet string
 
 const (
-	everywhere     patchSet = "all"     // every build, upstream's own programs too
-	libraryPatches patchSet = "library" // libllama
-	cpuPatches     patchSet = "cpu"     // libcpu
-	jinjaPatches   patchSet = "jinja"   // libjinja
+	everywhere       patchSet = "llama/patches/all"     // every build of llama.cpp, upstream's own programs too
+	libraryPatches   patchSet = "llama/patches/library" // libllama
+	cpuPatches       patchSet = "llama/patches/cpu"     // libcpu
+	jinjaPatches     patchSet = "llama/patches/jinja"   // libjinja
+	tokenizerPatches patchSet = "tokenizers/patches"
 )
 
 func (e *Env) patchDir(set patchSet, elem ...string) string {
-	return filepath.Join(append([]string{e.Repo, "third_party", "llama", "patches", string(set)}, elem...)...)
+	return filepath.Join(append([]string{e.Repo, "third_party", string(set)}, elem...)...)
 }
 
 // patches reads the patches of a set, in the order of their names.
@@ -247,7 +248,7 @@ func (e *Env) patchInputs(set patchSet) (in []string, err error) {
 	return in, err
 }
 
-// patch applies a set to llama.cpp's tree at dir.
+// patch applies a set to the tree at dir.
 func (e *Env) patch(set patchSet, dir string) error {
 	list, err := e.patches(set)
 	if err != nil {

@@ -109,7 +109,7 @@ func TestMalformedPatch(t *testing.T) {
 	}
 }
 
-// Our own patches are well formed, say why they are there, and are all part of what decides whether llama.cpp is built
+// Our own patches are well formed, say why they are there, and are all part of what decides whether a part is built
 // again; what they say in words is not.
 func TestOurPatches(t *testing.T) {
 	e, _ := newEnv(t)
@@ -121,7 +121,7 @@ func TestOurPatches(t *testing.T) {
 	if len(folders) != 4 {
 		t.Errorf("%d folders of patches, not one for each set", len(folders))
 	}
-	for _, set := range []patchSet{everywhere, libraryPatches, cpuPatches, jinjaPatches} {
+	for _, set := range []patchSet{everywhere, libraryPatches, cpuPatches, jinjaPatches, tokenizerPatches} {
 		list, err := e.patches(set)
 		if err != nil || len(list) == 0 {
 			t.Errorf("%s: %d patches, %v", set, len(list), err)
