@@ -29,27 +29,51 @@ func (i ISA) String() string { return isaNames[i] }
 // Kernels are the kernels of one instruction set.
 type Kernels struct {
 	isa      ISA
-	emulated bool // Linear and Encode are those of AMX with its tile instructions emulated
+	products products
 }
+
+// products is how Linear multiplies; all else is the instruction set's.
+type products uint8
+
+const (
+	ordinary    products = iota
+	emulatedAMX          // as AMX does, its tile instructions emulated; Encode as well
+	winograd             // Winograd's inner products
+)
 
 // EmulatedAMX names the best kernels of this machine with the products of Linear as AMX computes them: its tile
 // instructions are emulated, bit for bit and slowly, on any amd64 machine with AVX2. It is for tests, and for vectors
 // that a machine with AMX has to repeat.
 const EmulatedAMX = "amx-emulated"
 
-// Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "go"), or the
-// best of this machine for "", or EmulatedAMX. One that the machine or the build lacks is kernels.ErrISA.
+// Winograd, behind "avx2" or "avx512vnni", names the kernels of that instruction set with products of float32 in Linear
+// that need fewer multiplications and as many additions. That is faster where a processor adds beside its
+// multiply-adds: Open("") gives them there.
+const Winograd = "-winograd"
+
+// Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "go"), also
+// with Winograd's products, or the best of this machine for "", or EmulatedAMX. One that the machine or the build lacks
+// is kernels.ErrISA.
 func Open(name string) (Kernels, error) {
 	available := Available()
 	if name == "" {
-		return Kernels{isa: available[0]}, nil
+		k := Kernels{isa: available[0]}
+		if addsBeside() && k.hasWinograd() {
+			k.products = winograd
+		}
+		return k, nil
 	}
 	if name == EmulatedAMX && slices.Contains(available, AVX2) {
-		return Kernels{available[0], true}, nil
+		return Kernels{available[0], emulatedAMX}, nil
 	}
+	base, found := strings.CutSuffix(name, Winograd)
 	for _, isa := range available {
-		if isa.String() == name {
-			return Kernels{isa: isa}, nil
+		k := Kernels{isa: isa}
+		if found {
+			k.products = winograd
+		}
+		if isa.String() == base && (!found || k.hasWinograd()) {
+			return k, nil
 		}
 	}
 	names := make([]string, len(available))
@@ -60,13 +84,18 @@ func Open(name string) (Kernels, error) {
 		fmt.Errorf("%w: %q (this build on this machine has: %s)", kernels.ErrISA, name, strings.Join(names, ", "))
 }
 
-// ISA is the instruction set in use, but for what EmulatedAMX emulates.
+func (k Kernels) hasWinograd() bool { return k.isa == AVX2 || k.isa == AVX512VNNI }
+
+// ISA is the instruction set in use, but for the products of EmulatedAMX.
 func (k Kernels) ISA() ISA { return k.isa }
 
 // String is a name for which Open gives these kernels.
 func (k Kernels) String() string {
-	if k.emulated {
+	switch k.products {
+	case emulatedAMX:
 		return EmulatedAMX
+	case winograd:
+		return k.isa.String() + Winograd
 	}
 	return k.isa.String()
 }

@@ -2,6 +2,9 @@
 
 package cpu
 
+// #include "slc.h"
+import "C"
+
 import cpuid "golang.org/x/sys/cpu"
 
 // extensions lists what the CPU has (CPUID) and the operating system saves (XCR0; x/sys/cpu asks both).
@@ -22,3 +25,6 @@ func extensions() []ISA {
 	}
 	return found
 }
+
+// addsBeside tells whether this processor adds beside its multiply-adds.
+func addsBeside() bool { return C.slc_adds_beside() != 0 }

@@ -4,3 +4,5 @@ package cpu
 
 // extensions: NEON is the baseline of arm64, which Scalar is compiled for.
 func extensions() []ISA { return nil }
+
+func addsBeside() bool { return false }

@@ -4,3 +4,5 @@ package cpu
 
 // Available lists the instruction sets of this build: plain Go only.
 func Available() []ISA { return []ISA{Go} }
+
+func addsBeside() bool { return false }

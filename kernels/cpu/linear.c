@@ -13,6 +13,7 @@ typedef struct {
 	int64_t panel;
 	int32_t i8_panel, offset; // of the codes
 	int32_t splits;           // floats into bfloat16
+	slc_linear_pack_fn *pack; // for Winograd's inner products; NULL: others
 } kernels;
 
 static const kernels table[SLC_LINEAR_ISAS] = {
@@ -23,6 +24,10 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 0},
 	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 1},
 	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_avx2, 32, 16, 0, 1},
+	[SLC_AVX2_WINOGRAD] = {slc_linear_f32_winograd_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 32, 16, 0, 0,
+	                       slc_linear_pack_f32_winograd_avx2},
+	[SLC_AVX512VNNI_WINOGRAD] = {slc_linear_f32_winograd_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 48,
+	                             32, 128, 0, slc_linear_pack_f32_winograd_avx512},
 #endif
 };
 
@@ -48,19 +53,26 @@ int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error) {
 	if (l->x_stride < l->in || (l->rows > 0 && (!l->x || !l->y || !l->weights)))
 		FAIL(SLC_ERROR_SHAPE, "linear: no rows, or a stride of %lld for %lld inputs", (long long)l->x_stride,
 		     (long long)l->in);
-	if (table[isa].splits && l->rows > 0 && !l->scratch) FAIL(SLC_ERROR_SHAPE, "linear: no scratch");
+	if (slc_linear_scratch_f32(isa, l->rows, l->in) && !l->scratch) FAIL(SLC_ERROR_SHAPE, "linear: no scratch");
 	table[isa].f32(l);
 	return SLC_OK;
 }
 
 int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in) {
-	if (!slc_linear_panel(isa) || !table[isa].splits) return 0;
+	if (!slc_linear_panel(isa) || rows < 1) return 0;
+	if (table[isa].pack)
+		return SLC_WINOGRAD_ROW * (rows <= SLC_WINOGRAD_FEW      ? rows * slc_winograd_slices(in)
+		                           : rows <= SLC_WINOGRAD_GROUP ? rows
+		                                                         : SLC_WINOGRAD_GROUP);
+	if (!table[isa].splits) return 0;
 	return (slc_linear_split_bytes(rows, in) + 6 * 32 * SLC_LINEAR_SLICE) / 4;
 }
 
 int64_t slc_linear_bytes_f32(int32_t isa, int64_t out, int64_t in) {
 	const int64_t panel = slc_linear_panel(isa);
-	return panel ? (out + panel - 1) / panel * panel * (table[isa].splits ? slc_linear_whole(in) : in) * 4 : 0;
+	if (!panel) return 0;
+	const int64_t inputs = table[isa].pack ? slc_winograd_inputs(in) : table[isa].splits ? slc_linear_whole(in) : in;
+	return (out + panel - 1) / panel * panel * inputs * 4;
 }
 
 static int64_t groups(int64_t in) { return (in + SLC_I8_GROUP - 1) / SLC_I8_GROUP; }
@@ -148,6 +160,10 @@ int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t
 		FAIL(SLC_ERROR_SHAPE, "linear: packing %lld rows of %lld weights with stride %lld", (long long)out,
 		     (long long)in, (long long)stride);
 	float *p = to;
+	if (table[isa].pack) {
+		table[isa].pack(p, weights, stride, out, in);
+		return SLC_OK;
+	}
 	if (table[isa].splits) {
 		for (int64_t o = 0; o < out; o += panel) p = pack_pairs(p, weights, stride, out, in, o);
 		return SLC_OK;

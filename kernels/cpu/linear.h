@@ -30,8 +30,9 @@ typedef struct {
 } slc_linear;
 
 // Beside the instruction sets of slc.h, the functions here take that of AMX with its tile instructions emulated: the
-// same bits on any machine with AVX2, slowly (tile_ops_emulated.h).
-enum { SLC_AMX_EMULATED = SLC_ISAS, SLC_LINEAR_ISAS };
+// same bits on any machine with AVX2, slowly (tile_ops_emulated.h); and two with Winograd's inner products
+// (linear_winograd_body.h).
+enum { SLC_AMX_EMULATED = SLC_ISAS, SLC_AVX2_WINOGRAD, SLC_AVX512VNNI_WINOGRAD, SLC_LINEAR_ISAS };
 
 int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error);
 
@@ -50,6 +51,26 @@ static inline int64_t slc_linear_split_bytes(int64_t rows, int64_t in) {
 	if (rows <= SLC_LINEAR_FEW) return slc_linear_whole(rows) * inputs * 6;
 	return (rows < SLC_LINEAR_ROWS ? slc_linear_whole(rows) : SLC_LINEAR_ROWS) * slice * 6;
 }
+
+// With Winograd's inner products, the inputs of a row and a slice of at most SLC_WINOGRAD_DEPTH of them take
+// SLC_WINOGRAD_ROW floats of scratch; all slices lie there with up to SLC_WINOGRAD_FEW rows, else one of a group.
+enum {
+	SLC_WINOGRAD_DEPTH = 384,
+	SLC_WINOGRAD_ROW = SLC_WINOGRAD_DEPTH + 16,
+	SLC_WINOGRAD_FEW = 32,
+	SLC_WINOGRAD_GROUP = 512
+};
+
+static inline int64_t slc_winograd_slices(int64_t in) { return (in + SLC_WINOGRAD_DEPTH - 1) / SLC_WINOGRAD_DEPTH; }
+
+// slc_winograd_depth is how many inputs a slice has but the last: an even number.
+static inline int64_t slc_winograd_depth(int64_t in) {
+	const int64_t slices = slc_winograd_slices(in);
+	return ((in + slices - 1) / slices + 1) / 2 * 2;
+}
+
+// slc_winograd_inputs is how many vectors a packed panel has: one for each input, to an even number, and two a slice.
+static inline int64_t slc_winograd_inputs(int64_t in) { return (in + 1) / 2 * 2 + 2 * slc_winograd_slices(in); }
 
 // slc_linear_scratch_f32 is how many floats of scratch a call needs; 0 for other instruction sets.
 int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in);
@@ -79,6 +100,7 @@ int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, 
                      int64_t code_stride, float *steps, int64_t step_stride, slc_error *error);
 
 typedef void slc_linear_fn(const slc_linear *l);
+typedef void slc_linear_pack_fn(float *to, const float *weights, int64_t stride, int64_t out, int64_t in);
 typedef void slc_codes_fn(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                           int64_t code_stride, float *steps, int64_t step_stride);
 slc_linear_fn slc_linear_f32_scalar, slc_linear_i8_scalar;
@@ -86,6 +108,8 @@ slc_codes_fn slc_codes_i8_scalar;
 #if defined(__x86_64__)
 slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512, slc_linear_i8_avx2, slc_linear_i8_avx512vnni;
 slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_i8_amx, slc_linear_i8_amx_emulated;
+slc_linear_fn slc_linear_f32_winograd_avx2, slc_linear_f32_winograd_avx512;
+slc_linear_pack_fn slc_linear_pack_f32_winograd_avx2, slc_linear_pack_f32_winograd_avx512;
 slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512vnni, slc_codes_i8_amx;
 #endif
 

@@ -44,10 +44,15 @@ import "C"
 
 import "unsafe"
 
-// products is the instruction set that linear.h's functions are called with.
-func (k Kernels) products() C.int32_t {
-	if k.emulated {
+// linearISA is the instruction set that linear.h's functions are called with.
+func (k Kernels) linearISA() C.int32_t {
+	switch {
+	case k.products == emulatedAMX:
 		return C.SLC_AMX_EMULATED
+	case k.products == winograd && k.isa == AVX2:
+		return C.SLC_AVX2_WINOGRAD
+	case k.products == winograd:
+		return C.SLC_AVX512VNNI_WINOGRAD
 	}
 	return C.int32_t(k.isa)
 }
@@ -56,21 +61,21 @@ func (k Kernels) panel() int {
 	if k.isa == Go {
 		return goPanel
 	}
-	return int(C.slc_linear_panel(k.products()))
+	return int(C.slc_linear_panel(k.linearISA()))
 }
 
 func (k Kernels) weightSize(w *Weights) int {
 	if k.isa == Go {
 		return w.Out * w.In
 	}
-	return int(C.slc_linear_bytes_f32(k.products(), C.int64_t(w.Out), C.int64_t(w.In))) / 4
+	return int(C.slc_linear_bytes_f32(k.linearISA(), C.int64_t(w.Out), C.int64_t(w.In))) / 4
 }
 
 func (k Kernels) linearScratch(rows, inputs int) int {
-	if k.isa != AMX && !k.emulated {
+	if k.isa == Go {
 		return 0
 	}
-	return int(C.slc_linear_scratch_f32(k.products(), C.int64_t(rows), C.int64_t(inputs)))
+	return int(C.slc_linear_scratch_f32(k.linearISA(), C.int64_t(rows), C.int64_t(inputs)))
 }
 
 func (k Kernels) packWeights(to []float32, a Rows) error {
@@ -79,7 +84,7 @@ func (k Kernels) packWeights(to []float32, a Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_linear_pack_f32(k.products(), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
+	code := C.slc_linear_pack_f32(k.linearISA(), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
 		C.int64_t(a.Stride), C.int64_t(a.N), C.int64_t(a.Dim), &e)
 	return failure(code, &e)
 }
@@ -90,7 +95,7 @@ func (k Kernels) linear(l *Linear) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.linear(k.products(), arguments(l, l.X.N, l.X.Stride), floats(l.X.Data), floats(l.Weights.data),
+	code := C.linear(k.linearISA(), arguments(l, l.X.N, l.X.Stride), floats(l.X.Data), floats(l.Weights.data),
 		floats(l.Bias), floats(l.Residual), floats(l.Y), floats(l.Scratch), &e)
 	return failure(code, &e)
 }
@@ -108,14 +113,14 @@ func (k Kernels) codePanel() int {
 	if k.isa == Go {
 		return goPanel
 	}
-	return int(C.slc_linear_panel_i8(k.products()))
+	return int(C.slc_linear_panel_i8(k.linearISA()))
 }
 
 func (k Kernels) codeBytes(w *Weights) int {
 	if k.isa == Go {
 		return goCodeBytes(w)
 	}
-	return int(C.slc_linear_bytes_i8(k.products(), C.int64_t(w.Out), C.int64_t(w.In)))
+	return int(C.slc_linear_bytes_i8(k.linearISA(), C.int64_t(w.Out), C.int64_t(w.In)))
 }
 
 func (k Kernels) packCodes(to []byte, a Rows) error {
@@ -124,7 +129,7 @@ func (k Kernels) packCodes(to []byte, a Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_linear_pack_i8(k.products(), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
+	code := C.slc_linear_pack_i8(k.linearISA(), unsafe.Pointer(unsafe.SliceData(to)), floats(a.Data),
 		C.int64_t(a.Stride), C.int64_t(a.N), C.int64_t(a.Dim), &e)
 	return failure(code, &e)
 }
@@ -135,7 +140,7 @@ func (k Kernels) encode(c *Codes, x Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_codes_i8(k.products(), floats(x.Data), C.int64_t(x.N), C.int64_t(x.Stride), C.int64_t(x.Dim),
+	code := C.slc_codes_i8(k.linearISA(), floats(x.Data), C.int64_t(x.N), C.int64_t(x.Stride), C.int64_t(x.Dim),
 		bytes(c.codes), C.int64_t(c.groups*codeGroup), floats(c.steps), C.int64_t(c.groups), &e)
 	return failure(code, &e)
 }
@@ -148,7 +153,7 @@ func (k Kernels) linearCodes(l *Linear) error {
 	args := arguments(l, l.Codes.n, 0)
 	args.code_stride, args.step_stride = C.int64_t(l.Codes.groups*codeGroup), C.int64_t(l.Codes.groups)
 	var e C.slc_error
-	code := C.linear_codes(k.products(), args, bytes(l.Codes.codes), floats(l.Codes.steps),
+	code := C.linear_codes(k.linearISA(), args, bytes(l.Codes.codes), floats(l.Codes.steps),
 		unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
 	return failure(code, &e)
 }

@@ -2,8 +2,9 @@
 // includes it defines NAME, PANEL, BLOCK_R, DEPTH, the most inputs of a slice, STEP, of which a slice has a multiple,
 // WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums. Where it needs more,
 // it also defines BEGIN_GROUP() and END_GROUP(), which stand around the products of a group of rows, BEGIN_SLICE(l,
-// from, inputs, row, rows), which stands before those of a slice of a group, GROUP, the most rows of a group, and
-// ROW_STEP, of which all blocks but a group's last have a multiple.
+// from, inputs, row, rows), which stands before those of a slice of a group, GROUP, the most rows of a group, FEW_ROWS,
+// the most rows for which the slices of a panel follow each other, and ROW_STEP, of which all blocks but a group's last
+// have a multiple.
 #ifndef BEGIN_GROUP
 #define BEGIN_GROUP()
 #define END_GROUP()
@@ -13,6 +14,9 @@
 #endif
 #ifndef ROW_STEP
 #define ROW_STEP 1
+#endif
+#ifndef FEW_ROWS
+#define FEW_ROWS (4 * BLOCK_R)
 #endif
 #ifndef GROUP
 #define GROUP (512 / BLOCK_R * BLOCK_R)
@@ -69,7 +73,7 @@ INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row,
 
 // GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by. Where there are no more
 // than FEW, reading the weights is what takes time, and the slices of a panel follow each other as they lie in memory.
-enum { FEW = 4 * BLOCK_R };
+enum { FEW = FEW_ROWS };
 
 // fetch_outputs prefetches the outputs of a block, and the residuals that are added to them: what is written for the
 // first time since a layer before would otherwise be waited for when the sums are there.

@@ -46,16 +46,18 @@ func largestError(got, want []float32) (d float64) {
 	return d
 }
 
-// forEachProduct is forEachISA, and the products of AMX in emulation.
+// forEachProduct is forEachISA, the products of AMX in emulation, and Winograd's.
 func forEachProduct(t *testing.T, test func(t *testing.T, k Kernels)) {
 	forEachISA(t, test)
-	t.Run(EmulatedAMX, func(t *testing.T) {
-		k, err := Open(EmulatedAMX)
-		if err != nil {
-			t.Skipf("SKIP: %v", err)
-		}
-		test(t, k)
-	})
+	for _, name := range []string{EmulatedAMX, AVX2.String() + Winograd, AVX512VNNI.String() + Winograd} {
+		t.Run(name, func(t *testing.T) {
+			k, err := Open(name)
+			if err != nil {
+				t.Skipf("SKIP: %v", err)
+			}
+			test(t, k)
+		})
+	}
 }
 
 // multiply is Linear with as much scratch as it wants.

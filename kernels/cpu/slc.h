@@ -31,4 +31,7 @@ typedef struct {
 // slc_permit_amx asks the operating system for the tile registers (once per process is enough); 0 on success.
 int32_t slc_permit_amx(void);
 
+// slc_adds_beside tells whether Winograd's inner products (linear.h) are faster on this processor; amd64 only.
+int32_t slc_adds_beside(void);
+
 #endif

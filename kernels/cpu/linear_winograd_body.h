@@ -1,0 +1,169 @@
+// The body of slc_linear_f32 by Winograd's inner products, compiled once per instruction set by linear_winograd_<isa>.c,
+// for processors that add beside their multiply-adds, as AMD's do: two adders and two multipliers a cycle.
+//
+// Two products of a sum are one (Winograd, "A new algorithm for inner product", 1968): with
+//   (w₀ + x₁)·(w₁ + x₀) = w₀·x₀ + w₁·x₁ + w₀·w₁ + x₀·x₁
+// a sum takes half the multiplications and as many additions as it has inputs; the sums of the last two terms depend on
+// the weights or on the row alone, and are subtracted. With all sums computed so, the adders would be the limit, so the
+// last vectors of a panel are ordinary multiply-adds: PAIRED of the BLOCK_V vectors are Winograd's.
+//
+// The last two terms should be no larger than the others, so a slice of a row, and of the weights of an output, is first
+// multiplied by the power of two that brings the mean of its squares to [1/2, 4), and the sum by its inverse. A row's
+// bits depend on that row alone. Rounding is that of sums about twice as large (docs/adr/0052-winograd.md).
+//
+// A file that includes it defines ISA, BLOCK_R, BLOCK_V, PAIRED and
+//   ADD(t, y, x)   t is y plus the value at x in all lanes
+//   STEP2(s, y, x) adds y times the value at x to s
+//   MULTIPLY(s, t, u)   adds t·u to s
+#include <string.h>
+
+#include "linear.h"
+#include "lanes_body.h"
+
+enum { PANEL = BLOCK_V * W, STEP = 2, DEPTH = SLC_WINOGRAD_DEPTH };
+#define ROW_STEP BLOCK_R
+#define FEW_ROWS SLC_WINOGRAD_FEW
+#define GROUP SLC_WINOGRAD_GROUP
+
+// factor is the power of two that brings squares, the sum of n squares, near n: 2^±64 at most.
+INLINE float factor(float squares, int64_t n) {
+	const float mean = squares / (float)n;
+	int32_t bits;
+	memcpy(&bits, &mean, 4);
+	bits = (127 - ((bits >> 23) - 127) / 2) << 23;
+	float f;
+	memcpy(&f, &bits, 4);
+	return f;
+}
+
+#if W == 16
+#define SWAPPED(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#else
+#define SWAPPED(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+#endif
+
+// room is where a slice of the rows of a call lies, in SLC_WINOGRAD_ROW floats a row: the scaled inputs, zeros behind
+// the last, half the sum of the products of neighbours both ways, and what the sum is to be multiplied by.
+INLINE float *room(const slc_linear *l, int64_t from) {
+	return l->scratch + (l->rows <= FEW_ROWS ? l->rows * (from / slc_winograd_depth(l->in)) * SLC_WINOGRAD_ROW : 0);
+}
+
+static void scale_rows(const slc_linear *l, int64_t from, int64_t inputs, int64_t row, int64_t rows) {
+	float *to = room(l, from);
+	for (int64_t i = row; i < row + rows; i++, to += SLC_WINOGRAD_ROW) {
+		const float *x = l->x + i * l->x_stride + from;
+		vec squares = SET1(0.f), products = SET1(0.f);
+		int64_t j = 0;
+		for (; j + W <= inputs; j += W) squares = MADD(squares, LOAD(x + j), LOAD(x + j));
+		vec rest = j < inputs ? LOADN(x + j, inputs - j) : SET1(0.f);
+		const float f = factor(total(MADD(squares, rest, rest)), inputs);
+		for (j = 0; j + W <= inputs; j += W) {
+			vec v = LOAD(x + j) * SET1(f);
+			STORE(to + j, v);
+			products = MADD(products, v, SWAPPED(v));
+		}
+		if (j < inputs) {
+			rest = rest * SET1(f);
+			STORE(to + j, rest);
+			products = MADD(products, rest, SWAPPED(rest));
+		}
+		to[DEPTH] = total(products) * .5f, to[DEPTH + 1] = 1 / f;
+	}
+}
+
+// multiply writes the sums of rows whose scaled inputs are at a. Behind the weights, b has the sums of the products of
+// their neighbours, and what sums are to be multiplied by.
+INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, const float *next, const int fetches,
+		const int rows) {
+	vec s[BLOCK_R][BLOCK_V];
+	const float *x = a;
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) s[i][j] = SET1(0.f);
+	for (int64_t k = 0; k < n; k += 2, b += 2 * PANEL, x += 2) {
+		vec y[2][BLOCK_V];
+#pragma GCC unroll 8
+		for (int j = 0; j < 2 * PANEL; j += 16)
+			if (fetches) __builtin_prefetch(next + k * PANEL + j);
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) y[0][j] = LOAD(b + j * W), y[1][j] = LOAD(b + PANEL + j * W);
+#pragma GCC unroll 16
+		for (int i = 0; i < rows; i++) {
+			const float *x0 = x + i * SLC_WINOGRAD_ROW, *x1 = x0 + 1;
+#pragma GCC unroll 4
+			for (int j = 0; j < PAIRED; j++) {
+				vec t, u;
+				ADD(t, y[0][j], x1);
+				ADD(u, y[1][j], x0);
+				MULTIPLY(s[i][j], t, u);
+			}
+#pragma GCC unroll 4
+			for (int j = PAIRED; j < BLOCK_V; j++) STEP2(s[i][j], y[0][j], x0);
+#pragma GCC unroll 4
+			for (int j = PAIRED; j < BLOCK_V; j++) STEP2(s[i][j], y[1][j], x1);
+		}
+	}
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++) {
+		const vec own = SET1(a[i * SLC_WINOGRAD_ROW + DEPTH]), back = SET1(a[i * SLC_WINOGRAD_ROW + DEPTH + 1]);
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) {
+			vec v = s[i][j];
+			if (j < PAIRED) v = v - LOAD(b + j * W) - own;
+			STORE(sums + i * PANEL + j * W, v * LOAD(b + PANEL + j * W) * back);
+		}
+	}
+}
+
+static __attribute__((noinline)) void multiply_rows(float *sums, const float *a, const float *b, int64_t n,
+		const float *next, int64_t rows) {
+#define ROWS(r) \
+	case r: \
+		if (next) multiply(sums, a, b, n, next, 1, r < BLOCK_R ? r : BLOCK_R); \
+		else multiply(sums, a, b, n, next, 0, r < BLOCK_R ? r : BLOCK_R); \
+		break;
+	switch (rows) {
+		ROWS(1) ROWS(2)
+#if BLOCK_R > 2
+		ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
+#endif
+	}
+#undef ROWS
+}
+
+#define NAME PASTE(slc_linear_f32_winograd_, ISA)
+#define SUMS(l, sums, k, row, rows, panel, next) \
+	multiply_rows(sums, room(l, (k).from) + ((row) % GROUP) * SLC_WINOGRAD_ROW, WEIGHTS(l, panel, (k).from), (k).steps, \
+	              next, rows)
+#define WEIGHTS(l, panel, from) \
+	((const float *)(l)->weights + slc_winograd_inputs((l)->in) * PANEL * (panel) + \
+	 ((from) + (from) / slc_winograd_depth((l)->in) * 2) * PANEL)
+#define BEGIN_SLICE scale_rows
+#include "linear_loop_body.h"
+
+// The packed weights of a panel: for each slice its inputs, the sums of the products of neighbours, factors.
+void PASTE(slc_linear_pack_f32_winograd_, ISA)(float *to, const float *weights, int64_t stride, int64_t out, int64_t in) {
+	const int64_t depth = slc_winograd_depth(in);
+	for (int64_t o = 0; o < out; o += PANEL)
+		for (int64_t from = 0; from < in; from += depth) {
+			const int64_t inputs = in - from < depth ? in - from : depth, even = (inputs + 1) / 2 * 2;
+			float *products = to + even * PANEL, *back = products + PANEL;
+			for (int64_t j = 0; j < PANEL; j++) {
+				const float *w = weights + (o + j) * stride + from;
+				const int64_t n = o + j < out ? inputs : 0;
+				float squares = 0;
+				for (int64_t k = 0; k < n; k++) squares += w[k] * w[k];
+				const float f = factor(squares, inputs);
+				for (int64_t k = 0; k < even; k++) to[k * PANEL + j] = k < n ? w[k] * f : 0;
+				back[j] = 1 / f;
+			}
+			for (int64_t j = 0; j < PANEL; j += W) { // in the kernel's order, so that inputs of 0 give 0
+				vec sum = SET1(0.f);
+				for (int64_t k = 0; k < even; k += 2)
+					sum = MADD(sum, LOAD(to + k * PANEL + j), LOAD(to + (k + 1) * PANEL + j));
+				STORE(products + j, sum);
+			}
+			to = back + PANEL;
+		}
+}

@@ -1,0 +1,68 @@
+//go:build cgo && amd64
+
+package ladder
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// BenchmarkProducts are the products of a layer of MiniLM, with what follows their sums, as a percentage of the peak of
+// the multiply-adds. Winograd's products may exceed it.
+func BenchmarkProducts(b *testing.B) {
+	need(b, cpu.AVX512)
+	for _, rows := range []int{512, 12} {
+		for _, name := range []string{"avx2", "avx2" + cpu.Winograd, "avx512vnni", "avx512vnni" + cpu.Winograd} {
+			k, err := cpu.Open(name)
+			if err != nil {
+				b.Logf("SKIP: %v", err)
+				continue
+			}
+			run, operations := layer(b, k, rows)
+			b.Run(fmt.Sprintf("%d rows/%s", rows, name), func(b *testing.B) { share(b, operations, run, PeakF32) })
+		}
+	}
+}
+
+// layer computes the four products of a layer, and says how many operations they are.
+func layer(b *testing.B, k cpu.Kernels, rows int) (run func(), operations float64) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	draw := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64()) / 8
+		}
+		return v
+	}
+	hidden := draw(rows * 384)
+	var products []cpu.Linear
+	for _, p := range []struct {
+		in, out    int
+		activation cpu.Activation
+		residual   bool
+	}{{384, 1152, cpu.NoActivation, false}, {384, 384, cpu.NoActivation, true}, {384, 1536, cpu.GELU, false},
+		{1536, 384, cpu.NoActivation, true}} {
+		w, err := k.PackWeights(cpu.Rows{Data: draw(p.in * p.out), N: p.out, Dim: p.in, Stride: p.in})
+		if err != nil {
+			b.Fatal(err)
+		}
+		l := cpu.Linear{X: cpu.Rows{Data: draw(rows * p.in), N: rows, Dim: p.in, Stride: p.in}, Weights: w,
+			Bias: draw(p.out), Activation: p.activation, Y: make([]float32, rows*p.out), Stride: p.out,
+			Last: w.Panels(), Scratch: make([]float32, k.LinearScratch(rows, p.in))}
+		if p.residual {
+			l.Residual = hidden
+		}
+		products = append(products, l)
+		operations += 2 * float64(rows*p.in*p.out)
+	}
+	return func() {
+		for i := range products {
+			if err := k.Linear(&products[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}, operations
+}
