@@ -3,8 +3,8 @@
 // WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums. Where it needs more,
 // it also defines BEGIN_GROUP() and END_GROUP(), which stand around the products of a group of rows, BEGIN_SLICE(l,
 // from, inputs, row, rows), which stands before those of a slice of a group, GROUP, the most rows of a group, FEW_ROWS,
-// the most rows for which the slices of a panel follow each other, and ROW_STEP, of which all blocks but a group's last
-// have a multiple.
+// the most rows for which the slices of a panel follow each other, ROW_STEP, of which all blocks but a group's last have
+// a multiple, and FETCH_OUTPUTS for fetch_outputs.
 #ifndef BEGIN_GROUP
 #define BEGIN_GROUP()
 #define END_GROUP()
@@ -14,6 +14,9 @@
 #endif
 #ifndef ROW_STEP
 #define ROW_STEP 1
+#endif
+#ifndef FETCH_OUTPUTS
+#define FETCH_OUTPUTS fetch_outputs
 #endif
 #ifndef FEW_ROWS
 #define FEW_ROWS (4 * BLOCK_R)
@@ -93,7 +96,7 @@ INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, in
 	for (int64_t blocks = (end - row + BLOCK_R - 1) / BLOCK_R; blocks > 0; blocks--) {
 		const int64_t left = end - row, even = ((left + blocks - 1) / blocks + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
 		const int64_t rows = even < left ? even : left;
-		fetch_outputs(l, k, row, rows, panel * PANEL);
+		FETCH_OUTPUTS(l, k, row, rows, panel * PANEL);
 		SUMS(l, sums, k, row, rows, panel, next);
 		finish(l, sums, k, row, rows, panel * PANEL, activation);
 		row += rows, next = NULL;

@@ -7,6 +7,6 @@
 #define PAIRED 2
 #include "lanes_avx2.h"
 #define ADD(t, y, x) t = (y) + SET1(*(x))
-#define STEP2(s, y, x) s = MADD(s, y, SET1(*(x)))
+#define MULTIPLY1(s, y, x) s = MADD(s, y, SET1(*(x)))
 #define MULTIPLY(s, t, u) s = MADD(s, t, u)
 #include "linear_winograd_body.h"

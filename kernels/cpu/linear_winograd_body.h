@@ -13,8 +13,8 @@
 //
 // A file that includes it defines ISA, BLOCK_R, BLOCK_V, PAIRED and
 //   ADD(t, y, x)   t is y plus the value at x in all lanes
-//   STEP2(s, y, x) adds y times the value at x to s
-//   MULTIPLY(s, t, u)   adds t·u to s
+//   MULTIPLY1(s, y, x) adds y times the value at x to s
+//   MULTIPLY(s, t, u) adds t·u to s
 #include <string.h>
 
 #include "linear.h"
@@ -52,56 +52,98 @@ static void scale_rows(const slc_linear *l, int64_t from, int64_t inputs, int64_
 	float *to = room(l, from);
 	for (int64_t i = row; i < row + rows; i++, to += SLC_WINOGRAD_ROW) {
 		const float *x = l->x + i * l->x_stride + from;
-		vec squares = SET1(0.f), products = SET1(0.f);
+		vec squares[4], products[4];
+#pragma GCC unroll 4
+		for (int u = 0; u < 4; u++) squares[u] = products[u] = SET1(0.f);
 		int64_t j = 0;
-		for (; j + W <= inputs; j += W) squares = MADD(squares, LOAD(x + j), LOAD(x + j));
-		vec rest = j < inputs ? LOADN(x + j, inputs - j) : SET1(0.f);
-		const float f = factor(total(MADD(squares, rest, rest)), inputs);
-		for (j = 0; j + W <= inputs; j += W) {
-			vec v = LOAD(x + j) * SET1(f);
+		for (; j + 4 * W <= inputs; j += 4 * W)
+#pragma GCC unroll 4
+			for (int u = 0; u < 4; u++) {
+				__builtin_prefetch(x + 2 * l->x_stride + j + u * W); // two rows ahead
+				squares[u] = MADD(squares[u], LOAD(x + j + u * W), LOAD(x + j + u * W));
+			}
+		for (; j < inputs; j += W) {
+			vec v = j + W <= inputs ? LOAD(x + j) : LOADN(x + j, inputs - j);
+			squares[0] = MADD(squares[0], v, v);
+		}
+		const float f = factor(total((squares[0] + squares[1]) + (squares[2] + squares[3])), inputs);
+		for (j = 0; j + 4 * W <= inputs; j += 4 * W)
+#pragma GCC unroll 4
+			for (int u = 0; u < 4; u++) {
+				vec v = LOAD(x + j + u * W) * SET1(f);
+				STORE(to + j + u * W, v);
+				products[u] = MADD(products[u], v, SWAPPED(v));
+			}
+		for (; j < inputs; j += W) {
+			vec v = (j + W <= inputs ? LOAD(x + j) : LOADN(x + j, inputs - j)) * SET1(f);
 			STORE(to + j, v);
-			products = MADD(products, v, SWAPPED(v));
+			products[0] = MADD(products[0], v, SWAPPED(v));
 		}
-		if (j < inputs) {
-			rest = rest * SET1(f);
-			STORE(to + j, rest);
-			products = MADD(products, rest, SWAPPED(rest));
-		}
-		to[DEPTH] = total(products) * .5f, to[DEPTH + 1] = 1 / f;
+		to[DEPTH] = total((products[0] + products[1]) + (products[2] + products[3])) * .5f, to[DEPTH + 1] = 1 / f;
 	}
 }
 
+// outputs are the rows of y, and of the residuals or NULL, that a block's sums will go to.
+typedef struct {
+	const float *y, *residual;
+	int64_t y_stride, residual_stride;
+} outputs;
+
+INLINE outputs outputs_of(const slc_linear *l, int ends, int64_t row, int64_t column) {
+	const float *residual = ends && l->residual ? l->residual + row * l->residual_stride + column : NULL;
+	return (outputs){l->y + row * l->y_stride + column, residual, l->y_stride, l->residual_stride};
+}
+
+// fetch prefetches the next of a block's rows of outputs, and their residuals.
+INLINE void fetch(outputs *o) {
+#pragma GCC unroll 4
+	for (int j = 0; j < PANEL; j += 16) __builtin_prefetch(o->y + j, 1);
+	o->y += o->y_stride;
+	if (!o->residual) return;
+#pragma GCC unroll 4
+	for (int j = 0; j < PANEL; j += 16) __builtin_prefetch(o->residual + j);
+	o->residual += o->residual_stride;
+}
+
 // multiply writes the sums of rows whose scaled inputs are at a. Behind the weights, b has the sums of the products of
-// their neighbours, and what sums are to be multiplied by.
-INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, const float *next, const int fetches,
-		const int rows) {
+// their neighbours, and what sums are to be multiplied by. Meanwhile it prefetches a row of the outputs for each of
+// `rows` parts of the inputs, so that its own loads wait for few others, and, unless next is NULL, as many weights as
+// it reads from there on. rows and fetches, which says that it is not, are constants at each call.
+INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, outputs o, const float *next,
+		const int fetches, const int rows) {
 	vec s[BLOCK_R][BLOCK_V];
-	const float *x = a;
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
 		for (int j = 0; j < BLOCK_V; j++) s[i][j] = SET1(0.f);
-	for (int64_t k = 0; k < n; k += 2, b += 2 * PANEL, x += 2) {
-		vec y[2][BLOCK_V];
+	const int64_t pairs = (n + 1) / 2, part = (pairs + rows - 1) / rows * 2;
+	const float *x = a, *end = a + 2 * pairs;
+	while (x < end) {
+		fetch(&o);
+		for (const float *stop = end - x < part ? end : x + part; x < stop; b += 2 * PANEL, x += 2) {
+			vec y[2][BLOCK_V];
+			if (fetches) {
 #pragma GCC unroll 8
-		for (int j = 0; j < 2 * PANEL; j += 16)
-			if (fetches) __builtin_prefetch(next + k * PANEL + j);
-#pragma GCC unroll 4
-		for (int j = 0; j < BLOCK_V; j++) y[0][j] = LOAD(b + j * W), y[1][j] = LOAD(b + PANEL + j * W);
-#pragma GCC unroll 16
-		for (int i = 0; i < rows; i++) {
-			const float *x0 = x + i * SLC_WINOGRAD_ROW, *x1 = x0 + 1;
-#pragma GCC unroll 4
-			for (int j = 0; j < PAIRED; j++) {
-				vec t, u;
-				ADD(t, y[0][j], x1);
-				ADD(u, y[1][j], x0);
-				MULTIPLY(s[i][j], t, u);
+				for (int j = 0; j < 2 * PANEL; j += 16) __builtin_prefetch(next + j);
+				next += 2 * PANEL;
 			}
 #pragma GCC unroll 4
-			for (int j = PAIRED; j < BLOCK_V; j++) STEP2(s[i][j], y[0][j], x0);
+			for (int j = 0; j < BLOCK_V; j++) y[0][j] = LOAD(b + j * W), y[1][j] = LOAD(b + PANEL + j * W);
+#pragma GCC unroll 16
+			for (int i = 0; i < rows; i++) {
+				const float *x0 = x + i * SLC_WINOGRAD_ROW, *x1 = x0 + 1;
 #pragma GCC unroll 4
-			for (int j = PAIRED; j < BLOCK_V; j++) STEP2(s[i][j], y[1][j], x1);
+				for (int j = 0; j < PAIRED; j++) {
+					vec t, u;
+					ADD(t, y[0][j], x1);
+					ADD(u, y[1][j], x0);
+					MULTIPLY(s[i][j], t, u);
+				}
+#pragma GCC unroll 4
+				for (int j = PAIRED; j < BLOCK_V; j++) MULTIPLY1(s[i][j], y[0][j], x0);
+#pragma GCC unroll 4
+				for (int j = PAIRED; j < BLOCK_V; j++) MULTIPLY1(s[i][j], y[1][j], x1);
+			}
 		}
 	}
 #pragma GCC unroll 16
@@ -117,11 +159,11 @@ INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, con
 }
 
 static __attribute__((noinline)) void multiply_rows(float *sums, const float *a, const float *b, int64_t n,
-		const float *next, int64_t rows) {
+		outputs o, const float *next, int64_t rows) {
 #define ROWS(r) \
 	case r: \
-		if (next) multiply(sums, a, b, n, next, 1, r < BLOCK_R ? r : BLOCK_R); \
-		else multiply(sums, a, b, n, next, 0, r < BLOCK_R ? r : BLOCK_R); \
+		if (next) multiply(sums, a, b, n, o, next, 1, r < BLOCK_R ? r : BLOCK_R); \
+		else multiply(sums, a, b, n, o, next, 0, r < BLOCK_R ? r : BLOCK_R); \
 		break;
 	switch (rows) {
 		ROWS(1) ROWS(2)
@@ -135,11 +177,12 @@ static __attribute__((noinline)) void multiply_rows(float *sums, const float *a,
 #define NAME PASTE(slc_linear_f32_winograd_, ISA)
 #define SUMS(l, sums, k, row, rows, panel, next) \
 	multiply_rows(sums, room(l, (k).from) + ((row) % GROUP) * SLC_WINOGRAD_ROW, WEIGHTS(l, panel, (k).from), (k).steps, \
-	              next, rows)
+	              outputs_of(l, (k).ends, row, (panel) * PANEL), next, rows)
 #define WEIGHTS(l, panel, from) \
 	((const float *)(l)->weights + slc_winograd_inputs((l)->in) * PANEL * (panel) + \
 	 ((from) + (from) / slc_winograd_depth((l)->in) * 2) * PANEL)
 #define BEGIN_SLICE scale_rows
+#define FETCH_OUTPUTS(l, k, row, rows, column) (void)0 // multiply does
 #include "linear_loop_body.h"
 
 // The packed weights of a panel: for each slice its inputs, the sums of the products of neighbours, factors.
