@@ -15,13 +15,20 @@ func TestRuntimeNamesTheInstructionSetInUse(t *testing.T) {
 	names := []string{"", cpu.EmulatedAMX}
 	for _, isa := range cpu.Available() {
 		names = append(names, isa.String())
+		if _, err := cpu.Open(isa.String() + cpu.Winograd); err == nil {
+			names = append(names, isa.String()+cpu.Winograd)
+		}
 	}
 	for _, name := range names {
 		t.Setenv("SLUICE_ISA", name)
 		want := name
 		switch {
 		case name == "":
-			want = cpu.Available()[0].String()
+			best, err := cpu.Open("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = best.String()
 		case name == cpu.EmulatedAMX && !slices.Contains(cpu.Available(), cpu.AVX2):
 			continue
 		}

@@ -55,22 +55,27 @@ static inline int64_t slc_linear_split_bytes(int64_t rows, int64_t in) {
 // With Winograd's inner products, the inputs of a row and a slice of at most SLC_WINOGRAD_DEPTH of them take
 // SLC_WINOGRAD_ROW floats of scratch; all slices lie there with up to SLC_WINOGRAD_FEW rows, else one of a group.
 enum {
+	SLC_WINOGRAD_STEP = 4,
 	SLC_WINOGRAD_DEPTH = 384,
 	SLC_WINOGRAD_ROW = SLC_WINOGRAD_DEPTH + 16,
 	SLC_WINOGRAD_FEW = 32,
 	SLC_WINOGRAD_GROUP = 512
 };
 
-static inline int64_t slc_winograd_slices(int64_t in) { return (in + SLC_WINOGRAD_DEPTH - 1) / SLC_WINOGRAD_DEPTH; }
-
-// slc_winograd_depth is how many inputs a slice has but the last: an even number.
-static inline int64_t slc_winograd_depth(int64_t in) {
-	const int64_t slices = slc_winograd_slices(in);
-	return ((in + slices - 1) / slices + 1) / 2 * 2;
+static inline int64_t slc_winograd_whole(int64_t n) {
+	return (n + SLC_WINOGRAD_STEP - 1) / SLC_WINOGRAD_STEP * SLC_WINOGRAD_STEP;
 }
 
-// slc_winograd_inputs is how many vectors a packed panel has: one for each input, to an even number, and two a slice.
-static inline int64_t slc_winograd_inputs(int64_t in) { return (in + 1) / 2 * 2 + 2 * slc_winograd_slices(in); }
+static inline int64_t slc_winograd_slices(int64_t in) { return (in + SLC_WINOGRAD_DEPTH - 1) / SLC_WINOGRAD_DEPTH; }
+
+// slc_winograd_depth is how many inputs a slice has but the last: a multiple of SLC_WINOGRAD_STEP.
+static inline int64_t slc_winograd_depth(int64_t in) {
+	const int64_t slices = slc_winograd_slices(in);
+	return slc_winograd_whole((in + slices - 1) / slices);
+}
+
+// slc_winograd_inputs is how many vectors a packed panel has: one for each input, to a whole step, and two a slice.
+static inline int64_t slc_winograd_inputs(int64_t in) { return slc_winograd_whole(in) + 2 * slc_winograd_slices(in); }
 
 // slc_linear_scratch_f32 is how many floats of scratch a call needs; 0 for other instruction sets.
 int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in);
