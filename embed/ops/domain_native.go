@@ -28,6 +28,7 @@ import (
 type Domain struct {
 	api     *C.OrtApi
 	kernels cpu.Kernels
+	arena   cpu.Arena // of the weights, while the session is made
 	handle  cgo.Handle
 	domain  unsafe.Pointer
 	calls   sync.Pool // of *call

@@ -63,11 +63,11 @@ func (l *linear) take(n *node, first, count int) error {
 	if err != nil {
 		return err
 	}
-	pack := n.kernels.PackWeights
+	pack := n.kernels.PackWeightsIn
 	if l.coded = coded != 0; l.coded {
-		pack = n.kernels.PackCodes
+		pack = n.kernels.PackCodesIn
 	}
-	l.weights, err = pack(all)
+	l.weights, err = pack(&n.arena, all)
 	return err
 }
 

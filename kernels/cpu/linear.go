@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -30,23 +31,30 @@ type Weights struct {
 func (w *Weights) Panels() int { return (w.Out + w.panel - 1) / w.panel }
 
 // PackWeights copies a matrix of a.N outputs × a.Dim inputs, whose norms are not looked at.
-func (k Kernels) PackWeights(a Rows) (*Weights, error) {
+func (k Kernels) PackWeights(a Rows) (*Weights, error) { return k.PackWeightsIn(nil, a) }
+
+// PackWeightsIn is PackWeights with memory of an arena.
+func (k Kernels) PackWeightsIn(m *Arena, a Rows) (*Weights, error) {
 	w, err := newWeights(a, k.panel())
 	if err != nil {
 		return nil, err
 	}
-	w.data = make([]float32, k.weightSize(w))
+	w.data = m.take(k.weightSize(w))
 	return w, k.packWeights(w.data, a)
 }
 
 // PackCodes is PackWeights with weights of 8 bits: each output has a step for every codeGroup inputs, and a weight is
 // its code times the step, to half a step.
-func (k Kernels) PackCodes(a Rows) (*Weights, error) {
+func (k Kernels) PackCodes(a Rows) (*Weights, error) { return k.PackCodesIn(nil, a) }
+
+// PackCodesIn is PackCodes with memory of an arena.
+func (k Kernels) PackCodesIn(m *Arena, a Rows) (*Weights, error) {
 	w, err := newWeights(a, k.codePanel())
 	if err != nil {
 		return nil, err
 	}
-	w.codes = make([]byte, k.codeBytes(w))
+	size := k.codeBytes(w)
+	w.codes = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(m.take((size+3)/4)))), size)
 	return w, k.packCodes(w.codes, a)
 }
 

@@ -140,7 +140,7 @@ INLINE void begin_group(void) {
 }
 
 #define NAME PASTE(slc_linear_f32_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, next) \
+#define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
 	multiply_rows(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next)
 #define WEIGHTS(l, panel, from) \
 	((const float *)(l)->weights + ((panel) * (((l)->in + STEP - 1) / STEP * STEP) + (from)) * PANEL)

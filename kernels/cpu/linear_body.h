@@ -10,7 +10,7 @@
 enum { DEPTH = 49152 / 4 / PANEL, STEP = 1 };
 
 #define NAME PASTE(slc_linear_f32_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, next) \
+#define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
 	multiply_rows(sums, (l)->x + (row) * (l)->x_stride + (k).from, (l)->x_stride, WEIGHTS(l, panel, (k).from), \
 	              (k).steps, next, rows)
 #define WEIGHTS(l, panel, from) ((const float *)(l)->weights + ((panel) * (l)->in + (from)) * PANEL)

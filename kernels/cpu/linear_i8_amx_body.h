@@ -120,7 +120,7 @@ INLINE void begin_group(void) {
 }
 
 #define NAME PASTE(slc_linear_i8_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, next) \
+#define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
 	multiply_code_rows(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next)
 #define WEIGHTS(l, panel, from) \
 	((const uint8_t *)(l)->weights + ((panel) * (((l)->in + STEP - 1) / STEP) + (from) / STEP) * GROUP_BYTES)

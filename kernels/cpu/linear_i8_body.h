@@ -87,7 +87,7 @@ static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint
 }
 
 #define NAME PASTE(slc_linear_i8_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, next) \
+#define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
 	multiply_code_rows(sums, (l)->codes + (row) * (l)->code_stride + (k).from, (l)->code_stride, \
 	                   (l)->steps + (row) * (l)->step_stride + (k).from / SLC_I8_GROUP, (l)->step_stride, \
 	                   WEIGHTS(l, panel, (k).from), GROUPS((k).steps), next, rows)

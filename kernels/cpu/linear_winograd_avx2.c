@@ -5,6 +5,7 @@
 #define BLOCK_R 5
 #define BLOCK_V 2
 #define WINOGRAD(j, pair) ((j) == (pair))
+#define SHARES 4
 #define INPUTS 4
 #include "lanes_avx2.h"
 #include "inline.h"

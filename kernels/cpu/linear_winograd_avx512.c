@@ -5,6 +5,7 @@
 #define BLOCK_R 8
 #define BLOCK_V 3
 #define WINOGRAD(j, pair) ((j) < 2)
+#define SHARES 3
 #define INPUTS 2
 #include "lanes_avx512.h"
 #include "inline.h"

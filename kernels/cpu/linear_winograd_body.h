@@ -14,6 +14,7 @@
 // A file that includes it has a lanes_<isa>.h and defines ISA, BLOCK_R, BLOCK_V, WINOGRAD(j, pair), whether vector j of
 // a panel has that pair of inputs by Winograd's products, which depends on no more than whether the pair is even, and
 //   INPUTS                       the inputs of a step: 2 or 4
+//   SHARES                       in how many parts a step's weights are prefetched
 //   MULTIPLY_STEP(s, rows, b, x) adds to the sums of rows the products of the inputs from x on with the weights at b
 #include <string.h>
 
@@ -112,10 +113,11 @@ INLINE void fetch(outputs *o) {
 
 // multiply writes the sums of rows whose scaled inputs are at a. Behind the weights, b has the sums of the products of
 // their neighbours, and what sums are to be multiplied by. Meanwhile it prefetches a row of the outputs for each of
-// `rows` parts of the inputs, so that its own loads wait for few others, and, unless next is NULL, as many weights as
-// it reads from there on. rows and fetches, which says that it is not, are constants at each call.
+// `rows` parts of the inputs, so that its own loads wait for few others, and, unless next is NULL, `share` of SHARES
+// parts of as many weights as it reads from there on, beginning with part `begin`. rows and fetches, which says that
+// next is not NULL, are constants at each call.
 INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, outputs o, const float *next,
-		const int fetches, const int rows) {
+		int64_t begin, int64_t share, const int fetches, const int rows) {
 	vec s[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
@@ -123,14 +125,13 @@ INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, out
 		for (int j = 0; j < BLOCK_V; j++) s[i][j] = SET1(0.f);
 	const int64_t steps = (n + STEP - 1) / STEP, part = (steps + rows - 1) / rows * STEP;
 	const float *x = a, *end = a + steps * STEP;
+	const int64_t lines = share * (INPUTS * PANEL / 16 / SHARES); // to prefetch at each step
+	if (fetches) next += begin * steps * (STEP * PANEL / SHARES);
 	while (x < end) {
 		fetch(&o);
 		for (const float *stop = end - x < part ? end : x + part; x < stop; b += INPUTS * PANEL, x += INPUTS) {
-			if (fetches) {
-#pragma GCC unroll 8
-				for (int j = 0; j < INPUTS * PANEL; j += 16) __builtin_prefetch(next + j);
-				next += INPUTS * PANEL;
-			}
+			if (fetches)
+				for (int64_t j = 0; j < lines; j++, next += 16) __builtin_prefetch(next, 0, 1); // not beyond the L2
 			MULTIPLY_STEP(s, rows, b, x);
 		}
 	}
@@ -148,11 +149,11 @@ INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, out
 }
 
 static __attribute__((noinline)) void multiply_rows(float *sums, const float *a, const float *b, int64_t n,
-		outputs o, const float *next, int64_t rows) {
+		outputs o, const float *next, int64_t begin, int64_t share, int64_t rows) {
 #define ROWS(r) \
 	case r: \
-		if (next) multiply(sums, a, b, n, o, next, 1, r < BLOCK_R ? r : BLOCK_R); \
-		else multiply(sums, a, b, n, o, next, 0, r < BLOCK_R ? r : BLOCK_R); \
+		if (next) multiply(sums, a, b, n, o, next, begin, share, 1, r < BLOCK_R ? r : BLOCK_R); \
+		else multiply(sums, a, b, n, o, next, begin, share, 0, r < BLOCK_R ? r : BLOCK_R); \
 		break;
 	switch (rows) {
 		ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5)
@@ -164,9 +165,9 @@ static __attribute__((noinline)) void multiply_rows(float *sums, const float *a,
 }
 
 #define NAME PASTE(slc_linear_f32_winograd_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, next) \
+#define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
 	multiply_rows(sums, room(l, (k).from) + (row) % GROUP * SLC_WINOGRAD_ROW, WEIGHTS(l, panel, (k).from), (k).steps, \
-	              outputs_of(l, (k).ends, row, (panel) * PANEL), next, rows)
+	              outputs_of(l, (k).ends, row, (panel) * PANEL), next, begin, share, rows)
 #define WEIGHTS(l, panel, from) \
 	((const float *)(l)->weights + slc_winograd_inputs((l)->in) * PANEL * (panel) + \
 	 ((from) + (from) / slc_winograd_depth((l)->in) * 2) * PANEL)
