@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/embed/onnx"
+	"github.com/sluice-rag/sluice/embed/ops"
 	"github.com/sluice-rag/sluice/engine/cores"
 )
 
@@ -325,7 +326,13 @@ func (m *model) compute(ctx context.Context, batch []sequence, out []float32) er
 		return err
 	}
 	defer m.session.kept.over(stop)
-	if err := m.session.run(batch, out, stop.options); err != nil {
+	var with func(*ops.Domain, func() error) error
+	if m.session.ops != nil && m.workers > 1 && m.cores.TryTake() {
+		with = func(d *ops.Domain, run func() error) error {
+			return d.WithHelper(m.cores.Contended, m.cores.Give, run)
+		}
+	}
+	if err := m.session.run(batch, out, stop.options, with); err != nil {
 		return err
 	}
 	for _, x := range out {

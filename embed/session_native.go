@@ -201,7 +201,10 @@ func normalise(v []float32) {
 }
 
 // run computes one row of dim values per sequence into out, or one per token. Every sequence has at least one token.
-func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) (err error) {
+// with runs it with a helper, where the graph is of our operators; nil: without.
+func (s *session) run(
+	tokens []sequence, out []float32, stop *ort.RunOptions, with func(d *ops.Domain, run func() error) error,
+) (err error) {
 	if s.finish != nil {
 		return s.runPadded(tokens, out, stop)
 	}
@@ -225,7 +228,12 @@ func (s *session) run(tokens []sequence, out []float32, stop *ort.RunOptions) (e
 		copy(b.types[from:], q.types)
 		b.starts = append(b.starts, int64(len(b.ids)))
 	}
-	if err := s.s.RunWithOptions(b.in, b.result, stop); err != nil {
+	if with == nil {
+		err = s.s.RunWithOptions(b.in, b.result, stop)
+	} else {
+		err = with(s.ops, func() error { return s.s.RunWithOptions(b.in, b.result, stop) })
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %d texts of %d tokens together: %w", s.path, len(tokens), count, err)
 	}
 	if b.kept {

@@ -7,6 +7,10 @@ package ops
 #cgo LDFLAGS: -ldl
 #include <stdlib.h>
 #include "ops.h"
+#cgo noescape slc_ops_poll
+#cgo nocallback slc_ops_poll
+#cgo noescape slc_ops_wait
+#cgo nocallback slc_ops_wait
 */
 import "C"
 
@@ -29,9 +33,11 @@ type Domain struct {
 	api     *C.OrtApi
 	kernels cpu.Kernels
 	arena   cpu.Arena // of the weights, while the session is made
+	linears []*linear // in the order in which ONNX Runtime made them, which is that of a run
 	handle  cgo.Handle
 	domain  unsafe.Pointer
 	calls   sync.Pool // of *call
+	helpers [helpers]helper
 }
 
 // Register adds the operators to the options of a session of the ONNX Runtime at the path library, which is loaded.
@@ -127,18 +133,21 @@ func sluiceCreateKernel(
 }
 
 //export sluiceCompute
-func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext) *C.OrtStatus {
+func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext, helper C.int32_t) *C.OrtStatus {
 	k := cgo.Handle(handle).Value().(*kernel)
 	c, _ := k.domain.calls.Get().(*call)
 	if c == nil {
 		c = &call{domain: k.domain}
 	}
 	c.context = context
+	if helper > 0 {
+		c.helper = &k.domain.helpers[helper-1]
+	}
 	err := c.read()
 	if err == nil {
 		err = k.compute(c)
 	}
-	c.in, c.data = [maxInputs]C.slc_ops_tensor{}, nil // no pointers into Go's memory for the next call
+	c.in, c.data, c.helper = [maxInputs]C.slc_ops_tensor{}, nil, nil // no pointers into Go's memory for the next call
 	k.domain.calls.Put(c)
 	if err != nil {
 		return status(k.domain.api, err)
@@ -206,6 +215,7 @@ type call struct {
 	n       int
 	in      [maxInputs]C.slc_ops_tensor
 	scratch []float32 // of products
+	helper  *helper   // nil: none
 
 	// What C writes and reads: variables of Go's stack would be allocated anew for each call.
 	count C.size_t

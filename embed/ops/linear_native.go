@@ -17,6 +17,7 @@ type linear struct {
 	codes      sync.Pool // of *cpu.Codes
 	bias       []float32
 	activation cpu.Activation
+	place      int // among the products of the graph
 }
 
 func newLinear(n *node) (operator, error) {
@@ -67,7 +68,10 @@ func (l *linear) take(n *node, first, count int) error {
 	if l.coded = coded != 0; l.coded {
 		pack = n.kernels.PackCodesIn
 	}
-	l.weights, err = pack(&n.arena, all)
+	if l.weights, err = pack(&n.arena, all); err == nil {
+		l.place = len(n.linears)
+		n.linears = append(n.linears, l)
+	}
 	return err
 }
 
@@ -75,7 +79,7 @@ func (l *linear) take(n *node, first, count int) error {
 func (l *linear) product(c *call, x cpu.Rows, residual, y []float32) error {
 	k := c.domain.kernels
 	p := cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Residual: residual, Y: y,
-		Stride: l.weights.Out, Last: l.weights.Panels()}
+		Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.linears[(l.place+1)%len(c.domain.linears)].weights}
 	if l.coded {
 		codes, _ := l.codes.Get().(*cpu.Codes)
 		if codes == nil {
@@ -88,6 +92,9 @@ func (l *linear) product(c *call, x cpu.Rows, residual, y []float32) error {
 		p.X, p.Codes = cpu.Rows{}, codes
 	} else {
 		p.Scratch = c.room(k.LinearScratch(x.N, x.Dim))
+	}
+	if c.helper != nil {
+		return c.helper.share(&p)
 	}
 	return k.Linear(&p)
 }

@@ -3,12 +3,13 @@
 #include "ops.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 // The callbacks in Go. A kernel is a handle of Go's, never 0.
 extern OrtStatus *sluiceCreateKernel(uintptr_t owner, int32_t op, OrtApi *api, OrtKernelInfo *info, uintptr_t *kernel);
-extern OrtStatus *sluiceCompute(uintptr_t kernel, OrtKernelContext *context);
+extern OrtStatus *sluiceCompute(uintptr_t kernel, OrtKernelContext *context, int32_t helper);
 extern void sluiceDestroyKernel(uintptr_t kernel);
 
 // Each operator takes at least min_inputs inputs of any type, and gives one output of floats.
@@ -59,7 +60,10 @@ static OrtStatus *create(const OrtCustomOp *op, const OrtApi *api, const OrtKern
 	const operator *o = (const operator *)op;
 	return sluiceCreateKernel(o->owner, o->index, (OrtApi *)api, (OrtKernelInfo *)info, (uintptr_t *)kernel);
 }
-static OrtStatus *compute(void *kernel, OrtKernelContext *context) { return sluiceCompute((uintptr_t)kernel, context); }
+static _Thread_local int32_t helper_of_thread;
+static OrtStatus *compute(void *kernel, OrtKernelContext *context) {
+	return sluiceCompute((uintptr_t)kernel, context, helper_of_thread);
+}
 static void destroy(void *kernel) { sluiceDestroyKernel((uintptr_t)kernel); }
 
 static const OrtCustomOp callbacks = {
@@ -156,6 +160,32 @@ OrtStatus *slc_ops_result(const OrtApi *api, OrtKernelContext *context, const in
 	OrtValue *value = NULL;
 	OrtStatus *status = api->KernelContext_GetOutput(context, 0, dims, rank, &value);
 	return status ? status : api->GetTensorMutableData(value, (void **)out);
+}
+
+void slc_ops_set_helper(int32_t helper) { helper_of_thread = helper; }
+
+static void pause(void) {
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+int32_t slc_ops_poll(const int32_t *state, int64_t polls) {
+	int32_t now = __atomic_load_n(state, __ATOMIC_ACQUIRE);
+	for (; polls > 0 && now != SLC_HELPER_OFFERED && now != SLC_HELPER_OVER; polls--) {
+		pause();
+		now = __atomic_load_n(state, __ATOMIC_ACQUIRE);
+	}
+	return now;
+}
+
+void slc_ops_wait(const int32_t *state) {
+	for (int64_t polls = 1; __atomic_load_n(state, __ATOMIC_ACQUIRE) != SLC_HELPER_DONE; polls++) {
+		pause();
+		if (polls % 1000 == 0) sched_yield(); // the helper's thread may wait for this processor
+	}
 }
 
 void slc_ops_text(const OrtApi *api, OrtStatus *status, char *to, size_t size) {

@@ -23,8 +23,9 @@ func (a *Arena) take(n int) []float32 {
 	}
 	whole := (n + line - 1) / line * line
 	if len(a.rest) < whole {
-		// Pieces grow with the model, so that what is left of the last one is less than what is used.
-		a.rest = make([]float32, max(whole, min(a.all, largestPiece))+line)
+		// Pieces grow with the model: most of a large one lies in few, and a small one leaves little unused, in which
+		// no page is touched.
+		a.rest = make([]float32, max(whole, min(4*a.all, largestPiece))+line)
 		a.all += len(a.rest)
 		largePages(a.rest)
 		at := int(uintptr(unsafe.Pointer(unsafe.SliceData(a.rest)))/4) % line

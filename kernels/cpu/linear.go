@@ -106,6 +106,8 @@ type Linear struct {
 	Stride      int       // of Y and Residual
 	Scratch     []float32 // LinearScratch(rows, inputs) values; not with Codes
 	First, Last int       // the panels to compute
+	After       *Weights  // what the same thread multiplies with next, which is fetched at the end; nil: not known
+	AfterPanel  int       // its first panel then
 }
 
 // LinearScratch is how many values Linear needs beside its arguments for so many rows and inputs of float32: with AMX,

@@ -21,6 +21,7 @@ typedef struct {
 	float *y;
 	int64_t y_stride;
 	int64_t first, last;
+	const void *after; // the weights that the caller's thread multiplies with next, to be fetched; NULL: not known
 	int32_t activation;
 	float *scratch; // slc_linear_scratch_f32(isa, rows, in) floats; NULL where that is 0
 	// slc_linear_i8 reads these instead of x.

@@ -17,14 +17,15 @@ package cpu
 
 // Pointers as arguments, so that no structure in Go's memory holds pointers to it.
 static int32_t linear(int32_t isa, slc_linear l, const float *x, const float *weights, const float *bias,
-                      const float *residual, float *y, float *scratch, slc_error *error) {
-	l.x = x, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y, l.scratch = scratch;
+                      const float *residual, float *y, float *scratch, const void *after, slc_error *error) {
+	l.after = after, l.x = x, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y, l.scratch = scratch;
 	return slc_linear_f32(isa, &l, error);
 }
 
 static int32_t linear_codes(int32_t isa, slc_linear l, const uint8_t *codes, const float *steps, const void *weights,
-                            const float *bias, const float *residual, float *y, slc_error *error) {
-	l.codes = codes, l.steps = steps, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
+                            const float *bias, const float *residual, float *y, const void *after,
+                            slc_error *error) {
+	l.after = after, l.codes = codes, l.steps = steps, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
 	return slc_linear_i8(isa, &l, error);
 }
 
@@ -96,8 +97,20 @@ func (k Kernels) linear(l *Linear) error {
 	}
 	var e C.slc_error
 	code := C.linear(k.linearISA(), arguments(l, l.X.N, l.X.Stride), floats(l.X.Data), floats(l.Weights.data),
-		floats(l.Bias), floats(l.Residual), floats(l.Y), floats(l.Scratch), &e)
+		floats(l.Bias), floats(l.Residual), floats(l.Y), floats(l.Scratch), l.after(), &e)
 	return failure(code, &e)
+}
+
+// after is where the panel begins that is computed next.
+func (l *Linear) after() unsafe.Pointer {
+	w := l.After
+	if w == nil || l.AfterPanel < 0 || l.AfterPanel >= w.Panels() {
+		return nil
+	}
+	if w.codes != nil {
+		return unsafe.Pointer(&w.codes[len(w.codes)/w.Panels()*l.AfterPanel])
+	}
+	return unsafe.Pointer(&w.data[len(w.data)/w.Panels()*l.AfterPanel])
 }
 
 // arguments are those of a product but the pointers.
@@ -154,7 +167,8 @@ func (k Kernels) linearCodes(l *Linear) error {
 	args.code_stride, args.step_stride = C.int64_t(l.Codes.groups*codeGroup), C.int64_t(l.Codes.groups)
 	var e C.slc_error
 	code := C.linear_codes(k.linearISA(), args, bytes(l.Codes.codes), floats(l.Codes.steps),
-		unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), floats(l.Bias), floats(l.Residual), floats(l.Y), &e)
+		unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), floats(l.Bias), floats(l.Residual), floats(l.Y), l.after(),
+		&e)
 	return failure(code, &e)
 }
 

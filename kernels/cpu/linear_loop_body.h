@@ -111,6 +111,7 @@ INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, in
 INLINE void product(const slc_linear *l, const int activation) {
 	const int64_t slices = (l->in + DEPTH - 1) / DEPTH;
 	const int64_t depth = ((l->in + slices - 1) / slices + STEP - 1) / STEP * STEP;
+	const void *after = l->after ? l->after : WEIGHTS(l, l->last, 0);
 	const int64_t panels = l->last - l->first, together = l->rows <= FEW ? 1 : panels; // panels of a slice at a time
 	for (int64_t group = 0; group < l->rows; group += GROUP) {
 		const int64_t end = group + GROUP < l->rows ? group + GROUP : l->rows;
@@ -122,8 +123,9 @@ INLINE void product(const slc_linear *l, const int activation) {
 				if (first == l->first) BEGIN_SLICE(l, k.from, k.steps, group, end - group);
 				for (int64_t panel = first; panel < first + together; panel++) {
 					const void *next = panel + 1 < first + together ? WEIGHTS(l, panel + 1, k.from)
-					                   : k.ends                     ? WEIGHTS(l, first + together, 0)
-					                                                : WEIGHTS(l, first, k.from + depth);
+					                   : !k.ends                    ? WEIGHTS(l, first, k.from + depth)
+					                   : panel + 1 < l->last        ? WEIGHTS(l, panel + 1, 0)
+					                                                : after;
 					rows_of(l, k, panel, group, end, next, activation);
 				}
 			}
