@@ -28,7 +28,11 @@ cgo := $(shell printf '\043include <stdlib.h>\n' | $${CC:-gcc} -E - >/dev/null 2
 # debuggers read (stack traces need none of it), half of the linker's time; GOFLAGS=-ldflags= brings it back.
 gogc := GOGC=$(or $(GOGC),800)
 setup := $(gogc) CGO_ENABLED=$(cgo) go run ./tools/setup/cmd
-program := $(gogc) go build $(if $(findstring -ldflags,$(GOFLAGS)),,-ldflags=-w) -o bin/sluice ./cmd/sluice
+program = $(gogc) go build $(1) $(if $(findstring -ldflags,$(GOFLAGS)),,-ldflags=-w) -o bin/sluice ./cmd/sluice
+# What `make build` makes is for this machine: without AMX, its kernels take 16 s of the compiler's time for nothing. Tests
+# and archives have all kernels.
+tags := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
+here := $(if $(shell grep -qsw amx_tile /proc/cpuinfo && echo 1),,-tags=$(tags)$(comma)noamx)
 FUZZTIME ?= 20s
 BENCH ?= .
 KILLS ?= 200
@@ -60,8 +64,8 @@ setup: go ## assemble native parts and default models (nothing to do the second 
 	@$(setup)
 
 .PHONY: build
-build: setup ## set up if needed, then bin/sluice
-	$(program)
+build: setup ## set up if needed, then bin/sluice, for this machine's processor
+	$(call program,$(here))
 
 .PHONY: dist
 dist: go ## one archive for other machines, in dist/: program, libraries, licences, completions, digests
@@ -88,7 +92,7 @@ gpu-models: go ## dist/gpu-models.tar.gz.NN: models and NVIDIA's libraries for t
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped
 	@$(setup) -all-sets
 	@$(setup) python clients llama-asan
-	$(program)
+	$(call program)
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check test
 

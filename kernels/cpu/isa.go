@@ -63,8 +63,9 @@ func Open(name string) (Kernels, error) {
 		}
 		return k, nil
 	}
-	if name == EmulatedAMX && slices.Contains(available, AVX2) {
-		return Kernels{available[0], emulatedAMX}, nil
+	emulated := Kernels{available[0], emulatedAMX}
+	if name == EmulatedAMX && slices.Contains(available, AVX2) && emulated.panel() > 0 {
+		return emulated, nil
 	}
 	base, found := strings.CutSuffix(name, Winograd)
 	for _, isa := range available {

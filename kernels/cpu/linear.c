@@ -22,8 +22,10 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	[SLC_AVX2] = {slc_linear_f32_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 0},
 	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx2, slc_codes_i8_avx2, 32, 16, 0, 0},
 	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 0},
+#if defined(SLC_WITH_AMX)
 	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 1},
 	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_avx2, 32, 16, 0, 1},
+#endif
 	[SLC_AVX2_WINOGRAD] = {slc_linear_f32_winograd_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 0,
 	                       slc_linear_pack_f32_winograd_avx2},
 	[SLC_AVX512VNNI_WINOGRAD] = {slc_linear_f32_winograd_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 48,

@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 && !noamx
 
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
 #define ISA amx

@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 && !noamx
 
 #pragma GCC target("avx2,fma")
 #define ISA amx_emulated

@@ -11,7 +11,9 @@ static slc_pack_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 	[SLC_AVX512] = {[SLC_F32] = slc_pack_f32_avx512},
 	[SLC_AVX512VNNI] = {[SLC_F32] = slc_pack_f32_avx512, [SLC_I16] = slc_pack_i16_avx512vnni,
 	                    [SLC_I8] = slc_pack_i8_avx512vnni},
+#if defined(SLC_WITH_AMX)
 	[SLC_AMX] = {slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx, slc_pack_i8_avx512vnni},
+#endif
 #endif
 };
 

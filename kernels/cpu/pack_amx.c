@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 && !noamx
 
 // Panels of bfloat16 parts for the AMX tiles, made with AVX-512.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")

@@ -10,7 +10,7 @@
 #endif
 
 int32_t slc_permit_amx(void) {
-#if defined(__linux__) && defined(__x86_64__)
+#if defined(__linux__) && defined(SLC_WITH_AMX)
 	return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tile data */) == 0 ? 0 : -1;
 #else
 	return -1;

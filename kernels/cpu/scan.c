@@ -10,7 +10,9 @@ static slc_scan_fn *const table[SLC_ISAS] = {
 	[SLC_AVX2] = slc_scan_i8_avx2,
 	[SLC_AVX512] = slc_scan_i8_avx2, // without VNNI, 512 bits gain nothing over 256 here
 	[SLC_AVX512VNNI] = slc_scan_i8_avx512vnni,
+#if defined(SLC_WITH_AMX)
 	[SLC_AMX] = slc_scan_i8_amx,
+#endif
 #endif
 };
 

@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 && !noamx
 
 // AMX: 16 queries × 16 rows × 64 dimensions in one instruction. gcc 12 has it in its assembler only.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma")

@@ -28,7 +28,8 @@ typedef struct {
 	char text[192];
 } slc_error;
 
-// slc_permit_amx asks the operating system for the tile registers (once per process is enough); 0 on success.
+// slc_permit_amx asks the operating system for the tile registers (once per process is enough); 0 on success. Without
+// SLC_WITH_AMX the kernels for AMX are not in this build, and it fails.
 int32_t slc_permit_amx(void);
 
 // slc_adds_beside tells whether Winograd's inner products (linear.h) are faster on this processor; amd64 only.

@@ -12,7 +12,9 @@ static slc_tiles_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 	[SLC_AVX512] = {[SLC_F32] = slc_tiles_f32_avx512},
 	[SLC_AVX512VNNI] = {[SLC_F32] = slc_tiles_f32_avx512, [SLC_I16] = slc_tiles_i16_avx512vnni,
 	                    [SLC_I8] = slc_tiles_i8_avx512vnni},
+#if defined(SLC_WITH_AMX)
 	[SLC_AMX] = {slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
+#endif
 #endif
 };
 

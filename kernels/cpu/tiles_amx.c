@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 && !noamx
 
 // AMX: four tile registers hold 32 x 32 sums, four the operands. While they multiply, the vector units
 // count the tile before. gcc 12 has the instructions in its assembler only.
