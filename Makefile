@@ -32,6 +32,11 @@ program = $(gogc) go build $(1) $(if $(findstring -ldflags,$(GOFLAGS)),,-ldflags
 # What `make build` makes is for this machine: without AMX, its kernels take 16 s of the compiler's time for nothing. Tests
 # and archives have all kernels.
 tags := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
+# The packages of others and the kernels need no set-up: they are compiled with the lowest priority while it waits for the
+# network, or has less to do than there are processors.
+third = go list -tags=$(tags) -deps -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' ./cmd/sluice
+linked := onnxruntime_go|daulet/tokenizers|go-llama|gorgonia.org/cu
+early = $(gogc) nice -n 19 go build $(here) ./kernels/cpu `$(third) | grep -Ev '$(linked)'` >/dev/null 2>&1
 here := $(if $(shell grep -qsw amx_tile /proc/cpuinfo && echo 1),,-tags=$(tags)$(comma)noamx)
 FUZZTIME ?= 20s
 BENCH ?= .
@@ -64,7 +69,8 @@ setup: go ## assemble native parts and default models (nothing to do the second 
 	@$(setup)
 
 .PHONY: build
-build: setup ## set up if needed, then bin/sluice, for this machine's processor
+build: go ## set up if needed, then bin/sluice, for this machine's processor
+	@{ $(early); } & $(setup) && wait
 	$(call program,$(here))
 
 .PHONY: dist

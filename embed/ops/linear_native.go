@@ -75,11 +75,14 @@ func (l *linear) take(n *node, first, count int) error {
 	return err
 }
 
+// after are the weights that a run multiplies with behind those of l, or the first ones again for the next run.
+func (d *Domain) after(l *linear) *cpu.Weights { return d.linears[(l.place+1)%len(d.linears)].weights }
+
 // product computes y = f(x·Wᵀ + b) + residual.
 func (l *linear) product(c *call, x cpu.Rows, residual, y []float32) error {
 	k := c.domain.kernels
 	p := cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Residual: residual, Y: y,
-		Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.linears[(l.place+1)%len(c.domain.linears)].weights}
+		Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.after(l)}
 	if l.coded {
 		codes, _ := l.codes.Get().(*cpu.Codes)
 		if codes == nil {

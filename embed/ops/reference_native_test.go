@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// everyISA runs a test once for each instruction set of this machine with the kernels of the operators, and with AMX
-// emulated.
+// everyISA runs a test once for each instruction set of this machine with the kernels of the operators, with AMX
+// emulated, and with Winograd's products.
 func everyISA(t *testing.T, test func(t *testing.T)) {
-	var names []string
+	names := []string{cpu.EmulatedAMX}
 	for _, isa := range cpu.Available() {
-		names = append(names, isa.String())
-		if isa == cpu.AVX2 {
-			names = append(names, cpu.EmulatedAMX)
-		}
+		names = append(names, isa.String(), isa.String()+cpu.Winograd)
 	}
 	for _, name := range names {
+		if _, err := cpu.Open(name); err != nil {
+			continue // neither in this build nor on this machine
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SLUICE_ISA", name)
 			test(t)

@@ -25,7 +25,8 @@ static int32_t linear(int32_t isa, slc_linear l, const float *x, const float *we
 static int32_t linear_codes(int32_t isa, slc_linear l, const uint8_t *codes, const float *steps, const void *weights,
                             const float *bias, const float *residual, float *y, const void *after,
                             slc_error *error) {
-	l.after = after, l.codes = codes, l.steps = steps, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
+	l.codes = codes, l.steps = steps, l.weights = weights, l.after = after;
+	l.bias = bias, l.residual = residual, l.y = y;
 	return slc_linear_i8(isa, &l, error);
 }
 

@@ -3,8 +3,9 @@
 // WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums. Where it needs more,
 // it also defines BEGIN_GROUP() and END_GROUP(), which stand around the products of a group of rows, BEGIN_SLICE(l,
 // from, inputs, row, rows), which stands before those of a slice of a group, GROUP, the most rows of a group, FEW_ROWS,
-// the most rows for which the slices of a panel follow each other, ROW_STEP, of which all blocks but a group's last have
-// a multiple, and FETCH_OUTPUTS for fetch_outputs.
+// the most rows for which the slices of a panel follow each other, ROW_STEP, of which all blocks but a group's last
+// have a multiple, SHARES, in how many parts the weights that come next are fetched, and FETCH_OUTPUTS for
+// fetch_outputs.
 #ifndef BEGIN_GROUP
 #define BEGIN_GROUP()
 #define END_GROUP()
@@ -91,9 +92,9 @@ INLINE void fetch_outputs(const slc_linear *l, slice k, int64_t row, int64_t row
 		}
 }
 
-// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size. Meanwhile it prefetches
-// the weights that come next: the processor's own prefetching reached 13 of 34 GB/s here. Of their SHARES parts, a block
-// gets about as many as each of those behind it.
+// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size. Meanwhile it
+// prefetches the weights that come next: the processor's own prefetching reached 13 of 34 GB/s here. Of their SHARES
+// parts, a block fetches about as many as each of those behind it.
 INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const void *next,
 		const int activation) {
 	float sums[BLOCK_R * PANEL] __attribute__((aligned(64)));

@@ -1,5 +1,5 @@
-// The body of slc_linear_f32 by Winograd's inner products, compiled once per instruction set by linear_winograd_<isa>.c,
-// for processors that add beside their multiply-adds, as AMD's do: two adders and two multipliers a cycle.
+// The body of slc_linear_f32 by Winograd's inner products, compiled once per instruction set by
+// linear_winograd_<isa>.c, for processors that add beside their multiply-adds, as AMD's do: two of each in a cycle.
 //
 // Two products of a sum are one (Winograd, "A new algorithm for inner product", 1968): with
 //   (w₀ + x₁)·(w₁ + x₀) = w₀·x₀ + w₁·x₁ + w₀·w₁ + x₀·x₁
@@ -7,9 +7,9 @@
 // the weights or on the row alone, and are subtracted. With all sums computed so, the adders would be the limit, so
 // some of a panel's vectors have ordinary multiply-adds.
 //
-// The last two terms should be no larger than the others, so a slice of a row, and of the weights of an output, is first
-// multiplied by the power of two that brings the mean of its squares to [1/2, 4), and the sum by its inverse. A row's
-// bits depend on that row alone. Rounding is that of sums about twice as large (docs/adr/0052-winograd.md).
+// The last two terms should be no larger than the others, so a slice of a row, and of the weights of an output, is
+// first multiplied by the power of two that brings the mean of its squares to [1/2, 4), and the sum by its inverse. A
+// row's bits depend on that row alone. Rounding is that of sums about twice as large (docs/adr/0052-winograd.md).
 //
 // A file that includes it has a lanes_<isa>.h and defines ISA, BLOCK_R, BLOCK_V, WINOGRAD(j, pair), whether vector j of
 // a panel has that pair of inputs by Winograd's products, which depends on no more than whether the pair is even, and
