@@ -20,8 +20,8 @@ const helpers = 8
 // next one instead of sleeping: a product of a question takes less time than waking a thread. Rows have the same bits
 // with and without.
 type helper struct {
-	state   int32 // numbered like ops.h; by atomic operations, also in C
-	used    atomic.Bool
+	state   int32        // numbered like ops.h; by atomic operations, also in C
+	holders atomic.Int32 // the run and the goroutine, until both are done with it
 	product cpu.Linear
 	scratch []float32
 	err     error
@@ -34,14 +34,14 @@ type helper struct {
 func (d *Domain) WithHelper(leave func() bool, gone func(), run func() error) error {
 	for i := range d.helpers {
 		h := &d.helpers[i]
-		if !h.used.CompareAndSwap(false, true) {
+		if !h.holders.CompareAndSwap(0, 2) {
 			continue
 		}
 		h.kernels = d.kernels
 		atomic.StoreInt32(&h.state, C.SLC_HELPER_WAITS)
 		go func() {
 			h.help(leave)
-			h.used.Store(false)
+			h.holders.Add(-1)
 			gone()
 		}()
 		runtime.LockOSThread()
@@ -78,7 +78,10 @@ func (h *helper) help(leave func() bool) {
 }
 
 // end tells the helper that the run is over; no product is under way.
-func (h *helper) end() { atomic.StoreInt32(&h.state, C.SLC_HELPER_OVER) }
+func (h *helper) end() {
+	atomic.StoreInt32(&h.state, C.SLC_HELPER_OVER)
+	h.holders.Add(-1)
+}
 
 // share computes a product, half of it by the helper if that one is there by then.
 func (h *helper) share(p *cpu.Linear) error {

@@ -45,7 +45,7 @@ func (d *Domain) free(t *testing.T) {
 	for range 2000 {
 		used := false
 		for i := range d.helpers {
-			used = used || d.helpers[i].used.Load()
+			used = used || d.helpers[i].holders.Load() > 0
 		}
 		if !used {
 			return
@@ -101,9 +101,23 @@ func TestHelper(t *testing.T) {
 			for range 1000 {
 				check(&d.helpers[0], "while the helper leaves")
 			}
-			d.free(t) // during the run: somebody else wants the thread
-			return nil
+			for i := 0; d.helpers[0].holders.Load() > 1; i++ { // during the run: somebody else wants the thread
+				if time.Sleep(time.Millisecond); i == 2000 {
+					t.Error("a helper does not leave")
+					break
+				}
+			}
+			// Another run gets another helper: this one is still looked at by the first run's products.
+			return d.WithHelper(stay, count, func() error {
+				if d.helpers[1].holders.Load() != 2 {
+					t.Error("the second run shares the first one's helper")
+				}
+				check(&d.helpers[0], "beside another run with a helper")
+				check(&d.helpers[1], "as another run with a helper")
+				return nil
+			})
 		})
+		d.free(t)
 	}
 }
 
