@@ -36,7 +36,7 @@ tags := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
 # network, or has less to do than there are processors.
 third = go list -tags=$(tags) -deps -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' ./cmd/sluice
 linked := onnxruntime_go|daulet/tokenizers|go-llama|gorgonia.org/cu
-early = $(gogc) nice -n 19 go build $(here) ./kernels/cpu `$(third) | grep -Ev '$(linked)'` >/dev/null 2>&1
+early = $(gogc) nice -n 19 go build $(here) ./kernels/cpu `$(third) | grep -Ev '$(linked)'`
 here := $(if $(shell grep -qsw amx_tile /proc/cpuinfo && echo 1),,-tags=$(tags)$(comma)noamx)
 FUZZTIME ?= 20s
 BENCH ?= .
@@ -70,7 +70,7 @@ setup: go ## assemble native parts and default models (nothing to do the second 
 
 .PHONY: build
 build: go ## set up if needed, then bin/sluice, for this machine's processor
-	@{ $(early); } & $(setup) && wait
+	@{ $(early); } >/dev/null 2>&1 & $(setup) && wait
 	$(call program,$(here))
 
 .PHONY: dist
