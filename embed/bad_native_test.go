@@ -130,12 +130,18 @@ func TestVocabularyBeyondTheTable(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(raw), `"gate":`, `"gate":1`, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e := openEncoder(t, dir, Options{})
+	budget := cores.New(3)
+	e := openEncoder(t, dir, Options{Cores: budget})
 	if _, err := e.Embed(context.Background(), []string{"open", "gate"}, Document); !errors.Is(err, ErrModel) ||
 		!strings.Contains(err.Error(), "vocab_size") {
 		t.Errorf("%v", err)
 	}
 	embedAll(t, e, []string{"open"}, Document) // still usable
+	for i := 0; budget.Free() < budget.Size(); i++ {
+		if time.Sleep(time.Millisecond); i == 2000 {
+			t.Fatalf("%d of %d cores come back", budget.Free(), budget.Size())
+		}
+	}
 }
 
 // export writes the graph of the checkpoint in dir as a ready export, its weights beside it, under a family we do not

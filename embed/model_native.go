@@ -327,8 +327,11 @@ func (m *model) compute(ctx context.Context, batch []sequence, out []float32) er
 	}
 	defer m.session.kept.over(stop)
 	var with func(*ops.Domain, func() error) error
-	if m.session.ops != nil && m.workers > 1 && m.cores.TryTake() {
+	if m.session.ops != nil && m.workers > 1 {
 		with = func(d *ops.Domain, run func() error) error {
+			if !m.cores.TryTake() {
+				return run()
+			}
 			return d.WithHelper(m.cores.Contended, m.cores.Give, run)
 		}
 	}

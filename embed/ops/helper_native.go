@@ -29,8 +29,8 @@ type helper struct {
 }
 
 // WithHelper calls run, which runs a session of the domain on this thread, and has another goroutine compute beside it.
-// That one asks leave from time to time whether it is to go, and calls gone in the end, perhaps after WithHelper has
-// returned. Where no helper is left it calls gone first.
+// That one calls leave from time to time and ends where it is true, and calls gone in the end, perhaps after WithHelper
+// has returned. Where no helper is left, gone is called first and run goes without.
 func (d *Domain) WithHelper(leave func() bool, gone func(), run func() error) error {
 	for i := range d.helpers {
 		h := &d.helpers[i]

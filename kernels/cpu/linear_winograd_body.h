@@ -51,6 +51,7 @@ INLINE float *room(const slc_linear *l, int64_t from) {
 	return l->scratch + (l->rows <= FEW_ROWS ? l->rows * (from / slc_winograd_depth(l->in)) * SLC_WINOGRAD_ROW : 0);
 }
 
+// scale_rows writes a slice of the rows [row, row + rows) to room.
 static void scale_rows(const slc_linear *l, int64_t from, int64_t inputs, int64_t row, int64_t rows) {
 	float *to = room(l, from);
 	for (int64_t i = row; i < row + rows; i++, to += SLC_WINOGRAD_ROW) {
@@ -131,7 +132,7 @@ INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, out
 		fetch(&o);
 		for (const float *stop = end - x < part ? end : x + part; x < stop; b += INPUTS * PANEL, x += INPUTS) {
 			if (fetches)
-				for (int64_t j = 0; j < lines; j++, next += 16) __builtin_prefetch(next, 0, 1); // not beyond the L2
+				for (int64_t j = 0; j < lines; j++, next += 16) __builtin_prefetch(next, 0, 1); // into the second cache only
 			MULTIPLY_STEP(s, rows, b, x);
 		}
 	}
