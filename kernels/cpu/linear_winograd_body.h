@@ -132,7 +132,7 @@ INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, out
 		fetch(&o);
 		for (const float *stop = end - x < part ? end : x + part; x < stop; b += INPUTS * PANEL, x += INPUTS) {
 			if (fetches)
-				for (int64_t j = 0; j < lines; j++, next += 16) __builtin_prefetch(next, 0, 1); // into the second cache only
+				for (int64_t j = 0; j < lines; j++, next += 16) __builtin_prefetch(next, 0, 1); // second cache only
 			MULTIPLY_STEP(s, rows, b, x);
 		}
 	}
