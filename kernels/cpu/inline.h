@@ -3,6 +3,8 @@
 #define SLC_INLINE_H
 
 #define INLINE static inline __attribute__((always_inline))
+// OUTLINE is for what many places call: copies would cost the compiler more than calls cost.
+#define OUTLINE static __attribute__((noinline, unused))
 #define PASTE2(a, b) a##b
 #define PASTE(a, b) PASTE2(a, b)
 

@@ -67,8 +67,8 @@ typedef struct {
 // multiply adds `steps` steps per pair of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it
 // prefetches CHAIN / RARE cache lines that come after these, from `next` on: all that CHAIN steps of a tile read has
 // 4 CHAIN.
-INLINE void multiply(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
-                     const int rows, scale by) {
+INLINE void multiply_rows(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
+                          scale by, const int rows) {
 	sums s[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
@@ -90,6 +90,16 @@ INLINE void multiply(const float *a, const float *b, int64_t steps, float *tile,
 #endif
 			STORE(p, v);
 		}
+}
+
+OUTLINE void multiply(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
+                      scale by) {
+	multiply_rows(a, b, steps, tile, first, next, by, BLOCK_R);
+}
+
+OUTLINE void multiply_rest(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
+                           scale by) {
+	multiply_rows(a, b, steps, tile, first, next, by, BLOCK_REST);
 }
 
 INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column, pending *before, const int brackets,
@@ -114,8 +124,8 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 #ifdef I16
 				if (last) by = (scale){t->rows.steps + row * SLC_PANEL + i, t->columns.steps + column * SLC_PANEL + j};
 #endif
-				if (i < BLOCK_ROWS) multiply(x, y, steps, to, k == 0, ahead, BLOCK_R, by);
-				else multiply(x, y, steps, to, k == 0, ahead, BLOCK_REST, by);
+				if (i < BLOCK_ROWS) multiply(x, y, steps, to, k == 0, ahead, by);
+				else multiply_rest(x, y, steps, to, k == 0, ahead, by);
 				advance_pending(t, before, &at, share, brackets, best, write);
 			}
 	}

@@ -91,10 +91,33 @@ INLINE void count_vector(const slc_tiles *t, strip *s, const float *tile, int i,
 	}
 }
 
+// ROW defines a function that counts a row. A call costs little beside that, and the compiler would take most of its
+// time for copies of it.
+#define ROW(name, brackets, best, nans) \
+	OUTLINE void name(const slc_tiles *t, strip *s, const float *tile, int i) { \
+		_Pragma("GCC unroll 8") for (int h = 0; h < PER_ROW; h++) \
+			count_vector(t, s, tile, i, h, brackets, best, nans); \
+	}
+ROW(row_of_sums, 0, 0, 0)
+ROW(row_of_usual, 5, 1, 0)
+ROW(row_of_all, SLC_BRACKETS, 1, 0)
+ROW(row_without_best, SLC_BRACKETS, 0, 0)
+ROW(excluding_sums, 0, 0, 1)
+ROW(excluding_usual, 5, 0, 1)
+ROW(excluding_all, SLC_BRACKETS, 0, 1)
+ROW(excluding_best, -1, 1, 1)
+
+// count_row counts row i of a tile with constants that VARIANTS has.
 INLINE void count_row(const slc_tiles *t, strip *s, const float *tile, int i, const int brackets, const int best,
                       const int nans) {
-#pragma GCC unroll 8
-	for (int h = 0; h < PER_ROW; h++) count_vector(t, s, tile, i, h, brackets, best, nans);
+	if (brackets < 0) excluding_best(t, s, tile, i);
+	else if (nans && brackets == 0) excluding_sums(t, s, tile, i);
+	else if (nans && brackets == 5) excluding_usual(t, s, tile, i);
+	else if (nans) excluding_all(t, s, tile, i);
+	else if (brackets == 0) row_of_sums(t, s, tile, i);
+	else if (brackets == 5) row_of_usual(t, s, tile, i);
+	else if (best) row_of_all(t, s, tile, i);
+	else row_without_best(t, s, tile, i);
 }
 
 // add_to_histogram counts the values of a tile that are not NaN.
