@@ -3,7 +3,7 @@
 //
 // ggml has a dot product of one row and one vector for this type, which unpacks the row's 4-bit numbers for every
 // vector anew and converts four float16 scales for each 32 numbers: 72 % of the time of a model in Q4_1. Here as many
-// rows as a register has lanes are unpacked at once, four numbers of each row beside each other, for up to 16 vectors;
+// rows as a register has lanes are unpacked at once, four numbers of each row beside each other, for up to 128 vectors;
 // whole numbers are added up over a block, and floats are touched once per block, row and vector.
 //
 // A sum depends on its row and vector only, however many there are beside them: bits are the same alone and in a batch,
@@ -23,7 +23,11 @@
 
 void slc_product_ran(void); // counts (ran.h)
 
-enum { SLC_VECTORS = 16 }; // at a time: their sums stay in registers, or close by
+enum {
+    SLC_VECTORS = 16, // at a time: their sums stay in registers, or close by
+    SLC_MANY = 128,   // for which rows are unpacked once,
+    SLC_BLOCKS = 24,  // so many blocks at a time, so that these and the blocks of 16 vectors stay in the first cache
+};
 
 static inline int slc_four_bytes(const void * from) {
     int four;
@@ -43,6 +47,7 @@ static inline slc_floats slc_product(slc_floats a, slc_floats b) { return _mm512
 static inline slc_floats slc_add_product(slc_floats sum, slc_floats a, slc_floats b) {
     return _mm512_fmadd_ps(a, b, sum);
 }
+static inline slc_floats slc_load(const float * from) { return _mm512_loadu_ps(from); }
 static inline void slc_store(float * to, slc_floats x) { _mm512_storeu_ps(to, x); }
 
 // slc_row is 16 bytes of each row, rows i, 4 + i, 8 + i and 12 + i.
@@ -91,6 +96,7 @@ static inline slc_floats slc_product(slc_floats a, slc_floats b) { return _mm256
 static inline slc_floats slc_add_product(slc_floats sum, slc_floats a, slc_floats b) {
     return _mm256_fmadd_ps(a, b, sum);
 }
+static inline slc_floats slc_load(const float * from) { return _mm256_loadu_ps(from); }
 static inline void slc_store(float * to, slc_floats x) { _mm256_storeu_ps(to, x); }
 
 static inline slc_bytes slc_row(const char * p, size_t stride) {
@@ -128,8 +134,15 @@ static inline __attribute__((always_inline)) slc_floats slc_whole(const slc_byte
 
 #endif
 
-// slc_unpack brings the 32 numbers of a block of each row into lanes: weights[k] has numbers 4 k to 4 k + 3.
-static inline __attribute__((always_inline)) void slc_unpack(const char * quants, size_t stride, slc_bytes * weights) {
+// slc_weights is a block of each of SLC_ROWS rows: numbers[k] has numbers 4 k to 4 k + 3.
+struct slc_weights {
+    slc_bytes numbers[8];
+    slc_floats scale, min;
+};
+
+// slc_unpack brings a block of each row into lanes.
+static inline __attribute__((always_inline)) void slc_unpack(const char * rows, size_t stride, struct slc_weights * to) {
+    const char * quants = rows + offsetof(block_q4_1, qs);
     const slc_bytes r0 = slc_row(quants, stride), r1 = slc_row(quants + stride, stride);
     const slc_bytes r2 = slc_row(quants + 2 * stride, stride), r3 = slc_row(quants + 3 * stride, stride);
     const slc_bytes low01 = slc_low32(r0, r1), high01 = slc_high32(r0, r1);
@@ -138,15 +151,35 @@ static inline __attribute__((always_inline)) void slc_unpack(const char * quants
                                 slc_high64(high01, high23)};
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) { // numbers 0 to 15 are the lower halves of the 16 bytes
-        weights[i] = slc_lower(bytes[i]);
-        weights[4 + i] = slc_upper(bytes[i]);
+        to->numbers[i] = slc_lower(bytes[i]);
+        to->numbers[4 + i] = slc_upper(bytes[i]);
+    }
+    slc_scales(rows, stride, &to->scale, &to->min);
+}
+
+// slc_add_block adds the products of a block of rows and of n vectors, n a constant.
+static inline __attribute__((always_inline)) void slc_add_block(int n, const struct slc_weights * weights,
+                                                                const block_q8_1 * const * vectors, int block,
+                                                                slc_floats * sum) {
+    slc_bytes numbers[8];
+    const slc_floats scale = weights->scale, min = weights->min;
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) { // into registers: gcc would read them for each vector
+        numbers[k] = weights->numbers[k];
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < n; v++) {
+        const block_q8_1 * y = vectors[v] + block;
+        const __m128 halves = _mm_cvtph_ps(_mm_cvtsi32_si128(slc_four_bytes(y))); // of the block, and of its sum
+        sum[v] = slc_add_product(sum[v], slc_whole(numbers, y->qs), slc_product(scale, slc_each(halves)));
+        sum[v] = slc_add_product(sum[v], min, slc_each(_mm_movehdup_ps(halves)));
     }
 }
 
-// slc_multiply writes the products of SLC_ROWS rows and n vectors, n a constant, to sums[vector].
-static inline __attribute__((always_inline)) void slc_multiply(int blocks, int n, const char * rows, size_t stride,
-                                                               const block_q8_1 * const * vectors,
-                                                               float (*sums)[SLC_ROWS]) {
+// slc_multiply_few writes the products of SLC_ROWS rows and n vectors, n a constant, to sums[vector].
+static inline __attribute__((always_inline)) void slc_multiply_few(int n, int blocks, const char * rows, size_t stride,
+                                                                   const block_q8_1 * const * vectors,
+                                                                   float (*sums)[SLC_ROWS]) {
     slc_floats sum[SLC_VECTORS];
     for (int v = 0; v < n; v++) {
         sum[v] = slc_zero();
@@ -159,81 +192,128 @@ static inline __attribute__((always_inline)) void slc_multiply(int blocks, int n
         for (size_t at = 0; n <= 8 && at < bytes; at += line) {
             _mm_prefetch(ahead + at, _MM_HINT_T0);
         }
-        slc_bytes weights[8];
-        slc_floats scale, min;
-        slc_unpack(rows + offsetof(block_q4_1, qs), stride, weights);
-        slc_scales(rows, stride, &scale, &min);
-#pragma GCC unroll 16
-        for (int v = 0; v < n; v++) {
-            const block_q8_1 * y = vectors[v] + b;
-            const __m128 halves = _mm_cvtph_ps(_mm_cvtsi32_si128(slc_four_bytes(y))); // of the block, and of its sum
-            sum[v] = slc_add_product(sum[v], slc_whole(weights, y->qs), slc_product(scale, slc_each(halves)));
-            sum[v] = slc_add_product(sum[v], min, slc_each(_mm_movehdup_ps(halves)));
-        }
+        struct slc_weights weights;
+        slc_unpack(rows, stride, &weights);
+        slc_add_block(n, &weights, vectors, b, sum);
     }
     for (int v = 0; v < n; v++) {
         slc_store(sums[v], sum[v]);
     }
 }
 
+// slc_add_blocks adds the products of unpacked blocks, which begin at the vectors' block `from`, to sums[vector].
+static inline __attribute__((always_inline)) void slc_add_blocks(int n, int blocks, const struct slc_weights * weights,
+                                                                 const block_q8_1 * const * vectors, int from,
+                                                                 float (*sums)[SLC_ROWS]) {
+    slc_floats sum[SLC_VECTORS];
+    for (int v = 0; v < n; v++) {
+        sum[v] = from ? slc_load(sums[v]) : slc_zero();
+    }
+    for (int b = 0; b < blocks; b++) {
+        slc_add_block(n, weights + b, vectors, from + b, sum);
+    }
+    for (int v = 0; v < n; v++) {
+        slc_store(sums[v], sum[v]);
+    }
+}
+
+// slc_multiply writes the products of SLC_ROWS rows and n vectors, at most SLC_MANY, to sums[vector].
+static void slc_multiply(int n, int blocks, const char * rows, size_t stride, const block_q8_1 * const * vectors,
+                         float (*sums)[SLC_ROWS]) {
+#define SLC_IN_PARTS(f, ...)                                                                                           \
+    do {                                                                                                               \
+        int v = 0;                                                                                                     \
+        for (; n - v >= SLC_VECTORS; v += SLC_VECTORS) {                                                               \
+            f(SLC_VECTORS, __VA_ARGS__, sums + v);                                                                     \
+        }                                                                                                              \
+        if (n - v >= 8) {                                                                                              \
+            f(8, __VA_ARGS__, sums + v);                                                                               \
+            v += 8;                                                                                                    \
+        }                                                                                                              \
+        if (n - v >= 4) {                                                                                              \
+            f(4, __VA_ARGS__, sums + v);                                                                               \
+            v += 4;                                                                                                    \
+        }                                                                                                              \
+        if (n - v >= 2) {                                                                                              \
+            f(2, __VA_ARGS__, sums + v);                                                                               \
+            v += 2;                                                                                                    \
+        }                                                                                                              \
+        if (n > v) {                                                                                                   \
+            f(1, __VA_ARGS__, sums + v);                                                                               \
+        }                                                                                                              \
+    } while (0)
+    if (n <= SLC_VECTORS) {
+        SLC_IN_PARTS(slc_multiply_few, blocks, rows, stride, vectors + v);
+        return;
+    }
+    for (int b = 0; b < blocks; b += SLC_BLOCKS) {
+        struct slc_weights weights[SLC_BLOCKS];
+        const int count = MIN(SLC_BLOCKS, blocks - b);
+        for (int i = 0; i < count; i++) {
+            slc_unpack(rows + (size_t) (b + i) * sizeof(block_q4_1), stride, weights + i);
+        }
+        SLC_IN_PARTS(slc_add_blocks, count, weights, vectors + v, b);
+    }
+}
+
 // slc_products_q4_1 writes the products of rows first to last - 1 of a matrix of `all` rows, at least SLC_ROWS, and of
-// n vectors, at most SLC_VECTORS, to out[vector][row].
+// n vectors, at most SLC_MANY, to out[vector][row].
 static void slc_products_q4_1(int blocks, const char * matrix, size_t stride, int64_t first, int64_t last, int64_t all,
                               int n, const block_q8_1 * const * vectors, float * const * out) {
-    float sums[SLC_VECTORS][SLC_ROWS];
+    float sums[SLC_MANY][SLC_ROWS] __attribute__((aligned(64)));
     for (; first < last; first += SLC_ROWS) {
         const int64_t from = first + SLC_ROWS <= all ? first : all - SLC_ROWS; // nothing is read behind the matrix
-        const char * rows = matrix + (size_t) from * stride;
-        int v = 0;
-        if (n == SLC_VECTORS) {
-            slc_multiply(blocks, SLC_VECTORS, rows, stride, vectors, sums);
-            v = SLC_VECTORS;
-        }
-        if (n - v >= 8) {
-            slc_multiply(blocks, 8, rows, stride, vectors + v, sums + v);
-            v += 8;
-        }
-        if (n - v >= 4) {
-            slc_multiply(blocks, 4, rows, stride, vectors + v, sums + v);
-            v += 4;
-        }
-        if (n - v >= 2) {
-            slc_multiply(blocks, 2, rows, stride, vectors + v, sums + v);
-            v += 2;
-        }
-        if (v < n) {
-            slc_multiply(blocks, 1, rows, stride, vectors + v, sums + v);
-        }
-        v = n;
+        slc_multiply(n, blocks, matrix + (size_t) from * stride, stride, vectors, sums);
         const int64_t count = last - first < SLC_ROWS ? last - first : SLC_ROWS;
-        for (v = 0; v < n; v++) {
-            memcpy(out[v] + first, sums[v] + (first - from), (size_t) count * sizeof(float));
+        for (int v = 0; v < n; v++) {
+            if (count == SLC_ROWS) {
+                slc_store(out[v] + first, slc_load(sums[v]));
+            } else {
+                memcpy(out[v] + first, sums[v] + (first - from), (size_t) count * sizeof(float));
+            }
         }
     }
 }
 
-// slc_product_chunk is ggml_compute_forward_mul_mat_one_chunk for rows row to row_end - 1 of Q4_1 weights and vectors
-// vector to vector_end - 1, which ggml has quantised and packed; or it returns false and leaves them to ggml.
-// SLUICE_MATMUL=ggml leaves all to it, to compare.
-static bool slc_product_chunk(struct ggml_tensor * dst, const char * vectors, int64_t row, int64_t row_end,
-                              int64_t vector, int64_t vector_end) {
+// slc_has_products tells whether products are done here: of one matrix of Q4_1 for all vectors, whatever their number,
+// because what decides must not depend on the batch. SLUICE_MATMUL=ggml leaves all to ggml, to compare.
+static bool slc_has_products(const struct ggml_tensor * dst) {
     static atomic_int choice; // 0: not looked at yet
     if (atomic_load_explicit(&choice, memory_order_relaxed) == 0) {
         const char * s = getenv("SLUICE_MATMUL");
         atomic_store_explicit(&choice, s && strcmp(s, "ggml") == 0 ? 1 : 2, memory_order_relaxed);
     }
     const struct ggml_tensor *weights = dst->src[0], *in = dst->src[1];
-    // One matrix for all vectors, whatever their number: what decides must not depend on the batch.
-    if (weights->type != GGML_TYPE_Q4_1 || in->type == GGML_TYPE_Q8_1 || weights->ne[1] < SLC_ROWS ||
-        weights->ne[2] * weights->ne[3] != 1 || atomic_load_explicit(&choice, memory_order_relaxed) == 1) {
+    return weights->type == GGML_TYPE_Q4_1 && in->type != GGML_TYPE_Q8_1 && weights->ne[1] >= SLC_ROWS &&
+           weights->ne[2] * weights->ne[3] == 1 && atomic_load_explicit(&choice, memory_order_relaxed) == 2;
+}
+
+// slc_product_shape chooses how many rows and vectors ggml gives to a thread at a time: it has 16 of both, for which
+// unpacking the rows takes a quarter of the time. Rows are fewer where threads would wait for the last one.
+static void slc_product_shape(const struct ggml_tensor * dst, int threads, int64_t * rows, int64_t * vectors) {
+    const int64_t all = dst->ne[1] * dst->ne[2] * dst->ne[3];
+    if (!slc_has_products(dst) || all <= SLC_VECTORS) {
+        return;
+    }
+    const int64_t groups = (dst->ne[0] + SLC_ROWS - 1) / SLC_ROWS, parts = (all + SLC_MANY - 1) / SLC_MANY;
+    *vectors = ((all + parts - 1) / parts + SLC_VECTORS - 1) / SLC_VECTORS * SLC_VECTORS;
+    *rows = SLC_ROWS * MAX(1, MIN(4, groups * parts / (16 * threads)));
+}
+
+// slc_product_chunk is ggml_compute_forward_mul_mat_one_chunk for rows row to row_end - 1 of Q4_1 weights and vectors
+// vector to vector_end - 1, which ggml has quantised and packed; or it returns false and leaves them to ggml.
+static bool slc_product_chunk(struct ggml_tensor * dst, const char * vectors, int64_t row, int64_t row_end,
+                              int64_t vector, int64_t vector_end) {
+    if (!slc_has_products(dst)) {
         return false;
     }
+    const struct ggml_tensor * weights = dst->src[0];
     const int64_t blocks = weights->ne[0] / QK4_1;
     slc_product_ran();
-    for (; vector < vector_end; vector += SLC_VECTORS) {
-        const block_q8_1 * from[SLC_VECTORS];
-        float * to[SLC_VECTORS];
-        const int n = (int) MIN(SLC_VECTORS, vector_end - vector);
+    for (; vector < vector_end; vector += SLC_MANY) {
+        const block_q8_1 * from[SLC_MANY];
+        float * to[SLC_MANY];
+        const int n = (int) MIN(SLC_MANY, vector_end - vector);
         for (int v = 0; v < n; v++) {
             const int64_t at = vector + v, plane = at / dst->ne[1];
             from[v] = (const block_q8_1 *) vectors + at * blocks;
