@@ -141,7 +141,8 @@ struct slc_weights {
 };
 
 // slc_unpack brings a block of each row into lanes.
-static inline __attribute__((always_inline)) void slc_unpack(const char * rows, size_t stride, struct slc_weights * to) {
+static inline __attribute__((always_inline)) void slc_unpack(const char * rows, size_t stride,
+                                                             struct slc_weights * to) {
     const char * quants = rows + offsetof(block_q4_1, qs);
     const slc_bytes r0 = slc_row(quants, stride), r1 = slc_row(quants + stride, stride);
     const slc_bytes r2 = slc_row(quants + 2 * stride, stride), r3 = slc_row(quants + 3 * stride, stride);
