@@ -98,7 +98,7 @@ func libcpu(v isa) recipe {
 
 // compileCPU builds ggml's CPU code for one instruction set.
 func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err error) {
-	e.console.printf("llama: building ggml's CPU code for %s (about 20 compiler runs)", v.name)
+	e.console.printf("llama: building ggml's CPU code for %s (about 15 compiler runs)", v.name)
 	flags := append([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF",
 		"-DCMAKE_OPTIMIZE_DEPENDENCIES=ON"}, cmakeFlags...) // not ggml's other library, which libllama builds
 	change := func(src string) error {

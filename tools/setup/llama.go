@@ -39,7 +39,7 @@ func libllama() recipe {
 		return patchedInputs(ctx, e, libraryPatches, ".cpp")
 	}
 	return recipe{name: "libllama", version: 5, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
-		e.console.printf("llama: building llama.cpp and ggml (about 20 compiler runs)")
+		e.console.printf("llama: building llama.cpp and ggml (about 12 compiler runs)")
 		flags := slices.Concat([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags,
 			// the registry knows it all the same
 			[]string{"-DGGML_CPU=OFF", "-DCMAKE_CXX_FLAGS=" + cxxFlags + " -DGGML_USE_CPU",
