@@ -221,6 +221,7 @@ static inline __attribute__((always_inline)) void slc_add_blocks(int n, int bloc
 // slc_multiply writes the products of SLC_ROWS rows and n vectors, at most SLC_MANY, to sums[vector].
 static void slc_multiply(int n, int blocks, const char * rows, size_t stride, const block_q8_1 * const * vectors,
                          float (*sums)[SLC_ROWS]) {
+// SLC_IN_PARTS calls f for parts of the vectors whose numbers are constants; v is the first of a part.
 #define SLC_IN_PARTS(f, ...)                                                                                           \
     do {                                                                                                               \
         int v = 0;                                                                                                     \
@@ -255,6 +256,7 @@ static void slc_multiply(int n, int blocks, const char * rows, size_t stride, co
         }
         SLC_IN_PARTS(slc_add_blocks, count, weights, vectors + v, b);
     }
+#undef SLC_IN_PARTS
 }
 
 // slc_products_q4_1 writes the products of rows first to last - 1 of a matrix of `all` rows, at least SLC_ROWS, and of
