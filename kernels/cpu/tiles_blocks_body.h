@@ -64,7 +64,7 @@ typedef struct {
 	const float *rows, *columns;
 } scale;
 
-// multiply adds `steps` steps per pair of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it
+// multiply_rows adds `steps` steps per pair of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it
 // prefetches CHAIN / RARE cache lines that come after these, from `next` on: all that CHAIN steps of a tile read has
 // 4 CHAIN.
 INLINE void multiply_rows(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
@@ -92,6 +92,7 @@ INLINE void multiply_rows(const float *a, const float *b, int64_t steps, float *
 		}
 }
 
+// multiply takes BLOCK_R rows, multiply_rest BLOCK_REST.
 OUTLINE void multiply(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
                       scale by) {
 	multiply_rows(a, b, steps, tile, first, next, by, BLOCK_R);

@@ -24,9 +24,9 @@
 void slc_product_ran(void); // counts (ran.h)
 
 enum {
-    SLC_VECTORS = 16, // at a time: their sums stay in registers, or close by
-    SLC_MANY = 128,   // for which rows are unpacked once,
-    SLC_BLOCKS = 24,  // so many blocks at a time, so that these and the blocks of 16 vectors stay in the first cache
+    SLC_VECTORS = 16, // vectors at a time: their sums stay in registers, or close by
+    SLC_MANY = 128,   // the most vectors for which rows are unpacked once
+    SLC_BLOCKS = 24,  // blocks that are unpacked at a time: with those of 16 vectors they fit the first cache
 };
 
 static inline int slc_four_bytes(const void * from) {
@@ -158,14 +158,14 @@ static inline __attribute__((always_inline)) void slc_unpack(const char * rows, 
     slc_scales(rows, stride, &to->scale, &to->min);
 }
 
-// slc_add_block adds the products of a block of rows and of n vectors, n a constant.
+// slc_add_block adds the products of a block of rows and of n vectors; n must be a constant.
 static inline __attribute__((always_inline)) void slc_add_block(int n, const struct slc_weights * weights,
                                                                 const block_q8_1 * const * vectors, int block,
                                                                 slc_floats * sum) {
     slc_bytes numbers[8];
     const slc_floats scale = weights->scale, min = weights->min;
 #pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) { // into registers: gcc would read them for each vector
+    for (int k = 0; k < 8; k++) { // into registers: else gcc reads them again for each vector
         numbers[k] = weights->numbers[k];
     }
 #pragma GCC unroll 16
@@ -177,7 +177,7 @@ static inline __attribute__((always_inline)) void slc_add_block(int n, const str
     }
 }
 
-// slc_multiply_few writes the products of SLC_ROWS rows and n vectors, n a constant, to sums[vector].
+// slc_multiply_few writes the products of SLC_ROWS rows and n vectors to sums[vector]; n must be a constant.
 static inline __attribute__((always_inline)) void slc_multiply_few(int n, int blocks, const char * rows, size_t stride,
                                                                    const block_q8_1 * const * vectors,
                                                                    float (*sums)[SLC_ROWS]) {
@@ -221,7 +221,8 @@ static inline __attribute__((always_inline)) void slc_add_blocks(int n, int bloc
 // slc_multiply writes the products of SLC_ROWS rows and n vectors, at most SLC_MANY, to sums[vector].
 static void slc_multiply(int n, int blocks, const char * rows, size_t stride, const block_q8_1 * const * vectors,
                          float (*sums)[SLC_ROWS]) {
-// SLC_IN_PARTS calls f for parts of the vectors whose numbers are constants; v is the first of a part.
+// SLC_IN_PARTS splits the n vectors into parts of constant size and calls f for each, with where its sums go last. The
+// other arguments may use v, the first vector of the part.
 #define SLC_IN_PARTS(f, ...)                                                                                           \
     do {                                                                                                               \
         int v = 0;                                                                                                     \
@@ -291,14 +292,16 @@ static bool slc_has_products(const struct ggml_tensor * dst) {
            weights->ne[2] * weights->ne[3] == 1 && atomic_load_explicit(&choice, memory_order_relaxed) == 2;
 }
 
-// slc_product_shape chooses how many rows and vectors ggml gives to a thread at a time: it has 16 of both, for which
-// unpacking the rows takes a quarter of the time. Rows are fewer where threads would wait for the last one.
+// slc_product_shape chooses how many rows and vectors ggml gives to a thread at a time. Its own choice is 16 of each, with
+// which unpacking the rows takes a quarter of the time. Both are fewer where threads would go without work.
 static void slc_product_shape(const struct ggml_tensor * dst, int threads, int64_t * rows, int64_t * vectors) {
     const int64_t all = dst->ne[1] * dst->ne[2] * dst->ne[3];
     if (!slc_has_products(dst) || all <= SLC_VECTORS) {
         return;
     }
-    const int64_t groups = (dst->ne[0] + SLC_ROWS - 1) / SLC_ROWS, parts = (all + SLC_MANY - 1) / SLC_MANY;
+    const int64_t groups = (dst->ne[0] + SLC_ROWS - 1) / SLC_ROWS, most = (all + SLC_VECTORS - 1) / SLC_VECTORS;
+    const int64_t enough = (4 * threads + groups - 1) / groups;
+    const int64_t parts = MIN(most, MAX(enough, (all + SLC_MANY - 1) / SLC_MANY));
     *vectors = ((all + parts - 1) / parts + SLC_VECTORS - 1) / SLC_VECTORS * SLC_VECTORS;
     *rows = SLC_ROWS * MAX(1, MIN(4, groups * parts / (16 * threads)));
 }

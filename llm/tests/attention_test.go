@@ -169,9 +169,15 @@ func TestBatchInvariance(t *testing.T) {
 		if err := generator.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
-		t.Run(typ, func(t *testing.T) { checkInvariance(t, path) })
+		requests := 6
+		if typ == "Q4_1" { // more vectors than registers hold, and a last group of rows that is not full (products.h)
+			if requests = 20; len(p.Vocab.Tokens)%16 == 0 {
+				t.Errorf("%d tokens fill all groups of rows", len(p.Vocab.Tokens))
+			}
+		}
+		t.Run(typ, func(t *testing.T) { checkInvariance(t, path, requests) })
 	}
-	t.Run("SmolLM2", func(t *testing.T) { checkInvariance(t, testModel(t)) })
+	t.Run("SmolLM2", func(t *testing.T) { checkInvariance(t, testModel(t), 6) })
 }
 
 // TestBatchInvarianceOfUsedCache: requests come and go in a cache that is too small to remember them all, so that later
@@ -231,10 +237,10 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 	}
 }
 
-func checkInvariance(t *testing.T, path string) {
+func checkInvariance(t *testing.T, path string, requests int) {
 	request := func(i int) llm.Request {
 		return llm.Request{Prompt: strings.Repeat("the pump opens ", 40) +
-			strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*i), MaxTokens: 12 + i, LogProbs: true, Alternatives: 5}
+			strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*(i%6)), MaxTokens: 4*requests + i, LogProbs: true, Alternatives: 5}
 	}
 	open := func(o llm.Options) *llm.Model {
 		o.ContextSize, o.Logger = 512, slog.New(slog.DiscardHandler)
@@ -245,8 +251,8 @@ func checkInvariance(t *testing.T, path string) {
 		t.Cleanup(func() { m.Close() })
 		return m
 	}
-	m := open(llm.Options{CacheTokens: 4096, Slots: 6, Threads: 2})
-	results := make([]llm.Result, 6)
+	m := open(llm.Options{CacheTokens: 1024 * requests, Slots: requests, Threads: 2})
+	results := make([]llm.Result, requests)
 	var all sync.WaitGroup
 	for i := range results {
 		all.Go(func() { results[i] = generate(t, m, request(i)) })
