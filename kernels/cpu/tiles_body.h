@@ -91,8 +91,8 @@ INLINE void count_vector(const slc_tiles *t, strip *s, const float *tile, int i,
 	}
 }
 
-// ROW defines a function that counts a row. A call costs little beside what it does, and copies of it would take most of
-// the compiler's time.
+// ROW defines a function that counts a row. A call costs little beside what it does, and copies of it would take most
+// of the compiler's time.
 #define ROW(name, brackets, best, nans) \
 	OUTLINE void name(const slc_tiles *t, strip *s, const float *tile, int i) { \
 		_Pragma("GCC unroll 8") for (int h = 0; h < PER_ROW; h++) \
@@ -107,7 +107,8 @@ ROW(excluding_usual, 5, 0, 1)
 ROW(excluding_all, SLC_BRACKETS, 0, 1)
 ROW(excluding_best, -1, 1, 1)
 
-// count_row counts row i of a tile. The constants must be a combination above: those of VARIANTS and of count_excluding.
+// count_row counts row i of a tile. The constants must be a combination above: those of VARIANTS and of
+// count_excluding.
 INLINE void count_row(const slc_tiles *t, strip *s, const float *tile, int i, const int brackets, const int best,
                       const int nans) {
 	if (brackets < 0) excluding_best(t, s, tile, i);

@@ -292,8 +292,8 @@ static bool slc_has_products(const struct ggml_tensor * dst) {
            weights->ne[2] * weights->ne[3] == 1 && atomic_load_explicit(&choice, memory_order_relaxed) == 2;
 }
 
-// slc_product_shape chooses how many rows and vectors ggml gives to a thread at a time. Its own choice is 16 of each, with
-// which unpacking the rows takes a quarter of the time. Both are fewer where threads would go without work.
+// slc_product_shape chooses how many rows and vectors ggml gives to a thread at a time. Its own choice is 16 of each,
+// with which unpacking the rows takes a quarter of the time. Both are fewer where threads would go without work.
 static void slc_product_shape(const struct ggml_tensor * dst, int threads, int64_t * rows, int64_t * vectors) {
     const int64_t all = dst->ne[1] * dst->ne[2] * dst->ne[3];
     if (!slc_has_products(dst) || all <= SLC_VECTORS) {

@@ -240,7 +240,8 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 func checkInvariance(t *testing.T, path string, requests int) {
 	request := func(i int) llm.Request {
 		return llm.Request{Prompt: strings.Repeat("the pump opens ", 40) +
-			strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*(i%6)), MaxTokens: 4*requests + i, LogProbs: true, Alternatives: 5}
+			strings.Repeat(fmt.Sprintf("note %d ", i), 2+3*(i%6)), MaxTokens: 4*requests + i, LogProbs: true,
+			Alternatives: 5}
 	}
 	open := func(o llm.Options) *llm.Model {
 		o.ContextSize, o.Logger = 512, slog.New(slog.DiscardHandler)
