@@ -11,25 +11,26 @@ typedef struct {
 	slc_linear_fn *f32, *i8;
 	slc_codes_fn *codes;
 	int64_t panel;
-	int32_t i8_panel, offset; // of the codes
+	int32_t i8_panel, offset, run; // of the codes: what is added to inputs', how many are beside each other
 	int32_t splits;           // floats into bfloat16
 	slc_linear_pack_fn *pack; // for Winograd's inner products; NULL: others
 } kernels;
 
 static const kernels table[SLC_LINEAR_ISAS] = {
-	[SLC_SCALAR] = {slc_linear_f32_scalar, slc_linear_i8_scalar, slc_codes_i8_scalar, 8, 8, 0, 0},
+	[SLC_SCALAR] = {slc_linear_f32_scalar, slc_linear_i8_scalar, slc_codes_i8_scalar, 8, 8, 0, 4, 0},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_linear_f32_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 0},
-	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx2, slc_codes_i8_avx2, 32, 16, 0, 0},
-	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 0},
+	[SLC_AVX2] = {slc_linear_f32_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 2, 0},
+	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx512, slc_codes_i8_avx512, 32, 16, 0, 2, 0},
+	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 4, 0},
 #if defined(SLC_WITH_AMX)
-	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 1},
-	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_avx2, 32, 16, 0, 1},
+	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 4, 1},
+	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_amx_emulated, 32,
+	                      16, 0, 4, 1},
 #endif
-	[SLC_AVX2_WINOGRAD] = {slc_linear_f32_winograd_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 0,
+	[SLC_AVX2_WINOGRAD] = {slc_linear_f32_winograd_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 2, 0,
 	                       slc_linear_pack_f32_winograd_avx2},
 	[SLC_AVX512VNNI_WINOGRAD] = {slc_linear_f32_winograd_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 48,
-	                             32, 128, 0, slc_linear_pack_f32_winograd_avx512},
+	                             32, 128, 4, 0, slc_linear_pack_f32_winograd_avx512},
 #endif
 };
 
@@ -81,10 +82,12 @@ static int64_t groups(int64_t in) { return (in + SLC_I8_GROUP - 1) / SLC_I8_GROU
 
 int64_t slc_linear_panel_i8(int32_t isa) { return isa < 0 || isa >= SLC_LINEAR_ISAS ? 0 : table[isa].i8_panel; }
 
+int64_t slc_code_bytes(int32_t isa) { return slc_linear_panel_i8(isa) ? 4 / table[isa].run : 0; }
+
 int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
 	int32_t code = check(slc_linear_panel_i8(isa), l, error);
 	if (code) return code;
-	if (l->code_stride < groups(l->in) * SLC_I8_GROUP || l->step_stride < groups(l->in) ||
+	if (l->code_stride < groups(l->in) * SLC_I8_GROUP * slc_code_bytes(isa) || l->step_stride < groups(l->in) ||
 	    (l->rows > 0 && (!l->codes || !l->steps || !l->y || !l->weights)))
 		FAIL(SLC_ERROR_SHAPE, "linear: no codes, or strides of %lld and %lld for %lld inputs",
 		     (long long)l->code_stride, (long long)l->step_stride, (long long)l->in);
@@ -95,7 +98,7 @@ int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
 int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                      int64_t code_stride, float *steps, int64_t step_stride, slc_error *error) {
 	if (!slc_linear_panel_i8(isa)) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
-	if (rows < 0 || in < 1 || stride < in || code_stride < groups(in) * SLC_I8_GROUP || step_stride < groups(in) ||
+	if (rows < 0 || in < 1 || stride < in || code_stride < groups(in) * SLC_I8_GROUP * slc_code_bytes(isa) || step_stride < groups(in) ||
 	    (rows > 0 && (!x || !codes || !steps)))
 		FAIL(SLC_ERROR_SHAPE, "codes: %lld rows of %lld values with strides %lld, %lld and %lld", (long long)rows,
 		     (long long)in, (long long)stride, (long long)code_stride, (long long)step_stride);
@@ -110,7 +113,7 @@ int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in) {
 
 // pack_group writes the group of inputs from first on of the outputs from o on.
 static void pack_group(uint8_t *to, const float *weights, int64_t stride, int64_t out, int64_t in, int64_t o,
-                       int64_t first, int64_t panel, int32_t offset) {
+                       int64_t first, int64_t panel, int64_t run, int32_t offset) {
 	for (int64_t j = 0; j < panel; j++) {
 		const float *w = weights + (o + j) * stride + first;
 		const int64_t n = o + j >= out ? 0 : in - first < SLC_I8_GROUP ? in - first : SLC_I8_GROUP;
@@ -123,7 +126,7 @@ static void pack_group(uint8_t *to, const float *weights, int64_t stride, int64_
 		int32_t sum = 0;
 		for (int64_t k = 0; k < SLC_I8_GROUP; k++) {
 			const int8_t code = k < n ? (int8_t)lrintf(w[k] * scale) : 0;
-			to[(k / 4 * panel + j) * 4 + k % 4] = (uint8_t)code;
+			to[(k / run * panel + j) * run + k % run] = (uint8_t)code;
 			sum -= offset * code;
 		}
 		memcpy(to + (SLC_I8_GROUP + 0) * panel + 4 * j, &sum, sizeof sum);
@@ -141,7 +144,7 @@ int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t 
 	uint8_t *p = to;
 	for (int64_t o = 0; o < out; o += panel)
 		for (int64_t k = 0; k < in; k += SLC_I8_GROUP, p += (SLC_I8_GROUP + 8) * panel)
-			pack_group(p, weights, stride, out, in, o, k, panel, table[isa].offset);
+			pack_group(p, weights, stride, out, in, o, k, panel, table[isa].run, table[isa].offset);
 	return SLC_OK;
 }
 

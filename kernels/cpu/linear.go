@@ -71,9 +71,11 @@ func newWeights(a Rows, panel int) (*Weights, error) {
 // codeGroup is how many values of a row have a step in common, numbered like linear.h.
 const codeGroup = 32
 
-// Codes are rows of 8 bits a value; their memory is kept from one use to the next.
+// Codes are rows of 8 bits a value, for the products of one instruction set; their memory is kept from one use to the
+// next.
 type Codes struct {
 	n, dim, groups int
+	size           int // bytes of a code
 	codes          []byte
 	steps          []float32
 }
@@ -85,8 +87,9 @@ func (k Kernels) Encode(c *Codes, x Rows) error {
 		return err
 	}
 	c.n, c.dim, c.groups = x.N, x.Dim, (x.Dim+codeGroup-1)/codeGroup
-	if need := c.n * c.groups; len(c.steps) < need {
-		c.steps, c.codes = make([]float32, need), make([]byte, need*codeGroup)
+	c.size = k.codeSize()
+	if steps, bytes := c.n*c.groups, c.n*c.groups*codeGroup*c.size; len(c.steps) < steps || len(c.codes) < bytes {
+		c.steps, c.codes = make([]float32, steps), make([]byte, bytes)
 	}
 	if c.n == 0 {
 		return nil
@@ -124,6 +127,10 @@ func (k Kernels) Linear(l *Linear) error {
 	if w.codes != nil {
 		if l.Codes == nil {
 			return fmt.Errorf("%w: weights of 8 bits want codes", kernels.ErrShape)
+		}
+		if l.Codes.size != k.codeSize() {
+			return fmt.Errorf("%w: codes of %d bytes, where %v multiplies such of %d", kernels.ErrShape, l.Codes.size, k,
+				k.codeSize())
 		}
 		n, dim, panel = l.Codes.n, l.Codes.dim, k.codePanel()
 	} else if need := k.linearScratch(n, dim); len(l.Scratch) < need {

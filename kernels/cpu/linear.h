@@ -95,8 +95,11 @@ int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error);
 
 int64_t slc_linear_panel_i8(int32_t isa);
 
-// slc_linear_bytes_i8 is the size of packed weights. A panel has for each group of inputs the codes, four inputs of an
-// output beside each other, then 32-bit integers that make up for the offset of the inputs' codes, then the steps.
+// slc_code_bytes is the size of an input's code: 1, or 2 where 16 bits are multiplied. code_stride counts bytes.
+int64_t slc_code_bytes(int32_t isa);
+
+// slc_linear_bytes_i8 is the size of packed weights. A panel has for each group of inputs the codes, of 8 bits each,
+// four inputs of an output beside each other or two where 16 bits are multiplied, then 32-bit integers that make up for the offset of the inputs' codes, then the steps.
 int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in);
 int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                            slc_error *error);
@@ -112,11 +115,13 @@ typedef void slc_codes_fn(const float *x, int64_t rows, int64_t stride, int64_t 
 slc_linear_fn slc_linear_f32_scalar, slc_linear_i8_scalar;
 slc_codes_fn slc_codes_i8_scalar;
 #if defined(__x86_64__)
-slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512, slc_linear_i8_avx2, slc_linear_i8_avx512vnni;
+slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512, slc_linear_i8_avx2, slc_linear_i8_avx512;
+slc_linear_fn slc_linear_i8_avx512vnni;
 slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_i8_amx, slc_linear_i8_amx_emulated;
 slc_linear_fn slc_linear_f32_winograd_avx2, slc_linear_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_winograd_avx2, slc_linear_pack_f32_winograd_avx512;
-slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512vnni, slc_codes_i8_amx;
+slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_i8_amx;
+slc_codes_fn slc_codes_i8_amx_emulated;
 #endif
 
 #endif

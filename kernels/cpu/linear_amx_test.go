@@ -119,6 +119,18 @@ func TestEmulatedCodesAreThoseOfVNNI(t *testing.T) {
 	compareProducts(t, k, vnni, true, normal)
 }
 
+// Codes of 8 bits give the same bits with AVX-512 as with AVX2.
+func TestCodesOfAVX512AreThoseOfAVX2(t *testing.T) {
+	var all [2]Kernels
+	for i, isa := range []ISA{AVX512, AVX2} {
+		var err error
+		if all[i], err = Open(isa.String()); err != nil {
+			t.Skipf("SKIP: %v", err)
+		}
+	}
+	compareProducts(t, all[0], all[1], true, normal)
+}
+
 // On a machine with AMX, its instructions give the same bits as their emulation, for all inputs.
 func TestTilesAreThoseOfTheEmulation(t *testing.T) {
 	emulated := emulatedAMX(t)

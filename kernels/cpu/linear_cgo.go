@@ -130,6 +130,14 @@ func (k Kernels) codePanel() int {
 	return int(C.slc_linear_panel_i8(k.linearISA()))
 }
 
+// codeSize is the bytes of an input's code.
+func (k Kernels) codeSize() int {
+	if k.isa == Go {
+		return 1
+	}
+	return int(C.slc_code_bytes(k.linearISA()))
+}
+
 func (k Kernels) codeBytes(w *Weights) int {
 	if k.isa == Go {
 		return goCodeBytes(w)
@@ -155,7 +163,7 @@ func (k Kernels) encode(c *Codes, x Rows) error {
 	}
 	var e C.slc_error
 	code := C.slc_codes_i8(k.linearISA(), floats(x.Data), C.int64_t(x.N), C.int64_t(x.Stride), C.int64_t(x.Dim),
-		bytes(c.codes), C.int64_t(c.groups*codeGroup), floats(c.steps), C.int64_t(c.groups), &e)
+		bytes(c.codes), C.int64_t(c.groups*codeGroup*k.codeSize()), floats(c.steps), C.int64_t(c.groups), &e)
 	return failure(code, &e)
 }
 
@@ -165,7 +173,8 @@ func (k Kernels) linearCodes(l *Linear) error {
 		return nil
 	}
 	args := arguments(l, l.Codes.n, 0)
-	args.code_stride, args.step_stride = C.int64_t(l.Codes.groups*codeGroup), C.int64_t(l.Codes.groups)
+	args.code_stride = C.int64_t(l.Codes.groups * codeGroup * k.codeSize())
+	args.step_stride = C.int64_t(l.Codes.groups)
 	var e C.slc_error
 	code := C.linear_codes(k.linearISA(), args, bytes(l.Codes.codes), floats(l.Codes.steps),
 		unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), floats(l.Bias), floats(l.Residual), floats(l.Y), l.after(),

@@ -4,6 +4,7 @@
 #define ISA avx512vnni
 #define BLOCK_R 6
 #define BLOCK_V 2
+#define RUN 4
 #include "lanes_avx512.h"
 // Codes are unsigned for vpdpbusd: 128 more than what they mean.
 #define WORD(x) ((ivec)_mm512_set1_epi32(x))

@@ -1,18 +1,24 @@
 // The bodies of slc_linear_i8 and slc_codes_i8, compiled once per instruction set by linear_i8_<isa>.c, which includes
 // lanes_<isa>.h and defines ISA, BLOCK_R and BLOCK_V as for block_body.h, and
+//   RUN            how many inputs are multiplied in a lane: 4, or 2 of 16 bits
+//   WORDS(p)       the next weights of W outputs, RUN inputs of each in a lane; in memory they have 8 bits
+//   WORD(x)        the next RUN codes of a row, in all lanes
 //   START(p)       the first of the integer sums, where p are those that make up for the codes' offset
-//   DOT(s, x, y)   adds to each lane's sum the products of the four codes of x with the four weights of y
+//   DOT(s, x, y)   adds to each lane's sum the products of the codes of x with the weights of y
 // and CODES for codes_i8_body.h, which ends it.
 #include <string.h>
 
 #include "linear.h"
 #include "lanes_body.h"
 
+#define CODE_BYTES (4 / RUN)
+
 enum {
 	PANEL = BLOCK_V * W,
 	GROUP_BYTES = SLC_I8_GROUP * PANEL + 2 * PANEL * 4, // weights of a group of inputs, what offsets make up, steps
 	DEPTH = 30720 / GROUP_BYTES * SLC_I8_GROUP,
-	STEP = SLC_I8_GROUP
+	STEP = SLC_I8_GROUP,
+	RUNS = SLC_I8_GROUP / RUN
 };
 
 // multiply_codes writes the sums of `groups` groups of inputs: the products of a group are added as integers, and their
@@ -26,26 +32,26 @@ INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_strid
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
 		for (int j = 0; j < BLOCK_V; j++) s[i][j] = SET1(0.f);
-	for (int64_t g = 0; g < groups; g++, weights += GROUP_BYTES, codes += SLC_I8_GROUP) {
+	for (int64_t g = 0; g < groups; g++, weights += GROUP_BYTES, codes += RUNS * 4) {
 		ivec n[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
 			for (int j = 0; j < BLOCK_V; j++) n[i][j] = START(weights + SLC_I8_GROUP * PANEL + j * W * 4);
-#pragma GCC unroll 8
-		for (int k = 0; k < SLC_I8_GROUP / 4; k++) {
+#pragma GCC unroll 16
+		for (int k = 0; k < RUNS; k++) {
 			ivec y[BLOCK_V];
 			if (fetches)
 #pragma GCC unroll 4
-				for (int j = 0; j < GROUP_BYTES / 8; j += 64)
-					__builtin_prefetch(next + (g * 8 + k) * (GROUP_BYTES / 8) + j);
+				for (int j = 0; j < GROUP_BYTES / RUNS; j += 64)
+					__builtin_prefetch(next + (g * RUNS + k) * (GROUP_BYTES / RUNS) + j);
 #pragma GCC unroll 4
-			for (int j = 0; j < BLOCK_V; j++) y[j] = WORDS(weights + (k * PANEL + j * W) * 4);
+			for (int j = 0; j < BLOCK_V; j++) y[j] = WORDS(weights + (k * PANEL + j * W) * RUN);
 #pragma GCC unroll 16
 			for (int i = 0; i < rows; i++) {
-				int32_t four;
-				memcpy(&four, codes + i * code_stride + k * 4, 4);
-				ivec x = WORD(four);
+				int32_t run;
+				memcpy(&run, codes + i * code_stride + k * 4, 4);
+				ivec x = WORD(run);
 #pragma GCC unroll 4
 				for (int j = 0; j < BLOCK_V; j++) n[i][j] = DOT(n[i][j], x, y[j]);
 			}
@@ -88,7 +94,7 @@ static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint
 
 #define NAME PASTE(slc_linear_i8_, ISA)
 #define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
-	multiply_code_rows(sums, (l)->codes + (row) * (l)->code_stride + (k).from, (l)->code_stride, \
+	multiply_code_rows(sums, (l)->codes + (row) * (l)->code_stride + (k).from * CODE_BYTES, (l)->code_stride, \
 	                   (l)->steps + (row) * (l)->step_stride + (k).from / SLC_I8_GROUP, (l)->step_stride, \
 	                   WEIGHTS(l, panel, (k).from), GROUPS((k).steps), next, rows)
 #define WEIGHTS(l, panel, from) \

@@ -3,6 +3,7 @@
 #define ISA scalar
 #define BLOCK_R 1
 #define BLOCK_V 2
+#define RUN 4
 #include "lanes_scalar.h"
 typedef unsigned char bytes __attribute__((vector_size(16)));
 typedef int unaligned_words __attribute__((vector_size(16), aligned(1)));

@@ -20,6 +20,8 @@ func (k Kernels) linear(l *Linear) error {
 
 func (k Kernels) codePanel() int { return goPanel }
 
+func (k Kernels) codeSize() int { return 1 }
+
 func (k Kernels) codeBytes(w *Weights) int { return goCodeBytes(w) }
 
 func (k Kernels) packCodes(to []byte, a Rows) error {

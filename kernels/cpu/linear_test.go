@@ -175,6 +175,28 @@ func encoded(t *testing.T, k Kernels, x Rows) *Codes {
 	return c
 }
 
+// Codes belong to the products of an instruction set: those of another are refused, and replaced when they are encoded
+// anew.
+func TestCodesOfAnother(t *testing.T) {
+	words, err := Open(AVX2.String())
+	if err != nil {
+		t.Skipf("SKIP: %v", err)
+	}
+	x := Rows{Data: normal(rand.New(rand.NewPCG(13, 14)), 3*64, 1), N: 3, Dim: 64, Stride: 64}
+	codes := encoded(t, plainGo, x)
+	w := must(words.PackCodes(x))
+	l := Linear{Codes: codes, Weights: w, Y: make([]float32, 9), Stride: 3, Last: w.Panels()}
+	if err := multiply(words, &l); !errors.Is(err, kernels.ErrShape) {
+		t.Errorf("codes of another instruction set: %v", err)
+	}
+	if err := words.Encode(codes, x); err != nil {
+		t.Fatal(err)
+	}
+	if err := multiply(words, &l); err != nil {
+		t.Error(err)
+	}
+}
+
 // Values that are not finite, zeros and denormals: what is not finite stays that, the rest has finite outputs.
 func TestCodesOfOddValues(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {

@@ -5,6 +5,7 @@ package ladder
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -15,20 +16,26 @@ import (
 func BenchmarkProducts(b *testing.B) {
 	need(b, cpu.AVX512)
 	for _, rows := range []int{512, 12} {
-		for _, name := range []string{"avx2", "avx2" + cpu.Winograd, "avx512vnni", "avx512vnni" + cpu.Winograd} {
+		for _, name := range []string{"avx2", "avx2" + cpu.Winograd, "avx512", "avx512vnni", "avx512vnni" + cpu.Winograd} {
 			k, err := cpu.Open(name)
 			if err != nil {
 				b.Logf("SKIP: %v", err)
 				continue
 			}
-			run, operations := layer(b, k, rows)
-			b.Run(fmt.Sprintf("%d rows/%s", rows, name), func(b *testing.B) { share(b, operations, run, PeakF32) })
+			for _, coded := range []bool{false, true} {
+				if coded && strings.HasSuffix(name, cpu.Winograd) {
+					continue // the same products
+				}
+				run, operations := layer(b, k, rows, coded)
+				label := fmt.Sprintf("%d rows/%s/%s", rows, name, map[bool]string{false: "f32", true: "int8"}[coded])
+				b.Run(label, func(b *testing.B) { share(b, operations, run, PeakF32) })
+			}
 		}
 	}
 }
 
-// layer computes the four products of a layer, and says how many operations they are.
-func layer(b *testing.B, k cpu.Kernels, rows int) (run func(), operations float64) {
+// layer computes the four products of a layer, with codes of 8 bits if coded, and says how many operations they are.
+func layer(b *testing.B, k cpu.Kernels, rows int, coded bool) (run func(), operations float64) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	draw := func(n int) []float32 {
 		v := make([]float32, n)
@@ -45,7 +52,11 @@ func layer(b *testing.B, k cpu.Kernels, rows int) (run func(), operations float6
 		residual   bool
 	}{{384, 1152, cpu.NoActivation, false}, {384, 384, cpu.NoActivation, true}, {384, 1536, cpu.GELU, false},
 		{1536, 384, cpu.NoActivation, true}} {
-		w, err := k.PackWeights(cpu.Rows{Data: draw(p.in * p.out), N: p.out, Dim: p.in, Stride: p.in})
+		pack := k.PackWeights
+		if coded {
+			pack = k.PackCodes
+		}
+		w, err := pack(cpu.Rows{Data: draw(p.in * p.out), N: p.out, Dim: p.in, Stride: p.in})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -58,9 +69,17 @@ func layer(b *testing.B, k cpu.Kernels, rows int) (run func(), operations float6
 		products = append(products, l)
 		operations += 2 * float64(rows*p.in*p.out)
 	}
+	var codes cpu.Codes
 	return func() {
 		for i := range products {
-			if err := k.Linear(&products[i]); err != nil {
+			p := products[i]
+			if coded {
+				if err := k.Encode(&codes, p.X); err != nil {
+					b.Fatal(err)
+				}
+				p.X, p.Codes = cpu.Rows{}, &codes
+			}
+			if err := k.Linear(&p); err != nil {
 				b.Fatal(err)
 			}
 		}
