@@ -173,6 +173,10 @@ func (b *batcher) check(ctx context.Context) error {
 // do computes the rows of sequences into out; starts has the first row of each, and the number of rows. Sequences
 // without a token have none. report is told how many are done; it is not called once do has returned.
 func (b *batcher) do(ctx context.Context, sequences []sequence, starts []int, out []float32, report func(n int)) error {
+	at := lineOf(ctx)
+	if len(sequences) == 1 && len(sequences[0].ids) > 0 && b.enter(at, len(sequences[0].ids)) {
+		return b.alone(ctx, at, sequences, out, report)
+	}
 	j := &job{sequences: sequences, starts: starts, out: out, report: report, done: make(chan struct{})}
 	for i, s := range sequences {
 		if len(s.ids) > 0 {
@@ -183,7 +187,6 @@ func (b *batcher) do(ctx context.Context, sequences []sequence, starts []int, ou
 		return ctx.Err()
 	}
 	slices.SortStableFunc(j.waiting, func(x, y int) int { return len(sequences[y].ids) - len(sequences[x].ids) })
-	at := lineOf(ctx)
 	b.mu.Lock()
 	l := &b.lines[at]
 	l.jobs, l.tokens = append(l.jobs, j), l.tokens+j.tokens
@@ -202,6 +205,42 @@ func (b *batcher) do(ctx context.Context, sequences []sequence, starts []int, ou
 		return ctx.Err()
 	}
 	return j.err
+}
+
+// enter makes the caller a worker with a core and a batch of one sequence, where a core is free and nobody waits: a
+// question then waits for no other goroutine. Where it is not true, nothing has changed.
+func (b *batcher) enter(at, tokens int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := &b.lines[at]
+	if l.workers >= b.workers || len(l.jobs) > 0 || !b.cores.TryTake() {
+		return false
+	}
+	l.workers++
+	l.computing++
+	b.stats.Calls++
+	b.stats.count(1, 1, tokens)
+	return true
+}
+
+// alone computes the sequence of a caller that has entered.
+func (b *batcher) alone(ctx context.Context, at int, s []sequence, out []float32, report func(n int)) error {
+	begun := time.Now()
+	err := b.compute(ctx, s, out)
+	b.mu.Lock()
+	b.lines[at].workers--
+	b.lines[at].computing--
+	b.stats.ComputeTime += time.Since(begun)
+	b.start(at) // what has come meanwhile
+	b.mu.Unlock()
+	b.cores.Give()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && report != nil {
+		report(1)
+	}
+	return err
 }
 
 // start starts as many workers as what waits in a line is for; b.mu is held.
@@ -299,7 +338,7 @@ func (b *batcher) next(at int) (*joint, context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	b.running[r] = true
-	b.stats.count(r, tokens)
+	b.stats.count(len(r.parts), len(r.live), tokens)
 	return r, ctx
 }
 

@@ -162,6 +162,38 @@ func TestJoins(t *testing.T) {
 	}
 }
 
+// A lone sequence is computed by its caller where a core is free, and waits for one where none is; either way the core
+// is given back, also by a call that is cancelled.
+func TestLoneSequence(t *testing.T) {
+	f := &fake{}
+	b := testBatcher(t, f, &batcher{cores: cores.New(1)})
+	if err := ask(t.Context(), t, b, 1, 5); err != nil || b.cores.Free() != 1 {
+		t.Fatalf("%v, %d cores free", err, b.cores.Free())
+	}
+	if !b.cores.TryTake() {
+		t.Fatal("no core")
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- ask(t.Context(), t, b, 2, 6) }()
+	until(t, b, func(s Stats) bool { return s.WaitingCalls == 1 })
+	b.cores.Give()
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	until(t, b, func(Stats) bool { return b.cores.Free() == 1 })
+	f.permits = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { answered <- ask(ctx, t, b, 3, 7) }()
+	until(t, b, func(s Stats) bool { return s.Computing == 1 })
+	cancel()
+	if err := <-answered; !errors.Is(err, context.Canceled) || b.cores.Free() != 1 {
+		t.Errorf("%v, %d cores free", err, b.cores.Free())
+	}
+	if s := b.now(); s.Calls != 3 || s.Texts != 3 || s.Tokens != 18 || s.Batches != 3 || s.Computing != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // What waits is divided among the workers that have nothing to do, unless it is little.
 func TestSplitsOverWorkers(t *testing.T) {
 	f := &fake{permits: make(chan struct{}), begun: make(chan []sequence, 99)}

@@ -18,15 +18,15 @@ type Stats struct {
 }
 
 // count adds a batch.
-func (s *Stats) count(r *joint, tokens int) {
+func (s *Stats) count(texts, calls, tokens int) {
 	s.Batches++
-	s.Texts += int64(len(r.parts))
+	s.Texts += int64(texts)
 	s.Tokens += int64(tokens)
-	if len(r.live) > 1 {
+	if calls > 1 {
 		s.Joined++
 	}
 	at := 0
-	for at < len(s.Sizes)-1 && len(r.parts) > 1<<at {
+	for at < len(s.Sizes)-1 && texts > 1<<at {
 		at++
 	}
 	s.Sizes[at]++

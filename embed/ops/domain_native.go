@@ -38,6 +38,7 @@ type Domain struct {
 	domain  unsafe.Pointer
 	calls   sync.Pool // of *call
 	helpers [helpers]helper
+	pauses  pauses // of the helpers
 }
 
 // Register adds the operators to the options of a session of the ONNX Runtime at the path library, which is loaded.
