@@ -11,6 +11,7 @@ package ops
 #cgo nocallback slc_ops_poll
 #cgo noescape slc_ops_wait
 #cgo nocallback slc_ops_wait
+#cgo nocallback slc_ops_cores_lost
 */
 import "C"
 

@@ -31,12 +31,12 @@ type helper struct {
 	kernels cpu.Kernels
 }
 
-// A helper whose core the system gives to another process is waited for until it gets it back, some milliseconds, so
-// that a question takes longer than alone. Then runs go without one for a while: for leastPause at first, and twice as
-// long each time that happens again, to mostPause.
+// Where other processes want the cores, a run waits some milliseconds for a helper that has lost its core, or loses its
+// own because of the helper, and takes longer than alone. Then runs go without a helper for a while: for leastPause at
+// first, so that a single such case costs nothing, and twice as long for each further one, to mostPause.
 const (
 	tooLate    = 200 * time.Microsecond // beyond the time that the run's own half takes
-	leastPause = 10 * time.Millisecond
+	leastPause = 100 * time.Microsecond
 	mostPause  = time.Second
 )
 
@@ -44,7 +44,7 @@ const (
 type pauses struct {
 	mu     sync.Mutex
 	end    time.Time
-	length time.Duration // of the last one; shorter after each run whose helper was in time
+	length time.Duration // of the last one; an eighth shorter after each run with a helper that was no such case
 }
 
 func (p *pauses) paused() bool {
@@ -53,14 +53,14 @@ func (p *pauses) paused() bool {
 	return !p.end.IsZero() && time.Now().Before(p.end)
 }
 
-// note takes in whether the helper of a run was late.
+// note takes in a run with a helper, and whether it is a case for a pause.
 func (p *pauses) note(late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if late {
 		p.length = min(max(2*p.length, leastPause), mostPause)
 		p.end = time.Now().Add(p.length)
-	} else if p.length /= 2; p.length < leastPause {
+	} else if p.length -= p.length / 8; p.length < leastPause {
 		p.length, p.end = 0, time.Time{}
 	}
 }
@@ -87,8 +87,9 @@ func (d *Domain) WithHelper(leave func() bool, gone func(), run func() error) er
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		C.slc_ops_set_helper(C.int32_t(i + 1))
+		lost := C.slc_ops_cores_lost()
 		defer func() {
-			d.pauses.note(h.late)
+			d.pauses.note(h.late || C.slc_ops_cores_lost() > lost)
 			h.end()
 		}()
 		defer C.slc_ops_set_helper(0)

@@ -1,11 +1,13 @@
 //go:build native
 
+#define _GNU_SOURCE // RUSAGE_THREAD
 #include "ops.h"
 
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 // The callbacks in Go. A kernel is a handle of Go's, never 0.
 extern OrtStatus *sluiceCreateKernel(uintptr_t owner, int32_t op, OrtApi *api, OrtKernelInfo *info, uintptr_t *kernel);
@@ -186,6 +188,14 @@ void slc_ops_wait(const int32_t *state) {
 		pause();
 		if (polls % 1000 == 0) sched_yield(); // the helper's thread may wait for this processor
 	}
+}
+
+int64_t slc_ops_cores_lost(void) {
+#ifdef RUSAGE_THREAD
+	struct rusage r;
+	if (getrusage(RUSAGE_THREAD, &r) == 0) return r.ru_nivcsw;
+#endif
+	return 0;
 }
 
 void slc_ops_text(const OrtApi *api, OrtStatus *status, char *to, size_t size) {
