@@ -11,7 +11,7 @@ package ops
 #cgo nocallback slc_ops_poll
 #cgo noescape slc_ops_wait
 #cgo nocallback slc_ops_wait
-#cgo nocallback slc_ops_cores_lost
+#cgo nocallback slc_ops_computed
 */
 import "C"
 

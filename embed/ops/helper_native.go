@@ -35,7 +35,7 @@ type helper struct {
 // own because of the helper, and takes longer than alone. Then runs go without a helper for a while: for leastPause at
 // first, so that a single such case costs nothing, and twice as long for each further one, to mostPause.
 const (
-	tooLate    = 200 * time.Microsecond // beyond the time that the run's own half takes
+	tooLate    = 200 * time.Microsecond // for a helper beyond what the own half takes, and without a core in a run
 	leastPause = 100 * time.Microsecond
 	mostPause  = time.Second
 )
@@ -87,9 +87,10 @@ func (d *Domain) WithHelper(leave func() bool, gone func(), run func() error) er
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		C.slc_ops_set_helper(C.int32_t(i + 1))
-		lost := C.slc_ops_cores_lost()
+		begun, computed := time.Now(), C.slc_ops_computed()
 		defer func() {
-			d.pauses.note(h.late || C.slc_ops_cores_lost() > lost)
+			waited := time.Since(begun) - time.Duration(C.slc_ops_computed()-computed)
+			d.pauses.note(h.late || waited > tooLate)
 			h.end()
 		}()
 		defer C.slc_ops_set_helper(0)

@@ -1,13 +1,12 @@
 //go:build native
 
-#define _GNU_SOURCE // RUSAGE_THREAD
 #include "ops.h"
 
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <time.h>
 
 // The callbacks in Go. A kernel is a handle of Go's, never 0.
 extern OrtStatus *sluiceCreateKernel(uintptr_t owner, int32_t op, OrtApi *api, OrtKernelInfo *info, uintptr_t *kernel);
@@ -190,12 +189,9 @@ void slc_ops_wait(const int32_t *state) {
 	}
 }
 
-int64_t slc_ops_cores_lost(void) {
-#ifdef RUSAGE_THREAD
-	struct rusage r;
-	if (getrusage(RUSAGE_THREAD, &r) == 0) return r.ru_nivcsw;
-#endif
-	return 0;
+int64_t slc_ops_computed(void) {
+	struct timespec t;
+	return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? t.tv_sec * INT64_C(1000000000) + t.tv_nsec : 0;
 }
 
 void slc_ops_text(const OrtApi *api, OrtStatus *status, char *to, size_t size) {
