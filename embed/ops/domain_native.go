@@ -11,7 +11,6 @@ package ops
 #cgo nocallback slc_ops_poll
 #cgo noescape slc_ops_wait
 #cgo nocallback slc_ops_wait
-#cgo nocallback slc_ops_computed
 */
 import "C"
 
@@ -39,7 +38,6 @@ type Domain struct {
 	domain  unsafe.Pointer
 	calls   sync.Pool // of *call
 	helpers [helpers]helper
-	pauses  pauses // of the helpers
 }
 
 // Register adds the operators to the options of a session of the ONNX Runtime at the path library, which is loaded.

@@ -55,13 +55,6 @@ func (d *Domain) free(t *testing.T) {
 	t.Fatal("a helper does not end")
 }
 
-// resume ends a pause: on a machine with other work, helpers are late.
-func (d *Domain) resume() {
-	for d.pauses.paused() {
-		d.pauses.note(false)
-	}
-}
-
 // Products have the same bits with a helper, with one that never comes, and with one that leaves; it gives its thread
 // back once in each case, and takes part where it can.
 func TestHelper(t *testing.T) {
@@ -84,7 +77,6 @@ func TestHelper(t *testing.T) {
 		stay, count := func() bool { return false }, func() { gone.Add(1) }
 		var took bool
 		for range 200 {
-			d.resume()
 			_ = d.WithHelper(stay, count, func() error {
 				h := &d.helpers[0]
 				check(h, "beside a helper")
@@ -105,7 +97,6 @@ func TestHelper(t *testing.T) {
 		}
 		check(&helper{kernels: k}, "without anybody")
 		check(&helper{kernels: k, state: 4}, "after the helper left")
-		d.resume()
 		_ = d.WithHelper(func() bool { return true }, count, func() error {
 			for range 1000 {
 				check(&d.helpers[0], "while the helper leaves")
@@ -127,44 +118,6 @@ func TestHelper(t *testing.T) {
 			})
 		})
 		d.free(t)
-	}
-}
-
-// A helper that is waited for too long is late, and runs go without one for a while, longer each time.
-func TestLateHelper(t *testing.T) {
-	k, err := cpu.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, patience := range []time.Duration{time.Millisecond, time.Minute} {
-		h := &helper{kernels: k, state: 2} // busy
-		go func() {
-			time.Sleep(20 * time.Millisecond)
-			atomic.StoreInt32(&h.state, 3)
-		}()
-		if err := h.collect(patience); err != nil || h.late != (patience < time.Second) {
-			t.Errorf("waited with a patience of %v: late %v, %v", patience, h.late, err)
-		}
-	}
-	d := &Domain{kernels: k}
-	for _, want := range []time.Duration{leastPause, 2 * leastPause, 4 * leastPause} {
-		if d.pauses.note(true); d.pauses.length != want || !d.pauses.paused() {
-			t.Fatalf("a pause of %v, expected %v", d.pauses.length, want)
-		}
-	}
-	for range 20 {
-		d.pauses.note(true)
-	}
-	gone := 0
-	_ = d.WithHelper(func() bool { return false }, func() { gone++ }, func() error { return nil })
-	if gone != 1 || d.pauses.length != mostPause {
-		t.Errorf("in the longest pause, %v, the thread was given back %d times before the run", d.pauses.length, gone)
-	}
-	for range 100 {
-		d.pauses.note(false)
-	}
-	if d.pauses.length != 0 || d.pauses.paused() {
-		t.Errorf("after runs in time: paused %v, %v", d.pauses.paused(), d.pauses.length)
 	}
 }
 

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 // The callbacks in Go. A kernel is a handle of Go's, never 0.
 extern OrtStatus *sluiceCreateKernel(uintptr_t owner, int32_t op, OrtApi *api, OrtKernelInfo *info, uintptr_t *kernel);
@@ -187,11 +186,6 @@ void slc_ops_wait(const int32_t *state) {
 		pause();
 		if (polls % 1000 == 0) sched_yield(); // the helper's thread may wait for this processor
 	}
-}
-
-int64_t slc_ops_computed(void) {
-	struct timespec t;
-	return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? t.tv_sec * INT64_C(1000000000) + t.tv_nsec : 0;
 }
 
 void slc_ops_text(const OrtApi *api, OrtStatus *status, char *to, size_t size) {

@@ -45,9 +45,6 @@ enum { SLC_HELPER_WAITS, SLC_HELPER_OFFERED, SLC_HELPER_BUSY, SLC_HELPER_DONE, S
 // slc_ops_poll reads the state until it is neither waiting nor busy, but no more often than `polls`, and returns it.
 int32_t slc_ops_poll(const int32_t *state, int64_t polls);
 
-// slc_ops_computed is how long this thread has had a core so far, in ns.
-int64_t slc_ops_computed(void);
-
 // slc_ops_wait returns when the helper is done.
 void slc_ops_wait(const int32_t *state);
 

@@ -1,8 +1,7 @@
 // The body of slc_codes_i8, compiled once per instruction set. A file that includes it includes lanes_body.h and
 // defines ISA and
 //   CODE_BYTES     the size of a code
-//   CODES(p, v)    stores so many bytes of each lane, the lowest, plus the offset that linear.c has for this instruction
-//                  set
+//   CODES(p, v)    stores so many bytes of each lane, the lowest, plus the offset that linear.c has for the set
 #include <string.h>
 
 #include "linear.h"
@@ -35,7 +34,8 @@ INLINE float encode(uint8_t *codes, const float *x, int64_t n) {
 	const float scale = top > 1e-30f ? 127 / top : 0;
 #pragma GCC unroll 8
 	for (int j = 0; j < SLC_I8_GROUP; j += W)
-		CODES(codes + j * CODE_BYTES, (ivec)MADD(SET1(0x1.8p23f), LOAD(x + j), SET1(scale))); // the nearest integer in the low bits
+		CODES(codes + j * CODE_BYTES, // the nearest integer is in the low bits
+		      (ivec)MADD(SET1(0x1.8p23f), LOAD(x + j), SET1(scale)));
 	return top > 1e-30f || top != top ? top / 127 : 0;
 }
 

@@ -98,7 +98,8 @@ int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
 int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                      int64_t code_stride, float *steps, int64_t step_stride, slc_error *error) {
 	if (!slc_linear_panel_i8(isa)) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
-	if (rows < 0 || in < 1 || stride < in || code_stride < groups(in) * SLC_I8_GROUP * slc_code_bytes(isa) || step_stride < groups(in) ||
+	if (rows < 0 || in < 1 || stride < in || step_stride < groups(in) ||
+	    code_stride < groups(in) * SLC_I8_GROUP * slc_code_bytes(isa) ||
 	    (rows > 0 && (!x || !codes || !steps)))
 		FAIL(SLC_ERROR_SHAPE, "codes: %lld rows of %lld values with strides %lld, %lld and %lld", (long long)rows,
 		     (long long)in, (long long)stride, (long long)code_stride, (long long)step_stride);

@@ -129,8 +129,8 @@ func (k Kernels) Linear(l *Linear) error {
 			return fmt.Errorf("%w: weights of 8 bits want codes", kernels.ErrShape)
 		}
 		if l.Codes.size != k.codeSize() {
-			return fmt.Errorf("%w: codes of %d bytes, where %v multiplies such of %d", kernels.ErrShape, l.Codes.size, k,
-				k.codeSize())
+			return fmt.Errorf("%w: codes of %d bytes, where %v multiplies such of %d", kernels.ErrShape,
+				l.Codes.size, k, k.codeSize())
 		}
 		n, dim, panel = l.Codes.n, l.Codes.dim, k.codePanel()
 	} else if need := k.linearScratch(n, dim); len(l.Scratch) < need {

@@ -99,7 +99,8 @@ int64_t slc_linear_panel_i8(int32_t isa);
 int64_t slc_code_bytes(int32_t isa);
 
 // slc_linear_bytes_i8 is the size of packed weights. A panel has for each group of inputs the codes, of 8 bits each,
-// four inputs of an output beside each other or two where 16 bits are multiplied, then 32-bit integers that make up for the offset of the inputs' codes, then the steps.
+// four inputs of an output beside each other or two where 16 bits are multiplied, then 32-bit integers that make up for
+// the offset of the inputs' codes, then the steps.
 int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in);
 int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                            slc_error *error);

@@ -15,8 +15,9 @@ import (
 // the multiply-adds. Winograd's products may exceed it.
 func BenchmarkProducts(b *testing.B) {
 	need(b, cpu.AVX512)
+	names := []string{"avx2", "avx2" + cpu.Winograd, "avx512", "avx512vnni", "avx512vnni" + cpu.Winograd}
 	for _, rows := range []int{512, 12} {
-		for _, name := range []string{"avx2", "avx2" + cpu.Winograd, "avx512", "avx512vnni", "avx512vnni" + cpu.Winograd} {
+		for _, name := range names {
 			k, err := cpu.Open(name)
 			if err != nil {
 				b.Logf("SKIP: %v", err)
