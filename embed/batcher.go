@@ -207,8 +207,8 @@ func (b *batcher) do(ctx context.Context, sequences []sequence, starts []int, ou
 	return j.err
 }
 
-// enter makes the caller a worker with a core and a batch of one sequence, where a core is free and nobody waits: a
-// question then waits for no other goroutine. Where it is not true, nothing has changed.
+// enter makes the caller a worker that has a core and computes a batch of one sequence, so that a question waits for no
+// other goroutine. Where no core is free or a call waits, it returns false and changes nothing.
 func (b *batcher) enter(at, tokens int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,7 +1,8 @@
 // The body of slc_codes_i8, compiled once per instruction set. A file that includes it includes lanes_body.h and
 // defines ISA and
 //   CODE_BYTES     the size of a code
-//   CODES(p, v)    stores so many bytes of each lane, the lowest, plus the offset that linear.c has for the set
+//   CODES(p, v)    stores the lowest CODE_BYTES bytes of each lane, plus the offset that linear.c has for this
+//                  instruction set
 #include <string.h>
 
 #include "linear.h"

@@ -11,7 +11,9 @@ typedef struct {
 	slc_linear_fn *f32, *i8;
 	slc_codes_fn *codes;
 	int64_t panel;
-	int32_t i8_panel, offset, run; // of the codes: what is added to inputs', how many are beside each other
+	int32_t i8_panel;
+	int32_t offset;           // added to the codes of inputs
+	int32_t run;              // codes of an output that lie beside each other, and are multiplied in a lane
 	int32_t splits;           // floats into bfloat16
 	slc_linear_pack_fn *pack; // for Winograd's inner products; NULL: others
 } kernels;
