@@ -33,7 +33,7 @@ func TestRuntimeNamesTheInstructionSetInUse(t *testing.T) {
 			continue
 		}
 		if want == cpu.AMX.String() {
-			want = "amx-bf16x6"
+			want = "amx-int24"
 		}
 		if got := openEncoder(t, dir, Options{}).Info().Runtime.ISA; got != want {
 			t.Errorf("%s is recorded where %s computes", got, want)

@@ -75,7 +75,7 @@ func (d *Domain) ISA() string {
 	if name := d.kernels.String(); name != cpu.AMX.String() {
 		return name
 	}
-	return "amx-bf16x6"
+	return "amx-int24"
 }
 
 // Close frees the operators.

@@ -14,8 +14,8 @@ typedef struct {
 	int32_t i8_panel;
 	int32_t offset;           // added to the codes of inputs
 	int32_t run;              // codes of an output that lie beside each other, and are multiplied in a lane
-	int32_t splits;           // floats into bfloat16
-	slc_linear_pack_fn *pack; // for Winograd's inner products; NULL: others
+	int32_t digits;           // floats are multiplied as three of them
+	slc_linear_pack_fn *pack; // of digits, and for Winograd's inner products; NULL: others
 } kernels;
 
 static const kernels table[SLC_LINEAR_ISAS] = {
@@ -25,9 +25,10 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx512, slc_codes_i8_avx512, 32, 16, 0, 2, 0},
 	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 4, 0},
 #if defined(SLC_WITH_AMX)
-	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 4, 1},
+	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 4, 1,
+	             slc_linear_pack_f32_amx},
 	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_amx_emulated, 32,
-	                      16, 0, 4, 1},
+	                      16, 0, 4, 1, slc_linear_pack_f32_amx_emulated},
 #endif
 	[SLC_AVX2_WINOGRAD] = {slc_linear_f32_winograd_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 2, 0,
 	                       slc_linear_pack_f32_winograd_avx2},
@@ -65,19 +66,24 @@ int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error) {
 
 int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in) {
 	if (!slc_linear_panel(isa) || rows < 1) return 0;
+	if (table[isa].digits) { // 16: to begin on a cache line
+		const int64_t group = rows < SLC_LINEAR_ROWS ? rows : SLC_LINEAR_ROWS;
+		const int64_t inputs = rows > SLC_LINEAR_FEW && in > SLC_LINEAR_DEPTH ? SLC_LINEAR_DEPTH : in;
+		return (group + 15) / 16 * slc_linear_spans(inputs) * SLC_LINEAR_TILE / 4 + 16;
+	}
 	if (table[isa].pack)
 		return SLC_WINOGRAD_ROW * (rows <= SLC_WINOGRAD_FEW      ? rows * slc_winograd_slices(in)
 		                           : rows <= SLC_WINOGRAD_GROUP ? rows
 		                                                         : SLC_WINOGRAD_GROUP);
-	if (!table[isa].splits) return 0;
-	return (slc_linear_split_bytes(rows, in) + 6 * 32 * SLC_LINEAR_SLICE) / 4;
+	return 0;
 }
 
 int64_t slc_linear_bytes_f32(int32_t isa, int64_t out, int64_t in) {
 	const int64_t panel = slc_linear_panel(isa);
 	if (!panel) return 0;
-	const int64_t inputs = table[isa].pack ? slc_winograd_inputs(in) : table[isa].splits ? slc_linear_whole(in) : in;
-	return (out + panel - 1) / panel * panel * inputs * 4;
+	const int64_t panels = (out + panel - 1) / panel;
+	if (table[isa].digits) return panels * panel / 16 * slc_linear_spans(in) * SLC_LINEAR_TILE;
+	return panels * panel * (table[isa].pack ? slc_winograd_inputs(in) : in) * 4;
 }
 
 static int64_t groups(int64_t in) { return (in + SLC_I8_GROUP - 1) / SLC_I8_GROUP; }
@@ -151,15 +157,6 @@ int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t 
 	return SLC_OK;
 }
 
-// pack_pairs writes the weights of the 32 outputs from o on as linear_amx_body.h has them.
-static float *pack_pairs(float *to, const float *weights, int64_t stride, int64_t out, int64_t in, int64_t o) {
-	for (int64_t k = 0; k < in; k += 32)
-		for (int64_t half = o; half < o + 32; half += 16)
-			for (int64_t i = k; i < k + 32; i++)
-				for (int64_t j = half; j < half + 16; j++) *to++ = i < in && j < out ? weights[j * stride + i] : 0;
-	return to;
-}
-
 int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error) {
 	const int64_t panel = slc_linear_panel(isa);
@@ -170,10 +167,6 @@ int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t
 	float *p = to;
 	if (table[isa].pack) {
 		table[isa].pack(p, weights, stride, out, in);
-		return SLC_OK;
-	}
-	if (table[isa].splits) {
-		for (int64_t o = 0; o < out; o += panel) p = pack_pairs(p, weights, stride, out, in, o);
 		return SLC_OK;
 	}
 	for (int64_t o = 0; o < out; o += panel)

@@ -40,18 +40,18 @@ int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error);
 // slc_linear_panel is the outputs of a panel; 0 for an instruction set that this build lacks.
 int64_t slc_linear_panel(int32_t isa);
 
-// With AMX, a product of floats is six of three bfloat16 parts of each (linear_amx_body.h), of which a group of rows
-// and a slice of inputs lie in scratch; with up to SLC_LINEAR_FEW rows, all slices do.
-enum { SLC_LINEAR_ROWS = 512, SLC_LINEAR_FEW = 128, SLC_LINEAR_SLICE = 192 };
+// With AMX, floats are multiplied as integers of three digits (linear_amx_body.h): SLC_LINEAR_SPAN of a row have a step
+// in common, and so many of 16 rows take SLC_LINEAR_TILE bytes. Scratch holds those of a slice of at most
+// SLC_LINEAR_DEPTH inputs of a group of at most SLC_LINEAR_ROWS rows, or of all inputs of up to SLC_LINEAR_FEW rows.
+enum {
+	SLC_LINEAR_SPAN = 128,
+	SLC_LINEAR_TILE = 16 * (3 * SLC_LINEAR_SPAN + 4),
+	SLC_LINEAR_DEPTH = 768,
+	SLC_LINEAR_ROWS = 512,
+	SLC_LINEAR_FEW = 128
+};
 
-static inline int64_t slc_linear_whole(int64_t n) { return (n + 31) / 32 * 32; }
-
-// slc_linear_split_bytes is the size of the inputs' parts; those of a panel's slice of weights lie behind them.
-static inline int64_t slc_linear_split_bytes(int64_t rows, int64_t in) {
-	const int64_t inputs = slc_linear_whole(in), slice = inputs < SLC_LINEAR_SLICE ? inputs : SLC_LINEAR_SLICE;
-	if (rows <= SLC_LINEAR_FEW) return slc_linear_whole(rows) * inputs * 6;
-	return (rows < SLC_LINEAR_ROWS ? slc_linear_whole(rows) : SLC_LINEAR_ROWS) * slice * 6;
-}
+static inline int64_t slc_linear_spans(int64_t in) { return (in + SLC_LINEAR_SPAN - 1) / SLC_LINEAR_SPAN; }
 
 // With Winograd's inner products, the inputs of a row and a slice of at most SLC_WINOGRAD_DEPTH of them take
 // SLC_WINOGRAD_ROW floats of scratch; all slices lie there with up to SLC_WINOGRAD_FEW rows, else one of a group.
@@ -81,8 +81,8 @@ static inline int64_t slc_winograd_inputs(int64_t in) { return slc_winograd_whol
 // slc_linear_scratch_f32 is how many floats of scratch a call needs; 0 for other instruction sets.
 int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in);
 
-// slc_linear_bytes_f32 is the size of packed weights: slc_linear_panel · in floats a panel; with AMX `in` is rounded
-// up to a multiple of 32, and the order is that of linear_amx_body.h.
+// slc_linear_bytes_f32 is the size of packed weights: slc_linear_panel · in floats a panel; with AMX the digits and
+// steps of linear_amx_body.h.
 int64_t slc_linear_bytes_f32(int32_t isa, int64_t out, int64_t in);
 int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error);
@@ -121,6 +121,7 @@ slc_linear_fn slc_linear_i8_avx512vnni;
 slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_i8_amx, slc_linear_i8_amx_emulated;
 slc_linear_fn slc_linear_f32_winograd_avx2, slc_linear_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_winograd_avx2, slc_linear_pack_f32_winograd_avx512;
+slc_linear_pack_fn slc_linear_pack_f32_amx, slc_linear_pack_f32_amx_emulated;
 slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_i8_amx;
 slc_codes_fn slc_codes_i8_amx_emulated;
 #endif

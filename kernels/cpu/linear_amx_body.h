@@ -1,137 +1,233 @@
-// The body of slc_linear_f32 on tile registers, compiled for AMX and for its emulation. A file that includes it
-// defines ISA, and includes a lanes_<isa>.h and a tile_ops_<isa>.h.
+// The body of slc_linear_f32 on tile registers, compiled for AMX and for its emulation. A file that includes it defines
+// ISA, and includes a lanes_<isa>.h with BYTES and a tile_ops_<isa>.h.
 //
-// A float is exactly the sum of three bfloat16: its upper half, that of what is left, and the rest. Of the nine
-// products of two such sums, six are added: what is left out is below 2^-20 of a product. Inputs are split once a
-// call, a slice of a group of rows at a time; weights, which are floats when packed, so that few rows do not read
-// more memory than elsewhere, a slice of a panel at a time, by the group's first block. Both go to l->scratch, in
-// blocks of 32 rows (weights: 32 outputs), for each 32 inputs:
-//   rows     [3 parts][2 halves][16 rows][32 inputs]
-//   weights  [3 parts][2 halves][16 pairs of inputs][16 outputs][2]
-// Packed weights: [in/32][2 halves][16 pairs of inputs][2][16 outputs] floats a panel. A row's sum is added in the
-// order of the inputs, 32 at a time, in the six instructions of multiply_tiles. The parts of numbers below 2^-110 may
-// be too small for the instructions, which count them as 0.
+// A float is an integer of 24 bits, three digits of eight with signs, times a step that SPAN inputs of a row have in
+// common. Of the nine products of two such numbers' digits, the six largest are added, in three sums by the power of
+// 256 that they stand for, exactly; what is left out is below 2^-23 of the product of the largest values. Weights are
+// digits when packed: three bytes, where few rows would read four of a float. Inputs become digits once a call, a slice
+// of a group of rows at a time, in l->scratch. Of 16 rows or outputs and a span there is
+//   rows     [2 halves][3 digits, the highest first][16 rows][64 inputs], [16 steps]
+//   weights  [2 halves][3 digits][16 fours of inputs][16 outputs][4], [16 steps times 65536]
+// and a panel of packed weights has for each span those of its two times 16 outputs.
+//
+// The tile registers multiply a span while the vector units add up the one before, whose instructions stand between
+// those of the halves: behind the stores of registers, which wait for the products, they would wait themselves.
 #include <string.h>
 
 #include "linear.h"
 #include "lanes_body.h"
 
-// The parts of a panel's slice of DEPTH inputs take 36 KiB. PART is the bytes of one part of a block.
-enum { PANEL = 32, BLOCK_R = 32, STEP = 32, DEPTH = SLC_LINEAR_SLICE, PART = 2048, PARTS = 3 * PART };
-#define ROW_STEP BLOCK_R
+// SLICE is the spans of weights that stay in the first cache while the rows of a block go by.
+enum {
+	PANEL = 32,
+	BLOCK_R = 64,
+	TILE = 16,
+	VECTORS = TILE / W,
+	SPAN = SLC_LINEAR_SPAN,
+	STEP = SPAN,
+	DEPTH = SLC_LINEAR_DEPTH,
+	SLICE = 2,
+	PLANE = TILE * 64, // bytes of a digit of half a span: a register
+	STEPS_AT = 6 * PLANE,
+	TILE_BYTES = SLC_LINEAR_TILE
+};
+_Static_assert(SPAN == 128 && TILE_BYTES == STEPS_AT + TILE * 4, "two registers of each digit, and the steps");
+#define ROW_STEP TILE
+#define FEW_ROWS SLC_LINEAR_FEW
 #define GROUP SLC_LINEAR_ROWS
-_Static_assert(SLC_LINEAR_FEW == 4 * BLOCK_R, "linear_loop_body.h takes the slices of a panel one after the other");
+#define SHARES 8
+#define FETCH_OUTPUTS(...) (void)0 // loads of tiles from the second cache would wait for these
 
-typedef uint16_t halves_vec __attribute__((vector_size(2 * W)));
-typedef uint32_t uvec __attribute__((vector_size(4 * W)));
+// A value of at most this many steps has digits from -128 to 127.
+#define MOST 8355000.f
 
-INLINE vec upper_half(vec x) { return (vec)((uvec)x & 0xffff0000); }
-
-// room is where the parts of a slice of the rows of a call lie: of few rows all slices stay there.
-INLINE uint8_t *room(const slc_linear *l, int64_t from) {
-	const int64_t blocks = (l->rows + BLOCK_R - 1) / BLOCK_R;
-	return (uint8_t *)l->scratch + (l->rows <= SLC_LINEAR_FEW ? blocks * (from / STEP) * PARTS : 0);
+// magnitude is that of the largest of the lanes. A NaN counts as larger than all numbers.
+INLINE float magnitude(ivec v) {
+	int32_t bits = 0;
+	for (int j = 0; j < W; j++) bits = v[j] > bits ? v[j] : bits;
+	float top;
+	memcpy(&top, &bits, sizeof top);
+	return top;
 }
 
-// split_rows splits a slice of the rows [row, row + rows) and puts zeros behind the last, to whole tiles.
-static void split_rows(const slc_linear *l, int64_t from, int64_t inputs, int64_t row, int64_t rows) {
-	uint8_t *to = room(l, from);
-	for (int64_t first = 0; first < rows; first += BLOCK_R)
-		for (int64_t k = 0; k < inputs; k += STEP, to += PARTS)
-			for (int64_t i = 0; i < (rows - first > 16 ? 32 : 16); i++)
-				for (int64_t j = 0; j < STEP; j += W) {
-					const int64_t n = first + i >= rows ? 0 : inputs - k - j;
-					const float *x = l->x + (row + first + i) * l->x_stride + from + k + j;
-					vec v = n >= W ? LOAD(x) : n > 0 ? LOADN(x, n) : SET1(0.f);
-#pragma GCC unroll 3
-					for (int part = 0; part < 3; part++) {
-						const halves_vec half = __builtin_convertvector((uvec)v >> 16, halves_vec);
-						memcpy(to + part * PART + 64 * i + 2 * j, &half, sizeof half);
-						v = v - upper_half(v);
-					}
+// encode writes the digits of up to SPAN values, 64 of each beside each other, `plane` bytes apart, and returns their
+// step: a value is its integer times the step, to half a step. If one is not finite, the step is not.
+INLINE float encode(uint8_t *to, int64_t plane, const float *x, int64_t n) {
+	float padded[SPAN] __attribute__((aligned(64)));
+	if (n < SPAN) {
+		memset(padded, 0, sizeof padded);
+		memcpy(padded, x, n * sizeof *x);
+		x = padded;
+	}
+	ivec highest = {0};
+#pragma GCC unroll 16
+	for (int j = 0; j < SPAN; j += W) {
+		const ivec v = (ivec)LOAD(x + j) & 0x7fffffff, more = v > highest;
+		highest = (v & more) | (highest & ~more);
+	}
+	const float top = magnitude(highest);
+	const vec scale = SET1(top > 1e-30f ? MOST / top : 0);
+	for (int half = 0; half < SPAN; half += 64, to += 3 * plane)
+#pragma GCC unroll 8
+		for (int j = 0; j < 64; j += W) { // with half of each digit's range added, bytes are the digits plus that
+			const ivec v = (NEAREST(LOAD(x + half + j) * scale) + 0x808080) ^ 0x808080;
+			BYTES(to + j, v >> 16);
+			BYTES(to + plane + j, v >> 8);
+			BYTES(to + 2 * plane + j, v);
+		}
+	return top > 1e-30f || top != top ? top / MOST : 0;
+}
+
+void PASTE(slc_linear_pack_f32_, ISA)(float *packed, const float *weights, int64_t stride, int64_t out, int64_t in) {
+	uint8_t *to = (uint8_t *)packed;
+	for (int64_t panel = 0; panel < out; panel += PANEL)
+		for (int64_t k = 0; k < in; k += SPAN)
+			for (int64_t o = panel; o < panel + PANEL; o += TILE, to += TILE_BYTES)
+				for (int64_t j = 0; j < TILE; j++) {
+					uint8_t digits[3 * SPAN];
+					const int64_t n = o + j >= out ? 0 : in - k < SPAN ? in - k : SPAN;
+					const float step = encode(digits, 64, weights + (n ? (o + j) * stride + k : 0), n);
+					((float *)(to + STEPS_AT))[j] = 65536.f * step;
+					for (int i = 0; i < 3 * SPAN; i += 4) memcpy(to + i * TILE + 4 * j, digits + i, 4);
 				}
 }
 
-// split_weights splits the weights of a panel and 32 inputs.
-INLINE void split_weights(uint8_t *to, const float *weights) {
-	for (int i = 0; i < 32; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < 16; j += W) {
-			vec even = LOAD(weights + i * 32 + j), odd = LOAD(weights + i * 32 + 16 + j);
-#pragma GCC unroll 3
-			for (int part = 0; part < 3; part++) {
-				const vec pair = (vec)((uvec)even >> 16 | (uvec)upper_half(odd));
-				STORE((float *)(to + part * PART + 64 * i + 4 * j), pair);
-				even = even - upper_half(even), odd = odd - upper_half(odd);
-			}
-		}
+// room is where the digits of a slice of the rows of a call lie: of few rows all slices stay there.
+INLINE uint8_t *room(const slc_linear *l, int64_t from) {
+	uint8_t *to = (uint8_t *)(((uintptr_t)l->scratch + 63) & ~(uintptr_t)63);
+	return to + (l->rows <= FEW_ROWS ? (l->rows + TILE - 1) / TILE * (from / SPAN) * TILE_BYTES : 0);
 }
 
-// multiply_tiles writes the sums of 16 or 32 rows (halves: 1 or 2), whose parts are at a, over so many steps. With
-// packed weights, it splits them into b, one step ahead of the products, and prefetches as much of the weights from
-// `next` on; without, b has the parts already.
-INLINE void multiply_tiles(float *sums, const uint8_t *a, uint8_t *b, int64_t steps, const float *weights,
-		const uint8_t *next, const int halves) {
+INLINE int64_t spans_of(int64_t inputs) { return (inputs + SPAN - 1) / SPAN; }
+
+// encode_rows writes the digits of a slice of the rows [row, row + rows), and zeros behind the last, to whole tiles.
+static void encode_rows(const slc_linear *l, int64_t from, int64_t inputs, int64_t row, int64_t rows) {
+	for (int64_t i = 0; i < (rows + TILE - 1) / TILE * TILE; i++) {
+		uint8_t *to = room(l, from) + i / TILE * spans_of(inputs) * TILE_BYTES;
+		for (int64_t k = 0; k < inputs; k += SPAN, to += TILE_BYTES) {
+			const int64_t n = i >= rows ? 0 : inputs - k < SPAN ? inputs - k : SPAN;
+			const float *x = l->x + (n ? (row + i) * l->x_stride + from + k : 0);
+			((float *)(to + STEPS_AT))[i % TILE] = encode(to + i % TILE * 64, PLANE, x, n);
+		}
+	}
+}
+
+// multiply_half adds the products of half a span: those of the highest digits to register 0, those of the next power of
+// 256 to register 1, then 2.
+INLINE void multiply_half(const uint8_t *x, const uint8_t *w) {
+	TILE_LOAD(3, x, 64);
+	TILE_LOAD(4, w, 64);
+	TILE_I8(0, 3, 4); // high · high
+	TILE_LOAD(5, w + PLANE, 64);
+	TILE_LOAD(7, x + PLANE, 64);
+	TILE_I8(1, 3, 5); // high · middle
+	TILE_I8(1, 7, 4);
+	TILE_LOAD(6, w + 2 * PLANE, 64);
+	TILE_I8(2, 3, 6); // high · low
+	TILE_I8(2, 7, 5); // middle · middle
+	TILE_LOAD(3, x + 2 * PLANE, 64);
+	TILE_I8(2, 3, 4);
+}
+
+INLINE void multiply_first(const uint8_t *x, const uint8_t *w) {
 	TILE_ZERO(0);
 	TILE_ZERO(1);
-	if (halves == 2) {
-		TILE_ZERO(2);
-		TILE_ZERO(3);
-	}
-	if (weights) split_weights(b, weights);
-	for (int64_t k = 0; k < steps; k++, a += PARTS, b += PARTS) {
-		if (weights) {
-			if (k + 1 < steps) split_weights(b + PARTS, weights + (k + 1) * STEP * PANEL);
-			for (int at = 0; at < STEP * PANEL * 4; at += 64) __builtin_prefetch(next + k * STEP * PANEL * 4 + at);
-		}
-#define PRODUCTS(left, right) \
-	TILE_BF16(0, 4, 6); \
-	right; \
-	TILE_BF16(1, 4, 7); \
-	if (halves == 2) { \
-		left; \
-		TILE_BF16(2, 5, 6); \
-		TILE_BF16(3, 5, 7); \
-	}
-#define LEFT(part) TILE_LOAD(5, a + (part) * PART + 1024, 64)
-#define RIGHT(part) TILE_LOAD(7, b + (part) * PART + 1024, 64)
-#define KEPT
-		TILE_LOAD(4, a, 64); // high · low
-		TILE_LOAD(6, b + 2 * PART, 64);
-		PRODUCTS(LEFT(0), RIGHT(2))
-		TILE_LOAD(6, b, 64); // high · high
-		PRODUCTS(KEPT, RIGHT(0))
-		TILE_LOAD(4, a + 2 * PART, 64); // low · high
-		PRODUCTS(LEFT(2), KEPT)
-		TILE_LOAD(4, a + PART, 64); // middle · high
-		PRODUCTS(LEFT(1), KEPT)
-		TILE_LOAD(6, b + PART, 64); // middle · middle
-		PRODUCTS(KEPT, RIGHT(1))
-		TILE_LOAD(4, a, 64); // high · middle
-		PRODUCTS(LEFT(0), KEPT)
-#undef PRODUCTS
-#undef LEFT
-#undef RIGHT
-#undef KEPT
-	}
-	TILE_STORE(0, sums, 4 * PANEL);
-	TILE_STORE(1, sums + 16, 4 * PANEL);
-	if (halves == 2) {
-		TILE_STORE(2, sums + 16 * PANEL, 4 * PANEL);
-		TILE_STORE(3, sums + 16 * PANEL + 16, 4 * PANEL);
+	TILE_ZERO(2);
+	multiply_half(x, w);
+}
+
+INLINE void multiply_second(int32_t *n, const uint8_t *x, const uint8_t *w) {
+	multiply_half(x + 3 * PLANE, w + 3 * PLANE);
+	TILE_STORE(0, n, 64);
+	TILE_STORE(1, n + TILE * TILE, 64);
+	TILE_STORE(2, n + 2 * TILE * TILE, 64);
+}
+
+// products are those of a row with W outputs, in units of both steps times 65536.
+INLINE vec products(const int32_t *n) {
+	ivec high, middle, low;
+	memcpy(&high, n, sizeof high);
+	memcpy(&middle, n + TILE * TILE, sizeof middle);
+	memcpy(&low, n + 2 * TILE * TILE, sizeof low);
+	const vec rest = __builtin_convertvector((middle << 8) + low, vec);
+	return MADD(rest, __builtin_convertvector(high, vec), SET1(65536.f));
+}
+
+// A part of a block: 16 rows, 16 outputs, a span; in the order in which they are multiplied, spans a slice at a time.
+typedef struct {
+	int64_t tile, half, span, end; // the slice ends before `end`
+} part;
+
+INLINE int next_part(part *p, int64_t tiles, int64_t spans) {
+	const int64_t first = (p->end - 1) / SLICE * SLICE;
+	if (++p->span < p->end) return 1;
+	p->span = first;
+	if (++p->half < 2) return 1;
+	p->half = 0;
+	if (++p->tile < tiles) return 1;
+	p->tile = 0, p->span = p->end;
+	p->end = p->span + SLICE < spans ? p->span + SLICE : spans;
+	return p->span < spans;
+}
+
+INLINE void add_span(vec (*s)[VECTORS], const int32_t *n, const float *steps, const float *scales) {
+#pragma GCC unroll 2
+	for (int j = 0; j < VECTORS; j++) {
+		const vec scale = LOAD(scales + j * W);
+#pragma GCC unroll 16
+		for (int i = 0; i < TILE; i++)
+			s[i][j] = MADD(s[i][j], SET1(steps[i]), products(n + i * TILE + j * W) * scale);
 	}
 }
 
-// multiply_rows is multiply_tiles for rows of a group, of which the first block has something to prefetch. A row's
-// sums do not depend on the others.
-static __attribute__((noinline)) void multiply_rows(float *sums, const slc_linear *l, int64_t from, int64_t inputs,
-		int64_t row, int64_t rows, const float *weights, const uint8_t *next) {
-	const int64_t steps = (inputs + STEP - 1) / STEP;
-	const uint8_t *a = room(l, from) + row % GROUP / BLOCK_R * steps * PARTS;
-	uint8_t *b = (uint8_t *)l->scratch + slc_linear_split_bytes(l->rows, l->in);
-	if (!next) weights = NULL;
-	if (rows > 16) multiply_tiles(sums, a, b, steps, weights, next, 2);
-	else multiply_tiles(sums, a, b, steps, weights, next, 1);
+// multiply_rows writes the sums of rows with a panel over so many spans, and prefetches from next to end meanwhile.
+static __attribute__((noinline)) void multiply_rows(float *sums, const uint8_t *rows, int64_t tiles,
+		const uint8_t *weights, int64_t spans, const uint8_t *next, const uint8_t *end) {
+	int32_t n[2][3 * TILE * TILE] __attribute__((aligned(64)));
+	const int64_t parts = tiles * 2 * spans, lines = ((end - next) / 64 + parts - 1) / parts;
+	part ahead = {0, 0, 0, SLICE < spans ? SLICE : spans};
+	unsigned int turn = 0;
+	int more = 1;
+#define X (rows + (ahead.tile * spans + ahead.span) * TILE_BYTES)
+#define WEIGHTS_AHEAD (weights + (ahead.span * 2 + ahead.half) * TILE_BYTES)
+	multiply_first(X, WEIGHTS_AHEAD);
+	multiply_second(n[turn], X, WEIGHTS_AHEAD);
+	more = next_part(&ahead, tiles, spans);
+	for (int64_t first = 0; first < spans; first += SLICE)
+		for (int64_t tile = 0; tile < tiles; tile++)
+			for (int64_t half = 0; half < 2; half++) {
+				float *to = sums + tile * TILE * PANEL + half * TILE;
+				vec s[TILE][VECTORS];
+#pragma GCC unroll 16
+				for (int i = 0; i < TILE; i++)
+#pragma GCC unroll 2
+					for (int j = 0; j < VECTORS; j++) s[i][j] = first ? LOAD(to + i * PANEL + j * W) : SET1(0.f);
+				for (int64_t span = first; span < spans && span < first + SLICE; span++, turn ^= 1) {
+					const uint8_t *x = X, *w = WEIGHTS_AHEAD;
+					if (more) multiply_first(x, w);
+					for (int64_t i = 0; i < lines && next < end; i++, next += 64) __builtin_prefetch(next, 0, 2);
+					add_span(s, n[turn], (const float *)(rows + (tile * spans + span) * TILE_BYTES + STEPS_AT),
+					         (const float *)(weights + (span * 2 + half) * TILE_BYTES + STEPS_AT));
+					if (more) {
+						multiply_second(n[turn ^ 1], x, w);
+						more = next_part(&ahead, tiles, spans);
+					}
+				}
+#pragma GCC unroll 16
+				for (int i = 0; i < TILE; i++)
+#pragma GCC unroll 2
+					for (int j = 0; j < VECTORS; j++) STORE(to + i * PANEL + j * W, s[i][j]);
+			}
+#undef X
+#undef WEIGHTS_AHEAD
+}
+
+INLINE void multiply_block(float *sums, const slc_linear *l, int64_t from, int64_t inputs, int64_t row, int64_t rows,
+		const uint8_t *weights, const uint8_t *next, int64_t begin, int64_t share) {
+	const int64_t spans = spans_of(inputs), bytes = spans * 2 * TILE_BYTES / SHARES;
+	const uint8_t *x = room(l, from) + row % GROUP / TILE * spans * TILE_BYTES;
+	if (next) next += begin * bytes;
+	multiply_rows(sums, x, (rows + TILE - 1) / TILE, weights, spans, next, next ? next + share * bytes : NULL);
 }
 
 INLINE void begin_group(void) {
@@ -141,10 +237,10 @@ INLINE void begin_group(void) {
 
 #define NAME PASTE(slc_linear_f32_, ISA)
 #define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
-	multiply_rows(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next)
+	multiply_block(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next, begin, share)
 #define WEIGHTS(l, panel, from) \
-	((const float *)(l)->weights + ((panel) * (((l)->in + STEP - 1) / STEP * STEP) + (from)) * PANEL)
+	((const uint8_t *)(l)->weights + ((panel) * spans_of((l)->in) + (from) / SPAN) * 2 * TILE_BYTES)
 #define BEGIN_GROUP begin_group
-#define BEGIN_SLICE split_rows
+#define BEGIN_SLICE encode_rows
 #define END_GROUP TILE_RELEASE
 #include "linear_loop_body.h"

@@ -3,5 +3,6 @@
 #pragma GCC target("avx2,fma")
 #define ISA amx_emulated
 #include "lanes_avx2.h"
+#include "bytes_avx2.h"
 #include "tile_ops_emulated.h"
 #include "linear_amx_body.h"

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -25,8 +24,8 @@ func emulatedAMX(t *testing.T) Kernels {
 	return k
 }
 
-// wide draws values of very different sizes: of both signs, zeros, denormals, and many whose parts are too small for
-// AMX.
+// wide draws values of very different sizes: of both signs, zeros, denormals, and many that have no digits beside the
+// largest of their span.
 func wide(rng *rand.Rand, n, lowest, highest int) []float32 {
 	v := make([]float32, n)
 	for i := range v {
@@ -38,52 +37,55 @@ func wide(rng *rand.Rand, n, lowest, highest int) []float32 {
 	return v
 }
 
-// rounded is x to the nearest float32, even where two are as near; AMX has 0 for what is below 2⁻¹²⁶.
-func rounded(x *big.Float) float32 {
-	v, _ := x.Float32()
-	return flushed(v)
-}
-
-func flushed(x float32) float32 {
-	if math.Abs(float64(x)) < 0x1p-126 {
-		return float32(math.Copysign(0, float64(x)))
-	}
-	return x
-}
-
 func exact(x float32) *big.Float { return new(big.Float).SetPrec(1000).SetFloat64(float64(x)) }
 
-// tileProduct is what TDPBF16PS adds to an element of its sum, sum itself included: the products of up to 32 bfloat16.
-func tileProduct(sum float32, a, b []float32) float32 {
-	var chains [2]float32
-	for k := range a {
-		p := new(big.Float).Mul(exact(flushed(a[k])), exact(flushed(b[k])))
-		chains[k%2] = rounded(p.Add(p, exact(chains[k%2])))
+// digitsOf are the integers of a span of inputs, each as three digits of 8 bits with signs, the highest first, and what
+// they are multiplied by to give the inputs.
+func digitsOf(x []float32) (digits [][3]int64, step float32) {
+	const most = 8355000
+	var top float32
+	for _, v := range x {
+		top = max(top, float32(math.Abs(float64(v))))
 	}
-	both := exact(rounded(new(big.Float).Add(exact(chains[0]), exact(chains[1]))))
-	return rounded(both.Add(both, exact(sum)))
+	var scale float32
+	if top > 1e-30 {
+		scale, step = most/top, top/most
+	}
+	for _, v := range x {
+		n := int64(math.RoundToEven(float64(v * scale)))
+		low := int64(int8(n))
+		middle := int64(int8((n - low) >> 8))
+		digits = append(digits, [3]int64{(n - low - middle<<8) >> 16, middle, low})
+	}
+	return digits, step
 }
 
-// bfloat16Parts are the upper half of each value, that of what is left, and the rest.
-func bfloat16Parts(x []float32) (parts [3][]float32) {
-	x = slices.Clone(x)
-	for p := range parts {
-		for i, v := range x {
-			high := math.Float32frombits(math.Float32bits(v) &^ 0xffff)
-			parts[p] = append(parts[p], high)
-			x[i] = v - high
+// digitProduct is the sum of six of the nine products of each pair of digits, times both steps, added to sum.
+func digitProduct(sum float32, x, w []float32) float32 {
+	a, step := digitsOf(x)
+	b, scale := digitsOf(w)
+	var sums [3]int64
+	for k := range a {
+		for i := range 3 {
+			for j := range 3 - i {
+				sums[i+j] += a[k][i] * b[k][j]
+			}
 		}
 	}
-	return parts
+	low := float64(float32(sums[1]<<8 + sums[2]))
+	total := float32(float64(sums[0])*65536 + low) // both terms and their sum are exact in float64
+	last := exact(total * (65536 * scale))
+	v, _ := last.Add(last.Mul(last, exact(step)), exact(sum)).Float32()
+	return v
 }
 
-// The emulated products against the definition of the instruction in exact arithmetic, bit for bit, with numbers around
-// 1 and with such that vanish. A sum of 0 may have either sign: big.Float has its own rules.
+// The emulated products against their definition, with exact integers, bit for bit, with inputs around 1 and with such
+// that count as 0. A sum of 0 may have either sign: big.Float has its own rules.
 func TestEmulatedTilesAreExact(t *testing.T) {
 	k, rng := emulatedAMX(t), rand.New(rand.NewPCG(15, 1))
 	for _, sizes := range [][2]int{{-3, 3}, {-70, -40}, {-140, 20}} {
-		for _, in := range []int{1, 31, 32, 90, 192} {
-			const rows, out = 3, 35
+		for _, in := range []int{1, 63, 64, 90, 128, 129, 384} {
+			const rows, out, span = 3, 35, 128
 			x, w := wide(rng, rows*in, sizes[0], sizes[1]), wide(rng, out*in, sizes[0], sizes[1])
 			l := Linear{X: Rows{Data: x, N: rows, Dim: in, Stride: in}, Weights: weightsOf(t, k, w, out, in),
 				Y: make([]float32, rows*out), Stride: out, Last: 2}
@@ -93,12 +95,9 @@ func TestEmulatedTilesAreExact(t *testing.T) {
 			for i := range rows {
 				for o := range out {
 					var want float32
-					for from := 0; from < in; from += 32 {
-						to := min(from+32, in)
-						a, b := bfloat16Parts(x[i*in+from:i*in+to]), bfloat16Parts(w[o*in+from:o*in+to])
-						for _, p := range [][2]int{{0, 2}, {0, 0}, {2, 0}, {1, 0}, {1, 1}, {0, 1}} {
-							want = tileProduct(want, a[p[0]], b[p[1]])
-						}
+					for from := 0; from < in; from += span {
+						to := min(from+span, in)
+						want = digitProduct(want, x[i*in+from:i*in+to], w[o*in+from:o*in+to])
 					}
 					if got := l.Y[i*out+o]; got != want {
 						t.Fatalf("sizes 2^%v, %d inputs: output %d of row %d is %b, not %b", sizes, in, o, i, got, want)

@@ -6,5 +6,5 @@
 #include "tile_ops_amx.h"
 #include "linear_i8_amx_body.h"
 #define CODE_BYTES 1
-#define CODES(p, v) _mm_storeu_si128((__m128i *)(p), _mm512_cvtepi32_epi8((__m512i)(v)))
+#define CODES BYTES
 #include "codes_i8_body.h"

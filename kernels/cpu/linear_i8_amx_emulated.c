@@ -3,17 +3,9 @@
 #pragma GCC target("avx2,fma")
 #define ISA amx_emulated
 #include "lanes_avx2.h"
+#include "bytes_avx2.h"
 #include "tile_ops_emulated.h"
 #include "linear_i8_amx_body.h"
 #define CODE_BYTES 1
-#define CODES(p, v) store_bytes(p, v)
-
-INLINE void store_bytes(void *p, ivec v) {
-	const __m256i low = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1,
-	                                     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
-	__m256i bytes = _mm256_shuffle_epi8((__m256i)v, low);
-	bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 0, 0, 0, 0, 0, 0));
-	_mm_storel_epi64((__m128i *)p, _mm256_castsi256_si128(bytes));
-}
-
+#define CODES BYTES
 #include "codes_i8_body.h"

@@ -15,7 +15,7 @@ import (
 // the multiply-adds. Winograd's products may exceed it.
 func BenchmarkProducts(b *testing.B) {
 	need(b, cpu.AVX512)
-	names := []string{"avx2", "avx2" + cpu.Winograd, "avx512", "avx512vnni", "avx512vnni" + cpu.Winograd}
+	names := []string{"avx2", "avx2" + cpu.Winograd, "avx512", "avx512vnni", "avx512vnni" + cpu.Winograd, "amx"}
 	for _, rows := range []int{512, 12} {
 		for _, name := range names {
 			k, err := cpu.Open(name)
