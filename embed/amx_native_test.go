@@ -27,7 +27,7 @@ func needISA(t *testing.T, isa string) {
 }
 
 // The vectors that AMX computes, in emulation: near float64, the same bits alone and in any batch and order, with 8
-// bits the same as with VNNI; and where there is AMX, its own are the same as in emulation.
+// bits near those with VNNI; and where there is AMX, its own are the same as in emulation.
 func TestVectorsOfAMX(t *testing.T) {
 	needISA(t, cpu.EmulatedAMX)
 	dir, texts := minilm(t), mixed(t, 17)
@@ -62,8 +62,9 @@ func TestVectorsOfAMX(t *testing.T) {
 	})
 	t.Run("int8 with VNNI", func(t *testing.T) {
 		needISA(t, cpu.AVX512VNNI.String())
-		if !slices.Equal(vectorsWith(t, cpu.AVX512VNNI.String(), Options{Precision: Int8}, texts), vectors[Int8]) {
-			t.Error("other bits")
+		with := vectorsWith(t, cpu.AVX512VNNI.String(), Options{Precision: Int8}, texts)
+		if d := worst32(with, vectors[Int8]); !(d <= int8Tolerance) {
+			t.Errorf("components differ by up to %g", d)
 		}
 	})
 	for _, p := range precisions {

@@ -110,7 +110,7 @@ type Precision string
 // The precisions. Vectors of different ones do not belong together: a store holds those of one.
 const (
 	F32  Precision = "f32"  // within 2e-6 of float64
-	Int8 Precision = "int8" // weights and activations of 8 bits, with a step for each 32 of them
+	Int8 Precision = "int8" // weights and activations of 8 bits, a step for each 32 of them; with AMX bfloat16
 )
 
 // SplitName takes the precision off the name of an encoder: all-MiniLM-L6-v2:int8. It is "" where the name has none.

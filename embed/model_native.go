@@ -193,7 +193,7 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 	}
 	m.info.Dim = m.session.dim
 	if m.session.ops != nil {
-		m.info.Runtime.ISA = m.session.ops.ISA()
+		m.info.Runtime.ISA = m.session.ops.ISA(m.src.int8)
 	}
 	if kind == kindEncoder {
 		return nil

@@ -28,8 +28,19 @@ func (r Runtime) String() string {
 // ErrRuntime: the runtime in use gives other vectors than the one that a store's vectors were made with.
 var ErrRuntime = errors.New("embed: another runtime with other vectors")
 
-// runtimeTolerance is how far a component of a probe's vector may lie from the recorded one.
-const runtimeTolerance = 1e-5
+// How far a component of a probe's vector may lie from the recorded one. Vectors of 8 bits are off by up to .007 from
+// those of float32, and not the same on all instruction sets; the class promises no more than that.
+const (
+	runtimeTolerance = 1e-5
+	int8Tolerance    = .02
+)
+
+func (r Runtime) tolerance() float64 {
+	if r.Precision == string(Int8) {
+		return int8Tolerance
+	}
+	return runtimeTolerance
+}
 
 // probes are embedded to compare runtimes: a word, a sentence, numbers, another script.
 func probes() []string {
@@ -48,8 +59,8 @@ type runtimeRecord struct {
 const runtimeSchema = 1
 
 // KeepRuntime compares the runtime of an encoder with the one that the file at path records for the same encoder. When
-// they differ, a few texts are embedded and their vectors compared: within 1e-5 the runtime is accepted, and changed is
-// true; beyond it the error is ErrRuntime. Without such a record, or with one of another encoder, the present runtime
+// they differ, a few texts are embedded and their vectors compared: within 1e-5 (with 8 bits .02) the runtime is accepted, and
+// changed is true; beyond it the error is ErrRuntime. Without such a record, or with one of another encoder, the present runtime
 // is recorded. An encoder that names no runtime is left alone.
 func KeepRuntime(ctx context.Context, path string, e Embedder) (changed bool, err error) {
 	info := e.Info()
@@ -99,9 +110,9 @@ func (r *runtimeRecord) compare(path string, v *Embeddings, now Runtime) error {
 			}
 		}
 	}
-	if !(worst <= runtimeTolerance) {
+	if most := now.tolerance(); !(worst <= most) {
 		return fmt.Errorf("%w: components differ by up to %.2g, %.0e is accepted (%s now, %s when %s was made); "+
-			"use that runtime, or ingest into another store", ErrRuntime, worst, runtimeTolerance, now, r.Runtime, path)
+			"use that runtime, or ingest into another store", ErrRuntime, worst, most, now, r.Runtime, path)
 	}
 	return nil
 }

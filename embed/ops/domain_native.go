@@ -69,11 +69,14 @@ func Register(library string, o *ort.SessionOptions) (*Domain, error) {
 	return d, nil
 }
 
-// ISA names the instruction set that they compute with. With AMX the name also says how floats are multiplied: vectors
-// are recorded under "amx" alone that were computed there with AVX-512.
-func (d *Domain) ISA() string {
-	if name := d.kernels.String(); name != cpu.AMX.String() {
+// ISA names the instruction set that they compute with. With AMX the name also says what is multiplied, with 8 bits
+// (coded) and without: vectors are recorded under "amx" alone that were computed there with AVX-512.
+func (d *Domain) ISA(coded bool) string {
+	switch name := d.kernels.String(); {
+	case name != cpu.AMX.String():
 		return name
+	case coded:
+		return "amx-bf16"
 	}
 	return "amx-int24"
 }

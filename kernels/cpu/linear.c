@@ -16,6 +16,7 @@ typedef struct {
 	int32_t run;              // codes of an output that lie beside each other, and are multiplied in a lane
 	int32_t digits;           // floats are multiplied as three of them
 	slc_linear_pack_fn *pack; // of digits, and for Winograd's inner products; NULL: others
+	slc_linear_pack_fn *bf16; // where 8 bits are those of bfloat16, of two bytes: packs them
 } kernels;
 
 static const kernels table[SLC_LINEAR_ISAS] = {
@@ -25,10 +26,11 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx512, slc_codes_i8_avx512, 32, 16, 0, 2, 0},
 	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 4, 0},
 #if defined(SLC_WITH_AMX)
-	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 16, 0, 4, 1,
-	             slc_linear_pack_f32_amx},
+	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 32, 0, 2, 1,
+	             slc_linear_pack_f32_amx, slc_linear_pack_i8_amx},
 	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_amx_emulated, 32,
-	                      16, 0, 4, 1, slc_linear_pack_f32_amx_emulated},
+	                      32, 0, 2, 1, slc_linear_pack_f32_amx_emulated,
+	                      slc_linear_pack_i8_amx_emulated},
 #endif
 	[SLC_AVX2_WINOGRAD] = {slc_linear_f32_winograd_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 2, 0,
 	                       slc_linear_pack_f32_winograd_avx2},
@@ -117,7 +119,9 @@ int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, 
 
 int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in) {
 	const int64_t panel = slc_linear_panel_i8(isa);
-	return panel ? (out + panel - 1) / panel * groups(in) * (SLC_I8_GROUP + 8) * panel : 0;
+	if (!panel) return 0;
+	const int64_t bytes = table[isa].bf16 ? 2 * SLC_I8_GROUP : SLC_I8_GROUP + 8; // of an output's group
+	return (out + panel - 1) / panel * panel * groups(in) * bytes;
 }
 
 // pack_group writes the group of inputs from first on of the outputs from o on.
@@ -150,6 +154,10 @@ int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t 
 	if (in < 1 || out < 1 || stride < in || !to || !weights)
 		FAIL(SLC_ERROR_SHAPE, "linear: packing %lld rows of %lld weights with stride %lld", (long long)out,
 		     (long long)in, (long long)stride);
+	if (table[isa].bf16) {
+		table[isa].bf16(to, weights, stride, out, in);
+		return SLC_OK;
+	}
 	uint8_t *p = to;
 	for (int64_t o = 0; o < out; o += panel)
 		for (int64_t k = 0; k < in; k += SLC_I8_GROUP, p += (SLC_I8_GROUP + 8) * panel)

@@ -44,7 +44,7 @@ func (k Kernels) PackWeightsIn(m *Arena, a Rows) (*Weights, error) {
 }
 
 // PackCodes is PackWeights with weights of 8 bits: each output has a step for every codeGroup inputs, and a weight is
-// its code times the step, to half a step.
+// its code times the step, to half a step. With AMX they are bfloat16, whose 8 bits each value has for itself.
 func (k Kernels) PackCodes(a Rows) (*Weights, error) { return k.PackCodesIn(nil, a) }
 
 // PackCodesIn is PackCodes with memory of an arena.
@@ -80,15 +80,16 @@ type Codes struct {
 	steps          []float32
 }
 
-// Encode replaces the codes by those of x: each value is its code times its group's step, to half a step, and what a
-// row gives depends on no other.
+// Encode replaces the codes by those of x: each value is its code times its group's step, to half a step (with AMX the
+// nearest bfloat16), and what a row gives depends on no other.
 func (k Kernels) Encode(c *Codes, x Rows) error {
 	if err := x.check(false); err != nil {
 		return err
 	}
 	c.n, c.dim, c.groups = x.N, x.Dim, (x.Dim+codeGroup-1)/codeGroup
 	c.size = k.codeSize()
-	if steps, bytes := c.n*c.groups, c.n*c.groups*codeGroup*c.size; len(c.steps) < steps || len(c.codes) < bytes {
+	whole := (c.n + 15) / 16 * 16 // rows: with AMX there are zeros behind the last
+	if steps, bytes := c.n*c.groups, whole*c.groups*codeGroup*c.size; len(c.steps) < steps || len(c.codes) < bytes {
 		c.steps, c.codes = make([]float32, steps), make([]byte, bytes)
 	}
 	if c.n == 0 {

@@ -87,8 +87,9 @@ int64_t slc_linear_bytes_f32(int32_t isa, int64_t out, int64_t in);
 int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error);
 
-// The same with weights and inputs of 8 bits. Both sides have a step for each SLC_I8_GROUP inputs of a row, so a value
-// is its code times the step, to half a step; products of codes are exact, and what a row gives depends on no other.
+// The same with weights and inputs of 8 bits: with AMX, bfloat16 (linear_i8_amx_body.h). Elsewhere both sides have a
+// step for each SLC_I8_GROUP inputs of a row, so a value is its code times the step, to half a step; products of codes
+// are exact. What a row gives depends on no other.
 enum { SLC_I8_GROUP = 32 };
 
 int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error);
@@ -105,7 +106,8 @@ int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in);
 int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                            slc_error *error);
 
-// slc_codes_i8 writes the codes of rows, each to a multiple of SLC_I8_GROUP values, and the steps of their groups.
+// slc_codes_i8 writes the codes of rows, each to a multiple of SLC_I8_GROUP values, and the steps of their groups. With
+// AMX it writes bfloat16 and no steps, and a multiple of 16 rows.
 int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                      int64_t code_stride, float *steps, int64_t step_stride, slc_error *error);
 
@@ -122,6 +124,7 @@ slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_i8_amx
 slc_linear_fn slc_linear_f32_winograd_avx2, slc_linear_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_winograd_avx2, slc_linear_pack_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_amx, slc_linear_pack_f32_amx_emulated;
+slc_linear_pack_fn slc_linear_pack_i8_amx, slc_linear_pack_i8_amx_emulated;
 slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_i8_amx;
 slc_codes_fn slc_codes_i8_amx_emulated;
 #endif

@@ -4,4 +4,5 @@
 #define ISA amx
 #include "lanes_avx512.h"
 #include "tile_ops_amx.h"
+#define LOOKUP(table, i) ((vec)_mm512_permutexvar_ps((__m512i)(i), _mm512_load_ps(table)))
 #include "linear_amx_body.h"

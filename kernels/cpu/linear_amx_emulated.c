@@ -5,4 +5,5 @@
 #include "lanes_avx2.h"
 #include "bytes_avx2.h"
 #include "tile_ops_emulated.h"
+#define LOOKUP(table, i) ((vec)_mm256_i32gather_ps(table, (__m256i)((ivec)(i) & 15), 4))
 #include "linear_amx_body.h"

@@ -108,14 +108,76 @@ func TestEmulatedTilesAreExact(t *testing.T) {
 	}
 }
 
-// Codes of 8 bits give the same bits on AMX as with VNNI.
-func TestEmulatedCodesAreThoseOfVNNI(t *testing.T) {
-	k := emulatedAMX(t)
-	vnni, err := Open(AVX512VNNI.String())
-	if err != nil {
-		t.Skipf("SKIP: %v", err)
+// bfloat16s are the values with 8 bits, to nearest even.
+func bfloat16s(x []float32) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		bits := math.Float32bits(v)
+		y[i] = math.Float32frombits((bits + 0x7fff + bits>>16&1) &^ 0xffff)
 	}
-	compareProducts(t, k, vnni, true, normal)
+	return y
+}
+
+func flushed(x float32) float32 {
+	if math.Abs(float64(x)) < 0x1p-126 {
+		return float32(math.Copysign(0, float64(x)))
+	}
+	return x
+}
+
+// tileProduct is what TDPBF16PS adds to an element of its sum, sum itself included: the products of up to 32 bfloat16,
+// in chains of the even and of the odd ones. What is below 2⁻¹²⁶ counts as 0.
+func tileProduct(sum float32, a, b []float32) float32 {
+	rounded := func(x *big.Float) float32 {
+		v, _ := x.Float32()
+		return flushed(v)
+	}
+	var chains [2]float32
+	for k := range a {
+		p := new(big.Float).Mul(exact(flushed(a[k])), exact(flushed(b[k])))
+		chains[k%2] = rounded(p.Add(p, exact(chains[k%2])))
+	}
+	both := exact(rounded(new(big.Float).Add(exact(chains[0]), exact(chains[1]))))
+	return rounded(both.Add(both, exact(sum)))
+}
+
+// The emulated products of bfloat16 against the definition of the instruction in exact arithmetic, bit for bit, with
+// numbers around 1 and with such that vanish.
+func TestEmulatedCodesAreExact(t *testing.T) {
+	k, rng := emulatedAMX(t), rand.New(rand.NewPCG(15, 3))
+	for _, sizes := range [][2]int{{-3, 3}, {-70, -40}, {-140, 20}} {
+		for _, in := range []int{1, 31, 32, 90, 384, 400} {
+			const rows, out, slice = 3, 35, 384
+			x, w := wide(rng, rows*in, sizes[0], sizes[1]), wide(rng, out*in, sizes[0], sizes[1])
+			packed := must(k.PackCodes(Rows{Data: w, N: out, Dim: in, Stride: in}))
+			l := Linear{Codes: encoded(t, k, Rows{Data: x, N: rows, Dim: in, Stride: in}), Weights: packed,
+				Y: make([]float32, rows*out), Stride: out, Last: packed.Panels()}
+			if err := multiply(k, &l); err != nil {
+				t.Fatal(err)
+			}
+			x, w = bfloat16s(x), bfloat16s(w)
+			for i := range rows {
+				for o := range out {
+					depth := in
+					if in > slice {
+						depth = (in/2 + 31) / 32 * 32
+					}
+					var want, sum float32
+					for from := 0; from < in; from += 32 {
+						if from == depth {
+							want, sum = sum, 0
+						}
+						to := min(from+32, in)
+						sum = tileProduct(sum, x[i*in+from:i*in+to], w[o*in+from:o*in+to])
+					}
+					if want += sum; l.Y[i*out+o] != want {
+						t.Fatalf("sizes 2^%v, %d inputs: output %d of row %d is %b, not %b", sizes, in, o, i,
+							l.Y[i*out+o], want)
+					}
+				}
+			}
+		}
+	}
 }
 
 // Codes of 8 bits give the same bits with AVX-512 as with AVX2.

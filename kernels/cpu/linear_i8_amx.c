@@ -1,10 +1,9 @@
 //go:build amd64 && !noamx
 
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
 #define ISA amx
 #include "lanes_avx512.h"
 #include "tile_ops_amx.h"
+#define LOOKUP(table, i) ((vec)_mm512_permutexvar_ps((__m512i)(i), _mm512_load_ps(table)))
+#define BF16(p, a, b) _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh((__m512)(b), (__m512)(a)))
 #include "linear_i8_amx_body.h"
-#define CODE_BYTES 1
-#define CODES BYTES
-#include "codes_i8_body.h"

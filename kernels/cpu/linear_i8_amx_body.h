@@ -1,129 +1,120 @@
-// The body of slc_linear_i8 on tile registers, compiled for AMX and for its emulation. A file that includes it defines
-// ISA, and includes a lanes_<isa>.h and a tile_ops_<isa>.h.
+// The body of slc_linear_i8 and slc_codes_i8 on tile registers, compiled for AMX and for its emulation. A file that
+// includes it defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines
+//   BF16(p, a, b)  stores the values of two vectors as the nearest bfloat16, to even, one behind the other
 //
-// An instruction multiplies a group of inputs of 16 rows with those of 16 outputs. What follows is the arithmetic of
-// linear_i8_body.h with VNNI in the same order: sums are exact integers, so the outputs have the same bits.
+// Both sides are bfloat16 here, not codes with steps: TDPBF16PS adds up whole rows, where TDPBSSD would have its sums
+// stored, scaled and added for every 32 inputs, which takes three times as long. A bfloat16 has 8 bits of its own for
+// every value, where codes share a step, so outputs are several times nearer to those of float32; weights take two
+// bytes instead of one and a quarter. A row's sum is added in the order of the inputs, 32 at a time, and those of
+// slices one after the other. Packed weights: a panel has for each 32 inputs
+//   [2 halves][16 pairs of inputs][16 outputs][2]
 #include <string.h>
 
 #include "linear.h"
 #include "lanes_body.h"
 
+// DEPTH is the inputs of a slice, whose weights of a panel and whose rows of a block are 24 KiB each: both stay in the
+// first cache.
 enum {
-	PANEL = 16,
-	BLOCK_R = 16,
-	STEP = SLC_I8_GROUP,
-	DEPTH = 768, // the kernel with VNNI has the same: where a slice ends, its sum is rounded
-	GROUP_BYTES = SLC_I8_GROUP * PANEL + 2 * PANEL * 4, // as in linear_i8_body.h
-	VECTORS = PANEL / W
+	PANEL = 32,
+	BLOCK_R = 32,
+	TILE = 16,
+	STEP = 32,
+	DEPTH = 384,
+	STEP_BYTES = 2 * STEP * PANEL
 };
-#define ROW_STEP BLOCK_R
+_Static_assert((int)STEP == (int)SLC_I8_GROUP, "rows of codes are padded to whole groups");
+#define ROW_STEP TILE
+#define SHARES 8
+#define FETCH_OUTPUTS(...) (void)0 // loads of tiles from the second cache would wait for these
 
-typedef struct {
-	const uint8_t *codes;
-	const float *steps;
-	int64_t code_stride, step_stride;
-} coded_rows;
-
-// PRODUCTS writes the sums of a group of inputs to n, from the tile registers `to`, a and b.
-#define PRODUCTS(to, a, b, x, x_stride, w, n) \
-	do { \
-		TILE_LOAD(a, x, x_stride); \
-		TILE_LOAD(b, w, 64); \
-		TILE_ZERO(to); \
-		TILE_I8(to, a, b); \
-		TILE_STORE(to, n, 64); \
-	} while (0)
-
-// add_products adds a row's products of a group, times the steps of both sides.
-INLINE void add_products(vec *s, const int32_t *n, float row_step, const uint8_t *weights) {
-	const float *scale = (const float *)(weights + (SLC_I8_GROUP + 4) * PANEL);
-	const vec step = SET1(row_step);
-#pragma GCC unroll 2
-	for (int j = 0; j < VECTORS; j++) {
-		ivec integers;
-		memcpy(&integers, n + j * W, sizeof integers);
-		s[j] = MADD(s[j], step, __builtin_convertvector(integers, vec) * LOAD(scale + j * W));
+// round_step writes the next 32 of n values, zeros behind the last.
+INLINE void round_step(uint8_t *to, const float *x, int64_t n) {
+	float padded[STEP] __attribute__((aligned(64)));
+	if (n < STEP) {
+		memset(padded, 0, sizeof padded);
+		if (n > 0) memcpy(padded, x, n * sizeof *x);
+		x = padded;
 	}
-}
-
-INLINE void prefetch(const uint8_t *next) {
-	if (next)
-#pragma GCC unroll 16
-		for (int at = 0; at < GROUP_BYTES; at += 64) __builtin_prefetch(next + at);
-}
-
-// multiply_block is for BLOCK_R rows, whose sums stay in registers. Two groups at a time, so that the products of one
-// do not wait for those of the other.
-static __attribute__((noinline)) void multiply_block(float *sums, const coded_rows *r, const uint8_t *weights,
-		int64_t groups, const uint8_t *next) {
-	int32_t n[2][BLOCK_R][PANEL] __attribute__((aligned(64)));
-	vec s[BLOCK_R][VECTORS];
-#pragma GCC unroll 16
-	for (int i = 0; i < BLOCK_R; i++)
 #pragma GCC unroll 2
-		for (int j = 0; j < VECTORS; j++) s[i][j] = SET1(0.f);
-	for (int64_t g = 0; g < groups; g += 2) {
-		const uint8_t *w = weights + g * GROUP_BYTES, *x = r->codes + g * SLC_I8_GROUP;
-		const int both = g + 1 < groups;
-		PRODUCTS(0, 4, 6, x, r->code_stride, w, n[0]);
-		if (both) PRODUCTS(1, 5, 7, x + SLC_I8_GROUP, r->code_stride, w + GROUP_BYTES, n[1]);
-		if (next) {
-			prefetch(next + g * GROUP_BYTES);
-			prefetch(next + (g + 1) * GROUP_BYTES);
+	for (int j = 0; j < STEP; j += 2 * W) BF16(to + 2 * j, LOAD(x + j), LOAD(x + j + W));
+}
+
+// Rows lie in tiles, [16 rows][32 inputs] after each other, in the memory of 16 times code_stride bytes; behind the last
+// there are rows of zeros to a whole tile.
+void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
+                               int64_t code_stride, float *steps, int64_t step_stride) {
+	(void)steps, (void)step_stride;
+	for (int64_t i = 0; i < rows || i % TILE; i++)
+		for (int64_t k = 0; k < in; k += STEP)
+			round_step(codes + i / TILE * TILE * code_stride + k * 2 * TILE + i % TILE * 2 * STEP,
+			           x + (i < rows ? i * stride + k : 0), i < rows ? in - k : 0);
+}
+
+void PASTE(slc_linear_pack_i8_, ISA)(float *packed, const float *weights, int64_t stride, int64_t out, int64_t in) {
+	uint8_t *to = (uint8_t *)packed;
+	for (int64_t panel = 0; panel < out; panel += PANEL)
+		for (int64_t k = 0; k < in; k += STEP)
+			for (int64_t half = panel; half < panel + PANEL; half += TILE, to += STEP_BYTES / 2)
+				for (int64_t j = 0; j < TILE; j++) {
+					uint8_t pairs[2 * STEP];
+					const int there = half + j < out;
+					round_step(pairs, weights + (there ? (half + j) * stride + k : 0), there ? in - k : 0);
+					for (int i = 0; i < STEP / 2; i++) memcpy(to + 64 * i + 4 * j, pairs + 4 * i, 4);
+				}
+}
+
+// multiply_tiles writes the sums of up to 16 or 32 rows (halves: 1 or 2), and prefetches from next to end meanwhile.
+INLINE void multiply_tiles(float *sums, const uint8_t *x, int64_t tile, const uint8_t *w, int64_t steps,
+		const uint8_t *next, const uint8_t *end, const int halves) {
+	const int64_t lines = ((end - next) / 64 + steps - 1) / steps;
+	TILE_ZERO(0);
+	TILE_ZERO(1);
+	if (halves == 2) {
+		TILE_ZERO(2);
+		TILE_ZERO(3);
+	}
+	for (int64_t k = 0; k < steps; k++, x += TILE * 2 * STEP, w += STEP_BYTES) {
+		TILE_LOAD(4, x, 64);
+		TILE_LOAD(6, w, 64);
+		TILE_BF16(0, 4, 6);
+		TILE_LOAD(7, w + STEP_BYTES / 2, 64);
+		TILE_BF16(1, 4, 7);
+		if (halves == 2) {
+			TILE_LOAD(5, x + tile, 64);
+			TILE_BF16(2, 5, 6);
+			TILE_BF16(3, 5, 7);
 		}
-#pragma GCC unroll 16
-		for (int i = 0; i < BLOCK_R; i++) add_products(s[i], n[0][i], r->steps[i * r->step_stride + g], w);
-		if (both)
-#pragma GCC unroll 16
-			for (int i = 0; i < BLOCK_R; i++)
-				add_products(s[i], n[1][i], r->steps[i * r->step_stride + g + 1], w + GROUP_BYTES);
+		for (int64_t i = 0; i < lines && next < end; i++, next += 64) __builtin_prefetch(next, 0, 2);
 	}
-#pragma GCC unroll 16
-	for (int i = 0; i < BLOCK_R; i++)
-#pragma GCC unroll 2
-		for (int j = 0; j < VECTORS; j++) STORE(sums + i * PANEL + j * W, s[i][j]);
-}
-
-// multiply_few is for fewer rows, which it copies: a tile is read whole.
-static __attribute__((noinline)) void multiply_few(float *sums, const coded_rows *r, const uint8_t *weights,
-		int64_t groups, const uint8_t *next, int64_t rows) {
-	int32_t n[BLOCK_R][PANEL] __attribute__((aligned(64)));
-	uint8_t x[BLOCK_R][SLC_I8_GROUP] __attribute__((aligned(64))) = {{0}};
-	vec s[BLOCK_R][VECTORS];
-	for (int64_t i = 0; i < rows; i++)
-		for (int j = 0; j < VECTORS; j++) s[i][j] = SET1(0.f);
-	for (int64_t g = 0; g < groups; g++, weights += GROUP_BYTES) {
-		for (int64_t i = 0; i < rows; i++)
-			memcpy(x[i], r->codes + i * r->code_stride + g * SLC_I8_GROUP, SLC_I8_GROUP);
-		PRODUCTS(0, 4, 6, x, SLC_I8_GROUP, weights, n);
-		if (next) prefetch(next + g * GROUP_BYTES);
-		for (int64_t i = 0; i < rows; i++) add_products(s[i], n[i], r->steps[i * r->step_stride + g], weights);
+	TILE_STORE(0, sums, 4 * PANEL);
+	TILE_STORE(1, sums + TILE, 4 * PANEL);
+	if (halves == 2) {
+		TILE_STORE(2, sums + TILE * PANEL, 4 * PANEL);
+		TILE_STORE(3, sums + TILE * PANEL + TILE, 4 * PANEL);
 	}
-	for (int64_t i = 0; i < rows; i++)
-		for (int j = 0; j < VECTORS; j++) STORE(sums + i * PANEL + j * W, s[i][j]);
 }
 
-INLINE void multiply_code_rows(float *sums, const slc_linear *l, int64_t from, int64_t inputs, int64_t row,
-		int64_t rows, const uint8_t *weights, const uint8_t *next) {
-	const coded_rows r = {l->codes + row * l->code_stride + from, l->steps + row * l->step_stride + from / SLC_I8_GROUP,
-	                      l->code_stride, l->step_stride};
-	const int64_t groups = (inputs + SLC_I8_GROUP - 1) / SLC_I8_GROUP;
-	if (rows == BLOCK_R) multiply_block(sums, &r, weights, groups, next);
-	else multiply_few(sums, &r, weights, groups, next, rows);
+static __attribute__((noinline)) void multiply_rows(float *sums, const slc_linear *l, int64_t from, int64_t inputs,
+		int64_t row, int64_t rows, const uint8_t *weights, const uint8_t *next, int64_t begin, int64_t share) {
+	const uint8_t *x = l->codes + row * l->code_stride + 2 * TILE * from;
+	const int64_t steps = (inputs + STEP - 1) / STEP, bytes = steps * STEP_BYTES / SHARES;
+	if (next) next += begin * bytes;
+	const uint8_t *end = next ? next + share * bytes : NULL;
+	if (rows > TILE) multiply_tiles(sums, x, TILE * l->code_stride, weights, steps, next, end, 2);
+	else multiply_tiles(sums, x, TILE * l->code_stride, weights, steps, next, end, 1);
 }
 
-// begin_group: registers 4 and 5 are rows of a group of inputs, 6 and 7 its weights, four inputs a row.
 INLINE void begin_group(void) {
 	amx_configuration c __attribute__((aligned(64))) = amx_whole();
-	c.columns[4] = c.columns[5] = SLC_I8_GROUP, c.rows[6] = c.rows[7] = SLC_I8_GROUP / 4;
 	TILE_CONFIGURE(c);
 }
 
 #define NAME PASTE(slc_linear_i8_, ISA)
 #define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
-	multiply_code_rows(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next)
+	multiply_rows(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next, begin, share)
 #define WEIGHTS(l, panel, from) \
-	((const uint8_t *)(l)->weights + ((panel) * (((l)->in + STEP - 1) / STEP) + (from) / STEP) * GROUP_BYTES)
+	((const uint8_t *)(l)->weights + ((panel) * (((l)->in + STEP - 1) / STEP) + (from) / STEP) * STEP_BYTES)
 #define BEGIN_GROUP begin_group
 #define END_GROUP TILE_RELEASE
 #include "linear_loop_body.h"

@@ -29,6 +29,10 @@
 #define GROUP (512 / BLOCK_R * BLOCK_R)
 #endif
 
+#ifdef LOOKUP
+#include "gelu_table_body.h"
+#endif
+
 typedef struct {
 	int64_t from, steps; // inputs of this sum
 	int starts, ends;    // the first and the last of a product
@@ -38,9 +42,13 @@ typedef struct {
 INLINE vec activate(vec x, const int activation) {
 	vec half = SET1(.5f) * x;
 	switch (activation) {
+#ifdef LOOKUP
+	case SLC_GELU: return gelu_by_table(x);
+#else
 	case SLC_GELU: // below -4√2 the error function is −1 but for its rounding, which no larger x may multiply
 		half = MAX(half, SET1(-2.8284271f));
 		return MADD(half, half, error_function(x * SET1(0.70710678118654752f)));
+#endif
 	case SLC_GELU_TANH:
 		return MADD(half, half, hyperbolic_tangent(SET1(0.7978845608028654f) * MADD(x, SET1(.044715f) * x, x * x)));
 	case SLC_RELU: return MAX(x, SET1(0.f));

@@ -137,12 +137,17 @@ func TestLinearCodes(t *testing.T) {
 			w := Rows{Data: normal(rng, in*out, 1/math.Sqrt(float64(in))), N: out, Dim: in, Stride: in}
 			exact, coded := make([]float32, rows*out), make([]float32, rows*out)
 			l := Linear{X: x, Bias: normal(rng, out, 1), Activation: Activation(i % 3), Stride: out}
+			bfloat16 := k.String() == AMX.String() || k.String() == EmulatedAMX
 			for _, to := range [][]float32{exact, coded} {
-				ref, pack := l, plainGo.PackWeights
-				if &to[0] == &coded[0] {
+				ref, pack, weights := l, plainGo.PackWeights, w
+				switch {
+				case &to[0] == &exact[0]:
+				case bfloat16:
+					ref.X.Data, weights.Data = bfloat16s(x.Data), bfloat16s(w.Data)
+				default:
 					ref.X, ref.Codes, pack = Rows{}, encoded(t, plainGo, x), plainGo.PackCodes
 				}
-				ref.Y, ref.Weights = to, must(pack(w))
+				ref.Y, ref.Weights = to, must(pack(weights))
 				ref.Last = ref.Weights.Panels()
 				if err := multiply(plainGo, &ref); err != nil {
 					t.Fatal(err)
