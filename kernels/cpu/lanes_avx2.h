@@ -12,4 +12,3 @@ typedef int ivec __attribute__((vector_size(32)));
 #define MADD(s, x, y) ((vec)_mm256_fmadd_ps(x, y, s))
 #define MAX(a, b) ((vec)_mm256_max_ps(a, b))
 #define MIN(a, b) ((vec)_mm256_min_ps(a, b))
-#define NEAREST(v) ((ivec)_mm256_cvtps_epi32(v))

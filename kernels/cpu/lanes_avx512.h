@@ -12,6 +12,3 @@ typedef int ivec __attribute__((vector_size(64)));
 #define MADD(s, x, y) ((vec)_mm512_fmadd_ps(x, y, s))
 #define MAX(a, b) ((vec)_mm512_max_ps(a, b))
 #define MIN(a, b) ((vec)_mm512_min_ps(a, b))
-#define NEAREST(v) ((ivec)_mm512_cvtps_epi32(v))
-// BYTES stores the lowest byte of each lane.
-#define BYTES(p, v) _mm_storeu_si128((__m128i *)(p), _mm512_cvtepi32_epi8((__m512i)(v)))

@@ -1,5 +1,8 @@
 // The body of slc_linear_f32 on tile registers, compiled for AMX and for its emulation. A file that includes it defines
-// ISA, and includes a lanes_<isa>.h with BYTES and a tile_ops_<isa>.h.
+// ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines
+//   NEAREST(v)       the nearest integers
+//   LARGER(a, b)     the larger integers
+//   BYTES(p, v, at)  stores a byte of each lane of 64 / W vectors, `at` from the lowest
 //
 // A float is an integer of 24 bits, three digits of eight with signs, times a step that SPAN inputs of a row have in
 // common. Of the nine products of two such numbers' digits, the six largest are added, in three sums by the power of
@@ -41,10 +44,12 @@ _Static_assert(SPAN == 128 && TILE_BYTES == STEPS_AT + TILE * 4, "two registers 
 // A value of at most this many steps has digits from -128 to 127.
 #define MOST 8355000.f
 
-// magnitude is that of the largest of the lanes. A NaN counts as larger than all numbers.
-INLINE float magnitude(ivec v) {
-	int32_t bits = 0;
-	for (int j = 0; j < W; j++) bits = v[j] > bits ? v[j] : bits;
+// largest_magnitude takes magnitudes as integers, where a NaN is larger than all numbers.
+INLINE float largest_magnitude(ivec v) {
+	if (W > 8) v = LARGER(v, BEHIND(v, 8));
+	if (W > 4) v = LARGER(v, BEHIND(v, 4));
+	v = LARGER(v, BEHIND(v, 2));
+	const int32_t bits = v[0] > v[1] ? v[0] : v[1];
 	float top;
 	memcpy(&top, &bits, sizeof top);
 	return top;
@@ -61,20 +66,18 @@ INLINE float encode(uint8_t *to, int64_t plane, const float *x, int64_t n) {
 	}
 	ivec highest = {0};
 #pragma GCC unroll 16
-	for (int j = 0; j < SPAN; j += W) {
-		const ivec v = (ivec)LOAD(x + j) & 0x7fffffff, more = v > highest;
-		highest = (v & more) | (highest & ~more);
-	}
-	const float top = magnitude(highest);
+	for (int j = 0; j < SPAN; j += W) highest = LARGER(highest, (ivec)LOAD(x + j) & 0x7fffffff);
+	const float top = largest_magnitude(highest);
 	const vec scale = SET1(top > 1e-30f ? MOST / top : 0);
-	for (int half = 0; half < SPAN; half += 64, to += 3 * plane)
+	for (int half = 0; half < SPAN; half += 64, to += 3 * plane) {
+		ivec v[64 / W];
 #pragma GCC unroll 8
-		for (int j = 0; j < 64; j += W) { // with half of each digit's range added, bytes are the digits plus that
-			const ivec v = (NEAREST(LOAD(x + half + j) * scale) + 0x808080) ^ 0x808080;
-			BYTES(to + j, v >> 16);
-			BYTES(to + plane + j, v >> 8);
-			BYTES(to + 2 * plane + j, v);
-		}
+		for (int j = 0; j < 64 / W; j++) // with half of each digit's range added, bytes are the digits plus that
+			v[j] = (NEAREST(LOAD(x + half + j * W) * scale) + 0x808080) ^ 0x808080;
+		BYTES(to, v, 2);
+		BYTES(to + plane, v, 1);
+		BYTES(to + 2 * plane, v, 0);
+	}
 	return top > 1e-30f || top != top ? top / MOST : 0;
 }
 

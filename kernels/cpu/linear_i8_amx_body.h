@@ -45,10 +45,13 @@ INLINE void round_step(uint8_t *to, const float *x, int64_t n) {
 void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                                int64_t code_stride, float *steps, int64_t step_stride) {
 	(void)steps, (void)step_stride;
-	for (int64_t i = 0; i < rows || i % TILE; i++)
-		for (int64_t k = 0; k < in; k += STEP)
-			round_step(codes + i / TILE * TILE * code_stride + k * 2 * TILE + i % TILE * 2 * STEP,
-			           x + (i < rows ? i * stride + k : 0), i < rows ? in - k : 0);
+	for (int64_t i = 0; i < rows || i % TILE; i++) {
+		const float *row = x + (i < rows ? i * stride : 0);
+		uint8_t *to = codes + i / TILE * TILE * code_stride + i % TILE * 2 * STEP;
+		int64_t left = i < rows ? in : 0;
+		for (; left >= STEP; left -= STEP, row += STEP, to += TILE * 2 * STEP) round_step(to, row, STEP);
+		for (; to < codes + (i / TILE + 1) * TILE * code_stride; left = 0, to += TILE * 2 * STEP) round_step(to, row, left);
+	}
 }
 
 void PASTE(slc_linear_pack_i8_, ISA)(float *packed, const float *weights, int64_t stride, int64_t out, int64_t in) {
