@@ -59,9 +59,9 @@ type runtimeRecord struct {
 const runtimeSchema = 1
 
 // KeepRuntime compares the runtime of an encoder with the one that the file at path records for the same encoder. When
-// they differ, a few texts are embedded and their vectors compared: within 1e-5 (with 8 bits .02) the runtime is accepted, and
-// changed is true; beyond it the error is ErrRuntime. Without such a record, or with one of another encoder, the present runtime
-// is recorded. An encoder that names no runtime is left alone.
+// they differ, a few texts are embedded and their vectors compared: within 1e-5 (with 8 bits .02) the runtime is
+// accepted, and changed is true; beyond it the error is ErrRuntime. Without such a record, or with one of another
+// encoder, the present runtime is recorded. An encoder that names no runtime is left alone.
 func KeepRuntime(ctx context.Context, path string, e Embedder) (changed bool, err error) {
 	info := e.Info()
 	if info.Runtime == (Runtime{}) {

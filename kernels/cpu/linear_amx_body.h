@@ -32,14 +32,13 @@ enum {
 	SLICE = 2,
 	PLANE = TILE * 64, // bytes of a digit of half a span: a register
 	STEPS_AT = 6 * PLANE,
-	TILE_BYTES = SLC_LINEAR_TILE
+	TILE_BYTES = SLC_LINEAR_TILE,
+	GROUP = SLC_LINEAR_ROWS,
+	FEW_ROWS = SLC_LINEAR_FEW
 };
 _Static_assert(SPAN == 128 && TILE_BYTES == STEPS_AT + TILE * 4, "two registers of each digit, and the steps");
-#define ROW_STEP TILE
-#define FEW_ROWS SLC_LINEAR_FEW
-#define GROUP SLC_LINEAR_ROWS
-#define SHARES 8
-#define FETCH_OUTPUTS(...) (void)0 // loads of tiles from the second cache would wait for these
+
+#include "linear_waiting_body.h"
 
 // A value of at most this many steps has digits from -128 to 127.
 #define MOST 8355000.f
@@ -183,11 +182,13 @@ INLINE void add_span(vec (*s)[VECTORS], const int32_t *n, const float *steps, co
 	}
 }
 
-// multiply_rows writes the sums of rows with a panel over so many spans, and prefetches from next to end meanwhile.
+// multiply_rows writes the sums of rows with a panel over so many spans, prefetches from next to end, and ends the block
+// before.
 static __attribute__((noinline)) void multiply_rows(float *sums, const uint8_t *rows, int64_t tiles,
-		const uint8_t *weights, int64_t spans, const uint8_t *next, const uint8_t *end) {
+		const uint8_t *weights, int64_t spans, const uint8_t *next, const uint8_t *end, waiting *before) {
 	int32_t n[2][3 * TILE * TILE] __attribute__((aligned(64)));
 	const int64_t parts = tiles * 2 * spans, lines = ((end - next) / 64 + parts - 1) / parts;
+	const int64_t ends = (before->rows + parts - 1) / parts;
 	part ahead = {0, 0, 0, SLICE < spans ? SLICE : spans};
 	unsigned int turn = 0;
 	int more = 1;
@@ -212,6 +213,7 @@ static __attribute__((noinline)) void multiply_rows(float *sums, const uint8_t *
 					add_span(s, n[turn], (const float *)(rows + (tile * spans + span) * TILE_BYTES + STEPS_AT),
 					         (const float *)(weights + (span * 2 + half) * TILE_BYTES + STEPS_AT));
 					if (more) {
+						finish_some(before, ends);
 						multiply_second(n[turn ^ 1], x, w);
 						more = next_part(&ahead, tiles, spans);
 					}
@@ -225,25 +227,15 @@ static __attribute__((noinline)) void multiply_rows(float *sums, const uint8_t *
 #undef WEIGHTS_AHEAD
 }
 
-INLINE void multiply_block(float *sums, const slc_linear *l, int64_t from, int64_t inputs, int64_t row, int64_t rows,
-		const uint8_t *weights, const uint8_t *next, int64_t begin, int64_t share) {
-	const int64_t spans = spans_of(inputs), bytes = spans * 2 * TILE_BYTES / SHARES;
-	const uint8_t *x = room(l, from) + row % GROUP / TILE * spans * TILE_BYTES;
-	if (next) next += begin * bytes;
-	multiply_rows(sums, x, (rows + TILE - 1) / TILE, weights, spans, next, next ? next + share * bytes : NULL);
-}
-
-INLINE void begin_group(void) {
-	amx_configuration c __attribute__((aligned(64))) = amx_whole();
-	TILE_CONFIGURE(c);
+INLINE void multiply_block(float *sums, const slc_linear *l, slice k, int64_t row, int64_t rows,
+		const uint8_t *weights, const uint8_t *next, const uint8_t *end, waiting *before) {
+	const int64_t spans = spans_of(k.steps);
+	const uint8_t *x = room(l, k.from) + row % GROUP / TILE * spans * TILE_BYTES;
+	multiply_rows(sums, x, (rows + TILE - 1) / TILE, weights, spans, next, end, before);
 }
 
 #define NAME PASTE(slc_linear_f32_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
-	multiply_block(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next, begin, share)
 #define WEIGHTS(l, panel, from) \
 	((const uint8_t *)(l)->weights + ((panel) * spans_of((l)->in) + (from) / SPAN) * 2 * TILE_BYTES)
-#define BEGIN_GROUP begin_group
 #define BEGIN_SLICE encode_rows
-#define END_GROUP TILE_RELEASE
-#include "linear_loop_body.h"
+#include "linear_overlap_body.h"

@@ -21,12 +21,11 @@ enum {
 	TILE = 16,
 	STEP = 32,
 	DEPTH = 384,
-	STEP_BYTES = 2 * STEP * PANEL
+	STEP_BYTES = 2 * STEP * PANEL,
+	GROUP = 512,
+	FEW_ROWS = 128
 };
 _Static_assert((int)STEP == (int)SLC_I8_GROUP, "rows of codes are padded to whole groups");
-#define ROW_STEP TILE
-#define SHARES 8
-#define FETCH_OUTPUTS(...) (void)0 // loads of tiles from the second cache would wait for these
 
 // round_step writes the next 32 of n values, zeros behind the last.
 INLINE void round_step(uint8_t *to, const float *x, int64_t n) {
@@ -40,8 +39,8 @@ INLINE void round_step(uint8_t *to, const float *x, int64_t n) {
 	for (int j = 0; j < STEP; j += 2 * W) BF16(to + 2 * j, LOAD(x + j), LOAD(x + j + W));
 }
 
-// Rows lie in tiles, [16 rows][32 inputs] after each other, in the memory of 16 times code_stride bytes; behind the last
-// there are rows of zeros to a whole tile.
+// Rows lie in tiles, [16 rows][32 inputs] after each other, in the memory of 16 times code_stride bytes; behind the
+// last there are rows of zeros to a whole tile.
 void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                                int64_t code_stride, float *steps, int64_t step_stride) {
 	(void)steps, (void)step_stride;
@@ -50,7 +49,8 @@ void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int
 		uint8_t *to = codes + i / TILE * TILE * code_stride + i % TILE * 2 * STEP;
 		int64_t left = i < rows ? in : 0;
 		for (; left >= STEP; left -= STEP, row += STEP, to += TILE * 2 * STEP) round_step(to, row, STEP);
-		for (; to < codes + (i / TILE + 1) * TILE * code_stride; left = 0, to += TILE * 2 * STEP) round_step(to, row, left);
+		const uint8_t *end = codes + (i / TILE + 1) * TILE * code_stride;
+		for (; to < end; left = 0, to += TILE * 2 * STEP) round_step(to, row, left);
 	}
 }
 
@@ -67,10 +67,13 @@ void PASTE(slc_linear_pack_i8_, ISA)(float *packed, const float *weights, int64_
 				}
 }
 
-// multiply_tiles writes the sums of up to 16 or 32 rows (halves: 1 or 2), and prefetches from next to end meanwhile.
+#include "linear_waiting_body.h"
+
+// multiply_tiles writes the sums of up to 16 or 32 rows (halves: 1 or 2), prefetches from next to end, and ends the
+// block before.
 INLINE void multiply_tiles(float *sums, const uint8_t *x, int64_t tile, const uint8_t *w, int64_t steps,
-		const uint8_t *next, const uint8_t *end, const int halves) {
-	const int64_t lines = ((end - next) / 64 + steps - 1) / steps;
+		const uint8_t *next, const uint8_t *end, waiting *before, const int halves) {
+	const int64_t lines = ((end - next) / 64 + steps - 1) / steps, rows = (before->rows + steps - 1) / steps;
 	TILE_ZERO(0);
 	TILE_ZERO(1);
 	if (halves == 2) {
@@ -89,6 +92,7 @@ INLINE void multiply_tiles(float *sums, const uint8_t *x, int64_t tile, const ui
 			TILE_BF16(3, 5, 7);
 		}
 		for (int64_t i = 0; i < lines && next < end; i++, next += 64) __builtin_prefetch(next, 0, 2);
+		finish_some(before, rows);
 	}
 	TILE_STORE(0, sums, 4 * PANEL);
 	TILE_STORE(1, sums + TILE, 4 * PANEL);
@@ -98,26 +102,15 @@ INLINE void multiply_tiles(float *sums, const uint8_t *x, int64_t tile, const ui
 	}
 }
 
-static __attribute__((noinline)) void multiply_rows(float *sums, const slc_linear *l, int64_t from, int64_t inputs,
-		int64_t row, int64_t rows, const uint8_t *weights, const uint8_t *next, int64_t begin, int64_t share) {
-	const uint8_t *x = l->codes + row * l->code_stride + 2 * TILE * from;
-	const int64_t steps = (inputs + STEP - 1) / STEP, bytes = steps * STEP_BYTES / SHARES;
-	if (next) next += begin * bytes;
-	const uint8_t *end = next ? next + share * bytes : NULL;
-	if (rows > TILE) multiply_tiles(sums, x, TILE * l->code_stride, weights, steps, next, end, 2);
-	else multiply_tiles(sums, x, TILE * l->code_stride, weights, steps, next, end, 1);
-}
-
-INLINE void begin_group(void) {
-	amx_configuration c __attribute__((aligned(64))) = amx_whole();
-	TILE_CONFIGURE(c);
+static __attribute__((noinline)) void multiply_block(float *sums, const slc_linear *l, slice k, int64_t row,
+		int64_t rows, const uint8_t *weights, const uint8_t *next, const uint8_t *end, waiting *before) {
+	const uint8_t *x = l->codes + row * l->code_stride + 2 * TILE * k.from;
+	const int64_t steps = (k.steps + STEP - 1) / STEP, tile = TILE * l->code_stride;
+	if (rows > TILE) multiply_tiles(sums, x, tile, weights, steps, next, end, before, 2);
+	else multiply_tiles(sums, x, tile, weights, steps, next, end, before, 1);
 }
 
 #define NAME PASTE(slc_linear_i8_, ISA)
-#define SUMS(l, sums, k, row, rows, panel, next, begin, share) \
-	multiply_rows(sums, l, (k).from, (k).steps, row, rows, WEIGHTS(l, panel, (k).from), next, begin, share)
 #define WEIGHTS(l, panel, from) \
 	((const uint8_t *)(l)->weights + ((panel) * (((l)->in + STEP - 1) / STEP) + (from) / STEP) * STEP_BYTES)
-#define BEGIN_GROUP begin_group
-#define END_GROUP TILE_RELEASE
-#include "linear_loop_body.h"
+#include "linear_overlap_body.h"

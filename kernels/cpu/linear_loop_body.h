@@ -29,62 +29,7 @@
 #define GROUP (512 / BLOCK_R * BLOCK_R)
 #endif
 
-#ifdef LOOKUP
-#include "gelu_table_body.h"
-#endif
-
-typedef struct {
-	int64_t from, steps; // inputs of this sum
-	int starts, ends;    // the first and the last of a product
-} slice;
-
-// activate applies one of SLC_LINEAR_…, a constant at each call.
-INLINE vec activate(vec x, const int activation) {
-	vec half = SET1(.5f) * x;
-	switch (activation) {
-#ifdef LOOKUP
-	case SLC_GELU: return gelu_by_table(x);
-#else
-	case SLC_GELU: // below -4√2 the error function is −1 but for its rounding, which no larger x may multiply
-		half = MAX(half, SET1(-2.8284271f));
-		return MADD(half, half, error_function(x * SET1(0.70710678118654752f)));
-#endif
-	case SLC_GELU_TANH:
-		return MADD(half, half, hyperbolic_tangent(SET1(0.7978845608028654f) * MADD(x, SET1(.044715f) * x, x * x)));
-	case SLC_RELU: return MAX(x, SET1(0.f));
-	case SLC_TANH: return hyperbolic_tangent(x);
-	default: return x;
-	}
-}
-
-// finish_lanes adds the sums of n outputs to those of the slices before, which wait in y, and ends the product after
-// the last. n is W but at the end of a row: whole vectors are written faster.
-INLINE void finish_lanes(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t at, const int64_t n,
-		const int activation) {
-	float *y = l->y + row * l->y_stride + at;
-	vec v = LOAD(sums);
-	if (!k.starts) v = (n == W ? LOAD(y) : LOADN(y, n)) + v;
-	if (k.ends) {
-		if (l->bias) v = v + (n == W ? LOAD(l->bias + at) : LOADN(l->bias + at, n));
-		v = activate(v, activation);
-		if (l->residual) {
-			const float *r = l->residual + row * l->residual_stride + at;
-			v = v + (n == W ? LOAD(r) : LOADN(r, n));
-		}
-	}
-	if (n == W) STORE(y, v);
-	else STOREN(y, v, n);
-}
-
-INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
-		const int activation) {
-	for (int64_t i = row; i < row + rows; i++, sums += PANEL)
-		for (int64_t j = 0; j < PANEL && column + j < l->out; j += W) {
-			const int64_t left = l->out - column - j;
-			if (left >= W) finish_lanes(l, sums + j, k, i, column + j, W, activation);
-			else finish_lanes(l, sums + j, k, i, column + j, left, activation);
-		}
-}
+#include "linear_finish_body.h"
 
 // GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by. Where there are no more
 // than FEW, reading the weights is what takes time, and the slices of a panel follow each other as they lie in memory.
