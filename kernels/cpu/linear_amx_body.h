@@ -182,8 +182,8 @@ INLINE void add_span(vec (*s)[VECTORS], const int32_t *n, const float *steps, co
 	}
 }
 
-// multiply_rows writes the sums of rows with a panel over so many spans, prefetches from next to end, and ends the block
-// before.
+// multiply_rows writes the sums of rows with a panel over so many spans, prefetches from next to end, and ends the
+// block before.
 static __attribute__((noinline)) void multiply_rows(float *sums, const uint8_t *rows, int64_t tiles,
 		const uint8_t *weights, int64_t spans, const uint8_t *next, const uint8_t *end, waiting *before) {
 	int32_t n[2][3 * TILE * TILE] __attribute__((aligned(64)));
