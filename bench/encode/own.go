@@ -77,7 +77,7 @@ const (
 func (s *session) ofOwn(o *own, mode, isa string) *competitor {
 	rows := map[int][]float32{}
 	return &competitor{
-		Row: Row{Impl: Own, ISA: isa, DType: dtypeOf(o.precision), Mode: mode, Threads: s.o.Threads}, own: o,
+		Row: Row{Impl: Own, ISA: isa, DType: dtypeOf(o.precision, isa), Mode: mode, Threads: s.o.Threads}, own: o,
 		key: Own + " " + o.precision,
 		run: func(ctx context.Context, batches [][]int) ([]time.Duration, error) {
 			var times []time.Duration
@@ -102,10 +102,13 @@ func (s *session) ofOwn(o *own, mode, isa string) *competitor {
 	}
 }
 
-// dtypeOf is a precision's name as the other benchmarks have it.
-func dtypeOf(precision string) string {
+// dtypeOf is what a precision multiplies on an instruction set, as the other benchmarks name it.
+func dtypeOf(precision, isa string) string {
 	switch precision {
 	case "int8":
+		if isa == "amx-bf16" {
+			return "bf16"
+		}
 		return "i8"
 	case embed.DeviceCUDA:
 		return onGPU

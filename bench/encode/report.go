@@ -34,7 +34,7 @@ func about(workload string) string {
 	case Mixed:
 		return "Questions and sentences of squad16 in turn, all in one call. The limit is that of the arithmetic: " +
 			"float32 " +
-			"fused multiply-adds for f32, 8-bit products for i8."
+			"fused multiply-adds for f32, 8-bit products for i8, those of bfloat16 for bf16."
 	case Contexts:
 		return "Squad16's contexts, all in one call; the limit is that of the arithmetic."
 	}

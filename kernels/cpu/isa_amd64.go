@@ -13,7 +13,7 @@ func extensions() []ISA {
 	x := cpuid.X86
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA {
 		if x.HasAVX512VNNI {
-			if x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && permitAMX() {
+			if x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && x.HasAVX512BF16 && x.HasAVX512VBMI && permitAMX() {
 				found = append(found, AMX)
 			}
 			found = append(found, AVX512VNNI)

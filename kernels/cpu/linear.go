@@ -75,7 +75,7 @@ const codeGroup = 32
 // next.
 type Codes struct {
 	n, dim, groups int
-	size           int // bytes of a code
+	of             Kernels // whose products they are for
 	codes          []byte
 	steps          []float32
 }
@@ -86,10 +86,10 @@ func (k Kernels) Encode(c *Codes, x Rows) error {
 	if err := x.check(false); err != nil {
 		return err
 	}
-	c.n, c.dim, c.groups = x.N, x.Dim, (x.Dim+codeGroup-1)/codeGroup
-	c.size = k.codeSize()
+	c.of, c.n, c.dim, c.groups = k, x.N, x.Dim, (x.Dim+codeGroup-1)/codeGroup
 	whole := (c.n + 15) / 16 * 16 // rows: with AMX there are zeros behind the last
-	if steps, bytes := c.n*c.groups, whole*c.groups*codeGroup*c.size; len(c.steps) < steps || len(c.codes) < bytes {
+	steps, bytes := c.n*c.groups, whole*c.groups*codeGroup*k.codeSize()
+	if len(c.steps) < steps || len(c.codes) < bytes {
 		c.steps, c.codes = make([]float32, steps), make([]byte, bytes)
 	}
 	if c.n == 0 {
@@ -129,9 +129,8 @@ func (k Kernels) Linear(l *Linear) error {
 		if l.Codes == nil {
 			return fmt.Errorf("%w: weights of 8 bits want codes", kernels.ErrShape)
 		}
-		if l.Codes.size != k.codeSize() {
-			return fmt.Errorf("%w: codes of %d bytes, where %v multiplies such of %d", kernels.ErrShape,
-				l.Codes.size, k, k.codeSize())
+		if l.Codes.of != k {
+			return fmt.Errorf("%w: codes of %v, where %v multiplies", kernels.ErrShape, l.Codes.of, k)
 		}
 		n, dim, panel = l.Codes.n, l.Codes.dim, k.codePanel()
 	} else if need := k.linearScratch(n, dim); len(l.Scratch) < need {
