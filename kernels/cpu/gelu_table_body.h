@@ -1,6 +1,5 @@
-// GELU without a division, which takes half of its time where a file defines
-//   LOOKUP(table, i)  of each lane of i, the element of a table of 16 that its lowest four bits say
-// It includes lanes_body.h before.
+// GELU without a division, which takes half of its time. A file that includes it includes lanes_body.h and defines
+//   LOOKUP(table, i)  for each lane of i, the element of a table of 16 that its lowest four bits number
 
 // The coefficients, from the constant on, of polynomials for Φ(x) − 1/2 in r, where x = (i + r)·5.4/15.5 and |r| ≤ 1/2:
 // one of degree 4 for each i, from Chebyshev nodes. The largest error is 1.1e-7, at 5.4 Φ is 1 − 3.3e-8.

@@ -1,20 +1,11 @@
 // The loops over the slices, panels and rows of a product with weights, and what comes after the sums. A file that
 // includes it defines NAME, PANEL, BLOCK_R, DEPTH, the most inputs of a slice, STEP, of which a slice has a multiple,
 // WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums. Where it needs more,
-// it also defines BEGIN_GROUP() and END_GROUP(), which stand around the products of a group of rows, BEGIN_SLICE(l,
-// from, inputs, row, rows), which stands before those of a slice of a group, GROUP, the most rows of a group, FEW_ROWS,
-// the most rows for which the slices of a panel follow each other, ROW_STEP, of which all blocks but a group's last
-// have a multiple, SHARES, in how many parts the weights that come next are fetched, and FETCH_OUTPUTS for
-// fetch_outputs.
-#ifndef BEGIN_GROUP
-#define BEGIN_GROUP()
-#define END_GROUP()
-#endif
+// it also defines BEGIN_SLICE(l, from, inputs, row, rows), which stands before the products of a slice of a group of
+// rows, GROUP, the most rows of a group, FEW_ROWS, the most rows for which the slices of a panel follow each other,
+// SHARES, in how many parts the weights that come next are fetched, and FETCH_OUTPUTS for fetch_outputs.
 #ifndef BEGIN_SLICE
 #define BEGIN_SLICE(l, from, inputs, row, rows) (void)0
-#endif
-#ifndef ROW_STEP
-#define ROW_STEP 1
 #endif
 #ifndef FETCH_OUTPUTS
 #define FETCH_OUTPUTS fetch_outputs
@@ -53,8 +44,7 @@ INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, in
 	float sums[BLOCK_R * PANEL] __attribute__((aligned(64)));
 	int64_t shares = SHARES;
 	for (int64_t blocks = (end - row + BLOCK_R - 1) / BLOCK_R; blocks > 0; blocks--) {
-		const int64_t left = end - row, even = ((left + blocks - 1) / blocks + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
-		const int64_t rows = even < left ? even : left, share = (shares + blocks - 1) / blocks;
+		const int64_t rows = (end - row + blocks - 1) / blocks, share = (shares + blocks - 1) / blocks;
 		FETCH_OUTPUTS(l, k, row, rows, panel * PANEL);
 		SUMS(l, sums, k, row, rows, panel, share ? next : NULL, SHARES - shares, share);
 		finish(l, sums, k, row, rows, panel * PANEL, activation);
@@ -69,7 +59,6 @@ INLINE void product(const slc_linear *l, const int activation) {
 	const int64_t panels = l->last - l->first, together = l->rows <= FEW ? 1 : panels; // panels of a slice at a time
 	for (int64_t group = 0; group < l->rows; group += GROUP) {
 		const int64_t end = group + GROUP < l->rows ? group + GROUP : l->rows;
-		BEGIN_GROUP();
 		for (int64_t first = l->first; first < l->last; first += together)
 			for (int64_t i = 0; i < slices; i++) {
 				slice k = {i * depth, depth, i == 0, i == slices - 1};
@@ -83,7 +72,6 @@ INLINE void product(const slc_linear *l, const int activation) {
 					rows_of(l, k, panel, group, end, next, activation);
 				}
 			}
-		END_GROUP();
 	}
 }
 
