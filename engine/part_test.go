@@ -67,7 +67,12 @@ func sameStatistics(t *testing.T, name string, want, got *Distribution) {
 func makers(t testing.TB) (all []boundedEngine) {
 	for _, isa := range cpu.Available() {
 		for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3} {
-			if e := newEngine(t, Options{ISA: isa.String(), Threads: 2}); e.r.Has(dtype) {
+			e := newEngine(t, Options{ISA: isa.String(), Threads: 2})
+			has := e.r.Has
+			if gpu := e.gpu(); gpu != nil {
+				has = gpu.Has
+			}
+			if has(dtype) {
 				all = append(all, boundedEngine{e, dtype})
 			}
 		}

@@ -132,6 +132,12 @@ func TestMatmul(t *testing.T) {
 		t.Errorf("our products ran %d times, and %d times where ggml's were asked for", own.Products, ggml.Products)
 	}
 	for typ, want := range ggml.Types {
+		if typ == "Q4_1" { // what AMX does not take is ours as well, and rounds otherwise (products.h)
+			if mean, worst, n := difference(want, own.Types[typ]); n < maxAlternatives || !(worst < 1e-4) {
+				t.Errorf("%s: %d log-probabilities differ by %.2g on average, up to %.2g", typ, n, mean, worst)
+			}
+			continue
+		}
 		if d := cmp.Diff(want, own.Types[typ]); d != "" || len(want) == 0 {
 			t.Errorf("%s, ggml's (-) and ours (+):\n%.1500s", typ, d)
 		}
