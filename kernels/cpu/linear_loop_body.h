@@ -22,9 +22,8 @@
 
 #include "linear_finish_body.h"
 
-// GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by. Where there are no more
-// than FEW, reading the weights is what takes time, and the slices of a panel follow each other as they lie in memory.
-enum { FEW = FEW_ROWS };
+// GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by.
+typedef void context; // rows_of needs none
 
 // fetch_outputs prefetches the outputs of a block, and the residuals that are added to them: what is written for the
 // first time since a layer before would otherwise be waited for when the sums are there.
@@ -40,7 +39,8 @@ INLINE void fetch_outputs(const slc_linear *l, slice k, int64_t row, int64_t row
 // prefetches the weights that come next: the processor's own prefetching reached 13 of 34 GB/s here. Of their SHARES
 // parts, a block fetches about as many as each of those behind it.
 INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const void *next,
-		const int activation) {
+		context *none, const int activation) {
+	(void)none;
 	float sums[BLOCK_R * PANEL] __attribute__((aligned(64)));
 	int64_t shares = SHARES;
 	for (int64_t blocks = (end - row + BLOCK_R - 1) / BLOCK_R; blocks > 0; blocks--) {
@@ -52,27 +52,11 @@ INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, in
 	}
 }
 
+#include "linear_order_body.h"
+
 INLINE void product(const slc_linear *l, const int activation) {
-	const int64_t slices = (l->in + DEPTH - 1) / DEPTH;
-	const int64_t depth = ((l->in + slices - 1) / slices + STEP - 1) / STEP * STEP;
-	const void *after = l->after ? l->after : WEIGHTS(l, l->last, 0);
-	const int64_t panels = l->last - l->first, together = l->rows <= FEW ? 1 : panels; // panels of a slice at a time
-	for (int64_t group = 0; group < l->rows; group += GROUP) {
-		const int64_t end = group + GROUP < l->rows ? group + GROUP : l->rows;
-		for (int64_t first = l->first; first < l->last; first += together)
-			for (int64_t i = 0; i < slices; i++) {
-				slice k = {i * depth, depth, i == 0, i == slices - 1};
-				if (k.ends) k.steps = l->in - k.from;
-				if (first == l->first) BEGIN_SLICE(l, k.from, k.steps, group, end - group);
-				for (int64_t panel = first; panel < first + together; panel++) {
-					const void *next = panel + 1 < first + together ? WEIGHTS(l, panel + 1, k.from)
-					                   : !k.ends                    ? WEIGHTS(l, first, k.from + depth)
-					                   : panel + 1 < l->last        ? WEIGHTS(l, panel + 1, 0)
-					                                                : after;
-					rows_of(l, k, panel, group, end, next, activation);
-				}
-			}
-	}
+	for (int64_t row = 0; row < l->rows; row += GROUP)
+		multiply_group(l, row, row + GROUP < l->rows ? row + GROUP : l->rows, NULL, activation);
 }
 
 void NAME(const slc_linear *l) {

@@ -15,47 +15,41 @@ static void begin_group(void) {
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// multiply_panel computes a slice of a panel for the rows [row, end), in blocks of about the same size, of which each
-// fetches its part of the weights that come next.
-static void multiply_panel(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const uint8_t *next,
-		float (*sums)[BLOCK_R * PANEL], int *turn, waiting *before) {
-	const uint8_t *weights = WEIGHTS(l, panel, k.from);
-	const int64_t bytes = (const uint8_t *)WEIGHTS(l, panel, k.from + k.steps + STEP - 1) - weights;
+// The sums of two blocks in turns, and the block that is still to be ended.
+typedef struct {
+	float sums[2][BLOCK_R * PANEL] __attribute__((aligned(64)));
+	int turn;
+	waiting before;
+} context;
+
+// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size, of which each fetches
+// its part of the weights that come next. The activation is that of c->before.
+INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const void *next,
+		context *c, const int activation) {
+	(void)activation;
+	const uint8_t *weights = WEIGHTS(l, panel, k.from), *fetch = next;
+	const int64_t bytes = WEIGHTS(l, panel, k.from + k.steps + STEP - 1) - weights;
 	for (int64_t blocks = (end - row + BLOCK_R - 1) / BLOCK_R, part = bytes / blocks; blocks > 0; blocks--) {
 		const int64_t left = end - row, rows = least(((left + blocks - 1) / blocks + TILE - 1) / TILE * TILE, left);
-		float *to = sums[*turn];
-		multiply_block(to, l, k, row, rows, weights, next, next + part, before);
-		finish_some(before, BLOCK_R);
-		before->sums = to, before->k = k, before->row = row, before->rows = rows, before->column = panel * PANEL;
-		row += rows, next += part, *turn ^= 1;
+		float *sums = c->sums[c->turn];
+		multiply_block(sums, l, k, row, rows, weights, fetch, fetch + part, &c->before);
+		finish_some(&c->before, BLOCK_R);
+		c->before.sums = sums, c->before.k = k, c->before.column = panel * PANEL;
+		c->before.row = row, c->before.rows = rows;
+		row += rows, fetch += part, c->turn ^= 1;
 	}
 }
 
+#include "linear_order_body.h"
+
 void NAME(const slc_linear *l) {
-	float sums[2][BLOCK_R * PANEL] __attribute__((aligned(64)));
-	const int64_t slices = (l->in + DEPTH - 1) / DEPTH;
-	const int64_t depth = ((l->in + slices - 1) / slices + STEP - 1) / STEP * STEP;
-	const uint8_t *after = l->after ? l->after : WEIGHTS(l, l->last, 0);
-	const int64_t panels = l->last - l->first, together = l->rows <= FEW_ROWS ? 1 : panels;
-	for (int64_t group = 0; group < l->rows; group += GROUP) {
-		const int64_t end = least(group + GROUP, l->rows);
-		waiting before = {.l = l, .some = finishes[l->activation]};
-		int turn = 0;
+	context c;
+	c.turn = 0;
+	c.before = (waiting){.l = l, .some = finishes[l->activation]};
+	for (int64_t row = 0; row < l->rows; row += GROUP) {
 		begin_group();
-		for (int64_t first = l->first; first < l->last; first += together)
-			for (int64_t i = 0; i < slices; i++) {
-				slice k = {i * depth, depth, i == 0, i == slices - 1};
-				if (k.ends) k.steps = l->in - k.from;
-				if (first == l->first) BEGIN_SLICE(l, k.from, k.steps, group, end - group);
-				for (int64_t panel = first; panel < first + together; panel++) {
-					const uint8_t *next = panel + 1 < first + together ? WEIGHTS(l, panel + 1, k.from)
-					                      : !k.ends                    ? WEIGHTS(l, first, k.from + depth)
-					                      : panel + 1 < l->last        ? WEIGHTS(l, panel + 1, 0)
-					                                                   : after;
-					multiply_panel(l, k, panel, group, end, next, sums, &turn, &before);
-				}
-			}
-		finish_some(&before, BLOCK_R);
+		multiply_group(l, row, least(row + GROUP, l->rows), &c, SLC_NONE);
+		finish_some(&c.before, BLOCK_R);
 		TILE_RELEASE();
 	}
 }
