@@ -289,7 +289,7 @@ func (e *encoder) attention(x, p string) string {
 	if e.bias != "" {
 		in = append(in, e.bias)
 	}
-	return e.own("Attention", in, attrInt("heads", e.Heads))
+	return e.own("Attention", in, attrInt("heads", e.Heads), attrInt("codes", e.codes))
 }
 
 // pool makes one vector of the hidden states of each text.

@@ -14,6 +14,7 @@ import (
 // attention is the attention of each text to itself.
 type attention struct {
 	heads   int
+	coded   bool      // with 8 bits where that is faster
 	bias    []float32 // nil: none
 	far     int
 	scratch sync.Pool // of *[]float32
@@ -28,6 +29,11 @@ func newAttention(n *node) (operator, error) {
 	if a.heads < 1 {
 		return nil, fmt.Errorf("Attention with %d heads", a.heads)
 	}
+	codes, err := n.int("codes")
+	if err != nil {
+		return nil, err
+	}
+	a.coded = codes != 0
 	inputs, err := n.inputs()
 	if err != nil || inputs < 3 {
 		return a, err
@@ -65,12 +71,12 @@ func (a *attention) compute(c *call) error {
 		longest = max(longest, starts[i+1]-starts[i])
 	}
 	scratch, _ := a.scratch.Get().(*[]float32)
-	if need := c.domain.kernels.AttentionScratch(int(longest), size); scratch == nil || len(*scratch) < need {
+	if need := c.domain.kernels.AttentionScratch(int(longest), size, a.coded); scratch == nil || len(*scratch) < need {
 		grown := make([]float32, need)
 		scratch = &grown
 	}
 	defer a.scratch.Put(scratch)
 	return c.domain.kernels.Attention(&cpu.Attention{QKV: qkv.Data, Heads: a.heads, Size: size, Starts: starts,
 		Scale: float32(1 / math.Sqrt(float64(size))), Bias: a.bias, Far: a.far, Y: y, Scratch: *scratch,
-		Last: len(starts) - 1, LastHead: a.heads})
+		Coded: a.coded, Last: len(starts) - 1, LastHead: a.heads})
 }

@@ -10,7 +10,8 @@
 // x is [tokens, values]: the texts of a batch end to end, without padding; starts is where each begins, and where the
 // last one ends. So a row does not depend on the other texts of its batch, to the bit.
 //
-// With the attribute codes = 1, weights and inputs of a product are of 8 bits, with a step for each 32 of them.
+// With the attribute codes = 1, weights and inputs of a product are of 8 bits, with a step for each 32 of them; so may
+// be those of an Attention.
 //
 // ONNX Runtime plans, allocates and calls; package kernels/cpu computes. Weights are packed when a session is made.
 //

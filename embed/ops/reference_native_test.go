@@ -136,11 +136,14 @@ func TestAttention(t *testing.T) {
 			heads, size, far int // far 0: no bias
 			scale            float64
 			starts           []int64
-		}{{2, 32, 0, 1, []int64{0, 1, 8, 40}}, {3, 16, 0, 1, []int64{0, 67}}, {2, 8, 40, 1, []int64{0, 3, 36, 37}},
-			{1, 64, 0, 30, []int64{0, 17, 33}}} {
+			codes            int
+		}{{2, 32, 0, 1, []int64{0, 1, 8, 40}, 0}, {3, 16, 0, 1, []int64{0, 67}, 0},
+			{2, 8, 40, 1, []int64{0, 3, 36, 37}, 0}, {1, 64, 0, 30, []int64{0, 17, 33}, 0},
+			{2, 32, 40, 1, []int64{0, 1, 8, 40}, 1}} {
 			rows, width := int(c.starts[len(c.starts)-1]), c.heads*c.size
 			qkv := normal(r, rows*3*width, c.scale)
-			g := graph{op: "Attention", in: []string{"x", "starts"}, ints: map[string]int{"heads": c.heads},
+			g := graph{op: "Attention", in: []string{"x", "starts"},
+				ints:   map[string]int{"heads": c.heads, "codes": c.codes},
 				inputs: [][]byte{value("x", float32Type, 2), value("starts", int64Type, 1)}}
 			var bias []float32
 			if c.far > 0 {
@@ -159,7 +162,7 @@ func TestAttention(t *testing.T) {
 				}
 			}
 			// Scores of some thousands have errors of some 1e-4, which the exponential passes on.
-			compare(t, got, want, 2e-6*max(1, c.scale*c.scale))
+			compare(t, got, want, 2e-6*max(1, c.scale*c.scale)+.02*float64(c.codes))
 		}
 	})
 }
@@ -192,7 +195,7 @@ func referenceHead(qkv []float32, y []float64, from, to, h, heads, size, far int
 }
 
 func TestAttentionRefuses(t *testing.T) {
-	g := graph{op: "Attention", in: []string{"x", "starts"}, ints: map[string]int{"heads": 2},
+	g := graph{op: "Attention", in: []string{"x", "starts"}, ints: map[string]int{"heads": 2, "codes": 0},
 		inputs: [][]byte{value("x", float32Type, 2), value("starts", int64Type, 1)}}
 	if _, err := run(t, g, make([]float32, 9), 1, 9, []int64{0, 1}, 1, 3); err == nil ||
 		!strings.Contains(err.Error(), "9 values for 2 heads") {

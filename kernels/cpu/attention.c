@@ -3,6 +3,7 @@
 // Checks the arguments of an attention.
 #include "attention.h"
 #include "fail.h"
+#include "linear.h"
 
 typedef struct {
 	slc_attention_fn *f32;
@@ -18,7 +19,22 @@ static const kernels table[SLC_ISAS] = {
 #endif
 };
 
+static slc_attention_fn *const tiles[SLC_LINEAR_ISAS] = {
+#if defined(SLC_WITH_AMX)
+	[SLC_AMX] = slc_attention_i8_amx, [SLC_AMX_EMULATED] = slc_attention_i8_amx_emulated,
+#else
+	NULL,
+#endif
+};
+
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+int64_t slc_attention_scratch_i8(int32_t isa, int64_t longest, int64_t size) {
+	if (isa < 0 || isa >= SLC_LINEAR_ISAS || !tiles[isa]) return 0;
+	const int64_t keys = up(longest, 32), depth = up(size, 32), halves = keys * depth + keys * up(size, 16) +
+	                                                                     16 * depth + 16 * keys;
+	return halves / 2 + 2 * 16 * keys + 16 * 32 + 16; // the scores of two parts, a block, the first cache line
+}
 
 int64_t slc_attention_scratch(int32_t isa, int64_t longest, int64_t size) {
 	if (isa < 0 || isa >= SLC_ISAS || !table[isa].f32) return 0;
@@ -27,9 +43,8 @@ int64_t slc_attention_scratch(int32_t isa, int64_t longest, int64_t size) {
 	return keys * size + longest * up(size, panel) + table[isa].block * (keys + panel);
 }
 
-int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error) {
-	if (isa < 0 || isa >= SLC_ISAS || !table[isa].f32)
-		FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+static int32_t attend(slc_attention_fn *f, const slc_attention *a, slc_error *error) {
+	if (!f) FAIL(SLC_ERROR_ISA, "attention: this instruction set is not in this build");
 	if (a->heads < 1 || a->size < 1 || a->stride < 3 * a->heads * a->size || a->y_stride < a->heads * a->size)
 		FAIL(SLC_ERROR_SHAPE, "attention: %lld heads of %lld values with strides %lld and %lld", (long long)a->heads,
 		     (long long)a->size, (long long)a->stride, (long long)a->y_stride);
@@ -42,6 +57,14 @@ int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error)
 		    (a->bias && a->starts[i + 1] - a->starts[i] > a->far + 1))
 			FAIL(SLC_ERROR_SHAPE, "attention: text %lld is the rows %lld to %lld", (long long)i,
 			     (long long)a->starts[i], (long long)a->starts[i + 1]);
-	table[isa].f32(a);
+	f(a);
 	return SLC_OK;
+}
+
+int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error) {
+	return attend(isa < 0 || isa >= SLC_ISAS ? NULL : table[isa].f32, a, error);
+}
+
+int32_t slc_attention_i8(int32_t isa, const slc_attention *a, slc_error *error) {
+	return attend(isa < 0 || isa >= SLC_LINEAR_ISAS ? NULL : tiles[isa], a, error);
 }

@@ -10,9 +10,8 @@
 INLINE void pack_keys(float *to, const float *keys, int64_t stride, int64_t n, int64_t size) {
 	for (int64_t first = 0; first < n; first += PANEL, to += size * PANEL) {
 		const int64_t rest = n - first < PANEL ? n - first : PANEL;
+		if (rest < PANEL) memset(to, 0, size * PANEL * sizeof *to);
 		transpose_block(to, PANEL, keys + first * stride, stride, rest, size);
-		for (int64_t k = 0; k < size; k++)
-			for (int64_t j = rest; j < PANEL; j++) to[k * PANEL + j] = 0;
 	}
 }
 
@@ -27,26 +26,36 @@ INLINE void pack_values(float *to, const float *values, int64_t stride, int64_t 
 			}
 }
 
-// soften replaces n scores by e^(score·scale + bias − the largest), zeros behind them up to a multiple of PANEL, and
-// returns their sum.
-INLINE float soften(float *scores, int64_t n, float scale, const float *bias) {
-	vec highest = SET1(-__builtin_inff()), sum = SET1(0.f);
-	for (int64_t j = 0; j < n; j += W) {
-		vec x = LOAD(scores + j) * SET1(scale);
-		const int64_t rest = n - j < W ? n - j : W;
-		if (bias) x = x + LOADN(bias + j, rest);
-		STORE(scores + j, x);
-		for (int64_t i = rest; i < W; i++) scores[j + i] = -__builtin_inff();
-		highest = MAX(highest, LOAD(scores + j));
-	}
-	const float top = largest(highest);
-	for (int64_t j = 0; j < n; j += W) {
-		const int64_t rest = n - j < W ? n - j : W;
-		vec e = power_e(LOAD(scores + j) - SET1(top));
-		STORE(scores + j, e);
-		for (int64_t i = rest; i < W; i++) scores[j + i] = 0;
-		sum = sum + LOAD(scores + j);
-	}
+INLINE vec scale_vector(float *scores, int64_t n, float scale, const float *bias, vec highest) {
+	vec x = LOAD(scores) * SET1(scale);
+	if (bias) x = x + LOADN(bias, n);
+	if (n < W) x = choose(below(n), x, SET1(-__builtin_inff()));
+	STORE(scores, x);
+	return MAX(highest, x);
+}
+
+// scale_scores multiplies n scores by scale, adds the bias, and returns the largest; behind them is -inf.
+INLINE float scale_scores(float *scores, int64_t n, float scale, const float *bias) {
+	vec highest = SET1(-__builtin_inff());
+	int64_t j = 0;
+	for (; j + W <= n; j += W) highest = scale_vector(scores + j, W, scale, bias ? bias + j : NULL, highest);
+	if (j < n) highest = scale_vector(scores + j, n - j, scale, bias ? bias + j : NULL, highest);
+	return largest(highest);
+}
+
+INLINE vec soften_vector(float *scores, int64_t n, vec top) {
+	vec e = power_e(LOAD(scores) - top);
+	if (n < W) e = choose(below(n), e, SET1(0.f));
+	STORE(scores, e);
+	return e;
+}
+
+// soften replaces n scores by e^(score − the largest), zeros behind them up to a multiple of W, and returns their sum.
+INLINE float soften(float *scores, int64_t n, float top) {
+	vec sum = SET1(0.f);
+	int64_t j = 0;
+	for (; j + W <= n; j += W) sum = sum + soften_vector(scores + j, W, SET1(top));
+	if (j < n) sum = sum + soften_vector(scores + j, n - j, SET1(top));
 	return total(sum);
 }
 
@@ -61,7 +70,7 @@ INLINE void attend(const slc_attention *a, int64_t text, int64_t head) {
 	pack_values(values, queries + 2 * width, a->stride, n, a->size);
 	for (int64_t row = 0; row < n; row += BLOCK_R) {
 		const int64_t rows = n - row < BLOCK_R ? n - row : BLOCK_R;
-		float sums[BLOCK_R];
+		float tops[BLOCK_R], over[BLOCK_R]; // the largest scores, and one over the sums of weights
 		for (int64_t j = 0; j < padded; j += PANEL) {
 			multiply_rows(block, queries + row * a->stride, a->stride, keys + j * a->size, a->size, NULL, rows);
 			for (int64_t i = 0; i < rows; i++)
@@ -69,15 +78,16 @@ INLINE void attend(const slc_attention *a, int64_t text, int64_t head) {
 		}
 		for (int64_t i = 0; i < rows; i++) {
 			const float *bias = a->bias ? a->bias + head * (2 * a->far + 1) + a->far - (row + i) : NULL;
-			sums[i] = soften(scores + i * padded, n, a->scale, bias);
+			tops[i] = scale_scores(scores + i * padded, n, a->scale, bias);
 		}
+		for (int64_t i = 0; i < rows; i++) over[i] = 1 / soften(scores + i * padded, n, tops[i]);
 		for (int64_t j = 0; j < a->size; j += PANEL) {
 			multiply_rows(block, scores, padded, values + j * n, n, NULL, rows);
 			for (int64_t i = 0; i < rows; i++)
 				for (int64_t k = 0; k < PANEL && j + k < a->size; k += W) {
 					const int64_t rest = a->size - j - k;
 					float *y = a->y + (from + row + i) * a->y_stride + head * a->size + j + k;
-					const vec v = LOAD(block + i * PANEL + k) / SET1(sums[i]);
+					const vec v = LOAD(block + i * PANEL + k) * SET1(over[i]);
 					if (rest >= W) STORE(y, v); // not STOREN, which takes 40 instructions on some AMD
 					else STOREN(y, v, rest);
 				}

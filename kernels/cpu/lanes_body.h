@@ -23,6 +23,15 @@ INLINE float total(vec v) {
 	return v[0] + v[1];
 }
 
+// below has all bits of the first n lanes.
+INLINE ivec below(int64_t n) {
+	ivec i;
+	for (int k = 0; k < W; k++) i[k] = k;
+	return i < (int32_t)n;
+}
+
+INLINE vec choose(ivec which, vec a, vec b) { return (vec)(((ivec)a & which) | ((ivec)b & ~which)); }
+
 INLINE float largest(vec v) {
 	if (W > 8) v = MAX(v, BEHIND(v, 8));
 	if (W > 4) v = MAX(v, BEHIND(v, 4));

@@ -176,13 +176,16 @@ type Attention struct {
 	Bias        []float32 // Heads rows of 2·Far + 1 values, by the distance key − query from −Far on; nil: none
 	Far         int
 	Y           []float32 // rows of Heads·Size values
-	Scratch     []float32 // AttentionScratch(longest text, Size) values
+	Scratch     []float32 // AttentionScratch(longest text, Size, Coded) values
+	Coded       bool      // queries, keys, values and weights may have 8 bits, where that is faster
 	// The texts and the heads to compute.
 	First, Last, FirstHead, LastHead int
 }
 
 // AttentionScratch is how many values Attention needs for texts of up to longest tokens.
-func (k Kernels) AttentionScratch(longest, size int) int { return k.attentionScratch(longest, size) }
+func (k Kernels) AttentionScratch(longest, size int, coded bool) int {
+	return k.attentionScratch(longest, size, coded)
+}
 
 // Attention computes softmax(q·kᵀ·scale + bias)·v for the texts [First, Last) and heads [FirstHead, LastHead). What a
 // text gets does not depend on the others.
@@ -200,7 +203,7 @@ func (k Kernels) Attention(a *Attention) error {
 	if !bad && a.Last > a.First {
 		rows := int(a.Starts[a.Last])
 		bad = len(a.QKV) < rows*3*width || len(a.Y) < rows*width ||
-			len(a.Scratch) < k.attentionScratch(int(longest), a.Size)
+			len(a.Scratch) < k.attentionScratch(int(longest), a.Size, a.Coded)
 	}
 	if bad {
 		return fmt.Errorf("%w: attention of %d heads of %d values, texts %d to %d of %d, %d values into %d with %d "+

@@ -31,9 +31,9 @@ static int32_t linear_codes(int32_t isa, slc_linear l, const uint8_t *codes, con
 }
 
 static int32_t attention(int32_t isa, slc_attention a, const float *qkv, const int64_t *starts, const float *bias,
-                         float *y, float *scratch, slc_error *error) {
+                         float *y, float *scratch, int32_t coded, slc_error *error) {
 	a.qkv = qkv, a.starts = starts, a.bias = bias, a.y = y, a.scratch = scratch;
-	return slc_attention_f32(isa, &a, error);
+	return coded ? slc_attention_i8(isa, &a, error) : slc_attention_f32(isa, &a, error);
 }
 #cgo noescape linear
 #cgo nocallback linear
@@ -195,9 +195,17 @@ func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []fl
 	return failure(code, &e)
 }
 
-func (k Kernels) attentionScratch(longest, size int) int {
-	if k.isa == Go {
+// codesAttention tells whether attention has kernels with 8 bits.
+func (k Kernels) codesAttention() bool {
+	return k.isa != Go && C.slc_attention_scratch_i8(k.linearISA(), 1, 1) > 0
+}
+
+func (k Kernels) attentionScratch(longest, size int, coded bool) int {
+	switch {
+	case k.isa == Go:
 		return longest
+	case coded && k.codesAttention():
+		return int(C.slc_attention_scratch_i8(k.linearISA(), C.int64_t(longest), C.int64_t(size)))
 	}
 	return int(C.slc_attention_scratch(C.int32_t(k.isa), C.int64_t(longest), C.int64_t(size)))
 }
@@ -207,12 +215,15 @@ func (k Kernels) attention(a *Attention) error {
 		goAttention(a)
 		return nil
 	}
-	width := a.Heads * a.Size
+	isa, coded, width := C.int32_t(k.isa), C.int32_t(0), a.Heads*a.Size
+	if a.Coded && k.codesAttention() {
+		isa, coded = k.linearISA(), 1
+	}
 	var e C.slc_error
-	code := C.attention(C.int32_t(k.isa), C.slc_attention{
+	code := C.attention(isa, C.slc_attention{
 		stride: C.int64_t(3 * width), heads: C.int64_t(a.Heads), size: C.int64_t(a.Size),
 		first: C.int64_t(a.First), last: C.int64_t(a.Last), first_head: C.int64_t(a.FirstHead),
 		last_head: C.int64_t(a.LastHead), scale: C.float(a.Scale), far: C.int64_t(a.Far), y_stride: C.int64_t(width),
-	}, floats(a.QKV), int64s(a.Starts), floats(a.Bias), floats(a.Y), floats(a.Scratch), &e)
+	}, floats(a.QKV), int64s(a.Starts), floats(a.Bias), floats(a.Y), floats(a.Scratch), coded, &e)
 	return failure(code, &e)
 }

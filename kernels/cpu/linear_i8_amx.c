@@ -4,6 +4,6 @@
 #define ISA amx
 #include "lanes_avx512.h"
 #include "tile_ops_amx.h"
+#include "bf16_avx512.h"
 #define LOOKUP(table, i) ((vec)_mm512_permutexvar_ps((__m512i)(i), _mm512_load_ps(table)))
-#define BF16(p, a, b) _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh((__m512)(b), (__m512)(a)))
 #include "linear_i8_amx_body.h"

@@ -44,7 +44,7 @@ func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []fl
 	return nil
 }
 
-func (k Kernels) attentionScratch(longest, _ int) int { return longest }
+func (k Kernels) attentionScratch(longest, _ int, _ bool) int { return longest }
 
 func (k Kernels) attention(a *Attention) error {
 	goAttention(a)

@@ -341,62 +341,6 @@ func TestLayerNorm(t *testing.T) {
 	})
 }
 
-// Texts of all lengths around the sizes of blocks and panels, with and without a bias by distance; each also alone.
-func TestAttention(t *testing.T) {
-	forEachISA(t, func(t *testing.T, k Kernels) {
-		rng := rand.New(rand.NewPCG(7, 8))
-		lengths := []int{1, 2, 11, 0, 12, 13, 31, 32, 33, 70, 5}
-		for _, shape := range [][2]int{{1, 1}, {3, 16}, {2, 32}, {4, 20}, {2, 64}} {
-			for _, biased := range []bool{false, true} {
-				a := attentionOf(rng, k, shape[0], shape[1], lengths, biased)
-				want := *a
-				want.Y = make([]float32, len(a.Y))
-				must(0, plainGo.Attention(&want))
-				got, broken := between(len(a.Y))
-				a.Y = got
-				if err := k.Attention(a); err != nil {
-					t.Fatal(err)
-				}
-				if d := largestError(got, want.Y); !(d < 2e-6) || broken() {
-					t.Errorf("%v, bias %v: error %g, written outside: %v", shape, biased, d, broken())
-				}
-				alone := *a
-				alone.Y = make([]float32, len(got))
-				for i := range lengths {
-					for h := range shape[0] {
-						alone.First, alone.Last, alone.FirstHead, alone.LastHead = i, i+1, h, h+1
-						if err := k.Attention(&alone); err != nil {
-							t.Fatal(err)
-						}
-					}
-				}
-				if !slices.Equal(alone.Y, got) {
-					t.Errorf("%v: texts and heads one by one have other bits", shape)
-				}
-			}
-		}
-	})
-}
-
-func attentionOf(rng *rand.Rand, k Kernels, heads, size int, lengths []int, biased bool) *Attention {
-	a := &Attention{Heads: heads, Size: size, Starts: []int64{0}, Scale: float32(1 / math.Sqrt(float64(size))),
-		Last: len(lengths), LastHead: heads}
-	for _, n := range lengths {
-		a.Starts = append(a.Starts, a.Starts[len(a.Starts)-1]+int64(n))
-	}
-	rows := int(a.Starts[len(lengths)])
-	a.QKV, a.Y = normal(rng, rows*3*heads*size, 1), make([]float32, rows*heads*size)
-	a.Scratch = make([]float32, k.AttentionScratch(slices.Max(lengths), size))
-	for i := range a.Scratch {
-		a.Scratch[i] = canary
-	}
-	if biased {
-		a.Far = slices.Max(lengths) - 1
-		a.Bias = normal(rng, heads*(2*a.Far+1), 1)
-	}
-	return a
-}
-
 func TestEncoderKernelsRefuse(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		w := weightsOf(t, k, make([]float32, 6), 2, 3)
@@ -427,7 +371,7 @@ func TestEncoderKernelsRefuse(t *testing.T) {
 			kernels.ErrShape) {
 			t.Error(err)
 		}
-		a := attentionOf(rand.New(rand.NewPCG(1, 1)), k, 2, 4, []int{3, 2}, true)
+		a := attentionOf(rand.New(rand.NewPCG(1, 1)), k, 2, 4, []int{3, 2}, true, false)
 		for i, change := range []func(*Attention){
 			func(a *Attention) { a.Last++ },
 			func(a *Attention) { a.Far-- },

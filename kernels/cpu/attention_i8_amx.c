@@ -1,0 +1,8 @@
+//go:build amd64 && !noamx
+
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
+#define ISA amx
+#include "lanes_avx512.h"
+#include "tile_ops_amx.h"
+#include "bf16_avx512.h"
+#include "attention_tiles_body.h"
