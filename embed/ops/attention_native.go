@@ -78,5 +78,5 @@ func (a *attention) compute(c *call) error {
 	defer a.scratch.Put(scratch)
 	return c.domain.kernels.Attention(&cpu.Attention{QKV: qkv.Data, Heads: a.heads, Size: size, Starts: starts,
 		Scale: float32(1 / math.Sqrt(float64(size))), Bias: a.bias, Far: a.far, Y: y, Scratch: *scratch,
-		Coded: a.coded, Last: len(starts) - 1, LastHead: a.heads})
+		Coded: a.coded, Helper: c.helper, Last: len(starts) - 1, LastHead: a.heads})
 }

@@ -7,10 +7,6 @@ package ops
 #cgo LDFLAGS: -ldl
 #include <stdlib.h>
 #include "ops.h"
-#cgo noescape slc_ops_poll
-#cgo nocallback slc_ops_poll
-#cgo noescape slc_ops_wait
-#cgo nocallback slc_ops_wait
 */
 import "C"
 
@@ -85,6 +81,7 @@ func (d *Domain) ISA(coded bool) string {
 func (d *Domain) Close() {
 	C.slc_ops_free(d.api, d.domain)
 	d.handle.Delete()
+	d.closeHelpers()
 }
 
 // failure turns a status into an error, and frees it.
@@ -144,7 +141,9 @@ func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext, helper C.int
 	}
 	c.context = context
 	if helper > 0 {
-		c.helper = &k.domain.helpers[helper-1]
+		h := &k.domain.helpers[helper-1]
+		h.asked()
+		c.helper = h.Helper
 	}
 	err := c.read()
 	if err == nil {
@@ -217,8 +216,8 @@ type call struct {
 	context *C.OrtKernelContext
 	n       int
 	in      [maxInputs]C.slc_ops_tensor
-	scratch []float32 // of products
-	helper  *helper   // nil: none
+	scratch []float32   // of products
+	helper  *cpu.Helper // nil: none
 
 	// What C writes and reads: variables of Go's stack would be allocated anew for each call.
 	count C.size_t

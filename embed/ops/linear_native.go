@@ -82,7 +82,7 @@ func (d *Domain) after(l *linear) *cpu.Weights { return d.linears[(l.place+1)%le
 func (l *linear) product(c *call, x cpu.Rows, residual, y []float32) error {
 	k := c.domain.kernels
 	p := cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Residual: residual, Y: y,
-		Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.after(l)}
+		Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.after(l), Helper: c.helper}
 	if l.coded {
 		codes, _ := l.codes.Get().(*cpu.Codes)
 		if codes == nil {
@@ -95,9 +95,6 @@ func (l *linear) product(c *call, x cpu.Rows, residual, y []float32) error {
 		p.X, p.Codes = cpu.Rows{}, codes
 	} else {
 		p.Scratch = c.room(k.LinearScratch(x.N, x.Dim))
-	}
-	if c.helper != nil {
-		return c.helper.share(&p)
 	}
 	return k.Linear(&p)
 }

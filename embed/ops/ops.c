@@ -3,7 +3,6 @@
 #include "ops.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,30 +162,6 @@ OrtStatus *slc_ops_result(const OrtApi *api, OrtKernelContext *context, const in
 }
 
 void slc_ops_set_helper(int32_t helper) { helper_of_thread = helper; }
-
-static void pause(void) {
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
-int32_t slc_ops_poll(const int32_t *state, int64_t polls) {
-	int32_t now = __atomic_load_n(state, __ATOMIC_ACQUIRE);
-	for (; polls > 0 && now != SLC_HELPER_OFFERED && now != SLC_HELPER_OVER; polls--) {
-		pause();
-		now = __atomic_load_n(state, __ATOMIC_ACQUIRE);
-	}
-	return now;
-}
-
-void slc_ops_wait(const int32_t *state) {
-	for (int64_t polls = 1; __atomic_load_n(state, __ATOMIC_ACQUIRE) != SLC_HELPER_DONE; polls++) {
-		pause();
-		if (polls % 1000 == 0) sched_yield(); // the helper's thread may wait for this processor
-	}
-}
 
 void slc_ops_text(const OrtApi *api, OrtStatus *status, char *to, size_t size) {
 	strncpy(to, api->GetErrorMessage(status), size - 1);

@@ -38,16 +38,6 @@ OrtStatus *slc_ops_result(const OrtApi *api, OrtKernelContext *context, const in
 // slc_ops_set_helper says which helper the runs on this thread have, counted from 1; 0: none.
 void slc_ops_set_helper(int32_t helper);
 
-// What a helper does: it waits for a product, one was offered and not begun, it computes one, one is done, or the run
-// is over.
-enum { SLC_HELPER_WAITS, SLC_HELPER_OFFERED, SLC_HELPER_BUSY, SLC_HELPER_DONE, SLC_HELPER_OVER };
-
-// slc_ops_poll reads the state until it is neither waiting nor busy, but no more often than `polls`, and returns it.
-int32_t slc_ops_poll(const int32_t *state, int64_t polls);
-
-// slc_ops_wait returns when the helper is done.
-void slc_ops_wait(const int32_t *state);
-
 // slc_ops_text copies a status's message and frees the status.
 void slc_ops_text(const OrtApi *api, OrtStatus *status, char *to, size_t size);
 OrtStatus *slc_ops_failure(const OrtApi *api, const char *message);

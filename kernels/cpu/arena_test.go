@@ -37,7 +37,6 @@ func TestArena(t *testing.T) {
 				}
 				if side == 1 {
 					l.After = all[(i+3)%len(all)]
-					l.AfterPanel = l.After.Panels() / 2
 				}
 				if err := multiply(k, &l); err != nil {
 					t.Fatal(err)

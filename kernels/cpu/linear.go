@@ -110,8 +110,8 @@ type Linear struct {
 	Stride      int       // of Y and Residual
 	Scratch     []float32 // LinearScratch(rows, inputs) values; not with Codes
 	First, Last int       // the panels to compute
-	After       *Weights  // what the same thread multiplies with next, which is fetched at the end; nil: not known
-	AfterPanel  int       // its first panel then
+	After       *Weights  // what is multiplied with next, and is fetched at the end; nil: not known
+	Helper      *Helper   // computes half of the panels if it can; nil: none
 }
 
 // LinearScratch is how many values Linear needs beside its arguments for so many rows and inputs of float32: with AMX,
@@ -147,9 +147,6 @@ func (k Kernels) Linear(l *Linear) error {
 		return fmt.Errorf("%w: %d×%d values times %d×%d weights, panels %d to %d of %d, into %d values with stride %d",
 			kernels.ErrShape, n, dim, w.Out, w.In, l.First, l.Last, w.Panels(), len(l.Y), l.Stride)
 	}
-	if w.codes != nil {
-		return k.linearCodes(l)
-	}
 	return k.linear(l)
 }
 
@@ -178,6 +175,7 @@ type Attention struct {
 	Y           []float32 // rows of Heads·Size values
 	Scratch     []float32 // AttentionScratch(longest text, Size, Coded) values
 	Coded       bool      // queries, keys, values and weights may have 8 bits, where that is faster
+	Helper      *Helper   // computes half of the heads if it can; nil: none
 	// The texts and the heads to compute.
 	First, Last, FirstHead, LastHead int
 }

@@ -11,34 +11,34 @@ package cpu
 #cgo nocallback slc_codes_i8
 #cgo noescape slc_layer_norm_f32
 #cgo nocallback slc_layer_norm_f32
-#include "attention.h"
+#include "helper.h"
 #include "layer_norm.h"
-#include "linear.h"
 
-// Pointers as arguments, so that no structure in Go's memory holds pointers to it.
-static int32_t linear(int32_t isa, slc_linear l, const float *x, const float *weights, const float *bias,
-                      const float *residual, float *y, float *scratch, const void *after, slc_error *error) {
-	l.after = after, l.x = x, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y, l.scratch = scratch;
-	return slc_linear_f32(isa, &l, error);
+// Pointers as arguments, so that no structure in Go's memory holds pointers to it. `half` is the first panel or head of
+// the helper's half, h NULL where there is none.
+static int32_t linear(slc_helper *h, int32_t isa, slc_linear l, const float *x, const uint8_t *codes,
+                      const float *steps, const void *weights, const float *bias, const float *residual, float *y,
+                      float *scratch, const void *after, int64_t half, float *its_scratch, const void *its_after,
+                      slc_error *error) {
+	slc_task_fn *task = codes ? slc_product_i8 : slc_product_f32;
+	l.x = x, l.codes = codes, l.steps = steps, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
+	l.scratch = scratch, l.after = after;
+	slc_linear mine = l, its = l;
+	mine.last = its.first = half, its.scratch = its_scratch, its.after = its_after;
+	return slc_share(h, task, isa, &l, &mine, &its, sizeof l, error);
 }
 
-static int32_t linear_codes(int32_t isa, slc_linear l, const uint8_t *codes, const float *steps, const void *weights,
-                            const float *bias, const float *residual, float *y, const void *after,
-                            slc_error *error) {
-	l.codes = codes, l.steps = steps, l.weights = weights, l.after = after;
-	l.bias = bias, l.residual = residual, l.y = y;
-	return slc_linear_i8(isa, &l, error);
-}
-
-static int32_t attention(int32_t isa, slc_attention a, const float *qkv, const int64_t *starts, const float *bias,
-                         float *y, float *scratch, int32_t coded, slc_error *error) {
+static int32_t attention(slc_helper *h, int32_t isa, int32_t coded, slc_attention a, const float *qkv,
+                         const int64_t *starts, const float *bias, float *y, float *scratch, int64_t half,
+                         float *its_scratch, slc_error *error) {
+	slc_task_fn *task = coded ? slc_heads_i8 : slc_heads_f32;
 	a.qkv = qkv, a.starts = starts, a.bias = bias, a.y = y, a.scratch = scratch;
-	return coded ? slc_attention_i8(isa, &a, error) : slc_attention_f32(isa, &a, error);
+	slc_attention mine = a, its = a;
+	mine.last_head = its.first_head = half, its.scratch = its_scratch;
+	return slc_share(h, task, isa, &a, &mine, &its, sizeof a, error);
 }
 #cgo noescape linear
 #cgo nocallback linear
-#cgo noescape linear_codes
-#cgo nocallback linear_codes
 #cgo noescape attention
 #cgo nocallback attention
 */
@@ -96,31 +96,41 @@ func (k Kernels) linear(l *Linear) error {
 		goLinear(l)
 		return nil
 	}
-	var e C.slc_error
-	code := C.linear(k.linearISA(), arguments(l, l.X.N, l.X.Stride), floats(l.X.Data), floats(l.Weights.data),
-		floats(l.Bias), floats(l.Residual), floats(l.Y), floats(l.Scratch), l.after(), &e)
-	return failure(code, &e)
-}
-
-// after is where the panel begins that is computed next.
-func (l *Linear) after() unsafe.Pointer {
-	w := l.After
-	if w == nil || l.AfterPanel < 0 || l.AfterPanel >= w.Panels() {
-		return nil
-	}
-	if w.codes != nil {
-		return unsafe.Pointer(&w.codes[len(w.codes)/w.Panels()*l.AfterPanel])
-	}
-	return unsafe.Pointer(&w.data[len(w.data)/w.Panels()*l.AfterPanel])
-}
-
-// arguments are those of a product but the pointers.
-func arguments(l *Linear, n, stride int) C.slc_linear {
-	return C.slc_linear{
-		rows: C.int64_t(n), x_stride: C.int64_t(stride), in: C.int64_t(l.Weights.In),
+	args := C.slc_linear{
+		rows: C.int64_t(l.X.N), x_stride: C.int64_t(l.X.Stride), in: C.int64_t(l.Weights.In),
 		out: C.int64_t(l.Weights.Out), residual_stride: C.int64_t(l.Stride), y_stride: C.int64_t(l.Stride),
 		first: C.int64_t(l.First), last: C.int64_t(l.Last), activation: C.int32_t(l.Activation),
 	}
+	weights, codes, steps := unsafe.Pointer(unsafe.SliceData(l.Weights.data)), (*C.uint8_t)(nil), (*C.float)(nil)
+	if c := l.Codes; c != nil {
+		weights, codes, steps = unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), bytes(c.codes), floats(c.steps)
+		args.rows, args.step_stride = C.int64_t(c.n), C.int64_t(c.groups)
+		args.code_stride = C.int64_t(c.groups * codeGroup * k.codeSize())
+	}
+	half := (l.First + l.Last + 1) / 2
+	var h *C.slc_helper
+	var scratch []float32
+	if l.Helper != nil && half < l.Last {
+		h, scratch = l.Helper.thread, l.Helper.room(len(l.Scratch))
+	}
+	var e C.slc_error
+	code := C.linear(h, k.linearISA(), args, floats(l.X.Data), codes, steps, weights, floats(l.Bias),
+		floats(l.Residual), floats(l.Y), floats(l.Scratch), l.after(0), C.int64_t(half), floats(scratch), l.after(1),
+		&e)
+	return failure(code, &e)
+}
+
+// after is where the panel begins that is computed next: with a helper, both have a half of the panels.
+func (l *Linear) after(half int) unsafe.Pointer {
+	w := l.After
+	if w == nil || w.Panels() < 2 && half > 0 {
+		return nil
+	}
+	panel := (w.Panels() + 1) / 2 * half
+	if w.codes != nil {
+		return unsafe.Pointer(&w.codes[len(w.codes)/w.Panels()*panel])
+	}
+	return unsafe.Pointer(&w.data[len(w.data)/w.Panels()*panel])
 }
 
 func (k Kernels) codePanel() int {
@@ -167,21 +177,6 @@ func (k Kernels) encode(c *Codes, x Rows) error {
 	return failure(code, &e)
 }
 
-func (k Kernels) linearCodes(l *Linear) error {
-	if k.isa == Go {
-		goLinearCodes(l)
-		return nil
-	}
-	args := arguments(l, l.Codes.n, 0)
-	args.code_stride = C.int64_t(l.Codes.groups * codeGroup * k.codeSize())
-	args.step_stride = C.int64_t(l.Codes.groups)
-	var e C.slc_error
-	code := C.linear_codes(k.linearISA(), args, bytes(l.Codes.codes), floats(l.Codes.steps),
-		unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), floats(l.Bias), floats(l.Residual), floats(l.Y), l.after(),
-		&e)
-	return failure(code, &e)
-}
-
 func bytes(s []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(s))) }
 
 func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []float32, epsilon float32) error {
@@ -219,11 +214,18 @@ func (k Kernels) attention(a *Attention) error {
 	if a.Coded && k.codesAttention() {
 		isa, coded = k.linearISA(), 1
 	}
+	half := (a.FirstHead + a.LastHead + 1) / 2
+	var h *C.slc_helper
+	var scratch []float32
+	if a.Helper != nil && half < a.LastHead {
+		h, scratch = a.Helper.thread, a.Helper.room(len(a.Scratch))
+	}
 	var e C.slc_error
-	code := C.attention(isa, C.slc_attention{
+	code := C.attention(h, isa, coded, C.slc_attention{
 		stride: C.int64_t(3 * width), heads: C.int64_t(a.Heads), size: C.int64_t(a.Size),
 		first: C.int64_t(a.First), last: C.int64_t(a.Last), first_head: C.int64_t(a.FirstHead),
 		last_head: C.int64_t(a.LastHead), scale: C.float(a.Scale), far: C.int64_t(a.Far), y_stride: C.int64_t(width),
-	}, floats(a.QKV), int64s(a.Starts), floats(a.Bias), floats(a.Y), floats(a.Scratch), coded, &e)
+	}, floats(a.QKV), int64s(a.Starts), floats(a.Bias), floats(a.Y), floats(a.Scratch), C.int64_t(half),
+		floats(scratch), &e)
 	return failure(code, &e)
 }

@@ -17,6 +17,10 @@ func goPackWeights(to []float32, a Rows) {
 
 func goLinear(l *Linear) {
 	w := l.Weights
+	if w.codes != nil {
+		goLinearCodes(l)
+		return
+	}
 	for i := range l.X.N {
 		x := l.X.Row(i)
 		for o := l.First; o < l.Last; o++ {

@@ -34,11 +34,6 @@ func (k Kernels) encode(c *Codes, x Rows) error {
 	return nil
 }
 
-func (k Kernels) linearCodes(l *Linear) error {
-	goLinearCodes(l)
-	return nil
-}
-
 func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []float32, epsilon float32) error {
 	goLayerNorm(rows, n, dim, stride, scale, shift, epsilon)
 	return nil
