@@ -86,16 +86,21 @@ func (k Kernels) Encode(c *Codes, x Rows) error {
 	if err := x.check(false); err != nil {
 		return err
 	}
-	c.of, c.n, c.dim, c.groups = k, x.N, x.Dim, (x.Dim+codeGroup-1)/codeGroup
+	c.begin(k, x.N, x.Dim)
+	if c.n == 0 {
+		return nil
+	}
+	return k.encode(c, x)
+}
+
+// begin makes room for n rows of dim values.
+func (c *Codes) begin(k Kernels, n, dim int) {
+	c.of, c.n, c.dim, c.groups = k, n, dim, (dim+codeGroup-1)/codeGroup
 	whole := (c.n + 15) / 16 * 16 // rows: with AMX there are zeros behind the last
 	steps, bytes := c.n*c.groups, whole*c.groups*codeGroup*k.codeSize()
 	if len(c.steps) < steps || len(c.codes) < bytes {
 		c.steps, c.codes = make([]float32, steps), make([]byte, bytes)
 	}
-	if c.n == 0 {
-		return nil
-	}
-	return k.encode(c, x)
 }
 
 // Linear are the arguments of a product y = f(x·Wᵀ + bias) + residual.
@@ -107,6 +112,7 @@ type Linear struct {
 	Activation  Activation
 	Residual    []float32 // rows like those of Y, as far apart; nil: none
 	Y           []float32
+	To          *Codes    // what Encode makes of Y, whose values are not known then; with Codes and all panels; nil: Y
 	Stride      int       // of Y and Residual
 	Scratch     []float32 // LinearScratch(rows, inputs) values; not with Codes
 	First, Last int       // the panels to compute
@@ -147,7 +153,20 @@ func (k Kernels) Linear(l *Linear) error {
 		return fmt.Errorf("%w: %d×%d values times %d×%d weights, panels %d to %d of %d, into %d values with stride %d",
 			kernels.ErrShape, n, dim, w.Out, w.In, l.First, l.Last, w.Panels(), len(l.Y), l.Stride)
 	}
-	return k.linear(l)
+	if l.To == nil {
+		return k.linear(l)
+	}
+	if w.codes == nil || l.To == l.Codes || l.First > 0 || l.Last < w.Panels() {
+		return fmt.Errorf("%w: outputs as codes, of panels %d to %d of %d, need codes as inputs and all panels",
+			kernels.ErrShape, l.First, l.Last, w.Panels())
+	}
+	if l.To.begin(k, n, w.Out); k.writesCodes() {
+		return k.linear(l)
+	}
+	if err := k.linear(l); err != nil {
+		return err
+	}
+	return k.Encode(l.To, Rows{Data: l.Y, N: n, Dim: w.Out, Stride: l.Stride})
 }
 
 // LayerNorm replaces each row x of the n rows of dim values, stride apart, by (x − mean)/√(variance + epsilon)·scale +

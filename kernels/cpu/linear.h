@@ -28,6 +28,10 @@ typedef struct {
 	const uint8_t *codes;
 	const float *steps;
 	int64_t code_stride, step_stride;
+	// Where slc_writes_codes(isa): slc_linear_i8 writes the outputs as the codes of the next product's inputs, and the sums
+	// of its slices alone to y. NULL: outputs to y.
+	uint8_t *y_codes;
+	int64_t y_code_stride;
 } slc_linear;
 
 // Beside the instruction sets of slc.h, the functions here take that of AMX with its tile instructions emulated: the
@@ -98,6 +102,8 @@ int64_t slc_linear_panel_i8(int32_t isa);
 
 // slc_code_bytes is the size of an input's code: 1, or 2 where 16 bits are multiplied. code_stride counts bytes.
 int64_t slc_code_bytes(int32_t isa);
+
+int32_t slc_writes_codes(int32_t isa);
 
 // slc_linear_bytes_i8 is the size of packed weights. A panel has for each group of inputs the codes, of 8 bits each,
 // four inputs of an output beside each other or two where 16 bits are multiplied, then 32-bit integers that make up for

@@ -18,11 +18,11 @@ package cpu
 // the helper's half, h NULL where there is none.
 static int32_t linear(slc_helper *h, int32_t isa, slc_linear l, const float *x, const uint8_t *codes,
                       const float *steps, const void *weights, const float *bias, const float *residual, float *y,
-                      float *scratch, const void *after, int64_t half, float *its_scratch, const void *its_after,
-                      slc_error *error) {
+                      uint8_t *to, float *scratch, const void *after, int64_t half, float *its_scratch,
+                      const void *its_after, slc_error *error) {
 	slc_task_fn *task = codes ? slc_product_i8 : slc_product_f32;
 	l.x = x, l.codes = codes, l.steps = steps, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
-	l.scratch = scratch, l.after = after;
+	l.y_codes = to, l.scratch = scratch, l.after = after;
 	slc_linear mine = l, its = l;
 	mine.last = its.first = half, its.scratch = its_scratch, its.after = its_after;
 	return slc_share(h, task, isa, &l, &mine, &its, sizeof l, error);
@@ -107,6 +107,10 @@ func (k Kernels) linear(l *Linear) error {
 		args.rows, args.step_stride = C.int64_t(c.n), C.int64_t(c.groups)
 		args.code_stride = C.int64_t(c.groups * codeGroup * k.codeSize())
 	}
+	var to *C.uint8_t
+	if l.To != nil && k.writesCodes() {
+		to, args.y_code_stride = bytes(l.To.codes), C.int64_t(l.To.groups*codeGroup*k.codeSize())
+	}
 	half := (l.First + l.Last + 1) / 2
 	var h *C.slc_helper
 	var scratch []float32
@@ -115,8 +119,8 @@ func (k Kernels) linear(l *Linear) error {
 	}
 	var e C.slc_error
 	code := C.linear(h, k.linearISA(), args, floats(l.X.Data), codes, steps, weights, floats(l.Bias),
-		floats(l.Residual), floats(l.Y), floats(l.Scratch), l.after(0), C.int64_t(half), floats(scratch), l.after(1),
-		&e)
+		floats(l.Residual), floats(l.Y), to, floats(l.Scratch), l.after(0), C.int64_t(half), floats(scratch),
+		l.after(1), &e)
 	return failure(code, &e)
 }
 
@@ -132,6 +136,9 @@ func (l *Linear) after(half int) unsafe.Pointer {
 	}
 	return unsafe.Pointer(&w.data[len(w.data)/w.Panels()*panel])
 }
+
+// writesCodes tells whether a product can write its outputs as codes.
+func (k Kernels) writesCodes() bool { return k.isa != Go && C.slc_writes_codes(k.linearISA()) != 0 }
 
 func (k Kernels) codePanel() int {
 	if k.isa == Go {

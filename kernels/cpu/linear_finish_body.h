@@ -1,5 +1,6 @@
 // What comes after the sums of a product with weights: those of the slices before, bias, activation and residual. A
-// file that includes it defines PANEL, the outputs of a panel, and LOOKUP where gelu_table_body.h is to be used.
+// file that includes it defines PANEL, the outputs of a panel, LOOKUP where gelu_table_body.h is to be used, and BF16,
+// TILE and STEP where outputs may be written as the codes of linear_i8_amx_body.h.
 #ifdef LOOKUP
 #include "gelu_table_body.h"
 #endif
@@ -28,24 +29,52 @@ INLINE vec activate(vec x, const int activation) {
 	}
 }
 
-// finish_lanes adds the sums of n outputs to those of the slices before, which wait in y, and ends the product after
-// the last. n is W but at the end of a row: whole vectors are written faster.
-INLINE void finish_lanes(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t at, const int64_t n,
+// output_of adds the sums of n outputs to those of the slices before, which wait in y, and ends the product after the
+// last. n is W but at the end of a row: whole vectors are read faster.
+INLINE vec output_of(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t at, const int64_t n,
 		const int activation) {
-	float *y = l->y + row * l->y_stride + at;
+	const float *y = l->y + row * l->y_stride + at;
 	vec v = LOAD(sums);
 	if (!k.starts) v = (n == W ? LOAD(y) : LOADN(y, n)) + v;
-	if (k.ends) {
-		if (l->bias) v = v + (n == W ? LOAD(l->bias + at) : LOADN(l->bias + at, n));
-		v = activate(v, activation);
-		if (l->residual) {
-			const float *r = l->residual + row * l->residual_stride + at;
-			v = v + (n == W ? LOAD(r) : LOADN(r, n));
-		}
+	if (!k.ends) return v;
+	if (l->bias) v = v + (n == W ? LOAD(l->bias + at) : LOADN(l->bias + at, n));
+	v = activate(v, activation);
+	if (l->residual) {
+		const float *r = l->residual + row * l->residual_stride + at;
+		v = v + (n == W ? LOAD(r) : LOADN(r, n));
 	}
+	return v;
+}
+
+INLINE void finish_lanes(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t at, const int64_t n,
+		const int activation) {
+	const vec v = output_of(l, sums, k, row, at, n, activation);
+	float *y = l->y + row * l->y_stride + at;
 	if (n == W) STORE(y, v);
 	else STOREN(y, v, n);
 }
+
+#ifdef BF16
+// finish_codes ends a product whose outputs are the codes of the next one's inputs (slc_codes_i8): a panel is a step.
+INLINE void finish_codes(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
+		const int activation) {
+	const int64_t left = l->out - column;
+	for (int64_t i = row; i < row + rows; i++, sums += PANEL) {
+		uint8_t *to = l->y_codes + i / TILE * TILE * l->y_code_stride + (column * TILE + i % TILE * STEP) * 2;
+		vec v[PANEL / W];
+#pragma GCC unroll 4
+		for (int j = 0; j < PANEL / W; j++) {
+			if (left >= PANEL) v[j] = output_of(l, sums + j * W, k, i, column + j * W, W, activation);
+			else if (left > j * W)
+				v[j] = choose(below(left - j * W), output_of(l, sums + j * W, k, i, column + j * W,
+				                                             left - j * W < W ? left - j * W : W, activation), SET1(0.f));
+			else v[j] = SET1(0.f);
+		}
+#pragma GCC unroll 2
+		for (int j = 0; j < PANEL / W; j += 2) BF16(to + 2 * j * W, v[j], v[j + 1]);
+	}
+}
+#endif
 
 // finish_whole is finish for whole panels. What l has is in variables, since a store to y might change l.
 INLINE void finish_whole(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
@@ -72,6 +101,12 @@ INLINE void finish_whole(const slc_linear *l, const float *sums, slice k, int64_
 
 INLINE void finish(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
 		const int activation) {
+#ifdef BF16
+	if (k.ends && l->y_codes) {
+		finish_codes(l, sums, k, row, rows, column, activation);
+		return;
+	}
+#endif
 	if (column + PANEL <= l->out) {
 		finish_whole(l, sums, k, row, rows, column, activation);
 		return;
