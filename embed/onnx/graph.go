@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
 )
 
@@ -241,9 +240,52 @@ func relativeBucket(distance, buckets int64) int64 {
 // layer is one post-norm transformer layer.
 func (e *encoder) layer(x, p string) string {
 	f, h := e.family, e.Hidden
+	if !e.Standard && !f.disentangled {
+		return e.whole(x, p)
+	}
 	x = e.linearNorm(e.attention(x, p), x, p+f.out, p+f.attnNorm, h)
 	up := e.linear(x, p+f.up, h, e.Intermediate, e.Activation)
 	return e.linearNorm(up, x, p+f.down, p+f.outNorm, e.Intermediate)
+}
+
+// whole is a layer in one operator.
+func (e *encoder) whole(x, p string) string {
+	f, h := e.family, e.Hidden
+	in := append([]string{x, Starts}, e.threefold(p)...)
+	in = append(in, e.weighted(p+f.out, h, h)...)
+	in = append(in, e.normed(p+f.attnNorm)...)
+	in = append(in, e.weighted(p+f.up, h, e.Intermediate)...)
+	in = append(in, e.weighted(p+f.down, e.Intermediate, h)...)
+	if in = append(in, e.normed(p+f.outNorm)...); e.bias != "" {
+		in = append(in, e.bias)
+	}
+	return e.own("Layer", in, attrInt("heads", e.Heads), attrInt("activation", activations[e.Activation]),
+		attrFloat("epsilon", float32(e.Epsilon)), attrInt("codes", e.codes))
+}
+
+// weighted are the weights and the bias of a linear layer.
+func (e *encoder) weighted(key string, in, out int64) []string {
+	return []string{e.tensor([]int64{out, in}, key+".weight"), e.tensor([]int64{out}, key+".bias")}
+}
+
+// threefold are the weights of queries, keys and values, then their biases.
+func (e *encoder) threefold(p string) (all []string) {
+	for _, part := range []string{".weight", ".bias"} {
+		for _, key := range []string{e.family.query, e.family.key, e.family.value} {
+			shape := []int64{e.Hidden, e.Hidden}
+			if part == ".bias" {
+				shape = shape[:1]
+			}
+			all = append(all, e.tensor(shape, p+key+part))
+		}
+	}
+	return all
+}
+
+// normed are the scale and the shift of a layer normalisation.
+func (e *encoder) normed(key string) []string {
+	scale, shift := e.normTensors(key, e.Hidden)
+	return []string{scale, shift}
 }
 
 // activations are numbered as package cpu numbers them.
@@ -254,8 +296,8 @@ func (e *encoder) linear(x, key string, in, out int64, activation string) string
 	if e.Standard {
 		return e.activate(e.product(x, key, in, out), activation)
 	}
-	w, b := e.tensor([]int64{out, in}, key+".weight"), e.tensor([]int64{out}, key+".bias")
-	return e.own("Linear", []string{x, w, b}, attrInt("activation", activations[activation]), attrInt("codes", e.codes))
+	return e.own("Linear", append([]string{x}, e.weighted(key, in, out)...),
+		attrInt("activation", activations[activation]), attrInt("codes", e.codes))
 }
 
 // linearNorm is the layer normalisation of x·Wᵀ + bias + residual.
@@ -264,32 +306,18 @@ func (e *encoder) linearNorm(x, residual, key, norm string, in int64) string {
 	if e.Standard {
 		return e.norm(e.op("Add", e.product(x, key, in, h), residual), norm, h, e.Epsilon)
 	}
-	w, b := e.tensor([]int64{h, in}, key+".weight"), e.tensor([]int64{h}, key+".bias")
-	scale, shift := e.normTensors(norm, h)
-	return e.own("LinearNorm", []string{x, residual, w, b, scale, shift}, attrFloat("epsilon", float32(e.Epsilon)),
+	inputs := append([]string{x, residual}, e.weighted(key, in, h)...)
+	return e.own("LinearNorm", append(inputs, e.normed(norm)...), attrFloat("epsilon", float32(e.Epsilon)),
 		attrInt("codes", e.codes))
 }
 
-// attention is softmax(QKᵀ/√d + bias)·V over all heads.
+// attention is softmax(QKᵀ/√d + bias)·V over all heads, where a layer is not one operator.
 func (e *encoder) attention(x, p string) string {
 	if e.Standard {
 		return e.paddedAttention(x, p)
 	}
-	var weights, biases []string
-	for _, key := range []string{e.family.query, e.family.key, e.family.value} {
-		weights = append(weights, e.tensor([]int64{e.Hidden, e.Hidden}, p+key+".weight"))
-		biases = append(biases, e.tensor([]int64{e.Hidden}, p+key+".bias"))
-	}
-	qkv := e.own("Linear", slices.Concat([]string{x}, weights, biases), attrInt("activation", 0),
-		attrInt("codes", e.codes))
-	if e.family.disentangled {
-		return e.disentangled(qkv, p)
-	}
-	in := []string{qkv, Starts}
-	if e.bias != "" {
-		in = append(in, e.bias)
-	}
-	return e.own("Attention", in, attrInt("heads", e.Heads), attrInt("codes", e.codes))
+	qkv := e.own("Linear", append([]string{x}, e.threefold(p)...), attrInt("activation", 0), attrInt("codes", e.codes))
+	return e.disentangled(qkv, p)
 }
 
 // pool makes one vector of the hidden states of each text.

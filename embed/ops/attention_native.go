@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// attention is the attention of each text to itself.
+// attention is that of each text to itself.
 type attention struct {
 	heads   int
 	coded   bool      // with 8 bits where that is faster
@@ -20,63 +20,50 @@ type attention struct {
 	scratch sync.Pool // of *[]float32
 }
 
-func newAttention(n *node) (operator, error) {
-	a := &attention{}
-	var err error
-	if a.heads, err = n.int("heads"); err != nil {
-		return nil, err
-	}
-	if a.heads < 1 {
-		return nil, fmt.Errorf("Attention with %d heads", a.heads)
-	}
+// take reads the attributes heads and codes, and a bias by distance from the input that follows the others, if any.
+func (a *attention) take(n *node, others int) error {
 	codes, err := n.int("codes")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a.coded = codes != 0
+	if a.heads, err = n.int("heads"); err != nil {
+		return err
+	}
+	if a.coded = codes != 0; a.heads < 1 {
+		return fmt.Errorf("attention with %d heads", a.heads)
+	}
 	inputs, err := n.inputs()
-	if err != nil || inputs < 3 {
-		return a, err
+	if err != nil || inputs <= others {
+		return err
 	}
-	b, err := n.constant(2)
+	b, err := n.constant(others)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if b.N != a.heads || b.Dim%2 == 0 {
-		return nil, fmt.Errorf("Attention with a bias of %d×%d for %d heads", b.N, b.Dim, a.heads)
+		return fmt.Errorf("attention with a bias of %d×%d for %d heads", b.N, b.Dim, a.heads)
 	}
 	a.bias, a.far = slices.Clone(b.Data), b.Dim/2
-	return a, nil
+	return nil
 }
 
-func (a *attention) compute(c *call) error {
-	qkv, err := c.rows(0)
-	if err != nil {
-		return err
-	}
-	starts, err := c.starts(1, qkv.N)
-	if err != nil {
-		return err
-	}
-	size := qkv.Dim / 3 / a.heads
-	if 3*a.heads*size != qkv.Dim {
-		return fmt.Errorf("queries, keys and values of %d values for %d heads", qkv.Dim, a.heads)
-	}
-	y, err := c.result(qkv.N, a.heads*size)
-	if err != nil {
-		return err
-	}
-	longest := int64(0)
+// attend computes y, rows of the size of a query, of rows of queries, keys and values.
+func (a *attention) attend(c *call, qkv, y []float32, starts []int64) error {
+	longest, rows := int64(0), starts[len(starts)-1]
 	for i := range starts[1:] {
 		longest = max(longest, starts[i+1]-starts[i])
 	}
+	if rows == 0 {
+		return nil
+	}
+	size := len(y) / int(rows) / a.heads
 	scratch, _ := a.scratch.Get().(*[]float32)
 	if need := c.domain.kernels.AttentionScratch(int(longest), size, a.coded); scratch == nil || len(*scratch) < need {
 		grown := make([]float32, need)
 		scratch = &grown
 	}
 	defer a.scratch.Put(scratch)
-	return c.domain.kernels.Attention(&cpu.Attention{QKV: qkv.Data, Heads: a.heads, Size: size, Starts: starts,
+	return c.domain.kernels.Attention(&cpu.Attention{QKV: qkv, Heads: a.heads, Size: size, Starts: starts,
 		Scale: float32(1 / math.Sqrt(float64(size))), Bias: a.bias, Far: a.far, Y: y, Scratch: *scratch,
 		Coded: a.coded, Helper: c.helper, Last: len(starts) - 1, LastHead: a.heads})
 }

@@ -107,7 +107,7 @@ type operator interface{ compute(c *call) error }
 var constructors = [C.SLC_OPS]func(*node) (operator, error){
 	C.SLC_OPS_LINEAR:      newLinear,
 	C.SLC_OPS_LINEAR_NORM: newLinearNorm,
-	C.SLC_OPS_ATTENTION:   newAttention,
+	C.SLC_OPS_LAYER:       newLayer,
 	C.SLC_OPS_POOL:        newPool,
 
 	C.SLC_OPS_DISENTANGLED: newDisentangled,
@@ -216,7 +216,9 @@ type call struct {
 	context *C.OrtKernelContext
 	n       int
 	in      [maxInputs]C.slc_ops_tensor
-	scratch []float32   // of products
+	scratch []float32 // of products
+	memory  []float32 // between the products of a layer
+	codes   [2]cpu.Codes
 	helper  *cpu.Helper // nil: none
 
 	// What C writes and reads: variables of Go's stack would be allocated anew for each call.
@@ -237,6 +239,14 @@ func (c *call) room(n int) []float32 {
 		c.scratch = make([]float32, n)
 	}
 	return c.scratch[:n]
+}
+
+// space is memory for n values, valid until the next call of space.
+func (c *call) space(n int) []float32 {
+	if len(c.memory) < n {
+		c.memory = make([]float32, n)
+	}
+	return c.memory[:n]
 }
 
 // rows is an input of float32 rows.

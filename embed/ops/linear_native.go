@@ -5,7 +5,6 @@ package ops
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -13,8 +12,7 @@ import (
 // linear is f(x·Wᵀ + b).
 type linear struct {
 	weights    *cpu.Weights
-	coded      bool      // weights and inputs are of 8 bits
-	codes      sync.Pool // of *cpu.Codes
+	coded      bool // weights and inputs are of 8 bits
 	bias       []float32
 	activation cpu.Activation
 	place      int // among the products of the graph
@@ -78,25 +76,38 @@ func (l *linear) take(n *node, first, count int) error {
 // after are the weights that a run multiplies with behind those of l, or the first ones again for the next run.
 func (d *Domain) after(l *linear) *cpu.Weights { return d.linears[(l.place+1)%len(d.linears)].weights }
 
+// operand are the inputs of a product as they are multiplied.
+type operand struct {
+	rows  cpu.Rows
+	codes *cpu.Codes // instead of rows; nil: rows
+}
+
+// operand is x for a product, in codes if it wants them.
+func (l *linear) operand(c *call, x cpu.Rows, codes *cpu.Codes) (operand, error) {
+	if !l.coded {
+		return operand{rows: x}, nil
+	}
+	return operand{codes: codes}, c.domain.kernels.Encode(codes, x)
+}
+
+// multiply computes y = f(x·Wᵀ + b) + residual; with `to` not nil, the codes of that instead.
+func (l *linear) multiply(c *call, x operand, residual, y []float32, to *cpu.Codes) error {
+	p := cpu.Linear{X: x.rows, Codes: x.codes, Weights: l.weights, Bias: l.bias, Activation: l.activation,
+		Residual: residual, Y: y, To: to, Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.after(l),
+		Helper: c.helper}
+	if !l.coded {
+		p.Scratch = c.room(c.domain.kernels.LinearScratch(x.rows.N, x.rows.Dim))
+	}
+	return c.domain.kernels.Linear(&p)
+}
+
 // product computes y = f(x·Wᵀ + b) + residual.
 func (l *linear) product(c *call, x cpu.Rows, residual, y []float32) error {
-	k := c.domain.kernels
-	p := cpu.Linear{X: x, Weights: l.weights, Bias: l.bias, Activation: l.activation, Residual: residual, Y: y,
-		Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.after(l), Helper: c.helper}
-	if l.coded {
-		codes, _ := l.codes.Get().(*cpu.Codes)
-		if codes == nil {
-			codes = &cpu.Codes{}
-		}
-		defer l.codes.Put(codes)
-		if err := k.Encode(codes, x); err != nil {
-			return err
-		}
-		p.X, p.Codes = cpu.Rows{}, codes
-	} else {
-		p.Scratch = c.room(k.LinearScratch(x.N, x.Dim))
+	in, err := l.operand(c, x, &c.codes[0])
+	if err != nil {
+		return err
 	}
-	return k.Linear(&p)
+	return l.multiply(c, in, residual, y, nil)
 }
 
 func (l *linear) compute(c *call) error {
@@ -111,31 +122,46 @@ func (l *linear) compute(c *call) error {
 	return l.product(c, x, nil, y)
 }
 
-// linearNorm is the layer normalisation of x·Wᵀ + b + residual.
-type linearNorm struct {
-	linear
+// norm is the layer normalisation of rows.
+type norm struct {
 	scale, shift []float32
 	epsilon      float32
 }
 
-func newLinearNorm(n *node) (operator, error) {
-	l := &linearNorm{}
-	if err := l.take(n, 2, 1); err != nil {
-		return nil, err
-	}
+// take reads what scales and shifts dim values from the inputs first and first + 1.
+func (l *norm) take(n *node, first, dim int) error {
 	for i, to := range []*[]float32{&l.scale, &l.shift} {
-		v, err := n.constant(4 + i)
+		v, err := n.constant(first + i)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if v.N != 1 || v.Dim != l.weights.Out {
-			return nil, fmt.Errorf("normalisation of %d outputs with %d values", l.weights.Out, v.Dim)
+		if v.N != 1 || v.Dim != dim {
+			return fmt.Errorf("normalisation of %d outputs with %d values", dim, v.Dim)
 		}
 		*to = slices.Clone(v.Data)
 	}
 	var err error
 	l.epsilon, err = n.float("epsilon")
-	return l, err
+	return err
+}
+
+func (l *norm) apply(c *call, y []float32) error {
+	dim := len(l.scale)
+	return c.domain.kernels.LayerNorm(y, len(y)/dim, dim, dim, l.scale, l.shift, l.epsilon)
+}
+
+// linearNorm is the layer normalisation of x·Wᵀ + b + residual.
+type linearNorm struct {
+	linear
+	norm norm
+}
+
+func newLinearNorm(n *node) (operator, error) {
+	l := &linearNorm{}
+	if err := l.linear.take(n, 2, 1); err != nil {
+		return nil, err
+	}
+	return l, l.norm.take(n, 4, l.weights.Out)
 }
 
 func (l *linearNorm) compute(c *call) error {
@@ -158,5 +184,5 @@ func (l *linearNorm) compute(c *call) error {
 	if err := l.product(c, x, residual.Data, y); err != nil {
 		return err
 	}
-	return c.domain.kernels.LayerNorm(y, x.N, out, out, l.scale, l.shift, l.epsilon)
+	return l.norm.apply(c, y)
 }

@@ -18,7 +18,7 @@ static const struct {
 } operators[SLC_OPS] = {
 	[SLC_OPS_LINEAR] = {"Linear", 3},
 	[SLC_OPS_LINEAR_NORM] = {"LinearNorm", 6},
-	[SLC_OPS_ATTENTION] = {"Attention", 2},
+	[SLC_OPS_LAYER] = {"Layer", 18},
 	[SLC_OPS_POOL] = {"Pool", 2},
 	[SLC_OPS_DISENTANGLED] = {"DisentangledAttention", 2},
 };

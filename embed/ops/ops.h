@@ -17,7 +17,7 @@ typedef struct {
 const OrtApi *slc_ops_api(const char *path, const char **error);
 
 // The operators.
-enum { SLC_OPS_LINEAR, SLC_OPS_LINEAR_NORM, SLC_OPS_ATTENTION, SLC_OPS_POOL, SLC_OPS_DISENTANGLED, SLC_OPS };
+enum { SLC_OPS_LINEAR, SLC_OPS_LINEAR_NORM, SLC_OPS_LAYER, SLC_OPS_POOL, SLC_OPS_DISENTANGLED, SLC_OPS };
 
 // slc_ops_register adds the operators to the options; owner reaches the callbacks. The domain must outlive the sessions
 // made with them.

@@ -87,20 +87,11 @@ func TestLinearNorm(t *testing.T) {
 
 // referenceNorm is a row of LinearNorm in float64.
 func referenceNorm(x, residual, w, b, scale, shift []float32) []float64 {
-	y, mean, variance := make([]float64, len(b)), 0., 0.
+	y := referenceLinear(widened(x), w, b)
 	for o := range y {
-		y[o] = float64(b[o]) + float64(residual[o])
-		for i, v := range x {
-			y[o] += float64(v) * float64(w[o*len(x)+i])
-		}
-		mean += y[o] / float64(len(y))
+		y[o] += float64(residual[o])
 	}
-	for _, v := range y {
-		variance += (v - mean) * (v - mean) / float64(len(y))
-	}
-	for o, v := range y {
-		y[o] = (v-mean)/math.Sqrt(variance+float64(float32(1e-5)))*float64(scale[o]) + float64(shift[o])
-	}
+	normalise(y, scale, shift)
 	return y
 }
 
@@ -127,44 +118,156 @@ func TestLinearNormRefuses(t *testing.T) {
 	}
 }
 
-// Attention against float64: texts of one token and of many, with and without a bias by distance, and scores so large
-// that an exponential without the maximum taken off would overflow.
-func TestAttention(t *testing.T) {
+// layerSizes are those of a Layer.
+type layerSizes struct {
+	hidden, heads, size, wide, far int // far 0: no bias
+	codes                          int
+}
+
+// layerGraph is a Layer with GELU and random constants, which it also returns by name.
+func layerGraph(r *rand.Rand, s layerSizes) (graph, map[string][]float32) {
+	g := graph{op: "Layer", in: []string{"x", "starts"},
+		ints:   map[string]int{"heads": s.heads, "activation": 1, "codes": s.codes},
+		floats: map[string]float32{"epsilon": 1e-5},
+		inputs: [][]byte{value("x", float32Type, 2), value("starts", int64Type, 1)}}
+	values, width := map[string][]float32{}, s.heads*s.size
+	add := func(name string, scale float64, dims ...int) {
+		n := 1
+		for _, d := range dims {
+			n *= d
+		}
+		values[name] = normal(r, n, scale)
+		g.in, g.constants = append(g.in, name), append(g.constants, constant(name, dims, values[name]...))
+	}
+	square := 1 / math.Sqrt(float64(s.hidden))
+	for _, name := range []string{"wq", "wk", "wv"} {
+		add(name, square, width, s.hidden)
+	}
+	for _, name := range []string{"bq", "bk", "bv"} {
+		add(name, .5, width)
+	}
+	add("wo", square, s.hidden, width)
+	for _, name := range []string{"bo", "scale1", "shift1"} {
+		add(name, 1, s.hidden)
+	}
+	add("wu", square, s.wide, s.hidden)
+	add("bu", 1, s.wide)
+	add("wd", 1/math.Sqrt(float64(s.wide)), s.hidden, s.wide)
+	for _, name := range []string{"bd", "scale2", "shift2"} {
+		add(name, 1, s.hidden)
+	}
+	if s.far > 0 {
+		add("bias", 2, s.heads, 2*s.far+1)
+	}
+	return g, values
+}
+
+// Layer against float64: texts of no token, of one and of many, with and without a bias by distance, with 8 bits, and
+// scores so large that an exponential without the maximum taken off would overflow.
+func TestLayer(t *testing.T) {
 	everyISA(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for _, c := range []struct {
-			heads, size, far int // far 0: no bias
-			scale            float64
-			starts           []int64
-			codes            int
-		}{{2, 32, 0, 1, []int64{0, 1, 8, 40}, 0}, {3, 16, 0, 1, []int64{0, 67}, 0},
-			{2, 8, 40, 1, []int64{0, 3, 36, 37}, 0}, {1, 64, 0, 30, []int64{0, 17, 33}, 0},
-			{2, 32, 40, 1, []int64{0, 1, 8, 40}, 1}} {
-			rows, width := int(c.starts[len(c.starts)-1]), c.heads*c.size
-			qkv := normal(r, rows*3*width, c.scale)
-			g := graph{op: "Attention", in: []string{"x", "starts"},
-				ints:   map[string]int{"heads": c.heads, "codes": c.codes},
-				inputs: [][]byte{value("x", float32Type, 2), value("starts", int64Type, 1)}}
-			var bias []float32
-			if c.far > 0 {
-				bias = normal(r, c.heads*(2*c.far+1), 2)
-				g.in = append(g.in, "bias")
-				g.constants = [][]byte{constant("bias", []int{c.heads, 2*c.far + 1}, bias...)}
+			layerSizes
+			scale  float64 // of the queries' and keys' weights
+			starts []int64
+			share  float64
+		}{{layerSizes{64, 2, 32, 256, 0, 0}, 1, []int64{0, 1, 1, 8, 40}, 3e-6},
+			{layerSizes{48, 3, 16, 100, 0, 0}, 1, []int64{0, 67}, 3e-6},
+			{layerSizes{33, 2, 8, 31, 40, 0}, 1, []int64{0, 3, 36, 37}, 3e-6},
+			{layerSizes{64, 1, 64, 64, 0, 0}, 20, []int64{0, 17, 33}, 1e-3},
+			{layerSizes{64, 2, 32, 256, 0, 1}, 1, []int64{0, 1, 8, 40}, .04},
+			{layerSizes{33, 2, 20, 70, 40, 1}, 1, []int64{0, 33, 34}, .06},
+			{layerSizes{8, 1, 8, 8, 0, 0}, 1, []int64{0, 0}, 0}} {
+			g, values := layerGraph(r, c.layerSizes)
+			if c.scale > 1 {
+				for i, name := range []string{"wq", "wk"} {
+					for j := range values[name] {
+						values[name][j] *= float32(c.scale)
+					}
+					g.constants[i] = constant(name, []int{c.heads * c.size, c.hidden}, values[name]...)
+				}
 			}
-			got, err := run(t, g, qkv, rows, 3*width, c.starts, int64(rows), int64(width))
+			rows := int(c.starts[len(c.starts)-1])
+			x := normal(r, rows*c.hidden, 1)
+			got, err := run(t, g, x, rows, c.hidden, c.starts, int64(rows), int64(c.hidden))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := make([]float64, len(got))
-			for i, from := range c.starts[:len(c.starts)-1] {
-				for h := range c.heads {
-					referenceHead(qkv, want, int(from), int(c.starts[i+1]), h, c.heads, c.size, c.far, bias)
-				}
-			}
-			// Scores of some thousands have errors of some 1e-4, which the exponential passes on.
-			compare(t, got, want, 2e-6*max(1, c.scale*c.scale)+.02*float64(c.codes))
+			compare(t, got, referenceLayer(c.layerSizes, values, x, c.starts), c.share)
 		}
 	})
+}
+
+// referenceLayer is a Layer in float64, its attention of what float32 makes of queries, keys and values.
+func referenceLayer(s layerSizes, values map[string][]float32, x []float32, starts []int64) []float64 {
+	rows, width := int(starts[len(starts)-1]), s.heads*s.size
+	qkv := make([]float32, rows*3*width)
+	for row := range rows {
+		for part, names := range [][2]string{{"wq", "bq"}, {"wk", "bk"}, {"wv", "bv"}} {
+			in := widened(x[row*s.hidden:][:s.hidden])
+			for o, y := range referenceLinear(in, values[names[0]], values[names[1]]) {
+				qkv[(row*3+part)*width+o] = float32(y)
+			}
+		}
+	}
+	mixed := make([]float64, rows*width)
+	for i, from := range starts[:len(starts)-1] {
+		for h := range s.heads {
+			referenceHead(qkv, mixed, int(from), int(starts[i+1]), h, s.heads, s.size, s.far, values["bias"])
+		}
+	}
+	var all []float64
+	for row := range rows {
+		h := referenceLinear(mixed[row*width:][:width], values["wo"], values["bo"])
+		for i, v := range x[row*s.hidden:][:s.hidden] {
+			h[i] += float64(v)
+		}
+		normalise(h, values["scale1"], values["shift1"])
+		wide := referenceLinear(h, values["wu"], values["bu"])
+		for i, v := range wide {
+			wide[i] = v / 2 * (1 + math.Erf(v/math.Sqrt2))
+		}
+		y := referenceLinear(wide, values["wd"], values["bd"])
+		for i := range y {
+			y[i] += h[i]
+		}
+		normalise(y, values["scale2"], values["shift2"])
+		all = append(all, y...)
+	}
+	return all
+}
+
+func widened(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+func referenceLinear(x []float64, w, b []float32) []float64 {
+	y := widened(b)
+	for o := range y {
+		for i, v := range x {
+			y[o] += v * float64(w[o*len(x)+i])
+		}
+	}
+	return y
+}
+
+// normalise is the layer normalisation of a row.
+func normalise(y []float64, scale, shift []float32) {
+	mean, variance := 0., 0.
+	for _, v := range y {
+		mean += v / float64(len(y))
+	}
+	for _, v := range y {
+		variance += (v - mean) * (v - mean) / float64(len(y))
+	}
+	for o, v := range y {
+		y[o] = (v-mean)/math.Sqrt(variance+float64(float32(1e-5)))*float64(scale[o]) + float64(shift[o])
+	}
 }
 
 // referenceHead is one head of one text in float64.
@@ -194,22 +297,48 @@ func referenceHead(qkv []float32, y []float64, from, to, h, heads, size, far int
 	}
 }
 
-func TestAttentionRefuses(t *testing.T) {
-	g := graph{op: "Attention", in: []string{"x", "starts"}, ints: map[string]int{"heads": 2, "codes": 0},
-		inputs: [][]byte{value("x", float32Type, 2), value("starts", int64Type, 1)}}
-	if _, err := run(t, g, make([]float32, 9), 1, 9, []int64{0, 1}, 1, 3); err == nil ||
-		!strings.Contains(err.Error(), "9 values for 2 heads") {
-		t.Error(err)
+// What does not fit together is refused when the session is made, what comes with a call by the call.
+func TestLayerRefuses(t *testing.T) {
+	sizes := layerSizes{8, 2, 4, 16, 3, 0}
+	ones := func(g *graph, name string, dims ...int) {
+		for i, in := range g.in[2:] {
+			if in == name {
+				n := 1
+				for _, d := range dims {
+					n *= d
+				}
+				g.constants[i] = constant(name, dims, make([]float32, n)...)
+			}
+		}
 	}
-	g.ints["heads"] = 0
-	if _, err := run(t, g, make([]float32, 6), 1, 6, []int64{0, 1}, 1, 2); err == nil ||
-		!strings.Contains(err.Error(), "0 heads") {
-		t.Error(err)
-	}
-	g.ints["heads"], g.in = 2, append(g.in, "bias")
-	g.constants = [][]byte{constant("bias", []int{2, 4}, make([]float32, 8)...)} // an even number has no middle
-	if _, err := run(t, g, make([]float32, 6), 1, 6, []int64{0, 1}, 1, 2); err == nil ||
-		!strings.Contains(err.Error(), "bias of 2×4") {
-		t.Error(err)
+	for says, change := range map[string]func(g *graph){
+		"with 0 heads":                   func(g *graph) { g.ints["heads"] = 0 },
+		"24 values for 3 heads":          func(g *graph) { g.ints["heads"] = 3; ones(g, "bias", 3, 7) },
+		"bias of 2×4":                    func(g *graph) { ones(g, "bias", 2, 4) }, // an even number has no middle
+		"and 8×6 weights behind":         func(g *graph) { ones(g, "wo", 8, 6) },
+		"normalisation of 8 outputs":     func(g *graph) { ones(g, "scale1", 7) },
+		"8 values to 16×8 and 8×15":      func(g *graph) { ones(g, "wd", 8, 15) },
+		"3 biases":                       func(g *graph) { ones(g, "bu", 3) },
+		"others with 8 inputs":           func(g *graph) { ones(g, "wk", 8, 2) },
+		"9 values a token where a layer": func(*graph) {},
+		"texts from row 0 to 1 of 2":     func(*graph) {},
+		"text 1 is the rows 0 to 5":      func(*graph) {},
+	} {
+		g, _ := layerGraph(rand.New(rand.NewPCG(1, 2)), sizes)
+		change(&g)
+		rows, columns, starts := 2, 8, []int64{0, 2}
+		switch says[0] {
+		case '9':
+			columns = 9
+		case 't':
+			starts = []int64{0, 1}
+		}
+		if strings.HasPrefix(says, "text 1") { // longer than the bias allows
+			rows, starts, says = 5, []int64{0, 0, 5}, "texts 0 to 2"
+		}
+		_, err := run(t, g, make([]float32, rows*columns), rows, columns, starts, int64(rows), 8)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", says, err)
+		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 func TestOutputsAsCodes(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(18, 1))
-		for i, shape := range [][3]int{{1, 1, 1}, {2, 33, 7}, {15, 96, 32}, {17, 500, 33}, {33, 64, 100}, {130, 800, 65}} {
+		for i, shape := range [][3]int{{1, 1, 1}, {2, 33, 7}, {15, 96, 32}, {17, 500, 33}, {33, 64, 100},
+			{130, 800, 65}} {
 			rows, in, out := shape[0], shape[1], shape[2]
 			x := encoded(t, k, Rows{Data: normal(rng, rows*in, 1), N: rows, Dim: in, Stride: in})
 			pack := func(out, in int) *Weights {

@@ -28,8 +28,8 @@ typedef struct {
 	const uint8_t *codes;
 	const float *steps;
 	int64_t code_stride, step_stride;
-	// Where slc_writes_codes(isa): slc_linear_i8 writes the outputs as the codes of the next product's inputs, and the sums
-	// of its slices alone to y. NULL: outputs to y.
+	// Where slc_writes_codes(isa): slc_linear_i8 writes its outputs as codes, the inputs of the next product, and to y
+	// no more than sums of slices. NULL: outputs to y.
 	uint8_t *y_codes;
 	int64_t y_code_stride;
 } slc_linear;

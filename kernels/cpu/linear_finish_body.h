@@ -64,11 +64,10 @@ INLINE void finish_codes(const slc_linear *l, const float *sums, slice k, int64_
 		vec v[PANEL / W];
 #pragma GCC unroll 4
 		for (int j = 0; j < PANEL / W; j++) {
-			if (left >= PANEL) v[j] = output_of(l, sums + j * W, k, i, column + j * W, W, activation);
-			else if (left > j * W)
-				v[j] = choose(below(left - j * W), output_of(l, sums + j * W, k, i, column + j * W,
-				                                             left - j * W < W ? left - j * W : W, activation), SET1(0.f));
-			else v[j] = SET1(0.f);
+			const int64_t at = column + j * W, rest = left - j * W;
+			v[j] = SET1(0.f);
+			if (left >= PANEL || rest >= W) v[j] = output_of(l, sums + j * W, k, i, at, W, activation);
+			else if (rest > 0) v[j] = choose(below(rest), output_of(l, sums + j * W, k, i, at, rest, activation), v[j]);
 		}
 #pragma GCC unroll 2
 		for (int j = 0; j < PANEL / W; j += 2) BF16(to + 2 * j * W, v[j], v[j + 1]);
