@@ -175,6 +175,7 @@ func TestLayer(t *testing.T) {
 		}{{layerSizes{64, 2, 32, 256, 0, 0}, 1, []int64{0, 1, 1, 8, 40}, 3e-6},
 			{layerSizes{48, 3, 16, 100, 0, 0}, 1, []int64{0, 67}, 3e-6},
 			{layerSizes{33, 2, 8, 31, 40, 0}, 1, []int64{0, 3, 36, 37}, 3e-6},
+			{layerSizes{16, 1, 16, 8192, 0, 0}, 1, []int64{0, 70, 100}, 3e-6}, // more rows than stay together
 			{layerSizes{64, 1, 64, 64, 0, 0}, 20, []int64{0, 17, 33}, 1e-3},
 			{layerSizes{64, 2, 32, 256, 0, 1}, 1, []int64{0, 1, 8, 40}, .04},
 			{layerSizes{33, 2, 20, 70, 40, 1}, 1, []int64{0, 33, 34}, .06},
