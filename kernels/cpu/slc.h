@@ -2,8 +2,9 @@
 //
 // Every function is pure and single-threaded: it reads its inputs, writes its output and nothing
 // else, allocates nothing, keeps no state and never aborts. Threads, tiles and memory are the
-// caller's. Rows are `stride` elements apart (stride >= dim) and need no alignment; nothing behind
-// a row's last element is read, nothing behind an output's last element is written.
+// caller's; helper.h alone has a thread. Rows are `stride` elements apart (stride >= dim) and need
+// no alignment; nothing behind a row's last element is read, nothing behind an output's last element
+// is written.
 //
 // A function that can fail returns a code and, in the same call, puts the reason into *error (which
 // may be NULL), so that no second call can find it overwritten by another thread.
