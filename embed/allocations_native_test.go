@@ -10,7 +10,7 @@ import (
 )
 
 // A question's run allocates what a call needs; its tensors are those of the last question of its length,
-// and its operators, which are called 31 times, allocate nothing but the sums of pooling.
+// and its operators, which are called 7 times, allocate nothing but the sums of pooling.
 func TestAllocationsOfAQuestion(t *testing.T) {
 	e, question := openEncoder(t, minilm(t), Options{}), []string{"How are slices grown in a Go program?"}
 	ask := func() {

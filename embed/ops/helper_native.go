@@ -27,6 +27,27 @@ type helper struct {
 // leaves the run before an operator if leave is true then, else when the run is over, and gone is called once it does.
 // Where no helper is left, gone is called first and run goes without.
 func (d *Domain) WithHelper(leave func() bool, gone func(), run func() error) error {
+	place := d.takeHelper()
+	if place < 0 {
+		gone()
+		return run()
+	}
+	h := &d.helpers[place]
+	h.leave, h.gone = leave, gone
+	h.Begin()
+	runtime.LockOSThread()
+	C.slc_ops_set_helper(C.int32_t(place + 1))
+	defer func() {
+		C.slc_ops_set_helper(0)
+		runtime.UnlockOSThread()
+		h.end()
+		h.taken.Store(false)
+	}()
+	return run()
+}
+
+// takeHelper is the place of a helper that no other run has; -1: none.
+func (d *Domain) takeHelper() int {
 	for i := range d.helpers {
 		h := &d.helpers[i]
 		if !h.taken.CompareAndSwap(false, true) {
@@ -35,18 +56,9 @@ func (d *Domain) WithHelper(leave func() bool, gone func(), run func() error) er
 		if h.Helper == nil {
 			h.Helper = cpu.NewHelper()
 		}
-		h.leave, h.gone = leave, gone
-		h.Begin()
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		C.slc_ops_set_helper(C.int32_t(i + 1))
-		defer h.taken.Store(false)
-		defer h.end()
-		defer C.slc_ops_set_helper(0)
-		return run()
+		return i
 	}
-	gone()
-	return run()
+	return -1
 }
 
 // asked has the helper leave if it is to.

@@ -81,9 +81,12 @@ slc_helper *slc_helper_open(void) {
 	if (!h) return NULL;
 	pthread_mutex_init(&h->mutex, NULL);
 	pthread_cond_init(&h->change, NULL);
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); // signals are for Go's threads
+	// Signals are for Go's threads, but for those that tell of a fault of this one.
+	const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+	sigset_t others, before;
+	sigfillset(&others);
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&others, faults[i]);
+	pthread_sigmask(SIG_SETMASK, &others, &before);
 	const int failed = pthread_create(&h->thread, NULL, help, h);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!failed) return h;

@@ -158,7 +158,7 @@ func (m *model) plan(own, behind []float64, steps []uint8) []uint8 {
 	steps = steps[:0]
 	high, both := 0, uint64(0)
 	for len(steps) < 2*m.sections {
-		best, plane := math.Inf(-1), 0
+		best, plane := 0.0, -1 // none yet: the gains of a query whose norms overflow may not be numbers
 		if high < m.sections {
 			p, rest := m.profile[high], 0.0
 			if high+1 < m.sections {
@@ -167,7 +167,8 @@ func (m *model) plan(own, behind []float64, steps []uint8) []uint8 {
 			best, plane = behind[high]*p.Behind-rest-own[high]*p.High, 2*high
 		}
 		for s := range high {
-			if gain := own[s] * (m.profile[s].High - m.profile[s].Both); both>>s&1 == 0 && gain > best {
+			gain := own[s] * (m.profile[s].High - m.profile[s].Both)
+			if both>>s&1 == 0 && (plane < 0 || gain > best) {
 				best, plane = gain, 2*s+1
 			}
 		}
