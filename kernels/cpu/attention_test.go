@@ -136,3 +136,22 @@ func attentionReference(a *Attention, rounds bool) []float32 {
 	}
 	return y
 }
+
+// A key that is not a number, as damaged weights make it, shows in every row that it has a part in, and in no other.
+func TestAttentionShowsNaN(t *testing.T) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
+		for _, coded := range []bool{false, true} {
+			a := attentionOf(rand.New(rand.NewPCG(2, 3)), k, 2, 32, []int{5, 40, 3}, false, coded)
+			a.QKV[(7*3+1)*64+3] = float32(math.NaN()) // the second text's third key, of the first head
+			if err := k.Attention(a); err != nil {
+				t.Fatal(err)
+			}
+			for i, y := range a.Y {
+				row, head := i/64, i%64/32
+				if want := row >= 5 && row < 45 && head == 0; want != (y != y) {
+					t.Fatalf("codes %v: row %d, head %d has %v", coded, row, head, y)
+				}
+			}
+		}
+	})
+}

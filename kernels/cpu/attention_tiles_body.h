@@ -194,7 +194,7 @@ INLINE void weigh_step(uint8_t *weights, const float *scores, int64_t n, vec hig
 	vec w[VECTORS];
 #pragma GCC unroll 4
 	for (int i = 0; i < VECTORS; i++) {
-		w[i] = power_2(MAX(LOAD(scores + i * W) - highest, SET1(-126.f)));
+		w[i] = power_2(MAX(SET1(-126.f), LOAD(scores + i * W) - highest)); // in this order a NaN stays one
 		if (n < STEP) w[i] = choose(below(n - i * W), w[i], SET1(0.f));
 		sums[i] = sums[i] + w[i];
 	}
@@ -217,11 +217,11 @@ static __attribute__((noinline)) float weigh(uint8_t *weights, const float *scor
 	return total(sums[0]);
 }
 
-// soften writes the weights of a part and their sums, while the tile registers compute the scores of the next one from
-// `key` to `end`.
-INLINE void soften(memory *m, const part *p, int turn, const part *then, int64_t key, int64_t end) {
+// soften writes the weights of a part and their sums, while the tile registers compute the scores of the next one with
+// the keys before `end`.
+INLINE void soften(memory *m, const part *p, int turn, const part *then, int64_t end) {
 	const slc_attention *a = m->a;
-	const int64_t rows = queries_of(p), share = (end - key + rows - 1) / rows;
+	const int64_t rows = queries_of(p), share = (end + rows - 1) / rows;
 	float *scores = m->scores[turn];
 	// All maxima before all weights: each waits for its own row's, and the processor does not see many rows ahead.
 	for (int64_t i = 0; i < rows; i++) {
@@ -229,9 +229,9 @@ INLINE void soften(memory *m, const part *p, int turn, const part *then, int64_t
 		if (a->bias) add_bias(row, a->bias + p->head * (2 * a->far + 1) + a->far - (p->query + i), p->n);
 		m->highest[i] = highest_of(row, p->n);
 	}
-	for (int64_t i = 0, from = key; i < rows; i++) {
+	for (int64_t i = 0, key = 0; i < rows; i++) {
 		fetch(a, p, p->query + i);
-		key = score(m, then, m->scores[turn ^ 1], key, least(from + (i + 1) * share, end));
+		key = score(m, then, m->scores[turn ^ 1], key, least((i + 1) * share, end));
 		m->sums[i] = weigh(m->weights + 64 * i, scores + i * p->padded, p->n, m->highest[i]);
 	}
 }
@@ -301,7 +301,7 @@ void PASTE(slc_attention_i8_, ISA)(const slc_attention *a) {
 		const int other = more && then.query == 0; // another text or head
 		if (other) pack_keys(&m, &then);
 		if (more) pack_queries(&m, &then);
-		soften(&m, &p, turn, &then, 0, more ? then.n : 0);
+		soften(&m, &p, turn, &then, more ? then.n : 0);
 		finish(&m, &p);
 		if (other) pack_values(&m, &then);
 		p = then;

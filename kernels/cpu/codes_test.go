@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -52,6 +53,37 @@ func TestOutputsAsCodes(t *testing.T) {
 			l.First = l.Last
 			if err := k.Linear(&l); !errors.Is(err, kernels.ErrShape) {
 				t.Errorf("codes of some panels: %v", err)
+			}
+		}
+	})
+}
+
+// An input that is no number shows in all outputs of its row behind every activation, and in no other row.
+func TestActivationsShowNaN(t *testing.T) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
+		const rows, in, out = 3, 40, 33
+		rng := rand.New(rand.NewPCG(2, 4))
+		x, w := normal(rng, rows*in, 1), normal(rng, out*in, 1)
+		x[in+7] = float32(math.NaN())
+		in32 := Rows{Data: x, N: rows, Dim: in, Stride: in}
+		for a := Activation(0); a <= Tanh; a++ {
+			for _, coded := range []bool{false, true} {
+				l := Linear{X: in32, Weights: weightsOf(t, k, w, out, in), Y: make([]float32, rows*out), Stride: out,
+					Activation: a}
+				if coded {
+					l.X, l.Codes = Rows{}, encoded(t, k, in32)
+					l.Weights = must(k.PackCodes(Rows{Data: w, N: out, Dim: in, Stride: in}))
+				}
+				l.Last = l.Weights.Panels()
+				if err := multiply(k, &l); err != nil {
+					t.Fatal(err)
+				}
+				for i, y := range l.Y {
+					if want := i/out == 1; want != (y != y) {
+						t.Errorf("activation %d, codes %v: output %d of row %d is %v", a, coded, i%out, i/out, y)
+						break
+					}
+				}
 			}
 		}
 	})

@@ -43,7 +43,7 @@ INLINE float largest(vec v) {
 // x = n·ln 2 + r with |r| ≤ ln 2 / 2, and e^r is a polynomial, fitted for the smallest relative error (3e-9).
 INLINE vec power_e(vec x) {
 	const vec magic = SET1(0x1.8p23f); // x + magic has the nearest integer to x in its lowest bits
-	x = MAX(MIN(x, SET1(88.f)), SET1(-87.f));
+	x = MAX(SET1(-87.f), MIN(SET1(88.f), x)); // in this order, here and below, a NaN stays one
 	vec n = MADD(magic, x, SET1(0x1.715476p0f)), whole = n - magic;
 	vec r = MADD(x, whole, SET1(-0x1.62e4p-1f));
 	r = MADD(r, whole, SET1(-0x1.7f7d1cp-20f));
@@ -58,7 +58,7 @@ INLINE vec power_e(vec x) {
 
 // error_function is erf(x) to 3e-7, and exactly ±1 from ±4 on: x times a ratio of polynomials in x², fitted on [-4, 4]
 INLINE vec error_function(vec x) {
-	x = MAX(MIN(x, SET1(4.f)), SET1(-4.f));
+	x = MAX(SET1(-4.f), MIN(SET1(4.f), x));
 	vec u = x * x;
 	vec p = SET1(1.9867509308824083e-06f), q = SET1(3.7419853470055386e-05f);
 	p = MADD(SET1(0.0002845663402695209f), p, u);
@@ -75,7 +75,7 @@ INLINE vec error_function(vec x) {
 }
 
 INLINE vec hyperbolic_tangent(vec x) {
-	x = MAX(MIN(x, SET1(10.f)), SET1(-10.f));
+	x = MAX(SET1(-10.f), MIN(SET1(10.f), x));
 	vec e = power_e(x + x);
 	vec small = x * x, t = (e - SET1(1.f)) / (e + SET1(1.f));
 	// Near 0 the difference above cancels: x − x³/3 + 2x⁵/15 there.

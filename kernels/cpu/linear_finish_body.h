@@ -10,7 +10,8 @@ typedef struct {
 	int starts, ends;    // the first and the last of a product
 } slice;
 
-// activate applies one of SLC_LINEAR_…, a constant at each call.
+// activate applies one of the activations, a constant at each call. MAX and MIN give their second operand where one is
+// a NaN, which stays one so.
 INLINE vec activate(vec x, const int activation) {
 	vec half = SET1(.5f) * x;
 	switch (activation) {
@@ -18,12 +19,12 @@ INLINE vec activate(vec x, const int activation) {
 	case SLC_GELU: return gelu_by_table(x);
 #else
 	case SLC_GELU: // below -4√2 the error function is −1 but for its rounding, which no larger x may multiply
-		half = MAX(half, SET1(-2.8284271f));
+		half = MAX(SET1(-2.8284271f), half);
 		return MADD(half, half, error_function(x * SET1(0.70710678118654752f)));
 #endif
 	case SLC_GELU_TANH:
 		return MADD(half, half, hyperbolic_tangent(SET1(0.7978845608028654f) * MADD(x, SET1(.044715f) * x, x * x)));
-	case SLC_RELU: return MAX(x, SET1(0.f));
+	case SLC_RELU: return MAX(SET1(0.f), x);
 	case SLC_TANH: return hyperbolic_tangent(x);
 	default: return x;
 	}
