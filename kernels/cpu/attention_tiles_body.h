@@ -186,7 +186,7 @@ INLINE vec power_2(vec x) {
 	vec p = MADD(SET1(0.2426112f), SET1(0.055171702f), r);
 	p = MADD(SET1(0.69326097f), p, r);
 	p = MADD(SET1(0.99992806f), p, r);
-	return (vec)((ivec)p + ((ivec)n << 23));
+	return (vec)((uvec)p + ((uvec)n << 23));
 }
 
 // weigh_step writes the weights of the next 32 of n keys, zeros behind the last, and adds them to sums.

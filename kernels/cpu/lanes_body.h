@@ -1,6 +1,8 @@
 // What the encoder's kernels compute on vectors of floats, over the operations of lanes_<isa>.h.
 #include "inline.h"
 
+typedef unsigned int uvec __attribute__((vector_size(4 * W))); // bits whose sums may overflow, as those of a NaN
+
 // BEHIND has in each lane the one that is n behind it, beginning anew after the last.
 #define FROM(n) ((n) % W)
 #if W == 16
@@ -53,7 +55,7 @@ INLINE vec power_e(vec x) {
 	p = MADD(SET1(0.1666652113199234f), p, r);
 	p = MADD(SET1(0.4999999403953552f), p, r);
 	p = MADD(MADD(SET1(1.f), r, SET1(1.f)), p, r * r);
-	return (vec)((ivec)p + ((ivec)n << 23));
+	return (vec)((uvec)p + ((uvec)n << 23));
 }
 
 // error_function is erf(x) to 3e-7, and exactly ±1 from ±4 on: x times a ratio of polynomials in x², fitted on [-4, 4]
