@@ -33,14 +33,15 @@ type builder struct {
 	within   []openTable // outermost first
 	more     bool        // blocks go on with the row before: the format says where rows begin
 	path     []openHeading
-	from, to int    // source range of the last heading
-	open     bool   // a block is open
-	headed   bool   // the last section was begun by a heading, whose text is nowhere else
-	sep      string // to be inserted before the next block
-	marker   string // to be inserted before the next text: a list bullet
-	borders  int    // of table cells, to be inserted before the next text
-	space    string // white space inside a block: held back, because it may turn out to trail
-	spaceAt  int    // where space began in the source
+	from, to int                  // source range of the last heading
+	open     bool                 // a block is open
+	headed   bool                 // the last section was begun by a heading, whose text is nowhere else
+	sep      string               // to be inserted before the next block
+	marker   string               // to be inserted before the next text: a list bullet
+	marked   func(source int) int // how many bytes before a place of the source are such a bullet; nil: none
+	borders  int                  // of table cells, to be inserted before the next text
+	space    string               // white space inside a block: held back, because it may turn out to trail
+	spaceAt  int                  // where space began in the source
 	pulse    *pulse
 	said     map[string]string // what the source says of itself, by the keys of the metadata; nil: nobody asks
 }
@@ -62,9 +63,13 @@ func (b *builder) endBlock(sep string) {
 
 // begin opens a block unless one is open, and writes what was held back for text at source.
 func (b *builder) begin(source int, code bool) {
+	marked := 0
+	if b.marker != "" && b.marked != nil {
+		marked = b.marked(source)
+	}
 	if !b.open {
 		if b.w.text.Len() > 0 {
-			b.w.atom(b.sep, source, 0)
+			b.w.atom(b.sep, source-marked, 0)
 		}
 		b.open, b.sep, b.space = true, "", ""
 		b.blocks = append(b.blocks, block{start: b.w.text.Len(), code: code, more: b.more && len(b.within) > 0})
@@ -73,7 +78,7 @@ func (b *builder) begin(source int, code bool) {
 	if b.space != "" && b.marker == "" && b.borders == 0 {
 		b.w.atom(b.space, b.spaceAt, source-b.spaceAt)
 	}
-	b.w.atom(b.marker+strings.Repeat(cellBorder, b.borders), source, 0)
+	b.w.atom(b.marker+strings.Repeat(cellBorder, b.borders), source-marked, marked)
 	b.space, b.marker, b.borders = "", "", 0
 }
 

@@ -34,6 +34,7 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	r := markdownReader{b: &builder{pulse: p}, src: []byte(in.text[base:]), text: in.text[base:], base: base,
 		item: map[*ast.List]int{}}
 	r.b.w.text.Grow(len(r.src))
+	r.b.marked = r.numberBefore
 	walk(newMarkdown().Parser().Parse(text.NewReader(r.src)), r.visit)
 	d.Title = meta["title"]
 	delete(meta, "title")
@@ -171,6 +172,19 @@ func (r *markdownReader) bullet(n *ast.ListItem) string {
 	number := r.item[list]
 	r.item[list]++
 	return strconv.Itoa(number) + ". "
+}
+
+// numberBefore is how many bytes the number of a list item takes that stands directly before a place of the source: a
+// chunk may be nothing but that number, and has a place then.
+func (r *markdownReader) numberBefore(source int) int {
+	before := r.text[:source-r.base]
+	rest := strings.TrimRight(before, " \t")
+	dotless := strings.TrimRight(rest, ".)")
+	head := strings.TrimRight(dotless, "0123456789")
+	if len(dotless) != len(rest)-1 || len(head) == len(dotless) {
+		return 0
+	}
+	return len(before) - len(head)
 }
 
 // inline handles an inline node; a true result skips its children.

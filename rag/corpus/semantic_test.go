@@ -206,6 +206,18 @@ func TestSemanticOfOddTexts(t *testing.T) {
 	}
 }
 
+// A chunk that is nothing but the number of a list item has that number's place.
+func TestChunkOfANumber(t *testing.T) {
+	d := &Document{ID: "d"}
+	parseMarkdown(d, decode("# A\n\n1. word"+strings.Repeat("x", 30), nil), nil)
+	o := ChunkOptions{Size: 16, Count: greedyCount}
+	chunks, err := Split(d, o)
+	if err != nil || len(chunks) < 2 || chunks[0].Text != "1." || chunks[0].Start != 5 || chunks[0].End != 8 {
+		t.Errorf("%+v, %v", chunks, err)
+	}
+	checkChunks(t, d, o, chunks, nil)
+}
+
 // TestSemanticProperties: what checkChunks asserts for random texts and similarities, and that chunks begin at cuts.
 func TestSemanticProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
