@@ -84,11 +84,7 @@ func (a *disentangled) split(n *node, input int) ([]*cpu.Weights, error) {
 }
 
 func (a *disentangled) compute(c *call) error {
-	qkv, err := c.rows(0)
-	if err != nil {
-		return err
-	}
-	starts, err := c.starts(1, qkv.N)
+	qkv, starts, err := c.texts()
 	if err != nil {
 		return err
 	}

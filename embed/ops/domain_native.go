@@ -142,7 +142,7 @@ func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext, helper C.int
 	c.context = context
 	if helper > 0 {
 		h := &k.domain.helpers[helper-1]
-		h.asked()
+		h.leaveIfAsked()
 		c.helper = h.Helper
 	}
 	err := c.read()
@@ -275,6 +275,15 @@ func (c *call) starts(index, rows int) ([]int64, error) {
 		}
 	}
 	return s, nil
+}
+
+// texts are the first two inputs of most operators: the rows of all texts, and where each text begins.
+func (c *call) texts() (rows cpu.Rows, starts []int64, err error) {
+	if rows, err = c.rows(0); err != nil {
+		return rows, nil, err
+	}
+	starts, err = c.starts(1, rows.N)
+	return rows, starts, err
 }
 
 // result is the output, n rows of dim values.

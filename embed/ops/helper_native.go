@@ -61,8 +61,8 @@ func (d *Domain) takeHelper() int {
 	return -1
 }
 
-// asked has the helper leave if it is to.
-func (h *helper) asked() {
+// leaveIfAsked has the helper leave the run where somebody else wants its thread.
+func (h *helper) leaveIfAsked() {
 	if h.leave != nil && h.leave() {
 		h.end()
 	}

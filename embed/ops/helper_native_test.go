@@ -16,12 +16,12 @@ func TestHelper(t *testing.T) {
 	var contended bool
 	_ = d.WithHelper(func() bool { return contended }, func() { gone++ }, func() error {
 		h := &d.helpers[0]
-		if h.asked(); gone != 0 {
+		if h.leaveIfAsked(); gone != 0 {
 			t.Error("it leaves though nobody wants the thread")
 		}
 		contended = true
-		h.asked()
-		if h.asked(); gone != 1 {
+		h.leaveIfAsked()
+		if h.leaveIfAsked(); gone != 1 {
 			t.Errorf("somebody wants the thread: given back %d times", gone)
 		}
 		// Another run gets another helper: this one still belongs to the first run.

@@ -17,11 +17,7 @@ func newPool(n *node) (operator, error) {
 }
 
 func (p *pool) compute(c *call) error {
-	x, err := c.rows(0)
-	if err != nil {
-		return err
-	}
-	starts, err := c.starts(1, x.N)
+	x, starts, err := c.texts()
 	if err != nil {
 		return err
 	}

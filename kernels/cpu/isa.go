@@ -85,6 +85,10 @@ func Open(name string) (Kernels, error) {
 		fmt.Errorf("%w: %q (this build on this machine has: %s)", kernels.ErrISA, name, strings.Join(names, ", "))
 }
 
+// codesAreBFloat16 tells whether 8 bits are those of bfloat16, on tile registers: then attention has kernels for them,
+// too, and a product can write its outputs as codes.
+func (k Kernels) codesAreBFloat16() bool { return k.isa == AMX || k.products == emulatedAMX }
+
 func (k Kernels) hasWinograd() bool { return k.isa == AVX2 || k.isa == AVX512VNNI }
 
 // ISA is the instruction set in use, but for the products of EmulatedAMX.

@@ -92,8 +92,6 @@ static int64_t groups(int64_t in) { return (in + SLC_I8_GROUP - 1) / SLC_I8_GROU
 
 int64_t slc_linear_panel_i8(int32_t isa) { return isa < 0 || isa >= SLC_LINEAR_ISAS ? 0 : table[isa].i8_panel; }
 
-int32_t slc_writes_codes(int32_t isa) { return slc_linear_panel_i8(isa) && table[isa].bf16; }
-
 int64_t slc_code_bytes(int32_t isa) { return slc_linear_panel_i8(isa) ? 4 / table[isa].run : 0; }
 
 int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
@@ -103,7 +101,7 @@ int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
 	    (l->rows > 0 && (!l->codes || !l->steps || !l->y || !l->weights)))
 		FAIL(SLC_ERROR_SHAPE, "linear: no codes, or strides of %lld and %lld for %lld inputs",
 		     (long long)l->code_stride, (long long)l->step_stride, (long long)l->in);
-	if (l->y_codes && (!slc_writes_codes(isa) ||
+	if (l->y_codes && (!table[isa].bf16 ||
 	                   l->y_code_stride < groups(l->out) * SLC_I8_GROUP * slc_code_bytes(isa)))
 		FAIL(SLC_ERROR_SHAPE, "linear: outputs as codes, with a stride of %lld for %lld outputs",
 		     (long long)l->y_code_stride, (long long)l->out);

@@ -160,7 +160,7 @@ func (k Kernels) Linear(l *Linear) error {
 		return fmt.Errorf("%w: outputs as codes, of panels %d to %d of %d, need codes as inputs and all panels",
 			kernels.ErrShape, l.First, l.Last, w.Panels())
 	}
-	if l.To.begin(k, n, w.Out); k.writesCodes() {
+	if l.To.begin(k, n, w.Out); k.codesAreBFloat16() {
 		return k.linear(l)
 	}
 	if err := k.linear(l); err != nil {

@@ -28,8 +28,8 @@ typedef struct {
 	const uint8_t *codes;
 	const float *steps;
 	int64_t code_stride, step_stride;
-	// Where slc_writes_codes(isa): slc_linear_i8 writes its outputs as codes, the inputs of the next product, and to y
-	// no more than sums of slices. NULL: outputs to y.
+	// With AMX, slc_linear_i8 writes its outputs here as codes, the inputs of the next product, and to y no more than
+	// sums of slices. NULL: outputs to y.
 	uint8_t *y_codes;
 	int64_t y_code_stride;
 } slc_linear;
@@ -102,8 +102,6 @@ int64_t slc_linear_panel_i8(int32_t isa);
 
 // slc_code_bytes is the size of an input's code: 1, or 2 where 16 bits are multiplied. code_stride counts bytes.
 int64_t slc_code_bytes(int32_t isa);
-
-int32_t slc_writes_codes(int32_t isa);
 
 // slc_linear_bytes_i8 is the size of packed weights. A panel has for each group of inputs the codes, of 8 bits each,
 // four inputs of an output beside each other or two where 16 bits are multiplied, then 32-bit integers that make up for

@@ -108,7 +108,7 @@ func (k Kernels) linear(l *Linear) error {
 		args.code_stride = C.int64_t(c.groups * codeGroup * k.codeSize())
 	}
 	var to *C.uint8_t
-	if l.To != nil && k.writesCodes() {
+	if l.To != nil && k.codesAreBFloat16() {
 		to, args.y_code_stride = bytes(l.To.codes), C.int64_t(l.To.groups*codeGroup*k.codeSize())
 	}
 	half := (l.First + l.Last + 1) / 2
@@ -136,9 +136,6 @@ func (l *Linear) after(half int) unsafe.Pointer {
 	}
 	return unsafe.Pointer(&w.data[len(w.data)/w.Panels()*panel])
 }
-
-// writesCodes tells whether a product can write its outputs as codes.
-func (k Kernels) writesCodes() bool { return k.isa != Go && C.slc_writes_codes(k.linearISA()) != 0 }
 
 func (k Kernels) codePanel() int {
 	if k.isa == Go {
@@ -197,16 +194,11 @@ func (k Kernels) layerNorm(rows []float32, n, dim, stride int, scale, shift []fl
 	return failure(code, &e)
 }
 
-// codesAttention tells whether attention has kernels with 8 bits.
-func (k Kernels) codesAttention() bool {
-	return k.isa != Go && C.slc_attention_scratch_i8(k.linearISA(), 1, 1) > 0
-}
-
 func (k Kernels) attentionScratch(longest, size int, coded bool) int {
 	switch {
 	case k.isa == Go:
 		return longest
-	case coded && k.codesAttention():
+	case coded && k.codesAreBFloat16():
 		return int(C.slc_attention_scratch_i8(k.linearISA(), C.int64_t(longest), C.int64_t(size)))
 	}
 	return int(C.slc_attention_scratch(C.int32_t(k.isa), C.int64_t(longest), C.int64_t(size)))
@@ -218,7 +210,7 @@ func (k Kernels) attention(a *Attention) error {
 		return nil
 	}
 	isa, coded, width := C.int32_t(k.isa), C.int32_t(0), a.Heads*a.Size
-	if a.Coded && k.codesAttention() {
+	if a.Coded && k.codesAreBFloat16() {
 		isa, coded = k.linearISA(), 1
 	}
 	half := (a.FirstHead + a.LastHead + 1) / 2

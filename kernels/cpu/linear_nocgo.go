@@ -18,8 +18,6 @@ func (k Kernels) linear(l *Linear) error {
 	return nil
 }
 
-func (k Kernels) writesCodes() bool { return false }
-
 func (k Kernels) codePanel() int { return goPanel }
 
 func (k Kernels) codeSize() int { return 1 }
