@@ -20,6 +20,8 @@ CGO_CXXFLAGS := $(filter-out -O2 -g -O1 -w -I$(CURDIR)/llm/binding/shim,$(shell 
 	-O1 -w -I$(CURDIR)/llm/binding/shim
 CGO_CXXFLAGS := $(strip $(CGO_CXXFLAGS))
 export GOFLAGS CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS
+# ONNX Runtime in Python, which tests and benchmarks compare with, sends telemetry as the library does (embed.DisableTelemetry).
+export ORT_DISABLE_TELEMETRY := 1
 
 # The set-up and the checks are plain Go: they compile in seconds, without a C compiler. Where there is one, the set-up is
 # compiled as the program is, so that net/http and what it needs are compiled once.

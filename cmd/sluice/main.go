@@ -9,11 +9,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 func main() {
-	ctx := signals(sameSignal) // a closed pipe behind standard output ends the program quietly (SIGPIPE)
+	ctx := signals(sameSignal)   // a closed pipe behind standard output ends the program quietly (SIGPIPE)
+	_ = embed.DisableTelemetry() // Open reports an error
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
 	if os.Getenv("GOTRACEBACK") != "crash" { // who sets that wants a core dump
 		if err := llm.ExitOnAbort(); err != nil {

@@ -106,6 +106,7 @@ func library(t *testing.T) string {
 		t.Skipf("SKIP: %v", err)
 	}
 	if !ort.IsInitialized() {
+		t.Setenv("ORT_DISABLE_TELEMETRY", "1")
 		ort.SetSharedLibraryPath(path)
 		if err := ort.InitializeEnvironment(); err != nil {
 			t.Fatal(err)
