@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -22,6 +22,7 @@ type markdownReader struct {
 	base int               // bytes of front matter in front of src
 	at   int               // offset in src up to which the text has been read, for nodes without a position
 	item map[*ast.List]int // number of the next item of an ordered list
+	cell bool              // in a cell of a table, where a backslash escapes "|" in code too
 }
 
 // parseMarkdown reads a whole Markdown text into d. It reports false, with d untouched, when it is too
@@ -35,7 +36,11 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 		item: map[*ast.List]int{}}
 	r.b.w.text.Grow(len(r.src))
 	r.b.marked = r.numberBefore
-	walk(newMarkdown().Parser().Parse(text.NewReader(r.src)), r.visit)
+	root, ok := newSteps(r.text, p).parse(r.src)
+	if !ok {
+		return false
+	}
+	walk(root, r.visit)
 	d.Title = meta["title"]
 	delete(meta, "title")
 	for key, value := range meta {
@@ -45,21 +50,34 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	return true
 }
 
-// newMarkdown is goldmark's default with tables, task lists, strike-through and heading ids.
-func newMarkdown() goldmark.Markdown {
-	inlines := parser.DefaultInlineParsers()
-	for i, p := range inlines {
-		if links, ok := p.Value.(parser.InlineParser); ok && links == parser.NewLinkParser() {
-			inlines[i].Value = &boundedLinks{InlineParser: links}
-		}
-	}
-	return goldmark.New(
-		goldmark.WithParser(parser.NewParser(
-			parser.WithBlockParsers(parser.DefaultBlockParsers()...),
-			parser.WithInlineParsers(inlines...),
-			parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...))),
-		goldmark.WithExtensions(extension.Table, extension.TaskList, extension.Strikethrough),
-		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))
+// newMarkdown is goldmark's default with tables, task lists, strike-through and heading ids, and with bounds.
+func newMarkdown(s *steps) parser.Parser {
+	marks := &emphasis{steps: s}
+	ids := parser.WithAutoHeadingID()
+	return parser.NewParser(
+		parser.WithBlockParsers(
+			util.Prioritized(boundedHeading{parser.NewSetextHeadingParser(ids, parser.WithHeadingAttribute()),
+				parser.NewSetextHeadingParser(ids)}, 100),
+			util.Prioritized(parser.NewThematicBreakParser(), 200),
+			util.Prioritized(parser.NewListParser(), 300),
+			util.Prioritized(parser.NewListItemParser(), 400),
+			util.Prioritized(parser.NewCodeBlockParser(), 500),
+			util.Prioritized(boundedHeading{parser.NewATXHeadingParser(ids, parser.WithHeadingAttribute()),
+				parser.NewATXHeadingParser(ids)}, 600),
+			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
+			util.Prioritized(parser.NewBlockquoteParser(), 800),
+			util.Prioritized(parser.NewHTMLBlockParser(), 900),
+			util.Prioritized(parser.NewParagraphParser(), 1000)),
+		parser.WithInlineParsers(
+			util.Prioritized(extension.NewTaskCheckBoxParser(), 0),
+			util.Prioritized(&codeSpans{InlineParser: parser.NewCodeSpanParser()}, 100),
+			util.Prioritized(&boundedLinks{InlineParser: parser.NewLinkParser(), emphasis: marks, steps: s}, 200),
+			util.Prioritized(parser.NewAutoLinkParser(), 300),
+			util.Prioritized(boundedTags{parser.NewRawHTMLParser(), s}, 400),
+			util.Prioritized(marks, 500)),
+		parser.WithParagraphTransformers(
+			util.Prioritized(definitions{parser.LinkReferenceParagraphTransformer}, 100),
+			util.Prioritized(extension.NewTableParagraphTransformer(), 200)))
 }
 
 // frontMatter reads the YAML between lines of "---" at the head of a file: its string values, and its
@@ -141,7 +159,7 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 			r.b.marker = r.bullet(n)
 		}
 	case *east.TableCell:
-		if entering && n.PreviousSibling() != nil {
+		if r.cell = entering; entering && n.PreviousSibling() != nil {
 			r.b.borders++
 		}
 	case *ast.CodeBlock, *ast.FencedCodeBlock:
@@ -193,6 +211,14 @@ func (r *markdownReader) inline(n ast.Node) bool {
 	case *ast.Text:
 		s := n.Segment
 		_, raw := n.Parent().(*ast.CodeSpan)
+		for bar := s.Start; raw && r.cell; s.Start = bar + 1 {
+			n := strings.Index(r.text[s.Start:s.Stop], `\|`)
+			if n < 0 {
+				break
+			}
+			bar = s.Start + n
+			r.words(r.text[s.Start:bar], s.Start+r.base, true)
+		}
 		r.words(r.text[s.Start:s.Stop], s.Start+r.base, raw || n.IsRaw())
 		r.at = s.Stop
 		if n.HardLineBreak() || n.SoftLineBreak() {

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package doubling
+
+import "time"
+
+// processorTime is the time of day, where nothing better is known.
+func processorTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

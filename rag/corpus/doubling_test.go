@@ -1,0 +1,193 @@
+package corpus
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+
+	"github.com/sluice-rag/sluice/internal/doubling"
+)
+
+// syntaxes are what inputs of each format are drawn from.
+var syntaxes = map[string][]string{
+	".md": {"*", "_", "**", "~~", "`", "``", "[", "]", "(", ")", "![", "](", "]: ", "][", "[a]: b", "<", ">", "<!--",
+		"-->", "<a ", "<?", "<b>", "</b>", "<div>", "\n", "\n\n", "\n\n\n", " ", "  ", "    ", "\t", "a", "b ", "&amp;",
+		"&", "\\", "|", "|-", "-|-\n", "- ", "* ", "1. ", "> ", "# ", "a\n===\n", "---\n", "```\n", "~~~", "\"", "'",
+		"http://a", "@", ".", "{#a}", "{", "}", "=", "ä", "e\u0301", "!", "x\n", "  \n", "\\\n", "- a\n", "> a\n",
+		"  - a\n", "[^", "[ ] ", "www.", "\\|", "{a=", "|a|\n|-|\n"},
+	".html": {"<", ">", "<p>", "</p>", "<div>", "</div>", "<table>", "<tr>", "<td>", "<th>", "</td>", "</tr>",
+		"</table>", "<caption>", "</caption>", "<h1>", "</h1>", "<h2 id=a>", "<nav>", "</nav>", "<svg>", "<svg/>",
+		"<template>", "<rt>", "<rp>", "<script>", "</script>", "<style>", "<title>", "</title>", "<textarea>", "<pre>",
+		"</pre>", "<!--", "-->", "<![CDATA[", "<!", "<?", "&amp;", "&", "&#", "a", " ", "\n", "<a ", "a=b ", "\"", "'",
+		"=", "/", "<li>", "<ul>", "</ul>", "<br>", "<b>", "<meta name=author content=x>", "<html lang=a>", "é",
+		"<plaintext>", "<iframe>", "<noscript>", "<!doctype ", "x", "<a name=b>"},
+	".txt": {"a", "b ", "word ", ". ", "! ", "\n", "\n\n", "  ", "1. ", "- ", "e\u0301", "\u0301", "ä", "\"", "'", "(", ")", "…",
+		"Dr. ", "A. ", "...", "漢", "。", "1,", "3.", "\r\n", "\t", "\u00a0", "\u200b", "-\n", "A", ":", ";", "http://a.b/", "\f", "\ufffd",
+		"\xff", "\x1b$B", "|", " | ", "*", "\U0001F600", "\u200d", "가", "ᄀ", "ᅡ"},
+	".csv": {",", ";", "\"", "\"\"", "\n", "\r\n", "a", "b ", "1", "\t", "|", "\n\n", "'", " ", "a,b\n", "\"a\"", "é"},
+	".jsonl": {"{", "}", "[", "]", "\"", ":", ",", "\"text\":", "\"a\"", "1", "\n", "\\u00e9", "\\ud83d", "\\n", "\\", "{\"text\":\"a b\"}\n",
+		"null", " ", "-", "e9", "\"id\":\"x\",", "\"meta\":{", "{\"a\":"},
+	".eml": {"Content-Type: multipart/mixed; boundary=a\n", "--a\n", "--a--\n", "\n", "\n\n", "Subject: ", "=?utf-8?q?a=C3=A9?=",
+		"=?utf-8?b?w6k=?= ", "a", " ", "From: a@b.c\n", "To: ", "a@b.c, ", "<", ">", "(", ")", ",", ";", ":", "\"", "Content-Type: message/rfc822\n",
+		"Content-Type: text/html\n", "<p>", "Content-Transfer-Encoding: base64\n", "Content-Transfer-Encoding: quoted-printable\n", "=\n", "=41",
+		"YQ==", "; a*0=b", "; name=c", "> ", "X: y\n", "\t", "Date: ", "1 Jan 2020 ", "From ", "-- \n", "Content-Disposition: attachment; filename=x\n"},
+	".mbox": {"From a\n", "From a@b Thu Jan  1 00:00:00 1970\n", "\n", "Subject: a\n", "a\n", ">From ", "X: y\n", " ", "a"},
+	".docx": {"<w:p>", "</w:p>", "<w:r>", "</w:r>", "<w:t>", "</w:t>", "a", "b ", "<w:tbl>", "<w:tr>", "<w:tc>", "</w:tc>", "</w:tr>",
+		"</w:tbl>", "<w:pStyle w:val=\"Heading1\"/>", "<w:br/>", "<w:tab/>", "&amp;", "&", "<", "<!--", "-->", "<![CDATA[", "]]>", "<a>", "</a>",
+		" x=\"y\"", "<w:hyperlink>", "<mc:AlternateContent>", "<mc:Fallback>", "<w:del>", "<w:numPr/>", "<?a ?>", "<!DOCTYPE a [",
+		" xmlns:w=\"w\"", "<w:p w:a=\"b\">", "\n"},
+	".pptx": {"<p:sp>", "</p:sp>", "<p:ph type=\"title\"/>", "<a:p>", "</a:p>", "<a:t>", "</a:t>", "a", "<a:tbl>", "<a:tr>", "<a:tc>",
+		"</a:tc>", "</a:tr>", "</a:tbl>", "<a:br/>", "<p:grpSp>", "</p:grpSp>", "<x>", "</x>", "&amp;", "<a:pPr lvl=\"3\"/>"},
+	".xlsx": {"<row>", "</row>", "<c>", "</c>", "<c t=\"str\">", "<c r=\"ZZ1\" t=\"str\">", "<v>", "</v>", "a", "1", "45383.5",
+		"<c t=\"s\">", "<is>", "<t>", "</t>", "</is>", "<row r=\"9\">", "<mergeCell ref=\"A1:B2\"/>", "<x>", "</x>", "<c t=\"inlineStr\">",
+		"<c r=\"A1\"><v>1</v></c>", "<row><c t=\"str\"><v>ab</v></c></row>"},
+	".odt": {"<text:h text:outline-level=\"2\">", "</text:h>", "<text:p>", "</text:p>", "a", "<text:s/>", "<text:s text:c=\"9\"/>",
+		"<table:table>", "<table:table-row>", "<table:table-cell>", "</table:table-cell>", "</table:table-row>", "</table:table>",
+		"<table:table-cell table:number-columns-repeated=\"9\">", "<text:list>", "<text:list-item>", "</text:list-item>", "</text:list>",
+		"<text:span>", "</text:span>", "<office:annotation>", "<text:note>", "<text:tab/>", "<text:line-break/>", "<x>", "</x>",
+		"<table:covered-table-cell/>", "<text:p>a</text:p>", "<draw:frame>", "</draw:frame>"},
+	".opf": {"<item id=\"a\" href=\"a.xhtml\"/>", "<itemref idref=\"a\"/>", "<package>", "<spine>", "</spine>", "<manifest>", "</manifest>", "<dc:title>",
+		"a", "</dc:title>", "<x>", "</x>", "&amp;"},
+	".go": {"package a\n", "func f() {", "}", "(", ")", "[", "]", "{", "\n", "\"", "`", "//", "/*", "*/", "type a ", "struct {", "chan ",
+		"a", " ", ";", ",", "var x = ", "'", "if a ", "else ", "const (\n", "import \"a\"\n", "func ", "go ", "<-", "*", "f(", "func()", ":= "},
+	".py": {"def a():\n", "class a:\n", "  ", "    ", "\n", "(", ")", "[", "'''", "\"\"\"", "\"", "'", "#", "\\\n", "a", "@a\n", "if a:\n", "{", "}",
+		"\t", " ", ":", "f'", "r'", "async def "},
+	".ts": {"{", "}", "(", ")", "`", "${", "/", "//", "/*", "*/", "\"", "'", "\n", "a", "=>", "function f", "class A", "=", ";", " ", "<", ">", "[", "]",
+		"async ", "export ", "return ", "\\", "import a\n", "x?.", "get a() ", ":", ","},
+	".cpp": {"#if a\n", "#else\n", "#endif\n", "#define a \\\n", "{", "}", "(", ")", "\"", "'", "R\"(", ")\"", "R\"x(", "//", "/*", "*/", "\\\n",
+		"a::b", "<", ">", "template<", "class A ", "\n", " ", ";", "a", "::", "operator", "namespace a ", "~", "int f", "=", ":"},
+	".rs": {"r#\"", "\"#", "r##\"", "'a", "'", "\"", "{", "}", "fn f", "(", ")", "impl A ", "\n", " ", "/*", "*/", "//", "///", "#[a]\n", "a", "::", "<", ">", "mod a ",
+		"struct A", ";", "b'", "|a|", "!"},
+	".php": {"<?php ", "?>", "<<<a\n", "<<<'a'\n", "a\n", "a;\n", "{", "}", "(", ")", "\"", "'", "#", "//", "/*", "*/", "function f", "class A ", "$a", "\n", " ", "<", ">", "->"},
+	".rb": {"def a\n", "class A\n", "module A\n", "end\n", "if a\n", "do\n", "\"", "'", "#{", "}", "/", "<<a\n", "<<-a\n", "<<~a\n", "a\n", "%w[", "]", "=begin\n", "=end\n", "\n", " ", "#", "?", "{", "(",
+		")", ":a", "while "},
+	".sh": {"f() {\n", "}\n", "<<a\n", "<<-a\n", "a\n", "\"", "'", "`", "$(", ")", "${", "}", "#", "\n", " ", "case a in\n", "esac\n", "if a\n", "fi\n", "\\\n", "function f {\n", "a", ";;"},
+	".cs": {"@\"", "$\"", "\"\"", "\"", "'", "{", "}", "(", ")", "#if a\n", "#endif\n", "#region\n", "class A ", "void f", "\n", " ", "//", "/*", "*/", "<", ">", "namespace a ", ";", "[A]\n", "=>", "\"\"\"", "a", "="},
+	".pdf": {"1 0 obj<<", ">>endobj ", "/Type/Catalog", "/Pages 2 0 R", "2 0 obj<<", "/Kids[", "3 0 R ", "]", "/Count 1", "stream\n", "\nendstream", "xref\n", "trailer<<", "/Root 1 0 R", "startxref\n0\n",
+		"%%EOF\n", "[", "<<", ">>", "(", ")", "\\", "<", ">", "/A", " ", "\n", "0000000000 00000 n \n", "1", "/Length 9", "/Parent 2 0 R", "BT ", "(a)Tj ", "ET ", "q ", "Q "},
+}
+
+// heads are what a format needs at the beginning of a file, and what is behind the drawn input.
+var heads = map[string][2]string{".eml": {"Subject: a\n", "\n\nwords\n"}, ".mbox": {"From a\n", "\n\nwords\n"},
+	".pdf": {"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj " +
+		"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R>>endobj ", "trailer<</Root 1 0 R>>"}}
+
+// asFile is a text as the content of a file of a format, packed where that is a ZIP file of XML.
+func asFile(t testing.TB, ending, text string) string {
+	switch ending {
+	case ".docx":
+		return zipped(t, "word/document.xml", `<w:document xmlns:w="w"><w:body>`+text)
+	case ".pptx":
+		return zipped(t, "ppt/presentation.xml", `<sldId r:id="a"/>`, "ppt/_rels/presentation.xml.rels",
+			`<Relationship Id="a" Target="s.xml"/>`, "ppt/s.xml", text)
+	case ".xlsx":
+		return sheet(t, text)
+	case ".odt":
+		return zipped(t, "content.xml", "<office:document-content><office:text>"+text)
+	case ".opf":
+		return zipped(t, "META-INF/container.xml", container, "OPS/c.opf", text, "OPS/a.xhtml", "<p>words")
+	}
+	return heads[ending][0] + text + heads[ending][1]
+}
+
+// TestDoubling draws inputs for each format.
+func TestDoubling(t *testing.T) {
+	var endings []string
+	for ending := range syntaxes {
+		endings = append(endings, ending)
+	}
+	slices.Sort(endings)
+	for _, ending := range endings {
+		t.Run(ending[1:], func(t *testing.T) {
+			l := newLoader(context.Background(), LoadOptions{CacheDir: compiled}, func(d *Document, err error) bool {
+				if err != nil {
+					return false
+				}
+				o := ChunkOptions{Size: 256, Overlap: 2, Count: countTokens}
+				for _, err := range Chunks(context.Background(), d, o) {
+					if err != nil {
+						return false
+					}
+				}
+				return true
+			})
+			defer l.close()
+			dir := t.TempDir()
+			doubling.Search(t, syntaxes[ending], func(text string) {
+				path := write(t, dir, "x"+strings.Replace(ending, ".opf", ".epub", 1), asFile(t, ending, text))
+				l.walk = newWalker(l.ctx, l.o.FileOptions)
+				l.walk.file, l.walk.skip = l.file, l.skip
+				_ = l.walk.path(path)
+			})
+		})
+	}
+}
+
+// TestMarkdownStepsAreLinear: what was quadratic in the Markdown parser, or would be in goldmark's own.
+func TestMarkdownStepsAreLinear(t *testing.T) {
+	for _, in := range []doubling.Input{
+		doubling.Repeat("*a_ "), doubling.Repeat("*a **b "), {Unit: "*a", Second: "b_ "}, doubling.Repeat("**a*_ "),
+		doubling.Repeat("~~~~~~"), doubling.Repeat("[a]\n"), doubling.Repeat("[a]: b\n"), {Unit: "`a``b```c````d"},
+		{Unit: "[a ", Second: "]"}, {Unit: "![", Second: "](a)"}, {Head: "# ", Unit: "{a="}, {Head: "# ", Unit: "{a=["},
+		{Unit: "- ", Second: "\n\n"}, {Head: strings.Repeat("- ", 400) + "a\n\n", Unit: "\n"},
+		{Head: strings.Repeat("> ", 400), Unit: "a\n"},
+	} {
+		doubling.Linear(t, in, func(text string) int {
+			s := newSteps(text, nil)
+			s.parse([]byte(text))
+			return s.looks + s.scans
+		})
+	}
+}
+
+// TestMarkdownReadsAsGoldmark: with the bounds, the text is that of goldmark's own parsers.
+func TestMarkdownReadsAsGoldmark(t *testing.T) {
+	draw := rand.New(rand.NewPCG(41, 4))
+	for range 20_000 {
+		var b strings.Builder
+		for range 1 + draw.IntN(24) {
+			b.WriteString(syntaxes[".md"][draw.IntN(len(syntaxes[".md"]))])
+		}
+		src := b.String()
+		own := goldmark.New(goldmark.WithExtensions(extension.Table, extension.TaskList, extension.Strikethrough),
+			goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))
+		want, got := readMarkdown(src, own.Parser().Parse(text.NewReader([]byte(src)))), ""
+		if root, ok := newSteps(src, nil).parse([]byte(src)); ok {
+			got = readMarkdown(src, root)
+		}
+		if got != want {
+			t.Fatalf("%q is read as %q, by goldmark's parsers as %q", src, got, want)
+		}
+	}
+}
+
+// readMarkdown is the text of a tree.
+func readMarkdown(src string, root ast.Node) string {
+	var d Document
+	r := markdownReader{b: &builder{}, src: []byte(src), text: src, item: map[*ast.List]int{}}
+	walk(root, r.visit)
+	r.b.finish(&d, nil)
+	return fmt.Sprintf("%q %+v", d.Text, d.Sections)
+}
+
+// TestMarkdownOfManyDefinitions: definitions of links are read in parts, and those behind the first part too.
+func TestMarkdownOfManyDefinitions(t *testing.T) {
+	var b strings.Builder
+	for i := range 3 * maxDefinitions {
+		fmt.Fprintf(&b, "[a%d]:\n<b c>\n'title of\ntwo lines'\n", i)
+	}
+	b.WriteString("Words [a0] and [a700], [a767] and [b].\n")
+	d := &Document{}
+	if !parseMarkdown(d, decode(b.String(), nil), nil) || d.Text != "Words a0 and a700, a767 and [b]." {
+		t.Errorf("%.200q", d.Text)
+	}
+}
