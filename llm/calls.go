@@ -23,9 +23,10 @@ type callReader struct {
 	seed   string                     // of identifiers that the model does not write
 	texts  map[string]map[string]bool // by tool, of its parameters: it is written as it is
 
-	held  string // not given out yet
-	begun bool   // the trigger has come, and held begins with it
-	plain bool   // it cannot come any more
+	held  string          // not given out yet
+	begun bool            // the trigger has come, and held begins with it
+	call  strings.Builder // what comes behind held then
+	plain bool            // it cannot come any more
 }
 
 func newCallReader(f grammar.Format, must bool, seed string, tools []Tool) *callReader {
@@ -55,10 +56,11 @@ func (r *callReader) push(piece string) string {
 	if r == nil || r.plain {
 		return piece
 	}
-	r.held += piece
 	if r.begun {
+		r.call.WriteString(piece)
 		return ""
 	}
+	r.held += piece
 	if r.must {
 		r.begun = true
 		return ""
@@ -105,7 +107,7 @@ func (r *callReader) finish(piece string) (calls []ToolCall, text string) {
 	if !r.begun {
 		return nil, text + r.release(len(r.held))
 	}
-	return r.parse(strings.TrimLeft(r.held, " \n\t")), text
+	return r.parse(strings.TrimLeft(r.held+r.call.String(), " \n\t")), text
 }
 
 // parse reads calls, nil if they are not whole.

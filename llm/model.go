@@ -31,14 +31,13 @@ type Model struct {
 
 	slots queue[*handle]
 	pins  queue[*handle] // for texts that are being pinned
-	tok   *handle        // for tokenising, under tokMu
+	tok   *handle        // for what no request does: tokens, statistics, the log
 	all   []*handle
 
 	literal *chatLiterals // of the vocabulary and the chat template
 	tools   toolProbe
 	forTool string // the chat template of conversations with tools; empty: the same
 
-	tokMu   sync.Mutex
 	digest  sync.Once
 	mu      sync.Mutex
 	closed  bool
@@ -275,21 +274,7 @@ func (m *Model) tokenize(text string, marked bool) ([]int32, error) {
 		return nil, ErrClosed
 	}
 	defer m.users.Done()
-	text = m.valid(text)
-	m.tokMu.Lock()
-	defer m.tokMu.Unlock()
-	room := len(text)/2 + 16
-	for {
-		m.tok.prepareText(len(text), marked)
-		n, ids, err := m.tok.llama.TokenizeString(text, llama.SetTokens(room))
-		if err == nil {
-			return ids[:n:n], nil
-		}
-		if need := -int64(n); need <= int64(room) || need >= 1<<31 { // not a larger buffer that it asks for
-			return nil, fmt.Errorf("llm: %w: a text of %d bytes cannot be tokenised", ErrGenerate, len(text))
-		}
-		room = int(-n)
-	}
+	return m.tok.tokenize(m.valid(text), marked)
 }
 
 // CountTokens returns how many tokens a text is as a prompt.

@@ -145,9 +145,25 @@ func (h *handle) prepare(textLen int, marked bool, shown *C.char, seed uint32, r
 	C.slc_llm_prepare(h.state, &r)
 }
 
-// prepareText tells the next tokenise or embedding how long its text is.
-func (h *handle) prepareText(n int, marked bool) {
-	C.slc_llm_prepare(h.state, &C.slc_llm_request{text_len: C.int64_t(n), marked: C.bool(marked), alternatives: -1})
+// again takes back an earlier cancellation, for what is no predict.
+func (h *handle) again() { C.slc_llm_prepare(h.state, &C.slc_llm_request{alternatives: -1}) }
+
+// tokenize returns the tokens of a text as a prompt. Any number of goroutines may call it.
+func (h *handle) tokenize(text string, marked bool) ([]int32, error) {
+	c := C.CString(text)
+	defer C.free(unsafe.Pointer(c))
+	ids := make([]int32, len(text)/2+16)
+	for {
+		n := C.slc_llm_tokenize(h.state, c, C.int64_t(len(text)), C.bool(marked), (*C.int32_t)(&ids[0]),
+			C.int64_t(len(ids)))
+		switch {
+		case n < 0:
+			return nil, fmt.Errorf("llm: %w: a text of %d bytes cannot be tokenised", ErrGenerate, len(text))
+		case int(n) <= len(ids):
+			return ids[:n:n], nil
+		}
+		ids = make([]int32, n)
+	}
 }
 
 // logProbs are those of the last predict, which was asked for so many alternatives.

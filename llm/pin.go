@@ -60,7 +60,7 @@ func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error)
 		return nil, err
 	}
 	defer m.pins.give(h)
-	h.prepareText(0, false) // an earlier cancellation is over
+	h.again()
 	done := make(chan struct{})
 	p := &Pin{model: m}
 	go func() {

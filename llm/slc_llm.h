@@ -105,6 +105,10 @@ int64_t slc_llm_probs(void * handle, slc_llm_prob * out, int64_t room);
 // token beyond the vocabulary.
 int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 
+// slc_llm_tokenize copies the tokens of a text as a prompt, at most `room`, and returns how many there are, -1 when it
+// cannot be tokenised. Any number of threads may call it at the same time, whatever else the handle does.
+int64_t slc_llm_tokenize(void * handle, const char * text, int64_t length, bool marked, int32_t * out, int64_t room);
+
 // slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests that begin with
 // it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read, or
 // for slc_llm_cancel; slc_llm_prepare clears an earlier one.

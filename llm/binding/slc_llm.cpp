@@ -105,6 +105,16 @@ int32_t slc_llm_special(void * handle, int32_t from, const char ** text, bool * 
     return -1;
 }
 
+int64_t slc_llm_tokenize(void * handle, const char * text, int64_t length, bool marked, int32_t * out, int64_t room) {
+    try {
+        const auto tokens = of(handle).engine->tokenize(text, (size_t) length, marked);
+        std::copy_n(tokens.begin(), std::max<int64_t>(0, std::min(room, (int64_t) tokens.size())), out);
+        return (int64_t) tokens.size();
+    } catch (const std::exception &) {
+        return -1;
+    }
+}
+
 int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked) {
     slc::Handle & h = of(handle);
     h.last = slc_llm_result{};

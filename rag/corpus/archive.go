@@ -67,12 +67,20 @@ type portion struct {
 }
 
 func (r *portion) Read(b []byte) (int, error) {
-	if r.a.left <= 0 {
-		return 0, fmt.Errorf("%w of %d bytes (ingest.max_file_mib), unpacked: more than that", ErrTooLarge, r.a.limit)
+	if err := r.a.take(0); err != nil {
+		return 0, err
 	}
 	n, err := r.r.Read(b[:min(int64(len(b)), r.a.left)])
 	r.a.left -= int64(n)
 	return n, err
+}
+
+// take counts bytes that come out of the archive.
+func (a *archive) take(bytes int) error {
+	if a.left -= int64(bytes); a.left <= 0 {
+		return fmt.Errorf("%w of %d bytes (ingest.max_file_mib), unpacked: more than that", ErrTooLarge, a.limit)
+	}
+	return nil
 }
 
 // text reads a whole part.

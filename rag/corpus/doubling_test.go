@@ -2,8 +2,10 @@ package corpus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -189,5 +191,49 @@ func TestMarkdownOfManyDefinitions(t *testing.T) {
 	d := &Document{}
 	if !parseMarkdown(d, decode(b.String(), nil), nil) || d.Text != "Words a0 and a700, a767 and [b]." {
 		t.Errorf("%.200q", d.Text)
+	}
+}
+
+// TestAllocationsAreLinear: what grew by copying, in formats whose steps nobody counts. Steps are bytes allocated.
+func TestAllocationsAreLinear(t *testing.T) {
+	for ending, in := range map[string]doubling.Input{
+		".ods": {Head: `<office:spreadsheet><table:table><table:table-row><table:table-cell>`, Unit: "<text:p>a</text:p>"},
+		".odt": {Head: "<text:p>" + strings.Repeat("a ", 8<<10), Unit: "<text:p>b</text:p>"},
+		".pdf": doubling.Repeat("word"),
+	} {
+		doubling.Linear(t, in, func(text string) int {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if ending == ".pdf" {
+				var lines pdfLines
+				for i := range len(text) / 4 {
+					lines.add(pdfLine{text: text[4*i : 4*i+4], top: 1})
+				}
+				lines.join()
+				if len(lines) != 1 || lines[0].text != text {
+					t.Errorf("%d lines", len(lines))
+				}
+			} else {
+				a := must(openArchive(zipped(t, "content.xml", text), 1<<30, nil))
+				if err := parseOpenDocument(&Document{}, a); err != nil {
+					t.Error(err)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			return int(after.TotalAlloc - before.TotalAlloc)
+		})
+	}
+}
+
+// TestSharedStringsAreCounted: any number of cells may refer to one long text.
+func TestSharedStringsAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.txt", "Words.")
+	write(t, dir, "x.xlsx", zipped(t, "xl/workbook.xml", workbook, "xl/_rels/workbook.xml.rels", workRels,
+		"xl/sharedStrings.xml", "<si><t>"+strings.Repeat("word ", 1<<18)+"</t></si>", "xl/worksheets/s.xml",
+		fmt.Sprintf(sheetText, strings.Repeat(`<row><c t="s"><v>0</v></c></row>`, 1<<10))))
+	docs, skips := load(t, LoadOptions{MaxFileBytes: 4 << 20}, dir)
+	if len(docs) != 1 || len(skips) != 1 || !errors.Is(skips[0].Err, ErrTooLarge) {
+		t.Errorf("%d documents, skipped %v", len(docs), skips)
 	}
 }

@@ -91,6 +91,11 @@ func clean(s string) string {
 // mailText is what a part says, in one of two forms.
 type mailText struct{ plain, html string }
 
+// mailTexts puts together what parts say, which may be many and long.
+type mailTexts struct{ plain, html strings.Builder }
+
+func (t *mailTexts) text() mailText { return mailText{t.plain.String(), t.html.String()} }
+
 func (t mailText) write(d *Document, b *builder) {
 	if strings.TrimSpace(t.plain) != "" {
 		for _, block := range strings.Split(strings.ReplaceAll(t.plain, "\r\n", "\n"), "\n\n") {
@@ -156,11 +161,12 @@ func (r *mailReader) part(contentType, encoding string, body io.Reader, depth in
 }
 
 // multipart joins the parts' texts; of alternatives the plain one.
-func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) (t mailText, err error) {
+func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) (mailText, error) {
+	var t mailTexts
 	for {
 		p, err := parts.NextRawPart()
 		if err != nil { // the end, or a message that breaks off
-			return t, nil //nolint:nilerr // what came before is kept
+			return t.text(), nil //nolint:nilerr // what came before is kept
 		}
 		name := p.FileName()
 		if decoded, err := r.words.DecodeHeader(name); err == nil {
@@ -168,7 +174,7 @@ func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) 
 		}
 		disposition, _, _ := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
 		if kind, _, _ := mime.ParseMediaType(p.Header.Get("Content-Type")); kind == "message/rfc822" {
-			t.plain += r.forwarded(p, depth+1)
+			t.plain.WriteString(r.forwarded(p, depth+1))
 			continue
 		}
 		if name != "" || disposition == "attachment" {
@@ -179,22 +185,22 @@ func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) 
 		}
 		one, err := r.part(p.Header.Get("Content-Type"), p.Header.Get("Content-Transfer-Encoding"), p, depth+1)
 		if err != nil {
-			return t, err
+			return mailText{}, err
 		}
 		if kind == "multipart/alternative" {
 			if one.plain != "" {
-				t.plain = one.plain
+				t.plain.Reset()
 			}
 			if one.html != "" {
-				t.html = one.html
+				t.html.Reset()
 			}
-			continue
 		}
-		if one.plain == "" && one.html != "" && t.plain == "" {
-			t.html += one.html
-			continue
+		t.plain.WriteString(one.plain)
+		if kind == "multipart/alternative" || one.plain == "" && one.html != "" && t.plain.Len() == 0 {
+			t.html.WriteString(one.html)
+		} else {
+			t.plain.WriteString("\n\n")
 		}
-		t.plain += one.plain + "\n\n"
 	}
 }
 

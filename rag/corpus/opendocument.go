@@ -10,7 +10,7 @@ import (
 // headings, paragraphs, lists, tables row by row, a section for each slide ("slide=N") or sheet ("sheet=NAME").
 func parseOpenDocument(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
-	r := openReader{b: b}
+	r := openReader{b: b, text: &strings.Builder{}}
 	if err := a.elements("content.xml", r.token); err != nil {
 		return err
 	}
@@ -22,10 +22,10 @@ func parseOpenDocument(d *Document, a *archive) error {
 
 type openReader struct {
 	b       *builder
-	text    strings.Builder
-	depth   int      // of paragraphs and headings that are open
-	outer   []string // what the paragraphs said so far that hold the open one: a note or a text box stands in them
-	after   []string // what stood in the paragraph, to come behind it
+	text    *strings.Builder   // of the innermost paragraph that is open
+	depth   int                // of paragraphs and headings that are open
+	outer   []*strings.Builder // of the paragraphs that hold it: a note or a text box stands in them
+	after   []string           // what stood in the paragraph, to come behind it
 	level   int
 	inList  int
 	inTable int
@@ -36,6 +36,7 @@ type openReader struct {
 	sheets  bool // the tables are a spreadsheet's
 	sheet   table
 	row     []string // of a sheet
+	inCell  []string // paragraphs of its last cell
 	skips   int
 }
 
@@ -74,8 +75,8 @@ func (r *openReader) start(e xml.StartElement) {
 		r.skips = 1
 	case "text:p", "text:h":
 		if r.depth++; r.depth > 1 {
-			r.outer = append(r.outer, r.text.String())
-			r.text.Reset()
+			r.outer = append(r.outer, r.text)
+			r.text = &strings.Builder{}
 		} else if e.Name.Local == "h" {
 			r.level = 1
 			if n, err := strconv.Atoi(prefixed(e, "text", "outline-level")); err == nil && n >= 1 && n <= 10 {
@@ -113,7 +114,7 @@ func (r *openReader) start(e xml.StartElement) {
 			r.sheet = table{b: r.b}
 		}
 	case "table:table-row":
-		r.cells, r.row = 0, nil
+		r.cells, r.row, r.inCell = 0, nil, nil
 	case "table:table-cell", "table:covered-table-cell":
 		r.cell(e)
 	}
@@ -139,7 +140,19 @@ func (r *openReader) cell(e xml.StartElement) {
 	if err != nil || n < 1 {
 		n = 1
 	}
+	if r.cells < maxColumns {
+		r.endCell()
+	}
 	r.cells = min(r.cells+n, maxColumns)
+}
+
+// endCell puts what the last cell said into the row.
+func (r *openReader) endCell() {
+	if text := strings.TrimSpace(strings.Join(r.inCell, " ")); text != "" && r.cells > 0 {
+		r.row = append(r.row, make([]string, r.cells-len(r.row))...)
+		r.row[r.cells-1] = text
+	}
+	r.inCell = nil
 }
 
 func (r *openReader) end(name string) {
@@ -159,7 +172,7 @@ func (r *openReader) end(name string) {
 	case "text:list-item":
 		r.inList = max(r.inList-1, 0)
 	case "table:table-row":
-		if r.sheets && len(r.row) > 0 {
+		if r.endCell(); r.sheets && len(r.row) > 0 {
 			r.sheet.row(r.row, 0, 0)
 		}
 		r.b.borders = 0
@@ -180,9 +193,7 @@ func (r *openReader) inner() {
 		if text := r.text.String(); strings.TrimSpace(text) != "" {
 			r.after = append(r.after, text)
 		}
-		r.text.Reset()
-		r.text.WriteString(r.outer[n])
-		r.outer = r.outer[:n]
+		r.text, r.outer = r.outer[n], r.outer[:n]
 	}
 }
 
@@ -200,12 +211,7 @@ func (r *openReader) endParagraph() {
 	r.slide("Slide " + strconv.Itoa(r.slides))
 	switch {
 	case r.inTable > 0 && r.sheets:
-		for len(r.row) < r.cells {
-			r.row = append(r.row, "")
-		}
-		if r.cells > 0 {
-			r.row[r.cells-1] = strings.TrimSpace(r.row[r.cells-1] + " " + text)
-		}
+		r.inCell = append(r.inCell, text)
 	case r.inTable > 0:
 		r.b.gap(" ", 0)
 		r.b.collapsed(text, 0)

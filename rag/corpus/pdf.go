@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -99,6 +100,9 @@ type pdfLine struct {
 	text                     string
 	size                     float64 // of most of its letters, in points
 	top, bottom, left, right float64 // top above bottom
+
+	whole   []byte // text with what has been added to it; nil: nothing
+	letters int    // of whole
 }
 
 // parse reads a PDF file: paragraphs by the lines' places, headings by their size, a section for each page with the
@@ -131,6 +135,7 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 		if err != nil {
 			lines = nil // a page without text
 		}
+		lines.join()
 		if pages = append(pages, lines); len(lines) == 0 {
 			empty = append(empty, i+1)
 		}
@@ -275,7 +280,8 @@ func pdfCrowdedPage(in pdfium.Pdfium, page requests.Page) (lines pdfLines, err e
 			size = x.FontInformation.Size
 		}
 		at := x.PointPosition
-		lines.add(pdfLine{clean(x.Text), size, at.Top, at.Bottom, at.Left, at.Right})
+		lines.add(pdfLine{text: clean(x.Text), size: size, top: at.Top, bottom: at.Bottom, left: at.Left,
+			right: at.Right})
 	}
 	return lines, nil
 }
@@ -304,19 +310,34 @@ func (l *pdfLines) add(x pdfLine) {
 		last := &(*l)[n-1]
 		overlap := min(last.top, x.top) - max(last.bottom, x.bottom)
 		if height := min(last.top-last.bottom, x.top-x.bottom); overlap > height/2 && x.left >= last.left {
-			if gap := x.left - last.right; gap > .1*max(x.size, 1) && !strings.HasSuffix(last.text, " ") {
-				last.text += " "
+			if last.whole == nil {
+				last.whole, last.letters = []byte(last.text), utf8.RuneCountInString(last.text)
 			}
-			if utf8.RuneCountInString(x.text) > utf8.RuneCountInString(last.text) {
+			if gap := x.left - last.right; gap > .1*max(x.size, 1) && !bytes.HasSuffix(last.whole, []byte(" ")) {
+				last.whole = append(last.whole, ' ')
+				last.letters++
+			}
+			letters := utf8.RuneCountInString(x.text)
+			if letters > last.letters {
 				last.size = x.size
 			}
-			last.text += x.text
+			last.whole = append(last.whole, x.text...)
+			last.letters += letters
 			last.top, last.bottom = max(last.top, x.top), min(last.bottom, x.bottom)
 			last.right = max(last.right, x.right)
 			return
 		}
 	}
 	*l = append(*l, x)
+}
+
+// join ends the lines: a page may have a hundred thousand rectangles on one.
+func (l pdfLines) join() {
+	for i := range l {
+		if x := &l[i]; x.whole != nil {
+			x.text, x.whole = string(x.whole), nil
+		}
+	}
 }
 
 // writePDF makes the document of its lines.

@@ -20,7 +20,7 @@ func parseSheets(d *Document, a *archive) error {
 	}
 	type sheet struct{ name, part string }
 	var sheets []sheet
-	r := sheetReader{}
+	r := sheetReader{a: a}
 	err = a.elements(workbook, func(t xml.Token) error {
 		e, ok := t.(xml.StartElement)
 		switch {
@@ -147,6 +147,7 @@ func isDateFormat(code string) bool {
 
 // sheetReader turns a sheet into rows.
 type sheetReader struct {
+	a        *archive
 	strings  []string
 	dates    []bool // by the styles of cells
 	percents []bool
@@ -201,6 +202,11 @@ func (r *sheetReader) token(t xml.Token) error {
 
 func (r *sheetReader) endCell() error {
 	text := r.shown(r.value.String())
+	if r.kind == "s" { // any number of cells may refer to a long string
+		if err := r.a.take(len(text)); err != nil {
+			return err
+		}
+	}
 	r.column++
 	if text == "" {
 		return nil

@@ -53,6 +53,7 @@ func (t *table) end() {
 func (t *table) write(cells []string, from, to int) {
 	var parts []string
 	for i, cell := range cells {
+		t.b.pulse.beat()
 		cell = strings.Join(strings.Fields(cell), " ")
 		if cell == "" {
 			continue
@@ -64,7 +65,6 @@ func (t *table) write(cells []string, from, to int) {
 	}
 	t.b.atom(norm.NFC.String(strings.Join(parts, cellBorder)), from, to-from) // one unit, which must not change later
 	t.b.endBlock("\n")
-	t.b.pulse.beat()
 }
 
 // isHeader tells whether the first row of a table names its columns: no cell of it is a number or there twice, most are

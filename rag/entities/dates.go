@@ -110,9 +110,13 @@ func isWhole(text string, start, end int) bool {
 	return true
 }
 
+// near is how many bytes around a place are looked at: words that tell a date are no longer, and a text may have no
+// spaces.
+const near = 100
+
 // wordBefore is the word in front of a place, in lower case.
 func wordBefore(text string, at int) string {
-	before := strings.TrimRight(text[:at], " \n\t(")
+	before := strings.TrimRight(text[max(0, at-near):at], " \n\t(")
 	i := strings.LastIndexFunc(before, unicode.IsSpace) + 1
 	return strings.ToLower(strings.Trim(before[i:], "(,;"))
 }
@@ -139,10 +143,10 @@ func isYear(text string, start, end int) bool {
 	}
 	switch wordBefore(text, start) {
 	case "the", "its", "his", "her", "their", "a", "an":
-		next, _, _ := strings.Cut(strings.TrimLeft(text[end:], " "), " ")
+		next, _, _ := strings.Cut(strings.TrimLeft(text[end:min(end+near, len(text))], " "), " ")
 		return text[start] != '1' || text[start+1] > '4' || nounFollows(text[end:]) || !strings.HasSuffix(next, "s")
 	}
-	before := strings.TrimRight(text[:start], " ")
+	before := strings.TrimRight(text[max(0, start-near):start], " ")
 	r, _ := utf8.DecodeRuneInString(before[strings.LastIndexByte(before, ' ')+1:])
 	after, n := utf8.DecodeRuneInString(text[end:])
 	return unicode.IsUpper(r) && (n == 0 || strings.ContainsRune(",.;)", after)) && wordBefore(text, start) != "no."

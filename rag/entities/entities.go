@@ -117,11 +117,15 @@ func (f *Finder) named(kind, text string, start, end int) Entity {
 func apart(all []Entity) []Entity {
 	slices.SortStableFunc(all, func(a, b Entity) int { return cmp.Compare(b.End-b.Start, a.End-a.Start) })
 	var out []Entity
+	taken := map[int]bool{} // bytes of out
 	for _, e := range all {
-		if e.Start < e.End &&
-			!slices.ContainsFunc(out, func(o Entity) bool { return e.Start < o.End && o.Start < e.End }) {
-			out = append(out, e)
+		if e.Start >= e.End || taken[e.Start] || taken[e.End-1] { // those of out are no shorter
+			continue
 		}
+		for i := e.Start; i < e.End; i++ {
+			taken[i] = true
+		}
+		out = append(out, e)
 	}
 	slices.SortFunc(out, func(a, b Entity) int { return cmp.Compare(a.Start, b.Start) })
 	return out

@@ -44,6 +44,7 @@ type gazetteer struct {
 	country map[string]string // lower case, English or German → English name
 	known   map[string]string // as written → kind
 	longest int               // words of the longest name
+	bytes   int               // of the longest name
 }
 
 // newGazetteer takes the countries of Unicode's CLDR, in English and German, and the lists of this package.
@@ -52,6 +53,7 @@ func newGazetteer() gazetteer {
 	add := func(name, kind string) {
 		g.known[name] = kind
 		g.longest = max(g.longest, len(strings.Fields(name)))
+		g.bytes = max(g.bytes, len(name))
 	}
 	english, german := display.English.Regions(), display.German.Regions()
 	for a := 'A'; a <= 'Z'; a++ {
@@ -195,7 +197,14 @@ func (f *Finder) listed(text string) []Entity {
 		end := at[0]
 		best, kind := 0, ""
 		for range f.places.longest {
-			n := strings.IndexAny(text[end:], " ,;:!?)\n\"”“")
+			most := min(len(text), at[0]+f.places.bytes+len("."))
+			if end > most {
+				break
+			}
+			n := strings.IndexAny(text[end:most], " ,;:!?)\n\"”“")
+			if n < 0 && most < len(text) {
+				break // no name is as long
+			}
 			if n < 0 {
 				n = len(text) - end
 			}

@@ -19,6 +19,10 @@ func Cite(answer string, c []Citation) []Citation {
 		return nil
 	}
 	cited := make(map[int]bool)
+	most := 0 // the highest number that was shown
+	for _, x := range c {
+		most = max(most, x.Number)
+	}
 	for _, m := range brackets.FindAllStringSubmatch(code.ReplaceAllString(answer, " "), -1) {
 		for _, r := range citedOne.FindAllStringSubmatch(m[1], -1) {
 			from, _ := strconv.Atoi(r[1]) // at most four digits
@@ -26,7 +30,7 @@ func Cite(answer string, c []Citation) []Citation {
 			if r[2] != "" {
 				to, _ = strconv.Atoi(r[2])
 			}
-			for n := from; n <= to; n++ {
+			for n := from; n <= min(to, most); n++ {
 				cited[n] = true
 			}
 		}
