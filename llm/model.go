@@ -12,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	llama "github.com/go-skynet/go-llama.cpp"
-
 	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
