@@ -237,3 +237,35 @@ func TestSharedStringsAreCounted(t *testing.T) {
 		t.Errorf("%d documents, skipped %v", len(docs), skips)
 	}
 }
+
+// looking is a context that counts how often it is asked whether it has ended.
+type looking struct {
+	context.Context
+	looks int
+}
+
+func (l *looking) Err() error {
+	l.looks++
+	return l.Context.Err()
+}
+
+// TestParsersLookAtTheContext: each parser asks its context at least once for each mebibyte that it reads. Plain text, JSON
+// lines and source code, which take some milliseconds for that, ask at their words or lines; PDFs are read in a sandbox
+// that ends with the context.
+func TestParsersLookAtTheContext(t *testing.T) {
+	const size = 2 << 20
+	l := newLoader(context.Background(), LoadOptions{}, nil)
+	for _, ending := range []string{".md", ".html", ".csv", ".eml", ".docx", ".pptx", ".xlsx", ".odt", ".opf"} {
+		words := strings.Repeat("Words and words. ", size/17)
+		if ending == ".eml" {
+			words = "\n" + words
+		}
+		for _, text := range []string{words, doubling.Repeat(syntaxes[ending][0] + " a ").Text(size)} {
+			ctx := &looking{Context: context.Background()}
+			read := l.formats(&pulse{ctx: ctx})[strings.Replace(ending, ".opf", ".epub", 1)]
+			if err := read.parse(&Document{}, asFile(t, ending, text)); err == nil && ctx.looks < size>>20 {
+				t.Errorf("%s, %.20q…: %d looks at the context", ending, text, ctx.looks)
+			}
+		}
+	}
+}

@@ -38,7 +38,7 @@ func parseMail(d *Document, raw string, p *pulse) error {
 func readMail(d *Document, b *builder, raw string) error {
 	m, err := mail.ReadMessage(beating{strings.NewReader(raw), b.pulse})
 	if err != nil {
-		return fmt.Errorf("%w: no message: %w", ErrFormat, err)
+		return fmt.Errorf("%w: no message: %s", ErrFormat, cutRunes(err.Error(), maxHeading)) // it has the whole line
 	}
 	words := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
 	header := func(name string) string {
