@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -85,7 +86,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		group(completion)
 	}
-	cmd, err := root.ExecuteContextC(ctx)
+	err := checkSwitches(root, args)
+	cmd := root
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -204,8 +209,12 @@ func addSetting(cmd *cobra.Command, f *pflag.FlagSet, key, name string) {
 	if limits := field.Limits(); len(field.OneOf) > 0 {
 		usage += " (" + limits + ")"
 	}
-	f.AddFlag(&pflag.Flag{Name: name, Usage: usage, Value: &setting{field: field, text: field.Default},
-		DefValue: field.Default})
+	flag := &pflag.Flag{Name: name, Usage: usage, Value: &setting{field: field, text: field.Default},
+		DefValue: field.Default}
+	if field.Kind == reflect.Bool {
+		flag.NoOptDefVal = "true" // a switch: the next word is not its value
+	}
+	f.AddFlag(flag)
 	if len(field.OneOf) > 0 {
 		// fails for unknown flags only
 		_ = cmd.RegisterFlagCompletionFunc(name,

@@ -179,7 +179,7 @@ func TestBatchesKeepOrderAndGoOnAfterBadLines(t *testing.T) {
 		gated[0]["cutoff"] != gated[1]["cutoff"] {
 		t.Errorf("%v", gated)
 	}
-	check("retrieve", "--sentences", "true")
+	check("retrieve", "--sentences")
 	retrieved := check("retrieve", "--k", "2", "--group", "1", "--mode", "dense")
 	sameKeys(t, "retrieve", retrieved[0], "id", "results", "taken")
 	best := retrieved[0]["results"].([]any)

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// checkSwitches refuses "true" and "false" as a word of its own behind a switch: a switch takes its value behind "=",
+// and the word would be taken for a text or a file.
+func checkSwitches(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return nil // the execution reports it
+	}
+	for i := 0; i < len(rest) && rest[i] != "--"; i++ {
+		f := flagOf(cmd, rest[i])
+		switch {
+		case f == nil:
+		case f.NoOptDefVal == "": // the next word is its value
+			i++
+		case i+1 < len(rest) && (rest[i+1] == "true" || rest[i+1] == "false"):
+			return usagef("%s is a switch, and takes its value behind '=': %[1]s=%s; if %[2]q is a text, write '--' before it",
+				rest[i], rest[i+1])
+		}
+	}
+	return nil
+}
+
+// flagOf is the flag that a word of a command line names without giving its value, nil if it does not.
+func flagOf(cmd *cobra.Command, word string) *pflag.Flag {
+	name, long := strings.CutPrefix(word, "--")
+	switch {
+	case strings.Contains(word, "="):
+		return nil
+	case long:
+		return cmd.Flag(name)
+	case len(word) == 2 && word[0] == '-' && word != "--":
+		cmd.InheritedFlags() // makes them known to Flags
+		return cmd.Flags().ShorthandLookup(word[1:])
+	}
+	return nil
+}

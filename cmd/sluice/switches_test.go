@@ -1,0 +1,77 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// commands are all commands below one, and itself.
+func commands(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, c := range cmd.Commands() {
+		all = append(all, commands(c)...)
+	}
+	return all
+}
+
+// TestSwitchesLeaveTheNextWord: no switch of any verb takes the word behind it for its value, whether it is a setting
+// or not, and each takes one behind "=".
+func TestSwitchesLeaveTheNextWord(t *testing.T) {
+	switches := map[string]int{}
+	for i := range commands((&app{}).root()) {
+		parse := func(args ...string) *cobra.Command { // with a tree of its own: flags remember what was set
+			cmd := commands((&app{}).root())[i]
+			if err := cmd.ParseFlags(args); err != nil {
+				t.Errorf("%s %v: %v", cmd.CommandPath(), args, err)
+			}
+			return cmd
+		}
+		var names []string
+		parse().Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() == "bool" || f.NoOptDefVal != "" {
+				names = append(names, f.Name)
+			}
+		})
+		for _, name := range names {
+			cmd := parse("--"+name, "word")
+			if args, value := cmd.Flags().Args(), cmd.Flag(name).Value.String(); !slices.Equal(args, []string{"word"}) ||
+				value != "true" {
+				t.Errorf("%s --%s word: %q, arguments %q", cmd.CommandPath(), name, value, args)
+			}
+			if value := parse("--" + name + "=false").Flag(name).Value.String(); value != "false" {
+				t.Errorf("%s --%s=false: %q", cmd.CommandPath(), name, value)
+			}
+			switches[cmd.CommandPath()]++
+		}
+	}
+	for _, verb := range []string{"sluice serve", "sluice retrieve", "sluice ask", "sluice ingest"} {
+		if switches[verb] < 5 { // --json, --quiet, --verbose, --help and its own
+			t.Errorf("%s has %d switches", verb, switches[verb])
+		}
+	}
+}
+
+func TestSwitchBeforeAText(t *testing.T) {
+	b := filled(t)
+	for _, args := range [][]string{{"retrieve", "--sentences", "the lamp"}, {"retrieve", "--sentences=false", "the lamp"},
+		{"ask", "--score", "the lamp"}, {"ask", "--trace", "the lamp"}, {"ask", "--trace", "--", "true"}} {
+		if out := b.ok(args...); out == "" {
+			t.Errorf("%v printed nothing", args)
+		}
+	}
+	for _, args := range [][]string{{"retrieve", "--sentences", "false", "the lamp"}, {"ask", "--trace", "true", "story"},
+		{"serve", "--read-only", "true"}, {"--store", "true", "docs", "list", "--json", "true"}} {
+		if o := b.fails(exitUsage, "is a switch, and takes its value behind '='", args...); o.stdout != "" {
+			t.Errorf("%v: %+v", args, o)
+		}
+	}
+	// a value that is spelt so is none of a switch
+	if o := b.run("docs", "list", "--store", "true"); strings.Contains(o.stderr, "is a switch") {
+		t.Errorf("%+v", o)
+	}
+	b.fails(exitUsage, `takes`, "serve", "--read-only", "X")
+}
