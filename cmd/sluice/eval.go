@@ -121,17 +121,13 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 	if err != nil {
 		return err
 	}
-	var task *progress.Task
-	var part string
-	defer func() { task.Finish() }()
+	shown := evalProgress{app: a}
+	defer func() { shown.task.Finish() }()
 	result, err := experiment.Run(cmd.Context(), experiment.Options{
 		File: file, Out: f.out, Config: a.evalConfig(l.Config), Judge: a.judge,
-		Progress: func(now string, done, total int) {
-			if now != part { // each has times of its own
-				task.Finish()
-				task, part = a.task(now, "items"), now
-			}
-			task.Set(int64(done), int64(total))
+		Progress: func(part string, done, total int) { shown.set(part, done, total, "") },
+		Training: func(part string, done, total int) {
+			shown.set(part, shown.done, shown.total, fmt.Sprintf("training: step %d of %d", done, total))
 		},
 		Note: func(text string) { a.note("%s", text) },
 	})
@@ -158,6 +154,28 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 	_, err = fmt.Fprintf(a.stdout, "%s: %d items, %d of them from the journal; %d values unscored; %.0f s\n%s\n",
 		file.Name, result.Items, result.Resumed, result.Unscored, result.Seconds, filepath.Join(f.out, report.HTML))
 	return err
+}
+
+// evalProgress shows how far an experiment is.
+type evalProgress struct {
+	*app
+	task        *progress.Task
+	part        string
+	done, total int // items of the part
+}
+
+// set shows items of a part, and what is under way beside.
+func (p *evalProgress) set(part string, done, total int, about string) {
+	if part != p.part { // each has times of its own
+		p.task.Finish()
+		p.task, p.part = p.app.task(part, "items"), part
+		if about != "" {
+			done, total = 0, 0 // those of the part before
+		}
+	}
+	p.done, p.total = done, total
+	p.task.Describe(about)
+	p.task.Set(int64(done), int64(total))
 }
 
 // evalConfig is what all cells share.

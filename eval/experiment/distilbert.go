@@ -3,7 +3,10 @@ package experiment
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -12,6 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/embed/train"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/rag/route"
 )
@@ -22,15 +27,14 @@ const distilBERT = "distilbert"
 
 // trainDistilBERT trains a DistilBERT on one draw and tests it.
 func (r *run) trainDistilBERT(ctx context.Context, c Cell, l *labelled) (it Item, err error) {
-	dir, err := os.MkdirTemp("", "sluice-distilbert")
+	cfg := r.Config
+	cfg.Store = filepath.Join(r.work, "none")
+	cfg.Classifier = r.trainingFolder(c, l)
+	seconds, err := r.distilBERT(ctx, c, l)
 	if err != nil {
 		return it, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cfg := r.Config
-	cfg.Store = filepath.Join(r.work, "none")
-	cfg.Classifier = filepath.Join(dir, "model")
-	trained, err := r.distilBERT(ctx, cfg, cmp.Or(c.Encoder.Name, cfg.Encoder, sluice.DefaultEncoder), l)
+	weights, err := filehash.Sum(ctx, filepath.Join(cfg.Classifier, "model.safetensors"))
 	if err != nil {
 		return it, err
 	}
@@ -39,7 +43,7 @@ func (r *run) trainDistilBERT(ctx context.Context, c Cell, l *labelled) (it Item
 		return it, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return scored(l, trained.Seconds, func(texts []string) ([]string, error) {
+	it, err = scored(l, seconds, func(texts []string) ([]string, error) {
 		classes, err := s.Classify(ctx, texts)
 		if err != nil {
 			return nil, err
@@ -50,30 +54,64 @@ func (r *run) trainDistilBERT(ctx context.Context, c Cell, l *labelled) (it Item
 		}
 		return labels, nil
 	})
+	it.Model = "sha256:" + weights
+	return it, err
 }
 
-// distilBERT trains a DistilBERT from an encoder into the folder cfg.Classifier, on the CPU.
-func (r *run) distilBERT(ctx context.Context, cfg sluice.Config, encoder string, l *labelled) (
-	_ *train.Result, err error,
-) {
+// trainingFolder is where a draw of a cell is trained: named after what the training depends on, so that one that was
+// interrupted goes on there. It is there until the draw is in the journal.
+func (r *run) trainingFolder(c Cell, l *labelled) string {
+	return filepath.Join(r.work, "distilbert-"+digest([]any{c, l.train, r.seed()}))
+}
+
+// seed of the trainings.
+func (r *run) seed() uint64 { return max(r.File.Seed, 1) }
+
+// finishedTraining is in the folder of a training that is at its end.
+const finishedTraining = "finished.json"
+
+// distilBERT trains a DistilBERT from a cell's encoder in the folder of the training, on the CPU, unless that is done.
+// It returns how long that took, all runs together.
+func (r *run) distilBERT(ctx context.Context, c Cell, l *labelled) (seconds float64, err error) {
+	dir := r.trainingFolder(c, l)
+	if text, err := os.ReadFile(filepath.Join(dir, finishedTraining)); err == nil {
+		return seconds, json.Unmarshal(text, &seconds)
+	}
+	// killed just before it was said how long it took
+	if _, err := os.Stat(filepath.Join(dir, "model.yaml")); err == nil {
+		if err := os.RemoveAll(dir); err != nil {
+			return 0, fmt.Errorf("experiment: %w", err)
+		}
+	}
+	encoder := cmp.Or(c.Encoder.Name, r.Config.Encoder, sluice.DefaultEncoder)
 	from, err := models.Locate(encoder)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	tokenizer, err := embed.OpenTokenizer(from)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer tokenizer.Close()
-	e, err := engine.New(engine.Options{Cores: cores.New(cfg.Threads), ISA: cfg.ISA, Device: engine.DeviceCPU})
+	e, err := engine.New(engine.Options{Cores: cores.New(r.Config.Threads), ISA: r.Config.ISA,
+		Device: engine.DeviceCPU})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	set := train.ClassifierDefaults()
-	set.Seed = max(r.File.Seed, 1)
-	return train.Classifier(ctx, train.ClassifierInput{Training: trainingTexts(l.train), From: from,
-		Out: cfg.Classifier, Name: distilBERT, Settings: set, Tokenizer: tokenizer, Engine: e})
+	in := train.ClassifierInput{Training: trainingTexts(l.train), From: from, Out: dir, Name: distilBERT,
+		Settings: train.ClassifierDefaults(), Tokenizer: tokenizer, Engine: e}
+	in.Settings.Seed = r.seed()
+	if r.Training != nil {
+		in.Hooks.Step = func(done, total int) { r.Training(c.Part, done, total) }
+	}
+	trained, err := train.Classifier(ctx, in)
+	if err != nil {
+		return 0, err
+	}
+	return trained.Seconds, durable.Replace(filepath.Join(dir, finishedTraining), func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(trained.Seconds)
+	})
 }
 
 // trainingTexts are the examples of a router as those of a trained classifier.

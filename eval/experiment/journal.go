@@ -20,6 +20,7 @@ type Item struct {
 	Open      *bool                   `json:"open,omitempty"`
 	Retrieved []string                `json:"retrieved,omitempty"`
 	Answer    string                  `json:"answer,omitempty"`
+	Model     string                  `json:"model,omitempty"` // digest of the weights that were trained for it
 }
 
 // journal keeps finished items: a line with its version, then a line for each item. Lines are appended whole; what a

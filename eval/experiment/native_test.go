@@ -3,9 +3,14 @@
 package experiment_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/eval/dataset"
 	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
 // TestNative: real models, two precisions of the encoder, a generator and a requantised judge, whose replies follow the
@@ -71,13 +77,10 @@ parts:
 	}
 }
 
-// TestDistilBERT: one that is trained from the default encoder learns which of two topics a question is of, on each
-// draw, and is read by the ONNX Runtime; a second run computes nothing.
-func TestDistilBERT(t *testing.T) {
-	if err := err2(models.Locate("all-MiniLM-L6-v2")); err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	data, out := t.TempDir(), t.TempDir()
+// topics is the folder of a dataset with 15 questions of each of two topics.
+func topics(t *testing.T) string {
+	t.Helper()
+	data := t.TempDir()
 	var contexts, queries strings.Builder
 	for i := range 15 {
 		for topic, words := range map[string]string{"go": "goroutine, channel and compiler",
@@ -93,6 +96,16 @@ func TestDistilBERT(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return data
+}
+
+// TestDistilBERT: one that is trained from the default encoder learns which of two topics a question is of, on each
+// draw, and is read by the ONNX Runtime; a second run computes nothing.
+func TestDistilBERT(t *testing.T) {
+	if err := err2(models.Locate("all-MiniLM-L6-v2")); err != nil {
+		t.Skipf("SKIP: the default encoder is not there: %v", err)
+	}
+	data, out := topics(t), t.TempDir()
 	f, err := experiment.Parse([]byte(`name: d
 parts:
   - {name: classifiers, kind: classifiers, base: {draws: 2}, systems: [{classifier: distilbert}]}
@@ -114,6 +127,82 @@ parts:
 			t.Errorf("%+v, %d resumed", x, r.Resumed)
 		}
 	}
+}
+
+// TestInterruptedTrainingGoesOn: a run that is interrupted in each draw's training, and once when it is over, goes on
+// from there, and comes to the bits of one that nobody interrupted.
+func TestInterruptedTrainingGoesOn(t *testing.T) {
+	data, encoder := topics(t), t.TempDir()
+	if err := checkpoint.Write(encoder, checkpoint.Spec{Family: "distilbert"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := experiment.Parse(fmt.Appendf(nil, `name: d
+parts:
+  - {name: classifiers, kind: classifiers, base: {draws: 2}, encoders: [{name: %s}],
+     systems: [{classifier: distilbert}]}
+`, encoder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, killed := t.TempDir(), t.TempDir()
+	steps := 0 // of all trainings together
+	if _, err := experiment.Run(t.Context(), experiment.Options{File: f, Data: data, Out: whole,
+		Training: func(string, int, int) { steps++ }}); err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for stops := 0; ; stops++ {
+		ctx, stop := context.WithCancel(t.Context())
+		first := made
+		_, err := experiment.Run(ctx, experiment.Options{File: f, Data: data, Out: killed,
+			Training: func(_ string, done, total int) {
+				if made++; made-first == 3 || done == total {
+					stop()
+				}
+			}})
+		stop()
+		if err == nil {
+			if stops < 2 {
+				t.Errorf("it was interrupted %d times only", stops)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if made != steps {
+		t.Errorf("%d steps, %d without an interrupt", made, steps)
+	}
+	if a, b := trainedModels(t, whole), trainedModels(t, killed); len(a) != 2 || !slices.Equal(a, b) {
+		t.Errorf("other models: %v, and %v with interrupts", a, b)
+	}
+	if left, _ := filepath.Glob(filepath.Join(killed, "work", "distilbert-*")); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// trainedModels are the digests and scores, but for the seconds, of the models in a journal.
+func trainedModels(t *testing.T, out string) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(out, "journal.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var l struct {
+			ID   string
+			Item experiment.Item
+		}
+		if err := json.Unmarshal(line, &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Item.Model != "" {
+			delete(l.Item.Scores, "seconds")
+			list = append(list, fmt.Sprint(l.ID, l.Item.Model, l.Item.Scores))
+		}
+	}
+	return list
 }
 
 func err2(_ string, err error) error { return err }

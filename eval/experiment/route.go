@@ -126,15 +126,11 @@ func (s System) router() (route.Settings, error) {
 		s.Classifier)
 }
 
-// classifyDraws are the means over the draws.
+// classifyDraws are the means over the draws, each of which is kept in the journal.
 func (r *run) classifyDraws(ctx context.Context, c Cell, draws []*labelled) (Item, error) {
 	sums := map[string]float64{}
 	for _, l := range draws {
-		classify := r.trainRouter
-		if c.System.Classifier == distilBERT {
-			classify = r.trainDistilBERT
-		}
-		it, err := classify(ctx, c, l)
+		it, err := r.classifyDraw(ctx, c, l)
 		if err != nil {
 			return it, err
 		}
@@ -147,6 +143,27 @@ func (r *run) classifyDraws(ctx context.Context, c Cell, draws []*labelled) (Ite
 		it.Scores[m] = metric.Of(sum / float64(len(draws)))
 	}
 	return it, nil
+}
+
+// classifyDraw trains a classifier on one draw and tests it, or takes what came of that from the journal.
+func (r *run) classifyDraw(ctx context.Context, c Cell, l *labelled) (it Item, err error) {
+	key, id := c.Digest(), "draw "+digest([]any{l.train, l.test})
+	if it, ok := r.journal.done[key][id]; ok {
+		return it, nil
+	}
+	if c.System.Classifier != distilBERT {
+		if it, err = r.trainRouter(ctx, c, l); err != nil {
+			return it, err
+		}
+		return it, r.journal.add(key, id, it)
+	}
+	if it, err = r.trainDistilBERT(ctx, c, l); err != nil {
+		return it, err
+	}
+	if err := r.journal.add(key, id, it); err != nil {
+		return it, err
+	}
+	return it, os.RemoveAll(r.trainingFolder(c, l))
 }
 
 // trainRouter trains a router on one draw and tests it.

@@ -24,7 +24,8 @@ type Options struct {
 	Config   sluice.Config // for every cell; what a cell says replaces it
 	Judge    llm.Generator // grades instead of File.Judge; the caller closes it
 	Progress func(part string, done, total int)
-	Note     func(text string) // what a reader of the results should know; each text once
+	Training func(part string, done, total int) // steps of the training that an item needs
+	Note     func(text string)                  // what a reader of the results should know; each text once
 }
 
 // Result of Run.

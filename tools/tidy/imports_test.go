@@ -52,12 +52,12 @@ rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retriev
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus
 eval/dataset: internal/durable internal/jsonl
-eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filelock internal/jsonl internal/models
+eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filehash internal/filelock internal/jsonl internal/models
 eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
-serve: . kernels engine embed llm rag internal/durable internal/spans
+serve: . kernels engine embed llm rag internal/durable internal/printable internal/spans
 serve/openai: llm
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
