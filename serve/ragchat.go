@@ -45,6 +45,7 @@ type ragAnswer struct {
 	Notice    string            `json:"notice,omitempty"`  // what the reader should know of how the answer came about
 	Ignored   []string          `json:"ignored,omitempty"` // messages that play no part in it
 	Citations []prompt.Citation `json:"citations"`
+	Nearest   []prompt.Citation `json:"nearest,omitempty"` // to a question without an answer
 	Trace     *sluice.Trace     `json:"trace,omitempty"`
 }
 
@@ -202,7 +203,7 @@ func ragUsage(a *sluice.Answer) *openai.Usage {
 
 func ragAnswerOf(b *base, a *sluice.Answer, ignored []string) *ragAnswer {
 	return &ragAnswer{Store: b.Name, Retrieved: a.Retrieved, Notice: a.Trace.Notice, Ignored: ignored,
-		Citations: a.Citations, Trace: &a.Trace}
+		Citations: a.Citations, Nearest: a.Nearest, Trace: &a.Trace}
 }
 
 // streamFromBase sends an answer piece by piece: in the first chunk the sources, with the decision, then the text; in

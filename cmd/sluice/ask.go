@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/excerpt"
+	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
@@ -166,10 +167,8 @@ func (a *app) printAnswer(
 		note("%s named no passage and %s removed", count(n, "citation"),
 			map[bool]string{true: "was", false: "were"}[n == 1])
 	}
-	if len(answer.Citations) > 0 {
-		if err := a.writeSources(cmd, s, &b, answer.Citations); err != nil {
-			return err
-		}
+	if err := a.writeSources(cmd, s, &b, answer); err != nil {
+		return err
 	}
 	if trace {
 		writeTrace(&b, screen, t)
@@ -178,9 +177,23 @@ func (a *app) printAnswer(
 	return err
 }
 
-// writeSources writes the passages that the model was shown.
-func (a *app) writeSources(
-	cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, citations []prompt.Citation,
+// writeSources writes the passages that the model was shown, and for a question without an answer the nearest ones.
+func (a *app) writeSources(cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, answer *sluice.Answer) error {
+	if len(answer.Citations) > 0 {
+		return a.writePassages(cmd, s, b, "Sources:", answer.Citations)
+	}
+	if len(answer.Nearest) > 0 {
+		return a.writePassages(cmd, s, b, nearestTitle, answer.Nearest)
+	}
+	return nil
+}
+
+// nearestTitle is above passages that no answer was made of.
+const nearestTitle = "Nearest passages (no answer was made of them):"
+
+// writePassages writes passages below a title.
+func (a *app) writePassages(
+	cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, title string, citations []prompt.Citation,
 ) error {
 	screen := a.screen()
 	documents := make([]string, len(citations))
@@ -191,7 +204,7 @@ func (a *app) writeSources(
 	if err != nil {
 		return err
 	}
-	b.WriteString("\n" + screen.Bold("Sources:") + "\n")
+	b.WriteString("\n" + screen.Bold(title) + "\n")
 	for _, c := range citations {
 		text := ""
 		if chunks, err := s.Chunks(cmd.Context(), []string{c.ID}); err == nil { // gone meanwhile: its bytes are known
@@ -203,6 +216,9 @@ func (a *app) writeSources(
 			name, below = pageLines(*c.Web)
 		}
 		number := fmt.Sprintf("  [%d] %.4f  ", c.Number, c.Score)
+		if title == nearestTitle {
+			number = fmt.Sprintf("  %.4f  ", c.Score) // nothing refers to it by a number
+		}
 		if c.Cited {
 			b.WriteString(screen.BoldLines(screen.Wrap(name+"  (cited)", number, "      ")))
 		} else {
@@ -214,16 +230,27 @@ func (a *app) writeSources(
 		if c.Sentence != nil {
 			writeParts(b, screen, excerpt.Snippet(c.Sentence.Text, &excerpt.Sentence{End: len(c.Sentence.Text)},
 				snippetRunes), "      ")
+		} else if c.Text != "" {
+			writeParts(b, screen, excerpt.Snippet(c.Text, nil, snippetRunes), "      ")
 		}
 	}
 	return nil
 }
 
-// askBatch has several questions answered at a time; the lines come in the order of the questions.
+// askBatch has several questions answered at a time; the lines come in the order of the questions, each as soon as it
+// and those before it are there. After an interrupt, those that are there are printed, too.
 func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.AskOptions) error {
 	q.group = 1
 	task := a.task("ask", "answers")
 	defer task.Finish()
+	finished, steps := int64(0), 0
+	o.Step = func(step flow.Step) {
+		if steps++; step.Next == flow.End || step.Next == flow.IDontKnow {
+			finished++
+		}
+		task.Describe(count(steps, "step"))
+		task.Set(finished, 0)
+	}
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
 	items, read := make(chan sluice.Question), make(chan error, 1)
@@ -238,16 +265,17 @@ func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.A
 			}
 		})
 	}()
-	out, done := newPrinter(a.stdout), int64(0)
+	out, printed := newPrinter(a.stdout), 0
 	err := s.AskEach(ctx, items, o, func(q sluice.Question, answer *sluice.Answer) error {
 		if err := out.print(askLine{q.ID, answer}); err != nil {
 			return err
 		}
-		done++
-		task.Set(done, 0)
+		printed++
 		return out.flush()
 	})
 	if err != nil {
+		task.Finish()
+		a.note("%s printed before the batch ended", count(printed, "answer"))
 		return err // the file may be a pipe that says nothing more: it is not waited for
 	}
 	return <-read

@@ -56,7 +56,7 @@ func (c *chat) command(line string) (done bool, err error) {
 	if c.json {
 		l := commandLine{Command: "/" + name, Text: strings.TrimSpace(b.String())}
 		if err != nil {
-			l.Error = err.Error()
+			l.Error = printable.Message(err.Error())
 			c.failed++
 		}
 		return false, c.printJSON(l)
@@ -79,11 +79,11 @@ func (c *chat) last(b *strings.Builder, what string) error {
 	case what == "trace":
 		writeTrace(b, c.screen(), last.Trace)
 		return nil
-	case len(last.Citations) == 0:
+	case len(last.Citations)+len(last.Nearest) == 0:
 		b.WriteString("the last answer has no sources\n")
 		return nil
 	}
-	return c.writeSources(c.cmd, c.s, b, last.Citations)
+	return c.writeSources(c.cmd, c.s, b, last)
 }
 
 // thumb writes into the log of decisions what somebody says of the last answer.

@@ -30,11 +30,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
 	}
-	graph := in.Graph
-	if graph == nil {
-		if graph, err = Preset(in.Flow); err != nil {
-			return nil, err
-		}
+	graph, err := in.graph()
+	if err != nil {
+		return nil, err
 	}
 	if err := in.FlowOptions.check(graph); err != nil {
 		return nil, err
@@ -68,6 +66,14 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	return s.Answer, s.finish(ctx, ending)
 }
 
+// graph that the question goes through.
+func (o Options) graph() (*flow.Graph[*State], error) {
+	if o.Graph != nil {
+		return o.Graph, nil
+	}
+	return Preset(o.Flow)
+}
+
 // State is a question on its way to an answer: what the nodes of a graph work on.
 type State struct {
 	Input
@@ -91,6 +97,9 @@ type State struct {
 	vectors                               engine.Vectors     // of what was searched for
 	near                                  *knowledge.Nearest // to the vectors; nil: not known
 	faults                                []error            // per vector: why it says nothing, or nil
+	tried                                 []string           // queries that were re-written
+	found                                 []prompt.Passage   // by the first search that found something
+	foundBy                               engine.Vectors     // what that searched for
 }
 
 // note keeps a step in the trace and hands it to who wants it.
@@ -111,7 +120,8 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 	t.Outcome, t.Why, t.Retries = ending.Outcome, ending.Why, ending.Retries
 	if ending.Outcome == flow.Unknown {
 		t.Notice = ending.Say()
-		*a.Answer = Answer{Answer: IDontKnow, Citations: []prompt.Citation{}, Trace: a.Answer.Trace}
+		nearest := a.nearest(ctx)
+		*a.Answer = Answer{Answer: IDontKnow, Citations: []prompt.Citation{}, Nearest: nearest, Trace: a.Answer.Trace}
 	}
 	if a.handedOut && ending.Outcome == flow.Answered {
 		return nil
@@ -418,8 +428,8 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	}
 	r, err := v.Model(a.model).Generate(ctx, llm.Request{
 		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: a.MaxTokens, Temperature: a.answerTemperature,
-		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: a.Seed,
-		Priority: a.requests(),
+		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram,
+		Seed: v.Draw(a.Seed), Priority: a.requests(),
 	}, stream)
 	a.Answer.Answer, a.Answer.Citations = r.Text, []prompt.Citation{}
 	a.trace.AnswerTokens, a.trace.Finish = r.CompletionTokens, r.Finish
@@ -481,30 +491,4 @@ func (a *State) language(passages []prompt.Passage) string {
 		return ""
 	}
 	return a.base.LanguageName(code)
-}
-
-// sentences finds the sentence of each source that is nearest to the question, once the answer is there. That it cannot
-// is said, and no reason to fail.
-func (a *State) sentences(ctx context.Context, passages []prompt.Passage) {
-	citations := a.Answer.Citations
-	if !a.Retrieve.Sentences || len(citations) == 0 {
-		return
-	}
-	defer timer(&a.trace.Milliseconds.Sentences)()
-	texts := make([]string, len(citations))
-	for i := range citations { // those that fit the prompt are the first ones
-		texts[i] = passages[i].Chunk.Text
-		citations[i].Sentence = passages[i].Sentence
-	}
-	if a.trace.Compression != nil { // they are known
-		return
-	}
-	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
-	if err != nil {
-		a.base.Logger().Warn(fmt.Sprintf("the sources come without their nearest sentences: %v", err))
-		return
-	}
-	for i := range citations {
-		citations[i].Sentence = found[0][i]
-	}
 }

@@ -39,6 +39,9 @@ const (
 	RaisedTemperature  = .1 // of the re-writer, from 0
 )
 
+// RedrawTemperature is the re-writer's once more, when its draw has repeated a question.
+const RedrawTemperature = .7
+
 // groundedFrom is the probability from which on a scored answer counts as backed.
 const groundedFrom = .5
 

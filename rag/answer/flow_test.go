@@ -63,7 +63,10 @@ func (a *actor) Generate(ctx context.Context, r llm.Request, stream func(string)
 	defer a.mu.Unlock()
 	node := asker(r)
 	text := map[string]string{"router": "vectorstore", "documents": "yes", "hallucination": "yes", "answer": "yes",
-		"rewrite": "Who: when does a deferred function run, in which order?", "generate": "Ships are warned [1]."}[node]
+		"generate": "Ships are warned [1]."}[node]
+	if node == "rewrite" {
+		text = fmt.Sprintf("Who, number %d: when does a deferred function run, in which order?", len(a.seen[node])+1)
+	}
 	if list := a.lists[node]; len(list) > 0 {
 		text = list[min(len(a.seen[node]), len(list)-1)]
 	}

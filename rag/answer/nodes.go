@@ -34,6 +34,8 @@ const (
 	Hallucinated flow.Verdict = "hallucinated"
 	Unchecked    flow.Verdict = "unchecked" // there are no passages to check the answer with
 	Unavailable  flow.Verdict = "unavailable"
+
+	Repeated flow.Verdict = "repeated" // the re-writer gave nothing but questions that were searched for before
 )
 
 // The names of nodes.
@@ -126,6 +128,7 @@ func (a *State) retrieve(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 		return "", err
 	}
 	a.fromWeb = false
+	a.remember()
 	if len(a.Passages) == 0 {
 		return Nothing, nil
 	}
@@ -155,6 +158,7 @@ func (a *State) web(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 		return Nothing, nil
 	}
 	a.Passages, a.fromWeb = passages, true
+	a.remember()
 	a.trace.Retrieved = make([]retrieve.Result, len(passages))
 	for i, p := range passages {
 		a.trace.Retrieved[i] = retrieve.Result{ID: p.Chunk.ID, Score: p.Score}
@@ -338,7 +342,8 @@ func (a *State) resolved(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	return said.Verdict, err
 }
 
-// rewrite has the model put the query in other words.
+// rewrite has the model put the query in other words. A draw that repeats a question which was searched for is followed
+// by one at a higher temperature; when that repeats one, too, another search would find the same again.
 func (a *State) rewrite(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	v.Input(a.Query)
 	model, err := a.modelOf(ctx, rewriteNode)
@@ -346,16 +351,22 @@ func (a *State) rewrite(ctx context.Context, v *flow.Visit) (flow.Verdict, error
 		return "", err
 	}
 	defer timer(&a.trace.Milliseconds.Transform)()
-	changed, err := a.library.ApplyTo(ctx, v.Model(model), prompt.Rewrite, prompt.Asked{Question: a.Query,
-		Temperature: a.rewriteTemperature, Seed: a.Seed, Priority: a.requests()})
-	if err != nil {
-		return "", err
+	a.tried = append(a.tried, a.Query)
+	detail := ""
+	for _, temperature := range []float64{a.rewriteTemperature, RedrawTemperature} {
+		changed, err := a.library.ApplyTo(ctx, v.Model(model), prompt.Rewrite, prompt.Asked{Question: a.Query,
+			Temperature: temperature, Seed: v.Draw(a.Seed), Priority: a.requests()})
+		if err != nil {
+			return "", err
+		}
+		query := changed.Queries[0]
+		if !slices.ContainsFunc(a.tried, func(old string) bool { return prompt.SameWords(old, query) }) {
+			a.Query, a.rewritten = query, true
+			v.Detail(detail + line(a.Query, 200))
+			return flow.Done, nil
+		}
+		detail = fmt.Sprintf("at temperature %g, after a repetition: ", RedrawTemperature)
 	}
-	if changed.Fallback {
-		v.Detail("nothing came of it: the query stays")
-		return flow.Done, nil
-	}
-	a.Query, a.rewritten = changed.Queries[0], true
-	v.Detail(line(a.Query, 200))
-	return flow.Done, nil
+	v.Detail("two draws gave no question that was not searched for before")
+	return Repeated, nil
 }

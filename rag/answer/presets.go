@@ -96,7 +96,7 @@ func common(router, documents Decider, own bool) nodes {
 		hallucinationNode: node("grades whether the passages back the answer", (*State).hallucination,
 			Grounded, Hallucinated, Unchecked),
 		answerNode:  node("grades whether the answer resolves the question", (*State).resolved, Yes, No),
-		rewriteNode: node("puts the question in other words", (*State).rewrite),
+		rewriteNode: node("puts the question in other words", (*State).rewrite, flow.Done, Repeated),
 	}
 }
 
@@ -115,6 +115,7 @@ func paper() (*flow.Graph[*State], error) {
 		edge(documentsNode, Yes, generateNode),
 		retry(documentsNode, No, rewriteNode),
 		edge(rewriteNode, flow.Done, retrieveNode),
+		edge(rewriteNode, Repeated, flow.IDontKnow),
 		edge(generateNode, flow.Done, hallucinationNode),
 		edge(hallucinationNode, Grounded, answerNode),
 		edge(hallucinationNode, Unchecked, answerNode),
@@ -142,5 +143,6 @@ func graph(name, does string, router, documents Decider) (*flow.Graph[*State], e
 		retry(hallucinationNode, Hallucinated, webNode),
 		edge(answerNode, Yes, flow.End),
 		retry(answerNode, No, rewriteNode),
-		edge(rewriteNode, flow.Done, routerNode))
+		edge(rewriteNode, flow.Done, routerNode),
+		edge(rewriteNode, Repeated, flow.IDontKnow))
 }

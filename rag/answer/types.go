@@ -63,7 +63,9 @@ type Options struct {
 	TopP          float64
 	Seed          int64
 
-	Parallel int // questions that Each has under way; 0 is what pays for the model (llm.ParallelOf)
+	// Parallel is how many questions Each has under way; 0 is what pays for the model (llm.ParallelOf), and 2 at most
+	// in a graph whose answers are graded.
+	Parallel int
 
 	// Flow names the graph that the question goes through, one of Presets; "" is the shortest one, "ask". Graph is a
 	// graph of one's own, instead.
@@ -75,7 +77,8 @@ type Options struct {
 	// with it, too (Standing). Transform prompt.Condense has the language model make a question of it that stands for
 	// itself instead.
 	History []llm.Message
-	// Step is told of each node that has finished, on the caller's goroutine.
+	// Step is told of each node that has finished: by Run on the caller's goroutine, by Each one at a time for all its
+	// questions together.
 	Step func(flow.Step)
 
 	// Start is told what is known of the answer before its first piece comes; Stream gets the
@@ -112,7 +115,10 @@ type Answer struct {
 	Retrieved bool              `json:"retrieved"`           // contexts were in the prompt
 	Truncated bool              `json:"truncated,omitempty"` // the model was stopped at Options.MaxTokens or its window
 	Citations []prompt.Citation `json:"citations"`
-	Trace     Trace             `json:"trace"`
+	// Nearest are the passages nearest to a question that stayed without an answer (Trace.Outcome is flow.Unknown),
+	// with their texts: no sources of the answer.
+	Nearest []prompt.Citation `json:"nearest,omitempty"`
+	Trace   Trace             `json:"trace"`
 }
 
 // Trace says how an answer came about.

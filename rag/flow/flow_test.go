@@ -220,3 +220,62 @@ func TestDrawings(t *testing.T) {
 		}
 	}
 }
+
+// TestDraws: the first seed of a node is the given one, later ones differ, also from those of the other seeds, and a
+// run has the same ones again.
+func TestDraws(t *testing.T) {
+	run := func(seed int64) (drawn []int64) {
+		write := func(_ context.Context, _ *script, v *flow.Visit) (flow.Verdict, error) {
+			drawn = append(drawn, v.Draw(seed), v.Draw(seed))
+			return flow.Done, nil
+		}
+		check := func(_ context.Context, _ *script, v *flow.Visit) (flow.Verdict, error) {
+			if got := v.Draw(seed); v.Retries() == 0 && got != seed {
+				t.Errorf("the first draw of another node: %d, given %d", got, seed)
+			}
+			return "bad", nil
+		}
+		nodes := map[string]flow.Node[*script]{"write": {Visit: write},
+			"check": {Verdicts: []flow.Verdict{"bad", "good"}, Visit: check}}
+		g, err := flow.New("draws", "", "write", nodes, flow.Edge{From: "write", On: flow.Done, To: "check"},
+			flow.Edge{From: "check", On: "bad", To: "write", Retry: true},
+			flow.Edge{From: "check", On: "good", To: flow.End})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Run(t.Context(), &script{}, flow.Budget{Retries: 3}, nil); err != nil {
+			t.Fatal(err)
+		}
+		return drawn
+	}
+	all := map[int64]bool{}
+	for seed := range int64(50) {
+		drawn := run(seed)
+		if len(drawn) != 8 || drawn[0] != seed || !slices.Equal(drawn, run(seed)) {
+			t.Fatalf("seed %d: %v", seed, drawn)
+		}
+		for _, d := range drawn {
+			if all[d] || d < 0 || d > 1<<32-2 {
+				t.Errorf("seed %d: %d was drawn before, or is out of range", seed, d)
+			}
+			all[d] = true
+		}
+	}
+	if got := run(-1); !slices.Equal(got, []int64{-1, -1, -1, -1, -1, -1, -1, -1}) {
+		t.Errorf("random seeds: %v", got)
+	}
+}
+
+// TestWithLeavesOutEdges: a node in place of one with more verdicts needs no edges for those.
+func TestWithLeavesOutEdges(t *testing.T) {
+	g := newLoop(t)
+	node := says(map[string][]flow.Verdict{"check": {"good"}})
+	fewer, err := g.With("fewer", node)
+	if err != nil || len(fewer.Edges()) != 2 {
+		t.Errorf("%v, %v", fewer, err)
+	}
+	_, err = g.With("misspelt", node, flow.Edge{From: "check", On: "baad", To: "write", Retry: true})
+	if !errors.Is(err, flow.ErrGraph) {
+		t.Errorf("an edge for a verdict that the node does not give: %v", err)
+	}
+}

@@ -58,12 +58,14 @@ func New[S any](name, does, start string, nodes map[string]Node[S], edges ...Edg
 }
 
 // With returns a graph under another name with nodes added or replaced, and edges added or, for the same node and
-// verdict, replaced.
+// verdict, replaced. Edges for verdicts that a node in place of another one does not give are left out.
 func (g *Graph[S]) With(name string, nodes map[string]Node[S], edges ...Edge) (*Graph[S], error) {
 	all := maps.Clone(g.nodes)
 	maps.Copy(all, nodes)
 	kept := slices.DeleteFunc(slices.Clone(g.edges), func(old Edge) bool {
-		return slices.ContainsFunc(edges, func(e Edge) bool { return e.From == old.From && e.On == old.On })
+		n, replaced := nodes[old.From]
+		return replaced && !slices.Contains(n.verdicts(), old.On) ||
+			slices.ContainsFunc(edges, func(e Edge) bool { return e.From == old.From && e.On == old.On })
 	})
 	return New(name, g.does, g.start, all, append(kept, edges...)...)
 }

@@ -98,7 +98,7 @@ func (e spentError) Error() string { return "flow: the budget of " + string(e.li
 // node has finished, on the goroutine of the caller; it is called for a node that failed, too, before Run returns that
 // error. A spent budget is no error but the outcome Unknown.
 func (g *Graph[S]) Run(ctx context.Context, state S, b Budget, step func(Step)) (Ending, error) {
-	r := &run{budget: b}
+	r := &run{budget: b, draws: map[string]uint64{}}
 	r.budget.Retries = max(cmp.Or(b.Retries, DefaultRetries), 0)
 	if b.Time > 0 {
 		var stop context.CancelFunc
@@ -166,6 +166,7 @@ func (g *Graph[S]) next(r *run, s *Step) error {
 type run struct {
 	budget Budget
 	ending Ending
+	draws  map[string]uint64 // by node: seeds that were given out
 }
 
 func (r *run) end(at string) Ending {

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -22,6 +23,18 @@ func (v *Visit) Detail(text string) { v.step.Detail = text }
 
 // Score says the number that the verdict goes by.
 func (v *Visit) Score(x float64) { v.step.Score = &x }
+
+// Draw is the seed of the node's next request in this run: the given one at first, and then others that follow from it,
+// so that a retry is no repetition and the same question has the same draws each time. A negative seed, which means a
+// random one, stays.
+func (v *Visit) Draw(seed int64) int64 {
+	n := v.run.draws[v.step.Node]
+	v.run.draws[v.step.Node]++
+	if n == 0 || seed < 0 {
+		return seed
+	}
+	return int64(rand.NewPCG(uint64(seed), n).Uint64() >> 33)
+}
 
 // Retries is how often the run has turned back so far.
 func (v *Visit) Retries() int { return v.run.ending.Retries }

@@ -79,11 +79,7 @@ func (l *Library) Context(question string, passages []Passage, o Options) (Promp
 		return Prompt{}, err
 	}
 	p.Dropped = len(passages) - len(p.Citations)
-	for i := range p.Citations {
-		c := passages[i].Chunk
-		p.Citations[i] = Citation{Number: i + 1, ID: c.ID, Document: c.Document, Source: c.Source, Heading: c.Heading,
-			Anchor: c.Anchor, Start: c.Start, End: c.End, Score: passages[i].Score, Web: passages[i].Web}
-	}
+	p.Citations = Citations(passages[:len(p.Citations)])
 	return p, nil
 }
 

@@ -12,6 +12,17 @@ var (
 	code     = regexp.MustCompile("(?s)```.*?(?:```|$)|`[^`\n]*`")
 )
 
+// Citations are passages as they can be cited, numbered from 1.
+func Citations(passages []Passage) []Citation {
+	list := make([]Citation, len(passages))
+	for i, p := range passages {
+		c := p.Chunk
+		list[i] = Citation{Number: i + 1, ID: c.ID, Document: c.Document, Source: c.Source, Heading: c.Heading,
+			Anchor: c.Anchor, Start: c.Start, End: c.End, Score: p.Score, Web: p.Web}
+	}
+	return list
+}
+
 // Cite returns a copy of c in which Cited says whether the answer mentions the number: [1], [1, 2],
 // [1][3], [1-3], [passage 2]. Brackets in code are no citations, and numbers that were not shown are ignored.
 func Cite(answer string, c []Citation) []Citation {

@@ -29,6 +29,8 @@ type Citation struct {
 	Sentence *excerpt.Sentence `json:"sentence,omitempty"`
 
 	Web *Web `json:"web,omitempty"` // of a page of the web, whose address is Source
+
+	Text string `json:"text,omitempty"` // the context's, where it is shown in place of an answer
 }
 
 // Web says where in the web a passage comes from.

@@ -105,7 +105,10 @@ func (l *Library) ApplyTo(ctx context.Context, gen llm.Generator, t Transform, a
 		r.Queries = found
 	}
 	// a question that stands for itself is repeated by Condense
-	r.Fallback = len(r.Queries) == 1 && r.Queries[0] == question && (t != Condense || len(found) == 0)
+	r.Fallback = len(r.Queries) == 1 && SameWords(r.Queries[0], question) && (t != Condense || len(found) == 0)
+	if r.Fallback {
+		r.Queries[0] = question
+	}
 	return r, nil
 }
 
@@ -199,6 +202,9 @@ func distinct(items []string) []string {
 	}
 	return out
 }
+
+// SameWords tells whether two texts differ in nothing but case, punctuation and space.
+func SameWords(a, b string) bool { return words(a) == words(b) }
 
 // words is a text in lower case without punctuation.
 func words(s string) string {

@@ -105,6 +105,27 @@ func ask(p *tab, question string) {
 
 const finished = `!document.querySelector(".answer[aria-busy]") && document.querySelector(".answer")`
 
+// TestUnanswered: a question without an answer shows the nearest passages, and does not call them sources.
+func TestUnanswered(t *testing.T) {
+	b, s := startBrowser(t), newStandIn(t)
+	s.unanswered = true
+	p := b.open(t, s.url, desktop())
+	ask(p, "How often does the horn sound?")
+	p.wait(finished)
+	below := get[string](p, `document.querySelector(".below").innerText`)
+	if !strings.Contains(below, "Nearest passages (no answer was made of them)") ||
+		strings.Contains(below, "Sources") || !strings.Contains(below, "In fog the horn sounds every ninety seconds.") {
+		t.Errorf("%q", below)
+	}
+	if n := get[int](p, `document.querySelectorAll(".below .sources .source").length`); n != 3 {
+		t.Errorf("%d passages", n)
+	}
+	if n := get[int](p, `document.querySelectorAll(".cite").length`); n != 0 {
+		t.Errorf("%d marks of citations", n)
+	}
+	clean(t, p, s)
+}
+
 func TestAsk(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	s.hold = make(chan struct{})

@@ -33,6 +33,7 @@ type standIn struct {
 	uploads     map[string]string // name → content
 	key         string            // that requests need; "" is none
 	hold        chan struct{}     // an answer waits for it before its last piece; nil: it does not
+	unanswered  bool              // the answer is that there is none, with the nearest passages
 	holdFirst   bool              // it waits before the first word, not in the middle
 	left        chan struct{}     // is told when a client has left in mid-answer
 	bodies      []map[string]any  // of chat completions
@@ -200,6 +201,13 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 				"start": at, "end": at + len(second)}},
 		map[string]any{"number": 3, "id": "handbook/lamp.md#2", "document": "handbook/lamp.md", "cited": false,
 			"source": "handbook/lamp.md", "heading": "The lamp", "score": .51},
+	}
+	if s.unanswered {
+		send(map[string]any{"role": "assistant", "content": "I don't know."}, "stop",
+			map[string]any{"citations": []any{}, "retrieved": false, "nearest": citations,
+				"notice": "no answer held after 3 retries"})
+		fmt.Fprint(w, "data: [DONE]\n\n")
+		return nil
 	}
 	send(map[string]any{"role": "assistant", "content": ""}, nil,
 		map[string]any{"citations": citations, "retrieved": true})

@@ -280,7 +280,7 @@ function cited(turn) {
 const titleOf = (c) => c.heading || c.document || c.id;
 
 function details(turn, effect) {
-  const { trace = {}, citations = [], notice } = turn.sluice;
+  const { trace = {}, citations = [], nearest = [], notice } = turn.sluice;
   const g = trace.gate;
   const parts = [];
   const told = notice || trace.notice;
@@ -299,6 +299,7 @@ function details(turn, effect) {
     ),
   );
   if (citations.length) parts.push(sources(citations));
+  else if (nearest.length) parts.push(nearestPassages(nearest));
   if (g && effect) parts.push(decision(g, effect));
   if (trace.ms || trace.steps) parts.push(h("details", {}, h("summary", {}, "The way it took"), flow(trace)));
   return parts;
@@ -306,10 +307,27 @@ function details(turn, effect) {
 
 function sources(citations) {
   const used = citations.some((c) => c.cited);
+  return passages(
+    used ? "Sources" : "Passages that the model was given",
+    citations,
+    (c) => h("span", { class: "cite" }, `${c.number}`),
+    used,
+  );
+}
+
+// nearestPassages are what was found for a question without an answer: no sources, and nothing refers to them by number.
+function nearestPassages(list) {
+  return passages("Nearest passages (no answer was made of them)", list, (c) =>
+    h("span", { class: "faint small" }, number(c.score)),
+  );
+}
+
+// passages are buttons that open them, with a mark before each; where some are used, the others are pale.
+function passages(title, citations, mark, used) {
   return h(
     "details",
     { open: true },
-    h("summary", {}, used ? "Sources" : "Passages that the model was given"),
+    h("summary", {}, title),
     h(
       "ol",
       { class: "sources plain" },
@@ -320,7 +338,7 @@ function sources(citations) {
           h(
             "button",
             { type: "button", class: "source", onclick: () => openPassage(c) },
-            h("span", { class: "cite" }, `${c.number}`),
+            mark(c),
             h(
               "span",
               { class: "text" },

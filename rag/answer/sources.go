@@ -1,0 +1,94 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+)
+
+// sentences finds the sentence of each source that is nearest to the question, once the answer is there. That it cannot
+// is said, and no reason to fail.
+func (a *State) sentences(ctx context.Context, passages []prompt.Passage) {
+	citations := a.Answer.Citations
+	if !a.Retrieve.Sentences || len(citations) == 0 {
+		return
+	}
+	defer timer(&a.trace.Milliseconds.Sentences)()
+	texts := make([]string, len(citations))
+	for i := range citations { // those that fit the prompt are the first ones
+		texts[i] = passages[i].Chunk.Text
+		citations[i].Sentence = passages[i].Sentence
+	}
+	if a.trace.Compression != nil { // they are known
+		return
+	}
+	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
+	if err != nil {
+		a.base.Logger().Warn(fmt.Sprintf("the sources come without their nearest sentences: %v", err))
+		return
+	}
+	for i := range citations {
+		citations[i].Sentence = found[0][i]
+	}
+}
+
+// remember keeps what the first search with results found, for a question that stays without an answer. It is the
+// search for the question itself, unless that found nothing.
+func (a *State) remember() {
+	if len(a.found) == 0 {
+		a.found, a.foundBy = slices.Clone(a.Passages), a.vectors
+	}
+}
+
+// nearest are the passages nearest to a question without an answer, whatever graders said of them: they may hold what
+// the model could not say. That there are none is no reason to fail.
+func (a *State) nearest(ctx context.Context) []prompt.Citation {
+	if len(a.found) == 0 && a.Gate != GateClosed {
+		if err := a.look(ctx); err != nil {
+			a.base.Logger().Warn(fmt.Sprintf("the passages nearest to the question cannot be shown: %v", err))
+		}
+	}
+	list, texts := prompt.Citations(a.found), make([]string, len(a.found))
+	for i := range list {
+		texts[i] = a.found[i].Chunk.Text
+		list[i].Text = texts[i]
+	}
+	if !a.Retrieve.Sentences || len(list) == 0 || a.foundBy.Rows == 0 {
+		return list
+	}
+	defer timer(&a.trace.Milliseconds.Sentences)()
+	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.foundBy}, [][]string{texts})
+	if err != nil {
+		a.base.Logger().Warn(fmt.Sprintf("the nearest passages come without their nearest sentences: %v", err))
+		return list
+	}
+	for i := range list {
+		list[i].Sentence = found[0][i]
+	}
+	return list
+}
+
+// look searches the store for the question as it was asked, where no node has done so.
+func (a *State) look(ctx context.Context) error {
+	if err := a.open(ctx); err != nil {
+		return err
+	}
+	defer timer(&a.trace.Milliseconds.Retrieve)()
+	texts := Standing(a.Question, a.History)
+	e, err := a.base.Embed(ctx, texts, embed.Query)
+	if err != nil {
+		return err
+	}
+	a.foundBy = knowledge.Vectors(e)
+	lists, err := a.snapshot.Search(ctx, retrieve.Queries{Texts: texts, Vectors: a.foundBy}, a.Retrieve)
+	if err == nil {
+		a.found, err = Passages(ctx, a.snapshot, retrieve.Merge(lists, a.Retrieve.K), a.Retrieve)
+	}
+	return err
+}
