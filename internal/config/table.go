@@ -238,7 +238,7 @@ func answers() []row {
 			doc: "tokens of one decode of all slots; 0 takes 8 a slot, at least 64"},
 		{key: "generate.parallel", min: "0", max: "1024",
 			doc: "requests that calibrate and 'ask --batch' have under way; 0 takes the slots where results do not " +
-				"depend on what runs beside, else 1, as for a server"},
+				"depend on what runs beside (2 for 'ask' with a flow that grades answers), else 1, as for a server"},
 		{key: "generate.gpu_layers", min: "0", max: "1000",
 			doc: "layers of the language model that a GPU keeps and computes (llama_cuda); 0 uses none, more than there " +
 				"are takes all; a GPU that is asked for and is not there is an error"},

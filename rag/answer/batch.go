@@ -1,12 +1,14 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
@@ -19,9 +21,16 @@ type Question struct {
 // ahead is how many answers a worker may finish before the first of them can be handed out: answers differ in length.
 const ahead = 4
 
+// gradedParallel is how many questions are under way at most in a graph with graders. Nearly all of its work is reading
+// prompts, which gains nothing from others beside it, so more of them would make the first answer late and the last no
+// sooner: three questions one by one cost 27 s of CPU time, the first answer after a third of that, and all three
+// together 26 s, with no answer before the end.
+const gradedParallel = 2
+
 // Each answers questions, several at a time, and hands the answers to emit one by one in the order of the questions; an
-// answer is that of Run alone. in.Question, Start, Stream, Sources and Step are not used. The first error, of an answer
-// or of emit, ends the rest, without waiting for the channel, which whoever sends on it closes.
+// answer is that of Run alone. in.Question, Start, Stream and Sources are not used. The first error, of an answer or of
+// emit, ends the rest, without waiting for the channel, which whoever sends on it closes. So does the end of ctx, but
+// the answers that are finished then are still handed out.
 func Each(
 	ctx context.Context, base *knowledge.Base, in Input, questions <-chan Question,
 	emit func(Question, *Answer) error,
@@ -30,14 +39,30 @@ func Each(
 	if in.Options, err = in.withDefaults(); err != nil {
 		return err
 	}
-	in.Start, in.Stream, in.Sources, in.Step, in.priority = nil, nil, nil, nil, llm.Batch
+	in.Start, in.Stream, in.Sources, in.priority = nil, nil, nil, llm.Batch
+	if step := in.Step; step != nil {
+		var one sync.Mutex
+		in.Step = func(s flow.Step) {
+			one.Lock()
+			defer one.Unlock()
+			step(s)
+		}
+	}
 	if in.Parallel == 0 {
 		model, err := in.Model(ctx)
 		if err != nil {
 			return err
 		}
 		in.Parallel = llm.ParallelOf(model)
+		graph, err := in.graph()
+		if err != nil {
+			return err
+		}
+		if _, graded := graph.Node(hallucinationNode); graded {
+			in.Parallel = min(in.Parallel, gradedParallel)
+		}
 	}
+	asked := ctx
 	ctx, stop := context.WithCancel(cores.AsBatch(ctx))
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -63,14 +88,20 @@ func Each(
 	})
 	for p := range order {
 		<-p.done
-		if p.err != nil {
-			return fmt.Errorf("%s: %w", p.question.ID, p.err)
+		if p.err != nil && err == nil {
+			err = fmt.Errorf("%s: %w", p.question.ID, p.err)
+		}
+		switch {
+		case p.err != nil && asked.Err() != nil:
+			continue
+		case p.err != nil:
+			return err
 		}
 		if err := emit(p.question, p.answer); err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
+	return cmp.Or(err, ctx.Err())
 }
 
 // pending is a question whose answer is being made.

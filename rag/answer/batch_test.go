@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -63,6 +65,12 @@ func newCrowd(n int64) *crowd {
 
 func ask(t *testing.T, w world, c *crowd, parallel, questions int) (ids []string, answers []*answer.Answer, err error) {
 	t.Helper()
+	ended := 0
+	defer func() {
+		if err == nil && ended != len(ids) {
+			t.Errorf("%d answers, and %d last steps were told", len(ids), ended)
+		}
+	}()
 	in := make(chan answer.Question)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -78,7 +86,11 @@ func ask(t *testing.T, w world, c *crowd, parallel, questions int) (ids []string
 	}()
 	err = answer.Each(t.Context(), w.Base.Base, answer.Input{
 		Options: answer.Options{Gate: answer.GateOpen, Parallel: parallel,
-			Step: func(flow.Step) { t.Error("steps of several questions at a time are told") }},
+			Step: func(s flow.Step) { // one at a time: the race detector watches
+				if s.Next == flow.End {
+					ended++
+				}
+			}},
 		Model: func(context.Context) (llm.Generator, error) { return c, nil },
 	}, in, func(q answer.Question, a *answer.Answer) error {
 		ids, answers = append(ids, q.ID), append(answers, a)
@@ -126,5 +138,85 @@ func TestEachEndsWithTheFirstError(t *testing.T) {
 	}, in, func(answer.Question, *answer.Answer) error { return stopped })
 	if !errors.Is(err, stopped) {
 		t.Errorf("%v", err)
+	}
+}
+
+// stopping is a model that answers all questions but those with the word "slow", which wait for the end of ctx.
+type stopping struct{ *doubles.Model }
+
+func (s stopping) Parallel() int { return 4 }
+
+func (s stopping) Generate(ctx context.Context, r llm.Request, _ func(string) error) (llm.Result, error) {
+	if strings.Contains(r.Messages[len(r.Messages)-1].Content, "slow") {
+		<-ctx.Done()
+		return llm.Result{}, ctx.Err()
+	}
+	return llm.Result{Text: "So.", Finish: llm.FinishStop}, nil
+}
+
+// TestEachKeepsWhatIsFinished: after an interrupt, answers that had to wait for one before them are handed out, in
+// order.
+func TestEachKeepsWhatIsFinished(t *testing.T) {
+	w := newWorld(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	in := make(chan answer.Question, 4)
+	for _, id := range []string{"a", "slow", "b", "c"} {
+		in <- answer.Question{ID: id, Text: "ships " + id + "?"}
+	}
+	finished := 0
+	var got []string
+	err := answer.Each(ctx, w.Base.Base, answer.Input{
+		Options: answer.Options{Gate: answer.GateOpen, Step: func(s flow.Step) {
+			if s.Next == flow.End {
+				if finished++; finished == 3 {
+					stop()
+				}
+			}
+		}},
+		Model: func(context.Context) (llm.Generator, error) { return stopping{doubles.NewModel()}, nil },
+	}, in, func(q answer.Question, a *answer.Answer) error {
+		if a.Answer != "So." {
+			t.Errorf("%s: %+v", q.ID, a)
+		}
+		got = append(got, q.ID)
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "slow: ") || !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("%v after %v", err, got)
+	}
+}
+
+// busy is an actor that counts how many requests are under way at once.
+type busy struct {
+	*actor
+	running, most atomic.Int64
+}
+
+func (b *busy) Parallel() int { return 8 }
+
+func (b *busy) Generate(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error) {
+	n := b.running.Add(1)
+	defer b.running.Add(-1)
+	for most := b.most.Load(); n > most && !b.most.CompareAndSwap(most, n); most = b.most.Load() {
+	}
+	time.Sleep(time.Millisecond) // others would come meanwhile
+	return b.actor.Generate(ctx, r, stream)
+}
+
+// TestGradedQuestionsInTurn: a graph with graders has two questions under way at most, whatever the model could take.
+func TestGradedQuestionsInTurn(t *testing.T) {
+	w := newWorld(t)
+	in := make(chan answer.Question, 40)
+	for i := range cap(in) {
+		in <- answer.Question{ID: fmt.Sprint(i), Text: inScope}
+	}
+	close(in)
+	m, n := &busy{actor: newActor(nil)}, 0
+	err := answer.Each(t.Context(), w.Base.Base, answer.Input{Options: answer.Options{Flow: "graph"},
+		Model: func(context.Context) (llm.Generator, error) { return m, nil }}, in,
+		func(answer.Question, *answer.Answer) error { n++; return nil })
+	if most := m.most.Load(); err != nil || n != cap(in) || most > 2 {
+		t.Errorf("%d answers, %d requests at once, %v", n, most, err)
 	}
 }
