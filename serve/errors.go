@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
@@ -166,9 +167,10 @@ var folders = regexp.MustCompile(`(^|[\s"'(:=])/(?:[^\s/:"']+/)+`)
 // withoutFolders is an error's text without the folders of the files that it names: where they lie is not told.
 func withoutFolders(text string) string { return folders.ReplaceAllString(text, "$1") }
 
-// finish fills in what follows from the rest.
+// finish fills in what follows from the rest, and cuts what a message repeats of the request.
 func (e *requestError) finish() *requestError {
 	c := *e
+	c.Message, c.Param = printable.Message(c.Message), shortened(c.Param)
 	if c.Type == "" {
 		c.Type = typeOf(c.Status)
 	}

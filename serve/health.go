@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -66,7 +67,7 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return printable.Message(err.Error())
 }
 
 // examine asks the gate of a base, which brings everything along that a question goes by.

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/spans"
 )
 
@@ -154,7 +155,7 @@ func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 		status = 499 // the client left before there was anything to say; nginx's number for that
 	}
 	attrs := []slog.Attr{slog.String("request", requestID(r.Context())), slog.String("method", r.Method),
-		slog.String("path", r.URL.Path), slog.Int("status", status), slog.Int64("bytes", w.bytes),
+		slog.String("path", printable.Message(r.URL.Path)), slog.Int("status", status), slog.Int64("bytes", w.bytes),
 		slog.Float64("ms", float64(took.Microseconds())/1000), slog.String("from", r.RemoteAddr)}
 	if id := trace.SpanContextFromContext(r.Context()); id.IsSampled() {
 		attrs = append(attrs, slog.String("trace", id.TraceID().String()))
@@ -167,7 +168,7 @@ func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 			cause = e.cause
 		}
 		said = cause.Error()
-		attrs = append(attrs, slog.String("error", said))
+		attrs = append(attrs, slog.String("error", printable.Message(said)))
 		if status >= 500 {
 			level = slog.LevelError
 		}

@@ -86,8 +86,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		group(completion)
 	}
-	err := checkSwitches(root, args)
-	cmd := root
+	cmd, err := checkSwitches(root, args)
 	if err == nil {
 		cmd, err = root.ExecuteContextC(ctx)
 	}
@@ -116,7 +115,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 func (a *app) say(format string, args ...any) {
 	a.spinner.Load().Clear()
 	_, _ = io.WriteString(a.stderr, lines(a.stderr, a.env,
-		"sluice: "+printable.Text(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: "))))
+		"sluice: "+printable.Text(printable.Message(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: ")))))
 }
 
 // lines are a text with its end of line, on a terminal broken between words.
@@ -353,7 +352,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	case r.Level >= slog.LevelWarn:
 		b.WriteString("warning: ")
 	}
-	b.WriteString(printable.Text(r.Message))
+	b.WriteString(printable.Text(printable.Message(r.Message)))
 	r.Attrs(func(at slog.Attr) bool {
 		fmt.Fprintf(&b, " %s=%s", at.Key, printable.Line(at.Value.String()))
 		return true

@@ -231,7 +231,7 @@ func (c *chat) line(ctx context.Context, text string, signals <-chan os.Signal) 
 	}
 	c.failed++
 	if c.json {
-		return false, c.printJSON(chatTurn{Question: text, Error: err.Error()})
+		return false, c.printJSON(chatTurn{Question: text, Error: printable.Message(err.Error())})
 	}
 	c.say("%v", err)
 	if todo := remedy(err); todo != "" {

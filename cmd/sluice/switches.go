@@ -8,11 +8,11 @@ import (
 )
 
 // checkSwitches refuses "true" and "false" as a word of its own behind a switch: a switch takes its value behind "=",
-// and the word would be taken for a text or a file.
-func checkSwitches(root *cobra.Command, args []string) error {
+// and the word would be taken for a text or a file. The command is the one that is called.
+func checkSwitches(root *cobra.Command, args []string) (*cobra.Command, error) {
 	cmd, rest, err := root.Find(args)
 	if err != nil {
-		return nil // the execution reports it
+		return root, nil // the execution reports it
 	}
 	for i := 0; i < len(rest) && rest[i] != "--"; i++ {
 		f := flagOf(cmd, rest[i])
@@ -21,11 +21,11 @@ func checkSwitches(root *cobra.Command, args []string) error {
 		case f.NoOptDefVal == "": // the next word is its value
 			i++
 		case i+1 < len(rest) && (rest[i+1] == "true" || rest[i+1] == "false"):
-			return usagef("%s is a switch, and takes its value behind '=': %[1]s=%s; if %[2]q is a text, write '--' before it",
+			return cmd, usagef("%s is a switch, and takes its value behind '=': %[1]s=%s; if %[2]q is a text, write '--' before it",
 				rest[i], rest[i+1])
 		}
 	}
-	return nil
+	return cmd, nil
 }
 
 // flagOf is the flag that a word of a command line names without giving its value, nil if it does not.

@@ -38,8 +38,8 @@ func TestSwitchesLeaveTheNextWord(t *testing.T) {
 		})
 		for _, name := range names {
 			cmd := parse("--"+name, "word")
-			if args, value := cmd.Flags().Args(), cmd.Flag(name).Value.String(); !slices.Equal(args, []string{"word"}) ||
-				value != "true" {
+			args, value := cmd.Flags().Args(), cmd.Flag(name).Value.String()
+			if !slices.Equal(args, []string{"word"}) || value != "true" {
 				t.Errorf("%s --%s word: %q, arguments %q", cmd.CommandPath(), name, value, args)
 			}
 			if value := parse("--" + name + "=false").Flag(name).Value.String(); value != "false" {
@@ -57,14 +57,23 @@ func TestSwitchesLeaveTheNextWord(t *testing.T) {
 
 func TestSwitchBeforeAText(t *testing.T) {
 	b := filled(t)
-	for _, args := range [][]string{{"retrieve", "--sentences", "the lamp"}, {"retrieve", "--sentences=false", "the lamp"},
-		{"ask", "--score", "the lamp"}, {"ask", "--trace", "the lamp"}, {"ask", "--trace", "--", "true"}} {
+	for _, args := range [][]string{
+		{"retrieve", "--sentences", "the lamp"},
+		{"retrieve", "--sentences=false", "the lamp"},
+		{"ask", "--score", "the lamp"},
+		{"ask", "--trace", "the lamp"},
+		{"ask", "--trace", "--", "true"},
+	} {
 		if out := b.ok(args...); out == "" {
 			t.Errorf("%v printed nothing", args)
 		}
 	}
-	for _, args := range [][]string{{"retrieve", "--sentences", "false", "the lamp"}, {"ask", "--trace", "true", "story"},
-		{"serve", "--read-only", "true"}, {"--store", "true", "docs", "list", "--json", "true"}} {
+	for _, args := range [][]string{
+		{"retrieve", "--sentences", "false", "the lamp"},
+		{"ask", "--trace", "true", "story"},
+		{"serve", "--read-only", "true"},
+		{"--store", "true", "docs", "list", "--json", "true"},
+	} {
 		if o := b.fails(exitUsage, "is a switch, and takes its value behind '='", args...); o.stdout != "" {
 			t.Errorf("%v: %+v", args, o)
 		}
@@ -73,5 +82,20 @@ func TestSwitchBeforeAText(t *testing.T) {
 	if o := b.run("docs", "list", "--store", "true"); strings.Contains(o.stderr, "is a switch") {
 		t.Errorf("%+v", o)
 	}
-	b.fails(exitUsage, `takes`, "serve", "--read-only", "X")
+	b.fails(exitUsage, `unknown command "X"`, "serve", "--read-only", "X")
+}
+
+// TestErrorsRepeatLittle: an error on the terminal repeats no more of the input than a reader needs.
+func TestErrorsRepeatLittle(t *testing.T) {
+	b := filled(t)
+	long := strings.Repeat("9", 1_000_000)
+	settings := b.file("long.yaml", "retrieve:\n  k: "+long+"\n")
+	for _, args := range [][]string{{"retrieve", "--k", long, "x"}, {"retrieve", "--mode", long, "x"}, {long},
+		{"retrieve", "--" + long, "x"}, {"docs", "list", "--config", settings}, {"docs", "list", "--config", long},
+		{"docs", "show", long}, {"embed", "--group", long, "x"}, {"ask", "--where", long, "x"}} {
+		o := b.run(args...)
+		if o.code == exitOK || len(o.stdout)+len(o.stderr) > 5_000 || o.stderr == "" {
+			t.Errorf("%.30q: exit code %d, %d bytes: %.300s", args, o.code, len(o.stdout)+len(o.stderr), o.stderr)
+		}
+	}
 }

@@ -370,8 +370,8 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%q does not say %q", open, want)
 		}
 	}
-	if off := b.ok("ask", "When does a deferred function run?", "--sentences",
-		"false"); strings.Contains(off, "      > ") {
+	off := b.ok("ask", "When does a deferred function run?", "--sentences=false")
+	if strings.Contains(off, "      > ") {
 		t.Errorf("switched off: %q", off)
 	}
 	if found := b.ok("retrieve", "When does a deferred function run?"); strings.Count(found, "    > ") != 4 {
