@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
 const chatHelp = `/help          this list
@@ -292,25 +294,31 @@ func (c *chat) history() (list []llm.Message) {
 	return list
 }
 
-// shortSources names what an answer cites, a line each; /sources shows all.
+// shortSources names what an answer cites, a line each, and for a question without an answer the nearest passages;
+// /sources shows all.
 func (c *chat) shortSources(answer *sluice.Answer) error {
 	if answer.Truncated {
 		fmt.Fprintln(c.stdout, "[cut off: --max-tokens allows more]")
 	}
+	shown := slices.DeleteFunc(slices.Clone(answer.Citations), func(x prompt.Citation) bool { return !x.Cited })
+	if len(answer.Nearest) > 0 {
+		fmt.Fprintln(c.stdout, c.screen().FaintLines(nearestTitle))
+		shown = answer.Nearest
+	}
 	var documents []string
-	for _, x := range answer.Citations {
+	for _, x := range shown {
 		documents = append(documents, x.Document)
 	}
 	titles, err := c.s.Titles(c.cmd.Context(), documents)
 	if err != nil {
 		return nil // the answer is there; /sources says what is wrong
 	}
-	screen, cited := c.screen(), 0
-	for _, x := range answer.Citations {
-		if !x.Cited {
-			continue
+	screen := c.screen()
+	for _, x := range shown {
+		mark := fmt.Sprintf("  [%d] ", x.Number)
+		if len(answer.Nearest) > 0 { // nothing refers to it by a number
+			mark = "  - "
 		}
-		cited++
 		name, below := passageLines(titles[x.Document], x.Source, x.Heading, printable.Line(x.Source))
 		if x.Web != nil {
 			name, below = pageLines(*x.Web)
@@ -318,9 +326,9 @@ func (c *chat) shortSources(answer *sluice.Answer) error {
 		if below != "" {
 			name += " (" + below + ")"
 		}
-		fmt.Fprint(c.stdout, screen.FaintLines(screen.Wrap(name, fmt.Sprintf("  [%d] ", x.Number), "      ")))
+		fmt.Fprint(c.stdout, screen.FaintLines(screen.Wrap(name, mark, "      ")))
 	}
-	if n := len(answer.Citations); n > 0 && cited == 0 {
+	if n := len(answer.Citations); n > 0 && len(shown) == 0 {
 		text := "it was shown " + count(n, "passage") + ", and cites none: /sources"
 		fmt.Fprint(c.stdout, screen.FaintLines(screen.Wrap(text, "  ", "  ")))
 	}

@@ -178,6 +178,12 @@ func writeMarkdown(w io.Writer, turns []chatTurn) error {
 			}
 			list += fmt.Sprintf("- [%d] %s\n", x.Number, name)
 		}
+		for i, x := range t.Nearest {
+			if i == 0 {
+				list = "*" + nearestTitle + "*\n\n"
+			}
+			list += fmt.Sprintf("- %s: %s\n", x.Source, strings.Join(strings.Fields(x.Text), " "))
+		}
 		if list != "" {
 			b.WriteString("\n" + list)
 		}
