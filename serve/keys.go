@@ -87,8 +87,8 @@ func (k *Keys) of(r *http.Request) (key, error) {
 	if k == nil {
 		return key{}, nil
 	}
-	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110: in any letter case
 		text = r.Header.Get("X-Api-Key")
 	}
 	found, ok := k.find(strings.TrimSpace(text))

@@ -150,6 +150,14 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q, store %q: %d %s, want %d %s", c.key, c.store, status, body, c.status, c.code)
 		}
 	}
+	for header, want := range map[string]int{"bearer " + all: 200, "BEARER  " + all: 200, "Bearer\t" + all: 401,
+		"Basic " + all: 401, all: 401, "Bearer" + all: 401} {
+		r := post("/v1/gate", `{"query":"a"}`)
+		r.Header.Set("Authorization", header)
+		if status, body := do(t, w, r); status != want {
+			t.Errorf("%q: %d %s", header, status, body)
+		}
+	}
 	if status, _ := do(t, w, get("/healthz")); status != 200 {
 		t.Errorf("healthz needs a key: %d", status)
 	}
