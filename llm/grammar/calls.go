@@ -40,7 +40,7 @@ type Parameters struct {
 // FromCalls returns the grammar of completions that call functions: with must nothing else, else any text that does not
 // hold the trigger, and calls after it. Errors are *SchemaError about the function that Path begins with.
 func FromCalls(f Format, functions []Function, must bool) (string, error) {
-	c := &compiler{builder: newBuilder(), names: map[*value]string{}, digits: map[[3]int]state{}}
+	c := newCompiler()
 	root := c.reserve("root", "")
 	call := c.reserve("call", "")
 	alts := make([]string, len(functions))
@@ -112,11 +112,21 @@ func (c *compiler) arguments(fn Function, p *Parameters) (string, error) {
 	if typ := doc.get("type"); typ != nil && (typ.kind != '"' || typ.text != "object") {
 		return "", c.errorf(path, "type", "arguments are an object, not %s", typ.encode())
 	}
+	if c.doc = doc; composed(doc) {
+		if doc, err = c.joined(doc, path); err != nil {
+			return "", err
+		}
+		if doc.kind != '{' {
+			doc = &value{kind: '{'}
+		}
+		if doc.get("anyOf") != nil && p != nil {
+			return "", c.errorf(path, "", "arguments that are written one by one have one schema, not alternatives")
+		}
+	}
 	properties := doc.get("properties")
 	open := doc.get("additionalProperties")
 	switch {
 	case p != nil:
-		c.doc = doc
 		return c.parameters(doc, path, p)
 	case properties != nil && properties.kind == '{' && len(properties.keys) == 0 && (open == nil || open.kind != 't'),
 		properties == nil && open != nil && open.kind == 'f':
@@ -125,7 +135,6 @@ func (c *compiler) arguments(fn Function, p *Parameters) (string, error) {
 		doc.keys = append(doc.keys, "type")
 		doc.values = append(doc.values, &value{kind: '"', text: "object"})
 	}
-	c.doc = doc
 	return c.named(doc, path, "arguments")
 }
 
@@ -178,6 +187,9 @@ func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, e
 // texts tells whether a schema asks for a string, and which ones if it lists them.
 func (c *compiler) texts(s *value) (values []string, text bool) {
 	for range maxReferences {
+		if composed(s) {
+			return nil, false
+		}
 		ref := s.get("$ref")
 		if s.kind != '{' || ref == nil || !strings.HasPrefix(ref.text, "#/") {
 			break
@@ -205,10 +217,16 @@ func TextParameters(schema []byte) map[string]bool {
 	if err != nil {
 		return nil
 	}
+	c := newCompiler()
+	if c.doc = doc; composed(doc) { // as arguments does
+		if doc, err = c.joined(doc, ""); err != nil {
+			return nil
+		}
+	}
 	text := map[string]bool{}
 	if properties := doc.get("properties"); properties != nil && properties.kind == '{' {
 		for i, name := range properties.keys {
-			_, text[name] = (&compiler{doc: doc}).texts(properties.values[i])
+			_, text[name] = c.texts(properties.values[i])
 		}
 	}
 	return text

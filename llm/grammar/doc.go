@@ -17,7 +17,10 @@
 //
 // A schema is a subset of JSON Schema 2020-12, about what OpenAI's structured outputs take:
 //
-//   - type (one or a list), enum, const, anyOf, $ref into the same document (recursive too), $defs and definitions;
+//   - type (one or a list), enum, const, anyOf, oneOf, allOf, $ref into the same document (recursive too), $defs and
+//     definitions. oneOf is read as anyOf: a value that two alternatives take is not kept out. Schemas that hold
+//     together (allOf; $ref, anyOf and oneOf beside other keywords) are joined into one, where that is possible: two
+//     patterns, two prefixItems and steps that are not multiples of each other are refused;
 //   - objects: properties and required. Properties come in the schema's order, the optional ones may be left out;
 //     others than the declared ones are not written, whatever additionalProperties (true or false) allows. Only an
 //     object schema without properties lets any object through;
@@ -27,13 +30,13 @@
 //     without them;
 //   - integers and numbers: minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf (of a number: whole, or a
 //     power of ten);
-//   - title, description, default, examples, deprecated, readOnly, writeOnly, $comment, $schema and $id say nothing
-//     about the text and are passed over.
+//   - title, description, default, examples, deprecated, readOnly, writeOnly, $comment, $schema, $id and OpenAPI's
+//     discriminator say nothing about the text and are passed over.
 //
 // Everything else is refused by name, as is a schema that nothing satisfies; definitions that nothing refers to are not
 // looked at. The grammar may admit less than the schema: numbers have at most 15 digits before the point where no bound
-// asks for more, keys keep their order, and a pattern's characters are escaped in one way only. It never admits more,
-// as far as a grammar can tell a JSON value from another: keys of an object of any shape may repeat.
+// asks for more, keys keep their order, and a pattern's characters are escaped in one way only. But for oneOf it never
+// admits more, as far as a grammar can tell a JSON value from another: keys of an object of any shape may repeat.
 //
 // Text is compact, with at most one space after a colon or a comma, so that white space cannot go on for ever.
 package grammar

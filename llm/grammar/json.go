@@ -30,6 +30,22 @@ func (v *value) get(key string) *value {
 	return nil
 }
 
+// set gives an object a member, in place of one that it has.
+func (v *value) set(key string, to *value) {
+	if i := slices.Index(v.keys, key); i >= 0 {
+		v.values[i] = to
+		return
+	}
+	v.keys, v.values = append(v.keys, key), append(v.values, to)
+}
+
+// remove takes a member away.
+func (v *value) remove(key string) {
+	if i := slices.Index(v.keys, key); i >= 0 {
+		v.keys, v.values = slices.Delete(v.keys, i, i+1), slices.Delete(v.values, i, i+1)
+	}
+}
+
 // encode writes the value without white space. A number keeps the schema's notation.
 func (v *value) encode() string {
 	var parts []string

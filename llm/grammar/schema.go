@@ -14,6 +14,8 @@ const (
 	maxCount = 1 << 16
 	// maxList bounds the values, alternatives and properties that one schema lists.
 	maxList = 5000
+	// maxWork bounds what is compared to join schemas.
+	maxWork = 1 << 22
 )
 
 // FromSchema returns the grammar of the JSON values that a JSON Schema accepts; the package comment says what a schema
@@ -23,7 +25,8 @@ func FromSchema(schema []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c := &compiler{doc: doc, builder: newBuilder(), names: map[*value]string{}, digits: map[[3]int]state{}}
+	c := newCompiler()
+	c.doc = doc
 	root := c.reserve("root", "")
 	c.body[root], err = c.named(doc, "", "value")
 	if err != nil {
@@ -53,11 +56,22 @@ type compiler struct {
 	doc    *value
 	names  map[*value]string // rules of schemas that have one already
 	digits map[[3]int]state  // what digitRange has written already
+
+	// of schemas that hold together
+	where  map[*value]string    // the places of parts and of what is within them
+	splits map[*value][]*value  // what split returned
+	pairs  map[[2]*value]*value // what allOf returned
+	spent  int
+}
+
+func newCompiler() *compiler {
+	return &compiler{builder: newBuilder(), names: map[*value]string{}, digits: map[[3]int]state{},
+		where: map[*value]string{}, splits: map[*value][]*value{}, pairs: map[[2]*value]*value{}}
 }
 
 // annotations say nothing about the text.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
-	"$comment", "$schema", "$id", "$defs", "definitions"}
+	"$comment", "$schema", "$id", "$defs", "definitions", "discriminator"}
 
 // keywords that constrain values of one type.
 func constraints(typ string) []string {
@@ -81,10 +95,6 @@ func types() []string {
 // hints are what a user may write instead of a keyword that is refused.
 func hint(keyword string) string {
 	switch keyword {
-	case "oneOf":
-		return "; use anyOf"
-	case "allOf":
-		return "; merge the schemas into one"
 	case "nullable":
 		return "; use a type list such as [\"string\", \"null\"]"
 	case "patternProperties", "minProperties", "maxProperties", "propertyNames":
@@ -101,6 +111,9 @@ func (c *compiler) errorf(path, keyword, format string, args ...any) error {
 func (c *compiler) named(s *value, path, hint string) (string, error) {
 	if name, ok := c.names[s]; ok {
 		return name, nil
+	}
+	if at, ok := c.where[s]; ok {
+		path = at
 	}
 	switch {
 	case s.kind == 't' || s.kind == '{' && len(s.keys) == 0:
@@ -119,6 +132,9 @@ func (c *compiler) named(s *value, path, hint string) (string, error) {
 
 // schema returns the body of a schema's rule.
 func (c *compiler) schema(s *value, path, name string) (string, error) {
+	if composed(s) {
+		return c.together(s, path, name)
+	}
 	for _, whole := range []struct {
 		keyword string
 		compile func(s *value, path, name string) (string, error)
@@ -126,6 +142,7 @@ func (c *compiler) schema(s *value, path, name string) (string, error) {
 	}{
 		{"$ref", c.reference, nil},
 		{"anyOf", c.union, nil},
+		{"oneOf", c.union, nil},
 		{"const", c.constants, []string{"type", "enum"}},
 		{"enum", c.constants, []string{"type"}},
 	} {
@@ -238,33 +255,47 @@ func (c *compiler) typed(typ string, s *value, path, name string) (string, error
 
 // reference compiles what $ref points at: "#" or a JSON pointer after it.
 func (c *compiler) reference(s *value, path, _ string) (string, error) {
-	ref := s.get("$ref")
-	if ref.kind != '"' {
-		return "", c.errorf(path, "$ref", "%s is not a string", ref.encode())
-	}
-	at, ok := strings.CutPrefix(ref.text, "#")
-	if !ok || at != "" && at[0] != '/' {
-		return "", c.errorf(path, "$ref", "%q does not point into this document; references begin with #/", ref.text)
-	}
-	at, err := url.PathUnescape(at)
+	target, at, err := c.target(s.get("$ref"), path)
 	if err != nil {
-		return "", c.errorf(path, "$ref", "%q: %v", ref.text, err)
-	}
-	target := c.doc.pointer(at)
-	if target == nil {
-		return "", c.errorf(path, "$ref", "%q leads to nothing", ref.text)
+		return "", err
 	}
 	return c.named(target, at, at[strings.LastIndexByte(at, '/')+1:])
 }
 
+// target is what a reference points at, and where that is.
+func (c *compiler) target(ref *value, path string) (_ *value, at string, err error) {
+	if ref.kind != '"' {
+		return nil, "", c.errorf(path, "$ref", "%s is not a string", ref.encode())
+	}
+	at, ok := strings.CutPrefix(ref.text, "#")
+	if !ok || at != "" && at[0] != '/' {
+		return nil, "", c.errorf(path, "$ref", "%q does not point into this document; references begin with #/",
+			ref.text)
+	}
+	at, err = url.PathUnescape(at)
+	if err != nil {
+		return nil, "", c.errorf(path, "$ref", "%q: %v", ref.text, err)
+	}
+	target := c.doc.pointer(at)
+	if target == nil {
+		return nil, "", c.errorf(path, "$ref", "%q leads to nothing", ref.text)
+	}
+	return target, at, nil
+}
+
+// union compiles anyOf and oneOf: one of the alternatives. Two of them at the same time, which oneOf excludes, are not
+// kept out.
 func (c *compiler) union(s *value, path, name string) (string, error) {
-	list := s.get("anyOf")
-	if list.kind != '[' || len(list.values) == 0 || len(list.values) > maxList {
-		return "", c.errorf(path, "anyOf", "it is a list of 1 to %d schemas", maxList)
+	keyword, list := "anyOf", s.get("anyOf")
+	if list == nil {
+		keyword, list = "oneOf", s.get("oneOf")
+	}
+	if err := c.schemas(list, path, keyword); err != nil {
+		return "", err
 	}
 	var alts []string
 	for i, v := range list.values {
-		alt, err := c.named(v, fmt.Sprintf("%s/anyOf/%d", path, i), name)
+		alt, err := c.named(v, fmt.Sprintf("%s/%s/%d", path, keyword, i), name)
 		if err != nil {
 			return "", err
 		}

@@ -81,35 +81,41 @@ func TestSchemasTakeAndRefuse(t *testing.T) {
 		{`{"type":"string","format":"uuid","minLength":36}`, []string{`"123e4567-e89b-12d3-a456-426614174000"`},
 			[]string{`"123e4567e89b12d3a456426614174000"`}},
 	} {
-		source, err := FromSchema([]byte(c.schema))
-		if c.yes == nil {
-			if !errors.Is(err, ErrSchema) {
-				t.Errorf("%s: %v", c.schema, err)
-			}
-			continue
+		takes(t, c.schema, c.yes, c.no)
+	}
+}
+
+// takes checks what the grammar of a schema takes and what not; yes is nil for a schema that is refused.
+func takes(t *testing.T, schema string, yes, no []string) {
+	t.Helper()
+	source, err := FromSchema([]byte(schema))
+	if yes == nil {
+		if !errors.Is(err, ErrSchema) {
+			t.Errorf("%s: %v", schema, err)
 		}
-		if err != nil {
-			t.Errorf("%v: %s", err, c.schema)
-			continue
-		}
-		m, err := newMatcher(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range c.yes {
-			if !strings.Contains(c.schema, `\\u`) { // the validator reads patterns in Go's notation
-				if err := validate(validator(t, []byte(c.schema)), text); err != nil {
-					t.Errorf("%s: %.60s is not valid: %v", c.schema, text, err)
-				}
-			}
-			if !m.match(text) {
-				t.Errorf("%s: %.60s is not matched\n%.2000s", c.schema, text, source)
+		return
+	}
+	if err != nil {
+		t.Errorf("%v: %s", err, schema)
+		return
+	}
+	m, err := newMatcher(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range yes {
+		if !strings.Contains(schema, `\\u`) { // the validator reads patterns in Go's notation
+			if err := validate(validator(t, []byte(schema)), text); err != nil {
+				t.Errorf("%s: %.60s is not valid: %v", schema, text, err)
 			}
 		}
-		for _, text := range c.no {
-			if m.match(text) {
-				t.Errorf("%s: %.60s is matched\n%.2000s", c.schema, text, source)
-			}
+		if !m.match(text) {
+			t.Errorf("%s: %.60s is not matched\n%.2000s", schema, text, source)
+		}
+	}
+	for _, text := range no {
+		if m.match(text) {
+			t.Errorf("%s: %.60s is matched\n%.2000s", schema, text, source)
 		}
 	}
 }
@@ -132,8 +138,8 @@ func badSchemas() []struct{ schema, path, keyword, reason string } {
 		{`{"type":[]}`, "", "type", "empty"},
 		{`{"type":["null","null"]}`, "", "type", "twice"},
 		{`{"type":3}`, "", "type", "3 is not one of"},
-		{`{"allOf":[]}`, "", "allOf", "not supported; merge"},
-		{`{"oneOf":[{}]}`, "", "oneOf", "use anyOf"},
+		{`{"allOf":[]}`, "", "allOf", "list of 1 to 5000 schemas"},
+		{`{"oneOf":{}}`, "", "oneOf", "list of 1 to 5000 schemas"},
 		{`{"not":{}}`, "", "not", "not supported"},
 		{`{"if":{},"then":{}}`, "", "if", "not supported"},
 		{`{"type":"object","patternProperties":{}}`, "", "patternProperties", "not supported"},
@@ -192,12 +198,11 @@ func badSchemas() []struct{ schema, path, keyword, reason string } {
 		{`{"const":1,"enum":[2]}`, "", "const", "1 is not in enum"},
 		{`{"type":"string","enum":["a"],"minLength":1}`, "", "minLength", "beside enum"},
 		{`{"anyOf":[]}`, "", "anyOf", "list of 1 to 5000 schemas"},
-		{`{"anyOf":[{}],"type":"string"}`, "", "type", "beside anyOf"},
 		{`{"$ref":"#/$defs/a"}`, "", "$ref", "leads to nothing"},
 		{`{"$ref":"other.json"}`, "", "$ref", "does not point into this document"},
 		{`{"$ref":"#anchor"}`, "", "$ref", "does not point into this document"},
 		{`{"$ref":3}`, "", "$ref", "not a string"},
-		{`{"$ref":"#","type":"string"}`, "", "type", "beside $ref"},
+		{`{"$ref":"#","type":"string"}`, "", "", "lead back to it"},
 		{`{"$ref":"#"}`, "", "", "no finite value"},
 		{`{"anyOf":[{"$ref":"#"},{"type":"null"}]}`, "", "", "lead back to it"},
 		{`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"$ref":"#/properties/a"}},"required":["b"]}},"required":["a"]}`,
