@@ -339,6 +339,25 @@ func (s *Sluice) EncoderInfo(ctx context.Context) (_ embed.Info, err error) {
 	return enc.Info(), nil
 }
 
+// TextOf returns the text of which tokens of the encoder's vocabulary are. Tokens of no text are embed.ErrTokens, as
+// are those for an encoder that cannot tell.
+func (s *Sluice) TextOf(ctx context.Context, tokens []int32) (text string, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave(&err)
+	enc, err := s.encoder.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	reader, ok := enc.(embed.TokenReader)
+	if !ok {
+		return "", fmt.Errorf("%w: the encoder %s takes texts only", embed.ErrTokens, enc.Info().Name)
+	}
+	return reader.TextOf(tokens)
+}
+
 // CountTokens counts the tokens of a document as the encoder reads it, without cutting it.
 func (s *Sluice) CountTokens(ctx context.Context, text string) (n int, err error) {
 	ctx, leave, err := s.calls.enter(ctx)

@@ -11,6 +11,7 @@
 //	max_tokens: 256        # special tokens included
 //	query_prefix: ""
 //	document_prefix: ""
+//	dimensions: [256, 128] # to which vectors may be cut, of an encoder that was trained for it (Matryoshka)
 //	source: …
 //	licence: …
 //	languages: [en]        # ISO 639-1 codes; texts in others are said to be that
@@ -29,6 +30,7 @@ package embed
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 
@@ -59,6 +61,26 @@ type Embeddings struct {
 // Row returns vector i (shares memory with Data).
 func (e *Embeddings) Row(i int) []float32 { return e.Data[i*e.Dim : (i+1)*e.Dim] }
 
+// Cut keeps the first dim numbers of each vector, which get length 1 again if normalised says that they had it.
+func (e *Embeddings) Cut(dim int, normalised bool) {
+	rows := len(e.Data) / e.Dim
+	for i := range rows {
+		from, row := e.Row(i)[:dim], e.Data[i*dim:(i+1)*dim] // never behind what is still to be read
+		copy(row, from)
+		var sum float64
+		for _, x := range row {
+			sum += float64(x) * float64(x)
+		}
+		if normalised && sum > 0 {
+			norm := math.Sqrt(sum)
+			for j, x := range row {
+				row[j] = float32(float64(x) / norm)
+			}
+		}
+	}
+	e.Data, e.Dim = e.Data[:rows*dim], dim
+}
+
 // Info identifies and describes an encoder or classifier.
 type Info struct {
 	identity.Encoder
@@ -67,6 +89,8 @@ type Info struct {
 	Languages    string // that it was trained for: ISO 639-1 codes with spaces between them; "": not known
 	Architecture string // bert, distilbert, …
 	Runtime      Runtime
+	Normalised   bool   // vectors have length 1
+	Dimensions   string // below Dim, to which its vectors may be cut (Matryoshka), with spaces between them
 }
 
 // Knows tells whether an encoder was trained for a language (ISO 639-1); true where its languages are not known, and
@@ -83,6 +107,13 @@ type Embedder interface {
 	// CountTokens counts a document's tokens, prefix and special tokens included, without truncation.
 	CountTokens(text string) (int, error)
 	Info() Info
+}
+
+// TokenReader is an Embedder that can tell which text tokens of its vocabulary are of.
+type TokenReader interface {
+	// TextOf returns a text of which the tokens are, special ones of its own left out or not. Tokens that no text has
+	// are ErrTokens.
+	TextOf(tokens []int32) (string, error)
 }
 
 // Options of Open. The zero value is a sensible default.
@@ -127,4 +158,5 @@ var (
 	ErrModel       = errors.New("embed: not a usable model")
 	ErrClosed      = errors.New("embed: encoder is closed")
 	ErrLibrary     = errors.New("embed: ONNX Runtime cannot be loaded")
+	ErrTokens      = errors.New("embed: not the tokens of a text")
 )

@@ -8,8 +8,9 @@ import "context"
 type Encoder struct{ m *model }
 
 var (
-	_ Embedder = (*Encoder)(nil)
-	_ Examiner = (*Encoder)(nil)
+	_ Embedder    = (*Encoder)(nil)
+	_ Examiner    = (*Encoder)(nil)
+	_ TokenReader = (*Encoder)(nil)
 )
 
 // Open loads the encoder in the folder dir. The errors wrap ErrModel (naming the file, what is expected
@@ -55,6 +56,12 @@ func (e *Encoder) Examine(text string) (tokens int, c Content, err error) {
 		return err
 	})
 	return tokens, c, err
+}
+
+// TextOf implements TokenReader.
+func (e *Encoder) TextOf(tokens []int32) (text string, err error) {
+	err = e.m.use(func() error { text, err = e.m.tok.textOf(tokens); return err })
+	return text, err
 }
 
 // TokenOffsets returns the byte range [start, end) in text of each of its tokens, without prefix,

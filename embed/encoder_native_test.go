@@ -5,6 +5,8 @@ package embed
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
 func TestEncoderAgainstNumPy(t *testing.T) {
@@ -305,5 +308,39 @@ func TestHeadsAreTheWholesBeginning(t *testing.T) {
 				t.Errorf("%.30q: %d tokens were made for 4", text, len(head))
 			}
 		}
+	}
+}
+
+// TestInfoTellsDimensions: an encoder says whether its vectors have length 1 and to what they may be cut.
+func TestInfoTellsDimensions(t *testing.T) {
+	needLibrary(t)
+	dir := t.TempDir()
+	if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Normalise: true}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.yaml")
+	yaml, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digests := map[string]bool{}
+	for lines, want := range map[string]string{"": "", "dimensions: [16, 8]\n": "8 16"} {
+		if err := os.WriteFile(path, append(slices.Clone(yaml), "\n"+lines...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		i := openEncoder(t, dir, Options{}).Info()
+		if i.Dim != 32 || i.Dimensions != want || !i.Normalised {
+			t.Errorf("%q: %+v", lines, i)
+		}
+		digests[i.Digest] = true
+	}
+	if len(digests) != 1 {
+		t.Error("what vectors may be cut to makes another encoder of it")
+	}
+	if err := os.WriteFile(path, append(yaml, "\ndimensions: [33]\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), dir, Options{}); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "33") {
+		t.Error(err)
 	}
 }

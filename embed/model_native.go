@@ -196,7 +196,9 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 		m.info.Runtime.ISA = m.session.ops.ISA(m.src.int8)
 	}
 	if kind == kindEncoder {
-		return nil
+		m.info.Normalised = m.set.Normalise
+		m.info.Dimensions, err = m.set.shorter(dir, m.info.Dim)
+		return err
 	}
 	return m.src.settleLabels(m.session.dim)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -31,7 +32,8 @@ type settings struct {
 	DocumentPrefix string       `yaml:"document_prefix"`
 	Source         string       `yaml:"source"`
 	Licence        string       `yaml:"licence"`
-	Languages      []string     `yaml:"languages"` // ISO 639-1 codes; none: not known
+	Languages      []string     `yaml:"languages"`  // ISO 639-1 codes; none: not known
+	Dimensions     []int        `yaml:"dimensions"` // Info.Dimensions; none: those of config.json
 
 	// of a classifier
 	Temperature float64        `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
@@ -247,6 +249,31 @@ func (s *settings) readLimits(dir string) error {
 		}
 	}
 	return nil
+}
+
+// shorter are the dimensions below dim to which vectors may be cut: those of model.yaml, else those that config.json
+// has (matryoshka_dimensions, as the models of Jina AI and Snowflake and vLLM name them).
+func (s *settings) shorter(dir string, dim int) (string, error) {
+	all := s.Dimensions
+	if all == nil {
+		var config struct {
+			Dimensions []int `json:"matryoshka_dimensions"`
+		}
+		if _, err := readJSON(filepath.Join(dir, "config.json"), &config); err != nil {
+			return "", err
+		}
+		all = config.Dimensions
+	}
+	var list []string
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(all))) {
+		if n < 1 || n > dim {
+			return "", fmt.Errorf("%s: %w: vectors of %d dimensions are to be cut to %d", dir, ErrModel, dim, n)
+		}
+		if n < dim {
+			list = append(list, strconv.Itoa(n))
+		}
+	}
+	return strings.Join(list, " "), nil
 }
 
 // readJSON reports whether the file is there.

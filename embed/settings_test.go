@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,55 @@ func TestParseSettings(t *testing.T) {
 	} {
 		if _, err := parseSettings([]byte(text)); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, ErrModel with %s expected", text, err, want)
+		}
+	}
+}
+
+// TestShorterVectors: model.yaml says to which dimensions vectors may be cut, else config.json.
+func TestShorterVectors(t *testing.T) {
+	for _, c := range []struct {
+		settings, config string
+		want             string // of 384 dimensions; "!" an error
+	}{
+		{"pooling: mean\n", "", ""},
+		{"pooling: mean\n", `{"hidden_size":384}`, ""},
+		{"pooling: mean\ndimensions: [256, 64, 384, 64]\n", `{"matryoshka_dimensions":[128]}`, "64 256"},
+		{"pooling: mean\n", `{"matryoshka_dimensions":[256,128]}`, "128 256"},
+		{"pooling: mean\ndimensions: []\n", `{"matryoshka_dimensions":[256,128]}`, ""},
+		{"pooling: mean\ndimensions: [0]\n", "", "!"},
+		{"pooling: mean\ndimensions: [385]\n", "", "!"},
+		{"pooling: mean\n", `{"matryoshka_dimensions":"x"}`, "!"},
+	} {
+		files := map[string]string{"model.yaml": c.settings}
+		if c.config != "" {
+			files["config.json"] = c.config
+		}
+		dir := folder(t, files)
+		s, err := readSettings(dir, kindEncoder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.shorter(dir, 384)
+		if err != nil && errors.Is(err, ErrModel) {
+			got = "!"
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
+
+// TestCut: the first numbers of each vector stay, at length 1 if the whole had it.
+func TestCut(t *testing.T) {
+	for _, normalised := range []bool{false, true} {
+		e := &Embeddings{Dim: 3, Data: []float32{3, 4, 5, 0, 2, 7, 0, 0, 1}}
+		e.Cut(2, normalised)
+		want := []float32{3, 4, 0, 2, 0, 0}
+		if normalised {
+			want = []float32{.6, .8, 0, 1, 0, 0}
+		}
+		if e.Dim != 2 || !slices.Equal(e.Data, want) {
+			t.Errorf("normalised %v: %v", normalised, e.Data)
 		}
 	}
 }

@@ -24,6 +24,9 @@ func (*Encoder) Embed(context.Context, []string, Role) (*Embeddings, error) {
 // CountTokens returns ErrUnavailable.
 func (*Encoder) CountTokens(string) (int, error) { return 0, ErrUnavailable }
 
+// TextOf returns ErrUnavailable.
+func (*Encoder) TextOf([]int32) (string, error) { return "", ErrUnavailable }
+
 // TokenOffsets returns ErrUnavailable.
 func (*Encoder) TokenOffsets(string) ([][2]int, error) { return nil, ErrUnavailable }
 

@@ -18,6 +18,8 @@ var (
 	ErrPromptTooLong = errors.New("prompt too long")
 	// ErrTemplate: the messages cannot be formatted with the model's chat template.
 	ErrTemplate = errors.New("no usable chat template")
+	// ErrTokens: tokens are not those of a text; the reason is told.
+	ErrTokens = errors.New("not the tokens of a text")
 	// ErrTools: the model's chat template has no place for tools, or none that is known here.
 	ErrTools = errors.New("the model has no tools")
 	// ErrBusy: as many requests wait for a slot as may (Options.Queue).

@@ -35,6 +35,9 @@ func (*Model) CountTokens(string) (int, error) { return 0, ErrUnavailable }
 // Tokenize returns ErrUnavailable.
 func (*Model) Tokenize(string) ([]int32, error) { return nil, ErrUnavailable }
 
+// TextOf returns ErrUnavailable.
+func (*Model) TextOf([]int32) (string, error) { return "", ErrUnavailable }
+
 // TokenizeMessages returns ErrUnavailable.
 func (*Model) TokenizeMessages([]Message, ...Tool) ([]int32, error) { return nil, ErrUnavailable }
 

@@ -188,10 +188,22 @@ func (h *handle) logProbs(alternatives int) []TokenLogProb {
 }
 
 func (h *handle) logProb(p C.slc_llm_prob) TokenLogProb {
-	var text [256]C.char
-	n := C.slc_llm_piece(h.state, C.int32_t(p.token), &text[0], C.int32_t(len(text)))
-	return TokenLogProb{Token: int32(p.token), Text: C.GoStringN(&text[0], max(0, min(n, C.int(len(text))))),
-		LogProb: float64(p.logprob)}
+	text, _ := h.piece(int32(p.token)) // it is one of the vocabulary
+	return TokenLogProb{Token: int32(p.token), Text: text, LogProb: float64(p.logprob)}
+}
+
+// piece is what a token adds to a text; false for one beyond the vocabulary. It only reads the vocabulary.
+func (h *handle) piece(token int32) (string, bool) {
+	text := make([]C.char, 256)
+	n := C.slc_llm_piece(h.state, C.int32_t(token), &text[0], C.int32_t(len(text)))
+	if int(n) > len(text) {
+		text = make([]C.char, n)
+		n = C.slc_llm_piece(h.state, C.int32_t(token), &text[0], n)
+	}
+	if n < 0 {
+		return "", false
+	}
+	return C.GoStringN(&text[0], n), true
 }
 
 // pin reads a text and keeps it in the cache.

@@ -264,3 +264,45 @@ func TestNativeDigest(t *testing.T) {
 		t.Errorf("the stamp %q is not of %s (%s), %v", llm.NativeDigest(), lib, sum, err)
 	}
 }
+
+// TestTextOf: the text of tokens has the same tokens again, in the vocabularies of all families, and tokens that no
+// text has are an error.
+func TestTextOf(t *testing.T) {
+	texts := []string{"hello world", "  two spaces", " one", "Größe 日本語 😀\n\n\tx", "a<|im_end|>b", "<s>",
+		"1234 + 5 = €"}
+	back := func(t *testing.T, m *llm.Model) {
+		front, err := m.Tokenize("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range texts {
+			ids, err := m.Tokenize(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, given := range [][]int32{ids, ids[len(front):]} {
+				got, err := m.TextOf(given)
+				if err != nil {
+					t.Errorf("%q, %v: %v", text, given, err)
+					continue
+				}
+				if again, err := m.Tokenize(got); err != nil || !slices.Equal(again, ids) {
+					t.Errorf("%q: the text of %v is %q, which has %v, %v", text, given, got, again, err)
+				}
+			}
+		}
+		for _, given := range [][]int32{{-1}, {1 << 30}} {
+			if text, err := m.TextOf(given); !errors.Is(err, llm.ErrTokens) {
+				t.Errorf("%v: %q, %v", given, text, err)
+			}
+		}
+	}
+	eachPreset(t, func(t *testing.T, p generator.Model) { back(t, openPreset(t, p, 1)) })
+	m := sharedModel(t)
+	back(t, m)
+	one, _ := m.Tokenize("hel")
+	two, _ := m.Tokenize("lo world")
+	if text, err := m.TextOf(slices.Concat(one, two)); !errors.Is(err, llm.ErrTokens) {
+		t.Errorf("%v, %v: %q, %v", one, two, text, err)
+	}
+}
