@@ -222,6 +222,27 @@ func TestEditDistance(t *testing.T) {
 	}
 }
 
+// TestPairsMayBeMappings: a setting of NAME=VALUE is written in a file as YAML has pairs, too.
+func TestPairsMayBeMappings(t *testing.T) {
+	l := load(t, Source{Path: write(t, "serve:\n  aliases: {gpt-4o: default, text-embedding-3-small: default}\n"+
+		"  stores:\n    a: ./a\n    b: ./b=c\nflow:\n  models: answer=x,grade=y\n")})
+	c := l.Config
+	if c.Serve.Aliases != "gpt-4o=default,text-embedding-3-small=default" || c.Serve.Stores != "a=./a,b=./b=c" ||
+		c.Flow.Models != "answer=x,grade=y" {
+		t.Errorf("%+v, %+v", c.Serve, c.Flow)
+	}
+	for text, want := range map[string]string{
+		"{a: [b]}": `"a" wants one value`, "{a: b, a: c}": `"a" is there twice`, "{a: 'b,c'}": "holds a comma",
+		"{a=b: c}": "equals sign", "[a]": "wants one value",
+	} {
+		_, err := Load(Source{Path: write(t, "serve:\n  aliases: "+text+"\n")})
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), ":2: ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // FuzzFile feeds any text as a file: it loads into legal values or fails with ErrConfig.
 func FuzzFile(f *testing.F) {
 	f.Add("store: a\nask:\n  max_tokens: 3\n")

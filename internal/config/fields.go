@@ -19,6 +19,7 @@ type Field struct {
 	Kind    reflect.Kind
 	Secret  bool // shown as "(set)" or "(not set)" only
 
+	pairs    bool // NAME=VALUE with commas between them, which a file may write as a mapping
 	min, max string
 }
 
@@ -49,7 +50,7 @@ func (r row) field(key string, t reflect.Type) Field {
 	return Field{
 		Key: key, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")),
 		Default: r.text(t), Doc: r.doc, OneOf: strings.Fields(r.oneOf), Kind: t.Kind(),
-		Secret: r.secret, min: r.min, max: r.max,
+		Secret: r.secret, pairs: r.pairs, min: r.min, max: r.max,
 	}
 }
 

@@ -38,7 +38,7 @@ func flows() []row {
 			doc: "the hallucination grader goes by the probability of its verdict, of the model's log-probabilities"},
 		{key: "flow.grounded_from", initial: .5, min: "0", max: "1",
 			doc: "probability from which on an answer counts as backed by the passages, with flow.score"},
-		{key: "flow.models",
+		{key: "flow.models", pairs: true,
 			doc: "language models of nodes that have one of their own, as NODE=MODEL,NODE=MODEL; a MODEL is what " +
 				"'model' takes"},
 	}

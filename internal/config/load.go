@@ -208,6 +208,14 @@ func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen
 			if err := mergeMapping(path, value, key+".", fields, seen, merge); err != nil {
 				return err
 			}
+		case fields[field].pairs && value.Kind == yaml.MappingNode:
+			text, err := pairsOf(value)
+			if err != nil {
+				return fmt.Errorf("%w: %s: %q: %w", ErrConfig, at(value), key, err)
+			}
+			if err := merge(fields[field], text, Origin(at(name))); err != nil {
+				return err
+			}
 		case value.Kind != yaml.ScalarNode:
 			return fmt.Errorf("%w: %s: %q wants one value", ErrConfig, at(value), key)
 		default:
@@ -217,6 +225,26 @@ func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen
 		}
 	}
 	return nil
+}
+
+// pairsOf writes a mapping as flags and variables have it: NAME=VALUE,NAME=VALUE.
+func pairsOf(n *yaml.Node) (string, error) {
+	var list []string
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		switch {
+		case value.Kind != yaml.ScalarNode:
+			return "", fmt.Errorf("%q wants one value", name.Value)
+		case strings.ContainsAny(name.Value, ",="), strings.Contains(value.Value, ","):
+			return "", fmt.Errorf("%q: %q holds a comma or, in the name, an equals sign", name.Value, value.Value)
+		case seen[name.Value]:
+			return "", fmt.Errorf("%q is there twice", name.Value)
+		}
+		seen[name.Value] = true
+		list = append(list, name.Value+"="+value.Value)
+	}
+	return strings.Join(list, ","), nil
 }
 
 func keysAndSections(fields []Field) (names []string) {

@@ -20,6 +20,7 @@ type Serve struct {
 	TimeoutS    int    `koanf:"timeout_s"`
 	DrainS      int    `koanf:"drain_s"`
 	Traces      string `koanf:"traces"`
+	Aliases     string `koanf:"aliases"`
 
 	DriftScores    int     `koanf:"drift_scores"`
 	DriftThreshold float64 `koanf:"drift_threshold"`
@@ -30,7 +31,7 @@ func serving() []row {
 	return []row{
 		{key: "serve.listen", initial: "127.0.0.1:7420",
 			doc: "address and port that the server listens on; port 0 takes a free one, unix:PATH is a socket"},
-		{key: "serve.stores",
+		{key: "serve.stores", pairs: true,
 			doc: "knowledge bases that are served: NAME=FOLDER, with commas between them; the first is the default " +
 				"one; " +
 				"empty serves the one of store, as \"default\""},
@@ -63,6 +64,9 @@ func serving() []row {
 		{key: "serve.traces",
 			doc: "URL of an OpenTelemetry collector (OTLP over HTTP, http://127.0.0.1:4318) that is sent how long each " +
 				"request and its steps took, without texts; empty: nobody"},
+		{key: "serve.aliases", pairs: true,
+			doc: "other names of models, for clients that insist on one: NAME=MODEL with commas between them, or a " +
+				"mapping (gpt-4o: default); a MODEL is \"default\" or a name that GET /v1/models lists"},
 		{key: "serve.drift_scores", initial: 500, min: "20", max: "1000000",
 			doc: "how many of the gate's last scores are compared with the calibration's"},
 		{key: "serve.drift_threshold", initial: .3, min: "0", max: "1",

@@ -24,6 +24,7 @@ type row struct {
 	min, max string // of a number; "" is no limit
 	oneOf    string // the words that are allowed, separated by spaces; "" allows any
 	secret   bool   // shown as "(set)" or "(not set)" only
+	pairs    bool   // NAME=VALUE with commas between them, which a file may write as a mapping
 	doc      string
 }
 
