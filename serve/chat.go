@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -19,13 +20,15 @@ import (
 const (
 	maxMessages = 1024
 	maxTools    = 128
+	maxChoices  = 128 // completions of one request, as OpenAI has it
 	// chatTokens is the limit of a completion that says none: one without a limit would keep room for the whole window
 	// from the requests beside it.
 	chatTokens = 1024
 )
 
 func (s *Server) shapeLimits() openai.Limits {
-	return openai.Limits{Messages: maxMessages, Texts: s.cfg.Limits.Batch, Tools: maxTools, MaxTokens: chatTokens}
+	return openai.Limits{Messages: maxMessages, Texts: s.cfg.Limits.Batch, Tools: maxTools, MaxTokens: chatTokens,
+		Choices: maxChoices}
 }
 
 // asError keeps a nil *openai.Error from becoming an error.
@@ -41,19 +44,26 @@ type head struct {
 	id      string
 	created int64
 	model   string
+	index   int // of the choice
+}
+
+// at is that of a choice.
+func (h head) at(index int) head {
+	h.index = index
+	return h
 }
 
 func newHead(prefix, model string) head {
 	return head{id: prefix + "-" + strings.ToLower(rand.Text()), created: time.Now().Unix(), model: model}
 }
 
-func (h head) completion(said openai.Said, finish string) *openai.ChatCompletion {
+func (h head) completion(choices ...openai.Choice) *openai.ChatCompletion {
 	return &openai.ChatCompletion{ID: h.id, Object: "chat.completion", Created: h.created, Model: h.model,
-		Choices: []openai.Choice{{Message: said, FinishReason: finish}}}
+		Choices: choices}
 }
 
 func (h head) chunk(d openai.Delta, finish string) *openai.ChatChunk {
-	c := openai.ChunkChoice{Delta: d}
+	c := openai.ChunkChoice{Index: h.index, Delta: d}
 	if finish != "" {
 		c.FinishReason = &finish
 	}
@@ -78,7 +88,8 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.ragBase(r, q.Model, settings.Store)
+	model, shown := s.called(q.Model)
+	b, err := s.ragBase(r, model, settings.Store)
 	if err != nil {
 		return err
 	}
@@ -87,31 +98,36 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		return wrong
 	}
 	if b != nil {
-		return s.chatFromBase(w, r, b, &q, req, settings)
+		h := newHead("chatcmpl", cmp.Or(shown, model, ragModel))
+		return s.chatFromBase(w, r, b, &q, req, settings, h)
 	}
 	if given(q.Sluice) {
 		return bad("sluice", "these settings are of answers from a knowledge base, not of the model %q",
 			shortened(q.Model))
 	}
-	g, name, err := s.generator(r.Context(), q.Model)
+	g, name, err := s.generator(r.Context(), model)
 	if err != nil {
 		return err
 	}
 	if err := fits(g, req); err != nil {
 		return err
 	}
-	h := newHead("chatcmpl", name)
+	h := newHead("chatcmpl", cmp.Or(shown, name))
 	oneCall := q.ParallelToolCalls != nil && !*q.ParallelToolCalls
+	all := requestsFor(req, q.Choices())
 	if q.Streams() {
-		return s.streamChat(w, r, g, req, h, oneCall, q.WantsUsage())
+		return s.streamChat(w, r, g, all, h, oneCall, q.WantsUsage())
 	}
-	result, err := generate(r.Context(), g, req, nil)
+	results, err := s.generateAll(r.Context(), g, all, nil)
 	if err != nil {
 		return chatError(err)
 	}
-	out := h.completion(said(result, oneCall), openai.FinishReason(result.Finish))
-	out.Choices[0].LogProbs = openai.LogProbsOf(req.LogProbs, result.LogProbs)
-	out.Usage = openai.UsageOf(result)
+	out := h.completion()
+	for i, one := range results {
+		out.Choices = append(out.Choices, openai.Choice{Index: i, Message: said(one, oneCall),
+			FinishReason: openai.FinishReason(one.Finish), LogProbs: openai.LogProbsOf(req.LogProbs, one.LogProbs)})
+	}
+	out.Usage = openai.UsageOf(len(results), results...)
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -165,41 +181,45 @@ func calls(r llm.Result, one bool) []llm.ToolCall {
 	return r.ToolCalls
 }
 
-// streamChat sends an answer piece by piece: the role, the texts, the tool calls, then how it ended, with the
+// streamChat sends answers piece by piece: of each the role, the texts, the tool calls, then how it ended, with the
 // probabilities if they were asked for.
-func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Generator, req llm.Request, h head,
+func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Generator, all []llm.Request, h head,
 	oneCall, usage bool) error {
 	out := openai.NewStream(w)
-	begin := func() error {
-		if out.Begun() {
+	begun := make([]bool, len(all))
+	begin := func(i int) error {
+		if begun[i] {
 			return nil
 		}
+		begun[i] = true
 		empty := ""
-		return out.Send(h.chunk(openai.Delta{Role: "assistant", Content: &empty}, ""))
+		return out.Send(h.at(i).chunk(openai.Delta{Role: "assistant", Content: &empty}, ""))
 	}
-	result, err := generate(r.Context(), g, req, func(piece string) error {
-		if err := begin(); err != nil {
-			return err
-		}
-		return out.Send(h.chunk(openai.Delta{Content: &piece}, ""))
+	results, err := s.generateAll(r.Context(), g, all, &watcher{
+		piece: func(i int, piece string) error {
+			if err := begin(i); err != nil {
+				return err
+			}
+			return out.Send(h.at(i).chunk(openai.Delta{Content: &piece}, ""))
+		},
+		end: func(i int, result llm.Result) error {
+			if err := begin(i); err != nil {
+				return err
+			}
+			for _, c := range openai.Calls(calls(result, oneCall), true) {
+				if err := sendCall(out, h.at(i), c); err != nil {
+					return err
+				}
+			}
+			last := h.at(i).chunk(openai.Delta{}, openai.FinishReason(result.Finish))
+			last.Choices[0].LogProbs = openai.LogProbsOf(all[i].LogProbs, result.LogProbs)
+			return out.Send(last)
+		},
 	})
 	if err != nil {
 		return breakOff(out, chatError(err))
 	}
-	if err := begin(); err != nil {
-		return err
-	}
-	for _, c := range openai.Calls(calls(result, oneCall), true) {
-		if err := sendCall(out, h, c); err != nil {
-			return err
-		}
-	}
-	last := h.chunk(openai.Delta{}, openai.FinishReason(result.Finish))
-	last.Choices[0].LogProbs = openai.LogProbsOf(req.LogProbs, result.LogProbs)
-	if err := out.Send(last); err != nil {
-		return err
-	}
-	return endStream(out, h, openai.UsageOf(result), usage)
+	return endStream(out, h, openai.UsageOf(len(results), results...), usage)
 }
 
 // sendCall sends a tool call as OpenAI does: first which tool, then the arguments.
@@ -272,14 +292,15 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	if wrong != nil {
 		return wrong
 	}
-	g, name, err := s.generator(r.Context(), q.Model)
+	model, shown := s.called(q.Model)
+	g, name, err := s.generator(r.Context(), model)
 	if err != nil {
 		return err
 	}
 	if err := fits(g, llm.Request{Prompt: text}); err != nil {
 		return err
 	}
-	out := openai.Tokenized{Model: name, MaxModelLen: g.ContextSize()}
+	out := openai.Tokenized{Model: cmp.Or(shown, name), MaxModelLen: g.ContextSize()}
 	if c, ok := g.(counter); ok {
 		if out.Tokens, err = c.Tokenize(text); err != nil {
 			return err
@@ -291,67 +312,4 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, out)
-}
-
-// completions answers POST /v1/completions: a prompt as it is.
-func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
-	var q openai.CompletionRequest
-	if err := decode(r, &q, true); err != nil {
-		return err
-	}
-	req, wrong := q.Request(s.shapeLimits())
-	if wrong != nil {
-		return wrong
-	}
-	g, name, err := s.generator(r.Context(), q.Model)
-	if err != nil {
-		return err
-	}
-	if err := fits(g, req); err != nil {
-		return err
-	}
-	h := newHead("cmpl", name)
-	if q.Streams() {
-		return streamCompletion(r.Context(), w, g, req, h, q.WantsUsage())
-	}
-	result, err := generate(r.Context(), g, req, nil)
-	if err != nil {
-		return chatError(err)
-	}
-	out := h.text(result.Text, openai.FinishReason(result.Finish))
-	out.Choices[0].LogProbs = openai.TextLogProbsOf(req.LogProbs, result.LogProbs)
-	out.Usage = openai.UsageOf(result)
-	return writeJSON(w, http.StatusOK, out)
-}
-
-// text is a raw completion, or a piece of one.
-func (h head) text(text, finish string) *openai.Completion {
-	c := openai.TextChoice{Text: text}
-	if finish != "" {
-		c.FinishReason = &finish
-	}
-	return &openai.Completion{ID: h.id, Object: "text_completion", Created: h.created, Model: h.model,
-		Choices: []openai.TextChoice{c}}
-}
-
-func streamCompletion(ctx context.Context, w http.ResponseWriter, g llm.Generator, req llm.Request, h head,
-	usage bool) error {
-	out := openai.NewStream(w)
-	result, err := generate(ctx, g, req, func(piece string) error { return out.Send(h.text(piece, "")) })
-	if err != nil {
-		return breakOff(out, chatError(err))
-	}
-	last := h.text("", openai.FinishReason(result.Finish))
-	last.Choices[0].LogProbs = openai.TextLogProbsOf(req.LogProbs, result.LogProbs)
-	if err := out.Send(last); err != nil {
-		return err
-	}
-	if usage {
-		end := h.text("", "")
-		end.Choices, end.Usage = []openai.TextChoice{}, openai.UsageOf(result)
-		if err := out.Send(end); err != nil {
-			return err
-		}
-	}
-	return out.Done()
 }

@@ -28,6 +28,7 @@ type Config struct {
 	Origins  []string
 	TLS      *tls.Config // nil: plain HTTP
 	ReadOnly bool        // no request changes a base
+	Aliases  []Alias     // other names that requests may give models
 	// Retrieve and Ask are what requests leave out.
 	Retrieve sluice.RetrieveOptions
 	Ask      sluice.AskOptions
@@ -103,6 +104,9 @@ func (c Config) check() error {
 			return fmt.Errorf("%w: the knowledge base %q is nil", ErrConfig, b.Name)
 		}
 		seen[b.Name] = true
+	}
+	if err := checkAliases(c.Aliases); err != nil {
+		return err
 	}
 	for _, name := range c.Keys.bases() {
 		if !seen[name] {

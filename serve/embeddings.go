@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -22,7 +23,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &q, true); err != nil {
 		return err
 	}
-	texts, wrong := q.Texts(s.shapeLimits())
+	inputs, wrong := q.Inputs(s.shapeLimits())
 	if wrong != nil {
 		return wrong
 	}
@@ -41,18 +42,25 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if !named(q.Model, info.Name, s.models().ModelNames().Encoder) {
+	model, shown := s.called(q.Model)
+	if !named(model, info.Name, s.models().ModelNames().Encoder) {
 		return unknownModel(q.Model, "encoder", info.Name)
 	}
-	if wrong := q.CheckDimensions(info.Dim); wrong != nil {
+	dim, wrong := q.Dim(info.Dim, info.Dimensions)
+	if wrong != nil {
 		return wrong
 	}
 	role := embed.Document
 	if query {
 		role = embed.Query
 	}
-	ctx, leave, err := s.bulk(r.Context(), texts)
+	ctx, leave, err := s.bulk(r.Context(), inputs)
 	if err != nil {
+		return err
+	}
+	texts, err := s.textsOf(ctx, inputs)
+	if err != nil {
+		leave()
 		return err
 	}
 	ctx, end := spans.Start(ctx, "embed", attribute.Int("sluice.texts", len(texts)))
@@ -64,20 +72,28 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if q.Truncate != nil && !*q.Truncate && e.Truncated > 0 {
 		return s.tooLong(r.Context(), texts, info.MaxTokens)
 	}
-	v := openai.Vectors{Model: modelName(info.Name), Data: e.Data, Dim: e.Dim, Cut: e.Truncated, Mended: e.Repaired,
-		Base64: encoded}
+	if dim < e.Dim {
+		e.Cut(dim, info.Normalised)
+	}
+	v := openai.Vectors{Model: cmp.Or(shown, modelName(info.Name)), Data: e.Data, Dim: e.Dim, Cut: e.Truncated,
+		Mended: e.Repaired, Base64: encoded}
 	for _, n := range e.Tokens {
 		v.Tokens += n
 	}
-	room := 12*len(e.Data) + 64*len(texts) + 512
-	if encoded {
-		room = 6*len(e.Data) + 64*len(texts) + 512
+	return writeVectors(w, v, len(texts))
+}
+
+// writeVectors answers with those of so many texts.
+func writeVectors(w http.ResponseWriter, v openai.Vectors, texts int) error {
+	room := 12*len(v.Data) + 64*texts + 512
+	if v.Base64 {
+		room = 6*len(v.Data) + 64*texts + 512
 	}
 	body := append(openai.AppendEmbeddings(make([]byte, 0, room), v), '\n')
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
-	_, err = w.Write(body)
+	_, err := w.Write(body)
 	return err
 }
 
@@ -87,13 +103,14 @@ const (
 	bulkTexts    = 64
 	bulkBytes    = 64 << 10
 	bulkRequests = 16
+	tokenBulk    = 4 // bytes of a text that a token stands for
 )
 
 // bulk is the context of a request for embeddings, and what to call when they are there.
-func (s *Server) bulk(ctx context.Context, texts []string) (context.Context, func(), error) {
+func (s *Server) bulk(ctx context.Context, texts []openai.Input) (context.Context, func(), error) {
 	bytes := 0
-	for _, text := range texts {
-		bytes += len(text)
+	for _, one := range texts {
+		bytes += len(one.Text) + tokenBulk*len(one.Tokens)
 	}
 	if len(texts) <= bulkTexts && bytes <= bulkBytes {
 		return ctx, func() {}, nil
@@ -108,6 +125,21 @@ func (s *Server) bulk(ctx context.Context, texts []string) (context.Context, fun
 				bulkTexts, bulkBytes, bulkRequests),
 			Hint: "try again later, or send fewer texts in a request"}
 	}
+}
+
+// textsOf are the texts of a request, those of tokens included.
+func (s *Server) textsOf(ctx context.Context, inputs []openai.Input) ([]string, error) {
+	texts := make([]string, len(inputs))
+	for i, one := range inputs {
+		if texts[i] = one.Text; one.Tokens == nil {
+			continue
+		}
+		var err error
+		if texts[i], err = s.models().TextOf(ctx, one.Tokens); err != nil {
+			return nil, tokenError(err, inputName("input", i, len(inputs)))
+		}
+	}
+	return texts, nil
 }
 
 // tooLong names the first text that the encoder does not read to its end.

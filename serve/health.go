@@ -41,6 +41,9 @@ func (s *Server) Warm(ctx context.Context) error {
 	if err == nil {
 		_, err = s.models().LanguageModel(ctx)
 	}
+	if err == nil {
+		err = s.aliasesReady(ctx)
+	}
 	for _, b := range s.cfg.Bases {
 		one := s.bases[b.Name]
 		state, why := one.examine(ctx)

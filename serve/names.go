@@ -113,7 +113,7 @@ func (s *Server) loaded() error {
 
 // modelList lists what requests may name.
 func (s *Server) modelList(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.listModels(r)
+	all, err := s.listModels(r.Context())
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *Server) modelList(w http.ResponseWriter, r *http.Request) error {
 
 // oneModel describes one of them. Names may hold slashes.
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.listModels(r)
+	all, err := s.listModels(r.Context())
 	if err != nil {
 		return err
 	}
@@ -137,12 +137,29 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
 	return unknownModel(asked, "model", names...)
 }
 
-func (s *Server) listModels(r *http.Request) ([]openai.Model, error) {
+func (s *Server) listModels(ctx context.Context) ([]openai.Model, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
 	}
-	ctx, created := r.Context(), s.started.Unix()
-	g, llmName, err := s.generator(ctx, anyModel)
+	all, err := s.knownModels(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return all.withAliases(s.cfg.Aliases), nil
+}
+
+// What models are for.
+const (
+	kindRAG       = "rag"
+	kindChat      = "chat"
+	kindEmbedding = "embedding"
+	kindRerank    = "rerank"
+	kindClassify  = "classify"
+)
+
+// knownModels are the models that a context's key may use.
+func (s *Server) knownModels(ctx context.Context) (all known, err error) {
+	g, err := s.models().LanguageModel(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,23 +167,22 @@ func (s *Server) listModels(r *http.Request) ([]openai.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []openai.Model
-	add := func(id, kind string, tokens int) {
+	add := func(id, kind string, tokens int, others ...string) {
 		if id != "" {
-			all = append(all, openai.Model{ID: id, Object: "model", Created: created, OwnedBy: "sluice", Kind: kind,
-				MaxModelLen: tokens})
+			all = append(all, knownModel{openai.Model{ID: id, Object: "model", Created: s.started.Unix(),
+				OwnedBy: "sluice", Kind: kind, MaxModelLen: tokens}, others})
 		}
 	}
-	add(ragModel, "rag", g.ContextSize())
+	add(ragModel, kindRAG, g.ContextSize())
 	for _, b := range s.allowed(keyOf(ctx)) {
-		add(ragModel+"/"+b.Name, "rag", g.ContextSize())
+		add(ragModel+"/"+b.Name, kindRAG, g.ContextSize())
 	}
-	add(llmName, "chat", g.ContextSize())
-	add(modelName(e.Name), "embedding", e.MaxTokens)
-	names := s.models().ModelNames()
-	for _, x := range []struct{ name, kind string }{{names.Reranker, "rerank"}, {names.Classifier, "classify"}} {
+	names, info := s.models().ModelNames(), g.Info().Name
+	add(servedName(names.Model, info), kindChat, g.ContextSize(), names.Model, info)
+	add(modelName(e.Name), kindEmbedding, e.MaxTokens, names.Encoder, e.Name)
+	for _, x := range []struct{ name, kind string }{{names.Reranker, kindRerank}, {names.Classifier, kindClassify}} {
 		if x.name != "" {
-			add(servedName(x.name, filepath.Base(x.name)), x.kind, 0)
+			add(servedName(x.name, filepath.Base(x.name)), x.kind, 0, x.name)
 		}
 	}
 	return all, nil

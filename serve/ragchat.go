@@ -51,7 +51,7 @@ type ragAnswer struct {
 
 // chatFromBase answers the last message from a knowledge base; the earlier ones are its history.
 func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q *openai.ChatRequest, req llm.Request,
-	settings ragSettings) error {
+	settings ragSettings, h head) error {
 	question, history, ignored, err := conversation(req.Messages)
 	if err != nil {
 		return err
@@ -64,10 +64,6 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 		return err
 	}
 	o.History = history
-	h := newHead("chatcmpl", ragModel)
-	if strings.HasPrefix(q.Model, ragModel+"/") {
-		h.model = ragModel + "/" + b.Name
-	}
 	if q.Streams() {
 		return s.streamFromBase(w, r, b, question, o, h, ignored, q.WantsUsage(), settings.Steps)
 	}
@@ -76,7 +72,8 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 		return chatError(err)
 	}
 	text := a.Answer
-	out := h.completion(openai.Said{Role: "assistant", Content: &text}, openai.FinishReason(a.Trace.Finish))
+	out := h.completion(openai.Choice{Message: openai.Said{Role: "assistant", Content: &text},
+		FinishReason: openai.FinishReason(a.Trace.Finish)})
 	out.Usage, out.Sluice = ragUsage(a), ragAnswerOf(b, a, ignored)
 	return writeJSON(w, http.StatusOK, out)
 }
@@ -183,7 +180,8 @@ func refuseForRAG(q *openai.ChatRequest, req llm.Request) error {
 		param string
 		given bool
 	}{
-		{"stop", len(req.Stop) > 0}, {"response_format", len(req.Schema) > 0}, {"tools", len(req.Tools) > 0},
+		{"n", q.Choices() > 1}, {"stop", len(req.Stop) > 0}, {"response_format", len(req.Schema) > 0},
+		{"tools", len(req.Tools) > 0},
 		{"logprobs", req.LogProbs}, {"presence_penalty", req.PresencePenalty != 0},
 		{"frequency_penalty", req.FrequencyPenalty != 0}, {"min_p", q.MinP != nil && *q.MinP != 0},
 	} {

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 
@@ -23,29 +25,17 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	if wrong != nil {
 		return wrong
 	}
-	name, err := s.head(q.Model, "reranker", s.models().ModelNames().Reranker)
+	name, scores, err := s.pairScores(r.Context(), q.Model, *q.Query, documents)
 	if err != nil {
 		return err
 	}
-	ctx, end := spans.Start(r.Context(), "rerank", attribute.Int("sluice.texts", len(documents)))
-	scores, err := s.models().Rerank(ctx, *q.Query, documents)
-	end(&err)
-	if err != nil {
-		return err
-	}
-	top := 0
-	if q.TopN != nil {
-		top = *q.TopN
-	}
-	out := openai.RerankResponse{ID: newHead("rerank", name).id, Model: name, Results: []openai.Ranked{},
-		Sluice: openai.RerankCounts{Truncated: scores.Truncated, QueryTruncated: scores.QueryTruncated,
-			Repaired: scores.Repaired}}
-	for _, i := range scores.Ranked(top) {
-		one := openai.Ranked{Index: i, Score: float64(scores.Probability(i))}
-		if q.ReturnDocuments != nil && *q.ReturnDocuments {
-			one.Document = &openai.RankedDocument{Text: documents[i]}
+	out := openai.RerankResponse{ID: newHead("rerank", name).id, Model: name,
+		Results: ranked(scores, q.TopN), Sluice: openai.RerankCounts{Truncated: scores.Truncated,
+			QueryTruncated: scores.QueryTruncated, Repaired: scores.Repaired}}
+	if q.ReturnDocuments != nil && *q.ReturnDocuments {
+		for i, one := range out.Results {
+			out.Results[i].Document = &openai.RankedDocument{Text: documents[one.Index]}
 		}
-		out.Results = append(out.Results, one)
 	}
 	out.Meta.APIVersion.Version = "2"
 	out.Meta.BilledUnits.SearchUnits = 1
@@ -53,8 +43,67 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
+// rerankV2 answers POST /v2/rerank, as version 2 of Cohere's API has it.
+func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request) error {
+	var q openai.RerankV2Request
+	if err := decode(r, &q, true); err != nil {
+		return err
+	}
+	documents, wrong := q.Texts(s.shapeLimits())
+	if wrong != nil {
+		return wrong
+	}
+	name, scores, err := s.pairScores(r.Context(), q.Model, *q.Query, documents)
+	if err != nil {
+		return err
+	}
+	out := openai.RerankV2Response{ID: newHead("rerank", name).id, Results: ranked(scores, q.TopN)}
+	out.Meta.APIVersion.Version = "2"
+	out.Meta.BilledUnits.SearchUnits = 1
+	for _, n := range scores.Tokens {
+		out.Meta.Tokens.Input += n
+	}
+	for _, x := range []struct {
+		what string
+		n    int
+	}{{"documents that were cut, since the reranker reads no more", scores.Truncated},
+		{"pairs whose query was cut", scores.QueryTruncated},
+		{"texts with NULs, which were replaced", scores.Repaired}} {
+		if x.n > 0 {
+			out.Meta.Warnings = append(out.Meta.Warnings, fmt.Sprintf("%s: %d", x.what, x.n))
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// pairScores are those of documents beside a query, by the reranker of a name.
+func (s *Server) pairScores(ctx context.Context, model, query string, documents []string) (name string,
+	_ *embed.Scores, err error) {
+	if name, err = s.head(model, "reranker", s.models().ModelNames().Reranker); err != nil {
+		return "", nil, err
+	}
+	ctx, end := spans.Start(ctx, "rerank", attribute.Int("sluice.texts", len(documents)))
+	defer end(&err)
+	scores, err := s.models().Rerank(ctx, query, documents)
+	return name, scores, err
+}
+
+// ranked are the best documents, all of them if top is nil.
+func ranked(scores *embed.Scores, top *int) []openai.Ranked {
+	most := 0
+	if top != nil {
+		most = *top
+	}
+	list := []openai.Ranked{}
+	for _, i := range scores.Ranked(most) {
+		list = append(list, openai.Ranked{Index: i, Score: float64(scores.Probability(i))})
+	}
+	return list
+}
+
 // head is the name of a model that is loaded only if the settings name one.
 func (s *Server) head(asked, what, set string) (string, error) {
+	asked, shown := s.called(asked)
 	if set == "" {
 		return "", &requestError{Status: http.StatusNotFound, Code: "model_not_found", Param: "model",
 			Message: "this server has no " + what, Hint: "start it with --" + what + " NAME (sluice models list)"}
@@ -63,7 +112,7 @@ func (s *Server) head(asked, what, set string) (string, error) {
 	if !named(asked, set, name) {
 		return "", unknownModel(asked, what, name)
 	}
-	return name, s.loaded()
+	return cmp.Or(shown, name), s.loaded()
 }
 
 func tokensRead(each []int) *openai.Usage {

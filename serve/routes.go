@@ -62,6 +62,7 @@ func (s *Server) table() []endpoint {
 		{"POST /v1/completions", answers, s.completions},
 		{"POST /v1/embeddings", keyed, s.embeddings},
 		{"POST /v1/rerank", keyed, s.rerank},
+		{"POST /v2/rerank", keyed, s.rerankV2},
 		{"POST /v1/classify", keyed, s.classify},
 		{"GET /v1/models", keyed, s.modelList},
 		{"GET /v1/models/{model...}", keyed, s.oneModel},

@@ -63,7 +63,7 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 		{"origins", "origins"}, {"tls_cert", "tls-cert"}, {"tls_key", "tls-key"}, {"insecure", "insecure"},
 		{"read_only", "read-only"}, {"log", "log"}, {"max_body_mib", "max-body-mib"}, {"max_file_mib", "max-file-mib"},
 		{"max_batch", "max-batch"}, {"max_requests", "max-requests"}, {"queue", "queue"}, {"timeout_s", "timeout-s"},
-		{"drain_s", "drain-s"}, {"traces", "traces"}} {
+		{"drain_s", "drain-s"}, {"traces", "traces"}, {"aliases", "aliases"}} {
 		a.flag(cmd, "serve."+x[0], x[1])
 	}
 	a.flag(cmd, "classifier", "classifier")
@@ -89,6 +89,9 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 		return err
 	}
 	o.Ask.Retrieve = o.Retrieve
+	if o.Aliases, err = aliases(c.Serve.Aliases); err != nil {
+		return err
+	}
 	traces, flush, err := tracing(cmd.Context(), c.Serve, log)
 	if err != nil {
 		return err
@@ -162,6 +165,18 @@ func list(text string) (words []string) {
 		}
 	}
 	return words
+}
+
+// aliases reads serve.aliases.
+func aliases(text string) (all []serve.Alias, err error) {
+	for _, pair := range list(text) {
+		name, model, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usagef("serve.aliases is NAME=MODEL,NAME=MODEL, given %q", text)
+		}
+		all = append(all, serve.Alias{Name: strings.TrimSpace(name), Model: strings.TrimSpace(model)})
+	}
+	return all, nil
 }
 
 func serveLimits(c config.Serve) serve.Limits {

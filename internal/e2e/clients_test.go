@@ -64,12 +64,12 @@ func TestOpenAIClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	clients := filepath.Join(root, "clients")
-	url := served(t)
+	url := served(t, "--aliases", "gpt-4o=default,text-embedding-3-small=all-MiniLM-L6-v2")
 	for _, c := range []struct {
 		name, program, script, needs string
 		least                        int // cases
 	}{
-		{"Python", filepath.Join(clients, "python3"), "client.py", "python3", 11},
+		{"Python", filepath.Join(clients, "python3"), "client.py", "python3", 14},
 		{"JavaScript", "node", "client.mjs", "node_modules", 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,10 +20,19 @@ type PromptDetails struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
-// UsageOf is that of a completion.
-func UsageOf(r llm.Result) *Usage {
-	return &Usage{PromptTokens: r.PromptTokens, CompletionTokens: r.CompletionTokens,
-		TotalTokens: r.PromptTokens + r.CompletionTokens, PromptDetails: &PromptDetails{r.CachedTokens}}
+// UsageOf is that of completions, of which each n are of the same prompt: it counts once, as it does to OpenAI, and
+// what was read before of it is what its first completion found.
+func UsageOf(n int, results ...llm.Result) *Usage {
+	u := &Usage{PromptDetails: &PromptDetails{}}
+	for i, r := range results {
+		u.CompletionTokens += r.CompletionTokens
+		if i%n == 0 {
+			u.PromptTokens += r.PromptTokens
+			u.PromptDetails.CachedTokens += r.CachedTokens
+		}
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
 }
 
 // FinishReason is how OpenAI names the end of a completion.
@@ -49,7 +58,7 @@ type ChatCompletion struct {
 	Sluice      any      `json:"sluice,omitempty"` // of answers from a knowledge base: sources and how it came about
 }
 
-// Choice is the one answer.
+// Choice is an answer.
 type Choice struct {
 	Index        int       `json:"index"`
 	Message      Said      `json:"message"`

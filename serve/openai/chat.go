@@ -13,6 +13,7 @@ type Limits struct {
 	Texts     int // inputs of embeddings and classes, documents to rerank
 	Tools     int
 	MaxTokens int // of a completion that does not say how long it may become
+	Choices   int // completions of one request: n of each prompt
 }
 
 // ChatRequest is the body of POST /v1/chat/completions.

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-var limits = Limits{Messages: 8, Texts: 4, Tools: 2, MaxTokens: 100}
+var limits = Limits{Messages: 8, Texts: 4, Tools: 2, MaxTokens: 100, Choices: 5}
 
 // strictly reads a body as the server does.
 func strictly(body []byte, into any) error {
@@ -131,7 +131,8 @@ func TestChatRefuses(t *testing.T) {
 			"messages[0].tool_calls", ""},
 		{one(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{"}}]}`), CodeInvalid,
 			"messages[0].tool_calls[0].function.arguments", ""},
-		{with(`"n":2`), CodeUnsupported, "n", "2 answers"},
+		{with(`"n":6`), CodeInvalid, "n", "6 is not between 1 and 5"},
+		{with(`"n":0`), CodeInvalid, "n", "0 is not between 1 and 5"},
 		{with(`"temperature":2.5`), CodeInvalid, "temperature", "2.5 is not between 0 and 2"},
 		{with(`"top_p":-1`), CodeInvalid, "top_p", ""},
 		{with(`"presence_penalty":3`), CodeInvalid, "presence_penalty", ""},

@@ -10,7 +10,7 @@ import (
 // CompletionRequest is the body of POST /v1/completions: a prompt as it is, without a chat template.
 type CompletionRequest struct {
 	Model  string          `json:"model"`
-	Prompt json.RawMessage `json:"prompt"`
+	Prompt json.RawMessage `json:"prompt"` // a string, tokens, or an array of either
 	Sampling
 
 	LogProbs       *int            `json:"logprobs"` // how many alternatives; 0: the tokens alone
@@ -26,7 +26,7 @@ const (
 	rawTokens      = 16
 )
 
-// Request is what the language model is asked to do.
+// Request is what the language model is asked to do, but for the prompt.
 func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
 	l.MaxTokens = rawTokens
 	out, err := r.Sampling.request(l)
@@ -38,11 +38,9 @@ func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
 		return out, unsupported("echo", "it is not supported")
 	case given(r.Suffix) && string(r.Suffix) != `""`:
 		return out, unsupported("suffix", "it is not supported")
-	case r.BestOf != nil && *r.BestOf != 1:
-		return out, unsupported("best_of", "%d is asked for, only 1 is given", *r.BestOf)
-	}
-	if out.Prompt, err = r.prompt(); err != nil {
-		return out, err
+	case r.BestOf != nil && *r.BestOf != r.Choices():
+		return out, unsupported("best_of", "%d completions would be made and %d given: only the same numbers are "+
+			"supported", *r.BestOf, r.Choices())
 	}
 	if r.LogProbs != nil {
 		if *r.LogProbs < 0 || *r.LogProbs > maxRawLogProbs {
@@ -54,42 +52,16 @@ func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
 	return out, err
 }
 
-func (r *CompletionRequest) prompt() (string, *Error) {
-	if !given(r.Prompt) {
-		return "", missing("prompt")
-	}
-	if first(r.Prompt) == '[' {
-		list, err := array("prompt", r.Prompt, 1, "prompts")
-		switch {
-		case err != nil && err.Code == CodeLimit && isNumbers(r.Prompt):
-			return "", tokensRefused("prompt")
-		case err != nil:
-			return "", err
-		case len(list) == 0:
-			return "", invalid("prompt", "it is empty")
-		case first(list[0]) != '"':
-			return "", tokensRefused("prompt")
-		}
-	}
-	all, err := texts("prompt", r.Prompt, 1, "prompts")
+// Prompts are those to go on with, each of which gets as many completions as Choices says.
+func (r *CompletionRequest) Prompts(l Limits) ([]Input, *Error) {
+	list, err := inputs("prompt", r.Prompt, l.Choices, "prompts")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if all[0] == "" {
-		return "", invalid("prompt", "it is empty")
+	if n := len(list) * r.Choices(); n > l.Choices {
+		return nil, tooMany("n", n, l.Choices, "completions of all prompts together")
 	}
-	return all[0], nil
-}
-
-// isNumbers tells whether an array begins with a number.
-func isNumbers(raw json.RawMessage) bool {
-	var list []json.RawMessage
-	return json.Unmarshal(raw, &list) == nil && len(list) > 0 && kind(list[0]) == "a number"
-}
-
-func tokensRefused(param string) *Error {
-	return unsupported(param, "token numbers are not taken, since those of another model's tokenizer mean other texts").
-		hint("send texts; LangChain's OpenAIEmbeddings does with check_embedding_ctx_length=False")
+	return list, nil
 }
 
 // Completion is the answer of POST /v1/completions, and a piece of a streamed one.
@@ -103,10 +75,10 @@ type Completion struct {
 	Usage       *Usage       `json:"usage,omitempty"`
 }
 
-// TextChoice is the one continuation, or a piece of it.
+// TextChoice is a continuation, or a piece of it.
 type TextChoice struct {
 	Text         string        `json:"text"`
-	Index        int           `json:"index"`
+	Index        int           `json:"index"` // completions of the first prompt come first
 	LogProbs     *TextLogProbs `json:"logprobs"`
 	FinishReason *string       `json:"finish_reason"` // null but in the last piece
 }

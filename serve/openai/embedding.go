@@ -5,13 +5,15 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // EmbeddingRequest is the body of POST /v1/embeddings.
 type EmbeddingRequest struct {
 	Model          string          `json:"model"`
-	Input          json.RawMessage `json:"input"` // a string or an array of strings
+	Input          json.RawMessage `json:"input"` // a string, tokens, or an array of either
 	EncodingFormat string          `json:"encoding_format"`
 	Dimensions     *int            `json:"dimensions"`
 	// InputType is "query" or "document" (Cohere's "search_query" and "search_document" as well): some encoders read
@@ -24,27 +26,9 @@ type EmbeddingRequest struct {
 	User json.RawMessage `json:"user"` // without effect
 }
 
-// Texts are those to embed.
-func (r *EmbeddingRequest) Texts(l Limits) ([]string, *Error) { return inputs("input", r.Input, l) }
-
-// inputs are one or more texts.
-func inputs(param string, raw json.RawMessage, l Limits) ([]string, *Error) {
-	if !given(raw) {
-		return nil, missing(param)
-	}
-	if first(raw) == '[' {
-		list, err := array(param, raw, math.MaxInt, "texts")
-		if err != nil {
-			return nil, err
-		}
-		if len(list) == 0 {
-			return nil, invalid(param, "it is empty")
-		}
-		if k := kind(list[0]); k == "a number" || k == "an array" {
-			return nil, tokensRefused(param)
-		}
-	}
-	return texts(param, raw, l.Texts, "texts")
+// Inputs are the texts to embed. An empty one is an error, as it is to OpenAI and text-embeddings-inference.
+func (r *EmbeddingRequest) Inputs(l Limits) ([]Input, *Error) {
+	return inputs("input", r.Input, l.Texts, "texts")
 }
 
 // IsQuery tells what the texts are.
@@ -69,13 +53,20 @@ func (r *EmbeddingRequest) Base64() (bool, *Error) {
 	return false, invalid("encoding_format", "%.40q is neither float nor base64", r.EncodingFormat)
 }
 
-// CheckDimensions refuses another number of dimensions than the encoder has.
-func (r *EmbeddingRequest) CheckDimensions(dim int) *Error {
-	if r.Dimensions != nil && *r.Dimensions != dim {
-		return unsupported("dimensions", "%d are asked for, the encoder has %d", *r.Dimensions, dim).
-			hint("leave it out")
+// Dim is how many dimensions the vectors are to have, of an encoder whose own have dim and may be cut to the others, as
+// embed.Info has them.
+func (r *EmbeddingRequest) Dim(dim int, others string) (int, *Error) {
+	switch {
+	case r.Dimensions == nil:
+		return dim, nil
+	case *r.Dimensions == dim || slices.Contains(strings.Fields(others), strconv.Itoa(*r.Dimensions)):
+		return *r.Dimensions, nil
+	case others == "":
+		return 0, unsupported("dimensions", "%d are asked for, the encoder has %d and was not trained for shorter "+
+			"vectors", *r.Dimensions, dim).hint("leave it out")
 	}
-	return nil
+	return 0, unsupported("dimensions", "%d are asked for, the encoder has %d and its vectors may be cut to %s",
+		*r.Dimensions, dim, strings.ReplaceAll(others, " ", ", "))
 }
 
 // Vectors are what AppendEmbeddings writes.

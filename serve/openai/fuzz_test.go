@@ -69,9 +69,19 @@ func FuzzCompletionRequest(f *testing.F) {
 			return
 		}
 		got, err := r.Request(limits)
+		prompts, wrong := r.Prompts(limits)
+		if err == nil {
+			err = wrong
+		}
 		if err != nil {
 			refused(t, body, err)
 			return
+		}
+		if n := len(prompts) * r.Choices(); n < 1 || n > limits.Choices {
+			t.Errorf("%q: %d completions", body, n)
+		}
+		if got.Prompt = prompts[0].Text; prompts[0].Tokens != nil {
+			got.Prompt = "what they spell"
 		}
 		meaningful(t, body, got)
 	})
@@ -94,7 +104,13 @@ func FuzzTexts(f *testing.F) {
 			}
 		}
 		if json.Unmarshal(body, &embedding) == nil {
-			check(embedding.Texts(limits))
+			list, err := embedding.Inputs(limits)
+			check(make([]string, len(list)), err)
+			for _, one := range list {
+				if err == nil && (one.Text == "") == (len(one.Tokens) == 0) {
+					t.Errorf("%q: an input of %q and %v", body, one.Text, one.Tokens)
+				}
+			}
 		}
 		if json.Unmarshal(body, &rerank) == nil {
 			check(rerank.Texts(limits))

@@ -5,31 +5,63 @@ import (
 	"fmt"
 )
 
-// RerankRequest is the body of POST /v1/rerank, as Cohere has it in versions 1 and 2.
-type RerankRequest struct {
-	Model           string          `json:"model"`
-	Query           *string         `json:"query"`
-	Documents       json.RawMessage `json:"documents"` // strings or {"text": …}
-	TopN            *int            `json:"top_n"`
-	ReturnDocuments *bool           `json:"return_documents"`
-	RankFields      []string        `json:"rank_fields"` // ["text"] or none
+// RerankV2Request is the body of POST /v2/rerank, as version 2 of Cohere's API has it.
+type RerankV2Request struct {
+	Model     string          `json:"model"`
+	Query     *string         `json:"query"`
+	Documents json.RawMessage `json:"documents"` // strings
+	TopN      *int            `json:"top_n"`
+
+	RelevantSpans json.RawMessage `json:"relevant_spans"` // refused: a cross-encoder tells no parts
 
 	// Without effect: the reranker's own window decides, and what it cuts is counted.
-	MaxChunksPerDoc *int `json:"max_chunks_per_doc"`
 	MaxTokensPerDoc *int `json:"max_tokens_per_doc"`
 	Priority        *int `json:"priority"`
 }
 
+// RerankRequest is the body of POST /v1/rerank, as version 1 of Cohere's API has it, with what version 2 added.
+type RerankRequest struct {
+	RerankV2Request // Documents are strings or {"text": …}
+
+	ReturnDocuments *bool    `json:"return_documents"`
+	RankFields      []string `json:"rank_fields"`        // ["text"] or none
+	MaxChunksPerDoc *int     `json:"max_chunks_per_doc"` // without effect, as above
+}
+
+// check looks at what both versions of the request have.
+func (r *RerankV2Request) check() *Error {
+	switch {
+	case r.Query == nil:
+		return missing("query")
+	case !given(r.Documents):
+		return missing("documents")
+	case r.TopN != nil && *r.TopN < 1:
+		return invalid("top_n", "%d is less than 1", *r.TopN)
+	case given(r.RelevantSpans):
+		return unsupported("relevant_spans", "it is not supported")
+	}
+	return nil
+}
+
+// Texts are the documents to rerank.
+func (r *RerankV2Request) Texts(l Limits) ([]string, *Error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	if first(r.Documents) != '[' {
+		return nil, wrongType("documents", "an array of strings", r.Documents)
+	}
+	list, err := texts("documents", r.Documents, l.Texts, "documents")
+	if err == nil && len(list) == 0 {
+		err = empty("documents")
+	}
+	return list, err
+}
+
 // Texts are the documents to rerank.
 func (r *RerankRequest) Texts(l Limits) ([]string, *Error) {
-	if r.Query == nil {
-		return nil, missing("query")
-	}
-	if !given(r.Documents) {
-		return nil, missing("documents")
-	}
-	if r.TopN != nil && *r.TopN < 1 {
-		return nil, invalid("top_n", "%d is less than 1", *r.TopN)
+	if err := r.check(); err != nil {
+		return nil, err
 	}
 	for i, f := range r.RankFields {
 		if f != "text" {
@@ -78,6 +110,23 @@ type RerankResponse struct {
 	Sluice  RerankCounts `json:"sluice"`
 }
 
+// RerankV2Response is the answer of POST /v2/rerank.
+type RerankV2Response struct {
+	ID      string       `json:"id"`
+	Results []Ranked     `json:"results"` // better first
+	Meta    RerankV2Meta `json:"meta"`
+}
+
+// RerankV2Meta is what Cohere's clients look for.
+type RerankV2Meta struct {
+	RerankMeta
+
+	Tokens struct {
+		Input int `json:"input_tokens"`
+	} `json:"tokens"`
+	Warnings []string `json:"warnings,omitempty"` // what was not read as it was sent
+}
+
 // Ranked is a document's place.
 type Ranked struct {
 	Index    int             `json:"index"` // in the request
@@ -119,7 +168,14 @@ func (r *ClassifyRequest) Texts(l Limits) ([]string, *Error) {
 	if r.TopK != nil && *r.TopK < 1 {
 		return nil, invalid("top_k", "%d is less than 1", *r.TopK)
 	}
-	return inputs("input", r.Input, l)
+	if !given(r.Input) {
+		return nil, missing("input")
+	}
+	list, err := texts("input", r.Input, l.Texts, "texts")
+	if err == nil && len(list) == 0 {
+		err = empty("input")
+	}
+	return list, err
 }
 
 // ClassifyResponse is the answer of POST /v1/classify.
@@ -176,7 +232,8 @@ type Model struct {
 	Object  string `json:"object"` // "model"
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
-	Kind    string `json:"kind"` // what it is for: "rag", "chat", "embedding", "rerank", "classify"
+	Root    string `json:"root,omitempty"` // of another name: the model that it stands for (vLLM's name)
+	Kind    string `json:"kind"`           // what it is for: "rag", "chat", "embedding", "rerank", "classify"
 	// MaxModelLen is the maximum of tokens of a request, where it is known (vLLM's name).
 	MaxModelLen int `json:"max_model_len,omitempty"`
 }

@@ -20,9 +20,8 @@ const (
 
 // request fills in what chat and raw completions have in common. What is not given has OpenAI's default.
 func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
-	if s.N != nil && *s.N != 1 {
-		return out, unsupported("n", "%d answers are asked for, only 1 is given", *s.N).
-			hint("send the request again, with another seed")
+	if err := s.checkN(l); err != nil {
+		return out, err
 	}
 	if given(s.LogitBias) && strings.TrimSpace(string(s.LogitBias)) != "{}" {
 		return out, unsupported("logit_bias", "it is not supported")
@@ -74,6 +73,30 @@ func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
 	out.Stop, err = stops(s.Stop)
 	out.Priority = llm.Interactive
 	return out, err
+}
+
+// Choices is how many completions of each prompt are asked for.
+func (s *Sampling) Choices() int {
+	if s.N == nil {
+		return 1
+	}
+	return *s.N
+}
+
+func (s *Sampling) checkN(l Limits) *Error {
+	if n := s.Choices(); n < 1 || n > l.Choices {
+		return invalid("n", "%d is not between 1 and %d", n, l.Choices)
+	}
+	return nil
+}
+
+// Each is a request for completion i of the same prompt: the first is that of a request for one, the others have the
+// seeds after its own.
+func Each(r llm.Request, i int) llm.Request {
+	if r.Seed >= 0 {
+		r.Seed = (r.Seed + int64(i)) % seeds
+	}
+	return r
 }
 
 // count is a number of tokens, initial if none is given.

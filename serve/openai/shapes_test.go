@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http/httptest"
 	"strings"
@@ -14,34 +15,76 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
+// said are inputs in short: texts as they are, tokens as [1 2].
+func said(list []Input) string {
+	var all []string
+	for _, one := range list {
+		if one.Tokens != nil {
+			one.Text = fmt.Sprint(one.Tokens)
+		}
+		all = append(all, one.Text)
+	}
+	return strings.Join(all, "|")
+}
+
 func TestCompletionRequest(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"prompt":"Once"}`:                  "Once",
-		`{"prompt":["Once"],"logprobs":2}`:   "Once",
-		`{"prompt":["a","b"]}`:               "prompt: 2 prompts, at most 1 are taken",
-		`{"prompt":[1,2,3]}`:                 "prompt: token numbers",
-		`{"prompt":[[1,2,3]]}`:               "prompt: token numbers",
-		`{"prompt":[]}`:                      "prompt: it is empty",
-		`{"prompt":""}`:                      "prompt: it is empty",
-		`{}`:                                 "prompt is missing",
-		`{"prompt":"x","echo":true}`:         "echo: it is not supported",
-		`{"prompt":"x","suffix":"y"}`:        "suffix: it is not supported",
-		`{"prompt":"x","best_of":2}`:         "best_of: 2",
-		`{"prompt":"x","logprobs":6}`:        "logprobs: 6 is not between 0 and 5",
-		`{"prompt":"x","max_tokens":-1}`:     "max_tokens: -1 is less than 1",
-		`{"prompt":"x","stream_options":{}}`: "stream_options: it needs stream",
+		`{"prompt":"Once"}`:                    "Once",
+		`{"prompt":["Once"],"logprobs":2}`:     "Once",
+		`{"prompt":["a","b"]}`:                 "a|b",
+		`{"prompt":[1,2,3]}`:                   "[1 2 3]",
+		`{"prompt":[[1,2,3],[4]],"n":2}`:       "[1 2 3]|[4]",
+		`{"prompt":["a",[4]]}`:                 "a|[4]",
+		`{"prompt":[[1],[-2]]}`:                "prompt[1]: tokens are whole numbers from 0 to 2147483647",
+		`{"prompt":[1,null]}`:                  "prompt: tokens are whole numbers",
+		`{"prompt":[1,2.5]}`:                   "prompt: tokens are whole numbers from 0 to 2147483647, given number",
+		`{"prompt":[1,"a"]}`:                   "prompt: tokens are whole numbers from 0 to 2147483647, given string",
+		`{"prompt":[1,3000000000]}`:            "prompt: tokens are whole numbers",
+		`{"prompt":["a","b","c","d","e","f"]}`: "prompt: 6 prompts, at most 5 are taken",
+		`{"prompt":["a","b","c"],"n":2}`:       "n: 6 completions of all prompts together, at most 5 are taken",
+		`{"prompt":"x","n":6}`:                 "n: 6 is not between 1 and 5",
+		`{"prompt":"x","n":0}`:                 "n: 0 is not between 1 and 5",
+		`{"prompt":"x","n":2,"best_of":2}`:     "x",
+		`{"prompt":[]}`:                        "prompt: it is empty",
+		`{"prompt":""}`:                        "prompt: it is empty",
+		`{"prompt":["a",""]}`:                  "prompt[1]: it is empty",
+		`{"prompt":[[]]}`:                      "prompt[0]: it is empty",
+		`{"prompt":{}}`:                        "prompt: a string, an array of strings, or tokens is needed, given an",
+		`{}`:                                   "prompt is missing",
+		`{"prompt":"x","echo":true}`:           "echo: it is not supported",
+		`{"prompt":"x","suffix":"y"}`:          "suffix: it is not supported",
+		`{"prompt":"x","best_of":2}`:           "best_of: 2",
+		`{"prompt":"x","logprobs":6}`:          "logprobs: 6 is not between 0 and 5",
+		`{"prompt":"x","max_tokens":-1}`:       "max_tokens: -1 is less than 1",
+		`{"prompt":"x","stream_options":{}}`:   "stream_options: it needs stream",
+		`{"prompt":[` + strings.Repeat("1,", maxInputTokens) + `1]}`: "prompt: 65537 tokens, at most 65536 are taken",
 	} {
 		var r CompletionRequest
 		if err := strictly([]byte(body), &r); err != nil {
 			t.Fatal(err)
 		}
 		got, err := r.Request(limits)
-		if said := got.Prompt; err != nil {
-			if said = err.Message; !strings.HasPrefix(said, want) {
-				t.Errorf("%s: %s, want %s", body, said, want)
+		var prompts []Input
+		if err == nil {
+			prompts, err = r.Prompts(limits)
+		}
+		if err != nil {
+			if !strings.HasPrefix(err.Message, want) {
+				t.Errorf("%.80s: %s, want %s", body, err.Message, want)
 			}
-		} else if said != want || got.MaxTokens != rawTokens || got.LogProbs != (r.LogProbs != nil) {
-			t.Errorf("%s: %+v, want %s", body, got, want)
+		} else if said(prompts) != want || got.MaxTokens != rawTokens || got.LogProbs != (r.LogProbs != nil) {
+			t.Errorf("%.80s: %+v, %+v, want %s", body, got, prompts, want)
+		}
+	}
+}
+
+// TestEach: the first completion of several is that of a request for one, the others have seeds of their own.
+func TestEach(t *testing.T) {
+	for seed, want := range map[int64][3]int64{-1: {-1, -1, -1}, 7: {7, 8, 9}, seeds - 2: {seeds - 2, seeds - 1, 0}} {
+		for i := range 3 {
+			if got := Each(llm.Request{Seed: seed}, i).Seed; got != want[i] {
+				t.Errorf("seed %d, completion %d: %d", seed, i, got)
+			}
 		}
 	}
 }
@@ -52,10 +95,13 @@ func TestInputs(t *testing.T) {
 		`{"input":["a","b"]}`:                "a|b",
 		`{"input":["a",2]}`:                  "input[1]: a string is needed, given a number",
 		`{"input":[]}`:                       "input: it is empty",
+		`{"input":""}`:                       "input: it is empty",
+		`{"input":["a",""]}`:                 "input[1]: it is empty",
+		`{"input":" "}`:                      " ",
 		`{"input":null}`:                     "input is missing",
-		`{"input":{}}`:                       "input: a string or an array of strings is needed, given an object",
-		`{"input":[1,2,3,4,5,6,7]}`:          "input: token numbers are not taken",
-		`{"input":[[1,2],[3]]}`:              "input: token numbers are not taken",
+		`{"input":{}}`:                       "input: a string, an array of strings, or tokens is needed, given an",
+		`{"input":[1,2,3,4,5,6,7]}`:          "[1 2 3 4 5 6 7]",
+		`{"input":[[1,2],[3]]}`:              "[1 2]|[3]",
 		`{"input":["a","b","c","d","e"]}`:    "input: 5 texts, at most 4 are taken",
 		`{"input":"a","user":"x"}`:           "a",
 		`{"input":"a","truncate":false}`:     "a",
@@ -67,8 +113,8 @@ func TestInputs(t *testing.T) {
 		if err := strictly([]byte(body), &r); err != nil {
 			t.Fatal(err)
 		}
-		list, err := r.Texts(limits)
-		got := strings.Join(list, "|")
+		list, err := r.Inputs(limits)
+		got := said(list)
 		if err != nil {
 			got = err.Message
 		}
@@ -76,10 +122,18 @@ func TestInputs(t *testing.T) {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
 	}
-	dim := 3
-	r := EmbeddingRequest{Dimensions: &dim, EncodingFormat: "hex", InputType: "other"}
-	if r.CheckDimensions(3) != nil || r.CheckDimensions(4) == nil {
-		t.Error("dimensions: 3 of 3 are refused, or 3 of 4 are not")
+	r := EmbeddingRequest{EncodingFormat: "hex", InputType: "other"}
+	for asked, c := range map[int]struct {
+		others, says string
+	}{4: {"", ""}, 3: {"2 3", ""}, 0: {"2 3", "0 are asked for, the encoder has 4 and its vectors may be cut to 2, 3"},
+		5: {"2", "5 are asked for, the encoder has 4 and its vectors may be cut to 2"},
+		2: {"", "2 are asked for, the encoder has 4 and was not trained for shorter vectors"}} {
+		r.Dimensions = &asked
+		got, err := r.Dim(4, c.others)
+		if c.says == "" && (got != asked || err != nil) ||
+			c.says != "" && (err == nil || err.Message != "dimensions: "+c.says) {
+			t.Errorf("%d of %q: %d, %v", asked, c.others, got, err)
+		}
 	}
 	if _, err := r.Base64(); err == nil || err.Param != "encoding_format" {
 		t.Error(err)

@@ -91,7 +91,7 @@ await run('knowledge', async () => {
 });
 
 await run('errors', async () => {
-  await assert.rejects(client.chat.completions.create({ model: 'gpt-4o', messages: [{ role: 'user', content: 'x' }] }),
+  await assert.rejects(client.chat.completions.create({ model: 'gpt-5', messages: [{ role: 'user', content: 'x' }] }),
     (e) => e instanceof OpenAI.NotFoundError && e.code === 'model_not_found' && e.param === 'model' && !!e.requestID);
   await assert.rejects(hi({ temperature: 3 }),
     (e) => e instanceof OpenAI.BadRequestError && e.param === 'temperature' && e.type === 'invalid_request_error');

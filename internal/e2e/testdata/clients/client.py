@@ -2,9 +2,10 @@
 import json
 import struct
 import sys
+from typing import Annotated, Literal, Union
 
 import openai
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 base, model = sys.argv[1], sys.argv[2]
 client = openai.OpenAI(base_url=base + "/v1", api_key="none", max_retries=0)
@@ -27,6 +28,39 @@ def models():
     assert "sluice" in ids and model in ids, ids
     assert client.models.retrieve(model).id == model
     assert client.models.retrieve("sluice/default").object == "model"
+    assert client.models.retrieve("default").root == model and "default" in ids
+    assert "gpt-4o" in ids and client.models.retrieve("gpt-4o").root == model
+
+
+@case
+def aliases():
+    a = client.chat.completions.create(
+        model="gpt-4o", messages=[{"role": "user", "content": "Name a colour."}], temperature=0, max_tokens=8)
+    assert a.model == "gpt-4o" and a.choices[0].message.content == hi().choices[0].message.content, a
+    e = client.embeddings.create(model="text-embedding-3-small", input="a ship")
+    assert e.model == "text-embedding-3-small" and len(e.data[0].embedding) == 384, e.model
+
+
+@case
+def several_answers():
+    def ask(**more):
+        return client.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": "Name a colour."}], temperature=1.5, max_tokens=12,
+            **more)
+    a = ask(n=3, seed=7)
+    texts = [c.message.content for c in a.choices]
+    assert [c.index for c in a.choices] == [0, 1, 2] and len(set(texts)) > 1, texts
+    assert texts == [ask(seed=7 + i).choices[0].message.content for i in range(3)], texts
+    one = ask(seed=7)
+    assert a.usage.prompt_tokens == one.usage.prompt_tokens, a.usage
+    assert one.usage.completion_tokens < a.usage.completion_tokens <= 36, a.usage
+    streamed, ends, usage = ["", "", ""], 0, None
+    for chunk in ask(n=3, seed=7, stream=True, stream_options={"include_usage": True}):
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.delta.content or ""
+            ends += choice.finish_reason is not None
+    assert streamed == texts and ends == 3 and usage.total_tokens == a.usage.total_tokens, (streamed, texts, usage)
 
 
 @case
@@ -75,9 +109,23 @@ def logprobs():
 
 
 class Colour(BaseModel):
-    name: str
+    name: str = Field(max_length=20)  # a small model goes on for ever
     red: int
     bright: bool
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    radius: int
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+    side: int
+
+
+class Drawing(BaseModel):
+    shape: Annotated[Union[Circle, Square], Field(discriminator="kind")]  # pydantic writes oneOf and discriminator
 
 
 @case
@@ -95,6 +143,12 @@ def structured():
             pass
         b = stream.get_final_completion()
     assert b.choices[0].message.parsed == colour and len(b.choices[0].logprobs.content) > 5, b
+    schema = {"type": "json_schema", "json_schema": {"name": "drawing", "schema": Drawing.model_json_schema()}}
+    assert "oneOf" in json.dumps(schema)
+    a = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": "Draw a circle."}], temperature=0, max_tokens=100,
+        response_format=schema)
+    assert Drawing.model_validate_json(a.choices[0].message.content), a
     b = hi(response_format={"type": "json_object"})
     assert b.choices[0].message.content.startswith("{"), b
 
@@ -126,6 +180,29 @@ def completions():
 
 
 @case
+def prompts_and_tokens():
+    def tell(prompt, **more):
+        return client.completions.create(model=model, prompt=prompt, temperature=0, max_tokens=5, **more)
+
+    def tokens(text):
+        return client.post(base + "/tokenize", body={"content": text}, cast_to=object)["tokens"]
+    texts = ["Once upon a", "The ship"]
+    alone = [tell(t).choices[0].text for t in texts]
+    for prompt in (texts, [tokens(t) for t in texts], [texts[0], tokens(texts[1])]):
+        a = tell(prompt)
+        assert [c.text for c in a.choices] == alone and [c.index for c in a.choices] == [0, 1], (a, alone)
+        assert a.usage.prompt_tokens == sum(len(tokens(t)) for t in texts), a.usage
+    assert tell(tokens(texts[0])).choices[0].text == alone[0]
+    a = tell(texts, n=2)
+    assert [c.text for c in a.choices] == [alone[0], alone[0], alone[1], alone[1]], a
+    streamed = ["", ""]
+    for p in tell(texts, stream=True):
+        for c in p.choices:
+            streamed[c.index] += c.text
+    assert streamed == alone, streamed
+
+
+@case
 def embeddings():
     texts = ["a ship", "a boat", "grammar"]
     plain = client.embeddings.create(model="all-MiniLM-L6-v2", input=texts, encoding_format="float")
@@ -137,6 +214,11 @@ def embeddings():
     assert dot(0, 1) > dot(0, 2) and abs(dot(0, 0) - 1) < 1e-5
     assert default.usage.total_tokens == default.usage.prompt_tokens > 6
     one = client.embeddings.create(model="all-MiniLM-L6-v2", input="a ship", dimensions=384)
+    assert one.data[0].embedding == default.data[0].embedding
+    # "a ship" in BERT's vocabulary, with the special tokens and without
+    coded = client.embeddings.create(model="all-MiniLM-L6-v2", input=[[101, 1037, 2911, 102], [1037, 2911]])
+    assert [d.embedding for d in coded.data] == [default.data[0].embedding] * 2
+    one = client.embeddings.create(model="all-MiniLM-L6-v2", input=[1037, 2911])
     assert one.data[0].embedding == default.data[0].embedding
 
 
@@ -168,11 +250,17 @@ def refused(kind, param, call):
 @case
 def errors():
     e = refused(openai.NotFoundError, "model", lambda: client.chat.completions.create(
-        model="gpt-4o", messages=[{"role": "user", "content": "x"}]))
+        model="gpt-5", messages=[{"role": "user", "content": "x"}]))
     assert e.code == "model_not_found" and e.body["hint"], e.body
     refused(openai.BadRequestError, "temperature", lambda: client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": "x"}], temperature=3))
-    refused(openai.BadRequestError, "n", lambda: hi(n=2))
+    refused(openai.BadRequestError, "n", lambda: hi(n=129))
+    for nothing in ("", [], ["a", ""]):
+        refused(openai.BadRequestError, "input[1]" if len(nothing) > 1 else "input", lambda: client.embeddings.create(
+            model="all-MiniLM-L6-v2", input=nothing))
+    e = refused(openai.BadRequestError, "dimensions", lambda: client.embeddings.create(
+        model="all-MiniLM-L6-v2", input="a", dimensions=256))
+    assert "the encoder has 384" in e.message, e
     refused(openai.BadRequestError, "messages", lambda: client.chat.completions.create(model=model, messages=[]))
     e = refused(openai.BadRequestError, "input", lambda: client.embeddings.create(
         model="all-MiniLM-L6-v2", input=[[1, 2, 3]]))

@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+// requestsFor are those for n completions of one prompt.
+func requestsFor(r llm.Request, n int) []llm.Request {
+	all := make([]llm.Request, n)
+	for i := range all {
+		all[i] = openai.Each(r, i)
+	}
+	return all
+}
+
+// watcher sees completions as they are made; its functions are called one at a time.
+type watcher struct {
+	piece func(i int, piece string) error
+	end   func(i int, r llm.Result) error
+}
+
+// generateAll asks the language model for completions, several at a time where it decodes several together and has room
+// for the others. The first error ends all of them. Those of a request for several are batch jobs: whoever asks for one
+// goes first. watch may be nil.
+func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Request, watch *watcher) ([]llm.Result,
+	error) {
+	results := make([]llm.Result, len(all))
+	var mu sync.Mutex // of watch
+	one := func(ctx context.Context, i int) (err error) {
+		var stream func(string) error
+		if watch != nil {
+			stream = func(piece string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return watch.piece(i, piece)
+			}
+		}
+		if results[i], err = generate(ctx, g, all[i], stream); err != nil || watch == nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return watch.end(i, results[i])
+	}
+	if len(all) == 1 {
+		return results, one(ctx, 0)
+	}
+	places, leave := s.morePlaces(min(len(all), llm.ParallelOf(g)))
+	defer leave()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(places)
+	for i := range all {
+		all[i].Priority = llm.Batch
+		group.Go(func() (err error) {
+			defer func() { // where net/http does not see it
+				if why := recover(); why != nil {
+					err = fmt.Errorf("serve: completion %d: panic: %v\n%s", i, why, debug.Stack())
+				}
+			}()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return one(ctx, i)
+		})
+	}
+	return results, group.Wait()
+}
+
+// morePlaces takes places for completions that are made beside the one that the request has a place for, as many as are
+// free of those that are wanted, and returns how many there are then.
+func (s *Server) morePlaces(wanted int) (places int, leave func()) {
+	limit, more := int64(s.cfg.Limits.Answers), int64(0)
+	for ; more < int64(wanted)-1; more++ {
+		if n := s.answering.Add(1); limit > 0 && n > limit {
+			s.answering.Add(-1)
+			break
+		}
+	}
+	return int(more) + 1, func() { s.answering.Add(-more) }
+}
