@@ -88,7 +88,7 @@ type Config struct {
 	Templates string // folder of prompt templates that replace the built-in ones of the same name
 
 	// StaleTolerance is the share of live chunks that the calibration may not have seen; above it the gate
-	// refuses with gate.ErrStale. 0 is 0.2, 1 never refuses, a negative value tolerates none.
+	// refuses with gate.ErrStale. 0 and 1 never refuse, a negative value tolerates none.
 	StaleTolerance float64
 
 	// Web says who is asked where an answer needs the web; the zero value asks nobody. The logger is filled in.

@@ -137,7 +137,7 @@ func stages() []row {
 		{key: "calibrate.rank_limit", initial: pseudo.DefaultRankLimit, min: "1", max: "1000000",
 			doc: "a generated question is kept when its own context is among so many best"},
 		{key: "gate.stale_tolerance", initial: gate.DefaultStaleTolerance, min: "0", max: "1",
-			doc: "share of chunks that the calibration may not have seen; above it the gate refuses, 1 never refuses"},
+			doc: "share of chunks that the calibration may not have seen; above it the gate refuses; 1, the default, never refuses"},
 	}
 }
 

@@ -64,8 +64,9 @@ var (
 	ErrQueries  = errors.New("gate: no usable pseudo-queries")
 )
 
-// DefaultStaleTolerance is the share of unseen contexts above which New refuses.
-const DefaultStaleTolerance = .2
+// DefaultStaleTolerance is the share of unseen contexts above which New refuses: it never does. A cut-off that new
+// contexts have not been counted in is still a better guess than no answer.
+const DefaultStaleTolerance = 1
 
 // Use says what a gate is going to be used on.
 type Use struct {
@@ -77,7 +78,7 @@ type Use struct {
 	// LiveIDs are those of the live contexts: pseudo-queries of others are not compared with. nil: all are live.
 	LiveIDs iter.Seq[string]
 	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. 0 means
-	// DefaultStaleTolerance, a negative value tolerates none, 1 never refuses.
+	// DefaultStaleTolerance, which never refuses; a negative value tolerates none.
 	StaleTolerance float64
 }
 
