@@ -19,7 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// ask returns the model's answers about the contexts in rows, from the journal where it has them.
+// ask returns the model's answers about the contexts in rows, from the journal where it has them; about fewer, the first
+// ones, where Options.More ends it.
 func ask(
 	ctx context.Context, gen llm.Generator, chunks []corpus.Chunk, rows []int, o Options, report *Report,
 ) (answers [][]answer, err error) {
@@ -32,6 +33,7 @@ func ask(
 	defer func() { err = errors.Join(err, j.close()) }()
 
 	answers = make([][]answer, len(rows))
+	asked := len(rows)
 	var mu sync.Mutex // of report, done, and Progress
 	done := 0
 	finished := func(i int, e entry, calls, resumed int) {
@@ -73,6 +75,10 @@ func ask(
 			finished(i, e, 0, 1)
 			continue
 		}
+		if o.More != nil && !o.More() {
+			asked = i
+			break
+		}
 		group.Go(func() error {
 			e, err := askAbout(running, gen, requests)
 			if err != nil {
@@ -89,7 +95,7 @@ func ask(
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return answers, ctx.Err()
+	return answers[:asked], ctx.Err()
 }
 
 // askAbout makes the requests about one context.

@@ -384,3 +384,27 @@ func FuzzJournal(f *testing.F) {
 		}
 	})
 }
+
+// Contexts are asked about in the order of Rows, and those that More keeps out are as if they had not been named.
+func TestMoreEndsTheAsking(t *testing.T) {
+	c, e := base(t), newEngine(t)
+	rows := []int{7, 2, 11, 0, 5, 9}
+	o := Options{RankLimit: 1, Rows: rows[:3], Journal: filepath.Join(t.TempDir(), "j.jsonl")}
+	want, _, err := Generate(t.Context(), good(plenty), &bag{}, e, c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, parallel := range []int{1, 4} {
+		asked, model := 0, good(plenty)
+		got, report, err := Generate(t.Context(), model, &bag{}, e, c, Options{RankLimit: 1, Rows: rows,
+			Parallel: parallel, More: func() bool { asked++; return asked <= 3 }})
+		if err != nil || !reflect.DeepEqual(got, want) || report.Contexts != 3 || model.calls != 9 {
+			t.Errorf("%d at a time: %v, %d calls, %+v, %v", parallel, got, model.calls, report, err)
+		}
+	}
+	o.Rows, o.More = rows, func() bool { return false } // what the journal holds costs nothing
+	if got, report, err := Generate(t.Context(), good(plenty), &bag{}, e, c, o); err != nil ||
+		!reflect.DeepEqual(got, want) || report.Calls != 0 {
+		t.Errorf("%v, %+v, %v", got, report, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
@@ -67,13 +68,16 @@ const (
 
 // Options of Generate. Zero values are defaults.
 type Options struct {
-	PerContext int    // questions asked for, and kept at most, per context
-	Sample     int    // contexts to ask about, spread over topics; 0 = all
-	Rows       []int  // contexts to ask about instead of a sample, ascending; nil draws one
-	Seed       uint64 // of the sample and of the model's sampling
-	RankLimit  int    // a question is kept if its own context is among the best RankLimit for it
-	Metric     kernels.Metric
-	MaxTokens  int // of a question; a longer one is cut off and rejected
+	PerContext int   // questions asked for, and kept at most, per context
+	Sample     int   // contexts to ask about, spread over topics; 0 = all
+	Rows       []int // contexts to ask about instead of a sample, in the order of asking; nil draws one
+	// More, if not nil, is asked before each context that the model has to be asked about: false ends the asking there,
+	// and the contexts from that one on are left out, as if they were not in Rows.
+	More      func() bool
+	Seed      uint64 // of the sample and of the model's sampling
+	RankLimit int    // a question is kept if its own context is among the best RankLimit for it
+	Metric    kernels.Metric
+	MaxTokens int // of a question; a longer one is cut off and rejected
 	// Journal is a JSONL file to which every finished context is written and synced, so that an
 	// interrupted run goes on where it was; "" keeps nothing. One call writes it at a time (ErrLocked).
 	Journal  string
@@ -117,6 +121,8 @@ func Generate(
 	if err != nil {
 		return nil, report, err
 	}
+	rows, answers = inOrder(rows[:len(answers)], answers)
+	report.Contexts = len(rows)
 	kept, err := filter(ctx, emb, e, c, rows, answers, o, &report)
 	if err != nil {
 		return nil, report, err
@@ -127,6 +133,20 @@ func Generate(
 				"model or --queries FILE may help", ErrQueries, report.Generated, report.Contexts, report.Rejected)
 	}
 	return kept, report, nil
+}
+
+// inOrder sorts rows with their answers.
+func inOrder(rows []int, answers [][]answer) ([]int, [][]answer) {
+	at := make([]int, len(rows))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortFunc(at, func(a, b int) int { return rows[a] - rows[b] })
+	sorted, of := make([]int, len(rows)), make([][]answer, len(rows))
+	for i, j := range at {
+		sorted[i], of[i] = rows[j], answers[j]
+	}
+	return sorted, of
 }
 
 func (o Options) withDefaults() (Options, error) {
