@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -27,7 +28,11 @@ type Input struct {
 	Templates string                                       // folder of prompt templates, as prompt.Open takes it
 }
 
-// Options of Run. The zero value has the language model write three questions for every chunk.
+// All is an Options.Sample of all contexts.
+const All = math.MaxInt32
+
+// Options of Run. The zero value has the language model write three questions about each of as many contexts, drawn at
+// random, as it takes for a narrow interval (gate.NarrowInterval), at most 500 and for about five minutes.
 type Options struct {
 	// Name of the artifact, <store>/calibration/<Name>.cal.json; "" is that of the calibration in force, or "default".
 	Name       string
@@ -36,17 +41,21 @@ type Options struct {
 	Source     string    // what Queries is, for the artifact and errors
 	Parallel   int       // contexts that the model is asked about at a time; 0 is what pays (llm.ParallelOf)
 	PerContext int       // pseudo-queries per context that are written, or kept of a file; 0 is 3
-	Sample     int       // contexts with pseudo-queries, drawn at random; 0 takes all
-	RankLimit  int       // a written question is kept when its own context is among so many best; 0 is 10
-	Policy     string    // "" and "auto": gate.DefaultPolicy with the best score; "paper": the authors' rule
-	Score      string    // what the cut-off is compared with: "auto", or as gate.ParseScore has it; "" goes by Policy
-	Threshold  float64
-	Negatives  string  // all, cross-topic, sample:N; "" is all
-	Holdout    float64 // share of the contexts kept apart for the report; 0 is none
-	Resamples  int     // of the bootstrap; 0 is gate.DefaultResamples, negative none
-	Seed       uint64
-	Strict     bool   // a bad line, or one whose context is not in the store, is an error instead of a count
-	Plot       string // file for a drawing, .png or .svg; "" is none
+	// Sample is how many contexts have pseudo-queries, drawn at random; All takes all. 0 finds a number where questions
+	// are written, or Precise is set, and takes all that are given otherwise.
+	Sample    int
+	Precise   bool   // Sample 0 finds a number for given questions, too
+	Few       bool   // Follow asks about at most 96 new contexts, for at most two minutes, or not at all
+	RankLimit int    // a written question is kept when its own context is among so many best; 0 is 10
+	Policy    string // "" and "auto": gate.DefaultPolicy with the best score; "paper": the authors' rule
+	Score     string // what the cut-off is compared with: "auto", or as gate.ParseScore has it; "" goes by Policy
+	Threshold float64
+	Negatives string  // all, cross-topic, sample:N; "" is all
+	Holdout   float64 // share of the contexts kept apart for the report; 0 is none
+	Resamples int     // of the bootstrap; 0 is gate.DefaultResamples, negative none
+	Seed      uint64
+	Strict    bool   // a bad line, or one whose context is not in the store, is an error instead of a count
+	Plot      string // file for a drawing, .png or .svg; "" is none
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
 	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, and nothing for up to pairs.SmallWork,
 	// which is computed anew sooner; negative keeps nothing.
@@ -156,14 +165,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	}
 	c := &run{Input: in, base: base, snap: snap, live: live, enc: enc, dir: knowledge.CalibrationDir(st),
 		follows: o.follows}
-	if err := c.questions(ctx); err != nil {
-		return nil, err
-	}
-	input, err := c.input(ctx)
-	if err != nil {
-		return nil, err
-	}
-	cal, positive, err := gate.Calibrate(ctx, base.Engine(), input)
+	cal, positive, err := c.calibrate(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +179,30 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	}
 	r.Seconds = time.Since(started).Seconds()
 	return r, nil
+}
+
+// calibrate computes the calibration, in rounds where its sample is found by what it comes to.
+func (c *run) calibrate(ctx context.Context) (cal *gate.Calibration, positive []float64, err error) {
+	for {
+		var input gate.Input
+		if err = c.questions(ctx); err == nil {
+			input, err = c.input(ctx)
+		}
+		if err == nil {
+			cal, positive, err = gate.Calibrate(ctx, c.base.Engine(), input)
+		}
+		if c.draw == nil || err != nil && !isUnusable(err) {
+			return cal, positive, err
+		}
+		c.provenance.Ended = c.draw.grow(cal)
+		if c.provenance.Ended == "" {
+			continue
+		}
+		if err == nil {
+			cal.Queries.Ended = c.provenance.Ended
+		}
+		return cal, positive, err
+	}
 }
 
 // begin makes the folder of calibrations and takes the lock of a name, which is that of its artifact.

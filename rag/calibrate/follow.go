@@ -1,13 +1,13 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
+	"slices"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -22,9 +22,15 @@ var ErrQuestions = errors.New("calibrate: the calibration's questions are not at
 // make with the options that it was made with, but only new contexts are asked about, and of these, where it rests
 // on a sample, the same share. Questions that came from a file are read from there again; new contexts have none then.
 // nil is returned when nothing has changed since. A base without a calibration gets one (Run).
+//
+// With Options.Few it is what may be done without having been asked for: nil is returned where there is no calibration,
+// or it has seen all contexts, and ErrQuestions where another model wrote its questions.
 func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error) {
-	c, err := current(ctx, base, in.Name)
+	c, err := current(ctx, base, in.Name, in.Few)
 	if errors.Is(err, knowledge.ErrNotCalibrated) {
+		if in.Few {
+			return nil, nil
+		}
 		return Run(ctx, base, in)
 	}
 	if err != nil || c == nil {
@@ -41,7 +47,13 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 		in.Resamples = -1
 	}
 	if a.Queries.Kind == "generated" {
-		in.Queries, in.follows, in.Sample = nil, a, sampleOf(a)
+		in.Queries, in.follows = nil, a
+		switch in.Sample = sampleOf(a); {
+		case a.Queries.Ended != "", in.Sample == 0 && in.Few:
+			in.Sample = 0 // found by its precision
+		case in.Sample == 0:
+			in.Sample = All
+		}
 		return Run(ctx, base, in)
 	}
 	if in.Queries == nil {
@@ -58,8 +70,8 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	return Run(ctx, base, in)
 }
 
-// current is a calibration that is not up to date, nil for one that is.
-func current(ctx context.Context, base *knowledge.Base, name string) (*knowledge.Calibration, error) {
+// current is a calibration that is not up to date, nil for one that is; only new contexts count where that is said.
+func current(ctx context.Context, base *knowledge.Base, name string, onlyNew bool) (*knowledge.Calibration, error) {
 	snap, err := base.Snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -72,6 +84,11 @@ func current(ctx context.Context, base *knowledge.Base, name string) (*knowledge
 	live, err := snap.View.Live(ctx)
 	if err != nil || live.Digest == c.Artifact.Corpus.Digest {
 		return nil, err
+	}
+	if onlyNew {
+		if r, err := show(ctx, snap, c.Name); err != nil || r.Stale == 0 {
+			return nil, err
+		}
 	}
 	return c, nil
 }
@@ -88,7 +105,7 @@ func sampleOf(a *gate.Calibration) int {
 // rows are the contexts to be asked about when a calibration that rests on a sample is followed: those that were, as
 // far as they are there, and of the contexts that it has not seen as large a share. nil draws a sample.
 func (c *run) rows(chunks []corpus.Chunk, journal string) []int {
-	if c.follows == nil || c.Sample == 0 {
+	if c.follows == nil || c.Sample >= len(chunks) {
 		return nil
 	}
 	seen := make(map[[8]byte]bool, len(c.follows.ContextDigests)/8)
@@ -97,14 +114,23 @@ func (c *run) rows(chunks []corpus.Chunk, journal string) []int {
 	}
 	asked := pseudo.Asked(journal)
 	share := float64(c.Sample) / float64(max(c.follows.Corpus.Contexts, c.Sample))
-	rows := []int{}
+	rows, fresh := []int{}, []int{}
 	for i, chunk := range chunks {
 		isNew := !seen[prefixOf(c.live.TextDigests[i])]
-		if asked[chunk.ID] || isNew && isDrawn(chunk.ID, c.Seed, share) {
+		switch {
+		case asked[chunk.ID]:
 			rows = append(rows, i)
+		case isNew && isDrawn(chunk.ID, c.Seed, share):
+			fresh = append(fresh, i)
 		}
 	}
-	if len(rows) == 0 {
+	if c.Few && len(fresh) > fewDrawn {
+		slices.SortFunc(fresh, func(a, b int) int {
+			return cmp.Compare(place(chunks[a].ID, c.Seed), place(chunks[b].ID, c.Seed))
+		})
+		fresh = fresh[:fewDrawn]
+	}
+	if rows = append(rows, fresh...); len(rows) == 0 {
 		return nil
 	}
 	return rows
@@ -112,11 +138,7 @@ func (c *run) rows(chunks []corpus.Chunk, journal string) []int {
 
 // isDrawn tells whether a context is of a sample of a share of all: always the same ones, whatever others there are.
 func isDrawn(id string, seed uint64, share float64) bool {
-	h := fnv.New64a()
-	_ = binary.Write(h, binary.LittleEndian, seed)
-	_, _ = h.Write([]byte(id))
-	const mix = 0x9e3779b97f4a7c15 // the high bits of FNV-1a hardly depend on the last byte
-	return float64((h.Sum64()*mix)>>11)/(1<<53) < share
+	return float64(place(id, seed)>>11)/(1<<53) < share
 }
 
 // prefixOf is the beginning of a digest in hex, as artifacts keep it.

@@ -144,10 +144,19 @@ func (c *run) owners() (texts []string, owner []int32, err error) {
 		if len(known) == 0 || c.Strict {
 			return nil, nil, err
 		}
-		c.base.Logger().Warn(err.Error())
+		if c.draw == nil || c.draw.first {
+			c.base.Logger().Warn(err.Error())
+		}
 		c.provenance.Rejected["unknown_context"] = unknown
 	}
-	if c.Queries != nil && c.Sample > 0 {
+	switch {
+	case c.Queries != nil && c.draw != nil:
+		in := make(map[int32]bool, c.draw.n)
+		for _, row := range c.draw.rows() {
+			in[int32(row)] = true
+		}
+		known = slices.DeleteFunc(known, func(q pseudo.Query) bool { return !in[rows[q.ContextID]] })
+	case c.Queries != nil && c.Sample > 0:
 		known = sample(known, c.Sample, c.Seed)
 	}
 	distinct := map[int32]bool{}

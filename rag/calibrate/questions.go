@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/pairs"
@@ -34,6 +35,7 @@ type run struct {
 	vectors    *questionVectors
 	counted    pairs.Report
 	follows    *gate.Calibration // whose contexts are asked about, and their share of new ones; nil asks anew
+	draw       *draw             // finds the size of the sample; nil where it is given
 }
 
 func (c *run) progress(stage string, done, total int64) {
@@ -43,11 +45,24 @@ func (c *run) progress(stage string, done, total int64) {
 }
 
 func (c *run) questions(ctx context.Context) error {
-	c.provenance = gate.Provenance{PerContext: c.PerContext, Seed: c.Seed, Rejected: map[string]int{}}
-	if c.Queries != nil {
-		return c.read()
+	if c.draw == nil || c.Queries == nil {
+		c.provenance = gate.Provenance{PerContext: c.PerContext, Seed: c.Seed, Rejected: map[string]int{}}
 	}
-	return c.write(ctx)
+	if c.Queries == nil {
+		return c.write(ctx)
+	}
+	if c.draw != nil { // they were read in the first round
+		return nil
+	}
+	if err := c.read(); err != nil || c.Sample != 0 || !c.Precise {
+		return err
+	}
+	about := make(map[string]bool, len(c.queries))
+	for _, q := range c.queries {
+		about[q.ContextID] = true
+	}
+	c.draw = newDraw(c.live.TextDigests, func(row int) bool { return about[c.live.IDs[row]] }, c.Options)
+	return nil
 }
 
 // read takes the pseudo-queries from the file.
@@ -100,22 +115,55 @@ func (c *run) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
-	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, pseudo.Options{
+	o := pseudo.Options{
 		Parallel: c.Parallel, PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, RankLimit: c.RankLimit,
 		Metric: c.snap.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
-		Rows:     c.rows(chunks, c.journal(gen.Info())),
 		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
-	})
+	}
+	if err := c.sample(gen.Info(), chunks, &o); err != nil {
+		return err
+	}
+	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
+	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, o)
+	if c.draw != nil {
+		c.draw.n = report.Contexts
+	}
 	if err != nil {
 		return err
 	}
 	c.queries, c.report = queries, &report
 	c.provenance.Kind, c.provenance.Sample = "generated", c.Sample
+	if c.draw != nil {
+		c.provenance.Sample = report.Contexts
+	}
+	if c.provenance.Sample >= len(chunks) {
+		c.provenance.Sample = 0
+	}
 	c.provenance.Model, c.provenance.ModelSHA256 = gen.Info().Name, gen.Info().SHA256
 	for reason, n := range report.Rejected {
 		c.provenance.Rejected[string(reason)] = n
 	}
+	return nil
+}
+
+// sample sets which contexts are asked about.
+func (c *run) sample(model llm.Info, chunks []corpus.Chunk, o *pseudo.Options) error {
+	if a := c.follows; a != nil && (model.SHA256 != a.Queries.ModelSHA256 || model.SHA256 == "" &&
+		model.Name != a.Queries.Model) {
+		if c.Few {
+			return fmt.Errorf("%w: they were written by %s, and the model in use is %s", ErrQuestions, a.Queries.Model,
+				model.Name)
+		}
+		c.follows, c.Options.follows = nil, nil // another model writes all questions anew
+	}
+	if c.Sample == 0 && c.draw == nil {
+		c.draw = newDraw(c.live.TextDigests, func(int) bool { return true }, c.Options)
+	}
+	if c.draw != nil {
+		o.Rows, o.More = c.draw.rows(), c.draw.more
+		return nil
+	}
+	o.Rows = c.rows(chunks, o.Journal)
 	return nil
 }
 

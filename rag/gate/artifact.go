@@ -58,6 +58,7 @@ type Provenance struct {
 	PerContext  int            `json:"per_context"`
 	Sampled     int            `json:"sampled_contexts"`
 	Sample      int            `json:"sample,omitempty"` // contexts that were asked about at most; 0: all, or not known
+	Ended       string         `json:"ended,omitempty"`  // why no more were asked about, where nobody said how many
 	Queries     int            `json:"queries"`
 	Rejected    map[string]int `json:"rejected,omitempty"` // reason → count
 	Seed        uint64         `json:"seed"`

@@ -276,6 +276,45 @@ func (c *Calibration) IntervalText() string {
 	return fmt.Sprintf("%s %.4f to %.4f", level, b.Low, b.High)
 }
 
+// NarrowInterval is how wide the interval of a policy's value may be, in the units of the score, for a calibration that
+// finds out by itself how many questions it takes. A question's score varies by more than that with how it is worded.
+const NarrowInterval = .05
+
+// IntervalWidth is the width of the interval of P, infinite where one of its ends is open.
+func (c *Calibration) IntervalWidth() float64 {
+	if b := c.Bootstrap; b.Resamples > 0 && !b.LowOpen && !b.HighOpen {
+		return b.High - b.Low
+	}
+	return math.Inf(1)
+}
+
+// SampleText says about how many contexts there are questions, and why about no more, where nobody said how many: "" where
+// somebody did.
+func (c *Calibration) SampleText() string {
+	q := c.Queries
+	asked := q.Sample
+	if asked == 0 {
+		asked = q.Sampled
+	}
+	width := fmt.Sprintf("the interval is %.4f wide", c.IntervalWidth())
+	if math.IsInf(c.IntervalWidth(), 1) {
+		width = "the interval has an open end"
+	}
+	s := fmt.Sprintf("%d of %d contexts were asked about", asked, c.Corpus.Contexts)
+	switch q.Ended {
+	case "all":
+		return "all contexts were asked about"
+	case "interval":
+		return fmt.Sprintf("%s: %s, %g is narrow enough; --sample N or all asks about more", s, width, NarrowInterval)
+	case "contexts":
+		return fmt.Sprintf("%s, the most unless --sample says more: %s, %g was wanted", s, width, NarrowInterval)
+	case "time", "few":
+		return fmt.Sprintf("%s in the time that it takes at most: %s, %g was wanted; 'sluice calibrate' goes on from "+
+			"here", s, width, NarrowInterval)
+	}
+	return ""
+}
+
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -2,6 +2,7 @@
 package doubles
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -89,6 +90,8 @@ func (e *Encoder) Info() embed.Info {
 // requests. A word is a token.
 type Model struct {
 	Answers []string
+	Say     func(llm.Request) string // answers instead of Answers; may be nil
+	Digest  string                   // of Info; "" is one of zeros
 	Window  int
 	Wait    func(context.Context) error // called by Generate before it answers; may be nil
 
@@ -103,7 +106,12 @@ func NewModel(answers ...string) *Model { return &Model{Answers: answers, Window
 func (m *Model) Generate(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error) {
 	m.mu.Lock()
 	m.requests = append(m.requests, r)
-	text := m.Answers[min(len(m.requests), len(m.Answers))-1]
+	text := ""
+	if m.Say != nil {
+		text = m.Say(r)
+	} else {
+		text = m.Answers[min(len(m.requests), len(m.Answers))-1]
+	}
 	m.mu.Unlock()
 	if m.Wait != nil {
 		if err := m.Wait(ctx); err != nil {
@@ -145,4 +153,6 @@ func (m *Model) CountTokens(text string) (int, error) { return len(strings.Field
 func (m *Model) ContextSize() int { return m.Window }
 
 // Info names the model.
-func (m *Model) Info() llm.Info { return llm.Info{Name: "script", SHA256: strings.Repeat("0", 64)} }
+func (m *Model) Info() llm.Info {
+	return llm.Info{Name: "script", SHA256: cmp.Or(m.Digest, strings.Repeat("0", 64))}
+}
