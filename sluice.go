@@ -40,6 +40,8 @@ var (
 	ErrLocked        = calibrate.ErrLocked // a calibration of the same name is being made
 	// ErrRemoteEncoder: a store was made with the encoder of a server, which its user has not named.
 	ErrRemoteEncoder = errors.New("sluice: the store's encoder is a server's")
+	// ErrRemoteModel: the language model is a server's, and what would be sent there was not asked for.
+	ErrRemoteModel = errors.New("sluice: the language model is a server's")
 )
 
 // Config of Open. The zero value is a store in ./.sluice with the default models and all cores.

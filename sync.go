@@ -3,7 +3,9 @@ package sluice
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -37,13 +39,18 @@ func (s *Sluice) Watch(ctx context.Context, paths []string, o IngestOptions, w W
 }
 
 // FollowCalibration brings the calibration in force up to date with the store, as calibrate.Follow says; nil when it
-// is.
+// is. With CalibrateOptions.Few a language model of a server is ErrRemoteModel: nobody has asked for new chunks to be
+// sent there.
 func (s *Sluice) FollowCalibration(ctx context.Context, o CalibrateOptions) (_ *CalibrateResult, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave(&err)
+	if _, _, isURL := remote.SplitName(s.cfg.Model); isURL && o.Few && s.cfg.Generator == nil {
+		return nil, fmt.Errorf("%w: new chunks are sent to %s only where that is asked for, by 'sluice calibrate' or "+
+			"'sluice ingest --calibrate'", ErrRemoteModel, s.cfg.Model)
+	}
 	return calibrate.Follow(ctx, s.base, calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates})
 }
 

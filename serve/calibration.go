@@ -105,7 +105,7 @@ func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 type calibrateRequest struct {
 	Store      string   `json:"store"`
 	Name       string   `json:"name"`
-	Sample     int      `json:"sample"` // passages that questions are written about; 0: all
+	Sample     int      `json:"sample"` // passages that questions are written about; 0: as many as it takes
 	PerContext int      `json:"per_context"`
 	Policy     string   `json:"policy"`
 	Score      string   `json:"score"`
@@ -153,8 +153,7 @@ func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return nil, err
 			}
-			return map[string]any{"name": c.Name, "policy": c.Policy, "cutoff": c.Cutoff, "evidence": c.Evidence,
-				"seconds": c.Seconds}, nil
+			return calibrated(c), nil
 		}, nil)
 	if err != nil {
 		return err

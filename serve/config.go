@@ -33,8 +33,11 @@ type Config struct {
 	Retrieve sluice.RetrieveOptions
 	Ask      sluice.AskOptions
 	Ingest   sluice.IngestOptions // of documents that are uploaded
-	Limits   Limits
-	Drift    Drift
+	// KeepCalibration leaves the calibration of a base as it is when documents are uploaded; otherwise a job asks a few
+	// questions about the new passages (sluice.CalibrateOptions.Few).
+	KeepCalibration bool
+	Limits          Limits
+	Drift           Drift
 	// Traces gets a span for each request and for each of its steps, without texts; nil: nobody.
 	Traces  trace.TracerProvider
 	Logger  *slog.Logger // a record for each request, and what goes wrong; nil is slog.Default()

@@ -36,7 +36,8 @@ type jobState struct {
 	Kind      string        `json:"kind"` // "ingest" or "calibration"
 	Store     string        `json:"store"`
 	State     string        `json:"state"`
-	Names     []string      `json:"names,omitempty"` // of what is ingested
+	Automatic bool          `json:"automatic,omitempty"` // nobody has asked for it: uploads that come end it
+	Names     []string      `json:"names,omitempty"`     // of what is ingested
 	Created   time.Time     `json:"created"`
 	Started   *time.Time    `json:"started,omitempty"`
 	Ended     *time.Time    `json:"ended,omitempty"`

@@ -196,8 +196,12 @@ func (s *Server) ingest(b *base, u *handedIn) (*job, error) {
 			s.log.Warn("an upload cannot be removed", "folder", u.dir, "error", err)
 		}
 	}
+	s.jobs.yield(b.Name)
 	return s.jobs.add(u.ID, jobState{Kind: "ingest", Store: b.Name, Names: u.names()},
-		func(ctx context.Context, j *job) (any, error) { return u.ingest(ctx, b, j, s.cfg.Ingest) }, drop)
+		func(ctx context.Context, j *job) (any, error) {
+			defer s.recalibrate(ctx, b)
+			return u.ingest(ctx, b, j, s.cfg.Ingest)
+		}, drop)
 }
 
 // ingest puts an upload into its base. Messages name files as they were given.

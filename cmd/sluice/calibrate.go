@@ -21,6 +21,10 @@ force: the artifact <store>/calibration/NAME.cal.json with all figures and their
 written by the language model, or read with --queries from {"context_id","text",...} lines. Written questions
 are kept as they come: an interrupted run goes on where it stopped.
 
+Questions are written about contexts in a random order until the cut-off is known well enough: until the 95 % interval of
+the policy's value is at most 0.05 wide. With 500 contexts, or after five minutes, that ends as well, and what it came to
+is said. --sample N asks about N contexts, --sample all about each one, for as long as that takes.
+
 What was counted of a large base is kept as well: after chunks or questions have come or gone, the next run counts
 only the pairs that have changed, with the same result. Where that is not possible it counts all of them, and says why.
 A small base is counted anew each time, which takes less time.
@@ -40,7 +44,8 @@ func (a *app) calibrateCommand() *cobra.Command {
 		Use:   "calibrate",
 		Short: "find the gate's cut-off from contexts and pseudo-queries",
 		Long:  calibrateHelp,
-		Example: "  sluice calibrate --sample 200 --plot calibration.svg\n" +
+		Example: "  sluice calibrate --plot calibration.svg\n" +
+			"  sluice calibrate --sample 2000\n" +
 			"  sluice calibrate --queries questions.jsonl --json\n" +
 			"  sluice calibrate --reuse --policy maximum:p10 --name strict\n" +
 			"  sluice calibrate use strict",
@@ -54,7 +59,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 				return err
 			}
 			fill(&o, c.Calibrate)
-			o.Parallel = c.Generate.Parallel
+			o.Parallel, o.Precise = c.Generate.Parallel, cmd.Flags().Changed("sample")
 			switch { // to the library, 0 is the default
 			case !cmd.Flags().Changed("keep-mb"):
 			case keep <= 0:
@@ -266,6 +271,9 @@ func (a *app) printQuestions(w io.Writer, r *sluice.CalibrateResult) error {
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(w)
+	}
+	if text := r.SampleText(); err == nil && text != "" {
+		_, err = fmt.Fprintf(w, "sample     %s\n", text)
 	}
 	return err
 }

@@ -63,7 +63,6 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			if err := sync.fill(&o, c); err != nil {
 				return closing(s, err)
 			}
-			c.Ingest.Calibrate = c.Ingest.Calibrate || sync.calibrate
 			after := func(ctx context.Context, r sluice.IngestResult) error { return a.follow(ctx, s, c, r) }
 			if sync.watch {
 				return closing(s, a.watch(cmd, s, a.newIngesting(args, o, events, true), sync.interval, after))

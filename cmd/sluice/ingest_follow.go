@@ -8,27 +8,41 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 )
 
-// follow brings the calibration up to date after an ingest, if that is asked for; else, after a sync, says that it is
-// stale.
+// follow brings the calibration up to date after an ingest, as the setting ingest.calibrate says.
 func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r sluice.IngestResult) error {
-	if !c.Ingest.Calibrate {
-		if r.Sync == nil || r.Embedded+r.Sync.Removed == 0 {
-			return nil
-		}
-		shown, err := s.Calibration(ctx)
-		if errors.Is(err, sluice.ErrNotCalibrated) || errors.Is(err, sluice.ErrEmptyStore) {
-			return nil
-		}
-		if err == nil && shown.Stale+shown.Gone > 0 {
-			a.note("the calibration has not seen %.3g %% of the chunks, and has seen %.3g %% that have gone; 'sluice "+
-				"calibrate' brings it up to date, and --calibrate does so after each ingest", 100*shown.Stale,
-				100*shown.Gone)
-		}
-		return err
+	if c.Ingest.Calibrate == "true" {
+		return a.followed(ctx, s, c, false)
 	}
+	if r.Embedded == 0 && (r.Sync == nil || r.Sync.Removed == 0) {
+		return nil
+	}
+	shown, err := s.Calibration(ctx)
+	switch {
+	case errors.Is(err, sluice.ErrNotCalibrated), errors.Is(err, sluice.ErrEmptyStore):
+		return nil
+	case err != nil:
+		return err
+	case c.Ingest.Calibrate == "auto" && shown.Stale > 0:
+		a.note("the calibration has not seen %.3g %% of the chunks: it is brought up to date with a few questions, for "+
+			"two minutes at most; --calibrate=false leaves that out", 100*shown.Stale)
+		err := a.followed(ctx, s, c, true)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		a.warn("the calibration stays as it is, and the gate decides by it: %v", err)
+	case shown.Stale+shown.Gone > 0:
+		a.note("the calibration has not seen %.3g %% of the chunks, and has seen %.3g %% that have gone; 'sluice "+
+			"calibrate' brings it up to date, and --calibrate does so after each ingest", 100*shown.Stale,
+			100*shown.Gone)
+	}
+	return nil
+}
+
+// followed brings the calibration up to date, with few questions or as many as it takes.
+func (a *app) followed(ctx context.Context, s *sluice.Sluice, c config.Config, few bool) error {
 	var o sluice.CalibrateOptions
 	fill(&o, c.Calibrate)
-	o.Parallel = c.Generate.Parallel
+	o.Parallel, o.Few = c.Generate.Parallel, few
 	var finish func()
 	o.Progress, finish = a.calibrationStages()
 	defer finish()

@@ -22,7 +22,6 @@ not be there. --dry-run tells what would be done. With --json, {"change":{...}} 
 // syncFlags are those of --sync.
 type syncFlags struct {
 	sync, watch bool
-	calibrate   bool
 	interval    time.Duration
 	o           sluice.SyncOptions
 }
@@ -41,8 +40,8 @@ func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
 	f.BoolVar(&s.watch, "watch", false, "synchronise again after each change, until Ctrl-C")
 	f.DurationVar(&s.interval, "interval", ingest.DefaultEvery, "with --watch: time between two syncs without a change")
 	a.flag(cmd, "ingest.max_delete", "max-delete")
-	f.BoolVar(&s.calibrate, "calibrate", false, "bring the calibration up to date afterwards, or make one; the "+
-		"language model is asked about new chunks only")
+	a.flag(cmd, "ingest.calibrate", "calibrate")
+	f.Lookup("calibrate").NoOptDefVal = "true" // it may stand alone
 	return s
 }
 

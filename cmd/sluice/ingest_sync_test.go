@@ -101,23 +101,27 @@ func TestIngestWatch(t *testing.T) {
 	}
 }
 
-// With --calibrate the calibration follows; without, that it is stale is said.
+// With --calibrate the calibration follows; without, too, by a few questions, where there is one. Where that is not wanted
+// or cannot be, it is said that the calibration is stale.
 func TestIngestCalibrates(t *testing.T) {
 	b := newBench(t)
 	b.model.Answers = []string{" live in the northern sea and eat plankton?", " warn ships of rocks?"}
 	folder := filepath.Dir(b.file("kb/a.md", "About herrings in the northern sea, which eat plankton."))
 	b.file("kb/b.md", "About lighthouses and their lamps, which warn ships.")
 	sync := []string{"ingest", "--chunk", "32/0", "--sync", folder}
-	b.ok(sync...)
+	if o := b.run(sync...); o.code != exitOK || strings.Contains(o.stderr, "calibration") {
+		t.Fatalf("there is no calibration: %+v", o)
+	}
 	if o := b.run(append(sync, "--calibrate")...); o.code != exitOK ||
 		!strings.Contains(o.stderr, "calibration default") {
 		t.Fatalf("%+v", o)
 	}
 	b.file("kb/c.md", "About tides and currents of the harbour.")
-	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "has not seen 33.3 % of the chunks") {
+	asked := len(b.model.Requests())
+	if o := b.run(append(sync, "--calibrate=false")...); o.code != exitOK || len(b.model.Requests()) != asked ||
+		!strings.Contains(o.stderr, "has not seen 33.3 % of the chunks, and") {
 		t.Errorf("%+v", o)
 	}
-	asked := len(b.model.Requests())
 	b.env = append(b.env, "SLUICE_INGEST_CALIBRATE=true")
 	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "calibration default: cut-off") {
 		t.Errorf("%+v", o)
@@ -128,5 +132,22 @@ func TestIngestCalibrates(t *testing.T) {
 	}
 	if o := b.run(sync...); o.code != exitOK || strings.Contains(o.stderr, "calibration") {
 		t.Errorf("nothing has changed: %+v", o)
+	}
+	b.env, asked = nil, len(b.model.Requests())
+	b.file("kb/d.md", "About the pilots of the harbour, and their boats.")
+	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "has not seen 25 % of the chunks: it is "+
+		"brought up to date") || !strings.Contains(o.stderr, "calibration default: cut-off") ||
+		len(b.model.Requests()) == asked {
+		t.Errorf("%+v", o)
+	}
+	b.file("kb/e.md", "About buoys, which are red or green.")
+	b.model.Digest = strings.Repeat("1", 64)
+	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "warning: the calibration stays as it is") ||
+		!strings.Contains(o.stderr, "written by script") {
+		t.Errorf("another model: %+v", o)
+	}
+	if o := b.run("gate", "Where are buoys?", "--json"); !strings.Contains(o.stderr, "stale by 20 %") ||
+		!strings.Contains(o.stdout, `"stale":0.2`) {
+		t.Errorf("%+v", o)
 	}
 }

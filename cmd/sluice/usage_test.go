@@ -75,7 +75,7 @@ func TestUsageErrors(t *testing.T) {
 		"mode": {"must be one of auto, dense, bm25, tfidf, hybrid",
 			[]string{"retrieve", "--mode", "best", "x"}},
 		"gate mode":           {"must be one of auto, open, closed", []string{"ask", "--gate", "ajar", "x"}},
-		"not a number":        {"must be a whole number", []string{"calibrate", "--sample", "all"}},
+		"not a number":        {"must be a whole number", []string{"calibrate", "--sample", "some"}},
 		"no path":             {"takes PATH..., given 0 arguments", []string{"ingest"}},
 		"threshold of labels": {"--threshold must be a probability", []string{"classify", "--threshold", "2", "x"}},
 		"top":                 {"--top must not be negative", []string{"rerank", "--top", "-1", "x", "y"}},

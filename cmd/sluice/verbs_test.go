@@ -281,7 +281,8 @@ func TestGateOfOneQuery(t *testing.T) {
 
 func TestStaleCalibrationIsSaidAndRefused(t *testing.T) {
 	b := calibrated(t)
-	b.ok("ingest", "--no-chunk", b.file("more.jsonl", `{"id":"c5","text":"A fifth context about volcanoes."}`))
+	b.ok("ingest", "--calibrate=false", "--no-chunk",
+		b.file("more.jsonl", `{"id":"c5","text":"A fifth context about volcanoes."}`))
 	if o := b.run("gate",
 		"When does a deferred function run, in which order?"); !strings.Contains(o.stderr,
 		"calibration is stale by 20 %") || o.code != exitOK {
@@ -293,6 +294,16 @@ func TestStaleCalibrationIsSaidAndRefused(t *testing.T) {
 	}
 	b.fails(exitFailure, "gate: the calibration is stale", "gate", "x", "--stale-tolerance", "0.1")
 	b.fails(exitFailure, "stale", "ask", "x", "--stale-tolerance", "0")
+	var volcanoes strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&volcanoes, `{"id":"v%d","text":"Volcano %d erupts every year."}`+"\n", i+1, i)
+	}
+	b.ok("ingest", "--calibrate=false", "--no-chunk", b.file("most.jsonl", volcanoes.String()))
+	if o := b.run("ask", "Why do lighthouses warn ships of rocks?"); o.code != exitOK ||
+		!strings.Contains(o.stderr, "stale by 60 %") {
+		t.Errorf("%+v", o)
+	}
+	b.ok("docs", "rm", "v1", "v2", "v3", "v4", "v5")
 	b.fails(exitUsage, "must be at most 1", "gate", "x", "--stale-tolerance", "2")
 	b.ok("docs", "rm", "c1")
 	o := b.run("calibrate", "--show", "--json")

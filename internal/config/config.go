@@ -85,7 +85,7 @@ type Ingest struct {
 	Entities bool   `koanf:"entities"`
 
 	MaxDelete float64 `koanf:"max_delete"`
-	Calibrate bool    `koanf:"calibrate"`
+	Calibrate string  `koanf:"calibrate"`
 }
 
 // Calibrate is how the gate's cut-off is found.

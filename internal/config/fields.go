@@ -21,6 +21,7 @@ type Field struct {
 
 	pairs    bool // NAME=VALUE with commas between them, which a file may write as a mapping
 	min, max string
+	words    string
 }
 
 // Fields returns the table in the order of Config.
@@ -50,7 +51,7 @@ func (r row) field(key string, t reflect.Type) Field {
 	return Field{
 		Key: key, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")),
 		Default: r.text(t), Doc: r.doc, OneOf: strings.Fields(r.oneOf), Kind: t.Kind(),
-		Secret: r.secret, pairs: r.pairs, min: r.min, max: r.max,
+		Secret: r.secret, pairs: r.pairs, min: r.min, max: r.max, words: r.words,
 	}
 }
 
@@ -106,7 +107,7 @@ func (f Field) parse(text string) (v any, err error) {
 		}
 		return text, nil
 	case reflect.Int:
-		v, err = strconv.Atoi(strings.TrimSpace(text))
+		v, err = strconv.Atoi(f.number(strings.TrimSpace(text)))
 	case reflect.Uint64:
 		v, err = strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 	case reflect.Float64:
@@ -118,6 +119,16 @@ func (f Field) parse(text string) (v any, err error) {
 		return nil, fmt.Errorf("must be %s, given %q", article(f.Kind), text)
 	}
 	return v, f.limits(v, text)
+}
+
+// number is what a word stands for; another text stays.
+func (f Field) number(text string) string {
+	for _, w := range strings.Fields(f.words) {
+		if word, number, _ := strings.Cut(w, "="); word == text {
+			return number
+		}
+	}
+	return text
 }
 
 func (f Field) limits(v any, text string) error {

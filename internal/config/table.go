@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -23,6 +25,7 @@ type row struct {
 	initial  any    // the default; nil is the zero value
 	min, max string // of a number; "" is no limit
 	oneOf    string // the words that are allowed, separated by spaces; "" allows any
+	words    string // of a whole number: words that stand for some, as WORD=NUMBER with spaces between
 	secret   bool   // shown as "(set)" or "(not set)" only
 	pairs    bool   // NAME=VALUE with commas between them, which a file may write as a mapping
 	doc      string
@@ -103,9 +106,10 @@ func stages() []row {
 		{key: "embed.max_tokens", min: "0", max: "1048576",
 			doc: "where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes " +
 				"8192"},
-		{key: "ingest.calibrate",
-			doc: "bring the calibration up to date after an ingest, or make one: the language model is asked about " +
-				"new chunks only"},
+		{key: "ingest.calibrate", initial: "auto", oneOf: "auto true false",
+			doc: "what becomes of the calibration after an ingest or an upload: auto has a local language model ask a few " +
+				"questions about new chunks, for two minutes at most, if there is one; true brings it up to date however " +
+				"long that takes, or makes one; false leaves it as it is"},
 		{key: "calibrate.policy",
 			doc: "auto: maximum:p5 of the score that tells the calibration's questions best from those of other " +
 				"topics; " +
@@ -126,8 +130,10 @@ func stages() []row {
 			doc: "pairs of the negative distribution: all, cross-topic, sample:N per question"},
 		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1", max: "1000",
 			doc: "pseudo-queries per context"},
-		{key: "calibrate.sample", min: "0", max: "2147483647",
-			doc: "contexts that get pseudo-queries, drawn at random; 0 takes all"},
+		{key: "calibrate.sample", min: "0", max: strconv.Itoa(calibrate.All), words: "auto=0 all=" + strconv.Itoa(calibrate.All),
+			doc: fmt.Sprintf("contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until "+
+				"the 95 %% interval of P is at most %g wide, with 500 contexts or after 5 minutes, and with --queries "+
+				"takes all unless it is given", gate.NarrowInterval)},
 		{key: "calibrate.seed", initial: 1,
 			doc: "seed of everything random"},
 		{key: "calibrate.holdout", initial: 0.2, min: "0", max: "0.9",

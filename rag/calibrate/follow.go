@@ -43,6 +43,9 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	if a.Choice != "" && a.Choice != "asked for" { // it was the best one; now that may be another
 		in.Score = "auto"
 	}
+	if in.Holdout = 0; a.Holdout != nil {
+		in.Holdout = a.Holdout.Share
+	}
 	if in.Resamples = a.Bootstrap.Resamples; in.Resamples == 0 {
 		in.Resamples = -1
 	}

@@ -456,7 +456,7 @@ function origin(c, data) {
 
 // start begins a new calibration, in the background.
 function start(view) {
-  const sample = h("input", { id: "sample", type: "number", min: "0", step: "1", value: "100" });
+  const sample = h("input", { id: "sample", type: "number", min: "0", step: "1", value: "0" });
   const state = h("div");
   const form = h(
     "form",
@@ -480,7 +480,7 @@ function start(view) {
         }
       },
     },
-    h("label", {}, "Passages to ask about (0: all) ", sample),
+    h("label", {}, "Passages to ask about (0: as many as the cut-off takes) ", sample),
     h("button", {}, "Calibrate…"),
   );
   return h("section", { class: "card" }, h("h2", {}, "Calibrate again"), form, state);

@@ -1,0 +1,65 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+)
+
+// recalibrate queues a job that brings the calibration of a base up to date with what was uploaded, by a few questions,
+// where there is something to do. Until it is done the gate decides by what it has. A job that waits already does that
+// at its own end, or makes another calibration anyway.
+func (s *Server) recalibrate(ctx context.Context, b *base) {
+	if s.cfg.ReadOnly || s.cfg.KeepCalibration || s.jobs.waiting(b.Name) {
+		return
+	}
+	if c, err := b.Calibration(ctx); err != nil || c.Stale == 0 {
+		return // what is wrong with it is said to who asks
+	}
+	_, err := s.jobs.add(newJobID(), jobState{Kind: "calibration", Store: b.Name, Automatic: true},
+		func(ctx context.Context, j *job) (any, error) {
+			c, err := b.FollowCalibration(ctx, sluice.CalibrateOptions{Few: true, Progress: j.progress})
+			switch {
+			case errors.Is(err, calibrate.ErrQuestions), errors.Is(err, sluice.ErrRemoteModel):
+				s.log.Info("a calibration stays as it is", "store", b.Name, "because", err)
+				return nil, nil
+			case err != nil || c == nil:
+				return nil, err
+			}
+			return calibrated(c), b.Refresh()
+		}, nil)
+	if err != nil {
+		s.log.Warn("a calibration was not brought up to date", "store", b.Name, "error", err)
+	}
+}
+
+// calibrated is the result of a job that has made a calibration.
+func calibrated(c *sluice.CalibrateResult) map[string]any {
+	return map[string]any{"name": c.Name, "policy": c.Policy, "cutoff": c.Cutoff, "evidence": c.Evidence,
+		"seconds": c.Seconds}
+}
+
+// waiting tells whether a job of a base waits.
+func (js *jobs) waiting(store string) bool {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	return len(js.queues[store]) > 0
+}
+
+// yield ends the jobs of a base that nobody has asked for: what they have done is kept, and the next one goes on with it.
+func (js *jobs) yield(store string) {
+	js.mu.Lock()
+	all := slices.Clone(js.order)
+	js.mu.Unlock()
+	for _, j := range all {
+		if state, _ := j.look(); state.Automatic && state.Store == store && !state.over() {
+			j.cancel()
+			if state.State == jobQueued {
+				j.end(jobCancelled, nil, nil)
+			}
+		}
+	}
+}
