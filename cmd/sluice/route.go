@@ -43,7 +43,8 @@ of the chunks' vectors (as many as have the largest mean silhouette, unless --cl
 the descriptions in --labels FILE.jsonl, lines of {"label","description"}.
 
 The router is trained on the chunks' texts and on questions about them: those of --queries FILE.jsonl, lines of
-{"context_id","text"}; without, a sentence of each chunk takes the place of a question. It is measured by the questions
+{"context_id","text"}; without, a sentence of each chunk, or of 2,000 of them, takes the place of a question. The chunks'
+vectors are the store's: only questions are embedded. It is measured by the questions
 alone, those about a fifth of the chunks by a router that knows neither them nor these chunks.`,
 		Example: "  sluice route train\n  sluice route train --by clusters\n  sluice route train --by " +
 			"meta.department " +

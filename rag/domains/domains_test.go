@@ -270,6 +270,21 @@ func TestARouterFollowsItsStore(t *testing.T) {
 	}
 }
 
+// The chunks' vectors are the store's: only sentences that stand for questions are embedded, and of a large store few.
+func TestTrainEmbedsFewTexts(t *testing.T) {
+	b := doubles.NewBase(t, nil)
+	put(t, b, 0, sentenceChunks+600)
+	texts := 0
+	b.Encoder.After = func(list []string) { texts += len(list) }
+	r, err := Train(t.Context(), b.Base, b.Engine, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if texts != sentenceChunks || r.Probes != texts || r.Trained != sentenceChunks+600 {
+		t.Errorf("%d texts embedded, %d probes, %d chunks", texts, r.Probes, r.Trained)
+	}
+}
+
 func TestFewerThanTwoDomainsAreRefused(t *testing.T) {
 	b := doubles.NewBase(t, nil)
 	put(t, b, 0, 1)

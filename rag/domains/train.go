@@ -40,7 +40,8 @@ type Options struct {
 	Labels   []Description
 	Clusters int // 0: chosen by the mean silhouette
 	// Questions about chunks, which the router is measured by. Without any, a sentence of each chunk takes the place
-	// of one.
+	// of one, of 2,000 chunks drawn at random where there are more: the chunks' vectors are the store's, but sentences
+	// have to be embedded.
 	Questions []Question
 	Settings  route.Settings // the zero value is Defaults
 	Sample    int            // chunks that are trained on at most; 0 is DefaultSample
@@ -58,6 +59,10 @@ func Defaults() route.Settings {
 
 // DefaultSample is how many chunks a router is trained on at most.
 const DefaultSample = 20_000
+
+// sentenceChunks are the chunks of which a sentence takes the place of a question, at most: the share of questions whose
+// domain is searched is then known within half a point.
+const sentenceChunks = 2000
 
 // Result is what Train made.
 type Result struct {
@@ -256,6 +261,7 @@ func (r *run) train(ctx context.Context) (*route.Router, error) {
 		questions[q.Chunk] = append(questions[q.Chunk], q.Text)
 	}
 	g := rand.New(rand.NewPCG(r.Settings.Seed, 5))
+	speaking := r.sample(rows, sentenceChunks)
 	var probes []route.Example
 	e := &route.Examples{Source: r.snap.Store.Dir()}
 	v := engine.Vectors{Dim: r.snap.View.Vectors.Dim}
@@ -264,7 +270,7 @@ func (r *run) train(ctx context.Context) (*route.Router, error) {
 		e.List = append(e.List, route.Example{Text: c.EmbedText(), Labels: label, Group: c.ID})
 		v.Data = append(v.Data, r.vector(row)...)
 		asked := questions[c.ID]
-		if len(r.Questions) == 0 {
+		if _, speaks := slices.BinarySearch(speaking, row); speaks && len(r.Questions) == 0 {
 			asked = []string{sentence(c.Text, g)}
 		}
 		for _, q := range asked {
