@@ -81,7 +81,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	o := serve.Config{Logger: log, ReadOnly: c.Serve.ReadOnly, Version: buildinfo.Version,
 		Hosts: list(c.Serve.Hosts), Origins: list(c.Serve.Origins), Limits: serveLimits(c.Serve),
 		Ingest: ingestOptions(c), KeepCalibration: c.Ingest.Calibrate == "false",
-		Drift:  serve.Drift{Scores: c.Serve.DriftScores, Threshold: c.Serve.DriftThreshold}}
+		Drift: serve.Drift{Scores: c.Serve.DriftScores, Threshold: c.Serve.DriftThreshold}}
 	if o.Ask, err = askOptions(c); err != nil {
 		return err
 	}

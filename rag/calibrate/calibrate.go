@@ -62,6 +62,7 @@ type Options struct {
 	KeepBytes int64
 
 	follows *gate.Calibration // set by Follow
+	narrow  float64           // of tests; 0 is gate.NarrowInterval
 
 	OnBad    func(line int, err error)             // for each bad line of Queries
 	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding"

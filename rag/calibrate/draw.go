@@ -33,14 +33,16 @@ type draw struct {
 	n     int   // of them that are asked about in this round
 	first bool  // it is the first round
 
-	fresh, most int // contexts that a model was asked about, and may be
+	narrow      float64 // an interval that is
+	fresh, most int     // contexts that a model was asked about, and may be
 	until       time.Time
 	stopped     string // "time" or "few" where that ended a round
 }
 
 // newDraw begins with as many contexts as the calibration that is followed has asked about.
 func newDraw(digests []string, isCandidate func(row int) bool, o Options) *draw {
-	d := &draw{n: firstDrawn, first: true, most: math.MaxInt, until: time.Now().Add(drawTime)}
+	d := &draw{n: firstDrawn, first: true, most: math.MaxInt, until: time.Now().Add(drawTime),
+		narrow: cmp.Or(o.narrow, gate.NarrowInterval)}
 	if o.Few {
 		d.most, d.until = fewDrawn, time.Now().Add(fewTime)
 	}
@@ -83,7 +85,7 @@ func (d *draw) more() bool {
 func (d *draw) grow(c *gate.Calibration) (ended string) {
 	wide := math.Inf(1)
 	if c != nil {
-		wide = c.IntervalWidth() / gate.NarrowInterval
+		wide = c.IntervalWidth() / d.narrow
 	}
 	switch {
 	case d.stopped == "" && d.n == len(d.order):

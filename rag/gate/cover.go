@@ -236,11 +236,12 @@ func (in *Input) choose(c *Calibration, want *Score, leftOut string) {
 	if best == 0 {
 		name += " alone"
 	}
-	c.Choice = fmt.Sprintf("%s: balanced accuracy %.4f (%.4f to %.4f), AUROC %.4f on questions whose %s is left out",
-		name, b.Balanced, b.Low, b.High, b.AUROC, leftOut)
+	c.Choice = fmt.Sprintf("%s: in %.1f %% of all pairs it puts a question above one whose own %s is left out", name,
+		100*b.AUROC, leftOut)
 	if best > 0 {
-		c.Choice += fmt.Sprintf("; %s alone has %.4f, %.4f", c.Metric, c.Candidates[0].Balanced, c.Candidates[0].AUROC)
+		c.Choice += fmt.Sprintf(", %s alone in %.1f %%", c.Metric, 100*c.Candidates[0].AUROC)
 	}
+	c.Choice += "; such pairs are the hardest to tell apart, and only choose the score"
 }
 
 // winner is the candidate with the best AUROC of those whose balanced accuracy is within a standard error of the best

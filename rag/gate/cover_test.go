@@ -84,7 +84,8 @@ func TestCalibrationChoosesTheScore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.Score != "cosine+cover" || c.Policy != "maximum:p5" || len(c.Candidates) != 7 ||
-			!strings.Contains(c.Choice, "topic is left out") || c.Cover.Queries != in.Queries.Rows {
+			!strings.Contains(c.Choice, "topic is left out") || !strings.Contains(c.Choice, "% of all pairs") ||
+			strings.Contains(c.Choice, "AUROC") || c.Cover.Queries != in.Queries.Rows {
 			t.Fatalf("%s, %s, %s, %+v", c.Score, c.Policy, c.Choice, c.Candidates)
 		}
 		if first, best := c.Candidates[0], c.Candidates[winner(c.Candidates)]; first.Score != "cosine" ||
