@@ -78,9 +78,25 @@ func TestCalibrateFindsTheSizeOfItsSample(t *testing.T) {
 		t.Errorf("stale %v: %v", shown.Stale, err)
 	}
 
+	// a calibration that was derived from it goes on with its questions
+	asked = len(w.Model.Requests())
+	strict := calibrate.Options{Name: "strict", Policy: "maximum:p10", Use: true}
+	if _, err := calibrate.Repolicy(t.Context(), w.Base.Base, strict); err != nil {
+		t.Fatal(err)
+	}
+	add(600, 60)
+	r, err = calibrate.Follow(t.Context(), w.Base.Base, few)
+	if err != nil || r == nil || r.Name != "strict" || r.Policy != "maximum:p10" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if n := len(w.Model.Requests()) - asked; n > 25 || r.Queries.Sample != 100 {
+		t.Errorf("%d requests for 60 new contexts, %+v", n, r.Queries)
+	}
+
 	// all are asked about where that is said
+	o.Name = "default"
 	o.Sample = calibrate.All
-	if r, err = w.calibrate(t, o); err != nil || r.Queries.Sampled != 600 || r.Queries.Sample != 0 ||
+	if r, err = w.calibrate(t, o); err != nil || r.Queries.Sampled != 660 || r.Queries.Sample != 0 ||
 		r.Queries.Ended != "" || r.SampleText() != "" {
 		t.Errorf("%+v, %v", r.Queries, err)
 	}

@@ -4,11 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -120,6 +125,9 @@ func (c *run) write(ctx context.Context) error {
 		Metric: c.snap.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
 		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
 	}
+	if err := inherit(o.Journal); err != nil {
+		return err
+	}
 	if err := c.sample(gen.Info(), chunks, &o); err != nil {
 		return err
 	}
@@ -166,6 +174,41 @@ func (c *run) sample(model llm.Info, chunks []corpus.Chunk, o *pseudo.Options) e
 	o.Rows = c.rows(chunks, o.Journal)
 	return nil
 }
+
+// inherit begins a journal with the longest one of another calibration that has asked the same model in the same way:
+// one that was derived from it has written no questions of its own.
+func inherit(journal string) error {
+	if _, err := os.Stat(journal); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	dir, name := filepath.Split(journal)
+	suffix := name[len(name)-journalSuffix:]
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	longest, size := "", int64(0)
+	for _, e := range entries {
+		if i, err := e.Info(); strings.HasSuffix(e.Name(), suffix) && err == nil && i.Size() > size {
+			longest, size = e.Name(), i.Size()
+		}
+	}
+	if longest == "" {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(dir, longest))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return durable.Replace(journal, func(w io.Writer) error {
+		_, err := io.Copy(w, f)
+		return err
+	})
+}
+
+// journalSuffix is how long the part of a journal's name is that does not depend on the calibration's.
+const journalSuffix = len(".01234567.journal.jsonl")
 
 // journal is where written questions are kept. What they depend on is in the name, so that other settings
 // begin another journal and the same ones find theirs again.
