@@ -124,22 +124,24 @@ func TestPrecision(t *testing.T) {
 	}
 	base, questions := squad(t)
 	run := func(o Options) *Result {
-		o.Queries, o.Source, o.PerContext, o.KeepBytes = strings.NewReader(questions), "squad16", 1000, -1
+		o.Queries, o.Source, o.KeepBytes, o.Policy = strings.NewReader(questions), "squad16", -1, "maximum:p5"
 		r, err := Run(t.Context(), base, Input{Options: o})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	for _, score := range []string{"cosine", "cosine+cover:0.5"} {
-		full := run(Options{Policy: "maximum:p5", Score: score, Sample: All, Name: "full"})
+	for _, o := range []Options{{Score: "cosine", PerContext: 2}, {Score: "cosine+cover:0.5", PerContext: 2},
+		{Score: "cosine", PerContext: 1000}, {Score: "cosine+cover:0.5", PerContext: 1000}} {
+		o.Name, o.Sample = "full", All
+		full := run(o)
 		all := full.Effects()[0]
-		t.Logf("%s: %d questions about %d of %d contexts: P = %.4f (%.4f to %.4f)", score, full.Queries.Queries,
-			full.Queries.Sampled, full.Corpus.Contexts, full.PolicyValue, full.Bootstrap.Low, full.Bootstrap.High)
-		for _, narrow := range []float64{.15, .1, .075, .05, .035} {
-			report(t, narrow, full, &all, func(seed uint64) *Result {
-				return run(Options{Policy: "maximum:p5", Score: score, Precise: true, Seed: seed, Name: "sampled", narrow: narrow})
-			})
+		t.Logf("%s, at most %d a context: %d questions about %d of %d contexts: P = %.4f (%.4f to %.4f)", o.Score,
+			o.PerContext, full.Queries.Queries, full.Queries.Sampled, full.Corpus.Contexts, full.PolicyValue,
+			full.Bootstrap.Low, full.Bootstrap.High)
+		o.Name, o.Sample, o.Precise = "sampled", 0, true
+		for _, o.narrow = range []float64{.1, .075, gate.NarrowInterval} {
+			report(t, full, &all, o, run)
 		}
 	}
 }
@@ -147,12 +149,14 @@ func TestPrecision(t *testing.T) {
 const seeds = 20
 
 // report prints what the samples of a width come to.
-func report(t *testing.T, narrow float64, full *Result, all *gate.Effect, sampled func(seed uint64) *Result) {
+func report(t *testing.T, full *Result, all *gate.Effect, o Options, run func(Options) *Result) {
+	t.Helper()
 	covered, contexts, questions, width, off, most := 0, 0, 0, 0., 0., 0.
 	least, largest := math.Inf(1), 0.
 	ended := map[string]int{}
 	for seed := range uint64(seeds) {
-		r := sampled(seed + 1)
+		o.Seed = seed + 1
+		r := run(o)
 		b, p := r.Bootstrap, full.PolicyValue
 		if b.Low <= p && p <= b.High {
 			covered++
@@ -166,6 +170,6 @@ func report(t *testing.T, narrow float64, full *Result, all *gate.Effect, sample
 		least, largest = min(least, share), max(largest, share)
 	}
 	t.Logf("  narrow %.3f: %.0f contexts, %.0f questions, width %.4f; off by %.4f (at most %.4f); covers %d of %d; opens for "+
-		"%.3f to %.3f of all questions; ended by %v", narrow, float64(contexts)/seeds, float64(questions)/seeds, width, off,
+		"%.3f to %.3f of all questions; ended by %v", o.narrow, float64(contexts)/seeds, float64(questions)/seeds, width, off,
 		most, covered, seeds, least, largest, ended)
 }
