@@ -22,7 +22,7 @@ written by the language model, or read with --queries from {"context_id","text",
 are kept as they come: an interrupted run goes on where it stopped.
 
 Questions are written about contexts in a random order until the cut-off is known well enough: until the 95 % interval of
-the policy's value is at most 0.05 wide. With 500 contexts, or after five minutes, that ends as well, and what it came to
+the policy's value is at most 0.075 wide. With 500 contexts, or after five minutes, that ends as well, and what it came to
 is said. --sample N asks about N contexts, --sample all about each one, for as long as that takes.
 
 What was counted of a large base is kept as well: after chunks or questions have come or gone, the next run counts

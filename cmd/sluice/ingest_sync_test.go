@@ -146,8 +146,7 @@ func TestIngestCalibrates(t *testing.T) {
 		!strings.Contains(o.stderr, "written by script") {
 		t.Errorf("another model: %+v", o)
 	}
-	if o := b.run("gate", "Where are buoys?", "--json"); !strings.Contains(o.stderr, "stale by 20 %") ||
-		!strings.Contains(o.stdout, `"stale":0.2`) {
+	if o := b.run("gate", "Where are buoys?"); !strings.Contains(o.stderr, "stale by 20 %") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
@@ -49,7 +50,7 @@ func TestCalibrateFindsTheSizeOfItsSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := len(w.Model.Requests())
-	if asked != 100 || r.Queries.Sample != asked || r.Queries.Ended != "interval" || r.IntervalWidth() > .05 ||
+	if asked != 100 || r.Queries.Sample != asked || r.Queries.Ended != "interval" || r.IntervalWidth() > gate.NarrowInterval ||
 		r.Corpus.Contexts != 400 || r.Negative.N != r.Positive.N*399 {
 		t.Errorf("asked about %d: %+v, %+v, %d negatives", asked, r.Queries, r.Bootstrap, r.Negative.N)
 	}

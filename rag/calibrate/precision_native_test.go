@@ -140,7 +140,7 @@ func TestPrecision(t *testing.T) {
 			o.PerContext, full.Queries.Queries, full.Queries.Sampled, full.Corpus.Contexts, full.PolicyValue,
 			full.Bootstrap.Low, full.Bootstrap.High)
 		o.Name, o.Sample, o.Precise = "sampled", 0, true
-		for _, o.narrow = range []float64{.1, .075, gate.NarrowInterval} {
+		for _, o.narrow = range []float64{.1, gate.NarrowInterval, .05} {
 			report(t, full, &all, o, run)
 		}
 	}

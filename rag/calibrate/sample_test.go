@@ -46,7 +46,7 @@ func TestDrawEnds(t *testing.T) {
 	d := newDraw(digests, all, Options{})
 	var sizes []int
 	// without a question, without an interval, a sixth too wide, and so little that the prediction is not worth a round
-	for _, c := range []*gate.Calibration{nil, {}, of(.05 * 7 / 6), of(.0505)} {
+	for _, c := range []*gate.Calibration{nil, {}, of(.075 * 7 / 6), of(.0755)} {
 		d.n = max(d.n, 100)
 		if ended := d.grow(c); ended != "" {
 			t.Errorf("it ends by %q", ended)
@@ -60,10 +60,10 @@ func TestDrawEnds(t *testing.T) {
 		t.Error(diff)
 	}
 	d.n = mostDrawn
-	if ended := d.grow(of(.0499)); ended != "interval" {
+	if ended := d.grow(of(.0749)); ended != "interval" {
 		t.Errorf("by %q", ended)
 	}
-	if ended := d.grow(of(.06)); ended != "contexts" {
+	if ended := d.grow(of(.08)); ended != "contexts" {
 		t.Errorf("by %q", ended)
 	}
 	if d := newDraw(digests[:70], all, Options{}); d.grow(of(.2)) != "all" || d.n != 70 {
