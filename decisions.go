@@ -62,14 +62,14 @@ func (s *Sluice) recordAnswer(ctx context.Context, question string, a *Answer) {
 
 // Feedback writes what somebody says of a decision, by the id that gate.Decision.LogID has, into the log: up, that
 // using the store or not was right and the answer good; or down. Without a log it is decisions.ErrOff, for an id that
-// the log does not have decisions.ErrUnknown.
+// the log does not have of this store decisions.ErrUnknown.
 func (s *Sluice) Feedback(ctx context.Context, id string, up bool) (err error) {
 	_, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave(&err)
-	return s.decisions.Thumb(id, up)
+	return s.decisions.Thumb(s.base.Dir(), id, up)
 }
 
 // KeepsLog tells whether there is a log of decisions.

@@ -34,12 +34,12 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 		return Result{Finish: FinishCancelled}, err
 	}
 	waited := time.Since(begun)
-	r := &run{h: h, seed: req.Seed, calls: p.calls, begun: time.Now(), more: make(chan struct{}, 1),
+	r := &run{h: h, scope: ScopeOf(ctx), seed: req.Seed, calls: p.calls, begun: time.Now(), more: make(chan struct{}, 1),
 		done: make(chan struct{})}
 	if r.seed < 0 {
 		r.seed = rand.Int64N(maxSeed + 1)
 	}
-	h.prepare(len(p.text), p.marked, r.texts.orNull(p.calls.written()), uint32(r.seed), req)
+	h.prepare(len(p.text), p.marked, r.texts.orNull(p.calls.written()), uint32(r.seed), r.scope, req)
 	m.users.Add(1) // while the caller's own registration holds
 	go r.predict(m, p, req)
 	res, err := r.follow(ctx, m.closing, stream)
@@ -51,6 +51,7 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 // holds a lock of all predictions, so the callback only appends; the caller's takes the text to the stream function.
 type run struct {
 	h     *handle
+	scope *Scope
 	seed  int64
 	calls *callReader // nil: without tools
 	texts cStrings    // that C reads until the prediction ends
@@ -85,6 +86,7 @@ func (r *run) predict(m *Model, p prompt, req Request) {
 		r.h.llama.SetTokenCallback(nil) // upstream leaves it registered then
 	}
 	result, err := r.h.last()
+	r.scope.Count(result)
 	if req.LogProbs {
 		result.LogProbs = r.h.logProbs(req.Alternatives)
 	}

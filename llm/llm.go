@@ -18,7 +18,8 @@ import (
 type Generator interface {
 	// Generate answers a request. stream, when not nil, is called on the caller's goroutine with each piece of text as
 	// it is made; pieces are whole UTF-8 runes and add up to Result.Text. An error of stream ends the request and is
-	// returned as it is. When ctx ends, Generate returns ctx.Err() at once, with the text so far.
+	// returned as it is. When ctx ends, Generate returns ctx.Err() at once, with the text so far. ctx says of which
+	// Scope the request is.
 	Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error)
 	// CountTokens returns how many tokens a text is as a prompt, with those the model puts at its beginning.
 	CountTokens(text string) (int, error)
@@ -114,7 +115,7 @@ type Result struct {
 	Text             string
 	ToolCalls        []ToolCall // when Finish is FinishTools
 	PromptTokens     int
-	CachedTokens     int // of the prompt, taken from the KV cache of an earlier request
+	CachedTokens     int // of the prompt, taken from the KV cache of an earlier request of the same Scope
 	CompletionTokens int // the end-of-turn token not counted
 	Finish           FinishReason
 	Seed             int64

@@ -127,8 +127,9 @@ func openHandle(r loadRequest) (*handle, error) {
 func (h *handle) free() { h.llama.Free() }
 
 // prepare tells the next predict what upstream's options cannot.
-func (h *handle) prepare(textLen int, marked bool, shown *C.char, seed uint32, req Request) {
+func (h *handle) prepare(textLen int, marked bool, shown *C.char, seed uint32, scope *Scope, req Request) {
 	r := C.slc_llm_request{
+		scope:        C.uint64_t(scope.ID()),
 		marked:       C.bool(marked),
 		shown:        shown,
 		text_len:     C.int64_t(textLen),
@@ -207,10 +208,10 @@ func (h *handle) piece(token int32) (string, bool) {
 }
 
 // pin reads a text and keeps it in the cache.
-func (h *handle) pin(text string, marked bool) (number int64, tokens int, err error) {
+func (h *handle) pin(text string, marked bool, scope *Scope) (number int64, tokens int, err error) {
 	c := C.CString(text)
 	defer C.free(unsafe.Pointer(c))
-	number = int64(C.slc_llm_pin(h.state, c, C.int64_t(len(text)), C.bool(marked)))
+	number = int64(C.slc_llm_pin(h.state, c, C.int64_t(len(text)), C.bool(marked), C.uint64_t(scope.ID())))
 	if number < 0 {
 		_, err = h.last()
 		return 0, 0, err

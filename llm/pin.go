@@ -22,9 +22,9 @@ type Pin struct {
 }
 
 // Pin reads the messages, a system prompt mostly, and keeps them in the KV cache whatever else is generated, so that
-// every request that begins with them starts from there. It waits for that, beside other requests and other pins; there
-// may be 8 pins, and a request of the whole context must still fit beside them (Options.CacheTokens). When ctx ends it
-// returns ctx's error and nothing is pinned, when the model is closed ErrClosed.
+// every request of the same Scope that begins with them starts from there. It waits for that, beside other requests and
+// other pins; there may be 8 pins, and a request of the whole context must still fit beside them (Options.CacheTokens).
+// When ctx ends it returns ctx's error and nothing is pinned, when the model is closed ErrClosed.
 func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 	// What two conversations have in common that begin with these messages: the template may write more after them.
 	var text [2]string
@@ -65,7 +65,7 @@ func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error)
 	p := &Pin{model: m}
 	go func() {
 		defer close(done)
-		p.number, p.Tokens, err = h.pin(m.valid(text), marked)
+		p.number, p.Tokens, err = h.pin(m.valid(text), marked, ScopeOf(ctx))
 	}()
 	var ended error
 	select {

@@ -67,6 +67,7 @@ typedef struct slc_llm_request {
     int32_t alternatives; // log-probabilities of each token and of so many best ones; -1: none
     int32_t priority;     // the highest of those that wait for KV cells starts first
     bool marked;          // the text has marks (slc_llm_special)
+    uint64_t scope;       // whose KV it may begin with: that of requests and pins of the same scope
     const char * shown;   // the completion's text has those control tokens that are written here; may be NULL. It
                           // has to live until the predict returns
 } slc_llm_request;
@@ -110,9 +111,9 @@ int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 int64_t slc_llm_tokenize(void * handle, const char * text, int64_t length, bool marked, int32_t * out, int64_t room);
 
 // slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests that begin with
-// it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read, or
+// it, in the same scope, start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to be read, or
 // for slc_llm_cancel; slc_llm_prepare clears an earlier one.
-int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked);
+int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked, uint64_t scope);
 void slc_llm_unpin(void * handle, int64_t pin);
 
 // slc_llm_special returns the first token from this one on that the tokenizer finds written out in a text, -1 when
@@ -169,7 +170,7 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (7u << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (8u << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the

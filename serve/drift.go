@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
@@ -95,12 +97,14 @@ func kolmogorovSmirnov(a, b []float64) (most float64) {
 }
 
 // watch has the decisions of a base counted and compared.
-func (m *metrics) watch(b *base) {
+func (m *metrics) watch(b *base) *prometheus.Registry {
 	d := &drift{store: b.Name, log: m.s.log, limits: m.s.cfg.Drift}
-	m.drifts = append(m.drifts, d)
-	open, closed := m.decisions.WithLabelValues(b.Name, "open"),
-		m.decisions.WithLabelValues(b.Name, "closed")
-	stale := m.stale.WithLabelValues(b.Name)
+	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_gate_decisions_total",
+		Help: "Decisions of the gate."}, []string{"store", "decision"})
+	share := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_gate_stale_ratio",
+		Help: "Share of a base's contexts that its calibration has not seen, at the last decision."}, []string{"store"})
+	open, closed := decisions.WithLabelValues(b.Name, "open"), decisions.WithLabelValues(b.Name, "closed")
+	stale := share.WithLabelValues(b.Name)
 	b.WatchDecisions(func(g *gate.Gate, all []gate.Decision) {
 		if m.s.warming.Load() { // that question is nobody's
 			return
@@ -117,4 +121,18 @@ func (m *metrics) watch(b *base) {
 		stale.Set(g.Stale())
 		d.add(g.Reference(), scores...)
 	})
+	all := prometheus.NewRegistry()
+	all.MustRegister(decisions, share, collected(d.send))
+	return all
+}
+
+// send says how far the scores have moved.
+func (d *drift) send(out sink) {
+	statistic, alarm, n := d.now()
+	out.gauge("sluice_gate_drift_statistic",
+		"Kolmogorov-Smirnov statistic of the gate's last scores and the calibration's, 0 to 1.", statistic, "store",
+		d.store)
+	out.gauge("sluice_gate_drift_alarm", "1 while the statistic is above serve.drift_threshold.", number(alarm),
+		"store", d.store)
+	out.gauge("sluice_gate_drift_scores", "Scores that it is computed from.", float64(n), "store", d.store)
 }

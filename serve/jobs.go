@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // The states of a job.
@@ -117,15 +119,20 @@ type jobs struct {
 	byID   map[string]*job
 	order  []*job // oldest first
 	queues map[string]chan *job
-	ending chan struct{} // closed when the server ends
+	scopes map[string]*llm.Scope // of the requests that the jobs of a base make; nil without Keys
+	ending chan struct{}         // closed when the server ends
 	once   sync.Once
 	log    *slog.Logger
 }
 
-func newJobs(bases map[string]*base, log *slog.Logger) *jobs {
-	js := &jobs{log: log, byID: map[string]*job{}, queues: map[string]chan *job{}, ending: make(chan struct{})}
+func newJobs(bases map[string]*base, keys *Keys, log *slog.Logger) *jobs {
+	js := &jobs{log: log, byID: map[string]*job{}, queues: map[string]chan *job{}, scopes: map[string]*llm.Scope{},
+		ending: make(chan struct{})}
 	for name := range bases {
 		js.queues[name] = make(chan *job, jobsWaiting)
+		if keys != nil {
+			js.scopes[name] = llm.NewScope()
+		}
 	}
 	return js
 }
@@ -208,7 +215,7 @@ func (j *job) run(ctx context.Context) {
 // add puts a job into its base's queue; a full one is a 429.
 func (js *jobs) add(id string, state jobState, work func(context.Context, *job) (any, error), kept func()) (*job,
 	error) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(js.scopes[state.Store].In(context.Background()))
 	j := &job{work: work, kept: kept, ctx: ctx, cancel: cancel, changed: make(chan struct{}), state: state}
 	j.state.ID, j.state.State, j.state.Created = id, jobQueued, time.Now().UTC()
 	js.mu.Lock()

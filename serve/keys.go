@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // ErrKeys is wrapped by what ReadKeys says of a file.
@@ -23,7 +25,8 @@ type Keys struct{ list []key }
 
 type key struct {
 	digest [sha256.Size]byte
-	bases  []string // that it is for; nil: all
+	bases  []string   // that it is for; nil: all
+	scope  *llm.Scope // of its requests: who has another key must not learn what they say; nil without Keys
 }
 
 // ReadKeys reads a key a line, with the names of the knowledge bases that it is for behind it; without any it is for
@@ -40,7 +43,7 @@ func ReadKeys(r io.Reader) (*Keys, error) {
 			return nil, fmt.Errorf("%w: the key of line %d has %d characters, at least %d are needed "+
 				"('openssl rand -hex 24' makes one)", ErrKeys, n, len(words[0]), minKey)
 		}
-		one := key{digest: sha256.Sum256([]byte(words[0])), bases: words[1:]}
+		one := key{digest: sha256.Sum256([]byte(words[0])), bases: words[1:], scope: llm.NewScope()}
 		if slices.ContainsFunc(k.list, func(x key) bool { return x.digest == one.digest }) {
 			return nil, fmt.Errorf("%w: the key of line %d is there twice", ErrKeys, n)
 		}

@@ -14,47 +14,57 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 )
 
-// metrics are what GET /metrics says, in a registry of the server's own. Labels have few values: routes of the table,
-// status codes, names of the bases, and words of this file.
+// metrics are what GET /metrics says, in registries of the server's own: who has a key for some bases sees what is of
+// every base's users, of these bases, and of the key itself, and nothing of what others do. Labels have few values:
+// routes of the table, status codes, names of the bases, and words of this file.
 type metrics struct {
 	s         *Server
-	registry  *prometheus.Registry
-	handler   http.Handler
+	common    *prometheus.Registry            // for every key
+	process   *prometheus.Registry            // for keys that are for all bases
+	bases     map[string]*prometheus.Registry // for keys that are for the base
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
-	decisions *prometheus.CounterVec
-	stale     *prometheus.GaugeVec
-	drifts    []*drift
 }
 
-// newMetrics makes the registry and watches the bases.
+// newMetrics makes the registries and watches the bases.
 func (s *Server) newMetrics() *metrics {
-	m := &metrics{s: s, registry: prometheus.NewRegistry()}
+	m := &metrics{s: s, common: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
+		bases: map[string]*prometheus.Registry{}}
 	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_http_requests_total",
 		Help: "Requests that were answered; status 499 if the client left before."}, []string{"route", "status"})
 	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_http_request_duration_seconds",
 		Help:    "Time from a request's headers to the end of its answer.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}},
 		[]string{"route"})
-	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_gate_decisions_total",
-		Help: "Decisions of the gate."}, []string{"store", "decision"})
-	m.stale = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_gate_stale_ratio",
-		Help: "Share of a base's contexts that its calibration has not seen, at the last decision."}, []string{"store"})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_build_info",
 		Help: "1, with the version of the program."}, []string{"version", "go_version"})
 	build.WithLabelValues(s.cfg.Version, runtime.Version()).Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.decisions, m.stale, build, m,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+	m.common.MustRegister(build, collected(m.server))
+	m.process.MustRegister(m.requests, m.durations, collected(m.models), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, b := range s.cfg.Bases {
-		m.watch(s.bases[b.Name])
+		m.bases[b.Name] = m.watch(s.bases[b.Name])
 	}
 	return m
 }
 
+// of are the metrics that a key may see.
+func (m *metrics) of(k key) prometheus.Gatherers {
+	all := prometheus.Gatherers{m.common}
+	for _, b := range m.s.allowed(k) {
+		all = append(all, m.bases[b.Name])
+	}
+	if len(k.bases) == 0 {
+		return append(all, m.process)
+	}
+	own := prometheus.NewRegistry()
+	own.MustRegister(collected(func(out sink) { out.tokens(k.scope.Tokens()) }))
+	return append(all, own)
+}
+
 // serve answers GET /metrics.
 func (m *metrics) serve(w http.ResponseWriter, r *http.Request) error {
-	m.handler.ServeHTTP(w, r)
+	promhttp.HandlerFor(m.of(keyOf(r.Context())), promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP(w, r)
 	return nil
 }
 
@@ -71,18 +81,18 @@ func (m *metrics) request(pattern string, status int, took time.Duration) {
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// Describe sends nothing: what Collect finds depends on which models are open.
-func (m *metrics) Describe(chan<- *prometheus.Desc) {}
-
-// Collect reads what others count.
-func (m *metrics) Collect(to chan<- prometheus.Metric) {
-	out := sink{to}
+// server says how much room there is.
+func (m *metrics) server(out sink) {
 	out.gauge("sluice_http_requests_in_flight", "Requests under way, those that wait included.", float64(len(m.s.room)))
 	out.gauge("sluice_http_requests_limit", "Most requests under way; one more is answered 429.",
 		float64(cap(m.s.room)))
 	ready := m.s.ready.Load()
 	out.gauge("sluice_ready", "1 if requests should be sent here.",
 		number(ready != nil && ready.err == nil && !m.s.draining.Load()))
+}
+
+// models says what the models have computed.
+func (m *metrics) models(out sink) {
 	stats := m.s.models().Stats()
 	for name, e := range map[string]*embed.Stats{"encoder": stats.Encoder, "reranker": stats.Reranker,
 		"classifier": stats.Classifier} {
@@ -90,39 +100,26 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 			out.encoder(name, e)
 		}
 	}
-	if l := stats.Model; l != nil {
-		for kind, n := range map[string]int64{"prompt": l.PromptTokens, "completion": l.CompletionTokens} {
-			out.counter("sluice_model_tokens_total", "Tokens of the language model's requests.", float64(n), "kind",
-				kind)
-		}
-		out.counter("sluice_model_reused_tokens_total", "Tokens of prompts that were found in the cache.",
-			float64(l.ReusedTokens))
-		out.counter("sluice_model_decodes_total", "Passes through the language model's weights.", float64(l.Decodes))
-		out.counter("sluice_model_decode_seconds_total", "Time in them.", l.DecodeTime.Seconds())
-		out.counter("sluice_model_evictions_total", "Histories that were forgotten to make room.", float64(l.Evicted))
-		for why, n := range l.Finished {
-			if why == "" {
-				why = "failed"
-			}
-			out.counter("sluice_model_requests_total", "Requests of the language model that have ended.", float64(n),
-				"finish", string(why))
-		}
-		out.gauge("sluice_model_active_requests", "Requests being decoded.", float64(l.Active))
-		out.gauge("sluice_model_waiting_requests", "Requests that wait for the language model.", float64(l.Queued))
-		out.counter("sluice_model_refused_requests_total", "Requests that could not wait any more.", float64(l.Refused))
-		out.gauge("sluice_model_slots", "Most requests that are decoded together.", float64(l.Slots))
-		out.gauge("sluice_model_cache_cells", "Cells of the cache in use.", float64(l.Cells))
+	l := stats.Model
+	if l == nil {
+		return
 	}
-	for _, d := range m.drifts {
-		statistic, alarm, n := d.now()
-		out.gauge("sluice_gate_drift_statistic",
-			"Kolmogorov-Smirnov statistic of the gate's last scores and the calibration's, 0 to 1.", statistic, "store",
-			d.store)
-		out.gauge("sluice_gate_drift_alarm", "1 while the statistic is above serve.drift_threshold.", number(alarm),
-			"store",
-			d.store)
-		out.gauge("sluice_gate_drift_scores", "Scores that it is computed from.", float64(n), "store", d.store)
+	out.tokens(l.PromptTokens, l.ReusedTokens, l.CompletionTokens)
+	out.counter("sluice_model_decodes_total", "Passes through the language model's weights.", float64(l.Decodes))
+	out.counter("sluice_model_decode_seconds_total", "Time in them.", l.DecodeTime.Seconds())
+	out.counter("sluice_model_evictions_total", "Histories that were forgotten to make room.", float64(l.Evicted))
+	for why, n := range l.Finished {
+		if why == "" {
+			why = "failed"
+		}
+		out.counter("sluice_model_requests_total", "Requests of the language model that have ended.", float64(n),
+			"finish", string(why))
 	}
+	out.gauge("sluice_model_active_requests", "Requests being decoded.", float64(l.Active))
+	out.gauge("sluice_model_waiting_requests", "Requests that wait for the language model.", float64(l.Queued))
+	out.counter("sluice_model_refused_requests_total", "Requests that could not wait any more.", float64(l.Refused))
+	out.gauge("sluice_model_slots", "Most requests that are decoded together.", float64(l.Slots))
+	out.gauge("sluice_model_cache_cells", "Cells of the cache in use.", float64(l.Cells))
 }
 
 func number(yes bool) float64 {
@@ -131,6 +128,15 @@ func number(yes bool) float64 {
 	}
 	return 0
 }
+
+// collected are metrics that others count.
+type collected func(sink)
+
+// Describe sends nothing: what Collect finds depends on which models are open.
+func (collected) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads what others count.
+func (c collected) Collect(to chan<- prometheus.Metric) { c(sink{to}) }
 
 // sink makes metrics of values that are counted elsewhere.
 type sink struct{ to chan<- prometheus.Metric }
@@ -150,6 +156,14 @@ func (s sink) gauge(name, help string, v float64, labels ...string) {
 
 func (s sink) counter(name, help string, v float64, labels ...string) {
 	s.send(prometheus.CounterValue, name, help, v, labels)
+}
+
+// tokens sends those of requests for the language model.
+func (s sink) tokens(prompt, reused, completion int64) {
+	for kind, n := range map[string]int64{"prompt": prompt, "completion": completion} {
+		s.counter("sluice_model_tokens_total", "Tokens of the language model's requests.", float64(n), "kind", kind)
+	}
+	s.counter("sluice_model_reused_tokens_total", "Tokens of prompts that were found in the cache.", float64(reused))
 }
 
 // encoder sends what a model that reads texts has computed.

@@ -110,7 +110,7 @@ func TestMetrics(t *testing.T) {
 		len(metricsOf(t, s, "process_open_fds")) != 1 {
 		t.Error("what is known of the process")
 	}
-	families, err := s.metrics.registry.Gather()
+	families, err := s.metrics.of(key{}).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestTooManyAnswers(t *testing.T) {
 
 // What an earlier process has acknowledged is queued, however much it is.
 func TestJobsAreWidened(t *testing.T) {
-	js := newJobs(map[string]*base{"sea": nil}, slog.New(slog.DiscardHandler))
+	js := newJobs(map[string]*base{"sea": nil}, nil, slog.New(slog.DiscardHandler))
 	add := func(id string) error {
 		_, err := js.add(id, jobState{Kind: "ingest", Store: "sea"},
 			func(context.Context, *job) (any, error) { return nil, nil }, func() {})

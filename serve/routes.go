@@ -132,6 +132,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 	if err != nil {
 		return err
 	}
+	r = r.WithContext(k.scope.In(context.WithValue(r.Context(), keyKey, k)))
 	if at.use == scraped {
 		return at.handler(w, r)
 	}
@@ -149,7 +150,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 		}
 		defer s.answering.Add(-1)
 	}
-	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), keyKey, k), s.cfg.Limits.Timeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.Timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
 	limit, within := s.cfg.Limits.Body, s.cfg.Limits.Read

@@ -75,7 +75,7 @@ func New(c Config) (*Server, error) {
 	s.metrics = s.newMetrics()
 	s.pages = page.Handler()
 	s.first = s.bases[c.Bases[0].Name]
-	s.jobs = newJobs(s.bases, s.log)
+	s.jobs = newJobs(s.bases, c.Keys, s.log)
 	s.handler = s.middleware(s.mux())
 	return s, nil
 }

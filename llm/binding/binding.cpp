@@ -92,6 +92,7 @@ bool build(Handle & h, Params & p, const slc_llm_request & extras, int max_token
     }
     r.max_tokens = std::min(max_tokens, engine.context());
     r.priority = extras.priority;
+    r.scope = extras.scope;
     r.ignore_eos = p.ignore_eos;
     r.cancelled = &h.cancelled;
     r.text = slc::TextFilter(p.stops);
@@ -135,7 +136,7 @@ void run(Handle & h, Params & p, char * result, bool generate) {
     }
     std::vector<llama_token> saved;
     if (!p.session.empty() && access(p.session.c_str(), F_OK) == 0) {
-        saved = h.engine->load(p.session);
+        saved = h.engine->load(p.session, r.scope);
     }
     const std::vector<llama_token> prompt = r.prompt;
     h.engine->submit(&r);
@@ -150,9 +151,10 @@ void run(Handle & h, Params & p, char * result, bool generate) {
     }
     h.last = r.result;
     h.history = std::move(r.history);
+    h.scope = r.scope;
     h.probs = std::move(r.probs);
     if (!p.session.empty() && !p.session_read_only && h.last.code == SLC_LLM_OK && (p.session_all || saved != prompt)) {
-        h.engine->save(p.session, h.history, p.session_all ? h.history.size() : prompt.size());
+        h.engine->save(p.session, h.history, p.session_all ? h.history.size() : prompt.size(), h.scope);
     }
     if (result && !ours) {
         write_result(all, result, p.tokens);
@@ -395,13 +397,13 @@ int speculative_sampling(void * params, void * target, void *, char *, bool) {
 }
 
 int load_state(void * state, char * path, char *) {
-    return guarded(state, [&](Handle & h) { h.history = h.engine->load(path); });
+    return guarded(state, [&](Handle & h) { h.history = h.engine->load(path, h.scope); });
 }
 
 // Upstream's Go code only looks whether the file exists afterwards: slc_llm_last tells whether it is this state. What
 // was there before a failure is left.
 void save_state(void * state, char * path, char *) {
-    guarded(state, [&](Handle & h) { h.engine->save(path, h.history, h.history.size()); });
+    guarded(state, [&](Handle & h) { h.engine->save(path, h.history, h.history.size(), h.scope); });
 }
 
 } // extern "C"

@@ -259,13 +259,14 @@ void Engine::run_on_scheduler(std::function<bool()> work) {
     }
 }
 
-void Engine::save(const std::string & path, const std::vector<llama_token> & history, size_t keep) {
+void Engine::save(const std::string & path, const std::vector<llama_token> & history, size_t keep, uint64_t scope) {
     SavedSequence s;
     run_on_scheduler([&] {
         const Slot * from = nullptr;
         for (const Slot & slot : slots_) {
             const bool holds =
-                slot.kv.size() >= history.size() && std::equal(history.begin(), history.end(), slot.kv.begin());
+                slot.scope == scope && slot.kv.size() >= history.size() &&
+                std::equal(history.begin(), history.end(), slot.kv.begin());
             if (!history.empty() && holds && !slot.request && (!whole_only_ || slot.kv.size() == history.size())) {
                 from = &slot;
             }
@@ -300,7 +301,7 @@ void Engine::save(const std::string & path, const std::vector<llama_token> & his
     write_saved(path, fingerprint(options_.path), s);
 }
 
-std::vector<llama_token> Engine::load(const std::string & path) {
+std::vector<llama_token> Engine::load(const std::string & path, uint64_t scope) {
     const SavedSequence s = read_saved(path, fingerprint(options_.path), (size_t) options_.load.context);
     const int32_t vocabulary = llama_vocab_n_tokens(vocab());
     if (std::any_of(s.tokens.begin(), s.tokens.end(), [&](llama_token t) { return t < 0 || t >= vocabulary; })) {
@@ -321,6 +322,7 @@ std::vector<llama_token> Engine::load(const std::string & path) {
             throw std::runtime_error(path + ": llama.cpp cannot read the state");
         }
         slot.kv = s.tokens;
+        slot.scope = scope;
         slot.last_use = llama_time_us();
         return true;
     });

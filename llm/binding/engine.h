@@ -1,7 +1,7 @@
 // One Engine per loaded model and group of handles: weights, one llama_context with a sequence per slot, and one thread
 // that owns the context. Requests queue; each decode carries a token of every generating slot and chunks of the prompts
 // that are still being read (continuous batching). A slot keeps its KV cache after a request, and a new request starts
-// from the longest prefix that any slot or pin already has.
+// from the longest prefix that any slot or pin of its scope already has.
 #pragma once
 
 #include "grammar_thread.h"
@@ -57,8 +57,8 @@ public:
     // Keeps what an ended request left in its slot (`history`, at least `keep` tokens of it) as a file, or brings such
     // a file to a slot, from where requests that begin with its tokens go on; it returns these. Both throw
     // std::runtime_error.
-    void save(const std::string & path, const std::vector<llama_token> & history, size_t keep);
-    std::vector<llama_token> load(const std::string & path);
+    void save(const std::string & path, const std::vector<llama_token> & history, size_t keep, uint64_t scope);
+    std::vector<llama_token> load(const std::string & path, uint64_t scope);
 
     void unpin(int64_t pin);
 
@@ -75,6 +75,7 @@ public:
 private:
     struct Sequence {
         llama_seq_id id = 0;
+        uint64_t scope = 0; // of the request whose tokens these are: no other scope's request learns that they are here
         std::vector<llama_token> kv; // tokens whose KV this sequence holds, or will hold after the decode under way
     };
     struct Slot : Sequence {
@@ -129,11 +130,10 @@ private:
     void emit(Slot & slot, llama_token token);
 
     void assign(Request * request);
-    size_t adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt);
-    size_t reusable(const Sequence & from, bool busy, const std::vector<llama_token> & prompt) const;
+    size_t adopt_prefix(Slot & slot, const Request & request);
+    size_t reusable(const Sequence & from, bool busy, const Request & request) const;
     Slot & choose_slot(const Sequence * source, size_t prefix);
-    const Sequence * longest_prefix(const Slot * except, const std::vector<llama_token> & prompt,
-                                    size_t & prefix) const;
+    const Sequence * longest_prefix(const Slot * except, const Request & request, size_t & prefix) const;
     void copy(const Sequence & from, Sequence & to, size_t length);
     std::string keep_pin(const Slot & slot, Request & request);
     void make_room(size_t more = 0);

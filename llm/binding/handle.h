@@ -17,6 +17,7 @@ struct Handle {
     slc_llm_result last{};
     std::vector<slc_llm_prob> probs;   // of the last predict
     std::vector<llama_token> history;  // what the last predict or eval, or a loaded state, left in a slot
+    uint64_t scope = 0;                // of the history
 
     // The extras of this use, which they serve only once.
     bool take_extras(slc_llm_request & out) {

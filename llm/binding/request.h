@@ -23,6 +23,7 @@ public:
     std::vector<llama_token> prompt; // not empty
     int max_tokens = 0;              // tokens to generate; 0 only reads the prompt
     int priority = 0;
+    uint64_t scope = 0; // of the sequences that it may take KV from
     bool ignore_eos = false;
     bool pin = false; // keep what was read, as pin number `pinned`
     int64_t pinned = -1;

@@ -115,7 +115,7 @@ int64_t slc_llm_tokenize(void * handle, const char * text, int64_t length, bool 
     }
 }
 
-int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked) {
+int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked, uint64_t scope) {
     slc::Handle & h = of(handle);
     h.last = slc_llm_result{};
     h.last.code = SLC_LLM_BAD_OPTION;
@@ -130,6 +130,7 @@ int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marke
             return -1;
         }
         r.pin = true;
+        r.scope = scope;
         r.cancelled = &h.cancelled;
         h.engine->submit(&r);
         for (std::string none; r.wait(none);) {

@@ -15,8 +15,14 @@ Engine::Slot * Engine::free_slot() {
     return nullptr;
 }
 
-// Tokens at the beginning of prompt whose KV could be taken from a sequence; busy: a request is extending it.
-size_t Engine::reusable(const Sequence & from, bool busy, const std::vector<llama_token> & prompt) const {
+// Tokens at the beginning of a request's prompt whose KV could be taken from a sequence; busy: a request is extending
+// it. Between scopes there are none: how many there are can be counted and timed, and tells what the other one's text
+// begins with.
+size_t Engine::reusable(const Sequence & from, bool busy, const Request & request) const {
+    if (from.scope != request.scope) {
+        return 0;
+    }
+    const auto & prompt = request.prompt;
     const size_t n = std::min(from.kv.size(), prompt.size());
     const auto end = std::mismatch(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) n, prompt.begin()).first;
     const size_t same = (size_t) (end - from.kv.begin());
@@ -54,15 +60,15 @@ void Engine::copy(const Sequence & from, Sequence & to, size_t length) {
         llama_memory_seq_cp(memory, from.id, to.id, whole_only_ ? -1 : 0, whole_only_ ? -1 : (llama_pos) length);
     }
     to.kv.assign(from.kv.begin(), from.kv.begin() + (std::ptrdiff_t) length);
+    to.scope = from.scope;
 }
 
-// The sequence with the longest prefix of a prompt, if it is longer than prefix, which becomes its length. Pins come
+// The sequence with the longest prefix of a request's prompt, if it is longer than prefix, which becomes its length. Pins come
 // first: they can always be copied.
-const Engine::Sequence * Engine::longest_prefix(const Slot * except, const std::vector<llama_token> & prompt,
-                                         size_t & prefix) const {
+const Engine::Sequence * Engine::longest_prefix(const Slot * except, const Request & request, size_t & prefix) const {
     const Sequence * source = nullptr;
     const auto consider = [&](const Sequence & s, bool busy) {
-        const size_t n = reusable(s, busy, prompt);
+        const size_t n = reusable(s, busy, request);
         if (n > prefix) {
             source = &s;
             prefix = n;
@@ -81,14 +87,15 @@ const Engine::Sequence * Engine::longest_prefix(const Slot * except, const std::
 
 void Engine::assign(Request * r) {
     size_t prefix = 0;
-    const Sequence * source = longest_prefix(nullptr, r->prompt, prefix);
+    const Sequence * source = longest_prefix(nullptr, *r, prefix);
     Slot & slot = choose_slot(source, prefix);
     slot.kv.reserve((size_t) cells_needed(*r)); // decoding must not run out of memory for it
     const bool pinned = std::any_of(pins_, pins_ + kPins, [&](const Pin & p) { return &p == source; });
     if (source && source != &slot && (!whole_only_ || pinned)) {
         copy(*source, slot, prefix);
     }
-    slot.read = adopt_prefix(slot, r->prompt);
+    slot.read = adopt_prefix(slot, *r);
+    slot.scope = r->scope;
     slot.request = r;
     slot.next = LLAMA_TOKEN_NULL;
     reserved_ += cells_needed(*r);
@@ -103,8 +110,8 @@ void Engine::assign(Request * r) {
 
 // Cuts the slot's KV to what it has in common with the prompt and returns the length. At least one token of the prompt
 // stays to be decoded: its logits are needed.
-size_t Engine::adopt_prefix(Slot & slot, const std::vector<llama_token> & prompt) {
-    roll_back(slot, std::min(reusable(slot, false, prompt), prompt.size() - 1));
+size_t Engine::adopt_prefix(Slot & slot, const Request & request) {
+    roll_back(slot, std::min(reusable(slot, false, request), request.prompt.size() - 1));
     // Of a recurrent state only the last position is known.
     if (!whole_only_ && !slot.kv.empty() && llama_memory_seq_pos_min(llama_get_memory(ctx_), slot.id) > 0) {
         roll_back(slot, 0); // a sliding window has dropped the beginning
@@ -134,7 +141,7 @@ void Engine::share_prefixes() {
         }
         const size_t max_prefix = s.request->prompt.size() - 1; // the last token is decoded in any case
         size_t prefix = s.read;
-        const Sequence * source = s.read < max_prefix ? longest_prefix(&s, s.request->prompt, prefix) : nullptr;
+        const Sequence * source = s.read < max_prefix ? longest_prefix(&s, *s.request, prefix) : nullptr;
         if (source && std::min(prefix, max_prefix) > s.read) {
             prefix = std::min(prefix, max_prefix);
             copy(*source, s, prefix);
@@ -151,8 +158,8 @@ void Engine::share_prefixes() {
 bool Engine::is_read_ahead(const Slot & s) const {
     const auto & prompt = s.request->prompt;
     return std::any_of(slots_.begin(), slots_.end(), [&](const Slot & other) {
-        if (&other == &s || !other.request || other.next != LLAMA_TOKEN_NULL || other.read < s.read ||
-            (other.read == s.read && other.id > s.id)) {
+        if (&other == &s || !other.request || other.request->scope != s.request->scope ||
+            other.next != LLAMA_TOKEN_NULL || other.read < s.read || (other.read == s.read && other.id > s.id)) {
             return false;
         }
         const auto & theirs = other.request->prompt;

@@ -17,6 +17,10 @@
 // with three things to know: Priority has no effect, since the server schedules; the penalties look back as far as the
 // server wants; and the seed of another machine's sampling promises nothing about its text.
 //
+// An llm.Scope is kept apart by vLLM (cache_salt) and by llama-server, which then takes nothing from its cache
+// (cache_prompt). Other servers have no such setting: what they find in their cache is then not told, but it takes less
+// time.
+//
 // # What comes back
 //
 // Token counts are the server's (usage), zero when it sends none. A token's number in Result.LogProbs is -1 where the

@@ -32,7 +32,8 @@ func (g *Generator) Generate(ctx context.Context, req llm.Request, stream func(p
 	if seed < 0 {
 		seed = rand.Int64N(maxSeed + 1)
 	}
-	a := &answer{req: req, stream: stream, started: time.Now(), result: llm.Result{Seed: seed}}
+	a := &answer{req: req, stream: stream, started: time.Now(), result: llm.Result{Seed: seed},
+		scope: llm.ScopeOf(ctx), shared: g.o.Extensions == NoExtensions}
 	w := g.watch(ctx)
 	defer w.end()
 	if g.life.Err() != nil {
@@ -191,6 +192,8 @@ func (g *Generator) take(ev event, a *answer) error {
 // answer is one completion as it comes in.
 type answer struct {
 	req           llm.Request
+	scope         *llm.Scope
+	shared        bool // the server's cache, among scopes
 	stream        func(string) error
 	started       time.Time
 	first, last   time.Time // of the first piece and of the end, zero before
@@ -258,6 +261,10 @@ func (a *answer) end(err error) (llm.Result, error) {
 		r.PromptTokens, r.CompletionTokens = max(a.usage.PromptTokens, 0), max(a.usage.CompletionTokens, 0)
 		r.CachedTokens = min(max(a.usage.PromptDetails.CachedTokens, 0), r.PromptTokens)
 	}
+	if a.scope != nil && a.shared { // it may be another scope's text that was found
+		r.CachedTokens = 0
+	}
+	a.scope.Count(r)
 	if a.first.IsZero() {
 		a.first = a.last
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -132,7 +133,7 @@ func (g *Generator) body(ctx context.Context, r llm.Request, seed int64) ([]byte
 	if len(r.Stop) > 0 {
 		m["stop"] = r.Stop
 	}
-	g.extend(m, r)
+	g.extend(m, r, llm.ScopeOf(ctx))
 	if r.Prompt != "" {
 		return g.rawBody(ctx, m, r)
 	}
@@ -183,11 +184,14 @@ func (g *Generator) rawBody(ctx context.Context, m map[string]any, r llm.Request
 	return marshal(m)
 }
 
-// extend adds what only some servers know.
-func (g *Generator) extend(m map[string]any, r llm.Request) {
+// extend adds what only some servers know. One that cannot keep the caches of scopes apart has to do without.
+func (g *Generator) extend(m map[string]any, r llm.Request, scope *llm.Scope) {
 	sampled := r.Temperature > 0
 	switch g.o.Extensions {
 	case LlamaServer:
+		if scope != nil {
+			m["cache_prompt"] = false
+		}
 		if sampled {
 			m["top_k"], m["min_p"] = r.TopK, r.MinP
 		}
@@ -196,6 +200,9 @@ func (g *Generator) extend(m map[string]any, r llm.Request) {
 			m["grammar"] = r.Grammar
 		}
 	case VLLM:
+		if scope != nil {
+			m["cache_salt"] = strconv.FormatUint(scope.ID(), 16)
+		}
 		if sampled {
 			m["top_k"], m["min_p"] = r.TopK, r.MinP
 			if r.TopK == 0 {

@@ -98,9 +98,9 @@ type Log struct {
 	lock    *os.File
 	sync    *time.Timer // nil: all is on the disk
 	closed  bool
-	recent  map[string]bool
-	order   []string // of recent, oldest first
-	lastErr error    // of a sync in the background
+	recent  map[string]string // ids of decisions, and their stores
+	order   []string          // of recent, oldest first
+	lastErr error             // of a sync in the background
 }
 
 // Open opens a log for writing, nil without a file. It makes the file where there is none.
@@ -121,7 +121,7 @@ func Open(o Options) (*Log, error) {
 	if o.File, err = filepath.Abs(o.File); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}
-	l := &Log{o: o, recent: map[string]bool{}}
+	l := &Log{o: o, recent: map[string]string{}}
 	if l.lock, err = os.OpenFile(o.File+filelock.Suffix, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}
@@ -183,12 +183,13 @@ func (l *Log) current() error {
 	return nil
 }
 
-// Add writes a decision about a question and returns its id. best are the contexts that were found, better first.
+// Add writes a decision of a store, which is its folder, about a question and returns its id. best are the contexts that
+// were found, better first.
 func (l *Log) Add(store, query string, d gate.Decision, best []string) (id string, err error) {
 	if l == nil {
 		return "", ErrOff
 	}
-	e := Entry{Version: version, Kind: kindDecision, ID: newID(), Time: time.Now().UTC(), Store: store,
+	e := Entry{Version: version, Kind: kindDecision, ID: newID(), Time: time.Now().UTC(), Store: whole(store),
 		Retrieve: d.Retrieve, Reason: d.Reason, Score: d.Score, Cutoff: d.Cutoff, ScoredBy: d.ScoredBy,
 		CoverWeight: d.CoverWeight, Policy: d.Policy, Threshold: d.Threshold, Best: best, Shadow: d.Shadow}
 	if len(best) == 0 && d.ContextID != "" {
@@ -205,6 +206,14 @@ func (l *Log) Add(store, query string, d gate.Decision, best []string) (id strin
 	return e.ID, l.write(e, false)
 }
 
+// whole is a folder's path from the root: another process may have another working directory.
+func whole(folder string) string {
+	if path, err := filepath.Abs(folder); err == nil {
+		return path
+	}
+	return folder
+}
+
 func digestOf(query string) string {
 	sum := sha256.Sum256([]byte(query))
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -216,9 +225,9 @@ func newID() string {
 	return "d" + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-// Thumb writes what somebody says of a decision; it is on the disk when Thumb returns. An id that the log does not have
-// is ErrUnknown. The last word about a decision counts.
-func (l *Log) Thumb(id string, up bool) error {
+// Thumb writes what somebody says of a decision of a store; it is on the disk when Thumb returns. An id that the log does
+// not have, or has of another store, is ErrUnknown. The last word about a decision counts.
+func (l *Log) Thumb(store, id string, up bool) error {
 	if l == nil {
 		return ErrOff
 	}
@@ -226,21 +235,23 @@ func (l *Log) Thumb(id string, up bool) error {
 		return fmt.Errorf("%w: %.40q is no id of a decision", ErrUnknown, id)
 	}
 	l.mu.Lock()
-	known := l.recent[id]
+	of, known := l.recent[id]
 	l.mu.Unlock()
 	if !known {
 		entries, err := Read(l.o.File)
 		if err != nil {
 			return err
 		}
-		for _, e := range entries.Entries {
-			known = known || e.ID == id
+		var at int
+		if at, known = entries.ByID[id]; known {
+			of = entries.Entries[at].Store
 		}
 	}
-	if !known {
-		return fmt.Errorf("%w: %s; the oldest ones are removed as the log grows", ErrUnknown, id)
+	if store = whole(store); !known || whole(of) != store {
+		return fmt.Errorf("%w: %s; the log has none of this store with that id, and the oldest ones are removed as it "+
+			"grows", ErrUnknown, id)
 	}
-	e := Entry{Version: version, Kind: kindFeedback, ID: id, Time: time.Now().UTC(), Thumb: Down}
+	e := Entry{Version: version, Kind: kindFeedback, ID: id, Time: time.Now().UTC(), Store: store, Thumb: Down}
 	if up {
 		e.Thumb = Up
 	}
@@ -266,8 +277,8 @@ func (l *Log) write(e Entry, durably bool) error {
 	if err := l.locked(func() error { return l.append(line) }); err != nil {
 		return err
 	}
-	if !l.recent[e.ID] {
-		l.recent[e.ID], l.order = true, append(l.order, e.ID)
+	if _, known := l.recent[e.ID]; !known {
+		l.recent[e.ID], l.order = e.Store, append(l.order, e.ID)
 		if len(l.order) > recentIDs {
 			delete(l.recent, l.order[0])
 			l.order = l.order[1:]

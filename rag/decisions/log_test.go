@@ -78,7 +78,7 @@ func TestLog(t *testing.T) {
 		ContextID: "c1", Shadow: shadow})
 	b := add(t, l, strings.Repeat("ö", maxQuery), gate.Decision{Score: .1, Cutoff: .5})
 	for _, thumb := range []bool{true, false} { // the last word counts
-		if err := l.Thumb(a, thumb); err != nil {
+		if err := l.Thumb("store", a, thumb); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestLog(t *testing.T) {
 	}
 	e := c.Entries[0]
 	if in, ok := e.InScope(); e.ID != a || e.Query != "a question" || e.Thumb != Down || in || !ok || e.Score != .6 ||
-		e.Best[0] != "c1" || *e.Shadow != *shadow || e.Time.IsZero() || e.Store != "store" {
+		e.Best[0] != "c1" || *e.Shadow != *shadow || e.Time.IsZero() || e.Store != whole("store") {
 		t.Errorf("%+v", e)
 	}
 	if e := c.Entries[1]; !e.Cut || len(e.Query) != maxQuery {
@@ -99,19 +99,29 @@ func TestLog(t *testing.T) {
 		r.Shadows[0] != (ShadowReport{Policy: "maximum:p10", Decisions: 1, Disagrees: 1, Closes: 1, Right: 1}) {
 		t.Errorf("%+v", r)
 	}
-	if err := l.Thumb("d0000000000000000", true); !errors.Is(err, ErrUnknown) { // 0 is no digit of base 32
+	if err := l.Thumb("store", "d0000000000000000", true); !errors.Is(err, ErrUnknown) { // 0 is no digit of base 32
 		t.Error(err)
 	}
-	if err := l.Thumb(newID(), true); !errors.Is(err, ErrUnknown) {
+	if err := l.Thumb("store", newID(), true); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
 	st, err := os.Stat(l.File())
 	if err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v: questions are nobody else's business", st.Mode(), err)
 	}
+	unknown := newID()
 	again := open(t, Options{File: l.File()}) // feedback of another process, which has to look
-	if err := again.Thumb(b, true); err != nil {
+	for _, log := range []*Log{l, again} {    // it is not told from one that there is not
+		if err := log.Thumb("other", b, true); !errors.Is(err, ErrUnknown) ||
+			strings.ReplaceAll(err.Error(), b, "ID") != strings.ReplaceAll(log.Thumb("store", unknown, true).Error(), unknown, "ID") {
+			t.Errorf("of another store: %v", err)
+		}
+	}
+	if err := again.Thumb("store", b, true); err != nil {
 		t.Error(err)
+	}
+	if n := read(t, l).Report(); n.Up != 1 || n.Down != 1 {
+		t.Errorf("%+v", n)
 	}
 }
 
@@ -135,7 +145,7 @@ func TestOff(t *testing.T) {
 	if _, err := l.Add("", "q", gate.Decision{}, nil); !errors.Is(err, ErrOff) {
 		t.Error(err)
 	}
-	if err := errors.Join(l.Thumb("x", true)); !errors.Is(err, ErrOff) || l.Close() != nil {
+	if err := errors.Join(l.Thumb("", "x", true)); !errors.Is(err, ErrOff) || l.Close() != nil {
 		t.Error(err)
 	}
 	for _, file := range []string{t.TempDir(), "/dev/null/x", filepath.Join(t.TempDir(), "no", "folder")} {
