@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
 // Judge grades answers with a language model, whose replies follow a JSON Schema, and an encoder. A reply that is not
@@ -86,9 +87,10 @@ func (j *Judge) Faithfulness(ctx context.Context, question, answer string, conte
 	var reply struct{ Statements []string }
 	schema := fmt.Sprintf(`{"type":"object","properties":{"statements":{"type":"array","items":{"type":"string",`+
 		`"minLength":1,"maxLength":%d},"maxItems":%d}},"required":["statements"]}`, maxStatement, maxStatements)
+	said, of := fenced("answer", answer)
 	reason, err := j.ask(ctx, schema,
 		"Break the answer into short statements that can each be understood alone. Put no "+
-			"pronouns into them. Reply in JSON.", "Question: "+question+"\nAnswer: "+answer, &reply)
+			"pronouns into them. Reply in JSON. "+of, "Question: "+question+"\nAnswer: "+said, &reply)
 	if reason != "" || err != nil {
 		return Score{Unscored: reason}, err
 	}
@@ -96,9 +98,9 @@ func (j *Judge) Faithfulness(ctx context.Context, question, answer string, conte
 	if n == 0 || n > maxStatements {
 		return Score{Unscored: fmt.Sprintf("the judge found %d statements in the answer", n)}, nil
 	}
+	material, rule := fenced("context", contexts...)
 	yes, reason, err := j.flags(ctx, n, "For each statement, in order, reply 1 if it can be inferred from the context "+
-		"directly, else 0. Reply in JSON.", "Context:\n"+strings.Join(contexts, "\n")+"\n\nStatements:\n"+
-		numbered(reply.Statements))
+		"directly, else 0. Reply in JSON. "+rule, "Context:\n"+material+"\n\nStatements:\n"+numbered(reply.Statements))
 	return Score{Value: ratio(yes, n), Unscored: reason}, err
 }
 
@@ -118,9 +120,10 @@ func (j *Judge) ContextRelevancy(ctx context.Context, question string, contexts 
 	if n == 0 {
 		return Score{Unscored: "there is no context"}, nil
 	}
+	material, rule := fenced("context", numbered(sentences))
 	yes, reason, err := j.flags(ctx, n,
 		"For each sentence, in order, reply 1 if it helps to answer the question, else 0. "+
-			"Reply in JSON.", "Question: "+question+"\n\nSentences:\n"+numbered(sentences))
+			"Reply in JSON. "+rule, "Question: "+question+"\n\nSentences:\n"+material)
 	return Score{Value: ratio(yes, n), Unscored: reason}, err
 }
 
@@ -137,9 +140,10 @@ func (j *Judge) AnswerRelevancy(ctx context.Context, question, answer string) (S
 	schema := fmt.Sprintf(`{"type":"object","properties":{"questions":{"type":"array","items":{"type":"string",`+
 		`"minLength":1,"maxLength":%d},"minItems":%d,"maxItems":%d},"evasive":{"type":"boolean"}},`+
 		`"required":["questions","evasive"]}`, maxStatement, relevancyAsks, relevancyAsks)
+	said, rule := fenced("answer", answer)
 	reason, err := j.ask(ctx, schema,
 		fmt.Sprintf("Write %d questions that the given answer answers, and say whether it "+
-			"is evasive, such as \"I do not know\". Reply in JSON.", relevancyAsks), "Answer: "+answer, &reply)
+			"is evasive, such as \"I do not know\". Reply in JSON. %s", relevancyAsks, rule), "Answer: "+said, &reply)
 	if reason != "" || err != nil {
 		return Score{Unscored: reason}, err
 	}
@@ -168,8 +172,9 @@ func (j *Judge) Correct(ctx context.Context, question, answer string, truths []s
 	if len(truths) > 0 {
 		truth = strings.Join(truths, " / ")
 	}
-	return j.verdict(ctx, "Reply whether the answer agrees with the true answer. Reply in JSON.",
-		"Question: "+question+"\nTrue answer: "+truth+"\nAnswer: "+answer)
+	said, rule := fenced("answer", answer)
+	return j.verdict(ctx, "Reply whether the answer agrees with the true answer. Reply in JSON. "+rule,
+		"Question: "+question+"\nTrue answer: "+truth+"\nAnswer: "+said)
 }
 
 // CorrectBy is Correct where there is no true answer: the judge goes by the contexts.
@@ -177,9 +182,11 @@ func (j *Judge) CorrectBy(ctx context.Context, question, answer string, contexts
 	if len(contexts) == 0 {
 		return Score{Unscored: "there is no context"}, nil
 	}
+	material, rule := fenced("context", contexts...)
+	said, of := fenced("answer", answer)
 	return j.verdict(ctx,
-		"Reply whether the answer to the question is correct according to the context. Reply in JSON.",
-		"Context:\n"+strings.Join(contexts, "\n")+"\n\nQuestion: "+question+"\nAnswer: "+answer)
+		"Reply whether the answer to the question is correct according to the context. Reply in JSON. "+rule+" "+of,
+		"Context:\n"+material+"\n\nQuestion: "+question+"\nAnswer: "+said)
 }
 
 func (j *Judge) verdict(ctx context.Context, system, user string) (Score, error) {
@@ -200,9 +207,21 @@ func (j *Judge) verdict(ctx context.Context, system, user string) (Score, error)
 // Supervise asks whether one context helps with a question: the supervisor that costs a call for each context, which
 // the gate of the paper replaces.
 func (j *Judge) Supervise(ctx context.Context, question, passage string) (Score, error) {
-	yes, reason, err := j.flags(ctx, 1, "Reply 1 if the context helps to answer the question, else 0. Reply in JSON.",
-		"Context: "+passage+"\n\nQuestion: "+question)
+	material, rule := fenced("context", passage)
+	yes, reason, err := j.flags(ctx, 1, "Reply 1 if the context helps to answer the question, else 0. Reply in JSON. "+
+		rule, "Context: "+material+"\n\nQuestion: "+question)
 	return Score{Value: float64(yes), Unscored: reason}, err
+}
+
+// fenced are texts that others have written, between marks and in an order that they cannot know, and what the judge is
+// told of the marks.
+func fenced(kind string, texts ...string) (material, rule string) {
+	f := prompt.NewFence(0, texts...)
+	shown := make([]string, len(texts))
+	for i, at := range f.Order(len(texts)) {
+		shown[i] = f.Around(kind, texts[at])
+	}
+	return strings.Join(shown, "\n"), f.Rule(kind)
 }
 
 func missing(answer string, contexts []string) string {

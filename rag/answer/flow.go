@@ -153,6 +153,7 @@ func (a *State) grade(
 	if err != nil {
 		return said, err
 	}
+	in.Seed = a.Seed
 	o := prompt.Options{ContextTokens: model.ContextSize(), AnswerTokens: 2 * flow.MaxVerdictTokens}
 	o.Count, o.Literal = llm.ContentCounter(model)
 	p, err := a.library.Grade(g, in, o)

@@ -36,9 +36,9 @@ func TestPassagesNeverSpeakForTheSystem(t *testing.T) {
 					if message.Role != llm.User || strings.Contains(message.Content, "<|im_start|>") {
 						t.Errorf("%s, %s: %s: %q", preset, node, message.Role, message.Content)
 					}
-					inside := strings.Contains(message.Content, "<passage>") != (node == "generate")
+					inside := strings.Contains(message.Content, "<passage ") != (node == "generate")
 					if !inside || node != "generate" &&
-						strings.Count(message.Content, "</passage>") != strings.Count(message.Content, "<passage>") {
+						strings.Count(message.Content, "</passage ") != strings.Count(message.Content, "<passage ") {
 						t.Errorf("%s, %s: the passages are not delimited: %q", preset, node, message.Content)
 					}
 				}

@@ -110,7 +110,8 @@ type fitter struct {
 	name   string
 	o      Options
 	v      values
-	asText bool // the one passage is .Text
+	asText bool  // the one passage is .Text
+	drawn  []int // where the passages stand, instead of o.Order; nil: as that says
 }
 
 func (f *fitter) limit() int { return f.o.ContextTokens - f.o.AnswerTokens }
@@ -118,7 +119,7 @@ func (f *fitter) limit() int { return f.o.ContextTokens - f.o.AnswerTokens }
 // render fills the template with passages and counts; fits is true without a limit.
 func (f *fitter) render(passages []shown) (p Prompt, fits bool, err error) {
 	v := f.v
-	v.Passages = f.o.Order.of(passages)
+	v.Passages = f.order(passages)
 	if f.asText {
 		v.Passages, v.Text = nil, ""
 		if len(passages) > 0 {
@@ -159,6 +160,20 @@ func (f *fitter) render(passages []shown) (p Prompt, fits bool, err error) {
 		}
 	}
 	return p, f.o.ContextTokens <= 0 || p.Tokens <= f.limit(), nil
+}
+
+// order puts passages, which come best first, where they stand.
+func (f *fitter) order(passages []shown) []shown {
+	if f.drawn == nil {
+		return f.o.Order.of(passages)
+	}
+	out := make([]shown, 0, len(passages))
+	for _, at := range f.drawn {
+		if at < len(passages) {
+			out = append(out, passages[at])
+		}
+	}
+	return out
 }
 
 // fit shows as many of the passages as fit, in order, the last one shortened.

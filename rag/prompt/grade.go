@@ -1,8 +1,8 @@
 package prompt
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,30 +32,29 @@ type Graded struct {
 	Question, Answer string
 	Passages         []Passage
 	Choices          []Choice
+	Seed             int64 // of marks and order
 }
 
-// delimiter is what parts passages in the prompts of graders.
-var delimiter = regexp.MustCompile(`(?i)<(/?)\s*passage`)
-
-// delimited is a text that cannot end the passage that it stands in.
-func delimited(s string) string { return delimiter.ReplaceAllString(readable(s), "< ${1}passage") }
-
-// Grade asks for one of the choices. Passages that do not fit are shortened or dropped, as for Context; they and the
-// answer are never in the system's message.
+// Grade asks for one of the choices. Passages that do not fit are shortened or dropped, as for Context, and the others
+// stand in an order that is drawn. They and the answer stand between the marks of a Fence and are never in the system's
+// message. The fence is drawn from the passages and the seed: what was read of them is found in the cache when another
+// answer is graded.
 func (l *Library) Grade(g Grader, in Graded, o Options) (Prompt, error) {
 	if !slices.Contains(Graders(), g) {
 		return Prompt{}, fmt.Errorf("%w: grader %q is not one of %v", ErrTemplate, g, Graders())
 	}
-	all := make([]shown, len(in.Passages))
+	all, texts := make([]shown, len(in.Passages)), []string{}
 	for i, p := range in.Passages {
-		text := p.Text
-		if text == "" {
-			text = p.Chunk.Text
-		}
-		all[i] = shown{i + 1, oneLine(delimited(p.Chunk.Heading)), strings.TrimSpace(delimited(text))}
+		all[i] = shown{i + 1, oneLine(delimited(p.Chunk.Heading)),
+			strings.TrimSpace(delimited(cmp.Or(p.Text, p.Chunk.Text)))}
+		texts = append(texts, all[i].Heading, all[i].Text)
 	}
-	f := fitter{l: l, name: "flow/" + string(g), o: o, v: values{Question: delimited(in.Question),
-		Text: delimited(in.Answer), Choices: in.Choices}}
+	if len(texts) == 0 {
+		texts = append(texts, in.Answer)
+	}
+	fence := NewFence(in.Seed, texts...)
+	f := fitter{l: l, name: "flow/" + string(g), o: o, drawn: fence.Order(len(all)),
+		v: values{Question: delimited(in.Question), Text: delimited(in.Answer), Choices: in.Choices, Mark: fence.mark}}
 	p, err := f.fit(all)
 	p.Dropped = len(in.Passages) - len(p.Citations)
 	return p, err

@@ -49,7 +49,7 @@ func TestInjectedPassagesStayMaterial(t *testing.T) {
 			t.Errorf("%s: %q", g, p.Messages)
 		}
 		want := map[Grader]int{Router: 2, Documents: 2, Hallucination: 2, AnswerGrader: 0}[g]
-		if strings.Count(user, "<passage>") != want || strings.Count(user, "</passage>") != want ||
+		if strings.Count(user, "<passage ") != want || strings.Count(user, "</passage ") != want ||
 			strings.Contains(user, "</ Passage>") {
 			t.Errorf("%s: %q", g, user)
 		}

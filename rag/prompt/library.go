@@ -45,6 +45,7 @@ type values struct {
 	Text, Heading      string
 	N                  int
 	Choices            []Choice
+	Mark               string // of what others have written; see Fence
 }
 
 type shown struct {
@@ -156,7 +157,7 @@ func (l *Library) read(root fs.FS, dir string) error {
 		}
 		l.templates[name], l.replaced[name] = messages, dir != ""
 		sample := values{Question: "q", Language: "l", Passages: []shown{{1, "h", "t"}}, Text: "t", Heading: "h", N: 1,
-			Choices: []Choice{{"c", "m"}}}
+			Choices: []Choice{{"c", "m"}}, Mark: "m"}
 		_, err = l.run(name, sample, readable)
 		return err
 	})

@@ -50,7 +50,7 @@ rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/s
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
 .: kernels engine embed llm rag internal
-eval/metric: llm rag/corpus
+eval/metric: llm rag/corpus rag/prompt
 eval/dataset: internal/durable internal/jsonl
 eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filehash internal/filelock internal/jsonl internal/models
 eval/preset: eval/experiment
