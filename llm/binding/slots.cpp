@@ -63,8 +63,8 @@ void Engine::copy(const Sequence & from, Sequence & to, size_t length) {
     to.scope = from.scope;
 }
 
-// The sequence with the longest prefix of a request's prompt, if it is longer than prefix, which becomes its length. Pins come
-// first: they can always be copied.
+// The sequence with the longest prefix of a request's prompt, if it is longer than prefix, which becomes its length.
+// Pins come first: they can always be copied.
 const Engine::Sequence * Engine::longest_prefix(const Slot * except, const Request & request, size_t & prefix) const {
     const Sequence * source = nullptr;
     const auto consider = [&](const Sequence & s, bool busy) {

@@ -137,6 +137,40 @@ func TestSettingsAsSent(t *testing.T) {
 	}
 }
 
+// A server that can keeps the cache of a scope apart; what another one finds in its cache is not told.
+func TestScopes(t *testing.T) {
+	usage := `{"choices":[],"usage":{"prompt_tokens":21,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":16}}}`
+	for e, setting := range map[Extensions]string{NoExtensions: "", LlamaServer: "cache_prompt", VLLM: "cache_salt"} {
+		s := serve(t, sends(`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`, usage))
+		g := open(t, s, func(o *Options) { o.Extensions = e })
+		salts := map[any]bool{}
+		for _, scope := range []*llm.Scope{nil, llm.NewScope(), llm.NewScope()} {
+			r, err := g.Generate(scope.In(t.Context()), hello(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := s.all()[len(s.all())-1].body
+			_, told := body[setting]
+			if told != (scope != nil && setting != "") || body["cache_prompt"] == true {
+				t.Errorf("%q: %v", e, body)
+			}
+			salts[body["cache_salt"]] = true
+			if hidden := scope != nil && e == NoExtensions; (r.CachedTokens == 0) != hidden {
+				t.Errorf("%q: %d tokens in the cache", e, r.CachedTokens)
+			}
+			if scope != nil {
+				if prompt, reused, completion := scope.Tokens(); prompt != 21 || reused != int64(r.CachedTokens) ||
+					completion != 5 {
+					t.Errorf("%q: %d, %d, %d tokens are counted", e, prompt, reused, completion)
+				}
+			}
+		}
+		if e == VLLM && len(salts) != 3 {
+			t.Errorf("%v", salts)
+		}
+	}
+}
+
 func TestWhatAServerDoesNotKnowIsRefused(t *testing.T) {
 	s := serve(t, says("stop", "a"))
 	base := hello()

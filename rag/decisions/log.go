@@ -183,8 +183,8 @@ func (l *Log) current() error {
 	return nil
 }
 
-// Add writes a decision of a store, which is its folder, about a question and returns its id. best are the contexts that
-// were found, better first.
+// Add writes a decision about a question and returns its id. store is the folder of the store that was asked, best are
+// the contexts that were found, better first.
 func (l *Log) Add(store, query string, d gate.Decision, best []string) (id string, err error) {
 	if l == nil {
 		return "", ErrOff
@@ -225,8 +225,8 @@ func newID() string {
 	return "d" + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-// Thumb writes what somebody says of a decision of a store; it is on the disk when Thumb returns. An id that the log does
-// not have, or has of another store, is ErrUnknown. The last word about a decision counts.
+// Thumb writes what somebody says of a store's decision; it is on the disk when Thumb returns. An id that the log does
+// not have of this store is ErrUnknown. The last word about a decision counts.
 func (l *Log) Thumb(store, id string, up bool) error {
 	if l == nil {
 		return ErrOff

@@ -55,7 +55,7 @@ func open(t testing.TB, o Options) *Log {
 
 func add(t testing.TB, l *Log, query string, d gate.Decision) string {
 	t.Helper()
-	id, err := l.Add("store", query, d, nil)
+	id, err := l.Add("/store", query, d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestLog(t *testing.T) {
 		ContextID: "c1", Shadow: shadow})
 	b := add(t, l, strings.Repeat("ö", maxQuery), gate.Decision{Score: .1, Cutoff: .5})
 	for _, thumb := range []bool{true, false} { // the last word counts
-		if err := l.Thumb("store", a, thumb); err != nil {
+		if err := l.Thumb("/store", a, thumb); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestLog(t *testing.T) {
 	}
 	e := c.Entries[0]
 	if in, ok := e.InScope(); e.ID != a || e.Query != "a question" || e.Thumb != Down || in || !ok || e.Score != .6 ||
-		e.Best[0] != "c1" || *e.Shadow != *shadow || e.Time.IsZero() || e.Store != whole("store") {
+		e.Best[0] != "c1" || *e.Shadow != *shadow || e.Time.IsZero() || e.Store != "/store" {
 		t.Errorf("%+v", e)
 	}
 	if e := c.Entries[1]; !e.Cut || len(e.Query) != maxQuery {
@@ -99,10 +99,10 @@ func TestLog(t *testing.T) {
 		r.Shadows[0] != (ShadowReport{Policy: "maximum:p10", Decisions: 1, Disagrees: 1, Closes: 1, Right: 1}) {
 		t.Errorf("%+v", r)
 	}
-	if err := l.Thumb("store", "d0000000000000000", true); !errors.Is(err, ErrUnknown) { // 0 is no digit of base 32
+	if err := l.Thumb("/store", "d0000000000000000", true); !errors.Is(err, ErrUnknown) { // 0 is no digit of base 32
 		t.Error(err)
 	}
-	if err := l.Thumb("store", newID(), true); !errors.Is(err, ErrUnknown) {
+	if err := l.Thumb("/store", newID(), true); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
 	st, err := os.Stat(l.File())
@@ -112,11 +112,16 @@ func TestLog(t *testing.T) {
 	unknown := newID()
 	again := open(t, Options{File: l.File()}) // feedback of another process, which has to look
 	for _, log := range []*Log{l, again} {    // it is not told from one that there is not
-		if err := log.Thumb("other", b, true); !errors.Is(err, ErrUnknown) ||
-			strings.ReplaceAll(err.Error(), b, "ID") != strings.ReplaceAll(log.Thumb("store", unknown, true).Error(), unknown, "ID") {
+		err, there := log.Thumb("/other", b, true), log.Thumb("/store", unknown, true)
+		if !errors.Is(err, ErrUnknown) ||
+			strings.ReplaceAll(err.Error(), b, "") != strings.ReplaceAll(there.Error(), unknown, "") {
 			t.Errorf("of another store: %v", err)
 		}
 	}
+	if err := again.Thumb("/store", b, true); err != nil {
+		t.Error(err)
+	}
+	t.Chdir("/") // the folder is the same, however it is named
 	if err := again.Thumb("store", b, true); err != nil {
 		t.Error(err)
 	}
