@@ -34,8 +34,8 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 		return Result{Finish: FinishCancelled}, err
 	}
 	waited := time.Since(begun)
-	r := &run{h: h, scope: ScopeOf(ctx), seed: req.Seed, calls: p.calls, begun: time.Now(), more: make(chan struct{}, 1),
-		done: make(chan struct{})}
+	r := &run{h: h, scope: ScopeOf(ctx), seed: req.Seed, calls: p.calls, begun: time.Now(),
+		more: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.seed < 0 {
 		r.seed = rand.Int64N(maxSeed + 1)
 	}

@@ -66,7 +66,8 @@ func TestArchScopesOfPins(t *testing.T) {
 			}
 			r, err := m.Generate(s.In(t.Context()), greedy(prose(9, 50)+" the castle", 1), nil)
 			if err != nil || r.CachedTokens != want {
-				t.Errorf("%s: %d of %d pinned tokens are found, not %d: %v", name, r.CachedTokens, pin.Tokens, want, err)
+				t.Errorf("%s: %d of %d pinned tokens are found, not %d: %v", name, r.CachedTokens, pin.Tokens, want,
+					err)
 			}
 		}
 	}

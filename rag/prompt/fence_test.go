@@ -126,11 +126,11 @@ func TestGradersKeepThePrefix(t *testing.T) {
 		return a[:n]
 	}
 	one := prompted("It is so.", "A map is unordered.", "Lamps rotate.")
-	if c := common(one, prompted("Or not.", "A map is unordered.", "Lamps rotate.")); !strings.Contains(c, "unordered") ||
-		!strings.Contains(c, "rotate") {
+	c := common(one, prompted("Or not.", "A map is unordered.", "Lamps rotate."))
+	if !strings.Contains(c, "unordered") || !strings.Contains(c, "rotate") {
 		t.Errorf("another answer: %q", c)
 	}
-	if c := common(one, prompted("It is so.", "Herring swim.")); !strings.Contains(c, "no: it does not") {
+	if c = common(one, prompted("It is so.", "Herring swim.")); !strings.Contains(c, "no: it does not") {
 		t.Errorf("other passages: %q", c)
 	}
 }
