@@ -102,7 +102,7 @@ func TestDoubling(t *testing.T) {
 			body(`{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":`+balanced(s)+`}}]}`, &r)
 			_, _ = r.Request(openai.Limits{})
 		}},
-		"embeddings": {jsonSyntax, func(s string) { var r openai.EmbeddingRequest; body(s, &r); _, _ = r.Texts(openai.Limits{}) }},
+		"embeddings": {jsonSyntax, func(s string) { var r openai.EmbeddingRequest; body(s, &r); _, _ = r.Inputs(openai.Limits{}) }},
 		"rerank":     {jsonSyntax, func(s string) { var r openai.RerankRequest; body(s, &r); _, _ = r.Texts(openai.Limits{}) }},
 	} {
 		t.Run(name, func(t *testing.T) { doubling.Search(t, p.syntax, p.parse) })
