@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/panics"
 )
 
 // ErrBusy: so many tokens wait for an encoder that it takes no more. The error is a *BusyError.
@@ -226,7 +227,7 @@ func (b *batcher) enter(at, tokens int) bool {
 // alone computes the sequence of a caller that has entered.
 func (b *batcher) alone(ctx context.Context, at int, s []sequence, out []float32, report func(n int)) error {
 	begun := time.Now()
-	err := b.compute(ctx, s, out)
+	err := b.computed(ctx, s, out)
 	b.mu.Lock()
 	b.lines[at].workers--
 	b.lines[at].computing--
@@ -401,6 +402,12 @@ func (b *batcher) finish(counts map[*job]int) {
 	}
 }
 
+// computed is compute, whose panic is the calls' error: they wait for a worker's goroutine.
+func (b *batcher) computed(ctx context.Context, batch []sequence, out []float32) (err error) {
+	defer panics.Into(&err)
+	return b.compute(ctx, batch, out)
+}
+
 // rows computes the rows of parts and puts them where they belong.
 func (b *batcher) rows(ctx context.Context, parts []part) error {
 	sequences, n := make([]sequence, len(parts)), 0
@@ -409,7 +416,7 @@ func (b *batcher) rows(ctx context.Context, parts []part) error {
 		n += p.job.starts[p.at+1] - p.job.starts[p.at]
 	}
 	out := make([]float32, n*b.dim)
-	if err := b.compute(ctx, sequences, out); err != nil {
+	if err := b.computed(ctx, sequences, out); err != nil {
 		return err
 	}
 	for _, p := range parts {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/embed/ops"
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/panics"
 )
 
 // model is what an encoder and a classifier share: texts in, one row of float32 per text out.
@@ -65,11 +66,13 @@ func openModel(ctx context.Context, dir, kind string, o Options) (*model, error)
 	}
 	opened := make(chan error, 1)
 	go func() {
-		p, err := findProvider(o)
-		if err == nil {
-			err = m.open(ctx, dir, kind, o, p)
-		}
-		opened <- err
+		opened <- panics.Call(func() error {
+			p, err := findProvider(o)
+			if err != nil {
+				return err
+			}
+			return m.open(ctx, dir, kind, o, p)
+		})
 	}()
 	select {
 	case err = <-opened:
@@ -180,6 +183,7 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 		Runtime: m.src.runtime(p)}
 	var g errgroup.Group
 	g.Go(func() (err error) {
+		defer panics.Into(&err)
 		files, err := m.src.files()
 		if err != nil {
 			return err
@@ -187,7 +191,11 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 		m.info.Digest, err = vectorDigest(ctx, files, m.info.TokenizerDigest, m.src.identity, m.vectorSettings())
 		return err
 	})
-	g.Go(func() (err error) { m.session, err = openSession(m.src, m.set, p); return err })
+	g.Go(func() (err error) {
+		defer panics.Into(&err)
+		m.session, err = openSession(m.src, m.set, p)
+		return err
+	})
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -360,7 +368,7 @@ func (m *model) each(ctx context.Context, n int, do func(i int) error) error {
 				if err != nil {
 					return err
 				}
-				err = do(i)
+				err = panics.Call(func() error { return do(i) })
 				release()
 				if err != nil {
 					return err

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/search"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -129,7 +130,7 @@ func (g *gpus) lookLocked(ctx context.Context) *gpuState {
 	if g.closed {
 		s.err = fmt.Errorf("%w: the engine is closed", ErrDevice)
 	} else {
-		s.err = g.start(ctx, s)
+		s.err = panics.Call(func() error { return g.start(ctx, s) })
 	}
 	if s.err != nil {
 		s.cpu.Costs = device.Costs{CPU: s.cpu.Costs.CPU, Absent: "no GPU: " + s.err.Error()}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	llama "github.com/go-skynet/go-llama.cpp"
+
+	"github.com/sluice-rag/sluice/internal/panics"
 )
 
 // repeatLast is how many tokens the penalties look back.
@@ -69,6 +71,19 @@ type run struct {
 func (r *run) predict(m *Model, p prompt, req Request) {
 	defer m.users.Done()
 	defer r.texts.free()
+	result, err := r.ask(m, p, req)
+	r.h.drainLog(m.opts.Logger)
+	r.mu.Lock()
+	r.result, r.err, r.finished = result, err, true
+	r.mu.Unlock()
+	m.slots.used(time.Since(r.begun))
+	m.slots.give(r.h)
+	close(r.done)
+}
+
+// ask has upstream predict, and returns how that has ended.
+func (r *run) ask(m *Model, p prompt, req Request) (result Result, err error) {
+	defer panics.Into(&err)
 	_, failed := r.h.llama.Predict(p.text,
 		llama.SetTokenCallback(r.push),
 		llama.SetTokens(1), // the size of a result buffer that nobody reads; prepare set the limit
@@ -85,18 +100,12 @@ func (r *run) predict(m *Model, p prompt, req Request) {
 	if failed != nil {
 		r.h.llama.SetTokenCallback(nil) // upstream leaves it registered then
 	}
-	result, err := r.h.last()
+	result, err = r.h.last()
 	r.scope.Count(result)
 	if req.LogProbs {
 		result.LogProbs = r.h.logProbs(req.Alternatives)
 	}
-	r.h.drainLog(m.opts.Logger)
-	r.mu.Lock()
-	r.result, r.err, r.finished = result, err, true
-	r.mu.Unlock()
-	m.slots.used(time.Since(r.begun))
-	m.slots.give(r.h)
-	close(r.done)
+	return result, err
 }
 
 // push is upstream's token callback.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sluice-rag/sluice/internal/panics"
 )
 
 // maxPins is how many pins the library keeps.
@@ -65,6 +67,7 @@ func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error)
 	p := &Pin{model: m}
 	go func() {
 		defer close(done)
+		defer panics.Into(&err)
 		p.number, p.Tokens, err = h.pin(m.valid(text), marked, ScopeOf(ctx))
 	}()
 	var ended error

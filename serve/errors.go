@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
@@ -160,6 +161,14 @@ func asRequestError(err error) *requestError {
 	}
 	return &requestError{Status: http.StatusInternalServerError, Code: "internal",
 		Message: "something went wrong here; the server's log says what, by the request's id", cause: err}
+}
+
+// stack is an attribute of a log's record with the stack of the panic that an error comes from, if it comes from one.
+func stack(err error) []any {
+	if s := panics.Stack(err); s != "" {
+		return []any{"stack", s}
+	}
+	return nil
 }
 
 var folders = regexp.MustCompile(`(^|[\s"'(:=])/(?:[^\s/:"']+/)+`)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -37,13 +38,7 @@ func (s *Server) Warm(ctx context.Context) error {
 	began := time.Now()
 	s.warming.Store(true)
 	defer s.warming.Store(false)
-	_, err := s.models().EncoderInfo(ctx)
-	if err == nil {
-		_, err = s.models().LanguageModel(ctx)
-	}
-	if err == nil {
-		err = s.aliasesReady(ctx)
-	}
+	err := panics.Call(func() error { return s.loadModels(ctx) })
 	for _, b := range s.cfg.Bases {
 		one := s.bases[b.Name]
 		state, why := one.examine(ctx)
@@ -55,7 +50,7 @@ func (s *Server) Warm(ctx context.Context) error {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("not ready", "error", err)
+		s.log.Error("not ready", append([]any{"error", err}, stack(err)...)...)
 	}
 	if ctx.Err() == nil {
 		s.ready.Store(&readiness{err})
@@ -64,6 +59,16 @@ func (s *Server) Warm(ctx context.Context) error {
 		s.log.Info("models loaded", "seconds", time.Since(began).Seconds(), "stores", len(s.cfg.Bases))
 	}
 	return errors.Join(err, ctx.Err())
+}
+
+func (s *Server) loadModels(ctx context.Context) error {
+	if _, err := s.models().EncoderInfo(ctx); err != nil {
+		return err
+	}
+	if _, err := s.models().LanguageModel(ctx); err != nil {
+		return err
+	}
+	return s.aliasesReady(ctx)
 }
 
 func text(err error) string {
@@ -75,7 +80,10 @@ func text(err error) string {
 
 // examine asks the gate of a base, which brings everything along that a question goes by.
 func (b *base) examine(ctx context.Context) (state string, why error) {
-	_, err := b.Gate(sluice.WithoutLog(ctx), []string{"Is everything there that a question goes by?"})
+	err := panics.Call(func() error {
+		_, err := b.Gate(sluice.WithoutLog(ctx), []string{"Is everything there that a question goes by?"})
+		return err
+	})
 	b.mu.Lock()
 	b.err = err
 	b.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -174,7 +175,8 @@ func (js *jobs) say(j *job) {
 	s, _ := j.look()
 	attributes := []any{"job", s.ID, "kind", s.Kind, "store", s.Store, "state", s.State, "committed", s.Committed}
 	if s.Error != nil {
-		js.log.Error("job", append(attributes, "error", text(cmp.Or(s.Error.cause, error(s.Error))))...)
+		cause := cmp.Or(s.Error.cause, error(s.Error))
+		js.log.Error("job", append(append(attributes, "error", text(cause)), stack(cause)...)...)
 		return
 	}
 	js.log.Info("job", attributes...)
@@ -192,7 +194,7 @@ func (j *job) run(ctx context.Context) {
 		now := time.Now().UTC()
 		s.State, s.Started = jobRunning, &now
 	})
-	result, err := j.work(j.ctx, j)
+	result, err := j.attempt()
 	switch {
 	case err == nil:
 		j.end(jobDone, result, nil)
@@ -203,13 +205,19 @@ func (j *job) run(ctx context.Context) {
 		j.end(jobCancelled, result, nil)
 	default:
 		j.end(jobFailed, result, err)
-		if !isContent(err) {
+		if !isContent(err) && panics.Stack(err) == "" {
 			return // the disk is full, another process writes: the next start tries again
 		}
 	}
 	if j.kept != nil {
 		j.kept()
 	}
+}
+
+// attempt is the job's work, whose panic is an error: another try would come to the same.
+func (j *job) attempt() (result any, err error) {
+	defer panics.Into(&err)
+	return j.work(j.ctx, j)
 }
 
 // add puts a job into its base's queue; a full one is a 429.

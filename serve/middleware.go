@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/spans"
 )
@@ -169,6 +170,9 @@ func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 		}
 		said = cause.Error()
 		attrs = append(attrs, slog.String("error", printable.Message(said)))
+		if s := panics.Stack(cause); s != "" { // of a goroutine that worked for the handler
+			attrs = append(attrs, slog.String("stack", s))
+		}
 		if status >= 500 {
 			level = slog.LevelError
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -200,12 +201,16 @@ func (s *Server) ingest(b *base, u *handedIn) (*job, error) {
 	return s.jobs.add(u.ID, jobState{Kind: "ingest", Store: b.Name, Names: u.names()},
 		func(ctx context.Context, j *job) (any, error) {
 			defer s.recalibrate(ctx, b)
-			return u.ingest(ctx, b, j, s.cfg.Ingest)
+			return u.ingest(ctx, b, j, s.cfg.Ingest, s.log)
 		}, drop)
 }
 
+// errParser is what clients see of a file whose parser has panicked.
+var errParser = errors.New("it cannot be read: the parser failed on it; the server's log says how")
+
 // ingest puts an upload into its base. Messages name files as they were given.
-func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.IngestOptions) (any, error) {
+func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.IngestOptions, log *slog.Logger) (any,
+	error) {
 	o := options
 	o.Given = map[string]string{}
 	var paths, names []string
@@ -219,6 +224,10 @@ func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.I
 	}
 	named := strings.NewReplacer(names...)
 	o.OnSkip = func(k corpus.Skipped) {
+		if s := panics.Stack(k.Err); s != "" {
+			log.Error("a parser panicked", "job", u.ID, "file", named.Replace(k.Source), "panic", text(k.Err), "stack", s)
+			k.Err = errParser
+		}
 		j.change(func(s *jobState) {
 			if len(s.Skipped) < jobsSkipped {
 				s.Skipped = append(s.Skipped, jobSkip{named.Replace(k.Source), named.Replace(text(k.Err))})

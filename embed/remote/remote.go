@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 )
@@ -139,7 +140,8 @@ func (e *Encoder) Embed(ctx context.Context, texts []string, _ embed.Role) (*emb
 	for next := 0; next < len(sent); {
 		from, to := next, batchEnd(sent, next)
 		next = to
-		g.Go(func() error {
+		g.Go(func() (err error) {
+			defer panics.Into(&err)
 			rows, err := e.ask(ctx, sent[from:to])
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -80,7 +81,7 @@ func Each(
 			all.Go(func() {
 				one := in
 				one.Question = q.Text
-				p.answer, p.err = Run(ctx, base, one)
+				p.err = panics.Call(func() (err error) { p.answer, err = Run(ctx, base, one); return err })
 				<-workers
 				close(p.done)
 			})

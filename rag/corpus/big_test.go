@@ -3,10 +3,14 @@ package corpus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/panics"
 )
 
 // paragraph is about n bytes of words in one line.
@@ -171,6 +175,21 @@ func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 		if err := parsing(t.Context(), bytes,
 			func() error { p.check(); return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("%d bytes: %v", bytes, err)
+		}
+	}
+}
+
+// A parser's bug is an error of the file, on whichever goroutine it runs, so that the others are read.
+func TestAPanickingParserIsAnError(t *testing.T) {
+	bug := func() error { var none []int; return fmt.Errorf("%d", none[0]) }
+	for _, bytes := range []int{0, longParse} {
+		for name, err := range map[string]error{
+			"without a limit": parsing(t.Context(), bytes, bug),
+			"within a limit":  timeLimit{&pulse{ctx: t.Context()}, t.Context(), time.Hour, func() {}}.parsing(bytes, bug),
+		} {
+			if !strings.Contains(panics.Stack(err), "TestAPanickingParserIsAnError") {
+				t.Errorf("%d bytes, %s: %v, stack %q", bytes, name, err, panics.Stack(err))
+			}
 		}
 	}
 }

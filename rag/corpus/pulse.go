@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/panics"
 )
 
 // pulse lets a context end the parsing of one large source: the readers beat at every word or character, and a beat
@@ -109,7 +112,7 @@ func (l timeLimit) parsing(bytes int, parse func() error) error {
 	return err
 }
 
-// abortable runs parse, which beats.
+// abortable runs parse, which beats. A panic of a parser is an error of what it was given.
 func abortable(parse func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -117,7 +120,7 @@ func abortable(parse func() error) (err error) {
 		case aborted:
 			err = r.error
 		default:
-			panic(r)
+			err = &panics.Error{Value: r, Stack: debug.Stack()}
 		}
 	}()
 	return parse()

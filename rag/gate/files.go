@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/npy"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
@@ -44,6 +45,7 @@ func (c *Calibration) writeAll(artifact string, positive []float64) error {
 	for _, f := range c.files(positive) {
 		if *f.name = ""; len(f.scores) > 0 {
 			all.Go(func() (err error) {
+				defer panics.Into(&err)
 				*f.name, err = writeScores(artifact, f.kind, f.scores)
 				return err
 			})
@@ -51,6 +53,7 @@ func (c *Calibration) writeAll(artifact string, positive []float64) error {
 	}
 	if c.QuestionsFile = ""; c.questions.Rows > 0 {
 		all.Go(func() (err error) {
+			defer panics.Into(&err)
 			c.QuestionsFile, err = writeQuestions(artifact, c.questions)
 			return err
 		})

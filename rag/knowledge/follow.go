@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -33,7 +34,8 @@ func (b *Base) Follow(ctx context.Context, every time.Duration) {
 			leave()
 			since = time.Now()
 		}
-		s, err := b.latest(ctx)
+		var s *Snapshot
+		err := panics.Call(func() (err error) { s, err = b.latest(ctx); return err })
 		switch {
 		case err == nil:
 			leave()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -211,6 +212,7 @@ func (s *Snapshot) background(fn func()) bool {
 	s.users++ // the vectors stay mapped, also when whoever asked has left
 	b.builders.Go(func() {
 		defer s.leave()
+		defer panics.Log(b.log, "a search")
 		fn()
 	})
 	return true
@@ -239,7 +241,7 @@ func (j joining) batch(ctx context.Context, c engine.Vectors, metric kernels.Met
 			bias = append(bias, make([]engine.Biases, all.Rows-len(bias))...)
 		}
 	}
-	hits, err := j.Interface.TopK(ctx, all, c, metric, k, bias)
+	hits, err := j.search(ctx, all, c, metric, k, bias)
 	for _, call := range batch {
 		switch {
 		case err == nil:
@@ -250,8 +252,15 @@ func (j joining) batch(ctx context.Context, c engine.Vectors, metric kernels.Met
 		case len(batch) == 1:
 			call.err = err
 		default:
-			call.hits, call.err = j.Interface.TopK(ctx, call.q, c, metric, call.k, call.bias)
+			call.hits, call.err = j.search(ctx, call.q, c, metric, call.k, call.bias)
 		}
 		close(call.done)
 	}
+}
+
+// search is the engine's, whose panic is the calls' error: they wait for one.
+func (j joining) search(ctx context.Context, q, c engine.Vectors, metric kernels.Metric, k int, bias []engine.Biases,
+) (hits [][]engine.Hit, err error) {
+	defer panics.Into(&err)
+	return j.Interface.TopK(ctx, q, c, metric, k, bias)
 }

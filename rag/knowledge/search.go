@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -283,6 +284,7 @@ func (b *Base) buildIndex(s *Snapshot) {
 		defer s.leave()
 		defer b.search.count.Store(0) // the next look at it comes after as many searches
 		defer b.search.built.Store(false)
+		defer panics.Log(b.log, "the building of an index")
 		if err := b.makeIndex(ctx, s); err != nil && ctx.Err() == nil {
 			b.log.Warn("no index: every search reads all vectors", "error", err)
 		}

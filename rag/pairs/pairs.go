@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/filelock"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -127,7 +128,9 @@ func countLocked(ctx context.Context, e Distributor, in Input) (*engine.Distribu
 	var misfit string
 	go func() {
 		defer close(opened)
-		old, misfit = c.open()
+		if err := panics.Call(func() error { old, misfit = c.open(); return nil }); err != nil {
+			misfit = err.Error()
+		}
 	}()
 	reason, err := c.name(ctx)
 	<-opened

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -135,7 +136,9 @@ func (c *counting) update(ctx context.Context, s *state) (d *engine.Distribution
 		parts = append(parts, p.part)
 	}
 	written := make(chan error, 1)
-	go func() { written <- c.writeParts(pieces) }() // meanwhile
+	go func() { // meanwhile
+		written <- panics.Call(func() error { return c.writeParts(pieces) })
+	}()
 	d, err = c.e.MergeDistribution(ctx, c.in.DistributionInput, s.Brackets, parts...)
 	<-written // what failed is tried again, and said, by save
 	if err != nil || len(d.Missed) > 0 {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
@@ -79,7 +80,8 @@ func ask(
 			asked = i
 			break
 		}
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer panics.Into(&err)
 			e, err := askAbout(running, gen, requests)
 			if err != nil {
 				return fmt.Errorf("pseudo: asking about context %s: %w", chunk.ID, err)

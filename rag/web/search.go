@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/internal/upstream"
 )
 
@@ -70,6 +71,7 @@ func (c *Client) fetchAll(ctx context.Context, pages []Page) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
+			defer panics.Into(&pages[i].Err)
 			got, err := c.Fetch(ctx, pages[i].URL)
 			if err != nil {
 				pages[i].Err = err

@@ -18,23 +18,23 @@ const edges = `
 kernels: kernels
 cuda:
 cuda/drivertest: internal/filelock
-engine: kernels cuda engine internal/durable
+engine: kernels cuda engine internal/durable internal/panics
 engine/cores:
 engine/gorgonia: kernels cuda engine
 engine/kmeans: kernels engine
-embed/remote: embed llm
+embed/remote: embed llm internal/panics
 embed/ops: kernels embed/onnx
-embed: cuda engine internal/filehash internal/regular internal/safetensors
+embed: cuda engine internal/filehash internal/regular internal/safetensors internal/panics
 embed/train: kernels embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
-llm: engine/cores internal/filehash
+llm: engine/cores internal/filehash internal/panics
 llm/gguf:
 llm/grammar:
 llm/remote: llm internal/upstream
-rag/corpus: kernels internal/jsonl internal/regular
+rag/corpus: kernels internal/jsonl internal/regular internal/panics
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
-rag/pairs: kernels engine internal/filelock internal/durable
-rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable
-rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable
+rag/pairs: kernels engine internal/filelock internal/durable internal/panics
+rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable internal/panics
+rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable internal/panics
 rag/postings: kernels internal/durable
 rag/retrieve: kernels engine
 rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
@@ -43,12 +43,12 @@ rag/excerpt: kernels engine rag/corpus
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/corpus rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm internal/spans
-rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve
+rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
-rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream
+rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream internal/panics
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo
-rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language
+rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt internal/language internal/panics
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus rag/prompt
 eval/dataset: internal/durable internal/jsonl
@@ -57,7 +57,7 @@ eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
-serve: . kernels engine embed llm rag internal/durable internal/printable internal/spans
+serve: . kernels engine embed llm rag internal/durable internal/panics internal/printable internal/spans
 serve/openai: llm
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal

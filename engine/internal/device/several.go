@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -65,7 +66,10 @@ func (d *Several) each(fn func(i int, one Device) error) error {
 	errs := make([]error, len(d.of))
 	var wait sync.WaitGroup
 	for i, one := range d.of[1:] {
-		wait.Go(func() { errs[i+1] = fn(i+1, one) })
+		wait.Go(func() {
+			defer panics.Into(&errs[i+1])
+			errs[i+1] = fn(i+1, one)
+		})
 	}
 	errs[0] = fn(0, d.of[0])
 	wait.Wait()

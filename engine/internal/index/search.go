@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -114,13 +115,22 @@ func (x *Index) newSearch(s *snapshot, dim int) *search {
 		w.help[i] = func() {
 			defer w.wait.Done()
 			defer x.r.Pool.Budget.Give()
-			if w.lanes[i] == nil {
-				w.lanes[i] = newLane(x.r, 1)
+			if err := w.assist(i); err != nil {
+				w.fail(err)
 			}
-			w.walk(w.lanes[i], len(w.order))
 		}
 	}
 	return w
+}
+
+// assist visits units on a goroutine of its own, where a panic would end the process.
+func (w *search) assist(i int) (err error) {
+	defer panics.Into(&err)
+	if w.lanes[i] == nil {
+		w.lanes[i] = newLane(w.x.r, 1)
+	}
+	w.walk(w.lanes[i], len(w.order))
+	return nil
 }
 
 // run visits the nearest chunks, then a sample of chunks, then all others together with helpers.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/panics"
 )
 
 // Pool runs tasks on at most Threads goroutines within the CPU budget. It holds no goroutine between calls.
@@ -70,7 +71,7 @@ func (r *run) work(worker int, release func()) {
 		if !ok {
 			return
 		}
-		err := r.fn(worker, task)
+		err := r.do(worker, task)
 		if err != nil {
 			r.fail(task, err)
 		}
@@ -78,6 +79,12 @@ func (r *run) work(worker int, release func()) {
 			return
 		}
 	}
+}
+
+// do is fn, whose panic is the task's error: on a goroutine of ours it would end the process.
+func (r *run) do(worker, task int) (err error) {
+	defer panics.Into(&err)
+	return r.fn(worker, task)
 }
 
 // grow starts another worker if there is a task and a token for it.

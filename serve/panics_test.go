@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// broken is a language model with a bug, which its callers meet on goroutines of their own.
+type broken struct{ *doubles.Model }
+
+func (broken) Generate(context.Context, llm.Request, func(string) error) (llm.Result, error) {
+	var none []int
+	return llm.Result{}, []error{nil}[none[0]]
+}
+
+// TestPanickingJob: a panic in a goroutine of a job ends the job, with its stack in the log and nothing of it for the
+// client; the server goes on.
+func TestPanickingJob(t *testing.T) {
+	w := newWorldOf(t, broken{doubles.NewModel("")})
+	working(t, w)
+	j := ended(t, w, post("/v1/calibration", `{"per_context":1}`))
+	if j.State != jobFailed || j.Error == nil || j.Error.Code != "internal" ||
+		strings.Contains(j.Error.Message, "index out of range") {
+		t.Errorf("%+v %+v", j, j.Error)
+	}
+	status, body := do(t, w, post("/v1/chat/completions",
+		`{"model":"default","messages":[{"role":"user","content":"x"}]}`))
+	if status != 500 || strings.Contains(body, "index out of range") {
+		t.Errorf("%d %s", status, body)
+	}
+	log := w.log.String()
+	for _, said := range []string{"index out of range [0] with length 0", "serve.broken.Generate", `"state":"failed"`} {
+		if !strings.Contains(log, said) {
+			t.Errorf("the log does not say %q:\n%s", said, log)
+		}
+	}
+	if status, _ := do(t, w, post("/v1/gate", `{"query":"x"}`)); status != 200 {
+		t.Errorf("the gate then answers %d", status)
+	}
+}
+
+// TestPanickingUpload: an upload whose ingest panics fails, and is not taken up again by the next server.
+func TestPanickingUpload(t *testing.T) {
+	w := newWorld(t, nil)
+	stop := working(t, w)
+	w.encoder.After = func(texts []string) {
+		if strings.Contains(strings.Join(texts, " "), "fog") {
+			panic("a bug")
+		}
+	}
+	j := ended(t, w, form("fog.md", "The fog horn sounds."))
+	if j.State != jobFailed || j.Error == nil || j.Error.Code != "internal" {
+		t.Errorf("%+v %+v", j, j.Error)
+	}
+	if kept, err := os.ReadDir(filepath.Join(w.sluice.Dir(), uploadsFolder)); err != nil || len(kept) > 0 {
+		t.Errorf("%v %v", kept, err)
+	}
+	w.encoder.After = nil
+	if j := ended(t, w, form("tide.md", "Low water at noon.")); j.State != jobDone {
+		t.Errorf("the next upload: %+v", j)
+	}
+	stop()
+	next, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.Server.log, Ingest: sluice.IngestOptions{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.resume(); len(next.jobs.order) != 0 {
+		t.Errorf("%d jobs are resumed", len(next.jobs.order))
+	}
+}
