@@ -8,10 +8,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/serve/openai"
 )
 
 // maxDepth is how deep the values of a JSON body may lie in each other.
@@ -19,8 +22,9 @@ const maxDepth = 64
 
 // decode reads the JSON body of a request into a value. Beside what encoding/json refuses, it refuses what is not
 // UTF-8, values that lie too deep in each other, objects that have a name twice (in whatever case, as encoding/json
-// reads them), and with strict names that the value has not.
-func decode(r *http.Request, into any, strict bool) error {
+// reads them), names that are not written as those of the value, null in place of an object, and numbers that are out of
+// their bounds.
+func decode(r *http.Request, into any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return &requestError{Status: http.StatusUnsupportedMediaType, Code: "not_json",
@@ -34,15 +38,23 @@ func decode(r *http.Request, into any, strict bool) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return bad("", "the body is empty, a JSON object is wanted")
 	}
-	if err := checkJSON(body); err != nil {
+	return decodeJSON(body, into)
+}
+
+// decodeJSON is decode of the body itself, or of a part of one.
+func decodeJSON(body []byte, into any) error {
+	if err := checkJSON(body, reflect.TypeOf(into).Elem()); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
-	if strict {
-		d.DisallowUnknownFields()
-	}
 	if err := d.Decode(into); err != nil {
+		if wrong := openai.OutOfType(into, err); wrong != nil {
+			return wrong
+		}
 		return asBodyError(err)
+	}
+	if wrong := openai.CheckNumbers(into); wrong != nil {
+		return wrong
 	}
 	if rest := bytes.Trim(body[d.InputOffset():], " \t\r\n"); len(rest) > 0 { // JSON's white space alone
 		return bad("", "something follows the JSON value, from byte %d on", d.InputOffset())
@@ -91,9 +103,6 @@ func asBodyError(err error) error {
 		return &requestError{Status: http.StatusRequestTimeout, Code: "slow_body", cause: err,
 			Message: "the body did not arrive in time"}
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return bad(strings.Trim(name, `"`), "there is no field %s", name)
-	}
 	return &requestError{Status: http.StatusBadRequest, Message: "the body cannot be read: " + err.Error(), cause: err}
 }
 
@@ -131,27 +140,72 @@ func jsonType(name string) string {
 	return "an object"
 }
 
-// checkJSON looks at a text that may be JSON for what encoding/json lets pass. What is no JSON it may let pass itself.
-func checkJSON(b []byte) error {
-	if !utf8.Valid(b) {
+// container is an object or a list that a text is read within.
+type container struct {
+	names map[string]bool // of an object; nil: a list
+	key   bool            // the next string is a name
+	of    reflect.Type    // the struct that the object is read into; nil: anything
+	next  reflect.Type    // what the next value is read into; nil: anything
+}
+
+// contain is a container that begins with { or [ and is read into a type; nil: into anything.
+func contain(begin byte, t reflect.Type) (c container) {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if begin == '{' {
+		c.names, c.key = map[string]bool{}, true
+	}
+	switch {
+	case t == nil || t == reflect.TypeFor[json.RawMessage]():
+	case begin == '{' && t.Kind() == reflect.Struct:
+		c.of = t
+	case begin == '[' && t.Kind() == reflect.Slice:
+		c.next = t.Elem()
+	}
+	return c
+}
+
+// name takes in a name of an object.
+func (c *container) name(name string, at int) error {
+	folded := strings.ToLower(name)
+	if c.names[folded] {
+		return bad(name, "an object has the field %q twice (byte %d)", name, at)
+	}
+	c.names[folded], c.next = true, nil
+	if c.of == nil {
+		return nil
+	}
+	f, ok := openai.FieldOf(c.of, name)
+	if !ok { // encoding/json would take "Store" for "store"
+		return bad(name, "there is no field %q", shortened(name))
+	}
+	c.next = f.Type
+	return nil
+}
+
+// checkJSON looks at a text that may be JSON, and is read into a type, for what encoding/json lets pass. What is no JSON
+// it may let pass itself. Whole numbers that are written with a fraction, such as 4.0, lose it: encoding/json takes them
+// for integers in no other form.
+func checkJSON(b []byte, into reflect.Type) error {
+	switch {
+	case !utf8.Valid(b):
 		return bad("", "the body is not UTF-8")
+	case string(bytes.TrimSpace(b)) == "null":
+		return bad("", "the body is null, a JSON object is wanted")
 	}
-	type object struct {
-		names map[string]bool // nil: a list
-		key   bool            // the next string is a name
-	}
-	var open []object
+	var open []container
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '{', '[':
 			if len(open) == maxDepth {
 				return bad("", "values lie more than %d deep in each other (byte %d)", maxDepth, i)
 			}
-			o := object{}
-			if b[i] == '{' {
-				o = object{names: map[string]bool{}, key: true}
+			t := into
+			if n := len(open); n > 0 {
+				t = open[n-1].next
 			}
-			open = append(open, o)
+			open = append(open, contain(b[i], t))
 		case '}', ']':
 			if len(open) > 0 {
 				open = open[:len(open)-1]
@@ -168,16 +222,28 @@ func checkJSON(b []byte) error {
 				if end > len(b) || json.Unmarshal(b[i:end], &name) != nil {
 					return nil // encoding/json says it better
 				}
-				folded := strings.ToLower(name)
-				if open[n-1].names[folded] {
-					return bad(name, "an object has the field %q twice (byte %d)", name, i)
+				if err := open[n-1].name(name, i); err != nil {
+					return err
 				}
-				open[n-1].names[folded] = true
 			}
 			i = end - 1
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			i += whole(b[i:]) - 1
 		}
 	}
 	return nil
+}
+
+// whole writes spaces over a fraction of zeros of the number that a text begins with, and returns the number's length.
+func whole(b []byte) int {
+	n := 1
+	for n < len(b) && strings.IndexByte("0123456789+-.eE", b[n]) >= 0 {
+		n++
+	}
+	if at := bytes.IndexByte(b[:n], '.'); at > 0 && at < n-1 && len(bytes.Trim(b[at+1:n], "0")) == 0 {
+		copy(b[at:n], bytes.Repeat([]byte{' '}, n-at))
+	}
+	return n
 }
 
 // endOfString is where a string ends that begins at a position, behind its quotation mark; beyond the text if it does

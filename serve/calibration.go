@@ -1,11 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
 // calibrationAnswer is what GET /v1/calibration and POST /v1/calibration/policy answer: enough for a client to tell
@@ -42,7 +46,7 @@ func (b *base) calibrationAnswer(ctx context.Context, c *sluice.CalibrateResult)
 
 // showCalibration answers GET /v1/calibration?name=: the one in force, or that of a name.
 func (s *Server) showCalibration(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, r.URL.Query().Get("store"))
+	b, err := s.base(r, "")
 	if err != nil {
 		return err
 	}
@@ -63,13 +67,16 @@ type policyRequest struct {
 	Name      string   `json:"name"` // of a calibration; "" is the one in force
 	Policy    string   `json:"policy"`
 	Score     string   `json:"score"`
-	Threshold *float64 `json:"threshold"`
+	Threshold *float64 `json:"threshold" bounds:"-1000000,1000000"`
 }
 
 // changePolicy answers POST /v1/calibration/policy: another cut-off from the same distributions.
 func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 	var in policyRequest
-	if err := decode(r, &in, true); err != nil {
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	if err := checkRule(in.Name, in.Policy, in.Score, ""); err != nil {
 		return err
 	}
 	b, err := s.base(r, in.Store)
@@ -91,6 +98,9 @@ func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = b.Refresh()
 	}
+	if errors.Is(err, gate.ErrPolicy) || errors.Is(err, gate.ErrThreshold) { // it is one, of another calibration
+		return &requestError{Status: http.StatusConflict, Code: "unfit_policy", Message: err.Error(), cause: err}
+	}
 	if err != nil {
 		return err
 	}
@@ -101,18 +111,39 @@ func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
+// checkRule refuses what is the name, the policy, the score or the choice of negatives of no calibration.
+func checkRule(name, policy, score, negatives string) error {
+	if name != "" {
+		if err := knowledge.CheckCalibrationName(name); err != nil {
+			return err
+		}
+	}
+	if _, err := gate.ParseNegatives(negatives, 0); err != nil {
+		return err
+	}
+	var wrong error
+	for _, m := range []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2} {
+		err := gate.CheckPolicy(policy, score, m)
+		if err == nil {
+			return nil
+		}
+		wrong = cmp.Or(wrong, err)
+	}
+	return wrong
+}
+
 // calibrateRequest is what POST /v1/calibration takes; zero values are the defaults of 'sluice calibrate'.
 type calibrateRequest struct {
 	Store      string   `json:"store"`
 	Name       string   `json:"name"`
-	Sample     int      `json:"sample"` // passages that questions are written about; 0: as many as it takes
-	PerContext int      `json:"per_context"`
+	Sample     int      `json:"sample" bounds:"0,2147483647"` // passages that questions are about; 0: as many as it takes
+	PerContext int      `json:"per_context" bounds:"0,1000"`
 	Policy     string   `json:"policy"`
 	Score      string   `json:"score"`
-	Threshold  float64  `json:"threshold"`
+	Threshold  float64  `json:"threshold" bounds:"-1000000,1000000"`
 	Negatives  string   `json:"negatives"`
-	Holdout    *float64 `json:"holdout"` // share of the passages; .2 unless given
-	Seed       uint64   `json:"seed"`
+	Holdout    *float64 `json:"holdout" bounds:"0,0.9"` // share of the passages; .2 unless given
+	Seed       uint64   `json:"seed" bounds:"0,18446744073709551615"`
 }
 
 // defaultHoldout is that of 'sluice calibrate'.
@@ -122,7 +153,10 @@ const defaultHoldout = .2
 // job. The calibration in force goes on deciding until it is done.
 func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
 	var in calibrateRequest
-	if err := decode(r, &in, true); err != nil {
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	if err := checkRule(in.Name, in.Policy, in.Score, in.Negatives); err != nil {
 		return err
 	}
 	b, err := s.base(r, in.Store)
@@ -136,12 +170,6 @@ func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
 		Score: in.Score, Threshold: in.Threshold, Negatives: in.Negatives, Holdout: defaultHoldout, Seed: in.Seed}
 	if in.Holdout != nil {
 		o.Holdout = *in.Holdout
-	}
-	switch {
-	case o.Sample < 0 || o.PerContext < 0:
-		return bad("sample", "sample and per_context must not be negative, given %d and %d", o.Sample, o.PerContext)
-	case !(o.Holdout >= 0 && o.Holdout < 1):
-		return bad("holdout", "holdout is a share below 1, given %g", o.Holdout)
 	}
 	j, err := s.jobs.add(newJobID(), jobState{Kind: "calibration", Store: b.Name},
 		func(ctx context.Context, j *job) (any, error) {

@@ -81,7 +81,7 @@ func (h head) usage(u *openai.Usage) *openai.ChatChunk {
 // language model alone.
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	var q openai.ChatRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	settings, err := ragSettingsOf(q.Sluice)
@@ -100,6 +100,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if b != nil {
 		h := newHead("chatcmpl", cmp.Or(shown, model, ragModel))
 		return s.chatFromBase(w, r, b, &q, req, settings, h)
+	}
+	if r.URL.Query().Has(storeParameter) {
+		return bad(storeParameter, "the model %q answers from no knowledge base", shortened(q.Model))
 	}
 	if given(q.Sluice) {
 		return bad("sluice", "these settings are of answers from a knowledge base, not of the model %q",
@@ -258,17 +261,17 @@ func decodeInto(param string, raw json.RawMessage, into any) error {
 	if !given(raw) {
 		return nil
 	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
+	return within(param, decodeJSON(raw, into))
+}
+
+// within is an error about a part of a request, whose own parameters it names.
+func within(param string, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = asBodyError(err)
-	if e, ok := err.(*requestError); ok { //nolint:errorlint // it is made above
-		e.Param = strings.TrimSuffix(param+"."+e.Param, ".")
-	}
-	return err
+	e := *asRequestError(err)
+	e.Param = strings.TrimSuffix(param+"."+e.Param, ".")
+	return &e
 }
 
 // given tells whether a part of a request is there.
@@ -285,7 +288,7 @@ type counter interface {
 // tokenize answers POST /tokenize: the tokens of a text as a prompt of the language model.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	var q openai.TokenizeRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	text, wrong := q.Text()

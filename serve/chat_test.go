@@ -213,7 +213,7 @@ func TestChatRefusals(t *testing.T) {
 		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"store":"other"}}`, 404, "unknown_store", "store"},
 		{"chat/completions", `{"model":"sluice/sea",` + hi + `,"sluice":{"store":"b"}}`, 400, "", "sluice.store"},
 		{"chat/completions", `{"model":"default",` + hi + `,"sluice":{}}`, 400, "", "sluice"},
-		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"k":-1}}`, 400, "", "sluice.k"},
+		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"k":-1}}`, 400, "invalid_value", "sluice.k"},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"k":"a"}}`, 400, "", "sluice.k"},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"x":1}}`, 400, "", "sluice.x"},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":[]}`, 400, "", "sluice"},

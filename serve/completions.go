@@ -15,7 +15,7 @@ import (
 // completions answers POST /v1/completions: prompts as they are.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	var q openai.CompletionRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	req, wrong := q.Request(s.shapeLimits())

@@ -9,17 +9,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
 )
-
-// maxPage bounds the documents and passages of one answer.
-const maxPage = 500
 
 // document is one of a base as clients see it: where it lies on the server's disk is not theirs to know.
 type document struct {
@@ -60,26 +56,6 @@ type documentList struct {
 	Chunks    int         `json:"chunks_total"`
 }
 
-// paging reads offset and limit.
-func paging(q url.Values) (offset, limit int, err error) {
-	limit = 50
-	for _, x := range []struct {
-		name     string
-		at       *int
-		low, top int
-	}{{"offset", &offset, 0, 1 << 40}, {"limit", &limit, 1, maxPage}} {
-		if text := q.Get(x.name); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < x.low || n > x.top {
-				return 0, 0,
-					bad(x.name, "%s has to be between %d and %d, given %q", x.name, x.low, x.top, shortened(text))
-			}
-			*x.at = n
-		}
-	}
-	return offset, limit, nil
-}
-
 // listDocuments answers GET /v1/documents?q=&topic=&offset=&limit=, in the order of the ids.
 func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
@@ -87,7 +63,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	offset, limit, err := paging(query)
+	part, err := pagingOf(query)
 	if err != nil {
 		return err
 	}
@@ -95,7 +71,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !errors.Is(err, store.ErrNoStore) {
 		return err
 	}
-	out := documentList{Store: b.Name, Offset: offset, All: len(all), Documents: []document{}, Topics: []partition{}}
+	out := documentList{Store: b.Name, Offset: part.Offset, All: len(all), Documents: []document{}, Topics: []partition{}}
 	words, topics := strings.Fields(strings.ToLower(query.Get("q"))), map[string]*partition{}
 	for _, d := range all {
 		if topics[d.Topic] == nil {
@@ -107,7 +83,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 		if query.Has("topic") && query.Get("topic") != d.Topic || !hasWords(d, words) {
 			continue
 		}
-		if out.Total++; out.Total > offset && len(out.Documents) < limit {
+		if out.Total++; out.Total > part.Offset && len(out.Documents) < part.Limit {
 			out.Documents = append(out.Documents, documentOf(d))
 		}
 	}
@@ -144,11 +120,11 @@ type deletedAnswer struct {
 
 // showDocument answers GET /v1/documents/ID?offset=&limit=: the document with its passages.
 func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, r.URL.Query().Get("store"))
+	b, err := s.base(r, "")
 	if err != nil {
 		return err
 	}
-	offset, limit, err := paging(r.URL.Query())
+	part, err := pagingOf(r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -161,19 +137,19 @@ func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if at++; at > offset {
+		if at++; at > part.Offset {
 			chunks = append(chunks, c)
 		}
-		if len(chunks) == limit {
+		if len(chunks) == part.Limit {
 			break
 		}
 	}
-	return writeJSON(w, http.StatusOK, documentAnswer{b.Name, documentOf(d), offset, chunks})
+	return writeJSON(w, http.StatusOK, documentAnswer{b.Name, documentOf(d), part.Offset, chunks})
 }
 
 // showChunk answers GET /v1/chunks/ID.
 func (s *Server) showChunk(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, r.URL.Query().Get("store"))
+	b, err := s.base(r, "")
 	if err != nil {
 		return err
 	}
@@ -186,7 +162,7 @@ func (s *Server) showChunk(w http.ResponseWriter, r *http.Request) error {
 
 // deleteDocument answers DELETE /v1/documents/ID. When it has answered, the document is no longer found.
 func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, r.URL.Query().Get("store"))
+	b, err := s.base(r, "")
 	if err != nil {
 		return err
 	}
@@ -206,10 +182,6 @@ func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
 // addDocuments answers POST /v1/documents: files as multipart/form-data in the field "file", or JSON as textDocuments.
 // What it has answered with 202 is on the disk and gets ingested, also by the next process.
 func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error) {
-	b, err := s.base(r, r.URL.Query().Get("store"))
-	if err != nil {
-		return err
-	}
 	if err := s.writable(); err != nil {
 		return err
 	}
@@ -220,10 +192,15 @@ func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error
 				"multipart/form-data or application/json", Hint: "curl -F file=@notes.md …/v1/documents"}
 	}
 	var texts []byte
+	var named string
 	if kind == "application/json" { // before anything is written
-		if texts, err = textDocuments(r); err != nil {
+		if texts, named, err = textDocuments(r); err != nil {
 			return err
 		}
+	}
+	b, err := s.base(r, named)
+	if err != nil {
+		return err
 	}
 	u, err := newUpload(b.Dir())
 	if err != nil {
@@ -301,42 +278,40 @@ type textDocument struct {
 	Topic string `json:"topic,omitempty"`
 }
 
-// textDocuments reads {"text", "id", "title", "topic"} or {"documents": [{…}, …]} and returns them as JSON lines.
-func textDocuments(r *http.Request) ([]byte, error) {
+// textDocuments reads {"text", "id", "title", "topic"} or {"documents": [{…}, …]} and returns them as JSON lines, with
+// the name of the knowledge base that the body may have.
+func textDocuments(r *http.Request) (lines []byte, store string, err error) {
 	var in struct {
 		textDocument
 		Documents []textDocument `json:"documents"`
 		Store     string         `json:"store"`
 	}
-	if err := decode(r, &in, true); err != nil {
-		return nil, err
+	if err := decode(r, &in); err != nil {
+		return nil, "", err
 	}
 	switch {
-	case in.Store != "":
-		return nil,
-			bad("store", "the knowledge base is named in the address, ?store=NAME, or by the header Sluice-Store")
-	case len(in.Documents) > 0 && in.textDocument != textDocument{}:
-		return nil, bad("documents", "either a text or documents, both are given")
+	case len(in.Documents) > 0 && in.textDocument != (textDocument{}):
+		return nil, "", bad("documents", "either a text or documents, both are given")
 	case len(in.Documents) == 0:
 		in.Documents = []textDocument{in.textDocument}
 	}
-	var lines bytes.Buffer
-	encoder := json.NewEncoder(&lines)
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	for i, d := range in.Documents {
 		if strings.TrimSpace(d.Text) == "" {
-			return nil, bad("text", "document %d has no text", i)
+			return nil, "", bad("text", "document %d has no text", i)
 		}
-		if len(d.ID) > 1000 || strings.ContainsFunc(d.ID, func(c rune) bool { return c < ' ' }) {
-			return nil, bad("id", "the id of document %d is longer than 1000 bytes, or has control characters", i)
+		if utf8.RuneCountInString(d.ID) > 1000 || strings.ContainsFunc(d.ID, func(c rune) bool { return c < ' ' }) {
+			return nil, "", bad("id", "the id of document %d is longer than 1000 characters, or has control characters", i)
 		}
 		if d.ID == "" {
 			sum := sha256.Sum256([]byte(d.Text))
 			d.ID = "text-" + hex.EncodeToString(sum[:8])
 		}
 		if err := encoder.Encode(d); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	return lines.Bytes(), nil
+	return b.Bytes(), in.Store, nil
 }

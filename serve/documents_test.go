@@ -410,9 +410,14 @@ func TestCalibration(t *testing.T) {
 	if d := decided(); d.Decisions[0].Policy != "median" {
 		t.Errorf("the gate goes by %+v", d)
 	}
-	for _, bad := range []string{`{"policy":"guess"}`, `{"threshold":9}`, `{"threshold":"x"}`, `{"store":"none"}`,
-		`{"p":1}`} {
-		if status, body := do(t, w, post("/v1/calibration/policy", bad)); status != 400 && status != 404 {
+	for bad, want := range map[string]int{`{"policy":"guess"}`: 400, `{"threshold":9}`: 409, `{"threshold":"x"}`: 400,
+		`{"score":"l2"}`: 409, `{"score":"dot"}`: 400, `{"store":"none"}`: 404, `{"p":1}`: 400, `{"name":"a/b"}`: 400} {
+		if status, body := do(t, w, post("/v1/calibration/policy", bad)); status != want {
+			t.Errorf("%s: %d %s, want %d", bad, status, body, want)
+		}
+	}
+	for _, bad := range []string{`{"policy":"guess"}`, `{"negatives":"some"}`, `{"score":"dot"}`, `{"name":"a/b"}`} {
+		if status, body := do(t, w, post("/v1/calibration", bad)); status != 400 {
 			t.Errorf("%s: %d %s", bad, status, body)
 		}
 	}

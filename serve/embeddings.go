@@ -20,7 +20,7 @@ import (
 // embeddings answers POST /v1/embeddings.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	var q openai.EmbeddingRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	inputs, wrong := q.Inputs(s.shapeLimits())

@@ -22,7 +22,7 @@ type feedbackAnswer struct {
 // feedback writes into the log of decisions what somebody says of an answer.
 func (s *Server) feedback(w http.ResponseWriter, r *http.Request) error {
 	var q feedbackRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	b, err := s.base(r, q.Store)

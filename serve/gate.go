@@ -17,7 +17,7 @@ type queries struct {
 	Store   string   `json:"store"`
 	Query   string   `json:"query"`
 	Queries []string `json:"queries"`
-	Vectors []vector `json:"vectors"` // of the queries by the store's encoder; they may stand without texts
+	Vectors []vector `json:"vectors" bounds:"-3.4028234663852886e38,3.4028234663852886e38"` // of the queries by the store's encoder; they may stand without texts
 }
 
 // texts are those of the queries.
@@ -73,7 +73,7 @@ type gateAnswer struct {
 // gate decides for each query whether the base can help with it.
 func (s *Server) gate(w http.ResponseWriter, r *http.Request) error {
 	var q queries
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	b, all, times, err := s.lookup(r, &q, sluice.LookupOptions{})
@@ -110,32 +110,26 @@ func (s *Server) lookup(
 
 // searchOptions are what a request may say of a search. What it leaves out is as the server was told.
 type searchOptions struct {
-	K          int      `json:"k"`
+	K          int      `json:"k" bounds:"0,1000"`
 	Mode       string   `json:"mode"`
 	Metric     string   `json:"metric"`
-	Weight     *float64 `json:"weight"`
+	Weight     *float64 `json:"weight" bounds:"0,1"`
 	Fusion     string   `json:"fusion"`
-	TopN       int      `json:"top_n"`
-	K1         *float64 `json:"k1"`
-	B          *float64 `json:"b"`
+	TopN       int      `json:"top_n" bounds:"0,1000000"`
+	K1         *float64 `json:"k1" bounds:"0,1000"`
+	B          *float64 `json:"b" bounds:"0,1"`
 	Where      []string `json:"where"`
 	Route      []string `json:"route"`
-	Rerank     *int     `json:"rerank"`
-	MMR        *float64 `json:"mmr"`
+	Rerank     *int     `json:"rerank" bounds:"0,1000"`
+	MMR        *float64 `json:"mmr" bounds:"0,1"`
 	Expand     string   `json:"expand"`
-	Neighbours int      `json:"neighbours"`
+	Neighbours int      `json:"neighbours" bounds:"0,32"`
 	Explain    bool     `json:"explain"`
 	Sentences  *bool    `json:"sentences"`
 }
 
-// maxK bounds how many contexts a request may ask for.
-const maxK = 1000
-
 // over are the options with what the request says.
 func (x *searchOptions) over(o sluice.RetrieveOptions) (_ sluice.RetrieveOptions, err error) {
-	if x.K < 0 || x.K > maxK {
-		return o, bad("k", "k has to be between 1 and %d, given %d", maxK, x.K)
-	}
 	set(&o.K, x.K)
 	set(&o.Mode, retrieve.Mode(x.Mode))
 	set(&o.Metric, x.Metric)
@@ -205,7 +199,7 @@ type retrievedList struct {
 // retrieve finds the best contexts of each query.
 func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	var q retrieveRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	o := sluice.LookupOptions{Gate: sluice.GateOpen}

@@ -294,12 +294,19 @@ type jobList struct {
 
 // listJobs answers GET /v1/jobs, the latest first.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
+	only := r.URL.Query().Get(storeParameter)
+	if only != "" {
+		if _, err := s.base(r, only); err != nil {
+			return err
+		}
+	}
 	s.jobs.mu.Lock()
 	all := slices.Clone(s.jobs.order)
 	s.jobs.mu.Unlock()
 	list := []jobState{}
 	for _, j := range slices.Backward(all) {
-		if state, _ := j.look(); keyOf(r.Context()).may(state.Store) {
+		state, _ := j.look()
+		if keyOf(r.Context()).may(state.Store) && (only == "" || only == state.Store) {
 			list = append(list, state)
 		}
 	}

@@ -142,12 +142,12 @@ func TestClientLeaves(t *testing.T) {
 		return ctx.Err()
 	}
 	w.routes = append(w.routes, endpoint{"POST /v1/ask", keyed, func(out http.ResponseWriter, r *http.Request) error {
-		if err := decode(r, &struct{}{}, true); err != nil {
+		if err := decode(r, &struct{}{}); err != nil {
 			return err
 		}
 		_, err := w.sluice.Ask(r.Context(), "Do you hear me?", sluice.AskOptions{Gate: sluice.GateClosed})
 		return err
-	}})
+	}, ""})
 	w.Server.handler = w.middleware(w.run(w.routes[len(w.routes)-1]))
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {

@@ -59,14 +59,14 @@ func TestPanickingUpload(t *testing.T) {
 	if j.State != jobFailed || j.Error == nil || j.Error.Code != "internal" {
 		t.Errorf("%+v %+v", j, j.Error)
 	}
-	if kept, err := os.ReadDir(filepath.Join(w.sluice.Dir(), uploadsFolder)); err != nil || len(kept) > 0 {
-		t.Errorf("%v %v", kept, err)
-	}
 	w.encoder.After = nil
 	if j := ended(t, w, form("tide.md", "Low water at noon.")); j.State != jobDone {
 		t.Errorf("the next upload: %+v", j)
 	}
 	stop()
+	if kept, err := os.ReadDir(filepath.Join(w.sluice.Dir(), uploadsFolder)); err != nil || len(kept) > 0 {
+		t.Errorf("%v %v", kept, err)
+	}
 	next, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.Server.log, Ingest: sluice.IngestOptions{}})
 	if err != nil {
 		t.Fatal(err)

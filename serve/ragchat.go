@@ -29,7 +29,7 @@ type ragSettings struct {
 	Language  string `json:"language"`
 	Template  string `json:"template"`
 	Order     string `json:"order"`
-	Compress  *int   `json:"compress"`
+	Compress  *int   `json:"compress" bounds:"0,1048576"`
 	Steps     bool   `json:"steps"` // a stream tells of each node of the flow that has finished
 	searchOptions
 }
@@ -164,11 +164,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	}
 	search, err := x.over(s.cfg.Retrieve)
 	if err != nil {
-		var e *requestError
-		if errors.As(err, &e) && e.Param != "" {
-			e.Param = "sluice." + e.Param
-		}
-		return o, err
+		return o, within("sluice", err)
 	}
 	o.Retrieve = search
 	return o, nil

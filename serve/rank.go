@@ -18,7 +18,7 @@ import (
 // rerank answers POST /v1/rerank by the cross-encoder.
 func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	var q openai.RerankRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	documents, wrong := q.Texts(s.shapeLimits())
@@ -46,7 +46,7 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 // rerankV2 answers POST /v2/rerank, as version 2 of Cohere's API has it.
 func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request) error {
 	var q openai.RerankV2Request
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	documents, wrong := q.Texts(s.shapeLimits())
@@ -127,7 +127,7 @@ func tokensRead(each []int) *openai.Usage {
 // classify answers POST /v1/classify by the classifier: of texts, of parts of texts, or a router.
 func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
 	var q openai.ClassifyRequest
-	if err := decode(r, &q, true); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	texts, wrong := q.Texts(s.shapeLimits())

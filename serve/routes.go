@@ -29,44 +29,45 @@ type endpoint struct {
 	pattern string // as http.ServeMux has it
 	use     use
 	handler handler
+	query   string // the names of its parameters in the address; of a public or scraped route nobody looks
 }
 
 // table lists the routes.
 func (s *Server) table() []endpoint {
 	return []endpoint{
-		{"GET /{$}", public, s.page},
-		{"GET /page/", public, s.page},
-		{"GET /healthz", public, s.health},
-		{"GET /readyz", public, s.readyz},
-		{"GET /info", keyed, s.info},
-		{"GET /metrics", scraped, s.metrics.serve},
-		{"GET /openapi.json", public, s.describe},
-		{"POST /v1/gate", keyed, s.gate},
-		{"POST /v1/retrieve", keyed, s.retrieve},
-		{"POST /v1/feedback", keyed, s.feedback},
+		{"GET /{$}", public, s.page, ""},
+		{"GET /page/", public, s.page, ""},
+		{"GET /healthz", public, s.health, ""},
+		{"GET /readyz", public, s.readyz, ""},
+		{"GET /info", keyed, s.info, ""},
+		{"GET /metrics", scraped, s.metrics.serve, ""},
+		{"GET /openapi.json", public, s.describe, ""},
+		{"POST /v1/gate", keyed, s.gate, "store"},
+		{"POST /v1/retrieve", keyed, s.retrieve, "store"},
+		{"POST /v1/feedback", keyed, s.feedback, "store"},
 
-		{"GET /v1/documents", keyed, s.listDocuments},
-		{"POST /v1/documents", upload, s.addDocuments},
-		{"GET /v1/documents/{id}", keyed, s.showDocument},
-		{"DELETE /v1/documents/{id}", keyed, s.deleteDocument},
-		{"GET /v1/chunks/{id}", keyed, s.showChunk},
-		{"GET /v1/calibration", keyed, s.showCalibration},
-		{"POST /v1/calibration", keyed, s.calibrate},
-		{"POST /v1/calibration/policy", keyed, s.changePolicy},
-		{"GET /v1/jobs", keyed, s.listJobs},
-		{"GET /v1/jobs/{id}", keyed, s.showJob},
-		{"DELETE /v1/jobs/{id}", keyed, s.cancelJob},
-		{"GET /v1/jobs/{id}/events", keyed, s.followJob},
+		{"GET /v1/documents", keyed, s.listDocuments, "store q topic offset limit"},
+		{"POST /v1/documents", upload, s.addDocuments, "store"},
+		{"GET /v1/documents/{id}", keyed, s.showDocument, "store offset limit"},
+		{"DELETE /v1/documents/{id}", keyed, s.deleteDocument, "store"},
+		{"GET /v1/chunks/{id}", keyed, s.showChunk, "store"},
+		{"GET /v1/calibration", keyed, s.showCalibration, "store name"},
+		{"POST /v1/calibration", keyed, s.calibrate, "store"},
+		{"POST /v1/calibration/policy", keyed, s.changePolicy, "store"},
+		{"GET /v1/jobs", keyed, s.listJobs, "store"},
+		{"GET /v1/jobs/{id}", keyed, s.showJob, ""},
+		{"DELETE /v1/jobs/{id}", keyed, s.cancelJob, ""},
+		{"GET /v1/jobs/{id}/events", keyed, s.followJob, ""},
 
-		{"POST /v1/chat/completions", answers, s.chat},
-		{"POST /v1/completions", answers, s.completions},
-		{"POST /v1/embeddings", keyed, s.embeddings},
-		{"POST /v1/rerank", keyed, s.rerank},
-		{"POST /v2/rerank", keyed, s.rerankV2},
-		{"POST /v1/classify", keyed, s.classify},
-		{"GET /v1/models", keyed, s.modelList},
-		{"GET /v1/models/{model...}", keyed, s.oneModel},
-		{"POST /tokenize", keyed, s.tokenize},
+		{"POST /v1/chat/completions", answers, s.chat, "store *"},
+		{"POST /v1/completions", answers, s.completions, "*"},
+		{"POST /v1/embeddings", keyed, s.embeddings, "*"},
+		{"POST /v1/rerank", keyed, s.rerank, "*"},
+		{"POST /v2/rerank", keyed, s.rerankV2, "*"},
+		{"POST /v1/classify", keyed, s.classify, "*"},
+		{"GET /v1/models", keyed, s.modelList, "*"},
+		{"GET /v1/models/{model...}", keyed, s.oneModel, "*"},
+		{"POST /tokenize", keyed, s.tokenize, "*"},
 	}
 }
 
@@ -135,6 +136,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 	r = r.WithContext(k.scope.In(context.WithValue(r.Context(), keyKey, k)))
 	if at.use == scraped {
 		return at.handler(w, r)
+	}
+	if err := at.checkQuery(r); err != nil {
+		return err
 	}
 	select {
 	case s.room <- struct{}{}:

@@ -103,7 +103,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		background.Go(func() { b.follow(following, s.cfg.Limits.Follow) })
 	}
 	s.resume()
-	background.Go(func() { s.jobs.run(following) })
+	background.Go(func() { s.jobs.run(following) }) // a job's panic is its error
 	failed := make(chan error, 1)
 	go func() {
 		if s.cfg.TLS != nil {
@@ -132,12 +132,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// base is the knowledge base of a name, "" for the first one that the request's key is for; a request may name one by
-// the header Sluice-Store as well.
-func (s *Server) base(r *http.Request, name string) (*base, error) {
+// base is the knowledge base that a request names, in its body or as storeOf has it, else the first one that its key is
+// for.
+func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 	k := keyOf(r.Context())
-	if name == "" {
-		name = r.Header.Get("Sluice-Store")
+	name, err := storeOf(r, inBody)
+	if err != nil {
+		return nil, err
 	}
 	if name == "" {
 		if len(k.bases) > 0 {
@@ -149,7 +150,7 @@ func (s *Server) base(r *http.Request, name string) (*base, error) {
 	b, ok := s.bases[name]
 	if !ok || !k.may(name) { // whether it exists is not told to who may not use it
 		return nil, &requestError{Status: http.StatusNotFound, Code: "unknown_store", Param: "store",
-			Message: fmt.Sprintf("there is no knowledge base %q", name), Hint: "GET /info lists those that there are"}
+			Message: fmt.Sprintf("there is no knowledge base %q", shortened(name)), Hint: "GET /info lists those that there are"}
 	}
 	return b, nil
 }

@@ -100,13 +100,16 @@ func ParseNegatives(s string, seed uint64) (engine.Negatives, error) {
 		return engine.Negatives{Kind: engine.NegativesCrossGroup}, nil
 	}
 	if count, ok := strings.CutPrefix(s, "sample:"); ok {
-		if n, err := strconv.ParseUint(count, 10, 31); err == nil && n > 0 {
+		if n, err := strconv.ParseUint(count, 10, 31); err == nil && n > 0 && n <= maxNegatives {
 			return engine.Negatives{Kind: engine.NegativesSample, PerQuery: int(n), Seed: seed}, nil
 		}
 	}
 	return engine.Negatives{},
-		fmt.Errorf("%w: negatives %q (known: all, cross-topic, sample:N with N ≥ 1)", ErrPolicy, s)
+		fmt.Errorf("%w: negatives %q (known: all, cross-topic, sample:N with N from 1 to %d)", ErrPolicy, s, maxNegatives)
 }
+
+// maxNegatives of a pseudo-query: more than there are contexts are all of them.
+const maxNegatives = 999_999_999
 
 func mean(v []float64) float64 {
 	var sum float64

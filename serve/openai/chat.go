@@ -22,9 +22,9 @@ type ChatRequest struct {
 	Messages []Message `json:"messages"`
 	Sampling
 
-	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens" bounds:"1,2147483647"`
 	LogProbs            *bool           `json:"logprobs"`
-	TopLogProbs         *int            `json:"top_logprobs"`
+	TopLogProbs         *int            `json:"top_logprobs" bounds:"0,20"`
 	ResponseFormat      json.RawMessage `json:"response_format"`
 
 	Tools             []Tool          `json:"tools"`
@@ -49,23 +49,23 @@ type ChatRequest struct {
 
 // Sampling is what chat and raw completions have in common.
 type Sampling struct {
-	MaxTokens        *int            `json:"max_tokens"`
-	Temperature      *float64        `json:"temperature"`
-	TopP             *float64        `json:"top_p"`
-	PresencePenalty  *float64        `json:"presence_penalty"`
-	FrequencyPenalty *float64        `json:"frequency_penalty"`
-	Seed             *int64          `json:"seed"`
+	MaxTokens        *int            `json:"max_tokens" bounds:"1,2147483647"`
+	Temperature      *float64        `json:"temperature" bounds:"0,2"`
+	TopP             *float64        `json:"top_p" bounds:"0,1"`
+	PresencePenalty  *float64        `json:"presence_penalty" bounds:"-2,2"`
+	FrequencyPenalty *float64        `json:"frequency_penalty" bounds:"-2,2"`
+	Seed             *int64          `json:"seed" bounds:"-9223372036854775808,9223372036854775807"`
 	Stop             json.RawMessage `json:"stop"`
-	N                *int            `json:"n"`
+	N                *int            `json:"n" bounds:"1,128"`
 	Stream           *bool           `json:"stream"`
 	StreamOptions    *StreamOptions  `json:"stream_options"`
 	LogitBias        json.RawMessage `json:"logit_bias"`
 
 	// Beyond OpenAI, as vLLM and llama-server name them.
-	TopK              *int     `json:"top_k"`
-	MinP              *float64 `json:"min_p"`
-	RepetitionPenalty *float64 `json:"repetition_penalty"`
-	RepeatPenalty     *float64 `json:"repeat_penalty"`
+	TopK              *int     `json:"top_k" bounds:"-1,2147483647"`
+	MinP              *float64 `json:"min_p" bounds:"0,1"`
+	RepetitionPenalty *float64 `json:"repetition_penalty" bounds:"0,100"`
+	RepeatPenalty     *float64 `json:"repeat_penalty" bounds:"0,100"`
 
 	// Without effect: they concern OpenAI's accounts, caches and classes of service.
 	User                 json.RawMessage `json:"user"`
@@ -125,9 +125,7 @@ func (r *ChatRequest) Request(l Limits) (llm.Request, *Error) {
 	if out.Messages, err = r.turns(l); err != nil {
 		return out, err
 	}
-	if err := r.length(&out); err != nil {
-		return out, err
-	}
+	r.length(&out)
 	if err := r.logProbs(&out); err != nil {
 		return out, err
 	}
@@ -162,18 +160,15 @@ func (r *ChatRequest) refuse() *Error {
 	return nil
 }
 
-// length takes the limit by either of its names.
-func (r *ChatRequest) length(out *llm.Request) *Error {
-	if r.MaxCompletionTokens == nil {
-		return nil
+// length takes the limit by either of its names, the lower one if both are given.
+func (r *ChatRequest) length(out *llm.Request) {
+	switch {
+	case r.MaxCompletionTokens == nil:
+	case r.MaxTokens == nil:
+		out.MaxTokens = *r.MaxCompletionTokens
+	default:
+		out.MaxTokens = min(*r.MaxTokens, *r.MaxCompletionTokens)
 	}
-	if r.MaxTokens != nil && *r.MaxTokens != *r.MaxCompletionTokens {
-		return invalid("max_completion_tokens", "it is %d and max_tokens, its older name, is %d: send one of them",
-			*r.MaxCompletionTokens, *r.MaxTokens)
-	}
-	var err *Error
-	out.MaxTokens, err = count("max_completion_tokens", r.MaxCompletionTokens, out.MaxTokens)
-	return err
 }
 
 func (r *ChatRequest) logProbs(out *llm.Request) *Error {
@@ -181,13 +176,8 @@ func (r *ChatRequest) logProbs(out *llm.Request) *Error {
 	if r.TopLogProbs == nil {
 		return nil
 	}
-	switch n := *r.TopLogProbs; {
-	case n < 0 || n > maxTopLogProbs:
-		return invalid("top_logprobs", "%d is not between 0 and %d", n, maxTopLogProbs)
-	case n > 0 && !out.LogProbs:
-		return invalid("top_logprobs", "%d of them need logprobs to be true", n)
-	default:
-		out.Alternatives = n
+	if out.Alternatives = *r.TopLogProbs; out.Alternatives > 0 && !out.LogProbs {
+		return invalid("top_logprobs", "%d of them need logprobs to be true", out.Alternatives)
 	}
 	return nil
 }

@@ -26,6 +26,9 @@ func chat(t *testing.T, body string) (llm.Request, *Error) {
 	if err := strictly([]byte(body), &r); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
+	if err := CheckNumbers(&r); err != nil {
+		return llm.Request{}, err
+	}
 	return r.Request(limits)
 }
 
@@ -137,9 +140,8 @@ func TestChatRefuses(t *testing.T) {
 		{with(`"top_p":-1`), CodeInvalid, "top_p", ""},
 		{with(`"presence_penalty":3`), CodeInvalid, "presence_penalty", ""},
 		{with(`"top_k":-2`), CodeInvalid, "top_k", ""},
-		{with(`"max_tokens":0`), CodeInvalid, "max_tokens", "0 is less than 1"},
+		{with(`"max_tokens":0`), CodeInvalid, "max_tokens", "0 is not between 1 and 2147483647"},
 		{with(`"max_completion_tokens":0`), CodeInvalid, "max_completion_tokens", ""},
-		{with(`"max_completion_tokens":1,"max_tokens":2`), CodeInvalid, "max_completion_tokens", ""},
 		{with(`"top_logprobs":2`), CodeInvalid, "top_logprobs", ""},
 		{with(`"logprobs":true,"top_logprobs":21`), CodeInvalid, "top_logprobs", "21 is not between 0 and 20"},
 		{with(`"stop":""`), CodeInvalid, "stop", ""},

@@ -13,18 +13,15 @@ type CompletionRequest struct {
 	Prompt json.RawMessage `json:"prompt"` // a string, tokens, or an array of either
 	Sampling
 
-	LogProbs       *int            `json:"logprobs"` // how many alternatives; 0: the tokens alone
+	LogProbs       *int            `json:"logprobs" bounds:"0,5"` // how many alternatives; 0: the tokens alone
 	Echo           *bool           `json:"echo"`
 	Suffix         json.RawMessage `json:"suffix"`
-	BestOf         *int            `json:"best_of"`
+	BestOf         *int            `json:"best_of" bounds:"1,128"`
 	ResponseFormat json.RawMessage `json:"response_format"`
 }
 
-// The most and the usual tokens of a raw completion, as OpenAI has them.
-const (
-	maxRawLogProbs = 5
-	rawTokens      = 16
-)
+// rawTokens is the usual number of tokens of a raw completion, as OpenAI has it.
+const rawTokens = 16
 
 // Request is what the language model is asked to do, but for the prompt.
 func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
@@ -43,9 +40,6 @@ func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
 			"supported", *r.BestOf, r.Choices())
 	}
 	if r.LogProbs != nil {
-		if *r.LogProbs < 0 || *r.LogProbs > maxRawLogProbs {
-			return out, invalid("logprobs", "%d is not between 0 and %d", *r.LogProbs, maxRawLogProbs)
-		}
 		out.LogProbs, out.Alternatives = true, *r.LogProbs
 	}
 	out.Schema, err = format(r.ResponseFormat)

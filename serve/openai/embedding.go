@@ -15,7 +15,7 @@ type EmbeddingRequest struct {
 	Model          string          `json:"model"`
 	Input          json.RawMessage `json:"input"` // a string, tokens, or an array of either
 	EncodingFormat string          `json:"encoding_format"`
-	Dimensions     *int            `json:"dimensions"`
+	Dimensions     *int            `json:"dimensions" bounds:"1,65536"`
 	// InputType is "query" or "document" (Cohere's "search_query" and "search_document" as well): some encoders read
 	// them with prefixes of their own. Absent: document.
 	InputType string `json:"input_type"`

@@ -25,7 +25,7 @@ func meaningful(t *testing.T, body []byte, r llm.Request) {
 	case (len(r.Messages) > 0) == (r.Prompt != ""), r.MaxTokens < 1,
 		!(r.Temperature >= 0 && r.Temperature <= 2), !(r.TopP >= 0 && r.TopP <= 1), !(r.MinP >= 0 && r.MinP <= 1),
 		r.TopK < 0, r.Seed < -1 || r.Seed >= seeds, !(r.RepeatPenalty >= 0 && r.RepeatPenalty <= 100),
-		r.Alternatives > 0 && !r.LogProbs, r.Alternatives < 0 || r.Alternatives > maxTopLogProbs,
+		r.Alternatives > 0 && !r.LogProbs, r.Alternatives < 0 || r.Alternatives > 20,
 		len(r.Schema) > 0 && !json.Valid(r.Schema):
 		t.Errorf("%q: %+v", body, r)
 	}
@@ -45,7 +45,7 @@ func FuzzChatRequest(f *testing.F) {
 		`"json_schema":{"name":"n","schema":{}}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var r ChatRequest
-		if strictly(body, &r) != nil {
+		if strictly(body, &r) != nil || CheckNumbers(&r) != nil {
 			return
 		}
 		got, err := r.Request(limits)
@@ -65,7 +65,7 @@ func FuzzCompletionRequest(f *testing.F) {
 	f.Add([]byte(`{"prompt":[[1,2]]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var r CompletionRequest
-		if strictly(body, &r) != nil {
+		if strictly(body, &r) != nil || CheckNumbers(&r) != nil {
 			return
 		}
 		got, err := r.Request(limits)

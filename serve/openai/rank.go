@@ -10,13 +10,13 @@ type RerankV2Request struct {
 	Model     string          `json:"model"`
 	Query     *string         `json:"query"`
 	Documents json.RawMessage `json:"documents"` // strings
-	TopN      *int            `json:"top_n"`
+	TopN      *int            `json:"top_n" bounds:"1,65536"`
 
 	RelevantSpans json.RawMessage `json:"relevant_spans"` // refused: a cross-encoder tells no parts
 
 	// Without effect: the reranker's own window decides, and what it cuts is counted.
-	MaxTokensPerDoc *int `json:"max_tokens_per_doc"`
-	Priority        *int `json:"priority"`
+	MaxTokensPerDoc *int `json:"max_tokens_per_doc" bounds:"-2147483648,2147483647"`
+	Priority        *int `json:"priority" bounds:"-2147483648,2147483647"`
 }
 
 // RerankRequest is the body of POST /v1/rerank, as version 1 of Cohere's API has it, with what version 2 added.
@@ -24,8 +24,8 @@ type RerankRequest struct {
 	RerankV2Request // Documents are strings or {"text": …}
 
 	ReturnDocuments *bool    `json:"return_documents"`
-	RankFields      []string `json:"rank_fields"`        // ["text"] or none
-	MaxChunksPerDoc *int     `json:"max_chunks_per_doc"` // without effect, as above
+	RankFields      []string `json:"rank_fields"`                                        // ["text"] or none
+	MaxChunksPerDoc *int     `json:"max_chunks_per_doc" bounds:"-2147483648,2147483647"` // without effect, as above
 }
 
 // check looks at what both versions of the request have.
@@ -35,8 +35,6 @@ func (r *RerankV2Request) check() *Error {
 		return missing("query")
 	case !given(r.Documents):
 		return missing("documents")
-	case r.TopN != nil && *r.TopN < 1:
-		return invalid("top_n", "%d is less than 1", *r.TopN)
 	case given(r.RelevantSpans):
 		return unsupported("relevant_spans", "it is not supported")
 	}
@@ -159,15 +157,12 @@ type RerankCounts struct {
 // ClassifyRequest is the body of POST /v1/classify, as vLLM has it.
 type ClassifyRequest struct {
 	Model string          `json:"model"`
-	Input json.RawMessage `json:"input"` // a string or an array of strings
-	TopK  *int            `json:"top_k"` // labels of each text, better first; absent: all
+	Input json.RawMessage `json:"input"`                  // a string or an array of strings
+	TopK  *int            `json:"top_k" bounds:"1,65536"` // labels of each text, better first; absent: all
 }
 
 // Texts are those to classify.
 func (r *ClassifyRequest) Texts(l Limits) ([]string, *Error) {
-	if r.TopK != nil && *r.TopK < 1 {
-		return nil, invalid("top_k", "%d is less than 1", *r.TopK)
-	}
 	if !given(r.Input) {
 		return nil, missing("input")
 	}

@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	maxTopLogProbs = 20 // of chats; 5 of raw completions
-	maxStops       = 16 // OpenAI takes 4
-	maxStopBytes   = 1 << 10
+	maxStops     = 16 // OpenAI takes 4
+	maxStopBytes = 1 << 10
 	// seeds are those of llm.Request: all of OpenAI's are folded into them.
 	seeds = math.MaxUint32
 )
@@ -29,42 +28,33 @@ func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
 	if s.StreamOptions != nil && !s.Streams() {
 		return out, invalid("stream_options", "it needs stream to be true")
 	}
-	if out.MaxTokens, err = count("max_tokens", s.MaxTokens, l.MaxTokens); err != nil {
-		return out, err
+	if out.MaxTokens = l.MaxTokens; s.MaxTokens != nil {
+		out.MaxTokens = *s.MaxTokens
 	}
 	for _, x := range []struct {
-		param     string
-		given     *float64
-		into      *float64
-		initial   float64
-		low, high float64
+		given   *float64
+		into    *float64
+		initial float64
 	}{
-		{"temperature", s.Temperature, &out.Temperature, 1, 0, 2},
-		{"top_p", s.TopP, &out.TopP, 1, 0, 1},
-		{"presence_penalty", s.PresencePenalty, &out.PresencePenalty, 0, -2, 2},
-		{"frequency_penalty", s.FrequencyPenalty, &out.FrequencyPenalty, 0, -2, 2},
-		{"min_p", s.MinP, &out.MinP, 0, 0, 1},
-		{"repetition_penalty", s.RepetitionPenalty, &out.RepeatPenalty, 0, 0, 100},
-		{"repeat_penalty", s.RepeatPenalty, &out.RepeatPenalty, out.RepeatPenalty, 0, 100},
+		{s.Temperature, &out.Temperature, 1},
+		{s.TopP, &out.TopP, 1},
+		{s.PresencePenalty, &out.PresencePenalty, 0},
+		{s.FrequencyPenalty, &out.FrequencyPenalty, 0},
+		{s.MinP, &out.MinP, 0},
+		{s.RepetitionPenalty, &out.RepeatPenalty, 0},
+		{s.RepeatPenalty, &out.RepeatPenalty, 0},
 	} {
-		if x.given == nil {
-			if *x.into == 0 {
-				*x.into = x.initial
-			}
-			continue
+		switch {
+		case x.given != nil:
+			*x.into = *x.given
+		case *x.into == 0:
+			*x.into = x.initial
 		}
-		if !(*x.given >= x.low && *x.given <= x.high) {
-			return out, invalid(x.param, "%v is not between %v and %v", *x.given, x.low, x.high)
-		}
-		*x.into = *x.given
 	}
 	if s.TopP != nil && *s.TopP == 0 { // the smallest set: the most probable token alone
 		out.TopP, out.TopK = 1, 1
 	}
 	if s.TopK != nil {
-		if *s.TopK < -1 || *s.TopK > math.MaxInt32 {
-			return out, invalid("top_k", "%d is not between -1 and %d", *s.TopK, math.MaxInt32)
-		}
 		out.TopK = max(*s.TopK, 0) // -1 is vLLM's "off"
 	}
 	if out.Seed = -1; s.Seed != nil {
@@ -97,17 +87,6 @@ func Each(r llm.Request, i int) llm.Request {
 		r.Seed = (r.Seed + int64(i)) % seeds
 	}
 	return r
-}
-
-// count is a number of tokens, initial if none is given.
-func count(param string, given *int, initial int) (int, *Error) {
-	switch {
-	case given == nil:
-		return initial, nil
-	case *given < 1:
-		return 0, invalid(param, "%d is less than 1", *given)
-	}
-	return min(*given, math.MaxInt32), nil
 }
 
 // stops are the strings that end a completion: a string, a list, or nothing.

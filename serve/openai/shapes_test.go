@@ -55,7 +55,7 @@ func TestCompletionRequest(t *testing.T) {
 		`{"prompt":"x","suffix":"y"}`:          "suffix: it is not supported",
 		`{"prompt":"x","best_of":2}`:           "best_of: 2",
 		`{"prompt":"x","logprobs":6}`:          "logprobs: 6 is not between 0 and 5",
-		`{"prompt":"x","max_tokens":-1}`:       "max_tokens: -1 is less than 1",
+		`{"prompt":"x","max_tokens":-1}`:       "max_tokens: -1 is not between 1 and 2147483647",
 		`{"prompt":"x","stream_options":{}}`:   "stream_options: it needs stream",
 		`{"prompt":[` + strings.Repeat("1,", maxInputTokens) + `1]}`: "prompt: 65537 tokens, at most 65536 are taken",
 	} {
@@ -63,7 +63,10 @@ func TestCompletionRequest(t *testing.T) {
 		if err := strictly([]byte(body), &r); err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.Request(limits)
+		got, err := llm.Request{}, CheckNumbers(&r)
+		if err == nil {
+			got, err = r.Request(limits)
+		}
 		var prompts []Input
 		if err == nil {
 			prompts, err = r.Prompts(limits)
@@ -153,7 +156,7 @@ func TestRerankRequest(t *testing.T) {
 		`{"query":"q","documents":[1]}`:                           "documents[0]: a string or",
 		`{"query":"q","documents":[{}]}`:                          "documents[0].text is missing",
 		`{"query":"q","documents":[{"text":1}]}`:                  "documents[0].text: a string is needed",
-		`{"query":"q","documents":["a"],"top_n":0}`:               "top_n: 0 is less than 1",
+		`{"query":"q","documents":["a"],"top_n":0}`:               "top_n: 0 is not between 1 and 65536",
 		`{"query":"q","documents":["a"],"rank_fields":["title"]}`: "rank_fields[0]",
 		`{"query":"q","documents":["a","b","c","d","e"]}`:         "documents: 5 documents, at most 4",
 	} {
@@ -161,7 +164,10 @@ func TestRerankRequest(t *testing.T) {
 		if err := strictly([]byte(body), &r); err != nil {
 			t.Fatal(err)
 		}
-		list, err := r.Texts(limits)
+		list, err := []string(nil), CheckNumbers(&r)
+		if err == nil {
+			list, err = r.Texts(limits)
+		}
 		got := strings.Join(list, "|")
 		if err != nil {
 			got = err.Message

@@ -21,7 +21,7 @@ type Tool struct {
 
 // ToolCall is a call that the model asks for, as it is sent and as it is sent back.
 type ToolCall struct {
-	Index    *int   `json:"index,omitempty"` // in chunks of a stream
+	Index    *int   `json:"index,omitempty" bounds:"-2147483648,2147483647"` // in chunks of a stream
 	ID       string `json:"id,omitempty"`
 	Type     string `json:"type,omitempty"`
 	Function struct {

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -49,24 +52,36 @@ func object(param string, raw json.RawMessage, into any) *Error {
 	if first(raw) != '{' {
 		return wrongType(param, "an object", raw)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		return nil
-	}
-	var mismatch *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &mismatch) && mismatch.Field != "":
-		at := param + "." + mismatch.Field
-		return &Error{Code: CodeType, Param: at,
-			Message: fmt.Sprintf("%s: %s cannot be read from %s", at, plain(mismatch.Type.String()), mismatch.Value)}
-	case strings.Contains(err.Error(), "unknown field"):
-		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
+	if name := unknownName(raw, into); name != "" {
 		return &Error{Code: CodeUnsupported, Param: param + "." + name,
 			Message: fmt.Sprintf("%s.%s is not known", param, name)}
 	}
+	err := json.Unmarshal(raw, into)
+	if err == nil {
+		return CheckNumbers(into)
+	}
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) && mismatch.Field != "" {
+		at := param + "." + mismatch.Field
+		return &Error{Code: CodeType, Param: at,
+			Message: fmt.Sprintf("%s: %s cannot be read from %s", at, plain(mismatch.Type.String()), mismatch.Value)}
+	}
 	return invalid(param, "%s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// unknownName is a name of an object that a struct's pointer has not, "" if there is none. encoding/json takes another
+// case for the same name.
+func unknownName(raw json.RawMessage, into any) string {
+	var names map[string]json.RawMessage
+	if json.Unmarshal(raw, &names) != nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if _, ok := FieldOf(reflect.TypeOf(into).Elem(), name); !ok {
+			return name
+		}
+	}
+	return ""
 }
 
 // plain is a Go type as a client knows it.
