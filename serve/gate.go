@@ -115,7 +115,7 @@ type searchOptions struct {
 	Metric     string   `json:"metric"`
 	Weight     *float64 `json:"weight" bounds:"0,1"`
 	Fusion     string   `json:"fusion"`
-	TopN       int      `json:"top_n" bounds:"0,1000000"`
+	TopN       int      `json:"top_n" bounds:"0,100000"`
 	K1         *float64 `json:"k1" bounds:"0,1000"`
 	B          *float64 `json:"b" bounds:"0,1"`
 	Where      []string `json:"where"`
@@ -183,6 +183,9 @@ type retrieveRequest struct {
 	Gate string `json:"gate"` // "open", the default, searches for every query; "auto" asks the gate first
 }
 
+// maxResults bounds the contexts of all queries of a request: with their texts they have some 2 kB each.
+const maxResults = 1 << 17
+
 // retrieveAnswer is what it says: a list for each query.
 type retrieveAnswer struct {
 	Store        string             `json:"store"`
@@ -213,6 +216,10 @@ func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	search, err := q.over(s.cfg.Retrieve)
 	if err != nil {
 		return err
+	}
+	if n, each := max(len(q.Queries), len(q.Vectors), 1), max(search.K, search.TopN, search.Rerank); n*each > maxResults {
+		return bad("k", "%d queries with %d contexts each (the largest of k, top_n and rerank) are %d, at most %d are "+
+			"searched for", n, each, n*each, maxResults)
 	}
 	o.Retrieve = &search
 	b, all, times, err := s.lookup(r, &q.queries, o)

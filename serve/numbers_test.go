@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/numbers"
+	"github.com/sluice-rag/sluice/rag/pseudo"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -148,6 +151,29 @@ func TestEveryNumber(t *testing.T) {
 	t.Logf("%d requests", len(cases))
 	if status, body := do(t, w, post("/v1/gate", `{"query":"x"}`)); status != 200 {
 		t.Errorf("the gate then: %d %s", status, body)
+	}
+}
+
+// TestBoundsOfTheLibrary: a request may say nothing that the library, the settings or memory have no place for.
+func TestBoundsOfTheLibrary(t *testing.T) {
+	search, calibration := map[string]string{}, map[string]string{}
+	bounds(reflect.TypeFor[searchOptions](), "", "", search)
+	bounds(reflect.TypeFor[calibrateRequest](), "", "", calibration)
+	for name, most := range map[string]int{"k": retrieve.MaxK, "top_n": retrieve.MaxTopN, "rerank": retrieve.MaxRerank,
+		"neighbours": retrieve.MaxNeighbours} {
+		_, high, _ := strings.Cut(search[name], ",")
+		if n, err := strconv.Atoi(high); err != nil || n > most {
+			t.Errorf("%s: a request has up to %s, the library takes %d", name, high, most)
+		}
+	}
+	if want := fmt.Sprintf("0,%d", pseudo.MaxPerContext); calibration["per_context"] != want {
+		t.Errorf("per_context: %s, want %s", calibration["per_context"], want)
+	}
+	w := newWorld(t, nil)
+	many := `{"queries":["a"` + strings.Repeat(`,"a"`, 200) + `],"k":1000}`
+	if status, body := do(t, w, post("/v1/retrieve", many)); status != 400 ||
+		!strings.Contains(body, "are 201000, at most 131072") {
+		t.Errorf("%d %.300s", status, body)
 	}
 }
 

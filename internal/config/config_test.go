@@ -273,6 +273,34 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
+// TestEveryNumberHasBounds: a least and a greatest value, which are refused when they are exceeded, by any number.
+func TestEveryNumberHasBounds(t *testing.T) {
+	numbers := 0
+	for _, f := range Fields() {
+		if f.Kind == reflect.String || f.Kind == reflect.Bool {
+			continue
+		}
+		if numbers++; f.min == "" || f.max == "" {
+			t.Errorf("%s has no least or no greatest value", f.Key)
+			continue
+		}
+		for _, text := range []string{"-9223372036854775808", "9223372036854775808", "18446744073709551616", "1e308",
+			"-1e308", "1e400", "nan", "inf"} {
+			if v, err := f.parse(text); err == nil && f.max != maxSeed {
+				t.Errorf("%s takes %v", f.Key, v)
+			}
+		}
+		for _, text := range []string{f.min, f.max} {
+			if _, err := f.parse(text); err != nil {
+				t.Errorf("%s: %v", f.Key, err)
+			}
+		}
+	}
+	if numbers < 60 {
+		t.Errorf("only %d numbers are found", numbers)
+	}
+}
+
 // TestLookupOfEveryField: the one field that Lookup makes is that of the whole table.
 func TestLookupOfEveryField(t *testing.T) {
 	for _, want := range Fields() {

@@ -57,7 +57,7 @@ func routes() []row {
 		{key: "route.keep", min: "0", max: "1",
 			doc: "share of texts like those of the training that a router does not abstain from; 0 takes .95, for a " +
 				"store's router .98"},
-		{key: "route.seed", initial: s.Seed,
+		{key: "route.seed", initial: s.Seed, min: "0", max: maxSeed,
 			doc: "seed of everything random"},
 	}
 }

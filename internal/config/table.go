@@ -31,6 +31,9 @@ type row struct {
 	doc      string
 }
 
+// maxSeed is the largest number of 64 bits.
+const maxSeed = "18446744073709551615"
+
 // table has a row for every field of Config. Defaults that the library has are its constants.
 func table() []row {
 	return slices.Concat(general(), ingests(), stages(), searches(), routes(), answers(), flows(), outside(), serving())
@@ -87,9 +90,9 @@ func stages() []row {
 	return []row{
 		{key: "embed.workers", min: "0", max: "4096",
 			doc: "concurrent runs of the encoder; 0 takes one per thread"},
-		{key: "embed.max_batch_tokens", min: "0", max: "1048576",
+		{key: "embed.max_batch_tokens", min: "0", max: "131072",
 			doc: "tokens of one batch; 0 takes 512, the fastest measured, and 16384 on a GPU. More takes more memory"},
-		{key: "embed.queue_tokens", initial: 32768, min: "0", max: "1073741824",
+		{key: "embed.queue_tokens", initial: 32768, min: "0", max: "16777216",
 			doc: "tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes " +
 				"any"},
 		{key: "embed.device", initial: "cpu",
@@ -124,17 +127,17 @@ func stages() []row {
 				"similarity with a question of the calibration), logistic (a regression by five features of the best " +
 				"contexts), or auto, the best of them; " +
 				"empty is auto with the policy auto, else the similarity"},
-		{key: "calibrate.threshold",
+		{key: "calibrate.threshold", min: "-1000000", max: "1000000",
 			doc: "T: the gate opens above P - T, so more is looser"},
 		{key: "calibrate.negatives", initial: gate.DefaultNegatives,
 			doc: "pairs of the negative distribution: all, cross-topic, sample:N per question"},
-		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1", max: "1000",
+		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1", max: strconv.Itoa(pseudo.MaxPerContext),
 			doc: "pseudo-queries per context"},
 		{key: "calibrate.sample", min: "0", max: strconv.Itoa(calibrate.All), words: "auto=0 all=" + strconv.Itoa(calibrate.All),
 			doc: fmt.Sprintf("contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until "+
 				"the 95 %% interval of P is at most %g wide, with 500 contexts or after 5 minutes, and with --queries "+
 				"takes all unless it is given", gate.NarrowInterval)},
-		{key: "calibrate.seed", initial: 1,
+		{key: "calibrate.seed", initial: 1, min: "0", max: maxSeed,
 			doc: "seed of everything random"},
 		{key: "calibrate.holdout", initial: 0.2, min: "0", max: "0.9",
 			doc: "share of the contexts that is kept apart to test the gate; 0 tests nothing"},
@@ -150,7 +153,7 @@ func stages() []row {
 // searches are the settings of searches.
 func searches() []row {
 	return []row{
-		{key: "retrieve.k", initial: retrieve.DefaultK, min: "1", max: "1000000",
+		{key: "retrieve.k", initial: retrieve.DefaultK, min: "1", max: strconv.Itoa(retrieve.MaxK),
 			doc: "contexts per query"},
 		{key: "retrieve.mode", initial: retrieve.Auto, oneOf: retrieve.Join(retrieve.Modes(), " "),
 			doc: "how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors " +
@@ -164,7 +167,7 @@ func searches() []row {
 			doc: "how hybrid makes one score of two: normalised between the worst and the best of all contexts, or " +
 				"of " +
 				"the top n of each search, or by ranks (rrf)"},
-		{key: "retrieve.top_n", min: "0", max: "1000000",
+		{key: "retrieve.top_n", min: "0", max: strconv.Itoa(retrieve.MaxTopN),
 			doc: "length of the lists that min-max-top-n and rrf fuse; 0 takes 10 for the one, 100 for the other, at " +
 				"least k"},
 		{key: "retrieve.k1", initial: retrieve.DefaultK1, min: "0", max: "1000",
@@ -175,7 +178,7 @@ func searches() []row {
 			doc: "domains that are searched: auto (those of the query, by the store's router if it has one), off " +
 				"(all), " +
 				"or their names, with commas between them"},
-		{key: "retrieve.rerank", min: "0", max: "1000000",
+		{key: "retrieve.rerank", min: "0", max: strconv.Itoa(retrieve.MaxRerank),
 			doc: "the best so many contexts are put in order by the reranker (the setting reranker names it); 0: none"},
 		{key: "retrieve.mmr", min: "0", max: "1",
 			doc: "maximal marginal relevance: share of relevance against difference from the contexts before; 0 is " +
@@ -184,7 +187,8 @@ func searches() []row {
 			doc: "what is joined to a context that was found: the chunks around it in its document, or the section " +
 				"that " +
 				"it was cut from"},
-		{key: "retrieve.neighbours", initial: retrieve.DefaultNeighbours, min: "1", max: "1000",
+		{key: "retrieve.neighbours", initial: retrieve.DefaultNeighbours, min: "1",
+			max: strconv.Itoa(retrieve.MaxNeighbours),
 			doc: "chunks on either side that 'neighbours' joins"},
 		{key: "retrieve.text", initial: "snippet", oneOf: "full snippet none",
 			doc: "how much of each context 'retrieve' prints: a snippet is the nearest sentence with what stands " +
@@ -219,7 +223,7 @@ func answers() []row {
 		{key: "ask.repeat_penalty", initial: 1.05, min: "1", max: "10",
 			doc: "divides the scores of recent tokens, against repetition; 1 is off. Unless set, a remote model " +
 				"without extensions gets 1"},
-		{key: "ask.seed", initial: 1, max: "4294967294",
+		{key: "ask.seed", initial: 1, min: "0", max: "4294967294",
 			doc: "seed of the draws"},
 		{key: "ask.templates",
 			doc: "folder whose files replace the built-in prompt templates of the same name"},
@@ -310,7 +314,7 @@ func outside() []row {
 			doc: "a policy that is tried beside the one in force, such as maximum:p10: it decides nothing, and 'gate " +
 				"--explain' " +
 				"and 'log report' say where it would have decided otherwise"},
-		{key: "log.shadow_threshold",
+		{key: "log.shadow_threshold", min: "-1000000", max: "1000000",
 			doc: "T of that policy"},
 	}
 }

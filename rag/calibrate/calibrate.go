@@ -105,9 +105,12 @@ func (o Options) withDefaults() (Options, error) {
 			return o, err
 		}
 	}
-	if o.PerContext < 0 || o.Sample < 0 || o.Holdout < 0 || o.Holdout >= 1 || o.Parallel < 0 {
+	if o.PerContext < 0 || o.Sample < 0 || !(o.Holdout >= 0 && o.Holdout < 1) || o.Parallel < 0 {
 		return o, fmt.Errorf("%w: per context %d, sample %d, parallel %d and hold-out %g must not be negative, "+
 			"the hold-out below 1", knowledge.ErrOption, o.PerContext, o.Sample, o.Parallel, o.Holdout)
+	}
+	if o.PerContext > pseudo.MaxPerContext {
+		return o, fmt.Errorf("%w: per context %d, at most %d", knowledge.ErrOption, o.PerContext, pseudo.MaxPerContext)
 	}
 	if o.Plot != "" { // before the work
 		if err := gate.CheckPlot(o.Plot); errors.Is(err, gate.ErrPlot) {

@@ -242,7 +242,10 @@ func (s *Snapshot) Passages(
 	if err != nil {
 		return nil, err
 	}
-	passages, taken := make([]Passage, len(chunks)), slices.Clone(ids)
+	passages, taken := make([]Passage, len(chunks)), map[string]bool{}
+	for _, id := range ids {
+		taken[id] = true
+	}
 	for i, c := range chunks {
 		passages[i] = Passage{Chunk: c, Found: c.Text}
 		if o.Expand == retrieve.NoExpansion {
@@ -257,10 +260,12 @@ func (s *Snapshot) Passages(
 			return nil, s.base.unlessClosed(err)
 		}
 		passages[i].join(siblings, func(other corpus.Chunk) bool {
-			return !slices.Contains(taken, other.ID) &&
+			return !taken[other.ID] &&
 				(o.Expand == retrieve.Neighbours || other.Heading == c.Heading && other.Anchor == c.Anchor)
 		})
-		taken = append(taken, passages[i].Joined...)
+		for _, id := range passages[i].Joined {
+			taken[id] = true
+		}
 	}
 	return passages, nil
 }

@@ -64,6 +64,8 @@ const (
 	DefaultPerContext = 3
 	DefaultRankLimit  = 10
 	DefaultMaxTokens  = 48 // of one question
+	// MaxPerContext bounds the questions about a context, each of which has a prompt with the context's text.
+	MaxPerContext = 1000
 )
 
 // Options of Generate. Zero values are defaults.
@@ -163,6 +165,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *x.value == 0 {
 			*x.value = x.otherwise
 		}
+	}
+	if o.PerContext > MaxPerContext {
+		return o, fmt.Errorf("pseudo: %d questions per context, at most %d are asked for", o.PerContext, MaxPerContext)
 	}
 	if o.Prompter == nil {
 		o.Prompter = OneShot{}

@@ -82,7 +82,13 @@ const (
 	DefaultRRFTopN    = 100 // of RRF
 	DefaultNeighbours = 1
 	rrfConstant       = 60
-	minCandidates     = 20 // that MMR chooses from
+
+	// MaxK, MaxTopN and MaxRerank bound lists, which have 16 bytes for each entry and query. MaxNeighbours on either side
+	// make a passage longer than the window of most models.
+	MaxK, MaxTopN, MaxRerank = 1_000_000, 1_000_000, 1_000_000
+	MaxNeighbours            = 32
+
+	minCandidates = 20 // that MMR chooses from
 )
 
 // Options of a search. The zero value takes DefaultK contexts in the mode Auto.
@@ -156,8 +162,8 @@ func (o Options) Check() error {
 	if _, err := ParseMode(string(o.Mode)); err != nil {
 		return err
 	}
-	if o.K < 1 {
-		return fmt.Errorf("%w, given %d", ErrK, o.K)
+	if o.K < 1 || o.K > MaxK {
+		return fmt.Errorf("%w and at most %d, given %d", ErrK, MaxK, o.K)
 	}
 	if err := errors.Join(oneOf("fusion", o.Fusion, Fusions()),
 		oneOf("expansion", o.Expand, Expansions())); err != nil {
@@ -177,11 +183,12 @@ func (o Options) Check() error {
 		}
 	}
 	for _, x := range []struct {
-		name       string
-		value, min int
-	}{{"top n", o.TopN, 1}, {"rerank", o.Rerank, 0}, {"neighbours", o.Neighbours, 1}} {
-		if x.value < x.min {
-			return fmt.Errorf("%w: %s is at least %d, given %d", ErrOption, x.name, x.min, x.value)
+		name            string
+		value, min, max int
+	}{{"top n", o.TopN, 1, MaxTopN}, {"rerank", o.Rerank, 0, MaxRerank},
+		{"neighbours", o.Neighbours, 1, MaxNeighbours}} {
+		if x.value < x.min || x.value > x.max {
+			return fmt.Errorf("%w: %s is from %d to %d, given %d", ErrOption, x.name, x.min, x.max, x.value)
 		}
 	}
 	if o.MMR < 0 {

@@ -104,6 +104,6 @@ func (v *View) Siblings(ctx context.Context, id string, before, after int) ([]co
 	if err != nil {
 		return nil, wrap(r.store.dir, "read chunks", err)
 	}
-	chunks, err := readChunks(ctx, r.tx, ids[max(0, place-before):min(len(ids), place+after+1)])
+	chunks, err := readChunks(ctx, r.tx, ids[place-min(before, place):place+1+min(after, len(ids)-place-1)])
 	return chunks, wrap(r.store.dir, "read chunks", err)
 }
