@@ -101,9 +101,6 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		h := newHead("chatcmpl", cmp.Or(shown, model, ragModel))
 		return s.chatFromBase(w, r, b, &q, req, settings, h)
 	}
-	if r.URL.Query().Has(storeParameter) {
-		return bad(storeParameter, "the model %q answers from no knowledge base", shortened(q.Model))
-	}
 	if given(q.Sluice) {
 		return bad("sluice", "these settings are of answers from a knowledge base, not of the model %q",
 			shortened(q.Model))
@@ -111,6 +108,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	g, name, err := s.generator(r.Context(), model)
 	if err != nil {
 		return err
+	}
+	if r.URL.Query().Get(storeParameter) != "" {
+		return bad(storeParameter, "the model %q answers from no knowledge base", shortened(q.Model))
 	}
 	if err := fits(g, req); err != nil {
 		return err

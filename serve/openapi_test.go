@@ -135,7 +135,10 @@ func (s *spec) check(t testing.TB, r *http.Request, status int, kind, body strin
 	case "application/json":
 		s.valid(t, at, body, r)
 	case "text/event-stream":
-		at += "/properties/data/contentSchema"
+		if at += "/properties/data"; strings.Contains(path, "completions") { // or [DONE]
+			at += "/anyOf/0"
+		}
+		at += "/contentSchema"
 		for event := range strings.SplitSeq(strings.TrimSpace(body), "\n\n") {
 			data := strings.TrimPrefix(event, "data: ")
 			switch {
