@@ -3,7 +3,6 @@ package gate
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -85,8 +84,8 @@ func ParseScore(s string, m kernels.Metric) (Score, error) {
 			fmt.Errorf("%w: score %q: it is made of cosines, the store compares by %s", ErrPolicy, s, m)
 	}
 	if weighed {
-		w, err := strconv.ParseFloat(weight, 64)
-		if err != nil || !(w > 0 && w <= maxCoverWeight) {
+		w, ok := parsePercent(weight) // as well up to maxCoverWeight
+		if !ok || w == 0 {
 			return score,
 				fmt.Errorf("%w: score %q: the weight must be above 0 and at most %d", ErrPolicy, s, maxCoverWeight)
 		}
