@@ -22,8 +22,8 @@ const maxDepth = 64
 
 // decode reads the JSON body of a request into a value. Beside what encoding/json refuses, it refuses what is not
 // UTF-8, values that lie too deep in each other, objects that have a name twice (in whatever case, as encoding/json
-// reads them), names that are not written as those of the value, null in place of an object, and numbers that are out of
-// their bounds.
+// reads them), names that are not written as those of the value, null in place of an object, and numbers that are out
+// of their bounds.
 func decode(r *http.Request, into any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
@@ -184,9 +184,9 @@ func (c *container) name(name string, at int) error {
 	return nil
 }
 
-// checkJSON looks at a text that may be JSON, and is read into a type, for what encoding/json lets pass. What is no JSON
-// it may let pass itself. Whole numbers that are written with a fraction, such as 4.0, lose it: encoding/json takes them
-// for integers in no other form.
+// checkJSON looks at a text that may be JSON, and is read into a type, for what encoding/json lets pass. What is not
+// JSON it may let pass itself. From whole numbers that are written with a fraction, such as 4.0, it takes the fraction:
+// encoding/json reads integers in no other form.
 func checkJSON(b []byte, into reflect.Type) error {
 	switch {
 	case !utf8.Valid(b):

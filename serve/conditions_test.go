@@ -37,9 +37,11 @@ func TestOpenAPIConditions(t *testing.T) {
 	long := strings.Repeat("é", 1000)
 	for path, list := range map[string][][]string{
 		"/v1/chat/completions": {
-			chat(`"stream_options":{}`, `"stream_options":null`, `"stream":true,"stream_options":{}`, `"top_logprobs":2`,
-				`"top_logprobs":0`, `"logprobs":true,"top_logprobs":2`, `"max_tokens":1,"max_completion_tokens":2`,
-				`"tool_choice":"required"`, `"tool_choice":"none"`, `"tool_choice":null`, `"sluice":{}`, `"sluice":null`,
+			chat(`"stream_options":{}`, `"stream_options":null`, `"stream":true,"stream_options":{}`,
+				`"top_logprobs":2`, `"top_logprobs":0`, `"logprobs":true,"top_logprobs":2`,
+				`"max_tokens":1,"max_completion_tokens":2`,
+				`"tool_choice":"required"`, `"tool_choice":"none"`, `"tool_choice":null`, `"sluice":{}`,
+				`"sluice":null`,
 				`"seed":9223372036854775807`, `"seed":9223372036854775808`, `"temperature":2.0`, `"n":1.0`,
 				`"Temperature":1`, `"stop":null`, `"stop":[]`, `"modalities":null`,
 				`"response_format":{"type":"json_schema","json_schema":{"name":null,"schema":{"type":"object"}}}`),
@@ -68,7 +70,8 @@ func TestOpenAPIConditions(t *testing.T) {
 			`{"query":"x","where":["topic=a\u0000"]}`, `{"query":"x","mode":null,"expand":null,"gate":null}`,
 			`{"query":"x","k":1000.0}`, `{"query":"x","k":1001}`, `{"query":"x","explain":null}`}},
 		"/v1/documents": {{`{}`, `{"text":" "}`, `{"text":"fog"}`, `{"text":"fog","documents":[]}`,
-			`{"text":"fog","documents":[{"text":"tide"}]}`, `{"documents":[{"text":""}]}`, `{"documents":[{"text":"x"}]}`,
+			`{"text":"fog","documents":[{"text":"tide"}]}`, `{"documents":[{"text":""}]}`,
+			`{"documents":[{"text":"x"}]}`,
 			`{"documents":[]}`, `{"text":"fog","id":"a\nb"}`, `{"text":"fog","id":"` + long + `"}`,
 			`{"text":"fog","id":"` + long + `x"}`, `{"text":"fog","store":"sea","title":null}`,
 			`{"documents":[{"text":"x"}],"title":"y"}`, `{"documents":[{"text":"x"}],"title":""}`}},

@@ -71,7 +71,8 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !errors.Is(err, store.ErrNoStore) {
 		return err
 	}
-	out := documentList{Store: b.Name, Offset: part.Offset, All: len(all), Documents: []document{}, Topics: []partition{}}
+	out := documentList{Store: b.Name, Offset: part.Offset, All: len(all), Documents: []document{},
+		Topics: []partition{}}
 	words, topics := strings.Fields(strings.ToLower(query.Get("q"))), map[string]*partition{}
 	for _, d := range all {
 		if topics[d.Topic] == nil {

@@ -17,7 +17,8 @@ type queries struct {
 	Store   string   `json:"store"`
 	Query   string   `json:"query"`
 	Queries []string `json:"queries"`
-	Vectors []vector `json:"vectors" bounds:"-3.4028234663852886e38,3.4028234663852886e38"` // of the queries by the store's encoder; they may stand without texts
+	// Vectors are those of the queries by the store's encoder; they may stand without texts.
+	Vectors []vector `json:"vectors" bounds:"-3.4028234663852886e38,3.4028234663852886e38"`
 }
 
 // texts are those of the queries.
@@ -217,7 +218,8 @@ func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if n, each := max(len(q.Queries), len(q.Vectors), 1), max(search.K, search.TopN, search.Rerank); n*each > maxResults {
+	n, each := max(len(q.Queries), len(q.Vectors), 1), max(search.K, search.TopN, search.Rerank)
+	if n*each > maxResults {
 		return bad("k", "%d queries with %d contexts each (the largest of k, top_n and rerank) are %d, at most %d are "+
 			"searched for", n, each, n*each, maxResults)
 	}

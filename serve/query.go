@@ -75,7 +75,8 @@ func pagingOf(q url.Values) (paging, error) {
 		if err != nil {
 			f, _ := openai.FieldOf(reflect.TypeFor[paging](), name)
 			low, high, _ := strings.Cut(f.Tag.Get("bounds"), ",")
-			return p, bad(name, "%s: %q is not a whole number between %s and %s", name, shortened(q.Get(name)), low, high)
+			return p, bad(name, "%s: %q is not a whole number between %s and %s", name, shortened(q.Get(name)), low,
+				high)
 		}
 		*at = n
 	}

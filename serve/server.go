@@ -150,7 +150,8 @@ func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 	b, ok := s.bases[name]
 	if !ok || !k.may(name) { // whether it exists is not told to who may not use it
 		return nil, &requestError{Status: http.StatusNotFound, Code: "unknown_store", Param: "store",
-			Message: fmt.Sprintf("there is no knowledge base %q", shortened(name)), Hint: "GET /info lists those that there are"}
+			Message: fmt.Sprintf("there is no knowledge base %q", shortened(name)),
+			Hint:    "GET /info lists those that there are"}
 	}
 	return b, nil
 }

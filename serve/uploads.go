@@ -225,7 +225,8 @@ func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.I
 	named := strings.NewReplacer(names...)
 	o.OnSkip = func(k corpus.Skipped) {
 		if s := panics.Stack(k.Err); s != "" {
-			log.Error("a parser panicked", "job", u.ID, "file", named.Replace(k.Source), "panic", text(k.Err), "stack", s)
+			log.Error("a parser panicked", "job", u.ID, "file", named.Replace(k.Source), "panic", text(k.Err),
+				"stack", s)
 			k.Err = errParser
 		}
 		j.change(func(s *jobState) {

@@ -131,7 +131,8 @@ func stages() []row {
 			doc: "T: the gate opens above P - T, so more is looser"},
 		{key: "calibrate.negatives", initial: gate.DefaultNegatives,
 			doc: "pairs of the negative distribution: all, cross-topic, sample:N per question"},
-		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1", max: strconv.Itoa(pseudo.MaxPerContext),
+		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1",
+			max: strconv.Itoa(pseudo.MaxPerContext),
 			doc: "pseudo-queries per context"},
 		{key: "calibrate.sample", min: "0", max: strconv.Itoa(calibrate.All), words: "auto=0 all=" + strconv.Itoa(calibrate.All),
 			doc: fmt.Sprintf("contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until "+

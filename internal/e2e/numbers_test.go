@@ -76,8 +76,8 @@ func (s *server) cancelled(t *testing.T, answer string) {
 }
 
 // TestServeEveryNumber sends each number of openapi.json at, below and above its bounds to a server with the default
-// models: it answers, lives, and its memory stays below 1.5 times that of the idle server. What a number of 15 digits in
-// a calibration had taken before was the process.
+// models: it answers, lives, and its memory stays below 1.5 times that of the idle server. A number of 15 digits in the
+// request for a calibration ended the process before.
 func TestServeEveryNumber(t *testing.T) {
 	bin := binary(t)
 	store := filepath.Join(t.TempDir(), "store")

@@ -183,9 +183,9 @@ func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 func TestAPanickingParserIsAnError(t *testing.T) {
 	bug := func() error { var none []int; return fmt.Errorf("%d", none[0]) }
 	for _, bytes := range []int{0, longParse} {
+		limit := timeLimit{&pulse{ctx: t.Context()}, t.Context(), time.Hour, func() {}}
 		for name, err := range map[string]error{
-			"without a limit": parsing(t.Context(), bytes, bug),
-			"within a limit":  timeLimit{&pulse{ctx: t.Context()}, t.Context(), time.Hour, func() {}}.parsing(bytes, bug),
+			"without a limit": parsing(t.Context(), bytes, bug), "within a limit": limit.parsing(bytes, bug),
 		} {
 			if !strings.Contains(panics.Stack(err), "TestAPanickingParserIsAnError") {
 				t.Errorf("%d bytes, %s: %v, stack %q", bytes, name, err, panics.Stack(err))

@@ -105,7 +105,8 @@ func ParseNegatives(s string, seed uint64) (engine.Negatives, error) {
 		}
 	}
 	return engine.Negatives{},
-		fmt.Errorf("%w: negatives %q (known: all, cross-topic, sample:N with N from 1 to %d)", ErrPolicy, s, maxNegatives)
+		fmt.Errorf("%w: negatives %q (known: all, cross-topic, sample:N with N from 1 to %d)", ErrPolicy, s,
+			maxNegatives)
 }
 
 // maxNegatives of a pseudo-query: more than there are contexts are all of them.

@@ -83,8 +83,8 @@ const (
 	DefaultNeighbours = 1
 	rrfConstant       = 60
 
-	// MaxK, MaxTopN and MaxRerank bound lists, which have 16 bytes for each entry and query. MaxNeighbours on either side
-	// make a passage longer than the window of most models.
+	// MaxK, MaxTopN and MaxRerank bound lists, which have 16 bytes for each entry and query. MaxNeighbours on either
+	// side make a passage longer than the window of most models.
 	MaxK, MaxTopN, MaxRerank = 1_000_000, 1_000_000, 1_000_000
 	MaxNeighbours            = 32
 

@@ -67,7 +67,8 @@ func within(v reflect.Value, low, high string) bool {
 	return false
 }
 
-// NameOf is the name that a field has in JSON; embedded tells that it has none, since its own fields stand in its place.
+// NameOf is the name that a field has in JSON; embedded tells that it has none, since its own fields stand in its
+// place.
 func NameOf(f reflect.StructField) (name string, embedded bool) {
 	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
 	if name == "" && f.Anonymous {

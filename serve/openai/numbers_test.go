@@ -28,10 +28,11 @@ func TestCheckNumbers(t *testing.T) {
 		`{"share":1e308}`: "share: 1e+308 is not between 0 and 0.5",
 		`{"seed":9223372036854775807,"start":18446744073709551615}`: "",
 		`{"list":[{"depth":1},{"depth":7}]}`:                        "list[1].depth: 7 is not between 0 and 3",
-		`{"depth":9223372036854775808}`:                             "depth: 9223372036854775808 is not a whole number between 0 and 3",
-		`{"depth":1.5}`:                                             "depth: 1.5 is not a whole number between 0 and 3",
-		`{"share":1e400}`:                                           "share: 1e400 is not between 0 and 0.5",
-		`{"list":[{"depth":1e3}]}`:                                  "depth: 1e3 is not a whole number between 0 and 3",
+		`{"depth":9223372036854775808}`: "depth: 9223372036854775808 is not a whole number " +
+			"between 0 and 3",
+		`{"depth":1.5}`:            "depth: 1.5 is not a whole number between 0 and 3",
+		`{"share":1e400}`:          "share: 1e400 is not between 0 and 0.5",
+		`{"list":[{"depth":1e3}]}`: "depth: 1e3 is not a whole number between 0 and 3",
 		`{"seed":1e40}`: "seed: 1e40 is not a whole number between -9223372036854775808 and " +
 			"9223372036854775807",
 		`{"start":-1}`: "start: -1 is not a whole number between 0 and 18446744073709551615",

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// bare are goroutines without internal/panics, by file: they only wait, or what they call makes errors of panics itself.
+// bare are goroutines without internal/panics, by file: they only wait, or what they call makes errors of panics
+// itself.
 var bare = map[string]int{
 	"rag/corpus/pulse.go":                2, // abortable
 	"engine/internal/workers/workers.go": 1, // work, whose tasks run in do
