@@ -22,28 +22,27 @@ func commands(cmd *cobra.Command) []*cobra.Command {
 // or not, and each takes one behind "=".
 func TestSwitchesLeaveTheNextWord(t *testing.T) {
 	switches := map[string]int{}
-	for i := range commands((&app{}).root()) {
-		parse := func(args ...string) *cobra.Command { // with a tree of its own: flags remember what was set
-			cmd := commands((&app{}).root())[i]
+	for _, cmd := range commands((&app{}).root()) {
+		parse := func(args ...string) {
 			if err := cmd.ParseFlags(args); err != nil {
 				t.Errorf("%s %v: %v", cmd.CommandPath(), args, err)
 			}
-			return cmd
 		}
+		parse()
 		var names []string
-		parse().Flags().VisitAll(func(f *pflag.Flag) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Value.Type() == "bool" || f.NoOptDefVal != "" {
 				names = append(names, f.Name)
 			}
 		})
 		for _, name := range names {
-			cmd := parse("--"+name, "word")
+			parse("--"+name, "word")
 			args, value := cmd.Flags().Args(), cmd.Flag(name).Value.String()
 			if !slices.Equal(args, []string{"word"}) || value != "true" {
 				t.Errorf("%s --%s word: %q, arguments %q", cmd.CommandPath(), name, value, args)
 			}
-			if value := parse("--" + name + "=false").Flag(name).Value.String(); value != "false" {
-				t.Errorf("%s --%s=false: %q", cmd.CommandPath(), name, value)
+			if parse("--" + name + "=false"); cmd.Flag(name).Value.String() != "false" {
+				t.Errorf("%s --%s=false: %q", cmd.CommandPath(), name, cmd.Flag(name).Value)
 			}
 			switches[cmd.CommandPath()]++
 		}
