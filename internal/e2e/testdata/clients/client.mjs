@@ -51,7 +51,7 @@ await run('stream left early', async () => {
   }
 });
 
-const schema = { type: 'object', properties: { name: { type: 'string' }, bright: { type: 'boolean' } },
+const schema = { type: 'object', properties: { name: { type: 'string', maxLength: 20 }, bright: { type: 'boolean' } },
   required: ['name', 'bright'], additionalProperties: false };
 
 await run('structured', async () => {
