@@ -49,7 +49,8 @@ func (js *jobs) waiting(store string) bool {
 	return len(js.queues[store]) > 0
 }
 
-// yield ends the jobs of a base that nobody has asked for: what they have done is kept, and the next one goes on with it.
+// yield ends the jobs of a base that nobody has asked for: what they have done is kept, and the next one goes on with
+// it.
 func (js *jobs) yield(store string) {
 	js.mu.Lock()
 	all := slices.Clone(js.order)

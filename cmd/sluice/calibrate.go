@@ -45,7 +45,6 @@ func (a *app) calibrateCommand() *cobra.Command {
 		Short: "find the gate's cut-off from contexts and pseudo-queries",
 		Long:  calibrateHelp,
 		Example: "  sluice calibrate --plot calibration.svg\n" +
-			"  sluice calibrate --sample 2000\n" +
 			"  sluice calibrate --queries questions.jsonl --json\n" +
 			"  sluice calibrate --reuse --policy maximum:p10 --name strict\n" +
 			"  sluice calibrate use strict",

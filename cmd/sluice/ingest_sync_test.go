@@ -101,8 +101,8 @@ func TestIngestWatch(t *testing.T) {
 	}
 }
 
-// With --calibrate the calibration follows; without, too, by a few questions, where there is one. Where that is not wanted
-// or cannot be, it is said that the calibration is stale.
+// With --calibrate the calibration follows; without, too, by a few questions, where there is one. Where that is not
+// wanted or cannot be, it is said that the calibration is stale.
 func TestIngestCalibrates(t *testing.T) {
 	b := newBench(t)
 	b.model.Answers = []string{" live in the northern sea and eat plankton?", " warn ships of rocks?"}
@@ -142,8 +142,8 @@ func TestIngestCalibrates(t *testing.T) {
 	}
 	b.file("kb/e.md", "About buoys, which are red or green.")
 	b.model.Digest = strings.Repeat("1", 64)
-	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "warning: the calibration stays as it is") ||
-		!strings.Contains(o.stderr, "written by script") {
+	if o := b.run(sync...); o.code != exitOK || !strings.Contains(o.stderr, "written by script") ||
+		!strings.Contains(o.stderr, "warning: the calibration stays as it is") {
 		t.Errorf("another model: %+v", o)
 	}
 	if o := b.run("gate", "Where are buoys?"); !strings.Contains(o.stderr, "stale by 20 %") {

@@ -134,7 +134,8 @@ func stages() []row {
 		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1",
 			max: strconv.Itoa(pseudo.MaxPerContext),
 			doc: "pseudo-queries per context"},
-		{key: "calibrate.sample", min: "0", max: strconv.Itoa(calibrate.All), words: "auto=0 all=" + strconv.Itoa(calibrate.All),
+		{key: "calibrate.sample", min: "0", max: strconv.Itoa(calibrate.All),
+			words: "auto=0 all=" + strconv.Itoa(calibrate.All),
 			doc: fmt.Sprintf("contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until "+
 				"the 95 %% interval of P is at most %g wide, with 500 contexts or after 5 minutes, and with --queries "+
 				"takes all unless it is given", gate.NarrowInterval)},

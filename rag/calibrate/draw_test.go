@@ -50,7 +50,8 @@ func TestCalibrateFindsTheSizeOfItsSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := len(w.Model.Requests())
-	if asked != 100 || r.Queries.Sample != asked || r.Queries.Ended != "interval" || r.IntervalWidth() > gate.NarrowInterval ||
+	if asked != 100 || r.Queries.Sample != asked || r.Queries.Ended != "interval" ||
+		r.IntervalWidth() > gate.NarrowInterval ||
 		r.Corpus.Contexts != 400 || r.Negative.N != r.Positive.N*399 {
 		t.Errorf("asked about %d: %+v, %+v, %d negatives", asked, r.Queries, r.Bootstrap, r.Negative.N)
 	}
@@ -127,8 +128,9 @@ func TestFollowAsksFewQuestions(t *testing.T) {
 func TestFollowLeavesOtherQuestions(t *testing.T) {
 	w, add := harbour(t, 120)
 	few := calibrate.Input{Options: calibrate.Options{RankLimit: 1000, Few: true}, Model: w.Generator}
-	if r, err := calibrate.Follow(t.Context(), w.Base.Base, few); r != nil || err != nil || len(w.Model.Requests()) > 0 {
-		t.Errorf("%+v, %v", r, err)
+	none, err := calibrate.Follow(t.Context(), w.Base.Base, few)
+	if none != nil || err != nil || len(w.Model.Requests()) > 0 {
+		t.Errorf("%+v, %v", none, err)
 	}
 	r, err := w.calibrate(t, calibrate.Options{PerContext: 1, RankLimit: 1000})
 	if err != nil {

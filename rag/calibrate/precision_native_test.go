@@ -169,7 +169,7 @@ func report(t *testing.T, full *Result, all *gate.Effect, o Options, run func(Op
 		share := float64(all.Opens(all.InScope, r.Cutoff)) / float64(len(all.InScope))
 		least, largest = min(least, share), max(largest, share)
 	}
-	t.Logf("  narrow %.3f: %.0f contexts, %.0f questions, width %.4f; off by %.4f (at most %.4f); covers %d of %d; opens for "+
-		"%.3f to %.3f of all questions; ended by %v", o.narrow, float64(contexts)/seeds, float64(questions)/seeds, width, off,
-		most, covered, seeds, least, largest, ended)
+	t.Logf("  narrow %.3f: %.0f contexts, %.0f questions, width %.4f; off by %.4f (at most %.4f); covers %d of %d; opens "+
+		"for %.3f to %.3f of all questions; ended by %v", o.narrow, float64(contexts)/seeds, float64(questions)/seeds,
+		width, off, most, covered, seeds, least, largest, ended)
 }

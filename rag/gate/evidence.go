@@ -277,8 +277,8 @@ func (c *Calibration) IntervalText() string {
 }
 
 // NarrowInterval is how wide the interval of a policy's value may be, in the units of the score, for a calibration that
-// finds out by itself how many questions it takes: the gate of such a one opens for 93.6 to 97.5 % of squad16's questions
-// instead of 95 % (docs/adr/0015-evidence.md).
+// finds out by itself how many questions it takes: the gate of such a one opens for 93.6 to 97.5 % of squad16's
+// questions instead of 95 % (docs/adr/0015-evidence.md).
 const NarrowInterval = .075
 
 // IntervalWidth is the width of the interval of P, infinite where one of its ends is open.
@@ -289,8 +289,8 @@ func (c *Calibration) IntervalWidth() float64 {
 	return math.Inf(1)
 }
 
-// SampleText says about how many contexts there are questions, and why about no more, where nobody said how many: "" where
-// somebody did.
+// SampleText says about how many contexts there are questions, and why about no more, where nobody said how many: ""
+// where somebody did.
 func (c *Calibration) SampleText() string {
 	q := c.Queries
 	asked := q.Sample

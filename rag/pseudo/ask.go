@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// ask returns the model's answers about the contexts in rows, from the journal where it has them; about fewer, the first
-// ones, where Options.More ends it.
+// ask returns the model's answers about the contexts in rows, from the journal where it has them; about fewer, the
+// first ones, where Options.More ends it.
 func ask(
 	ctx context.Context, gen llm.Generator, chunks []corpus.Chunk, rows []int, o Options, report *Report,
 ) (answers [][]answer, err error) {
