@@ -10,9 +10,10 @@ import (
 )
 
 // DisableTelemetry turns off the telemetry of ONNX Runtime, which is on by default in the Linux build of 1.31: it sends
-// events to Microsoft and keeps a device id and a queue of events below ~/.cache. The setting is an environment variable,
-// which processes started from here inherit; the library reads it when it is opened. Open calls this. A program that has
-// threads of C code before its first Open calls it at its start, because C code may read the environment meanwhile.
+// events to Microsoft and keeps a device id and a queue of events below ~/.cache. The setting is an environment
+// variable, which processes started from here inherit; the library reads it when it is opened. Open calls this. A
+// program that has threads of C code before its first Open calls it at its start, because C code may read the
+// environment meanwhile.
 func DisableTelemetry() error { return os.Setenv("ORT_DISABLE_TELEMETRY", "1") }
 
 // findLibrary looks for ONNX Runtime: the option, SLUICE_ONNXRUNTIME, beside the program, the build tree that the

@@ -43,8 +43,8 @@ func (r *ortOwner) acquire(path string) (release func(), err error) {
 	return r.release, nil
 }
 
-// initialize opens the library, its telemetry turned off, and if need be with the C++ runtime that lies beside it. Errors
-// are returned, not logged.
+// initialize opens the library, its telemetry turned off, and if need be with the C++ runtime that lies beside it.
+// Errors are returned, not logged.
 func initialize(path string) error {
 	if err := DisableTelemetry(); err != nil {
 		return err

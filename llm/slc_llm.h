@@ -110,9 +110,9 @@ int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 // cannot be tokenised. Any number of threads may call it at the same time, whatever else the handle does.
 int64_t slc_llm_tokenize(void * handle, const char * text, int64_t length, bool marked, int32_t * out, int64_t room);
 
-// slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests of the scope that
-// begin with it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the text to
-// be read, or for slc_llm_cancel; slc_llm_prepare clears an earlier one.
+// slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests of the scope
+// that begin with it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the
+// text to be read, or for slc_llm_cancel; slc_llm_prepare clears an earlier one.
 int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked, uint64_t scope);
 void slc_llm_unpin(void * handle, int64_t pin);
 

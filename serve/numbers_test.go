@@ -111,6 +111,7 @@ var sane = map[string]string{
 	"/v1/gate":               `{"query":"x"}`,
 	"/v1/rerank":             `{"query":"x","documents":["y"]}`,
 	"/v1/retrieve":           `{"query":"x"}`,
+	"/v2/rerank":             `{"query":"x","documents":["y"]}`,
 }
 
 // outOfBounds is how a number is refused for what it is.

@@ -2,12 +2,11 @@ package serve
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
@@ -60,11 +59,7 @@ func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Req
 	for i := range all {
 		all[i].Priority = llm.Batch
 		group.Go(func() (err error) {
-			defer func() { // where net/http does not see it
-				if why := recover(); why != nil {
-					err = fmt.Errorf("serve: completion %d: panic: %v\n%s", i, why, debug.Stack())
-				}
-			}()
+			defer panics.Into(&err)
 			if err := ctx.Err(); err != nil {
 				return err
 			}

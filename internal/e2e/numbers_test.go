@@ -91,7 +91,8 @@ func TestServeEveryNumber(t *testing.T) {
 		"/v1/calibration/policy": `{}`, "/v1/chat/completions": chat, "/v1/classify": `{"input":"x"}`,
 		"/v1/completions": `{"prompt":"x","max_tokens":2,` + stop + `}`, "/v1/embeddings": `{"input":"x"}`,
 		"/v1/feedback": `{"id":"x","thumb":"up"}`, "/v1/gate": `{"query":"x"}`, "/v1/retrieve": `{"query":"x"}`,
-		"/v1/rerank": `{"query":"x","documents":["y"]}`, "/v1/documents": `{"text":"x"}`}
+		"/v1/rerank": `{"query":"x","documents":["y"]}`, "/v2/rerank": `{"query":"x","documents":["y"]}`,
+		"/v1/documents": `{"text":"x"}`}
 	_, text := s.ask(t, http.MethodGet, "/openapi.json", "")
 	doc, err := numbers.Parse([]byte(text))
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-// TestNothingLeavesTheMachine runs the verbs of a day's work and looks at every Internet socket and every file written, by
-// whichever library or child process. ONNX Runtime's Linux build has telemetry that is on by default: it resolved a host
-// name eight times during an ingest and left a device id and an upload queue below ~/.cache.
-// SLUICE_OFFLINE_SERVE is how long the server runs (2s).
+// TestNothingLeavesTheMachine runs the verbs of a day's work and looks at every Internet socket and every file written,
+// by whichever library or child process. ONNX Runtime's Linux build has telemetry that is on by default: it resolved a
+// host name eight times during an ingest and left a device id and an upload queue below ~/.cache. SLUICE_OFFLINE_SERVE
+// is how long the server runs (2s).
 func TestNothingLeavesTheMachine(t *testing.T) {
 	bin := binary(t)
 	cache, err := fetch.Open("")
@@ -146,14 +146,14 @@ os.rename(sys.argv[1] + "/own", sys.argv[1] + "/moved")
 	}
 }
 
-// onlyLocal fails the test for each call but files below the folders and, where an address is given, TCP sockets that are
-// bound to it or to a free port of loopback, by which Go's net package tries what the machine supports.
+// onlyLocal fails the test for each call but files below the folders and, where an address is given, TCP sockets that
+// are bound to it or to a free port of loopback, by which Go's net package tries what the machine supports.
 func (w *watched) onlyLocal(t *testing.T, verb, address string, folders []string) {
 	t.Helper()
 	for _, c := range w.calls {
 		switch {
-		case address != "" && slices.Contains([]string{"socket family 2 type 1", "socket family 10 type 1", "bind " + address,
-			"bind 127.0.0.1:0", "bind [::1]:0", "bind [::ffff:127.0.0.1]:0"}, c.String()):
+		case address != "" && slices.Contains([]string{"socket family 2 type 1", "socket family 10 type 1",
+			"bind " + address, "bind 127.0.0.1:0", "bind [::1]:0", "bind [::ffff:127.0.0.1]:0"}, c.String()):
 		case strings.HasPrefix(c.what, "/dev/") || strings.HasPrefix(c.what, "/proc/"):
 		case slices.ContainsFunc(folders, func(dir string) bool {
 			return c.what == dir || strings.HasPrefix(c.what, dir+"/")

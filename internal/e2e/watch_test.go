@@ -50,17 +50,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The ways of watching. Where the kernel lets nobody be asked (another filter with a listener is in force, or the kernel
-// is older than 5.9), a process that opens an Internet socket is killed, a server only for one of datagrams, and files
-// are not seen.
+// The ways of watching. Where the kernel lets nobody be asked (another filter with a listener is in force, or the
+// kernel is older than 5.9), a process that opens an Internet socket is killed, a server only for one of datagrams, and
+// files are not seen.
 const (
 	modeAsk        = "ask"
 	modeKill       = "kill"
 	modeKillServer = "kill-server"
 )
 
-// becomeWatched installs the filter on this thread and becomes the program: what it starts inherits the filter. Descriptor
-// 3 tells the test the listener's number, 4 says that the test has it.
+// becomeWatched installs the filter on this thread and becomes the program: what it starts inherits the filter.
+// Descriptor 3 tells the test the listener's number, 4 says that the test has it.
 func becomeWatched(mode string, command []string) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -88,9 +88,10 @@ func becomeWatched(mode string, command []string) error {
 	return unix.Exec(command[0], command, os.Environ())
 }
 
-// filterOf is the BPF program: sockets of AF_INET and AF_INET6 get the action. With user notification so do the calls that
-// name an address, those that make or rename files, and opens for writing. Calls of the 32-bit interfaces and io_uring,
-// by which the others could be made unseen, are refused. With streams, sockets of SOCK_STREAM are let through.
+// filterOf is the BPF program: sockets of AF_INET and AF_INET6 get the action. With user notification so do the calls
+// that name an address, those that make or rename files, and opens for writing. Calls of the 32-bit interfaces and
+// io_uring, by which the others could be made unseen, are refused. With streams, sockets of SOCK_STREAM are let
+// through.
 func filterOf(action uint32, streams bool) []unix.SockFilter {
 	const (
 		load, equal, set, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K,
@@ -133,8 +134,8 @@ func filterOf(action uint32, streams bool) []unix.SockFilter {
 	return append(p, allow)
 }
 
-// watch runs a command to its end, or until during has returned, whereupon the process is interrupted. It fails the test
-// when the command cannot be watched at all: then nothing would be shown by the test's success.
+// watch runs a command to its end, or until during has returned, whereupon the process is interrupted. It fails the
+// test when the command cannot be watched at all: then nothing would be shown by the test's success.
 func watch(t *testing.T, cmd *exec.Cmd, during func()) *watched {
 	t.Helper()
 	w := &watched{asked: true}

@@ -135,7 +135,7 @@ func TestChatRefuses(t *testing.T) {
 		{one(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{"}}]}`), CodeInvalid,
 			"messages[0].tool_calls[0].function.arguments", ""},
 		{with(`"n":6`), CodeInvalid, "n", "6 is not between 1 and 5"},
-		{with(`"n":0`), CodeInvalid, "n", "0 is not between 1 and 5"},
+		{with(`"n":0`), CodeInvalid, "n", "0 is not between 1 and 128"},
 		{with(`"temperature":2.5`), CodeInvalid, "temperature", "2.5 is not between 0 and 2"},
 		{with(`"top_p":-1`), CodeInvalid, "top_p", ""},
 		{with(`"presence_penalty":3`), CodeInvalid, "presence_penalty", ""},

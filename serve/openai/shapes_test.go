@@ -43,7 +43,7 @@ func TestCompletionRequest(t *testing.T) {
 		`{"prompt":["a","b","c","d","e","f"]}`: "prompt: 6 prompts, at most 5 are taken",
 		`{"prompt":["a","b","c"],"n":2}`:       "n: 6 completions of all prompts together, at most 5 are taken",
 		`{"prompt":"x","n":6}`:                 "n: 6 is not between 1 and 5",
-		`{"prompt":"x","n":0}`:                 "n: 0 is not between 1 and 5",
+		`{"prompt":"x","n":0}`:                 "n: 0 is not between 1 and 128",
 		`{"prompt":"x","n":2,"best_of":2}`:     "x",
 		`{"prompt":[]}`:                        "prompt: it is empty",
 		`{"prompt":""}`:                        "prompt: it is empty",
