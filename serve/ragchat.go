@@ -26,6 +26,7 @@ type ragSettings struct {
 	Gate      string `json:"gate"`      // auto, open or closed
 	Flow      string `json:"flow"`      // the graph that the question goes through
 	Transform string `json:"transform"` // of the question, before the gate
+	Style     string `json:"style"`     // of answers from passages: write or quote
 	Language  string `json:"language"`
 	Template  string `json:"template"`
 	Order     string `json:"order"`
@@ -147,6 +148,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	set(&o.Gate, sluice.GateMode(x.Gate))
 	set(&o.Flow, x.Flow)
 	set(&o.Transform, prompt.Transform(x.Transform))
+	set(&o.Style, answer.Style(x.Style))
 	set(&o.Language, x.Language)
 	set(&o.Template, x.Template)
 	set(&o.Order, prompt.Order(x.Order))
@@ -158,6 +160,9 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	}
 	if o.Transform != "" && !slices.Contains(prompt.Transforms(), o.Transform) {
 		return o, bad("sluice.transform", "%q is none of %v", shortened(x.Transform), prompt.Transforms())
+	}
+	if o.Style != "" && !slices.Contains(answer.Styles(), o.Style) {
+		return o, bad("sluice.style", "%q is none of %v", shortened(x.Style), answer.Styles())
 	}
 	if !slices.Contains(answer.Presets(), o.Flow) && o.Flow != "" {
 		return o, bad("sluice.flow", "%q is none of %v", shortened(x.Flow), answer.Presets())

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -73,7 +74,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 // askFlags are the settings of an answer.
 func (a *app) askFlags(cmd *cobra.Command) {
 	for _, x := range [][2]string{{"ask.gate", "gate"},
-		{"ask.transform", "transform"}, {"ask.style", "style"},
+		{"ask.transform", "transform"}, {"ask.style", "style"}, {"ask.own", "own"},
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
 		{"ask.temperature", "temperature"},
 		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"},
@@ -91,7 +92,7 @@ func askOptions(c config.Config) (sluice.AskOptions, error) {
 		Flow: c.Flow.Preset, FlowOptions: flow,
 
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
-		Style: prompt.Style(c.Ask.Style), Language: c.Ask.Language,
+		Style: answer.Style(c.Ask.Style), Own: prompt.Style(c.Ask.Own), Language: c.Ask.Language,
 		Template: c.Prompt.Template, Order: prompt.Order(c.Prompt.Order), Compress: c.Prompt.Compress,
 		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
 		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),

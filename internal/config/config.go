@@ -131,6 +131,7 @@ type Ask struct {
 	Gate          string  `koanf:"gate"`
 	Transform     string  `koanf:"transform"`
 	Style         string  `koanf:"style"`
+	Own           string  `koanf:"own"`
 	MaxTokens     int     `koanf:"max_tokens"`
 	ContextTokens int     `koanf:"context_tokens"`
 	Temperature   float64 `koanf:"temperature"`

@@ -210,7 +210,10 @@ func answers() []row {
 		{key: "ask.transform", initial: prompt.None,
 			oneOf: "none rewrite hyde step-back decompose multi-query condense",
 			doc:   "query transformation before retrieval; each costs at least one call of the language model"},
-		{key: "ask.style", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
+		{key: "ask.style", initial: answer.Write, oneOf: "write quote",
+			doc: "answers from passages: write has the language model write them, quote takes the sentences that " +
+				"answer from the passages as they stand, without a call of the model"},
+		{key: "ask.own", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
 			doc: "template of answers from the model's own knowledge"},
 		{key: "ask.max_tokens", initial: answer.DefaultMaxTokens, min: "1", max: "131072",
 			doc: "longest answer, tokens"},

@@ -50,7 +50,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	}
 	defer s.release()
 	s.trace = &s.Answer.Trace
-	*s.trace = Trace{Flow: graph.Name(), Steps: []flow.Step{}, Mode: FromOwnKnowledge, GateMode: s.Gate,
+	*s.trace = Trace{Flow: graph.Name(), Steps: []flow.Step{}, Mode: FromOwnKnowledge, Style: Write, GateMode: s.Gate,
 		Transform: prompt.None, Queries: []string{}, Retrieved: []retrieve.Result{}}
 	defer timer(&s.trace.Milliseconds.Total)()
 	if s.library, err = prompt.Open(s.Templates); err != nil {
@@ -71,7 +71,7 @@ func (o Options) graph() (*flow.Graph[*State], error) {
 	if o.Graph != nil {
 		return o.Graph, nil
 	}
-	return Preset(o.Flow)
+	return preset(o.Flow, o.Style)
 }
 
 // State is a question on its way to an answer: what the nodes of a graph work on.
@@ -366,7 +366,7 @@ func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err 
 	if len(passages) > 0 {
 		p, err = a.library.Context(a.Question, passages, o)
 	} else {
-		p, err = a.library.Own(a.Question, a.Style, o)
+		p, err = a.library.Own(a.Question, a.Own, o)
 	}
 	if err != nil {
 		return "", err

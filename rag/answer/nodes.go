@@ -45,6 +45,7 @@ const (
 	retrieveNode      = "retrieve"
 	webNode           = "web"
 	documentsNode     = "documents"
+	quoteNode         = "quote"
 	promptNode        = "prompt"
 	generateNode      = "generate"
 	hallucinationNode = "hallucination"
@@ -287,8 +288,14 @@ func (a *State) texts() []string {
 	return texts
 }
 
-// write is prompt and generate as one node.
+// write is a quote, where that is the style of answers, or prompt and generate as one node.
 func (a *State) write(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	if a.Style == Quote && len(a.Passages) > 0 {
+		if found, err := a.quote(ctx, v); err != nil || found == Found {
+			return flow.Done, err
+		}
+	}
+	a.trace.Style = Write
 	if _, err := a.prompt(ctx, v); err != nil {
 		return "", err
 	}

@@ -21,9 +21,16 @@ const (
 func Presets() []string { return []string{FlowAsk, FlowGraph, FlowGraphLLM, FlowPaper} }
 
 // Preset is the graph of a name, "" that of FlowAsk. Another name is knowledge.ErrOption.
-func Preset(name string) (*flow.Graph[*State], error) {
+func Preset(name string) (*flow.Graph[*State], error) { return preset(name, Write) }
+
+// preset is the graph of a name for answers of a style: FlowAsk has a node for quotes, the others quote where they
+// would write.
+func preset(name string, style Style) (*flow.Graph[*State], error) {
 	switch name {
 	case "", FlowAsk:
+		if style == Quote {
+			return quoting()
+		}
 		return ask()
 	case FlowPaper:
 		return paper()
@@ -68,6 +75,26 @@ func ask() (*flow.Graph[*State], error) {
 		edge(gateNode, Closed, promptNode),
 		edge(retrieveNode, Found, promptNode),
 		edge(retrieveNode, Nothing, promptNode),
+		edge(promptNode, flow.Done, generateNode),
+		edge(generateNode, flow.Done, flow.End))
+}
+
+// quoting is the shortest graph with answers of quotes: the language model is called where there is nothing to quote.
+func quoting() (*flow.Graph[*State], error) {
+	return flow.New(FlowAsk, "the gate decides whether the store is used; sentences of the passages answer", gateNode,
+		nodes{
+			gateNode:     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
+			retrieveNode: node("finds passages", (*State).retrieve, Found, Nothing),
+			quoteNode:    node("quotes the sentences that answer", (*State).quote, Found, Nothing),
+			promptNode:   node("fits passages and question into the model's window", (*State).prompt),
+			generateNode: node("has the language model answer", (*State).generate),
+		},
+		edge(gateNode, Open, retrieveNode),
+		edge(gateNode, Closed, promptNode),
+		edge(retrieveNode, Found, quoteNode),
+		edge(retrieveNode, Nothing, promptNode),
+		edge(quoteNode, Found, flow.End),
+		edge(quoteNode, Nothing, promptNode),
 		edge(promptNode, flow.Done, generateNode),
 		edge(generateNode, flow.Done, flow.End))
 }

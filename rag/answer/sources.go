@@ -25,7 +25,7 @@ func (a *State) sentences(ctx context.Context, passages []prompt.Passage) {
 		texts[i] = passages[i].Chunk.Text
 		citations[i].Sentence = passages[i].Sentence
 	}
-	if a.trace.Compression != nil { // they are known
+	if a.trace.Compression != nil || a.trace.Style == Quote { // they are known
 		return
 	}
 	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})

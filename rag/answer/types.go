@@ -42,7 +42,8 @@ type Options struct {
 	// Transform changes the question before the gate and the search, as in the paper. None costs no call of
 	// the model.
 	Transform prompt.Transform
-	Style     prompt.Style // of answers from the model's own knowledge
+	Style     Style        // of answers from passages; "" is Write
+	Own       prompt.Style // of answers from the model's own knowledge
 	// Language of the answer; "" is the question's, which is named to the model where it is known and not English, or
 	// where passages are in another one.
 	Language string
@@ -124,6 +125,7 @@ type Answer struct {
 // Trace says how an answer came about.
 type Trace struct {
 	Mode              Mode                `json:"mode"`
+	Style             Style               `json:"style"` // quote: the answer is verbatim; write: a model wrote it
 	Notice            string              `json:"notice,omitempty"`
 	GateMode          GateMode            `json:"gate_mode"`
 	Gate              *gate.Decision      `json:"gate,omitempty"`    // absent when the gate was not asked
@@ -189,7 +191,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Transform = prompt.None
 	}
 	if o.Style == "" {
-		o.Style = prompt.FewShot
+		o.Style = Write
+	}
+	if !slices.Contains(Styles(), o.Style) {
+		return o, fmt.Errorf("%w: style %q is none of %v", knowledge.ErrOption, o.Style, Styles())
+	}
+	if o.Own == "" {
+		o.Own = prompt.FewShot
 	}
 	if o.Order == "" {
 		o.Order = prompt.Forward

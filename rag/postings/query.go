@@ -144,8 +144,16 @@ type analysed struct {
 	words  int
 }
 
-// sum adds up the words' values: of a word's terms, the largest one of those that rows have, or of all if none is.
+// sum adds up the words' values.
 func (a *analysed) sum(terms []Term, value func(term int) float64) (sum float64) {
+	for _, v := range a.values(terms, value) {
+		sum += v
+	}
+	return sum
+}
+
+// values has for each word the largest value of its terms that rows have, or of all its terms where rows have none.
+func (a *analysed) values(terms []Term, value func(term int) float64) []float64 {
 	largest, found := make([]float64, a.words), make([]bool, a.words)
 	for term, w := range a.word {
 		switch has := terms[term].Rows > 0; {
@@ -155,26 +163,16 @@ func (a *analysed) sum(terms []Term, value func(term int) float64) (sum float64)
 			largest[w] = max(largest[w], value(term))
 		}
 	}
-	for _, v := range largest {
-		sum += v
-	}
-	return sum
+	return largest
 }
 
 // count finds the query's terms, each once.
 func (q *Query) count(text string) {
 	a := &analysed{}
 	q.text = a
-	languages := q.x.languages
-	if q.scoring.Language != "" {
-		languages = []string{q.scoring.Language}
-	}
-	if len(languages) == 0 {
-		languages = []string{""}
-	}
 	type met struct{ term, language int }
 	number := map[string]met{}
-	for l, language := range languages {
+	for l, language := range q.languages() {
 		at := 0
 		q.x.analyzers.get(language).each(text, func(term string) {
 			m, ok := number[term]
@@ -190,6 +188,17 @@ func (q *Query) count(text string) {
 		})
 		a.words = max(a.words, at)
 	}
+}
+
+// languages are what the query's text is analysed by.
+func (q *Query) languages() []string {
+	switch {
+	case q.scoring.Language != "":
+		return []string{q.scoring.Language}
+	case len(q.x.languages) == 0:
+		return []string{""}
+	}
+	return q.x.languages
 }
 
 // weigh gives the terms their weights and bounds.
@@ -370,4 +379,36 @@ func (x *Index) tfidfNorms() []float64 {
 	x.norms = norms
 	x.mu.Unlock()
 	return norms
+}
+
+// In tells for each of the query's words, in order, whether a text has it, by the analysis that the query had.
+func (q *Query) In(text string) []bool {
+	term := make(map[string]int, len(q.words))
+	for i, w := range q.words {
+		term[w.Text] = i
+	}
+	in := make([]bool, q.text.words)
+	for _, language := range q.languages() {
+		q.x.analyzers.get(language).each(text, func(t string) {
+			if i, ok := term[t]; ok {
+				in[q.text.word[i]] = true
+			}
+		})
+	}
+	return in
+}
+
+// Share is the idf of the words that In marks, as a share of that of all words; 0 for a query without words. For a text
+// of the index, by a query of kind Cover in one language, it is its Score.
+func (q *Query) Share(in []bool) float64 {
+	sum, mass := 0., 0.
+	for i, v := range q.text.values(q.words, func(i int) float64 { return q.words[i].IDF }) {
+		if mass += v; in[i] {
+			sum += v
+		}
+	}
+	if mass == 0 {
+		return 0
+	}
+	return sum / mass
 }

@@ -1,0 +1,74 @@
+package answer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/excerpt"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+// Style is how an answer from passages is made.
+type Style string
+
+// The styles of answers.
+const (
+	Write Style = "write" // by the language model
+	Quote Style = "quote" // sentences of the passages, verbatim, without a call of the language model
+)
+
+// Styles lists the styles of answers.
+func Styles() []Style { return []Style{Write, Quote} }
+
+// quotedSentences is how many sentences a quote has at most.
+const quotedSentences = 2
+
+// quote answers with sentences of the passages, each with its citation. The verdict is Nothing where the passages have
+// no sentence.
+func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+	v.Input(a.Question)
+	if len(a.Passages) == 0 {
+		return Nothing, nil
+	}
+	if err := a.embed(ctx, v); err != nil { // also opens the store, whose words weigh those of the question
+		return "", err
+	}
+	defer timer(&a.trace.Milliseconds.Generate)()
+	quotes, err := a.snapshot.Quotes(ctx, a.subject(), a.vectors, a.texts(), quotedSentences)
+	if err != nil || len(quotes) == 0 {
+		return Nothing, err
+	}
+	citations, texts := prompt.Citations(a.Passages), make([]string, len(quotes))
+	a.Passages = slices.Clone(a.Passages)
+	for i, q := range quotes {
+		texts[i] = fmt.Sprintf("%s [%d]", q.Text, q.Passage+1)
+		if c := &citations[q.Passage]; !c.Cited {
+			c.Cited = true
+			a.Passages[q.Passage].Sentence = &excerpt.Sentence{Text: q.Text, Start: q.Start, End: q.End, Score: q.Score}
+		}
+	}
+	a.prompted = prompt.Prompt{Citations: citations}
+	a.Answer.Answer, a.Answer.Retrieved, a.Answer.Citations = strings.Join(texts, "\n\n"), true, slices.Clone(citations)
+	t := a.trace
+	t.Mode, t.Style, t.Finish, t.Notice = FromContext, Quote, llm.FinishStop, ""
+	if t.NoGate {
+		t.Notice = noGate
+	}
+	v.Score(quotes[0].Score)
+	v.Detail(fmt.Sprintf("%d of %d passages quoted", cited(citations), len(citations)))
+	return Found, nil
+}
+
+// cited counts the citations that the answer mentions.
+func cited(list []prompt.Citation) (n int) {
+	for _, c := range list {
+		if c.Cited {
+			n++
+		}
+	}
+	return n
+}

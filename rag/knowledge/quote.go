@@ -1,0 +1,27 @@
+package knowledge
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/postings"
+	"github.com/sluice-rag/sluice/rag/quote"
+)
+
+// Quotes chooses the sentences of passages that answer a question, at most so many, better first, as quote.Choose says.
+// The vectors are the question's, a row for each way in which it was put; what its words count is known from the
+// snapshot's texts.
+func (s *Snapshot) Quotes(
+	ctx context.Context, question string, vectors engine.Vectors, passages []string, sentences int,
+) ([]quote.Quote, error) {
+	x, err := s.Postings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := x.Query(question, postings.Scoring{Kind: postings.Cover})
+	if err != nil {
+		return nil, err
+	}
+	o := quote.Options{Engine: s.base.cfg.Engine, Embed: s.base.sentences(s.Metric()).Embed, Max: sentences}
+	return quote.Choose(ctx, o, vectors, q, passages)
+}
