@@ -1,13 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// checkSwitches refuses "true" and "false" as a word of its own behind a switch: a switch takes its value behind "=",
+// checkSwitches refuses a value as a word of its own behind a switch: a switch takes its value behind "=",
 // and the word would be taken for a text or a file. The command is the one that is called.
 func checkSwitches(root *cobra.Command, args []string) (*cobra.Command, error) {
 	cmd, rest, err := root.Find(args)
@@ -20,12 +21,18 @@ func checkSwitches(root *cobra.Command, args []string) (*cobra.Command, error) {
 		case f == nil:
 		case f.NoOptDefVal == "": // the next word is its value
 			i++
-		case i+1 < len(rest) && (rest[i+1] == "true" || rest[i+1] == "false"):
+		case i+1 < len(rest) && isValue(f, rest[i+1]):
 			return cmd, usagef("%s is a switch, and takes its value behind '=': %[1]s=%s; if %[2]q is a text, write '--' before it",
 				rest[i], rest[i+1])
 		}
 	}
 	return cmd, nil
+}
+
+// isValue tells whether a word would be a value of a flag that may stand alone.
+func isValue(f *pflag.Flag, word string) bool {
+	s, ok := f.Value.(*setting)
+	return word == "true" || word == "false" || ok && slices.Contains(s.field.OneOf, word)
 }
 
 // flagOf is the flag that a word of a command line names without giving its value, nil if it does not.

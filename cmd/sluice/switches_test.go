@@ -71,6 +71,7 @@ func TestSwitchBeforeAText(t *testing.T) {
 		{"retrieve", "--sentences", "false", "the lamp"},
 		{"ask", "--trace", "true", "story"},
 		{"serve", "--read-only", "true"},
+		{"ingest", "--calibrate", "auto", "docs"},
 		{"--store", "true", "docs", "list", "--json", "true"},
 	} {
 		if o := b.fails(exitUsage, "is a switch, and takes its value behind '='", args...); o.stdout != "" {
