@@ -23,17 +23,31 @@ type archive struct {
 // oleMagic begins the compound files of Office until 2003, and those that hold an encrypted document of today.
 const oleMagic = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
-// openArchive opens a ZIP file of which at most limit bytes come out, however much it claims to hold.
+// What comes out of an office document or a book for a byte of it, behind the first packedFree bytes; what people write
+// stays below a half of that. maxToken bounds one text or tag of its XML, which is held as a whole.
+const (
+	packedRatio = 100
+	packedFree  = 16 << 20
+	maxToken    = 8 << 20
+	maxNames    = 4 << 20  // bytes of the list of its parts
+	maxList     = 16 << 20 // bytes of a part that is held as a whole, such as the styles
+)
+
+// openArchive opens a ZIP file of which at most limit bytes come out, and at most packedRatio for each of its own,
+// however much it claims to hold.
 func openArchive(raw string, limit int64, p *pulse) (*archive, error) {
 	if strings.HasPrefix(raw, oleMagic) {
 		return nil,
 			fmt.Errorf("%w: encrypted, or of an Office before 2007; save it without a password, in a current format",
 				ErrFormat)
 	}
-	z, err := zip.NewReader(strings.NewReader(raw), int64(len(raw)))
+	names := &bounded{strings.NewReader(raw), maxNames}
+	z, err := zip.NewReader(names, int64(len(raw)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: no ZIP file: %w", ErrFormat, err)
 	}
+	names.left = 1 << 62
+	limit = min(limit, max(packedFree, packedRatio*int64(len(raw))))
 	a := &archive{files: make(map[string]*zip.File, len(z.File)), left: limit, limit: limit, p: p}
 	for _, f := range z.File {
 		a.files[strings.TrimPrefix(f.Name, "/")] = f
@@ -78,7 +92,8 @@ func (r *portion) Read(b []byte) (int, error) {
 // take counts bytes that come out of the archive.
 func (a *archive) take(bytes int) error {
 	if a.left -= int64(bytes); a.left <= 0 {
-		return fmt.Errorf("%w of %d bytes (ingest.max_file_mib), unpacked: more than that", ErrTooLarge, a.limit)
+		return fmt.Errorf("%w of %d bytes (ingest.max_file_mib, and %d for each byte of the file), unpacked: more than "+
+			"that", ErrTooLarge, a.limit, packedRatio)
 	}
 	return nil
 }
@@ -103,15 +118,52 @@ func asFormat(name string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
 }
 
+// tokenLimit reads at most maxToken bytes for one token.
+type tokenLimit struct {
+	r io.Reader
+	n int // since the token before
+}
+
+func (l *tokenLimit) Read(b []byte) (int, error) {
+	if l.n > maxToken {
+		return 0, fmt.Errorf("%w of %d bytes: a text or tag has more", ErrTooLarge, maxToken)
+	}
+	n, err := l.r.Read(b)
+	l.n += n
+	return n, err
+}
+
+// hold adds to a text that is held as a whole: of a paragraph, or of a cell.
+func hold(text *strings.Builder, more string) {
+	if text.Len()+len(more) > maxToken {
+		panic(aborted{fmt.Errorf("%w of %d bytes: a paragraph or cell has more", ErrTooLarge, maxToken)})
+	}
+	text.WriteString(more)
+}
+
+// list is elements for a part whose content is kept, whatever it says.
+func (a *archive) list(name string, token func(xml.Token) error) error {
+	return a.read(name, maxList, token)
+}
+
 // elements reads a part of XML, token by token: no nesting, however deep, costs it stack.
 func (a *archive) elements(name string, token func(xml.Token) error) error {
+	return a.read(name, a.left, token)
+}
+
+func (a *archive) read(name string, limit int64, token func(xml.Token) error) error {
 	r, err := a.open(name)
 	if err != nil {
 		return err
 	}
-	d := xml.NewDecoder(r)
+	if limit < a.left {
+		r = &portion{&archive{left: limit, limit: limit}, r}
+	}
+	limited := &tokenLimit{r: r}
+	d := xml.NewDecoder(limited)
 	d.CharsetReader = charset.NewReaderLabel
 	for {
+		limited.n = 0
 		t, err := d.RawToken()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -151,7 +203,7 @@ func prefixed(e xml.StartElement, prefix, name string) string {
 func (a *archive) related(name string) (byID, byType map[string]string, err error) {
 	byID, byType = map[string]string{}, map[string]string{}
 	dir, base := path.Split(name)
-	err = a.elements(dir+"_rels/"+base+".rels", func(t xml.Token) error {
+	err = a.list(dir+"_rels/"+base+".rels", func(t xml.Token) error {
 		e, ok := t.(xml.StartElement)
 		if !ok || e.Name.Local != "Relationship" || attribute(e, "TargetMode") == "External" {
 			return nil

@@ -16,7 +16,7 @@ func parseBook(d *Document, a *archive) error {
 		return fmt.Errorf("%w: the book is encrypted", ErrFormat)
 	}
 	pkg := ""
-	err := a.elements("META-INF/container.xml", func(t xml.Token) error {
+	err := a.list("META-INF/container.xml", func(t xml.Token) error {
 		if e, ok := t.(xml.StartElement); ok && e.Name.Local == "rootfile" && pkg == "" {
 			pkg = attribute(e, "full-path")
 		}
@@ -50,7 +50,7 @@ func parseBook(d *Document, a *archive) error {
 func bookChapters(a *archive, pkg string) (chapters []string, err error) {
 	type item struct{ name, kind string }
 	items := map[string]item{}
-	err = a.elements(pkg, func(t xml.Token) error {
+	err = a.list(pkg, func(t xml.Token) error {
 		e, ok := t.(xml.StartElement)
 		if !ok {
 			return nil

@@ -46,6 +46,12 @@ type builder struct {
 	said     map[string]string // what the source says of itself, by the keys of the metadata; nil: nobody asks
 }
 
+// What a block and a section take in memory, beside their texts.
+const (
+	blockBytes   = 32
+	sectionBytes = 128
+)
+
 // endBlock closes the block, if one is open. sep is the least that parts it from the next one.
 func (b *builder) endBlock(sep string) {
 	if b.open {
@@ -72,12 +78,14 @@ func (b *builder) begin(source int, code bool) {
 			b.w.atom(b.sep, source-marked, 0)
 		}
 		b.open, b.sep, b.space = true, "", ""
+		b.w.take(blockBytes)
 		b.blocks = append(b.blocks, block{start: b.w.text.Len(), code: code, more: b.more && len(b.within) > 0})
 		b.more = len(b.within) > 0 && b.within[len(b.within)-1].rows
 	}
 	if b.space != "" && b.marker == "" && b.borders == 0 {
 		b.w.atom(b.space, b.spaceAt, source-b.spaceAt)
 	}
+	b.w.take(len(cellBorder) * b.borders)
 	b.w.atom(b.marker+strings.Repeat(cellBorder, b.borders), source-marked, marked)
 	b.space, b.marker, b.borders = "", "", 0
 }
@@ -182,6 +190,7 @@ func (b *builder) beginSection(anchor string, source int) {
 		headings[i] = h.text
 	}
 	n := b.w.text.Len()
+	b.w.take(sectionBytes + 16*len(headings) + len(anchor))
 	b.sections = append(b.sections, Section{Heading: headings, Anchor: anchor, Start: n, End: n, source: source})
 }
 

@@ -274,6 +274,7 @@ func (l *loader) formats(p *pulse) map[string]format {
 			if err != nil {
 				return err
 			}
+			defer func() { collect(int(a.limit - a.left)) }()
 			return parse(d, a)
 		}, 0}
 	}

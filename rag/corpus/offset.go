@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"fmt"
 	"sort"
 	"strings"
 
@@ -53,6 +54,22 @@ type textWriter struct {
 	m    offsetMap
 	// the source is no text (a ZIP file): places are those of the text itself, the map stays empty
 	isSource bool
+	used     int // bytes of memory, of a text that is its own source
+}
+
+// maxConverted bounds the memory of what is made of a source that is no text: its text, and what is remembered of its
+// blocks and headings. A file of a few kB can stand for any amount, by compression or by cells that repeat a text.
+const maxConverted = 128 << 20
+
+// take counts bytes of memory. Beyond the limit it ends the parsing.
+func (w *textWriter) take(n int) {
+	if !w.isSource {
+		return
+	}
+	if w.used += n; w.used > maxConverted {
+		panic(aborted{fmt.Errorf("%w of %d bytes: what is made of it, its text and headings", ErrTooLarge,
+			maxConverted)})
+	}
 }
 
 func (w *textWriter) segment(source, tu, su int) {
@@ -76,6 +93,7 @@ func (m *offsetMap) add(text, source, tu, su int) {
 // copy appends s, whose bytes are the source bytes from source on.
 func (w *textWriter) copy(s string, source int) {
 	if s != "" {
+		w.take(len(s))
 		w.segment(source, 1, 1)
 		w.text.WriteString(s)
 	}
@@ -84,6 +102,7 @@ func (w *textWriter) copy(s string, source int) {
 // atom appends s, which stands for n source bytes as a whole.
 func (w *textWriter) atom(s string, source, n int) {
 	if s != "" {
+		w.take(len(s))
 		w.segment(source, len(s), n)
 		w.text.WriteString(s)
 	}

@@ -59,7 +59,7 @@ func (r *openReader) token(t xml.Token) error {
 		r.end(t.Name.Space + ":" + t.Name.Local)
 	case xml.CharData:
 		if r.depth > 0 && r.skips == 0 {
-			r.text.Write(t)
+			hold(r.text, string(t))
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (r *openReader) start(e xml.StartElement) {
 		if err != nil {
 			n = 1
 		}
-		r.text.WriteString(strings.Repeat(" ", min(max(n, 1), maxSpaces)))
+		hold(r.text, strings.Repeat(" ", min(max(n, 1), maxSpaces)))
 	case "text:tab":
 		r.text.WriteByte(' ')
 	case "text:line-break":
@@ -149,6 +149,7 @@ func (r *openReader) cell(e xml.StartElement) {
 // endCell puts what the last cell said into the row.
 func (r *openReader) endCell() {
 	if text := strings.TrimSpace(strings.Join(r.inCell, " ")); text != "" && r.cells > 0 {
+		r.b.w.take(r.cells - len(r.row)) // each row with a cell far to the right has as many
 		r.row = append(r.row, make([]string, r.cells-len(r.row))...)
 		r.row[r.cells-1] = text
 	}

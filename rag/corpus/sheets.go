@@ -21,7 +21,7 @@ func parseSheets(d *Document, a *archive) error {
 	type sheet struct{ name, part string }
 	var sheets []sheet
 	r := sheetReader{a: a}
-	err = a.elements(workbook, func(t xml.Token) error {
+	err = a.list(workbook, func(t xml.Token) error {
 		e, ok := t.(xml.StartElement)
 		switch {
 		case ok && e.Name.Local == "sheet" && !strings.HasSuffix(strings.ToLower(attribute(e, "state")), "hidden"):
@@ -34,13 +34,13 @@ func parseSheets(d *Document, a *archive) error {
 	if err != nil {
 		return err
 	}
-	if r.strings, err = sharedStrings(a); err != nil {
+	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
+	if r.strings, err = sharedStrings(a, b); err != nil {
 		return err
 	}
 	if r.dates, r.percents, err = cellStyles(a); err != nil {
 		return err
 	}
-	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
 	for _, s := range sheets {
 		b.heading(1, s.name, "sheet="+s.name, 0, 0)
 		r.t = table{b: b}
@@ -55,7 +55,7 @@ func parseSheets(d *Document, a *archive) error {
 }
 
 // sharedStrings are the texts that cells refer to by number.
-func sharedStrings(a *archive) (all []string, err error) {
+func sharedStrings(a *archive, b *builder) (all []string, err error) {
 	var text strings.Builder
 	in, phonetic := false, false
 	err = a.elements("xl/sharedStrings.xml", func(t xml.Token) error {
@@ -74,12 +74,13 @@ func sharedStrings(a *archive) (all []string, err error) {
 			case "rPh":
 				phonetic = false
 			case "si":
+				b.w.take(stringBytes + text.Len())
 				all = append(all, text.String())
 				text.Reset()
 			}
 		case xml.CharData:
 			if in {
-				text.Write(t)
+				hold(&text, string(t))
 			}
 		}
 		return nil
@@ -90,10 +91,13 @@ func sharedStrings(a *archive) (all []string, err error) {
 	return all, err
 }
 
+// stringBytes is what a string takes beside its bytes.
+const stringBytes = 16
+
 // cellStyles tells of each cell style whether it shows a number as a date or a time, or in percent.
 func cellStyles(a *archive) (dates, percents []bool, err error) {
 	custom, percent, inCells := map[string]bool{}, map[string]bool{"9": true, "10": true}, false
-	err = a.elements("xl/styles.xml", func(t xml.Token) error {
+	err = a.list("xl/styles.xml", func(t xml.Token) error {
 		switch t := t.(type) {
 		case xml.StartElement:
 			switch t.Name.Local {
@@ -194,7 +198,7 @@ func (r *sheetReader) token(t xml.Token) error {
 		}
 	case xml.CharData:
 		if r.in {
-			r.value.Write(t)
+			hold(&r.value, string(t))
 		}
 	}
 	return nil
@@ -214,6 +218,7 @@ func (r *sheetReader) endCell() error {
 	if r.column > maxColumns {
 		return fmt.Errorf("a cell in column %d, the limit is %d", r.column, maxColumns)
 	}
+	r.t.b.w.take(max(r.column-len(r.cells), 0)) // each row with a cell far to the right has as many
 	for len(r.cells) < r.column {
 		r.cells = append(r.cells, "")
 	}

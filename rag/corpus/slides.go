@@ -44,7 +44,7 @@ func slideNames(a *archive) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = a.elements(presentation, func(t xml.Token) error {
+	err = a.list(presentation, func(t xml.Token) error {
 		if e, ok := t.(xml.StartElement); ok && e.Name.Local == "sldId" {
 			if name := parts[prefixed(e, "r", "id")]; name != "" {
 				names = append(names, name)
@@ -108,7 +108,7 @@ func (r *slideReader) token(t xml.Token) error {
 		r.end(t.Name.Local)
 	case xml.CharData:
 		if r.inText && r.skips == 0 {
-			r.text.Write(t)
+			hold(&r.text, string(t))
 		}
 	}
 	return nil
@@ -126,7 +126,7 @@ func (r *slideReader) end(name string) {
 		}
 	case "tr":
 		if len(r.row) > 0 {
-			r.paragraphs = append(r.paragraphs, slideParagraph{strings.Join(r.row, cellBorder), true})
+			r.add(slideParagraph{strings.Join(r.row, cellBorder), true})
 		}
 		r.row = nil
 	case "sp":
@@ -145,8 +145,13 @@ func (r *slideReader) endParagraph() {
 		r.title = append(r.title, text)
 	case r.kind == "sldNum" || r.kind == "dt" || r.kind == "ftr" || r.kind == "hdr" || r.notes && r.kind != "body":
 	default:
-		r.paragraphs = append(r.paragraphs, slideParagraph{text, false})
+		r.add(slideParagraph{text, false})
 	}
+}
+
+func (r *slideReader) add(p slideParagraph) {
+	r.b.w.take(blockBytes + len(p.text))
+	r.paragraphs = append(r.paragraphs, p)
 }
 
 func (r *slideReader) finish() {

@@ -44,7 +44,7 @@ func wordStyles(a *archive) (map[string]wordStyle, error) {
 		styles["Heading"+strconv.Itoa(i)] = wordStyle{level: i}
 	}
 	id := ""
-	err := a.elements("word/styles.xml", func(t xml.Token) error {
+	err := a.list("word/styles.xml", func(t xml.Token) error {
 		e, ok := t.(xml.StartElement)
 		if !ok {
 			return nil
@@ -113,7 +113,7 @@ func (r *wordReader) token(t xml.Token) error {
 		r.end(t.Name.Local)
 	case xml.CharData:
 		if r.inText && r.skips == 0 {
-			r.text.Write(t)
+			hold(&r.text, string(t))
 		}
 	}
 	return nil
