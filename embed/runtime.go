@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // Runtime is what computes an encoder's vectors, beside what its digest covers (weights, tokenizer, pooling and the
@@ -92,7 +95,7 @@ func KeepRuntime(ctx context.Context, path string, e Embedder) (changed bool, er
 		return false, err
 	}
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, text, 0o644); err != nil {
+	if err := os.WriteFile(tmp, text, durable.FileMode(filepath.Dir(path))); err != nil {
 		return false, err
 	}
 	return false, os.Rename(tmp, path)

@@ -10,7 +10,7 @@ import (
 )
 
 // Replace writes a file by write: under a name of its own first, which is synced, then renamed, and the folder is
-// synced. So name is there whole, or as it was before; mode is 0644.
+// synced. So name is there whole, or as it was before. It may be read by who may read its folder.
 func Replace(name string, write func(io.Writer) error) error {
 	if err := Put(name, write); err != nil {
 		return err
@@ -34,7 +34,7 @@ func Put(name string, write func(io.Writer) error) (err error) {
 	if err := write(w); err != nil {
 		return err
 	}
-	if err := errors.Join(w.Flush(), f.Chmod(0o644), f.Sync()); err != nil {
+	if err := errors.Join(w.Flush(), f.Chmod(FileMode(filepath.Dir(name))), f.Sync()); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
@@ -66,8 +66,38 @@ func MkdirAllWith(dir string, sync func(folder string) error) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(dir, folderMode(parent)); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	return sync(parent)
+}
+
+// MkdirPrivate makes a folder that only its owner may use, and those that it lies in. One that is there stays as it is.
+func MkdirPrivate(dir string, sync func(folder string) error) error {
+	parent := filepath.Dir(dir)
+	if err := MkdirAllWith(parent, sync); err != nil {
+		return err
+	}
+	switch err := os.Mkdir(dir, 0o700); {
+	case errors.Is(err, os.ErrExist):
+		return MkdirAllWith(dir, sync) // it says what is wrong with a file of that name
+	case err != nil:
+		return err
+	}
+	return sync(parent)
+}
+
+// FileMode is the mode of a new file in a folder: others may read it who may read the folder. So what lies in a folder
+// for its owner alone is for him alone, whatever the umask is.
+func FileMode(dir string) os.FileMode { return 0o600 | permissions(dir)&0o044 }
+
+// folderMode is the mode of a new folder in another one, by the same rule.
+func folderMode(parent string) os.FileMode { return 0o700 | permissions(parent)&0o055 }
+
+func permissions(dir string) os.FileMode {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return 0o755 // the next call on it says what is the matter
+	}
+	return info.Mode().Perm()
 }

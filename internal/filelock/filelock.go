@@ -47,7 +47,7 @@ type Lock struct{ f *os.File }
 // Take locks a file, which need not exist, by locking a file beside it: the file itself may be replaced meanwhile. It
 // does not wait: a lock that another call or process has is a *HeldError.
 func Take(file string) (*Lock, error) {
-	f, err := os.OpenFile(file+Suffix, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(file+Suffix, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}

@@ -65,7 +65,7 @@ func openJournal(path string, s settings) (_ *journal, err error) {
 	if j.lock, err = filelock.Take(path); err != nil {
 		return nil, fmt.Errorf("pseudo: journal: %w", err)
 	}
-	if j.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if j.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, durable.FileMode(filepath.Dir(path))); err != nil {
 		return nil, errors.Join(fmt.Errorf("pseudo: journal: %w", err), j.lock.Release())
 	}
 	if err := errors.Join(durable.SyncDir(filepath.Dir(path)), j.read(path, s)); err != nil {

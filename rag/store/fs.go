@@ -3,6 +3,7 @@ package store
 import (
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/sluice-rag/sluice/internal/durable"
 )
@@ -32,7 +33,7 @@ type file interface {
 type osFS struct{}
 
 func (osFS) OpenFile(name string, flag int) (file, error) {
-	f, err := os.OpenFile(name, flag, 0o644)
+	f, err := os.OpenFile(name, flag, durable.FileMode(filepath.Dir(name)))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
@@ -32,7 +33,7 @@ type writerLock struct {
 }
 
 func openLock(dir string, patient time.Duration) (*writerLock, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, durable.FileMode(dir))
 	if err != nil {
 		return nil, fmt.Errorf("store %s: open the writer's lock: %w", dir, err)
 	}

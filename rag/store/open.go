@@ -164,7 +164,7 @@ func checkEncoder(dir string, has identity.Encoder, want *identity.Encoder) erro
 // that was cut short is resumed.
 func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err error) {
 	if o.Create {
-		if err := durable.MkdirAllWith(filepath.Join(s.dir, segmentFolder), x.fs.SyncDir); err != nil {
+		if err := makeFolder(s.dir, x.fs.SyncDir); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
@@ -205,6 +205,27 @@ func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err err
 		return x.fs.SyncDir(s.dir) // the database, its log and the lock
 	}
 	return nil // empty without Create: openForReading says so
+}
+
+// makeFolder makes what is missing of a store's folder. That of a new store is its owner's alone, and with it what
+// comes into it (durable.FileMode); whoever lets others in later, or has done so, is left to it.
+func makeFolder(dir string, sync func(string) error) error {
+	if err := durable.MkdirPrivate(dir, sync); err != nil {
+		return err
+	}
+	_, err := os.Lstat(filepath.Join(dir, databaseName))
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if isNew {
+		_ = os.Chmod(dir, 0o700) // it was there, and is somebody else's: his to say
+	}
+	if err := durable.MkdirAllWith(filepath.Join(dir, segmentFolder), sync); err != nil || !isNew {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, databaseName), os.O_RDWR|os.O_CREATE, durable.FileMode(dir))
+	if err != nil {
+		return err
+	}
+	return f.Close() // SQLite gives its log the same mode
 }
 
 func errEmpty(dir string) error {

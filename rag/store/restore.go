@@ -255,9 +255,6 @@ func (r *restorer) make(ctx context.Context) (err error) {
 			_ = os.RemoveAll(aside) // the first error counts
 		}
 	}()
-	if err := os.Chmod(aside, 0o755); err != nil {
-		return err
-	}
 	if err := r.fill(ctx, aside); err != nil {
 		return err
 	}
@@ -355,7 +352,8 @@ func (r *restorer) putFile(dir string, f *os.File, part *archiveFile) (_ *os.Fil
 		if err := durable.MkdirAllWith(filepath.Dir(path), r.x.fs.SyncDir); err != nil {
 			return nil, err
 		}
-		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); err != nil {
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL,
+			durable.FileMode(filepath.Dir(path))); err != nil {
 			return nil, err
 		}
 	}
